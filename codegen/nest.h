@@ -1,0 +1,126 @@
+/* Loop nests: the one form between fused groups and machine code. lower_*.c builds a nest for a group;
+ * llvm_emit.c and cuda_emit.c only print nests.
+ *
+ * A nest is a tree of statements under loops. Scalars are SSA values that belong to the iteration they are computed
+ * in; a value computed in a loop is visible in the loops inside it. Buffers are flat arrays; an index is affine in
+ * the loop variables plus, where data decides, scaled int32 values.
+ *
+ *   parallel i0 < 768            (the range [lo, hi) of a call: workers on a CPU, blocks on a GPU)
+ *     reg m[1] = -inf
+ *     vector i1 < 65             (lanes on a CPU, threads on a GPU; tails are masked by the printer)
+ *       v1 = load b0[65*i0 + i1]
+ *       reduce m[0] max v1
+ *     v2 = fold m[0] max         (across the lanes)
+ *     ...
+ */
+#ifndef CODEGEN_NEST_H
+#define CODEGEN_NEST_H
+#include "ir/ir.h"
+
+enum nest_loop {
+    NEST_PARALLEL, /* outermost only, at most one: its range is the kernel's arguments lo and hi */
+    NEST_SERIAL,
+    NEST_UNROLL,   /* constant small extent, printed once per iteration; register indices may use its variable */
+    NEST_VECTOR    /* innermost data-parallel loop: iterations are independent but for `reduce` */
+};
+
+typedef uint32_t nest_value; /* SSA; 0 = none */
+typedef uint32_t nest_var;   /* loop variable; numbered from 0 per nest */
+
+struct nest_term { nest_var var; int64_t scale; };
+struct nest_scaled { nest_value value; int64_t scale; }; /* an int32 value, sign-extended */
+struct nest_index {
+    int64_t offset;
+    uint32_t term_count, scaled_count;
+    const struct nest_term *terms;
+    const struct nest_scaled *scaled;
+};
+
+enum nest_kind {
+    NEST_FOR,     /* var, loop, extent, body */
+    NEST_IF,      /* cond (bool, the same for all lanes: must not vary in an enclosing vector loop), body */
+    NEST_OP,      /* result = op(args): an element-wise ir op, of dtype `dtype` (comparisons: the operands' dtype is
+                     that of args[0]) */
+    NEST_FMA,     /* result = args[0] * args[1] + args[2], one rounding */
+    NEST_NUMBER,  /* result = number, of `dtype` */
+    NEST_POSITION,/* result = index as int32 */
+    NEST_LOAD,    /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read */
+    NEST_STORE,   /* buffer[index] = args[0]; `cond` as above */
+    NEST_ADD_TO,  /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
+    NEST_REG,     /* declares `reg`: an array of reg_count registers of `dtype`, each set to args[0] (a number).
+                     `lanes`: one partial value per lane, for reductions over a vector loop or as a tile of
+                     vectors whose lane is the vector loop's variable */
+    NEST_GET,     /* result = reg[index]   (index: constant once unrolled) */
+    NEST_SET,     /* reg[index] = args[0] */
+    NEST_REDUCE,  /* reg[index] = reg[index] op args[0], per lane; masked lanes keep their value. op: OP_add, OP_mul,
+                     OP_max, OP_min, OP_and, OP_or */
+    NEST_FOLD,    /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
+    NEST_LOCAL    /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
+};
+
+struct nest_stmt {
+    enum nest_kind kind;
+    uint16_t op;         /* enum ir_op */
+    uint8_t dtype;       /* of the result, or of what is declared */
+    uint8_t loop;        /* enum nest_loop */
+    bool lanes;
+    nest_value result;
+    nest_value args[4];
+    uint8_t arg_count;
+    uint8_t word;        /* threefry */
+    nest_value cond;
+    nest_var var;
+    int64_t extent;      /* NEST_FOR: iterations, or -1: the kernel's argument `n` (see nest.runtime_extent) */
+    uint32_t buffer, reg;
+    struct nest_index index;
+    double number;
+    VEC(struct nest_stmt *) body;
+};
+
+struct nest_buffer { uint8_t dtype; bool written, local; int64_t extent; /* of locals */ const char *doc; };
+
+struct nest {
+    struct arena *arena;
+    VEC(struct nest_buffer) buffers; /* the first `argument_count` are the kernel's arguments, in order */
+    uint32_t argument_count;
+    VEC(struct nest_stmt *) body;    /* statements before, the parallel loop (if any), statements after */
+    uint32_t value_count, var_count, reg_count;
+    uint64_t scratch_bytes;          /* of all locals */
+    int64_t parallel_extent;         /* iterations of the parallel loop; 1 if there is none */
+    int64_t grain;                   /* workers get multiples of this many iterations */
+    double work;                     /* rough operations in all, to choose the number of workers */
+};
+
+/* The kernel that a nest becomes: void kernel(void *const *buffers, int64_t lo, int64_t hi, void *scratch).
+ * Nests that print the same are one kernel: nest_hash covers everything but the doc strings, and the extent
+ * of a flat map is taken from lo and hi, so all flat maps of one shape of code share a kernel. */
+uint64_t nest_hash(const struct nest *);
+void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
+bool nest_verify(const struct nest *, struct str *faults);
+
+/* Construction (nest.c). `in` collects statements; nest_open starts a loop and makes its body the place where
+ * the following statements go; nest_close ends it. */
+struct nest_builder {
+    struct nest *nest;
+    struct nest_stmt *stack[16];
+    uint32_t depth;
+};
+struct nest *nest_new(struct arena *);
+uint32_t nest_argument(struct nest_builder *, enum ir_dtype, bool written, const char *doc);
+uint32_t nest_local(struct nest_builder *, enum ir_dtype, int64_t extent);
+nest_var nest_open(struct nest_builder *, enum nest_loop, int64_t extent);
+void nest_close(struct nest_builder *);
+void nest_open_if(struct nest_builder *, nest_value cond);
+nest_value nest_op(struct nest_builder *, enum ir_op, enum ir_dtype, const nest_value *args, uint32_t n);
+nest_value nest_fma(struct nest_builder *, enum ir_dtype, nest_value, nest_value, nest_value);
+nest_value nest_number(struct nest_builder *, enum ir_dtype, double);
+nest_value nest_position(struct nest_builder *, struct nest_index);
+nest_value nest_load(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
+void nest_store(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value, nest_value cond);
+void nest_add_to(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value);
+uint32_t nest_reg(struct nest_builder *, enum ir_dtype, uint32_t count, bool lanes, double initial);
+nest_value nest_get(struct nest_builder *, uint32_t reg, struct nest_index);
+void nest_set(struct nest_builder *, uint32_t reg, struct nest_index, nest_value);
+void nest_reduce(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index, nest_value);
+nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);
+#endif

@@ -1,0 +1,187 @@
+/* The frontend: document -> module of stage tensor.
+ *
+ *   json.c, document.c   the strict tree with places; top-level keys; constants and `$` arithmetic; -D
+ *   args.c               typed reading of an object by a table of arguments: every kind of object uses it
+ *   expr*.c              expressions over tensors
+ *   model.c, layers/     blocks; tracing builds IR and declares parameters
+ *   losses.c, schedule.c, optim/   what their names say
+ *   init.c               nnx.Rngs streams and initializers as IR
+ *   step.c               assembles the entry functions init, step, eval, infer
+ */
+#ifndef FRONTEND_FE_H
+#define FRONTEND_FE_H
+#include "ir/base/json_scan.h"
+#include "ir/ir.h"
+
+/* ---------------------------------------------------------------- document (json.c, document.c) */
+
+typedef const struct json_value *fe_json; /* a value of the document; NULL = absent */
+
+struct fe_define { const char *name; const char *value; }; /* -D name=value */
+struct fe_options {
+    const struct fe_define *defines;
+    size_t define_count;
+    const char *mesh; /* --mesh data=2,model=4; NULL: the document's */
+};
+
+struct fe_trace;
+struct fe_scope;
+struct fe_state;
+struct fe_optim_state;
+
+struct fe {
+    struct arena *arena;
+    struct diags *diags;
+    struct json json;
+    const struct fe_options *options;
+    struct ir_module *module;
+    struct fe_scope *constants;    /* names of numbers: constants, define parameters (innermost first) */
+    struct fe_state *state;        /* model.c: parameters, streams, inputs */
+    struct fe_optim_state *optim;  /* optim/: slots, hyper-parameters */
+};
+
+/* Errors at a place in the document; the pointer and the excerpt come from the value. `fe_error_key` underlines the
+ * key of a member instead of its value, `fe_error_in` a part of a string (byte offsets into the unescaped
+ * text). All return the diagnostic, so that a label, hint or note can be added. */
+struct diag *fe_error(struct fe *, fe_json, const char *code, const char *format, ...) __attribute__((format(printf, 4, 5)));
+struct diag *fe_error_key(struct fe *, fe_json member, const char *code, const char *format, ...) __attribute__((format(printf, 4, 5)));
+struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t length, const char *code, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+void fe_suggest(struct fe *, struct diag *, const char *found, const char *const *names, size_t count); /* label: did you mean "..."? */
+const char *fe_pointer(struct fe *, fe_json); /* "/model/layers/0/features" */
+uint32_t fe_place(struct fe *, fe_json);      /* index into the module's places */
+
+fe_json fe_member(struct fe *, fe_json object, const char *key);
+fe_json fe_first(struct fe *, fe_json array_or_object); /* children in order; members have ->key */
+fe_json fe_next(struct fe *, fe_json child);
+const char *fe_kind_name(fe_json); /* "a string", for messages */
+const char *fe_type_of(struct fe *, fe_json object); /* its "type"; records an error and returns NULL if it has none */
+
+/* Numbers: a JSON number, or `$` arithmetic over the scope. False: an error was recorded. */
+struct fe_scope { const struct fe_scope *outer; const char *name; double value; bool integer; };
+bool fe_number(struct fe *, fe_json, double *);
+bool fe_integer(struct fe *, fe_json, int64_t *);      /* must come out as an integer */
+const struct fe_scope *fe_constant(const struct fe *, const char *name);
+void fe_constant_push(struct fe *, const char *name, double value, bool integer);
+
+/* Reads, checks and registers everything at top level that is not model, loss, optimizer; false: errors. */
+bool fe_document(struct fe *);
+
+/* ---------------------------------------------------------------- typed arguments (args.c) */
+
+enum fe_kind {
+    FE_NUMBER, FE_INTEGER, FE_BOOL, FE_STRING, FE_ENUM, /* "a|b|c" in `choices` */
+    FE_SCHEDULE,   /* a number or a schedule object; read with fe_schedule */
+    FE_EXPR,       /* a string that is an expression (or a number, or a bool) */
+    FE_DTYPE, FE_SHAPE /* integers, $ allowed */, FE_NUMBERS,
+    FE_OBJECT,     /* any object: a block, transformation, initializer, activation: whoever asked reads it */
+    FE_LIST,       /* an array */
+    FE_PATTERNS,   /* a list of patterns (or one) */
+    FE_MAP,        /* an object without "type" */
+    FE_ANY
+};
+enum { FE_NULLABLE = 1, FE_REQUIRED = 2, FE_POSITIVE = 4 /* > 0 */, FE_NOT_NEGATIVE = 8, FE_UNIT = 16 /* [0, 1) */, FE_UNIT_CLOSED = 32 /* [0, 1] */ };
+
+/* One argument of a layer, optimizer, schedule, loss, ...: a row of their tables. `preset` is the default as JSON
+ * text ("0.9", "null", "true", "\"hard\""), NULL with FE_REQUIRED. */
+struct fe_arg { const char *name; enum fe_kind kind; uint32_t flags; const char *preset; const char *choices; };
+
+struct fe_value {
+    bool given, null;    /* given in the document; null there or by default */
+    fe_json json;        /* NULL if not given */
+    double number;
+    int64_t integer;
+    bool boolean;
+    const char *string;
+    enum ir_dtype dtype;
+    const int64_t *shape; uint32_t rank;
+    const double *numbers;
+};
+
+/* Reads `object` by its rows: unknown keys (besides "type", "//" and `also`, a NULL-terminated list), missing ones,
+ * wrong kinds and ranges are errors with the nearest valid name. `what` names it in messages: optimizer "adamw". */
+bool fe_args(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+             const char *const *also, struct fe_value *out);
+
+/* ---------------------------------------------------------------- values of expressions (expr.c) */
+
+enum fe_val_kind { FE_VAL_NONE /* Python's None, or an error already recorded when `bad` */, FE_VAL_NUMBER, FE_VAL_TENSOR, FE_VAL_TUPLE, FE_VAL_STRING, FE_VAL_TREE, FE_VAL_SLICE, FE_VAL_ELLIPSIS };
+struct fe_tree { const char *const *paths; const ir_value *values; uint32_t count; }; /* params, grads, updates */
+struct fe_val {
+    enum fe_val_kind kind;
+    bool bad;            /* an error was recorded while computing it */
+    bool weak;           /* tensor of weak type, as in JAX's promotion */
+    enum { FE_PY_BOOL, FE_PY_INT, FE_PY_FLOAT } python; /* of a NUMBER */
+    double number;
+    ir_value tensor;
+    const struct fe_val *items; uint32_t count; /* TUPLE (lists too); a model with parts has `names` */
+    const char *const *names;
+    const char *string;
+    const struct fe_tree *tree;
+};
+
+/* Names that an expression sees, innermost first. */
+struct fe_env { const struct fe_env *outer; const char *name; struct fe_val value; };
+
+/* Evaluates the expression string at `string` (a number or bool is taken as such) into the trace's function. */
+struct fe_val fe_expr(struct fe *, struct fe_trace *, fe_json string, const struct fe_env *);
+/* The value as one tensor (numbers become weak scalars); 0 and an error if it is none. */
+ir_value fe_tensor(struct fe *, struct fe_trace *, const struct fe_val *, fe_json where);
+/* Operators and functions for C callers, with JAX's promotion: fe_apply(fe, trace, "mean", args, 1, where). */
+struct fe_val fe_apply(struct fe *, struct fe_trace *, const char *function, const struct fe_val *args, uint32_t n, fe_json where);
+struct fe_val fe_val_tensor(ir_value);
+struct fe_val fe_val_number(double, bool integer);
+
+/* ---------------------------------------------------------------- model (model.c, layers/) */
+
+/* A parameter or running statistic of the model, in document order. */
+struct fe_param {
+    const char *path;
+    struct ir_type type;
+    uint32_t slot;
+    bool statistic;      /* running statistics: state, not trained */
+    bool trained;        /* selected by `trainable` */
+    fe_json init;        /* initializer object, NULL = `init_preset` */
+    const char *init_preset; /* "lecun_normal", "zeros", ... */
+    uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
+    int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
+    int32_t batch_axes;  /* for fans: number of leading batch dimensions, normally 0 */
+};
+
+/* One tracing of model and loss into a function. Before: `b` stands in the function, inputs and params are its
+ * values. The first trace of a document declares the parameters (params may then be NULL: an ir_param bound to the
+ * parameter's slot is made for each). */
+struct fe_trace {
+    struct ir_builder *b;
+    bool train;                   /* dropout and batch statistics */
+    const ir_value *inputs;       /* per declared input, in document order; 0 = not available (infer) */
+    const ir_value *params;       /* per parameter; NULL: entry function, made on demand */
+    ir_value *statistics;         /* per parameter: new value of a running statistic; 0 = unchanged */
+    struct fe_val model;          /* set by fe_trace_model */
+    struct fe_val loss;           /* set by fe_trace_loss: float32 scalar */
+    const struct fe_env *env;     /* inputs, model, loss, params as expressions see them */
+};
+
+const struct fe_param *fe_params(const struct fe *, uint32_t *count);
+uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared inputs: number and slot indices */
+bool fe_trace_model(struct fe *, struct fe_trace *);
+bool fe_trace_loss(struct fe *, struct fe_trace *);
+/* A tensor by the shape and dtype of an initializer, as in jax.nn.initializers, drawn with `key` (uint32[2]). */
+ir_value fe_initial(struct fe *, struct ir_builder *, const struct fe_param *);
+/* Initial value of a parameter from the document's seed: nnx.Rngs' stream, draw and key derivation (init.c). */
+/* Applies an activation by its jax.nn name: object {"type": "gelu", ...}. */
+struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x);
+bool fe_is_activation(const char *name);
+
+/* ---------------------------------------------------------------- schedules, optimizers (schedule.c, optim/) */
+
+/* The value of a number or schedule at an int32 scalar step: float32 scalar. `json` NULL: `preset`. */
+ir_value fe_schedule(struct fe *, struct ir_builder *, const struct fe_value *, ir_value step);
+/* The patterns' matches over parameter paths: out[i] true if parameter i matches; a pattern without a match is an error. */
+bool fe_patterns(struct fe *, fe_json list, bool *out);
+
+/* ---------------------------------------------------------------- the whole (step.c) */
+
+/* Compiles the text of a document to a module with entries init, step, eval, infer. NULL: errors were recorded. */
+struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *, struct diags *);
+#endif

@@ -1,0 +1,108 @@
+/* Arenas: chunks that double, poisoned by freeing them as a whole. */
+#include "ir/base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t bytes;
+};
+
+enum { ARENA_ALIGN = 16, ARENA_FIRST = 16 * 1024, ARENA_LARGEST = 4 * 1024 * 1024 };
+
+static _Noreturn void arena_oom(struct arena *a, size_t bytes)
+{
+    if (a->on_oom) longjmp(*a->on_oom, 1);
+    fprintf(stderr, "stepc: error: out of memory (%zu bytes wanted)\n", bytes);
+    exit(3);
+}
+
+static void arena_add_chunk(struct arena *a, size_t bytes)
+{
+    size_t size = a->chunk ? a->chunk->bytes * 2 : ARENA_FIRST;
+    if (size > ARENA_LARGEST) size = ARENA_LARGEST;
+    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(a, bytes);
+    if (size < bytes + ARENA_ALIGN) size = bytes + ARENA_ALIGN;
+    struct arena_chunk *chunk = calloc(1, sizeof *chunk + size);
+    if (!chunk) arena_oom(a, size);
+    chunk->next = a->chunk;
+    chunk->bytes = size;
+    a->chunk = chunk;
+    a->at = (char *)(chunk + 1);
+    a->end = a->at + size;
+}
+
+void *arena_alloc(struct arena *a, size_t bytes)
+{
+    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(a, bytes);
+    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    if ((size_t)(a->end - a->at) < rounded) arena_add_chunk(a, rounded);
+    void *p = a->at;
+    a->at += rounded;
+    a->total += rounded;
+    return p;
+}
+
+void *arena_array(struct arena *a, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) arena_oom(a, SIZE_MAX);
+    return arena_alloc(a, bytes);
+}
+
+void *arena_copy(struct arena *a, const void *from, size_t bytes)
+{
+    void *p = arena_alloc(a, bytes);
+    if (bytes) memcpy(p, from, bytes);
+    return p;
+}
+
+char *arena_string_n(struct arena *a, const char *from, size_t length)
+{
+    char *p = arena_alloc(a, length + 1);
+    if (length) memcpy(p, from, length);
+    return p;
+}
+
+char *arena_string(struct arena *a, const char *from) { return arena_string_n(a, from, strlen(from)); }
+
+char *arena_vformat(struct arena *a, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+    if (n > 0) vsnprintf(p, (size_t)n + 1, format, again);
+    va_end(again);
+    return p;
+}
+
+char *arena_format(struct arena *a, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    char *p = arena_vformat(a, format, args);
+    va_end(args);
+    return p;
+}
+
+void arena_free(struct arena *a)
+{
+    for (struct arena_chunk *c = a->chunk, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    memset(a, 0, sizeof *a);
+}
+
+void *arena_grow(struct arena *a, void *items, size_t count, size_t *capacity, size_t size)
+{
+    if (count < *capacity) return items;
+    size_t grown = *capacity ? *capacity * 2 : 8;
+    void *p = arena_array(a, grown, size);
+    if (count) memcpy(p, items, count * size);
+    *capacity = grown;
+    return p;
+}

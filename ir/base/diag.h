@@ -1,0 +1,52 @@
+/* Diagnostics: the user's mistakes, collected with their place in the document and printed together. The form is
+ * that of compilers: file:line:column, severity, code, message, the excerpt underlined, notes, the JSON pointer. */
+#ifndef BASE_DIAG_H
+#define BASE_DIAG_H
+#include "ir/base/arena.h"
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A place: a byte span of a source text. length 0: no place (the message stands alone). */
+struct diag_span { uint32_t offset, length; };
+
+struct diag_source {
+    const char *name; /* file name as given, "-" for standard input */
+    const char *text; /* may hold any bytes */
+    size_t length;
+};
+
+struct diag_note { struct diag_span span; const char *text; };
+struct diag {
+    enum { DIAG_ERROR, DIAG_WARNING } severity;
+    const char *code;      /* "E0107"; families as in diag.c */
+    const char *message;
+    const char *label;     /* under the excerpt: "did you mean \"features\"?"; may be NULL */
+    const char *pointer;   /* JSON pointer; may be NULL */
+    const char *hint;      /* a cure, on its own line; may be NULL */
+    struct diag_span span;
+    VEC(struct diag_note) notes;
+};
+
+struct diags {
+    struct arena *arena;
+    struct diag_source source;
+    VEC(struct diag) list;
+    size_t errors;
+};
+
+/* Records an error and returns it so that label, pointer, hint and notes can be added. The same code at the same
+ * span is recorded once: one mistake gives one error. */
+struct diag *diag_error(struct diags *, struct diag_span, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_note(struct diags *, struct diag *, struct diag_span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_line_column(const struct diag_source *, uint32_t offset, uint32_t *line, uint32_t *column); /* from 1; columns count characters */
+/* Prints all (the first 20, then a count), ordered by place. `json`: one object per line. */
+void diags_print(const struct diags *, FILE *, bool json, bool color);
+
+/* A defect in stepc: prints what it knows and aborts the compilation with exit code 4. The hook lets the pass
+ * manager add the pass and a reproducer. */
+_Noreturn void bug(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+#define BUG(...) bug(__FILE__, __LINE__, __VA_ARGS__)
+#define ASSERT(condition) ((condition) ? (void)0 : BUG("assertion failed: %s", #condition))
+#endif

@@ -1,0 +1,31 @@
+/* Growing text in an arena, and distances between names for "did you mean". */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+#include "ir/base/arena.h"
+#include <stdbool.h>
+
+struct str {
+    struct arena *arena;
+    char *text; /* always terminated once something was added */
+    size_t length, capacity;
+};
+
+#define STR(arena_pointer) ((struct str){.arena = (arena_pointer)})
+void str_add(struct str *, const char *text);
+void str_add_n(struct str *, const char *text, size_t n);
+void str_addf(struct str *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *str_text(struct str *); /* "" if empty */
+/* The shortest decimal form that reads back as exactly this double; NaN and infinities as "NaN", "Infinity",
+ * "-Infinity" without quotes. `single`: as exactly this float. */
+void str_add_number(struct str *, double, bool single);
+/* The text as a JSON string with its quotes. */
+void str_add_json(struct str *, const char *text);
+
+/* Restricted Damerau-Levenshtein distance, and the nearest of `count` names within a third of the length (NULL
+ * if none is near). */
+size_t str_distance(const char *, const char *);
+const char *str_nearest(const char *name, const char *const *names, size_t count);
+
+/* Globs over dotted paths (language, rule 5): `*` within a segment, `**` any number of segments, `{a,b}`. */
+bool glob_match(const char *pattern, const char *path);
+#endif

@@ -1,0 +1,246 @@
+/* The tensor IR: types, nodes, functions, modules, and every public call on them.
+ *
+ * A module is a set of functions over a set of named slots (parameters, averages, optimizer state, inputs,
+ * metrics). A function is a flat list of nodes, definition before use; a value is the index of its node, 0 = none.
+ * Loops and calls name other functions of the module. The builder is the only way to make a node: it infers the
+ * type, folds, and returns an equal pure node if there is one. */
+#ifndef IR_IR_H
+#define IR_IR_H
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/map.h"
+#include "ir/base/str.h"
+
+/* ---------------------------------------------------------------- types */
+
+enum ir_dtype {
+    IR_TUPLE, /* several results, taken apart by proj */
+#define X(NAME, text, st, bytes, cls, abi) IR_##NAME,
+#include "kernels/dtypes.def"
+#undef X
+    IR_DTYPE_COUNT
+};
+
+enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 4, IR_MAX_AXES = 6 };
+
+/* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
+ * that split dimension i, first axis outermost, as nibbles (axis + 1), lowest nibble first; 0 = whole.
+ * `partial`: bit mask of the axes over which the value is still to be summed. */
+struct ir_sharding { uint32_t dim[IR_MAX_RANK]; uint32_t partial; };
+
+struct ir_type {
+    uint8_t dtype; /* enum ir_dtype */
+    uint8_t rank;
+    int64_t dim[IR_MAX_RANK]; /* unused ones are 0, so types compare with ir_type_equal or memcmp */
+};
+
+size_t ir_dtype_bytes(enum ir_dtype);
+const char *ir_dtype_name(enum ir_dtype);        /* "float32" */
+enum ir_dtype ir_dtype_find(const char *name);   /* IR_TUPLE if unknown */
+bool ir_dtype_is_float(enum ir_dtype);
+bool ir_dtype_is_integer(enum ir_dtype);         /* bool is not */
+bool ir_dtype_is_signed(enum ir_dtype);          /* signed integers and floats */
+struct ir_type ir_type_scalar(enum ir_dtype);
+struct ir_type ir_type_of(enum ir_dtype, uint32_t rank, const int64_t *dim);
+bool ir_type_equal(const struct ir_type *, const struct ir_type *);
+int64_t ir_type_elements(const struct ir_type *); /* -1 if the product overflows 2^48 */
+const char *ir_type_text(struct arena *, const struct ir_type *); /* "float32[2, 3]" for people, as in diagnostics */
+
+/* ---------------------------------------------------------------- nodes */
+
+enum ir_op {
+    IR_NONE,
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) OP_##name,
+#include "ir/ops.def"
+#undef X
+    IR_OP_COUNT
+};
+
+enum { IR_STAGE_TENSOR = 1, IR_STAGE_SPMD = 2, IR_STAGE_KERNEL = 4 };
+enum { IR_PURE = 1, IR_EWISE = 2, IR_COMMUTATIVE = 4, IR_LINEAR = 8, IR_MARKER = 16 };
+enum ir_emit { EMIT_none, EMIT_leaf, EMIT_ewise, EMIT_index, EMIT_reduce, EMIT_dot, EMIT_scatter, EMIT_control, EMIT_comm };
+
+struct ir_op_info {
+    const char *name, *attributes, *doc;
+    int8_t args; /* -1: any number */
+    uint8_t attr_count, stages, flags, emit;
+};
+extern const struct ir_op_info ir_ops[IR_OP_COUNT];
+
+typedef uint32_t ir_value; /* index into the function's nodes; 0 = none */
+
+struct ir_ints { const int64_t *v; uint32_t n; };
+
+struct ir_node {
+    uint16_t op;
+    uint32_t arg_count;
+    const ir_value *args;
+    struct ir_type type;
+    struct ir_ints attr[IR_MAX_ATTR]; /* in the order of the op's row */
+    const void *data; /* OP_constant: `splat` ? one element : all elements, in the dtype's own layout, C order */
+    bool splat;
+    uint32_t func;   /* loop, call, accumulate: index of the body in the module */
+    uint32_t place;  /* index into the module's places; 0 = none */
+    struct ir_sharding sharding; /* stage spmd and kernel; type.dim are then local extents */
+};
+
+/* ---------------------------------------------------------------- functions and modules */
+
+enum ir_role { /* of a slot; numbers are those of the ABI */
+    IR_ROLE_PARAM = 1, IR_ROLE_EMA, IR_ROLE_OPT_STATE, IR_ROLE_STATE, IR_ROLE_INPUT, IR_ROLE_METRIC,
+    IR_ROLE_OUTPUT, IR_ROLE_HYPER /* float32 scalar that the host sets between steps */
+};
+
+struct ir_slot {
+    const char *name;     /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel" */
+    enum ir_role role;
+    struct ir_type type;  /* global */
+    struct ir_sharding sharding; /* filled by pass shard */
+    bool frozen;          /* a parameter that is not trained */
+    bool computed;        /* saved and read, but not stored: filled by function "derive" (eval.<path>) */
+    int64_t index_limit;  /* inputs used as indices: values must lie in [0, index_limit); 0 = not checked */
+    double initial;       /* hyper-parameters: the value before the host sets one */
+    uint32_t place;
+    /* Which axes of the batch an input has: bit i set if dimension i is the batch ("axes" in the document). */
+    uint32_t batch_dims;
+    const char *sharding_spec; /* JSON text of the document's spec, NULL if not given; resolved by pass shard */
+    uint32_t param;       /* slots derived from a parameter (averages, moments): its slot index + 1; 0 = none */
+};
+
+/* Parameters and results of a function. `slot` is an index into the module's slots, or -1 for plain values.
+ * An entry function reads each slot at most once (a parameter) and writes it at most once (a result). */
+struct ir_param { const char *name; struct ir_type type; int32_t slot; ir_value value; };
+struct ir_result { const char *name; ir_value value; int32_t slot; };
+
+struct ir_func {
+    const char *name; /* entries: "init", "step", "eval", "infer", "derive"; bodies: any unique name */
+    bool entry;
+    struct ir_node *nodes; /* [0] is unused */
+    uint32_t count, capacity;
+    VEC(struct ir_param) params;
+    VEC(struct ir_result) results;
+    struct ir_module *module;
+    struct map shared; /* hash of a pure node -> value */
+};
+
+struct ir_place { struct diag_span span; const char *pointer; }; /* in the document */
+
+struct ir_mesh { uint32_t axis_count; const char *name[IR_MAX_AXES]; int64_t size[IR_MAX_AXES]; };
+
+struct ir_module {
+    struct arena arena;
+    const char *name;
+    const char *document; /* canonical JSON text of the document, for the manifest */
+    enum { IR_AT_TENSOR = IR_STAGE_TENSOR, IR_AT_SPMD = IR_STAGE_SPMD, IR_AT_KERNEL = IR_STAGE_KERNEL } stage;
+    VEC(struct ir_func *) funcs;
+    VEC(struct ir_slot) slots;
+    VEC(struct ir_place) places; /* [0] = no place */
+    struct ir_mesh mesh;
+    const char *sharding_rules; /* JSON text of the document's "sharding" object without params/inputs; may be NULL */
+};
+
+struct ir_module *ir_module_new(const char *name);
+void ir_module_free(struct ir_module *);
+struct ir_func *ir_func_new(struct ir_module *, const char *name, bool entry);
+struct ir_func *ir_func_find(const struct ir_module *, const char *name); /* NULL if there is none */
+uint32_t ir_func_index(const struct ir_func *);
+uint32_t ir_slot_new(struct ir_module *, struct ir_slot); /* returns its index */
+int32_t ir_slot_find(const struct ir_module *, const char *name); /* -1 if there is none */
+uint32_t ir_place_new(struct ir_module *, struct diag_span, const char *pointer);
+
+/* ---------------------------------------------------------------- builder (ir/build.c) */
+
+struct ir_builder {
+    struct ir_func *f;
+    uint32_t place;         /* given to every node that is made */
+    /* A node whose types do not fit: the builder calls this (never returns a bad node; it returns 0 and the caller
+     * passes the 0 on: every builder call with an operand 0 returns 0). NULL: BUG. */
+    void (*reject)(void *user, const char *message);
+    void *user;
+};
+
+/* The general maker. `node` holds op, args, attr, and type where the op's row says it is given. Copies what the
+ * node points at into the module's arena. */
+ir_value ir_make(struct ir_builder *, struct ir_node node);
+/* Re-makes a node of another function with other operands: the way passes rebuild. */
+ir_value ir_remake(struct ir_builder *, const struct ir_node *old, const ir_value *args);
+
+const struct ir_node *ir_get(const struct ir_func *, ir_value);
+const struct ir_type *ir_type(const struct ir_func *, ir_value);
+
+ir_value ir_param_new(struct ir_builder *, const char *name, struct ir_type, int32_t slot);
+void ir_result_add(struct ir_builder *, const char *name, ir_value, int32_t slot);
+
+ir_value ir_constant(struct ir_builder *, struct ir_type, const void *data);        /* dense, copied */
+ir_value ir_number(struct ir_builder *, struct ir_type, double);                     /* one value repeated, rounded to the dtype */
+ir_value ir_scalar(struct ir_builder *, enum ir_dtype, double);
+ir_value ir_number_like(struct ir_builder *, ir_value shape_and_dtype, double);
+ir_value ir_iota(struct ir_builder *, struct ir_type, uint32_t dim);
+ir_value ir_unary(struct ir_builder *, enum ir_op, ir_value);
+ir_value ir_binary(struct ir_builder *, enum ir_op, ir_value, ir_value);            /* equal types */
+ir_value ir_select(struct ir_builder *, ir_value p, ir_value x, ir_value y);
+ir_value ir_cast(struct ir_builder *, ir_value, enum ir_dtype);                      /* x itself if it has the dtype */
+ir_value ir_bitcast(struct ir_builder *, ir_value, enum ir_dtype);
+ir_value ir_broadcast(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape, const int64_t *dims);
+ir_value ir_broadcast_to(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape); /* NumPy: aligned right */
+ir_value ir_reshape(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape);
+ir_value ir_transpose(struct ir_builder *, ir_value, const int64_t *perm);
+ir_value ir_slice(struct ir_builder *, ir_value, const int64_t *start, const int64_t *limit, const int64_t *stride);
+ir_value ir_pad(struct ir_builder *, ir_value, ir_value fill, const int64_t *low, const int64_t *high, const int64_t *interior);
+ir_value ir_concat(struct ir_builder *, const ir_value *, uint32_t count, uint32_t dim);
+ir_value ir_reverse(struct ir_builder *, ir_value, const int64_t *dims, uint32_t n);
+ir_value ir_dynamic_slice(struct ir_builder *, ir_value, const ir_value *starts, const int64_t *sizes);
+ir_value ir_dynamic_update(struct ir_builder *, ir_value, ir_value update, const ir_value *starts);
+ir_value ir_take(struct ir_builder *, ir_value, ir_value indices, uint32_t dim);
+ir_value ir_scatter_add(struct ir_builder *, ir_value, ir_value indices, ir_value updates, uint32_t dim);
+ir_value ir_reduce(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
+ir_value ir_argreduce(struct ir_builder *, enum ir_op, ir_value, uint32_t dim);
+ir_value ir_dot(struct ir_builder *, ir_value x, ir_value y, struct ir_ints lhs_batch, struct ir_ints rhs_batch,
+                struct ir_ints lhs_contract, struct ir_ints rhs_contract);
+ir_value ir_threefry(struct ir_builder *, ir_value k0, ir_value k1, ir_value x0, ir_value x1, uint32_t word);
+ir_value ir_call(struct ir_builder *, struct ir_func *, const ir_value *args, uint32_t count);
+ir_value ir_loop(struct ir_builder *, struct ir_func *body, ir_value limit, const ir_value *carried, uint32_t n_carried,
+                 bool while_first, const ir_value *captured, uint32_t n_captured);
+ir_value ir_grad(struct ir_builder *, ir_value loss, const ir_value *wrt, uint32_t n); /* tuple */
+ir_value ir_proj(struct ir_builder *, ir_value tuple, uint32_t index);
+uint32_t ir_tuple_count(const struct ir_func *, ir_value tuple);
+struct ir_type ir_tuple_type(const struct ir_func *, ir_value tuple, uint32_t index);
+
+/* ---------------------------------------------------------------- rest of the folder */
+
+/* infer.c: the type of a node from its operands and attributes. False: *message says what was expected and found. */
+bool ir_infer(const struct ir_func *, struct ir_node *node, struct arena *, const char **message);
+/* fold.c: an equal simpler value for a node about to be made, 0 = none. Exact in floating point. */
+ir_value ir_fold(struct ir_builder *, const struct ir_node *);
+
+/* verify.c: every invariant of this file; faults are collected, one per line. True if there are none. */
+bool ir_verify(const struct ir_module *, struct str *faults);
+/* print.c, parse.c: the text form; see ir/LANG.md. parse(print(m)) prints the same. */
+void ir_print(const struct ir_module *, struct str *);
+void ir_print_func(const struct ir_func *, struct str *);
+struct ir_module *ir_parse(const char *text, size_t length, struct diags *); /* NULL: errors were recorded */
+/* hash.c: equal for functions that compute the same from the same text, whatever their names and places. */
+uint64_t ir_hash_func(const struct ir_func *);
+uint64_t ir_hash_module(const struct ir_module *);
+/* walk.c */
+uint32_t *ir_use_counts(const struct ir_func *, struct arena *); /* per value; results count as uses */
+bool *ir_live(const struct ir_func *, struct arena *);            /* reachable from results */
+/* rebuild.c: an empty module with the same name, slots, places, mesh, stage and function names/kinds (no nodes). */
+struct ir_module *ir_module_like(const struct ir_module *);
+/* Copies `from` into the empty `to`, calling `rewrite` for every live node in order; rewrite returns the new value
+ * (NULL: ir_remake). `map` (one entry per old value) is filled as it goes. */
+typedef ir_value ir_rewrite(void *user, struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
+ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite *, void *user, struct arena *scratch);
+
+/* ---------------------------------------------------------------- interpreter (eval.c): the definition */
+
+/* A tensor as doubles, C order. f32 mode rounds every result to its dtype; f64 mode keeps floats in double. */
+struct ir_tensor { struct ir_type type; double *v; };
+enum ir_precision { IR_EVAL_EXACT_DTYPES, IR_EVAL_F64 };
+/* Evaluates a function: params in, results out (arrays made in `arena`, one per result). Any stage that has no
+ * collectives. BUG on a malformed module; never fails otherwise. */
+void ir_eval(const struct ir_func *, enum ir_precision, const struct ir_tensor *params, struct ir_tensor *results,
+             struct arena *arena);
+void ir_tensor_from_bytes(struct ir_tensor *, const void *bytes, struct arena *); /* type is set; fills v */
+void ir_tensor_to_bytes(const struct ir_tensor *, void *bytes);
+#endif

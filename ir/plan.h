@@ -1,0 +1,91 @@
+/* The kernel-stage program: what the passes decide and codegen carries out. One plan per entry function.
+ *
+ * A plan is a list of commands in execution order. A kernel command computes one group (a set of nodes of the
+ * function, its outputs stored to buffers); loops are bracketed by LOOP_BEGIN and LOOP_END; collectives
+ * stand alone. Calls were inlined, and every loop body belongs to one loop only, so a (function, value) pair names
+ * one tensor. Of a loop, the body's parameters share the buffers of what they stand for: parameter 0 is the
+ * counter, the carried ones live in one buffer each for all iterations (before the loop it is filled with the initial
+ * value, at the end of an iteration it holds the new one, after the loop it is the result), the captured ones are
+ * the buffers of the loop's operands. */
+#ifndef IR_PLAN_H
+#define IR_PLAN_H
+#include "ir/ir.h"
+
+enum plan_space {
+    PLAN_ARENA,    /* temporaries: offset in the arena of this entry */
+    PLAN_SLOT,     /* a slot of the module: storage that outlives the call (offset in the state block) */
+    PLAN_INPUT,    /* an input slot: memory of the host or staging; the index is the slot */
+    PLAN_METRIC,   /* a metric or output slot (offset in the result block) */
+    PLAN_CONSTANT  /* read-only data of the object (offset in its constant block) */
+};
+
+struct plan_buffer {
+    enum plan_space space;
+    uint32_t slot;       /* SLOT, INPUT, METRIC: index into the module's slots */
+    const struct ir_func *func;
+    ir_value value;      /* of `func`: whose contents it first holds; its type gives extent and layout (C order) */
+    uint64_t offset, bytes; /* within its space; 64-byte aligned */
+    uint32_t first, last;   /* commands between which it is live (ARENA) */
+    const void *data;       /* CONSTANT */
+};
+
+/* What kind of nest a group becomes: which template of codegen/lower_*.c. */
+enum plan_group_kind {
+    GROUP_MAP,      /* one output element per iteration; all outputs have the same extents */
+    GROUP_ROW,      /* rows: reductions over trailing dimensions and element-wise work on the same rows */
+    GROUP_COLUMN,   /* reductions over leading dimensions */
+    GROUP_DOT,      /* one contraction with element-wise prologues and epilogues */
+    GROUP_SCATTER,  /* scatter_add */
+    GROUP_COPY      /* a buffer to another: loop-carried values, slots that could not be updated in place */
+};
+
+struct plan_group {
+    enum plan_group_kind kind;
+    const struct ir_func *func; /* the function its values belong to */
+    VEC(ir_value) nodes;    /* members in definition order, leaves excluded */
+    VEC(ir_value) inputs;   /* values read from buffers */
+    VEC(ir_value) outputs;  /* values stored */
+    ir_value root;          /* DOT, SCATTER: the contraction or scatter; else 0 */
+    const char *reason;     /* why it ends here, for explain --fusion */
+};
+
+enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE };
+
+struct plan_command {
+    enum plan_command_kind kind;
+    uint32_t group;                 /* KERNEL */
+    VEC(uint32_t) reads, writes;    /* buffers, in the order of the group's inputs and outputs */
+    bool barrier_before;            /* workers must meet: depends on something since the last barrier */
+    /* loops */
+    uint32_t counter, limit, flag;  /* buffers: int32 scalar counter (written by the loop), int32 scalar limit;
+                                       `while` flag (bool scalar) or UINT32_MAX */
+    uint32_t other;                 /* the matching BEGIN or END */
+    /* collective: the node says kind, axes, dim */
+    const struct ir_func *func;
+    ir_value node;
+    double flops;                   /* estimate, for explain and for the choice of workers */
+    uint64_t bytes;                 /* read and written */
+};
+
+struct plan_memory { uint64_t parameters, averages, optimizer_state, other_state, gradients, activations, workspace, constants, peak, lower_bound; };
+
+struct plan {
+    struct ir_func *func;     /* the entry */
+    struct arena *arena;
+    VEC(struct plan_buffer) buffers;
+    VEC(struct plan_group) groups;
+    VEC(struct plan_command) commands;
+    uint32_t **buffer_of;     /* [function index][value]: its buffer, UINT32_MAX = lives only inside a group */
+    uint64_t arena_bytes;     /* size of the ARENA space, the predicted peak */
+    uint64_t arena_lower_bound;
+    struct plan_memory memory;
+};
+
+/* All entries of one module. The state block (SLOT) and the result block (METRIC) are common. */
+struct plan_module {
+    struct ir_module *module;
+    VEC(struct plan *) plans;       /* in the order of the module's entry functions */
+    uint64_t *slot_offset;          /* per slot: offset in its block (state or result) */
+    uint64_t state_bytes, result_bytes, constant_bytes;
+};
+#endif

@@ -1,0 +1,38 @@
+/* The pipeline: from a module of stage tensor to a plan. passes.def lists the passes in order. */
+#ifndef PASSES_PASS_H
+#define PASSES_PASS_H
+#include "ir/plan.h"
+
+struct pass_options {
+    const char *dump;        /* "" all, "a,b" named ones, NULL none */
+    const char *dump_dir;    /* default "." */
+    const char *stop_after;  /* NULL: to the end */
+    const char *disable;     /* "a,b" */
+    const char *reproducer_dir; /* where a failing pass leaves its input; default "." */
+    bool verify_each, time_passes;
+    int blas;                /* 0 auto, 1 own, 2 openblas */
+};
+
+struct pass_time { const char *name; double seconds; uint32_t nodes; };
+
+struct pass {
+    const struct pass_options *options;
+    struct diags *diags;     /* the user's mistakes found by a pass: not differentiable, sharding, memory */
+    struct arena scratch;    /* reset after every pass */
+    struct arena *keep;      /* lives as long as the result */
+    struct plan_module *plans; /* made by the last passes */
+    VEC(struct pass_time) times;
+};
+
+/* A pass returns the rebuilt module, or the same one if it only annotates; NULL: a diagnostic was recorded. */
+typedef struct ir_module *pass_fn(struct pass *, struct ir_module *);
+
+/* Runs the pipeline. Returns the plans; NULL if a diagnostic was recorded or --stop-after ended it early (then
+ * *last is the module at that point). The module that came in stays valid. */
+struct plan_module *pass_run(struct pass *, struct ir_module *, struct ir_module **last);
+const char *const *pass_names(size_t *count);
+
+#define X(name, required, stage_in, stage_out, doc) pass_fn pass_##name;
+#include "passes/passes.def"
+#undef X
+#endif

@@ -1,0 +1,102 @@
+/* The tables that generated code hands to the runtime linked into the same object. Not part of the promise to
+ * hosts. One constant symbol, `stepc_program`, holds everything. */
+#ifndef STEPC_STEP_ABI_H
+#define STEPC_STEP_ABI_H
+#include <stddef.h>
+#include <stdint.h>
+
+/* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. */
+typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
+
+enum { STEPC_AT_ARENA, STEPC_AT_STATE, STEPC_AT_INPUT, STEPC_AT_RESULT, STEPC_AT_CONSTANT };
+struct stepc_buffer {
+    uint32_t space;  /* STEPC_AT_* */
+    uint32_t slot;   /* INPUT: which slot */
+    uint64_t offset; /* in its space */
+    uint64_t bytes;
+};
+
+enum { STEPC_KERNEL, STEPC_LOOP_BEGIN, STEPC_LOOP_END, STEPC_COLLECTIVE };
+enum { STEPC_ALL_REDUCE, STEPC_ALL_GATHER, STEPC_REDUCE_SCATTER };
+enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
+
+struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(B), row-major f32 */
+    int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
+    uint32_t a, b, c;   /* which of the command's buffers */
+    uint8_t trans_a, trans_b, accumulate, prefer;
+};
+
+struct stepc_command {
+    uint8_t kind;
+    uint8_t barrier;       /* workers meet before this command */
+    uint8_t collective, reduction; /* STEPC_ALL_REDUCE.., STEPC_SUM.. */
+    uint8_t dtype;         /* of a collective's elements */
+    uint32_t buffer_count;
+    const uint32_t *buffers;       /* indices into the entry's buffers */
+    stepc_kernel_fn *kernel;
+    int64_t extent, grain;         /* of the parallel loop */
+    double work;                   /* rough operations */
+    const struct stepc_gemm *gemm; /* NULL: the kernel only */
+    /* loops: indices into the entry's buffers; flag UINT32_MAX = none; other = index of the matching command */
+    uint32_t counter, limit, flag, other;
+    /* collectives */
+    uint32_t axes;                 /* bit mask of mesh axes */
+    uint64_t count;                /* elements per device, of the operand */
+    uint64_t inner;                /* all_gather, reduce_scatter: contiguous elements per slice of the dimension */
+    const char *place;             /* "/model/layers/1: grad of dot", for messages */
+};
+
+/* A whole entry in one function, for steps too small for a team: same meaning as its commands run by one worker.
+ * `buffers`: address of every buffer of the entry. */
+typedef void stepc_program_fn(void *const *buffers, void *scratch);
+
+struct stepc_entry {
+    const char *name;              /* "init", "step", "eval", "infer", "derive" */
+    const struct stepc_buffer *buffers;
+    uint32_t buffer_count;
+    const struct stepc_command *commands;
+    uint32_t command_count;
+    uint64_t arena_bytes, scratch_bytes;
+    double work;
+    stepc_program_fn *whole;       /* NULL: too large, or it has collectives */
+};
+
+struct stepc_slot {
+    const char *name;
+    uint32_t role;                 /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter */
+    uint32_t dtype;                /* STEP_F32 .. */
+    int32_t rank;
+    uint32_t flags;                /* STEP_FROZEN, STEP_SHARDED */
+    const int64_t *shape;          /* global */
+    const int64_t *local;          /* per device */
+    const uint32_t *axes;          /* per dimension: mesh axes that split it, nibbles (axis + 1), outermost first */
+    const char *sharding;          /* JSON */
+    uint64_t offset;               /* in the state or result block */
+    int64_t index_limit;           /* inputs: values in [0, limit); 0 = not checked */
+    double initial;                /* hyper-parameters */
+    uint8_t computed;              /* read through entry "derive" */
+    uint8_t used_by_infer;         /* inputs that infer needs */
+    uint8_t all_entries;           /* reserved, 0 */
+};
+
+struct stepc_program {
+    uint32_t version;              /* of these tables: STEPC_TABLES */
+    const char *name;
+    const char *manifest;          /* JSON */
+    const char *features;          /* CPU features the code needs: "avx512f,avx512vl" */
+    const struct stepc_slot *slots;
+    uint32_t slot_count;
+    const struct stepc_entry *entries;
+    uint32_t entry_count;
+    const unsigned char *constants;
+    uint64_t constant_bytes, state_bytes, result_bytes;
+    uint32_t axis_count;
+    const char *const *axis_names;
+    const int64_t *axis_sizes;     /* product = devices */
+    uint64_t memory[8];            /* planned bytes: parameters, averages, optimizer, other state, gradients, activations, workspace, lower bound */
+    const void *cuda;              /* NULL: CPU object */
+};
+enum { STEPC_TABLES = 1 };
+
+extern const struct stepc_program stepc_program;
+#endif
