@@ -1,0 +1,112 @@
+// stepc/step.h for C++: RAII and exceptions, nothing more. C++17.
+#ifndef SAMPLES_STEP_HPP
+#define SAMPLES_STEP_HPP
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "stepc/step.h"
+
+namespace step {
+
+struct error : std::runtime_error {
+    step_status status;
+    error(step_status s, const std::string &text) : std::runtime_error(text), status(s) {}
+};
+
+template <class T> struct dtype_of;
+template <> struct dtype_of<float> { static constexpr uint32_t value = STEP_F32; };
+template <> struct dtype_of<int32_t> { static constexpr uint32_t value = STEP_I32; };
+
+/// A view of host memory in C order; it must outlive the call that it is given to.
+struct array {
+    std::string name;
+    std::vector<int64_t> shape;
+    uint32_t dtype;
+    void *data;
+    template <class T>
+    array(std::string n, std::vector<int64_t> s, std::vector<T> &v)
+        : name(std::move(n)), shape(std::move(s)), dtype(dtype_of<T>::value), data(v.data()) {}
+    step_array c() const
+    {
+        step_array a{};
+        a.size = sizeof a;
+        a.name = name.c_str(), a.data = data, a.dtype = dtype;
+        a.rank = static_cast<int32_t>(shape.size()), a.shape = shape.data();
+        return a;
+    }
+};
+
+/// One trainer: a compiled step and its state.
+class trainer {
+  public:
+    explicit trainer(const char *path)
+    {
+        void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (!so) throw error(STEP_EIO, dlerror());
+        auto query = reinterpret_cast<step_query_fn *>(dlsym(so, "step_query"));
+        api_ = query ? query(STEP_ABI_MAJOR, STEP_ABI_MINOR) : nullptr;
+        if (!api_) throw error(STEP_EVERSION, std::string(path) + ": not a step of this ABI");
+        step_options options{};
+        options.size = sizeof options;
+        step_status status = api_->create(&options, &instance_);
+        if (status != STEP_OK) throw error(status, api_->last_error(nullptr));
+    }
+    trainer(const trainer &) = delete;
+    trainer &operator=(const trainer &) = delete;
+    ~trainer() { api_->destroy(instance_); }
+
+    void init() { check(api_->init(instance_)); }
+    double step(const std::vector<array> &inputs)
+    {
+        batch b(inputs);
+        step_result r{};
+        r.size = sizeof r;
+        check(api_->step(instance_, &b.c, &r));
+        return r.loss;
+    }
+    /// The loss without an update, with "params" or "ema".
+    double eval(const std::vector<array> &inputs, const char *weights = "params")
+    {
+        batch b(inputs);
+        step_result r{};
+        r.size = sizeof r;
+        check(api_->eval(instance_, &b.c, weights, &r));
+        return r.loss;
+    }
+    void infer(const std::vector<array> &inputs, const array &output, const char *weights = "params")
+    {
+        batch b(inputs);
+        step_array out = output.c();
+        check(api_->infer(instance_, &b.c, weights, &out, 1));
+    }
+    void read(const array &to)
+    {
+        step_array a = to.c();
+        check(api_->read(instance_, &a));
+    }
+
+  private:
+    struct batch {
+        std::vector<step_array> inputs;
+        step_batch c{};
+        explicit batch(const std::vector<array> &from)
+        {
+            for (const array &a : from) inputs.push_back(a.c());
+            c.size = sizeof c, c.inputs = inputs.data(), c.input_count = inputs.size();
+        }
+    };
+    void check(step_status status) const
+    {
+        if (status != STEP_OK) throw error(status, std::string(api_->status_name(status)) + ": " + api_->last_error(instance_));
+    }
+    const step_api *api_ = nullptr;
+    step_instance *instance_ = nullptr;
+};
+
+} // namespace step
+#endif

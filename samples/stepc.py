@@ -1,0 +1,168 @@
+"""A compiled step in Python: ctypes and NumPy, nothing else.
+
+    m = stepc.Step("step.so")
+    m.init()
+    r = m.step(x=x, y=y)                 # one training step
+    w = m["layers.0.kernel"]             # read a tensor into a new array
+    m["layers.0.kernel"] = 2 * w         # write it
+    m.save("final.safetensors")
+    print(r.step, r.loss, r.metrics["grad_norm"])
+"""
+import ctypes
+import types
+
+import numpy as np
+
+_DTYPES = {1: np.bool_, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.uint32, 7: np.int32, 8: np.uint64,
+           9: np.int64, 12: np.float16, 13: np.uint16, 14: np.float32, 15: np.float64}  # 13: bfloat16, as its bits
+_CODES = {np.dtype(t): code for code, t in _DTYPES.items() if code != 13}
+PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT = range(1, 8)
+
+_p, _s, _u32, _i32, _u64, _i64, _f64 = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64,
+                                        ctypes.c_int64, ctypes.c_double)
+
+
+def _struct(name, **fields):
+    """A mirror of a struct of stepc/step.h; every one begins with its size."""
+    cls = type(name, (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t)] + list(fields.items())})
+    return lambda **values: cls(size=ctypes.sizeof(cls), **values)
+
+
+_Tensor = _struct("step_tensor", name=_s, role=_u32, dtype=_u32, rank=_i32, flags=_u32, shape=ctypes.POINTER(_i64),
+                  sharding=_s, bytes_global=_u64, bytes_local=_u64)
+_ARRAY = type("step_array", (ctypes.Structure,), {"_fields_": [
+    ("size", ctypes.c_size_t), ("name", _s), ("data", _p), ("dtype", _u32), ("rank", _i32), ("shape", ctypes.POINTER(_i64)),
+    ("strides", ctypes.POINTER(_i64)), ("device_type", _i32), ("device_id", _i32)]})
+_Options = _struct("step_options", host=_p, transport=_s, communicator=_p, devices=_s, threads=_u32, flags=_u32,
+                   seed=ctypes.POINTER(_u64), timeout_ms=_i64, max_memory=_u64)
+_HYPER = type("step_hyper", (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t), ("name", _s), ("value", _f64)]})
+_Batch = _struct("step_batch", inputs=_p, input_count=ctypes.c_size_t, hypers=_p, hyper_count=ctypes.c_size_t,
+                 microbatches=_u32, flags=_u32)
+_Result = _struct("step_result", step=_u64, loss=_f64, flags=_u32, metric_capacity=_u32, metric_count=_u32,
+                  metrics=ctypes.POINTER(_f64), ns_total=_u64, ns_communication=_u64)
+_Save = _struct("step_save", directory=_s, slots=_s, items=_p, item_count=ctypes.c_size_t, metrics=_p,
+                metric_count=ctypes.c_size_t, keep=_s, flags=_u32)
+_Load = _struct("step_load", path=_s, map=_s, flags=_u32)
+
+_ENTRIES = ("describe status_name last_error create destroy init tensor_count tensor_at tensor_find read write dlpack "
+            "dlpack_legacy hyper_count hyper_at hyper_get hyper_set stage step step_n eval infer save job_wait job_free load "
+            "item interrupt abort_peers memory trace").split()
+_RETURNS = {"describe": _s, "status_name": _s, "last_error": _s, "item": _s, "tensor_count": ctypes.c_size_t,
+            "hyper_count": ctypes.c_size_t, "destroy": None, "job_free": None, "interrupt": None, "abort_peers": None}
+
+
+class _Api(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("abi_major", _u32), ("abi_minor", _u32)] + [(n, _p) for n in _ENTRIES]
+
+
+class StepError(RuntimeError):
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class Step:
+    """One trainer. Arrays go in with the dtype and shape that the document declares; any strides."""
+
+    def __init__(self, path, threads=0):
+        library = ctypes.CDLL(path if "/" in path else "./" + path)
+        library.step_query.restype = ctypes.POINTER(_Api)
+        api = library.step_query(_u32(1), _u32(0))
+        if not api:
+            raise StepError(8, path + ": another version of the interface")
+        self._instance = _p()
+        for name in _ENTRIES:
+            entry = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
+            setattr(self, "_" + name, entry)
+        options = _Options(threads=threads)
+        self._check(self._create(ctypes.byref(options), ctypes.byref(self._instance)))
+        self._inputs = {t.name.decode(): t for t in self._tensors(INPUT)}
+        self._metrics = [t.name.decode() for t in self._tensors(METRIC) if t.rank == 0]
+
+    def _check(self, status):
+        if status:
+            text = self._last_error(self._instance if self._instance else None) or b""
+            raise StepError(status, "%s: %s" % (self._status_name(_i32(status)).decode(), text.decode()))
+
+    def _tensors(self, role):
+        out = []
+        for i in range(self._tensor_count(self._instance, _u32(role))):
+            t = _Tensor()
+            self._check(self._tensor_at(self._instance, _u32(role), ctypes.c_size_t(i), ctypes.byref(t)))
+            out.append(t)
+        return out
+
+    @staticmethod
+    def _array(name, a, keep):
+        shape, strides = (_i64 * max(a.ndim, 1))(*a.shape), (_i64 * max(a.ndim, 1))(*[n // a.itemsize for n in a.strides])
+        keep += [a, shape, strides]
+        return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=_CODES[a.dtype], rank=a.ndim,
+                      shape=shape, strides=strides)
+
+    def _batch(self, values, keep):
+        inputs = [self._array(n, np.asarray(v), keep) for n, v in values.items() if n in self._inputs]
+        hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in values.items() if n not in self._inputs]
+        arrays, numbers = (_ARRAY * max(len(inputs), 1))(*inputs), (_HYPER * max(len(hypers), 1))(*hypers)
+        keep += [arrays, numbers]
+        return _Batch(inputs=ctypes.cast(arrays, _p), input_count=len(inputs), hypers=ctypes.cast(numbers, _p), hyper_count=len(hypers))
+
+    def names(self, role=PARAM):
+        return [t.name.decode() for t in self._tensors(role)]
+
+    def init(self):
+        self._check(self._init(self._instance))
+
+    def _run(self, entry, values, *more):
+        keep, metrics = [], (_f64 * max(len(self._metrics), 1))()
+        batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
+        self._check(entry(self._instance, ctypes.byref(batch), *more, ctypes.byref(result)))
+        return types.SimpleNamespace(step=result.step, loss=result.loss, metrics=dict(zip(self._metrics, metrics)),
+                                     seconds=result.ns_total * 1e-9)
+
+    def step(self, **values):
+        """One training step: inputs by name, and hyper-parameters for this step only."""
+        return self._run(self._step, values)
+
+    def eval(self, weights="params", **values):
+        return self._run(self._eval, values, weights.encode())
+
+    def infer(self, weights="params", output="model", **values):
+        keep, t = [], next(t for t in self._tensors(OUTPUT) if t.name.decode() == output)
+        out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
+        batch, array = self._batch(values, keep), self._array(output, out, keep)
+        self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), ctypes.byref(array), ctypes.c_size_t(1)))
+        return out
+
+    def __getitem__(self, name):
+        t, keep = _Tensor(), []
+        self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
+        out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
+        self._check(self._read(self._instance, ctypes.byref(self._array(name, out, keep))))
+        return out
+
+    def __setitem__(self, name, value):
+        keep = []
+        self._check(self._write(self._instance, ctypes.byref(self._array(name, np.asarray(value), keep))))
+
+    def set(self, name, value):
+        """A hyper-parameter, until it is set again."""
+        self._check(self._hyper_set(self._instance, name.encode(), _f64(value)))
+
+    def save(self, path):
+        save = _Save(directory=path.encode())
+        self._check(self._save(self._instance, ctypes.byref(save), None))
+
+    def load(self, path):
+        load = _Load(path=path.encode())
+        self._check(self._load(self._instance, ctypes.byref(load)))
+
+    def close(self):
+        if self._instance:
+            self._destroy(self._instance)
+            self._instance = _p()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
