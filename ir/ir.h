@@ -22,6 +22,7 @@ enum ir_dtype {
 };
 
 enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 4, IR_MAX_AXES = 6 };
+#define IR_MAX_ELEMENTS ((INT64_C(1) << 48) - 1) /* of one tensor */
 
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
  * that split dimension i, first axis outermost, as nibbles (axis + 1), lowest nibble first; 0 = whole.
@@ -45,6 +46,14 @@ struct ir_type ir_type_of(enum ir_dtype, uint32_t rank, const int64_t *dim);
 bool ir_type_equal(const struct ir_type *, const struct ir_type *);
 int64_t ir_type_elements(const struct ir_type *); /* -1 if the product overflows 2^48 */
 const char *ir_type_text(struct arena *, const struct ir_type *); /* "float32[2, 3]" for people, as in diagnostics */
+/* The one place where sizes are multiplied: false if a or b is negative or the product is over IR_MAX_ELEMENTS. */
+bool ir_size_multiply(int64_t a, int64_t b, int64_t *product);
+
+/* Element `index` of an array in the dtype's own layout (any alignment) as a double; 64-bit integers beyond 2^53 lose
+ * their low bits. Setting rounds once: floats to nearest even, to integers toward zero into the range (NaN: 0). */
+double ir_element_get(enum ir_dtype, const void *data, size_t index);
+void ir_element_set(enum ir_dtype, void *data, size_t index, double value);
+double ir_element_round(enum ir_dtype, double value); /* the value that setting stores */
 
 /* ---------------------------------------------------------------- nodes */
 
@@ -66,6 +75,9 @@ struct ir_op_info {
     uint8_t attr_count, stages, flags, emit;
 };
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];
+enum ir_op ir_op_find(const char *name);                                     /* IR_NONE if unknown */
+const char *ir_attr_name(enum ir_op, uint32_t index, size_t *length);        /* not terminated */
+int32_t ir_attr_find(enum ir_op, const char *name);                          /* index into attr; -1 if unknown */
 
 typedef uint32_t ir_value; /* index into the function's nodes; 0 = none */
 

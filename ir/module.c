@@ -1,0 +1,73 @@
+/* Modules, functions, slots and places: what lives in a module's arena, and how to find it by name. */
+#include "ir/ir.h"
+
+#include <string.h>
+
+struct ir_module *ir_module_new(const char *name)
+{
+    /* The module lies in its own arena. */
+    struct arena arena = {0};
+    struct ir_module *m = arena_new(&arena, struct ir_module);
+    m->name = arena_string(&arena, name);
+    m->stage = IR_AT_TENSOR;
+    m->arena = arena;
+    vec_push(&m->arena, &m->places, (struct ir_place){0});
+    return m;
+}
+
+void ir_module_free(struct ir_module *m)
+{
+    if (!m) return;
+    struct arena arena = m->arena;
+    arena_free(&arena);
+}
+
+struct ir_func *ir_func_new(struct ir_module *m, const char *name, bool entry)
+{
+    struct ir_func *f = arena_new(&m->arena, struct ir_func);
+    f->name = arena_string(&m->arena, name);
+    f->entry = entry;
+    f->module = m;
+    f->shared = MAP(&m->arena);
+    f->count = 1; /* value 0 is none */
+    f->capacity = 16;
+    f->nodes = arena_new_array(&m->arena, struct ir_node, f->capacity);
+    vec_push(&m->arena, &m->funcs, f);
+    return f;
+}
+
+struct ir_func *ir_func_find(const struct ir_module *m, const char *name)
+{
+    for (size_t i = 0; i < m->funcs.count; i++)
+        if (strcmp(m->funcs.items[i]->name, name) == 0) return m->funcs.items[i];
+    return NULL;
+}
+
+uint32_t ir_func_index(const struct ir_func *f)
+{
+    for (size_t i = 0; i < f->module->funcs.count; i++)
+        if (f->module->funcs.items[i] == f) return (uint32_t)i;
+    BUG("function %s is not one of its module", f->name);
+}
+
+uint32_t ir_slot_new(struct ir_module *m, struct ir_slot slot)
+{
+    slot.name = arena_string(&m->arena, slot.name);
+    if (slot.sharding_spec) slot.sharding_spec = arena_string(&m->arena, slot.sharding_spec);
+    vec_push(&m->arena, &m->slots, slot);
+    return (uint32_t)(m->slots.count - 1);
+}
+
+int32_t ir_slot_find(const struct ir_module *m, const char *name)
+{
+    for (size_t i = 0; i < m->slots.count; i++)
+        if (strcmp(m->slots.items[i].name, name) == 0) return (int32_t)i;
+    return -1;
+}
+
+uint32_t ir_place_new(struct ir_module *m, struct diag_span span, const char *pointer)
+{
+    const char *copy = pointer ? arena_string(&m->arena, pointer) : NULL;
+    vec_push(&m->arena, &m->places, ((struct ir_place){span, copy}));
+    return (uint32_t)(m->places.count - 1);
+}
