@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# bash tests/run.sh: installs what is needed, builds everything and runs every test through CTest. With sanitizers:
+# SANITIZE=1 first runs the unit and parity tests under ASan and UBSan.
+set -eu
+cd "$(dirname "$0")/.."
+. tests/setup.sh
+stepc_setup
+jobs=$(nproc)
+if [ "${SANITIZE:-0}" = 1 ]; then
+    stepc_build build-asan asan
+    echo "== tests under ASan and UBSan"
+    ctest --test-dir build-asan --output-on-failure -j "$jobs" -L sanitize
+fi
+stepc_build build dev
+echo "== tests"
+ctest --test-dir build --output-on-failure -j "$jobs"

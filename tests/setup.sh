@@ -1,0 +1,30 @@
+# Installs what building and testing need on Debian 12 or later, if something is missing. Sourced by samples/run.sh
+# and tests/run.sh. Nothing here is needed where a compiled step runs.
+stepc_packages="gcc g++ cmake ninja-build pkg-config lld llvm-16-dev libcjson-dev check libsubunit-dev libopenblas0-pthread python3 python3-numpy"
+
+stepc_setup() {
+    missing=
+    for package in $stepc_packages; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    [ -z "$missing" ] && return 0
+    echo "== installing$missing"
+    sudo=
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || { echo "run this as root, or install sudo, or install by hand:$missing" >&2; return 3; }
+        sudo=sudo
+    fi
+    $sudo apt-get update -q >/dev/null &&
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null ||
+        { echo "apt-get could not install:$missing" >&2; return 3; }
+}
+
+# stepc_build FOLDER PRESET [TARGET...]
+stepc_build() {
+    folder=$1 preset=$2
+    shift 2
+    echo "== building ($preset) in $folder"
+    cmake --preset "$preset" -B "$folder" >"$folder.configure.log" 2>&1 || { cat "$folder.configure.log" >&2; return 1; }
+    rm -f "$folder.configure.log"
+    cmake --build "$folder" -- --quiet "$@"
+}
