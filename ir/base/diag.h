@@ -44,8 +44,10 @@ void diag_line_column(const struct diag_source *, uint32_t offset, uint32_t *lin
 /* Prints all (the first 20, then a count), ordered by place. `json`: one object per line. */
 void diags_print(const struct diags *, FILE *, bool json, bool color);
 
-/* A defect in stepc: prints what it knows and aborts the compilation with exit code 4. The hook lets the pass
- * manager add the pass and a reproducer. */
+/* A defect in stepc: prints what it knows, calls the hook and ends the process with exit code 4. The hook (one per
+ * thread; NULL: none) lets the pass manager write the pass, the IR and a reproducer to the stream; it is taken off
+ * before it runs. Set it around a pass and take it off again. */
+void bug_set_hook(void (*run)(void *user, FILE *), void *user);
 _Noreturn void bug(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 #define BUG(...) bug(__FILE__, __LINE__, __VA_ARGS__)
 #define ASSERT(condition) ((condition) ? (void)0 : BUG("assertion failed: %s", #condition))

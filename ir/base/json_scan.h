@@ -25,6 +25,7 @@ struct json_error {
     const char *code, *message; /* "E0003", ready to print */
     uint32_t offset, length;
     uint32_t other_offset, other_length; /* the first of two equal keys; length 0: none */
+    uint32_t value; /* index of the value that was being read (0 too if there is none yet) */
 };
 struct json {
     const char *text;
@@ -33,7 +34,7 @@ struct json {
     uint32_t count;
 };
 
-/* False: *error says what and where. A zero limit means the default (64 MiB, depth 128, 1,000,000 values). */
+/* False: *error says what and where, and *out holds the values up to there. A zero limit means the default (64 MiB, depth 128, 1,000,000 values). */
 bool json_scan(struct arena *, const char *text, size_t length, const struct json_limits *, struct json *out,
                struct json_error *error);
 /* The member of an object, NULL if it has none of that name. */

@@ -1,0 +1,263 @@
+/* Growing text, numbers in their shortest form, distances between names, globs. Nothing here depends on the
+ * locale: the runtime links this file into programs that may have set one. */
+#include "ir/base/str.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- text */
+
+static char *str_room(struct str *s, size_t more)
+{
+    if (s->capacity - s->length <= more) {
+        size_t capacity = s->capacity ? s->capacity * 2 : 64;
+        while (capacity - s->length <= more) capacity *= 2;
+        char *text = arena_alloc(s->arena, capacity);
+        if (s->length) memcpy(text, s->text, s->length);
+        s->text = text;
+        s->capacity = capacity;
+    }
+    return s->text + s->length;
+}
+
+void str_add_n(struct str *s, const char *text, size_t n)
+{
+    char *at = str_room(s, n);
+    if (n) memcpy(at, text, n);
+    s->length += n;
+    s->text[s->length] = 0;
+}
+
+void str_add(struct str *s, const char *text) { str_add_n(s, text, strlen(text)); }
+
+void str_addf(struct str *s, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    if (n > 0) {
+        vsnprintf(str_room(s, (size_t)n), (size_t)n + 1, format, again);
+        s->length += (size_t)n;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+const char *str_text(struct str *s) { return s->length ? s->text : ""; }
+
+void str_add_json(struct str *s, const char *text)
+{
+    str_add_n(s, "\"", 1);
+    for (const char *p = text; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\') str_addf(s, "\\%c", c);
+        else if (c == '\n') str_add(s, "\\n");
+        else if (c == '\t') str_add(s, "\\t");
+        else if (c == '\r') str_add(s, "\\r");
+        else if (c < 0x20 || c == 0x7f) str_addf(s, "\\u%04x", c);
+        else str_add_n(s, p, 1);
+    }
+    str_add_n(s, "\"", 1);
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+/* The digits of x with `precision` of them, and the decimal exponent of the first one. */
+static int decimal_digits(double x, int precision, char digits[32])
+{
+    char text[48];
+    snprintf(text, sizeof text, "%.*e", precision - 1, x);
+    int n = 0;
+    const char *p = text;
+    for (; *p && *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9' && n < 31) digits[n++] = *p; /* steps over the locale's separator */
+    digits[n] = 0;
+    return *p ? atoi(p + 1) : 0;
+}
+
+static bool reads_back(double x, const char *digits, int exponent, bool single)
+{
+    char text[64]; /* no separator, so no locale */
+    snprintf(text, sizeof text, "%se%d", digits, exponent - (int)strlen(digits) + 1);
+    return single ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x;
+}
+
+void str_add_number(struct str *s, double x, bool single)
+{
+    if (isnan(x)) { str_add(s, "NaN"); return; }
+    if (signbit(x)) str_add(s, isinf(x) ? "-Infinity" : "-");
+    else if (isinf(x)) str_add(s, "Infinity");
+    if (isinf(x)) return;
+    if (single) x = (double)(float)x;
+    x = fabs(x);
+    char digits[32];
+    int exponent = 0;
+    for (int precision = 1; precision <= 17; precision++) {
+        exponent = decimal_digits(x, precision, digits);
+        if (reads_back(x, digits, exponent, single)) break;
+    }
+    int n = (int)strlen(digits);
+    while (n > 1 && digits[n - 1] == '0') digits[--n] = 0;
+    if (exponent < -5 || exponent > 16) {
+        str_add_n(s, digits, 1);
+        if (n > 1) str_addf(s, ".%s", digits + 1);
+        str_addf(s, "e%+03d", exponent);
+    } else if (exponent < 0) {
+        str_addf(s, "0.%.*s%s", -exponent - 1, "00000", digits);
+    } else if (exponent >= n - 1) {
+        str_addf(s, "%s%.*s", digits, exponent - (n - 1), "0000000000000000");
+    } else {
+        str_addf(s, "%.*s.%s", exponent + 1, digits, digits + exponent + 1);
+    }
+}
+
+/* ---------------------------------------------------------------- did you mean */
+
+enum { NAME_LIMIT = 128 }; /* longer names have no neighbours */
+
+size_t str_distance(const char *a, const char *b)
+{ /* restricted Damerau-Levenshtein: three rows of the table */
+    size_t n = strlen(a), m = strlen(b);
+    if (n > NAME_LIMIT || m > NAME_LIMIT) return strcmp(a, b) ? (n > m ? n : m) : 0;
+    uint8_t rows[3][NAME_LIMIT + 1];
+    uint8_t *before = rows[0], *last = rows[1], *row = rows[2];
+    for (size_t j = 0; j <= m; j++) last[j] = (uint8_t)j;
+    memset(before, 0, sizeof rows[0]);
+    for (size_t i = 1; i <= n; i++) {
+        row[0] = (uint8_t)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            if (swapped && before[j - 2] + 1 < best) best = before[j - 2] + 1;
+            row[j] = (uint8_t)best;
+        }
+        uint8_t *free_row = before;
+        before = last, last = row, row = free_row;
+    }
+    return last[m];
+}
+
+const char *str_nearest(const char *name, const char *const *names, size_t count)
+{
+    const char *best = NULL;
+    size_t best_distance = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t longer = strlen(name) > strlen(names[i]) ? strlen(name) : strlen(names[i]);
+        size_t limit = longer < 2 ? 0 : longer < 6 ? (longer + 1) / 3 : longer / 3;
+        if (limit == 0 && longer == 2) limit = 1;
+        size_t distance = str_distance(name, names[i]);
+        if (distance > limit || (best && distance >= best_distance)) continue;
+        best = names[i];
+        best_distance = distance;
+    }
+    return best;
+}
+
+/* ---------------------------------------------------------------- globs
+ * The positions of the pattern are the states of a small automaton, kept as a set of bits, so that no pattern can
+ * make the match slower than its length times the path's. Moves that read nothing only go forward. */
+
+enum { GLOB_LIMIT = 1024 }; /* bytes of a pattern; longer ones match nothing */
+struct glob_set { uint64_t bits[GLOB_LIMIT / 64 + 1]; };
+struct glob {
+    const char *pattern;
+    size_t length;
+    uint16_t close[GLOB_LIMIT + 1]; /* of '{', ',' and '}' of a group: where it closes; 0 = an ordinary character */
+    uint16_t next[GLOB_LIMIT + 1];  /* of '{' and ',': the next ',' of the group; 0 = none */
+    struct glob_set now;
+};
+
+static void glob_add(struct glob_set *set, size_t at) { set->bits[at / 64] |= (uint64_t)1 << (at % 64); }
+static bool glob_has(const struct glob_set *set, size_t at) { return set->bits[at / 64] >> (at % 64) & 1; }
+
+/* Finds the groups of braces, from the right: a brace that is not closed is an ordinary character. */
+static void glob_braces(struct glob *g)
+{
+    uint16_t stack[GLOB_LIMIT], comma[GLOB_LIMIT]; /* per open group: its '}', its leftmost ',' so far */
+    size_t depth = 0, opened = 0;
+    for (size_t i = 0; i < g->length; i++) opened += g->pattern[i] == '{';
+    for (size_t i = g->length; i-- > 0;) {
+        char c = g->pattern[i];
+        if (c == '}' && depth < opened) {
+            comma[depth] = 0;
+            stack[depth++] = (uint16_t)i;
+        } else if (c == '{') {
+            opened--;
+            if (!depth) continue;
+            depth--;
+            g->close[i] = g->close[stack[depth]] = stack[depth];
+            g->next[i] = comma[depth];
+            for (size_t j = comma[depth]; j; j = g->next[j]) g->close[j] = stack[depth];
+        } else if (c == ',' && depth) {
+            g->next[i] = comma[depth - 1];
+            comma[depth - 1] = (uint16_t)i;
+        }
+    }
+}
+
+/* `**` that stands for whole segments. */
+static bool glob_segments(const struct glob *g, size_t at)
+{
+    const char *p = g->pattern;
+    if (p[at] != '*' || p[at + 1] != '*') return false;
+    bool starts = at == 0 || p[at - 1] == '.' || p[at - 1] == '{' || p[at - 1] == ',';
+    char after = p[at + 2];
+    return starts && (after == 0 || after == '.' || after == '}' || after == ',');
+}
+
+/* Adds what can be reached without reading. `start`, `end`: whether the path is at the start or end of a segment. */
+static void glob_spread(struct glob *g, bool start, bool end, bool finished)
+{
+    for (size_t at = 0; at < g->length; at++) {
+        if (!glob_has(&g->now, at)) continue;
+        const char *p = g->pattern + at;
+        if (glob_segments(g, at)) {
+            if (start && p[2] == '.') glob_add(&g->now, at + 3);
+            if (end) glob_add(&g->now, at + 2);
+        } else if (*p == '*') {
+            glob_add(&g->now, at + 1);
+        } else if (*p == '.' && finished && glob_segments(g, at + 1)) {
+            glob_add(&g->now, at + 3); /* `a.**` matches `a` */
+        } else if (*p == '{' && g->close[at]) {
+            glob_add(&g->now, at + 1);
+            for (size_t comma = g->next[at]; comma; comma = g->next[comma]) glob_add(&g->now, comma + 1);
+        } else if ((*p == ',' || *p == '}') && g->close[at]) {
+            glob_add(&g->now, g->close[at] + 1u);
+        }
+    }
+}
+
+static void glob_read(struct glob *g, char c)
+{
+    struct glob_set next = {{0}};
+    for (size_t at = 0; at < g->length; at++) {
+        if (!glob_has(&g->now, at) || g->close[at]) continue;
+        char p = g->pattern[at];
+        if (glob_segments(g, at)) glob_add(&next, at);
+        else if (p == '*') {
+            if (c != '.') glob_add(&next, at);
+        } else if (p == c) {
+            glob_add(&next, at + 1);
+        }
+    }
+    g->now = next;
+}
+
+bool glob_match(const char *pattern, const char *path)
+{
+    struct glob g = {.pattern = pattern, .length = strlen(pattern)};
+    if (g.length > GLOB_LIMIT) return false;
+    glob_braces(&g);
+    glob_add(&g.now, 0);
+    for (size_t i = 0;; i++) {
+        bool finished = path[i] == 0;
+        glob_spread(&g, i == 0 || path[i - 1] == '.', finished || path[i] == '.', finished);
+        if (finished) return glob_has(&g.now, g.length);
+        glob_read(&g, path[i]);
+    }
+}
