@@ -40,8 +40,12 @@ _Batch = _struct("step_batch", inputs=_p, input_count=ctypes.c_size_t, hypers=_p
                  microbatches=_u32, flags=_u32)
 _Result = _struct("step_result", step=_u64, loss=_f64, flags=_u32, metric_capacity=_u32, metric_count=_u32,
                   metrics=ctypes.POINTER(_f64), ns_total=_u64, ns_communication=_u64)
+_RESULT = type(_Result())
 _Save = _struct("step_save", directory=_s, slots=_s, items=_p, item_count=ctypes.c_size_t, metrics=_p,
                 metric_count=ctypes.c_size_t, keep=_s, flags=_u32)
+_Memory = _struct("step_memory", **{n: _u64 for n in (
+    "parameters averages optimizer_state other_state gradients activations workspace communication code planned_peak "
+    "lower_bound measured_peak").split()})
 _Load = _struct("step_load", path=_s, map=_s, flags=_u32)
 
 _ENTRIES = ("describe status_name last_error create destroy init tensor_count tensor_at tensor_find read write dlpack "
@@ -123,6 +127,14 @@ class Step:
         """One training step: inputs by name, and hyper-parameters for this step only."""
         return self._run(self._step, values)
 
+    def step_n(self, n, **values):
+        """n steps in one call; every input has a leading dimension n. Returns the losses."""
+        keep = []
+        results = (_RESULT * n)(*[_RESULT(size=ctypes.sizeof(_RESULT)) for _ in range(n)])
+        batch = self._batch(values, keep)
+        self._check(self._step_n(self._instance, ctypes.byref(batch), _u64(n), results))
+        return np.array([r.loss for r in results])
+
     def eval(self, weights="params", **values):
         return self._run(self._eval, values, weights.encode())
 
@@ -155,6 +167,12 @@ class Step:
     def load(self, path):
         load = _Load(path=path.encode())
         self._check(self._load(self._instance, ctypes.byref(load)))
+
+    def memory(self, device=0):
+        """Bytes by class on one device; planned_peak and measured_peak of its arena."""
+        m = _Memory()
+        self._check(self._memory(self._instance, _u32(device), ctypes.byref(m)))
+        return m
 
     def close(self):
         if self._instance:

@@ -1,0 +1,401 @@
+#!/usr/bin/env python3
+"""Benchmarks against JAX and PyTorch, where they are installed: one command, rounds interleaved, JSON output.
+
+    tests/bench/bench.py [--stepc build/stepc] [--json FILE] [--rounds N] [toy digits shakespeare adamw artifact]
+
+Both sides run in one process from the same initial values on the same data; their losses are compared first. A ratio
+is the median over the rounds of peer time / our time (above 1: we are faster), with the least and the greatest.
+"""
+import argparse
+import ctypes
+import gzip
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "samples"))
+
+
+def interleave(sides, rounds):
+    """sides: name -> function that works and returns seconds per step. Returns name -> list, one entry per round."""
+    for run in sides.values():
+        run()
+    times = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, run in sides.items():
+            times[name].append(run())
+    return times
+
+
+def report(times, unit=1e6):
+    ours = np.array(times["stepc"])
+    out = {"stepc": {"best_us": float(ours.min() * unit), "median_us": float(np.median(ours) * unit)}}
+    for name, seconds in times.items():
+        if name != "stepc":
+            ratio = np.array(seconds) / ours
+            out[name] = {"median_us": float(np.median(seconds) * unit), "ratio": float(np.median(ratio)),
+                         "least": float(ratio.min()), "greatest": float(ratio.max())}
+    return out
+
+
+def timed(function, steps):
+    start = time.perf_counter()
+    function()
+    return (time.perf_counter() - start) / steps
+
+
+def compiled(options, document, extra=()):
+    folder = tempfile.mkdtemp(prefix="stepc-bench-")
+    path = document
+    if isinstance(document, dict):
+        path = os.path.join(folder, "model.json")
+        with open(path, "w") as f:
+            json.dump(document, f)
+    so = os.path.join(folder, "step.so")
+    subprocess.run([options.stepc, "compile", path, "-o", so, *extra], check=True)
+    return so
+
+
+def parameters(m):
+    return {n: m[n] for n in m.names()}
+
+
+def check(name, ours, theirs, tolerance=2e-3):
+    worst = float(np.max(np.abs(np.asarray(ours) - np.asarray(theirs)) / (np.abs(np.asarray(theirs)) + 1e-6)))
+    if not worst < tolerance:
+        raise SystemExit("%s computes something else: losses differ by %.2g" % (name, worst))
+
+
+# ---------------------------------------------------------------- the models in JAX and PyTorch
+
+def mlp(xp, relu, p, x, activate):
+    layers = sorted({n.rsplit(".", 1)[0] for n in p}, key=lambda n: int(n.split(".")[1]))
+    for i, layer in enumerate(layers):
+        x = x @ p[layer + ".kernel"] + p[layer + ".bias"]
+        if activate and i + 1 < len(layers):
+            x = relu(x)
+    return x
+
+
+def transformer(p, tokens, f):
+    """f: functions of a framework. Pre-norm blocks, causal attention, tied output, as samples/shakespeare/model.json."""
+    x = p["wte.embedding"][tokens] + p["wpe.embedding"]
+    for i in range(4):
+        q = "h.%d." % i
+        y = f.norm(x, p[q + "ln_1.scale"], p[q + "ln_1.bias"])
+        query, key, value = (f.einsum("btc,chd->bthd", y, p[q + "attn." + n + ".kernel"]) for n in ("query", "key", "value"))
+        x = x + f.einsum("bthd,hdc->btc", f.attention(query, key, value), p[q + "attn.out.kernel"])
+        y = f.norm(x, p[q + "ln_2.scale"], p[q + "ln_2.bias"])
+        x = x + f.gelu(y @ p[q + "c_fc.kernel"]) @ p[q + "c_proj.kernel"]
+    return f.norm(x, p["ln_f.scale"], p["ln_f.bias"]) @ p["wte.embedding"].T
+
+
+def jax_functions():
+    import jax
+    import jax.numpy as jnp
+
+    class F:
+        einsum = staticmethod(jnp.einsum)
+        gelu = staticmethod(jax.nn.gelu)
+
+        @staticmethod
+        def norm(x, scale, bias):
+            mean = x.mean(-1, keepdims=True)
+            variance = (x * x).mean(-1, keepdims=True) - mean * mean
+            return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * scale + bias
+
+        @staticmethod
+        def attention(q, k, v):
+            s = jnp.einsum("bqhd,bkhd->bhqk", q / np.sqrt(q.shape[-1]), k)
+            s = jnp.where(jnp.tril(jnp.ones(s.shape[-2:], bool)), s, jnp.finfo(s.dtype).min)
+            return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(s), v)
+    return F
+
+
+def torch_functions():
+    import torch
+
+    class F:
+        einsum = staticmethod(torch.einsum)
+
+        @staticmethod
+        def gelu(x):
+            return torch.nn.functional.gelu(x, approximate="tanh")
+
+        @staticmethod
+        def norm(x, scale, bias):
+            return torch.nn.functional.layer_norm(x, x.shape[-1:], scale, bias, 1e-5)
+
+        @staticmethod
+        def attention(q, k, v):
+            q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
+    return F
+
+
+def jax_step(loss, tx):
+    import jax
+    import optax
+
+    def step(carry, batch):
+        p, s = carry
+        value, g = jax.value_and_grad(loss)(p, *batch)
+        u, s = tx.update(g, s, p)
+        return (optax.apply_updates(p, u), s), value
+    return step
+
+
+def jax_side(start, loss, tx, batches, count):
+    """jax.jit called once per step, donated arguments. Returns (losses of the first steps, function for a round)."""
+    import jax
+    step = jax.jit(jax_step(loss, tx), donate_argnums=0)
+    fresh = lambda: (lambda p: (p, tx.init(p)))({n: jax.numpy.array(v) for n, v in start.items()})
+    carry, losses = fresh(), []
+    for b in batches[:5]:
+        carry, value = step(carry, b)
+        losses.append(float(value))
+    state = [fresh()]
+
+    def run():
+        for i in range(count):
+            state[0], value = step(state[0], batches[i % len(batches)])
+        value.block_until_ready()
+        jax.block_until_ready(state[0])
+    return losses, lambda: timed(run, count)
+
+
+def torch_side(start, loss, optimizer, batches, count, clip=None):
+    import torch
+    batches = [tuple(torch.from_numpy(np.ascontiguousarray(a)).long() if a.dtype == np.int32 else torch.from_numpy(a) for a in b) for b in batches]
+
+    def fresh():
+        p = {n: torch.from_numpy(v.copy()).requires_grad_() for n, v in start.items()}
+        return p, optimizer(p)
+
+    def one(p, opt, b):
+        opt.zero_grad()
+        value = loss(p, *b)
+        value.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(list(p.values()), clip)
+        opt.step()
+        return value
+    p, opt = fresh()
+    losses = [float(one(p, opt, b)) for b in batches[:5]]
+    state = fresh()
+
+    def run():
+        for i in range(count):
+            one(*state, batches[i % len(batches)])
+    return losses, lambda: timed(run, count)
+
+
+# ---------------------------------------------------------------- workloads
+
+def have(name):
+    try:
+        __import__(name)
+        return True
+    except ImportError:
+        return False
+
+
+def toy(options):
+    """The cookbook's toy step on one thread: ours against one lax.scan under jax.jit, and against jax.jit per step."""
+    import stepc
+    with open(os.path.join(ROOT, "samples/cookbook/model.json")) as f:
+        document = json.load(f)
+    del document["ema"]
+    m, n = stepc.Step(compiled(options, document), threads=1), 1000
+    m.init()
+    start, random = parameters(m), np.random.default_rng(0)
+    x, y = random.standard_normal((n, 32, 2), np.float32), random.standard_normal((n, 32, 8), np.float32)
+    first = m.step_n(5, x=x[:5], y=y[:5])
+    sides = {"stepc": lambda: timed(lambda: m.step_n(n, x=x, y=y), n)}
+    if have("jax"):
+        import jax
+        import optax
+        loss = lambda p, a, b: ((mlp(np, None, p, a, False) - b) ** 2).mean()
+        tx = optax.adam(1e-3)
+        losses, per_call = jax_side(start, loss, tx, [(x[i], y[i]) for i in range(100)], 100)
+        check("jax", first, losses)
+        scan = jax.jit(lambda carry, batch: jax.lax.scan(jax_step(loss, tx), carry, batch))
+        p = {k: jax.numpy.array(v) for k, v in start.items()}
+        carry, batch = (p, tx.init(p)), (jax.numpy.array(x), jax.numpy.array(y))
+        sides["jax.lax.scan"] = lambda: timed(lambda: jax.block_until_ready(scan(carry, batch)), n)
+        sides["jax.jit per step"] = per_call
+    return report(interleave(sides, options.rounds))
+
+
+def model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_optimizer, count, clip=None):
+    import stepc
+    m = stepc.Step(compiled(options, document))
+    m.init()
+    start = parameters(m)
+    names = m.names(stepc.INPUT)
+    first = [m.step(**dict(zip(names, b))).loss for b in batches[:5]]
+
+    def run():
+        for i in range(count):
+            m.step(**dict(zip(names, batches[i % len(batches)])))
+    sides = {"stepc": lambda: timed(run, count)}
+    if have("jax"):
+        losses, sides["jax.jit"] = jax_side(start, jax_loss, tx(), batches, count)
+        check("jax", first, losses)
+    if have("torch"):
+        losses, sides["pytorch"] = torch_side(start, torch_loss, torch_optimizer, batches, count, clip)
+        check("pytorch", first, losses)
+    return report(interleave(sides, options.rounds))
+
+
+def digits(options):
+    """samples/digits: batch 64, AdamW."""
+    with gzip.open(os.path.join(ROOT, "samples/digits/digits.csv.gz")) as f:
+        table = np.loadtxt(f, delimiter=",", dtype=np.float32)
+    batches = [(np.ascontiguousarray(b[:, :64] / 16), b[:, 64].astype(np.int32)) for b in table[:64 * 28].reshape(28, 64, 65)]
+
+    def jax_loss(p, x, y):
+        import jax
+        import optax
+        return optax.softmax_cross_entropy_with_integer_labels(mlp(np, jax.nn.relu, p, x, True), y).mean()
+
+    def torch_loss(p, x, y):
+        import torch
+        return torch.nn.functional.cross_entropy(mlp(np, torch.relu, p, x, True), y)
+
+    def tx():
+        import optax
+        return optax.adamw(1e-3)
+
+    def torch_optimizer(p):
+        import torch
+        return torch.optim.AdamW(p.values(), lr=1e-3, weight_decay=1e-4)
+    return model_workload(options, os.path.join(ROOT, "samples/digits/model.json"), batches, jax_loss, torch_loss, tx, torch_optimizer, 100)
+
+
+def shakespeare(options):
+    """samples/shakespeare: 4 layers, 128 wide, 12 x 64 characters, clipping, AdamW."""
+    with open(os.path.join(ROOT, "samples/shakespeare/tinyshakespeare.txt")) as f:
+        text = f.read()
+    alphabet = {c: i for i, c in enumerate(sorted(set(text)))}
+    numbers, random = np.array([alphabet[c] for c in text], np.int32), np.random.default_rng(0)
+    batches = []
+    for _ in range(20):
+        at = random.integers(0, len(numbers) - 65, 12)
+        batches.append((np.stack([numbers[a:a + 64] for a in at]), np.stack([numbers[a + 1:a + 65] for a in at])))
+    with open(os.path.join(ROOT, "samples/shakespeare/model.json")) as f:
+        document = json.load(f)
+    adamw = document["optimizer"]["transforms"][1]
+    adamw["learning_rate"] = 1e-3
+    decayed = lambda name: name.endswith((".kernel", ".embedding"))
+
+    def jax_loss(p, x, y):
+        import optax
+        return optax.softmax_cross_entropy_with_integer_labels(transformer(p, x, jax_functions()), y).mean()
+
+    def torch_loss(p, x, y):
+        import torch
+        return torch.nn.functional.cross_entropy(transformer(p, x, torch_functions()).flatten(0, 1), y.flatten())
+
+    def tx():
+        import optax
+        return optax.chain(optax.clip_by_global_norm(1.0),
+                           optax.adamw(1e-3, b2=0.99, weight_decay=0.1, mask=lambda p: {n: decayed(n) for n in p}))
+
+    def torch_optimizer(p):
+        import torch
+        groups = [{"params": [v for n, v in p.items() if decayed(n)], "weight_decay": 0.1},
+                  {"params": [v for n, v in p.items() if not decayed(n)], "weight_decay": 0.0}]
+        return torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99), eps=1e-8)
+    return model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_optimizer, 20, clip=1.0)
+
+
+def adamw(options):
+    """AdamW over one tensor of 16 M parameters whose gradient is an input: share of an in-place stream of the same bytes."""
+    import stepc
+    n, threads = 1 << 24, os.cpu_count()
+    document = {"stepc": 1, "name": "update", "inputs": {"g": {"shape": [n], "dtype": "float32", "axes": [None]}},
+                "model": {"type": "param", "name": "w", "shape": [n], "init": {"type": "zeros"}},
+                "loss": "sum(model * g)", "optimizer": {"type": "adamw", "learning_rate": 1e-3}}
+    m = stepc.Step(compiled(options, document))
+    m.init()
+    g = np.random.default_rng(0).standard_normal(n, np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        library = os.path.join(folder, "probe.so")
+        subprocess.run(["gcc", "-O3", "-march=native", "-shared", "-fPIC", "-pthread", os.path.join(HERE, "probe.c"), "-o", library], check=True)
+        stream = ctypes.CDLL(library).probe_stream
+    arrays = [np.zeros(n, np.float32) for _ in range(3)]
+    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in [*arrays, g]]
+    # The step reads w and g once more for the loss: 8 bytes per parameter beside the update's 28.
+    sides = {"stepc": lambda: timed(lambda: m.step(g=g), 1) * 28 / 36,
+             "in-place stream": lambda: timed(lambda: stream(*pointers, ctypes.c_size_t(n), threads), 1)}
+    return report(interleave(sides, options.rounds))
+
+
+def artifact(options):
+    """Compile time of the transformer, size of the toy object, planned against measured memory."""
+    import stepc
+    out = {}
+    for name in "cookbook", "digits", "shakespeare":
+        path, best = os.path.join(ROOT, "samples", name, "model.json"), 1e9
+        for _ in range(3):
+            start = time.perf_counter()
+            so = compiled(options, path)
+            best = min(best, time.perf_counter() - start)
+        memory = stepc.Step(so).memory()
+        out[name] = {"compile_s": best, "object_bytes": os.path.getsize(so), "planned_peak": memory.planned_peak,
+                     "measured_peak": memory.measured_peak}
+    return out
+
+
+WORKLOADS = {"toy": toy, "digits": digits, "shakespeare": shakespeare, "adamw": adamw, "artifact": artifact}
+
+
+def main():
+    p = argparse.ArgumentParser(description="Interleaved benchmarks against JAX and PyTorch.")
+    p.add_argument("--stepc", default=os.path.join(ROOT, "build/stepc"))
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--json", metavar="FILE")
+    p.add_argument("--one", help=argparse.SUPPRESS)
+    p.add_argument("workloads", nargs="*", default=list(WORKLOADS), metavar="|".join(WORKLOADS))
+    options = p.parse_args()
+    if options.one:
+        print(json.dumps(WORKLOADS[options.one](options)))
+        return
+    versions = {}
+    for name in "jax", "optax", "torch":
+        if have(name):
+            versions[name] = __import__(name).__version__
+    with open("/proc/cpuinfo") as f:
+        cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "?")
+    result = {"schema": 1, "cpu": cpu, "cores": os.cpu_count(), "machine": platform.machine(), "versions": versions}
+    for name in options.workloads:
+        # A process of its own each, so that the thread pools of one do not disturb the next.
+        environment = dict(os.environ, OMP_WAIT_POLICY="passive", JAX_PLATFORMS="cpu")
+        command = [sys.executable, os.path.abspath(__file__), "--stepc", os.path.abspath(options.stepc), "--rounds", str(options.rounds), "--one", name]
+        if name == "toy":
+            command = ["taskset", "-c", "0", *command]
+            environment.update(OMP_NUM_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE)
+        if done.returncode:
+            result[name] = {"error": done.returncode}
+            print("%s: failed" % name, file=sys.stderr)
+            continue
+        result[name] = json.loads(done.stdout.splitlines()[-1])
+        print("%s: %s" % (name, WORKLOADS[name].__doc__.strip().splitlines()[0]))
+        for side, values in result[name].items():
+            print("   %-18s %s" % (side, "  ".join("%s %.4g" % kv for kv in values.items())))
+    if options.json:
+        with open(options.json, "w") as f:
+            json.dump(result, f, indent=1)
+
+
+main()
