@@ -1,0 +1,176 @@
+/* Reductions and contractions of the interpreter: operands are put in order densely, then summed in double and
+ * rounded once. */
+#include "ir/eval.h"
+#include <math.h>
+#include <string.h>
+
+struct ordered { double *v; int64_t count; };
+
+/* x with its dimensions in `order` (n of them: all), dense. */
+static struct ordered reorder(struct eval *e, const struct ir_tensor *x, const uint32_t *order)
+{
+    int64_t of_x[IR_MAX_RANK], extent[IR_MAX_RANK], stride[IR_MAX_RANK];
+    struct ordered out = {NULL, ir_type_elements(&x->type)};
+    out.v = eval_new(e, out.count);
+    eval_strides(&x->type, of_x);
+    for (uint32_t i = 0; i < x->type.rank; i++) {
+        extent[i] = x->type.dim[order[i]];
+        stride[i] = of_x[order[i]];
+    }
+    eval_gather(out.v, x->type.rank, extent, x->v, stride);
+    return out;
+}
+
+static bool contains(const struct ir_ints *list, uint32_t dim)
+{
+    for (uint32_t i = 0; i < list->n; i++)
+        if (list->v[i] == dim)
+            return true;
+    return false;
+}
+
+/* Kept dimensions first, then the reduced ones; *inner is the number of elements in one reduction. */
+static struct ordered rows(struct eval_call *c, int64_t *inner)
+{
+    const struct ir_tensor *x = eval_arg(c, 0);
+    uint32_t order[IR_MAX_RANK], n = 0;
+    *inner = 1;
+    for (uint32_t i = 0; i < x->type.rank; i++)
+        if (!contains(&c->n->attr[0], i))
+            order[n++] = i;
+    for (uint32_t i = 0; i < x->type.rank; i++)
+        if (contains(&c->n->attr[0], i)) {
+            order[n++] = i;
+            *inner *= x->type.dim[i];
+        }
+    return reorder(c->e, x, order);
+}
+
+#define REDUCE(name, initial, step)                                                             \
+    void eval_##name(struct eval_call *c)                                                       \
+    {                                                                                           \
+        enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;                                  \
+        int64_t inner, outer = ir_type_elements(&c->n->type);                                   \
+        struct ordered x = rows(c, &inner);                                                     \
+        double first = initial;                                                                 \
+        for (int64_t o = 0; o < outer; o++) {                                                   \
+            double a = first;                                                                   \
+            for (int64_t i = 0; i < inner; i++) {                                               \
+                double b = x.v[o * inner + i];                                                  \
+                a = step;                                                                       \
+            }                                                                                   \
+            c->out->t->v[o] = a;                                                                \
+        }                                                                                       \
+        eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);                                \
+        eval_drop(c->e, x.v, x.count);                                                          \
+    }
+
+REDUCE(reduce_sum, 0, a + b)
+REDUCE(reduce_max, eval_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a)
+REDUCE(reduce_min, eval_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a)
+
+/* Integer products wrap at every step: a double cannot hold them to the end. */
+static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)
+{
+    uint64_t product = 1;
+    for (int64_t i = 0; i < n; i++) {
+        product *= ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)v[i] : (uint64_t)v[i];
+        double low = ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
+        eval_to_dtype(IR_EVAL_EXACT_DTYPES, dtype, &low, ir_dtype_bytes(dtype) < 8);
+        product = ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)low : (uint64_t)low;
+    }
+    return ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
+}
+
+void eval_reduce_prod(struct eval_call *c)
+{
+    enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;
+    int64_t inner, outer = ir_type_elements(&c->n->type);
+    struct ordered x = rows(c, &inner);
+    for (int64_t o = 0; o < outer; o++) {
+        const double *v = x.v + o * inner;
+        double product = 1;
+        for (int64_t i = 0; i < inner; i++)
+            product *= v[i];
+        c->out->t->v[o] = ir_dtype_is_float(dtype) ? product : wrapped_product(dtype, v, inner);
+    }
+    eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);
+    eval_drop(c->e, x.v, x.count);
+}
+
+/* ---------------------------------------------------------------- arg */
+
+static void argreduce(struct eval_call *c, double sign)
+{
+    int64_t inner, outer = ir_type_elements(&c->n->type);
+    struct ordered x = rows(c, &inner);
+    for (int64_t o = 0; o < outer; o++) {
+        const double *v = x.v + o * inner;
+        int64_t best = 0;
+        for (int64_t i = 1; i < inner && !isnan(v[best]); i++)
+            if (isnan(v[i]) || sign * v[i] > sign * v[best])
+                best = i;
+        c->out->t->v[o] = (double)best;
+    }
+    eval_drop(c->e, x.v, x.count);
+}
+
+void eval_argmax(struct eval_call *c) { argreduce(c, 1); }
+void eval_argmin(struct eval_call *c) { argreduce(c, -1); }
+
+/* ---------------------------------------------------------------- dot */
+
+enum { GROUP_BATCH, GROUP_FREE, GROUP_CONTRACT };
+
+/* An operand of a contraction: dimensions in the order of three groups, and the elements of each. */
+struct dot_side { struct ordered x; int64_t size[3]; };
+
+static struct dot_side dot_side(struct eval *e, const struct ir_tensor *x, const struct ir_ints *batch,
+                                const struct ir_ints *contract, bool contract_last)
+{
+    struct dot_side side = {.size = {1, 1, 1}};
+    uint32_t order[IR_MAX_RANK], n = 0;
+    for (uint32_t i = 0; i < batch->n; i++) {
+        order[n++] = (uint32_t)batch->v[i];
+        side.size[GROUP_BATCH] *= x->type.dim[batch->v[i]];
+    }
+    for (int step = 0; step < 2; step++) {
+        if ((step == 0) == contract_last) {
+            for (uint32_t i = 0; i < x->type.rank; i++)
+                if (!contains(batch, i) && !contains(contract, i)) {
+                    order[n++] = i;
+                    side.size[GROUP_FREE] *= x->type.dim[i];
+                }
+        } else {
+            for (uint32_t i = 0; i < contract->n; i++) {
+                order[n++] = (uint32_t)contract->v[i];
+                side.size[GROUP_CONTRACT] *= x->type.dim[contract->v[i]];
+            }
+        }
+    }
+    side.x = reorder(e, x, order);
+    return side;
+}
+
+/* [batch, m, k] times [batch, k, n]; the sum over k runs in order, in double. */
+void eval_dot(struct eval_call *c)
+{
+    const struct ir_ints *attr = c->n->attr;
+    struct dot_side a = dot_side(c->e, eval_arg(c, 0), &attr[0], &attr[2], true);
+    struct dot_side b = dot_side(c->e, eval_arg(c, 1), &attr[1], &attr[3], false);
+    int64_t m = a.size[GROUP_FREE], n = b.size[GROUP_FREE], k = a.size[GROUP_CONTRACT];
+    double *out = c->out->t->v;
+    int64_t count = ir_type_elements(&c->n->type);
+    memset(out, 0, (size_t)count * sizeof(double));
+    for (int64_t batch = 0; batch < a.size[GROUP_BATCH]; batch++)
+        for (int64_t i = 0; i < m; i++, out += n)
+            for (int64_t p = 0; p < k; p++) {
+                double x = a.x.v[(batch * m + i) * k + p];
+                const double *y = b.x.v + (batch * k + p) * n;
+                for (int64_t j = 0; j < n; j++)
+                    out[j] += x * y[j];
+            }
+    eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, count);
+    eval_drop(c->e, a.x.v, a.x.count);
+    eval_drop(c->e, b.x.v, b.x.count);
+}
