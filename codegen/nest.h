@@ -21,7 +21,8 @@ enum nest_loop {
     NEST_PARALLEL, /* outermost only, at most one: its range is the kernel's arguments lo and hi */
     NEST_SERIAL,
     NEST_UNROLL,   /* constant small extent, printed once per iteration; register indices may use its variable */
-    NEST_VECTOR    /* innermost data-parallel loop: iterations are independent but for `reduce` */
+    NEST_VECTOR    /* innermost data-parallel loop: iterations are independent but for `reduce`; the lane of
+                      iteration i is i % nest.lanes */
 };
 
 typedef uint32_t nest_value; /* SSA; 0 = none */
@@ -70,7 +71,7 @@ struct nest_stmt {
     uint8_t word;        /* threefry */
     nest_value cond;
     nest_var var;
-    int64_t extent;      /* NEST_FOR: iterations, or -1: the kernel's argument `n` (see nest.runtime_extent) */
+    int64_t extent;      /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
     uint32_t buffer, reg;
     struct nest_index index;
     double number;
@@ -89,6 +90,10 @@ struct nest {
     int64_t parallel_extent;         /* iterations of the parallel loop; 1 if there is none */
     int64_t grain;                   /* workers get multiples of this many iterations */
     double work;                     /* rough operations in all, to choose the number of workers */
+    uint32_t lanes;                  /* elements of a vector, whatever their dtype: vector bytes / 4. A vector loop that
+                                        uses a lane register by get or set (a tile) has at most this many iterations */
+    bool flat;                       /* no parallel loop: one vector loop of extent -1 stands in its place and runs over
+                                        [lo, hi); its index starts at lo; parallel_extent says how many there are */
 };
 
 /* The kernel that a nest becomes: void kernel(void *const *buffers, int64_t lo, int64_t hi, void *scratch).
@@ -98,14 +103,25 @@ uint64_t nest_hash(const struct nest *);
 void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
 bool nest_verify(const struct nest *, struct str *faults);
 
-/* Construction (nest.c). `in` collects statements; nest_open starts a loop and makes its body the place where
- * the following statements go; nest_close ends it. */
+/* Construction (nest.c). nest_open starts a loop and makes its body the place where the following statements go;
+ * nest_close ends it. Pure statements (ops, numbers, positions, loads of buffers that are not written) go to the
+ * outermost loop where their operands are visible, and equal ones are one. */
+struct nest_value_info { uint8_t dtype, level; uint32_t scope; };
+enum { NEST_DEPTH = 24 };
 struct nest_builder {
     struct nest *nest;
-    struct nest_stmt *stack[16];
+    struct nest_stmt *stack[NEST_DEPTH];
     uint32_t depth;
+    /* of the builder itself */
+    VEC(struct nest_value_info) values; /* by nest_value */
+    VEC(uint8_t) var_level;             /* by nest_var: depth inside its loop */
+    VEC(int64_t) var_extent;            /* by nest_var */
+    uint32_t scope[NEST_DEPTH + 1], scope_count;
+    struct map shared;                  /* hash of a pure statement -> value */
 };
 struct nest *nest_new(struct arena *);
+void nest_builder_init(struct nest_builder *, struct nest *); /* before the first call */
+enum ir_dtype nest_dtype(const struct nest_builder *, nest_value);
 uint32_t nest_argument(struct nest_builder *, enum ir_dtype, bool written, const char *doc);
 uint32_t nest_local(struct nest_builder *, enum ir_dtype, int64_t extent);
 nest_var nest_open(struct nest_builder *, enum nest_loop, int64_t extent);
@@ -123,4 +139,9 @@ nest_value nest_get(struct nest_builder *, uint32_t reg, struct nest_index);
 void nest_set(struct nest_builder *, uint32_t reg, struct nest_index, nest_value);
 void nest_reduce(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index, nest_value);
 nest_value nest_fold(struct nest_builder *, enum ir_op, uint32_t reg, struct nest_index);
+nest_value nest_threefry(struct nest_builder *, const nest_value *args, uint32_t word);
+
+/* The interpreter of nests (nest_eval.c): iterations [lo, hi) on buffers in their dtypes' own layout, lane by lane.
+ * It is what the printers are compared with. False: an index was out of its loop's buffer (`bytes` per argument). */
+bool nest_eval(const struct nest *, void *const *buffers, const size_t *bytes, int64_t lo, int64_t hi, struct arena *);
 #endif
