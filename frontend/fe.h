@@ -36,10 +36,17 @@ struct fe {
     const struct fe_options *options;
     struct ir_module *module;
     struct fe_scope *constants;    /* names of numbers: constants, define parameters (innermost first) */
+    const uint32_t *inputs;        /* slots of the declared inputs, in document order (document.c) */
+    uint32_t input_count;
     struct fe_state *state;        /* model.c: parameters, streams, inputs */
     struct fe_optim_state *optim;  /* optim/: slots, hyper-parameters */
 };
 
+/* Codes by what they say (E00xx is JSON itself, ir/base/json_scan.c):
+ *   E0101 wrong kind of value  E0102 missing key or type  E0103 out of range, unknown choice  E0104 not an integer
+ *   E0105 unknown type         E0106 `$` arithmetic       E0107 unknown key                  E0108 unknown name
+ *   E0109 -D, --mesh           E0110 duplicate or bad name  E0111 not supported yet          E0112 version
+ *   E02xx shapes, dtypes   E03xx expressions           E04xx optimizer, patterns, sharding */
 /* Errors at a place in the document; the pointer and the excerpt come from the value. `fe_error_key` underlines the
  * key of a member instead of its value, `fe_error_in` a part of a string (byte offsets into the unescaped
  * text). All return the diagnostic, so that a label, hint or note can be added. */
@@ -54,7 +61,10 @@ uint32_t fe_place(struct fe *, fe_json);      /* index into the module's places 
 fe_json fe_member(struct fe *, fe_json object, const char *key);
 fe_json fe_first(struct fe *, fe_json array_or_object); /* children in order; members have ->key */
 fe_json fe_next(struct fe *, fe_json child);
+uint32_t fe_count(struct fe *, fe_json array_or_object); /* children, as fe_first and fe_next see them ("//" is none) */
 const char *fe_kind_name(fe_json); /* "a string", for messages */
+const char *fe_found(struct fe *, fe_json); /* what stands there, shortened: 6.5, "abc", an object */
+bool fe_scan(struct fe *, const char *text, size_t length); /* fills fe->json; false: an error was recorded */
 const char *fe_type_of(struct fe *, fe_json object); /* its "type"; records an error and returns NULL if it has none */
 
 /* Numbers: a JSON number, or `$` arithmetic over the scope. False: an error was recorded. */
@@ -64,8 +74,14 @@ bool fe_integer(struct fe *, fe_json, int64_t *);      /* must come out as an in
 const struct fe_scope *fe_constant(const struct fe *, const char *name);
 void fe_constant_push(struct fe *, const char *name, double value, bool integer);
 
-/* Reads, checks and registers everything at top level that is not model, loss, optimizer; false: errors. */
+/* Reads, checks and registers the top level: version, name, constants, inputs, mesh, form of `sharding`; makes
+ * fe->module with its input slots. Model, loss, metrics, optimizer, trainable, ema, adapters, accumulate, per_example,
+ * precision, define and seed stay members of the root: fe_member(fe, fe_root(fe), key). False: errors. */
 bool fe_document(struct fe *);
+fe_json fe_root(const struct fe *);
+/* sharding.c: gives every slot its `sharding_spec` (resolved to lists of mesh axes per dimension) and checks patterns
+ * and specs against the shapes. Called once all slots exist. */
+bool fe_sharding(struct fe *);
 
 /* ---------------------------------------------------------------- typed arguments (args.c) */
 
@@ -163,7 +179,10 @@ struct fe_trace {
 };
 
 const struct fe_param *fe_params(const struct fe *, uint32_t *count);
-uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared inputs: number and slot indices */
+uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared inputs: number and slot indices (document.c) */
+/* Whether accumulation and per-example gradients split the input: its `axes` begin with "batch" or are not given
+ * (and it has a dimension). The slot's batch_dims hold only what `axes` say. (document.c) */
+bool fe_input_batched(struct fe *, uint32_t index);
 bool fe_trace_model(struct fe *, struct fe_trace *);
 bool fe_trace_loss(struct fe *, struct fe_trace *);
 /* A tensor by the shape and dtype of an initializer, as in jax.nn.initializers, drawn with `key` (uint32[2]). */

@@ -14,7 +14,7 @@
 
 #include "ir/base/str.h"
 
-enum { PRINTED = 20, EXCERPT_WIDTH = 110 };
+enum { PRINTED = 20, RECORDED = 1000, EXCERPT_WIDTH = 110 };
 
 /* ---------------------------------------------------------------- recording */
 
@@ -30,8 +30,9 @@ struct diag *diag_error(struct diags *d, struct diag_span span, const char *code
     va_start(args, format);
     new.message = arena_vformat(d->arena, format, args);
     va_end(args);
-    vec_push(d->arena, &d->list, new);
     d->errors++;
+    if (d->list.count >= RECORDED) return arena_copy(d->arena, &new, sizeof new); /* counted, never printed */
+    vec_push(d->arena, &d->list, new);
     return &d->list.items[d->list.count - 1];
 }
 
@@ -226,7 +227,8 @@ void diags_print(const struct diags *d, FILE *file, bool json, bool color)
         if (json) add_json(&form.out, d, sorted[i]);
         else add_text(&form, sorted[i]);
     }
-    if (!json && shown < d->list.count) str_addf(&form.out, "%zu more not shown\n", d->list.count - shown);
+    size_t all = d->list.count > d->errors ? d->list.count : d->errors;
+    if (!json && shown < all) str_addf(&form.out, "%zu more not shown\n", all - shown);
     fputs(str_text(&form.out), file);
     arena_free(&scratch);
 }

@@ -35,7 +35,7 @@ struct diags {
 };
 
 /* Records an error and returns it so that label, pointer, hint and notes can be added. The same code at the same
- * span is recorded once: one mistake gives one error. */
+ * span is recorded once: one mistake gives one error. The pointer is good until the next error is recorded. */
 struct diag *diag_error(struct diags *, struct diag_span, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void diag_note(struct diags *, struct diag *, struct diag_span, const char *format, ...)

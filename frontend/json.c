@@ -1,0 +1,209 @@
+/* The document as a tree with places: errors at a value, a key or inside a string; JSON pointers; members and
+ * children. A "//" member holding a string means nothing and is stepped over here, so nobody else sees it. */
+#include "frontend/fe.h"
+
+#include <string.h>
+
+static const char *const no_key = "//";
+
+static bool is_comment(const struct json_value *v) { return v->key && v->kind == JSON_STRING && strcmp(v->key, no_key) == 0; }
+
+/* ---------------------------------------------------------------- the tree */
+
+static fe_json value_at(const struct fe *fe, uint32_t index) { return index ? &fe->json.values[index] : NULL; }
+
+static fe_json skip_comments(const struct fe *fe, fe_json v)
+{
+    while (v && is_comment(v)) v = value_at(fe, v->next);
+    return v;
+}
+
+fe_json fe_member(struct fe *fe, fe_json object, const char *key)
+{
+    fe_json v = json_get(&fe->json, object, key);
+    return v && !is_comment(v) ? v : NULL;
+}
+
+fe_json fe_first(struct fe *fe, fe_json list)
+{
+    if (!list || (list->kind != JSON_ARRAY && list->kind != JSON_OBJECT)) return NULL;
+    return skip_comments(fe, value_at(fe, list->first));
+}
+
+fe_json fe_next(struct fe *fe, fe_json child) { return skip_comments(fe, value_at(fe, child->next)); }
+
+uint32_t fe_count(struct fe *fe, fe_json list)
+{
+    uint32_t n = 0;
+    for (fe_json v = fe_first(fe, list); v; v = fe_next(fe, v)) n++;
+    return n;
+}
+
+const char *fe_kind_name(fe_json v)
+{
+    static const char *const names[] = {
+        [JSON_NULL] = "null", [JSON_FALSE] = "false", [JSON_TRUE] = "true", [JSON_NUMBER] = "a number",
+        [JSON_STRING] = "a string", [JSON_ARRAY] = "an array", [JSON_OBJECT] = "an object"};
+    return v ? names[v->kind] : "nothing";
+}
+
+/* The value as it stands in the document, shortened, for "found ...". */
+const char *fe_found(struct fe *fe, fe_json v)
+{
+    enum { LONGEST = 40 };
+    if (!v) return "nothing";
+    const char *text = fe->json.text + v->offset;
+    uint32_t shown = v->length;
+    if (v->kind == JSON_STRING || v->kind == JSON_NUMBER) {
+        if (shown <= LONGEST) return arena_format(fe->arena, "%.*s", (int)shown, text);
+        shown = LONGEST;
+        while (shown && ((unsigned char)text[shown] & 0xc0) == 0x80) shown--;
+        return arena_format(fe->arena, "%.*s...", (int)shown, text);
+    }
+    return fe_kind_name(v);
+}
+
+/* ---------------------------------------------------------------- pointers */
+
+static void add_segment(struct str *s, const char *key)
+{
+    str_add(s, "/");
+    for (const char *p = key; *p; p++) {
+        if (*p == '~') str_add(s, "~0");
+        else if (*p == '/') str_add(s, "~1");
+        else str_add_n(s, p, 1);
+    }
+}
+
+const char *fe_pointer(struct fe *fe, fe_json v)
+{
+    struct str out = STR(fe->arena);
+    VEC(fe_json) chain = {0};
+    if (!v) return "";
+    for (; v != fe->json.values; v = &fe->json.values[v->parent]) vec_push(fe->arena, &chain, v);
+    for (size_t i = chain.count; i-- > 0;) {
+        fe_json at = chain.items[i], parent = &fe->json.values[at->parent];
+        if (at->key) {
+            add_segment(&out, at->key);
+            continue;
+        }
+        uint32_t index = 0;
+        for (fe_json child = value_at(fe, parent->first); child && child != at; child = value_at(fe, child->next)) index++;
+        str_addf(&out, "/%u", index);
+    }
+    return str_text(&out);
+}
+
+uint32_t fe_place(struct fe *fe, fe_json v)
+{
+    if (!v || !fe->module) return 0;
+    return ir_place_new(fe->module, (struct diag_span){v->offset, v->length}, fe_pointer(fe, v));
+}
+
+/* ---------------------------------------------------------------- errors */
+
+static struct diag *error_at(struct fe *fe, struct diag_span span, fe_json v, const char *code, const char *message)
+{
+    struct diag *d = diag_error(fe->diags, span, code, "%s", message);
+    d->pointer = v ? fe_pointer(fe, v) : NULL;
+    return d;
+}
+
+#define FORMATTED(fe, format, out)                                                                             \
+    va_list args;                                                                                              \
+    va_start(args, format);                                                                                    \
+    const char *out = arena_vformat((fe)->arena, format, args);                                                \
+    va_end(args)
+
+struct diag *fe_error(struct fe *fe, fe_json v, const char *code, const char *format, ...)
+{
+    FORMATTED(fe, format, message);
+    struct diag_span span = v ? (struct diag_span){v->offset, v->length} : (struct diag_span){0, 0};
+    return error_at(fe, span, v, code, message);
+}
+
+struct diag *fe_error_key(struct fe *fe, fe_json member, const char *code, const char *format, ...)
+{
+    FORMATTED(fe, format, message);
+    struct diag_span span = {member->offset, member->length};
+    if (member->key) span = (struct diag_span){member->key_offset, member->key_length};
+    return error_at(fe, span, member, code, message);
+}
+
+/* How many bytes of text the character or escape at `p` of a scanned string takes, and how many it stands for. */
+static uint32_t raw_step(const char *p, uint32_t *meant)
+{
+    *meant = 1;
+    if (*p != '\\') return 1;
+    if (p[1] != 'u') return 2;
+    uint32_t c = 0;
+    for (int i = 2; i < 6; i++) {
+        uint32_t digit = p[i] <= '9' ? (uint32_t)(p[i] - '0') : (uint32_t)((p[i] | 32) - 'a') + 10;
+        c = c << 4 | digit;
+    }
+    bool pair = c >= 0xd800 && c <= 0xdfff;
+    *meant = pair ? 4 : c < 0x80 ? 1 : c < 0x800 ? 2 : 3;
+    return pair ? 12 : 6;
+}
+
+/* The offset in the text of byte `at` of the unescaped string. */
+static uint32_t raw_offset(const struct fe *fe, fe_json string, uint32_t at)
+{
+    uint32_t raw = string->offset + 1, end = string->offset + string->length - 1, meant;
+    for (uint32_t i = 0; i < at && raw < end; i += meant) raw += raw_step(fe->json.text + raw, &meant);
+    return raw;
+}
+
+struct diag *fe_error_in(struct fe *fe, fe_json string, uint32_t at, uint32_t length, const char *code,
+                         const char *format, ...)
+{
+    FORMATTED(fe, format, message);
+    if (string->kind != JSON_STRING) return fe_error(fe, string, code, "%s", message);
+    uint32_t from = raw_offset(fe, string, at), to = raw_offset(fe, string, at + length);
+    return error_at(fe, (struct diag_span){from, to > from ? to - from : 1}, string, code, message);
+}
+
+void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
+{
+    const char *nearest = str_nearest(found, names, count);
+    if (nearest) {
+        d->label = arena_format(fe->arena, "did you mean \"%s\"?", nearest);
+        return;
+    }
+    enum { LISTED = 24 };
+    if (count == 0 || count > LISTED) return;
+    struct str list = STR(fe->arena);
+    for (size_t i = 0; i < count; i++) str_addf(&list, "%s%s", i ? ", " : "expected one of: ", names[i]);
+    d->hint = str_text(&list);
+}
+
+const char *fe_type_of(struct fe *fe, fe_json object)
+{
+    if (object && object->kind != JSON_OBJECT) {
+        fe_error(fe, object, "E0101", "expected an object with a \"type\", found %s", fe_found(fe, object));
+        return NULL;
+    }
+    fe_json type = fe_member(fe, object, "type");
+    if (!type) {
+        fe_error(fe, object, "E0102", "this object has no \"type\"");
+        return NULL;
+    }
+    if (type->kind != JSON_STRING) {
+        fe_error(fe, type, "E0101", "\"type\" is a string, found %s", fe_found(fe, type));
+        return NULL;
+    }
+    return type->string;
+}
+
+/* ---------------------------------------------------------------- reading */
+
+bool fe_scan(struct fe *fe, const char *text, size_t length)
+{
+    struct json_error error;
+    if (json_scan(fe->arena, text, length, NULL, &fe->json, &error)) return true;
+    struct diag *d = diag_error(fe->diags, (struct diag_span){error.offset, error.length}, error.code, "%s", error.message);
+    d->pointer = fe->json.count ? fe_pointer(fe, &fe->json.values[error.value]) : "";
+    if (error.other_length)
+        diag_note(fe->diags, d, (struct diag_span){error.other_offset, error.other_length}, "the first one is here");
+    return false;
+}
