@@ -118,6 +118,10 @@ struct fe_value {
  * wrong kinds and ranges are errors with the nearest valid name. `what` names it in messages: optimizer "adamw". */
 bool fe_args(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
              const char *const *also, struct fe_value *out);
+/* The same for an object that has no "type" (accumulate, ema, precision): "type" is an unknown key there. */
+bool fe_settings(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+                 const char *const *also, struct fe_value *out);
+enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 
 /* ---------------------------------------------------------------- values of expressions (expr.c) */
 
