@@ -174,8 +174,11 @@ struct ir_builder {
 /* The general maker. `node` holds op, args, attr, and type where the op's row says it is given. Copies what the
  * node points at into the module's arena. */
 ir_value ir_make(struct ir_builder *, struct ir_node node);
-/* Re-makes a node of another function with other operands: the way passes rebuild. */
+/* Re-makes a node of another function with other operands: the way passes rebuild. Keeps attributes, stated type,
+ * body number, place and sharding. Not for parameters (ir_param_new). */
 ir_value ir_remake(struct ir_builder *, const struct ir_node *old, const ir_value *args);
+/* Appends a node as it stands: no inference, no folding, no sharing. Only for the parser and tests of the verifier. */
+ir_value ir_append_raw(struct ir_func *, const struct ir_node *);
 
 const struct ir_node *ir_get(const struct ir_func *, ir_value);
 const struct ir_type *ir_type(const struct ir_func *, ir_value);
@@ -237,10 +240,15 @@ uint64_t ir_hash_module(const struct ir_module *);
 /* walk.c */
 uint32_t *ir_use_counts(const struct ir_func *, struct arena *); /* per value; results count as uses */
 bool *ir_live(const struct ir_func *, struct arena *);            /* reachable from results */
+bool ir_has_body(enum ir_op); /* node.func names a function: call, loop, accumulate */
+/* Indices of all functions, bodies before those that use them: the order in which a pass rebuilds. */
+uint32_t *ir_func_order(const struct ir_module *, struct arena *);
 /* rebuild.c: an empty module with the same name, slots, places, mesh, stage and function names/kinds (no nodes). */
 struct ir_module *ir_module_like(const struct ir_module *);
 /* Copies `from` into the empty `to`, calling `rewrite` for every live node in order; rewrite returns the new value
- * (NULL: ir_remake). `map` (one entry per old value) is filled as it goes. */
+ * (NULL: ir_remake). `map` (one entry per old value) is filled as it goes. Parameters are all copied, used or not, and
+ * not rewritten; if `to` has them already (a pass that changes their types), those are taken. Results are copied.
+ * Bodies come before their users: go by ir_func_order, a call is inferred from the new callee. */
 typedef ir_value ir_rewrite(void *user, struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
 ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite *, void *user, struct arena *scratch);
 

@@ -1,0 +1,369 @@
+/* The builder: the only way to make a node. It infers the type, folds, returns an equal pure node if there is one,
+ * and only then appends. Below ir_make are the calls by op; each passes a 0 operand on. */
+#include "ir/ir.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static ir_value reject(struct ir_builder *b, const char *message)
+{
+    if (!b->reject) BUG("%s", message);
+    b->reject(b->user, message);
+    return 0;
+}
+
+const struct ir_node *ir_get(const struct ir_func *f, ir_value value)
+{
+    if (value >= f->count) BUG("value %u is not one of function %s", value, f->name);
+    return &f->nodes[value];
+}
+
+const struct ir_type *ir_type(const struct ir_func *f, ir_value value) { return &ir_get(f, value)->type; }
+
+/* ---------------------------------------------------------------- one form for equal nodes */
+
+/* Lists of dimensions that mean a set are kept in ascending order. `sorted` has room for IR_MAX_RANK numbers. */
+static void sort_dims(struct ir_node *node, int64_t *sorted)
+{
+    bool is_set = node->op == OP_reverse || (node->op >= OP_reduce_sum && node->op <= OP_reduce_min);
+    struct ir_ints dims = node->attr[0];
+    if (!is_set || dims.n < 2 || dims.n > IR_MAX_RANK) return;
+    for (uint32_t i = 0; i < dims.n; i++) {
+        uint32_t at = i;
+        for (; at > 0 && sorted[at - 1] > dims.v[i]; at--) sorted[at] = sorted[at - 1];
+        sorted[at] = dims.v[i];
+    }
+    node->attr[0].v = sorted;
+}
+
+/* A dense constant of equal elements is a splat; so is an empty one, that there is always data to look at. */
+static void find_splat(struct ir_node *node)
+{
+    static const uint64_t zero = 0;
+    if (node->op != OP_constant || node->splat) return;
+    size_t size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
+    int64_t count = ir_type_elements(&node->type);
+    const char *data = node->data;
+    if (count <= 0) {
+        node->data = &zero;
+        node->splat = count == 0;
+        return;
+    }
+    for (int64_t i = 1; i < count; i++)
+        if (memcmp(data, data + (size_t)i * size, size) != 0) return;
+    node->splat = true;
+}
+
+static size_t data_bytes(const struct ir_node *node)
+{
+    if (node->op != OP_constant || !node->data) return 0;
+    size_t size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
+    return node->splat ? size : size * (size_t)ir_type_elements(&node->type);
+}
+
+static bool swaps(const struct ir_node *node)
+{ /* x op y is y op x: the order of such operands does not tell nodes apart */
+    return (ir_ops[node->op].flags & IR_COMMUTATIVE) && node->args[0] > node->args[1];
+}
+
+static uint64_t hash_node(const struct ir_node *node)
+{
+    uint64_t h = hash_u64(node->op, node->arg_count);
+    for (uint32_t i = 0; i < node->arg_count; i++) h = hash_u64(h, node->args[swaps(node) ? 1 - i : i]);
+    h = hash_u64(h, (uint64_t)node->type.dtype << 8 | node->type.rank);
+    for (uint32_t i = 0; i < node->type.rank; i++) h = hash_u64(h, (uint64_t)node->type.dim[i]);
+    for (uint32_t i = 0; i < ir_ops[node->op].attr_count; i++) {
+        h = hash_u64(h, node->attr[i].n);
+        for (uint32_t k = 0; k < node->attr[i].n; k++) h = hash_u64(h, (uint64_t)node->attr[i].v[k]);
+    }
+    if (node->op == OP_constant) h = hash_bytes(hash_u64(h, node->splat), node->data, data_bytes(node));
+    for (uint32_t i = 0; i < node->type.rank; i++) h = hash_u64(h, node->sharding.dim[i]);
+    return hash_u64(h, node->sharding.partial);
+}
+
+static bool same_node(const struct ir_node *a, const struct ir_node *b)
+{
+    if (a->op != b->op || a->arg_count != b->arg_count || !ir_type_equal(&a->type, &b->type)) return false;
+    for (uint32_t i = 0; i < a->arg_count; i++)
+        if (a->args[swaps(a) ? 1 - i : i] != b->args[swaps(b) ? 1 - i : i]) return false;
+    for (uint32_t i = 0; i < ir_ops[a->op].attr_count; i++) {
+        if (a->attr[i].n != b->attr[i].n) return false;
+        if (a->attr[i].n && memcmp(a->attr[i].v, b->attr[i].v, a->attr[i].n * sizeof *a->attr[i].v) != 0) return false;
+    }
+    if (a->op == OP_constant && (a->splat != b->splat || memcmp(a->data, b->data, data_bytes(a)) != 0)) return false;
+    return memcmp(&a->sharding, &b->sharding, sizeof a->sharding) == 0;
+}
+
+/* ---------------------------------------------------------------- the general maker */
+
+static ir_value append(struct ir_func *f, struct ir_node node)
+{
+    struct arena *arena = &f->module->arena;
+    if (node.arg_count) node.args = arena_copy(arena, node.args, node.arg_count * sizeof *node.args);
+    for (uint32_t i = 0; i < IR_MAX_ATTR; i++) {
+        if (i >= ir_ops[node.op].attr_count) node.attr[i] = (struct ir_ints){NULL, 0};
+        if (node.attr[i].n) node.attr[i].v = arena_copy(arena, node.attr[i].v, node.attr[i].n * sizeof *node.attr[i].v);
+        else node.attr[i].v = NULL;
+    }
+    node.data = node.op == OP_constant ? arena_copy(arena, node.data, data_bytes(&node)) : NULL;
+    if (f->count == UINT32_MAX) BUG("function %s has too many values", f->name);
+    size_t capacity = f->capacity;
+    f->nodes = arena_grow(arena, f->nodes, f->count, &capacity, sizeof *f->nodes);
+    f->capacity = (uint32_t)capacity;
+    f->nodes[f->count] = node;
+    return f->count++;
+}
+
+ir_value ir_make(struct ir_builder *b, struct ir_node node)
+{
+    struct ir_func *f = b->f;
+    int64_t sorted[IR_MAX_RANK];
+    const char *message;
+    for (uint32_t i = 0; i < node.arg_count; i++)
+        if (!node.args[i]) return 0;
+    sort_dims(&node, sorted);
+    if (!ir_infer(f, &node, &f->module->arena, &message)) return reject(b, message);
+    find_splat(&node);
+    if (!node.place) node.place = b->place;
+    ir_value folded = ir_fold(b, &node);
+    if (folded) return folded;
+    if (!(ir_ops[node.op].flags & IR_PURE)) return append(f, node);
+    uint64_t hash = hash_node(&node);
+    uint32_t known = map_get_number(&f->shared, hash);
+    if (known != MAP_NONE && same_node(&f->nodes[known], &node)) return known;
+    ir_value value = append(f, node);
+    map_set_number(&f->shared, hash, value);
+    return value;
+}
+
+ir_value ir_remake(struct ir_builder *b, const struct ir_node *old, const ir_value *args)
+{
+    struct ir_node node = *old;
+    if (node.op == OP_param) BUG("a parameter is made by ir_param_new, not remade");
+    node.args = args;
+    return ir_make(b, node);
+}
+
+ir_value ir_append_raw(struct ir_func *f, const struct ir_node *node) { return append(f, *node); }
+
+/* ---------------------------------------------------------------- parameters, results, leaves */
+
+ir_value ir_param_new(struct ir_builder *b, const char *name, struct ir_type type, int32_t slot)
+{
+    struct ir_func *f = b->f;
+    struct arena *arena = &f->module->arena;
+    int64_t index = (int64_t)f->params.count;
+    vec_push(arena, &f->params, ((struct ir_param){arena_string(arena, name), type, slot, 0}));
+    ir_value value = ir_make(b, (struct ir_node){.op = OP_param, .attr = {{&index, 1}}});
+    if (value) f->params.items[index].value = value;
+    else f->params.count--;
+    return value;
+}
+
+void ir_result_add(struct ir_builder *b, const char *name, ir_value value, int32_t slot)
+{
+    struct arena *arena = &b->f->module->arena;
+    if (!value) return; /* rejected before */
+    (void)ir_get(b->f, value);
+    vec_push(arena, &b->f->results, ((struct ir_result){arena_string(arena, name), value, slot}));
+}
+
+ir_value ir_constant(struct ir_builder *b, struct ir_type type, const void *data)
+{
+    return ir_make(b, (struct ir_node){.op = OP_constant, .type = type, .data = data});
+}
+
+ir_value ir_number(struct ir_builder *b, struct ir_type type, double number)
+{
+    uint64_t element = 0;
+    ASSERT(type.dtype != IR_TUPLE);
+    ir_element_set((enum ir_dtype)type.dtype, &element, 0, number);
+    return ir_make(b, (struct ir_node){.op = OP_constant, .type = type, .data = &element, .splat = true});
+}
+
+ir_value ir_scalar(struct ir_builder *b, enum ir_dtype dtype, double number)
+{
+    return ir_number(b, ir_type_scalar(dtype), number);
+}
+
+ir_value ir_number_like(struct ir_builder *b, ir_value like, double number)
+{
+    return like ? ir_number(b, *ir_type(b->f, like), number) : 0;
+}
+
+ir_value ir_iota(struct ir_builder *b, struct ir_type type, uint32_t dim)
+{
+    int64_t at = dim;
+    return ir_make(b, (struct ir_node){.op = OP_iota, .type = type, .attr = {{&at, 1}}});
+}
+
+/* ---------------------------------------------------------------- element-wise */
+
+ir_value ir_unary(struct ir_builder *b, enum ir_op op, ir_value x)
+{
+    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x});
+}
+
+ir_value ir_binary(struct ir_builder *b, enum ir_op op, ir_value x, ir_value y)
+{
+    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 2, .args = (ir_value[]){x, y}});
+}
+
+ir_value ir_select(struct ir_builder *b, ir_value p, ir_value x, ir_value y)
+{
+    return ir_make(b, (struct ir_node){.op = OP_select, .arg_count = 3, .args = (ir_value[]){p, x, y}});
+}
+
+static ir_value convert(struct ir_builder *b, enum ir_op op, ir_value x, enum ir_dtype dtype)
+{
+    if (!x || ir_type(b->f, x)->dtype == dtype) return x;
+    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .type = {.dtype = (uint8_t)dtype}});
+}
+
+ir_value ir_cast(struct ir_builder *b, ir_value x, enum ir_dtype dtype) { return convert(b, OP_cast, x, dtype); }
+ir_value ir_bitcast(struct ir_builder *b, ir_value x, enum ir_dtype dtype) { return convert(b, OP_bitcast, x, dtype); }
+
+ir_value ir_threefry(struct ir_builder *b, ir_value k0, ir_value k1, ir_value x0, ir_value x1, uint32_t word)
+{
+    int64_t number = word;
+    return ir_make(b, (struct ir_node){.op = OP_threefry, .arg_count = 4, .args = (ir_value[]){k0, k1, x0, x1}, .attr = {{&number, 1}}});
+}
+
+/* ---------------------------------------------------------------- shapes */
+
+/* The type that a caller asks for; a rank over the limit is kept for inference to refuse. */
+static struct ir_type asked_shape(uint32_t rank, const int64_t *shape)
+{
+    struct ir_type type = {.rank = (uint8_t)(rank <= IR_MAX_RANK ? rank : IR_MAX_RANK + 1)};
+    for (uint32_t i = 0; i < rank && i < IR_MAX_RANK; i++) type.dim[i] = shape[i];
+    return type;
+}
+
+static uint32_t rank_of(const struct ir_builder *b, ir_value x) { return x ? ir_type(b->f, x)->rank : 0; }
+
+ir_value ir_broadcast(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape, const int64_t *dims)
+{
+    return ir_make(b, (struct ir_node){.op = OP_broadcast, .arg_count = 1, .args = &x, .type = asked_shape(rank, shape),
+                                       .attr = {{dims, rank_of(b, x)}}});
+}
+
+ir_value ir_broadcast_to(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape)
+{
+    int64_t dims[IR_MAX_RANK];
+    uint32_t from = rank_of(b, x);
+    for (uint32_t i = 0; i < from; i++) dims[i] = (int64_t)rank - from + i;
+    return ir_broadcast(b, x, rank, shape, dims);
+}
+
+ir_value ir_reshape(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape)
+{
+    return ir_make(b, (struct ir_node){.op = OP_reshape, .arg_count = 1, .args = &x, .type = asked_shape(rank, shape)});
+}
+
+ir_value ir_transpose(struct ir_builder *b, ir_value x, const int64_t *perm)
+{
+    return ir_make(b, (struct ir_node){.op = OP_transpose, .arg_count = 1, .args = &x, .attr = {{perm, rank_of(b, x)}}});
+}
+
+ir_value ir_slice(struct ir_builder *b, ir_value x, const int64_t *start, const int64_t *limit, const int64_t *stride)
+{
+    uint32_t n = rank_of(b, x);
+    return ir_make(b, (struct ir_node){.op = OP_slice, .arg_count = 1, .args = &x, .attr = {{start, n}, {limit, n}, {stride, n}}});
+}
+
+ir_value ir_pad(struct ir_builder *b, ir_value x, ir_value fill, const int64_t *low, const int64_t *high, const int64_t *interior)
+{
+    uint32_t n = rank_of(b, x);
+    return ir_make(b, (struct ir_node){.op = OP_pad, .arg_count = 2, .args = (ir_value[]){x, fill},
+                                       .attr = {{low, n}, {high, n}, {interior, n}}});
+}
+
+static ir_value with_dim(struct ir_builder *b, enum ir_op op, const ir_value *args, uint32_t count, uint32_t dim)
+{
+    int64_t at = dim;
+    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = count, .args = args, .attr = {{&at, 1}}});
+}
+
+ir_value ir_concat(struct ir_builder *b, const ir_value *parts, uint32_t count, uint32_t dim)
+{
+    return with_dim(b, OP_concat, parts, count, dim);
+}
+
+ir_value ir_reverse(struct ir_builder *b, ir_value x, const int64_t *dims, uint32_t n)
+{
+    return ir_make(b, (struct ir_node){.op = OP_reverse, .arg_count = 1, .args = &x, .attr = {{dims, n}}});
+}
+
+ir_value ir_dynamic_slice(struct ir_builder *b, ir_value x, const ir_value *starts, const int64_t *sizes)
+{
+    ir_value args[1 + IR_MAX_RANK] = {x};
+    uint32_t n = rank_of(b, x);
+    for (uint32_t i = 0; i < n; i++) args[1 + i] = starts[i];
+    return ir_make(b, (struct ir_node){.op = OP_dynamic_slice, .arg_count = 1 + n, .args = args, .attr = {{sizes, n}}});
+}
+
+ir_value ir_dynamic_update(struct ir_builder *b, ir_value x, ir_value update, const ir_value *starts)
+{
+    ir_value args[2 + IR_MAX_RANK] = {x, update};
+    uint32_t n = rank_of(b, x);
+    for (uint32_t i = 0; i < n; i++) args[2 + i] = starts[i];
+    return ir_make(b, (struct ir_node){.op = OP_dynamic_update, .arg_count = 2 + n, .args = args});
+}
+
+ir_value ir_take(struct ir_builder *b, ir_value x, ir_value indices, uint32_t dim)
+{
+    return with_dim(b, OP_take, (ir_value[]){x, indices}, 2, dim);
+}
+
+ir_value ir_scatter_add(struct ir_builder *b, ir_value x, ir_value indices, ir_value updates, uint32_t dim)
+{
+    return with_dim(b, OP_scatter_add, (ir_value[]){x, indices, updates}, 3, dim);
+}
+
+/* ---------------------------------------------------------------- reductions, contraction, control */
+
+ir_value ir_reduce(struct ir_builder *b, enum ir_op op, ir_value x, const int64_t *dims, uint32_t n)
+{
+    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .attr = {{dims, n}}});
+}
+
+ir_value ir_argreduce(struct ir_builder *b, enum ir_op op, ir_value x, uint32_t dim) { return with_dim(b, op, &x, 1, dim); }
+
+ir_value ir_dot(struct ir_builder *b, ir_value x, ir_value y, struct ir_ints lhs_batch, struct ir_ints rhs_batch,
+                struct ir_ints lhs_contract, struct ir_ints rhs_contract)
+{
+    return ir_make(b, (struct ir_node){.op = OP_dot, .arg_count = 2, .args = (ir_value[]){x, y},
+                                       .attr = {lhs_batch, rhs_batch, lhs_contract, rhs_contract}});
+}
+
+ir_value ir_call(struct ir_builder *b, struct ir_func *callee, const ir_value *args, uint32_t count)
+{
+    return ir_make(b, (struct ir_node){.op = OP_call, .arg_count = count, .args = args, .func = ir_func_index(callee)});
+}
+
+ir_value ir_loop(struct ir_builder *b, struct ir_func *body, ir_value limit, const ir_value *carried, uint32_t n_carried,
+                 bool while_first, const ir_value *captured, uint32_t n_captured)
+{
+    struct arena *arena = &b->f->module->arena;
+    ir_value *args = arena_new_array(arena, ir_value, 1 + (size_t)n_carried + n_captured);
+    args[0] = limit;
+    if (n_carried) memcpy(args + 1, carried, n_carried * sizeof *args);
+    if (n_captured) memcpy(args + 1 + n_carried, captured, n_captured * sizeof *args);
+    int64_t number = n_carried, flag = while_first;
+    return ir_make(b, (struct ir_node){.op = OP_loop, .arg_count = 1 + n_carried + n_captured, .args = args,
+                                       .func = ir_func_index(body), .attr = {{&number, 1}, {&flag, 1}}});
+}
+
+ir_value ir_grad(struct ir_builder *b, ir_value loss, const ir_value *wrt, uint32_t n)
+{
+    ir_value *args = arena_new_array(&b->f->module->arena, ir_value, 1 + (size_t)n);
+    args[0] = loss;
+    if (n) memcpy(args + 1, wrt, n * sizeof *args);
+    return ir_make(b, (struct ir_node){.op = OP_grad, .arg_count = 1 + n, .args = args});
+}
+
+ir_value ir_proj(struct ir_builder *b, ir_value tuple, uint32_t index)
+{
+    int64_t number = index;
+    return ir_make(b, (struct ir_node){.op = OP_proj, .arg_count = 1, .args = &tuple, .attr = {{&number, 1}}});
+}
