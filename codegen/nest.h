@@ -48,7 +48,7 @@ enum nest_kind {
     NEST_LOAD,    /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read */
     NEST_STORE,   /* buffer[index] = args[0]; `cond` as above */
     NEST_ADD_TO,  /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
-    NEST_REG,     /* declares `reg`: an array of reg_count registers of `dtype`, each set to args[0] (a number).
+    NEST_REG,     /* declares `reg`: an array of `extent` registers of `dtype`, each set to args[0] (a number).
                      `lanes`: one partial value per lane, for reductions over a vector loop or as a tile of
                      vectors whose lane is the vector loop's variable */
     NEST_GET,     /* result = reg[index]   (index: constant once unrolled) */
