@@ -1,0 +1,76 @@
+/* The command line: one table of commands and options (options.def) gives parsing, --help and "did you mean".
+ * A command is a function `int cli_<name>(struct cli *)` that returns the exit code. */
+#ifndef FRONTEND_CLI_H
+#define FRONTEND_CLI_H
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/base/str.h"
+
+enum { EXIT_DONE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2, EXIT_ENVIRONMENT = 3, EXIT_DEFECT = 4 };
+
+enum cli_command {
+#define COMMAND(name, operands, low, high, doc, examples) CLI_##name,
+#define OPTION(commands, name, letter, argument, kind, choices, doc)
+#include "frontend/cli/options.def"
+#undef COMMAND
+#undef OPTION
+    CLI_COMMANDS
+};
+
+enum cli_kind {
+    CLI_FLAG,    /* no argument; may be repeated (-v -v) */
+    CLI_TEXT,    /* one argument, the last one counts */
+    CLI_CHOICE,  /* one of "a|b|c" */
+    CLI_INTEGER, /* a decimal integer >= 0 that fits int64 */
+    CLI_LIST,    /* one argument each time, all of them count */
+    CLI_FILES,   /* all following words up to the next option; may be repeated */
+    CLI_OPTIONAL /* --name or --name=value */
+};
+
+struct cli_option {
+    uint32_t commands;    /* bit mask of 1 << CLI_<command> */
+    const char *name;     /* without dashes */
+    char letter;          /* 0: none */
+    const char *argument; /* "FILE", NULL for flags */
+    enum cli_kind kind;
+    const char *choices;
+    const char *doc;
+};
+struct cli_given { const struct cli_option *option; const char *value; };
+
+struct cli {
+    struct arena *arena;
+    enum cli_command command;
+    const char *command_name;
+    VEC(const char *) operands;
+    VEC(struct cli_given) given; /* in the order of the command line */
+    bool color;                  /* of standard error: --color, NO_COLOR, TERM, terminal, -q */
+    bool progress;               /* a terminal that may be overwritten, and not -q */
+    bool quiet;
+};
+
+/* Options by long name. A name that is not in the table is a BUG. */
+size_t cli_count(const struct cli *, const char *name);                            /* how often it was given */
+const char *cli_text(const struct cli *, const char *name, const char *otherwise); /* the last value */
+int64_t cli_integer(const struct cli *, const char *name, int64_t otherwise);
+size_t cli_values(const struct cli *, const char *name, const char *const **values); /* all, in order */
+
+/* Messages on standard error: "stepc: error: ...". They return the exit code, so that `return cli_usage(...)`. */
+int cli_usage(const struct cli *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int cli_failed(const struct cli *, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and the reason. */
+int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *length);
+/* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
+int cli_write(struct cli *, const char *path, const char *text, size_t length);
+
+/* 0, or 2 after a message; -1: --help or the like was answered, the exit code is 0. */
+int cli_parse(struct cli *, int argc, char **argv);
+void cli_help(const struct cli *, FILE *, bool all); /* all: the list of commands */
+
+#define COMMAND(name, operands, low, high, doc, examples) int cli_##name(struct cli *);
+#define OPTION(commands, name, letter, argument, kind, choices, doc)
+#include "frontend/cli/options.def"
+#undef COMMAND
+#undef OPTION
+#endif
