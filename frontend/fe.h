@@ -70,7 +70,9 @@ const char *fe_type_of(struct fe *, fe_json object); /* its "type"; records an e
 /* Numbers: a JSON number, or `$` arithmetic over the scope. False: an error was recorded. */
 struct fe_scope { const struct fe_scope *outer; const char *name; double value; bool integer; };
 bool fe_number(struct fe *, fe_json, double *);
+bool fe_number_kind(struct fe *, fe_json, double *, bool *integer); /* also whether it is an integer as in Python */
 bool fe_integer(struct fe *, fe_json, int64_t *);      /* must come out as an integer */
+bool fe_arithmetic(struct fe *, fe_json string, double *, bool *integer); /* a string that starts with '$' (arithmetic.c) */
 const struct fe_scope *fe_constant(const struct fe *, const char *name);
 void fe_constant_push(struct fe *, const char *name, double value, bool integer);
 
