@@ -7,13 +7,14 @@ struct pass_options {
     const char *dump;        /* "" all, "a,b" named ones, NULL none */
     const char *dump_dir;    /* default "." */
     const char *stop_after;  /* NULL: to the end */
-    const char *disable;     /* "a,b" */
+    const char *disable;     /* "a,b"; required passes cannot be */
+    const char *only;        /* "a,b": run just these, in pipeline order (--passes); NULL all */
     const char *reproducer_dir; /* where a failing pass leaves its input; default "." */
     bool verify_each, time_passes;
     int blas;                /* 0 auto, 1 own, 2 openblas */
 };
 
-struct pass_time { const char *name; double seconds; uint32_t nodes; };
+struct pass_time { const char *name; double seconds; uint32_t nodes; bool changed; };
 
 struct pass {
     const struct pass_options *options;

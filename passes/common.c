@@ -1,0 +1,101 @@
+/* What several passes share: errors with their place, the order of functions, rebuilding, inlining. */
+#include "passes/common.h"
+#include <string.h>
+
+struct diag *pass_error(struct pass *p, const struct ir_module *m, uint32_t place, const char *code, const char *format, ...)
+{
+    struct ir_place where = place < m->places.count ? m->places.items[place] : (struct ir_place){0};
+    va_list list;
+    va_start(list, format);
+    const char *message = arena_vformat(p->diags->arena, format, list);
+    va_end(list);
+    struct diag *d = diag_error(p->diags, where.span, code, "%s", message);
+    d->pointer = where.pointer;
+    return d;
+}
+
+static bool names_function(const struct ir_node *n)
+{
+    return n->op == OP_call || n->op == OP_loop || n->op == OP_accumulate;
+}
+
+static void visit(const struct ir_module *m, uint32_t func, bool *seen, uint32_t *order, uint32_t *count)
+{
+    const struct ir_func *f = m->funcs.items[func];
+    if (seen[func])
+        return;
+    seen[func] = true;
+    for (ir_value v = 1; v < f->count; v++)
+        if (names_function(&f->nodes[v]))
+            visit(m, f->nodes[v].func, seen, order, count);
+    order[(*count)++] = func;
+}
+
+uint32_t *pass_callees_first(const struct ir_module *m, struct arena *arena)
+{
+    uint32_t *order = arena_new_array(arena, uint32_t, m->funcs.count), count = 0;
+    bool *seen = arena_new_array(arena, bool, m->funcs.count);
+    for (uint32_t i = 0; i < m->funcs.count; i++)
+        visit(m, i, seen, order, &count);
+    return order;
+}
+
+struct ir_module *pass_rebuild(struct pass *p, const struct ir_module *from, ir_rewrite *rewrite, void *user)
+{
+    struct ir_module *to = ir_module_like(from);
+    uint32_t *order = pass_callees_first(from, &p->scratch);
+    for (size_t i = 0; i < from->funcs.count; i++)
+        ir_rebuild(from->funcs.items[order[i]], to->funcs.items[order[i]], rewrite, user, &p->scratch);
+    return to;
+}
+
+void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir_value *args, ir_value *results, bool deep,
+                 struct arena *scratch)
+{
+    bool *live = ir_live(callee, scratch);
+    ir_value *map = arena_new_array(scratch, ir_value, callee->count);
+    ir_value **tuples = arena_new_array(scratch, ir_value *, callee->count); /* results of calls inlined in turn */
+    uint32_t place = b->place;
+    for (ir_value v = 1; v < callee->count; v++) {
+        if (!live[v])
+            continue;
+        const struct ir_node *n = &callee->nodes[v];
+        if (n->op == OP_param) {
+            map[v] = args[n->attr[0].v[0]];
+            continue;
+        }
+        if (n->op == OP_proj && tuples[n->args[0]]) {
+            map[v] = tuples[n->args[0]][n->attr[0].v[0]];
+            continue;
+        }
+        ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count);
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            operands[i] = map[n->args[i]];
+        b->place = n->place ? n->place : place;
+        if (deep && n->op == OP_call) {
+            const struct ir_func *inner = b->f->module->funcs.items[n->func];
+            tuples[v] = arena_new_array(scratch, ir_value, inner->results.count);
+            pass_copy_body(b, inner, operands, tuples[v], true, scratch);
+        } else {
+            map[v] = ir_remake(b, n, operands);
+        }
+    }
+    for (size_t i = 0; i < callee->results.count; i++)
+        results[i] = map[callee->results.items[i].value];
+    b->place = place;
+}
+
+bool pass_number(const struct ir_func *f, ir_value v, double *number)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op == OP_broadcast || n->op == OP_reshape)
+        return pass_number(f, n->args[0], number);
+    if (n->op != OP_constant || !n->splat)
+        return false;
+    struct arena scratch = {0};
+    struct ir_tensor t = {ir_type_scalar((enum ir_dtype)n->type.dtype), NULL};
+    ir_tensor_from_bytes(&t, n->data, &scratch);
+    *number = t.v[0];
+    arena_free(&scratch);
+    return true;
+}

@@ -1,0 +1,28 @@
+/* Private to passes/: what several passes share. */
+#ifndef PASSES_COMMON_H
+#define PASSES_COMMON_H
+#include "passes/pass.h"
+
+/* A user's mistake at the place of the document that a node comes from. */
+struct diag *pass_error(struct pass *, const struct ir_module *, uint32_t place, const char *code, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Indices of the module's functions, each after those that it names (call, loop, accumulate). */
+uint32_t *pass_callees_first(const struct ir_module *, struct arena *);
+
+/* Rebuilds every function of the module with `rewrite` (NULL: as it is, which drops dead nodes). */
+struct ir_module *pass_rebuild(struct pass *, const struct ir_module *, ir_rewrite *, void *user);
+
+/* Copies the live nodes of `callee`, a function of the builder's module, with its parameters replaced by `args`; the
+ * results go to `results`. Functions that it names are inlined too where `deep`: calls only, loops stay. */
+void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_value *args, ir_value *results, bool deep,
+                 struct arena *scratch);
+
+/* The number of a constant whose elements are all the same. False: it is none. */
+bool pass_number(const struct ir_func *, ir_value, double *number);
+
+/* Lists for the builder's calls. */
+struct pass_dims { int64_t v[IR_MAX_RANK]; uint32_t n; };
+static inline void pass_dims_add(struct pass_dims *list, int64_t dim) { list->v[list->n++] = dim; }
+static inline struct ir_ints pass_ints(const struct pass_dims *list) { return (struct ir_ints){list->v, list->n}; }
+#endif

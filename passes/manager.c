@@ -1,0 +1,207 @@
+/* The pass manager: runs the pipeline of passes.def over a module, with everything that helps to see what happens.
+ * It verifies before and after each pass, times it, dumps its result, and can stop, skip or run single ones. On a defect it
+ * leaves the module that went into the failing pass and prints the command that replays it. */
+#include "passes/common.h"
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct row { const char *name; pass_fn *run; bool required; int stage_in, stage_out; };
+
+static const struct row rows[] = {
+#define X(name, required, stage_in, stage_out, doc) {#name, pass_##name, required, IR_STAGE_##stage_in, IR_STAGE_##stage_out},
+#include "passes/passes.def"
+#undef X
+};
+enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+
+static const char *const names[] = {
+#define X(name, required, stage_in, stage_out, doc) #name,
+#include "passes/passes.def"
+#undef X
+};
+
+const char *const *pass_names(size_t *count)
+{
+    *count = ROW_COUNT;
+    return names;
+}
+
+/* ---------------------------------------------------------------- options */
+
+static bool in_list(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == n && strncmp(at, name, n) == 0)
+            return true;
+    return false;
+}
+
+static struct diag *option_error(struct pass *p, const char *option, const char *name, const char *message)
+{
+    return diag_error(p->diags, (struct diag_span){0}, "E0107", "%s: %s \"%s\"", option, message, name);
+}
+
+/* Every name of a comma-separated list must be a pass. */
+static bool check_list(struct pass *p, const char *option, const char *list)
+{
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        const char *name = arena_string_n(p->diags->arena, at, strcspn(at, ","));
+        bool known = false;
+        for (size_t i = 0; i < ROW_COUNT; i++)
+            known = known || strcmp(name, rows[i].name) == 0;
+        if (known)
+            continue;
+        const char *near = str_nearest(name, names, ROW_COUNT);
+        struct diag *d = option_error(p, option, name, "there is no pass");
+        d->hint = near ? arena_format(p->diags->arena, "did you mean \"%s\"?", near) : NULL;
+        return false;
+    }
+    return true;
+}
+
+static bool check_options(struct pass *p)
+{
+    const struct pass_options *o = p->options;
+    if (!check_list(p, "--dump", o->dump) || !check_list(p, "--stop-after", o->stop_after) ||
+        !check_list(p, "--disable", o->disable) || !check_list(p, "--passes", o->only))
+        return false;
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (rows[i].required && in_list(o->disable, rows[i].name)) {
+            option_error(p, "--disable", rows[i].name, "nothing can be compiled without pass");
+            return false;
+        }
+    return true;
+}
+
+/* ---------------------------------------------------------------- files */
+
+/* Writes the module beside and renames. False: errno tells why. */
+static bool write_module(const struct ir_module *m, const char *path, struct arena *arena)
+{
+    struct str text = STR(arena);
+    const char *beside = arena_format(arena, "%s.%ld.tmp", path, (long)getpid());
+    ir_print(m, &text);
+    FILE *file = fopen(beside, "w");
+    bool good = file && fwrite(str_text(&text), 1, text.length, file) == text.length;
+    good = file && fclose(file) == 0 && good && rename(beside, path) == 0;
+    if (!good && file)
+        unlink(beside);
+    return good;
+}
+
+static bool dump(struct pass *p, const struct ir_module *m, size_t number, const char *name)
+{
+    const struct pass_options *o = p->options;
+    if (!o->dump || (*o->dump && !in_list(o->dump, name)))
+        return true;
+    const char *dir = o->dump_dir ? o->dump_dir : ".";
+    const char *path = arena_format(p->diags->arena, "%s/%02zu-%s.sir", dir, number, name);
+    if (write_module(m, path, &p->scratch))
+        return true;
+    diag_error(p->diags, (struct diag_span){0}, "E0801", "cannot write %s: %s", path, strerror(errno));
+    return false;
+}
+
+/* ---------------------------------------------------------------- defects */
+
+struct running { struct pass *pass; const struct ir_module *input; const char *name; };
+
+/* Called by bug(): what a report needs. */
+static void report_defect(void *user, FILE *out)
+{
+    struct running *r = user;
+    struct arena arena = {0};
+    const char *dir = r->pass->options->reproducer_dir ? r->pass->options->reproducer_dir : ".";
+    const char *path = arena_format(&arena, "%s/repro-%s.sir", dir, r->name);
+    fprintf(out, "in pass %s\n", r->name);
+    if (write_module(r->input, path, &arena))
+        fprintf(out, "its input was written to %s; to replay: stepc compile %s --passes=%s\n", path, path, r->name);
+    else
+        fprintf(out, "its input could not be written to %s: %s\n", path, strerror(errno));
+    arena_free(&arena);
+}
+
+static void check(struct pass *p, const struct ir_module *m, const char *when, const char *name)
+{
+    struct str faults = STR(&p->scratch);
+    if (p->options->verify_each && !ir_verify(m, &faults))
+        BUG("the module is not valid %s pass %s:\n%s", when, name, str_text(&faults));
+}
+
+/* ---------------------------------------------------------------- running */
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static uint32_t count_nodes(const struct ir_module *m)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < m->funcs.count; i++)
+        count += m->funcs.items[i]->count - 1;
+    return count;
+}
+
+static bool is_wanted(const struct pass_options *o, const struct row *row, const struct ir_module *m)
+{
+    if (o->only)
+        return in_list(o->only, row->name);
+    return !in_list(o->disable, row->name) && row->stage_in == (int)m->stage;
+}
+
+static struct ir_module *run_one(struct pass *p, const struct row *row, struct ir_module *m)
+{
+    struct running running = {p, m, row->name};
+    if (row->stage_in != (int)m->stage) {
+        option_error(p, "--passes", row->name, "the module is at another stage than that of pass");
+        return NULL;
+    }
+    bug_set_hook(report_defect, &running);
+    check(p, m, "before", row->name);
+    uint64_t hash = ir_hash_module(m);
+    double start = seconds();
+    struct ir_module *result = row->run(p, m);
+    double time = seconds() - start;
+    if (result && p->diags->errors == 0) {
+        if ((int)result->stage != row->stage_out)
+            BUG("the result is at stage %d, not %d", (int)result->stage, row->stage_out);
+        check(p, result, "after", row->name);
+        vec_push(p->keep, &p->times, ((struct pass_time){row->name, time, count_nodes(result), ir_hash_module(result) != hash}));
+    } else if (!result && p->diags->errors == 0) {
+        BUG("a pass gave up without a diagnostic");
+    }
+    bug_set_hook(NULL, NULL);
+    return p->diags->errors ? NULL : result;
+}
+
+struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_module **last)
+{
+    struct ir_module *m = in;
+    size_t errors = p->diags->errors;
+    *last = in;
+    if (!check_options(p) || errors)
+        return NULL;
+    if (p->options->dump && !*p->options->dump && !dump(p, in, 0, "input"))
+        return NULL;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        if (!is_wanted(p->options, &rows[i], m))
+            continue;
+        struct ir_module *next = run_one(p, &rows[i], m);
+        bool good = next && dump(p, next, i + 1, rows[i].name);
+        arena_free(&p->scratch);
+        if (!good)
+            return NULL;
+        if (next != m && m != in)
+            ir_module_free(m);
+        *last = m = next;
+        if (p->options->stop_after && strcmp(p->options->stop_after, rows[i].name) == 0)
+            return NULL;
+    }
+    return p->plans;
+}
