@@ -639,9 +639,10 @@ struct ir_type ir_tuple_type(const struct ir_func *f, ir_value value, uint32_t i
 {
     ASSERT(index < ir_tuple_count(f, value));
     const struct ir_node *node = ir_get(f, value);
-    if (node->op == OP_grad) return f->nodes[node->args[1 + index]].type;
+    if (node->op == OP_grad) /* no operand list, or a value that does not exist: a malformed module is being verified */
+        return f->nodes[node->args && node->args[1 + index] < f->count ? node->args[1 + index] : 0].type;
     struct ir_type type = *result_type(body_of(f, node), index);
-    if (node->op == OP_accumulate && index < node->attr[3].n && node->attr[1].n == 1)
+    if (node->op == OP_accumulate && index < node->attr[3].n && node->attr[3].v && node->attr[1].n == 1 && node->attr[1].v)
         accumulated_type(node->attr[3].v[index], node->attr[1].v[0], &type);
     return type;
 }
@@ -680,6 +681,7 @@ bool ir_infer(const struct ir_func *f, struct ir_node *node, struct arena *arena
         ok = fail(&c, "expected %d operand%s, found %u", wanted, wanted == 1 ? "" : "s", node->arg_count);
     for (uint32_t i = 0; ok && i < node->arg_count; i++) {
         if (node->args[i] == 0 || node->args[i] >= f->count) ok = fail(&c, "operand %u is not a value of the function", i);
+        else if (ir_type_elements(arg(&c, i)) < 0) ok = fail(&c, "operand %u has no valid type", i);
         else if ((arg(&c, i)->dtype == IR_TUPLE) != (node->op == OP_proj))
             ok = fail(&c, node->op == OP_proj ? "expected a tuple, found %s" : "expected tensors, found a %s (see proj)", arg_text(&c, i));
     }

@@ -44,7 +44,7 @@ bool ir_dtype_is_signed(enum ir_dtype);          /* signed integers and floats *
 struct ir_type ir_type_scalar(enum ir_dtype);
 struct ir_type ir_type_of(enum ir_dtype, uint32_t rank, const int64_t *dim);
 bool ir_type_equal(const struct ir_type *, const struct ir_type *);
-int64_t ir_type_elements(const struct ir_type *); /* -1 if the product overflows 2^48 */
+int64_t ir_type_elements(const struct ir_type *); /* -1: negative extents, or 2^48 and more */
 const char *ir_type_text(struct arena *, const struct ir_type *); /* "float32[2, 3]" for people, as in diagnostics */
 /* The one place where sizes are multiplied: false if a or b is negative or the product is over IR_MAX_ELEMENTS. */
 bool ir_size_multiply(int64_t a, int64_t b, int64_t *product);
