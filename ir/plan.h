@@ -16,7 +16,8 @@ enum plan_space {
     PLAN_SLOT,     /* a slot of the module: storage that outlives the call (offset in the state block) */
     PLAN_INPUT,    /* an input slot: memory of the host or staging; the index is the slot */
     PLAN_METRIC,   /* a metric or output slot (offset in the result block) */
-    PLAN_CONSTANT  /* read-only data of the object (offset in its constant block) */
+    PLAN_CONSTANT, /* read-only data of the object (offset in its constant block) */
+    PLAN_DEVICE    /* int32 positions of this device on the mesh (device_index): offset = 4 * mask of axes */
 };
 
 struct plan_buffer {

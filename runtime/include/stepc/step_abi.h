@@ -8,7 +8,8 @@
 /* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. */
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
 
-enum { STEPC_AT_ARENA, STEPC_AT_STATE, STEPC_AT_INPUT, STEPC_AT_RESULT, STEPC_AT_CONSTANT };
+enum { STEPC_AT_ARENA, STEPC_AT_STATE, STEPC_AT_INPUT, STEPC_AT_RESULT, STEPC_AT_CONSTANT,
+       STEPC_AT_DEVICE /* int32 positions of this device along each set of mesh axes: offset = 4 * bit mask of the axes */ };
 struct stepc_buffer {
     uint32_t space;  /* STEPC_AT_* */
     uint32_t slot;   /* INPUT: which slot */

@@ -1,0 +1,193 @@
+/* Partitioning: the same program with local shapes, one for all devices, and collectives where a value is needed in
+ * another layout than it was made in. A conversion is made once per value and layout. */
+#include "passes/shard_int.h"
+
+#include <string.h>
+
+struct spmd_part {
+    struct shard *s;
+    struct shard_func *f;
+    struct ir_builder b;
+    ir_value *map;                 /* per old value: the new one, laid out as f->value says */
+    VEC(struct made { ir_value old; struct ir_sharding sharding; ir_value made; }) made;
+};
+
+static int64_t mask_size(const struct ir_mesh *mesh, uint32_t mask) { return shard_axes_size(mesh, shard_axes_of_mask(mask)); }
+
+static ir_value collective(struct spmd_part *p, enum ir_op op, ir_value x, uint32_t mask, int64_t second, struct ir_type type)
+{
+    int64_t axes = mask;
+    return ir_make(&p->b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .type = type,
+                                           .attr = {{&axes, 1}, {&second, 1}}});
+}
+
+static ir_value device_index(struct spmd_part *p, uint32_t mask)
+{
+    int64_t axes = mask;
+    return ir_make(&p->b, (struct ir_node){.op = OP_device_index, .type = ir_type_scalar(IR_I32), .attr = {{&axes, 1}}});
+}
+
+/* This device's part of dimension d of a whole value. */
+static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t mask)
+{
+    struct ir_type t = *ir_type(p->b.f, x);
+    ir_value starts[IR_MAX_RANK], zero = ir_scalar(&p->b, IR_I32, 0);
+    for (uint32_t i = 0; i < t.rank; i++) starts[i] = zero;
+    t.dim[d] /= mask_size(&p->s->module->mesh, mask);
+    starts[d] = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
+    return ir_dynamic_slice(&p->b, x, starts, t.dim);
+}
+
+/* Sums over the axes in `mask`; where the target is split along exactly these, every device keeps only its part. */
+static ir_value sum_over(struct spmd_part *p, ir_value x, uint32_t mask, struct ir_sharding *from, const struct ir_sharding *to)
+{
+    struct ir_type t = *ir_type(p->b.f, x);
+    from->partial &= ~mask;
+    for (uint32_t d = 0; d < t.rank; d++) {
+        if (from->dim[d] || !to->dim[d] || shard_axes_mask(to->dim[d]) != mask) continue;
+        t.dim[d] /= mask_size(&p->s->module->mesh, mask);
+        from->dim[d] = to->dim[d];
+        return collective(p, OP_reduce_scatter, x, mask, d, t);
+    }
+    return collective(p, OP_all_reduce, x, mask, 0, t);
+}
+
+static ir_value convert(struct spmd_part *p, ir_value x, struct ir_sharding from, const struct ir_sharding *to)
+{
+    const struct ir_node *n = ir_get(p->b.f, x);
+    uint32_t rank = n->type.rank;
+    if (shard_equal(&from, to)) return x;
+    if (n->op == OP_constant && n->splat) { /* any part of it is the same number; zero is its own partial sum */
+        bool zero = shard_is_zero(p->b.f, x);
+        struct ir_type global = n->type;
+        for (uint32_t d = 0; d < rank; d++) global.dim[d] *= shard_axes_size(&p->s->module->mesh, from.dim[d]);
+        if (zero || from.partial == to->partial) {
+            struct ir_node same = *n;
+            same.type = shard_local_type(&p->s->module->mesh, &global, to);
+            return ir_make(&p->b, same);
+        }
+    }
+    uint32_t sum = from.partial & ~to->partial;
+    if (sum) x = sum_over(p, x, sum, &from, to);
+    for (uint32_t d = 0; d < rank; d++) {
+        if (from.dim[d] == to->dim[d] || !from.dim[d]) continue;
+        struct ir_type t = *ir_type(p->b.f, x);
+        uint32_t mask = shard_axes_mask(from.dim[d]);
+        t.dim[d] *= mask_size(&p->s->module->mesh, mask);
+        x = collective(p, OP_all_gather, x, mask, d, t);
+        from.dim[d] = 0;
+    }
+    for (uint32_t d = 0; d < rank; d++)
+        if (from.dim[d] != to->dim[d]) x = own_part(p, x, d, shard_axes_mask(to->dim[d]));
+    uint32_t spread = to->partial & ~from.partial;
+    if (spread) { /* the first device has all of it, the others zero */
+        ir_value first = ir_binary(&p->b, OP_eq, device_index(p, spread), ir_scalar(&p->b, IR_I32, 0));
+        const struct ir_type t = *ir_type(p->b.f, x);
+        x = ir_select(&p->b, ir_broadcast_to(&p->b, first, t.rank, t.dim), x, ir_number_like(&p->b, x, 0));
+    }
+    return x;
+}
+
+static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_sharding *to)
+{
+    const struct ir_sharding *has = &p->f->value[old];
+    if (shard_equal(has, to)) return p->map[old];
+    for (size_t i = 0; i < p->made.count; i++)
+        if (p->made.items[i].old == old && shard_equal(&p->made.items[i].sharding, to)) return p->made.items[i].made;
+    ir_value made = convert(p, p->map[old], *has, to);
+    vec_push(p->s->arena, &p->made, ((struct made){old, *to, made}));
+    return made;
+}
+
+static void partition_func(struct shard *, struct ir_module *, uint32_t index);
+
+/* The node with local shapes. Attributes that repeat an extent become local too. */
+static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_value *args, const struct ir_sharding *result)
+{
+    struct ir_node local = *n;
+    int64_t extents[IR_MAX_RANK];
+    local.args = args;
+    local.type = shard_local_type(&p->s->module->mesh, &n->type, result);
+    uint32_t at = n->op == OP_slice ? 1 : 0; /* limits; sizes */
+    if (n->op == OP_slice || n->op == OP_dynamic_slice) {
+        for (uint32_t d = 0; d < n->attr[at].n; d++) extents[d] = result->dim[d] ? local.type.dim[d] : n->attr[at].v[d];
+        local.attr[at] = (struct ir_ints){extents, n->attr[at].n};
+    }
+    return ir_make(&p->b, local);
+}
+
+static ir_value partition_node(struct spmd_part *p, ir_value v)
+{
+    const struct ir_func *f = p->f->func;
+    const struct ir_node *n = ir_get(f, v);
+    struct ir_sharding *wanted = arena_new_array(p->s->arena, struct ir_sharding, n->arg_count + 1), result;
+    ir_value *args = arena_new_array(p->s->arena, ir_value, n->arg_count + 1);
+    p->b.place = n->place;
+    shard_node(p->s, p->f, v, wanted, &result);
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        args[i] = n->op == OP_proj ? p->map[n->args[i]] : laid_out(p, n->args[i], &wanted[i]);
+    ir_value made;
+    if (n->op == OP_param) {
+        const struct ir_param *param = &f->params.items[n->attr[0].v[0]];
+        made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, &result), param->slot);
+    } else if (n->op == OP_constant || n->op == OP_iota) {
+        made = ir_remake(&p->b, n, args);
+    } else if (n->op == OP_sharding_constraint) {
+        made = args[0];
+    } else if (n->op == OP_loop) {
+        partition_func(p->s, p->b.f->module, n->func);
+        made = ir_remake(&p->b, n, args);
+    } else {
+        made = remake(p, n, args, &result);
+    }
+    if (p->f->settled[v] && result.partial) {
+        struct ir_sharding whole = result;
+        whole.partial = 0;
+        made = convert(p, made, result, &whole);
+    }
+    return made;
+}
+
+static void partition_func(struct shard *s, struct ir_module *to, uint32_t index)
+{
+    struct shard_func *f = &s->funcs[index];
+    struct spmd_part p = {.s = s, .f = f, .b = {.f = to->funcs.items[index]}};
+    if (p.b.f->results.count) return; /* done already */
+    p.map = arena_new_array(s->arena, ir_value, f->func->count);
+    bool *live = ir_live(f->func, s->arena);
+    for (size_t i = 0; i < f->func->params.count; i++) live[f->func->params.items[i].value] = true;
+    for (ir_value v = 1; v < f->func->count; v++)
+        if (live[v]) p.map[v] = partition_node(&p, v);
+    for (size_t i = 0; i < f->func->results.count; i++) {
+        const struct ir_result *r = &f->func->results.items[i];
+        struct ir_sharding want = {{0}, 0};
+        if (r->slot >= 0) want = s->module->slots.items[r->slot].sharding;
+        else want = f->result ? f->result[i] : f->value[r->value];
+        p.b.place = ir_get(f->func, r->value)->place;
+        ir_result_add(&p.b, r->name, laid_out(&p, r->value, &want), r->slot);
+    }
+}
+
+/* The carried results of a body must be laid out as the loop carries them. */
+static void pin_loop_results(struct shard *s)
+{
+    for (size_t k = 0; k < s->module->funcs.count; k++) {
+        struct shard_func *f = &s->funcs[k];
+        for (ir_value v = 1; v < f->func->count; v++) {
+            const struct ir_node *n = ir_get(f->func, v);
+            if (n->op != OP_loop || !f->tuple[v]) continue;
+            struct shard_func *body = &s->funcs[n->func];
+            body->result = f->tuple[v];
+        }
+    }
+}
+
+struct ir_module *shard_partition(struct shard *s)
+{
+    pin_loop_results(s);
+    struct ir_module *to = ir_module_like(s->module);
+    to->stage = IR_AT_SPMD;
+    for (uint32_t i = 0; i < s->module->funcs.count; i++)
+        if (s->module->funcs.items[i]->entry) partition_func(s, to, i);
+    return to;
+}

@@ -1,0 +1,58 @@
+"""A host in Python through samples/stepc.py: plays a recorded case and compares its numbers, then asks for what must be
+refused. host.py STEP.SO CASE-FOLDER"""
+import json
+import os
+import sys
+import tempfile
+
+import numpy as np
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(here, "../../samples")]
+import stepc
+
+
+def tensors(path):
+    raw = open(path, "rb").read()
+    n = int.from_bytes(raw[:8], "little")
+    head = json.loads(raw[8:8 + n])
+    return {k: np.frombuffer(raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]], {"F32": "f4", "I32": "i4"}[t["dtype"]])
+            .reshape(t["shape"]) for k, t in head.items() if k != "__metadata__"}
+
+
+def refused(status, call):
+    try:
+        call()
+    except stepc.StepError as e:
+        assert e.status == status, (status, str(e))
+        return
+    raise AssertionError("not refused")
+
+
+case = sys.argv[2]
+file = lambda name: os.path.join(case, name)
+steps, data, expected = json.load(open(file("case.json"))), tensors(file("data.safetensors")), tensors(file("expected.safetensors"))
+losses = json.load(open(file("expected.json")))["loss"]
+with stepc.Step(sys.argv[1], threads=1) as m:
+    m.init()
+    m.load(file("init.safetensors"))
+    got = [m.step(**{k: v[i % len(v)] for k, v in data.items()}).loss for i in range(steps["steps"])]
+    np.testing.assert_allclose(got, losses, rtol=steps["rtol"], atol=steps["atol"])
+    for name, want in expected.items():
+        np.testing.assert_allclose(m[name], want, rtol=steps["rtol"], atol=steps["atol"])
+    first = {k: v[0] for k, v in data.items()}
+    strided = {k: np.asfortranarray(v) for k, v in first.items()}  # other strides, same numbers
+    assert m.eval(**first).loss == m.eval(**strided).loss
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "state.safetensors")
+        m.save(path)
+        after = m.step(**first).loss
+        m.load(path)
+        assert m.step(**first).loss == after
+        with open(path, "r+b") as f:
+            f.truncate(100)
+        refused(7, lambda: m.load(path))
+    refused(2, lambda: m["no.such.tensor"])
+    refused(3, lambda: m.step(**{k: v[:, :1] for k, v in first.items()}))
+    refused(2, lambda: m.set("no_such_value", 1.0))
+print("Python host: all checks passed")

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# tests/hosts/run.sh STEPC FOLDER: builds the hosts against the header alone and runs them on a freshly compiled step.
+set -eu
+stepc=$1 out=$2 here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+mkdir -p "$out"
+"$stepc" compile "$root/samples/cookbook/model.json" -o "$out/step.so"
+gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/host.c" -o "$out/host_c" -ldl -lm
+"$out/host_c" "$out/step.so" "$out/state.safetensors"
+g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
+"$out/host_cpp" "$out/step.so"
+"$stepc" compile "$root/tests/parity/cases/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
+python3 "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema"
