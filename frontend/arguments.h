@@ -1,0 +1,25 @@
+/* Short forms for the argument rows of the tables of schedules and optimizers: each is one struct fe_arg. */
+#ifndef FRONTEND_ARGUMENTS_H
+#define FRONTEND_ARGUMENTS_H
+#include "frontend/fe.h"
+
+#define ARG(name, kind, flags, preset, choices) {#name, kind, flags, preset, choices},
+#define NUMBER(name, preset) ARG(name, FE_NUMBER, 0, preset, NULL)
+#define NUMBER_REQUIRED(name) ARG(name, FE_NUMBER, FE_REQUIRED, NULL, NULL)
+#define NUMBER_OR_NULL(name) ARG(name, FE_NUMBER, FE_NULLABLE, "null", NULL)
+#define NUMBER_OR_NULL_IS(name, preset) ARG(name, FE_NUMBER, FE_NULLABLE, preset, NULL)
+#define INTEGER(name, preset) ARG(name, FE_INTEGER, 0, preset, NULL)
+#define INTEGER_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED, NULL, NULL)
+#define COUNT_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL)
+#define FLAG(name, preset) ARG(name, FE_BOOL, 0, preset, NULL)
+#define CHOICE(name, preset, choices) ARG(name, FE_ENUM, 0, preset, choices)
+#define RATE(name) ARG(name, FE_SCHEDULE, FE_REQUIRED, NULL, NULL)
+#define RATE_OR_NULL(name) ARG(name, FE_SCHEDULE, FE_NULLABLE, "null", NULL)
+#define SCHEDULED(name, preset) ARG(name, FE_SCHEDULE, 0, preset, NULL)
+#define DTYPE_OR_NULL(name) ARG(name, FE_DTYPE, FE_NULLABLE, "null", NULL)
+#define DTYPE(name, preset) ARG(name, FE_DTYPE, 0, preset, NULL)
+#define MASK(name) ARG(name, FE_PATTERNS, FE_NULLABLE, "null", NULL)
+#define OBJECT_REQUIRED(name) ARG(name, FE_OBJECT, FE_REQUIRED, NULL, NULL)
+#define LIST_REQUIRED(name) ARG(name, FE_LIST, FE_REQUIRED, NULL, NULL)
+#define MAP_REQUIRED(name) ARG(name, FE_MAP, FE_REQUIRED, NULL, NULL)
+#endif

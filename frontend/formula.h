@@ -1,0 +1,58 @@
+/* Formulas in the field's notation, for C code that writes updates and schedules.
+ *
+ * A term is a number as Python knows it (a double until it meets a tensor) or a tensor. Operations promote dtypes and
+ * broadcast shapes as JAX does with 64-bit types off: numbers and weak tensors take the dtype of what they meet.
+ * Constant parts are therefore formed in double and rounded once: (1 - b1) * g is what Optax computes. Adding the
+ * number 0 and multiplying by the number 1 make no node. */
+#ifndef FRONTEND_FORMULA_H
+#define FRONTEND_FORMULA_H
+#include "ir/ir.h"
+
+struct term {
+    ir_value v;    /* 0: a number */
+    double number;
+    bool integer;  /* the number is a Python int */
+    bool weak;     /* a tensor of weak type */
+};
+
+struct term term_number(double);
+struct term term_integer(int64_t);
+struct term term_tensor(ir_value);
+
+struct term term_add(struct ir_builder *, struct term, struct term);
+struct term term_sub(struct ir_builder *, struct term, struct term);
+struct term term_mul(struct ir_builder *, struct term, struct term);
+struct term term_div(struct ir_builder *, struct term, struct term); /* true division */
+struct term term_rem(struct ir_builder *, struct term, struct term); /* of non-negative integers */
+struct term term_pow(struct ir_builder *, struct term, struct term); /* integer exponents multiply */
+struct term term_max(struct ir_builder *, struct term, struct term);
+struct term term_min(struct ir_builder *, struct term, struct term);
+
+struct term term_neg(struct ir_builder *, struct term);
+struct term term_abs(struct ir_builder *, struct term);
+struct term term_sign(struct ir_builder *, struct term);
+struct term term_sqrt(struct ir_builder *, struct term);
+struct term term_rsqrt(struct ir_builder *, struct term);
+struct term term_tanh(struct ir_builder *, struct term);
+struct term term_cos(struct ir_builder *, struct term);
+struct term term_floor(struct ir_builder *, struct term);
+struct term term_square(struct ir_builder *, struct term);
+
+/* Predicates are bool tensors. */
+struct term term_lt(struct ir_builder *, struct term, struct term);
+struct term term_le(struct ir_builder *, struct term, struct term);
+struct term term_eq(struct ir_builder *, struct term, struct term);
+struct term term_and(struct ir_builder *, struct term, struct term);
+struct term term_or(struct ir_builder *, struct term, struct term);
+struct term term_not(struct ir_builder *, struct term);
+struct term term_is_nan(struct ir_builder *, struct term);
+struct term term_where(struct ir_builder *, struct term predicate, struct term, struct term);
+
+struct term term_cast(struct ir_builder *, struct term, enum ir_dtype);
+struct term term_cast_like(struct ir_builder *, struct term, struct term like);
+struct term term_sum(struct ir_builder *, struct term);  /* over all dimensions: a scalar */
+struct term term_mean(struct ir_builder *, struct term);
+struct term term_dot(struct ir_builder *, struct term, struct term); /* sum of products, equal shapes */
+/* The value as a tensor: a number becomes a scalar of the dtype. */
+ir_value term_value(struct ir_builder *, struct term, enum ir_dtype);
+#endif

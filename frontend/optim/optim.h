@@ -1,0 +1,128 @@
+/* The mechanism of gradient transformations.
+ *
+ * A transformation is a row of optim.def and a function that maps the updates of a tree to new updates in the step's
+ * function. Trees have one entry per parameter of the document, 0 where a leaf is left out (frozen, or masked away as
+ * Optax's MaskedNode). State is declared by using it: `state` and `state_tree` give the current value of a slot,
+ * declaring it with its initial value the first time; `state_set` gives its next value. Names are those that an NNX
+ * optimizer gives: opt_state.0.mu.layers.0.kernel. Wrappers run inner transformations under a longer path and may
+ * choose between the old and the new inner state. Aliases are chains of other rows, written as text. */
+#ifndef FRONTEND_OPTIM_OPTIM_H
+#define FRONTEND_OPTIM_OPTIM_H
+#include "frontend/fe.h"
+#include "frontend/formula.h"
+
+/* How a slot begins. */
+struct start {
+    double number;      /* the value repeated */
+    bool parameter;     /* a copy of the parameter instead */
+    const void *data;   /* dense data instead, in the slot's dtype */
+    ir_value (*make)(struct ir_builder *, ir_value parameter); /* computed from the initial parameter instead */
+};
+
+struct state_slot {
+    const char *name;
+    uint32_t slot;        /* of the module */
+    struct ir_type type;
+    struct start start;
+    uint32_t parameter;   /* index of the parameter that it belongs to + 1; 0 = none */
+    ir_value old, now;    /* in the step's function */
+};
+
+/* A hyper-parameter that the host may set: an argument of the transformation object `json`. */
+struct hyper { fe_json json; const char *argument, *name; ir_value value; };
+
+/* All that the transformations of one step share. */
+struct fe_optim_state {
+    struct fe *fe;
+    struct fe_trace *trace;         /* of the step: expressions */
+    struct ir_builder *b;
+    uint32_t count;                 /* parameters of the document */
+    const struct fe_param *params;
+    VEC(struct state_slot) slots;
+    struct map by_name;
+    VEC(struct hyper) hypers;
+    ir_value value;                 /* the loss */
+    const ir_value *grads;          /* before any transformation */
+    /* The function (trained parameters.., captured..) -> (loss, gradients..) and the captured values in the step;
+     * made on demand. */
+    struct ir_func *(*value_and_grad)(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
+    struct ir_func *value_and_grad_func;
+    const ir_value *captured;
+    uint32_t captured_count;
+    void *user;
+};
+
+struct optim_row;
+
+/* One use of a row. */
+struct transform {
+    struct fe_optim_state *o;
+    struct fe *fe;
+    struct ir_builder *b;
+    const struct optim_row *row;
+    fe_json json;                /* its object; of an alias's parts: the alias's */
+    const char *path;            /* of its state */
+    const struct fe_value *args; /* in the order of the row */
+    const ir_value *injected;    /* per argument: the value of a hyper-parameter, 0 = none */
+    uint32_t count;              /* leaves in a tree */
+    ir_value *u;                 /* the updates: changed in place */
+    const ir_value *p;           /* the parameters; 0 where u is 0 */
+};
+
+typedef void optim_rule(struct transform *);
+struct optim_row {
+    const char *name;
+    optim_rule *rule;    /* NULL: an alias */
+    const char *chain;   /* "scale_by_adam(nesterov=true) -> trace(decay=momentum)?momentum -> ...": arguments go by name;
+                          * a part with `?argument` is there if the argument is not null */
+    const struct fe_arg *args;
+    uint32_t count;
+    const char *doc;
+};
+#define TRANSFORM(name, arguments, doc) optim_rule transform_##name;
+#define ALIAS(name, chain, arguments, doc)
+#define PLANNED(name)
+#include "frontend/optim.def"
+#undef TRANSFORM
+#undef ALIAS
+#undef PLANNED
+const struct optim_row *optim_rows(uint32_t *count);
+const struct optim_row *optim_row_find(const char *name);
+
+/* Runs the transformation that a JSON object describes on u, with its state under `path`. */
+void optim_apply(struct fe_optim_state *, fe_json, const char *path, ir_value *u, const ir_value *p);
+/* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
+void optim_chain(struct transform *t, const char *chain, uint32_t first);
+/* "path.name" */
+const char *optim_path(struct transform *, const char *name);
+/* After the inner transformations under `path` ran: every state there takes its new value only where `keep` (a bool
+ * scalar) is true. `before` is optim_snapshot from before they ran. */
+ir_value *optim_snapshot(struct fe_optim_state *);
+void optim_select(struct fe_optim_state *, const char *path, struct term keep, const ir_value *before);
+
+/* Arguments by name. */
+const struct fe_value *arg(const struct transform *, const char *name);
+struct term number(const struct transform *, const char *name); /* a number, or the value that the host sets */
+bool flag(const struct transform *, const char *name);
+bool absent(const struct transform *, const char *name);        /* null */
+bool scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
+/* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
+bool mask(const struct transform *, const char *name, bool *out);
+
+/* State: of the whole tree, and of every leaf. */
+extern const struct start zero;
+struct term state(struct transform *, const char *name, struct ir_type, struct start);
+void state_set(struct transform *, const char *name, struct term);
+ir_value *state_tree(struct transform *, const char *name, enum ir_dtype /* IR_TUPLE: the parameter's */, struct start);
+void state_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
+struct term counter(struct transform *, const char *name);      /* int32, from 0 */
+struct term increment(struct ir_builder *, struct term count);  /* saturates */
+
+ir_value *new_tree(const struct transform *);
+/* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
+struct term tree_square_sum(struct transform *, const ir_value *);
+struct term tree_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);
+#define EACH_LEAF(t, i)                                                                                                \
+    for (uint32_t i = 0; i < (t)->count; i++)                                                                          \
+        if ((t)->u[i])
+#endif
