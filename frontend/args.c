@@ -237,8 +237,9 @@ static bool listed(const char *key, const char *const *also)
     return false;
 }
 
-static bool unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
-                        const char *const *also)
+/* Records the error and returns the argument that was probably meant, `count` if there is none. */
+static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
+                            const char *const *also)
 {
     size_t n = 0, room = count + 1;
     for (const char *const *p = also; p && *p; p++) room++;
@@ -247,16 +248,20 @@ static bool unknown_key(struct fe *fe, fe_json member, const char *what, const s
     for (; also && *also; also++) names[n++] = *also;
     struct diag *d = fe_error_key(fe, member, "E0107", "unknown key \"%s\" in %s", member->key, what);
     fe_suggest(fe, d, member->key, names, n);
-    return false;
+    const char *nearest = str_nearest(member->key, names, n);
+    for (uint32_t i = 0; i < count; i++)
+        if (nearest == rows[i].name) return i;
+    return count;
 }
 
 /* What is not given: defaults, and one error for all that is required. */
 static bool read_absent(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
-                        struct fe_value *out)
+                        const bool *meant, struct fe_value *out)
 {
     struct str missing = STR(fe->arena);
     for (uint32_t i = 0; i < count; i++) {
         if (out[i].given) continue;
+        if (meant[i]) continue; /* its misspelling was reported */
         if (rows[i].flags & FE_REQUIRED) {
             const char *join = missing.length ? ", and " : "";
             str_addf(&missing, "%s\"%s\" (%s)", join, rows[i].name, kind_text(fe->arena, &rows[i]));
@@ -272,7 +277,7 @@ static bool read_absent(struct fe *fe, fe_json object, const char *what, const s
 bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
              const char *const *also, struct fe_value *out)
 {
-    bool good = true;
+    bool good = true, *meant = arena_new_array(fe->arena, bool, count + 1);
     if (count) memset(out, 0, count * sizeof *out);
     if (object && object->kind != JSON_OBJECT) {
         fe_error(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
@@ -287,10 +292,11 @@ bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_ar
             out[i].json = member;
             good &= read_value(&r, member, &out[i]);
         } else if (strcmp(member->key, "type") != 0 && !listed(member->key, also)) {
-            good = unknown_key(fe, member, what, rows, count, also);
+            meant[unknown_key(fe, member, what, rows, count, also)] = true;
+            good = false;
         }
     }
-    return read_absent(fe, object, what, rows, count, out) && good;
+    return read_absent(fe, object, what, rows, count, meant, out) && good;
 }
 
 bool fe_settings(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
@@ -298,5 +304,6 @@ bool fe_settings(struct fe *fe, fe_json object, const char *what, const struct f
 {
     bool good = fe_args(fe, object, what, rows, count, also, out);
     fe_json type = fe_member(fe, object, "type");
-    return !type ? good : unknown_key(fe, type, what, rows, count, also);
+    if (type) unknown_key(fe, type, what, rows, count, also);
+    return good && !type;
 }

@@ -81,8 +81,12 @@ void fe_constant_push(struct fe *, const char *name, double value, bool integer)
  * precision, define and seed stay members of the root: fe_member(fe, fe_root(fe), key). False: errors. */
 bool fe_document(struct fe *);
 fe_json fe_root(const struct fe *);
-/* sharding.c: gives every slot its `sharding_spec` (resolved to lists of mesh axes per dimension) and checks patterns
- * and specs against the shapes. Called once all slots exist. */
+bool fe_is_name(const char *); /* letters, digits, '_'; no digit first */
+const char *fe_text(struct fe *, fe_json); /* as compact JSON, without "//" members, constants replaced by -D */
+/* A type within the limits (rank, elements); false: an error at `shape` was recorded. */
+bool fe_type(struct fe *, fe_json shape, const int64_t *dim, uint32_t rank, enum ir_dtype, struct ir_type *out);
+/* sharding.c: gives slots their `sharding_spec` by the patterns of "sharding", and checks patterns and lengths against
+ * the parameters. Called once, when all slots exist. */
 bool fe_sharding(struct fe *);
 
 /* ---------------------------------------------------------------- typed arguments (args.c) */
@@ -182,6 +186,7 @@ struct fe_trace {
     struct fe_val model;          /* set by fe_trace_model */
     struct fe_val loss;           /* set by fe_trace_loss: float32 scalar */
     const struct fe_env *env;     /* inputs, model, loss, params as expressions see them */
+    struct fe_trace_own *own;     /* model.c's notes of this trace; starts as NULL */
 };
 
 const struct fe_param *fe_params(const struct fe *, uint32_t *count);
@@ -189,6 +194,8 @@ uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared input
 /* Whether accumulation and per-example gradients split the input: its `axes` begin with "batch" or are not given
  * (and it has a dimension). The slot's batch_dims hold only what `axes` say. (document.c) */
 bool fe_input_batched(struct fe *, uint32_t index);
+/* The value of parameter number `index` in this trace; with params == NULL the ir_param is made on demand. */
+ir_value fe_trace_param(struct fe *, struct fe_trace *, uint32_t index);
 bool fe_trace_model(struct fe *, struct fe_trace *);
 bool fe_trace_loss(struct fe *, struct fe_trace *);
 /* A tensor by the shape and dtype of an initializer, as in jax.nn.initializers, drawn with `key` (uint32[2]). */
