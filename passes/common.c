@@ -1,4 +1,4 @@
-/* What several passes share: errors with their place, the order of functions, rebuilding, inlining. */
+/* What several passes share: errors with their place, rebuilding, inlining. */
 #include "passes/common.h"
 #include <string.h>
 
@@ -14,39 +14,21 @@ struct diag *pass_error(struct pass *p, const struct ir_module *m, uint32_t plac
     return d;
 }
 
-static bool names_function(const struct ir_node *n)
-{
-    return n->op == OP_call || n->op == OP_loop || n->op == OP_accumulate;
-}
-
-static void visit(const struct ir_module *m, uint32_t func, bool *seen, uint32_t *order, uint32_t *count)
-{
-    const struct ir_func *f = m->funcs.items[func];
-    if (seen[func])
-        return;
-    seen[func] = true;
-    for (ir_value v = 1; v < f->count; v++)
-        if (names_function(&f->nodes[v]))
-            visit(m, f->nodes[v].func, seen, order, count);
-    order[(*count)++] = func;
-}
-
-uint32_t *pass_callees_first(const struct ir_module *m, struct arena *arena)
-{
-    uint32_t *order = arena_new_array(arena, uint32_t, m->funcs.count), count = 0;
-    bool *seen = arena_new_array(arena, bool, m->funcs.count);
-    for (uint32_t i = 0; i < m->funcs.count; i++)
-        visit(m, i, seen, order, &count);
-    return order;
-}
-
 struct ir_module *pass_rebuild(struct pass *p, const struct ir_module *from, ir_rewrite *rewrite, void *user)
 {
     struct ir_module *to = ir_module_like(from);
-    uint32_t *order = pass_callees_first(from, &p->scratch);
+    uint32_t *order = ir_func_order(from, &p->scratch);
     for (size_t i = 0; i < from->funcs.count; i++)
         ir_rebuild(from->funcs.items[order[i]], to->funcs.items[order[i]], rewrite, user, &p->scratch);
     return to;
+}
+
+ir_value pass_remake(struct pass *p, struct ir_builder *b, const struct ir_node *old, const ir_value *map)
+{
+    ir_value few[8], *args = old->arg_count <= 8 ? few : arena_new_array(&p->scratch, ir_value, old->arg_count);
+    for (uint32_t i = 0; i < old->arg_count; i++)
+        args[i] = map[old->args[i]];
+    return ir_remake(b, old, args);
 }
 
 void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir_value *args, ir_value *results, bool deep,
@@ -92,10 +74,6 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
         return pass_number(f, n->args[0], number);
     if (n->op != OP_constant || !n->splat)
         return false;
-    struct arena scratch = {0};
-    struct ir_tensor t = {ir_type_scalar((enum ir_dtype)n->type.dtype), NULL};
-    ir_tensor_from_bytes(&t, n->data, &scratch);
-    *number = t.v[0];
-    arena_free(&scratch);
+    *number = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
     return true;
 }

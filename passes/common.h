@@ -7,14 +7,14 @@
 struct diag *pass_error(struct pass *, const struct ir_module *, uint32_t place, const char *code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Indices of the module's functions, each after those that it names (call, loop, accumulate). */
-uint32_t *pass_callees_first(const struct ir_module *, struct arena *);
-
 /* Rebuilds every function of the module with `rewrite` (NULL: as it is, which drops dead nodes). */
 struct ir_module *pass_rebuild(struct pass *, const struct ir_module *, ir_rewrite *, void *user);
 
+/* Re-makes a node of another function with the operands that `map` gives. */
+ir_value pass_remake(struct pass *, struct ir_builder *, const struct ir_node *old, const ir_value *map);
+
 /* Copies the live nodes of `callee`, a function of the builder's module, with its parameters replaced by `args`; the
- * results go to `results`. Functions that it names are inlined too where `deep`: calls only, loops stay. */
+ * results go to `results`. With `deep` the calls in it are replaced by their bodies too; loops stay loops. */
 void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_value *args, ir_value *results, bool deep,
                  struct arena *scratch);
 

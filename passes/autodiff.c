@@ -1,0 +1,178 @@
+/* Reverse-mode differentiation: every grad marker becomes backward nodes in the same function, one flat program. Only
+ * nodes on a path from what is differentiated by to the loss are visited; cotangents are added from the last user to
+ * the first, so the order of rounding is that of the text. What is called on the way to a loss is put in place of its
+ * call first. Bodies come before their users, so a body's own markers are gone by then. */
+#include "passes/vjp.h"
+#include <string.h>
+
+static vjp_rule *const rules[IR_OP_COUNT] = {
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = vjp_##vjp,
+#include "ir/ops.def"
+#undef X
+};
+
+/* ---------------------------------------------------------------- what rules use */
+
+bool vjp_wants(const struct vjp *c, uint32_t operand) { return c->wanted[c->node.args[operand]]; }
+
+void vjp_give(struct vjp *c, uint32_t operand, ir_value ct)
+{
+    ir_value *sum = &c->sums[c->node.args[operand]];
+    if (!ct || !vjp_wants(c, operand))
+        return;
+    *sum = *sum ? ir_binary(c->b, OP_add, *sum, ct) : ct;
+}
+
+void vjp_zero(struct vjp *c) { (void)c; }
+
+/* A tuple on the way is that of a loop: calls were put in place. */
+void vjp_none(struct vjp *c)
+{
+    const struct ir_func *f = c->b->f;
+    const struct ir_node *n = c->node.op == OP_proj ? ir_get(f, c->node.args[0]) : &c->node;
+    struct diag *d = pass_error(c->pass, f->module, n->place, "E0310", "the loss depends on %s, which cannot be differentiated",
+                                n->op == OP_loop ? "a loop" : ir_ops[n->op].name);
+    d->hint = "stop_gradient(...) keeps the value and leaves out its gradient";
+}
+
+void vjp_call(struct vjp *c) { BUG("%s: a call is still on the way to the loss", c->b->f->name); }
+
+/* ---------------------------------------------------------------- one marker */
+
+struct gradient {
+    struct pass *pass;
+    struct ir_builder *b;
+    ir_value loss;
+    const ir_value *wrt;
+    uint32_t count;
+    bool *depends;   /* per value: on something of wrt */
+    bool *wanted;    /* ... and differentiable all the way from it */
+};
+
+static void find_paths(struct gradient *g)
+{
+    const struct ir_func *f = g->b->f;
+    for (uint32_t i = 0; i < g->count; i++)
+        g->depends[g->wrt[i]] = g->wanted[g->wrt[i]] = true;
+    for (ir_value v = 1; v <= g->loss; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        bool carries = (ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->type.dtype == IR_TUPLE) && rules[n->op] != vjp_zero;
+        for (uint32_t i = 0; i < n->arg_count; i++) {
+            g->depends[v] |= g->depends[n->args[i]];
+            g->wanted[v] |= carries && g->wanted[n->args[i]];
+        }
+    }
+}
+
+/* The loss has no gradient at all, though it is computed from what is differentiated by: most likely a mistake. The
+ * first op on the way that has no gradient is to blame. */
+static void check_dependence(struct gradient *g)
+{
+    const struct ir_func *f = g->b->f;
+    bool *used = arena_new_array(&g->pass->scratch, bool, f->count);
+    ir_value blamed = 0;
+    used[g->loss] = true;
+    for (ir_value v = g->loss; v > 0; v--) {
+        const struct ir_node *n = ir_get(f, v);
+        if (!used[v] || !g->depends[v])
+            continue;
+        if (rules[n->op] == vjp_none)
+            blamed = v;
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            used[n->args[i]] = true;
+    }
+    if (!blamed)
+        return;
+    const struct ir_node *n = ir_get(f, blamed);
+    struct diag *d = pass_error(g->pass, f->module, n->place, "E0311", "the loss does not have any gradient: it depends on the "
+                                "parameters only through %s, which is not differentiable", ir_ops[n->op].name);
+    d->hint = "use a differentiable function on the way from the model to the loss";
+}
+
+/* Fills `out` with one gradient per wrt. */
+static void differentiate(struct gradient *g, ir_value *out)
+{
+    struct arena *scratch = &g->pass->scratch;
+    struct ir_func *f = g->b->f;
+    uint32_t place = g->b->place;
+    ir_value *sums = arena_new_array(scratch, ir_value, f->count);
+    g->depends = arena_new_array(scratch, bool, f->count);
+    g->wanted = arena_new_array(scratch, bool, f->count);
+    find_paths(g);
+    if (g->wanted[g->loss])
+        sums[g->loss] = ir_number_like(g->b, g->loss, 1);
+    else
+        check_dependence(g);
+    for (ir_value v = g->loss; v > 0; v--) {
+        if (!sums[v] || !g->wanted[v])
+            continue;
+        struct vjp c = {.pass = g->pass, .b = g->b, .node = *ir_get(f, v), .value = v, .ct = sums[v],
+                        .wanted = g->wanted, .sums = sums};
+        g->b->place = c.node.place ? c.node.place : place;
+        rules[c.node.op](&c);
+    }
+    g->b->place = place;
+    for (uint32_t i = 0; i < g->count; i++)
+        out[i] = sums[g->wrt[i]] ? sums[g->wrt[i]] : ir_number_like(g->b, g->wrt[i], 0);
+}
+
+/* ---------------------------------------------------------------- the pass */
+
+struct state {
+    struct pass *pass;
+    ir_value **results;  /* per old value: of a marker or call that was replaced */
+    bool *in_loss;       /* per old value: a loss is computed from it */
+};
+
+static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
+{
+    struct state *s = user;
+    struct arena *scratch = &s->pass->scratch;
+    const struct ir_node *n = ir_get(from, old);
+    if (n->op == OP_proj && s->results[n->args[0]])
+        return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op != OP_grad && !(n->op == OP_call && s->in_loss[old]))
+        return pass_remake(s->pass, b, n, map);
+    ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        operands[i] = map[n->args[i]];
+    if (n->op == OP_call) {
+        const struct ir_func *callee = b->f->module->funcs.items[n->func];
+        s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
+        pass_copy_body(b, callee, operands, s->results[old], true, scratch);
+        return 0;
+    }
+    struct gradient g = {.pass = s->pass, .b = b, .loss = operands[0], .wrt = operands + 1, .count = n->arg_count - 1};
+    s->results[old] = arena_new_array(scratch, ir_value, n->arg_count);
+    differentiate(&g, s->results[old]);
+    return 0; /* a tuple that nobody reads any more */
+}
+
+/* Everything that some live marker's loss is computed from. */
+static bool *find_losses(const struct ir_func *f, struct arena *scratch)
+{
+    bool *live = ir_live(f, scratch), *in_loss = arena_new_array(scratch, bool, f->count);
+    for (ir_value v = f->count - 1; v > 0; v--) {
+        const struct ir_node *n = ir_get(f, v);
+        if (live[v] && n->op == OP_grad)
+            in_loss[n->args[0]] = true;
+        for (uint32_t i = 0; in_loss[v] && i < n->arg_count; i++)
+            in_loss[n->args[i]] = true;
+    }
+    return in_loss;
+}
+
+struct ir_module *pass_autodiff(struct pass *p, struct ir_module *m)
+{
+    struct ir_module *to = ir_module_like(m);
+    uint32_t *order = ir_func_order(m, &p->scratch);
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *f = m->funcs.items[order[i]];
+        struct state s = {p, arena_new_array(&p->scratch, ir_value *, f->count), find_losses(f, &p->scratch)};
+        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
+    }
+    if (!p->diags->errors)
+        return to;
+    ir_module_free(to);
+    return NULL;
+}
