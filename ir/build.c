@@ -114,6 +114,20 @@ static ir_value append(struct ir_func *f, struct ir_node node)
     return f->count++;
 }
 
+/* What folding finds stands for the node only if it lies on the mesh as the node would. */
+static ir_value fold(struct ir_builder *b, const struct ir_node *node)
+{
+    uint32_t place = b->place;
+    b->place = node->place;
+    ir_value value = ir_fold(b, node);
+    b->place = place;
+    if (!value) return 0;
+    const struct ir_node *found = ir_get(b->f, value);
+    if (!ir_type_equal(&found->type, &node->type))
+        BUG("%s folded to %s of another type", ir_ops[node->op].name, ir_ops[found->op].name);
+    return memcmp(&found->sharding, &node->sharding, sizeof node->sharding) == 0 ? value : 0;
+}
+
 ir_value ir_make(struct ir_builder *b, struct ir_node node)
 {
     struct ir_func *f = b->f;
@@ -125,7 +139,7 @@ ir_value ir_make(struct ir_builder *b, struct ir_node node)
     if (!ir_infer(f, &node, &f->module->arena, &message)) return reject(b, message);
     find_splat(&node);
     if (!node.place) node.place = b->place;
-    ir_value folded = ir_fold(b, &node);
+    ir_value folded = fold(b, &node);
     if (folded) return folded;
     if (!(ir_ops[node.op].flags & IR_PURE)) return append(f, node);
     uint64_t hash = hash_node(&node);
