@@ -46,6 +46,9 @@ struct plan_group {
     VEC(ir_value) nodes;    /* members in definition order, leaves excluded */
     VEC(ir_value) inputs;   /* values read from buffers */
     VEC(ir_value) outputs;  /* values stored */
+    VEC(uint8_t) input_level, output_level; /* at which index of the domain an input is read, an output stored:
+                               1 one element per element, 2 one per row, 0 others (not in place). Equal and not 0:
+                               the output may take the input's memory */
     ir_value root;          /* DOT, SCATTER: the contraction or scatter; else 0 */
     const char *reason;     /* why it ends here, for explain --fusion */
 };

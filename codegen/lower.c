@@ -1,0 +1,133 @@
+/* Groups to nests: sets up the domain of a group, calls the template of its kind, and starts over when a position
+ * asked for an axis to be split (lower.h). */
+#include "codegen/lower.h"
+#include <string.h>
+
+nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent) {
+    nest_var var = nest_open(&l->b, loop, extent);
+    struct var_info info = {.extent = extent};
+    vec_push(l->arena, &l->vars, info);
+    return var;
+}
+
+nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part) {
+    nest_var var = lower_open(l, loop, l->axes[axis].part[part]);
+    struct var_info *info = &l->vars.items[var];
+    info->axis = (uint8_t)axis, info->part = (uint8_t)part, info->splits = true;
+    return var;
+}
+
+int64_t axis_stride(const struct axis *axis, uint32_t part) {
+    int64_t stride = 1;
+    for (uint32_t i = part + 1; i < axis->parts; i++)
+        stride *= axis->part[i];
+    return stride;
+}
+
+uint32_t lower_argument_of_output(const struct lower *l, size_t output) {
+    return (uint32_t)(l->group->inputs.count + output);
+}
+
+void lower_fail(struct lower *l, ir_value v, const char *what) {
+    if (!l->failed) {
+        l->failed = what;
+        l->failed_at = v;
+    }
+}
+
+/* ---------------------------------------------------------------- one group */
+
+struct context {
+    const struct plan_module *module;
+    const struct plan *plan;
+    const struct cg_target *target;
+    struct arena *arena;
+};
+
+static void start(struct lower *l) {
+    const struct plan_group *g = l->group;
+    struct nest *nest = nest_new(l->arena);
+    nest->lanes = l->lanes;
+    nest_builder_init(&l->b, nest);
+    l->memo = MAP(l->arena);
+    l->vars.count = 0;
+    l->cond = 0;
+    l->cost = 0;
+    l->retry = false;
+    l->failed = NULL;
+    memset(l->from, 0, l->f->count * sizeof *l->from);
+    for (size_t i = 0; i < g->inputs.count; i++)
+        nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
+}
+
+static void run_template(struct lower *l, struct cg_gemm *gemm) {
+    switch (l->group->kind) {
+    case GROUP_MAP:
+    case GROUP_COPY: lower_map(l); break;
+    case GROUP_ROW:
+    case GROUP_COLUMN: lower_reduction(l); break;
+    case GROUP_DOT: lower_dot(l, gemm); break;
+    case GROUP_SCATTER: lower_scatter(l); break;
+    }
+}
+
+static struct lower *prepare(const struct context *c, const struct plan_group *group) {
+    struct lower *l = arena_new(c->arena, struct lower);
+    l->arena = c->arena;
+    l->plan = c->plan;
+    l->group = group;
+    l->f = group->func;
+    l->target = c->target;
+    l->lanes = (c->target->vector_bytes ? c->target->vector_bytes : 32) / 4;
+    l->member = arena_new_array(c->arena, bool, l->f->count);
+    l->from = arena_new_array(c->arena, struct lower_override, l->f->count);
+    uint32_t *argument = arena_new_array(c->arena, uint32_t, l->f->count);
+    for (size_t i = 0; i < group->nodes.count; i++)
+        l->member[group->nodes.items[i]] = true;
+    for (size_t i = 0; i < group->inputs.count; i++)
+        argument[group->inputs.items[i]] = (uint32_t)i + 1;
+    l->argument = argument;
+    return l;
+}
+
+static bool lower_group(const struct context *c, const struct plan_group *group, struct diags *diags,
+                        struct cg_kernel *out) {
+    struct lower *l = prepare(c, group);
+    memset(out, 0, sizeof *out);
+    uint32_t tries = 0;
+    do {
+        start(l);
+        memset(&out->gemm, 0, sizeof out->gemm);
+        run_template(l, &out->gemm);
+    } while (l->retry && ++tries < 40 && !l->failed);
+    if (l->failed) {
+        uint32_t place = ir_get(l->f, l->failed_at)->place;
+        const struct ir_place *where = &l->f->module->places.items[place];
+        bool known = place < l->f->module->places.count;
+        struct diag *d = diag_error(diags, known ? where->span : (struct diag_span){0, 0}, "E0901",
+                                    "%s is not supported yet by code generation", l->failed);
+        if (known)
+            d->pointer = where->pointer;
+        return false;
+    }
+    struct str faults = STR(c->arena);
+    if (!nest_verify(l->b.nest, &faults)) {
+        struct str text = STR(c->arena);
+        nest_print(l->b.nest, &text);
+        BUG("the nest of a group is malformed: %s%s", str_text(&faults), str_text(&text));
+    }
+    out->nest = l->b.nest;
+    out->hash = nest_hash(out->nest);
+    return true;
+}
+
+bool cg_lower(const struct plan_module *module, const struct plan *plan, const struct cg_target *target,
+              struct arena *arena, struct diags *diags, struct cg_kernel *out) {
+    struct context c = {module, plan, target, arena};
+    bool ok = true;
+    for (size_t i = 0; i < plan->groups.count; i++)
+        ok &= lower_group(&c, &plan->groups.items[i], diags, &out[i]);
+    return ok;
+}

@@ -1,0 +1,86 @@
+/* What the lowering files share. A group is lowered by walking its iteration domain (a few axes, each a linear range)
+ * and asking for its outputs at symbolic positions; a value at a position asks for its operands at positions mapped
+ * through the op. A position is an affine expression of loop variables in the value's own C order, so element-wise
+ * ops and reshapes pass it on unchanged. Where an op needs coordinates (a broadcast, a transposition), the position is
+ * taken apart; if a loop variable straddles a dimension, the axis is split there and the lowering starts over. */
+#ifndef CODEGEN_LOWER_H
+#define CODEGEN_LOWER_H
+#include "codegen/codegen.h"
+
+enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 6 };
+
+struct pos_scaled { nest_value value; int64_t scale, max; }; /* an int32 in [0, max] */
+struct pos {
+    int64_t offset;
+    uint32_t term_count, scaled_count;
+    struct nest_term term[POS_TERMS];
+    struct pos_scaled scaled[POS_SCALED];
+};
+
+/* A linear range of the domain, split into parts, outermost first. */
+struct axis { int64_t extent; uint32_t parts; int64_t part[AXIS_PARTS]; };
+
+enum lower_source { FROM_NODE, FROM_VALUE, FROM_BUFFER };
+struct lower_override {
+    uint8_t source;
+    nest_value value;    /* FROM_VALUE: what it is here */
+    uint32_t buffer;     /* FROM_BUFFER: a local that holds it, at its position minus `base` */
+    struct pos base;
+};
+
+struct var_info { int64_t extent; uint8_t axis, part; bool splits; };
+
+struct lower {
+    struct nest_builder b;
+    struct arena *arena;       /* nests and everything else */
+    const struct plan *plan;
+    const struct plan_group *group;
+    const struct ir_func *f;
+    const struct cg_target *target;
+    uint32_t lanes;
+    const uint32_t *argument;  /* by value: kernel argument + 1 of a group input, 0 = none */
+    bool *member;              /* by value */
+    struct lower_override *from; /* by value */
+    nest_value cond;           /* mask of the loads made now; 0 = none */
+    VEC(struct var_info) vars; /* by nest_var */
+    /* the domain; kept when the lowering starts over */
+    struct axis axes[LOWER_AXES];
+    uint32_t axis_count;
+    bool retry;                /* an axis was split */
+    const char *failed;        /* what has no lowering; NULL: fine */
+    ir_value failed_at;
+    double cost;               /* operations per evaluation, summed as nodes are first emitted */
+    struct map memo;
+};
+
+/* lower_pos.c */
+struct pos pos_constant(int64_t);
+void pos_add_term(struct lower *, struct pos *, nest_var, int64_t scale);
+void pos_add(struct lower *, struct pos *, const struct pos *, int64_t scale); /* p += scale * q */
+void pos_add_scaled(struct lower *, struct pos *, nest_value, int64_t scale, int64_t max);
+void pos_range(const struct lower *, const struct pos *, int64_t *low, int64_t *high);
+nest_value pos_value(struct lower *, const struct pos *); /* as int32 */
+struct nest_index pos_index(struct lower *, const struct pos *);
+/* Coordinates of a position in a shape; the outermost may exceed its extent if the position does. */
+void pos_split(struct lower *, const struct pos *, uint32_t rank, const int64_t *shape, struct pos *out);
+struct pos pos_join(struct lower *, uint32_t rank, const int64_t *shape, const struct pos *);
+
+/* lower.c */
+nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop that is no part of an axis */
+nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
+int64_t axis_stride(const struct axis *, uint32_t part); /* of one step of a part, in elements of the axis */
+uint32_t lower_argument_of_output(const struct lower *, size_t output);
+void lower_fail(struct lower *, ir_value, const char *what);
+
+/* lower_value.c: a value at a position of its own C order. */
+nest_value lower_value(struct lower *, ir_value, const struct pos *);
+nest_value lower_and(struct lower *, nest_value, nest_value); /* 0 = true */
+double lower_op_cost(const struct ir_node *);
+double reduce_identity(enum ir_op, enum ir_dtype);
+
+/* One template each; called again after a split. */
+void lower_map(struct lower *);
+void lower_reduction(struct lower *);
+void lower_dot(struct lower *, struct cg_gemm *);
+void lower_scatter(struct lower *);
+#endif

@@ -1,0 +1,397 @@
+/* Fusion: which nodes are computed together. Material nodes are visited in definition order; each joins the cluster
+ * of an operand if the cluster's template can compute it at the same index and no cycle between clusters arises, and
+ * clusters that meet in a node become one. Afterwards clusters that walk the same domain over the same inputs are put
+ * together too. One cluster becomes one group, one kernel. */
+#include "passes/fuse.h"
+#include <string.h>
+
+enum { MAX_NODES = 600, MAX_BUFFERS = 40, SMALL = 4096 };
+
+uint32_t fuse_find(struct fuse *z, uint32_t c) {
+    while (z->clusters.items[c].merged != c)
+        c = z->clusters.items[c].merged;
+    return c;
+}
+
+static bool clustered(const struct fuse *z, ir_value v) { return z->node[v].material || z->node[v].class == FUSE_CONTROL; }
+
+/* ---------------------------------------------------------------- cycles */
+
+/* Does anything that cluster `c` reads depend on cluster `target`? Reading `target` itself directly is fine from the
+ * cluster `start`, because the two are to become one. */
+static bool reaches(struct fuse *z, uint32_t c, uint32_t target, uint32_t start) {
+    struct fuse_cluster *from = &z->clusters.items[c];
+    if (from->stamp == z->stamp)
+        return false;
+    from->stamp = z->stamp;
+    for (size_t i = 0; i < from->nodes.count; i++) {
+        const struct fuse_node *n = &z->node[from->nodes.items[i]];
+        for (uint32_t j = 0; j < n->dep_count; j++) {
+            if (!clustered(z, n->deps[j].value))
+                continue;
+            uint32_t d = fuse_find(z, z->node[n->deps[j].value].cluster);
+            if (d == target && c != start)
+                return true;
+            if (d != target && d != c && reaches(z, d, target, start))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Would one cluster of the two need its own result? */
+static bool makes_cycle(struct fuse *z, uint32_t a, uint32_t b) {
+    z->stamp++;
+    if (reaches(z, a, b, a))
+        return true;
+    z->stamp++;
+    return reaches(z, b, a, b);
+}
+
+/* ---------------------------------------------------------------- levels */
+
+/* The level at which a node has to be computed in a cluster, given how it reads that cluster's members: -1 none. */
+static int level_in(struct fuse *z, ir_value v, uint32_t c) {
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    const struct fuse_node *n = &z->node[v];
+    int level = -2;
+    for (uint32_t i = 0; i < n->dep_count; i++) {
+        const struct fuse_dep *d = &n->deps[i];
+        if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != c)
+            continue;
+        int here = -1, operand = z->node[d->value].level;
+        if (n->class == FUSE_REDUCE)
+            here = d->relation == FUSE_SAME && operand == FUSE_FULL && k->segments == n->segments ? FUSE_ROW : -1;
+        else if (d->relation == FUSE_SAME)
+            here = operand;
+        else if (d->relation == FUSE_SPREAD && operand == FUSE_ROW && k->segments == d->segments)
+            here = FUSE_FULL;
+        /* a reduction's operand may be spread from rows inside the same domain */
+        if (n->class == FUSE_REDUCE && d->relation == FUSE_SPREAD && operand == FUSE_ROW && d->segments == n->segments
+            && k->segments == n->segments)
+            here = FUSE_ROW;
+        if (here < 0 || (level >= 0 && level != here))
+            return -1;
+        level = here;
+    }
+    if (level == -2)
+        return -1;
+    int64_t expected = level == FUSE_FULL ? k->full : k->rows;
+    return n->elements == expected ? level : -1;
+}
+
+static uint32_t count_inputs(struct fuse *z, uint32_t c) {
+    uint32_t count = 0;
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    for (size_t i = 0; i < k->nodes.count; i++)
+        count += z->node[k->nodes.items[i]].dep_count > 0;
+    return count;
+}
+
+/* ---------------------------------------------------------------- clusters */
+
+static uint32_t new_cluster(struct fuse *z, enum plan_group_kind kind, int64_t full, int64_t rows) {
+    struct fuse_cluster c = {.kind = kind, .full = full, .rows = rows, .merged = (uint32_t)z->clusters.count,
+                             .reason = "nothing that follows walks the same elements"};
+    vec_push(z->arena, &z->clusters, c);
+    return c.merged;
+}
+
+static void add_node(struct fuse *z, uint32_t c, ir_value v, int level) {
+    z->node[v].cluster = c;
+    z->node[v].level = (uint8_t)level;
+    z->clusters.items[c].region |= z->node[v].region;
+    vec_push(z->arena, &z->clusters.items[c].nodes, v);
+}
+
+static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
+
+/* Enough rows, or columns, for several workers, or so little work that one is enough. */
+static bool parallel_enough(const struct fuse_segments *s) {
+    if (s->full <= 65536)
+        return true;
+    bool row = s->reduced[s->n - 1];
+    return row ? s->rows >= 16 : s->rows >= 512;
+}
+
+static enum plan_group_kind kind_of_segments(const struct fuse_segments *s) {
+    return s->reduced[s->n - 1] ? GROUP_ROW : GROUP_COLUMN;
+}
+
+/* A map can become part of a reduction's cluster: its elements are the domain's, or its rows. */
+static int level_of_map(const struct fuse_cluster *map, const struct fuse_cluster *reduction) {
+    if (map->full == reduction->full)
+        return FUSE_FULL;
+    return map->full == reduction->rows ? FUSE_ROW : -1;
+}
+
+static bool regions_fit(const struct fuse_cluster *a, const struct fuse_cluster *b) {
+    return a->region == b->region || (a->full <= SMALL && b->full <= SMALL);
+}
+
+static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) {
+    struct fuse_cluster *a = &z->clusters.items[into], *b = &z->clusters.items[from];
+    for (size_t i = 0; i < b->nodes.count; i++) {
+        if (map_level >= 0)
+            z->node[b->nodes.items[i]].level = (uint8_t)map_level;
+        vec_push(z->arena, &a->nodes, b->nodes.items[i]);
+    }
+    a->region |= b->region;
+    b->merged = into;
+    b->nodes.count = 0;
+}
+
+/* Do the members of the two agree on how their values are indexed where one reads the other? */
+static bool links_fit(struct fuse *z, uint32_t a, uint32_t b, int level_a, int level_b, uint32_t segments) {
+    const struct fuse_cluster *k = &z->clusters.items[a];
+    for (size_t i = 0; i < k->nodes.count; i++) {
+        const struct fuse_node *n = &z->node[k->nodes.items[i]];
+        int level = level_a >= 0 ? level_a : n->level;
+        for (uint32_t j = 0; j < n->dep_count; j++) {
+            const struct fuse_dep *d = &n->deps[j];
+            if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != b)
+                continue;
+            int operand = level_b >= 0 ? level_b : z->node[d->value].level;
+            bool same = d->relation == FUSE_SAME
+                        && (n->class == FUSE_REDUCE ? operand == FUSE_FULL && n->segments == segments : operand == level);
+            bool spread = d->relation == FUSE_SPREAD && operand == FUSE_ROW && d->segments == segments
+                          && (n->class == FUSE_REDUCE ? n->segments == segments : level == FUSE_FULL);
+            if (!same && !spread)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Puts two clusters together if one template can do both. Returns the joint one, or UINT32_MAX. */
+static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
+    struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
+    if (a == b)
+        return a;
+    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(x, y))
+        return UINT32_MAX;
+    int level_a = -1, level_b = -1;
+    if (is_reduction(x->kind) && is_reduction(y->kind)) {
+        if (x->segments != y->segments)
+            return UINT32_MAX;
+    } else if (is_reduction(x->kind) && y->kind == GROUP_MAP) {
+        if ((level_b = level_of_map(y, x)) < 0)
+            return UINT32_MAX;
+    } else if (is_reduction(y->kind) && x->kind == GROUP_MAP) {
+        return merge(z, b, a);
+    } else if (x->kind != GROUP_MAP || y->kind != GROUP_MAP || x->full != y->full) {
+        return UINT32_MAX;
+    }
+    if (count_inputs(z, a) + count_inputs(z, b) > 4 * MAX_BUFFERS)
+        return UINT32_MAX;
+    if (!links_fit(z, a, b, level_a, level_b, x->segments) || !links_fit(z, b, a, level_b, level_a, x->segments))
+        return UINT32_MAX;
+    if (makes_cycle(z, a, b))
+        return UINT32_MAX;
+    absorb(z, a, b, level_b);
+    return a;
+}
+
+/* The number of full-size tensors a node reads beside the cluster it would join. */
+static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c) {
+    uint32_t count = 0;
+    const struct fuse_node *n = &z->node[v];
+    for (uint32_t i = 0; i < n->dep_count; i++) {
+        ir_value d = n->deps[i].value;
+        bool inside = clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
+        count += !inside && z->node[d].elements * 4 > n->elements;
+    }
+    return count;
+}
+
+/* Joining means that whatever else the node reads is complete before the cluster starts. */
+static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    const struct fuse_node *n = &z->node[v];
+    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES)
+        return false;
+    if (k->region != n->region && (n->elements > SMALL || k->full > SMALL))
+        return false;
+    if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
+        return false;
+    z->stamp++;
+    for (uint32_t i = 0; i < n->dep_count; i++) {
+        if (!clustered(z, n->deps[i].value))
+            continue;
+        uint32_t d = fuse_find(z, z->node[n->deps[i].value].cluster);
+        if (d != c && reaches(z, d, c, UINT32_MAX))
+            return false;
+    }
+    return true;
+}
+
+static int preference(enum plan_group_kind kind) {
+    return kind == GROUP_ROW ? 0 : kind == GROUP_COLUMN ? 1 : kind == GROUP_DOT ? 2 : 3;
+}
+
+/* The clusters of a node's operands, best first, each once. */
+static uint32_t candidates(struct fuse *z, ir_value v, uint32_t *out, uint32_t capacity) {
+    uint32_t count = 0;
+    const struct fuse_node *n = &z->node[v];
+    for (uint32_t i = 0; i < n->dep_count && count < capacity; i++) {
+        if (!clustered(z, n->deps[i].value) || n->deps[i].relation == FUSE_OTHER)
+            continue;
+        uint32_t c = fuse_find(z, z->node[n->deps[i].value].cluster);
+        bool known = false;
+        for (uint32_t j = 0; j < count; j++)
+            known |= out[j] == c;
+        if (known)
+            continue;
+        uint32_t at = count++;
+        while (at > 0 && preference(z->clusters.items[out[at - 1]].kind) > preference(z->clusters.items[c].kind)) {
+            out[at] = out[at - 1];
+            at--;
+        }
+        out[at] = c;
+    }
+    return count;
+}
+
+/* After a node joined: the other clusters it reads may now be one with its own. */
+static void gather(struct fuse *z, ir_value v, const uint32_t *list, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t a = fuse_find(z, z->node[v].cluster), b = fuse_find(z, list[i]);
+        if (a != b)
+            merge(z, a, b);
+    }
+}
+
+static void place_ewise(struct fuse *z, ir_value v) {
+    uint32_t list[16], count = candidates(z, v, list, 16);
+    const struct fuse_node *n = &z->node[v];
+    for (uint32_t i = 0; i < count; i++) {
+        int level = level_in(z, v, list[i]);
+        if (level < 0 || !can_join(z, v, list[i]))
+            continue;
+        add_node(z, list[i], v, level);
+        gather(z, v, list, count);
+        return;
+    }
+    uint32_t c = new_cluster(z, GROUP_MAP, n->elements, n->elements);
+    add_node(z, c, v, FUSE_FULL);
+    gather(z, v, list, count);
+}
+
+static void place_reduce(struct fuse *z, ir_value v) {
+    uint32_t list[16], count = candidates(z, v, list, 16);
+    const struct fuse_segments *s = &z->segments.items[z->node[v].segments];
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_reduction(z->clusters.items[list[i]].kind) || level_in(z, v, list[i]) != FUSE_ROW
+            || !can_join(z, v, list[i]))
+            continue;
+        add_node(z, list[i], v, FUSE_ROW);
+        gather(z, v, list, count);
+        return;
+    }
+    uint32_t c = new_cluster(z, kind_of_segments(s), s->full, s->rows);
+    z->clusters.items[c].segments = z->node[v].segments;
+    add_node(z, c, v, FUSE_ROW);
+    if (parallel_enough(s))
+        gather(z, v, list, count);
+}
+
+static void place(struct fuse *z, ir_value v) {
+    const struct fuse_node *n = &z->node[v];
+    uint32_t c;
+    switch (n->class) {
+    case FUSE_REDUCE: place_reduce(z, v); return;
+    case FUSE_DOT:
+    case FUSE_SCATTER:
+        c = new_cluster(z, n->class == FUSE_DOT ? GROUP_DOT : GROUP_SCATTER, n->elements, n->elements);
+        z->clusters.items[c].root = v;
+        add_node(z, c, v, FUSE_FULL);
+        return;
+    case FUSE_CONTROL:
+        c = new_cluster(z, GROUP_COPY, 0, 0);
+        z->clusters.items[c].lone = true;
+        add_node(z, c, v, FUSE_FULL);
+        return;
+    default: place_ewise(z, v); return;
+    }
+}
+
+/* ---------------------------------------------------------------- siblings */
+
+static bool share_input(struct fuse *z, uint32_t a, uint32_t b) {
+    const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
+    z->stamp++;
+    uint32_t *seen = arena_new_array(z->arena, uint32_t, z->f->count);
+    for (size_t i = 0; i < x->nodes.count; i++)
+        for (uint32_t j = 0; j < z->node[x->nodes.items[i]].dep_count; j++)
+            seen[z->node[x->nodes.items[i]].deps[j].value] = 1;
+    for (size_t i = 0; i < y->nodes.count; i++)
+        for (uint32_t j = 0; j < z->node[y->nodes.items[i]].dep_count; j++) {
+            ir_value d = z->node[y->nodes.items[i]].deps[j].value;
+            if (seen[d] && z->node[d].elements > 1)
+                return true;
+        }
+    return false;
+}
+
+/* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
+static void merge_siblings(struct fuse *z) {
+    uint32_t count = (uint32_t)z->clusters.count;
+    for (uint32_t a = 0; a < count; a++) {
+        const struct fuse_cluster *x = &z->clusters.items[a];
+        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER)
+            continue;
+        for (uint32_t b = a + 1, tried = 0; b < count && tried < 64; b++) {
+            const struct fuse_cluster *y = &z->clusters.items[b];
+            if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments)
+                continue;
+            bool small = x->full <= SMALL && x->nodes.count + y->nodes.count <= 60;
+            tried++;
+            if (small || (is_reduction(x->kind) && share_input(z, a, b)))
+                merge(z, a, b);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- the pass */
+
+static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *plan) {
+    struct fuse z = {.pass = p, .arena = &p->scratch, .keep = p->keep, .f = f};
+    struct fuse_segments none;
+    memset(&none, 0, sizeof none);
+    vec_push(z.arena, &z.segments, none);
+    fuse_classify(&z);
+    fuse_dependencies(&z);
+    for (ir_value v = 1; v < f->count; v++)
+        if (z.node[v].live && clustered(&z, v))
+            place(&z, v);
+    merge_siblings(&z);
+    fuse_emit_groups(&z, plan);
+}
+
+/* The function and the bodies of its loops, each once. */
+static void fuse_reachable(struct pass *p, const struct ir_func *f, struct plan *plan, bool *done) {
+    if (done[ir_func_index(f)])
+        return;
+    done[ir_func_index(f)] = true;
+    bool *live = ir_live(f, &p->scratch);
+    for (ir_value v = 1; v < f->count; v++)
+        if (live[v] && ir_get(f, v)->op == OP_loop)
+            fuse_reachable(p, f->module->funcs.items[ir_get(f, v)->func], plan, done);
+    fuse_function(p, f, plan);
+}
+
+struct ir_module *pass_fuse(struct pass *p, struct ir_module *m) {
+    m = fuse_prepare(p, m);
+    p->plans = arena_new(p->keep, struct plan_module);
+    p->plans->module = m;
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        if (!m->funcs.items[i]->entry)
+            continue;
+        struct plan *plan = arena_new(p->keep, struct plan);
+        plan->func = m->funcs.items[i];
+        plan->arena = p->keep;
+        fuse_reachable(p, plan->func, plan, arena_new_array(&p->scratch, bool, m->funcs.count));
+        vec_push(p->keep, &p->plans->plans, plan);
+    }
+    return m;
+}

@@ -1,0 +1,62 @@
+/* Private to fuse*.c. Every node is either material (computed once, in one cluster) or inlined (computed wherever it
+ * is needed: views, and arithmetic cheaper than a trip through memory). Clusters of material nodes become groups. */
+#ifndef PASSES_FUSE_H
+#define PASSES_FUSE_H
+#include "passes/common.h"
+
+enum fuse_class { FUSE_LEAF, FUSE_VIEW, FUSE_INDEX, FUSE_EWISE, FUSE_REDUCE, FUSE_DOT, FUSE_SCATTER, FUSE_CONTROL };
+/* How the index of an operand follows from that of its user. */
+enum fuse_relation { FUSE_SAME, FUSE_SPREAD /* repeated along the reduced parts of a segmentation */, FUSE_OTHER };
+enum fuse_level { FUSE_FULL, FUSE_ROW };
+
+/* A shape cut into runs of dimensions that are kept or reduced (by a reduction), or mapped or repeated (by a
+ * broadcast): dimensions of extent 1 are gone and neighbours of a kind are one. Numbered, so that equal ones have equal numbers. */
+struct fuse_segments { uint32_t n; int64_t extent[IR_MAX_RANK]; bool reduced[IR_MAX_RANK]; int64_t full, rows; };
+
+struct fuse_dep { ir_value value; uint8_t relation; uint32_t segments; };
+
+struct fuse_node {
+    uint8_t class, level;
+    bool live, needs_buffer, material, multi, region, stream;
+    uint32_t uses, only_user; /* live ones */
+    uint32_t cluster;         /* of material nodes */
+    uint32_t segments;        /* of reductions and broadcasts */
+    int64_t elements;
+    double inline_cost;
+    uint32_t inline_inputs;   /* full-size values read when inlined */
+    struct fuse_dep *deps;    /* material nodes and leaves it reads */
+    uint32_t dep_count;
+};
+
+struct fuse_cluster {
+    enum plan_group_kind kind;
+    bool lone, region;
+    int64_t full, rows;
+    uint32_t segments; /* ROW, COLUMN */
+    uint32_t merged;   /* the cluster it became part of, or itself */
+    uint32_t stamp;
+    ir_value root;
+    const char *reason;
+    VEC(ir_value) nodes;
+};
+
+struct fuse {
+    struct pass *pass;
+    struct arena *arena; /* scratch */
+    struct arena *keep;
+    const struct ir_func *f;
+    struct fuse_node *node;
+    VEC(struct fuse_cluster) clusters;
+    VEC(struct fuse_segments) segments; /* [0] = none */
+    uint32_t stamp;
+};
+
+/* fuse_nodes.c */
+void fuse_classify(struct fuse *);
+void fuse_dependencies(struct fuse *);
+/* fuse_prepare.c: rewrites what has no template of its own. */
+struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
+/* fuse_groups.c */
+uint32_t fuse_find(struct fuse *, uint32_t cluster);
+void fuse_emit_groups(struct fuse *, struct plan *);
+#endif
