@@ -1,0 +1,314 @@
+/* Assembles a module from a document: the entry functions init (every slot from nothing), step (one training step),
+ * eval (loss and metrics without an update) and infer (the model alone). The first tracing, in a probe that is thrown
+ * away, declares the parameters and tells which inputs the model needs. */
+#include "frontend/step.h"
+#include "frontend/arguments.h"
+#include <string.h>
+
+struct ir_builder step_builder(struct step *s, struct ir_func *f) {
+    (void)s;
+    return (struct ir_builder){.f = f};
+}
+
+const ir_value *step_inputs(struct step *s, struct ir_builder *b) {
+    ir_value *values = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
+    for (uint32_t i = 0; i < s->input_count; i++) {
+        const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
+        values[i] = ir_param_new(b, slot->name, slot->type, (int32_t)s->inputs[i]);
+    }
+    return values;
+}
+
+static fe_json top(const struct step *s, const char *key) { return fe_member(s->fe, fe_root(s->fe), key); }
+
+/* ---------------------------------------------------------------- settings that are not there yet */
+
+static bool check_precision(struct fe *fe, fe_json json) {
+    static const struct fe_arg rows[] = {{"params", FE_DTYPE, 0, "\"float32\"", NULL},
+                                         {"compute", FE_DTYPE, FE_NULLABLE, "\"float32\"", NULL},
+                                         {"gradients", FE_DTYPE, FE_NULLABLE, "\"float32\"", NULL},
+                                         {"loss_scale", FE_OBJECT, FE_NULLABLE, "null", NULL}};
+    static const char *const scales[] = {"static", "dynamic_scale"};
+    struct fe_value v[4] = {0};
+    if (!fe_settings(fe, json, "\"precision\"", rows, 4, NULL, v)) return false;
+    for (int i = 0; i < 3; i++)
+        if (v[i].json && !v[i].null && v[i].dtype != IR_F32) {
+            fe_error(fe, v[i].json, "E0111", "\"%s\": \"%s\" is not supported yet: all is float32", rows[i].name, ir_dtype_name(v[i].dtype));
+            return false;
+        }
+    if (!v[3].json || v[3].null) return true;
+    const char *type = fe_type_of(fe, v[3].json);
+    if (!type) return false;
+    if (strcmp(type, scales[0]) && strcmp(type, scales[1]))
+        fe_suggest(fe, fe_error(fe, fe_member(fe, v[3].json, "type"), "E0105", "unknown loss scale \"%s\"", type), type, scales, 2);
+    else
+        fe_error(fe, v[3].json, "E0111", "\"loss_scale\" is not supported yet");
+    return false;
+}
+
+static bool check_per_example(struct step *s, fe_json json) {
+    bool any = false;
+    for (uint32_t i = 0; i < s->input_count; i++) any |= fe_input_batched(s->fe, i);
+    if (any) fe_error_key(s->fe, json, "E0111", "\"per_example\" is not supported yet");
+    else fe_error_key(s->fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
+    return false;
+}
+
+static bool check_missing(struct step *s) {
+    fe_json precision = top(s, "precision"), per_example = top(s, "per_example"), adapters = top(s, "adapters");
+    bool good = !precision || check_precision(s->fe, precision);
+    if (per_example) good &= check_per_example(s, per_example);
+    if (adapters && fe_first(s->fe, adapters)) {
+        fe_error_key(s->fe, adapters, "E0111", "\"adapters\" is not supported yet");
+        good = false;
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- parameters: trained, averaged */
+
+static bool read_trainable(struct step *s) {
+    fe_json trainable = top(s, "trainable");
+    uint32_t trained = 0;
+    s->trained = arena_new_array(s->fe->arena, bool, s->param_count + 1);
+    memset(s->trained, 1, s->param_count);
+    if (trainable && !fe_patterns(s->fe, trainable, s->trained)) return false;
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        const struct fe_param *p = &s->params[i];
+        s->trained[i] = s->trained[i] && !p->statistic && ir_dtype_is_float(p->type.dtype);
+        s->module->slots.items[p->slot].frozen = !s->trained[i] && !p->statistic;
+        trained += s->trained[i];
+    }
+    if (!s->param_count) fe_error(s->fe, top(s, "model"), "E0440", "the model has no parameter to train");
+    else if (!trained) fe_error(s->fe, trainable ? trainable : top(s, "model"), "E0440", "no parameter is trained");
+    return trained > 0;
+}
+
+static bool read_ema(struct step *s) {
+    static const struct fe_arg rows[] = {{"decay", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
+                                         {"only", FE_PATTERNS, 0, "[\"**\"]", NULL}};
+    struct fe_value v[2] = {0};
+    fe_json ema = top(s, "ema");
+    if (!ema) return true;
+    if (!fe_settings(s->fe, ema, "\"ema\"", rows, 2, NULL, v)) return false;
+    s->ema_decay = v[0].number;
+    bool *in = arena_new_array(s->fe->arena, bool, s->param_count + 1);
+    memset(in, 1, s->param_count);
+    if (v[1].json && !fe_patterns(s->fe, v[1].json, in)) return false;
+    s->averaged = in;
+    s->ema_slots = arena_new_array(s->fe->arena, uint32_t, s->param_count + 1);
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        const struct fe_param *p = &s->params[i];
+        in[i] = in[i] && !p->statistic;
+        if (!in[i]) continue;
+        struct ir_slot slot = {.name = arena_format(s->fe->arena, "ema.%s", p->path), .role = IR_ROLE_EMA, .type = p->type,
+                               .place = fe_place(s->fe, ema), .param = p->slot + 1};
+        s->ema_slots[i] = ir_slot_new(s->module, slot);
+    }
+    return true;
+}
+
+/* ---------------------------------------------------------------- infer */
+
+/* Results of the model: one output, or its named parts. */
+static void add_output(struct step *s, struct ir_builder *b, const char *name, const struct fe_val *v) {
+    for (uint32_t i = 0; v->kind == FE_VAL_TUPLE && i < v->count; i++) {
+        const char *part = v->names ? arena_format(s->fe->arena, "%s.%s", name, v->names[i]) : arena_format(s->fe->arena, "%s.%u", name, i);
+        add_output(s, b, part, &v->items[i]);
+    }
+    if (v->kind != FE_VAL_TENSOR || !v->tensor) return;
+    struct ir_slot slot = {.name = name, .role = IR_ROLE_OUTPUT, .type = *ir_type(b->f, v->tensor), .place = fe_place(s->fe, top(s, "model"))};
+    ir_result_add(b, name, v->tensor, (int32_t)ir_slot_new(s->module, slot));
+}
+
+/* Traces model and loss once and takes the function away again. Declares the parameters; needed[i] tells whether the
+ * model reads input i. */
+static bool probe(struct step *s, bool *needed) {
+    size_t funcs = s->module->funcs.count, slots = s->module->slots.count;
+    struct ir_func *f = ir_func_new(s->module, "probe", true);
+    struct ir_builder b = step_builder(s, f);
+    struct fe_trace trace = {.b = &b, .inputs = step_inputs(s, &b)};
+    bool good = fe_trace_model(s->fe, &trace);
+    if (good) {
+        /* What the model needs: its outputs become results for a moment. */
+        add_output(s, &b, "model", &trace.model);
+        bool *live = ir_live(f, s->fe->arena);
+        for (uint32_t i = 0; i < s->input_count; i++) needed[i] = live[trace.inputs[i]];
+        for (size_t i = slots; i < s->module->slots.count; i++)
+            if (s->module->slots.items[i].role == IR_ROLE_OUTPUT) s->module->slots.count = i; /* declared last */
+        good = fe_trace_loss(s->fe, &trace);
+    }
+    s->module->funcs.count = funcs;
+    return good;
+}
+
+static bool build_infer(struct step *s, const bool *needed) {
+    struct ir_func *f = ir_func_new(s->module, "infer", true);
+    struct ir_builder b = step_builder(s, f);
+    ir_value *inputs = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
+    for (uint32_t i = 0; i < s->input_count; i++) {
+        const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
+        if (needed[i]) inputs[i] = ir_param_new(&b, slot->name, slot->type, (int32_t)s->inputs[i]);
+    }
+    struct fe_trace trace = {.b = &b, .inputs = inputs};
+    if (!fe_trace_model(s->fe, &trace)) return false;
+    add_output(s, &b, "model", &trace.model);
+    return true;
+}
+
+static bool build_eval(struct step *s) {
+    struct ir_func *f = ir_func_new(s->module, "eval", true);
+    struct ir_builder b = step_builder(s, f);
+    struct fe_trace trace = {.b = &b, .inputs = step_inputs(s, &b)};
+    struct outcome out = {0};
+    if (!step_outcome(s, &trace, false, &out)) return false;
+    step_metrics_results(s, &b, out.metrics);
+    return true;
+}
+
+/* ---------------------------------------------------------------- step */
+
+static const struct fe_env *env_tree(struct step *s, const struct fe_env *outer, const char *name, const ir_value *values) {
+    struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
+    const char **paths = arena_new_array(s->fe->arena, const char *, s->param_count + 1);
+    ir_value *present = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
+    struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
+    for (uint32_t i = 0; i < s->param_count; i++)
+        if (values[i]) paths[tree->count] = s->params[i].path, present[tree->count++] = values[i];
+    tree->paths = paths;
+    tree->values = present;
+    *env = (struct fe_env){outer, name, {.kind = FE_VAL_TREE, .tree = tree}};
+    return env;
+}
+
+static const struct fe_env *env_hyperparams(struct step *s, const struct fe_env *outer) {
+    struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
+    const char **paths = arena_new_array(s->fe->arena, const char *, s->optim.hypers.count + 1);
+    ir_value *values = arena_new_array(s->fe->arena, ir_value, s->optim.hypers.count + 1);
+    struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
+    for (; tree->count < s->optim.hypers.count; tree->count++)
+        paths[tree->count] = s->optim.hypers.items[tree->count].name, values[tree->count] = s->optim.hypers.items[tree->count].value;
+    tree->paths = paths;
+    tree->values = values;
+    *env = (struct fe_env){outer, "hyperparams", {.kind = FE_VAL_TREE, .tree = tree}};
+    return env;
+}
+
+/* p + u in the parameter's dtype, and the averages: decay * e + (1 - decay) * p. */
+static void update(struct step *s, struct fe_trace *trace, const ir_value *updates) {
+    struct ir_builder *b = trace->b;
+    struct term decay = term_number(s->ema_decay), rest = term_number(1 - s->ema_decay);
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        const struct fe_param *p = &s->params[i];
+        if (p->statistic) {
+            if (trace->statistics[i]) ir_result_add(b, p->path, trace->statistics[i], (int32_t)p->slot);
+            continue;
+        }
+        if (!updates[i] && !(s->averaged && s->averaged[i])) continue;
+        struct term value = term_tensor(fe_trace_param(s->fe, trace, i));
+        if (updates[i]) {
+            value = term_cast(b, term_add(b, value, term_tensor(updates[i])), p->type.dtype);
+            ir_result_add(b, p->path, value.v, (int32_t)p->slot);
+        }
+        if (!s->averaged || !s->averaged[i]) continue;
+        const struct ir_slot *slot = &s->module->slots.items[s->ema_slots[i]];
+        ir_value old = ir_param_new(b, slot->name, slot->type, (int32_t)s->ema_slots[i]);
+        struct term new = term_add(b, term_mul(b, decay, term_tensor(old)), term_mul(b, rest, value));
+        ir_result_add(b, slot->name, term_cast(b, new, p->type.dtype).v, (int32_t)s->ema_slots[i]);
+    }
+}
+
+static bool build_step(struct step *s) {
+    struct fe *fe = s->fe;
+    struct ir_func *f = ir_func_new(s->module, "step", true);
+    struct ir_builder b = step_builder(s, f);
+    struct fe_trace trace = {.b = &b, .train = true, .inputs = step_inputs(s, &b)};
+    trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    struct outcome out = {0};
+    if (!step_outcome(s, &trace, true, &out)) return false;
+
+    fe_json optimizer = top(s, "optimizer");
+    b.place = fe_place(fe, optimizer);
+    ir_value *u = arena_new_array(fe->arena, ir_value, s->param_count + 1), *p = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    for (uint32_t i = 0; i < s->param_count; i++)
+        if (s->trained[i]) u[i] = out.grads[i], p[i] = fe_trace_param(fe, &trace, i);
+    if (!trace.env) trace.env = out.env;
+    s->optim = (struct fe_optim_state){.fe = fe, .trace = &trace, .b = &b, .count = s->param_count, .params = s->params,
+                                       .by_name = MAP(fe->arena), .value = out.loss, .grads = out.grads,
+                                       .value_and_grad = step_value_and_grad, .user = s};
+    fe->optim = &s->optim;
+    size_t errors = fe->diags->errors;
+    optim_apply(&s->optim, optimizer, "opt_state", u, p);
+    if (fe->diags->errors > errors) return false;
+
+    update(s, &trace, u);
+    for (size_t i = 0; i < s->optim.slots.count; i++) {
+        struct state_slot *slot = &s->optim.slots.items[i];
+        ir_result_add(&b, slot->name, slot->now, (int32_t)slot->slot);
+    }
+    struct ir_slot counter = {.name = "step", .role = IR_ROLE_STATE, .type = ir_type_scalar(IR_I32)};
+    s->step_slot = ir_slot_new(s->module, counter);
+    struct term count = term_tensor(ir_param_new(&b, "step", counter.type, (int32_t)s->step_slot));
+    ir_result_add(&b, "step", increment(&b, count).v, (int32_t)s->step_slot);
+
+    const struct fe_env *env = env_tree(s, env_tree(s, out.env, "grads", out.grads), "updates", u);
+    if (!step_metrics(s, &trace, env_hyperparams(s, env), true, out.metrics)) return false;
+    step_metrics_results(s, &b, out.metrics);
+    return true;
+}
+
+/* ---------------------------------------------------------------- init */
+
+static void build_init(struct step *s) {
+    struct ir_func *f = ir_func_new(s->module, "init", true);
+    struct ir_builder b = step_builder(s, f);
+    ir_value *initial = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        const struct fe_param *p = &s->params[i];
+        initial[i] = fe_initial(s->fe, &b, p);
+        if (!initial[i]) continue;
+        ir_result_add(&b, p->path, initial[i], (int32_t)p->slot);
+        if (s->averaged && s->averaged[i]) ir_result_add(&b, s->module->slots.items[s->ema_slots[i]].name, initial[i], (int32_t)s->ema_slots[i]);
+    }
+    for (size_t i = 0; i < s->optim.slots.count; i++) {
+        const struct state_slot *slot = &s->optim.slots.items[i];
+        ir_value own = slot->parameter ? initial[slot->parameter - 1] : 0, value;
+        if (slot->start.make) value = slot->start.make(&b, own);
+        else if (slot->start.parameter) value = ir_cast(&b, own, slot->type.dtype);
+        else if (slot->start.data) value = ir_constant(&b, slot->type, slot->start.data);
+        else value = ir_number(&b, slot->type, slot->start.number);
+        ir_result_add(&b, slot->name, value, (int32_t)slot->slot);
+    }
+    ir_result_add(&b, "step", ir_scalar(&b, IR_I32, 0), (int32_t)s->step_slot);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+static bool build(struct step *s) {
+    struct fe *fe = s->fe;
+    s->module = fe->module;
+    s->input_count = fe_inputs(fe, &s->inputs);
+    bool *needed = arena_new_array(fe->arena, bool, s->input_count + 1);
+    bool good = check_missing(s);
+    good &= step_metrics_read(s, top(s, "metrics"));
+    if (!probe(s, needed)) return false;
+    s->params = fe_params(fe, &s->param_count);
+    good &= read_trainable(s);
+    good &= read_ema(s);
+    good &= step_accumulation(s, top(s, "accumulate"));
+    if (!good || !build_step(s)) return false;
+    build_init(s);
+    return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
+}
+
+struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options, struct diags *diags) {
+    struct fe fe = {.arena = diags->arena, .diags = diags, .options = options};
+    struct step step = {.fe = &fe};
+    diags->source = (struct diag_source){file, text, length};
+    if (!fe_scan(&fe, text, length)) return NULL;
+    bool good = fe_document(&fe);
+    good = good && build(&step) && diags->errors == 0;
+    if (good) return fe.module;
+    ir_module_free(fe.module);
+    return NULL;
+}
