@@ -8,6 +8,7 @@
 struct cg_target {
     const char *cpu;      /* LLVM's name, "native" resolved */
     const char *features; /* LLVM's feature string */
+    const char *tune;     /* the CPU whose timings are used, NULL: those of `cpu` */
     uint32_t vector_bytes; /* 64, 32 or 16 */
     uint32_t vector_registers; /* 32 or 16 */
     uint32_t l1_bytes, l2_bytes; /* for the blocking of contractions */
@@ -41,4 +42,7 @@ bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struc
 /* llvm_object.c, describe.c, link.c: the whole way; writes options->output beside and renames it. Returns an exit code
  * (0, 1, 3) with *why. */
 int cg_compile(const struct plan_module *, const struct cg_options *, struct arena *, struct diags *, const char **why);
+
+/* runtime_image.S: the archive of the runtime that goes into every object, embedded by the build. */
+extern const unsigned char cg_runtime_image[], cg_runtime_image_end[];
 #endif

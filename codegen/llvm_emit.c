@@ -1,0 +1,576 @@
+/* Prints loop nests as explicit vector LLVM IR. Nothing is left to LLVM's vectorisers: a vector loop becomes whole
+ * vectors (several per iteration where the body is small, with partial sums of their own) and one masked tail; where
+ * the extent is known there is no dead tail. No fast-math anywhere: the result does not depend on the
+ * optimisation level. Registers become allocas with constant indices, which mem2reg dissolves. */
+#include "codegen/llvm_emit.h"
+#include <string.h>
+
+/* ---------------------------------------------------------------- module and functions */
+
+void emit_begin(struct emit *e, const struct cg_target *target, struct arena *arena, LLVMContextRef context,
+                LLVMModuleRef module)
+{
+    memset(e, 0, sizeof *e);
+    e->arena = arena;
+    e->target = target;
+    e->context = context;
+    e->module = module;
+    e->b = LLVMCreateBuilderInContext(context);
+    e->allocas = LLVMCreateBuilderInContext(context);
+    e->i1 = LLVMInt1TypeInContext(context);
+    e->i8 = LLVMInt8TypeInContext(context);
+    e->i16 = LLVMInt16TypeInContext(context);
+    e->i32 = LLVMInt32TypeInContext(context);
+    e->i64 = LLVMInt64TypeInContext(context);
+    e->f16 = LLVMHalfTypeInContext(context);
+    e->f32 = LLVMFloatTypeInContext(context);
+    e->f64 = LLVMDoubleTypeInContext(context);
+    e->ptr = LLVMPointerTypeInContext(context, 0);
+    e->has_fma = target->vector_bytes >= 32;
+    e->has_f16c = target->vector_bytes >= 32;
+}
+
+void emit_end(struct emit *e)
+{
+    LLVMDisposeBuilder(e->b);
+    LLVMDisposeBuilder(e->allocas);
+}
+
+static void attribute(struct emit *e, const char *key, const char *value)
+{
+    LLVMAttributeRef a = LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAddAttributeAtIndex(e->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
+}
+
+LLVMValueRef emit_function(struct emit *e, const char *name, LLVMTypeRef type)
+{
+    e->function = LLVMAddFunction(e->module, name, type);
+    LLVMSetLinkage(e->function, LLVMInternalLinkage);
+    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+    LLVMAddAttributeAtIndex(e->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->context, nounwind, 0));
+    /* Some CPUs prefer half their vectors; the lanes of our vectors are chosen already. */
+    const char *width = e->target->vector_bytes == 64 ? "512" : e->target->vector_bytes == 32 ? "256" : "128";
+    attribute(e, "prefer-vector-width", width);
+    attribute(e, "min-legal-vector-width", width);
+    if (e->target->tune)
+        attribute(e, "tune-cpu", e->target->tune);
+    LLVMPositionBuilderAtEnd(e->allocas, emit_block(e));
+    LLVMPositionBuilderAtEnd(e->b, emit_block(e));
+    return e->function;
+}
+
+void emit_function_end(struct emit *e)
+{
+    LLVMBuildRetVoid(e->b);
+    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->function);
+    LLVMBuildBr(e->allocas, LLVMGetNextBasicBlock(entry));
+}
+
+LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *name)
+{
+    LLVMTypeRef types[] = {e->ptr, e->i64, e->i64, e->ptr};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0);
+    LLVMValueRef function = emit_function(e, name, type);
+    LLVMValueRef *buffers = arena_new_array(e->arena, LLVMValueRef, nest->argument_count + 1);
+    for (uint32_t i = 0; i < nest->argument_count; i++) {
+        LLVMValueRef index = emit_i64(e, i);
+        LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, e->ptr, LLVMGetParam(function, 0), &index, 1, "");
+        buffers[i] = LLVMBuildLoad2(e->b, e->ptr, at, "");
+    }
+    emit_nest(e, nest, buffers, LLVMGetParam(function, 1), LLVMGetParam(function, 2), LLVMGetParam(function, 3));
+    emit_function_end(e);
+    return function;
+}
+
+/* ---------------------------------------------------------------- what must be known before printing */
+
+static void survey_register(struct emit *e, const struct nest_stmt *s, bool in_vector, int64_t extent)
+{
+    struct emit_register *reg = &e->regs[s->reg];
+    if (s->kind == NEST_REG) {
+        reg->dtype = s->dtype;
+        reg->count = (uint32_t)s->extent;
+        reg->in_vector = in_vector;
+        reg->lanes = s->lanes || in_vector;
+        reg->copies = 1;
+    } else if (s->kind == NEST_REDUCE && in_vector) {
+        reg->lanes = true;
+        reg->reduce = s->op;
+    }
+    /* A lane register read or set in a vector loop that it outlives holds one element per iteration. */
+    if ((s->kind == NEST_GET || s->kind == NEST_SET) && in_vector && reg->lanes && !reg->in_vector) {
+        ASSERT(extent >= 0);
+        uint32_t vectors = (uint32_t)((extent + e->lanes - 1) / e->lanes);
+        reg->tile = true;
+        reg->copies = vectors > reg->copies ? vectors : reg->copies;
+    }
+}
+
+static void survey(struct emit *e, struct nest_stmt *const *items, size_t count, bool in_vector, int64_t extent)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        if (s->kind == NEST_FOR) {
+            bool vector = s->loop == NEST_VECTOR;
+            survey(e, s->body.items, s->body.count, in_vector || vector, vector ? s->extent : extent);
+        } else if (s->kind == NEST_IF) {
+            survey(e, s->body.items, s->body.count, in_vector, extent);
+        } else if (s->kind == NEST_REG || s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE) {
+            survey_register(e, s, in_vector, extent);
+        }
+    }
+}
+
+/* The longest vector loop, INT64_MAX where the extent is not known: short loops take narrower vectors. */
+static int64_t longest_vector(struct nest_stmt *const *items, size_t count)
+{
+    int64_t longest = 1;
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        int64_t here = s->kind == NEST_FOR && s->loop == NEST_VECTOR
+                           ? (s->extent < 0 ? INT64_MAX : s->extent)
+                           : longest_vector(s->body.items, s->body.count);
+        longest = here > longest ? here : longest;
+    }
+    return longest;
+}
+
+static uint32_t choose_lanes(const struct emit *e, const struct nest *nest, int64_t flat_extent)
+{
+    uint32_t most = e->target->vector_bytes / 4, lanes = 2;
+    int64_t longest = longest_vector(nest->body.items, nest->body.count);
+    if (longest == INT64_MAX && flat_extent >= 0)
+        longest = flat_extent;
+    while (lanes < most && (int64_t)lanes < longest)
+        lanes *= 2;
+    return lanes;
+}
+
+uint64_t emit_scratch_bytes(const struct nest *nest)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < nest->buffers.count; i++) {
+        const struct nest_buffer *buffer = &nest->buffers.items[i];
+        if (buffer->local)
+            bytes += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
+    }
+    return bytes;
+}
+
+/* ---------------------------------------------------------------- registers */
+
+static LLVMValueRef slot(struct emit *e, uint32_t r, int64_t element, uint32_t copy)
+{
+    struct emit_register *reg = &e->regs[r];
+    uint32_t stride = reg->tile ? reg->copies : EMIT_MAX_COPIES;
+    if (element < 0 || element >= (int64_t)reg->count)
+        BUG("element %lld of a register of %u", (long long)element, reg->count);
+    if (!reg->slots)
+        reg->slots = arena_new_array(e->arena, LLVMValueRef, (size_t)reg->count * stride);
+    LLVMValueRef *at = &reg->slots[(uint32_t)element * stride + copy];
+    if (!*at)
+        *at = LLVMBuildAlloca(e->allocas, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), "");
+    return *at;
+}
+
+/* The vector of the running iteration: of tiles the one it stands for, of partial sums its own. */
+static LLVMValueRef current_slot(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    bool copies = e->in_vector && reg->lanes && !reg->in_vector;
+    return slot(e, s->reg, emit_constant_index(e, &s->index), copies ? e->copy : 0);
+}
+
+static LLVMValueRef shaped(struct emit *e, const struct emit_value *value, bool lanes)
+{
+    if (lanes && !value->varies)
+        return emit_splat(e, value->v, e->lanes);
+    if (!lanes && value->varies)
+        BUG("a value that varies over lanes where one for all is needed");
+    return value->v;
+}
+
+static LLVMValueRef register_load(struct emit *e, const struct emit_register *reg, LLVMValueRef at)
+{
+    return LLVMBuildLoad2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), at, "");
+}
+
+/* The value that leaves others as they are. */
+static LLVMValueRef identity(struct emit *e, enum ir_op op, enum ir_dtype dtype, uint32_t lanes)
+{
+    LLVMTypeRef type = emit_register_type(e, dtype, lanes);
+    bool is_float = ir_dtype_is_float(dtype), is_signed = ir_dtype_is_signed(dtype);
+    unsigned bits = (unsigned)ir_dtype_bytes(dtype) * 8;
+    uint64_t top = (uint64_t)1 << (bits - 1);
+    switch (op) {
+    case OP_add: return is_float ? emit_real(type, -0.0) : LLVMConstNull(type);
+    case OP_mul: return is_float ? emit_real(type, 1.0) : emit_int(type, 1);
+    case OP_max: return is_float ? emit_real(type, -__builtin_inf()) : emit_int(type, is_signed ? top : 0);
+    case OP_min: return is_float ? emit_real(type, __builtin_inf()) : emit_int(type, is_signed ? top - 1 : UINT64_MAX);
+    case OP_and: return LLVMConstAllOnes(type);
+    case OP_or: case OP_xor: return LLVMConstNull(type);
+    default: BUG("%s is not a reduction", ir_ops[op].name);
+    }
+}
+
+static LLVMValueRef combine(struct emit *e, enum ir_op op, enum ir_dtype dtype, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef args[] = {x, y};
+    return emit_op(e, op, dtype, dtype, 0, args);
+}
+
+static void declare_register(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    LLVMValueRef initial = shaped(e, &e->values[s->args[0]], reg->lanes);
+    for (int64_t i = 0; i < (int64_t)reg->count; i++)
+        for (uint32_t copy = 0; copy < reg->copies; copy++)
+            LLVMBuildStore(e->b, initial, slot(e, s->reg, i, copy));
+}
+
+static void get(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    if (reg->lanes && !e->in_vector)
+        BUG("a lane register is read outside a vector loop");
+    e->values[s->result] = (struct emit_value){register_load(e, reg, current_slot(e, s)), reg->dtype, reg->lanes};
+}
+
+static void set(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    LLVMValueRef v = shaped(e, &e->values[s->args[0]], reg->lanes);
+    if (reg->lanes && !e->in_vector)
+        for (uint32_t copy = 0; copy < reg->copies; copy++)
+            LLVMBuildStore(e->b, v, slot(e, s->reg, emit_constant_index(e, &s->index), copy));
+    else
+        LLVMBuildStore(e->b, v, current_slot(e, s));
+}
+
+static void reduce(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    LLVMValueRef at = current_slot(e, s), v = shaped(e, &e->values[s->args[0]], reg->lanes);
+    LLVMValueRef old = register_load(e, reg, at);
+    LLVMValueRef now = combine(e, s->op, reg->dtype, old, v);
+    if (e->mask && reg->lanes)
+        now = emit_select(e, e->mask, now, old);
+    LLVMBuildStore(e->b, now, at);
+}
+
+/* Halves onto halves: the same tree whatever the optimisation level. */
+static void fold(struct emit *e, const struct nest_stmt *s)
+{
+    const struct emit_register *reg = &e->regs[s->reg];
+    int64_t element = emit_constant_index(e, &s->index);
+    LLVMValueRef all = register_load(e, reg, slot(e, s->reg, element, 0)), lower[EMIT_MAX_LANES], upper[EMIT_MAX_LANES];
+    if (!reg->lanes) {
+        e->values[s->result] = (struct emit_value){all, reg->dtype, false};
+        return;
+    }
+    for (uint32_t copy = 1; reg->tile && copy < reg->copies; copy++)
+        all = combine(e, s->op, reg->dtype, all, register_load(e, reg, slot(e, s->reg, element, copy)));
+    for (uint32_t half = e->lanes / 2; half > 0; half /= 2) {
+        for (uint32_t i = 0; i < half; i++) {
+            lower[i] = LLVMConstInt(e->i32, i, 0);
+            upper[i] = LLVMConstInt(e->i32, half + i, 0);
+        }
+        LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(all));
+        LLVMValueRef x = LLVMBuildShuffleVector(e->b, all, poison, LLVMConstVector(lower, half), "");
+        LLVMValueRef y = LLVMBuildShuffleVector(e->b, all, poison, LLVMConstVector(upper, half), "");
+        all = combine(e, s->op, reg->dtype, x, y);
+    }
+    LLVMValueRef one = LLVMBuildExtractElement(e->b, all, LLVMConstInt(e->i32, 0, 0), "");
+    e->values[s->result] = (struct emit_value){one, reg->dtype, false};
+}
+
+/* ---------------------------------------------------------------- vector loops */
+
+static void print_body(struct emit *e, struct nest_stmt *const *items, size_t count);
+
+struct vector_loop {
+    const struct nest_stmt *stmt;
+    uint32_t copies;      /* vectors per iteration of the main loop */
+    uint32_t sums[16], sum_count; /* registers that get partial sums per copy */
+    bool tile;
+};
+
+/* How much code an iteration is, roughly in instructions, and which registers it reduces into. */
+static uint32_t weigh(struct emit *e, struct nest_stmt *const *items, size_t count, struct vector_loop *loop)
+{
+    uint32_t weight = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        bool outer_register = (s->kind == NEST_REDUCE || s->kind == NEST_GET || s->kind == NEST_SET)
+                              && e->regs[s->reg].lanes && !e->regs[s->reg].in_vector;
+        if (outer_register && (e->regs[s->reg].tile || s->kind != NEST_REDUCE))
+            loop->tile = true;
+        else if (outer_register) {
+            bool seen = false;
+            for (uint32_t k = 0; k < loop->sum_count; k++)
+                seen = seen || loop->sums[k] == s->reg;
+            if (!seen && loop->sum_count == 16)
+                loop->tile = true; /* too many: one vector at a time */
+            else if (!seen)
+                loop->sums[loop->sum_count++] = s->reg;
+        }
+        weight += 1;
+        if (s->kind == NEST_OP)
+            weight += s->op == OP_threefry ? 100 : s->op >= OP_exp && s->op <= OP_erf_inv ? 16 : 1;
+        if (s->kind == NEST_FOR)
+            weight += 1000;
+        weight += weigh(e, s->body.items, s->body.count, loop);
+    }
+    return weight;
+}
+
+static void plan_loop(struct emit *e, const struct nest_stmt *s, struct vector_loop *loop)
+{
+    *loop = (struct vector_loop){.stmt = s};
+    uint32_t weight = weigh(e, s->body.items, s->body.count, loop), elements = 0;
+    loop->copies = weight <= 10 ? 4 : weight <= 40 ? 2 : 1;
+    for (uint32_t i = 0; i < loop->sum_count; i++)
+        elements += e->regs[loop->sums[i]].count;
+    while (loop->copies > 1 && loop->copies * elements > 12)
+        loop->copies /= 2;
+    if (loop->tile)
+        loop->copies = 1;
+}
+
+static void print_vector(struct emit *e, const struct vector_loop *loop, LLVMValueRef base, LLVMValueRef mask, uint32_t copy)
+{
+    e->vars[loop->stmt->var] = (struct emit_variable){base, e->depth, true};
+    e->mask = mask;
+    e->copy = copy;
+    e->in_vector = true;
+    e->depth++;
+    print_body(e, loop->stmt->body.items, loop->stmt->body.count);
+    e->depth--;
+    e->in_vector = false;
+    e->mask = NULL;
+    e->copy = 0;
+}
+
+static LLVMValueRef plus(struct emit *e, LLVMValueRef x, int64_t y)
+{
+    return y ? LLVMBuildNSWAdd(e->b, x, emit_i64(e, y), "") : x;
+}
+
+static void open_sums(struct emit *e, const struct vector_loop *loop, uint32_t used)
+{
+    for (uint32_t i = 0; i < loop->sum_count; i++) {
+        const struct emit_register *reg = &e->regs[loop->sums[i]];
+        LLVMValueRef zero = identity(e, reg->reduce, reg->dtype, e->lanes);
+        for (uint32_t copy = 1; copy < used; copy++)
+            for (int64_t k = 0; k < (int64_t)reg->count; k++)
+                LLVMBuildStore(e->b, zero, slot(e, loop->sums[i], k, copy));
+    }
+}
+
+static void close_sums(struct emit *e, const struct vector_loop *loop, uint32_t used)
+{
+    for (uint32_t i = 0; i < loop->sum_count; i++) {
+        const struct emit_register *reg = &e->regs[loop->sums[i]];
+        for (int64_t k = 0; k < (int64_t)reg->count; k++) {
+            LLVMValueRef v[EMIT_MAX_COPIES];
+            for (uint32_t copy = 0; copy < used; copy++)
+                v[copy] = register_load(e, reg, slot(e, loop->sums[i], k, copy));
+            for (uint32_t step = 1; step < used; step *= 2)
+                for (uint32_t copy = 0; copy + step < used; copy += 2 * step)
+                    v[copy] = combine(e, reg->reduce, reg->dtype, v[copy], v[copy + step]);
+            LLVMBuildStore(e->b, v[0], slot(e, loop->sums[i], k, 0));
+        }
+    }
+}
+
+static LLVMValueRef tail_mask(struct emit *e, LLVMValueRef left)
+{
+    LLVMValueRef live = LLVMBuildTrunc(e->b, left, e->i32, "");
+    return LLVMBuildICmp(e->b, LLVMIntULT, emit_iota(e, e->i32, 1), emit_splat(e, live, e->lanes), "");
+}
+
+/* Extent known: whole iterations, then what is left printed straight. */
+static void print_known(struct emit *e, struct vector_loop *loop, int64_t from, int64_t to)
+{
+    int64_t lanes = e->lanes, copies = loop->copies, vectors = (to - from) / lanes, tail = (to - from) % lanes;
+    int64_t all = vectors + (tail != 0), rounds = vectors / copies;
+    /* A short loop is printed straight, with as many partial sums as it has vectors. */
+    bool straight = loop->tile || all <= copies;
+    if (straight)
+        rounds = 0;
+    int64_t used = straight ? (all < EMIT_MAX_COPIES ? all : EMIT_MAX_COPIES) : copies;
+    if (all == 0)
+        return;
+    if (!loop->tile)
+        open_sums(e, loop, (uint32_t)used);
+    int64_t at = from + rounds * copies * lanes;
+    if (rounds == 1) {
+        for (uint32_t copy = 0; copy < copies; copy++)
+            print_vector(e, loop, emit_i64(e, from + copy * lanes), NULL, copy);
+    } else if (rounds > 1) {
+        struct emit_loop l = emit_loop_begin(e, emit_i64(e, from), emit_i64(e, at), copies * lanes, true);
+        for (uint32_t copy = 0; copy < copies; copy++)
+            print_vector(e, loop, plus(e, l.index, copy * lanes), NULL, copy);
+        emit_loop_end(e, l);
+    }
+    uint32_t copy = 0;
+    for (; at + lanes <= to; at += lanes, copy++)
+        print_vector(e, loop, emit_i64(e, at), NULL, copy);
+    if (tail)
+        print_vector(e, loop, emit_i64(e, at), tail_mask(e, emit_i64(e, tail)), copy % (uint32_t)(loop->tile ? all : used));
+    if (!loop->tile)
+        close_sums(e, loop, (uint32_t)used);
+}
+
+static void print_unknown(struct emit *e, struct vector_loop *loop, LLVMValueRef from, LLVMValueRef to)
+{
+    int64_t lanes = e->lanes, round = lanes * loop->copies;
+    ASSERT(!loop->tile);
+    LLVMValueRef count = LLVMBuildNSWSub(e->b, to, from, "");
+    LLVMValueRef rounds_end = LLVMBuildNSWAdd(e->b, from, LLVMBuildAnd(e->b, count, emit_i64(e, -round), ""), "");
+    LLVMValueRef whole_end = LLVMBuildNSWAdd(e->b, from, LLVMBuildAnd(e->b, count, emit_i64(e, -lanes), ""), "");
+    open_sums(e, loop, loop->copies);
+    struct emit_loop l = emit_loop_begin(e, from, rounds_end, round, false);
+    for (uint32_t copy = 0; copy < loop->copies; copy++)
+        print_vector(e, loop, plus(e, l.index, copy * lanes), NULL, copy);
+    emit_loop_end(e, l);
+    close_sums(e, loop, loop->copies);
+    if (loop->copies > 1) {
+        l = emit_loop_begin(e, rounds_end, whole_end, lanes, false);
+        print_vector(e, loop, l.index, NULL, 0);
+        emit_loop_end(e, l);
+    }
+    struct emit_branch branch = emit_if(e, LLVMBuildICmp(e->b, LLVMIntSLT, whole_end, to, ""));
+    print_vector(e, loop, whole_end, tail_mask(e, LLVMBuildNSWSub(e->b, to, whole_end, "")), 0);
+    emit_endif(e, branch);
+}
+
+/* ---------------------------------------------------------------- statements */
+
+static void print_for(struct emit *e, const struct nest_stmt *s)
+{
+    bool runs = s->loop == NEST_PARALLEL || s->extent < 0;
+    LLVMValueRef from = runs ? e->lo : emit_i64(e, 0), to = runs ? e->hi : emit_i64(e, s->extent);
+    int64_t first = 0, last = 0;
+    bool known = emit_known(from, &first) && emit_known(to, &last);
+    if (known && first >= last)
+        return;
+    if (s->loop == NEST_VECTOR) {
+        struct vector_loop loop;
+        plan_loop(e, s, &loop);
+        if (known)
+            print_known(e, &loop, first, last);
+        else
+            print_unknown(e, &loop, from, to);
+        return;
+    }
+    struct emit_variable *var = &e->vars[s->var];
+    *var = (struct emit_variable){NULL, e->depth, false};
+    e->depth++;
+    if (s->loop == NEST_UNROLL || (known && last - first == 1)) {
+        for (int64_t i = first; i < last; i++) {
+            var->value = emit_i64(e, i);
+            print_body(e, s->body.items, s->body.count);
+        }
+    } else {
+        struct emit_loop l = emit_loop_begin(e, from, to, 1, known);
+        var->value = l.index;
+        print_body(e, s->body.items, s->body.count);
+        emit_loop_end(e, l);
+    }
+    e->depth--;
+}
+
+static void print_if(struct emit *e, const struct nest_stmt *s)
+{
+    ASSERT(!e->values[s->cond].varies);
+    struct emit_branch branch = emit_if(e, e->values[s->cond].v);
+    print_body(e, s->body.items, s->body.count);
+    emit_endif(e, branch);
+}
+
+static void print_op(struct emit *e, const struct nest_stmt *s)
+{
+    LLVMValueRef args[4];
+    bool varies = false;
+    for (uint32_t i = 0; i < s->arg_count; i++)
+        varies = varies || e->values[s->args[i]].varies;
+    for (uint32_t i = 0; i < s->arg_count; i++)
+        args[i] = shaped(e, &e->values[s->args[i]], varies);
+    enum ir_dtype operand = e->values[s->args[s->op == OP_select ? 1 : 0]].dtype;
+    LLVMValueRef v = s->kind == NEST_FMA
+                         ? emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]))
+                         : emit_op(e, s->op, s->dtype, operand, s->word, args);
+    e->values[s->result] = (struct emit_value){v, s->dtype, varies};
+}
+
+static void print_number(struct emit *e, const struct nest_stmt *s)
+{
+    LLVMTypeRef type = emit_register_type(e, s->dtype, 0);
+    LLVMValueRef v;
+    if (ir_dtype_is_float(s->dtype))
+        v = emit_round_to(e, s->dtype, emit_real(type, s->number));
+    else if (ir_dtype_is_signed(s->dtype) || s->number < 0)
+        v = LLVMConstInt(type, (uint64_t)(int64_t)s->number, 1);
+    else
+        v = LLVMConstInt(type, s->dtype == IR_BOOL ? (uint64_t)(s->number != 0) : (uint64_t)s->number, 0);
+    e->values[s->result] = (struct emit_value){v, s->dtype, false};
+}
+
+static void print_stmt(struct emit *e, const struct nest_stmt *s)
+{
+    switch (s->kind) {
+    case NEST_FOR: print_for(e, s); break;
+    case NEST_IF: print_if(e, s); break;
+    case NEST_OP: case NEST_FMA: print_op(e, s); break;
+    case NEST_NUMBER: print_number(e, s); break;
+    case NEST_POSITION: emit_position(e, s); break;
+    case NEST_LOAD: emit_load(e, s); break;
+    case NEST_STORE: emit_store(e, s); break;
+    case NEST_ADD_TO: emit_add_to(e, s); break;
+    case NEST_REG: declare_register(e, s); break;
+    case NEST_GET: get(e, s); break;
+    case NEST_SET: set(e, s); break;
+    case NEST_REDUCE: reduce(e, s); break;
+    case NEST_FOLD: fold(e, s); break;
+    case NEST_LOCAL: break;
+    default: BUG("statement kind %d", (int)s->kind);
+    }
+}
+
+static void print_body(struct emit *e, struct nest_stmt *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        print_stmt(e, items[i]);
+}
+
+void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
+               LLVMValueRef scratch)
+{
+    int64_t first = 0, last = 0, flat_extent = -1;
+    if (emit_known(lo, &first) && emit_known(hi, &last))
+        flat_extent = last - first;
+    e->nest = nest;
+    e->lo = lo;
+    e->hi = hi;
+    e->depth = 0;
+    e->lanes = choose_lanes(e, nest, flat_extent);
+    e->values = arena_new_array(e->arena, struct emit_value, nest->value_count + 1);
+    e->vars = arena_new_array(e->arena, struct emit_variable, nest->var_count + 1);
+    e->regs = arena_new_array(e->arena, struct emit_register, nest->reg_count + 1);
+    e->buffers = arena_new_array(e->arena, LLVMValueRef, nest->buffers.count + 1);
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < nest->buffers.count; i++) {
+        const struct nest_buffer *buffer = &nest->buffers.items[i];
+        if (!buffer->local) {
+            e->buffers[i] = buffers[i];
+            continue;
+        }
+        LLVMValueRef index = emit_i64(e, (int64_t)offset);
+        e->buffers[i] = LLVMBuildInBoundsGEP2(e->b, e->i8, scratch, &index, 1, "");
+        offset += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
+    }
+    survey(e, nest->body.items, nest->body.count, false, -1);
+    print_body(e, nest->body.items, nest->body.count);
+}

@@ -1,0 +1,108 @@
+/* Inside the LLVM printer (llvm_*.c): the state while nests become functions of one LLVM module.
+ *
+ * In registers a bool is i1, bf16 and f16 are f32 (rounded after every operation), everything else is itself. A value
+ * is a scalar until it depends on the variable of the enclosing vector loop; from there on it is a vector of
+ * `lanes`. Scalars are splat where they meet vectors. */
+#ifndef CODEGEN_LLVM_EMIT_H
+#define CODEGEN_LLVM_EMIT_H
+#include "codegen/codegen.h"
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+enum { EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64 };
+
+struct emit_value { LLVMValueRef v; uint8_t dtype; bool varies; };
+struct emit_variable { LLVMValueRef value; uint32_t depth; bool vector; };
+struct emit_register {
+    uint8_t dtype;
+    uint32_t count;      /* elements */
+    uint32_t copies;     /* vectors per element: of a tile, or partial sums of an unrolled loop */
+    uint16_t reduce;     /* the op of its reductions in vector loops, 0 = none */
+    bool lanes, tile, in_vector;
+    LLVMValueRef *slots; /* [count * copies], made on first use */
+};
+
+struct emit {
+    struct arena *arena;
+    const struct cg_target *target;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef b, allocas;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+    bool has_fma, has_f16c;
+
+    /* of the function being printed */
+    LLVMValueRef function;
+
+    /* of the nest being printed */
+    const struct nest *nest;
+    struct emit_value *values;
+    struct emit_variable *vars;
+    struct emit_register *regs;
+    LLVMValueRef *buffers;
+    LLVMValueRef lo, hi;
+    uint32_t lanes, depth;
+
+    /* of the vector loop being printed */
+    bool in_vector;
+    LLVMValueRef mask;   /* NULL: all lanes live */
+    uint32_t copy;
+};
+
+/* llvm_emit.c. Prints the statements of a nest at the builder's place; `buffers` are its arguments. */
+void emit_begin(struct emit *, const struct cg_target *, struct arena *, LLVMContextRef, LLVMModuleRef);
+void emit_end(struct emit *);
+LLVMValueRef emit_function(struct emit *, const char *name, LLVMTypeRef type);
+void emit_function_end(struct emit *);
+void emit_nest(struct emit *, const struct nest *, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
+               LLVMValueRef scratch);
+/* A kernel: one function of the ABI's type around one nest. */
+LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name);
+/* Bytes of scratch that the nest's locals take, each on a 64-byte boundary. */
+uint64_t emit_scratch_bytes(const struct nest *);
+
+/* llvm_emit_basic.c: constants, shapes, blocks. A `type` may be a scalar or a vector. */
+LLVMTypeRef emit_register_type(const struct emit *, enum ir_dtype, uint32_t lanes); /* lanes 0: scalar */
+LLVMTypeRef emit_memory_type(const struct emit *, enum ir_dtype);
+LLVMTypeRef emit_shaped(LLVMTypeRef like, LLVMTypeRef element); /* `element` in the shape of `like` */
+uint32_t emit_lane_count(LLVMTypeRef);                             /* 0: scalar */
+LLVMValueRef emit_real(LLVMTypeRef, double);
+LLVMValueRef emit_int(LLVMTypeRef, uint64_t);
+LLVMValueRef emit_i64(const struct emit *, int64_t);
+LLVMValueRef emit_splat(struct emit *, LLVMValueRef scalar, uint32_t lanes);
+LLVMValueRef emit_iota(struct emit *, LLVMTypeRef element, int64_t scale); /* 0, scale, 2*scale .. */
+LLVMValueRef emit_intrinsic(struct emit *, const char *name, LLVMTypeRef *overloads, uint32_t overload_count,
+                            LLVMValueRef *args, uint32_t arg_count);
+LLVMValueRef emit_call1(struct emit *, const char *intrinsic, LLVMValueRef);
+LLVMValueRef emit_call2(struct emit *, const char *intrinsic, LLVMValueRef, LLVMValueRef);
+LLVMValueRef emit_fma(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* two roundings without the hardware */
+LLVMValueRef emit_bits(struct emit *, LLVMValueRef);           /* float to the integer of its size */
+LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);      /* back: i32 to f32, i64 to f64 */
+LLVMValueRef emit_select(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef);
+LLVMValueRef emit_libm(struct emit *, const char *name, const LLVMValueRef *args, uint32_t count); /* lane by lane */
+LLVMBasicBlockRef emit_block(struct emit *);
+bool emit_known(LLVMValueRef, int64_t *);
+/* `then` is printed between the two calls; nothing else happens where the condition is false. */
+struct emit_branch { LLVMBasicBlockRef before, after; };
+struct emit_branch emit_if(struct emit *, LLVMValueRef condition);
+void emit_endif(struct emit *, struct emit_branch);
+/* for (i = from; i < to; i += step); `once`: known to run at least once. */
+struct emit_loop { LLVMValueRef index, to; int64_t step; LLVMBasicBlockRef body, after; };
+struct emit_loop emit_loop_begin(struct emit *, LLVMValueRef from, LLVMValueRef to, int64_t step, bool once);
+void emit_loop_end(struct emit *, struct emit_loop);
+
+/* llvm_emit_memory.c */
+void emit_load(struct emit *, const struct nest_stmt *);
+void emit_store(struct emit *, const struct nest_stmt *);
+void emit_add_to(struct emit *, const struct nest_stmt *);
+void emit_position(struct emit *, const struct nest_stmt *);
+int64_t emit_constant_index(struct emit *, const struct nest_index *); /* BUG unless all its variables are unrolled */
+
+/* llvm_emit_op.c: an element-wise op on operands of one shape; operands' dtype may differ from the result's. */
+LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
+                     const LLVMValueRef *args);
+LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */
+
+/* llvm_math*.c: f32 and f64, scalar or vector; errors are stated there. */
+LLVMValueRef emit_math(struct emit *, enum ir_op, const LLVMValueRef *args);
+#endif

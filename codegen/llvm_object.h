@@ -1,0 +1,41 @@
+/* Inside codegen: one LLVM module on its way to an object file in memory (llvm_object.c), the tables in it
+ * (describe.c), the link (link.c). */
+#ifndef CODEGEN_LLVM_OBJECT_H
+#define CODEGEN_LLVM_OBJECT_H
+#include "codegen/codegen.h"
+#include <stddef.h>
+
+struct emit;
+struct cg_bytes { const void *data; size_t size; };
+
+/* An empty module for the target; the printer's state is ready for emit_kernel and tables. */
+struct cg_object *cg_object_new(const struct cg_target *, struct arena *);
+struct emit *cg_object_emit(struct cg_object *);
+/* Verifies, optimises and emits; the bytes live in the arena. `save_temps`: NULL or a prefix for .ll, .opt.ll, .o. */
+struct cg_bytes cg_object_finish(struct cg_object *, const char *save_temps);
+void cg_object_free(struct cg_object *);
+
+/* One entry's lowered plan, as describe.c and compile.c see it. */
+struct cg_entry {
+    const struct plan *plan;
+    const struct cg_kernel *kernels; /* by group */
+    void **functions;                 /* by group: LLVMValueRef of the kernel */
+    void *whole;                      /* LLVMValueRef, NULL: none */
+};
+/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. */
+void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count);
+/* llvm_whole.c: an entry in one function, NULL if it is too large or has collectives. */
+void *cg_emit_whole(struct emit *, const struct plan *, const struct cg_kernel *);
+double cg_plan_work(const struct plan *, const struct cg_kernel *);
+uint64_t cg_plan_scratch(const struct plan *, const struct cg_kernel *);
+
+/* target.c: the CPU features of cg_target_init's levels, comma-separated, by LLVM's names. */
+const char *cg_target_needs(const struct cg_target *);
+
+/* link.c: object + archive -> shared object at `output`, written beside it and renamed. Returns NULL or what went
+ * wrong. `archive` may be empty (then the object must define everything). */
+struct cg_link { struct cg_bytes object, archive; const char *output, *linker, *export_symbol; };
+const char *cg_link(const struct cg_link *, struct arena *);
+/* The runtime archive that is part of this program; empty where it was built without. */
+struct cg_bytes cg_runtime_archive(void);
+#endif

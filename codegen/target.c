@@ -1,0 +1,101 @@
+/* The machine that code is made for. Every CPU is one of three levels of the x86-64 psABI (what instructions exist)
+ * and a name (whose timings the scheduler uses), so that an object's needs are one of three short lists that the
+ * runtime can check. */
+#include "codegen/codegen.h"
+#include "codegen/llvm_object.h"
+#include "ir/base/str.h"
+#include <string.h>
+#include <unistd.h>
+
+struct level { const char *name, *features, *needs; uint32_t vector_bytes, vector_registers, l1_bytes, l2_bytes; };
+static const struct level levels[] = {
+    {"x86-64-v2", "", "ssse3,sse4.1,sse4.2,popcnt", 16, 16, 32 << 10, 256 << 10},
+    {"x86-64-v3", "", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe", 32, 16, 32 << 10, 512 << 10},
+    {"x86-64-v4", "-prefer-256-bit", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl", 64, 32,
+     32 << 10, 1 << 20},
+};
+enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
+
+struct cpu { const char *name; uint8_t level; };
+static const struct cpu cpus[] = {
+    {"nehalem", 0}, {"westmere", 0}, {"sandybridge", 0}, {"ivybridge", 0}, {"silvermont", 0}, {"goldmont", 0},
+    {"tremont", 0}, {"bdver1", 0}, {"bdver2", 0}, {"btver2", 0},
+    {"haswell", 1}, {"broadwell", 1}, {"skylake", 1}, {"alderlake", 1}, {"raptorlake", 1}, {"bdver4", 1},
+    {"znver1", 1}, {"znver2", 1}, {"znver3", 1},
+    {"skylake-avx512", 2}, {"cascadelake", 2}, {"cooperlake", 2}, {"cannonlake", 2}, {"icelake-client", 2},
+    {"icelake-server", 2}, {"rocketlake", 2}, {"tigerlake", 2}, {"sapphirerapids", 2}, {"znver4", 2},
+};
+enum { CPU_COUNT = sizeof cpus / sizeof *cpus };
+
+static uint32_t cache_size(int name, uint32_t otherwise)
+{
+    long size = sysconf(name);
+    return size > 0 && size < 1L << 30 ? (uint32_t)size : otherwise;
+}
+
+static void use(struct cg_target *target, const struct level *level, const char *tune)
+{
+    target->cpu = level->name;
+    target->features = level->features;
+    target->tune = tune;
+    target->vector_bytes = level->vector_bytes;
+    target->vector_registers = level->vector_registers;
+    target->l1_bytes = level->l1_bytes;
+    target->l2_bytes = level->l2_bytes;
+}
+
+/* The running CPU's level by what it has; its timings by the maker, as newer CPUs than LLVM knows are common. */
+static bool use_native(struct cg_target *target, const char **why)
+{
+    bool amd = false;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    bool v2 = __builtin_cpu_supports("x86-64-v2") != 0, v3 = __builtin_cpu_supports("x86-64-v3") != 0;
+    bool v4 = __builtin_cpu_supports("x86-64-v4") != 0;
+    amd = __builtin_cpu_is("amd") != 0;
+#else
+    bool v2 = false, v3 = false, v4 = false;
+#endif
+    if (!v2) {
+        *why = "this CPU is not of x86-64-v2 or later; name the CPU to compile for with --cpu";
+        return false;
+    }
+    const char *tune = v4 ? (amd ? "znver4" : "icelake-server") : v3 ? (amd ? "znver3" : "haswell") : "nehalem";
+    use(target, &levels[v4 ? 2 : v3 ? 1 : 0], tune);
+    target->l1_bytes = cache_size(_SC_LEVEL1_DCACHE_SIZE, target->l1_bytes);
+    target->l2_bytes = cache_size(_SC_LEVEL2_CACHE_SIZE, target->l2_bytes);
+    return true;
+}
+
+bool cg_target_init(struct cg_target *target, const char *cpu, const char **why, struct arena *arena)
+{
+    const char *names[1 + LEVEL_COUNT + CPU_COUNT] = {"native"};
+    if (strcmp(cpu, "native") == 0)
+        return use_native(target, why);
+    for (size_t i = 0; i < LEVEL_COUNT; i++) {
+        names[1 + i] = levels[i].name;
+        if (strcmp(cpu, levels[i].name) == 0) {
+            use(target, &levels[i], i == 2 ? "znver4" : NULL);
+            return true;
+        }
+    }
+    for (size_t i = 0; i < CPU_COUNT; i++) {
+        names[1 + LEVEL_COUNT + i] = cpus[i].name;
+        if (strcmp(cpu, cpus[i].name) == 0) {
+            use(target, &levels[cpus[i].level], cpus[i].name);
+            return true;
+        }
+    }
+    const char *near = str_nearest(cpu, names, 1 + LEVEL_COUNT + CPU_COUNT);
+    *why = near ? arena_format(arena, "unknown CPU \"%s\"; did you mean \"%s\"?", cpu, near)
+                : arena_format(arena, "unknown CPU \"%s\"; native, x86-64-v2, x86-64-v3, x86-64-v4 or LLVM's name of a CPU", cpu);
+    return false;
+}
+
+const char *cg_target_needs(const struct cg_target *target)
+{
+    for (size_t i = 0; i < LEVEL_COUNT; i++)
+        if (strcmp(target->cpu, levels[i].name) == 0)
+            return levels[i].needs;
+    return "";
+}

@@ -1,0 +1,73 @@
+/* Compiles nests to a shared object in a temporary folder, opens it and hands out the kernels. */
+#ifndef EMIT_HARNESS_H
+#define EMIT_HARNESS_H
+#include "codegen/llvm_emit.h"
+#include "codegen/llvm_object.h"
+#include <check.h>
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef void kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
+
+struct harness { struct cg_bytes object; void *handle; kernel_fn *const *kernels; };
+
+static inline struct cg_bytes harness_object(struct arena *arena, const struct cg_target *target,
+                                              struct nest *const *nests, size_t count)
+{
+    struct cg_object *object = cg_object_new(target, arena);
+    struct emit *e = cg_object_emit(object);
+    LLVMValueRef *functions = arena_new_array(arena, LLVMValueRef, count);
+    struct str faults = STR(arena);
+    for (size_t i = 0; i < count; i++) {
+        if (!nest_verify(nests[i], &faults)) {
+            nest_print(nests[i], &faults);
+            ck_abort_msg("%s", str_text(&faults));
+        }
+        functions[i] = emit_kernel(e, nests[i], arena_format(arena, "k%zu", i));
+    }
+    LLVMValueRef table = LLVMConstArray(e->ptr, functions, (unsigned)count);
+    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(table), "test_kernels");
+    LLVMSetInitializer(global, table);
+    struct cg_bytes bytes = cg_object_finish(object, getenv("STEPC_TEST_TEMPS"));
+    cg_object_free(object);
+    return bytes;
+}
+
+static inline struct harness harness_open(struct arena *arena, const struct cg_target *target, struct nest *const *nests,
+                                           size_t count)
+{
+    struct harness h = {harness_object(arena, target, nests, count), NULL, NULL};
+    char path[] = "/tmp/stepc-test-XXXXXX";
+    int file = mkstemp(path);
+    ck_assert(file >= 0);
+    close(file);
+    struct cg_link link = {.object = h.object, .output = path, .export_symbol = "test_kernels"};
+    const char *fault = cg_link(&link, arena);
+    ck_assert_msg(!fault, "%s", fault);
+    h.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(h.handle != NULL, "%s", dlerror());
+    unlink(path);
+    h.kernels = dlsym(h.handle, "test_kernels");
+    ck_assert(h.kernels != NULL);
+    return h;
+}
+
+static inline struct cg_target harness_target(struct arena *arena, const char *cpu, int level)
+{
+    struct cg_target target = {.level = level};
+    const char *why = NULL;
+    ck_assert_msg(cg_target_init(&target, cpu, &why, arena), "%s", why);
+    return target;
+}
+
+/* offset + sum of scale * var */
+static inline struct nest_index at(struct arena *arena, int64_t offset, uint32_t count, const struct nest_term *terms)
+{
+    return (struct nest_index){.offset = offset, .term_count = count,
+                               .terms = count ? arena_copy(arena, terms, count * sizeof *terms) : NULL};
+}
+#define AT(arena, offset, ...) \
+    at((arena), (offset), sizeof((struct nest_term[]){__VA_ARGS__}) / sizeof(struct nest_term), (struct nest_term[]){__VA_ARGS__})
+#endif
