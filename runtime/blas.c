@@ -1,0 +1,57 @@
+/* OpenBLAS for the matrix products whose plan prefers it. It is opened at run time and only then; without it the
+ * object's own kernels run. The library is asked for one thread: the team splits the work itself. */
+#include "runtime/rt.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool program_prefers_blas(const struct stepc_program *p)
+{
+    for (uint32_t e = 0; e < p->entry_count; e++)
+        for (uint32_t i = 0; i < p->entries[e].command_count; i++) {
+            const struct stepc_gemm *g = p->entries[e].commands[i].gemm;
+            if (g && g->prefer && !p->entries[e].whole) return true;
+        }
+    return false;
+}
+
+void rt_blas_open(struct step_instance *t)
+{
+    if (!program_prefers_blas(t->program)) return;
+    const char *name = t->flags & STEP_NO_ENV ? NULL : getenv("STEPC_OPENBLAS");
+    if (!name || !*name) name = "libopenblas.so.0";
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        rt_log(t, 1, "%s: using the object's own matrix products", dlerror());
+        return;
+    }
+    void (*threads)(int);
+    *(void **)&threads = dlsym(library, "openblas_set_num_threads");
+    *(void **)&t->sgemm = dlsym(library, "cblas_sgemm");
+    if (threads) threads(1);
+    if (!t->sgemm) rt_log(t, 1, "%s has no cblas_sgemm: using the object's own matrix products", name);
+    else rt_log(t, 2, "matrix products by %s", name);
+}
+
+enum { CBLAS_ROW_MAJOR = 101, CBLAS_NO_TRANS = 111, CBLAS_TRANS = 112 };
+
+/* Rows are cut at multiples of 8, so that a piece does not split the library's own tiles. */
+void rt_blas_run(struct step_instance *t, const struct stepc_gemm *g, void *const *arguments, uint32_t worker, uint32_t workers)
+{
+    const float *a = arguments[g->a], *b = arguments[g->b];
+    float *c = arguments[g->c];
+    int64_t batch = g->batch > 0 ? g->batch : 1, blocks = (g->m + 7) / 8, all = batch * blocks;
+    int64_t at = all * worker / workers, end = all * (worker + 1) / workers;
+    while (at < end) {
+        int64_t item = at / blocks, first = at % blocks, last = first + (end - at);
+        if (last > blocks) last = blocks;
+        int64_t row = first * 8, rows = (last * 8 < g->m ? last * 8 : g->m) - row;
+        t->sgemm(CBLAS_ROW_MAJOR, g->trans_a ? CBLAS_TRANS : CBLAS_NO_TRANS, g->trans_b ? CBLAS_TRANS : CBLAS_NO_TRANS,
+                 (int)rows, (int)g->n, (int)g->k, 1.0f, a + item * g->stride_a + (g->trans_a ? row : row * g->lda), (int)g->lda,
+                 b + item * g->stride_b, (int)g->ldb, g->accumulate ? 1.0f : 0.0f,
+                 c + item * g->stride_c + row * g->ldc, (int)g->ldc);
+        at += last - first;
+    }
+}

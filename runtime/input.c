@@ -1,0 +1,222 @@
+/* The inputs of a call: checked by name, dtype, shape and range before anything runs, then bound to addresses. A
+ * dense array is used in place (also a device's part of it where that is one run of memory); anything else is
+ * copied into the device's staging area, per step. */
+#include "runtime/rt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static step_status range_error(struct step_instance *t, const struct stepc_slot *s, const int64_t *at, int32_t rank, double value)
+{
+    char place[200] = "";
+    int n = 0;
+    for (int32_t i = 0; i < rank && n >= 0 && (size_t)n < sizeof place; i++)
+        n += snprintf(place + n, sizeof place - (size_t)n, i ? ", %lld" : "%lld", (long long)at[i]);
+    return rt_fail(t, STEP_ERANGE, "input \"%s\"[%s] is %.17g; expected 0 <= value < %lld", s->name, place, value,
+                   (long long)s->index_limit);
+}
+
+/* Values used as indices lie in [0, limit). Generated code relies on it. */
+static step_status range_check(struct step_instance *t, const struct stepc_slot *s, const char *base, const int64_t *stride,
+                               const int64_t *shape, int32_t rank)
+{
+    int64_t at[RT_MAX_RANK + 1] = {0}, count = 1;
+    size_t item = rt_dtype_bytes(s->dtype);
+    for (int32_t i = 0; i < rank; i++) count *= shape[i];
+    if (count <= 0) return STEP_OK;
+    if (s->dtype == STEP_I32 && rt_dense(stride, shape, rank, item) && (uintptr_t)base % 4 == 0) {
+        const uint32_t *v = (const uint32_t *)(const void *)base;
+        uint64_t limit = (uint64_t)s->index_limit;
+        int bad = 0;
+        for (int64_t i = 0; i < count; i++) bad |= v[i] >= limit || v[i] > INT32_MAX;
+        if (!bad) return STEP_OK;
+    }
+    for (;;) {
+        union { char bytes[8]; double aligned; } v; /* the host's array may lie at any address */
+        memcpy(v.bytes, base, item);
+        double x = rt_number_at(&v, s->dtype, 0);
+        if (!(x >= 0 && x < (double)s->index_limit)) return range_error(t, s, at, rank, x);
+        int32_t i = rank;
+        while (i-- > 0) {
+            base += stride[i];
+            if (++at[i] < shape[i]) break;
+            base -= stride[i] * shape[i];
+            at[i] = 0;
+        }
+        if (i < 0) return STEP_OK;
+    }
+}
+
+static int32_t input_find(const struct step_instance *t, const char *name, uint32_t guess)
+{
+    for (uint32_t k = 0; k < t->input_count; k++) {
+        uint32_t i = (guess + k) % t->input_count;
+        if (strcmp(t->program->slots[t->input_slots[i]].name, name) == 0) return (int32_t)i;
+    }
+    return -1;
+}
+
+static step_status bind_array(struct step_instance *t, struct rt_bound *bound, const struct step_array *from, uint32_t guess, uint64_t steps)
+{
+    struct step_array a;
+    int64_t stride[RT_MAX_RANK + 1];
+    if (!rt_take(&a, sizeof a, from) || !a.name) return rt_fail(t, STEP_EINVAL, "input %u: wrong size field or no name", guess);
+    int32_t i = input_find(t, a.name, guess);
+    if (i < 0) return rt_fail(t, STEP_ENOTFOUND, "there is no input \"%s\"", a.name);
+    const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+    struct rt_bound *b = &bound[i];
+    if (b->given) return rt_fail(t, STEP_EINVAL, "input \"%s\" is given twice", a.name);
+    step_status status = rt_array_check(t, &a, s, steps, stride);
+    if (status) return status;
+    if (s->index_limit > 0 && !(t->flags & STEP_CHECK_INPUTS_OFF)) {
+        status = range_check(t, s, a.data, stride, a.shape, a.rank);
+        if (status) return status;
+    }
+    int32_t extra = steps != 0;
+    size_t item = rt_dtype_bytes(s->dtype);
+    b->given = true;
+    b->base = a.data;
+    b->step_stride = extra ? stride[0] : 0;
+    memcpy(b->stride, stride + extra, (size_t)s->rank * sizeof *stride);
+    b->dense = rt_dense(b->stride, s->shape, s->rank, item) && (uintptr_t)a.data % item == 0 &&
+               (size_t)(b->step_stride < 0 ? -b->step_stride : b->step_stride) % item == 0;
+    return STEP_OK;
+}
+
+static step_status bind_arrays(struct step_instance *t, struct rt_bound *bound, const struct step_batch *batch, bool infer, uint64_t steps)
+{
+    for (uint32_t i = 0; i < t->input_count; i++) bound[i].given = false;
+    const char *at = (const char *)batch->inputs;
+    for (uint32_t i = 0; i < batch->input_count; i++) {
+        step_status status = bind_array(t, bound, (const struct step_array *)(const void *)at, i, steps);
+        if (status) return status;
+        at += batch->inputs->size; /* the caller's struct, of its version */
+    }
+    for (uint32_t i = 0; i < t->input_count; i++) {
+        const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+        if (!bound[i].given && (!infer || s->used_by_infer)) {
+            char text[200];
+            return rt_fail(t, STEP_ENOTFOUND, "input \"%s\" is missing; expected %s", s->name,
+                           rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
+        }
+    }
+    return STEP_OK;
+}
+
+static size_t staged_offset(const struct step_instance *t, uint32_t input)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < input; i++)
+        at += (size_t)(rt_slot_bytes(&t->program->slots[t->input_slots[i]], false) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+    return at;
+}
+
+/* Takes what `stage` left: checked there. */
+static bool bind_staged(struct step_instance *t)
+{
+    pthread_mutex_lock(&t->stage_lock);
+    bool ready = t->staged_ready;
+    if (ready) {
+        char *live = t->staged_live;
+        t->staged_live = t->staged;
+        t->staged = live;
+        t->staged_ready = false;
+    }
+    pthread_mutex_unlock(&t->stage_lock);
+    for (uint32_t i = 0; ready && i < t->input_count; i++) {
+        const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+        t->bound[i] = (struct rt_bound){.base = t->staged_live + staged_offset(t, i), .given = true, .dense = true};
+        rt_c_strides(t->bound[i].stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+    }
+    return ready;
+}
+
+step_status rt_bind(struct step_instance *t, const struct step_batch *batch, enum rt_entry_kind kind, uint64_t steps)
+{
+    if (!batch->inputs && batch->input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
+    if (!batch->inputs && t->input_count && steps == 0 && bind_staged(t)) return STEP_OK;
+    return bind_arrays(t, t->bound, batch, kind == RT_INFER, steps);
+}
+
+/* The device's part as one run of the host's array, or NULL. */
+static const char *part_in_place(const struct step_instance *t, const struct rt_device *d, const struct stepc_slot *s,
+                                 const struct rt_bound *b, const char *base)
+{
+    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
+    if (!b->dense) return NULL;
+    if (!rt_slot_sharded(s)) return base;
+    if (!rt_shard(t, d, s, start, extent)) return NULL;
+    bool inner = false; /* a dimension of more than one element was seen: the next ones must be whole */
+    for (int32_t i = 0; i < s->rank; i++) {
+        if (extent[i] != s->local[i] || (inner && extent[i] != s->shape[i])) return NULL;
+        if (extent[i] > 1) inner = true;
+        base += start[i] * b->stride[i];
+    }
+    return base;
+}
+
+static const char *part_copied(struct step_instance *t, struct rt_device *d, uint32_t input, const struct stepc_slot *s,
+                               const struct rt_bound *b, const char *base)
+{
+    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK], local[RT_MAX_RANK];
+    char *to = d->staging + t->staging_offset[input];
+    size_t item = rt_dtype_bytes(s->dtype);
+    rt_c_strides(local, s->local ? s->local : s->shape, s->rank, item);
+    bool some = rt_shard(t, d, s, start, extent);
+    for (int32_t i = 0; i < s->rank; i++) {
+        if (!some || extent[i] != (s->local ? s->local : s->shape)[i]) memset(to, 0, rt_slot_bytes(s, true)); /* uneven parts end in zeros */
+        base += start[i] * b->stride[i];
+    }
+    if (some) rt_copy(to, local, base, b->stride, extent, s->rank, item);
+    return to;
+}
+
+void rt_bind_step(struct step_instance *t, uint64_t k)
+{
+    uint32_t slots = t->program->slot_count;
+    for (uint32_t i = 0; i < t->input_count; i++) {
+        const struct rt_bound *b = &t->bound[i];
+        const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+        if (!b->given) continue;
+        const char *base = b->base + (int64_t)k * b->step_stride;
+        for (uint32_t d = 0; d < t->device_count; d++) {
+            const char *part = part_in_place(t, &t->devices[d], s, b, base);
+            if (!part) part = part_copied(t, &t->devices[d], i, s, b, base);
+            t->bound_now[d * slots + t->input_slots[i]] = part;
+        }
+    }
+}
+
+static step_status stage_locked(struct step_instance *t, const struct step_batch *batch)
+{
+    struct rt_bound *bound = calloc(t->input_count ? t->input_count : 1, sizeof *bound);
+    if (!bound) return rt_fail(t, STEP_ENOMEM, "stage: out of memory");
+    step_status status = bind_arrays(t, bound, batch, false, 0);
+    size_t bytes = staged_offset(t, t->input_count) + RT_ALIGN;
+    if (!status && !t->staged) t->staged = aligned_alloc(RT_ALIGN, bytes);
+    if (!status && !t->staged) status = rt_fail(t, STEP_ENOMEM, "stage: out of memory (%zu bytes)", bytes);
+    for (uint32_t i = 0; !status && i < t->input_count; i++) {
+        const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
+        int64_t stride[RT_MAX_RANK];
+        rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+        rt_copy(t->staged + staged_offset(t, i), stride, bound[i].base, bound[i].stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+    }
+    if (!status) t->staged_ready = true;
+    free(bound);
+    return status;
+}
+
+step_status rt_stage(struct step_instance *t, const struct step_batch *from)
+{
+    struct step_batch batch;
+    if (!t || !from) return rt_fail(NULL, STEP_EINVAL, "stage: null pointer");
+    if (!rt_take(&batch, sizeof batch, from)) return rt_fail(t, STEP_EINVAL, "stage: wrong size field");
+    if (!*t->alive) return rt_fail(NULL, STEP_EINVAL, "stage: the instance belongs to the process before fork");
+    if (atomic_load(&t->poisoned)) return rt_fail(t, STEP_EPOISONED, "stage: an earlier error left the state undefined: load or destroy");
+    if (!batch.inputs && batch.input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
+    pthread_mutex_lock(&t->stage_lock);
+    step_status status = stage_locked(t, &batch);
+    pthread_mutex_unlock(&t->stage_lock);
+    return status;
+}

@@ -1,0 +1,91 @@
+/* Files that are either complete or not there: written under a temporary name in the same directory, renamed when
+ * everything is on the disk. */
+#include <stepc/step_tools.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static bool output_error(const struct st_output *o, const char *doing, char error[ST_TEXT])
+{
+    snprintf(error, ST_TEXT, "%s: %s: %s", o->path, doing, strerror(errno));
+    return false;
+}
+
+bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
+{
+    struct stat s;
+    *o = (struct st_output){.fd = -1, .path = path};
+    o->direct = stat(path, &s) == 0 && !S_ISREG(s.st_mode); /* a device or a pipe must not be replaced by a file */
+    if (o->direct && S_ISDIR(s.st_mode)) {
+        errno = EISDIR;
+        return output_error(o, "cannot write", error);
+    }
+    if (o->direct) {
+        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+        return o->fd >= 0 || output_error(o, "cannot open for writing", error);
+    }
+    const char *slash = strrchr(path, '/');
+    int directory = slash ? (int)(slash - path) + 1 : 0;
+    size_t bytes = strlen(path) + 64;
+    if (!(o->temporary = malloc(bytes))) return output_error(o, "cannot write", error);
+    for (int tries = 0; o->fd < 0 && tries < 100; tries++) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        snprintf(o->temporary, bytes, "%.*s.tmp-%s-%ld-%lx", directory, path, path + directory, (long)getpid(), (unsigned long)now.tv_nsec);
+        o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (o->fd < 0 && errno != EEXIST) break;
+    }
+    if (o->fd >= 0) return true;
+    output_error(o, "cannot create a file in its directory", error);
+    free(o->temporary);
+    o->temporary = NULL;
+    return false;
+}
+
+bool st_output_write(struct st_output *o, const void *data, size_t bytes, char error[ST_TEXT])
+{
+    const char *at = data;
+    while (bytes) {
+        ssize_t n = write(o->fd, at, bytes < (size_t)1 << 30 ? bytes : (size_t)1 << 30);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return output_error(o, "write", error);
+        at += n;
+        bytes -= (size_t)n;
+    }
+    return true;
+}
+
+static void sync_directory(const char *path)
+{
+    char *copy = strdup(path);
+    char *slash = copy ? strrchr(copy, '/') : NULL;
+    if (slash) slash[slash == copy] = 0;
+    int fd = copy ? open(slash ? copy : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (fd >= 0) {
+        fsync(fd); /* some file systems cannot; the file itself was synced */
+        close(fd);
+    }
+    free(copy);
+}
+
+bool st_output_close(struct st_output *o, bool keep, char error[ST_TEXT])
+{
+    bool ok = o->fd >= 0;
+    if (!ok) return true;
+    if (keep && !o->direct && fsync(o->fd) && errno != EINVAL && errno != EROFS) ok = output_error(o, "fsync", error);
+    if (close(o->fd) && ok && keep) ok = output_error(o, "close", error);
+    if (o->temporary) {
+        if (ok && keep && rename(o->temporary, o->path)) ok = output_error(o, "rename", error);
+        if (!ok || !keep) unlink(o->temporary);
+        else sync_directory(o->path);
+    }
+    free(o->temporary);
+    *o = (struct st_output){.fd = -1};
+    return ok;
+}

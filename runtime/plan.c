@@ -1,0 +1,205 @@
+/* From the tables of the object to what a call needs: which entry is which, how many workers run each command and
+ * where they must meet, and the address of every argument on every device. */
+#include "runtime/rt.h"
+
+#include <string.h>
+
+/* Work that makes waking another worker worth while: a barrier costs about as much as this many operations. */
+#define RT_WORK_PER_WORKER 32768.0
+
+static const char *const entry_names[RT_ENTRIES] = {"init", "restart", "step", "eval", "infer", "derive"};
+
+static uint32_t command_workers(const struct stepc_command *c, uint32_t most)
+{
+    if (c->kind == STEPC_COLLECTIVE) return most;
+    if (c->kind != STEPC_KERNEL) return 1;
+    int64_t pieces = c->grain > 0 ? (c->extent + c->grain - 1) / c->grain : c->extent;
+    if (c->gemm && c->gemm->prefer) pieces = c->gemm->batch * ((c->gemm->m + 7) / 8);
+    double wanted = c->work / RT_WORK_PER_WORKER;
+    uint32_t n = wanted < 1 ? 1 : wanted > (double)most ? most : (uint32_t)wanted;
+    if (pieces < 1) pieces = 1;
+    return (int64_t)n > pieces ? (uint32_t)pieces : n;
+}
+
+uint32_t rt_useful_workers(const struct stepc_program *p, uint32_t most)
+{
+    uint32_t n = 1;
+    for (uint32_t e = 0; e < p->entry_count; e++)
+        for (uint32_t i = 0; i < p->entries[e].command_count; i++) {
+            const struct stepc_command *c = &p->entries[e].commands[i];
+            uint32_t w = c->kind == STEPC_KERNEL ? command_workers(c, most) : 1;
+            if (w > n) n = w;
+        }
+    return n;
+}
+
+/* A loop that holds nothing worth a team is run by worker 0 without any meeting. */
+static void mark_solo(const struct stepc_entry *e, struct rt_command *commands)
+{
+    for (uint32_t i = 0; i < e->command_count; i++) {
+        if (e->commands[i].kind != STEPC_LOOP_BEGIN) continue;
+        bool solo = true;
+        for (uint32_t k = i + 1; k < e->commands[i].other; k++)
+            if (commands[k].workers > 1 || e->commands[k].kind == STEPC_COLLECTIVE) solo = false;
+        commands[i].solo = commands[e->commands[i].other].solo = solo;
+    }
+}
+
+/* A command that depends on earlier ones needs a meeting unless worker 0 alone ran them and runs it too. */
+static void mark_sync(const struct stepc_entry *e, struct rt_command *commands)
+{
+    bool alone = true; /* since the last meeting only worker 0 did something */
+    for (uint32_t i = 0; i < e->command_count; i++) {
+        struct rt_command *c = &commands[i];
+        bool loop = e->commands[i].kind == STEPC_LOOP_BEGIN || e->commands[i].kind == STEPC_LOOP_END;
+        if (loop && !c->solo) { /* meets by itself */
+            alone = true;
+            continue;
+        }
+        bool one = c->workers == 1;
+        if (loop) c->sync = !alone && e->commands[i].kind == STEPC_LOOP_BEGIN; /* the others skip all of it */
+        if (e->commands[i].kind == STEPC_COLLECTIVE) {
+            alone = true; /* all devices meet before and after */
+            continue;
+        }
+        if (!loop) c->sync = e->commands[i].barrier && !(alone && one);
+        if (c->sync) alone = true;
+        if (!one) alone = false;
+    }
+}
+
+static bool plan_entry(struct step_instance *t, struct rt_entry *e)
+{
+    const struct stepc_entry *table = e->table;
+    e->pointer_count = table->buffer_count;
+    e->commands = rt_alloc(t, table->command_count * sizeof *e->commands);
+    if (!e->commands) return false;
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < table->command_count; i++) {
+        const struct stepc_command *c = &table->commands[i];
+        e->commands[i].arguments = e->pointer_count;
+        e->commands[i].workers = command_workers(c, t->threads);
+        e->pointer_count += c->buffer_count;
+        if (c->kind == STEPC_LOOP_END) depth--;
+        e->commands[i].microbatches = depth == 0 && c->kind <= STEPC_LOOP_END && c->kind >= STEPC_LOOP_BEGIN && c->place &&
+                                      strncmp(c->place, "/accumulate", 11) == 0;
+        if (c->kind == STEPC_LOOP_BEGIN) depth++;
+    }
+    mark_solo(table, e->commands);
+    mark_sync(table, e->commands);
+    return true;
+}
+
+static void *buffer_address(const struct step_instance *t, const struct rt_device *d, const struct stepc_buffer *b)
+{
+    switch (b->space) {
+    case STEPC_AT_ARENA: return d->arena + b->offset;
+    case STEPC_AT_STATE: return d->state + b->offset;
+    case STEPC_AT_RESULT: return d->result + b->offset;
+    case STEPC_AT_CONSTANT: return (void *)(uintptr_t)(t->program->constants + b->offset); /* kernels only read it */
+    default: return NULL;
+    }
+}
+
+/* The parameter that a buffer of the state block lies in, -1: none. */
+static int32_t parameter_of(const struct stepc_program *p, const struct stepc_buffer *b)
+{
+    for (uint32_t i = 0; b->space == STEPC_AT_STATE && i < p->slot_count; i++) {
+        const struct stepc_slot *s = &p->slots[i];
+        if (s->role == STEP_PARAM && b->offset >= s->offset && b->offset - s->offset < rt_slot_bytes(s, true)) return (int32_t)i;
+    }
+    return -1;
+}
+
+/* Buffer of each pointer: the entry's buffers, then the arguments of the commands. */
+static uint32_t pointer_buffer(const struct rt_entry *e, uint32_t command, uint32_t argument)
+{
+    return e->table->commands[command].buffers[argument];
+}
+
+static void patch_add(struct rt_patch *list, uint32_t *count, uint32_t at, uint32_t slot, uint64_t offset)
+{
+    if (list) list[*count] = (struct rt_patch){at, slot, offset};
+    ++*count;
+}
+
+/* Fills pointers and patches; without arrays it only counts. */
+static void map_fill(const struct step_instance *t, const struct rt_device *d, const struct rt_entry *e, struct rt_map *m, bool weights)
+{
+    const struct stepc_entry *table = e->table;
+    m->input_count = m->weight_count = 0;
+    for (uint32_t c = 0; c <= table->command_count; c++) {
+        uint32_t n = c == 0 ? table->buffer_count : table->commands[c - 1].buffer_count;
+        uint32_t first = c == 0 ? 0 : e->commands[c - 1].arguments;
+        for (uint32_t k = 0; k < n; k++) {
+            const struct stepc_buffer *b = &table->buffers[c == 0 ? k : pointer_buffer(e, c - 1, k)];
+            if (m->pointers) m->pointers[first + k] = buffer_address(t, d, b);
+            if (b->space == STEPC_AT_INPUT) patch_add(m->inputs, &m->input_count, first + k, b->slot, b->offset);
+            int32_t s = weights ? parameter_of(t->program, b) : -1;
+            if (s >= 0) patch_add(m->weights, &m->weight_count, first + k, (uint32_t)s, b->offset - t->program->slots[s].offset);
+        }
+        if (c == 0) m->whole_input_count = m->input_count;
+    }
+}
+
+static bool plan_map(struct step_instance *t, struct rt_device *d, const struct rt_entry *e, struct rt_map *m, bool weights)
+{
+    map_fill(t, d, e, m, weights);
+    m->pointers = rt_alloc(t, e->pointer_count * sizeof *m->pointers);
+    m->inputs = rt_alloc(t, m->input_count * sizeof *m->inputs);
+    m->weights = rt_alloc(t, m->weight_count * sizeof *m->weights);
+    if (!m->pointers || !m->inputs || !m->weights) return false;
+    map_fill(t, d, e, m, weights);
+    return true;
+}
+
+bool rt_plan(struct step_instance *t)
+{
+    for (uint32_t k = 0; k < RT_ENTRIES; k++) {
+        struct rt_entry *e = &t->entries[k];
+        for (uint32_t i = 0; i < t->program->entry_count; i++)
+            if (strcmp(t->program->entries[i].name, entry_names[k]) == 0) e->table = &t->program->entries[i];
+        if (!e->table) continue;
+        if (!plan_entry(t, e)) return false;
+        for (uint32_t d = 0; d < t->device_count; d++)
+            if (!plan_map(t, &t->devices[d], e, &t->devices[d].maps[k], k == RT_EVALUATE || k == RT_INFER)) return false;
+    }
+    return true;
+}
+
+void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whole_only)
+{
+    for (uint32_t d = 0; d < t->device_count; d++) {
+        struct rt_map *m = &t->devices[d].maps[kind];
+        const void *const *now = t->bound_now + d * t->program->slot_count;
+        uint32_t n = whole_only ? m->whole_input_count : m->input_count;
+        for (uint32_t i = 0; i < n; i++)
+            m->pointers[m->inputs[i].at] = (char *)(uintptr_t)now[m->inputs[i].slot] + m->inputs[i].offset; /* kernels only read it */
+    }
+}
+
+/* The slot that stands for a parameter under other weights; the parameter itself where there is none. */
+static const struct stepc_slot *weights_slot(const struct stepc_program *p, uint32_t parameter, enum rt_weights weights)
+{
+    static const char *const prefixes[RT_WEIGHTS] = {"", "ema.", "slow.", "eval."};
+    const char *name = p->slots[parameter].name, *prefix = prefixes[weights];
+    size_t n = strlen(prefix);
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const struct stepc_slot *s = &p->slots[i];
+        if (s->role <= STEP_STATE && strncmp(s->name, prefix, n) == 0 && strcmp(s->name + n, name) == 0) return s;
+    }
+    return &p->slots[parameter];
+}
+
+void rt_point_weights(struct step_instance *t, enum rt_entry_kind kind, enum rt_weights weights)
+{
+    for (uint32_t d = 0; d < t->device_count; d++) {
+        struct rt_map *m = &t->devices[d].maps[kind];
+        if (m->weights_set == (uint32_t)weights) continue;
+        for (uint32_t i = 0; i < m->weight_count; i++) {
+            const struct stepc_slot *s = weights_slot(t->program, m->weights[i].slot, weights);
+            m->pointers[m->weights[i].at] = rt_slot_address(t, &t->devices[d], s) + m->weights[i].offset;
+        }
+        m->weights_set = (uint32_t)weights;
+    }
+}

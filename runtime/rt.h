@@ -1,0 +1,284 @@
+/* The runtime's own types. It is linked into every step.so, so it is small, has no constructors, never exits and
+ * never prints except through the host's log. One file per concern:
+ *
+ *   api        the exported table             instance  create, destroy, init
+ *   status     errors and log                 cpu       features, floating point environment, fork check
+ *   memory     blocks                         slots     enumeration, hyper-parameters
+ *   tensor     strided copies, shards         input     checks and addresses of a batch
+ *   plan       commands with their addresses  team      workers, barriers, the command loop
+ *   step       step, step_n, eval, infer      comm_thread  collectives between devices of one process
+ *   blas       OpenBLAS, opened when asked    safetensors, checkpoint  files
+ */
+#ifndef RUNTIME_RT_H
+#define RUNTIME_RT_H
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stepc/step.h>
+#include <stepc/step_abi.h>
+
+enum {
+    RT_HYPER = 8, /* role of hyper-parameters in the tables; not visible to hosts as tensors */
+    RT_MAX_RANK = 8,
+    RT_MAX_AXES = 6,
+    RT_MAX_DEPTH = 16, /* nested loops */
+    RT_MAX_GROUP = 64, /* devices of one collective */
+    RT_REPORTING = -1, /* step_instance.failed while the first to see the failure writes about it */
+    RT_ALIGN = 64,
+    RT_TEXT = 2048
+};
+
+/* ---------------------------------------------------------------- waiting */
+
+/* A number that threads wait for to change: they spin a little, yield, then sleep in the kernel. */
+struct rt_signal { _Atomic uint32_t value, sleepers; };
+struct rt_barrier {
+    _Alignas(128) _Atomic uint32_t arrived;
+    _Alignas(128) struct rt_signal generation;
+    uint32_t total;
+};
+
+/* ---------------------------------------------------------------- devices */
+
+struct rt_block { void *data; size_t bytes; bool host; };
+
+/* Where an address has to be put before a call. `at`: into rt_map.pointers. */
+struct rt_patch { uint32_t at, slot; uint64_t offset; };
+
+/* The addresses of one entry on one device: first those of all buffers, then the arguments of every command. */
+struct rt_map {
+    void **pointers;
+    struct rt_patch *inputs, *weights; /* weights: pointers to parameters, of eval and infer */
+    uint32_t input_count, whole_input_count, weight_count;
+    uint32_t weights_set; /* enum rt_weights that `weights` now point at */
+};
+
+struct rt_worker {
+    struct step_instance *instance;
+    struct rt_device *device;
+    uint32_t index; /* in its device */
+    bool started;
+    pthread_t thread;
+    void *scratch;
+    uint64_t collectives; /* entered so far */
+};
+
+struct rt_device {
+    uint32_t index;
+    int64_t coordinate[RT_MAX_AXES];
+    char *arena, *state, *result, *scratch, *staging;
+    struct rt_map *maps; /* per entry */
+    struct rt_worker *workers;
+    struct rt_barrier barrier;
+    _Atomic uint64_t collectives;           /* entered by its worker 0 */
+    const struct stepc_command *_Atomic at; /* the last collective entered */
+};
+
+/* ---------------------------------------------------------------- instance */
+
+/* How a command runs with this number of workers. */
+struct rt_command {
+    uint32_t arguments;  /* index of the first one in rt_map.pointers */
+    uint32_t workers;
+    bool sync;           /* meet before it */
+    bool solo;           /* a loop that worker 0 runs alone */
+    bool microbatches;   /* the loop over microbatches */
+};
+struct rt_entry { const struct stepc_entry *table; struct rt_command *commands; uint32_t pointer_count; };
+
+enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
+enum rt_entry_kind { RT_INIT, RT_RESTART, RT_STEP, RT_EVALUATE, RT_INFER, RT_DERIVE, RT_ENTRIES };
+
+/* An input of the call in progress: the host's array (strides in bytes), and whether it can be used in place. */
+struct rt_bound { const char *base; int64_t step_stride, stride[RT_MAX_RANK]; bool given, dense; };
+
+struct rt_group { uint32_t count; uint32_t *members; struct rt_barrier barrier; };
+struct rt_comm { uint32_t mask; struct rt_group **of_device; };
+
+typedef void rt_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
+                         const float *b, int ldb, float beta, float *c, int ldc);
+
+struct step_instance {
+    const struct stepc_program *program;
+    struct step_host host;
+    struct rt_entry entries[RT_ENTRIES];
+    struct rt_device *devices;
+    uint32_t device_count, threads, worker_count;
+    struct rt_comm *comms;
+    uint32_t comm_count;
+    rt_sgemm_fn *sgemm;
+    uint32_t flags;
+    int64_t timeout_ns;     /* 0: none */
+    uint64_t created_ns;
+    int log_level;
+    bool huge_pages, initialized, oversubscribed;
+    uint32_t *input_slots, input_count; /* slots of the declared inputs */
+    uint64_t *staging_offset;           /* per input, in rt_device.staging */
+    int32_t loss_slot, step_slot;       /* -1: none */
+    uint32_t *metric_slots, metric_count; /* scalar metrics */
+    uint64_t steps;
+    const char *alive;      /* zero in a child after fork */
+    int pid;
+
+    struct rt_block *blocks;
+    uint32_t block_count, block_capacity;
+    uint64_t measured_bytes;
+
+    /* the call in progress */
+    _Atomic int busy, interrupted, poisoned;
+    struct rt_bound *bound;  /* per input */
+    const void **bound_now;  /* per device and slot: address for this step */
+    enum rt_entry_kind running;
+    uint32_t microbatches;
+    _Atomic int failed;      /* a status; workers leave when they see it */
+    struct rt_signal job, done;
+    _Atomic uint32_t pending;
+    _Atomic int stop;
+    uint64_t communication_ns;
+
+    /* batch staged by another thread */
+    pthread_mutex_t stage_lock;
+    bool staged_ready;
+    char *staged, *staged_live; /* global inputs in C order: being filled, used by the step */
+    char *snapshot;          /* state before a step under a non-finite policy */
+
+    char text[RT_TEXT];      /* of the last failing call */
+};
+
+/* ---------------------------------------------------------------- status.c */
+
+step_status rt_fail(struct step_instance *, step_status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void rt_log(struct step_instance *, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+const char *rt_status_name(step_status);
+const char *rt_last_error(const struct step_instance *);
+const char *rt_dtype_name(uint32_t dtype);
+uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: unknown */
+/* "f32[2, 8]" into a buffer; returns it. */
+const char *rt_type_text(char *out, size_t bytes, uint32_t dtype, int32_t rank, const int64_t *shape);
+uint64_t rt_now(void); /* monotonic nanoseconds */
+
+/* ---------------------------------------------------------------- cpu.c */
+
+/* NULL, or the first feature of the comma-separated list that this CPU lacks. */
+const char *rt_missing_feature(const char *list, char *name, size_t bytes);
+struct rt_fp { uint32_t control; };
+struct rt_fp rt_fp_enter(void); /* round to nearest, FTZ and DAZ; returns the caller's */
+void rt_fp_leave(struct rt_fp);
+
+/* ---------------------------------------------------------------- memory.c */
+
+/* Zeroed, 64-byte aligned, freed with the instance. NULL: out of memory. */
+void *rt_alloc(struct step_instance *, size_t bytes);
+/* The same, counted in the measured peak. */
+void *rt_alloc_device(struct step_instance *, size_t bytes);
+void rt_release_all(struct step_instance *);
+
+/* ---------------------------------------------------------------- slots.c, tensor.c */
+
+size_t rt_tensor_count(const struct step_instance *, uint32_t role);
+step_status rt_tensor_at(const struct step_instance *, uint32_t role, size_t index, struct step_tensor *);
+step_status rt_tensor_find(const struct step_instance *, const char *name, struct step_tensor *);
+size_t rt_hyper_count(const struct step_instance *);
+step_status rt_hyper_at(const struct step_instance *, size_t, struct step_hyper *);
+step_status rt_hyper_get(const struct step_instance *, const char *, double *);
+step_status rt_hyper_set(struct step_instance *, const char *, double);
+/* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */
+int32_t rt_slot_find(const struct stepc_program *, const char *name, bool hyper);
+void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
+double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
+uint64_t rt_slot_bytes(const struct stepc_slot *, bool local);
+bool rt_slot_stored(const struct stepc_slot *);   /* in the state block, part of a checkpoint */
+bool rt_slot_statistic(const struct stepc_slot *); /* a running statistic among the slots of role state */
+bool rt_slot_sharded(const struct stepc_slot *);
+char *rt_slot_address(const struct step_instance *, const struct rt_device *, const struct stepc_slot *);
+
+/* Copies `rank` dimensions; strides in bytes. */
+void rt_copy(char *to, const int64_t *to_stride, const char *from, const int64_t *from_stride, const int64_t *shape,
+             int32_t rank, size_t item);
+void rt_c_strides(int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
+/* The part of a slot that a device holds: first global index and extent per dimension. False: nothing. */
+bool rt_shard(const struct step_instance *, const struct rt_device *, const struct stepc_slot *, int64_t *start, int64_t *extent);
+/* Whole tensors between host memory (strides in bytes) and all devices. */
+void rt_gather(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
+void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
+double rt_number_at(const void *data, uint32_t dtype, int64_t index);
+void rt_number_put(void *data, uint32_t dtype, int64_t index, double);
+step_status rt_read(struct step_instance *, const struct step_array *);
+step_status rt_write(struct step_instance *, const struct step_array *);
+/* Checks an array of the host against a slot and fills strides in bytes. `lead`: extent of an additional leading
+ * dimension, 0 = none. */
+step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead, int64_t *stride);
+bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
+
+/* Copies a struct of the host, whatever its version: what the caller lacks is zero. False: no or bad size. */
+bool rt_take(void *to, size_t bytes, const void *from);
+void rt_give(void *to, const void *from, size_t bytes);
+
+/* ---------------------------------------------------------------- plan.c */
+
+bool rt_plan(struct step_instance *); /* entries and address maps; false: out of memory */
+void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
+void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weights);
+uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most);
+
+/* ---------------------------------------------------------------- input.c */
+
+/* Checks and binds a batch for an entry; `steps`: leading extent of every input, 0 = none. */
+step_status rt_bind(struct step_instance *, const struct step_batch *, enum rt_entry_kind, uint64_t steps);
+/* Addresses of step k of what rt_bind bound. */
+void rt_bind_step(struct step_instance *, uint64_t k);
+step_status rt_stage(struct step_instance *, const struct step_batch *);
+
+/* ---------------------------------------------------------------- team.c */
+
+bool rt_start(struct step_instance *); /* threads; false: message was set */
+bool rt_stop(struct step_instance *); /* false: a worker does not come back; its memory must stay */
+/* Runs an entry on all devices; STEP_OK or the status that ended it. */
+step_status rt_run(struct step_instance *, enum rt_entry_kind);
+bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
+void rt_signal_change(struct rt_signal *);
+
+/* ---------------------------------------------------------------- step.c */
+
+step_status rt_step(struct step_instance *, const struct step_batch *, struct step_result *);
+step_status rt_step_n(struct step_instance *, const struct step_batch *, uint64_t, struct step_result *);
+step_status rt_eval(struct step_instance *, const struct step_batch *, const char *, struct step_result *);
+step_status rt_infer(struct step_instance *, const struct step_batch *, const char *, const struct step_array *, size_t);
+step_status rt_run_entry(struct step_instance *, enum rt_entry_kind); /* poisons the instance on failure */
+step_status rt_derive(struct step_instance *); /* fills computed slots */
+void rt_step_counter(struct step_instance *); /* reads the slot "step" where there is one */
+
+/* ---------------------------------------------------------------- comm_thread.c, blas.c */
+
+bool rt_comm_plan(struct step_instance *);
+bool rt_collective(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+void rt_blas_open(struct step_instance *);
+void rt_blas_run(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker, uint32_t workers);
+
+/* ---------------------------------------------------------------- instance.c, checkpoint.c */
+
+/* An instance over tables that need not be those of this object; also in step_tools.h. */
+step_status rt_create(const struct stepc_program *, const struct step_options *, struct step_instance **);
+void rt_destroy(struct step_instance *);
+step_status rt_init(struct step_instance *);
+/* Calls that change or run: one at a time, not after fork, not when poisoned. */
+step_status rt_enter(struct step_instance *, bool even_if_poisoned);
+step_status rt_leave(struct step_instance *, step_status);
+step_status rt_save(struct step_instance *, const struct step_save *, struct step_job **);
+step_status rt_job_wait(struct step_job *, int64_t);
+void rt_job_free(struct step_job *);
+step_status rt_load(struct step_instance *, const struct step_load *);
+
+/* table.c */
+const char *rt_item(const struct step_instance *, const char *name);
+void rt_interrupt(struct step_instance *);
+void rt_abort_peers(struct step_instance *);
+step_status rt_memory(const struct step_instance *, uint32_t device, struct step_memory *);
+step_status rt_trace(struct step_instance *, const char *path);
+step_status rt_dlpack(struct step_instance *, const char *, struct DLManagedTensorVersioned **);
+step_status rt_dlpack_legacy(struct step_instance *, const char *, struct DLManagedTensor **);
+
+/* Everything of a step_api but `describe` and `create`, which name the tables of one program. */
+#define RT_TABLE                                                                                                        .status_name = rt_status_name, .last_error = rt_last_error, .destroy = rt_destroy, .init = rt_init,                 .tensor_count = rt_tensor_count, .tensor_at = rt_tensor_at, .tensor_find = rt_tensor_find, .read = rt_read,         .write = rt_write, .dlpack = rt_dlpack, .dlpack_legacy = rt_dlpack_legacy, .hyper_count = rt_hyper_count,           .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage,                   .step = rt_step, .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save,                          .job_wait = rt_job_wait, .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt,      .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace
+#endif

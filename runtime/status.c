@@ -1,0 +1,121 @@
+/* Errors: a status plus a text that says what was asked, what was found and where. The text is kept per thread (for
+ * failures without an instance) and per instance. The thread's record hangs from a pthread key and not from a
+ * _Thread_local variable, which would add the dynamic linker to the needed libraries of every object. */
+#include "runtime/rt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct rt_record { const struct step_instance *instance; char text[RT_TEXT]; };
+
+/* The only mutable globals of the runtime: a key is process-wide by nature. */
+static pthread_once_t record_once = PTHREAD_ONCE_INIT;
+static pthread_key_t record_key;
+static bool record_ready;
+
+static void record_make_key(void) { record_ready = pthread_key_create(&record_key, free) == 0; }
+
+static struct rt_record *record_of_thread(bool make)
+{
+    pthread_once(&record_once, record_make_key);
+    if (!record_ready) return NULL;
+    struct rt_record *r = pthread_getspecific(record_key);
+    if (!r && make && (r = calloc(1, sizeof *r)) && pthread_setspecific(record_key, r)) {
+        free(r);
+        r = NULL;
+    }
+    return r;
+}
+
+static const char *const status_names[] = {
+    "STEP_OK", "STEP_EINVAL", "STEP_ENOTFOUND", "STEP_ESHAPE", "STEP_ERANGE", "STEP_ENOMEM", "STEP_EIO",
+    "STEP_ECORRUPT", "STEP_EVERSION", "STEP_EDEVICE", "STEP_EPEER", "STEP_ETIMEOUT", "STEP_ENONFINITE",
+    "STEP_ECANCELLED", "STEP_EBUSY", "STEP_EUNSUPPORTED", "STEP_EPOISONED", "STEP_EINTERNAL"};
+
+const char *rt_status_name(step_status status)
+{
+    if (status < 0 || (size_t)status >= sizeof status_names / sizeof *status_names) return "unknown status";
+    return status_names[status];
+}
+
+step_status rt_fail(struct step_instance *instance, step_status status, const char *format, ...)
+{
+    struct rt_record *r = record_of_thread(true);
+    char fallback[256];
+    char *text = r ? r->text : fallback;
+    size_t bytes = r ? sizeof r->text : sizeof fallback;
+    int n = snprintf(text, bytes, "%s: ", rt_status_name(status));
+    va_list args;
+    va_start(args, format);
+    if (n > 0 && (size_t)n < bytes) vsnprintf(text + n, bytes - (size_t)n, format, args);
+    va_end(args);
+    if (r) r->instance = instance;
+    /* Whoever is refused entry is another thread than the one whose text this is. */
+    if (instance && status != STEP_EBUSY) memcpy(instance->text, text, bytes < RT_TEXT ? bytes : RT_TEXT);
+    return status;
+}
+
+const char *rt_last_error(const struct step_instance *instance)
+{
+    const struct rt_record *r = record_of_thread(false);
+    if (!instance) return r ? r->text : "";
+    return r && r->instance == instance ? r->text : instance->text;
+}
+
+void rt_log(struct step_instance *instance, int level, const char *format, ...)
+{
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    if (level > instance->log_level) return;
+    char line[RT_TEXT];
+    double seconds = (double)(rt_now() - instance->created_ns) * 1e-9;
+    int n = snprintf(line, sizeof line, "[%8.3f] stepc %s: ", seconds, levels[level]);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);
+    va_end(args);
+    if (instance->host.log) {
+        instance->host.log(instance->host.user, level, line);
+        return;
+    }
+    size_t length = strlen(line);
+    line[length] = '\n';
+    ssize_t written = write(2, line, length + 1);
+    (void)written; /* nothing can be done about a log that is closed */
+}
+
+uint64_t rt_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* By ABI code; the 8-bit floats have no row in dtypes.def. */
+static const struct { char name[9]; uint8_t bytes; } dtypes[] = {
+    [STEP_F8E4M3] = {"f8e4m3", 1}, [STEP_F8E5M2] = {"f8e5m2", 1},
+#define X(NAME, text, st, bytes, cls, abi) [abi] = {text, bytes},
+#include "kernels/dtypes.def"
+#undef X
+};
+
+const char *rt_dtype_name(uint32_t dtype)
+{
+    return dtype >= 1 && dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name : "unknown dtype";
+}
+
+uint32_t rt_dtype_bytes(uint32_t dtype)
+{
+    return dtype >= 1 && dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
+}
+
+const char *rt_type_text(char *out, size_t bytes, uint32_t dtype, int32_t rank, const int64_t *shape)
+{
+    int at = snprintf(out, bytes, "%s[", rt_dtype_name(dtype));
+    for (int32_t i = 0; i < rank && i < RT_MAX_RANK && at > 0 && (size_t)at < bytes; i++)
+        at += snprintf(out + at, bytes - (size_t)at, i ? ", %lld" : "%lld", (long long)shape[i]);
+    if (at > 0 && (size_t)at < bytes) snprintf(out + at, bytes - (size_t)at, "]");
+    return out;
+}

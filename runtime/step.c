@@ -1,0 +1,317 @@
+/* The calls that run an entry: step, step_n, eval, infer, and the derived slots behind read. A step is a
+ * transaction: what is wrong with the batch is found before anything runs; a run that fails poisons the instance. */
+#include "runtime/rt.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool slot_float(const struct stepc_slot *s) { return s->dtype >= STEP_F16 && s->dtype <= STEP_F64; }
+
+step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
+{
+    bool whole = t->device_count == 1 && t->entries[kind].table->whole;
+    rt_point_inputs(t, kind, whole);
+    step_status status = rt_run(t, kind);
+    if (!status) return STEP_OK;
+    atomic_store(&t->poisoned, 1);
+    return rt_fail(t, status, "%s", t->text); /* the worker that saw it wrote the text */
+}
+
+/* ---------------------------------------------------------------- results */
+
+void rt_step_counter(struct step_instance *t)
+{
+    if (t->step_slot < 0) return;
+    const struct stepc_slot *s = &t->program->slots[t->step_slot];
+    t->steps = (uint64_t)rt_number_at(t->devices[0].state + s->offset, s->dtype, 0);
+}
+
+static double result_number(const struct step_instance *t, uint32_t slot)
+{
+    const struct stepc_slot *s = &t->program->slots[slot];
+    return rt_number_at(t->devices[0].result + s->offset, s->dtype, 0);
+}
+
+static double loss_of(const struct step_instance *t) { return t->loss_slot < 0 ? NAN : result_number(t, (uint32_t)t->loss_slot); }
+
+static void fill_result(const struct step_instance *t, struct step_result *out, uint32_t flags, uint64_t ns)
+{
+    struct step_result r;
+    if (!out) return;
+    rt_take(&r, sizeof r, out); /* metrics and metric_capacity are the caller's */
+    r.step = t->steps;
+    r.loss = loss_of(t);
+    r.flags = flags;
+    if (!isfinite(r.loss) && t->loss_slot >= 0) r.flags |= STEP_NONFINITE;
+    r.metric_count = t->metric_count;
+    for (uint32_t i = 0; r.metrics && i < t->metric_count && i < r.metric_capacity; i++)
+        r.metrics[i] = result_number(t, t->metric_slots[i]);
+    r.ns_total = ns;
+    r.ns_communication = t->communication_ns;
+    rt_give(out, &r, sizeof r);
+}
+
+/* ---------------------------------------------------------------- non-finite policies */
+
+static bool snapshot_take(struct step_instance *t)
+{
+    uint64_t bytes = t->program->state_bytes;
+    if (!t->snapshot) t->snapshot = rt_alloc(t, bytes * t->device_count);
+    for (uint32_t d = 0; t->snapshot && d < t->device_count; d++) memcpy(t->snapshot + d * bytes, t->devices[d].state, bytes);
+    return t->snapshot != NULL;
+}
+
+/* A skipped step keeps random counters and the step number: the next one must not repeat the same noise. */
+static bool slot_advances(const struct stepc_slot *s) { return s->role == STEP_STATE && !rt_slot_statistic(s) && strcmp(s->name, "loss_scale"); }
+
+static void snapshot_restore(struct step_instance *t, bool all)
+{
+    for (uint32_t d = 0; d < t->device_count; d++)
+        for (uint32_t i = 0; i < t->program->slot_count; i++) {
+            const struct stepc_slot *s = &t->program->slots[i];
+            if (!rt_slot_stored(s) || (!all && slot_advances(s))) continue;
+            memcpy(t->devices[d].state + s->offset, t->snapshot + d * t->program->state_bytes + s->offset, rt_slot_bytes(s, true));
+        }
+}
+
+static bool state_finite(const struct step_instance *t)
+{
+    if (t->loss_slot >= 0 && !isfinite(loss_of(t))) return false;
+    for (uint32_t d = 0; d < t->device_count; d++)
+        for (uint32_t i = 0; i < t->program->slot_count; i++) {
+            const struct stepc_slot *s = &t->program->slots[i];
+            if (s->role != STEP_PARAM || (s->flags & STEP_FROZEN) || !slot_float(s)) continue;
+            int64_t n = (int64_t)(rt_slot_bytes(s, true) / rt_dtype_bytes(s->dtype));
+            for (int64_t k = 0; k < n; k++)
+                if (!isfinite(rt_number_at(t->devices[d].state + s->offset, s->dtype, k))) return false;
+        }
+    return true;
+}
+
+/* ---------------------------------------------------------------- one step */
+
+static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy, struct step_result *result)
+{
+    uint64_t begin = result ? rt_now() : 0;
+    uint32_t flags = 0;
+    t->communication_ns = 0;
+    if (policy && !snapshot_take(t)) return rt_fail(t, STEP_ENOMEM, "no memory to keep the state of before the step");
+    rt_bind_step(t, k);
+    step_status status = rt_run_entry(t, RT_STEP);
+    if (status) return status;
+    if (policy && !state_finite(t)) {
+        snapshot_restore(t, policy == STEP_ON_NONFINITE_STOP);
+        flags = STEP_NONFINITE | (policy == STEP_ON_NONFINITE_SKIP ? STEP_SKIPPED : 0);
+        if (policy == STEP_ON_NONFINITE_STOP)
+            status = rt_fail(t, STEP_ENONFINITE, "step %llu: loss or update is not finite (loss %g); the state is as before the step",
+                             (unsigned long long)t->steps + 1, loss_of(t));
+    }
+    if (!status) t->steps++;
+    rt_step_counter(t);
+    fill_result(t, result, flags, result ? rt_now() - begin : 0);
+    return status;
+}
+
+/* ---------------------------------------------------------------- hyper-parameters of one call */
+
+enum { RT_CALL_HYPERS = 32 };
+struct call_hypers { uint32_t count; uint32_t slot[RT_CALL_HYPERS]; double old[RT_CALL_HYPERS]; };
+
+static void hypers_restore(struct step_instance *t, const struct call_hypers *h)
+{
+    for (uint32_t i = 0; i < h->count; i++) rt_hyper_store(t, &t->program->slots[h->slot[i]], h->old[i]);
+}
+
+static step_status hypers_apply(struct step_instance *t, const struct step_batch *batch, struct call_hypers *h)
+{
+    const char *at = (const char *)batch->hypers;
+    h->count = 0;
+    if (!at && batch->hyper_count) return rt_fail(t, STEP_EINVAL, "batch: hypers is NULL");
+    for (size_t i = 0; i < batch->hyper_count; i++, at += batch->hypers->size) {
+        struct step_hyper value;
+        if (!rt_take(&value, sizeof value, at) || !value.name) return rt_fail(t, STEP_EINVAL, "batch: hyper-parameter %zu has a wrong size field or no name", i);
+        int32_t slot = rt_slot_find(t->program, value.name, true);
+        if (slot < 0) return rt_fail(t, STEP_ENOTFOUND, "no hyper-parameter \"%s\"", value.name);
+        for (uint32_t k = 0; k < h->count; k++)
+            if (h->slot[k] == (uint32_t)slot) return rt_fail(t, STEP_EINVAL, "hyper-parameter \"%s\" is given twice", value.name);
+        if (h->count == RT_CALL_HYPERS) return rt_fail(t, STEP_EINVAL, "batch: more than %d hyper-parameters", RT_CALL_HYPERS);
+        const struct stepc_slot *s = &t->program->slots[slot];
+        h->old[h->count] = rt_hyper_load(t, s);
+        h->slot[h->count++] = (uint32_t)slot;
+        rt_hyper_store(t, s, isnan(value.value) ? s->initial : value.value);
+    }
+    return STEP_OK;
+}
+
+/* ---------------------------------------------------------------- step, step_n */
+
+static step_status batch_check(struct step_instance *t, const struct step_batch *from, struct step_batch *batch, enum rt_entry_kind kind)
+{
+    static const char *const names[] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
+    if (!rt_take(batch, sizeof *batch, from)) return rt_fail(t, STEP_EINVAL, "%s: the batch is NULL or has a wrong size field", names[kind]);
+    if (!t->entries[kind].table) return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
+    if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", names[kind]);
+    t->microbatches = 0;
+    if (!batch->microbatches || kind != RT_STEP) return STEP_OK;
+    const struct rt_entry *e = &t->entries[kind];
+    for (uint32_t i = 0; i < e->table->command_count; i++)
+        if (e->commands[i].microbatches) t->microbatches = batch->microbatches;
+    if (!t->microbatches || (e->table->whole && t->device_count == 1))
+        return rt_fail(t, STEP_EUNSUPPORTED, "microbatches: this step has no loop over microbatches that can end early");
+    return STEP_OK;
+}
+
+static step_status steps_run(struct step_instance *t, const struct step_batch *from, uint64_t n, bool leading, struct step_result *results)
+{
+    struct step_batch batch;
+    struct call_hypers hypers = {0};
+    step_status status = batch_check(t, from, &batch, RT_STEP);
+    if (!status && results && results->size < sizeof results->size) status = rt_fail(t, STEP_EINVAL, "step: wrong size field of the result");
+    if (!status && batch.flags > STEP_ON_NONFINITE_SKIP) status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
+    if (!status) status = rt_bind(t, &batch, RT_STEP, leading ? n : 0);
+    if (!status) status = hypers_apply(t, &batch, &hypers);
+    for (uint64_t k = 0; !status && k < n; k++) {
+        bool before = atomic_exchange(&t->interrupted, 0);
+        if (before) status = rt_fail(t, STEP_ECANCELLED, "interrupted before step %llu", (unsigned long long)t->steps + 1);
+        if (!status) status = one_step(t, k, batch.flags, results);
+        else fill_result(t, results, 0, 0);
+        if (!status && atomic_exchange(&t->interrupted, 0))
+            status = rt_fail(t, STEP_ECANCELLED, "interrupted after step %llu", (unsigned long long)t->steps);
+        if (results) results = (struct step_result *)(void *)((char *)results + results->size); /* the caller's struct, of its version */
+    }
+    hypers_restore(t, &hypers);
+    return status;
+}
+
+static step_status steps_call(struct step_instance *t, const struct step_batch *batch, uint64_t n, bool leading, struct step_result *results)
+{
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "step: null pointer");
+    step_status status = rt_enter(t, false);
+    if (status) return status;
+    struct rt_fp fp = rt_fp_enter();
+    status = steps_run(t, batch, n, leading, results);
+    rt_fp_leave(fp);
+    return rt_leave(t, status);
+}
+
+step_status rt_step(struct step_instance *t, const struct step_batch *batch, struct step_result *result)
+{
+    return steps_call(t, batch, 1, false, result);
+}
+
+step_status rt_step_n(struct step_instance *t, const struct step_batch *batch, uint64_t n, struct step_result *results)
+{
+    return n ? steps_call(t, batch, n, true, results) : STEP_OK;
+}
+
+/* ---------------------------------------------------------------- eval, infer */
+
+step_status rt_derive(struct step_instance *t)
+{
+    if (!t->entries[RT_DERIVE].table) return rt_fail(t, STEP_EINTERNAL, "this object has computed tensors but no entry that computes them");
+    struct rt_fp fp = rt_fp_enter();
+    step_status status = rt_run_entry(t, RT_DERIVE);
+    rt_fp_leave(fp);
+    return status;
+}
+
+static step_status weights_select(struct step_instance *t, enum rt_entry_kind kind, const char *name)
+{
+    static const char *const names[RT_WEIGHTS] = {"params", "ema", "slow", "eval"};
+    enum rt_weights w = RT_PARAMS;
+    while (name && w < RT_WEIGHTS && strcmp(names[w], name) != 0) w++;
+    bool there = w == RT_PARAMS, computed = false;
+    for (uint32_t i = 0; w < RT_WEIGHTS && i < t->program->slot_count; i++) {
+        const struct stepc_slot *s = &t->program->slots[i];
+        size_t n = strlen(names[w]);
+        if (s->role == STEP_PARAM || s->role > STEP_STATE || strncmp(s->name, names[w], n) != 0 || s->name[n] != '.') continue;
+        there = true;
+        computed |= s->computed;
+    }
+    if (!there) return rt_fail(t, STEP_ENOTFOUND, "there are no weights \"%s\"", name);
+    step_status status = computed ? rt_derive(t) : STEP_OK;
+    if (!status) rt_point_weights(t, kind, w);
+    return status;
+}
+
+static step_status eval_run(struct step_instance *t, const struct step_batch *from, const char *weights, struct step_result *result)
+{
+    struct step_batch batch;
+    struct call_hypers hypers = {0};
+    uint64_t begin = rt_now();
+    step_status status = batch_check(t, from, &batch, RT_EVALUATE);
+    if (!status && result && result->size < sizeof result->size) status = rt_fail(t, STEP_EINVAL, "eval: wrong size field of the result");
+    if (!status) status = weights_select(t, RT_EVALUATE, weights);
+    if (!status) status = rt_bind(t, &batch, RT_EVALUATE, 0);
+    if (!status) status = hypers_apply(t, &batch, &hypers);
+    if (!status) {
+        rt_bind_step(t, 0);
+        status = rt_run_entry(t, RT_EVALUATE);
+    }
+    if (!status) fill_result(t, result, 0, rt_now() - begin);
+    hypers_restore(t, &hypers);
+    return status;
+}
+
+step_status rt_eval(struct step_instance *t, const struct step_batch *batch, const char *weights, struct step_result *result)
+{
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "eval: null pointer");
+    step_status status = rt_enter(t, false);
+    if (status) return status;
+    struct rt_fp fp = rt_fp_enter();
+    status = eval_run(t, batch, weights, result);
+    rt_fp_leave(fp);
+    return rt_leave(t, status);
+}
+
+/* The slot of an output; it must be one that the entry computes. */
+static step_status output_find(struct step_instance *t, const struct step_array *a, const struct stepc_slot **slot)
+{
+    const struct stepc_entry *e = t->entries[RT_INFER].table;
+    int32_t i = rt_slot_find(t->program, a->name, false);
+    const struct stepc_slot *s = i < 0 ? NULL : &t->program->slots[i];
+    bool there = false;
+    for (uint32_t k = 0; s && (s->role == STEP_OUTPUT || s->role == STEP_METRIC) && k < e->buffer_count; k++)
+        there |= e->buffers[k].space == STEPC_AT_RESULT && e->buffers[k].offset == s->offset;
+    *slot = s;
+    return there ? STEP_OK : rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
+}
+
+static step_status infer_run(struct step_instance *t, const struct step_batch *from, const char *weights,
+                             const struct step_array *outputs, size_t count)
+{
+    struct step_batch batch;
+    step_status status = batch_check(t, from, &batch, RT_INFER);
+    if (!status && !outputs && count) status = rt_fail(t, STEP_EINVAL, "infer: outputs is NULL");
+    if (!status) status = weights_select(t, RT_INFER, weights);
+    if (!status) status = rt_bind(t, &batch, RT_INFER, 0);
+    for (int fetch = 0; fetch < 2 && !status; fetch++) { /* first check all, then run, then copy */
+        const char *at = (const char *)outputs;
+        if (fetch) {
+            rt_bind_step(t, 0);
+            status = rt_run_entry(t, RT_INFER);
+        }
+        for (size_t i = 0; !status && i < count; i++, at += outputs->size) {
+            struct step_array a;
+            const struct stepc_slot *slot;
+            int64_t stride[RT_MAX_RANK + 1];
+            if (!rt_take(&a, sizeof a, at) || !a.name) return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
+            status = output_find(t, &a, &slot);
+            if (!status) status = rt_array_check(t, &a, slot, 0, stride);
+            if (!status && fetch) rt_gather(t, slot, a.data, stride);
+        }
+    }
+    return status;
+}
+
+step_status rt_infer(struct step_instance *t, const struct step_batch *batch, const char *weights,
+                     const struct step_array *outputs, size_t count)
+{
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "infer: null pointer");
+    step_status status = rt_enter(t, false);
+    if (status) return status;
+    struct rt_fp fp = rt_fp_enter();
+    status = infer_run(t, batch, weights, outputs, count);
+    rt_fp_leave(fp);
+    return rt_leave(t, status);
+}

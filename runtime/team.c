@@ -1,0 +1,229 @@
+/* The workers of all devices run one command list together. The caller is worker 0 of device 0; the others are threads
+ * that live as long as the instance and sleep between steps. Every worker walks the list itself: a kernel's
+ * range is split statically, so the same number of workers always computes the same pieces, and workers meet at
+ * barriers only where a command depends on others' work.
+ *
+ * Waiting is bounded spinning, then sched_yield, then a futex; where there are more workers than cores nobody spins. */
+#include "runtime/rt.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { RT_SPINS = 4000, RT_YIELDS = 40, RT_POLL_NS = 50000000 };
+
+/* ---------------------------------------------------------------- waiting */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+void rt_signal_change(struct rt_signal *s)
+{
+    atomic_fetch_add(&s->value, 1);
+    if (atomic_load(&s->sleepers)) syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Until the value is no longer `old`: true. False: the call failed elsewhere, or the deadline (0: none) passed. */
+static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline, bool leave_on_failure)
+{
+    uint32_t spins = t->oversubscribed ? 0 : RT_SPINS;
+    for (uint32_t i = 0; i < spins + RT_YIELDS; i++) {
+        if (atomic_load_explicit(&s->value, memory_order_acquire) != old) return true;
+        if (i < spins) relax();
+        else sched_yield();
+    }
+    bool changed = false;
+    atomic_fetch_add(&s->sleepers, 1);
+    while (!(changed = atomic_load(&s->value) != old)) {
+        if (leave_on_failure && atomic_load(&t->failed)) break;
+        if (deadline && rt_now() >= deadline) break;
+        struct timespec poll = {0, RT_POLL_NS};
+        syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAIT_PRIVATE, old, leave_on_failure || deadline ? &poll : NULL, NULL, 0);
+    }
+    atomic_fetch_sub(&s->sleepers, 1);
+    return changed;
+}
+
+bool rt_meet(struct step_instance *t, struct rt_barrier *b, uint64_t deadline)
+{
+    if (b->total <= 1) return true;
+    uint32_t generation = atomic_load(&b->generation.value);
+    if (atomic_fetch_add(&b->arrived, 1) + 1 == b->total) {
+        atomic_store(&b->arrived, 0);
+        rt_signal_change(&b->generation);
+        return true;
+    }
+    return signal_wait(t, &b->generation, generation, deadline, true);
+}
+
+/* ---------------------------------------------------------------- the command loop */
+
+static void run_kernel(struct rt_worker *w, const struct stepc_command *c, const struct rt_command *how, void *const *arguments)
+{
+    if (w->index >= how->workers) return;
+    if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
+        rt_blas_run(w->instance, c->gemm, arguments, w->index, how->workers);
+        return;
+    }
+    int64_t grain = c->grain > 0 ? c->grain : 1;
+    int64_t pieces = (c->extent + grain - 1) / grain, n = how->workers;
+    int64_t lo = pieces * w->index / n * grain, hi = pieces * (w->index + 1) / n * grain;
+    if (hi > c->extent) hi = c->extent;
+    if (lo < hi) c->kernel(arguments, lo, hi, w->scratch);
+}
+
+/* Whether the loop goes on at iteration i. */
+static bool loop_goes_on(const struct step_instance *t, const struct stepc_command *c, const struct rt_command *how,
+                         void *const *buffers, int32_t i)
+{
+    int32_t limit = *(const int32_t *)buffers[c->limit];
+    if (how->microbatches && t->microbatches && (uint32_t)limit > t->microbatches) limit = (int32_t)t->microbatches;
+    return i < limit && (c->flag == UINT32_MAX || *(const uint8_t *)buffers[c->flag]);
+}
+
+/* Begin or end of a loop. Everyone keeps the counter; worker 0 writes it where kernels read it, between two meetings.
+ * Returns the index of the command to go on with, UINT32_MAX on failure. */
+static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *buffers, int32_t *counter)
+{
+    struct step_instance *t = w->instance;
+    const struct stepc_command *c = &e->table->commands[at];
+    const struct rt_command *how = &e->commands[at];
+    bool begin = c->kind == STEPC_LOOP_BEGIN;
+    if (how->solo && w->index) return c->other + 1;
+    if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
+    *counter = begin ? 0 : *counter + 1;
+    bool go = loop_goes_on(t, c, how, buffers, *counter);
+    if (w->index == 0) *(int32_t *)buffers[c->counter] = *counter;
+    if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
+    return go == begin ? at + 1 : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
+}
+
+static void run_commands(struct rt_worker *w, const struct rt_entry *e, const struct rt_map *m)
+{
+    struct step_instance *t = w->instance;
+    int32_t counters[RT_MAX_DEPTH];
+    uint32_t depth = 0;
+    for (uint32_t i = 0; i < e->table->command_count;) {
+        const struct stepc_command *c = &e->table->commands[i];
+        const struct rt_command *how = &e->commands[i];
+        void *const *arguments = m->pointers + how->arguments;
+        if (how->sync && !rt_meet(t, &w->device->barrier, 0)) return;
+        if (c->kind == STEPC_KERNEL) {
+            run_kernel(w, c, how, arguments);
+            i++;
+        } else if (c->kind == STEPC_COLLECTIVE) {
+            if (!rt_collective(w, c, arguments)) return;
+            i++;
+        } else {
+            bool begin = c->kind == STEPC_LOOP_BEGIN;
+            if (begin) depth++;
+            uint32_t next = run_loop(w, e, i, m->pointers, &counters[depth - 1]);
+            if (next == UINT32_MAX) return;
+            bool inside = begin ? next == i + 1 : next != i + 1;
+            if (!inside) depth--;
+            i = next;
+        }
+    }
+}
+
+static void run_worker(struct rt_worker *w)
+{
+    const struct rt_entry *e = &w->instance->entries[w->instance->running];
+    const struct rt_map *m = &w->device->maps[w->instance->running];
+    run_commands(w, e, m);
+}
+
+static void *worker_main(void *argument)
+{
+    struct rt_worker *w = argument;
+    struct step_instance *t = w->instance;
+    rt_fp_enter();
+    uint32_t seen = 0;
+    for (;;) {
+        signal_wait(t, &t->job, seen, 0, false);
+        seen++;
+        if (atomic_load(&t->stop)) return NULL;
+        run_worker(w);
+        if (atomic_fetch_sub(&t->pending, 1) == 1) rt_signal_change(&t->done);
+    }
+}
+
+step_status rt_run(struct step_instance *t, enum rt_entry_kind kind)
+{
+    const struct rt_entry *e = &t->entries[kind];
+    t->running = kind;
+    if (e->table->whole && t->device_count == 1) {
+        e->table->whole(t->devices[0].maps[kind].pointers, t->devices[0].workers[0].scratch);
+        return STEP_OK;
+    }
+    if (t->worker_count == 1) {
+        run_worker(&t->devices[0].workers[0]);
+        return (step_status)atomic_load(&t->failed);
+    }
+    uint32_t done = atomic_load(&t->done.value);
+    atomic_store(&t->pending, t->worker_count - 1);
+    rt_signal_change(&t->job);
+    run_worker(&t->devices[0].workers[0]);
+    /* a worker that never comes back must not hold the caller: after a failure it gets the time-out once more */
+    while (atomic_load(&t->pending)) {
+        uint64_t deadline = atomic_load(&t->failed) && t->timeout_ns > 0 ? rt_now() + (uint64_t)t->timeout_ns : 0;
+        if (!signal_wait(t, &t->done, done, deadline, !deadline) && deadline) break;
+    }
+    while (atomic_load(&t->failed) == RT_REPORTING) sched_yield();
+    return (step_status)atomic_load(&t->failed);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static void pin(pthread_t thread, uint32_t index)
+{
+    cpu_set_t all, one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof all, &all)) return;
+    uint32_t n = (uint32_t)CPU_COUNT(&all), k = 0;
+    for (size_t c = 0; c < CPU_SETSIZE && n; c++)
+        if (CPU_ISSET(c, &all) && k++ == index % n) CPU_SET(c, &one);
+    pthread_setaffinity_np(thread, sizeof one, &one);
+}
+
+bool rt_start(struct step_instance *t)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the host's business: workers inherit "none" */
+    bool ok = true;
+    for (uint32_t k = 1; ok && k < t->worker_count; k++) {
+        struct rt_worker *w = &t->devices[k / t->threads].workers[k % t->threads];
+        int error = pthread_create(&w->thread, NULL, worker_main, w);
+        ok = w->started = error == 0;
+        if (!ok) rt_fail(NULL, STEP_ENOMEM, "cannot start thread %u of %u: %s", k, t->worker_count, strerror(error));
+        else if (t->flags & STEP_PIN) pin(w->thread, k);
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return ok;
+}
+
+bool rt_stop(struct step_instance *t)
+{
+    uint32_t done = atomic_load(&t->done.value);
+    uint64_t deadline = rt_now() + (t->timeout_ns > 0 ? (uint64_t)t->timeout_ns : 60000000000u);
+    while (atomic_load(&t->pending) && signal_wait(t, &t->done, done, deadline, false)) continue;
+    if (atomic_load(&t->pending)) return false; /* joining would hang */
+    atomic_store(&t->stop, 1);
+    rt_signal_change(&t->job);
+    for (uint32_t k = 1; k < t->worker_count; k++) {
+        struct rt_worker *w = &t->devices[k / t->threads].workers[k % t->threads];
+        if (w->started) pthread_join(w->thread, NULL);
+    }
+    return true;
+}
