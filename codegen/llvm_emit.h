@@ -103,6 +103,9 @@ LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dt
                      const LLVMValueRef *args);
 LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */
 
+LLVMValueRef emit_f16_from_memory(struct emit *, LLVMValueRef); /* i16 to f32 */
+LLVMValueRef emit_f16_to_memory(struct emit *, LLVMValueRef);   /* f32 to i16 */
+
 /* llvm_math*.c: f32 and f64, scalar or vector; errors are stated there. */
 LLVMValueRef emit_math(struct emit *, enum ir_op, const LLVMValueRef *args);
 #endif

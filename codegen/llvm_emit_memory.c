@@ -122,10 +122,8 @@ static LLVMValueRef from_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRe
         LLVMTypeRef wide = emit_shaped(type, e->i32);
         return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, raw, wide, ""), emit_int(wide, 16), ""));
     }
-    if (dtype == IR_F16) {
-        LLVMValueRef half = LLVMBuildBitCast(e->b, raw, emit_shaped(type, e->f16), "");
-        return LLVMBuildFPExt(e->b, half, emit_shaped(type, e->f32), "");
-    }
+    if (dtype == IR_F16)
+        return emit_f16_from_memory(e, raw);
     return raw;
 }
 
@@ -139,10 +137,8 @@ static LLVMValueRef to_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRef 
         return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, v), emit_int(wide, 16), ""),
                               emit_shaped(type, e->i16), "");
     }
-    if (dtype == IR_F16) {
-        LLVMValueRef half = LLVMBuildFPTrunc(e->b, v, emit_shaped(type, e->f16), "");
-        return LLVMBuildBitCast(e->b, half, emit_shaped(type, e->i16), "");
-    }
+    if (dtype == IR_F16)
+        return emit_f16_to_memory(e, v);
     return v;
 }
 

@@ -20,13 +20,56 @@ static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
     return emit_from_bits(e, r);
 }
 
+/* Bits of the nearest f16 of an f32, and back, in integer arithmetic where the hardware has no conversion: denormals
+ * by adding a number whose last place is theirs. */
+static LLVMValueRef f16_bits(struct emit *e, LLVMValueRef x)
+{
+    LLVMValueRef bits = emit_bits(e, x);
+    LLVMTypeRef type = LLVMTypeOf(bits), real = LLVMTypeOf(x);
+    LLVMValueRef sign = LLVMBuildAnd(e->b, bits, emit_int(type, 0x80000000), "");
+    LLVMValueRef size = LLVMBuildXor(e->b, bits, sign, "");
+    LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, size, emit_int(type, 13), ""), emit_int(type, 1), "");
+    LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, size, emit_int(type, 0xc8000fffu), ""), odd, "");
+    normal = LLVMBuildLShr(e->b, normal, emit_int(type, 13), "");
+    LLVMValueRef small = emit_bits(e, LLVMBuildFAdd(e->b, emit_from_bits(e, size), emit_real(real, 0.5), ""));
+    small = LLVMBuildSub(e->b, small, emit_int(type, 0x3f000000), "");
+    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x38800000), ""), small, normal);
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x477ff000), ""), emit_int(type, 0x7c00), r);
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGT, size, emit_int(type, 0x7f800000), ""), emit_int(type, 0x7e00), r);
+    return LLVMBuildOr(e->b, r, LLVMBuildLShr(e->b, sign, emit_int(type, 16), ""), "");
+}
+
+LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
+{
+    LLVMTypeRef shape = LLVMTypeOf(raw), type = emit_shaped(shape, e->i32), real = emit_shaped(shape, e->f32);
+    if (e->has_f16c)
+        return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real, "");
+    LLVMValueRef bits = LLVMBuildZExt(e->b, raw, type, "");
+    LLVMValueRef sign = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, bits, emit_int(type, 0x8000), ""), emit_int(type, 16), "");
+    LLVMValueRef size = LLVMBuildAnd(e->b, bits, emit_int(type, 0x7fff), "");
+    LLVMValueRef wide = LLVMBuildShl(e->b, size, emit_int(type, 13), "");
+    LLVMValueRef normal = LLVMBuildAdd(e->b, wide, emit_int(type, 0x38000000), "");
+    LLVMValueRef small = emit_bits(e, LLVMBuildFMul(e->b, LLVMBuildUIToFP(e->b, size, real, ""), emit_real(real, 0x1p-24), ""));
+    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x400), ""), small, normal);
+    LLVMValueRef end = LLVMBuildOr(e->b, wide, emit_int(type, 0x7f800000), "");
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x7c00), ""), end, r);
+    return emit_from_bits(e, LLVMBuildOr(e->b, r, sign, ""));
+}
+
+LLVMValueRef emit_f16_to_memory(struct emit *e, LLVMValueRef x)
+{
+    LLVMTypeRef narrow = emit_shaped(LLVMTypeOf(x), e->i16);
+    if (!e->has_f16c)
+        return LLVMBuildTrunc(e->b, f16_bits(e, x), narrow, "");
+    return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(LLVMTypeOf(x), e->f16), ""), narrow, "");
+}
+
 LLVMValueRef emit_round_to(struct emit *e, enum ir_dtype dtype, LLVMValueRef x)
 {
-    LLVMTypeRef type = LLVMTypeOf(x);
     if (dtype == IR_BF16)
         return round_bf16(e, x);
     if (dtype == IR_F16)
-        return LLVMBuildFPExt(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(type, e->f16), ""), type, "");
+        return emit_f16_from_memory(e, emit_f16_to_memory(e, x));
     return x;
 }
 
@@ -185,13 +228,13 @@ static LLVMValueRef bitcast(const struct op_context *c)
         BUG("bitcast between two 16-bit floats");
     if (half_in && !half_out) {
         if (c->operand == IR_F16)
-            return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(type, e->f16), ""), emit_shaped(type, e->i16), "");
+            return emit_f16_to_memory(e, x);
         LLVMTypeRef wide = emit_shaped(type, e->i32);
         return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""), emit_shaped(type, e->i16), "");
     }
     if (half_out && !half_in) {
         if (c->result == IR_F16)
-            return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, x, emit_shaped(type, e->f16), ""), emit_shaped(type, e->f32), "");
+            return emit_f16_from_memory(e, x);
         LLVMTypeRef wide = emit_shaped(type, e->i32);
         return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, x, wide, ""), emit_int(wide, 16), ""));
     }
