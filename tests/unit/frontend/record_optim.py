@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Records optimizer trajectories with optax (0.2.8 was used) into optim_cases.json, which test_optim.c replays.
+
+Each case is an optimizer as a document spells it. The gradients are the same for all cases; the parameters after the
+first and after the last step are recorded. Schedules are recorded at a list of steps.
+"""
+import json
+import os
+import fnmatch
+import numpy as np
+import jax
+import jax.numpy as jnp
+import optax
+
+STEPS = 7
+SHAPES = {"layers.0.kernel": (3, 4), "layers.0.bias": (4,), "layers.1.kernel": (4, 2), "scale": ()}
+rng = np.random.default_rng(0)
+INITIAL = {k: np.asarray(rng.normal(size=s), np.float32) for k, s in SHAPES.items()}
+GRADS = [{k: np.asarray(rng.normal(size=s) * (0.1 + t % 3), np.float32) for k, s in SHAPES.items()} for t in range(STEPS)]
+
+LR = {"type": "linear_schedule", "init_value": 0.3, "end_value": 0.01, "transition_steps": 4}
+ADAM = {"type": "adam", "learning_rate": 0.01}
+SGD = {"type": "sgd", "learning_rate": 0.1}
+OPTIMIZERS = [
+    SGD, {**SGD, "momentum": 0.9}, {**SGD, "momentum": 0.9, "nesterov": True}, {**SGD, "learning_rate": LR, "momentum": 0.5},
+    {**SGD, "momentum": 0.5, "accumulator_dtype": "bfloat16"},
+    ADAM, {**ADAM, "learning_rate": LR}, {**ADAM, "nesterov": True, "eps_root": 1e-4}, {**ADAM, "b1": 0.5, "mu_dtype": "bfloat16"},
+    {"type": "nadam", "learning_rate": 0.01},
+    {"type": "adamw", "learning_rate": 0.01, "weight_decay": 0.2}, {"type": "adamw", "learning_rate": LR, "weight_decay": LR, "mask": ["**.kernel"]},
+    {"type": "nadamw", "learning_rate": 0.01, "weight_decay": 0.1},
+    {"type": "amsgrad", "learning_rate": 0.01}, {"type": "amsgrad", "learning_rate": 0.01, "bias_correction_mu": False, "bias_correction_nu": False},
+    {"type": "adamax", "learning_rate": 0.01}, {"type": "adamaxw", "learning_rate": 0.01, "mask": ["scale"]},
+    {"type": "adabelief", "learning_rate": 0.01}, {"type": "yogi", "learning_rate": 0.01},
+    {"type": "adagrad", "learning_rate": 0.1}, {"type": "adagrad", "learning_rate": 0.1, "initial_accumulator_value": 0.0},
+    {"type": "adadelta", "learning_rate": 1.0, "weight_decay": 0.1}, {"type": "adadelta"},
+    {"type": "rmsprop", "learning_rate": 0.01}, {"type": "rmsprop", "learning_rate": LR, "centered": True, "momentum": 0.5, "nesterov": True},
+    {"type": "rmsprop", "learning_rate": 0.01, "eps_in_sqrt": False, "initial_scale": 0.5, "bias_correction": True},
+    {"type": "lion", "learning_rate": 0.01}, {"type": "scale_by_lion", "mode": "smooth", "smooth_beta": 2.0}, {"type": "scale_by_lion", "mode": "refined"},
+    {"type": "lamb", "learning_rate": 0.1, "weight_decay": 0.1}, {"type": "lars", "learning_rate": 1.0, "weight_decay": 0.1, "trust_ratio_mask": ["**.kernel"]},
+    {"type": "lars", "learning_rate": LR, "weight_decay_mask": ["scale"], "weight_decay": 0.5},
+    {"type": "sign_sgd", "learning_rate": 0.01}, {"type": "signum", "learning_rate": 0.01},
+    {"type": "identity"}, {"type": "set_to_zero"}, {"type": "scale", "step_size": -0.5},
+    {"type": "scale_by_learning_rate", "learning_rate": 0.1, "flip_sign": False}, {"type": "scale_by_schedule", "step_size_fn": LR},
+    {"type": "trace", "decay": 0.9}, {"type": "ema", "decay": 0.9}, {"type": "ema", "decay": 0.5, "debias": False, "accumulator_dtype": "bfloat16"},
+    {"type": "add_decayed_weights", "weight_decay": 0.1, "mask": ["**.bias"]}, {"type": "clip", "max_delta": 0.3},
+    {"type": "clip_by_block_rms", "threshold": 0.5}, {"type": "clip_by_global_norm", "max_norm": 1.0}, {"type": "clip_by_global_norm", "max_norm": 100.0},
+    {"type": "centralize"}, {"type": "zero_nans"}, {"type": "keep_params_nonnegative"}, {"type": "normalize_by_update_norm"},
+    {"type": "scale_by_param_block_norm"}, {"type": "scale_by_param_block_rms"}, {"type": "scale_by_trust_ratio", "min_norm": 0.5},
+    {"type": "chain", "transforms": [{"type": "clip", "max_delta": 1.0}, {"type": "chain", "transforms": [{"type": "trace", "decay": 0.5}, SGD]}]},
+    {"type": "named_chain", "transforms": {"clip": {"type": "clip", "max_delta": 1.0}, "rest": ADAM}},
+    {"type": "masked", "inner": ADAM, "mask": ["layers.0.*"]},
+    {"type": "partition", "transforms": {"k": ADAM, "b": SGD}, "labels": {"**.kernel": "k", "**": "b"}},
+    {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 3},
+    {"type": "multi_steps", "opt": {**ADAM, "learning_rate": LR}, "every_k_schedule": 2, "use_grad_mean": False},
+    {"type": "multi_steps", "opt": {"type": "multi_steps", "opt": SGD, "every_k_schedule": 2}, "every_k_schedule": 2},
+    {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 2, "should_skip_update_fn": {"type": "skip_large_updates", "max_squared_norm": 50.0}},
+    {"type": "chain", "transforms": [SGD, {"type": "apply_every", "k": 3}]},
+    {"type": "apply_if_finite", "inner": ADAM, "max_consecutive_errors": 2},
+    {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
+]
+
+STEPS_OF_SCHEDULES = [0, 1, 2, 3, 4, 5, 7, 9, 10, 15, 50, 100000]
+SCHEDULES = [
+    {"type": "constant_schedule", "value": 0.25}, LR, {**LR, "transition_begin": 3}, {**LR, "transition_steps": 0},
+    {"type": "polynomial_schedule", "init_value": 1.0, "end_value": 0.1, "power": 2, "transition_steps": 9, "transition_begin": -1},
+    {"type": "polynomial_schedule", "init_value": 1.0, "end_value": 0.1, "power": 0.5, "transition_steps": 9},
+    {"type": "piecewise_constant_schedule", "init_value": 1.0, "boundaries_and_scales": {"5": 0.5, "2": 0.1, "0": 3.0}},
+    {"type": "piecewise_constant_schedule", "init_value": 1.0},
+    {"type": "exponential_decay", "init_value": 1.0, "transition_steps": 4, "decay_rate": 0.5},
+    {"type": "exponential_decay", "init_value": 1.0, "transition_steps": 4, "decay_rate": 0.5, "staircase": True, "transition_begin": 2, "end_value": 0.2},
+    {"type": "exponential_decay", "init_value": 1.0, "transition_steps": 4, "decay_rate": 1.5, "end_value": 2.0},
+    {"type": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 10, "alpha": 0.1, "exponent": 1.5},
+    {"type": "cosine_decay_schedule", "init_value": 0.1, "decay_steps": 7},
+    {"type": "piecewise_interpolate_schedule", "interpolate_type": "linear", "init_value": 1.0, "boundaries_and_scales": {"4": 0.1, "8": 0.5, "2": 2.0}},
+    {"type": "piecewise_interpolate_schedule", "interpolate_type": "cosine", "init_value": 1.0, "boundaries_and_scales": {"4": 0.1, "8": 0.5}},
+    {"type": "linear_onecycle_schedule", "transition_steps": 11, "peak_value": 0.5},
+    {"type": "cosine_onecycle_schedule", "transition_steps": 11, "peak_value": 0.5},
+    {"type": "warmup_constant_schedule", "init_value": 0.0, "peak_value": 0.5, "warmup_steps": 4},
+    {"type": "warmup_cosine_decay_schedule", "init_value": 0.0, "peak_value": 0.5, "warmup_steps": 4, "decay_steps": 12, "end_value": 0.05},
+    {"type": "warmup_cosine_decay_schedule", "init_value": 0.1, "peak_value": 0.0, "warmup_steps": 0, "decay_steps": 12, "exponent": 2.0},
+    {"type": "warmup_exponential_decay_schedule", "init_value": 0.0, "peak_value": 0.5, "warmup_steps": 4, "transition_steps": 3, "decay_rate": 0.5},
+    {"type": "sgdr_schedule", "cosine_kwargs": [{"init_value": 0.0, "peak_value": 0.5, "warmup_steps": 1, "decay_steps": 4},
+                                                {"init_value": 0.1, "peak_value": 0.3, "warmup_steps": 2, "decay_steps": 5}]},
+    {"type": "join_schedules", "schedules": [LR, {"type": "constant_schedule", "value": 0.5}, {**LR, "init_value": 0.9}], "boundaries": [3, 5]},
+]
+
+
+def match(pattern, path):
+    """The few globs used here: ** over segments, * within one."""
+    if pattern == "**":
+        return True
+    if pattern.startswith("**."):
+        return fnmatch.fnmatch(path, "*." + pattern[3:]) or fnmatch.fnmatch(path, pattern[3:])
+    return fnmatch.fnmatch(path, pattern) and path.count(".") == pattern.count(".")
+
+
+def mask(patterns):
+    return lambda tree: {k: any(match(p, k) for p in patterns) for k in tree}
+
+
+def label(labels):
+    return lambda tree: {k: next(v for p, v in labels.items() if match(p, k)) for k in tree}
+
+
+def schedule(o):
+    o = dict(o)
+    name = o.pop("type")
+    if "boundaries_and_scales" in o:
+        o["boundaries_and_scales"] = {int(k): v for k, v in o["boundaries_and_scales"].items()}
+    if "schedules" in o:
+        o["schedules"] = [schedule(s) for s in o["schedules"]]
+    return getattr(optax, name)(**o)
+
+
+def make(o):
+    o = dict(o)
+    name = o.pop("type")
+    if name == "chain":
+        return optax.chain(*[make(t) for t in o["transforms"]])
+    if name == "named_chain":
+        return optax.named_chain(*[(k, make(t)) for k, t in o["transforms"].items()])
+    if name == "partition":
+        return optax.partition({k: make(t) for k, t in o["transforms"].items()}, label(o["labels"]))
+    if name == "inject_hyperparams":
+        inner = dict(o["opt"])
+        return optax.inject_hyperparams(getattr(optax, inner.pop("type")))(**{k: schedule(v) if isinstance(v, dict) else v for k, v in inner.items()})
+    if name == "skip_large_updates":
+        return lambda u, g, p: optax.skip_large_updates(u, g, p, **o)
+    for k, v in o.items():
+        if k.endswith("mask"):
+            o[k] = mask(v)
+        elif isinstance(v, dict):
+            o[k] = schedule(v) if "schedule" in v["type"] or "decay" in v["type"] and "add" not in v["type"] else make(v)
+        elif k.endswith("dtype"):
+            o[k] = jnp.dtype(v)
+    if name == "multi_steps":
+        return optax.MultiSteps(**o).gradient_transformation()
+    return getattr(optax, name, None)(**o) if hasattr(optax, name) else getattr(optax.transforms, name)(**o)
+
+
+def flat(tree):
+    return {k: [float(x) for x in np.ravel(v)] for k, v in tree.items()}
+
+
+def main():
+    cases, schedules = [], []
+    for o in OPTIMIZERS:
+        tx = make(o)
+        p = {k: jnp.asarray(v) for k, v in INITIAL.items()}
+        s = tx.init(p)
+        update = jax.jit(tx.update)
+        seen = []
+        for g in GRADS:
+            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p)
+            p = optax.apply_updates(p, u)
+            seen.append(flat(p))
+        cases.append({"optimizer": o, "first": seen[0], "last": seen[-1]})
+    for o in SCHEDULES:
+        f = jax.jit(schedule(o))
+        schedules.append({"schedule": o, "values": [float(f(jnp.asarray(c, jnp.int32))) for c in STEPS_OF_SCHEDULES]})
+    out = {"shapes": {k: list(s) for k, s in SHAPES.items()}, "initial": flat(INITIAL), "grads": [flat(g) for g in GRADS],
+           "cases": cases, "steps": STEPS_OF_SCHEDULES, "schedules": schedules}
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "optim_cases.json"), "w") as f:
+        f.write("{\n" + ",\n".join(json.dumps(k) + ": " + (json.dumps(v) if not isinstance(v, list) else "[\n" + ",\n".join(json.dumps(x) for x in v) + "]") for k, v in out.items()) + "}\n")
+
+
+if __name__ == "__main__":
+    main()
