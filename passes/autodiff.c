@@ -136,10 +136,13 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++)
         operands[i] = map[n->args[i]];
-    if (n->op == OP_call) {
+    if (n->op == OP_call) { /* the callee's own markers are gone */
         const struct ir_func *callee = b->f->module->funcs.items[n->func];
+        struct state inner = {s->pass, arena_new_array(scratch, ir_value *, callee->count),
+                              arena_new_array(scratch, bool, callee->count)};
+        memset(inner.in_loss, true, callee->count);
         s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
-        pass_copy_body(b, callee, operands, s->results[old], true, scratch);
+        pass_copy_body(b, callee, operands, s->results[old], rewrite, &inner, scratch);
         return 0;
     }
     struct gradient g = {.pass = s->pass, .b = b, .loss = operands[0], .wrt = operands + 1, .count = n->arg_count - 1};

@@ -31,40 +31,22 @@ ir_value pass_remake(struct pass *p, struct ir_builder *b, const struct ir_node 
     return ir_remake(b, old, args);
 }
 
-void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir_value *args, ir_value *results, bool deep,
-                 struct arena *scratch)
+void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir_value *operands, ir_value *results,
+                    ir_rewrite *rewrite, void *user, struct arena *scratch)
 {
     bool *live = ir_live(callee, scratch);
     ir_value *map = arena_new_array(scratch, ir_value, callee->count);
-    ir_value **tuples = arena_new_array(scratch, ir_value *, callee->count); /* results of calls inlined in turn */
     uint32_t place = b->place;
     for (ir_value v = 1; v < callee->count; v++) {
+        const struct ir_node *n = ir_get(callee, v);
         if (!live[v])
             continue;
-        const struct ir_node *n = &callee->nodes[v];
-        if (n->op == OP_param) {
-            map[v] = args[n->attr[0].v[0]];
-            continue;
-        }
-        if (n->op == OP_proj && tuples[n->args[0]]) {
-            map[v] = tuples[n->args[0]][n->attr[0].v[0]];
-            continue;
-        }
-        ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count);
-        for (uint32_t i = 0; i < n->arg_count; i++)
-            operands[i] = map[n->args[i]];
         b->place = n->place ? n->place : place;
-        if (deep && n->op == OP_call) {
-            const struct ir_func *inner = b->f->module->funcs.items[n->func];
-            tuples[v] = arena_new_array(scratch, ir_value, inner->results.count);
-            pass_copy_body(b, inner, operands, tuples[v], true, scratch);
-        } else {
-            map[v] = ir_remake(b, n, operands);
-        }
+        map[v] = n->op == OP_param ? operands[n->attr[0].v[0]] : rewrite(user, b, callee, v, map);
     }
+    b->place = place;
     for (size_t i = 0; i < callee->results.count; i++)
         results[i] = map[callee->results.items[i].value];
-    b->place = place;
 }
 
 bool pass_number(const struct ir_func *f, ir_value v, double *number)

@@ -13,10 +13,10 @@ struct ir_module *pass_rebuild(struct pass *, const struct ir_module *, ir_rewri
 /* Re-makes a node of another function with the operands that `map` gives. */
 ir_value pass_remake(struct pass *, struct ir_builder *, const struct ir_node *old, const ir_value *map);
 
-/* Copies the live nodes of `callee`, a function of the builder's module, with its parameters replaced by `args`; the
- * results go to `results`. With `deep` the calls in it are replaced by their bodies too; loops stay loops. */
-void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_value *args, ir_value *results, bool deep,
-                 struct arena *scratch);
+/* Puts the live nodes of `callee` into the builder's function, each by `rewrite` as in ir_rebuild, with the operands in
+ * place of its parameters; its results go to `results`. Nodes without a place get the builder's. */
+void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_value *operands, ir_value *results,
+                    ir_rewrite *, void *user, struct arena *scratch);
 
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);

@@ -1,0 +1,71 @@
+/* Ops without a kernel of their own become a few element-wise ones that have: the code generator then needs the
+ * elementary functions alone. */
+#include "passes/common.h"
+#include <math.h>
+
+static ir_value number(struct ir_builder *b, ir_value like, double x) { return ir_number_like(b, like, x); }
+
+static ir_value apply(struct ir_builder *b, enum ir_op op, ir_value x, ir_value y) { return ir_binary(b, op, x, y); }
+
+static ir_value is_finite(struct ir_builder *b, ir_value x)
+{
+    const struct ir_type type = *ir_type(b->f, x);
+    if (!ir_dtype_is_float((enum ir_dtype)type.dtype)) {
+        struct ir_type mask = type;
+        mask.dtype = IR_BOOL;
+        return ir_number(b, mask, 1);
+    }
+    return apply(b, OP_lt, ir_unary(b, OP_abs, x), number(b, x, INFINITY)); /* false for NaN */
+}
+
+/* |x|**(1/3), one step of Newton's method for the digits that pow loses, and the sign again. 0, infinities and NaN are
+ * their own cube roots. */
+static ir_value cbrt_of(struct ir_builder *b, ir_value x)
+{
+    ir_value magnitude = ir_unary(b, OP_abs, x), start = apply(b, OP_pow, magnitude, number(b, x, 1.0 / 3));
+    ir_value square = apply(b, OP_mul, start, start);
+    ir_value error = apply(b, OP_sub, start, apply(b, OP_div, magnitude, square));
+    ir_value root = apply(b, OP_sub, start, apply(b, OP_div, error, number(b, x, 3)));
+    ir_value is_plain = apply(b, OP_and, is_finite(b, x), apply(b, OP_ne, x, number(b, x, 0)));
+    return ir_select(b, is_plain, apply(b, OP_mul, root, ir_unary(b, OP_sign, x)), x);
+}
+
+/* Giles, Approximating the erfinv function (2011), the single-precision polynomials, as in XLA. */
+static ir_value erf_inv(struct ir_builder *b, ir_value x)
+{
+    static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
+                                  -0.00125372503, -0.00417768164, 0.246640727, 1.50140941};
+    static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
+                                 -0.0076224613, 0.00943887047, 1.00167406, 2.83297682};
+    ir_value w = ir_unary(b, OP_neg, ir_unary(b, OP_log1p, ir_unary(b, OP_neg, apply(b, OP_mul, x, x))));
+    ir_value is_near = apply(b, OP_lt, w, number(b, x, 5));
+    w = ir_select(b, is_near, apply(b, OP_sub, w, number(b, x, 2.5)),
+                  apply(b, OP_sub, ir_unary(b, OP_sqrt, w), number(b, x, 3)));
+    ir_value p = ir_select(b, is_near, number(b, x, near[0]), number(b, x, far[0]));
+    for (int i = 1; i < 9; i++)
+        p = apply(b, OP_add, ir_select(b, is_near, number(b, x, near[i]), number(b, x, far[i])), apply(b, OP_mul, p, w));
+    ir_value is_end = apply(b, OP_eq, ir_unary(b, OP_abs, x), number(b, x, 1));
+    return ir_select(b, is_end, apply(b, OP_mul, x, number(b, x, INFINITY)), apply(b, OP_mul, p, x));
+}
+
+/* Half precision is computed in float32. */
+static ir_value widened(struct ir_builder *b, ir_value x, ir_value (*rule)(struct ir_builder *, ir_value))
+{
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, x)->dtype;
+    if (ir_dtype_bytes(dtype) >= 4)
+        return rule(b, x);
+    return ir_cast(b, rule(b, ir_cast(b, x, IR_F32)), dtype);
+}
+
+static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
+{
+    const struct ir_node *n = ir_get(from, old);
+    switch (n->op) {
+    case OP_is_finite: return is_finite(b, map[n->args[0]]);
+    case OP_cbrt: return widened(b, map[n->args[0]], cbrt_of);
+    case OP_erf_inv: return widened(b, map[n->args[0]], erf_inv);
+    default: return pass_remake(user, b, n, map);
+    }
+}
+
+struct ir_module *pass_decompose(struct pass *p, struct ir_module *m) { return pass_rebuild(p, m, rewrite, p); }

@@ -1,0 +1,71 @@
+/* Calls are replaced by their bodies, and every loop gets a body of its own, so that from here on a function and a
+ * value name one tensor. Entry functions come first and keep their order; functions that nothing names any more are
+ * left behind. */
+#include "passes/common.h"
+
+struct state {
+    struct pass *pass;
+    const struct ir_module *from;
+    ir_value **results; /* per old value: of a call that was replaced */
+    uint32_t *copies;   /* per old function: loops that it is the body of so far */
+};
+
+static void rebuild(struct state *, const struct ir_func *from, struct ir_func *to);
+
+/* The loop's own copy of its body. */
+static struct ir_func *copy_body(struct state *s, struct ir_module *to, uint32_t func)
+{
+    const struct ir_func *body = s->from->funcs.items[func];
+    uint32_t number = s->copies[func]++;
+    const char *name = number ? arena_format(&s->pass->scratch, "%s.copy%u", body->name, number) : body->name;
+    struct ir_func *copy = ir_func_new(to, name, false);
+    rebuild(s, body, copy);
+    return copy;
+}
+
+static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
+{
+    struct state *s = user;
+    struct arena *scratch = &s->pass->scratch;
+    const struct ir_node *n = ir_get(from, old);
+    if (n->op == OP_proj && s->results[n->args[0]])
+        return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op != OP_call && n->op != OP_loop)
+        return pass_remake(s->pass, b, n, map);
+    if (n->op == OP_loop) {
+        struct ir_node loop = *n;
+        loop.func = ir_func_index(copy_body(s, b->f->module, n->func));
+        return pass_remake(s->pass, b, &loop, map);
+    }
+    const struct ir_func *callee = s->from->funcs.items[n->func];
+    ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        operands[i] = map[n->args[i]];
+    s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
+    struct state inner = *s;
+    inner.results = arena_new_array(scratch, ir_value *, callee->count);
+    pass_copy_body(b, callee, operands, s->results[old], rewrite, &inner, scratch);
+    return 0; /* a tuple that nobody reads any more */
+}
+
+static void rebuild(struct state *s, const struct ir_func *from, struct ir_func *to)
+{
+    struct state inner = *s;
+    inner.results = arena_new_array(&s->pass->scratch, ir_value *, from->count);
+    ir_rebuild(from, to, rewrite, &inner, &s->pass->scratch);
+}
+
+struct ir_module *pass_inline(struct pass *p, struct ir_module *m)
+{
+    struct ir_module *to = ir_module_like(m);
+    struct state s = {.pass = p, .from = m, .copies = arena_new_array(&p->scratch, uint32_t, m->funcs.count)};
+    to->funcs.count = 0; /* entries and copies of bodies only */
+    for (size_t i = 0; i < m->funcs.count; i++)
+        if (m->funcs.items[i]->entry)
+            ir_func_new(to, m->funcs.items[i]->name, true);
+    for (size_t i = 0; i < m->funcs.count; i++)
+        if (m->funcs.items[i]->entry)
+            rebuild(&s, m->funcs.items[i], ir_func_find(to, m->funcs.items[i]->name));
+    to->stage = IR_AT_KERNEL;
+    return to;
+}
