@@ -99,7 +99,7 @@ static void run_into(struct eval *e, const struct ir_func *f, const struct ir_te
     struct eval_cell *cells = run(e, f, params, &frame);
     for (size_t i = 0; i < f->results.count; i++) {
         const struct ir_tensor *t = &cells[f->results.items[i].value].t[0];
-        memcpy(out[i].v, t->v, (size_t)ir_type_elements(&t->type) * sizeof(double));
+        eval_move(out[i].v, t->v, ir_type_elements(&t->type));
     }
     for (size_t i = 0; i < f->results.count; i++)
         eval_cell_drop(e, &cells[f->results.items[i].value]);
@@ -165,7 +165,7 @@ static struct ir_type result_type(const struct ir_func *f, uint32_t i) { return 
 
 static void copy_tensor(struct ir_tensor *to, const struct ir_tensor *from)
 {
-    memcpy(to->v, from->v, (size_t)ir_type_elements(&to->type) * sizeof(double));
+    eval_move(to->v, from->v, ir_type_elements(&to->type));
 }
 
 void eval_proj(struct eval_call *c)
@@ -243,7 +243,7 @@ static void read_part(struct ir_tensor *part, const struct ir_tensor *whole, int
 {
     int64_t rows = part->type.dim[0], row = rows ? ir_type_elements(&part->type) / rows : 0;
     for (int64_t j = 0; j < rows; j++)
-        memcpy(part->v + j * row, whole->v + batch_row(split, i, j, count, rows) * row, (size_t)row * sizeof(double));
+        eval_move(part->v + j * row, whole->v + batch_row(split, i, j, count, rows) * row, row);
 }
 
 /* Adds result `part` of microbatch i to the accumulated `out`. */
@@ -253,8 +253,7 @@ static void add_part(struct eval_call *c, struct ir_tensor *out, const struct ir
     if (kind == KIND_CONCATENATE) {
         int64_t rows = part->type.dim[0], row = rows ? n / rows : 0;
         for (int64_t j = 0; j < rows; j++)
-            memcpy(out->v + batch_row(c->n->attr[2].v[0], i, j, count, rows) * row, part->v + j * row,
-                   (size_t)row * sizeof(double));
+            eval_move(out->v + batch_row(c->n->attr[2].v[0], i, j, count, rows) * row, part->v + j * row, row);
         return;
     }
     double keep = kind == KIND_RUNNING_MEAN ? (double)i / (double)(i + 1) : 1;

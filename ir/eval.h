@@ -31,6 +31,13 @@ static inline const struct ir_tensor *eval_arg(const struct eval_call *c, uint32
     return &c->cells[c->n->args[i]].t[0];
 }
 
+/* An empty tensor may have no storage at all. */
+static inline void eval_move(double *to, const double *from, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        to[i] = from[i];
+}
+
 /* eval.c */
 double *eval_new(struct eval *, int64_t count);
 void eval_drop(struct eval *, double *v, int64_t count);

@@ -73,7 +73,8 @@ static double erf_inv_double(double x)
     if (!isfinite(y)) /* so near 1 that a float is 1 */
         y = copysign(sqrt(-log((1 - fabs(x)) * 1.7724538509055159)), x);
     for (int i = 0; i < 4; i++) {
-        double error = fabs(x) < 0.5 ? erf(y) - x : copysign((1 - fabs(x)) - erfc(fabs(y)), x);
+        double tail = (1 - fabs(x)) - erfc(fabs(y)); /* keeps its digits where 1 - erf(y) has none */
+        double error = fabs(x) < 0.5 ? erf(y) - x : x < 0 ? -tail : tail;
         y -= error * 0.88622692545275801 * exp(y * y);
     }
     return y;

@@ -70,7 +70,7 @@ static void gather_result(struct eval_call *c, int64_t offset, const int64_t *st
 
 static void copy_operand(struct eval_call *c)
 {
-    memcpy(c->out->t->v, eval_arg(c, 0)->v, (size_t)ir_type_elements(&eval_arg(c, 0)->type) * sizeof(double));
+    eval_move(c->out->t->v, eval_arg(c, 0)->v, ir_type_elements(&eval_arg(c, 0)->type));
 }
 
 void eval_reshape(struct eval_call *c) { copy_operand(c); }
@@ -213,7 +213,7 @@ void eval_take(struct eval_call *c)
         for (int64_t k = 0; k < n; k++, out += s.inner) {
             int64_t at = (int64_t)index->v[k];
             at = at < 0 ? 0 : at >= s.extent ? s.extent - 1 : at;
-            memcpy(out, x->v + (o * s.extent + at) * s.inner, (size_t)s.inner * sizeof(double));
+            eval_move(out, x->v + (o * s.extent + at) * s.inner, s.inner);
         }
 }
 
