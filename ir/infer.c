@@ -169,7 +169,7 @@ static bool infer_given(struct infer *c)
             return fail(c, "expected a result like the operand %s, found %s", arg_text(c, 0), text(c, type));
         for (int64_t i = 0; i < type->rank; i++)
             if (i != dim && type->dim[i] != arg(c, 0)->dim[i])
-                return fail(c, "only dimension %lld may change, found %s from %s", (long long)dim, text(c, type),
+                return fail(c, "expected a change of dimension %lld only, found %s from %s", (long long)dim, text(c, type),
                             arg_text(c, 0));
         return true;
     }
