@@ -92,4 +92,8 @@ struct plan_module {
     uint64_t *slot_offset;          /* per slot: offset in its block (state or result) */
     uint64_t state_bytes, result_bytes, constant_bytes;
 };
+
+/* report.c: the plan as JSON (schema 1): the manifest of an object, and what `stepc explain` reads. `target`: for
+ * people, "cpu x86-64-v4"; may be NULL. */
+void ir_report(const struct plan_module *, const char *target, struct str *out);
 #endif

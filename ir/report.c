@@ -1,0 +1,311 @@
+/* The report on a plan as JSON: tensors, memory, operations, fused groups, collectives, each with its place in the
+ * document. It is the manifest of an object, and what `stepc explain` shows. Keys are stable; sizes are bytes of one
+ * device; places are JSON pointers. */
+#include "ir/plan.h"
+
+#include <string.h>
+
+enum { ALIVE_LISTED = 12, OPS_LISTED = 24 };
+
+struct report { struct str *out; const struct plan_module *pm; const struct plan *plan; struct arena scratch; };
+
+/* ---------------------------------------------------------------- pieces */
+
+static void add_key(struct report *r, const char *before, const char *key) { str_addf(r->out, "%s\"%s\":", before, key); }
+
+static void add_text(struct report *r, const char *before, const char *key, const char *text)
+{
+    add_key(r, before, key);
+    if (text) str_add_json(r->out, text);
+    else str_add(r->out, "null");
+}
+
+static void add_bytes(struct report *r, const char *before, const char *key, uint64_t bytes)
+{
+    str_addf(r->out, "%s\"%s\":%llu", before, key, (unsigned long long)bytes);
+}
+
+static void add_number(struct report *r, const char *before, const char *key, double x)
+{
+    add_key(r, before, key);
+    str_add_number(r->out, x, false);
+}
+
+static const char *place_of(const struct ir_module *m, uint32_t place)
+{
+    return place && place < m->places.count ? m->places.items[place].pointer : NULL;
+}
+
+static const char *place_of_value(const struct ir_func *f, ir_value v) { return place_of(f->module, f->nodes[v].place); }
+
+static void add_type(struct report *r, const struct ir_type *type)
+{
+    add_text(r, ",", "dtype", ir_dtype_name((enum ir_dtype)type->dtype));
+    add_key(r, ",", "shape");
+    str_add(r->out, "[");
+    for (uint32_t d = 0; d < type->rank; d++) str_addf(r->out, "%s%lld", d ? "," : "", (long long)type->dim[d]);
+    str_add(r->out, "]");
+}
+
+/* Mesh axes of each dimension, outermost first. */
+static void add_sharding(struct report *r, const struct ir_type *type, const struct ir_sharding *sharding)
+{
+    const struct ir_mesh *mesh = &r->pm->module->mesh;
+    add_key(r, ",", "sharding");
+    str_add(r->out, "[");
+    for (uint32_t d = 0; d < type->rank; d++) {
+        str_add(r->out, d ? ",[" : "[");
+        for (uint32_t axes = sharding->dim[d], first = 1; axes; axes >>= 4, first = 0) {
+            if (!first) str_add(r->out, ",");
+            uint32_t axis = (axes & 15) - 1;
+            str_add_json(r->out, axis < mesh->axis_count ? mesh->name[axis] : "?");
+        }
+        str_add(r->out, "]");
+    }
+    str_add(r->out, "]");
+}
+
+/* ---------------------------------------------------------------- the module */
+
+static void add_slots(struct report *r)
+{
+    static const char *const roles[] = {"none", "parameter", "average", "optimizer", "state", "input", "metric", "output", "hyperparameter"};
+    const struct ir_module *m = r->pm->module;
+    add_key(r, ",", "tensors");
+    str_add(r->out, "[");
+    for (size_t i = 0; i < m->slots.count; i++) {
+        const struct ir_slot *s = &m->slots.items[i];
+        add_text(r, i ? ",{" : "{", "name", s->name);
+        add_text(r, ",", "role", roles[s->role <= IR_ROLE_HYPER ? s->role : 0]);
+        add_type(r, &s->type);
+        if (m->mesh.axis_count) add_sharding(r, &s->type, &s->sharding);
+        if (s->frozen) str_add(r->out, ",\"frozen\":true");
+        if (s->computed) str_add(r->out, ",\"computed\":true");
+        if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
+        if (place_of(m, s->place)) add_text(r, ",", "place", place_of(m, s->place));
+        str_add(r->out, "}");
+    }
+    str_add(r->out, "]");
+}
+
+static void add_mesh(struct report *r)
+{
+    const struct ir_mesh *mesh = &r->pm->module->mesh;
+    int64_t devices = 1;
+    add_key(r, ",", "mesh");
+    str_add(r->out, "{");
+    for (uint32_t i = 0; i < mesh->axis_count; i++) {
+        if (i) str_add(r->out, ",");
+        str_add_json(r->out, mesh->name[i]);
+        str_addf(r->out, ":%lld", (long long)mesh->size[i]);
+        devices *= mesh->size[i];
+    }
+    str_addf(r->out, "},\"devices\":%lld", (long long)devices);
+}
+
+/* ---------------------------------------------------------------- an entry */
+
+/* How often the commands between this LOOP_BEGIN and its end run, 0 if it is not known. */
+static double trips(const struct plan *p, const struct plan_command *loop)
+{
+    if (loop->limit >= p->buffers.count) return 0;
+    const struct plan_buffer *b = &p->buffers.items[loop->limit];
+    const struct ir_node *node = b->func && b->value ? &b->func->nodes[b->value] : NULL;
+    int32_t n = 0;
+    if (b->data) memcpy(&n, b->data, sizeof n);
+    else if (node && node->op == OP_constant && node->data) memcpy(&n, node->data, sizeof n);
+    return n > 0 ? n : 0;
+}
+
+/* Times that each command runs in one call. */
+static double *repeats(struct report *r)
+{
+    const struct plan *p = r->plan;
+    double *out = arena_new_array(&r->scratch, double, p->commands.count + 1), now = 1;
+    VEC(double) outer = {0};
+    for (size_t i = 0; i < p->commands.count; i++) {
+        const struct plan_command *c = &p->commands.items[i];
+        if (c->kind == PLAN_LOOP_END && outer.count) now = outer.items[--outer.count];
+        out[i] = now;
+        if (c->kind != PLAN_LOOP_BEGIN) continue;
+        vec_push(&r->scratch, &outer, now);
+        now *= trips(p, c) > 0 ? trips(p, c) : 1;
+    }
+    return out;
+}
+
+static void add_memory(struct report *r)
+{
+    const struct plan_memory *m = &r->plan->memory;
+    add_bytes(r, ",\"memory\":{", "peak", m->peak);
+    add_bytes(r, ",", "lower_bound", m->lower_bound);
+    add_bytes(r, ",", "arena", r->plan->arena_bytes);
+    add_bytes(r, ",", "arena_lower_bound", r->plan->arena_lower_bound);
+    add_bytes(r, ",", "parameters", m->parameters);
+    add_bytes(r, ",", "averages", m->averages);
+    add_bytes(r, ",", "optimizer", m->optimizer_state);
+    add_bytes(r, ",", "other_state", m->other_state);
+    add_bytes(r, ",", "gradients", m->gradients);
+    add_bytes(r, ",", "activations", m->activations);
+    add_bytes(r, ",", "workspace", m->workspace);
+    add_bytes(r, ",", "constants", m->constants);
+    str_add(r->out, "}");
+}
+
+static bool alive(const struct plan_buffer *b, size_t command)
+{
+    return b->space == PLAN_ARENA && b->bytes && b->first <= command && command <= b->last;
+}
+
+/* The command with the most temporaries alive, and the largest of them. */
+static void add_peak(struct report *r)
+{
+    const struct plan *p = r->plan;
+    uint64_t *sums = arena_new_array(&r->scratch, uint64_t, p->commands.count + 2);
+    for (size_t i = 0; i < p->buffers.count; i++) { /* differences first, then their running sum */
+        const struct plan_buffer *b = &p->buffers.items[i];
+        if (b->space != PLAN_ARENA || !b->bytes || b->first > b->last || b->last >= p->commands.count) continue;
+        sums[b->first] += b->bytes;
+        sums[b->last + 1] -= b->bytes;
+    }
+    size_t peak = 0;
+    for (size_t i = 1; i < p->commands.count; i++) {
+        sums[i] += sums[i - 1];
+        if (sums[i] > sums[peak]) peak = i;
+    }
+    if (!p->commands.count) return;
+    const struct plan_command *c = &p->commands.items[peak];
+    const char *place = NULL;
+    if (c->kind == PLAN_KERNEL) {
+        const struct plan_group *g = &p->groups.items[c->group];
+        if (g->outputs.count) place = place_of_value(g->func, g->outputs.items[0]);
+    }
+    str_addf(r->out, ",\"peak\":{\"command\":%zu,\"bytes\":%llu", peak, (unsigned long long)sums[peak]);
+    add_text(r, ",", "place", place);
+    str_add(r->out, ",\"alive\":[");
+    bool *taken = arena_new_array(&r->scratch, bool, p->buffers.count + 1);
+    for (uint32_t n = 0; n < ALIVE_LISTED; n++) {
+        const struct plan_buffer *best = NULL;
+        for (size_t i = 0; i < p->buffers.count; i++) {
+            const struct plan_buffer *b = &p->buffers.items[i];
+            if (alive(b, peak) && !taken[i] && (!best || b->bytes > best->bytes)) best = b;
+        }
+        if (!best) break;
+        taken[best - p->buffers.items] = true;
+        add_bytes(r, n ? ",{" : "{", "bytes", best->bytes);
+        if (best->func && best->value) {
+            add_type(r, &best->func->nodes[best->value].type);
+            add_text(r, ",", "op", ir_ops[best->func->nodes[best->value].op].name);
+            add_text(r, ",", "place", place_of_value(best->func, best->value));
+        }
+        str_add(r->out, "}");
+    }
+    str_add(r->out, "]}");
+}
+
+static void add_kernel(struct report *r, const struct plan_group *g)
+{
+    static const char *const kinds[] = {"map", "row", "column", "dot", "scatter", "copy"};
+    add_text(r, ",", "kind", kinds[g->kind]);
+    str_add(r->out, ",\"ops\":[");
+    for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++) {
+        if (i) str_add(r->out, ",");
+        str_add_json(r->out, ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
+    }
+    str_addf(r->out, "],\"count\":%zu,\"outputs\":[", g->nodes.count);
+    for (size_t i = 0; i < g->outputs.count; i++) {
+        if (i) str_add(r->out, ",");
+        str_add_json(r->out, ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
+    }
+    str_add(r->out, "]");
+    ir_value at = g->root ? g->root : g->outputs.count ? g->outputs.items[0] : 0;
+    add_text(r, ",", "place", at ? place_of_value(g->func, at) : NULL);
+    if (g->reason) add_text(r, ",", "reason", g->reason);
+}
+
+static void add_collective(struct report *r, const struct plan_command *c)
+{
+    const struct ir_node *node = &c->func->nodes[c->node];
+    const struct ir_mesh *mesh = &r->pm->module->mesh;
+    add_text(r, ",", "kind", ir_ops[node->op].name);
+    add_type(r, &node->type);
+    str_add(r->out, ",\"axes\":[");
+    for (uint32_t i = 0; i < node->attr[0].n; i++) {
+        if (i) str_add(r->out, ",");
+        int64_t axis = node->attr[0].v[i];
+        str_add_json(r->out, axis >= 0 && axis < mesh->axis_count ? mesh->name[axis] : "?");
+    }
+    str_add(r->out, "]");
+    add_text(r, ",", "place", place_of(c->func->module, node->place));
+}
+
+static void add_entry(struct report *r, const struct plan *p)
+{
+    r->plan = p;
+    const double *times = repeats(r);
+    double flops = 0, bytes = 0;
+    size_t kernels = 0;
+    for (size_t i = 0; i < p->commands.count; i++) {
+        flops += p->commands.items[i].flops * times[i];
+        bytes += (double)p->commands.items[i].bytes * times[i];
+        kernels += p->commands.items[i].kind == PLAN_KERNEL;
+    }
+    add_text(r, "{", "name", p->func->name);
+    add_number(r, ",", "flops", flops);
+    add_number(r, ",", "bytes", bytes);
+    str_addf(r->out, ",\"kernels\":%zu", kernels);
+    add_memory(r);
+    add_peak(r);
+    for (int comm = 0; comm < 2; comm++) {
+        const char *before = "";
+        str_add(r->out, comm ? ",\"collectives\":[" : ",\"groups\":[");
+        for (size_t i = 0; i < p->commands.count; i++) {
+            const struct plan_command *c = &p->commands.items[i];
+            if (c->kind != (comm ? PLAN_COLLECTIVE : PLAN_KERNEL)) continue;
+            str_addf(r->out, "%s{\"command\":%zu", before, i);
+            if (comm) add_collective(r, c);
+            else add_kernel(r, &p->groups.items[c->group]);
+            add_number(r, ",", "flops", c->flops);
+            add_bytes(r, ",", "bytes", c->bytes);
+            add_number(r, ",", "times", times[i]);
+            str_add(r->out, "}");
+            before = ",";
+        }
+        str_add(r->out, "]");
+    }
+    str_add(r->out, "}");
+    arena_free(&r->scratch);
+}
+
+void ir_report(const struct plan_module *pm, const char *target, struct str *out)
+{
+    struct report r = {.out = out, .pm = pm};
+    const struct ir_module *m = pm->module;
+    uint64_t parameters = 0, tensors = 0;
+    for (size_t i = 0; i < m->slots.count; i++) {
+        const struct ir_slot *s = &m->slots.items[i];
+        if (s->role != IR_ROLE_PARAM) continue;
+        tensors++;
+        parameters += (uint64_t)ir_type_elements(&s->type);
+    }
+    str_add(out, "{\"schema\":1,\"stepc\":");
+    str_add_json(out, STEPC_VERSION);
+    add_text(&r, ",", "name", m->name);
+    add_text(&r, ",", "target", target);
+    add_mesh(&r);
+    add_bytes(&r, ",", "parameters", parameters);
+    add_bytes(&r, ",", "parameter_tensors", tensors);
+    add_bytes(&r, ",", "state_bytes", pm->state_bytes);
+    add_bytes(&r, ",", "result_bytes", pm->result_bytes);
+    add_bytes(&r, ",", "constant_bytes", pm->constant_bytes);
+    add_slots(&r);
+    str_add(out, ",\"entries\":[");
+    for (size_t i = 0; i < pm->plans.count; i++) {
+        if (i) str_add(out, ",");
+        add_entry(&r, pm->plans.items[i]);
+    }
+    str_add(out, "],\"document\":");
+    str_add(out, m->document && *m->document == '{' ? m->document : "null");
+    str_add(out, "}");
+    arena_free(&r.scratch);
+}
