@@ -224,7 +224,7 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     *out = NULL;
     if (!rt_take(&s.o, sizeof s.o, options)) return rt_fail(NULL, STEP_EINVAL, "create: options is NULL or has a wrong size field");
     void *memory = NULL;
-    if (posix_memalign(&memory, 128, sizeof(struct step_instance))) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    if (posix_memalign(&memory, RT_ALIGN, sizeof(struct step_instance))) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
     struct step_instance *t = memset(memory, 0, sizeof *t);
     t->program = program;
     t->created_ns = rt_now();

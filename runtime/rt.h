@@ -34,8 +34,8 @@ enum {
 /* A number that threads wait for to change: they spin a little, yield, then sleep in the kernel. */
 struct rt_signal { _Atomic uint32_t value, sleepers; };
 struct rt_barrier {
-    _Alignas(128) _Atomic uint32_t arrived;
-    _Alignas(128) struct rt_signal generation;
+    _Alignas(64) _Atomic uint32_t arrived;
+    _Alignas(64) struct rt_signal generation;
     uint32_t total;
 };
 

@@ -1,0 +1,323 @@
+/* One instance from create to destroy: numbers against the formula, reading and writing, weights, step_n, stage,
+ * policies, and the same numbers on any team and mesh. */
+#include "tests/unit/runtime/toy.h"
+
+#include <check.h>
+#include <stdlib.h>
+
+static struct toy toy;
+static struct toy_data data;
+
+/* The formulas of toy.h once more, in plain code. */
+struct reference { float w[3], b, e[5], m[3], ema[3], loss; };
+
+static void reference_init(struct reference *s)
+{
+    memset(s, 0, sizeof *s);
+    for (int k = 0; k < 3; k++) s->w[k] = s->ema[k] = 0.1f * (float)(k + 1);
+    for (int k = 0; k < 5; k++) s->e[k] = 0.01f * (float)k;
+}
+
+static void reference_step(struct reference *s, const struct toy_data *d, float lr)
+{
+    float gw[3] = {0}, gb = 0, ge[5] = {0};
+    s->loss = 0;
+    for (int i = 0; i < 8; i++) {
+        float r = s->b + s->e[d->label[i]] - d->y[i];
+        for (int k = 0; k < 3; k++) r += d->x[i * 3 + k] * s->w[k];
+        for (int k = 0; k < 3; k++) gw[k] += 2 * r / 8 * d->x[i * 3 + k];
+        gb += 2 * r / 8;
+        ge[d->label[i]] += 2 * r / 8;
+        s->loss += r * r / 8;
+    }
+    for (int k = 0; k < 3; k++) {
+        s->m[k] = 0.9f * s->m[k] + gw[k];
+        s->w[k] -= lr * s->m[k];
+        s->ema[k] = 0.9f * s->ema[k] + 0.1f * s->w[k];
+    }
+    s->b -= lr * gb;
+    for (int k = 0; k < 5; k++) s->e[k] -= lr * ge[k];
+}
+
+static void near(double got, double want) { ck_assert_msg(fabs(got - want) < 2e-6 * (1 + fabs(want)), "%.9g, expected %.9g", got, want); }
+
+static void train_and_compare(int64_t devices, uint32_t threads, bool big, bool whole)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, devices, big, whole), threads);
+    ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
+    struct reference ref;
+    reference_init(&ref);
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    double metrics[4];
+    for (uint32_t i = 1; i <= 30; i++) {
+        struct step_result r = {.size = sizeof r, .metrics = metrics, .metric_capacity = 4};
+        toy_fill(&data, i);
+        reference_step(&ref, &data, 0.1f);
+        ck_assert_msg(rt_step(t, &data.batch, &r) == STEP_OK, "%s", rt_last_error(t));
+        near(r.loss, (double)ref.loss);
+        ck_assert_uint_eq(r.step, i);
+        ck_assert_uint_eq(r.metric_count, 2);
+        ck_assert_double_eq(metrics[0], r.loss);
+        ck_assert_uint_eq(r.flags, 0);
+    }
+    float w[3], e[5], ema[3], derived[3], err[8], sum = 0;
+    ck_assert_int_eq(toy_read(t, "w", w, 3), STEP_OK);
+    ck_assert_int_eq(toy_read(t, "e", e, 5), STEP_OK);
+    ck_assert_int_eq(toy_read(t, "ema.w", ema, 3), STEP_OK);
+    ck_assert_int_eq(toy_read(t, "eval.w", derived, 3), STEP_OK);
+    ck_assert_int_eq(toy_read(t, "err", err, 8), STEP_OK);
+    for (int k = 0; k < 3; k++) near((double)w[k], (double)ref.w[k]), near((double)ema[k], (double)ref.ema[k]), near((double)derived[k], 2 * (double)w[k]);
+    for (int k = 0; k < 5; k++) near((double)e[k], (double)ref.e[k]);
+    for (int k = 0; k < 8; k++) sum += err[k] / 8;
+    near((double)sum, (double)ref.loss);
+    rt_destroy(t);
+}
+
+START_TEST(single) { train_and_compare(1, 1, false, false); }
+END_TEST
+START_TEST(whole) { train_and_compare(1, 4, true, true); }
+END_TEST
+START_TEST(team) { train_and_compare(1, 4, true, false); }
+END_TEST
+START_TEST(mesh_of_two) { train_and_compare(2, 1, false, false); }
+END_TEST
+START_TEST(mesh_of_four_teams) { train_and_compare(4, 2, true, false); }
+END_TEST
+
+/* eval: the loop stops by its flag after row 5; other weights; nothing of the state changes. */
+static void evaluate(int64_t devices, uint32_t threads)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, devices, true, false), threads);
+    struct step_result r = {.size = sizeof r};
+    toy_fill(&data, 3);
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    for (int i = 0; i < 5; i++) ck_assert_int_eq(rt_step(t, &data.batch, NULL), STEP_OK);
+    static const char *const weights[] = {NULL, "params", "ema", "eval", "params"};
+    float sets[5][3], b, e[5];
+    ck_assert_int_eq(toy_read(t, "w", sets[0], 3), STEP_OK);
+    ck_assert_int_eq(toy_read(t, "ema.w", sets[2], 3), STEP_OK);
+    memcpy(sets[1], sets[0], sizeof sets[0]);
+    memcpy(sets[4], sets[0], sizeof sets[0]);
+    for (int k = 0; k < 3; k++) sets[3][k] = 2 * sets[0][k];
+    ck_assert_int_eq(toy_read(t, "b", &b, 0), STEP_OK);
+    ck_assert_int_eq(toy_read(t, "e", e, 5), STEP_OK);
+    for (int n = 0; n < 5; n++) {
+        double want = 0;
+        float model[8];
+        int64_t rows = 8;
+        struct step_array out = {.size = sizeof out, .name = "model", .data = model, .dtype = STEP_F32, .rank = 1, .shape = &rows};
+        ck_assert_msg(rt_eval(t, &data.batch, weights[n], &r) == STEP_OK, "%s", rt_last_error(t));
+        ck_assert_msg(rt_infer(t, &data.batch, weights[n], &out, 1) == STEP_OK, "%s", rt_last_error(t));
+        for (int i = 0; i < 8; i++) {
+            double p = (double)b + (double)e[data.label[i]];
+            for (int k = 0; k < 3; k++) p += (double)data.x[i * 3 + k] * (double)sets[n][k];
+            near((double)model[i], p);
+            if (i < 6) want += (p - (double)data.y[i]) * (p - (double)data.y[i]) / 8;
+        }
+        near(r.loss, want);
+    }
+    ck_assert_uint_eq(r.step, 5);
+    ck_assert_int_eq(rt_eval(t, &data.batch, "slow", &r), STEP_ENOTFOUND);
+    struct step_batch only_x = {.size = sizeof only_x, .inputs = data.arrays, .input_count = 1};
+    ck_assert_int_eq(rt_infer(t, &only_x, NULL, NULL, 0), STEP_ENOTFOUND); /* label is missing */
+    struct step_array some[2] = {data.arrays[2], data.arrays[0]};
+    struct step_batch enough = {.size = sizeof enough, .inputs = some, .input_count = 2};
+    ck_assert_int_eq(rt_infer(t, &enough, NULL, NULL, 0), STEP_OK); /* y is not needed */
+    rt_destroy(t);
+}
+
+START_TEST(eval_single) { evaluate(1, 1); }
+END_TEST
+START_TEST(eval_team) { evaluate(1, 3); }
+END_TEST
+START_TEST(eval_mesh) { evaluate(4, 2); }
+END_TEST
+
+START_TEST(same_bits)
+{ /* the same mesh and team give the same bits every time, whatever the timing */
+    float first[3], again[3];
+    for (int run = 0; run < 20; run++) {
+        struct step_instance *t = toy_create(toy_build(&toy, 4, true, false), 2);
+        toy_fill(&data, 9);
+        ck_assert_int_eq(rt_init(t), STEP_OK);
+        for (int i = 0; i < 50; i++) ck_assert_int_eq(rt_step(t, &data.batch, NULL), STEP_OK);
+        ck_assert_int_eq(toy_read(t, "w", run ? again : first, 3), STEP_OK);
+        if (run) ck_assert_mem_eq(first, again, sizeof first);
+        rt_destroy(t);
+    }
+}
+END_TEST
+
+START_TEST(many_steps)
+{ /* step_n over a leading dimension equals single steps; also with strides */
+    enum { N = 5 };
+    static float x[N][24], y[N][8], wide[N][8][6];
+    static int32_t label[N][8];
+    struct step_instance *one = toy_create(toy_build(&toy, 2, false, false), 1), *all = toy_create(&toy.program, 1), *strided = toy_create(&toy.program, 1);
+    ck_assert_int_eq(rt_init(one) | rt_init(all) | rt_init(strided), STEP_OK);
+    for (uint32_t i = 0; i < N; i++) {
+        toy_fill(&data, 100 + i);
+        memcpy(x[i], data.x, sizeof x[i]);
+        memcpy(y[i], data.y, sizeof y[i]);
+        memcpy(label[i], data.label, sizeof label[i]);
+        for (int r = 0; r < 8; r++)
+            for (int k = 0; k < 3; k++) wide[i][r][2 * (2 - k)] = x[i][r * 3 + k]; /* reversed, every other */
+        ck_assert_int_eq(rt_step(one, &data.batch, NULL), STEP_OK);
+    }
+    const int64_t sx[] = {N, 8, 3}, sr[] = {N, 8}, strides[] = {48, 6, -2};
+    struct step_array in[3] = {data.arrays[0], data.arrays[1], data.arrays[2]};
+    in[0].data = x, in[0].rank = 3, in[0].shape = sx;
+    in[1].data = y, in[1].rank = 2, in[1].shape = sr;
+    in[2].data = label, in[2].rank = 2, in[2].shape = sr;
+    struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = 3};
+    struct step_result r[N];
+    for (int i = 0; i < N; i++) r[i] = (struct step_result){.size = sizeof r[i]};
+    ck_assert_msg(rt_step_n(all, &batch, N, r) == STEP_OK, "%s", rt_last_error(all));
+    ck_assert_uint_eq(r[0].step, 1);
+    ck_assert_uint_eq(r[4].step, 5);
+    in[0].data = &wide[0][0][4];
+    in[0].strides = strides;
+    ck_assert_msg(rt_step_n(strided, &batch, N, NULL) == STEP_OK, "%s", rt_last_error(strided));
+    float w[3][3];
+    toy_read(one, "w", w[0], 3), toy_read(all, "w", w[1], 3), toy_read(strided, "w", w[2], 3);
+    ck_assert_mem_eq(w[0], w[1], sizeof w[0]);
+    ck_assert_mem_eq(w[0], w[2], sizeof w[0]);
+    rt_destroy(one), rt_destroy(all), rt_destroy(strided);
+}
+END_TEST
+
+START_TEST(staged)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, 1, false, false), 1), *u = toy_create(&toy.program, 1);
+    struct step_batch nothing = {.size = sizeof nothing};
+    ck_assert_int_eq(rt_init(t) | rt_init(u), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &nothing, NULL), STEP_ENOTFOUND); /* nothing staged */
+    for (uint32_t i = 0; i < 3; i++) {
+        toy_fill(&data, i);
+        ck_assert_int_eq(rt_stage(t, &data.batch), STEP_OK);
+        ck_assert_int_eq(rt_step(u, &data.batch, NULL), STEP_OK);
+        memset(data.x, 0, sizeof data.x); /* the host's memory is not kept */
+        ck_assert_msg(rt_step(t, &nothing, NULL) == STEP_OK, "%s", rt_last_error(t));
+    }
+    float a[3], b[3];
+    toy_read(t, "w", a, 3), toy_read(u, "w", b, 3);
+    ck_assert_mem_eq(a, b, sizeof a);
+    rt_destroy(t), rt_destroy(u);
+}
+END_TEST
+
+START_TEST(hypers)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, 2, false, false), 1);
+    double lr = 0;
+    float before[3], after[3];
+    struct step_hyper h = {.size = sizeof h};
+    toy_fill(&data, 1);
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    ck_assert_uint_eq(rt_hyper_count(t), 1);
+    ck_assert_int_eq(rt_hyper_at(t, 0, &h), STEP_OK);
+    ck_assert_str_eq(h.name, "learning_rate");
+    ck_assert_int_eq(rt_hyper_at(t, 1, &h), STEP_ENOTFOUND);
+    ck_assert_int_eq(rt_hyper_set(t, "learning_rate", 0), STEP_OK);
+    toy_read(t, "w", before, 3);
+    ck_assert_int_eq(rt_step(t, &data.batch, NULL), STEP_OK);
+    toy_read(t, "w", after, 3);
+    ck_assert_mem_eq(before, after, sizeof before);
+    struct step_hyper call = {.size = sizeof call, .name = "learning_rate", .value = 0.5}, twice[2] = {call, call};
+    struct step_batch batch = data.batch;
+    batch.hypers = &call, batch.hyper_count = 1;
+    ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_OK);
+    toy_read(t, "w", after, 3);
+    ck_assert_mem_ne(before, after, sizeof before);
+    ck_assert_int_eq(rt_hyper_get(t, "learning_rate", &lr), STEP_OK);
+    ck_assert_double_eq(lr, 0); /* sticky value is back */
+    ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double)NAN), STEP_OK);
+    rt_hyper_get(t, "learning_rate", &lr);
+    ck_assert_double_eq(lr, (double)0.1f);
+    ck_assert_int_eq(rt_hyper_set(t, "lerning_rate", 1), STEP_ENOTFOUND);
+    batch.hypers = twice, batch.hyper_count = 2;
+    ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
+    rt_destroy(t);
+}
+END_TEST
+
+START_TEST(non_finite)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, 1, false, false), 1);
+    float before[3], after[3];
+    struct step_result r = {.size = sizeof r};
+    struct step_batch batch;
+    toy_fill(&data, 1);
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &data.batch, &r), STEP_OK);
+    toy_read(t, "w", before, 3);
+    data.y[2] = (float)INFINITY;
+    batch = data.batch;
+    batch.flags = STEP_ON_NONFINITE_STOP;
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_ENONFINITE);
+    ck_assert_uint_eq(r.step, 1);
+    toy_read(t, "w", after, 3);
+    ck_assert_mem_eq(before, after, sizeof before);
+    batch.flags = STEP_ON_NONFINITE_SKIP;
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_uint_eq(r.flags, STEP_NONFINITE | STEP_SKIPPED);
+    ck_assert_uint_eq(r.step, 2);
+    toy_read(t, "w", after, 3);
+    ck_assert_mem_eq(before, after, sizeof before);
+    ck_assert_int_eq(rt_step(t, &data.batch, &r), STEP_OK);
+    ck_assert_uint_eq(r.flags, STEP_NONFINITE);
+    toy_read(t, "w", after, 3);
+    ck_assert(!isfinite(after[0]));
+    rt_destroy(t);
+}
+END_TEST
+
+START_TEST(memory_and_tensors)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, 4, false, false), 1);
+    struct step_memory m = {.size = sizeof m};
+    struct step_tensor s = {.size = sizeof s};
+    ck_assert_int_eq(rt_memory(t, 3, &m), STEP_OK);
+    ck_assert_int_eq(rt_memory(t, 4, &m), STEP_ENOTFOUND);
+    ck_assert_uint_eq(m.planned_peak, m.measured_peak);
+    ck_assert_uint_eq(rt_tensor_count(t, STEP_PARAM), 3);
+    ck_assert_uint_eq(rt_tensor_count(t, STEP_EMA), 2);
+    ck_assert_uint_eq(rt_tensor_count(t, 8), 0);
+    ck_assert_int_eq(rt_tensor_at(t, STEP_INPUT, 0, &s), STEP_OK);
+    ck_assert_str_eq(s.name, "x");
+    ck_assert_str_eq(s.sharding, "[\"data\", null]");
+    ck_assert_uint_eq(s.bytes_global, 96);
+    ck_assert_uint_eq(s.bytes_local, 24);
+    ck_assert_int_eq(rt_tensor_find(t, "opt_state.0.trace.w", &s), STEP_OK);
+    ck_assert_uint_eq(s.role, STEP_OPT_STATE);
+    ck_assert_int_eq(rt_tensor_find(t, "learning_rate", &s), STEP_ENOTFOUND);
+    rt_destroy(t);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lifecycle");
+    TCase *c = tcase_create("all");
+    tcase_set_timeout(c, 120);
+    tcase_add_test(c, single);
+    tcase_add_test(c, whole);
+    tcase_add_test(c, team);
+    tcase_add_test(c, mesh_of_two);
+    tcase_add_test(c, mesh_of_four_teams);
+    tcase_add_test(c, eval_single);
+    tcase_add_test(c, eval_team);
+    tcase_add_test(c, eval_mesh);
+    tcase_add_test(c, same_bits);
+    tcase_add_test(c, many_steps);
+    tcase_add_test(c, staged);
+    tcase_add_test(c, hypers);
+    tcase_add_test(c, non_finite);
+    tcase_add_test(c, memory_and_tensors);
+    suite_add_tcase(suite, c);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
