@@ -1,0 +1,329 @@
+/* Values to buffers. A result of the function (a slot, a metric, a carried value) is written where it belongs at once
+ * if nobody can still want what stands there: every reader of the old value comes earlier, or is the writing
+ * kernel itself and reads each element at the index it stores. Otherwise it is computed elsewhere and copied at the end. */
+#include "passes/memplan.h"
+#include <string.h>
+
+struct frame { /* one function being walked */
+    const struct ir_func *f;
+    uint32_t *buffer;        /* by value */
+    uint32_t *last_read;     /* by value: the last command that reads it, +1; of this function's commands */
+    uint32_t *producer;      /* by value: the command that makes it, +1 */
+    uint32_t *target;        /* by result: the buffer it belongs to */
+    uint32_t begin, end;     /* commands [begin, end) of plan->commands */
+};
+
+static uint32_t *buffers_of(struct memplan *mp, const struct ir_func *f) { return mp->plan->buffer_of[ir_func_index(f)]; }
+
+/* ---------------------------------------------------------------- leaves */
+
+static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_value v) {
+    const struct ir_node *node = ir_get(f, v);
+    uint64_t n = (uint64_t)ir_type_elements(&node->type), size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
+    const void *data = node->data;
+    if (node->splat) {
+        unsigned char *all = arena_alloc(mp->keep, n * size + 1);
+        for (uint64_t i = 0; i < n; i++)
+            memcpy(all + i * size, node->data, size);
+        data = all;
+    }
+    uint64_t key = hash_bytes(size, data, n * size);
+    uint32_t known = map_get_number(&mp->constants, key);
+    if (known != MAP_NONE)
+        return known;
+    uint32_t b = memplan_new_buffer(mp, PLAN_CONSTANT, f, v);
+    struct plan_buffer *buffer = &mp->plan->buffers.items[b];
+    buffer->data = data;
+    buffer->offset = 0;
+    /* the constant block is common to all entries: equal data of another entry keeps its offset */
+    for (size_t i = 0; i < mp->plans->plans.count && mp->plans->plans.items[i] != mp->plan; i++) {
+        const struct plan *other = mp->plans->plans.items[i];
+        for (size_t j = 0; j < other->buffers.count; j++) {
+            const struct plan_buffer *o = &other->buffers.items[j];
+            if (o->space == PLAN_CONSTANT && o->bytes == buffer->bytes && memcmp(o->data, data, n * size) == 0) {
+                buffer->offset = o->offset;
+                goto placed;
+            }
+        }
+    }
+    buffer->offset = mp->plans->constant_bytes;
+    mp->plans->constant_bytes += (buffer->bytes + 63) & ~(uint64_t)63;
+placed:
+    map_set_number(&mp->constants, key, b);
+    return b;
+}
+
+/* The buffer of a value that must have one by now. */
+static uint32_t buffer_of(struct memplan *mp, const struct ir_func *f, ir_value v) {
+    uint32_t *buffer = buffers_of(mp, f);
+    ir_value base = memplan_base(f, v);
+    const struct ir_node *node = ir_get(f, base);
+    if (buffer[base] == NO_BUFFER && node->op == OP_constant)
+        buffer[base] = constant_buffer(mp, f, base);
+    if (buffer[base] == NO_BUFFER)
+        BUG("value %u (%s) of %s has no buffer", base, ir_ops[node->op].name, f->name);
+    buffer[v] = buffer[base];
+    return buffer[base];
+}
+
+static void entry_params(struct memplan *mp, struct frame *fr) {
+    const struct ir_func *f = fr->f;
+    for (size_t i = 0; i < f->params.count; i++) {
+        const struct ir_param *p = &f->params.items[i];
+        ASSERT(p->slot >= 0);
+        bool input = f->module->slots.items[p->slot].role == IR_ROLE_INPUT;
+        uint32_t b = memplan_new_buffer(mp, input ? PLAN_INPUT : PLAN_SLOT, f, p->value);
+        mp->plan->buffers.items[b].slot = (uint32_t)p->slot;
+        mp->plan->buffers.items[b].offset = input ? 0 : mp->plans->slot_offset[p->slot];
+        fr->buffer[p->value] = b;
+    }
+}
+
+/* ---------------------------------------------------------------- readers */
+
+static uint32_t matching_end(const struct plan *plan, uint32_t c) {
+    return plan->commands.items[c].kind == PLAN_LOOP_BEGIN ? plan->commands.items[c].other : c;
+}
+
+static void note_read(struct frame *fr, ir_value v, uint32_t command) {
+    ir_value base = memplan_base(fr->f, v);
+    if (ir_get(fr->f, base)->op == OP_proj)
+        fr->last_read[base] = command + 1;
+    fr->last_read[base] = command + 1;
+}
+
+static void scan(struct memplan *mp, struct frame *fr) {
+    const struct plan *plan = mp->plan;
+    for (uint32_t c = fr->begin; c < fr->end; c = matching_end(plan, c) + 1) {
+        const struct plan_command *k = &plan->commands.items[c];
+        if (k->kind == PLAN_KERNEL) {
+            const struct plan_group *g = &plan->groups.items[k->group];
+            for (size_t i = 0; i < g->inputs.count; i++)
+                note_read(fr, g->inputs.items[i], c);
+            for (size_t i = 0; i < g->outputs.count; i++)
+                fr->producer[g->outputs.items[i]] = c + 1;
+        } else {
+            const struct ir_node *node = ir_get(fr->f, k->node);
+            for (uint32_t i = 0; i < node->arg_count; i++)
+                note_read(fr, node->args[i], matching_end(plan, c));
+            fr->producer[k->node] = c + 1;
+        }
+    }
+}
+
+/* May the command that makes value `v` overwrite what parameter `old` holds? */
+static bool may_overwrite(struct memplan *mp, const struct frame *fr, ir_value v, ir_value old) {
+    uint32_t writer = fr->producer[v];
+    if (!writer || fr->last_read[old] > writer)
+        return false;
+    if (fr->last_read[old] < writer)
+        return true;
+    const struct plan_command *k = &mp->plan->commands.items[writer - 1];
+    if (k->kind != PLAN_KERNEL)
+        return false;
+    const struct plan_group *g = &mp->plan->groups.items[k->group];
+    uint8_t stored = 0;
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (g->outputs.items[i] == v)
+            stored = g->output_level.items[i];
+    for (size_t i = 0; i < g->inputs.count; i++)
+        if (memplan_base(fr->f, g->inputs.items[i]) == old && (g->input_level.items[i] != stored || !stored))
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------- results */
+
+static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to) {
+    struct plan_group g = {.kind = GROUP_COPY, .func = f, .reason = "what stands there is still read, so the new value is copied in"};
+    const struct ir_node *node = ir_get(f, from);
+    bool number = node->op == OP_constant && node->splat;
+    struct plan_command c = {.kind = PLAN_KERNEL, .func = f, .counter = NO_BUFFER, .limit = NO_BUFFER, .flag = NO_BUFFER};
+    if (!number) {
+        vec_push(mp->keep, &g.inputs, from);
+        vec_push(mp->keep, &g.input_level, 1);
+        vec_push(mp->keep, &c.reads, from_buffer);
+    }
+    vec_push(mp->keep, &g.outputs, from);
+    vec_push(mp->keep, &g.output_level, 1);
+    vec_push(mp->keep, &c.writes, to);
+    vec_push(mp->keep, &mp->plan->groups, g);
+    c.group = (uint32_t)mp->plan->groups.count - 1;
+    vec_push(mp->keep, &mp->out, c);
+}
+
+/* Gives results their final buffers where that is safe. */
+static void place_results(struct memplan *mp, struct frame *fr, const ir_value *old) {
+    const struct ir_func *f = fr->f;
+    for (size_t i = 0; i < f->results.count; i++) { /* a parameter passed on as another result is read at the end */
+        ir_value base = memplan_base(f, f->results.items[i].value);
+        if (ir_get(f, base)->op == OP_param && old[i] != base)
+            fr->last_read[base] = UINT32_MAX;
+    }
+    for (size_t i = 0; i < f->results.count; i++) {
+        ir_value base = memplan_base(f, f->results.items[i].value);
+        if (fr->buffer[base] != NO_BUFFER || !fr->producer[base] || ir_get(f, base)->op == OP_loop)
+            continue;
+        if (!old[i] || may_overwrite(mp, fr, base, old[i]))
+            fr->buffer[base] = fr->target[i];
+    }
+}
+
+/* Results that are not where they belong; parameters that are overwritten by others go through a temporary. */
+static void copy_results(struct memplan *mp, struct frame *fr) {
+    const struct ir_func *f = fr->f;
+    uint32_t *from = arena_new_array(mp->arena, uint32_t, f->results.count);
+    for (size_t i = 0; i < f->results.count; i++) {
+        ir_value v = f->results.items[i].value, base = memplan_base(f, v);
+        bool number = ir_get(f, base)->op == OP_constant && ir_get(f, base)->splat;
+        from[i] = number ? NO_BUFFER : buffer_of(mp, f, v);
+        if (number || from[i] == fr->target[i] || ir_get(f, base)->op != OP_param)
+            continue;
+        for (size_t j = 0; j < f->results.count; j++)
+            if (j != i && fr->target[j] == from[i]) {
+                uint32_t temporary = memplan_new_buffer(mp, PLAN_ARENA, f, base);
+                add_copy(mp, f, base, from[i], temporary);
+                from[i] = temporary;
+                break;
+            }
+    }
+    for (size_t i = 0; i < f->results.count; i++)
+        if (from[i] != fr->target[i])
+            add_copy(mp, f, memplan_base(f, f->results.items[i].value), from[i], fr->target[i]);
+}
+
+/* ---------------------------------------------------------------- commands */
+
+static void walk(struct memplan *, struct frame *);
+
+static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_func *f, uint32_t begin, uint32_t end) {
+    *fr = (struct frame){.f = f, .buffer = buffers_of(mp, f), .begin = begin, .end = end};
+    fr->last_read = arena_new_array(mp->arena, uint32_t, f->count);
+    fr->producer = arena_new_array(mp->arena, uint32_t, f->count);
+    fr->target = arena_new_array(mp->arena, uint32_t, f->results.count + 1);
+    scan(mp, fr);
+}
+
+static uint32_t scalar_buffer(struct memplan *mp, const struct ir_func *body) {
+    return memplan_new_buffer(mp, PLAN_ARENA, body, body->params.items[0].value);
+}
+
+/* The operands fill the carried buffers; the body runs; its results are the next values; projections read them. */
+static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
+    struct plan_command head = mp->plan->commands.items[begin], tail = mp->plan->commands.items[head.other];
+    const struct ir_node *node = ir_get(outer->f, head.node);
+    const struct ir_func *body = outer->f->module->funcs.items[node->func];
+    uint32_t carried = (uint32_t)node->attr[0].v[0];
+    bool has_flag = node->attr[1].n && node->attr[1].v[0];
+    struct frame fr;
+    start_frame(mp, &fr, body, begin + 1, head.other);
+    fr.buffer[body->params.items[0].value] = head.counter = scalar_buffer(mp, body);
+    head.limit = buffer_of(mp, outer->f, node->args[0]);
+    ir_value *old = arena_new_array(mp->arena, ir_value, carried + 1);
+    for (uint32_t i = 0; i < carried; i++) {
+        const struct ir_param *p = &body->params.items[1 + i];
+        ir_value initial = memplan_base(outer->f, node->args[1 + i]);
+        bool number = ir_get(outer->f, initial)->op == OP_constant && ir_get(outer->f, initial)->splat;
+        uint32_t b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
+        add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
+        fr.buffer[p->value] = fr.target[i] = b;
+        old[i] = p->value;
+    }
+    for (uint32_t i = 1 + carried; i < node->arg_count; i++)
+        fr.buffer[body->params.items[i].value] = buffer_of(mp, outer->f, node->args[i]);
+    head.flag = has_flag ? fr.target[0] : NO_BUFFER;
+    for (ir_value v = 1; v < outer->f->count; v++) { /* the results of the loop */
+        const struct ir_node *proj = ir_get(outer->f, v);
+        if (proj->op == OP_proj && proj->args[0] == head.node)
+            outer->buffer[v] = fr.target[proj->attr[0].v[0]];
+    }
+    place_results(mp, &fr, old);
+    uint32_t at = (uint32_t)mp->out.count;
+    vec_push(mp->keep, &mp->out, head);
+    walk(mp, &fr);
+    copy_results(mp, &fr);
+    tail.counter = head.counter, tail.limit = head.limit, tail.flag = head.flag, tail.other = at;
+    mp->out.items[at].other = (uint32_t)mp->out.count;
+    vec_push(mp->keep, &mp->out, tail);
+}
+
+static double flops_of(const struct plan_group *g) {
+    double flops = 0;
+    for (size_t i = 0; i < g->nodes.count; i++) {
+        const struct ir_node *node = ir_get(g->func, g->nodes.items[i]);
+        enum ir_emit emit = (enum ir_emit)ir_ops[node->op].emit;
+        if (emit == EMIT_ewise && node->op != OP_iota)
+            flops += (double)ir_type_elements(&node->type);
+        else if (emit == EMIT_reduce)
+            flops += (double)ir_type_elements(ir_type(g->func, node->args[0]));
+        if (emit == EMIT_dot) {
+            double k = 1;
+            for (uint32_t j = 0; j < node->attr[2].n; j++)
+                k *= (double)ir_type(g->func, node->args[0])->dim[node->attr[2].v[j]];
+            flops += 2 * k * (double)ir_type_elements(&node->type);
+        }
+    }
+    return flops;
+}
+
+static void walk_kernel(struct memplan *mp, struct frame *fr, struct plan_command c) {
+    const struct plan_group *g = &mp->plan->groups.items[c.group];
+    for (size_t i = 0; i < g->inputs.count; i++)
+        vec_push(mp->keep, &c.reads, buffer_of(mp, fr->f, g->inputs.items[i]));
+    for (size_t i = 0; i < g->outputs.count; i++) {
+        ir_value v = g->outputs.items[i];
+        if (fr->buffer[v] == NO_BUFFER)
+            fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
+        vec_push(mp->keep, &c.writes, fr->buffer[v]);
+    }
+    c.flops = flops_of(g);
+    vec_push(mp->keep, &mp->out, c);
+}
+
+static void walk(struct memplan *mp, struct frame *fr) {
+    for (uint32_t c = fr->begin; c < fr->end; c = matching_end(mp->plan, c) + 1) {
+        struct plan_command k = mp->plan->commands.items[c];
+        if (k.kind == PLAN_KERNEL) {
+            walk_kernel(mp, fr, k);
+        } else if (k.kind == PLAN_LOOP_BEGIN) {
+            walk_loop(mp, fr, c);
+        } else if (k.kind == PLAN_COLLECTIVE) {
+            const struct ir_node *node = ir_get(fr->f, k.node);
+            vec_push(mp->keep, &k.reads, buffer_of(mp, fr->f, node->args[0]));
+            if (fr->buffer[k.node] == NO_BUFFER)
+                fr->buffer[k.node] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, k.node);
+            vec_push(mp->keep, &k.writes, fr->buffer[k.node]);
+            vec_push(mp->keep, &mp->out, k);
+        }
+    }
+}
+
+void memplan_assign(struct memplan *mp) {
+    const struct ir_func *f = mp->plan->func;
+    struct frame fr;
+    start_frame(mp, &fr, f, 0, (uint32_t)mp->plan->commands.count);
+    entry_params(mp, &fr);
+    ir_value *old = arena_new_array(mp->arena, ir_value, f->results.count + 1);
+    for (size_t i = 0; i < f->results.count; i++) {
+        int32_t slot = f->results.items[i].slot;
+        ASSERT(slot >= 0);
+        enum ir_role role = f->module->slots.items[slot].role;
+        for (size_t j = 0; j < f->params.count; j++)
+            if (f->params.items[j].slot == slot)
+                old[i] = f->params.items[j].value;
+        if (old[i]) {
+            fr.target[i] = fr.buffer[old[i]];
+            continue;
+        }
+        bool metric = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
+        fr.target[i] = memplan_new_buffer(mp, metric ? PLAN_METRIC : PLAN_SLOT, f, f->results.items[i].value);
+        mp->plan->buffers.items[fr.target[i]].slot = (uint32_t)slot;
+        mp->plan->buffers.items[fr.target[i]].offset = mp->plans->slot_offset[slot];
+    }
+    place_results(mp, &fr, old);
+    walk(mp, &fr);
+    copy_results(mp, &fr);
+    mp->plan->commands.items = mp->out.items;
+    mp->plan->commands.count = mp->out.count;
+    mp->plan->commands.capacity = mp->out.capacity;
+}

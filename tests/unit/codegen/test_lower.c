@@ -1,0 +1,155 @@
+/* Lowered groups compute what the interpreter of the IR computes: small functions of every kind of group. */
+#include "lower_harness.h"
+
+START_TEST(map_flat)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(5, 7)), b = input(&x, F32(5, 7));
+    output(&x, ir_unary(&x.b, OP_tanh, ir_binary(&x.b, OP_mul, a, b)));
+    CHECK_BOTH(x, 1e-6, 0);
+}
+END_TEST
+
+START_TEST(map_broadcast)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(4, 3, 5)), row = input(&x, F32(5)), middle = input(&x, F32(3)), one = input(&x, F32());
+    int64_t last = 2, mid = 1;
+    ir_value r = ir_broadcast(&x.b, row, DIMS(4, 3, 5), &last), m = ir_broadcast(&x.b, middle, DIMS(4, 3, 5), &mid);
+    ir_value s = ir_broadcast(&x.b, one, DIMS(4, 3, 5), NULL);
+    ir_value sum = ir_binary(&x.b, OP_add, ir_binary(&x.b, OP_mul, a, r), ir_binary(&x.b, OP_mul, m, s));
+    output(&x, ir_unary(&x.b, OP_exp, sum));
+    CHECK_BOTH(x, 1e-6, 0);
+}
+END_TEST
+
+START_TEST(map_views)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(4, 6, 5));
+    int64_t perm[] = {2, 0, 1}, start[] = {1, 0, 2}, limit[] = {5, 4, 6}, stride[] = {2, 1, 2}, axis[] = {0, 2};
+    ir_value t = ir_transpose(&x.b, a, perm);
+    output(&x, t);
+    ir_value s = ir_slice(&x.b, t, start, limit, stride);
+    output(&x, s);
+    output(&x, ir_reverse(&x.b, s, axis, 2));
+    output(&x, ir_reshape(&x.b, ir_transpose(&x.b, ir_reshape(&x.b, a, DIMS(2, 2, 30)), perm), DIMS(30, 4)));
+    output(&x, ir_reshape(&x.b, t, DIMS(8, 15)));
+    CHECK_BOTH(x, 0, 0);
+}
+END_TEST
+
+START_TEST(map_pad_concat)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(3, 5)), b = input(&x, F32(3, 2)), fill = input(&x, F32());
+    int64_t low[] = {1, -1}, high[] = {0, 2}, inner[] = {2, 0}, none[] = {0, 0};
+    output(&x, ir_pad(&x.b, a, fill, low, high, inner));
+    output(&x, ir_pad(&x.b, ir_unary(&x.b, OP_exp, a), fill, low, high, none));
+    ir_value list[] = {a, b, a};
+    ir_value c = ir_concat(&x.b, list, 3, 1);
+    output(&x, ir_unary(&x.b, OP_sin, c));
+    ir_value rows[] = {a, a};
+    output(&x, ir_concat(&x.b, rows, 2, 0));
+    CHECK_BOTH(x, 1e-6, 0);
+}
+END_TEST
+
+START_TEST(map_dynamic)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(6, 5)), i = input(&x, I32()), j = input(&x, I32()), u = input(&x, F32(2, 3));
+    ir_value starts[] = {i, j}, table = input(&x, F32(9, 4)), index = input(&x, I32(3, 2));
+    int64_t sizes[] = {4, 2};
+    output(&x, ir_dynamic_slice(&x.b, a, starts, sizes));
+    output(&x, ir_dynamic_update(&x.b, a, u, starts));
+    output(&x, ir_take(&x.b, table, index, 0));
+    output(&x, ir_take(&x.b, table, index, 1));
+    CHECK_BOTH(x, 0, 7);
+}
+END_TEST
+
+START_TEST(map_types)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, I32(4, 6)), b = input(&x, F32(4, 6));
+    ir_value i = ir_iota(&x.b, I32(4, 6), 1);
+    ir_value hit = ir_binary(&x.b, OP_eq, a, i);
+    output(&x, ir_select(&x.b, hit, b, ir_unary(&x.b, OP_neg, b)));
+    output(&x, ir_cast(&x.b, b, IR_I32));
+    output(&x, hit);
+    output(&x, ir_binary(&x.b, OP_rem, a, ir_binary(&x.b, OP_add, i, ir_number_like(&x.b, i, 1))));
+    output(&x, ir_iota(&x.b, F32(3, 7), 0));
+    CHECK_BOTH(x, 0, 6);
+}
+END_TEST
+
+static ir_value number_like(struct fixture *x, ir_value v, double n) { return ir_number_like(&x->b, v, n); }
+
+/* m = b m + (1 - b) g; p = p - lr m / (sqrt(m m) + eps): everything in place, one pass. */
+START_TEST(map_update_in_place)
+{
+    struct fixture x = fixture_new();
+    ir_value p = parameter(&x, F32(8, 9)), m = fixture_param(&x, IR_ROLE_OPT_STATE, F32(8, 9)), g = input(&x, F32(8, 9));
+    ir_value m1 = ir_binary(&x.b, OP_add, ir_binary(&x.b, OP_mul, m, number_like(&x, m, 0.9)),
+                            ir_binary(&x.b, OP_mul, g, number_like(&x, g, 0.1)));
+    ir_value root = ir_unary(&x.b, OP_sqrt, ir_binary(&x.b, OP_mul, m1, m1));
+    ir_value step = ir_binary(&x.b, OP_div, m1, ir_binary(&x.b, OP_add, root, number_like(&x, root, 1e-3)));
+    ir_value p1 = ir_binary(&x.b, OP_sub, p, ir_binary(&x.b, OP_mul, step, number_like(&x, step, 0.01)));
+    update(&x, p, p1);
+    update(&x, m, m1);
+    CHECK_BOTH(x, 1e-6, 0);
+}
+END_TEST
+
+/* Slots that change places cannot be updated in place. */
+START_TEST(map_swap)
+{
+    struct fixture x = fixture_new();
+    ir_value p = parameter(&x, F32(4, 4)), q = parameter(&x, F32(4, 4)), r = parameter(&x, F32(4, 4));
+    int64_t perm[] = {1, 0};
+    update(&x, p, q);
+    update(&x, q, p);
+    update(&x, r, ir_transpose(&x.b, r, perm));
+    CHECK_BOTH(x, 0, 0);
+}
+END_TEST
+
+START_TEST(map_constants)
+{
+    struct fixture x = fixture_new();
+    float data[6] = {1, 2, 3, 4, 5, 6};
+    ir_value c = ir_constant(&x.b, F32(2, 3), data), a = input(&x, F32(2, 3)), s = input(&x, F32());
+    output(&x, ir_binary(&x.b, OP_mul, a, c));
+    output(&x, ir_number(&x.b, F32(3, 3), 0.25));
+    output(&x, a);
+    output(&x, c);
+    output(&x, ir_reshape(&x.b, a, DIMS(6)));
+    output(&x, ir_unary(&x.b, OP_exp, s));
+    CHECK_BOTH(x, 0, 0);
+}
+END_TEST
+
+#include "test_lower_cases.h"
+
+int main(void)
+{
+    Suite *suite = suite_create("lower");
+    TCase *maps = tcase_create("map");
+    tcase_add_test(maps, map_flat);
+    tcase_add_test(maps, map_broadcast);
+    tcase_add_test(maps, map_views);
+    tcase_add_test(maps, map_pad_concat);
+    tcase_add_test(maps, map_dynamic);
+    tcase_add_test(maps, map_types);
+    tcase_add_test(maps, map_update_in_place);
+    tcase_add_test(maps, map_swap);
+    tcase_add_test(maps, map_constants);
+    suite_add_tcase(suite, maps);
+    add_cases(suite);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}

@@ -1,0 +1,1 @@
+static void add_cases(Suite *suite) { (void)suite; }
