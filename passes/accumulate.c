@@ -51,7 +51,10 @@ static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value
     one.dim[dim] = 1;
     starts_at(b, i, dim, split.rank, starts);
     ir_value rows = ir_dynamic_slice(b, ir_reshape(b, whole, split.rank, split.dim), starts, one.dim);
-    return ir_reshape(b, rows, part->rank, part->dim);
+    ir_value made = ir_reshape(b, rows, part->rank, part->dim);
+    /* The devices of a mesh share every microbatch as they would share the batch. */
+    int64_t axes[IR_MAX_RANK] = {PASS_AS_BATCH};
+    return ir_make(b, (struct ir_node){.op = OP_sharding_constraint, .arg_count = 1, .args = &made, .attr = {{axes, part->rank}}});
 }
 
 static ir_value write_part(const struct marker *k, struct ir_builder *b, ir_value into, ir_value i, ir_value part)

@@ -21,6 +21,9 @@ void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
 
+/* In a sharding_constraint: the axes along which the batch lies. */
+enum { PASS_AS_BATCH = -1 };
+
 /* Lists for the builder's calls. */
 struct pass_dims { int64_t v[IR_MAX_RANK]; uint32_t n; };
 static inline void pass_dims_add(struct pass_dims *list, int64_t dim) { list->v[list->n++] = dim; }

@@ -68,4 +68,9 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     }
 }
 
-struct ir_module *pass_decompose(struct pass *p, struct ir_module *m) { return pass_rebuild(p, m, rewrite, p); }
+struct ir_module *pass_decompose(struct pass *p, struct ir_module *m)
+{
+    struct ir_module *to = pass_rebuild(p, m, rewrite, p);
+    to->stage = IR_AT_KERNEL;
+    return to;
+}

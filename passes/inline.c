@@ -66,6 +66,5 @@ struct ir_module *pass_inline(struct pass *p, struct ir_module *m)
     for (size_t i = 0; i < m->funcs.count; i++)
         if (m->funcs.items[i]->entry)
             rebuild(&s, m->funcs.items[i], ir_func_find(to, m->funcs.items[i]->name));
-    to->stage = IR_AT_KERNEL;
     return to;
 }

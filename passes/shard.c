@@ -1,6 +1,9 @@
-/* Sharding: from the tensor stage to the stage where every function is the program of one device. A mesh of one device
- * needs no more than that: constraints and stop_gradient, which have done their work, go. */
+/* Sharding: from the tensor stage, global shapes, to the program of one device. The document's specs are resolved to mesh
+ * axes (shard_spec.c), every value gets a layout (shard_propagate.c by the rules of shard_rules.c), and the module is
+ * rebuilt with local shapes and collectives (spmd.c). A mesh of one device needs no more than that constraints and
+ * stop_gradient, which have done their work, go. */
 #include "passes/common.h"
+#include "passes/shard_int.h"
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
@@ -11,16 +14,37 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return pass_remake(p, b, n, map);
 }
 
+/* The axes along which the batch lies: those of the first dimension of the first batched input that is split. */
+static uint32_t batch_axes(const struct ir_module *m)
+{
+    for (size_t i = 0; i < m->slots.count; i++) {
+        const struct ir_slot *slot = &m->slots.items[i];
+        if (slot->role == IR_ROLE_INPUT && slot->type.rank && slot->sharding.dim[0])
+            return shard_axes_mask(slot->sharding.dim[0]);
+    }
+    return 0;
+}
+
 struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
 {
     int64_t devices = 1;
     for (uint32_t i = 0; i < m->mesh.axis_count; i++)
         devices *= m->mesh.size[i];
-    if (devices != 1) {
-        pass_error(p, m, 0, "E0450", "a mesh of %lld devices is not supported yet", (long long)devices);
-        return NULL;
+    if (devices == 1) {
+        struct ir_module *to = pass_rebuild(p, m, rewrite, p);
+        to->stage = IR_AT_SPMD;
+        return to;
     }
-    struct ir_module *to = pass_rebuild(p, m, rewrite, p);
-    to->stage = IR_AT_SPMD;
-    return to;
+    shard_resolve_slots(m, &p->scratch);
+    struct shard s = {.module = m, .arena = &p->scratch, .batch_axes = batch_axes(m)};
+    s.funcs = arena_new_array(&p->scratch, struct shard_func, m->funcs.count);
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *f = m->funcs.items[i];
+        s.funcs[i].func = f;
+        s.funcs[i].value = arena_new_array(&p->scratch, struct ir_sharding, f->count);
+        s.funcs[i].tuple = arena_new_array(&p->scratch, struct ir_sharding *, f->count);
+        s.funcs[i].settled = arena_new_array(&p->scratch, bool, f->count);
+    }
+    shard_propagate(&s);
+    return shard_partition(&s);
 }

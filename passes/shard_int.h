@@ -51,6 +51,7 @@ struct shard {
 /* The shardings in which a node wants its operands, and that of its result before it is settled. */
 void shard_node(struct shard *, struct shard_func *, ir_value, struct ir_sharding *wanted, struct ir_sharding *result);
 void shard_propagate(struct shard *);
+bool shard_is_input(const struct shard *, const struct ir_func *, ir_value);
 
 /* spmd.c: the module with local shapes and collectives. */
 struct ir_module *shard_partition(struct shard *);

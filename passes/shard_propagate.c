@@ -2,8 +2,8 @@
  *
  * Where operands disagree about a factor, the largest operand decides; a mesh axis splits one factor only. A factor
  * that the op sums over makes the result partial; partial sums flow through linear ops, and a value that anyone
- * needs whole is *settled*: summed once, where it is made, for all its consumers. Inputs of the step stay whole on every
- * device (devices of one process read the host's array in place) and are sliced where they are used.
+ * needs whole is *settled*: summed once, where it is made, for all its consumers. Inputs of the step are whole on every
+ * device (devices of one process read the host's array in place); each takes its part where it is used.
  *
  * Settling one value can change what follows, so the walk is repeated until nothing new is settled. */
 #include "passes/shard_int.h"
@@ -56,6 +56,22 @@ static uint32_t passing_partial(const struct shard_func *f, const struct ir_node
 
 static void loop_node(struct shard *, struct shard_func *, ir_value);
 
+bool shard_is_input(const struct shard *s, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_param) return false;
+    int32_t slot = f->params.items[n->attr[0].v[0]].slot;
+    return slot >= 0 && s->module->slots.items[slot].role == IR_ROLE_INPUT;
+}
+
+/* How a loop sees a value from outside. Inputs are whole there: the body takes its microbatch from all rows. */
+static struct ir_sharding shard_captured(const struct shard *s, const struct shard_func *f, ir_value v)
+{
+    struct ir_sharding whole = {{0}, 0}, as_made = f->value[v];
+    as_made.partial = 0;
+    return shard_is_input(s, f->func, v) ? whole : as_made;
+}
+
 void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sharding *wanted, struct ir_sharding *result)
 {
     const struct ir_node *n = ir_get(f->func, v);
@@ -90,8 +106,7 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
         wanted[0].partial = result->partial = 0;
     } else if (n->op == OP_param) {
         int32_t slot = f->func->params.items[n->attr[0].v[0]].slot;
-        if (slot >= 0 && s->module->slots.items[slot].role != IR_ROLE_INPUT) *result = s->module->slots.items[slot].sharding;
-        else if (slot < 0) *result = f->value[v]; /* set by the loop that owns the body */
+        *result = slot >= 0 ? s->module->slots.items[slot].sharding : f->value[v]; /* set by the loop that owns the body */
     } else if (n->op == OP_proj) {
         if (f->tuple[n->args[0]]) *result = f->tuple[n->args[0]][n->attr[0].v[0]];
         wanted[0] = f->value[n->args[0]];
@@ -100,7 +115,7 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
         for (uint32_t i = 0; i < n->arg_count; i++) {
             bool is_carried = i >= 1 && i <= carried;
             if (is_carried && f->tuple[v]) wanted[i] = f->tuple[v][i - 1];
-            else if (i > carried) wanted[i] = f->value[n->args[i]], wanted[i].partial = 0;
+            else if (i > carried) wanted[i] = shard_captured(s, f, n->args[i]);
         }
     }
 }
@@ -156,7 +171,7 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
             struct ir_sharding *p = &body->value[body->func->params.items[i].value];
             memset(p, 0, sizeof *p);
             if (i >= 1 && i <= carried) *p = f->tuple[v][i - 1];
-            if (i > carried) *p = f->value[n->args[i]], p->partial = 0;
+            if (i > carried) *p = shard_captured(s, f, n->args[i]);
         }
         propagate_func(s, body);
         bool stable = true;

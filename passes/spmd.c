@@ -9,6 +9,7 @@ struct spmd_part {
     struct shard_func *f;
     struct ir_builder b;
     ir_value *map;                 /* per old value: the new one, laid out as f->value says */
+    ir_value *whole;               /* per old value: the whole one, of inputs */
     VEC(struct made { ir_value old; struct ir_sharding sharding; ir_value made; }) made;
 };
 
@@ -90,7 +91,8 @@ static ir_value convert(struct spmd_part *p, ir_value x, struct ir_sharding from
 
 static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_sharding *to)
 {
-    const struct ir_sharding *has = &p->f->value[old];
+    const struct ir_sharding *has = &p->f->value[old], whole = {{0}, 0};
+    if (p->whole[old] && shard_equal(to, &whole)) return p->whole[old];
     if (shard_equal(has, to)) return p->map[old];
     for (size_t i = 0; i < p->made.count; i++)
         if (p->made.items[i].old == old && shard_equal(&p->made.items[i].sharding, to)) return p->made.items[i].made;
@@ -129,7 +131,13 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
     ir_value made;
     if (n->op == OP_param) {
         const struct ir_param *param = &f->params.items[n->attr[0].v[0]];
-        made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, &result), param->slot);
+        struct ir_sharding given = result, whole = {{0}, 0};
+        if (shard_is_input(p->s, f, v)) given = whole;
+        made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, &given), param->slot);
+        if (shard_is_input(p->s, f, v)) {
+            p->whole[v] = made;
+            made = convert(p, made, whole, &result);
+        }
     } else if (n->op == OP_constant || n->op == OP_iota) {
         made = ir_remake(&p->b, n, args);
     } else if (n->op == OP_sharding_constraint) {
@@ -154,6 +162,7 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
     struct spmd_part p = {.s = s, .f = f, .b = {.f = to->funcs.items[index]}};
     if (p.b.f->results.count) return; /* done already */
     p.map = arena_new_array(s->arena, ir_value, f->func->count);
+    p.whole = arena_new_array(s->arena, ir_value, f->func->count);
     bool *live = ir_live(f->func, s->arena);
     for (size_t i = 0; i < f->func->params.count; i++) live[f->func->params.items[i].value] = true;
     for (ir_value v = 1; v < f->func->count; v++)
@@ -189,5 +198,7 @@ struct ir_module *shard_partition(struct shard *s)
     to->stage = IR_AT_SPMD;
     for (uint32_t i = 0; i < s->module->funcs.count; i++)
         if (s->module->funcs.items[i]->entry) partition_func(s, to, i);
+    for (size_t i = 0; i < to->slots.count; i++)
+        if (to->slots.items[i].role == IR_ROLE_INPUT) memset(&to->slots.items[i].sharding, 0, sizeof(struct ir_sharding));
     return to;
 }
