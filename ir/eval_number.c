@@ -43,7 +43,7 @@ static double round_to(double x, int digits, int least, double greatest)
 static double wrap(struct dtype_range r, double x)
 {
     if (x >= r.least && x <= r.greatest)
-        return x;
+        return x + 0.0; /* no negative zero among the integers */
     if (!(fabs(x) < 9e18))
         return x < 0 ? r.least : r.greatest;
     uint64_t bits = (uint64_t)(int64_t)x;

@@ -274,11 +274,13 @@ static ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
     const struct ir_node *x = fold_arg(b, node, 0);
     struct ir_ints dims = node->attr[0];
     int64_t terms = 1;
-    if (dims.n == 0) return node->args[0];                                                            /* over no dimensions */
-    if (node->op == OP_reduce_sum) return 0; /* 0 + x is not x when x is -0 */
     for (uint32_t i = 0; i < dims.n; i++)
         if (x->type.dim[dims.v[i]] != 1) terms = x->type.dim[dims.v[i]] == 0 || terms == 0 ? 0 : 2;
-    if (terms == 1) return ir_reshape(b, node->args[0], node->type.rank, node->type.dim);             /* of one element each */
+    if (terms == 1) { /* over no dimensions, or of one element each: x; a sum starts at 0, and 0 + -0 = 0 */
+        ir_value moved = ir_reshape(b, node->args[0], node->type.rank, node->type.dim);
+        bool adds_zero = node->op == OP_reduce_sum && is_float(x);
+        return adds_zero ? ir_binary(b, OP_add, moved, number(b, node, 0)) : moved;
+    }
     double v;
     bool extremum = node->op == OP_reduce_max || node->op == OP_reduce_min;
     if (terms && extremum && fold_number(x, &v)) return number(b, node, v);                           /* max(c, c, ..) = c */
