@@ -17,14 +17,11 @@
 
 extern char **environ;
 
-/* The runtime's archive, embedded by the build; absent in programs that only test code generation. */
-extern const unsigned char cg_runtime_image[] __attribute__((weak));
-extern const unsigned char cg_runtime_image_end[] __attribute__((weak));
+/* The runtime's archive, embedded by the build (runtime_image.S). */
+extern const unsigned char cg_runtime_image[], cg_runtime_image_end[];
 
 struct cg_bytes cg_runtime_archive(void)
 {
-    if (!cg_runtime_image || !cg_runtime_image_end)
-        return (struct cg_bytes){NULL, 0};
     return (struct cg_bytes){cg_runtime_image, (size_t)(cg_runtime_image_end - cg_runtime_image)};
 }
 

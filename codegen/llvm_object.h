@@ -36,6 +36,6 @@ const char *cg_target_needs(const struct cg_target *);
  * wrong. `archive` may be empty (then the object must define everything). */
 struct cg_link { struct cg_bytes object, archive; const char *output, *linker, *export_symbol; };
 const char *cg_link(const struct cg_link *, struct arena *);
-/* The runtime archive that is part of this program; empty where it was built without. */
+/* The runtime archive that is part of this program. */
 struct cg_bytes cg_runtime_archive(void);
 #endif

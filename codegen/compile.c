@@ -1,0 +1,66 @@
+/* The whole way from plans to a shared object: lower, print every distinct kernel once, tables, object, link. */
+#include "codegen/llvm_emit.h"
+#include "codegen/llvm_object.h"
+#include <string.h>
+
+/* Kernels by the hash of their nests: equal nests are one function, whatever entry they are of. */
+static void emit_kernels(struct emit *e, struct cg_entry *entry, struct map *known, LLVMValueRef *functions, uint32_t *count)
+{
+    for (size_t i = 0; i < entry->plan->groups.count; i++) {
+        const struct cg_kernel *kernel = &entry->kernels[i];
+        uint32_t index = map_get_number(known, kernel->hash);
+        if (index == MAP_NONE) {
+            index = (*count)++;
+            functions[index] = emit_kernel(e, kernel->nest, arena_format(e->arena, "kernel.%u", index));
+            map_set_number(known, kernel->hash, index);
+        }
+        entry->functions[i] = functions[index];
+    }
+}
+
+static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries, const struct cg_options *options,
+                                   struct arena *arena)
+{
+    uint32_t count = (uint32_t)plans->plans.count, kernel_count = 0;
+    size_t groups = 0;
+    for (uint32_t i = 0; i < count; i++)
+        groups += plans->plans.items[i]->groups.count;
+    struct cg_object *object = cg_object_new(&options->target, arena);
+    struct emit *e = cg_object_emit(object);
+    struct map known = MAP(arena);
+    LLVMValueRef *functions = arena_new_array(arena, LLVMValueRef, groups + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        emit_kernels(e, &entries[i], &known, functions, &kernel_count);
+        /* Only steps are run often enough for a second copy of their code. */
+        if (strcmp(entries[i].plan->func->name, "step") == 0)
+            entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels);
+    }
+    cg_describe(e, plans, &options->target, entries, count);
+    struct cg_bytes bytes = cg_object_finish(object, options->save_temps);
+    cg_object_free(object);
+    return bytes;
+}
+
+int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena, struct diags *diags,
+               const char **why)
+{
+    uint32_t count = (uint32_t)plans->plans.count;
+    struct cg_entry *entries = arena_new_array(arena, struct cg_entry, count + 1);
+    bool ok = true;
+    *why = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct plan *plan = plans->plans.items[i];
+        struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
+        ok = cg_lower(plans, plan, &options->target, arena, diags, kernels) && ok;
+        entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels,
+                                       .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
+    }
+    if (!ok) {
+        *why = "some parts of the model have no code yet";
+        return 1;
+    }
+    struct cg_link link = {.object = make_object(plans, entries, options, arena), .archive = cg_runtime_archive(),
+                           .output = options->output, .linker = options->linker, .export_symbol = "step_query"};
+    *why = cg_link(&link, arena);
+    return *why ? 3 : 0;
+}

@@ -1,0 +1,490 @@
+/* The tables of the object (step_abi.h) as LLVM constants, and the manifest: JSON that lies in the ELF note
+ * .note.stepc, so that tools read it without loading the object, and to which the tables point. Every struct is built
+ * field by field in the order of the header; its size is compared with the header's. */
+#include "codegen/llvm_emit.h"
+#include "codegen/llvm_object.h"
+#include <cjson/cJSON.h>
+#include <llvm-c/Target.h>
+#include <stepc/step.h>
+#include <stepc/step_abi.h>
+#include <string.h>
+
+enum { FIELDS = 32 };
+struct record { struct emit *e; LLVMValueRef fields[FIELDS]; uint32_t count; };
+
+struct describe {
+    struct emit *e;
+    const struct plan_module *plans;
+    const struct ir_module *module;
+    const struct cg_target *target;
+    const struct cg_entry *entries;
+    uint32_t entry_count;
+    struct map strings; /* text -> index into string_values */
+    VEC(LLVMValueRef) string_values;
+};
+
+/* ---------------------------------------------------------------- constants */
+
+static void field(struct record *r, LLVMValueRef v)
+{
+    ASSERT(r->count < FIELDS);
+    r->fields[r->count++] = v;
+}
+static void byte_field(struct record *r, uint64_t v) { field(r, LLVMConstInt(r->e->i8, v, 0)); }
+static void word_field(struct record *r, uint32_t v) { field(r, LLVMConstInt(r->e->i32, v, 0)); }
+static void wide_field(struct record *r, uint64_t v) { field(r, LLVMConstInt(r->e->i64, v, 0)); }
+static void real_field(struct record *r, double v) { field(r, LLVMConstReal(r->e->f64, v)); }
+
+static LLVMValueRef none(const struct describe *d) { return LLVMConstNull(d->e->ptr); }
+
+static LLVMValueRef close_record(const struct describe *d, struct record *r, size_t size)
+{
+    LLVMValueRef v = LLVMConstStructInContext(d->e->context, r->fields, r->count, 0);
+    LLVMTargetDataRef layout = LLVMGetModuleDataLayout(d->e->module);
+    if (LLVMABISizeOfType(layout, LLVMTypeOf(v)) != size)
+        BUG("a table's record has %llu bytes instead of %zu", LLVMABISizeOfType(layout, LLVMTypeOf(v)), size);
+    r->count = 0;
+    return v;
+}
+
+static LLVMValueRef global(const struct describe *d, const char *name, LLVMValueRef value, uint32_t alignment)
+{
+    LLVMValueRef g = LLVMAddGlobal(d->e->module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(g, value);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetLinkage(g, LLVMPrivateLinkage);
+    if (alignment)
+        LLVMSetAlignment(g, alignment);
+    else
+        LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+    return g;
+}
+
+/* An array of records or pointers; an empty one is NULL. */
+static LLVMValueRef array(const struct describe *d, LLVMValueRef *items, size_t count)
+{
+    if (!count)
+        return none(d);
+    return global(d, "table", LLVMConstArray(LLVMTypeOf(items[0]), items, (unsigned)count), 0);
+}
+
+static LLVMValueRef words(const struct describe *d, const uint32_t *v, size_t count)
+{
+    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
+    for (size_t i = 0; i < count; i++)
+        items[i] = LLVMConstInt(d->e->i32, v[i], 0);
+    return array(d, items, count);
+}
+
+static LLVMValueRef longs(const struct describe *d, const int64_t *v, size_t count)
+{
+    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
+    for (size_t i = 0; i < count; i++)
+        items[i] = emit_i64(d->e, v[i]);
+    return array(d, items, count);
+}
+
+static LLVMValueRef string(struct describe *d, const char *text)
+{
+    if (!text)
+        return none(d);
+    uint32_t known = map_get(&d->strings, text);
+    if (known != MAP_NONE)
+        return d->string_values.items[known];
+    LLVMValueRef v = LLVMConstStringInContext(d->e->context, text, (unsigned)strlen(text), 0);
+    v = global(d, "text", v, 0);
+    map_set(&d->strings, text, (uint32_t)d->string_values.count);
+    vec_push(d->e->arena, &d->string_values, v);
+    return v;
+}
+
+static uint32_t abi_dtype(enum ir_dtype dtype)
+{
+    switch (dtype) {
+#define X(NAME, text, st, bytes, cls, abi) case IR_##NAME: return abi;
+#include "kernels/dtypes.def"
+#undef X
+    default: return 0;
+    }
+}
+
+/* ---------------------------------------------------------------- slots */
+
+static int64_t parts(const struct ir_module *m, uint32_t axes)
+{
+    int64_t n = 1;
+    for (; axes; axes >>= 4)
+        n *= m->mesh.size[(axes & 15) - 1];
+    return n;
+}
+
+/* ["data", null, ["data", "model"]] */
+static cJSON *sharding_json(const struct ir_module *m, const struct ir_slot *slot)
+{
+    cJSON *all = cJSON_CreateArray();
+    for (uint32_t i = 0; i < slot->type.rank; i++) {
+        uint32_t axes = slot->sharding.dim[i];
+        if (!axes) {
+            cJSON_AddItemToArray(all, cJSON_CreateNull());
+        } else if (axes < 16) {
+            cJSON_AddItemToArray(all, cJSON_CreateString(m->mesh.name[axes - 1]));
+        } else {
+            cJSON *several = cJSON_CreateArray();
+            for (; axes; axes >>= 4)
+                cJSON_AddItemToArray(several, cJSON_CreateString(m->mesh.name[(axes & 15) - 1]));
+            cJSON_AddItemToArray(all, several);
+        }
+    }
+    return all;
+}
+
+/* The printed form, moved to the arena. */
+static const char *json_text(struct arena *arena, cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    const char *copy = arena_string(arena, text ? text : "null");
+    cJSON_free(text);
+    cJSON_Delete(json);
+    return copy;
+}
+
+static bool used_by(const struct describe *d, const char *entry, uint32_t slot)
+{
+    const struct ir_func *f = ir_func_find(d->module, entry);
+    for (size_t i = 0; f && i < f->params.count; i++)
+        if (f->params.items[i].slot == (int32_t)slot)
+            return true;
+    return false;
+}
+
+static LLVMValueRef slot_record(struct describe *d, uint32_t index)
+{
+    const struct ir_slot *s = &d->module->slots.items[index];
+    struct record r = {.e = d->e};
+    int64_t local[IR_MAX_RANK];
+    bool sharded = false;
+    for (uint32_t i = 0; i < s->type.rank; i++) {
+        local[i] = s->type.dim[i] / parts(d->module, s->sharding.dim[i]);
+        sharded = sharded || s->sharding.dim[i];
+    }
+    field(&r, string(d, s->name));
+    word_field(&r, s->role);
+    word_field(&r, abi_dtype(s->type.dtype));
+    word_field(&r, s->type.rank);
+    word_field(&r, (s->frozen ? STEP_FROZEN : 0u) | (sharded ? STEP_SHARDED : 0u));
+    field(&r, longs(d, s->type.dim, s->type.rank));
+    field(&r, longs(d, local, s->type.rank));
+    field(&r, words(d, s->sharding.dim, s->type.rank));
+    field(&r, string(d, json_text(d->e->arena, sharding_json(d->module, s))));
+    wide_field(&r, d->plans->slot_offset ? d->plans->slot_offset[index] : 0);
+    wide_field(&r, (uint64_t)s->index_limit);
+    real_field(&r, s->initial);
+    byte_field(&r, s->computed);
+    byte_field(&r, s->role == IR_ROLE_INPUT && used_by(d, "infer", index));
+    byte_field(&r, 0);
+    return close_record(d, &r, sizeof(struct stepc_slot));
+}
+
+/* ---------------------------------------------------------------- entries */
+
+static LLVMValueRef buffer_record(const struct describe *d, const struct plan_buffer *b)
+{
+    struct record r = {.e = d->e};
+    word_field(&r, b->space);
+    word_field(&r, b->slot);
+    wide_field(&r, b->offset);
+    wide_field(&r, b->bytes);
+    return close_record(d, &r, sizeof(struct stepc_buffer));
+}
+
+static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel *k)
+{
+    const struct cg_gemm *g = &k->gemm;
+    struct record r = {.e = d->e};
+    if (!g->valid)
+        return none(d);
+    const int64_t sizes[] = {g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->stride_a, g->stride_b, g->stride_c};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        wide_field(&r, (uint64_t)sizes[i]);
+    word_field(&r, g->a);
+    word_field(&r, g->b);
+    word_field(&r, g->c);
+    byte_field(&r, g->trans_a);
+    byte_field(&r, g->trans_b);
+    byte_field(&r, g->accumulate);
+    byte_field(&r, k->prefer_gemm);
+    return global(d, "gemm", close_record(d, &r, sizeof(struct stepc_gemm)), 0);
+}
+
+static const char *place_of(struct describe *d, const struct plan *plan, const struct plan_command *c)
+{
+    const struct ir_func *f = c->func;
+    ir_value v = c->node;
+    if (c->kind == PLAN_KERNEL) {
+        const struct plan_group *g = &plan->groups.items[c->group];
+        f = g->func;
+        v = g->root ? g->root : g->nodes.count ? g->nodes.items[g->nodes.count - 1] : 0;
+    }
+    if (!f || !v)
+        return NULL;
+    const struct ir_node *node = ir_get(f, v);
+    const char *pointer = node->place < d->module->places.count ? d->module->places.items[node->place].pointer : NULL;
+    return arena_format(d->e->arena, "%s: %s", pointer && *pointer ? pointer : "/", ir_ops[node->op].name);
+}
+
+static void collective_fields(const struct plan_command *c, struct record *r)
+{
+    uint64_t axes = 0, count = 0, inner = 0;
+    if (c->kind == PLAN_COLLECTIVE) {
+        const struct ir_node *node = ir_get(c->func, c->node);
+        const struct ir_type *operand = ir_type(c->func, node->args[0]);
+        axes = (uint64_t)node->attr[0].v[0];
+        count = (uint64_t)ir_type_elements(operand);
+        inner = 1;
+        if (node->op != OP_all_reduce) {
+            const struct ir_type *part = node->op == OP_all_gather ? operand : &node->type;
+            for (uint32_t i = (uint32_t)node->attr[1].v[0]; i < part->rank; i++)
+                inner *= (uint64_t)part->dim[i];
+        }
+    }
+    word_field(r, (uint32_t)axes);
+    wide_field(r, count);
+    wide_field(r, inner);
+}
+
+static LLVMValueRef command_record(struct describe *d, const struct cg_entry *entry, const struct plan_command *c)
+{
+    struct record r = {.e = d->e};
+    const struct plan *plan = entry->plan;
+    const struct cg_kernel *kernel = c->kind == PLAN_KERNEL ? &entry->kernels[c->group] : NULL;
+    const struct ir_node *node = c->kind == PLAN_COLLECTIVE ? ir_get(c->func, c->node) : NULL;
+    byte_field(&r, c->kind);
+    byte_field(&r, c->barrier_before);
+    byte_field(&r, !node || node->op == OP_all_reduce ? STEPC_ALL_REDUCE : node->op == OP_all_gather ? STEPC_ALL_GATHER : STEPC_REDUCE_SCATTER);
+    byte_field(&r, node && node->op == OP_all_reduce ? (uint64_t)node->attr[1].v[0] : STEPC_SUM);
+    byte_field(&r, node ? abi_dtype(node->type.dtype) : 0);
+    size_t count = c->reads.count + c->writes.count;
+    uint32_t *buffers = arena_new_array(d->e->arena, uint32_t, count + 1);
+    for (size_t i = 0; i < count; i++)
+        buffers[i] = i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count];
+    bool arguments = c->kind == PLAN_KERNEL || c->kind == PLAN_COLLECTIVE;
+    word_field(&r, arguments ? (uint32_t)count : 0);
+    field(&r, arguments ? words(d, buffers, count) : none(d));
+    field(&r, kernel ? (LLVMValueRef)entry->functions[c->group] : none(d));
+    wide_field(&r, kernel ? (uint64_t)kernel->nest->parallel_extent : 0);
+    wide_field(&r, kernel ? (uint64_t)kernel->nest->grain : 0);
+    real_field(&r, kernel ? kernel->nest->work : 0);
+    field(&r, kernel ? gemm_record(d, kernel) : none(d));
+    word_field(&r, c->counter);
+    word_field(&r, c->limit);
+    word_field(&r, c->flag);
+    word_field(&r, c->other);
+    collective_fields(c, &r);
+    /* Messages name loops and collectives only; a kernel's place would be dead weight in the object. */
+    field(&r, kernel ? none(d) : string(d, place_of(d, plan, c)));
+    return close_record(d, &r, sizeof(struct stepc_command));
+}
+
+static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entry)
+{
+    const struct plan *plan = entry->plan;
+    struct record r = {.e = d->e};
+    LLVMValueRef *buffers = arena_new_array(d->e->arena, LLVMValueRef, plan->buffers.count + 1);
+    LLVMValueRef *commands = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
+    for (size_t i = 0; i < plan->buffers.count; i++)
+        buffers[i] = buffer_record(d, &plan->buffers.items[i]);
+    for (size_t i = 0; i < plan->commands.count; i++)
+        commands[i] = command_record(d, entry, &plan->commands.items[i]);
+    field(&r, string(d, plan->func->name));
+    field(&r, array(d, buffers, plan->buffers.count));
+    word_field(&r, (uint32_t)plan->buffers.count);
+    field(&r, array(d, commands, plan->commands.count));
+    word_field(&r, (uint32_t)plan->commands.count);
+    wide_field(&r, plan->arena_bytes);
+    wide_field(&r, cg_plan_scratch(plan, entry->kernels));
+    real_field(&r, cg_plan_work(plan, entry->kernels));
+    field(&r, entry->whole ? (LLVMValueRef)entry->whole : none(d));
+    return close_record(d, &r, sizeof(struct stepc_entry));
+}
+
+/* ---------------------------------------------------------------- manifest */
+
+static cJSON *numbers_json(const int64_t *v, uint32_t count)
+{
+    cJSON *all = cJSON_CreateArray();
+    for (uint32_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(all, cJSON_CreateNumber((double)v[i]));
+    return all;
+}
+
+static cJSON *tensors_json(const struct describe *d)
+{
+    static const char *const roles[] = {"", "param", "ema", "opt_state", "state", "input", "metric", "output", "hyper"};
+    cJSON *all = cJSON_CreateArray();
+    for (size_t i = 0; i < d->module->slots.count; i++) {
+        const struct ir_slot *s = &d->module->slots.items[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "name", s->name);
+        cJSON_AddStringToObject(one, "role", roles[s->role]);
+        cJSON_AddStringToObject(one, "dtype", ir_dtype_name(s->type.dtype));
+        cJSON_AddItemToObject(one, "shape", numbers_json(s->type.dim, s->type.rank));
+        bool sharded = false;
+        for (uint32_t k = 0; k < s->type.rank; k++)
+            sharded = sharded || s->sharding.dim[k];
+        if (sharded)
+            cJSON_AddItemToObject(one, "sharding", sharding_json(d->module, s));
+        if (s->role == IR_ROLE_HYPER)
+            cJSON_AddNumberToObject(one, "initial", s->initial);
+        cJSON_AddItemToArray(all, one);
+    }
+    return all;
+}
+
+static const struct plan *main_plan(const struct describe *d)
+{
+    for (uint32_t i = 0; i < d->entry_count; i++)
+        if (strcmp(d->entries[i].plan->func->name, "step") == 0)
+            return d->entries[i].plan;
+    return d->entry_count ? d->entries[0].plan : NULL;
+}
+
+/* In the order of stepc_program.memory. */
+static const char *const memory_names[8] = {"parameters", "averages", "optimizer_state", "other_state", "gradients",
+                                            "activations", "workspace", "lower_bound"};
+static void memory_numbers(const struct describe *d, uint64_t out[8])
+{
+    const struct plan *plan = main_plan(d);
+    memset(out, 0, 8 * sizeof *out);
+    if (!plan)
+        return;
+    const struct plan_memory *m = &plan->memory;
+    const uint64_t all[8] = {m->parameters, m->averages, m->optimizer_state, m->other_state, m->gradients, m->activations,
+                             m->workspace, m->lower_bound};
+    memcpy(out, all, sizeof all);
+}
+
+static const char *manifest(const struct describe *d)
+{
+    cJSON *root = cJSON_CreateObject(), *mesh = cJSON_CreateObject(), *target = cJSON_CreateObject(), *memory = cJSON_CreateObject();
+    uint64_t bytes[8];
+    cJSON_AddStringToObject(root, "name", d->module->name);
+    cJSON_AddStringToObject(root, "stepc", STEPC_VERSION);
+    cJSON_AddNumberToObject(root, "language", 1);
+    cJSON_AddStringToObject(root, "abi", arena_format(d->e->arena, "%u.%u", STEP_ABI_MAJOR, STEP_ABI_MINOR));
+    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++)
+        cJSON_AddNumberToObject(mesh, d->module->mesh.name[i], (double)d->module->mesh.size[i]);
+    cJSON_AddItemToObject(root, "mesh", mesh);
+    cJSON_AddStringToObject(target, "device", d->target->cuda ? "cuda" : "cpu");
+    cJSON_AddStringToObject(target, "cpu", d->target->cpu);
+    cJSON_AddStringToObject(target, "features", cg_target_needs(d->target));
+    cJSON_AddItemToObject(root, "target", target);
+    memory_numbers(d, bytes);
+    for (int i = 0; i < 8; i++)
+        cJSON_AddNumberToObject(memory, memory_names[i], (double)bytes[i]);
+    const struct plan *plan = main_plan(d);
+    if (plan) {
+        double flops = 0, traffic = 0;
+        for (size_t i = 0; i < plan->commands.count; i++) {
+            flops += plan->commands.items[i].flops;
+            traffic += (double)plan->commands.items[i].bytes;
+        }
+        cJSON_AddNumberToObject(memory, "peak", (double)plan->memory.peak);
+        cJSON_AddNumberToObject(root, "flops", flops);
+        cJSON_AddNumberToObject(root, "bytes", traffic);
+    }
+    cJSON_AddItemToObject(root, "memory", memory);
+    cJSON_AddItemToObject(root, "tensors", tensors_json(d));
+    uint64_t hash = ir_hash_module(d->module);
+    cJSON_AddStringToObject(root, "hash", arena_format(d->e->arena, "%016llx", (unsigned long long)hash));
+    if (d->module->document)
+        cJSON_AddItemToObject(root, "document", cJSON_CreateRaw(d->module->document));
+    return json_text(d->e->arena, root);
+}
+
+/* The note's layout: sizes of name and text, type, name padded to 4, text padded to 4. Returns the text's address. */
+static LLVMValueRef note(const struct describe *d, const char *text)
+{
+    struct emit *e = d->e;
+    size_t size = strlen(text) + 1, padded = (size + 3) / 4 * 4;
+    char *data = arena_alloc(e->arena, padded + 1);
+    memcpy(data, text, size);
+    LLVMValueRef fields[] = {LLVMConstInt(e->i32, 6, 0), LLVMConstInt(e->i32, size, 0), LLVMConstInt(e->i32, 1, 0),
+                             LLVMConstStringInContext(e->context, "stepc\0\0", 8, 1),
+                             LLVMConstStringInContext(e->context, data, (unsigned)padded, 1)};
+    LLVMValueRef value = LLVMConstStructInContext(e->context, fields, 5, 0);
+    LLVMValueRef g = global(d, "note", value, 4);
+    LLVMSetSection(g, ".note.stepc");
+    LLVMValueRef index[] = {LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 4, 0)};
+    return LLVMConstInBoundsGEP2(LLVMTypeOf(value), g, index, 2);
+}
+
+/* ---------------------------------------------------------------- the program */
+
+static LLVMValueRef constant_block(const struct describe *d)
+{
+    uint64_t size = d->plans->constant_bytes;
+    if (!size)
+        return none(d);
+    char *block = arena_alloc(d->e->arena, size);
+    for (size_t p = 0; p < d->plans->plans.count; p++) {
+        const struct plan *plan = d->plans->plans.items[p];
+        for (size_t i = 0; i < plan->buffers.count; i++) {
+            const struct plan_buffer *b = &plan->buffers.items[i];
+            if (b->space != PLAN_CONSTANT)
+                continue;
+            ASSERT(b->data && b->offset + b->bytes <= size);
+            memcpy(block + b->offset, b->data, b->bytes);
+        }
+    }
+    return global(d, "constants", LLVMConstStringInContext(d->e->context, block, (unsigned)size, 1), 64);
+}
+
+static void program_tail(struct describe *d, struct record *r)
+{
+    const struct ir_mesh *mesh = &d->module->mesh;
+    LLVMValueRef names[IR_MAX_AXES], memory[8];
+    uint64_t bytes[8];
+    for (uint32_t i = 0; i < mesh->axis_count; i++)
+        names[i] = string(d, mesh->name[i]);
+    word_field(r, mesh->axis_count);
+    field(r, array(d, names, mesh->axis_count));
+    field(r, longs(d, mesh->size, mesh->axis_count));
+    memory_numbers(d, bytes);
+    for (int i = 0; i < 8; i++)
+        memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);
+    field(r, LLVMConstArray(d->e->i64, memory, 8));
+    field(r, none(d)); /* cuda */
+}
+
+void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,
+                 const struct cg_entry *entries, uint32_t count)
+{
+    struct describe d = {.e = e, .plans = plans, .module = plans->module, .target = target, .entries = entries,
+                         .entry_count = count, .strings = MAP(e->arena)};
+    size_t slot_count = plans->module->slots.count;
+    LLVMValueRef *slots = arena_new_array(e->arena, LLVMValueRef, slot_count + 1);
+    LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
+    struct record r = {.e = e};
+    for (uint32_t i = 0; i < slot_count; i++)
+        slots[i] = slot_record(&d, i);
+    for (uint32_t i = 0; i < count; i++)
+        records[i] = entry_record(&d, &entries[i]);
+    word_field(&r, STEPC_TABLES);
+    field(&r, string(&d, plans->module->name));
+    field(&r, note(&d, manifest(&d)));
+    field(&r, string(&d, cg_target_needs(target)));
+    field(&r, array(&d, slots, slot_count));
+    word_field(&r, (uint32_t)slot_count);
+    field(&r, array(&d, records, count));
+    word_field(&r, count);
+    field(&r, constant_block(&d));
+    wide_field(&r, plans->constant_bytes);
+    wide_field(&r, plans->state_bytes);
+    wide_field(&r, plans->result_bytes);
+    program_tail(&d, &r);
+    LLVMValueRef program = close_record(&d, &r, sizeof(struct stepc_program));
+    LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(program), "stepc_program");
+    LLVMSetInitializer(g, program);
+    LLVMSetGlobalConstant(g, 1);
+    LLVMSetVisibility(g, LLVMHiddenVisibility);
+}

@@ -1,0 +1,151 @@
+/* A small entry as one function: its kernels' nests one after another with the ranges known, its loops as loops. Such a
+ * step is run by one thread without barriers, so calls and tables of addresses would cost more than the work. */
+#include "codegen/llvm_emit.h"
+#include "codegen/llvm_object.h"
+#include <string.h>
+
+enum { WHOLE_LOOPS = 16 };
+static const double whole_work = 2e5; /* above this a team may help; operations as in nest.work */
+enum { whole_commands = 256 };         /* code size */
+
+struct whole {
+    struct emit *e;
+    const struct plan *plan;
+    const struct cg_kernel *kernels;
+    LLVMValueRef *pointers; /* by buffer, loaded once */
+    LLVMValueRef scratch;
+    struct { LLVMBasicBlockRef head, after; LLVMValueRef counter; } loops[WHOLE_LOOPS];
+    uint32_t depth;
+};
+
+double cg_plan_work(const struct plan *plan, const struct cg_kernel *kernels)
+{
+    double work = 0;
+    for (size_t i = 0; i < plan->commands.count; i++)
+        if (plan->commands.items[i].kind == PLAN_KERNEL)
+            work += kernels[plan->commands.items[i].group].nest->work;
+    return work;
+}
+
+uint64_t cg_plan_scratch(const struct plan *plan, const struct cg_kernel *kernels)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < plan->groups.count; i++) {
+        uint64_t here = emit_scratch_bytes(kernels[i].nest);
+        bytes = here > bytes ? here : bytes;
+    }
+    return bytes;
+}
+
+/* Iterations of a loop, 0 = not known. The host may end the one over microbatches early, so its commands stay apart. */
+static double iterations(const struct plan_command *c)
+{
+    if (!c->func || !c->node)
+        return 0;
+    const struct ir_module *module = c->func->module;
+    const struct ir_node *node = ir_get(c->func, c->node), *limit = ir_get(c->func, node->args[0]);
+    const char *pointer = node->place < module->places.count ? module->places.items[node->place].pointer : NULL;
+    if (pointer && strncmp(pointer, "/accumulate", 11) == 0)
+        return 0;
+    return limit->op == OP_constant && limit->type.dtype == IR_I32 && limit->data ? (double)*(const int32_t *)limit->data : 0;
+}
+
+static bool is_small(const struct plan *plan, const struct cg_kernel *kernels)
+{
+    uint32_t depth = 0;
+    double work = 0, times[WHOLE_LOOPS + 1] = {1};
+    for (size_t i = 0; i < plan->commands.count; i++) {
+        const struct plan_command *c = &plan->commands.items[i];
+        if (c->kind == PLAN_COLLECTIVE || (c->kind == PLAN_LOOP_BEGIN && depth == WHOLE_LOOPS))
+            return false;
+        if (c->kind == PLAN_LOOP_BEGIN) {
+            times[depth + 1] = times[depth] * iterations(c);
+            if (times[++depth] <= 0)
+                return false;
+        }
+        if (c->kind == PLAN_KERNEL)
+            work += times[depth] * kernels[c->group].nest->work;
+        depth -= c->kind == PLAN_LOOP_END;
+    }
+    return plan->commands.count <= whole_commands && work < whole_work;
+}
+
+static LLVMValueRef load_i32(struct whole *w, uint32_t buffer)
+{
+    LLVMValueRef v = LLVMBuildLoad2(w->e->b, w->e->i32, w->pointers[buffer], "");
+    LLVMSetAlignment(v, 4);
+    return v;
+}
+
+static void begin_loop(struct whole *w, const struct plan_command *c)
+{
+    struct emit *e = w->e;
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b), head = emit_block(e), body = emit_block(e), after = emit_block(e);
+    LLVMBuildBr(e->b, head);
+    LLVMPositionBuilderAtEnd(e->b, head);
+    LLVMValueRef counter = LLVMBuildPhi(e->b, e->i32, ""), zero = LLVMConstInt(e->i32, 0, 0);
+    LLVMAddIncoming(counter, &zero, &before, 1);
+    LLVMBuildStore(e->b, counter, w->pointers[c->counter]);
+    LLVMValueRef go = LLVMBuildICmp(e->b, LLVMIntSLT, counter, load_i32(w, c->limit), "");
+    if (c->flag != UINT32_MAX) {
+        LLVMValueRef flag = LLVMBuildLoad2(e->b, e->i8, w->pointers[c->flag], "");
+        go = LLVMBuildAnd(e->b, go, LLVMBuildICmp(e->b, LLVMIntNE, flag, LLVMConstNull(e->i8), ""), "");
+    }
+    LLVMBuildCondBr(e->b, go, body, after);
+    LLVMPositionBuilderAtEnd(e->b, body);
+    w->loops[w->depth].head = head;
+    w->loops[w->depth].after = after;
+    w->loops[w->depth++].counter = counter;
+}
+
+static void end_loop(struct whole *w)
+{
+    struct emit *e = w->e;
+    w->depth--;
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(e->b), after = w->loops[w->depth].after;
+    LLVMValueRef counter = w->loops[w->depth].counter;
+    LLVMValueRef next = LLVMBuildAdd(e->b, counter, LLVMConstInt(e->i32, 1, 0), "");
+    LLVMAddIncoming(counter, &next, &latch, 1);
+    LLVMBuildBr(e->b, w->loops[w->depth].head);
+    LLVMMoveBasicBlockAfter(after, latch);
+    LLVMPositionBuilderAtEnd(e->b, after);
+}
+
+static void kernel(struct whole *w, const struct plan_command *c)
+{
+    const struct nest *nest = w->kernels[c->group].nest;
+    LLVMValueRef *args = arena_new_array(w->e->arena, LLVMValueRef, nest->argument_count + 1);
+    ASSERT(c->reads.count + c->writes.count == nest->argument_count);
+    for (size_t i = 0; i < c->reads.count; i++)
+        args[i] = w->pointers[c->reads.items[i]];
+    for (size_t i = 0; i < c->writes.count; i++)
+        args[c->reads.count + i] = w->pointers[c->writes.items[i]];
+    emit_nest(w->e, nest, args, emit_i64(w->e, 0), emit_i64(w->e, nest->parallel_extent), w->scratch);
+}
+
+void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_kernel *kernels)
+{
+    if (!is_small(plan, kernels))
+        return NULL;
+    LLVMTypeRef types[] = {e->ptr, e->ptr};
+    LLVMValueRef function = emit_function(e, arena_format(e->arena, "whole.%s", plan->func->name),
+                                          LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 2, 0));
+    struct whole w = {.e = e, .plan = plan, .kernels = kernels, .scratch = LLVMGetParam(function, 1)};
+    w.pointers = arena_new_array(e->arena, LLVMValueRef, plan->buffers.count + 1);
+    for (size_t i = 0; i < plan->buffers.count; i++) {
+        LLVMValueRef index = emit_i64(e, (int64_t)i);
+        LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, e->ptr, LLVMGetParam(function, 0), &index, 1, "");
+        w.pointers[i] = LLVMBuildLoad2(e->b, e->ptr, at, "");
+    }
+    for (size_t i = 0; i < plan->commands.count; i++) {
+        const struct plan_command *c = &plan->commands.items[i];
+        if (c->kind == PLAN_LOOP_BEGIN)
+            begin_loop(&w, c);
+        else if (c->kind == PLAN_LOOP_END)
+            end_loop(&w);
+        else
+            kernel(&w, c);
+    }
+    emit_function_end(e);
+    return function;
+}
