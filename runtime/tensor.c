@@ -83,7 +83,7 @@ static bool shard_owner(const struct step_instance *t, const struct rt_device *d
 char *rt_slot_address(const struct step_instance *t, const struct rt_device *d, const struct stepc_slot *s)
 {
     (void)t;
-    bool result = s->role == STEP_METRIC || s->role == STEP_OUTPUT || s->computed;
+    bool result = s->role == STEP_METRIC || s->role == STEP_OUTPUT; /* computed slots lie in the state block too */
     return (result ? d->result : d->state) + s->offset;
 }
 

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. */
+/* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. Inputs of the host are used
+ * in place and only aligned to their element; everything else is aligned to 64 bytes where its offset is. */
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
 
 enum { STEPC_AT_ARENA, STEPC_AT_STATE, STEPC_AT_INPUT, STEPC_AT_RESULT, STEPC_AT_CONSTANT,
@@ -43,8 +44,12 @@ struct stepc_command {
     /* collectives */
     uint32_t axes;                 /* bit mask of mesh axes */
     uint64_t count;                /* elements per device, of the operand */
-    uint64_t inner;                /* all_gather, reduce_scatter: contiguous elements per slice of the dimension */
-    const char *place;             /* "/model/layers/1: grad of dot", for messages */
+    uint64_t inner;                /* all_gather, reduce_scatter: contiguous elements of one device's part: its extent of
+                                      the dimension times the extents behind it */
+    const char *place;             /* "/model/layers/1: grad of dot", for messages; of the loop over microbatches:
+                                      begins with "/accumulate" (the host may end that one early) */
+    /* A collective's buffers are [operand, result]. Those of all_reduce may be the same memory; those of the other two
+     * must not overlap, because peers read the operand while the result is written. */
 };
 
 /* A whole entry in one function, for steps too small for a team: same meaning as its commands run by one worker.
@@ -52,7 +57,8 @@ struct stepc_command {
 typedef void stepc_program_fn(void *const *buffers, void *scratch);
 
 struct stepc_entry {
-    const char *name;              /* "init", "step", "eval", "infer", "derive" */
+    const char *name;              /* "init", "step", "eval", "infer", "derive"; "restart" (optional): everything that
+                                      starts from the parameters, run after init and when parameters were loaded */
     const struct stepc_buffer *buffers;
     uint32_t buffer_count;
     const struct stepc_command *commands;
@@ -72,7 +78,7 @@ struct stepc_slot {
     const int64_t *local;          /* per device */
     const uint32_t *axes;          /* per dimension: mesh axes that split it, nibbles (axis + 1), outermost first */
     const char *sharding;          /* JSON */
-    uint64_t offset;               /* in the state or result block */
+    uint64_t offset;               /* metrics and outputs: in the result block; all others, computed ones too: in the state block */
     int64_t index_limit;           /* inputs: values in [0, limit); 0 = not checked */
     double initial;                /* hyper-parameters */
     uint8_t computed;              /* read through entry "derive" */

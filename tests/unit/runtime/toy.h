@@ -202,7 +202,7 @@ static inline void toy_slots(struct toy *t, int64_t devices)
         [S_B] = {.name = "b", .role = STEP_PARAM, .dtype = STEP_F32, .rank = 0, .offset = 64},
         [S_E] = {.name = "e", .role = STEP_PARAM, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_e, .offset = 128},
         [S_EMA] = {.name = "ema.w", .role = STEP_EMA, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 192},
-        [S_EVAL] = {.name = "eval.w", .role = STEP_EMA, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 256, .computed = 1},
+        [S_EVAL] = {.name = "eval.w", .role = STEP_EMA, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 512, .computed = 1},
         [S_M] = {.name = "opt_state.0.trace.w", .role = STEP_OPT_STATE, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 256},
         [S_STAT] = {.name = "norm.mean", .role = STEP_STATE, .dtype = STEP_F32, .rank = 0, .offset = 320},
         [S_STEP] = {.name = "step", .role = STEP_STATE, .dtype = STEP_I32, .rank = 0, .offset = 384},
@@ -219,7 +219,7 @@ static inline void toy_slots(struct toy *t, int64_t devices)
     for (uint32_t i = 0; i < TOY_SLOTS; i++) {
         const struct stepc_slot *s = &t->slots[i];
         uint32_t space = s->role == STEP_INPUT ? STEPC_AT_INPUT
-                         : s->role == STEP_METRIC || s->role == STEP_OUTPUT || s->computed ? STEPC_AT_RESULT : STEPC_AT_STATE;
+                         : s->role == STEP_METRIC || s->role == STEP_OUTPUT ? STEPC_AT_RESULT : STEPC_AT_STATE;
         t->buffers[i] = (struct stepc_buffer){.space = space, .slot = i, .offset = s->offset, .bytes = 64};
     }
     for (uint32_t i = B_R; i < B_ROWS; i++) t->buffers[i] = (struct stepc_buffer){.space = STEPC_AT_ARENA, .offset = 64 * (i - B_R), .bytes = 64};
