@@ -200,7 +200,7 @@ static bool infer_same(struct infer *c)
     if (c->node->op == OP_sharding_constraint) {
         if (!attr_length(c, 0, arg(c, 0)->rank)) return false;
         for (uint32_t i = 0; i < c->node->attr[0].n; i++)
-            if (c->node->attr[0].v[i] < 0 || c->node->attr[0].v[i] >> IR_MAX_AXES)
+            if (c->node->attr[0].v[i] != -1 && c->node->attr[0].v[i] >> IR_MAX_AXES) /* -1: the axes of the batch */
                 return fail(c, "expected masks of mesh axes, found %s", ints_text(c, c->node->attr[0]));
     }
     if (c->node->op == OP_all_reduce && (!mesh_axes(c, &number) || !attr_number(c, 1, 0, 3, &number))) return false;
