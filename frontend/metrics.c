@@ -31,8 +31,8 @@ bool step_metrics_read(struct step *s, fe_json map) {
     s->metrics[s->metric_count++] = (struct metric){.name = "loss"};
     if (!map) return true;
     for (fe_json m = fe_first(fe, map); m; m = fe_next(fe, m)) {
-        if (strcmp(m->key, "loss") == 0) {
-            fe_error_key(fe, m, "E0110", "\"loss\" is reported by every step: a metric needs another name");
+        if (strcmp(m->key, "loss") == 0 || strcmp(m->key, "step") == 0) {
+            fe_error_key(fe, m, "E0110", "\"%s\" is reported by every step: a metric needs another name", m->key);
             good = false;
         } else if (m->kind == JSON_OBJECT) {
             const char *type = fe_type_of(fe, m);

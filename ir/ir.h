@@ -104,7 +104,8 @@ enum ir_role { /* of a slot; numbers are those of the ABI */
 };
 
 struct ir_slot {
-    const char *name;     /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel" */
+    const char *name;     /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel"; unique among saved state (PARAM to
+                           * STATE), inputs, metrics, outputs and hyper-parameters, each for itself */
     enum ir_role role;
     struct ir_type type;  /* global */
     struct ir_sharding sharding; /* filled by pass shard */

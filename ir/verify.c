@@ -283,11 +283,15 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
 {
     struct arena scratch = {0};
     struct verify c = {.m = m, .faults = faults, .scratch = &scratch, .ok = true};
-    struct map funcs = MAP(&scratch), slots = MAP(&scratch);
+    /* Names of slots are looked up by kind: saved state, inputs, metrics, outputs, hyper-parameters. A metric may be
+     * called as a parameter or a hyper-parameter is. */
+    struct map funcs = MAP(&scratch), slots[IR_ROLE_HYPER + 1];
+    for (int i = 0; i <= IR_ROLE_HYPER; i++) slots[i] = MAP(&scratch);
     if (ir_stage_name((int)m->stage)[0] == '?') fault(&c, "stage %d does not exist", (int)m->stage);
     check_mesh(&c);
     for (size_t i = 0; i < m->slots.count; i++) {
-        unique_name(&c, &slots, "slot", m->slots.items[i].name);
+        uint32_t role = (uint32_t)m->slots.items[i].role;
+        unique_name(&c, &slots[role <= IR_ROLE_STATE || role > IR_ROLE_HYPER ? 0 : role], "slot", m->slots.items[i].name);
         check_slot(&c, &m->slots.items[i]);
     }
     for (size_t i = 0; i < m->funcs.count; i++) unique_name(&c, &funcs, "function", m->funcs.items[i]->name);

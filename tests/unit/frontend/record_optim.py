@@ -56,6 +56,14 @@ OPTIMIZERS = [
     {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 2, "should_skip_update_fn": {"type": "skip_large_updates", "max_squared_norm": 50.0}},
     {"type": "chain", "transforms": [SGD, {"type": "apply_every", "k": 3}]},
     {"type": "apply_if_finite", "inner": ADAM, "max_consecutive_errors": 2},
+    {"type": "scale_by_adam"}, {"type": "scale_by_amsgrad"}, {"type": "scale_by_adamax"}, {"type": "scale_by_belief", "nesterov": True}, {"type": "scale_by_yogi"},
+    {"type": "scale_by_rms"}, {"type": "scale_by_stddev", "bias_correction": True, "eps_in_sqrt": False}, {"type": "scale_by_rss"}, {"type": "scale_by_adadelta"},
+    {"type": "scale_by_sign"}, {"type": "freeze", "mask": ["**.bias"]},
+    {"type": "conditionally_transform", "inner": ADAM, "should_transform_fn": "step < 3"},
+    {"type": "conditionally_mask", "inner": ADAM, "should_transform_fn": "step % 2 == 1"},
+    {"type": "multi_transform", "transforms": {"k": ADAM, "b": {"type": "set_to_zero"}}, "labels": {"layers.**": "k", "scale": "b"}},
+    {"type": "multi_steps", "opt": ADAM, "every_k_schedule": "where(gradient_step < 1, 1, 2)"},
+    {"type": "multi_steps", "opt": ADAM, "every_k_schedule": {"type": "piecewise_constant_schedule", "init_value": 1, "boundaries_and_scales": {"2": 3}}},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
 ]
 
@@ -89,6 +97,8 @@ def match(pattern, path):
     """The few globs used here: ** over segments, * within one."""
     if pattern == "**":
         return True
+    if pattern.endswith(".**"):
+        return path.startswith(pattern[:-2])
     if pattern.startswith("**."):
         return fnmatch.fnmatch(path, "*." + pattern[3:]) or fnmatch.fnmatch(path, pattern[3:])
     return fnmatch.fnmatch(path, pattern) and path.count(".") == pattern.count(".")
@@ -119,7 +129,7 @@ def make(o):
         return optax.chain(*[make(t) for t in o["transforms"]])
     if name == "named_chain":
         return optax.named_chain(*[(k, make(t)) for k, t in o["transforms"].items()])
-    if name == "partition":
+    if name in ("partition", "multi_transform"):
         return optax.partition({k: make(t) for k, t in o["transforms"].items()}, label(o["labels"]))
     if name == "inject_hyperparams":
         inner = dict(o["opt"])
@@ -129,6 +139,12 @@ def make(o):
     for k, v in o.items():
         if k.endswith("mask"):
             o[k] = mask(v)
+        elif k == "should_transform_fn":
+            o[k] = eval("lambda step: " + v)
+        elif k == "every_k_schedule" and isinstance(v, str):
+            o[k] = eval("lambda gradient_step: " + v, {"where": jnp.where})
+        elif k == "every_k_schedule" and isinstance(v, dict):
+            o[k] = lambda c, f=schedule(v): f(c).astype(jnp.int32)
         elif isinstance(v, dict):
             o[k] = schedule(v) if "schedule" in v["type"] or "decay" in v["type"] and "add" not in v["type"] else make(v)
         elif k.endswith("dtype"):
@@ -156,7 +172,7 @@ def main():
             seen.append(flat(p))
         cases.append({"optimizer": o, "first": seen[0], "last": seen[-1]})
     for o in SCHEDULES:
-        f = jax.jit(schedule(o))
+        f = schedule(o)  # not jitted: XLA divides by multiplying with a rounded reciprocal
         schedules.append({"schedule": o, "values": [float(f(jnp.asarray(c, jnp.int32))) for c in STEPS_OF_SCHEDULES]})
     out = {"shapes": {k: list(s) for k, s in SHAPES.items()}, "initial": flat(INITIAL), "grads": [flat(g) for g in GRADS],
            "cases": cases, "steps": STEPS_OF_SCHEDULES, "schedules": schedules}
