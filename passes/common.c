@@ -10,7 +10,7 @@ struct diag *pass_error(struct pass *p, const struct ir_module *m, uint32_t plac
     const char *message = arena_vformat(p->diags->arena, format, list);
     va_end(list);
     struct diag *d = diag_error(p->diags, where.span, code, "%s", message);
-    d->pointer = where.pointer;
+    d->pointer = where.pointer ? arena_string(p->diags->arena, where.pointer) : NULL; /* outlives the module */
     return d;
 }
 

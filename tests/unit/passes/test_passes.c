@@ -1,0 +1,301 @@
+/* Every pass keeps what the interpreter computes; microbatch loops equal their marker; the manager's options; what
+ * passes tell the user. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "passes/pass.h"
+#include "random_ir.h"
+
+static struct arena arena;
+static struct diags diags;
+
+static struct ir_module *modules[32];
+static size_t module_count;
+
+/* Freed after the test. */
+static struct ir_module *own(struct ir_module *m)
+{
+    for (size_t i = 0; i < module_count; i++)
+        if (modules[i] == m)
+            return m;
+    ck_assert_uint_lt(module_count, sizeof modules / sizeof modules[0]);
+    return modules[module_count++] = m;
+}
+
+static void setup(void) { diags = (struct diags){.arena = &arena}; }
+
+static void teardown(void)
+{
+    while (module_count)
+        ir_module_free(modules[--module_count]);
+    arena_free(&arena);
+}
+
+static struct ir_module *run_with(struct pass_options options, struct ir_module *m, struct pass *pass)
+{
+    struct ir_module *last;
+    *pass = (struct pass){.options = arena_copy(&arena, &options, sizeof options), .diags = &diags, .keep = &arena};
+    pass_run(pass, own(m), &last);
+    return own(last);
+}
+
+static struct ir_module *run(const char *only, struct ir_module *m)
+{
+    struct pass pass;
+    return run_with((struct pass_options){.verify_each = true, .only = only}, m, &pass);
+}
+
+/* ---------------------------------------------------------------- equality */
+
+static struct ir_tensor *evaluate(const struct ir_module *m)
+{
+    const struct ir_func *f = ir_func_find(m, "main");
+    struct ir_tensor *params = arena_new_array(&arena, struct ir_tensor, f->params.count + 1);
+    struct ir_tensor *results = arena_new_array(&arena, struct ir_tensor, f->results.count + 1);
+    for (size_t i = 0; i < f->params.count; i++) {
+        params[i].type = f->params.items[i].type;
+        int64_t n = ir_type_elements(&params[i].type);
+        params[i].v = arena_new_array(&arena, double, n);
+        for (int64_t k = 0; k < n; k++)
+            params[i].v[k] = params[i].type.dtype == IR_I32 ? 2 : sin(1.3 * (double)k + (double)i);
+    }
+    ir_eval(f, IR_EVAL_F64, params, results, &arena);
+    return results;
+}
+
+static void expect_equal(const struct ir_module *before, const struct ir_module *after, const char *what, int seed)
+{
+    const struct ir_func *f = ir_func_find(before, "main"), *g = ir_func_find(after, "main");
+    ck_assert_int_eq((int)f->results.count, (int)g->results.count);
+    struct ir_tensor *a = evaluate(before), *b = evaluate(after);
+    for (size_t i = 0; i < f->results.count; i++) {
+        ck_assert(ir_type_equal(&a[i].type, &b[i].type));
+        for (int64_t k = 0; k < ir_type_elements(&a[i].type); k++) {
+            double x = a[i].v[k], y = b[i].v[k];
+            bool same = fabs(x - y) <= 1e-5 * (1 + fabs(x)) || x == y || (isnan(x) && isnan(y));
+            ck_assert_msg(same, "%s, seed %d, %s[%d]: %.9g became %.9g", what, seed, f->results.items[i].name, (int)k, x, y);
+        }
+    }
+}
+
+START_TEST(passes_keep_meaning)
+{
+    static const char *const each[] = {"inline", "simplify", "shard", "decompose"};
+    struct ir_module *m = run("autodiff", random_module((uint64_t)_i, 24, true));
+    ck_assert_int_eq((int)diags.errors, 0);
+    for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
+        struct ir_module *next = run(each[i], m);
+        ck_assert_ptr_ne(next, m);
+        expect_equal(m, next, each[i], _i);
+        m = next;
+    }
+    ck_assert_int_eq((int)m->stage, IR_AT_KERNEL);
+}
+END_TEST
+
+/* A gradient's gradient exists and is that of differences in the direction (1, 1, ...). */
+START_TEST(gradients_of_gradients)
+{
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_builder b = {.f = ir_func_new(m, "main", true)};
+    ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F64, 1, (int64_t[]){3}), -1);
+    ir_value cube = ir_binary(&b, OP_mul, x, ir_binary(&b, OP_mul, x, x));
+    ir_value g = ir_proj(&b, ir_grad(&b, ir_reduce(&b, OP_reduce_sum, cube, (int64_t[]){0}, 1), &x, 1), 0);
+    ir_value h = ir_proj(&b, ir_grad(&b, ir_reduce(&b, OP_reduce_sum, g, (int64_t[]){0}, 1), &x, 1), 0);
+    ir_result_add(&b, "h", h, -1);
+    ir_result_add(&b, "six x", ir_binary(&b, OP_mul, x, ir_number_like(&b, x, 6)), -1);
+    struct ir_tensor *r = evaluate(run("autodiff", m));
+    for (int i = 0; i < 3; i++)
+        ck_assert_double_eq_tol(r[0].v[i], r[1].v[i], 1e-12);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- microbatches */
+
+/* Body: (part [rows, 2], w [2]) -> mean loss of the part, its gradient, the rows' losses. */
+static struct ir_func *microbatch(struct ir_module *m, int64_t rows)
+{
+    struct ir_func *f = ir_func_new(m, "micro", false);
+    struct ir_builder b = {.f = f};
+    ir_value part = ir_param_new(&b, "part", ir_type_of(IR_F32, 2, (int64_t[]){rows, 2}), -1);
+    ir_value w = ir_param_new(&b, "w", ir_type_of(IR_F32, 1, (int64_t[]){2}), -1);
+    ir_value y = ir_dot(&b, part, w, (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){(int64_t[]){1}, 1},
+                        (struct ir_ints){(int64_t[]){0}, 1});
+    ir_value losses = ir_binary(&b, OP_mul, y, y);
+    ir_value loss = ir_reduce(&b, OP_reduce_sum, losses, (int64_t[]){0}, 1);
+    ir_result_add(&b, "loss", loss, -1);
+    ir_result_add(&b, "grad", ir_proj(&b, ir_grad(&b, loss, &w, 1), 0), -1);
+    ir_result_add(&b, "losses", losses, -1);
+    return f;
+}
+
+static struct ir_module *accumulating(int64_t count, int64_t split, int64_t kind, bool limited)
+{
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_func *body = microbatch(m, 12 / count);
+    struct ir_builder b = {.f = ir_func_new(m, "main", true)};
+    ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 2, (int64_t[]){12, 2}), -1);
+    ir_value w = ir_param_new(&b, "w", ir_type_of(IR_F32, 1, (int64_t[]){2}), -1);
+    ir_value limit = ir_param_new(&b, "limit", ir_type_scalar(IR_I32), -1);
+    if (!limited)
+        limit = ir_scalar(&b, IR_I32, (double)count);
+    int64_t batched = 1, kinds[3] = {kind, kind, 3};
+    ir_value t = ir_make(&b, (struct ir_node){.op = OP_accumulate, .arg_count = 3, .args = (ir_value[]){limit, x, w},
+        .func = ir_func_index(body), .attr = {{&batched, 1}, {&count, 1}, {&split, 1}, {kinds, 3}}});
+    for (uint32_t i = 0; i < 3; i++)
+        ir_result_add(&b, body->results.items[i].name, ir_proj(&b, t, i), -1);
+    return m;
+}
+
+START_TEST(loops_equal_markers)
+{
+    static const int64_t counts[] = {1, 3, 4, 12};
+    int64_t count = counts[_i % 4], split = _i / 4 % 2, kind = _i / 8 % 3;
+    struct ir_module *m = run("autodiff", accumulating(count, split, kind, _i / 24));
+    struct ir_module *loops = run("accumulate", m);
+    ck_assert_ptr_ne(m, loops);
+    expect_equal(m, loops, "accumulate", _i);
+    struct ir_module *flat = run("inline,simplify,shard,decompose", loops);
+    expect_equal(m, flat, "inline", _i);
+    for (size_t i = 0; i < flat->funcs.count; i++)
+        for (ir_value v = 1; v < flat->funcs.items[i]->count; v++)
+            ck_assert_int_ne(ir_get(flat->funcs.items[i], v)->op, OP_call);
+    /* the order of the pipeline gives the same */
+    expect_equal(m, run("accumulate,autodiff", accumulating(count, split, kind, _i / 24)), "autodiff", _i);
+}
+END_TEST
+
+START_TEST(every_loop_has_its_body)
+{
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_func *body = ir_func_new(m, "body", false);
+    struct ir_builder c = {.f = body}, b = {.f = ir_func_new(m, "main", true)};
+    (void)ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1);
+    ir_value y = ir_param_new(&c, "y", ir_type_scalar(IR_F32), -1);
+    ir_result_add(&c, "y", ir_unary(&c, OP_sin, y), -1);
+    ir_value x = ir_param_new(&b, "x", ir_type_scalar(IR_F32), -1), n = ir_param_new(&b, "n", ir_type_scalar(IR_I32), -1);
+    ir_value one = ir_proj(&b, ir_loop(&b, body, n, &x, 1, false, NULL, 0), 0);
+    ir_result_add(&b, "y", ir_proj(&b, ir_loop(&b, body, n, &one, 1, false, NULL, 0), 0), -1);
+    struct ir_module *done = run("inline", m);
+    expect_equal(m, done, "inline", 0);
+    ck_assert_int_eq((int)done->funcs.count, 3);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- mistakes of the user */
+
+START_TEST(gradient_through_argmax)
+{
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_builder b = {.f = ir_func_new(m, "main", true)};
+    uint32_t place = ir_place_new(m, (struct diag_span){4, 7}, "/loss");
+    ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 1, (int64_t[]){3}), -1);
+    b.place = place;
+    ir_value loss = ir_cast(&b, ir_argreduce(&b, OP_argmax, x, 0), IR_F32);
+    ir_result_add(&b, "g", ir_proj(&b, ir_grad(&b, loss, &x, 1), 0), -1);
+    diags.source = (struct diag_source){"model.json", "{\"loss\": \"x\"}", 13};
+    ck_assert_ptr_eq(run("autodiff", m), m);
+    ck_assert_int_eq((int)diags.errors, 1);
+    ck_assert_str_eq(diags.list.items[0].pointer, "/loss");
+    ck_assert_ptr_nonnull(strstr(diags.list.items[0].message, "any gradient"));
+}
+END_TEST
+
+START_TEST(argmax_beside_a_gradient)
+{ /* JAX takes an index for a constant; so do we as long as anything is left */
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_builder b = {.f = ir_func_new(m, "main", true)};
+    ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 1, (int64_t[]){3}), -1);
+    ir_value best = ir_argreduce(&b, OP_argmax, x, 0), loss = ir_reshape(&b, ir_take(&b, x, best, 0), 0, NULL);
+    ir_result_add(&b, "g", ir_proj(&b, ir_grad(&b, loss, &x, 1), 0), -1);
+    struct ir_tensor *r = evaluate(run("autodiff", m)); /* x = sin(0), sin(1.3), sin(2.6) */
+    ck_assert(r[0].v[0] == 0 && r[0].v[1] == 1 && r[0].v[2] == 0);
+}
+END_TEST
+
+START_TEST(gradient_through_loop)
+{
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_func *body = ir_func_new(m, "body", false);
+    struct ir_builder c = {.f = body}, b = {.f = ir_func_new(m, "main", true)};
+    (void)ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1);
+    ir_result_add(&c, "y", ir_unary(&c, OP_sin, ir_param_new(&c, "y", ir_type_scalar(IR_F32), -1)), -1);
+    ir_value x = ir_param_new(&b, "x", ir_type_scalar(IR_F32), -1);
+    ir_value y = ir_proj(&b, ir_loop(&b, body, ir_scalar(&b, IR_I32, 3), &x, 1, false, NULL, 0), 0);
+    ir_result_add(&b, "g", ir_proj(&b, ir_grad(&b, y, &x, 1), 0), -1);
+    run("autodiff", m);
+    ck_assert_int_eq((int)diags.errors, 1);
+    ck_assert_ptr_nonnull(strstr(diags.list.items[0].message, "loop"));
+}
+END_TEST
+
+/* ---------------------------------------------------------------- the manager */
+
+START_TEST(options)
+{
+    struct pass pass;
+    struct ir_module *m = random_module(3, 10, false);
+    run_with((struct pass_options){.stop_after = "simplfy"}, m, &pass);
+    ck_assert_int_eq((int)diags.errors, 1);
+    ck_assert_ptr_nonnull(strstr(diags.list.items[0].hint, "simplify"));
+    setup();
+    run_with((struct pass_options){.disable = "shard"}, m, &pass);
+    ck_assert_int_eq((int)diags.errors, 1);
+    setup();
+    struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard", .verify_each = true}, m, &pass);
+    ck_assert_int_eq((int)diags.errors, 0);
+    ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
+    ck_assert_int_eq((int)pass.times.count, 4); /* accumulate, autodiff, inline, shard */
+    ck_assert(!pass.times.items[0].changed);
+}
+END_TEST
+
+START_TEST(dumps)
+{
+    char dir[] = "/tmp/stepc-dump-XXXXXX";
+    struct pass pass;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    struct ir_module *m = random_module(5, 10, true);
+    struct ir_module *last = run_with((struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
+    ck_assert_ptr_ne(last, m);
+    const char *path = arena_format(&arena, "%s/02-autodiff.sir", dir);
+    ck_assert_int_eq(access(path, R_OK), 0);
+    FILE *file = fopen(path, "r");
+    static char text[1 << 20];
+    size_t n = fread(text, 1, sizeof text, file);
+    fclose(file);
+    struct ir_module *again = own(ir_parse(text, n, &diags));
+    ck_assert_ptr_nonnull(again);
+    expect_equal(run("autodiff", m), again, "dump", 0);
+    unlink(path);
+    run_with((struct pass_options){.dump = "", .dump_dir = "/nonexistent"}, m, &pass);
+    ck_assert_int_eq((int)diags.errors, 1);
+    rmdir(dir);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("passes");
+    TCase *cases = tcase_create("passes");
+    tcase_add_checked_fixture(cases, setup, teardown);
+    tcase_set_timeout(cases, 120);
+    tcase_add_loop_test(cases, passes_keep_meaning, 0, 60);
+    tcase_add_test(cases, gradients_of_gradients);
+    tcase_add_loop_test(cases, loops_equal_markers, 0, 48);
+    tcase_add_test(cases, every_loop_has_its_body);
+    tcase_add_test(cases, gradient_through_argmax);
+    tcase_add_test(cases, argmax_beside_a_gradient);
+    tcase_add_test(cases, gradient_through_loop);
+    tcase_add_test(cases, options);
+    tcase_add_test(cases, dumps);
+    suite_add_tcase(suite, cases);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
