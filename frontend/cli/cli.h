@@ -59,6 +59,8 @@ size_t cli_values(const struct cli *, const char *name, const char *const **valu
 int cli_usage(const struct cli *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const struct cli *, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* Says on standard output what a command has to say; 3 if it could not be written. */
+int cli_print(struct cli *, const char *text, size_t length);
 /* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and the reason. */
 int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *length);
 /* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
@@ -66,11 +68,19 @@ int cli_write(struct cli *, const char *path, const char *text, size_t length);
 
 /* 0, or 2 after a message; -1: --help or the like was answered, the exit code is 0. */
 int cli_parse(struct cli *, int argc, char **argv);
-void cli_help(const struct cli *, FILE *, bool all); /* all: the list of commands */
+void cli_describe(const struct cli *, FILE *, bool all); /* all: the list of commands */
+int cli_describe_command(struct cli *, const char *command);
 
 #define COMMAND(name, operands, low, high, doc, examples) int cli_##name(struct cli *);
 #define OPTION(commands, name, letter, argument, kind, choices, doc)
 #include "frontend/cli/options.def"
 #undef COMMAND
 #undef OPTION
+
+/* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
+int cli_explain_report(struct cli *, const char *report, size_t length);
+int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
+/* The report inside an object, without loading it: *report is NULL if the file is no ELF file. 0 or 1. */
+int cli_read_note(struct cli *, const char *path, const char *file, size_t length, const char **report, size_t *report_length);
+int cli_explain_code(struct cli *, const char *code); /* "E0107" */
 #endif

@@ -1,0 +1,291 @@
+/* Parsing of the command line and --help, both from options.def. */
+#include "frontend/cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------------- the table */
+
+struct command { const char *name, *operands; uint32_t low, high; const char *doc, *examples; };
+
+static const struct command commands[] = {
+#define COMMAND(name, operands, low, high, doc, examples) {#name, operands, low, high, doc, examples},
+#define OPTION(commands, name, letter, argument, kind, choices, doc)
+#include "frontend/cli/options.def"
+#undef COMMAND
+#undef OPTION
+};
+
+#define ON(command) (1u << CLI_##command)
+#define EVERY (~0u)
+static const struct cli_option options[] = {
+#define COMMAND(name, operands, low, high, doc, examples)
+#define OPTION(commands, name, letter, argument, kind, choices, doc) {commands, name, letter, argument, kind, choices, doc},
+#include "frontend/cli/options.def"
+#undef COMMAND
+#undef OPTION
+};
+enum { OPTIONS = sizeof options / sizeof *options };
+
+static bool applies(const struct cli *cli, const struct cli_option *o) { return o->commands >> cli->command & 1; }
+
+static const struct cli_option *find_long(const struct cli *cli, const char *name, size_t n)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (applies(cli, &options[i]) && strlen(options[i].name) == n && memcmp(options[i].name, name, n) == 0) return &options[i];
+    return NULL;
+}
+
+static const struct cli_option *find_letter(const struct cli *cli, char letter)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (applies(cli, &options[i]) && options[i].letter == letter) return &options[i];
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- what was given */
+
+static const struct cli_option *must_find(const char *name)
+{
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (strcmp(options[i].name, name) == 0) return &options[i];
+    BUG("no option --%s in options.def", name);
+}
+
+size_t cli_count(const struct cli *cli, const char *name)
+{
+    size_t n = 0;
+    must_find(name);
+    for (size_t i = 0; i < cli->given.count; i++) n += strcmp(cli->given.items[i].option->name, name) == 0;
+    return n;
+}
+
+const char *cli_text(const struct cli *cli, const char *name, const char *otherwise)
+{
+    must_find(name);
+    for (size_t i = cli->given.count; i-- > 0;)
+        if (strcmp(cli->given.items[i].option->name, name) == 0) return cli->given.items[i].value;
+    return otherwise;
+}
+
+int64_t cli_integer(const struct cli *cli, const char *name, int64_t otherwise)
+{
+    const char *text = cli_text(cli, name, NULL);
+    return text ? strtoll(text, NULL, 10) : otherwise; /* its form was checked */
+}
+
+size_t cli_values(const struct cli *cli, const char *name, const char *const **values)
+{
+    size_t n = cli_count(cli, name), at = 0;
+    const char **out = arena_new_array(cli->arena, const char *, n + 1);
+    for (size_t i = 0; i < cli->given.count; i++)
+        if (strcmp(cli->given.items[i].option->name, name) == 0) out[at++] = cli->given.items[i].value;
+    *values = out;
+    return n;
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void say(const struct cli *cli, const char *format, va_list args)
+{
+    fputs(cli->color ? "stepc: \033[1;31merror\033[0m: " : "stepc: error: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs("\n", stderr);
+}
+
+int cli_failed(const struct cli *cli, int exit_code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(cli, format, args);
+    va_end(args);
+    return exit_code;
+}
+
+int cli_usage(const struct cli *cli, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(cli, format, args);
+    va_end(args);
+    if (cli->command_name) fprintf(stderr, "try: stepc %s --help\n", cli->command_name);
+    else fputs("try: stepc --help\n", stderr);
+    return EXIT_USAGE;
+}
+
+static int no_such(const struct cli *cli, const char *what, const char *found, const char *const *names, size_t count)
+{
+    const char *nearest = str_nearest(found, names, count);
+    if (nearest) return cli_usage(cli, "unknown %s \"%s\"; did you mean \"%s\"?", what, found, nearest);
+    return cli_usage(cli, "unknown %s \"%s\"", what, found);
+}
+
+/* ---------------------------------------------------------------- parsing */
+
+static int check_value(const struct cli *cli, const struct cli_option *o, const char *value)
+{
+    if (o->kind == CLI_INTEGER) {
+        char *end;
+        bool digits = *value >= '0' && *value <= '9' && strlen(value) <= 18;
+        strtoll(value, &end, 10);
+        if (!digits || *end) return cli_usage(cli, "--%s: expected a whole number, found \"%s\"", o->name, value);
+    }
+    if (o->kind == CLI_CHOICE) {
+        const char *names[16];
+        size_t count = 0;
+        for (const char *p = o->choices; *p;) {
+            size_t n = strcspn(p, "|");
+            names[count++] = arena_string_n(cli->arena, p, n);
+            if (strcmp(names[count - 1], value) == 0) return 0;
+            p += n + (p[n] == '|');
+        }
+        const char *nearest = str_nearest(value, names, count);
+        if (nearest) return cli_usage(cli, "--%s: unknown \"%s\"; did you mean \"%s\"?", o->name, value, nearest);
+        return cli_usage(cli, "--%s: expected one of %s, found \"%s\"", o->name, o->choices, value);
+    }
+    return 0;
+}
+
+static int give(struct cli *cli, const struct cli_option *o, const char *value)
+{
+    vec_push(cli->arena, &cli->given, ((struct cli_given){o, value}));
+    return value ? check_value(cli, o, value) : 0;
+}
+
+/* The option at argv[*at]; `value`: what was attached to it, NULL if nothing. */
+static int take(struct cli *cli, const struct cli_option *o, const char *shown, const char *value, int argc, char **argv, int *at)
+{
+    if (o->kind == CLI_FLAG) return value ? cli_usage(cli, "%s takes no value", shown) : give(cli, o, NULL);
+    if (o->kind == CLI_OPTIONAL) return give(cli, o, value ? value : "");
+    if (!value && *at + 1 < argc) value = argv[++*at];
+    if (!value) return cli_usage(cli, "%s needs a value: %s", shown, o->argument);
+    int code = give(cli, o, value);
+    while (!code && o->kind == CLI_FILES && *at + 1 < argc && argv[*at + 1][0] != '-') code = give(cli, o, argv[++*at]);
+    return code;
+}
+
+static int take_long(struct cli *cli, int argc, char **argv, int *at)
+{
+    const char *text = argv[*at] + 2, *equals = strchr(text, '=');
+    size_t n = equals ? (size_t)(equals - text) : strlen(text);
+    const struct cli_option *o = find_long(cli, text, n);
+    const char *shown = arena_string_n(cli->arena, argv[*at], n + 2);
+    if (o) return take(cli, o, shown, equals ? equals + 1 : NULL, argc, argv, at);
+    const char *names[OPTIONS];
+    size_t count = 0;
+    for (size_t i = 0; i < OPTIONS; i++)
+        if (applies(cli, &options[i])) names[count++] = arena_format(cli->arena, "--%s", options[i].name);
+    return no_such(cli, "option", shown, names, count);
+}
+
+/* -o FILE, -oFILE, -O2, -vq */
+static int take_letters(struct cli *cli, int argc, char **argv, int *at)
+{
+    for (const char *p = argv[*at] + 1; *p; p++) {
+        const struct cli_option *o = find_letter(cli, *p);
+        const char *shown = arena_format(cli->arena, "-%c", *p);
+        if (!o) return cli_usage(cli, "unknown option \"%s\"", shown);
+        bool flag = o->kind == CLI_FLAG;
+        int code = take(cli, o, shown, !flag && p[1] ? p + 1 : NULL, argc, argv, at);
+        if (code || !flag) return code;
+    }
+    return 0;
+}
+
+static int find_command(struct cli *cli, const char *name)
+{
+    const char *names[CLI_COMMANDS];
+    for (int i = 0; i < CLI_COMMANDS; i++) {
+        names[i] = commands[i].name;
+        if (strcmp(names[i], name) != 0) continue;
+        cli->command = (enum cli_command)i;
+        cli->command_name = names[i];
+        return 0;
+    }
+    return no_such(cli, name[0] == '-' ? "option" : "command", name, names, CLI_COMMANDS);
+}
+
+static void terminal(struct cli *cli)
+{
+    const char *when = cli_text(cli, "color", "auto"), *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+    bool able = isatty(2) && !(no_color && *no_color) && !(term && strcmp(term, "dumb") == 0);
+    cli->quiet = cli_count(cli, "quiet") > 0;
+    cli->progress = isatty(2) && !cli->quiet && !(term && strcmp(term, "dumb") == 0);
+    cli->color = strcmp(when, "always") == 0 || (strcmp(when, "auto") == 0 && able && !cli->quiet);
+}
+
+int cli_parse(struct cli *cli, int argc, char **argv)
+{
+    if (argc < 2) {
+        cli_describe(cli, stderr, true);
+        return EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        cli_describe(cli, stdout, true);
+        return -1;
+    }
+    int code = strcmp(argv[1], "--version") == 0 ? find_command(cli, "version") : find_command(cli, argv[1]);
+    if (code) return code;
+    bool options_end = false;
+    for (int at = 2; !code && at < argc; at++) {
+        const char *word = argv[at];
+        if (options_end || word[0] != '-' || !word[1]) vec_push(cli->arena, &cli->operands, word);
+        else if (strcmp(word, "--") == 0) options_end = true;
+        else if (word[1] == '-') code = take_long(cli, argc, argv, &at);
+        else code = take_letters(cli, argc, argv, &at);
+    }
+    if (code) return code;
+    terminal(cli);
+    if (cli_count(cli, "help")) {
+        cli_describe(cli, stdout, false);
+        return -1;
+    }
+    const struct command *c = &commands[cli->command];
+    if (cli->operands.count < c->low) return cli_usage(cli, "stepc %s needs %s", c->name, c->operands);
+    if (cli->operands.count > c->high) return cli_usage(cli, "stepc %s: \"%s\" is one argument too many", c->name, cli->operands.items[c->high]);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- help */
+
+static void help_command(const struct cli *cli, FILE *f)
+{
+    const struct command *c = &commands[cli->command];
+    fprintf(f, "%s\n\nexamples:\n  ", c->doc);
+    for (const char *p = c->examples; *p; p++) fputs(*p == '\n' ? "\n  " : (char[]){*p, 0}, f);
+    fprintf(f, "\n\nusage: stepc %s %s%s[options]\n\noptions:\n", c->name, c->operands, *c->operands ? " " : "");
+    for (size_t i = 0; i < OPTIONS; i++) {
+        const struct cli_option *o = &options[i];
+        if (!applies(cli, o)) continue;
+        char left[128];
+        int n = o->letter ? snprintf(left, sizeof left, "-%c, ", o->letter) : snprintf(left, sizeof left, "    ");
+        n += snprintf(left + n, sizeof left - (size_t)n, "--%s", o->name);
+        if (o->argument)
+            snprintf(left + n, sizeof left - (size_t)n, o->kind == CLI_OPTIONAL ? "[=%s]" : " %s",
+                     o->kind == CLI_CHOICE ? o->choices : o->argument);
+        fprintf(f, "  %-34s %s%s\n", left, strlen(left) > 34 ? "\n                                     " : "", o->doc);
+    }
+}
+
+void cli_describe(const struct cli *cli, FILE *f, bool all)
+{
+    if (!all) {
+        help_command(cli, f);
+        return;
+    }
+    fputs("stepc compiles a training step, one JSON document, into one shared object.\n\nexamples:\n"
+          "  stepc compile model.json -o step.so\n"
+          "  stepc run step.so --steps 100 --data train.safetensors --save final.safetensors\n\ncommands:\n", f);
+    for (int i = 0; i < CLI_COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].doc);
+    fputs("\nstepc COMMAND --help lists the options of a command.\n"
+          "Exit codes: 0 done, 1 the document or the data is wrong, 2 wrong usage, 3 the environment failed, 4 a defect.\n", f);
+}
+
+int cli_describe_command(struct cli *cli, const char *name)
+{
+    struct cli other = {.arena = cli->arena};
+    int code = find_command(&other, name);
+    if (!code) cli_describe(&other, stdout, false);
+    return code;
+}

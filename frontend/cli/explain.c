@@ -1,0 +1,274 @@
+/* stepc explain: prints the report on a plan. The report is JSON (ir/report.c) whether it comes from a document or from
+ * an object's note, so both read the same. */
+#include "frontend/cli/cli.h"
+#include "ir/base/json_scan.h"
+
+#include <string.h>
+
+struct view { struct cli *cli; struct json json; struct str out; };
+typedef const struct json_value *node;
+
+/* ---------------------------------------------------------------- the report */
+
+static node at(const struct view *v, node object, const char *key) { return object ? json_get(&v->json, object, key) : NULL; }
+static node first(const struct view *v, node list) { return list && list->first ? &v->json.values[list->first] : NULL; }
+static node next(const struct view *v, node child) { return child->next ? &v->json.values[child->next] : NULL; }
+
+static const char *text_at(const struct view *v, node object, const char *key)
+{
+    node n = at(v, object, key);
+    return n && n->kind == JSON_STRING ? n->string : "";
+}
+
+static double number_at(const struct view *v, node object, const char *key)
+{
+    node n = at(v, object, key);
+    return n && n->kind == JSON_NUMBER ? n->number : 0;
+}
+
+static bool true_at(const struct view *v, node object, const char *key)
+{
+    node n = at(v, object, key);
+    return n && n->kind == JSON_TRUE;
+}
+
+static node entry(const struct view *v, const char *name)
+{
+    for (node e = first(v, at(v, v->json.values, "entries")); e; e = next(v, e))
+        if (strcmp(text_at(v, e, "name"), name) == 0) return e;
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- numbers for people */
+
+/* 6,336 */
+static const char *grouped(struct view *v, double x)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%.0f", x);
+    struct str s = STR(v->cli->arena);
+    for (int i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0) str_add(&s, ",");
+        str_add_n(&s, &digits[i], 1);
+    }
+    return str_text(&s);
+}
+
+/* 5.1 k: three digits and the unit of a thousand */
+static const char *scaled(struct view *v, double x)
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+    int u = 0;
+    while (x >= 999.5 && u < 6) x /= 1000, u++;
+    return arena_format(v->cli->arena, u && x < 9.95 ? "%.1f %s" : "%.0f %s", x, units[u]);
+}
+
+static void head(struct view *v, const char *name) { str_addf(&v->out, "%-9s", name); }
+
+static void add_type(struct view *v, node object)
+{
+    const char *dtype = text_at(v, object, "dtype");
+    str_addf(&v->out, "%s[", dtype);
+    const char *comma = "";
+    for (node d = first(v, at(v, object, "shape")); d; d = next(v, d), comma = ",") str_addf(&v->out, "%s%.0f", comma, d->number);
+    str_add(&v->out, "]");
+}
+
+static void add_sharding(struct view *v, node object)
+{
+    node sharding = at(v, object, "sharding");
+    if (!sharding) return;
+    str_add(&v->out, "  sharding [");
+    const char *comma = "";
+    for (node d = first(v, sharding); d; d = next(v, d), comma = ", ") {
+        str_addf(&v->out, "%s%s", comma, d->count ? "" : "-");
+        const char *plus = "";
+        for (node a = first(v, d); a; a = next(v, a), plus = "+") str_addf(&v->out, "%s%s", plus, a->string);
+    }
+    str_add(&v->out, "]");
+}
+
+static void add_place(struct view *v, node object)
+{
+    const char *place = text_at(v, object, "place");
+    if (*place) str_addf(&v->out, "  at %s", place);
+}
+
+/* ---------------------------------------------------------------- sections */
+
+static void summary(struct view *v)
+{
+    node root = v->json.values;
+    double devices = number_at(v, root, "devices");
+    str_addf(&v->out, "%s: %s parameters in %.0f tensors, %.0f device%s", text_at(v, root, "name"), grouped(v, number_at(v, root, "parameters")),
+             number_at(v, root, "parameter_tensors"), devices, devices == 1 ? "" : "s");
+    node mesh = at(v, root, "mesh");
+    const char *before = " (mesh ";
+    for (node axis = first(v, mesh); axis; axis = next(v, axis), before = ", ") str_addf(&v->out, "%s%s=%.0f", before, axis->key, axis->number);
+    if (first(v, mesh)) str_add(&v->out, ")");
+    if (*text_at(v, root, "target")) str_addf(&v->out, ", %s", text_at(v, root, "target"));
+    str_add(&v->out, "\n");
+}
+
+static void flops_line(struct view *v, node e)
+{
+    head(v, text_at(v, e, "name"));
+    str_addf(&v->out, "%sFLOP, reads and writes %sB, %.0f kernels\n", scaled(v, number_at(v, e, "flops")), scaled(v, number_at(v, e, "bytes")),
+             number_at(v, e, "kernels"));
+}
+
+static void flops(struct view *v, node e)
+{
+    node groups = at(v, e, "groups");
+    double total = number_at(v, e, "flops");
+    for (node g = first(v, groups); g; g = next(v, g)) {
+        double times = number_at(v, g, "times"), f = number_at(v, g, "flops") * times, b = number_at(v, g, "bytes") * times;
+        str_addf(&v->out, "         #%-4.0f %-8s %sFLOP %5.1f %%  %sB  %.2g FLOP/B", number_at(v, g, "command"), text_at(v, g, "kind"), scaled(v, f),
+                 total > 0 ? f / total * 100 : 0, scaled(v, b), b > 0 ? f / b : 0);
+        if (times != 1) str_addf(&v->out, "  x%.0f", times);
+        add_place(v, g);
+        str_add(&v->out, "\n");
+    }
+}
+
+static void memory(struct view *v, node e, bool all)
+{
+    static const char *const classes[] = {"parameters", "averages", "optimizer", "other_state", "gradients", "activations", "workspace", "constants"};
+    node m = at(v, e, "memory"), peak = at(v, e, "peak");
+    head(v, "memory");
+    str_addf(&v->out, "peak %s B (lower bound %s):", grouped(v, number_at(v, m, "peak")), grouped(v, number_at(v, m, "lower_bound")));
+    const char *comma = " ";
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        double bytes = number_at(v, m, classes[i]);
+        if (bytes == 0) continue;
+        str_addf(&v->out, "%s%s %s", comma, classes[i], grouped(v, bytes));
+        comma = ", ";
+    }
+    str_add(&v->out, "\n");
+    if (!peak) return;
+    str_addf(&v->out, "         arena %s B (lower bound %s); peak instant: kernel #%.0f", grouped(v, number_at(v, m, "arena")),
+             grouped(v, number_at(v, m, "arena_lower_bound")), number_at(v, peak, "command"));
+    add_place(v, peak);
+    str_add(&v->out, "\n");
+    for (node b = all ? first(v, at(v, peak, "alive")) : NULL; b; b = next(v, b)) {
+        str_addf(&v->out, "         alive: %s B  ", grouped(v, number_at(v, b, "bytes")));
+        if (at(v, b, "dtype")) add_type(v, b);
+        str_addf(&v->out, " %s", text_at(v, b, "op"));
+        add_place(v, b);
+        str_add(&v->out, "\n");
+    }
+}
+
+/* Slots: parameters, inputs and metrics as "tensors", the rest as "state". */
+static void tensors(struct view *v, bool state)
+{
+    const char *name = state ? "state" : "tensors";
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        const char *role = text_at(v, t, "role");
+        bool inner = strcmp(role, "average") == 0 || strcmp(role, "optimizer") == 0 || strcmp(role, "state") == 0;
+        if (inner != state) continue;
+        head(v, name);
+        str_addf(&v->out, "%s ", text_at(v, t, "name"));
+        add_type(v, t);
+        str_addf(&v->out, " %s%s%s", role, true_at(v, t, "frozen") ? ", frozen" : "", true_at(v, t, "computed") ? ", computed when read" : "");
+        add_sharding(v, t);
+        add_place(v, t);
+        str_add(&v->out, "\n");
+        name = "";
+    }
+    if (*name) {
+        head(v, name);
+        str_add(&v->out, "none\n");
+    }
+}
+
+static void fusion(struct view *v, node e)
+{
+    const char *name = "fusion";
+    for (node g = first(v, at(v, e, "groups")); g; g = next(v, g)) {
+        head(v, name);
+        name = "";
+        str_addf(&v->out, "#%.0f %s:", number_at(v, g, "command"), text_at(v, g, "kind"));
+        const char *plus = " ";
+        for (node op = first(v, at(v, g, "ops")); op; op = next(v, op), plus = "+") str_addf(&v->out, "%s%s", plus, op->string);
+        node ops = at(v, g, "ops");
+        double hidden = number_at(v, g, "count") - (ops ? ops->count : 0);
+        if (hidden > 0) str_addf(&v->out, "+%.0f more", hidden);
+        str_add(&v->out, " ->");
+        for (node o = first(v, at(v, g, "outputs")); o; o = next(v, o)) str_addf(&v->out, " %s", o->string);
+        add_place(v, g);
+        if (*text_at(v, g, "reason")) str_addf(&v->out, "; ends: %s", text_at(v, g, "reason"));
+        str_add(&v->out, "\n");
+    }
+    if (*name) {
+        head(v, name);
+        str_add(&v->out, "none\n");
+    }
+}
+
+static void comm(struct view *v, node e)
+{
+    const char *name = "comm";
+    for (node c = first(v, at(v, e, "collectives")); c; c = next(v, c)) {
+        head(v, name);
+        name = "";
+        str_addf(&v->out, "#%.0f %s over", number_at(v, c, "command"), text_at(v, c, "kind"));
+        for (node a = first(v, at(v, c, "axes")); a; a = next(v, a)) str_addf(&v->out, " %s", a->string);
+        str_add(&v->out, " of ");
+        add_type(v, c);
+        str_addf(&v->out, ", %s B, %.0f per step", grouped(v, number_at(v, c, "bytes")), number_at(v, c, "times"));
+        add_place(v, c);
+        str_add(&v->out, "\n");
+    }
+    if (*name) {
+        head(v, name);
+        str_add(&v->out, "none\n");
+    }
+}
+
+/* ---------------------------------------------------------------- commands */
+
+static int open_report(struct view *v, const char *report, size_t length)
+{
+    static const struct json_limits limits = {(size_t)1 << 30, 128, 50000000};
+    struct json_error error;
+    if (json_scan(v->cli->arena, report, length, &limits, &v->json, &error) && v->json.values[0].kind == JSON_OBJECT) return 0;
+    return cli_failed(v->cli, EXIT_WRONG, "the manifest is damaged: %s", v->json.count ? "it is no object" : error.message);
+}
+
+int cli_explain_report(struct cli *cli, const char *report, size_t length)
+{
+    if (cli_count(cli, "json")) {
+        int code = cli_print(cli, report, length);
+        return code ? code : cli_print(cli, "\n", 1);
+    }
+    struct view v = {.cli = cli, .out = STR(cli->arena)};
+    int code = open_report(&v, report, length);
+    if (code) return code;
+    node step = entry(&v, "step");
+    bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"), c = cli_count(cli, "comm"), s = cli_count(cli, "state");
+    bool all = !m && !f && !g && !c && !s;
+    summary(&v);
+    if (all)
+        for (node e = first(&v, at(&v, v.json.values, "entries")); e; e = next(&v, e)) flops_line(&v, e);
+    if (f && step) flops_line(&v, step);
+    if (f) flops(&v, step);
+    if ((all || m) && step) memory(&v, step, m);
+    if (all || s) tensors(&v, false);
+    if (all || s) tensors(&v, true);
+    if (all || g) fusion(&v, step);
+    if (all || c) comm(&v, step);
+    return cli_print(cli, str_text(&v.out), v.out.length);
+}
+
+int cli_summary(struct cli *cli, const char *report, size_t length)
+{
+    struct view v = {.cli = cli, .out = STR(cli->arena)};
+    int code = open_report(&v, report, length);
+    if (code) return code;
+    node step = entry(&v, "step");
+    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory\n", text_at(&v, v.json.values, "name"),
+             grouped(&v, number_at(&v, v.json.values, "parameters")), scaled(&v, number_at(&v, step, "flops")),
+             grouped(&v, number_at(&v, at(&v, step, "memory"), "peak")));
+    return cli_print(cli, str_text(&v.out), v.out.length);
+}

@@ -1,0 +1,84 @@
+/* Whole files in and out, with messages that name the path and the reason. An output appears complete or not at all. */
+#include "frontend/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int read_all(struct cli *cli, int fd, const char *path, size_t limit, char **text, size_t *length)
+{
+    size_t capacity = 64 * 1024, n = 0;
+    struct stat status;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size >= 0 && (uint64_t)status.st_size < limit)
+        capacity = (size_t)status.st_size + 2;
+    char *buffer = arena_alloc(cli->arena, capacity);
+    for (;;) {
+        if (n + 1 == capacity) {
+            char *more = arena_alloc(cli->arena, capacity * 2);
+            memcpy(more, buffer, n);
+            buffer = more;
+            capacity *= 2;
+        }
+        ssize_t got = read(fd, buffer + n, capacity - n - 1);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "cannot read %s: %s", path, strerror(errno));
+        if (got == 0) break;
+        n += (size_t)got;
+        if (n > limit) return cli_failed(cli, EXIT_WRONG, "%s has more than %zu bytes, which is the limit", path, limit);
+    }
+    buffer[n] = 0;
+    *text = buffer;
+    *length = n;
+    return 0;
+}
+
+int cli_read(struct cli *cli, const char *path, size_t limit, char **text, size_t *length)
+{
+    if (strcmp(path, "-") == 0) return read_all(cli, 0, "standard input", limit, text, length);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "cannot read %s: %s", path, strerror(errno));
+    int code = read_all(cli, fd, path, limit, text, length);
+    close(fd);
+    return code;
+}
+
+static int write_all(int fd, const char *text, size_t length)
+{
+    for (size_t n = 0; n < length;) {
+        ssize_t put = write(fd, text + n, length - n);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return errno;
+        n += (size_t)put;
+    }
+    return 0;
+}
+
+int cli_print(struct cli *cli, const char *text, size_t length)
+{
+    fflush(stdout);
+    int error = write_all(1, text, length);
+    return error ? cli_failed(cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(error)) : 0;
+}
+
+/* A device such as /dev/null is written in place: there is nothing to rename. */
+static bool in_place(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+int cli_write(struct cli *cli, const char *path, const char *text, size_t length)
+{
+    if (strcmp(path, "-") == 0) return cli_print(cli, text, length);
+    bool direct = in_place(path);
+    const char *beside = direct ? path : arena_format(cli->arena, "%s.%ld.tmp", path, (long)getpid());
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int error = fd < 0 ? errno : write_all(fd, text, length);
+    if (fd >= 0 && close(fd) != 0 && !error) error = errno;
+    if (!error && !direct && rename(beside, path) != 0) error = errno;
+    if (!error) return 0;
+    if (fd >= 0 && !direct) unlink(beside);
+    return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", path, strerror(error));
+}

@@ -1,0 +1,251 @@
+/* stepc: the program. The one file that sees all folders: it leads a document through frontend, passes and codegen.
+ * Commands that need less stand in frontend/cli. */
+#include "frontend/cli/cli.h"
+#include "frontend/fe.h"
+#include "passes/pass.h"
+#include "codegen/codegen.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { DOCUMENT_LIMIT = 64 << 20 };
+
+/* One document on its way through the compiler. */
+struct way {
+    struct cli *cli;
+    struct diags diags;
+    struct ir_module *first, *last; /* from the frontend; as the passes left it */
+    struct pass pass;
+    struct pass_options options;
+    struct plan_module *plans;
+};
+
+static void way_free(struct way *w)
+{
+    if (w->last && w->last != w->first) ir_module_free(w->last);
+    if (w->first) ir_module_free(w->first);
+    arena_free(&w->pass.scratch);
+}
+
+/* Prints what was recorded; the exit code. */
+static int finish(struct way *w, int code)
+{
+    bool json = strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0;
+    diags_print(&w->diags, stderr, json, w->cli->color);
+    return w->diags.errors ? EXIT_WRONG : code;
+}
+
+/* ---------------------------------------------------------------- document to module */
+
+static int read_defines(struct cli *cli, struct fe_options *options)
+{
+    const char *const *values;
+    size_t n = cli_values(cli, "define", &values);
+    struct fe_define *defines = arena_new_array(cli->arena, struct fe_define, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const char *equals = strchr(values[i], '=');
+        if (!equals || equals == values[i]) return cli_usage(cli, "-D %s: expected NAME=VALUE", values[i]);
+        defines[i] = (struct fe_define){arena_string_n(cli->arena, values[i], (size_t)(equals - values[i])), equals + 1};
+    }
+    options->defines = defines;
+    options->define_count = n;
+    options->mesh = cli_text(cli, "mesh", NULL);
+    return 0;
+}
+
+/* A text in the IR's own form: by name, or by what it starts with. */
+static bool is_ir_text(const char *path, const char *text)
+{
+    size_t n = strlen(path);
+    if (n > 4 && strcmp(path + n - 4, ".sir") == 0) return true;
+    while (*text == ' ' || *text == '\n' || *text == '\t' || *text == '\r') text++;
+    return strncmp(text, "module", 6) == 0 || *text == ';';
+}
+
+static int to_module(struct way *w, const char *path, const char *text, size_t length)
+{
+    struct fe_options options = {0};
+    int code = read_defines(w->cli, &options);
+    if (code) return code;
+    w->diags.source = (struct diag_source){path, text, length};
+    if (is_ir_text(path, text)) {
+        if (options.define_count || options.mesh) return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
+        w->first = ir_parse(text, length, &w->diags);
+    } else {
+        w->first = fe_compile(path, text, length, &options, &w->diags);
+    }
+    w->last = w->first;
+    if (!w->first && !w->diags.errors) BUG("a module is missing without a diagnostic");
+    return w->first && !w->diags.errors ? 0 : EXIT_WRONG;
+}
+
+/* ---------------------------------------------------------------- module to plans */
+
+static int check_passes(struct cli *cli, const char *option)
+{
+    size_t count;
+    const char *const *names = pass_names(&count);
+    const char *list = cli_text(cli, option, NULL);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        const char *name = arena_string_n(cli->arena, at, strcspn(at, ","));
+        size_t i = 0;
+        while (i < count && strcmp(names[i], name) != 0) i++;
+        if (i < count) continue;
+        const char *nearest = str_nearest(name, names, count);
+        if (nearest) return cli_usage(cli, "--%s: unknown pass \"%s\"; did you mean \"%s\"?", option, name, nearest);
+        return cli_usage(cli, "--%s: unknown pass \"%s\"", option, name);
+    }
+    return 0;
+}
+
+static int pass_settings(struct way *w)
+{
+    static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
+    struct cli *cli = w->cli;
+    for (int i = 0; i < 4; i++) {
+        int code = check_passes(cli, with_names[i]);
+        if (code) return code;
+    }
+    const char *blas = cli_text(cli, "blas", "auto");
+    w->options = (struct pass_options){
+        .dump = cli_text(cli, "dump", NULL),
+        .dump_dir = cli_text(cli, "dump-dir", NULL),
+        .stop_after = cli_text(cli, "stop-after", NULL),
+        .disable = cli_text(cli, "disable", NULL),
+        .only = cli_text(cli, "passes", NULL),
+        .reproducer_dir = cli_text(cli, "reproducer", NULL),
+        .verify_each = cli_count(cli, "verify-each") > 0 || getenv("STEPC_VERIFY_EACH") != NULL,
+        .time_passes = cli_count(cli, "time-passes") > 0,
+        .blas = strcmp(blas, "own") == 0 ? 1 : strcmp(blas, "openblas") == 0 ? 2 : 0,
+    };
+    return 0;
+}
+
+static void print_times(const struct way *w)
+{
+    double all = 0;
+    for (size_t i = 0; i < w->pass.times.count; i++) all += w->pass.times.items[i].seconds;
+    for (size_t i = 0; i < w->pass.times.count; i++) {
+        const struct pass_time *t = &w->pass.times.items[i];
+        fprintf(stderr, "%-12s %9.3f ms %5.1f %% %8u nodes\n", t->name, t->seconds * 1e3, all > 0 ? t->seconds / all * 100 : 0, t->nodes);
+    }
+}
+
+/* The whole way to the plans, or to --stop-after (then plans stay NULL). 0, or the exit code. */
+static int to_plans(struct way *w, const char *path)
+{
+    char *text;
+    size_t length;
+    int code = pass_settings(w);
+    if (!code) code = cli_read(w->cli, path, DOCUMENT_LIMIT, &text, &length);
+    if (!code) code = to_module(w, path, text, length);
+    if (code) return code;
+    w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
+    w->plans = pass_run(&w->pass, w->first, &w->last);
+    if (w->options.time_passes) print_times(w);
+    return w->diags.errors ? EXIT_WRONG : 0;
+}
+
+/* ---------------------------------------------------------------- compile */
+
+static int to_object(struct way *w, const char *output)
+{
+    struct cli *cli = w->cli;
+    struct cg_options options = {.output = output, .save_temps = cli_text(cli, "save-temps", NULL), .linker = cli_text(cli, "linker", NULL)};
+    const char *why = NULL, *cpu = cli_text(cli, "cpu", "native");
+    if (!cg_target_init(&options.target, cpu, &why, cli->arena)) return cli_usage(cli, "--cpu %s: %s", cpu, why ? why : "unknown processor");
+    options.target.level = (int)cli_integer(cli, "optimize", 2);
+    options.target.blas = w->options.blas;
+    options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
+    options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
+    int code = cg_compile(w->plans, &options, cli->arena, &w->diags, &why);
+    if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
+    return code;
+}
+
+static int write_ir(struct way *w, const char *output)
+{
+    struct str text = STR(w->cli->arena);
+    ir_print(w->last, &text);
+    return cli_write(w->cli, output ? output : "-", str_text(&text), text.length);
+}
+
+int cli_compile(struct cli *cli)
+{
+    const char *output = cli_text(cli, "output", NULL);
+    bool partly = cli_text(cli, "stop-after", NULL) || cli_text(cli, "passes", NULL);
+    struct stat status;
+    if (!output && !partly) return cli_usage(cli, "stepc compile needs -o FILE");
+    if (output && stat(output, &status) == 0 && S_ISDIR(status.st_mode))
+        return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", output, strerror(EISDIR));
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    int code = to_plans(&w, cli->operands.items[0]);
+    if (!code) code = w.plans && output && !cli_text(cli, "stop-after", NULL) ? to_object(&w, output) : write_ir(&w, output);
+    code = finish(&w, code);
+    way_free(&w);
+    return code;
+}
+
+/* ---------------------------------------------------------------- check, explain */
+
+int cli_check(struct cli *cli)
+{
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    int code = finish(&w, to_plans(&w, cli->operands.items[0]));
+    if (!code && w.plans && !cli->quiet) {
+        struct str report = STR(cli->arena);
+        ir_report(w.plans, "cpu", &report);
+        code = cli_summary(cli, str_text(&report), report.length);
+    }
+    way_free(&w);
+    return code;
+}
+
+int cli_explain(struct cli *cli)
+{
+    const char *what = cli->operands.items[0], *report = NULL;
+    char *text;
+    size_t length, report_length = 0;
+    if (what[0] == 'E' && strlen(what) == 5 && strspn(what + 1, "0123456789") == 4) return cli_explain_code(cli, what);
+    int code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
+    if (!code) code = cli_read_note(cli, what, text, length, &report, &report_length);
+    if (code) return code;
+    if (report) return cli_explain_report(cli, report, report_length);
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
+    if (length > DOCUMENT_LIMIT) code = cli_failed(cli, EXIT_WRONG, "%s has more than %d bytes, which is the limit", what, DOCUMENT_LIMIT);
+    else code = to_module(&w, what, text, length);
+    if (!code) w.plans = pass_run(&w.pass, w.first, &w.last);
+    code = finish(&w, code);
+    if (!code && w.plans) {
+        struct str out = STR(cli->arena);
+        ir_report(w.plans, "cpu", &out);
+        code = cli_explain_report(cli, str_text(&out), out.length);
+    }
+    way_free(&w);
+    return code;
+}
+
+/* ---------------------------------------------------------------- main */
+
+int main(int argc, char **argv)
+{
+    static int (*const commands[])(struct cli *) = {
+#define COMMAND(name, operands, low, high, doc, examples) cli_##name,
+#define OPTION(commands, name, letter, argument, kind, choices, doc)
+#include "frontend/cli/options.def"
+#undef COMMAND
+#undef OPTION
+    };
+    struct arena arena = {0};
+    struct cli cli = {.arena = &arena};
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error with a message */
+    int code = cli_parse(&cli, argc, argv);
+    if (code == 0) code = commands[cli.command](&cli);
+    if (fflush(stdout) != 0 && code <= 0) code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));
+    arena_free(&arena);
+    return code < 0 ? EXIT_DONE : code;
+}
