@@ -187,13 +187,16 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
     *last = in;
     if (!check_options(p) || errors)
         return NULL;
-    if (p->options->dump && !*p->options->dump && !dump(p, in, 0, "input"))
+    bool all = p->options->dump && !*p->options->dump;
+    bool good = !all || dump(p, in, 0, "input");
+    arena_free(&p->scratch);
+    if (!good)
         return NULL;
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (!is_wanted(p->options, &rows[i], m))
             continue;
         struct ir_module *next = run_one(p, &rows[i], m);
-        bool good = next && dump(p, next, i + 1, rows[i].name);
+        good = next && dump(p, next, i + 1, rows[i].name);
         arena_free(&p->scratch);
         if (!good)
             return NULL;
