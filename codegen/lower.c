@@ -10,11 +10,17 @@ nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent) {
     return var;
 }
 
-nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part) {
-    nest_var var = lower_open(l, loop, l->axes[axis].part[part]);
+nest_var lower_open_piece(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part, int64_t extent,
+                          int64_t unit) {
+    nest_var var = lower_open(l, loop, extent);
     struct var_info *info = &l->vars.items[var];
     info->axis = (uint8_t)axis, info->part = (uint8_t)part, info->splits = true;
+    info->unit = unit;
     return var;
+}
+
+nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part) {
+    return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
 }
 
 int64_t axis_stride(const struct axis *axis, uint32_t part) {
@@ -51,7 +57,7 @@ static void start(struct lower *l) {
     nest_builder_init(&l->b, nest);
     l->memo = MAP(l->arena);
     l->vars.count = 0;
-    l->cond = 0;
+    l->cond = l->tile_mask = 0;
     l->cost = 0;
     l->retry = false;
     l->failed = NULL;

@@ -7,7 +7,7 @@
 #define CODEGEN_LOWER_H
 #include "codegen/codegen.h"
 
-enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 6 };
+enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 10 };
 
 struct pos_scaled { nest_value value; int64_t scale, max; }; /* an int32 in [0, max] */
 struct pos {
@@ -28,7 +28,8 @@ struct lower_override {
     struct pos base;
 };
 
-struct var_info { int64_t extent; uint8_t axis, part; bool splits; };
+/* `unit`: steps of its axis part that one step of the variable is; `splits`: the part may be split on its behalf. */
+struct var_info { int64_t extent, unit; uint8_t axis, part; bool splits; };
 
 struct lower {
     struct nest_builder b;
@@ -42,6 +43,8 @@ struct lower {
     bool *member;              /* by value */
     struct lower_override *from; /* by value */
     nest_value cond;           /* mask of the loads made now; 0 = none */
+    nest_value tile_mask;      /* lanes inside a tile that sticks out; loads that move with this axis part need it */
+    uint32_t tile_axis, tile_part;
     VEC(struct var_info) vars; /* by nest_var */
     /* the domain; kept when the lowering starts over */
     struct axis axes[LOWER_AXES];
@@ -68,12 +71,15 @@ struct pos pos_join(struct lower *, uint32_t rank, const int64_t *shape, const s
 /* lower.c */
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop that is no part of an axis */
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
+/* A loop over a piece of an axis part: `extent` steps of `unit` each. */
+nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
 int64_t axis_stride(const struct axis *, uint32_t part); /* of one step of a part, in elements of the axis */
 uint32_t lower_argument_of_output(const struct lower *, size_t output);
 void lower_fail(struct lower *, ir_value, const char *what);
 
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct pos *);
+nest_value lower_load(struct lower *, uint32_t buffer, const struct pos *); /* under the masks that apply */
 nest_value lower_and(struct lower *, nest_value, nest_value); /* 0 = true */
 double lower_op_cost(const struct ir_node *);
 double reduce_identity(enum ir_op, enum ir_dtype);

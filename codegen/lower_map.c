@@ -36,7 +36,7 @@ void lower_map(struct lower *l) {
         nest->parallel_extent = extent;
         nest->grain = 256;
         nest_var var = nest_open(&l->b, NEST_VECTOR, -1);
-        struct var_info info = {.extent = extent, .splits = true};
+        struct var_info info = {.extent = extent, .unit = 1, .splits = true};
         vec_push(l->arena, &l->vars, info);
         pos_add_term(l, &p, var, 1);
         store_all(l, &p);

@@ -98,16 +98,17 @@ static int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
 static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t extent) {
     struct var_info *info = &l->vars.items[var];
     scale = scale < 0 ? -scale : scale;
-    if (!info->splits || extent % scale)
+    if (!info->splits || scale % info->unit || extent % (scale / info->unit))
         return false;
-    int64_t inner = extent / scale;
+    int64_t inner = extent / (scale / info->unit);
     struct axis *axis = &l->axes[info->axis];
-    if (inner <= 1 || inner >= info->extent || info->extent % inner || axis->parts == AXIS_PARTS)
+    int64_t whole = axis->part[info->part];
+    if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS)
         return false;
     if (!l->retry) { /* one at a time: later ones may follow from this one */
         l->retry = true;
         memmove(&axis->part[info->part + 1], &axis->part[info->part], (axis->parts++ - info->part) * sizeof axis->part[0]);
-        axis->part[info->part] = info->extent / inner;
+        axis->part[info->part] = whole / inner;
         axis->part[info->part + 1] = inner;
     }
     return true;

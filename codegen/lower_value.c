@@ -373,6 +373,16 @@ static uint64_t memo_key(const struct lower *l, ir_value v, const struct pos *p)
     return h;
 }
 
+nest_value lower_load(struct lower *l, uint32_t buffer, const struct pos *p) {
+    nest_value cond = l->cond;
+    bool moves = false;
+    for (uint32_t i = 0; i < p->term_count && l->tile_mask; i++) {
+        const struct var_info *info = &l->vars.items[p->term[i].var];
+        moves |= info->splits && info->axis == l->tile_axis && info->part == l->tile_part;
+    }
+    return nest_load(&l->b, buffer, pos_index(l, p), moves ? lower_and(l, cond, l->tile_mask) : cond);
+}
+
 nest_value lower_value(struct lower *l, ir_value v, const struct pos *p) {
     const struct ir_node *node = ir_get(l->f, v);
     const struct lower_override *from = &l->from[v];
@@ -381,10 +391,10 @@ nest_value lower_value(struct lower *l, ir_value v, const struct pos *p) {
     if (from->source == FROM_BUFFER) {
         struct pos at = *p;
         pos_add(l, &at, &from->base, -1);
-        return nest_load(&l->b, from->buffer, pos_index(l, &at), l->cond);
+        return lower_load(l, from->buffer, &at);
     }
     if (l->argument[v])
-        return nest_load(&l->b, l->argument[v] - 1, pos_index(l, p), l->cond);
+        return lower_load(l, l->argument[v] - 1, p);
     uint64_t key = memo_key(l, v, p);
     uint32_t known = map_get_number(&l->memo, key);
     if (known != MAP_NONE) {

@@ -60,6 +60,10 @@ static uint32_t buffer_of(struct memplan *mp, const struct ir_func *f, ir_value 
     const struct ir_node *node = ir_get(f, base);
     if (buffer[base] == NO_BUFFER && node->op == OP_constant)
         buffer[base] = constant_buffer(mp, f, base);
+    if (buffer[base] == NO_BUFFER && node->op == OP_device_index) {
+        buffer[base] = memplan_new_buffer(mp, PLAN_DEVICE, f, base);
+        mp->plan->buffers.items[buffer[base]].offset = 4 * (uint64_t)node->attr[0].v[0];
+    }
     if (buffer[base] == NO_BUFFER)
         BUG("value %u (%s) of %s has no buffer", base, ir_ops[node->op].name, f->name);
     buffer[v] = buffer[base];

@@ -109,6 +109,7 @@ static inline void *address_of(struct executor *x, uint32_t b)
     case PLAN_METRIC: return x->result + p->offset;
     case PLAN_INPUT: return x->input[p->slot];
     case PLAN_CONSTANT: return (void *)(uintptr_t)p->data;
+    case PLAN_DEVICE: return NULL;
     }
     return NULL;
 }
