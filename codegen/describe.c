@@ -309,37 +309,6 @@ static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entr
 
 /* ---------------------------------------------------------------- manifest */
 
-static cJSON *numbers_json(const int64_t *v, uint32_t count)
-{
-    cJSON *all = cJSON_CreateArray();
-    for (uint32_t i = 0; i < count; i++)
-        cJSON_AddItemToArray(all, cJSON_CreateNumber((double)v[i]));
-    return all;
-}
-
-static cJSON *tensors_json(const struct describe *d)
-{
-    static const char *const roles[] = {"", "param", "ema", "opt_state", "state", "input", "metric", "output", "hyper"};
-    cJSON *all = cJSON_CreateArray();
-    for (size_t i = 0; i < d->module->slots.count; i++) {
-        const struct ir_slot *s = &d->module->slots.items[i];
-        cJSON *one = cJSON_CreateObject();
-        cJSON_AddStringToObject(one, "name", s->name);
-        cJSON_AddStringToObject(one, "role", roles[s->role]);
-        cJSON_AddStringToObject(one, "dtype", ir_dtype_name(s->type.dtype));
-        cJSON_AddItemToObject(one, "shape", numbers_json(s->type.dim, s->type.rank));
-        bool sharded = false;
-        for (uint32_t k = 0; k < s->type.rank; k++)
-            sharded = sharded || s->sharding.dim[k];
-        if (sharded)
-            cJSON_AddItemToObject(one, "sharding", sharding_json(d->module, s));
-        if (s->role == IR_ROLE_HYPER)
-            cJSON_AddNumberToObject(one, "initial", s->initial);
-        cJSON_AddItemToArray(all, one);
-    }
-    return all;
-}
-
 static const struct plan *main_plan(const struct describe *d)
 {
     for (uint32_t i = 0; i < d->entry_count; i++)
@@ -349,8 +318,6 @@ static const struct plan *main_plan(const struct describe *d)
 }
 
 /* In the order of stepc_program.memory. */
-static const char *const memory_names[8] = {"parameters", "averages", "optimizer_state", "other_state", "gradients",
-                                            "activations", "workspace", "lower_bound"};
 static void memory_numbers(const struct describe *d, uint64_t out[8])
 {
     const struct plan *plan = main_plan(d);
@@ -363,42 +330,18 @@ static void memory_numbers(const struct describe *d, uint64_t out[8])
     memcpy(out, all, sizeof all);
 }
 
+/* The report on the plan, with what only this folder knows. */
 static const char *manifest(const struct describe *d)
 {
-    cJSON *root = cJSON_CreateObject(), *mesh = cJSON_CreateObject(), *target = cJSON_CreateObject(), *memory = cJSON_CreateObject();
-    uint64_t bytes[8];
-    cJSON_AddStringToObject(root, "name", d->module->name);
-    cJSON_AddStringToObject(root, "stepc", STEPC_VERSION);
-    cJSON_AddNumberToObject(root, "language", 1);
-    cJSON_AddStringToObject(root, "abi", arena_format(d->e->arena, "%u.%u", STEP_ABI_MAJOR, STEP_ABI_MINOR));
-    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++)
-        cJSON_AddNumberToObject(mesh, d->module->mesh.name[i], (double)d->module->mesh.size[i]);
-    cJSON_AddItemToObject(root, "mesh", mesh);
-    cJSON_AddStringToObject(target, "device", d->target->cuda ? "cuda" : "cpu");
-    cJSON_AddStringToObject(target, "cpu", d->target->cpu);
-    cJSON_AddStringToObject(target, "features", cg_target_needs(d->target));
-    cJSON_AddItemToObject(root, "target", target);
-    memory_numbers(d, bytes);
-    for (int i = 0; i < 8; i++)
-        cJSON_AddNumberToObject(memory, memory_names[i], (double)bytes[i]);
-    const struct plan *plan = main_plan(d);
-    if (plan) {
-        double flops = 0, traffic = 0;
-        for (size_t i = 0; i < plan->commands.count; i++) {
-            flops += plan->commands.items[i].flops;
-            traffic += (double)plan->commands.items[i].bytes;
-        }
-        cJSON_AddNumberToObject(memory, "peak", (double)plan->memory.peak);
-        cJSON_AddNumberToObject(root, "flops", flops);
-        cJSON_AddNumberToObject(root, "bytes", traffic);
-    }
-    cJSON_AddItemToObject(root, "memory", memory);
-    cJSON_AddItemToObject(root, "tensors", tensors_json(d));
-    uint64_t hash = ir_hash_module(d->module);
-    cJSON_AddStringToObject(root, "hash", arena_format(d->e->arena, "%016llx", (unsigned long long)hash));
-    if (d->module->document)
-        cJSON_AddItemToObject(root, "document", cJSON_CreateRaw(d->module->document));
-    return json_text(d->e->arena, root);
+    struct str out = STR(d->e->arena), more = STR(d->e->arena);
+    str_addf(&more, "\"abi\":\"%u.%u\",\"target\":{\"device\":\"%s\",\"cpu\":", STEP_ABI_MAJOR, STEP_ABI_MINOR,
+             d->target->cuda ? "cuda" : "cpu");
+    str_add_json(&more, d->target->cpu);
+    str_add(&more, ",\"features\":");
+    str_add_json(&more, cg_target_needs(d->target));
+    str_add(&more, "}");
+    ir_report(d->plans, str_text(&more), &out);
+    return str_text(&out);
 }
 
 /* The note's layout: sizes of name and text, type, name padded to 4, text padded to 4. Returns the text's address. */

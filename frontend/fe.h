@@ -35,7 +35,7 @@ struct fe {
     struct json json;
     const struct fe_options *options;
     struct ir_module *module;
-    struct fe_scope *constants;    /* names of numbers: constants, define parameters (innermost first) */
+    const struct fe_scope *constants;    /* names of numbers: constants, define parameters (innermost first) */
     const uint32_t *inputs;        /* slots of the declared inputs, in document order (document.c) */
     uint32_t input_count;
     struct fe_state *state;        /* model.c: parameters, streams, inputs */

@@ -197,7 +197,7 @@ int cli_check(struct cli *cli)
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));
     if (!code && w.plans && !cli->quiet) {
         struct str report = STR(cli->arena);
-        ir_report(w.plans, "cpu", &report);
+        ir_report(w.plans, NULL, &report);
         code = cli_summary(cli, str_text(&report), report.length);
     }
     way_free(&w);
@@ -222,7 +222,7 @@ int cli_explain(struct cli *cli)
     code = finish(&w, code);
     if (!code && w.plans) {
         struct str out = STR(cli->arena);
-        ir_report(w.plans, "cpu", &out);
+        ir_report(w.plans, NULL, &out);
         code = cli_explain_report(cli, str_text(&out), out.length);
     }
     way_free(&w);

@@ -93,7 +93,7 @@ struct plan_module {
     uint64_t state_bytes, result_bytes, constant_bytes;
 };
 
-/* report.c: the plan as JSON (schema 1): the manifest of an object, and what `stepc explain` reads. `target`: for
- * people, "cpu x86-64-v4"; may be NULL. */
-void ir_report(const struct plan_module *, const char *target, struct str *out);
+/* report.c: the plan as JSON (schema 1): the manifest of an object, and what `stepc explain` reads. `more`: members that
+ * only the caller knows, as JSON text ("\"abi\":\"1.0\",\"target\":{...}"); may be NULL. */
+void ir_report(const struct plan_module *, const char *more, struct str *out);
 #endif

@@ -69,7 +69,7 @@ static void add_sharding(struct report *r, const struct ir_type *type, const str
 
 static void add_slots(struct report *r)
 {
-    static const char *const roles[] = {"none", "parameter", "average", "optimizer", "state", "input", "metric", "output", "hyperparameter"};
+    static const char *const roles[] = {"", "param", "ema", "opt_state", "state", "input", "metric", "output", "hyper"};
     const struct ir_module *m = r->pm->module;
     add_key(r, ",", "tensors");
     str_add(r->out, "[");
@@ -134,16 +134,16 @@ static double *repeats(struct report *r)
     return out;
 }
 
-static void add_memory(struct report *r)
+static void add_memory(struct report *r, const struct plan *p)
 {
-    const struct plan_memory *m = &r->plan->memory;
+    const struct plan_memory *m = &p->memory;
     add_bytes(r, ",\"memory\":{", "peak", m->peak);
     add_bytes(r, ",", "lower_bound", m->lower_bound);
-    add_bytes(r, ",", "arena", r->plan->arena_bytes);
-    add_bytes(r, ",", "arena_lower_bound", r->plan->arena_lower_bound);
+    add_bytes(r, ",", "arena", p->arena_bytes);
+    add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
     add_bytes(r, ",", "parameters", m->parameters);
     add_bytes(r, ",", "averages", m->averages);
-    add_bytes(r, ",", "optimizer", m->optimizer_state);
+    add_bytes(r, ",", "optimizer_state", m->optimizer_state);
     add_bytes(r, ",", "other_state", m->other_state);
     add_bytes(r, ",", "gradients", m->gradients);
     add_bytes(r, ",", "activations", m->activations);
@@ -239,22 +239,28 @@ static void add_collective(struct report *r, const struct plan_command *c)
     add_text(r, ",", "place", place_of(c->func->module, node->place));
 }
 
+/* Operations and bytes of one call, memory. */
+static void add_totals(struct report *r, const struct plan *p, const double *times)
+{
+    double flops = 0, bytes = 0;
+    for (size_t i = 0; i < p->commands.count; i++) {
+        flops += p->commands.items[i].flops * times[i];
+        bytes += (double)p->commands.items[i].bytes * times[i];
+    }
+    add_number(r, ",", "flops", flops);
+    add_number(r, ",", "bytes", bytes);
+    add_memory(r, p);
+}
+
 static void add_entry(struct report *r, const struct plan *p)
 {
     r->plan = p;
     const double *times = repeats(r);
-    double flops = 0, bytes = 0;
     size_t kernels = 0;
-    for (size_t i = 0; i < p->commands.count; i++) {
-        flops += p->commands.items[i].flops * times[i];
-        bytes += (double)p->commands.items[i].bytes * times[i];
-        kernels += p->commands.items[i].kind == PLAN_KERNEL;
-    }
+    for (size_t i = 0; i < p->commands.count; i++) kernels += p->commands.items[i].kind == PLAN_KERNEL;
     add_text(r, "{", "name", p->func->name);
-    add_number(r, ",", "flops", flops);
-    add_number(r, ",", "bytes", bytes);
     str_addf(r->out, ",\"kernels\":%zu", kernels);
-    add_memory(r);
+    add_totals(r, p, times);
     add_peak(r);
     for (int comm = 0; comm < 2; comm++) {
         const char *before = "";
@@ -277,7 +283,18 @@ static void add_entry(struct report *r, const struct plan *p)
     arena_free(&r->scratch);
 }
 
-void ir_report(const struct plan_module *pm, const char *target, struct str *out)
+/* What matters most stands at the top too: the totals of a step. */
+static void add_step(struct report *r)
+{
+    for (size_t i = 0; i < r->pm->plans.count; i++) {
+        const struct plan *p = r->pm->plans.items[i];
+        if (strcmp(p->func->name, "step") != 0) continue;
+        r->plan = p;
+        add_totals(r, p, repeats(r));
+    }
+}
+
+void ir_report(const struct plan_module *pm, const char *more, struct str *out)
 {
     struct report r = {.out = out, .pm = pm};
     const struct ir_module *m = pm->module;
@@ -290,11 +307,14 @@ void ir_report(const struct plan_module *pm, const char *target, struct str *out
     }
     str_add(out, "{\"schema\":1,\"stepc\":");
     str_add_json(out, STEPC_VERSION);
+    str_add(out, ",\"language\":1");
     add_text(&r, ",", "name", m->name);
-    add_text(&r, ",", "target", target);
+    if (more && *more) str_addf(out, ",%s", more);
+    str_addf(out, ",\"hash\":\"%016llx\"", (unsigned long long)ir_hash_module(m));
     add_mesh(&r);
     add_bytes(&r, ",", "parameters", parameters);
     add_bytes(&r, ",", "parameter_tensors", tensors);
+    add_step(&r);
     add_bytes(&r, ",", "state_bytes", pm->state_bytes);
     add_bytes(&r, ",", "result_bytes", pm->result_bytes);
     add_bytes(&r, ",", "constant_bytes", pm->constant_bytes);

@@ -106,7 +106,8 @@ static void summary(struct view *v)
     const char *before = " (mesh ";
     for (node axis = first(v, mesh); axis; axis = next(v, axis), before = ", ") str_addf(&v->out, "%s%s=%.0f", before, axis->key, axis->number);
     if (first(v, mesh)) str_add(&v->out, ")");
-    if (*text_at(v, root, "target")) str_addf(&v->out, ", %s", text_at(v, root, "target"));
+    node target = at(v, root, "target");
+    if (target) str_addf(&v->out, ", %s %s", text_at(v, target, "device"), text_at(v, target, "cpu"));
     str_add(&v->out, "\n");
 }
 
@@ -133,7 +134,7 @@ static void flops(struct view *v, node e)
 
 static void memory(struct view *v, node e, bool all)
 {
-    static const char *const classes[] = {"parameters", "averages", "optimizer", "other_state", "gradients", "activations", "workspace", "constants"};
+    static const char *const classes[] = {"parameters", "averages", "optimizer_state", "other_state", "gradients", "activations", "workspace", "constants"};
     node m = at(v, e, "memory"), peak = at(v, e, "peak");
     head(v, "memory");
     str_addf(&v->out, "peak %s B (lower bound %s):", grouped(v, number_at(v, m, "peak")), grouped(v, number_at(v, m, "lower_bound")));
@@ -165,7 +166,7 @@ static void tensors(struct view *v, bool state)
     const char *name = state ? "state" : "tensors";
     for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
         const char *role = text_at(v, t, "role");
-        bool inner = strcmp(role, "average") == 0 || strcmp(role, "optimizer") == 0 || strcmp(role, "state") == 0;
+        bool inner = strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0;
         if (inner != state) continue;
         head(v, name);
         str_addf(&v->out, "%s ", text_at(v, t, "name"));
