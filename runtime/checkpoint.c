@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HYPER_PREFIX "hyperparameters."
 
@@ -350,7 +351,8 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
     step_status status = rt_enter(t, true);
     if (status) return status;
     if (load.map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
-    if (!status && !is_file_name(load.path))
+    struct stat about;
+    if (!status && stat(load.path, &about) == 0 && S_ISDIR(about.st_mode))
         status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: checkpoint directories are not read yet; give a .safetensors file", load.path);
     if (!status) status = heal(t);
     if (!status && (status = st_open(&file, load.path, error))) rt_fail(t, status, "load: %s", error);

@@ -1,5 +1,6 @@
 /* Enumeration of tensors, and hyper-parameters. */
 #include "runtime/rt.h"
+#include <stepc/step_tools.h>
 
 #include <math.h>
 #include <string.h>
@@ -36,16 +37,17 @@ uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
 
 bool rt_slot_stored(const struct stepc_slot *s) { return s->role >= STEP_PARAM && s->role <= STEP_STATE && !s->computed; }
 
-bool rt_slot_statistic(const struct stepc_slot *s)
+bool st_is_statistic(const char *name)
 {
-    static const char *const others[] = {"step", "data.cursor", "loss_scale"};
-    if (s->role != STEP_STATE || strncmp(s->name, "rng.", 4) == 0) return false;
+    static const char *const others[] = {"step", "data.cursor", "loss_scale", "rng"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i]);
-        if (strncmp(s->name, others[i], n) == 0 && (!s->name[n] || s->name[n] == '.')) return false;
+        if (strncmp(name, others[i], n) == 0 && (!name[n] || name[n] == '.')) return false;
     }
     return true;
 }
+
+bool rt_slot_statistic(const struct stepc_slot *s) { return s->role == STEP_STATE && st_is_statistic(s->name); }
 
 static void tensor_fill(const struct stepc_slot *s, struct step_tensor *out)
 {

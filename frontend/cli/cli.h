@@ -38,6 +38,7 @@ struct cli_option {
 };
 struct cli_given { const struct cli_option *option; const char *value; };
 
+struct ir_module;
 struct cli {
     struct arena *arena;
     enum cli_command command;
@@ -47,6 +48,9 @@ struct cli {
     bool color;                  /* of standard error: --color, NO_COLOR, TERM, terminal, -q */
     bool progress;               /* a terminal that may be overwritten, and not -q */
     bool quiet;
+    /* Set by main, which alone sees the passes: a document or .sir text to a module that the interpreter can run (stage
+     * tensor, differentiated, loops made). 0, or an exit code after messages. NULL: nothing can be interpreted. */
+    int (*interpretable)(struct cli *, const char *path, struct ir_module **);
 };
 
 /* Options by long name. A name that is not in the table is a BUG. */

@@ -1,5 +1,5 @@
 /* What the tools of this project share with the runtime beside the host interface: safetensors files, and instances
- * over tables in memory (the interpreter). Not installed, no promise. */
+ * over tables in memory (the interpreter). No promise to hosts. */
 #ifndef STEPC_STEP_TOOLS_H
 #define STEPC_STEP_TOOLS_H
 #include <stdbool.h>
@@ -41,6 +41,9 @@ step_status st_read(const struct st_file *, const struct st_tensor *, uint64_t o
 typedef step_status st_fetch(void *user, uint32_t index, void *to);
 step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *, void *user,
                      char error[ST_TEXT]);
+
+/* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not. */
+bool st_is_statistic(const char *name);
 
 /* ---------------------------------------------------------------- files written beside and renamed */
 

@@ -1,0 +1,225 @@
+/* `stepc run`: trains a compiled step, or a document through the interpreter, on data from files. */
+#include "frontend/cli/run.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- signals */
+
+/* A handler has no argument: this is the one mutable global of the command. */
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number)
+{
+    if (caught) { /* the second time at once */
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    caught = number;
+}
+
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+static void signals_catch(struct sigaction *old)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < 3; i++) {
+        sigaction(signals[i], NULL, &old[i]);
+        if (old[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL); /* nohup stays nohup */
+    }
+}
+
+static void signals_restore(const struct sigaction *old)
+{
+    for (size_t i = 0; i < 3; i++) sigaction(signals[i], &old[i], NULL);
+    if (caught) { /* so that the parent sees what happened */
+        int number = caught;
+        caught = 0;
+        raise(number);
+    }
+}
+
+/* ---------------------------------------------------------------- options */
+
+static int read_set(struct run *r, const char *text)
+{
+    const char *equals = strchr(text, '='), *at = equals ? strchr(equals, '@') : NULL;
+    char *end;
+    double ignored;
+    if (!equals || equals == text) return cli_usage(r->cli, "--set %s: expected NAME=VALUE or NAME=VALUE@STEP", text);
+    struct run_set set = {.name = arena_string_n(r->cli->arena, text, (size_t)(equals - text)), .step = 1};
+    set.value = strtod(equals + 1, &end);
+    if (end == equals + 1 || (*end && end != at)) return cli_usage(r->cli, "--set %s: the value is not a number", text);
+    if (at) {
+        errno = 0;
+        unsigned long long step = strtoull(at + 1, &end, 10);
+        if (at[1] < '0' || at[1] > '9' || *end || errno || !step) return cli_usage(r->cli, "--set %s: expected a step from 1 on after @", text);
+        set.step = step;
+    }
+    if (r->api->hyper_get(r->instance, set.name, &ignored)) {
+        size_t n = r->api->hyper_count(r->instance);
+        const char **names = arena_new_array(r->cli->arena, const char *, n + 1);
+        for (size_t i = 0; i < n; i++) {
+            struct step_hyper h = {.size = sizeof h};
+            r->api->hyper_at(r->instance, i, &h);
+            names[i] = h.name;
+        }
+        const char *near = str_nearest(set.name, names, n);
+        return cli_failed(r->cli, EXIT_WRONG, "--set %s: the step has no hyper-parameter \"%s\"%s%s%s", text, set.name,
+                          near ? "; did you mean \"" : n ? "" : " (none is named: see inject_hyperparams)", near ? near : "", near ? "\"?" : "");
+    }
+    vec_push(r->cli->arena, &r->sets, set);
+    return 0;
+}
+
+static int read_options(struct run *r)
+{
+    static const char *const policies[] = {"continue", "stop", "skip"};
+    const char *const *sets, *policy = cli_text(r->cli, "on-nonfinite", "continue");
+    size_t n = cli_values(r->cli, "set", &sets);
+    int code = 0;
+    for (size_t i = 0; !code && i < n; i++) code = read_set(r, sets[i]);
+    while (strcmp(policies[r->policy], policy) != 0) r->policy++;
+    return code;
+}
+
+static int read_steps(struct run *r)
+{
+    bool steps = cli_count(r->cli, "steps") > 0, epochs = cli_count(r->cli, "epochs") > 0;
+    if (steps == epochs) return cli_usage(r->cli, steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
+    r->steps = (uint64_t)cli_integer(r->cli, steps ? "steps" : "epochs", 0);
+    if (epochs && !r->data.steps) return cli_usage(r->cli, "--epochs needs --data");
+    if (epochs && __builtin_mul_overflow(r->steps, r->data.steps, &r->steps)) return cli_usage(r->cli, "--epochs: too many steps");
+    r->eval_every = (uint64_t)cli_integer(r->cli, "eval-every", 0);
+    r->eval_weights = cli_text(r->cli, "eval-weights", NULL);
+    if (r->eval_every && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-every needs --eval-data");
+    return 0;
+}
+
+/* ---------------------------------------------------------------- running */
+
+static int prepare_metrics(struct run *r)
+{
+    uint64_t largest = 8;
+    r->metric_count = r->api->tensor_count(r->instance, STEP_METRIC);
+    r->metrics = arena_new_array(r->cli->arena, struct step_tensor, r->metric_count + 1);
+    for (size_t i = 0; i < r->metric_count; i++) {
+        r->metrics[i].size = sizeof r->metrics[i];
+        r->api->tensor_at(r->instance, STEP_METRIC, i, &r->metrics[i]);
+        if (r->metrics[i].rank == 0) r->scalar_count++;
+        if (r->metrics[i].bytes_global > largest) largest = r->metrics[i].bytes_global;
+    }
+    r->scalars = arena_new_array(r->cli->arena, double, r->scalar_count + 1);
+    r->eval_sums = arena_new_array(r->cli->arena, double, 2 * (size_t)r->scalar_count + 2);
+    r->array = arena_alloc(r->cli->arena, largest);
+    const char *path = cli_text(r->cli, "metrics", NULL);
+    return path ? run_metrics_open(r, path) : 0;
+}
+
+/* Scalar metrics without update, the mean over the batches of --eval-data. */
+static int evaluate(struct run *r)
+{
+    double *one = r->eval_sums + r->scalar_count + 1;
+    for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] = 0;
+    uint64_t batches = r->eval_data.steps ? r->eval_data.steps : 1;
+    for (uint64_t k = 0; k < batches; k++) {
+        struct step_batch batch;
+        struct step_result result = {.size = sizeof result, .metrics = one, .metric_capacity = r->scalar_count};
+        int code = run_data_batch(r, &r->eval_data, k, &batch);
+        if (code) return code;
+        step_status status = r->api->eval(r->instance, &batch, r->eval_weights, &result);
+        if (status) return run_status(r, status, "--eval-data");
+        for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] += one[i] / (double)batches;
+    }
+    return 0;
+}
+
+static int apply_sets(struct run *r, uint64_t step)
+{
+    for (size_t i = 0; i < r->sets.count; i++)
+        if (r->sets.items[i].step == step) {
+            step_status status = r->api->hyper_set(r->instance, r->sets.items[i].name, r->sets.items[i].value);
+            if (status) return run_status(r, status, "--set");
+        }
+    return 0;
+}
+
+static int one_step(struct run *r, uint64_t k)
+{
+    struct step_batch batch;
+    struct step_result result = {.size = sizeof result, .metrics = r->scalars, .metric_capacity = r->scalar_count};
+    int code = apply_sets(r, k + 1);
+    if (!code) code = run_data_batch(r, &r->data, k, &batch);
+    if (code) return code;
+    step_status status = r->api->step(r->instance, &batch, &result);
+    if (status) return run_status(r, status, NULL);
+    if (k == 0) r->first_step = result.step - 1;
+    if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
+    r->done++;
+    r->last_loss = result.loss;
+    bool evaluated = r->eval_every && (k + 1) % r->eval_every == 0;
+    if (evaluated) {
+        /* the arrays of the step are overwritten by eval: only scalars of the step are kept beside it */
+        code = evaluate(r);
+        if (!code && !r->cli->quiet && !r->metrics_open)
+            for (uint32_t i = 0, m = 0; m < r->metric_count; m++)
+                if (!r->metrics[m].rank) fprintf(stderr, "%sstep %llu  eval_%s %.6g\n", r->line_open ? "\n" : "", (unsigned long long)result.step, r->metrics[m].name, r->eval_sums[i++]), r->line_open = false;
+    }
+    if (!code && r->metrics_open) code = run_metrics_line(r, &result, evaluated ? r->eval_sums : NULL);
+    run_progress(r, &result, k + 1 == r->steps);
+    return code;
+}
+
+static int train(struct run *r)
+{
+    struct sigaction old[3];
+    const char *save = cli_text(r->cli, "save", NULL);
+    caught = 0;
+    signals_catch(old);
+    r->begin_ns = r->shown_ns = run_now();
+    int code = 0;
+    for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, k);
+    uint64_t end = run_now();
+    int closed = run_metrics_close(r, r->done > 0 || !code);
+    if (!code) code = closed;
+    if (!code && save) code = run_save(r, save, cli_count(r->cli, "all-state") > 0);
+    r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
+    run_summary(r);
+    signals_restore(old);
+    return code;
+}
+
+static int start(struct run *r)
+{
+    int code = run_data_open(r, &r->data, "--data");
+    if (!code) code = read_options(r);
+    if (!code) code = read_steps(r);
+    if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
+    if (code) return code;
+    step_status status = r->api->init(r->instance);
+    if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
+    if (status) return run_status(r, status, r->path);
+    const char *init = cli_text(r->cli, "init", NULL);
+    struct step_load load = {.size = sizeof load, .path = init};
+    if (init && (status = r->api->load(r->instance, &load))) return run_status(r, status, "--init");
+    return prepare_metrics(r);
+}
+
+int cli_run(struct cli *cli)
+{
+    struct run r = {.cli = cli, .path = cli->operands.items[0]};
+    int code = run_open(&r);
+    if (!code) code = start(&r);
+    if (!code) {
+        run_head(&r);
+        code = train(&r);
+    } else if (r.metrics_open) run_metrics_close(&r, false);
+    run_data_close(&r.data);
+    run_data_close(&r.eval_data);
+    if (r.api) run_close(&r);
+    return code;
+}

@@ -1,0 +1,81 @@
+/* What the files of `stepc run` share: run.c (the loop), run_object.c (opening), run_data.c (batches), run_output.c
+ * (metrics, saved files, messages). */
+#ifndef FRONTEND_CLI_RUN_H
+#define FRONTEND_CLI_RUN_H
+#include "frontend/cli/cli.h"
+#include <stepc/step.h>
+#include <stepc/step_tools.h>
+
+/* Tensors with a leading step dimension, one per input of the step. */
+struct run_data {
+    const char *option;          /* "--data", for messages */
+    struct run_tensor {
+        struct st_file *file;
+        const struct st_tensor *tensor;
+        uint64_t bytes;          /* of one step */
+        char *memory;            /* all steps, or one step where `streamed` */
+    } *tensors;
+    struct step_array *arrays;
+    size_t count;
+    uint64_t steps;              /* leading extent; 0 if the step has no inputs */
+    bool streamed;
+    VEC(struct st_file *) files;
+};
+
+struct run_set { const char *name; double value; uint64_t step; };
+
+struct run {
+    struct cli *cli;
+    const char *path;
+    const struct step_api *api;
+    struct step_instance *instance;
+    const char *manifest;        /* NULL: none (the interpreter) */
+    const char *name;
+    struct run_data data, eval_data;
+    VEC(struct run_set) sets;
+    uint64_t steps, eval_every;
+    const char *eval_weights;
+    uint32_t policy;             /* STEP_ON_NONFINITE_* */
+
+    struct step_tensor *metrics; /* all, in order */
+    size_t metric_count;
+    double *scalars;             /* of the step, in the order of the rank 0 ones */
+    uint32_t scalar_count;
+    double *eval_sums;           /* per scalar, plus the loss at the end */
+    void *array;                 /* room for the largest array metric */
+    struct st_output metrics_file;
+    bool metrics_open, metrics_stdout;
+    struct str line;
+    struct arena line_arena;
+
+    uint64_t begin_ns, shown_ns, best_ns, done, first_step;
+    double shown_rate;
+    uint64_t shown_done;
+    double last_loss;
+    bool line_open;              /* a progress line stands on the terminal */
+};
+
+int run_status(struct run *, step_status, const char *doing); /* message; exit code */
+uint64_t run_now(void);
+
+/* run_object.c. 0 or an exit code after a message. */
+int run_open(struct run *);
+void run_close(struct run *);
+
+/* interp.c: an instance that interprets a document. */
+int cli_interpret(struct cli *, const char *path, const struct step_api **, struct step_instance **);
+
+/* run_data.c */
+int run_data_open(struct run *, struct run_data *, const char *option);
+int run_data_batch(struct run *, struct run_data *, uint64_t k, struct step_batch *); /* batch of step k, from 0 */
+void run_data_close(struct run_data *);
+
+/* run_output.c */
+int run_metrics_open(struct run *, const char *path);
+int run_metrics_line(struct run *, const struct step_result *, const double *evaluated);
+int run_metrics_close(struct run *, bool keep);
+int run_save(struct run *, const char *path, bool all_state);
+void run_head(struct run *);
+void run_progress(struct run *, const struct step_result *, bool last);
+void run_summary(struct run *);
+#endif

@@ -1,0 +1,152 @@
+/* Batches from safetensors files: one tensor per input of the step, with a leading dimension that counts steps.
+ * Everything is checked before the first step, all problems at once. Data that fit are read at the start, others step
+ * by step. */
+#include "frontend/cli/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RUN_MEMORY ((uint64_t)1 << 30) /* above this the files are read step by step */
+
+struct problems { struct str text; uint32_t count; };
+
+static void problem(struct problems *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void problem(struct problems *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *line = arena_vformat(p->text.arena, format, args);
+    va_end(args);
+    str_addf(&p->text, "%s%s", p->count++ ? "\n  " : "", line);
+}
+
+static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, const int64_t *shape, bool leading)
+{
+    static const char *const names[] = {
+#define X(NAME, text, st, bytes, cls, abi) [abi] = text,
+#include "kernels/dtypes.def"
+#undef X
+    };
+    struct str s = STR(a);
+    const char *name = dtype < sizeof names / sizeof *names ? names[dtype] : NULL;
+    str_addf(&s, "%s[%s", name ? name : "float8", leading ? (rank ? "steps, " : "steps") : "");
+    for (int32_t i = 0; i < rank; i++) str_addf(&s, i ? ", %lld" : "%lld", (long long)shape[i]);
+    str_add(&s, "]");
+    return str_text(&s);
+}
+
+static int open_files(struct run *r, struct run_data *d)
+{
+    const char *const *paths;
+    size_t n = cli_values(r->cli, d->option + 2, &paths);
+    char error[ST_TEXT];
+    for (size_t i = 0; i < n; i++) {
+        struct st_file *f = arena_new(r->cli->arena, struct st_file);
+        step_status status = st_open(f, paths[i], error);
+        if (status) return cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s", error);
+        vec_push(r->cli->arena, &d->files, f);
+    }
+    return 0;
+}
+
+/* The tensor of one input among the files; a name in two files is a problem. */
+static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, struct problems *p)
+{
+    struct run_tensor *t = &d->tensors[i];
+    struct arena *a = r->cli->arena;
+    for (size_t k = 0; k < d->files.count; k++) {
+        const struct st_tensor *found = st_find(d->files.items[k], input->name);
+        if (found && t->tensor) problem(p, "tensor \"%s\" is in %s and in %s", input->name, t->file->path, d->files.items[k]->path);
+        if (found) t->tensor = found, t->file = d->files.items[k];
+    }
+    const char *wanted = type_text(a, input->dtype, input->rank, input->shape, true);
+    if (!t->tensor) {
+        problem(p, "no tensor for input \"%s\"; expected %s", input->name, wanted);
+        return;
+    }
+    bool fits = t->tensor->dtype == input->dtype && t->tensor->rank == input->rank + 1;
+    for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
+    if (!fits) problem(p, "%s: tensor \"%s\": expected %s, found %s", t->file->path, input->name, wanted,
+                       type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, false));
+    else if (t->tensor->shape[0] < 1) problem(p, "%s: tensor \"%s\" holds no step", t->file->path, input->name);
+    else if (d->steps && (uint64_t)t->tensor->shape[0] != d->steps)
+        problem(p, "%s: tensor \"%s\" holds %lld steps, the inputs before it %llu", t->file->path, input->name,
+                (long long)t->tensor->shape[0], (unsigned long long)d->steps);
+    else d->steps = (uint64_t)t->tensor->shape[0];
+    t->bytes = input->bytes_global;
+    d->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype, .rank = input->rank, .shape = input->shape};
+}
+
+static void find_extra(const struct run_data *d, struct problems *p)
+{
+    for (size_t k = 0; k < d->files.count; k++)
+        for (uint32_t i = 0; i < d->files.items[k]->count; i++) {
+            const char *name = d->files.items[k]->tensors[i].name;
+            bool known = false;
+            for (size_t n = 0; n < d->count; n++) known |= d->arrays[n].name && strcmp(d->arrays[n].name, name) == 0;
+            for (size_t n = 0; n < d->count; n++) known |= d->tensors[n].tensor && strcmp(d->tensors[n].tensor->name, name) == 0;
+            if (!known) problem(p, "%s: tensor \"%s\" is no input of this step", d->files.items[k]->path, name);
+        }
+}
+
+/* malloc: data may be large and are not part of anything's arena. */
+static int read_data(struct run *r, struct run_data *d)
+{
+    uint64_t total = 0;
+    char error[ST_TEXT];
+    for (size_t i = 0; i < d->count; i++) total += d->tensors[i].tensor->bytes;
+    d->streamed = total > RUN_MEMORY;
+    for (size_t i = 0; i < d->count; i++) {
+        struct run_tensor *t = &d->tensors[i];
+        uint64_t bytes = d->streamed ? t->bytes : t->tensor->bytes;
+        t->memory = malloc(bytes + 64);
+        if (!t->memory) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path, (unsigned long long)bytes);
+        if (!d->streamed && st_read(t->file, t->tensor, 0, t->memory, bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    }
+    return 0;
+}
+
+int run_data_open(struct run *r, struct run_data *d, const char *option)
+{
+    struct problems p = {.text = STR(r->cli->arena)};
+    d->option = option;
+    d->count = r->api->tensor_count(r->instance, STEP_INPUT);
+    d->tensors = arena_new_array(r->cli->arena, struct run_tensor, d->count + 1);
+    d->arrays = arena_new_array(r->cli->arena, struct step_array, d->count + 1);
+    int code = open_files(r, d);
+    if (code) return code;
+    if (!d->files.count && d->count) {
+        struct step_tensor first = {.size = sizeof first};
+        r->api->tensor_at(r->instance, STEP_INPUT, 0, &first);
+        return cli_usage(r->cli, "%s is missing: the step has %zu input%s (\"%s\"%s)", option, d->count, d->count == 1 ? "" : "s", first.name, d->count == 1 ? "" : ", ...");
+    }
+    for (size_t i = 0; i < d->count; i++) {
+        struct step_tensor input = {.size = sizeof input};
+        r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
+        bind_input(r, d, i, &input, &p);
+    }
+    find_extra(d, &p);
+    if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
+    return read_data(r, d);
+}
+
+int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_batch *batch)
+{
+    char error[ST_TEXT];
+    uint64_t at = d->steps ? k % d->steps : 0;
+    for (size_t i = 0; i < d->count; i++) {
+        struct run_tensor *t = &d->tensors[i];
+        d->arrays[i].data = t->memory + (d->streamed ? 0 : at * t->bytes);
+        if (d->streamed && st_read(t->file, t->tensor, at * t->bytes, t->memory, t->bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    }
+    *batch = (struct step_batch){.size = sizeof *batch, .inputs = d->count ? d->arrays : NULL, .input_count = d->count, .flags = r->policy};
+    return 0;
+}
+
+void run_data_close(struct run_data *d)
+{
+    for (size_t i = 0; d->tensors && i < d->count; i++) free(d->tensors[i].memory);
+    for (size_t i = 0; i < d->files.count; i++) st_close(d->files.items[i]);
+    d->files.count = 0;
+    d->count = 0;
+}

@@ -1,0 +1,281 @@
+/* What a run leaves behind and says: metrics (one JSON object per line), saved tensors, the head, the progress line
+ * and the summary. */
+#include "frontend/cli/run.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+uint64_t run_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void end_progress_line(struct run *r)
+{
+    if (r->line_open) fputc('\n', stderr);
+    r->line_open = false;
+}
+
+int run_status(struct run *r, step_status status, const char *doing)
+{
+    static const uint8_t codes[] = {
+        [STEP_EINVAL] = EXIT_WRONG, [STEP_ENOTFOUND] = EXIT_WRONG, [STEP_ESHAPE] = EXIT_WRONG, [STEP_ERANGE] = EXIT_WRONG,
+        [STEP_ENOMEM] = EXIT_ENVIRONMENT, [STEP_EIO] = EXIT_ENVIRONMENT, [STEP_ECORRUPT] = EXIT_WRONG, [STEP_EVERSION] = EXIT_WRONG,
+        [STEP_EDEVICE] = EXIT_ENVIRONMENT, [STEP_EPEER] = EXIT_ENVIRONMENT, [STEP_ETIMEOUT] = EXIT_ENVIRONMENT, [STEP_ENONFINITE] = EXIT_WRONG,
+        [STEP_ECANCELLED] = EXIT_ENVIRONMENT, [STEP_EBUSY] = EXIT_DEFECT, [STEP_EUNSUPPORTED] = EXIT_WRONG, [STEP_EPOISONED] = EXIT_ENVIRONMENT,
+        [STEP_EINTERNAL] = EXIT_DEFECT};
+    const char *text = r->api->last_error(r->instance), *rest = strstr(text, ": ");
+    end_progress_line(r);
+    if (rest && strncmp(text, "STEP_", 5) == 0) text = rest + 2;
+    int code = status > 0 && (size_t)status < sizeof codes ? codes[status] : EXIT_DEFECT;
+    return doing ? cli_failed(r->cli, code, "%s: %s", doing, text) : cli_failed(r->cli, code, "%s", text);
+}
+
+/* ---------------------------------------------------------------- metrics */
+
+int run_metrics_open(struct run *r, const char *path)
+{
+    char error[ST_TEXT];
+    r->metrics_stdout = strcmp(path, "-") == 0;
+    if (r->metrics_stdout) r->metrics_file = (struct st_output){.fd = 1, .direct = true, .path = "standard output"};
+    else if (!st_output_open(&r->metrics_file, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
+    r->metrics_open = true;
+    return 0;
+}
+
+static bool single(uint32_t dtype) { return dtype != STEP_F64; }
+
+static void add_number(struct str *s, double x, uint32_t dtype)
+{
+    if (isfinite(x)) {
+        str_add_number(s, x, single(dtype));
+        return;
+    }
+    str_add(s, "\"");
+    str_add_number(s, x, false);
+    str_add(s, "\"");
+}
+
+static double element(const void *data, uint32_t dtype, int64_t i)
+{
+    switch (dtype) {
+    case STEP_F32: return (double)((const float *)data)[i];
+    case STEP_F64: return ((const double *)data)[i];
+    case STEP_I32: return ((const int32_t *)data)[i];
+    case STEP_U32: return ((const uint32_t *)data)[i];
+    case STEP_I64: return (double)((const int64_t *)data)[i];
+    case STEP_BOOL: case STEP_U8: return ((const uint8_t *)data)[i];
+    case STEP_I8: return ((const int8_t *)data)[i];
+    case STEP_I16: return ((const int16_t *)data)[i];
+    case STEP_U16: return ((const uint16_t *)data)[i];
+    default: return (double)NAN;
+    }
+}
+
+static void add_array(struct str *s, const struct step_tensor *t, const void *data, int32_t dim, int64_t *at)
+{
+    if (dim == t->rank) {
+        add_number(s, element(data, t->dtype, (*at)++), t->dtype);
+        return;
+    }
+    str_add(s, "[");
+    for (int64_t i = 0; i < t->shape[dim]; i++) {
+        if (i) str_add(s, ", ");
+        add_array(s, t, data, dim + 1, at);
+    }
+    str_add(s, "]");
+}
+
+static int add_metric(struct run *r, const struct step_tensor *t, uint32_t *scalar)
+{
+    str_add(&r->line, ", ");
+    str_add_json(&r->line, t->name);
+    str_add(&r->line, ": ");
+    if (t->rank == 0) {
+        add_number(&r->line, r->scalars[(*scalar)++], t->dtype);
+        return 0;
+    }
+    struct step_array a = {.size = sizeof a, .name = t->name, .data = r->array, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
+    step_status status = r->api->read(r->instance, &a);
+    if (status) return run_status(r, status, "--metrics");
+    int64_t at = 0;
+    add_array(&r->line, t, r->array, 0, &at);
+    return 0;
+}
+
+int run_metrics_line(struct run *r, const struct step_result *result, const double *evaluated)
+{
+    char error[ST_TEXT];
+    uint32_t scalar = 0;
+    arena_free(&r->line_arena);
+    r->line = STR(&r->line_arena);
+    str_addf(&r->line, "{\"step\": %llu", (unsigned long long)result->step);
+    for (size_t i = 0; i < r->metric_count; i++) {
+        int code = add_metric(r, &r->metrics[i], &scalar);
+        if (code) return code;
+    }
+    for (size_t i = 0, k = 0; evaluated && i < r->metric_count; i++) {
+        if (r->metrics[i].rank) continue;
+        str_add(&r->line, ", ");
+        str_add_json(&r->line, arena_format(&r->line_arena, "eval_%s", r->metrics[i].name));
+        str_add(&r->line, ": ");
+        add_number(&r->line, evaluated[k++], STEP_F64);
+    }
+    str_add(&r->line, "}\n");
+    if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error)) return 0;
+    end_progress_line(r);
+    return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
+}
+
+int run_metrics_close(struct run *r, bool keep)
+{
+    char error[ST_TEXT];
+    arena_free(&r->line_arena);
+    if (!r->metrics_open || r->metrics_stdout) return 0;
+    r->metrics_open = false;
+    if (st_output_close(&r->metrics_file, keep, error)) return 0;
+    end_progress_line(r);
+    return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
+}
+
+/* ---------------------------------------------------------------- saving */
+
+struct save { struct run *r; struct st_tensor *tensors; uint32_t count; bool *hyper; };
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
+}
+
+static void add_tensor(struct save *s, const struct step_tensor *t)
+{
+    struct st_tensor *to = &s->tensors[s->count++];
+    *to = (struct st_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .bytes = t->bytes_global};
+    memcpy(to->shape, t->shape, (size_t)t->rank * sizeof *t->shape);
+}
+
+static step_status fetch(void *user, uint32_t index, void *to)
+{
+    struct save *s = user;
+    const struct st_tensor *t = &s->tensors[index];
+    double value;
+    if (s->r->api->hyper_get(s->r->instance, t->name + (strncmp(t->name, "hyperparameters.", 16) == 0 ? 16 : 0), &value) == STEP_OK &&
+        strncmp(t->name, "hyperparameters.", 16) == 0) {
+        float f = (float)value;
+        memcpy(to, &f, sizeof f);
+        return STEP_OK;
+    }
+    struct step_array a = {.size = sizeof a, .name = t->name, .data = to, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
+    return s->r->api->read(s->r->instance, &a);
+}
+
+int run_save(struct run *r, const char *path, bool all_state)
+{
+    static const uint32_t roles[] = {STEP_PARAM, STEP_EMA, STEP_STATE, STEP_OPT_STATE};
+    char error[ST_TEXT];
+    struct save s = {.r = r};
+    struct step_result now = {.size = sizeof now};
+    size_t most = r->api->hyper_count(r->instance);
+    for (size_t k = 0; k < 4; k++) most += r->api->tensor_count(r->instance, roles[k]);
+    s.tensors = arena_new_array(r->cli->arena, struct st_tensor, most + 1);
+    for (size_t k = 0; k < (all_state ? 4u : 3u); k++)
+        for (size_t i = 0; i < r->api->tensor_count(r->instance, roles[k]); i++) {
+            struct step_tensor t = {.size = sizeof t};
+            if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
+            if (all_state || t.role != STEP_STATE || st_is_statistic(t.name)) add_tensor(&s, &t);
+        }
+    for (size_t i = 0; all_state && i < r->api->hyper_count(r->instance); i++) {
+        struct step_hyper h = {.size = sizeof h};
+        if (r->api->hyper_at(r->instance, i, &h)) continue;
+        s.tensors[s.count++] = (struct st_tensor){.name = arena_format(r->cli->arena, "hyperparameters.%s", h.name), .dtype = STEP_F32, .bytes = 4};
+    }
+    if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
+    step_status status = st_write(path, s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
+    if (!status) return 0;
+    end_progress_line(r);
+    return cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--save: %s", error);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static const char *bytes_text(struct arena *a, uint64_t bytes)
+{
+    if (bytes < 10000) return arena_format(a, "%llu B", (unsigned long long)bytes);
+    return bytes < 10000000 ? arena_format(a, "%.1f kB", (double)bytes * 1e-3) : arena_format(a, "%.1f MB", (double)bytes * 1e-6);
+}
+
+static const char *seconds_text(struct arena *a, double s)
+{
+    if (s < 1) return arena_format(a, "%.3g s", s);
+    if (s < 60) return arena_format(a, "%.1f s", s);
+    if (s < 3600) return arena_format(a, "%d:%02d", (int)s / 60, (int)s % 60);
+    return arena_format(a, "%d:%02d:%02d", (int)(s / 3600), (int)s / 60 % 60, (int)s % 60);
+}
+
+void run_head(struct run *r)
+{
+    struct arena *a = r->cli->arena;
+    struct step_memory m = {.size = sizeof m};
+    uint64_t parameters = 0;
+    size_t tensors = r->api->tensor_count(r->instance, STEP_PARAM);
+    if (r->cli->quiet) return;
+    for (size_t i = 0; i < tensors; i++) {
+        struct step_tensor t = {.size = sizeof t};
+        uint64_t n = 1;
+        r->api->tensor_at(r->instance, STEP_PARAM, i, &t);
+        for (int32_t k = 0; k < t.rank; k++) n *= (uint64_t)t.shape[k];
+        parameters += n;
+    }
+    r->api->memory(r->instance, 0, &m);
+    fprintf(stderr, "%s: %llu parameters in %zu tensors%s\n", r->name, (unsigned long long)parameters, tensors, r->manifest ? "" : ", interpreted");
+    if (r->manifest)
+        fprintf(stderr, "memory: parameters %s, averages %s, optimizer state %s, gradients %s, activations %s; planned peak %s\n", bytes_text(a, m.parameters),
+                bytes_text(a, m.averages), bytes_text(a, m.optimizer_state), bytes_text(a, m.gradients), bytes_text(a, m.activations), bytes_text(a, m.planned_peak));
+    fprintf(stderr, "%llu steps", (unsigned long long)r->steps);
+    if (r->data.steps) fprintf(stderr, ", data of %llu", (unsigned long long)r->data.steps);
+    fputc('\n', stderr);
+}
+
+/* On a terminal at most ten times a second, over itself; otherwise one line every ten seconds. */
+void run_progress(struct run *r, const struct step_result *result, bool last)
+{
+    uint64_t now, pause = r->cli->progress ? 100000000u : 10000000000u;
+    if (r->cli->quiet) return;
+    now = run_now();
+    if (now - r->shown_ns < pause && !(last && r->line_open)) return;
+    double seconds = (double)(now - r->shown_ns) * 1e-9, rate = seconds > 0 ? (double)(r->done - r->shown_done) / seconds : 0;
+    if (last && r->shown_rate > 0) rate = r->shown_rate;
+    char text[32];
+    double left = rate > 0 ? (double)(r->steps - r->done) / rate : 0;
+    struct arena scratch = {0};
+    snprintf(text, sizeof text, rate < 10 ? "%.2f" : "%.0f", rate);
+    fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s steps/s  ETA %s%s", r->cli->progress ? "\r" : "", (unsigned long long)r->done,
+            (unsigned long long)r->steps, result->loss, text, seconds_text(&scratch, left), r->cli->progress ? "\033[K" : "\n");
+    arena_free(&scratch);
+    fflush(stderr);
+    r->line_open = r->cli->progress;
+    r->shown_ns = now;
+    r->shown_done = r->done;
+    r->shown_rate = rate;
+}
+
+void run_summary(struct run *r)
+{
+    struct arena *a = r->cli->arena;
+    struct step_memory m = {.size = sizeof m};
+    double seconds = (double)(run_now() - r->begin_ns) * 1e-9;
+    end_progress_line(r);
+    if (r->cli->quiet) return;
+    r->api->memory(r->instance, 0, &m);
+    fprintf(stderr, "%llu step%s in %s", (unsigned long long)r->done, r->done == 1 ? "" : "s", seconds_text(a, seconds));
+    if (r->done) {
+        double mean = seconds / (double)r->done * 1e6, best = (double)r->best_ns * 1e-3;
+        fprintf(stderr, ", mean %.4g us, best %.4g us per step, loss %.6g", mean, best, r->last_loss);
+    }
+    if (r->manifest) fprintf(stderr, "; peak memory %s predicted, %s measured", bytes_text(a, m.planned_peak), bytes_text(a, m.measured_peak));
+    fputc('\n', stderr);
+}
