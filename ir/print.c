@@ -130,7 +130,7 @@ static void add_attribute(struct str *out, enum ir_op op, uint32_t index, struct
     const char *name = ir_attr_name(op, index, &length);
     str_addf(out, " %.*s=", (int)length, name);
     if (list.n != 1) str_add(out, "[");
-    for (uint32_t i = 0; i < list.n; i++) str_addf(out, i ? ", %lld" : "%lld", (long long)list.v[i]);
+    for (uint32_t i = 0; i < list.n && list.v; i++) str_addf(out, i ? ", %lld" : "%lld", (long long)list.v[i]);
     if (list.n != 1) str_add(out, "]");
 }
 
@@ -138,7 +138,7 @@ static void add_attribute(struct str *out, enum ir_op op, uint32_t index, struct
 
 static void add_operands(struct str *out, const struct ir_node *node)
 {
-    if (!node->arg_count) return;
+    if (!node->arg_count || !node->args) return;
     str_add(out, "(");
     for (uint32_t i = 0; i < node->arg_count; i++) str_addf(out, i ? ", %%%u" : "%%%u", node->args[i]);
     str_add(out, ")");
@@ -151,7 +151,7 @@ static void add_slot_reference(struct str *out, int32_t slot)
 
 static void add_param(struct str *out, const struct ir_func *f, const struct ir_node *node)
 {
-    if (node->attr[0].n != 1 || node->attr[0].v[0] < 0 || node->attr[0].v[0] >= (int64_t)f->params.count) return;
+    if (node->attr[0].n != 1 || !node->attr[0].v || node->attr[0].v[0] < 0 || node->attr[0].v[0] >= (int64_t)f->params.count) return;
     const struct ir_param *p = &f->params.items[node->attr[0].v[0]];
     str_add(out, " ");
     add_string(out, p->name);
@@ -161,6 +161,7 @@ static void add_param(struct str *out, const struct ir_func *f, const struct ir_
 static void add_node(struct str *out, const struct ir_func *f, ir_value value)
 {
     const struct ir_node *node = &f->nodes[value];
+    static const struct ir_mesh no_mesh;
     const struct ir_module *m = f->module;
     enum ir_op op = node->op < IR_OP_COUNT ? (enum ir_op)node->op : IR_NONE;
     str_addf(out, "  %%%u = %s", value, ir_ops[op].name);
@@ -170,11 +171,11 @@ static void add_node(struct str *out, const struct ir_func *f, ir_value value)
     if (op == OP_param) add_param(out, f, node);
     if (ir_has_body(op)) {
         str_add(out, " func=");
-        add_string(out, node->func < m->funcs.count ? m->funcs.items[node->func]->name : "?");
+        add_string(out, m && node->func < m->funcs.count ? m->funcs.items[node->func]->name : "?");
     }
     str_add(out, " : ");
     add_type(out, &node->type);
-    add_sharding(out, &m->mesh, &node->sharding, node->type.rank);
+    add_sharding(out, m ? &m->mesh : &no_mesh, &node->sharding, node->type.rank);
     if (node->place) str_addf(out, " @%u", node->place);
     str_add(out, "\n");
 }

@@ -2,7 +2,8 @@
  *
  * Module
  *   1. The stage is one of tensor, spmd, kernel; the mesh has at most IR_MAX_AXES axes, each named, of size >= 1.
- *   2. Function names are unique, and so are slot names.
+ *   2. Function names are unique; slot names are unique by kind (saved state, inputs, metrics, outputs,
+ *      hyper-parameters).
  *   3. No function reaches itself through calls, loops and accumulations.
  * Slots
  *   4. The role is known, the type is a tensor type; `param` names a slot of role param; hyper-parameters are float32
@@ -14,16 +15,15 @@
  *      most once; it reads no metric or output, and writes no input or hyper-parameter.
  *   8. A bound parameter or result has the slot's type. After stage tensor extents are local: only dtype and rank
  *      are compared.
- *   9. An entry's bound names are unique. (Names of plain parameters are free.)
  * Nodes
- *  10. The op exists and may stand in the module's stage.
- *  11. Operands are defined before use.
- *  12. Inference accepts the node and finds the very type that it has: operand counts, attributes, bodies, shapes.
- *  13. A constant has data; a bool is 0 or 1.
- *  14. The place is one of the module's.
- *  15. Tuples are used by proj only (inference refuses them elsewhere), and are no results.
+ *   9. The op exists and may stand in the module's stage.
+ *  10. Operands are defined before use.
+ *  11. Inference accepts the node and finds the very type that it has: operand counts, attributes, bodies, shapes.
+ *  12. A constant has data; a bool is 0 or 1.
+ *  13. The place is one of the module's.
+ *  14. Tuples are used by proj only (inference refuses them elsewhere), and are no results.
  * Sharding
- *  16. In stage tensor nodes have none. Later every axis is of the mesh, splits at most one dimension, and is not also
+ *  15. In stage tensor nodes have none. Later every axis is of the mesh, splits at most one dimension, and is not also
  *      partial; only dimensions that exist are split.
  */
 #include "ir/text.h"
