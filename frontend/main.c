@@ -229,6 +229,26 @@ int cli_explain(struct cli *cli)
     return code;
 }
 
+/* ---------------------------------------------------------------- run without compiling */
+
+static int interpretable(struct cli *cli, const char *path, struct ir_module **out)
+{
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    char *text;
+    size_t length;
+    int code = cli_read(cli, path, DOCUMENT_LIMIT, &text, &length);
+    if (!code) code = to_module(&w, path, text, length);
+    w.options.stop_after = "autodiff";
+    w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
+    if (!code) pass_run(&w.pass, w.first, &w.last);
+    code = finish(&w, code);
+    *out = code ? NULL : w.last;
+    if (!code && w.last == w.first) w.first = NULL;
+    if (!code) w.last = NULL; /* the caller's now */
+    way_free(&w);
+    return code;
+}
+
 /* ---------------------------------------------------------------- main */
 
 int main(int argc, char **argv)
@@ -241,7 +261,7 @@ int main(int argc, char **argv)
 #undef OPTION
     };
     struct arena arena = {0};
-    struct cli cli = {.arena = &arena};
+    struct cli cli = {.arena = &arena, .interpretable = interpretable};
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error with a message */
     int code = cli_parse(&cli, argc, argv);
     if (code == 0) code = commands[cli.command](&cli);
