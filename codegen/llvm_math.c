@@ -1,7 +1,7 @@
 /* Elementary functions in f32 as inlined polynomials, the same code for a scalar and for a vector; f64 calls libm lane
  * by lane. Largest errors over all floats against a correctly rounded result, measured by
  * tests/unit/codegen/test_math.c, in units in the last place, with FMA (without: about half an ulp more):
- *   exp 1.0  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.0  logistic 2.5  sin, cos 1.6  rsqrt 1.5  cbrt, pow 0.6
+ *   exp 1.05  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  cbrt, pow 0.6
  * Denormal arguments and results are right where the caller's floating-point mode keeps them, but logistic below -88.7
  * is 0. Sources: S. Moshier's
  * Cephes library (exp, log, tanh, sin, cos), N. Juffa's erff, M. Giles (2012) for erf_inv, fdlibm's log1p. */

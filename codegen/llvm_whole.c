@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { WHOLE_LOOPS = 16 };
-static const double whole_work = 2e5; /* above this a team may help; operations as in nest.work */
+static const double whole_work = 1e6; /* above this a team may help; operations as in nest.work */
 enum { whole_commands = 256 };         /* code size */
 
 struct whole {
