@@ -57,7 +57,7 @@ OPTIMIZERS = [
     {"type": "chain", "transforms": [SGD, {"type": "apply_every", "k": 3}]},
     {"type": "apply_if_finite", "inner": ADAM, "max_consecutive_errors": 2},
     {"type": "scale_by_adam"}, {"type": "scale_by_amsgrad"}, {"type": "scale_by_adamax"}, {"type": "scale_by_belief", "nesterov": True}, {"type": "scale_by_yogi"},
-    {"type": "scale_by_rms"}, {"type": "scale_by_stddev", "bias_correction": True, "eps_in_sqrt": False}, {"type": "scale_by_rss"}, {"type": "scale_by_adadelta"},
+    {"type": "scale_by_rms"}, {"type": "scale_by_stddev", "bias_correction": True, "eps": 0.1}, {"type": "scale_by_rss"}, {"type": "scale_by_adadelta"},
     {"type": "scale_by_sign"}, {"type": "freeze", "mask": ["**.bias"]},
     {"type": "conditionally_transform", "inner": ADAM, "should_transform_fn": "step < 3"},
     {"type": "conditionally_mask", "inner": ADAM, "should_transform_fn": "step % 2 == 1"},
