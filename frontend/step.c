@@ -234,7 +234,7 @@ static bool build_step(struct step *s) {
         if (s->trained[i]) u[i] = out.grads[i], p[i] = fe_trace_param(fe, &trace, i);
     if (!trace.env) trace.env = out.env;
     s->optim = (struct fe_optim_state){.fe = fe, .trace = &trace, .b = &b, .count = s->param_count, .params = s->params,
-                                       .by_name = MAP(fe->arena), .value = out.loss, .grads = out.grads,
+                                       .by_name = MAP(fe->arena), .value = out.loss, .grads = out.grads, .trained = p,
                                        .value_and_grad = step_value_and_grad, .user = s};
     fe->optim = &s->optim;
     size_t errors = fe->diags->errors;

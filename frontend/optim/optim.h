@@ -42,7 +42,8 @@ struct fe_optim_state {
     struct map by_name;
     VEC(struct hyper) hypers;
     ir_value value;                 /* the loss */
-    const ir_value *grads;          /* before any transformation */
+    const ir_value *grads;          /* before any transformation; 0 where not trained */
+    const ir_value *trained;        /* the parameters of the gradients */
     /* The function (trained parameters.., captured..) -> (loss, gradients..) and the captured values in the step;
      * made on demand. */
     struct ir_func *(*value_and_grad)(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
@@ -117,6 +118,26 @@ ir_value *state_tree(struct transform *, const char *name, enum ir_dtype /* IR_T
 void state_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
 struct term counter(struct transform *, const char *name);      /* int32, from 0 */
 struct term increment(struct ir_builder *, struct term count);  /* saturates */
+
+/* A loop in the step (loop.c): declare what it carries, close the list with loop_begin, write the body with `b` and
+ * loop_capture for outer values, and finish with one new value per carried one. It runs while the first carried value,
+ * a bool scalar, is true, and at most `limit` times. */
+struct loop {
+    struct ir_builder b;         /* of the body */
+    struct ir_builder *outer;
+    VEC(ir_value) carried;       /* initial values, in the step */
+    VEC(ir_value) now;           /* in the body: what the round begins with */
+    VEC(ir_value) captured;      /* in the step */
+    VEC(ir_value) inside;        /* the same in the body */
+    struct arena *arena;
+};
+struct loop loop_new(struct transform *, const char *name);
+uint32_t loop_carry(struct loop *, struct term initial, enum ir_dtype); /* the number of the value */
+struct term loop_now(const struct loop *, uint32_t);
+ir_value loop_capture(struct loop *, ir_value outer);        /* 0 stays 0 */
+struct term loop_term(struct loop *, struct term outer);     /* numbers stay numbers */
+/* The values after the loop, in order. */
+const ir_value *loop_end(struct loop *, struct term limit, const ir_value *next);
 
 ir_value *new_tree(const struct transform *);
 /* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
