@@ -1,6 +1,7 @@
 /* Element types and tensor types: tables from kernels/dtypes.def, checked sizes, texts for people, and single
  * elements read and written as doubles with one correct rounding. */
 #include "ir/ir.h"
+#include "kernels/num.h"
 
 #include <math.h>
 #include <string.h>
@@ -88,16 +89,6 @@ const char *ir_type_text(struct arena *arena, const struct ir_type *type)
 
 /* ---------------------------------------------------------------- elements */
 
-/* Round to nearest, ties to even, to `bits` fraction bits with least exponent `low` and greatest exponent `high`. */
-static double round_float(double v, int bits, int low, int high)
-{
-    if (v == 0 || !isfinite(v)) return v;
-    int exponent = ilogb(v);
-    if (exponent < low) exponent = low;
-    double rounded = ldexp(rint(ldexp(v, bits - exponent)), exponent - bits);
-    return fabs(rounded) >= ldexp(1, high + 1) ? copysign(INFINITY, v) : rounded;
-}
-
 /* Toward zero, into the range; NaN is 0: as XLA converts. */
 static double round_integer(double v, int bits, bool is_signed)
 {
@@ -113,33 +104,12 @@ double ir_element_round(enum ir_dtype dtype, double v)
 {
     switch (dtype) {
     case IR_BOOL: return v != 0;
-    case IR_F16: return round_float(v, 10, -14, 15);
-    case IR_BF16: return round_float(v, 7, -126, 127);
+    case IR_F16: return (double)k_float_of_f16(k_f16_of_float(k_float_to_odd(v)));
+    case IR_BF16: return (double)k_float_of_bf16(k_bf16_of_float(k_float_to_odd(v)));
     case IR_F32: return (double)(float)v;
     case IR_F64: return v;
     default: return round_integer(v, 8 * (int)ir_dtype_bytes(dtype), ir_dtype_is_signed(dtype));
     }
-}
-
-static double half_to_double(uint16_t half)
-{
-    int exponent = half >> 10 & 31, fraction = half & 1023;
-    double v = exponent == 31 ? (fraction ? (double)NAN : (double)INFINITY)
-               : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                              : ldexp(fraction, -24);
-    return half >> 15 ? -v : v;
-}
-
-/* `v` is a value of the type already. */
-static uint16_t half_from_double(double v)
-{
-    uint16_t sign = signbit(v) ? 0x8000u : 0;
-    if (isnan(v)) return sign | 0x7e00u;
-    if (isinf(v)) return sign | 0x7c00u;
-    if (v == 0) return sign;
-    int exponent = ilogb(v);
-    if (exponent < -14) return (uint16_t)(sign | (uint16_t)ldexp(fabs(v), 24));
-    return (uint16_t)(sign | (uint16_t)((exponent + 15) << 10) | ((uint16_t)ldexp(fabs(v), 10 - exponent) & 1023u));
 }
 
 /* Memory of a dense constant may lie at any address: elements are copied, not dereferenced. */
@@ -162,47 +132,30 @@ double ir_element_get(enum ir_dtype dtype, const void *data, size_t index)
     case IR_I64: return LOAD(int64_t);
     case IR_F32: return LOAD(float);
     case IR_F64: return LOAD(double);
-    case IR_F16:
-        memcpy(&x_uint16_t, at, sizeof x_uint16_t);
-        return half_to_double(x_uint16_t);
-    case IR_BF16:
-        memcpy(&x_uint16_t, at, sizeof x_uint16_t);
-        x_uint32_t = (uint32_t)x_uint16_t << 16;
-        memcpy(&x_float, &x_uint32_t, sizeof x_float);
-        return (double)x_float;
+    case IR_F16: (void)LOAD(uint16_t); return (double)k_float_of_f16(x_uint16_t);
+    case IR_BF16: (void)LOAD(uint16_t); return (double)k_float_of_bf16(x_uint16_t);
     default: BUG("element of a tuple");
     }
 }
 
-#define STORE(T) do { T x = (T)v; memcpy(at, &x, sizeof x); } while (0)
+#define STORE(T, value) do { T x = (T)(value); memcpy(at, &x, sizeof x); } while (0)
 void ir_element_set(enum ir_dtype dtype, void *data, size_t index, double v)
 {
     char *at = (char *)data + index * ir_dtype_bytes(dtype);
     v = ir_element_round(dtype, v);
     switch (dtype) {
-    case IR_BOOL: case IR_U8: STORE(uint8_t); break;
-    case IR_U16: STORE(uint16_t); break;
-    case IR_U32: STORE(uint32_t); break;
-    case IR_U64: STORE(uint64_t); break;
-    case IR_I8: STORE(int8_t); break;
-    case IR_I16: STORE(int16_t); break;
-    case IR_I32: STORE(int32_t); break;
-    case IR_I64: STORE(int64_t); break;
-    case IR_F32: STORE(float); break;
-    case IR_F64: STORE(double); break;
-    case IR_F16: {
-        uint16_t half = half_from_double(v);
-        memcpy(at, &half, sizeof half);
-        break;
-    }
-    case IR_BF16: {
-        float single = (float)v;
-        uint32_t bits;
-        memcpy(&bits, &single, sizeof bits);
-        uint16_t high = isnan(v) ? (uint16_t)(bits >> 16 | 0x40u) : (uint16_t)(bits >> 16);
-        memcpy(at, &high, sizeof high);
-        break;
-    }
+    case IR_BOOL: case IR_U8: STORE(uint8_t, v); break;
+    case IR_U16: STORE(uint16_t, v); break;
+    case IR_U32: STORE(uint32_t, v); break;
+    case IR_U64: STORE(uint64_t, v); break;
+    case IR_I8: STORE(int8_t, v); break;
+    case IR_I16: STORE(int16_t, v); break;
+    case IR_I32: STORE(int32_t, v); break;
+    case IR_I64: STORE(int64_t, v); break;
+    case IR_F32: STORE(float, v); break;
+    case IR_F64: STORE(double, v); break;
+    case IR_F16: STORE(uint16_t, k_f16_of_float(k_float_to_odd(v))); break;
+    case IR_BF16: STORE(uint16_t, k_bf16_of_float(k_float_to_odd(v))); break;
     default: BUG("element of a tuple");
     }
 }
