@@ -18,6 +18,14 @@ static void emit_kernels(struct emit *e, struct cg_entry *entry, struct map *kno
     }
 }
 
+static int64_t device_count(const struct ir_module *module)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < module->mesh.axis_count; i++)
+        n *= module->mesh.size[i];
+    return n;
+}
+
 static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries, const struct cg_options *options,
                                    struct arena *arena)
 {
@@ -30,10 +38,11 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
     struct map known = MAP(arena);
     LLVMValueRef *functions = arena_new_array(arena, LLVMValueRef, groups + 1);
     for (uint32_t i = 0; i < count; i++) {
-        emit_kernels(e, &entries[i], &known, functions, &kernel_count);
-        /* Only steps are run often enough for a second copy of their code. */
-        if (strcmp(entries[i].plan->func->name, "step") == 0)
+        /* Only steps are run often enough to give up sharing kernels with other entries. */
+        if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1)
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels);
+        if (!entries[i].whole)
+            emit_kernels(e, &entries[i], &known, functions, &kernel_count);
     }
     cg_describe(e, plans, &options->target, entries, count);
     struct cg_bytes bytes = cg_object_finish(object, options->save_temps);

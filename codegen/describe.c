@@ -270,11 +270,12 @@ static LLVMValueRef command_record(struct describe *d, const struct cg_entry *en
     bool arguments = c->kind == PLAN_KERNEL || c->kind == PLAN_COLLECTIVE;
     word_field(&r, arguments ? (uint32_t)count : 0);
     field(&r, arguments ? words(d, buffers, count) : none(d));
-    field(&r, kernel ? (LLVMValueRef)entry->functions[c->group] : none(d));
+    LLVMValueRef function = kernel ? entry->functions[c->group] : NULL; /* none where the whole entry is one function */
+    field(&r, function ? function : none(d));
     wide_field(&r, kernel ? (uint64_t)kernel->nest->parallel_extent : 0);
     wide_field(&r, kernel ? (uint64_t)kernel->nest->grain : 0);
     real_field(&r, kernel ? kernel->nest->work : 0);
-    field(&r, kernel ? gemm_record(d, kernel) : none(d));
+    field(&r, kernel && function ? gemm_record(d, kernel) : none(d));
     word_field(&r, c->counter);
     word_field(&r, c->limit);
     word_field(&r, c->flag);

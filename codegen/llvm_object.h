@@ -19,7 +19,7 @@ void cg_object_free(struct cg_object *);
 struct cg_entry {
     const struct plan *plan;
     const struct cg_kernel *kernels; /* by group */
-    void **functions;                 /* by group: LLVMValueRef of the kernel */
+    void **functions;                 /* by group: LLVMValueRef of the kernel; NULL where `whole` stands for all */
     void *whole;                      /* LLVMValueRef, NULL: none */
 };
 /* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. */
