@@ -48,6 +48,24 @@ static ir_value erf_inv(struct ir_builder *b, ir_value x)
     return ir_select(b, is_end, apply(b, OP_mul, x, number(b, x, INFINITY)), apply(b, OP_mul, p, x));
 }
 
+/* The first index whose element is the extremum; NaN is one, and the first NaN wins. */
+static ir_value arg_of_extremum(struct ir_builder *b, ir_value x, const struct ir_node *n)
+{
+    const struct ir_type type = *ir_type(b->f, x);
+    int64_t dim = n->attr[0].v[0], kept[IR_MAX_RANK];
+    struct ir_type index = type;
+    index.dtype = IR_I32;
+    for (uint32_t i = 0, k = 0; i < type.rank; i++)
+        if (i != dim)
+            kept[k++] = i;
+    ir_value best = ir_reduce(b, n->op == OP_argmax ? OP_reduce_max : OP_reduce_min, x, &dim, 1);
+    ir_value is_best = apply(b, OP_eq, x, ir_broadcast(b, best, type.rank, type.dim, kept));
+    if (ir_dtype_is_float((enum ir_dtype)type.dtype))
+        is_best = apply(b, OP_or, is_best, apply(b, OP_ne, x, x));
+    ir_value place = ir_iota(b, index, (uint32_t)dim);
+    return ir_reduce(b, OP_reduce_min, ir_select(b, is_best, place, number(b, place, (double)type.dim[dim])), &dim, 1);
+}
+
 /* Half precision is computed in float32. */
 static ir_value widened(struct ir_builder *b, ir_value x, ir_value (*rule)(struct ir_builder *, ir_value))
 {
@@ -63,6 +81,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     switch (n->op) {
     case OP_is_finite: return is_finite(b, map[n->args[0]]);
     case OP_cbrt: return widened(b, map[n->args[0]], cbrt_of);
+    case OP_argmax:
+    case OP_argmin: return arg_of_extremum(b, map[n->args[0]], n);
     case OP_erf_inv: return widened(b, map[n->args[0]], erf_inv);
     default: return pass_remake(user, b, n, map);
     }

@@ -45,8 +45,8 @@ static bool is_reduced(const struct ir_node *n, int64_t dim)
     return false;
 }
 
-/* The sum over repeated elements is a product, their maximum is one of them: only for dimensions that the broadcast
- * made, while the others stay. */
+/* The sum over repeated elements is a product, their maximum is one of them; what is not repeated is reduced before
+ * it is broadcast. */
 static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
 {
     const struct ir_node x = *get(b, args[0]);
@@ -70,10 +70,10 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
         place += !reduced;
     }
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
-    if (count == 1 || (count == 0 && n->op != OP_reduce_sum) || ir_element_round(dtype, count) != count)
+    if ((count == 1 && !inner.n) || (count == 0 && n->op != OP_reduce_sum) || ir_element_round(dtype, count) != count)
         return 0;
     ir_value sum = inner.n ? ir_reduce(b, (enum ir_op)n->op, x.args[0], inner.v, inner.n) : x.args[0];
-    if (n->op == OP_reduce_sum)
+    if (n->op == OP_reduce_sum && count != 1)
         sum = ir_binary(b, OP_mul, sum, ir_number_like(b, sum, count));
     return ir_broadcast(b, sum, n->type.rank, n->type.dim, kept.v);
 }
@@ -158,7 +158,21 @@ static ir_value cast_pair(struct ir_builder *b, const struct ir_node *n, const i
     return ir_cast(b, x, (enum ir_dtype)n->type.dtype);
 }
 
-static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+/* What is scattered into zeros and then added is scattered into the other summand: the gradient of an embedding that
+ * is used twice needs no table of its own. `uses` counts those in the old function. */
+static ir_value add_scattered(struct ir_builder *b, const struct ir_node *n, const ir_value *args, const uint32_t *uses)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct ir_node scatter = *get(b, args[side]);
+        double number;
+        if (scatter.op != OP_scatter_add || uses[n->args[side]] != 1 || !pass_number(b->f, scatter.args[0], &number) || number != 0)
+            continue;
+        return ir_remake(b, &scatter, (ir_value[]){args[1 - side], scatter.args[1], scatter.args[2]});
+    }
+    return 0;
+}
+
+static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_value *args, const uint32_t *uses)
 {
     ir_value found = before_broadcast(b, n, args);
     if (found)
@@ -168,6 +182,7 @@ static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_
         if ((found = reduce_ones(b, n, args)) || (found = reduce_broadcast(b, n, args)))
             return found;
         return reduce_constant(b, n, args);
+    case OP_add: return add_scattered(b, n, args, uses);
     case OP_dot: return dot_transpose(b, n, args);
     case OP_cast: return cast_pair(b, n, args);
     case OP_select: return args[1] == args[2] ? args[1] : 0;
@@ -175,15 +190,29 @@ static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_
     }
 }
 
+struct state { struct pass *pass; const uint32_t *uses; };
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
-    struct pass *p = user;
+    struct state *s = user;
     const struct ir_node *n = ir_get(from, old);
-    ir_value *args = arena_new_array(&p->scratch, ir_value, n->arg_count + 1u);
+    ir_value *args = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++)
         args[i] = map[n->args[i]];
-    ir_value found = simpler(b, n, args);
+    ir_value found = simpler(b, n, args, s->uses);
     return found ? found : ir_remake(b, n, args);
 }
 
-struct ir_module *pass_simplify(struct pass *p, struct ir_module *m) { return pass_rebuild(p, m, rewrite, p); }
+struct ir_module *pass_simplify(struct pass *p, struct ir_module *m)
+{
+    struct ir_module *to = ir_module_like(m);
+    uint32_t *order = ir_func_order(m, &p->scratch);
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *f = m->funcs.items[order[i]];
+        struct state s = {p, ir_use_counts(f, &p->scratch)};
+        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
+    }
+    struct ir_module *clean = pass_rebuild(p, to, NULL, NULL); /* what was replaced is dead now */
+    ir_module_free(to);
+    return clean;
+}

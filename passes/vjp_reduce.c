@@ -73,39 +73,40 @@ static struct pass_dims free_dims(const struct ir_type *type, const struct ir_in
  * of the operand differentiated by. */
 struct side { ir_value x; struct pass_dims batch, contract; int64_t target[IR_MAX_RANK]; };
 
-/* Where the dimensions of dot(left, right) stand in the operand. */
-static bool dot_targets(struct ir_builder *b, const struct side *left, const struct side *right, int64_t *target)
+/* Where the dimensions of dot(left, right) stand in the operand. Returns how many trailing ones are in place: all of
+ * them, if no transposition is needed. */
+static uint32_t dot_targets(struct ir_builder *b, const struct side *left, const struct side *right, struct pass_dims *target)
 {
-    bool identity = true;
-    uint32_t n = 0;
+    target->n = 0;
     for (uint32_t i = 0; i < left->batch.n; i++)
-        target[n++] = left->target[left->batch.v[i]];
+        pass_dims_add(target, left->target[left->batch.v[i]]);
     for (int s = 0; s < 2; s++) {
         const struct side *side = s ? right : left;
         struct ir_ints batch = pass_ints(&side->batch), contract = pass_ints(&side->contract);
         struct pass_dims dims = free_dims(ir_type(b->f, side->x), &batch, &contract);
         for (uint32_t i = 0; i < dims.n; i++)
-            target[n++] = side->target[dims.v[i]];
+            pass_dims_add(target, side->target[dims.v[i]]);
     }
-    for (uint32_t i = 0; i < n; i++)
-        identity = identity && target[i] == i;
-    return identity;
+    uint32_t in_place = 0;
+    while (in_place < target->n && target->v[target->n - 1 - in_place] == target->n - 1 - in_place)
+        in_place++;
+    return in_place;
 }
 
-/* The order of the sides is free: the one that needs no transposition is taken if there is one. */
-static ir_value gradient(struct ir_builder *b, const struct side *first, const struct side *second)
+/* The order of the sides is free: the one that needs no transposition is taken if there is one, else the one whose
+ * transposition moves longer runs. */
+static ir_value gradient(struct ir_builder *b, const struct side *left, const struct side *right)
 {
-    int64_t target[IR_MAX_RANK], other[IR_MAX_RANK], perm[IR_MAX_RANK];
-    bool identity = dot_targets(b, first, second, target);
-    if (!identity && dot_targets(b, second, first, other))
-        return gradient(b, second, first);
-    ir_value product = ir_dot(b, first->x, second->x, pass_ints(&first->batch), pass_ints(&second->batch),
-                              pass_ints(&first->contract), pass_ints(&second->contract));
-    if (identity)
-        return product;
-    for (uint32_t i = 0; i < ir_type(b->f, product)->rank; i++)
-        perm[target[i]] = i;
-    return ir_transpose(b, product, perm);
+    struct pass_dims target, other;
+    uint32_t in_place = dot_targets(b, left, right, &target);
+    if (in_place < dot_targets(b, right, left, &other))
+        return gradient(b, right, left);
+    ir_value product = ir_dot(b, left->x, right->x, pass_ints(&left->batch), pass_ints(&right->batch), pass_ints(&left->contract),
+                              pass_ints(&right->contract));
+    int64_t perm[IR_MAX_RANK];
+    for (uint32_t i = 0; i < target.n; i++)
+        perm[target.v[i]] = i;
+    return in_place == target.n ? product : ir_transpose(b, product, perm);
 }
 
 /* Gradient by operand `of` (0: x, 1: y): the cotangent, contracted with the other operand over its free dimensions. */

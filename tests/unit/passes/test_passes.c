@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "passes/pass.h"
 #include "random_ir.h"
@@ -277,6 +278,35 @@ START_TEST(dumps)
 }
 END_TEST
 
+/* A defect ends with code 4 and leaves the input of the pass, which replays it. */
+START_TEST(defects)
+{
+    char dir[] = "/tmp/stepc-defect-XXXXXX";
+    struct pass pass;
+    int status;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        struct ir_module *m = random_module(1, 5, false);
+        ir_value args[2] = {1, 2}; /* an addition of different types */
+        struct ir_node bad = {.op = OP_add, .arg_count = 2, .args = args, .type = *ir_type(m->funcs.items[0], 1)};
+        struct ir_builder b = {.f = m->funcs.items[0]};
+        ir_result_add(&b, "bad", ir_append_raw(b.f, &bad), -1);
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(9);
+        run_with((struct pass_options){.verify_each = true, .only = "autodiff", .reproducer_dir = dir}, m, &pass);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 4);
+    const char *path = arena_format(&arena, "%s/repro-autodiff.sir", dir);
+    ck_assert_int_eq(access(path, R_OK), 0);
+    unlink(path);
+    rmdir(dir);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("passes");
@@ -292,6 +322,7 @@ int main(void)
     tcase_add_test(cases, gradient_through_loop);
     tcase_add_test(cases, options);
     tcase_add_test(cases, dumps);
+    tcase_add_test(cases, defects);
     suite_add_tcase(suite, cases);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

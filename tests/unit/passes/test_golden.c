@@ -1,0 +1,133 @@
+/* Golden text of the passes: tests/golden/<pass>/<case>.sir goes through that pass and must print as <case>.out. With
+ * STEPC_GOLDEN_UPDATE=1 the .out files are written instead: look at the difference before committing it. The input and the
+ * result also compute the same. */
+#include <check.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "passes/pass.h"
+
+enum { MOST_CASES = 200 };
+static struct golden { char pass[32], name[96]; } cases[MOST_CASES];
+static int case_count;
+
+static int by_name(const void *a, const void *b) { return memcmp(a, b, sizeof(struct golden)); }
+
+static void find_cases(void)
+{
+    size_t count;
+    const char *const *passes = pass_names(&count);
+    for (size_t i = 0; i < count; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/golden/%s", passes[i]);
+        DIR *dir = opendir(path);
+        for (struct dirent *e; dir && (e = readdir(dir)) && case_count < MOST_CASES;) {
+            size_t n = strlen(e->d_name);
+            if (n < 5 || n >= sizeof cases[0].name || strcmp(e->d_name + n - 4, ".sir") != 0)
+                continue;
+            snprintf(cases[case_count].pass, sizeof cases[0].pass, "%s", passes[i]);
+            snprintf(cases[case_count++].name, sizeof cases[0].name, "%.*s", (int)n - 4, e->d_name);
+        }
+        if (dir)
+            closedir(dir);
+    }
+    qsort(cases, (size_t)case_count, sizeof cases[0], by_name);
+}
+
+static char *read_text(struct arena *arena, const char *path, size_t *n)
+{
+    FILE *file = fopen(path, "r");
+    char *text = arena_alloc(arena, 1 << 20);
+    if (!file)
+        return NULL;
+    *n = fread(text, 1, (1 << 20) - 1, file);
+    fclose(file);
+    return text;
+}
+
+static bool is_evaluable(const struct ir_module *m, const struct ir_func *f)
+{
+    for (ir_value v = 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        if (n->op == OP_grad || (ir_has_body((enum ir_op)n->op) && !is_evaluable(m, m->funcs.items[n->func])))
+            return false;
+    }
+    return true;
+}
+
+static void expect_same_values(const struct ir_module *before, const struct ir_module *after, struct arena *arena)
+{
+    for (size_t k = 0; k < before->funcs.count; k++) {
+        const struct ir_func *f = before->funcs.items[k], *g = ir_func_find(after, f->name);
+        if (!f->entry || !is_evaluable(before, f))
+            continue;
+        struct ir_tensor *params = arena_new_array(arena, struct ir_tensor, f->params.count + 1);
+        struct ir_tensor *a = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
+        struct ir_tensor *b = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
+        for (size_t i = 0; i < f->params.count; i++) {
+            params[i].type = f->params.items[i].type;
+            int64_t n = ir_type_elements(&params[i].type);
+            enum ir_dtype dtype = (enum ir_dtype)params[i].type.dtype;
+            params[i].v = arena_new_array(arena, double, n);
+            for (int64_t j = 0; j < n; j++)
+                params[i].v[j] = ir_dtype_is_float(dtype) ? ir_element_round(dtype, 0.9 * sin(1.1 * (double)(j + 1))) : 2;
+        }
+        ir_eval(f, IR_EVAL_EXACT_DTYPES, params, a, arena);
+        ir_eval(g, IR_EVAL_EXACT_DTYPES, params, b, arena);
+        for (size_t i = 0; i < f->results.count; i++)
+            for (int64_t j = 0; j < ir_type_elements(&a[i].type); j++)
+                ck_assert_double_eq_tol(a[i].v[j], b[i].v[j], 1e-6 * (1 + fabs(a[i].v[j])));
+    }
+}
+
+START_TEST(golden)
+{
+    const struct golden *c = &cases[_i];
+    struct arena arena = {0};
+    size_t n, expected_n = 0;
+    const char *path = arena_format(&arena, "tests/golden/%s/%s.sir", c->pass, c->name);
+    const char *out = arena_format(&arena, "tests/golden/%s/%s.out", c->pass, c->name);
+    char *text = read_text(&arena, path, &n);
+    struct diags diags = {.arena = &arena, .source = {path, text, n}};
+    struct pass_options options = {.verify_each = true, .only = c->pass};
+    struct pass pass = {.options = &options, .diags = &diags, .keep = &arena};
+    struct ir_module *m = ir_parse(text, n, &diags), *last = NULL;
+    if (m)
+        pass_run(&pass, m, &last);
+    if (diags.errors)
+        diags_print(&diags, stderr, false, false);
+    ck_assert_msg(diags.errors == 0, "%s", path);
+    struct str printed = STR(&arena);
+    ir_print(last, &printed);
+    if (getenv("STEPC_GOLDEN_UPDATE")) {
+        FILE *file = fopen(out, "w");
+        ck_assert_ptr_nonnull(file);
+        fputs(str_text(&printed), file);
+        fclose(file);
+    }
+    const char *expected = read_text(&arena, out, &expected_n);
+    ck_assert_msg(expected && strcmp(expected, str_text(&printed)) == 0, "%s: expected\n%s\nfound\n%s", path, expected ? expected : "(nothing)",
+                  str_text(&printed));
+    expect_same_values(m, last, &arena);
+    if (last != m)
+        ir_module_free(last);
+    ir_module_free(m);
+    arena_free(&arena);
+}
+END_TEST
+
+int main(void)
+{
+    find_cases();
+    Suite *suite = suite_create("golden");
+    TCase *tests = tcase_create("text");
+    tcase_add_loop_test(tests, golden, 0, case_count);
+    suite_add_tcase(suite, tests);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed || case_count == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
