@@ -135,11 +135,13 @@ static ir_value fold_round(struct ir_builder *b, const struct ir_node *node)
     return x->op == OP_floor || x->op == OP_ceil || x->op == OP_round ? node->args[0] : 0;
 }
 
-/* max(x, x) = x, min(x, x) = x */
 static ir_value fold_extremum(struct ir_builder *b, const struct ir_node *node)
 {
-    (void)b;
-    return node->args[0] == node->args[1] ? node->args[0] : 0;
+    double neutral = node->op == OP_max ? -(double)INFINITY : (double)INFINITY;
+    if (node->args[0] == node->args[1]) return node->args[0];                                         /* max(x, x) = x */
+    for (uint32_t i = 0; i < 2; i++) /* max(x, -inf) = x, min(x, inf) = x; also NaN */
+        if (is_float(fold_arg(b, node, i)) && fold_is(fold_arg(b, node, i), neutral)) return node->args[1 - i];
+    return 0;
 }
 
 /* x << 0 = x, x >> 0 = x */

@@ -18,11 +18,26 @@ static bool all_equal(struct ir_ints list, int64_t value)
     return true;
 }
 
+/* Of a reshape that only puts dimensions of extent 1 in (keepdims): which dimension of the result each one of x is. */
+static bool adds_units(const struct ir_type *x, const struct ir_type *reshaped, int64_t *dims)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < reshaped->rank; i++) {
+        if (at < x->rank && x->dim[at] == reshaped->dim[i]) dims[at++] = i;
+        else if (reshaped->dim[i] != 1) return false;
+    }
+    return at == x->rank;
+}
+
 static ir_value fold_broadcast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t dims[IR_MAX_RANK];
     if (ir_type_equal(&x->type, &node->type)) return node->args[0];                                   /* to its own shape */
+    if (x->op == OP_reshape && adds_units(&b->f->nodes[x->args[0]].type, &x->type, dims)) {
+        for (uint32_t i = 0; i < b->f->nodes[x->args[0]].type.rank; i++) dims[i] = node->attr[0].v[dims[i]];
+        return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims);                    /* B(x[:, None]) = B(x) */
+    }
     if (x->op != OP_broadcast) return 0;
     for (uint32_t i = 0; i < x->attr[0].n; i++) dims[i] = node->attr[0].v[x->attr[0].v[i]];
     return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims);                        /* B(B(x)) = B(x) */
