@@ -164,13 +164,15 @@ struct fe_val loss_integer_labels(struct fe_call *c) {
     bool fits = tl.rank + 1u == t.rank;
     for (uint32_t i = 0; fits && i < tl.rank; i++) fits = tl.dim[i] == t.dim[i < axis ? i : i + 1];
     if (!fits) return fe_fail(s, "E0201", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)), ir_type_text(s->fe->arena, &t));
-    struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], axis), log_sum;
-    struct fe_val shifted = fe_softmax_parts(s, x, &axis, 1, &where, &log_sum);
-    struct fe_val zero = fe_tensor_val(ir_number(s->b, t, 0), false);
-    struct fe_val logit = fe_reduce(s, FE_RED_SUM, fe_where3(s, hit, shifted, zero), &axis, 1, NULL);
+    bool masked = !fe_is_none(&where);
+    struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], axis), log_sum, none = fe_none();
+    struct fe_val shifted = masked ? x : fe_softmax_parts(s, x, &axis, 1, &none, &log_sum);
+    struct fe_val logit = fe_reduce(s, FE_RED_SUM, fe_where3(s, hit, shifted, fe_int(0)), &axis, 1, NULL);
+    if (logit.bad) return logit;
     struct ir_type out = fe_type_at(s, &logit);
+    if (masked) log_sum = FE_APPLY(s, "logsumexp", x, fe_int(axis), fe_none(), fe_none(), where);
     struct fe_val loss = fe_sub(s, fe_reshape_val(s, log_sum, out.rank, out.dim), logit);
-    if (fe_is_none(&where)) return loss;
+    if (!masked) return loss;
     struct fe_val any = fe_reduce(s, FE_RED_ANY, fe_broadcast_val(s, fe_boolean(s, where), t.rank, t.dim), &axis, 1, NULL);
     return fe_where3(s, any, loss, fe_float(0));
 }

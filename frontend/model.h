@@ -1,0 +1,77 @@
+/* What model.c, init.c and layers/ share: blocks being traced, parameters being declared, streams of random numbers. */
+#ifndef FRONTEND_MODEL_H
+#define FRONTEND_MODEL_H
+#include "frontend/expr.h"
+
+enum { FE_MAX_INPUTS = 8, FE_MAX_BLOCK_DEPTH = 128 };
+
+/* A stream of nnx.Rngs: a key and a counter of draws. */
+struct fe_stream { const char *name; uint32_t key[2]; uint32_t count; };
+
+struct fe_state {
+    VEC(struct fe_param) params;
+    struct map by_path;              /* path -> parameter */
+    bool declared;                   /* the first trace is over */
+    VEC(struct fe_stream) streams;
+    bool streams_read;
+};
+
+/* A block that `shared` may name again. */
+struct fe_known_block { const char *path; fe_json json; const struct fe_env *env; const struct fe_scope *constants; };
+
+struct fe_trace_own {
+    ir_value *values;                /* per parameter, 0 = not made */
+    uint32_t capacity;
+    struct map claimed;              /* parameter paths used in this trace */
+    struct map names;                /* explicit names of blocks, by path */
+    VEC(struct fe_known_block) blocks;
+    fe_json model;
+    const struct fe_env *inputs;     /* the names of the top level */
+    const struct fe_scope *constants;
+    VEC(const char *) open_defines;  /* uses that are being traced, to find recursion */
+};
+
+/* A block while it is traced. */
+struct fe_block {
+    struct fe_site site;             /* where: the block's object */
+    fe_json json;
+    const char *type, *path, *parent_path;
+    const struct fe_env *env;        /* what the expressions of the block see, `x` among them */
+    struct fe_val in[FE_MAX_INPUTS];
+    uint32_t in_count;
+    uint32_t depth;
+    bool sharing;                    /* inside `shared`: parameters exist already */
+};
+
+struct fe_layer {
+    const char *name;
+    const struct fe_arg *args;
+    uint32_t count;
+    uint32_t inputs_max;             /* positional inputs; at least one is needed unless 0 */
+    struct fe_val (*apply)(struct fe_block *, const struct fe_value *args);
+};
+
+/* Traces a child: `segment` is its default path segment. */
+struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *segment, const struct fe_env *env,
+                             const struct fe_val *in, uint32_t in_count);
+/* Traces an earlier block again with the inputs of `block` and the same parameters. */
+struct fe_val fe_block_again(struct fe_block *, const struct fe_known_block *);
+const char *fe_path_join(struct arena *, const char *path, const char *segment);
+/* Declares (first trace) or finds a parameter `name` of the block; 0: an error was recorded. */
+ir_value fe_block_param(struct fe_block *, const char *name, struct fe_param like);
+struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Structural blocks (blocks.c): true if `type` is one, then *out is its value. */
+bool fe_structure(struct fe_block *, struct fe_val *out);
+const struct fe_layer *fe_layer_find(const char *name);
+
+/* init.c: one draw of a stream; an unknown name falls back to "default". */
+void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);
+bool fe_check_initializer(struct fe *, fe_json); /* false: an error was recorded */
+void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]);
+
+/* Helpers of layers/: numerics shared by several layers. */
+bool fe_block_float_input(struct fe_block *, uint32_t index);
+/* Promotes values to one dtype, as NNX's promote_dtype with dtype None. */
+void fe_block_promote(struct fe_block *, struct fe_val *values, uint32_t count);
+#endif
