@@ -86,7 +86,7 @@ START_TEST(golden)
 {
     const struct golden *c = &cases[_i];
     struct arena arena = {0};
-    size_t n, expected_n = 0;
+    size_t n = 0, expected_n = 0;
     const char *path = arena_format(&arena, "tests/golden/%s/%s.sir", c->pass, c->name);
     const char *out = arena_format(&arena, "tests/golden/%s/%s.out", c->pass, c->name);
     char *text = read_text(&arena, path, &n);
