@@ -204,6 +204,7 @@ bool fe_scan(struct fe *fe, const char *text, size_t length)
     struct diag *d = diag_error(fe->diags, (struct diag_span){error.offset, error.length}, error.code, "%s", error.message);
     d->pointer = fe->json.count ? fe_pointer(fe, &fe->json.values[error.value]) : "";
     if (error.other_length)
-        diag_note(fe->diags, d, (struct diag_span){error.other_offset, error.other_length}, "the first one is here");
+        diag_note(fe->diags, d, (struct diag_span){error.other_offset, error.other_length}, 
+                  strcmp(error.code, "E0014") == 0 ? "the first one is here" : "the comma is here");
     return false;
 }

@@ -154,8 +154,9 @@ static int to_plans(struct way *w, const char *path)
 static int to_object(struct way *w, const char *output)
 {
     struct cli *cli = w->cli;
-    struct cg_options options = {.output = output, .save_temps = cli_text(cli, "save-temps", NULL), .linker = cli_text(cli, "linker", NULL)};
-    const char *why = NULL, *cpu = cli_text(cli, "cpu", "native");
+    struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
+    const char *why = NULL, *cpu = cli_text(cli, "cpu", "native"), *temps = cli_text(cli, "save-temps", NULL);
+    options.save_temps = temps && !*temps ? "." : temps;
     if (!cg_target_init(&options.target, cpu, &why, cli->arena)) return cli_usage(cli, "--cpu %s: %s", cpu, why ? why : "unknown processor");
     options.target.level = (int)cli_integer(cli, "optimize", 2);
     options.target.blas = w->options.blas;
@@ -262,7 +263,8 @@ int main(int argc, char **argv)
     };
     struct arena arena = {0};
     struct cli cli = {.arena = &arena, .interpretable = interpretable};
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error with a message */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file size limit are errors with a message */
+    signal(SIGXFSZ, SIG_IGN);
     int code = cli_parse(&cli, argc, argv);
     if (code == 0) code = commands[cli.command](&cli);
     if (fflush(stdout) != 0 && code <= 0) code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));

@@ -434,9 +434,12 @@ static bool scan_after(struct scan *s, bool opened, bool *more)
             size_t comma = s->at++;
             skip_space(s);
             c = s->at < s->length ? s->text[s->at] : 0;
-            if (c == close)
-                return fail(s, comma, 1, "E0001",
-                            arena_format(s->arena, "no comma may stand before '%c'", close));
+            if (c == close) {
+                fail(s, s->at, 1, "E0001", arena_format(s->arena, "no comma may stand before '%c'", close));
+                s->error->other_offset = (uint32_t)comma;
+                s->error->other_length = 1;
+                return false;
+            }
         }
         *more = true;
         if (!object) return true;

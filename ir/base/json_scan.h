@@ -24,7 +24,7 @@ struct json_limits { size_t bytes; uint32_t depth, values; };
 struct json_error {
     const char *code, *message; /* "E0003", ready to print */
     uint32_t offset, length;
-    uint32_t other_offset, other_length; /* the first of two equal keys; length 0: none */
+    uint32_t other_offset, other_length; /* the first of two equal keys, the comma too many; length 0: none */
     uint32_t value; /* index of the value that was being read (0 too if there is none yet) */
 };
 struct json {
