@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""The command line from outside: exit codes, messages, and what happens to files when something fails.
+
+usage: cli.py STEPC
+"""
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import unittest
+
+STEPC = None
+DOCUMENT = {
+    "stepc": 1, "name": "small", "constants": {"hidden": 6},
+    "inputs": {"x": {"shape": [8, 4], "axes": ["batch", None]}, "y": {"shape": [8, 3], "axes": ["batch", None]}},
+    "model": {"type": "sequential", "input": "x", "layers": [
+        {"type": "linear", "name": "first", "features": "$hidden"}, {"type": "tanh"}, {"type": "linear", "features": 3}]},
+    "loss": "mean((model - y)**2)", "optimizer": {"type": "adam", "learning_rate": 0.01}}
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="stepc-cli-")
+        self.model = self.write("model.json", json.dumps(DOCUMENT, indent=1))
+        self.bad = self.write("bad.json", json.dumps(dict(DOCUMENT, optimiser={}), indent=1))
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def run_stepc(self, *args, code=0, **more):
+        p = subprocess.run([STEPC, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+                           cwd=self.folder.name, **more)
+        self.assertEqual(p.returncode, code, "stepc %s: %s%s" % (" ".join(args), p.stdout, p.stderr))
+        return p
+
+    def no_leavings(self):
+        self.assertEqual([n for n in os.listdir(self.folder.name) if n.endswith(".tmp") or ".so." in n], [])
+
+    def test_usage(self):
+        for args, says in [((), "examples"), (("compil",), 'did you mean "compile"'), (("compile",), "needs MODEL"),
+                           (("compile", "a", "b"), "one argument too many"), (("compile", "a", "--outptu", "b"), '"--output"'),
+                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o"), "needs a value"),
+                           (("compile", "a", "-o", "b", "-O7"), "0|1|2|3"), (("compile", "a", "-o", "b", "--blas", "onw"), '"own"'),
+                           (("compile", "a", "-o", "b", "--stop-after", "fuze"), '"fuse"'), (("help", "rum"), '"run"'),
+                           (("run", "a", "--steps", "x"), "whole number"), (("explain", "E9999"), "no diagnostic")]:
+            p = self.run_stepc(*args, code=2)
+            self.assertIn(says, p.stderr)
+            self.assertEqual(p.stdout, "")
+
+    def test_help(self):
+        listed = self.run_stepc("--help").stdout
+        for command in ("compile", "run", "check", "explain", "version"):
+            self.assertIn(command, listed)
+            text = self.run_stepc(command, "--help").stdout
+            self.assertLess(text.index("examples"), text.index("options"))
+            self.assertEqual(text, self.run_stepc("help", command).stdout)
+
+    def test_version(self):
+        self.assertRegex(self.run_stepc("version").stdout, r"^stepc \d+\.\d+\.\d+\n")
+        self.assertEqual(json.loads(self.run_stepc("version", "--json").stdout)["schema"], 1)
+
+    def test_explain_code(self):
+        self.assertIn("learning_rate", self.run_stepc("explain", "E0107").stdout)
+
+    def test_files(self):
+        so = self.path("step.so")
+        for args, says in [(("nothing.json", "-o", so), "nothing.json: No such file"), ((self.folder.name, "-o", so), "Is a directory"),
+                           ((self.model, "-o", self.folder.name), "Is a directory"),
+                           ((self.model, "-o", self.path("none/step.so")), "none/step.so")]:
+            self.assertIn(says, self.run_stepc("compile", *args, code=3).stderr)
+        if os.geteuid() != 0:
+            os.chmod(self.model, 0)
+            self.assertIn("Permission denied", self.run_stepc("compile", self.model, "-o", so, code=3).stderr)
+        self.assertFalse(os.path.exists(so))
+        self.no_leavings()
+
+    def test_failing_compile_keeps_output(self):
+        so = self.write("step.so", "precious")
+        self.run_stepc("compile", self.bad, "-o", so, code=1)
+        full = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+        p = self.run_stepc("compile", self.model, "-o", so, code=3, preexec_fn=full)
+        self.assertIn("too large", p.stderr)
+        with open(so) as f:
+            self.assertEqual(f.read(), "precious")
+        self.no_leavings()
+
+    def test_output_device_full(self):
+        if os.path.exists("/dev/full"):
+            with open("/dev/full", "w") as full:
+                p = subprocess.run([STEPC, "version"], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(p.returncode, 3)
+            self.assertIn("No space left", p.stderr)
+
+    def test_diagnostics(self):
+        p = self.run_stepc("check", self.bad, code=1)
+        self.assertRegex(p.stderr, r'bad\.json:\d+:2: error\[E0107\]: unknown key "optimiser" in the document\n')
+        self.assertIn("   at /optimiser\n", p.stderr)
+        self.assertNotIn("\033", p.stderr)
+        self.assertIn("\033", self.run_stepc("check", self.bad, "--color", "always", code=1).stderr)
+        lines = [json.loads(line) for line in self.run_stepc("check", self.bad, "--diagnostics=json", code=1).stderr.splitlines()]
+        self.assertEqual([(d["level"], d["code"], d["pointer"]) for d in lines], [("error", "E0107", "/optimiser")])
+        span = lines[0]["spans"][0]
+        with open(self.bad, "rb") as f:
+            self.assertEqual(f.read()[span["byte_start"]:span["byte_end"]], b'"optimiser"')
+        self.assertEqual(lines[0]["rendered"], p.stderr)
+
+    def test_standard_input(self):
+        with open(self.bad) as f:
+            self.assertIn("-:", self.run_stepc("check", "-", code=1, stdin=f).stderr)
+
+    def test_many_errors(self):
+        layers = [{"type": "linear", "features": 3, "k%d" % i: 0} for i in range(50)]
+        path = self.write("many.json", json.dumps(dict(DOCUMENT, model={"type": "sequential", "input": "x", "layers": layers}), indent=1))
+        text = self.run_stepc("check", path, code=1).stderr
+        self.assertLessEqual(len(re.findall(r"error\[", text)), 20)
+
+    def test_check(self):
+        p = self.run_stepc("check", self.model)
+        self.assertRegex(p.stdout, r"^small: 51 parameters, .*FLOP per step, [\d,]+ B of memory\n$")
+        self.assertEqual(p.stderr, "")
+        self.assertEqual(self.run_stepc("check", "-q", self.model).stdout, "")
+
+    def test_explain(self):
+        so = self.path("step.so")
+        self.run_stepc("compile", self.model, "-o", so)
+        with open(so, "rb") as f:
+            self.assertEqual(f.read(4), b"\x7fELF")
+        for what in (self.model, so):
+            text = self.run_stepc("explain", what).stdout
+            for section in ("small: 51 parameters in 4 tensors, 1 device", "\nmemory ", "\ntensors ", "\nstate ", "\nfusion ", "\ncomm     none"):
+                self.assertIn(section, text)
+            self.assertIn("first.kernel float32[4,6]", text)
+            self.assertIn("at /model/layers/0", text)
+            for flag in ("--memory", "--flops", "--fusion", "--comm", "--state"):
+                self.assertTrue(self.run_stepc("explain", what, flag).stdout)
+            report = json.loads(self.run_stepc("explain", what, "--json").stdout)
+            self.assertEqual(list(report)[0], "schema")
+            step = next(e for e in report["entries"] if e["name"] == "step")
+            self.assertGreater(step["memory"]["peak"], 0)
+            self.assertGreaterEqual(step["memory"]["peak"], step["memory"]["lower_bound"])
+        self.no_leavings()
+
+    def test_explain_does_not_load(self):
+        for size in (0, 3, 4, 63, 64, 100):
+            self.write("cut.so", "")
+            with open(self.path("cut.so"), "wb") as f:
+                f.write((b"\x7fELF\x02\x01\x01" + b"\xff" * 200)[:size])
+            self.run_stepc("explain", self.path("cut.so"), code=1)
+        self.run_stepc("explain", STEPC, code=1)
+
+    def test_stop_and_continue(self):
+        text = self.run_stepc("compile", self.model, "--stop-after", "autodiff").stdout
+        self.assertTrue(text.startswith("module"))
+        sir = self.write("half.sir", text)
+        self.run_stepc("compile", sir, "-o", self.path("step.so"))
+        self.run_stepc("compile", self.model, "-o", self.path("same.so"))
+        self.assertTrue(os.path.exists(self.path("step.so")))
+
+    def test_dump(self):
+        os.mkdir(self.path("ir"))
+        self.run_stepc("compile", self.model, "-o", self.path("step.so"), "--dump=autodiff,fuse", "--dump-dir", self.path("ir"))
+        self.assertEqual(len(os.listdir(self.path("ir"))), 2)
+
+    def test_same_bytes(self):
+        for name in ("a.so", "b.so"):
+            self.run_stepc("compile", self.model, "-o", self.path(name))
+        with open(self.path("a.so"), "rb") as a, open(self.path("b.so"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+
+
+if __name__ == "__main__":
+    STEPC = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -1,0 +1,4 @@
+if(PYTHON AND TARGET stepc)
+  add_test(NAME cli COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/cli/cli.py $<TARGET_FILE:stepc>)
+  set_tests_properties(cli PROPERTIES TIMEOUT 300 LABELS sanitize)
+endif()
