@@ -1,5 +1,6 @@
 /* The text form: complete, stable, and read without trust: errors have a place, and no edit of a valid text crashes. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +127,23 @@ START_TEST(errors_have_a_place)
 }
 END_TEST
 
+START_TEST(reference_example)
+{ /* the first block of ir/LANG.md, from the root of the sources */
+    static char page[20000];
+    FILE *file = fopen("ir/LANG.md", "r");
+    ck_assert_msg(file != NULL, "run from the root of the sources");
+    size_t n = fread(page, 1, sizeof page - 1, file);
+    fclose(file);
+    page[n] = 0;
+    char *start = strstr(page, "```\n") + 4, *end = strstr(start, "```");
+    *end = 0;
+    struct ir_module *m = parse_n(start, strlen(start));
+    if (!m) ck_abort_msg("%s", diags.list.items[0].message);
+    ck_assert_str_eq(print(m), start);
+    ir_module_free(m);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- mutations */
 
 static uint64_t draw(uint64_t *state, uint64_t n) { return (*state = hash_u64(*state, 11)) % n; }
@@ -210,7 +228,7 @@ int main(void)
     TCase *tests = tcase_create("text form");
     tcase_set_timeout(tests, 120);
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {says_everything, numbers_may_have_gaps, errors_have_a_place, mutated_texts, mutated_examples};
+    const TTest *all[] = {says_everything, numbers_may_have_gaps, errors_have_a_place, reference_example, mutated_texts, mutated_examples};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
