@@ -259,6 +259,34 @@ struct fe_val make_argreduce(struct fe_call *c) {
     return fe_reshape_val(s, v, t.rank, t.dim);
 }
 
+/* k rounds of: the first largest one, then without it. The values are sums over the masks, so they have a gradient. */
+struct fe_val make_top_k(struct fe_call *c) {
+    SITE;
+    int64_t k;
+    struct fe_val x = ARG(0), left, values[64], indices[64];
+    if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &k)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    if (!t.rank || k < 1 || k > t.dim[t.rank - 1]) return fe_fail(s, "E0203", "top_k: %lld of the last axis of %s", (long long)k, fe_describe(s, &x));
+    if (k > 64) return fe_fail(s, "E0302", "top_k of more than 64 is not supported yet");
+    uint32_t last = t.rank - 1u;
+    left = fe_stop(s, x);
+    for (int64_t i = 0; i < k && !left.bad; i++) {
+        struct fe_val index = fe_val_tensor(ir_argreduce(s->b, OP_argmax, left.tensor, last));
+        struct fe_val hit = fe_one_hot_mask(s, index, t.dim[last], last);
+        struct fe_val value = fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false);
+        struct fe_val least = ir_dtype_is_float((enum ir_dtype)t.dtype) ? fe_float(-INFINITY) : fe_int(-2147483648.0);
+        left = fe_where3(s, hit, least, left);
+        values[i] = fe_expand(s, value, last);
+        indices[i] = fe_expand(s, index, last);
+    }
+    struct fe_val axis = fe_int(-1), parts[2];
+    struct fe_val list = fe_tuple(s, values, (uint32_t)k), list_of_indices = fe_tuple(s, indices, (uint32_t)k);
+    if (left.bad || list.bad || list_of_indices.bad) return fe_bad();
+    parts[0] = FE_APPLY(s, "concatenate", list, axis);
+    parts[1] = FE_APPLY(s, "concatenate", list_of_indices, axis);
+    return fe_tuple(s, parts, 2);
+}
+
 struct fe_val make_norm(struct fe_call *c) {
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
