@@ -423,27 +423,25 @@ static void print_known(struct emit *e, struct vector_loop *loop, int64_t from, 
         close_sums(e, loop, (uint32_t)used);
 }
 
+/* Extent not known: whole iterations, then the rest one masked vector at a time, which keeps the code short. */
 static void print_unknown(struct emit *e, struct vector_loop *loop, LLVMValueRef from, LLVMValueRef to)
 {
     int64_t lanes = e->lanes, round = lanes * loop->copies;
     ASSERT(!loop->tile);
     LLVMValueRef count = LLVMBuildNSWSub(e->b, to, from, "");
     LLVMValueRef rounds_end = LLVMBuildNSWAdd(e->b, from, LLVMBuildAnd(e->b, count, emit_i64(e, -round), ""), "");
-    LLVMValueRef whole_end = LLVMBuildNSWAdd(e->b, from, LLVMBuildAnd(e->b, count, emit_i64(e, -lanes), ""), "");
     open_sums(e, loop, loop->copies);
     struct emit_loop l = emit_loop_begin(e, from, rounds_end, round, false);
     for (uint32_t copy = 0; copy < loop->copies; copy++)
         print_vector(e, loop, plus(e, l.index, copy * lanes), NULL, copy);
     emit_loop_end(e, l);
     close_sums(e, loop, loop->copies);
-    if (loop->copies > 1) {
-        l = emit_loop_begin(e, rounds_end, whole_end, lanes, false);
-        print_vector(e, loop, l.index, NULL, 0);
-        emit_loop_end(e, l);
-    }
-    struct emit_branch branch = emit_if(e, LLVMBuildICmp(e->b, LLVMIntSLT, whole_end, to, ""));
-    print_vector(e, loop, whole_end, tail_mask(e, LLVMBuildNSWSub(e->b, to, whole_end, "")), 0);
-    emit_endif(e, branch);
+    l = emit_loop_begin(e, rounds_end, to, lanes, false);
+    LLVMValueRef left = LLVMBuildNSWSub(e->b, to, l.index, "");
+    if (loop->copies > 1) /* more than a vector: all lanes */
+        left = emit_call2(e, "llvm.smin", left, emit_i64(e, lanes));
+    print_vector(e, loop, l.index, tail_mask(e, left), 0);
+    emit_loop_end(e, l);
 }
 
 /* ---------------------------------------------------------------- statements */
