@@ -46,8 +46,8 @@ static const char *kind_text(struct arena *a, const struct fe_arg *row)
         [FE_NUMBER] = "a number", [FE_INTEGER] = "an integer", [FE_BOOL] = "true or false", [FE_STRING] = "a string",
         [FE_ENUM] = "one of", [FE_SCHEDULE] = "a number or a schedule", [FE_EXPR] = "an expression (a string) or a number",
         [FE_DTYPE] = "a dtype (a string)", [FE_SHAPE] = "an array of integers", [FE_NUMBERS] = "an array of numbers",
-        [FE_OBJECT] = "an object", [FE_LIST] = "an array (list)", [FE_PATTERNS] = "a pattern or an array of patterns",
-        [FE_MAP] = "an object (map)", [FE_ANY] = "a value"};
+        [FE_OBJECT] = "an object", [FE_LIST] = "an array", [FE_PATTERNS] = "a pattern or an array of patterns",
+        [FE_MAP] = "an object", [FE_ANY] = "a value"};
     const char *text = names[row->kind];
     return row->flags & FE_NULLABLE ? arena_format(a, "%s or null", text) : text;
 }
@@ -242,6 +242,10 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
                             const char *const *also)
 {
     size_t n = 0, room = count + 1;
+    if (fe->diags->errors > DIAG_RECORDED) {
+        fe->diags->errors++;
+        return count;
+    }
     for (const char *const *p = also; p && *p; p++) room++;
     const char **names = arena_new_array(fe->arena, const char *, room);
     for (uint32_t i = 0; i < count; i++) names[n++] = rows[i].name;
@@ -264,7 +268,8 @@ static bool read_absent(struct fe *fe, fe_json object, const char *what, const s
         if (meant[i]) continue; /* its misspelling was reported */
         if (rows[i].flags & FE_REQUIRED) {
             const char *join = missing.length ? ", and " : "";
-            str_addf(&missing, "%s\"%s\" (%s)", join, rows[i].name, kind_text(fe->arena, &rows[i]));
+            str_addf(&missing, "%s\"%s\"", join, rows[i].name);
+            if (rows[i].kind != FE_ANY) str_addf(&missing, " (%s)", kind_text(fe->arena, &rows[i]));
             continue;
         }
         struct reader r = {fe, what, &rows[i]};

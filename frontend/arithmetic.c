@@ -12,14 +12,14 @@ struct number { double value; bool integer; };
 struct sum { /* one evaluation */
     struct fe *fe;
     fe_json where;
-    const char *text;
+    const char *text, *shown; /* shown: shortened, for messages */
     uint32_t at, depth;
     bool failed;
 };
 
 static struct number wrong(struct sum *s, uint32_t at, uint32_t length, const char *code, const char *message)
 {
-    if (!s->failed) fe_error_in(s->fe, s->where, at, length, code, "in \"%s\": %s", s->text, message);
+    if (!s->failed) fe_error_in(s->fe, s->where, at, length, code, "in \"%s\": %s", s->shown, message);
     s->failed = true;
     return (struct number){0, true};
 }
@@ -60,7 +60,7 @@ static struct number name(struct sum *s)
     for (const struct fe_scope *c = s->fe->constants; c; c = c->outer) names[i++] = c->name;
     if (s->failed) return (struct number){0, true};
     s->failed = true;
-    struct diag *d = fe_error_in(s->fe, s->where, from, s->at - from, "E0108", "in \"%s\": unknown constant \"%s\"", s->text, wanted);
+    struct diag *d = fe_error_in(s->fe, s->where, from, s->at - from, "E0108", "in \"%s\": unknown constant \"%.80s\"", s->shown, wanted);
     fe_suggest(s->fe, d, wanted, names, count);
     return (struct number){0, true};
 }
@@ -204,6 +204,7 @@ static struct number add_sub(struct sum *s)
 bool fe_arithmetic(struct fe *fe, fe_json where, double *value, bool *integer)
 {
     struct sum s = {.fe = fe, .where = where, .text = where->string, .at = 1};
+    s.shown = strlen(s.text) <= 60 ? s.text : arena_format(fe->arena, "%.56s...", s.text);
     if (where->length > LONGEST) {
         fe_error(fe, where, "E0106", "arithmetic of %u characters; at most %d are read", where->length, LONGEST);
         return false;

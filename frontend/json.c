@@ -105,7 +105,7 @@ uint32_t fe_place(struct fe *fe, fe_json v)
 static struct diag *error_at(struct fe *fe, struct diag_span span, fe_json v, const char *code, const char *message)
 {
     struct diag *d = diag_error(fe->diags, span, code, "%s", message);
-    d->pointer = v ? fe_pointer(fe, v) : NULL;
+    if (v && fe->diags->errors <= DIAG_RECORDED) d->pointer = fe_pointer(fe, v);
     return d;
 }
 
@@ -165,13 +165,13 @@ struct diag *fe_error_in(struct fe *fe, fe_json string, uint32_t at, uint32_t le
 
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
 {
-    const char *nearest = str_nearest(found, names, count);
+    const char *nearest = fe->diags->errors <= DIAG_RECORDED ? str_nearest(found, names, count) : NULL;
     if (nearest) {
         d->label = arena_format(fe->arena, "did you mean \"%s\"?", nearest);
         return;
     }
     enum { LISTED = 24 };
-    if (count == 0 || count > LISTED) return;
+    if (count == 0 || count > LISTED || fe->diags->errors > DIAG_RECORDED) return;
     struct str list = STR(fe->arena);
     for (size_t i = 0; i < count; i++) str_addf(&list, "%s%s", i ? ", " : "expected one of: ", names[i]);
     d->hint = str_text(&list);

@@ -134,6 +134,21 @@ static void print_times(const struct way *w)
     }
 }
 
+/* More than any device has is a mistake in a size; finding it here saves the host a confusing failure. */
+static int check_memory(struct way *w)
+{
+    static const uint64_t limit = (uint64_t)1 << 44; /* 16 TiB */
+    for (size_t i = 0; i < w->plans->plans.count; i++) {
+        const struct plan *p = w->plans->plans.items[i];
+        if (p->memory.peak <= limit) continue;
+        struct diag *d = diag_error(&w->diags, (struct diag_span){0}, "E0501", "entry \"%s\" needs %.1f TiB on one device, the limit is 16 TiB",
+                                    p->func->name, (double)p->memory.peak / (double)((uint64_t)1 << 40));
+        d->hint = "stepc explain --memory shows what is large";
+        return EXIT_WRONG;
+    }
+    return 0;
+}
+
 /* The whole way to the plans, or to --stop-after (then plans stay NULL). 0, or the exit code. */
 static int to_plans(struct way *w, const char *path)
 {
@@ -146,7 +161,8 @@ static int to_plans(struct way *w, const char *path)
     w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
     w->plans = pass_run(&w->pass, w->first, &w->last);
     if (w->options.time_passes) print_times(w);
-    return w->diags.errors ? EXIT_WRONG : 0;
+    if (w->diags.errors) return EXIT_WRONG;
+    return w->plans ? check_memory(w) : 0;
 }
 
 /* ---------------------------------------------------------------- compile */

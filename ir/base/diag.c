@@ -14,7 +14,7 @@
 
 #include "ir/base/str.h"
 
-enum { PRINTED = 20, RECORDED = 1000, EXCERPT_WIDTH = 110 };
+enum { PRINTED = 20, EXCERPT_WIDTH = 110 };
 
 /* ---------------------------------------------------------------- recording */
 
@@ -31,7 +31,7 @@ struct diag *diag_error(struct diags *d, struct diag_span span, const char *code
     new.message = arena_vformat(d->arena, format, args);
     va_end(args);
     d->errors++;
-    if (d->list.count >= RECORDED) return arena_copy(d->arena, &new, sizeof new); /* counted, never printed */
+    if (d->list.count >= DIAG_RECORDED) return arena_copy(d->arena, &new, sizeof new); /* counted, never printed */
     vec_push(d->arena, &d->list, new);
     return &d->list.items[d->list.count - 1];
 }

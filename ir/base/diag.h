@@ -34,6 +34,8 @@ struct diags {
     size_t errors;
 };
 
+enum { DIAG_RECORDED = 1000 }; /* more are only counted: a label or hint for them is wasted work */
+
 /* Records an error and returns it so that label, pointer, hint and notes can be added. The same code at the same
  * span is recorded once: one mistake gives one error. The pointer is good until the next error is recorded. */
 struct diag *diag_error(struct diags *, struct diag_span, const char *code, const char *format, ...)
