@@ -148,7 +148,15 @@ static struct fe_val block_expr(struct fe_block *block) {
     static const struct fe_arg rows[] = {{"expr", FE_EXPR, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
     if (!read_args(block, rows, 1, args)) return fe_bad();
-    return fe_expr(block->site.fe, block->site.trace, args[0].json, block->env);
+    struct fe *fe = block->site.fe;
+    size_t errors = fe->diags->list.count;
+    struct fe_val v = fe_expr(fe, block->site.trace, args[0].json, block->env);
+    for (size_t i = errors; i < fe->diags->list.count; i++) {
+        uint32_t line, column;
+        diag_line_column(&fe->diags->source, block->json->offset, &line, &column);
+        diag_note(fe->diags, &fe->diags->list.items[i], (struct diag_span){0}, "in the block %s, line %u", fe_pointer(fe, block->json), (unsigned)line);
+    }
+    return v;
 }
 
 static struct fe_val block_param(struct fe_block *block) {

@@ -393,12 +393,16 @@ static struct fe_val apply_define(struct fe_block *block, fe_json define) {
 
 /* ---------------------------------------------------------------- the model */
 
+/* The inputs by name. One that a function does not have is one that its result does not need: zeros stand for it. */
 static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace) {
     const uint32_t *slots;
     uint32_t n = fe_inputs(fe, &slots);
     const struct fe_env *env = NULL;
-    for (uint32_t i = n; i-- > 0;)
-        if (trace->inputs[i]) env = bind(fe->arena, env, fe->module->slots.items[slots[i]].name, fe_val_tensor(trace->inputs[i]));
+    for (uint32_t i = n; i-- > 0;) {
+        const struct ir_slot *slot = &fe->module->slots.items[slots[i]];
+        ir_value v = trace->inputs[i] ? trace->inputs[i] : ir_number(trace->b, slot->type, 0);
+        env = bind(fe->arena, env, slot->name, fe_val_tensor(v));
+    }
     return env;
 }
 
