@@ -93,7 +93,8 @@ static struct term polynomial(struct schedule *s, struct term step, double init,
     if (begin < 0) begin = 0;
     struct term n = term_integer(steps);
     struct term count = term_min(s->b, term_max(s->b, sub(s, step, term_integer(begin)), term_integer(0)), n);
-    struct term left = sub(s, term_integer(1), quotient(s, count, n));
+    /* XLA divides by a constant as a product with its reciprocal: the rest after n steps may be a little below 0. */
+    struct term left = sub(s, term_integer(1), mul(s, count, constant((double)(1.0f / (float)steps))));
     return add(s, mul(s, constant(init - end), term_pow(s->b, left, power)), constant(end));
 }
 

@@ -71,7 +71,7 @@ STEPS_OF_SCHEDULES = [0, 1, 2, 3, 4, 5, 7, 9, 10, 15, 50, 100000]
 SCHEDULES = [
     {"type": "constant_schedule", "value": 0.25}, LR, {**LR, "transition_begin": 3}, {**LR, "transition_steps": 0},
     {"type": "polynomial_schedule", "init_value": 1.0, "end_value": 0.1, "power": 2, "transition_steps": 9, "transition_begin": -1},
-    {"type": "polynomial_schedule", "init_value": 1.0, "end_value": 0.1, "power": 0.5, "transition_steps": 9},
+    {"type": "polynomial_schedule", "init_value": 1.0, "end_value": 0.1, "power": 0.5, "transition_steps": 8},
     {"type": "piecewise_constant_schedule", "init_value": 1.0, "boundaries_and_scales": {"5": 0.5, "2": 0.1, "0": 3.0}},
     {"type": "piecewise_constant_schedule", "init_value": 1.0},
     {"type": "exponential_decay", "init_value": 1.0, "transition_steps": 4, "decay_rate": 0.5},
