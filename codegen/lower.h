@@ -49,7 +49,10 @@ struct lower {
     /* the domain; kept when the lowering starts over */
     struct axis axes[LOWER_AXES];
     uint32_t axis_count;
-    bool retry;                /* an axis was split */
+    bool retry;                /* an axis was split, or something was probed */
+    bool probed, probing;      /* contractions: how far apart in memory neighbouring columns are */
+    nest_var probe_var;
+    int64_t lane_stride;
     const char *failed;        /* what has no lowering; NULL: fine */
     ir_value failed_at;
     double cost;               /* operations per evaluation, summed as nodes are first emitted */

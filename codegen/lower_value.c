@@ -376,6 +376,9 @@ static uint64_t memo_key(const struct lower *l, ir_value v, const struct pos *p)
 nest_value lower_load(struct lower *l, uint32_t buffer, const struct pos *p) {
     nest_value cond = l->cond;
     bool moves = false;
+    for (uint32_t i = 0; i < p->term_count && l->probing; i++)
+        if (p->term[i].var == l->probe_var)
+            l->lane_stride = p->term[i].scale;
     for (uint32_t i = 0; i < p->term_count && l->tile_mask; i++) {
         const struct var_info *info = &l->vars.items[p->term[i].var];
         moves |= info->splits && info->axis == l->tile_axis && info->part == l->tile_part;

@@ -276,6 +276,9 @@ void fuse_dependencies(struct fuse *z) {
             continue;
         struct walk w = {.z = z};
         walk_operands(&w, v, n->class == FUSE_DOT || n->class == FUSE_SCATTER ? FUSE_OTHER : FUSE_SAME, 0);
+        for (size_t i = 0; i < w.deps.count; i++) /* what is added to may be updated in place */
+            if (n->class == FUSE_SCATTER && w.deps.items[i].value == ir_get(z->f, v)->args[0])
+                w.deps.items[i].relation = FUSE_SAME;
         n->deps = w.deps.items;
         n->dep_count = (uint32_t)w.deps.count;
     }

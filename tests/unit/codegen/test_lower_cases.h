@@ -139,8 +139,143 @@ START_TEST(reduce_large)
 }
 END_TEST
 
+static ir_value product(struct fixture *x, ir_value a, ir_value b, int64_t ka, int64_t kb)
+{
+    struct ir_ints none = {NULL, 0}, lhs = {&ka, 1}, rhs = {&kb, 1};
+    return ir_dot(&x->b, a, b, none, none, lhs, rhs);
+}
+
+/* Every way the two operands may lie, in shapes with and without tails. */
+START_TEST(dot_layouts)
+{
+    static const int64_t shapes[][3] = {{32, 2, 8}, {32, 8, 8}, {5, 7, 3}, {1, 9, 4}, {9, 4, 1}, {30, 40, 70}, {17, 33, 100}, {64, 16, 48}};
+    for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (uint32_t layout = 0; layout < 4; layout++) {
+            int64_t m = shapes[i][0], k = shapes[i][1], n = shapes[i][2];
+            struct fixture x = fixture_new();
+            ir_value a = layout & 1 ? input(&x, F32(k, m)) : input(&x, F32(m, k));
+            ir_value b = layout & 2 ? input(&x, F32(n, k)) : input(&x, F32(k, n));
+            output(&x, product(&x, a, b, layout & 1 ? 0 : 1, layout & 2 ? 1 : 0));
+            CHECK_BOTH(x, 2e-6, 0);
+        }
+}
+END_TEST
+
+START_TEST(dot_long_k)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(19, 1300)), b = input(&x, F32(1300, 21)), c = input(&x, F32(4, 2048)), d = input(&x, F32(6, 2048));
+    output(&x, ir_unary(&x.b, OP_exp, ir_binary(&x.b, OP_mul, product(&x, a, b, 1, 0), ir_number(&x.b, F32(19, 21), 1e-3))));
+    output(&x, product(&x, c, d, 1, 1));
+    CHECK_BOTH(x, 3e-5, 0);
+}
+END_TEST
+
+START_TEST(dot_epilogue)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(33, 20)), w = parameter(&x, F32(20, 50)), bias = input(&x, F32(50)), r = input(&x, F32(33, 50));
+    int64_t one = 1;
+    ir_value pre = ir_binary(&x.b, OP_add, product(&x, a, w, 1, 0), ir_broadcast(&x.b, bias, DIMS(33, 50), &one));
+    ir_value act = ir_unary(&x.b, OP_tanh, pre);
+    output(&x, pre);
+    output(&x, act);
+    output(&x, ir_binary(&x.b, OP_add, r, act));
+    CHECK_BOTH(x, 2e-6, 0);
+}
+END_TEST
+
+/* Attention: scores, softmax, values, with heads inside the rows, and the projection back. */
+START_TEST(dot_attention)
+{
+    struct fixture x = fixture_new();
+    ir_value q = input(&x, F32(2, 10, 3, 8)), k = input(&x, F32(2, 10, 3, 8)), v = input(&x, F32(2, 10, 3, 8));
+    ir_value w = input(&x, F32(3, 8, 24));
+    int64_t heads[] = {0, 2}, depth = 3, scores_batch[] = {0, 1}, last = 3, seq = 1, perm[] = {0, 2, 1, 3};
+    struct ir_ints hb = {heads, 2}, kd = {&depth, 1}, sb = {scores_batch, 2}, kl = {&last, 1}, ks = {&seq, 1};
+    ir_value s = ir_dot(&x.b, q, k, hb, hb, kd, kd);
+    s = ir_binary(&x.b, OP_mul, s, number_like(&x, s, 0.35));
+    ir_value o = ir_dot(&x.b, softmax(&x, s), v, sb, hb, kl, ks);
+    o = ir_transpose(&x.b, o, perm);
+    int64_t wc[] = {0, 1}, oc[] = {2, 3};
+    struct ir_ints none = {NULL, 0}, lhs = {oc, 2}, rhs = {wc, 2};
+    output(&x, ir_dot(&x.b, o, w, none, none, lhs, rhs));
+    output(&x, ir_reshape(&x.b, o, DIMS(20, 24)));
+    CHECK_BOTH(x, 3e-6, 0);
+}
+END_TEST
+
+START_TEST(dot_integers_and_views)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, I32(6, 5)), b = input(&x, I32(5, 20)), c = input(&x, F32(12, 9)), row = input(&x, F32(9));
+    int64_t start[] = {2, 1}, limit[] = {10, 9}, stride[] = {2, 1}, one = 1;
+    output(&x, product(&x, a, b, 1, 0));
+    ir_value part = ir_slice(&x.b, c, start, limit, stride);
+    output(&x, product(&x, part, part, 0, 0));
+    output(&x, product(&x, c, ir_broadcast(&x.b, row, DIMS(4, 9), &one), 1, 1));
+    CHECK_BOTH(x, 2e-6, 9);
+}
+END_TEST
+
+START_TEST(scatter)
+{
+    struct fixture x = fixture_new();
+    ir_value table = parameter(&x, F32(9, 32)), index = input(&x, I32(3, 4)), u = input(&x, F32(3, 4, 32));
+    ir_value zero = ir_number(&x.b, F32(9, 32), 0), small = input(&x, F32(2, 8, 3)), v = input(&x, F32(2, 3, 4, 3));
+    output(&x, ir_scatter_add(&x.b, zero, index, ir_unary(&x.b, OP_neg, u), 0));
+    output(&x, ir_scatter_add(&x.b, small, index, v, 1));
+    update(&x, table, ir_scatter_add(&x.b, table, index, u, 0));
+    CHECK_BOTH(x, 1e-6, 12);
+}
+END_TEST
+
+/* Microbatches: a loop that slices its input, accumulates in place and counts in another carried value. */
+START_TEST(loop)
+{
+    struct fixture x = fixture_new();
+    ir_value batch = input(&x, F32(4, 6, 5)), w = parameter(&x, F32(5, 7)), limit = ir_scalar(&x.b, IR_I32, 4);
+    struct ir_func *body = ir_func_new(x.m, "body", false);
+    struct ir_builder b = {.f = body};
+    ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1), acc = ir_param_new(&b, "acc", F32(5, 7), -1);
+    ir_value sum = ir_param_new(&b, "sum", F32(), -1);
+    ir_param_new(&b, "shift", F32(), -1);
+    ir_value all = ir_param_new(&b, "all", F32(4, 6, 5), -1), kernel = ir_param_new(&b, "w", F32(5, 7), -1);
+    ir_value zero = ir_scalar(&b, IR_I32, 0), starts[] = {i, zero, zero};
+    int64_t sizes[] = {1, 6, 5}, both[] = {0, 1};
+    ir_value part = ir_reshape(&b, ir_dynamic_slice(&b, all, starts, sizes), DIMS(6, 5));
+    int64_t k0 = 0, k1 = 1;
+    struct ir_ints none = {NULL, 0}, c0 = {&k0, 1}, c1 = {&k1, 1};
+    ir_value y = ir_unary(&b, OP_tanh, ir_dot(&b, part, kernel, none, none, c1, c0));
+    ir_value grad = ir_dot(&b, part, y, none, none, c0, c0);
+    ir_result_add(&b, "acc", ir_binary(&b, OP_add, acc, grad), -1);
+    ir_result_add(&b, "sum", ir_binary(&b, OP_add, sum, ir_reduce(&b, OP_reduce_sum, y, both, 2)), -1);
+    ir_result_add(&b, "shift", sum, -1);
+    ir_value carried[] = {ir_number(&x.b, F32(5, 7), 0), ir_scalar(&x.b, IR_F32, 0), ir_scalar(&x.b, IR_F32, 5)};
+    ir_value captured[] = {batch, w};
+    ir_value t = ir_loop(&x.b, body, limit, carried, 3, false, captured, 2);
+    ir_value g = ir_proj(&x.b, t, 0);
+    update(&x, w, ir_binary(&x.b, OP_sub, w, ir_binary(&x.b, OP_mul, g, number_like(&x, g, 0.1))));
+    output(&x, ir_proj(&x.b, t, 1));
+    output(&x, ir_proj(&x.b, t, 2));
+    CHECK_BOTH(x, 2e-6, 0);
+}
+END_TEST
+
 static void add_cases(Suite *suite)
 {
+    TCase *others = tcase_create("others");
+    tcase_add_test(others, scatter);
+    tcase_add_test(others, loop);
+    suite_add_tcase(suite, others);
+    TCase *dots = tcase_create("dot");
+    tcase_set_timeout(dots, 60);
+    tcase_add_test(dots, dot_layouts);
+    tcase_add_test(dots, dot_long_k);
+    tcase_add_test(dots, dot_epilogue);
+    tcase_add_test(dots, dot_attention);
+    tcase_add_test(dots, dot_integers_and_views);
+    suite_add_tcase(suite, dots);
     TCase *reductions = tcase_create("reduction");
     tcase_add_test(reductions, row_softmax);
     tcase_add_test(reductions, row_masked_softmax);

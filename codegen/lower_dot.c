@@ -1,0 +1,652 @@
+/* Contractions: a register tile of `rows` x `vectors` accumulators, the shape fixed by the target and the extents.
+ *
+ *   parallel   one of: a batch dimension, chunks of rows, panels of columns
+ *     panel    vectors * lanes columns; packed into a local where its rows are far apart or not contiguous
+ *       block  of the contracted dimension, if it is long: partial tiles wait in a local
+ *         tile rows; k innermost: one vector load per register column, one scalar per row, one FMA per accumulator
+ *     then the element-wise work on the tile, and the store
+ *
+ * The four axes (batch, rows m, columns n, contracted k) are linear; where an operand's dimensions are apart in memory
+ * the axis is split by the machinery of positions. */
+#include "codegen/lower.h"
+#include <string.h>
+
+enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
+enum { LONG_K = 1024, BLOCK_K = 512, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12 };
+
+struct run { int64_t extent, stride; };
+struct operand { ir_value value; uint32_t count[4]; struct run run[4][IR_MAX_RANK]; };
+
+struct product {
+    struct lower *l;
+    ir_value root;
+    enum ir_dtype dtype, sum;
+    struct operand x, y;
+    int64_t m, n, k;            /* extents of the last parts, which the tile covers */
+    int64_t lanes, width;       /* columns of one vector */
+    uint32_t vectors, rows;
+    int64_t panels, tail_columns;
+    int64_t blocks, tail_rows;  /* whole row blocks */
+    int64_t chunk;              /* row blocks of a chunk */
+    int64_t chunks;
+    int64_t block_k, blocks_k, tail_k;
+    bool pack, masked, local_tile;
+    uint32_t panel_local, tile_local;
+    int64_t panel_columns;      /* row length of both locals */
+    struct pos at[4];           /* where the open loops stand on each axis */
+    struct pos local_k, local_row; /* inside the block of k, inside the chunk */
+};
+
+/* ---------------------------------------------------------------- operands */
+
+static void add_run(struct operand *o, uint32_t class, int64_t extent, int64_t stride) {
+    if (extent == 1)
+        return;
+    uint32_t n = o->count[class];
+    if (n && o->run[class][n - 1].stride == extent * stride) {
+        o->run[class][n - 1].extent *= extent;
+        o->run[class][n - 1].stride = stride;
+        return;
+    }
+    o->run[class][n] = (struct run){extent, stride};
+    o->count[class]++;
+}
+
+static void describe(struct operand *o, const struct ir_func *f, ir_value v, uint32_t free_class, struct ir_ints batch,
+                     struct ir_ints contract) {
+    const struct ir_type *type = ir_type(f, v);
+    int64_t stride[IR_MAX_RANK], step = 1;
+    bool used[IR_MAX_RANK] = {false};
+    o->value = v;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        stride[i] = step;
+        step *= type->dim[i];
+    }
+    for (uint32_t i = 0; i < batch.n; i++) {
+        add_run(o, AXIS_B, type->dim[batch.v[i]], stride[batch.v[i]]);
+        used[batch.v[i]] = true;
+    }
+    for (uint32_t i = 0; i < contract.n; i++) {
+        add_run(o, AXIS_K, type->dim[contract.v[i]], stride[contract.v[i]]);
+        used[contract.v[i]] = true;
+    }
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (!used[i])
+            add_run(o, free_class, type->dim[i], stride[i]);
+}
+
+static struct pos operand_pos(struct product *p, const struct operand *o) {
+    struct pos sum = pos_constant(0);
+    for (uint32_t class = 0; class < 4; class++) {
+        int64_t shape[IR_MAX_RANK];
+        struct pos at[IR_MAX_RANK];
+        for (uint32_t i = 0; i < o->count[class]; i++)
+            shape[i] = o->run[class][i].extent;
+        pos_split(p->l, &p->at[class], o->count[class], shape, at);
+        for (uint32_t i = 0; i < o->count[class]; i++)
+            pos_add(p->l, &sum, &at[i], o->run[class][i].stride);
+    }
+    return sum;
+}
+
+static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype) {
+    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
+}
+
+static nest_value operand_value(struct product *p, const struct operand *o) {
+    struct pos at = operand_pos(p, o);
+    return cast_to(p->l, lower_value(p->l, o->value, &at), p->sum);
+}
+
+/* ---------------------------------------------------------------- shape of the tile */
+
+static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
+static uint32_t last_index(const struct lower *l, uint32_t axis) { return l->axes[axis].parts - 1; }
+
+static void choose_columns(struct product *p) {
+    p->lanes = p->l->lanes;
+    p->width = p->n < p->lanes ? p->n : p->lanes;
+    int64_t whole = (p->n + p->lanes - 1) / p->lanes;
+    bool many = p->l->target->vector_registers >= 32;
+    if (whole <= 3)
+        p->vectors = (uint32_t)whole;
+    else if (whole % 3 == 0)
+        p->vectors = 3;
+    else if (whole % 4 == 0 && many)
+        p->vectors = 4;
+    else
+        p->vectors = whole % 2 == 0 ? 2 : 3;
+    if (p->vectors == 0)
+        p->vectors = 1;
+    p->panel_columns = p->vectors * (int64_t)p->width;
+    p->panels = p->n / p->panel_columns;
+    p->tail_columns = p->n % p->panel_columns;
+}
+
+static void choose_rows(struct product *p) {
+    static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
+    bool many = p->l->target->vector_registers >= 32;
+    int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
+    p->rows = (uint32_t)(p->m < most ? p->m : most);
+    for (int64_t r = most; r > most / 2; r--)
+        if (p->m % r == 0) {
+            p->rows = (uint32_t)r;
+            break;
+        }
+    if (p->rows == 0)
+        p->rows = 1;
+    p->blocks = p->m / p->rows;
+    p->tail_rows = p->m % p->rows;
+}
+
+static double epilogue_cost(const struct product *p) {
+    double cost = 0;
+    for (size_t i = 0; i < p->l->group->nodes.count; i++) {
+        const struct ir_node *node = ir_get(p->l->f, p->l->group->nodes.items[i]);
+        if (node->op != OP_dot && ir_ops[node->op].emit == EMIT_ewise)
+            cost += lower_op_cost(node);
+    }
+    return cost;
+}
+
+static void choose_blocks(struct product *p) {
+    const struct lower *l = p->l;
+    bool one_part = l->axes[AXIS_K].parts == 1;
+    p->block_k = p->k;
+    if (one_part && p->k > LONG_K) {
+        p->block_k = BLOCK_K;
+        for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
+            if (p->k % size == 0) {
+                p->block_k = size;
+                break;
+            }
+    }
+    p->blocks_k = p->k ? p->k / p->block_k : 0;
+    p->tail_k = p->k ? p->k % p->block_k : 0;
+    bool many_k = p->blocks_k + (p->tail_k > 0) > 1;
+    p->local_tile = many_k || (epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
+    int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
+    bool reused = p->m > 2 * (int64_t)p->rows;
+    p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16;
+    if (!one_part && all_k * p->panel_columns * 4 > 4 * 1024 * 1024)
+        p->pack = false;
+}
+
+/* ---------------------------------------------------------------- loops outside the tile */
+
+struct outer { uint32_t axis, part; int64_t extent, unit; };
+
+static void open_outer(struct product *p, enum nest_loop loop, const struct outer *o) {
+    nest_var var = lower_open_piece(p->l, loop, o->axis, o->part, o->extent, o->unit);
+    pos_add_term(p->l, &p->at[o->axis], var, o->unit * axis_stride(&p->l->axes[o->axis], o->part));
+}
+
+/* The loops over whole axis parts, and which loop is the parallel one. */
+static uint32_t list_outer(struct product *p, struct outer *list) {
+    const struct lower *l = p->l;
+    uint32_t n = 0;
+    for (uint32_t axis = AXIS_B; axis <= AXIS_N; axis++) {
+        uint32_t parts = axis == AXIS_B ? l->axes[axis].parts : last_index(l, axis);
+        for (uint32_t i = 0; i < parts; i++)
+            if (l->axes[axis].part[i] != 1)
+                list[n++] = (struct outer){axis, i, l->axes[axis].part[i], 1};
+    }
+    return n;
+}
+
+static void choose_chunks(struct product *p, bool parallel) {
+    int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
+    most = most < 1 ? 1 : most;
+    p->chunk = all < most ? all : most;
+    if (parallel) /* enough chunks for a team; a packed panel should serve many rows */
+        while (p->chunk > (p->pack ? 4 : 1) && (all + p->chunk - 1) / p->chunk < 16)
+            p->chunk--;
+    if (p->chunk < 1)
+        p->chunk = 1;
+    p->chunks = (all + p->chunk - 1) / p->chunk;
+}
+
+/* ---------------------------------------------------------------- the tile */
+
+static struct nest_index reg_index(struct lower *l, nest_var row, uint32_t vectors, nest_var vector) {
+    struct pos at = pos_constant(0);
+    if (row != UINT32_MAX)
+        pos_add_term(l, &at, row, vectors);
+    pos_add_term(l, &at, vector, 1);
+    return pos_index(l, &at);
+}
+
+/* One column vector of the panel: its loops, its place on the axis, and the mask of a last, partial one. */
+struct column { struct pos before; nest_var vector, lane; };
+
+static struct column open_column(struct product *p, uint32_t vectors, bool masked) {
+    struct lower *l = p->l;
+    struct column c = {.before = p->at[AXIS_N]};
+    uint32_t part = last_index(l, AXIS_N);
+    c.vector = lower_open_piece(l, NEST_UNROLL, AXIS_N, part, vectors, p->width);
+    c.lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->width, 1);
+    pos_add_term(l, &p->at[AXIS_N], c.vector, p->width);
+    pos_add_term(l, &p->at[AXIS_N], c.lane, 1);
+    if (!masked)
+        return c;
+    struct pos at = pos_constant(p->at[AXIS_N].offset);
+    for (uint32_t i = 0; i < p->at[AXIS_N].term_count; i++) {
+        const struct var_info *info = &l->vars.items[p->at[AXIS_N].term[i].var];
+        if (info->axis == AXIS_N && info->part == part)
+            pos_add_term(l, &at, p->at[AXIS_N].term[i].var, info->unit);
+    }
+    nest_value args[2] = {pos_value(l, &at), nest_number(&l->b, IR_I32, (double)p->n)};
+    l->tile_axis = AXIS_N, l->tile_part = part;
+    l->tile_mask = nest_op(&l->b, OP_lt, IR_BOOL, args, 2);
+    return c;
+}
+
+static void close_column(struct product *p, const struct column *c) {
+    p->l->tile_mask = 0;
+    p->at[AXIS_N] = c->before;
+    nest_close(&p->l->b);
+    nest_close(&p->l->b);
+}
+
+static struct pos local_pos(struct product *p, const struct pos *row, const struct column *c) {
+    struct pos at = pos_constant(0);
+    pos_add(p->l, &at, row, p->panel_columns);
+    pos_add_term(p->l, &at, c->vector, p->width);
+    pos_add_term(p->l, &at, c->lane, 1);
+    return at;
+}
+
+/* Loops over the outer parts of k, then over `extent` of the last one. */
+static uint32_t open_k(struct product *p, int64_t extent) {
+    struct lower *l = p->l;
+    const struct axis *axis = &l->axes[AXIS_K];
+    uint32_t opened = 0;
+    for (uint32_t i = 0; i < axis->parts; i++) {
+        bool last = i + 1 == axis->parts;
+        int64_t size = last ? extent : axis->part[i];
+        if (size == 1)
+            continue;
+        nest_var var = lower_open_piece(l, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1);
+        pos_add_term(l, &p->at[AXIS_K], var, axis_stride(axis, i));
+        pos_add_term(l, &p->local_k, var, axis_stride(axis, i));
+        opened++;
+    }
+    return opened;
+}
+
+static void close_loops(struct lower *l, uint32_t count) {
+    while (count--)
+        nest_close(&l->b);
+}
+
+static void pack_panel(struct product *p, uint32_t vectors, bool masked, int64_t extent) {
+    struct lower *l = p->l;
+    struct pos k = p->at[AXIS_K], local_k = p->local_k;
+    uint32_t opened = open_k(p, extent);
+    struct column c = open_column(p, vectors, masked);
+    struct pos at = local_pos(p, &p->local_k, &c);
+    nest_store(&l->b, p->panel_local, pos_index(l, &at), operand_value(p, &p->y), 0);
+    close_column(p, &c);
+    close_loops(l, opened);
+    p->at[AXIS_K] = k, p->local_k = local_k;
+}
+
+static nest_value multiply_add(struct product *p, nest_value x, nest_value y, nest_value z) {
+    struct lower *l = p->l;
+    if (p->sum == IR_F32 || p->sum == IR_F64)
+        return nest_fma(&l->b, p->sum, x, y, z);
+    nest_value two[2] = {x, y};
+    two[0] = nest_op(&l->b, p->sum == IR_BOOL ? OP_and : OP_mul, p->sum, two, 2);
+    two[1] = z;
+    return nest_op(&l->b, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, two, 2);
+}
+
+static void accumulate(struct product *p, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked, int64_t extent) {
+    struct lower *l = p->l;
+    struct pos k = p->at[AXIS_K], local_k = p->local_k, m = p->at[AXIS_M];
+    uint32_t right = nest_reg(&l->b, p->sum, vectors, true, 0);
+    uint32_t opened = open_k(p, extent);
+    struct column c = open_column(p, vectors, masked && !p->pack);
+    struct pos at = local_pos(p, &p->local_k, &c);
+    nest_value y = p->pack ? nest_load(&l->b, p->panel_local, pos_index(l, &at), 0) : operand_value(p, &p->y);
+    nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);
+    close_column(p, &c);
+    nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, last_index(l, AXIS_M), rows, 1);
+    pos_add_term(l, &p->at[AXIS_M], row, 1);
+    nest_value x = operand_value(p, &p->x);
+    c = open_column(p, vectors, false);
+    struct nest_index index = reg_index(l, row, vectors, c.vector);
+    nest_value sum = multiply_add(p, x, nest_get(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector)),
+                                  nest_get(&l->b, acc, index));
+    nest_set(&l->b, acc, index, sum);
+    close_column(p, &c);
+    nest_close(&l->b);
+    close_loops(l, opened);
+    p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_M] = m;
+}
+
+static struct pos output_pos(struct product *p) {
+    struct lower *l = p->l;
+    struct pos at = pos_constant(0);
+    pos_add(l, &at, &p->at[AXIS_N], 1);
+    pos_add(l, &at, &p->at[AXIS_M], l->axes[AXIS_N].extent);
+    pos_add(l, &at, &p->at[AXIS_B], l->axes[AXIS_N].extent * l->axes[AXIS_M].extent);
+    return at;
+}
+
+/* The element-wise work on one vector of the product, and its store. */
+static void finish(struct product *p, nest_value sum) {
+    struct lower *l = p->l;
+    const struct plan_group *g = l->group;
+    struct pos at = output_pos(p);
+    l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = cast_to(l, sum, p->dtype)};
+    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        out[i] = lower_value(l, g->outputs.items[i], &at);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        nest_store(&l->b, lower_argument_of_output(l, i), pos_index(l, &at), out[i], l->tile_mask);
+}
+
+/* Moves a tile between its registers and the local that keeps it, or finishes it from the registers. */
+enum move { MOVE_IN, MOVE_OUT, MOVE_FINISH };
+static void move_tile(struct product *p, enum move move, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked) {
+    struct lower *l = p->l;
+    struct pos m = p->at[AXIS_M], local_row = p->local_row;
+    nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, last_index(l, AXIS_M), rows, 1);
+    pos_add_term(l, &p->at[AXIS_M], row, 1);
+    pos_add_term(l, &p->local_row, row, 1);
+    struct column c = open_column(p, vectors, masked && move == MOVE_FINISH);
+    struct nest_index index = reg_index(l, row, vectors, c.vector);
+    struct pos at = local_pos(p, &p->local_row, &c);
+    if (move == MOVE_IN)
+        nest_set(&l->b, acc, index, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    else if (move == MOVE_OUT)
+        nest_store(&l->b, p->tile_local, pos_index(l, &at), nest_get(&l->b, acc, index), 0);
+    else
+        finish(p, nest_get(&l->b, acc, index));
+    close_column(p, &c);
+    nest_close(&l->b);
+    p->at[AXIS_M] = m, p->local_row = local_row;
+}
+
+static void tile(struct product *p, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first) {
+    uint32_t acc = nest_reg(&p->l->b, p->sum, rows * vectors, true, 0);
+    if (!first)
+        move_tile(p, MOVE_IN, acc, rows, vectors, masked);
+    if (extent_k)
+        accumulate(p, acc, rows, vectors, masked, extent_k);
+    move_tile(p, p->local_tile ? MOVE_OUT : MOVE_FINISH, acc, rows, vectors, masked);
+}
+
+/* ---------------------------------------------------------------- row blocks, panels */
+
+static nest_value compare(struct lower *l, enum ir_op op, const struct pos *at, int64_t with) {
+    nest_value args[2] = {pos_value(l, at), nest_number(&l->b, IR_I32, (double)with)};
+    return nest_op(&l->b, op, IR_BOOL, args, 2);
+}
+
+typedef void row_block(struct product *, uint32_t rows, const void *user);
+
+/* The row blocks of the chunk whose first block is at `chunk` (a position counted in blocks). */
+static void each_block(struct product *p, const struct pos *chunk, row_block *body, const void *user) {
+    struct lower *l = p->l;
+    struct pos m = p->at[AXIS_M], local_row = p->local_row, block = *chunk;
+    int64_t all = p->blocks + (p->tail_rows > 0);
+    bool even = all % p->chunk == 0 && p->tail_rows == 0;
+    uint32_t opened = 0;
+    if (p->chunk > 1) {
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_M, last_index(l, AXIS_M), p->chunk, p->rows);
+        pos_add_term(l, &p->at[AXIS_M], var, p->rows);
+        pos_add_term(l, &p->local_row, var, p->rows);
+        pos_add_term(l, &block, var, 1);
+        opened++;
+    }
+    if (p->blocks > 0) {
+        if (!even)
+            nest_open_if(&l->b, compare(l, OP_lt, &block, p->blocks));
+        body(p, p->rows, user);
+        if (!even)
+            nest_close(&l->b);
+    }
+    if (p->tail_rows > 0) {
+        nest_open_if(&l->b, compare(l, OP_eq, &block, p->blocks));
+        body(p, (uint32_t)p->tail_rows, user);
+        nest_close(&l->b);
+    }
+    close_loops(l, opened);
+    p->at[AXIS_M] = m, p->local_row = local_row;
+}
+
+struct panel { uint32_t vectors; bool masked, first; int64_t extent_k; };
+
+static void tile_block(struct product *p, uint32_t rows, const void *user) {
+    const struct panel *panel = user;
+    tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
+}
+
+/* The epilogue of tiles that wait in the local: row by row, so that its code stands there once. */
+static void finish_block(struct product *p, uint32_t rows, const void *user) {
+    const struct panel *panel = user;
+    struct lower *l = p->l;
+    struct pos m = p->at[AXIS_M], local_row = p->local_row;
+    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, last_index(l, AXIS_M), rows, 1);
+    pos_add_term(l, &p->at[AXIS_M], row, 1);
+    pos_add_term(l, &p->local_row, row, 1);
+    struct column c = open_column(p, panel->vectors, panel->masked);
+    struct pos at = local_pos(p, &p->local_row, &c);
+    finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    close_column(p, &c);
+    nest_close(&l->b);
+    p->at[AXIS_M] = m, p->local_row = local_row;
+}
+
+static void panel_block_k(struct product *p, const struct pos *chunk, struct panel *panel) {
+    if (p->pack)
+        pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
+    each_block(p, chunk, tile_block, panel);
+}
+
+static void one_panel(struct product *p, const struct pos *chunk, uint32_t vectors, bool masked) {
+    struct lower *l = p->l;
+    struct pos k = p->at[AXIS_K];
+    struct panel panel = {vectors, masked, true, p->block_k};
+    panel_block_k(p, chunk, &panel);
+    panel.first = false;
+    if (p->blocks_k > 1) {
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
+        pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
+        p->at[AXIS_K].offset += p->block_k;
+        panel_block_k(p, chunk, &panel);
+        nest_close(&l->b);
+        p->at[AXIS_K] = k;
+    }
+    if (p->tail_k) {
+        p->at[AXIS_K].offset += p->block_k * p->blocks_k;
+        panel.extent_k = p->tail_k;
+        panel_block_k(p, chunk, &panel);
+        p->at[AXIS_K] = k;
+    }
+    if (p->local_tile)
+        each_block(p, chunk, finish_block, &panel);
+}
+
+static void tail_panel(struct product *p, const struct pos *chunk) {
+    struct pos n = p->at[AXIS_N];
+    uint32_t vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
+    p->at[AXIS_N].offset += p->panels * p->panel_columns;
+    one_panel(p, chunk, vectors, p->tail_columns % p->width != 0);
+    p->at[AXIS_N] = n;
+}
+
+/* All panels of one chunk of rows; `panel`: the loop over panels is open already, as the parallel one. */
+static void all_panels(struct product *p, const struct pos *chunk, const struct pos *panel) {
+    struct lower *l = p->l;
+    struct pos n = p->at[AXIS_N];
+    if (panel) {
+        bool both = p->panels > 0 && p->tail_columns > 0;
+        if (both)
+            nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
+        if (p->panels > 0)
+            one_panel(p, chunk, p->vectors, false);
+        if (both) {
+            nest_close(&l->b);
+            nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
+            struct pos before = p->at[AXIS_N];
+            p->at[AXIS_N] = n;
+            for (uint32_t i = 0; i < panel->term_count; i++) /* the panel's number is known here */
+                pos_add_term(l, &p->at[AXIS_N], panel->term[i].var, -p->panel_columns);
+            tail_panel(p, chunk);
+            p->at[AXIS_N] = before;
+            nest_close(&l->b);
+        }
+        return;
+    }
+    if (p->panels > 1) {
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, last_index(l, AXIS_N), p->panels, p->panel_columns);
+        pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+    }
+    if (p->panels > 0)
+        one_panel(p, chunk, p->vectors, false);
+    if (p->panels > 1) {
+        nest_close(&l->b);
+        p->at[AXIS_N] = n;
+    }
+    if (p->tail_columns)
+        tail_panel(p, chunk);
+}
+
+static void loops(struct product *p) {
+    struct lower *l = p->l;
+    struct outer list[4 * AXIS_PARTS];
+    uint32_t count = list_outer(p, list), best = UINT32_MAX, opened = 0;
+    int64_t all_panels_count = p->panels + (p->tail_columns > 0);
+    choose_chunks(p, true);
+    int64_t largest = 1;
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i].extent > largest)
+            largest = list[best = i].extent;
+    bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) && (p->chunks >= 4 || p->chunks >= all_panels_count);
+    bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
+    if (!chunks_parallel)
+        choose_chunks(p, false);
+    if (chunks_parallel || panels_parallel)
+        best = UINT32_MAX;
+    uint32_t part = last_index(l, AXIS_M);
+    struct pos chunk = pos_constant(0), panel = pos_constant(0);
+    l->b.nest->parallel_extent = 1;
+    if (best != UINT32_MAX) {
+        open_outer(p, NEST_PARALLEL, &list[best]);
+        l->b.nest->parallel_extent = list[best].extent;
+        opened++;
+    } else if (panels_parallel) {
+        uint32_t part_n = last_index(l, AXIS_N);
+        nest_var var = lower_open_piece(l, NEST_PARALLEL, AXIS_N, part_n, all_panels_count, p->panel_columns);
+        pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+        pos_add_term(l, &panel, var, 1);
+        l->b.nest->parallel_extent = all_panels_count;
+        opened++;
+    }
+    bool chunk_loop = p->chunks > 1;
+    if (chunk_loop) {
+        nest_var var = lower_open_piece(l, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, part, p->chunks,
+                                        p->chunk * p->rows);
+        pos_add_term(l, &p->at[AXIS_M], var, p->chunk * p->rows);
+        pos_add_term(l, &chunk, var, p->chunk);
+        if (chunks_parallel)
+            l->b.nest->parallel_extent = p->chunks;
+        opened++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (i != best) {
+            open_outer(p, NEST_SERIAL, &list[i]);
+            opened++;
+        }
+    all_panels(p, &chunk, panels_parallel ? &panel : NULL);
+    close_loops(l, opened);
+}
+
+/* ---------------------------------------------------------------- the template */
+
+static int64_t class_extent(const struct operand *o, uint32_t class) {
+    int64_t extent = 1;
+    for (uint32_t i = 0; i < o->count[class]; i++)
+        extent *= o->run[class][i].extent;
+    return extent;
+}
+
+/* The distance in memory between neighbouring columns of y, found by walking to it once. */
+static bool probe(struct product *p) {
+    struct lower *l = p->l;
+    if (l->probed)
+        return false;
+    l->probed = true;
+    uint32_t part = last_index(l, AXIS_N);
+    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->n, 1);
+    pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    l->probe_var = lane, l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
+    operand_value(p, &p->y);
+    l->probing = false;
+    nest_close(&l->b);
+    l->retry = true;
+    return true;
+}
+
+static void fill_gemm(const struct product *p, struct cg_gemm *g) {
+    const struct lower *l = p->l;
+    if (p->dtype != IR_F32 || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root
+        || l->group->nodes.count != 1 || !l->argument[p->x.value] || !l->argument[p->y.value])
+        return;
+    for (uint32_t class = 0; class < 4; class++)
+        if (p->x.count[class] > 1 || p->y.count[class] > 1)
+            return;
+    const struct run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL, *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
+    const struct run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL, *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
+    if (!xm || !xk || !yn || !yk || (xm->stride != 1 && xk->stride != 1) || (yn->stride != 1 && yk->stride != 1))
+        return;
+    *g = (struct cg_gemm){.valid = true, .m = xm->extent, .n = yn->extent, .k = xk->extent};
+    g->trans_a = xk->stride != 1;
+    g->trans_b = yn->stride != 1;
+    g->lda = g->trans_a ? xk->stride : xm->stride;
+    g->ldb = g->trans_b ? yn->stride : yk->stride;
+    g->ldc = g->n;
+    g->batch = class_extent(&p->x, AXIS_B);
+    g->stride_a = p->x.count[AXIS_B] ? p->x.run[AXIS_B][0].stride : 0;
+    g->stride_b = p->y.count[AXIS_B] ? p->y.run[AXIS_B][0].stride : 0;
+    g->stride_c = g->m * g->n;
+    g->a = l->argument[p->x.value] - 1;
+    g->b = l->argument[p->y.value] - 1;
+    g->c = lower_argument_of_output(l, 0);
+}
+
+void lower_dot(struct lower *l, struct cg_gemm *gemm) {
+    struct product p;
+    memset(&p, 0, sizeof p);
+    p.l = l;
+    p.root = l->group->root;
+    const struct ir_node *node = ir_get(l->f, p.root);
+    p.dtype = (enum ir_dtype)node->type.dtype;
+    p.sum = p.dtype == IR_F16 || p.dtype == IR_BF16 ? IR_F32 : p.dtype;
+    describe(&p.x, l->f, node->args[0], AXIS_M, node->attr[0], node->attr[2]);
+    describe(&p.y, l->f, node->args[1], AXIS_N, node->attr[1], node->attr[3]);
+    if (l->axis_count == 0) {
+        int64_t extent[4] = {class_extent(&p.x, AXIS_B), class_extent(&p.x, AXIS_M), class_extent(&p.y, AXIS_N),
+                             class_extent(&p.x, AXIS_K)};
+        l->axis_count = 4;
+        for (uint32_t i = 0; i < 4; i++)
+            l->axes[i] = (struct axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+    }
+    p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
+    if (probe(&p))
+        return;
+    choose_columns(&p);
+    choose_rows(&p);
+    choose_blocks(&p);
+    if (p.pack)
+        p.panel_local = nest_local(&l->b, p.sum, (l->axes[AXIS_K].parts == 1 ? p.block_k : l->axes[AXIS_K].extent) * p.panel_columns);
+    if (p.local_tile) /* the largest chunk that may be chosen */
+        p.tile_local = nest_local(&l->b, p.sum, (CHUNK_ROWS + p.rows) * p.panel_columns);
+    loops(&p);
+    double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent * (double)l->axes[AXIS_N].extent;
+    l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * epilogue_cost(&p);
+    fill_gemm(&p, gemm);
+}
