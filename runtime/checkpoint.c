@@ -67,7 +67,7 @@ static void collect(struct save_plan *plan, const struct json *patterns)
             if (patterns->count || memcmp(&value, &initial, sizeof value) == 0) continue;
             t.name = arena_format(&plan->arena, HYPER_PREFIX "%s", s->name);
         } else if (s->role > STEP_STATE || !wanted(patterns, s->name)) continue;
-        memcpy(t.shape, s->shape, (size_t)s->rank * sizeof *s->shape);
+        for (int32_t k = 0; k < s->rank; k++) t.shape[k] = s->shape[k];
         plan->computed |= s->computed != 0;
         plan->tensors[plan->count++] = t;
     }
@@ -151,6 +151,7 @@ struct load_plan {
     uint32_t flags;
     bool whole;               /* the file holds the whole state */
     const struct st_tensor **source; /* per slot; NULL: not in the file */
+    bool *wrong;              /* per slot: it is there but does not fit, which was said */
     struct str faults;
     uint32_t fault_count;
 };
@@ -191,6 +192,7 @@ static void match_tensor(struct load_plan *l, const struct map *names, const str
         char want[200], found[200];
         fault(l, "tensor \"%s\": expected %s, found %s", tensor->name, rt_type_text(want, sizeof want, s->dtype, s->rank, s->shape),
               rt_type_text(found, sizeof found, tensor->dtype, tensor->rank, tensor->shape));
+        l->wrong[i] = true;
         return;
     }
     if (s->role == STEP_OPT_STATE || (s->role == STEP_STATE && !rt_slot_statistic(s))) l->whole = true;
@@ -205,7 +207,7 @@ static void match_missing(struct load_plan *l)
         const struct stepc_slot *s = &p->slots[i];
         bool needed = s->role == STEP_PARAM || (!(l->flags & STEP_LOAD_PARAMS_ONLY) && (all || rt_slot_statistic(s)));
         char text[200];
-        if (rt_slot_stored(s) && needed && !l->source[i] && !(l->flags & STEP_LOAD_PARTIAL))
+        if (rt_slot_stored(s) && needed && !l->source[i] && !l->wrong[i] && !(l->flags & STEP_LOAD_PARTIAL))
             fault(l, "tensor \"%s\" is missing; expected %s", s->name, rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
     }
 }
@@ -309,6 +311,7 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
     const struct stepc_program *p = t->program;
     struct load_plan l = {.t = t, .file = file, .flags = load->flags, .faults = STR(&arena)};
     struct map names = MAP(&arena);
+    l.wrong = arena_new_array(&arena, bool, p->slot_count + 1);
     l.source = arena_new_array(&arena, const struct st_tensor *, p->slot_count + 1);
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role <= STEP_STATE) map_set(&names, p->slots[i].name, i);

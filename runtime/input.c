@@ -78,7 +78,7 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     b->given = true;
     b->base = a.data;
     b->step_stride = extra ? stride[0] : 0;
-    memcpy(b->stride, stride + extra, (size_t)s->rank * sizeof *stride);
+    for (int32_t k = 0; k < s->rank; k++) b->stride[k] = stride[k + extra];
     b->dense = rt_dense(b->stride, s->shape, s->rank, item) && (uintptr_t)a.data % item == 0 &&
                (size_t)(b->step_stride < 0 ? -b->step_stride : b->step_stride) % item == 0;
     return STEP_OK;

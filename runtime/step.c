@@ -34,6 +34,14 @@ static double result_number(const struct step_instance *t, uint32_t slot)
 
 static double loss_of(const struct step_instance *t) { return t->loss_slot < 0 ? NAN : result_number(t, (uint32_t)t->loss_slot); }
 
+/* Whether an entry computes a metric or output. */
+static bool computes(const struct stepc_entry *e, const struct stepc_slot *s)
+{
+    for (uint32_t k = 0; k < e->buffer_count; k++)
+        if (e->buffers[k].space == STEPC_AT_RESULT && e->buffers[k].offset == s->offset) return true;
+    return false;
+}
+
 static void fill_result(const struct step_instance *t, struct step_result *out, uint32_t flags, uint64_t ns)
 {
     struct step_result r;
@@ -248,7 +256,12 @@ static step_status eval_run(struct step_instance *t, const struct step_batch *fr
         rt_bind_step(t, 0);
         status = rt_run_entry(t, RT_EVALUATE);
     }
-    if (!status) fill_result(t, result, 0, rt_now() - begin);
+    if (!status) {
+        fill_result(t, result, 0, rt_now() - begin);
+        const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
+        for (uint32_t i = 0; result && result->metrics && i < t->metric_count && i < result->metric_capacity; i++)
+            if (!computes(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) result->metrics[i] = (double)NAN;
+    }
     hypers_restore(t, &hypers);
     return status;
 }
@@ -267,12 +280,9 @@ step_status rt_eval(struct step_instance *t, const struct step_batch *batch, con
 /* The slot of an output; it must be one that the entry computes. */
 static step_status output_find(struct step_instance *t, const struct step_array *a, const struct stepc_slot **slot)
 {
-    const struct stepc_entry *e = t->entries[RT_INFER].table;
     int32_t i = rt_slot_find(t->program, a->name, false);
     const struct stepc_slot *s = i < 0 ? NULL : &t->program->slots[i];
-    bool there = false;
-    for (uint32_t k = 0; s && (s->role == STEP_OUTPUT || s->role == STEP_METRIC) && k < e->buffer_count; k++)
-        there |= e->buffers[k].space == STEPC_AT_RESULT && e->buffers[k].offset == s->offset;
+    bool there = s && (s->role == STEP_OUTPUT || s->role == STEP_METRIC) && computes(t->entries[RT_INFER].table, s);
     *slot = s;
     return there ? STEP_OK : rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
 }

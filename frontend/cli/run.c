@@ -156,20 +156,16 @@ static int one_step(struct run *r, uint64_t k)
     if (!code) code = run_data_batch(r, &r->data, k, &batch);
     if (code) return code;
     step_status status = r->api->step(r->instance, &batch, &result);
-    if (status) return run_status(r, status, NULL);
+    if (status) return run_status(r, status, arena_format(r->cli->arena, "step %llu", (unsigned long long)k + 1));
     if (k == 0) r->first_step = result.step - 1;
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
     r->done++;
     r->last_loss = result.loss;
     bool evaluated = r->eval_every && (k + 1) % r->eval_every == 0;
-    if (evaluated) {
-        /* the arrays of the step are overwritten by eval: only scalars of the step are kept beside it */
-        code = evaluate(r);
-        if (!code && !r->cli->quiet && !r->metrics_open)
-            for (uint32_t i = 0, m = 0; m < r->metric_count; m++)
-                if (!r->metrics[m].rank) fprintf(stderr, "%sstep %llu  eval_%s %.6g\n", r->line_open ? "\n" : "", (unsigned long long)result.step, r->metrics[m].name, r->eval_sums[i++]), r->line_open = false;
-    }
-    if (!code && r->metrics_open) code = run_metrics_line(r, &result, evaluated ? r->eval_sums : NULL);
+    if (r->metrics_open) code = run_metrics_begin(r, &result);
+    if (!code && evaluated) code = evaluate(r);
+    if (!code && evaluated && !r->metrics_open) run_show_evaluated(r, result.step);
+    if (!code && r->metrics_open) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, k + 1 == r->steps);
     return code;
 }

@@ -72,10 +72,12 @@ void run_data_close(struct run_data *);
 
 /* run_output.c */
 int run_metrics_open(struct run *, const char *path);
-int run_metrics_line(struct run *, const struct step_result *, const double *evaluated);
+int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten */
+int run_metrics_end(struct run *, const double *evaluated);      /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
 int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);
+void run_show_evaluated(struct run *, uint64_t step);
 void run_progress(struct run *, const struct step_result *, bool last);
 void run_summary(struct run *);
 #endif

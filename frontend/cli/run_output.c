@@ -107,17 +107,20 @@ static int add_metric(struct run *r, const struct step_tensor *t, uint32_t *scal
     return 0;
 }
 
-int run_metrics_line(struct run *r, const struct step_result *result, const double *evaluated)
+int run_metrics_begin(struct run *r, const struct step_result *result)
 {
-    char error[ST_TEXT];
     uint32_t scalar = 0;
+    int code = 0;
     arena_free(&r->line_arena);
     r->line = STR(&r->line_arena);
     str_addf(&r->line, "{\"step\": %llu", (unsigned long long)result->step);
-    for (size_t i = 0; i < r->metric_count; i++) {
-        int code = add_metric(r, &r->metrics[i], &scalar);
-        if (code) return code;
-    }
+    for (size_t i = 0; !code && i < r->metric_count; i++) code = add_metric(r, &r->metrics[i], &scalar);
+    return code;
+}
+
+int run_metrics_end(struct run *r, const double *evaluated)
+{
+    char error[ST_TEXT];
     for (size_t i = 0, k = 0; evaluated && i < r->metric_count; i++) {
         if (r->metrics[i].rank) continue;
         str_add(&r->line, ", ");
@@ -155,7 +158,7 @@ static void add_tensor(struct save *s, const struct step_tensor *t)
 {
     struct st_tensor *to = &s->tensors[s->count++];
     *to = (struct st_tensor){.name = t->name, .dtype = t->dtype, .rank = t->rank, .bytes = t->bytes_global};
-    memcpy(to->shape, t->shape, (size_t)t->rank * sizeof *t->shape);
+    for (int32_t i = 0; i < t->rank; i++) to->shape[i] = t->shape[i];
 }
 
 static step_status fetch(void *user, uint32_t index, void *to)
@@ -238,6 +241,13 @@ void run_head(struct run *r)
     fprintf(stderr, "%llu steps", (unsigned long long)r->steps);
     if (r->data.steps) fprintf(stderr, ", data of %llu", (unsigned long long)r->data.steps);
     fputc('\n', stderr);
+}
+
+void run_show_evaluated(struct run *r, uint64_t step)
+{
+    end_progress_line(r);
+    for (size_t i = 0, k = 0; !r->cli->quiet && i < r->metric_count; i++)
+        if (!r->metrics[i].rank) fprintf(stderr, "step %llu  eval_%s %.6g\n", (unsigned long long)step, r->metrics[i].name, r->eval_sums[k++]);
 }
 
 /* On a terminal at most ten times a second, over itself; otherwise one line every ten seconds. */
