@@ -164,11 +164,12 @@ struct fe_val make_heaviside(struct fe_call *c) {
     struct fe_val step = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_float(0), fe_float(1));
     return fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), ARG(1), fe_cast(s, step, (enum ir_dtype)fe_type_at(s, &x).dtype));
 }
-struct fe_val make_logaddexp(struct fe_call *c) { /* max + log1p(exp(-|x - y|)) */
+struct fe_val make_logaddexp(struct fe_call *c) { /* max + log1p(exp(min - max)): at x = y both have half the gradient */
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1)), delta = fe_sub(s, x, y);
-    struct fe_val tail = fe_op1(s, OP_log1p, fe_op1(s, OP_exp, op1(c, OP_neg, op1(c, OP_abs, delta))));
-    return fe_where3(s, fe_binary(s, EXPR_OP_NE, delta, delta), fe_add(s, x, y), fe_add(s, fe_op2(s, OP_max, x, y), tail));
+    struct fe_val most = fe_op2(s, OP_max, x, y), least = fe_op2(s, OP_min, x, y);
+    struct fe_val tail = fe_op1(s, OP_log1p, fe_op1(s, OP_exp, fe_sub(s, least, most)));
+    return fe_where3(s, fe_binary(s, EXPR_OP_NE, delta, delta), fe_add(s, x, y), fe_add(s, most, tail));
 }
 struct fe_val make_logaddexp2(struct fe_call *c) {
     SITE;

@@ -17,12 +17,12 @@
 #define UNARY(name, expression) void vjp_##name(struct vjp *c) { vjp_give(c, 0, expression); }
 
 UNARY(neg, NEG(G))
-UNARY(abs, MUL(G, vjp_op1(c, OP_sign, ARG(0))))
+UNARY(abs, WHERE(IS(le, NUMBER(0), ARG(0)), G, NEG(G))) /* 1 at zero */
 UNARY(exp, MUL(G, Y))
 UNARY(expm1, MUL(G, ADD(Y, NUMBER(1))))
 UNARY(log, DIV(G, ARG(0)))
 UNARY(log1p, DIV(G, ADD(ARG(0), NUMBER(1))))
-UNARY(sqrt, DIV(MUL(G, NUMBER(0.5)), Y))
+UNARY(sqrt, MUL(G, DIV(NUMBER(0.5), Y)))
 UNARY(rsqrt, MUL(G, MUL(NUMBER(-0.5), DIV(Y, ARG(0)))))
 UNARY(cbrt, MUL(G, DIV(NUMBER(1.0 / 3), MUL(Y, Y))))
 UNARY(tanh, MUL(ADD(G, MUL(G, Y)), SUB(NUMBER(1), Y)))
@@ -80,20 +80,14 @@ void vjp_rem(struct vjp *c)
     vjp_give(c, 1, MUL(NEG(G), MUL(vjp_op1(c, OP_sign, ratio), whole)));
 }
 
-/* By the base: g * b * a**(b - 1), and 0 where b is 0 (also at a = 0). By the exponent: g * log(a) * a**b, where a is
- * not 0; else the power itself. */
+/* By the base: g * b * a**(b - 1), nothing if b is the constant 0. By the exponent: g * log(a) * a**b, with log(1) at
+ * a = 0. */
 void vjp_pow(struct vjp *c)
 {
-    double number;
-    if (vjp_wants(c, 0) && pass_number(c->b->f, ARG(1), &number)) {
-        if (number != 0)
-            vjp_give(c, 0, MUL(G, MUL(NUMBER(number), vjp_op2(c, OP_pow, ARG(0), NUMBER(number - 1)))));
-    } else if (vjp_wants(c, 0)) {
-        ir_value is_zero = IS(eq, ARG(1), NUMBER(0));
-        ir_value less = WHERE(is_zero, NUMBER(1), SUB(ARG(1), NUMBER(1)));
-        ir_value slope = WHERE(is_zero, NUMBER(0), MUL(ARG(1), vjp_op2(c, OP_pow, ARG(0), less)));
-        vjp_give(c, 0, MUL(G, slope));
-    }
+    double exponent;
+    bool is_constant = pass_number(c->b->f, ARG(1), &exponent);
+    if (vjp_wants(c, 0) && !(is_constant && exponent == 0))
+        vjp_give(c, 0, MUL(G, MUL(ARG(1), vjp_op2(c, OP_pow, ARG(0), SUB(ARG(1), NUMBER(1))))));
     if (vjp_wants(c, 1)) {
         ir_value base = WHERE(IS(eq, ARG(0), NUMBER(0)), NUMBER(1), ARG(0));
         vjp_give(c, 1, MUL(G, MUL(vjp_op1(c, OP_log, base), Y)));
