@@ -305,6 +305,30 @@ static bool read_mesh(struct fe *fe, fe_json mesh)
     return good;
 }
 
+/* ---------------------------------------------------------------- definitions */
+
+/* The form of every definition, used or not; what its body means is the model's. */
+static bool check_definitions(struct fe *fe, fe_json defines)
+{
+    static const struct fe_arg rows[] = {
+        {"params", FE_MAP, 0, NULL, NULL}, {"inputs", FE_LIST, 0, NULL, NULL}, {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
+    bool good = true;
+    for (fe_json define = fe_first(fe, defines); define; define = fe_next(fe, define)) {
+        struct fe_value v[3];
+        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), rows, 3, NULL, v);
+        if (define->kind != JSON_OBJECT) continue;
+        if (v[0].json && v[0].json->kind == JSON_OBJECT)
+            for (fe_json p = fe_first(fe, v[0].json); p; p = fe_next(fe, p)) good &= good_name(fe, p, "the name of a parameter");
+        if (!v[1].json || v[1].json->kind != JSON_ARRAY) continue;
+        for (fe_json input = fe_first(fe, v[1].json); input; input = fe_next(fe, input)) {
+            if (input->kind == JSON_STRING && fe_is_name(input->string)) continue;
+            fe_error(fe, input, "E0101", "the inputs of a definition are names (strings), found %s", fe_found(fe, input));
+            good = false;
+        }
+    }
+    return good;
+}
+
 /* ---------------------------------------------------------------- the canonical text */
 
 static void write_value(struct fe *fe, struct str *out, fe_json v)
@@ -361,7 +385,8 @@ bool fe_document(struct fe *fe)
     if (!constants || constants->kind == JSON_OBJECT) good &= read_constants(fe, constants);
     if (!inputs || inputs->kind == JSON_OBJECT) good &= read_inputs(fe, inputs);
     if (!mesh || mesh->kind == JSON_OBJECT) good &= read_mesh(fe, mesh);
-    fe_json sharding = top[TOP_sharding].json;
+    fe_json sharding = top[TOP_sharding].json, defines = top[TOP_define].json;
+    if (defines && defines->kind == JSON_OBJECT) good &= check_definitions(fe, defines);
     if (sharding && sharding->kind == JSON_OBJECT) good &= fe_sharding_form(fe, sharding);
     if (good) fe->module->document = arena_string(&fe->module->arena, fe_text(fe, root));
     return good;
