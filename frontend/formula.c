@@ -8,15 +8,20 @@ struct term term_integer(int64_t number) { return (struct term){.number = (doubl
 struct term term_tensor(ir_value v) { return (struct term){.v = v}; }
 
 enum category { BOOLEAN, INTEGER, FLOAT };
-static enum category category_of(enum ir_dtype d) { return d == IR_BOOL ? BOOLEAN : ir_dtype_is_float(d) ? FLOAT : INTEGER; }
+static enum category category_of(enum ir_dtype d)
+{
+    return d == IR_BOOL ? BOOLEAN : ir_dtype_is_float(d) ? FLOAT : INTEGER;
+}
 
 /* Two different strong dtypes of one category: the wider one; bfloat16 and float16 meet in float32. */
-static enum ir_dtype wider(enum ir_dtype a, enum ir_dtype b) {
+static enum ir_dtype wider(enum ir_dtype a, enum ir_dtype b)
+{
     if ((a == IR_F16 && b == IR_BF16) || (a == IR_BF16 && b == IR_F16)) return IR_F32;
     return a > b ? a : b;
 }
 
-static enum ir_dtype join(struct ir_builder *b, struct term x, struct term y) {
+static enum ir_dtype join(struct ir_builder *b, struct term x, struct term y)
+{
     bool soft_x = !x.v || x.weak, soft_y = !y.v || y.weak;
     enum ir_dtype dx = x.v ? ir_type(b->f, x.v)->dtype : x.integer ? IR_I32 : IR_F32;
     enum ir_dtype dy = y.v ? ir_type(b->f, y.v)->dtype : y.integer ? IR_I32 : IR_F32;
@@ -27,13 +32,15 @@ static enum ir_dtype join(struct ir_builder *b, struct term x, struct term y) {
     return wider(dx, dy);
 }
 
-static ir_value shaped(struct ir_builder *b, struct term x, enum ir_dtype dtype, uint32_t rank, const int64_t *dim) {
+static ir_value shaped(struct ir_builder *b, struct term x, enum ir_dtype dtype, uint32_t rank, const int64_t *dim)
+{
     if (!x.v) return ir_number(b, ir_type_of(dtype, rank, dim), x.number);
     return ir_broadcast_to(b, ir_cast(b, x.v, dtype), rank, dim);
 }
 
 /* The common shape of two terms, aligned right as in NumPy. */
-static uint32_t common_shape(struct ir_builder *b, struct term x, struct term y, int64_t *dim) {
+static uint32_t common_shape(struct ir_builder *b, struct term x, struct term y, int64_t *dim)
+{
     const struct ir_type none = {0}, *tx = x.v ? ir_type(b->f, x.v) : &none, *ty = y.v ? ir_type(b->f, y.v) : &none;
     uint32_t rank = tx->rank > ty->rank ? tx->rank : ty->rank;
     for (uint32_t i = 0; i < rank; i++) {
@@ -44,55 +51,66 @@ static uint32_t common_shape(struct ir_builder *b, struct term x, struct term y,
     return rank;
 }
 
-static struct term binary_as(struct ir_builder *b, enum ir_op op, struct term x, struct term y, enum ir_dtype dtype) {
+static struct term binary_as(struct ir_builder *b, enum ir_op op, struct term x, struct term y, enum ir_dtype dtype)
+{
     int64_t dim[IR_MAX_RANK];
     uint32_t rank = common_shape(b, x, y, dim);
     ir_value vx = shaped(b, x, dtype, rank, dim), vy = shaped(b, y, dtype, rank, dim);
     return (struct term){.v = ir_binary(b, op, vx, vy), .weak = (!x.v || x.weak) && (!y.v || y.weak)};
 }
 
-static struct term binary(struct ir_builder *b, enum ir_op op, struct term x, struct term y) {
+static struct term binary(struct ir_builder *b, enum ir_op op, struct term x, struct term y)
+{
     return binary_as(b, op, x, y, join(b, x, y));
 }
 
 static bool is_number(struct term x, double number) { return !x.v && x.number == number; }
 
 /* A tensor is left as it is by `+ 0` and `* 1` if its dtype would not change. */
-static bool keeps(struct ir_builder *b, struct term x, struct term number) { return x.v && join(b, x, number) == ir_type(b->f, x.v)->dtype; }
+static bool keeps(struct ir_builder *b, struct term x, struct term number)
+{
+    return x.v && join(b, x, number) == ir_type(b->f, x.v)->dtype;
+}
 
-struct term term_add(struct ir_builder *b, struct term x, struct term y) {
+struct term term_add(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return (struct term){.number = x.number + y.number, .integer = x.integer && y.integer};
     if (is_number(y, 0) && keeps(b, x, y)) return x;
     if (is_number(x, 0) && keeps(b, y, x)) return y;
     return binary(b, OP_add, x, y);
 }
 
-struct term term_sub(struct ir_builder *b, struct term x, struct term y) {
+struct term term_sub(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return (struct term){.number = x.number - y.number, .integer = x.integer && y.integer};
     if (is_number(y, 0) && keeps(b, x, y)) return x;
     return binary(b, OP_sub, x, y);
 }
 
-struct term term_mul(struct ir_builder *b, struct term x, struct term y) {
+struct term term_mul(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return (struct term){.number = x.number * y.number, .integer = x.integer && y.integer};
     if (is_number(y, 1) && keeps(b, x, y)) return x;
     if (is_number(x, 1) && keeps(b, y, x)) return y;
     return binary(b, OP_mul, x, y);
 }
 
-struct term term_div(struct ir_builder *b, struct term x, struct term y) {
+struct term term_div(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return term_number(x.number / y.number);
     if (is_number(y, 1) && keeps(b, x, term_number(1))) return x;
     enum ir_dtype dtype = join(b, x, y);
     return binary_as(b, OP_div, x, y, ir_dtype_is_float(dtype) ? dtype : IR_F32);
 }
 
-struct term term_rem(struct ir_builder *b, struct term x, struct term y) {
+struct term term_rem(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return (struct term){.number = fmod(x.number, y.number), .integer = x.integer && y.integer};
     return binary(b, OP_rem, x, y);
 }
 
-struct term term_pow(struct ir_builder *b, struct term x, struct term y) {
+struct term term_pow(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return term_number(pow(x.number, y.number));
     if (!y.v && y.integer && y.number >= 1 && y.number <= 64) { /* square and multiply */
         uint32_t n = (uint32_t)y.number;
@@ -109,34 +127,60 @@ struct term term_pow(struct ir_builder *b, struct term x, struct term y) {
     return binary_as(b, OP_pow, x, y, ir_dtype_is_float(dtype) ? dtype : IR_F32);
 }
 
-struct term term_max(struct ir_builder *b, struct term x, struct term y) {
+struct term term_max(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return x.number > y.number ? x : y;
     return binary(b, OP_max, x, y);
 }
 
-struct term term_min(struct ir_builder *b, struct term x, struct term y) {
+struct term term_min(struct ir_builder *b, struct term x, struct term y)
+{
     if (!x.v && !y.v) return x.number < y.number ? x : y;
     return binary(b, OP_min, x, y);
 }
 
-static struct term unary(struct ir_builder *b, enum ir_op op, struct term x) {
+static struct term unary(struct ir_builder *b, enum ir_op op, struct term x)
+{
     ir_value v = x.v ? x.v : ir_scalar(b, x.integer ? IR_I32 : IR_F32, x.number);
     return (struct term){.v = ir_unary(b, op, v), .weak = !x.v || x.weak};
 }
 
-struct term term_neg(struct ir_builder *b, struct term x) { return x.v ? unary(b, OP_neg, x) : term_mul(b, term_integer(-1), x); }
-struct term term_abs(struct ir_builder *b, struct term x) {
+struct term term_neg(struct ir_builder *b, struct term x)
+{
+    return x.v ? unary(b, OP_neg, x) : term_mul(b, term_integer(-1), x);
+}
+struct term term_abs(struct ir_builder *b, struct term x)
+{
     return x.v ? unary(b, OP_abs, x) : (struct term){.number = fabs(x.number), .integer = x.integer};
 }
 struct term term_sign(struct ir_builder *b, struct term x) { return unary(b, OP_sign, x); }
-struct term term_sqrt(struct ir_builder *b, struct term x) { return x.v ? unary(b, OP_sqrt, x) : term_number(sqrt(x.number)); }
-struct term term_rsqrt(struct ir_builder *b, struct term x) { return x.v ? unary(b, OP_rsqrt, x) : term_number(1 / sqrt(x.number)); }
-struct term term_tanh(struct ir_builder *b, struct term x) { return x.v ? unary(b, OP_tanh, x) : term_number(tanh(x.number)); }
-struct term term_cos(struct ir_builder *b, struct term x) { return x.v ? unary(b, OP_cos, x) : term_number(cos(x.number)); }
-struct term term_floor(struct ir_builder *b, struct term x) { return x.v ? unary(b, OP_floor, x) : term_number(floor(x.number)); }
+struct term term_sqrt(struct ir_builder *b, struct term x)
+{
+    return x.v ? unary(b, OP_sqrt, x) : term_number(sqrt(x.number));
+}
+struct term term_rsqrt(struct ir_builder *b, struct term x)
+{
+    return x.v ? unary(b, OP_rsqrt, x) : term_number(1 / sqrt(x.number));
+}
+struct term term_tanh(struct ir_builder *b, struct term x)
+{
+    return x.v ? unary(b, OP_tanh, x) : term_number(tanh(x.number));
+}
+struct term term_cos(struct ir_builder *b, struct term x)
+{
+    return x.v ? unary(b, OP_cos, x) : term_number(cos(x.number));
+}
+struct term term_floor(struct ir_builder *b, struct term x)
+{
+    return x.v ? unary(b, OP_floor, x) : term_number(floor(x.number));
+}
 struct term term_square(struct ir_builder *b, struct term x) { return term_mul(b, x, x); }
 
-static struct term strong(struct term x) { x.weak = false; return x; }
+static struct term strong(struct term x)
+{
+    x.weak = false;
+    return x;
+}
 struct term term_lt(struct ir_builder *b, struct term x, struct term y) { return strong(binary(b, OP_lt, x, y)); }
 struct term term_le(struct ir_builder *b, struct term x, struct term y) { return strong(binary(b, OP_le, x, y)); }
 struct term term_eq(struct ir_builder *b, struct term x, struct term y) { return strong(binary(b, OP_eq, x, y)); }
@@ -145,36 +189,43 @@ struct term term_or(struct ir_builder *b, struct term x, struct term y) { return
 struct term term_not(struct ir_builder *b, struct term x) { return strong(unary(b, OP_not, x)); }
 struct term term_is_nan(struct ir_builder *b, struct term x) { return strong(binary(b, OP_ne, x, x)); }
 
-struct term term_where(struct ir_builder *b, struct term p, struct term x, struct term y) {
+struct term term_where(struct ir_builder *b, struct term p, struct term x, struct term y)
+{
     enum ir_dtype dtype = join(b, x, y);
     int64_t dim[IR_MAX_RANK], all[IR_MAX_RANK];
     uint32_t rank = common_shape(b, x, y, dim);
     struct term shape = {.v = rank ? ir_number(b, ir_type_of(dtype, rank, dim), 0) : 0};
     rank = common_shape(b, shape, p, all);
-    ir_value v = ir_select(b, shaped(b, p, IR_BOOL, rank, all), shaped(b, x, dtype, rank, all), shaped(b, y, dtype, rank, all));
+    ir_value v = ir_select(b, shaped(b, p, IR_BOOL, rank, all), shaped(b, x, dtype, rank, all),
+                           shaped(b, y, dtype, rank, all));
     return (struct term){.v = v, .weak = (!x.v || x.weak) && (!y.v || y.weak)};
 }
 
-struct term term_cast(struct ir_builder *b, struct term x, enum ir_dtype dtype) {
+struct term term_cast(struct ir_builder *b, struct term x, enum ir_dtype dtype)
+{
     return term_tensor(x.v ? ir_cast(b, x.v, dtype) : ir_scalar(b, dtype, x.number));
 }
 
-struct term term_cast_like(struct ir_builder *b, struct term x, struct term like) {
+struct term term_cast_like(struct ir_builder *b, struct term x, struct term like)
+{
     return like.v ? term_cast(b, x, ir_type(b->f, like.v)->dtype) : x;
 }
 
-struct term term_sum(struct ir_builder *b, struct term x) {
+struct term term_sum(struct ir_builder *b, struct term x)
+{
     static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     uint32_t rank = ir_type(b->f, x.v)->rank;
     return rank ? (struct term){.v = ir_reduce(b, OP_reduce_sum, x.v, dims, rank), .weak = x.weak} : x;
 }
 
-struct term term_mean(struct ir_builder *b, struct term x) {
+struct term term_mean(struct ir_builder *b, struct term x)
+{
     return term_div(b, term_sum(b, x), term_integer(ir_type_elements(ir_type(b->f, x.v))));
 }
 
 struct term term_dot(struct ir_builder *b, struct term x, struct term y) { return term_sum(b, term_mul(b, x, y)); }
 
-ir_value term_value(struct ir_builder *b, struct term x, enum ir_dtype dtype) {
+ir_value term_value(struct ir_builder *b, struct term x, enum ir_dtype dtype)
+{
     return x.v ? ir_cast(b, x.v, dtype) : ir_scalar(b, dtype, x.number);
 }

@@ -9,10 +9,10 @@
 #include "ir/ir.h"
 
 struct term {
-    ir_value v;    /* 0: a number */
+    ir_value v; /* 0: a number */
     double number;
-    bool integer;  /* the number is a Python int */
-    bool weak;     /* a tensor of weak type */
+    bool integer; /* the number is a Python int */
+    bool weak;    /* a tensor of weak type */
 };
 
 struct term term_number(double);
@@ -50,7 +50,7 @@ struct term term_where(struct ir_builder *, struct term predicate, struct term, 
 
 struct term term_cast(struct ir_builder *, struct term, enum ir_dtype);
 struct term term_cast_like(struct ir_builder *, struct term, struct term like);
-struct term term_sum(struct ir_builder *, struct term);  /* over all dimensions: a scalar */
+struct term term_sum(struct ir_builder *, struct term); /* over all dimensions: a scalar */
 struct term term_mean(struct ir_builder *, struct term);
 struct term term_dot(struct ir_builder *, struct term, struct term); /* sum of products, equal shapes */
 /* The value as a tensor: a number becomes a scalar of the dtype. */

@@ -4,9 +4,11 @@
 #include <string.h>
 
 /* Gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
-static ir_value *gradients(struct step *s, struct fe_trace *trace, ir_value loss) {
+static ir_value *gradients(struct step *s, struct fe_trace *trace, ir_value loss)
+{
     struct fe *fe = s->fe;
-    ir_value *wrt = arena_new_array(fe->arena, ir_value, s->param_count + 1), *grads = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    ir_value *wrt = arena_new_array(fe->arena, ir_value, s->param_count + 1),
+             *grads = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     uint32_t n = 0, k = 0;
     for (uint32_t i = 0; i < s->param_count; i++)
         if (s->trained[i]) wrt[n++] = fe_trace_param(fe, trace, i);
@@ -18,7 +20,8 @@ static ir_value *gradients(struct step *s, struct fe_trace *trace, ir_value loss
 }
 
 /* Loss, early metrics and gradients with what the trace was given. */
-static bool whole_batch(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out) {
+static bool whole_batch(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out)
+{
     if (!fe_trace_model(s->fe, trace) || !fe_trace_loss(s->fe, trace)) return false;
     out->loss = trace->loss.tensor;
     out->env = trace->env;
@@ -42,7 +45,8 @@ static const char *const accumulators[] = {"sum", "mean", "running_mean", "conca
 enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE };
 
 /* The rows of the batch, which all batched inputs share. */
-static bool batch_rows(struct step *s, fe_json json, int64_t *rows) {
+static bool batch_rows(struct step *s, fe_json json, int64_t *rows)
+{
     const char *first = NULL;
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
@@ -51,7 +55,8 @@ static bool batch_rows(struct step *s, fe_json json, int64_t *rows) {
             first = slot->name;
             *rows = slot->type.dim[0];
         } else if (slot->type.dim[0] != *rows) {
-            fe_error(s->fe, json, "E0204", "inputs have batches of different sizes: \"%s\" has %lld rows, \"%s\" has %lld", first,
+            fe_error(s->fe, json, "E0204",
+                     "inputs have batches of different sizes: \"%s\" has %lld rows, \"%s\" has %lld", first,
                      (long long)*rows, slot->name, (long long)slot->type.dim[0]);
             return false;
         }
@@ -61,7 +66,8 @@ static bool batch_rows(struct step *s, fe_json json, int64_t *rows) {
 }
 
 /* accumulate.metrics: names of metrics that are computed per microbatch, with an accumulator each. */
-static bool check_kinds(struct step *s, fe_json kinds) {
+static bool check_kinds(struct step *s, fe_json kinds)
+{
     struct fe *fe = s->fe;
     bool good = true;
     const char **names = arena_new_array(fe->arena, const char *, s->metric_count);
@@ -70,12 +76,14 @@ static bool check_kinds(struct step *s, fe_json kinds) {
         uint32_t i = 1, a = 0;
         while (i < s->metric_count && strcmp(s->metrics[i].name, k->key)) i++;
         if (i == s->metric_count) {
-            fe_suggest(fe, fe_error_key(fe, k, "E0108", "there is no metric \"%s\"", k->key), k->key, names, s->metric_count - 1);
+            fe_suggest(fe, fe_error_key(fe, k, "E0108", "there is no metric \"%s\"", k->key), k->key, names,
+                       s->metric_count - 1);
             good = false;
         }
         while (a <= CONCATENATE && (k->kind != JSON_STRING || strcmp(accumulators[a], k->string))) a++;
         if (a > CONCATENATE) {
-            struct diag *d = fe_error(fe, k, "E0103", "expected an accumulator (sum, mean, running_mean, concat), found %s", fe_found(fe, k));
+            struct diag *d = fe_error(
+                fe, k, "E0103", "expected an accumulator (sum, mean, running_mean, concat), found %s", fe_found(fe, k));
             if (k->kind == JSON_STRING) fe_suggest(fe, d, k->string, accumulators, CONCATENATE + 1);
             good = false;
         }
@@ -83,23 +91,30 @@ static bool check_kinds(struct step *s, fe_json kinds) {
     return good;
 }
 
-bool step_accumulation(struct step *s, fe_json json) {
+bool step_accumulation(struct step *s, fe_json json)
+{
     struct accumulation *a = &s->accumulate;
     struct fe_value v[ACC_COUNT] = {0};
     int64_t rows = 0;
     if (!json) return true;
-    if (!fe_settings(s->fe, json, "\"accumulate\"", accumulate_rows, ACC_COUNT, NULL, v) || !batch_rows(s, json, &rows)) return false;
-    *a = (struct accumulation){.json = json, .rows = v[ACC_SIZE].integer, .real = v[ACC_REAL].null ? NULL : v[ACC_REAL].json, .kinds = v[ACC_METRICS].json};
+    if (!fe_settings(s->fe, json, "\"accumulate\"", accumulate_rows, ACC_COUNT, NULL, v) || !batch_rows(s, json, &rows))
+        return false;
+    *a = (struct accumulation){.json = json,
+                               .rows = v[ACC_SIZE].integer,
+                               .real = v[ACC_REAL].null ? NULL : v[ACC_REAL].json,
+                               .kinds = v[ACC_METRICS].json};
     while (strcmp(accumulators[a->kind], v[ACC_KIND].string)) a->kind++;
     a->split = strcmp(v[ACC_SPLIT].string, "contiguous") == 0;
     if (rows % a->rows) {
-        fe_error(s->fe, v[ACC_SIZE].json, "E0431", "microbatches of %lld rows do not divide the batch of %lld rows", (long long)a->rows, (long long)rows);
+        fe_error(s->fe, v[ACC_SIZE].json, "E0431", "microbatches of %lld rows do not divide the batch of %lld rows",
+                 (long long)a->rows, (long long)rows);
         return false;
     }
     a->microbatches = rows / a->rows;
     for (uint32_t i = 0; i < s->param_count; i++)
         if (s->params[i].statistic) {
-            fe_error(s->fe, json, "E0111", "\"accumulate\" with running statistics (\"%s\") is not supported yet", s->params[i].path);
+            fe_error(s->fe, json, "E0111", "\"accumulate\" with running statistics (\"%s\") is not supported yet",
+                     s->params[i].path);
             return false;
         }
     return !a->kinds || check_kinds(s, a->kinds);
@@ -109,10 +124,13 @@ bool step_accumulation(struct step *s, fe_json json) {
 
 /* The body's trace: parts of the batched inputs first, then parameters, then the other inputs; `outer` gets the
  * operands in the same order. */
-static uint32_t body_params(struct step *s, struct fe_trace *body, struct fe_trace *trace, ir_value *outer, uint32_t *batched) {
+static uint32_t body_params(struct step *s, struct fe_trace *body, struct fe_trace *trace, ir_value *outer,
+                            uint32_t *batched)
+{
     struct fe *fe = s->fe;
     uint32_t n = 0;
-    ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1), *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
+             *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->input_count; i++) {
         struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
         struct ir_type type = slot->type;
@@ -138,13 +156,15 @@ static uint32_t body_params(struct step *s, struct fe_trace *body, struct fe_tra
 }
 
 /* How a metric is accumulated: as accumulate.metrics says; rows are put together; else as the gradients are. */
-static bool metric_kind(struct step *s, const struct metric *m, const struct ir_type *type, int64_t *kind) {
+static bool metric_kind(struct step *s, const struct metric *m, const struct ir_type *type, int64_t *kind)
+{
     fe_json own = s->accumulate.kinds ? fe_member(s->fe, s->accumulate.kinds, m->name) : NULL;
     *kind = type->rank > 0 && type->dim[0] == s->accumulate.rows ? CONCATENATE : s->accumulate.kind;
     for (uint32_t a = 0; own && a <= CONCATENATE; a++)
         if (strcmp(accumulators[a], own->string) == 0) *kind = a;
     if (*kind == CONCATENATE && !type->rank) {
-        fe_error(s->fe, own, "E0432", "metric \"%s\" is one number per microbatch: there are no rows to put together", m->name);
+        fe_error(s->fe, own, "E0432", "metric \"%s\" is one number per microbatch: there are no rows to put together",
+                 m->name);
         return false;
     }
     if (*kind == CONCATENATE || ir_dtype_is_float(type->dtype) || (*kind == SUM && type->dtype != IR_BOOL)) return true;
@@ -154,7 +174,8 @@ static bool metric_kind(struct step *s, const struct metric *m, const struct ir_
 }
 
 /* The number of microbatches to run: an int32 scalar, at most all. */
-static ir_value real_microbatches(struct step *s, struct fe_trace *trace, const struct fe_env *env) {
+static ir_value real_microbatches(struct step *s, struct fe_trace *trace, const struct fe_env *env)
+{
     struct ir_builder *b = trace->b;
     fe_json real = s->accumulate.real;
     struct term all = term_integer(s->accumulate.microbatches);
@@ -164,14 +185,16 @@ static ir_value real_microbatches(struct step *s, struct fe_trace *trace, const 
     ir_value n = v.bad ? 0 : fe_tensor(s->fe, trace, &v, real);
     if (!n) return 0;
     if (ir_type(b->f, n)->rank || !ir_dtype_is_integer(ir_type(b->f, n)->dtype)) {
-        fe_error(s->fe, real, "E0432", "expected a number of microbatches, found %s", ir_type_text(s->fe->arena, ir_type(b->f, n)));
+        fe_error(s->fe, real, "E0432", "expected a number of microbatches, found %s",
+                 ir_type_text(s->fe->arena, ir_type(b->f, n)));
         return 0;
     }
     return term_min(b, term_cast(b, term_tensor(n), IR_I32), all).v;
 }
 
 /* Inputs, constants' outer names and parameters: what expressions around the microbatches see. */
-static const struct fe_env *outer_env(struct step *s, struct fe_trace *trace, ir_value loss) {
+static const struct fe_env *outer_env(struct step *s, struct fe_trace *trace, ir_value loss)
+{
     struct fe *fe = s->fe;
     const struct fe_env *env = NULL;
     for (uint32_t i = 0; i < s->input_count; i++) {
@@ -182,7 +205,8 @@ static const struct fe_env *outer_env(struct step *s, struct fe_trace *trace, ir
     struct fe_tree *tree = arena_new(fe->arena, struct fe_tree);
     const char **paths = arena_new_array(fe->arena, const char *, s->param_count + 1);
     ir_value *values = arena_new_array(fe->arena, ir_value, s->param_count + 1);
-    for (uint32_t i = 0; i < s->param_count; i++) paths[i] = s->params[i].path, values[i] = fe_trace_param(fe, trace, i);
+    for (uint32_t i = 0; i < s->param_count; i++)
+        paths[i] = s->params[i].path, values[i] = fe_trace_param(fe, trace, i);
     *tree = (struct fe_tree){paths, values, s->param_count};
     struct fe_env *params = arena_new(fe->arena, struct fe_env), *last = arena_new(fe->arena, struct fe_env);
     *params = (struct fe_env){env, "params", {.kind = FE_VAL_TREE, .tree = tree}};
@@ -191,7 +215,9 @@ static const struct fe_env *outer_env(struct step *s, struct fe_trace *trace, ir
     return last;
 }
 
-static ir_value marker(struct step *s, struct ir_builder *b, struct ir_func *body, const ir_value *args, uint32_t count, uint32_t batched, const int64_t *kinds) {
+static ir_value marker(struct step *s, struct ir_builder *b, struct ir_func *body, const ir_value *args, uint32_t count,
+                       uint32_t batched, const int64_t *kinds)
+{
     int64_t n = batched, microbatches = s->accumulate.microbatches, split = s->accumulate.split;
     struct ir_node node = {.op = OP_accumulate, .arg_count = count, .args = args, .func = ir_func_index(body)};
     node.attr[0] = (struct ir_ints){&n, 1};
@@ -201,7 +227,8 @@ static ir_value marker(struct step *s, struct ir_builder *b, struct ir_func *bod
     return ir_make(b, node);
 }
 
-static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out) {
+static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out)
+{
     struct fe *fe = s->fe;
     struct ir_func *func = ir_func_new(s->module, grads ? "microbatch" : "microbatch_loss", false);
     struct ir_builder b = step_builder(s, func), *outer_b = trace->b;
@@ -240,7 +267,8 @@ static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, 
     return true;
 }
 
-bool step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out) {
+bool step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out)
+{
     return s->accumulate.json ? by_microbatches(s, trace, grads, out) : whole_batch(s, trace, grads, out);
 }
 
@@ -248,13 +276,15 @@ bool step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct out
 
 /* (trained parameters.., other parameters.., inputs..) -> (loss, gradients of the trained ones..), over the whole batch;
  * what comes after the trained parameters is captured. NULL: errors were recorded. */
-struct ir_func *step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count) {
+struct ir_func *step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
+{
     struct step *s = o->user;
     struct fe *fe = s->fe;
     if (!o->value_and_grad_func) {
         struct ir_func *func = ir_func_new(s->module, "value_and_grad", false);
         struct ir_builder b = step_builder(s, func);
-        ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1), *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+        ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
+                 *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
         ir_value *outer = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 1);
         for (uint32_t i = 0; i < s->param_count; i++)
             if (s->trained[i]) params[i] = ir_param_new(&b, s->params[i].path, s->params[i].type, -1);

@@ -7,7 +7,8 @@
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* Whether an expression uses a name (not as a part of a path). */
-static bool uses(const char *text, const char *name) {
+static bool uses(const char *text, const char *name)
+{
     size_t n = strlen(name);
     for (const char *at = text; (at = strstr(at, name)); at += n) {
         bool begins = at == text || (!is_word(at[-1]) && at[-1] != '.');
@@ -16,14 +17,16 @@ static bool uses(const char *text, const char *name) {
     return false;
 }
 
-static bool is_late(fe_json json) {
+static bool is_late(fe_json json)
+{
     static const char *const names[] = {"grads", "updates", "hyperparams"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (json->kind == JSON_STRING && uses(json->string, names[i])) return true;
     return false;
 }
 
-bool step_metrics_read(struct step *s, fe_json map) {
+bool step_metrics_read(struct step *s, fe_json map)
+{
     struct fe *fe = s->fe;
     uint32_t count = map ? fe_count(fe, map) : 0;
     bool good = true;
@@ -45,7 +48,8 @@ bool step_metrics_read(struct step *s, fe_json map) {
     return good;
 }
 
-bool step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env *env, bool late, ir_value *out) {
+bool step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env *env, bool late, ir_value *out)
+{
     bool good = true;
     for (uint32_t i = 1; i < s->metric_count; i++) {
         struct metric *m = &s->metrics[i];
@@ -58,12 +62,15 @@ bool step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env *e
     return good;
 }
 
-void step_metrics_results(struct step *s, struct ir_builder *b, const ir_value *values) {
+void step_metrics_results(struct step *s, struct ir_builder *b, const ir_value *values)
+{
     for (uint32_t i = 0; i < s->metric_count; i++) {
         struct metric *m = &s->metrics[i];
         if (!values[i]) continue;
         if (!m->slot) {
-            struct ir_slot slot = {.name = m->name, .role = IR_ROLE_METRIC, .type = *ir_type(b->f, values[i]),
+            struct ir_slot slot = {.name = m->name,
+                                   .role = IR_ROLE_METRIC,
+                                   .type = *ir_type(b->f, values[i]),
                                    .place = m->json ? fe_place(s->fe, m->json) : 0};
             m->slot = ir_slot_new(s->module, slot) + 1;
         }

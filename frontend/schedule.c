@@ -37,13 +37,15 @@ static const struct schedule_row {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows, MOST_ARGS = 12, MOST_BOUNDARIES = 4096 };
 
-static const struct schedule_row *row_find(const char *name) {
+static const struct schedule_row *row_find(const char *name)
+{
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
     return NULL;
 }
 
-static const struct fe_value *arg(const struct schedule *s, const char *name) {
+static const struct fe_value *arg(const struct schedule *s, const char *name)
+{
     for (uint32_t i = 0; i < s->row->count; i++)
         if (strcmp(s->row->args[i].name, name) == 0) return &s->args[i];
     BUG("schedule %s has no argument %s", s->row->name, name);
@@ -55,15 +57,19 @@ static int64_t whole(const struct schedule *s, const char *name) { return arg(s,
 static struct term bad(void) { return term_number(0); }
 
 /* Reads the arguments of `json` by the row and computes the schedule at `step`. */
-static struct term run_row(struct fe *fe, struct ir_builder *b, const struct schedule_row *row, fe_json json, struct term step) {
+static struct term run_row(struct fe *fe, struct ir_builder *b, const struct schedule_row *row, fe_json json,
+                           struct term step)
+{
     struct fe_value values[MOST_ARGS] = {0};
     ASSERT(row->count <= MOST_ARGS);
-    if (!fe_args(fe, json, arena_format(fe->arena, "schedule \"%s\"", row->name), row->args, row->count, NULL, values)) return bad();
+    if (!fe_args(fe, json, arena_format(fe->arena, "schedule \"%s\"", row->name), row->args, row->count, NULL, values))
+        return bad();
     struct schedule s = {.fe = fe, .b = b, .row = row, .json = json, .args = values};
     return row->rule(&s, step);
 }
 
-static struct term run_object(struct fe *fe, struct ir_builder *b, fe_json json, struct term step) {
+static struct term run_object(struct fe *fe, struct ir_builder *b, fe_json json, struct term step)
+{
     const char *type = fe_type_of(fe, json);
     if (!type) return bad();
     const struct schedule_row *row = row_find(type);
@@ -75,7 +81,8 @@ static struct term run_object(struct fe *fe, struct ir_builder *b, fe_json json,
     return bad();
 }
 
-ir_value fe_schedule(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step) {
+ir_value fe_schedule(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step)
+{
     if (!value->json || value->json->kind != JSON_OBJECT) return ir_scalar(b, IR_F32, value->number);
     return term_value(b, run_object(fe, b, value->json, term_tensor(step)), IR_F32);
 }
@@ -88,28 +95,36 @@ static struct term add(struct schedule *s, struct term x, struct term y) { retur
 static struct term mul(struct schedule *s, struct term x, struct term y) { return term_mul(s->b, x, y); }
 static struct term quotient(struct schedule *s, struct term x, struct term y) { return term_div(s->b, x, y); }
 
-static struct term polynomial(struct schedule *s, struct term step, double init, double end, struct term power, int64_t steps, int64_t begin) {
+static struct term polynomial(struct schedule *s, struct term step, double init, double end, struct term power,
+                              int64_t steps, int64_t begin)
+{
     if (steps <= 0) return constant(init);
     if (begin < 0) begin = 0;
     struct term n = term_integer(steps);
     struct term count = term_min(s->b, term_max(s->b, sub(s, step, term_integer(begin)), term_integer(0)), n);
-    /* XLA divides by a constant as a product with its reciprocal: the rest after n steps may be a little below 0. */
-    struct term left = sub(s, term_integer(1), mul(s, count, constant((double)(1.0f / (float)steps))));
+    /* XLA computes 1 - count / n as one fused 1 - count * (1 / n) with a rounded reciprocal, so that after n steps the rest
+     * may lie a little below 0. The same without a fused operation: (n - count) / n + (1 - n * (1 / n)). */
+    double reciprocal = (double)(1.0f / (float)steps), error = 1 - (double)steps * reciprocal;
+    struct term left = add(s, mul(s, sub(s, n, count), constant(reciprocal)), constant(error));
     return add(s, mul(s, constant(init - end), term_pow(s->b, left, power)), constant(end));
 }
 
-static struct term linear(struct schedule *s, struct term step, double init, double end, int64_t steps, int64_t begin) {
+static struct term linear(struct schedule *s, struct term step, double init, double end, int64_t steps, int64_t begin)
+{
     return polynomial(s, step, init, end, term_integer(1), steps, begin);
 }
 
-static struct term cosine(struct schedule *s, struct term step, double init, int64_t steps, double alpha, double exponent) {
+static struct term cosine(struct schedule *s, struct term step, double init, int64_t steps, double alpha,
+                          double exponent)
+{
     struct term n = constant((double)steps), count = term_min(s->b, step, n);
     struct term wave = add(s, term_integer(1), term_cos(s->b, quotient(s, mul(s, constant(acos(-1.0)), count), n)));
     struct term decay = term_pow(s->b, mul(s, constant(0.5), wave), constant(exponent));
     return mul(s, constant(init), add(s, mul(s, constant(1 - alpha), decay), constant(alpha)));
 }
 
-static struct term exponential(struct schedule *s, struct term step, double init) {
+static struct term exponential(struct schedule *s, struct term step, double init)
+{
     int64_t steps = whole(s, "transition_steps"), begin = whole(s, "transition_begin");
     double rate = num(s, "decay_rate");
     const struct fe_value *end = arg(s, "end_value");
@@ -124,16 +139,24 @@ static struct term exponential(struct schedule *s, struct term step, double init
 }
 
 /* Joined schedules: before the boundary the one, from it on the other, which counts from there. */
-static struct term after(struct schedule *s, struct term step, int64_t boundary, struct term before, struct term later) {
+static struct term after(struct schedule *s, struct term step, int64_t boundary, struct term before, struct term later)
+{
     return term_where(s->b, term_lt(s->b, step, term_integer(boundary)), before, later);
 }
 
-static struct term since(struct schedule *s, struct term step, int64_t boundary) { return sub(s, step, term_integer(boundary)); }
+static struct term since(struct schedule *s, struct term step, int64_t boundary)
+{
+    return sub(s, step, term_integer(boundary));
+}
 
 /* Boundaries and scales in ascending order; a later equal one replaces an earlier one. */
-struct boundary { int64_t at; double scale; };
+struct boundary {
+    int64_t at;
+    double scale;
+};
 
-static uint32_t boundary_put(struct boundary *list, uint32_t n, struct boundary new) {
+static uint32_t boundary_put(struct boundary *list, uint32_t n, struct boundary new)
+{
     uint32_t i = 0;
     while (i < n && list[i].at < new.at) i++;
     if (i < n && list[i].at == new.at) {
@@ -145,7 +168,8 @@ static uint32_t boundary_put(struct boundary *list, uint32_t n, struct boundary 
     return n + 1;
 }
 
-static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t *count) {
+static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t *count)
+{
     const struct fe_value *map = arg(s, "boundaries_and_scales");
     *count = 0;
     if (map->null || !map->json) return true;
@@ -171,7 +195,9 @@ static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t 
 }
 
 /* Values at the boundaries are products of scales in float32, as jnp.cumprod forms them. */
-static struct term interpolate(struct schedule *s, struct term step, bool cosines, double init, const struct boundary *list, uint32_t n) {
+static struct term interpolate(struct schedule *s, struct term step, bool cosines, double init,
+                               const struct boundary *list, uint32_t n)
+{
     float *values = arena_new_array(s->fe->arena, float, n + 1);
     values[0] = (float)init;
     for (uint32_t i = 0; i < n; i++) values[i + 1] = values[i] * (float)list[i].scale;
@@ -193,23 +219,30 @@ static struct term interpolate(struct schedule *s, struct term step, bool cosine
 
 /* ---------------------------------------------------------------- the rows */
 
-static struct term schedule_constant_schedule(struct schedule *s, struct term step) {
+static struct term schedule_constant_schedule(struct schedule *s, struct term step)
+{
     (void)step;
     return constant(num(s, "value"));
 }
 
-static struct term schedule_polynomial_schedule(struct schedule *s, struct term step) {
+static struct term schedule_polynomial_schedule(struct schedule *s, struct term step)
+{
     const struct fe_value *power = arg(s, "power");
-    bool integer = power->json && power->json->kind == JSON_NUMBER && !memchr(s->fe->json.text + power->json->offset, '.', power->json->length);
+    bool integer = power->json && power->json->kind == JSON_NUMBER &&
+                   !memchr(s->fe->json.text + power->json->offset, '.', power->json->length);
     struct term exponent = integer ? term_integer((int64_t)power->number) : constant(power->number);
-    return polynomial(s, step, num(s, "init_value"), num(s, "end_value"), exponent, whole(s, "transition_steps"), whole(s, "transition_begin"));
+    return polynomial(s, step, num(s, "init_value"), num(s, "end_value"), exponent, whole(s, "transition_steps"),
+                      whole(s, "transition_begin"));
 }
 
-static struct term schedule_linear_schedule(struct schedule *s, struct term step) {
-    return linear(s, step, num(s, "init_value"), num(s, "end_value"), whole(s, "transition_steps"), whole(s, "transition_begin"));
+static struct term schedule_linear_schedule(struct schedule *s, struct term step)
+{
+    return linear(s, step, num(s, "init_value"), num(s, "end_value"), whole(s, "transition_steps"),
+                  whole(s, "transition_begin"));
 }
 
-static struct term schedule_piecewise_constant_schedule(struct schedule *s, struct term step) {
+static struct term schedule_piecewise_constant_schedule(struct schedule *s, struct term step)
+{
     struct boundary *list = NULL;
     uint32_t n;
     if (!boundaries_read(s, &list, &n)) return bad();
@@ -218,20 +251,27 @@ static struct term schedule_piecewise_constant_schedule(struct schedule *s, stru
     return value;
 }
 
-static struct term schedule_exponential_decay(struct schedule *s, struct term step) { return exponential(s, step, num(s, "init_value")); }
+static struct term schedule_exponential_decay(struct schedule *s, struct term step)
+{
+    return exponential(s, step, num(s, "init_value"));
+}
 
-static struct term schedule_cosine_decay_schedule(struct schedule *s, struct term step) {
+static struct term schedule_cosine_decay_schedule(struct schedule *s, struct term step)
+{
     return cosine(s, step, num(s, "init_value"), whole(s, "decay_steps"), num(s, "alpha"), num(s, "exponent"));
 }
 
-static struct term schedule_piecewise_interpolate_schedule(struct schedule *s, struct term step) {
+static struct term schedule_piecewise_interpolate_schedule(struct schedule *s, struct term step)
+{
     struct boundary *list = NULL;
     uint32_t n;
     if (!boundaries_read(s, &list, &n)) return bad();
-    return interpolate(s, step, strcmp(arg(s, "interpolate_type")->string, "cosine") == 0, num(s, "init_value"), list, n);
+    return interpolate(s, step, strcmp(arg(s, "interpolate_type")->string, "cosine") == 0, num(s, "init_value"), list,
+                       n);
 }
 
-static struct term schedule_linear_onecycle_schedule(struct schedule *s, struct term step) {
+static struct term schedule_linear_onecycle_schedule(struct schedule *s, struct term step)
+{
     int64_t steps = whole(s, "transition_steps");
     double div = num(s, "div_factor");
     struct boundary list[3];
@@ -241,7 +281,8 @@ static struct term schedule_linear_onecycle_schedule(struct schedule *s, struct 
     return interpolate(s, step, false, num(s, "peak_value") / div, list, n);
 }
 
-static struct term schedule_cosine_onecycle_schedule(struct schedule *s, struct term step) {
+static struct term schedule_cosine_onecycle_schedule(struct schedule *s, struct term step)
+{
     int64_t steps = whole(s, "transition_steps");
     double div = num(s, "div_factor");
     struct boundary list[2];
@@ -250,30 +291,36 @@ static struct term schedule_cosine_onecycle_schedule(struct schedule *s, struct 
     return interpolate(s, step, true, num(s, "peak_value") / div, list, n);
 }
 
-static struct term schedule_warmup_constant_schedule(struct schedule *s, struct term step) {
+static struct term schedule_warmup_constant_schedule(struct schedule *s, struct term step)
+{
     return linear(s, step, num(s, "init_value"), num(s, "peak_value"), whole(s, "warmup_steps"), 0);
 }
 
-static struct term schedule_warmup_cosine_decay_schedule(struct schedule *s, struct term step) {
+static struct term schedule_warmup_cosine_decay_schedule(struct schedule *s, struct term step)
+{
     int64_t warmup = whole(s, "warmup_steps"), steps = whole(s, "decay_steps");
     double peak = num(s, "peak_value"), alpha = peak == 0 ? 0 : num(s, "end_value") / peak;
     if (steps <= warmup) {
-        fe_error(s->fe, arg(s, "decay_steps")->json, "E0412", "decay_steps counts all steps and must be greater than warmup_steps (%lld), found %lld",
+        fe_error(s->fe, arg(s, "decay_steps")->json, "E0412",
+                 "decay_steps counts all steps and must be greater than warmup_steps (%lld), found %lld",
                  (long long)warmup, (long long)steps);
         return bad();
     }
     struct term rise = linear(s, step, num(s, "init_value"), peak, warmup, 0);
-    return after(s, step, warmup, rise, cosine(s, since(s, step, warmup), peak, steps - warmup, alpha, num(s, "exponent")));
+    return after(s, step, warmup, rise,
+                 cosine(s, since(s, step, warmup), peak, steps - warmup, alpha, num(s, "exponent")));
 }
 
-static struct term schedule_warmup_exponential_decay_schedule(struct schedule *s, struct term step) {
+static struct term schedule_warmup_exponential_decay_schedule(struct schedule *s, struct term step)
+{
     int64_t warmup = whole(s, "warmup_steps");
     double peak = num(s, "peak_value");
     struct term rise = linear(s, step, num(s, "init_value"), peak, warmup, 0);
     return after(s, step, warmup, rise, exponential(s, since(s, step, warmup), peak));
 }
 
-static struct term schedule_sgdr_schedule(struct schedule *s, struct term step) {
+static struct term schedule_sgdr_schedule(struct schedule *s, struct term step)
+{
     const struct schedule_row *segment = row_find("warmup_cosine_decay_schedule");
     struct term value = constant(0);
     int64_t begin = 0;
@@ -291,14 +338,17 @@ static struct term schedule_sgdr_schedule(struct schedule *s, struct term step) 
     return value;
 }
 
-static struct term schedule_join_schedules(struct schedule *s, struct term step) {
-    fe_json schedules = arg(s, "schedules")->json, boundaries = arg(s, "boundaries")->json, boundary = fe_first(s->fe, boundaries);
+static struct term schedule_join_schedules(struct schedule *s, struct term step)
+{
+    fe_json schedules = arg(s, "schedules")->json, boundaries = arg(s, "boundaries")->json,
+            boundary = fe_first(s->fe, boundaries);
     if (schedules->count == 0) {
         fe_error(s->fe, schedules, "E0413", "join_schedules needs at least one schedule");
         return bad();
     }
     if (boundaries->count + 1 != schedules->count) {
-        fe_error(s->fe, boundaries, "E0413", "expected %u boundaries, one between each two of the %u schedules, found %u", schedules->count - 1,
+        fe_error(s->fe, boundaries, "E0413",
+                 "expected %u boundaries, one between each two of the %u schedules, found %u", schedules->count - 1,
                  schedules->count, boundaries->count);
         return bad();
     }
@@ -314,10 +364,13 @@ static struct term schedule_join_schedules(struct schedule *s, struct term step)
 
 /* ---------------------------------------------------------------- T5X: a product of named factors */
 
-static const char *const factor_names[] = {"constant", "linear_warmup", "linear_decay", "rsqrt_decay", "rsqrt_normalized_decay", "decay_every", "cosine_decay"};
+static const char *const factor_names[] = {"constant",    "linear_warmup",          "linear_decay",
+                                           "rsqrt_decay", "rsqrt_normalized_decay", "decay_every",
+                                           "cosine_decay"};
 enum { FACTOR_COUNT = sizeof factor_names / sizeof *factor_names };
 
-static struct term factor(struct schedule *s, uint32_t which, struct term step) {
+static struct term factor(struct schedule *s, uint32_t which, struct term step)
+{
     struct ir_builder *b = s->b;
     double base = num(s, "base_learning_rate"), decay = num(s, "decay_factor");
     int64_t w = whole(s, "warmup_steps");
@@ -330,16 +383,22 @@ static struct term factor(struct schedule *s, uint32_t which, struct term step) 
         return mul(s, constant(base), term_min(b, quotient(s, step, warmup), down));
     }
     case 3: return quotient(s, one, term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
-    case 4: return quotient(s, constant(sqrt((double)w)), term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
-    case 5: return term_pow(b, constant(decay), term_floor(b, quotient(s, step, term_integer(whole(s, "steps_per_decay")))));
+    case 4:
+        return quotient(s, constant(sqrt((double)w)), term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
+    case 5:
+        return term_pow(b, constant(decay),
+                        term_floor(b, quotient(s, step, term_integer(whole(s, "steps_per_decay")))));
     default: {
-        struct term progress = term_max(b, constant(0.0), quotient(s, sub(s, step, warmup), term_number((double)whole(s, "steps_per_cycle"))));
-        return mul(s, constant(0.5), add(s, one, term_cos(b, mul(s, constant(acos(-1.0)), term_rem(b, progress, constant(1.0))))));
+        struct term progress = term_max(
+            b, constant(0.0), quotient(s, sub(s, step, warmup), term_number((double)whole(s, "steps_per_cycle"))));
+        return mul(s, constant(0.5),
+                   add(s, one, term_cos(b, mul(s, constant(acos(-1.0)), term_rem(b, progress, constant(1.0))))));
     }
     }
 }
 
-static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, struct term step) {
+static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, struct term step)
+{
     const struct fe_value *factors = arg(s, "factors");
     const char *text = factors->string;
     struct term rate = constant(1.0), count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
@@ -351,7 +410,8 @@ static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, stru
         uint32_t which = 0;
         while (which < FACTOR_COUNT && strcmp(name, factor_names[which])) which++;
         if (which == FACTOR_COUNT) {
-            struct diag *d = fe_error_in(s->fe, factors->json, (uint32_t)(at - text), (uint32_t)n, "E0414", "unknown factor \"%s\"", name);
+            struct diag *d = fe_error_in(s->fe, factors->json, (uint32_t)(at - text), (uint32_t)n, "E0414",
+                                         "unknown factor \"%s\"", name);
             fe_suggest(s->fe, d, name, factor_names, FACTOR_COUNT);
             return bad();
         }

@@ -5,12 +5,14 @@
 #include "frontend/arguments.h"
 #include <string.h>
 
-struct ir_builder step_builder(struct step *s, struct ir_func *f) {
+struct ir_builder step_builder(struct step *s, struct ir_func *f)
+{
     (void)s;
     return (struct ir_builder){.f = f};
 }
 
-const ir_value *step_inputs(struct step *s, struct ir_builder *b) {
+const ir_value *step_inputs(struct step *s, struct ir_builder *b)
+{
     ir_value *values = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
@@ -23,7 +25,8 @@ static fe_json top(const struct step *s, const char *key) { return fe_member(s->
 
 /* ---------------------------------------------------------------- settings that are not there yet */
 
-static bool check_precision(struct fe *fe, fe_json json) {
+static bool check_precision(struct fe *fe, fe_json json)
+{
     static const struct fe_arg rows[] = {{"params", FE_DTYPE, 0, "\"float32\"", NULL},
                                          {"compute", FE_DTYPE, FE_NULLABLE, "\"float32\"", NULL},
                                          {"gradients", FE_DTYPE, FE_NULLABLE, "\"float32\"", NULL},
@@ -31,22 +34,24 @@ static bool check_precision(struct fe *fe, fe_json json) {
     static const char *const scales[] = {"static", "dynamic_scale"};
     struct fe_value v[4] = {0};
     if (!fe_settings(fe, json, "\"precision\"", rows, 4, NULL, v)) return false;
+    bool good = true;
     for (int i = 0; i < 3; i++)
         if (v[i].json && !v[i].null && v[i].dtype != IR_F32) {
-            fe_error(fe, v[i].json, "E0111", "\"%s\": \"%s\" is not supported yet: all is float32", rows[i].name, ir_dtype_name(v[i].dtype));
-            return false;
+            fe_error(fe, v[i].json, "E0111", "\"%s\": \"%s\" is not supported yet: all is float32", rows[i].name,
+                     ir_dtype_name(v[i].dtype));
+            good = false;
         }
-    if (!v[3].json || v[3].null) return true;
+    if (!v[3].json || v[3].null) return good;
     const char *type = fe_type_of(fe, v[3].json);
-    if (!type) return false;
-    if (strcmp(type, scales[0]) && strcmp(type, scales[1]))
-        fe_suggest(fe, fe_error(fe, fe_member(fe, v[3].json, "type"), "E0105", "unknown loss scale \"%s\"", type), type, scales, 2);
-    else
-        fe_error(fe, v[3].json, "E0111", "\"loss_scale\" is not supported yet");
+    fe_json where = type ? fe_member(fe, v[3].json, "type") : NULL;
+    if (type && strcmp(type, scales[0]) && strcmp(type, scales[1]))
+        fe_suggest(fe, fe_error(fe, where, "E0105", "unknown loss scale \"%s\"", type), type, scales, 2);
+    else if (type) fe_error(fe, v[3].json, "E0111", "\"loss_scale\" is not supported yet");
     return false;
 }
 
-static bool check_per_example(struct step *s, fe_json json) {
+static bool check_per_example(struct step *s, fe_json json)
+{
     bool any = false;
     for (uint32_t i = 0; i < s->input_count; i++) any |= fe_input_batched(s->fe, i);
     if (any) fe_error_key(s->fe, json, "E0111", "\"per_example\" is not supported yet");
@@ -54,7 +59,8 @@ static bool check_per_example(struct step *s, fe_json json) {
     return false;
 }
 
-static bool check_missing(struct step *s) {
+static bool check_missing(struct step *s)
+{
     fe_json precision = top(s, "precision"), per_example = top(s, "per_example"), adapters = top(s, "adapters");
     bool good = !precision || check_precision(s->fe, precision);
     if (per_example) good &= check_per_example(s, per_example);
@@ -67,7 +73,8 @@ static bool check_missing(struct step *s) {
 
 /* ---------------------------------------------------------------- parameters: trained, averaged */
 
-static bool read_trainable(struct step *s) {
+static bool read_trainable(struct step *s)
+{
     fe_json trainable = top(s, "trainable");
     uint32_t trained = 0;
     s->trained = arena_new_array(s->fe->arena, bool, s->param_count + 1);
@@ -84,7 +91,8 @@ static bool read_trainable(struct step *s) {
     return trained > 0;
 }
 
-static bool read_ema(struct step *s) {
+static bool read_ema(struct step *s)
+{
     static const struct fe_arg rows[] = {{"decay", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
                                          {"only", FE_PATTERNS, 0, "[\"**\"]", NULL}};
     struct fe_value v[2] = {0};
@@ -101,8 +109,11 @@ static bool read_ema(struct step *s) {
         const struct fe_param *p = &s->params[i];
         in[i] = in[i] && !p->statistic;
         if (!in[i]) continue;
-        struct ir_slot slot = {.name = arena_format(s->fe->arena, "ema.%s", p->path), .role = IR_ROLE_EMA, .type = p->type,
-                               .place = fe_place(s->fe, ema), .param = p->slot + 1};
+        struct ir_slot slot = {.name = arena_format(s->fe->arena, "ema.%s", p->path),
+                               .role = IR_ROLE_EMA,
+                               .type = p->type,
+                               .place = fe_place(s->fe, ema),
+                               .param = p->slot + 1};
         s->ema_slots[i] = ir_slot_new(s->module, slot);
     }
     return true;
@@ -111,19 +122,25 @@ static bool read_ema(struct step *s) {
 /* ---------------------------------------------------------------- infer */
 
 /* Results of the model: one output, or its named parts. */
-static void add_output(struct step *s, struct ir_builder *b, const char *name, const struct fe_val *v) {
+static void add_output(struct step *s, struct ir_builder *b, const char *name, const struct fe_val *v)
+{
     for (uint32_t i = 0; v->kind == FE_VAL_TUPLE && i < v->count; i++) {
-        const char *part = v->names ? arena_format(s->fe->arena, "%s.%s", name, v->names[i]) : arena_format(s->fe->arena, "%s.%u", name, i);
+        const char *part = v->names ? arena_format(s->fe->arena, "%s.%s", name, v->names[i])
+                                    : arena_format(s->fe->arena, "%s.%u", name, i);
         add_output(s, b, part, &v->items[i]);
     }
     if (v->kind != FE_VAL_TENSOR || !v->tensor) return;
-    struct ir_slot slot = {.name = name, .role = IR_ROLE_OUTPUT, .type = *ir_type(b->f, v->tensor), .place = fe_place(s->fe, top(s, "model"))};
+    struct ir_slot slot = {.name = name,
+                           .role = IR_ROLE_OUTPUT,
+                           .type = *ir_type(b->f, v->tensor),
+                           .place = fe_place(s->fe, top(s, "model"))};
     ir_result_add(b, name, v->tensor, (int32_t)ir_slot_new(s->module, slot));
 }
 
 /* Traces model and loss once and takes the function away again. Declares the parameters; needed[i] tells whether the
  * model reads input i. */
-static bool probe(struct step *s, bool *needed) {
+static bool probe(struct step *s, bool *needed)
+{
     size_t funcs = s->module->funcs.count, slots = s->module->slots.count;
     struct ir_func *f = ir_func_new(s->module, "probe", true);
     struct ir_builder b = step_builder(s, f);
@@ -142,7 +159,8 @@ static bool probe(struct step *s, bool *needed) {
     return good;
 }
 
-static bool build_infer(struct step *s, const bool *needed) {
+static bool build_infer(struct step *s, const bool *needed)
+{
     struct ir_func *f = ir_func_new(s->module, "infer", true);
     struct ir_builder b = step_builder(s, f);
     ir_value *inputs = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
@@ -156,7 +174,8 @@ static bool build_infer(struct step *s, const bool *needed) {
     return true;
 }
 
-static bool build_eval(struct step *s) {
+static bool build_eval(struct step *s)
+{
     struct ir_func *f = ir_func_new(s->module, "eval", true);
     struct ir_builder b = step_builder(s, f);
     struct fe_trace trace = {.b = &b, .inputs = step_inputs(s, &b)};
@@ -168,7 +187,9 @@ static bool build_eval(struct step *s) {
 
 /* ---------------------------------------------------------------- step */
 
-static const struct fe_env *env_tree(struct step *s, const struct fe_env *outer, const char *name, const ir_value *values) {
+static const struct fe_env *env_tree(struct step *s, const struct fe_env *outer, const char *name,
+                                     const ir_value *values)
+{
     struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
     const char **paths = arena_new_array(s->fe->arena, const char *, s->param_count + 1);
     ir_value *present = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
@@ -181,13 +202,15 @@ static const struct fe_env *env_tree(struct step *s, const struct fe_env *outer,
     return env;
 }
 
-static const struct fe_env *env_hyperparams(struct step *s, const struct fe_env *outer) {
+static const struct fe_env *env_hyperparams(struct step *s, const struct fe_env *outer)
+{
     struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
     const char **paths = arena_new_array(s->fe->arena, const char *, s->optim.hypers.count + 1);
     ir_value *values = arena_new_array(s->fe->arena, ir_value, s->optim.hypers.count + 1);
     struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
     for (; tree->count < s->optim.hypers.count; tree->count++)
-        paths[tree->count] = s->optim.hypers.items[tree->count].name, values[tree->count] = s->optim.hypers.items[tree->count].value;
+        paths[tree->count] = s->optim.hypers.items[tree->count].name,
+        values[tree->count] = s->optim.hypers.items[tree->count].value;
     tree->paths = paths;
     tree->values = values;
     *env = (struct fe_env){outer, "hyperparams", {.kind = FE_VAL_TREE, .tree = tree}};
@@ -195,7 +218,8 @@ static const struct fe_env *env_hyperparams(struct step *s, const struct fe_env 
 }
 
 /* p + u in the parameter's dtype, and the averages: decay * e + (1 - decay) * p. */
-static void update(struct step *s, struct fe_trace *trace, const ir_value *updates) {
+static void update(struct step *s, struct fe_trace *trace, const ir_value *updates)
+{
     struct ir_builder *b = trace->b;
     struct term decay = term_number(s->ema_decay), rest = term_number(1 - s->ema_decay);
     for (uint32_t i = 0; i < s->param_count; i++) {
@@ -218,7 +242,8 @@ static void update(struct step *s, struct fe_trace *trace, const ir_value *updat
     }
 }
 
-static bool build_step(struct step *s) {
+static bool build_step(struct step *s)
+{
     struct fe *fe = s->fe;
     struct ir_func *f = ir_func_new(s->module, "step", true);
     struct ir_builder b = step_builder(s, f);
@@ -229,13 +254,22 @@ static bool build_step(struct step *s) {
 
     fe_json optimizer = top(s, "optimizer");
     b.place = fe_place(fe, optimizer);
-    ir_value *u = arena_new_array(fe->arena, ir_value, s->param_count + 1), *p = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    ir_value *u = arena_new_array(fe->arena, ir_value, s->param_count + 1),
+             *p = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++)
         if (s->trained[i]) u[i] = out.grads[i], p[i] = fe_trace_param(fe, &trace, i);
     if (!trace.env) trace.env = out.env;
-    s->optim = (struct fe_optim_state){.fe = fe, .trace = &trace, .b = &b, .count = s->param_count, .params = s->params,
-                                       .by_name = MAP(fe->arena), .value = out.loss, .grads = out.grads, .trained = p,
-                                       .value_and_grad = step_value_and_grad, .user = s};
+    s->optim = (struct fe_optim_state){.fe = fe,
+                                       .trace = &trace,
+                                       .b = &b,
+                                       .count = s->param_count,
+                                       .params = s->params,
+                                       .by_name = MAP(fe->arena),
+                                       .value = out.loss,
+                                       .grads = out.grads,
+                                       .trained = p,
+                                       .value_and_grad = step_value_and_grad,
+                                       .user = s};
     fe->optim = &s->optim;
     size_t errors = fe->diags->errors;
     optim_apply(&s->optim, optimizer, "opt_state", u, p);
@@ -259,7 +293,8 @@ static bool build_step(struct step *s) {
 
 /* ---------------------------------------------------------------- init */
 
-static void build_init(struct step *s) {
+static void build_init(struct step *s)
+{
     struct ir_func *f = ir_func_new(s->module, "init", true);
     struct ir_builder b = step_builder(s, f);
     ir_value *initial = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
@@ -268,7 +303,8 @@ static void build_init(struct step *s) {
         initial[i] = fe_initial(s->fe, &b, p);
         if (!initial[i]) continue;
         ir_result_add(&b, p->path, initial[i], (int32_t)p->slot);
-        if (s->averaged && s->averaged[i]) ir_result_add(&b, s->module->slots.items[s->ema_slots[i]].name, initial[i], (int32_t)s->ema_slots[i]);
+        if (s->averaged && s->averaged[i])
+            ir_result_add(&b, s->module->slots.items[s->ema_slots[i]].name, initial[i], (int32_t)s->ema_slots[i]);
     }
     for (size_t i = 0; i < s->optim.slots.count; i++) {
         const struct state_slot *slot = &s->optim.slots.items[i];
@@ -284,14 +320,18 @@ static void build_init(struct step *s) {
 
 /* ---------------------------------------------------------------- the whole */
 
-static bool build(struct step *s) {
+static bool build(struct step *s)
+{
     struct fe *fe = s->fe;
     s->module = fe->module;
     s->input_count = fe_inputs(fe, &s->inputs);
     bool *needed = arena_new_array(fe->arena, bool, s->input_count + 1);
     bool good = check_missing(s);
     good &= step_metrics_read(s, top(s, "metrics"));
-    if (!probe(s, needed)) return false;
+    if (!probe(s, needed)) {
+        optim_check(fe, top(s, "optimizer"));
+        return false;
+    }
     s->params = fe_params(fe, &s->param_count);
     good &= read_trainable(s);
     good &= read_ema(s);
@@ -301,7 +341,9 @@ static bool build(struct step *s) {
     return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
 }
 
-struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options, struct diags *diags) {
+struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options,
+                             struct diags *diags)
+{
     struct fe fe = {.arena = diags->arena, .diags = diags, .options = options};
     struct step step = {.fe = &fe};
     diags->source = (struct diag_source){file, text, length};

@@ -7,12 +7,12 @@
 struct metric {
     const char *name;
     fe_json json;
-    uint32_t slot;       /* of role METRIC + 1; 0 = not declared yet */
-    bool late;           /* reads grads, updates or hyperparams: computed after the update */
+    uint32_t slot; /* of role METRIC + 1; 0 = not declared yet */
+    bool late;     /* reads grads, updates or hyperparams: computed after the update */
 };
 
 struct accumulation {
-    fe_json json;        /* NULL: the batch at once */
+    fe_json json; /* NULL: the batch at once */
     int64_t rows, microbatches;
     uint32_t kind;       /* of gradients, loss and scalar metrics: 0 sum, 1 mean, 2 running mean */
     uint32_t split;      /* 0 strided, 1 contiguous */
@@ -24,13 +24,13 @@ struct step {
     struct ir_module *module;
     const struct fe_param *params;
     uint32_t param_count;
-    bool *trained;                       /* per parameter */
-    const uint32_t *inputs;              /* slots */
+    bool *trained;          /* per parameter */
+    const uint32_t *inputs; /* slots */
     uint32_t input_count;
-    struct metric *metrics;              /* [0] is the loss */
+    struct metric *metrics; /* [0] is the loss */
     uint32_t metric_count;
     struct accumulation accumulate;
-    bool *averaged;                      /* per parameter; NULL: no ema */
+    bool *averaged; /* per parameter; NULL: no ema */
     uint32_t *ema_slots;
     double ema_decay;
     uint32_t step_slot;
@@ -40,9 +40,9 @@ struct step {
 /* What one pass over the batch gives. */
 struct outcome {
     ir_value loss;
-    const ir_value *grads;               /* per parameter; 0 where not trained, NULL if not asked for */
-    ir_value *metrics;                   /* per metric; 0 = not computed yet */
-    const struct fe_env *env;            /* for late metrics */
+    const ir_value *grads;    /* per parameter; 0 where not trained, NULL if not asked for */
+    ir_value *metrics;        /* per metric; 0 = not computed yet */
+    const struct fe_env *env; /* for late metrics */
 };
 
 /* A builder that stands at the end of `f`. */

@@ -3,28 +3,33 @@
 #include "frontend/optim/optim.h"
 #include <math.h>
 
-#define T(v) term_tensor(v)
+#define T(v)        term_tensor(v)
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* The line x + a * u on which a search moves: what a probe needs, in the step. */
 struct line {
     struct transform *t;
-    struct ir_func *f;           /* (trained parameters.., captured..) -> (loss, gradients..) */
+    struct ir_func *f; /* (trained parameters.., captured..) -> (loss, gradients..) */
     const ir_value *captured;
     uint32_t captured_count;
-    struct term slope;           /* <updates, gradient> */
+    struct term slope; /* <updates, gradient> */
 };
 
-static bool line_of(struct transform *t, struct line *line) {
+static bool line_of(struct transform *t, struct line *line)
+{
     *line = (struct line){.t = t, .slope = tree_dot(t->b, t->count, t->u, t->o->grads)};
     line->f = t->o->value_and_grad(t->o, &line->captured, &line->captured_count);
     return line->f != NULL;
 }
 
-struct probe { struct term value, slope; ir_value *grads; };
+struct probe {
+    struct term value, slope;
+    ir_value *grads;
+};
 
 /* Loss, slope and gradients at step size a, inside the loop's body. */
-static struct probe probe_at(struct loop *loop, const struct line *line, struct term a) {
+static struct probe probe_at(struct loop *loop, const struct line *line, struct term a)
+{
     struct transform *t = line->t;
     struct fe_optim_state *o = t->o;
     struct ir_builder *b = &loop->b;
@@ -45,11 +50,18 @@ static struct probe probe_at(struct loop *loop, const struct line *line, struct 
     return p;
 }
 
-static struct term nan_to_infinity(struct ir_builder *b, struct term x) { return term_where(b, term_is_nan(b, x), term_number((double)INFINITY), x); }
-static struct term is_infinite(struct ir_builder *b, struct term x) { return term_eq(b, term_abs(b, x), term_number((double)INFINITY)); }
+static struct term nan_to_infinity(struct ir_builder *b, struct term x)
+{
+    return term_where(b, term_is_nan(b, x), term_number((double)INFINITY), x);
+}
+static struct term is_infinite(struct ir_builder *b, struct term x)
+{
+    return term_eq(b, term_abs(b, x), term_number((double)INFINITY));
+}
 
 /* Scales the updates by the step size found. */
-static void scale_updates(struct transform *t, struct term rate) {
+static void scale_updates(struct transform *t, struct term rate)
+{
     EACH_LEAF(t, i) t->u[i] = term_mul(t->b, rate, T(t->u[i])).v;
 }
 
@@ -57,7 +69,8 @@ static const struct start one = {.number = 1}, infinity = {.number = (double)INF
 
 /* ---------------------------------------------------------------- backtracking */
 
-void transform_scale_by_backtracking_linesearch(struct transform *t) {
+void transform_scale_by_backtracking_linesearch(struct transform *t)
+{
     struct ir_builder *b = t->b;
     const struct ir_type scalar = ir_type_scalar(IR_F32);
     struct line line;
@@ -80,14 +93,18 @@ void transform_scale_by_backtracking_linesearch(struct transform *t) {
     loop_carry(&loop, inf, IR_F32);
     loop_carry(&loop, term_integer(0), IR_I32);
     if (store)
-        EACH_LEAF(t, i) loop_carry(&loop, T(ir_number_like(b, grad[i], 0)), (enum ir_dtype)ir_type(b->f, grad[i])->dtype);
+        EACH_LEAF(t, i)
+        loop_carry(&loop, T(ir_number_like(b, grad[i], 0)), (enum ir_dtype)ir_type(b->f, grad[i])->dtype);
 
     struct term iteration = loop_now(&loop, ITERATION), a = loop_now(&loop, RATE), zero_number = term_integer(0);
-    struct term slope = loop_term(&loop, line.slope), value = loop_term(&loop, T(t->o->value)), atol = loop_term(&loop, number(t, "atol"));
-    a = term_where(in, term_lt(in, zero_number, iteration), term_mul(in, loop_term(&loop, number(t, "decrease_factor")), a), a);
+    struct term slope = loop_term(&loop, line.slope), value = loop_term(&loop, T(t->o->value)),
+                atol = loop_term(&loop, number(t, "atol"));
+    a = term_where(in, term_lt(in, zero_number, iteration),
+                   term_mul(in, loop_term(&loop, number(t, "decrease_factor")), a), a);
     struct probe p = probe_at(&loop, &line, a);
     struct term limit = term_mul(in, term_add(in, term_number(1), loop_term(&loop, number(t, "rtol"))), value);
-    struct term error = term_sub(in, term_sub(in, p.value, limit), term_mul(in, term_mul(in, a, loop_term(&loop, number(t, "slope_rtol"))), slope));
+    struct term error = term_sub(in, term_sub(in, p.value, limit),
+                                 term_mul(in, term_mul(in, a, loop_term(&loop, number(t, "slope_rtol"))), slope));
     error = term_max(in, nan_to_infinity(in, error), term_number(0));
     struct term fine = term_le(in, error, atol), last = term_le(in, term_integer(most), iteration);
     struct term go = term_and(in, term_not(in, fine), term_not(in, last));
@@ -95,8 +112,8 @@ void transform_scale_by_backtracking_linesearch(struct transform *t) {
     uint32_t n = GRADS;
     next[GO] = go.v, next[RATE] = a.v, next[VALUE] = p.value.v, next[ERROR] = error.v;
     next[ITERATION] = term_add(in, iteration, term_integer(1)).v;
-    if (store)
-        EACH_LEAF(t, i) {
+    if (store) EACH_LEAF(t, i)
+        {
             next[n] = term_where(in, go, loop_now(&loop, n), T(p.grads[i])).v;
             n++;
         }
@@ -118,30 +135,54 @@ void transform_scale_by_backtracking_linesearch(struct transform *t) {
 /* ---------------------------------------------------------------- zoom */
 
 /* What the search carries, after the flag that it goes on. The gradients at `stepsize` and at `safe` follow. */
-enum { Z_GO, Z_COUNT, Z_STEPSIZE, Z_VALUE, Z_SLOPE, Z_DECREASE, Z_CURVATURE, Z_FOUND /* an interval */, Z_LOW, Z_VALUE_LOW, Z_SLOPE_LOW,
-       Z_HIGH, Z_VALUE_HIGH, Z_SLOPE_HIGH, Z_REF, Z_VALUE_REF, Z_SAFE, Z_VALUE_SAFE, Z_TREES };
+enum {
+    Z_GO,
+    Z_COUNT,
+    Z_STEPSIZE,
+    Z_VALUE,
+    Z_SLOPE,
+    Z_DECREASE,
+    Z_CURVATURE,
+    Z_FOUND /* an interval */,
+    Z_LOW,
+    Z_VALUE_LOW,
+    Z_SLOPE_LOW,
+    Z_HIGH,
+    Z_VALUE_HIGH,
+    Z_SLOPE_HIGH,
+    Z_REF,
+    Z_VALUE_REF,
+    Z_SAFE,
+    Z_VALUE_SAFE,
+    Z_TREES
+};
 
 /* Arguments of the search and the start of the line, inside the body. */
 struct zoom {
     struct ir_builder *b;
-    struct term tol, increase, slope_rtol, curv_rtol, approx_rtol, precision, max_rate, guess, value_init, slope_init, s[Z_TREES];
+    struct term tol, increase, slope_rtol, curv_rtol, approx_rtol, precision, max_rate, guess, value_init, slope_init,
+        s[Z_TREES];
     int64_t most;
     bool approximate, limited;
 };
 
-static struct term decrease_error(const struct zoom *z, struct term a, struct term value, struct term slope) {
+static struct term decrease_error(const struct zoom *z, struct term a, struct term value, struct term slope)
+{
     struct ir_builder *b = z->b;
-    struct term error = term_sub(b, term_sub(b, value, z->value_init), term_mul(b, term_mul(b, z->slope_rtol, a), z->slope_init));
+    struct term error = term_sub(b, term_sub(b, value, z->value_init),
+                                 term_mul(b, term_mul(b, z->slope_rtol, a), z->slope_init));
     if (z->approximate) {
         struct term factor = term_sub(b, term_mul(b, term_integer(2), z->slope_rtol), term_number(1));
         struct term near = term_sub(b, slope, term_mul(b, factor, z->slope_init));
-        struct term delta = term_sub(b, term_sub(b, value, z->value_init), term_mul(b, z->approx_rtol, term_abs(b, z->value_init)));
+        struct term delta = term_sub(b, term_sub(b, value, z->value_init),
+                                     term_mul(b, z->approx_rtol, term_abs(b, z->value_init)));
         error = term_min(b, term_max(b, near, delta), error);
     }
     return nan_to_infinity(b, term_max(b, error, term_number(0)));
 }
 
-static struct term curvature_error(const struct zoom *z, struct term slope) {
+static struct term curvature_error(const struct zoom *z, struct term slope)
+{
     struct ir_builder *b = z->b;
     struct term error = term_sub(b, term_abs(b, slope), term_mul(b, z->curv_rtol, term_abs(b, z->slope_init)));
     return nan_to_infinity(b, term_max(b, error, term_number(0)));
@@ -151,10 +192,13 @@ static struct term positive(const struct zoom *z, struct term x) { return term_l
 static struct term not_negative(const struct zoom *z, struct term x) { return term_le(z->b, term_number(0), x); }
 
 /* The minimiser of the cubic through (a, fa) with slope fpa, (b, fb) and (c, fc). */
-static struct term cubic_minimum(struct ir_builder *e, struct term a, struct term fa, struct term fpa, struct term b, struct term fb, struct term c, struct term fc) {
+static struct term cubic_minimum(struct ir_builder *e, struct term a, struct term fa, struct term fpa, struct term b,
+                                 struct term fb, struct term c, struct term fc)
+{
     struct term db = term_sub(e, b, a), dc = term_sub(e, c, a), two = term_integer(2), three = term_integer(3);
     struct term denominator = term_mul(e, term_pow(e, term_mul(e, db, dc), two), term_sub(e, db, dc));
-    struct term rb = term_sub(e, term_sub(e, fb, fa), term_mul(e, fpa, db)), rc = term_sub(e, term_sub(e, fc, fa), term_mul(e, fpa, dc));
+    struct term rb = term_sub(e, term_sub(e, fb, fa), term_mul(e, fpa, db)),
+                rc = term_sub(e, term_sub(e, fc, fa), term_mul(e, fpa, dc));
     struct term A = term_sub(e, term_mul(e, term_pow(e, dc, two), rb), term_mul(e, term_pow(e, db, two), rc));
     struct term B = term_sub(e, term_mul(e, term_pow(e, db, three), rc), term_mul(e, term_pow(e, dc, three), rb));
     A = term_div(e, A, denominator), B = term_div(e, B, denominator);
@@ -163,38 +207,51 @@ static struct term cubic_minimum(struct ir_builder *e, struct term a, struct ter
 }
 
 /* The minimiser of the parabola through (a, fa) with slope fpa and (b, fb). */
-static struct term quadratic_minimum(struct ir_builder *e, struct term a, struct term fa, struct term fpa, struct term b, struct term fb) {
-    struct term db = term_sub(e, b, a), B = term_div(e, term_sub(e, term_sub(e, fb, fa), term_mul(e, fpa, db)), term_mul(e, db, db));
+static struct term quadratic_minimum(struct ir_builder *e, struct term a, struct term fa, struct term fpa,
+                                     struct term b, struct term fb)
+{
+    struct term db = term_sub(e, b, a),
+                B = term_div(e, term_sub(e, term_sub(e, fb, fa), term_mul(e, fpa, db)), term_mul(e, db, db));
     return term_sub(e, a, term_div(e, fpa, term_mul(e, term_number(2), B)));
 }
 
-static struct term inside(struct ir_builder *b, struct term x, struct term left, struct term right, struct term margin) {
+static struct term inside(struct ir_builder *b, struct term x, struct term left, struct term right, struct term margin)
+{
     return term_and(b, term_lt(b, term_add(b, left, margin), x), term_lt(b, x, term_sub(b, right, margin)));
 }
 
 /* Where to probe inside the interval: the cubic's minimum, else the parabola's, else the middle. */
-static struct term candidate(const struct zoom *z, struct term delta) {
+static struct term candidate(const struct zoom *z, struct term delta)
+{
     struct ir_builder *b = z->b;
     const struct term *s = z->s;
     struct term left = term_min(b, s[Z_HIGH], s[Z_LOW]), right = term_max(b, s[Z_HIGH], s[Z_LOW]);
-    struct term cubic = cubic_minimum(b, s[Z_LOW], s[Z_VALUE_LOW], s[Z_SLOPE_LOW], s[Z_HIGH], s[Z_VALUE_HIGH], s[Z_REF], s[Z_VALUE_REF]);
+    struct term cubic = cubic_minimum(b, s[Z_LOW], s[Z_VALUE_LOW], s[Z_SLOPE_LOW], s[Z_HIGH], s[Z_VALUE_HIGH], s[Z_REF],
+                                      s[Z_VALUE_REF]);
     struct term quad = quadratic_minimum(b, s[Z_LOW], s[Z_VALUE_LOW], s[Z_SLOPE_LOW], s[Z_HIGH], s[Z_VALUE_HIGH]);
     struct term middle = term_div(b, term_add(b, s[Z_LOW], s[Z_HIGH]), term_number(2));
-    struct term by_quad = term_where(b, inside(b, quad, left, right, term_mul(b, term_number(0.1), delta)), quad, middle);
+    struct term by_quad = term_where(b, inside(b, quad, left, right, term_mul(b, term_number(0.1), delta)), quad,
+                                     middle);
     return term_where(b, inside(b, cubic, left, right, term_mul(b, term_number(0.2), delta)), cubic, by_quad);
 }
 
 /* One of the two phases: the new scalars and whether the search is done or has failed. */
-struct outcome { struct term s[Z_TREES], done, failed, safe; };
+struct outcome {
+    struct term s[Z_TREES], done, failed, safe;
+};
 
 /* Chooses three values at once. */
-static void choose(const struct zoom *z, struct term condition, struct term *to, const struct term *yes, const struct term *no, uint32_t n) {
+static void choose(const struct zoom *z, struct term condition, struct term *to, const struct term *yes,
+                   const struct term *no, uint32_t n)
+{
     for (uint32_t i = 0; i < n; i++) to[i] = term_where(z->b, condition, yes[i], no[i]);
 }
 
 /* Phase 1: grow the step until an interval holds a good one. */
-static struct outcome search_interval(const struct zoom *z, struct term a, struct term value, struct term slope, struct term decrease, struct term error,
-                                      struct term max_reached, struct term last) {
+static struct outcome search_interval(const struct zoom *z, struct term a, struct term value, struct term slope,
+                                      struct term decrease, struct term error, struct term max_reached,
+                                      struct term last)
+{
     struct ir_builder *b = z->b;
     const struct term *s = z->s;
     struct outcome o;
@@ -213,8 +270,9 @@ static struct outcome search_interval(const struct zoom *z, struct term a, struc
 }
 
 /* Phase 2: shrink the interval around the step. */
-static struct outcome zoom_in(const struct zoom *z, struct term a, struct term value, struct term slope, struct term decrease, struct term error,
-                              struct term delta, struct term last) {
+static struct outcome zoom_in(const struct zoom *z, struct term a, struct term value, struct term slope,
+                              struct term decrease, struct term error, struct term delta, struct term last)
+{
     struct ir_builder *b = z->b;
     const struct term *s = z->s;
     struct outcome o;
@@ -236,7 +294,8 @@ static struct outcome zoom_in(const struct zoom *z, struct term a, struct term v
     return o;
 }
 
-static struct zoom zoom_of(struct transform *t, struct loop *loop, const struct line *line) {
+static struct zoom zoom_of(struct transform *t, struct loop *loop, const struct line *line)
+{
     struct zoom z = {.b = &loop->b, .most = arg(t, "max_linesearch_steps")->integer};
     z.tol = loop_term(loop, number(t, "tol"));
     z.increase = loop_term(loop, number(t, "increase_factor"));
@@ -256,18 +315,22 @@ static struct zoom zoom_of(struct transform *t, struct loop *loop, const struct 
 }
 
 /* One round: a probe by the phase that the search is in, and on failure the safe step, if there is one. */
-static const ir_value *zoom_round(struct transform *t, struct loop *loop, const struct line *line) {
+static const ir_value *zoom_round(struct transform *t, struct loop *loop, const struct line *line)
+{
     const struct zoom z = zoom_of(t, loop, line);
     struct ir_builder *b = z.b;
-    struct term phase_two = z.s[Z_FOUND], delta = term_abs(b, term_sub(b, z.s[Z_HIGH], z.s[Z_LOW])), max_reached = T(ir_scalar(b, IR_BOOL, 0));
-    struct term a = term_where(b, term_eq(b, z.s[Z_COUNT], term_integer(0)), z.guess, term_mul(b, z.increase, z.s[Z_STEPSIZE]));
+    struct term phase_two = z.s[Z_FOUND], delta = term_abs(b, term_sub(b, z.s[Z_HIGH], z.s[Z_LOW])),
+                max_reached = T(ir_scalar(b, IR_BOOL, 0));
+    struct term a = term_where(b, term_eq(b, z.s[Z_COUNT], term_integer(0)), z.guess,
+                               term_mul(b, z.increase, z.s[Z_STEPSIZE]));
     if (z.limited) {
         max_reached = term_le(b, z.max_rate, a);
         a = term_min(b, a, z.max_rate);
     }
     a = term_where(b, phase_two, candidate(&z, delta), a);
     struct probe p = probe_at(loop, line, a);
-    struct term decrease = decrease_error(&z, a, p.value, p.slope), curvature = curvature_error(&z, p.slope), error = term_max(b, decrease, curvature);
+    struct term decrease = decrease_error(&z, a, p.value, p.slope), curvature = curvature_error(&z, p.slope),
+                error = term_max(b, decrease, curvature);
     struct term last = term_le(b, term_integer(z.most), term_add(b, z.s[Z_COUNT], term_integer(1)));
     struct outcome one_ = search_interval(&z, a, p.value, p.slope, decrease, error, max_reached, last);
     struct outcome two = zoom_in(&z, a, p.value, p.slope, decrease, error, delta, last), o;
@@ -288,7 +351,8 @@ static const ir_value *zoom_round(struct transform *t, struct loop *loop, const 
     ir_value *next = arena_new_array(t->fe->arena, ir_value, Z_TREES + 2 * t->count + 1);
     for (uint32_t i = 0; i < Z_TREES; i++) next[i] = o.s[i].v;
     uint32_t n = Z_TREES;
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term safe = term_where(b, o.safe, T(p.grads[i]), loop_now(loop, n + 1));
         next[n++] = term_where(b, retreat, safe, T(p.grads[i])).v;
         next[n++] = safe.v;
@@ -296,14 +360,17 @@ static const ir_value *zoom_round(struct transform *t, struct loop *loop, const 
     return next;
 }
 
-void transform_scale_by_zoom_linesearch(struct transform *t) {
+void transform_scale_by_zoom_linesearch(struct transform *t)
+{
     struct ir_builder *b = t->b;
     const struct ir_type scalar = ir_type_scalar(IR_F32);
-    static const char *const slots[] = {"learning_rate", "value", "info.num_linesearch_steps", "info.decrease_error", "info.curvature_error"};
+    static const char *const slots[] = {"learning_rate", "value", "info.num_linesearch_steps", "info.decrease_error",
+                                        "info.curvature_error"};
     static const uint32_t values[] = {Z_STEPSIZE, Z_VALUE, Z_COUNT, Z_DECREASE, Z_CURVATURE};
     struct line line;
     if (!line_of(t, &line)) return;
-    for (uint32_t i = 0; i < COUNT(slots); i++) (void)state(t, slots[i], i == 2 ? ir_type_scalar(IR_I32) : scalar, i == 0 ? one : i == 2 ? zero : infinity);
+    for (uint32_t i = 0; i < COUNT(slots); i++)
+        (void)state(t, slots[i], i == 2 ? ir_type_scalar(IR_I32) : scalar, i == 0 ? one : i == 2 ? zero : infinity);
     ir_value *grad = state_tree(t, "grad", IR_TUPLE, zero);
 
     struct loop loop = loop_new(t, "zoom");
@@ -311,11 +378,14 @@ void transform_scale_by_zoom_linesearch(struct transform *t) {
     for (uint32_t i = 0; i < Z_TREES; i++) initial[i] = term_number(0);
     initial[Z_GO] = term_number(1);
     initial[Z_DECREASE] = initial[Z_CURVATURE] = term_number((double)INFINITY);
-    initial[Z_VALUE] = initial[Z_VALUE_LOW] = initial[Z_VALUE_HIGH] = initial[Z_VALUE_REF] = initial[Z_VALUE_SAFE] = value;
+    initial[Z_VALUE] = initial[Z_VALUE_LOW] = initial[Z_VALUE_HIGH] = initial[Z_VALUE_REF] = initial[Z_VALUE_SAFE] =
+        value;
     initial[Z_SLOPE] = initial[Z_SLOPE_LOW] = initial[Z_SLOPE_HIGH] = line.slope;
-    for (uint32_t i = 0; i < Z_TREES; i++) loop_carry(&loop, initial[i], i == Z_GO || i == Z_FOUND ? IR_BOOL : i == Z_COUNT ? IR_I32 : IR_F32);
+    for (uint32_t i = 0; i < Z_TREES; i++)
+        loop_carry(&loop, initial[i], i == Z_GO || i == Z_FOUND ? IR_BOOL : i == Z_COUNT ? IR_I32 : IR_F32);
     EACH_LEAF(t, i)
-        for (int twice = 0; twice < 2; twice++) loop_carry(&loop, T(t->o->grads[i]), (enum ir_dtype)ir_type(b->f, t->o->grads[i])->dtype);
+    for (int twice = 0; twice < 2; twice++)
+        loop_carry(&loop, T(t->o->grads[i]), (enum ir_dtype)ir_type(b->f, t->o->grads[i])->dtype);
     const ir_value *next = zoom_round(t, &loop, &line);
     const ir_value *end = loop_end(&loop, term_integer(arg(t, "max_linesearch_steps")->integer), next);
 

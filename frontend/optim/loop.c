@@ -1,7 +1,8 @@
 /* Loops inside transformations: a body function, what it carries and what it captures (optim.h). */
 #include "frontend/optim/optim.h"
 
-struct loop loop_new(struct transform *t, const char *name) {
+struct loop loop_new(struct transform *t, const char *name)
+{
     struct loop loop = {.outer = t->b, .arena = t->fe->arena};
     const char *unique = name;
     for (int i = 1; ir_func_find(t->fe->module, unique); i++) unique = arena_format(t->fe->arena, "%s_%d", name, i);
@@ -10,7 +11,8 @@ struct loop loop_new(struct transform *t, const char *name) {
     return loop;
 }
 
-uint32_t loop_carry(struct loop *loop, struct term initial, enum ir_dtype dtype) {
+uint32_t loop_carry(struct loop *loop, struct term initial, enum ir_dtype dtype)
+{
     ir_value value = term_value(loop->outer, initial, dtype);
     const char *name = arena_format(loop->arena, "carried%zu", loop->carried.count);
     ASSERT(loop->captured.count == 0);
@@ -21,7 +23,8 @@ uint32_t loop_carry(struct loop *loop, struct term initial, enum ir_dtype dtype)
 
 struct term loop_now(const struct loop *loop, uint32_t number) { return term_tensor(loop->now.items[number]); }
 
-ir_value loop_capture(struct loop *loop, ir_value outer) {
+ir_value loop_capture(struct loop *loop, ir_value outer)
+{
     if (!outer) return 0;
     for (size_t i = 0; i < loop->captured.count; i++)
         if (loop->captured.items[i] == outer) return loop->inside.items[i];
@@ -32,16 +35,18 @@ ir_value loop_capture(struct loop *loop, ir_value outer) {
     return inside;
 }
 
-struct term loop_term(struct loop *loop, struct term outer) {
+struct term loop_term(struct loop *loop, struct term outer)
+{
     if (outer.v) outer.v = loop_capture(loop, outer.v);
     return outer;
 }
 
-const ir_value *loop_end(struct loop *loop, struct term limit, const ir_value *next) {
+const ir_value *loop_end(struct loop *loop, struct term limit, const ir_value *next)
+{
     uint32_t n = (uint32_t)loop->carried.count;
     for (uint32_t i = 0; i < n; i++) ir_result_add(&loop->b, arena_format(loop->arena, "carried%u", i), next[i], -1);
-    ir_value tuple = ir_loop(loop->outer, loop->b.f, term_value(loop->outer, limit, IR_I32), loop->carried.items, n, true,
-                             loop->captured.items, (uint32_t)loop->captured.count);
+    ir_value tuple = ir_loop(loop->outer, loop->b.f, term_value(loop->outer, limit, IR_I32), loop->carried.items, n,
+                             true, loop->captured.items, (uint32_t)loop->captured.count);
     ir_value *values = arena_new_array(loop->arena, ir_value, n + 1);
     for (uint32_t i = 0; i < n; i++) values[i] = ir_proj(loop->outer, tuple, i);
     return values;

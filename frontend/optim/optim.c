@@ -7,15 +7,15 @@
 /* ---------------------------------------------------------------- the table */
 
 #define PLANNED(name)
-#define TRANSFORM(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
+#define TRANSFORM(name, arguments, doc)    static const struct fe_arg name##_args[] = {arguments{0}};
 #define ALIAS(name, chain, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #include "frontend/optim.def"
 #undef TRANSFORM
 #undef ALIAS
 
 static const struct optim_row rows[] = {
-#define COUNT(name) sizeof name##_args / sizeof *name##_args - 1
-#define TRANSFORM(name, arguments, doc) {#name, transform_##name, NULL, name##_args, COUNT(name), doc},
+#define COUNT(name)                        sizeof name##_args / sizeof *name##_args - 1
+#define TRANSFORM(name, arguments, doc)    {#name, transform_##name, NULL, name##_args, COUNT(name), doc},
 #define ALIAS(name, chain, arguments, doc) {#name, NULL, chain, name##_args, COUNT(name), doc},
 #include "frontend/optim.def"
 #undef TRANSFORM
@@ -30,18 +30,21 @@ static const char *const planned[] = {
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows, PLANNED_COUNT = sizeof planned / sizeof *planned, MOST_ARGS = 24 };
 
-const struct optim_row *optim_rows(uint32_t *count) {
+const struct optim_row *optim_rows(uint32_t *count)
+{
     *count = ROW_COUNT;
     return rows;
 }
 
-const struct optim_row *optim_row_find(const char *name) {
+const struct optim_row *optim_row_find(const char *name)
+{
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
     return NULL;
 }
 
-static void unknown(struct fe *fe, fe_json json, const char *type) {
+static void unknown(struct fe *fe, fe_json json, const char *type)
+{
     fe_json where = fe_member(fe, json, "type");
     for (size_t i = 0; i < PLANNED_COUNT; i++)
         if (strcmp(planned[i], type) == 0) {
@@ -51,18 +54,21 @@ static void unknown(struct fe *fe, fe_json json, const char *type) {
     const char *names[ROW_COUNT + PLANNED_COUNT];
     for (size_t i = 0; i < ROW_COUNT; i++) names[i] = rows[i].name;
     for (size_t i = 0; i < PLANNED_COUNT; i++) names[ROW_COUNT + i] = planned[i];
-    fe_suggest(fe, fe_error(fe, where, "E0400", "unknown optimizer \"%s\"", type), type, names, ROW_COUNT + PLANNED_COUNT);
+    fe_suggest(fe, fe_error(fe, where, "E0400", "unknown optimizer \"%s\"", type), type, names,
+               ROW_COUNT + PLANNED_COUNT);
 }
 
 /* ---------------------------------------------------------------- arguments */
 
-static int32_t arg_find(const struct optim_row *row, const char *name, size_t length) {
+static int32_t arg_find(const struct optim_row *row, const char *name, size_t length)
+{
     for (uint32_t i = 0; i < row->count; i++)
         if (strlen(row->args[i].name) == length && strncmp(row->args[i].name, name, length) == 0) return (int32_t)i;
     return -1;
 }
 
-static uint32_t arg_index(const struct transform *t, const char *name) {
+static uint32_t arg_index(const struct transform *t, const char *name)
+{
     int32_t i = arg_find(t->row, name, strlen(name));
     if (i < 0) BUG("optimizer %s has no argument %s", t->row->name, name);
     return (uint32_t)i;
@@ -72,24 +78,28 @@ const struct fe_value *arg(const struct transform *t, const char *name) { return
 bool flag(const struct transform *t, const char *name) { return arg(t, name)->boolean; }
 bool absent(const struct transform *t, const char *name) { return arg(t, name)->null; }
 
-bool scheduled(const struct transform *t, const char *name) {
+bool scheduled(const struct transform *t, const char *name)
+{
     const struct fe_value *v = arg(t, name);
     return !t->injected[arg_index(t, name)] && v->json && v->json->kind == JSON_OBJECT;
 }
 
-struct term number(const struct transform *t, const char *name) {
+struct term number(const struct transform *t, const char *name)
+{
     ir_value injected = t->injected[arg_index(t, name)];
     return injected ? term_tensor(injected) : term_number(arg(t, name)->number);
 }
 
-bool mask(const struct transform *t, const char *name, bool *out) {
+bool mask(const struct transform *t, const char *name, bool *out)
+{
     const struct fe_value *v = arg(t, name);
     for (uint32_t i = 0; i < t->count; i++) out[i] = true;
     return v->null || !v->json || fe_patterns(t->fe, v->json, out);
 }
 
 /* Where a transformation stands inside inject_hyperparams, any of its numbers may be a schedule. */
-static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *name, ir_value *value) {
+static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *name, ir_value *value)
+{
     for (size_t i = 0; i < o->hypers.count; i++)
         if (o->hypers.items[i].json == json && strcmp(o->hypers.items[i].argument, name) == 0) {
             *value = o->hypers.items[i].value;
@@ -98,37 +108,86 @@ static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *n
     return false;
 }
 
-static void run(struct transform *t) {
+static void run(struct transform *t)
+{
     if (t->row->rule) t->row->rule(t);
     else optim_chain(t, t->row->chain, 0);
 }
 
-void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_value *u, const ir_value *p) {
-    const char *type = fe_type_of(o->fe, json);
-    if (!type) return;
-    const struct optim_row *row = optim_row_find(type);
-    if (!row) {
-        unknown(o->fe, json, type);
-        return;
-    }
-    struct fe_value args[MOST_ARGS] = {0};
+/* The row of an object and its arguments by the row; NULL: errors were recorded. A number may be a schedule where it is
+ * a hyper-parameter. */
+static const struct optim_row *read_object(struct fe *fe, fe_json json, struct fe_value *args, const bool *hyper)
+{
+    const char *type = fe_type_of(fe, json);
+    const struct optim_row *row = type ? optim_row_find(type) : NULL;
     struct fe_arg kinds[MOST_ARGS];
-    ir_value injected[MOST_ARGS] = {0};
-    ASSERT(row->count <= MOST_ARGS);
+    if (!row) {
+        if (type) unknown(fe, json, type);
+        return NULL;
+    }
     for (uint32_t i = 0; i < row->count; i++) {
         kinds[i] = row->args[i];
-        if (is_hyper(o, json, kinds[i].name, &injected[i]) && kinds[i].kind == FE_NUMBER) kinds[i].kind = FE_SCHEDULE;
+        if (hyper[i] && kinds[i].kind == FE_NUMBER) kinds[i].kind = FE_SCHEDULE;
     }
-    if (!fe_args(o->fe, json, arena_format(o->fe->arena, "optimizer \"%s\"", type), kinds, row->count, NULL, args)) return;
-    struct transform t = {.o = o, .fe = o->fe, .b = o->b, .row = row, .json = json, .path = path, .args = args,
-                          .injected = injected, .count = o->count, .u = u, .p = p};
+    const char *what = arena_format(fe->arena, "optimizer \"%s\"", type);
+    return fe_args(fe, json, what, kinds, row->count, NULL, args) ? row : NULL;
+}
+
+void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_value *u, const ir_value *p)
+{
+    struct fe_value args[MOST_ARGS] = {0};
+    ir_value injected[MOST_ARGS] = {0};
+    bool hyper[MOST_ARGS] = {0};
+    fe_json type = fe_member(o->fe, json, "type");
+    const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
+    for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
+    row = read_object(o->fe, json, args, hyper);
+    if (!row) return;
+    struct transform t = {.o = o,
+                          .fe = o->fe,
+                          .b = o->b,
+                          .row = row,
+                          .json = json,
+                          .path = path,
+                          .args = args,
+                          .injected = injected,
+                          .count = o->count,
+                          .u = u,
+                          .p = p};
     run(&t);
+}
+
+/* Transformations are the required objects of a row and what its lists and maps named `transforms` hold. */
+static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json json, bool injected)
+{
+    struct fe_value args[MOST_ARGS] = {0};
+    bool hyper[MOST_ARGS];
+    memset(hyper, injected, sizeof hyper);
+    const struct optim_row *row = read_object(fe, json, args, hyper);
+    for (uint32_t i = 0; row && i < row->count; i++) {
+        const struct fe_arg *a = &row->args[i];
+        fe_json value = args[i].json;
+        if (!value) continue;
+        bool schedule = a->kind == FE_SCHEDULE || (injected && a->kind == FE_NUMBER);
+        if (schedule && value->kind == JSON_OBJECT) (void)fe_schedule(fe, b, &args[i], step);
+        if (a->kind == FE_OBJECT && a->flags & FE_REQUIRED)
+            check(fe, b, step, value, injected || strcmp(row->name, "inject_hyperparams") == 0);
+        if (strcmp(a->name, "transforms")) continue;
+        for (fe_json e = fe_first(fe, value); e; e = fe_next(fe, e)) check(fe, b, step, e, injected);
+    }
+}
+
+void optim_check(struct fe *fe, fe_json json)
+{
+    struct ir_builder b = {.f = ir_func_new(fe->module, "unused", false)};
+    check(fe, &b, ir_param_new(&b, "step", ir_type_scalar(IR_I32), -1), json, false);
 }
 
 /* ---------------------------------------------------------------- aliases */
 
 /* A default or a constant of a chain text as a value: number, true, false, null or "string". */
-static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const char *text) {
+static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const char *text)
+{
     struct fe_value v = {0};
     if (!text || strcmp(text, "null") == 0) v.null = true;
     else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) v.boolean = text[0] == 't';
@@ -140,7 +199,8 @@ static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const ch
 
 /* One part of a chain: "name(argument=value,..)?condition", where a value is an argument of the alias or a literal.
  * What is not given there comes from the alias's argument of the same name, else from the part's default. */
-static void run_part(struct transform *t, const char *part, size_t length, uint32_t index) {
+static void run_part(struct transform *t, const char *part, size_t length, uint32_t index)
+{
     const char *text = arena_string_n(t->fe->arena, part, length);
     size_t name_length = strcspn(text, "(?");
     const char *condition = strchr(text, '?'), *open = text[name_length] == '(' ? text + name_length + 1 : "";
@@ -159,7 +219,9 @@ static void run_part(struct transform *t, const char *part, size_t length, uint3
         }
         int32_t from = value ? arg_find(t->row, value, value_length) : arg_find(t->row, name, strlen(name));
         if (from >= 0) args[i] = t->args[from], injected[i] = t->injected[from];
-        else args[i] = literal(t->fe, &row->args[i], value ? arena_string_n(t->fe->arena, value, value_length) : row->args[i].preset);
+        else
+            args[i] = literal(t->fe, &row->args[i],
+                              value ? arena_string_n(t->fe->arena, value, value_length) : row->args[i].preset);
     }
     struct transform inner = *t;
     inner.row = row, inner.args = args, inner.injected = injected;
@@ -167,7 +229,8 @@ static void run_part(struct transform *t, const char *part, size_t length, uint3
     run(&inner);
 }
 
-void optim_chain(struct transform *t, const char *chain, uint32_t first) {
+void optim_chain(struct transform *t, const char *chain, uint32_t first)
+{
     for (uint32_t index = first; *chain; index++) {
         const char *end = strstr(chain, " -> ");
         size_t length = end ? (size_t)(end - chain) : strlen(chain);
@@ -180,42 +243,55 @@ void optim_chain(struct transform *t, const char *chain, uint32_t first) {
 
 const struct start zero = {0};
 
-const char *optim_path(struct transform *t, const char *name) { return arena_format(t->fe->arena, "%s.%s", t->path, name); }
+const char *optim_path(struct transform *t, const char *name)
+{
+    return arena_format(t->fe->arena, "%s.%s", t->path, name);
+}
 
 /* The slot of that name; declared, and read in the step, if it is new. `parameter`: index + 1 of the one it follows. */
-static struct state_slot *slot_of(struct fe_optim_state *o, const char *name, struct ir_type type, struct start start, uint32_t parameter) {
+static struct state_slot *slot_of(struct fe_optim_state *o, const char *name, struct ir_type type, struct start start,
+                                  uint32_t parameter)
+{
     uint32_t index = map_get(&o->by_name, name);
     if (index == MAP_NONE) {
         index = (uint32_t)o->slots.count;
-        struct ir_slot slot = {.name = name, .role = IR_ROLE_OPT_STATE, .type = type, .place = o->b->place,
+        struct ir_slot slot = {.name = name,
+                               .role = IR_ROLE_OPT_STATE,
+                               .type = type,
+                               .place = o->b->place,
                                .param = parameter ? o->params[parameter - 1].slot + 1 : 0};
         struct state_slot new = {.name = name, .type = type, .start = start, .parameter = parameter};
         new.slot = ir_slot_new(o->fe->module, slot);
-        new.old = new.now = ir_param_new(o->b, name, type, (int32_t)new.slot);
+        new.old = new.now = ir_param_new(o->b, name, type, (int32_t) new.slot);
         vec_push(o->fe->arena, &o->slots, new);
         map_set(&o->by_name, name, index);
     }
     return &o->slots.items[index];
 }
 
-static struct state_slot *slot_find(struct fe_optim_state *o, const char *name) {
+static struct state_slot *slot_find(struct fe_optim_state *o, const char *name)
+{
     uint32_t index = map_get(&o->by_name, name);
     if (index == MAP_NONE) BUG("state %s is not declared", name);
     return &o->slots.items[index];
 }
 
-struct term state(struct transform *t, const char *name, struct ir_type type, struct start start) {
+struct term state(struct transform *t, const char *name, struct ir_type type, struct start start)
+{
     return term_tensor(slot_of(t->o, optim_path(t, name), type, start, 0)->now);
 }
 
-void state_set(struct transform *t, const char *name, struct term value) {
+void state_set(struct transform *t, const char *name, struct term value)
+{
     struct state_slot *s = slot_find(t->o, optim_path(t, name));
     s->now = term_value(t->b, value, s->type.dtype);
 }
 
-ir_value *state_tree(struct transform *t, const char *name, enum ir_dtype dtype, struct start start) {
+ir_value *state_tree(struct transform *t, const char *name, enum ir_dtype dtype, struct start start)
+{
     ir_value *values = new_tree(t);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct ir_type type = t->o->params[i].type;
         if (dtype != IR_TUPLE) type.dtype = (uint8_t)dtype;
         const char *path = arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[i].path);
@@ -224,28 +300,34 @@ ir_value *state_tree(struct transform *t, const char *name, enum ir_dtype dtype,
     return values;
 }
 
-void state_tree_set(struct transform *t, const char *name, const ir_value *values) {
-    EACH_LEAF(t, i) {
-        struct state_slot *s = slot_find(t->o, arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[i].path));
+void state_tree_set(struct transform *t, const char *name, const ir_value *values)
+{
+    EACH_LEAF(t, i)
+    {
+        struct state_slot *s = slot_find(t->o,
+                                         arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[i].path));
         s->now = ir_cast(t->b, values[i], s->type.dtype);
     }
 }
 
 struct term counter(struct transform *t, const char *name) { return state(t, name, ir_type_scalar(IR_I32), zero); }
 
-struct term increment(struct ir_builder *b, struct term count) {
+struct term increment(struct ir_builder *b, struct term count)
+{
     struct term limit = term_integer(INT32_MAX);
     return term_where(b, term_lt(b, count, limit), term_add(b, count, term_integer(1)), limit);
 }
 
-ir_value *optim_snapshot(struct fe_optim_state *o) {
+ir_value *optim_snapshot(struct fe_optim_state *o)
+{
     ir_value *values = arena_new_array(o->fe->arena, ir_value, o->slots.count + 1);
     for (size_t i = 0; i < o->slots.count; i++) values[i] = o->slots.items[i].now;
     values[o->slots.count] = 0; /* ends the list: slots from here on were new */
     return values;
 }
 
-void optim_select(struct fe_optim_state *o, const char *path, struct term keep, const ir_value *before) {
+void optim_select(struct fe_optim_state *o, const char *path, struct term keep, const ir_value *before)
+{
     size_t n = strlen(path);
     bool known = true;
     for (size_t i = 0; i < o->slots.count; i++) {
@@ -263,7 +345,8 @@ ir_value *new_tree(const struct transform *t) { return arena_new_array(t->fe->ar
 
 struct term tree_square_sum(struct transform *t, const ir_value *tree) { return tree_dot(t->b, t->count, tree, tree); }
 
-struct term tree_dot(struct ir_builder *b, uint32_t count, const ir_value *x, const ir_value *y) {
+struct term tree_dot(struct ir_builder *b, uint32_t count, const ir_value *x, const ir_value *y)
+{
     struct term sum = term_integer(0);
     for (uint32_t i = 0; i < count; i++)
         if (x[i] && y[i]) sum = term_add(b, sum, term_dot(b, term_tensor(x[i]), term_tensor(y[i])));

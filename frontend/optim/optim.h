@@ -13,37 +13,41 @@
 
 /* How a slot begins. */
 struct start {
-    double number;      /* the value repeated */
-    bool parameter;     /* a copy of the parameter instead */
-    const void *data;   /* dense data instead, in the slot's dtype */
+    double number;                                             /* the value repeated */
+    bool parameter;                                            /* a copy of the parameter instead */
+    const void *data;                                          /* dense data instead, in the slot's dtype */
     ir_value (*make)(struct ir_builder *, ir_value parameter); /* computed from the initial parameter instead */
 };
 
 struct state_slot {
     const char *name;
-    uint32_t slot;        /* of the module */
+    uint32_t slot; /* of the module */
     struct ir_type type;
     struct start start;
-    uint32_t parameter;   /* index of the parameter that it belongs to + 1; 0 = none */
-    ir_value old, now;    /* in the step's function */
+    uint32_t parameter; /* index of the parameter that it belongs to + 1; 0 = none */
+    ir_value old, now;  /* in the step's function */
 };
 
 /* A hyper-parameter that the host may set: an argument of the transformation object `json`. */
-struct hyper { fe_json json; const char *argument, *name; ir_value value; };
+struct hyper {
+    fe_json json;
+    const char *argument, *name;
+    ir_value value;
+};
 
 /* All that the transformations of one step share. */
 struct fe_optim_state {
     struct fe *fe;
-    struct fe_trace *trace;         /* of the step: expressions */
+    struct fe_trace *trace; /* of the step: expressions */
     struct ir_builder *b;
-    uint32_t count;                 /* parameters of the document */
+    uint32_t count; /* parameters of the document */
     const struct fe_param *params;
     VEC(struct state_slot) slots;
     struct map by_name;
     VEC(struct hyper) hypers;
-    ir_value value;                 /* the loss */
-    const ir_value *grads;          /* before any transformation; 0 where not trained */
-    const ir_value *trained;        /* the parameters of the gradients */
+    ir_value value;          /* the loss */
+    const ir_value *grads;   /* before any transformation; 0 where not trained */
+    const ir_value *trained; /* the parameters of the gradients */
     /* The function (trained parameters.., captured..) -> (loss, gradients..) and the captured values in the step;
      * made on demand. */
     struct ir_func *(*value_and_grad)(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
@@ -73,8 +77,8 @@ struct transform {
 typedef void optim_rule(struct transform *);
 struct optim_row {
     const char *name;
-    optim_rule *rule;    /* NULL: an alias */
-    const char *chain;   /* "scale_by_adam(nesterov=true) -> trace(decay=momentum)?momentum -> ...": arguments go by name;
+    optim_rule *rule;  /* NULL: an alias */
+    const char *chain; /* "scale_by_adam(nesterov=true) -> trace(decay=momentum)?momentum -> ...": arguments go by name;
                           * a part with `?argument` is there if the argument is not null */
     const struct fe_arg *args;
     uint32_t count;
@@ -92,6 +96,8 @@ const struct optim_row *optim_row_find(const char *name);
 
 /* Runs the transformation that a JSON object describes on u, with its state under `path`. */
 void optim_apply(struct fe_optim_state *, fe_json, const char *path, ir_value *u, const ir_value *p);
+/* Records the errors of a description alone (types, arguments, schedules), for documents whose model is in error. */
+void optim_check(struct fe *, fe_json);
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
 void optim_chain(struct transform *t, const char *chain, uint32_t first);
 /* "path.name" */
@@ -105,8 +111,8 @@ void optim_select(struct fe_optim_state *, const char *path, struct term keep, c
 const struct fe_value *arg(const struct transform *, const char *name);
 struct term number(const struct transform *, const char *name); /* a number, or the value that the host sets */
 bool flag(const struct transform *, const char *name);
-bool absent(const struct transform *, const char *name);        /* null */
-bool scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
+bool absent(const struct transform *, const char *name);    /* null */
+bool scheduled(const struct transform *, const char *name); /* a schedule object, not injected */
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
 bool mask(const struct transform *, const char *name, bool *out);
 
@@ -116,26 +122,26 @@ struct term state(struct transform *, const char *name, struct ir_type, struct s
 void state_set(struct transform *, const char *name, struct term);
 ir_value *state_tree(struct transform *, const char *name, enum ir_dtype /* IR_TUPLE: the parameter's */, struct start);
 void state_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
-struct term counter(struct transform *, const char *name);      /* int32, from 0 */
-struct term increment(struct ir_builder *, struct term count);  /* saturates */
+struct term counter(struct transform *, const char *name);                         /* int32, from 0 */
+struct term increment(struct ir_builder *, struct term count);                     /* saturates */
 
 /* A loop in the step (loop.c): declare what it carries, close the list with loop_begin, write the body with `b` and
  * loop_capture for outer values, and finish with one new value per carried one. It runs while the first carried value,
  * a bool scalar, is true, and at most `limit` times. */
 struct loop {
-    struct ir_builder b;         /* of the body */
+    struct ir_builder b; /* of the body */
     struct ir_builder *outer;
-    VEC(ir_value) carried;       /* initial values, in the step */
-    VEC(ir_value) now;           /* in the body: what the round begins with */
-    VEC(ir_value) captured;      /* in the step */
-    VEC(ir_value) inside;        /* the same in the body */
+    VEC(ir_value) carried;  /* initial values, in the step */
+    VEC(ir_value) now;      /* in the body: what the round begins with */
+    VEC(ir_value) captured; /* in the step */
+    VEC(ir_value) inside;   /* the same in the body */
     struct arena *arena;
 };
 struct loop loop_new(struct transform *, const char *name);
 uint32_t loop_carry(struct loop *, struct term initial, enum ir_dtype); /* the number of the value */
 struct term loop_now(const struct loop *, uint32_t);
-ir_value loop_capture(struct loop *, ir_value outer);        /* 0 stays 0 */
-struct term loop_term(struct loop *, struct term outer);     /* numbers stay numbers */
+ir_value loop_capture(struct loop *, ir_value outer);    /* 0 stays 0 */
+struct term loop_term(struct loop *, struct term outer); /* numbers stay numbers */
 /* The values after the loop, in order. */
 const ir_value *loop_end(struct loop *, struct term limit, const ir_value *next);
 

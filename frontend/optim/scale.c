@@ -6,43 +6,59 @@
 #define T(v) term_tensor(v)
 
 /* (1 - decay) * g + decay * m */
-static struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay) {
+static struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay)
+{
     return term_add(b, term_mul(b, term_sub(b, term_integer(1), decay), g), term_mul(b, decay, m));
 }
 
 /* 1 - decay**count, in float32 */
-static struct term correction(struct ir_builder *b, struct term decay, struct term count) {
+static struct term correction(struct ir_builder *b, struct term decay, struct term count)
+{
     return term_sub(b, term_integer(1), term_pow(b, decay, count));
 }
 
-static struct term corrected(struct ir_builder *b, struct term m, struct term c) { return term_div(b, m, term_cast_like(b, c, m)); }
+static struct term corrected(struct ir_builder *b, struct term m, struct term c)
+{
+    return term_div(b, m, term_cast_like(b, c, m));
+}
 
-static struct term root_plus(struct ir_builder *b, struct term v, struct term eps_root, struct term eps) {
+static struct term root_plus(struct ir_builder *b, struct term v, struct term eps_root, struct term eps)
+{
     return term_add(b, term_sqrt(b, term_add(b, v, eps_root)), eps);
 }
 
 /* The first moment's part of an Adam-like update: bias-corrected, or Dozat's look ahead. */
-struct first { struct term b1, now, next; bool nesterov; };
+struct first {
+    struct term b1, now, next;
+    bool nesterov;
+};
 
-static struct first first_of(struct transform *t, struct term count, bool nesterov) {
+static struct first first_of(struct transform *t, struct term count, bool nesterov)
+{
     struct first f = {.b1 = number(t, "b1"), .nesterov = nesterov};
     f.now = correction(t->b, f.b1, count);
     if (nesterov) f.next = correction(t->b, f.b1, increment(t->b, count));
     return f;
 }
 
-static struct term first_hat(struct ir_builder *b, const struct first *f, struct term m, struct term g) {
+static struct term first_hat(struct ir_builder *b, const struct first *f, struct term m, struct term g)
+{
     if (!f->nesterov) return corrected(b, m, f->now);
     struct term left = term_mul(b, f->b1, corrected(b, m, f->next));
     return term_add(b, left, term_mul(b, term_sub(b, term_integer(1), f->b1), corrected(b, g, f->now)));
 }
 
-static enum ir_dtype dtype_or(const struct transform *t, const char *name) { return absent(t, name) ? IR_TUPLE : arg(t, name)->dtype; }
+static enum ir_dtype dtype_or(const struct transform *t, const char *name)
+{
+    return absent(t, name) ? IR_TUPLE : arg(t, name)->dtype;
+}
 
 /* The rules of one family differ in the second moment and in what is divided by what. */
 enum family { ADAM, AMSGRAD, BELIEF, YOGI };
 
-static struct term second(struct ir_builder *b, enum family family, struct term g, struct term m, struct term v, struct term b2, struct term eps_root) {
+static struct term second(struct ir_builder *b, enum family family, struct term g, struct term m, struct term v,
+                          struct term b2, struct term eps_root)
+{
     if (family == BELIEF) return term_add(b, moment(b, term_square(b, term_sub(b, g, m)), v, b2), eps_root);
     struct term sq = term_square(b, g);
     if (family != YOGI) return moment(b, sq, v, b2);
@@ -50,8 +66,9 @@ static struct term second(struct ir_builder *b, enum family family, struct term 
     return term_sub(b, v, term_mul(b, term_mul(b, rest, sign), sq));
 }
 
-static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_dtype, bool nesterov, bool correct_mu, bool correct_nu,
-                      struct start start) {
+static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_dtype, bool nesterov, bool correct_mu,
+                      bool correct_nu, struct start start)
+{
     struct ir_builder *b = t->b;
     struct term count = increment(b, counter(t, "count"));
     struct term b1 = number(t, "b1"), b2 = number(t, "b2"), eps = number(t, "eps"), eps_root = number(t, "eps_root");
@@ -59,7 +76,8 @@ static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_
     struct term second_correction = correction(b, b2, count);
     ir_value *mu = state_tree(t, "mu", mu_dtype, start), *nu = state_tree(t, "nu", IR_TUPLE, start);
     ir_value *nu_max = family == AMSGRAD ? state_tree(t, "nu_max", IR_TUPLE, zero) : NULL;
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1), v = second(b, family, g, m, T(nu[i]), b2, eps_root);
         struct term m_hat = correct_mu ? first_hat(b, &first, m, g) : m;
         struct term v_hat = correct_nu ? corrected(b, v, second_correction) : v;
@@ -73,25 +91,37 @@ static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_
     state_set(t, "count", count);
 }
 
-void transform_scale_by_adam(struct transform *t) { adam_like(t, ADAM, dtype_or(t, "mu_dtype"), flag(t, "nesterov"), true, true, zero); }
-
-void transform_scale_by_amsgrad(struct transform *t) {
-    adam_like(t, AMSGRAD, dtype_or(t, "mu_dtype"), false, flag(t, "bias_correction_mu"), flag(t, "bias_correction_nu"), zero);
+void transform_scale_by_adam(struct transform *t)
+{
+    adam_like(t, ADAM, dtype_or(t, "mu_dtype"), flag(t, "nesterov"), true, true, zero);
 }
 
-void transform_scale_by_belief(struct transform *t) { adam_like(t, BELIEF, IR_TUPLE, flag(t, "nesterov"), true, true, zero); }
+void transform_scale_by_amsgrad(struct transform *t)
+{
+    adam_like(t, AMSGRAD, dtype_or(t, "mu_dtype"), false, flag(t, "bias_correction_mu"), flag(t, "bias_correction_nu"),
+              zero);
+}
 
-void transform_scale_by_yogi(struct transform *t) {
+void transform_scale_by_belief(struct transform *t)
+{
+    adam_like(t, BELIEF, IR_TUPLE, flag(t, "nesterov"), true, true, zero);
+}
+
+void transform_scale_by_yogi(struct transform *t)
+{
     struct start start = {.number = arg(t, "initial_accumulator_value")->number};
     adam_like(t, YOGI, IR_TUPLE, false, true, true, start);
 }
 
-void transform_scale_by_adamax(struct transform *t) {
+void transform_scale_by_adamax(struct transform *t)
+{
     struct ir_builder *b = t->b;
-    struct term count = increment(b, counter(t, "count")), b1 = number(t, "b1"), b2 = number(t, "b2"), eps = number(t, "eps");
+    struct term count = increment(b, counter(t, "count")), b1 = number(t, "b1"), b2 = number(t, "b2"),
+                eps = number(t, "eps");
     struct term c = correction(b, b1, count);
     ir_value *mu = state_tree(t, "mu", IR_TUPLE, zero), *nu = state_tree(t, "nu", IR_TUPLE, zero);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1);
         struct term v = term_max(b, term_add(b, term_abs(b, g), eps), term_mul(b, b2, T(nu[i])));
         t->u[i] = term_div(b, corrected(b, m, c), v).v;
@@ -102,12 +132,14 @@ void transform_scale_by_adamax(struct transform *t) {
     state_set(t, "count", count);
 }
 
-void transform_scale_by_lion(struct transform *t) {
+void transform_scale_by_lion(struct transform *t)
+{
     struct ir_builder *b = t->b;
     const char *mode = arg(t, "mode")->string;
     struct term b1 = number(t, "b1"), b2 = number(t, "b2"), count = counter(t, "count");
     ir_value *mu = state_tree(t, "mu", dtype_or(t, "mu_dtype"), zero);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), m = T(mu[i]), x = moment(b, g, m, b1), sign = term_sign(b, x);
         if (strcmp(mode, "hard") == 0) x = sign;
         else if (strcmp(mode, "smooth") == 0) x = term_tanh(b, term_mul(b, number(t, "smooth_beta"), x));
@@ -120,13 +152,15 @@ void transform_scale_by_lion(struct transform *t) {
 }
 
 /* g over the root of v (minus the squared mean, if there is one), with eps inside the root or outside. */
-static struct term over_root(struct transform *t, struct term g, struct term v, struct term eps) {
+static struct term over_root(struct transform *t, struct term g, struct term v, struct term eps)
+{
     struct ir_builder *b = t->b;
     if (flag(t, "eps_in_sqrt")) return term_mul(b, term_rsqrt(b, term_add(b, v, eps)), g);
     return term_mul(b, term_div(b, term_integer(1), term_add(b, term_sqrt(b, v), eps)), g);
 }
 
-static void rms_like(struct transform *t, bool centered) {
+static void rms_like(struct transform *t, bool centered)
+{
     struct ir_builder *b = t->b;
     struct term decay = number(t, "decay"), eps = number(t, "eps"), count = term_integer(0), c = term_integer(1);
     if (flag(t, "bias_correction")) {
@@ -136,7 +170,8 @@ static void rms_like(struct transform *t, bool centered) {
     }
     ir_value *mu = centered ? state_tree(t, "mu", IR_TUPLE, zero) : NULL;
     ir_value *nu = state_tree(t, "nu", IR_TUPLE, (struct start){.number = arg(t, "initial_scale")->number});
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), v = moment(b, term_square(b, g), T(nu[i]), decay), spread = corrected(b, v, c);
         if (centered) {
             struct term m = moment(b, g, T(mu[i]), decay);
@@ -153,10 +188,13 @@ static void rms_like(struct transform *t, bool centered) {
 void transform_scale_by_rms(struct transform *t) { rms_like(t, false); }
 void transform_scale_by_stddev(struct transform *t) { rms_like(t, true); }
 
-void transform_scale_by_rss(struct transform *t) {
+void transform_scale_by_rss(struct transform *t)
+{
     struct ir_builder *b = t->b;
-    ir_value *sum = state_tree(t, "sum_of_squares", IR_TUPLE, (struct start){.number = arg(t, "initial_accumulator_value")->number});
-    EACH_LEAF(t, i) {
+    ir_value *sum = state_tree(t, "sum_of_squares", IR_TUPLE,
+                               (struct start){.number = arg(t, "initial_accumulator_value")->number});
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), a = term_add(b, term_square(b, g), T(sum[i]));
         struct term scale = term_rsqrt(b, term_add(b, a, number(t, "eps")));
         scale = term_where(b, term_lt(b, term_number(0), a), scale, term_number(0));
@@ -166,11 +204,13 @@ void transform_scale_by_rss(struct transform *t) {
     state_tree_set(t, "sum_of_squares", sum);
 }
 
-void transform_scale_by_adadelta(struct transform *t) {
+void transform_scale_by_adadelta(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term rho = number(t, "rho"), eps = number(t, "eps");
     ir_value *e_g = state_tree(t, "e_g", IR_TUPLE, zero), *e_x = state_tree(t, "e_x", IR_TUPLE, zero);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), eg = moment(b, term_square(b, g), T(e_g[i]), rho);
         struct term ratio = term_div(b, term_sqrt(b, term_add(b, T(e_x[i]), eps)), term_sqrt(b, term_add(b, eg, eps)));
         struct term u = term_mul(b, ratio, g);
@@ -183,12 +223,14 @@ void transform_scale_by_adadelta(struct transform *t) {
 }
 
 /* t = g + decay * t; the state is rounded to the accumulator's dtype, this step's update is not. */
-void transform_trace(struct transform *t) {
+void transform_trace(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term decay = number(t, "decay");
     bool nesterov = flag(t, "nesterov");
     ir_value *trace = state_tree(t, "trace", dtype_or(t, "accumulator_dtype"), zero);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), new = term_add(b, g, term_mul(b, decay, T(trace[i])));
         t->u[i] = (nesterov ? term_add(b, g, term_mul(b, decay, new)) : new).v;
         trace[i] = new.v;
@@ -196,13 +238,15 @@ void transform_trace(struct transform *t) {
     state_tree_set(t, "trace", trace);
 }
 
-void transform_ema(struct transform *t) {
+void transform_ema(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term decay = number(t, "decay"), count = increment(b, counter(t, "count"));
     bool debias = flag(t, "debias");
     struct term c = debias ? correction(b, decay, count) : term_integer(1);
     ir_value *ema = state_tree(t, "ema", dtype_or(t, "accumulator_dtype"), zero);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term new = moment(b, T(t->u[i]), T(ema[i]), decay);
         t->u[i] = debias ? corrected(b, new, c).v : new.v;
         ema[i] = new.v;
@@ -211,7 +255,8 @@ void transform_ema(struct transform *t) {
     state_set(t, "count", count);
 }
 
-void transform_rmsprop(struct transform *t) {
+void transform_rmsprop(struct transform *t)
+{
     optim_chain(t, flag(t, "centered") ? "scale_by_stddev" : "scale_by_rms", 0);
     optim_chain(t, "scale_by_learning_rate -> trace(decay=momentum)?momentum", 1);
 }

@@ -6,16 +6,16 @@
 
 void transform_identity(struct transform *t) { (void)t; }
 
-void transform_set_to_zero(struct transform *t) {
-    EACH_LEAF(t, i) t->u[i] = ir_number_like(t->b, t->u[i], 0);
-}
+void transform_set_to_zero(struct transform *t) { EACH_LEAF(t, i) t->u[i] = ir_number_like(t->b, t->u[i], 0); }
 
-void transform_scale(struct transform *t) {
+void transform_scale(struct transform *t)
+{
     EACH_LEAF(t, i) t->u[i] = term_mul(t->b, number(t, "step_size"), T(t->u[i])).v;
 }
 
 /* Multiplies by sign * schedule(count), cast to the update's dtype. */
-static void by_schedule(struct transform *t, const char *name, int sign) {
+static void by_schedule(struct transform *t, const char *name, int sign)
+{
     struct ir_builder *b = t->b;
     struct term count = counter(t, "count"), rate = T(fe_schedule(t->fe, b, arg(t, name), count.v));
     rate = term_mul(b, term_integer(sign), rate);
@@ -25,7 +25,8 @@ static void by_schedule(struct transform *t, const char *name, int sign) {
 
 void transform_scale_by_schedule(struct transform *t) { by_schedule(t, "step_size_fn", 1); }
 
-void transform_scale_by_learning_rate(struct transform *t) {
+void transform_scale_by_learning_rate(struct transform *t)
+{
     int sign = flag(t, "flip_sign") ? -1 : 1;
     if (absent(t, "learning_rate")) return;
     if (scheduled(t, "learning_rate")) {
@@ -36,12 +37,11 @@ void transform_scale_by_learning_rate(struct transform *t) {
     EACH_LEAF(t, i) t->u[i] = term_mul(t->b, rate, T(t->u[i])).v;
 }
 
-void transform_scale_by_sign(struct transform *t) {
-    EACH_LEAF(t, i) t->u[i] = ir_unary(t->b, OP_sign, t->u[i]);
-}
+void transform_scale_by_sign(struct transform *t) { EACH_LEAF(t, i) t->u[i] = ir_unary(t->b, OP_sign, t->u[i]); }
 
 /* The decay of the leaves in the mask. A mask wraps the decay, so that its counter is an inner state. */
-void transform_add_decayed_weights(struct transform *t) {
+void transform_add_decayed_weights(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct transform inner = *t;
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
@@ -56,30 +56,36 @@ void transform_add_decayed_weights(struct transform *t) {
     }
     if (!decay.v && decay.number == 0) return;
     EACH_LEAF(t, i)
-        if (in[i]) t->u[i] = term_add(b, T(t->u[i]), term_mul(b, decay, T(t->p[i]))).v;
+    if (in[i]) t->u[i] = term_add(b, T(t->u[i]), term_mul(b, decay, T(t->p[i]))).v;
 }
 
 /* ---------------------------------------------------------------- clipping */
 
-void transform_clip(struct transform *t) {
+void transform_clip(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term limit = number(t, "max_delta"), low = term_neg(b, limit);
     EACH_LEAF(t, i) t->u[i] = term_min(b, term_max(b, T(t->u[i]), low), limit).v;
 }
 
-void transform_clip_by_block_rms(struct transform *t) {
+void transform_clip_by_block_rms(struct transform *t)
+{
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term u = T(t->u[i]), rms = term_sqrt(b, term_mean(b, term_square(b, u)));
         t->u[i] = term_div(b, u, term_max(b, term_number(1), term_div(b, rms, number(t, "threshold")))).v;
     }
 }
 
 /* Below the limit the updates stay as they are; else divide first, then multiply. A NaN norm poisons everything. */
-void transform_clip_by_global_norm(struct transform *t) {
+void transform_clip_by_global_norm(struct transform *t)
+{
     struct ir_builder *b = t->b;
-    struct term norm = term_sqrt(b, tree_square_sum(t, t->u)), limit = number(t, "max_norm"), small = term_lt(b, norm, limit);
-    EACH_LEAF(t, i) {
+    struct term norm = term_sqrt(b, tree_square_sum(t, t->u)), limit = number(t, "max_norm"),
+                small = term_lt(b, norm, limit);
+    EACH_LEAF(t, i)
+    {
         struct term u = T(t->u[i]), clipped = term_mul(b, term_div(b, u, term_cast_like(b, norm, u)), limit);
         t->u[i] = term_where(b, small, u, clipped).v;
     }
@@ -91,30 +97,39 @@ static struct term norm(struct ir_builder *b, struct term x) { return term_sqrt(
 static struct term rms(struct ir_builder *b, struct term x) { return term_sqrt(b, term_mean(b, term_square(b, x))); }
 
 /* max(n, least), where NaN stays */
-static struct term at_least(struct ir_builder *b, struct term n, struct term least) {
+static struct term at_least(struct ir_builder *b, struct term n, struct term least)
+{
     return term_where(b, term_le(b, n, least), term_cast_like(b, least, n), n);
 }
 
-void transform_scale_by_trust_ratio(struct transform *t) {
+void transform_scale_by_trust_ratio(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term least = number(t, "min_norm"), none = term_number(0);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term u = T(t->u[i]), pn = at_least(b, norm(b, T(t->p[i])), least), un = at_least(b, norm(b, u), least);
-        struct term ratio = term_div(b, term_mul(b, number(t, "trust_coefficient"), pn), term_add(b, un, number(t, "eps")));
+        struct term ratio = term_div(b, term_mul(b, number(t, "trust_coefficient"), pn),
+                                     term_add(b, un, number(t, "eps")));
         struct term either = term_or(b, term_eq(b, pn, none), term_eq(b, un, none));
         t->u[i] = term_mul(b, u, term_where(b, either, term_number(1), ratio)).v;
     }
 }
 
-void transform_scale_by_param_block_norm(struct transform *t) {
-    EACH_LEAF(t, i) t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, norm(t->b, T(t->p[i])), number(t, "min_scale"))).v;
+void transform_scale_by_param_block_norm(struct transform *t)
+{
+    EACH_LEAF(t, i)
+    t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, norm(t->b, T(t->p[i])), number(t, "min_scale"))).v;
 }
 
-void transform_scale_by_param_block_rms(struct transform *t) {
-    EACH_LEAF(t, i) t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, rms(t->b, T(t->p[i])), number(t, "min_scale"))).v;
+void transform_scale_by_param_block_rms(struct transform *t)
+{
+    EACH_LEAF(t, i)
+    t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, rms(t->b, T(t->p[i])), number(t, "min_scale"))).v;
 }
 
-void transform_normalize_by_update_norm(struct transform *t) {
+void transform_normalize_by_update_norm(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term n = term_add(b, term_sqrt(b, tree_square_sum(t, t->u)), number(t, "eps"));
     n = term_div(b, n, number(t, "scale_factor"));
@@ -123,10 +138,12 @@ void transform_normalize_by_update_norm(struct transform *t) {
 
 /* ---------------------------------------------------------------- constraints */
 
-void transform_centralize(struct transform *t) {
+void transform_centralize(struct transform *t)
+{
     static const int64_t rest[IR_MAX_RANK] = {1, 2, 3, 4, 5, 6, 7}, first[1] = {0};
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         const struct ir_type type = *ir_type(b->f, t->u[i]);
         if (type.rank < 2) continue;
         struct term sum = T(ir_reduce(b, OP_reduce_sum, t->u[i], rest, type.rank - 1u));
@@ -135,9 +152,11 @@ void transform_centralize(struct transform *t) {
     }
 }
 
-void transform_zero_nans(struct transform *t) {
+void transform_zero_nans(struct transform *t)
+{
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term u = T(t->u[i]), nan = term_is_nan(b, u);
         const char *path = arena_format(t->fe->arena, "found_nan.%s", t->o->params[i].path);
         (void)state(t, path, ir_type_scalar(IR_BOOL), zero);
@@ -148,15 +167,18 @@ void transform_zero_nans(struct transform *t) {
     }
 }
 
-void transform_keep_params_nonnegative(struct transform *t) {
+void transform_keep_params_nonnegative(struct transform *t)
+{
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term u = T(t->u[i]), p = T(t->p[i]);
         t->u[i] = term_where(b, term_lt(b, term_add(b, p, u), term_number(0)), term_neg(b, p), u).v;
     }
 }
 
-void transform_lars(struct transform *t) {
+void transform_lars(struct transform *t)
+{
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!mask(t, "trust_ratio_mask", in)) return;
     optim_chain(t, "add_decayed_weights(mask=weight_decay_mask)", 0);
@@ -165,6 +187,6 @@ void transform_lars(struct transform *t) {
     EACH_LEAF(t, i) inner.u[i] = in[i] ? t->u[i] : 0;
     optim_chain(&inner, "scale_by_trust_ratio(min_norm=0.0)", 1);
     EACH_LEAF(t, i)
-        if (in[i]) t->u[i] = inner.u[i];
+    if (in[i]) t->u[i] = inner.u[i];
     optim_chain(t, "scale_by_learning_rate -> trace(decay=momentum,accumulator_dtype=null)", 2);
 }

@@ -7,13 +7,15 @@
 
 /* ---------------------------------------------------------------- chains */
 
-void transform_chain(struct transform *t) {
+void transform_chain(struct transform *t)
+{
     uint32_t i = 0;
     for (fe_json e = fe_first(t->fe, arg(t, "transforms")->json); e; e = fe_next(t->fe, e), i++)
         optim_apply(t->o, e, arena_format(t->fe->arena, "%s.%u", t->path, i), t->u, t->p);
 }
 
-void transform_named_chain(struct transform *t) {
+void transform_named_chain(struct transform *t)
+{
     for (fe_json e = fe_first(t->fe, arg(t, "transforms")->json); e; e = fe_next(t->fe, e))
         optim_apply(t->o, e, optim_path(t, e->key), t->u, t->p);
 }
@@ -21,31 +23,35 @@ void transform_named_chain(struct transform *t) {
 /* ---------------------------------------------------------------- masks */
 
 /* Runs the transformation on the leaves that are in; the others pass unchanged. */
-static void run_masked(struct transform *t, fe_json inner, const char *path, const bool *in) {
+static void run_masked(struct transform *t, fe_json inner, const char *path, const bool *in)
+{
     ir_value *u = new_tree(t), *p = new_tree(t);
     EACH_LEAF(t, i)
-        if (in[i]) u[i] = t->u[i], p[i] = t->p[i];
+    if (in[i]) u[i] = t->u[i], p[i] = t->p[i];
     optim_apply(t->o, inner, path, u, p);
     EACH_LEAF(t, i)
-        if (in[i]) t->u[i] = u[i];
+    if (in[i]) t->u[i] = u[i];
 }
 
-void transform_masked(struct transform *t) {
+void transform_masked(struct transform *t)
+{
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (mask(t, "mask", in)) run_masked(t, arg(t, "inner")->json, optim_path(t, "inner_state"), in);
 }
 
-void transform_freeze(struct transform *t) {
+void transform_freeze(struct transform *t)
+{
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!mask(t, "mask", in)) return;
     EACH_LEAF(t, i)
-        if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+    if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
 
 /* ---------------------------------------------------------------- partition */
 
 /* The label of every parameter by the first pattern that matches: an index into the transforms, -1 = none. */
-static bool read_labels(struct transform *t, fe_json transforms, fe_json labels, int32_t *label) {
+static bool read_labels(struct transform *t, fe_json transforms, fe_json labels, int32_t *label)
+{
     struct fe *fe = t->fe;
     uint32_t known = fe_count(fe, transforms), k = 0;
     const char **names = arena_new_array(fe->arena, const char *, known + 1);
@@ -64,7 +70,8 @@ static bool read_labels(struct transform *t, fe_json transforms, fe_json labels,
         if (which == known) {
             struct str list = STR(fe->arena);
             for (uint32_t i = 0; i < known; i++) str_addf(&list, "%s\"%s\"", i ? ", " : "", names[i]);
-            struct diag *d = fe_error(fe, e, "E0421", "label \"%s\" has no transformation; there are %s", e->string, str_text(&list));
+            struct diag *d = fe_error(fe, e, "E0421", "label \"%s\" has no transformation; there are %s", e->string,
+                                      str_text(&list));
             fe_suggest(fe, d, e->string, names, known);
             good = false;
         }
@@ -81,16 +88,17 @@ static bool read_labels(struct transform *t, fe_json transforms, fe_json labels,
     return good;
 }
 
-void transform_partition(struct transform *t) {
+void transform_partition(struct transform *t)
+{
     struct fe *fe = t->fe;
     fe_json transforms = arg(t, "transforms")->json, labels = arg(t, "labels")->json;
     int32_t *label = arena_new_array(fe->arena, int32_t, t->count + 1), group = 0;
     bool *in = arena_new_array(fe->arena, bool, t->count + 1), good = read_labels(t, transforms, labels, label);
     EACH_LEAF(t, i)
-        if (label[i] < 0 && good) {
-            fe_error(fe, labels, "E0422", "parameter \"%s\" has no label: no pattern matches it", t->o->params[i].path);
-            good = false;
-        }
+    if (label[i] < 0 && good) {
+        fe_error(fe, labels, "E0422", "parameter \"%s\" has no label: no pattern matches it", t->o->params[i].path);
+        good = false;
+    }
     for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e), group++) {
         for (uint32_t i = 0; i < t->count; i++) in[i] = label[i] == group;
         run_masked(t, e, arena_format(fe->arena, "%s.inner_states.%s.inner_state", t->path, e->key), in);
@@ -102,13 +110,15 @@ void transform_multi_transform(struct transform *t) { transform_partition(t); }
 /* ---------------------------------------------------------------- over several calls */
 
 /* An expression of one name, here the counter `name`: its value as a scalar. False: an error was recorded. */
-static bool of_counter(struct transform *t, fe_json text, const char *name, struct term count, struct term *out) {
+static bool of_counter(struct transform *t, fe_json text, const char *name, struct term count, struct term *out)
+{
     struct fe_env env = {.outer = t->o->trace->env, .name = name, .value = fe_val_tensor(count.v)};
     struct fe_val v = fe_expr(t->fe, t->o->trace, text, &env);
     ir_value tensor = v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, text);
     if (!tensor) return false;
     if (ir_type(t->b->f, tensor)->rank) {
-        fe_error(t->fe, text, "E0423", "must be one number per step, found shape %s", ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
+        fe_error(t->fe, text, "E0423", "must be one number per step, found shape %s",
+                 ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
         return false;
     }
     *out = T(tensor);
@@ -116,7 +126,8 @@ static bool of_counter(struct transform *t, fe_json text, const char *name, stru
 }
 
 /* How many calls make one update: an integer, a schedule or an expression over gradient_step; an int32 scalar or a number. */
-static bool steps_per_update(struct transform *t, struct term gradient_step, struct term *k) {
+static bool steps_per_update(struct transform *t, struct term gradient_step, struct term *k)
+{
     fe_json every = arg(t, "every_k_schedule")->json;
     if (every->kind == JSON_OBJECT) {
         struct fe_value v = {.given = true, .json = every};
@@ -139,7 +150,8 @@ static bool steps_per_update(struct transform *t, struct term gradient_step, str
 }
 
 /* Whether this call is to be skipped (multi_steps' should_skip_update_fn); its report is state. */
-static bool skip_rule(struct transform *t, fe_json rule, struct term *skip) {
+static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
+{
     static const char *const names[] = {"skip_not_finite", "skip_large_updates"};
     static const struct fe_arg large[] = {{"max_squared_norm", FE_NUMBER, FE_REQUIRED, NULL, NULL}};
     struct ir_builder *b = t->b;
@@ -149,7 +161,8 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip) {
     if (!type) return false;
     bool by_norm = strcmp(type, names[1]) == 0;
     if (!by_norm && strcmp(type, names[0])) {
-        fe_suggest(t->fe, fe_error(t->fe, fe_member(t->fe, rule, "type"), "E0105", "unknown rule \"%s\"", type), type, names, 2);
+        fe_suggest(t->fe, fe_error(t->fe, fe_member(t->fe, rule, "type"), "E0105", "unknown rule \"%s\"", type), type,
+                   names, 2);
         return false;
     }
     struct fe_value limit = {0};
@@ -161,7 +174,8 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip) {
         state_set(&report, "norm_squared", norm);
     } else {
         struct term bad = term_integer(0);
-        EACH_LEAF(t, i) {
+        EACH_LEAF(t, i)
+        {
             ir_value finite = ir_unary(b, OP_is_finite, t->u[i]);
             bad = term_add(b, bad, term_sum(b, term_cast(b, term_not(b, T(finite)), IR_I32)));
         }
@@ -177,7 +191,8 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip) {
 
 /* The inner transformation runs on the accumulated gradients at every call; its state and its update count at the
  * last call of k. Updates and sums are reset by multiplication with 0 or 1, as Optax does. */
-void transform_multi_steps(struct transform *t) {
+void transform_multi_steps(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term mini = counter(t, "mini_step"), step = counter(t, "gradient_step"), k, skip = {0};
     fe_json rule = arg(t, "should_skip_update_fn")->json;
@@ -187,9 +202,11 @@ void transform_multi_steps(struct transform *t) {
     ir_value *acc = state_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = new_tree(t);
     struct term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
     struct term sent = term_cast(b, emit, IR_I32), kept = term_sub(b, term_integer(1), sent);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         struct term g = T(t->u[i]), a = T(acc[i]);
-        if (flag(t, "use_grad_mean")) a = term_add(b, a, term_div(b, term_sub(b, g, a), term_add(b, mini, term_integer(1))));
+        if (flag(t, "use_grad_mean"))
+            a = term_add(b, a, term_div(b, term_sub(b, g, a), term_add(b, mini, term_integer(1))));
         else a = term_add(b, g, a);
         u[i] = term_cast_like(b, a, g).v;
         acc[i] = term_mul(b, kept, a).v;
@@ -203,18 +220,22 @@ void transform_multi_steps(struct transform *t) {
     EACH_LEAF(t, i) t->u[i] = term_mul(b, sent, T(u[i])).v;
     if (!may_skip) return;
     static const char *const own[] = {"mini_step", "gradient_step"};
-    for (int i = 0; i < 2; i++) state_set(t, own[i], term_where(b, skip, i ? step : mini, state(t, own[i], ir_type_scalar(IR_I32), zero)));
+    for (int i = 0; i < 2; i++)
+        state_set(t, own[i], term_where(b, skip, i ? step : mini, state(t, own[i], ir_type_scalar(IR_I32), zero)));
     optim_select(t->o, optim_path(t, "acc_grads"), term_not(b, skip), before);
     optim_select(t->o, inner, term_not(b, skip), before);
     EACH_LEAF(t, i) t->u[i] = term_where(b, skip, term_number(0), T(t->u[i])).v;
 }
 
-void transform_apply_every(struct transform *t) {
+void transform_apply_every(struct transform *t)
+{
     struct ir_builder *b = t->b;
     struct term k = term_integer(arg(t, "k")->integer), c = term_rem(b, counter(t, "count"), k);
-    struct term kept = term_not(b, term_eq(b, c, term_integer(0))), sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
+    struct term kept = term_not(b, term_eq(b, c, term_integer(0))),
+                sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
     ir_value *acc = state_tree(t, "grad_acc", IR_TUPLE, zero);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         acc[i] = term_add(b, term_mul(b, kept, T(acc[i])), T(t->u[i])).v;
         t->u[i] = term_mul(b, sent, T(acc[i])).v;
     }
@@ -225,7 +246,8 @@ void transform_apply_every(struct transform *t) {
 /* ---------------------------------------------------------------- conditions */
 
 /* Runs the inner transformation; where `keep` is false its state stays and the update is `otherwise` (NULL: zero). */
-static void run_if(struct transform *t, const char *name, struct term keep, const ir_value *otherwise) {
+static void run_if(struct transform *t, const char *name, struct term keep, const ir_value *otherwise)
+{
     struct ir_builder *b = t->b;
     ir_value *before = optim_snapshot(t->o);
     const char *path = optim_path(t, name);
@@ -234,7 +256,8 @@ static void run_if(struct transform *t, const char *name, struct term keep, cons
     EACH_LEAF(t, i) t->u[i] = term_where(b, keep, T(t->u[i]), otherwise ? T(otherwise[i]) : term_number(0)).v;
 }
 
-static void conditionally(struct transform *t, bool pass) {
+static void conditionally(struct transform *t, bool pass)
+{
     struct term step = counter(t, "step"), keep;
     if (!of_counter(t, arg(t, "should_transform_fn")->json, "step", step, &keep)) return;
     ir_value *given = new_tree(t);
@@ -246,11 +269,13 @@ static void conditionally(struct transform *t, bool pass) {
 void transform_conditionally_transform(struct transform *t) { conditionally(t, true); }
 void transform_conditionally_mask(struct transform *t) { conditionally(t, false); }
 
-void transform_apply_if_finite(struct transform *t) {
+void transform_apply_if_finite(struct transform *t)
+{
     static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct ir_builder *b = t->b;
     struct term finite = T(ir_scalar(b, IR_BOOL, 1)), one = term_integer(1);
-    EACH_LEAF(t, i) {
+    EACH_LEAF(t, i)
+    {
         uint32_t rank = ir_type(b->f, t->u[i])->rank;
         ir_value leaf = ir_unary(b, OP_is_finite, t->u[i]);
         finite = term_and(b, finite, T(rank ? ir_reduce(b, OP_reduce_min, leaf, dims, rank) : leaf));

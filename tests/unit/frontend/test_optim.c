@@ -10,16 +10,27 @@
 static struct arena arena;
 static struct json recorded;
 
-static const struct json_value *get(const struct json_value *v, const char *key) {
+static const struct json_value *get(const struct json_value *v, const char *key)
+{
     const struct json_value *m = json_get(&recorded, v, key);
     if (!m) BUG("optim_cases.json has no %s", key);
     return m;
 }
-static const struct json_value *child(const struct json_value *v) { return v->first ? &recorded.values[v->first] : NULL; }
-static const struct json_value *sibling(const struct json_value *v) { return v->next ? &recorded.values[v->next] : NULL; }
-static const char *text_of(const struct json_value *v) { return arena_string_n(&arena, recorded.text + v->offset, v->length); }
+static const struct json_value *child(const struct json_value *v)
+{
+    return v->first ? &recorded.values[v->first] : NULL;
+}
+static const struct json_value *sibling(const struct json_value *v)
+{
+    return v->next ? &recorded.values[v->next] : NULL;
+}
+static const char *text_of(const struct json_value *v)
+{
+    return arena_string_n(&arena, recorded.text + v->offset, v->length);
+}
 
-static void load(void) {
+static void load(void)
+{
     FILE *f = fopen("tests/unit/frontend/optim_cases.json", "rb");
     if (!f) BUG("run this from the top of the source tree");
     fseek(f, 0, SEEK_END);
@@ -29,11 +40,13 @@ static void load(void) {
     n = fread(text, 1, n, f);
     fclose(f);
     struct json_error error;
-    if (!json_scan(&arena, text, n, NULL, &recorded, &error)) BUG("optim_cases.json at %u: %s", error.offset, error.message);
+    if (!json_scan(&arena, text, n, NULL, &recorded, &error))
+        BUG("optim_cases.json at %u: %s", error.offset, error.message);
 }
 
 /* Parameters p and inputs g of the same shapes; loss = sum of sum(p * g). */
-static const char *document(const char *optimizer, const char *more) {
+static const char *document(const char *optimizer, const char *more)
+{
     struct str s = STR(&arena), inputs = STR(&arena), nodes = STR(&arena), loss = STR(&arena);
     const char *between = "";
     for (const struct json_value *p = child(get(recorded.values, "shapes")); p; p = sibling(p), between = ", ") {
@@ -44,13 +57,16 @@ static const char *document(const char *optimizer, const char *more) {
         str_addf(&nodes, "%s{\"type\": \"param\", \"name\": \"%s\", \"shape\": %s}", between, p->key, text_of(p));
         str_addf(&loss, "%ssum(params.%s * g_%s)", *between ? " + " : "", p->key, name);
     }
-    str_addf(&s, "{\"stepc\": 1, \"name\": \"test\", \"inputs\": {%s}, \"model\": {\"type\": \"graph\", \"nodes\": [%s], \"output\": \"scale\"},\n",
+    str_addf(&s,
+             "{\"stepc\": 1, \"name\": \"test\", \"inputs\": {%s}, \"model\": {\"type\": \"graph\", \"nodes\": [%s], "
+             "\"output\": \"scale\"},\n",
              str_text(&inputs), str_text(&nodes));
     str_addf(&s, "\"loss\": \"%s\", \"optimizer\": %s%s}", str_text(&loss), optimizer, more);
     return str_text(&s);
 }
 
-static struct ir_module *compile(const char *text) {
+static struct ir_module *compile(const char *text)
+{
     static const struct fe_options options;
     struct diags diags = {.arena = &arena};
     struct ir_module *m = fe_compile("test.json", text, strlen(text), &options, &diags);
@@ -60,8 +76,12 @@ static struct ir_module *compile(const char *text) {
 }
 
 /* The gradient of the loss by parameter p is input g_p. */
-struct replace { const struct ir_func *from; const char *const *wrt; };
-static ir_value input_of(const struct ir_func *f, ir_value p, const ir_value *map) {
+struct replace {
+    const struct ir_func *from;
+    const char *const *wrt;
+};
+static ir_value input_of(const struct ir_func *f, ir_value p, const ir_value *map)
+{
     const char *name = NULL;
     for (size_t i = 0; i < f->params.count; i++)
         if (f->params.items[i].value == p) name = f->params.items[i].name;
@@ -73,7 +93,9 @@ static ir_value input_of(const struct ir_func *f, ir_value p, const ir_value *ma
     BUG("no input %s", input);
 }
 
-static ir_value without_grad(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map) {
+static ir_value without_grad(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old,
+                             const ir_value *map)
+{
     (void)user;
     const struct ir_node *n = ir_get(from, old), *tuple = n->op == OP_proj ? ir_get(from, n->args[0]) : NULL;
     if (n->op == OP_grad) return map[n->args[0]];
@@ -84,17 +106,24 @@ static ir_value without_grad(void *user, struct ir_builder *b, const struct ir_f
 }
 
 /* Slots as doubles, by index. */
-struct machine { struct ir_module *m; struct ir_func *step; double **slot; };
+struct machine {
+    struct ir_module *m;
+    struct ir_func *step;
+    double **slot;
+};
 
-static void run(struct machine *k, const struct ir_func *f) {
+static void run(struct machine *k, const struct ir_func *f)
+{
     struct ir_tensor *in = arena_new_array(&arena, struct ir_tensor, f->params.count + 1);
     struct ir_tensor *out = arena_new_array(&arena, struct ir_tensor, f->results.count + 1);
-    for (size_t i = 0; i < f->params.count; i++) in[i] = (struct ir_tensor){f->params.items[i].type, k->slot[f->params.items[i].slot]};
+    for (size_t i = 0; i < f->params.count; i++)
+        in[i] = (struct ir_tensor){f->params.items[i].type, k->slot[f->params.items[i].slot]};
     ir_eval(f, IR_EVAL_EXACT_DTYPES, in, out, &arena);
     for (size_t i = 0; i < f->results.count; i++) k->slot[f->results.items[i].slot] = out[i].v;
 }
 
-static struct machine start(const char *text) {
+static struct machine start(const char *text)
+{
     struct machine k = {.m = compile(text)};
     struct str faults = STR(&arena);
     ck_assert_msg(ir_verify(k.m, &faults), "%s", str_text(&faults));
@@ -110,14 +139,16 @@ static struct machine start(const char *text) {
     return k;
 }
 
-static double *slot(struct machine *k, const char *name) {
+static double *slot(struct machine *k, const char *name)
+{
     int32_t i = ir_slot_find(k->m, name);
     if (i < 0) BUG("no slot %s", name);
     return k->slot[i];
 }
 
 /* Copies a recorded tree to slots. */
-static void put(struct machine *k, const struct json_value *tree, bool grads) {
+static void put(struct machine *k, const struct json_value *tree, bool grads)
+{
     for (const struct json_value *p = child(tree); p; p = sibling(p)) {
         char *name = grads ? arena_format(&arena, "g_%s", p->key) : arena_string(&arena, p->key);
         for (char *c = name; grads && *c; c++)
@@ -127,15 +158,18 @@ static void put(struct machine *k, const struct json_value *tree, bool grads) {
     }
 }
 
-static void compare(struct machine *k, const struct json_value *tree, const char *what) {
+static void compare(struct machine *k, const struct json_value *tree, const char *what)
+{
     for (const struct json_value *p = child(tree); p; p = sibling(p)) {
         const double *got = slot(k, p->key);
         for (const struct json_value *x = child(p); x; x = sibling(x), got++)
-            ck_assert_msg(fabs(*got - x->number) <= 2e-6 + 5e-6 * fabs(x->number), "%s: %s is %.9g instead of %.9g", what, p->key, *got, x->number);
+            ck_assert_msg(fabs(*got - x->number) <= 2e-6 + 5e-6 * fabs(x->number), "%s: %s is %.9g instead of %.9g",
+                          what, p->key, *got, x->number);
     }
 }
 
-START_TEST(trajectories) {
+START_TEST(trajectories)
+{
     for (const struct json_value *c = child(get(recorded.values, "cases")); c; c = sibling(c)) {
         const char *optimizer = text_of(get(c, "optimizer"));
         struct machine k = start(document(optimizer, ""));
@@ -153,18 +187,22 @@ START_TEST(trajectories) {
 }
 END_TEST
 
-START_TEST(schedules) {
+START_TEST(schedules)
+{
     for (const struct json_value *c = child(get(recorded.values, "schedules")); c; c = sibling(c)) {
         const char *text = text_of(get(c, "schedule"));
-        struct machine k = start(document(arena_format(&arena, "{\"type\": \"scale_by_schedule\", \"step_size_fn\": %s}", text), ""));
+        struct machine k = start(
+            document(arena_format(&arena, "{\"type\": \"scale_by_schedule\", \"step_size_fn\": %s}", text), ""));
         const struct json_value *value = child(get(c, "values"));
-        for (const struct json_value *s = child(get(recorded.values, "steps")); s; s = sibling(s), value = sibling(value)) {
+        for (const struct json_value *s = child(get(recorded.values, "steps")); s;
+             s = sibling(s), value = sibling(value)) {
             slot(&k, "scale")[0] = 0;
             slot(&k, "g_scale")[0] = 1;
             slot(&k, "opt_state.count")[0] = s->number;
             run(&k, k.step);
             double got = slot(&k, "scale")[0];
-            ck_assert_msg(fabs(got - value->number) <= 1e-7 + 2e-6 * fabs(value->number), "%s at %g is %.9g instead of %.9g", text, s->number, got, value->number);
+            ck_assert_msg(fabs(got - value->number) <= 1e-7 + 2e-6 * fabs(value->number),
+                          "%s at %g is %.9g instead of %.9g", text, s->number, got, value->number);
             ck_assert_double_eq(slot(&k, "opt_state.count")[0], s->number + 1);
         }
         ir_module_free(k.m);
@@ -172,25 +210,37 @@ START_TEST(schedules) {
 }
 END_TEST
 
-START_TEST(names_of_state) {
-    static const char *const names[] = {"opt_state.0.0.trace.layers.0.kernel", "opt_state.1.inner_states.k.inner_state.0.mu.layers.1.kernel",
-                                        "opt_state.1.inner_states.k.inner_state.0.count", "opt_state.2.acc_grads.scale",
-                                        "opt_state.2.inner_opt_state.0.nu.scale", "opt_state.2.mini_step", "step", "ema.scale"};
-    struct machine k = start(document("{\"type\": \"chain\", \"transforms\": ["
-                                      "{\"type\": \"sgd\", \"learning_rate\": 0.1, \"momentum\": 0.5},"
-                                      "{\"type\": \"partition\", \"transforms\": {\"k\": {\"type\": \"adam\", \"learning_rate\": 1}, \"b\": {\"type\": \"identity\"}},"
-                                      " \"labels\": {\"**.kernel\": \"k\", \"**\": \"b\"}},"
-                                      "{\"type\": \"multi_steps\", \"every_k_schedule\": 2, \"opt\": {\"type\": \"adam\", \"learning_rate\": 1}}]}",
-                                      ", \"ema\": {\"decay\": 0.5}"));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) ck_assert_msg(ir_slot_find(k.m, names[i]) >= 0, "no slot %s", names[i]);
+START_TEST(names_of_state)
+{
+    static const char *const names[] = {"opt_state.0.0.trace.layers.0.kernel",
+                                        "opt_state.1.inner_states.k.inner_state.0.mu.layers.1.kernel",
+                                        "opt_state.1.inner_states.k.inner_state.0.count",
+                                        "opt_state.2.acc_grads.scale",
+                                        "opt_state.2.inner_opt_state.0.nu.scale",
+                                        "opt_state.2.mini_step",
+                                        "step",
+                                        "ema.scale"};
+    struct machine k = start(document(
+        "{\"type\": \"chain\", \"transforms\": ["
+        "{\"type\": \"sgd\", \"learning_rate\": 0.1, \"momentum\": 0.5},"
+        "{\"type\": \"partition\", \"transforms\": {\"k\": {\"type\": \"adam\", \"learning_rate\": 1}, \"b\": "
+        "{\"type\": \"identity\"}},"
+        " \"labels\": {\"**.kernel\": \"k\", \"**\": \"b\"}},"
+        "{\"type\": \"multi_steps\", \"every_k_schedule\": 2, \"opt\": {\"type\": \"adam\", \"learning_rate\": 1}}]}",
+        ", \"ema\": {\"decay\": 0.5}"));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert_msg(ir_slot_find(k.m, names[i]) >= 0, "no slot %s", names[i]);
     ck_assert_int_lt(ir_slot_find(k.m, "opt_state.1.inner_states.k.inner_state.0.mu.scale"), 0);
     ir_module_free(k.m);
 }
 END_TEST
 
-START_TEST(averages) {
-    struct machine k = start(document("{\"type\": \"sgd\", \"learning_rate\": 1}", ", \"ema\": {\"decay\": 0.75, \"only\": [\"scale\"]}, \"trainable\": [\"scale\"],"
-                                                                                   "\"metrics\": {\"norm\": \"global_norm(grads)\", \"size\": \"global_norm(updates)\"}"));
+START_TEST(averages)
+{
+    struct machine k = start(
+        document("{\"type\": \"sgd\", \"learning_rate\": 1}",
+                 ", \"ema\": {\"decay\": 0.75, \"only\": [\"scale\"]}, \"trainable\": [\"scale\"],"
+                 "\"metrics\": {\"norm\": \"global_norm(grads)\", \"size\": \"global_norm(updates)\"}"));
     ck_assert_int_lt(ir_slot_find(k.m, "ema.layers.0.bias"), 0);
     slot(&k, "scale")[0] = slot(&k, "ema.scale")[0] = 2;
     slot(&k, "g_scale")[0] = 1;
@@ -204,16 +254,19 @@ START_TEST(averages) {
 END_TEST
 
 /* Every row has a recorded trajectory (line searches are tested with a loss that is not linear). */
-START_TEST(every_row_is_recorded) {
+START_TEST(every_row_is_recorded)
+{
     uint32_t count;
     const struct optim_row *rows = optim_rows(&count);
     for (uint32_t i = 0; i < count; i++)
         if (!strstr(rows[i].name, "linesearch"))
-            ck_assert_msg(strstr(recorded.text, arena_format(&arena, "\"type\": \"%s\"", rows[i].name)) != NULL, "%s has no recorded trajectory", rows[i].name);
+            ck_assert_msg(strstr(recorded.text, arena_format(&arena, "\"type\": \"%s\"", rows[i].name)) != NULL,
+                          "%s has no recorded trajectory", rows[i].name);
 }
 END_TEST
 
-static void refuse(const char *optimizer, const char *const *demands) {
+static void refuse(const char *optimizer, const char *const *demands)
+{
     static const struct fe_options options;
     struct diags diags = {.arena = &arena};
     const char *text = document(optimizer, "");
@@ -223,30 +276,46 @@ static void refuse(const char *optimizer, const char *const *demands) {
     FILE *f = open_memstream(&printed, &n);
     diags_print(&diags, f, false, false);
     fclose(f);
-    for (; *demands; demands++) ck_assert_msg(strstr(printed, *demands) != NULL, "\"%s\" is not in:\n%s", *demands, printed);
+    for (; *demands; demands++)
+        ck_assert_msg(strstr(printed, *demands) != NULL, "\"%s\" is not in:\n%s", *demands, printed);
     free(printed);
 }
 #define REFUSE(optimizer, ...) refuse(optimizer, (const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(refused) {
+START_TEST(refused)
+{
     REFUSE("{\"type\": \"admaw\"}", "admaw", "\"adamw\"", "/optimizer/type");
     REFUSE("{\"type\": \"muon\", \"learning_rate\": 1}", "\"muon\" is not supported yet");
     REFUSE("{\"type\": \"sgd\", \"learning_rate\": 0.1, \"b1\": 1}", "/optimizer/b1", "sgd");
     REFUSE("{\"type\": \"adamw\"}", "learning_rate", "adamw");
-    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"cosine_decay_schedul\"}}", "cosine_decay_schedule\"", "/optimizer/learning_rate/type");
-    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"cosine_decay_schedule\", \"init_value\": 1, \"decay_steps\": 0}}", "/optimizer/learning_rate/decay_steps");
-    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"linear_schedule\", \"init_value\": 1, \"end_value\": 0}}", "transition_steps", "/optimizer/learning_rate");
-    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"join_schedules\", \"schedules\": [], \"boundaries\": [1]}}", "/optimizer/learning_rate");
-    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"t5x_learning_rate_scheduler\", \"factors\": \"constant * linear_wormup\"}}", "linear_wormup", "linear_warmup");
-    REFUSE("{\"type\": \"multi_steps\", \"opt\": {\"type\": \"sgd\", \"learning_rate\": 1}, \"every_k_schedule\": 0}", "/optimizer/every_k_schedule", "found 0");
-    REFUSE("{\"type\": \"partition\", \"transforms\": {\"kernel\": {\"type\": \"identity\"}}, \"labels\": {\"**.kernel\": \"kernel\"}}", "/optimizer/labels", "layers.0.bias");
-    REFUSE("{\"type\": \"partition\", \"transforms\": {\"kernel\": {\"type\": \"identity\"}}, \"labels\": {\"**.kernel\": \"kernel\", \"**\": \"bias\"}}",
+    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"cosine_decay_schedul\"}}", "cosine_decay_schedule\"",
+           "/optimizer/learning_rate/type");
+    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"cosine_decay_schedule\", \"init_value\": 1, "
+           "\"decay_steps\": 0}}",
+           "/optimizer/learning_rate/decay_steps");
+    REFUSE(
+        "{\"type\": \"adam\", \"learning_rate\": {\"type\": \"linear_schedule\", \"init_value\": 1, \"end_value\": 0}}",
+        "transition_steps", "/optimizer/learning_rate");
+    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"join_schedules\", \"schedules\": [], \"boundaries\": "
+           "[1]}}",
+           "/optimizer/learning_rate");
+    REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"t5x_learning_rate_scheduler\", \"factors\": "
+           "\"constant * linear_wormup\"}}",
+           "linear_wormup", "linear_warmup");
+    REFUSE("{\"type\": \"multi_steps\", \"opt\": {\"type\": \"sgd\", \"learning_rate\": 1}, \"every_k_schedule\": 0}",
+           "/optimizer/every_k_schedule", "found 0");
+    REFUSE("{\"type\": \"partition\", \"transforms\": {\"kernel\": {\"type\": \"identity\"}}, \"labels\": "
+           "{\"**.kernel\": \"kernel\"}}",
+           "/optimizer/labels", "layers.0.bias");
+    REFUSE("{\"type\": \"partition\", \"transforms\": {\"kernel\": {\"type\": \"identity\"}}, \"labels\": "
+           "{\"**.kernel\": \"kernel\", \"**\": \"bias\"}}",
            "/optimizer/labels/**", "bias", "kernel");
     REFUSE("{\"type\": \"adamw\", \"learning_rate\": 1, \"mask\": [\"third.*\"]}", "/optimizer/mask/0", "third.*");
 }
 END_TEST
 
-int main(void) {
+int main(void)
+{
     load();
     Suite *suite = suite_create("optim");
     TCase *c = tcase_create("all");
