@@ -157,13 +157,13 @@ static uint32_t letters(const char *text, uint32_t length) {
 }
 
 /* Without "->": the labels that stand once, in alphabetic order, after the ellipsis. */
-static void implicit_output(const struct labelled *x, uint32_t count, uint32_t dots, char *out, uint32_t *n) {
+static void implicit_output(const struct formula *f, uint32_t dots, char *out, uint32_t *n) {
     *n = 0;
     for (uint32_t d = dots; d > 0; d--) out[(*n)++] = (char)d;
     for (char l = 'A'; l <= 'z'; l++) {
         uint32_t seen = 0;
-        for (uint32_t i = 0; i < count; i++)
-            for (uint32_t j = 0; j < x[i].rank; j++) seen += x[i].label[j] == l;
+        for (uint32_t i = 0; i < f->count; i++)
+            for (uint32_t j = 0; j < f->length[i]; j++) seen += f->part[i][j] == l;
         if (seen == 1 && *n < IR_MAX_RANK) out[(*n)++] = l;
     }
 }
@@ -221,7 +221,7 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
     }
     drop_ones(s, x, count);
     if (!check_extents(s, x, count)) return fe_bad();
-    if (!f.output) implicit_output(x, count, dots, out, &n);
+    if (!f.output) implicit_output(&f, dots, out, &n);
     else if (!read_labels(s, f.output, f.output_length, dots, out, &n)) return fe_bad();
     for (uint32_t i = 0; i < n; i++) {
         bool known = false;
