@@ -32,7 +32,7 @@ struct cg_kernel {
 };
 
 /* What is not emitted yet is an error in the user's terms, with the place in the document. */
-struct cg_options { struct cg_target target; const char *save_temps; const char *output; const char *linker; };
+struct cg_options { struct cg_target target; const char *save_temps; /* folder, NULL: keep nothing */ const char *output; const char *linker; };
 
 /* lower.c: one kernel per group of the plan, in the order of plan->groups (equal hashes: equal code). */
 bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_target *, struct arena *,

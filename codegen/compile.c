@@ -1,17 +1,43 @@
 /* The whole way from plans to a shared object: lower, print every distinct kernel once, tables, object, link. */
 #include "codegen/llvm_emit.h"
 #include "codegen/llvm_object.h"
+#include <stdio.h>
 #include <string.h>
 
+struct nest_log { struct arena *arena; FILE *file; };
+
+static void log_nest(const struct nest_log *log, const char *name, const struct nest *nest)
+{
+    struct str text = STR(log->arena);
+    if (!log->file)
+        return;
+    nest_print(nest, &text);
+    fprintf(log->file, "%s: %s\n", name, str_text(&text));
+}
+
+/* DIR/step from DIR and out/step.so; NULL if nothing is kept. */
+static const char *temps_prefix(const struct cg_options *options, struct arena *arena)
+{
+    if (!options->save_temps)
+        return NULL;
+    const char *slash = strrchr(options->output, '/'), *base = slash ? slash + 1 : options->output;
+    const char *dot = strrchr(base, '.');
+    int length = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
+    return arena_format(arena, "%s/%.*s", *options->save_temps ? options->save_temps : ".", length, base);
+}
+
 /* Kernels by the hash of their nests: equal nests are one function, whatever entry they are of. */
-static void emit_kernels(struct emit *e, struct cg_entry *entry, struct map *known, LLVMValueRef *functions, uint32_t *count)
+static void emit_kernels(struct emit *e, struct cg_entry *entry, struct map *known, LLVMValueRef *functions, uint32_t *count,
+                         const struct nest_log *log)
 {
     for (size_t i = 0; i < entry->plan->groups.count; i++) {
         const struct cg_kernel *kernel = &entry->kernels[i];
         uint32_t index = map_get_number(known, kernel->hash);
         if (index == MAP_NONE) {
             index = (*count)++;
-            functions[index] = emit_kernel(e, kernel->nest, arena_format(e->arena, "kernel.%u", index));
+            const char *name = arena_format(e->arena, "kernel.%u", index);
+            log_nest(log, name, kernel->nest);
+            functions[index] = emit_kernel(e, kernel->nest, name);
             map_set_number(known, kernel->hash, index);
         }
         entry->functions[i] = functions[index];
@@ -31,6 +57,8 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
 {
     uint32_t count = (uint32_t)plans->plans.count, kernel_count = 0;
     size_t groups = 0;
+    const char *temps = temps_prefix(options, arena);
+    struct nest_log log = {arena, temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL};
     for (uint32_t i = 0; i < count; i++)
         groups += plans->plans.items[i]->groups.count;
     struct cg_object *object = cg_object_new(&options->target, arena);
@@ -42,10 +70,12 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
         if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1)
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels);
         if (!entries[i].whole)
-            emit_kernels(e, &entries[i], &known, functions, &kernel_count);
+            emit_kernels(e, &entries[i], &known, functions, &kernel_count, &log);
     }
     cg_describe(e, plans, &options->target, entries, count);
-    struct cg_bytes bytes = cg_object_finish(object, options->save_temps);
+    if (log.file)
+        fclose(log.file);
+    struct cg_bytes bytes = cg_object_finish(object, temps);
     cg_object_free(object);
     return bytes;
 }
