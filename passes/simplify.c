@@ -98,6 +98,24 @@ static ir_value reduce_ones(struct ir_builder *b, const struct ir_node *n, const
     return ir_reshape(b, args[0], n->type.rank, n->type.dim);
 }
 
+/* A reduction reads a transposed operand as it lies, if what is kept stays in order. */
+static ir_value reduce_transpose(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+{
+    const struct ir_node x = *get(b, args[0]);
+    struct pass_dims dims = {.n = 0};
+    int64_t last = -1;
+    for (uint32_t i = 0; i < x.type.rank && x.op == OP_transpose; i++) {
+        if (is_reduced(n, i)) {
+            pass_dims_add(&dims, x.attr[0].v[i]);
+            continue;
+        }
+        if (x.attr[0].v[i] < last)
+            return 0;
+        last = x.attr[0].v[i];
+    }
+    return x.op == OP_transpose ? ir_reduce(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
+}
+
 /* A contraction reads its operands in any order: a transposed one is read as it lies, if the order of its free
  * dimensions stays. */
 static ir_value dot_transpose(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
@@ -179,7 +197,7 @@ static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_
         return found;
     switch (n->op) {
     case OP_reduce_sum: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod:
-        if ((found = reduce_ones(b, n, args)) || (found = reduce_broadcast(b, n, args)))
+        if ((found = reduce_ones(b, n, args)) || (found = reduce_broadcast(b, n, args)) || (found = reduce_transpose(b, n, args)))
             return found;
         return reduce_constant(b, n, args);
     case OP_add: return add_scattered(b, n, args, uses);
