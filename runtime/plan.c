@@ -49,20 +49,24 @@ static void mark_solo(const struct stepc_entry *e, struct rt_command *commands)
 static void mark_sync(const struct stepc_entry *e, struct rt_command *commands)
 {
     bool alone = true; /* since the last meeting only worker 0 did something */
+    bool owed = false; /* a meeting was left out, so what worker 0 did before it is not known to the others */
     for (uint32_t i = 0; i < e->command_count; i++) {
         struct rt_command *c = &commands[i];
         bool loop = e->commands[i].kind == STEPC_LOOP_BEGIN || e->commands[i].kind == STEPC_LOOP_END;
         if (loop && !c->solo) { /* meets by itself */
             alone = true;
+            owed = false;
             continue;
         }
         bool one = c->workers == 1;
         if (loop) c->sync = !alone && e->commands[i].kind == STEPC_LOOP_BEGIN; /* the others skip all of it */
         if (e->commands[i].kind == STEPC_COLLECTIVE) {
             alone = true; /* all devices meet before and after */
+            owed = false;
             continue;
         }
-        if (!loop) c->sync = e->commands[i].barrier && !(alone && one);
+        if (!loop) c->sync = (e->commands[i].barrier && !(alone && one)) || (owed && !one);
+        owed = !c->sync && (owed || e->commands[i].barrier);
         if (c->sync) alone = true;
         if (!one) alone = false;
     }
