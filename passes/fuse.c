@@ -15,6 +15,13 @@ uint32_t fuse_find(struct fuse *z, uint32_t c) {
 
 static bool clustered(const struct fuse *z, ir_value v) { return z->node[v].material || z->node[v].class == FUSE_CONTROL; }
 
+/* The cluster that makes a value, UINT32_MAX for what is there from the start. */
+static uint32_t maker(struct fuse *z, ir_value v) {
+    if (ir_get(z->f, v)->op == OP_proj)
+        v = ir_get(z->f, v)->args[0];
+    return clustered(z, v) ? fuse_find(z, z->node[v].cluster) : UINT32_MAX;
+}
+
 /* ---------------------------------------------------------------- cycles */
 
 /* Does anything that cluster `c` reads depend on cluster `target`? Reading `target` itself directly is fine from the
@@ -27,9 +34,9 @@ static bool reaches(struct fuse *z, uint32_t c, uint32_t target, uint32_t start)
     for (size_t i = 0; i < from->nodes.count; i++) {
         const struct fuse_node *n = &z->node[from->nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
-            if (!clustered(z, n->deps[j].value))
+            uint32_t d = maker(z, n->deps[j].value);
+            if (d == UINT32_MAX)
                 continue;
-            uint32_t d = fuse_find(z, z->node[n->deps[j].value].cluster);
             if (d == target && c != start)
                 return true;
             if (d != target && d != c && reaches(z, d, target, start))
@@ -216,10 +223,8 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
         return false;
     z->stamp++;
     for (uint32_t i = 0; i < n->dep_count; i++) {
-        if (!clustered(z, n->deps[i].value))
-            continue;
-        uint32_t d = fuse_find(z, z->node[n->deps[i].value].cluster);
-        if (d != c && reaches(z, d, c, UINT32_MAX))
+        uint32_t d = maker(z, n->deps[i].value);
+        if (d != UINT32_MAX && d != c && reaches(z, d, c, UINT32_MAX))
             return false;
     }
     return true;
