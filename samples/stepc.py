@@ -22,9 +22,9 @@ _p, _s, _u32, _i32, _u64, _i64, _f64 = (ctypes.c_void_p, ctypes.c_char_p, ctypes
                                         ctypes.c_int64, ctypes.c_double)
 
 
-def _struct(name, **fields):
+def _struct(title, /, **fields):
     """A mirror of a struct of stepc/step.h; every one begins with its size."""
-    cls = type(name, (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t)] + list(fields.items())})
+    cls = type(title, (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t)] + list(fields.items())})
     return lambda **values: cls(size=ctypes.sizeof(cls), **values)
 
 
