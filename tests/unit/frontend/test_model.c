@@ -1,0 +1,196 @@
+/* Blocks against Flax NNX (model_cases.json, recorded by record_model.py): paths, initial values from a seed, outputs.
+ * Then the rules of paths and names, and what is said about wrong models. */
+#include "fe_test.h"
+#include <math.h>
+
+static struct arena arena;
+static struct json recorded;
+
+static const struct json_value *get(const struct json_value *v, const char *key)
+{
+    const struct json_value *m = json_get(&recorded, v, key);
+    if (!m) BUG("model_cases.json has no %s", key);
+    return m;
+}
+static const struct json_value *child(const struct json_value *v) { return v->first ? &recorded.values[v->first] : NULL; }
+static const struct json_value *sibling(const struct json_value *v) { return v->next ? &recorded.values[v->next] : NULL; }
+static const char *text_of(const struct json_value *v) { return arena_string_n(&arena, recorded.text + v->offset, v->length); }
+
+static void load(void)
+{
+    FILE *f = fopen("tests/unit/frontend/model_cases.json", "rb");
+    if (!f) BUG("run this from the top of the source tree");
+    fseek(f, 0, SEEK_END);
+    size_t n = (size_t)ftell(f);
+    rewind(f);
+    char *text = arena_alloc(&arena, n + 1);
+    n = fread(text, 1, n, f);
+    fclose(f);
+    struct json_error error;
+    if (!json_scan(&arena, text, n, NULL, &recorded, &error)) BUG("model_cases.json at %u: %s", error.offset, error.message);
+}
+
+static void numbers(const struct json_value *list, double *to)
+{
+    for (const struct json_value *x = child(list); x; x = sibling(x)) *to++ = x->number;
+}
+
+/* A document around a model. `more` are further top-level keys, each with a comma behind it. */
+static const char *document(const char *model, const char *more)
+{
+    struct str s = STR(&arena);
+    const struct json_value *inputs = get(recorded.values, "inputs");
+    str_add(&s, "{\"stepc\": 1, \"inputs\": {");
+    for (const struct json_value *v = child(inputs); v; v = sibling(v))
+        str_addf(&s, "%s\"%s\": {\"shape\": %s, \"dtype\": %s}", v == child(inputs) ? "" : ", ", v->key, text_of(get(v, "shape")), text_of(get(v, "dtype")));
+    str_addf(&s, "}, %s \"model\": %s, \"loss\": \"mean(model**2)\", \"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}", more, model);
+    return str_text(&s);
+}
+
+struct traced { struct fixture f; struct fe_trace trace; struct ir_builder b; ir_value inputs[8]; bool good; };
+
+static struct traced *trace_document(const char *text)
+{
+    struct traced *t = arena_new(&arena, struct traced);
+    const uint32_t *slots;
+    ck_assert(fixture_scan(&t->f, text));
+    if (!fe_document(&t->f.fe)) return t;
+    uint32_t n = fe_inputs(&t->f.fe, &slots);
+    t->b = (struct ir_builder){.f = ir_func_new(t->f.fe.module, "test", true)};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ir_slot *slot = &t->f.fe.module->slots.items[slots[i]];
+        t->inputs[i] = ir_param_new(&t->b, slot->name, slot->type, (int32_t)slots[i]);
+    }
+    t->trace = (struct fe_trace){.b = &t->b, .train = true, .inputs = t->inputs};
+    t->good = fe_trace_model(&t->f.fe, &t->trace);
+    return t;
+}
+
+static void compare(const char *what, const struct ir_tensor *got, const struct json_value *want)
+{
+    ck_assert_msg(ir_type_elements(&got->type) == (int64_t)want->count, "%s: %u elements expected, found %s", what, want->count, ir_type_text(&arena, &got->type));
+    double *v = arena_new_array(&arena, double, want->count + 1);
+    numbers(want, v);
+    for (uint32_t i = 0; i < want->count; i++)
+        ck_assert_msg(fabs(got->v[i] - v[i]) <= 1e-5 * (1 + fabs(v[i])), "%s: element %u is %.9g, %.9g expected", what, i, got->v[i], v[i]);
+}
+
+/* Initial values of all parameters, by the interpreter. */
+static struct ir_tensor *initial_values(struct traced *t, const struct json_value *want, const char *name)
+{
+    uint32_t n;
+    const struct fe_param *params = fe_params(&t->f.fe, &n);
+    struct ir_tensor *values = arena_new_array(&arena, struct ir_tensor, n + 1);
+    struct ir_builder b = {.f = ir_func_new(t->f.fe.module, "init", true)};
+    ck_assert_msg(n == want->count, "%s: %u parameters expected, found %u", name, want->count, n);
+    for (uint32_t i = 0; i < n; i++) ir_result_add(&b, params[i].path, fe_initial(&t->f.fe, &b, &params[i]), -1);
+    ir_eval(b.f, IR_EVAL_EXACT_DTYPES, NULL, values, &arena);
+    for (uint32_t i = 0; i < n; i++) compare(arena_format(&arena, "%s: %s", name, params[i].path), &values[i], get(want, params[i].path));
+    return values;
+}
+
+static void check_case(const struct json_value *c)
+{
+    const char *name = get(c, "name")->string;
+    struct traced *t = trace_document(document(text_of(get(c, "model")), arena_format(&arena, "\"seed\": %s,", text_of(get(c, "seed")))));
+    ck_assert_msg(t->good, "%s: %s", name, fixture_said(&t->f));
+    struct ir_tensor *values = initial_values(t, get(c, "params"), name), result;
+    struct ir_func *f = t->b.f;
+    struct ir_tensor *in = arena_new_array(&arena, struct ir_tensor, f->params.count + 1);
+    ir_result_add(&t->b, "model", t->trace.model.tensor, -1);
+    for (size_t i = 0; i < f->params.count; i++) {
+        const struct json_value *input = json_get(&recorded, get(recorded.values, "inputs"), f->params.items[i].name);
+        in[i] = (struct ir_tensor){f->params.items[i].type, arena_new_array(&arena, double, ir_type_elements(&f->params.items[i].type) + 1)};
+        if (input) numbers(get(input, "values"), in[i].v);
+        uint32_t n;
+        const struct fe_param *params = fe_params(&t->f.fe, &n);
+        for (uint32_t p = 0; p < n && !input; p++)
+            if ((int32_t)params[p].slot == f->params.items[i].slot) in[i] = values[p];
+    }
+    ir_eval(f, IR_EVAL_EXACT_DTYPES, in, &result, &arena);
+    compare(arena_format(&arena, "%s: output", name), &result, get(c, "output"));
+    fixture_free(&t->f);
+}
+
+START_TEST(flax)
+{
+    for (const struct json_value *c = child(get(recorded.values, "cases")); c; c = sibling(c)) check_case(c);
+}
+END_TEST
+
+/* Paths of the parameters of a model, in order. */
+#define LINEAR "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false}"
+#define NAMED(name) "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false, \"name\": \"" name "\"}"
+static const struct { const char *model, *more, *paths; } paths[] = {
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\"}", "", "kernel bias"},
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"name\": \"net\"}", "", "net.kernel net.bias"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" LINEAR ", {\"type\": \"relu\"}, " NAMED("head.out") "]}", "", "layers.0.kernel head.out.kernel"},
+    {"{\"type\": \"repeat\", \"name\": \"h\", \"count\": 2, \"input\": \"x\", \"block\": {\"type\": \"residual\", \"layers\": [" LINEAR "]}}", "", "h.0.layers.0.kernel h.1.layers.0.kernel"},
+    {"{\"type\": \"residual\", \"name\": \"\", \"input\": \"x\", \"layers\": [" NAMED("up") "]}", "", "up.kernel"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [{\"type\": \"remat\", \"block\": " LINEAR "}, {\"type\": \"wide\", \"n\": 4}]}",
+     "\"define\": {\"wide\": {\"params\": {\"n\": 8}, \"body\": {\"type\": \"linear\", \"features\": \"$n\", \"use_bias\": false}}},", "layers.0.kernel layers.1.kernel"},
+    {"{\"type\": \"graph\", \"nodes\": [" "{\"type\": \"linear\", \"features\": 4, \"name\": \"a\", \"input\": \"x\"}, {\"type\": \"shared\", \"name\": \"b\", \"block\": \"a\", \"input\": \"a + x\"}"
+     ", {\"type\": \"param\", \"name\": \"c.w\", \"shape\": [4]}], \"output\": {\"one\": \"b\", \"two\": \"params.c.w\"}}", "", "a.kernel a.bias c.w"},
+    {"{\"type\": \"multi_head_attention\", \"num_heads\": 2, \"normalize_qk\": true, \"use_bias\": false, \"input\": \"x\"}", "",
+     "query.kernel key.kernel value.kernel query_ln.scale key_ln.scale out.kernel"},
+};
+
+START_TEST(path_rules)
+{
+    struct traced *t = trace_document(document(paths[_i].model, paths[_i].more));
+    ck_assert_msg(t->good, "%s", fixture_said(&t->f));
+    struct str s = STR(&arena);
+    uint32_t n;
+    const struct fe_param *params = fe_params(&t->f.fe, &n);
+    for (uint32_t i = 0; i < n; i++) str_addf(&s, "%s%s", i ? " " : "", params[i].path);
+    ck_assert_str_eq(str_text(&s), paths[_i].paths);
+    fixture_free(&t->f);
+}
+END_TEST
+
+static const struct { const char *model, *more, *pointer, *says; } wrong[] = {
+    {"{\"type\": \"liner\", \"features\": 2, \"input\": \"x\"}", "", "/model/type", "did you mean \"linear\""},
+    {"{\"type\": \"linear\", \"features\": 2}", "", "/model", "no \"input\""},
+    {"{\"type\": \"linear\", \"input\": \"x\"}", "", "/model", "features"},
+    {"{\"type\": \"linear\", \"features\": 2, \"in_features\": 7, \"input\": \"x\"}", "", "/model/in_features", "expects 7 inputs, found 4"},
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"use_bais\": false}", "", "/model/use_bais", "use_bias"},
+    {"{\"type\": \"embed\", \"num_embeddings\": 2, \"features\": 2, \"input\": \"x\"}", "", "/model", "integer dtype"},
+    {"{\"type\": \"gelu\", \"aproximate\": false, \"input\": \"x\"}", "", "/model/aproximate", "approximate"},
+    {"{\"type\": \"conv\", \"features\": 2, \"input\": \"x\"}", "", "/model/type", "not supported yet"},
+    {"{\"type\": \"multi_head_attention\", \"num_heads\": 3, \"input\": \"x\"}", "", "/model", "4 features cannot be divided among 3 heads"},
+    {"{\"type\": \"residual\", \"input\": \"x\", \"layers\": [{\"type\": \"linear\", \"features\": 5}]}", "", "/model", "cannot be added"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" NAMED("a") ", " NAMED("a") "]}", "", "/model/layers/1/name", "two blocks have the name"},
+    {"{\"type\": \"graph\", \"nodes\": [" NAMED("a") "], \"output\": \"a\"}", "", "/model", "input"},
+    {"{\"type\": \"graph\", \"nodes\": [{\"type\": \"expr\", \"expr\": \"b\", \"name\": \"a\"}], \"output\": \"a\"}", "", "/model/nodes/0/expr", "unknown name \"b\""},
+    {"{\"type\": \"shared\", \"block\": \"nothing\", \"input\": \"x\"}", "", "/model/block", "no earlier block"},
+    {"{\"type\": \"a\", \"input\": \"x\"}", "\"define\": {\"a\": {\"body\": {\"type\": \"a\"}}},", "/define/a/body", "contains itself"},
+    {"{\"type\": \"a\", \"m\": 1, \"input\": \"x\"}", "\"define\": {\"a\": {\"params\": {\"n\": 1}, \"body\": {\"type\": \"relu\"}}},", "/model/m", "no parameter \"m\""},
+    {"{\"type\": \"a\", \"inputs\": [\"x\", \"x\"]}", "\"define\": {\"a\": {\"inputs\": [\"q\"], \"body\": {\"type\": \"expr\", \"expr\": \"q\"}}},", "/model", "takes 1 inputs, found 2"},
+    {"{\"type\": \"param\", \"shape\": [2], \"dtype\": \"int32\"}", "", "/model", "floating point"},
+    {"{\"type\": \"param\", \"shape\": [2], \"init\": {\"type\": \"norml\"}}", "", "/model/init/type", "did you mean \"normal\""},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": {\"0\": 1}}", "", "/model/layers", "array"},
+};
+
+START_TEST(blame)
+{
+    struct traced *t = trace_document(document(wrong[_i].model, wrong[_i].more));
+    char *said = fixture_said(&t->f);
+    ck_assert_msg(!t->good && t->f.diags.errors == 1, "%s: %s", wrong[_i].model, said);
+    ck_assert_msg(strstr(said, wrong[_i].says) != NULL, "\"%s\" expected in\n%s", wrong[_i].says, said);
+    ck_assert_str_eq(t->f.diags.list.items[0].pointer, wrong[_i].pointer);
+    free(said);
+    fixture_free(&t->f);
+}
+END_TEST
+
+int main(void)
+{
+    load();
+    Suite *suite = suite_create("model");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, flax);
+    tcase_add_loop_test(all, path_rules, 0, (int)(sizeof paths / sizeof *paths));
+    tcase_add_loop_test(all, blame, 0, (int)(sizeof wrong / sizeof *wrong));
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}
