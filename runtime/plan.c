@@ -25,7 +25,7 @@ uint32_t rt_useful_workers(const struct stepc_program *p, uint32_t most)
 {
     uint32_t n = 1;
     for (uint32_t e = 0; e < p->entry_count; e++)
-        for (uint32_t i = 0; i < p->entries[e].command_count; i++) {
+        for (uint32_t i = 0; !p->entries[e].whole && i < p->entries[e].command_count; i++) {
             const struct stepc_command *c = &p->entries[e].commands[i];
             uint32_t w = c->kind == STEPC_KERNEL ? command_workers(c, most) : 1;
             if (w > n) n = w;

@@ -9,8 +9,7 @@ static bool slot_float(const struct stepc_slot *s) { return s->dtype >= STEP_F16
 
 step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
 {
-    bool whole = t->device_count == 1 && t->entries[kind].table->whole;
-    rt_point_inputs(t, kind, whole);
+    rt_point_inputs(t, kind, t->entries[kind].table->whole != NULL);
     step_status status = rt_run(t, kind);
     if (!status) return STEP_OK;
     atomic_store(&t->poisoned, 1);
@@ -164,7 +163,7 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     const struct rt_entry *e = &t->entries[kind];
     for (uint32_t i = 0; i < e->table->command_count; i++)
         if (e->commands[i].microbatches) t->microbatches = batch->microbatches;
-    if (!t->microbatches || (e->table->whole && t->device_count == 1))
+    if (!t->microbatches || e->table->whole)
         return rt_fail(t, STEP_EUNSUPPORTED, "microbatches: this step has no loop over microbatches that can end early");
     return STEP_OK;
 }

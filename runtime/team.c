@@ -140,7 +140,8 @@ static void run_worker(struct rt_worker *w)
 {
     const struct rt_entry *e = &w->instance->entries[w->instance->running];
     const struct rt_map *m = &w->device->maps[w->instance->running];
-    run_commands(w, e, m);
+    if (!e->table->whole) run_commands(w, e, m);
+    else if (w->index == 0) e->table->whole(m->pointers, w->scratch); /* it has no collectives: every device on its own */
 }
 
 static void *worker_main(void *argument)
@@ -162,11 +163,7 @@ step_status rt_run(struct step_instance *t, enum rt_entry_kind kind)
 {
     const struct rt_entry *e = &t->entries[kind];
     t->running = kind;
-    if (e->table->whole && t->device_count == 1) {
-        e->table->whole(t->devices[0].maps[kind].pointers, t->devices[0].workers[0].scratch);
-        return STEP_OK;
-    }
-    if (t->worker_count == 1) {
+    if (t->worker_count == 1 || (e->table->whole && t->device_count == 1)) { /* nobody to wake */
         run_worker(&t->devices[0].workers[0]);
         return (step_status)atomic_load(&t->failed);
     }

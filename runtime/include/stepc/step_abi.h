@@ -65,7 +65,7 @@ struct stepc_entry {
     uint32_t command_count;
     uint64_t arena_bytes, scratch_bytes;
     double work;
-    stepc_program_fn *whole;       /* NULL: too large, or it has collectives */
+    stepc_program_fn *whole;       /* NULL: too large, or it has collectives. With it, the commands' kernels may be NULL */
 };
 
 struct stepc_slot {

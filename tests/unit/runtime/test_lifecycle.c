@@ -79,7 +79,7 @@ START_TEST(whole) { train_and_compare(1, 4, true, true); }
 END_TEST
 START_TEST(team) { train_and_compare(1, 4, true, false); }
 END_TEST
-START_TEST(mesh_of_two) { train_and_compare(2, 1, false, false); }
+START_TEST(mesh_of_two) { train_and_compare(2, 1, false, true); }
 END_TEST
 START_TEST(mesh_of_four_teams) { train_and_compare(4, 2, true, false); }
 END_TEST

@@ -162,6 +162,12 @@ static inline void toy_whole(void *const *b, void *scratch)
     toy_update(update, 0, 1, scratch);
 }
 
+static inline void toy_init_whole(void *const *b, void *scratch)
+{
+    void *init[] = {b[B_W], b[B_B], b[B_E], b[B_M], b[B_EMA], b[B_STAT], b[B_STEP]};
+    toy_init(init, 0, 1, scratch);
+}
+
 /* ---------------------------------------------------------------- tables */
 
 static const uint32_t toy_rows_args[] = {B_X, B_W, B_B, B_E, B_LABEL, B_MODEL, B_Y, B_R, B_ERR};
@@ -256,7 +262,11 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
     const struct stepc_entry entries[5] = {TOY_ENTRY("init", t->init), TOY_ENTRY("step", t->step), TOY_ENTRY("eval", t->eval),
                                            TOY_ENTRY("infer", t->infer), TOY_ENTRY("derive", t->derive)};
     memcpy(t->entries, entries, sizeof entries);
-    if (whole) t->entries[1].whole = toy_whole;
+    if (whole && devices == 1) t->entries[1].whole = toy_whole;
+    if (whole) { /* as compiled: one function and no kernels beside it */
+        t->entries[0].whole = toy_init_whole;
+        t->init[0].kernel = NULL;
+    }
     t->axis[0] = devices;
     t->program = (struct stepc_program){
         .version = STEPC_TABLES, .name = "toy", .manifest = "{\"name\": \"toy\"}", .features = "", .slots = t->slots, .slot_count = TOY_SLOTS,
