@@ -16,8 +16,7 @@ static eval_rule *const rules[IR_OP_COUNT] = {
 static unsigned size_class(int64_t count)
 {
     unsigned k = 2;
-    while ((INT64_C(1) << k) < count)
-        k++;
+    while ((INT64_C(1) << k) < count) k++;
     return k;
 }
 
@@ -51,8 +50,7 @@ void eval_cell_new(struct eval *e, struct eval_cell *cell, const struct ir_type 
 void eval_cell_drop(struct eval *e, struct eval_cell *cell)
 {
     if (cell->owned)
-        for (uint32_t i = 0; i < cell->count; i++)
-            eval_drop(e, cell->t[i].v, ir_type_elements(&cell->t[i].type));
+        for (uint32_t i = 0; i < cell->count; i++) eval_drop(e, cell->t[i].v, ir_type_elements(&cell->t[i].type));
     *cell = (struct eval_cell){0};
 }
 
@@ -60,34 +58,29 @@ void eval_cell_drop(struct eval *e, struct eval_cell *cell)
 
 static void count_uses(const struct ir_func *f, struct eval_cell *cells)
 {
-    for (size_t i = 0; i < f->results.count; i++)
-        cells[f->results.items[i].value].uses++;
+    for (size_t i = 0; i < f->results.count; i++) cells[f->results.items[i].value].uses++;
     for (uint32_t v = f->count; v-- > 1;)
         if (cells[v].uses)
-            for (uint32_t i = 0; i < f->nodes[v].arg_count; i++)
-                cells[f->nodes[v].args[i]].uses++;
+            for (uint32_t i = 0; i < f->nodes[v].arg_count; i++) cells[f->nodes[v].args[i]].uses++;
 }
 
 /* Runs `f`; cells of the results stay, everything else goes as soon as its last user has run. */
-static struct eval_cell *run(struct eval *e, const struct ir_func *f, const struct ir_tensor *params, struct arena *frame)
+static struct eval_cell *run(struct eval *e, const struct ir_func *f, const struct ir_tensor *params,
+                             struct arena *frame)
 {
     struct eval_cell *cells = arena_new_array(frame, struct eval_cell, f->count);
     count_uses(f, cells);
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *n = &f->nodes[v];
-        if (!cells[v].uses)
-            continue;
+        if (!cells[v].uses) continue;
         uint32_t uses = cells[v].uses;
-        if (n->type.dtype != IR_TUPLE && n->op != OP_param)
-            eval_cell_new(e, &cells[v], &n->type, 1);
+        if (n->type.dtype != IR_TUPLE && n->op != OP_param) eval_cell_new(e, &cells[v], &n->type, 1);
         struct eval_call c = {e, f, n, cells, params, &cells[v]};
-        if (n->op == IR_NONE || n->op >= IR_OP_COUNT)
-            BUG("function %s, value %u: no op", f->name, v);
+        if (n->op == IR_NONE || n->op >= IR_OP_COUNT) BUG("function %s, value %u: no op", f->name, v);
         rules[n->op](&c);
         cells[v].uses = uses;
         for (uint32_t i = 0; i < n->arg_count; i++)
-            if (--cells[n->args[i]].uses == 0)
-                eval_cell_drop(e, &cells[n->args[i]]);
+            if (--cells[n->args[i]].uses == 0) eval_cell_drop(e, &cells[n->args[i]]);
     }
     return cells;
 }
@@ -101,8 +94,7 @@ static void run_into(struct eval *e, const struct ir_func *f, const struct ir_te
         const struct ir_tensor *t = &cells[f->results.items[i].value].t[0];
         eval_move(out[i].v, t->v, ir_type_elements(&t->type));
     }
-    for (size_t i = 0; i < f->results.count; i++)
-        eval_cell_drop(e, &cells[f->results.items[i].value]);
+    for (size_t i = 0; i < f->results.count; i++) eval_cell_drop(e, &cells[f->results.items[i].value]);
     arena_free(&frame);
 }
 
@@ -137,11 +129,9 @@ void eval_constant(struct eval_call *c)
     struct ir_tensor data = {c->n->type, NULL};
     struct arena scratch = {0};
     int64_t count = ir_type_elements(&out->type);
-    if (c->n->splat)
-        data.type = ir_type_scalar((enum ir_dtype)c->n->type.dtype);
+    if (c->n->splat) data.type = ir_type_scalar((enum ir_dtype)c->n->type.dtype);
     ir_tensor_from_bytes(&data, c->n->data, &scratch);
-    for (int64_t i = 0; i < count; i++)
-        out->v[i] = data.v[c->n->splat ? 0 : i];
+    for (int64_t i = 0; i < count; i++) out->v[i] = data.v[c->n->splat ? 0 : i];
     arena_free(&scratch);
 }
 
@@ -150,8 +140,7 @@ void eval_iota(struct eval_call *c)
     struct ir_tensor *out = c->out->t;
     int64_t stride[IR_MAX_RANK], dim = c->n->attr[0].v[0], count = ir_type_elements(&out->type);
     eval_strides(&out->type, stride);
-    for (int64_t i = 0; i < count; i++)
-        out->v[i] = (double)(i / stride[dim] % out->type.dim[dim]);
+    for (int64_t i = 0; i < count; i++) out->v[i] = (double)(i / stride[dim] % out->type.dim[dim]);
     eval_to_dtype(c->e->precision, (enum ir_dtype)out->type.dtype, out->v, count);
 }
 
@@ -161,25 +150,24 @@ void eval_none(struct eval_call *c) { BUG("%s: op %s cannot be evaluated", c->f-
 
 static const struct ir_func *body_of(const struct eval_call *c) { return c->f->module->funcs.items[c->n->func]; }
 
-static struct ir_type result_type(const struct ir_func *f, uint32_t i) { return f->nodes[f->results.items[i].value].type; }
+static struct ir_type result_type(const struct ir_func *f, uint32_t i)
+{
+    return f->nodes[f->results.items[i].value].type;
+}
 
 static void copy_tensor(struct ir_tensor *to, const struct ir_tensor *from)
 {
     eval_move(to->v, from->v, ir_type_elements(&to->type));
 }
 
-void eval_proj(struct eval_call *c)
-{
-    copy_tensor(c->out->t, &c->cells[c->n->args[0]].t[c->n->attr[0].v[0]]);
-}
+void eval_proj(struct eval_call *c) { copy_tensor(c->out->t, &c->cells[c->n->args[0]].t[c->n->attr[0].v[0]]); }
 
 /* Storage for the results of `body`, with the types of `types` (NULL: those of the results). */
 static void new_results(struct eval_call *c, const struct ir_func *body, struct eval_cell *cell)
 {
     struct arena scratch = {0};
     struct ir_type *types = arena_new_array(&scratch, struct ir_type, body->results.count);
-    for (uint32_t i = 0; i < body->results.count; i++)
-        types[i] = result_type(body, i);
+    for (uint32_t i = 0; i < body->results.count; i++) types[i] = result_type(body, i);
     eval_cell_new(c->e, cell, types, (uint32_t)body->results.count);
     arena_free(&scratch);
 }
@@ -189,8 +177,7 @@ void eval_call(struct eval_call *c)
     const struct ir_func *body = body_of(c);
     struct arena scratch = {0};
     struct ir_tensor *args = arena_new_array(&scratch, struct ir_tensor, c->n->arg_count);
-    for (uint32_t i = 0; i < c->n->arg_count; i++)
-        args[i] = *eval_arg(c, i);
+    for (uint32_t i = 0; i < c->n->arg_count; i++) args[i] = *eval_arg(c, i);
     new_results(c, body, c->out);
     run_into(c->e, body, args, c->out->t);
     arena_free(&scratch);
@@ -209,16 +196,12 @@ void eval_loop(struct eval_call *c)
     new_results(c, body, c->out);
     new_results(c, body, &next);
     args[0] = (struct ir_tensor){ir_type_scalar(IR_I32), &counter};
-    for (uint32_t i = 0; i < captured; i++)
-        args[1 + carried + i] = *eval_arg(c, 1 + carried + i);
-    for (uint32_t i = 0; i < carried; i++)
-        copy_tensor(&c->out->t[i], eval_arg(c, 1 + i));
+    for (uint32_t i = 0; i < captured; i++) args[1 + carried + i] = *eval_arg(c, 1 + carried + i);
+    for (uint32_t i = 0; i < carried; i++) copy_tensor(&c->out->t[i], eval_arg(c, 1 + i));
     for (int64_t i = 0; i < limit; i++) {
-        if (conditional && c->out->t[0].v[0] == 0)
-            break;
+        if (conditional && c->out->t[0].v[0] == 0) break;
         counter = (double)i;
-        for (uint32_t k = 0; k < carried; k++)
-            args[1 + k] = c->out->t[k];
+        for (uint32_t k = 0; k < carried; k++) args[1 + k] = c->out->t[k];
         run_into(c->e, body, args, next.t);
         struct ir_tensor *last = c->out->t;
         c->out->t = next.t;
@@ -258,8 +241,7 @@ static void add_part(struct eval_call *c, struct ir_tensor *out, const struct ir
     }
     double keep = kind == KIND_RUNNING_MEAN ? (double)i / (double)(i + 1) : 1;
     double weight = kind == KIND_RUNNING_MEAN ? 1 / (double)(i + 1) : 1;
-    for (int64_t k = 0; k < n; k++)
-        out->v[k] = out->v[k] * keep + part->v[k] * weight;
+    for (int64_t k = 0; k < n; k++) out->v[k] = out->v[k] * keep + part->v[k] * weight;
     eval_to_dtype(c->e->precision, (enum ir_dtype)out->type.dtype, out->v, n);
 }
 
@@ -279,29 +261,24 @@ void eval_accumulate(struct eval_call *c)
         types[i].dim[0] /= count;
     }
     eval_cell_new(c->e, &parts, types, batched);
-    for (uint32_t i = 0; i + 1 < c->n->arg_count; i++)
-        args[i] = i < batched ? parts.t[i] : *eval_arg(c, 1 + i);
+    for (uint32_t i = 0; i + 1 < c->n->arg_count; i++) args[i] = i < batched ? parts.t[i] : *eval_arg(c, 1 + i);
     for (uint32_t i = 0; i < results; i++) {
         types[i] = result_type(body, i);
-        if (kinds[i] == KIND_CONCATENATE)
-            types[i].dim[0] *= count;
+        if (kinds[i] == KIND_CONCATENATE) types[i].dim[0] *= count;
     }
     eval_cell_new(c->e, c->out, types, results);
     new_results(c, body, &one);
     for (uint32_t i = 0; i < results; i++)
         memset(c->out->t[i].v, 0, (size_t)ir_type_elements(&types[i]) * sizeof(double));
     for (int64_t i = 0; i < run_count && i < count; i++) {
-        for (uint32_t k = 0; k < batched; k++)
-            read_part(&parts.t[k], eval_arg(c, 1 + k), split, i, count);
+        for (uint32_t k = 0; k < batched; k++) read_part(&parts.t[k], eval_arg(c, 1 + k), split, i, count);
         run_into(c->e, body, args, one.t);
-        for (uint32_t k = 0; k < results; k++)
-            add_part(c, &c->out->t[k], &one.t[k], kinds[k], i);
+        for (uint32_t k = 0; k < results; k++) add_part(c, &c->out->t[k], &one.t[k], kinds[k], i);
     }
     for (uint32_t i = 0; i < results; i++)
         if (kinds[i] == KIND_MEAN) {
             int64_t n = ir_type_elements(&types[i]);
-            for (int64_t k = 0; k < n; k++)
-                c->out->t[i].v[k] /= (double)count;
+            for (int64_t k = 0; k < n; k++) c->out->t[i].v[k] /= (double)count;
             eval_to_dtype(c->e->precision, (enum ir_dtype)types[i].dtype, c->out->t[i].v, n);
         }
     eval_cell_drop(c->e, &parts);

@@ -4,19 +4,29 @@
 #include "ir/ir.h"
 
 /* Storage of tensors with free lists by size (powers of two), so that a whole model needs about what is live. */
-struct eval_pool { struct arena arena; void *free[48]; };
+struct eval_pool {
+    struct arena arena;
+    void *free[48];
+};
 
-struct eval { enum ir_precision precision; struct eval_pool pool; };
+struct eval {
+    enum ir_precision precision;
+    struct eval_pool pool;
+};
 
 /* A value of a running function: one tensor, or several for a tuple. */
-struct eval_cell { struct ir_tensor *t; uint32_t count, uses; bool owned; };
+struct eval_cell {
+    struct ir_tensor *t;
+    uint32_t count, uses;
+    bool owned;
+};
 
 /* One node being evaluated. `out` is allocated by the caller unless the node's type is a tuple. */
 struct eval_call {
     struct eval *e;
     const struct ir_func *f;
     const struct ir_node *n;
-    struct eval_cell *cells;           /* of the function's values */
+    struct eval_cell *cells; /* of the function's values */
     const struct ir_tensor *params;
     struct eval_cell *out;
 };
@@ -34,8 +44,7 @@ static inline const struct ir_tensor *eval_arg(const struct eval_call *c, uint32
 /* An empty tensor may have no storage at all. */
 static inline void eval_move(double *to, const double *from, int64_t count)
 {
-    for (int64_t i = 0; i < count; i++)
-        to[i] = from[i];
+    for (int64_t i = 0; i < count; i++) to[i] = from[i];
 }
 
 /* eval.c */
@@ -48,8 +57,8 @@ void eval_cell_drop(struct eval *, struct eval_cell *);
 /* eval_number.c: rounds in place to the dtype (integers wrap; floats stay as they are in f64 mode). */
 void eval_to_dtype(enum ir_precision, enum ir_dtype, double *v, int64_t count);
 double eval_convert(enum ir_dtype from, enum ir_dtype to, double); /* as XLA: float to integer saturates, NaN is 0 */
-double eval_least(enum ir_dtype);    /* identity of max */
-double eval_greatest(enum ir_dtype); /* identity of min */
+double eval_least(enum ir_dtype);                                  /* identity of max */
+double eval_greatest(enum ir_dtype);                               /* identity of min */
 
 /* eval_shape.c: reads x[offset + sum(index[i] * stride[i])] for all indices in C order; the copy is dense. */
 void eval_gather(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride);

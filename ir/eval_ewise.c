@@ -11,17 +11,17 @@ static void finish(struct eval_call *c) { eval_to_dtype(c->e->precision, out_dty
 
 /* ---------------------------------------------------------------- one operand */
 
-#define UNARY(name, expression)                     \
-    void eval_##name(struct eval_call *c)           \
-    {                                               \
-        const double *a = eval_arg(c, 0)->v;        \
-        double *out = c->out->t->v;                 \
-        int64_t n = elements(c);                    \
-        for (int64_t i = 0; i < n; i++) {           \
-            double x = a[i];                        \
-            out[i] = expression;                    \
-        }                                           \
-        finish(c);                                  \
+#define UNARY(name, expression)                                                                                        \
+    void eval_##name(struct eval_call *c)                                                                              \
+    {                                                                                                                  \
+        const double *a = eval_arg(c, 0)->v;                                                                           \
+        double *out = c->out->t->v;                                                                                    \
+        int64_t n = elements(c);                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            double x = a[i];                                                                                           \
+            out[i] = expression;                                                                                       \
+        }                                                                                                              \
+        finish(c);                                                                                                     \
     }
 
 UNARY(neg, -x)
@@ -50,25 +50,22 @@ UNARY(copy, x)
 static double erf_inv_single(double argument)
 {
     static const float near[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-                                 -0.00125372503f, -0.00417768164f, 0.246640727f, 1.50140941f};
+                                 -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
     static const float far[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
-                                -0.0076224613f, 0.00943887047f, 1.00167406f, 2.83297682f};
+                                -0.0076224613f,   0.00943887047f,  1.00167406f,    2.83297682f};
     float x = (float)argument, w = -log1pf(-x * x);
-    if (fabsf(x) == 1)
-        return (double)(x * INFINITY);
+    if (fabsf(x) == 1) return (double)(x * INFINITY);
     const float *k = w < 5 ? near : far;
     w = w < 5 ? w - 2.5f : sqrtf(w) - 3;
     float p = k[0];
-    for (int i = 1; i < 9; i++)
-        p = k[i] + p * w;
+    for (int i = 1; i < 9; i++) p = k[i] + p * w;
     return (double)(p * x);
 }
 
 /* To the last digits of a double, by Newton's method from the single-precision start. */
 static double erf_inv_double(double x)
 {
-    if (!(fabs(x) < 1))
-        return fabs(x) == 1 ? x * INFINITY : NAN;
+    if (!(fabs(x) < 1)) return fabs(x) == 1 ? x * INFINITY : NAN;
     double y = erf_inv_single(x);
     if (!isfinite(y)) /* so near 1 that a float is 1 */
         y = copysign(sqrt(-log((1 - fabs(x)) * 1.7724538509055159)), x);
@@ -85,8 +82,7 @@ void eval_erf_inv(struct eval_call *c)
     const double *a = eval_arg(c, 0)->v;
     int64_t n = elements(c);
     bool exact = c->e->precision == IR_EVAL_F64 || out_dtype(c) == IR_F64;
-    for (int64_t i = 0; i < n; i++)
-        c->out->t->v[i] = exact ? erf_inv_double(a[i]) : erf_inv_single(a[i]);
+    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = exact ? erf_inv_double(a[i]) : erf_inv_single(a[i]);
     finish(c);
 }
 
@@ -95,8 +91,7 @@ void eval_not(struct eval_call *c)
     const double *a = eval_arg(c, 0)->v;
     int64_t n = elements(c);
     bool logical = out_dtype(c) == IR_BOOL;
-    for (int64_t i = 0; i < n; i++)
-        c->out->t->v[i] = logical ? a[i] == 0 : -1 - a[i];
+    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = logical ? a[i] == 0 : -1 - a[i];
     finish(c);
 }
 
@@ -105,8 +100,7 @@ void eval_cast(struct eval_call *c)
     const double *a = eval_arg(c, 0)->v;
     int64_t n = elements(c);
     enum ir_dtype from = arg_dtype(c), to = out_dtype(c);
-    for (int64_t i = 0; i < n; i++)
-        c->out->t->v[i] = eval_convert(from, to, a[i]);
+    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = eval_convert(from, to, a[i]);
     finish(c);
 }
 
@@ -124,17 +118,17 @@ void eval_bitcast(struct eval_call *c)
 
 /* ---------------------------------------------------------------- two operands */
 
-#define BINARY(name, expression)                                        \
-    void eval_##name(struct eval_call *c)                               \
-    {                                                                   \
-        const double *a = eval_arg(c, 0)->v, *b = eval_arg(c, 1)->v;    \
-        double *out = c->out->t->v;                                     \
-        int64_t n = elements(c);                                        \
-        for (int64_t i = 0; i < n; i++) {                               \
-            double x = a[i], y = b[i];                                  \
-            out[i] = expression;                                        \
-        }                                                               \
-        finish(c);                                                      \
+#define BINARY(name, expression)                                                                                       \
+    void eval_##name(struct eval_call *c)                                                                              \
+    {                                                                                                                  \
+        const double *a = eval_arg(c, 0)->v, *b = eval_arg(c, 1)->v;                                                   \
+        double *out = c->out->t->v;                                                                                    \
+        int64_t n = elements(c);                                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            double x = a[i], y = b[i];                                                                                 \
+            out[i] = expression;                                                                                       \
+        }                                                                                                              \
+        finish(c);                                                                                                     \
     }
 
 BINARY(add, x + y)
@@ -160,20 +154,16 @@ static uint64_t integer_mul(int64_t x, int64_t y, unsigned bits, bool is_signed)
 static uint64_t integer_div(int64_t x, int64_t y, unsigned bits, bool is_signed)
 {
     (void)bits;
-    if (y == 0)
-        return UINT64_MAX;
-    if (!is_signed)
-        return (uint64_t)x / (uint64_t)y;
+    if (y == 0) return UINT64_MAX;
+    if (!is_signed) return (uint64_t)x / (uint64_t)y;
     return y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y);
 }
 
 static uint64_t integer_rem(int64_t x, int64_t y, unsigned bits, bool is_signed)
 {
     (void)bits;
-    if (y == 0)
-        return (uint64_t)x;
-    if (!is_signed)
-        return (uint64_t)x % (uint64_t)y;
+    if (y == 0) return (uint64_t)x;
+    if (!is_signed) return (uint64_t)x % (uint64_t)y;
     return y == -1 ? 0 : (uint64_t)(x % y);
 }
 
@@ -181,11 +171,9 @@ static uint64_t integer_pow(int64_t x, int64_t y, unsigned bits, bool is_signed)
 {
     (void)bits;
     uint64_t base = (uint64_t)x, result = 1;
-    if (is_signed && y < 0)
-        return x == 1 ? 1 : x == -1 ? (y & 1 ? UINT64_MAX : 1) : 0;
+    if (is_signed && y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? UINT64_MAX : 1) : 0;
     for (uint64_t k = (uint64_t)y; k; k >>= 1, base *= base)
-        if (k & 1)
-            result *= base;
+        if (k & 1) result *= base;
     return result;
 }
 
@@ -216,26 +204,18 @@ static uint64_t integer_shl(int64_t x, int64_t y, unsigned bits, bool is_signed)
 static uint64_t integer_shr(int64_t x, int64_t y, unsigned bits, bool is_signed)
 {
     bool outside = y < 0 || y >= (int64_t)bits;
-    if (!is_signed)
-        return outside ? 0 : (uint64_t)x >> y;
-    if (outside)
-        return x < 0 ? UINT64_MAX : 0;
+    if (!is_signed) return outside ? 0 : (uint64_t)x >> y;
+    if (outside) return x < 0 ? UINT64_MAX : 0;
     return x < 0 ? ~(~(uint64_t)x >> y) : (uint64_t)x >> y;
 }
 
-static int64_t integer_of(double x, bool is_signed)
-{
-    return is_signed ? (int64_t)x : (int64_t)(uint64_t)x;
-}
+static int64_t integer_of(double x, bool is_signed) { return is_signed ? (int64_t)x : (int64_t)(uint64_t)x; }
 
 static double integer_value(uint64_t bits, unsigned width, bool is_signed)
 {
-    if (width < 64)
-        bits &= (UINT64_C(1) << width) - 1;
-    if (!is_signed)
-        return (double)bits;
-    if (width < 64 && bits >> (width - 1))
-        bits |= ~UINT64_C(0) << width;
+    if (width < 64) bits &= (UINT64_C(1) << width) - 1;
+    if (!is_signed) return (double)bits;
+    if (width < 64 && bits >> (width - 1)) bits |= ~UINT64_C(0) << width;
     return (double)(int64_t)bits;
 }
 
@@ -247,21 +227,18 @@ static void integers(struct eval_call *c, integer_rule *rule)
     unsigned width = dtype == IR_BOOL ? 1 : 8 * (unsigned)ir_dtype_bytes(dtype);
     int64_t n = elements(c);
     for (int64_t i = 0; i < n; i++)
-        c->out->t->v[i] = integer_value(rule(integer_of(a[i], is_signed), integer_of(b[i], is_signed), width, is_signed),
-                                        width, is_signed);
+        c->out->t->v[i] = integer_value(
+            rule(integer_of(a[i], is_signed), integer_of(b[i], is_signed), width, is_signed), width, is_signed);
 }
 
-#define MIXED(name, expression)                        \
-    static BINARY(floats_##name, expression)           \
-    void eval_##name(struct eval_call *c)              \
-    {                                                  \
-        if (ir_dtype_is_float(out_dtype(c)))           \
-            eval_floats_##name(c);                     \
-        else                                           \
-            integers(c, integer_##name);               \
+#define MIXED(name, expression)                                                                                        \
+    static BINARY(floats_##name, expression) void eval_##name(struct eval_call *c)                                     \
+    {                                                                                                                  \
+        if (ir_dtype_is_float(out_dtype(c))) eval_floats_##name(c);                                                    \
+        else integers(c, integer_##name);                                                                              \
     }
 
-MIXED(mul, x * y)
+MIXED(mul, x *y)
 MIXED(div, x / y)
 MIXED(rem, fmod(x, y))
 MIXED(pow, pow(x, y))
@@ -278,8 +255,7 @@ void eval_select(struct eval_call *c)
 {
     const double *p = eval_arg(c, 0)->v, *x = eval_arg(c, 1)->v, *y = eval_arg(c, 2)->v;
     int64_t n = elements(c);
-    for (int64_t i = 0; i < n; i++)
-        c->out->t->v[i] = p[i] != 0 ? x[i] : y[i];
+    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = p[i] != 0 ? x[i] : y[i];
 }
 
 /* Salmon, Moraes, Dror, Shaw: Parallel random numbers, as easy as 1, 2, 3 (2011). */

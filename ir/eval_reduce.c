@@ -4,7 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-struct ordered { double *v; int64_t count; };
+struct ordered {
+    double *v;
+    int64_t count;
+};
 
 /* x with its dimensions in `order` (n of them: all), dense. */
 static struct ordered reorder(struct eval *e, const struct ir_tensor *x, const uint32_t *order)
@@ -24,8 +27,7 @@ static struct ordered reorder(struct eval *e, const struct ir_tensor *x, const u
 static bool contains(const struct ir_ints *list, uint32_t dim)
 {
     for (uint32_t i = 0; i < list->n; i++)
-        if (list->v[i] == dim)
-            return true;
+        if (list->v[i] == dim) return true;
     return false;
 }
 
@@ -36,8 +38,7 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
     uint32_t order[IR_MAX_RANK], n = 0;
     *inner = 1;
     for (uint32_t i = 0; i < x->type.rank; i++)
-        if (!contains(&c->n->attr[0], i))
-            order[n++] = i;
+        if (!contains(&c->n->attr[0], i)) order[n++] = i;
     for (uint32_t i = 0; i < x->type.rank; i++)
         if (contains(&c->n->attr[0], i)) {
             order[n++] = i;
@@ -46,23 +47,23 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
     return reorder(c->e, x, order);
 }
 
-#define REDUCE(name, initial, step)                                                             \
-    void eval_##name(struct eval_call *c)                                                       \
-    {                                                                                           \
-        enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;                                  \
-        int64_t inner, outer = ir_type_elements(&c->n->type);                                   \
-        struct ordered x = rows(c, &inner);                                                     \
-        double first = initial;                                                                 \
-        for (int64_t o = 0; o < outer; o++) {                                                   \
-            double a = first;                                                                   \
-            for (int64_t i = 0; i < inner; i++) {                                               \
-                double b = x.v[o * inner + i];                                                  \
-                a = step;                                                                       \
-            }                                                                                   \
-            c->out->t->v[o] = a;                                                                \
-        }                                                                                       \
-        eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);                                \
-        eval_drop(c->e, x.v, x.count);                                                          \
+#define REDUCE(name, initial, step)                                                                                    \
+    void eval_##name(struct eval_call *c)                                                                              \
+    {                                                                                                                  \
+        enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;                                                         \
+        int64_t inner, outer = ir_type_elements(&c->n->type);                                                          \
+        struct ordered x = rows(c, &inner);                                                                            \
+        double first = initial;                                                                                        \
+        for (int64_t o = 0; o < outer; o++) {                                                                          \
+            double a = first;                                                                                          \
+            for (int64_t i = 0; i < inner; i++) {                                                                      \
+                double b = x.v[o * inner + i];                                                                         \
+                a = step;                                                                                              \
+            }                                                                                                          \
+            c->out->t->v[o] = a;                                                                                       \
+        }                                                                                                              \
+        eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);                                                    \
+        eval_drop(c->e, x.v, x.count);                                                                                 \
     }
 
 REDUCE(reduce_sum, 0, a + b)
@@ -90,8 +91,7 @@ void eval_reduce_prod(struct eval_call *c)
     for (int64_t o = 0; o < outer; o++) {
         const double *v = x.v + o * inner;
         double product = 1;
-        for (int64_t i = 0; i < inner; i++)
-            product *= v[i];
+        for (int64_t i = 0; i < inner; i++) product *= v[i];
         c->out->t->v[o] = ir_dtype_is_float(dtype) ? product : wrapped_product(dtype, v, inner);
     }
     eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);
@@ -108,8 +108,7 @@ static void argreduce(struct eval_call *c, double sign)
         const double *v = x.v + o * inner;
         int64_t best = 0;
         for (int64_t i = 1; i < inner && !isnan(v[best]); i++)
-            if (isnan(v[i]) || sign * v[i] > sign * v[best])
-                best = i;
+            if (isnan(v[i]) || sign * v[i] > sign * v[best]) best = i;
         c->out->t->v[o] = (double)best;
     }
     eval_drop(c->e, x.v, x.count);
@@ -123,7 +122,10 @@ void eval_argmin(struct eval_call *c) { argreduce(c, -1); }
 enum { GROUP_BATCH, GROUP_FREE, GROUP_CONTRACT };
 
 /* An operand of a contraction: dimensions in the order of three groups, and the elements of each. */
-struct dot_side { struct ordered x; int64_t size[3]; };
+struct dot_side {
+    struct ordered x;
+    int64_t size[3];
+};
 
 static struct dot_side dot_side(struct eval *e, const struct ir_tensor *x, const struct ir_ints *batch,
                                 const struct ir_ints *contract, bool contract_last)
@@ -167,8 +169,7 @@ void eval_dot(struct eval_call *c)
             for (int64_t p = 0; p < k; p++) {
                 double x = a.x.v[(batch * m + i) * k + p];
                 const double *y = b.x.v + (batch * k + p) * n;
-                for (int64_t j = 0; j < n; j++)
-                    out[j] += x * y[j];
+                for (int64_t j = 0; j < n; j++) out[j] += x * y[j];
             }
     eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, count);
     eval_drop(c->e, a.x.v, a.x.count);

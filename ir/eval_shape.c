@@ -16,8 +16,7 @@ static bool advance(uint32_t rank, const int64_t *extent, const int64_t *stride,
 {
     for (uint32_t i = rank; i-- > 0;) {
         *at += stride[i];
-        if (++index[i] < extent[i])
-            return true;
+        if (++index[i] < extent[i]) return true;
         *at -= stride[i] * extent[i];
         index[i] = 0;
     }
@@ -27,36 +26,30 @@ static bool advance(uint32_t rank, const int64_t *extent, const int64_t *stride,
 static bool is_empty(uint32_t rank, const int64_t *extent)
 {
     for (uint32_t i = 0; i < rank; i++)
-        if (extent[i] == 0)
-            return true;
+        if (extent[i] == 0) return true;
     return false;
 }
 
 void eval_gather(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride)
 {
-    if (is_empty(rank, extent))
-        return;
+    if (is_empty(rank, extent)) return;
     int64_t index[2 * IR_MAX_RANK] = {0}, at = 0, n = rank ? extent[rank - 1] : 1, step = rank ? stride[rank - 1] : 1;
     uint32_t outer = rank ? rank - 1 : 0;
     do {
-        if (step == 1)
-            memcpy(out, x + at, (size_t)n * sizeof(double));
+        if (step == 1) memcpy(out, x + at, (size_t)n * sizeof(double));
         else
-            for (int64_t i = 0; i < n; i++)
-                out[i] = x[at + i * step];
+            for (int64_t i = 0; i < n; i++) out[i] = x[at + i * step];
         out += n;
     } while (advance(outer, extent, stride, index, &at));
 }
 
 void eval_spread(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride)
 {
-    if (is_empty(rank, extent))
-        return;
+    if (is_empty(rank, extent)) return;
     int64_t index[2 * IR_MAX_RANK] = {0}, at = 0, n = rank ? extent[rank - 1] : 1, step = rank ? stride[rank - 1] : 1;
     uint32_t outer = rank ? rank - 1 : 0;
     do {
-        for (int64_t i = 0; i < n; i++)
-            out[at + i * step] = x[i];
+        for (int64_t i = 0; i < n; i++) out[at + i * step] = x[i];
         x += n;
     } while (advance(outer, extent, stride, index, &at));
 }
@@ -81,8 +74,7 @@ void eval_broadcast(struct eval_call *c)
     int64_t of_x[IR_MAX_RANK], stride[IR_MAX_RANK] = {0};
     eval_strides(from, of_x);
     for (uint32_t i = 0; i < from->rank; i++)
-        if (from->dim[i] != 1)
-            stride[c->n->attr[0].v[i]] = of_x[i];
+        if (from->dim[i] != 1) stride[c->n->attr[0].v[i]] = of_x[i];
     gather_result(c, 0, stride);
 }
 
@@ -90,8 +82,7 @@ void eval_transpose(struct eval_call *c)
 {
     int64_t of_x[IR_MAX_RANK], stride[IR_MAX_RANK];
     eval_strides(&eval_arg(c, 0)->type, of_x);
-    for (uint32_t i = 0; i < c->n->type.rank; i++)
-        stride[i] = of_x[c->n->attr[0].v[i]];
+    for (uint32_t i = 0; i < c->n->type.rank; i++) stride[i] = of_x[c->n->attr[0].v[i]];
     gather_result(c, 0, stride);
 }
 
@@ -128,24 +119,20 @@ void eval_pad(struct eval_call *c)
     int64_t from = 0, to = 0, count = ir_type_elements(type);
     eval_strides(&x->type, of_x);
     eval_strides(type, of_out);
-    for (int64_t i = 0; i < count; i++)
-        c->out->t->v[i] = eval_arg(c, 1)->v[0];
+    for (int64_t i = 0; i < count; i++) c->out->t->v[i] = eval_arg(c, 1)->v[0];
     for (uint32_t i = 0; i < type->rank; i++) {
         /* Elements first..last of x stay inside: low + k * (interior + 1) in [0, extent). */
         int64_t spread = interior[i] + 1, first = low[i] < 0 ? (-low[i] + spread - 1) / spread : 0;
         int64_t room = type->dim[i] - 1 - low[i], last = room < 0 ? -1 : room / spread;
-        if (last >= x->type.dim[i])
-            last = x->type.dim[i] - 1;
+        if (last >= x->type.dim[i]) last = x->type.dim[i] - 1;
         extent[i] = last < first ? 0 : last - first + 1;
         from += first * of_x[i];
         to += (low[i] + first * spread) * of_out[i];
         step[i] = of_out[i] * spread;
     }
-    if (is_empty(type->rank, extent))
-        return;
+    if (is_empty(type->rank, extent)) return;
     int64_t kept = 1;
-    for (uint32_t i = 0; i < type->rank; i++)
-        kept *= extent[i];
+    for (uint32_t i = 0; i < type->rank; i++) kept *= extent[i];
     double *dense = eval_new(c->e, kept);
     eval_gather(dense, type->rank, extent, x->v + from, of_x);
     eval_spread(c->out->t->v + to, type->rank, extent, dense, step);
@@ -194,12 +181,13 @@ void eval_dynamic_update(struct eval_call *c)
 }
 
 /* x seen as [outer, extent, inner] around dimension `dim`. */
-struct split { int64_t outer, extent, inner; };
+struct split {
+    int64_t outer, extent, inner;
+};
 static struct split split_at(const struct ir_type *type, int64_t dim)
 {
     struct split s = {1, type->dim[dim], 1};
-    for (uint32_t i = 0; i < type->rank; i++)
-        *(i < dim ? &s.outer : &s.inner) *= i == dim ? 1 : type->dim[i];
+    for (uint32_t i = 0; i < type->rank; i++) *(i < dim ? &s.outer : &s.inner) *= i == dim ? 1 : type->dim[i];
     return s;
 }
 
@@ -228,8 +216,7 @@ void eval_scatter_add(struct eval_call *c)
         for (int64_t k = 0; k < n; k++, update += s.inner) {
             int64_t at = (int64_t)index->v[k];
             double *to = c->out->t->v + (o * s.extent + at) * s.inner;
-            for (int64_t i = 0; i < s.inner && at >= 0 && at < s.extent; i++)
-                to[i] += update[i];
+            for (int64_t i = 0; i < s.inner && at >= 0 && at < s.extent; i++) to[i] += update[i];
         }
     eval_to_dtype(c->e->precision, (enum ir_dtype)c->n->type.dtype, c->out->t->v, ir_type_elements(&c->n->type));
 }

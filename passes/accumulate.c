@@ -12,14 +12,17 @@ enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE };
 struct marker {
     struct pass *pass;
     const struct ir_node *n;
-    struct ir_func *body;         /* of one microbatch, rebuilt */
+    struct ir_func *body; /* of one microbatch, rebuilt */
     uint32_t batched, captured, results;
-    int64_t count;                /* microbatches, nominally */
+    int64_t count; /* microbatches, nominally */
     bool contiguous;
     const int64_t *kinds;
 };
 
-static struct ir_type result_type(const struct marker *k, uint32_t i) { return *ir_type(k->body, k->body->results.items[i].value); }
+static struct ir_type result_type(const struct marker *k, uint32_t i)
+{
+    return *ir_type(k->body, k->body->results.items[i].value);
+}
 
 /* [rows * M, ...] seen as [rows, M, ...] or [M, rows, ...], and the place of M. */
 static struct ir_type split_type(const struct marker *k, const struct ir_type *part, uint32_t *dim)
@@ -31,19 +34,18 @@ static struct ir_type split_type(const struct marker *k, const struct ir_type *p
         shape[1] = part->dim[0];
         *dim = 0;
     }
-    for (uint32_t i = 1; i < part->rank; i++)
-        shape[i + 1] = part->dim[i];
+    for (uint32_t i = 1; i < part->rank; i++) shape[i + 1] = part->dim[i];
     return ir_type_of((enum ir_dtype)part->dtype, part->rank + 1u, shape);
 }
 
 /* Starts of microbatch `i` in a tensor of split_type. */
 static void starts_at(struct ir_builder *b, ir_value i, uint32_t dim, uint32_t rank, ir_value *starts)
 {
-    for (uint32_t k = 0; k < rank; k++)
-        starts[k] = k == dim ? i : ir_scalar(b, IR_I32, 0);
+    for (uint32_t k = 0; k < rank; k++) starts[k] = k == dim ? i : ir_scalar(b, IR_I32, 0);
 }
 
-static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value whole, ir_value i, const struct ir_type *part)
+static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value whole, ir_value i,
+                          const struct ir_type *part)
 {
     uint32_t dim;
     struct ir_type split = split_type(k, part, &dim), one = split;
@@ -54,7 +56,8 @@ static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value
     ir_value made = ir_reshape(b, rows, part->rank, part->dim);
     /* The devices of a mesh share every microbatch as they would share the batch. */
     int64_t axes[IR_MAX_RANK] = {PASS_AS_BATCH};
-    return ir_make(b, (struct ir_node){.op = OP_sharding_constraint, .arg_count = 1, .args = &made, .attr = {{axes, part->rank}}});
+    return ir_make(
+        b, (struct ir_node){.op = OP_sharding_constraint, .arg_count = 1, .args = &made, .attr = {{axes, part->rank}}});
 }
 
 static ir_value write_part(const struct marker *k, struct ir_builder *b, ir_value into, ir_value i, ir_value part)
@@ -84,30 +87,27 @@ static ir_value running_mean(struct ir_builder *b, ir_value carry, ir_value valu
 }
 
 /* The loop's body: parts of the batch, one call of the microbatch, accumulators. */
-static struct ir_func *make_body(const struct marker *k, struct ir_module *m, const struct ir_type *carried, const ir_value *operands,
-                                 const struct ir_func *f)
+static struct ir_func *make_body(const struct marker *k, struct ir_module *m, const struct ir_type *carried,
+                                 const ir_value *operands, const struct ir_func *f)
 {
     struct arena *scratch = &k->pass->scratch;
     struct ir_func *body = ir_func_new(m, arena_format(scratch, "%s.loop%zu", k->body->name, m->funcs.count), false);
     struct ir_builder b = {.f = body, .place = k->n->place};
     uint32_t inputs = k->batched + k->captured;
-    ir_value *carry = arena_new_array(scratch, ir_value, k->results), *args = arena_new_array(scratch, ir_value, inputs);
+    ir_value *carry = arena_new_array(scratch, ir_value, k->results),
+             *args = arena_new_array(scratch, ir_value, inputs);
     ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1);
     for (uint32_t r = 0; r < k->results; r++)
         carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried[r], -1);
     for (uint32_t a = 0; a < inputs; a++)
         args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(f, operands[a]), -1);
-    for (uint32_t a = 0; a < k->batched; a++)
-        args[a] = read_part(k, &b, args[a], i, &k->body->params.items[a].type);
+    for (uint32_t a = 0; a < k->batched; a++) args[a] = read_part(k, &b, args[a], i, &k->body->params.items[a].type);
     ir_value values = ir_call(&b, k->body, args, inputs);
     for (uint32_t r = 0; r < k->results; r++) {
         ir_value value = ir_proj(&b, values, r), next;
-        if (k->kinds[r] == CONCATENATE)
-            next = write_part(k, &b, carry[r], i, value);
-        else if (k->kinds[r] == RUNNING_MEAN)
-            next = running_mean(&b, carry[r], value, i);
-        else
-            next = ir_binary(&b, OP_add, carry[r], value);
+        if (k->kinds[r] == CONCATENATE) next = write_part(k, &b, carry[r], i, value);
+        else if (k->kinds[r] == RUNNING_MEAN) next = running_mean(&b, carry[r], value, i);
+        else next = ir_binary(&b, OP_add, carry[r], value);
         ir_result_add(&b, k->body->results.items[r].name, next, -1);
     }
     return body;
@@ -131,8 +131,7 @@ static void expand(const struct marker *k, struct ir_builder *b, const ir_value 
     for (uint32_t r = 0; r < k->results; r++) {
         struct ir_type type = result_type(k, r);
         out[r] = ir_proj(b, loop, r);
-        if (k->kinds[r] == MEAN)
-            out[r] = ir_binary(b, OP_div, out[r], ir_number_like(b, out[r], (double)k->count));
+        if (k->kinds[r] == MEAN) out[r] = ir_binary(b, OP_div, out[r], ir_number_like(b, out[r], (double)k->count));
         if (k->kinds[r] == CONCATENATE) {
             type.dim[0] *= k->count;
             out[r] = ir_reshape(b, out[r], type.rank, type.dim);
@@ -147,29 +146,33 @@ static bool is_plain(const struct marker *k, const struct ir_func *f, ir_value l
     return k->count == 1 && pass_number(f, limit, &number) && number >= 1;
 }
 
-struct state { struct pass *pass; ir_value **results; /* per old value: of a marker that was expanded */ };
+struct state {
+    struct pass *pass;
+    ir_value **results; /* per old value: of a marker that was expanded */
+};
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     struct state *s = user;
     const struct ir_node *n = ir_get(from, old);
-    if (n->op == OP_proj && s->results[n->args[0]])
-        return s->results[n->args[0]][n->attr[0].v[0]];
-    if (n->op != OP_accumulate)
-        return pass_remake(s->pass, b, n, map);
-    struct marker k = {.pass = s->pass, .n = n, .body = b->f->module->funcs.items[n->func],
-                       .batched = (uint32_t)n->attr[0].v[0], .captured = n->arg_count - 1 - (uint32_t)n->attr[0].v[0],
-                       .results = n->attr[3].n, .count = n->attr[1].v[0],
-                       .contiguous = n->attr[2].v[0] == CONTIGUOUS, .kinds = n->attr[3].v};
+    if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op != OP_accumulate) return pass_remake(s->pass, b, n, map);
+    struct marker k = {.pass = s->pass,
+                       .n = n,
+                       .body = b->f->module->funcs.items[n->func],
+                       .batched = (uint32_t)n->attr[0].v[0],
+                       .captured = n->arg_count - 1 - (uint32_t)n->attr[0].v[0],
+                       .results = n->attr[3].n,
+                       .count = n->attr[1].v[0],
+                       .contiguous = n->attr[2].v[0] == CONTIGUOUS,
+                       .kinds = n->attr[3].v};
     struct arena *scratch = &s->pass->scratch;
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count);
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        operands[i] = map[n->args[i]];
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);
     if (is_plain(&k, b->f, operands[0])) {
         ir_value call = ir_call(b, k.body, operands + 1, n->arg_count - 1);
-        for (uint32_t r = 0; r < k.results; r++)
-            s->results[old][r] = ir_proj(b, call, r);
+        for (uint32_t r = 0; r < k.results; r++) s->results[old][r] = ir_proj(b, call, r);
     } else {
         expand(&k, b, operands, s->results[old]);
     }

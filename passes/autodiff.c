@@ -18,8 +18,7 @@ bool vjp_wants(const struct vjp *c, uint32_t operand) { return c->wanted[c->node
 void vjp_give(struct vjp *c, uint32_t operand, ir_value ct)
 {
     ir_value *sum = &c->sums[c->node.args[operand]];
-    if (!ct || !vjp_wants(c, operand))
-        return;
+    if (!ct || !vjp_wants(c, operand)) return;
     *sum = *sum ? ir_binary(c->b, OP_add, *sum, ct) : ct;
 }
 
@@ -30,7 +29,8 @@ void vjp_none(struct vjp *c)
 {
     const struct ir_func *f = c->b->f;
     const struct ir_node *n = c->node.op == OP_proj ? ir_get(f, c->node.args[0]) : &c->node;
-    struct diag *d = pass_error(c->pass, f->module, n->place, "E0310", "the loss depends on %s, which cannot be differentiated",
+    struct diag *d = pass_error(c->pass, f->module, n->place, "E0310",
+                                "the loss depends on %s, which cannot be differentiated",
                                 n->op == OP_loop ? "a loop" : ir_ops[n->op].name);
     d->hint = "stop_gradient(...) keeps the value and leaves out its gradient";
 }
@@ -45,18 +45,18 @@ struct gradient {
     ir_value loss;
     const ir_value *wrt;
     uint32_t count;
-    bool *depends;   /* per value: on something of wrt */
-    bool *wanted;    /* ... and differentiable all the way from it */
+    bool *depends; /* per value: on something of wrt */
+    bool *wanted;  /* ... and differentiable all the way from it */
 };
 
 static void find_paths(struct gradient *g)
 {
     const struct ir_func *f = g->b->f;
-    for (uint32_t i = 0; i < g->count; i++)
-        g->depends[g->wrt[i]] = g->wanted[g->wrt[i]] = true;
+    for (uint32_t i = 0; i < g->count; i++) g->depends[g->wrt[i]] = g->wanted[g->wrt[i]] = true;
     for (ir_value v = 1; v <= g->loss; v++) {
         const struct ir_node *n = ir_get(f, v);
-        bool carries = (ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->type.dtype == IR_TUPLE) && rules[n->op] != vjp_zero;
+        bool carries = (ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->type.dtype == IR_TUPLE) &&
+                       rules[n->op] != vjp_zero;
         for (uint32_t i = 0; i < n->arg_count; i++) {
             g->depends[v] |= g->depends[n->args[i]];
             g->wanted[v] |= carries && g->wanted[n->args[i]];
@@ -74,18 +74,16 @@ static void check_dependence(struct gradient *g)
     used[g->loss] = true;
     for (ir_value v = g->loss; v > 0; v--) {
         const struct ir_node *n = ir_get(f, v);
-        if (!used[v] || !g->depends[v])
-            continue;
-        if (rules[n->op] == vjp_none)
-            blamed = v;
-        for (uint32_t i = 0; i < n->arg_count; i++)
-            used[n->args[i]] = true;
+        if (!used[v] || !g->depends[v]) continue;
+        if (rules[n->op] == vjp_none) blamed = v;
+        for (uint32_t i = 0; i < n->arg_count; i++) used[n->args[i]] = true;
     }
-    if (!blamed)
-        return;
+    if (!blamed) return;
     const struct ir_node *n = ir_get(f, blamed);
-    struct diag *d = pass_error(g->pass, f->module, n->place, "E0311", "the loss does not have any gradient: it depends on the "
-                                "parameters only through %s, which is not differentiable", ir_ops[n->op].name);
+    struct diag *d = pass_error(g->pass, f->module, n->place, "E0311",
+                                "the loss does not have any gradient: it depends on the "
+                                "parameters only through %s, which is not differentiable",
+                                ir_ops[n->op].name);
     d->hint = "use a differentiable function on the way from the model to the loss";
 }
 
@@ -99,15 +97,17 @@ static void differentiate(struct gradient *g, ir_value *out)
     g->depends = arena_new_array(scratch, bool, f->count);
     g->wanted = arena_new_array(scratch, bool, f->count);
     find_paths(g);
-    if (g->wanted[g->loss])
-        sums[g->loss] = ir_number_like(g->b, g->loss, 1);
-    else
-        check_dependence(g);
+    if (g->wanted[g->loss]) sums[g->loss] = ir_number_like(g->b, g->loss, 1);
+    else check_dependence(g);
     for (ir_value v = g->loss; v > 0; v--) {
-        if (!sums[v] || !g->wanted[v])
-            continue;
-        struct vjp c = {.pass = g->pass, .b = g->b, .node = *ir_get(f, v), .value = v, .ct = sums[v],
-                        .wanted = g->wanted, .sums = sums};
+        if (!sums[v] || !g->wanted[v]) continue;
+        struct vjp c = {.pass = g->pass,
+                        .b = g->b,
+                        .node = *ir_get(f, v),
+                        .value = v,
+                        .ct = sums[v],
+                        .wanted = g->wanted,
+                        .sums = sums};
         g->b->place = c.node.place ? c.node.place : place;
         rules[c.node.op](&c);
     }
@@ -120,8 +120,8 @@ static void differentiate(struct gradient *g, ir_value *out)
 
 struct state {
     struct pass *pass;
-    ir_value **results;  /* per old value: of a marker or call that was replaced */
-    bool *in_loss;       /* per old value: a loss is computed from it */
+    ir_value **results; /* per old value: of a marker or call that was replaced */
+    bool *in_loss;      /* per old value: a loss is computed from it */
 };
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
@@ -129,13 +129,10 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
-    if (n->op == OP_proj && s->results[n->args[0]])
-        return s->results[n->args[0]][n->attr[0].v[0]];
-    if (n->op != OP_grad && !(n->op == OP_call && s->in_loss[old]))
-        return pass_remake(s->pass, b, n, map);
+    if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op != OP_grad && !(n->op == OP_call && s->in_loss[old])) return pass_remake(s->pass, b, n, map);
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        operands[i] = map[n->args[i]];
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
     if (n->op == OP_call) { /* the callee's own markers are gone */
         const struct ir_func *callee = b->f->module->funcs.items[n->func];
         struct state inner = {s->pass, arena_new_array(scratch, ir_value *, callee->count),
@@ -157,10 +154,8 @@ static bool *find_losses(const struct ir_func *f, struct arena *scratch)
     bool *live = ir_live(f, scratch), *in_loss = arena_new_array(scratch, bool, f->count);
     for (ir_value v = f->count - 1; v > 0; v--) {
         const struct ir_node *n = ir_get(f, v);
-        if (live[v] && n->op == OP_grad)
-            in_loss[n->args[0]] = true;
-        for (uint32_t i = 0; in_loss[v] && i < n->arg_count; i++)
-            in_loss[n->args[i]] = true;
+        if (live[v] && n->op == OP_grad) in_loss[n->args[0]] = true;
+        for (uint32_t i = 0; in_loss[v] && i < n->arg_count; i++) in_loss[n->args[i]] = true;
     }
     return in_loss;
 }
@@ -174,8 +169,7 @@ struct ir_module *pass_autodiff(struct pass *p, struct ir_module *m)
         struct state s = {p, arena_new_array(&p->scratch, ir_value *, f->count), find_losses(f, &p->scratch)};
         ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
     }
-    if (!p->diags->errors)
-        return to;
+    if (!p->diags->errors) return to;
     ir_module_free(to);
     return NULL;
 }

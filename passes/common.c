@@ -2,7 +2,8 @@
 #include "passes/common.h"
 #include <string.h>
 
-struct diag *pass_error(struct pass *p, const struct ir_module *m, uint32_t place, const char *code, const char *format, ...)
+struct diag *pass_error(struct pass *p, const struct ir_module *m, uint32_t place, const char *code, const char *format,
+                        ...)
 {
     struct ir_place where = place < m->places.count ? m->places.items[place] : (struct ir_place){0};
     va_list list;
@@ -26,8 +27,7 @@ struct ir_module *pass_rebuild(struct pass *p, const struct ir_module *from, ir_
 ir_value pass_remake(struct pass *p, struct ir_builder *b, const struct ir_node *old, const ir_value *map)
 {
     ir_value few[8], *args = old->arg_count <= 8 ? few : arena_new_array(&p->scratch, ir_value, old->arg_count);
-    for (uint32_t i = 0; i < old->arg_count; i++)
-        args[i] = map[old->args[i]];
+    for (uint32_t i = 0; i < old->arg_count; i++) args[i] = map[old->args[i]];
     return ir_remake(b, old, args);
 }
 
@@ -39,23 +39,19 @@ void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir
     uint32_t place = b->place;
     for (ir_value v = 1; v < callee->count; v++) {
         const struct ir_node *n = ir_get(callee, v);
-        if (!live[v])
-            continue;
+        if (!live[v]) continue;
         b->place = n->place ? n->place : place;
         map[v] = n->op == OP_param ? operands[n->attr[0].v[0]] : rewrite(user, b, callee, v, map);
     }
     b->place = place;
-    for (size_t i = 0; i < callee->results.count; i++)
-        results[i] = map[callee->results.items[i].value];
+    for (size_t i = 0; i < callee->results.count; i++) results[i] = map[callee->results.items[i].value];
 }
 
 bool pass_number(const struct ir_func *f, ir_value v, double *number)
 {
     const struct ir_node *n = ir_get(f, v);
-    if (n->op == OP_broadcast || n->op == OP_reshape)
-        return pass_number(f, n->args[0], number);
-    if (n->op != OP_constant || !n->splat)
-        return false;
+    if (n->op == OP_broadcast || n->op == OP_reshape) return pass_number(f, n->args[0], number);
+    if (n->op != OP_constant || !n->splat) return false;
     *number = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
     return true;
 }

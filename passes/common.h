@@ -4,8 +4,8 @@
 #include "passes/pass.h"
 
 /* A user's mistake at the place of the document that a node comes from. */
-struct diag *pass_error(struct pass *, const struct ir_module *, uint32_t place, const char *code, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
+struct diag *pass_error(struct pass *, const struct ir_module *, uint32_t place, const char *code, const char *format,
+                        ...) __attribute__((format(printf, 5, 6)));
 
 /* Rebuilds every function of the module with `rewrite` (NULL: as it is, which drops dead nodes). */
 struct ir_module *pass_rebuild(struct pass *, const struct ir_module *, ir_rewrite *, void *user);
@@ -25,7 +25,10 @@ bool pass_number(const struct ir_func *, ir_value, double *number);
 enum { PASS_AS_BATCH = -1 };
 
 /* Lists for the builder's calls. */
-struct pass_dims { int64_t v[IR_MAX_RANK]; uint32_t n; };
+struct pass_dims {
+    int64_t v[IR_MAX_RANK];
+    uint32_t n;
+};
 static inline void pass_dims_add(struct pass_dims *list, int64_t dim) { list->v[list->n++] = dim; }
 static inline struct ir_ints pass_ints(const struct pass_dims *list) { return (struct ir_ints){list->v, list->n}; }
 #endif

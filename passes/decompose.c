@@ -34,16 +34,17 @@ static ir_value cbrt_of(struct ir_builder *b, ir_value x)
 static ir_value erf_inv(struct ir_builder *b, ir_value x)
 {
     static const double near[] = {2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                                  -0.00125372503, -0.00417768164, 0.246640727, 1.50140941};
+                                  -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
     static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                                 -0.0076224613, 0.00943887047, 1.00167406, 2.83297682};
+                                 -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
     ir_value w = ir_unary(b, OP_neg, ir_unary(b, OP_log1p, ir_unary(b, OP_neg, apply(b, OP_mul, x, x))));
     ir_value is_near = apply(b, OP_lt, w, number(b, x, 5));
     w = ir_select(b, is_near, apply(b, OP_sub, w, number(b, x, 2.5)),
                   apply(b, OP_sub, ir_unary(b, OP_sqrt, w), number(b, x, 3)));
     ir_value p = ir_select(b, is_near, number(b, x, near[0]), number(b, x, far[0]));
     for (int i = 1; i < 9; i++)
-        p = apply(b, OP_add, ir_select(b, is_near, number(b, x, near[i]), number(b, x, far[i])), apply(b, OP_mul, p, w));
+        p = apply(b, OP_add, ir_select(b, is_near, number(b, x, near[i]), number(b, x, far[i])),
+                  apply(b, OP_mul, p, w));
     ir_value is_end = apply(b, OP_eq, ir_unary(b, OP_abs, x), number(b, x, 1));
     return ir_select(b, is_end, apply(b, OP_mul, x, number(b, x, INFINITY)), apply(b, OP_mul, p, x));
 }
@@ -56,12 +57,10 @@ static ir_value arg_of_extremum(struct ir_builder *b, ir_value x, const struct i
     struct ir_type index = type;
     index.dtype = IR_I32;
     for (uint32_t i = 0, k = 0; i < type.rank; i++)
-        if (i != dim)
-            kept[k++] = i;
+        if (i != dim) kept[k++] = i;
     ir_value best = ir_reduce(b, n->op == OP_argmax ? OP_reduce_max : OP_reduce_min, x, &dim, 1);
     ir_value is_best = apply(b, OP_eq, x, ir_broadcast(b, best, type.rank, type.dim, kept));
-    if (ir_dtype_is_float((enum ir_dtype)type.dtype))
-        is_best = apply(b, OP_or, is_best, apply(b, OP_ne, x, x));
+    if (ir_dtype_is_float((enum ir_dtype)type.dtype)) is_best = apply(b, OP_or, is_best, apply(b, OP_ne, x, x));
     ir_value place = ir_iota(b, index, (uint32_t)dim);
     return ir_reduce(b, OP_reduce_min, ir_select(b, is_best, place, number(b, place, (double)type.dim[dim])), &dim, 1);
 }
@@ -70,8 +69,7 @@ static ir_value arg_of_extremum(struct ir_builder *b, ir_value x, const struct i
 static ir_value widened(struct ir_builder *b, ir_value x, ir_value (*rule)(struct ir_builder *, ir_value))
 {
     enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, x)->dtype;
-    if (ir_dtype_bytes(dtype) >= 4)
-        return rule(b, x);
+    if (ir_dtype_bytes(dtype) >= 4) return rule(b, x);
     return ir_cast(b, rule(b, ir_cast(b, x, IR_F32)), dtype);
 }
 

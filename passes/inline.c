@@ -28,10 +28,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
-    if (n->op == OP_proj && s->results[n->args[0]])
-        return s->results[n->args[0]][n->attr[0].v[0]];
-    if (n->op != OP_call && n->op != OP_loop)
-        return pass_remake(s->pass, b, n, map);
+    if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op != OP_call && n->op != OP_loop) return pass_remake(s->pass, b, n, map);
     if (n->op == OP_loop) {
         struct ir_node loop = *n;
         loop.func = ir_func_index(copy_body(s, b->f->module, n->func));
@@ -39,8 +37,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     }
     const struct ir_func *callee = s->from->funcs.items[n->func];
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        operands[i] = map[n->args[i]];
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
     s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
     struct state inner = *s;
     inner.results = arena_new_array(scratch, ir_value *, callee->count);
@@ -61,10 +58,8 @@ struct ir_module *pass_inline(struct pass *p, struct ir_module *m)
     struct state s = {.pass = p, .from = m, .copies = arena_new_array(&p->scratch, uint32_t, m->funcs.count)};
     to->funcs.count = 0; /* entries and copies of bodies only */
     for (size_t i = 0; i < m->funcs.count; i++)
-        if (m->funcs.items[i]->entry)
-            ir_func_new(to, m->funcs.items[i]->name, true);
+        if (m->funcs.items[i]->entry) ir_func_new(to, m->funcs.items[i]->name, true);
     for (size_t i = 0; i < m->funcs.count; i++)
-        if (m->funcs.items[i]->entry)
-            rebuild(&s, m->funcs.items[i], ir_func_find(to, m->funcs.items[i]->name));
+        if (m->funcs.items[i]->entry) rebuild(&s, m->funcs.items[i], ir_func_find(to, m->funcs.items[i]->name));
     return to;
 }

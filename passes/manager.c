@@ -7,10 +7,16 @@
 #include <time.h>
 #include <unistd.h>
 
-struct row { const char *name; pass_fn *run; bool required; int stage_in, stage_out; };
+struct row {
+    const char *name;
+    pass_fn *run;
+    bool required;
+    int stage_in, stage_out;
+};
 
 static const struct row rows[] = {
-#define X(name, required, stage_in, stage_out, doc) {#name, pass_##name, required, IR_STAGE_##stage_in, IR_STAGE_##stage_out},
+#define X(name, required, stage_in, stage_out, doc)                                                                    \
+    {#name, pass_##name, required, IR_STAGE_##stage_in, IR_STAGE_##stage_out},
 #include "passes/passes.def"
 #undef X
 };
@@ -34,8 +40,7 @@ static bool in_list(const char *list, const char *name)
 {
     size_t n = strlen(name);
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
-        if (strcspn(at, ",") == n && strncmp(at, name, n) == 0)
-            return true;
+        if (strcspn(at, ",") == n && strncmp(at, name, n) == 0) return true;
     return false;
 }
 
@@ -50,10 +55,8 @@ static bool check_list(struct pass *p, const char *option, const char *list)
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
         const char *name = arena_string_n(p->diags->arena, at, strcspn(at, ","));
         bool known = false;
-        for (size_t i = 0; i < ROW_COUNT; i++)
-            known = known || strcmp(name, rows[i].name) == 0;
-        if (known)
-            continue;
+        for (size_t i = 0; i < ROW_COUNT; i++) known = known || strcmp(name, rows[i].name) == 0;
+        if (known) continue;
         const char *near = str_nearest(name, names, ROW_COUNT);
         struct diag *d = option_error(p, option, name, "there is no pass");
         d->hint = near ? arena_format(p->diags->arena, "did you mean \"%s\"?", near) : NULL;
@@ -87,27 +90,28 @@ static bool write_module(const struct ir_module *m, const char *path, struct are
     FILE *file = fopen(beside, "w");
     bool good = file && fwrite(str_text(&text), 1, text.length, file) == text.length;
     good = file && fclose(file) == 0 && good && rename(beside, path) == 0;
-    if (!good && file)
-        unlink(beside);
+    if (!good && file) unlink(beside);
     return good;
 }
 
 static bool dump(struct pass *p, const struct ir_module *m, size_t number, const char *name)
 {
     const struct pass_options *o = p->options;
-    if (!o->dump || (*o->dump && !in_list(o->dump, name)))
-        return true;
+    if (!o->dump || (*o->dump && !in_list(o->dump, name))) return true;
     const char *dir = o->dump_dir ? o->dump_dir : ".";
     const char *path = arena_format(p->diags->arena, "%s/%02zu-%s.sir", dir, number, name);
-    if (write_module(m, path, &p->scratch))
-        return true;
+    if (write_module(m, path, &p->scratch)) return true;
     diag_error(p->diags, (struct diag_span){0}, "E0801", "cannot write %s: %s", path, strerror(errno));
     return false;
 }
 
 /* ---------------------------------------------------------------- defects */
 
-struct running { struct pass *pass; const struct ir_module *input; const char *name; };
+struct running {
+    struct pass *pass;
+    const struct ir_module *input;
+    const char *name;
+};
 
 /* Called by bug(): what a report needs. */
 static void report_defect(void *user, FILE *out)
@@ -119,8 +123,7 @@ static void report_defect(void *user, FILE *out)
     fprintf(out, "in pass %s\n", r->name);
     if (write_module(r->input, path, &arena))
         fprintf(out, "its input was written to %s; to replay: stepc compile %s --passes=%s\n", path, path, r->name);
-    else
-        fprintf(out, "its input could not be written to %s: %s\n", path, strerror(errno));
+    else fprintf(out, "its input could not be written to %s: %s\n", path, strerror(errno));
     arena_free(&arena);
 }
 
@@ -143,15 +146,13 @@ static double seconds(void)
 static uint32_t count_nodes(const struct ir_module *m)
 {
     uint32_t count = 0;
-    for (size_t i = 0; i < m->funcs.count; i++)
-        count += m->funcs.items[i]->count - 1;
+    for (size_t i = 0; i < m->funcs.count; i++) count += m->funcs.items[i]->count - 1;
     return count;
 }
 
 static bool is_wanted(const struct pass_options *o, const struct row *row, const struct ir_module *m)
 {
-    if (o->only)
-        return in_list(o->only, row->name);
+    if (o->only) return in_list(o->only, row->name);
     return !in_list(o->disable, row->name) && row->stage_in == (int)m->stage;
 }
 
@@ -172,7 +173,8 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
         if ((int)result->stage != row->stage_out)
             BUG("the result is at stage %d, not %d", (int)result->stage, row->stage_out);
         check(p, result, "after", row->name);
-        vec_push(p->keep, &p->times, ((struct pass_time){row->name, time, count_nodes(result), ir_hash_module(result) != hash}));
+        vec_push(p->keep, &p->times,
+                 ((struct pass_time){row->name, time, count_nodes(result), ir_hash_module(result) != hash}));
     } else if (!result && p->diags->errors == 0) {
         BUG("a pass gave up without a diagnostic");
     }
@@ -185,26 +187,20 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
     struct ir_module *m = in;
     size_t errors = p->diags->errors;
     *last = in;
-    if (!check_options(p) || errors)
-        return NULL;
+    if (!check_options(p) || errors) return NULL;
     bool all = p->options->dump && !*p->options->dump;
     bool good = !all || dump(p, in, 0, "input");
     arena_free(&p->scratch);
-    if (!good)
-        return NULL;
+    if (!good) return NULL;
     for (size_t i = 0; i < ROW_COUNT; i++) {
-        if (!is_wanted(p->options, &rows[i], m))
-            continue;
+        if (!is_wanted(p->options, &rows[i], m)) continue;
         struct ir_module *next = run_one(p, &rows[i], m);
         good = next && dump(p, next, i + 1, rows[i].name);
         arena_free(&p->scratch);
-        if (!good)
-            return NULL;
-        if (next != m && m != in)
-            ir_module_free(m);
+        if (!good) return NULL;
+        if (next != m && m != in) ir_module_free(m);
         *last = m = next;
-        if (p->options->stop_after && strcmp(p->options->stop_after, rows[i].name) == 0)
-            return NULL;
+        if (p->options->stop_after && strcmp(p->options->stop_after, rows[i].name) == 0) return NULL;
     }
     return p->plans;
 }

@@ -12,14 +12,11 @@ static ir_value before_broadcast(struct ir_builder *b, const struct ir_node *n, 
     struct ir_node first = {0};
     ir_value small[4];
     double number;
-    if (!(ir_ops[n->op].flags & IR_EWISE) || !(ir_ops[n->op].flags & IR_PURE) || n->arg_count > 4)
-        return 0;
+    if (!(ir_ops[n->op].flags & IR_EWISE) || !(ir_ops[n->op].flags & IR_PURE) || n->arg_count > 4) return 0;
     for (uint32_t i = 0; i < n->arg_count; i++) {
-        if (!first.op && get(b, args[i])->op == OP_broadcast)
-            first = *get(b, args[i]);
+        if (!first.op && get(b, args[i])->op == OP_broadcast) first = *get(b, args[i]);
     }
-    if (!first.op)
-        return 0;
+    if (!first.op) return 0;
     const struct ir_type shape = *ir_type(b->f, first.args[0]);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node a = *get(b, args[i]);
@@ -40,8 +37,7 @@ static ir_value before_broadcast(struct ir_builder *b, const struct ir_node *n, 
 static bool is_reduced(const struct ir_node *n, int64_t dim)
 {
     for (uint32_t i = 0; i < n->attr[0].n; i++)
-        if (n->attr[0].v[i] == dim)
-            return true;
+        if (n->attr[0].v[i] == dim) return true;
     return false;
 }
 
@@ -50,8 +46,7 @@ static bool is_reduced(const struct ir_node *n, int64_t dim)
 static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
 {
     const struct ir_node x = *get(b, args[0]);
-    if (x.op != OP_broadcast || n->op == OP_reduce_prod)
-        return 0;
+    if (x.op != OP_broadcast || n->op == OP_reduce_prod) return 0;
     struct pass_dims inner = {.n = 0}, kept = {.n = 0};
     const struct ir_type from = *ir_type(b->f, x.args[0]);
     double count = 1;
@@ -60,12 +55,9 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
     for (uint32_t i = 0; i < x.type.rank; i++) {
         bool made = at >= from.rank || x.attr[0].v[at] != i;
         bool repeated = made || from.dim[at] != x.type.dim[i], reduced = is_reduced(n, i);
-        if (reduced && repeated)
-            count *= (double)x.type.dim[i];
-        if (reduced && !made)
-            pass_dims_add(&inner, at);
-        if (!reduced && !made)
-            pass_dims_add(&kept, place);
+        if (reduced && repeated) count *= (double)x.type.dim[i];
+        if (reduced && !made) pass_dims_add(&inner, at);
+        if (!reduced && !made) pass_dims_add(&kept, place);
         at += !made;
         place += !reduced;
     }
@@ -73,18 +65,15 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
     if ((count == 1 && !inner.n) || (count == 0 && n->op != OP_reduce_sum) || ir_element_round(dtype, count) != count)
         return 0;
     ir_value sum = inner.n ? ir_reduce(b, (enum ir_op)n->op, x.args[0], inner.v, inner.n) : x.args[0];
-    if (n->op == OP_reduce_sum && count != 1)
-        sum = ir_binary(b, OP_mul, sum, ir_number_like(b, sum, count));
+    if (n->op == OP_reduce_sum && count != 1) sum = ir_binary(b, OP_mul, sum, ir_number_like(b, sum, count));
     return ir_broadcast(b, sum, n->type.rank, n->type.dim, kept.v);
 }
 
 static ir_value reduce_constant(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
 {
     double number, count = 1;
-    if (get(b, args[0])->op != OP_constant || !pass_number(b->f, args[0], &number) || n->op != OP_reduce_sum)
-        return 0;
-    for (uint32_t i = 0; i < n->attr[0].n; i++)
-        count *= (double)ir_type(b->f, args[0])->dim[n->attr[0].v[i]];
+    if (get(b, args[0])->op != OP_constant || !pass_number(b->f, args[0], &number) || n->op != OP_reduce_sum) return 0;
+    for (uint32_t i = 0; i < n->attr[0].n; i++) count *= (double)ir_type(b->f, args[0])->dim[n->attr[0].v[i]];
     return count > 0 && ir_dtype_is_float((enum ir_dtype)n->type.dtype) ? ir_number(b, n->type, number * count) : 0;
 }
 
@@ -93,8 +82,7 @@ static ir_value reduce_ones(struct ir_builder *b, const struct ir_node *n, const
 {
     const struct ir_type *type = ir_type(b->f, args[0]);
     for (uint32_t i = 0; i < n->attr[0].n; i++)
-        if (type->dim[n->attr[0].v[i]] != 1)
-            return 0;
+        if (type->dim[n->attr[0].v[i]] != 1) return 0;
     return ir_reshape(b, args[0], n->type.rank, n->type.dim);
 }
 
@@ -109,8 +97,7 @@ static ir_value reduce_transpose(struct ir_builder *b, const struct ir_node *n, 
             pass_dims_add(&dims, x.attr[0].v[i]);
             continue;
         }
-        if (x.attr[0].v[i] < last)
-            return 0;
+        if (x.attr[0].v[i] < last) return 0;
         last = x.attr[0].v[i];
     }
     return x.op == OP_transpose ? ir_reduce(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
@@ -127,18 +114,15 @@ static ir_value dot_transpose(struct ir_builder *b, const struct ir_node *n, con
         for (uint32_t i = 0; keeps && i < x.type.rank; i++) {
             bool is_free = true;
             for (uint32_t list = side; list < 4; list += 2)
-                for (uint32_t k = 0; k < n->attr[list].n; k++)
-                    is_free = is_free && n->attr[list].v[k] != i;
+                for (uint32_t k = 0; k < n->attr[list].n; k++) is_free = is_free && n->attr[list].v[k] != i;
             keeps = !is_free || x.attr[0].v[i] > last;
             last = is_free ? x.attr[0].v[i] : last;
         }
-        if (!keeps)
-            continue;
+        if (!keeps) continue;
         struct ir_node dot = *n;
         for (uint32_t list = 0; list < 2; list++) {
             struct ir_ints *attr = &dot.attr[side + 2 * list];
-            for (uint32_t k = 0; k < attr->n; k++)
-                dims[list][k] = x.attr[0].v[attr->v[k]];
+            for (uint32_t k = 0; k < attr->n; k++) dims[list][k] = x.attr[0].v[attr->v[k]];
             attr->v = dims[list];
         }
         ir_value operands[2] = {args[0], args[1]};
@@ -152,27 +136,26 @@ static ir_value dot_transpose(struct ir_builder *b, const struct ir_node *n, con
 /* Every number of `from` is one of `to`. */
 static bool holds(enum ir_dtype to, enum ir_dtype from)
 {
-    static const uint8_t digits[IR_DTYPE_COUNT] = {[IR_BOOL] = 1, [IR_U8] = 8, [IR_I8] = 8, [IR_U16] = 16, [IR_I16] = 16,
-        [IR_U32] = 32, [IR_I32] = 32, [IR_U64] = 64, [IR_I64] = 64, [IR_F16] = 11, [IR_BF16] = 8, [IR_F32] = 24, [IR_F64] = 53};
-    if (to == IR_BOOL || (ir_dtype_is_float(from) && !ir_dtype_is_float(to)))
-        return to == from;
+    static const uint8_t digits[IR_DTYPE_COUNT] = {
+        [IR_BOOL] = 1, [IR_U8] = 8,   [IR_I8] = 8,   [IR_U16] = 16, [IR_I16] = 16, [IR_U32] = 32, [IR_I32] = 32,
+        [IR_U64] = 64, [IR_I64] = 64, [IR_F16] = 11, [IR_BF16] = 8, [IR_F32] = 24, [IR_F64] = 53};
+    if (to == IR_BOOL || (ir_dtype_is_float(from) && !ir_dtype_is_float(to))) return to == from;
     if (ir_dtype_is_float(from))
-        return digits[to] >= digits[from] && !(to == IR_F16 && from == IR_BF16) && ir_dtype_bytes(to) > ir_dtype_bytes(from);
-    if (ir_dtype_is_signed(from) && !ir_dtype_is_signed(to))
-        return false;
-    return digits[to] > digits[from] || (digits[to] == digits[from] && ir_dtype_is_signed(from) == ir_dtype_is_signed(to));
+        return digits[to] >= digits[from] && !(to == IR_F16 && from == IR_BF16) &&
+               ir_dtype_bytes(to) > ir_dtype_bytes(from);
+    if (ir_dtype_is_signed(from) && !ir_dtype_is_signed(to)) return false;
+    return digits[to] > digits[from] ||
+           (digits[to] == digits[from] && ir_dtype_is_signed(from) == ir_dtype_is_signed(to));
 }
 
 /* There and back again. */
 static ir_value cast_pair(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
 {
     const struct ir_node *inner = get(b, args[0]);
-    if (inner->op != OP_cast)
-        return 0;
+    if (inner->op != OP_cast) return 0;
     ir_value x = inner->args[0];
     enum ir_dtype from = (enum ir_dtype)ir_type(b->f, x)->dtype, between = (enum ir_dtype)inner->type.dtype;
-    if (!holds(between, from))
-        return 0;
+    if (!holds(between, from)) return 0;
     return ir_cast(b, x, (enum ir_dtype)n->type.dtype);
 }
 
@@ -183,7 +166,8 @@ static ir_value add_scattered(struct ir_builder *b, const struct ir_node *n, con
     for (uint32_t side = 0; side < 2; side++) {
         const struct ir_node scatter = *get(b, args[side]);
         double number;
-        if (scatter.op != OP_scatter_add || uses[n->args[side]] != 1 || !pass_number(b->f, scatter.args[0], &number) || number != 0)
+        if (scatter.op != OP_scatter_add || uses[n->args[side]] != 1 || !pass_number(b->f, scatter.args[0], &number) ||
+            number != 0)
             continue;
         return ir_remake(b, &scatter, (ir_value[]){args[1 - side], scatter.args[1], scatter.args[2]});
     }
@@ -193,11 +177,14 @@ static ir_value add_scattered(struct ir_builder *b, const struct ir_node *n, con
 static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_value *args, const uint32_t *uses)
 {
     ir_value found = before_broadcast(b, n, args);
-    if (found)
-        return found;
+    if (found) return found;
     switch (n->op) {
-    case OP_reduce_sum: case OP_reduce_max: case OP_reduce_min: case OP_reduce_prod:
-        if ((found = reduce_ones(b, n, args)) || (found = reduce_broadcast(b, n, args)) || (found = reduce_transpose(b, n, args)))
+    case OP_reduce_sum:
+    case OP_reduce_max:
+    case OP_reduce_min:
+    case OP_reduce_prod:
+        if ((found = reduce_ones(b, n, args)) || (found = reduce_broadcast(b, n, args)) ||
+            (found = reduce_transpose(b, n, args)))
             return found;
         return reduce_constant(b, n, args);
     case OP_add: return add_scattered(b, n, args, uses);
@@ -208,15 +195,17 @@ static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_
     }
 }
 
-struct state { struct pass *pass; const uint32_t *uses; };
+struct state {
+    struct pass *pass;
+    const uint32_t *uses;
+};
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     struct state *s = user;
     const struct ir_node *n = ir_get(from, old);
     ir_value *args = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        args[i] = map[n->args[i]];
+    for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
     ir_value found = simpler(b, n, args, s->uses);
     return found ? found : ir_remake(b, n, args);
 }

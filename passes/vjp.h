@@ -8,11 +8,11 @@
 struct vjp {
     struct pass *pass;
     struct ir_builder *b;
-    struct ir_node node;     /* a copy: building moves the function's nodes */
-    ir_value value;          /* the node's own value */
-    ir_value ct;             /* its cotangent, never 0 */
-    const bool *wanted;      /* per value of the function: on a path from what is differentiated by */
-    ir_value *sums;          /* per value: cotangent so far */
+    struct ir_node node; /* a copy: building moves the function's nodes */
+    ir_value value;      /* the node's own value */
+    ir_value ct;         /* its cotangent, never 0 */
+    const bool *wanted;  /* per value of the function: on a path from what is differentiated by */
+    ir_value *sums;      /* per value: cotangent so far */
 };
 typedef void vjp_rule(struct vjp *);
 
@@ -25,8 +25,17 @@ void vjp_give(struct vjp *, uint32_t operand, ir_value ct); /* adds to the cotan
 
 /* Short names for rules. */
 static inline ir_value vjp_arg(const struct vjp *c, uint32_t i) { return c->node.args[i]; }
-static inline const struct ir_type *vjp_type(const struct vjp *c, uint32_t i) { return ir_type(c->b->f, c->node.args[i]); }
+static inline const struct ir_type *vjp_type(const struct vjp *c, uint32_t i)
+{
+    return ir_type(c->b->f, c->node.args[i]);
+}
 static inline ir_value vjp_op1(struct vjp *c, enum ir_op op, ir_value x) { return ir_unary(c->b, op, x); }
-static inline ir_value vjp_op2(struct vjp *c, enum ir_op op, ir_value x, ir_value y) { return ir_binary(c->b, op, x, y); }
-static inline ir_value vjp_like(struct vjp *c, ir_value like, double number) { return ir_number_like(c->b, like, number); }
+static inline ir_value vjp_op2(struct vjp *c, enum ir_op op, ir_value x, ir_value y)
+{
+    return ir_binary(c->b, op, x, y);
+}
+static inline ir_value vjp_like(struct vjp *c, ir_value like, double number)
+{
+    return ir_number_like(c->b, like, number);
+}
 #endif

@@ -2,19 +2,20 @@
  * edges (0, infinities, ties) are the same. g is the cotangent, y the result. */
 #include "passes/vjp.h"
 
-#define G c->ct
-#define Y c->value
-#define ARG(i) vjp_arg(c, i)
-#define NUMBER(number) vjp_like(c, c->ct, number)
-#define MUL(left, right) vjp_op2(c, OP_mul, left, right)
-#define DIV(left, right) vjp_op2(c, OP_div, left, right)
-#define ADD(left, right) vjp_op2(c, OP_add, left, right)
-#define SUB(left, right) vjp_op2(c, OP_sub, left, right)
-#define NEG(x) vjp_op1(c, OP_neg, x)
+#define G                         c->ct
+#define Y                         c->value
+#define ARG(i)                    vjp_arg(c, i)
+#define NUMBER(number)            vjp_like(c, c->ct, number)
+#define MUL(left, right)          vjp_op2(c, OP_mul, left, right)
+#define DIV(left, right)          vjp_op2(c, OP_div, left, right)
+#define ADD(left, right)          vjp_op2(c, OP_add, left, right)
+#define SUB(left, right)          vjp_op2(c, OP_sub, left, right)
+#define NEG(x)                    vjp_op1(c, OP_neg, x)
 #define WHERE(condition, yes, no) ir_select(c->b, condition, yes, no)
-#define IS(op, left, right) vjp_op2(c, OP_##op, left, right)
+#define IS(op, left, right)       vjp_op2(c, OP_##op, left, right)
 
-#define UNARY(name, expression) void vjp_##name(struct vjp *c) { vjp_give(c, 0, expression); }
+#define UNARY(name, expression)                                                                                        \
+    void vjp_##name(struct vjp *c) { vjp_give(c, 0, expression); }
 
 UNARY(neg, NEG(G))
 UNARY(abs, WHERE(IS(le, NUMBER(0), ARG(0)), G, NEG(G))) /* 1 at zero */
@@ -36,8 +37,7 @@ UNARY(erf_inv, MUL(NUMBER(0.88622692545275801), MUL(G, vjp_op1(c, OP_exp, MUL(Y,
 void vjp_cast(struct vjp *c)
 {
     enum ir_dtype dtype = (enum ir_dtype)vjp_type(c, 0)->dtype;
-    if (ir_dtype_is_float(dtype))
-        vjp_give(c, 0, ir_cast(c->b, G, dtype));
+    if (ir_dtype_is_float(dtype)) vjp_give(c, 0, ir_cast(c->b, G, dtype));
 }
 
 void vjp_add(struct vjp *c)
@@ -49,16 +49,13 @@ void vjp_add(struct vjp *c)
 void vjp_sub(struct vjp *c)
 {
     vjp_give(c, 0, G);
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, NEG(G));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, NEG(G));
 }
 
 void vjp_mul(struct vjp *c)
 {
-    if (vjp_wants(c, 0))
-        vjp_give(c, 0, MUL(G, ARG(1)));
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, MUL(G, ARG(0)));
+    if (vjp_wants(c, 0)) vjp_give(c, 0, MUL(G, ARG(1)));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, MUL(G, ARG(0)));
 }
 
 /* g / b, and -(g / b) * (a / b): one division more than the forward pass has. */
@@ -66,16 +63,14 @@ void vjp_div(struct vjp *c)
 {
     ir_value of_a = DIV(G, ARG(1));
     vjp_give(c, 0, of_a);
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, NEG(MUL(of_a, Y)));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, NEG(MUL(of_a, Y)));
 }
 
 /* a - trunc(a / b) * b */
 void vjp_rem(struct vjp *c)
 {
     vjp_give(c, 0, G);
-    if (!vjp_wants(c, 1))
-        return;
+    if (!vjp_wants(c, 1)) return;
     ir_value ratio = DIV(ARG(0), ARG(1)), whole = vjp_op1(c, OP_floor, vjp_op1(c, OP_abs, ratio));
     vjp_give(c, 1, MUL(NEG(G), MUL(vjp_op1(c, OP_sign, ratio), whole)));
 }
@@ -97,20 +92,16 @@ void vjp_pow(struct vjp *c)
 void vjp_atan2(struct vjp *c)
 {
     ir_value square = ADD(MUL(ARG(0), ARG(0)), MUL(ARG(1), ARG(1)));
-    if (vjp_wants(c, 0))
-        vjp_give(c, 0, MUL(G, DIV(ARG(1), square)));
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, MUL(G, DIV(NEG(ARG(0)), square)));
+    if (vjp_wants(c, 0)) vjp_give(c, 0, MUL(G, DIV(ARG(1), square)));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, MUL(G, DIV(NEG(ARG(0)), square)));
 }
 
 /* The winner takes all, a tie is halved. `first`: operand 0 wins where this holds. */
 static void extremum(struct vjp *c, ir_value first, ir_value second)
 {
     ir_value tie = WHERE(IS(eq, ARG(0), ARG(1)), MUL(G, NUMBER(0.5)), NUMBER(0));
-    if (vjp_wants(c, 0))
-        vjp_give(c, 0, WHERE(first, G, tie));
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, WHERE(second, G, tie));
+    if (vjp_wants(c, 0)) vjp_give(c, 0, WHERE(first, G, tie));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, WHERE(second, G, tie));
 }
 
 void vjp_max(struct vjp *c) { extremum(c, IS(lt, ARG(1), ARG(0)), IS(lt, ARG(0), ARG(1))); }
@@ -120,8 +111,6 @@ void vjp_min(struct vjp *c) { extremum(c, IS(lt, ARG(0), ARG(1)), IS(lt, ARG(1),
  * not inside, the branch that was taken. */
 void vjp_select(struct vjp *c)
 {
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, WHERE(ARG(0), G, NUMBER(0)));
-    if (vjp_wants(c, 2))
-        vjp_give(c, 2, WHERE(ARG(0), NUMBER(0), G));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, WHERE(ARG(0), G, NUMBER(0)));
+    if (vjp_wants(c, 2)) vjp_give(c, 2, WHERE(ARG(0), NUMBER(0), G));
 }

@@ -8,10 +8,8 @@ static ir_value spread(struct vjp *c, ir_value reduced)
     int64_t dims[IR_MAX_RANK];
     uint32_t n = 0, next = 0;
     for (uint32_t i = 0; i < from.rank; i++) {
-        if (next < c->node.attr[0].n && c->node.attr[0].v[next] == i)
-            next++;
-        else
-            dims[n++] = i;
+        if (next < c->node.attr[0].n && c->node.attr[0].v[next] == i) next++;
+        else dims[n++] = i;
     }
     return ir_broadcast(c->b, reduced, from.rank, from.dim, dims);
 }
@@ -54,42 +52,43 @@ void vjp_reduce_prod(struct vjp *c)
 static bool has(const struct ir_ints *list, uint32_t dim)
 {
     for (uint32_t i = 0; i < list->n; i++)
-        if (list->v[i] == dim)
-            return true;
+        if (list->v[i] == dim) return true;
     return false;
 }
 
 /* Dimensions of an operand that are neither batch nor contracted, in order. */
-static struct pass_dims free_dims(const struct ir_type *type, const struct ir_ints *batch, const struct ir_ints *contract)
+static struct pass_dims free_dims(const struct ir_type *type, const struct ir_ints *batch,
+                                  const struct ir_ints *contract)
 {
     struct pass_dims list = {.n = 0};
     for (uint32_t i = 0; i < type->rank; i++)
-        if (!has(batch, i) && !has(contract, i))
-            pass_dims_add(&list, i);
+        if (!has(batch, i) && !has(contract, i)) pass_dims_add(&list, i);
     return list;
 }
 
 /* One side of the contraction that gives a gradient, with, for each of its batch and free dimensions, the dimension
  * of the operand differentiated by. */
-struct side { ir_value x; struct pass_dims batch, contract; int64_t target[IR_MAX_RANK]; };
+struct side {
+    ir_value x;
+    struct pass_dims batch, contract;
+    int64_t target[IR_MAX_RANK];
+};
 
 /* Where the dimensions of dot(left, right) stand in the operand. Returns how many trailing ones are in place: all of
  * them, if no transposition is needed. */
-static uint32_t dot_targets(struct ir_builder *b, const struct side *left, const struct side *right, struct pass_dims *target)
+static uint32_t dot_targets(struct ir_builder *b, const struct side *left, const struct side *right,
+                            struct pass_dims *target)
 {
     target->n = 0;
-    for (uint32_t i = 0; i < left->batch.n; i++)
-        pass_dims_add(target, left->target[left->batch.v[i]]);
+    for (uint32_t i = 0; i < left->batch.n; i++) pass_dims_add(target, left->target[left->batch.v[i]]);
     for (int s = 0; s < 2; s++) {
         const struct side *side = s ? right : left;
         struct ir_ints batch = pass_ints(&side->batch), contract = pass_ints(&side->contract);
         struct pass_dims dims = free_dims(ir_type(b->f, side->x), &batch, &contract);
-        for (uint32_t i = 0; i < dims.n; i++)
-            pass_dims_add(target, side->target[dims.v[i]]);
+        for (uint32_t i = 0; i < dims.n; i++) pass_dims_add(target, side->target[dims.v[i]]);
     }
     uint32_t in_place = 0;
-    while (in_place < target->n && target->v[target->n - 1 - in_place] == target->n - 1 - in_place)
-        in_place++;
+    while (in_place < target->n && target->v[target->n - 1 - in_place] == target->n - 1 - in_place) in_place++;
     return in_place;
 }
 
@@ -99,13 +98,11 @@ static ir_value gradient(struct ir_builder *b, const struct side *left, const st
 {
     struct pass_dims target, other;
     uint32_t in_place = dot_targets(b, left, right, &target);
-    if (in_place < dot_targets(b, right, left, &other))
-        return gradient(b, right, left);
-    ir_value product = ir_dot(b, left->x, right->x, pass_ints(&left->batch), pass_ints(&right->batch), pass_ints(&left->contract),
-                              pass_ints(&right->contract));
+    if (in_place < dot_targets(b, right, left, &other)) return gradient(b, right, left);
+    ir_value product = ir_dot(b, left->x, right->x, pass_ints(&left->batch), pass_ints(&right->batch),
+                              pass_ints(&left->contract), pass_ints(&right->contract));
     int64_t perm[IR_MAX_RANK];
-    for (uint32_t i = 0; i < target.n; i++)
-        perm[target.v[i]] = i;
+    for (uint32_t i = 0; i < target.n; i++) perm[target.v[i]] = i;
     return in_place == target.n ? product : ir_transpose(b, product, perm);
 }
 
@@ -125,20 +122,17 @@ static ir_value dot_gradient(struct vjp *c, uint32_t of)
         pass_dims_add(&other.batch, other_batch->v[i]);
         ct.target[i] = other.target[other_batch->v[i]] = batch->v[i];
     }
-    for (uint32_t i = 0; i < mine.n; i++)
-        ct.target[my_first + i] = mine.v[i];
+    for (uint32_t i = 0; i < mine.n; i++) ct.target[my_first + i] = mine.v[i];
     for (uint32_t i = 0; i < others.n; i++) {
         pass_dims_add(&ct.contract, other_first + i);
         pass_dims_add(&other.contract, others.v[i]);
     }
-    for (uint32_t i = 0; i < contract->n; i++)
-        other.target[other_contract->v[i]] = contract->v[i];
+    for (uint32_t i = 0; i < contract->n; i++) other.target[other_contract->v[i]] = contract->v[i];
     return of ? gradient(c->b, &other, &ct) : gradient(c->b, &ct, &other);
 }
 
 void vjp_dot(struct vjp *c)
 {
     for (uint32_t of = 0; of < 2; of++)
-        if (vjp_wants(c, of))
-            vjp_give(c, of, dot_gradient(c, of));
+        if (vjp_wants(c, of)) vjp_give(c, of, dot_gradient(c, of));
 }

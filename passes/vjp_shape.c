@@ -12,8 +12,7 @@ void vjp_broadcast(struct vjp *c)
     uint32_t of_x = 0;
     for (uint32_t i = 0; i < to->rank; i++) {
         bool kept = of_x < from.rank && c->node.attr[0].v[of_x] == i;
-        if (!kept || from.dim[of_x] != to->dim[i])
-            pass_dims_add(&summed, i);
+        if (!kept || from.dim[of_x] != to->dim[i]) pass_dims_add(&summed, i);
         of_x += kept;
     }
     ir_value sum = summed.n ? ir_reduce(c->b, OP_reduce_sum, c->ct, summed.v, summed.n) : c->ct;
@@ -29,8 +28,7 @@ void vjp_reshape(struct vjp *c)
 void vjp_transpose(struct vjp *c)
 {
     int64_t inverse[IR_MAX_RANK];
-    for (uint32_t i = 0; i < c->node.attr[0].n; i++)
-        inverse[c->node.attr[0].v[i]] = i;
+    for (uint32_t i = 0; i < c->node.attr[0].n; i++) inverse[c->node.attr[0].v[i]] = i;
     vjp_give(c, 0, ir_transpose(c->b, c->ct, inverse));
 }
 
@@ -66,8 +64,9 @@ void vjp_pad(struct vjp *c)
     ir_value inside = ir_slice(c->b, ir_pad(c->b, c->ct, zero, low, high, none), none, limit, stride);
     vjp_give(c, 0, inside);
     if (vjp_wants(c, 1))
-        vjp_give(c, 1, ir_binary(c->b, OP_sub, ir_reduce(c->b, OP_reduce_sum, c->ct, all.v, all.n),
-                                 ir_reduce(c->b, OP_reduce_sum, inside, all_x.v, all_x.n)));
+        vjp_give(c, 1,
+                 ir_binary(c->b, OP_sub, ir_reduce(c->b, OP_reduce_sum, c->ct, all.v, all.n),
+                           ir_reduce(c->b, OP_reduce_sum, inside, all_x.v, all_x.n)));
 }
 
 void vjp_concat(struct vjp *c)
@@ -79,8 +78,7 @@ void vjp_concat(struct vjp *c)
     }
     for (uint32_t i = 0; i < c->node.arg_count; i++) {
         limit[dim] = start[dim] + vjp_type(c, i)->dim[dim];
-        if (vjp_wants(c, i))
-            vjp_give(c, i, ir_slice(c->b, c->ct, start, limit, stride));
+        if (vjp_wants(c, i)) vjp_give(c, i, ir_slice(c->b, c->ct, start, limit, stride));
         start[dim] = limit[dim];
     }
 }
@@ -96,18 +94,15 @@ void vjp_dynamic_update(struct vjp *c)
 {
     const ir_value *starts = c->node.args + 2;
     const struct ir_type part = *vjp_type(c, 1);
-    if (vjp_wants(c, 0))
-        vjp_give(c, 0, ir_dynamic_update(c->b, c->ct, zeros_of(c, &part), starts));
-    if (vjp_wants(c, 1))
-        vjp_give(c, 1, ir_dynamic_slice(c->b, c->ct, starts, part.dim));
+    if (vjp_wants(c, 0)) vjp_give(c, 0, ir_dynamic_update(c->b, c->ct, zeros_of(c, &part), starts));
+    if (vjp_wants(c, 1)) vjp_give(c, 1, ir_dynamic_slice(c->b, c->ct, starts, part.dim));
 }
 
 /* Indices as take uses them: in 0..extent-1. */
 static ir_value clamped(struct vjp *c, ir_value index, int64_t extent)
 {
     enum ir_dtype dtype = (enum ir_dtype)ir_type(c->b->f, index)->dtype;
-    if (ir_dtype_is_signed(dtype))
-        index = ir_binary(c->b, OP_max, index, ir_number_like(c->b, index, 0));
+    if (ir_dtype_is_signed(dtype)) index = ir_binary(c->b, OP_max, index, ir_number_like(c->b, index, 0));
     if ((double)extent > ir_element_round(dtype, (double)extent)) /* every index of this dtype is inside */
         return index;
     return ir_binary(c->b, OP_min, index, ir_number_like(c->b, index, (double)(extent - 1)));
@@ -125,15 +120,13 @@ void vjp_take(struct vjp *c)
 void vjp_scatter_add(struct vjp *c)
 {
     vjp_give(c, 0, c->ct);
-    if (!vjp_wants(c, 2))
-        return;
+    if (!vjp_wants(c, 2)) return;
     struct ir_builder *b = c->b;
     ir_value index = vjp_arg(c, 1);
     const struct ir_type indices = *ir_type(b->f, index), updates = *vjp_type(c, 2);
     int64_t dim = c->node.attr[0].v[0], extent = c->node.type.dim[dim], dims[IR_MAX_RANK];
     ir_value inside = ir_binary(b, OP_eq, index, clamped(c, index, extent));
-    for (uint32_t i = 0; i < indices.rank; i++)
-        dims[i] = dim + i;
+    for (uint32_t i = 0; i < indices.rank; i++) dims[i] = dim + i;
     ir_value mask = ir_broadcast(b, inside, updates.rank, updates.dim, dims);
     ir_value taken = ir_take(b, c->ct, index, (uint32_t)dim);
     vjp_give(c, 2, ir_select(b, mask, taken, ir_number_like(b, taken, 0)));

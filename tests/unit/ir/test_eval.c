@@ -25,8 +25,7 @@ static ir_value vector(enum ir_dtype dtype, int64_t n, const double *v)
 {
     struct ir_type type = ir_type_of(dtype, 1, &n);
     char data[256] = {0};
-    for (int64_t i = 0; i < n; i++)
-        ir_element_set(dtype, data, (size_t)i, v[i]);
+    for (int64_t i = 0; i < n; i++) ir_element_set(dtype, data, (size_t)i, v[i]);
     return ir_constant(&b, type, data);
 }
 
@@ -39,14 +38,14 @@ static ir_value input(enum ir_dtype dtype, uint32_t rank, const int64_t *shape, 
     memcpy(given[at], v, (size_t)ir_type_elements(&type) * sizeof(double));
     return ir_param_new(&b, "x", type, -1);
 }
-#define INPUT(dtype, ...) input(dtype, 1, (int64_t[]){sizeof((double[]){__VA_ARGS__}) / sizeof(double)}, (double[]){__VA_ARGS__})
+#define INPUT(dtype, ...)                                                                                              \
+    input(dtype, 1, (int64_t[]){sizeof((double[]){__VA_ARGS__}) / sizeof(double)}, (double[]){__VA_ARGS__})
 
 static double *result_of(ir_value v, enum ir_precision precision)
 {
     struct ir_tensor params[16], *results = arena_new_array(&arena, struct ir_tensor, b.f->results.count + 1);
     ir_result_add(&b, "y", v, -1);
-    for (size_t i = 0; i < b.f->params.count; i++)
-        params[i] = (struct ir_tensor){b.f->params.items[i].type, given[i]};
+    for (size_t i = 0; i < b.f->params.count; i++) params[i] = (struct ir_tensor){b.f->params.items[i].type, given[i]};
     ir_eval(b.f, precision, params, results, &arena);
     return results[b.f->results.count - 1].v;
 }
@@ -56,8 +55,8 @@ static void expect(ir_value v, const double *expected, size_t n)
     double *found = result_of(v, IR_EVAL_EXACT_DTYPES);
     ck_assert_int_eq(ir_type_elements(ir_type(b.f, v)), (int64_t)n);
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(found[i] == expected[i] || (isnan(found[i]) && isnan(expected[i])), "element %zu: %.17g, expected %.17g",
-                      i, found[i], expected[i]);
+        ck_assert_msg(found[i] == expected[i] || (isnan(found[i]) && isnan(expected[i])),
+                      "element %zu: %.17g, expected %.17g", i, found[i], expected[i]);
 }
 #define EXPECT(v, ...) expect(v, (double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double))
 
@@ -141,13 +140,13 @@ END_TEST
 START_TEST(random_words)
 { /* The published test vectors of Threefry-2x32, 20 rounds. */
     static const uint32_t cases[3][6] = {{0, 0, 0, 0, 0x6b200159, 0x99ba4efe},
-        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x1cb996fc, 0xbb002be7},
-        {0x13198a2e, 0x03707344, 0x243f6a88, 0x85a308d3, 0xc4923a9c, 0x483df7a0}};
+                                         {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x1cb996fc, 0xbb002be7},
+                                         {0x13198a2e, 0x03707344, 0x243f6a88, 0x85a308d3, 0xc4923a9c, 0x483df7a0}};
     ir_value k[4];
-    for (int i = 0; i < 4; i++)
-        k[i] = INPUT(IR_U32, cases[0][i], cases[1][i], cases[2][i]);
+    for (int i = 0; i < 4; i++) k[i] = INPUT(IR_U32, cases[0][i], cases[1][i], cases[2][i]);
     for (uint32_t word = 0; word < 2; word++)
-        EXPECT(ir_threefry(&b, k[0], k[1], k[2], k[3], word), cases[0][4 + word], cases[1][4 + word], cases[2][4 + word]);
+        EXPECT(ir_threefry(&b, k[0], k[1], k[2], k[3], word), cases[0][4 + word], cases[1][4 + word],
+               cases[2][4 + word]);
 }
 END_TEST
 
@@ -168,7 +167,8 @@ START_TEST(shapes)
     double at[2] = {5, -5};
     ir_value far = input(IR_I32, 0, NULL, at), near = input(IR_I32, 0, NULL, at + 1);
     EXPECT(ir_dynamic_slice(&b, x, (ir_value[]){near, far}, (int64_t[]){1, 2}), 2, 3);
-    ir_value one = ir_reshape(&b, ir_slice(&b, row, (int64_t[]){0}, (int64_t[]){1}, (int64_t[]){1}), 2, (int64_t[]){1, 1});
+    ir_value one = ir_reshape(&b, ir_slice(&b, row, (int64_t[]){0}, (int64_t[]){1}, (int64_t[]){1}), 2,
+                              (int64_t[]){1, 1});
     EXPECT(ir_dynamic_update(&b, x, one, (ir_value[]){far, near}), 1, 2, 3, 7, 5, 6);
 }
 END_TEST
@@ -208,8 +208,8 @@ START_TEST(contraction)
     EXPECT(ir_dot(&b, x, y, no, no, one, zero), 22, 28, 49, 64);
     EXPECT(ir_dot(&b, x, y, no, no, zero, one), 9, 19, 29, 12, 26, 40, 15, 33, 51);
     ir_value p = input(IR_F32, 3, (int64_t[]){2, 2, 3}, v);
-    EXPECT(ir_dot(&b, p, p, zero, zero, (struct ir_ints){(int64_t[]){2}, 1}, (struct ir_ints){(int64_t[]){2}, 1}), 14, 32, 32, 77,
-           194, 266, 266, 365);
+    EXPECT(ir_dot(&b, p, p, zero, zero, (struct ir_ints){(int64_t[]){2}, 1}, (struct ir_ints){(int64_t[]){2}, 1}), 14,
+           32, 32, 77, 194, 266, 266, 365);
 }
 END_TEST
 
@@ -218,8 +218,10 @@ static struct ir_func *doubling(void)
 {
     struct ir_func *f = ir_func_new(module, "body", false);
     struct ir_builder c = {.f = f};
-    ir_value i = ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1), x = ir_param_new(&c, "x", ir_type_scalar(IR_F32), -1);
-    ir_result_add(&c, "x", ir_binary(&c, OP_add, ir_binary(&c, OP_mul, x, ir_scalar(&c, IR_F32, 2)), ir_cast(&c, i, IR_F32)), -1);
+    ir_value i = ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1),
+             x = ir_param_new(&c, "x", ir_type_scalar(IR_F32), -1);
+    ir_result_add(
+        &c, "x", ir_binary(&c, OP_add, ir_binary(&c, OP_mul, x, ir_scalar(&c, IR_F32, 2)), ir_cast(&c, i, IR_F32)), -1);
     return f;
 }
 
@@ -256,8 +258,12 @@ static ir_value accumulated(double run, int64_t split, int64_t kind)
     ir_result_add(&c, "y", kind == 3 ? part : ir_reduce(&c, OP_reduce_sum, part, (int64_t[]){0}, 1), -1);
     ir_value x = INPUT(IR_F32, 1, 2, 3, 4, 5, 6), n = input(IR_I32, 0, NULL, &run);
     int64_t attrs[4] = {1, 3, split, kind};
-    ir_value tuple = ir_make(&b, (struct ir_node){.op = OP_accumulate, .arg_count = 2, .args = (ir_value[]){n, x},
-        .func = ir_func_index(f), .attr = {{&attrs[0], 1}, {&attrs[1], 1}, {&attrs[2], 1}, {&attrs[3], 1}}});
+    ir_value tuple = ir_make(
+        &b, (struct ir_node){.op = OP_accumulate,
+                             .arg_count = 2,
+                             .args = (ir_value[]){n, x},
+                             .func = ir_func_index(f),
+                             .attr = {{&attrs[0], 1}, {&attrs[1], 1}, {&attrs[2], 1}, {&attrs[3], 1}}});
     return ir_proj(&b, tuple, 0);
 }
 
@@ -286,10 +292,10 @@ int main(void)
     Suite *suite = suite_create("eval");
     TCase *tests = tcase_create("ops");
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {rounding, integers_wrap, shifts, conversions, edges, random_words, shapes, gather_and_scatter,
-                          reductions, contraction, control, control_while, microbatches, constants};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        tcase_add_test(tests, all[i]);
+    const TTest *all[] = {rounding,     integers_wrap,      shifts,     conversions, edges,   random_words,
+                          shapes,       gather_and_scatter, reductions, contraction, control, control_while,
+                          microbatches, constants};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -10,7 +10,9 @@
 #include "passes/pass.h"
 
 enum { MOST_CASES = 200 };
-static struct golden { char pass[32], name[96]; } cases[MOST_CASES];
+static struct golden {
+    char pass[32], name[96];
+} cases[MOST_CASES];
 static int case_count;
 
 static int by_name(const void *a, const void *b) { return memcmp(a, b, sizeof(struct golden)); }
@@ -25,13 +27,11 @@ static void find_cases(void)
         DIR *dir = opendir(path);
         for (struct dirent *e; dir && (e = readdir(dir)) && case_count < MOST_CASES;) {
             size_t n = strlen(e->d_name);
-            if (n < 5 || n >= sizeof cases[0].name || strcmp(e->d_name + n - 4, ".sir") != 0)
-                continue;
+            if (n < 5 || n >= sizeof cases[0].name || strcmp(e->d_name + n - 4, ".sir") != 0) continue;
             snprintf(cases[case_count].pass, sizeof cases[0].pass, "%s", passes[i]);
             snprintf(cases[case_count++].name, sizeof cases[0].name, "%.*s", (int)n - 4, e->d_name);
         }
-        if (dir)
-            closedir(dir);
+        if (dir) closedir(dir);
     }
     qsort(cases, (size_t)case_count, sizeof cases[0], by_name);
 }
@@ -40,8 +40,7 @@ static char *read_text(struct arena *arena, const char *path, size_t *n)
 {
     FILE *file = fopen(path, "r");
     char *text = arena_alloc(arena, 1 << 20);
-    if (!file)
-        return NULL;
+    if (!file) return NULL;
     *n = fread(text, 1, (1 << 20) - 1, file);
     fclose(file);
     return text;
@@ -61,8 +60,7 @@ static void expect_same_values(const struct ir_module *before, const struct ir_m
 {
     for (size_t k = 0; k < before->funcs.count; k++) {
         const struct ir_func *f = before->funcs.items[k], *g = ir_func_find(after, f->name);
-        if (!f->entry || !is_evaluable(before, f))
-            continue;
+        if (!f->entry || !is_evaluable(before, f)) continue;
         struct ir_tensor *params = arena_new_array(arena, struct ir_tensor, f->params.count + 1);
         struct ir_tensor *a = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
         struct ir_tensor *b = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
@@ -72,7 +70,8 @@ static void expect_same_values(const struct ir_module *before, const struct ir_m
             enum ir_dtype dtype = (enum ir_dtype)params[i].type.dtype;
             params[i].v = arena_new_array(arena, double, n);
             for (int64_t j = 0; j < n; j++)
-                params[i].v[j] = ir_dtype_is_float(dtype) ? ir_element_round(dtype, 0.9 * sin(1.1 * (double)(j + 1))) : 2;
+                params[i].v[j] = ir_dtype_is_float(dtype) ? ir_element_round(dtype, 0.9 * sin(1.1 * (double)(j + 1)))
+                                                          : 2;
         }
         ir_eval(f, IR_EVAL_EXACT_DTYPES, params, a, arena);
         ir_eval(g, IR_EVAL_EXACT_DTYPES, params, b, arena);
@@ -94,10 +93,8 @@ START_TEST(golden)
     struct pass_options options = {.verify_each = true, .only = c->pass};
     struct pass pass = {.options = &options, .diags = &diags, .keep = &arena};
     struct ir_module *m = ir_parse(text, n, &diags), *last = NULL;
-    if (m)
-        pass_run(&pass, m, &last);
-    if (diags.errors)
-        diags_print(&diags, stderr, false, false);
+    if (m) pass_run(&pass, m, &last);
+    if (diags.errors) diags_print(&diags, stderr, false, false);
     ck_assert_msg(diags.errors == 0, "%s", path);
     struct str printed = STR(&arena);
     ir_print(last, &printed);
@@ -108,11 +105,10 @@ START_TEST(golden)
         fclose(file);
     }
     const char *expected = read_text(&arena, out, &expected_n);
-    ck_assert_msg(expected && strcmp(expected, str_text(&printed)) == 0, "%s: expected\n%s\nfound\n%s", path, expected ? expected : "(nothing)",
-                  str_text(&printed));
+    ck_assert_msg(expected && strcmp(expected, str_text(&printed)) == 0, "%s: expected\n%s\nfound\n%s", path,
+                  expected ? expected : "(nothing)", str_text(&printed));
     expect_same_values(m, last, &arena);
-    if (last != m)
-        ir_module_free(last);
+    if (last != m) ir_module_free(last);
     ir_module_free(m);
     arena_free(&arena);
 }

@@ -20,8 +20,7 @@ static size_t module_count;
 static struct ir_module *own(struct ir_module *m)
 {
     for (size_t i = 0; i < module_count; i++)
-        if (modules[i] == m)
-            return m;
+        if (modules[i] == m) return m;
     ck_assert_uint_lt(module_count, sizeof modules / sizeof modules[0]);
     return modules[module_count++] = m;
 }
@@ -30,8 +29,7 @@ static void setup(void) { diags = (struct diags){.arena = &arena}; }
 
 static void teardown(void)
 {
-    while (module_count)
-        ir_module_free(modules[--module_count]);
+    while (module_count) ir_module_free(modules[--module_count]);
     arena_free(&arena);
 }
 
@@ -77,7 +75,8 @@ static void expect_equal(const struct ir_module *before, const struct ir_module 
         for (int64_t k = 0; k < ir_type_elements(&a[i].type); k++) {
             double x = a[i].v[k], y = b[i].v[k];
             bool same = fabs(x - y) <= 1e-5 * (1 + fabs(x)) || x == y || (isnan(x) && isnan(y));
-            ck_assert_msg(same, "%s, seed %d, %s[%d]: %.9g became %.9g", what, seed, f->results.items[i].name, (int)k, x, y);
+            ck_assert_msg(same, "%s, seed %d, %s[%d]: %.9g became %.9g", what, seed, f->results.items[i].name, (int)k,
+                          x, y);
         }
     }
 }
@@ -109,8 +108,7 @@ START_TEST(gradients_of_gradients)
     ir_result_add(&b, "h", h, -1);
     ir_result_add(&b, "six x", ir_binary(&b, OP_mul, x, ir_number_like(&b, x, 6)), -1);
     struct ir_tensor *r = evaluate(run("autodiff", m));
-    for (int i = 0; i < 3; i++)
-        ck_assert_double_eq_tol(r[0].v[i], r[1].v[i], 1e-12);
+    for (int i = 0; i < 3; i++) ck_assert_double_eq_tol(r[0].v[i], r[1].v[i], 1e-12);
 }
 END_TEST
 
@@ -141,13 +139,14 @@ static struct ir_module *accumulating(int64_t count, int64_t split, int64_t kind
     ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 2, (int64_t[]){12, 2}), -1);
     ir_value w = ir_param_new(&b, "w", ir_type_of(IR_F32, 1, (int64_t[]){2}), -1);
     ir_value limit = ir_param_new(&b, "limit", ir_type_scalar(IR_I32), -1);
-    if (!limited)
-        limit = ir_scalar(&b, IR_I32, (double)count);
+    if (!limited) limit = ir_scalar(&b, IR_I32, (double)count);
     int64_t batched = 1, kinds[3] = {kind, kind, 3};
-    ir_value t = ir_make(&b, (struct ir_node){.op = OP_accumulate, .arg_count = 3, .args = (ir_value[]){limit, x, w},
-        .func = ir_func_index(body), .attr = {{&batched, 1}, {&count, 1}, {&split, 1}, {kinds, 3}}});
-    for (uint32_t i = 0; i < 3; i++)
-        ir_result_add(&b, body->results.items[i].name, ir_proj(&b, t, i), -1);
+    ir_value t = ir_make(&b, (struct ir_node){.op = OP_accumulate,
+                                              .arg_count = 3,
+                                              .args = (ir_value[]){limit, x, w},
+                                              .func = ir_func_index(body),
+                                              .attr = {{&batched, 1}, {&count, 1}, {&split, 1}, {kinds, 3}}});
+    for (uint32_t i = 0; i < 3; i++) ir_result_add(&b, body->results.items[i].name, ir_proj(&b, t, i), -1);
     return m;
 }
 
@@ -177,7 +176,8 @@ START_TEST(every_loop_has_its_body)
     (void)ir_param_new(&c, "i", ir_type_scalar(IR_I32), -1);
     ir_value y = ir_param_new(&c, "y", ir_type_scalar(IR_F32), -1);
     ir_result_add(&c, "y", ir_unary(&c, OP_sin, y), -1);
-    ir_value x = ir_param_new(&b, "x", ir_type_scalar(IR_F32), -1), n = ir_param_new(&b, "n", ir_type_scalar(IR_I32), -1);
+    ir_value x = ir_param_new(&b, "x", ir_type_scalar(IR_F32), -1),
+             n = ir_param_new(&b, "n", ir_type_scalar(IR_I32), -1);
     ir_value one = ir_proj(&b, ir_loop(&b, body, n, &x, 1, false, NULL, 0), 0);
     ir_result_add(&b, "y", ir_proj(&b, ir_loop(&b, body, n, &one, 1, false, NULL, 0), 0), -1);
     struct ir_module *done = run("inline", m);
@@ -246,7 +246,8 @@ START_TEST(options)
     run_with((struct pass_options){.disable = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 1);
     setup();
-    struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard", .verify_each = true}, m, &pass);
+    struct ir_module *last = run_with(
+        (struct pass_options){.disable = "simplify", .stop_after = "shard", .verify_each = true}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
     ck_assert_int_eq((int)pass.times.count, 4); /* accumulate, autodiff, inline, shard */
@@ -260,7 +261,8 @@ START_TEST(dumps)
     struct pass pass;
     ck_assert_ptr_nonnull(mkdtemp(dir));
     struct ir_module *m = random_module(5, 10, true);
-    struct ir_module *last = run_with((struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
+    struct ir_module *last = run_with(
+        (struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
     ck_assert_ptr_ne(last, m);
     const char *path = arena_format(&arena, "%s/02-autodiff.sir", dir);
     ck_assert_int_eq(access(path, R_OK), 0);
@@ -293,8 +295,7 @@ START_TEST(defects)
         struct ir_node bad = {.op = OP_add, .arg_count = 2, .args = args, .type = *ir_type(m->funcs.items[0], 1)};
         struct ir_builder b = {.f = m->funcs.items[0]};
         ir_result_add(&b, "bad", ir_append_raw(b.f, &bad), -1);
-        if (!freopen("/dev/null", "w", stderr))
-            _exit(9);
+        if (!freopen("/dev/null", "w", stderr)) _exit(9);
         run_with((struct pass_options){.verify_each = true, .only = "autodiff", .reproducer_dir = dir}, m, &pass);
         _exit(0);
     }

@@ -7,19 +7,38 @@
 #include "passes/pass.h"
 
 enum { MOST_ARGS = 3, MOST_ELEMENTS = 64 };
-static const struct { const char *name, *vjp; int8_t args; } ops[IR_OP_COUNT] = {
+static const struct {
+    const char *name, *vjp;
+    int8_t args;
+} ops[IR_OP_COUNT] = {
 #define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = {#name, #vjp, args},
 #include "ir/ops.def"
 #undef X
 };
 
 typedef ir_value build(struct ir_builder *, enum ir_op, const ir_value *);
-struct shape { int rank; int64_t dim[4]; };
-#define S(...) {sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}}
-#define SCALAR {0, {0}}
+struct shape {
+    int rank;
+    int64_t dim[4];
+};
+#define S(...)                                                                                                         \
+    {                                                                                                                  \
+        sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), { __VA_ARGS__ }                                            \
+    }
+#define SCALAR                                                                                                         \
+    {                                                                                                                  \
+        0, { 0 }                                                                                                       \
+    }
 
 /* `low`, `high`: the elements are spread over this range; `given` replaces those of operand 0 and 1. */
-struct test { enum ir_op op; build *make; double low, high; struct shape x, y, z; const double *given_x, *given_y; bool one_sided; };
+struct test {
+    enum ir_op op;
+    build *make;
+    double low, high;
+    struct shape x, y, z;
+    const double *given_x, *given_y;
+    bool one_sided;
+};
 
 /* ---------------------------------------------------------------- builders */
 
@@ -37,7 +56,8 @@ static ir_value half(struct ir_builder *b, enum ir_op op, const ir_value *a)
 static ir_value constraint(struct ir_builder *b, enum ir_op op, const ir_value *a)
 {
     int64_t axes[2] = {0, 0};
-    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = a, .attr = {{axes, ir_type(b->f, a[0])->rank}}});
+    return ir_make(b, (struct ir_node){
+                          .op = (uint16_t)op, .arg_count = 1, .args = a, .attr = {{axes, ir_type(b->f, a[0])->rank}}});
 }
 
 static ir_value power_constant(struct ir_builder *b, enum ir_op op, const ir_value *a)
@@ -215,10 +235,16 @@ static ir_value called(struct ir_builder *b, enum ir_op op, const ir_value *a)
 /* ---------------------------------------------------------------- cases */
 
 static const double ties[] = {1, 3, 3, 2, 2, 2}, more_ties[] = {1, 2, 3, 4, 2, 1};
-static const double no_zero[] = {1, 2, 3, -4, 2, 1}, one_zero[] = {1, 0, 3, -4, 2, 1}, two_zeros[] = {0, 0, 3, -4, 0, 1};
+static const double no_zero[] = {1, 2, 3, -4, 2, 1}, one_zero[] = {1, 0, 3, -4, 2, 1},
+                    two_zeros[] = {0, 0, 3, -4, 0, 1};
 
-#define ANY(op, low, high) {OP_##op, ewise, low, high, S(2, 3), S(2, 3), S(2, 3), 0, 0, 0}, {OP_##op, ewise, low, high, SCALAR, SCALAR, SCALAR, 0, 0, 0}, \
-    {OP_##op, ewise, low, high, S(0, 3), S(0, 3), S(0, 3), 0, 0, 0}
+#define ANY(op, low, high)                                                                                             \
+    {OP_##op, ewise, low, high, S(2, 3), S(2, 3), S(2, 3), 0, 0, 0},                                                   \
+        {OP_##op, ewise, low, high, SCALAR, SCALAR, SCALAR, 0, 0, 0},                                                  \
+    {                                                                                                                  \
+        OP_##op, ewise, low, high, S(0, 3), S(0, 3), S(0, 3), 0, 0, 0                                                  \
+    }
+/* clang-format off */
 static const struct test tests[] = {
     ANY(neg, -2, 2), ANY(abs, -2, 2.1), ANY(exp, -2, 2), ANY(expm1, -2, 2), ANY(log, 0.1, 3), ANY(log1p, -0.5, 3), ANY(sqrt, 0.1, 3),
     ANY(rsqrt, 0.2, 3), ANY(cbrt, 0.2, 3), ANY(tanh, -3, 3), ANY(logistic, -4, 4), ANY(sin, -3, 3), ANY(cos, -3, 3), ANY(erf, -2, 2),
@@ -260,17 +286,21 @@ static const struct test tests[] = {
     {OP_dot, dot_outer, -1, 1, S(2), S(3), S(0), 0, 0, 0},
     {OP_call, called, -2, 2, S(3), S(0), S(0), 0, 0, 0},
 };
+/* clang-format on */
 enum { TEST_COUNT = sizeof tests / sizeof tests[0] };
 
 /* ---------------------------------------------------------------- comparison */
 
-struct problem { struct ir_module *m; struct ir_tensor x[MOST_ARGS]; uint32_t args; };
+struct problem {
+    struct ir_module *m;
+    struct ir_tensor x[MOST_ARGS];
+    uint32_t args;
+};
 
 static bool is_used(const struct test *t, uint32_t i)
 { /* S(0) after the first operand stands for none */
     const struct shape *s = i == 0 ? &t->x : i == 1 ? &t->y : &t->z;
-    if (t->make == ewise)
-        return i < (uint32_t)ops[t->op].args;
+    if (t->make == ewise) return i < (uint32_t)ops[t->op].args;
     return i == 0 || s->rank != 1 || s->dim[0] != 0;
 }
 
@@ -302,14 +332,13 @@ static struct problem make_problem(const struct test *t, struct arena *arena)
     }
     ir_value y = t->make(&b, t->op, a);
     struct ir_type type = *ir_type(b.f, y);
-    for (int i = 0; i < MOST_ELEMENTS; i++)
-        weights[i] = cos(1.7 * i) + 0.3;
+    for (int i = 0; i < MOST_ELEMENTS; i++) weights[i] = cos(1.7 * i) + 0.3;
     ck_assert_int_le(ir_type_elements(&type), MOST_ELEMENTS);
-    ir_value loss = ir_reduce(&b, OP_reduce_sum, ir_binary(&b, OP_mul, y, ir_constant(&b, type, weights)), all, type.rank);
+    ir_value loss = ir_reduce(&b, OP_reduce_sum, ir_binary(&b, OP_mul, y, ir_constant(&b, type, weights)), all,
+                              type.rank);
     ir_result_add(&b, "loss", loss, -1);
     ir_value grads = ir_grad(&b, loss, a, p.args);
-    for (uint32_t i = 0; i < p.args; i++)
-        ir_result_add(&b, "grad", ir_proj(&b, grads, i), -1);
+    for (uint32_t i = 0; i < p.args; i++) ir_result_add(&b, "grad", ir_proj(&b, grads, i), -1);
     return p;
 }
 
@@ -353,8 +382,9 @@ START_TEST(gradient)
             double expected = (above - below) / (2 * step), got = found[1 + i].v[k];
             if (t->one_sided && t->x.rank == 2) /* among n equal ones a difference sees one half, JAX gives 1 / n */
                 continue;
-            ck_assert_msg(fabs(got - expected) <= tolerance * (1 + fabs(expected)), "%s (case %d), operand %u, element %d: %.9g, expected %.9g",
-                          ops[t->op].name, _i, i, (int)k, got, expected);
+            ck_assert_msg(fabs(got - expected) <= tolerance * (1 + fabs(expected)),
+                          "%s (case %d), operand %u, element %d: %.9g, expected %.9g", ops[t->op].name, _i, i, (int)k,
+                          got, expected);
         }
     }
     ir_module_free(done);
@@ -372,8 +402,7 @@ START_TEST(ties_share)
     struct ir_module *done = differentiate(p.m, &arena);
     struct ir_tensor found[2];
     loss_at(&p, ir_func_find(done, "main"), found, &arena);
-    for (int i = 0; i < 6; i++)
-        ck_assert_double_eq_tol(found[1].v[i], i == 1 || i == 2 ? 1.3 / 2 : 0, 1e-12);
+    for (int i = 0; i < 6; i++) ck_assert_double_eq_tol(found[1].v[i], i == 1 || i == 2 ? 1.3 / 2 : 0, 1e-12);
     ir_module_free(done);
     ir_module_free(p.m);
     arena_free(&arena);
@@ -384,8 +413,7 @@ START_TEST(every_op_has_a_case)
 {
     for (int op = 1; op < IR_OP_COUNT; op++) {
         bool found = strcmp(ops[op].vjp, "zero") == 0 || strcmp(ops[op].vjp, "none") == 0;
-        for (size_t i = 0; i < TEST_COUNT; i++)
-            found = found || (int)tests[i].op == op;
+        for (size_t i = 0; i < TEST_COUNT; i++) found = found || (int)tests[i].op == op;
         ck_assert_msg(found, "op %s has a gradient but no case here", ops[op].name);
     }
 }
