@@ -232,9 +232,16 @@ static void declare_register(struct emit *e, const struct nest_stmt *s)
 static void get(struct emit *e, const struct nest_stmt *s)
 {
     const struct emit_register *reg = &e->regs[s->reg];
+    LLVMValueRef at;
     if (reg->lanes && !e->in_vector)
         BUG("a lane register is read outside a vector loop");
-    e->values[s->result] = (struct emit_value){register_load(e, reg, current_slot(e, s)), reg->dtype, reg->lanes};
+    if (reg->spilled) {
+        LLVMValueRef index = emit_affine(e, &s->index);
+        at = LLVMBuildInBoundsGEP2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), reg->spilled, &index, 1, "");
+    } else {
+        at = current_slot(e, s);
+    }
+    e->values[s->result] = (struct emit_value){register_load(e, reg, at), reg->dtype, reg->lanes};
 }
 
 static void set(struct emit *e, const struct nest_stmt *s)
@@ -296,7 +303,15 @@ struct vector_loop {
     bool tile;
 };
 
-/* How much code an iteration is, roughly in instructions, and which registers it reduces into. */
+/* Instructions that a statement becomes, roughly. */
+static uint32_t weight_of(const struct nest_stmt *s)
+{
+    if (s->kind == NEST_OP)
+        return s->op == OP_threefry ? 100 : s->op == OP_pow || s->op == OP_cbrt ? 50 : s->op >= OP_exp && s->op <= OP_erf_inv ? 20 : 2;
+    return 1;
+}
+
+/* How much code an iteration is, and which registers it reduces into. */
 static uint32_t weigh(struct emit *e, struct nest_stmt *const *items, size_t count, struct vector_loop *loop)
 {
     uint32_t weight = 0;
@@ -315,12 +330,7 @@ static uint32_t weigh(struct emit *e, struct nest_stmt *const *items, size_t cou
             else if (!seen)
                 loop->sums[loop->sum_count++] = s->reg;
         }
-        weight += 1;
-        if (s->kind == NEST_OP)
-            weight += s->op == OP_threefry ? 100 : s->op >= OP_exp && s->op <= OP_erf_inv ? 16 : 1;
-        if (s->kind == NEST_FOR)
-            weight += 1000;
-        weight += weigh(e, s->body.items, s->body.count, loop);
+        weight += weight_of(s) + weigh(e, s->body.items, s->body.count, loop);
     }
     return weight;
 }
@@ -444,6 +454,71 @@ static void print_unknown(struct emit *e, struct vector_loop *loop, LLVMValueRef
     emit_loop_end(e, l);
 }
 
+/* ---------------------------------------------------------------- long unrolled loops */
+
+/* Registers want constant indices, so loops over them come unrolled. What follows a tile of a contraction may be long and
+ * only reads the tile: it runs as a loop over a copy of the tile in memory, which is far less code. */
+enum { LONG_UNROLL = 60, LONG_UNROLL_OF_REGISTERS = 160 };
+
+struct body_survey { bool reads, other; }; /* registers are read; something else is done to some */
+
+/* Instructions in all when printed. */
+static uint64_t printed(const struct emit *e, struct nest_stmt *const *items, size_t count, struct body_survey *survey_of)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        const struct emit_register *reg = s->kind == NEST_GET ? &e->regs[s->reg] : NULL;
+        if (s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_REG || s->kind == NEST_FOLD
+            || (reg && (reg->in_vector || reg->copies != 1)))
+            survey_of->other = true;
+        survey_of->reads = survey_of->reads || reg;
+        uint64_t times = s->kind == NEST_FOR && s->loop == NEST_UNROLL ? (uint64_t)s->extent : 1;
+        sum += (s->kind == NEST_FOR ? 0 : weight_of(s)) + times * printed(e, s->body.items, s->body.count, survey_of);
+    }
+    return sum;
+}
+
+static bool is_long(const struct emit *e, const struct nest_stmt *s)
+{
+    struct body_survey found = {false, e->in_vector};
+    uint64_t all = (uint64_t)s->extent * printed(e, s->body.items, s->body.count, &found);
+    return s->extent > 1 && !found.other && all > (found.reads ? LONG_UNROLL_OF_REGISTERS : LONG_UNROLL);
+}
+
+/* Copies what the body reads; the registers concerned are marked in `mine`, which the loop's end takes back. */
+static void spill(struct emit *e, struct nest_stmt *const *items, size_t count, bool *mine)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        struct emit_register *reg = s->kind == NEST_GET ? &e->regs[s->reg] : NULL;
+        spill(e, s->body.items, s->body.count, mine);
+        if (!reg || reg->spilled)
+            continue;
+        LLVMTypeRef type = emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0);
+        reg->spilled = LLVMBuildAlloca(e->allocas, LLVMArrayType(type, reg->count), "");
+        mine[s->reg] = true;
+        for (int64_t k = 0; k < (int64_t)reg->count; k++) {
+            LLVMValueRef index = emit_i64(e, k);
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, type, reg->spilled, &index, 1, "");
+            LLVMBuildStore(e->b, register_load(e, reg, slot(e, s->reg, k, 0)), at);
+        }
+    }
+}
+
+static void print_long(struct emit *e, const struct nest_stmt *s)
+{
+    bool *mine = arena_new_array(e->arena, bool, e->nest->reg_count + 1);
+    spill(e, s->body.items, s->body.count, mine);
+    struct emit_loop l = emit_loop_begin(e, emit_i64(e, 0), emit_i64(e, s->extent), 1, true);
+    e->vars[s->var].value = l.index;
+    print_body(e, s->body.items, s->body.count);
+    emit_loop_end(e, l);
+    for (uint32_t i = 0; i < e->nest->reg_count; i++)
+        if (mine[i])
+            e->regs[i].spilled = NULL;
+}
+
 /* ---------------------------------------------------------------- statements */
 
 static void print_for(struct emit *e, const struct nest_stmt *s)
@@ -466,7 +541,9 @@ static void print_for(struct emit *e, const struct nest_stmt *s)
     struct emit_variable *var = &e->vars[s->var];
     *var = (struct emit_variable){NULL, e->depth, false};
     e->depth++;
-    if (s->loop == NEST_UNROLL || (known && last - first == 1)) {
+    if (s->loop == NEST_UNROLL && is_long(e, s)) {
+        print_long(e, s);
+    } else if (s->loop == NEST_UNROLL || (known && last - first == 1)) {
         for (int64_t i = first; i < last; i++) {
             var->value = emit_i64(e, i);
             print_body(e, s->body.items, s->body.count);

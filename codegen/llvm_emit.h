@@ -20,6 +20,7 @@ struct emit_register {
     uint16_t reduce;     /* the op of its reductions in vector loops, 0 = none */
     bool lanes, tile, in_vector;
     LLVMValueRef *slots; /* [count * copies], made on first use */
+    LLVMValueRef spilled; /* a copy of all elements in memory, while a loop runs that was not unrolled; else NULL */
 };
 
 struct emit {
@@ -97,6 +98,7 @@ void emit_store(struct emit *, const struct nest_stmt *);
 void emit_add_to(struct emit *, const struct nest_stmt *);
 void emit_position(struct emit *, const struct nest_stmt *);
 int64_t emit_constant_index(struct emit *, const struct nest_index *); /* BUG unless all its variables are unrolled */
+LLVMValueRef emit_affine(struct emit *, const struct nest_index *);    /* offset and terms as i64 */
 
 /* llvm_emit_op.c: an element-wise op on operands of one shape; operands' dtype may differ from the result's. */
 LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,

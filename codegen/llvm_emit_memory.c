@@ -111,6 +111,14 @@ int64_t emit_constant_index(struct emit *e, const struct nest_index *index)
     return sum;
 }
 
+LLVMValueRef emit_affine(struct emit *e, const struct nest_index *index)
+{
+    LLVMValueRef sum = emit_i64(e, index->offset);
+    for (uint32_t i = 0; i < index->term_count; i++)
+        sum = LLVMBuildAdd(e->b, sum, scaled(e, e->vars[index->terms[i].var].value, index->terms[i].scale), "");
+    return sum;
+}
+
 /* ---------------------------------------------------------------- between memory and registers */
 
 static LLVMValueRef from_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRef raw)
@@ -333,10 +341,7 @@ void emit_position(struct emit *e, const struct nest_stmt *s)
 {
     struct emit_value *out = &e->values[s->result];
     int64_t scale = e->in_vector ? lane_scale(e, &s->index) : 0;
-    LLVMValueRef sum_of = emit_i64(e, s->index.offset);
-    for (uint32_t i = 0; i < s->index.term_count; i++)
-        sum_of = LLVMBuildAdd(e->b, sum_of, scaled(e, e->vars[s->index.terms[i].var].value, s->index.terms[i].scale), "");
-    LLVMValueRef v = LLVMBuildTrunc(e->b, sum_of, e->i32, "");
+    LLVMValueRef v = LLVMBuildTrunc(e->b, emit_affine(e, &s->index), e->i32, "");
     bool varies = scale != 0;
     if (varies)
         v = LLVMBuildAdd(e->b, emit_splat(e, v, e->lanes), emit_iota(e, e->i32, scale), "");
