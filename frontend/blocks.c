@@ -4,14 +4,17 @@
 
 static const char *const block_keys[] = {"name", "input", "inputs", NULL};
 
-static bool read_args(struct fe_block *block, const struct fe_arg *rows, uint32_t count, struct fe_value *out) {
+static bool read_args(struct fe_block *block, const struct fe_arg *rows, uint32_t count, struct fe_value *out)
+{
     memset(out, 0, count * sizeof *out);
-    return fe_args(block->site.fe, block->json, arena_format(block->site.fe->arena, "block \"%s\"", block->type), rows, count, block_keys, out);
+    return fe_args(block->site.fe, block->json, arena_format(block->site.fe->arena, "block \"%s\"", block->type), rows,
+                   count, block_keys, out);
 }
 
 /* ---------------------------------------------------------------- sequential, residual, repeat */
 
-static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uint32_t *in_count) {
+static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uint32_t *in_count)
+{
     struct fe *fe = block->site.fe;
     uint32_t index = 0;
     if (layers->kind != JSON_ARRAY) {
@@ -19,9 +22,11 @@ static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uin
         return false;
     }
     for (fe_json c = fe_first(fe, layers); c; c = fe_next(fe, c), index++) {
-        struct fe_val v = fe_block_child(block, c, arena_format(fe->arena, "layers.%u", (unsigned)index), block->env, in, *in_count);
+        struct fe_val v = fe_block_child(block, c, arena_format(fe->arena, "layers.%u", (unsigned)index), block->env,
+                                         in, *in_count);
         if (v.bad) return false;
-        if (v.kind == FE_VAL_TUPLE && !v.names && v.count <= FE_MAX_INPUTS) { /* several results are the next one's arguments */
+        if (v.kind == FE_VAL_TUPLE && !v.names &&
+            v.count <= FE_MAX_INPUTS) { /* several results are the next one's arguments */
             *in_count = v.count;
             memcpy(in, v.items, v.count * sizeof *in);
         } else {
@@ -32,13 +37,15 @@ static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uin
     return true;
 }
 
-static struct fe_val results(struct fe_block *block, const struct fe_val *in, uint32_t in_count) {
+static struct fe_val results(struct fe_block *block, const struct fe_val *in, uint32_t in_count)
+{
     if (in_count == 1) return in[0];
     if (!in_count) return fe_block_fail(block, NULL, "E0113", "block \"%s\" is empty and has no input", block->type);
     return fe_tuple(&block->site, in, in_count);
 }
 
-static struct fe_val block_sequential(struct fe_block *block) {
+static struct fe_val block_sequential(struct fe_block *block)
+{
     static const struct fe_arg rows[] = {{"layers", FE_LIST, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
     struct fe_val in[FE_MAX_INPUTS];
@@ -48,7 +55,8 @@ static struct fe_val block_sequential(struct fe_block *block) {
     return results(block, in, n);
 }
 
-static struct fe_val block_residual(struct fe_block *block) {
+static struct fe_val block_residual(struct fe_block *block)
+{
     static const struct fe_arg rows[] = {{"layers", FE_LIST, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
     struct fe_val in[FE_MAX_INPUTS];
@@ -61,20 +69,25 @@ static struct fe_val block_residual(struct fe_block *block) {
     if (!fe_as_tensor(&block->site, &x) || !fe_as_tensor(&block->site, &y)) return fe_bad();
     struct ir_type tx = fe_type_at(&block->site, &x), ty = fe_type_at(&block->site, &y), both;
     if (!fe_broadcast_shapes(&tx, &ty, &both))
-        return fe_block_fail(block, NULL, "E0201", "residual: the input is %s, what its layers compute is %s; they cannot be added",
+        return fe_block_fail(block, NULL, "E0201",
+                             "residual: the input is %s, what its layers compute is %s; they cannot be added",
                              fe_describe(&block->site, &x), fe_describe(&block->site, &y));
     return fe_add(&block->site, x, y);
 }
 
-static struct fe_val block_repeat(struct fe_block *block) {
-    static const struct fe_arg rows[] = {{"count", FE_INTEGER, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL}, {"block", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
+static struct fe_val block_repeat(struct fe_block *block)
+{
+    static const struct fe_arg rows[] = {{"count", FE_INTEGER, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL},
+                                         {"block", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_value args[2];
     struct fe_val in[FE_MAX_INPUTS];
     uint32_t n = block->in_count;
     memcpy(in, block->in, sizeof in);
     if (!read_args(block, rows, 2, args)) return fe_bad();
-    if (args[0].integer > 4096) return fe_block_fail(block, args[0].json, "E0103", "%lld copies; at most 4096 are supported", (long long)args[0].integer);
+    if (args[0].integer > 4096)
+        return fe_block_fail(block, args[0].json, "E0103", "%lld copies; at most 4096 are supported",
+                             (long long)args[0].integer);
     for (int64_t i = 0; i < args[0].integer; i++) {
         in[0] = fe_block_child(block, args[1].json, arena_format(fe->arena, "%lld", (long long)i), block->env, in, n);
         if (in[0].bad) return fe_bad();
@@ -85,13 +98,15 @@ static struct fe_val block_repeat(struct fe_block *block) {
 
 /* ---------------------------------------------------------------- graph */
 
-static const struct fe_env *bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value) {
+static const struct fe_env *bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value)
+{
     struct fe_env *e = arena_new(arena, struct fe_env);
     *e = (struct fe_env){outer, name, value};
     return e;
 }
 
-static struct fe_val graph_output(struct fe_block *block, fe_json output, const struct fe_env *env) {
+static struct fe_val graph_output(struct fe_block *block, fe_json output, const struct fe_env *env)
+{
     struct fe *fe = block->site.fe;
     if (output->kind != JSON_OBJECT) return fe_expr(fe, block->site.trace, output, env);
     VEC(struct fe_val) items = {0};
@@ -108,8 +123,10 @@ static struct fe_val graph_output(struct fe_block *block, fe_json output, const 
     return items.count ? v : fe_block_fail(block, output, "E0102", "\"output\" is empty");
 }
 
-static struct fe_val block_graph(struct fe_block *block) {
-    static const struct fe_arg rows[] = {{"nodes", FE_LIST, FE_REQUIRED, NULL, NULL}, {"output", FE_ANY, FE_REQUIRED, NULL, NULL}};
+static struct fe_val block_graph(struct fe_block *block)
+{
+    static const struct fe_arg rows[] = {{"nodes", FE_LIST, FE_REQUIRED, NULL, NULL},
+                                         {"output", FE_ANY, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_value args[2];
     if (!read_args(block, rows, 2, args)) return fe_bad();
@@ -126,7 +143,8 @@ static struct fe_val block_graph(struct fe_block *block) {
 
 /* ---------------------------------------------------------------- the others */
 
-static struct fe_val block_shared(struct fe_block *block) {
+static struct fe_val block_shared(struct fe_block *block)
+{
     static const struct fe_arg rows[] = {{"block", FE_STRING, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_trace_own *own = block->site.trace->own;
@@ -138,13 +156,16 @@ static struct fe_val block_shared(struct fe_block *block) {
         for (size_t i = own->blocks.count; i-- > 0;) {
             struct fe_known_block known = own->blocks.items[i];
             names[i] = known.path;
-            if (known.json != block->json && !strcmp(known.path, round ? args[0].string : near)) return fe_block_again(block, &known);
+            if (known.json != block->json && !strcmp(known.path, round ? args[0].string : near))
+                return fe_block_again(block, &known);
         }
-    fe_suggest(fe, fe_error(fe, args[0].json, "E0108", "\"%s\" names no earlier block", args[0].string), args[0].string, names, own->blocks.count);
+    fe_suggest(fe, fe_error(fe, args[0].json, "E0108", "\"%s\" names no earlier block", args[0].string), args[0].string,
+               names, own->blocks.count);
     return fe_bad();
 }
 
-static struct fe_val block_expr(struct fe_block *block) {
+static struct fe_val block_expr(struct fe_block *block)
+{
     static const struct fe_arg rows[] = {{"expr", FE_EXPR, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
     if (!read_args(block, rows, 1, args)) return fe_bad();
@@ -154,31 +175,42 @@ static struct fe_val block_expr(struct fe_block *block) {
     for (size_t i = errors; i < fe->diags->list.count; i++) {
         uint32_t line, column;
         diag_line_column(&fe->diags->source, block->json->offset, &line, &column);
-        diag_note(fe->diags, &fe->diags->list.items[i], (struct diag_span){0}, "in the block %s, line %u", fe_pointer(fe, block->json), (unsigned)line);
+        diag_note(fe->diags, &fe->diags->list.items[i], (struct diag_span){0}, "in the block %s, line %u",
+                  fe_pointer(fe, block->json), (unsigned)line);
     }
     return v;
 }
 
-static struct fe_val block_param(struct fe_block *block) {
-    static const struct fe_arg rows[] = {{"shape", FE_SHAPE, FE_REQUIRED, NULL, NULL}, {"init", FE_OBJECT, FE_NULLABLE, "null", NULL}, {"dtype", FE_DTYPE, 0, "\"float32\"", NULL}};
+static struct fe_val block_param(struct fe_block *block)
+{
+    static const struct fe_arg rows[] = {{"shape", FE_SHAPE, FE_REQUIRED, NULL, NULL},
+                                         {"init", FE_OBJECT, FE_NULLABLE, "null", NULL},
+                                         {"dtype", FE_DTYPE, 0, "\"float32\"", NULL}};
     struct fe_value args[3];
     if (!read_args(block, rows, 3, args)) return fe_bad();
-    struct fe_param p = {.type = ir_type_of(args[2].dtype, args[0].rank, args[0].shape), .init = args[1].null ? NULL : args[1].json, .init_preset = "zeros"};
+    struct fe_param p = {.type = ir_type_of(args[2].dtype, args[0].rank, args[0].shape),
+                         .init = args[1].null ? NULL : args[1].json,
+                         .init_preset = "zeros"};
     return fe_val_tensor(fe_block_param(block, "", p));
 }
 
-static struct fe_val block_remat(struct fe_block *block) {
-    static const struct fe_arg rows[] = {{"block", FE_OBJECT, FE_REQUIRED, NULL, NULL}, {"policy", FE_ANY, FE_NULLABLE, "null", NULL}, {"prevent_cse", FE_BOOL, 0, "true", NULL}};
+static struct fe_val block_remat(struct fe_block *block)
+{
+    static const struct fe_arg rows[] = {{"block", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+                                         {"policy", FE_ANY, FE_NULLABLE, "null", NULL},
+                                         {"prevent_cse", FE_BOOL, 0, "true", NULL}};
     struct fe_value args[3];
     if (!read_args(block, rows, 3, args)) return fe_bad();
     return fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
 }
 
 /* Mesh axes of one entry of a spec, as a bit mask: an axis, a logical name that the rules resolve, a list, null. */
-static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint32_t depth) {
+static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint32_t depth)
+{
     struct fe *fe = block->site.fe;
     const struct ir_mesh *mesh = &fe->module->mesh;
-    fe_json sharding = fe_member(fe, fe_root(fe), "sharding"), rules = sharding ? fe_member(fe, sharding, "rules") : NULL;
+    fe_json sharding = fe_member(fe, fe_root(fe), "sharding"),
+            rules = sharding ? fe_member(fe, sharding, "rules") : NULL;
     if (entry->kind == JSON_NULL) return true;
     if (entry->kind == JSON_ARRAY) {
         for (fe_json c = fe_first(fe, entry); c; c = fe_next(fe, c))
@@ -186,12 +218,14 @@ static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint
         return true;
     }
     if (entry->kind != JSON_STRING) {
-        fe_error(fe, entry, "E0101", "a mesh axis, a logical name, a list of them or null expected, found %s", fe_kind_name(entry));
+        fe_error(fe, entry, "E0101", "a mesh axis, a logical name, a list of them or null expected, found %s",
+                 fe_kind_name(entry));
         return false;
     }
     for (fe_json r = rules && depth == 0 ? fe_first(fe, rules) : NULL; r; r = fe_next(fe, r)) {
         fe_json name = r->kind == JSON_ARRAY ? fe_first(fe, r) : NULL, to = name ? fe_next(fe, name) : NULL;
-        if (to && name->kind == JSON_STRING && !strcmp(name->string, entry->string)) return spec_axes(block, to, mask, 1);
+        if (to && name->kind == JSON_STRING && !strcmp(name->string, entry->string))
+            return spec_axes(block, to, mask, 1);
     }
     for (uint32_t i = 0; i < mesh->axis_count; i++)
         if (!strcmp(mesh->name[i], entry->string)) {
@@ -199,11 +233,15 @@ static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint
             return true;
         }
     if (!mesh->axis_count) return true;
-    fe_suggest(fe, fe_error(fe, entry, "E0403", "\"%s\" is neither a mesh axis nor a logical name of \"rules\"", entry->string), entry->string, mesh->name, mesh->axis_count);
+    fe_suggest(
+        fe,
+        fe_error(fe, entry, "E0403", "\"%s\" is neither a mesh axis nor a logical name of \"rules\"", entry->string),
+        entry->string, mesh->name, mesh->axis_count);
     return false;
 }
 
-static struct fe_val block_sharding_constraint(struct fe_block *block) {
+static struct fe_val block_sharding_constraint(struct fe_block *block)
+{
     static const struct fe_arg rows[] = {{"spec", FE_LIST, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_value args[1];
@@ -214,18 +252,34 @@ static struct fe_val block_sharding_constraint(struct fe_block *block) {
     if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
     struct ir_type t = fe_type_at(&block->site, &block->in[0]);
     for (fe_json c = fe_first(fe, args[0].json); c; c = fe_next(fe, c), n++) {
-        if (n >= t.rank) return fe_block_fail(block, args[0].json, "E0404", "the spec has %u entries or more for %s", (unsigned)n + 1, fe_describe(&block->site, &block->in[0]));
+        if (n >= t.rank)
+            return fe_block_fail(block, args[0].json, "E0404", "the spec has %u entries or more for %s",
+                                 (unsigned)n + 1, fe_describe(&block->site, &block->in[0]));
         if (!spec_axes(block, c, &axes[n], 0)) return fe_bad();
     }
     if (!fe->module->mesh.axis_count) return block->in[0];
-    struct ir_node node = {.op = OP_sharding_constraint, .arg_count = 1, .args = &block->in[0].tensor, .type = t, .attr = {{axes, t.rank}}};
+    struct ir_node node = {.op = OP_sharding_constraint,
+                           .arg_count = 1,
+                           .args = &block->in[0].tensor,
+                           .type = t,
+                           .attr = {{axes, t.rank}}};
     return fe_tensor_val(ir_make(block->site.b, node), block->in[0].weak);
 }
 
-bool fe_structure(struct fe_block *block, struct fe_val *out) {
-    static const struct { const char *name; struct fe_val (*apply)(struct fe_block *); } table[] = {
-        {"sequential", block_sequential}, {"residual", block_residual}, {"repeat", block_repeat}, {"graph", block_graph}, {"shared", block_shared},
-        {"expr", block_expr}, {"param", block_param}, {"remat", block_remat}, {"sharding_constraint", block_sharding_constraint}};
+bool fe_structure(struct fe_block *block, struct fe_val *out)
+{
+    static const struct {
+        const char *name;
+        struct fe_val (*apply)(struct fe_block *);
+    } table[] = {{"sequential", block_sequential},
+                 {"residual", block_residual},
+                 {"repeat", block_repeat},
+                 {"graph", block_graph},
+                 {"shared", block_shared},
+                 {"expr", block_expr},
+                 {"param", block_param},
+                 {"remat", block_remat},
+                 {"sharding_constraint", block_sharding_constraint}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, block->type)) {
             *out = table[i].apply(block);

@@ -7,13 +7,16 @@
 
 /* ---------------------------------------------------------------- errors */
 
-static struct diag *fail_v(const struct fe_site *s, const struct fe_where *w, const char *code, const char *format, va_list list) {
+static struct diag *fail_v(const struct fe_site *s, const struct fe_where *w, const char *code, const char *format,
+                           va_list list)
+{
     const char *text = arena_vformat(s->fe->arena, format, list);
     if (!w->part) return fe_error(s->fe, w->json, code, "%s", text);
     return fe_error_in(s->fe, w->json, w->at, w->length, code, "%s", text);
 }
 
-struct diag *fe_fail_at(const struct fe_site *s, const struct fe_where *w, const char *code, const char *format, ...) {
+struct diag *fe_fail_at(const struct fe_site *s, const struct fe_where *w, const char *code, const char *format, ...)
+{
     va_list list;
     va_start(list, format);
     struct diag *d = fail_v(s, w, code, format, list);
@@ -21,7 +24,8 @@ struct diag *fe_fail_at(const struct fe_site *s, const struct fe_where *w, const
     return d;
 }
 
-struct fe_val fe_fail(const struct fe_site *s, const char *code, const char *format, ...) {
+struct fe_val fe_fail(const struct fe_site *s, const char *code, const char *format, ...)
+{
     va_list list;
     va_start(list, format);
     fail_v(s, &s->where, code, format, list);
@@ -31,7 +35,8 @@ struct fe_val fe_fail(const struct fe_site *s, const char *code, const char *for
 
 static void site_reject(void *user, const char *message) { fe_fail(user, "E0202", "%s", message); }
 
-struct fe_hook fe_hook_set(struct fe_site *s) {
+struct fe_hook fe_hook_set(struct fe_site *s)
+{
     struct fe_hook old = {s->b->reject, s->b->user, s->b->place};
     s->b->reject = site_reject;
     s->b->user = s;
@@ -39,7 +44,8 @@ struct fe_hook fe_hook_set(struct fe_site *s) {
     return old;
 }
 
-void fe_hook_reset(struct fe_site *s, struct fe_hook old) {
+void fe_hook_reset(struct fe_site *s, struct fe_hook old)
+{
     s->b->reject = old.reject;
     s->b->user = old.user;
     s->b->place = old.place;
@@ -64,19 +70,22 @@ static const char *const not_yet[] = {
 #include "frontend/functions_later.def"
 };
 
-const struct fe_function *fe_function_find(const char *name) {
+const struct fe_function *fe_function_find(const char *name)
+{
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
         if (!strcmp(functions[i].name, name)) return &functions[i];
     return NULL;
 }
 
-bool fe_function_later(const char *name) {
+bool fe_function_later(const char *name)
+{
     for (size_t i = 0; i < sizeof not_yet / sizeof *not_yet; i++)
         if (!strcmp(not_yet[i], name)) return true;
     return false;
 }
 
-const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t *count) {
+const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t *count)
+{
     const char **names = arena_new_array(arena, const char *, FUNCTION_COUNT);
     *count = 0;
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
@@ -84,17 +93,24 @@ const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t
     return names;
 }
 
-bool fe_is_activation(const char *name) {
+bool fe_is_activation(const char *name)
+{
     const struct fe_function *f = fe_function_find(name);
     return f && (f->flags & FE_ACTIVATION);
 }
 
 /* ---------------------------------------------------------------- signatures */
 
-struct parameter { const char *name; size_t length; const char *preset; bool rest; };
+struct parameter {
+    const char *name;
+    size_t length;
+    const char *preset;
+    bool rest;
+};
 
 /* The next parameter of a signature; returns the text behind it, NULL at the end. */
-static const char *next_parameter(const char *s, struct parameter *p) {
+static const char *next_parameter(const char *s, struct parameter *p)
+{
     while (*s == ' ') s++;
     if (!*s) return NULL;
     *p = (struct parameter){.name = s};
@@ -111,7 +127,8 @@ static const char *next_parameter(const char *s, struct parameter *p) {
     return s;
 }
 
-const char *const *fe_signature_names(struct arena *arena, const struct fe_function *f) {
+const char *const *fe_signature_names(struct arena *arena, const struct fe_function *f)
+{
     const char **names = arena_new_array(arena, const char *, FE_MAX_ARGS + 1);
     struct parameter p;
     uint32_t n = 0;
@@ -120,13 +137,15 @@ const char *const *fe_signature_names(struct arena *arena, const struct fe_funct
     return names;
 }
 
-static struct fe_val preset_value(struct arena *arena, const char *text) {
+static struct fe_val preset_value(struct arena *arena, const char *text)
+{
     if (!strncmp(text, "None", 4)) return fe_none();
     if (!strncmp(text, "True", 4) || !strncmp(text, "False", 5))
         return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = *text == 'T'};
     if (*text == '\'') {
         const char *end = strchr(text + 1, '\'');
-        return (struct fe_val){.kind = FE_VAL_STRING, .string = arena_string_n(arena, text + 1, (size_t)(end - text - 1))};
+        return (struct fe_val){.kind = FE_VAL_STRING,
+                               .string = arena_string_n(arena, text + 1, (size_t)(end - text - 1))};
     }
     char *end;
     double x = strtod(text, &end);
@@ -136,11 +155,14 @@ static struct fe_val preset_value(struct arena *arena, const char *text) {
     return fe_val_number(x, integer);
 }
 
-static struct fe_val too_many(struct fe_site *s, const struct fe_function *f) {
+static struct fe_val too_many(struct fe_site *s, const struct fe_function *f)
+{
     return fe_fail(s, "E0312", "%s takes fewer arguments: %s(%s)", f->name, f->name, f->signature);
 }
 
-static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function *f, const char *name, const struct fe_where *where) {
+static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function *f, const char *name,
+                                     const struct fe_where *where)
+{
     const char *const *names = fe_signature_names(s->fe->arena, f);
     size_t n = 0;
     while (names[n]) n++;
@@ -150,7 +172,8 @@ static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function
 }
 
 struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, const struct fe_val *args,
-                               const char *const *names, const struct fe_where *wheres, uint32_t count) {
+                               const char *const *names, const struct fe_where *wheres, uint32_t count)
+{
     if (!f->make) return fe_fail(s, "E0302", "%s is not supported yet", f->name);
     struct fe_call call = {.site = s, .function = f->name, .data = f->data};
     uint32_t positional = 0, n = 0;
@@ -160,7 +183,7 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
     bool *used = arena_new_array(s->fe->arena, bool, count + 1);
     struct parameter p;
     bool rest = false;
-    for (const char *at = f->signature; (at = next_parameter(at, &p)); ) {
+    for (const char *at = f->signature; (at = next_parameter(at, &p));) {
         if (p.rest) {
             rest = true;
             call.rest = args + (n < positional ? n : positional);
@@ -172,7 +195,8 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
         uint32_t found = n < positional && !rest ? n : UINT32_MAX;
         for (uint32_t i = 0; i < count && names; i++)
             if (names[i] && strlen(names[i]) == p.length && !memcmp(names[i], p.name, p.length)) {
-                if (found != UINT32_MAX) return fe_fail(s, "E0312", "%s gets its argument \"%s\" twice", f->name, names[i]);
+                if (found != UINT32_MAX)
+                    return fe_fail(s, "E0312", "%s gets its argument \"%s\" twice", f->name, names[i]);
                 found = i;
             }
         call.where[n] = s->where;
@@ -192,13 +216,16 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
     return f->make(&call);
 }
 
-struct fe_val fe_apply_at(struct fe_site *s, const char *function, const struct fe_val *args, uint32_t n) {
+struct fe_val fe_apply_at(struct fe_site *s, const char *function, const struct fe_val *args, uint32_t n)
+{
     const struct fe_function *f = fe_function_find(function);
     if (!f) BUG("no function %s", function);
     return fe_call_function(s, f, args, NULL, NULL, n);
 }
 
-struct fe_val fe_apply(struct fe *fe, struct fe_trace *trace, const char *function, const struct fe_val *args, uint32_t n, fe_json where) {
+struct fe_val fe_apply(struct fe *fe, struct fe_trace *trace, const char *function, const struct fe_val *args,
+                       uint32_t n, fe_json where)
+{
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = where}};
     struct fe_hook hook = fe_hook_set(&s);
     struct fe_val v = fe_apply_at(&s, function, args, n);
@@ -208,7 +235,8 @@ struct fe_val fe_apply(struct fe *fe, struct fe_trace *trace, const char *functi
 
 /* ---------------------------------------------------------------- names */
 
-static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, const char *root, const char *path) {
+static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, const char *root, const char *path)
+{
     size_t n = strlen(path);
     VEC(const char *) paths = {0};
     VEC(ir_value) values = {0};
@@ -229,14 +257,16 @@ static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, 
     return fe_bad();
 }
 
-static struct fe_val member(struct fe_site *s, const struct fe_val *base, const char *root, const char *rest) {
+static struct fe_val member(struct fe_site *s, const struct fe_val *base, const char *root, const char *rest)
+{
     if (base->bad) return *base;
     if (base->kind == FE_VAL_TREE) return tree_member(s, base->tree, root, rest);
     if (base->kind == FE_VAL_TUPLE && base->names) {
         for (uint32_t i = 0; i < base->count; i++) {
             size_t n = strlen(base->names[i]);
             if (!strcmp(base->names[i], rest)) return base->items[i];
-            if (!strncmp(base->names[i], rest, n) && rest[n] == '.') return member(s, &base->items[i], base->names[i], rest + n + 1);
+            if (!strncmp(base->names[i], rest, n) && rest[n] == '.')
+                return member(s, &base->items[i], base->names[i], rest + n + 1);
         }
         struct diag *d = fe_fail_at(s, &s->where, "E0304", "\"%s\" has no part \"%s\"", root, rest);
         fe_suggest(s->fe, d, rest, base->names, base->count);
@@ -249,7 +279,8 @@ static struct fe_val member(struct fe_site *s, const struct fe_val *base, const 
     return fe_fail(s, "E0304", "\"%s\" is %s and has no part \"%s\"", root, fe_describe(s, base), rest);
 }
 
-static struct fe_val all_params(struct fe_site *s) {
+static struct fe_val all_params(struct fe_site *s)
+{
     uint32_t n;
     const struct fe_param *list = fe_params(s->fe, &n);
     const char **paths = arena_new_array(s->fe->arena, const char *, n + 1);
@@ -266,7 +297,8 @@ static struct fe_val all_params(struct fe_site *s) {
 }
 
 /* `params` or `params.<path>`; only the parameter that is asked for becomes a value. */
-static struct fe_val param_by_path(struct fe_site *s, const char *path) {
+static struct fe_val param_by_path(struct fe_site *s, const char *path)
+{
     uint32_t n;
     const struct fe_param *list = fe_params(s->fe, &n);
     for (uint32_t i = 0; i < n; i++)
@@ -275,9 +307,16 @@ static struct fe_val param_by_path(struct fe_site *s, const char *path) {
     return tree_member(s, tree.tree, "params", path);
 }
 
-static bool builtin(const char *name, struct fe_val *v) {
-    static const struct { const char *name; double value; } numbers[] = {
-        {"pi", 3.14159265358979323846}, {"e", 2.71828182845904523536}, {"inf", INFINITY}, {"nan", NAN}, {"euler_gamma", 0.57721566490153286061}};
+static bool builtin(const char *name, struct fe_val *v)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"pi", 3.14159265358979323846},
+                   {"e", 2.71828182845904523536},
+                   {"inf", INFINITY},
+                   {"nan", NAN},
+                   {"euler_gamma", 0.57721566490153286061}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (!strcmp(numbers[i].name, name)) {
             *v = fe_float(numbers[i].value);
@@ -294,7 +333,8 @@ static bool builtin(const char *name, struct fe_val *v) {
     return false;
 }
 
-static struct fe_val unknown_name(struct fe_site *s, const char *name, const struct fe_env *env) {
+static struct fe_val unknown_name(struct fe_site *s, const char *name, const struct fe_env *env)
+{
     static const char *const elsewhere[] = {"grads", "updates", "hyperparams", "loss_scale", "loss", "model"};
     static const char *const known[] = {"params", "pi", "inf", "nan"};
     VEC(const char *) names = {0};
@@ -302,7 +342,10 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
     const char *root = dot ? arena_string_n(s->fe->arena, name, (size_t)(dot - name)) : name;
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
         if (!strcmp(root, elsewhere[i]))
-            return fe_fail(s, "E0301", i < 4 ? "\"%s\" is not known here: only metrics can use it" : "\"%s\" is not known here: it has no value yet", root);
+            return fe_fail(s, "E0301",
+                           i < 4 ? "\"%s\" is not known here: only metrics can use it"
+                                 : "\"%s\" is not known here: it has no value yet",
+                           root);
     if (fe_function_find(root)) return fe_fail(s, "E0301", "\"%s\" is a function; call it: %s(...)", root, root);
     if (!strcmp(root, "x") && !dot) return fe_fail(s, "E0301", "\"x\" is not known here: the block has no input");
     for (const struct fe_env *e = env; e; e = e->outer) vec_push(s->fe->arena, &names, e->name);
@@ -313,13 +356,15 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
     return fe_bad();
 }
 
-struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env) {
+struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env)
+{
     size_t length = strlen(dotted);
     for (size_t n = length; n > 0; n--) {
         if (n < length && dotted[n] != '.') continue;
         const char *rest = n < length ? dotted + n + 1 : NULL;
         for (const struct fe_env *e = env; e; e = e->outer)
-            if (!strncmp(e->name, dotted, n) && !e->name[n]) return rest ? member(s, &e->value, e->name, rest) : e->value;
+            if (!strncmp(e->name, dotted, n) && !e->name[n])
+                return rest ? member(s, &e->value, e->name, rest) : e->value;
         const char *name = arena_string_n(s->fe->arena, dotted, n);
         const struct fe_scope *c = fe_constant(s->fe, name);
         if (c && !rest) return fe_val_number(c->value, c->integer);
@@ -334,11 +379,13 @@ struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_e
 
 static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env);
 
-static struct fe_where where_of(const struct fe_site *s, const struct expr_node *n) {
+static struct fe_where where_of(const struct fe_site *s, const struct expr_node *n)
+{
     return (struct fe_where){s->where.json, n->at, n->length, true};
 }
 
-static struct fe_val unknown_function(struct fe_site *s, const char *name) {
+static struct fe_val unknown_function(struct fe_site *s, const char *name)
+{
     const char *last = strrchr(name, '.');
     if (fe_function_later(last ? last + 1 : name)) return fe_fail(s, "E0302", "%s is not supported yet", name);
     size_t count;
@@ -348,7 +395,8 @@ static struct fe_val unknown_function(struct fe_site *s, const char *name) {
     return fe_bad();
 }
 
-static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) {
+static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
     struct fe_where here = where_of(s, n);
     const struct fe_function *f = fe_function_find(n->text);
     s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
@@ -366,7 +414,8 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     return fe_call_function(s, f, args, n->names, wheres, n->count);
 }
 
-static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) {
+static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
     struct fe_val v = eval(s, n->items[0], env);
     s->where = where_of(s, n);
     if (v.bad) return v;
@@ -379,13 +428,15 @@ static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, co
     }
     if (!fe_as_tensor(s, &v)) return fe_bad();
     enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &v).dtype;
-    if (n->op == EXPR_OP_NOT && ir_dtype_is_float(d)) return fe_fail(s, "E0310", "~ needs bool or integers, found %s", fe_describe(s, &v));
+    if (n->op == EXPR_OP_NOT && ir_dtype_is_float(d))
+        return fe_fail(s, "E0310", "~ needs bool or integers, found %s", fe_describe(s, &v));
     if (n->op == EXPR_OP_NEG && d == IR_BOOL) return fe_fail(s, "E0310", "bool tensors have no sign; use ~");
     return n->op == EXPR_OP_POS ? v : fe_op1(s, n->op == EXPR_OP_NEG ? OP_neg : OP_not, v);
 }
 
 /* a + b + c + ... is a left-leaning tree: walked by a loop, not by recursion. */
-static struct fe_val eval_binary(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) {
+static struct fe_val eval_binary(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
     uint32_t length = 1;
     for (const struct expr_node *m = n; m->items[0]->kind == EXPR_BINARY; m = m->items[0]) length++;
     const struct expr_node **chain = arena_new_array(s->fe->arena, const struct expr_node *, length);
@@ -399,7 +450,8 @@ static struct fe_val eval_binary(struct fe_site *s, const struct expr_node *n, c
     return v;
 }
 
-static struct fe_val eval_items(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) {
+static struct fe_val eval_items(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
     struct fe_val *items = arena_new_array(s->fe->arena, struct fe_val, n->count + 1);
     for (uint32_t i = 0; i < n->count; i++) items[i] = n->items[i] ? eval(s, n->items[i], env) : fe_none();
     struct fe_val v = fe_tuple(s, items, n->count);
@@ -407,7 +459,8 @@ static struct fe_val eval_items(struct fe_site *s, const struct expr_node *n, co
     return v;
 }
 
-static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) {
+static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
     struct fe_val *items = arena_new_array(s->fe->arena, struct fe_val, n->count);
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count);
     bool bad = false;
@@ -420,7 +473,8 @@ static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, co
     return bad ? fe_bad() : fe_index(s, items[0], items + 1, wheres + 1, n->count - 1);
 }
 
-static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) {
+static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
     struct fe_val v = fe_none();
     s->where = where_of(s, n);
     switch (n->kind) {
@@ -431,7 +485,8 @@ static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const st
         if (n->number >= 0) v = (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = n->number};
         return v;
     case EXPR_NAME: return fe_lookup(s, n->text, env);
-    case EXPR_TUPLE: case EXPR_SLICE: return eval_items(s, n, env);
+    case EXPR_TUPLE:
+    case EXPR_SLICE: return eval_items(s, n, env);
     case EXPR_UNARY: return eval_unary(s, n, env);
     case EXPR_BINARY: return eval_binary(s, n, env);
     case EXPR_CALL: return eval_call(s, n, env);
@@ -442,32 +497,36 @@ static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const st
 
 /* ---------------------------------------------------------------- entries */
 
-static struct fe_val literal_list(struct fe_site *s, fe_json json, const struct fe_env *env, bool expression) {
+static struct fe_val literal_list(struct fe_site *s, fe_json json, const struct fe_env *env, bool expression)
+{
     VEC(struct fe_val) items = {0};
-    for (fe_json c = fe_first(s->fe, json); c; c = fe_next(s->fe, c)) vec_push(s->fe->arena, &items, fe_literal(s, c, env, expression));
+    for (fe_json c = fe_first(s->fe, json); c; c = fe_next(s->fe, c))
+        vec_push(s->fe->arena, &items, fe_literal(s, c, env, expression));
     return fe_tuple(s, items.items, (uint32_t)items.count);
 }
 
-struct fe_val fe_literal(struct fe_site *s, fe_json json, const struct fe_env *env, bool expression) {
+struct fe_val fe_literal(struct fe_site *s, fe_json json, const struct fe_env *env, bool expression)
+{
     double number;
     bool integer;
     switch (json->kind) {
     case JSON_NULL: return fe_none();
-    case JSON_FALSE: case JSON_TRUE:
+    case JSON_FALSE:
+    case JSON_TRUE:
         return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = json->kind == JSON_TRUE};
     case JSON_NUMBER: return fe_number_kind(s->fe, json, &number, &integer) ? fe_val_number(number, integer) : fe_bad();
     case JSON_STRING:
-        if (json->string[0] == '$') return fe_number_kind(s->fe, json, &number, &integer) ? fe_val_number(number, integer) : fe_bad();
+        if (json->string[0] == '$')
+            return fe_number_kind(s->fe, json, &number, &integer) ? fe_val_number(number, integer) : fe_bad();
         if (expression) return fe_expr(s->fe, s->trace, json, env);
         return (struct fe_val){.kind = FE_VAL_STRING, .string = json->string};
     case JSON_ARRAY: return literal_list(s, json, env, expression);
-    default:
-        fe_error(s->fe, json, "E0105", "an expression expected, found %s", fe_kind_name(json));
-        return fe_bad();
+    default: fe_error(s->fe, json, "E0105", "an expression expected, found %s", fe_kind_name(json)); return fe_bad();
     }
 }
 
-struct fe_val fe_expr(struct fe *fe, struct fe_trace *trace, fe_json json, const struct fe_env *env) {
+struct fe_val fe_expr(struct fe *fe, struct fe_trace *trace, fe_json json, const struct fe_env *env)
+{
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = json}};
     if (!env) env = trace->env;
     if (json->kind != JSON_STRING || json->string[0] == '$') return fe_literal(&s, json, env, true);
@@ -483,7 +542,8 @@ struct fe_val fe_expr(struct fe *fe, struct fe_trace *trace, fe_json json, const
     return v;
 }
 
-ir_value fe_tensor(struct fe *fe, struct fe_trace *trace, const struct fe_val *v, fe_json where) {
+ir_value fe_tensor(struct fe *fe, struct fe_trace *trace, const struct fe_val *v, fe_json where)
+{
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = where}};
     struct fe_val t = *v;
     return fe_as_tensor(&s, &t) ? t.tensor : 0;

@@ -11,47 +11,94 @@
 /* ---------------------------------------------------------------- syntax (expr_parse.c) */
 
 enum expr_kind {
-    EXPR_NUMBER, EXPR_STRING, EXPR_NAME, EXPR_CONSTANT /* True, False, None */, EXPR_ELLIPSIS, EXPR_TUPLE,
-    EXPR_UNARY, EXPR_BINARY, EXPR_CALL, EXPR_INDEX, EXPR_SLICE
+    EXPR_NUMBER,
+    EXPR_STRING,
+    EXPR_NAME,
+    EXPR_CONSTANT /* True, False, None */,
+    EXPR_ELLIPSIS,
+    EXPR_TUPLE,
+    EXPR_UNARY,
+    EXPR_BINARY,
+    EXPR_CALL,
+    EXPR_INDEX,
+    EXPR_SLICE
 };
 enum expr_operator {
-    EXPR_OP_NONE, EXPR_OP_OR, EXPR_OP_XOR, EXPR_OP_AND, EXPR_OP_SHL, EXPR_OP_SHR, EXPR_OP_ADD, EXPR_OP_SUB,
-    EXPR_OP_MUL, EXPR_OP_DIV, EXPR_OP_FLOORDIV, EXPR_OP_MOD, EXPR_OP_MATMUL, EXPR_OP_POW, EXPR_OP_NEG, EXPR_OP_POS,
-    EXPR_OP_NOT, EXPR_OP_EQ, EXPR_OP_NE, EXPR_OP_LT, EXPR_OP_LE, EXPR_OP_GT, EXPR_OP_GE
+    EXPR_OP_NONE,
+    EXPR_OP_OR,
+    EXPR_OP_XOR,
+    EXPR_OP_AND,
+    EXPR_OP_SHL,
+    EXPR_OP_SHR,
+    EXPR_OP_ADD,
+    EXPR_OP_SUB,
+    EXPR_OP_MUL,
+    EXPR_OP_DIV,
+    EXPR_OP_FLOORDIV,
+    EXPR_OP_MOD,
+    EXPR_OP_MATMUL,
+    EXPR_OP_POW,
+    EXPR_OP_NEG,
+    EXPR_OP_POS,
+    EXPR_OP_NOT,
+    EXPR_OP_EQ,
+    EXPR_OP_NE,
+    EXPR_OP_LT,
+    EXPR_OP_LE,
+    EXPR_OP_GT,
+    EXPR_OP_GE
 };
 struct expr_node {
     enum expr_kind kind;
     enum expr_operator op;
-    uint32_t at, length;  /* bytes of the text */
-    uint32_t depth;       /* of the tree under it */
-    const char *text;     /* NAME (dotted), STRING, CALL: the function */
-    double number;        /* NUMBER; CONSTANT: 0, 1, or -1 for None */
+    uint32_t at, length; /* bytes of the text */
+    uint32_t depth;      /* of the tree under it */
+    const char *text;    /* NAME (dotted), STRING, CALL: the function */
+    double number;       /* NUMBER; CONSTANT: 0, 1, or -1 for None */
     bool integer;
-    struct expr_node **items; /* TUPLE, UNARY, BINARY, CALL's arguments, INDEX: base then items, SLICE: three, NULL if absent */
-    const char **names;   /* CALL: keyword per argument, NULL for positional ones */
+    struct expr_node *
+        *items; /* TUPLE, UNARY, BINARY, CALL's arguments, INDEX: base then items, SLICE: three, NULL if absent */
+    const char **names; /* CALL: keyword per argument, NULL for positional ones */
     uint32_t count;
 };
 enum { EXPR_MAX_DEPTH = 128, EXPR_MAX_CHAIN = 2000 };
-struct expr_fault { uint32_t at, length; const char *message; };
+struct expr_fault {
+    uint32_t at, length;
+    const char *message;
+};
 /* NULL: *fault says what and where. */
 struct expr_node *expr_parse(struct arena *, const char *text, struct expr_fault *fault);
 
 /* ---------------------------------------------------------------- places of errors */
 
 /* A value of the document, or a part of a string of it. */
-struct fe_where { fe_json json; uint32_t at, length; bool part; };
+struct fe_where {
+    fe_json json;
+    uint32_t at, length;
+    bool part;
+};
 
 /* What every helper needs: where nodes go and whom errors blame. */
-struct fe_site { struct fe *fe; struct fe_trace *trace; struct ir_builder *b; struct fe_where where; };
+struct fe_site {
+    struct fe *fe;
+    struct fe_trace *trace;
+    struct ir_builder *b;
+    struct fe_where where;
+};
 
 /* The builder's reject hook and place, set to the site for a while. */
-struct fe_hook { void (*reject)(void *, const char *); void *user; uint32_t place; };
+struct fe_hook {
+    void (*reject)(void *, const char *);
+    void *user;
+    uint32_t place;
+};
 struct fe_hook fe_hook_set(struct fe_site *);
 void fe_hook_reset(struct fe_site *, struct fe_hook);
 
 struct diag *fe_fail_at(const struct fe_site *, const struct fe_where *, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-struct fe_val fe_fail(const struct fe_site *, const char *code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+struct fe_val fe_fail(const struct fe_site *, const char *code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* ---------------------------------------------------------------- functions */
 
@@ -59,17 +106,26 @@ enum { FE_MAX_ARGS = 12 };
 struct fe_call {
     struct fe_site *site;
     const char *function;
-    struct fe_val arg[FE_MAX_ARGS];      /* in the order of the signature; defaults filled in */
+    struct fe_val arg[FE_MAX_ARGS]; /* in the order of the signature; defaults filled in */
     bool given[FE_MAX_ARGS];
-    struct fe_where where[FE_MAX_ARGS];  /* of each argument */
-    const struct fe_val *rest;           /* a signature that ends in "*" */
+    struct fe_where where[FE_MAX_ARGS]; /* of each argument */
+    const struct fe_val *rest;          /* a signature that ends in "*" */
     uint32_t rest_count;
-    int data;                            /* of the row */
+    int data; /* of the row */
 };
 typedef struct fe_val fe_maker(struct fe_call *);
-enum { FE_ACTIVATION = 1 /* may be a block and an activation object */, FE_LOSS = 2 /* may be a loss object */,
-       FE_OWN_WEIGHTS = 4 /* a loss whose `weights` argument is its own */, FE_OWN_REDUCTION = 8 /* ... `reduction` */ };
-struct fe_function { const char *name, *signature; fe_maker *make; int data; unsigned flags; };
+enum {
+    FE_ACTIVATION = 1 /* may be a block and an activation object */,
+    FE_LOSS = 2 /* may be a loss object */,
+    FE_OWN_WEIGHTS = 4 /* a loss whose `weights` argument is its own */,
+    FE_OWN_REDUCTION = 8 /* ... `reduction` */
+};
+struct fe_function {
+    const char *name, *signature;
+    fe_maker *make;
+    int data;
+    unsigned flags;
+};
 const struct fe_function *fe_function_find(const char *name);
 bool fe_function_later(const char *name); /* known to the field, without a row yet */
 /* All names with one of `flags` (0: all), for suggestions. */
@@ -80,8 +136,8 @@ const char *const *fe_signature_names(struct arena *, const struct fe_function *
 struct fe_val fe_call_function(struct fe_site *, const struct fe_function *, const struct fe_val *args,
                                const char *const *names, const struct fe_where *wheres, uint32_t count);
 struct fe_val fe_apply_at(struct fe_site *, const char *function, const struct fe_val *args, uint32_t n);
-#define FE_APPLY(site, function, ...)                                                                          \
-    fe_apply_at((site), (function), (const struct fe_val[]){__VA_ARGS__},                                      \
+#define FE_APPLY(site, function, ...)                                                                                  \
+    fe_apply_at((site), (function), (const struct fe_val[]){__VA_ARGS__},                                              \
                 (uint32_t)(sizeof((const struct fe_val[]){__VA_ARGS__}) / sizeof(struct fe_val)))
 
 /* A JSON literal as a value: a string is itself, a list a tuple. `expression`: a string is an expression. */
@@ -104,7 +160,10 @@ const char *fe_describe(const struct fe_site *, const struct fe_val *); /* "floa
 bool fe_as_tensor(const struct fe_site *, struct fe_val *);
 ir_value fe_value_as(const struct fe_site *, const struct fe_val *, enum ir_dtype);
 /* JAX's promotion of dtypes with weak types. */
-struct fe_kind_of { enum ir_dtype dtype; bool weak; };
+struct fe_kind_of {
+    enum ir_dtype dtype;
+    bool weak;
+};
 struct fe_kind_of fe_promote(struct fe_kind_of, struct fe_kind_of);
 struct fe_kind_of fe_kind(const struct fe_site *, const struct fe_val *);
 bool fe_broadcast_shapes(const struct ir_type *, const struct ir_type *, struct ir_type *out);
@@ -124,14 +183,27 @@ struct fe_val fe_reshape_val(struct fe_site *, struct fe_val, uint32_t rank, con
 struct fe_val fe_full(struct fe_site *, struct ir_type, double);
 struct fe_val fe_tuple(struct fe_site *, const struct fe_val *, uint32_t count);
 
-static inline struct fe_val fe_add(struct fe_site *s, struct fe_val a, struct fe_val b) { return fe_binary(s, EXPR_OP_ADD, a, b); }
-static inline struct fe_val fe_sub(struct fe_site *s, struct fe_val a, struct fe_val b) { return fe_binary(s, EXPR_OP_SUB, a, b); }
-static inline struct fe_val fe_mul(struct fe_site *s, struct fe_val a, struct fe_val b) { return fe_binary(s, EXPR_OP_MUL, a, b); }
-static inline struct fe_val fe_div(struct fe_site *s, struct fe_val a, struct fe_val b) { return fe_binary(s, EXPR_OP_DIV, a, b); }
+static inline struct fe_val fe_add(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_binary(s, EXPR_OP_ADD, a, b);
+}
+static inline struct fe_val fe_sub(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_binary(s, EXPR_OP_SUB, a, b);
+}
+static inline struct fe_val fe_mul(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_binary(s, EXPR_OP_MUL, a, b);
+}
+static inline struct fe_val fe_div(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_binary(s, EXPR_OP_DIV, a, b);
+}
 
 /* Static arguments; false: an error was recorded. */
 bool fe_get_int(struct fe_call *, uint32_t arg, int64_t *out);
-bool fe_get_ints(struct fe_site *, const struct fe_val *, int64_t *out, uint32_t limit, uint32_t *count, const char *what);
+bool fe_get_ints(struct fe_site *, const struct fe_val *, int64_t *out, uint32_t limit, uint32_t *count,
+                 const char *what);
 bool fe_get_axis(const struct fe_site *, int64_t axis, uint32_t rank, uint32_t *out);
 bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
 bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
@@ -139,7 +211,10 @@ bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
 /* ---------------------------------------------------------------- reductions, shapes (expr_reduce.c, expr_shape.c, ...) */
 
 enum fe_reduction { FE_RED_SUM, FE_RED_MEAN, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD, FE_RED_ANY, FE_RED_ALL };
-struct fe_reduce_options { bool keepdims; const struct fe_val *where, *initial; };
+struct fe_reduce_options {
+    bool keepdims;
+    const struct fe_val *where, *initial;
+};
 struct fe_val fe_reduce(struct fe_site *, enum fe_reduction, struct fe_val, const uint32_t *axes, uint32_t count,
                         const struct fe_reduce_options *);
 struct fe_val fe_reduce_last(struct fe_site *, enum fe_reduction, struct fe_val, bool keepdims);
@@ -149,7 +224,8 @@ struct fe_val fe_slice_axis(struct fe_site *, struct fe_val, uint32_t axis, int6
 struct fe_val fe_expand(struct fe_site *, struct fe_val, uint32_t axis);
 struct fe_val fe_iota(struct fe_site *, struct ir_type, uint32_t axis);
 struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_val *operands, uint32_t count);
-struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres, uint32_t count);
+struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres,
+                       uint32_t count);
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);

@@ -5,12 +5,16 @@
 #include "frontend/functions.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 
-struct fe_val fe_iota(struct fe_site *s, struct ir_type type, uint32_t axis) { return fe_val_tensor(ir_iota(s->b, type, axis)); }
+struct fe_val fe_iota(struct fe_site *s, struct ir_type type, uint32_t axis)
+{
+    return fe_val_tensor(ir_iota(s->b, type, axis));
+}
 
-static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t) {
+static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t)
+{
     int64_t shape[IR_MAX_RANK];
     uint32_t rank;
     struct fe_site at = *c->site;
@@ -29,7 +33,8 @@ static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t) {
     return true;
 }
 
-struct fe_val make_filled(struct fe_call *c) {
+struct fe_val make_filled(struct fe_call *c)
+{
     struct ir_type t;
     enum ir_dtype d;
     if (!shape_arg(c, 0, &t) || !fe_get_dtype(c, 1, &d)) return fe_bad();
@@ -37,7 +42,8 @@ struct fe_val make_filled(struct fe_call *c) {
     return fe_full(c->site, t, c->data);
 }
 
-static struct fe_val filled(struct fe_call *c, struct ir_type t, struct fe_val value, uint32_t dtype_arg) {
+static struct fe_val filled(struct fe_call *c, struct ir_type t, struct fe_val value, uint32_t dtype_arg)
+{
     SITE;
     enum ir_dtype d = (enum ir_dtype)t.dtype;
     if (!fe_is_none(&ARG(dtype_arg)) && !fe_get_dtype(c, dtype_arg, &d)) return fe_bad();
@@ -46,30 +52,35 @@ static struct fe_val filled(struct fe_call *c, struct ir_type t, struct fe_val v
     return fe_broadcast_val(s, fe_cast(s, value, d), t.rank, t.dim);
 }
 
-struct fe_val make_full(struct fe_call *c) {
+struct fe_val make_full(struct fe_call *c)
+{
     struct ir_type t;
     if (!shape_arg(c, 0, &t)) return fe_bad();
     t.dtype = (uint8_t)fe_kind(c->site, &ARG(1)).dtype;
     return filled(c, t, ARG(1), 2);
 }
 
-struct fe_val make_filled_like(struct fe_call *c) {
+struct fe_val make_filled_like(struct fe_call *c)
+{
     if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
     return filled(c, fe_type_at(c->site, &ARG(0)), fe_int(c->data), 1);
 }
 
-struct fe_val make_full_like(struct fe_call *c) {
+struct fe_val make_full_like(struct fe_call *c)
+{
     if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
     return filled(c, fe_type_at(c->site, &ARG(0)), ARG(1), 2);
 }
 
-struct fe_val make_arange(struct fe_call *c) {
+struct fe_val make_arange(struct fe_call *c)
+{
     SITE;
     double start = 0, stop, step = 1;
     bool integer = true;
     for (int i = 0; i < 3; i++) {
         if (fe_is_none(&ARG(i))) continue;
-        if (ARG(i).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "arange needs numbers, found %s", fe_describe(s, &ARG(i)));
+        if (ARG(i).kind != FE_VAL_NUMBER)
+            return fe_fail(s, "E0310", "arange needs numbers, found %s", fe_describe(s, &ARG(i)));
         integer &= ARG(i).python != FE_PY_FLOAT;
     }
     stop = ARG(0).number;
@@ -89,7 +100,8 @@ struct fe_val make_arange(struct fe_call *c) {
     return start != 0 ? fe_add(s, v, fe_val_number(start, integer)) : v;
 }
 
-struct fe_val make_linspace(struct fe_call *c) { /* data 1: powers of the base */
+struct fe_val make_linspace(struct fe_call *c)
+{ /* data 1: powers of the base */
     SITE;
     int64_t n;
     if (!fe_get_int(c, 2, &n)) return fe_bad();
@@ -108,14 +120,16 @@ struct fe_val make_linspace(struct fe_call *c) { /* data 1: powers of the base *
 /* ---------------------------------------------------------------- triangles and diagonals */
 
 /* bool[.., rows, columns]: column - row compared with k. */
-static struct fe_val band(struct fe_site *s, enum expr_operator op, int64_t rows, int64_t columns, int64_t k) {
+static struct fe_val band(struct fe_site *s, enum expr_operator op, int64_t rows, int64_t columns, int64_t k)
+{
     struct ir_type t = ir_type_of(IR_I32, 2, (int64_t[]){rows, columns});
     struct fe_val row = fe_iota(s, t, 0), column = fe_iota(s, t, 1);
     if (k) row = fe_add(s, row, fe_int((double)k));
     return fe_binary(s, op, column, row);
 }
 
-static bool matrix_args(struct fe_call *c, int64_t *rows, int64_t *columns, int64_t *k) {
+static bool matrix_args(struct fe_call *c, int64_t *rows, int64_t *columns, int64_t *k)
+{
     if (!fe_get_int(c, 0, rows) || !fe_get_int(c, 2, k)) return false;
     *columns = *rows;
     if (!fe_is_none(&ARG(1)) && !fe_get_int(c, 1, columns)) return false;
@@ -124,7 +138,8 @@ static bool matrix_args(struct fe_call *c, int64_t *rows, int64_t *columns, int6
     return false;
 }
 
-static struct fe_val matrix(struct fe_call *c, enum expr_operator op) {
+static struct fe_val matrix(struct fe_call *c, enum expr_operator op)
+{
     int64_t rows, columns, k;
     enum ir_dtype d;
     if (!matrix_args(c, &rows, &columns, &k) || !fe_get_dtype(c, 3, &d)) return fe_bad();
@@ -134,7 +149,8 @@ static struct fe_val matrix(struct fe_call *c, enum expr_operator op) {
 struct fe_val make_eye(struct fe_call *c) { return matrix(c, EXPR_OP_EQ); }
 struct fe_val make_tri(struct fe_call *c) { return matrix(c, EXPR_OP_LE); }
 
-struct fe_val make_triangle(struct fe_call *c) { /* data 0: lower, 1: upper */
+struct fe_val make_triangle(struct fe_call *c)
+{ /* data 0: lower, 1: upper */
     SITE;
     int64_t k;
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &k)) return fe_bad();
@@ -144,21 +160,28 @@ struct fe_val make_triangle(struct fe_call *c) { /* data 0: lower, 1: upper */
     return fe_where3(s, keep, ARG(0), t.dtype == IR_BOOL ? fe_cast(s, fe_int(0), IR_BOOL) : fe_int(0));
 }
 
-struct fe_val make_diag(struct fe_call *c) {
+struct fe_val make_diag(struct fe_call *c)
+{
     SITE;
     if (!fe_as_tensor(s, &ARG(0))) return fe_bad();
     struct ir_type t = fe_type_at(s, &ARG(0));
-    if (t.rank == 1) return fe_where3(s, band(s, EXPR_OP_EQ, t.dim[0], t.dim[0], 0), fe_expand(s, ARG(0), 1), fe_int(0));
-    if (t.rank != 2) return fe_fail(s, "E0203", "%s needs a vector or a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+    if (t.rank == 1)
+        return fe_where3(s, band(s, EXPR_OP_EQ, t.dim[0], t.dim[0], 0), fe_expand(s, ARG(0), 1), fe_int(0));
+    if (t.rank != 2)
+        return fe_fail(s, "E0203", "%s needs a vector or a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
     int64_t n = t.dim[0] < t.dim[1] ? t.dim[0] : t.dim[1];
     struct fe_val x = fe_slice_axis(s, fe_slice_axis(s, ARG(0), 0, 0, n), 1, 0, n);
     x = fe_where3(s, band(s, EXPR_OP_EQ, n, n, 0), x, fe_int(0));
     return fe_reduce_last(s, FE_RED_SUM, x, false);
 }
 
-struct fe_val make_trace(struct fe_call *c) { return fe_reduce_all(c->site, FE_RED_SUM, FE_APPLY(c->site, "diag", ARG(0))); }
+struct fe_val make_trace(struct fe_call *c)
+{
+    return fe_reduce_all(c->site, FE_RED_SUM, FE_APPLY(c->site, "diag", ARG(0)));
+}
 
-struct fe_val make_array(struct fe_call *c) {
+struct fe_val make_array(struct fe_call *c)
+{
     enum ir_dtype d;
     if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
     if (fe_is_none(&ARG(1))) return fe_tensor_val(ARG(0).tensor, false);

@@ -6,33 +6,41 @@
 #include "frontend/functions.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 
 /* A tensor whose dimensions carry labels; an ellipsis has become labels 1, 2, ... counted from the right. */
-struct labelled { struct fe_val v; char label[IR_MAX_RANK]; uint32_t rank; };
+struct labelled {
+    struct fe_val v;
+    char label[IR_MAX_RANK];
+    uint32_t rank;
+};
 
-static int find(const struct labelled *x, char label) {
+static int find(const struct labelled *x, char label)
+{
     for (uint32_t i = 0; i < x->rank; i++)
         if (x->label[i] == label) return (int)i;
     return -1;
 }
 static bool has(const char *labels, uint32_t n, char label) { return memchr(labels, label, n) != NULL; }
 
-static void drop(struct fe_site *s, struct labelled *x, uint32_t axis) {
+static void drop(struct fe_site *s, struct labelled *x, uint32_t axis)
+{
     x->v = fe_reduce(s, FE_RED_SUM, x->v, &axis, 1, NULL);
     memmove(x->label + axis, x->label + axis + 1, x->rank - axis - 1);
     x->rank--;
 }
 
 /* A label that stands twice: keep the diagonal. */
-static void take_diagonals(struct fe_site *s, struct labelled *x) {
+static void take_diagonals(struct fe_site *s, struct labelled *x)
+{
     for (uint32_t i = 0; i < x->rank; i++)
         for (uint32_t j = i + 1; j < x->rank; j++) {
             if (x->label[i] != x->label[j] || x->v.bad) continue;
             struct ir_type t = fe_type_at(s, &x->v);
             if (t.dim[i] != t.dim[j]) {
-                x->v = fe_fail(s, "E0201", "einsum: label '%c' stands for %lld and %lld", x->label[i], (long long)t.dim[i], (long long)t.dim[j]);
+                x->v = fe_fail(s, "E0201", "einsum: label '%c' stands for %lld and %lld", x->label[i],
+                               (long long)t.dim[i], (long long)t.dim[j]);
                 return;
             }
             t.dtype = IR_I32;
@@ -42,14 +50,16 @@ static void take_diagonals(struct fe_site *s, struct labelled *x) {
         }
 }
 
-static struct fe_val reorder(struct fe_site *s, const struct labelled *x, const char *labels, uint32_t n) {
+static struct fe_val reorder(struct fe_site *s, const struct labelled *x, const char *labels, uint32_t n)
+{
     uint32_t perm[IR_MAX_RANK];
     for (uint32_t i = 0; i < n; i++) perm[i] = (uint32_t)find(x, labels[i]);
     return fe_transpose_val(s, x->v, perm);
 }
 
 /* Aligned to `labels` with extent 1 where it has none. */
-static struct fe_val align(struct fe_site *s, const struct labelled *x, const char *labels, uint32_t n) {
+static struct fe_val align(struct fe_site *s, const struct labelled *x, const char *labels, uint32_t n)
+{
     char own[IR_MAX_RANK];
     uint32_t m = 0;
     int64_t shape[IR_MAX_RANK];
@@ -63,7 +73,9 @@ static struct fe_val align(struct fe_site *s, const struct labelled *x, const ch
 }
 
 /* x and y -> one tensor; labels that `keep` lacks are summed. */
-static struct labelled pair(struct fe_site *s, struct labelled x, struct labelled y, const char *keep, uint32_t keep_count) {
+static struct labelled pair(struct fe_site *s, struct labelled x, struct labelled y, const char *keep,
+                            uint32_t keep_count)
+{
     struct labelled out = {0};
     int64_t lb[IR_MAX_RANK], rb[IR_MAX_RANK], lc[IR_MAX_RANK], rc[IR_MAX_RANK];
     uint32_t batch = 0, contract = 0;
@@ -88,7 +100,9 @@ static struct labelled pair(struct fe_site *s, struct labelled x, struct labelle
         if (find(&y, x.label[i]) < 0) out.label[out.rank++] = x.label[i];
     for (uint32_t i = 0; i < y.rank; i++)
         if (find(&x, y.label[i]) < 0) {
-            if (out.rank == IR_MAX_RANK) return (struct labelled){.v = fe_fail(s, "E0203", "einsum: more than %d dimensions in an intermediate result", IR_MAX_RANK)};
+            if (out.rank == IR_MAX_RANK)
+                return (struct labelled){
+                    .v = fe_fail(s, "E0203", "einsum: more than %d dimensions in an intermediate result", IR_MAX_RANK)};
             out.label[out.rank++] = y.label[i];
         }
     if (!contract) { /* no sum: an ordinary product, which fuses */
@@ -97,15 +111,24 @@ static struct labelled pair(struct fe_site *s, struct labelled x, struct labelle
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, &x.v), fe_kind(s, &y.v));
     ir_value a = fe_value_as(s, &x.v, k.dtype), b = fe_value_as(s, &y.v, k.dtype);
-    out.v = fe_tensor_val(ir_dot(s->b, a, b, (struct ir_ints){lb, batch}, (struct ir_ints){rb, batch}, (struct ir_ints){lc, contract}, (struct ir_ints){rc, contract}), k.weak);
+    out.v = fe_tensor_val(ir_dot(s->b, a, b, (struct ir_ints){lb, batch}, (struct ir_ints){rb, batch},
+                                 (struct ir_ints){lc, contract}, (struct ir_ints){rc, contract}),
+                          k.weak);
     return out;
 }
 
 /* ---------------------------------------------------------------- the formula */
 
-struct formula { const char *part[FE_MAX_ARGS]; uint32_t length[FE_MAX_ARGS]; uint32_t count; const char *output; uint32_t output_length; };
+struct formula {
+    const char *part[FE_MAX_ARGS];
+    uint32_t length[FE_MAX_ARGS];
+    uint32_t count;
+    const char *output;
+    uint32_t output_length;
+};
 
-static bool split_formula(struct fe_site *s, const char *text, struct formula *f) {
+static bool split_formula(struct fe_site *s, const char *text, struct formula *f)
+{
     char *clean = arena_string(s->fe->arena, text), *to = clean;
     for (const char *from = text; *from; from++)
         if (*from != ' ') *to++ = *from;
@@ -129,7 +152,9 @@ static bool split_formula(struct fe_site *s, const char *text, struct formula *f
 }
 
 /* Labels of one operand (rank known) or of the output (`dots`: width of the ellipsis). */
-static bool read_labels(struct fe_site *s, const char *text, uint32_t length, uint32_t dots, char *labels, uint32_t *count) {
+static bool read_labels(struct fe_site *s, const char *text, uint32_t length, uint32_t dots, char *labels,
+                        uint32_t *count)
+{
     uint32_t n = 0;
     for (uint32_t i = 0; i < length; i++) {
         bool ellipsis = i + 2 < length && text[i] == '.' && text[i + 1] == '.' && text[i + 2] == '.';
@@ -150,14 +175,16 @@ static bool read_labels(struct fe_site *s, const char *text, uint32_t length, ui
     return true;
 }
 
-static uint32_t letters(const char *text, uint32_t length) {
+static uint32_t letters(const char *text, uint32_t length)
+{
     uint32_t n = 0;
     for (uint32_t i = 0; i < length; i++) n += text[i] != '.';
     return n;
 }
 
 /* Without "->": the labels that stand once, in alphabetic order, after the ellipsis. */
-static void implicit_output(const struct formula *f, uint32_t dots, char *out, uint32_t *n) {
+static void implicit_output(const struct formula *f, uint32_t dots, char *out, uint32_t *n)
+{
     *n = 0;
     for (uint32_t d = dots; d > 0; d--) out[(*n)++] = (char)d;
     for (char l = 'A'; l <= 'z'; l++) {
@@ -168,7 +195,8 @@ static void implicit_output(const struct formula *f, uint32_t dots, char *out, u
     }
 }
 
-static bool check_extents(struct fe_site *s, const struct labelled *x, uint32_t count) {
+static bool check_extents(struct fe_site *s, const struct labelled *x, uint32_t count)
+{
     for (char l = 1; l > 0 && l <= 'z'; l++) {
         int64_t extent = -1;
         for (uint32_t i = 0; i < count; i++) {
@@ -176,8 +204,12 @@ static bool check_extents(struct fe_site *s, const struct labelled *x, uint32_t 
             if (at < 0) continue;
             int64_t here = fe_type_at(s, &x[i].v).dim[at];
             if (extent >= 0 && here != extent) {
-                if (l < 'A') fe_fail(s, "E0201", "einsum: the dimensions of \"...\" are %lld and %lld", (long long)extent, (long long)here);
-                else fe_fail(s, "E0201", "einsum: label '%c' stands for %lld and %lld", l, (long long)extent, (long long)here);
+                if (l < 'A')
+                    fe_fail(s, "E0201", "einsum: the dimensions of \"...\" are %lld and %lld", (long long)extent,
+                            (long long)here);
+                else
+                    fe_fail(s, "E0201", "einsum: label '%c' stands for %lld and %lld", l, (long long)extent,
+                            (long long)here);
                 return false;
             }
             extent = here;
@@ -187,7 +219,8 @@ static bool check_extents(struct fe_site *s, const struct labelled *x, uint32_t 
 }
 
 /* An ellipsis dimension of extent 1 broadcasts: it is dropped where another operand has more. */
-static void drop_ones(struct fe_site *s, struct labelled *x, uint32_t count) {
+static void drop_ones(struct fe_site *s, struct labelled *x, uint32_t count)
+{
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t a = x[i].rank; a-- > 0;) {
             bool other = false;
@@ -200,20 +233,25 @@ static void drop_ones(struct fe_site *s, struct labelled *x, uint32_t count) {
         }
 }
 
-struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val *operands, uint32_t count) {
+struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val *operands, uint32_t count)
+{
     struct formula f;
     struct labelled x[FE_MAX_ARGS];
     uint32_t dots = 0, n;
     char out[IR_MAX_RANK];
     if (!split_formula(s, text, &f)) return fe_bad();
-    if (f.count != count) return fe_fail(s, "E0312", "einsum: \"%s\" has %u operands, found %u", text, (unsigned)f.count, (unsigned)count);
+    if (f.count != count)
+        return fe_fail(s, "E0312", "einsum: \"%s\" has %u operands, found %u", text, (unsigned)f.count,
+                       (unsigned)count);
     for (uint32_t i = 0; i < count; i++) {
         x[i] = (struct labelled){.v = operands[i]};
         if (!fe_as_tensor(s, &x[i].v)) return fe_bad();
-        uint32_t rank = fe_rank(s, &x[i].v), named = letters(f.part[i], f.length[i]), width = rank > named ? rank - named : 0;
+        uint32_t rank = fe_rank(s, &x[i].v), named = letters(f.part[i], f.length[i]),
+                 width = rank > named ? rank - named : 0;
         bool open = memchr(f.part[i], '.', f.length[i]) != NULL;
         if (named > rank || (width && !open))
-            return fe_fail(s, "E0201", "einsum: \"%.*s\" does not fit %s", (int)f.length[i], f.part[i], fe_describe(s, &x[i].v));
+            return fe_fail(s, "E0201", "einsum: \"%.*s\" does not fit %s", (int)f.length[i], f.part[i],
+                           fe_describe(s, &x[i].v));
         if (!read_labels(s, f.part[i], f.length[i], width, x[i].label, &x[i].rank)) return fe_bad();
         if (width > dots) dots = width;
         take_diagonals(s, &x[i]);
@@ -226,7 +264,9 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
     for (uint32_t i = 0; i < n; i++) {
         bool known = false;
         for (uint32_t j = 0; j < count; j++) known |= find(&x[j], out[i]) >= 0;
-        if (!known || has(out, i, out[i])) return fe_fail(s, "E0310", "einsum: label '%c' of the result %s", out[i], known ? "stands twice" : "is in no operand");
+        if (!known || has(out, i, out[i]))
+            return fe_fail(s, "E0310", "einsum: label '%c' of the result %s", out[i],
+                           known ? "stands twice" : "is in no operand");
     }
     struct labelled all = x[0];
     for (uint32_t i = 1; i < count; i++) {
@@ -243,34 +283,42 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
     return all.v.bad ? all.v : reorder(s, &all, out, n);
 }
 
-struct fe_val make_einsum(struct fe_call *c) {
-    if (ARG(0).kind != FE_VAL_STRING) return fe_fail(c->site, "E0310", "einsum needs its formula first, such as 'ij,jk->ik'");
+struct fe_val make_einsum(struct fe_call *c)
+{
+    if (ARG(0).kind != FE_VAL_STRING)
+        return fe_fail(c->site, "E0310", "einsum needs its formula first, such as 'ij,jk->ik'");
     return fe_einsum(c->site, ARG(0).string, c->rest, c->rest_count);
 }
 
 /* ---------------------------------------------------------------- products by name */
 
-static bool two_tensors(struct fe_call *c, struct ir_type *a, struct ir_type *b) {
+static bool two_tensors(struct fe_call *c, struct ir_type *a, struct ir_type *b)
+{
     if (!fe_as_tensor(c->site, &ARG(0)) || !fe_as_tensor(c->site, &ARG(1))) return false;
     *a = fe_type_at(c->site, &ARG(0));
     *b = fe_type_at(c->site, &ARG(1));
     return true;
 }
 
-static struct fe_val two(struct fe_call *c, const char *formula) {
+static struct fe_val two(struct fe_call *c, const char *formula)
+{
     struct fe_val both[] = {ARG(0), ARG(1)};
     return fe_einsum(c->site, formula, both, 2);
 }
 
-static struct fe_val inner_mismatch(struct fe_call *c, int64_t x, int64_t y) {
-    return fe_fail(c->site, "E0201", "%s of %s and %s: the inner sizes are %lld and %lld", c->function, fe_describe(c->site, &ARG(0)),
-                   fe_describe(c->site, &ARG(1)), (long long)x, (long long)y);
+static struct fe_val inner_mismatch(struct fe_call *c, int64_t x, int64_t y)
+{
+    return fe_fail(c->site, "E0201", "%s of %s and %s: the inner sizes are %lld and %lld", c->function,
+                   fe_describe(c->site, &ARG(0)), fe_describe(c->site, &ARG(1)), (long long)x, (long long)y);
 }
 
-struct fe_val make_matmul(struct fe_call *c) {
+struct fe_val make_matmul(struct fe_call *c)
+{
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
-    if (!a.rank || !b.rank) return fe_fail(c->site, "E0201", "a matrix product of %s and %s: scalars have none, use *", fe_describe(c->site, &ARG(0)), fe_describe(c->site, &ARG(1)));
+    if (!a.rank || !b.rank)
+        return fe_fail(c->site, "E0201", "a matrix product of %s and %s: scalars have none, use *",
+                       fe_describe(c->site, &ARG(0)), fe_describe(c->site, &ARG(1)));
     int64_t x = a.dim[a.rank - 1], y = b.dim[b.rank == 1 ? 0 : b.rank - 2];
     if (x != y) return inner_mismatch(c, x, y);
     if (a.rank == 1 && b.rank == 1) return two(c, "k,k->");
@@ -280,7 +328,8 @@ struct fe_val make_matmul(struct fe_call *c) {
     return two(c, "...mk,...kn->...mn");
 }
 
-struct fe_val make_dot(struct fe_call *c) {
+struct fe_val make_dot(struct fe_call *c)
+{
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
     if (!a.rank || !b.rank) return fe_mul(c->site, ARG(0), ARG(1));
@@ -289,31 +338,38 @@ struct fe_val make_dot(struct fe_call *c) {
     if (b.rank == 1) return two(c, "...k,k->...");
     if (b.rank == 2) return two(c, "...k,kn->...n");
     int64_t lc = a.rank - 1, rc = b.rank - 2;
-    return fe_val_tensor(ir_dot(c->site->b, ARG(0).tensor, fe_value_as(c->site, &ARG(1), (enum ir_dtype)a.dtype), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){&lc, 1}, (struct ir_ints){&rc, 1}));
+    return fe_val_tensor(ir_dot(c->site->b, ARG(0).tensor, fe_value_as(c->site, &ARG(1), (enum ir_dtype)a.dtype),
+                                (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){&lc, 1},
+                                (struct ir_ints){&rc, 1}));
 }
 
-struct fe_val make_vdot(struct fe_call *c) {
+struct fe_val make_vdot(struct fe_call *c)
+{
     ARG(0) = FE_APPLY(c->site, "ravel", ARG(0));
     ARG(1) = FE_APPLY(c->site, "ravel", ARG(1));
     return ARG(0).bad || ARG(1).bad ? fe_bad() : two(c, "i,i->");
 }
 
-struct fe_val make_inner(struct fe_call *c) {
+struct fe_val make_inner(struct fe_call *c)
+{
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
     if (!a.rank || !b.rank) return fe_mul(c->site, ARG(0), ARG(1));
     if (a.dim[a.rank - 1] != b.dim[b.rank - 1]) return inner_mismatch(c, a.dim[a.rank - 1], b.dim[b.rank - 1]);
-    struct fe_val axes[] = {fe_int(-1), fe_int(-1)}, pair_of[] = {fe_tuple(c->site, &axes[0], 1), fe_tuple(c->site, &axes[1], 1)};
+    struct fe_val axes[] = {fe_int(-1), fe_int(-1)},
+                  pair_of[] = {fe_tuple(c->site, &axes[0], 1), fe_tuple(c->site, &axes[1], 1)};
     return FE_APPLY(c->site, "tensordot", ARG(0), ARG(1), fe_tuple(c->site, pair_of, 2));
 }
 
-struct fe_val make_outer(struct fe_call *c) {
+struct fe_val make_outer(struct fe_call *c)
+{
     ARG(0) = FE_APPLY(c->site, "ravel", ARG(0));
     ARG(1) = FE_APPLY(c->site, "ravel", ARG(1));
     return ARG(0).bad || ARG(1).bad ? fe_bad() : two(c, "i,j->ij");
 }
 
-struct fe_val make_kron(struct fe_call *c) {
+struct fe_val make_kron(struct fe_call *c)
+{
     SITE;
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
@@ -333,11 +389,13 @@ struct fe_val make_kron(struct fe_call *c) {
         wide_b[2 * i + 1] = b.dim[i];
         shape[i] = a.dim[i] * b.dim[i];
     }
-    struct fe_val product = fe_mul(s, fe_reshape_val(s, ARG(0), a.rank * 2u, wide_a), fe_reshape_val(s, ARG(1), b.rank * 2u, wide_b));
+    struct fe_val product = fe_mul(s, fe_reshape_val(s, ARG(0), a.rank * 2u, wide_a),
+                                   fe_reshape_val(s, ARG(1), b.rank * 2u, wide_b));
     return fe_reshape_val(s, product, a.rank, shape);
 }
 
-struct fe_val make_tensordot(struct fe_call *c) {
+struct fe_val make_tensordot(struct fe_call *c)
+{
     SITE;
     struct ir_type a, b;
     int64_t lc[IR_MAX_RANK], rc[IR_MAX_RANK];
@@ -345,12 +403,16 @@ struct fe_val make_tensordot(struct fe_call *c) {
     if (!two_tensors(c, &a, &b)) return fe_bad();
     if (ARG(2).kind == FE_VAL_TUPLE) {
         if (ARG(2).count != 2) return fe_fail(s, "E0310", "tensordot: axes must be a number or two lists");
-        if (!fe_get_ints(s, &ARG(2).items[0], lc, IR_MAX_RANK, &n, "axes") || !fe_get_ints(s, &ARG(2).items[1], rc, IR_MAX_RANK, &m, "axes")) return fe_bad();
+        if (!fe_get_ints(s, &ARG(2).items[0], lc, IR_MAX_RANK, &n, "axes") ||
+            !fe_get_ints(s, &ARG(2).items[1], rc, IR_MAX_RANK, &m, "axes"))
+            return fe_bad();
         if (n != m) return fe_fail(s, "E0310", "tensordot: %u axes and %u axes", (unsigned)n, (unsigned)m);
     } else {
         int64_t k;
         if (!fe_get_int(c, 2, &k)) return fe_bad();
-        if (k < 0 || k > a.rank || k > b.rank) return fe_fail(s, "E0203", "tensordot: %lld axes of %s and %s", (long long)k, fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)));
+        if (k < 0 || k > a.rank || k > b.rank)
+            return fe_fail(s, "E0203", "tensordot: %lld axes of %s and %s", (long long)k, fe_describe(s, &ARG(0)),
+                           fe_describe(s, &ARG(1)));
         n = (uint32_t)k;
         for (uint32_t i = 0; i < n; i++) {
             lc[i] = a.rank - n + i;
@@ -366,5 +428,7 @@ struct fe_val make_tensordot(struct fe_call *c) {
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, &ARG(0)), fe_kind(s, &ARG(1)));
     ir_value x = fe_value_as(s, &ARG(0), k.dtype), y = fe_value_as(s, &ARG(1), k.dtype);
-    return fe_tensor_val(ir_dot(s->b, x, y, (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n}, (struct ir_ints){rc, n}), k.weak);
+    return fe_tensor_val(
+        ir_dot(s->b, x, y, (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n}, (struct ir_ints){rc, n}),
+        k.weak);
 }

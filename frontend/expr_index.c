@@ -5,41 +5,53 @@
 #include "frontend/functions.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 
-static bool is_index_tensor(struct fe_site *s, const struct fe_val *v) {
+static bool is_index_tensor(struct fe_site *s, const struct fe_val *v)
+{
     enum ir_dtype d = (enum ir_dtype)fe_type_at(s, v).dtype;
     if (ir_dtype_is_integer(d)) return true;
     fe_fail(s, "E0202", "an index must be of an integer dtype such as int32, found %s", fe_describe(s, v));
     return false;
 }
 
-struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap) {
+struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap)
+{
     if (!fe_as_tensor(s, &x) || !fe_as_tensor(s, &indices) || !is_index_tensor(s, &indices)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ti = fe_type_at(s, &indices);
-    if (t.dim[axis] == 0) return fe_fail(s, "E0203", "nothing can be taken from axis %u of %s", (unsigned)axis, ir_type_text(s->fe->arena, &t));
-    if ((uint32_t)(t.rank - 1 + ti.rank) > IR_MAX_RANK) return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+    if (t.dim[axis] == 0)
+        return fe_fail(s, "E0203", "nothing can be taken from axis %u of %s", (unsigned)axis,
+                       ir_type_text(s->fe->arena, &t));
+    if ((uint32_t)(t.rank - 1 + ti.rank) > IR_MAX_RANK)
+        return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
     if (ti.dtype != IR_I32) indices = fe_val_tensor(ir_cast(s->b, indices.tensor, IR_I32));
     if (wrap && ir_dtype_is_signed((enum ir_dtype)ti.dtype))
-        indices = fe_where3(s, fe_binary(s, EXPR_OP_LT, indices, fe_int(0)), fe_add(s, indices, fe_int((double)t.dim[axis])), indices);
+        indices = fe_where3(s, fe_binary(s, EXPR_OP_LT, indices, fe_int(0)),
+                            fe_add(s, indices, fe_int((double)t.dim[axis])), indices);
     return indices.bad ? indices : fe_tensor_val(ir_take(s->b, x.tensor, indices.tensor, axis), x.weak);
 }
 
-static struct fe_val index_tuple(struct fe_site *s, const struct fe_val *base, const struct fe_val *index) {
-    if (index->kind != FE_VAL_NUMBER || index->python == FE_PY_FLOAT) return fe_fail(s, "E0310", "a tuple is indexed by an integer");
+static struct fe_val index_tuple(struct fe_site *s, const struct fe_val *base, const struct fe_val *index)
+{
+    if (index->kind != FE_VAL_NUMBER || index->python == FE_PY_FLOAT)
+        return fe_fail(s, "E0310", "a tuple is indexed by an integer");
     int64_t i = (int64_t)index->number, n = base->count;
-    if (i < -n || i >= n) return fe_fail(s, "E0203", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
+    if (i < -n || i >= n)
+        return fe_fail(s, "E0203", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
     return base->items[i < 0 ? i + n : i];
 }
 
 /* start, stop, step of a slice for an axis of n elements, as Python's slice.indices. */
-static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t n, int64_t *start, int64_t *stop, int64_t *step) {
+static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t n, int64_t *start, int64_t *stop,
+                         int64_t *step)
+{
     int64_t v[3];
     for (int i = 0; i < 3; i++) {
         const struct fe_val *part = &slice->items[i];
         if (!fe_is_none(part) && (part->kind != FE_VAL_NUMBER || part->python == FE_PY_FLOAT)) {
-            fe_fail(s, "E0310", "the parts of a slice must be integers, found %s", part->kind == FE_VAL_NUMBER ? "a fraction" : fe_describe(s, part));
+            fe_fail(s, "E0310", "the parts of a slice must be integers, found %s",
+                    part->kind == FE_VAL_NUMBER ? "a fraction" : fe_describe(s, part));
             return false;
         }
         v[i] = fe_is_none(part) ? (i == 2) : (int64_t)part->number;
@@ -66,14 +78,15 @@ struct indexing {
     int64_t start[IR_MAX_RANK], limit[IR_MAX_RANK], stride[IR_MAX_RANK];
     int64_t reversed[IR_MAX_RANK];
     uint32_t reversed_count;
-    uint32_t axis;                    /* of x, next to be used */
-    int64_t shape[2 * IR_MAX_RANK];   /* after dropping and adding dimensions */
+    uint32_t axis;                  /* of x, next to be used */
+    int64_t shape[2 * IR_MAX_RANK]; /* after dropping and adding dimensions */
     uint32_t rank;
     struct fe_val tensor[IR_MAX_RANK]; /* integer tensors and the axis of the new shape that each replaces */
     uint32_t tensor_axis[IR_MAX_RANK], tensor_count;
 };
 
-static bool add_whole(struct indexing *x, const struct ir_type *t) {
+static bool add_whole(struct indexing *x, const struct ir_type *t)
+{
     x->start[x->axis] = 0;
     x->limit[x->axis] = t->dim[x->axis];
     x->stride[x->axis] = 1;
@@ -81,15 +94,16 @@ static bool add_whole(struct indexing *x, const struct ir_type *t) {
     return true;
 }
 
-static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item) {
+static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item)
+{
     int64_t i = (int64_t)item->number, n = t->dim[x->axis];
     if (item->python == FE_PY_FLOAT) {
         fe_fail(s, "E0310", "an index must be an integer");
         return false;
     }
     if (i < -n || i >= n) {
-        fe_fail(s, "E0203", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i, (unsigned)x->axis,
-                ir_type_text(s->fe->arena, t), (long long)n);
+        fe_fail(s, "E0203", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i,
+                (unsigned)x->axis, ir_type_text(s->fe->arena, t), (long long)n);
         return false;
     }
     if (i < 0) i += n;
@@ -99,7 +113,8 @@ static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_ty
     return true;
 }
 
-static bool add_slice(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item) {
+static bool add_slice(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item)
+{
     int64_t start, stop, step;
     if (!slice_bounds(s, item, t->dim[x->axis], &start, &stop, &step)) return false;
     int64_t count = step > 0 ? (stop - start + step - 1) / step : (start - stop - step - 1) / -step;
@@ -117,13 +132,15 @@ static bool add_slice(struct fe_site *s, struct indexing *x, const struct ir_typ
     return true;
 }
 
-static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item) {
+static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item)
+{
     struct fe_val v = *item;
     switch (v.kind) {
     case FE_VAL_NONE: x->shape[x->rank++] = 1; return true;
     case FE_VAL_NUMBER: return add_number(s, x, t, &v);
     case FE_VAL_SLICE: return add_slice(s, x, t, &v);
-    case FE_VAL_TUPLE: case FE_VAL_TENSOR:
+    case FE_VAL_TUPLE:
+    case FE_VAL_TENSOR:
         if (!fe_as_tensor(s, &v)) return false;
         if (fe_type_at(s, &v).dtype == IR_BOOL) {
             fe_fail(s, "E0310", "a bool index would give a shape that depends on values; use where()");
@@ -139,7 +156,8 @@ static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type
 
 /* Several index tensors: they are broadcast together and become one index into the merged axes, which stand first
  * if a slice stood between them. */
-static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x) {
+static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x)
+{
     uint32_t n = x->tensor_count;
     if (n == 0 || v.bad) return v;
     if (n == 1) return fe_take(s, v, x->tensor[0], x->tensor_axis[0], true);
@@ -158,7 +176,8 @@ static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct ind
     for (uint32_t i = 0; i < n; i++) {
         int64_t extent = t.dim[x->tensor_axis[i]];
         struct fe_val index = fe_cast(s, x->tensor[i], IR_I32);
-        index = fe_where3(s, fe_binary(s, EXPR_OP_LT, index, fe_int(0)), fe_add(s, index, fe_int((double)extent)), index);
+        index = fe_where3(s, fe_binary(s, EXPR_OP_LT, index, fe_int(0)), fe_add(s, index, fe_int((double)extent)),
+                          index);
         index = fe_op2(s, OP_min, fe_op2(s, OP_max, index, fe_int(0)), fe_int((double)extent - 1));
         flat = i ? fe_add(s, fe_mul(s, flat, fe_int((double)extent)), index) : index;
         merged *= extent;
@@ -173,7 +192,9 @@ static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct ind
     return fe_take(s, fe_reshape_val(s, v, at, shape), flat, first, false);
 }
 
-struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres, uint32_t count) {
+struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres,
+                       uint32_t count)
+{
     if (base.kind == FE_VAL_TUPLE && !base.names && count == 1) return index_tuple(s, &base, &items[0]);
     if (!fe_as_tensor(s, &base)) return fe_bad();
     struct ir_type t = fe_type_at(s, &base);
@@ -187,7 +208,9 @@ struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_va
         else if (fe_is_none(&items[i])) none++;
         else used++;
     }
-    if (used > t.rank) return fe_fail(s, "E0203", "%u indices for %s, which has rank %u", (unsigned)used, ir_type_text(s->fe->arena, &t), (unsigned)t.rank);
+    if (used > t.rank)
+        return fe_fail(s, "E0203", "%u indices for %s, which has rank %u", (unsigned)used,
+                       ir_type_text(s->fe->arena, &t), (unsigned)t.rank);
     if (t.rank + none > IR_MAX_RANK) return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
     for (uint32_t i = 0; i < count; i++) {
         if (wheres) s->where = wheres[i];
@@ -204,7 +227,8 @@ struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_va
     return take_tensors(s, fe_reshape_val(s, fe_tensor_val(v, base.weak), x.rank, x.shape), &x);
 }
 
-struct fe_val make_take(struct fe_call *c) {
+struct fe_val make_take(struct fe_call *c)
+{
     SITE;
     uint32_t axis = 0;
     int64_t given;
@@ -216,7 +240,8 @@ struct fe_val make_take(struct fe_call *c) {
 }
 
 /* The axis moves to the end; then every row is taken from the flattened tensor. */
-struct fe_val make_take_along_axis(struct fe_call *c) {
+struct fe_val make_take_along_axis(struct fe_call *c)
+{
     SITE;
     uint32_t axis = 0, perm[IR_MAX_RANK];
     int64_t given, rows = 1;
@@ -224,10 +249,13 @@ struct fe_val make_take_along_axis(struct fe_call *c) {
     if (!fe_as_tensor(s, &x) || !fe_as_tensor(s, &i) || !is_index_tensor(s, &i)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ti = fe_type_at(s, &i);
     if (!fe_get_int(c, 2, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
-    if (t.rank != ti.rank) return fe_fail(s, "E0201", "take_along_axis: ranks of %s and %s differ", fe_describe(s, &x), fe_describe(s, &i));
+    if (t.rank != ti.rank)
+        return fe_fail(s, "E0201", "take_along_axis: ranks of %s and %s differ", fe_describe(s, &x),
+                       fe_describe(s, &i));
     for (uint32_t d = 0; d < t.rank; d++) {
         if (d == axis) continue;
-        if (t.dim[d] != ti.dim[d] && ti.dim[d] != 1 && t.dim[d] != 1) return fe_fail(s, "E0201", "take_along_axis: %s and %s do not fit", fe_describe(s, &x), fe_describe(s, &i));
+        if (t.dim[d] != ti.dim[d] && ti.dim[d] != 1 && t.dim[d] != 1)
+            return fe_fail(s, "E0201", "take_along_axis: %s and %s do not fit", fe_describe(s, &x), fe_describe(s, &i));
         t.dim[d] = ti.dim[d] = t.dim[d] == 1 ? ti.dim[d] : t.dim[d];
         rows *= t.dim[d];
     }

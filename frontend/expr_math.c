@@ -5,18 +5,25 @@
 #include "frontend/functions.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 static struct fe_val op1(struct fe_call *c, enum ir_op op, struct fe_val v) { return fe_op1(c->site, op, v); }
 
 struct fe_val make_unary(struct fe_call *c) { return op1(c, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_unary_float(struct fe_call *c) { return fe_op1_float(c->site, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_binary(struct fe_call *c) { return fe_op2(c->site, (enum ir_op)c->data, ARG(0), ARG(1)); }
-struct fe_val make_binary_float(struct fe_call *c) { return fe_op2_float(c->site, (enum ir_op)c->data, ARG(0), ARG(1)); }
-struct fe_val make_operator(struct fe_call *c) { return fe_binary(c->site, (enum expr_operator)c->data, ARG(0), ARG(1)); }
+struct fe_val make_binary_float(struct fe_call *c)
+{
+    return fe_op2_float(c->site, (enum ir_op)c->data, ARG(0), ARG(1));
+}
+struct fe_val make_operator(struct fe_call *c)
+{
+    return fe_binary(c->site, (enum expr_operator)c->data, ARG(0), ARG(1));
+}
 struct fe_val make_positive(struct fe_call *c) { return fe_as_tensor(c->site, &ARG(0)) ? ARG(0) : fe_bad(); }
 
-struct fe_val make_round(struct fe_call *c) {
+struct fe_val make_round(struct fe_call *c)
+{
     SITE;
     int64_t decimals;
     struct fe_val x = fe_inexact(s, ARG(0));
@@ -26,17 +33,20 @@ struct fe_val make_round(struct fe_call *c) {
     return fe_div(s, fe_op1(s, OP_round, fe_mul(s, x, factor)), factor);
 }
 
-struct fe_val make_trunc(struct fe_call *c) {
+struct fe_val make_trunc(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_op1(s, OP_ceil, x), fe_op1(s, OP_floor, x));
 }
 
-struct fe_val make_exp2(struct fe_call *c) {
+struct fe_val make_exp2(struct fe_call *c)
+{
     SITE;
     return fe_op2_float(s, OP_pow, fe_float(2), fe_inexact(s, ARG(0)));
 }
-struct fe_val make_log_base(struct fe_call *c) {
+struct fe_val make_log_base(struct fe_call *c)
+{
     SITE;
     return fe_div(s, fe_op1_float(s, OP_log, ARG(0)), fe_float(log(c->data)));
 }
@@ -45,35 +55,45 @@ struct fe_val make_reciprocal(struct fe_call *c) { return fe_div(c->site, fe_flo
 
 /* ---------------------------------------------------------------- trigonometry */
 
-struct fe_val make_tan(struct fe_call *c) {
+struct fe_val make_tan(struct fe_call *c)
+{
     SITE;
     return fe_div(s, fe_op1_float(s, OP_sin, ARG(0)), fe_op1_float(s, OP_cos, ARG(0)));
 }
-static struct fe_val cosine_of(struct fe_site *s, struct fe_val x) { /* sqrt(1 - x^2), without cancelling near 1 */
+static struct fe_val cosine_of(struct fe_site *s, struct fe_val x)
+{ /* sqrt(1 - x^2), without cancelling near 1 */
     return fe_op1(s, OP_sqrt, fe_mul(s, fe_sub(s, fe_float(1), x), fe_add(s, fe_float(1), x)));
 }
-struct fe_val make_arcsin(struct fe_call *c) {
+struct fe_val make_arcsin(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_op2(s, OP_atan2, x, cosine_of(s, x));
 }
-struct fe_val make_arccos(struct fe_call *c) {
+struct fe_val make_arccos(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_op2(s, OP_atan2, cosine_of(s, x), x);
 }
-struct fe_val make_arctan(struct fe_call *c) { return fe_op2(c->site, OP_atan2, fe_inexact(c->site, ARG(0)), fe_float(1)); }
-struct fe_val make_sinh(struct fe_call *c) { /* from expm1, exact near 0 */
+struct fe_val make_arctan(struct fe_call *c)
+{
+    return fe_op2(c->site, OP_atan2, fe_inexact(c->site, ARG(0)), fe_float(1));
+}
+struct fe_val make_sinh(struct fe_call *c)
+{ /* from expm1, exact near 0 */
     SITE;
     struct fe_val e = fe_op1_float(s, OP_expm1, ARG(0));
     return fe_mul(s, fe_float(0.5), fe_add(s, e, fe_div(s, e, fe_add(s, e, fe_float(1)))));
 }
-struct fe_val make_cosh(struct fe_call *c) {
+struct fe_val make_cosh(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_mul(s, fe_float(0.5), fe_add(s, fe_op1(s, OP_exp, x), fe_op1(s, OP_exp, op1(c, OP_neg, x))));
 }
-struct fe_val make_arcsinh(struct fe_call *c) { /* sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2))) */
+struct fe_val make_arcsinh(struct fe_call *c)
+{ /* sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2))) */
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), square = fe_mul(s, x, x);
     struct fe_val root = fe_op1(s, OP_sqrt, fe_add(s, square, fe_float(1)));
@@ -81,18 +101,21 @@ struct fe_val make_arcsinh(struct fe_call *c) { /* sign(x) log1p(|x| + x^2 / (1 
     struct fe_val y = fe_op1(s, OP_log1p, fe_add(s, a, fe_div(s, square, fe_add(s, root, fe_float(1)))));
     return fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), op1(c, OP_neg, y), y);
 }
-struct fe_val make_arccosh(struct fe_call *c) {
+struct fe_val make_arccosh(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     struct fe_val root = fe_op1(s, OP_sqrt, fe_mul(s, fe_sub(s, x, fe_float(1)), fe_add(s, x, fe_float(1))));
     return fe_op1(s, OP_log, fe_add(s, x, root));
 }
-struct fe_val make_arctanh(struct fe_call *c) {
+struct fe_val make_arctanh(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_mul(s, fe_float(0.5), fe_sub(s, fe_op1(s, OP_log1p, x), fe_op1(s, OP_log1p, op1(c, OP_neg, x))));
 }
-struct fe_val make_sinc(struct fe_call *c) {
+struct fe_val make_sinc(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), zero = fe_binary(s, EXPR_OP_EQ, x, fe_float(0));
     struct fe_val safe = fe_mul(s, fe_float(3.14159265358979323846), fe_where3(s, zero, fe_float(1), x));
@@ -101,31 +124,43 @@ struct fe_val make_sinc(struct fe_call *c) {
 
 /* ---------------------------------------------------------------- special functions */
 
-struct fe_val make_erfc(struct fe_call *c) { return fe_sub(c->site, fe_float(1), fe_op1_float(c->site, OP_erf, ARG(0))); }
-struct fe_val make_logit(struct fe_call *c) {
+struct fe_val make_erfc(struct fe_call *c)
+{
+    return fe_sub(c->site, fe_float(1), fe_op1_float(c->site, OP_erf, ARG(0)));
+}
+struct fe_val make_logit(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_op1(s, OP_log, fe_div(s, x, fe_sub(s, fe_float(1), x)));
 }
-struct fe_val make_entr(struct fe_call *c) {
+struct fe_val make_entr(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), positive = fe_binary(s, EXPR_OP_GT, x, fe_float(0));
     struct fe_val safe = fe_where3(s, positive, x, fe_float(1));
     struct fe_val y = op1(c, OP_neg, fe_mul(s, safe, fe_op1(s, OP_log, safe)));
-    return fe_where3(s, positive, y, fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), fe_float(0), fe_float(-INFINITY)));
+    return fe_where3(s, positive, y,
+                     fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), fe_float(0), fe_float(-INFINITY)));
 }
-struct fe_val make_xlogy(struct fe_call *c) { /* x log y, 0 where x is 0 */
+struct fe_val make_xlogy(struct fe_call *c)
+{ /* x log y, 0 where x is 0 */
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1)), zero = fe_binary(s, EXPR_OP_EQ, x, fe_float(0));
     struct fe_val safe = fe_where3(s, zero, fe_float(1), y);
     return fe_where3(s, zero, fe_float(0), fe_mul(s, x, fe_op1(s, c->data ? OP_log1p : OP_log, safe)));
 }
-struct fe_val make_isnan(struct fe_call *c) { return fe_binary(c->site, EXPR_OP_NE, fe_inexact(c->site, ARG(0)), fe_inexact(c->site, ARG(0))); }
+struct fe_val make_isnan(struct fe_call *c)
+{
+    return fe_binary(c->site, EXPR_OP_NE, fe_inexact(c->site, ARG(0)), fe_inexact(c->site, ARG(0)));
+}
 struct fe_val make_isfinite(struct fe_call *c) { return fe_op1_float(c->site, OP_is_finite, ARG(0)); }
-struct fe_val make_isinf(struct fe_call *c) {
+struct fe_val make_isinf(struct fe_call *c)
+{
     return fe_binary(c->site, EXPR_OP_EQ, fe_op1_float(c->site, OP_abs, ARG(0)), fe_float(INFINITY));
 }
-struct fe_val make_nan_to_num(struct fe_call *c) {
+struct fe_val make_nan_to_num(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     struct fe_val high = fe_is_none(&ARG(2)) ? fe_float(3.4028234663852886e38) : ARG(2);
@@ -137,57 +172,74 @@ struct fe_val make_nan_to_num(struct fe_call *c) {
 
 /* ---------------------------------------------------------------- two and more arguments */
 
-struct fe_val make_divmod(struct fe_call *c) {
-    struct fe_val both[] = {fe_binary(c->site, EXPR_OP_FLOORDIV, ARG(0), ARG(1)), fe_binary(c->site, EXPR_OP_MOD, ARG(0), ARG(1))};
+struct fe_val make_divmod(struct fe_call *c)
+{
+    struct fe_val both[] = {fe_binary(c->site, EXPR_OP_FLOORDIV, ARG(0), ARG(1)),
+                            fe_binary(c->site, EXPR_OP_MOD, ARG(0), ARG(1))};
     return fe_tuple(c->site, both, 2);
 }
-struct fe_val make_float_power(struct fe_call *c) { return fe_binary(c->site, EXPR_OP_POW, fe_inexact(c->site, ARG(0)), ARG(1)); }
-struct fe_val make_logical(struct fe_call *c) {
+struct fe_val make_float_power(struct fe_call *c)
+{
+    return fe_binary(c->site, EXPR_OP_POW, fe_inexact(c->site, ARG(0)), ARG(1));
+}
+struct fe_val make_logical(struct fe_call *c)
+{
     return fe_op2(c->site, (enum ir_op)c->data, fe_boolean(c->site, ARG(0)), fe_boolean(c->site, ARG(1)));
 }
 struct fe_val make_logical_not(struct fe_call *c) { return op1(c, OP_not, fe_boolean(c->site, ARG(0))); }
-struct fe_val make_hypot(struct fe_call *c) {
+struct fe_val make_hypot(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1));
     return fe_op1(s, OP_sqrt, fe_add(s, fe_mul(s, x, x), fe_mul(s, y, y)));
 }
-struct fe_val make_copysign(struct fe_call *c) { /* the sign bit of a zero counts: 1 / -0 is negative */
+struct fe_val make_copysign(struct fe_call *c)
+{ /* the sign bit of a zero counts: 1 / -0 is negative */
     SITE;
     struct fe_val x = fe_op1_float(s, OP_abs, ARG(0)), y = fe_inexact(s, ARG(1));
     struct fe_val inverse = fe_div(s, fe_float(1), y);
-    struct fe_val negative = fe_op2(s, OP_or, fe_binary(s, EXPR_OP_LT, y, fe_float(0)), fe_binary(s, EXPR_OP_EQ, inverse, fe_float(-INFINITY)));
+    struct fe_val negative = fe_op2(s, OP_or, fe_binary(s, EXPR_OP_LT, y, fe_float(0)),
+                                    fe_binary(s, EXPR_OP_EQ, inverse, fe_float(-INFINITY)));
     return fe_where3(s, negative, op1(c, OP_neg, x), x);
 }
-struct fe_val make_heaviside(struct fe_call *c) {
+struct fe_val make_heaviside(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     struct fe_val step = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_float(0), fe_float(1));
-    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), ARG(1), fe_cast(s, step, (enum ir_dtype)fe_type_at(s, &x).dtype));
+    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), ARG(1),
+                     fe_cast(s, step, (enum ir_dtype)fe_type_at(s, &x).dtype));
 }
-struct fe_val make_logaddexp(struct fe_call *c) { /* max + log1p(exp(min - max)): at x = y both have half the gradient */
+struct fe_val make_logaddexp(struct fe_call *c)
+{ /* max + log1p(exp(min - max)): at x = y both have half the gradient */
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1)), delta = fe_sub(s, x, y);
     struct fe_val most = fe_op2(s, OP_max, x, y), least = fe_op2(s, OP_min, x, y);
     struct fe_val tail = fe_op1(s, OP_log1p, fe_op1(s, OP_exp, fe_sub(s, least, most)));
     return fe_where3(s, fe_binary(s, EXPR_OP_NE, delta, delta), fe_add(s, x, y), fe_add(s, most, tail));
 }
-struct fe_val make_logaddexp2(struct fe_call *c) {
+struct fe_val make_logaddexp2(struct fe_call *c)
+{
     SITE;
     struct fe_val ln2 = fe_float(log(2));
     struct fe_val both = FE_APPLY(s, "logaddexp", fe_mul(s, ARG(0), ln2), fe_mul(s, ARG(1), ln2));
     return fe_div(s, both, ln2);
 }
-struct fe_val make_clip(struct fe_call *c) {
+struct fe_val make_clip(struct fe_call *c)
+{
     SITE;
     struct fe_val x = ARG(0);
     if (!fe_is_none(&ARG(1))) x = fe_op2(s, OP_max, ARG(1), x);
     return fe_is_none(&ARG(2)) ? x : fe_op2(s, OP_min, ARG(2), x);
 }
-struct fe_val make_where(struct fe_call *c) {
-    if (!c->given[1] || !c->given[2]) return fe_fail(c->site, "E0312", "where needs three arguments: the shape of a result may not depend on values");
+struct fe_val make_where(struct fe_call *c)
+{
+    if (!c->given[1] || !c->given[2])
+        return fe_fail(c->site, "E0312", "where needs three arguments: the shape of a result may not depend on values");
     return fe_where3(c->site, ARG(0), ARG(1), ARG(2));
 }
-struct fe_val make_select(struct fe_call *c) {
+struct fe_val make_select(struct fe_call *c)
+{
     SITE;
     if (ARG(0).kind != FE_VAL_TUPLE || ARG(1).kind != FE_VAL_TUPLE || ARG(0).count != ARG(1).count)
         return fe_fail(s, "E0312", "select needs two lists of the same length");
@@ -195,7 +247,8 @@ struct fe_val make_select(struct fe_call *c) {
     for (uint32_t i = ARG(0).count; i-- > 0;) v = fe_where3(s, ARG(0).items[i], ARG(1).items[i], v);
     return v;
 }
-struct fe_val make_astype(struct fe_call *c) {
+struct fe_val make_astype(struct fe_call *c)
+{
     enum ir_dtype dtype;
     return fe_get_dtype(c, 1, &dtype) ? fe_cast(c->site, ARG(0), dtype) : fe_bad();
 }

@@ -7,30 +7,41 @@
 #include "frontend/functions.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 static struct fe_val neg(struct fe_site *s, struct fe_val x) { return fe_op1(s, OP_neg, x); }
-static struct fe_val compare(struct fe_site *s, enum expr_operator op, struct fe_val x, double y) { return fe_binary(s, op, x, fe_float(y)); }
+static struct fe_val compare(struct fe_site *s, enum expr_operator op, struct fe_val x, double y)
+{
+    return fe_binary(s, op, x, fe_float(y));
+}
 
 /* ---------------------------------------------------------------- element-wise */
 
-struct fe_val make_relu(struct fe_call *c) { /* gradient 0 at 0; NaN stays */
+struct fe_val make_relu(struct fe_call *c)
+{ /* gradient 0 at 0; NaN stays */
     SITE;
     if (!fe_as_tensor(s, &ARG(0))) return fe_bad();
     struct fe_val zero = fe_int(0);
     return fe_where3(s, fe_binary(s, EXPR_OP_LE, ARG(0), zero), zero, ARG(0));
 }
-static struct fe_val relu6(struct fe_site *s, struct fe_val x) { /* gradient only inside (0, 6) */
-    return fe_where3(s, compare(s, EXPR_OP_LE, x, 0), fe_int(0), fe_where3(s, compare(s, EXPR_OP_GE, x, 6), fe_int(6), x));
+static struct fe_val relu6(struct fe_site *s, struct fe_val x)
+{ /* gradient only inside (0, 6) */
+    return fe_where3(s, compare(s, EXPR_OP_LE, x, 0), fe_int(0),
+                     fe_where3(s, compare(s, EXPR_OP_GE, x, 6), fe_int(6), x));
 }
 struct fe_val make_relu6(struct fe_call *c) { return relu6(c->site, fe_inexact(c->site, ARG(0))); }
-struct fe_val make_softplus(struct fe_call *c) { return FE_APPLY(c->site, "logaddexp", fe_inexact(c->site, ARG(0)), fe_float(0)); }
-struct fe_val make_silu(struct fe_call *c) {
+struct fe_val make_softplus(struct fe_call *c)
+{
+    return FE_APPLY(c->site, "logaddexp", fe_inexact(c->site, ARG(0)), fe_float(0));
+}
+struct fe_val make_silu(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_mul(s, x, fe_op1(s, OP_logistic, x));
 }
-struct fe_val make_gelu(struct fe_call *c) {
+struct fe_val make_gelu(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), half = fe_float(0.5), one = fe_float(1);
     if (!fe_truth(&ARG(1))) {
@@ -38,79 +49,100 @@ struct fe_val make_gelu(struct fe_call *c) {
         return fe_mul(s, fe_mul(s, half, x), fe_add(s, one, e));
     }
     struct fe_val cube = fe_mul(s, fe_mul(s, x, x), x);
-    struct fe_val inside = fe_mul(s, fe_float(sqrt(2 / 3.14159265358979323846)), fe_add(s, x, fe_mul(s, fe_float(0.044715), cube)));
+    struct fe_val inside = fe_mul(s, fe_float(sqrt(2 / 3.14159265358979323846)),
+                                  fe_add(s, x, fe_mul(s, fe_float(0.044715), cube)));
     return fe_mul(s, x, fe_mul(s, half, fe_add(s, one, fe_op1(s, OP_tanh, inside))));
 }
-static struct fe_val elu(struct fe_site *s, struct fe_val x, struct fe_val alpha) {
+static struct fe_val elu(struct fe_site *s, struct fe_val x, struct fe_val alpha)
+{
     struct fe_val positive = compare(s, EXPR_OP_GT, x, 0);
     struct fe_val safe = fe_where3(s, positive, fe_float(0), x);
     return fe_where3(s, positive, x, fe_mul(s, alpha, fe_op1(s, OP_expm1, safe)));
 }
 struct fe_val make_elu(struct fe_call *c) { return elu(c->site, fe_inexact(c->site, ARG(0)), ARG(1)); }
-struct fe_val make_selu(struct fe_call *c) {
+struct fe_val make_selu(struct fe_call *c)
+{
     SITE;
     return fe_mul(s, fe_float(1.0507009873554804934), elu(s, fe_inexact(s, ARG(0)), fe_float(1.6732632423543772848)));
 }
-struct fe_val make_celu(struct fe_call *c) {
+struct fe_val make_celu(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), zero = fe_float(0);
     struct fe_val low = fe_op1(s, OP_expm1, fe_div(s, fe_op2(s, OP_min, x, zero), ARG(1)));
     return fe_add(s, fe_op2(s, OP_max, x, zero), fe_mul(s, ARG(1), low));
 }
-struct fe_val make_leaky_relu(struct fe_call *c) {
+struct fe_val make_leaky_relu(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_where3(s, compare(s, EXPR_OP_GE, x, 0), x, fe_mul(s, ARG(1), x));
 }
-static struct fe_val hard_sigmoid(struct fe_site *s, struct fe_val x) { return fe_div(s, relu6(s, fe_add(s, x, fe_float(3))), fe_float(6)); }
+static struct fe_val hard_sigmoid(struct fe_site *s, struct fe_val x)
+{
+    return fe_div(s, relu6(s, fe_add(s, x, fe_float(3))), fe_float(6));
+}
 struct fe_val make_hard_sigmoid(struct fe_call *c) { return hard_sigmoid(c->site, fe_inexact(c->site, ARG(0))); }
-struct fe_val make_hard_silu(struct fe_call *c) {
+struct fe_val make_hard_silu(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_mul(s, x, hard_sigmoid(s, x));
 }
-struct fe_val make_hard_tanh(struct fe_call *c) {
+struct fe_val make_hard_tanh(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
-    return fe_where3(s, compare(s, EXPR_OP_GT, x, 1), fe_float(1), fe_where3(s, compare(s, EXPR_OP_LT, x, -1), fe_float(-1), x));
+    return fe_where3(s, compare(s, EXPR_OP_GT, x, 1), fe_float(1),
+                     fe_where3(s, compare(s, EXPR_OP_LT, x, -1), fe_float(-1), x));
 }
-struct fe_val make_log_sigmoid(struct fe_call *c) {
+struct fe_val make_log_sigmoid(struct fe_call *c)
+{
     SITE;
     return neg(s, FE_APPLY(s, "softplus", neg(s, fe_inexact(s, ARG(0)))));
 }
-struct fe_val make_soft_sign(struct fe_call *c) {
+struct fe_val make_soft_sign(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_div(s, x, fe_add(s, fe_op1(s, OP_abs, x), fe_float(1)));
 }
-struct fe_val make_mish(struct fe_call *c) {
+struct fe_val make_mish(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_mul(s, x, fe_op1(s, OP_tanh, FE_APPLY(s, "softplus", x)));
 }
-struct fe_val make_squareplus(struct fe_call *c) {
+struct fe_val make_squareplus(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_mul(s, fe_float(0.5), fe_add(s, x, fe_op1(s, OP_sqrt, fe_add(s, fe_mul(s, x, x), ARG(1)))));
 }
-struct fe_val make_sparse_plus(struct fe_call *c) {
+struct fe_val make_sparse_plus(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_add(s, x, fe_float(1));
     struct fe_val middle = fe_div(s, fe_mul(s, y, y), fe_float(4));
-    return fe_where3(s, compare(s, EXPR_OP_LE, x, -1), fe_float(0), fe_where3(s, compare(s, EXPR_OP_GE, x, 1), x, middle));
+    return fe_where3(s, compare(s, EXPR_OP_LE, x, -1), fe_float(0),
+                     fe_where3(s, compare(s, EXPR_OP_GE, x, 1), x, middle));
 }
-struct fe_val make_sparse_sigmoid(struct fe_call *c) {
+struct fe_val make_sparse_sigmoid(struct fe_call *c)
+{
     SITE;
     struct fe_val y = fe_add(s, fe_inexact(s, ARG(0)), fe_float(1));
     return fe_mul(s, fe_float(0.5), FE_APPLY(s, "clip", y, fe_float(0), fe_float(2)));
 }
-struct fe_val make_log1mexp(struct fe_call *c) {
+struct fe_val make_log1mexp(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), n = neg(s, x);
-    struct fe_val near = fe_op1(s, OP_log, neg(s, fe_op1(s, OP_expm1, n))), far = fe_op1(s, OP_log1p, neg(s, fe_op1(s, OP_exp, n)));
+    struct fe_val near = fe_op1(s, OP_log, neg(s, fe_op1(s, OP_expm1, n))),
+                  far = fe_op1(s, OP_log1p, neg(s, fe_op1(s, OP_exp, n)));
     return fe_where3(s, compare(s, EXPR_OP_LT, x, log(2)), near, far);
 }
-struct fe_val make_glu(struct fe_call *c) {
+struct fe_val make_glu(struct fe_call *c)
+{
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), parts = FE_APPLY(s, "split", x, fe_int(2), ARG(1));
     return parts.bad ? parts : fe_mul(s, parts.items[0], fe_op1(s, OP_logistic, parts.items[1]));
@@ -120,10 +152,12 @@ struct fe_val make_glu(struct fe_call *c) {
 
 /* exp(x - max) and the log of its sum, both with kept dimensions; masked elements count as nothing. */
 struct fe_val fe_softmax_parts(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count,
-                               const struct fe_val *where, struct fe_val *log_sum) {
+                               const struct fe_val *where, struct fe_val *log_sum)
+{
     bool masked = where && !fe_is_none(where);
     struct fe_val least = fe_float(-INFINITY);
-    struct fe_reduce_options keep = {.keepdims = true, .where = where, .initial = masked ? &least : NULL}, sum = {.keepdims = true, .where = where};
+    struct fe_reduce_options keep = {.keepdims = true, .where = where, .initial = masked ? &least : NULL},
+                             sum = {.keepdims = true, .where = where};
     struct fe_val top = fe_stop(s, fe_reduce(s, FE_RED_MAX, x, axes, count, &keep));
     struct fe_val safe = masked ? fe_where3(s, *where, x, least) : x;
     struct fe_val shifted = fe_sub(s, safe, top), e = fe_op1(s, OP_exp, shifted);
@@ -131,17 +165,20 @@ struct fe_val fe_softmax_parts(struct fe_site *s, struct fe_val x, const uint32_
     return log_sum ? shifted : fe_div(s, e, fe_reduce(s, FE_RED_SUM, e, axes, count, &sum));
 }
 
-static bool softmax_args(struct fe_call *c, uint32_t *axes, uint32_t *n) {
+static bool softmax_args(struct fe_call *c, uint32_t *axes, uint32_t *n)
+{
     ARG(0) = fe_inexact(c->site, ARG(0));
     return !ARG(0).bad && fe_get_axes(c, 1, fe_rank(c->site, &ARG(0)), axes, n);
 }
-struct fe_val make_softmax(struct fe_call *c) {
+struct fe_val make_softmax(struct fe_call *c)
+{
     uint32_t axes[IR_MAX_RANK], n;
     if (!softmax_args(c, axes, &n)) return fe_bad();
     struct fe_val p = fe_softmax_parts(c->site, ARG(0), axes, n, &ARG(2), NULL);
     return fe_is_none(&ARG(2)) ? p : fe_where3(c->site, ARG(2), p, fe_float(0));
 }
-struct fe_val make_log_softmax(struct fe_call *c) {
+struct fe_val make_log_softmax(struct fe_call *c)
+{
     uint32_t axes[IR_MAX_RANK], n;
     struct fe_val log_sum;
     if (!softmax_args(c, axes, &n)) return fe_bad();
@@ -151,13 +188,15 @@ struct fe_val make_log_softmax(struct fe_call *c) {
 }
 
 /* log(sum(b exp(x))): the largest finite element is taken out first. */
-struct fe_val make_logsumexp(struct fe_call *c) {
+struct fe_val make_logsumexp(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!softmax_args(c, axes, &n)) return fe_bad();
     struct fe_val x = ARG(0), least = fe_float(-INFINITY), weights = ARG(2);
     if (!fe_is_none(&weights)) x = fe_where3(s, fe_binary(s, EXPR_OP_NE, weights, fe_int(0)), x, least);
-    struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(4), .initial = fe_is_none(&ARG(4)) ? NULL : &least};
+    struct fe_reduce_options keep = {
+        .keepdims = true, .where = &ARG(4), .initial = fe_is_none(&ARG(4)) ? NULL : &least};
     struct fe_val top = fe_stop(s, fe_reduce(s, FE_RED_MAX, x, axes, n, &keep));
     top = fe_where3(s, fe_op1(s, OP_is_finite, top), top, fe_float(0));
     struct fe_val e = fe_op1(s, OP_exp, fe_sub(s, x, top));
@@ -176,7 +215,8 @@ struct fe_val make_logsumexp(struct fe_call *c) {
     return fe_reshape_val(s, y, rank, shape);
 }
 
-struct fe_val make_logmeanexp(struct fe_call *c) {
+struct fe_val make_logmeanexp(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!softmax_args(c, axes, &n)) return fe_bad();
@@ -191,7 +231,8 @@ struct fe_val make_logmeanexp(struct fe_call *c) {
     return fe_sub(s, sum, fe_op1(s, OP_log, real));
 }
 
-struct fe_val make_standardize(struct fe_call *c) {
+struct fe_val make_standardize(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!softmax_args(c, axes, &n)) return fe_bad();
@@ -205,7 +246,8 @@ struct fe_val make_standardize(struct fe_call *c) {
 
 /* ---------------------------------------------------------------- one-hot, masks, attention */
 
-struct fe_val fe_one_hot_mask(struct fe_site *s, struct fe_val labels, int64_t classes, uint32_t axis) {
+struct fe_val fe_one_hot_mask(struct fe_site *s, struct fe_val labels, int64_t classes, uint32_t axis)
+{
     struct fe_val wide = fe_expand(s, labels, axis);
     if (wide.bad) return wide;
     struct ir_type t = fe_type_at(s, &wide);
@@ -214,18 +256,21 @@ struct fe_val fe_one_hot_mask(struct fe_site *s, struct fe_val labels, int64_t c
     return fe_binary(s, EXPR_OP_EQ, fe_iota(s, t, axis), wide);
 }
 
-struct fe_val make_one_hot(struct fe_call *c) {
+struct fe_val make_one_hot(struct fe_call *c)
+{
     SITE;
     int64_t classes, axis;
     uint32_t at;
     enum ir_dtype d;
-    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &classes) || !fe_get_dtype(c, 2, &d) || !fe_get_int(c, 3, &axis) ||
-        !fe_get_axis(s, axis, fe_rank(s, &ARG(0)) + 1, &at)) return fe_bad();
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &classes) || !fe_get_dtype(c, 2, &d) ||
+        !fe_get_int(c, 3, &axis) || !fe_get_axis(s, axis, fe_rank(s, &ARG(0)) + 1, &at))
+        return fe_bad();
     if (classes < 0) return fe_fail(s, "E0203", "one_hot: a negative number of classes");
     return fe_cast(s, fe_one_hot_mask(s, ARG(0), classes, at), d);
 }
 
-static struct fe_val leading_ones(struct fe_call *c, struct fe_val v, uint32_t arg) {
+static struct fe_val leading_ones(struct fe_call *c, struct fe_val v, uint32_t arg)
+{
     int64_t extra;
     if (!fe_get_int(c, arg, &extra)) return fe_bad();
     for (int64_t i = 0; i < extra && !v.bad; i++) v = fe_expand(c->site, v, 0);
@@ -233,7 +278,8 @@ static struct fe_val leading_ones(struct fe_call *c, struct fe_val v, uint32_t a
 }
 
 /* [.., q] and [.., k] -> [.., 1, q, k] */
-static struct fe_val attention_mask(struct fe_site *s, enum expr_operator op, struct fe_val q, struct fe_val k) {
+static struct fe_val attention_mask(struct fe_site *s, enum expr_operator op, struct fe_val q, struct fe_val k)
+{
     if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k)) return fe_bad();
     if (!fe_rank(s, &q) || !fe_rank(s, &k)) return fe_fail(s, "E0203", "a mask needs tensors of rank 1 or more");
     q = fe_expand(s, q, fe_rank(s, &q));
@@ -242,7 +288,8 @@ static struct fe_val attention_mask(struct fe_site *s, enum expr_operator op, st
     return m.bad ? m : fe_expand(s, m, fe_rank(s, &m) - 2);
 }
 
-struct fe_val make_causal_mask_of(struct fe_call *c) {
+struct fe_val make_causal_mask_of(struct fe_call *c)
+{
     SITE;
     enum ir_dtype d;
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_dtype(c, 2, &d)) return fe_bad();
@@ -253,13 +300,15 @@ struct fe_val make_causal_mask_of(struct fe_call *c) {
     return leading_ones(c, fe_cast(s, attention_mask(s, EXPR_OP_GE, positions, positions), d), 1);
 }
 
-struct fe_val make_attention_mask_of(struct fe_call *c) {
+struct fe_val make_attention_mask_of(struct fe_call *c)
+{
     enum ir_dtype d;
     if (!fe_get_dtype(c, 3, &d)) return fe_bad();
     return leading_ones(c, fe_cast(c->site, attention_mask(c->site, EXPR_OP_MUL, ARG(0), ARG(1)), d), 2);
 }
 
-struct fe_val make_combined_masks(struct fe_call *c) {
+struct fe_val make_combined_masks(struct fe_call *c)
+{
     SITE;
     enum ir_dtype d;
     struct fe_val all = fe_none();
@@ -271,7 +320,8 @@ struct fe_val make_combined_masks(struct fe_call *c) {
 
 /* softmax(q k^T / sqrt(d)) v over [.., length, heads, depth], weights in float32; fewer key heads are shared by
  * groups of query heads; masked scores are -0.7 of the largest float32. */
-struct fe_val make_attention(struct fe_call *c) {
+struct fe_val make_attention(struct fe_call *c)
+{
     SITE;
     struct fe_val q = ARG(0), k = ARG(1), v = ARG(2), scale = ARG(5);
     if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k) || !fe_as_tensor(s, &v)) return fe_bad();
@@ -279,9 +329,13 @@ struct fe_val make_attention(struct fe_call *c) {
     bool fits = tq.rank >= 3 && tk.rank == tq.rank && tv.rank == tq.rank;
     uint32_t r = tq.rank;
     for (uint32_t i = 0; fits && i + 3 < r; i++) fits = tq.dim[i] == tk.dim[i] && tk.dim[i] == tv.dim[i];
-    if (!fits || tk.dim[r - 3] != tv.dim[r - 3] || tk.dim[r - 2] != tv.dim[r - 2] || tq.dim[r - 1] != tk.dim[r - 1] || tk.dim[r - 2] == 0 || tq.dim[r - 2] % tk.dim[r - 2])
-        return fe_fail(s, "E0201", "attention: query %s, key %s and value %s do not fit; expected [.., length, heads, depth]", fe_describe(s, &q), fe_describe(s, &k), fe_describe(s, &v));
-    int64_t heads = tq.dim[r - 2], groups = heads / tk.dim[r - 2], depth = tq.dim[r - 1], nq = tq.dim[r - 3], nk = tk.dim[r - 3];
+    if (!fits || tk.dim[r - 3] != tv.dim[r - 3] || tk.dim[r - 2] != tv.dim[r - 2] || tq.dim[r - 1] != tk.dim[r - 1] ||
+        tk.dim[r - 2] == 0 || tq.dim[r - 2] % tk.dim[r - 2])
+        return fe_fail(s, "E0201",
+                       "attention: query %s, key %s and value %s do not fit; expected [.., length, heads, depth]",
+                       fe_describe(s, &q), fe_describe(s, &k), fe_describe(s, &v));
+    int64_t heads = tq.dim[r - 2], groups = heads / tk.dim[r - 2], depth = tq.dim[r - 1], nq = tq.dim[r - 3],
+            nk = tk.dim[r - 3];
     enum ir_dtype d = (enum ir_dtype)tq.dtype;
     if (groups > 1) {
         k = FE_APPLY(s, "repeat", k, fe_int((double)groups), fe_int(-2));
@@ -305,7 +359,8 @@ struct fe_val make_attention(struct fe_call *c) {
     return fe_einsum(s, "...hqk,...khd->...qhd", pair_wv, 2);
 }
 
-struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json object, struct fe_val x) {
+struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json object, struct fe_val x)
+{
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = object}};
     const char *name = object->kind == JSON_STRING ? object->string : fe_type_of(fe, object);
     if (!name) return fe_bad();
@@ -332,7 +387,8 @@ struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json objec
         if (own) continue;
         for (size_t i = 1; i < known_count; i++) found |= !strcmp(m->key, known[i]);
         if (!found) {
-            fe_suggest(fe, fe_error_key(fe, m, "E0107", "unknown key \"%s\" in activation \"%s\"", m->key, name), m->key, known + 1, known_count - 1);
+            fe_suggest(fe, fe_error_key(fe, m, "E0107", "unknown key \"%s\" in activation \"%s\"", m->key, name),
+                       m->key, known + 1, known_count - 1);
             bad = true;
             continue;
         }

@@ -9,14 +9,16 @@ struct fe_val fe_none(void) { return (struct fe_val){.kind = FE_VAL_NONE}; }
 struct fe_val fe_int(double x) { return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_INT, .number = x}; }
 struct fe_val fe_float(double x) { return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_FLOAT, .number = x}; }
 struct fe_val fe_val_number(double x, bool integer) { return integer ? fe_int(x) : fe_float(x); }
-struct fe_val fe_tensor_val(ir_value v, bool weak) {
+struct fe_val fe_tensor_val(ir_value v, bool weak)
+{
     return v ? (struct fe_val){.kind = FE_VAL_TENSOR, .tensor = v, .weak = weak} : fe_bad();
 }
 struct fe_val fe_val_tensor(ir_value v) { return fe_tensor_val(v, false); }
 bool fe_is_none(const struct fe_val *v) { return v->kind == FE_VAL_NONE && !v->bad; }
 bool fe_truth(const struct fe_val *v) { return v->kind == FE_VAL_NUMBER && v->number != 0; }
 
-struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count) {
+struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count)
+{
     struct fe_val t = {.kind = FE_VAL_TUPLE, .count = count};
     t.items = count ? arena_copy(s->fe->arena, items, count * sizeof *items) : NULL;
     for (uint32_t i = 0; i < count; i++)
@@ -24,17 +26,20 @@ struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t c
     return t;
 }
 
-static enum ir_dtype number_dtype(const struct fe_val *v) {
+static enum ir_dtype number_dtype(const struct fe_val *v)
+{
     return v->python == FE_PY_BOOL ? IR_BOOL : v->python == FE_PY_INT ? IR_I32 : IR_F32;
 }
 
-struct ir_type fe_type_at(const struct fe_site *s, const struct fe_val *v) {
+struct ir_type fe_type_at(const struct fe_site *s, const struct fe_val *v)
+{
     if (v->kind == FE_VAL_TENSOR) return *ir_type(s->b->f, v->tensor);
     return ir_type_scalar(v->kind == FE_VAL_NUMBER ? number_dtype(v) : IR_F32);
 }
 uint32_t fe_rank(const struct fe_site *s, const struct fe_val *v) { return fe_type_at(s, v).rank; }
 
-const char *fe_describe(const struct fe_site *s, const struct fe_val *v) {
+const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
+{
     struct ir_type t;
     switch (v->kind) {
     case FE_VAL_NONE: return "None";
@@ -52,7 +57,8 @@ const char *fe_describe(const struct fe_site *s, const struct fe_val *v) {
 
 static int class_of(enum ir_dtype d) { return ir_dtype_is_float(d) ? 2 : d == IR_BOOL ? 0 : 1; }
 
-static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b) {
+static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b)
+{
     bool sa = ir_dtype_is_signed(a), sb = ir_dtype_is_signed(b);
     size_t na = ir_dtype_bytes(a), nb = ir_dtype_bytes(b);
     if (sa == sb) return na >= nb ? a : b;
@@ -62,7 +68,8 @@ static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b) {
     return nu == 1 ? IR_I16 : IR_I32; /* uint32 with a signed one would be int64 */
 }
 
-static enum ir_dtype join_dtypes(enum ir_dtype a, enum ir_dtype b) {
+static enum ir_dtype join_dtypes(enum ir_dtype a, enum ir_dtype b)
+{
     if (a == b) return a;
     int ca = class_of(a), cb = class_of(b);
     if (ca != cb) return ca > cb ? a : b;
@@ -71,18 +78,21 @@ static enum ir_dtype join_dtypes(enum ir_dtype a, enum ir_dtype b) {
     return ir_dtype_bytes(a) > ir_dtype_bytes(b) ? a : b;
 }
 
-struct fe_kind_of fe_promote(struct fe_kind_of a, struct fe_kind_of b) {
+struct fe_kind_of fe_promote(struct fe_kind_of a, struct fe_kind_of b)
+{
     if (a.weak == b.weak) return (struct fe_kind_of){join_dtypes(a.dtype, b.dtype), a.weak};
     struct fe_kind_of weak = a.weak ? a : b, strong = a.weak ? b : a;
     return class_of(weak.dtype) > class_of(strong.dtype) ? weak : strong;
 }
 
-struct fe_kind_of fe_kind(const struct fe_site *s, const struct fe_val *v) {
+struct fe_kind_of fe_kind(const struct fe_site *s, const struct fe_val *v)
+{
     if (v->kind == FE_VAL_NUMBER) return (struct fe_kind_of){number_dtype(v), v->python != FE_PY_BOOL};
     return (struct fe_kind_of){(enum ir_dtype)fe_type_at(s, v).dtype, v->weak};
 }
 
-bool fe_broadcast_shapes(const struct ir_type *a, const struct ir_type *b, struct ir_type *out) {
+bool fe_broadcast_shapes(const struct ir_type *a, const struct ir_type *b, struct ir_type *out)
+{
     struct ir_type t = {.dtype = a->dtype, .rank = a->rank > b->rank ? a->rank : b->rank};
     for (uint32_t i = 0; i < t.rank; i++) {
         int64_t x = i < a->rank ? a->dim[a->rank - 1 - i] : 1, y = i < b->rank ? b->dim[b->rank - 1 - i] : 1;
@@ -95,7 +105,8 @@ bool fe_broadcast_shapes(const struct ir_type *a, const struct ir_type *b, struc
 
 /* ---------------------------------------------------------------- conversions */
 
-bool fe_as_tensor(const struct fe_site *s, struct fe_val *v) {
+bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
+{
     if (v->bad) return false;
     if (v->kind == FE_VAL_TENSOR) return true;
     if (v->kind == FE_VAL_NUMBER) {
@@ -113,26 +124,30 @@ bool fe_as_tensor(const struct fe_site *s, struct fe_val *v) {
     return false;
 }
 
-ir_value fe_value_as(const struct fe_site *s, const struct fe_val *v, enum ir_dtype dtype) {
+ir_value fe_value_as(const struct fe_site *s, const struct fe_val *v, enum ir_dtype dtype)
+{
     struct fe_val t = *v;
     if (t.kind == FE_VAL_NUMBER) return ir_scalar(s->b, dtype, t.number);
     return fe_as_tensor(s, &t) ? ir_cast(s->b, t.tensor, dtype) : 0;
 }
 
-struct fe_val fe_cast(struct fe_site *s, struct fe_val v, enum ir_dtype dtype) {
+struct fe_val fe_cast(struct fe_site *s, struct fe_val v, enum ir_dtype dtype)
+{
     if (v.bad) return v;
     if (dtype == IR_BOOL && v.kind == FE_VAL_TENSOR) return fe_boolean(s, v);
     return fe_val_tensor(fe_value_as(s, &v, dtype));
 }
 
-struct fe_val fe_inexact(struct fe_site *s, struct fe_val v) {
+struct fe_val fe_inexact(struct fe_site *s, struct fe_val v)
+{
     if (v.bad) return v;
     struct fe_kind_of k = fe_kind(s, &v);
     if (ir_dtype_is_float(k.dtype)) return fe_as_tensor(s, &v) ? v : fe_bad();
     return fe_tensor_val(fe_value_as(s, &v, IR_F32), k.weak);
 }
 
-struct fe_val fe_boolean(struct fe_site *s, struct fe_val v) {
+struct fe_val fe_boolean(struct fe_site *s, struct fe_val v)
+{
     if (!fe_as_tensor(s, &v)) return fe_bad();
     if (fe_type_at(s, &v).dtype == IR_BOOL) return v;
     return fe_op2(s, OP_ne, v, fe_int(0));
@@ -140,35 +155,46 @@ struct fe_val fe_boolean(struct fe_site *s, struct fe_val v) {
 
 struct fe_val fe_stop(struct fe_site *s, struct fe_val v) { return fe_op1(s, OP_stop_gradient, v); }
 
-struct fe_val fe_broadcast_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape) {
+struct fe_val fe_broadcast_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape)
+{
     if (!fe_as_tensor(s, &v)) return fe_bad();
     struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape), both;
     if (ir_type_equal(&have, &want)) return v;
     if (!fe_broadcast_shapes(&have, &want, &both) || !ir_type_equal(&both, &want))
-        return fe_fail(s, "E0201", "%s cannot be broadcast to %s", ir_type_text(s->fe->arena, &have), ir_type_text(s->fe->arena, &want));
+        return fe_fail(s, "E0201", "%s cannot be broadcast to %s", ir_type_text(s->fe->arena, &have),
+                       ir_type_text(s->fe->arena, &want));
     return fe_tensor_val(ir_broadcast_to(s->b, v.tensor, rank, shape), v.weak);
 }
 
-struct fe_val fe_reshape_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape) {
+struct fe_val fe_reshape_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape)
+{
     if (!fe_as_tensor(s, &v)) return fe_bad();
     struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape);
     if (ir_type_equal(&have, &want)) return v;
     return fe_tensor_val(ir_reshape(s->b, v.tensor, rank, shape), v.weak);
 }
 
-struct fe_val fe_full(struct fe_site *s, struct ir_type type, double x) { return fe_val_tensor(ir_number(s->b, type, x)); }
+struct fe_val fe_full(struct fe_site *s, struct ir_type type, double x)
+{
+    return fe_val_tensor(ir_number(s->b, type, x));
+}
 
 /* ---------------------------------------------------------------- operations */
 
-struct fe_val fe_op1(struct fe_site *s, enum ir_op op, struct fe_val v) {
+struct fe_val fe_op1(struct fe_site *s, enum ir_op op, struct fe_val v)
+{
     if (!fe_as_tensor(s, &v)) return fe_bad();
     return fe_tensor_val(ir_unary(s->b, op, v.tensor), v.weak);
 }
 
-struct fe_val fe_op1_float(struct fe_site *s, enum ir_op op, struct fe_val v) { return fe_op1(s, op, fe_inexact(s, v)); }
+struct fe_val fe_op1_float(struct fe_site *s, enum ir_op op, struct fe_val v)
+{
+    return fe_op1(s, op, fe_inexact(s, v));
+}
 
 /* Brings an operand to the common type; a number becomes one constant of the full shape. */
-static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct ir_type *t) {
+static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
+{
     if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, v->number);
     ir_value x = t->dtype == IR_BOOL ? v->tensor : ir_cast(s->b, v->tensor, (enum ir_dtype)t->dtype);
     if (!x || ir_type_equal(ir_type(s->b->f, x), t)) return x;
@@ -178,10 +204,13 @@ static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct 
 static bool is_operand(struct fe_site *s, struct fe_val *v) { return v->kind == FE_VAL_NUMBER || fe_as_tensor(s, v); }
 
 /* Common type of two operands; false: they do not fit. */
-static bool common_type(struct fe_site *s, const struct fe_val *a, const struct fe_val *b, struct ir_type *t, bool *weak) {
+static bool common_type(struct fe_site *s, const struct fe_val *a, const struct fe_val *b, struct ir_type *t,
+                        bool *weak)
+{
     struct ir_type ta = fe_type_at(s, a), tb = fe_type_at(s, b);
     if (!fe_broadcast_shapes(&ta, &tb, t)) {
-        fe_fail(s, "E0201", "shapes of %s and %s do not fit", ir_type_text(s->fe->arena, &ta), ir_type_text(s->fe->arena, &tb));
+        fe_fail(s, "E0201", "shapes of %s and %s do not fit", ir_type_text(s->fe->arena, &ta),
+                ir_type_text(s->fe->arena, &tb));
         return false;
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, a), fe_kind(s, b));
@@ -190,16 +219,19 @@ static bool common_type(struct fe_site *s, const struct fe_val *a, const struct 
     return true;
 }
 
-struct fe_val fe_op2(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b) {
+struct fe_val fe_op2(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
+{
     struct ir_type t;
     bool weak;
-    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b) || !common_type(s, &a, &b, &t, &weak)) return fe_bad();
+    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b) || !common_type(s, &a, &b, &t, &weak))
+        return fe_bad();
     bool compare = op == OP_eq || op == OP_ne || op == OP_lt || op == OP_le;
     ir_value x = operand(s, &a, &t), y = operand(s, &b, &t);
     return fe_tensor_val(ir_binary(s->b, op, x, y), weak && !compare);
 }
 
-struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b) {
+struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
+{
     if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     if (!ir_dtype_is_float(k.dtype)) { /* integers and bools: float32 */
@@ -211,14 +243,17 @@ struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, st
     return fe_op2(s, op, a, b);
 }
 
-struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, struct fe_val y) {
+struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, struct fe_val y)
+{
     struct ir_type t, tp, all;
     bool weak;
     p = fe_boolean(s, p);
-    if (p.bad || x.bad || y.bad || !is_operand(s, &x) || !is_operand(s, &y) || !common_type(s, &x, &y, &t, &weak)) return fe_bad();
+    if (p.bad || x.bad || y.bad || !is_operand(s, &x) || !is_operand(s, &y) || !common_type(s, &x, &y, &t, &weak))
+        return fe_bad();
     tp = fe_type_at(s, &p);
     if (!fe_broadcast_shapes(&t, &tp, &all))
-        return fe_fail(s, "E0201", "the condition %s does not fit %s", fe_describe(s, &p), ir_type_text(s->fe->arena, &t));
+        return fe_fail(s, "E0201", "the condition %s does not fit %s", fe_describe(s, &p),
+                       ir_type_text(s->fe->arena, &t));
     tp = all;
     tp.dtype = IR_BOOL;
     return fe_tensor_val(ir_select(s->b, operand(s, &p, &tp), operand(s, &x, &all), operand(s, &y, &all)), weak);
@@ -226,18 +261,22 @@ struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, str
 
 /* ---------------------------------------------------------------- operators */
 
-static double python_mod(double a, double b) {
+static double python_mod(double a, double b)
+{
     double r = fmod(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
 /* Two Python numbers. */
-static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a, const struct fe_val *b) {
+static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
+                                 const struct fe_val *b)
+{
     double x = a->number, y = b->number;
     bool integer = a->python != FE_PY_FLOAT && b->python != FE_PY_FLOAT;
     bool flags = a->python == FE_PY_BOOL && b->python == FE_PY_BOOL;
     struct fe_val r;
-    if ((op == EXPR_OP_DIV || op == EXPR_OP_FLOORDIV || op == EXPR_OP_MOD) && y == 0) return fe_fail(s, "E0311", "division by zero");
+    if ((op == EXPR_OP_DIV || op == EXPR_OP_FLOORDIV || op == EXPR_OP_MOD) && y == 0)
+        return fe_fail(s, "E0311", "division by zero");
     switch (op) {
     case EXPR_OP_ADD: return fe_val_number(x + y, integer);
     case EXPR_OP_SUB: return fe_val_number(x - y, integer);
@@ -252,12 +291,20 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
     case EXPR_OP_LE: r = fe_int(x <= y); break;
     case EXPR_OP_GT: r = fe_int(x > y); break;
     case EXPR_OP_GE: r = fe_int(x >= y); break;
-    case EXPR_OP_AND: case EXPR_OP_OR: case EXPR_OP_XOR: case EXPR_OP_SHL: case EXPR_OP_SHR: {
+    case EXPR_OP_AND:
+    case EXPR_OP_OR:
+    case EXPR_OP_XOR:
+    case EXPR_OP_SHL:
+    case EXPR_OP_SHR: {
         if (!integer) return fe_fail(s, "E0310", "bit operations need integers");
         int64_t i = (int64_t)x, j = (int64_t)y;
-        if ((op == EXPR_OP_SHL || op == EXPR_OP_SHR) && (j < 0 || j > 31)) return fe_fail(s, "E0311", "a shift by %lld is outside 0 to 31", (long long)j);
-        r = fe_int((double)(op == EXPR_OP_AND ? (i & j) : op == EXPR_OP_OR ? (i | j) : op == EXPR_OP_XOR ? (i ^ j)
-                            : op == EXPR_OP_SHL ? (int64_t)((uint64_t)i << j) : i >> j));
+        if ((op == EXPR_OP_SHL || op == EXPR_OP_SHR) && (j < 0 || j > 31))
+            return fe_fail(s, "E0311", "a shift by %lld is outside 0 to 31", (long long)j);
+        r = fe_int((double)(op == EXPR_OP_AND   ? (i & j)
+                            : op == EXPR_OP_OR  ? (i | j)
+                            : op == EXPR_OP_XOR ? (i ^ j)
+                            : op == EXPR_OP_SHL ? (int64_t)((uint64_t)i << j)
+                                                : i >> j));
         if (flags && op != EXPR_OP_SHL && op != EXPR_OP_SHR) r.python = FE_PY_BOOL;
         return r;
     }
@@ -267,7 +314,8 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
     return r;
 }
 
-static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n) {
+static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n)
+{
     if (n == 0) return fe_add(s, fe_mul(s, x, fe_int(0)), fe_int(1));
     if (n < 0) return fe_div(s, fe_float(1), integer_power(s, x, -n));
     struct fe_val result = fe_none();
@@ -281,7 +329,8 @@ static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n
     return result;
 }
 
-static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b) {
+static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
     if (b.kind == FE_VAL_NUMBER && a.kind == FE_VAL_TENSOR) {
         double n = b.number;
         bool whole = n == floor(n) && fabs(n) <= 1024;
@@ -297,22 +346,27 @@ static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b) 
         if (n == 2 && real) return fe_mul(s, a, a);
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
-    if (!ir_dtype_is_float(k.dtype)) return fe_fail(s, "E0310", "a power of integers with an exponent that is a tensor is not supported yet");
+    if (!ir_dtype_is_float(k.dtype))
+        return fe_fail(s, "E0310", "a power of integers with an exponent that is a tensor is not supported yet");
     return fe_op2_float(s, OP_pow, a, b);
 }
 
 /* Remainder with the sign of the divisor. */
-static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b) {
+static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
     struct fe_val r = fe_op2(s, OP_rem, a, b);
     if (r.bad) return r;
     bool real = ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &r).dtype);
     struct fe_val zero = real ? fe_float(0) : fe_int(0);
-    struct fe_val signs = fe_op2(s, OP_ne, fe_op2(s, OP_lt, r, zero), fe_op2(s, OP_lt, b.kind == FE_VAL_NUMBER ? fe_cast(s, b, (enum ir_dtype)fe_type_at(s, &r).dtype) : b, zero));
+    struct fe_val signs = fe_op2(
+        s, OP_ne, fe_op2(s, OP_lt, r, zero),
+        fe_op2(s, OP_lt, b.kind == FE_VAL_NUMBER ? fe_cast(s, b, (enum ir_dtype)fe_type_at(s, &r).dtype) : b, zero));
     struct fe_val wrong = fe_op2(s, OP_and, signs, fe_op2(s, OP_ne, r, zero));
     return fe_where3(s, wrong, fe_add(s, r, b), r);
 }
 
-static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b) {
+static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     struct fe_val r = modulo(s, a, b);
     if (r.bad) return r;
@@ -320,15 +374,18 @@ static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_
     return fe_op2(s, OP_div, fe_sub(s, a, r), b);
 }
 
-static struct fe_val bitwise(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b) {
+static struct fe_val bitwise(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
+{
     if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     if (ir_dtype_is_float(k.dtype))
-        return fe_fail(s, "E0310", "bit operations need bool or integer tensors, found %s and %s", fe_describe(s, &a), fe_describe(s, &b));
+        return fe_fail(s, "E0310", "bit operations need bool or integer tensors, found %s and %s", fe_describe(s, &a),
+                       fe_describe(s, &b));
     return fe_op2(s, op, a, b);
 }
 
-struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b) {
+struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
+{
     if (a.bad || b.bad) return fe_bad();
     if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);
     if (!is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();

@@ -6,14 +6,21 @@
 #include <string.h>
 
 enum token_kind { TOK_END, TOK_NUMBER, TOK_STRING, TOK_NAME, TOK_SIGN, TOK_BAD };
-struct token { enum token_kind kind; uint32_t at, length; char sign[3]; double number; bool integer; const char *text; };
+struct token {
+    enum token_kind kind;
+    uint32_t at, length;
+    char sign[3];
+    double number;
+    bool integer;
+    const char *text;
+};
 
 struct parser {
     struct arena *arena;
     const char *text;
     uint32_t length, at; /* at: behind the current token */
     struct token token;
-    uint32_t end;        /* of the token before */
+    uint32_t end; /* of the token before */
     uint32_t depth;
     struct expr_fault *fault;
     bool failed;
@@ -22,13 +29,15 @@ struct parser {
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static struct expr_node *fail(struct parser *p, uint32_t at, uint32_t length, const char *message) {
+static struct expr_node *fail(struct parser *p, uint32_t at, uint32_t length, const char *message)
+{
     if (!p->failed) *p->fault = (struct expr_fault){at, length, message};
     p->failed = true;
     return NULL;
 }
 
-static uint32_t character_length(const char *s) { /* bytes of the UTF-8 character at s */
+static uint32_t character_length(const char *s)
+{ /* bytes of the UTF-8 character at s */
     unsigned char c = (unsigned char)*s;
     uint32_t n = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
     for (uint32_t i = 1; i < n; i++)
@@ -36,7 +45,8 @@ static uint32_t character_length(const char *s) { /* bytes of the UTF-8 characte
     return n;
 }
 
-static void read_number(struct parser *p, struct token *t) {
+static void read_number(struct parser *p, struct token *t)
+{
     const char *s = p->text + p->at;
     uint32_t n = 0;
     t->integer = true;
@@ -63,7 +73,8 @@ static void read_number(struct parser *p, struct token *t) {
     t->length = n;
 }
 
-static void read_name(struct parser *p, struct token *t) {
+static void read_name(struct parser *p, struct token *t)
+{
     const char *s = p->text + p->at;
     uint32_t n = 0;
     while (is_letter(s[n]) || is_digit(s[n])) n++;
@@ -76,7 +87,8 @@ static void read_name(struct parser *p, struct token *t) {
     t->text = arena_string_n(p->arena, s, n);
 }
 
-static void read_sign(struct parser *p, struct token *t) {
+static void read_sign(struct parser *p, struct token *t)
+{
     static const char *const two[] = {"//", "**", "<<", ">>", "==", "!=", "<=", ">="};
     const char *s = p->text + p->at;
     t->kind = TOK_SIGN;
@@ -101,7 +113,8 @@ static void read_sign(struct parser *p, struct token *t) {
     }
 }
 
-static void advance(struct parser *p) {
+static void advance(struct parser *p)
+{
     p->end = p->token.at + p->token.length;
     while (p->text[p->at] == ' ' || p->text[p->at] == '\t' || p->text[p->at] == '\n' || p->text[p->at] == '\r') p->at++;
     struct token t = {.at = p->at};
@@ -124,17 +137,20 @@ static void advance(struct parser *p) {
     p->at += t.length;
 }
 
-static bool sign_is(const struct parser *p, const char *sign) {
+static bool sign_is(const struct parser *p, const char *sign)
+{
     return p->token.kind == TOK_SIGN && strcmp(p->token.sign, sign) == 0;
 }
 
-static bool accept(struct parser *p, const char *sign) {
+static bool accept(struct parser *p, const char *sign)
+{
     if (!sign_is(p, sign)) return false;
     advance(p);
     return true;
 }
 
-static struct expr_node *node_new(struct parser *p, enum expr_kind kind, uint32_t at) {
+static struct expr_node *node_new(struct parser *p, enum expr_kind kind, uint32_t at)
+{
     struct expr_node *n = arena_new(p->arena, struct expr_node);
     n->kind = kind;
     n->at = at;
@@ -143,7 +159,8 @@ static struct expr_node *node_new(struct parser *p, enum expr_kind kind, uint32_
 }
 
 /* Sets length and depth once all items are there. */
-static struct expr_node *finish(struct parser *p, struct expr_node *n) {
+static struct expr_node *finish(struct parser *p, struct expr_node *n)
+{
     n->length = p->end - n->at;
     for (uint32_t i = 0; i < n->count; i++)
         if (n->items[i] && n->items[i]->depth >= n->depth) n->depth = n->items[i]->depth + 1;
@@ -153,17 +170,21 @@ static struct expr_node *finish(struct parser *p, struct expr_node *n) {
 
 static struct expr_node *parse_any(struct parser *p);
 
-static struct expr_node *missing(struct parser *p, const char *expected) {
+static struct expr_node *missing(struct parser *p, const char *expected)
+{
     if (p->failed) return NULL;
     if (p->token.kind == TOK_END)
-        return fail(p, p->end ? p->end - 1 : 0, 1,
-                    arena_format(p->arena, "%s expected after character %u, found the end", expected, (unsigned)p->end));
-    return fail(p, p->token.at, p->token.length, arena_format(p->arena, "%s expected, found '%.*s'", expected,
-                (int)p->token.length, p->text + p->token.at));
+        return fail(
+            p, p->end ? p->end - 1 : 0, 1,
+            arena_format(p->arena, "%s expected after character %u, found the end", expected, (unsigned)p->end));
+    return fail(
+        p, p->token.at, p->token.length,
+        arena_format(p->arena, "%s expected, found '%.*s'", expected, (int)p->token.length, p->text + p->token.at));
 }
 
 /* A list up to `close`; the opening sign was read. `comma`: a comma was seen. */
-static bool parse_list(struct parser *p, const char *close, struct expr_node *into, bool *comma) {
+static bool parse_list(struct parser *p, const char *close, struct expr_node *into, bool *comma)
+{
     VEC(struct expr_node *) items = {0};
     *comma = false;
     while (!sign_is(p, close)) {
@@ -183,7 +204,8 @@ static bool parse_list(struct parser *p, const char *close, struct expr_node *in
     return true;
 }
 
-static struct expr_node *parse_call(struct parser *p, const char *name, uint32_t at) {
+static struct expr_node *parse_call(struct parser *p, const char *name, uint32_t at)
+{
     struct expr_node *n = node_new(p, EXPR_CALL, at);
     VEC(struct expr_node *) items = {0};
     VEC(const char *) names = {0};
@@ -215,7 +237,8 @@ static struct expr_node *parse_call(struct parser *p, const char *name, uint32_t
     return finish(p, n);
 }
 
-static struct expr_node *parse_atom(struct parser *p) {
+static struct expr_node *parse_atom(struct parser *p)
+{
     struct token t = p->token;
     struct expr_node *n;
     bool comma;
@@ -260,7 +283,8 @@ static struct expr_node *parse_atom(struct parser *p) {
 }
 
 /* a:b:c, each part optional, or an ordinary expression. */
-static struct expr_node *parse_subscript(struct parser *p) {
+static struct expr_node *parse_subscript(struct parser *p)
+{
     uint32_t at = p->token.at;
     struct expr_node *part[3] = {0};
     uint32_t colons = 0;
@@ -280,7 +304,8 @@ static struct expr_node *parse_subscript(struct parser *p) {
     return finish(p, n);
 }
 
-static struct expr_node *parse_postfix(struct parser *p) {
+static struct expr_node *parse_postfix(struct parser *p)
+{
     struct expr_node *base = parse_atom(p);
     while (base && accept(p, "[")) {
         VEC(struct expr_node *) items = {0};
@@ -302,7 +327,8 @@ static struct expr_node *parse_postfix(struct parser *p) {
     return base;
 }
 
-static struct expr_node *binary(struct parser *p, enum expr_operator op, struct expr_node *a, struct expr_node *b) {
+static struct expr_node *binary(struct parser *p, enum expr_operator op, struct expr_node *a, struct expr_node *b)
+{
     struct expr_node *n = node_new(p, EXPR_BINARY, a->at);
     struct expr_node *items[] = {a, b};
     n->op = op;
@@ -311,11 +337,16 @@ static struct expr_node *binary(struct parser *p, enum expr_operator op, struct 
     return finish(p, n);
 }
 
-static struct expr_node *parse_unary(struct parser *p) {
+static struct expr_node *parse_unary(struct parser *p)
+{
     uint32_t at = p->token.at;
-    enum expr_operator op = sign_is(p, "-") ? EXPR_OP_NEG : sign_is(p, "+") ? EXPR_OP_POS : sign_is(p, "~") ? EXPR_OP_NOT : EXPR_OP_NONE;
+    enum expr_operator op = sign_is(p, "-")   ? EXPR_OP_NEG
+                            : sign_is(p, "+") ? EXPR_OP_POS
+                            : sign_is(p, "~") ? EXPR_OP_NOT
+                                              : EXPR_OP_NONE;
     if (++p->depth > 2 * EXPR_MAX_DEPTH) /* one parenthesis takes two */
-        return fail(p, at, p->token.length, arena_format(p->arena, "the expression is nested more than %d levels deep", EXPR_MAX_DEPTH));
+        return fail(p, at, p->token.length,
+                    arena_format(p->arena, "the expression is nested more than %d levels deep", EXPR_MAX_DEPTH));
     struct expr_node *n;
     if (op) {
         advance(p);
@@ -337,21 +368,28 @@ static struct expr_node *parse_unary(struct parser *p) {
     return n;
 }
 
-static const struct { char sign[3]; uint8_t level; enum expr_operator op; } operators[] = {
-    {"==", 1, EXPR_OP_EQ}, {"!=", 1, EXPR_OP_NE}, {"<", 1, EXPR_OP_LT}, {"<=", 1, EXPR_OP_LE}, {">", 1, EXPR_OP_GT}, {">=", 1, EXPR_OP_GE},
-    {"|", 2, EXPR_OP_OR}, {"^", 3, EXPR_OP_XOR}, {"&", 4, EXPR_OP_AND}, {"<<", 5, EXPR_OP_SHL}, {">>", 5, EXPR_OP_SHR},
-    {"+", 6, EXPR_OP_ADD}, {"-", 6, EXPR_OP_SUB}, {"*", 7, EXPR_OP_MUL}, {"/", 7, EXPR_OP_DIV}, {"//", 7, EXPR_OP_FLOORDIV},
+static const struct {
+    char sign[3];
+    uint8_t level;
+    enum expr_operator op;
+} operators[] = {
+    {"==", 1, EXPR_OP_EQ}, {"!=", 1, EXPR_OP_NE},    {"<", 1, EXPR_OP_LT},   {"<=", 1, EXPR_OP_LE},
+    {">", 1, EXPR_OP_GT},  {">=", 1, EXPR_OP_GE},    {"|", 2, EXPR_OP_OR},   {"^", 3, EXPR_OP_XOR},
+    {"&", 4, EXPR_OP_AND}, {"<<", 5, EXPR_OP_SHL},   {">>", 5, EXPR_OP_SHR}, {"+", 6, EXPR_OP_ADD},
+    {"-", 6, EXPR_OP_SUB}, {"*", 7, EXPR_OP_MUL},    {"/", 7, EXPR_OP_DIV},  {"//", 7, EXPR_OP_FLOORDIV},
     {"%", 7, EXPR_OP_MOD}, {"@", 7, EXPR_OP_MATMUL},
 };
 
-static enum expr_operator peek_operator(const struct parser *p, uint32_t level) {
+static enum expr_operator peek_operator(const struct parser *p, uint32_t level)
+{
     if (p->token.kind != TOK_SIGN) return EXPR_OP_NONE;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
         if (operators[i].level == level && !strcmp(operators[i].sign, p->token.sign)) return operators[i].op;
     return EXPR_OP_NONE;
 }
 
-static struct expr_node *parse_level(struct parser *p, uint32_t level) {
+static struct expr_node *parse_level(struct parser *p, uint32_t level)
+{
     if (level > 7) return parse_unary(p);
     struct expr_node *left = parse_level(p, level + 1);
     enum expr_operator op;
@@ -366,7 +404,8 @@ static struct expr_node *parse_level(struct parser *p, uint32_t level) {
     return left;
 }
 
-static struct expr_node *parse_any(struct parser *p) {
+static struct expr_node *parse_any(struct parser *p)
+{
     if (++p->depth > 2 * EXPR_MAX_DEPTH) /* one parenthesis takes two */
         return fail(p, p->token.at, p->token.length ? p->token.length : 1,
                     arena_format(p->arena, "the expression is nested more than %d levels deep", EXPR_MAX_DEPTH));
@@ -375,15 +414,18 @@ static struct expr_node *parse_any(struct parser *p) {
     return n;
 }
 
-struct expr_node *expr_parse(struct arena *arena, const char *text, struct expr_fault *fault) {
+struct expr_node *expr_parse(struct arena *arena, const char *text, struct expr_fault *fault)
+{
     struct parser p = {.arena = arena, .text = text, .length = (uint32_t)strlen(text), .fault = fault};
     advance(&p);
     if (p.failed) return NULL;
     if (p.token.kind == TOK_END) return fail(&p, 0, p.length ? p.length : 1, "the expression is empty");
     struct expr_node *n = parse_any(&p);
     if (p.failed || !n) return NULL;
-    if (p.token.kind == TOK_NAME && (!strcmp(p.token.text, "if") || !strcmp(p.token.text, "and") || !strcmp(p.token.text, "or")))
-        return fail(&p, p.token.at, p.token.length, "\"if\", \"and\", \"or\" do not work on tensors; use where(), & and |");
+    if (p.token.kind == TOK_NAME &&
+        (!strcmp(p.token.text, "if") || !strcmp(p.token.text, "and") || !strcmp(p.token.text, "or")))
+        return fail(&p, p.token.at, p.token.length,
+                    "\"if\", \"and\", \"or\" do not work on tensors; use where(), & and |");
     if (p.token.kind != TOK_END) return missing(&p, "an operator");
     return n;
 }

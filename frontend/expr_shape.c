@@ -5,10 +5,11 @@
 #include "frontend/functions.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 
-struct fe_val fe_transpose_val(struct fe_site *s, struct fe_val v, const uint32_t *perm) {
+struct fe_val fe_transpose_val(struct fe_site *s, struct fe_val v, const uint32_t *perm)
+{
     int64_t p[IR_MAX_RANK];
     if (!fe_as_tensor(s, &v)) return fe_bad();
     uint32_t rank = fe_rank(s, &v);
@@ -20,7 +21,8 @@ struct fe_val fe_transpose_val(struct fe_site *s, struct fe_val v, const uint32_
     return same ? v : fe_tensor_val(ir_transpose(s->b, v.tensor, p), v.weak);
 }
 
-struct fe_val fe_slice_axis(struct fe_site *s, struct fe_val v, uint32_t axis, int64_t start, int64_t limit) {
+struct fe_val fe_slice_axis(struct fe_site *s, struct fe_val v, uint32_t axis, int64_t start, int64_t limit)
+{
     int64_t from[IR_MAX_RANK] = {0}, to[IR_MAX_RANK], stride[IR_MAX_RANK];
     if (!fe_as_tensor(s, &v)) return fe_bad();
     struct ir_type t = fe_type_at(s, &v);
@@ -34,7 +36,8 @@ struct fe_val fe_slice_axis(struct fe_site *s, struct fe_val v, uint32_t axis, i
     return fe_tensor_val(ir_slice(s->b, v.tensor, from, to, stride), v.weak);
 }
 
-struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis) {
+struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis)
+{
     if (!fe_as_tensor(s, &v)) return fe_bad();
     struct ir_type t = fe_type_at(s, &v);
     if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
@@ -43,20 +46,23 @@ struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis) {
     return fe_reshape_val(s, v, t.rank + 1u, t.dim);
 }
 
-static bool tensor_arg(struct fe_call *c, uint32_t i, struct ir_type *t) {
+static bool tensor_arg(struct fe_call *c, uint32_t i, struct ir_type *t)
+{
     if (!fe_as_tensor(c->site, &c->arg[i])) return false;
     *t = fe_type_at(c->site, &c->arg[i]);
     return true;
 }
 
-static bool axis_arg(struct fe_call *c, uint32_t i, uint32_t rank, uint32_t *axis) {
+static bool axis_arg(struct fe_call *c, uint32_t i, uint32_t rank, uint32_t *axis)
+{
     int64_t v;
     struct fe_site at = *c->site;
     at.where = c->where[i];
     return fe_get_int(c, i, &v) && fe_get_axis(&at, v, rank, axis);
 }
 
-struct fe_val make_reshape(struct fe_call *c) {
+struct fe_val make_reshape(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     int64_t shape[IR_MAX_RANK], known = 1, total;
@@ -64,7 +70,8 @@ struct fe_val make_reshape(struct fe_call *c) {
     if (!tensor_arg(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
     total = ir_type_elements(&t);
     for (uint32_t i = 0; i < rank; i++) {
-        if (shape[i] < -1 || (shape[i] == -1 && open != UINT32_MAX)) return fe_fail(s, "E0203", "a shape may hold one -1 and no other negative number");
+        if (shape[i] < -1 || (shape[i] == -1 && open != UINT32_MAX))
+            return fe_fail(s, "E0203", "a shape may hold one -1 and no other negative number");
         if (shape[i] == -1) open = i;
         else if (__builtin_mul_overflow(known, shape[i], &known)) return fe_fail(s, "E0203", "the shape is too large");
     }
@@ -73,16 +80,19 @@ struct fe_val make_reshape(struct fe_call *c) {
         known = total;
     }
     if (known != total || (open != UINT32_MAX && shape[open] < 0))
-        return fe_fail(s, "E0203", "%s has %lld elements, the new shape %lld", ir_type_text(s->fe->arena, &t), (long long)total, (long long)known);
+        return fe_fail(s, "E0203", "%s has %lld elements, the new shape %lld", ir_type_text(s->fe->arena, &t),
+                       (long long)total, (long long)known);
     return fe_reshape_val(s, ARG(0), rank, shape);
 }
 
-struct fe_val make_ravel(struct fe_call *c) {
+struct fe_val make_ravel(struct fe_call *c)
+{
     struct ir_type t;
     return tensor_arg(c, 0, &t) ? fe_reshape_val(c->site, ARG(0), 1, (int64_t[]){ir_type_elements(&t)}) : fe_bad();
 }
 
-struct fe_val make_transpose(struct fe_call *c) {
+struct fe_val make_transpose(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t axes[IR_MAX_RANK], n;
@@ -92,11 +102,13 @@ struct fe_val make_transpose(struct fe_call *c) {
         return fe_transpose_val(s, ARG(0), axes);
     }
     if (!fe_get_axes(c, 1, t.rank, axes, &n)) return fe_bad();
-    if (n != t.rank) return fe_fail(s, "E0203", "transpose: %u axes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
+    if (n != t.rank)
+        return fe_fail(s, "E0203", "transpose: %u axes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
     return fe_transpose_val(s, ARG(0), axes);
 }
 
-struct fe_val make_swapaxes(struct fe_call *c) {
+struct fe_val make_swapaxes(struct fe_call *c)
+{
     struct ir_type t;
     uint32_t a, b, perm[IR_MAX_RANK];
     if (!tensor_arg(c, 0, &t) || !axis_arg(c, 1, t.rank, &a) || !axis_arg(c, 2, t.rank, &b)) return fe_bad();
@@ -104,12 +116,14 @@ struct fe_val make_swapaxes(struct fe_call *c) {
     return fe_transpose_val(c->site, ARG(0), perm);
 }
 
-struct fe_val make_moveaxis(struct fe_call *c) {
+struct fe_val make_moveaxis(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t from[IR_MAX_RANK], to[IR_MAX_RANK], n, m, perm[IR_MAX_RANK], next = 0;
     bool taken[IR_MAX_RANK] = {0}, moved[IR_MAX_RANK] = {0};
-    if (!tensor_arg(c, 0, &t) || !fe_get_axes(c, 1, t.rank, from, &n) || !fe_get_axes(c, 2, t.rank, to, &m)) return fe_bad();
+    if (!tensor_arg(c, 0, &t) || !fe_get_axes(c, 1, t.rank, from, &n) || !fe_get_axes(c, 2, t.rank, to, &m))
+        return fe_bad();
     if (n != m) return fe_fail(s, "E0203", "moveaxis: %u sources and %u destinations", (unsigned)n, (unsigned)m);
     for (uint32_t i = 0; i < n; i++) {
         perm[to[i]] = from[i];
@@ -123,7 +137,8 @@ struct fe_val make_moveaxis(struct fe_call *c) {
     return fe_transpose_val(s, ARG(0), perm);
 }
 
-struct fe_val make_expand_dims(struct fe_call *c) {
+struct fe_val make_expand_dims(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t axes[IR_MAX_RANK], n = 1;
@@ -141,7 +156,8 @@ struct fe_val make_expand_dims(struct fe_call *c) {
     return fe_reshape_val(s, ARG(0), rank, shape);
 }
 
-struct fe_val make_squeeze(struct fe_call *c) {
+struct fe_val make_squeeze(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t axes[IR_MAX_RANK], n = 0, rank = 0;
@@ -150,7 +166,8 @@ struct fe_val make_squeeze(struct fe_call *c) {
     for (uint32_t i = 0; i < t.rank; i++) {
         bool named = false;
         for (uint32_t j = 0; j < n; j++) named |= axes[j] == i;
-        if (named && t.dim[i] != 1 && !fe_is_none(&ARG(1))) return fe_fail(s, "E0203", "squeeze: axis %u of %s is not 1", (unsigned)i, ir_type_text(s->fe->arena, &t));
+        if (named && t.dim[i] != 1 && !fe_is_none(&ARG(1)))
+            return fe_fail(s, "E0203", "squeeze: axis %u of %s is not 1", (unsigned)i, ir_type_text(s->fe->arena, &t));
         if (!named || t.dim[i] != 1) shape[rank++] = t.dim[i];
     }
     return fe_reshape_val(s, ARG(0), rank, shape);
@@ -158,7 +175,8 @@ struct fe_val make_squeeze(struct fe_call *c) {
 
 /* ---------------------------------------------------------------- joining and splitting */
 
-static struct fe_val join(struct fe_site *s, const struct fe_val *items, uint32_t count, uint32_t axis) {
+static struct fe_val join(struct fe_site *s, const struct fe_val *items, uint32_t count, uint32_t axis)
+{
     ir_value *parts = arena_new_array(s->fe->arena, ir_value, count);
     struct fe_kind_of k = fe_kind(s, &items[0]);
     struct ir_type first = fe_type_at(s, &items[0]);
@@ -168,14 +186,16 @@ static struct fe_val join(struct fe_site *s, const struct fe_val *items, uint32_
         bool fits = t.rank == first.rank;
         for (uint32_t d = 0; fits && d < t.rank; d++) fits = d == axis || t.dim[d] == first.dim[d];
         if (!fits)
-            return fe_fail(s, "E0201", "%s and %s cannot be joined along axis %u", ir_type_text(s->fe->arena, &first), ir_type_text(s->fe->arena, &t), (unsigned)axis);
+            return fe_fail(s, "E0201", "%s and %s cannot be joined along axis %u", ir_type_text(s->fe->arena, &first),
+                           ir_type_text(s->fe->arena, &t), (unsigned)axis);
     }
     for (uint32_t i = 0; i < count; i++) parts[i] = fe_value_as(s, &items[i], k.dtype);
     return fe_tensor_val(count == 1 ? parts[0] : ir_concat(s->b, parts, count, axis), k.weak);
 }
 
 /* The items of a list as tensors; a single tensor is taken apart along its first axis. */
-static struct fe_val *list_arg(struct fe_call *c, uint32_t arg, uint32_t *count) {
+static struct fe_val *list_arg(struct fe_call *c, uint32_t arg, uint32_t *count)
+{
     SITE;
     struct fe_val v = c->arg[arg];
     if (v.kind == FE_VAL_TENSOR && fe_rank(s, &v)) {
@@ -191,7 +211,8 @@ static struct fe_val *list_arg(struct fe_call *c, uint32_t arg, uint32_t *count)
         return n ? items : NULL;
     }
     if (v.kind != FE_VAL_TUPLE || !v.count) {
-        fe_fail(s, "E0310", "%s needs a list of tensors, found %s", c->function, v.kind == FE_VAL_TUPLE ? "an empty one" : fe_describe(s, &v));
+        fe_fail(s, "E0310", "%s needs a list of tensors, found %s", c->function,
+                v.kind == FE_VAL_TUPLE ? "an empty one" : fe_describe(s, &v));
         return NULL;
     }
     struct fe_val *items = arena_copy(s->fe->arena, v.items, v.count * sizeof *items);
@@ -201,14 +222,16 @@ static struct fe_val *list_arg(struct fe_call *c, uint32_t arg, uint32_t *count)
     return items;
 }
 
-struct fe_val make_concatenate(struct fe_call *c) {
+struct fe_val make_concatenate(struct fe_call *c)
+{
     uint32_t n, axis;
     struct fe_val *items = list_arg(c, 0, &n);
     if (!items || !axis_arg(c, 1, fe_rank(c->site, &items[0]), &axis)) return fe_bad();
     return join(c->site, items, n, axis);
 }
 
-struct fe_val make_stack(struct fe_call *c) {
+struct fe_val make_stack(struct fe_call *c)
+{
     SITE;
     uint32_t n, axis;
     struct fe_val *items = list_arg(c, 0, &n);
@@ -223,7 +246,8 @@ struct fe_val make_stack(struct fe_call *c) {
     return join(s, items, n, axis);
 }
 
-struct fe_val make_hstack(struct fe_call *c) { /* data: the axis for tensors of rank >= 2 */
+struct fe_val make_hstack(struct fe_call *c)
+{ /* data: the axis for tensors of rank >= 2 */
     SITE;
     uint32_t n, want = c->data ? 1 : 2;
     struct fe_val *items = list_arg(c, 0, &n);
@@ -234,7 +258,8 @@ struct fe_val make_hstack(struct fe_call *c) { /* data: the axis for tensors of 
     return items ? join(s, items, n, c->data && fe_rank(s, &items[0]) > 1 ? 1 : 0) : fe_bad();
 }
 
-struct fe_val make_split(struct fe_call *c) {
+struct fe_val make_split(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t axis, n;
@@ -251,7 +276,9 @@ struct fe_val make_split(struct fe_call *c) {
         }
     } else {
         if (!fe_get_int(c, 1, &sections)) return fe_bad();
-        if (sections < 1 || extent % sections) return fe_fail(s, "E0203", "%lld elements cannot be split into %lld equal parts", (long long)extent, (long long)sections);
+        if (sections < 1 || extent % sections)
+            return fe_fail(s, "E0203", "%lld elements cannot be split into %lld equal parts", (long long)extent,
+                           (long long)sections);
         for (int64_t i = 1; i < sections; i++) vec_push(s->fe->arena, &cuts, i * (extent / sections));
     }
     vec_push(s->fe->arena, &cuts, extent);
@@ -266,14 +293,16 @@ struct fe_val make_split(struct fe_call *c) {
 
 /* ---------------------------------------------------------------- moving and repeating */
 
-struct fe_val make_broadcast_to(struct fe_call *c) {
+struct fe_val make_broadcast_to(struct fe_call *c)
+{
     int64_t shape[IR_MAX_RANK];
     uint32_t rank;
     if (!fe_get_ints(c->site, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
     return fe_broadcast_val(c->site, ARG(0), rank, shape);
 }
 
-struct fe_val make_flip(struct fe_call *c) {
+struct fe_val make_flip(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t axes[IR_MAX_RANK], n;
@@ -286,7 +315,8 @@ struct fe_val make_flip(struct fe_call *c) {
     return m ? fe_tensor_val(ir_reverse(s->b, ARG(0).tensor, dims, m), ARG(0).weak) : ARG(0);
 }
 
-static struct fe_val roll_axis(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t shift) {
+static struct fe_val roll_axis(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t shift)
+{
     if (x.bad) return x;
     int64_t n = fe_type_at(s, &x).dim[axis];
     shift = n ? ((shift % n) + n) % n : 0;
@@ -295,7 +325,8 @@ static struct fe_val roll_axis(struct fe_site *s, struct fe_val x, uint32_t axis
     return parts[0].bad || parts[1].bad ? fe_bad() : join(s, parts, 2, axis);
 }
 
-struct fe_val make_roll(struct fe_call *c) {
+struct fe_val make_roll(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     uint32_t axes[IR_MAX_RANK], n, m;
@@ -313,7 +344,9 @@ struct fe_val make_roll(struct fe_call *c) {
 }
 
 /* One side of an axis, taken from the tensor itself: edge, reflect, symmetric, wrap. */
-static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t low, int64_t high, const char *mode) {
+static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t low, int64_t high,
+                                   const char *mode)
+{
     int64_t n = fe_type_at(s, &x).dim[axis];
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, low + high + 1);
     uint32_t count = 0;
@@ -338,7 +371,8 @@ static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t 
     return join(s, parts, count, axis);
 }
 
-static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *high) {
+static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *high)
+{
     SITE;
     const struct fe_val *w = &ARG(1);
     bool nested = w->kind == FE_VAL_TUPLE && w->count && w->items[0].kind == FE_VAL_TUPLE;
@@ -361,7 +395,8 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
     return true;
 }
 
-struct fe_val make_pad(struct fe_call *c) {
+struct fe_val make_pad(struct fe_call *c)
+{
     SITE;
     static const char *const modes[] = {"edge", "reflect", "symmetric", "wrap"};
     struct ir_type t;
@@ -374,14 +409,18 @@ struct fe_val make_pad(struct fe_call *c) {
     }
     bool known = false;
     for (size_t i = 0; i < 4; i++) known |= !strcmp(mode, modes[i]);
-    if (!known) return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, edge, reflect, symmetric, wrap", mode);
+    if (!known)
+        return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, edge, reflect, symmetric, wrap", mode);
     struct fe_val x = ARG(0);
     for (uint32_t i = 0; i < t.rank && !x.bad; i++)
-        if (low[i] || high[i]) x = t.dim[i] ? pad_from_self(s, x, i, low[i], high[i], mode) : fe_fail(s, "E0203", "pad: axis %u is empty", (unsigned)i);
+        if (low[i] || high[i])
+            x = t.dim[i] ? pad_from_self(s, x, i, low[i], high[i], mode)
+                         : fe_fail(s, "E0203", "pad: axis %u is empty", (unsigned)i);
     return x;
 }
 
-struct fe_val make_repeat(struct fe_call *c) { /* a new axis behind the repeated one, merged */
+struct fe_val make_repeat(struct fe_call *c)
+{ /* a new axis behind the repeated one, merged */
     SITE;
     struct ir_type t;
     int64_t n;
@@ -401,7 +440,8 @@ struct fe_val make_repeat(struct fe_call *c) { /* a new axis behind the repeated
     return fe_reshape_val(s, fe_broadcast_val(s, x, wide.rank, wide.dim), t.rank, t.dim);
 }
 
-struct fe_val make_tile(struct fe_call *c) {
+struct fe_val make_tile(struct fe_call *c)
+{
     SITE;
     struct ir_type t;
     int64_t reps[IR_MAX_RANK];
@@ -411,7 +451,8 @@ struct fe_val make_tile(struct fe_call *c) {
     while (!x.bad && fe_rank(s, &x) < n) x = fe_expand(s, x, 0);
     for (uint32_t i = 0; i < n && !x.bad; i++) {
         uint32_t axis = fe_rank(s, &x) - n + i;
-        if (reps[i] < 0 || reps[i] > 4096) return fe_fail(s, "E0203", "tile: %lld copies are outside 0 to 4096", (long long)reps[i]);
+        if (reps[i] < 0 || reps[i] > 4096)
+            return fe_fail(s, "E0203", "tile: %lld copies are outside 0 to 4096", (long long)reps[i]);
         if (reps[i] == 0) x = fe_slice_axis(s, x, axis, 0, 0);
         if (reps[i] <= 1) continue;
         struct fe_val *copies = arena_new_array(s->fe->arena, struct fe_val, reps[i]);
@@ -423,25 +464,29 @@ struct fe_val make_tile(struct fe_call *c) {
 
 /* ---------------------------------------------------------------- static facts */
 
-struct fe_val make_shape(struct fe_call *c) {
+struct fe_val make_shape(struct fe_call *c)
+{
     struct ir_type t;
     struct fe_val dims[IR_MAX_RANK];
     if (!tensor_arg(c, 0, &t)) return fe_bad();
     for (uint32_t i = 0; i < t.rank; i++) dims[i] = fe_int((double)t.dim[i]);
     return fe_tuple(c->site, dims, t.rank);
 }
-struct fe_val make_size(struct fe_call *c) {
+struct fe_val make_size(struct fe_call *c)
+{
     struct ir_type t;
     uint32_t axis;
     if (!tensor_arg(c, 0, &t)) return fe_bad();
     if (fe_is_none(&ARG(1))) return fe_int((double)ir_type_elements(&t));
     return axis_arg(c, 1, t.rank, &axis) ? fe_int((double)t.dim[axis]) : fe_bad();
 }
-struct fe_val make_ndim(struct fe_call *c) {
+struct fe_val make_ndim(struct fe_call *c)
+{
     struct ir_type t;
     return tensor_arg(c, 0, &t) ? fe_int(t.rank) : fe_bad();
 }
-struct fe_val make_len(struct fe_call *c) {
+struct fe_val make_len(struct fe_call *c)
+{
     struct ir_type t;
     if (ARG(0).kind == FE_VAL_TUPLE) return fe_int(ARG(0).count);
     if (!tensor_arg(c, 0, &t)) return fe_bad();

@@ -10,7 +10,8 @@
 
 static uint32_t rotate(uint32_t x, int n) { return x << n | x >> (32 - n); }
 
-void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]) {
+void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2])
+{
     static const int turns[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     uint32_t k[3] = {key[0], key[1], key[0] ^ key[1] ^ 0x1BD11BDAu};
     x0 += k[0];
@@ -27,7 +28,8 @@ void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2
     out[1] = x1;
 }
 
-static bool add_stream(struct fe *fe, const char *name, fe_json seed) {
+static bool add_stream(struct fe *fe, const char *name, fe_json seed)
+{
     int64_t value = 0;
     if (seed && !fe_integer(fe, seed, &value)) return false;
     struct fe_stream s = {.name = name, .key = {(uint32_t)((uint64_t)value >> 32), (uint32_t)value}};
@@ -36,7 +38,8 @@ static bool add_stream(struct fe *fe, const char *name, fe_json seed) {
 }
 
 /* A seed is one number for all streams, or a map of streams. */
-static void read_streams(struct fe *fe) {
+static void read_streams(struct fe *fe)
+{
     fe_json seed = fe_member(fe, fe_root(fe), "seed");
     fe->state->streams_read = true;
     if (seed && seed->kind == JSON_OBJECT)
@@ -46,7 +49,8 @@ static void read_streams(struct fe *fe) {
     else add_stream(fe, "default", seed);
 }
 
-void fe_draw(struct fe *fe, const char *name, uint32_t *index, uint32_t *draw) {
+void fe_draw(struct fe *fe, const char *name, uint32_t *index, uint32_t *draw)
+{
     if (!fe->state->streams_read) read_streams(fe);
     uint32_t found = UINT32_MAX, fallback = UINT32_MAX;
     for (uint32_t i = 0; i < fe->state->streams.count; i++) {
@@ -68,7 +72,12 @@ void fe_draw(struct fe *fe, const char *name, uint32_t *index, uint32_t *draw) {
 /* ---------------------------------------------------------------- the table */
 
 enum family { FIXED, CONSTANT, NORMAL, TRUNCATED, UNIFORM, SCALED_ANY, SCALED, LATER };
-struct initializer { const char *name; enum family family; double scale; const char *mode, *distribution; };
+struct initializer {
+    const char *name;
+    enum family family;
+    double scale;
+    const char *mode, *distribution;
+};
 static const struct initializer table[] = {
 #define X(name, family, scale, mode, distribution) {#name, family, scale, mode, distribution},
 #include "frontend/initializers.def"
@@ -76,32 +85,44 @@ static const struct initializer table[] = {
 };
 enum { TABLE_COUNT = sizeof table / sizeof *table, MAX_ROWS = 6 };
 
-#define AXES {"in_axis", FE_ANY, 0, "-2", NULL}, {"out_axis", FE_ANY, 0, "-1", NULL}, {"batch_axis", FE_ANY, 0, "[]", NULL}
+#define AXES                                                                                                           \
+    {"in_axis", FE_ANY, 0, "-2", NULL}, {"out_axis", FE_ANY, 0, "-1", NULL}, { "batch_axis", FE_ANY, 0, "[]", NULL }
 static const struct fe_arg scaled_rows[] = {AXES};
-static const struct fe_arg any_rows[] = {AXES, {"scale", FE_NUMBER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-    {"mode", FE_ENUM, FE_REQUIRED, NULL, "fan_in|fan_out|fan_avg|fan_geo_avg"}, {"distribution", FE_ENUM, FE_REQUIRED, NULL, "truncated_normal|normal|uniform"}};
+static const struct fe_arg any_rows[] = {
+    AXES,
+    {"scale", FE_NUMBER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
+    {"mode", FE_ENUM, FE_REQUIRED, NULL, "fan_in|fan_out|fan_avg|fan_geo_avg"},
+    {"distribution", FE_ENUM, FE_REQUIRED, NULL, "truncated_normal|normal|uniform"}};
 static const struct fe_arg constant_rows[] = {{"value", FE_NUMBER, FE_REQUIRED, NULL, NULL}};
 static const struct fe_arg normal_rows[] = {{"stddev", FE_NUMBER, 0, "0.01", NULL}};
-static const struct fe_arg truncated_rows[] = {{"stddev", FE_NUMBER, 0, "0.01", NULL}, {"lower", FE_NUMBER, 0, "-2", NULL}, {"upper", FE_NUMBER, 0, "2", NULL}};
+static const struct fe_arg truncated_rows[] = {
+    {"stddev", FE_NUMBER, 0, "0.01", NULL}, {"lower", FE_NUMBER, 0, "-2", NULL}, {"upper", FE_NUMBER, 0, "2", NULL}};
 static const struct fe_arg uniform_rows[] = {{"scale", FE_NUMBER, 0, "0.01", NULL}};
-static const struct { const struct fe_arg *rows; uint32_t count; } family_rows[] = {
-    [FIXED] = {NULL, 0}, [CONSTANT] = {constant_rows, 1}, [NORMAL] = {normal_rows, 1}, [TRUNCATED] = {truncated_rows, 3},
-    [UNIFORM] = {uniform_rows, 1}, [SCALED_ANY] = {any_rows, 6}, [SCALED] = {scaled_rows, 3}, [LATER] = {NULL, 0}};
+static const struct {
+    const struct fe_arg *rows;
+    uint32_t count;
+} family_rows[] = {[FIXED] = {NULL, 0},           [CONSTANT] = {constant_rows, 1},
+                   [NORMAL] = {normal_rows, 1},   [TRUNCATED] = {truncated_rows, 3},
+                   [UNIFORM] = {uniform_rows, 1}, [SCALED_ANY] = {any_rows, 6},
+                   [SCALED] = {scaled_rows, 3},   [LATER] = {NULL, 0}};
 
-static const struct initializer *find(const char *name) {
+static const struct initializer *find(const char *name)
+{
     for (size_t i = 0; i < TABLE_COUNT; i++)
         if (!strcmp(table[i].name, name)) return &table[i];
     return NULL;
 }
 
-static const struct initializer *read_object(struct fe *fe, fe_json json, struct fe_value *v) {
+static const struct initializer *read_object(struct fe *fe, fe_json json, struct fe_value *v)
+{
     const char *type = fe_type_of(fe, json);
     if (!type) return NULL;
     const struct initializer *init = find(type);
     if (!init) {
         const char *names[TABLE_COUNT];
         for (size_t i = 0; i < TABLE_COUNT; i++) names[i] = table[i].name;
-        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0108", "unknown initializer \"%s\"", type), type, names, TABLE_COUNT);
+        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0108", "unknown initializer \"%s\"", type), type,
+                   names, TABLE_COUNT);
         return NULL;
     }
     if (init->family == LATER) {
@@ -109,27 +130,35 @@ static const struct initializer *read_object(struct fe *fe, fe_json json, struct
         return NULL;
     }
     const char *what = arena_format(fe->arena, "initializer \"%s\"", type);
-    return fe_args(fe, json, what, family_rows[init->family].rows, family_rows[init->family].count, NULL, v) ? init : NULL;
+    return fe_args(fe, json, what, family_rows[init->family].rows, family_rows[init->family].count, NULL, v) ? init
+                                                                                                             : NULL;
 }
 
-bool fe_check_initializer(struct fe *fe, fe_json json) {
+bool fe_check_initializer(struct fe *fe, fe_json json)
+{
     struct fe_value v[MAX_ROWS] = {0};
     return read_object(fe, json, v) != NULL;
 }
 
 /* ---------------------------------------------------------------- random tensors as IR */
 
-struct drawing { struct ir_builder *b; struct ir_type type; ir_value k0, k1; };
+struct drawing {
+    struct ir_builder *b;
+    struct ir_type type;
+    ir_value k0, k1;
+};
 
 static ir_value like(struct drawing *d, double x) { return ir_number(d->b, d->type, x); }
-static ir_value u32(struct drawing *d, double x) {
+static ir_value u32(struct drawing *d, double x)
+{
     struct ir_type t = d->type;
     t.dtype = IR_U32;
     return ir_number(d->b, t, x);
 }
 
 /* 32 bits per element: both words of Threefry over (0, row-major index), xored. */
-static ir_value random_bits(struct drawing *d) {
+static ir_value random_bits(struct drawing *d)
+{
     struct ir_type t = d->type;
     t.dtype = IR_U32;
     ir_value index = u32(d, 0);
@@ -145,7 +174,8 @@ static ir_value random_bits(struct drawing *d) {
 }
 
 /* [low, high): 23 random bits become the fraction of a float in [1, 2). */
-static ir_value random_uniform(struct drawing *d, float low, float high) {
+static ir_value random_uniform(struct drawing *d, float low, float high)
+{
     ir_value bits = ir_binary(d->b, OP_shr, random_bits(d), u32(d, 9));
     ir_value x = ir_bitcast(d->b, ir_binary(d->b, OP_or, bits, u32(d, 0x3f800000)), IR_F32);
     x = ir_binary(d->b, OP_sub, x, like(d, 1));
@@ -153,11 +183,13 @@ static ir_value random_uniform(struct drawing *d, float low, float high) {
     return ir_binary(d->b, OP_max, like(d, (double)low), x);
 }
 
-static ir_value inverse_erf(struct drawing *d, ir_value u) {
+static ir_value inverse_erf(struct drawing *d, ir_value u)
+{
     return ir_binary(d->b, OP_mul, like(d, (double)1.41421356237309505f), ir_unary(d->b, OP_erf_inv, u));
 }
 static ir_value random_normal(struct drawing *d) { return inverse_erf(d, random_uniform(d, nextafterf(-1, 0), 1)); }
-static ir_value random_truncated(struct drawing *d, double lower, double upper) {
+static ir_value random_truncated(struct drawing *d, double lower, double upper)
+{
     float a = erff((float)lower / 1.41421356237309505f), b = erff((float)upper / 1.41421356237309505f);
     ir_value x = inverse_erf(d, random_uniform(d, a, b));
     x = ir_binary(d->b, OP_max, x, like(d, (double)nextafterf((float)lower, INFINITY)));
@@ -166,7 +198,9 @@ static ir_value random_truncated(struct drawing *d, double lower, double upper) 
 
 /* ---------------------------------------------------------------- initializers */
 
-static double axis_product(struct fe *fe, const struct fe_value *v, int64_t preset, const int64_t *shape, uint32_t rank, bool *good) {
+static double axis_product(struct fe *fe, const struct fe_value *v, int64_t preset, const int64_t *shape, uint32_t rank,
+                           bool *good)
+{
     int64_t axes[IR_MAX_RANK] = {preset};
     uint32_t n = preset ? 1 : 0;
     double product = 1;
@@ -179,7 +213,9 @@ static double axis_product(struct fe *fe, const struct fe_value *v, int64_t pres
     for (uint32_t i = 0; i < n && *good; i++) {
         int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         if (axis < 0 || axis >= rank) {
-            if (v->given) fe_error(fe, v->json, "E0203", "axis %lld is outside a parameter of rank %u", (long long)axes[i], (unsigned)rank);
+            if (v->given)
+                fe_error(fe, v->json, "E0203", "axis %lld is outside a parameter of rank %u", (long long)axes[i],
+                         (unsigned)rank);
             *good = false;
         } else product *= (double)shape[axis];
     }
@@ -187,13 +223,16 @@ static double axis_product(struct fe *fe, const struct fe_value *v, int64_t pres
 }
 
 /* fan_in and fan_out as jax.nn.initializers: what the axes leave is the receptive field. `embed`: out_axis 0. */
-static bool fans(struct fe *fe, const struct fe_param *p, const struct fe_value *v, bool embed, double *in, double *out) {
+static bool fans(struct fe *fe, const struct fe_param *p, const struct fe_value *v, bool embed, double *in, double *out)
+{
     const int64_t *shape = p->init_rank ? p->init_shape : p->type.dim;
     uint32_t rank = p->init_rank ? p->init_rank : p->type.rank;
     bool good = true;
     double total = 1, batch;
     if (rank < 2) {
-        fe_error(fe, p->init, "E0203", "parameter \"%s\" has rank %u: an initializer that scales by fans needs 2 dimensions or more", p->path, (unsigned)rank);
+        fe_error(fe, p->init, "E0203",
+                 "parameter \"%s\" has rank %u: an initializer that scales by fans needs 2 dimensions or more", p->path,
+                 (unsigned)rank);
         return false;
     }
     for (uint32_t i = 0; i < rank; i++) total *= (double)shape[i];
@@ -206,18 +245,25 @@ static bool fans(struct fe *fe, const struct fe_param *p, const struct fe_value 
     return good;
 }
 
-static ir_value scaled(struct fe *fe, struct drawing *d, const struct fe_param *p, const struct fe_value *v, double scale, const char *mode,
-                       const char *distribution, bool embed) {
+static ir_value scaled(struct fe *fe, struct drawing *d, const struct fe_param *p, const struct fe_value *v,
+                       double scale, const char *mode, const char *distribution, bool embed)
+{
     double in, out;
     if (!fans(fe, p, v, embed, &in, &out)) return 0;
-    double by = !strcmp(mode, "fan_in") ? in : !strcmp(mode, "fan_out") ? out : !strcmp(mode, "fan_avg") ? (in + out) / 2 : sqrt(in * out);
+    double by = !strcmp(mode, "fan_in")    ? in
+                : !strcmp(mode, "fan_out") ? out
+                : !strcmp(mode, "fan_avg") ? (in + out) / 2
+                                           : sqrt(in * out);
     double variance = by > 0 ? scale / by : 0;
-    if (!strcmp(distribution, "uniform")) return ir_binary(d->b, OP_mul, random_uniform(d, -1, 1), like(d, sqrt(3 * variance)));
+    if (!strcmp(distribution, "uniform"))
+        return ir_binary(d->b, OP_mul, random_uniform(d, -1, 1), like(d, sqrt(3 * variance)));
     if (!strcmp(distribution, "normal")) return ir_binary(d->b, OP_mul, random_normal(d), like(d, sqrt(variance)));
     return ir_binary(d->b, OP_mul, random_truncated(d, -2, 2), like(d, sqrt(variance) / 0.87962566103423978));
 }
 
-static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p, const struct initializer *init, const struct fe_value *v) {
+static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p, const struct initializer *init,
+                     const struct fe_value *v)
+{
     switch (init->family) {
     case FIXED: return like(d, init->scale);
     case CONSTANT: return like(d, v[0].number);
@@ -231,13 +277,16 @@ static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p,
     BUG("initializer %s has no rule", init->name);
 }
 
-ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *p) {
+ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *p)
+{
     struct drawing d = {.b = b, .type = p->type};
     struct fe_value v[MAX_ROWS] = {0};
     uint32_t key[2];
     d.type.dtype = IR_F32;
     struct fe_stream none = {0};
-    const struct fe_stream *stream = fe->state && p->stream < fe->state->streams.count ? &fe->state->streams.items[p->stream] : &none;
+    const struct fe_stream *stream = fe->state && p->stream < fe->state->streams.count
+                                         ? &fe->state->streams.items[p->stream]
+                                         : &none;
     fe_threefry(stream->key, 0, p->draw, key); /* fold_in(key, count) */
     d.k0 = u32(&d, key[0]);
     d.k1 = u32(&d, key[1]);

@@ -7,62 +7,73 @@
 #include "frontend/losses.def"
 #undef X
 
-#define SITE struct fe_site *s = c->site
+#define SITE   struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 static struct fe_val neg(struct fe_site *s, struct fe_val x) { return fe_op1(s, OP_neg, x); }
 static struct fe_val one_minus(struct fe_site *s, struct fe_val x) { return fe_sub(s, fe_float(1), x); }
 
 /* Optax insists on floating point predictions. */
-static bool floats(struct fe_call *c, uint32_t arg) {
+static bool floats(struct fe_call *c, uint32_t arg)
+{
     if (!fe_as_tensor(c->site, &ARG(arg))) return false;
     if (ir_dtype_is_float((enum ir_dtype)fe_type_at(c->site, &ARG(arg)).dtype)) return true;
-    fe_fail_at(c->site, &c->where[arg], "E0204", "%s needs floating point values such as float32, found %s", c->function, fe_describe(c->site, &ARG(arg)));
+    fe_fail_at(c->site, &c->where[arg], "E0204", "%s needs floating point values such as float32, found %s",
+               c->function, fe_describe(c->site, &ARG(arg)));
     return false;
 }
 
-static bool integers(struct fe_call *c, uint32_t arg) {
+static bool integers(struct fe_call *c, uint32_t arg)
+{
     if (!fe_as_tensor(c->site, &ARG(arg))) return false;
     if (ir_dtype_is_integer((enum ir_dtype)fe_type_at(c->site, &ARG(arg)).dtype)) return true;
-    fe_fail_at(c->site, &c->where[arg], "E0204", "%s needs labels of an integer dtype such as int32, found %s", c->function, fe_describe(c->site, &ARG(arg)));
+    fe_fail_at(c->site, &c->where[arg], "E0204", "%s needs labels of an integer dtype such as int32, found %s",
+               c->function, fe_describe(c->site, &ARG(arg)));
     return false;
 }
 
 /* ---------------------------------------------------------------- regression */
 
-static struct fe_val errors(struct fe_call *c) {
+static struct fe_val errors(struct fe_call *c)
+{
     if (!floats(c, 0)) return fe_bad();
     if (fe_is_none(&ARG(1))) return ARG(0);
     struct fe_val p = ARG(0), t = ARG(1);
     if (t.kind == FE_VAL_TENSOR) { /* optax: equal shapes */
         struct ir_type tp = fe_type_at(c->site, &p), tt = fe_type_at(c->site, &t);
         if (tp.rank != tt.rank || memcmp(tp.dim, tt.dim, sizeof tp.dim))
-            return fe_fail(c->site, "E0201", "%s: predictions are %s, targets %s", c->function, fe_describe(c->site, &p), fe_describe(c->site, &t));
+            return fe_fail(c->site, "E0201", "%s: predictions are %s, targets %s", c->function,
+                           fe_describe(c->site, &p), fe_describe(c->site, &t));
     }
     return fe_sub(c->site, p, t);
 }
 
-struct fe_val loss_squared_error(struct fe_call *c) { /* data 1: half of it */
+struct fe_val loss_squared_error(struct fe_call *c)
+{ /* data 1: half of it */
     SITE;
     struct fe_val e = errors(c), square = fe_mul(s, e, e);
     return c->data ? fe_mul(s, fe_float(0.5), square) : square;
 }
-struct fe_val loss_huber(struct fe_call *c) {
+struct fe_val loss_huber(struct fe_call *c)
+{
     SITE;
     struct fe_val a = fe_op1(s, OP_abs, errors(c)), quadratic = fe_op2(s, OP_min, a, ARG(2));
     struct fe_val linear = fe_sub(s, a, quadratic);
     return fe_add(s, fe_mul(s, fe_float(0.5), fe_mul(s, quadratic, quadratic)), fe_mul(s, ARG(2), linear));
 }
-struct fe_val loss_log_cosh(struct fe_call *c) {
+struct fe_val loss_log_cosh(struct fe_call *c)
+{
     SITE;
     struct fe_val e = errors(c);
     return e.bad ? e : fe_sub(s, FE_APPLY(s, "logaddexp", e, neg(s, e)), fe_float(log(2)));
 }
 
-static bool axes_of(struct fe_call *c, uint32_t axis_arg, uint32_t *axes, uint32_t *n) {
+static bool axes_of(struct fe_call *c, uint32_t axis_arg, uint32_t *axes, uint32_t *n)
+{
     return floats(c, 0) && fe_get_axes(c, axis_arg, fe_rank(c->site, &ARG(0)), axes, n);
 }
 
-struct fe_val loss_cosine(struct fe_call *c) { /* data 1: distance */
+struct fe_val loss_cosine(struct fe_call *c)
+{ /* data 1: distance */
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!axes_of(c, 3, axes, &n) || !floats(c, 1)) return fe_bad();
@@ -78,19 +89,24 @@ struct fe_val loss_cosine(struct fe_call *c) { /* data 1: distance */
 
 /* ---------------------------------------------------------------- classification */
 
-static struct fe_val binary_cross_entropy(struct fe_site *s, struct fe_val x, struct fe_val y) {
+static struct fe_val binary_cross_entropy(struct fe_site *s, struct fe_val x, struct fe_val y)
+{
     struct fe_val log_p = FE_APPLY(s, "log_sigmoid", x), log_q = FE_APPLY(s, "log_sigmoid", neg(s, x));
     return fe_sub(s, fe_mul(s, neg(s, y), log_p), fe_mul(s, one_minus(s, y), log_q));
 }
-struct fe_val loss_sigmoid_cross_entropy(struct fe_call *c) {
+struct fe_val loss_sigmoid_cross_entropy(struct fe_call *c)
+{
     if (!floats(c, 0)) return fe_bad();
-    return binary_cross_entropy(c->site, ARG(0), fe_cast(c->site, ARG(1), (enum ir_dtype)fe_type_at(c->site, &ARG(0)).dtype));
+    return binary_cross_entropy(c->site, ARG(0),
+                                fe_cast(c->site, ARG(1), (enum ir_dtype)fe_type_at(c->site, &ARG(0)).dtype));
 }
-struct fe_val loss_sigmoid_focal(struct fe_call *c) {
+struct fe_val loss_sigmoid_focal(struct fe_call *c)
+{
     SITE;
     if (!floats(c, 0)) return fe_bad();
     struct fe_val x = ARG(0), y = fe_cast(s, ARG(1), (enum ir_dtype)fe_type_at(s, &x).dtype), rest = one_minus(s, y);
-    struct fe_val logs[] = {FE_APPLY(s, "log_sigmoid", x), FE_APPLY(s, "log_sigmoid", neg(s, x))}, weights[] = {rest, y};
+    struct fe_val logs[] = {FE_APPLY(s, "log_sigmoid", x), FE_APPLY(s, "log_sigmoid", neg(s, x))},
+                  weights[] = {rest, y};
     if (y.bad || logs[0].bad) return fe_bad();
     struct fe_val miss = FE_APPLY(s, "logsumexp", FE_APPLY(s, "stack", fe_tuple(s, logs, 2), fe_int(-1)), fe_int(-1),
                                   FE_APPLY(s, "stack", fe_tuple(s, weights, 2), fe_int(-1)));
@@ -99,13 +115,16 @@ struct fe_val loss_sigmoid_focal(struct fe_call *c) {
     return fe_mul(s, fe_add(s, fe_mul(s, ARG(2), y), fe_mul(s, one_minus(s, ARG(2)), rest)), loss);
 }
 
-static struct fe_val cross_entropy(struct fe_site *s, struct fe_val x, struct fe_val y, const uint32_t *axes, uint32_t n, const struct fe_val *where, bool safe) {
+static struct fe_val cross_entropy(struct fe_site *s, struct fe_val x, struct fe_val y, const uint32_t *axes,
+                                   uint32_t n, const struct fe_val *where, bool safe)
+{
     struct fe_val log_sum, shifted = fe_softmax_parts(s, x, axes, n, where, &log_sum);
     struct fe_val terms = fe_mul(s, y, fe_sub(s, shifted, log_sum));
     if (safe) terms = fe_where3(s, fe_binary(s, EXPR_OP_NE, y, fe_float(0)), terms, fe_float(0));
     return neg(s, fe_reduce(s, FE_RED_SUM, terms, axes, n, &(struct fe_reduce_options){.where = where}));
 }
-struct fe_val loss_softmax_cross_entropy(struct fe_call *c) { /* data 1: the safe form */
+struct fe_val loss_softmax_cross_entropy(struct fe_call *c)
+{ /* data 1: the safe form */
     uint32_t axes[IR_MAX_RANK], n;
     struct fe_val none = fe_none();
     if (!floats(c, 0)) return fe_bad();
@@ -115,17 +134,20 @@ struct fe_val loss_softmax_cross_entropy(struct fe_call *c) { /* data 1: the saf
     }
     return axes_of(c, 2, axes, &n) ? cross_entropy(c->site, ARG(0), ARG(1), axes, n, &ARG(3), false) : fe_bad();
 }
-struct fe_val loss_poly(struct fe_call *c) {
+struct fe_val loss_poly(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!axes_of(c, 3, axes, &n) || !floats(c, 1)) return fe_bad();
     struct fe_val p = FE_APPLY(s, "softmax", ARG(0), ARG(3), ARG(4));
-    struct fe_val miss = fe_reduce(s, FE_RED_SUM, fe_mul(s, ARG(1), one_minus(s, p)), axes, n, &(struct fe_reduce_options){.where = &ARG(4)});
+    struct fe_val miss = fe_reduce(s, FE_RED_SUM, fe_mul(s, ARG(1), one_minus(s, p)), axes, n,
+                                   &(struct fe_reduce_options){.where = &ARG(4)});
     return fe_add(s, cross_entropy(s, ARG(0), ARG(1), axes, n, &ARG(4), false), fe_mul(s, ARG(2), miss));
 }
 
 /* The class axes become one last axis: labels are flat indices into it. */
-static struct fe_val class_axes_last(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n) {
+static struct fe_val class_axes_last(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n)
+{
     struct ir_type t = fe_type_at(s, &x);
     uint32_t perm[IR_MAX_RANK], rank = 0;
     int64_t shape[IR_MAX_RANK];
@@ -146,7 +168,8 @@ static struct fe_val class_axes_last(struct fe_site *s, struct fe_val x, const u
 
 /* logsumexp(x) - x[label]; the label's logit is a masked sum over the classes, so that one pass over the row gives
  * all and the gradient needs no scatter. */
-struct fe_val loss_integer_labels(struct fe_call *c) {
+struct fe_val loss_integer_labels(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n, axis;
     if (!axes_of(c, 2, axes, &n) || !integers(c, 1)) return fe_bad();
@@ -163,7 +186,9 @@ struct fe_val loss_integer_labels(struct fe_call *c) {
     struct ir_type t = fe_type_at(s, &x), tl = fe_type_at(s, &ARG(1));
     bool fits = tl.rank + 1u == t.rank;
     for (uint32_t i = 0; fits && i < tl.rank; i++) fits = tl.dim[i] == t.dim[i < axis ? i : i + 1];
-    if (!fits) return fe_fail(s, "E0201", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)), ir_type_text(s->fe->arena, &t));
+    if (!fits)
+        return fe_fail(s, "E0201", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)),
+                       ir_type_text(s->fe->arena, &t));
     bool masked = !fe_is_none(&where);
     struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], axis), log_sum, none = fe_none();
     struct fe_val shifted = masked ? x : fe_softmax_parts(s, x, &axis, 1, &none, &log_sum);
@@ -173,11 +198,13 @@ struct fe_val loss_integer_labels(struct fe_call *c) {
     if (masked) log_sum = FE_APPLY(s, "logsumexp", x, fe_int(axis), fe_none(), fe_none(), where);
     struct fe_val loss = fe_sub(s, fe_reshape_val(s, log_sum, out.rank, out.dim), logit);
     if (!masked) return loss;
-    struct fe_val any = fe_reduce(s, FE_RED_ANY, fe_broadcast_val(s, fe_boolean(s, where), t.rank, t.dim), &axis, 1, NULL);
+    struct fe_val any = fe_reduce(s, FE_RED_ANY, fe_broadcast_val(s, fe_boolean(s, where), t.rank, t.dim), &axis, 1,
+                                  NULL);
     return fe_where3(s, any, loss, fe_float(0));
 }
 
-struct fe_val loss_kl(struct fe_call *c) { /* data 1: generalized, plus sum(exp(prediction) - target) */
+struct fe_val loss_kl(struct fe_call *c)
+{ /* data 1: generalized, plus sum(exp(prediction) - target) */
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!axes_of(c, 2, axes, &n) || !floats(c, 1)) return fe_bad();
@@ -188,29 +215,35 @@ struct fe_val loss_kl(struct fe_call *c) { /* data 1: generalized, plus sum(exp(
     if (!c->data) return kl;
     return fe_add(s, kl, fe_reduce(s, FE_RED_SUM, fe_sub(s, fe_op1(s, OP_exp, x), y), axes, n, &o));
 }
-struct fe_val loss_kl_log(struct fe_call *c) {
+struct fe_val loss_kl_log(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!axes_of(c, 2, axes, &n) || !floats(c, 1)) return fe_bad();
     struct fe_val terms = fe_mul(s, fe_op1(s, OP_exp, ARG(1)), fe_sub(s, ARG(1), ARG(0)));
     return fe_reduce(s, FE_RED_SUM, terms, axes, n, &(struct fe_reduce_options){.where = &ARG(3)});
 }
-struct fe_val loss_hinge(struct fe_call *c) { /* max(0, margin - x y); data: the margin */
+struct fe_val loss_hinge(struct fe_call *c)
+{ /* max(0, margin - x y); data: the margin */
     SITE;
     if (!floats(c, 0)) return fe_bad();
     return fe_op2(s, OP_max, fe_int(0), fe_sub(s, fe_int(c->data), fe_mul(s, ARG(0), ARG(1))));
 }
-struct fe_val loss_multiclass(struct fe_call *c) { /* data: the margin */
+struct fe_val loss_multiclass(struct fe_call *c)
+{ /* data: the margin */
     SITE;
     if (!floats(c, 0) || !integers(c, 1)) return fe_bad();
     struct ir_type t = fe_type_at(s, &ARG(0));
     if (!t.rank) return fe_fail(s, "E0201", "%s needs one score per class", c->function);
     uint32_t axis = t.rank - 1u;
     struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], fe_rank(s, &ARG(1)));
-    struct fe_val x = c->data ? fe_sub(s, fe_add(s, ARG(0), fe_float(1)), fe_cast(s, hit, (enum ir_dtype)t.dtype)) : ARG(0);
-    return fe_sub(s, fe_reduce_last(s, FE_RED_MAX, x, false), fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, ARG(0), fe_int(0)), false));
+    struct fe_val x = c->data ? fe_sub(s, fe_add(s, ARG(0), fe_float(1)), fe_cast(s, hit, (enum ir_dtype)t.dtype))
+                              : ARG(0);
+    return fe_sub(s, fe_reduce_last(s, FE_RED_MAX, x, false),
+                  fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, ARG(0), fe_int(0)), false));
 }
-struct fe_val loss_smooth_labels(struct fe_call *c) {
+struct fe_val loss_smooth_labels(struct fe_call *c)
+{
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     if (!axes_of(c, 2, axes, &n)) return fe_bad();
@@ -218,7 +251,8 @@ struct fe_val loss_smooth_labels(struct fe_call *c) {
     double classes = 1;
     for (uint32_t i = 0; i < n; i++) classes *= (double)t.dim[axes[i]];
     struct fe_val count = fe_float(classes);
-    if (!fe_is_none(&ARG(3))) count = fe_reduce(s, FE_RED_SUM, fe_boolean(s, ARG(3)), axes, n, &(struct fe_reduce_options){.keepdims = true});
+    if (!fe_is_none(&ARG(3)))
+        count = fe_reduce(s, FE_RED_SUM, fe_boolean(s, ARG(3)), axes, n, &(struct fe_reduce_options){.keepdims = true});
     return fe_add(s, fe_mul(s, one_minus(s, ARG(1)), ARG(0)), fe_div(s, ARG(1), count));
 }
 
@@ -226,7 +260,8 @@ struct fe_val loss_smooth_labels(struct fe_call *c) {
 
 static const char *const object_keys[] = {"reduction", "weights"};
 
-static struct fe_val reduce_loss(struct fe_site *s, fe_json object, struct fe_val loss, const struct fe_env *env) {
+static struct fe_val reduce_loss(struct fe_site *s, fe_json object, struct fe_val loss, const struct fe_env *env)
+{
     fe_json reduction = fe_member(s->fe, object, "reduction"), weights = fe_member(s->fe, object, "weights");
     bool mean = true;
     if (reduction) {
@@ -234,7 +269,10 @@ static struct fe_val reduce_loss(struct fe_site *s, fe_json object, struct fe_va
         const char *text = reduction->kind == JSON_STRING ? reduction->string : "";
         mean = !strcmp(text, "mean");
         if (!mean && strcmp(text, "sum")) {
-            fe_suggest(s->fe, fe_error(s->fe, reduction, "E0103", "\"reduction\" must be \"mean\" or \"sum\", found %s", fe_found(s->fe, reduction)), text, choices, 2);
+            fe_suggest(s->fe,
+                       fe_error(s->fe, reduction, "E0103", "\"reduction\" must be \"mean\" or \"sum\", found %s",
+                                fe_found(s->fe, reduction)),
+                       text, choices, 2);
             return fe_bad();
         }
     }
@@ -248,7 +286,8 @@ static struct fe_val reduce_loss(struct fe_site *s, fe_json object, struct fe_va
     return mean ? fe_div(s, sum, fe_reduce_all(s, FE_RED_SUM, w)) : sum;
 }
 
-static bool known_key(struct fe *fe, fe_json m, const char *type, const char *const *known, size_t count) {
+static bool known_key(struct fe *fe, fe_json m, const char *type, const char *const *known, size_t count)
+{
     const char **all = arena_new_array(fe->arena, const char *, count + 2);
     size_t n = 0;
     for (size_t i = 0; i < count; i++) all[n++] = known[i];
@@ -259,7 +298,8 @@ static bool known_key(struct fe *fe, fe_json m, const char *type, const char *co
     return false;
 }
 
-static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json object) {
+static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json object)
+{
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = object}};
     const char *type = fe_type_of(fe, object);
     if (!type) return fe_bad();
@@ -267,8 +307,11 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     if (!f || !(f->flags & FE_LOSS)) {
         size_t count;
         const char *const *names = fe_function_names(fe->arena, FE_LOSS, &count);
-        if (fe_function_later(type)) fe_error(fe, fe_member(fe, object, "type"), "E0111", "loss \"%s\" is not supported yet", type);
-        else fe_suggest(fe, fe_error(fe, fe_member(fe, object, "type"), "E0108", "unknown loss \"%s\"", type), type, names, count);
+        if (fe_function_later(type))
+            fe_error(fe, fe_member(fe, object, "type"), "E0111", "loss \"%s\" is not supported yet", type);
+        else
+            fe_suggest(fe, fe_error(fe, fe_member(fe, object, "type"), "E0108", "unknown loss \"%s\"", type), type,
+                       names, count);
         return fe_bad();
     }
     const char *const *known = fe_signature_names(fe->arena, f);
@@ -300,7 +343,8 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     return v;
 }
 
-bool fe_trace_loss(struct fe *fe, struct fe_trace *trace) {
+bool fe_trace_loss(struct fe *fe, struct fe_trace *trace)
+{
     fe_json json = fe_member(fe, fe_root(fe), "loss");
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = json}};
     struct fe_val v = json->kind == JSON_OBJECT ? loss_object(fe, trace, json) : fe_expr(fe, trace, json, trace->env);
@@ -308,7 +352,8 @@ bool fe_trace_loss(struct fe *fe, struct fe_trace *trace) {
     if (!fe_as_tensor(&s, &v)) v = fe_bad();
     else if (fe_rank(&s, &v))
         v = fe_fail(&s, "E0205", "the loss must be a scalar, found %s; reduce it %s", fe_describe(&s, &v),
-                    json->kind == JSON_OBJECT ? "with \"reduction\": \"mean\" or \"sum\"" : "with mean(...) or sum(...)");
+                    json->kind == JSON_OBJECT ? "with \"reduction\": \"mean\" or \"sum\""
+                                              : "with mean(...) or sum(...)");
     else v = fe_cast(&s, v, IR_F32);
     fe_hook_reset(&s, hook);
     trace->loss = v;

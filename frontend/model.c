@@ -3,7 +3,8 @@
 #include "frontend/model.h"
 #include <string.h>
 
-static struct fe_state *state_of(struct fe *fe) {
+static struct fe_state *state_of(struct fe *fe)
+{
     if (!fe->state) {
         fe->state = arena_new(fe->arena, struct fe_state);
         fe->state->by_path = MAP(fe->arena);
@@ -11,7 +12,8 @@ static struct fe_state *state_of(struct fe *fe) {
     return fe->state;
 }
 
-struct fe_val fe_block_fail(struct fe_block *block, fe_json where, const char *code, const char *format, ...) {
+struct fe_val fe_block_fail(struct fe_block *block, fe_json where, const char *code, const char *format, ...)
+{
     va_list list;
     va_start(list, format);
     const char *text = arena_vformat(block->site.fe->arena, format, list);
@@ -20,19 +22,22 @@ struct fe_val fe_block_fail(struct fe_block *block, fe_json where, const char *c
     return fe_bad();
 }
 
-const char *fe_path_join(struct arena *arena, const char *path, const char *segment) {
+const char *fe_path_join(struct arena *arena, const char *path, const char *segment)
+{
     if (!*segment) return path;
     return *path ? arena_format(arena, "%s.%s", path, segment) : segment;
 }
 
 /* ---------------------------------------------------------------- parameters */
 
-const struct fe_param *fe_params(const struct fe *fe, uint32_t *count) {
+const struct fe_param *fe_params(const struct fe *fe, uint32_t *count)
+{
     *count = fe->state ? (uint32_t)fe->state->params.count : 0;
     return fe->state ? fe->state->params.items : NULL;
 }
 
-static struct fe_trace_own *own_of(struct fe *fe, struct fe_trace *trace) {
+static struct fe_trace_own *own_of(struct fe *fe, struct fe_trace *trace)
+{
     if (!trace->own) {
         trace->own = arena_new(fe->arena, struct fe_trace_own);
         trace->own->claimed = MAP(fe->arena);
@@ -41,7 +46,8 @@ static struct fe_trace_own *own_of(struct fe *fe, struct fe_trace *trace) {
     return trace->own;
 }
 
-ir_value fe_trace_param(struct fe *fe, struct fe_trace *trace, uint32_t index) {
+ir_value fe_trace_param(struct fe *fe, struct fe_trace *trace, uint32_t index)
+{
     struct fe_state *state = state_of(fe);
     struct fe_trace_own *own = own_of(fe, trace);
     if (trace->params) return trace->params[index];
@@ -59,22 +65,26 @@ ir_value fe_trace_param(struct fe *fe, struct fe_trace *trace, uint32_t index) {
     return own->values[index];
 }
 
-static bool check_type(struct fe_block *block, const char *path, struct ir_type *t) {
+static bool check_type(struct fe_block *block, const char *path, struct ir_type *t)
+{
     if (!ir_dtype_is_float((enum ir_dtype)t->dtype)) {
-        fe_block_fail(block, NULL, "E0204", "parameter \"%s\" cannot be %s: parameters are floating point", path, ir_dtype_name((enum ir_dtype)t->dtype));
+        fe_block_fail(block, NULL, "E0204", "parameter \"%s\" cannot be %s: parameters are floating point", path,
+                      ir_dtype_name((enum ir_dtype)t->dtype));
         return false;
     }
     return fe_type(block->site.fe, block->json, t->dim, t->rank, (enum ir_dtype)t->dtype, t);
 }
 
-ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_param like) {
+ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_param like)
+{
     struct fe *fe = block->site.fe;
     struct fe_state *state = state_of(fe);
     struct fe_trace_own *own = block->site.trace->own;
     const char *path = fe_path_join(fe->arena, block->path, name);
     uint32_t index = map_get(&state->by_path, path);
     if (!block->sharing && map_get(&own->claimed, path) != MAP_NONE) {
-        fe_block_fail(block, NULL, "E0112", "two parameters have the path \"%s\"; give one of the blocks another \"name\"", path);
+        fe_block_fail(block, NULL, "E0112",
+                      "two parameters have the path \"%s\"; give one of the blocks another \"name\"", path);
         return 0;
     }
     map_set(&own->claimed, path, 1);
@@ -87,25 +97,31 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
         if (!check_type(block, path, &like.type) || (like.init && !fe_check_initializer(fe, like.init))) return 0;
         like.path = path;
         if (!like.statistic) fe_draw(fe, "params", &like.stream, &like.draw);
-        struct ir_slot slot = {.name = path, .role = like.statistic ? IR_ROLE_STATE : IR_ROLE_PARAM, .type = like.type, .place = fe_place(fe, block->json)};
+        struct ir_slot slot = {.name = path,
+                               .role = like.statistic ? IR_ROLE_STATE : IR_ROLE_PARAM,
+                               .type = like.type,
+                               .place = fe_place(fe, block->json)};
         like.slot = ir_slot_new(fe->module, slot);
         index = (uint32_t)state->params.count;
         vec_push(fe->arena, &state->params, like);
         map_set(&state->by_path, path, index);
     } else if (!ir_type_equal(&state->params.items[index].type, &like.type)) {
         struct ir_type have = state->params.items[index].type;
-        fe_block_fail(block, NULL, "E0203", "parameter \"%s\" is %s, but %s is needed here", path, ir_type_text(fe->arena, &have), ir_type_text(fe->arena, &like.type));
+        fe_block_fail(block, NULL, "E0203", "parameter \"%s\" is %s, but %s is needed here", path,
+                      ir_type_text(fe->arena, &have), ir_type_text(fe->arena, &like.type));
         return 0;
     }
     return fe_trace_param(fe, block->site.trace, index);
 }
 
-bool fe_patterns(struct fe *fe, fe_json list, bool *out) {
+bool fe_patterns(struct fe *fe, fe_json list, bool *out)
+{
     uint32_t count;
     const struct fe_param *params = fe_params(fe, &count);
     bool good = true;
     memset(out, 0, count * sizeof *out);
-    for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p; p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
+    for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p;
+         p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
         if (p->kind != JSON_STRING) {
             fe_error(fe, p, "E0101", "a pattern is a string, found %s", fe_kind_name(p));
             good = false;
@@ -121,7 +137,8 @@ bool fe_patterns(struct fe *fe, fe_json list, bool *out) {
             names[2 * i] = params[i].path;
             names[2 * i + 1] = arena_format(fe->arena, "**.%s", last ? last + 1 : params[i].path);
         }
-        fe_suggest(fe, fe_error(fe, p, "E0405", "pattern \"%s\" matches no parameter", p->string), p->string, names, 2 * count);
+        fe_suggest(fe, fe_error(fe, p, "E0405", "pattern \"%s\" matches no parameter", p->string), p->string, names,
+                   2 * count);
         good = false;
     }
     return good;
@@ -129,13 +146,15 @@ bool fe_patterns(struct fe *fe, fe_json list, bool *out) {
 
 /* ---------------------------------------------------------------- inputs of a block */
 
-static const struct fe_env *bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value) {
+static const struct fe_env *bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value)
+{
     struct fe_env *e = arena_new(arena, struct fe_env);
     *e = (struct fe_env){outer, name, value};
     return e;
 }
 
-static bool read_inputs(struct fe_block *block, const struct fe_env *env) {
+static bool read_inputs(struct fe_block *block, const struct fe_env *env)
+{
     struct fe *fe = block->site.fe;
     fe_json one = fe_member(fe, block->json, "input"), many = fe_member(fe, block->json, "inputs");
     if (one && many) {
@@ -165,7 +184,8 @@ static bool read_inputs(struct fe_block *block, const struct fe_env *env) {
     return true;
 }
 
-static bool read_name(struct fe_block *block, const char *path, const char *segment) {
+static bool read_name(struct fe_block *block, const char *path, const char *segment)
+{
     struct fe *fe = block->site.fe;
     struct fe_trace_own *own = block->site.trace->own;
     fe_json name = fe_member(fe, block->json, "name");
@@ -185,20 +205,28 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 
 /* ---------------------------------------------------------------- one block */
 
-static bool is_known_layer(const char *type) {
-    static const char *const later[] = {"conv", "conv_transpose", "batch_norm", "group_norm", "instance_norm", "lora", "lora_linear", "lstm_cell",
-        "optimized_lstm_cell", "gru_cell", "simple_cell", "rnn", "bidirectional", "avg_pool", "max_pool", "min_pool", "pool", "weight_norm",
-        "spectral_norm", "prelu", "micro_vmap"};
+static bool is_known_layer(const char *type)
+{
+    static const char *const later[] = {"conv",          "conv_transpose", "batch_norm",
+                                        "group_norm",    "instance_norm",  "lora",
+                                        "lora_linear",   "lstm_cell",      "optimized_lstm_cell",
+                                        "gru_cell",      "simple_cell",    "rnn",
+                                        "bidirectional", "avg_pool",       "max_pool",
+                                        "min_pool",      "pool",           "weight_norm",
+                                        "spectral_norm", "prelu",          "micro_vmap"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;
 }
 
-static struct fe_val unknown_type(struct fe_block *block) {
-    static const char *const structures[] = {"sequential", "residual", "repeat", "graph", "shared", "expr", "param", "remat", "sharding_constraint"};
+static struct fe_val unknown_type(struct fe_block *block)
+{
+    static const char *const structures[] = {
+        "sequential", "residual", "repeat", "graph", "shared", "expr", "param", "remat", "sharding_constraint"};
     struct fe *fe = block->site.fe;
     fe_json type = fe_member(fe, block->json, "type");
-    if (is_known_layer(block->type)) return fe_block_fail(block, type, "E0111", "layer \"%s\" is not supported yet", block->type);
+    if (is_known_layer(block->type))
+        return fe_block_fail(block, type, "E0111", "layer \"%s\" is not supported yet", block->type);
     VEC(const char *) names = {0};
     size_t count;
     const char *const *activations = fe_function_names(fe->arena, FE_ACTIVATION, &count);
@@ -209,25 +237,32 @@ static struct fe_val unknown_type(struct fe_block *block) {
     for (size_t i = 0; i < count; i++) vec_push(fe->arena, &names, activations[i]);
     fe_json defines = fe_member(fe, fe_root(fe), "define");
     for (fe_json d = defines ? fe_first(fe, defines) : NULL; d; d = fe_next(fe, d)) vec_push(fe->arena, &names, d->key);
-    fe_suggest(fe, fe_error(fe, type, "E0108", "unknown block type \"%s\"", block->type), block->type, names.items, names.count);
+    fe_suggest(fe, fe_error(fe, type, "E0108", "unknown block type \"%s\"", block->type), block->type, names.items,
+               names.count);
     return fe_bad();
 }
 
-static struct fe_val needs_input(struct fe_block *block) {
+static struct fe_val needs_input(struct fe_block *block)
+{
     struct fe_trace_own *own = block->site.trace->own;
     if (!fe_member(block->site.fe, own->model, "input"))
-        return fe_block_fail(block, own->model, "E0113", "the model has no \"input\", but its block \"%s\" needs one", block->type);
+        return fe_block_fail(block, own->model, "E0113", "the model has no \"input\", but its block \"%s\" needs one",
+                             block->type);
     return fe_block_fail(block, NULL, "E0113", "block \"%s\" has no input; give it an \"input\"", block->type);
 }
 
-static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *layer) {
+static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *layer)
+{
     static const char *const also[] = {"name", "input", "inputs", NULL};
     struct fe *fe = block->site.fe;
     struct fe_value *args = arena_new_array(fe->arena, struct fe_value, layer->count + 1);
-    if (!fe_args(fe, block->json, arena_format(fe->arena, "layer \"%s\"", layer->name), layer->args, layer->count, also, args)) return fe_bad();
+    if (!fe_args(fe, block->json, arena_format(fe->arena, "layer \"%s\"", layer->name), layer->args, layer->count, also,
+                 args))
+        return fe_bad();
     if (layer->inputs_max && !block->in_count) return needs_input(block);
     if (block->in_count > layer->inputs_max && layer->inputs_max)
-        return fe_block_fail(block, NULL, "E0113", "layer \"%s\" takes at most %u inputs, found %u", layer->name, (unsigned)layer->inputs_max, (unsigned)block->in_count);
+        return fe_block_fail(block, NULL, "E0113", "layer \"%s\" takes at most %u inputs, found %u", layer->name,
+                             (unsigned)layer->inputs_max, (unsigned)block->in_count);
     for (uint32_t i = 0; i < block->in_count; i++)
         if (!fe_as_tensor(&block->site, &block->in[i])) return fe_bad();
     return layer->apply(block, args);
@@ -235,10 +270,12 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
 
 static struct fe_val apply_define(struct fe_block *block, fe_json define);
 
-static struct fe_val dispatch(struct fe_block *block) {
+static struct fe_val dispatch(struct fe_block *block)
+{
     struct fe *fe = block->site.fe;
     struct fe_val v;
-    fe_json defines = fe_member(fe, fe_root(fe), "define"), define = defines ? fe_member(fe, defines, block->type) : NULL;
+    fe_json defines = fe_member(fe, fe_root(fe), "define"),
+            define = defines ? fe_member(fe, defines, block->type) : NULL;
     const struct fe_layer *layer = fe_layer_find(block->type);
     if (fe_structure(block, &v)) return v;
     if (layer) return apply_layer(block, layer);
@@ -256,16 +293,23 @@ static struct fe_val dispatch(struct fe_block *block) {
 }
 
 struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *segment, const struct fe_env *env,
-                             const struct fe_val *in, uint32_t in_count) {
+                             const struct fe_val *in, uint32_t in_count)
+{
     struct fe *fe = parent->site.fe;
     struct fe_trace *trace = parent->site.trace;
-    struct fe_block block = {.site = parent->site, .json = json, .in_count = in_count, .depth = parent->depth + 1, .sharing = parent->sharing, .parent_path = parent->path};
+    struct fe_block block = {.site = parent->site,
+                             .json = json,
+                             .in_count = in_count,
+                             .depth = parent->depth + 1,
+                             .sharing = parent->sharing,
+                             .parent_path = parent->path};
     for (uint32_t i = 0; i < in_count; i++) {
         block.in[i] = in[i];
         if (in[i].bad) return fe_bad();
     }
     block.site.where = (struct fe_where){.json = json};
-    if (block.depth > FE_MAX_BLOCK_DEPTH) return fe_block_fail(&block, NULL, "E0103", "blocks are nested more than %d levels deep", FE_MAX_BLOCK_DEPTH);
+    if (block.depth > FE_MAX_BLOCK_DEPTH)
+        return fe_block_fail(&block, NULL, "E0103", "blocks are nested more than %d levels deep", FE_MAX_BLOCK_DEPTH);
     block.type = fe_type_of(fe, json);
     if (!block.type || !read_name(&block, parent->path, segment)) return fe_bad();
     if (in_count) env = bind(fe->arena, env, "x", in[0]);
@@ -279,7 +323,8 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
     return v;
 }
 
-struct fe_val fe_block_again(struct fe_block *shared, const struct fe_known_block *known) {
+struct fe_val fe_block_again(struct fe_block *shared, const struct fe_known_block *known)
+{
     struct fe *fe = shared->site.fe;
     const struct fe_scope *outer = fe->constants;
     struct fe_block block = *shared;
@@ -289,7 +334,8 @@ struct fe_val fe_block_again(struct fe_block *shared, const struct fe_known_bloc
     block.env = shared->in_count ? bind(fe->arena, known->env, "x", shared->in[0]) : known->env;
     block.sharing = true;
     block.depth++;
-    if (block.depth > FE_MAX_BLOCK_DEPTH) return fe_block_fail(&block, NULL, "E0103", "blocks are nested more than %d levels deep", FE_MAX_BLOCK_DEPTH);
+    if (block.depth > FE_MAX_BLOCK_DEPTH)
+        return fe_block_fail(&block, NULL, "E0103", "blocks are nested more than %d levels deep", FE_MAX_BLOCK_DEPTH);
     fe->constants = known->constants;
     struct fe_val v = dispatch(&block);
     fe->constants = outer;
@@ -299,7 +345,8 @@ struct fe_val fe_block_again(struct fe_block *shared, const struct fe_known_bloc
 /* ---------------------------------------------------------------- define */
 
 /* Parameters of a use: arguments in the caller's scope, defaults in that of the definition. */
-static bool define_params(struct fe_block *block, fe_json params, const struct fe_env **env) {
+static bool define_params(struct fe_block *block, fe_json params, const struct fe_env **env)
+{
     struct fe *fe = block->site.fe;
     static const char *const own[] = {"type", "name", "input", "inputs"};
     const struct fe_scope *caller = fe->constants;
@@ -309,8 +356,10 @@ static bool define_params(struct fe_block *block, fe_json params, const struct f
         for (size_t i = 0; i < 4; i++) known |= !strcmp(m->key, own[i]);
         if (known) continue;
         VEC(const char *) names = {0};
-        for (fe_json p = params ? fe_first(fe, params) : NULL; p; p = fe_next(fe, p)) vec_push(fe->arena, &names, p->key);
-        fe_suggest(fe, fe_error_key(fe, m, "E0107", "block \"%s\" has no parameter \"%s\"", block->type, m->key), m->key, names.items, names.count);
+        for (fe_json p = params ? fe_first(fe, params) : NULL; p; p = fe_next(fe, p))
+            vec_push(fe->arena, &names, p->key);
+        fe_suggest(fe, fe_error_key(fe, m, "E0107", "block \"%s\" has no parameter \"%s\"", block->type, m->key),
+                   m->key, names.items, names.count);
         good = false;
     }
     const struct fe_scope *inside = block->site.trace->own->constants;
@@ -332,11 +381,13 @@ static bool define_params(struct fe_block *block, fe_json params, const struct f
     return good;
 }
 
-static bool define_inputs(struct fe_block *block, fe_json inputs, const struct fe_env **env, uint32_t *in_count) {
+static bool define_inputs(struct fe_block *block, fe_json inputs, const struct fe_env **env, uint32_t *in_count)
+{
     struct fe *fe = block->site.fe;
     if (!inputs) {
         if (block->in_count > 1) {
-            fe_block_fail(block, NULL, "E0113", "block \"%s\" takes one input, found %u", block->type, (unsigned)block->in_count);
+            fe_block_fail(block, NULL, "E0113", "block \"%s\" takes one input, found %u", block->type,
+                          (unsigned)block->in_count);
             return false;
         }
         *in_count = block->in_count;
@@ -351,14 +402,16 @@ static bool define_inputs(struct fe_block *block, fe_json inputs, const struct f
         if (n < block->in_count) *env = bind(fe->arena, *env, c->string, block->in[n]);
     }
     if (n != block->in_count) {
-        fe_block_fail(block, NULL, "E0113", "block \"%s\" takes %u inputs, found %u", block->type, (unsigned)n, (unsigned)block->in_count);
+        fe_block_fail(block, NULL, "E0113", "block \"%s\" takes %u inputs, found %u", block->type, (unsigned)n,
+                      (unsigned)block->in_count);
         return false;
     }
     *in_count = block->in_count;
     return true;
 }
 
-static struct fe_val apply_define(struct fe_block *block, fe_json define) {
+static struct fe_val apply_define(struct fe_block *block, fe_json define)
+{
     struct fe *fe = block->site.fe;
     struct fe_trace_own *own = block->site.trace->own;
     const struct fe_scope *outer = fe->constants;
@@ -366,7 +419,8 @@ static struct fe_val apply_define(struct fe_block *block, fe_json define) {
     uint32_t in_count;
     for (size_t i = 0; i < own->open_defines.count; i++)
         if (!strcmp(own->open_defines.items[i], block->type))
-            return fe_block_fail(block, NULL, "E0114", "the block \"%s\" is recursive: it contains itself", block->type);
+            return fe_block_fail(block, NULL, "E0114", "the block \"%s\" is recursive: it contains itself",
+                                 block->type);
     fe_json params = define->kind == JSON_OBJECT ? fe_member(fe, define, "params") : NULL;
     fe_json inputs = define->kind == JSON_OBJECT ? fe_member(fe, define, "inputs") : NULL;
     fe_json body = define->kind == JSON_OBJECT ? fe_member(fe, define, "body") : NULL;
@@ -375,10 +429,12 @@ static struct fe_val apply_define(struct fe_block *block, fe_json define) {
         bool known = false;
         for (size_t i = 0; i < 3; i++) known |= !strcmp(keys[i], m->key);
         if (known) continue;
-        fe_suggest(fe, fe_error_key(fe, m, "E0107", "unknown key \"%s\" in define \"%s\"", m->key, define->key), m->key, keys, 3);
+        fe_suggest(fe, fe_error_key(fe, m, "E0107", "unknown key \"%s\" in define \"%s\"", m->key, define->key), m->key,
+                   keys, 3);
         return fe_bad();
     }
-    if (!body || body->kind != JSON_OBJECT) return fe_block_fail(block, define, "E0102", "define \"%s\" needs a \"body\", a block", define->key);
+    if (!body || body->kind != JSON_OBJECT)
+        return fe_block_fail(block, define, "E0102", "define \"%s\" needs a \"body\", a block", define->key);
     if (!define_params(block, params, &env) || !define_inputs(block, inputs, &env, &in_count)) {
         fe->constants = outer;
         return fe_bad();
@@ -394,7 +450,8 @@ static struct fe_val apply_define(struct fe_block *block, fe_json define) {
 /* ---------------------------------------------------------------- the model */
 
 /* The inputs by name. One that a function does not have is one that its result does not need: zeros stand for it. */
-static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace) {
+static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace)
+{
     const uint32_t *slots;
     uint32_t n = fe_inputs(fe, &slots);
     const struct fe_env *env = NULL;
@@ -406,7 +463,8 @@ static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace) {
     return env;
 }
 
-bool fe_trace_model(struct fe *fe, struct fe_trace *trace) {
+bool fe_trace_model(struct fe *fe, struct fe_trace *trace)
+{
     struct fe_state *state = state_of(fe);
     struct fe_trace_own *own = own_of(fe, trace);
     fe_json json = fe_member(fe, fe_root(fe), "model");
@@ -414,7 +472,10 @@ bool fe_trace_model(struct fe *fe, struct fe_trace *trace) {
     own->inputs = input_env(fe, trace);
     own->constants = fe->constants;
     trace->env = own->inputs;
-    struct fe_block root = {.site = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = json}}, .json = json, .path = "", .type = "model"};
+    struct fe_block root = {.site = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = json}},
+                            .json = json,
+                            .path = "",
+                            .type = "model"};
     trace->model = fe_block_child(&root, json, "", own->inputs, NULL, 0);
     if (trace->model.kind == FE_VAL_NUMBER || (trace->model.kind == FE_VAL_TUPLE && !trace->model.names)) {
         struct fe_site site = root.site;

@@ -6,48 +6,57 @@
 enum { FE_MAX_INPUTS = 8, FE_MAX_BLOCK_DEPTH = 128 };
 
 /* A stream of nnx.Rngs: a key and a counter of draws. */
-struct fe_stream { const char *name; uint32_t key[2]; uint32_t count; };
+struct fe_stream {
+    const char *name;
+    uint32_t key[2];
+    uint32_t count;
+};
 
 struct fe_state {
     VEC(struct fe_param) params;
-    struct map by_path;              /* path -> parameter */
-    bool declared;                   /* the first trace is over */
+    struct map by_path; /* path -> parameter */
+    bool declared;      /* the first trace is over */
     VEC(struct fe_stream) streams;
     bool streams_read;
 };
 
 /* A block that `shared` may name again. */
-struct fe_known_block { const char *path; fe_json json; const struct fe_env *env; const struct fe_scope *constants; };
+struct fe_known_block {
+    const char *path;
+    fe_json json;
+    const struct fe_env *env;
+    const struct fe_scope *constants;
+};
 
 struct fe_trace_own {
-    ir_value *values;                /* per parameter, 0 = not made */
+    ir_value *values; /* per parameter, 0 = not made */
     uint32_t capacity;
-    struct map claimed;              /* parameter paths used in this trace */
-    struct map names;                /* explicit names of blocks, by path */
+    struct map claimed; /* parameter paths used in this trace */
+    struct map names;   /* explicit names of blocks, by path */
     VEC(struct fe_known_block) blocks;
     fe_json model;
-    const struct fe_env *inputs;     /* the names of the top level */
+    const struct fe_env *inputs; /* the names of the top level */
     const struct fe_scope *constants;
-    VEC(const char *) open_defines;  /* uses that are being traced, to find recursion */
+    VEC(const char *) open_defines; /* uses that are being traced, to find recursion */
 };
 
 /* A block while it is traced. */
 struct fe_block {
-    struct fe_site site;             /* where: the block's object */
+    struct fe_site site; /* where: the block's object */
     fe_json json;
     const char *type, *path, *parent_path;
-    const struct fe_env *env;        /* what the expressions of the block see, `x` among them */
+    const struct fe_env *env; /* what the expressions of the block see, `x` among them */
     struct fe_val in[FE_MAX_INPUTS];
     uint32_t in_count;
     uint32_t depth;
-    bool sharing;                    /* inside `shared`: parameters exist already */
+    bool sharing; /* inside `shared`: parameters exist already */
 };
 
 struct fe_layer {
     const char *name;
     const struct fe_arg *args;
     uint32_t count;
-    uint32_t inputs_max;             /* positional inputs; at least one is needed unless 0 */
+    uint32_t inputs_max; /* positional inputs; at least one is needed unless 0 */
     struct fe_val (*apply)(struct fe_block *, const struct fe_value *args);
 };
 

@@ -2,8 +2,26 @@
  * key, jax.nn.dot_product_attention, projection out over the last two dimensions. */
 #include "frontend/model.h"
 
-enum { HEADS, IN, QKV, OUT, IN_KV, KV_HEADS, DROPOUT, BROADCAST, DETERMINISTIC, NORMALIZE, DECODE, USE_BIAS, KERNEL_INIT, OUT_KERNEL_INIT, BIAS_INIT,
-       OUT_BIAS_INIT, MASK, IS_CAUSAL };
+enum {
+    HEADS,
+    IN,
+    QKV,
+    OUT,
+    IN_KV,
+    KV_HEADS,
+    DROPOUT,
+    BROADCAST,
+    DETERMINISTIC,
+    NORMALIZE,
+    DECODE,
+    USE_BIAS,
+    KERNEL_INIT,
+    OUT_KERNEL_INIT,
+    BIAS_INIT,
+    OUT_BIAS_INIT,
+    MASK,
+    IS_CAUSAL
+};
 static const struct fe_arg args[] = {
     [HEADS] = {"num_heads", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
     [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
@@ -24,21 +42,30 @@ static const struct fe_arg args[] = {
     [MASK] = {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},
     [IS_CAUSAL] = {"is_causal", FE_BOOL, 0, "false", NULL}};
 
-static fe_json first_given(const struct fe_value *a, const struct fe_value *b) {
+static fe_json first_given(const struct fe_value *a, const struct fe_value *b)
+{
     if (a->given && !a->null) return a->json;
     return b && b->given && !b->null ? b->json : NULL;
 }
 
 /* x[.., in] -> [.., heads, depth] */
-static struct fe_val project(struct fe_block *block, const struct fe_value *a, const char *name, struct fe_val x, int64_t heads, int64_t depth) {
+static struct fe_val project(struct fe_block *block, const struct fe_value *a, const char *name, struct fe_val x,
+                             int64_t heads, int64_t depth)
+{
     struct fe_site *s = &block->site;
     struct ir_type t = fe_type_at(s, &x);
     int64_t in = t.dim[t.rank - 1];
-    struct fe_param kernel = {.type = ir_type_of(IR_F32, 3, (int64_t[]){in, heads, depth}), .init = first_given(&a[KERNEL_INIT], NULL),
-                              .init_preset = "lecun_normal", .init_shape = {in, heads * depth}, .init_rank = 2};
-    struct fe_val v[] = {x, fe_val_tensor(fe_block_param(block, fe_path_join(s->fe->arena, name, "kernel"), kernel)), fe_none()};
+    struct fe_param kernel = {.type = ir_type_of(IR_F32, 3, (int64_t[]){in, heads, depth}),
+                              .init = first_given(&a[KERNEL_INIT], NULL),
+                              .init_preset = "lecun_normal",
+                              .init_shape = {in, heads * depth},
+                              .init_rank = 2};
+    struct fe_val v[] = {x, fe_val_tensor(fe_block_param(block, fe_path_join(s->fe->arena, name, "kernel"), kernel)),
+                         fe_none()};
     if (a[USE_BIAS].boolean) {
-        struct fe_param bias = {.type = ir_type_of(IR_F32, 2, (int64_t[]){heads, depth}), .init = first_given(&a[BIAS_INIT], NULL), .init_preset = "zeros"};
+        struct fe_param bias = {.type = ir_type_of(IR_F32, 2, (int64_t[]){heads, depth}),
+                                .init = first_given(&a[BIAS_INIT], NULL),
+                                .init_preset = "zeros"};
         bias.init_shape[0] = heads * depth;
         bias.init_rank = 1;
         v[2] = fe_val_tensor(fe_block_param(block, fe_path_join(s->fe->arena, name, "bias"), bias));
@@ -50,26 +77,34 @@ static struct fe_val project(struct fe_block *block, const struct fe_value *a, c
 }
 
 /* layer_norm without a bias over the depth. */
-static struct fe_val normalise(struct fe_block *block, const char *name, struct fe_val x, int64_t depth) {
+static struct fe_val normalise(struct fe_block *block, const char *name, struct fe_val x, int64_t depth)
+{
     struct fe_site *s = &block->site;
     struct fe_param scale = {.type = ir_type_of(IR_F32, 1, &depth), .init_preset = "ones"};
     struct fe_val w = fe_val_tensor(fe_block_param(block, fe_path_join(s->fe->arena, name, "scale"), scale));
     if (w.bad) return w;
-    struct fe_val mean = fe_reduce_last(s, FE_RED_MEAN, x, true), square = fe_reduce_last(s, FE_RED_MEAN, fe_mul(s, x, x), true);
+    struct fe_val mean = fe_reduce_last(s, FE_RED_MEAN, x, true),
+                  square = fe_reduce_last(s, FE_RED_MEAN, fe_mul(s, x, x), true);
     struct fe_val variance = fe_op2(s, OP_max, fe_float(0), fe_sub(s, square, fe_mul(s, mean, mean)));
     struct fe_val factor = fe_op1(s, OP_rsqrt, fe_add(s, variance, fe_float(1e-6)));
     return fe_mul(s, fe_sub(s, x, mean), fe_mul(s, factor, w));
 }
 
-static struct fe_val project_out(struct fe_block *block, const struct fe_value *a, struct fe_val x, int64_t out) {
+static struct fe_val project_out(struct fe_block *block, const struct fe_value *a, struct fe_val x, int64_t out)
+{
     struct fe_site *s = &block->site;
     struct ir_type t = fe_type_at(s, &x);
     int64_t heads = t.dim[t.rank - 2], depth = t.dim[t.rank - 1];
-    struct fe_param kernel = {.type = ir_type_of(IR_F32, 3, (int64_t[]){heads, depth, out}), .init = first_given(&a[OUT_KERNEL_INIT], &a[KERNEL_INIT]),
-                              .init_preset = "lecun_normal", .init_shape = {heads * depth, out}, .init_rank = 2};
+    struct fe_param kernel = {.type = ir_type_of(IR_F32, 3, (int64_t[]){heads, depth, out}),
+                              .init = first_given(&a[OUT_KERNEL_INIT], &a[KERNEL_INIT]),
+                              .init_preset = "lecun_normal",
+                              .init_shape = {heads * depth, out},
+                              .init_rank = 2};
     struct fe_val v[] = {x, fe_val_tensor(fe_block_param(block, "out.kernel", kernel)), fe_none()};
     if (a[USE_BIAS].boolean) {
-        struct fe_param bias = {.type = ir_type_of(IR_F32, 1, &out), .init = first_given(&a[OUT_BIAS_INIT], &a[BIAS_INIT]), .init_preset = "zeros"};
+        struct fe_param bias = {.type = ir_type_of(IR_F32, 1, &out),
+                                .init = first_given(&a[OUT_BIAS_INIT], &a[BIAS_INIT]),
+                                .init_preset = "zeros"};
         v[2] = fe_val_tensor(fe_block_param(block, "out.bias", bias));
     }
     if (v[1].bad || v[2].bad) return fe_bad();
@@ -79,28 +114,45 @@ static struct fe_val project_out(struct fe_block *block, const struct fe_value *
 }
 
 /* Sizes that are given must be those that are found. */
-static bool check_size(struct fe_block *block, const struct fe_value *v, int64_t found, const char *what) {
+static bool check_size(struct fe_block *block, const struct fe_value *v, int64_t found, const char *what)
+{
     if (!v->given || v->null || v->integer == found) return true;
-    fe_block_fail(block, v->json, "E0203", "multi_head_attention expects %lld %s, found %lld", (long long)v->integer, what, (long long)found);
+    fe_block_fail(block, v->json, "E0203", "multi_head_attention expects %lld %s, found %lld", (long long)v->integer,
+                  what, (long long)found);
     return false;
 }
 
-static struct fe_val apply(struct fe_block *block, const struct fe_value *a) {
+static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
+{
     struct fe_site *s = &block->site;
     for (uint32_t i = 0; i < block->in_count; i++)
         if (!fe_block_float_input(block, i)) return fe_bad();
-    struct fe_val q = block->in[0], k = block->in_count > 1 ? block->in[1] : q, v = block->in_count > 2 ? block->in[2] : k;
+    struct fe_val q = block->in[0], k = block->in_count > 1 ? block->in[1] : q,
+                  v = block->in_count > 2 ? block->in[2] : k;
     struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k), tv = fe_type_at(s, &v);
-    if (tq.rank < 2 || tk.rank < 2 || tv.rank < 2) return fe_block_fail(block, NULL, "E0203", "multi_head_attention needs inputs of rank 2 or more, found %s", fe_describe(s, &q));
-    int64_t in = tq.dim[tq.rank - 1], qkv = a[QKV].null ? in : a[QKV].integer, out = a[OUT].null ? in : a[OUT].integer, heads = a[HEADS].integer;
+    if (tq.rank < 2 || tk.rank < 2 || tv.rank < 2)
+        return fe_block_fail(block, NULL, "E0203", "multi_head_attention needs inputs of rank 2 or more, found %s",
+                             fe_describe(s, &q));
+    int64_t in = tq.dim[tq.rank - 1], qkv = a[QKV].null ? in : a[QKV].integer, out = a[OUT].null ? in : a[OUT].integer,
+            heads = a[HEADS].integer;
     int64_t kv_heads = a[KV_HEADS].null ? heads : a[KV_HEADS].integer;
-    if (!check_size(block, &a[IN], in, "inputs") || !check_size(block, &a[IN_KV], tk.dim[tk.rank - 1], "key inputs")) return fe_bad();
+    if (!check_size(block, &a[IN], in, "inputs") || !check_size(block, &a[IN_KV], tk.dim[tk.rank - 1], "key inputs"))
+        return fe_bad();
     if (tk.dim[tk.rank - 1] != tv.dim[tv.rank - 1])
-        return fe_block_fail(block, NULL, "E0203", "multi_head_attention: key %s and value %s must have the same number of features", fe_describe(s, &k), fe_describe(s, &v));
-    if (qkv % heads) return fe_block_fail(block, NULL, "E0203", "multi_head_attention: %lld features cannot be divided among %lld heads", (long long)qkv, (long long)heads);
-    if (heads % kv_heads) return fe_block_fail(block, a[KV_HEADS].json, "E0203", "multi_head_attention: %lld query heads cannot share %lld key heads", (long long)heads, (long long)kv_heads);
+        return fe_block_fail(block, NULL, "E0203",
+                             "multi_head_attention: key %s and value %s must have the same number of features",
+                             fe_describe(s, &k), fe_describe(s, &v));
+    if (qkv % heads)
+        return fe_block_fail(block, NULL, "E0203",
+                             "multi_head_attention: %lld features cannot be divided among %lld heads", (long long)qkv,
+                             (long long)heads);
+    if (heads % kv_heads)
+        return fe_block_fail(block, a[KV_HEADS].json, "E0203",
+                             "multi_head_attention: %lld query heads cannot share %lld key heads", (long long)heads,
+                             (long long)kv_heads);
     if (a[DECODE].boolean) return fe_block_fail(block, a[DECODE].json, "E0111", "\"decode\" is not supported yet");
-    if (a[DROPOUT].number > 0 && !(a[DETERMINISTIC].given && a[DETERMINISTIC].boolean)) return fe_block_fail(block, a[DROPOUT].json, "E0111", "dropout with a rate above 0 is not supported yet");
+    if (a[DROPOUT].number > 0 && !(a[DETERMINISTIC].given && a[DETERMINISTIC].boolean))
+        return fe_block_fail(block, a[DROPOUT].json, "E0111", "dropout with a rate above 0 is not supported yet");
     int64_t depth = qkv / heads;
     q = project(block, a, "query", q, heads, depth);
     k = q.bad ? q : project(block, a, "key", k, kv_heads, depth);
@@ -110,9 +162,11 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a) {
         k = normalise(block, "key_ln", k, depth);
     }
     if (q.bad || k.bad || v.bad) return fe_bad();
-    struct fe_val mask = a[MASK].given && !a[MASK].null ? fe_expr(s->fe, s->trace, a[MASK].json, block->env) : fe_none();
+    struct fe_val mask = a[MASK].given && !a[MASK].null ? fe_expr(s->fe, s->trace, a[MASK].json, block->env)
+                                                        : fe_none();
     struct fe_val causal = {.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = a[IS_CAUSAL].boolean};
-    struct fe_val y = mask.bad ? mask : FE_APPLY(s, "dot_product_attention", q, k, v, fe_none(), mask, fe_none(), causal);
+    struct fe_val y = mask.bad ? mask
+                               : FE_APPLY(s, "dot_product_attention", q, k, v, fe_none(), mask, fe_none(), causal);
     if (y.bad) return y;
     y = project_out(block, a, y, out);
     if (a[DROPOUT].number > 0 && !y.bad) { /* its fork is drawn last */
@@ -122,4 +176,5 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a) {
     return y;
 }
 
-const struct fe_layer fe_layer_multi_head_attention = {"multi_head_attention", args, sizeof args / sizeof *args, 3, apply};
+const struct fe_layer fe_layer_multi_head_attention = {"multi_head_attention", args, sizeof args / sizeof *args, 3,
+                                                       apply};

@@ -3,7 +3,8 @@
 #include <string.h>
 
 /* If the indices are an input of the document as it is (or a part of it), its values are checked where they come in. */
-static void limit_input(struct fe_block *block, ir_value v, int64_t limit) {
+static void limit_input(struct fe_block *block, ir_value v, int64_t limit)
+{
     const struct ir_func *f = block->site.b->f;
     for (;;) {
         const struct ir_node *n = ir_get(f, v);
@@ -20,16 +21,22 @@ static void limit_input(struct fe_block *block, ir_value v, int64_t limit) {
     }
 }
 
-static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *a) {
+static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *a)
+{
     struct fe_site *s = &block->site;
     struct ir_type t = fe_type_at(s, &block->in[0]);
     if (!ir_dtype_is_integer((enum ir_dtype)t.dtype))
-        return fe_block_fail(block, NULL, "E0204", "layer \"embed\" needs an input of an integer dtype such as int32, found %s", fe_describe(s, &block->in[0]));
-    struct fe_param p = {.type = ir_type_of(IR_F32, 2, (int64_t[]){a[0].integer, a[1].integer}), .init = a[2].given ? a[2].json : NULL, .init_preset = "embed"};
+        return fe_block_fail(block, NULL, "E0204",
+                             "layer \"embed\" needs an input of an integer dtype such as int32, found %s",
+                             fe_describe(s, &block->in[0]));
+    struct fe_param p = {.type = ir_type_of(IR_F32, 2, (int64_t[]){a[0].integer, a[1].integer}),
+                         .init = a[2].given ? a[2].json : NULL,
+                         .init_preset = "embed"};
     struct fe_val table = fe_val_tensor(fe_block_param(block, "embedding", p));
     if (table.bad) return table;
     if (a[0].integer == 1) {
-        if (t.rank == IR_MAX_RANK) return fe_block_fail(block, NULL, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+        if (t.rank == IR_MAX_RANK)
+            return fe_block_fail(block, NULL, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
         t.dim[t.rank++] = a[1].integer;
         return fe_broadcast_val(s, table, t.rank, t.dim);
     }
@@ -37,7 +44,8 @@ static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *
     return fe_take(s, table, block->in[0], 0, false);
 }
 
-static struct fe_val apply_attend(struct fe_block *block, const struct fe_value *a) {
+static struct fe_val apply_attend(struct fe_block *block, const struct fe_value *a)
+{
     struct fe_site *s = &block->site;
     struct fe *fe = s->fe;
     const char *path = a[0].string;
@@ -45,14 +53,17 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
     uint32_t count, found = UINT32_MAX;
     const struct fe_param *params = fe_params(fe, &count);
     const char **names = arena_new_array(fe->arena, const char *, count + 1);
-    const char *const tries[] = {path, fe_path_join(fe->arena, path, "embedding"), fe_path_join(fe->arena, block->parent_path, fe_path_join(fe->arena, path, "embedding"))};
+    const char *const tries[] = {
+        path, fe_path_join(fe->arena, path, "embedding"),
+        fe_path_join(fe->arena, block->parent_path, fe_path_join(fe->arena, path, "embedding"))};
     for (uint32_t i = 0; i < count; i++) {
         names[i] = params[i].path;
         for (int j = 0; j < 3; j++)
             if (!strcmp(params[i].path, tries[j])) found = i;
     }
     if (found == UINT32_MAX) {
-        fe_suggest(fe, fe_error(fe, a[0].json, "E0108", "\"%s\" is no earlier embedding", a[0].string), path, names, count);
+        fe_suggest(fe, fe_error(fe, a[0].json, "E0108", "\"%s\" is no earlier embedding", a[0].string), path, names,
+                   count);
         return fe_bad();
     }
     struct fe_val v[] = {block->in[0], fe_val_tensor(fe_trace_param(fe, s->trace, found))};
@@ -60,8 +71,9 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
     return fe_einsum(s, "...d,vd->...v", v, 2);
 }
 
-static const struct fe_arg embed_args[] = {{"num_embeddings", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL}, {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-    {"embedding_init", FE_OBJECT, 0, "{\"type\": \"variance_scaling\"}", NULL}};
+static const struct fe_arg embed_args[] = {{"num_embeddings", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
+                                           {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
+                                           {"embedding_init", FE_OBJECT, 0, "{\"type\": \"variance_scaling\"}", NULL}};
 static const struct fe_arg attend_args[] = {{"embedding", FE_STRING, FE_REQUIRED, NULL, NULL}};
 const struct fe_layer fe_layer_embed = {"embed", embed_args, 3, 1, apply_embed};
 const struct fe_layer fe_layer_attend = {"attend", attend_args, 1, 1, apply_attend};

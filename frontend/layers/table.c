@@ -6,7 +6,8 @@
 #include "frontend/layers.def"
 #undef X
 
-const struct fe_layer *fe_layer_find(const char *name) {
+const struct fe_layer *fe_layer_find(const char *name)
+{
     static const struct fe_layer *const layers[] = {
 #define X(name) &fe_layer_##name,
 #include "frontend/layers.def"

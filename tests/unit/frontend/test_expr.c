@@ -12,9 +12,18 @@ static const struct json_value *get(const struct json_value *v, const char *key)
     if (!m) BUG("expr_cases.json has no %s", key);
     return m;
 }
-static const struct json_value *child(const struct json_value *v) { return v->first ? &recorded.values[v->first] : NULL; }
-static const struct json_value *sibling(const struct json_value *v) { return v->next ? &recorded.values[v->next] : NULL; }
-static const char *text_of(const struct json_value *v) { return arena_string_n(&arena, recorded.text + v->offset, v->length); }
+static const struct json_value *child(const struct json_value *v)
+{
+    return v->first ? &recorded.values[v->first] : NULL;
+}
+static const struct json_value *sibling(const struct json_value *v)
+{
+    return v->next ? &recorded.values[v->next] : NULL;
+}
+static const char *text_of(const struct json_value *v)
+{
+    return arena_string_n(&arena, recorded.text + v->offset, v->length);
+}
 
 static void load(void)
 {
@@ -27,10 +36,14 @@ static void load(void)
     n = fread(text, 1, n, f);
     fclose(f);
     struct json_error error;
-    if (!json_scan(&arena, text, n, NULL, &recorded, &error)) BUG("expr_cases.json at %u: %s", error.offset, error.message);
+    if (!json_scan(&arena, text, n, NULL, &recorded, &error))
+        BUG("expr_cases.json at %u: %s", error.offset, error.message);
 }
 
-static double number_of(const struct json_value *v) { return v->kind == JSON_STRING ? strtod(v->string, NULL) : v->number; }
+static double number_of(const struct json_value *v)
+{
+    return v->kind == JSON_STRING ? strtod(v->string, NULL) : v->number;
+}
 
 static struct ir_tensor tensor_of(const struct json_value *v)
 {
@@ -51,14 +64,22 @@ static const char *document(const char *metrics)
     struct str s = STR(&arena);
     str_add(&s, "{\"stepc\": 1, \"constants\": {\"four\": 4}, \"inputs\": {");
     for (const struct json_value *v = child(get(recorded.values, "inputs")); v; v = sibling(v))
-        str_addf(&s, "%s\"%s\": {\"shape\": %s, \"dtype\": %s}", v == child(get(recorded.values, "inputs")) ? "" : ", ", v->key,
-                 text_of(get(v, "shape")), text_of(get(v, "dtype")));
-    str_addf(&s, "}, \"model\": {\"type\": \"param\", \"name\": \"w\", \"shape\": [2, 2]}, \"loss\": \"sum(params.w)\", \"metrics\": %s, "
-                 "\"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}", metrics);
+        str_addf(&s, "%s\"%s\": {\"shape\": %s, \"dtype\": %s}", v == child(get(recorded.values, "inputs")) ? "" : ", ",
+                 v->key, text_of(get(v, "shape")), text_of(get(v, "dtype")));
+    str_addf(&s,
+             "}, \"model\": {\"type\": \"param\", \"name\": \"w\", \"shape\": [2, 2]}, \"loss\": \"sum(params.w)\", "
+             "\"metrics\": %s, "
+             "\"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}",
+             metrics);
     return str_text(&s);
 }
 
-struct traced { struct fixture f; struct fe_trace trace; struct ir_builder b; ir_value inputs[16]; };
+struct traced {
+    struct fixture f;
+    struct fe_trace trace;
+    struct ir_builder b;
+    ir_value inputs[16];
+};
 
 static void trace_document(struct traced *t, const char *text)
 {
@@ -79,7 +100,8 @@ static void compare(const struct json_value *c, const struct ir_tensor *got)
 {
     struct ir_tensor want = tensor_of(c);
     const char *text = get(c, "expr")->string;
-    ck_assert_msg(ir_type_equal(&want.type, &got->type), "%s: %s expected, found %s", text, ir_type_text(&arena, &want.type), ir_type_text(&arena, &got->type));
+    ck_assert_msg(ir_type_equal(&want.type, &got->type), "%s: %s expected, found %s", text,
+                  ir_type_text(&arena, &want.type), ir_type_text(&arena, &got->type));
     for (int64_t i = 0; i < ir_type_elements(&want.type); i++) {
         double x = got->v[i], y = want.v[i];
         if ((isnan(x) && isnan(y)) || x == y || fabs(x - y) <= 2e-5 * (1 + fabs(y))) continue;
@@ -107,7 +129,8 @@ START_TEST(values)
     struct ir_tensor *params = arena_new_array(&arena, struct ir_tensor, t->b.f->params.count);
     struct ir_tensor *results = arena_new_array(&arena, struct ir_tensor, count);
     for (size_t i = 0; i < t->b.f->params.count; i++) {
-        const struct json_value *input = json_get(&recorded, get(recorded.values, "inputs"), t->b.f->params.items[i].name);
+        const struct json_value *input = json_get(&recorded, get(recorded.values, "inputs"),
+                                                  t->b.f->params.items[i].name);
         if (input) params[i] = tensor_of(input);
         else params[i] = (struct ir_tensor){t->b.f->params.items[i].type, arena_new_array(&arena, double, 4)};
     }
@@ -119,7 +142,11 @@ START_TEST(values)
 END_TEST
 
 /* A wrong expression: the byte where the underline starts, and words of the message. */
-static const struct { const char *text; int at; const char *says; } wrong[] = {
+static const struct {
+    const char *text;
+    int at;
+    const char *says;
+} wrong[] = {
     {"", 0, "empty"},
     {"   ", 0, "empty"},
     {"mean((x - y)**2", 14, "')' expected"},
@@ -180,7 +207,8 @@ START_TEST(blame)
     }
     char *said = fixture_said(&t->f);
     ck_assert_msg(v.bad && t->f.diags.errors == 1, "%s: %s", wrong[_i].text, said);
-    ck_assert_msg(strstr(said, wrong[_i].says) != NULL, "%s: \"%s\" expected in\n%s", wrong[_i].text, wrong[_i].says, said);
+    ck_assert_msg(strstr(said, wrong[_i].says) != NULL, "%s: \"%s\" expected in\n%s", wrong[_i].text, wrong[_i].says,
+                  said);
     int at = (int)t->f.diags.list.items[0].span.offset - (int)m->offset - 1;
     ck_assert_msg(at == wrong[_i].at, "%s: place %d expected, found %d\n%s", wrong[_i].text, wrong[_i].at, at, said);
     free(said);

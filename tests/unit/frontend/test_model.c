@@ -12,9 +12,18 @@ static const struct json_value *get(const struct json_value *v, const char *key)
     if (!m) BUG("model_cases.json has no %s", key);
     return m;
 }
-static const struct json_value *child(const struct json_value *v) { return v->first ? &recorded.values[v->first] : NULL; }
-static const struct json_value *sibling(const struct json_value *v) { return v->next ? &recorded.values[v->next] : NULL; }
-static const char *text_of(const struct json_value *v) { return arena_string_n(&arena, recorded.text + v->offset, v->length); }
+static const struct json_value *child(const struct json_value *v)
+{
+    return v->first ? &recorded.values[v->first] : NULL;
+}
+static const struct json_value *sibling(const struct json_value *v)
+{
+    return v->next ? &recorded.values[v->next] : NULL;
+}
+static const char *text_of(const struct json_value *v)
+{
+    return arena_string_n(&arena, recorded.text + v->offset, v->length);
+}
 
 static void load(void)
 {
@@ -27,7 +36,8 @@ static void load(void)
     n = fread(text, 1, n, f);
     fclose(f);
     struct json_error error;
-    if (!json_scan(&arena, text, n, NULL, &recorded, &error)) BUG("model_cases.json at %u: %s", error.offset, error.message);
+    if (!json_scan(&arena, text, n, NULL, &recorded, &error))
+        BUG("model_cases.json at %u: %s", error.offset, error.message);
 }
 
 static void numbers(const struct json_value *list, double *to)
@@ -42,12 +52,22 @@ static const char *document(const char *model, const char *more)
     const struct json_value *inputs = get(recorded.values, "inputs");
     str_add(&s, "{\"stepc\": 1, \"inputs\": {");
     for (const struct json_value *v = child(inputs); v; v = sibling(v))
-        str_addf(&s, "%s\"%s\": {\"shape\": %s, \"dtype\": %s}", v == child(inputs) ? "" : ", ", v->key, text_of(get(v, "shape")), text_of(get(v, "dtype")));
-    str_addf(&s, "}, %s \"model\": %s, \"loss\": \"mean(model**2)\", \"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}", more, model);
+        str_addf(&s, "%s\"%s\": {\"shape\": %s, \"dtype\": %s}", v == child(inputs) ? "" : ", ", v->key,
+                 text_of(get(v, "shape")), text_of(get(v, "dtype")));
+    str_addf(
+        &s,
+        "}, %s \"model\": %s, \"loss\": \"mean(model**2)\", \"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}",
+        more, model);
     return str_text(&s);
 }
 
-struct traced { struct fixture f; struct fe_trace trace; struct ir_builder b; ir_value inputs[8]; bool good; };
+struct traced {
+    struct fixture f;
+    struct fe_trace trace;
+    struct ir_builder b;
+    ir_value inputs[8];
+    bool good;
+};
 
 static struct traced *trace_document(const char *text)
 {
@@ -68,11 +88,13 @@ static struct traced *trace_document(const char *text)
 
 static void compare(const char *what, const struct ir_tensor *got, const struct json_value *want)
 {
-    ck_assert_msg(ir_type_elements(&got->type) == (int64_t)want->count, "%s: %u elements expected, found %s", what, want->count, ir_type_text(&arena, &got->type));
+    ck_assert_msg(ir_type_elements(&got->type) == (int64_t)want->count, "%s: %u elements expected, found %s", what,
+                  want->count, ir_type_text(&arena, &got->type));
     double *v = arena_new_array(&arena, double, want->count + 1);
     numbers(want, v);
     for (uint32_t i = 0; i < want->count; i++)
-        ck_assert_msg(fabs(got->v[i] - v[i]) <= 1e-5 * (1 + fabs(v[i])), "%s: element %u is %.9g, %.9g expected", what, i, got->v[i], v[i]);
+        ck_assert_msg(fabs(got->v[i] - v[i]) <= 1e-5 * (1 + fabs(v[i])), "%s: element %u is %.9g, %.9g expected", what,
+                      i, got->v[i], v[i]);
 }
 
 /* Initial values of all parameters, by the interpreter. */
@@ -85,14 +107,16 @@ static struct ir_tensor *initial_values(struct traced *t, const struct json_valu
     ck_assert_msg(n == want->count, "%s: %u parameters expected, found %u", name, want->count, n);
     for (uint32_t i = 0; i < n; i++) ir_result_add(&b, params[i].path, fe_initial(&t->f.fe, &b, &params[i]), -1);
     ir_eval(b.f, IR_EVAL_EXACT_DTYPES, NULL, values, &arena);
-    for (uint32_t i = 0; i < n; i++) compare(arena_format(&arena, "%s: %s", name, params[i].path), &values[i], get(want, params[i].path));
+    for (uint32_t i = 0; i < n; i++)
+        compare(arena_format(&arena, "%s: %s", name, params[i].path), &values[i], get(want, params[i].path));
     return values;
 }
 
 static void check_case(const struct json_value *c)
 {
     const char *name = get(c, "name")->string;
-    struct traced *t = trace_document(document(text_of(get(c, "model")), arena_format(&arena, "\"seed\": %s,", text_of(get(c, "seed")))));
+    struct traced *t = trace_document(
+        document(text_of(get(c, "model")), arena_format(&arena, "\"seed\": %s,", text_of(get(c, "seed")))));
     ck_assert_msg(t->good, "%s: %s", name, fixture_said(&t->f));
     struct ir_tensor *values = initial_values(t, get(c, "params"), name), result;
     struct ir_func *f = t->b.f;
@@ -100,7 +124,8 @@ static void check_case(const struct json_value *c)
     ir_result_add(&t->b, "model", t->trace.model.tensor, -1);
     for (size_t i = 0; i < f->params.count; i++) {
         const struct json_value *input = json_get(&recorded, get(recorded.values, "inputs"), f->params.items[i].name);
-        in[i] = (struct ir_tensor){f->params.items[i].type, arena_new_array(&arena, double, ir_type_elements(&f->params.items[i].type) + 1)};
+        in[i] = (struct ir_tensor){f->params.items[i].type,
+                                   arena_new_array(&arena, double, ir_type_elements(&f->params.items[i].type) + 1)};
         if (input) numbers(get(input, "values"), in[i].v);
         uint32_t n;
         const struct fe_param *params = fe_params(&t->f.fe, &n);
@@ -119,20 +144,34 @@ START_TEST(flax)
 END_TEST
 
 /* Paths of the parameters of a model, in order. */
-#define LINEAR "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false}"
+#define LINEAR      "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false}"
 #define NAMED(name) "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false, \"name\": \"" name "\"}"
-static const struct { const char *model, *more, *paths; } paths[] = {
+static const struct {
+    const char *model, *more, *paths;
+} paths[] = {
     {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\"}", "", "kernel bias"},
     {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"name\": \"net\"}", "", "net.kernel net.bias"},
-    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" LINEAR ", {\"type\": \"relu\"}, " NAMED("head.out") "]}", "", "layers.0.kernel head.out.kernel"},
-    {"{\"type\": \"repeat\", \"name\": \"h\", \"count\": 2, \"input\": \"x\", \"block\": {\"type\": \"residual\", \"layers\": [" LINEAR "]}}", "", "h.0.layers.0.kernel h.1.layers.0.kernel"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" LINEAR
+     ", {\"type\": \"relu\"}, " NAMED("head.out") "]}",
+     "", "layers.0.kernel head.out.kernel"},
+    {"{\"type\": \"repeat\", \"name\": \"h\", \"count\": 2, \"input\": \"x\", \"block\": {\"type\": \"residual\", "
+     "\"layers\": [" LINEAR "]}}",
+     "", "h.0.layers.0.kernel h.1.layers.0.kernel"},
     {"{\"type\": \"residual\", \"name\": \"\", \"input\": \"x\", \"layers\": [" NAMED("up") "]}", "", "up.kernel"},
-    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [{\"type\": \"remat\", \"block\": " LINEAR "}, {\"type\": \"wide\", \"n\": 4}]}",
-     "\"define\": {\"wide\": {\"params\": {\"n\": 8}, \"body\": {\"type\": \"linear\", \"features\": \"$n\", \"use_bias\": false}}},", "layers.0.kernel layers.1.kernel"},
-    {"{\"type\": \"graph\", \"nodes\": [" "{\"type\": \"linear\", \"features\": 4, \"name\": \"a\", \"input\": \"x\"}, {\"type\": \"shared\", \"name\": \"b\", \"block\": \"a\", \"input\": \"a + x\"}"
-     ", {\"type\": \"param\", \"name\": \"c.w\", \"shape\": [4]}], \"output\": {\"one\": \"b\", \"two\": \"params.c.w\"}}", "", "a.kernel a.bias c.w"},
-    {"{\"type\": \"multi_head_attention\", \"num_heads\": 2, \"normalize_qk\": true, \"use_bias\": false, \"input\": \"x\"}", "",
-     "query.kernel key.kernel value.kernel query_ln.scale key_ln.scale out.kernel"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [{\"type\": \"remat\", \"block\": " LINEAR
+     "}, {\"type\": \"wide\", \"n\": 4}]}",
+     "\"define\": {\"wide\": {\"params\": {\"n\": 8}, \"body\": {\"type\": \"linear\", \"features\": \"$n\", "
+     "\"use_bias\": false}}},",
+     "layers.0.kernel layers.1.kernel"},
+    {"{\"type\": \"graph\", \"nodes\": ["
+     "{\"type\": \"linear\", \"features\": 4, \"name\": \"a\", \"input\": \"x\"}, {\"type\": \"shared\", \"name\": "
+     "\"b\", \"block\": \"a\", \"input\": \"a + x\"}"
+     ", {\"type\": \"param\", \"name\": \"c.w\", \"shape\": [4]}], \"output\": {\"one\": \"b\", \"two\": "
+     "\"params.c.w\"}}",
+     "", "a.kernel a.bias c.w"},
+    {"{\"type\": \"multi_head_attention\", \"num_heads\": 2, \"normalize_qk\": true, \"use_bias\": false, \"input\": "
+     "\"x\"}",
+     "", "query.kernel key.kernel value.kernel query_ln.scale key_ln.scale out.kernel"},
 };
 
 START_TEST(path_rules)
@@ -148,26 +187,40 @@ START_TEST(path_rules)
 }
 END_TEST
 
-static const struct { const char *model, *more, *pointer, *says; } wrong[] = {
+static const struct {
+    const char *model, *more, *pointer, *says;
+} wrong[] = {
     {"{\"type\": \"liner\", \"features\": 2, \"input\": \"x\"}", "", "/model/type", "did you mean \"linear\""},
     {"{\"type\": \"linear\", \"features\": 2}", "", "/model", "no \"input\""},
     {"{\"type\": \"linear\", \"input\": \"x\"}", "", "/model", "features"},
-    {"{\"type\": \"linear\", \"features\": 2, \"in_features\": 7, \"input\": \"x\"}", "", "/model/in_features", "expects 7 inputs, found 4"},
-    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"use_bais\": false}", "", "/model/use_bais", "use_bias"},
+    {"{\"type\": \"linear\", \"features\": 2, \"in_features\": 7, \"input\": \"x\"}", "", "/model/in_features",
+     "expects 7 inputs, found 4"},
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"use_bais\": false}", "", "/model/use_bais",
+     "use_bias"},
     {"{\"type\": \"embed\", \"num_embeddings\": 2, \"features\": 2, \"input\": \"x\"}", "", "/model", "integer dtype"},
     {"{\"type\": \"gelu\", \"aproximate\": false, \"input\": \"x\"}", "", "/model/aproximate", "approximate"},
     {"{\"type\": \"conv\", \"features\": 2, \"input\": \"x\"}", "", "/model/type", "not supported yet"},
-    {"{\"type\": \"multi_head_attention\", \"num_heads\": 3, \"input\": \"x\"}", "", "/model", "4 features cannot be divided among 3 heads"},
-    {"{\"type\": \"residual\", \"input\": \"x\", \"layers\": [{\"type\": \"linear\", \"features\": 5}]}", "", "/model", "cannot be added"},
-    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" NAMED("a") ", " NAMED("a") "]}", "", "/model/layers/1/name", "two blocks have the name"},
+    {"{\"type\": \"multi_head_attention\", \"num_heads\": 3, \"input\": \"x\"}", "", "/model",
+     "4 features cannot be divided among 3 heads"},
+    {"{\"type\": \"residual\", \"input\": \"x\", \"layers\": [{\"type\": \"linear\", \"features\": 5}]}", "", "/model",
+     "cannot be added"},
+    {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": [" NAMED("a") ", " NAMED("a") "]}", "",
+     "/model/layers/1/name", "two blocks have the name"},
     {"{\"type\": \"graph\", \"nodes\": [" NAMED("a") "], \"output\": \"a\"}", "", "/model", "input"},
-    {"{\"type\": \"graph\", \"nodes\": [{\"type\": \"expr\", \"expr\": \"b\", \"name\": \"a\"}], \"output\": \"a\"}", "", "/model/nodes/0/expr", "unknown name \"b\""},
+    {"{\"type\": \"graph\", \"nodes\": [{\"type\": \"expr\", \"expr\": \"b\", \"name\": \"a\"}], \"output\": \"a\"}",
+     "", "/model/nodes/0/expr", "unknown name \"b\""},
     {"{\"type\": \"shared\", \"block\": \"nothing\", \"input\": \"x\"}", "", "/model/block", "no earlier block"},
-    {"{\"type\": \"a\", \"input\": \"x\"}", "\"define\": {\"a\": {\"body\": {\"type\": \"a\"}}},", "/define/a/body", "contains itself"},
-    {"{\"type\": \"a\", \"m\": 1, \"input\": \"x\"}", "\"define\": {\"a\": {\"params\": {\"n\": 1}, \"body\": {\"type\": \"relu\"}}},", "/model/m", "no parameter \"m\""},
-    {"{\"type\": \"a\", \"inputs\": [\"x\", \"x\"]}", "\"define\": {\"a\": {\"inputs\": [\"q\"], \"body\": {\"type\": \"expr\", \"expr\": \"q\"}}},", "/model", "takes 1 inputs, found 2"},
+    {"{\"type\": \"a\", \"input\": \"x\"}", "\"define\": {\"a\": {\"body\": {\"type\": \"a\"}}},", "/define/a/body",
+     "contains itself"},
+    {"{\"type\": \"a\", \"m\": 1, \"input\": \"x\"}",
+     "\"define\": {\"a\": {\"params\": {\"n\": 1}, \"body\": {\"type\": \"relu\"}}},", "/model/m",
+     "no parameter \"m\""},
+    {"{\"type\": \"a\", \"inputs\": [\"x\", \"x\"]}",
+     "\"define\": {\"a\": {\"inputs\": [\"q\"], \"body\": {\"type\": \"expr\", \"expr\": \"q\"}}},", "/model",
+     "takes 1 inputs, found 2"},
     {"{\"type\": \"param\", \"shape\": [2], \"dtype\": \"int32\"}", "", "/model", "floating point"},
-    {"{\"type\": \"param\", \"shape\": [2], \"init\": {\"type\": \"norml\"}}", "", "/model/init/type", "did you mean \"normal\""},
+    {"{\"type\": \"param\", \"shape\": [2], \"init\": {\"type\": \"norml\"}}", "", "/model/init/type",
+     "did you mean \"normal\""},
     {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": {\"0\": 1}}", "", "/model/layers", "array"},
 };
 
