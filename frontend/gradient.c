@@ -28,7 +28,7 @@ static bool whole_batch(struct step *s, struct fe_trace *trace, bool grads, stru
     out->metrics = arena_new_array(s->fe->arena, ir_value, s->metric_count);
     out->metrics[0] = out->loss;
     if (grads) out->grads = gradients(s, trace, out->loss);
-    return step_metrics(s, trace, trace->env, false, out->metrics);
+    return fe_step_metrics(s, trace, trace->env, false, out->metrics);
 }
 
 /* ---------------------------------------------------------------- accumulation: the document */
@@ -91,7 +91,7 @@ static bool check_kinds(struct step *s, fe_json kinds)
     return good;
 }
 
-bool step_accumulation(struct step *s, fe_json json)
+bool fe_step_accumulation(struct step *s, fe_json json)
 {
     struct accumulation *a = &s->accumulate;
     struct fe_value v[ACC_COUNT] = {0};
@@ -231,7 +231,7 @@ static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, 
 {
     struct fe *fe = s->fe;
     struct ir_func *func = ir_func_new(s->module, grads ? "microbatch" : "microbatch_loss", false);
-    struct ir_builder b = step_builder(s, func), *outer_b = trace->b;
+    struct ir_builder b = fe_step_builder(s, func), *outer_b = trace->b;
     struct fe_trace body = {.b = &b, .train = trace->train};
     ir_value *args = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 2);
     uint32_t batched = 0, count = 1 + body_params(s, &body, trace, args + 1, &batched), n = 0;
@@ -267,7 +267,7 @@ static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, 
     return true;
 }
 
-bool step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out)
+bool fe_step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct outcome *out)
 {
     return s->accumulate.json ? by_microbatches(s, trace, grads, out) : whole_batch(s, trace, grads, out);
 }
@@ -276,13 +276,13 @@ bool step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct out
 
 /* (trained parameters.., other parameters.., inputs..) -> (loss, gradients of the trained ones..), over the whole batch;
  * what comes after the trained parameters is captured. NULL: errors were recorded. */
-struct ir_func *step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
+struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
 {
     struct step *s = o->user;
     struct fe *fe = s->fe;
     if (!o->value_and_grad_func) {
         struct ir_func *func = ir_func_new(s->module, "value_and_grad", false);
-        struct ir_builder b = step_builder(s, func);
+        struct ir_builder b = fe_step_builder(s, func);
         ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
                  *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
         ir_value *outer = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 1);

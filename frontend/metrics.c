@@ -25,7 +25,7 @@ static bool is_late(fe_json json)
     return false;
 }
 
-bool step_metrics_read(struct step *s, fe_json map)
+bool fe_step_metrics_read(struct step *s, fe_json map)
 {
     struct fe *fe = s->fe;
     uint32_t count = map ? fe_count(fe, map) : 0;
@@ -48,7 +48,7 @@ bool step_metrics_read(struct step *s, fe_json map)
     return good;
 }
 
-bool step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env *env, bool late, ir_value *out)
+bool fe_step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env *env, bool late, ir_value *out)
 {
     bool good = true;
     for (uint32_t i = 1; i < s->metric_count; i++) {
@@ -62,7 +62,7 @@ bool step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env *e
     return good;
 }
 
-void step_metrics_results(struct step *s, struct ir_builder *b, const ir_value *values)
+void fe_step_metrics_results(struct step *s, struct ir_builder *b, const ir_value *values)
 {
     for (uint32_t i = 0; i < s->metric_count; i++) {
         struct metric *m = &s->metrics[i];

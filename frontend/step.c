@@ -5,13 +5,13 @@
 #include "frontend/arguments.h"
 #include <string.h>
 
-struct ir_builder step_builder(struct step *s, struct ir_func *f)
+struct ir_builder fe_step_builder(struct step *s, struct ir_func *f)
 {
     (void)s;
     return (struct ir_builder){.f = f};
 }
 
-const ir_value *step_inputs(struct step *s, struct ir_builder *b)
+const ir_value *fe_step_inputs(struct step *s, struct ir_builder *b)
 {
     ir_value *values = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
     for (uint32_t i = 0; i < s->input_count; i++) {
@@ -143,8 +143,8 @@ static bool probe(struct step *s, bool *needed)
 {
     size_t funcs = s->module->funcs.count, slots = s->module->slots.count;
     struct ir_func *f = ir_func_new(s->module, "probe", true);
-    struct ir_builder b = step_builder(s, f);
-    struct fe_trace trace = {.b = &b, .inputs = step_inputs(s, &b)};
+    struct ir_builder b = fe_step_builder(s, f);
+    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b)};
     bool good = fe_trace_model(s->fe, &trace);
     if (good) {
         /* What the model needs: its outputs become results for a moment. */
@@ -162,7 +162,7 @@ static bool probe(struct step *s, bool *needed)
 static bool build_infer(struct step *s, const bool *needed)
 {
     struct ir_func *f = ir_func_new(s->module, "infer", true);
-    struct ir_builder b = step_builder(s, f);
+    struct ir_builder b = fe_step_builder(s, f);
     ir_value *inputs = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
@@ -177,11 +177,11 @@ static bool build_infer(struct step *s, const bool *needed)
 static bool build_eval(struct step *s)
 {
     struct ir_func *f = ir_func_new(s->module, "eval", true);
-    struct ir_builder b = step_builder(s, f);
-    struct fe_trace trace = {.b = &b, .inputs = step_inputs(s, &b)};
+    struct ir_builder b = fe_step_builder(s, f);
+    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b)};
     struct outcome out = {0};
-    if (!step_outcome(s, &trace, false, &out)) return false;
-    step_metrics_results(s, &b, out.metrics);
+    if (!fe_step_outcome(s, &trace, false, &out)) return false;
+    fe_step_metrics_results(s, &b, out.metrics);
     return true;
 }
 
@@ -246,11 +246,11 @@ static bool build_step(struct step *s)
 {
     struct fe *fe = s->fe;
     struct ir_func *f = ir_func_new(s->module, "step", true);
-    struct ir_builder b = step_builder(s, f);
-    struct fe_trace trace = {.b = &b, .train = true, .inputs = step_inputs(s, &b)};
+    struct ir_builder b = fe_step_builder(s, f);
+    struct fe_trace trace = {.b = &b, .train = true, .inputs = fe_step_inputs(s, &b)};
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     struct outcome out = {0};
-    if (!step_outcome(s, &trace, true, &out)) return false;
+    if (!fe_step_outcome(s, &trace, true, &out)) return false;
 
     fe_json optimizer = top(s, "optimizer");
     b.place = fe_place(fe, optimizer);
@@ -268,7 +268,7 @@ static bool build_step(struct step *s)
                                        .value = out.loss,
                                        .grads = out.grads,
                                        .trained = p,
-                                       .value_and_grad = step_value_and_grad,
+                                       .value_and_grad = fe_step_value_and_grad,
                                        .user = s};
     fe->optim = &s->optim;
     size_t errors = fe->diags->errors;
@@ -283,11 +283,11 @@ static bool build_step(struct step *s)
     struct ir_slot counter = {.name = "step", .role = IR_ROLE_STATE, .type = ir_type_scalar(IR_I32)};
     s->step_slot = ir_slot_new(s->module, counter);
     struct term count = term_tensor(ir_param_new(&b, "step", counter.type, (int32_t)s->step_slot));
-    ir_result_add(&b, "step", increment(&b, count).v, (int32_t)s->step_slot);
+    ir_result_add(&b, "step", optim_increment(&b, count).v, (int32_t)s->step_slot);
 
     const struct fe_env *env = env_tree(s, env_tree(s, out.env, "grads", out.grads), "updates", u);
-    if (!step_metrics(s, &trace, env_hyperparams(s, env), true, out.metrics)) return false;
-    step_metrics_results(s, &b, out.metrics);
+    if (!fe_step_metrics(s, &trace, env_hyperparams(s, env), true, out.metrics)) return false;
+    fe_step_metrics_results(s, &b, out.metrics);
     return true;
 }
 
@@ -296,7 +296,7 @@ static bool build_step(struct step *s)
 static void build_init(struct step *s)
 {
     struct ir_func *f = ir_func_new(s->module, "init", true);
-    struct ir_builder b = step_builder(s, f);
+    struct ir_builder b = fe_step_builder(s, f);
     ir_value *initial = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct fe_param *p = &s->params[i];
@@ -327,7 +327,7 @@ static bool build(struct step *s)
     s->input_count = fe_inputs(fe, &s->inputs);
     bool *needed = arena_new_array(fe->arena, bool, s->input_count + 1);
     bool good = check_missing(s);
-    good &= step_metrics_read(s, top(s, "metrics"));
+    good &= fe_step_metrics_read(s, top(s, "metrics"));
     if (!probe(s, needed)) {
         optim_check(fe, top(s, "optimizer"));
         return false;
@@ -335,7 +335,7 @@ static bool build(struct step *s)
     s->params = fe_params(fe, &s->param_count);
     good &= read_trainable(s);
     good &= read_ema(s);
-    good &= step_accumulation(s, top(s, "accumulate"));
+    good &= fe_step_accumulation(s, top(s, "accumulate"));
     if (!good || !build_step(s)) return false;
     build_init(s);
     return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);

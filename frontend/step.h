@@ -46,20 +46,20 @@ struct outcome {
 };
 
 /* A builder that stands at the end of `f`. */
-struct ir_builder step_builder(struct step *, struct ir_func *f);
+struct ir_builder fe_step_builder(struct step *, struct ir_func *f);
 /* Parameters of an entry function for all declared inputs. */
-const ir_value *step_inputs(struct step *, struct ir_builder *);
+const ir_value *fe_step_inputs(struct step *, struct ir_builder *);
 
 /* gradient.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
  * microbatch by microbatch if the document says so. False: errors were recorded. */
-bool step_outcome(struct step *, struct fe_trace *trace, bool grads, struct outcome *);
-struct ir_func *step_value_and_grad(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
-bool step_accumulation(struct step *, fe_json);
+bool fe_step_outcome(struct step *, struct fe_trace *trace, bool grads, struct outcome *);
+struct ir_func *fe_step_value_and_grad(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
+bool fe_step_accumulation(struct step *, fe_json);
 
 /* metrics.c */
-bool step_metrics_read(struct step *, fe_json);
+bool fe_step_metrics_read(struct step *, fe_json);
 /* Computes the metrics with the given lateness into out; false: errors. */
-bool step_metrics(struct step *, struct fe_trace *, const struct fe_env *, bool late, ir_value *out);
+bool fe_step_metrics(struct step *, struct fe_trace *, const struct fe_env *, bool late, ir_value *out);
 /* Adds one result per metric that was computed. */
-void step_metrics_results(struct step *, struct ir_builder *, const ir_value *values);
+void fe_step_metrics_results(struct step *, struct ir_builder *, const ir_value *values);
 #endif

@@ -99,7 +99,7 @@ static bool inject(struct search *s, const struct found *f)
         const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", name);
         struct term count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
         now = term_where(b, term_is_nan(b, now), own, now);
-        state_set(t, path, increment(b, count));
+        optim_state_set(t, path, optim_increment(b, count));
     }
     vec_push(t->fe->arena, &t->o->hypers, ((struct hyper){f->json, f->row->name, name, now.v}));
     return true;
@@ -113,6 +113,6 @@ void transform_inject_hyperparams(struct transform *t)
     search_object(&s, opt, "");
     for (size_t i = 0; i < s.list.count; i++) good &= inject(&s, &s.list.items[i]);
     struct term count = counter(t, "count");
-    state_set(t, "count", increment(t->b, count));
+    optim_state_set(t, "count", optim_increment(t->b, count));
     if (good) optim_apply(t->o, opt, optim_path(t, "inner_state"), t->u, t->p);
 }

@@ -17,7 +17,7 @@ struct line {
 
 static bool line_of(struct transform *t, struct line *line)
 {
-    *line = (struct line){.t = t, .slope = tree_dot(t->b, t->count, t->u, t->o->grads)};
+    *line = (struct line){.t = t, .slope = optim_dot(t->b, t->count, t->u, t->o->grads)};
     line->f = t->o->value_and_grad(t->o, &line->captured, &line->captured_count);
     return line->f != NULL;
 }
@@ -33,20 +33,21 @@ static struct probe probe_at(struct loop *loop, const struct line *line, struct 
     struct transform *t = line->t;
     struct fe_optim_state *o = t->o;
     struct ir_builder *b = &loop->b;
-    ir_value *args = arena_new_array(loop->arena, ir_value, o->count + line->captured_count + 1), *u = new_tree(t);
+    ir_value *args = arena_new_array(loop->arena, ir_value, o->count + line->captured_count + 1),
+             *u = optim_new_tree(t);
     uint32_t n = 0, result = 0;
     for (uint32_t i = 0; i < o->count; i++) {
         if (!o->grads[i]) continue; /* not trained: captured */
-        struct term p = T(loop_capture(loop, o->trained[i]));
-        u[i] = loop_capture(loop, t->u[i]);
+        struct term p = T(optim_capture(loop, o->trained[i]));
+        u[i] = optim_capture(loop, t->u[i]);
         args[n++] = u[i] ? term_cast_like(b, term_add(b, p, term_mul(b, a, T(u[i]))), p).v : p.v;
     }
-    for (uint32_t i = 0; i < line->captured_count; i++) args[n++] = loop_capture(loop, line->captured[i]);
+    for (uint32_t i = 0; i < line->captured_count; i++) args[n++] = optim_capture(loop, line->captured[i]);
     ir_value tuple = ir_call(b, line->f, args, n);
-    struct probe p = {.value = T(ir_proj(b, tuple, result++)), .grads = new_tree(t)};
+    struct probe p = {.value = T(ir_proj(b, tuple, result++)), .grads = optim_new_tree(t)};
     for (uint32_t i = 0; i < o->count; i++)
         if (o->grads[i]) p.grads[i] = ir_proj(b, tuple, result++);
-    p.slope = tree_dot(b, o->count, u, p.grads);
+    p.slope = optim_dot(b, o->count, u, p.grads);
     return p;
 }
 
@@ -76,35 +77,34 @@ void transform_scale_by_backtracking_linesearch(struct transform *t)
     struct line line;
     if (!line_of(t, &line)) return;
     bool store = flag(t, "store_grad");
-    struct term rate = state(t, "learning_rate", scalar, one), inf = term_number((double)INFINITY);
-    (void)state(t, "value", scalar, infinity);
-    ir_value *grad = store ? state_tree(t, "grad", IR_TUPLE, zero) : NULL;
+    struct term rate = optim_state(t, "learning_rate", scalar, one), inf = term_number((double)INFINITY);
+    (void)optim_state(t, "value", scalar, infinity);
+    ir_value *grad = store ? optim_tree(t, "grad", IR_TUPLE, zero) : NULL;
     (void)counter(t, "info.num_linesearch_steps");
-    (void)state(t, "info.decrease_error", scalar, infinity);
+    (void)optim_state(t, "info.decrease_error", scalar, infinity);
     rate = term_min(b, term_mul(b, number(t, "increase_factor"), rate), number(t, "max_learning_rate"));
 
     enum { GO, RATE, VALUE, ERROR, ITERATION, GRADS };
-    struct loop loop = loop_new(t, "backtracking");
+    struct loop loop = optim_loop(t, "backtracking");
     struct ir_builder *in = &loop.b;
     int64_t most = arg(t, "max_backtracking_steps")->integer;
-    loop_carry(&loop, T(ir_scalar(b, IR_BOOL, 1)), IR_BOOL);
-    loop_carry(&loop, rate, IR_F32);
-    loop_carry(&loop, T(t->o->value), IR_F32);
-    loop_carry(&loop, inf, IR_F32);
-    loop_carry(&loop, term_integer(0), IR_I32);
-    if (store)
-        EACH_LEAF(t, i)
-        loop_carry(&loop, T(ir_number_like(b, grad[i], 0)), (enum ir_dtype)ir_type(b->f, grad[i])->dtype);
+    optim_carry(&loop, T(ir_scalar(b, IR_BOOL, 1)), IR_BOOL);
+    optim_carry(&loop, rate, IR_F32);
+    optim_carry(&loop, T(t->o->value), IR_F32);
+    optim_carry(&loop, inf, IR_F32);
+    optim_carry(&loop, term_integer(0), IR_I32);
+    if (store) EACH_LEAF(t, i)
+    optim_carry(&loop, T(ir_number_like(b, grad[i], 0)), (enum ir_dtype)ir_type(b->f, grad[i])->dtype);
 
-    struct term iteration = loop_now(&loop, ITERATION), a = loop_now(&loop, RATE), zero_number = term_integer(0);
-    struct term slope = loop_term(&loop, line.slope), value = loop_term(&loop, T(t->o->value)),
-                atol = loop_term(&loop, number(t, "atol"));
+    struct term iteration = optim_now(&loop, ITERATION), a = optim_now(&loop, RATE), zero_number = term_integer(0);
+    struct term slope = optim_captured(&loop, line.slope), value = optim_captured(&loop, T(t->o->value)),
+                atol = optim_captured(&loop, number(t, "atol"));
     a = term_where(in, term_lt(in, zero_number, iteration),
-                   term_mul(in, loop_term(&loop, number(t, "decrease_factor")), a), a);
+                   term_mul(in, optim_captured(&loop, number(t, "decrease_factor")), a), a);
     struct probe p = probe_at(&loop, &line, a);
-    struct term limit = term_mul(in, term_add(in, term_number(1), loop_term(&loop, number(t, "rtol"))), value);
+    struct term limit = term_mul(in, term_add(in, term_number(1), optim_captured(&loop, number(t, "rtol"))), value);
     struct term error = term_sub(in, term_sub(in, p.value, limit),
-                                 term_mul(in, term_mul(in, a, loop_term(&loop, number(t, "slope_rtol"))), slope));
+                                 term_mul(in, term_mul(in, a, optim_captured(&loop, number(t, "slope_rtol"))), slope));
     error = term_max(in, nan_to_infinity(in, error), term_number(0));
     struct term fine = term_le(in, error, atol), last = term_le(in, term_integer(most), iteration);
     struct term go = term_and(in, term_not(in, fine), term_not(in, last));
@@ -114,20 +114,20 @@ void transform_scale_by_backtracking_linesearch(struct transform *t)
     next[ITERATION] = term_add(in, iteration, term_integer(1)).v;
     if (store) EACH_LEAF(t, i)
         {
-            next[n] = term_where(in, go, loop_now(&loop, n), T(p.grads[i])).v;
+            next[n] = term_where(in, go, optim_now(&loop, n), T(p.grads[i])).v;
             n++;
         }
-    const ir_value *end = loop_end(&loop, term_integer(most + 1), next);
+    const ir_value *end = optim_loop_end(&loop, term_integer(most + 1), next);
 
     struct term found = term_where(b, is_infinite(b, T(end[ERROR])), term_number(0), T(end[RATE]));
-    state_set(t, "learning_rate", found);
-    state_set(t, "value", T(end[VALUE]));
-    state_set(t, "info.num_linesearch_steps", T(end[ITERATION]));
-    state_set(t, "info.decrease_error", T(end[ERROR]));
+    optim_state_set(t, "learning_rate", found);
+    optim_state_set(t, "value", T(end[VALUE]));
+    optim_state_set(t, "info.num_linesearch_steps", T(end[ITERATION]));
+    optim_state_set(t, "info.decrease_error", T(end[ERROR]));
     n = GRADS;
     if (store) {
         EACH_LEAF(t, i) grad[i] = end[n++];
-        state_tree_set(t, "grad", grad);
+        optim_tree_set(t, "grad", grad);
     }
     scale_updates(t, found);
 }
@@ -297,20 +297,21 @@ static struct outcome zoom_in(const struct zoom *z, struct term a, struct term v
 static struct zoom zoom_of(struct transform *t, struct loop *loop, const struct line *line)
 {
     struct zoom z = {.b = &loop->b, .most = arg(t, "max_linesearch_steps")->integer};
-    z.tol = loop_term(loop, number(t, "tol"));
-    z.increase = loop_term(loop, number(t, "increase_factor"));
-    z.slope_rtol = loop_term(loop, number(t, "slope_rtol"));
-    z.curv_rtol = loop_term(loop, number(t, "curv_rtol"));
-    z.precision = loop_term(loop, number(t, "stepsize_precision"));
+    z.tol = optim_captured(loop, number(t, "tol"));
+    z.increase = optim_captured(loop, number(t, "increase_factor"));
+    z.slope_rtol = optim_captured(loop, number(t, "slope_rtol"));
+    z.curv_rtol = optim_captured(loop, number(t, "curv_rtol"));
+    z.precision = optim_captured(loop, number(t, "stepsize_precision"));
     z.approximate = !absent(t, "approx_dec_rtol");
-    if (z.approximate) z.approx_rtol = loop_term(loop, number(t, "approx_dec_rtol"));
+    if (z.approximate) z.approx_rtol = optim_captured(loop, number(t, "approx_dec_rtol"));
     z.limited = !absent(t, "max_learning_rate");
-    if (z.limited) z.max_rate = loop_term(loop, number(t, "max_learning_rate"));
+    if (z.limited) z.max_rate = optim_captured(loop, number(t, "max_learning_rate"));
     bool keep = arg(t, "initial_guess_strategy")->string[0] == 'k';
-    z.guess = keep ? loop_term(loop, state(t, "learning_rate", ir_type_scalar(IR_F32), one)) : term_number(1);
-    z.value_init = loop_term(loop, T(t->o->value));
-    z.slope_init = loop_term(loop, line->slope);
-    for (uint32_t i = 0; i < Z_TREES; i++) z.s[i] = loop_now(loop, i);
+    z.guess = keep ? optim_captured(loop, optim_state(t, "learning_rate", ir_type_scalar(IR_F32), one))
+                   : term_number(1);
+    z.value_init = optim_captured(loop, T(t->o->value));
+    z.slope_init = optim_captured(loop, line->slope);
+    for (uint32_t i = 0; i < Z_TREES; i++) z.s[i] = optim_now(loop, i);
     return z;
 }
 
@@ -353,7 +354,7 @@ static const ir_value *zoom_round(struct transform *t, struct loop *loop, const 
     uint32_t n = Z_TREES;
     EACH_LEAF(t, i)
     {
-        struct term safe = term_where(b, o.safe, T(p.grads[i]), loop_now(loop, n + 1));
+        struct term safe = term_where(b, o.safe, T(p.grads[i]), optim_now(loop, n + 1));
         next[n++] = term_where(b, retreat, safe, T(p.grads[i])).v;
         next[n++] = safe.v;
     }
@@ -370,10 +371,13 @@ void transform_scale_by_zoom_linesearch(struct transform *t)
     struct line line;
     if (!line_of(t, &line)) return;
     for (uint32_t i = 0; i < COUNT(slots); i++)
-        (void)state(t, slots[i], i == 2 ? ir_type_scalar(IR_I32) : scalar, i == 0 ? one : i == 2 ? zero : infinity);
-    ir_value *grad = state_tree(t, "grad", IR_TUPLE, zero);
+        (void)optim_state(t, slots[i], i == 2 ? ir_type_scalar(IR_I32) : scalar,
+                          i == 0   ? one
+                          : i == 2 ? zero
+                                   : infinity);
+    ir_value *grad = optim_tree(t, "grad", IR_TUPLE, zero);
 
-    struct loop loop = loop_new(t, "zoom");
+    struct loop loop = optim_loop(t, "zoom");
     struct term initial[Z_TREES], value = T(t->o->value);
     for (uint32_t i = 0; i < Z_TREES; i++) initial[i] = term_number(0);
     initial[Z_GO] = term_number(1);
@@ -382,16 +386,16 @@ void transform_scale_by_zoom_linesearch(struct transform *t)
         value;
     initial[Z_SLOPE] = initial[Z_SLOPE_LOW] = initial[Z_SLOPE_HIGH] = line.slope;
     for (uint32_t i = 0; i < Z_TREES; i++)
-        loop_carry(&loop, initial[i], i == Z_GO || i == Z_FOUND ? IR_BOOL : i == Z_COUNT ? IR_I32 : IR_F32);
+        optim_carry(&loop, initial[i], i == Z_GO || i == Z_FOUND ? IR_BOOL : i == Z_COUNT ? IR_I32 : IR_F32);
     EACH_LEAF(t, i)
     for (int twice = 0; twice < 2; twice++)
-        loop_carry(&loop, T(t->o->grads[i]), (enum ir_dtype)ir_type(b->f, t->o->grads[i])->dtype);
+        optim_carry(&loop, T(t->o->grads[i]), (enum ir_dtype)ir_type(b->f, t->o->grads[i])->dtype);
     const ir_value *next = zoom_round(t, &loop, &line);
-    const ir_value *end = loop_end(&loop, term_integer(arg(t, "max_linesearch_steps")->integer), next);
+    const ir_value *end = optim_loop_end(&loop, term_integer(arg(t, "max_linesearch_steps")->integer), next);
 
-    for (uint32_t i = 0; i < COUNT(slots); i++) state_set(t, slots[i], T(end[values[i]]));
+    for (uint32_t i = 0; i < COUNT(slots); i++) optim_state_set(t, slots[i], T(end[values[i]]));
     uint32_t n = Z_TREES;
     EACH_LEAF(t, i) grad[i] = end[n], n += 2;
-    state_tree_set(t, "grad", grad);
+    optim_tree_set(t, "grad", grad);
     scale_updates(t, T(end[Z_STEPSIZE]));
 }

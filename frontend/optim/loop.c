@@ -1,7 +1,7 @@
 /* Loops inside transformations: a body function, what it carries and what it captures (optim.h). */
 #include "frontend/optim/optim.h"
 
-struct loop loop_new(struct transform *t, const char *name)
+struct loop optim_loop(struct transform *t, const char *name)
 {
     struct loop loop = {.outer = t->b, .arena = t->fe->arena};
     const char *unique = name;
@@ -11,7 +11,7 @@ struct loop loop_new(struct transform *t, const char *name)
     return loop;
 }
 
-uint32_t loop_carry(struct loop *loop, struct term initial, enum ir_dtype dtype)
+uint32_t optim_carry(struct loop *loop, struct term initial, enum ir_dtype dtype)
 {
     ir_value value = term_value(loop->outer, initial, dtype);
     const char *name = arena_format(loop->arena, "carried%zu", loop->carried.count);
@@ -21,9 +21,9 @@ uint32_t loop_carry(struct loop *loop, struct term initial, enum ir_dtype dtype)
     return (uint32_t)loop->carried.count - 1;
 }
 
-struct term loop_now(const struct loop *loop, uint32_t number) { return term_tensor(loop->now.items[number]); }
+struct term optim_now(const struct loop *loop, uint32_t number) { return term_tensor(loop->now.items[number]); }
 
-ir_value loop_capture(struct loop *loop, ir_value outer)
+ir_value optim_capture(struct loop *loop, ir_value outer)
 {
     if (!outer) return 0;
     for (size_t i = 0; i < loop->captured.count; i++)
@@ -35,13 +35,13 @@ ir_value loop_capture(struct loop *loop, ir_value outer)
     return inside;
 }
 
-struct term loop_term(struct loop *loop, struct term outer)
+struct term optim_captured(struct loop *loop, struct term outer)
 {
-    if (outer.v) outer.v = loop_capture(loop, outer.v);
+    if (outer.v) outer.v = optim_capture(loop, outer.v);
     return outer;
 }
 
-const ir_value *loop_end(struct loop *loop, struct term limit, const ir_value *next)
+const ir_value *optim_loop_end(struct loop *loop, struct term limit, const ir_value *next)
 {
     uint32_t n = (uint32_t)loop->carried.count;
     for (uint32_t i = 0; i < n; i++) ir_result_add(&loop->b, arena_format(loop->arena, "carried%u", i), next[i], -1);

@@ -74,23 +74,22 @@ static uint32_t arg_index(const struct transform *t, const char *name)
     return (uint32_t)i;
 }
 
-const struct fe_value *arg(const struct transform *t, const char *name) { return &t->args[arg_index(t, name)]; }
-bool flag(const struct transform *t, const char *name) { return arg(t, name)->boolean; }
-bool absent(const struct transform *t, const char *name) { return arg(t, name)->null; }
+const struct fe_value *optim_arg(const struct transform *t, const char *name) { return &t->args[arg_index(t, name)]; }
+bool optim_absent(const struct transform *t, const char *name) { return optim_arg(t, name)->null; }
 
-bool scheduled(const struct transform *t, const char *name)
+bool optim_scheduled(const struct transform *t, const char *name)
 {
-    const struct fe_value *v = arg(t, name);
+    const struct fe_value *v = optim_arg(t, name);
     return !t->injected[arg_index(t, name)] && v->json && v->json->kind == JSON_OBJECT;
 }
 
-struct term number(const struct transform *t, const char *name)
+struct term optim_number(const struct transform *t, const char *name)
 {
     ir_value injected = t->injected[arg_index(t, name)];
     return injected ? term_tensor(injected) : term_number(arg(t, name)->number);
 }
 
-bool mask(const struct transform *t, const char *name, bool *out)
+bool optim_mask(const struct transform *t, const char *name, bool *out)
 {
     const struct fe_value *v = arg(t, name);
     for (uint32_t i = 0; i < t->count; i++) out[i] = true;
@@ -241,8 +240,6 @@ void optim_chain(struct transform *t, const char *chain, uint32_t first)
 
 /* ---------------------------------------------------------------- state */
 
-const struct start zero = {0};
-
 const char *optim_path(struct transform *t, const char *name)
 {
     return arena_format(t->fe->arena, "%s.%s", t->path, name);
@@ -276,43 +273,51 @@ static struct state_slot *slot_find(struct fe_optim_state *o, const char *name)
     return &o->slots.items[index];
 }
 
-struct term state(struct transform *t, const char *name, struct ir_type type, struct start start)
+struct term optim_state(struct transform *t, const char *name, struct ir_type type, struct start start)
 {
     return term_tensor(slot_of(t->o, optim_path(t, name), type, start, 0)->now);
 }
 
-void state_set(struct transform *t, const char *name, struct term value)
+void optim_state_set(struct transform *t, const char *name, struct term value)
 {
     struct state_slot *s = slot_find(t->o, optim_path(t, name));
     s->now = term_value(t->b, value, s->type.dtype);
 }
 
-ir_value *state_tree(struct transform *t, const char *name, enum ir_dtype dtype, struct start start)
+static const char *leaf_path(struct transform *t, const char *name, uint32_t leaf)
 {
-    ir_value *values = new_tree(t);
+    return arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[leaf].path);
+}
+
+struct term optim_leaf(struct transform *t, const char *name, uint32_t leaf, struct ir_type type, struct start start)
+{
+    return term_tensor(slot_of(t->o, leaf_path(t, name, leaf), type, start, leaf + 1)->now);
+}
+
+void optim_leaf_set(struct transform *t, const char *name, uint32_t leaf, struct term value)
+{
+    struct state_slot *s = slot_find(t->o, leaf_path(t, name, leaf));
+    s->now = term_value(t->b, value, s->type.dtype);
+}
+
+ir_value *optim_tree(struct transform *t, const char *name, enum ir_dtype dtype, struct start start)
+{
+    ir_value *values = optim_new_tree(t);
     EACH_LEAF(t, i)
     {
         struct ir_type type = t->o->params[i].type;
         if (dtype != IR_TUPLE) type.dtype = (uint8_t)dtype;
-        const char *path = arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[i].path);
-        values[i] = slot_of(t->o, path, type, start, i + 1)->now;
+        values[i] = optim_leaf(t, name, i, type, start).v;
     }
     return values;
 }
 
-void state_tree_set(struct transform *t, const char *name, const ir_value *values)
+void optim_tree_set(struct transform *t, const char *name, const ir_value *values)
 {
-    EACH_LEAF(t, i)
-    {
-        struct state_slot *s = slot_find(t->o,
-                                         arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[i].path));
-        s->now = ir_cast(t->b, values[i], s->type.dtype);
-    }
+    EACH_LEAF(t, i) optim_leaf_set(t, name, i, term_tensor(values[i]));
 }
 
-struct term counter(struct transform *t, const char *name) { return state(t, name, ir_type_scalar(IR_I32), zero); }
-
-struct term increment(struct ir_builder *b, struct term count)
+struct term optim_increment(struct ir_builder *b, struct term count)
 {
     struct term limit = term_integer(INT32_MAX);
     return term_where(b, term_lt(b, count, limit), term_add(b, count, term_integer(1)), limit);
@@ -341,11 +346,14 @@ void optim_select(struct fe_optim_state *o, const char *path, struct term keep, 
 
 /* ---------------------------------------------------------------- trees */
 
-ir_value *new_tree(const struct transform *t) { return arena_new_array(t->fe->arena, ir_value, t->count + 1); }
+ir_value *optim_new_tree(const struct transform *t) { return arena_new_array(t->fe->arena, ir_value, t->count + 1); }
 
-struct term tree_square_sum(struct transform *t, const ir_value *tree) { return tree_dot(t->b, t->count, tree, tree); }
+struct term optim_square_sum(struct transform *t, const ir_value *tree)
+{
+    return optim_dot(t->b, t->count, tree, tree);
+}
 
-struct term tree_dot(struct ir_builder *b, uint32_t count, const ir_value *x, const ir_value *y)
+struct term optim_dot(struct ir_builder *b, uint32_t count, const ir_value *x, const ir_value *y)
 {
     struct term sum = term_integer(0);
     for (uint32_t i = 0; i < count; i++)

@@ -108,25 +108,24 @@ ir_value *optim_snapshot(struct fe_optim_state *);
 void optim_select(struct fe_optim_state *, const char *path, struct term keep, const ir_value *before);
 
 /* Arguments by name. */
-const struct fe_value *arg(const struct transform *, const char *name);
-struct term number(const struct transform *, const char *name); /* a number, or the value that the host sets */
-bool flag(const struct transform *, const char *name);
-bool absent(const struct transform *, const char *name);    /* null */
-bool scheduled(const struct transform *, const char *name); /* a schedule object, not injected */
+const struct fe_value *optim_arg(const struct transform *, const char *name);
+struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets */
+bool optim_absent(const struct transform *, const char *name);        /* null */
+bool optim_scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
-bool mask(const struct transform *, const char *name, bool *out);
+bool optim_mask(const struct transform *, const char *name, bool *out);
 
-/* State: of the whole tree, and of every leaf. */
-extern const struct start zero;
-struct term state(struct transform *, const char *name, struct ir_type, struct start);
-void state_set(struct transform *, const char *name, struct term);
-ir_value *state_tree(struct transform *, const char *name, enum ir_dtype /* IR_TUPLE: the parameter's */, struct start);
-void state_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
-struct term counter(struct transform *, const char *name);                         /* int32, from 0 */
-struct term increment(struct ir_builder *, struct term count);                     /* saturates */
+/* State of the whole tree; of every leaf, in the parameter's shape; of one leaf, in any shape. */
+struct term optim_state(struct transform *, const char *name, struct ir_type, struct start);
+void optim_state_set(struct transform *, const char *name, struct term);
+ir_value *optim_tree(struct transform *, const char *name, enum ir_dtype /* IR_TUPLE: the parameter's */, struct start);
+void optim_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
+struct term optim_leaf(struct transform *, const char *name, uint32_t leaf, struct ir_type, struct start);
+void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct term);
+struct term optim_increment(struct ir_builder *, struct term count); /* saturates */
 
-/* A loop in the step (loop.c): declare what it carries, close the list with loop_begin, write the body with `b` and
- * loop_capture for outer values, and finish with one new value per carried one. It runs while the first carried value,
+/* A loop in the step (loop.c): declare what it carries, close the list with optim_now, write the body with `b` and
+ * optim_capture for outer values, and finish with one new value per carried one. It runs while the first carried value,
  * a bool scalar, is true, and at most `limit` times. */
 struct loop {
     struct ir_builder b; /* of the body */
@@ -137,19 +136,57 @@ struct loop {
     VEC(ir_value) inside;   /* the same in the body */
     struct arena *arena;
 };
-struct loop loop_new(struct transform *, const char *name);
-uint32_t loop_carry(struct loop *, struct term initial, enum ir_dtype); /* the number of the value */
-struct term loop_now(const struct loop *, uint32_t);
-ir_value loop_capture(struct loop *, ir_value outer);    /* 0 stays 0 */
-struct term loop_term(struct loop *, struct term outer); /* numbers stay numbers */
+struct loop optim_loop(struct transform *, const char *name);
+uint32_t optim_carry(struct loop *, struct term initial, enum ir_dtype); /* the number of the value */
+struct term optim_now(const struct loop *, uint32_t);
+ir_value optim_capture(struct loop *, ir_value outer);        /* 0 stays 0 */
+struct term optim_captured(struct loop *, struct term outer); /* numbers stay numbers */
 /* The values after the loop, in order. */
-const ir_value *loop_end(struct loop *, struct term limit, const ir_value *next);
+const ir_value *optim_loop_end(struct loop *, struct term limit, const ir_value *next);
 
-ir_value *new_tree(const struct transform *);
+ir_value *optim_new_tree(const struct transform *);
 /* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
-struct term tree_square_sum(struct transform *, const ir_value *);
-struct term tree_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);
+struct term optim_square_sum(struct transform *, const ir_value *);
+struct term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);
+
+/* ---------------------------------------------------------------- short names for the files of rules */
+
+#define T(v) term_tensor(v)
 #define EACH_LEAF(t, i)                                                                                                \
     for (uint32_t i = 0; i < (t)->count; i++)                                                                          \
         if ((t)->u[i])
+
+static const struct start zero = {0};
+static inline const struct fe_value *arg(const struct transform *t, const char *name) { return optim_arg(t, name); }
+static inline struct term number(const struct transform *t, const char *name) { return optim_number(t, name); }
+static inline bool flag(const struct transform *t, const char *name) { return optim_arg(t, name)->boolean; }
+static inline bool absent(const struct transform *t, const char *name) { return optim_absent(t, name); }
+/* The dtype of a nullable argument; null: that of the parameters. */
+static inline enum ir_dtype dtype_or(const struct transform *t, const char *name)
+{
+    return absent(t, name) ? IR_TUPLE : arg(t, name)->dtype;
+}
+static inline struct term counter(struct transform *t, const char *name) /* int32, from 0 */
+{
+    return optim_state(t, name, ir_type_scalar(IR_I32), zero);
+}
+/* (1 - decay) * g + decay * m */
+static inline struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay)
+{
+    return term_add(b, term_mul(b, term_sub(b, term_integer(1), decay), g), term_mul(b, decay, m));
+}
+/* 1 - decay**count, in float32 */
+static inline struct term correction(struct ir_builder *b, struct term decay, struct term count)
+{
+    return term_sub(b, term_integer(1), term_pow(b, decay, count));
+}
+static inline struct term corrected(struct ir_builder *b, struct term m, struct term c)
+{
+    return term_div(b, m, term_cast_like(b, c, m));
+}
+/* sqrt(v + eps_root) + eps */
+static inline struct term root_plus(struct ir_builder *b, struct term v, struct term eps_root, struct term eps)
+{
+    return term_add(b, term_sqrt(b, term_add(b, v, eps_root)), eps);
+}
 #endif

@@ -3,30 +3,6 @@
 #include "frontend/optim/optim.h"
 #include <string.h>
 
-#define T(v) term_tensor(v)
-
-/* (1 - decay) * g + decay * m */
-static struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay)
-{
-    return term_add(b, term_mul(b, term_sub(b, term_integer(1), decay), g), term_mul(b, decay, m));
-}
-
-/* 1 - decay**count, in float32 */
-static struct term correction(struct ir_builder *b, struct term decay, struct term count)
-{
-    return term_sub(b, term_integer(1), term_pow(b, decay, count));
-}
-
-static struct term corrected(struct ir_builder *b, struct term m, struct term c)
-{
-    return term_div(b, m, term_cast_like(b, c, m));
-}
-
-static struct term root_plus(struct ir_builder *b, struct term v, struct term eps_root, struct term eps)
-{
-    return term_add(b, term_sqrt(b, term_add(b, v, eps_root)), eps);
-}
-
 /* The first moment's part of an Adam-like update: bias-corrected, or Dozat's look ahead. */
 struct first {
     struct term b1, now, next;
@@ -37,7 +13,7 @@ static struct first first_of(struct transform *t, struct term count, bool nester
 {
     struct first f = {.b1 = number(t, "b1"), .nesterov = nesterov};
     f.now = correction(t->b, f.b1, count);
-    if (nesterov) f.next = correction(t->b, f.b1, increment(t->b, count));
+    if (nesterov) f.next = correction(t->b, f.b1, optim_increment(t->b, count));
     return f;
 }
 
@@ -46,11 +22,6 @@ static struct term first_hat(struct ir_builder *b, const struct first *f, struct
     if (!f->nesterov) return corrected(b, m, f->now);
     struct term left = term_mul(b, f->b1, corrected(b, m, f->next));
     return term_add(b, left, term_mul(b, term_sub(b, term_integer(1), f->b1), corrected(b, g, f->now)));
-}
-
-static enum ir_dtype dtype_or(const struct transform *t, const char *name)
-{
-    return absent(t, name) ? IR_TUPLE : arg(t, name)->dtype;
 }
 
 /* The rules of one family differ in the second moment and in what is divided by what. */
@@ -70,12 +41,12 @@ static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_
                       bool correct_nu, struct start start)
 {
     struct ir_builder *b = t->b;
-    struct term count = increment(b, counter(t, "count"));
+    struct term count = optim_increment(b, counter(t, "count"));
     struct term b1 = number(t, "b1"), b2 = number(t, "b2"), eps = number(t, "eps"), eps_root = number(t, "eps_root");
     struct first first = first_of(t, count, nesterov);
     struct term second_correction = correction(b, b2, count);
-    ir_value *mu = state_tree(t, "mu", mu_dtype, start), *nu = state_tree(t, "nu", IR_TUPLE, start);
-    ir_value *nu_max = family == AMSGRAD ? state_tree(t, "nu_max", IR_TUPLE, zero) : NULL;
+    ir_value *mu = optim_tree(t, "mu", mu_dtype, start), *nu = optim_tree(t, "nu", IR_TUPLE, start);
+    ir_value *nu_max = family == AMSGRAD ? optim_tree(t, "nu_max", IR_TUPLE, zero) : NULL;
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1), v = second(b, family, g, m, T(nu[i]), b2, eps_root);
@@ -85,10 +56,10 @@ static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_
         t->u[i] = term_div(b, m_hat, root_plus(b, v_hat, family == BELIEF ? term_integer(0) : eps_root, eps)).v;
         mu[i] = m.v, nu[i] = v.v;
     }
-    state_tree_set(t, "mu", mu);
-    state_tree_set(t, "nu", nu);
-    if (nu_max) state_tree_set(t, "nu_max", nu_max);
-    state_set(t, "count", count);
+    optim_tree_set(t, "mu", mu);
+    optim_tree_set(t, "nu", nu);
+    if (nu_max) optim_tree_set(t, "nu_max", nu_max);
+    optim_state_set(t, "count", count);
 }
 
 void transform_scale_by_adam(struct transform *t)
@@ -116,10 +87,10 @@ void transform_scale_by_yogi(struct transform *t)
 void transform_scale_by_adamax(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term count = increment(b, counter(t, "count")), b1 = number(t, "b1"), b2 = number(t, "b2"),
+    struct term count = optim_increment(b, counter(t, "count")), b1 = number(t, "b1"), b2 = number(t, "b2"),
                 eps = number(t, "eps");
     struct term c = correction(b, b1, count);
-    ir_value *mu = state_tree(t, "mu", IR_TUPLE, zero), *nu = state_tree(t, "nu", IR_TUPLE, zero);
+    ir_value *mu = optim_tree(t, "mu", IR_TUPLE, zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1);
@@ -127,9 +98,9 @@ void transform_scale_by_adamax(struct transform *t)
         t->u[i] = term_div(b, corrected(b, m, c), v).v;
         mu[i] = m.v, nu[i] = v.v;
     }
-    state_tree_set(t, "mu", mu);
-    state_tree_set(t, "nu", nu);
-    state_set(t, "count", count);
+    optim_tree_set(t, "mu", mu);
+    optim_tree_set(t, "nu", nu);
+    optim_state_set(t, "count", count);
 }
 
 void transform_scale_by_lion(struct transform *t)
@@ -137,7 +108,7 @@ void transform_scale_by_lion(struct transform *t)
     struct ir_builder *b = t->b;
     const char *mode = arg(t, "mode")->string;
     struct term b1 = number(t, "b1"), b2 = number(t, "b2"), count = counter(t, "count");
-    ir_value *mu = state_tree(t, "mu", dtype_or(t, "mu_dtype"), zero);
+    ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), m = T(mu[i]), x = moment(b, g, m, b1), sign = term_sign(b, x);
@@ -147,8 +118,8 @@ void transform_scale_by_lion(struct transform *t)
         mu[i] = moment(b, g, m, b2).v;
         t->u[i] = x.v;
     }
-    state_tree_set(t, "mu", mu);
-    state_set(t, "count", increment(b, count));
+    optim_tree_set(t, "mu", mu);
+    optim_state_set(t, "count", optim_increment(b, count));
 }
 
 /* g over the root of v (minus the squared mean, if there is one), with eps inside the root or outside. */
@@ -164,12 +135,12 @@ static void rms_like(struct transform *t, bool centered)
     struct ir_builder *b = t->b;
     struct term decay = number(t, "decay"), eps = number(t, "eps"), count = term_integer(0), c = term_integer(1);
     if (flag(t, "bias_correction")) {
-        count = increment(b, counter(t, "count"));
+        count = optim_increment(b, counter(t, "count"));
         c = correction(b, decay, count);
-        state_set(t, "count", count);
+        optim_state_set(t, "count", count);
     }
-    ir_value *mu = centered ? state_tree(t, "mu", IR_TUPLE, zero) : NULL;
-    ir_value *nu = state_tree(t, "nu", IR_TUPLE, (struct start){.number = arg(t, "initial_scale")->number});
+    ir_value *mu = centered ? optim_tree(t, "mu", IR_TUPLE, zero) : NULL;
+    ir_value *nu = optim_tree(t, "nu", IR_TUPLE, (struct start){.number = arg(t, "initial_scale")->number});
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), v = moment(b, term_square(b, g), T(nu[i]), decay), spread = corrected(b, v, c);
@@ -181,8 +152,8 @@ static void rms_like(struct transform *t, bool centered)
         nu[i] = v.v;
         t->u[i] = over_root(t, g, spread, eps).v;
     }
-    if (centered) state_tree_set(t, "mu", mu);
-    state_tree_set(t, "nu", nu);
+    if (centered) optim_tree_set(t, "mu", mu);
+    optim_tree_set(t, "nu", nu);
 }
 
 void transform_scale_by_rms(struct transform *t) { rms_like(t, false); }
@@ -191,7 +162,7 @@ void transform_scale_by_stddev(struct transform *t) { rms_like(t, true); }
 void transform_scale_by_rss(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    ir_value *sum = state_tree(t, "sum_of_squares", IR_TUPLE,
+    ir_value *sum = optim_tree(t, "sum_of_squares", IR_TUPLE,
                                (struct start){.number = arg(t, "initial_accumulator_value")->number});
     EACH_LEAF(t, i)
     {
@@ -201,14 +172,14 @@ void transform_scale_by_rss(struct transform *t)
         t->u[i] = term_mul(b, scale, g).v;
         sum[i] = a.v;
     }
-    state_tree_set(t, "sum_of_squares", sum);
+    optim_tree_set(t, "sum_of_squares", sum);
 }
 
 void transform_scale_by_adadelta(struct transform *t)
 {
     struct ir_builder *b = t->b;
     struct term rho = number(t, "rho"), eps = number(t, "eps");
-    ir_value *e_g = state_tree(t, "e_g", IR_TUPLE, zero), *e_x = state_tree(t, "e_x", IR_TUPLE, zero);
+    ir_value *e_g = optim_tree(t, "e_g", IR_TUPLE, zero), *e_x = optim_tree(t, "e_x", IR_TUPLE, zero);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), eg = moment(b, term_square(b, g), T(e_g[i]), rho);
@@ -218,8 +189,8 @@ void transform_scale_by_adadelta(struct transform *t)
         e_g[i] = eg.v;
         t->u[i] = u.v;
     }
-    state_tree_set(t, "e_g", e_g);
-    state_tree_set(t, "e_x", e_x);
+    optim_tree_set(t, "e_g", e_g);
+    optim_tree_set(t, "e_x", e_x);
 }
 
 /* t = g + decay * t; the state is rounded to the accumulator's dtype, this step's update is not. */
@@ -228,31 +199,31 @@ void transform_trace(struct transform *t)
     struct ir_builder *b = t->b;
     struct term decay = number(t, "decay");
     bool nesterov = flag(t, "nesterov");
-    ir_value *trace = state_tree(t, "trace", dtype_or(t, "accumulator_dtype"), zero);
+    ir_value *trace = optim_tree(t, "trace", dtype_or(t, "accumulator_dtype"), zero);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), new = term_add(b, g, term_mul(b, decay, T(trace[i])));
         t->u[i] = (nesterov ? term_add(b, g, term_mul(b, decay, new)) : new).v;
         trace[i] = new.v;
     }
-    state_tree_set(t, "trace", trace);
+    optim_tree_set(t, "trace", trace);
 }
 
 void transform_ema(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term decay = number(t, "decay"), count = increment(b, counter(t, "count"));
+    struct term decay = number(t, "decay"), count = optim_increment(b, counter(t, "count"));
     bool debias = flag(t, "debias");
     struct term c = debias ? correction(b, decay, count) : term_integer(1);
-    ir_value *ema = state_tree(t, "ema", dtype_or(t, "accumulator_dtype"), zero);
+    ir_value *ema = optim_tree(t, "ema", dtype_or(t, "accumulator_dtype"), zero);
     EACH_LEAF(t, i)
     {
         struct term new = moment(b, T(t->u[i]), T(ema[i]), decay);
         t->u[i] = debias ? corrected(b, new, c).v : new.v;
         ema[i] = new.v;
     }
-    state_tree_set(t, "ema", ema);
-    state_set(t, "count", count);
+    optim_tree_set(t, "ema", ema);
+    optim_state_set(t, "count", count);
 }
 
 void transform_rmsprop(struct transform *t)

@@ -2,8 +2,6 @@
  * optax._src.transform and optax.transforms (clipping, adding, constraining). */
 #include "frontend/optim/optim.h"
 
-#define T(v) term_tensor(v)
-
 void transform_identity(struct transform *t) { (void)t; }
 
 void transform_set_to_zero(struct transform *t) { EACH_LEAF(t, i) t->u[i] = ir_number_like(t->b, t->u[i], 0); }
@@ -20,7 +18,7 @@ static void by_schedule(struct transform *t, const char *name, int sign)
     struct term count = counter(t, "count"), rate = T(fe_schedule(t->fe, b, arg(t, name), count.v));
     rate = term_mul(b, term_integer(sign), rate);
     EACH_LEAF(t, i) t->u[i] = term_mul(b, term_cast_like(b, rate, T(t->u[i])), T(t->u[i])).v;
-    state_set(t, "count", increment(b, count));
+    optim_state_set(t, "count", optim_increment(b, count));
 }
 
 void transform_scale_by_schedule(struct transform *t) { by_schedule(t, "step_size_fn", 1); }
@@ -29,7 +27,7 @@ void transform_scale_by_learning_rate(struct transform *t)
 {
     int sign = flag(t, "flip_sign") ? -1 : 1;
     if (absent(t, "learning_rate")) return;
-    if (scheduled(t, "learning_rate")) {
+    if (optim_scheduled(t, "learning_rate")) {
         by_schedule(t, "learning_rate", sign);
         return;
     }
@@ -45,14 +43,14 @@ void transform_add_decayed_weights(struct transform *t)
     struct ir_builder *b = t->b;
     struct transform inner = *t;
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
-    if (!mask(t, "mask", in)) return;
+    if (!optim_mask(t, "mask", in)) return;
     if (!absent(t, "mask")) inner.path = optim_path(t, "inner_state");
     struct term decay = number(t, "weight_decay");
-    if (scheduled(t, "weight_decay")) {
+    if (optim_scheduled(t, "weight_decay")) {
         struct term count = counter(&inner, "count");
         decay = T(fe_schedule(t->fe, b, arg(t, "weight_decay"), count.v));
         decay.weak = true;
-        state_set(&inner, "count", increment(b, count));
+        optim_state_set(&inner, "count", optim_increment(b, count));
     }
     if (!decay.v && decay.number == 0) return;
     EACH_LEAF(t, i)
@@ -82,7 +80,7 @@ void transform_clip_by_block_rms(struct transform *t)
 void transform_clip_by_global_norm(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term norm = term_sqrt(b, tree_square_sum(t, t->u)), limit = number(t, "max_norm"),
+    struct term norm = term_sqrt(b, optim_square_sum(t, t->u)), limit = number(t, "max_norm"),
                 small = term_lt(b, norm, limit);
     EACH_LEAF(t, i)
     {
@@ -131,7 +129,7 @@ void transform_scale_by_param_block_rms(struct transform *t)
 void transform_normalize_by_update_norm(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term n = term_add(b, term_sqrt(b, tree_square_sum(t, t->u)), number(t, "eps"));
+    struct term n = term_add(b, term_sqrt(b, optim_square_sum(t, t->u)), number(t, "eps"));
     n = term_div(b, n, number(t, "scale_factor"));
     EACH_LEAF(t, i) t->u[i] = term_div(b, T(t->u[i]), n).v;
 }
@@ -159,10 +157,10 @@ void transform_zero_nans(struct transform *t)
     {
         struct term u = T(t->u[i]), nan = term_is_nan(b, u);
         const char *path = arena_format(t->fe->arena, "found_nan.%s", t->o->params[i].path);
-        (void)state(t, path, ir_type_scalar(IR_BOOL), zero);
+        (void)optim_state(t, path, ir_type_scalar(IR_BOOL), zero);
         static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
         uint32_t rank = ir_type(b->f, nan.v)->rank;
-        state_set(t, path, rank ? T(ir_reduce(b, OP_reduce_max, nan.v, dims, rank)) : nan);
+        optim_state_set(t, path, rank ? T(ir_reduce(b, OP_reduce_max, nan.v, dims, rank)) : nan);
         t->u[i] = term_where(b, nan, term_number(0), u).v;
     }
 }
@@ -180,10 +178,10 @@ void transform_keep_params_nonnegative(struct transform *t)
 void transform_lars(struct transform *t)
 {
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
-    if (!mask(t, "trust_ratio_mask", in)) return;
+    if (!optim_mask(t, "trust_ratio_mask", in)) return;
     optim_chain(t, "add_decayed_weights(mask=weight_decay_mask)", 0);
     struct transform inner = *t;
-    inner.u = new_tree(t);
+    inner.u = optim_new_tree(t);
     EACH_LEAF(t, i) inner.u[i] = in[i] ? t->u[i] : 0;
     optim_chain(&inner, "scale_by_trust_ratio(min_norm=0.0)", 1);
     EACH_LEAF(t, i)

@@ -3,8 +3,6 @@
 #include "frontend/optim/optim.h"
 #include <string.h>
 
-#define T(v) term_tensor(v)
-
 /* ---------------------------------------------------------------- chains */
 
 void transform_chain(struct transform *t)
@@ -25,7 +23,7 @@ void transform_named_chain(struct transform *t)
 /* Runs the transformation on the leaves that are in; the others pass unchanged. */
 static void run_masked(struct transform *t, fe_json inner, const char *path, const bool *in)
 {
-    ir_value *u = new_tree(t), *p = new_tree(t);
+    ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
     EACH_LEAF(t, i)
     if (in[i]) u[i] = t->u[i], p[i] = t->p[i];
     optim_apply(t->o, inner, path, u, p);
@@ -36,13 +34,13 @@ static void run_masked(struct transform *t, fe_json inner, const char *path, con
 void transform_masked(struct transform *t)
 {
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
-    if (mask(t, "mask", in)) run_masked(t, arg(t, "inner")->json, optim_path(t, "inner_state"), in);
+    if (optim_mask(t, "mask", in)) run_masked(t, arg(t, "inner")->json, optim_path(t, "inner_state"), in);
 }
 
 void transform_freeze(struct transform *t)
 {
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
-    if (!mask(t, "mask", in)) return;
+    if (!optim_mask(t, "mask", in)) return;
     EACH_LEAF(t, i)
     if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
@@ -168,10 +166,10 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
     struct fe_value limit = {0};
     if (!fe_args(t->fe, rule, type, large, by_norm, NULL, &limit)) return false;
     if (by_norm) {
-        struct term norm = tree_square_sum(t, t->u);
+        struct term norm = optim_square_sum(t, t->u);
         *skip = term_not(b, term_lt(b, norm, term_number(limit.number)));
-        (void)state(&report, "norm_squared", ir_type_scalar(IR_F32), zero);
-        state_set(&report, "norm_squared", norm);
+        (void)optim_state(&report, "norm_squared", ir_type_scalar(IR_F32), zero);
+        optim_state_set(&report, "norm_squared", norm);
     } else {
         struct term bad = term_integer(0);
         EACH_LEAF(t, i)
@@ -181,11 +179,11 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
         }
         bad = term_cast(b, bad, IR_I32);
         *skip = term_lt(b, term_integer(0), bad);
-        (void)state(&report, "num_not_finite", ir_type_scalar(IR_I32), zero);
-        state_set(&report, "num_not_finite", bad);
+        (void)optim_state(&report, "num_not_finite", ir_type_scalar(IR_I32), zero);
+        optim_state_set(&report, "num_not_finite", bad);
     }
-    (void)state(&report, "should_skip", ir_type_scalar(IR_BOOL), zero);
-    state_set(&report, "should_skip", *skip);
+    (void)optim_state(&report, "should_skip", ir_type_scalar(IR_BOOL), zero);
+    optim_state_set(&report, "should_skip", *skip);
     return true;
 }
 
@@ -199,7 +197,7 @@ void transform_multi_steps(struct transform *t)
     bool may_skip = rule && rule->kind == JSON_OBJECT;
     enum ir_dtype dtype = arg(t, "accumulator_dtype")->dtype;
     if (!steps_per_update(t, step, &k) || (may_skip && !skip_rule(t, rule, &skip))) return;
-    ir_value *acc = state_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = new_tree(t);
+    ir_value *acc = optim_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = optim_new_tree(t);
     struct term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
     struct term sent = term_cast(b, emit, IR_I32), kept = term_sub(b, term_integer(1), sent);
     EACH_LEAF(t, i)
@@ -214,14 +212,15 @@ void transform_multi_steps(struct transform *t)
     const char *inner = optim_path(t, "inner_opt_state");
     optim_apply(t->o, arg(t, "opt")->json, inner, u, t->p);
     optim_select(t->o, inner, emit, before);
-    state_tree_set(t, "acc_grads", acc);
-    state_set(t, "mini_step", term_rem(b, increment(b, mini), k));
-    state_set(t, "gradient_step", term_where(b, emit, increment(b, step), step));
+    optim_tree_set(t, "acc_grads", acc);
+    optim_state_set(t, "mini_step", term_rem(b, optim_increment(b, mini), k));
+    optim_state_set(t, "gradient_step", term_where(b, emit, optim_increment(b, step), step));
     EACH_LEAF(t, i) t->u[i] = term_mul(b, sent, T(u[i])).v;
     if (!may_skip) return;
     static const char *const own[] = {"mini_step", "gradient_step"};
     for (int i = 0; i < 2; i++)
-        state_set(t, own[i], term_where(b, skip, i ? step : mini, state(t, own[i], ir_type_scalar(IR_I32), zero)));
+        optim_state_set(t, own[i],
+                        term_where(b, skip, i ? step : mini, optim_state(t, own[i], ir_type_scalar(IR_I32), zero)));
     optim_select(t->o, optim_path(t, "acc_grads"), term_not(b, skip), before);
     optim_select(t->o, inner, term_not(b, skip), before);
     EACH_LEAF(t, i) t->u[i] = term_where(b, skip, term_number(0), T(t->u[i])).v;
@@ -233,14 +232,14 @@ void transform_apply_every(struct transform *t)
     struct term k = term_integer(arg(t, "k")->integer), c = term_rem(b, counter(t, "count"), k);
     struct term kept = term_not(b, term_eq(b, c, term_integer(0))),
                 sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
-    ir_value *acc = state_tree(t, "grad_acc", IR_TUPLE, zero);
+    ir_value *acc = optim_tree(t, "grad_acc", IR_TUPLE, zero);
     EACH_LEAF(t, i)
     {
         acc[i] = term_add(b, term_mul(b, kept, T(acc[i])), T(t->u[i])).v;
         t->u[i] = term_mul(b, sent, T(acc[i])).v;
     }
-    state_tree_set(t, "grad_acc", acc);
-    state_set(t, "count", term_rem(b, increment(b, counter(t, "count")), k));
+    optim_tree_set(t, "grad_acc", acc);
+    optim_state_set(t, "count", term_rem(b, optim_increment(b, counter(t, "count")), k));
 }
 
 /* ---------------------------------------------------------------- conditions */
@@ -260,10 +259,10 @@ static void conditionally(struct transform *t, bool pass)
 {
     struct term step = counter(t, "step"), keep;
     if (!of_counter(t, arg(t, "should_transform_fn")->json, "step", step, &keep)) return;
-    ir_value *given = new_tree(t);
+    ir_value *given = optim_new_tree(t);
     EACH_LEAF(t, i) given[i] = t->u[i];
     run_if(t, "inner_state", term_cast(t->b, keep, IR_BOOL), pass ? given : NULL);
-    state_set(t, "step", increment(t->b, step));
+    optim_state_set(t, "step", optim_increment(t->b, step));
 }
 
 void transform_conditionally_transform(struct transform *t) { conditionally(t, true); }
@@ -281,11 +280,11 @@ void transform_apply_if_finite(struct transform *t)
         finite = term_and(b, finite, T(rank ? ir_reduce(b, OP_reduce_min, leaf, dims, rank) : leaf));
     }
     struct term count = counter(t, "notfinite_count"), total = counter(t, "total_notfinite");
-    (void)state(t, "last_finite", ir_type_scalar(IR_BOOL), (struct start){.number = 1});
+    (void)optim_state(t, "last_finite", ir_type_scalar(IR_BOOL), (struct start){.number = 1});
     count = term_where(b, finite, term_integer(0), term_add(b, count, one));
     struct term give_up = term_lt(b, term_integer(arg(t, "max_consecutive_errors")->integer), count);
     run_if(t, "inner_state", term_or(b, finite, give_up), NULL);
-    state_set(t, "notfinite_count", count);
-    state_set(t, "last_finite", finite);
-    state_set(t, "total_notfinite", term_where(b, finite, total, term_add(b, total, one)));
+    optim_state_set(t, "notfinite_count", count);
+    optim_state_set(t, "last_finite", finite);
+    optim_state_set(t, "total_notfinite", term_where(b, finite, total, term_add(b, total, one)));
 }
