@@ -82,13 +82,14 @@ static inline void random_attributes(struct random_ir *r, struct ir_builder *b, 
     n->type = type;
 }
 
-static inline ir_value random_node(struct random_ir *r, struct ir_builder *b)
+static inline ir_value random_node(struct random_ir *r, struct ir_builder *b, bool unstopped)
 {
     int64_t v[4][IR_MAX_RANK];
     ir_value args[2 + IR_MAX_RANK];
     struct ir_node n = {.op = random_ops[random_next(r, sizeof random_ops / sizeof random_ops[0])], .args = args};
     n.arg_count = ir_ops[n.op].args < 0 ? 2 : (uint32_t)ir_ops[n.op].args;
     for (uint32_t i = 0; i < n.arg_count; i++) args[i] = 1 + random_next(r, b->f->count - 1);
+    if (n.op == OP_stop_gradient && unstopped) return 0;
     if (n.op == OP_pad) args[1] = ir_scalar(b, (enum ir_dtype)ir_type(b->f, args[0])->dtype, 0.5);
     if (n.op == OP_take) args[1] = ir_iota(b, ir_type_of(IR_I32, 1, (int64_t[]){2}), 0);
     if (n.op == OP_dynamic_slice) {
@@ -104,7 +105,8 @@ static inline ir_value random_node(struct random_ir *r, struct ir_builder *b)
 }
 
 /* Parameters a, b, c and a result per float that nothing reads; with `grad` its sum is differentiated, twice. */
-static inline struct ir_module *random_module(uint64_t seed, uint32_t nodes, bool grad)
+enum { RANDOM_PLAIN, RANDOM_GRAD, RANDOM_GRAD_UNSTOPPED /* nothing that hides a slope */ };
+static inline struct ir_module *random_module(uint64_t seed, uint32_t nodes, int grad)
 {
     struct random_ir r = {seed * 77 + 1};
     struct ir_module *m = ir_module_new("random");
@@ -113,7 +115,8 @@ static inline struct ir_module *random_module(uint64_t seed, uint32_t nodes, boo
     ir_value wrt[3] = {ir_param_new(&b, "a", ir_type_of(IR_F32, 2, (int64_t[]){2, n}), -1),
                        ir_param_new(&b, "b", ir_type_of(IR_F32, 1, &n), -1),
                        ir_param_new(&b, "c", ir_type_of(IR_F32, 0, NULL), -1)};
-    for (uint32_t made = 0, tries = 0; made < nodes && tries < 100 * nodes; tries++) made += random_node(&r, &b) != 0;
+    for (uint32_t made = 0, tries = 0; made < nodes && tries < 100 * nodes; tries++)
+        made += random_node(&r, &b, grad == RANDOM_GRAD_UNSTOPPED) != 0;
     struct arena arena = {0};
     uint32_t *uses = ir_use_counts(b.f, &arena), count = b.f->count;
     ir_value loss = ir_scalar(&b, IR_F32, 0);
@@ -124,6 +127,7 @@ static inline struct ir_module *random_module(uint64_t seed, uint32_t nodes, boo
         loss = ir_binary(&b, OP_add, loss,
                          ir_cast(&b, ir_reduce(&b, OP_reduce_sum, ir_unary(&b, OP_sin, v), all, type.rank), IR_F32));
     }
+    ir_result_add(&b, "loss", loss, -1);
     if (grad) {
         ir_value first = ir_grad(&b, loss, wrt, 3), norm = ir_scalar(&b, IR_F32, 0);
         for (uint32_t i = 0; i < 3; i++) {

@@ -49,7 +49,8 @@ static struct ir_module *run(const char *only, struct ir_module *m)
 
 /* ---------------------------------------------------------------- equality */
 
-static struct ir_tensor *evaluate(const struct ir_module *m)
+/* Results of "main" at fixed parameters; element `at` of parameter `param` is moved by `step`. */
+static struct ir_tensor *evaluate_moved(const struct ir_module *m, size_t param, int64_t at, double step)
 {
     const struct ir_func *f = ir_func_find(m, "main");
     struct ir_tensor *params = arena_new_array(&arena, struct ir_tensor, f->params.count + 1);
@@ -59,11 +60,14 @@ static struct ir_tensor *evaluate(const struct ir_module *m)
         int64_t n = ir_type_elements(&params[i].type);
         params[i].v = arena_new_array(&arena, double, n);
         for (int64_t k = 0; k < n; k++)
-            params[i].v[k] = params[i].type.dtype == IR_I32 ? 2 : sin(1.3 * (double)k + (double)i);
+            params[i].v[k] = params[i].type.dtype == IR_I32 ? 2 : sin(1.3 * (double)k + (double)i + 0.4);
     }
+    if (step != 0) params[param].v[at] += step;
     ir_eval(f, IR_EVAL_F64, params, results, &arena);
     return results;
 }
+
+static struct ir_tensor *evaluate(const struct ir_module *m) { return evaluate_moved(m, 0, 0, 0); }
 
 static void expect_equal(const struct ir_module *before, const struct ir_module *after, const char *what, int seed)
 {
@@ -84,7 +88,7 @@ static void expect_equal(const struct ir_module *before, const struct ir_module 
 START_TEST(passes_keep_meaning)
 {
     static const char *const each[] = {"inline", "simplify", "shard", "decompose"};
-    struct ir_module *m = run("autodiff", random_module((uint64_t)_i, 24, true));
+    struct ir_module *m = run("autodiff", random_module((uint64_t)_i, 24, RANDOM_GRAD));
     ck_assert_int_eq((int)diags.errors, 0);
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
         struct ir_module *next = run(each[i], m);
@@ -109,6 +113,38 @@ START_TEST(gradients_of_gradients)
     ir_result_add(&b, "six x", ir_binary(&b, OP_mul, x, ir_number_like(&b, x, 6)), -1);
     struct ir_tensor *r = evaluate(run("autodiff", m));
     for (int i = 0; i < 3; i++) ck_assert_double_eq_tol(r[0].v[i], r[1].v[i], 1e-12);
+}
+END_TEST
+
+/* The loss of a random function, or the squared norm of its gradient, at a moved parameter. */
+static double value_at(const struct ir_module *m, size_t loss, bool norm, size_t param, int64_t at, double step)
+{
+    struct ir_tensor *r = evaluate_moved(m, param, at, step);
+    double sum = 0;
+    for (size_t i = loss + 1; i <= loss + 3; i++)
+        for (int64_t k = 0; k < ir_type_elements(&r[i].type); k++) sum += r[i].v[k] * r[i].v[k];
+    return norm ? sum : r[loss].v[0];
+}
+
+/* Whole programs, differentiated once and twice, against differences. */
+START_TEST(gradients_are_slopes)
+{
+    struct ir_module *m = run("autodiff", random_module((uint64_t)_i, 16, RANDOM_GRAD_UNSTOPPED));
+    const struct ir_func *f = ir_func_find(m, "main");
+    size_t loss = f->results.count - 7; /* then the gradients g0..g2, then those of their norm, h0..h2 */
+    ck_assert_str_eq(f->results.items[loss].name, "loss");
+    struct ir_tensor *r = evaluate(m);
+    if (!isfinite(r[loss].v[0])) return; /* out of the domain of some function */
+    for (size_t order = 0; order < 2; order++)
+        for (size_t i = 0; i < 3; i++)
+            for (int64_t k = 0; k < ir_type_elements(&f->params.items[i].type); k++) {
+                double step = 1e-5, got = r[loss + 1 + 3 * order + i].v[k];
+                double slope = (value_at(m, loss, order, i, k, step) - value_at(m, loss, order, i, k, -step)) /
+                               (2 * step);
+                ck_assert_msg(fabs(got - slope) <= 1e-4 * (1 + fabs(slope)),
+                              "seed %d, order %d, %s[%d]: %.9g, slope %.9g", _i, (int)order + 1,
+                              f->params.items[i].name, (int)k, got, slope);
+            }
 }
 END_TEST
 
@@ -212,7 +248,7 @@ START_TEST(argmax_beside_a_gradient)
     ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 1, (int64_t[]){3}), -1);
     ir_value best = ir_argreduce(&b, OP_argmax, x, 0), loss = ir_reshape(&b, ir_take(&b, x, best, 0), 0, NULL);
     ir_result_add(&b, "g", ir_proj(&b, ir_grad(&b, loss, &x, 1), 0), -1);
-    struct ir_tensor *r = evaluate(run("autodiff", m)); /* x = sin(0), sin(1.3), sin(2.6) */
+    struct ir_tensor *r = evaluate(run("autodiff", m)); /* x = sin(0.4), sin(1.7), sin(3) */
     ck_assert(r[0].v[0] == 0 && r[0].v[1] == 1 && r[0].v[2] == 0);
 }
 END_TEST
@@ -238,7 +274,7 @@ END_TEST
 START_TEST(options)
 {
     struct pass pass;
-    struct ir_module *m = random_module(3, 10, false);
+    struct ir_module *m = random_module(3, 10, RANDOM_PLAIN);
     run_with((struct pass_options){.stop_after = "simplfy"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 1);
     ck_assert_ptr_nonnull(strstr(diags.list.items[0].hint, "simplify"));
@@ -260,7 +296,7 @@ START_TEST(dumps)
     char dir[] = "/tmp/stepc-dump-XXXXXX";
     struct pass pass;
     ck_assert_ptr_nonnull(mkdtemp(dir));
-    struct ir_module *m = random_module(5, 10, true);
+    struct ir_module *m = random_module(5, 10, RANDOM_GRAD);
     struct ir_module *last = run_with(
         (struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
     ck_assert_ptr_ne(last, m);
@@ -290,7 +326,7 @@ START_TEST(defects)
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-        struct ir_module *m = random_module(1, 5, false);
+        struct ir_module *m = random_module(1, 5, RANDOM_PLAIN);
         ir_value args[2] = {1, 2}; /* an addition of different types */
         struct ir_node bad = {.op = OP_add, .arg_count = 2, .args = args, .type = *ir_type(m->funcs.items[0], 1)};
         struct ir_builder b = {.f = m->funcs.items[0]};
@@ -316,6 +352,7 @@ int main(void)
     tcase_set_timeout(cases, 120);
     tcase_add_loop_test(cases, passes_keep_meaning, 0, 60);
     tcase_add_test(cases, gradients_of_gradients);
+    tcase_add_loop_test(cases, gradients_are_slopes, 0, 40);
     tcase_add_loop_test(cases, loops_equal_markers, 0, 48);
     tcase_add_test(cases, every_loop_has_its_body);
     tcase_add_test(cases, gradient_through_argmax);
