@@ -252,4 +252,11 @@ struct fe_val make_astype(struct fe_call *c)
     enum ir_dtype dtype;
     return fe_get_dtype(c, 1, &dtype) ? fe_cast(c->site, ARG(0), dtype) : fe_bad();
 }
+/* x itself, with a gradient `scale` times as large. */
+struct fe_val make_scale_gradient(struct fe_call *c)
+{
+    SITE;
+    struct fe_val x = fe_inexact(s, ARG(0)), still = fe_stop(s, x);
+    return fe_add(s, still, fe_mul(s, ARG(1), fe_sub(s, x, still)));
+}
 struct fe_val make_dtype(struct fe_call *c) { return fe_cast(c->site, ARG(0), (enum ir_dtype)c->data); }

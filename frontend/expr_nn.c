@@ -318,45 +318,88 @@ struct fe_val make_combined_masks(struct fe_call *c)
     return fe_get_dtype(c, 0, &d) ? fe_cast(s, fe_boolean(s, all), d) : fe_bad();
 }
 
+enum { QUERY, KEY, VALUE, BIAS, MASK, SCALE, CAUSAL, QUERY_LENGTHS, KEY_LENGTHS, WINDOW };
+
+static struct fe_val both(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_is_none(&a) ? b : fe_op2(s, OP_and, a, b);
+}
+
+/* positions along `axis` of int32[nq, nk] below lengths[batch], as bool[batch, 1, nq, nk] */
+static struct fe_val below_length(struct fe_site *s, struct fe_val lengths, struct fe_val positions)
+{
+    if (!fe_as_tensor(s, &lengths)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &lengths);
+    if (t.rank != 1)
+        return fe_fail(s, "E0203", "attention: lengths must have one dimension, found %s", fe_describe(s, &lengths));
+    return fe_binary(s, EXPR_OP_LT, positions, fe_reshape_val(s, lengths, 4, (int64_t[]){t.dim[0], 1, 1, 1}));
+}
+
+/* Which scores count. None: all. */
+static struct fe_val attention_keep(struct fe_call *c, int64_t nq, int64_t nk)
+{
+    SITE;
+    struct ir_type t = ir_type_of(IR_I32, 2, (int64_t[]){nq, nk});
+    struct fe_val q = fe_iota(s, t, 0), k = fe_iota(s, t, 1);
+    struct fe_val keep = fe_is_none(&ARG(MASK)) ? fe_none() : fe_boolean(s, ARG(MASK));
+    if (fe_truth(&ARG(CAUSAL))) keep = both(s, keep, fe_binary(s, EXPR_OP_GE, q, k));
+    if (!fe_is_none(&ARG(QUERY_LENGTHS))) keep = both(s, keep, below_length(s, ARG(QUERY_LENGTHS), q));
+    if (!fe_is_none(&ARG(KEY_LENGTHS))) keep = both(s, keep, below_length(s, ARG(KEY_LENGTHS), k));
+    if (keep.bad || fe_is_none(&ARG(WINDOW))) return keep;
+    int64_t window[2];
+    uint32_t n;
+    if (!fe_get_ints(s, &ARG(WINDOW), window, 2, &n, "local_window_size")) return fe_bad();
+    if (n == 1) window[1] = window[0];
+    keep = both(s, keep, fe_binary(s, EXPR_OP_LE, q, fe_add(s, k, fe_int((double)window[0]))));
+    return both(s, keep, fe_binary(s, EXPR_OP_GE, q, fe_sub(s, k, fe_int((double)window[1]))));
+}
+
+static bool attention_fits(struct fe_site *s, const struct fe_val *q, const struct fe_val *k, const struct fe_val *v)
+{
+    struct ir_type tq = fe_type_at(s, q), tk = fe_type_at(s, k), tv = fe_type_at(s, v);
+    uint32_t r = tq.rank;
+    bool fits = r >= 3 && tk.rank == r && tv.rank == r;
+    for (uint32_t i = 0; fits && i + 3 < r; i++) fits = tq.dim[i] == tk.dim[i] && tk.dim[i] == tv.dim[i];
+    if (fits && tk.dim[r - 3] == tv.dim[r - 3] && tk.dim[r - 2] == tv.dim[r - 2] && tq.dim[r - 1] == tk.dim[r - 1] &&
+        tk.dim[r - 2] > 0 && tq.dim[r - 2] % tk.dim[r - 2] == 0)
+        return true;
+    fe_fail(s, "E0201", "attention: query %s, key %s and value %s do not fit; expected [.., length, heads, depth]",
+            fe_describe(s, q), fe_describe(s, k), fe_describe(s, v));
+    return false;
+}
+
 /* softmax(q k^T / sqrt(d)) v over [.., length, heads, depth], weights in float32; fewer key heads are shared by
  * groups of query heads; masked scores are -0.7 of the largest float32. */
 struct fe_val make_attention(struct fe_call *c)
 {
     SITE;
-    struct fe_val q = ARG(0), k = ARG(1), v = ARG(2), scale = ARG(5);
-    if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k) || !fe_as_tensor(s, &v)) return fe_bad();
-    struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k), tv = fe_type_at(s, &v);
-    bool fits = tq.rank >= 3 && tk.rank == tq.rank && tv.rank == tq.rank;
+    struct fe_val q = ARG(QUERY), k = ARG(KEY), v = ARG(VALUE), scale = ARG(SCALE);
+    if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k) || !fe_as_tensor(s, &v) || !attention_fits(s, &q, &k, &v))
+        return fe_bad();
+    struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k);
     uint32_t r = tq.rank;
-    for (uint32_t i = 0; fits && i + 3 < r; i++) fits = tq.dim[i] == tk.dim[i] && tk.dim[i] == tv.dim[i];
-    if (!fits || tk.dim[r - 3] != tv.dim[r - 3] || tk.dim[r - 2] != tv.dim[r - 2] || tq.dim[r - 1] != tk.dim[r - 1] ||
-        tk.dim[r - 2] == 0 || tq.dim[r - 2] % tk.dim[r - 2])
-        return fe_fail(s, "E0201",
-                       "attention: query %s, key %s and value %s do not fit; expected [.., length, heads, depth]",
-                       fe_describe(s, &q), fe_describe(s, &k), fe_describe(s, &v));
-    int64_t heads = tq.dim[r - 2], groups = heads / tk.dim[r - 2], depth = tq.dim[r - 1], nq = tq.dim[r - 3],
-            nk = tk.dim[r - 3];
-    enum ir_dtype d = (enum ir_dtype)tq.dtype;
+    int64_t groups = tq.dim[r - 2] / tk.dim[r - 2], nq = tq.dim[r - 3];
     if (groups > 1) {
         k = FE_APPLY(s, "repeat", k, fe_int((double)groups), fe_int(-2));
         v = FE_APPLY(s, "repeat", v, fe_int((double)groups), fe_int(-2));
     }
     struct fe_val pair_qk[] = {q, k};
     struct fe_val scores = fe_cast(s, fe_einsum(s, "...qhd,...khd->...hqk", pair_qk, 2), IR_F32);
-    scores = fe_mul(s, scores, fe_is_none(&scale) ? fe_float(1 / sqrt((double)depth)) : scale);
-    if (!fe_is_none(&ARG(3))) scores = fe_add(s, scores, ARG(3));
-    struct fe_val least = fe_float(-0.7 * 3.4028234663852886e38);
-    struct fe_val keep = fe_is_none(&ARG(4)) ? fe_none() : fe_boolean(s, ARG(4));
-    if (fe_truth(&ARG(6))) {
-        struct ir_type t = ir_type_of(IR_I32, 2, (int64_t[]){nq, nk});
-        struct fe_val causal = fe_binary(s, EXPR_OP_GE, fe_iota(s, t, 0), fe_iota(s, t, 1));
-        keep = fe_is_none(&keep) ? causal : fe_op2(s, OP_and, keep, causal);
-    }
-    if (!fe_is_none(&keep)) scores = fe_where3(s, keep, scores, least);
+    scores = fe_mul(s, scores, fe_is_none(&scale) ? fe_float(1 / sqrt((double)tq.dim[r - 1])) : scale);
+    if (!fe_is_none(&ARG(BIAS))) scores = fe_add(s, scores, ARG(BIAS));
+    struct fe_val keep = attention_keep(c, nq, tk.dim[r - 3]);
+    if (!fe_is_none(&keep)) scores = fe_where3(s, keep, scores, fe_float(-0.7 * 3.4028234663852886e38));
     if (scores.bad) return scores;
     uint32_t last = fe_rank(s, &scores) - 1;
-    struct fe_val pair_wv[] = {fe_cast(s, fe_softmax_parts(s, scores, &last, 1, NULL, NULL), d), v};
-    return fe_einsum(s, "...hqk,...khd->...qhd", pair_wv, 2);
+    struct fe_val weights = fe_softmax_parts(s, scores, &last, 1, NULL, NULL);
+    struct fe_val pair_wv[] = {fe_cast(s, weights, (enum ir_dtype)tq.dtype), v};
+    struct fe_val y = fe_einsum(s, "...hqk,...khd->...qhd", pair_wv, 2);
+    if (fe_is_none(&ARG(QUERY_LENGTHS)) || y.bad) return y;
+    /* Rows behind a query's length are zero. */
+    struct ir_type t = fe_type_at(s, &y);
+    t.dtype = IR_I32;
+    struct fe_val real = below_length(s, ARG(QUERY_LENGTHS), fe_iota(s, t, r - 3));
+    return fe_mul(s, y, fe_cast(s, real, (enum ir_dtype)tq.dtype));
 }
 
 struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json object, struct fe_val x)
