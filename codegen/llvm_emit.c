@@ -67,18 +67,44 @@ void emit_function_end(struct emit *e)
     LLVMBuildBr(e->allocas, LLVMGetNextBasicBlock(entry));
 }
 
-LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *name)
+static LLVMTypeRef kernel_type(struct emit *e, const struct nest_stmt *const *numbers, uint32_t count)
 {
-    LLVMTypeRef types[] = {e->ptr, e->i64, e->i64, e->ptr};
-    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4, 0);
-    LLVMValueRef function = emit_function(e, name, type);
+    LLVMTypeRef types[4 + EMIT_MAX_NUMBERS] = {e->ptr, e->i64, e->i64, e->ptr};
+    ASSERT(count <= EMIT_MAX_NUMBERS);
+    for (uint32_t i = 0; i < count; i++)
+        types[4 + i] = emit_register_type(e, numbers[i]->dtype, 0);
+    return LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4 + count, 0);
+}
+
+LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *name, const struct nest_stmt *const *numbers,
+                         uint32_t count)
+{
+    LLVMValueRef function = emit_function(e, name, kernel_type(e, numbers, count));
     LLVMValueRef *buffers = arena_new_array(e->arena, LLVMValueRef, nest->argument_count + 1);
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         LLVMValueRef index = emit_i64(e, i);
         LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, e->ptr, LLVMGetParam(function, 0), &index, 1, "");
         buffers[i] = LLVMBuildLoad2(e->b, e->ptr, at, "");
     }
+    e->given = arena_new_array(e->arena, LLVMValueRef, nest->value_count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        e->given[numbers[i]->result] = LLVMGetParam(function, 4 + i);
     emit_nest(e, nest, buffers, LLVMGetParam(function, 1), LLVMGetParam(function, 2), LLVMGetParam(function, 3));
+    e->given = NULL;
+    emit_function_end(e);
+    return function;
+}
+
+LLVMValueRef emit_kernel_of(struct emit *e, LLVMValueRef body, const char *name, const struct nest_stmt *const *numbers,
+                            uint32_t count)
+{
+    LLVMValueRef function = emit_function(e, name, kernel_type(e, NULL, 0)), args[4 + EMIT_MAX_NUMBERS];
+    for (uint32_t i = 0; i < 4; i++)
+        args[i] = LLVMGetParam(function, i);
+    for (uint32_t i = 0; i < count; i++)
+        args[4 + i] = emit_number(e, numbers[i]);
+    LLVMValueRef call = LLVMBuildCall2(e->b, kernel_type(e, numbers, count), body, args, 4 + count, "");
+    LLVMSetTailCall(call, 1);
     emit_function_end(e);
     return function;
 }
@@ -580,17 +606,20 @@ static void print_op(struct emit *e, const struct nest_stmt *s)
     e->values[s->result] = (struct emit_value){v, s->dtype, varies};
 }
 
-static void print_number(struct emit *e, const struct nest_stmt *s)
+LLVMValueRef emit_number(struct emit *e, const struct nest_stmt *s)
 {
     LLVMTypeRef type = emit_register_type(e, s->dtype, 0);
-    LLVMValueRef v;
     if (ir_dtype_is_float(s->dtype))
-        v = emit_round_to(e, s->dtype, emit_real(type, s->number));
-    else if (ir_dtype_is_signed(s->dtype) || s->number < 0)
-        v = LLVMConstInt(type, (uint64_t)(int64_t)s->number, 1);
-    else
-        v = LLVMConstInt(type, s->dtype == IR_BOOL ? (uint64_t)(s->number != 0) : (uint64_t)s->number, 0);
-    e->values[s->result] = (struct emit_value){v, s->dtype, false};
+        return emit_round_to(e, s->dtype, emit_real(type, s->number));
+    if (ir_dtype_is_signed(s->dtype) || s->number < 0)
+        return LLVMConstInt(type, (uint64_t)(int64_t)s->number, 1);
+    return LLVMConstInt(type, s->dtype == IR_BOOL ? (uint64_t)(s->number != 0) : (uint64_t)s->number, 0);
+}
+
+static void print_number(struct emit *e, const struct nest_stmt *s)
+{
+    LLVMValueRef v = e->given ? e->given[s->result] : NULL;
+    e->values[s->result] = (struct emit_value){v ? v : emit_number(e, s), s->dtype, false};
 }
 
 static void print_stmt(struct emit *e, const struct nest_stmt *s)

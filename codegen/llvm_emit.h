@@ -9,7 +9,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-enum { EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64 };
+enum { EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64, EMIT_MAX_NUMBERS = 8 };
 
 struct emit_value { LLVMValueRef v; uint8_t dtype; bool varies; };
 struct emit_variable { LLVMValueRef value; uint32_t depth; bool vector; };
@@ -41,6 +41,7 @@ struct emit {
     struct emit_variable *vars;
     struct emit_register *regs;
     LLVMValueRef *buffers;
+    LLVMValueRef *given; /* by value: a number that is an argument; NULL: there are none */
     LLVMValueRef lo, hi;
     uint32_t lanes, depth;
 
@@ -57,8 +58,13 @@ LLVMValueRef emit_function(struct emit *, const char *name, LLVMTypeRef type);
 void emit_function_end(struct emit *);
 void emit_nest(struct emit *, const struct nest *, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
                LLVMValueRef scratch);
-/* A kernel: one function of the ABI's type around one nest. */
-LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name);
+/* A kernel: one function of the ABI's type around one nest. `numbers`: statements of the nest whose values become further
+ * arguments; emit_kernel_of makes the kernel that calls such a body with the values of its own numbers. */
+LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name, const struct nest_stmt *const *numbers,
+                         uint32_t count);
+LLVMValueRef emit_kernel_of(struct emit *, LLVMValueRef body, const char *name, const struct nest_stmt *const *numbers,
+                            uint32_t count);
+LLVMValueRef emit_number(struct emit *, const struct nest_stmt *);
 /* Bytes of scratch that the nest's locals take, each on a 64-byte boundary. */
 uint64_t emit_scratch_bytes(const struct nest *);
 

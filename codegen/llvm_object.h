@@ -4,6 +4,7 @@
 #define CODEGEN_LLVM_OBJECT_H
 #include "codegen/codegen.h"
 #include <stddef.h>
+#include <stdio.h>
 
 struct emit;
 struct cg_bytes { const void *data; size_t size; };
@@ -24,6 +25,9 @@ struct cg_entry {
 };
 /* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. */
 void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count);
+/* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
+ * go to `log` as text, NULL: nowhere. */
+void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);
 /* llvm_whole.c: an entry in one function, NULL if it is too large or has collectives. */
 void *cg_emit_whole(struct emit *, const struct plan *, const struct cg_kernel *);
 double cg_plan_work(const struct plan *, const struct cg_kernel *);

@@ -25,7 +25,7 @@ static inline struct cg_bytes harness_object(struct arena *arena, const struct c
             nest_print(nests[i], &faults);
             ck_abort_msg("%s", str_text(&faults));
         }
-        functions[i] = emit_kernel(e, nests[i], arena_format(arena, "k%zu", i));
+        functions[i] = emit_kernel(e, nests[i], arena_format(arena, "k%zu", i), NULL, 0);
     }
     LLVMValueRef table = LLVMConstArray(e->ptr, functions, (unsigned)count);
     LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(table), "test_kernels");
