@@ -48,7 +48,17 @@ struct context {
     const struct plan *plan;
     const struct cg_target *target;
     struct arena *arena;
+    /* by value of `f`; every group leaves them cleared, because a function has many groups and many more values */
+    const struct ir_func *f;
+    bool *member;
+    struct lower_override *from;
+    uint32_t *argument;
 };
+
+static void clear_overrides(struct lower *l) {
+    for (size_t i = 0; i < l->group->nodes.count; i++)
+        memset(&l->from[l->group->nodes.items[i]], 0, sizeof *l->from);
+}
 
 static void start(struct lower *l) {
     const struct plan_group *g = l->group;
@@ -61,7 +71,7 @@ static void start(struct lower *l) {
     l->cost = 0;
     l->retry = false;
     l->failed = NULL;
-    memset(l->from, 0, l->f->count * sizeof *l->from);
+    clear_overrides(l);
     for (size_t i = 0; i < g->inputs.count; i++)
         nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
     for (size_t i = 0; i < g->outputs.count; i++)
@@ -79,7 +89,7 @@ static void run_template(struct lower *l, struct cg_gemm *gemm) {
     }
 }
 
-static struct lower *prepare(const struct context *c, const struct plan_group *group) {
+static struct lower *prepare(struct context *c, const struct plan_group *group) {
     struct lower *l = arena_new(c->arena, struct lower);
     l->arena = c->arena;
     l->plan = c->plan;
@@ -87,18 +97,31 @@ static struct lower *prepare(const struct context *c, const struct plan_group *g
     l->f = group->func;
     l->target = c->target;
     l->lanes = (c->target->vector_bytes ? c->target->vector_bytes : 32) / 4;
-    l->member = arena_new_array(c->arena, bool, l->f->count);
-    l->from = arena_new_array(c->arena, struct lower_override, l->f->count);
-    uint32_t *argument = arena_new_array(c->arena, uint32_t, l->f->count);
+    if (c->f != l->f) {
+        c->f = l->f;
+        c->member = arena_new_array(c->arena, bool, l->f->count);
+        c->from = arena_new_array(c->arena, struct lower_override, l->f->count);
+        c->argument = arena_new_array(c->arena, uint32_t, l->f->count);
+    }
+    l->member = c->member;
+    l->from = c->from;
     for (size_t i = 0; i < group->nodes.count; i++)
         l->member[group->nodes.items[i]] = true;
     for (size_t i = 0; i < group->inputs.count; i++)
-        argument[group->inputs.items[i]] = (uint32_t)i + 1;
-    l->argument = argument;
+        c->argument[group->inputs.items[i]] = (uint32_t)i + 1;
+    l->argument = c->argument;
     return l;
 }
 
-static bool lower_group(const struct context *c, const struct plan_group *group, struct diags *diags,
+static void leave(struct context *c, struct lower *l) {
+    clear_overrides(l);
+    for (size_t i = 0; i < l->group->nodes.count; i++)
+        l->member[l->group->nodes.items[i]] = false;
+    for (size_t i = 0; i < l->group->inputs.count; i++)
+        c->argument[l->group->inputs.items[i]] = 0;
+}
+
+static bool lower_group(struct context *c, const struct plan_group *group, struct diags *diags,
                         struct cg_kernel *out) {
     struct lower *l = prepare(c, group);
     memset(out, 0, sizeof *out);
@@ -108,6 +131,7 @@ static bool lower_group(const struct context *c, const struct plan_group *group,
         memset(&out->gemm, 0, sizeof out->gemm);
         run_template(l, &out->gemm);
     } while (l->retry && ++tries < 40 && !l->failed);
+    leave(c, l);
     if (l->failed) {
         uint32_t place = ir_get(l->f, l->failed_at)->place;
         const struct ir_place *where = &l->f->module->places.items[place];
@@ -131,7 +155,7 @@ static bool lower_group(const struct context *c, const struct plan_group *group,
 
 bool cg_lower(const struct plan_module *module, const struct plan *plan, const struct cg_target *target,
               struct arena *arena, struct diags *diags, struct cg_kernel *out) {
-    struct context c = {module, plan, target, arena};
+    struct context c = {.module = module, .plan = plan, .target = target, .arena = arena};
     bool ok = true;
     for (size_t i = 0; i < plan->groups.count; i++)
         ok &= lower_group(&c, &plan->groups.items[i], diags, &out[i]);
