@@ -45,6 +45,43 @@ void transform_freeze(struct transform *t)
     if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
 
+void transform_selective_transform(struct transform *t)
+{
+    bool *frozen = arena_new_array(t->fe->arena, bool, t->count + 1),
+         *in = arena_new_array(t->fe->arena, bool, t->count + 1);
+    if (!optim_mask(t, "freeze_mask", frozen)) return;
+    for (uint32_t i = 0; i < t->count; i++) in[i] = !frozen[i];
+    run_masked(t, arg(t, "optimizer")->json, optim_path(t, "inner_states.train.inner_state"), in);
+    EACH_LEAF(t, i)
+    if (frozen[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+}
+
+/* T5X's MultiOptimizer: every set of parameters has its optimizer; a parameter in two sets is an error. */
+void transform_multi_optimizer(struct transform *t)
+{
+    static const struct fe_arg rows[] = {{"match", FE_PATTERNS, FE_REQUIRED, NULL, NULL},
+                                         {"opt", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
+    struct fe *fe = t->fe;
+    fe_json list = arg(t, "optimizers")->json;
+    bool *taken = arena_new_array(fe->arena, bool, t->count + 1), *in = arena_new_array(fe->arena, bool, t->count + 1);
+    uint32_t number_of = 0;
+    for (fe_json e = fe_first(fe, list); e; e = fe_next(fe, e), number_of++) {
+        struct fe_value v[2] = {0};
+        if (!fe_settings(fe, e, "an optimizer of \"multi_optimizer\"", rows, 2, NULL, v)) return;
+        if (!fe_patterns(fe, v[0].json, in)) return;
+        for (uint32_t i = 0; i < t->count; i++) {
+            if (in[i] && taken[i]) {
+                fe_error(fe, list, "E0424", "parameter \"%s\" is matched by two optimizers", t->o->params[i].path);
+                return;
+            }
+            taken[i] = taken[i] || in[i];
+        }
+        run_masked(t, v[1].json, arena_format(fe->arena, "%s.%u", t->path, number_of), in);
+    }
+    EACH_LEAF(t, i)
+    if (!taken[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+}
+
 /* ---------------------------------------------------------------- partition */
 
 /* The label of every parameter by the first pattern that matches: an index into the transforms, -1 = none. */

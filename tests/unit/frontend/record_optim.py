@@ -64,6 +64,20 @@ OPTIMIZERS = [
     {"type": "multi_transform", "transforms": {"k": ADAM, "b": {"type": "set_to_zero"}}, "labels": {"layers.**": "k", "scale": "b"}},
     {"type": "multi_steps", "opt": ADAM, "every_k_schedule": "where(gradient_step < 1, 1, 2)"},
     {"type": "multi_steps", "opt": ADAM, "every_k_schedule": {"type": "piecewise_constant_schedule", "init_value": 1, "boundaries_and_scales": {"2": 3}}},
+    {"type": "radam", "learning_rate": 0.01}, {"type": "radam", "learning_rate": 0.01, "nesterov": True, "b2": 0.9}, {"type": "scale_by_radam", "b2": 0.5},
+    {"type": "adan", "learning_rate": 0.01, "weight_decay": 0.1}, {"type": "scale_by_adan"}, {"type": "novograd", "learning_rate": 0.01, "weight_decay": 0.1},
+    {"type": "scale_by_novograd"}, {"type": "acprop", "learning_rate": 0.01}, {"type": "scale_by_acprop", "eps": 0.01},
+    {"type": "ademamix", "learning_rate": 0.01, "alpha": LR}, {"type": "scale_by_ademamix"}, {"type": "simplified_ademamix", "learning_rate": 0.01, "alpha": 2.0},
+    {"type": "scale_by_simplified_ademamix"}, {"type": "adopt", "learning_rate": 0.01}, {"type": "scale_by_adopt", "nesterov": True, "clip_value_fn": "x**0.5"},
+    {"type": "rprop", "learning_rate": 0.01}, {"type": "scale_by_rprop", "learning_rate": 0.1}, {"type": "scale_by_optimistic_gradient", "alpha": 0.5},
+    {"type": "optimistic_gradient_descent", "learning_rate": 0.01}, {"type": "optimistic_adam", "learning_rate": 0.01}, {"type": "optimistic_adam_v2", "learning_rate": LR},
+    {"type": "scale_by_factored_rms", "min_dim_size_to_factor": 2}, {"type": "adafactor", "learning_rate": 0.01, "min_dim_size_to_factor": 3, "momentum": 0.5, "weight_decay_rate": 0.1},
+    {"type": "adafactor"}, {"type": "fromage", "learning_rate": 0.1}, {"type": "fromage", "learning_rate": LR}, {"type": "normalize"},
+    {"type": "adaptive_grad_clip", "clipping": 0.1}, {"type": "polyak_sgd", "max_learning_rate": 0.3, "scaling": 0.5, "variant": "sps+"}, {"type": "scale_by_polyak", "f_min": -2.0},
+    {"type": "chain", "transforms": [SGD, {"type": "reduce_on_plateau", "factor": 0.5, "patience": 1, "cooldown": 1}]},
+    {"type": "masked", "inner": {"type": "sm3", "learning_rate": 0.1}, "mask": ["layers.**"]}, {"type": "masked", "inner": {"type": "scale_by_sm3", "b2": 0.9}, "mask": ["layers.**"]},
+    {"type": "selective_transform", "optimizer": ADAM, "freeze_mask": ["**.bias"]},
+    {"type": "multi_optimizer", "optimizers": [{"match": ["**.kernel"], "opt": ADAM}, {"match": ["scale"], "opt": SGD}]},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
 ]
 
@@ -134,11 +148,18 @@ def make(o):
     if name == "inject_hyperparams":
         inner = dict(o["opt"])
         return optax.inject_hyperparams(getattr(optax, inner.pop("type")))(**{k: schedule(v) if isinstance(v, dict) else v for k, v in inner.items()})
+    if name == "multi_optimizer":  # T5X's: parameters of no set are left alone
+        groups = {str(i): make(x["opt"]) for i, x in enumerate(o["optimizers"])} | {"none": optax.set_to_zero()}
+        return optax.partition(groups, label({p: str(i) for i, x in enumerate(o["optimizers"]) for p in x["match"]} | {"**": "none"}))
+    if name == "selective_transform":
+        return optax.selective_transform(make(o["optimizer"]), freeze_mask=mask(o["freeze_mask"])(SHAPES))
     if name == "skip_large_updates":
         return lambda u, g, p: optax.skip_large_updates(u, g, p, **o)
     for k, v in o.items():
         if k.endswith("mask"):
             o[k] = mask(v)
+        elif k == "clip_value_fn":
+            o[k] = eval("lambda x: " + v)
         elif k == "should_transform_fn":
             o[k] = eval("lambda step: " + v)
         elif k == "every_k_schedule" and isinstance(v, str):
@@ -151,7 +172,8 @@ def make(o):
             o[k] = jnp.dtype(v)
     if name == "multi_steps":
         return optax.MultiSteps(**o).gradient_transformation()
-    return getattr(optax, name, None)(**o) if hasattr(optax, name) else getattr(optax.transforms, name)(**o)
+    home = next(m for m in (optax, optax.transforms, optax.contrib, optax.contrib._acprop, optax.contrib._sam) if hasattr(m, name))
+    return getattr(home, name)(**o)
 
 
 def flat(tree):
@@ -161,13 +183,14 @@ def flat(tree):
 def main():
     cases, schedules = [], []
     for o in OPTIMIZERS:
-        tx = make(o)
+        tx = optax.with_extra_args_support(make(o))
         p = {k: jnp.asarray(v) for k, v in INITIAL.items()}
         s = tx.init(p)
         update = jax.jit(tx.update)
         seen = []
         for g in GRADS:
-            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p)
+            value = sum(jnp.sum(p[k] * g[k]) for k in p)  # the document's loss
+            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p, value=value)
             p = optax.apply_updates(p, u)
             seen.append(flat(p))
         cases.append({"optimizer": o, "first": seen[0], "last": seen[-1]})
