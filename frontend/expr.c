@@ -137,6 +137,14 @@ const char *const *fe_signature_names(struct arena *arena, const struct fe_funct
     return names;
 }
 
+bool fe_takes_word(const struct fe_function *f, const char *argument)
+{
+    struct parameter p;
+    for (const char *s = f->signature; (s = next_parameter(s, &p));)
+        if (strlen(argument) == p.length && !memcmp(argument, p.name, p.length)) return p.preset && *p.preset == '\'';
+    return false;
+}
+
 static struct fe_val preset_value(struct arena *arena, const char *text)
 {
     if (!strncmp(text, "None", 4)) return fe_none();

@@ -132,6 +132,8 @@ bool fe_function_later(const char *name); /* known to the field, without a row y
 const char *const *fe_function_names(struct arena *, unsigned flags, size_t *count);
 /* The names of a signature; NULL-terminated. */
 const char *const *fe_signature_names(struct arena *, const struct fe_function *);
+/* Whether an argument is a word ('mean') rather than a value: its default is one. */
+bool fe_takes_word(const struct fe_function *, const char *argument);
 /* Calls with positional and keyword arguments (names[i] NULL: positional). `wheres` may be NULL. */
 struct fe_val fe_call_function(struct fe_site *, const struct fe_function *, const struct fe_val *args,
                                const char *const *names, const struct fe_where *wheres, uint32_t count);

@@ -260,22 +260,30 @@ struct fe_val loss_smooth_labels(struct fe_call *c)
 
 static const char *const object_keys[] = {"reduction", "weights"};
 
-static struct fe_val reduce_loss(struct fe_site *s, fe_json object, struct fe_val loss, const struct fe_env *env)
+/* "mean" or "sum"; false: neither, an error was recorded. */
+static bool read_reduction(struct fe *fe, fe_json reduction, bool *mean)
+{
+    static const char *const choices[] = {"mean", "sum"};
+    const char *text = reduction->kind == JSON_STRING ? reduction->string : "";
+    *mean = !strcmp(text, "mean");
+    if (*mean || !strcmp(text, "sum")) return true;
+    struct diag *d = fe_error(fe, reduction, "E0103", "\"reduction\" must be \"mean\" or \"sum\", found %s",
+                              fe_found(fe, reduction));
+    fe_suggest(fe, d, text, choices, 2);
+    return false;
+}
+
+static struct fe_val reduce_loss(struct fe_site *s, const struct fe_function *f, fe_json object, struct fe_val loss,
+                                 const struct fe_env *env)
 {
     fe_json reduction = fe_member(s->fe, object, "reduction"), weights = fe_member(s->fe, object, "weights");
     bool mean = true;
-    if (reduction) {
-        static const char *const choices[] = {"mean", "sum"};
-        const char *text = reduction->kind == JSON_STRING ? reduction->string : "";
-        mean = !strcmp(text, "mean");
-        if (!mean && strcmp(text, "sum")) {
-            fe_suggest(s->fe,
-                       fe_error(s->fe, reduction, "E0103", "\"reduction\" must be \"mean\" or \"sum\", found %s",
-                                fe_found(s->fe, reduction)),
-                       text, choices, 2);
-            return fe_bad();
-        }
+    if (f->flags & FE_OWN_WEIGHTS) weights = NULL;
+    if (f->flags & FE_OWN_REDUCTION) { /* what it leaves is reduced in the same way */
+        bool sum = reduction && reduction->kind == JSON_STRING && !strcmp(reduction->string, "sum");
+        return fe_reduce_all(s, sum ? FE_RED_SUM : FE_RED_MEAN, loss);
     }
+    if (reduction && !read_reduction(s->fe, reduction, &mean)) return fe_bad();
     if (!weights) return reduction ? fe_reduce_all(s, mean ? FE_RED_MEAN : FE_RED_SUM, loss) : loss;
     struct fe_val w = fe_expr(s->fe, s->trace, weights, env);
     if (w.bad || !fe_as_tensor(s, &loss)) return fe_bad();
@@ -323,14 +331,15 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     uint32_t n = 0;
     bool bad = false;
     for (fe_json m = fe_first(fe, object); m; m = fe_next(fe, m)) {
-        bool reducing = !strcmp(m->key, "reduction") || !strcmp(m->key, "weights");
-        if (!strcmp(m->key, "type") || reducing) continue;
+        if (!strcmp(m->key, "type")) continue;
+        if (!strcmp(m->key, "reduction") && !(f->flags & FE_OWN_REDUCTION)) continue;
+        if (!strcmp(m->key, "weights") && !(f->flags & FE_OWN_WEIGHTS)) continue;
         if (!known_key(fe, m, type, known, known_count)) {
             bad = true;
             continue;
         }
         if (n == FE_MAX_ARGS) break;
-        args[n] = fe_literal(&s, m, trace->env, true);
+        args[n] = fe_literal(&s, m, trace->env, !fe_takes_word(f, m->key));
         names[n] = m->key;
         wheres[n] = (struct fe_where){.json = m};
         bad |= args[n++].bad;
@@ -338,7 +347,7 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     if (bad) return fe_bad();
     struct fe_hook hook = fe_hook_set(&s);
     struct fe_val v = fe_call_function(&s, f, args, names, wheres, n);
-    if (!v.bad) v = reduce_loss(&s, object, v, trace->env);
+    if (!v.bad) v = reduce_loss(&s, f, object, v, trace->env);
     fe_hook_reset(&s, hook);
     return v;
 }
