@@ -1,0 +1,7 @@
+/* The text that stands before generated CUDA kernels (kernels/cuda/prelude.cu), as a C string. */
+    .section .rodata
+    .globl cg_cuda_prelude
+cg_cuda_prelude:
+    .incbin STEPC_CUDA_PRELUDE
+    .byte 0
+    .section .note.GNU-stack,"",%progbits

@@ -1,0 +1,144 @@
+/* What generated CUDA kernels call: operations whose meaning C leaves open (the op table gives it: integer division by
+ * zero is -1, NaN wins in max and min, shifts by the width or more are defined, floats convert to integers with saturation
+ * and NaN to 0), the 16-bit floats, random numbers, and the fold of one value per thread. This text stands before the
+ * kernels; it needs no header, so that NVRTC compiles it without a toolkit around it. bf16 and f16 lie in memory as
+ * unsigned short and are float in registers, rounded after every operation. */
+
+template <typename To, typename From> static __device__ To stepc_bits(From x)
+{
+    union { From from; To to; } u;
+    u.from = x;
+    return u.to;
+}
+
+/* ---- integers ---- */
+
+template <typename T> static __device__ bool stepc_is_signed() { return (T)-1 < (T)1; }
+
+template <typename T> static __device__ T stepc_div(T x, T y)
+{
+    if (y == 0) return (T)-1;
+    if (stepc_is_signed<T>() && y == (T)-1) return (T)(0 - (unsigned long long)x);
+    return (T)(x / y);
+}
+
+template <typename T> static __device__ T stepc_rem(T x, T y)
+{
+    if (y == 0) return x;
+    if (stepc_is_signed<T>() && y == (T)-1) return 0;
+    return (T)(x % y);
+}
+
+template <typename T> static __device__ T stepc_pow(T x, T y)
+{
+    if (stepc_is_signed<T>() && y < (T)1 && y != 0) return x == 1 ? (T)1 : x == (T)-1 ? (y & 1 ? (T)-1 : (T)1) : (T)0;
+    unsigned long long result = 1, base = (unsigned long long)x;
+    for (unsigned long long left = (unsigned long long)y; left; left >>= 1, base *= base)
+        if (left & 1) result *= base;
+    return (T)result;
+}
+
+template <typename T> static __device__ T stepc_shl(T x, T y)
+{
+    return (unsigned long long)y < 8 * sizeof(T) ? (T)((unsigned long long)x << y) : (T)0;
+}
+
+template <typename T> static __device__ T stepc_shr(T x, T y)
+{
+    if ((unsigned long long)y < 8 * sizeof(T)) return (T)(x >> y);
+    return stepc_is_signed<T>() && x < (T)1 && x != 0 ? (T)-1 : (T)0;
+}
+
+template <typename T> static __device__ T stepc_abs(T x)
+{
+    return stepc_is_signed<T>() && x < (T)1 ? (T)(0 - (unsigned long long)x) : x;
+}
+
+/* ---- both kinds ---- */
+
+template <typename T> static __device__ T stepc_sign(T x) { return x > (T)0 ? (T)1 : x < (T)0 ? (T)-1 : x; }
+template <typename T> static __device__ T stepc_max(T x, T y) { return x != x ? x : y != y ? y : x > y ? x : y; }
+template <typename T> static __device__ T stepc_min(T x, T y) { return x != x ? x : y != y ? y : x < y ? x : y; }
+
+template <typename T> static __device__ T stepc_saturate(double x)
+{
+    const int bits = 8 * (int)sizeof(T);
+    const double end = (double)(1ull << (bits - 1)) * (stepc_is_signed<T>() ? 1.0 : 2.0); /* the first number beyond */
+    const double least = stepc_is_signed<T>() ? -end : 0.0;
+    if (x != x) return 0;
+    if (x <= least) return stepc_is_signed<T>() ? (T)(1ull << (bits - 1)) : (T)0;
+    if (x >= end) return stepc_is_signed<T>() ? (T)((1ull << (bits - 1)) - 1) : (T)-1;
+    return (T)x;
+}
+
+/* ---- 16-bit floats: to nearest, ties to even, in integer arithmetic ---- */
+
+static __device__ float stepc_bf16_value(unsigned short bits) { return stepc_bits<float>((unsigned)bits << 16); }
+
+static __device__ unsigned short stepc_bf16_bits(float x)
+{
+    unsigned bits = stepc_bits<unsigned>(x);
+    if (x != x) return (unsigned short)((bits | 0x400000u) >> 16);
+    return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+static __device__ float stepc_f16_value(unsigned short bits)
+{
+    unsigned sign = (bits & 0x8000u) << 16, size = bits & 0x7fffu, wide;
+    if (size >= 0x7c00u) wide = size << 13 | 0x7f800000u;
+    else if (size < 0x400u) wide = stepc_bits<unsigned>((float)size * 5.9604644775390625e-8f); /* 2^-24 */
+    else wide = (size << 13) + 0x38000000u;
+    return stepc_bits<float>(wide | sign);
+}
+
+static __device__ unsigned short stepc_f16_bits(float x)
+{
+    unsigned bits = stepc_bits<unsigned>(x), sign = bits & 0x80000000u, size = bits ^ sign, r;
+    if (size > 0x7f800000u) r = 0x7e00u;
+    else if (size >= 0x477ff000u) r = 0x7c00u;
+    /* Adding a half puts the last place of a denormal f16 where the sum's last place is. */
+    else if (size < 0x38800000u) r = stepc_bits<unsigned>(stepc_bits<float>(size) + 0.5f) - 0x3f000000u;
+    else r = (size + 0xc8000fffu + (size >> 13 & 1u)) >> 13;
+    return (unsigned short)(r | sign >> 16);
+}
+
+static __device__ float stepc_bf16_round(float x) { return stepc_bf16_value(stepc_bf16_bits(x)); }
+static __device__ float stepc_f16_round(float x) { return stepc_f16_value(stepc_f16_bits(x)); }
+
+/* ---- random numbers ---- */
+
+static __device__ unsigned stepc_rotate(unsigned x, unsigned by) { return x << by | x >> (32 - by); }
+
+/* Threefry-2x32, 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011. */
+static __device__ unsigned stepc_threefry(unsigned k0, unsigned k1, unsigned x0, unsigned x1, int word)
+{
+    const unsigned key[3] = {k0, k1, k0 ^ k1 ^ 0x1BD11BDAu};
+    x0 += k0;
+    x1 += k1;
+#pragma unroll
+    for (int group = 0; group < 5; group++) {
+        x0 += x1; x1 = stepc_rotate(x1, group & 1 ? 17 : 13) ^ x0;
+        x0 += x1; x1 = stepc_rotate(x1, group & 1 ? 29 : 15) ^ x0;
+        x0 += x1; x1 = stepc_rotate(x1, group & 1 ? 16 : 26) ^ x0;
+        x0 += x1; x1 = stepc_rotate(x1, group & 1 ? 24 : 6) ^ x0;
+        x0 += key[(group + 1) % 3];
+        x1 += key[(group + 2) % 3] + (unsigned)group + 1;
+    }
+    return word ? x1 : x0;
+}
+
+/* ---- one value per thread to one for all: halves onto halves, the same tree in every run ---- */
+
+template <unsigned threads, typename T, typename F> static __device__ T stepc_fold(void *shared, T x, F combine)
+{
+    T *tree = (T *)shared;
+    tree[threadIdx.x] = x;
+    __syncthreads();
+    for (unsigned half = threads / 2; half > 0; half /= 2) {
+        if (threadIdx.x < half) tree[threadIdx.x] = combine(tree[threadIdx.x], tree[threadIdx.x + half]);
+        __syncthreads();
+    }
+    x = tree[0];
+    __syncthreads(); /* the tree may be used again */
+    return x;
+}

@@ -1,0 +1,135 @@
+/* Prints nests as CUDA kernels, compiles the text for this CPU with tests/cuda/shim.hpp before it, and launches kernels
+ * on host memory. All nests of a program are one text, because the host compiler is slow to start. */
+#ifndef CUDA_HARNESS_H
+#define CUDA_HARNESS_H
+#include "codegen/cuda.h"
+#include <check.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CUDA_MOST = 4000, CUDA_NO_COMPILER = -2 };
+typedef int cuda_launcher(unsigned blocks, unsigned threads, void **arguments, int backwards);
+struct cuda_harness {
+    struct arena *arena;
+    struct str text;
+    uint32_t count;
+    const struct nest *nests[CUDA_MOST];
+    struct cuda_kernel kernels[CUDA_MOST];
+    struct map known;
+    void *handle;
+};
+
+static inline void cuda_harness_init(struct cuda_harness *h, struct arena *arena)
+{
+    h->arena = arena;
+    h->text = STR(arena);
+    h->known = MAP(arena);
+    str_add(&h->text, cg_cuda_prelude);
+    str_add(&h->text, "\n");
+}
+
+/* The number of the kernel; equal nests are one. */
+static inline uint32_t cuda_harness_add(struct cuda_harness *h, const struct nest *nest)
+{
+    uint64_t hash = nest_hash(nest);
+    uint32_t known = map_get_number(&h->known, hash);
+    if (known != MAP_NONE)
+        return known;
+    ck_assert_uint_lt(h->count, CUDA_MOST);
+    h->kernels[h->count] = cuda_emit(&h->text, nest, arena_format(h->arena, "kernel_%u", h->count), h->arena);
+    h->nests[h->count] = nest;
+    map_set_number(&h->known, hash, h->count);
+    return h->count++;
+}
+
+static inline int cuda_run(char *const *arguments)
+{
+    extern char **environ;
+    pid_t child;
+    int status = 0;
+    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0)
+        return CUDA_NO_COMPILER;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* False: there is no C++ compiler. A text that does not compile is a failure. */
+static inline bool cuda_harness_compile(struct cuda_harness *h)
+{
+    char folder[] = "/tmp/stepc-cuda-XXXXXX";
+    const char *keep = getenv("STEPC_TEST_TEMPS"), *compiler = getenv("CXX");
+    ck_assert(mkdtemp(folder) != NULL);
+    const char *source = arena_format(h->arena, "%s/kernels.cpp", keep ? keep : folder), *object = arena_format(h->arena, "%s/kernels.so", folder);
+    FILE *file = fopen(source, "w");
+    ck_assert(file != NULL);
+    fprintf(file, "#include \"shim.hpp\"\n%s", str_text(&h->text));
+    for (uint32_t i = 0; i < h->count; i++)
+        fprintf(file, "SHIM_LAUNCHER(kernel_%u)\n", i);
+    ck_assert_int_eq(fclose(file), 0);
+    char *const arguments[] = {(char *)(uintptr_t)(compiler && *compiler ? compiler : "c++"), "-x", "c++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing",
+                               "-march=native", "-fvisibility=hidden", "-shared", "-fPIC", "-I", "tests/cuda", "-o",
+                               (char *)(uintptr_t)object, (char *)(uintptr_t)source, NULL};
+    int status = cuda_run(arguments);
+    h->handle = status == 0 ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
+    unlink(object);
+    if (!keep)
+        unlink(source);
+    rmdir(folder);
+    if (status == CUDA_NO_COMPILER)
+        return false;
+    ck_assert_msg(status == 0, "the host compiler does not take the kernels (STEPC_TEST_TEMPS=/tmp keeps them)");
+    ck_assert_msg(h->handle != NULL, "%s", dlerror());
+    return true;
+}
+
+/* Few blocks and threads in reverse order the second time: blocks take several iterations then. */
+static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void *const *buffers, int64_t lo, int64_t hi, bool backwards)
+{
+    const struct cuda_kernel *kernel = &h->kernels[k];
+    uint32_t blocks = cuda_blocks(kernel, hi - lo), most = backwards ? 2 : 100000, n = kernel->argument_count;
+    blocks = blocks < most ? blocks : most;
+    void **arguments = malloc((n + 3) * sizeof *arguments);
+    unsigned char *scratch = malloc(kernel->scratch_bytes * blocks + 1);
+    memset(scratch, 0xff, kernel->scratch_bytes * blocks + 1);
+    for (uint32_t i = 0; i < n; i++)
+        arguments[i] = buffers[i];
+    arguments[n] = (void *)(intptr_t)lo;
+    arguments[n + 1] = (void *)(intptr_t)hi;
+    arguments[n + 2] = scratch;
+    void *symbol = dlsym(h->handle, arena_format(h->arena, "launch_kernel_%u", k));
+    cuda_launcher *launch;
+    memcpy(&launch, &symbol, sizeof launch);
+    ck_assert(launch != NULL);
+    if (launch(blocks, kernel->threads, arguments, backwards) != 0) {
+        struct str text = STR(h->arena);
+        nest_print(h->nests[k], &text);
+        ck_abort_msg("threads disagree about a barrier in kernel_%u\n%s", k, str_text(&text));
+    }
+    free(arguments);
+    free(scratch);
+}
+
+/* Cubins for two architectures; skipped where there is no NVRTC. */
+static inline void cuda_harness_nvrtc(struct cuda_harness *h)
+{
+    static const char *const archs[] = {"sm_80", "sm_90"};
+    for (size_t i = 0; i < 2; i++) {
+        struct cg_bytes cubin;
+        const char *why = cuda_nvrtc(str_text(&h->text), archs[i], "/tmp/stepc-rejected.cu", h->arena, &cubin);
+        if (why) {
+            printf("skipped: %s\n", why);
+            return;
+        }
+        ck_assert_uint_gt(cubin.size, 64);
+        ck_assert(memcmp(cubin.data, "\177ELF", 4) == 0);
+        printf("%u kernels for %s: %zu bytes\n", h->count, archs[i], cubin.size);
+    }
+}
+#endif
