@@ -35,9 +35,10 @@ struct fe {
     struct json json;
     const struct fe_options *options;
     struct ir_module *module;
-    const struct fe_scope *constants;    /* names of numbers: constants, define parameters (innermost first) */
+    const struct fe_scope *constants; /* names of numbers: constants, define parameters (innermost first) */
     const uint32_t *inputs;        /* slots of the declared inputs, in document order (document.c) */
     uint32_t input_count;
+    uint32_t *places;              /* per value of the document: its place in the module, 0 = none yet (json.c) */
     struct fe_state *state;        /* model.c: parameters, streams, inputs */
     struct fe_optim_state *optim;  /* optim/: slots, hyper-parameters */
 };
@@ -169,6 +170,7 @@ struct fe_param {
     bool trained;        /* selected by `trainable` */
     fe_json init;        /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */
+    double init_value;   /* of the preset "constant" */
     uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
     int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
     int32_t batch_axes;  /* for fans: number of leading batch dimensions, normally 0 */

@@ -295,6 +295,8 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
         const struct initializer *init = read_object(fe, p->init, v);
         x = init ? draw(fe, &d, p, init, v) : 0;
     } else if (!strcmp(p->init_preset, "embed")) x = scaled(fe, &d, p, v, 1, "fan_in", "normal", true);
+    else if (!strcmp(p->init_preset, "constant"))
+        x = like(&d, p->init_value);
     else {
         const struct initializer *init = find(p->init_preset);
         if (!init || (init->family != FIXED && init->family != SCALED)) BUG("no initializer %s", p->init_preset);

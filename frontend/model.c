@@ -96,7 +96,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
         }
         if (!check_type(block, path, &like.type) || (like.init && !fe_check_initializer(fe, like.init))) return 0;
         like.path = path;
-        if (!like.statistic) fe_draw(fe, "params", &like.stream, &like.draw);
+        if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);
         struct ir_slot slot = {.name = path,
                                .role = like.statistic ? IR_ROLE_STATE : IR_ROLE_PARAM,
                                .type = like.type,
@@ -207,13 +207,13 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 
 static bool is_known_layer(const char *type)
 {
-    static const char *const later[] = {"conv",          "conv_transpose", "batch_norm",
-                                        "group_norm",    "instance_norm",  "lora",
+    static const char *const later[] = {"conv",          "conv_transpose", 
+                                        "lora",
                                         "lora_linear",   "lstm_cell",      "optimized_lstm_cell",
                                         "gru_cell",      "simple_cell",    "rnn",
                                         "bidirectional", "avg_pool",       "max_pool",
                                         "min_pool",      "pool",           "weight_norm",
-                                        "spectral_norm", "prelu",          "micro_vmap"};
+                                        "spectral_norm", "micro_vmap"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;

@@ -66,6 +66,7 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
 /* Traces an earlier block again with the inputs of `block` and the same parameters. */
 struct fe_val fe_block_again(struct fe_block *, const struct fe_known_block *);
 const char *fe_path_join(struct arena *, const char *path, const char *segment);
+#define FE_NO_DRAW UINT32_MAX /* as `stream` of a parameter that takes no draw */
 /* Declares (first trace) or finds a parameter `name` of the block; 0: an error was recorded. */
 ir_value fe_block_param(struct fe_block *, const char *name, struct fe_param like);
 struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, const char *format, ...)
