@@ -96,8 +96,11 @@ const char *fe_pointer(struct fe *fe, fe_json v)
 
 uint32_t fe_place(struct fe *fe, fe_json v)
 {
-    if (!v || !fe->module) return 0;
-    return ir_place_new(fe->module, (struct diag_span){v->offset, v->length}, fe_pointer(fe, v));
+    if (!v || !fe->module || v < fe->json.values || v >= fe->json.values + fe->json.count) return 0;
+    if (!fe->places) fe->places = arena_new_array(fe->arena, uint32_t, fe->json.count);
+    uint32_t *place = &fe->places[v - fe->json.values];
+    if (!*place) *place = ir_place_new(fe->module, (struct diag_span){v->offset, v->length}, fe_pointer(fe, v));
+    return *place;
 }
 
 /* ---------------------------------------------------------------- errors */

@@ -230,10 +230,13 @@ static void add_collective(struct report *r, const struct plan_command *c)
     add_text(r, ",", "kind", ir_ops[node->op].name);
     add_type(r, &node->type);
     str_add(r->out, ",\"axes\":[");
-    for (uint32_t i = 0; i < node->attr[0].n; i++) {
-        if (i) str_add(r->out, ",");
-        int64_t axis = node->attr[0].v[i];
-        str_add_json(r->out, axis >= 0 && axis < mesh->axis_count ? mesh->name[axis] : "?");
+    const char *comma = "";
+    int64_t mask = node->attr[0].n ? node->attr[0].v[0] : 0;
+    for (uint32_t axis = 0; axis < mesh->axis_count; axis++) {
+        if (!(mask >> axis & 1)) continue;
+        str_add(r->out, comma);
+        str_add_json(r->out, mesh->name[axis]);
+        comma = ",";
     }
     str_add(r->out, "]");
     add_text(r, ",", "place", place_of(c->func->module, node->place));
