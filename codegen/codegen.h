@@ -40,7 +40,7 @@ bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_t
 /* Fills the target from "native", "x86-64-v2|v3|v4" or an LLVM CPU name. False: unknown name (message in *why). */
 bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struct arena *);
 /* llvm_object.c, describe.c, link.c: the whole way; writes options->output beside and renames it. Returns an exit code
- * (0, 1, 3) with *why. */
+ * (0, 1, 2 for a bad --cuda-arch, 3) with *why. */
 int cg_compile(const struct plan_module *, const struct cg_options *, struct arena *, struct diags *, const char **why);
 
 /* runtime_image.S: the archive of the runtime that goes into every object, embedded by the build. */

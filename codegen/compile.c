@@ -1,4 +1,5 @@
 /* The whole way from plans to a shared object: lower, print every distinct kernel once, tables, object, link. */
+#include "codegen/cuda.h"
 #include "codegen/llvm_emit.h"
 #include "codegen/llvm_object.h"
 #include <stdio.h>
@@ -23,20 +24,22 @@ static int64_t device_count(const struct ir_module *module)
     return n;
 }
 
+/* An object for CUDA has no kernels for the CPU: its code are the cubins in its tables. */
 static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries, const struct cg_options *options,
-                                   struct arena *arena)
+                                   const struct cg_cuda *cuda, struct arena *arena)
 {
     uint32_t count = (uint32_t)plans->plans.count;
     const char *temps = temps_prefix(options, arena);
     FILE *log = temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL;
     struct cg_object *object = cg_object_new(&options->target, arena);
     struct emit *e = cg_object_emit(object);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && !cuda; i++)
         /* Only steps are run often enough to give up sharing kernels with other entries. */
         if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1)
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels);
-    cg_emit_kernels(e, entries, count, log);
-    cg_describe(e, plans, &options->target, entries, count);
+    if (!cuda)
+        cg_emit_kernels(e, entries, count, log);
+    cg_describe(e, plans, &options->target, entries, count, cuda);
     if (log)
         fclose(log);
     struct cg_bytes bytes = cg_object_finish(object, temps);
@@ -49,12 +52,16 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
 {
     uint32_t count = (uint32_t)plans->plans.count;
     struct cg_entry *entries = arena_new_array(arena, struct cg_entry, count + 1);
+    struct cg_target target = options->target;
+    struct cg_cuda cuda;
     bool ok = true;
     *why = NULL;
+    if (target.cuda)
+        cuda_target(&target);
     for (uint32_t i = 0; i < count; i++) {
         const struct plan *plan = plans->plans.items[i];
         struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
-        ok = cg_lower(plans, plan, &options->target, arena, diags, kernels) && ok;
+        ok = cg_lower(plans, plan, &target, arena, diags, kernels) && ok;
         entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels,
                                        .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
     }
@@ -62,7 +69,11 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
         *why = "some parts of the model have no code yet";
         return 1;
     }
-    struct cg_link link = {.object = make_object(plans, entries, options, arena), .archive = cg_runtime_archive(),
+    int code = target.cuda ? cuda_build(&cuda, entries, count, options, temps_prefix(options, arena), arena, why) : 0;
+    if (code)
+        return code;
+    struct cg_bytes object = make_object(plans, entries, options, target.cuda ? &cuda : NULL, arena);
+    struct cg_link link = {.object = object, .archive = cg_runtime_archive(),
                            .output = options->output, .linker = options->linker, .export_symbol = "step_query"};
     *why = cg_link(&link, arena);
     return *why ? 3 : 0;

@@ -60,8 +60,9 @@ struct cg_cuda {
 };
 void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
 void cuda_print_module(struct cg_cuda *, const struct cg_entry *, uint32_t count, struct arena *);
-/* An exit code: 0, 2 (bad list of architectures), 3, with *why. */
-int cuda_build(struct cg_cuda *, const struct cg_entry *, uint32_t count, const struct cg_options *, struct arena *, const char **why);
+/* An exit code: 0, 2 (bad list of architectures), 3, with *why. `temps`: NULL or a prefix for the text. */
+int cuda_build(struct cg_cuda *, const struct cg_entry *, uint32_t count, const struct cg_options *, const char *temps,
+               struct arena *, const char **why);
 
 extern const char cg_cuda_prelude[];
 #endif

@@ -44,9 +44,9 @@ static bool is_arch(const char *name)
     return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
 }
 
-static void save_text(const struct cg_cuda *cuda, const struct cg_options *options, struct arena *arena)
+static void save_text(const struct cg_cuda *cuda, const char *temps, struct arena *arena)
 {
-    FILE *file = options->save_temps ? fopen(arena_format(arena, "%s.cu", options->save_temps), "w") : NULL;
+    FILE *file = temps ? fopen(arena_format(arena, "%s.cu", temps), "w") : NULL;
     if (!file)
         return; /* a by-product: the compilation goes on */
     fputs(cuda->text, file);
@@ -54,11 +54,11 @@ static void save_text(const struct cg_cuda *cuda, const struct cg_options *optio
 }
 
 int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct cg_options *options,
-               struct arena *arena, const char **why)
+               const char *temps, struct arena *arena, const char **why)
 {
     const char *save = arena_format(arena, "%s.rejected.cu", options->output);
     cuda_print_module(cuda, entries, count, arena);
-    save_text(cuda, options, arena);
+    save_text(cuda, temps, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         size_t length = strcspn(at, ",");
         struct cuda_image image = {.arch = arena_string_n(arena, at, length)};

@@ -1,6 +1,7 @@
 /* The tables of the object (step_abi.h) as LLVM constants, and the manifest: JSON that lies in the ELF note
  * .note.stepc, so that tools read it without loading the object, and to which the tables point. Every struct is built
  * field by field in the order of the header; its size is compared with the header's. */
+#include "codegen/cuda.h"
 #include "codegen/llvm_emit.h"
 #include "codegen/llvm_object.h"
 #include <cjson/cJSON.h>
@@ -19,6 +20,7 @@ struct describe {
     const struct cg_target *target;
     const struct cg_entry *entries;
     uint32_t entry_count;
+    const struct cg_cuda *cuda; /* NULL: none */
     struct map strings; /* text -> index into string_values */
     VEC(LLVMValueRef) string_values;
 };
@@ -331,15 +333,18 @@ static void memory_numbers(const struct describe *d, uint64_t out[8])
     memcpy(out, all, sizeof all);
 }
 
+/* An object for CUDA has no code for this CPU but the runtime, which runs on every one. */
+static const char *cpu_features(const struct describe *d) { return d->cuda ? "" : cg_target_needs(d->target); }
+
 /* The report on the plan, with what only this folder knows. */
 static const char *manifest(const struct describe *d)
 {
     struct str out = STR(d->e->arena), more = STR(d->e->arena);
     str_addf(&more, "\"abi\":\"%u.%u\",\"target\":{\"device\":\"%s\",\"cpu\":", STEP_ABI_MAJOR, STEP_ABI_MINOR,
              d->target->cuda ? "cuda" : "cpu");
-    str_add_json(&more, d->target->cpu);
+    str_add_json(&more, d->cuda ? d->target->cuda_arch : d->target->cpu);
     str_add(&more, ",\"features\":");
-    str_add_json(&more, cg_target_needs(d->target));
+    str_add_json(&more, cpu_features(d));
     str_add(&more, "}");
     ir_report(d->plans, str_text(&more), &out);
     return str_text(&out);
@@ -360,6 +365,73 @@ static LLVMValueRef note(const struct describe *d, const char *text)
     LLVMSetSection(g, ".note.stepc");
     LLVMValueRef index[] = {LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 4, 0)};
     return LLVMConstInBoundsGEP2(LLVMTypeOf(value), g, index, 2);
+}
+
+/* ---------------------------------------------------------------- CUDA */
+
+static LLVMValueRef cuda_kernels(struct describe *d)
+{
+    size_t count = d->cuda->kernels.count;
+    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct cuda_kernel *k = &d->cuda->kernels.items[i];
+        struct record r = {.e = d->e};
+        field(&r, string(d, k->name));
+        word_field(&r, k->threads);
+        word_field(&r, k->argument_count);
+        wide_field(&r, k->shared_bytes);
+        wide_field(&r, k->scratch_bytes);
+        items[i] = close_record(d, &r, sizeof(struct stepc_cuda_kernel));
+    }
+    return array(d, items, count);
+}
+
+static LLVMValueRef cuda_images(struct describe *d)
+{
+    size_t count = d->cuda->images.count;
+    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
+    for (size_t i = 0; i < count; i++) {
+        const struct cuda_image *image = &d->cuda->images.items[i];
+        struct record r = {.e = d->e};
+        field(&r, string(d, image->arch));
+        field(&r, global(d, "cubin", LLVMConstStringInContext(d->e->context, image->cubin.data, (unsigned)image->cubin.size, 1), 64));
+        wide_field(&r, image->cubin.size);
+        items[i] = close_record(d, &r, sizeof(struct stepc_cuda_image));
+    }
+    return array(d, items, count);
+}
+
+static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
+{
+    const struct plan *plan = d->entries[entry].plan;
+    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
+    for (size_t i = 0; i < plan->commands.count; i++) {
+        const struct plan_command *c = &plan->commands.items[i];
+        uint32_t kernel = c->kind == PLAN_KERNEL ? d->cuda->kernel_of[entry][c->group] : UINT32_MAX, blocks = 0;
+        struct record r = {.e = d->e};
+        if (c->kind == PLAN_KERNEL)
+            blocks = cuda_blocks(&d->cuda->kernels.items[kernel], d->entries[entry].kernels[c->group].nest->parallel_extent);
+        word_field(&r, kernel);
+        word_field(&r, blocks);
+        items[i] = close_record(d, &r, sizeof(struct stepc_cuda_launch));
+    }
+    return array(d, items, plan->commands.count);
+}
+
+static LLVMValueRef cuda_record(struct describe *d)
+{
+    struct record r = {.e = d->e};
+    if (!d->cuda)
+        return none(d);
+    LLVMValueRef *launches = arena_new_array(d->e->arena, LLVMValueRef, d->entry_count + 1);
+    for (uint32_t i = 0; i < d->entry_count; i++)
+        launches[i] = cuda_launches(d, i);
+    field(&r, cuda_kernels(d));
+    field(&r, cuda_images(d));
+    field(&r, array(d, launches, d->entry_count));
+    word_field(&r, (uint32_t)d->cuda->kernels.count);
+    word_field(&r, (uint32_t)d->cuda->images.count);
+    return global(d, "cuda", close_record(d, &r, sizeof(struct stepc_cuda)), 0);
 }
 
 /* ---------------------------------------------------------------- the program */
@@ -397,14 +469,14 @@ static void program_tail(struct describe *d, struct record *r)
     for (int i = 0; i < 8; i++)
         memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);
     field(r, LLVMConstArray(d->e->i64, memory, 8));
-    field(r, none(d)); /* cuda */
+    field(r, cuda_record(d));
 }
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,
-                 const struct cg_entry *entries, uint32_t count)
+                 const struct cg_entry *entries, uint32_t count, const struct cg_cuda *cuda)
 {
     struct describe d = {.e = e, .plans = plans, .module = plans->module, .target = target, .entries = entries,
-                         .entry_count = count, .strings = MAP(e->arena)};
+                         .entry_count = count, .cuda = cuda, .strings = MAP(e->arena)};
     size_t slot_count = plans->module->slots.count;
     LLVMValueRef *slots = arena_new_array(e->arena, LLVMValueRef, slot_count + 1);
     LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
@@ -416,7 +488,7 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     word_field(&r, STEPC_TABLES);
     field(&r, string(&d, plans->module->name));
     field(&r, note(&d, manifest(&d)));
-    field(&r, string(&d, cg_target_needs(target)));
+    field(&r, string(&d, cpu_features(&d)));
     field(&r, array(&d, slots, slot_count));
     word_field(&r, (uint32_t)slot_count);
     field(&r, array(&d, records, count));

@@ -23,8 +23,10 @@ struct cg_entry {
     void **functions;                 /* by group: LLVMValueRef of the kernel; NULL where `whole` stands for all */
     void *whole;                      /* LLVMValueRef, NULL: none */
 };
-/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. */
-void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count);
+/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. `cuda` (cuda.h): NULL for CPU objects. */
+struct cg_cuda;
+void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count,
+                 const struct cg_cuda *);
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
  * go to `log` as text, NULL: nowhere. */
 void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);

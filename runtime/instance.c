@@ -115,7 +115,7 @@ static step_status devices_check(struct step_instance *t, const struct settings 
     char name[64];
     if (t->program->version != STEPC_TABLES)
         return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", t->program->version, STEPC_TABLES);
-    if (t->program->cuda) return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, which this runtime cannot run yet");
+    if (t->program->cuda) return rt_cuda_check(t->program->cuda);
     const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
     if (missing)
         return rt_fail(NULL, STEP_EDEVICE, "this CPU lacks %s, which the object was compiled for (compile with --cpu x86-64-v3 or v2)", missing);

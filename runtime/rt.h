@@ -166,6 +166,10 @@ struct rt_fp { uint32_t control; };
 struct rt_fp rt_fp_enter(void); /* round to nearest, FTZ and DAZ; returns the caller's */
 void rt_fp_leave(struct rt_fp);
 
+/* ---------------------------------------------------------------- device_cuda.c */
+
+step_status rt_cuda_check(const struct stepc_cuda *); /* why the object's GPU kernels cannot run here */
+
 /* ---------------------------------------------------------------- memory.c */
 
 /* Zeroed, 64-byte aligned, freed with the instance. NULL: out of memory. */

@@ -86,6 +86,28 @@ struct stepc_slot {
     uint8_t all_entries;           /* reserved, 0 */
 };
 
+/* Objects for CUDA: their kernels as cubins, one per architecture. A kernel's parameters are the addresses of its
+ * command's buffers, lo and hi (int64) and, if scratch_bytes is not 0, a block of blocks * scratch_bytes. */
+struct stepc_cuda_kernel {
+    const char *name;              /* in every image */
+    uint32_t threads;              /* of a block */
+    uint32_t argument_count;       /* buffers */
+    uint64_t shared_bytes;         /* static shared memory of a block */
+    uint64_t scratch_bytes;        /* global memory per block */
+};
+struct stepc_cuda_image {
+    const char *arch;              /* "sm_80" */
+    const unsigned char *data;
+    uint64_t bytes;
+};
+struct stepc_cuda_launch { uint32_t kernel, blocks; }; /* kernel: UINT32_MAX for commands that are none */
+struct stepc_cuda {
+    const struct stepc_cuda_kernel *kernels;
+    const struct stepc_cuda_image *images;
+    const struct stepc_cuda_launch *const *launches; /* by entry, then by command */
+    uint32_t kernel_count, image_count;
+};
+
 struct stepc_program {
     uint32_t version;              /* of these tables: STEPC_TABLES */
     const char *name;
@@ -101,7 +123,7 @@ struct stepc_program {
     const char *const *axis_names;
     const int64_t *axis_sizes;     /* product = devices */
     uint64_t memory[8];            /* planned bytes: parameters, averages, optimizer, other state, gradients, activations, workspace, lower bound */
-    const void *cuda;              /* NULL: CPU object */
+    const struct stepc_cuda *cuda; /* NULL: CPU object */
 };
 enum { STEPC_TABLES = 1 };
 
