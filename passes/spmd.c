@@ -140,7 +140,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
         }
     } else if (n->op == OP_constant || n->op == OP_iota) {
         made = ir_remake(&p->b, n, args);
-    } else if (n->op == OP_sharding_constraint) {
+    } else if (n->op == OP_sharding_constraint || n->op == OP_stop_gradient) {
         made = args[0];
     } else if (n->op == OP_loop) {
         partition_func(p->s, p->b.f->module, n->func);

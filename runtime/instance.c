@@ -162,6 +162,9 @@ static bool device_make(struct step_instance *t, uint32_t index, uint64_t stagin
     d->index = index;
     int64_t rest = index;
     for (uint32_t a = p->axis_count; a-- > 0; rest /= p->axis_sizes[a]) d->coordinate[a] = rest % p->axis_sizes[a];
+    for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++)
+        for (uint32_t a = 0; a < p->axis_count; a++)
+            if (mask >> a & 1) d->position[mask] = (int32_t)(d->position[mask] * p->axis_sizes[a] + d->coordinate[a]);
     d->state = rt_alloc_device(t, p->state_bytes);
     d->arena = rt_alloc_device(t, largest(p, false));
     d->result = rt_alloc(t, p->result_bytes);

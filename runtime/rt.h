@@ -67,6 +67,7 @@ struct rt_worker {
 struct rt_device {
     uint32_t index;
     int64_t coordinate[RT_MAX_AXES];
+    int32_t position[1 << RT_MAX_AXES]; /* per set of axes: its place along them, row-major */
     char *arena, *state, *result, *scratch, *staging;
     struct rt_map *maps; /* per entry */
     struct rt_worker *workers;
