@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
-enum { LONG_K = 1024, BLOCK_K = 512, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12 };
+enum { LONG_K = 2048, BLOCK_K = 1024, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12, PACK_K = 64 };
 
 struct run { int64_t extent, stride; };
 struct operand { ir_value value; uint32_t count[4]; struct run run[4][IR_MAX_RANK]; };
@@ -30,8 +30,9 @@ struct product {
     int64_t chunk;              /* row blocks of a chunk */
     int64_t chunks;
     int64_t block_k, blocks_k, tail_k;
-    bool pack, masked, local_tile;
-    uint32_t panel_local, tile_local;
+    bool pack, pack_rows, local_tile;
+    bool local_blocks;          /* k goes by blocks */
+    uint32_t panel_local, rows_local, tile_local;
     int64_t panel_columns;      /* row length of both locals */
     struct pos at[4];           /* where the open loops stand on each axis */
     struct pos local_k, local_row; /* inside the block of k, inside the chunk */
@@ -164,12 +165,17 @@ static void choose_blocks(struct product *p) {
     p->blocks_k = p->k ? p->k / p->block_k : 0;
     p->tail_k = p->k ? p->k % p->block_k : 0;
     bool many_k = p->blocks_k + (p->tail_k > 0) > 1;
+    p->local_blocks = many_k;
     p->local_tile = many_k || (epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
     p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16;
     if (!one_part && all_k * p->panel_columns * 4 > 4 * 1024 * 1024)
         p->pack = false;
+    /* rows that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets */
+    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
+    bool apart = one_part && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 && p->x.run[AXIS_K][nk - 1].stride >= 64;
+    p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
 }
 
 /* ---------------------------------------------------------------- loops outside the tile */
@@ -197,9 +203,13 @@ static uint32_t list_outer(struct product *p, struct outer *list) {
 static void choose_chunks(struct product *p, bool parallel) {
     int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
     most = most < 1 ? 1 : most;
+    if (p->pack_rows && p->blocks_k <= 1) /* the packed rows of a chunk stay in the second cache */
+        while (most > 1 && most * p->rows * p->k * 4 > 256 * 1024)
+            most--;
+    int64_t least = p->pack ? (p->l->lane_stride != 1 ? 64 : 32) / p->rows : 1; /* a packed panel serves many rows */
     p->chunk = all < most ? all : most;
-    if (parallel) /* enough chunks for a team; a packed panel should serve many rows */
-        while (p->chunk > (p->pack ? 4 : 1) && (all + p->chunk - 1) / p->chunk < 16)
+    if (parallel) /* enough chunks for a team */
+        while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16)
             p->chunk--;
     if (p->chunk < 1)
         p->chunk = 1;
@@ -279,8 +289,42 @@ static void close_loops(struct lower *l, uint32_t count) {
         nest_close(&l->b);
 }
 
+typedef void row_block(struct product *, uint32_t rows, const void *user);
+
+/* y's rows are apart in memory but k is not: k by the lanes, a stretch at a time, the stores far apart. */
+static void pack_transposed(struct product *p, uint32_t vectors, bool masked, int64_t extent) {
+    struct lower *l = p->l;
+    uint32_t part_n = last_index(l, AXIS_N), part_k = last_index(l, AXIS_K);
+    int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns;
+    for (int64_t from = 0, size; from < extent; from += size) { /* whole stretches, then the rest */
+        size = extent - from >= PACK_K ? (extent - from) / PACK_K * PACK_K : extent - from;
+        struct pos k = p->at[AXIS_K], local_k = p->local_k, n = p->at[AXIS_N];
+        p->at[AXIS_K].offset += from;
+        p->local_k.offset += from;
+        int64_t stretch = size < PACK_K ? size : PACK_K;
+        nest_var block = lower_open_piece(l, NEST_SERIAL, AXIS_K, part_k, size / stretch, stretch);
+        nest_var column = lower_open_piece(l, NEST_SERIAL, AXIS_N, part_n, columns, 1);
+        nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_K, part_k, stretch, 1);
+        pos_add_term(l, &p->at[AXIS_N], column, 1);
+        for (uint32_t i = 0; i < 2; i++) {
+            pos_add_term(l, &p->at[AXIS_K], i ? lane : block, i ? 1 : stretch);
+            pos_add_term(l, &p->local_k, i ? lane : block, i ? 1 : stretch);
+        }
+        struct pos at = pos_constant(0);
+        pos_add(l, &at, &p->local_k, p->panel_columns);
+        pos_add_term(l, &at, column, 1);
+        nest_store(&l->b, p->panel_local, pos_index(l, &at), operand_value(p, &p->y), 0);
+        close_loops(l, 3);
+        p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_N] = n;
+    }
+}
+
 static void pack_panel(struct product *p, uint32_t vectors, bool masked, int64_t extent) {
     struct lower *l = p->l;
+    if (l->lane_stride != 1 && l->axes[AXIS_K].parts == 1 && extent >= 4) {
+        pack_transposed(p, vectors, masked, extent);
+        return;
+    }
     struct pos k = p->at[AXIS_K], local_k = p->local_k;
     uint32_t opened = open_k(p, extent);
     struct column c = open_column(p, vectors, masked);
@@ -289,6 +333,27 @@ static void pack_panel(struct product *p, uint32_t vectors, bool masked, int64_t
     close_column(p, &c);
     close_loops(l, opened);
     p->at[AXIS_K] = k, p->local_k = local_k;
+}
+
+/* Where row `m` of a block stands in the packed rows: blocks one after the other, k-major inside. */
+static struct pos packed_row(struct product *p, nest_var row) {
+    struct pos at = pos_constant(0);
+    pos_add(p->l, &at, &p->local_row, p->block_k);
+    pos_add(p->l, &at, &p->local_k, p->rows);
+    pos_add_term(p->l, &at, row, 1);
+    return at;
+}
+
+static void pack_block(struct product *p, uint32_t rows, const void *user) {
+    struct lower *l = p->l;
+    struct pos k = p->at[AXIS_K], local_k = p->local_k, m = p->at[AXIS_M];
+    uint32_t opened = open_k(p, *(const int64_t *)user);
+    nest_var row = lower_open_piece(l, NEST_VECTOR, AXIS_M, last_index(l, AXIS_M), rows, 1);
+    pos_add_term(l, &p->at[AXIS_M], row, 1);
+    struct pos at = packed_row(p, row);
+    nest_store(&l->b, p->rows_local, pos_index(l, &at), operand_value(p, &p->x), 0);
+    close_loops(l, opened + 1);
+    p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_M] = m;
 }
 
 static nest_value multiply_add(struct product *p, nest_value x, nest_value y, nest_value z) {
@@ -313,7 +378,8 @@ static void accumulate(struct product *p, uint32_t acc, uint32_t rows, uint32_t 
     close_column(p, &c);
     nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, last_index(l, AXIS_M), rows, 1);
     pos_add_term(l, &p->at[AXIS_M], row, 1);
-    nest_value x = operand_value(p, &p->x);
+    struct pos packed = packed_row(p, row);
+    nest_value x = p->pack_rows ? nest_load(&l->b, p->rows_local, pos_index(l, &packed), 0) : operand_value(p, &p->x);
     c = open_column(p, vectors, false);
     struct nest_index index = reg_index(l, row, vectors, c.vector);
     nest_value sum = multiply_add(p, x, nest_get(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector)),
@@ -385,7 +451,6 @@ static nest_value compare(struct lower *l, enum ir_op op, const struct pos *at, 
     return nest_op(&l->b, op, IR_BOOL, args, 2);
 }
 
-typedef void row_block(struct product *, uint32_t rows, const void *user);
 
 /* The row blocks of the chunk whose first block is at `chunk` (a position counted in blocks). */
 static void each_block(struct product *p, const struct pos *chunk, row_block *body, const void *user) {
@@ -443,6 +508,8 @@ static void finish_block(struct product *p, uint32_t rows, const void *user) {
 static void panel_block_k(struct product *p, const struct pos *chunk, struct panel *panel) {
     if (p->pack)
         pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
+    if (p->pack_rows && p->local_blocks)
+        each_block(p, chunk, pack_block, &panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
 
@@ -482,6 +549,8 @@ static void tail_panel(struct product *p, const struct pos *chunk) {
 static void all_panels(struct product *p, const struct pos *chunk, const struct pos *panel) {
     struct lower *l = p->l;
     struct pos n = p->at[AXIS_N];
+    if (p->pack_rows && !p->local_blocks)
+        each_block(p, chunk, pack_block, &p->block_k);
     if (panel) {
         bool both = p->panels > 0 && p->tail_columns > 0;
         if (both)
@@ -643,6 +712,8 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm) {
     choose_blocks(&p);
     if (p.pack)
         p.panel_local = nest_local(&l->b, p.sum, (l->axes[AXIS_K].parts == 1 ? p.block_k : l->axes[AXIS_K].extent) * p.panel_columns);
+    if (p.pack_rows)
+        p.rows_local = nest_local(&l->b, p.sum, (CHUNK_ROWS + p.rows) * p.block_k);
     if (p.local_tile) /* the largest chunk that may be chosen */
         p.tile_local = nest_local(&l->b, p.sum, (CHUNK_ROWS + p.rows) * p.panel_columns);
     loops(&p);
