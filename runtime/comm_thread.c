@@ -16,14 +16,6 @@ enum { RT_CHUNK = 512, RT_LEAST = 2048 /* elements that are worth another worker
 
 /* ---------------------------------------------------------------- groups */
 
-static uint32_t group_rank_of(const struct step_instance *t, const struct rt_device *d, uint32_t mask, bool inside)
-{
-    int64_t index = 0;
-    for (uint32_t a = 0; a < t->program->axis_count; a++)
-        if ((mask >> a & 1) == inside) index = index * t->program->axis_sizes[a] + d->coordinate[a];
-    return (uint32_t)index;
-}
-
 static bool comm_add(struct step_instance *t, uint32_t mask)
 {
     for (uint32_t i = 0; i < t->comm_count; i++)
@@ -37,9 +29,9 @@ static bool comm_add(struct step_instance *t, uint32_t mask)
         if (mask >> a & 1) size *= (uint32_t)t->program->axis_sizes[a];
     if (size > RT_MAX_GROUP) return false;
     for (uint32_t d = 0; d < t->device_count; d++) {
-        uint32_t key = group_rank_of(t, &t->devices[d], mask, false), first = d;
+        uint32_t key = rt_mesh_index(t, &t->devices[d], ~mask), first = d;
         for (uint32_t k = 0; k < d && first == d; k++)
-            if (group_rank_of(t, &t->devices[k], mask, false) == key) first = k;
+            if (rt_mesh_index(t, &t->devices[k], ~mask) == key) first = k;
         struct rt_group *g = first == d ? rt_alloc(t, sizeof *g) : c->of_device[first];
         if (!g || (first == d && !(g->members = rt_alloc(t, size * sizeof *g->members)))) return false;
         c->of_device[d] = g;

@@ -170,9 +170,11 @@ static bool device_make(struct step_instance *t, uint32_t index, uint64_t stagin
     d->result = rt_alloc(t, p->result_bytes);
     d->scratch = rt_alloc(t, scratch * t->threads);
     d->staging = rt_alloc(t, staging_bytes);
+    d->positions = rt_alloc(t, sizeof(int32_t) << p->axis_count);
     d->maps = rt_alloc(t, RT_ENTRIES * sizeof *d->maps);
     d->workers = rt_alloc(t, t->threads * sizeof *d->workers);
-    if (!d->state || !d->arena || !d->result || !d->scratch || !d->staging || !d->maps || !d->workers) return false;
+    if (!d->state || !d->arena || !d->result || !d->scratch || !d->staging || !d->positions || !d->maps || !d->workers) return false;
+    for (uint32_t mask = 0; mask >> p->axis_count == 0; mask++) d->positions[mask] = (int32_t)rt_mesh_index(t, d, mask);
     d->barrier.total = t->threads;
     for (uint32_t w = 0; w < t->threads; w++)
         d->workers[w] = (struct rt_worker){.instance = t, .device = d, .index = w, .scratch = d->scratch + w * scratch};

@@ -69,6 +69,7 @@ struct rt_device {
     int64_t coordinate[RT_MAX_AXES];
     int32_t position[1 << RT_MAX_AXES]; /* per set of axes: its place along them, row-major */
     char *arena, *state, *result, *scratch, *staging;
+    int32_t *positions;      /* per set of mesh axes: this device's place along them */
     struct rt_map *maps; /* per entry */
     struct rt_worker *workers;
     struct rt_barrier barrier;
@@ -202,6 +203,8 @@ char *rt_slot_address(const struct step_instance *, const struct rt_device *, co
 void rt_copy(char *to, const int64_t *to_stride, const char *from, const int64_t *from_stride, const int64_t *shape,
              int32_t rank, size_t item);
 void rt_c_strides(int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
+/* Place of a device along the axes of a mask, row-major. */
+uint32_t rt_mesh_index(const struct step_instance *, const struct rt_device *, uint32_t mask);
 /* The part of a slot that a device holds: first global index and extent per dimension. False: nothing. */
 bool rt_shard(const struct step_instance *, const struct rt_device *, const struct stepc_slot *, int64_t *start, int64_t *extent);
 /* Whole tensors between host memory (strides in bytes) and all devices. */

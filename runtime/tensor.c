@@ -52,6 +52,14 @@ bool rt_slot_sharded(const struct stepc_slot *s)
     return false;
 }
 
+uint32_t rt_mesh_index(const struct step_instance *t, const struct rt_device *d, uint32_t mask)
+{
+    int64_t index = 0;
+    for (uint32_t a = 0; a < t->program->axis_count; a++)
+        if (mask >> a & 1) index = index * t->program->axis_sizes[a] + d->coordinate[a];
+    return (uint32_t)index;
+}
+
 bool rt_shard(const struct step_instance *t, const struct rt_device *d, const struct stepc_slot *s, int64_t *start, int64_t *extent)
 {
     bool some = true;
