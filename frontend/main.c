@@ -35,7 +35,10 @@ static int finish(struct way *w, int code)
 {
     bool json = strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0;
     diags_print(&w->diags, stderr, json, w->cli->color);
-    return w->diags.errors ? EXIT_WRONG : code;
+    if (!w->diags.errors) return code;
+    bool environment = true; /* E08xx: files, devices, libraries */
+    for (size_t i = 0; i < w->diags.list.count; i++) environment &= strncmp(w->diags.list.items[i].code, "E08", 3) == 0;
+    return environment ? EXIT_ENVIRONMENT : EXIT_WRONG;
 }
 
 /* ---------------------------------------------------------------- document to module */
