@@ -308,11 +308,8 @@ static void build_init(struct step *s)
     }
     for (size_t i = 0; i < s->optim.slots.count; i++) {
         const struct state_slot *slot = &s->optim.slots.items[i];
-        ir_value own = slot->parameter ? initial[slot->parameter - 1] : 0, value;
-        if (slot->start.make) value = slot->start.make(&b, own);
-        else if (slot->start.parameter) value = ir_cast(&b, own, slot->type.dtype);
-        else if (slot->start.data) value = ir_constant(&b, slot->type, slot->start.data);
-        else value = ir_number(&b, slot->type, slot->start.number);
+        ir_value value = slot->start.data ? ir_constant(&b, slot->type, slot->start.data)
+                                          : ir_number(&b, slot->type, slot->start.number);
         ir_result_add(&b, slot->name, value, (int32_t)slot->slot);
     }
     ir_result_add(&b, "step", ir_scalar(&b, IR_I32, 0), (int32_t)s->step_slot);

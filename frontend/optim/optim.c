@@ -317,6 +317,21 @@ void optim_tree_set(struct transform *t, const char *name, const ir_value *value
     EACH_LEAF(t, i) optim_leaf_set(t, name, i, term_tensor(values[i]));
 }
 
+struct term optim_first(struct transform *t)
+{
+    struct term first = optim_state(t, "first", ir_type_scalar(IR_BOOL), (struct start){.number = 1});
+    optim_state_set(t, "first", term_tensor(ir_scalar(t->b, IR_BOOL, 0)));
+    return first;
+}
+
+ir_value *optim_first_params(struct transform *t, const char *name, struct term first)
+{
+    ir_value *kept = optim_tree(t, name, IR_TUPLE, zero);
+    EACH_LEAF(t, i) kept[i] = term_where(t->b, first, term_tensor(t->p[i]), term_tensor(kept[i])).v;
+    optim_tree_set(t, name, kept);
+    return kept;
+}
+
 struct term optim_increment(struct ir_builder *b, struct term count)
 {
     struct term limit = term_integer(INT32_MAX);

@@ -11,12 +11,11 @@
 #include "frontend/fe.h"
 #include "frontend/formula.h"
 
-/* How a slot begins. */
+/* How a slot begins. Never as a function of the parameters: those may be replaced after `init` (--init). What depends
+ * on them is formed in the first step: optim_first. */
 struct start {
-    double number;                                             /* the value repeated */
-    bool parameter;                                            /* a copy of the parameter instead */
-    const void *data;                                          /* dense data instead, in the slot's dtype */
-    ir_value (*make)(struct ir_builder *, ir_value parameter); /* computed from the initial parameter instead */
+    double number;    /* the value repeated */
+    const void *data; /* dense data instead, in the slot's dtype */
 };
 
 struct state_slot {
@@ -122,6 +121,10 @@ ir_value *optim_tree(struct transform *, const char *name, enum ir_dtype /* IR_T
 void optim_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
 struct term optim_leaf(struct transform *, const char *name, uint32_t leaf, struct ir_type, struct start);
 void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct term);
+/* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
+struct term optim_first(struct transform *);
+/* The parameters as they were in the first step, kept in slots. */
+ir_value *optim_first_params(struct transform *, const char *name, struct term first);
 struct term optim_increment(struct ir_builder *, struct term count); /* saturates */
 
 /* A loop in the step (loop.c): declare what it carries, close the list with optim_now, write the body with `b` and
@@ -169,6 +172,14 @@ static inline enum ir_dtype dtype_or(const struct transform *t, const char *name
 static inline struct term counter(struct transform *t, const char *name) /* int32, from 0 */
 {
     return optim_state(t, name, ir_type_scalar(IR_I32), zero);
+}
+/* A number, or a schedule at a counter. */
+static inline struct term at_count(struct transform *t, const char *name, struct term count)
+{
+    if (!optim_scheduled(t, name)) return number(t, name);
+    struct term value = T(fe_schedule(t->fe, t->b, arg(t, name), count.v));
+    value.weak = true;
+    return value;
 }
 /* (1 - decay) * g + decay * m */
 static inline struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay)

@@ -3,15 +3,6 @@
 #include "frontend/optim/optim.h"
 #include <string.h>
 
-/* A number, or a schedule at a counter. */
-static struct term at_count(struct transform *t, const char *name, struct term count)
-{
-    if (!optim_scheduled(t, name)) return number(t, name);
-    struct term value = T(fe_schedule(t->fe, t->b, arg(t, name), count.v));
-    value.weak = true;
-    return value;
-}
-
 /* ---------------------------------------------------------------- relatives of Adam */
 
 /* The variance is rectified once enough steps make it tractable; before, the update is the momentum. */

@@ -78,6 +78,10 @@ OPTIMIZERS = [
     {"type": "masked", "inner": {"type": "sm3", "learning_rate": 0.1}, "mask": ["layers.**"]}, {"type": "masked", "inner": {"type": "scale_by_sm3", "b2": 0.9}, "mask": ["layers.**"]},
     {"type": "selective_transform", "optimizer": ADAM, "freeze_mask": ["**.bias"]},
     {"type": "multi_optimizer", "optimizers": [{"match": ["**.kernel"], "opt": ADAM}, {"match": ["scale"], "opt": SGD}]},
+    {"type": "dog"}, {"type": "dog", "init_step": ["learning_rate", 0.1], "weight_decay": 0.1}, {"type": "dowg", "init_estim_sq_dist": 0.1}, {"type": "scale_by_distance_over_gradients"},
+    {"type": "dadapt_adamw", "betas": [0.8, 0.9]}, {"type": "prodigy", "weight_decay": 0.1}, {"type": "cocob", "weight_decay": 0.1}, {"type": "scale_by_cocob"},
+    {"type": "madgrad", "learning_rate": LR}, {"type": "scale_by_madgrad", "learning_rate": 0.1}, {"type": "momo", "adapt_lower_bound": True, "weight_decay": 0.1}, {"type": "momo_adam"},
+    {"type": "lbfgs", "learning_rate": 0.01, "linesearch": None, "memory_size": 3}, {"type": "lbfgs", "linesearch": None}, {"type": "scale_by_lbfgs", "memory_size": 2, "scale_init_precond": False},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
 ]
 
@@ -172,7 +176,7 @@ def make(o):
             o[k] = jnp.dtype(v)
     if name == "multi_steps":
         return optax.MultiSteps(**o).gradient_transformation()
-    home = next(m for m in (optax, optax.transforms, optax.contrib, optax.contrib._acprop, optax.contrib._sam) if hasattr(m, name))
+    home = next(m for m in (optax, optax.transforms, optax.contrib, optax.contrib._acprop, optax.contrib._cocob, optax.contrib._madgrad, optax.contrib._sam) if hasattr(m, name))
     return getattr(home, name)(**o)
 
 
