@@ -162,19 +162,15 @@ static bool device_make(struct step_instance *t, uint32_t index, uint64_t stagin
     d->index = index;
     int64_t rest = index;
     for (uint32_t a = p->axis_count; a-- > 0; rest /= p->axis_sizes[a]) d->coordinate[a] = rest % p->axis_sizes[a];
-    for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++)
-        for (uint32_t a = 0; a < p->axis_count; a++)
-            if (mask >> a & 1) d->position[mask] = (int32_t)(d->position[mask] * p->axis_sizes[a] + d->coordinate[a]);
+    for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++) d->position[mask] = (int32_t)rt_mesh_index(t, d, mask);
     d->state = rt_alloc_device(t, p->state_bytes);
     d->arena = rt_alloc_device(t, largest(p, false));
     d->result = rt_alloc(t, p->result_bytes);
     d->scratch = rt_alloc(t, scratch * t->threads);
     d->staging = rt_alloc(t, staging_bytes);
-    d->positions = rt_alloc(t, sizeof(int32_t) << p->axis_count);
     d->maps = rt_alloc(t, RT_ENTRIES * sizeof *d->maps);
     d->workers = rt_alloc(t, t->threads * sizeof *d->workers);
-    if (!d->state || !d->arena || !d->result || !d->scratch || !d->staging || !d->positions || !d->maps || !d->workers) return false;
-    for (uint32_t mask = 0; mask >> p->axis_count == 0; mask++) d->positions[mask] = (int32_t)rt_mesh_index(t, d, mask);
+    if (!d->state || !d->arena || !d->result || !d->scratch || !d->staging || !d->maps || !d->workers) return false;
     d->barrier.total = t->threads;
     for (uint32_t w = 0; w < t->threads; w++)
         d->workers[w] = (struct rt_worker){.instance = t, .device = d, .index = w, .scratch = d->scratch + w * scratch};

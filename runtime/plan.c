@@ -100,7 +100,6 @@ static void *buffer_address(const struct step_instance *t, const struct rt_devic
     case STEPC_AT_ARENA: return d->arena + b->offset;
     case STEPC_AT_STATE: return d->state + b->offset;
     case STEPC_AT_RESULT: return d->result + b->offset;
-    case STEPC_AT_DEVICE: return (char *)d->positions + b->offset;
     case STEPC_AT_DEVICE: return (char *)(uintptr_t)d->position + b->offset; /* kernels only read it */
     case STEPC_AT_CONSTANT: return (void *)(uintptr_t)(t->program->constants + b->offset); /* kernels only read it */
     default: return NULL;

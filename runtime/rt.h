@@ -69,7 +69,6 @@ struct rt_device {
     int64_t coordinate[RT_MAX_AXES];
     int32_t position[1 << RT_MAX_AXES]; /* per set of axes: its place along them, row-major */
     char *arena, *state, *result, *scratch, *staging;
-    int32_t *positions;      /* per set of mesh axes: this device's place along them */
     struct rt_map *maps; /* per entry */
     struct rt_worker *workers;
     struct rt_barrier barrier;

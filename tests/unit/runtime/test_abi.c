@@ -425,7 +425,7 @@ START_TEST(refusing_create)
     options.max_memory = 0;
     p.version = 99;
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EVERSION);
-    p.version = STEPC_TABLES, p.cuda = &p;
+    p.version = STEPC_TABLES, p.cuda = &(const struct stepc_cuda){0};
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EDEVICE);
     p.cuda = NULL, p.features = "sse3,amx-int8,avx512fp16";
     if (rt_create(&p, &options, &t) != STEP_OK) ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "this CPU lacks a"));
