@@ -196,6 +196,26 @@ static ir_value random_truncated(struct drawing *d, double lower, double upper)
     return ir_binary(d->b, OP_min, x, like(d, (double)nextafterf((float)upper, -INFINITY)));
 }
 
+void fe_fork_key(const struct fe *fe, uint32_t stream, uint32_t draw, uint32_t key[2])
+{
+    static const struct fe_stream none;
+    const struct fe_state *state = fe->state;
+    const struct fe_stream *s = state && stream < state->streams.count ? &state->streams.items[stream] : &none;
+    fe_threefry(s->key, 0, draw, key);
+}
+
+ir_value fe_bernoulli(struct ir_builder *b, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
+                      double keep)
+{
+    struct ir_type scalar = ir_type_scalar(IR_U32);
+    ir_value k0 = ir_number(b, scalar, fork[0]), k1 = ir_number(b, scalar, fork[1]), zero = ir_number(b, scalar, 0);
+    struct drawing d = {.b = b, .type = *shape};
+    d.type.dtype = IR_F32;
+    d.k0 = ir_broadcast_to(b, ir_threefry(b, k0, k1, zero, count, 0), shape->rank, shape->dim);
+    d.k1 = ir_broadcast_to(b, ir_threefry(b, k0, k1, zero, count, 1), shape->rank, shape->dim);
+    return ir_binary(b, OP_lt, random_uniform(&d, 0, 1), like(&d, keep));
+}
+
 /* ---------------------------------------------------------------- initializers */
 
 static double axis_product(struct fe *fe, const struct fe_value *v, int64_t preset, const int64_t *shape, uint32_t rank,
@@ -283,11 +303,7 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     struct fe_value v[MAX_ROWS] = {0};
     uint32_t key[2];
     d.type.dtype = IR_F32;
-    struct fe_stream none = {0};
-    const struct fe_stream *stream = fe->state && p->stream < fe->state->streams.count
-                                         ? &fe->state->streams.items[p->stream]
-                                         : &none;
-    fe_threefry(stream->key, 0, p->draw, key); /* fold_in(key, count) */
+    fe_fork_key(fe, p->stream, p->draw, key);
     d.k0 = u32(&d, key[0]);
     d.k1 = u32(&d, key[1]);
     ir_value x;
@@ -295,8 +311,7 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
         const struct initializer *init = read_object(fe, p->init, v);
         x = init ? draw(fe, &d, p, init, v) : 0;
     } else if (!strcmp(p->init_preset, "embed")) x = scaled(fe, &d, p, v, 1, "fan_in", "normal", true);
-    else if (!strcmp(p->init_preset, "constant"))
-        x = like(&d, p->init_value);
+    else if (!strcmp(p->init_preset, "constant")) x = like(&d, p->init_value);
     else {
         const struct initializer *init = find(p->init_preset);
         if (!init || (init->family != FIXED && init->family != SCALED)) BUG("no initializer %s", p->init_preset);

@@ -65,9 +65,9 @@ ir_value fe_trace_param(struct fe *fe, struct fe_trace *trace, uint32_t index)
     return own->values[index];
 }
 
-static bool check_type(struct fe_block *block, const char *path, struct ir_type *t)
+static bool check_type(struct fe_block *block, const char *path, bool statistic, struct ir_type *t)
 {
-    if (!ir_dtype_is_float((enum ir_dtype)t->dtype)) {
+    if (!statistic && !ir_dtype_is_float((enum ir_dtype)t->dtype)) {
         fe_block_fail(block, NULL, "E0204", "parameter \"%s\" cannot be %s: parameters are floating point", path,
                       ir_dtype_name((enum ir_dtype)t->dtype));
         return false;
@@ -80,7 +80,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     struct fe *fe = block->site.fe;
     struct fe_state *state = state_of(fe);
     struct fe_trace_own *own = block->site.trace->own;
-    const char *path = fe_path_join(fe->arena, block->path, name);
+    const char *path = like.path ? like.path : fe_path_join(fe->arena, block->path, name);
     uint32_t index = map_get(&state->by_path, path);
     if (!block->sharing && map_get(&own->claimed, path) != MAP_NONE) {
         fe_block_fail(block, NULL, "E0112",
@@ -94,7 +94,8 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
             fe_block_fail(block, NULL, "E0112", "the shared block has no parameter \"%s\"", path);
             return 0;
         }
-        if (!check_type(block, path, &like.type) || (like.init && !fe_check_initializer(fe, like.init))) return 0;
+        if (!check_type(block, path, like.statistic, &like.type) || (like.init && !fe_check_initializer(fe, like.init)))
+            return 0;
         like.path = path;
         if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);
         struct ir_slot slot = {.name = path,
@@ -207,13 +208,10 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 
 static bool is_known_layer(const char *type)
 {
-    static const char *const later[] = {"conv",          "conv_transpose", 
-                                        "lora",
-                                        "lora_linear",   "lstm_cell",      "optimized_lstm_cell",
-                                        "gru_cell",      "simple_cell",    "rnn",
-                                        "bidirectional", "avg_pool",       "max_pool",
-                                        "min_pool",      "pool",           "weight_norm",
-                                        "spectral_norm", "micro_vmap"};
+    static const char *const later[] = {
+        "conv",     "conv_transpose", "lora",        "lora_linear",   "lstm_cell", "optimized_lstm_cell",
+        "gru_cell", "simple_cell",    "rnn",         "bidirectional", "avg_pool",  "max_pool",
+        "min_pool", "pool",           "weight_norm", "spectral_norm", "micro_vmap"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;

@@ -1,6 +1,7 @@
 /* multi_head_attention as flax.nnx.MultiHeadAttention: projections to (heads, depth), optional layer norm of query and
  * key, jax.nn.dot_product_attention, projection out over the last two dimensions. */
 #include "frontend/model.h"
+#include <math.h>
 
 enum {
     HEADS,
@@ -90,24 +91,31 @@ static struct fe_val normalise(struct fe_block *block, const char *name, struct 
     return fe_mul(s, fe_sub(s, x, mean), fe_mul(s, factor, w));
 }
 
-static struct fe_val project_out(struct fe_block *block, const struct fe_value *a, struct fe_val x, int64_t out)
+/* Kernel and bias of the projection out, as v[1] and v[2]. */
+static bool declare_out(struct fe_block *block, const struct fe_value *a, int64_t heads, int64_t depth, int64_t out,
+                        struct fe_val v[3])
 {
-    struct fe_site *s = &block->site;
-    struct ir_type t = fe_type_at(s, &x);
-    int64_t heads = t.dim[t.rank - 2], depth = t.dim[t.rank - 1];
     struct fe_param kernel = {.type = ir_type_of(IR_F32, 3, (int64_t[]){heads, depth, out}),
                               .init = first_given(&a[OUT_KERNEL_INIT], &a[KERNEL_INIT]),
                               .init_preset = "lecun_normal",
                               .init_shape = {heads * depth, out},
                               .init_rank = 2};
-    struct fe_val v[] = {x, fe_val_tensor(fe_block_param(block, "out.kernel", kernel)), fe_none()};
-    if (a[USE_BIAS].boolean) {
+    v[1] = fe_val_tensor(fe_block_param(block, "out.kernel", kernel));
+    v[2] = fe_none();
+    if (a[USE_BIAS].boolean && !v[1].bad) {
         struct fe_param bias = {.type = ir_type_of(IR_F32, 1, &out),
                                 .init = first_given(&a[OUT_BIAS_INIT], &a[BIAS_INIT]),
                                 .init_preset = "zeros"};
         v[2] = fe_val_tensor(fe_block_param(block, "out.bias", bias));
     }
-    if (v[1].bad || v[2].bad) return fe_bad();
+    return !v[1].bad && !v[2].bad;
+}
+
+static struct fe_val project_out(struct fe_block *block, struct fe_val x, struct fe_val v[3])
+{
+    struct fe_site *s = &block->site;
+    if (x.bad) return x;
+    v[0] = x;
     fe_block_promote(block, v, 3);
     struct fe_val y = fe_einsum(s, "...hd,hdo->...o", v, 2);
     return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
@@ -120,6 +128,35 @@ static bool check_size(struct fe_block *block, const struct fe_value *v, int64_t
     fe_block_fail(block, v->json, "E0203", "multi_head_attention expects %lld %s, found %lld", (long long)v->integer,
                   what, (long long)found);
     return false;
+}
+
+/* As jax.nn's attention but for the masked scores, which are the least float, and the weights, of which some are
+ * dropped: by one mask for all batches and heads if `broadcast_dropout`. */
+static struct fe_val attend_with_dropout(struct fe_block *block, const struct fe_value *a, struct fe_val q,
+                                         struct fe_val k, struct fe_val v, struct fe_val mask)
+{
+    struct fe_site *s = &block->site;
+    struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k);
+    uint32_t r = tq.rank, last = r - 1;
+    double rate = a[DROPOUT].number;
+    if (tq.dim[r - 2] != tk.dim[r - 2])
+        return fe_block_fail(block, a[DROPOUT].json, "E0111", "dropout with fewer key heads is not supported yet");
+    struct fe_val pair_qk[] = {fe_div(s, q, fe_float(sqrt((double)tq.dim[r - 1]))), k};
+    struct fe_val scores = fe_einsum(s, "...qhd,...khd->...hqk", pair_qk, 2);
+    if (scores.bad) return scores;
+    struct ir_type t = fe_type_at(s, &scores);
+    if (a[IS_CAUSAL].boolean) {
+        struct ir_type square = ir_type_of(IR_I32, 2, &t.dim[r - 2]);
+        struct fe_val causal = fe_binary(s, EXPR_OP_GE, fe_iota(s, square, 0), fe_iota(s, square, 1));
+        mask = fe_is_none(&mask) ? causal : fe_op2(s, OP_and, fe_boolean(s, mask), causal);
+    }
+    if (!fe_is_none(&mask)) scores = fe_where3(s, mask, scores, fe_float(-3.4028234663852886e38));
+    struct fe_val weights = scores.bad ? scores : fe_softmax_parts(s, scores, &last, 1, NULL, NULL);
+    for (uint32_t i = 0; a[BROADCAST].boolean && i + 2 < r; i++) t.dim[i] = 1;
+    struct fe_val keep = fe_cast(s, fe_block_mask(block, "dropout", &t, rate), (enum ir_dtype)tq.dtype);
+    struct fe_val factor = rate < 1 ? fe_div(s, keep, fe_float(1 - rate)) : fe_float(0);
+    struct fe_val pair_wv[] = {fe_mul(s, weights, factor), v};
+    return pair_wv[0].bad ? fe_bad() : fe_einsum(s, "...hqk,...khd->...qhd", pair_wv, 2);
 }
 
 static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
@@ -151,8 +188,6 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
                              "multi_head_attention: %lld query heads cannot share %lld key heads", (long long)heads,
                              (long long)kv_heads);
     if (a[DECODE].boolean) return fe_block_fail(block, a[DECODE].json, "E0111", "\"decode\" is not supported yet");
-    if (a[DROPOUT].number > 0 && !(a[DETERMINISTIC].given && a[DETERMINISTIC].boolean))
-        return fe_block_fail(block, a[DROPOUT].json, "E0111", "dropout with a rate above 0 is not supported yet");
     int64_t depth = qkv / heads;
     q = project(block, a, "query", q, heads, depth);
     k = q.bad ? q : project(block, a, "key", k, kv_heads, depth);
@@ -164,16 +199,15 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     if (q.bad || k.bad || v.bad) return fe_bad();
     struct fe_val mask = a[MASK].given && !a[MASK].null ? fe_expr(s->fe, s->trace, a[MASK].json, block->env)
                                                         : fe_none();
+    struct fe_val projection[3];
+    if (mask.bad || !declare_out(block, a, heads, depth, out, projection)) return fe_bad();
+    bool deterministic = a[DETERMINISTIC].given && a[DETERMINISTIC].boolean;
+    if (a[DROPOUT].number > 0) fe_block_fork(block, "dropout");
+    if (a[DROPOUT].number > 0 && !deterministic && block->site.trace->train)
+        return project_out(block, attend_with_dropout(block, a, q, k, v, mask), projection);
     struct fe_val causal = {.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = a[IS_CAUSAL].boolean};
-    struct fe_val y = mask.bad ? mask
-                               : FE_APPLY(s, "dot_product_attention", q, k, v, fe_none(), mask, fe_none(), causal);
-    if (y.bad) return y;
-    y = project_out(block, a, y, out);
-    if (a[DROPOUT].number > 0 && !y.bad) { /* its fork is drawn last */
-        uint32_t stream, draw;
-        if (!s->fe->state->declared) fe_draw(s->fe, "dropout", &stream, &draw);
-    }
-    return y;
+    struct fe_val y = FE_APPLY(s, "dot_product_attention", q, k, v, fe_none(), mask, fe_none(), causal);
+    return project_out(block, y, projection);
 }
 
 const struct fe_layer fe_layer_multi_head_attention = {"multi_head_attention", args, sizeof args / sizeof *args, 3,

@@ -1,14 +1,66 @@
-/* dropout. The layer takes one draw of the stream "dropout" for its fork, whatever its rate. */
+/* dropout, and the masks of attention's dropout. A layer takes one draw of the stream "dropout" for its fork when it is
+ * made, whatever its rate; every call in training takes the next draw of that fork. How many there were is a counter
+ * among the state, `rng.<path>.count`. */
 #include "frontend/model.h"
+
+static const char *counter_path(struct fe_block *block)
+{
+    return fe_path_join(block->site.fe->arena, fe_path_join(block->site.fe->arena, "rng", block->path), "count");
+}
+
+/* The counter is declared with the fork and remembers its stream and draw. */
+static uint32_t counter(struct fe_block *block, const char *stream)
+{
+    struct fe_state *state = block->site.fe->state;
+    const char *path = counter_path(block);
+    uint32_t index = map_get(&state->by_path, path);
+    if (index != MAP_NONE) return index;
+    struct fe_param p = {.path = path, .type = ir_type_scalar(IR_U32), .init_preset = "zeros", .statistic = true};
+    fe_draw(block->site.fe, stream, &p.stream, &p.draw);
+    return fe_block_param(block, "", p) ? map_get(&state->by_path, path) : MAP_NONE;
+}
+
+void fe_block_fork(struct fe_block *block, const char *stream) { counter(block, stream); }
+
+struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
+{
+    struct fe_site *s = &block->site;
+    struct fe *fe = s->fe;
+    uint32_t index = counter(block, stream), key[2];
+    if (index == MAP_NONE) return fe_bad();
+    const struct fe_param *p = &fe->state->params.items[index];
+    ir_value *now = s->trace->statistics ? &s->trace->statistics[index] : NULL;
+    ir_value count = now && *now ? *now : fe_trace_param(fe, s->trace, index);
+    fe_fork_key(fe, p->stream, p->draw, key);
+    if (now) *now = ir_binary(s->b, OP_add, count, ir_number(s->b, p->type, 1));
+    return fe_val_tensor(fe_bernoulli(s->b, key, count, shape, (double)(float)(1 - rate)));
+}
 
 static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
 {
-    struct fe *fe = block->site.fe;
-    uint32_t stream, draw;
-    if (!fe->state->declared && !block->sharing) fe_draw(fe, "dropout", &stream, &draw);
-    if (a[0].number <= 0 || a[2].boolean || !block->site.trace->train) return block->in[0];
-    if (a[0].number >= 1) return fe_mul(&block->site, fe_stop(&block->site, block->in[0]), fe_int(0));
-    return fe_block_fail(block, a[0].json, "E0111", "dropout with a rate above 0 is not supported yet");
+    struct fe_site *s = &block->site;
+    struct ir_type t = fe_type_at(s, &block->in[0]);
+    struct fe_site at = *s;
+    const char *stream = a[3].string;
+    double rate = a[0].number;
+    int64_t dims[IR_MAX_RANK];
+    uint32_t count = 0, axis;
+    fe_block_fork(block, stream);
+    if (rate <= 0 || a[2].boolean || !s->trace->train) return block->in[0];
+    if (!fe_block_float_input(block, 0)) return fe_bad();
+    struct ir_type full = fe_type_at(s, &block->in[0]);
+    if (rate >= 1) return fe_full(s, full, 0);
+    if (a[1].given) {
+        at.where.json = a[1].json;
+        struct fe_val list = fe_literal(&at, a[1].json, NULL, false);
+        if (list.bad || !fe_get_ints(&at, &list, dims, IR_MAX_RANK, &count, "broadcast_dims")) return fe_bad();
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!fe_get_axis(&at, dims[i], t.rank, &axis)) return fe_bad();
+        t.dim[axis] = 1;
+    }
+    struct fe_val keep = fe_block_mask(block, stream, &t, rate);
+    return fe_where3(s, keep, fe_div(s, block->in[0], fe_float(1 - rate)), fe_float(0));
 }
 
 static const struct fe_arg args[] = {{"rate", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
