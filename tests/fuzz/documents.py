@@ -2,7 +2,7 @@
 """Mutates documents and asks stepc to check (or compile) them: whatever the mistake, the exit code is 0, 1 or 3 and
 no mutant takes long. Prints every mutant that breaks this, and keeps it in --keep.
 
-usage: documents.py STEPC [--rounds N] [--seed N] [--compile] [--keep DIR] DOCUMENT...
+usage: documents.py STEPC [--rounds N] [--seed N] [--compile] [--keep DIR] [--args ARGS] DOCUMENT...
 """
 import argparse
 import collections
@@ -29,10 +29,16 @@ def places(value, path=()):
         yield from places(child, path + (key,))
 
 
+def is_leaf(document, path):
+    for key in path:
+        document = document[key]
+    return not isinstance(document, (dict, list))
+
+
 def mutate(document, random_):
     document = copy.deepcopy(document)
     for _ in range(random_.choice((1, 1, 2, 3))):
-        path = random_.choice([p for p in places(document) if p] or [()])
+        path = random_.choice([p for p in places(document) if p and (random_.random() < 0.2 or is_leaf(document, p))] or [()])
         if not path:
             return document
         at = document
@@ -51,7 +57,7 @@ def mutate(document, random_):
             at[key] = copy.deepcopy(found)
         elif kind == 3 and isinstance(at, dict):
             at[str(key)[1:] or "q"] = at.pop(key)
-        elif kind <= 6 and isinstance(at[key], (int, float)) and not isinstance(at[key], bool):
+        elif kind >= 4 and isinstance(at[key], (int, float)) and not isinstance(at[key], bool):
             at[key] = random_.choice((0, 1, -1, 2, 3, at[key] + 1, at[key] * 2, 0.5, 1e9))
         elif kind == 7 and isinstance(at[key], str) and at[key]:
             n = random_.randrange(len(at[key]))
@@ -69,6 +75,7 @@ def main():
     ap.add_argument("--seed", type=int, default=1)
     ap.add_argument("--compile", action="store_true")
     ap.add_argument("--keep")
+    ap.add_argument("--args", default="", help="more arguments for stepc, separated by spaces")
     ap.add_argument("-j", type=int, default=os.cpu_count() or 1)
     opt = ap.parse_args()
     seeds = []
@@ -85,6 +92,7 @@ def main():
         with open(path, "w") as f:
             f.write(text)
         argv = [opt.stepc, "compile", path, "-o", path + ".so"] if opt.compile else [opt.stepc, "check", path]
+        argv += opt.args.split()
         try:
             p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, cwd=folder, env=env)
             code, said = p.returncode, p.stderr.decode("utf-8", "replace")
