@@ -75,6 +75,5 @@ step_status rt_cuda_check(const struct stepc_cuda *cuda)
     if (status) result = rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and the CUDA driver does not start: %s", name ? name : "unknown error");
     else if (count == 0) result = rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA, and there is no CUDA device here");
     else result = describe_device(cuda, &d);
-    dlclose(library);
-    return result;
+    return result; /* the driver stays open: it has threads of its own now */
 }

@@ -42,6 +42,7 @@ static inline void output(struct fixture *x, ir_value v)
     const char *name = arena_format(&x->m->arena, "out%u", x->outputs++);
     ir_result_add(&x->b, name, v, fixture_slot(x, IR_ROLE_OUTPUT, name, *ir_type(x->b.f, v)));
 }
+static inline ir_value number_like(struct fixture *x, ir_value v, double n) { return ir_number_like(&x->b, v, n); }
 /* A new value for the slot of a parameter. */
 static inline void update(struct fixture *x, ir_value param, ir_value v)
 {

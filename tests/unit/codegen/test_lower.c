@@ -84,8 +84,6 @@ START_TEST(map_types)
 }
 END_TEST
 
-static ir_value number_like(struct fixture *x, ir_value v, double n) { return ir_number_like(&x->b, v, n); }
-
 /* m = b m + (1 - b) g; p = p - lr m / (sqrt(m m) + eps): everything in place, one pass. */
 START_TEST(map_update_in_place)
 {

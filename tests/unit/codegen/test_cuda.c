@@ -1,0 +1,219 @@
+/* Whole functions through the CUDA printer: the cases of the lowering and the entries of whole documents are planned and
+ * printed as kernels, the kernels run on this CPU with their barriers in the memory that the plan lays out, and the results
+ * are those of the interpreter of the IR. All kernels are one text: cases are collected first, then compiled together.
+ * The same text goes through NVRTC where it is installed. */
+#include "cuda_harness.h"
+#include "frontend/fe.h"
+#include "lower_harness.h"
+#include <stepc/step.h>
+
+enum { MOST_JOBS = 400 };
+struct job {
+    const char *name;
+    const struct plan_module *plans;
+    const struct plan *plan;
+    struct cg_kernel *kernels; /* by group */
+    uint32_t *kernel_of;       /* by group */
+    double tolerance;
+    int64_t limit;       /* of integers where the slot says none */
+};
+static struct arena arena;
+static struct cuda_harness harness;
+static struct job jobs[MOST_JOBS];
+static uint32_t job_count;
+
+/* ---------------------------------------------------------------- collecting */
+
+static void add_job(const char *name, const struct plan_module *plans, const struct plan *plan, double tolerance, int64_t limit)
+{
+    struct cg_kernel *kernels = arena_new_array(&arena, struct cg_kernel, plan->groups.count + 1);
+    struct diags diags = {.arena = &arena};
+    struct cg_target target = {.cpu = "x86-64-v3", .features = ""};
+    cuda_target(&target);
+    if (!cg_lower(plans, plan, &target, &arena, &diags, kernels))
+        ck_abort_msg("%s: %s", name, diags.list.count ? diags.list.items[0].message : "not lowered");
+    struct job job = {name, plans, plan, kernels, arena_new_array(&arena, uint32_t, plan->groups.count + 1), tolerance, limit};
+    for (size_t i = 0; i < plan->groups.count; i++)
+        job.kernel_of[i] = cuda_harness_add(&harness, kernels[i].nest);
+    ck_assert_uint_lt(job_count, MOST_JOBS);
+    jobs[job_count++] = job;
+}
+
+static void collect(struct fixture *x, const char *name, double tolerance, int64_t limit)
+{
+    struct planned *p = arena_new(&arena, struct planned);
+    plan_module(p, x->m);
+    add_job(name, p->plans, p->plans->plans.items[0], tolerance, limit);
+}
+
+/* The cases of test_lower.c are written against these two. */
+#undef CHECK_BOTH
+#define CHECK_BOTH(x, tolerance, limit) collect(&(x), __func__, tolerance, limit)
+#define check_lowering(x, vector_bytes, tolerance, limit) collect(x, __func__, tolerance, limit)
+#include "test_lower_cases.h"
+
+static void collect_document(const char *path, const char *const *names, const char *const *values, double tolerance)
+{
+    struct fe_define defines[8];
+    struct fe_options options = {.defines = defines};
+    struct diags diags = {.arena = &arena};
+    struct pass_options pass_options = {0};
+    struct pass *pass = arena_new(&arena, struct pass);
+    struct ir_module *last = NULL;
+    FILE *file = fopen(path, "rb");
+    char *text = arena_alloc(&arena, 1 << 20);
+    ck_assert_msg(file != NULL, "%s", path);
+    size_t length = fread(text, 1, (1 << 20) - 1, file);
+    fclose(file);
+    for (; names && names[options.define_count]; options.define_count++)
+        defines[options.define_count] = (struct fe_define){names[options.define_count], values[options.define_count]};
+    diags.source = (struct diag_source){path, text, length};
+    struct ir_module *module = fe_compile(path, text, length, &options, &diags);
+    ck_assert_msg(module && !diags.errors, "%s: %s", path, diags.list.count ? diags.list.items[0].message : "?");
+    *pass = (struct pass){.options = &pass_options, .diags = &diags, .keep = &arena};
+    const struct plan_module *plans = pass_run(pass, module, &last);
+    ck_assert_msg(plans && !diags.errors, "%s: %s", path, diags.list.count ? diags.list.items[0].message : "?");
+    for (size_t i = 0; i < plans->plans.count; i++)
+        add_job(arena_format(&arena, "%s: %s", path, plans->plans.items[i]->func->name), plans, plans->plans.items[i], tolerance, 10);
+}
+
+START_TEST(documents)
+{
+    collect_document("samples/digits/model.json", NULL, NULL, 1e-5);
+    collect_document("samples/cookbook/model.json", NULL, NULL, 1e-5);
+    static const char *const names[] = {"batch", "context", "width", "heads", "layers", NULL};
+    static const char *const values[] = {"2", "16", "32", "2", "2", NULL};
+    collect_document("samples/shakespeare/model.json", names, values, 1e-4);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- running */
+
+static bool backwards_now;
+
+static void run_kernel(struct executor *x, const struct job *job, const struct plan_command *c)
+{
+    void *buffers[256];
+    size_t n = c->reads.count + c->writes.count;
+    ck_assert_uint_lt(n, 256);
+    for (size_t i = 0; i < n; i++)
+        buffers[i] = address_of(x, i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count]);
+    uint32_t k = job->kernel_of[c->group];
+    /* the number of iterations belongs to the group: flat kernels of different sizes are one kernel */
+    cuda_harness_launch(&harness, k, buffers, 0, x->kernels[c->group].nest->parallel_extent, backwards_now);
+}
+
+static void run_plan(struct executor *x, const struct job *job)
+{
+    const struct plan *plan = job->plan;
+    for (uint32_t c = 0; c < plan->commands.count; c++) {
+        const struct plan_command *k = &plan->commands.items[c];
+        if (k->kind == PLAN_KERNEL) {
+            run_kernel(x, job, k);
+            continue;
+        }
+        ck_assert(k->kind == PLAN_LOOP_BEGIN || k->kind == PLAN_LOOP_END);
+        int32_t *counter = address_of(x, k->counter), limit = *(int32_t *)address_of(x, k->limit);
+        *counter = k->kind == PLAN_LOOP_BEGIN ? 0 : *counter + 1;
+        bool go = *counter < limit && (k->flag == UINT32_MAX || *(unsigned char *)address_of(x, k->flag));
+        if (k->kind == PLAN_LOOP_BEGIN ? !go : go)
+            c = k->other;
+    }
+}
+
+/* Moments and averages of squares are not negative. */
+static struct ir_tensor some_tensor(const struct job *job, const struct ir_param *p, uint64_t *state, struct arena *a)
+{
+    const struct ir_slot *slot = &job->plans->module->slots.items[p->slot];
+    struct ir_tensor t = random_tensor(p->type, slot->index_limit ? slot->index_limit : job->limit, state, a);
+    for (int64_t i = 0; slot->role == IR_ROLE_OPT_STATE && i < ir_type_elements(&p->type); i++)
+        t.v[i] = fabs(t.v[i]);
+    return t;
+}
+
+static void compare(const struct job *job, const struct ir_result *r, const struct ir_tensor *want, const void *data, struct arena *a)
+{
+    struct ir_tensor got = {.type = want->type};
+    double largest = 1e-30;
+    int64_t n = ir_type_elements(&got.type);
+    ir_tensor_from_bytes(&got, data, a);
+    for (int64_t j = 0; j < n; j++)
+        largest = fmax(largest, isfinite(want->v[j]) ? fabs(want->v[j]) : 0);
+    for (int64_t j = 0; j < n; j++) {
+        bool same = got.v[j] == want->v[j] || (isnan(got.v[j]) && isnan(want->v[j])) || fabs(got.v[j] - want->v[j]) <= job->tolerance * largest;
+        ck_assert_msg(same, "%s: element %lld of %s is %.9g, the interpreter says %.9g", job->name, (long long)j, r->name, got.v[j], want->v[j]);
+    }
+}
+
+static void run_job(const struct job *job)
+{
+    const struct plan *plan = job->plan;
+    const struct ir_func *f = plan->func;
+    struct arena a = {0};
+    uint64_t state = 7;
+    struct executor e = {.plan = plan, .pm = job->plans, .kernels = job->kernels, .a = &a};
+    e.arena = arena_alloc(&a, plan->arena_bytes + 64);
+    e.state = arena_alloc(&a, job->plans->state_bytes + 64);
+    e.result = arena_alloc(&a, job->plans->result_bytes + 64);
+    e.input = arena_new_array(&a, void *, job->plans->module->slots.count + 1);
+    memset(e.arena, 0xff, plan->arena_bytes);
+    struct ir_tensor *params = arena_new_array(&a, struct ir_tensor, f->params.count + 1);
+    struct ir_tensor *results = arena_new_array(&a, struct ir_tensor, f->results.count + 1);
+    for (size_t i = 0; i < f->params.count; i++) {
+        const struct ir_param *q = &f->params.items[i];
+        params[i] = some_tensor(job, q, &state, &a);
+        if (job->plans->module->slots.items[q->slot].role == IR_ROLE_INPUT)
+            e.input[q->slot] = arena_alloc(&a, (size_t)ir_type_elements(&q->type) * ir_dtype_bytes((enum ir_dtype)q->type.dtype) + 1);
+        ir_tensor_to_bytes(&params[i], e.input[q->slot] ? e.input[q->slot] : e.state + job->plans->slot_offset[q->slot]);
+    }
+    run_plan(&e, job);
+    ir_eval(f, IR_EVAL_EXACT_DTYPES, params, results, &a);
+    for (size_t i = 0; i < f->results.count; i++) {
+        int32_t slot = f->results.items[i].slot;
+        enum ir_role role = job->plans->module->slots.items[slot].role;
+        unsigned char *block = role == IR_ROLE_OUTPUT || role == IR_ROLE_METRIC ? e.result : e.state;
+        compare(job, &f->results.items[i], &results[i], block + job->plans->slot_offset[slot], &a);
+    }
+    arena_free(&a);
+}
+
+START_TEST(cpu_agrees)
+{
+    ck_assert_uint_gt(job_count, 0);
+    if (!cuda_harness_compile(&harness)) {
+        printf("skipped: no C++ compiler\n");
+        return;
+    }
+    for (uint32_t i = 0; i < 2 * job_count; i++) {
+        backwards_now = i % 2 == 1;
+        run_job(&jobs[i / 2]);
+    }
+}
+END_TEST
+
+START_TEST(nvrtc_compiles) { cuda_harness_nvrtc(&harness); }
+END_TEST
+
+int main(void)
+{
+    Suite *collecting = suite_create("cuda, collecting"), *running = suite_create("cuda");
+    TCase *models = tcase_create("documents"), *tests = tcase_create("kernels");
+    cuda_harness_init(&harness, &arena);
+    add_cases(collecting);
+    tcase_add_test(models, documents);
+    suite_add_tcase(collecting, models);
+    SRunner *runner = srunner_create(collecting);
+    srunner_set_fork_status(runner, CK_NOFORK); /* what is collected has to stay */
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    tcase_set_timeout(tests, 240);
+    tcase_add_test(tests, cpu_agrees);
+    tcase_add_test(tests, nvrtc_compiles);
+    suite_add_tcase(running, tests);
+    runner = srunner_create(running);
+    srunner_run_all(runner, CK_ENV);
+    failed += srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
