@@ -56,6 +56,19 @@ static int64_t whole(const struct schedule *s, const char *name) { return arg(s,
 /* The value of an error: formulas go on with it. */
 static struct term bad(void) { return term_number(0); }
 
+/* Steps are counted in int32. */
+static bool is_step(struct fe *fe, fe_json json, int64_t step)
+{
+    if (step >= INT32_MIN && step <= INT32_MAX) return true;
+    fe_error(fe, json, "E0103", "a number of steps must fit into 32 bits, found %s", fe_found(fe, json));
+    return false;
+}
+
+static bool read_step(struct fe *fe, fe_json json, int64_t *step)
+{
+    return fe_integer(fe, json, step) && is_step(fe, json, *step);
+}
+
 /* Reads the arguments of `json` by the row and computes the schedule at `step`. */
 static struct term run_row(struct fe *fe, struct ir_builder *b, const struct schedule_row *row, fe_json json,
                            struct term step)
@@ -64,6 +77,9 @@ static struct term run_row(struct fe *fe, struct ir_builder *b, const struct sch
     ASSERT(row->count <= MOST_ARGS);
     if (!fe_args(fe, json, arena_format(fe->arena, "schedule \"%s\"", row->name), row->args, row->count, NULL, values))
         return bad();
+    for (uint32_t i = 0; i < row->count; i++)
+        if (row->args[i].kind == FE_INTEGER && values[i].json && !is_step(fe, values[i].json, values[i].integer))
+            return bad();
     struct schedule s = {.fe = fe, .b = b, .row = row, .json = json, .args = values};
     return row->rule(&s, step);
 }
@@ -179,7 +195,7 @@ static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t 
         char *end;
         struct boundary b = {.at = strtoll(m->key, &end, 10)};
         if (strcmp(m->key, "//") == 0) continue;
-        if (end == m->key || *end) {
+        if (end == m->key || *end || b.at < INT32_MIN || b.at > INT32_MAX) {
             fe_error_key(s->fe, m, "E0411", "a boundary must be a step number, found \"%s\"", m->key);
             good = false;
         } else if (!fe_number(s->fe, m, &b.scale)) {
@@ -330,7 +346,7 @@ static struct term schedule_sgdr_schedule(struct schedule *s, struct term step)
         struct term part = run_row(s->fe, s->b, segment, e, since(s, step, begin));
         value = first ? part : after(s, step, begin, value, part);
         fe_json length = fe_member(s->fe, e, "decay_steps");
-        if (!length || !fe_integer(s->fe, length, &steps)) return bad();
+        if (!length || !read_step(s->fe, length, &steps)) return bad();
         begin += steps;
         first = false;
     }
@@ -356,7 +372,7 @@ static struct term schedule_join_schedules(struct schedule *s, struct term step)
     struct term value = run_object(s->fe, s->b, e, step);
     for (e = fe_next(s->fe, e); e; e = fe_next(s->fe, e), boundary = fe_next(s->fe, boundary)) {
         int64_t at = 0;
-        if (!fe_integer(s->fe, boundary, &at)) return bad();
+        if (!read_step(s->fe, boundary, &at)) return bad();
         value = after(s, step, at, value, run_object(s->fe, s->b, e, since(s, step, at)));
     }
     return value;
