@@ -79,13 +79,14 @@ const struct fe_layer *fe_layer_find(const char *name);
 void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);
 bool fe_check_initializer(struct fe *, fe_json); /* false: an error was recorded */
 /* A tensor that is true with probability `keep`: jax.random.bernoulli with the key fold_in(fork, count). */
-ir_value fe_bernoulli(struct ir_builder *, const uint32_t fork[2], ir_value count, const struct ir_type *shape, double keep);
+ir_value fe_bernoulli(struct ir_builder *, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
+                      double keep);
 void fe_fork_key(const struct fe *, uint32_t stream, uint32_t draw, uint32_t key[2]); /* fold_in(stream's key, draw) */
 void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]);
 
 /* layers/dropout.c: the fork of the stream `stream` that a layer with dropout takes when it is made; then, per call of the
  * layer in training, a mask of what is kept. */
-void fe_block_fork(struct fe_block *, const char *stream);
+void fe_block_fork(struct fe_block *, const char *stream, bool used); /* not used: only the draw is taken */
 struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape, double rate);
 
 /* Helpers of layers/: numerics shared by several layers. */

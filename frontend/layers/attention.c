@@ -202,7 +202,7 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     struct fe_val projection[3];
     if (mask.bad || !declare_out(block, a, heads, depth, out, projection)) return fe_bad();
     bool deterministic = a[DETERMINISTIC].given && a[DETERMINISTIC].boolean;
-    if (a[DROPOUT].number > 0) fe_block_fork(block, "dropout");
+    if (a[DROPOUT].number > 0) fe_block_fork(block, "dropout", !deterministic);
     if (a[DROPOUT].number > 0 && !deterministic && block->site.trace->train)
         return project_out(block, attend_with_dropout(block, a, q, k, v, mask), projection);
     struct fe_val causal = {.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = a[IS_CAUSAL].boolean};

@@ -20,7 +20,12 @@ static uint32_t counter(struct fe_block *block, const char *stream)
     return fe_block_param(block, "", p) ? map_get(&state->by_path, path) : MAP_NONE;
 }
 
-void fe_block_fork(struct fe_block *block, const char *stream) { counter(block, stream); }
+void fe_block_fork(struct fe_block *block, const char *stream, bool used)
+{
+    uint32_t at, draw;
+    if (used) counter(block, stream);
+    else if (!block->site.fe->state->declared && !block->sharing) fe_draw(block->site.fe, stream, &at, &draw);
+}
 
 struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
 {
@@ -45,7 +50,8 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     double rate = a[0].number;
     int64_t dims[IR_MAX_RANK];
     uint32_t count = 0, axis;
-    fe_block_fork(block, stream);
+    bool used = rate > 0 && rate < 1 && !a[2].boolean;
+    fe_block_fork(block, stream, used);
     if (rate <= 0 || a[2].boolean || !s->trace->train) return block->in[0];
     if (!fe_block_float_input(block, 0)) return fe_bad();
     struct ir_type full = fe_type_at(s, &block->in[0]);
