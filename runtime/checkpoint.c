@@ -4,10 +4,9 @@
  * slot; any other file holds initial values: all parameters and running statistics, averages if it likes (those
  * not given become copies of the parameters), and the rest is as after init. All problems are found before the state
  * is touched, and it is replaced only after everything was read. */
-#include "ir/base/json_scan.h"
-#include "ir/base/map.h"
 #include "ir/base/str.h"
 #include "runtime/rt.h"
+#include "runtime/scan.h"
 #include <stepc/step_tools.h>
 
 #include <stdio.h>
@@ -25,24 +24,37 @@ static bool is_file_name(const char *path)
 
 /* ---------------------------------------------------------------- save */
 
-struct save_plan { struct step_instance *t; struct arena arena; struct st_tensor *tensors; uint32_t count; bool computed; };
+struct save_plan {
+    struct step_instance *t;
+    struct st_tensor *tensors;
+    uint32_t count;
+    bool computed;
+    char *patterns; /* copy that holds the strings */
+    const char **list;
+    uint32_t pattern_count;
+};
 
-static bool wanted(const struct json *patterns, const char *name)
+static bool wanted(const struct save_plan *plan, const char *name)
 {
-    if (!patterns->count) return true;
-    for (uint32_t i = 1; i < patterns->count; i++)
-        if (glob_match(patterns->values[i].string, name)) return true;
-    return false;
+    for (uint32_t i = 0; i < plan->pattern_count; i++)
+        if (glob_match(plan->list[i], name)) return true;
+    return !plan->list;
 }
 
-static step_status parse_patterns(struct step_instance *t, struct arena *arena, const char *text, struct json *out)
+/* A JSON list of strings. */
+static step_status parse_patterns(struct save_plan *plan, const char *text)
 {
-    struct json_error e;
+    size_t n = text ? strlen(text) : 0;
     if (!text) return STEP_OK;
-    if (!json_scan(arena, text, strlen(text), NULL, out, &e)) return rt_fail(t, STEP_EINVAL, "save: slots: %s", e.message);
-    bool ok = out->values[0].kind == JSON_ARRAY;
-    for (uint32_t i = 1; i < out->count; i++) ok = ok && out->values[i].kind == JSON_STRING;
-    return ok ? STEP_OK : rt_fail(t, STEP_EINVAL, "save: slots must be a JSON list of patterns");
+    plan->patterns = strdup(text);
+    plan->list = malloc((n / 2 + 1) * sizeof *plan->list);
+    if (!plan->patterns || !plan->list) return rt_fail(plan->t, STEP_ENOMEM, "save: out of memory");
+    struct rt_scan s = {.at = plan->patterns, .end = plan->patterns + n};
+    scan_open(&s, '[');
+    while (scan_more(&s, ']'))
+        if ((plan->list[plan->pattern_count] = scan_string(&s))) plan->pattern_count++;
+    if (!s.fault) scan_end(&s);
+    return s.fault ? rt_fail(plan->t, STEP_EINVAL, "save: slots: a JSON list of patterns: %s", s.fault) : STEP_OK;
 }
 
 static int tensor_order(const void *a, const void *b)
@@ -50,28 +62,32 @@ static int tensor_order(const void *a, const void *b)
     return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
 }
 
-/* Tensors to save. Hyper-parameters go with the whole state, where the host has set them. */
-static void collect(struct save_plan *plan, const struct json *patterns)
+/* Tensors to save. Hyper-parameters are part of the whole state; their names get a prefix. */
+static step_status collect(struct save_plan *plan)
 {
     const struct stepc_program *p = plan->t->program;
-    plan->tensors = arena_new_array(&plan->arena, struct st_tensor, p->slot_count + 1);
+    size_t text = 0, prefix = strlen(HYPER_PREFIX);
+    for (uint32_t i = 0; i < p->slot_count; i++) text += p->slots[i].role == RT_HYPER ? strlen(p->slots[i].name) + prefix + 1 : 0;
+    plan->tensors = malloc((p->slot_count + 1) * sizeof *plan->tensors + text);
+    if (!plan->tensors) return rt_fail(plan->t, STEP_ENOMEM, "save: out of memory");
+    char *names = (char *)(plan->tensors + p->slot_count + 1);
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         struct st_tensor t = {.name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
-        bool hyper = s->role == RT_HYPER;
-        if (hyper) {
-            double value = rt_hyper_load(plan->t, s), initial;
-            union { char bytes[8]; double aligned; } cell = {{0}};
-            rt_number_put(&cell, s->dtype, 0, s->initial);
-            initial = rt_number_at(&cell, s->dtype, 0);
-            if (patterns->count || memcmp(&value, &initial, sizeof value) == 0) continue;
-            t.name = arena_format(&plan->arena, HYPER_PREFIX "%s", s->name);
-        } else if (s->role > STEP_STATE || !wanted(patterns, s->name)) continue;
+        if (s->role == RT_HYPER) {
+            size_t n = strlen(s->name) + 1;
+            if (plan->list) continue;
+            t.name = names;
+            memcpy(names, HYPER_PREFIX, prefix);
+            memcpy(names + prefix, s->name, n);
+            names += prefix + n;
+        } else if (s->role > STEP_STATE || !wanted(plan, s->name)) continue;
         for (int32_t k = 0; k < s->rank; k++) t.shape[k] = s->shape[k];
         plan->computed |= s->computed != 0;
         plan->tensors[plan->count++] = t;
     }
     if (plan->count) qsort(plan->tensors, plan->count, sizeof *plan->tensors, tensor_order);
+    return STEP_OK;
 }
 
 static step_status fetch_tensor(void *user, uint32_t index, void *to)
@@ -94,26 +110,21 @@ static step_status fetch_tensor(void *user, uint32_t index, void *to)
 static step_status save_file(struct step_instance *t, const struct step_save *save)
 {
     char error[ST_TEXT];
-    jmp_buf oom;
     struct save_plan plan = {.t = t};
-    struct json patterns = {0};
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "save: call init or load first");
     if (!is_file_name(save->directory)) return rt_fail(t, STEP_EUNSUPPORTED, "save: checkpoint directories are not written yet; give a name that ends in .safetensors");
     if (save->item_count || save->keep) return rt_fail(t, STEP_EUNSUPPORTED, "save: items and keep belong to checkpoint directories, which are not written yet");
-    if (setjmp(oom)) {
-        arena_free(&plan.arena);
-        return rt_fail(t, STEP_ENOMEM, "save: out of memory");
-    }
-    plan.arena.on_oom = &oom;
-    step_status status = parse_patterns(t, &plan.arena, save->slots, &patterns);
-    if (!status) collect(&plan, &patterns);
+    step_status status = parse_patterns(&plan, save->slots);
+    if (!status) status = collect(&plan);
     if (!status && plan.computed) status = rt_derive(t);
     if (!status) {
         status = st_write(save->directory, plan.tensors, plan.count, t->steps, fetch_tensor, &plan, error);
         if (status) rt_fail(t, status, "save: %s", error);
         else rt_log(t, 2, "saved step %llu: %u tensors in %s", (unsigned long long)t->steps, plan.count, save->directory);
     }
-    arena_free(&plan.arena);
+    free(plan.tensors);
+    free(plan.patterns);
+    free(plan.list);
     return status;
 }
 
@@ -149,37 +160,40 @@ struct load_plan {
     struct step_instance *t;
     struct st_file *file;
     uint32_t flags;
-    bool whole;               /* the file holds the whole state */
-    const struct st_tensor **source; /* per slot; NULL: not in the file */
-    bool *wrong;              /* per slot: it is there but does not fit, which was said */
-    struct str faults;
-    uint32_t fault_count;
+    bool whole;      /* the file holds the whole state */
+    struct load_item { const struct st_tensor *source; char *data; bool wrong; } *items; /* per slot; source NULL: not in the file or not wanted */
+    uint32_t faults;
+    char text[RT_TEXT / 2];
 };
 
 static void fault(struct load_plan *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fault(struct load_plan *l, const char *format, ...)
 {
-    char line[512];
     va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    if (l->fault_count++ < 10) str_addf(&l->faults, "%s%s", l->fault_count > 1 ? "\n  " : "", line);
+    size_t n = strlen(l->text);
+    if (l->faults++ < 10 && n + 4 < sizeof l->text) {
+        memcpy(l->text + n, l->faults > 1 ? "\n  " : "", l->faults > 1 ? 4 : 1);
+        n += strlen(l->text + n);
+        va_start(args, format);
+        vsnprintf(l->text + n, sizeof l->text - n, format, args);
+        va_end(args);
+    }
 }
 
 static bool is_float(uint32_t dtype) { return dtype >= STEP_F16 && dtype <= STEP_F64; }
 
-static int32_t load_target(const struct load_plan *l, const struct map *names, const char *name)
+/* The slot that a tensor of the file is for, -1: none. */
+static int32_t load_target(const struct stepc_program *p, const char *name)
 {
-    uint32_t i = map_get(names, name);
     size_t n = strlen(HYPER_PREFIX);
-    if (i != MAP_NONE) return (int32_t)i;
-    return strncmp(name, HYPER_PREFIX, n) == 0 ? rt_slot_find(l->t->program, name + n, true) : -1;
+    int32_t i = rt_slot_find(p, name, false);
+    if (i >= 0 && p->slots[i].role <= STEP_STATE) return i;
+    return strncmp(name, HYPER_PREFIX, n) == 0 ? rt_slot_find(p, name + n, true) : -1;
 }
 
-static void match_tensor(struct load_plan *l, const struct map *names, const struct st_tensor *tensor)
+static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
 {
-    int32_t i = load_target(l, names, tensor->name);
+    int32_t i = load_target(l->t->program, tensor->name);
     if (i < 0) {
         if (!(l->flags & STEP_LOAD_PARTIAL)) fault(l, "tensor \"%s\" is not one of this object's", tensor->name);
         return;
@@ -192,11 +206,11 @@ static void match_tensor(struct load_plan *l, const struct map *names, const str
         char want[200], found[200];
         fault(l, "tensor \"%s\": expected %s, found %s", tensor->name, rt_type_text(want, sizeof want, s->dtype, s->rank, s->shape),
               rt_type_text(found, sizeof found, tensor->dtype, tensor->rank, tensor->shape));
-        l->wrong[i] = true;
+        l->items[i].wrong = true;
         return;
     }
     if (s->role == STEP_OPT_STATE || (s->role == STEP_STATE && !rt_slot_statistic(s))) l->whole = true;
-    l->source[i] = tensor;
+    l->items[i].source = tensor;
 }
 
 static void match_missing(struct load_plan *l)
@@ -207,90 +221,75 @@ static void match_missing(struct load_plan *l)
         const struct stepc_slot *s = &p->slots[i];
         bool needed = s->role == STEP_PARAM || (!(l->flags & STEP_LOAD_PARAMS_ONLY) && (all || rt_slot_statistic(s)));
         char text[200];
-        if (rt_slot_stored(s) && needed && !l->source[i] && !l->wrong[i] && !(l->flags & STEP_LOAD_PARTIAL))
+        if (rt_slot_stored(s) && needed && !l->items[i].source && !l->items[i].wrong && !(l->flags & STEP_LOAD_PARTIAL))
             fault(l, "tensor \"%s\" is missing; expected %s", s->name, rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
     }
 }
 
-static void store(struct step_instance *t, const struct stepc_slot *s, const struct st_tensor *from, char *data)
+/* Reads everything, converted to the slots' dtypes, into one block of memory; nothing of the state changes here. */
+static step_status read_all(struct load_plan *l, char **memory)
 {
-    int64_t stride[RT_MAX_RANK], n = (int64_t)(rt_slot_bytes(s, false) / rt_dtype_bytes(s->dtype));
-    if (s->computed) return;
-    if (s->role == RT_HYPER) {
-        rt_hyper_store(t, s, rt_number_at(data, from->dtype, 0));
-        return;
-    }
-    char *cast = NULL;
-    if (from->dtype != s->dtype) {
-        cast = malloc(rt_slot_bytes(s, false) + 1);
-        if (!cast) return; /* reserved by the caller's check: see read_all */
-        for (int64_t i = 0; i < n; i++) rt_number_put(cast, s->dtype, i, rt_number_at(data, from->dtype, i));
-    }
-    rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    rt_scatter(t, s, cast ? cast : data, stride);
-    free(cast);
-}
-
-/* Averages that the file does not give start as copies of the parameters. */
-static void copy_averages(struct load_plan *l, const struct map *names)
-{
-    static const char *const prefixes[] = {"ema.", "slow."};
     const struct stepc_program *p = l->t->program;
+    char error[ST_TEXT];
+    uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
-        for (size_t k = 0; k < 2; k++) {
-            const struct stepc_slot *s = &p->slots[i];
-            size_t n = strlen(prefixes[k]);
-            if (s->role != STEP_EMA || s->computed || strncmp(s->name, prefixes[k], n) != 0) continue;
-            uint32_t from = map_get(names, s->name + n);
-            if (from == MAP_NONE || p->slots[from].dtype != s->dtype || rt_slot_bytes(&p->slots[from], false) != rt_slot_bytes(s, false)) continue;
-            size_t bytes = rt_slot_bytes(s, false);
-            char *copy = malloc(bytes + 1);
-            int64_t stride[RT_MAX_RANK];
-            rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-            if (!copy) return;
-            rt_gather(l->t, &p->slots[from], copy, stride);
-            rt_scatter(l->t, s, copy, stride);
-            free(copy);
-        }
+        if (l->items[i].source) bytes += rt_slot_bytes(&p->slots[i], false) + l->items[i].source->bytes + 2 * RT_ALIGN;
+    char *at = *memory = aligned_alloc(RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN);
+    if (!at) return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const struct st_tensor *from = l->items[i].source;
+        const struct stepc_slot *s = &p->slots[i];
+        if (!from) continue;
+        step_status status = st_read(l->file, from, 0, at, from->bytes, error);
+        if (status) return rt_fail(l->t, status, "load: %s", error);
+        l->items[i].data = at;
+        at += (from->bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        if (from->dtype == s->dtype) continue;
+        int64_t n = (int64_t)(rt_slot_bytes(s, false) / rt_dtype_bytes(s->dtype));
+        for (int64_t k = 0; k < n; k++) rt_number_put(at, s->dtype, k, rt_number_at(l->items[i].data, from->dtype, k));
+        l->items[i].data = at;
+        at += (rt_slot_bytes(s, false) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+    }
+    return STEP_OK;
 }
 
-/* Applies what was read: parameters first, then what follows from them, then the rest of the file. */
-static step_status apply(struct load_plan *l, const struct map *names, char *data, const uint64_t *at)
+static void store(struct step_instance *t, const struct stepc_slot *s, const char *data)
+{
+    int64_t stride[RT_MAX_RANK];
+    if (s->computed) return;
+    rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+    if (s->role == RT_HYPER) rt_hyper_store(t, s, rt_number_at(data, s->dtype, 0));
+    else rt_scatter(t, s, data, stride);
+}
+
+/* Averages start as copies of the parameters; those that the file gives are stored after this. */
+static void copy_averages(struct load_plan *l)
+{
+    const struct stepc_program *p = l->t->program;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        const struct stepc_slot *s = &p->slots[i];
+        const char *name = strncmp(s->name, "ema.", 4) == 0 ? s->name + 4 : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5 : NULL;
+        int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(p, name, false) : -1;
+        if (from >= 0 && l->items[from].data && p->slots[from].dtype == s->dtype && rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
+            store(l->t, s, l->items[from].data);
+    }
+}
+
+/* Parameters and statistics first, then what follows from them, then the rest of the file. */
+static step_status apply(struct load_plan *l)
 {
     struct step_instance *t = l->t;
     const struct stepc_program *p = t->program;
     step_status status = STEP_OK;
     for (int rest = 0; rest < 2 && !status; rest++) {
         for (uint32_t i = 0; i < p->slot_count; i++) {
-            const struct stepc_slot *s = &p->slots[i];
-            bool first = s->role == STEP_PARAM || rt_slot_statistic(s);
-            if (l->source[i] && first == !rest) store(t, s, l->source[i], data + at[i]);
+            bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);
+            if (l->items[i].data && first == !rest) store(t, &p->slots[i], l->items[i].data);
         }
         if (rest || l->whole || l->flags) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
-        else copy_averages(l, names);
+        else copy_averages(l);
     }
-    return status;
-}
-
-static step_status load_checked(struct load_plan *l, const struct map *names)
-{
-    struct step_instance *t = l->t;
-    uint32_t slots = t->program->slot_count;
-    uint64_t bytes = 0, *at = arena_new_array(names->arena, uint64_t, slots + 1);
-    char error[ST_TEXT];
-    for (uint32_t i = 0; i < slots; i++) {
-        at[i] = bytes;
-        if (l->source[i]) bytes += (l->source[i]->bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
-    }
-    char *data = aligned_alloc(RT_ALIGN, bytes + RT_ALIGN);
-    if (!data) return rt_fail(t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
-    step_status status = STEP_OK;
-    for (uint32_t i = 0; !status && i < slots; i++)
-        if (l->source[i]) status = st_read(l->file, l->source[i], 0, data + at[i], l->source[i]->bytes, error);
-    if (status) rt_fail(t, status, "load: %s", error);
-    else status = apply(l, names, data, at);
-    free(data);
     if (status) return status;
     if (l->whole && t->step_slot < 0 && l->file->step) t->steps = strtoull(l->file->step, NULL, 10);
     rt_step_counter(t);
@@ -301,30 +300,21 @@ static step_status load_checked(struct load_plan *l, const struct map *names)
 
 static step_status load_file(struct step_instance *t, const struct step_load *load, struct st_file *file)
 {
-    struct arena arena = {0};
-    jmp_buf oom;
-    if (setjmp(oom)) {
-        arena_free(&arena);
-        return rt_fail(t, STEP_ENOMEM, "load: out of memory");
-    }
-    arena.on_oom = &oom;
     const struct stepc_program *p = t->program;
-    struct load_plan l = {.t = t, .file = file, .flags = load->flags, .faults = STR(&arena)};
-    struct map names = MAP(&arena);
-    l.wrong = arena_new_array(&arena, bool, p->slot_count + 1);
-    l.source = arena_new_array(&arena, const struct st_tensor *, p->slot_count + 1);
-    for (uint32_t i = 0; i < p->slot_count; i++)
-        if (p->slots[i].role <= STEP_STATE) map_set(&names, p->slots[i].name, i);
-    for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &names, &file->tensors[i]);
+    char *memory = NULL;
+    struct load_plan l = {.t = t, .file = file, .flags = load->flags, .items = calloc(p->slot_count + 1, sizeof *l.items)};
+    if (!l.items) return rt_fail(t, STEP_ENOMEM, "load: out of memory");
+    for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
     match_missing(&l);
     step_status status;
-    if (l.fault_count) {
-        if (l.fault_count > 10) str_addf(&l.faults, "\n  and %u more", l.fault_count - 10);
-        status = rt_fail(t, STEP_ESHAPE, "%s: %s", file->path, str_text(&l.faults));
-    } else if (atomic_load(&t->poisoned) && !l.whole)
+    if (l.faults > 10) status = rt_fail(t, STEP_ESHAPE, "%s: %s\n  and %u more", file->path, l.text, l.faults - 10);
+    else if (l.faults) status = rt_fail(t, STEP_ESHAPE, "%s: %s", file->path, l.text);
+    else if (atomic_load(&t->poisoned) && !l.whole)
         status = rt_fail(t, STEP_EPOISONED, "%s holds only a part of the state; a poisoned instance needs all of it", file->path);
-    else status = load_checked(&l, &names);
-    arena_free(&arena);
+    else status = read_all(&l, &memory);
+    if (!status) status = apply(&l);
+    free(memory);
+    free(l.items);
     return status;
 }
 

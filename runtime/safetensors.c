@@ -2,13 +2,13 @@
  * everything is checked before a byte of data is used: the header's length and JSON, dtypes, shapes, ranges
  * without holes or overlaps that end exactly at the end of the file. On writing: names in ascending order, data in
  * the same order, the header padded with spaces so that data begins at a multiple of 64 bytes. */
-#include "ir/base/json_scan.h"
-#include "ir/base/str.h"
+#include "runtime/scan.h"
 #include <stepc/step_tools.h>
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,19 +25,28 @@ static const struct { char name[8]; uint8_t dtype, bytes; } st_dtypes[] = {
 };
 enum { ST_DTYPES = sizeof st_dtypes / sizeof *st_dtypes };
 
-struct st_check { struct st_file *file; struct json json; char *error; };
+struct st_check {
+    struct st_file *file;
+    struct rt_scan scan;
+    uint64_t data_at, file_bytes;
+    char *error;
+};
 
 static step_status corrupt(struct st_check *c, const char *tensor, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static step_status corrupt(struct st_check *c, const char *tensor, const char *format, ...)
 {
-    char text[ST_TEXT / 2];
     va_list args;
+    int n = snprintf(c->error, ST_TEXT, tensor ? "%s: tensor \"%.200s\": " : "%s: ", c->file->path, tensor);
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    if (n > 0 && n < ST_TEXT) vsnprintf(c->error + n, ST_TEXT - (size_t)n, format, args);
     va_end(args);
-    if (tensor) snprintf(c->error, ST_TEXT, "%s: tensor \"%.200s\": %s", c->file->path, tensor, text);
-    else snprintf(c->error, ST_TEXT, "%s: %s", c->file->path, text);
     return STEP_ECORRUPT;
+}
+
+/* What the scanner found wrong, with its place in the file. */
+static step_status syntax(struct st_check *c)
+{
+    return corrupt(c, NULL, "header, byte %zu: %s", (size_t)(c->scan.at - c->file->text) + 8, c->scan.fault);
 }
 
 static bool read_at(int fd, void *to, uint64_t bytes, uint64_t offset)
@@ -55,55 +64,86 @@ static bool read_at(int fd, void *to, uint64_t bytes, uint64_t offset)
     return true;
 }
 
-/* A JSON number that is a whole number in [0, 2^53). */
-static bool whole_number(const struct json_value *v, uint64_t *out)
+/* [2, 3]: numbers of at most 8 dimensions. */
+static step_status check_shape(struct st_check *c, struct st_tensor *t)
 {
-    if (v->kind != JSON_NUMBER || !(v->number >= 0) || v->number > 9007199254740991.0) return false;
-    *out = (uint64_t)v->number;
-    return (double)*out == v->number;
-}
-
-static const struct json_value *child(const struct json *j, uint32_t index) { return index ? &j->values[index] : NULL; }
-
-static step_status check_shape(struct st_check *c, struct st_tensor *t, const struct json_value *shape)
-{
-    if (!shape || shape->kind != JSON_ARRAY) return corrupt(c, t->name, "expected a \"shape\" list");
-    if (shape->count > 8) return corrupt(c, t->name, "rank %u; expected at most 8", shape->count);
-    for (const struct json_value *v = child(&c->json, shape->first); v; v = child(&c->json, v->next)) {
+    if (!scan_open(&c->scan, '[')) return syntax(c);
+    while (scan_more(&c->scan, ']')) {
         uint64_t n;
-        if (!whole_number(v, &n)) return corrupt(c, t->name, "shape: expected whole numbers, found %.*s", (int)(v->length < 40 ? v->length : 40), c->json.text + v->offset);
+        if (t->rank == 8) return corrupt(c, t->name, "more than 8 dimensions");
+        if (!scan_whole(&c->scan, &n)) return corrupt(c, t->name, "shape: %s", c->scan.fault);
         t->shape[t->rank++] = (int64_t)n;
     }
+    return c->scan.fault ? syntax(c) : STEP_OK;
+}
+
+static step_status check_offsets(struct st_check *c, struct st_tensor *t, uint64_t *end)
+{
+    uint64_t range[3];
+    uint32_t n = 0;
+    if (!scan_open(&c->scan, '[')) return syntax(c);
+    while (scan_more(&c->scan, ']'))
+        if (!scan_whole(&c->scan, &range[n]) || ++n == 3) break;
+    if (c->scan.fault || n != 2) return corrupt(c, t->name, "expected \"data_offsets\" of two whole numbers");
+    t->offset = range[0];
+    *end = range[1];
     return STEP_OK;
 }
 
-static step_status check_tensor(struct st_check *c, const struct json_value *v, uint64_t data_bytes, uint64_t data_at, struct st_tensor *t)
+/* Dtype, shape and range fit each other and the file. */
+static step_status check_bytes(struct st_check *c, struct st_tensor *t, uint64_t bytes, uint64_t end)
 {
-    const struct json_value *dtype = v->kind == JSON_OBJECT ? json_get(&c->json, v, "dtype") : NULL;
-    const struct json_value *shape = v->kind == JSON_OBJECT ? json_get(&c->json, v, "shape") : NULL;
-    const struct json_value *range = v->kind == JSON_OBJECT ? json_get(&c->json, v, "data_offsets") : NULL;
-    *t = (struct st_tensor){.name = v->key};
-    if (strlen(v->key) > ST_NAME) return corrupt(c, v->key, "a name of more than %d bytes", ST_NAME);
-    if (v->kind != JSON_OBJECT || v->count != 3) return corrupt(c, v->key, "expected an object of dtype, shape and data_offsets");
-    if (!dtype || dtype->kind != JSON_STRING) return corrupt(c, v->key, "expected a \"dtype\" string");
-    uint64_t bytes = 0, begin, end;
-    for (size_t i = 0; i < ST_DTYPES; i++)
-        if (strcmp(st_dtypes[i].name, dtype->string) == 0) t->dtype = st_dtypes[i].dtype, bytes = st_dtypes[i].bytes;
-    if (!t->dtype) return corrupt(c, v->key, "unknown dtype \"%.40s\"", dtype->string);
-    step_status status = check_shape(c, t, shape);
-    if (status) return status;
+    uint64_t data_bytes = c->file_bytes - c->data_at;
     for (int32_t i = 0; i < t->rank; i++)
-        if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes) || bytes >> 52) return corrupt(c, v->key, "its size overflows");
-    const struct json_value *first = range && range->kind == JSON_ARRAY && range->count == 2 ? child(&c->json, range->first) : NULL;
-    if (!first || !whole_number(first, &begin) || !whole_number(child(&c->json, first->next), &end))
-        return corrupt(c, v->key, "expected \"data_offsets\" of two whole numbers");
-    if (begin > end || end > data_bytes)
-        return corrupt(c, v->key, "data_offsets [%" PRIu64 ", %" PRIu64 "] lie outside the %" PRIu64 " bytes of data (truncated file?)", begin, end, data_bytes);
-    if (end - begin != bytes)
-        return corrupt(c, v->key, "dtype and shape need %" PRIu64 " bytes, data_offsets hold %" PRIu64, bytes, end - begin);
-    t->offset = data_at + begin;
+        if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes) || bytes >> 52) return corrupt(c, t->name, "its size overflows");
+    if (t->offset > end || end > data_bytes)
+        return corrupt(c, t->name, "data_offsets [%" PRIu64 ", %" PRIu64 "] lie outside the %" PRIu64 " bytes of data (truncated file?)", t->offset, end, data_bytes);
+    if (end - t->offset != bytes)
+        return corrupt(c, t->name, "dtype and shape need %" PRIu64 " bytes, data_offsets hold %" PRIu64, bytes, end - t->offset);
+    t->offset += c->data_at;
     t->bytes = bytes;
     return STEP_OK;
+}
+
+static step_status check_tensor(struct st_check *c, const char *name, struct st_tensor *t)
+{
+    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
+    uint64_t bytes = 0, end = 0;
+    uint32_t seen = 0;
+    step_status status = STEP_OK;
+    *t = (struct st_tensor){.name = name};
+    if (strlen(name) > ST_NAME) return corrupt(c, name, "a name of more than %d bytes", ST_NAME);
+    if (!scan_open(&c->scan, '{')) return corrupt(c, name, "expected an object of dtype, shape and data_offsets");
+    while (!status && scan_more(&c->scan, '}')) {
+        const char *key = scan_key(&c->scan), *dtype;
+        uint32_t k = 0;
+        if (!key) return syntax(c);
+        while (k < 3 && strcmp(keys[k], key) != 0) k++;
+        if (k == 3 || seen >> k & 1) return corrupt(c, name, "expected an object of dtype, shape and data_offsets, found \"%.40s\"", key);
+        seen |= 1u << k;
+        if (k == 1) status = check_shape(c, t);
+        else if (k == 2) status = check_offsets(c, t, &end);
+        else if (!(dtype = scan_string(&c->scan))) status = corrupt(c, name, "expected a \"dtype\" string");
+        else {
+            for (size_t i = 0; i < ST_DTYPES; i++)
+                if (strcmp(st_dtypes[i].name, dtype) == 0) t->dtype = st_dtypes[i].dtype, bytes = st_dtypes[i].bytes;
+            if (!t->dtype) status = corrupt(c, name, "unknown dtype \"%.40s\"", dtype);
+        }
+    }
+    if (status) return status;
+    if (c->scan.fault) return syntax(c);
+    return seen == 7 ? check_bytes(c, t, bytes, end) : corrupt(c, name, "expected an object of dtype, shape and data_offsets");
+}
+
+static step_status check_metadata(struct st_check *c)
+{
+    if (!scan_open(&c->scan, '{')) return corrupt(c, NULL, "\"__metadata__\" must be an object of strings");
+    while (scan_more(&c->scan, '}')) {
+        const char *key = scan_key(&c->scan), *value = key ? scan_string(&c->scan) : NULL;
+        if (key && !value) return corrupt(c, NULL, "\"__metadata__\" member \"%.100s\" must be a string", key);
+        if (key && strcmp(key, "step") == 0) c->file->step = value;
+    }
+    return c->scan.fault ? syntax(c) : STEP_OK;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -119,9 +159,10 @@ static int by_name(const void *a, const void *b)
 }
 
 /* Ranges in order, one after the other, from the beginning of the data to the end of the file. */
-static step_status check_ranges(struct st_check *c, uint64_t at, uint64_t file_bytes)
+static step_status check_ranges(struct st_check *c)
 {
     struct st_file *f = c->file;
+    uint64_t at = c->data_at;
     if (f->count) qsort(f->tensors, f->count, sizeof *f->tensors, by_offset);
     for (uint32_t i = 0; i < f->count; i++) {
         const struct st_tensor *t = &f->tensors[i];
@@ -130,38 +171,41 @@ static step_status check_ranges(struct st_check *c, uint64_t at, uint64_t file_b
                            t->offset < at ? "overlaps the tensor before it" : "a hole before it");
         at += t->bytes;
     }
-    if (at != file_bytes) return corrupt(c, NULL, "the file has %" PRIu64 " bytes, its header describes %" PRIu64, file_bytes, at);
+    if (at != c->file_bytes) return corrupt(c, NULL, "the file has %" PRIu64 " bytes, its header describes %" PRIu64, c->file_bytes, at);
     if (f->count) qsort(f->tensors, f->count, sizeof *f->tensors, by_name);
+    for (uint32_t i = 1; i < f->count; i++)
+        if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0) return corrupt(c, f->tensors[i].name, "is there twice");
     return STEP_OK;
 }
 
-static step_status check_metadata(struct st_check *c, const struct json_value *m)
+static step_status check_header(struct st_check *c, uint64_t length)
 {
-    if (m->kind != JSON_OBJECT) return corrupt(c, NULL, "\"__metadata__\" must be an object of strings");
-    for (const struct json_value *v = child(&c->json, m->first); v; v = child(&c->json, v->next)) {
-        if (v->kind != JSON_STRING) return corrupt(c, NULL, "\"__metadata__\" member \"%.100s\" must be a string", v->key);
-        if (strcmp(v->key, "step") == 0) c->file->step = v->string;
-    }
-    return STEP_OK;
-}
-
-static step_status check_header(struct st_check *c, const char *text, uint64_t length, uint64_t file_bytes)
-{
-    struct json_limits limits = {.bytes = ST_HEADER, .depth = 8, .values = 12 * ST_TENSORS};
-    struct json_error e;
     struct st_file *f = c->file;
-    if (text[0] != '{') return corrupt(c, NULL, "the header must begin with '{'");
-    if (!json_scan(&f->arena, text, length, &limits, &c->json, &e)) return corrupt(c, NULL, "header, byte %u: %s", e.offset + 8, e.message);
-    const struct json_value *root = &c->json.values[0];
-    if (root->kind != JSON_OBJECT) return corrupt(c, NULL, "the header must be an object");
-    if (root->count > ST_TENSORS) return corrupt(c, NULL, "%u tensors; expected at most %d", root->count, ST_TENSORS);
-    f->tensors = arena_new_array(&f->arena, struct st_tensor, root->count + 1);
-    for (const struct json_value *v = child(&c->json, root->first); v; v = child(&c->json, v->next)) {
-        step_status status = strcmp(v->key, "__metadata__") == 0 ? check_metadata(c, v)
-                             : check_tensor(c, v, file_bytes - 8 - length, 8 + length, &f->tensors[f->count++]);
+    c->scan = (struct rt_scan){.at = f->text, .end = f->text + length};
+    if (f->text[0] != '{') return corrupt(c, NULL, "the header must begin with '{'");
+    scan_open(&c->scan, '{');
+    for (bool metadata = false; scan_more(&c->scan, '}');) {
+        const char *key = scan_key(&c->scan);
+        if (!key) return syntax(c);
+        step_status status;
+        if (strcmp(key, "__metadata__") == 0) {
+            if (metadata) return corrupt(c, NULL, "\"__metadata__\" is there twice");
+            metadata = true;
+            status = check_metadata(c);
+        } else {
+            if (f->count == ST_TENSORS) return corrupt(c, NULL, "more than %d tensors", ST_TENSORS);
+            if (f->count == f->capacity) {
+                f->capacity = f->capacity ? f->capacity * 2 : 64;
+                struct st_tensor *more = realloc(f->tensors, f->capacity * sizeof *more);
+                if (!more) return STEP_ENOMEM;
+                f->tensors = more;
+            }
+            status = check_tensor(c, key, &f->tensors[f->count++]);
+        }
         if (status) return status;
     }
-    return check_ranges(c, 8 + length, file_bytes);
+    if (c->scan.fault || !scan_end(&c->scan)) return syntax(c);
+    return check_ranges(c);
 }
 
 static step_status open_checked(struct st_check *c)
@@ -186,28 +230,22 @@ static step_status open_checked(struct st_check *c)
     if (ok && length > ST_HEADER) return corrupt(c, NULL, "header of %" PRIu64 " bytes; expected at most %d", length, ST_HEADER);
     if (ok && (length < 2 || length > file_bytes - 8))
         return corrupt(c, NULL, "header of %" PRIu64 " bytes in a file of %" PRIu64 " bytes (truncated?)", length, file_bytes);
-    char *text = ok ? arena_alloc(&f->arena, length + 1) : NULL;
-    if (!ok || !read_at(f->fd, text, length, 8)) {
+    if (ok && !(f->text = malloc(length + 1))) return STEP_ENOMEM;
+    if (!ok || !read_at(f->fd, f->text, length, 8)) {
         snprintf(c->error, ST_TEXT, "%s: read: %s", f->path, errno ? strerror(errno) : "unexpected end of file");
         return STEP_EIO;
     }
-    return check_header(c, text, length, file_bytes);
+    c->data_at = 8 + length;
+    c->file_bytes = file_bytes;
+    return check_header(c, length);
 }
 
 step_status st_open(struct st_file *f, const char *path, char error[ST_TEXT])
 {
-    jmp_buf oom;
     struct st_check c = {.file = f, .error = error};
     *f = (struct st_file){.path = path, .fd = -1};
-    step_status status;
-    if (setjmp(oom)) {
-        snprintf(error, ST_TEXT, "%s: out of memory", path);
-        status = STEP_ENOMEM;
-    } else {
-        f->arena.on_oom = &oom;
-        status = open_checked(&c);
-    }
-    f->arena.on_oom = NULL;
+    step_status status = open_checked(&c);
+    if (status == STEP_ENOMEM) snprintf(error, ST_TEXT, "%s: out of memory", path);
     if (status) st_close(f);
     return status;
 }
@@ -215,9 +253,9 @@ step_status st_open(struct st_file *f, const char *path, char error[ST_TEXT])
 void st_close(struct st_file *f)
 {
     if (f->fd >= 0) close(f->fd);
-    arena_free(&f->arena);
-    f->fd = -1;
-    f->count = 0;
+    free(f->text);
+    free(f->tensors);
+    *f = (struct st_file){.path = f->path, .fd = -1};
 }
 
 const struct st_tensor *st_find(const struct st_file *f, const char *name)
@@ -235,27 +273,54 @@ step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t
 
 /* ---------------------------------------------------------------- writing */
 
-static void write_header(struct str *s, const struct st_tensor *tensors, uint32_t count, uint64_t step)
+/* The header under construction; `text` is NULL once memory ran out. */
+struct header { char *text; size_t length, capacity; };
+
+static void add(struct header *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct header *h, const char *format, ...)
+{
+    va_list args;
+    if (h->capacity - h->length < 512) { /* no piece is longer */
+        char *more = h->text ? realloc(h->text, h->capacity *= 2) : NULL;
+        if (!more) free(h->text);
+        h->text = more;
+    }
+    if (!h->text) return;
+    va_start(args, format);
+    h->length += (size_t)vsnprintf(h->text + h->length, 512, format, args);
+    va_end(args);
+}
+
+static void add_name(struct header *h, const char *name)
+{
+    add(h, ",\"");
+    for (; *name; name++) {
+        unsigned char byte = (unsigned char)*name;
+        if (byte < 0x20) add(h, "\\u%04x", byte);
+        else add(h, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
+    }
+}
+
+static void write_header(struct header *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
-    str_add_n(s, "\0\0\0\0\0\0\0", 8);
-    str_addf(s, "{\"__metadata__\":{\"step\":\"%" PRIu64 "\"}", step);
+    *h = (struct header){.capacity = 4096, .text = malloc(4096)};
+    add(h, "12345678{\"__metadata__\":{\"step\":\"%" PRIu64 "\"}", step);
     for (uint32_t i = 0; i < count; i++) {
         const struct st_tensor *t = &tensors[i];
         const char *dtype = "";
         for (size_t k = 0; k < ST_DTYPES; k++)
             if (st_dtypes[k].dtype == t->dtype) dtype = st_dtypes[k].name;
-        str_add(s, ",");
-        str_add_json(s, t->name);
-        str_addf(s, ":{\"dtype\":\"%s\",\"shape\":[", dtype);
-        for (int32_t k = 0; k < t->rank; k++) str_addf(s, k ? ",%" PRId64 : "%" PRId64, t->shape[k]);
-        str_addf(s, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + t->bytes);
+        add_name(h, t->name);
+        add(h, "\":{\"dtype\":\"%s\",\"shape\":[", dtype);
+        for (int32_t k = 0; k < t->rank; k++) add(h, k ? ",%" PRId64 : "%" PRId64, t->shape[k]);
+        add(h, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + t->bytes);
         at += t->bytes;
     }
-    str_add(s, "}");
-    while (s->length % 64) str_add(s, " ");
-    uint64_t length = s->length - 8;
-    for (int i = 0; i < 8; i++) s->text[i] = (char)(length >> (8 * i));
+    add(h, "}");
+    while (h->text && h->length % 64) add(h, " ");
+    uint64_t length = h->length - 8;
+    if (h->text) memcpy(h->text, &length, 8); /* little-endian, as every machine here */
 }
 
 static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch, void *user, char error[ST_TEXT])
@@ -274,22 +339,15 @@ static step_status write_data(struct st_output *o, const struct st_tensor *tenso
 step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *fetch, void *user, char error[ST_TEXT])
 {
     struct st_output o;
-    struct arena arena = {0};
-    jmp_buf oom;
-    if (!st_output_open(&o, path, error)) return STEP_EIO;
-    step_status status = STEP_ENOMEM;
-    if (setjmp(oom) == 0) {
-        arena.on_oom = &oom;
-        struct str s = STR(&arena);
-        write_header(&s, tensors, count, step);
-        status = st_output_write(&o, s.text, s.length, error) ? STEP_OK : STEP_EIO;
-    } else {
-        status = STEP_ENOMEM;
-        snprintf(error, ST_TEXT, "%s: out of memory", path);
-    }
-    arena_free(&arena);
-    if (!status) status = write_data(&o, tensors, count, fetch, user, error);
+    struct header h;
     char ignored[ST_TEXT];
+    if (!st_output_open(&o, path, error)) return STEP_EIO;
+    write_header(&h, tensors, count, step);
+    step_status status = h.text ? STEP_OK : STEP_ENOMEM;
+    if (status) snprintf(error, ST_TEXT, "%s: out of memory", path);
+    else if (!st_output_write(&o, h.text, h.length, error)) status = STEP_EIO;
+    free(h.text);
+    if (!status) status = write_data(&o, tensors, count, fetch, user, error);
     if (!st_output_close(&o, !status, status ? ignored : error)) status = status ? status : STEP_EIO;
     return status;
 }

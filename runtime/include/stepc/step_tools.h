@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
-#include "ir/base/arena.h"
 
 /* ---------------------------------------------------------------- safetensors */
 
@@ -22,9 +21,9 @@ struct st_tensor {
 struct st_file {
     const char *path;
     int fd;
-    struct arena arena;
+    char *text;                /* the header; names point into it */
     struct st_tensor *tensors; /* by name, ascending */
-    uint32_t count;
+    uint32_t count, capacity;
     const char *step;          /* "__metadata__".step, NULL: none */
 };
 

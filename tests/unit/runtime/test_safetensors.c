@@ -66,23 +66,36 @@ START_TEST(refused)
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "has 71 bytes, its header describes 70"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "dtype and shape need 12 bytes, data_offsets hold 8"},
         {"{\"a\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "unknown dtype \"F33\""},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "shape: expected whole numbers, found -2"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", 8, "found 2.5"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "shape: expected a whole number below 2^53"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", 8, "shape: expected a whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8, "its size overflows"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "rank 9; expected at most 8"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "more than 8 dimensions"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "lie outside"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "\"data_offsets\" of two whole numbers"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,\"8\"]}}", 8, "\"data_offsets\" of two whole numbers"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, "\"shape\" list"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, "header, byte"},
         {"{\"a\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "\"dtype\" string"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "expected an object of dtype, shape and data_offsets"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"more\":1}}", 8, "expected an object of dtype, shape and data_offsets"},
         {"{\"a\":7}", 0, "expected an object"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "header, byte"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "is there twice"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "a hole before it"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "overlaps"},
         {"{\"__metadata__\":{\"k\":1}}", 0, "must be a string"},
         {"{\"__metadata__\":[]}", 0, "must be an object of strings"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "is there twice"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "expected an object of dtype"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,4]}}", 4, "expected a whole number"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,],\"data_offsets\":[0,4]}}", 4, "expected a whole number"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1 1],\"data_offsets\":[0,4]}}", 4, "header, byte 39: expected ','"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},}", 4, "expected a string"},
+        {"{\"a", 0, "a string without its end"},
+        {"{\"\\ud800\":1}", 0, "not an escape"},
+        {"{\"\\u0000\":1}", 0, "not an escape"},
+        {"{\"\\x\":1}", 0, "not an escape"},
+        {"{\"a\nb\":1}", 0, "control character"},
+        {"{\"\xed\xa0\x80\":1}", 0, "invalid UTF-8"},
+        {"{\"\xc0\x80\":1}", 0, "invalid UTF-8"},
         {"[]", 0, "must begin with '{'"},
         {" {}", 0, "must begin with '{'"},
         {"{} x", 0, "header, byte"},
@@ -129,6 +142,31 @@ static step_status load_from(struct step_instance *t, const char *path, uint32_t
     struct step_load load = {.size = sizeof load, .path = path, .flags = flags};
     return rt_load(t, &load);
 }
+
+static step_status zero(void *user, uint32_t index, void *to)
+{
+    (void)user, (void)index;
+    *(char *)to = 0;
+    return STEP_OK;
+}
+
+START_TEST(names)
+{ /* escapes are read as what they mean, and written so that they can be read */
+    struct st_file f;
+    put_header("{ \"a\\u00e9\\u20ac\\ud83d\\ude00\\n\\\"\" : { \"dtype\" : \"U8\" , \"shape\" : [ ] , \"data_offsets\" : [ 0 , 1 ] } }", 1);
+    ck_assert_msg(st_open(&f, file, error) == STEP_OK, "%s", error);
+    ck_assert_uint_eq(f.count, 1);
+    ck_assert_str_eq(f.tensors[0].name, "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n\"");
+    ck_assert_ptr_nonnull(st_find(&f, f.tensors[0].name));
+    ck_assert_ptr_null(st_find(&f, "b"));
+    ck_assert_int_eq(st_write(other, f.tensors, 1, 7, zero, NULL, error), STEP_OK);
+    struct st_file again;
+    ck_assert_msg(st_open(&again, other, error) == STEP_OK, "%s", error);
+    ck_assert_str_eq(again.tensors[0].name, f.tensors[0].name);
+    ck_assert_str_eq(again.step, "7");
+    st_close(&f), st_close(&again);
+}
+END_TEST
 
 START_TEST(damage)
 { /* every truncation is refused; no flipped bit of the header crashes or changes what is not in the file */
@@ -291,6 +329,7 @@ int main(void)
     TCase *c = tcase_create("all");
     tcase_set_timeout(c, 120);
     tcase_add_test(c, refused);
+    tcase_add_test(c, names);
     tcase_add_test(c, damage);
     tcase_add_test(c, whole_state);
     tcase_add_test(c, initial_values);
