@@ -69,10 +69,7 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
     if (!fits) problem(p, "%s: tensor \"%s\": expected %s, found %s", t->file->path, input->name, wanted,
                        type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, false));
     else if (t->tensor->shape[0] < 1) problem(p, "%s: tensor \"%s\" holds no step", t->file->path, input->name);
-    else if (d->steps && (uint64_t)t->tensor->shape[0] != d->steps)
-        problem(p, "%s: tensor \"%s\" holds %lld steps, the inputs before it %llu", t->file->path, input->name,
-                (long long)t->tensor->shape[0], (unsigned long long)d->steps);
-    else d->steps = (uint64_t)t->tensor->shape[0];
+    else if ((uint64_t)t->tensor->shape[0] > d->steps) d->steps = (uint64_t)t->tensor->shape[0];
     t->bytes = input->bytes_global;
     d->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype, .rank = input->rank, .shape = input->shape};
 }
@@ -133,9 +130,9 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
 int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_batch *batch)
 {
     char error[ST_TEXT];
-    uint64_t at = d->steps ? k % d->steps : 0;
-    for (size_t i = 0; i < d->count; i++) {
+    for (size_t i = 0; i < d->count; i++) { /* each tensor wraps around at its own end */
         struct run_tensor *t = &d->tensors[i];
+        uint64_t at = k % (uint64_t)t->tensor->shape[0];
         d->arrays[i].data = t->memory + (d->streamed ? 0 : at * t->bytes);
         if (d->streamed && st_read(t->file, t->tensor, at * t->bytes, t->memory, t->bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
     }
