@@ -71,7 +71,7 @@ void fe_draw(struct fe *fe, const char *name, uint32_t *index, uint32_t *draw)
 
 /* ---------------------------------------------------------------- the table */
 
-enum family { FIXED, CONSTANT, NORMAL, TRUNCATED, UNIFORM, SCALED_ANY, SCALED, LATER };
+enum family { FIXED, CONSTANT, NORMAL, TRUNCATED, UNIFORM, SCALED_ANY, SCALED, ORTHOGONAL };
 struct initializer {
     const char *name;
     enum family family;
@@ -97,6 +97,8 @@ static const struct fe_arg constant_rows[] = {{"value", FE_NUMBER, FE_REQUIRED, 
 static const struct fe_arg normal_rows[] = {{"stddev", FE_NUMBER, 0, "0.01", NULL}};
 static const struct fe_arg truncated_rows[] = {
     {"stddev", FE_NUMBER, 0, "0.01", NULL}, {"lower", FE_NUMBER, 0, "-2", NULL}, {"upper", FE_NUMBER, 0, "2", NULL}};
+static const struct fe_arg orthogonal_rows[] = {{"scale", FE_NUMBER, 0, "1", NULL},
+                                                {"column_axis", FE_INTEGER, 0, "-1", NULL}};
 static const struct fe_arg uniform_rows[] = {{"scale", FE_NUMBER, 0, "0.01", NULL}};
 static const struct {
     const struct fe_arg *rows;
@@ -104,7 +106,7 @@ static const struct {
 } family_rows[] = {[FIXED] = {NULL, 0},           [CONSTANT] = {constant_rows, 1},
                    [NORMAL] = {normal_rows, 1},   [TRUNCATED] = {truncated_rows, 3},
                    [UNIFORM] = {uniform_rows, 1}, [SCALED_ANY] = {any_rows, 6},
-                   [SCALED] = {scaled_rows, 3},   [LATER] = {NULL, 0}};
+                   [SCALED] = {scaled_rows, 3},   [ORTHOGONAL] = {orthogonal_rows, 2}};
 
 static const struct initializer *find(const char *name)
 {
@@ -123,10 +125,6 @@ static const struct initializer *read_object(struct fe *fe, fe_json json, struct
         for (size_t i = 0; i < TABLE_COUNT; i++) names[i] = table[i].name;
         fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0108", "unknown initializer \"%s\"", type), type,
                    names, TABLE_COUNT);
-        return NULL;
-    }
-    if (init->family == LATER) {
-        fe_error(fe, fe_member(fe, json, "type"), "E0111", "initializer \"%s\" is not supported yet", type);
         return NULL;
     }
     const char *what = arena_format(fe->arena, "initializer \"%s\"", type);
@@ -292,7 +290,7 @@ static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p,
     case UNIFORM: return ir_binary(d->b, OP_mul, random_uniform(d, 0, 1), like(d, v[0].number));
     case SCALED_ANY: return scaled(fe, d, p, v, v[3].number, v[4].string, v[5].string, false);
     case SCALED: return scaled(fe, d, p, v, init->scale, init->mode, init->distribution, false);
-    case LATER: break;
+    case ORTHOGONAL: break;
     }
     BUG("initializer %s has no rule", init->name);
 }
@@ -309,13 +307,16 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     ir_value x;
     if (p->init) {
         const struct initializer *init = read_object(fe, p->init, v);
-        x = init ? draw(fe, &d, p, init, v) : 0;
+        if (init && init->family == ORTHOGONAL)
+            x = fe_orthogonal(fe, b, p, key, v[0].number, v[1].integer, !strcmp(init->name, "delta_orthogonal"));
+        else x = init ? draw(fe, &d, p, init, v) : 0;
     } else if (!strcmp(p->init_preset, "embed")) x = scaled(fe, &d, p, v, 1, "fan_in", "normal", true);
     else if (!strcmp(p->init_preset, "constant")) x = like(&d, p->init_value);
     else {
         const struct initializer *init = find(p->init_preset);
-        if (!init || (init->family != FIXED && init->family != SCALED)) BUG("no initializer %s", p->init_preset);
-        x = draw(fe, &d, p, init, v);
+        if (!init || (init->family != FIXED && init->family != SCALED && init->family != ORTHOGONAL))
+            BUG("no initializer %s", p->init_preset);
+        x = init->family == ORTHOGONAL ? fe_orthogonal(fe, b, p, key, 1, -1, false) : draw(fe, &d, p, init, v);
     }
     return x ? ir_cast(b, x, (enum ir_dtype)p->type.dtype) : ir_number(b, p->type, 0);
 }

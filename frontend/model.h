@@ -82,6 +82,8 @@ bool fe_check_initializer(struct fe *, fe_json); /* false: an error was recorded
 ir_value fe_bernoulli(struct ir_builder *, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
                       double keep);
 void fe_fork_key(const struct fe *, uint32_t stream, uint32_t draw, uint32_t key[2]); /* fold_in(stream's key, draw) */
+ir_value fe_orthogonal(struct fe *, struct ir_builder *, const struct fe_param *, const uint32_t key[2], double scale,
+                       int64_t column_axis, bool delta); /* init_orthogonal.c; 0: an error was recorded */
 void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]);
 
 /* layers/dropout.c: the fork of the stream `stream` that a layer with dropout takes when it is made; then, per call of the

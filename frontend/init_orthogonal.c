@@ -1,0 +1,105 @@
+/* The orthogonal initializers. A QR decomposition has no place among the ops, so these values are computed here, while
+ * the document is compiled, and become a constant of `init`. The normal numbers are those of jax.random.normal. */
+#include "frontend/model.h"
+#include <math.h>
+#include <string.h>
+
+/* Inverse error function in float32: Giles, "Approximating the erfinv function" (2012), the single precision form. */
+static float erf_inverse(float x)
+{
+    static const float near[] = {2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
+                                 -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
+    static const float far[] = {-0.000200214257f, 0.000100950558f, 0.00134934322f, -0.00367342844f, 0.00573950773f,
+                                -0.0076224613f,   0.00943887047f,  1.00167406f,    2.83297682f};
+    float w = -log1pf(-x * x);
+    const float *c = w < 5 ? near : far;
+    w = w < 5 ? w - 2.5f : sqrtf(w) - 3;
+    float p = c[0];
+    for (int i = 1; i < 9; i++) p = c[i] + p * w;
+    return p * x;
+}
+
+static float normal(const uint32_t key[2], uint64_t index)
+{
+    uint32_t words[2], bits;
+    float u, low = nextafterf(-1, 0);
+    fe_threefry(key, (uint32_t)(index >> 32), (uint32_t)index, words);
+    bits = (words[0] ^ words[1]) >> 9 | 0x3f800000u;
+    memcpy(&u, &bits, sizeof u);
+    u = (u - 1) * (1 - low) + low;
+    return 1.41421356237309505f * erf_inverse(u < low ? low : u);
+}
+
+/* Q of a[rows][columns] (rows >= columns) with R's diagonal positive: Gram-Schmidt done twice in double, which is as
+ * orthogonal as Householder's. */
+static void orthonormalise(double *a, int64_t rows, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j++) {
+        for (int round = 0; round < 2; round++)
+            for (int64_t k = 0; k < j; k++) {
+                double dot = 0;
+                for (int64_t i = 0; i < rows; i++) dot += a[i * columns + k] * a[i * columns + j];
+                for (int64_t i = 0; i < rows; i++) a[i * columns + j] -= dot * a[i * columns + k];
+            }
+        double norm = 0;
+        for (int64_t i = 0; i < rows; i++) norm += a[i * columns + j] * a[i * columns + j];
+        norm = sqrt(norm);
+        for (int64_t i = 0; i < rows && norm > 0; i++) a[i * columns + j] /= norm;
+    }
+}
+
+/* scale * Q for a tensor whose axis `column` is one side and the rest the other; NULL: too large. */
+static float *orthogonal(struct arena *arena, const uint32_t key[2], const struct ir_type *t, uint32_t column,
+                         double scale)
+{
+    int64_t n = t->dim[column], total = ir_type_elements(t), others = n ? total / n : 0;
+    if (total > (int64_t)1 << 22) return NULL;
+    bool wide = n > others; /* the matrix has its longer side first */
+    int64_t rows = wide ? n : others, columns = wide ? others : n, after = 1;
+    double *a = arena_new_array(arena, double, total + 1);
+    float *out = arena_new_array(arena, float, total + 1);
+    for (int64_t i = 0; i < total; i++) a[i] = (double)normal(key, (uint64_t)i);
+    orthonormalise(a, rows, columns);
+    for (uint32_t i = column + 1; i < t->rank; i++) after *= t->dim[i];
+    for (int64_t i = 0; i < total; i++) { /* element i: index `at` on the axis, `rest` on the others */
+        int64_t at = i / after % n, rest = i / after / n * after + i % after;
+        out[i] = (float)(scale * (wide ? a[at * columns + rest] : a[rest * columns + at]));
+    }
+    return out;
+}
+
+ir_value fe_orthogonal(struct fe *fe, struct ir_builder *b, const struct fe_param *p, const uint32_t key[2],
+                       double scale, int64_t column, bool delta)
+{
+    struct ir_type t = p->type;
+    if (p->init_rank) t = ir_type_of(IR_F32, p->init_rank, p->init_shape);
+    t.dtype = IR_F32;
+    uint32_t rank = t.rank;
+    if (rank < 2 || column < -(int64_t)rank || column >= (int64_t)rank || (delta && (rank < 3 || rank > 5))) {
+        fe_error(fe, p->init, "E0203", "parameter \"%s\" of rank %u cannot be orthogonal", p->path, (unsigned)rank);
+        return 0;
+    }
+    struct ir_type centre_type = ir_type_of(IR_F32, 2, (int64_t[]){t.dim[rank - 2], t.dim[rank - 1]});
+    if (delta && t.dim[rank - 2] > t.dim[rank - 1]) {
+        fe_error(fe, p->init, "E0203", "parameter \"%s\": delta_orthogonal needs at least as many outputs as inputs",
+                 p->path);
+        return 0;
+    }
+    uint32_t axis = delta ? 1 : (uint32_t)(column < 0 ? column + (int64_t)rank : column);
+    float *values = orthogonal(fe->arena, key, delta ? &centre_type : &t, axis, scale);
+    if (!values) {
+        fe_error(fe, p->init, "E0111",
+                 "parameter \"%s\": orthogonal values of more than 4194304 elements are not supported yet", p->path);
+        return 0;
+    }
+    if (delta) { /* zero but for the centre tap */
+        float *all = arena_new_array(fe->arena, float, ir_type_elements(&t) + 1);
+        int64_t centre = 0;
+        for (uint32_t i = 0; i + 2 < rank; i++) centre = centre * t.dim[i] + (t.dim[i] - 1) / 2;
+        memcpy(all + centre * t.dim[rank - 2] * t.dim[rank - 1], values,
+               (size_t)(t.dim[rank - 2] * t.dim[rank - 1]) * sizeof *all);
+        values = all;
+    }
+    ir_value v = ir_constant(b, t, values);
+    return p->init_rank ? ir_reshape(b, v, p->type.rank, p->type.dim) : v;
+}
