@@ -7,11 +7,16 @@
 
 static bool slot_is(const struct stepc_slot *s, uint32_t role) { return s->role == role; }
 
+/* A name is unique among what is stored, but an input, metric or output may share it: the stored one is meant. */
 int32_t rt_slot_find(const struct stepc_program *p, const char *name, bool hyper)
 {
-    for (uint32_t i = 0; i < p->slot_count; i++)
-        if (slot_is(&p->slots[i], RT_HYPER) == hyper && strcmp(p->slots[i].name, name) == 0) return (int32_t)i;
-    return -1;
+    int32_t found = -1;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        if (slot_is(&p->slots[i], RT_HYPER) != hyper || strcmp(p->slots[i].name, name) != 0) continue;
+        if (hyper || p->slots[i].role <= STEP_STATE) return (int32_t)i;
+        if (found < 0) found = (int32_t)i;
+    }
+    return found;
 }
 
 static int32_t slot_at(const struct stepc_program *p, uint32_t role, size_t index)

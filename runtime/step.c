@@ -279,11 +279,12 @@ step_status rt_eval(struct step_instance *t, const struct step_batch *batch, con
 /* The slot of an output; it must be one that the entry computes. */
 static step_status output_find(struct step_instance *t, const struct step_array *a, const struct stepc_slot **slot)
 {
-    int32_t i = rt_slot_find(t->program, a->name, false);
-    const struct stepc_slot *s = i < 0 ? NULL : &t->program->slots[i];
-    bool there = s && (s->role == STEP_OUTPUT || s->role == STEP_METRIC) && computes(t->entries[RT_INFER].table, s);
-    *slot = s;
-    return there ? STEP_OK : rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
+    for (uint32_t i = 0; i < t->program->slot_count; i++) { /* a parameter may have the same name */
+        const struct stepc_slot *s = *slot = &t->program->slots[i];
+        if ((s->role == STEP_OUTPUT || s->role == STEP_METRIC) && strcmp(s->name, a->name) == 0 && computes(t->entries[RT_INFER].table, s))
+            return STEP_OK;
+    }
+    return rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
 }
 
 static step_status infer_run(struct step_instance *t, const struct step_batch *from, const char *weights,
