@@ -69,7 +69,7 @@ static struct fe_val block_residual(struct fe_block *block)
     if (!fe_as_tensor(&block->site, &x) || !fe_as_tensor(&block->site, &y)) return fe_bad();
     struct ir_type tx = fe_type_at(&block->site, &x), ty = fe_type_at(&block->site, &y), both;
     if (!fe_broadcast_shapes(&tx, &ty, &both))
-        return fe_block_fail(block, NULL, "E0201",
+        return fe_block_fail(block, NULL, "E0210",
                              "residual: the input is %s, what its layers compute is %s; they cannot be added",
                              fe_describe(&block->site, &x), fe_describe(&block->site, &y));
     return fe_add(&block->site, x, y);

@@ -33,7 +33,7 @@ struct fe_val fe_fail(const struct fe_site *s, const char *code, const char *for
     return fe_bad();
 }
 
-static void site_reject(void *user, const char *message) { fe_fail(user, "E0202", "%s", message); }
+static void site_reject(void *user, const char *message) { fe_fail(user, "E0211", "%s", message); }
 
 struct fe_hook fe_hook_set(struct fe_site *s)
 {
@@ -529,7 +529,7 @@ struct fe_val fe_literal(struct fe_site *s, fe_json json, const struct fe_env *e
         if (expression) return fe_expr(s->fe, s->trace, json, env);
         return (struct fe_val){.kind = FE_VAL_STRING, .string = json->string};
     case JSON_ARRAY: return literal_list(s, json, env, expression);
-    default: fe_error(s->fe, json, "E0105", "an expression expected, found %s", fe_kind_name(json)); return fe_bad();
+    default: fe_error(s->fe, json, "E0101", "an expression expected, found %s", fe_kind_name(json)); return fe_bad();
     }
 }
 

@@ -22,12 +22,12 @@ static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t)
     if (!fe_get_ints(&at, &c->arg[arg], shape, IR_MAX_RANK, &rank, "shape")) return false;
     for (uint32_t i = 0; i < rank; i++)
         if (shape[i] < 0) {
-            fe_fail(&at, "E0203", "a shape may not hold the negative number %lld", (long long)shape[i]);
+            fe_fail(&at, "E0212", "a shape may not hold the negative number %lld", (long long)shape[i]);
             return false;
         }
     *t = ir_type_of(IR_F32, rank, shape);
     if (ir_type_elements(t) < 0) {
-        fe_fail(&at, "E0203", "the shape is too large");
+        fe_fail(&at, "E0212", "the shape is too large");
         return false;
     }
     return true;
@@ -89,10 +89,10 @@ struct fe_val make_arange(struct fe_call *c)
         stop = ARG(1).number;
     }
     if (!fe_is_none(&ARG(2))) step = ARG(2).number;
-    if (step == 0) return fe_fail(s, "E0203", "the step of arange may not be 0");
+    if (step == 0) return fe_fail(s, "E0212", "the step of arange may not be 0");
     double n = ceil((stop - start) / step);
     if (!(n > 0)) n = 0;
-    if (n > 1e12) return fe_fail(s, "E0203", "the range is too long");
+    if (n > 1e12) return fe_fail(s, "E0212", "the range is too long");
     enum ir_dtype d = integer ? IR_I32 : IR_F32;
     if (!fe_is_none(&ARG(3)) && !fe_get_dtype(c, 3, &d)) return fe_bad();
     struct fe_val v = fe_iota(s, ir_type_of(d, 1, (int64_t[]){(int64_t)n}), 0);
@@ -105,7 +105,7 @@ struct fe_val make_linspace(struct fe_call *c)
     SITE;
     int64_t n;
     if (!fe_get_int(c, 2, &n)) return fe_bad();
-    if (n < 1 || n > 1 << 24) return fe_fail(s, "E0203", "linspace: %lld points", (long long)n);
+    if (n < 1 || n > 1 << 24) return fe_fail(s, "E0212", "linspace: %lld points", (long long)n);
     for (int i = 0; i < 2; i++)
         if (ARG(i).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "linspace needs numbers");
     double parts = (double)(fe_truth(&ARG(3)) ? n - 1 : n), start = ARG(0).number, stop = ARG(1).number;
@@ -134,7 +134,7 @@ static bool matrix_args(struct fe_call *c, int64_t *rows, int64_t *columns, int6
     *columns = *rows;
     if (!fe_is_none(&ARG(1)) && !fe_get_int(c, 1, columns)) return false;
     if (*rows >= 0 && *columns >= 0) return true;
-    fe_fail(c->site, "E0203", "%s: a negative size", c->function);
+    fe_fail(c->site, "E0212", "%s: a negative size", c->function);
     return false;
 }
 
@@ -155,7 +155,7 @@ struct fe_val make_triangle(struct fe_call *c)
     int64_t k;
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &k)) return fe_bad();
     struct ir_type t = fe_type_at(s, &ARG(0));
-    if (t.rank < 2) return fe_fail(s, "E0203", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+    if (t.rank < 2) return fe_fail(s, "E0212", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
     struct fe_val keep = band(s, c->data ? EXPR_OP_GE : EXPR_OP_LE, t.dim[t.rank - 2], t.dim[t.rank - 1], k);
     return fe_where3(s, keep, ARG(0), t.dtype == IR_BOOL ? fe_cast(s, fe_int(0), IR_BOOL) : fe_int(0));
 }
@@ -168,7 +168,7 @@ struct fe_val make_diag(struct fe_call *c)
     if (t.rank == 1)
         return fe_where3(s, band(s, EXPR_OP_EQ, t.dim[0], t.dim[0], 0), fe_expand(s, ARG(0), 1), fe_int(0));
     if (t.rank != 2)
-        return fe_fail(s, "E0203", "%s needs a vector or a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+        return fe_fail(s, "E0212", "%s needs a vector or a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
     int64_t n = t.dim[0] < t.dim[1] ? t.dim[0] : t.dim[1];
     struct fe_val x = fe_slice_axis(s, fe_slice_axis(s, ARG(0), 0, 0, n), 1, 0, n);
     x = fe_where3(s, band(s, EXPR_OP_EQ, n, n, 0), x, fe_int(0));

@@ -39,7 +39,7 @@ static void take_diagonals(struct fe_site *s, struct labelled *x)
             if (x->label[i] != x->label[j] || x->v.bad) continue;
             struct ir_type t = fe_type_at(s, &x->v);
             if (t.dim[i] != t.dim[j]) {
-                x->v = fe_fail(s, "E0201", "einsum: label '%c' stands for %lld and %lld", x->label[i],
+                x->v = fe_fail(s, "E0210", "einsum: label '%c' stands for %lld and %lld", x->label[i],
                                (long long)t.dim[i], (long long)t.dim[j]);
                 return;
             }
@@ -102,7 +102,7 @@ static struct labelled pair(struct fe_site *s, struct labelled x, struct labelle
         if (find(&x, y.label[i]) < 0) {
             if (out.rank == IR_MAX_RANK)
                 return (struct labelled){
-                    .v = fe_fail(s, "E0203", "einsum: more than %d dimensions in an intermediate result", IR_MAX_RANK)};
+                    .v = fe_fail(s, "E0212", "einsum: more than %d dimensions in an intermediate result", IR_MAX_RANK)};
             out.label[out.rank++] = y.label[i];
         }
     if (!contract) { /* no sum: an ordinary product, which fuses */
@@ -165,7 +165,7 @@ static bool read_labels(struct fe_site *s, const char *text, uint32_t length, ui
         }
         uint32_t width = ellipsis ? dots : 1;
         if (n + width > IR_MAX_RANK) {
-            fe_fail(s, "E0203", "einsum: more than %d dimensions", IR_MAX_RANK);
+            fe_fail(s, "E0212", "einsum: more than %d dimensions", IR_MAX_RANK);
             return false;
         }
         for (uint32_t j = 0; j < width; j++) labels[n++] = ellipsis ? (char)(width - j) : text[i];
@@ -205,10 +205,10 @@ static bool check_extents(struct fe_site *s, const struct labelled *x, uint32_t 
             int64_t here = fe_type_at(s, &x[i].v).dim[at];
             if (extent >= 0 && here != extent) {
                 if (l < 'A')
-                    fe_fail(s, "E0201", "einsum: the dimensions of \"...\" are %lld and %lld", (long long)extent,
+                    fe_fail(s, "E0210", "einsum: the dimensions of \"...\" are %lld and %lld", (long long)extent,
                             (long long)here);
                 else
-                    fe_fail(s, "E0201", "einsum: label '%c' stands for %lld and %lld", l, (long long)extent,
+                    fe_fail(s, "E0210", "einsum: label '%c' stands for %lld and %lld", l, (long long)extent,
                             (long long)here);
                 return false;
             }
@@ -250,7 +250,7 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
                  width = rank > named ? rank - named : 0;
         bool open = memchr(f.part[i], '.', f.length[i]) != NULL;
         if (named > rank || (width && !open))
-            return fe_fail(s, "E0201", "einsum: \"%.*s\" does not fit %s", (int)f.length[i], f.part[i],
+            return fe_fail(s, "E0210", "einsum: \"%.*s\" does not fit %s", (int)f.length[i], f.part[i],
                            fe_describe(s, &x[i].v));
         if (!read_labels(s, f.part[i], f.length[i], width, x[i].label, &x[i].rank)) return fe_bad();
         if (width > dots) dots = width;
@@ -308,7 +308,7 @@ static struct fe_val two(struct fe_call *c, const char *formula)
 
 static struct fe_val inner_mismatch(struct fe_call *c, int64_t x, int64_t y)
 {
-    return fe_fail(c->site, "E0201", "%s of %s and %s: the inner sizes are %lld and %lld", c->function,
+    return fe_fail(c->site, "E0210", "%s of %s and %s: the inner sizes are %lld and %lld", c->function,
                    fe_describe(c->site, &ARG(0)), fe_describe(c->site, &ARG(1)), (long long)x, (long long)y);
 }
 
@@ -317,7 +317,7 @@ struct fe_val make_matmul(struct fe_call *c)
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
     if (!a.rank || !b.rank)
-        return fe_fail(c->site, "E0201", "a matrix product of %s and %s: scalars have none, use *",
+        return fe_fail(c->site, "E0210", "a matrix product of %s and %s: scalars have none, use *",
                        fe_describe(c->site, &ARG(0)), fe_describe(c->site, &ARG(1)));
     int64_t x = a.dim[a.rank - 1], y = b.dim[b.rank == 1 ? 0 : b.rank - 2];
     if (x != y) return inner_mismatch(c, x, y);
@@ -381,7 +381,7 @@ struct fe_val make_kron(struct fe_call *c)
         ARG(1) = fe_expand(s, ARG(1), 0);
         b = fe_type_at(s, &ARG(1));
     }
-    if (a.rank * 2 > IR_MAX_RANK) return fe_fail(s, "E0203", "kron: more than %d dimensions", IR_MAX_RANK / 2);
+    if (a.rank * 2 > IR_MAX_RANK) return fe_fail(s, "E0212", "kron: more than %d dimensions", IR_MAX_RANK / 2);
     int64_t wide_a[IR_MAX_RANK], wide_b[IR_MAX_RANK], shape[IR_MAX_RANK];
     for (uint32_t i = 0; i < a.rank; i++) {
         wide_a[2 * i] = a.dim[i];
@@ -411,7 +411,7 @@ struct fe_val make_tensordot(struct fe_call *c)
         int64_t k;
         if (!fe_get_int(c, 2, &k)) return fe_bad();
         if (k < 0 || k > a.rank || k > b.rank)
-            return fe_fail(s, "E0203", "tensordot: %lld axes of %s and %s", (long long)k, fe_describe(s, &ARG(0)),
+            return fe_fail(s, "E0212", "tensordot: %lld axes of %s and %s", (long long)k, fe_describe(s, &ARG(0)),
                            fe_describe(s, &ARG(1)));
         n = (uint32_t)k;
         for (uint32_t i = 0; i < n; i++) {

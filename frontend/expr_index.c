@@ -12,7 +12,7 @@ static bool is_index_tensor(struct fe_site *s, const struct fe_val *v)
 {
     enum ir_dtype d = (enum ir_dtype)fe_type_at(s, v).dtype;
     if (ir_dtype_is_integer(d)) return true;
-    fe_fail(s, "E0202", "an index must be of an integer dtype such as int32, found %s", fe_describe(s, v));
+    fe_fail(s, "E0211", "an index must be of an integer dtype such as int32, found %s", fe_describe(s, v));
     return false;
 }
 
@@ -21,10 +21,10 @@ struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices,
     if (!fe_as_tensor(s, &x) || !fe_as_tensor(s, &indices) || !is_index_tensor(s, &indices)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ti = fe_type_at(s, &indices);
     if (t.dim[axis] == 0)
-        return fe_fail(s, "E0203", "nothing can be taken from axis %u of %s", (unsigned)axis,
+        return fe_fail(s, "E0212", "nothing can be taken from axis %u of %s", (unsigned)axis,
                        ir_type_text(s->fe->arena, &t));
     if ((uint32_t)(t.rank - 1 + ti.rank) > IR_MAX_RANK)
-        return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+        return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     if (ti.dtype != IR_I32) indices = fe_val_tensor(ir_cast(s->b, indices.tensor, IR_I32));
     if (wrap && ir_dtype_is_signed((enum ir_dtype)ti.dtype))
         indices = fe_where3(s, fe_binary(s, EXPR_OP_LT, indices, fe_int(0)),
@@ -38,7 +38,7 @@ static struct fe_val index_tuple(struct fe_site *s, const struct fe_val *base, c
         return fe_fail(s, "E0310", "a tuple is indexed by an integer");
     int64_t i = (int64_t)index->number, n = base->count;
     if (i < -n || i >= n)
-        return fe_fail(s, "E0203", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
+        return fe_fail(s, "E0212", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
     return base->items[i < 0 ? i + n : i];
 }
 
@@ -58,7 +58,7 @@ static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t 
     }
     *step = v[2];
     if (*step == 0) {
-        fe_fail(s, "E0203", "the step of a slice may not be 0");
+        fe_fail(s, "E0212", "the step of a slice may not be 0");
         return false;
     }
     int64_t low = *step > 0 ? 0 : -1, high = *step > 0 ? n : n - 1;
@@ -102,7 +102,7 @@ static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_ty
         return false;
     }
     if (i < -n || i >= n) {
-        fe_fail(s, "E0203", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i,
+        fe_fail(s, "E0212", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i,
                 (unsigned)x->axis, ir_type_text(s->fe->arena, t), (long long)n);
         return false;
     }
@@ -209,9 +209,9 @@ struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_va
         else used++;
     }
     if (used > t.rank)
-        return fe_fail(s, "E0203", "%u indices for %s, which has rank %u", (unsigned)used,
+        return fe_fail(s, "E0212", "%u indices for %s, which has rank %u", (unsigned)used,
                        ir_type_text(s->fe->arena, &t), (unsigned)t.rank);
-    if (t.rank + none > IR_MAX_RANK) return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+    if (t.rank + none > IR_MAX_RANK) return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     for (uint32_t i = 0; i < count; i++) {
         if (wheres) s->where = wheres[i];
         if (items[i].kind == FE_VAL_ELLIPSIS) {
@@ -250,12 +250,12 @@ struct fe_val make_take_along_axis(struct fe_call *c)
     struct ir_type t = fe_type_at(s, &x), ti = fe_type_at(s, &i);
     if (!fe_get_int(c, 2, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
     if (t.rank != ti.rank)
-        return fe_fail(s, "E0201", "take_along_axis: ranks of %s and %s differ", fe_describe(s, &x),
+        return fe_fail(s, "E0210", "take_along_axis: ranks of %s and %s differ", fe_describe(s, &x),
                        fe_describe(s, &i));
     for (uint32_t d = 0; d < t.rank; d++) {
         if (d == axis) continue;
         if (t.dim[d] != ti.dim[d] && ti.dim[d] != 1 && t.dim[d] != 1)
-            return fe_fail(s, "E0201", "take_along_axis: %s and %s do not fit", fe_describe(s, &x), fe_describe(s, &i));
+            return fe_fail(s, "E0210", "take_along_axis: %s and %s do not fit", fe_describe(s, &x), fe_describe(s, &i));
         t.dim[d] = ti.dim[d] = t.dim[d] == 1 ? ti.dim[d] : t.dim[d];
         rows *= t.dim[d];
     }

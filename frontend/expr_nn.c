@@ -265,7 +265,7 @@ struct fe_val make_one_hot(struct fe_call *c)
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &classes) || !fe_get_dtype(c, 2, &d) ||
         !fe_get_int(c, 3, &axis) || !fe_get_axis(s, axis, fe_rank(s, &ARG(0)) + 1, &at))
         return fe_bad();
-    if (classes < 0) return fe_fail(s, "E0203", "one_hot: a negative number of classes");
+    if (classes < 0) return fe_fail(s, "E0212", "one_hot: a negative number of classes");
     return fe_cast(s, fe_one_hot_mask(s, ARG(0), classes, at), d);
 }
 
@@ -281,7 +281,7 @@ static struct fe_val leading_ones(struct fe_call *c, struct fe_val v, uint32_t a
 static struct fe_val attention_mask(struct fe_site *s, enum expr_operator op, struct fe_val q, struct fe_val k)
 {
     if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k)) return fe_bad();
-    if (!fe_rank(s, &q) || !fe_rank(s, &k)) return fe_fail(s, "E0203", "a mask needs tensors of rank 1 or more");
+    if (!fe_rank(s, &q) || !fe_rank(s, &k)) return fe_fail(s, "E0212", "a mask needs tensors of rank 1 or more");
     q = fe_expand(s, q, fe_rank(s, &q));
     k = fe_expand(s, k, fe_rank(s, &k) - 1);
     struct fe_val m = fe_binary(s, op, q, k);
@@ -294,7 +294,7 @@ struct fe_val make_causal_mask_of(struct fe_call *c)
     enum ir_dtype d;
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_dtype(c, 2, &d)) return fe_bad();
     struct ir_type t = fe_type_at(s, &ARG(0));
-    if (!t.rank) return fe_fail(s, "E0203", "a causal mask needs a tensor of rank 1 or more");
+    if (!t.rank) return fe_fail(s, "E0212", "a causal mask needs a tensor of rank 1 or more");
     t.dtype = IR_I32;
     struct fe_val positions = fe_iota(s, t, t.rank - 1u);
     return leading_ones(c, fe_cast(s, attention_mask(s, EXPR_OP_GE, positions, positions), d), 1);
@@ -331,7 +331,7 @@ static struct fe_val below_length(struct fe_site *s, struct fe_val lengths, stru
     if (!fe_as_tensor(s, &lengths)) return fe_bad();
     struct ir_type t = fe_type_at(s, &lengths);
     if (t.rank != 1)
-        return fe_fail(s, "E0203", "attention: lengths must have one dimension, found %s", fe_describe(s, &lengths));
+        return fe_fail(s, "E0212", "attention: lengths must have one dimension, found %s", fe_describe(s, &lengths));
     return fe_binary(s, EXPR_OP_LT, positions, fe_reshape_val(s, lengths, 4, (int64_t[]){t.dim[0], 1, 1, 1}));
 }
 
@@ -363,7 +363,7 @@ static bool attention_fits(struct fe_site *s, const struct fe_val *q, const stru
     if (fits && tk.dim[r - 3] == tv.dim[r - 3] && tk.dim[r - 2] == tv.dim[r - 2] && tq.dim[r - 1] == tk.dim[r - 1] &&
         tk.dim[r - 2] > 0 && tq.dim[r - 2] % tk.dim[r - 2] == 0)
         return true;
-    fe_fail(s, "E0201", "attention: query %s, key %s and value %s do not fit; expected [.., length, heads, depth]",
+    fe_fail(s, "E0210", "attention: query %s, key %s and value %s do not fit; expected [.., length, heads, depth]",
             fe_describe(s, q), fe_describe(s, k), fe_describe(s, v));
     return false;
 }
@@ -412,7 +412,7 @@ struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json objec
     if (!f || !(f->flags & FE_ACTIVATION)) {
         size_t count;
         const char *const *names = fe_function_names(fe->arena, FE_ACTIVATION, &count);
-        fe_suggest(fe, fe_error(fe, type, "E0108", "unknown activation \"%s\"", name), name, names, count);
+        fe_suggest(fe, fe_error(fe, type, "E0105", "unknown activation \"%s\"", name), name, names, count);
         return fe_bad();
     }
     struct fe_val args[FE_MAX_ARGS + 1] = {x};

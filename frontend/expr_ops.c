@@ -161,7 +161,7 @@ struct fe_val fe_broadcast_val(struct fe_site *s, struct fe_val v, uint32_t rank
     struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape), both;
     if (ir_type_equal(&have, &want)) return v;
     if (!fe_broadcast_shapes(&have, &want, &both) || !ir_type_equal(&both, &want))
-        return fe_fail(s, "E0201", "%s cannot be broadcast to %s", ir_type_text(s->fe->arena, &have),
+        return fe_fail(s, "E0210", "%s cannot be broadcast to %s", ir_type_text(s->fe->arena, &have),
                        ir_type_text(s->fe->arena, &want));
     return fe_tensor_val(ir_broadcast_to(s->b, v.tensor, rank, shape), v.weak);
 }
@@ -209,7 +209,7 @@ static bool common_type(struct fe_site *s, const struct fe_val *a, const struct 
 {
     struct ir_type ta = fe_type_at(s, a), tb = fe_type_at(s, b);
     if (!fe_broadcast_shapes(&ta, &tb, t)) {
-        fe_fail(s, "E0201", "shapes of %s and %s do not fit", ir_type_text(s->fe->arena, &ta),
+        fe_fail(s, "E0210", "shapes of %s and %s do not fit", ir_type_text(s->fe->arena, &ta),
                 ir_type_text(s->fe->arena, &tb));
         return false;
     }
@@ -252,7 +252,7 @@ struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, str
         return fe_bad();
     tp = fe_type_at(s, &p);
     if (!fe_broadcast_shapes(&t, &tp, &all))
-        return fe_fail(s, "E0201", "the condition %s does not fit %s", fe_describe(s, &p),
+        return fe_fail(s, "E0210", "the condition %s does not fit %s", fe_describe(s, &p),
                        ir_type_text(s->fe->arena, &t));
     tp = all;
     tp.dtype = IR_BOOL;

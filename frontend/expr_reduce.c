@@ -47,7 +47,7 @@ bool fe_get_ints(struct fe_site *s, const struct fe_val *v, int64_t *out, uint32
 bool fe_get_axis(const struct fe_site *s, int64_t axis, uint32_t rank, uint32_t *out)
 {
     if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
-        fe_fail(s, "E0203", "axis %lld is outside a tensor of rank %u", (long long)axis, (unsigned)rank);
+        fe_fail(s, "E0212", "axis %lld is outside a tensor of rank %u", (long long)axis, (unsigned)rank);
         return false;
     }
     *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
@@ -70,7 +70,7 @@ bool fe_get_axes(struct fe_call *c, uint32_t arg, uint32_t rank, uint32_t *axes,
     for (uint32_t i = 0; i < *count; i++) {
         if (!fe_get_axis(&at, list[i], rank, &axes[i])) return false;
         if (seen[axes[i]]) {
-            fe_fail(&at, "E0203", "axis %lld is named twice", (long long)list[i]);
+            fe_fail(&at, "E0212", "axis %lld is named twice", (long long)list[i]);
             return false;
         }
         seen[axes[i]] = true;
@@ -148,7 +148,7 @@ struct fe_val fe_reduce(struct fe_site *s, enum fe_reduction kind, struct fe_val
     if (extremum && masked && !initial)
         return fe_fail(s, "E0312", "a maximum or minimum with \"where\" needs \"initial\"");
     if (extremum && !initial && extent(&t, axes, count) == 0)
-        return fe_fail(s, "E0203", "an empty tensor has no maximum or minimum");
+        return fe_fail(s, "E0212", "an empty tensor has no maximum or minimum");
     struct fe_val v = prepare(s, kind, x);
     if (masked) {
         struct fe_val fill = extremum                                   ? *o->initial
@@ -183,7 +183,7 @@ struct fe_val fe_reduce_last(struct fe_site *s, enum fe_reduction kind, struct f
 {
     if (!fe_as_tensor(s, &x)) return fe_bad();
     uint32_t rank = fe_rank(s, &x), axis = rank - 1;
-    if (!rank) return fe_fail(s, "E0203", "a scalar has no last axis");
+    if (!rank) return fe_fail(s, "E0212", "a scalar has no last axis");
     return fe_reduce(s, kind, x, &axis, 1, &(struct fe_reduce_options){.keepdims = keepdims});
 }
 
@@ -305,7 +305,7 @@ struct fe_val make_top_k(struct fe_call *c)
     if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &k)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
     if (!t.rank || k < 1 || k > t.dim[t.rank - 1])
-        return fe_fail(s, "E0203", "top_k: %lld of the last axis of %s", (long long)k, fe_describe(s, &x));
+        return fe_fail(s, "E0212", "top_k: %lld of the last axis of %s", (long long)k, fe_describe(s, &x));
     if (k > 64) return fe_fail(s, "E0302", "top_k of more than 64 is not supported yet");
     uint32_t last = t.rank - 1u;
     left = fe_stop(s, x);
@@ -417,7 +417,7 @@ struct fe_val make_diff(struct fe_call *c)
         return fe_bad();
     for (int64_t i = 0; i < n && !x.bad; i++) {
         int64_t extent_now = fe_type_at(s, &x).dim[axis];
-        if (extent_now < 1) return fe_fail(s, "E0203", "diff of an axis without elements");
+        if (extent_now < 1) return fe_fail(s, "E0212", "diff of an axis without elements");
         x = fe_sub(s, fe_slice_axis(s, x, axis, 1, extent_now), fe_slice_axis(s, x, axis, 0, extent_now - 1));
     }
     return x;

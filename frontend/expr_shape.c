@@ -40,7 +40,7 @@ struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis)
 {
     if (!fe_as_tensor(s, &v)) return fe_bad();
     struct ir_type t = fe_type_at(s, &v);
-    if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+    if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     memmove(&t.dim[axis + 1], &t.dim[axis], (t.rank - axis) * sizeof t.dim[0]);
     t.dim[axis] = 1;
     return fe_reshape_val(s, v, t.rank + 1u, t.dim);
@@ -71,16 +71,16 @@ struct fe_val make_reshape(struct fe_call *c)
     total = ir_type_elements(&t);
     for (uint32_t i = 0; i < rank; i++) {
         if (shape[i] < -1 || (shape[i] == -1 && open != UINT32_MAX))
-            return fe_fail(s, "E0203", "a shape may hold one -1 and no other negative number");
+            return fe_fail(s, "E0212", "a shape may hold one -1 and no other negative number");
         if (shape[i] == -1) open = i;
-        else if (__builtin_mul_overflow(known, shape[i], &known)) return fe_fail(s, "E0203", "the shape is too large");
+        else if (__builtin_mul_overflow(known, shape[i], &known)) return fe_fail(s, "E0212", "the shape is too large");
     }
     if (open != UINT32_MAX && known > 0 && total % known == 0) {
         shape[open] = total / known;
         known = total;
     }
     if (known != total || (open != UINT32_MAX && shape[open] < 0))
-        return fe_fail(s, "E0203", "%s has %lld elements, the new shape %lld", ir_type_text(s->fe->arena, &t),
+        return fe_fail(s, "E0212", "%s has %lld elements, the new shape %lld", ir_type_text(s->fe->arena, &t),
                        (long long)total, (long long)known);
     return fe_reshape_val(s, ARG(0), rank, shape);
 }
@@ -103,7 +103,7 @@ struct fe_val make_transpose(struct fe_call *c)
     }
     if (!fe_get_axes(c, 1, t.rank, axes, &n)) return fe_bad();
     if (n != t.rank)
-        return fe_fail(s, "E0203", "transpose: %u axes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
+        return fe_fail(s, "E0212", "transpose: %u axes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
     return fe_transpose_val(s, ARG(0), axes);
 }
 
@@ -124,7 +124,7 @@ struct fe_val make_moveaxis(struct fe_call *c)
     bool taken[IR_MAX_RANK] = {0}, moved[IR_MAX_RANK] = {0};
     if (!tensor_arg(c, 0, &t) || !fe_get_axes(c, 1, t.rank, from, &n) || !fe_get_axes(c, 2, t.rank, to, &m))
         return fe_bad();
-    if (n != m) return fe_fail(s, "E0203", "moveaxis: %u sources and %u destinations", (unsigned)n, (unsigned)m);
+    if (n != m) return fe_fail(s, "E0212", "moveaxis: %u sources and %u destinations", (unsigned)n, (unsigned)m);
     for (uint32_t i = 0; i < n; i++) {
         perm[to[i]] = from[i];
         taken[to[i]] = moved[from[i]] = true;
@@ -144,7 +144,7 @@ struct fe_val make_expand_dims(struct fe_call *c)
     uint32_t axes[IR_MAX_RANK], n = 1;
     if (!tensor_arg(c, 0, &t)) return fe_bad();
     n = ARG(1).kind == FE_VAL_TUPLE ? ARG(1).count : 1;
-    if (t.rank + n > IR_MAX_RANK) return fe_fail(s, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+    if (t.rank + n > IR_MAX_RANK) return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     uint32_t rank = t.rank + n, next = 0;
     if (!fe_get_axes(c, 1, rank, axes, &n)) return fe_bad();
     int64_t shape[IR_MAX_RANK];
@@ -167,7 +167,7 @@ struct fe_val make_squeeze(struct fe_call *c)
         bool named = false;
         for (uint32_t j = 0; j < n; j++) named |= axes[j] == i;
         if (named && t.dim[i] != 1 && !fe_is_none(&ARG(1)))
-            return fe_fail(s, "E0203", "squeeze: axis %u of %s is not 1", (unsigned)i, ir_type_text(s->fe->arena, &t));
+            return fe_fail(s, "E0212", "squeeze: axis %u of %s is not 1", (unsigned)i, ir_type_text(s->fe->arena, &t));
         if (!named || t.dim[i] != 1) shape[rank++] = t.dim[i];
     }
     return fe_reshape_val(s, ARG(0), rank, shape);
@@ -186,7 +186,7 @@ static struct fe_val join(struct fe_site *s, const struct fe_val *items, uint32_
         bool fits = t.rank == first.rank;
         for (uint32_t d = 0; fits && d < t.rank; d++) fits = d == axis || t.dim[d] == first.dim[d];
         if (!fits)
-            return fe_fail(s, "E0201", "%s and %s cannot be joined along axis %u", ir_type_text(s->fe->arena, &first),
+            return fe_fail(s, "E0210", "%s and %s cannot be joined along axis %u", ir_type_text(s->fe->arena, &first),
                            ir_type_text(s->fe->arena, &t), (unsigned)axis);
     }
     for (uint32_t i = 0; i < count; i++) parts[i] = fe_value_as(s, &items[i], k.dtype);
@@ -277,7 +277,7 @@ struct fe_val make_split(struct fe_call *c)
     } else {
         if (!fe_get_int(c, 1, &sections)) return fe_bad();
         if (sections < 1 || extent % sections)
-            return fe_fail(s, "E0203", "%lld elements cannot be split into %lld equal parts", (long long)extent,
+            return fe_fail(s, "E0212", "%lld elements cannot be split into %lld equal parts", (long long)extent,
                            (long long)sections);
         for (int64_t i = 1; i < sections; i++) vec_push(s->fe->arena, &cuts, i * (extent / sections));
     }
@@ -337,7 +337,7 @@ struct fe_val make_roll(struct fe_call *c)
         return fe_reshape_val(s, roll_axis(s, flat, 0, shift[0]), t.rank, t.dim);
     }
     if (!fe_get_axes(c, 2, t.rank, axes, &n)) return fe_bad();
-    if (m != n && m != 1) return fe_fail(s, "E0203", "roll: %u shifts for %u axes", (unsigned)m, (unsigned)n);
+    if (m != n && m != 1) return fe_fail(s, "E0212", "roll: %u shifts for %u axes", (unsigned)m, (unsigned)n);
     struct fe_val x = ARG(0);
     for (uint32_t i = 0; i < n; i++) x = roll_axis(s, x, axes[i], shift[m == 1 ? 0 : i]);
     return x;
@@ -381,14 +381,14 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
         uint32_t n;
         const struct fe_val *v = nested ? &w->items[w->count == 1 ? 0 : i] : w;
         if (nested && w->count != 1 && w->count != rank) {
-            fe_fail(s, "E0203", "pad: %u pairs of widths for a tensor of rank %u", (unsigned)w->count, (unsigned)rank);
+            fe_fail(s, "E0212", "pad: %u pairs of widths for a tensor of rank %u", (unsigned)w->count, (unsigned)rank);
             return false;
         }
         if (!fe_get_ints(s, v, pair, 2, &n, "pad_width")) return false;
         low[i] = pair[0];
         high[i] = n == 2 ? pair[1] : pair[0];
         if (low[i] < 0 || high[i] < 0 || low[i] > 1 << 20 || high[i] > 1 << 20) {
-            fe_fail(s, "E0203", "pad: widths may not be negative");
+            fe_fail(s, "E0212", "pad: widths may not be negative");
             return false;
         }
     }
@@ -415,7 +415,7 @@ struct fe_val make_pad(struct fe_call *c)
     for (uint32_t i = 0; i < t.rank && !x.bad; i++)
         if (low[i] || high[i])
             x = t.dim[i] ? pad_from_self(s, x, i, low[i], high[i], mode)
-                         : fe_fail(s, "E0203", "pad: axis %u is empty", (unsigned)i);
+                         : fe_fail(s, "E0212", "pad: axis %u is empty", (unsigned)i);
     return x;
 }
 
@@ -426,7 +426,7 @@ struct fe_val make_repeat(struct fe_call *c)
     int64_t n;
     uint32_t axis = 0;
     if (!tensor_arg(c, 0, &t) || !fe_get_int(c, 1, &n)) return fe_bad();
-    if (n < 0) return fe_fail(s, "E0203", "repeat: a negative number of copies");
+    if (n < 0) return fe_fail(s, "E0212", "repeat: a negative number of copies");
     struct fe_val x = ARG(0);
     if (fe_is_none(&ARG(2))) {
         x = FE_APPLY(s, "ravel", x);
@@ -452,7 +452,7 @@ struct fe_val make_tile(struct fe_call *c)
     for (uint32_t i = 0; i < n && !x.bad; i++) {
         uint32_t axis = fe_rank(s, &x) - n + i;
         if (reps[i] < 0 || reps[i] > 4096)
-            return fe_fail(s, "E0203", "tile: %lld copies are outside 0 to 4096", (long long)reps[i]);
+            return fe_fail(s, "E0212", "tile: %lld copies are outside 0 to 4096", (long long)reps[i]);
         if (reps[i] == 0) x = fe_slice_axis(s, x, axis, 0, 0);
         if (reps[i] <= 1) continue;
         struct fe_val *copies = arena_new_array(s->fe->arena, struct fe_val, reps[i]);
@@ -490,5 +490,5 @@ struct fe_val make_len(struct fe_call *c)
     struct ir_type t;
     if (ARG(0).kind == FE_VAL_TUPLE) return fe_int(ARG(0).count);
     if (!tensor_arg(c, 0, &t)) return fe_bad();
-    return t.rank ? fe_int((double)t.dim[0]) : fe_fail(c->site, "E0203", "a scalar has no length");
+    return t.rank ? fe_int((double)t.dim[0]) : fe_fail(c->site, "E0212", "a scalar has no length");
 }

@@ -123,7 +123,7 @@ static const struct initializer *read_object(struct fe *fe, fe_json json, struct
     if (!init) {
         const char *names[TABLE_COUNT];
         for (size_t i = 0; i < TABLE_COUNT; i++) names[i] = table[i].name;
-        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0108", "unknown initializer \"%s\"", type), type,
+        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0105", "unknown initializer \"%s\"", type), type,
                    names, TABLE_COUNT);
         return NULL;
     }
@@ -232,7 +232,7 @@ static double axis_product(struct fe *fe, const struct fe_value *v, int64_t pres
         int64_t axis = axes[i] < 0 ? axes[i] + rank : axes[i];
         if (axis < 0 || axis >= rank) {
             if (v->given)
-                fe_error(fe, v->json, "E0203", "axis %lld is outside a parameter of rank %u", (long long)axes[i],
+                fe_error(fe, v->json, "E0212", "axis %lld is outside a parameter of rank %u", (long long)axes[i],
                          (unsigned)rank);
             *good = false;
         } else product *= (double)shape[axis];
@@ -248,7 +248,7 @@ static bool fans(struct fe *fe, const struct fe_param *p, const struct fe_value 
     bool good = true;
     double total = 1, batch;
     if (rank < 2) {
-        fe_error(fe, p->init, "E0203",
+        fe_error(fe, p->init, "E0212",
                  "parameter \"%s\" has rank %u: an initializer that scales by fans needs 2 dimensions or more", p->path,
                  (unsigned)rank);
         return false;

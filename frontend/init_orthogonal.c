@@ -76,12 +76,12 @@ ir_value fe_orthogonal(struct fe *fe, struct ir_builder *b, const struct fe_para
     t.dtype = IR_F32;
     uint32_t rank = t.rank;
     if (rank < 2 || column < -(int64_t)rank || column >= (int64_t)rank || (delta && (rank < 3 || rank > 5))) {
-        fe_error(fe, p->init, "E0203", "parameter \"%s\" of rank %u cannot be orthogonal", p->path, (unsigned)rank);
+        fe_error(fe, p->init, "E0212", "parameter \"%s\" of rank %u cannot be orthogonal", p->path, (unsigned)rank);
         return 0;
     }
     struct ir_type centre_type = ir_type_of(IR_F32, 2, (int64_t[]){t.dim[rank - 2], t.dim[rank - 1]});
     if (delta && t.dim[rank - 2] > t.dim[rank - 1]) {
-        fe_error(fe, p->init, "E0203", "parameter \"%s\": delta_orthogonal needs at least as many outputs as inputs",
+        fe_error(fe, p->init, "E0212", "parameter \"%s\": delta_orthogonal needs at least as many outputs as inputs",
                  p->path);
         return 0;
     }

@@ -17,7 +17,7 @@ static bool floats(struct fe_call *c, uint32_t arg)
 {
     if (!fe_as_tensor(c->site, &ARG(arg))) return false;
     if (ir_dtype_is_float((enum ir_dtype)fe_type_at(c->site, &ARG(arg)).dtype)) return true;
-    fe_fail_at(c->site, &c->where[arg], "E0204", "%s needs floating point values such as float32, found %s",
+    fe_fail_at(c->site, &c->where[arg], "E0213", "%s needs floating point values such as float32, found %s",
                c->function, fe_describe(c->site, &ARG(arg)));
     return false;
 }
@@ -26,7 +26,7 @@ static bool integers(struct fe_call *c, uint32_t arg)
 {
     if (!fe_as_tensor(c->site, &ARG(arg))) return false;
     if (ir_dtype_is_integer((enum ir_dtype)fe_type_at(c->site, &ARG(arg)).dtype)) return true;
-    fe_fail_at(c->site, &c->where[arg], "E0204", "%s needs labels of an integer dtype such as int32, found %s",
+    fe_fail_at(c->site, &c->where[arg], "E0213", "%s needs labels of an integer dtype such as int32, found %s",
                c->function, fe_describe(c->site, &ARG(arg)));
     return false;
 }
@@ -41,7 +41,7 @@ static struct fe_val errors(struct fe_call *c)
     if (t.kind == FE_VAL_TENSOR) { /* optax: equal shapes */
         struct ir_type tp = fe_type_at(c->site, &p), tt = fe_type_at(c->site, &t);
         if (tp.rank != tt.rank || memcmp(tp.dim, tt.dim, sizeof tp.dim))
-            return fe_fail(c->site, "E0201", "%s: predictions are %s, targets %s", c->function,
+            return fe_fail(c->site, "E0210", "%s: predictions are %s, targets %s", c->function,
                            fe_describe(c->site, &p), fe_describe(c->site, &t));
     }
     return fe_sub(c->site, p, t);
@@ -187,7 +187,7 @@ struct fe_val loss_integer_labels(struct fe_call *c)
     bool fits = tl.rank + 1u == t.rank;
     for (uint32_t i = 0; fits && i < tl.rank; i++) fits = tl.dim[i] == t.dim[i < axis ? i : i + 1];
     if (!fits)
-        return fe_fail(s, "E0201", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)),
+        return fe_fail(s, "E0210", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)),
                        ir_type_text(s->fe->arena, &t));
     bool masked = !fe_is_none(&where);
     struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], axis), log_sum, none = fe_none();
@@ -234,7 +234,7 @@ struct fe_val loss_multiclass(struct fe_call *c)
     SITE;
     if (!floats(c, 0) || !integers(c, 1)) return fe_bad();
     struct ir_type t = fe_type_at(s, &ARG(0));
-    if (!t.rank) return fe_fail(s, "E0201", "%s needs one score per class", c->function);
+    if (!t.rank) return fe_fail(s, "E0210", "%s needs one score per class", c->function);
     uint32_t axis = t.rank - 1u;
     struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], fe_rank(s, &ARG(1)));
     struct fe_val x = c->data ? fe_sub(s, fe_add(s, ARG(0), fe_float(1)), fe_cast(s, hit, (enum ir_dtype)t.dtype))
@@ -318,7 +318,7 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
         if (fe_function_later(type))
             fe_error(fe, fe_member(fe, object, "type"), "E0111", "loss \"%s\" is not supported yet", type);
         else
-            fe_suggest(fe, fe_error(fe, fe_member(fe, object, "type"), "E0108", "unknown loss \"%s\"", type), type,
+            fe_suggest(fe, fe_error(fe, fe_member(fe, object, "type"), "E0105", "unknown loss \"%s\"", type), type,
                        names, count);
         return fe_bad();
     }

@@ -17,7 +17,7 @@ static bool matrix(struct fe_call *c, struct fe_val v, uint32_t least, const cha
 {
     if (v.bad) return false;
     if (fe_rank(c->site, &v) >= least) return true;
-    fe_fail(c->site, "E0203", "%s: %s must have %u dimensions or more, found %s", c->function, what, (unsigned)least,
+    fe_fail(c->site, "E0212", "%s: %s must have %u dimensions or more, found %s", c->function, what, (unsigned)least,
             fe_describe(c->site, &v));
     return false;
 }
@@ -58,7 +58,7 @@ static bool dice_inputs(struct fe_call *c, struct fe_val *x, struct fe_val *y, u
     else if (fe_rank(s, y) + 1 == fe_rank(s, x)) *y = fe_expand(s, *y, fe_rank(s, y));
     struct ir_type tx = fe_type_at(s, x), ty = fe_type_at(s, y);
     if (tx.rank < 2 || tx.rank != ty.rank || memcmp(tx.dim, ty.dim, sizeof tx.dim)) {
-        fe_fail(s, "E0201", "%s: predictions %s and targets %s must have the same shape [batch, .., classes]",
+        fe_fail(s, "E0210", "%s: predictions %s and targets %s must have the same shape [batch, .., classes]",
                 c->function, fe_describe(s, x), fe_describe(s, y));
         return false;
     }
@@ -147,7 +147,7 @@ struct fe_val loss_ntxent(struct fe_call *c)
     if (!matrix(c, x, 2, "embeddings") || !fe_as_tensor(s, &y)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ty = fe_type_at(s, &y);
     if (t.rank != 2 || ty.rank != 1 || ty.dim[0] != t.dim[0])
-        return fe_fail(s, "E0201", "ntxent: embeddings %s and labels %s do not fit", fe_describe(s, &x),
+        return fe_fail(s, "E0210", "ntxent: embeddings %s and labels %s do not fit", fe_describe(s, &x),
                        fe_describe(s, &y));
     struct fe_val near = FE_APPLY(s, "cosine_similarity", fe_expand(s, x, 0), fe_expand(s, x, 1),
                                   fe_float(1.1920928955078125e-7));
@@ -217,7 +217,7 @@ struct fe_val loss_multiclass_sparsemax(struct fe_call *c)
     if (!matrix(c, x, 1, "scores") || !fe_as_tensor(s, &y)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
     if (fe_rank(s, &y) + 1 != t.rank)
-        return fe_fail(s, "E0201", "%s: labels %s do not fit scores %s", c->function, fe_describe(s, &y),
+        return fe_fail(s, "E0210", "%s: labels %s do not fit scores %s", c->function, fe_describe(s, &y),
                        fe_describe(s, &x));
     struct fe_val hit = fe_one_hot_mask(s, y, t.dim[t.rank - 1], t.rank - 1u), p = simplex(s, x);
     struct fe_val own = fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_float(0)), true);
@@ -257,7 +257,7 @@ struct fe_val loss_weighted_cross_entropy(struct fe_call *c)
     bool fits = ty.rank == last && ir_dtype_is_integer((enum ir_dtype)ty.dtype);
     for (uint32_t i = 0; fits && i < last; i++) fits = ty.dim[i] == t.dim[i];
     if (!fits)
-        return fe_fail(s, "E0201", "%s: targets %s do not fit logits %s", c->function, fe_describe(s, &y),
+        return fe_fail(s, "E0210", "%s: targets %s do not fit logits %s", c->function, fe_describe(s, &y),
                        fe_describe(s, &x));
     if (ARG(SMOOTHING).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "label_smoothing must be a number");
     double classes = (double)t.dim[last], sure = 1 - ARG(SMOOTHING).number,

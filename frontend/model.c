@@ -68,7 +68,7 @@ ir_value fe_trace_param(struct fe *fe, struct fe_trace *trace, uint32_t index)
 static bool check_type(struct fe_block *block, const char *path, bool statistic, struct ir_type *t)
 {
     if (!statistic && !ir_dtype_is_float((enum ir_dtype)t->dtype)) {
-        fe_block_fail(block, NULL, "E0204", "parameter \"%s\" cannot be %s: parameters are floating point", path,
+        fe_block_fail(block, NULL, "E0213", "parameter \"%s\" cannot be %s: parameters are floating point", path,
                       ir_dtype_name((enum ir_dtype)t->dtype));
         return false;
     }
@@ -83,7 +83,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     const char *path = like.path ? like.path : fe_path_join(fe->arena, block->path, name);
     uint32_t index = map_get(&state->by_path, path);
     if (!block->sharing && map_get(&own->claimed, path) != MAP_NONE) {
-        fe_block_fail(block, NULL, "E0112",
+        fe_block_fail(block, NULL, "E0110",
                       "two parameters have the path \"%s\"; give one of the blocks another \"name\"", path);
         return 0;
     }
@@ -91,7 +91,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     if (index == MAP_NONE) {
         if (state->declared) BUG("parameter %s appeared after the first trace", path);
         if (block->sharing) {
-            fe_block_fail(block, NULL, "E0112", "the shared block has no parameter \"%s\"", path);
+            fe_block_fail(block, NULL, "E0110", "the shared block has no parameter \"%s\"", path);
             return 0;
         }
         if (!check_type(block, path, like.statistic, &like.type) || (like.init && !fe_check_initializer(fe, like.init)))
@@ -108,7 +108,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
         map_set(&state->by_path, path, index);
     } else if (!ir_type_equal(&state->params.items[index].type, &like.type)) {
         struct ir_type have = state->params.items[index].type;
-        fe_block_fail(block, NULL, "E0203", "parameter \"%s\" is %s, but %s is needed here", path,
+        fe_block_fail(block, NULL, "E0212", "parameter \"%s\" is %s, but %s is needed here", path,
                       ir_type_text(fe->arena, &have), ir_type_text(fe->arena, &like.type));
         return 0;
     }
@@ -200,7 +200,7 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
         map_set(&own->names, block->path, 1);
         return true;
     }
-    fe_error(fe, name, "E0112", "two blocks have the name \"%s\" (path \"%s\")", name->string, block->path);
+    fe_error(fe, name, "E0110", "two blocks have the name \"%s\" (path \"%s\")", name->string, block->path);
     return false;
 }
 
@@ -234,7 +234,7 @@ static struct fe_val unknown_type(struct fe_block *block)
     for (size_t i = 0; i < count; i++) vec_push(fe->arena, &names, activations[i]);
     fe_json defines = fe_member(fe, fe_root(fe), "define");
     for (fe_json d = defines ? fe_first(fe, defines) : NULL; d; d = fe_next(fe, d)) vec_push(fe->arena, &names, d->key);
-    fe_suggest(fe, fe_error(fe, type, "E0108", "unknown block type \"%s\"", block->type), block->type, names.items,
+    fe_suggest(fe, fe_error(fe, type, "E0105", "unknown block type \"%s\"", block->type), block->type, names.items,
                names.count);
     return fe_bad();
 }

@@ -125,7 +125,7 @@ static struct fe_val project_out(struct fe_block *block, struct fe_val x, struct
 static bool check_size(struct fe_block *block, const struct fe_value *v, int64_t found, const char *what)
 {
     if (!v->given || v->null || v->integer == found) return true;
-    fe_block_fail(block, v->json, "E0203", "multi_head_attention expects %lld %s, found %lld", (long long)v->integer,
+    fe_block_fail(block, v->json, "E0212", "multi_head_attention expects %lld %s, found %lld", (long long)v->integer,
                   what, (long long)found);
     return false;
 }
@@ -168,7 +168,7 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
                   v = block->in_count > 2 ? block->in[2] : k;
     struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k), tv = fe_type_at(s, &v);
     if (tq.rank < 2 || tk.rank < 2 || tv.rank < 2)
-        return fe_block_fail(block, NULL, "E0203", "multi_head_attention needs inputs of rank 2 or more, found %s",
+        return fe_block_fail(block, NULL, "E0212", "multi_head_attention needs inputs of rank 2 or more, found %s",
                              fe_describe(s, &q));
     int64_t in = tq.dim[tq.rank - 1], qkv = a[QKV].null ? in : a[QKV].integer, out = a[OUT].null ? in : a[OUT].integer,
             heads = a[HEADS].integer;
@@ -176,15 +176,15 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     if (!check_size(block, &a[IN], in, "inputs") || !check_size(block, &a[IN_KV], tk.dim[tk.rank - 1], "key inputs"))
         return fe_bad();
     if (tk.dim[tk.rank - 1] != tv.dim[tv.rank - 1])
-        return fe_block_fail(block, NULL, "E0203",
+        return fe_block_fail(block, NULL, "E0212",
                              "multi_head_attention: key %s and value %s must have the same number of features",
                              fe_describe(s, &k), fe_describe(s, &v));
     if (qkv % heads)
-        return fe_block_fail(block, NULL, "E0203",
+        return fe_block_fail(block, NULL, "E0212",
                              "multi_head_attention: %lld features cannot be divided among %lld heads", (long long)qkv,
                              (long long)heads);
     if (heads % kv_heads)
-        return fe_block_fail(block, a[KV_HEADS].json, "E0203",
+        return fe_block_fail(block, a[KV_HEADS].json, "E0212",
                              "multi_head_attention: %lld query heads cannot share %lld key heads", (long long)heads,
                              (long long)kv_heads);
     if (a[DECODE].boolean) return fe_block_fail(block, a[DECODE].json, "E0111", "\"decode\" is not supported yet");

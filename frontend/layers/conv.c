@@ -33,7 +33,7 @@ static bool parameters(struct fe_block *block, const struct fe_value *a, struct 
         struct ir_type tm = fe_type_at(s, &mask);
         if (mask.bad) return false;
         if (tm.rank != kernel_type.rank || memcmp(tm.dim, kernel_type.dim, sizeof tm.dim))
-            return fe_block_fail(block, a[MASK].json, "E0203", "the mask is %s, the kernel %s", fe_describe(s, &mask),
+            return fe_block_fail(block, a[MASK].json, "E0212", "the mask is %s, the kernel %s", fe_describe(s, &mask),
                                  fe_describe(s, &v[1])),
                    false;
         v[1] = fe_mul(s, v[1], mask);
@@ -49,14 +49,14 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct windo
     if (!window_ints(block, &a[KERNEL], 1, 1, w->size, &w->rank)) return false;
     if (!w->rank) w->rank = 1;
     if (t->rank < w->rank + 1u)
-        return fe_block_fail(block, NULL, "E0203",
+        return fe_block_fail(block, NULL, "E0212",
                              "%s with %u spatial axes needs an input of rank %u or more, found %s", block->type,
                              (unsigned)w->rank, (unsigned)w->rank + 1, fe_describe(s, &block->in[0])),
                false;
     w->first = t->rank - w->rank - 1u;
     int64_t in = t->dim[t->rank - 1];
     if (!a[IN].null && a[IN].integer != in)
-        return fe_block_fail(block, a[IN].json, "E0203", "%s expects %lld inputs, found %lld in %s", block->type,
+        return fe_block_fail(block, a[IN].json, "E0212", "%s expects %lld inputs, found %lld in %s", block->type,
                              (long long)a[IN].integer, (long long)in, fe_describe(s, &block->in[0])),
                false;
     if (window_taps(w) > 4096)
@@ -114,7 +114,7 @@ static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a
         return fe_bad();
     int64_t in = t.dim[t.rank - 1], groups = a[GROUPS].integer, shape[IR_MAX_RANK];
     if (in % groups || a[FEATURES].integer % groups)
-        return fe_block_fail(block, a[GROUPS].json, "E0203",
+        return fe_block_fail(block, a[GROUPS].json, "E0212",
                              "%lld inputs and %lld features cannot be divided into %lld groups", (long long)in,
                              (long long)a[FEATURES].integer, (long long)groups);
     memcpy(shape, w.size, sizeof shape);

@@ -26,7 +26,7 @@ static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *
     struct fe_site *s = &block->site;
     struct ir_type t = fe_type_at(s, &block->in[0]);
     if (!ir_dtype_is_integer((enum ir_dtype)t.dtype))
-        return fe_block_fail(block, NULL, "E0204",
+        return fe_block_fail(block, NULL, "E0213",
                              "layer \"embed\" needs an input of an integer dtype such as int32, found %s",
                              fe_describe(s, &block->in[0]));
     struct fe_param p = {.type = ir_type_of(IR_F32, 2, (int64_t[]){a[0].integer, a[1].integer}),
@@ -36,7 +36,7 @@ static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *
     if (table.bad) return table;
     if (a[0].integer == 1) {
         if (t.rank == IR_MAX_RANK)
-            return fe_block_fail(block, NULL, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+            return fe_block_fail(block, NULL, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
         t.dim[t.rank++] = a[1].integer;
         return fe_broadcast_val(s, table, t.rank, t.dim);
     }

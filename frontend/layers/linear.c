@@ -63,10 +63,10 @@ static struct fe_val apply_linear(struct fe_block *block, const struct fe_value 
     struct fe_site *s = &block->site;
     struct ir_type t = fe_type_at(s, &block->in[0]);
     if (!t.rank)
-        return fe_block_fail(block, NULL, "E0203", "layer \"linear\" needs an input of rank 1 or more, found a scalar");
+        return fe_block_fail(block, NULL, "E0212", "layer \"linear\" needs an input of rank 1 or more, found a scalar");
     int64_t in = t.dim[t.rank - 1], features = a[0].integer;
     if (!a[1].null && a[1].integer != in)
-        return fe_block_fail(block, a[1].json, "E0203", "linear expects %lld inputs, found %lld in %s",
+        return fe_block_fail(block, a[1].json, "E0212", "linear expects %lld inputs, found %lld in %s",
                              (long long)a[1].integer, (long long)in, fe_describe(s, &block->in[0]));
     struct kernel k = {{in, features}, 2, {0}};
     struct fe_val v[3];
@@ -90,13 +90,13 @@ static bool read_batch_axes(struct fe_block *block, fe_json map, uint32_t rank, 
             for (const char *c = m->key + (*m->key == '-'); *c; c++) axis = axis * 10 + (*c - '0');
         if (*m->key == '-') axis = -axis;
         if (!digits || axis < -(int64_t)rank || axis >= (int64_t)rank || *count == IR_MAX_RANK) {
-            fe_error_key(fe, m, "E0203", "batch axis \"%s\" is outside a tensor of rank %u", m->key, (unsigned)rank);
+            fe_error_key(fe, m, "E0212", "batch axis \"%s\" is outside a tensor of rank %u", m->key, (unsigned)rank);
             return false;
         }
         if (!fe_integer(fe, m, &size)) return false;
         axes[*count] = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
         if (t->dim[axes[*count]] != size) {
-            fe_error(fe, m, "E0203", "batch axis %s has %lld elements, found %lld", m->key, (long long)size,
+            fe_error(fe, m, "E0212", "batch axis %s has %lld elements, found %lld", m->key, (long long)size,
                      (long long)t->dim[axes[*count]]);
             return false;
         }
@@ -216,14 +216,14 @@ static struct fe_val einsum_bias(struct fe_block *block, struct fe_val y, struct
         if (*c < 'A') continue;
         if (memchr(comma, *c, (size_t)(arrow - comma)) && place < t.rank) {
             if (next == tb.rank || tb.dim[next] != t.dim[place])
-                return fe_block_fail(block, NULL, "E0203", "einsum: bias %s does not fit the result %s",
+                return fe_block_fail(block, NULL, "E0212", "einsum: bias %s does not fit the result %s",
                                      fe_describe(s, &bias), fe_describe(s, &y));
             shape[place] = tb.dim[next++];
         }
         place++;
     }
     if (next != tb.rank)
-        return fe_block_fail(block, NULL, "E0203", "einsum: bias %s does not fit the result %s", fe_describe(s, &bias),
+        return fe_block_fail(block, NULL, "E0212", "einsum: bias %s does not fit the result %s", fe_describe(s, &bias),
                              fe_describe(s, &y));
     return fe_add(s, y, fe_reshape_val(s, bias, t.rank, shape));
 }

@@ -64,7 +64,7 @@ static bool begin(struct norm *n, struct fe_block *block, const struct fe_value 
     n->x = block->in[0];
     n->type = fe_type_at(s, &n->x);
     if (!n->type.rank)
-        return fe_block_fail(block, NULL, "E0203", "layer \"%s\" needs an input of rank 1 or more, found a scalar",
+        return fe_block_fail(block, NULL, "E0212", "layer \"%s\" needs an input of rank 1 or more, found a scalar",
                              block->type),
                false;
     n->wide = n->type.dtype == IR_BF16 || n->type.dtype == IR_F16 ? fe_cast(s, n->x, IR_F32) : n->x;
@@ -159,7 +159,7 @@ static struct fe_val apply_instance_norm(struct fe_block *block, const struct fe
     struct fe_val scale, bias, mean, variance;
     if (!begin(&n, block, a) || !read_axes(block, &a[FIRST_OWN], n.type.rank, &n.features)) return fe_bad();
     if (has(&n.features, 0))
-        return fe_block_fail(block, a[FIRST_OWN].json, "E0203", "the first axis is the batch and cannot hold features");
+        return fe_block_fail(block, a[FIRST_OWN].json, "E0212", "the first axis is the batch and cannot hold features");
     reduce_others(&n, 1);
     if (!scale_and_bias(&n, true, &scale, &bias) || !statistics(&n, n.wide, &n.reduced, true, &mean, &variance))
         return fe_bad();
@@ -180,11 +180,11 @@ static struct fe_val apply_group_norm(struct fe_block *block, const struct fe_va
     if (size && !a[GROUPS].null && a[GROUPS].given)
         return fe_block_fail(block, NULL, "E0103", "group_norm has \"num_groups\" or \"group_size\", not both");
     if (groups < 1 || features % groups)
-        return fe_block_fail(block, NULL, "E0203", "group_norm: %lld features cannot be divided into %s%lld",
+        return fe_block_fail(block, NULL, "E0212", "group_norm: %lld features cannot be divided into %s%lld",
                              (long long)features,
                              size ? "groups of " : "groups: ", (long long)(size ? size : a[GROUPS].integer));
     if (rank == IR_MAX_RANK)
-        return fe_block_fail(block, NULL, "E0203", "a tensor has at most %d dimensions", IR_MAX_RANK);
+        return fe_block_fail(block, NULL, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     n.features = (struct axes){{rank - 1}, 1};
     reduce_others(&n, 1);
     if (a[AXES].given && !a[AXES].null && !read_axes(block, &a[AXES], rank, &n.reduced)) return fe_bad();

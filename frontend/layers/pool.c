@@ -30,7 +30,7 @@ static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum
     if (!window_ints(block, &a[SHAPE], 1, 1, w.size, &w.rank)) return fe_bad();
     if (!w.rank) w.rank = 1;
     if (t.rank < w.rank + 1u)
-        return fe_block_fail(block, NULL, "E0203", "%s needs an input of rank %u or more, found %s", block->type,
+        return fe_block_fail(block, NULL, "E0212", "%s needs an input of rank %u or more, found %s", block->type,
                              (unsigned)w.rank + 1, fe_describe(s, &x));
     w.first = t.rank - w.rank - 1u;
     if (window_taps(&w) > 4096)

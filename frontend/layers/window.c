@@ -32,7 +32,7 @@ bool window_per_axis(struct fe_block *block, const struct fe_value *v, int64_t p
     uint32_t count;
     if (!window_ints(block, v, preset, 1, out, &count)) return false;
     if (count && count != rank)
-        return fe_block_fail(block, v->json, "E0203", "%u integers expected, one per spatial axis, found %u",
+        return fe_block_fail(block, v->json, "E0212", "%u integers expected, one per spatial axis, found %u",
                              (unsigned)rank, (unsigned)count),
                false;
     for (uint32_t i = 1; !count && i < rank; i++) out[i] = out[0];
@@ -52,7 +52,7 @@ static bool padding_pairs(struct fe_block *block, fe_json list, struct window *w
         if (!fe_integer(fe, low, &w->low[n]) || !fe_integer(fe, high, &w->high[n])) return false;
     }
     if (n == w->rank && list->count == n) return true;
-    return fe_block_fail(block, list, "E0203", "%u paddings expected, one per spatial axis, found %u",
+    return fe_block_fail(block, list, "E0212", "%u paddings expected, one per spatial axis, found %u",
                          (unsigned)w->rank, (unsigned)list->count),
            false;
 }
@@ -76,7 +76,7 @@ bool window_padding(struct fe_block *block, const struct fe_value *v, const char
         return false;
     }
     if (which == 2 && w->rank != 1)
-        return fe_block_fail(block, v->json, "E0203", "causal padding is for one spatial axis, found %u",
+        return fe_block_fail(block, v->json, "E0212", "causal padding is for one spatial axis, found %u",
                              (unsigned)w->rank),
                false;
     if (which >= 3) w->mode = which == 3 ? "wrap" : "reflect";
@@ -124,7 +124,7 @@ struct fe_val window_place(struct fe_block *block, struct window *w, struct fe_v
     for (uint32_t i = 0; i < w->rank; i++) {
         int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, room = t.dim[w->first + i] - reach;
         if (room < 0)
-            return fe_block_fail(block, NULL, "E0203", "%s: a window of %lld does not fit into %lld elements",
+            return fe_block_fail(block, NULL, "E0212", "%s: a window of %lld does not fit into %lld elements",
                                  block->type, (long long)reach, (long long)t.dim[w->first + i]);
         w->out[i] = room / w->stride[i] + 1;
     }
