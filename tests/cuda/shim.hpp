@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <type_traits>
-#include <ucontext.h>
 #include <utility>
 
 #define __global__
@@ -40,76 +39,89 @@ namespace shim {
 
 enum { STACK = 64 * 1024, MOST = 1024 };
 
-struct fiber { ucontext_t context; bool done; int waits; };
-static ucontext_t scheduler;
-static fiber *fibers, *current;
+/* Puts the registers that a call keeps on the stack, leaves the stack's address in *from and goes on with the other stack. */
+extern "C" __attribute__((visibility("hidden"))) void shim_switch(void **from, void *to);
+__asm__(".text\n.hidden shim_switch\n.globl shim_switch\nshim_switch:\n"
+        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+        "mov %rsp, (%rdi)\nmov %rsi, %rsp\n"
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 
-template <typename... A> struct call {
-    void (*kernel)(A...);
-    void **arguments;
-    template <size_t... I> void run(std::index_sequence<I...>) { kernel((A)arguments[I]...); }
-    void operator()() { run(std::index_sequence_for<A...>()); }
-};
+/* A fiber lives as long as the program and runs one kernel after the other. */
+struct fiber { void *stack; bool done; int waits; };
+static fiber fibers[MOST], *current;
+static void *scheduler;
+static unsigned fiber_count;
+static void (*body)(void *);
+static void *body_argument;
 
-template <typename C> static void enter(unsigned low, unsigned high)
+static void yield() { shim_switch(&current->stack, scheduler); }
+
+static void resume(fiber *f)
 {
-    C *call = (C *)((unsigned long)high << 32 | low);
-    (*call)();
-    current->done = true;
-    swapcontext(&current->context, &scheduler);
+    current = f;
+    shim_switch(&scheduler, f->stack);
 }
 
-/* One turn: every living thread runs to its next barrier or its end. False: all have ended; -1: they disagree. */
+static void live()
+{
+    for (;;) {
+        body(body_argument);
+        current->done = true;
+        yield();
+    }
+}
+
+static void make_fiber()
+{
+    void **top = (void **)((char *)aligned_alloc(64, STACK) + STACK) - 8;
+    top[6] = (void *)live; /* six registers, then where to go; the stack is as after a call */
+    fibers[fiber_count++].stack = top;
+}
+
+/* One turn: every living thread runs to its next barrier or its end. 0: all have ended; -1: they disagree. */
 static int turn(unsigned threads, bool backwards)
 {
     int at = 0;
     unsigned alive = 0, ended = 0;
     for (unsigned k = 0; k < threads; k++) {
         unsigned i = backwards ? threads - 1 - k : k;
-        current = &fibers[i];
-        if (current->done) {
-            ended++;
-            continue;
+        fiber *f = &fibers[i];
+        if (!f->done) {
+            threadIdx = {i, 0, 0};
+            resume(f);
         }
-        threadIdx = {i, 0, 0};
-        swapcontext(&scheduler, &current->context);
-        if (current->done) {
+        if (f->done) {
             ended++;
-            continue;
+        } else {
+            if (alive++ && at != f->waits) return -1;
+            at = f->waits;
         }
-        if (alive++ && at != current->waits) return -1;
-        at = current->waits;
     }
     return alive && ended ? -1 : alive != 0;
 }
 
-template <typename C> static int run_block(C &call, unsigned threads, bool backwards)
-{
-    static char *stacks = (char *)malloc((size_t)STACK * MOST);
-    if (!fibers) fibers = new fiber[MOST];
-    unsigned long address = (unsigned long)&call;
-    for (unsigned i = 0; i < threads; i++) {
-        fibers[i].done = false;
-        getcontext(&fibers[i].context);
-        fibers[i].context.uc_stack.ss_sp = stacks + (size_t)STACK * i;
-        fibers[i].context.uc_stack.ss_size = STACK;
-        fibers[i].context.uc_link = nullptr;
-        makecontext(&fibers[i].context, (void (*)())enter<C>, 2, (unsigned)address, (unsigned)(address >> 32));
-    }
-    int state;
-    while ((state = turn(threads, backwards)) == 1) {}
-    return state;
-}
+template <typename... A> struct call {
+    void (*kernel)(A...);
+    void **arguments;
+    template <size_t... I> void run(std::index_sequence<I...>) { kernel((A)arguments[I]...); }
+    static void enter(void *self) { ((call *)self)->run(std::index_sequence_for<A...>()); }
+};
 
 /* 0, or -1: threads disagree about a barrier. */
 template <typename... A> static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void **arguments, int backwards)
 {
     call<A...> c = {kernel, arguments};
+    body = call<A...>::enter;
+    body_argument = &c;
     blockDim = {threads, 1, 1};
     gridDim = {blocks, 1, 1};
+    while (fiber_count < threads) make_fiber();
     for (unsigned k = 0; k < blocks; k++) {
+        int state = 1;
         blockIdx = {backwards ? blocks - 1 - k : k, 0, 0};
-        if (run_block(c, threads, backwards)) return -1;
+        for (unsigned i = 0; i < threads; i++) fibers[i].done = false;
+        while (state == 1) state = turn(threads, backwards);
+        if (state) return -1;
     }
     return 0;
 }
@@ -119,7 +131,7 @@ template <typename... A> static int launch(void (*kernel)(A...), unsigned blocks
 static void shim_barrier(int line)
 {
     shim::current->waits = line;
-    swapcontext(&shim::current->context, &shim::scheduler);
+    shim::yield();
 }
 #define __syncthreads() shim_barrier(__LINE__)
 

@@ -172,6 +172,40 @@ static void conditions(int64_t n)
     ADD(&b, "conditions", 1, 5, size + 40, size, size);
 }
 
+/* Scratch that one lane writes and another reads, in a loop that uses it again; scalars in memory, written, read and added
+ * to; registers without lanes. */
+static void exchange(int64_t n)
+{
+    struct nest_builder b = begin();
+    uint32_t x = nest_argument(&b, IR_F32, false, "x"), y = nest_argument(&b, IR_F32, true, "y");
+    uint32_t z = nest_argument(&b, IR_F32, true, "z"), tmp = nest_local(&b, IR_F32, n), one = nest_local(&b, IR_F32, 2);
+    b.nest->parallel_extent = 3;
+    nest_var r = nest_open(&b, NEST_PARALLEL, 3);
+    uint32_t sums = nest_reg(&b, IR_F32, 2, false, 1);
+    nest_var k = nest_open(&b, NEST_SERIAL, 4), i = nest_open(&b, NEST_VECTOR, n);
+    nest_value place = nest_position(&b, AT(&arena, 0, {k, 1}, {i, 1}));
+    nest_value two[] = {nest_load(&b, x, AT(&arena, 0, {r, n}, {i, 1}), 0), nest_op(&b, OP_cast, IR_F32, &place, 1)};
+    nest_store(&b, tmp, AT(&arena, 0, {i, 1}), nest_op(&b, OP_add, IR_F32, two, 2), 0);
+    nest_close(&b);
+    nest_value last = nest_load(&b, tmp, AT(&arena, n - 1, {r, 0}), 0);
+    nest_store(&b, one, AT(&arena, 1, {r, 0}), last, 0);
+    i = nest_open(&b, NEST_VECTOR, n);
+    nest_value turned[] = {nest_load(&b, tmp, AT(&arena, n - 1, {i, -1}), 0), last};
+    nest_store(&b, y, AT(&arena, 0, {r, 4 * n}, {k, n}, {i, 1}), nest_op(&b, OP_sub, IR_F32, turned, 2), 0);
+    nest_close(&b);
+    nest_value again = nest_load(&b, one, AT(&arena, 1, {r, 0}), 0);
+    nest_reduce(&b, OP_max, sums, AT(&arena, 0, {r, 0}), again);
+    nest_value grown[] = {nest_get(&b, sums, AT(&arena, 1, {r, 0})), again};
+    nest_set(&b, sums, AT(&arena, 1, {r, 0}), nest_op(&b, OP_add, IR_F32, grown, 2));
+    nest_store(&b, tmp, AT(&arena, 0, {r, 0}), again, 0); /* the next round writes over it */
+    nest_add_to(&b, z, AT(&arena, 0, {r, 2}), nest_load(&b, tmp, AT(&arena, 0, {r, 0}), 0));
+    nest_close(&b);
+    nest_value both[] = {nest_fold(&b, OP_max, sums, AT(&arena, 0, {r, 0})), nest_get(&b, sums, AT(&arena, 1, {r, 0}))};
+    nest_store(&b, z, AT(&arena, 1, {r, 2}), nest_op(&b, OP_mul, IR_F32, both, 2), 0);
+    nest_close(&b);
+    ADD(&b, "soft exchange", 0, 3, (size_t)(12 * n), (size_t)(48 * n), 24)->tolerance = 1e-5;
+}
+
 /* Every element-wise op on one dtype, over enough elements for a tail. */
 static void one_op(enum ir_op op, enum ir_dtype dtype, double tolerance)
 {
@@ -266,6 +300,9 @@ static void build_all(void)
     gather_scatter(50, -1);
     conditions(6);
     conditions(40);
+    exchange(1);
+    exchange(20);
+    exchange(300);
     all_ops();
 }
 
