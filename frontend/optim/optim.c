@@ -359,6 +359,35 @@ void optim_select(struct fe_optim_state *o, const char *path, struct term keep, 
     }
 }
 
+void optim_reset(struct fe_optim_state *o, const char *path, struct term when)
+{
+    size_t n = strlen(path);
+    for (size_t i = 0; i < o->slots.count; i++) {
+        struct state_slot *s = &o->slots.items[i];
+        if (strncmp(s->name, path, n) || s->name[n] != '.') continue;
+        ir_value start = s->start.data ? ir_constant(o->b, s->type, s->start.data)
+                                       : ir_number(o->b, s->type, s->start.number);
+        s->now = term_where(o->b, when, term_tensor(start), term_tensor(s->now)).v;
+    }
+}
+
+bool optim_gradient_at(struct transform *t, const ir_value *params, ir_value *grads)
+{
+    struct fe_optim_state *o = t->o;
+    const ir_value *captured;
+    uint32_t count, n = 0, result = 1;
+    struct ir_func *f = o->value_and_grad(o, &captured, &count);
+    if (!f) return false;
+    ir_value *args = arena_new_array(o->fe->arena, ir_value, o->count + count + 1);
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->grads[i]) args[n++] = params[i] ? params[i] : o->trained[i];
+    for (uint32_t i = 0; i < count; i++) args[n++] = captured[i];
+    ir_value tuple = ir_call(o->b, f, args, n);
+    for (uint32_t i = 0; i < o->count; i++)
+        if (o->grads[i]) grads[i] = ir_proj(o->b, tuple, result++);
+    return true;
+}
+
 /* ---------------------------------------------------------------- trees */
 
 ir_value *optim_new_tree(const struct transform *t) { return arena_new_array(t->fe->arena, ir_value, t->count + 1); }

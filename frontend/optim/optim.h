@@ -106,6 +106,11 @@ const char *optim_path(struct transform *, const char *name);
 ir_value *optim_snapshot(struct fe_optim_state *);
 void optim_select(struct fe_optim_state *, const char *path, struct term keep, const ir_value *before);
 
+/* Every state under `path` takes its initial value where `when` is true. */
+void optim_reset(struct fe_optim_state *, const char *path, struct term when);
+/* Gradients of the loss at other parameters (0: as they are); false: errors were recorded. */
+bool optim_gradient_at(struct transform *, const ir_value *params, ir_value *grads);
+
 /* Arguments by name. */
 const struct fe_value *optim_arg(const struct transform *, const char *name);
 struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets */

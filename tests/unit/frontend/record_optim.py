@@ -82,6 +82,8 @@ OPTIMIZERS = [
     {"type": "dadapt_adamw", "betas": [0.8, 0.9]}, {"type": "prodigy", "weight_decay": 0.1}, {"type": "cocob", "weight_decay": 0.1}, {"type": "scale_by_cocob"},
     {"type": "madgrad", "learning_rate": LR}, {"type": "scale_by_madgrad", "learning_rate": 0.1}, {"type": "momo", "adapt_lower_bound": True, "weight_decay": 0.1}, {"type": "momo_adam"},
     {"type": "lbfgs", "learning_rate": 0.01, "linesearch": None, "memory_size": 3}, {"type": "lbfgs", "linesearch": None}, {"type": "scale_by_lbfgs", "memory_size": 2, "scale_init_precond": False},
+    {"type": "sam", "optimizer": ADAM, "adv_optimizer": {"type": "chain", "transforms": [{"type": "normalize"}, {**SGD, "momentum": 0.5}]}, "sync_period": 2},
+    {"type": "mechanize", "base_optimizer": ADAM},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
 ]
 
@@ -194,7 +196,7 @@ def main():
         seen = []
         for g in GRADS:
             value = sum(jnp.sum(p[k] * g[k]) for k in p)  # the document's loss
-            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p, value=value)
+            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p, **({} if o["type"] == "sam" else {"value": value}))
             p = optax.apply_updates(p, u)
             seen.append(flat(p))
         cases.append({"optimizer": o, "first": seen[0], "last": seen[-1]})

@@ -1,0 +1,129 @@
+/* Optimizers around optimizers: sharpness-aware minimization and Mechanic. Formulas are those of optax.contrib. */
+#include "frontend/optim/optim.h"
+#include <math.h>
+
+/* ---------------------------------------------------------------- SAM (Foret et al. 2021) */
+
+/* Runs one of the two inner optimizers. */
+static void run_inner(struct transform *t, const char *argument, const char *state, ir_value *u, const ir_value *p)
+{
+    optim_apply(t->o, arg(t, argument)->json, optim_path(t, state), u, p);
+}
+
+static ir_value *negated(struct transform *t, const ir_value *x)
+{
+    ir_value *y = optim_new_tree(t);
+    EACH_LEAF(t, i) y[i] = term_neg(t->b, T(x[i])).v;
+    return y;
+}
+
+static void copy_tree(struct transform *t, ir_value *to, const ir_value *from)
+{
+    for (uint32_t i = 0; i < t->count; i++) to[i] = t->u[i] ? from[i] : 0;
+}
+
+/* All in one step: uphill by the adversary, then the optimizer's update for the gradient found there. */
+static void sam_opaque(struct transform *t)
+{
+    struct ir_builder *b = t->b;
+    const char *adv = optim_path(t, "adv_state");
+    ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
+    copy_tree(t, u, t->u);
+    copy_tree(t, p, t->p);
+    for (int64_t k = 1; k < arg(t, "sync_period")->integer; k++) {
+        run_inner(t, "adv_optimizer", "adv_state", u, p);
+        ir_value *up = negated(t, u);
+        EACH_LEAF(t, i) p[i] = term_cast_like(b, term_add(b, T(p[i]), T(up[i])), T(p[i])).v;
+        ir_value *grads = optim_new_tree(t);
+        if (!optim_gradient_at(t, p, grads)) return;
+        copy_tree(t, u, grads);
+    }
+    if (flag(t, "reset_state")) optim_reset(t->o, adv, T(ir_scalar(b, IR_BOOL, 1)));
+    run_inner(t, "optimizer", "opt_state", u, t->p);
+    copy_tree(t, t->u, u);
+}
+
+/* Over sync_period steps: the parameters move uphill; the last step jumps back and takes the optimizer's update. */
+static void sam_transparent(struct transform *t)
+{
+    struct ir_builder *b = t->b;
+    const char *adv = optim_path(t, "adv_state"), *opt = optim_path(t, "opt_state");
+    struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
+                one = term_integer(1);
+    struct term begin = term_eq(b, steps, term_integer(0)), last = term_eq(b, steps, term_sub(b, period, one));
+    ir_value *cache = optim_tree(t, "cache", IR_TUPLE, zero), *old = optim_new_tree(t), *before = optim_snapshot(t->o);
+    struct term ever = optim_first(t);
+    EACH_LEAF(t, i) old[i] = term_where(b, ever, T(t->p[i]), T(cache[i])).v;
+    ir_value *up = optim_new_tree(t), *down = optim_new_tree(t);
+    copy_tree(t, up, t->u);
+    copy_tree(t, down, t->u);
+    run_inner(t, "adv_optimizer", "adv_state", up, t->p);
+    run_inner(t, "optimizer", "opt_state", down, old);
+    up = negated(t, up);
+    optim_select(t->o, opt, last, before);
+    if (flag(t, "reset_state")) optim_reset(t->o, adv, last);
+    else optim_select(t->o, adv, term_not(b, last), before);
+    EACH_LEAF(t, i)
+    {
+        struct term back = term_add(b, term_sub(b, T(old[i]), T(t->p[i])), T(down[i]));
+        cache[i] = term_where(b, begin, T(t->p[i]), T(old[i])).v;
+        t->u[i] = term_where(b, last, back, T(up[i])).v;
+    }
+    optim_tree_set(t, "cache", cache);
+    optim_state_set(t, "steps_since_sync", term_rem(b, term_add(b, steps, one), period));
+}
+
+void transform_sam(struct transform *t)
+{
+    if (flag(t, "opaque_mode")) sam_opaque(t);
+    else sam_transparent(t);
+}
+
+/* ---------------------------------------------------------------- Mechanic (Cutkosky et al. 2023) */
+
+void transform_mechanize(struct transform *t)
+{
+    struct ir_builder *b = t->b;
+    int64_t n = arg(t, "num_betas")->integer;
+    const struct ir_type vector = ir_type_of(IR_F32, 1, &n);
+    struct term eps = number(t, "eps"), s_init = number(t, "s_init"), count = counter(t, "count"),
+                none = term_number(0);
+    float *list = arena_new_array(t->fe->arena, float, n);
+    for (int64_t i = 0; i < n; i++) list[i] = (float)(1 - pow(0.1, (double)(i + 1)));
+    struct term betas = T(ir_constant(b, vector, list)), m = optim_state(t, "m", vector, zero),
+                v = optim_state(t, "v", vector, zero);
+    struct term r = optim_state(t, "r", vector, zero),
+                s = optim_state(t, "s", vector, (struct start){.number = arg(t, "s_init")->number});
+    ir_value *x0 = optim_first_params(t, "x0", term_eq(b, count, term_integer(0)));
+
+    struct term sum = term_sum(b, s), grad_norm = term_sqrt(b, optim_square_sum(t, t->u)),
+                param_norm = term_sqrt(b, optim_square_sum(t, t->p));
+    struct term decay = term_mul(b, term_mul(b, number(t, "weight_decay"), sum), grad_norm);
+    decay = term_div(b, decay, term_add(b, param_norm, eps));
+    ir_value *g = optim_new_tree(t), *previous = optim_new_tree(t), *delta = optim_new_tree(t);
+    EACH_LEAF(t, i)
+    {
+        g[i] = term_add(b, T(t->u[i]), term_mul(b, decay, T(t->p[i]))).v;
+        previous[i] = term_div(b, term_sub(b, T(x0[i]), T(t->p[i])), term_add(b, sum, eps)).v;
+    }
+    run_inner(t, "base_optimizer", "base_optimizer_state", t->u, t->p);
+    EACH_LEAF(t, i) delta[i] = term_sub(b, T(previous[i]), T(t->u[i])).v;
+
+    struct term h = optim_dot(b, t->count, g, previous), clipped = term_min(b, term_max(b, h, term_neg(b, m)), m);
+    m = term_max(b, term_mul(b, betas, m), term_add(b, term_abs(b, h), eps));
+    v = term_add(b, term_mul(b, term_square(b, betas), v), term_square(b, h));
+    r = term_add(b, term_mul(b, betas, r), term_mul(b, clipped, s));
+    struct term wealth = term_add(b, term_mul(b, term_div(b, s_init, term_integer(n)), m), term_max(b, none, r));
+    s = term_div(b, wealth, term_add(b, term_sqrt(b, v), eps));
+    optim_state_set(t, "m", m);
+    optim_state_set(t, "v", v);
+    optim_state_set(t, "r", r);
+    optim_state_set(t, "s", s);
+    optim_state_set(t, "count", optim_increment(b, count));
+    struct term rate = term_sum(b, s);
+    EACH_LEAF(t, i)
+    {
+        struct term x = term_sub(b, T(x0[i]), term_mul(b, rate, T(delta[i])));
+        t->u[i] = term_sub(b, x, T(t->p[i])).v;
+    }
+}
