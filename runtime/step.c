@@ -303,7 +303,7 @@ static step_status infer_run(struct step_instance *t, const struct step_batch *f
         }
         for (size_t i = 0; !status && i < count; i++, at += outputs->size) {
             struct step_array a;
-            const struct stepc_slot *slot;
+            const struct stepc_slot *slot = NULL;
             int64_t stride[RT_MAX_RANK + 1];
             if (!rt_take(&a, sizeof a, at) || !a.name) return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
             status = output_find(t, &a, &slot);
