@@ -1,0 +1,30 @@
+#!/bin/sh
+# The host header compiles alone and without a warning in every language that hosts are written in.
+# usage: header.sh INCLUDE_DIR [CC [CXX]]
+set -eu
+include=$1 cc=${2:-cc} cxx=${3:-c++}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cat > "$folder/host.c" << 'END'
+#include <stepc/step.h>
+#include <stepc/step.h>
+int use(step_query_fn *query);
+int use(step_query_fn *query)
+{
+    const struct step_api *s = query(STEP_ABI_MAJOR, STEP_ABI_MINOR);
+    struct step_options options;
+    struct step_instance *t;
+    options.size = sizeof options;
+    return s && s->create(&options, &t) == STEP_OK ? (int)STEP_F32 : 0;
+}
+END
+cp "$folder/host.c" "$folder/host.cpp"
+warnings="-pedantic -Werror -Wall -Wextra -Wconversion -Wshadow"
+for std in c99 c11 c17; do
+  echo "$cc -std=$std"
+  "$cc" -std=$std $warnings -Wstrict-prototypes -I "$include" -c "$folder/host.c" -o "$folder/host.o"
+done
+for std in c++11 c++17 c++20; do
+  echo "$cxx -std=$std"
+  "$cxx" -std=$std $warnings -I "$include" -c "$folder/host.cpp" -o "$folder/host.o"
+done

@@ -1,0 +1,7 @@
+find_program(CXX_COMPILER NAMES c++ g++ clang++)
+if(CXX_COMPILER)
+  add_test(NAME compat.header COMMAND sh ${CMAKE_SOURCE_DIR}/tests/compat/header.sh ${CMAKE_SOURCE_DIR}/runtime/include ${CMAKE_C_COMPILER} ${CXX_COMPILER})
+endif()
+if(TARGET step_runtime)
+  add_test(NAME compat.object COMMAND sh ${CMAKE_SOURCE_DIR}/tests/compat/object.sh $<TARGET_FILE:step_runtime> ${CMAKE_SOURCE_DIR} ${CMAKE_C_COMPILER})
+endif()
