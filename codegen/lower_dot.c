@@ -204,7 +204,7 @@ static void choose_chunks(struct product *p, bool parallel) {
     int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
     most = most < 1 ? 1 : most;
     if (p->pack_rows && p->blocks_k <= 1) /* the packed rows of a chunk stay in the second cache */
-        while (most > 1 && most * p->rows * p->k * 4 > 256 * 1024)
+        while (most > 1 && most * p->rows * p->k * 4 > 512 * 1024)
             most--;
     int64_t least = p->pack ? (p->l->lane_stride != 1 ? 64 : 32) / p->rows : 1; /* a packed panel serves many rows */
     p->chunk = all < most ? all : most;

@@ -322,25 +322,40 @@ static void place(struct fuse *z, ir_value v) {
 
 /* ---------------------------------------------------------------- siblings */
 
-static bool share_input(struct fuse *z, uint32_t a, uint32_t b) {
-    const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
-    z->stamp++;
-    uint32_t *seen = arena_new_array(z->arena, uint32_t, z->f->count);
-    for (size_t i = 0; i < x->nodes.count; i++)
-        for (uint32_t j = 0; j < z->node[x->nodes.items[i]].dep_count; j++)
-            seen[z->node[x->nodes.items[i]].deps[j].value] = 1;
-    for (size_t i = 0; i < y->nodes.count; i++)
-        for (uint32_t j = 0; j < z->node[y->nodes.items[i]].dep_count; j++) {
-            ir_value d = z->node[y->nodes.items[i]].deps[j].value;
-            if (seen[d] && z->node[d].elements > 1)
-                return true;
+/* Marks what a cluster reads, and with `deep` what the makers of that read in their turn. */
+static void mark_read(struct fuse *z, uint32_t c, uint32_t *seen, bool deep) {
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    for (size_t i = 0; i < k->nodes.count; i++) {
+        const struct fuse_node *n = &z->node[k->nodes.items[i]];
+        for (uint32_t j = 0; j < n->dep_count; j++) {
+            uint32_t m = maker(z, n->deps[j].value);
+            seen[n->deps[j].value] = z->stamp;
+            if (deep && m != UINT32_MAX && m != c)
+                mark_read(z, m, seen, false);
         }
+    }
+}
+
+/* Do the two read the same tensor, or one of them something made from what the other reads? Their operands live
+ * at the same time anyway, so putting them together keeps nothing alive for longer. */
+static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen) {
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        const struct fuse_cluster *y = &z->clusters.items[turn ? a : b];
+        z->stamp++;
+        mark_read(z, turn ? b : a, seen, true);
+        for (size_t i = 0; i < y->nodes.count; i++)
+            for (uint32_t j = 0; j < z->node[y->nodes.items[i]].dep_count; j++) {
+                ir_value d = z->node[y->nodes.items[i]].deps[j].value;
+                if (seen[d] == z->stamp && z->node[d].elements * 4 > y->full)
+                    return true;
+            }
+    }
     return false;
 }
 
 /* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
 static void merge_siblings(struct fuse *z) {
-    uint32_t count = (uint32_t)z->clusters.count;
+    uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
         if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER)
@@ -351,7 +366,7 @@ static void merge_siblings(struct fuse *z) {
                 continue;
             bool small = x->full <= SMALL && x->nodes.count + y->nodes.count <= 60;
             tried++;
-            if (small || (is_reduction(x->kind) && share_input(z, a, b)))
+            if (small || (is_reduction(x->kind) && share_input(z, a, b, seen)))
                 merge(z, a, b);
         }
     }

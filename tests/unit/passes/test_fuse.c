@@ -1,0 +1,213 @@
+/* How many kernels well-known pieces become, and that a memory plan holds: no two live buffers share bytes. */
+#include "passes/pass.h"
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct fixture { struct ir_module *m; struct ir_builder b; struct pass pass; struct arena keep, diag_arena; struct diags diags; struct pass_options options; uint32_t slots; };
+
+static void start(struct fixture *x)
+{
+    memset(x, 0, sizeof *x);
+    x->m = ir_module_new("test");
+    x->m->stage = IR_AT_KERNEL;
+    x->b.f = ir_func_new(x->m, "step", true);
+    x->diags.arena = &x->diag_arena;
+    x->pass.keep = &x->keep;
+    x->pass.diags = &x->diags;
+    x->pass.options = &x->options;
+}
+
+#define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / 8), ((const int64_t[]){__VA_ARGS__})
+#define F32(...) ir_type_of(IR_F32, DIMS(__VA_ARGS__))
+
+static int32_t slot(struct fixture *x, enum ir_role role, struct ir_type type)
+{
+    return (int32_t)ir_slot_new(x->m, (struct ir_slot){.name = arena_format(&x->m->arena, "s%u", x->slots++), .role = role, .type = type});
+}
+static ir_value param(struct fixture *x, enum ir_role role, struct ir_type type)
+{
+    int32_t s = slot(x, role, type);
+    return ir_param_new(&x->b, x->m->slots.items[s].name, type, s);
+}
+static void output(struct fixture *x, ir_value v) { ir_result_add(&x->b, "out", v, slot(x, IR_ROLE_OUTPUT, *ir_type(x->b.f, v))); }
+static void update(struct fixture *x, ir_value p, ir_value v)
+{
+    for (size_t i = 0; i < x->b.f->params.count; i++)
+        if (x->b.f->params.items[i].value == p)
+            ir_result_add(&x->b, "new", v, x->b.f->params.items[i].slot);
+}
+static ir_value scaled(struct fixture *x, ir_value v, double by) { return ir_binary(&x->b, OP_mul, v, ir_number_like(&x->b, v, by)); }
+static ir_value add(struct fixture *x, ir_value a, ir_value b) { return ir_binary(&x->b, OP_add, a, b); }
+static ir_value rows(struct fixture *x, ir_value v, ir_value like)
+{
+    int64_t dim = 0;
+    return ir_broadcast(&x->b, v, 2, ir_type(x->b.f, like)->dim, &dim);
+}
+static ir_value row_sum(struct fixture *x, enum ir_op op, ir_value v)
+{
+    int64_t last = 1;
+    return ir_reduce(&x->b, op, v, &last, 1);
+}
+static ir_value product(struct fixture *x, ir_value a, ir_value b, int64_t ka, int64_t kb)
+{
+    struct ir_ints none = {NULL, 0}, l = {&ka, 1}, r = {&kb, 1};
+    return ir_dot(&x->b, a, b, none, none, l, r);
+}
+
+static const struct plan *finish(struct fixture *x)
+{
+    struct ir_module *m = pass_fuse(&x->pass, x->m);
+    m = pass_schedule(&x->pass, m);
+    pass_memplan(&x->pass, m);
+    return x->pass.plans->plans.items[0];
+}
+
+static void drop(struct fixture *x)
+{
+    arena_free(&x->keep);
+    arena_free(&x->pass.scratch);
+    arena_free(&x->diag_arena);
+    ir_module_free(x->m);
+}
+
+static uint32_t kinds(const struct plan *p, enum plan_group_kind kind)
+{
+    uint32_t n = 0;
+    for (size_t i = 0; i < p->groups.count; i++)
+        n += p->groups.items[i].kind == kind;
+    return n;
+}
+
+/* Buffers that live at the same time do not overlap, and the arena is as large as the last byte. */
+static void check_memory(const struct plan *p)
+{
+    uint64_t end = 0;
+    for (size_t i = 0; i < p->buffers.count; i++) {
+        const struct plan_buffer *a = &p->buffers.items[i];
+        if (a->space != PLAN_ARENA || a->first == UINT32_MAX)
+            continue;
+        ck_assert_uint_eq(a->offset % 64, 0);
+        end = a->offset + ((a->bytes + 63) & ~(uint64_t)63) > end ? a->offset + ((a->bytes + 63) & ~(uint64_t)63) : end;
+        for (size_t j = 0; j < i; j++) {
+            const struct plan_buffer *b = &p->buffers.items[j];
+            if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->last < a->first || b->first > a->last)
+                continue;
+            ck_assert(a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes);
+        }
+    }
+    ck_assert_uint_eq(end, p->arena_bytes);
+    ck_assert_uint_le(p->arena_lower_bound, p->arena_bytes);
+}
+
+START_TEST(softmax_is_one_kernel)
+{
+    struct fixture x;
+    start(&x);
+    ir_value a = param(&x, IR_ROLE_INPUT, F32(64, 100));
+    ir_value e = ir_unary(&x.b, OP_exp, ir_binary(&x.b, OP_sub, a, rows(&x, row_sum(&x, OP_reduce_max, a), a)));
+    output(&x, ir_binary(&x.b, OP_div, e, rows(&x, row_sum(&x, OP_reduce_sum, e), a)));
+    const struct plan *p = finish(&x);
+    ck_assert_uint_eq(p->groups.count, 1);
+    ck_assert_uint_eq(kinds(p, GROUP_ROW), 1);
+    ck_assert_uint_eq(p->arena_bytes, 0);
+    drop(&x);
+}
+END_TEST
+
+/* Forward and backward of layer norm: one kernel by rows, one by columns for the two parameter gradients. */
+START_TEST(layer_norm_is_two_kernels)
+{
+    struct fixture x;
+    start(&x);
+    ir_value a = param(&x, IR_ROLE_INPUT, F32(512, 100)), g = param(&x, IR_ROLE_INPUT, F32(512, 100));
+    int64_t first = 0;
+    ir_value mean = scaled(&x, row_sum(&x, OP_reduce_sum, a), 0.01), c = ir_binary(&x.b, OP_sub, a, rows(&x, mean, a));
+    ir_value var = scaled(&x, row_sum(&x, OP_reduce_sum, ir_binary(&x.b, OP_mul, c, c)), 0.01);
+    ir_value r = ir_unary(&x.b, OP_rsqrt, add(&x, var, ir_number_like(&x.b, var, 1e-6)));
+    ir_value hat = ir_binary(&x.b, OP_mul, c, rows(&x, r, a)), weighted = ir_binary(&x.b, OP_mul, g, hat);
+    ir_value m1 = scaled(&x, row_sum(&x, OP_reduce_sum, g), 0.01), m2 = scaled(&x, row_sum(&x, OP_reduce_sum, weighted), 0.01);
+    ir_value d = ir_binary(&x.b, OP_sub, ir_binary(&x.b, OP_sub, g, rows(&x, m1, a)), ir_binary(&x.b, OP_mul, hat, rows(&x, m2, a)));
+    output(&x, hat);
+    output(&x, ir_binary(&x.b, OP_mul, d, rows(&x, r, a)));
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, weighted, &first, 1));
+    output(&x, ir_reduce(&x.b, OP_reduce_sum, g, &first, 1));
+    const struct plan *p = finish(&x);
+    ck_assert_uint_eq(kinds(p, GROUP_ROW), 1);
+    ck_assert_uint_eq(kinds(p, GROUP_COLUMN), 1);
+    ck_assert_uint_eq(p->groups.count, 2);
+    drop(&x);
+}
+END_TEST
+
+/* The update of a parameter with two moments: one pass over memory, nothing but the slots. */
+START_TEST(adam_is_one_kernel)
+{
+    struct fixture x;
+    start(&x);
+    ir_value p = param(&x, IR_ROLE_PARAM, F32(300, 40)), m = param(&x, IR_ROLE_OPT_STATE, F32(300, 40));
+    ir_value v = param(&x, IR_ROLE_OPT_STATE, F32(300, 40)), e = param(&x, IR_ROLE_EMA, F32(300, 40)), g = param(&x, IR_ROLE_INPUT, F32(300, 40));
+    ir_value m1 = add(&x, scaled(&x, m, 0.9), scaled(&x, g, 0.1));
+    ir_value v1 = add(&x, scaled(&x, v, 0.99), scaled(&x, ir_binary(&x.b, OP_mul, g, g), 0.01));
+    ir_value root = ir_unary(&x.b, OP_sqrt, v1);
+    ir_value step = ir_binary(&x.b, OP_div, m1, add(&x, root, ir_number_like(&x.b, root, 1e-8)));
+    ir_value p1 = ir_binary(&x.b, OP_sub, p, scaled(&x, step, 1e-3));
+    update(&x, p, p1);
+    update(&x, m, m1);
+    update(&x, v, v1);
+    update(&x, e, add(&x, scaled(&x, e, 0.9), scaled(&x, p1, 0.1)));
+    const struct plan *plan = finish(&x);
+    ck_assert_uint_eq(plan->groups.count, 1);
+    ck_assert_uint_eq(plan->groups.items[0].outputs.count, 4);
+    ck_assert_uint_eq(plan->arena_bytes, 0);
+    for (size_t i = 0; i < plan->commands.items[0].writes.count; i++)
+        ck_assert_int_eq(plan->buffers.items[plan->commands.items[0].writes.items[i]].space, PLAN_SLOT);
+    drop(&x);
+}
+END_TEST
+
+/* A layer with bias and activation is one kernel; its backward reads the weight before the update overwrites it. */
+START_TEST(layers_and_memory)
+{
+    struct fixture x;
+    start(&x);
+    ir_value a = param(&x, IR_ROLE_INPUT, F32(64, 32)), h = a, w[6], pre[6], in[6];
+    int64_t one = 1;
+    for (uint32_t i = 0; i < 6; i++) {
+        w[i] = param(&x, IR_ROLE_PARAM, F32(32, 32));
+        ir_value bias = param(&x, IR_ROLE_PARAM, F32(32));
+        in[i] = h;
+        pre[i] = add(&x, product(&x, h, w[i], 1, 0), ir_broadcast(&x.b, bias, DIMS(64, 32), &one));
+        h = ir_unary(&x.b, OP_tanh, pre[i]);
+    }
+    ir_value g = h;
+    for (uint32_t i = 6; i-- > 0;) {
+        ir_value t = ir_unary(&x.b, OP_tanh, pre[i]);
+        g = ir_binary(&x.b, OP_mul, g, ir_binary(&x.b, OP_sub, ir_number_like(&x.b, t, 1), ir_binary(&x.b, OP_mul, t, t)));
+        update(&x, w[i], ir_binary(&x.b, OP_sub, w[i], scaled(&x, product(&x, in[i], g, 0, 0), 0.1)));
+        g = product(&x, g, w[i], 1, 1);
+    }
+    const struct plan *p = finish(&x);
+    ck_assert_uint_le(p->groups.count, 19);
+    ck_assert_uint_eq(kinds(p, GROUP_COPY), 0);
+    check_memory(p);
+    ck_assert_uint_le(p->arena_bytes, 9 * 64 * 32 * 4);
+    drop(&x);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fuse");
+    TCase *all = tcase_create("all");
+    tcase_add_test(all, softmax_is_one_kernel);
+    tcase_add_test(all, layer_norm_is_two_kernels);
+    tcase_add_test(all, adam_is_one_kernel);
+    tcase_add_test(all, layers_and_memory);
+    suite_add_tcase(suite, all);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
