@@ -296,13 +296,14 @@ static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entr
     LLVMValueRef *commands = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
     for (size_t i = 0; i < plan->buffers.count; i++)
         buffers[i] = buffer_record(d, &plan->buffers.items[i]);
-    for (size_t i = 0; i < plan->commands.count; i++)
+    size_t command_count = entry->whole && !d->cuda ? 0 : plan->commands.count; /* nobody reads them beside one function */
+    for (size_t i = 0; i < command_count; i++)
         commands[i] = command_record(d, entry, &plan->commands.items[i]);
     field(&r, string(d, plan->func->name));
     field(&r, array(d, buffers, plan->buffers.count));
     word_field(&r, (uint32_t)plan->buffers.count);
-    field(&r, array(d, commands, plan->commands.count));
-    word_field(&r, (uint32_t)plan->commands.count);
+    field(&r, array(d, commands, command_count));
+    word_field(&r, (uint32_t)command_count);
     wide_field(&r, plan->arena_bytes);
     wide_field(&r, cg_plan_scratch(plan, entry->kernels));
     real_field(&r, cg_plan_work(plan, entry->kernels));
@@ -455,6 +456,38 @@ static LLVMValueRef constant_block(const struct describe *d)
     return global(d, "constants", LLVMConstStringInContext(d->e->context, block, (unsigned)size, 1), 64);
 }
 
+/* A part of the runtime: naming it makes the linker take it. */
+static void part_field(const struct describe *d, struct record *r, bool needed, const char *name)
+{
+    if (!needed) {
+        field(r, none(d));
+        return;
+    }
+    LLVMValueRef g = LLVMAddGlobal(d->e->module, d->e->i8, name);
+    LLVMSetVisibility(g, LLVMHiddenVisibility);
+    field(r, g);
+}
+
+static void part_fields(const struct describe *d, struct record *r)
+{
+    bool team = false, mesh = false, blas = false;
+    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++)
+        team |= d->module->mesh.size[i] > 1;
+    for (uint32_t i = 0; i < d->entry_count; i++) {
+        const struct cg_entry *entry = &d->entries[i];
+        team |= !entry->whole;
+        for (size_t k = 0; k < entry->plan->commands.count; k++) {
+            const struct plan_command *c = &entry->plan->commands.items[k];
+            mesh |= c->kind == PLAN_COLLECTIVE;
+            blas |= !entry->whole && c->kind == PLAN_KERNEL && entry->kernels[c->group].prefer_gemm;
+        }
+    }
+    part_field(d, r, team || mesh, "stepc_part_team");
+    part_field(d, r, mesh, "stepc_part_mesh");
+    part_field(d, r, blas, "stepc_part_blas");
+    part_field(d, r, d->cuda != NULL, "stepc_part_gpu");
+}
+
 static void program_tail(struct describe *d, struct record *r)
 {
     const struct ir_mesh *mesh = &d->module->mesh;
@@ -470,6 +503,7 @@ static void program_tail(struct describe *d, struct record *r)
         memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);
     field(r, LLVMConstArray(d->e->i64, memory, 8));
     field(r, cuda_record(d));
+    part_fields(d, r);
 }
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,

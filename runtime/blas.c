@@ -7,19 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool program_prefers_blas(const struct stepc_program *p)
+static void blas_open(struct step_instance *t)
 {
-    for (uint32_t e = 0; e < p->entry_count; e++)
-        for (uint32_t i = 0; i < p->entries[e].command_count; i++) {
-            const struct stepc_gemm *g = p->entries[e].commands[i].gemm;
-            if (g && g->prefer && !p->entries[e].whole) return true;
-        }
-    return false;
-}
-
-void rt_blas_open(struct step_instance *t)
-{
-    if (!program_prefers_blas(t->program)) return;
     const char *name = t->flags & STEP_NO_ENV ? NULL : getenv("STEPC_OPENBLAS");
     if (!name || !*name) name = "libopenblas.so.0";
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -38,7 +27,7 @@ void rt_blas_open(struct step_instance *t)
 enum { CBLAS_ROW_MAJOR = 101, CBLAS_NO_TRANS = 111, CBLAS_TRANS = 112 };
 
 /* Rows are cut at multiples of 8, so that a piece does not split the library's own tiles. */
-void rt_blas_run(struct step_instance *t, const struct stepc_gemm *g, void *const *arguments, uint32_t worker, uint32_t workers)
+static void blas_run(struct step_instance *t, const struct stepc_gemm *g, void *const *arguments, uint32_t worker, uint32_t workers)
 {
     const float *a = arguments[g->a], *b = arguments[g->b];
     float *c = arguments[g->c];
@@ -55,3 +44,5 @@ void rt_blas_run(struct step_instance *t, const struct stepc_gemm *g, void *cons
         at += last - first;
     }
 }
+
+const struct stepc_blas stepc_part_blas = {blas_open, blas_run};

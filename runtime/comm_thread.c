@@ -42,7 +42,7 @@ static bool comm_add(struct step_instance *t, uint32_t mask)
     return true;
 }
 
-bool rt_comm_plan(struct step_instance *t)
+static bool plan(struct step_instance *t)
 {
     t->comms = rt_alloc(t, ((size_t)1 << t->program->axis_count) * sizeof *t->comms);
     bool ok = t->comms != NULL;
@@ -232,7 +232,7 @@ static bool meet(const struct comm_call *call)
     return false;
 }
 
-bool rt_collective(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)
+static bool collective(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)
 {
     struct step_instance *t = w->instance;
     const struct rt_map *m = &w->device->maps[t->running];
@@ -254,3 +254,5 @@ bool rt_collective(struct rt_worker *w, const struct stepc_command *c, void *con
     if (begin) t->communication_ns += rt_now() - begin;
     return true;
 }
+
+const struct stepc_mesh stepc_part_mesh = {plan, collective};

@@ -58,7 +58,7 @@ static step_status describe_device(const struct stepc_cuda *cuda, const struct d
     return rt_fail(NULL, STEP_EDEVICE, "this object was compiled for CUDA (%s): running on GPUs is not supported yet", archs);
 }
 
-step_status rt_cuda_check(const struct stepc_cuda *cuda)
+static step_status check(const struct stepc_cuda *cuda)
 {
     struct driver d;
     void *library;
@@ -77,3 +77,5 @@ step_status rt_cuda_check(const struct stepc_cuda *cuda)
     else result = describe_device(cuda, &d);
     return result; /* the driver stays open: it has threads of its own now */
 }
+
+const struct stepc_gpu stepc_part_gpu = {check};

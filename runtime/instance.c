@@ -115,7 +115,7 @@ static step_status devices_check(struct step_instance *t, const struct settings 
     char name[64];
     if (t->program->version != STEPC_TABLES)
         return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", t->program->version, STEPC_TABLES);
-    if (t->program->cuda) return rt_cuda_check(t->program->cuda);
+    if (t->program->gpu) return t->program->gpu->check(t->program->cuda);
     const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
     if (missing)
         return rt_fail(NULL, STEP_EDEVICE, "this CPU lacks %s, which the object was compiled for (compile with --cpu x86-64-v3 or v2)", missing);
@@ -137,7 +137,7 @@ static void choose_threads(struct step_instance *t, uint32_t asked)
     uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
     uint32_t most = asked ? asked : cores / t->device_count;
     if (most < 1) most = 1;
-    t->threads = rt_useful_workers(t->program, most);
+    t->threads = t->program->team ? t->program->team->useful_workers(t->program, most) : 1;
     t->worker_count = t->threads * t->device_count;
     t->oversubscribed = t->worker_count > cores;
 }
@@ -211,11 +211,11 @@ static step_status build(struct step_instance *t, struct settings *s)
     for (uint32_t d = 0; ok && d < t->device_count; d++) ok = device_make(t, d, staging);
     ok = ok && rt_plan(t);
     if (!ok) return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes, t->device_count);
-    if (!rt_comm_plan(t)) return rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
+    if (p->mesh && !p->mesh->plan(t)) return rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
-    rt_blas_open(t);
-    return rt_start(t) ? STEP_OK : STEP_ENOMEM;
+    if (p->blas) p->blas->open(t);
+    return !p->team || p->team->start(t) ? STEP_OK : STEP_ENOMEM;
 }
 
 step_status rt_create(const struct stepc_program *program, const struct step_options *options, struct step_instance **out)
@@ -252,7 +252,7 @@ void rt_destroy(struct step_instance *t)
 {
     if (!t) return;
     if (t->alive && (!*t->alive || (t->pid && t->pid != getpid()))) return; /* the child of a fork has no threads to stop */
-    if (t->devices && !rt_stop(t)) {
+    if (t->devices && t->program->team && !t->program->team->stop(t)) {
         rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
         return;
     }

@@ -5,7 +5,7 @@
  *   status     errors and log                 cpu       features, floating point environment, fork check
  *   memory     blocks                         slots     enumeration, hyper-parameters
  *   tensor     strided copies, shards         input     checks and addresses of a batch
- *   plan       commands with their addresses  team      workers, barriers, the command loop
+ *   plan       addresses of an entry          commands, team  workers, barriers, the command loop
  *   step       step, step_n, eval, infer      comm_thread  collectives between devices of one process
  *   blas       OpenBLAS, opened when asked    safetensors, checkpoint  files
  */
@@ -169,7 +169,6 @@ void rt_fp_leave(struct rt_fp);
 
 /* ---------------------------------------------------------------- device_cuda.c */
 
-step_status rt_cuda_check(const struct stepc_cuda *); /* why the object's GPU kernels cannot run here */
 
 /* ---------------------------------------------------------------- memory.c */
 
@@ -222,12 +221,32 @@ bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t 
 bool rt_take(void *to, size_t bytes, const void *from);
 void rt_give(void *to, const void *from, size_t bytes);
 
+/* ---------------------------------------------------------------- parts that an object may lack */
+
+struct stepc_team { /* team.c, commands.c */
+    uint32_t (*useful_workers)(const struct stepc_program *, uint32_t most);
+    bool (*plan)(struct step_instance *, struct rt_entry *); /* commands of an entry; false: out of memory */
+    bool (*start)(struct step_instance *);                   /* threads; false: message was set */
+    bool (*stop)(struct step_instance *);                    /* false: a worker does not come back; its memory must stay */
+    step_status (*run)(struct step_instance *); /* the entry that is `running`, on all devices */
+};
+struct stepc_mesh { /* comm_thread.c */
+    bool (*plan)(struct step_instance *);
+    bool (*collective)(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+};
+struct stepc_blas { /* blas.c */
+    void (*open)(struct step_instance *);
+    void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker, uint32_t workers);
+};
+struct stepc_gpu { /* device_cuda.c */
+    step_status (*check)(const struct stepc_cuda *); /* why the object's GPU kernels cannot run here */
+};
+
 /* ---------------------------------------------------------------- plan.c */
 
 bool rt_plan(struct step_instance *); /* entries and address maps; false: out of memory */
 void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
 void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weights);
-uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most);
 
 /* ---------------------------------------------------------------- input.c */
 
@@ -237,14 +256,12 @@ step_status rt_bind(struct step_instance *, const struct step_batch *, enum rt_e
 void rt_bind_step(struct step_instance *, uint64_t k);
 step_status rt_stage(struct step_instance *, const struct step_batch *);
 
-/* ---------------------------------------------------------------- team.c */
+/* ---------------------------------------------------------------- team.c, commands.c */
 
-bool rt_start(struct step_instance *); /* threads; false: message was set */
-bool rt_stop(struct step_instance *); /* false: a worker does not come back; its memory must stay */
-/* Runs an entry on all devices; STEP_OK or the status that ended it. */
-step_status rt_run(struct step_instance *, enum rt_entry_kind);
 bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
 void rt_signal_change(struct rt_signal *);
+uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most);
+bool rt_plan_commands(struct step_instance *, struct rt_entry *);
 
 /* ---------------------------------------------------------------- step.c */
 
@@ -255,13 +272,6 @@ step_status rt_infer(struct step_instance *, const struct step_batch *, const ch
 step_status rt_run_entry(struct step_instance *, enum rt_entry_kind); /* poisons the instance on failure */
 step_status rt_derive(struct step_instance *); /* fills computed slots */
 void rt_step_counter(struct step_instance *); /* reads the slot "step" where there is one */
-
-/* ---------------------------------------------------------------- comm_thread.c, blas.c */
-
-bool rt_comm_plan(struct step_instance *);
-bool rt_collective(struct rt_worker *, const struct stepc_command *, void *const *arguments);
-void rt_blas_open(struct step_instance *);
-void rt_blas_run(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker, uint32_t workers);
 
 /* ---------------------------------------------------------------- instance.c, checkpoint.c */
 

@@ -10,7 +10,11 @@ static bool slot_float(const struct stepc_slot *s) { return s->dtype >= STEP_F16
 step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
 {
     rt_point_inputs(t, kind, t->entries[kind].table->whole != NULL);
-    step_status status = rt_run(t, kind);
+    const struct rt_entry *e = &t->entries[kind];
+    step_status status = STEP_OK;
+    t->running = kind;
+    if (!e->table->whole || t->device_count > 1) status = t->program->team->run(t);
+    else e->table->whole(t->devices[0].maps[kind].pointers, t->devices[0].workers[0].scratch); /* nobody to wake */
     if (!status) return STEP_OK;
     atomic_store(&t->poisoned, 1);
     return rt_fail(t, status, "%s", t->text); /* the worker that saw it wrote the text */
@@ -161,7 +165,7 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     t->microbatches = 0;
     if (!batch->microbatches || kind != RT_STEP) return STEP_OK;
     const struct rt_entry *e = &t->entries[kind];
-    for (uint32_t i = 0; i < e->table->command_count; i++)
+    for (uint32_t i = 0; e->commands && i < e->table->command_count; i++)
         if (e->commands[i].microbatches) t->microbatches = batch->microbatches;
     if (!t->microbatches || e->table->whole)
         return rt_fail(t, STEP_EUNSUPPORTED, "microbatches: this step has no loop over microbatches that can end early");

@@ -72,7 +72,7 @@ static void run_kernel(struct rt_worker *w, const struct stepc_command *c, const
 {
     if (w->index >= how->workers) return;
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
-        rt_blas_run(w->instance, c->gemm, arguments, w->index, how->workers);
+        w->instance->program->blas->run(w->instance, c->gemm, arguments, w->index, how->workers);
         return;
     }
     int64_t grain = c->grain > 0 ? c->grain : 1;
@@ -122,7 +122,7 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             run_kernel(w, c, how, arguments);
             i++;
         } else if (c->kind == STEPC_COLLECTIVE) {
-            if (!rt_collective(w, c, arguments)) return;
+            if (!w->instance->program->mesh->collective(w, c, arguments)) return;
             i++;
         } else {
             bool begin = c->kind == STEPC_LOOP_BEGIN;
@@ -159,11 +159,9 @@ static void *worker_main(void *argument)
     }
 }
 
-step_status rt_run(struct step_instance *t, enum rt_entry_kind kind)
+static step_status run(struct step_instance *t)
 {
-    const struct rt_entry *e = &t->entries[kind];
-    t->running = kind;
-    if (t->worker_count == 1 || (e->table->whole && t->device_count == 1)) { /* nobody to wake */
+    if (t->worker_count == 1) { /* nobody to wake */
         run_worker(&t->devices[0].workers[0]);
         return (step_status)atomic_load(&t->failed);
     }
@@ -193,7 +191,7 @@ static void pin(pthread_t thread, uint32_t index)
     pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
-bool rt_start(struct step_instance *t)
+static bool start(struct step_instance *t)
 {
     sigset_t all, old;
     sigfillset(&all);
@@ -210,7 +208,7 @@ bool rt_start(struct step_instance *t)
     return ok;
 }
 
-bool rt_stop(struct step_instance *t)
+static bool stop(struct step_instance *t)
 {
     uint32_t done = atomic_load(&t->done.value);
     uint64_t deadline = rt_now() + (t->timeout_ns > 0 ? (uint64_t)t->timeout_ns : 60000000000u);
@@ -224,3 +222,5 @@ bool rt_stop(struct step_instance *t)
     }
     return true;
 }
+
+const struct stepc_team stepc_part_team = {rt_useful_workers, rt_plan_commands, start, stop, run};

@@ -1,9 +1,9 @@
-/* Runs a document without compiling it: the tables of an object are built in memory, with one command per entry whose
- * kernel is the interpreter. Everything else (names, shapes, ranges, files) is the runtime's, so `stepc run` has one
+/* Runs a document without compiling it: the tables of an object are built in memory, and the one function of every entry is
+ * the interpreter. Everything else (names, shapes, ranges, files) is the runtime's, so `stepc run` has one
  * way through for objects and documents.
  *
- * A kernel has no user pointer: its first argument is a constant of the program that holds the address of what the
- * kernel needs. */
+ * That function has no user pointer: the first buffer is a constant of the program that holds the address of what
+ * it needs. */
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
@@ -18,11 +18,11 @@ static const uint8_t abi_dtype[IR_DTYPE_COUNT] = {
 };
 
 /* Arguments: the entry, its parameters, its results; each bound to a slot. */
-static void interpret(void *const *buffers, int64_t lo, int64_t hi, void *scratch)
+static void interpret(void *const *buffers, void *scratch)
 {
     struct interp_entry *entry;
     struct arena arena = {0};
-    (void)lo, (void)hi, (void)scratch;
+    (void)scratch;
     memcpy(&entry, buffers[0], sizeof entry);
     const struct ir_func *f = entry->func;
     struct ir_tensor *params = arena_new_array(&arena, struct ir_tensor, f->params.count + 1);
@@ -69,16 +69,12 @@ static void make_entry(struct arena *a, const struct ir_module *m, struct stepc_
 {
     uint32_t n = 1;
     struct stepc_buffer *buffers = arena_new_array(a, struct stepc_buffer, 1 + f->params.count + f->results.count);
-    struct stepc_command *command = arena_new(a, struct stepc_command);
     *constant = arena_new(a, struct interp_entry);
     **constant = (struct interp_entry){f, m->slots.items};
     buffers[0] = (struct stepc_buffer){.space = STEPC_AT_CONSTANT, .offset = offset};
     for (size_t i = 0; i < f->params.count; i++) buffers[n++] = slot_buffer(m, p, f->params.items[i].slot);
     for (size_t i = 0; i < f->results.count; i++) buffers[n++] = slot_buffer(m, p, f->results.items[i].slot);
-    uint32_t *order = arena_new_array(a, uint32_t, n);
-    for (uint32_t i = 0; i < n; i++) order[i] = i;
-    *command = (struct stepc_command){.kind = STEPC_KERNEL, .buffers = order, .buffer_count = n, .kernel = interpret, .extent = 1, .grain = 1, .flag = UINT32_MAX};
-    *e = (struct stepc_entry){.name = f->name, .buffers = buffers, .buffer_count = n, .commands = command, .command_count = 1};
+    *e = (struct stepc_entry){.name = f->name, .buffers = buffers, .buffer_count = n, .whole = interpret};
 }
 
 static const struct stepc_program *make_program(struct arena *a, const struct ir_module *m)

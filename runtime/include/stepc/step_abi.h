@@ -65,7 +65,7 @@ struct stepc_entry {
     uint32_t command_count;
     uint64_t arena_bytes, scratch_bytes;
     double work;
-    stepc_program_fn *whole;       /* NULL: too large, or it has collectives. With it, the commands' kernels may be NULL */
+    stepc_program_fn *whole;       /* NULL: too large, or it has collectives. With it the commands may be left out */
 };
 
 struct stepc_slot {
@@ -108,6 +108,13 @@ struct stepc_cuda {
     uint32_t kernel_count, image_count;
 };
 
+/* Parts of the runtime that not every program needs. A program's tables name those that it does, so that the linker
+ * leaves the others out. Types and members are the runtime's own. */
+extern const struct stepc_team stepc_part_team; /* an entry without `whole`, or several devices */
+extern const struct stepc_mesh stepc_part_mesh; /* collectives */
+extern const struct stepc_blas stepc_part_blas; /* a command with gemm->prefer */
+extern const struct stepc_gpu stepc_part_gpu;   /* `cuda` is there */
+
 struct stepc_program {
     uint32_t version;              /* of these tables: STEPC_TABLES */
     const char *name;
@@ -124,6 +131,10 @@ struct stepc_program {
     const int64_t *axis_sizes;     /* product = devices */
     uint64_t memory[8];            /* planned bytes: parameters, averages, optimizer, other state, gradients, activations, workspace, lower bound */
     const struct stepc_cuda *cuda; /* NULL: CPU object */
+    const struct stepc_team *team; /* NULL: not needed */
+    const struct stepc_mesh *mesh;
+    const struct stepc_blas *blas;
+    const struct stepc_gpu *gpu;
 };
 enum { STEPC_TABLES = 1 };
 

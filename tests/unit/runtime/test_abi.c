@@ -21,7 +21,7 @@ static struct toy_data data;
 const struct stepc_program stepc_program = {
     .version = STEPC_TABLES, .name = "toy", .manifest = "{\"name\": \"toy\"}", .features = "", .slots = linked.slots, .slot_count = TOY_SLOTS,
     .entries = linked.entries, .entry_count = 5, .constants = (const unsigned char *)linked.constants, .constant_bytes = sizeof linked.constants,
-    .state_bytes = TOY_STATE, .result_bytes = TOY_RESULT, .axis_count = 1, .axis_names = toy_axis_names, .axis_sizes = linked.axis};
+    .state_bytes = TOY_STATE, .result_bytes = TOY_RESULT, .axis_count = 1, .axis_names = toy_axis_names, .axis_sizes = linked.axis, .team = &stepc_part_team};
 
 static struct step_instance *ready(int64_t devices, uint32_t threads)
 {
@@ -425,9 +425,9 @@ START_TEST(refusing_create)
     options.max_memory = 0;
     p.version = 99;
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EVERSION);
-    p.version = STEPC_TABLES, p.cuda = &(const struct stepc_cuda){0};
+    p.version = STEPC_TABLES, p.cuda = &(const struct stepc_cuda){0}, p.gpu = &stepc_part_gpu;
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EDEVICE);
-    p.cuda = NULL, p.features = "sse3,amx-int8,avx512fp16";
+    p.cuda = NULL, p.gpu = NULL, p.features = "sse3,amx-int8,avx512fp16";
     if (rt_create(&p, &options, &t) != STEP_OK) ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "this CPU lacks a"));
     else rt_destroy(t);
     setenv("STEPC_THREADS", "many", 1);

@@ -47,7 +47,8 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
     const struct stepc_entry entry = {.name = "init", .buffers = buffers, .buffer_count = 4, .commands = commands, .command_count = 3, .arena_bytes = 2 * stride, .scratch_bytes = 1};
     const int32_t n[16] = {(int32_t)count};
     const struct stepc_program p = {.version = STEPC_TABLES, .name = "collective", .features = "", .entries = &entry, .entry_count = 1, .constants = (const unsigned char *)n,
-                                    .constant_bytes = 64, .axis_count = axis_count, .axis_names = names, .axis_sizes = axes};
+                                    .constant_bytes = 64, .axis_count = axis_count, .axis_names = names, .axis_sizes = axes,
+                                    .team = &stepc_part_team, .mesh = &stepc_part_mesh};
     struct step_instance *t = toy_create(&p, threads);
     ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
     ck_assert_uint_eq(t->threads, threads);

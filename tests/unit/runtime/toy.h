@@ -271,7 +271,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
     t->program = (struct stepc_program){
         .version = STEPC_TABLES, .name = "toy", .manifest = "{\"name\": \"toy\"}", .features = "", .slots = t->slots, .slot_count = TOY_SLOTS,
         .entries = t->entries, .entry_count = 5, .constants = (const unsigned char *)t->constants, .constant_bytes = sizeof t->constants,
-        .state_bytes = TOY_STATE, .result_bytes = TOY_RESULT, .axis_count = 1, .axis_names = toy_axis_names, .axis_sizes = t->axis};
+        .state_bytes = TOY_STATE, .result_bytes = TOY_RESULT, .axis_count = 1, .axis_names = toy_axis_names, .axis_sizes = t->axis, .team = &stepc_part_team, .mesh = &stepc_part_mesh};
     return &t->program;
 }
 
