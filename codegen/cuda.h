@@ -33,9 +33,14 @@ struct cuda_access {
     bool solo;                             /* the vector loop is run by thread 0 alone */
     bool before;                           /* before the parallel loop */
 };
-bool cuda_conflict(const struct nest *, const bool *varies, const struct cuda_access *, const struct cuda_access *);
+struct cuda_order {
+    const struct nest *nest;
+    bool *varies;    /* by value: computed inside a vector loop */
+    int64_t *extent; /* by variable; -1: not known */
+};
+bool cuda_conflict(const struct cuda_order *, const struct cuda_access *, const struct cuda_access *);
 /* Lanes of the loop may add to one element: they have to go one after the other. */
-bool cuda_collides(const struct nest_stmt *vector, const struct nest_stmt *add_to, const bool *varies);
+bool cuda_collides(const struct cuda_order *, const struct nest_stmt *vector, const struct nest_stmt *add_to);
 
 /* cuda_op.c: types and expressions as text. */
 const char *cuda_register_type(enum ir_dtype);

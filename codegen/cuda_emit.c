@@ -7,7 +7,8 @@
  *   - A lane register is an array of each thread. Where a vector loop gets or sets it, the loop has at most as many
  *     iterations as the block has threads, so that iteration and thread are one.
  *   - Between two accesses that may meet at one element from different threads stands a barrier (cuda_order.c). A loop
- *     is walked without printing until what its end leaves open is known at its beginning.
+ *     is walked without printing until what its end leaves open is known at its beginning. What a loop needs to be closed
+ *     when it is entered is closed before it.
  *   - Additions whose lanes may meet are left to thread 0, one lane after the other, in order.
  *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant. */
 #include "codegen/cuda.h"
@@ -23,7 +24,7 @@ struct emitter {
     int indent;
     uint32_t quiet;              /* > 0: walked, not printed */
     uint8_t *dtypes;             /* by value */
-    bool *varies;                /* by value: computed inside a vector loop */
+    struct cuda_order order;
     struct cuda_register *regs;
     bool folds, in_parallel;
     const struct nest_stmt *vector;
@@ -49,10 +50,12 @@ static void survey(struct emitter *e, struct nest_stmt *const *items, size_t cou
         const struct nest_stmt *s = items[i];
         if (s->result) {
             e->dtypes[s->result] = s->dtype;
-            e->varies[s->result] = in_vector;
+            e->order.varies[s->result] = in_vector;
         }
         if (s->kind == NEST_REG || s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE)
             survey_register(e, s, in_vector);
+        if (s->kind == NEST_FOR)
+            e->order.extent[s->var] = s->loop == NEST_PARALLEL ? e->nest->parallel_extent : s->extent;
         survey(e, s->body.items, s->body.count, in_vector || (s->kind == NEST_FOR && s->loop == NEST_VECTOR));
     }
 }
@@ -72,7 +75,7 @@ static bool uses_tile(const struct emitter *e, struct nest_stmt *const *items, s
 static bool is_solo(const struct emitter *e, const struct nest_stmt *vector, struct nest_stmt *const *items, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if ((items[i]->kind == NEST_ADD_TO && cuda_collides(vector, items[i], e->varies))
+        if ((items[i]->kind == NEST_ADD_TO && cuda_collides(&e->order, vector, items[i]))
             || is_solo(e, vector, items[i]->body.items, items[i]->body.count))
             return true;
     return false;
@@ -195,7 +198,7 @@ static void add_open(struct emitter *e, struct cuda_access access)
 static bool meets(const struct emitter *e, const struct cuda_access *access)
 {
     for (size_t i = 0; i < e->open.count; i++)
-        if (cuda_conflict(e->nest, e->varies, &e->open.items[i], access))
+        if (cuda_conflict(&e->order, &e->open.items[i], access))
             return true;
     return false;
 }
@@ -211,12 +214,17 @@ static struct cuda_access access_of(const struct emitter *e, const struct nest_s
     return (struct cuda_access){.stmt = s, .vector = vector, .solo = solo, .before = !e->in_parallel && !whole};
 }
 
-/* A barrier if one access of the loop needs it, then all of them are open. */
-static bool loop_meets(const struct emitter *e, const struct nest_stmt *vector, bool solo, struct nest_stmt *const *items, size_t count)
+/* Does one access in these statements, at whatever depth, meet one that is open? */
+static bool body_meets(const struct emitter *e, const struct nest_stmt *vector, bool solo, struct nest_stmt *const *items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        struct cuda_access access = access_of(e, items[i], vector, solo);
-        if ((is_access(items[i]) && meets(e, &access)) || loop_meets(e, vector, solo, items[i]->body.items, items[i]->body.count))
+        const struct nest_stmt *s = items[i];
+        bool here = s->kind == NEST_FOR && s->loop == NEST_VECTOR;
+        struct cuda_access access = access_of(e, s, vector, solo);
+        if (is_access(s) && meets(e, &access))
+            return true;
+        bool alone = here ? is_solo(e, s, s->body.items, s->body.count) : solo;
+        if (body_meets(e, here ? s : vector, alone, s->body.items, s->body.count))
             return true;
     }
     return false;
@@ -276,7 +284,7 @@ static void print_vector(struct emitter *e, const struct nest_stmt *s)
 {
     bool solo = is_solo(e, s, s->body.items, s->body.count);
     uint32_t threads = e->kernel.threads;
-    if (loop_meets(e, s, solo, s->body.items, s->body.count))
+    if (body_meets(e, s, solo, s->body.items, s->body.count))
         barrier(e);
     open_loop_accesses(e, s, solo, s->body.items, s->body.count);
     if (e->quiet)
@@ -307,6 +315,16 @@ static void print_for(struct emitter *e, const struct nest_stmt *s)
         return;
     }
     bool parallel = s->loop == NEST_PARALLEL;
+    if (s->extent == 1 && !parallel) {
+        open_brace(e, "");
+        line(e, "const long long i%u = 0;", s->var);
+        print_body(e, s->body.items, s->body.count);
+        close_brace(e);
+        return;
+    }
+    /* Before the loop rather than in it, where it would be met in every iteration. */
+    if (body_meets(e, NULL, false, s->body.items, s->body.count))
+        barrier(e);
     if (s->loop == NEST_UNROLL)
         line(e, "#pragma unroll");
     if (parallel)
@@ -494,7 +512,7 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
     struct emitter e = {.out = out, .arena = arena, .nest = nest, .indent = 1};
     struct str locals = STR(arena);
     e.dtypes = arena_new_array(arena, uint8_t, nest->value_count + 1);
-    e.varies = arena_new_array(arena, bool, nest->value_count + 1);
+    e.order = (struct cuda_order){nest, arena_new_array(arena, bool, nest->value_count + 1), arena_new_array(arena, int64_t, nest->var_count + 1)};
     e.regs = arena_new_array(arena, struct cuda_register, nest->reg_count + 1);
     survey(&e, nest->body.items, nest->body.count, false);
     e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};

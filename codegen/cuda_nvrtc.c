@@ -101,7 +101,7 @@ const char *cuda_nvrtc(const char *text, const char *arch, const char *save, str
     if (why)
         return why;
     const char *options[] = {arena_format(arena, "--gpu-architecture=%s", arch), "--std=c++17", "--fmad=false", "--ftz=false",
-                             "--prec-div=true", "--prec-sqrt=true"};
+                             "--prec-div=true", "--prec-sqrt=true", "--disable-warnings"};
     nvrtc_program program = NULL;
     int status = n.create(&program, text, "step.cu", 0, NULL, NULL);
     if (status)
