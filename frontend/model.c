@@ -208,9 +208,9 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 
 static bool is_known_layer(const char *type)
 {
-    static const char *const later[] = {"lora",     "lora_linear", "lstm_cell",     "optimized_lstm_cell",
-                                        "gru_cell", "simple_cell", "rnn",           "bidirectional",
-                                        "pool",     "weight_norm", "spectral_norm", "micro_vmap"};
+    static const char *const later[] = {"lora",          "lora_linear", "lstm_cell", "optimized_lstm_cell",
+                                        "gru_cell",      "simple_cell", "pool",      "weight_norm",
+                                        "spectral_norm", "micro_vmap"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;

@@ -1,0 +1,354 @@
+/* rnn and bidirectional over lstm_cell, optimized_lstm_cell, gru_cell and simple_cell, as flax.nnx. Time is unrolled; what
+ * a cell does to its input alone is computed for all times at once. Carries start at zero. */
+#include "frontend/model.h"
+#include <string.h>
+
+enum cell_kind { LSTM, OPTIMIZED_LSTM, GRU, SIMPLE };
+enum { HIDDEN, IN, GATE, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, RESIDUAL };
+static const struct fe_arg cell_args[] = {
+    [HIDDEN] = {"hidden_features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
+    [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
+    [GATE] = {"gate_fn", FE_OBJECT, 0, "{\"type\": \"sigmoid\"}", NULL},
+    [ACTIVATION] = {"activation_fn", FE_OBJECT, 0, "{\"type\": \"tanh\"}", NULL},
+    [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},
+    [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL},
+    [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
+    [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL}};
+enum { CELL_ARGS = sizeof cell_args / sizeof *cell_args, MAX_GATES = 4 };
+
+struct cell {
+    enum cell_kind kind;
+    struct fe_block block; /* its path and place */
+    struct fe_value args[CELL_ARGS];
+    int64_t hidden;
+    uint32_t dense_count;                             /* products with the carry: one per gate, or one for all */
+    struct fe_val kernel[MAX_GATES], bias[MAX_GATES]; /* of the products with the carry; bias None: none */
+    struct fe_val input[MAX_GATES];                   /* what the input alone gives, [.., time, ..] */
+};
+
+static struct fe_val dense_param(struct cell *c, const char *dense, const char *name, uint32_t rank,
+                                 const int64_t *shape, uint32_t init, const char *preset)
+{
+    struct fe *fe = c->block.site.fe;
+    struct fe_param p = {.type = ir_type_of(IR_F32, rank, shape),
+                         .init = c->args[init].given ? c->args[init].json : NULL,
+                         .init_preset = preset};
+    return fe_val_tensor(fe_block_param(&c->block, fe_path_join(fe->arena, dense, name), p));
+}
+
+static int64_t width_of(const struct cell *c)
+{
+    return c->hidden * (c->kind == OPTIMIZED_LSTM ? 4 : c->kind == GRU ? 3 : 1);
+}
+
+static bool bias_at_input(const struct cell *c) { return c->kind == GRU || c->kind == SIMPLE; }
+
+static bool declare_input(struct cell *c, struct fe_val x)
+{
+    static const char *const names[] = {"ii", "if_", "ig", "io"};
+    struct fe_site *s = &c->block.site;
+    struct ir_type t = fe_type_at(s, &x);
+    int64_t width = width_of(c), in = t.dim[t.rank - 1];
+    for (uint32_t i = 0; i < c->dense_count; i++) {
+        const char *name = c->kind == LSTM ? names[i] : "dense_i";
+        struct fe_val w = dense_param(c, name, "kernel", 2, (int64_t[]){in, width}, KERNEL_INIT, "lecun_normal");
+        c->input[i] = w.bad ? w : FE_APPLY(s, "matmul", x, w);
+        if (bias_at_input(c) && !w.bad)
+            c->input[i] = fe_add(s, c->input[i], dense_param(c, name, "bias", 1, &width, BIAS_INIT, "zeros"));
+        if (c->input[i].bad) return false;
+    }
+    return true;
+}
+
+static bool declare_carry(struct cell *c)
+{
+    static const char *const names[] = {"hi", "hf", "hg", "ho"};
+    int64_t width = width_of(c);
+    for (uint32_t i = 0; i < c->dense_count; i++) {
+        const char *name = c->kind == LSTM ? names[i] : "dense_h";
+        c->kernel[i] = dense_param(c, name, "kernel", 2, (int64_t[]){c->hidden, width}, RECURRENT_INIT, "orthogonal");
+        c->bias[i] = bias_at_input(c) || c->kernel[i].bad ? fe_none()
+                                                          : dense_param(c, name, "bias", 1, &width, BIAS_INIT, "zeros");
+        if (c->kernel[i].bad || c->bias[i].bad) return false;
+    }
+    return true;
+}
+
+/* Declares the parameters in NNX's order (simple_cell: those of the carry first) and applies the input's products. */
+static bool prepare(struct cell *c, struct fe_val x)
+{
+    c->dense_count = c->kind == LSTM ? 4 : 1;
+    if (c->kind == SIMPLE) return declare_carry(c) && declare_input(c, x);
+    return declare_input(c, x) && declare_carry(c);
+}
+
+static struct fe_val activate(struct cell *c, uint32_t arg, struct fe_val x)
+{
+    struct fe_site *s = &c->block.site;
+    if (x.bad) return x;
+    if (c->args[arg].given) return fe_activation(s->fe, s->trace, c->args[arg].json, x);
+    return fe_op1(s, arg == GATE ? OP_logistic : OP_tanh, x);
+}
+
+static struct fe_val recurrent(struct cell *c, uint32_t i, struct fe_val h)
+{
+    struct fe_site *s = &c->block.site;
+    struct fe_val y = FE_APPLY(s, "matmul", h, c->kernel[i]);
+    return fe_is_none(&c->bias[i]) ? y : fe_add(s, y, c->bias[i]);
+}
+
+/* Part `i` of `parts` of the last axis. */
+static struct fe_val part(struct cell *c, struct fe_val v, int64_t i)
+{
+    return v.bad
+               ? v
+               : fe_slice_axis(&c->block.site, v, fe_rank(&c->block.site, &v) - 1, i * c->hidden, (i + 1) * c->hidden);
+}
+
+/* One time: x[i] are the input's products now; carry[0] is h, or carry[0] is c and carry[1] is h (LSTM). */
+static void advance(struct cell *c, const struct fe_val *x, struct fe_val *carry)
+{
+    struct fe_site *s = &c->block.site;
+    struct fe_val gate[MAX_GATES];
+    if (c->kind == SIMPLE) {
+        struct fe_val h = fe_add(s, x[0], recurrent(c, 0, carry[0]));
+        carry[0] = activate(c, ACTIVATION, c->args[RESIDUAL].boolean ? fe_add(s, h, carry[0]) : h);
+        return;
+    }
+    if (c->kind == GRU) {
+        struct fe_val h = recurrent(c, 0, carry[0]);
+        struct fe_val r = activate(c, GATE, fe_add(s, part(c, x[0], 0), part(c, h, 0)));
+        struct fe_val z = activate(c, GATE, fe_add(s, part(c, x[0], 1), part(c, h, 1)));
+        struct fe_val n = activate(c, ACTIVATION, fe_add(s, part(c, x[0], 2), fe_mul(s, r, part(c, h, 2))));
+        carry[0] = fe_add(s, fe_mul(s, fe_sub(s, fe_float(1), z), n), fe_mul(s, z, carry[0]));
+        return;
+    }
+    struct fe_val all = c->kind == OPTIMIZED_LSTM ? fe_add(s, x[0], recurrent(c, 0, carry[1])) : fe_none();
+    for (uint32_t i = 0; i < 4; i++) {
+        struct fe_val y = c->kind == LSTM ? fe_add(s, x[i], recurrent(c, i, carry[1])) : part(c, all, i);
+        gate[i] = activate(c, i == 2 ? ACTIVATION : GATE, y);
+    }
+    carry[0] = fe_add(s, fe_mul(s, gate[1], carry[0]), fe_mul(s, gate[0], gate[2]));
+    carry[1] = fe_mul(s, gate[3], activate(c, ACTIVATION, carry[0]));
+}
+
+/* ---------------------------------------------------------------- rnn */
+
+enum { CELL, TIME_MAJOR, RETURN_CARRY, REVERSE, KEEP_ORDER, UNROLL, LENGTHS, INITIAL };
+static const struct fe_arg rnn_args[] = {[CELL] = {"cell", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+                                         [TIME_MAJOR] = {"time_major", FE_BOOL, 0, "false", NULL},
+                                         [RETURN_CARRY] = {"return_carry", FE_BOOL, 0, "false", NULL},
+                                         [REVERSE] = {"reverse", FE_BOOL, 0, "false", NULL},
+                                         [KEEP_ORDER] = {"keep_order", FE_BOOL, 0, "false", NULL},
+                                         [UNROLL] = {"unroll", FE_INTEGER, FE_POSITIVE, "1", NULL},
+                                         [LENGTHS] = {"seq_lengths", FE_EXPR, FE_NULLABLE, "null", NULL},
+                                         [INITIAL] = {"initial_carry", FE_EXPR, FE_NULLABLE, "null", NULL}};
+enum { RNN_ARGS = sizeof rnn_args / sizeof *rnn_args };
+
+struct run {
+    bool time_major, return_carry, reverse, keep_order;
+    struct fe_val lengths, initial;
+};
+
+static bool read_cell(struct fe_block *block, fe_json json, struct cell *c)
+{
+    static const struct {
+        const char *name;
+        enum cell_kind kind;
+    } kinds[] = {
+        {"lstm_cell", LSTM}, {"optimized_lstm_cell", OPTIMIZED_LSTM}, {"gru_cell", GRU}, {"simple_cell", SIMPLE}};
+    static const char *const names[] = {"lstm_cell", "optimized_lstm_cell", "gru_cell", "simple_cell"},
+                             *const also[] = {"name", NULL};
+    struct fe *fe = block->site.fe;
+    const char *type = fe_type_of(fe, json);
+    uint32_t kind = 0;
+    if (!type) return false;
+    while (kind < 4 && strcmp(kinds[kind].name, type)) kind++;
+    if (kind == 4) {
+        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0105", "unknown cell \"%s\"", type), type, names, 4);
+        return false;
+    }
+    fe_json name = fe_member(fe, json, "name");
+    memset(c, 0, sizeof *c);
+    c->kind = kinds[kind].kind;
+    c->block = *block;
+    c->block.json = c->block.site.where.json = json;
+    c->block.path = fe_path_join(fe->arena, block->path, name && name->kind == JSON_STRING ? name->string : "cell");
+    if (!fe_args(fe, json, arena_format(fe->arena, "cell \"%s\"", type), cell_args, CELL_ARGS, also, c->args))
+        return false;
+    c->hidden = c->args[HIDDEN].integer;
+    return true;
+}
+
+/* The sequence backwards; with lengths, what is real stays in front. */
+static struct fe_val flip(struct fe_site *s, struct fe_val x, uint32_t axis, const struct fe_val *lengths)
+{
+    if (x.bad) return x;
+    if (fe_is_none(lengths)) return FE_APPLY(s, "flip", x, fe_int(axis));
+    struct ir_type t = fe_type_at(s, &x);
+    uint32_t batch = axis ? 0 : 1;
+    int64_t n = t.dim[axis], wide[IR_MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) wide[i] = i == batch ? t.dim[i] : 1;
+    struct ir_type index = t;
+    index.dtype = IR_I32;
+    index.dim[t.rank - 1] = 1;
+    struct fe_val at = fe_sub(s, fe_int((double)n - 1), fe_iota(s, index, axis));
+    at = fe_binary(s, EXPR_OP_MOD, fe_add(s, at, fe_reshape_val(s, *lengths, t.rank, wide)), fe_int((double)n));
+    return FE_APPLY(s, "take_along_axis", x, at, fe_int(axis));
+}
+
+/* carries[time] at the last real time of every row. */
+static struct fe_val last_carry(struct fe_site *s, const struct fe_val *carries, int64_t n,
+                                const struct fe_val *lengths)
+{
+    struct fe_val y = carries[0];
+    for (int64_t t = 1; t < n; t++)
+        y = fe_where3(s, fe_expand(s, fe_binary(s, EXPR_OP_EQ, *lengths, fe_int((double)t + 1)), 1), carries[t], y);
+    return y;
+}
+
+static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const struct fe_val *initial, uint32_t count,
+                        struct fe_val *carry)
+{
+    struct fe_site *s = &c->block.site;
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i + 1 < t.rank; i++)
+        if (i != axis) shape[rank++] = t.dim[i];
+    shape[rank++] = c->hidden;
+    bool pair = initial->kind == FE_VAL_TUPLE;
+    if (!fe_is_none(initial) && (pair ? initial->count : 1) != count)
+        return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
+               false;
+    for (uint32_t i = 0; i < count; i++) {
+        carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(IR_F32, rank, shape), 0)
+                                       : fe_broadcast_val(s, pair ? initial->items[i] : *initial, rank, shape);
+        if (carry[i].bad) return false;
+    }
+    return true;
+}
+
+static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const struct run *r)
+{
+    struct fe_site *s = &block->site;
+    struct cell c;
+    struct fe_val x = block->in[0], carry[2];
+    if (!fe_block_float_input(block, 0) || !read_cell(block, cell_json, &c)) return fe_bad();
+    x = block->in[0];
+    struct ir_type t = fe_type_at(s, &x);
+    if (t.rank < 2)
+        return fe_block_fail(block, NULL, "E0212", "rnn needs an input [batch, time, features], found %s",
+                             fe_describe(s, &x));
+    uint32_t axis = r->time_major ? 0 : t.rank - 2u, count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
+    int64_t n = t.dim[axis];
+    if (n < 1 || n > 4096)
+        return fe_block_fail(block, NULL, "E0103", "rnn over %lld times; 1 to 4096 are supported", (long long)n);
+    if (!fe_is_none(&r->lengths) && t.rank != 3)
+        return fe_block_fail(block, NULL, "E0111", "seq_lengths with more than one batch axis is not supported yet");
+    if (r->reverse) x = flip(s, x, axis, &r->lengths);
+    if (x.bad || !prepare(&c, x) || !first_carry(&c, t, axis, &r->initial, count, carry)) return fe_bad();
+    struct fe_val *outputs = arena_new_array(s->fe->arena, struct fe_val, n), *carries[2];
+    for (uint32_t i = 0; i < 2; i++) carries[i] = arena_new_array(s->fe->arena, struct fe_val, n);
+    for (int64_t time = 0; time < n; time++) {
+        struct fe_val now[MAX_GATES];
+        for (uint32_t i = 0; i < c.dense_count; i++) {
+            struct fe_val one = fe_slice_axis(s, c.input[i], axis, time, time + 1);
+            now[i] = FE_APPLY(s, "squeeze", one, fe_int(axis));
+        }
+        advance(&c, now, carry);
+        for (uint32_t i = 0; i < count; i++) carries[i][time] = carry[i];
+        outputs[time] = carry[count - 1];
+        if (outputs[time].bad) return fe_bad();
+    }
+    struct fe_val y = FE_APPLY(s, "stack", fe_tuple(s, outputs, (uint32_t)n), fe_int(axis));
+    if (r->reverse && r->keep_order) y = flip(s, y, axis, &r->lengths);
+    if (!r->return_carry || y.bad) return y;
+    for (uint32_t i = 0; i < count && !fe_is_none(&r->lengths); i++)
+        carry[i] = last_carry(s, carries[i], n, &r->lengths);
+    struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), y};
+    return fe_tuple(s, both, 2);
+}
+
+static bool read_run(struct fe_block *block, const struct fe_value *a, struct run *r)
+{
+    struct fe_site *s = &block->site;
+    *r = (struct run){a[TIME_MAJOR].boolean,
+                      a[RETURN_CARRY].boolean,
+                      a[REVERSE].boolean,
+                      a[KEEP_ORDER].boolean,
+                      fe_none(),
+                      fe_none()};
+    if (a[LENGTHS].given && !a[LENGTHS].null) {
+        r->lengths = fe_expr(s->fe, s->trace, a[LENGTHS].json, block->env);
+        if (r->lengths.bad || !fe_as_tensor(s, &r->lengths)) return false;
+        struct ir_type t = fe_type_at(s, &r->lengths);
+        if (t.rank != 1 || !ir_dtype_is_integer((enum ir_dtype)t.dtype))
+            return fe_block_fail(block, a[LENGTHS].json, "E0213", "seq_lengths must be one integer per row, found %s",
+                                 fe_describe(s, &r->lengths)),
+                   false;
+    }
+    if (a[INITIAL].given && !a[INITIAL].null) r->initial = fe_expr(s->fe, s->trace, a[INITIAL].json, block->env);
+    return !r->initial.bad;
+}
+
+static struct fe_val apply_rnn(struct fe_block *block, const struct fe_value *a)
+{
+    struct run r;
+    return read_run(block, a, &r) ? run_rnn(block, a[CELL].json, &r) : fe_bad();
+}
+
+/* ---------------------------------------------------------------- bidirectional */
+
+static struct fe_val one_way(struct fe_block *block, fe_json json, const char *segment, const struct run *outer,
+                             bool reverse)
+{
+    static const char *const also[] = {"name", NULL};
+    struct fe *fe = block->site.fe;
+    struct fe_block inner = *block;
+    struct fe_value a[RNN_ARGS] = {0};
+    struct run r;
+    const char *type = fe_type_of(fe, json);
+    if (!type) return fe_bad();
+    if (strcmp(type, "rnn"))
+        return fe_block_fail(block, fe_member(fe, json, "type"), "E0105", "\"%s\" must be an rnn, found \"%s\"",
+                             segment, type);
+    if (!fe_args(fe, json, "layer \"rnn\"", rnn_args, RNN_ARGS, also, a)) return fe_bad();
+    inner.json = inner.site.where.json = json;
+    inner.path = fe_path_join(fe->arena, block->path, segment);
+    if (!read_run(&inner, a, &r)) return fe_bad();
+    r.time_major = outer->time_major;
+    r.reverse = r.keep_order = reverse;
+    r.return_carry = true;
+    r.lengths = outer->lengths;
+    if (!fe_is_none(&outer->initial)) r.initial = outer->initial.items[reverse];
+    return run_rnn(&inner, a[CELL].json, &r);
+}
+
+static struct fe_val apply_bidirectional(struct fe_block *block, const struct fe_value *a)
+{
+    struct fe_site *s = &block->site;
+    struct run r = {a[2].boolean, a[3].boolean, false, false, fe_none(), fe_none()};
+    struct fe_value rnn[RNN_ARGS] = {0};
+    rnn[TIME_MAJOR] = a[2];
+    rnn[RETURN_CARRY] = a[3];
+    rnn[LENGTHS] = a[4];
+    rnn[INITIAL] = a[5];
+    if (!read_run(block, rnn, &r)) return fe_bad();
+    if (!fe_is_none(&r.initial) && (r.initial.kind != FE_VAL_TUPLE || r.initial.count != 2))
+        return fe_block_fail(block, a[5].json, "E0212", "the initial carry of bidirectional is a pair");
+    struct fe_val there = one_way(block, a[0].json, "forward_rnn", &r, false);
+    struct fe_val back = there.bad ? there : one_way(block, a[1].json, "backward_rnn", &r, true);
+    if (back.bad) return back;
+    struct fe_val outputs[] = {there.items[1], back.items[1]}, carries[] = {there.items[0], back.items[0]};
+    struct fe_val y = FE_APPLY(s, "concatenate", fe_tuple(s, outputs, 2), fe_int(-1));
+    if (!r.return_carry || y.bad) return y;
+    struct fe_val both[] = {fe_tuple(s, carries, 2), y};
+    return fe_tuple(s, both, 2);
+}
+
+static const struct fe_arg bidirectional_args[] = {
+    {"forward_rnn", FE_OBJECT, FE_REQUIRED, NULL, NULL}, {"backward_rnn", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+    {"time_major", FE_BOOL, 0, "false", NULL},           {"return_carry", FE_BOOL, 0, "false", NULL},
+    {"seq_lengths", FE_EXPR, FE_NULLABLE, "null", NULL}, {"initial_carry", FE_EXPR, FE_NULLABLE, "null", NULL}};
+const struct fe_layer fe_layer_rnn = {"rnn", rnn_args, RNN_ARGS, 1, apply_rnn};
+const struct fe_layer fe_layer_bidirectional = {"bidirectional", bidirectional_args, 6, 1, apply_bidirectional};
