@@ -308,8 +308,10 @@ static void build_init(struct step *s)
     }
     for (size_t i = 0; i < s->optim.slots.count; i++) {
         const struct state_slot *slot = &s->optim.slots.items[i];
-        ir_value value = slot->start.data ? ir_constant(&b, slot->type, slot->start.data)
-                                          : ir_number(&b, slot->type, slot->start.number);
+        ir_value value;
+        if (slot->copy) value = initial[slot->parameter - 1];
+        else if (slot->start.data) value = ir_constant(&b, slot->type, slot->start.data);
+        else value = ir_number(&b, slot->type, slot->start.number);
         ir_result_add(&b, slot->name, value, (int32_t)slot->slot);
     }
     ir_result_add(&b, "step", ir_scalar(&b, IR_I32, 0), (int32_t)s->step_slot);

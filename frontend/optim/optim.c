@@ -332,10 +332,44 @@ ir_value *optim_first_params(struct transform *t, const char *name, struct term 
     return kept;
 }
 
+ir_value *optim_copies(struct transform *t, const char *prefix)
+{
+    ir_value *values = optim_new_tree(t);
+    EACH_LEAF(t, i)
+    {
+        const struct fe_param *p = &t->o->params[i];
+        struct state_slot *s = slot_of(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero,
+                                       i + 1);
+        t->fe->module->slots.items[s->slot].role = IR_ROLE_EMA;
+        s->copy = true;
+        s->owner = t->path;
+        values[i] = s->now;
+    }
+    return values;
+}
+
+void optim_copies_set(struct transform *t, const char *prefix, const ir_value *values)
+{
+    EACH_LEAF(t, i)
+    {
+        const struct fe_param *p = &t->o->params[i];
+        slot_find(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path))->now = ir_cast(t->b, values[i],
+                                                                                             p->type.dtype);
+    }
+}
+
 struct term optim_increment(struct ir_builder *b, struct term count)
 {
     struct term limit = term_integer(INT32_MAX);
     return term_where(b, term_lt(b, count, limit), term_add(b, count, term_integer(1)), limit);
+}
+
+/* Whether a slot's name, or the path of who declared it, lies at or under a path. */
+static bool is_under(const struct state_slot *s, const char *path)
+{
+    size_t n = strlen(path);
+    if (strncmp(s->name, path, n) == 0 && s->name[n] == '.') return true;
+    return s->owner && strncmp(s->owner, path, n) == 0 && (!s->owner[n] || s->owner[n] == '.');
 }
 
 ir_value *optim_snapshot(struct fe_optim_state *o)
@@ -348,23 +382,21 @@ ir_value *optim_snapshot(struct fe_optim_state *o)
 
 void optim_select(struct fe_optim_state *o, const char *path, struct term keep, const ir_value *before)
 {
-    size_t n = strlen(path);
     bool known = true;
     for (size_t i = 0; i < o->slots.count; i++) {
         struct state_slot *s = &o->slots.items[i];
         known = known && before[i];
         ir_value old = known ? before[i] : s->old;
-        if (strncmp(s->name, path, n) || s->name[n] != '.' || s->now == old) continue;
+        if (!is_under(s, path) || s->now == old) continue;
         s->now = term_where(o->b, keep, term_tensor(s->now), term_tensor(old)).v;
     }
 }
 
 void optim_reset(struct fe_optim_state *o, const char *path, struct term when)
 {
-    size_t n = strlen(path);
     for (size_t i = 0; i < o->slots.count; i++) {
         struct state_slot *s = &o->slots.items[i];
-        if (strncmp(s->name, path, n) || s->name[n] != '.') continue;
+        if (!is_under(s, path) || s->copy) continue;
         ir_value start = s->start.data ? ir_constant(o->b, s->type, s->start.data)
                                        : ir_number(o->b, s->type, s->start.number);
         s->now = term_where(o->b, when, term_tensor(start), term_tensor(s->now)).v;

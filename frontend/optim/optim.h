@@ -23,6 +23,8 @@ struct state_slot {
     uint32_t slot; /* of the module */
     struct ir_type type;
     struct start start;
+    const char *owner;  /* path of the transformation that declared it */
+    bool copy;          /* begins as a copy of its parameter; who loads parameters copies them again */
     uint32_t parameter; /* index of the parameter that it belongs to + 1; 0 = none */
     ir_value old, now;  /* in the step's function */
 };
@@ -130,6 +132,9 @@ void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct 
 struct term optim_first(struct transform *);
 /* The parameters as they were in the first step, kept in slots. */
 ir_value *optim_first_params(struct transform *, const char *name, struct term first);
+/* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. */
+ir_value *optim_copies(struct transform *, const char *prefix);
+void optim_copies_set(struct transform *, const char *prefix, const ir_value *values);
 struct term optim_increment(struct ir_builder *, struct term count); /* saturates */
 
 /* A loop in the step (loop.c): declare what it carries, close the list with optim_now, write the body with `b` and

@@ -79,6 +79,31 @@ void transform_sam(struct transform *t)
     else sam_transparent(t);
 }
 
+/* ---------------------------------------------------------------- lookahead (Zhang et al. 2019) */
+
+/* The parameters are the fast ones; every sync_period steps the slow ones follow them a part of the way, and the fast
+ * ones go there. */
+void transform_lookahead(struct transform *t)
+{
+    struct ir_builder *b = t->b;
+    struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
+                one = term_integer(1);
+    struct term sync = term_eq(b, steps, term_sub(b, period, one)), part = number(t, "slow_step_size"),
+                none = term_number(0);
+    ir_value *slow = optim_copies(t, "slow");
+    run_inner(t, "fast_optimizer", "fast_state", t->u, t->p);
+    if (flag(t, "reset_state")) optim_reset(t->o, optim_path(t, "fast_state"), sync);
+    EACH_LEAF(t, i)
+    {
+        struct term u = T(t->u[i]), diff = term_sub(b, term_add(b, T(t->p[i]), u), T(slow[i]));
+        diff = term_where(b, sync, diff, none);
+        slow[i] = term_add(b, T(slow[i]), term_mul(b, part, diff)).v;
+        t->u[i] = term_sub(b, u, term_mul(b, term_sub(b, one, part), diff)).v;
+    }
+    optim_copies_set(t, "slow", slow);
+    optim_state_set(t, "steps_since_sync", term_rem(b, term_add(b, steps, one), period));
+}
+
 /* ---------------------------------------------------------------- Mechanic (Cutkosky et al. 2023) */
 
 void transform_mechanize(struct transform *t)

@@ -83,6 +83,7 @@ OPTIMIZERS = [
     {"type": "madgrad", "learning_rate": LR}, {"type": "scale_by_madgrad", "learning_rate": 0.1}, {"type": "momo", "adapt_lower_bound": True, "weight_decay": 0.1}, {"type": "momo_adam"},
     {"type": "lbfgs", "learning_rate": 0.01, "linesearch": None, "memory_size": 3}, {"type": "lbfgs", "linesearch": None}, {"type": "scale_by_lbfgs", "memory_size": 2, "scale_init_precond": False},
     {"type": "sam", "optimizer": ADAM, "adv_optimizer": {"type": "chain", "transforms": [{"type": "normalize"}, {**SGD, "momentum": 0.5}]}, "sync_period": 2},
+    {"type": "lookahead", "fast_optimizer": ADAM, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True},
     {"type": "mechanize", "base_optimizer": ADAM},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
 ]
@@ -191,14 +192,15 @@ def main():
     for o in OPTIMIZERS:
         tx = optax.with_extra_args_support(make(o))
         p = {k: jnp.asarray(v) for k, v in INITIAL.items()}
+        seen, pair = [], o["type"] == "lookahead"  # whose parameters are (fast, slow)
+        p = optax.LookaheadParams.init_synced(p) if pair else p
         s = tx.init(p)
         update = jax.jit(tx.update)
-        seen = []
         for g in GRADS:
-            value = sum(jnp.sum(p[k] * g[k]) for k in p)  # the document's loss
-            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p, **({} if o["type"] == "sam" else {"value": value}))
+            value = sum(jnp.sum((p.fast if pair else p)[k] * g[k]) for k in g)  # the document's loss
+            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p, **({} if o["type"] in ("sam", "lookahead") else {"value": value}))
             p = optax.apply_updates(p, u)
-            seen.append(flat(p))
+            seen.append(flat(p.fast if pair else p))
         cases.append({"optimizer": o, "first": seen[0], "last": seen[-1]})
     for o in SCHEDULES:
         f = schedule(o)  # not jitted: XLA divides by multiplying with a rounded reciprocal

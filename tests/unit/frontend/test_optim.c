@@ -153,8 +153,12 @@ static void put(struct machine *k, const struct json_value *tree, bool grads)
         char *name = grads ? arena_format(&arena, "g_%s", p->key) : arena_string(&arena, p->key);
         for (char *c = name; grads && *c; c++)
             if (*c == '.') *c = '_';
-        double *to = slot(k, name);
-        for (const struct json_value *x = child(p); x; x = sibling(x)) *to++ = x->number;
+        char *copy = arena_format(&arena, "slow.%s", name); /* copies follow what is loaded */
+        double *to = slot(k, name), *slow = ir_slot_find(k->m, copy) >= 0 ? slot(k, copy) : NULL;
+        for (const struct json_value *x = child(p); x; x = sibling(x)) {
+            *to++ = x->number;
+            if (slow) *slow++ = x->number;
+        }
     }
 }
 
