@@ -1,7 +1,8 @@
 /* Whole functions through the CUDA printer: the cases of the lowering and the entries of whole documents are planned and
  * printed as kernels, the kernels run on this CPU with their barriers in the memory that the plan lays out, and the results
  * are those of the interpreter of the IR. All kernels are one text: cases are collected first, then compiled together.
- * The same text goes through NVRTC where it is installed. */
+ * The same text goes through NVRTC where it is installed. An object for CUDA opens on any machine, describes itself, and
+ * create says why it cannot run. */
 #include "cuda_harness.h"
 #include "frontend/fe.h"
 #include "lower_harness.h"
@@ -21,6 +22,7 @@ static struct arena arena;
 static struct cuda_harness harness;
 static struct job jobs[MOST_JOBS];
 static uint32_t job_count;
+static const struct plan_module *first_document;
 
 /* ---------------------------------------------------------------- collecting */
 
@@ -73,14 +75,15 @@ static void collect_document(const char *path, const char *const *names, const c
     *pass = (struct pass){.options = &pass_options, .diags = &diags, .keep = &arena};
     const struct plan_module *plans = pass_run(pass, module, &last);
     ck_assert_msg(plans && !diags.errors, "%s: %s", path, diags.list.count ? diags.list.items[0].message : "?");
+    first_document = first_document ? first_document : plans;
     for (size_t i = 0; i < plans->plans.count; i++)
         add_job(arena_format(&arena, "%s: %s", path, plans->plans.items[i]->func->name), plans, plans->plans.items[i], tolerance, 10);
 }
 
 START_TEST(documents)
 {
-    collect_document("samples/digits/model.json", NULL, NULL, 1e-5);
     collect_document("samples/cookbook/model.json", NULL, NULL, 1e-5);
+    collect_document("samples/digits/model.json", NULL, NULL, 1e-5);
     static const char *const names[] = {"batch", "context", "width", "heads", "layers", NULL};
     static const char *const values[] = {"2", "16", "32", "2", "2", NULL};
     collect_document("samples/shakespeare/model.json", names, values, 1e-4);
@@ -194,6 +197,70 @@ END_TEST
 START_TEST(nvrtc_compiles) { cuda_harness_nvrtc(&harness); }
 END_TEST
 
+/* ---------------------------------------------------------------- objects */
+
+static int make_object(const char *path, const char *archs, const char **why)
+{
+    struct diags diags = {.arena = &arena};
+    struct cg_options options = {.target = {.level = 2, .cuda = true, .cuda_arch = archs}, .output = path};
+    ck_assert(cg_target_init(&options.target, "x86-64-v3", why, &arena));
+    return cg_compile(first_document, &options, &arena, &diags, why);
+}
+
+static struct cg_bytes contents(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "%s", path);
+    char *data = arena_alloc(&arena, 4 << 20);
+    size_t size = fread(data, 1, 4 << 20, file);
+    fclose(file);
+    return (struct cg_bytes){data, size};
+}
+
+static void check_object(const char *path)
+{
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = handle ? dlsym(handle, "step_query") : NULL;
+    ck_assert_msg(symbol != NULL, "%s", dlerror());
+    step_query_fn *query;
+    memcpy(&query, &symbol, sizeof query);
+    const struct step_api *api = query(STEP_ABI_MAJOR, STEP_ABI_MINOR);
+    ck_assert(api != NULL);
+    ck_assert(strstr(api->describe(), "\"device\":\"cuda\"") != NULL);
+    ck_assert(strstr(api->describe(), "sm_80,sm_90") != NULL);
+    struct step_options options = {.size = sizeof options};
+    struct step_instance *instance = NULL;
+    ck_assert_int_eq(api->create(&options, &instance), STEP_EDEVICE);
+    ck_assert(instance == NULL);
+    ck_assert_msg(strstr(api->last_error(NULL), "CUDA") != NULL, "%s", api->last_error(NULL));
+    dlclose(handle);
+}
+
+START_TEST(object)
+{
+    char folder[] = "/tmp/stepc-cuda-XXXXXX";
+    const char *why = NULL;
+    ck_assert(mkdtemp(folder) != NULL);
+    const char *path = arena_format(&arena, "%s/step.so", folder), *again = arena_format(&arena, "%s/again.so", folder);
+    ck_assert_int_eq(make_object(path, "sm_80,tensor", &why), 2);
+    ck_assert(strstr(why, "--cuda-arch") != NULL);
+    int code = make_object(path, "sm_80,sm_90", &why);
+    if (code == 3 && strstr(why, "NVRTC")) {
+        printf("skipped: %s\n", why);
+    } else {
+        ck_assert_msg(code == 0, "%s", why);
+        ck_assert_int_eq(make_object(again, "sm_80,sm_90", &why), 0);
+        struct cg_bytes x = contents(path), y = contents(again);
+        ck_assert_msg(x.size == y.size && memcmp(x.data, y.data, x.size) == 0, "two compilations differ");
+        check_object(path);
+        ck_assert_int_eq(make_object(again, "sm_10", &why), 3);
+        ck_assert(strstr(why, "sm_10") != NULL);
+    }
+    unlink(path);
+    unlink(again);
+    rmdir(folder);
+}
+END_TEST
+
 int main(void)
 {
     Suite *collecting = suite_create("cuda, collecting"), *running = suite_create("cuda");
@@ -210,6 +277,7 @@ int main(void)
     tcase_set_timeout(tests, 240);
     tcase_add_test(tests, cpu_agrees);
     tcase_add_test(tests, nvrtc_compiles);
+    tcase_add_test(tests, object);
     suite_add_tcase(running, tests);
     runner = srunner_create(running);
     srunner_run_all(runner, CK_ENV);
