@@ -115,6 +115,13 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     return fe_trace_param(fe, block->site.trace, index);
 }
 
+/* "@lora" stands for the parameters of all LoRA layers and adapters. */
+static bool matches(const char *pattern, const char *path)
+{
+    if (!strcmp(pattern, "@lora")) pattern = "**.lora_{a,b}";
+    return glob_match(pattern, path);
+}
+
 bool fe_patterns(struct fe *fe, fe_json list, bool *out)
 {
     uint32_t count;
@@ -130,7 +137,7 @@ bool fe_patterns(struct fe *fe, fe_json list, bool *out)
         }
         bool any = false;
         for (uint32_t i = 0; i < count; i++)
-            if (glob_match(p->string, params[i].path)) out[i] = any = true;
+            if (matches(p->string, params[i].path)) out[i] = any = true;
         if (any) continue;
         const char **names = arena_new_array(fe->arena, const char *, 2 * count + 1);
         for (uint32_t i = 0; i < count; i++) { /* paths, and their last segments behind the pattern's own wildcard */
@@ -208,9 +215,8 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 
 static bool is_known_layer(const char *type)
 {
-    static const char *const later[] = {"lora",          "lora_linear", "lstm_cell", "optimized_lstm_cell",
-                                        "gru_cell",      "simple_cell", "pool",      "weight_norm",
-                                        "spectral_norm", "micro_vmap"};
+    static const char *const later[] = {"lstm_cell", "optimized_lstm_cell", "gru_cell",      "simple_cell",
+                                        "pool",      "weight_norm",         "spectral_norm", "micro_vmap"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;
