@@ -33,7 +33,9 @@ struct product {
     bool pack, pack_rows, local_tile;
     bool local_blocks;          /* k goes by blocks */
     uint32_t panel_local, rows_local, tile_local;
-    int64_t panel_columns;      /* row length of both locals */
+    int64_t panel_columns;      /* row length of the packed panel */
+    bool wide;                  /* the local tile holds whole rows, so that the epilogue streams through memory */
+    int64_t tile_columns;       /* row length of the local tile */
     struct pos at[4];           /* where the open loops stand on each axis */
     struct pos local_k, local_row; /* inside the block of k, inside the chunk */
 };
@@ -258,6 +260,19 @@ static void close_column(struct product *p, const struct column *c) {
     nest_close(&p->l->b);
 }
 
+/* Where the open column stands in the local tile. */
+static struct pos tile_pos(struct product *p, const struct column *c) {
+    struct pos at = pos_constant(0);
+    pos_add(p->l, &at, &p->local_row, p->tile_columns);
+    if (p->wide) {
+        pos_add(p->l, &at, &p->at[AXIS_N], 1);
+    } else {
+        pos_add_term(p->l, &at, c->vector, p->width);
+        pos_add_term(p->l, &at, c->lane, 1);
+    }
+    return at;
+}
+
 static struct pos local_pos(struct product *p, const struct pos *row, const struct column *c) {
     struct pos at = pos_constant(0);
     pos_add(p->l, &at, row, p->panel_columns);
@@ -423,7 +438,7 @@ static void move_tile(struct product *p, enum move move, uint32_t acc, uint32_t 
     pos_add_term(l, &p->local_row, row, 1);
     struct column c = open_column(p, vectors, masked && move == MOVE_FINISH);
     struct nest_index index = reg_index(l, row, vectors, c.vector);
-    struct pos at = local_pos(p, &p->local_row, &c);
+    struct pos at = tile_pos(p, &c);
     if (move == MOVE_IN)
         nest_set(&l->b, acc, index, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
     else if (move == MOVE_OUT)
@@ -498,7 +513,7 @@ static void finish_block(struct product *p, uint32_t rows, const void *user) {
     pos_add_term(l, &p->at[AXIS_M], row, 1);
     pos_add_term(l, &p->local_row, row, 1);
     struct column c = open_column(p, panel->vectors, panel->masked);
-    struct pos at = local_pos(p, &p->local_row, &c);
+    struct pos at = tile_pos(p, &c);
     finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
     close_column(p, &c);
     nest_close(&l->b);
@@ -533,8 +548,25 @@ static void one_panel(struct product *p, const struct pos *chunk, uint32_t vecto
         panel_block_k(p, chunk, &panel);
         p->at[AXIS_K] = k;
     }
-    if (p->local_tile)
+    if (p->local_tile && !p->wide)
         each_block(p, chunk, finish_block, &panel);
+}
+
+/* The epilogue of whole rows. */
+static void finish_rows(struct product *p, uint32_t rows, const void *user) {
+    (void)user;
+    struct lower *l = p->l;
+    struct pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
+    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, last_index(l, AXIS_M), rows, 1);
+    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, last_index(l, AXIS_N), p->n, 1);
+    pos_add_term(l, &p->at[AXIS_M], row, 1);
+    pos_add_term(l, &p->local_row, row, 1);
+    pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    struct column c = {.vector = lane, .lane = lane};
+    struct pos at = tile_pos(p, &c);
+    finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    close_loops(l, 2);
+    p->at[AXIS_M] = m, p->local_row = local_row, p->at[AXIS_N] = n;
 }
 
 static void tail_panel(struct product *p, const struct pos *chunk) {
@@ -582,6 +614,34 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
     }
     if (p->tail_columns)
         tail_panel(p, chunk);
+    if (p->wide)
+        each_block(p, chunk, finish_rows, NULL);
+}
+
+/* Full-size tensors that the epilogue reads and writes beside the product's own store. */
+static uint32_t epilogue_streams(const struct product *p) {
+    const struct lower *l = p->l;
+    int64_t full = ir_type_elements(ir_type(l->f, p->root));
+    uint32_t count = 0;
+    for (size_t i = 0; i < l->group->inputs.count; i++)
+        count += l->group->input_level.items[i] == 1 && ir_type_elements(ir_type(l->f, l->group->inputs.items[i])) == full;
+    return count + (uint32_t)l->group->outputs.count - 1;
+}
+
+static void choose_locals(struct product *p, bool panels_parallel) {
+    struct lower *l = p->l;
+    int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
+    bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
+    bool several = p->panels + (p->tail_columns > 0) > 1;
+    if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1)))
+        p->wide = p->local_tile = true;
+    p->tile_columns = p->wide ? columns : p->panel_columns;
+    if (p->pack)
+        p->panel_local = nest_local(&l->b, p->sum, (l->axes[AXIS_K].parts == 1 ? p->block_k : l->axes[AXIS_K].extent) * p->panel_columns);
+    if (p->pack_rows)
+        p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
+    if (p->local_tile)
+        p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }
 
 static void loops(struct product *p) {
@@ -600,6 +660,7 @@ static void loops(struct product *p) {
         choose_chunks(p, false);
     if (chunks_parallel || panels_parallel)
         best = UINT32_MAX;
+    choose_locals(p, panels_parallel);
     uint32_t part = last_index(l, AXIS_M);
     struct pos chunk = pos_constant(0), panel = pos_constant(0);
     l->b.nest->parallel_extent = 1;
@@ -710,12 +771,6 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm) {
     choose_columns(&p);
     choose_rows(&p);
     choose_blocks(&p);
-    if (p.pack)
-        p.panel_local = nest_local(&l->b, p.sum, (l->axes[AXIS_K].parts == 1 ? p.block_k : l->axes[AXIS_K].extent) * p.panel_columns);
-    if (p.pack_rows)
-        p.rows_local = nest_local(&l->b, p.sum, (CHUNK_ROWS + p.rows) * p.block_k);
-    if (p.local_tile) /* the largest chunk that may be chosen */
-        p.tile_local = nest_local(&l->b, p.sum, (CHUNK_ROWS + p.rows) * p.panel_columns);
     loops(&p);
     double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent * (double)l->axes[AXIS_N].extent;
     l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * epilogue_cost(&p);
