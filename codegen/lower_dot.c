@@ -208,7 +208,7 @@ static void choose_chunks(struct product *p, bool parallel) {
     if (p->pack_rows && p->blocks_k <= 1) /* the packed rows of a chunk stay in the second cache */
         while (most > 1 && most * p->rows * p->k * 4 > 512 * 1024)
             most--;
-    int64_t least = p->pack ? (p->l->lane_stride != 1 ? 64 : 32) / p->rows : 1; /* a packed panel serves many rows */
+    int64_t least = p->pack ? (p->l->lane_stride != 1 ? 128 : 32) / p->rows : 1; /* a packed panel serves many rows */
     p->chunk = all < most ? all : most;
     if (parallel) /* enough chunks for a team */
         while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16)
