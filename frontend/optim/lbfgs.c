@@ -85,6 +85,7 @@ void transform_scale_by_lbfgs(struct transform *t)
 {
     struct ir_builder *b = t->b;
     struct memory m = {.size = arg(t, "memory_size")->integer, .s = optim_new_tree(t), .y = optim_new_tree(t)};
+    if (!optim_at_most(t, "memory_size", 1000)) return; /* the loops over it are unrolled */
     EACH_LEAF(t, i)
     if (t->o->params[i].type.rank == IR_MAX_RANK) {
         fe_error(t->fe, t->json, "E0111", "L-BFGS with a parameter of %d dimensions (\"%s\") is not supported yet",

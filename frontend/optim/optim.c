@@ -89,6 +89,15 @@ struct term optim_number(const struct transform *t, const char *name)
     return injected ? term_tensor(injected) : term_number(arg(t, name)->number);
 }
 
+bool optim_at_most(const struct transform *t, const char *name, int64_t limit)
+{
+    const struct fe_value *v = optim_arg(t, name);
+    if (v->integer <= limit) return true;
+    fe_error(t->fe, v->json, "E0103", "\"%s\" must be at most %lld, found %s", name, (long long)limit,
+             fe_found(t->fe, v->json));
+    return false;
+}
+
 bool optim_mask(const struct transform *t, const char *name, bool *out)
 {
     const struct fe_value *v = arg(t, name);

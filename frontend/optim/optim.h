@@ -118,6 +118,8 @@ const struct fe_value *optim_arg(const struct transform *, const char *name);
 struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets */
 bool optim_absent(const struct transform *, const char *name);        /* null */
 bool optim_scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
+/* For integers that something is unrolled over: false and an error if the argument is larger. */
+bool optim_at_most(const struct transform *, const char *name, int64_t limit);
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
 bool optim_mask(const struct transform *, const char *name, bool *out);
 

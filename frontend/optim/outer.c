@@ -27,6 +27,7 @@ static void sam_opaque(struct transform *t)
 {
     struct ir_builder *b = t->b;
     const char *adv = optim_path(t, "adv_state");
+    if (!optim_at_most(t, "sync_period", 100)) return; /* its steps are unrolled */
     ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
     copy_tree(t, u, t->u);
     copy_tree(t, p, t->p);
@@ -110,6 +111,7 @@ void transform_mechanize(struct transform *t)
 {
     struct ir_builder *b = t->b;
     int64_t n = arg(t, "num_betas")->integer;
+    if (!optim_at_most(t, "num_betas", 1000)) return;
     const struct ir_type vector = ir_type_of(IR_F32, 1, &n);
     struct term eps = number(t, "eps"), s_init = number(t, "s_init"), count = counter(t, "count"),
                 none = term_number(0);
