@@ -3,8 +3,11 @@
 
 #include <string.h>
 
-/* Work that makes waking another worker worth while: a barrier costs about as much as this many operations. */
-#define RT_WORK_PER_WORKER 32768.0
+/* Work that makes another worker worth while for a command: a barrier costs about as much as this many operations. */
+#define RT_WORK_PER_WORKER 65536.0
+/* Work of an entry that makes a team worth while: about 100 us on one thread. Below it the team would save less than it
+ * costs to wake it up between two calls of the host (30 to 60 us). */
+#define RT_WORK_OF_TEAM 1.6e7
 
 static uint32_t command_workers(const struct stepc_command *c, uint32_t most)
 {
@@ -22,7 +25,7 @@ uint32_t rt_useful_workers(const struct stepc_program *p, uint32_t most)
 {
     uint32_t n = 1;
     for (uint32_t e = 0; e < p->entry_count; e++)
-        for (uint32_t i = 0; !p->entries[e].whole && i < p->entries[e].command_count; i++) {
+        for (uint32_t i = 0; !p->entries[e].whole && p->entries[e].work >= RT_WORK_OF_TEAM && i < p->entries[e].command_count; i++) {
             const struct stepc_command *c = &p->entries[e].commands[i];
             uint32_t w = c->kind == STEPC_KERNEL ? command_workers(c, most) : 1;
             if (w > n) n = w;

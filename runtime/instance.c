@@ -140,6 +140,7 @@ static void choose_threads(struct step_instance *t, uint32_t asked)
     t->threads = t->program->team ? t->program->team->useful_workers(t->program, most) : 1;
     t->worker_count = t->threads * t->device_count;
     t->oversubscribed = t->worker_count > cores;
+    t->tries = !asked && t->device_count == 1 && t->threads > 1;
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -215,6 +216,7 @@ static step_status build(struct step_instance *t, struct settings *s)
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
     if (p->blas) p->blas->open(t);
+    if (t->sgemm) t->tries = false; /* its bits depend on how rows are split */
     return !p->team || p->team->start(t) ? STEP_OK : STEP_ENOMEM;
 }
 

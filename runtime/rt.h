@@ -86,7 +86,10 @@ struct rt_command {
     bool solo;           /* a loop that worker 0 runs alone */
     bool microbatches;   /* the loop over microbatches */
 };
-struct rt_entry { const struct stepc_entry *table; struct rt_command *commands; uint32_t pointer_count; };
+/* Whether a team pays is found by trying, where the host did not say how many threads it wants: a few runs with it, a few
+ * without, then the faster for a while that grows each time the answer is the same. */
+struct rt_trial { uint64_t ns[2]; uint32_t runs, hold; bool alone; };
+struct rt_entry { const struct stepc_entry *table; struct rt_command *commands; uint32_t pointer_count; struct rt_trial trial; };
 
 enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
 enum rt_entry_kind { RT_INIT, RT_RESTART, RT_STEP, RT_EVALUATE, RT_INFER, RT_DERIVE, RT_ENTRIES };
@@ -114,6 +117,8 @@ struct step_instance {
     uint64_t created_ns;
     int log_level;
     bool huge_pages, initialized, oversubscribed;
+    bool tries;             /* may leave the team asleep: see rt_trial */
+    bool alone;             /* the call in progress runs on the caller only */
     uint32_t *input_slots, input_count; /* slots of the declared inputs */
     uint64_t *staging_offset;           /* per input, in rt_device.staging */
     int32_t loss_slot, step_slot;       /* -1: none */

@@ -56,7 +56,7 @@ static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t o
 
 bool rt_meet(struct step_instance *t, struct rt_barrier *b, uint64_t deadline)
 {
-    if (b->total <= 1) return true;
+    if (b->total <= 1 || t->alone) return true;
     uint32_t generation = atomic_load(&b->generation.value);
     if (atomic_fetch_add(&b->arrived, 1) + 1 == b->total) {
         atomic_store(&b->arrived, 0);
@@ -70,13 +70,14 @@ bool rt_meet(struct step_instance *t, struct rt_barrier *b, uint64_t deadline)
 
 static void run_kernel(struct rt_worker *w, const struct stepc_command *c, const struct rt_command *how, void *const *arguments)
 {
-    if (w->index >= how->workers) return;
+    uint32_t workers = w->instance->alone ? 1 : how->workers;
+    if (w->index >= workers) return;
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
-        w->instance->program->blas->run(w->instance, c->gemm, arguments, w->index, how->workers);
+        w->instance->program->blas->run(w->instance, c->gemm, arguments, w->index, workers);
         return;
     }
     int64_t grain = c->grain > 0 ? c->grain : 1;
-    int64_t pieces = (c->extent + grain - 1) / grain, n = how->workers;
+    int64_t pieces = (c->extent + grain - 1) / grain, n = workers;
     int64_t lo = pieces * w->index / n * grain, hi = pieces * (w->index + 1) / n * grain;
     if (hi > c->extent) hi = c->extent;
     if (lo < hi) c->kernel(arguments, lo, hi, w->scratch);
@@ -159,9 +160,9 @@ static void *worker_main(void *argument)
     }
 }
 
-static step_status run(struct step_instance *t)
+static step_status run_team(struct step_instance *t)
 {
-    if (t->worker_count == 1) { /* nobody to wake */
+    if (t->worker_count == 1 || t->alone) { /* nobody to wake */
         run_worker(&t->devices[0].workers[0]);
         return (step_status)atomic_load(&t->failed);
     }
@@ -176,6 +177,37 @@ static step_status run(struct step_instance *t)
     }
     while (atomic_load(&t->failed) == RT_REPORTING) sched_yield();
     return (step_status)atomic_load(&t->failed);
+}
+
+/* One run of the trial, or one of those that live by its result. The pieces of a kernel do not depend on who computes
+ * them, so the numbers do not either. */
+static step_status run_trial(struct step_instance *t, struct rt_trial *trial)
+{
+    enum { RT_TRIAL = 4, RT_HOLD = 256, RT_LONGEST = 1 << 16 };
+    if (trial->runs >= 2 * RT_TRIAL) {
+        if (trial->runs++ == 2 * RT_TRIAL + trial->hold) trial->runs = 0;
+        t->alone = trial->alone;
+        return run_team(t);
+    }
+    uint64_t begin = rt_now();
+    t->alone = trial->runs >= RT_TRIAL;
+    step_status status = run_team(t);
+    if (trial->runs % RT_TRIAL == 0) trial->ns[t->alone] = 0; /* the first of each kind warms up */
+    else trial->ns[t->alone] += rt_now() - begin;
+    if (++trial->runs < 2 * RT_TRIAL) return status;
+    bool alone = trial->ns[1] <= trial->ns[0];
+    trial->hold = alone == trial->alone && trial->hold ? (trial->hold < RT_LONGEST ? trial->hold * 2 : RT_LONGEST) : RT_HOLD;
+    trial->alone = alone;
+    return status;
+}
+
+static step_status run(struct step_instance *t)
+{
+    struct rt_entry *e = &t->entries[t->running];
+    if (!t->tries || e->table->whole) return run_team(t);
+    step_status status = run_trial(t, &e->trial);
+    t->alone = false;
+    return status;
 }
 
 /* ---------------------------------------------------------------- threads */

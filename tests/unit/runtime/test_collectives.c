@@ -44,7 +44,7 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
         {.kind = STEPC_KERNEL, .kernel = nothing, .extent = 1000, .grain = 1, .work = 1e9, .flag = UINT32_MAX},
         {.kind = STEPC_COLLECTIVE, .barrier = 1, .collective = kind, .reduction = reduction, .dtype = (uint8_t)dtype, .buffers = in_place ? same_args : comm_args,
          .buffer_count = 2, .axes = mask, .count = (uint64_t)count, .inner = (uint64_t)inner, .place = "/test", .flag = UINT32_MAX}};
-    const struct stepc_entry entry = {.name = "init", .buffers = buffers, .buffer_count = 4, .commands = commands, .command_count = 3, .arena_bytes = 2 * stride, .scratch_bytes = 1};
+    const struct stepc_entry entry = {.name = "init", .buffers = buffers, .buffer_count = 4, .commands = commands, .command_count = 3, .arena_bytes = 2 * stride, .scratch_bytes = 1, .work = 1e9};
     const int32_t n[16] = {(int32_t)count};
     const struct stepc_program p = {.version = STEPC_TABLES, .name = "collective", .features = "", .entries = &entry, .entry_count = 1, .constants = (const unsigned char *)n,
                                     .constant_bytes = 64, .axis_count = axis_count, .axis_names = names, .axis_sizes = axes,

@@ -148,6 +148,21 @@ START_TEST(same_bits)
 }
 END_TEST
 
+START_TEST(team_on_trial)
+{ /* where the host leaves the number of threads open, steps with and without the team give the same bits */
+    struct step_instance *t = toy_create(toy_build(&toy, 1, true, false), 4), *u = toy_create(&toy.program, 1);
+    float a[3], b[3];
+    ck_assert_uint_eq(t->threads, 4);
+    t->tries = true;
+    toy_fill(&data, 5);
+    ck_assert_int_eq(rt_init(t) | rt_init(u), STEP_OK);
+    for (int i = 0; i < 600; i++) ck_assert_int_eq(rt_step(t, &data.batch, NULL) | rt_step(u, &data.batch, NULL), STEP_OK);
+    toy_read(t, "w", a, 3), toy_read(u, "w", b, 3);
+    ck_assert_mem_eq(a, b, sizeof a);
+    rt_destroy(t), rt_destroy(u);
+}
+END_TEST
+
 START_TEST(many_steps)
 { /* step_n over a leading dimension equals single steps; also with strides */
     enum { N = 5 };
@@ -309,6 +324,7 @@ int main(void)
     tcase_add_test(c, eval_team);
     tcase_add_test(c, eval_mesh);
     tcase_add_test(c, same_bits);
+    tcase_add_test(c, team_on_trial);
     tcase_add_test(c, many_steps);
     tcase_add_test(c, staged);
     tcase_add_test(c, hypers);

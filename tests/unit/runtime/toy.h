@@ -258,7 +258,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
     t->infer[0] = (struct stepc_command){.kind = STEPC_KERNEL, .buffers = toy_rows_args, .buffer_count = 6, .kernel = toy_forward, .extent = rows, .grain = 1, .work = 10};
     t->derive[0] = TOY_KERNEL(toy_derive, toy_derive_args, 1, false);
 #define TOY_ENTRY(text, list) {.name = text, .buffers = t->buffers, .buffer_count = TOY_BUFFERS, .commands = list, \
-                               .command_count = sizeof(list) / sizeof *(list), .arena_bytes = TOY_ARENA, .scratch_bytes = 64, .work = 100}
+                               .command_count = sizeof(list) / sizeof *(list), .arena_bytes = TOY_ARENA, .scratch_bytes = 64, .work = big ? 1e9 : 100}
     const struct stepc_entry entries[5] = {TOY_ENTRY("init", t->init), TOY_ENTRY("step", t->step), TOY_ENTRY("eval", t->eval),
                                            TOY_ENTRY("infer", t->infer), TOY_ENTRY("derive", t->derive)};
     memcpy(t->entries, entries, sizeof entries);
