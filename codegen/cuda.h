@@ -9,7 +9,8 @@
 #include "codegen/codegen.h"
 #include "codegen/llvm_object.h"
 
-enum { CUDA_LANES = 128, CUDA_SHARED_BYTES = 48 * 1024, CUDA_MAX_THREADS = 1024 };
+enum { CUDA_LANES = 128, CUDA_SHARED_BYTES = 48 * 1024, CUDA_MAX_THREADS = 1024,
+       CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */ };
 
 /* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), then, if
  * scratch_bytes is not 0, a block of blocks * scratch_bytes for locals that did not fit the shared memory. */

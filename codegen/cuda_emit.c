@@ -527,6 +527,7 @@ struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const cha
 uint32_t cuda_blocks(const struct cuda_kernel *kernel, int64_t extent)
 {
     int64_t blocks = kernel->flat ? (extent + kernel->threads - 1) / kernel->threads : extent;
-    int64_t most = kernel->scratch_bytes ? 512 : INT32_MAX;
-    return (uint32_t)(blocks < 1 ? 1 : blocks < most ? blocks : most);
+    int64_t most = kernel->scratch_bytes ? (int64_t)(CUDA_SCRATCH_BYTES / kernel->scratch_bytes) : INT32_MAX;
+    blocks = blocks < most ? blocks : most;
+    return (uint32_t)(blocks < 1 ? 1 : blocks);
 }

@@ -85,6 +85,8 @@ static struct scalar convert(enum ir_dtype to, enum ir_dtype from, struct scalar
         [IR_U8] = {0, 255}, [IR_U16] = {0, 65535}, [IR_U32] = {0, 4294967295.0}, [IR_I8] = {-128, 127},
         [IR_I16] = {-32768, 32767}, [IR_I32] = {-2147483648.0, 2147483647.0}};
     double t = isnan(x.f) ? 0 : trunc(x.f);
+    if (to == IR_U64)
+        return (struct scalar){.i = t <= 0 ? 0 : t >= 0x1p64 ? -1 : (int64_t)(uint64_t)t};
     if (range[to].high != 0) /* saturates, as XLA does */
         t = t < range[to].low ? range[to].low : t > range[to].high ? range[to].high : t;
     return from_double(to, t);

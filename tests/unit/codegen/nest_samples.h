@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { MAX_NESTS = 600, MAX_BUFFERS = 6 };
+enum { MAX_NESTS = 800, MAX_BUFFERS = 6 };
 struct sample { struct nest *nest; size_t count; size_t bytes[MAX_BUFFERS]; int64_t lo, hi; const char *name; double tolerance; };
 static struct arena arena;
 static struct sample samples[MAX_NESTS];
@@ -261,7 +261,7 @@ static bool applies(enum ir_op op, enum ir_dtype dtype)
 
 static void all_ops(void)
 {
-    static const enum ir_dtype dtypes[] = {IR_BOOL, IR_I8, IR_U8, IR_I16, IR_I32, IR_U32, IR_F32, IR_F64, IR_BF16, IR_F16};
+    static const enum ir_dtype dtypes[] = {IR_BOOL, IR_I8, IR_U8, IR_I16, IR_I32, IR_U32, IR_F32, IR_F64, IR_BF16, IR_F16, IR_U16, IR_I64, IR_U64};
     for (int op = 1; op < IR_OP_COUNT; op++) {
         if (ir_ops[op].emit != EMIT_ewise || !(ir_ops[op].flags & IR_EWISE))
             continue;
