@@ -262,8 +262,62 @@ START_TEST(loop)
 }
 END_TEST
 
+/* The nests of a function as text equal the recorded ones; STEPC_GOLDEN_UPDATE=1 records them anew. */
+static void check_golden(struct fixture *x, const char *name)
+{
+    struct planned p;
+    struct arena a = {0};
+    struct str text = STR(&a);
+    struct cg_target target = test_target(64);
+    plan_module(&p, x->m);
+    const struct plan *plan = p.plans->plans.items[0];
+    struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
+    ck_assert(cg_lower(p.plans, plan, &target, &a, &p.diags, kernels));
+    for (size_t i = 0; i < plan->groups.count; i++) {
+        str_addf(&text, "# %s\n", plan->groups.items[i].reason);
+        nest_print(kernels[i].nest, &text);
+    }
+    const char *path = arena_format(&a, "tests/golden/lower/%s.nest", name);
+    FILE *f = fopen(path, getenv("STEPC_GOLDEN_UPDATE") ? "w" : "r");
+    ck_assert_msg(f != NULL, "%s cannot be opened", path);
+    if (getenv("STEPC_GOLDEN_UPDATE")) {
+        fputs(str_text(&text), f);
+    } else {
+        char *recorded = arena_alloc(&a, 1 << 20);
+        recorded[fread(recorded, 1, (1 << 20) - 1, f)] = 0;
+        ck_assert_str_eq(str_text(&text), recorded);
+    }
+    fclose(f);
+}
+
+START_TEST(golden)
+{
+    struct fixture x = fixture_new();
+    output(&x, softmax(&x, input(&x, F32(64, 100))));
+    check_golden(&x, "softmax");
+    x = fixture_new();
+    ir_value a = input(&x, F32(32, 2)), w = parameter(&x, F32(2, 8)), b = parameter(&x, F32(8));
+    int64_t one = 1, first = 0;
+    ir_value h = ir_binary(&x.b, OP_add, product(&x, a, w, 1, 0), ir_broadcast(&x.b, b, DIMS(32, 8), &one));
+    output(&x, ir_unary(&x.b, OP_tanh, h));
+    check_golden(&x, "layer");
+    x = fixture_new();
+    ir_value g = input(&x, F32(64, 200)), p = parameter(&x, F32(200));
+    ir_value sum = ir_reduce(&x.b, OP_reduce_sum, g, &first, 1);
+    update(&x, p, ir_binary(&x.b, OP_sub, p, ir_binary(&x.b, OP_mul, sum, number_like(&x, sum, 0.1))));
+    check_golden(&x, "bias_gradient");
+    x = fixture_new();
+    ir_value q = parameter(&x, F32(30, 40)), dq = input(&x, F32(30, 40));
+    update(&x, q, ir_binary(&x.b, OP_sub, q, ir_binary(&x.b, OP_mul, dq, number_like(&x, dq, 0.1))));
+    check_golden(&x, "update");
+}
+END_TEST
+
 static void add_cases(Suite *suite)
 {
+    TCase *recorded = tcase_create("golden");
+    tcase_add_test(recorded, golden);
+    suite_add_tcase(suite, recorded);
     TCase *others = tcase_create("others");
     tcase_add_test(others, scatter);
     tcase_add_test(others, loop);
