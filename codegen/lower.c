@@ -148,8 +148,8 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
     leave(c, l);
     if (l->failed) {
         uint32_t place = ir_get(l->f, l->failed_at)->place;
-        const struct ir_place *where = &l->f->module->places.items[place];
-        bool known = place < l->f->module->places.count;
+        bool known = place > 0 && place < l->f->module->places.count;
+        const struct ir_place *where = known ? &l->f->module->places.items[place] : NULL;
         struct diag *d = diag_error(diags, known ? where->span : (struct diag_span){0, 0}, "E0901",
                                     "%s is not supported yet by code generation", l->failed);
         if (known)

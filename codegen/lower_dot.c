@@ -8,37 +8,8 @@
  *
  * The four axes (batch, rows m, columns n, contracted k) are linear; where an operand's dimensions are apart in memory
  * the axis is split by the machinery of positions. */
-#include "codegen/lower.h"
+#include "codegen/lower_dot.h"
 #include <string.h>
-
-enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
-enum { LONG_K = 2048, BLOCK_K = 1024, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12, PACK_K = 64 };
-
-struct run { int64_t extent, stride; };
-struct operand { ir_value value; uint32_t count[4]; struct run run[4][IR_MAX_RANK]; };
-
-struct product {
-    struct lower *l;
-    ir_value root;
-    enum ir_dtype dtype, sum;
-    struct operand x, y;
-    int64_t m, n, k;            /* extents of the last parts, which the tile covers */
-    int64_t lanes, width;       /* columns of one vector */
-    uint32_t vectors, rows;
-    int64_t panels, tail_columns;
-    int64_t blocks, tail_rows;  /* whole row blocks */
-    int64_t chunk;              /* row blocks of a chunk */
-    int64_t chunks;
-    int64_t block_k, blocks_k, tail_k;
-    bool pack, pack_rows, local_tile;
-    bool local_blocks;          /* k goes by blocks */
-    uint32_t panel_local, rows_local, tile_local;
-    int64_t panel_columns;      /* row length of the packed panel */
-    bool wide;                  /* the local tile holds whole rows, so that the epilogue streams through memory */
-    int64_t tile_columns;       /* row length of the local tile */
-    struct pos at[4];           /* where the open loops stand on each axis */
-    struct pos local_k, local_row; /* inside the block of k, inside the chunk */
-};
 
 /* ---------------------------------------------------------------- operands */
 
@@ -78,33 +49,9 @@ static void describe(struct operand *o, const struct ir_func *f, ir_value v, uin
             add_run(o, free_class, type->dim[i], stride[i]);
 }
 
-static struct pos operand_pos(struct product *p, const struct operand *o) {
-    struct pos sum = pos_constant(0);
-    for (uint32_t class = 0; class < 4; class++) {
-        int64_t shape[IR_MAX_RANK];
-        struct pos at[IR_MAX_RANK];
-        for (uint32_t i = 0; i < o->count[class]; i++)
-            shape[i] = o->run[class][i].extent;
-        pos_split(p->l, &p->at[class], o->count[class], shape, at);
-        for (uint32_t i = 0; i < o->count[class]; i++)
-            pos_add(p->l, &sum, &at[i], o->run[class][i].stride);
-    }
-    return sum;
-}
-
-static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype) {
-    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
-}
-
-static nest_value operand_value(struct product *p, const struct operand *o) {
-    struct pos at = operand_pos(p, o);
-    return cast_to(p->l, lower_value(p->l, o->value, &at), p->sum);
-}
-
 /* ---------------------------------------------------------------- shape of the tile */
 
 static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
-static uint32_t last_index(const struct lower *l, uint32_t axis) { return l->axes[axis].parts - 1; }
 
 static void choose_columns(struct product *p) {
     p->lanes = p->l->lanes;
@@ -194,7 +141,7 @@ static uint32_t list_outer(struct product *p, struct outer *list) {
     const struct lower *l = p->l;
     uint32_t n = 0;
     for (uint32_t axis = AXIS_B; axis <= AXIS_N; axis++) {
-        uint32_t parts = axis == AXIS_B ? l->axes[axis].parts : last_index(l, axis);
+        uint32_t parts = axis == AXIS_B ? l->axes[axis].parts : dot_last_index(l, axis);
         for (uint32_t i = 0; i < parts; i++)
             if (l->axes[axis].part[i] != 1)
                 list[n++] = (struct outer){axis, i, l->axes[axis].part[i], 1};
@@ -217,247 +164,7 @@ static void choose_chunks(struct product *p, bool parallel) {
         p->chunk = 1;
     p->chunks = (all + p->chunk - 1) / p->chunk;
 }
-
-/* ---------------------------------------------------------------- the tile */
-
-static struct nest_index reg_index(struct lower *l, nest_var row, uint32_t vectors, nest_var vector) {
-    struct pos at = pos_constant(0);
-    if (row != UINT32_MAX)
-        pos_add_term(l, &at, row, vectors);
-    pos_add_term(l, &at, vector, 1);
-    return pos_index(l, &at);
-}
-
-/* One column vector of the panel: its loops, its place on the axis, and the mask of a last, partial one. */
-struct column { struct pos before; nest_var vector, lane; };
-
-static struct column open_column(struct product *p, uint32_t vectors, bool masked) {
-    struct lower *l = p->l;
-    struct column c = {.before = p->at[AXIS_N]};
-    uint32_t part = last_index(l, AXIS_N);
-    c.vector = lower_open_piece(l, NEST_UNROLL, AXIS_N, part, vectors, p->width);
-    c.lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->width, 1);
-    pos_add_term(l, &p->at[AXIS_N], c.vector, p->width);
-    pos_add_term(l, &p->at[AXIS_N], c.lane, 1);
-    if (!masked)
-        return c;
-    struct pos at = pos_constant(p->at[AXIS_N].offset);
-    for (uint32_t i = 0; i < p->at[AXIS_N].term_count; i++) {
-        const struct var_info *info = &l->vars.items[p->at[AXIS_N].term[i].var];
-        if (info->axis == AXIS_N && info->part == part)
-            pos_add_term(l, &at, p->at[AXIS_N].term[i].var, info->unit);
-    }
-    nest_value args[2] = {pos_value(l, &at), nest_number(&l->b, IR_I32, (double)p->n)};
-    l->tile_axis = AXIS_N, l->tile_part = part;
-    l->tile_mask = nest_op(&l->b, OP_lt, IR_BOOL, args, 2);
-    return c;
-}
-
-static void close_column(struct product *p, const struct column *c) {
-    p->l->tile_mask = 0;
-    p->at[AXIS_N] = c->before;
-    nest_close(&p->l->b);
-    nest_close(&p->l->b);
-}
-
-/* Where the open column stands in the local tile. */
-static struct pos tile_pos(struct product *p, const struct column *c) {
-    struct pos at = pos_constant(0);
-    pos_add(p->l, &at, &p->local_row, p->tile_columns);
-    if (p->wide) {
-        pos_add(p->l, &at, &p->at[AXIS_N], 1);
-    } else {
-        pos_add_term(p->l, &at, c->vector, p->width);
-        pos_add_term(p->l, &at, c->lane, 1);
-    }
-    return at;
-}
-
-static struct pos local_pos(struct product *p, const struct pos *row, const struct column *c) {
-    struct pos at = pos_constant(0);
-    pos_add(p->l, &at, row, p->panel_columns);
-    pos_add_term(p->l, &at, c->vector, p->width);
-    pos_add_term(p->l, &at, c->lane, 1);
-    return at;
-}
-
-/* Loops over the outer parts of k, then over `extent` of the last one. */
-static uint32_t open_k(struct product *p, int64_t extent) {
-    struct lower *l = p->l;
-    const struct axis *axis = &l->axes[AXIS_K];
-    uint32_t opened = 0;
-    for (uint32_t i = 0; i < axis->parts; i++) {
-        bool last = i + 1 == axis->parts;
-        int64_t size = last ? extent : axis->part[i];
-        if (size == 1)
-            continue;
-        nest_var var = lower_open_piece(l, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1);
-        pos_add_term(l, &p->at[AXIS_K], var, axis_stride(axis, i));
-        pos_add_term(l, &p->local_k, var, axis_stride(axis, i));
-        opened++;
-    }
-    return opened;
-}
-
-static void close_loops(struct lower *l, uint32_t count) {
-    while (count--)
-        nest_close(&l->b);
-}
-
 typedef void row_block(struct product *, uint32_t rows, const void *user);
-
-/* y's rows are apart in memory but k is not: k by the lanes, a stretch at a time, the stores far apart. */
-static void pack_transposed(struct product *p, uint32_t vectors, bool masked, int64_t extent) {
-    struct lower *l = p->l;
-    uint32_t part_n = last_index(l, AXIS_N), part_k = last_index(l, AXIS_K);
-    int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns;
-    for (int64_t from = 0, size; from < extent; from += size) { /* whole stretches, then the rest */
-        size = extent - from >= PACK_K ? (extent - from) / PACK_K * PACK_K : extent - from;
-        struct pos k = p->at[AXIS_K], local_k = p->local_k, n = p->at[AXIS_N];
-        p->at[AXIS_K].offset += from;
-        p->local_k.offset += from;
-        int64_t stretch = size < PACK_K ? size : PACK_K;
-        nest_var block = lower_open_piece(l, NEST_SERIAL, AXIS_K, part_k, size / stretch, stretch);
-        nest_var column = lower_open_piece(l, NEST_SERIAL, AXIS_N, part_n, columns, 1);
-        nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_K, part_k, stretch, 1);
-        pos_add_term(l, &p->at[AXIS_N], column, 1);
-        for (uint32_t i = 0; i < 2; i++) {
-            pos_add_term(l, &p->at[AXIS_K], i ? lane : block, i ? 1 : stretch);
-            pos_add_term(l, &p->local_k, i ? lane : block, i ? 1 : stretch);
-        }
-        struct pos at = pos_constant(0);
-        pos_add(l, &at, &p->local_k, p->panel_columns);
-        pos_add_term(l, &at, column, 1);
-        nest_store(&l->b, p->panel_local, pos_index(l, &at), operand_value(p, &p->y), 0);
-        close_loops(l, 3);
-        p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_N] = n;
-    }
-}
-
-static void pack_panel(struct product *p, uint32_t vectors, bool masked, int64_t extent) {
-    struct lower *l = p->l;
-    if (l->lane_stride != 1 && l->axes[AXIS_K].parts == 1 && extent >= 4) {
-        pack_transposed(p, vectors, masked, extent);
-        return;
-    }
-    struct pos k = p->at[AXIS_K], local_k = p->local_k;
-    uint32_t opened = open_k(p, extent);
-    struct column c = open_column(p, vectors, masked);
-    struct pos at = local_pos(p, &p->local_k, &c);
-    nest_store(&l->b, p->panel_local, pos_index(l, &at), operand_value(p, &p->y), 0);
-    close_column(p, &c);
-    close_loops(l, opened);
-    p->at[AXIS_K] = k, p->local_k = local_k;
-}
-
-/* Where row `m` of a block stands in the packed rows: blocks one after the other, k-major inside. */
-static struct pos packed_row(struct product *p, nest_var row) {
-    struct pos at = pos_constant(0);
-    pos_add(p->l, &at, &p->local_row, p->block_k);
-    pos_add(p->l, &at, &p->local_k, p->rows);
-    pos_add_term(p->l, &at, row, 1);
-    return at;
-}
-
-static void pack_block(struct product *p, uint32_t rows, const void *user) {
-    struct lower *l = p->l;
-    struct pos k = p->at[AXIS_K], local_k = p->local_k, m = p->at[AXIS_M];
-    uint32_t opened = open_k(p, *(const int64_t *)user);
-    nest_var row = lower_open_piece(l, NEST_VECTOR, AXIS_M, last_index(l, AXIS_M), rows, 1);
-    pos_add_term(l, &p->at[AXIS_M], row, 1);
-    struct pos at = packed_row(p, row);
-    nest_store(&l->b, p->rows_local, pos_index(l, &at), operand_value(p, &p->x), 0);
-    close_loops(l, opened + 1);
-    p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_M] = m;
-}
-
-static nest_value multiply_add(struct product *p, nest_value x, nest_value y, nest_value z) {
-    struct lower *l = p->l;
-    if (p->sum == IR_F32 || p->sum == IR_F64)
-        return nest_fma(&l->b, p->sum, x, y, z);
-    nest_value two[2] = {x, y};
-    two[0] = nest_op(&l->b, p->sum == IR_BOOL ? OP_and : OP_mul, p->sum, two, 2);
-    two[1] = z;
-    return nest_op(&l->b, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, two, 2);
-}
-
-static void accumulate(struct product *p, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked, int64_t extent) {
-    struct lower *l = p->l;
-    struct pos k = p->at[AXIS_K], local_k = p->local_k, m = p->at[AXIS_M];
-    uint32_t right = nest_reg(&l->b, p->sum, vectors, true, 0);
-    uint32_t opened = open_k(p, extent);
-    struct column c = open_column(p, vectors, masked && !p->pack);
-    struct pos at = local_pos(p, &p->local_k, &c);
-    nest_value y = p->pack ? nest_load(&l->b, p->panel_local, pos_index(l, &at), 0) : operand_value(p, &p->y);
-    nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);
-    close_column(p, &c);
-    nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, last_index(l, AXIS_M), rows, 1);
-    pos_add_term(l, &p->at[AXIS_M], row, 1);
-    struct pos packed = packed_row(p, row);
-    nest_value x = p->pack_rows ? nest_load(&l->b, p->rows_local, pos_index(l, &packed), 0) : operand_value(p, &p->x);
-    c = open_column(p, vectors, false);
-    struct nest_index index = reg_index(l, row, vectors, c.vector);
-    nest_value sum = multiply_add(p, x, nest_get(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector)),
-                                  nest_get(&l->b, acc, index));
-    nest_set(&l->b, acc, index, sum);
-    close_column(p, &c);
-    nest_close(&l->b);
-    close_loops(l, opened);
-    p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_M] = m;
-}
-
-static struct pos output_pos(struct product *p) {
-    struct lower *l = p->l;
-    struct pos at = pos_constant(0);
-    pos_add(l, &at, &p->at[AXIS_N], 1);
-    pos_add(l, &at, &p->at[AXIS_M], l->axes[AXIS_N].extent);
-    pos_add(l, &at, &p->at[AXIS_B], l->axes[AXIS_N].extent * l->axes[AXIS_M].extent);
-    return at;
-}
-
-/* The element-wise work on one vector of the product, and its store. */
-static void finish(struct product *p, nest_value sum) {
-    struct lower *l = p->l;
-    const struct plan_group *g = l->group;
-    struct pos at = output_pos(p);
-    l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = cast_to(l, sum, p->dtype)};
-    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        out[i] = lower_value(l, g->outputs.items[i], &at);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        nest_store(&l->b, lower_argument_of_output(l, i), pos_index(l, &at), out[i], l->tile_mask);
-}
-
-/* Moves a tile between its registers and the local that keeps it, or finishes it from the registers. */
-enum move { MOVE_IN, MOVE_OUT, MOVE_FINISH };
-static void move_tile(struct product *p, enum move move, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked) {
-    struct lower *l = p->l;
-    struct pos m = p->at[AXIS_M], local_row = p->local_row;
-    nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, last_index(l, AXIS_M), rows, 1);
-    pos_add_term(l, &p->at[AXIS_M], row, 1);
-    pos_add_term(l, &p->local_row, row, 1);
-    struct column c = open_column(p, vectors, masked && move == MOVE_FINISH);
-    struct nest_index index = reg_index(l, row, vectors, c.vector);
-    struct pos at = tile_pos(p, &c);
-    if (move == MOVE_IN)
-        nest_set(&l->b, acc, index, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
-    else if (move == MOVE_OUT)
-        nest_store(&l->b, p->tile_local, pos_index(l, &at), nest_get(&l->b, acc, index), 0);
-    else
-        finish(p, nest_get(&l->b, acc, index));
-    close_column(p, &c);
-    nest_close(&l->b);
-    p->at[AXIS_M] = m, p->local_row = local_row;
-}
-
-static void tile(struct product *p, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first) {
-    uint32_t acc = nest_reg(&p->l->b, p->sum, rows * vectors, true, 0);
-    if (!first)
-        move_tile(p, MOVE_IN, acc, rows, vectors, masked);
-    if (extent_k)
-        accumulate(p, acc, rows, vectors, masked, extent_k);
-    move_tile(p, p->local_tile ? MOVE_OUT : MOVE_FINISH, acc, rows, vectors, masked);
-}
 
 /* ---------------------------------------------------------------- row blocks, panels */
 
@@ -475,7 +182,7 @@ static void each_block(struct product *p, const struct pos *chunk, row_block *bo
     bool even = all % p->chunk == 0 && p->tail_rows == 0;
     uint32_t opened = 0;
     if (p->chunk > 1) {
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_M, last_index(l, AXIS_M), p->chunk, p->rows);
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), p->chunk, p->rows);
         pos_add_term(l, &p->at[AXIS_M], var, p->rows);
         pos_add_term(l, &p->local_row, var, p->rows);
         pos_add_term(l, &block, var, 1);
@@ -493,7 +200,7 @@ static void each_block(struct product *p, const struct pos *chunk, row_block *bo
         body(p, (uint32_t)p->tail_rows, user);
         nest_close(&l->b);
     }
-    close_loops(l, opened);
+    dot_close_loops(l, opened);
     p->at[AXIS_M] = m, p->local_row = local_row;
 }
 
@@ -501,7 +208,7 @@ struct panel { uint32_t vectors; bool masked, first; int64_t extent_k; };
 
 static void tile_block(struct product *p, uint32_t rows, const void *user) {
     const struct panel *panel = user;
-    tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
+    dot_tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
 }
 
 /* The epilogue of tiles that wait in the local: row by row, so that its code stands there once. */
@@ -509,22 +216,22 @@ static void finish_block(struct product *p, uint32_t rows, const void *user) {
     const struct panel *panel = user;
     struct lower *l = p->l;
     struct pos m = p->at[AXIS_M], local_row = p->local_row;
-    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, last_index(l, AXIS_M), rows, 1);
+    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
     pos_add_term(l, &p->at[AXIS_M], row, 1);
     pos_add_term(l, &p->local_row, row, 1);
-    struct column c = open_column(p, panel->vectors, panel->masked);
-    struct pos at = tile_pos(p, &c);
-    finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
-    close_column(p, &c);
+    struct column c = dot_open_column(p, panel->vectors, panel->masked);
+    struct pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    dot_close_column(p, &c);
     nest_close(&l->b);
     p->at[AXIS_M] = m, p->local_row = local_row;
 }
 
 static void panel_block_k(struct product *p, const struct pos *chunk, struct panel *panel) {
     if (p->pack)
-        pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
+        dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
     if (p->pack_rows && p->local_blocks)
-        each_block(p, chunk, pack_block, &panel->extent_k);
+        each_block(p, chunk, dot_pack_block, &panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
 
@@ -535,7 +242,7 @@ static void one_panel(struct product *p, const struct pos *chunk, uint32_t vecto
     panel_block_k(p, chunk, &panel);
     panel.first = false;
     if (p->blocks_k > 1) {
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
         pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
         p->at[AXIS_K].offset += p->block_k;
         panel_block_k(p, chunk, &panel);
@@ -557,15 +264,15 @@ static void finish_rows(struct product *p, uint32_t rows, const void *user) {
     (void)user;
     struct lower *l = p->l;
     struct pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
-    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, last_index(l, AXIS_M), rows, 1);
-    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, last_index(l, AXIS_N), p->n, 1);
+    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
+    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1);
     pos_add_term(l, &p->at[AXIS_M], row, 1);
     pos_add_term(l, &p->local_row, row, 1);
     pos_add_term(l, &p->at[AXIS_N], lane, 1);
     struct column c = {.vector = lane, .lane = lane};
-    struct pos at = tile_pos(p, &c);
-    finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
-    close_loops(l, 2);
+    struct pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    dot_close_loops(l, 2);
     p->at[AXIS_M] = m, p->local_row = local_row, p->at[AXIS_N] = n;
 }
 
@@ -582,7 +289,7 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
     struct lower *l = p->l;
     struct pos n = p->at[AXIS_N];
     if (p->pack_rows && !p->local_blocks)
-        each_block(p, chunk, pack_block, &p->block_k);
+        each_block(p, chunk, dot_pack_block, &p->block_k);
     if (panel) {
         bool both = p->panels > 0 && p->tail_columns > 0;
         if (both)
@@ -603,7 +310,7 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
         return;
     }
     if (p->panels > 1) {
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, last_index(l, AXIS_N), p->panels, p->panel_columns);
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns);
         pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
     }
     if (p->panels > 0)
@@ -661,7 +368,7 @@ static void loops(struct product *p) {
     if (chunks_parallel || panels_parallel)
         best = UINT32_MAX;
     choose_locals(p, panels_parallel);
-    uint32_t part = last_index(l, AXIS_M);
+    uint32_t part = dot_last_index(l, AXIS_M);
     struct pos chunk = pos_constant(0), panel = pos_constant(0);
     l->b.nest->parallel_extent = 1;
     if (best != UINT32_MAX) {
@@ -669,7 +376,7 @@ static void loops(struct product *p) {
         l->b.nest->parallel_extent = list[best].extent;
         opened++;
     } else if (panels_parallel) {
-        uint32_t part_n = last_index(l, AXIS_N);
+        uint32_t part_n = dot_last_index(l, AXIS_N);
         nest_var var = lower_open_piece(l, NEST_PARALLEL, AXIS_N, part_n, all_panels_count, p->panel_columns);
         pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
         pos_add_term(l, &panel, var, 1);
@@ -692,7 +399,7 @@ static void loops(struct product *p) {
             opened++;
         }
     all_panels(p, &chunk, panels_parallel ? &panel : NULL);
-    close_loops(l, opened);
+    dot_close_loops(l, opened);
 }
 
 /* ---------------------------------------------------------------- the template */
@@ -710,11 +417,11 @@ static bool probe(struct product *p) {
     if (l->probed)
         return false;
     l->probed = true;
-    uint32_t part = last_index(l, AXIS_N);
+    uint32_t part = dot_last_index(l, AXIS_N);
     nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->n, 1);
     pos_add_term(l, &p->at[AXIS_N], lane, 1);
     l->probe_var = lane, l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
-    operand_value(p, &p->y);
+    dot_operand_value(p, &p->y);
     l->probing = false;
     nest_close(&l->b);
     l->retry = true;

@@ -150,7 +150,6 @@ static bool computed_often(const struct fuse *z, ir_value v) {
 
 static void decide(struct fuse *z, ir_value v) {
     struct fuse_node *n = &z->node[v];
-    const struct ir_node *node = ir_get(z->f, v);
     n->multi = computed_often(z, v);
     if (n->needs_buffer || n->class >= FUSE_REDUCE) {
         n->material = n->class != FUSE_LEAF;
@@ -165,7 +164,6 @@ static void decide(struct fuse *z, ir_value v) {
                     && !z->node[n->only_user].needs_buffer;
         n->material = !cheap && !once;
     }
-    (void)node;
 }
 
 /* Cost and inputs of computing a node in place, with everything that would be inlined into it. Needs the decisions
