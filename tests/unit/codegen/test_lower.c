@@ -13,7 +13,7 @@ END_TEST
 START_TEST(map_broadcast)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(4, 3, 5)), row = input(&x, F32(5)), middle = input(&x, F32(3)), one = input(&x, F32());
+    ir_value a = input(&x, F32(4, 3, 5)), row = input(&x, F32(5)), middle = input(&x, F32(3)), one = input(&x, ir_type_scalar(IR_F32));
     int64_t last = 2, mid = 1;
     ir_value r = ir_broadcast(&x.b, row, DIMS(4, 3, 5), &last), m = ir_broadcast(&x.b, middle, DIMS(4, 3, 5), &mid);
     ir_value s = ir_broadcast(&x.b, one, DIMS(4, 3, 5), NULL);
@@ -42,7 +42,7 @@ END_TEST
 START_TEST(map_pad_concat)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(3, 5)), b = input(&x, F32(3, 2)), fill = input(&x, F32());
+    ir_value a = input(&x, F32(3, 5)), b = input(&x, F32(3, 2)), fill = input(&x, ir_type_scalar(IR_F32));
     int64_t low[] = {1, -1}, high[] = {0, 2}, inner[] = {2, 0}, none[] = {0, 0};
     output(&x, ir_pad(&x.b, a, fill, low, high, inner));
     output(&x, ir_pad(&x.b, ir_unary(&x.b, OP_exp, a), fill, low, high, none));
@@ -58,7 +58,7 @@ END_TEST
 START_TEST(map_dynamic)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(6, 5)), i = input(&x, I32()), j = input(&x, I32()), u = input(&x, F32(2, 3));
+    ir_value a = input(&x, F32(6, 5)), i = input(&x, ir_type_scalar(IR_I32)), j = input(&x, ir_type_scalar(IR_I32)), u = input(&x, F32(2, 3));
     ir_value starts[] = {i, j}, table = input(&x, F32(9, 4)), index = input(&x, I32(3, 2));
     int64_t sizes[] = {4, 2};
     output(&x, ir_dynamic_slice(&x.b, a, starts, sizes));
@@ -117,7 +117,7 @@ START_TEST(map_constants)
 {
     struct fixture x = fixture_new();
     float data[6] = {1, 2, 3, 4, 5, 6};
-    ir_value c = ir_constant(&x.b, F32(2, 3), data), a = input(&x, F32(2, 3)), s = input(&x, F32());
+    ir_value c = ir_constant(&x.b, F32(2, 3), data), a = input(&x, F32(2, 3)), s = input(&x, ir_type_scalar(IR_F32));
     output(&x, ir_binary(&x.b, OP_mul, a, c));
     output(&x, ir_number(&x.b, F32(3, 3), 0.25));
     output(&x, a);

@@ -238,8 +238,8 @@ START_TEST(loop)
     struct ir_func *body = ir_func_new(x.m, "body", false);
     struct ir_builder b = {.f = body};
     ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1), acc = ir_param_new(&b, "acc", F32(5, 7), -1);
-    ir_value sum = ir_param_new(&b, "sum", F32(), -1);
-    ir_param_new(&b, "shift", F32(), -1);
+    ir_value sum = ir_param_new(&b, "sum", ir_type_scalar(IR_F32), -1);
+    ir_param_new(&b, "shift", ir_type_scalar(IR_F32), -1);
     ir_value all = ir_param_new(&b, "all", F32(4, 6, 5), -1), kernel = ir_param_new(&b, "w", F32(5, 7), -1);
     ir_value zero = ir_scalar(&b, IR_I32, 0), starts[] = {i, zero, zero};
     int64_t sizes[] = {1, 6, 5}, both[] = {0, 1};
