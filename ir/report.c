@@ -1,13 +1,25 @@
 /* The report on a plan as JSON: tensors, memory, operations, fused groups, collectives, each with its place in the
  * document. It is the manifest of an object, and what `stepc explain` shows. Keys are stable; sizes are bytes of one
- * device; places are JSON pointers. */
+ * device; places are JSON pointers.
+ *
+ * An object carries a brief form: the step's memory and groups only, a group or a tensor alive at the peak as a list of
+ * values in the order of `group_columns` and `alive_columns`, its place and reason as an index into the list "texts". */
+#include "ir/base/map.h"
 #include "ir/plan.h"
 
 #include <string.h>
 
 enum { ALIVE_LISTED = 12, OPS_LISTED = 24 };
 
-struct report { struct str *out; const struct plan_module *pm; const struct plan *plan; struct arena scratch; };
+struct report {
+    struct str *out;
+    const struct plan_module *pm;
+    const struct plan *plan;
+    struct arena scratch, kept; /* of one entry; of the whole report */
+    bool brief;
+    struct map known; /* text -> index in texts */
+    VEC(const char *) texts;
+};
 
 /* ---------------------------------------------------------------- pieces */
 
@@ -18,6 +30,18 @@ static void add_text(struct report *r, const char *before, const char *key, cons
     add_key(r, before, key);
     if (text) str_add_json(r->out, text);
     else str_add(r->out, "null");
+}
+
+/* A value of the brief form: an index into "texts", -1 for none. */
+static void add_shared(struct report *r, const char *text)
+{
+    uint32_t index = text ? map_get(&r->known, text) : MAP_NONE;
+    if (text && index == MAP_NONE) {
+        index = (uint32_t)r->texts.count;
+        map_set(&r->known, text, index);
+        vec_push(&r->kept, &r->texts, text);
+    }
+    str_addf(r->out, ",%lld", text ? (long long)index : -1LL);
 }
 
 static void add_bytes(struct report *r, const char *before, const char *key, uint64_t bytes)
@@ -157,6 +181,17 @@ static bool alive(const struct plan_buffer *b, size_t command)
     return b->space == PLAN_ARENA && b->bytes && b->first <= command && command <= b->last;
 }
 
+/* alive_columns: bytes, type, op, place */
+static void add_alive_brief(struct report *r, const char *before, const struct plan_buffer *b)
+{
+    const struct ir_node *node = b->func && b->value ? &b->func->nodes[b->value] : NULL;
+    str_addf(r->out, "%s[%llu", before, (unsigned long long)b->bytes);
+    add_shared(r, node ? ir_type_text(&r->kept, &node->type) : NULL);
+    add_shared(r, node ? ir_ops[node->op].name : NULL);
+    add_shared(r, node ? place_of_value(b->func, b->value) : NULL);
+    str_add(r->out, "]");
+}
+
 /* The command with the most temporaries alive, and the largest of them. */
 static void add_peak(struct report *r)
 {
@@ -181,7 +216,7 @@ static void add_peak(struct report *r)
         if (g->outputs.count) place = place_of_value(g->func, g->outputs.items[0]);
     }
     str_addf(r->out, ",\"peak\":{\"command\":%zu,\"bytes\":%llu", peak, (unsigned long long)sums[peak]);
-    add_text(r, ",", "place", place);
+    if (place) add_text(r, ",", "place", place);
     str_add(r->out, ",\"alive\":[");
     bool *taken = arena_new_array(&r->scratch, bool, p->buffers.count + 1);
     for (uint32_t n = 0; n < ALIVE_LISTED; n++) {
@@ -192,6 +227,10 @@ static void add_peak(struct report *r)
         }
         if (!best) break;
         taken[best - p->buffers.items] = true;
+        if (r->brief) {
+            add_alive_brief(r, n ? "," : "", best);
+            continue;
+        }
         add_bytes(r, n ? ",{" : "{", "bytes", best->bytes);
         if (best->func && best->value) {
             add_type(r, &best->func->nodes[best->value].type);
@@ -203,9 +242,38 @@ static void add_peak(struct report *r)
     str_add(r->out, "]}");
 }
 
+static const char *const kinds[] = {"map", "row", "column", "dot", "scatter", "copy"};
+
+static const char *place_of_group(const struct plan_group *g)
+{
+    ir_value at = g->root ? g->root : g->outputs.count ? g->outputs.items[0] : 0;
+    return at ? place_of_value(g->func, at) : NULL;
+}
+
+/* group_columns: command, kind, ops, count, outputs, place, reason, flops, bytes, times; several names with "+" or blanks
+ * between them */
+static void add_kernel_brief(struct report *r, const char *before, size_t command, const struct plan_command *c, double times)
+{
+    const struct plan_group *g = &r->plan->groups.items[c->group];
+    str_addf(r->out, "%s[%zu,\"%s\",\"", before, command, kinds[g->kind]);
+    for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++)
+        str_addf(r->out, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
+    if (g->nodes.count > OPS_LISTED) str_addf(r->out, "+%zu more", g->nodes.count - OPS_LISTED);
+    str_addf(r->out, "\",%zu,\"", g->nodes.count);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        str_addf(r->out, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
+    str_add(r->out, "\"");
+    add_shared(r, place_of_group(g));
+    add_shared(r, g->reason);
+    str_add(r->out, ",");
+    str_add_number(r->out, c->flops, false);
+    str_addf(r->out, ",%llu,", (unsigned long long)c->bytes);
+    str_add_number(r->out, times, false);
+    str_add(r->out, "]");
+}
+
 static void add_kernel(struct report *r, const struct plan_group *g)
 {
-    static const char *const kinds[] = {"map", "row", "column", "dot", "scatter", "copy"};
     add_text(r, ",", "kind", kinds[g->kind]);
     str_add(r->out, ",\"ops\":[");
     for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++) {
@@ -218,8 +286,7 @@ static void add_kernel(struct report *r, const struct plan_group *g)
         str_add_json(r->out, ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
     }
     str_add(r->out, "]");
-    ir_value at = g->root ? g->root : g->outputs.count ? g->outputs.items[0] : 0;
-    add_text(r, ",", "place", at ? place_of_value(g->func, at) : NULL);
+    add_text(r, ",", "place", place_of_group(g));
     if (g->reason) add_text(r, ",", "reason", g->reason);
 }
 
@@ -242,7 +309,7 @@ static void add_collective(struct report *r, const struct plan_command *c)
     add_text(r, ",", "place", place_of(c->func->module, node->place));
 }
 
-/* Operations and bytes of one call, memory. */
+/* Operations and bytes of one call. */
 static void add_totals(struct report *r, const struct plan *p, const double *times)
 {
     double flops = 0, bytes = 0;
@@ -252,8 +319,9 @@ static void add_totals(struct report *r, const struct plan *p, const double *tim
     }
     add_number(r, ",", "flops", flops);
     add_number(r, ",", "bytes", bytes);
-    add_memory(r, p);
 }
+
+static bool is_step(const struct plan *p) { return strcmp(p->func->name, "step") == 0; }
 
 static void add_entry(struct report *r, const struct plan *p)
 {
@@ -264,6 +332,12 @@ static void add_entry(struct report *r, const struct plan *p)
     add_text(r, "{", "name", p->func->name);
     str_addf(r->out, ",\"kernels\":%zu", kernels);
     add_totals(r, p, times);
+    if (r->brief && !is_step(p)) {
+        str_add(r->out, "}");
+        arena_free(&r->scratch);
+        return;
+    }
+    add_memory(r, p);
     add_peak(r);
     for (int comm = 0; comm < 2; comm++) {
         const char *before = "";
@@ -271,6 +345,11 @@ static void add_entry(struct report *r, const struct plan *p)
         for (size_t i = 0; i < p->commands.count; i++) {
             const struct plan_command *c = &p->commands.items[i];
             if (c->kind != (comm ? PLAN_COLLECTIVE : PLAN_KERNEL)) continue;
+            if (!comm && r->brief) {
+                add_kernel_brief(r, before, i, c, times[i]);
+                before = ",";
+                continue;
+            }
             str_addf(r->out, "%s{\"command\":%zu", before, i);
             if (comm) add_collective(r, c);
             else add_kernel(r, &p->groups.items[c->group]);
@@ -291,15 +370,17 @@ static void add_step(struct report *r)
 {
     for (size_t i = 0; i < r->pm->plans.count; i++) {
         const struct plan *p = r->pm->plans.items[i];
-        if (strcmp(p->func->name, "step") != 0) continue;
+        if (!is_step(p)) continue;
         r->plan = p;
         add_totals(r, p, repeats(r));
+        if (!r->brief) add_memory(r, p); /* there it stands in the entry */
     }
 }
 
 void ir_report(const struct plan_module *pm, const char *more, struct str *out)
 {
-    struct report r = {.out = out, .pm = pm};
+    struct report r = {.out = out, .pm = pm, .brief = more != NULL};
+    r.known = MAP(&r.kept);
     const struct ir_module *m = pm->module;
     uint64_t parameters = 0, tensors = 0;
     for (size_t i = 0; i < m->slots.count; i++) {
@@ -327,8 +408,14 @@ void ir_report(const struct plan_module *pm, const char *more, struct str *out)
         if (i) str_add(out, ",");
         add_entry(&r, pm->plans.items[i]);
     }
-    str_add(out, "],\"document\":");
+    str_add(out, "]");
+    for (size_t i = 0; i < r.texts.count; i++) {
+        str_add(out, i ? "," : ",\"texts\":[");
+        str_add_json(out, r.texts.items[i]);
+    }
+    str_add(out, r.texts.count ? "],\"document\":" : ",\"document\":");
     str_add(out, m->document && *m->document == '{' ? m->document : "null");
     str_add(out, "}");
     arena_free(&r.scratch);
+    arena_free(&r.kept);
 }

@@ -10,13 +10,38 @@ typedef const struct json_value *node;
 
 /* ---------------------------------------------------------------- the report */
 
-static node at(const struct view *v, node object, const char *key) { return object ? json_get(&v->json, object, key) : NULL; }
 static node first(const struct view *v, node list) { return list && list->first ? &v->json.values[list->first] : NULL; }
 static node next(const struct view *v, node child) { return child->next ? &v->json.values[child->next] : NULL; }
 
+/* Objects carry a brief report, in which groups and tensors alive are lists: the columns are those of ir/report.c. */
+static const char *const group_columns[] = {"command", "kind", "ops", "count", "outputs", "place", "reason", "flops", "bytes", "times"};
+static const char *const alive_columns[] = {"bytes", "type", "op", "place"};
+
+static node column(const struct view *v, node list, const char *key)
+{
+    bool alive = list->count == sizeof alive_columns / sizeof *alive_columns;
+    const char *const *keys = alive ? alive_columns : group_columns;
+    size_t count = alive ? sizeof alive_columns / sizeof *alive_columns : sizeof group_columns / sizeof *group_columns;
+    node n = first(v, list);
+    for (size_t i = 0; n && i < count; i++, n = next(v, n))
+        if (strcmp(keys[i], key) == 0) return n;
+    return NULL;
+}
+
+static node at(const struct view *v, node object, const char *key)
+{
+    if (!object) return NULL;
+    return object->kind == JSON_ARRAY ? column(v, object, key) : json_get(&v->json, object, key);
+}
+
+/* In a brief report a number stands for an element of "texts". */
 static const char *text_at(const struct view *v, node object, const char *key)
 {
     node n = at(v, object, key);
+    if (n && n->kind == JSON_NUMBER && n->number >= 0) {
+        double index = n->number;
+        for (n = first(v, at(v, v->json.values, "texts")); n && index >= 1; index--) n = next(v, n);
+    }
     return n && n->kind == JSON_STRING ? n->string : "";
 }
 
@@ -154,6 +179,7 @@ static void memory(struct view *v, node e, bool all)
     for (node b = all ? first(v, at(v, peak, "alive")) : NULL; b; b = next(v, b)) {
         str_addf(&v->out, "         alive: %s B  ", grouped(v, number_at(v, b, "bytes")));
         if (at(v, b, "dtype")) add_type(v, b);
+        else str_add(&v->out, text_at(v, b, "type"));
         str_addf(&v->out, " %s", text_at(v, b, "op"));
         add_place(v, b);
         str_add(&v->out, "\n");
@@ -190,12 +216,14 @@ static void fusion(struct view *v, node e)
         head(v, name);
         name = "";
         str_addf(&v->out, "#%.0f %s:", number_at(v, g, "command"), text_at(v, g, "kind"));
-        const char *plus = " ";
-        for (node op = first(v, at(v, g, "ops")); op; op = next(v, op), plus = "+") str_addf(&v->out, "%s%s", plus, op->string);
         node ops = at(v, g, "ops");
+        bool brief = ops && ops->kind == JSON_STRING;
+        const char *plus = " ";
+        if (brief) str_addf(&v->out, " %s -> %s", ops->string, text_at(v, g, "outputs"));
+        for (node op = first(v, ops); op; op = next(v, op), plus = "+") str_addf(&v->out, "%s%s", plus, op->string);
         double hidden = number_at(v, g, "count") - (ops ? ops->count : 0);
-        if (hidden > 0) str_addf(&v->out, "+%.0f more", hidden);
-        str_add(&v->out, " ->");
+        if (hidden > 0 && !brief) str_addf(&v->out, "+%.0f more", hidden);
+        if (!brief) str_add(&v->out, " ->");
         for (node o = first(v, at(v, g, "outputs")); o; o = next(v, o)) str_addf(&v->out, " %s", o->string);
         add_place(v, g);
         if (*text_at(v, g, "reason")) str_addf(&v->out, "; ends: %s", text_at(v, g, "reason"));
