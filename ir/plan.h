@@ -71,6 +71,7 @@ struct plan_command {
     uint64_t bytes;                 /* read and written */
 };
 
+/* Bytes on one device. The peak holds the state block and this entry's arena; inputs are the caller's. */
 struct plan_memory { uint64_t parameters, averages, optimizer_state, other_state, gradients, activations, workspace, constants, peak, lower_bound; };
 
 struct plan {

@@ -246,8 +246,8 @@ static void summarise(struct memplan *mp) {
     }
     s->gradients = s->gradients > plan->arena_bytes ? plan->arena_bytes : s->gradients;
     s->activations = plan->arena_bytes - s->gradients;
-    s->peak = plan->arena_bytes;
-    s->lower_bound = plan->arena_lower_bound;
+    s->peak = mp->plans->state_bytes + plan->arena_bytes;
+    s->lower_bound = mp->plans->state_bytes + plan->arena_lower_bound;
 }
 
 void memplan_place(struct memplan *mp) {
