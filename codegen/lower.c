@@ -150,7 +150,7 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
         uint32_t place = ir_get(l->f, l->failed_at)->place;
         bool known = place > 0 && place < l->f->module->places.count;
         const struct ir_place *where = known ? &l->f->module->places.items[place] : NULL;
-        struct diag *d = diag_error(diags, known ? where->span : (struct diag_span){0, 0}, "E0901",
+        struct diag *d = diag_error(diags, known ? where->span : (struct diag_span){0, 0}, "E0111",
                                     "%s is not supported yet by code generation", l->failed);
         if (known)
             d->pointer = where->pointer;
