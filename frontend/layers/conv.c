@@ -82,12 +82,14 @@ static struct fe_val convolve(struct fe_block *block, struct window *w, struct f
         if (part.bad) return part;
         struct ir_type t = fe_type_at(s, &part);
         uint32_t at = t.rank - 1u;
-        if (t.rank + 2u > IR_MAX_RANK && groups > 1)
-            return fe_block_fail(block, NULL, "E0103", "more than %d dimensions", IR_MAX_RANK);
+        parts[i] = part;
+        if (groups == 1) continue;
+        if (at + 3 > IR_MAX_RANK)
+            return fe_block_fail(block, NULL, "E0202", "more than %d dimensions", IR_MAX_RANK);
         t.dim[at] = 1;
         t.dim[at + 1] = groups;
         t.dim[at + 2] = in;
-        parts[i] = groups > 1 ? fe_reshape_val(s, part, at + 3, t.dim) : part;
+        parts[i] = fe_reshape_val(s, part, at + 3, t.dim);
     }
     struct fe_val all = FE_APPLY(s, "concatenate", fe_tuple(s, parts, (uint32_t)taps), fe_int(groups > 1 ? -3 : -1));
     if (groups == 1) {
