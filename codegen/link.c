@@ -30,14 +30,14 @@ static const char *const file_names[FILE_COUNT] = {"step.o", "runtime.a", "expor
 
 struct workshop { struct arena *arena; char *folder; const char *path[FILE_COUNT]; };
 
-/* NULL or what the system says. */
-static const char *write_file(struct arena *arena, const char *path, const void *data, size_t size, mode_t mode)
+/* NULL or what the system says; `shown` is the name that messages have. */
+static const char *write_file(struct arena *arena, const char *path, const char *shown, const void *data, size_t size, mode_t mode)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     const char *at = data;
     int error = 0;
     if (file < 0)
-        return arena_format(arena, "cannot create %s: %s", path, strerror(errno));
+        return arena_format(arena, "cannot create %s: %s", shown, strerror(errno));
     while (size && !error) {
         ssize_t n = write(file, at, size);
         if (n < 0 && errno != EINTR)
@@ -47,7 +47,7 @@ static const char *write_file(struct arena *arena, const char *path, const void 
     }
     if (close(file) != 0 && !error)
         error = errno;
-    return error ? arena_format(arena, "cannot write %s: %s", path, strerror(error)) : NULL;
+    return error ? arena_format(arena, "cannot write %s: %s", shown, strerror(error)) : NULL;
 }
 
 static const char *read_file(struct arena *arena, const char *path, struct cg_bytes *out)
@@ -181,9 +181,9 @@ static const char *deliver(struct workshop *w, const char *output)
     if (fault)
         return fault;
     const char *beside = arena_format(w->arena, "%s.%ld.tmp", output, (long)getpid());
-    fault = write_file(w->arena, beside, result.data, result.size, 0777);
+    fault = write_file(w->arena, beside, output, result.data, result.size, 0777);
     if (!fault && rename(beside, output) != 0)
-        fault = arena_format(w->arena, "cannot rename %s to %s: %s", beside, output, strerror(errno));
+        fault = arena_format(w->arena, "cannot write %s: %s", output, strerror(errno));
     if (fault)
         unlink(beside);
     return fault;
@@ -195,11 +195,11 @@ const char *cg_link(const struct cg_link *link, struct arena *arena)
     const char *exports = arena_format(arena, "{ global: %s; local: *; };\n", link->export_symbol);
     const char *fault = open_workshop(&w);
     if (!fault)
-        fault = write_file(arena, w.path[FILE_OBJECT], link->object.data, link->object.size, 0600);
+        fault = write_file(arena, w.path[FILE_OBJECT], w.path[FILE_OBJECT], link->object.data, link->object.size, 0600);
     if (!fault && link->archive.size)
-        fault = write_file(arena, w.path[FILE_ARCHIVE], link->archive.data, link->archive.size, 0600);
+        fault = write_file(arena, w.path[FILE_ARCHIVE], w.path[FILE_ARCHIVE], link->archive.data, link->archive.size, 0600);
     if (!fault)
-        fault = write_file(arena, w.path[FILE_EXPORTS], exports, strlen(exports), 0600);
+        fault = write_file(arena, w.path[FILE_EXPORTS], w.path[FILE_EXPORTS], exports, strlen(exports), 0600);
     if (!fault)
         fault = link_in(&w, link);
     if (!fault)
