@@ -83,15 +83,31 @@ def must_succeed(options, arguments):
         raise Failed("%s ended with %d: %s" % (arguments[0], code, text.strip()[:400] or "nothing said"))
 
 
+def spread(path, devices, tmp):
+    """The document with its inputs split over a mesh axis named batch, which no recorded case knows of."""
+    with open(path) as f:
+        document = json.load(f)
+    inputs = [i for i in document["inputs"].values() if i["shape"]]
+    for i in inputs:
+        if i["shape"][0] == inputs[0]["shape"][0]:
+            i["axes"] = ["batch"] + [None] * (len(i["shape"]) - 1)
+    document["mesh"] = {"axes": {"batch": devices}}
+    out = os.path.join(tmp, "model.json")
+    with open(out, "w") as f:
+        json.dump(document, f)
+    return out
+
+
 def play_case(options, folder, variant, tmp):
     file = lambda name: os.path.join(folder, name)
     with open(file("case.json")) as f:
         case = json.load(f)
+    model = spread(file("model.json"), options.spread, tmp) if options.spread else file("model.json")
     step, final, metrics = (os.path.join(tmp, n) for n in ("step.so", "final.safetensors", "metrics.jsonl"))
     if options.interpret:
-        arguments = ["run", file("model.json"), *variant]
+        arguments = ["run", model, *variant]
     else:
-        must_succeed(options, ["compile", file("model.json"), "-o", step, *variant, *options.compile_args])
+        must_succeed(options, ["compile", model, "-o", step, *variant, *options.compile_args])
         arguments = ["run", step]
     arguments += ["--steps", str(case["steps"]), "--data", file("data.safetensors"), "--save", final, "--metrics", metrics]
     if case.get("init", True):
@@ -152,6 +168,8 @@ def jobs(options, listed):
     for name in sorted(os.listdir(folder)):
         if not wanted(name) or (options.supported and name in listed):
             continue
+        if options.spread and name.startswith("mesh_"):
+            continue # these have meshes of their own
         with open(os.path.join(folder, name, "case.json")) as f:
             variants = json.load(f).get("variants") or [[]]
         for variant in variants if options.mesh else variants[:1]:
@@ -175,6 +193,7 @@ def main():
     p.add_argument("--stepc", default="build/stepc")
     p.add_argument("--interpret", action="store_true", help="run the documents by the interpreter")
     p.add_argument("--mesh", action="store_true", help="every variant of a case, not only the first")
+    p.add_argument("--spread", type=int, default=0, metavar="N", help="every case on N devices, its inputs split along their first dimension")
     p.add_argument("--errors", action="store_true", help="the invalid documents instead")
     p.add_argument("--supported", action="store_true", help="leave out the cases of unsupported.txt")
     p.add_argument("--list", default=os.path.join(HERE, "unsupported.txt"), help="cases not supported yet")
