@@ -168,8 +168,9 @@ def jobs(options, listed):
     for name in sorted(os.listdir(folder)):
         if not wanted(name) or (options.supported and name in listed):
             continue
-        if options.spread and name.startswith("mesh_"):
-            continue # these have meshes of their own
+        with open(os.path.join(folder, name, "model.json")) as f:
+            if options.spread and "mesh" in json.load(f):
+                continue  # it has a mesh of its own
         with open(os.path.join(folder, name, "case.json")) as f:
             variants = json.load(f).get("variants") or [[]]
         for variant in variants if options.mesh else variants[:1]:
