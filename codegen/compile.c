@@ -33,12 +33,19 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
     FILE *log = temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL;
     struct cg_object *object = cg_object_new(&options->target, arena);
     struct emit *e = cg_object_emit(object);
+    bool alone = !cuda && device_count(plans->module) == 1;
+    for (uint32_t i = 0; i < count; i++)
+        alone = alone && cg_is_small(entries[i].plan, entries[i].kernels); /* then nothing needs a team */
     for (uint32_t i = 0; i < count && !cuda; i++)
         /* Only steps are run often enough to give up sharing kernels with other entries. */
-        if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1)
-            entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels);
+        if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1 &&
+            cg_is_small(entries[i].plan, entries[i].kernels))
+            entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
     if (!cuda)
         cg_emit_kernels(e, entries, count, log);
+    for (uint32_t i = 0; i < count && alone; i++)
+        if (!entries[i].whole)
+            entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, entries[i].functions);
     cg_describe(e, plans, &options->target, entries, count, cuda);
     if (log)
         fclose(log);

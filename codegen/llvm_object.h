@@ -30,8 +30,10 @@ void cg_describe(struct emit *, const struct plan_module *, const struct cg_targ
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
  * go to `log` as text, NULL: nowhere. */
 void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);
-/* llvm_whole.c: an entry in one function, NULL if it is too large or has collectives. */
-void *cg_emit_whole(struct emit *, const struct plan *, const struct cg_kernel *);
+/* llvm_whole.c: a small entry (not too much work, no collectives) in one function, which calls the `functions` of its
+ * groups; NULL: their code stands in it. */
+bool cg_is_small(const struct plan *, const struct cg_kernel *);
+void *cg_emit_whole(struct emit *, const struct plan *, const struct cg_kernel *, void **functions);
 double cg_plan_work(const struct plan *, const struct cg_kernel *);
 uint64_t cg_plan_scratch(const struct plan *, const struct cg_kernel *);
 

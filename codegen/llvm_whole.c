@@ -1,5 +1,6 @@
 /* A small entry as one function: its kernels' nests one after another with the ranges known, its loops as loops. Such a
- * step is run by one thread without barriers, so calls and tables of addresses would cost more than the work. */
+ * step is run by one thread without barriers, so calls and tables of addresses would cost more than the work. The other
+ * entries beside such a step run seldom: theirs call shared kernels, which is smaller than tables and what reads them. */
 #include "codegen/llvm_emit.h"
 #include "codegen/llvm_object.h"
 #include <string.h>
@@ -12,8 +13,9 @@ struct whole {
     struct emit *e;
     const struct plan *plan;
     const struct cg_kernel *kernels;
-    LLVMValueRef *pointers; /* by buffer, loaded once */
-    LLVMValueRef scratch;
+    void **functions;       /* by group: LLVMValueRef to call; NULL: the nests themselves */
+    LLVMValueRef *pointers; /* by buffer, loaded once; with calls when needed */
+    LLVMValueRef table, scratch, arguments;
     struct { LLVMBasicBlockRef head, after; LLVMValueRef counter; } loops[WHOLE_LOOPS];
     uint32_t depth;
 };
@@ -50,7 +52,7 @@ static double iterations(const struct plan_command *c)
     return limit->op == OP_constant && limit->type.dtype == IR_I32 && limit->data ? (double)*(const int32_t *)limit->data : 0;
 }
 
-static bool is_small(const struct plan *plan, const struct cg_kernel *kernels)
+bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
 {
     uint32_t depth = 0;
     double work = 0, times[WHOLE_LOOPS + 1] = {1};
@@ -70,9 +72,17 @@ static bool is_small(const struct plan *plan, const struct cg_kernel *kernels)
     return plan->commands.count <= whole_commands && work < whole_work;
 }
 
+static LLVMValueRef load_pointer(const struct whole *w, uint32_t buffer)
+{
+    if (w->pointers[buffer])
+        return w->pointers[buffer];
+    LLVMValueRef index = emit_i64(w->e, buffer), at = LLVMBuildInBoundsGEP2(w->e->b, w->e->ptr, w->table, &index, 1, "");
+    return LLVMBuildLoad2(w->e->b, w->e->ptr, at, "");
+}
+
 static LLVMValueRef load_i32(struct whole *w, uint32_t buffer)
 {
-    LLVMValueRef v = LLVMBuildLoad2(w->e->b, w->e->i32, w->pointers[buffer], "");
+    LLVMValueRef v = LLVMBuildLoad2(w->e->b, w->e->i32, load_pointer(w, buffer), "");
     LLVMSetAlignment(v, 4);
     return v;
 }
@@ -85,10 +95,10 @@ static void begin_loop(struct whole *w, const struct plan_command *c)
     LLVMPositionBuilderAtEnd(e->b, head);
     LLVMValueRef counter = LLVMBuildPhi(e->b, e->i32, ""), zero = LLVMConstInt(e->i32, 0, 0);
     LLVMAddIncoming(counter, &zero, &before, 1);
-    LLVMBuildStore(e->b, counter, w->pointers[c->counter]);
+    LLVMBuildStore(e->b, counter, load_pointer(w, c->counter));
     LLVMValueRef go = LLVMBuildICmp(e->b, LLVMIntSLT, counter, load_i32(w, c->limit), "");
     if (c->flag != UINT32_MAX) {
-        LLVMValueRef flag = LLVMBuildLoad2(e->b, e->i8, w->pointers[c->flag], "");
+        LLVMValueRef flag = LLVMBuildLoad2(e->b, e->i8, load_pointer(w, c->flag), "");
         go = LLVMBuildAnd(e->b, go, LLVMBuildICmp(e->b, LLVMIntNE, flag, LLVMConstNull(e->i8), ""), "");
     }
     LLVMBuildCondBr(e->b, go, body, after);
@@ -111,32 +121,50 @@ static void end_loop(struct whole *w)
     LLVMPositionBuilderAtEnd(e->b, after);
 }
 
+/* The kernel's arguments as a table on the stack, as the runtime would have made it. */
+static void call(struct whole *w, const struct plan_command *c, const LLVMValueRef *args)
+{
+    struct emit *e = w->e;
+    const struct nest *nest = w->kernels[c->group].nest;
+    LLVMValueRef function = w->functions[c->group];
+    for (uint32_t i = 0; i < nest->argument_count; i++) {
+        LLVMValueRef index = emit_i64(e, i);
+        LLVMBuildStore(e->b, args[i], LLVMBuildInBoundsGEP2(e->b, e->ptr, w->arguments, &index, 1, ""));
+    }
+    LLVMValueRef all[] = {w->arguments, emit_i64(e, 0), emit_i64(e, nest->parallel_extent), w->scratch};
+    LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, all, 4, "");
+}
+
 static void kernel(struct whole *w, const struct plan_command *c)
 {
     const struct nest *nest = w->kernels[c->group].nest;
     LLVMValueRef *args = arena_new_array(w->e->arena, LLVMValueRef, nest->argument_count + 1);
     ASSERT(c->reads.count + c->writes.count == nest->argument_count);
     for (size_t i = 0; i < c->reads.count; i++)
-        args[i] = w->pointers[c->reads.items[i]];
+        args[i] = load_pointer(w, c->reads.items[i]);
     for (size_t i = 0; i < c->writes.count; i++)
-        args[c->reads.count + i] = w->pointers[c->writes.items[i]];
-    emit_nest(w->e, nest, args, emit_i64(w->e, 0), emit_i64(w->e, nest->parallel_extent), w->scratch);
+        args[c->reads.count + i] = load_pointer(w, c->writes.items[i]);
+    if (w->functions)
+        call(w, c, args);
+    else
+        emit_nest(w->e, nest, args, emit_i64(w->e, 0), emit_i64(w->e, nest->parallel_extent), w->scratch);
 }
 
-void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_kernel *kernels)
+void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_kernel *kernels, void **functions)
 {
-    if (!is_small(plan, kernels))
-        return NULL;
     LLVMTypeRef types[] = {e->ptr, e->ptr};
     LLVMValueRef function = emit_function(e, arena_format(e->arena, "whole.%s", plan->func->name),
                                           LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 2, 0));
-    struct whole w = {.e = e, .plan = plan, .kernels = kernels, .scratch = LLVMGetParam(function, 1)};
+    struct whole w = {.e = e, .plan = plan, .kernels = kernels, .functions = functions,
+                      .table = LLVMGetParam(function, 0), .scratch = LLVMGetParam(function, 1)};
     w.pointers = arena_new_array(e->arena, LLVMValueRef, plan->buffers.count + 1);
-    for (size_t i = 0; i < plan->buffers.count; i++) {
-        LLVMValueRef index = emit_i64(e, (int64_t)i);
-        LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, e->ptr, LLVMGetParam(function, 0), &index, 1, "");
-        w.pointers[i] = LLVMBuildLoad2(e->b, e->ptr, at, "");
-    }
+    uint32_t most = 1;
+    for (size_t i = 0; functions && i < plan->groups.count; i++)
+        most = kernels[i].nest->argument_count > most ? kernels[i].nest->argument_count : most;
+    for (uint32_t i = 0; !functions && i < plan->buffers.count; i++)
+        w.pointers[i] = load_pointer(&w, i);
+    if (functions)
+        w.arguments = LLVMBuildAlloca(e->allocas, LLVMArrayType(e->ptr, most), "");
     for (size_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
         if (c->kind == PLAN_LOOP_BEGIN)
