@@ -74,6 +74,7 @@ static int to_module(struct way *w, const char *path, const char *text, size_t l
     int code = read_defines(w->cli, &options);
     if (code) return code;
     w->diags.source = (struct diag_source){path, text, length};
+    if (memchr(text, 0, length)) return cli_failed(w->cli, EXIT_WRONG, "%s holds binary data: it is neither a document (JSON) nor an object (ELF)", path);
     if (is_ir_text(path, text)) {
         if (options.define_count || options.mesh) return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
         w->first = ir_parse(text, length, &w->diags);
@@ -199,6 +200,7 @@ int cli_compile(struct cli *cli)
     bool partly = cli_text(cli, "stop-after", NULL) || cli_text(cli, "passes", NULL);
     struct stat status;
     if (!output && !partly) return cli_usage(cli, "stepc compile needs -o FILE");
+    if (output && !partly && strcmp(output, "-") == 0) return cli_usage(cli, "-o -: an object is a file; name one");
     if (output && stat(output, &status) == 0 && S_ISDIR(status.st_mode))
         return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", output, strerror(EISDIR));
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};

@@ -84,6 +84,8 @@ int cli_describe_command(struct cli *, const char *command);
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
+const char *cli_headline(struct cli *, const char *report, size_t length); /* name, parameters, devices; NULL: damaged */
+const char *cli_grouped(struct arena *, double); /* 6,336 */
 /* The report inside an object, without loading it: *report is NULL if the file is no ELF file. 0 or 1. */
 int cli_read_note(struct cli *, const char *path, const char *file, size_t length, const char **report, size_t *report_length);
 int cli_explain_code(struct cli *, const char *code); /* "E0107" */

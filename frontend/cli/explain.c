@@ -66,18 +66,19 @@ static node entry(const struct view *v, const char *name)
 
 /* ---------------------------------------------------------------- numbers for people */
 
-/* 6,336 */
-static const char *grouped(struct view *v, double x)
+const char *cli_grouped(struct arena *arena, double x)
 {
     char digits[32];
     int n = snprintf(digits, sizeof digits, "%.0f", x);
-    struct str s = STR(v->cli->arena);
+    struct str s = STR(arena);
     for (int i = 0; i < n; i++) {
         if (i && (n - i) % 3 == 0) str_add(&s, ",");
         str_add_n(&s, &digits[i], 1);
     }
     return str_text(&s);
 }
+
+static const char *grouped(struct view *v, double x) { return cli_grouped(v->cli->arena, x); }
 
 /* 5.1 k: three digits and the unit of a thousand */
 static const char *scaled(struct view *v, double x)
@@ -90,14 +91,20 @@ static const char *scaled(struct view *v, double x)
 
 static void head(struct view *v, const char *name) { str_addf(&v->out, "%-9s", name); }
 
-static void add_type(struct view *v, node object)
+static const char *type_text(struct view *v, node object)
 {
-    const char *dtype = text_at(v, object, "dtype");
-    str_addf(&v->out, "%s[", dtype);
+    struct str s = STR(v->cli->arena);
     const char *comma = "";
-    for (node d = first(v, at(v, object, "shape")); d; d = next(v, d), comma = ",") str_addf(&v->out, "%s%.0f", comma, d->number);
-    str_add(&v->out, "]");
+    str_addf(&s, "%s[", text_at(v, object, "dtype"));
+    for (node d = first(v, at(v, object, "shape")); d; d = next(v, d), comma = ",") str_addf(&s, "%s%.0f", comma, d->number);
+    str_add(&s, "]");
+    return str_text(&s);
 }
+
+static void add_type(struct view *v, node object) { str_add(&v->out, type_text(v, object)); }
+
+/* "1 kernel", "2,000 kernels" */
+static void add_count(struct view *v, double n, const char *what) { str_addf(&v->out, "%s %s%s", grouped(v, n), what, n == 1 ? "" : "s"); }
 
 static void add_sharding(struct view *v, node object)
 {
@@ -125,8 +132,12 @@ static void summary(struct view *v)
 {
     node root = v->json.values;
     double devices = number_at(v, root, "devices");
-    str_addf(&v->out, "%s: %s parameters in %.0f tensors, %.0f device%s", text_at(v, root, "name"), grouped(v, number_at(v, root, "parameters")),
-             number_at(v, root, "parameter_tensors"), devices, devices == 1 ? "" : "s");
+    str_addf(&v->out, "%s: ", text_at(v, root, "name"));
+    add_count(v, number_at(v, root, "parameters"), "parameter");
+    str_add(&v->out, " in ");
+    add_count(v, number_at(v, root, "parameter_tensors"), "tensor");
+    str_add(&v->out, ", ");
+    add_count(v, devices, "device");
     node mesh = at(v, root, "mesh");
     const char *before = " (mesh ";
     for (node axis = first(v, mesh); axis; axis = next(v, axis), before = ", ") str_addf(&v->out, "%s%s=%.0f", before, axis->key, axis->number);
@@ -139,8 +150,9 @@ static void summary(struct view *v)
 static void flops_line(struct view *v, node e)
 {
     head(v, text_at(v, e, "name"));
-    str_addf(&v->out, "%sFLOP, reads and writes %sB, %.0f kernels\n", scaled(v, number_at(v, e, "flops")), scaled(v, number_at(v, e, "bytes")),
-             number_at(v, e, "kernels"));
+    str_addf(&v->out, "%sFLOP, reads and writes %sB, ", scaled(v, number_at(v, e, "flops")), scaled(v, number_at(v, e, "bytes")));
+    add_count(v, number_at(v, e, "kernels"), "kernel");
+    str_add(&v->out, "\n");
 }
 
 static void flops(struct view *v, node e)
@@ -149,8 +161,9 @@ static void flops(struct view *v, node e)
     double total = number_at(v, e, "flops");
     for (node g = first(v, groups); g; g = next(v, g)) {
         double times = number_at(v, g, "times"), f = number_at(v, g, "flops") * times, b = number_at(v, g, "bytes") * times;
-        str_addf(&v->out, "         #%-4.0f %-8s %sFLOP %5.1f %%  %sB  %.2g FLOP/B", number_at(v, g, "command"), text_at(v, g, "kind"), scaled(v, f),
-                 total > 0 ? f / total * 100 : 0, scaled(v, b), b > 0 ? f / b : 0);
+        str_addf(&v->out, "         #%-4.0f %-7s %9s %5.1f %%  %7s  %5.2g FLOP/B", number_at(v, g, "command"), text_at(v, g, "kind"),
+                 arena_format(v->cli->arena, "%sFLOP", scaled(v, f)), total > 0 ? f / total * 100 : 0, arena_format(v->cli->arena, "%sB", scaled(v, b)),
+                 b > 0 ? f / b : 0);
         if (times != 1) str_addf(&v->out, "  x%.0f", times);
         add_place(v, g);
         str_add(&v->out, "\n");
@@ -159,45 +172,55 @@ static void flops(struct view *v, node e)
 
 static void memory(struct view *v, node e, bool all)
 {
-    static const char *const classes[] = {"parameters", "averages", "optimizer_state", "other_state", "gradients", "activations", "workspace", "constants"};
+    static const char *const classes[][2] = {{"parameters", "parameters"}, {"averages", "averages"}, {"optimizer_state", "optimizer state"},
+        {"other_state", "other state"}, {"gradients", "gradients"}, {"activations", "activations"}, {"workspace", "workspace"}};
     node m = at(v, e, "memory"), peak = at(v, e, "peak");
     head(v, "memory");
-    str_addf(&v->out, "peak %s B (lower bound %s):", grouped(v, number_at(v, m, "peak")), grouped(v, number_at(v, m, "lower_bound")));
+    str_addf(&v->out, "peak %s B on one device (lower bound %s):", grouped(v, number_at(v, m, "peak")), grouped(v, number_at(v, m, "lower_bound")));
     const char *comma = " ";
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        double bytes = number_at(v, m, classes[i]);
+        double bytes = number_at(v, m, classes[i][0]);
         if (bytes == 0) continue;
-        str_addf(&v->out, "%s%s %s", comma, classes[i], grouped(v, bytes));
+        str_addf(&v->out, "%s%s %s", comma, classes[i][1], grouped(v, bytes));
         comma = ", ";
     }
     str_add(&v->out, "\n");
     if (!peak) return;
-    str_addf(&v->out, "         arena %s B (lower bound %s); peak instant: kernel #%.0f", grouped(v, number_at(v, m, "arena")),
-             grouped(v, number_at(v, m, "arena_lower_bound")), number_at(v, peak, "command"));
+    str_addf(&v->out, "         temporaries need %s B of it, most at kernel #%.0f", grouped(v, number_at(v, m, "arena")), number_at(v, peak, "command"));
     add_place(v, peak);
     str_add(&v->out, "\n");
     for (node b = all ? first(v, at(v, peak, "alive")) : NULL; b; b = next(v, b)) {
-        str_addf(&v->out, "         alive: %s B  ", grouped(v, number_at(v, b, "bytes")));
-        if (at(v, b, "dtype")) add_type(v, b);
-        else str_add(&v->out, text_at(v, b, "type"));
-        str_addf(&v->out, " %s", text_at(v, b, "op"));
+        const char *type = at(v, b, "dtype") ? type_text(v, b) : text_at(v, b, "type");
+        str_addf(&v->out, "         alive there: %13s B  %-24s %s", grouped(v, number_at(v, b, "bytes")), type, text_at(v, b, "op"));
         add_place(v, b);
         str_add(&v->out, "\n");
     }
 }
 
-/* Slots: parameters, inputs and metrics as "tensors", the rest as "state". */
+static bool is_state(const struct view *v, node t)
+{
+    const char *role = text_at(v, t, "role");
+    return strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0;
+}
+
+/* Slots: parameters, inputs and metrics as "tensors", the rest as "state"; in columns. */
 static void tensors(struct view *v, bool state)
 {
+    enum { WIDEST = 48 }; /* one long name does not push all others aside */
     const char *name = state ? "state" : "tensors";
+    size_t names = 0, types = 0;
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
+        if (is_state(v, t) != state) continue;
+        if (n > names && n <= WIDEST) names = n;
+        if (k > types && k <= WIDEST) types = k;
+    }
     for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
         const char *role = text_at(v, t, "role");
-        bool inner = strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0;
-        if (inner != state) continue;
+        if (is_state(v, t) != state) continue;
         head(v, name);
-        str_addf(&v->out, "%s ", text_at(v, t, "name"));
-        add_type(v, t);
-        str_addf(&v->out, " %s%s%s", role, true_at(v, t, "frozen") ? ", frozen" : "", true_at(v, t, "computed") ? ", computed when read" : "");
+        str_addf(&v->out, "%-*s  %-*s", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t));
+        str_addf(&v->out, "  %s%s%s", role, true_at(v, t, "frozen") ? ", frozen" : "", true_at(v, t, "computed") ? ", computed when read" : "");
         add_sharding(v, t);
         add_place(v, t);
         str_add(&v->out, "\n");
@@ -215,7 +238,7 @@ static void fusion(struct view *v, node e)
     for (node g = first(v, at(v, e, "groups")); g; g = next(v, g)) {
         head(v, name);
         name = "";
-        str_addf(&v->out, "#%.0f %s:", number_at(v, g, "command"), text_at(v, g, "kind"));
+        str_addf(&v->out, "#%-4.0f %-7s", number_at(v, g, "command"), text_at(v, g, "kind"));
         node ops = at(v, g, "ops");
         bool brief = ops && ops->kind == JSON_STRING;
         const char *plus = " ";
@@ -241,11 +264,11 @@ static void comm(struct view *v, node e)
     for (node c = first(v, at(v, e, "collectives")); c; c = next(v, c)) {
         head(v, name);
         name = "";
-        str_addf(&v->out, "#%.0f %s over", number_at(v, c, "command"), text_at(v, c, "kind"));
+        str_addf(&v->out, "#%-4.0f %s over", number_at(v, c, "command"), text_at(v, c, "kind"));
         for (node a = first(v, at(v, c, "axes")); a; a = next(v, a)) str_addf(&v->out, " %s", a->string);
         str_add(&v->out, " of ");
         add_type(v, c);
-        str_addf(&v->out, ", %s B, %.0f per step", grouped(v, number_at(v, c, "bytes")), number_at(v, c, "times"));
+        str_addf(&v->out, ", %s B, %.0f times per step", grouped(v, number_at(v, c, "bytes")), number_at(v, c, "times"));
         add_place(v, c);
         str_add(&v->out, "\n");
     }
@@ -290,13 +313,21 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     return cli_print(cli, str_text(&v.out), v.out.length);
 }
 
+const char *cli_headline(struct cli *cli, const char *report, size_t length)
+{
+    struct view v = {.cli = cli, .out = STR(cli->arena)};
+    if (open_report(&v, report, length)) return NULL;
+    summary(&v);
+    return str_text(&v.out);
+}
+
 int cli_summary(struct cli *cli, const char *report, size_t length)
 {
     struct view v = {.cli = cli, .out = STR(cli->arena)};
     int code = open_report(&v, report, length);
     if (code) return code;
     node step = entry(&v, "step");
-    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory\n", text_at(&v, v.json.values, "name"),
+    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n", text_at(&v, v.json.values, "name"),
              grouped(&v, number_at(&v, v.json.values, "parameters")), scaled(&v, number_at(&v, step, "flops")),
              grouped(&v, number_at(&v, at(&v, step, "memory"), "peak")));
     return cli_print(cli, str_text(&v.out), v.out.length);

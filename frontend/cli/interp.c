@@ -101,7 +101,7 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
     return p;
 }
 
-int cli_interpret(struct cli *cli, const char *path, const struct step_api **api, struct step_instance **instance)
+int cli_interpret(struct cli *cli, const char *path, const struct step_api **api, struct step_instance **instance, const char **name)
 {
     struct ir_module *module = NULL;
     struct step_options options = {.size = sizeof options, .threads = 1};
@@ -109,6 +109,7 @@ int cli_interpret(struct cli *cli, const char *path, const struct step_api **api
     int code = cli->interpretable(cli, path, &module);
     if (code) return code;
     *api = rt_tools_api();
+    *name = module->name ? module->name : "step";
     if (rt_create(make_program(cli->arena, module), &options, instance) == STEP_OK) return 0;
     return cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", path, (*api)->last_error(NULL));
 }

@@ -202,6 +202,8 @@ static int start(struct run *r)
     const char *init = cli_text(r->cli, "init", NULL);
     struct step_load load = {.size = sizeof load, .path = init};
     if (init && (status = r->api->load(r->instance, &load))) return run_status(r, status, "--init");
+    const char *save = cli_text(r->cli, "save", NULL);
+    if (save && (code = run_save_possible(r, save))) return code;
     return prepare_metrics(r);
 }
 

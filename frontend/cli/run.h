@@ -62,8 +62,8 @@ uint64_t run_now(void);
 int run_open(struct run *);
 void run_close(struct run *);
 
-/* interp.c: an instance that interprets a document. */
-int cli_interpret(struct cli *, const char *path, const struct step_api **, struct step_instance **);
+/* interp.c: an instance that interprets a document, and the document's name. */
+int cli_interpret(struct cli *, const char *path, const struct step_api **, struct step_instance **, const char **name);
 
 /* run_data.c */
 int run_data_open(struct run *, struct run_data *, const char *option);
@@ -75,6 +75,7 @@ int run_metrics_open(struct run *, const char *path);
 int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten */
 int run_metrics_end(struct run *, const double *evaluated);      /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
+int run_save_possible(struct run *, const char *path); /* asked before the first step */
 int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);
 void run_show_evaluated(struct run *, uint64_t step);

@@ -4,16 +4,33 @@
 #include "ir/base/json_scan.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A file that was cut off maps well, and ends the process with SIGBUS once its missing pages are touched. Everything
+ * that would be mapped must lie in the file. */
+static bool is_whole(int fd, uint64_t size)
+{
+    Elf64_Ehdr head;
+    if (pread(fd, &head, sizeof head, 0) != sizeof head) return false;
+    if (head.e_ident[EI_CLASS] != ELFCLASS64) return true; /* the loader has a message for it */
+    for (uint32_t i = 0; i < head.e_phnum; i++) {
+        Elf64_Phdr part;
+        if (pread(fd, &part, sizeof part, (off_t)(head.e_phoff + (uint64_t)i * sizeof part)) != sizeof part) return false;
+        if (part.p_type == PT_LOAD && (part.p_filesz > size || part.p_offset > size - part.p_filesz)) return false;
+    }
+    return true;
+}
+
 static int load_object(struct run *r, int fd)
 {
     char name[64];
     struct stat s;
+    if (fstat(fd, &s) == 0 && !is_whole(fd, (uint64_t)s.st_size)) return cli_failed(r->cli, EXIT_WRONG, "%s is damaged: a part of the file is missing", r->path);
     if (fstat(fd, &s) == 0 && (s.st_mode & S_IWOTH) && !r->cli->quiet)
         fprintf(stderr, "stepc: warning: %s can be changed by anyone; it is native code\n", r->path);
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
@@ -53,13 +70,13 @@ int run_open(struct run *r)
     else if (n == 4 && memcmp(magic, "\177ELF", 4) == 0) {
         code = load_object(r, fd);
         if (!code) code = create(r);
-    } else code = cli_interpret(r->cli, r->path, &r->api, &r->instance);
+    } else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
     close(fd);
-    if (code) return code;
+    if (code || !r->manifest) return code;
     r->name = "step";
     struct json json;
     struct json_error error;
-    if (r->manifest && json_scan(r->cli->arena, r->manifest, strlen(r->manifest), NULL, &json, &error)) {
+    if (json_scan(r->cli->arena, r->manifest, strlen(r->manifest), NULL, &json, &error)) {
         const struct json_value *name = json.values[0].kind == JSON_OBJECT ? json_get(&json, &json.values[0], "name") : NULL;
         if (name && name->kind == JSON_STRING) r->name = name->string;
     }

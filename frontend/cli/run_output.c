@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 uint64_t run_now(void)
@@ -176,6 +177,19 @@ static step_status fetch(void *user, uint32_t index, void *to)
     return s->r->api->read(s->r->instance, &a);
 }
 
+/* Hours of training should not end with the news that the folder does not exist. */
+int run_save_possible(struct run *r, const char *path)
+{
+    struct stat s;
+    struct st_output o;
+    char error[ST_TEXT], ignored[ST_TEXT];
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save: %s: Is a directory", path);
+    if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return 0; /* a device or a pipe */
+    if (!st_output_open(&o, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save: %s", error);
+    st_output_close(&o, false, ignored);
+    return 0;
+}
+
 int run_save(struct run *r, const char *path, bool all_state)
 {
     static const uint32_t roles[] = {STEP_PARAM, STEP_EMA, STEP_STATE, STEP_OPT_STATE};
@@ -213,7 +227,8 @@ static const char *bytes_text(struct arena *a, uint64_t bytes)
 
 static const char *seconds_text(struct arena *a, double s)
 {
-    if (s < 1) return arena_format(a, "%.3g s", s);
+    if (s < 0.9995e-3) return arena_format(a, "%.3g us", s * 1e6);
+    if (s < 0.9995) return arena_format(a, "%.3g ms", s * 1e3);
     if (s < 60) return arena_format(a, "%.1f s", s);
     if (s < 3600) return arena_format(a, "%d:%02d", (int)s / 60, (int)s % 60);
     return arena_format(a, "%d:%02d:%02d", (int)(s / 3600), (int)s / 60 % 60, (int)s % 60);
@@ -224,6 +239,7 @@ void run_head(struct run *r)
     struct arena *a = r->cli->arena;
     struct step_memory m = {.size = sizeof m};
     uint64_t parameters = 0;
+    const char *comma = "";
     size_t tensors = r->api->tensor_count(r->instance, STEP_PARAM);
     if (r->cli->quiet) return;
     for (size_t i = 0; i < tensors; i++) {
@@ -234,12 +250,18 @@ void run_head(struct run *r)
         parameters += n;
     }
     r->api->memory(r->instance, 0, &m);
-    fprintf(stderr, "%s: %llu parameters in %zu tensors%s\n", r->name, (unsigned long long)parameters, tensors, r->manifest ? "" : ", interpreted");
-    if (r->manifest)
-        fprintf(stderr, "memory: parameters %s, averages %s, optimizer state %s, gradients %s, activations %s; planned peak %s\n", bytes_text(a, m.parameters),
-                bytes_text(a, m.averages), bytes_text(a, m.optimizer_state), bytes_text(a, m.gradients), bytes_text(a, m.activations), bytes_text(a, m.planned_peak));
-    fprintf(stderr, "%llu steps", (unsigned long long)r->steps);
-    if (r->data.steps) fprintf(stderr, ", data of %llu", (unsigned long long)r->data.steps);
+    const char *line = r->manifest ? cli_headline(r->cli, r->manifest, strlen(r->manifest)) : NULL;
+    if (line) fputs(line, stderr);
+    else fprintf(stderr, "%s: %s parameters in %zu tensor%s, interpreted\n", r->name, cli_grouped(a, (double)parameters), tensors, tensors == 1 ? "" : "s");
+    const struct { const char *name; uint64_t bytes; } parts[] = {
+        {"parameters", m.parameters}, {"averages", m.averages}, {"optimizer state", m.optimizer_state}, {"gradients", m.gradients},
+        {"activations", m.activations}};
+    if (r->manifest) fprintf(stderr, "memory   peak %s: ", bytes_text(a, m.planned_peak));
+    for (size_t i = 0; r->manifest && i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].bytes) fprintf(stderr, "%s%s %s", comma, parts[i].name, bytes_text(a, parts[i].bytes)), comma = ", ";
+    if (r->manifest) fputc('\n', stderr);
+    fprintf(stderr, "run      %s step%s", cli_grouped(a, (double)r->steps), r->steps == 1 ? "" : "s");
+    if (r->data.steps) fprintf(stderr, ", data for %s%s", cli_grouped(a, (double)r->data.steps), r->data.steps < r->steps ? " (used again from the start)" : "");
     fputc('\n', stderr);
 }
 
@@ -281,11 +303,10 @@ void run_summary(struct run *r)
     end_progress_line(r);
     if (r->cli->quiet) return;
     r->api->memory(r->instance, 0, &m);
-    fprintf(stderr, "%llu step%s in %s", (unsigned long long)r->done, r->done == 1 ? "" : "s", seconds_text(a, seconds));
-    if (r->done) {
-        double mean = seconds / (double)r->done * 1e6, best = (double)r->best_ns * 1e-3;
-        fprintf(stderr, ", mean %.4g us, best %.4g us per step, loss %.6g", mean, best, r->last_loss);
-    }
+    fprintf(stderr, "%s step%s", cli_grouped(a, (double)r->done), r->done == 1 ? "" : "s");
+    if (r->done)
+        fprintf(stderr, " in %s, mean %s, best %s per step, loss %.6g", seconds_text(a, seconds), seconds_text(a, seconds / (double)r->done),
+                seconds_text(a, (double)r->best_ns * 1e-9), r->last_loss);
     if (r->manifest) fprintf(stderr, "; peak memory %s predicted, %s measured", bytes_text(a, m.planned_peak), bytes_text(a, m.measured_peak));
     fputc('\n', stderr);
 }

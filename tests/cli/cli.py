@@ -7,9 +7,11 @@ import json
 import os
 import re
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 STEPC = None
@@ -50,7 +52,7 @@ class Cli(unittest.TestCase):
     def test_usage(self):
         for args, says in [((), "examples"), (("compil",), 'did you mean "compile"'), (("compile",), "needs MODEL"),
                            (("compile", "a", "b"), "one argument too many"), (("compile", "a", "--outptu", "b"), '"--output"'),
-                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o"), "needs a value"),
+                           (("compile", "a"), "-o FILE"), (("compile", "a", "-o", "-"), "an object is a file"), (("compile", "a", "-o"), "needs a value"),
                            (("compile", "a", "-o", "b", "-O7"), "0|1|2|3"), (("compile", "a", "-o", "b", "--blas", "onw"), '"own"'),
                            (("compile", "a", "-o", "b", "--stop-after", "fuze"), '"fuse"'), (("help", "rum"), '"run"'),
                            (("run", "a", "--steps", "x"), "whole number"), (("explain", "E9999"), "no diagnostic")]:
@@ -78,7 +80,9 @@ class Cli(unittest.TestCase):
         for args, says in [(("nothing.json", "-o", so), "nothing.json: No such file"), ((self.folder.name, "-o", so), "Is a directory"),
                            ((self.model, "-o", self.folder.name), "Is a directory"),
                            ((self.model, "-o", self.path("none/step.so")), "none/step.so")]:
-            self.assertIn(says, self.run_stepc("compile", *args, code=3).stderr)
+            text = self.run_stepc("compile", *args, code=3).stderr
+            self.assertIn(says, text)
+            self.assertNotIn(".tmp", text)
         if os.geteuid() != 0:
             os.chmod(self.model, 0)
             self.assertIn("Permission denied", self.run_stepc("compile", self.model, "-o", so, code=3).stderr)
@@ -127,7 +131,7 @@ class Cli(unittest.TestCase):
 
     def test_check(self):
         p = self.run_stepc("check", self.model)
-        self.assertRegex(p.stdout, r"^small: 51 parameters, .*FLOP per step, [\d,]+ B of memory\n$")
+        self.assertRegex(p.stdout, r"^small: 51 parameters, .*FLOP per step, [\d,]+ B of memory per device\n$")
         self.assertEqual(p.stderr, "")
         self.assertEqual(self.run_stepc("check", "-q", self.model).stdout, "")
 
@@ -140,7 +144,7 @@ class Cli(unittest.TestCase):
             text = self.run_stepc("explain", what).stdout
             for section in ("small: 51 parameters in 4 tensors, 1 device", "\nmemory ", "\ntensors ", "\nstate ", "\nfusion ", "\ncomm     none"):
                 self.assertIn(section, text)
-            self.assertIn("first.kernel float32[4,6]", text)
+            self.assertRegex(text, r"first\.kernel +float32\[4,6\] +param")
             self.assertIn("at /model/layers/0", text)
             for flag in ("--memory", "--flops", "--fusion", "--comm", "--state"):
                 self.assertTrue(self.run_stepc("explain", what, flag).stdout)
@@ -149,6 +153,7 @@ class Cli(unittest.TestCase):
             step = next(e for e in report["entries"] if e["name"] == "step")
             self.assertGreater(step["memory"]["peak"], 0)
             self.assertGreaterEqual(step["memory"]["peak"], step["memory"]["lower_bound"])
+            self.assertGreaterEqual(step["memory"]["peak"], report["state_bytes"] + step["memory"]["arena"])
         self.no_leavings()
 
     def test_explain_does_not_load(self):
@@ -158,6 +163,69 @@ class Cli(unittest.TestCase):
                 f.write((b"\x7fELF\x02\x01\x01" + b"\xff" * 200)[:size])
             self.run_stepc("explain", self.path("cut.so"), code=1)
         self.run_stepc("explain", STEPC, code=1)
+
+    def test_damaged_objects(self):
+        so = self.path("step.so")
+        self.run_stepc("compile", self.model, "-o", so)
+        with open(so, "rb") as f:
+            whole = f.read()
+        for size in (4, 63, 64, 200, 5000, len(whole) // 2):
+            with open(self.path("cut.so"), "wb") as f:
+                f.write(whole[:size])
+            self.assertIn("damaged", self.run_stepc("run", self.path("cut.so"), "--steps", "1", code=1).stderr)
+        with open(self.path("noise.so"), "wb") as f:
+            f.write(b"\x01\x00\xfe" * 100)
+        for args in (("run", "--steps", "1"), ("explain",), ("check",), ("compile", "-o", self.path("x.so"))):
+            self.assertIn("binary data", self.run_stepc(args[0], self.path("noise.so"), *args[1:], code=1).stderr)
+
+    def batches(self):
+        """Three batches of zeros for DOCUMENT."""
+        header = json.dumps({"x": {"dtype": "F32", "shape": [3, 8, 4], "data_offsets": [0, 384]},
+                             "y": {"dtype": "F32", "shape": [3, 8, 3], "data_offsets": [384, 672]}}).encode()
+        with open(self.path("data.safetensors"), "wb") as f:
+            f.write(len(header).to_bytes(8, "little") + header + bytes(672))
+        return self.path("data.safetensors")
+
+    def test_run(self):
+        so, data = self.path("step.so"), self.batches()
+        self.run_stepc("compile", self.model, "-o", so)
+        text = self.run_stepc("run", so, "--steps", "2000", "--data", data).stderr
+        self.assertRegex(text, r"^small: 51 parameters in 4 tensors, 1 device, cpu \S+\nmemory   peak [\d.]+ k?B: parameters 204 B, ")
+        self.assertNotIn("averages", text)
+        self.assertRegex(text, r"\nrun      2,000 steps, data for 3 \(used again from the start\)\n")
+        self.assertRegex(text, r"\n2,000 steps in \S+ (us|ms|s), mean \S+ (us|ms|s), best \S+ (us|ms|s) per step, loss ")
+        self.assertRegex(self.run_stepc("run", so, "--steps", "0", "--data", data).stderr, r"\n0 steps; peak memory ")
+        self.assertTrue(self.run_stepc("run", self.model, "--steps", "1", "--data", data).stderr.startswith("small: 51 parameters in 4 tensors, interpreted\n"))
+        self.assertEqual(self.run_stepc("run", so, "--steps", "1", "--data", data, "-q").stderr, "")
+
+    def test_save_is_tried_first(self):
+        so, data = self.path("step.so"), self.batches()
+        self.run_stepc("compile", self.model, "-o", so)
+        for where in ("none/final", "."):
+            text = self.run_stepc("run", so, "--steps", "1", "--data", data, "--save", self.path(where), code=3).stderr
+            self.assertEqual(len(text.splitlines()), 1, text)
+        kept = self.write("kept", "precious")
+        self.run_stepc("run", so, "--steps", "1", "--data", self.path("missing"), "--save", kept, code=3)
+        with open(kept) as f:
+            self.assertEqual(f.read(), "precious")
+        self.no_leavings()
+
+    def test_interrupted(self):
+        so, data = self.path("step.so"), self.batches()
+        self.run_stepc("compile", self.model, "-o", so)
+        p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--save", self.path("final"),
+                              "--metrics", self.path("metrics")], stderr=subprocess.PIPE, text=True)
+        while not p.stderr.readline().startswith("run "):
+            pass
+        time.sleep(0.2)
+        p.send_signal(signal.SIGINT)
+        self.assertIn(" steps in ", p.communicate(timeout=60)[1])
+        self.assertEqual(p.returncode, -signal.SIGINT)
+        with open(self.path("metrics")) as f:
+            steps = json.loads(f.readlines()[-1])["step"]
+        with open(self.path("final"), "rb") as f:
+            self.assertEqual(int(json.loads(f.read(int.from_bytes(f.read(8), "little")))["__metadata__"]["step"]), steps)
+        self.no_leavings()
 
     def test_stop_and_continue(self):
         text = self.run_stepc("compile", self.model, "--stop-after", "autodiff").stdout
