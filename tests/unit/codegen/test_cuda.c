@@ -87,6 +87,9 @@ START_TEST(documents)
     static const char *const names[] = {"batch", "context", "width", "heads", "layers", NULL};
     static const char *const values[] = {"2", "16", "32", "2", "2", NULL};
     collect_document("samples/shakespeare/model.json", names, values, 1e-4);
+    static const char *const more[] = {"accumulate_transformer", "dropout_attention", "layer_batch_norm_images", "layer_conv2d"};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        collect_document(arena_format(&arena, "tests/parity/cases/%s/model.json", more[i]), NULL, NULL, 1e-4);
 }
 END_TEST
 
