@@ -32,8 +32,8 @@ static bool is_logical(struct fe *fe, fe_json rules, const char *name)
     return false;
 }
 
-/* Error for a name that is no mesh axis and, with `rules`, no logical name either. */
-static bool unknown_axis(struct fe *fe, fe_json name, fe_json rules)
+/* Error for a name that is no mesh axis and, where logical names are allowed, none of these either. */
+static bool unknown_axis(struct fe *fe, fe_json name, bool logical, fe_json rules)
 {
     VEC(const char *) names = {0};
     for (uint32_t i = 0; i < fe->module->mesh.axis_count; i++) vec_push(fe->arena, &names, fe->module->mesh.name[i]);
@@ -41,7 +41,7 @@ static bool unknown_axis(struct fe *fe, fe_json name, fe_json rules)
         fe_json left = fe_first(fe, rule);
         if (left && left->kind == JSON_STRING) vec_push(fe->arena, &names, left->string);
     }
-    struct diag *d = fe_error(fe, name, "E0406", rules ? "%s is neither a mesh axis nor a name of the rules" : "%s is not an axis of the mesh",
+    struct diag *d = fe_error(fe, name, "E0406", logical ? "%s is neither a mesh axis nor a name of the rules" : "%s is not an axis of the mesh",
                               fe_found(fe, name));
     fe_suggest(fe, d, name->string, names.items, names.count);
     if (!fe->module->mesh.axis_count) d->hint = "the document has no \"mesh\"";
@@ -66,7 +66,7 @@ static bool check_rule(struct fe *fe, fe_json rule)
             fe_error(fe, a, "E0406", "a mesh axis is a string, found %s", fe_found(fe, a));
             good = false;
         } else if (!is_axis(fe, a->string) && fe->module->mesh.axis_count) { /* without a mesh rules mean nothing */
-            good = unknown_axis(fe, a, NULL);
+            good = unknown_axis(fe, a, false, NULL);
         }
     }
     return good;
@@ -87,8 +87,7 @@ static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
     if (!axis && is_logical(fe, spec->rules, entry->string)) return true;
     if (!axis) {
         if (!fe->module->mesh.axis_count) return true; /* one device: nothing to resolve */
-        fe_json none = fe_root(fe); /* any value that is no list: no rules, but both kinds of names are meant */
-        return unknown_axis(fe, entry, spec->rules ? spec->rules : none);
+        return unknown_axis(fe, entry, true, spec->rules);
     }
     for (uint32_t i = 0; i < spec->used_count; i++)
         if (strcmp(spec->used[i], entry->string) == 0) {
