@@ -100,104 +100,7 @@ static LLVMValueRef string(struct describe *d, const char *text)
     return v;
 }
 
-static uint32_t abi_dtype(enum ir_dtype dtype)
-{
-    switch (dtype) {
-#define X(NAME, text, st, bytes, cls, abi) case IR_##NAME: return abi;
-#include "kernels/dtypes.def"
-#undef X
-    default: return 0;
-    }
-}
-
-/* ---------------------------------------------------------------- slots */
-
-static int64_t parts(const struct ir_module *m, uint32_t axes)
-{
-    int64_t n = 1;
-    for (; axes; axes >>= 4)
-        n *= m->mesh.size[(axes & 15) - 1];
-    return n;
-}
-
-/* ["data", null, ["data", "model"]] */
-static cJSON *sharding_json(const struct ir_module *m, const struct ir_slot *slot)
-{
-    cJSON *all = cJSON_CreateArray();
-    for (uint32_t i = 0; i < slot->type.rank; i++) {
-        uint32_t axes = slot->sharding.dim[i];
-        if (!axes) {
-            cJSON_AddItemToArray(all, cJSON_CreateNull());
-        } else if (axes < 16) {
-            cJSON_AddItemToArray(all, cJSON_CreateString(m->mesh.name[axes - 1]));
-        } else {
-            cJSON *several = cJSON_CreateArray();
-            for (; axes; axes >>= 4)
-                cJSON_AddItemToArray(several, cJSON_CreateString(m->mesh.name[(axes & 15) - 1]));
-            cJSON_AddItemToArray(all, several);
-        }
-    }
-    return all;
-}
-
-/* The printed form, moved to the arena. */
-static const char *json_text(struct arena *arena, cJSON *json)
-{
-    char *text = cJSON_PrintUnformatted(json);
-    const char *copy = arena_string(arena, text ? text : "null");
-    cJSON_free(text);
-    cJSON_Delete(json);
-    return copy;
-}
-
-static bool used_by(const struct describe *d, const char *entry, uint32_t slot)
-{
-    const struct ir_func *f = ir_func_find(d->module, entry);
-    for (size_t i = 0; f && i < f->params.count; i++)
-        if (f->params.items[i].slot == (int32_t)slot)
-            return true;
-    return false;
-}
-
-static LLVMValueRef slot_record(struct describe *d, uint32_t index)
-{
-    const struct ir_slot *s = &d->module->slots.items[index];
-    struct record r = {.e = d->e};
-    int64_t local[IR_MAX_RANK];
-    bool sharded = false;
-    for (uint32_t i = 0; i < s->type.rank; i++) {
-        local[i] = s->type.dim[i] / parts(d->module, s->sharding.dim[i]);
-        sharded = sharded || s->sharding.dim[i];
-    }
-    field(&r, string(d, s->name));
-    word_field(&r, s->role);
-    word_field(&r, abi_dtype(s->type.dtype));
-    word_field(&r, s->type.rank);
-    word_field(&r, (s->frozen ? STEP_FROZEN : 0u) | (sharded ? STEP_SHARDED : 0u));
-    field(&r, longs(d, s->type.dim, s->type.rank));
-    field(&r, longs(d, local, s->type.rank));
-    field(&r, words(d, s->sharding.dim, s->type.rank));
-    field(&r, string(d, json_text(d->e->arena, sharding_json(d->module, s))));
-    wide_field(&r, d->plans->slot_offset ? d->plans->slot_offset[index] : 0);
-    wide_field(&r, (uint64_t)s->index_limit);
-    real_field(&r, s->initial);
-    byte_field(&r, s->computed);
-    byte_field(&r, s->role == IR_ROLE_INPUT && used_by(d, "infer", index));
-    byte_field(&r, 0);
-    return close_record(d, &r, sizeof(struct stepc_slot));
-}
-
 /* ---------------------------------------------------------------- entries */
-
-static LLVMValueRef buffer_record(const struct describe *d, const struct plan_buffer *b)
-{
-    struct record r = {.e = d->e};
-    word_field(&r, b->space);
-    word_field(&r, b->slot);
-    wide_field(&r, b->offset);
-    wide_field(&r, b->bytes);
-    return close_record(d, &r, sizeof(struct stepc_buffer));
-}
 
 static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel *k)
 {
@@ -264,7 +167,7 @@ static LLVMValueRef command_record(struct describe *d, const struct cg_entry *en
     byte_field(&r, c->barrier_before);
     byte_field(&r, !node || node->op == OP_all_reduce ? STEPC_ALL_REDUCE : node->op == OP_all_gather ? STEPC_ALL_GATHER : STEPC_REDUCE_SCATTER);
     byte_field(&r, node && node->op == OP_all_reduce ? (uint64_t)node->attr[1].v[0] : STEPC_SUM);
-    byte_field(&r, node ? abi_dtype(node->type.dtype) : 0);
+    byte_field(&r, node ? pack_dtype(node->type.dtype) : 0);
     size_t count = c->reads.count + c->writes.count;
     uint32_t *buffers = arena_new_array(d->e->arena, uint32_t, count + 1);
     for (size_t i = 0; i < count; i++)
@@ -292,15 +195,12 @@ static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entr
 {
     const struct plan *plan = entry->plan;
     struct record r = {.e = d->e};
-    LLVMValueRef *buffers = arena_new_array(d->e->arena, LLVMValueRef, plan->buffers.count + 1);
     LLVMValueRef *commands = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
-    for (size_t i = 0; i < plan->buffers.count; i++)
-        buffers[i] = buffer_record(d, &plan->buffers.items[i]);
     size_t command_count = entry->whole && !d->cuda ? 0 : plan->commands.count; /* nobody reads them beside one function */
     for (size_t i = 0; i < command_count; i++)
         commands[i] = command_record(d, entry, &plan->commands.items[i]);
     field(&r, string(d, plan->func->name));
-    field(&r, array(d, buffers, plan->buffers.count));
+    field(&r, none(d)); /* packed */
     word_field(&r, (uint32_t)plan->buffers.count);
     field(&r, array(d, commands, command_count));
     word_field(&r, (uint32_t)command_count);
@@ -512,18 +412,15 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     struct describe d = {.e = e, .plans = plans, .module = plans->module, .target = target, .entries = entries,
                          .entry_count = count, .cuda = cuda, .strings = MAP(e->arena)};
     size_t slot_count = plans->module->slots.count;
-    LLVMValueRef *slots = arena_new_array(e->arena, LLVMValueRef, slot_count + 1);
     LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
     struct record r = {.e = e};
-    for (uint32_t i = 0; i < slot_count; i++)
-        slots[i] = slot_record(&d, i);
     for (uint32_t i = 0; i < count; i++)
         records[i] = entry_record(&d, &entries[i]);
     word_field(&r, STEPC_TABLES);
     field(&r, string(&d, plans->module->name));
     field(&r, note(&d, manifest(&d)));
     field(&r, string(&d, cpu_features(&d)));
-    field(&r, array(&d, slots, slot_count));
+    field(&r, none(&d)); /* packed */
     word_field(&r, (uint32_t)slot_count);
     field(&r, array(&d, records, count));
     word_field(&r, count);
@@ -532,6 +429,8 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     wide_field(&r, plans->state_bytes);
     wide_field(&r, plans->result_bytes);
     program_tail(&d, &r);
+    struct cg_bytes packed = pack_tables(plans, entries, count, e->arena);
+    field(&r, global(&d, "packed", LLVMConstStringInContext(e->context, packed.data, (unsigned)packed.size, 1), 0));
     LLVMValueRef program = close_record(&d, &r, sizeof(struct stepc_program));
     LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(program), "stepc_program");
     LLVMSetInitializer(g, program);

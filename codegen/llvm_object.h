@@ -27,6 +27,9 @@ struct cg_entry {
 struct cg_cuda;
 void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count,
                  const struct cg_cuda *);
+/* describe_pack.c: slots and buffers as bytes; a dtype's number in tables. */
+struct cg_bytes pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, struct arena *);
+uint32_t pack_dtype(enum ir_dtype);
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
  * go to `log` as text, NULL: nowhere. */
 void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);

@@ -237,6 +237,7 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     if (s.o.host) rt_take(&t->host, sizeof t->host, s.o.host);
     step_status status = settings_read(t, &s);
     if (!status) status = devices_check(t, &s);
+    if (!status && !rt_unpack(t)) status = rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
     if (!status) {
         choose_threads(t, s.o.threads);
         status = build(t, &s);

@@ -5,6 +5,7 @@
  *   status     errors and log                 cpu       features, floating point environment, fork check
  *   memory     blocks                         slots     enumeration, hyper-parameters
  *   tensor     strided copies, shards         input     checks and addresses of a batch
+ *   unpack     tables of an object
  *   plan       addresses of an entry          commands, team  workers, barriers, the command loop
  *   step       step, step_n, eval, infer      comm_thread  collectives between devices of one process
  *   blas       OpenBLAS, opened when asked    safetensors, checkpoint  files
@@ -247,8 +248,9 @@ struct stepc_gpu { /* device_cuda.c */
     step_status (*check)(const struct stepc_cuda *); /* why the object's GPU kernels cannot run here */
 };
 
-/* ---------------------------------------------------------------- plan.c */
+/* ---------------------------------------------------------------- unpack.c, plan.c */
 
+bool rt_unpack(struct step_instance *); /* tables of slots and buffers; false: out of memory */
 bool rt_plan(struct step_instance *); /* entries and address maps; false: out of memory */
 void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
 void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weights);

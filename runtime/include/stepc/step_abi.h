@@ -135,8 +135,15 @@ struct stepc_program {
     const struct stepc_mesh *mesh;
     const struct stepc_blas *blas;
     const struct stepc_gpu *gpu;
+    /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then): every
+     * pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role; dtype; rank;
+     * STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its zero; offset; limit
+     * and initial value (8 bytes) if their bit is set. Then per entry and buffer: space, slot, offset, bytes. */
+    const unsigned char *packed;
 };
-enum { STEPC_TABLES = 1 };
+enum { STEPC_PACKED_FROZEN = 1, STEPC_PACKED_SHARDED = 2, STEPC_PACKED_COMPUTED = 4, STEPC_PACKED_INFER = 8, STEPC_PACKED_LIMIT = 16,
+       STEPC_PACKED_INITIAL = 32 };
+enum { STEPC_TABLES = 2 };
 
 extern const struct stepc_program stepc_program;
 #endif
