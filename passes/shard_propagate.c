@@ -120,12 +120,21 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
     }
 }
 
+/* Whether the sum can end in parts: the consumer wants a dimension split along exactly the axes of the sum, so that each
+ * device needs only its own part (a reduce-scatter). */
+static bool scatters(const struct ir_sharding *has, const struct ir_sharding *wanted)
+{
+    for (uint32_t d = 0; d < IR_MAX_RANK; d++)
+        if (!has->dim[d] && wanted->dim[d] && shard_axes_mask(wanted->dim[d]) == (has->partial & ~wanted->partial)) return true;
+    return false;
+}
+
 /* Asks for whole sums: what is wanted without a partial axis that the operand has must be settled where it is made. */
 static void settle_operands(struct shard *s, struct shard_func *f, const struct ir_node *n, const struct ir_sharding *wanted)
 {
     for (uint32_t i = 0; i < n->arg_count; i++) {
         ir_value a = n->args[i];
-        if (!(f->value[a].partial & ~wanted[i].partial) || f->settled[a]) continue;
+        if (!(f->value[a].partial & ~wanted[i].partial) || f->settled[a] || scatters(&f->value[a], &wanted[i])) continue;
         f->settled[a] = true;
         s->changed = true;
     }
@@ -163,7 +172,9 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         f->tuple[v] = arena_new_array(s->arena, struct ir_sharding, carried + 1);
         for (uint32_t i = 0; i < carried; i++) {
             f->tuple[v][i] = f->value[n->args[1 + i]];
-            f->tuple[v][i].partial = 0;
+            /* A guess, which the body confirms or corrects: what starts at zero gathers partial sums of the batch. */
+            bool gathers = shard_is_zero(f->func, n->args[1 + i]) && ir_dtype_is_float(ir_type(f->func, n->args[1 + i])->dtype);
+            f->tuple[v][i].partial = gathers ? s->batch_axes : 0;
         }
     }
     for (int round = 0; round < 4; round++) {
