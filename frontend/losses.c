@@ -168,6 +168,16 @@ static struct fe_val class_axes_last(struct fe_site *s, struct fe_val x, const u
 
 /* logsumexp(x) - x[label]; the label's logit is a masked sum over the classes, so that one pass over the row gives
  * all and the gradient needs no scatter. */
+/* The labels as jnp.take_along_axis reads them: negative ones count from the end, and *inside is false where there is
+ * no such class (the loss is not a number there). */
+static struct fe_val wrap_labels(struct fe_site *s, struct fe_val labels, int64_t classes, struct fe_val *inside)
+{
+    struct fe_val n = fe_cast(s, labels, IR_I32), zero = fe_int(0), count = fe_int((double)classes);
+    n = fe_where3(s, fe_binary(s, EXPR_OP_LT, n, zero), fe_add(s, n, count), n);
+    *inside = fe_binary(s, EXPR_OP_AND, fe_binary(s, EXPR_OP_GE, n, zero), fe_binary(s, EXPR_OP_LT, n, count));
+    return n;
+}
+
 struct fe_val loss_integer_labels(struct fe_call *c)
 {
     SITE;
@@ -190,11 +200,13 @@ struct fe_val loss_integer_labels(struct fe_call *c)
         return fe_fail(s, "E0210", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)),
                        ir_type_text(s->fe->arena, &t));
     bool masked = !fe_is_none(&where);
-    struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], axis), log_sum, none = fe_none();
+    struct fe_val inside, log_sum, none = fe_none();
+    struct fe_val hit = fe_one_hot_mask(s, wrap_labels(s, ARG(1), t.dim[axis], &inside), t.dim[axis], axis);
     struct fe_val shifted = masked ? x : fe_softmax_parts(s, x, &axis, 1, &none, &log_sum);
     struct fe_val logit = fe_reduce(s, FE_RED_SUM, fe_where3(s, hit, shifted, fe_int(0)), &axis, 1, NULL);
     if (logit.bad) return logit;
     struct ir_type out = fe_type_at(s, &logit);
+    logit = fe_where3(s, inside, logit, fe_float(NAN));
     if (masked) log_sum = FE_APPLY(s, "logsumexp", x, fe_int(axis), fe_none(), fe_none(), where);
     struct fe_val loss = fe_sub(s, fe_reshape_val(s, log_sum, out.rank, out.dim), logit);
     if (!masked) return loss;
