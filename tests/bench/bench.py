@@ -189,7 +189,7 @@ def torch_side(start, loss, optimizer, batches, count, clip=None):
         opt.step()
         return value
     p, opt = fresh()
-    losses = [float(one(p, opt, b)) for b in batches[:5]]
+    losses = [one(p, opt, b).item() for b in batches[:5]]
     state = fresh()
 
     def run():
@@ -278,7 +278,9 @@ def digits(options):
     def torch_optimizer(p):
         import torch
         return torch.optim.AdamW(p.values(), lr=1e-3, weight_decay=1e-4)
-    return model_workload(options, os.path.join(ROOT, "samples/digits/model.json"), batches, jax_loss, torch_loss, tx, torch_optimizer, 100)
+    with open(os.path.join(ROOT, "samples/digits/model.json")) as f:
+        document = dict(json.load(f), optimizer={"type": "adamw", "learning_rate": 1e-3})
+    return model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_optimizer, 100)
 
 
 def shakespeare(options):
