@@ -157,9 +157,9 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
     for (int i = link->linker ? 0 : 1; i < 4; i++) {
         const char *argv[32] = {linkers[i], "-shared", "-o", w->path[FILE_RESULT], "--gc-sections", "-z", "nodelete", "-z",
                                 "relro", "-z", "now", "-z", "defs", "-z", "noexecstack", "--build-id=none", "--hash-style=gnu",
-                                "-s", "--no-eh-frame-hdr", "-u", link->export_symbol, "--version-script", w->path[FILE_EXPORTS],
+                                "-s", "-O2", "--no-eh-frame-hdr", "-u", link->export_symbol, "--version-script", w->path[FILE_EXPORTS],
                                 w->path[FILE_OBJECT]};
-        size_t n = 24;
+        size_t n = 25;
         if (link->archive.size)
             argv[n++] = w->path[FILE_ARCHIVE];
         argv[n++] = "--as-needed";

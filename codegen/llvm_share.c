@@ -4,6 +4,7 @@
 #include "codegen/llvm_object.h"
 
 typedef VEC(struct nest_stmt *) statements;
+typedef VEC(int64_t *) extents;
 struct kernel {
     const struct nest *nest;
     uint64_t shape;      /* hash of the nest without its numbers */
@@ -23,16 +24,35 @@ static void collect_numbers(struct arena *arena, struct nest_stmt *const *items,
     }
 }
 
+/* How often a kernel's parallel loop runs is an argument. */
+static void collect_extents(struct arena *arena, struct nest_stmt *const *items, size_t count, extents *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (items[i]->kind == NEST_FOR && items[i]->loop == NEST_PARALLEL)
+            vec_push(arena, out, &items[i]->extent);
+        collect_extents(arena, items[i]->body.items, items[i]->body.count, out);
+    }
+}
+
 static uint64_t shape_of(const struct kernels *k, const struct nest *nest, const statements *numbers)
 {
     double *saved = arena_new_array(k->e->arena, double, numbers->count + 1);
+    extents aside = {0};
+    collect_extents(k->e->arena, nest->body.items, nest->body.count, &aside);
+    int64_t *saved_extents = arena_new_array(k->e->arena, int64_t, aside.count + 1);
     for (size_t i = 0; i < numbers->count; i++) {
         saved[i] = numbers->items[i]->number;
         numbers->items[i]->number = 0;
     }
+    for (size_t i = 0; i < aside.count; i++) {
+        saved_extents[i] = *aside.items[i];
+        *aside.items[i] = 1;
+    }
     uint64_t shape = nest_hash(nest);
     for (size_t i = 0; i < numbers->count; i++)
         numbers->items[i]->number = saved[i];
+    for (size_t i = 0; i < aside.count; i++)
+        *aside.items[i] = saved_extents[i];
     return shape;
 }
 

@@ -3,7 +3,7 @@
  * device; places are JSON pointers.
  *
  * An object carries a brief form: the step's memory and groups only, a group or a tensor alive at the peak as a list of
- * values in the order of `group_columns` and `alive_columns`, its place and reason as an index into the list "texts". */
+ * values in the order of `group_columns` and `alive_columns`, places and reasons as indices into the list "texts". */
 #include "ir/base/map.h"
 #include "ir/plan.h"
 
@@ -32,17 +32,17 @@ static void add_text(struct report *r, const char *before, const char *key, cons
     else str_add(r->out, "null");
 }
 
-/* A value of the brief form: an index into "texts", -1 for none. */
-static void add_shared(struct report *r, const char *text)
+/* A text in the brief form: an index into "texts", -1 for none. */
+static uint32_t shared(struct report *r, const char *text)
 {
-    uint32_t index = text ? map_get(&r->known, text) : MAP_NONE;
-    if (text && index == MAP_NONE) {
-        index = (uint32_t)r->texts.count;
-        map_set(&r->known, text, index);
-        vec_push(&r->kept, &r->texts, text);
-    }
-    str_addf(r->out, ",%lld", text ? (long long)index : -1LL);
+    uint32_t index = map_get(&r->known, text);
+    if (index != MAP_NONE) return index;
+    map_set(&r->known, text, (uint32_t)r->texts.count);
+    vec_push(&r->kept, &r->texts, text);
+    return (uint32_t)r->texts.count - 1;
 }
+
+static void add_shared(struct report *r, const char *text) { str_addf(r->out, ",%lld", text ? (long long)shared(r, text) : -1LL); }
 
 static void add_bytes(struct report *r, const char *before, const char *key, uint64_t bytes)
 {
@@ -106,7 +106,11 @@ static void add_slots(struct report *r)
         if (s->frozen) str_add(r->out, ",\"frozen\":true");
         if (s->computed) str_add(r->out, ",\"computed\":true");
         if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
-        if (place_of(m, s->place)) add_text(r, ",", "place", place_of(m, s->place));
+        const char *place = place_of(m, s->place);
+        if (place && r->brief) {
+            add_key(r, ",", "place");
+            str_addf(r->out, "%u", shared(r, place));
+        } else if (place) add_text(r, ",", "place", place);
         str_add(r->out, "}");
     }
     str_add(r->out, "]");

@@ -73,7 +73,7 @@ static step_status bad_variable(const char *name, const char *value, const char 
 
 static step_status settings_read(struct step_instance *t, struct settings *s)
 {
-    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    static const char levels[][8] = {"error", "warning", "info", "debug"};
     const char *v, *end;
     double x;
     t->log_level = 1;
@@ -92,7 +92,7 @@ static step_status settings_read(struct step_instance *t, struct settings *s)
         s->o.timeout_ms = x > 0 ? (int64_t)(x * 1000 + 0.999) : -1;
     }
     if (!s->o.max_memory && (v = variable(s, "STEPC_MAX_MEMORY"))) {
-        static const char *const units[] = {"", "KiB", "MiB", "GiB"};
+        static const char units[][4] = {"", "KiB", "MiB", "GiB"};
         if (!parse_number(v, &x, &end)) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
         size_t u = 0;
         for (; u < 4 && strcmp(end, units[u]) != 0; u++) x *= 1024;
@@ -133,11 +133,14 @@ static step_status devices_check(struct step_instance *t, const struct settings 
 
 static void choose_threads(struct step_instance *t, uint32_t asked)
 {
+    t->threads = 1;
+    t->worker_count = t->device_count;
+    if (!t->program->team) return;
     cpu_set_t set;
     uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
     uint32_t most = asked ? asked : cores / t->device_count;
     if (most < 1) most = 1;
-    t->threads = t->program->team ? t->program->team->useful_workers(t->program, most) : 1;
+    t->threads = t->program->team->useful_workers(t->program, most);
     t->worker_count = t->threads * t->device_count;
     t->oversubscribed = t->worker_count > cores;
     t->tries = !asked && t->device_count == 1 && t->threads > 1;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const char *const entry_names[RT_ENTRIES] = {"init", "restart", "step", "eval", "infer", "derive"};
+static const char entry_names[RT_ENTRIES][8] = {"init", "restart", "step", "eval", "infer", "derive"};
 
 static void *buffer_address(const struct step_instance *t, const struct rt_device *d, const struct stepc_buffer *b)
 {
@@ -99,7 +99,7 @@ void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whol
 /* The slot that stands for a parameter under other weights; the parameter itself where there is none. */
 static const struct stepc_slot *weights_slot(const struct stepc_program *p, uint32_t parameter, enum rt_weights weights)
 {
-    static const char *const prefixes[RT_WEIGHTS] = {"", "ema.", "slow.", "eval."};
+    static const char prefixes[RT_WEIGHTS][6] = {"", "ema.", "slow.", "eval."};
     const char *name = p->slots[parameter].name, *prefix = prefixes[weights];
     size_t n = strlen(prefix);
     for (uint32_t i = 0; i < p->slot_count; i++) {

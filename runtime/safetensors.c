@@ -107,7 +107,7 @@ static step_status check_bytes(struct st_check *c, struct st_tensor *t, uint64_t
 
 static step_status check_tensor(struct st_check *c, const char *name, struct st_tensor *t)
 {
-    static const char *const keys[] = {"dtype", "shape", "data_offsets"};
+    static const char keys[][13] = {"dtype", "shape", "data_offsets"};
     uint64_t bytes = 0, end = 0;
     uint32_t seen = 0;
     step_status status = STEP_OK;

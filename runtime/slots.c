@@ -44,7 +44,7 @@ bool rt_slot_stored(const struct stepc_slot *s) { return s->role >= STEP_PARAM &
 
 bool st_is_statistic(const char *name)
 {
-    static const char *const others[] = {"step", "data.cursor", "loss_scale", "rng"};
+    static const char others[][12] = {"step", "data.cursor", "loss_scale", "rng"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i]);
         if (strncmp(name, others[i], n) == 0 && (!name[n] || name[n] == '.')) return false;

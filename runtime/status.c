@@ -30,7 +30,7 @@ static struct rt_record *record_of_thread(bool make)
     return r;
 }
 
-static const char *const status_names[] = {
+static const char status_names[][17] = {
     "STEP_OK", "STEP_EINVAL", "STEP_ENOTFOUND", "STEP_ESHAPE", "STEP_ERANGE", "STEP_ENOMEM", "STEP_EIO",
     "STEP_ECORRUPT", "STEP_EVERSION", "STEP_EDEVICE", "STEP_EPEER", "STEP_ETIMEOUT", "STEP_ENONFINITE",
     "STEP_ECANCELLED", "STEP_EBUSY", "STEP_EUNSUPPORTED", "STEP_EPOISONED", "STEP_EINTERNAL"};
@@ -67,7 +67,7 @@ const char *rt_last_error(const struct step_instance *instance)
 
 void rt_log(struct step_instance *instance, int level, const char *format, ...)
 {
-    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    static const char levels[][8] = {"error", "warning", "info", "debug"};
     if (level > instance->log_level) return;
     char line[RT_TEXT];
     double seconds = (double)(rt_now() - instance->created_ns) * 1e-9;

@@ -158,7 +158,7 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
 
 static step_status batch_check(struct step_instance *t, const struct step_batch *from, struct step_batch *batch, enum rt_entry_kind kind)
 {
-    static const char *const names[] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
+    static const char names[][6] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
     if (!rt_take(batch, sizeof *batch, from)) return rt_fail(t, STEP_EINVAL, "%s: the batch is NULL or has a wrong size field", names[kind]);
     if (!t->entries[kind].table) return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", names[kind]);
@@ -228,7 +228,7 @@ step_status rt_derive(struct step_instance *t)
 
 static step_status weights_select(struct step_instance *t, enum rt_entry_kind kind, const char *name)
 {
-    static const char *const names[RT_WEIGHTS] = {"params", "ema", "slow", "eval"};
+    static const char names[RT_WEIGHTS][7] = {"params", "ema", "slow", "eval"};
     enum rt_weights w = RT_PARAMS;
     while (name && w < RT_WEIGHTS && strcmp(names[w], name) != 0) w++;
     bool there = w == RT_PARAMS, computed = false;

@@ -25,9 +25,10 @@ struct extents { int64_t shape[RT_MAX_RANK], local[RT_MAX_RANK]; uint32_t axes[R
 
 static void whole_sharding(char *out, int32_t rank)
 {
-    strcpy(out, "[");
-    for (int32_t i = 0; i < rank; i++) strcat(out, i ? ",null" : "null");
-    strcat(out, "]");
+    *out++ = '[';
+    for (int32_t i = 0; i < rank; i++, out += 5) memcpy(out, i + 1 < rank ? "null," : "null]", 5);
+    if (!rank) *out++ = ']';
+    *out = 0;
 }
 
 static void slot(const unsigned char **at, struct stepc_slot *s, struct extents *x)
