@@ -57,16 +57,19 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t co
                const char *temps, struct arena *arena, const char **why)
 {
     const char *save = arena_format(arena, "%s.rejected.cu", options->output);
+    bool known = *options->target.cuda_arch != 0; /* a mistake is a mistake also where there is no NVRTC */
+    for (const char *at = options->target.cuda_arch; *at; at += strcspn(at, ","), at += *at == ',')
+        known &= is_arch(arena_string_n(arena, at, strcspn(at, ",")));
+    if (!known) {
+        *why = arena_format(arena, "--cuda-arch %s: expected a list like sm_80,sm_90", options->target.cuda_arch);
+        return 2;
+    }
     cuda_print_module(cuda, entries, count, arena);
     save_text(cuda, temps, arena);
     for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
         size_t length = strcspn(at, ",");
         struct cuda_image image = {.arch = arena_string_n(arena, at, length)};
         at += length;
-        if (!is_arch(image.arch)) {
-            *why = arena_format(arena, "--cuda-arch %s: expected a list like sm_80,sm_90", options->target.cuda_arch);
-            return 2;
-        }
         *why = cuda_nvrtc(cuda->text, image.arch, save, arena, &image.cubin);
         if (*why)
             return 3;

@@ -246,6 +246,7 @@ START_TEST(object)
     const char *path = arena_format(&arena, "%s/step.so", folder), *again = arena_format(&arena, "%s/again.so", folder);
     ck_assert_int_eq(make_object(path, "sm_80,tensor", &why), 2);
     ck_assert(strstr(why, "--cuda-arch") != NULL);
+    ck_assert_int_eq(make_object(path, "", &why), 2);
     int code = make_object(path, "sm_80,sm_90", &why);
     if (code == 3 && strstr(why, "NVRTC")) {
         printf("skipped: %s\n", why);
