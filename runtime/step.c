@@ -101,9 +101,10 @@ static bool state_finite(const struct step_instance *t)
 
 /* ---------------------------------------------------------------- one step */
 
-static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy, struct step_result *result)
+/* `clock`: when the step before ended; a small step takes little longer than asking for the time. */
+static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy, struct step_result *result, uint64_t *clock)
 {
-    uint64_t begin = result ? rt_now() : 0;
+    uint64_t begin = *clock;
     uint32_t flags = 0;
     t->communication_ns = 0;
     if (policy && !snapshot_take(t)) return rt_fail(t, STEP_ENOMEM, "no memory to keep the state of before the step");
@@ -119,7 +120,8 @@ static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy
     }
     if (!status) t->steps++;
     rt_step_counter(t);
-    fill_result(t, result, flags, result ? rt_now() - begin : 0);
+    if (result) *clock = rt_now();
+    fill_result(t, result, flags, *clock - begin);
     return status;
 }
 
@@ -172,21 +174,29 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     return STEP_OK;
 }
 
+/* A locked instruction only if there is something to take. */
+static bool interrupted(struct step_instance *t)
+{
+    return atomic_load_explicit(&t->interrupted, memory_order_relaxed) && atomic_exchange(&t->interrupted, 0);
+}
+
 static step_status steps_run(struct step_instance *t, const struct step_batch *from, uint64_t n, bool leading, struct step_result *results)
 {
     struct step_batch batch;
-    struct call_hypers hypers = {0};
+    struct call_hypers hypers;
+    hypers.count = 0;
     step_status status = batch_check(t, from, &batch, RT_STEP);
     if (!status && results && results->size < sizeof results->size) status = rt_fail(t, STEP_EINVAL, "step: wrong size field of the result");
     if (!status && batch.flags > STEP_ON_NONFINITE_SKIP) status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
     if (!status) status = rt_bind(t, &batch, RT_STEP, leading ? n : 0);
     if (!status) status = hypers_apply(t, &batch, &hypers);
+    uint64_t clock = results ? rt_now() : 0;
     for (uint64_t k = 0; !status && k < n; k++) {
-        bool before = atomic_exchange(&t->interrupted, 0);
+        bool before = interrupted(t);
         if (before) status = rt_fail(t, STEP_ECANCELLED, "interrupted before step %llu", (unsigned long long)t->steps + 1);
-        if (!status) status = one_step(t, k, batch.flags, results);
+        if (!status) status = one_step(t, k, batch.flags, results, &clock);
         else fill_result(t, results, 0, 0);
-        if (!status && atomic_exchange(&t->interrupted, 0))
+        if (!status && interrupted(t))
             status = rt_fail(t, STEP_ECANCELLED, "interrupted after step %llu", (unsigned long long)t->steps);
         if (results) results = (struct step_result *)(void *)((char *)results + results->size); /* the caller's struct, of its version */
     }
