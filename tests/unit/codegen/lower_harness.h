@@ -72,6 +72,15 @@ static inline void plan_module(struct planned *p, struct ir_module *m)
     p->plans = p->pass.plans;
 }
 
+/* Frees the plans and the module that the passes made. */
+static inline void drop_plans(struct planned *p)
+{
+    ir_module_free(p->plans->module);
+    arena_free(&p->keep);
+    arena_free(&p->pass.scratch);
+    arena_free(&p->diag_arena);
+}
+
 static inline uint64_t next_random(uint64_t *state)
 {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -231,9 +240,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
         }
     }
     arena_free(&a);
-    arena_free(&p.keep);
-    arena_free(&p.pass.scratch);
-    arena_free(&p.diag_arena);
+    drop_plans(&p);
 }
 
 #define CHECK_BOTH(x, tolerance, limit) (check_lowering(&(x), 64, tolerance, limit), check_lowering(&(x), 16, tolerance, limit))

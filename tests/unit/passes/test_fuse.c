@@ -65,6 +65,7 @@ static const struct plan *finish(struct fixture *x)
 
 static void drop(struct fixture *x)
 {
+    ir_module_free(x->pass.plans->module);
     arena_free(&x->keep);
     arena_free(&x->pass.scratch);
     arena_free(&x->diag_arena);
