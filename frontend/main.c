@@ -153,6 +153,24 @@ static int check_memory(struct way *w)
     return 0;
 }
 
+/* Work that is split meets again in the loss: without a collective each device does all of it. That is no mistake, but
+ * seldom meant. */
+static void note_idle_mesh(const struct way *w)
+{
+    const struct ir_mesh *mesh = &w->plans->module->mesh;
+    int64_t devices = 1;
+    for (uint32_t i = 0; i < mesh->axis_count; i++) devices *= mesh->size[i];
+    if (devices < 2 || w->cli->quiet || strcmp(cli_text(w->cli, "diagnostics", "text"), "json") == 0) return;
+    for (size_t i = 0; i < w->plans->plans.count; i++) {
+        const struct plan *p = w->plans->plans.items[i];
+        for (size_t k = 0; k < p->commands.count; k++)
+            if (p->commands.items[k].kind == PLAN_COLLECTIVE) return;
+    }
+    fprintf(stderr, "stepc: note: nothing is split over the %lld devices of the mesh, each does the whole work;\n"
+                    "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch where %lld divides it\n",
+            (long long)devices, mesh->name[0], (long long)mesh->size[0]);
+}
+
 /* The whole way to the plans, or to --stop-after (then plans stay NULL). 0, or the exit code. */
 static int to_plans(struct way *w, const char *path)
 {
@@ -166,7 +184,9 @@ static int to_plans(struct way *w, const char *path)
     w->plans = pass_run(&w->pass, w->first, &w->last);
     if (w->options.time_passes) print_times(w);
     if (w->diags.errors) return EXIT_WRONG;
-    return w->plans ? check_memory(w) : 0;
+    if (!w->plans || (code = check_memory(w))) return code;
+    note_idle_mesh(w);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- compile */

@@ -198,6 +198,14 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.run_stepc("run", self.model, "--steps", "1", "--data", data).stderr.startswith("small: 51 parameters in 4 tensors, interpreted\n"))
         self.assertEqual(self.run_stepc("run", so, "--steps", "1", "--data", data, "-q").stderr, "")
 
+    def test_idle_mesh(self):
+        note = "nothing is split over the 2 devices"
+        self.assertIn(note, self.run_stepc("check", self.model, "--mesh", "data=2").stderr)
+        self.assertEqual(self.run_stepc("check", self.model, "--mesh", "data=2", "-q").stderr, "")
+        split = self.write("split.json", json.dumps(dict(DOCUMENT, mesh={"axes": {"data": 2}}, sharding={"rules": [["batch", "data"]]})))
+        self.assertEqual(self.run_stepc("check", split).stderr, "")
+        self.assertEqual(self.run_stepc("check", split, "--mesh", "data=1").stderr, "")
+
     def test_save_is_tried_first(self):
         so, data = self.path("step.so"), self.batches()
         self.run_stepc("compile", self.model, "-o", so)
