@@ -3,13 +3,13 @@
  * device; places are JSON pointers.
  *
  * An object carries a brief form: the step's memory and groups only, a group or a tensor alive at the peak as a list of
- * values in the order of `group_columns` and `alive_columns`, places and reasons as indices into the list "texts". */
+ * values in the order of `group_columns` and `alive_columns`, their texts and all places as indices into the list "texts". */
 #include "ir/base/map.h"
 #include "ir/plan.h"
 
 #include <string.h>
 
-enum { ALIVE_LISTED = 12, OPS_LISTED = 24 };
+enum { ALIVE_LISTED = 12, OPS_LISTED = 24, OPS_BRIEF = 12 };
 
 struct report {
     struct str *out;
@@ -259,14 +259,17 @@ static const char *place_of_group(const struct plan_group *g)
 static void add_kernel_brief(struct report *r, const char *before, size_t command, const struct plan_command *c, double times)
 {
     const struct plan_group *g = &r->plan->groups.items[c->group];
-    str_addf(r->out, "%s[%zu,\"%s\",\"", before, command, kinds[g->kind]);
-    for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++)
-        str_addf(r->out, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
-    if (g->nodes.count > OPS_LISTED) str_addf(r->out, "+%zu more", g->nodes.count - OPS_LISTED);
-    str_addf(r->out, "\",%zu,\"", g->nodes.count);
+    struct str ops = STR(&r->kept), outputs = STR(&r->kept);
+    size_t listed = g->nodes.count > OPS_BRIEF + 1 ? OPS_BRIEF : g->nodes.count;
+    for (size_t i = 0; i < listed; i++) str_addf(&ops, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
+    if (g->nodes.count > listed) str_addf(&ops, "+%zu more", g->nodes.count - listed);
     for (size_t i = 0; i < g->outputs.count; i++)
-        str_addf(r->out, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
-    str_add(r->out, "\"");
+        str_addf(&outputs, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
+    str_addf(r->out, "%s[%zu", before, command);
+    add_shared(r, kinds[g->kind]);
+    add_shared(r, str_text(&ops));
+    str_addf(r->out, ",%zu", g->nodes.count);
+    add_shared(r, str_text(&outputs));
     add_shared(r, place_of_group(g));
     add_shared(r, g->reason);
     str_add(r->out, ",");

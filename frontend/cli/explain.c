@@ -240,9 +240,9 @@ static void fusion(struct view *v, node e)
         name = "";
         str_addf(&v->out, "#%-4.0f %-7s", number_at(v, g, "command"), text_at(v, g, "kind"));
         node ops = at(v, g, "ops");
-        bool brief = ops && ops->kind == JSON_STRING;
+        bool brief = ops && ops->kind == JSON_NUMBER;
         const char *plus = " ";
-        if (brief) str_addf(&v->out, " %s -> %s", ops->string, text_at(v, g, "outputs"));
+        if (brief) str_addf(&v->out, " %s -> %s", text_at(v, g, "ops"), text_at(v, g, "outputs"));
         for (node op = first(v, ops); op; op = next(v, op), plus = "+") str_addf(&v->out, "%s%s", plus, op->string);
         double hidden = number_at(v, g, "count") - (ops ? ops->count : 0);
         if (hidden > 0 && !brief) str_addf(&v->out, "+%.0f more", hidden);
