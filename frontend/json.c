@@ -176,7 +176,11 @@ void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *co
     enum { LISTED = 24 };
     if (count == 0 || count > LISTED || fe->diags->errors > DIAG_RECORDED) return;
     struct str list = STR(fe->arena);
-    for (size_t i = 0; i < count; i++) str_addf(&list, "%s%s", i ? ", " : "expected one of: ", names[i]);
+    for (size_t i = 0; i < count; i++) {
+        size_t before = 0;
+        while (before < i && strcmp(names[before], names[i]) != 0) before++;
+        if (before == i) str_addf(&list, "%s%s", i ? ", " : "expected one of: ", names[i]);
+    }
     d->hint = str_text(&list);
 }
 

@@ -129,7 +129,7 @@ static int check_value(const struct cli *cli, const struct cli_option *o, const 
         char *end;
         bool digits = *value >= '0' && *value <= '9' && strlen(value) <= 18;
         strtoll(value, &end, 10);
-        if (!digits || *end) return cli_usage(cli, "--%s: expected a whole number, found \"%s\"", o->name, value);
+        if (!digits || *end) return cli_usage(cli, "--%s: expected a whole number of at most 18 digits, found \"%s\"", o->name, value);
     }
     if (o->kind == CLI_CHOICE) {
         const char *names[16];

@@ -32,6 +32,7 @@ int run_status(struct run *r, step_status status, const char *doing)
     const char *text = r->api->last_error(r->instance), *rest = strstr(text, ": ");
     end_progress_line(r);
     if (rest && strncmp(text, "STEP_", 5) == 0) text = rest + 2;
+    if (doing && strncmp(text, "load: ", 6) == 0) text += 6; /* the option says it */
     int code = status > 0 && (size_t)status < sizeof codes ? codes[status] : EXIT_DEFECT;
     return doing ? cli_failed(r->cli, code, "%s: %s", doing, text) : cli_failed(r->cli, code, "%s", text);
 }

@@ -123,6 +123,12 @@ class Cli(unittest.TestCase):
         with open(self.bad) as f:
             self.assertIn("-:", self.run_stepc("check", "-", code=1, stdin=f).stderr)
 
+    def test_names_listed_once(self):
+        text = self.run_stepc("check", self.write("bad2.json", json.dumps(dict(DOCUMENT, trainable=["encoder.9"]))), code=1).stderr
+        listed = re.search(r"expected one of: (.*)", text).group(1).split(", ")
+        self.assertIn("**.kernel", listed)
+        self.assertEqual(len(listed), len(set(listed)))
+
     def test_many_errors(self):
         layers = [{"type": "linear", "features": 3, "k%d" % i: 0} for i in range(50)]
         path = self.write("many.json", json.dumps(dict(DOCUMENT, model={"type": "sequential", "input": "x", "layers": layers}), indent=1))
