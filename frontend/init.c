@@ -30,11 +30,11 @@ void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2
 
 static bool add_stream(struct fe *fe, const char *name, fe_json seed)
 {
-    int64_t value = 0;
-    if (seed && !fe_integer(fe, seed, &value)) return false;
+    int64_t value = 0; /* a wrong one is reported, and stands for itself: one mistake, one error */
+    bool good = !seed || fe_integer(fe, seed, &value);
     struct fe_stream s = {.name = name, .key = {(uint32_t)((uint64_t)value >> 32), (uint32_t)value}};
     vec_push(fe->arena, &fe->state->streams, s);
-    return true;
+    return good;
 }
 
 /* A seed is one number for all streams, or a map of streams. */

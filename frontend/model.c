@@ -96,6 +96,10 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
         }
         if (!check_type(block, path, like.statistic, &like.type) || (like.init && !fe_check_initializer(fe, like.init)))
             return 0;
+        if (!*path) {
+            fe_block_fail(block, NULL, "E0110", "this parameter has no name: give the block a \"name\"");
+            return 0;
+        }
         like.path = path;
         if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);
         struct ir_slot slot = {.name = path,
