@@ -418,8 +418,10 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
         records[i] = entry_record(&d, &entries[i]);
     word_field(&r, STEPC_TABLES);
     field(&r, string(&d, plans->module->name));
-    field(&r, note(&d, manifest(&d)));
-    field(&r, string(&d, cpu_features(&d)));
+    const char *text = manifest(&d), *key = "\"features\":\"", *features = strstr(text, key);
+    LLVMValueRef in_note = note(&d, text), after = emit_i64(e, features ? features + strlen(key) - text : 0);
+    field(&r, in_note);
+    field(&r, features ? LLVMConstInBoundsGEP2(e->i8, in_note, &after, 1) : string(&d, cpu_features(&d)));
     field(&r, none(&d)); /* packed */
     word_field(&r, (uint32_t)slot_count);
     field(&r, array(&d, records, count));

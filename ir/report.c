@@ -162,6 +162,12 @@ static double *repeats(struct report *r)
     return out;
 }
 
+/* What is not there is zero in the brief form. */
+static void add_class(struct report *r, const char *key, uint64_t bytes)
+{
+    if (bytes || !r->brief) add_bytes(r, ",", key, bytes);
+}
+
 static void add_memory(struct report *r, const struct plan *p)
 {
     const struct plan_memory *m = &p->memory;
@@ -170,13 +176,13 @@ static void add_memory(struct report *r, const struct plan *p)
     add_bytes(r, ",", "arena", p->arena_bytes);
     add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
     add_bytes(r, ",", "parameters", m->parameters);
-    add_bytes(r, ",", "averages", m->averages);
-    add_bytes(r, ",", "optimizer_state", m->optimizer_state);
-    add_bytes(r, ",", "other_state", m->other_state);
-    add_bytes(r, ",", "gradients", m->gradients);
-    add_bytes(r, ",", "activations", m->activations);
-    add_bytes(r, ",", "workspace", m->workspace);
-    add_bytes(r, ",", "constants", m->constants);
+    add_class(r, "averages", m->averages);
+    add_class(r, "optimizer_state", m->optimizer_state);
+    add_class(r, "other_state", m->other_state);
+    add_class(r, "gradients", m->gradients);
+    add_class(r, "activations", m->activations);
+    add_class(r, "workspace", m->workspace);
+    add_class(r, "constants", m->constants);
     str_add(r->out, "}");
 }
 
@@ -348,6 +354,9 @@ static void add_entry(struct report *r, const struct plan *p)
     add_peak(r);
     for (int comm = 0; comm < 2; comm++) {
         const char *before = "";
+        size_t collectives = 0;
+        for (size_t i = 0; comm && i < p->commands.count; i++) collectives += p->commands.items[i].kind == PLAN_COLLECTIVE;
+        if (comm && r->brief && !collectives) continue;
         str_add(r->out, comm ? ",\"collectives\":[" : ",\"groups\":[");
         for (size_t i = 0; i < p->commands.count; i++) {
             const struct plan_command *c = &p->commands.items[i];

@@ -112,8 +112,8 @@ static step_status save_file(struct step_instance *t, const struct step_save *sa
     char error[ST_TEXT];
     struct save_plan plan = {.t = t};
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "save: call init or load first");
-    if (!is_file_name(save->directory)) return rt_fail(t, STEP_EUNSUPPORTED, "save: checkpoint directories are not written yet; give a name that ends in .safetensors");
-    if (save->item_count || save->keep) return rt_fail(t, STEP_EUNSUPPORTED, "save: items and keep belong to checkpoint directories, which are not written yet");
+    if (!is_file_name(save->directory)) return rt_fail(t, STEP_EUNSUPPORTED, "save: directories are not written yet; name a .safetensors file");
+    if (save->item_count || save->keep) return rt_fail(t, STEP_EUNSUPPORTED, "save: items and keep are not there yet");
     step_status status = parse_patterns(&plan, save->slots);
     if (!status) status = collect(&plan);
     if (!status && plan.computed) status = rt_derive(t);
@@ -234,8 +234,9 @@ static step_status read_all(struct load_plan *l, char **memory)
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (l->items[i].source) bytes += rt_slot_bytes(&p->slots[i], false) + l->items[i].source->bytes + 2 * RT_ALIGN;
-    char *at = *memory = aligned_alloc(RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN);
-    if (!at) return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
+    void *block = NULL;
+    if (posix_memalign(&block, RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN)) return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
+    char *at = *memory = block;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct st_tensor *from = l->items[i].source;
         const struct stepc_slot *s = &p->slots[i];
@@ -346,7 +347,7 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
     if (load.map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
     struct stat about;
     if (!status && stat(load.path, &about) == 0 && S_ISDIR(about.st_mode))
-        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: checkpoint directories are not read yet; give a .safetensors file", load.path);
+        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file", load.path);
     if (!status) status = heal(t);
     if (!status && (status = st_open(&file, load.path, error))) rt_fail(t, status, "load: %s", error);
     if (status) return rt_leave(t, status);

@@ -49,6 +49,7 @@ static bool plan(struct step_instance *t)
     for (uint32_t e = 0; ok && e < t->program->entry_count; e++)
         for (uint32_t i = 0; ok && i < t->program->entries[e].command_count; i++)
             if (t->program->entries[e].commands[i].kind == STEPC_COLLECTIVE) ok = comm_add(t, t->program->entries[e].commands[i].axes);
+    if (!ok) rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
     return ok;
 }
 

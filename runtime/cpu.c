@@ -47,7 +47,8 @@ static bool feature_there(size_t i)
 const char *rt_missing_feature(const char *list, char *name, size_t bytes)
 {
     while (list && *list) {
-        size_t n = strcspn(list, ",");
+        size_t n = 0;
+        while (list[n] && list[n] != ',' && list[n] != '"') n++; /* in an object it is part of the manifest */
         size_t kept = n < bytes ? n : bytes - 1;
         memcpy(name, list, kept);
         name[kept] = 0;
@@ -56,7 +57,8 @@ const char *rt_missing_feature(const char *list, char *name, size_t bytes)
         for (size_t i = 0; i < sizeof features / sizeof *features; i++, known += strlen(known) + 1)
             if (strcmp(known, name) == 0 && !feature_there(i)) return name;
 #endif
-        list += n + (list[n] == ',');
+        if (list[n] != ',') break;
+        list += n + 1;
     }
     return NULL;
 }

@@ -194,7 +194,8 @@ static step_status stage_locked(struct step_instance *t, const struct step_batch
     if (!bound) return rt_fail(t, STEP_ENOMEM, "stage: out of memory");
     step_status status = bind_arrays(t, bound, batch, false, 0);
     size_t bytes = staged_offset(t, t->input_count) + RT_ALIGN;
-    if (!status && !t->staged) t->staged = aligned_alloc(RT_ALIGN, bytes);
+    void *block = NULL;
+    if (!status && !t->staged && !posix_memalign(&block, RT_ALIGN, bytes)) t->staged = block;
     if (!status && !t->staged) status = rt_fail(t, STEP_ENOMEM, "stage: out of memory (%zu bytes)", bytes);
     for (uint32_t i = 0; !status && i < t->input_count; i++) {
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];

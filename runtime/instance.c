@@ -215,7 +215,7 @@ static step_status build(struct step_instance *t, struct settings *s)
     for (uint32_t d = 0; ok && d < t->device_count; d++) ok = device_make(t, d, staging);
     ok = ok && rt_plan(t);
     if (!ok) return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes, t->device_count);
-    if (p->mesh && !p->mesh->plan(t)) return rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
+    if (p->mesh && !p->mesh->plan(t)) return STEP_EDEVICE;
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
     if (p->blas) p->blas->open(t);

@@ -162,6 +162,17 @@ class Cli(unittest.TestCase):
             self.assertGreaterEqual(step["memory"]["peak"], report["state_bytes"] + step["memory"]["arena"])
         self.no_leavings()
 
+    def test_small_object(self):
+        """A toy stays a small file: tables, runtime and manifest grow unseen otherwise."""
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        with open(os.path.join(root, "samples/cookbook/model.json")) as f:
+            document = json.load(f)
+        del document["ema"]
+        toy, so = self.write("toy.json", json.dumps(document)), self.path("toy.so")
+        for cpu in ("x86-64-v3", "x86-64-v4"):
+            self.run_stepc("compile", toy, "-o", so, "--cpu", cpu)
+            self.assertLessEqual(os.path.getsize(so), 60 * 1024)
+
     def test_explain_does_not_load(self):
         for size in (0, 3, 4, 63, 64, 100):
             self.write("cut.so", "")

@@ -119,7 +119,7 @@ struct stepc_program {
     uint32_t version;              /* of these tables: STEPC_TABLES */
     const char *name;
     const char *manifest;          /* JSON */
-    const char *features;          /* CPU features the code needs: "avx512f,avx512vl" */
+    const char *features;          /* CPU features the code needs: "avx512f,avx512vl"; ends with a zero or a quotation mark */
     const struct stepc_slot *slots;
     uint32_t slot_count;
     const struct stepc_entry *entries;
