@@ -1,23 +1,30 @@
-/* How many workers run each command of an entry, and where they must meet. */
+/* How many workers run each command of an entry, how it is shared, and what it waits for. */
 #include "runtime/rt.h"
 
 #include <string.h>
 
 /* Work that makes another worker worth while for a command: a barrier costs about as much as this many operations. */
 #define RT_WORK_PER_WORKER 65536.0
+/* More of them share the work better among workers that do not all have a core; fewer reuse more of what is packed. */
+enum { RT_CHUNKS_PER_WORKER = 4 };
 /* Work of an entry that makes a team worth while: about 100 us on one thread. Below it the team would save less than it
  * costs to wake it up between two calls of the host (30 to 60 us). */
 #define RT_WORK_OF_TEAM 1.6e7
+
+static int64_t command_pieces(const struct stepc_command *c)
+{
+    int64_t pieces = c->grain > 0 ? (c->extent + c->grain - 1) / c->grain : c->extent;
+    if (c->gemm && c->gemm->prefer) pieces = c->gemm->batch * ((c->gemm->m + 7) / 8);
+    return pieces < 1 ? 1 : pieces;
+}
 
 static uint32_t command_workers(const struct stepc_command *c, uint32_t most)
 {
     if (c->kind == STEPC_COLLECTIVE) return most;
     if (c->kind != STEPC_KERNEL) return 1;
-    int64_t pieces = c->grain > 0 ? (c->extent + c->grain - 1) / c->grain : c->extent;
-    if (c->gemm && c->gemm->prefer) pieces = c->gemm->batch * ((c->gemm->m + 7) / 8);
+    int64_t pieces = command_pieces(c);
     double wanted = c->work / RT_WORK_PER_WORKER;
     uint32_t n = wanted < 1 ? 1 : wanted > (double)most ? most : (uint32_t)wanted;
-    if (pieces < 1) pieces = 1;
     return (int64_t)n > pieces ? (uint32_t)pieces : n;
 }
 
@@ -45,30 +52,23 @@ static void mark_solo(const struct stepc_entry *e, struct rt_command *commands)
     }
 }
 
-/* A command that depends on earlier ones needs a meeting unless worker 0 alone ran them and runs it too. */
-static void mark_sync(const struct stepc_entry *e, struct rt_command *commands)
+/* How finely commands are shared, and what waits. What a loop of worker 0 did is waited for by whatever follows it. */
+static void mark_chunks(const struct stepc_entry *e, struct rt_command *commands)
 {
-    bool alone = true; /* since the last meeting only worker 0 did something */
-    bool owed = false; /* a meeting was left out, so what worker 0 did before it is not known to the others */
+    uint32_t inside = 0; /* the end of a loop that worker 0 runs alone */
     for (uint32_t i = 0; i < e->command_count; i++) {
+        const struct stepc_command *table = &e->commands[i];
         struct rt_command *c = &commands[i];
-        bool loop = e->commands[i].kind == STEPC_LOOP_BEGIN || e->commands[i].kind == STEPC_LOOP_END;
-        if (loop && !c->solo) { /* meets by itself */
-            alone = true;
-            owed = false;
-            continue;
+        if (inside && i <= inside) continue; /* its commands and its end */
+        bool solo = table->kind == STEPC_LOOP_BEGIN && c->solo;
+        c->sync = table->barrier || solo || (inside && i == inside + 1);
+        if (solo) {
+            c->chunks = 1;
+            inside = table->other;
+        } else if (table->kind == STEPC_KERNEL) {
+            int64_t pieces = command_pieces(table), chunks = (int64_t)c->workers * RT_CHUNKS_PER_WORKER;
+            c->chunks = c->workers == 1 ? 1 : (uint32_t)(chunks < pieces ? chunks : pieces);
         }
-        bool one = c->workers == 1;
-        if (loop) c->sync = !alone && e->commands[i].kind == STEPC_LOOP_BEGIN; /* the others skip all of it */
-        if (e->commands[i].kind == STEPC_COLLECTIVE) {
-            alone = true; /* all devices meet before and after */
-            owed = false;
-            continue;
-        }
-        if (!loop) c->sync = (e->commands[i].barrier && !(alone && one)) || (owed && !one);
-        owed = !c->sync && (owed || e->commands[i].barrier);
-        if (c->sync) alone = true;
-        if (!one) alone = false;
     }
 }
 
@@ -89,6 +89,6 @@ bool rt_plan_commands(struct step_instance *t, struct rt_entry *e)
         if (c->kind == STEPC_LOOP_BEGIN) depth++;
     }
     mark_solo(table, e->commands);
-    mark_sync(table, e->commands);
+    mark_chunks(table, e->commands);
     return true;
 }

@@ -32,8 +32,11 @@ enum {
 
 /* ---------------------------------------------------------------- waiting */
 
-/* A number that threads wait for to change: they spin a little, yield, then sleep in the kernel. */
+/* A number that threads wait for to change: they spin a little, then sleep in the kernel. */
 struct rt_signal { _Atomic uint32_t value, sleepers; };
+/* What is taken and what is finished of a command. Workers begin with their own chunks and go on with those of others,
+ * so that one that lost its core holds up the rest by one chunk at most. */
+struct rt_progress { struct rt_signal done; _Atomic uint32_t next[]; /* per worker: chunks taken of its own */ };
 struct rt_barrier {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) struct rt_signal generation;
@@ -73,6 +76,7 @@ struct rt_device {
     struct rt_map *maps; /* per entry */
     struct rt_worker *workers;
     struct rt_barrier barrier;
+    char *progress; /* per command of the entry that runs: struct rt_progress, progress_bytes apart */
     _Atomic uint64_t collectives;           /* entered by its worker 0 */
     const struct stepc_command *_Atomic at; /* the last collective entered */
 };
@@ -83,7 +87,8 @@ struct rt_device {
 struct rt_command {
     uint32_t arguments;  /* index of the first one in rt_map.pointers */
     uint32_t workers;
-    bool sync;           /* meet before it */
+    uint32_t chunks;     /* pieces of it that one worker takes at a time; 0: not shared */
+    bool sync;           /* all commands before it must be finished */
     bool solo;           /* a loop that worker 0 runs alone */
     bool microbatches;   /* the loop over microbatches */
 };
@@ -109,7 +114,7 @@ struct step_instance {
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
     struct rt_device *devices;
-    uint32_t device_count, threads, worker_count;
+    uint32_t device_count, threads, worker_count, progress_bytes;
     struct rt_comm *comms;
     uint32_t comm_count;
     rt_sgemm_fn *sgemm;

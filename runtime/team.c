@@ -1,9 +1,12 @@
 /* The workers of all devices run one command list together. The caller is worker 0 of device 0; the others are threads
- * that live as long as the instance and sleep between steps. Every worker walks the list itself: a kernel's
- * range is split statically, so the same number of workers always computes the same pieces, and workers meet at
- * barriers only where a command depends on others' work.
+ * that live as long as the instance and sleep between steps. Every worker walks the list itself. A kernel's range is
+ * cut into chunks that do not depend on who computes them; a worker takes its own first, so that data stay in its
+ * cache, then what others have not begun. Where a command depends on earlier ones, workers wait for these to be
+ * finished, not for each other: one that lost its core to another program delays the rest by one chunk. Everyone meets
+ * only around loops and collectives.
  *
- * Waiting is bounded spinning, then sched_yield, then a futex; where there are more workers than cores nobody spins. */
+ * Waiting is short spinning, then a futex: a core that goes idle is given to the worker that waits for one. Where there
+ * are more workers than cores nobody spins. */
 #include "runtime/rt.h"
 
 #include <errno.h>
@@ -16,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RT_SPINS = 4000, RT_YIELDS = 40, RT_POLL_NS = 50000000 };
+enum { RT_SPINS = 500, RT_POLL_NS = 50000000 };
 
 /* ---------------------------------------------------------------- waiting */
 
@@ -37,10 +40,9 @@ void rt_signal_change(struct rt_signal *s)
 static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline, bool leave_on_failure)
 {
     uint32_t spins = t->oversubscribed ? 0 : RT_SPINS;
-    for (uint32_t i = 0; i < spins + RT_YIELDS; i++) {
+    for (uint32_t i = 0; i < spins; i++) {
         if (atomic_load_explicit(&s->value, memory_order_acquire) != old) return true;
-        if (i < spins) relax();
-        else sched_yield();
+        relax();
     }
     bool changed = false;
     atomic_fetch_add(&s->sleepers, 1);
@@ -68,19 +70,72 @@ bool rt_meet(struct step_instance *t, struct rt_barrier *b, uint64_t deadline)
 
 /* ---------------------------------------------------------------- the command loop */
 
-static void run_kernel(struct rt_worker *w, const struct stepc_command *c, const struct rt_command *how, void *const *arguments)
+static struct rt_progress *progress_of(const struct rt_worker *w, uint32_t command)
 {
-    uint32_t workers = w->instance->alone ? 1 : how->workers;
-    if (w->index >= workers) return;
+    return (struct rt_progress *)(void *)(w->device->progress + (size_t)command * w->instance->progress_bytes);
+}
+
+static bool works_alone(const struct rt_worker *w) { return w->instance->alone || w->instance->threads == 1; }
+
+static void run_chunk(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk, uint32_t chunks)
+{
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
-        w->instance->program->blas->run(w->instance, c->gemm, arguments, w->index, workers);
+        w->instance->program->blas->run(w->instance, c->gemm, arguments, chunk, chunks);
         return;
     }
     int64_t grain = c->grain > 0 ? c->grain : 1;
-    int64_t pieces = (c->extent + grain - 1) / grain, n = workers;
-    int64_t lo = pieces * w->index / n * grain, hi = pieces * (w->index + 1) / n * grain;
+    int64_t pieces = (c->extent + grain - 1) / grain;
+    int64_t lo = pieces * chunk / chunks * grain, hi = pieces * (chunk + 1) / chunks * grain;
     if (hi > c->extent) hi = c->extent;
     if (lo < hi) c->kernel(arguments, lo, hi, w->scratch);
+}
+
+static void finish_chunks(struct rt_progress *p, uint32_t count, uint32_t chunks)
+{
+    if (atomic_fetch_add(&p->done.value, count) + count == chunks && atomic_load(&p->done.sleepers))
+        syscall(SYS_futex, (uint32_t *)&p->done.value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static void run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *arguments)
+{
+    const struct stepc_command *c = &e->table->commands[at];
+    const struct rt_command *how = &e->commands[at];
+    if (works_alone(w) || !how->chunks) { /* the latter inside a loop of worker 0 */
+        run_chunk(w, c, arguments, 0, 1);
+        return;
+    }
+    struct rt_progress *p = progress_of(w, at);
+    uint32_t finished = 0;
+    for (uint32_t k = 0; k < how->workers; k++) {
+        uint32_t owner = (w->index + k) % how->workers;
+        uint32_t first = (uint32_t)((uint64_t)how->chunks * owner / how->workers);
+        uint32_t count = (uint32_t)((uint64_t)how->chunks * (owner + 1) / how->workers) - first;
+        while (atomic_load_explicit(&p->next[owner], memory_order_relaxed) < count) {
+            uint32_t chunk = atomic_fetch_add(&p->next[owner], 1);
+            if (chunk >= count) break;
+            run_chunk(w, c, arguments, first + chunk, how->chunks);
+            finished++;
+        }
+    }
+    if (finished) finish_chunks(p, finished, how->chunks);
+}
+
+/* Until all commands from `known` on and before `at` are finished. False: the call failed elsewhere. */
+static bool wait_for_earlier(struct rt_worker *w, const struct rt_entry *e, uint32_t known, uint32_t at)
+{
+    for (; known < at; known++) {
+        struct rt_signal *done = &progress_of(w, known)->done;
+        uint32_t chunks = e->commands[known].chunks, now;
+        while (chunks && (now = atomic_load_explicit(&done->value, memory_order_acquire)) != chunks)
+            if (!signal_wait(w->instance, done, now, 0, true)) return false;
+    }
+    return true;
+}
+
+/* Nobody has begun these commands. */
+static void clear_progress(const struct step_instance *t, const struct rt_device *d, uint32_t first, uint32_t end)
+{
+    if (t->threads > 1) memset(d->progress + (size_t)first * t->progress_bytes, 0, (size_t)(end - first) * t->progress_bytes);
 }
 
 /* Whether the loop goes on at iteration i. */
@@ -101,10 +156,13 @@ static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t
     const struct rt_command *how = &e->commands[at];
     bool begin = c->kind == STEPC_LOOP_BEGIN;
     if (how->solo && w->index) return c->other + 1;
+    uint32_t first = begin ? at : c->other; /* the command that begins the loop */
     if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
     *counter = begin ? 0 : *counter + 1;
     bool go = loop_goes_on(t, c, how, buffers, *counter);
     if (w->index == 0) *(int32_t *)buffers[c->counter] = *counter;
+    if (w->index == 0 && !how->solo) clear_progress(t, w->device, first + 1, begin ? c->other : at);
+    if (how->solo && !go && e->commands[first].chunks && !works_alone(w)) finish_chunks(progress_of(w, first), 1, 1);
     if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
     return go == begin ? at + 1 : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
 }
@@ -113,18 +171,21 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
 {
     struct step_instance *t = w->instance;
     int32_t counters[RT_MAX_DEPTH];
-    uint32_t depth = 0;
+    uint32_t depth = 0, known = 0; /* commands before `known` are finished */
     for (uint32_t i = 0; i < e->table->command_count;) {
         const struct stepc_command *c = &e->table->commands[i];
         const struct rt_command *how = &e->commands[i];
         void *const *arguments = m->pointers + how->arguments;
-        if (how->sync && !rt_meet(t, &w->device->barrier, 0)) return;
+        if (how->sync && !(how->solo && w->index) && !works_alone(w)) {
+            if (!wait_for_earlier(w, e, known, i)) return;
+            known = i;
+        }
         if (c->kind == STEPC_KERNEL) {
-            run_kernel(w, c, how, arguments);
+            run_kernel(w, e, i, arguments);
             i++;
         } else if (c->kind == STEPC_COLLECTIVE) {
-            if (!w->instance->program->mesh->collective(w, c, arguments)) return;
-            i++;
+            if (!t->program->mesh->collective(w, c, arguments)) return;
+            known = ++i; /* all have met */
         } else {
             bool begin = c->kind == STEPC_LOOP_BEGIN;
             if (begin) depth++;
@@ -132,6 +193,7 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             if (next == UINT32_MAX) return;
             bool inside = begin ? next == i + 1 : next != i + 1;
             if (!inside) depth--;
+            if (!how->solo) known = next; /* all have met */
             i = next;
         }
     }
@@ -167,6 +229,8 @@ static step_status run_team(struct step_instance *t)
         return (step_status)atomic_load(&t->failed);
     }
     uint32_t done = atomic_load(&t->done.value);
+    for (uint32_t d = 0; d < t->device_count && !t->entries[t->running].table->whole; d++)
+        clear_progress(t, &t->devices[d], 0, t->entries[t->running].table->command_count);
     atomic_store(&t->pending, t->worker_count - 1);
     rt_signal_change(&t->job);
     run_worker(&t->devices[0].workers[0]);
@@ -223,8 +287,26 @@ static void pin(pthread_t thread, uint32_t index)
     pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
+static bool make_progress(struct step_instance *t)
+{
+    uint32_t commands = 0;
+    for (uint32_t i = 0; i < RT_ENTRIES; i++)
+        if (t->entries[i].commands && t->entries[i].table->command_count > commands) commands = t->entries[i].table->command_count;
+    uint64_t bytes = sizeof(struct rt_progress) + t->threads * sizeof(_Atomic uint32_t);
+    t->progress_bytes = (uint32_t)((bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN); /* a line apart */
+    for (uint32_t d = 0; t->threads > 1 && d < t->device_count; d++) {
+        t->devices[d].progress = rt_alloc(t, (size_t)commands * t->progress_bytes);
+        if (!t->devices[d].progress) return false;
+    }
+    return true;
+}
+
 static bool start(struct step_instance *t)
 {
+    if (!make_progress(t)) {
+        rt_fail(NULL, STEP_ENOMEM, "no memory for the progress of commands");
+        return false;
+    }
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the host's business: workers inherit "none" */
