@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # bash tests/run.sh: installs what is needed, builds everything and runs every test through CTest. With sanitizers:
-# SANITIZE=1 first runs the unit and parity tests under ASan and UBSan.
+# SANITIZE=1 first runs the unit, parity and command-line tests under ASan and UBSan, those of threads under TSan.
 set -eu
 cd "$(dirname "$0")/.."
 . tests/setup.sh
@@ -10,6 +10,9 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     stepc_build build-asan asan
     echo "== tests under ASan and UBSan"
     ctest --test-dir build-asan --output-on-failure -j "$jobs" -L sanitize
+    stepc_build build-tsan tsan runtime_test_abi runtime_test_collectives runtime_test_lifecycle runtime_test_safetensors
+    echo "== tests of threads under TSan"
+    ctest --test-dir build-tsan --output-on-failure -L threads
 fi
 stepc_build build dev
 echo "== tests"
