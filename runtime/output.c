@@ -61,6 +61,15 @@ bool st_output_write(struct st_output *o, const void *data, size_t bytes, char e
     return true;
 }
 
+bool st_output_publish(struct st_output *o, char error[ST_TEXT])
+{
+    if (!o->temporary) return true;
+    if (rename(o->temporary, o->path)) return output_error(o, "rename", error);
+    free(o->temporary);
+    o->temporary = NULL;
+    return true;
+}
+
 static void sync_directory(const char *path)
 {
     char *copy = strdup(path);

@@ -131,7 +131,7 @@ int run_metrics_end(struct run *r, const double *evaluated)
         add_number(&r->line, evaluated[k++], STEP_F64);
     }
     str_add(&r->line, "}\n");
-    if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error)) return 0;
+    if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error) && st_output_publish(&r->metrics_file, error)) return 0;
     end_progress_line(r);
     return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
 }

@@ -129,6 +129,16 @@ class Cli(unittest.TestCase):
         self.assertIn("**.kernel", listed)
         self.assertEqual(len(listed), len(set(listed)))
 
+    def test_one_mistake_one_error(self):
+        param = {"type": "param", "shape": [8, 3], "init": {"type": "zeros"}}
+        for change, says in [({"seed": "abc"}, "expected a number"), ({"seed": {"params": []}}, "expected a number"),
+                             ({"metrics": {"g": "global_norm(grad)"}}, 'did you mean "grads"'),
+                             ({"model": param}, "this parameter has no name")]:
+            p = self.run_stepc("check", self.write("one.json", json.dumps(dict(DOCUMENT, **change))), code=1,
+                               env=dict(os.environ, STEPC_VERIFY_EACH="1"))
+            self.assertIn(says, p.stderr)
+            self.assertEqual(len(re.findall(r"error\[", p.stderr)), 1, p.stderr)
+
     def test_many_errors(self):
         layers = [{"type": "linear", "features": 3, "k%d" % i: 0} for i in range(50)]
         path = self.write("many.json", json.dumps(dict(DOCUMENT, model={"type": "sequential", "input": "x", "layers": layers}), indent=1))
@@ -214,6 +224,26 @@ class Cli(unittest.TestCase):
         self.assertRegex(self.run_stepc("run", so, "--steps", "0", "--data", data).stderr, r"\n0 steps; peak memory ")
         self.assertTrue(self.run_stepc("run", self.model, "--steps", "1", "--data", data).stderr.startswith("small: 51 parameters in 4 tensors, interpreted\n"))
         self.assertEqual(self.run_stepc("run", so, "--steps", "1", "--data", data, "-q").stderr, "")
+
+    def test_metrics_can_be_followed(self):
+        so, data, metrics = self.path("step.so"), self.batches(), self.write("metrics", "precious")
+        self.run_stepc("compile", self.model, "-o", so)
+        self.run_stepc("run", so, "--steps", "1", "--data", data, "--metrics", metrics, "--set", "lr=1", code=1)
+        with open(metrics) as f:
+            self.assertEqual(f.read(), "precious")
+        p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--metrics", metrics], stderr=subprocess.DEVNULL)
+        for _ in range(600):
+            time.sleep(0.05)
+            with open(metrics) as f:
+                lines = f.readlines()
+            if len(lines) > 3:
+                break
+        p.kill()
+        p.wait()
+        self.assertEqual(json.loads(lines[1])["step"], 2)
+        with open(metrics) as f:
+            self.assertGreaterEqual(len(f.readlines()), len(lines))
+        self.assertEqual([n for n in os.listdir(self.folder.name) if ".tmp" in n], [])
 
     def test_idle_mesh(self):
         note = "nothing is split over the 2 devices"

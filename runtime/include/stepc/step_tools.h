@@ -50,6 +50,8 @@ struct st_output { int fd; bool direct; char *temporary; const char *path; };
 /* Opens a temporary file in the same directory; a path that exists and is no regular file is written directly. */
 bool st_output_open(struct st_output *, const char *path, char error[ST_TEXT]);
 bool st_output_write(struct st_output *, const void *, size_t, char error[ST_TEXT]);
+/* For files that others follow while they grow: from now on the file has its name, whatever becomes of the writer. */
+bool st_output_publish(struct st_output *, char error[ST_TEXT]);
 /* keep: sync, close, rename; else: close, remove. False: `error` is set and nothing was published. */
 bool st_output_close(struct st_output *, bool keep, char error[ST_TEXT]);
 
