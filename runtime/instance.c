@@ -119,7 +119,7 @@ static step_status devices_check(struct step_instance *t, const struct settings 
     const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
     if (missing)
         return rt_fail(NULL, STEP_EDEVICE, "this CPU lacks %s, which the object was compiled for (compile with --cpu x86-64-v3 or v2)", missing);
-    if (o->communicator) return rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: only the thread transport is there yet");
+    if (o->communicator) return rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: not there yet");
     if (o->transport && strcmp(o->transport, "thread") != 0 && strcmp(o->transport, "self") != 0)
         return rt_fail(NULL, strcmp(o->transport, "mpi") && strcmp(o->transport, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
                        "transport \"%s\": expected \"thread\" or \"self\"", o->transport);

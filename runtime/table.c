@@ -37,13 +37,13 @@ step_status rt_memory(const struct step_instance *t, uint32_t device, struct ste
 
 step_status rt_trace(struct step_instance *t, const char *path)
 {
-    return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: traces are not written yet") : STEP_OK;
+    return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: not there yet") : STEP_OK;
 }
 
 step_status rt_dlpack(struct step_instance *t, const char *name, struct DLManagedTensorVersioned **out)
 {
     (void)name, (void)out;
-    return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: zero-copy views are not there yet; use read and write");
+    return rt_fail(t, STEP_EUNSUPPORTED, "dlpack: not there yet; use read and write");
 }
 
 step_status rt_dlpack_legacy(struct step_instance *t, const char *name, struct DLManagedTensor **out)
