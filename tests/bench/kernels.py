@@ -4,9 +4,10 @@
     tests/bench/kernels.py [--stepc build/stepc] [--rounds N] [--json FILE] [LAYOUTxMxNxK ...]
 
 LAYOUT: nn, nt, tn (t: the operand is stored transposed). A document with one product is compiled twice, with
-`--blas own` and `--blas openblas`, and evaluated in turns. Both sides also read the product once, to sum it.
-A side's time in a round is its best of several steps, a ratio the median over the rounds of OpenBLAS's time / ours (above 1: we are faster), with the least and the greatest.
-Of a product so small that its step becomes one function both sides run the same code. The rules in kernels/kernels.def come from this table.
+`--blas own` and `--blas openblas`, and evaluated in turns. Both sides also read the product once, to sum it. A side's
+time in a round is its best of several steps, a ratio the median over the rounds of OpenBLAS's time / ours (above 1: we
+are faster), with the least and the greatest. Of a product so small that its step becomes one function both sides run
+the same code. The rules in kernels/kernels.def come from this table.
 """
 import argparse
 import json
