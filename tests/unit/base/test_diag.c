@@ -1,7 +1,7 @@
 /* The printed forms of diagnostics, to the letter. */
 #include "ir/base/diag.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -143,17 +143,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("diag");
-    TCase *c = tcase_create("all");
-    tcase_add_test(c, text_form);
-    tcase_add_test(c, json_form);
-    tcase_add_test(c, order_and_count);
-    tcase_add_test(c, odd_places);
-    tcase_add_test(c, defect);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("diag", CASE_OF(30, text_form, json_form, order_and_count, odd_places, defect));
 }

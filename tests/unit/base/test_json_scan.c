@@ -1,8 +1,8 @@
 /* The JSON reader: what it accepts, what it refuses with which code at which place, and mutated documents, which may be
  * refused but never crash. */
 #include "ir/base/json_scan.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,20 +191,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("json_scan");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 60);
-    tcase_add_test(c, accepts);
-    tcase_add_test(c, refuses);
-    tcase_add_test(c, places);
-    tcase_add_test(c, exact_numbers);
-    tcase_add_test(c, limits);
-    tcase_add_test(c, large_objects);
-    tcase_add_test(c, mutants);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("json_scan", CASE_OF(60, accepts, refuses, places, exact_numbers, limits, large_objects,
+                                         mutants));
 }

@@ -1,7 +1,7 @@
 /* Growing text, shortest numbers, name distances, globs. */
 #include "ir/base/str.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,17 +102,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("str");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 30);
-    tcase_add_test(c, text);
-    tcase_add_test(c, numbers);
-    tcase_add_test(c, nearest_names);
-    tcase_add_test(c, globs);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("str", CASE_OF(30, text, numbers, nearest_names, globs));
 }

@@ -6,6 +6,7 @@
 #include "cuda_harness.h"
 #include "frontend/fe.h"
 #include "lower_harness.h"
+#include "tests/unit/suite.h"
 #include <stepc/step.h>
 
 enum { MOST_JOBS = 400 };
@@ -267,8 +268,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *collecting = suite_create("cuda, collecting"), *running = suite_create("cuda");
-    TCase *models = tcase_create("documents"), *tests = tcase_create("kernels");
+    Suite *collecting = suite_create("cuda, collecting");
+    TCase *models = tcase_create("documents");
     cuda_harness_init(&harness, &arena);
     add_cases(collecting);
     tcase_add_test(models, documents);
@@ -278,14 +279,5 @@ int main(void)
     srunner_run_all(runner, CK_ENV);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    tcase_set_timeout(tests, 240);
-    tcase_add_test(tests, cpu_agrees);
-    tcase_add_test(tests, nvrtc_compiles);
-    tcase_add_test(tests, object);
-    suite_add_tcase(running, tests);
-    runner = srunner_create(running);
-    srunner_run_all(runner, CK_ENV);
-    failed += srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("cuda", CASE_OF(240, cpu_agrees, nvrtc_compiles, object)) || failed;
 }

@@ -2,6 +2,7 @@
  * interpreter; and compiled by NVRTC, where it is installed. */
 #include "cuda_harness.h"
 #include "nest_samples.h"
+#include "tests/unit/suite.h"
 
 static struct cuda_harness harness;
 static uint32_t kernel_of[MAX_NESTS];
@@ -52,15 +53,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("cuda_emit");
-    TCase *tests = tcase_create("nests");
-    tcase_set_timeout(tests, 240);
-    tcase_add_test(tests, cpu_agrees);
-    tcase_add_test(tests, nvrtc_compiles);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles));
 }

@@ -1,5 +1,6 @@
 /* Linking: one exported symbol, the same bytes twice, and environments that fail leave a message and no file. */
 #include "emit_harness.h"
+#include "tests/unit/suite.h"
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -129,18 +130,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("link");
-    TCase *tests = tcase_create("link");
-    tcase_add_test(tests, same_bytes);
-    tcase_add_test(tests, old_file_survives);
-    tcase_add_test(tests, no_such_folder);
-    tcase_add_test(tests, no_such_linker);
-    tcase_add_test(tests, no_space);
-    tcase_add_test(tests, cpu_names);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("link", CASE_OF(30, same_bytes, old_file_survives, no_such_folder, no_such_linker, no_space,
+                                    cpu_names));
 }

@@ -1,6 +1,7 @@
 /* The nests of nest_samples.h compiled, run and compared with the nest interpreter. The same bytes from two compilations,
  * the same bits at -O0 and -O2. */
 #include "nest_samples.h"
+#include "tests/unit/suite.h"
 
 static size_t compare_all(const struct harness *h)
 {
@@ -90,16 +91,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("llvm_emit");
-    TCase *tests = tcase_create("nests");
-    tcase_set_timeout(tests, 120);
-    tcase_add_test(tests, native_agrees);
-    tcase_add_test(tests, narrow_agrees);
-    tcase_add_test(tests, levels_agree);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree));
 }

@@ -1,5 +1,6 @@
 /* Lowered groups compute what the interpreter of the IR computes: small functions of every kind of group. */
 #include "lower_harness.h"
+#include "tests/unit/suite.h"
 
 START_TEST(map_flat)
 {
@@ -133,21 +134,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("lower");
-    TCase *maps = tcase_create("map");
-    tcase_add_test(maps, map_flat);
-    tcase_add_test(maps, map_broadcast);
-    tcase_add_test(maps, map_views);
-    tcase_add_test(maps, map_pad_concat);
-    tcase_add_test(maps, map_dynamic);
-    tcase_add_test(maps, map_types);
-    tcase_add_test(maps, map_update_in_place);
-    tcase_add_test(maps, map_swap);
-    tcase_add_test(maps, map_constants);
-    suite_add_tcase(suite, maps);
+    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_dynamic, map_types,
+                                   map_update_in_place, map_swap, map_constants));
     add_cases(suite);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_suite(suite);
 }

@@ -1,6 +1,7 @@
 /* The inlined elementary functions against libm in double precision: the largest error in units in the last place over
  * floats of the whole range. Every 1021st float by default; STEPC_TEST_FLOAT_STRIDE=1 takes every one (minutes). */
 #include "emit_harness.h"
+#include "tests/unit/suite.h"
 #include <math.h>
 #include <stdio.h>
 
@@ -142,17 +143,5 @@ END_TEST
 int main(void)
 {
     __builtin_cpu_init();
-    Suite *suite = suite_create("math");
-    TCase *tests = tcase_create("functions");
-    tcase_set_timeout(tests, 0);
-    tcase_add_test(tests, native_errors);
-    tcase_add_test(tests, narrow_errors);
-    tcase_add_test(tests, powers);
-    tcase_add_test(tests, inverse_error_function);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("math", CASE_OF(0, native_errors, narrow_errors, powers, inverse_error_function));
 }

@@ -2,8 +2,8 @@
 #ifndef FE_TEST_H
 #define FE_TEST_H
 #include "frontend/fe.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,14 +32,5 @@ static inline char *fixture_said(struct fixture *f)
     diags_print(&f->diags, file, false, false);
     fclose(file);
     return text;
-}
-
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
 }
 #endif

@@ -136,12 +136,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("args");
-    TCase *c = tcase_create("all");
-    tcase_add_test(c, values);
-    tcase_add_test(c, mistakes);
-    tcase_add_test(c, arithmetic);
-    tcase_add_test(c, places);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("args", CASE_OF(30, values, mistakes, arithmetic, places));
 }

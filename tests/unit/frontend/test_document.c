@@ -109,11 +109,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("document");
-    TCase *c = tcase_create("all");
-    tcase_add_test(c, registers);
-    tcase_add_test(c, mistakes);
-    tcase_add_test(c, command_line);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("document", CASE_OF(30, registers, mistakes, command_line));
 }

@@ -1,44 +1,9 @@
 /* Expressions against values that JAX gave (expr_cases.json, recorded by record_expr.py), and where a wrong one is
  * blamed. Every expression is a metric of one document and evaluated by the interpreter. */
-#include "fe_test.h"
+#include "tests/unit/frontend/fe_test.h"
+#include "tests/unit/frontend/recorded.h"
+
 #include <math.h>
-
-static struct arena arena;
-static struct json recorded;
-
-static const struct json_value *get(const struct json_value *v, const char *key)
-{
-    const struct json_value *m = json_get(&recorded, v, key);
-    if (!m) BUG("expr_cases.json has no %s", key);
-    return m;
-}
-static const struct json_value *child(const struct json_value *v)
-{
-    return v->first ? &recorded.values[v->first] : NULL;
-}
-static const struct json_value *sibling(const struct json_value *v)
-{
-    return v->next ? &recorded.values[v->next] : NULL;
-}
-static const char *text_of(const struct json_value *v)
-{
-    return arena_string_n(&arena, recorded.text + v->offset, v->length);
-}
-
-static void load(void)
-{
-    FILE *f = fopen("tests/unit/frontend/expr_cases.json", "rb");
-    if (!f) BUG("run this from the top of the source tree");
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    char *text = arena_alloc(&arena, n + 1);
-    n = fread(text, 1, n, f);
-    fclose(f);
-    struct json_error error;
-    if (!json_scan(&arena, text, n, NULL, &recorded, &error))
-        BUG("expr_cases.json at %u: %s", error.offset, error.message);
-}
 
 static double number_of(const struct json_value *v)
 {
@@ -241,12 +206,8 @@ END_TEST
 
 int main(void)
 {
-    load();
-    Suite *suite = suite_create("expr");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, values);
-    tcase_add_loop_test(all, blame, 0, (int)(sizeof wrong / sizeof *wrong));
-    tcase_add_test(all, depth);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    load("tests/unit/frontend/expr_cases.json");
+    TCase *tests = CASE_OF(30, values, depth);
+    tcase_add_loop_test(tests, blame, 0, (int)(sizeof wrong / sizeof *wrong));
+    return run_case("expr", tests);
 }

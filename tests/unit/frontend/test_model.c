@@ -1,44 +1,9 @@
 /* Blocks against Flax NNX (model_cases.json, recorded by record_model.py): paths, initial values from a seed, outputs.
  * Then the rules of paths and names, and what is said about wrong models. */
-#include "fe_test.h"
+#include "tests/unit/frontend/fe_test.h"
+#include "tests/unit/frontend/recorded.h"
+
 #include <math.h>
-
-static struct arena arena;
-static struct json recorded;
-
-static const struct json_value *get(const struct json_value *v, const char *key)
-{
-    const struct json_value *m = json_get(&recorded, v, key);
-    if (!m) BUG("model_cases.json has no %s", key);
-    return m;
-}
-static const struct json_value *child(const struct json_value *v)
-{
-    return v->first ? &recorded.values[v->first] : NULL;
-}
-static const struct json_value *sibling(const struct json_value *v)
-{
-    return v->next ? &recorded.values[v->next] : NULL;
-}
-static const char *text_of(const struct json_value *v)
-{
-    return arena_string_n(&arena, recorded.text + v->offset, v->length);
-}
-
-static void load(void)
-{
-    FILE *f = fopen("tests/unit/frontend/model_cases.json", "rb");
-    if (!f) BUG("run this from the top of the source tree");
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    char *text = arena_alloc(&arena, n + 1);
-    n = fread(text, 1, n, f);
-    fclose(f);
-    struct json_error error;
-    if (!json_scan(&arena, text, n, NULL, &recorded, &error))
-        BUG("model_cases.json at %u: %s", error.offset, error.message);
-}
 
 static void numbers(const struct json_value *list, double *to)
 {
@@ -238,12 +203,9 @@ END_TEST
 
 int main(void)
 {
-    load();
-    Suite *suite = suite_create("model");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, flax);
-    tcase_add_loop_test(all, path_rules, 0, (int)(sizeof paths / sizeof *paths));
-    tcase_add_loop_test(all, blame, 0, (int)(sizeof wrong / sizeof *wrong));
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    load("tests/unit/frontend/model_cases.json");
+    TCase *tests = CASE_OF(30, flax);
+    tcase_add_loop_test(tests, path_rules, 0, (int)(sizeof paths / sizeof *paths));
+    tcase_add_loop_test(tests, blame, 0, (int)(sizeof wrong / sizeof *wrong));
+    return run_case("model", tests);
 }

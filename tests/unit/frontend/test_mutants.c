@@ -93,10 +93,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("mutants");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 240);
-    tcase_add_test(c, mutants);
-    suite_add_tcase(suite, c);
-    return run_suite(suite);
+    return run_case("mutants", CASE_OF(240, mutants));
 }

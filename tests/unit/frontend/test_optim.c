@@ -2,47 +2,12 @@
  * record_optim.py). The document's loss is linear in the parameters, so its gradients are inputs of the step, and the
  * step is evaluated by the interpreter. */
 #include "frontend/optim/optim.h"
-#include <check.h>
+#include "tests/unit/frontend/recorded.h"
+#include "tests/unit/suite.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct arena arena;
-static struct json recorded;
-
-static const struct json_value *get(const struct json_value *v, const char *key)
-{
-    const struct json_value *m = json_get(&recorded, v, key);
-    if (!m) BUG("optim_cases.json has no %s", key);
-    return m;
-}
-static const struct json_value *child(const struct json_value *v)
-{
-    return v->first ? &recorded.values[v->first] : NULL;
-}
-static const struct json_value *sibling(const struct json_value *v)
-{
-    return v->next ? &recorded.values[v->next] : NULL;
-}
-static const char *text_of(const struct json_value *v)
-{
-    return arena_string_n(&arena, recorded.text + v->offset, v->length);
-}
-
-static void load(void)
-{
-    FILE *f = fopen("tests/unit/frontend/optim_cases.json", "rb");
-    if (!f) BUG("run this from the top of the source tree");
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    char *text = arena_alloc(&arena, n + 1);
-    n = fread(text, 1, n, f);
-    fclose(f);
-    struct json_error error;
-    if (!json_scan(&arena, text, n, NULL, &recorded, &error))
-        BUG("optim_cases.json at %u: %s", error.offset, error.message);
-}
 
 /* Parameters p and inputs g of the same shapes; loss = sum of sum(p * g). */
 static const char *document(const char *optimizer, const char *more)
@@ -320,20 +285,7 @@ END_TEST
 
 int main(void)
 {
-    load();
-    Suite *suite = suite_create("optim");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
-    tcase_add_test(c, trajectories);
-    tcase_add_test(c, schedules);
-    tcase_add_test(c, names_of_state);
-    tcase_add_test(c, averages);
-    tcase_add_test(c, every_row_is_recorded);
-    tcase_add_test(c, refused);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    load("tests/unit/frontend/optim_cases.json");
+    return run_case("optim", CASE_OF(120, trajectories, schedules, names_of_state, averages, every_row_is_recorded,
+                                     refused));
 }

@@ -1,10 +1,10 @@
 /* Building: sharing of equal nodes, refusals in the user's terms, types and elements, rebuilding, walks. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 static struct arena arena;
 static struct ir_module *m;
@@ -165,16 +165,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("build");
-    TCase *tests = tcase_create("builder");
+    TCase *tests = CASE_OF(30, equal_nodes_are_one, refusals_say_what_was_found, sizes_do_not_overflow,
+                           half_precision_rounds_to_nearest, rebuilding, bodies_come_first);
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {equal_nodes_are_one, refusals_say_what_was_found, sizes_do_not_overflow, half_precision_rounds_to_nearest,
-                          rebuilding, bodies_come_first};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("build", tests);
 }

@@ -1,9 +1,9 @@
 /* The interpreter against values worked out by hand or taken from XLA: dtypes, edges, control. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 static struct ir_module *module;
 static struct ir_builder b;
@@ -289,17 +289,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("eval");
-    TCase *tests = tcase_create("ops");
+    TCase *tests = CASE_OF(30, rounding, integers_wrap, shifts, conversions, edges, random_words, shapes,
+                           gather_and_scatter, reductions, contraction, control, control_while, microbatches,
+                           constants);
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {rounding,     integers_wrap,      shifts,     conversions, edges,   random_words,
-                          shapes,       gather_and_scatter, reductions, contraction, control, control_while,
-                          microbatches, constants};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("eval", tests);
 }

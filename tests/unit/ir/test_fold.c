@@ -1,12 +1,12 @@
 /* Folding: every rule fires, and what it gives is what the interpreter gives without it, bit for bit (NaN is NaN), on
  * zeros of both signs, infinities, NaN, denormals and ordinary numbers. A text is read as it stands; rebuilding folds. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 static struct arena arena;
 
@@ -285,16 +285,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fold");
-    TCase *tests = tcase_create("rules");
-    tcase_set_timeout(tests, 60);
+    TCase *tests = CASE_OF(60, each_rule, random_programs);
     tcase_add_checked_fixture(tests, setup, teardown);
-    tcase_add_test(tests, each_rule);
-    tcase_add_test(tests, random_programs);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("fold", tests);
 }

@@ -1,11 +1,11 @@
 /* Every op of the table: an example that inference accepts and one that it refuses by name, the way through the text
  * form and back, the builder's agreement, and hashes that do not see names. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir.h"
 #include "op_examples.h"
+#include "tests/unit/suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -140,15 +140,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("ops");
-    TCase *tests = tcase_create("every op");
+    TCase *tests = CASE_OF(30, attribute_counts, examples_are_ops, accepts, rejects, prints_what_it_read,
+                           builder_agrees, hash_sees_no_names);
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {attribute_counts, examples_are_ops, accepts, rejects, prints_what_it_read, builder_agrees, hash_sees_no_names};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("ops", tests);
 }

@@ -1,11 +1,11 @@
 /* The text form: complete, stable, and read without trust: errors have a place, and no edit of a valid text crashes. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir.h"
 #include "op_examples.h"
+#include "tests/unit/suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -224,16 +224,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("parse");
-    TCase *tests = tcase_create("text form");
-    tcase_set_timeout(tests, 120);
+    TCase *tests = CASE_OF(120, says_everything, numbers_may_have_gaps, errors_have_a_place, reference_example,
+                           mutated_texts, mutated_examples);
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {says_everything, numbers_may_have_gaps, errors_have_a_place, reference_example, mutated_texts, mutated_examples};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("parse", tests);
 }

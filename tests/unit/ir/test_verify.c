@@ -1,10 +1,10 @@
 /* The verifier: every invariant of its list has a module that breaks it, faults are collected, and no corruption of
  * a node's fields crashes it. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/ir.h"
+#include "tests/unit/suite.h"
 
 static struct arena arena;
 static struct ir_module *m;
@@ -173,16 +173,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("verify");
-    TCase *tests = tcase_create("invariants");
-    tcase_set_timeout(tests, 60);
+    TCase *tests = CASE_OF(60, modules_and_slots, functions, nodes, shardings, faults_are_collected,
+                           corruption_is_survived);
     tcase_add_checked_fixture(tests, setup, teardown);
-    const TTest *all[] = {modules_and_slots, functions, nodes, shardings, faults_are_collected, corruption_is_survived};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) tcase_add_test(tests, all[i]);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("verify", tests);
 }

@@ -1,6 +1,6 @@
 /* How many kernels well-known pieces become, and that a memory plan holds: no two live buffers share bytes. */
 #include "passes/pass.h"
-#include <check.h>
+#include "tests/unit/suite.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,16 +199,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fuse");
-    TCase *all = tcase_create("all");
-    tcase_add_test(all, softmax_is_one_kernel);
-    tcase_add_test(all, layer_norm_is_two_kernels);
-    tcase_add_test(all, adam_is_one_kernel);
-    tcase_add_test(all, layers_and_memory);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, layer_norm_is_two_kernels, adam_is_one_kernel,
+                                    layers_and_memory));
 }

@@ -1,13 +1,13 @@
 /* Golden text of the passes: tests/golden/<pass>/<case>.sir goes through that pass and must print as <case>.out. With
  * STEPC_GOLDEN_UPDATE=1 the .out files are written instead: look at the difference before committing it. The input and the
  * result also compute the same. */
-#include <check.h>
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "passes/pass.h"
+#include "tests/unit/suite.h"
 
 enum { MOST_CASES = 200 };
 static struct golden {
@@ -117,13 +117,7 @@ END_TEST
 int main(void)
 {
     find_cases();
-    Suite *suite = suite_create("golden");
     TCase *tests = tcase_create("text");
     tcase_add_loop_test(tests, golden, 0, case_count);
-    suite_add_tcase(suite, tests);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed || case_count == 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+    return case_count == 0 || run_case("golden", tests);
 }

@@ -1,6 +1,5 @@
 /* Every pass keeps what the interpreter computes; microbatch loops equal their marker; the manager's options; what
  * passes tell the user. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 #include "passes/pass.h"
 #include "random_ir.h"
+#include "tests/unit/suite.h"
 
 static struct arena arena;
 static struct diags diags;
@@ -346,25 +346,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("passes");
-    TCase *cases = tcase_create("passes");
-    tcase_add_checked_fixture(cases, setup, teardown);
-    tcase_set_timeout(cases, 120);
-    tcase_add_loop_test(cases, passes_keep_meaning, 0, 60);
-    tcase_add_test(cases, gradients_of_gradients);
-    tcase_add_loop_test(cases, gradients_are_slopes, 0, 40);
-    tcase_add_loop_test(cases, loops_equal_markers, 0, 48);
-    tcase_add_test(cases, every_loop_has_its_body);
-    tcase_add_test(cases, gradient_through_argmax);
-    tcase_add_test(cases, argmax_beside_a_gradient);
-    tcase_add_test(cases, gradient_through_loop);
-    tcase_add_test(cases, options);
-    tcase_add_test(cases, dumps);
-    tcase_add_test(cases, defects);
-    suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    TCase *tests = CASE_OF(120, gradients_of_gradients, every_loop_has_its_body, gradient_through_argmax,
+                           argmax_beside_a_gradient, gradient_through_loop, options, dumps, defects);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_loop_test(tests, passes_keep_meaning, 0, 60);
+    tcase_add_loop_test(tests, gradients_are_slopes, 0, 40);
+    tcase_add_loop_test(tests, loops_equal_markers, 0, 48);
+    return run_case("passes", tests);
 }

@@ -1,8 +1,8 @@
 /* The rules of the interface, each with a test: struct sizes, one caller at a time, poisoned instances, names and
  * shapes, ranges, texts, the floating point environment, fork, interrupt, wrong pointers. */
 #include "tests/unit/runtime/toy.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -494,26 +494,7 @@ END_TEST
 int main(void)
 {
     toy_build(&linked, 1, false, true);
-    Suite *suite = suite_create("abi");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
-    tcase_add_test(c, query);
-    tcase_add_test(c, struct_sizes);
-    tcase_add_test(c, busy);
-    tcase_add_test(c, late_peer);
-    tcase_add_test(c, inputs);
-    tcase_add_test(c, unaligned_and_strided);
-    tcase_add_test(c, write_and_read);
-    tcase_add_test(c, floating_point);
-    tcase_add_test(c, after_fork);
-    tcase_add_test(c, interrupted);
-    tcase_add_test(c, order_and_null);
-    tcase_add_test(c, refusing_create);
-    tcase_add_test(c, services);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("abi", CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided,
+                                   write_and_read, floating_point, after_fork, interrupted, order_and_null,
+                                   refusing_create, services));
 }

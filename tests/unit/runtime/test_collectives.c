@@ -3,7 +3,7 @@
 #include "tests/unit/runtime/toy.h"
 
 #include "kernels/num.h"
-#include <check.h>
+#include "tests/unit/suite.h"
 #include <stdlib.h>
 
 /* One program: each device fills its operand with f(device, element), one collective, nothing else. */
@@ -153,17 +153,5 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("collectives");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
-    tcase_add_test(c, every_dtype);
-    tcase_add_test(c, groups);
-    tcase_add_test(c, teams);
-    tcase_add_test(c, conversions);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("collectives", CASE_OF(120, every_dtype, groups, teams, conversions));
 }

@@ -1,8 +1,8 @@
 /* One instance from create to destroy: numbers against the formula, reading and writing, weights, step_n, stage,
  * policies, and the same numbers on any team and mesh. */
 #include "tests/unit/runtime/toy.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <stdlib.h>
 
 static struct toy toy;
@@ -312,28 +312,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("lifecycle");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
-    tcase_add_test(c, single);
-    tcase_add_test(c, whole);
-    tcase_add_test(c, team);
-    tcase_add_test(c, mesh_of_two);
-    tcase_add_test(c, mesh_of_four_teams);
-    tcase_add_test(c, eval_single);
-    tcase_add_test(c, eval_team);
-    tcase_add_test(c, eval_mesh);
-    tcase_add_test(c, same_bits);
-    tcase_add_test(c, team_on_trial);
-    tcase_add_test(c, many_steps);
-    tcase_add_test(c, staged);
-    tcase_add_test(c, hypers);
-    tcase_add_test(c, non_finite);
-    tcase_add_test(c, memory_and_tensors);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("lifecycle", CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single,
+                                         eval_team, eval_mesh, same_bits, team_on_trial, many_steps, staged, hypers,
+                                         non_finite, memory_and_tensors));
 }

@@ -1,8 +1,8 @@
 /* Files: what is refused and how it is said, damage at every place, what load wants, and that a failed write leaves
  * nothing behind. */
 #include "tests/unit/runtime/toy.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -325,21 +325,8 @@ int main(void)
     }
     snprintf(file, sizeof file, "%s/a.safetensors", folder);
     snprintf(other, sizeof other, "%s/b.safetensors", folder);
-    Suite *suite = suite_create("safetensors");
-    TCase *c = tcase_create("all");
-    tcase_set_timeout(c, 120);
-    tcase_add_test(c, refused);
-    tcase_add_test(c, names);
-    tcase_add_test(c, damage);
-    tcase_add_test(c, whole_state);
-    tcase_add_test(c, initial_values);
-    tcase_add_test(c, problems_together);
-    tcase_add_test(c, nothing_left);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int status = run_case("safetensors", CASE_OF(120, refused, names, damage, whole_state, initial_values,
+                                                 problems_together, nothing_left));
     unlink(file), unlink(other), rmdir(folder);
-    return failed != 0;
+    return status;
 }
