@@ -14,9 +14,10 @@ stepc_setup() {
         command -v sudo >/dev/null || { echo "run this as root, or install sudo, or install by hand:$missing" >&2; return 3; }
         sudo=sudo
     fi
-    $sudo apt-get update -q >/dev/null &&
-        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing >/dev/null ||
-        { echo "apt-get could not install:$missing" >&2; return 3; }
+    log=$(mktemp)
+    { $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; } \
+        >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; echo "apt-get could not install:$missing" >&2; return 3; }
+    rm -f "$log"
 }
 
 # stepc_build FOLDER PRESET [TARGET...]
