@@ -6,4 +6,4 @@ add_test(NAME parity.spread COMMAND ${parity} --supported --spread 2) # sharded 
 add_test(NAME parity.errors COMMAND ${parity} --errors)
 set_tests_properties(parity.compiled parity.interpreted parity.spread parity.errors PROPERTIES PROCESSORS 2 TIMEOUT 1800
   ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the compiler leaves its arenas to the system
-set_tests_properties(parity.interpreted parity.errors PROPERTIES LABELS sanitize)
+set_tests_properties(parity.compiled parity.interpreted parity.errors PROPERTIES LABELS sanitize)
