@@ -1,12 +1,6 @@
 /* Functions of expressions that make tensors: filled ones, ranges, triangles, diagonals. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <math.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
-
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
 
 struct fe_val fe_iota(struct fe_site *s, struct ir_type type, uint32_t axis)
 {

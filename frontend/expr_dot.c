@@ -1,13 +1,7 @@
 /* Products of expressions: einsum contracts its operands from left to right, pair by pair, into OP_dot; the other
  * products are written as einsums. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <string.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
-
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
 
 /* A tensor whose dimensions carry labels; an ellipsis has become labels 1, 2, ... counted from the right. */
 struct labelled {

@@ -1,12 +1,6 @@
 /* x[...]: numbers, slices, None, `...` and integer tensors, as in NumPy; take and take_along_axis. Indices that are
  * tensors count from the end when negative and are clamped. */
-#include "frontend/expr.h"
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
-
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
+#include "frontend/expr_makers.h"
 
 static bool is_index_tensor(struct fe_site *s, const struct fe_val *v)
 {

@@ -1,12 +1,7 @@
 /* Element-wise functions of expressions; each follows the formula of jax.numpy or jax.scipy.special. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <math.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
 
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
 static struct fe_val op1(struct fe_call *c, enum ir_op op, struct fe_val v) { return fe_op1(c->site, op, v); }
 
 struct fe_val make_unary(struct fe_call *c) { return op1(c, (enum ir_op)c->data, ARG(0)); }

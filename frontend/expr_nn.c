@@ -1,15 +1,9 @@
 /* jax.nn: activations, softmax and its relatives, masks, attention. Where the formula of jax.nn stops a gradient or
  * chooses a branch (relu at 0), so do these. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <math.h>
 #include <string.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
 
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
-static struct fe_val neg(struct fe_site *s, struct fe_val x) { return fe_op1(s, OP_neg, x); }
 static struct fe_val compare(struct fe_site *s, enum expr_operator op, struct fe_val x, double y)
 {
     return fe_binary(s, op, x, fe_float(y));

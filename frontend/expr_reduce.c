@@ -1,13 +1,7 @@
 /* Reductions and running sums of expressions. Sums of 16-bit floats run in float32, as in JAX. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <math.h>
 #include <string.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
-
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
 
 /* ---------------------------------------------------------------- static arguments */
 

@@ -1,12 +1,6 @@
 /* Functions of expressions that move elements: reshape, transpose, join, split, pad, roll, repeat. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <string.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/functions.def"
-#undef X
-
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
 
 struct fe_val fe_transpose_val(struct fe_site *s, struct fe_val v, const uint32_t *perm)
 {

@@ -1,16 +1,8 @@
 /* Losses: the formulas of optax.losses (as functions of expressions) and loss objects, which evaluate each argument as
  * an expression and reduce. The loss of a document is a float32 scalar. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <math.h>
 #include <string.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/losses.def"
-#undef X
-
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
-static struct fe_val neg(struct fe_site *s, struct fe_val x) { return fe_op1(s, OP_neg, x); }
-static struct fe_val one_minus(struct fe_site *s, struct fe_val x) { return fe_sub(s, fe_float(1), x); }
 
 /* Optax insists on floating point predictions. */
 static bool floats(struct fe_call *c, uint32_t arg)

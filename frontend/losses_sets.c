@@ -1,16 +1,9 @@
 /* Losses over sets, lists and masks: segmentation (dice), ranking, embeddings (ntxent, triplet), sparsemax, and T5X's
  * weighted cross-entropy. Formulas: optax.losses and t5x.losses. */
-#include "frontend/expr.h"
+#include "frontend/expr_makers.h"
 #include <math.h>
 #include <string.h>
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/losses.def"
-#undef X
 
-#define SITE   struct fe_site *s = c->site
-#define ARG(i) (c->arg[i])
-static struct fe_val neg(struct fe_site *s, struct fe_val x) { return fe_op1(s, OP_neg, x); }
-static struct fe_val one_minus(struct fe_site *s, struct fe_val x) { return fe_sub(s, fe_float(1), x); }
 static struct fe_val floats_of(struct fe_call *c, uint32_t arg) { return fe_inexact(c->site, ARG(arg)); }
 
 static bool matrix(struct fe_call *c, struct fe_val v, uint32_t least, const char *what)
