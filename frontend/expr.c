@@ -231,16 +231,6 @@ struct fe_val fe_apply_at(struct fe_site *s, const char *function, const struct 
     return fe_call_function(s, f, args, NULL, NULL, n);
 }
 
-struct fe_val fe_apply(struct fe *fe, struct fe_trace *trace, const char *function, const struct fe_val *args,
-                       uint32_t n, fe_json where)
-{
-    struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = where}};
-    struct fe_hook hook = fe_hook_set(&s);
-    struct fe_val v = fe_apply_at(&s, function, args, n);
-    fe_hook_reset(&s, hook);
-    return v;
-}
-
 /* ---------------------------------------------------------------- names */
 
 static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, const char *root, const char *path)

@@ -154,8 +154,6 @@ struct fe_env { const struct fe_env *outer; const char *name; struct fe_val valu
 struct fe_val fe_expr(struct fe *, struct fe_trace *, fe_json string, const struct fe_env *);
 /* The value as one tensor (numbers become weak scalars); 0 and an error if it is none. */
 ir_value fe_tensor(struct fe *, struct fe_trace *, const struct fe_val *, fe_json where);
-/* Operators and functions for C callers, with JAX's promotion: fe_apply(fe, trace, "mean", args, 1, where). */
-struct fe_val fe_apply(struct fe *, struct fe_trace *, const char *function, const struct fe_val *args, uint32_t n, fe_json where);
 struct fe_val fe_val_tensor(ir_value);
 struct fe_val fe_val_number(double, bool integer);
 

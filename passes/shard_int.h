@@ -26,7 +26,6 @@ bool shard_is_zero(const struct ir_func *, ir_value);
 uint32_t shard_axes_mask(uint32_t axes);
 uint32_t shard_axes_of_mask(uint32_t mask); /* in the order of the mesh */
 int64_t shard_axes_size(const struct ir_mesh *, uint32_t axes);
-uint32_t shard_all_axes(const struct ir_sharding *, uint32_t rank); /* mask of all axes that split a dimension */
 bool shard_equal(const struct ir_sharding *, const struct ir_sharding *);
 struct ir_type shard_local_type(const struct ir_mesh *, const struct ir_type *, const struct ir_sharding *);
 

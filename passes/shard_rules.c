@@ -253,13 +253,6 @@ int64_t shard_axes_size(const struct ir_mesh *mesh, uint32_t axes)
     return size;
 }
 
-uint32_t shard_all_axes(const struct ir_sharding *s, uint32_t rank)
-{
-    uint32_t mask = 0;
-    for (uint32_t d = 0; d < rank; d++) mask |= shard_axes_mask(s->dim[d]);
-    return mask;
-}
-
 bool shard_equal(const struct ir_sharding *a, const struct ir_sharding *b) { return memcmp(a, b, sizeof *a) == 0; }
 
 struct ir_type shard_local_type(const struct ir_mesh *mesh, const struct ir_type *t, const struct ir_sharding *s)

@@ -91,6 +91,14 @@ static const char *scaled(struct view *v, double x)
 
 static void head(struct view *v, const char *name) { str_addf(&v->out, "%-9s", name); }
 
+/* The end of a list whose first line takes the name away: what still has it is empty. */
+static void none_of(struct view *v, const char *name)
+{
+    if (!*name) return;
+    head(v, name);
+    str_add(&v->out, "none\n");
+}
+
 static const char *type_text(struct view *v, node object)
 {
     struct str s = STR(v->cli->arena);
@@ -226,10 +234,7 @@ static void tensors(struct view *v, bool state)
         str_add(&v->out, "\n");
         name = "";
     }
-    if (*name) {
-        head(v, name);
-        str_add(&v->out, "none\n");
-    }
+    none_of(v, name);
 }
 
 static void fusion(struct view *v, node e)
@@ -252,10 +257,7 @@ static void fusion(struct view *v, node e)
         if (*text_at(v, g, "reason")) str_addf(&v->out, "; ends: %s", text_at(v, g, "reason"));
         str_add(&v->out, "\n");
     }
-    if (*name) {
-        head(v, name);
-        str_add(&v->out, "none\n");
-    }
+    none_of(v, name);
 }
 
 static void comm(struct view *v, node e)
@@ -272,10 +274,7 @@ static void comm(struct view *v, node e)
         add_place(v, c);
         str_add(&v->out, "\n");
     }
-    if (*name) {
-        head(v, name);
-        str_add(&v->out, "none\n");
-    }
+    none_of(v, name);
 }
 
 /* ---------------------------------------------------------------- commands */
