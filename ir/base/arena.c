@@ -12,10 +12,9 @@ struct arena_chunk {
 
 enum { ARENA_ALIGN = 16, ARENA_FIRST = 16 * 1024, ARENA_LARGEST = 4 * 1024 * 1024 };
 
-static _Noreturn void arena_oom(struct arena *a, size_t bytes)
+static _Noreturn void arena_oom(size_t bytes)
 {
-    if (a->on_oom) longjmp(*a->on_oom, 1);
-#ifdef STEPC_IN_OBJECT /* an object never exits; the runtime sets on_oom wherever it uses an arena */
+#ifdef STEPC_IN_OBJECT /* an object never exits; nothing in it uses an arena, so this is for the linker only */
     (void)bytes;
     __builtin_trap();
 #else
@@ -28,10 +27,10 @@ static void arena_add_chunk(struct arena *a, size_t bytes)
 {
     size_t size = a->chunk ? a->chunk->bytes * 2 : ARENA_FIRST;
     if (size > ARENA_LARGEST) size = ARENA_LARGEST;
-    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(a, bytes);
+    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(bytes);
     if (size < bytes + ARENA_ALIGN) size = bytes + ARENA_ALIGN;
     struct arena_chunk *chunk = calloc(1, sizeof *chunk + size);
-    if (!chunk) arena_oom(a, size);
+    if (!chunk) arena_oom(size);
     chunk->next = a->chunk;
     chunk->bytes = size;
     a->chunk = chunk;
@@ -41,7 +40,7 @@ static void arena_add_chunk(struct arena *a, size_t bytes)
 
 void *arena_alloc(struct arena *a, size_t bytes)
 {
-    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(a, bytes);
+    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(bytes);
     size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
     if ((size_t)(a->end - a->at) < rounded) arena_add_chunk(a, rounded);
     void *p = a->at;
@@ -53,7 +52,7 @@ void *arena_alloc(struct arena *a, size_t bytes)
 void *arena_array(struct arena *a, size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) arena_oom(a, SIZE_MAX);
+    if (__builtin_mul_overflow(count, size, &bytes)) arena_oom(SIZE_MAX);
     return arena_alloc(a, bytes);
 }
 

@@ -1,9 +1,7 @@
 /* Memory of the compiler: arenas. A module has one, a pass has a scratch one; nothing in them is freed alone.
- * Running out of memory ends a compilation with exit code 3 and a message; the runtime, which may not exit, sets
- * `on_oom` and gets control back by longjmp. */
+ * Running out of memory ends a compilation with exit code 3 and a message; the runtime, which may not exit, uses none. */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,7 +11,6 @@ struct arena {
     struct arena_chunk *chunk; /* newest first */
     char *at, *end;            /* free part of the newest chunk */
     size_t total;              /* bytes handed out */
-    jmp_buf *on_oom;           /* NULL: exit(3) */
 };
 
 /* Zeroed memory, 16-byte aligned; never NULL. Zero-initialise the struct before first use. */
