@@ -1,4 +1,4 @@
-/* Expressions: text -> tree. Tokens and precedence are those of Python, restricted to what language.md lists.
+/* Expressions: text -> tree. Tokens and precedence are those of Python, without lambdas, comprehensions and what branches.
  * A dotted name (params.layers.0.kernel) is one token, so its numeric segments are no numbers. Errors carry the
  * byte offset of the token that did not fit. */
 #include "frontend/expr.h"

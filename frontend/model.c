@@ -1,5 +1,7 @@
 /* Tracing of the model: paths, names, inputs of blocks, declaration of parameters, dispatch to structures, layers,
- * activations and defines. The rules of paths are those of language.md, rule 5. */
+ * activations and defines. Paths are those of nnx.state: the model's own block adds no segment, a child of `sequential`
+ * or `residual` is `layers.<i>`, a copy of `repeat` is `<i>`, a node of `graph` its name; a `name` replaces that segment
+ * and may hold dots, an empty one adds none. */
 #include "frontend/model.h"
 #include <string.h>
 
