@@ -26,16 +26,6 @@ struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices,
     return indices.bad ? indices : fe_tensor_val(ir_take(s->b, x.tensor, indices.tensor, axis), x.weak);
 }
 
-static struct fe_val index_tuple(struct fe_site *s, const struct fe_val *base, const struct fe_val *index)
-{
-    if (index->kind != FE_VAL_NUMBER || index->python == FE_PY_FLOAT)
-        return fe_fail(s, "E0310", "a tuple is indexed by an integer");
-    int64_t i = (int64_t)index->number, n = base->count;
-    if (i < -n || i >= n)
-        return fe_fail(s, "E0212", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
-    return base->items[i < 0 ? i + n : i];
-}
-
 /* start, stop, step of a slice for an axis of n elements, as Python's slice.indices. */
 static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t n, int64_t *start, int64_t *stop,
                          int64_t *step)
@@ -66,6 +56,27 @@ static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t 
     *start = v[0];
     *stop = v[1];
     return true;
+}
+
+static struct fe_val slice_tuple(struct fe_site *s, const struct fe_val *base, const struct fe_val *index)
+{
+    struct fe_val *items = arena_new_array(s->fe->arena, struct fe_val, base->count + 1), out = *base;
+    int64_t start, stop, step;
+    if (!slice_bounds(s, index, base->count, &start, &stop, &step)) return fe_bad();
+    out.count = 0, out.items = items, out.names = NULL;
+    for (int64_t i = start; step > 0 ? i < stop : i > stop; i += step) items[out.count++] = base->items[i];
+    return out;
+}
+
+static struct fe_val index_tuple(struct fe_site *s, const struct fe_val *base, const struct fe_val *index)
+{
+    if (index->kind == FE_VAL_SLICE) return slice_tuple(s, base, index);
+    if (index->kind != FE_VAL_NUMBER || index->python == FE_PY_FLOAT)
+        return fe_fail(s, "E0310", "a tuple is indexed by an integer or a slice");
+    int64_t i = (int64_t)index->number, n = base->count;
+    if (i < -n || i >= n)
+        return fe_fail(s, "E0212", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
+    return base->items[i < 0 ? i + n : i];
 }
 
 struct indexing {

@@ -122,6 +122,10 @@ bool optim_scheduled(const struct transform *, const char *name);     /* a sched
 bool optim_at_most(const struct transform *, const char *name, int64_t limit);
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
 bool optim_mask(const struct transform *, const char *name, bool *out);
+/* Maps from patterns (a map may be NULL): the first member that matches a path, NULL = none; whether all patterns match a
+ * parameter ("**" need not), else errors were recorded. */
+fe_json optim_match(struct transform *, fe_json map, const char *path);
+bool optim_patterns_match(struct transform *, fe_json map);
 
 /* State of the whole tree; of every leaf, in the parameter's shape; of one leaf, in any shape. */
 struct term optim_state(struct transform *, const char *name, struct ir_type, struct start);

@@ -77,6 +77,10 @@ OPTIMIZERS = [
     {"type": "chain", "transforms": [SGD, {"type": "reduce_on_plateau", "factor": 0.5, "patience": 1, "cooldown": 1}]},
     {"type": "masked", "inner": {"type": "sm3", "learning_rate": 0.1}, "mask": ["layers.**"]}, {"type": "masked", "inner": {"type": "scale_by_sm3", "b2": 0.9}, "mask": ["layers.**"]},
     {"type": "selective_transform", "optimizer": ADAM, "freeze_mask": ["**.bias"]},
+    {"type": "t5x_adafactor", "learning_rate": LR, "min_dim_size_to_factor": 3, "beta1": 0.5, "weight_decay_rate": 0.1},
+    {"type": "t5x_adafactor", "learning_rate": 0.1, "factor_map": {"layers.0.kernel": ["batch", "none"], "layers.1.kernel": ["row", "batch"], "**": None}},
+    {"type": "amos", "learning_rate": LR, "eta_fn": {"**.kernel": 0.5, "**": 1.0}, "shape_fn": {"layers.0.kernel": [1, None]}, "momentum": 0.5, "clip_value": 0.3},
+    {"type": "scale_by_amos", "learning_rate": 0.1, "eta_fn": {"**": 1.0}, "beta": 0.9, "extra_l2": 0.01},
     {"type": "multi_optimizer", "optimizers": [{"match": ["**.kernel"], "opt": ADAM}, {"match": ["scale"], "opt": SGD}]},
     {"type": "dog"}, {"type": "dog", "init_step": ["learning_rate", 0.1], "weight_decay": 0.1}, {"type": "dowg", "init_estim_sq_dist": 0.1}, {"type": "scale_by_distance_over_gradients"},
     {"type": "dadapt_adamw", "betas": [0.8, 0.9]}, {"type": "prodigy", "weight_decay": 0.1}, {"type": "cocob", "weight_decay": 0.1}, {"type": "scale_by_cocob"},
@@ -143,6 +147,71 @@ def schedule(o):
     return getattr(optax, name)(**o)
 
 
+def rows(o, k, shape):
+    """T5X's factor rule of a parameter as row, column and averaging dimensions; rows None: not factored."""
+    rule = next((r for p, r in o["factor_map"].items() if match(p, k)), None) if "factor_map" in o else "heuristic"
+    dims, least = tuple(range(len(shape))), o.get("min_dim_size_to_factor", 128)
+    if rule is None:
+        return None, None, dims
+    if rule == "heuristic" or (len(shape) <= 2 and "batch" not in rule):
+        large = len(shape) == 2 and min(shape) >= least
+        return *((tuple(np.argsort(shape, kind="stable")[[i]]) for i in (0, 1)) if large else (None, None)), dims
+    row, col = (tuple(i for i in dims if rule[i] == n) for n in ("row", "col"))
+    return *((row, col) if row + col else (None, None)), tuple(i for i in dims if rule[i] != "batch")
+
+
+def t5x_adafactor(o):
+    """T5X's Adafactor, written out from its definition (it is not installable beside this JAX)."""
+    rate = schedule(o["learning_rate"]) if isinstance(o["learning_rate"], dict) else lambda c: o["learning_rate"]
+    beta, decay = o.get("beta1", 0.0), o.get("weight_decay_rate", 0.0)
+
+    def leaf(k, g, s, p, c):
+        row, col, over = rows(o, k, g.shape)
+        rms = lambda x: jnp.sqrt(jnp.mean(x * x, axis=over, keepdims=True))
+        mean = lambda x, d: jnp.mean(x, axis=d, keepdims=True)
+        d, sq = 1 - (c + 1.0) ** -0.8, g * g + 1e-30
+        if row is None:
+            s = {**s, "v": d * s["v"] + (1 - d) * sq}
+            y = g * s["v"] ** -0.5
+        else:
+            s = {**s, "row": d * s["row"] + (1 - d) * mean(sq, col), "col": d * s["col"] + (1 - d) * mean(sq, row)}
+            y = g * (s["row"] / mean(s["row"], row)) ** -0.5 * s["col"] ** -0.5
+        y = y / jnp.maximum(1.0, rms(y))
+        m = beta * s["m"] + (1 - beta) * rate(c) * jnp.maximum(rms(p), 1e-3) * y
+        return -m - decay * p, {**s, "m": m}
+
+    def update(g, s, p=None, **_):
+        new = {k: leaf(k, g[k], s["of"][k], p[k], s["count"]) for k in g}
+        return {k: u for k, (u, _) in new.items()}, {"count": s["count"] + 1, "of": {k: x for k, (_, x) in new.items()}}
+
+    start = lambda x: {"v": 0 * x, "row": 0 * x, "col": 0 * x, "m": 0 * x}
+    return optax.GradientTransformationExtraArgs(lambda p: {"count": jnp.int32(0), "of": {k: start(x) for k, x in p.items()}}, update)
+
+
+def amos(o):
+    """Amos as in JEstimator, written out."""
+    rate = schedule(o["learning_rate"]) if isinstance(o["learning_rate"], dict) else lambda c: o["learning_rate"]
+    beta, l2 = o.get("beta", 0.999), o.get("extra_l2", 0.0)
+    first = lambda m, k: next((v for p, v in m.items() if match(p, k)), None)
+
+    def leaf(k, g, v, b, p, c):
+        eta, kept, xi = first(o["eta_fn"], k), first(o.get("shape_fn", {}), k), rate(c)
+        over = () if kept is None else tuple(i for i, x in enumerate(kept) if x == 1)
+        sq = jnp.mean(g * g, axis=over, keepdims=True) if over else g * g
+        v = beta * v + (1 - beta) * sq
+        r = (1 - beta ** c) / jnp.maximum(v, 2.0 ** -125)
+        gamma = xi ** 2 * r * sq / jnp.sqrt(1 + 0.25 * jnp.sqrt(xi) * b)
+        u = ((-gamma / 2 - l2) * p - xi * eta * jnp.sqrt(r) * g) / (1 + 0.25 * jnp.sqrt(xi * eta) * b)
+        return u, v, b + gamma * (1 + b)
+
+    def update(g, s, p=None, **_):
+        new = {k: leaf(k, g[k], s["v"][k], s["b"][k], p[k], s["count"] + 1) for k in g}
+        return {k: x[0] for k, x in new.items()}, {"count": s["count"] + 1, "v": {k: x[1] for k, x in new.items()}, "b": {k: x[2] for k, x in new.items()}}
+
+    zeros = lambda p: {k: 0 * x for k, x in p.items()}
+    return optax.GradientTransformationExtraArgs(lambda p: {"count": jnp.int32(0), "v": zeros(p), "b": zeros(p)}, update)
+
+
 def make(o):
     o = dict(o)
     name = o.pop("type")
@@ -158,6 +227,11 @@ def make(o):
     if name == "multi_optimizer":  # T5X's: parameters of no set are left alone
         groups = {str(i): make(x["opt"]) for i, x in enumerate(o["optimizers"])} | {"none": optax.set_to_zero()}
         return optax.partition(groups, label({p: str(i) for i, x in enumerate(o["optimizers"]) for p in x["match"]} | {"**": "none"}))
+    if name == "t5x_adafactor":
+        return t5x_adafactor(o)
+    if name in ("amos", "scale_by_amos"):
+        parts = [optax.clip(o["clip_value"])] if "clip_value" in o else []
+        return optax.chain(*parts, amos(o), *([optax.ema(o["momentum"], debias=False)] if "momentum" in o else []))
     if name == "selective_transform":
         return optax.selective_transform(make(o["optimizer"]), freeze_mask=mask(o["freeze_mask"])(SHAPES))
     if name == "skip_large_updates":

@@ -1,0 +1,409 @@
+/* T5X's generalised Adafactor. Second moments are factored over sets of dimensions: every parameter has a rule that calls
+ * each of its dimensions a row, a column, a batch dimension (never averaged over) or none of these. Rules come from
+ * patterns (factor_map) or from the logical names of the parameters' dimensions (logical_factor_rules). */
+#include "frontend/optim/optim.h"
+#include <string.h>
+
+enum factor { FACTOR_NONE, FACTOR_BATCH, FACTOR_ROW, FACTOR_COLUMN };
+
+/* Dimensions are sets of bits. */
+struct rule {
+    bool factored;
+    uint32_t row, column, averaged; /* averaged: all but batch dimensions */
+};
+
+static const char *const factor_names[] = {"none", "batch", "row", "col", "column", "unfactorized"};
+enum { FACTOR_NAMES = sizeof factor_names / sizeof *factor_names };
+
+static bool read_factor(struct fe *fe, fe_json json, enum factor *out)
+{
+    static const enum factor values[] = {FACTOR_NONE,   FACTOR_BATCH,  FACTOR_ROW,
+                                         FACTOR_COLUMN, FACTOR_COLUMN, FACTOR_NONE};
+    for (int i = 0; json->kind == JSON_STRING && i < FACTOR_NAMES; i++)
+        if (strcmp(json->string, factor_names[i]) == 0) {
+            *out = values[i];
+            return true;
+        }
+    struct diag *d = fe_error(fe, json, "E0425", "a dimension is \"row\", \"col\", \"batch\" or \"none\", found %s",
+                              fe_found(fe, json));
+    if (json->kind == JSON_STRING) fe_suggest(fe, d, json->string, factor_names, FACTOR_NAMES);
+    return false;
+}
+
+/* ---------------------------------------------------------------- maps from patterns: the first that matches */
+
+/* The entry of a parameter; NULL: an error was recorded. */
+static fe_json entry_of(struct transform *t, fe_json map, uint32_t leaf, const char *what)
+{
+    const char *path = t->o->params[leaf].path;
+    fe_json e = optim_match(t, map, path);
+    if (e) return e;
+    struct diag *d = fe_error(t->fe, map, "E0422", "no %s for parameter \"%s\": no pattern matches it", what, path);
+    d->hint = "a last pattern \"**\" is for the rest";
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- rules */
+
+static uint32_t all_dims(const struct ir_type *type) { return (1u << type->rank) - 1; }
+
+/* Rows and columns of a matrix whose dimensions are both large enough; ties as in a stable sort. */
+static void by_size(struct transform *t, const struct ir_type *type, struct rule *out)
+{
+    int64_t least = arg(t, "min_dim_size_to_factor")->integer;
+    out->factored = flag(t, "factored") && type->rank == 2 && type->dim[0] >= least && type->dim[1] >= least;
+    bool wide = type->rank == 2 && type->dim[0] <= type->dim[1];
+    out->row = wide ? 1 : 2, out->column = wide ? 2 : 1;
+}
+
+static bool heuristic(struct transform *t, uint32_t leaf, fe_json where, struct rule *out)
+{
+    const struct fe_param *p = &t->o->params[leaf];
+    out->averaged = all_dims(&p->type);
+    by_size(t, &p->type, out);
+    if (!flag(t, "factored") || p->type.rank <= 2) return true;
+    struct diag *d = fe_error(t->fe, where, "E0426", "parameter \"%s\" has %u dimensions and needs a factor rule: %s",
+                              p->path, p->type.rank, ir_type_text(t->fe->arena, &p->type));
+    d->hint = "\"factor_map\" takes one entry per dimension, as in {\"**.kernel\": [\"batch\", \"row\", \"col\"], "
+              "\"**\": \"heuristic\"}";
+    return false;
+}
+
+/* A rule of one factor per dimension. One for a vector or a matrix without batch dimensions gives way to the test by
+ * size, as in T5X. */
+static void by_factors(struct transform *t, const struct ir_type *type, const enum factor *factors, struct rule *out)
+{
+    uint32_t batch = 0;
+    *out = (struct rule){0};
+    for (uint32_t i = 0; i < type->rank; i++) {
+        if (factors[i] == FACTOR_ROW) out->row |= 1u << i;
+        if (factors[i] == FACTOR_COLUMN) out->column |= 1u << i;
+        if (factors[i] == FACTOR_BATCH) batch |= 1u << i;
+    }
+    out->averaged = all_dims(type) & ~batch;
+    out->factored = (out->row | out->column) != 0;
+    if (type->rank <= 2 && !batch) by_size(t, type, out);
+}
+
+static bool rule_of_entry(struct transform *t, uint32_t leaf, fe_json entry, struct rule *out)
+{
+    struct fe *fe = t->fe;
+    const struct fe_param *p = &t->o->params[leaf];
+    enum factor factors[IR_MAX_RANK] = {0};
+    if (entry->kind == JSON_NULL) {
+        *out = (struct rule){.averaged = all_dims(&p->type)};
+        return true;
+    }
+    if (entry->kind == JSON_STRING) return heuristic(t, leaf, entry, out);
+    uint32_t n = fe_count(fe, entry), i = 0;
+    if (n != p->type.rank) {
+        fe_error(fe, entry, "E0427", "a rule for %u dimensions, but parameter \"%s\" has %u: %s", n, p->path,
+                 p->type.rank, ir_type_text(fe->arena, &p->type));
+        return false;
+    }
+    for (fe_json e = fe_first(fe, entry); e; e = fe_next(fe, e))
+        if (!read_factor(fe, e, &factors[i++])) return false;
+    by_factors(t, &p->type, factors, out);
+    return true;
+}
+
+static bool check_map(struct transform *t, fe_json map)
+{
+    static const char *const words[] = {"heuristic"};
+    bool good = optim_patterns_match(t, map);
+    for (fe_json e = fe_first(t->fe, map); e; e = fe_next(t->fe, e)) {
+        enum factor ignored;
+        if (e->kind == JSON_ARRAY)
+            for (fe_json f = fe_first(t->fe, e); f; f = fe_next(t->fe, f)) good &= read_factor(t->fe, f, &ignored);
+        bool word = e->kind == JSON_STRING && strcmp(e->string, words[0]) == 0;
+        if (word || e->kind == JSON_ARRAY || e->kind == JSON_NULL) continue;
+        struct diag *d = fe_error(t->fe, e, "E0425", "a factor rule is an array with one entry per dimension, "
+                                  "\"heuristic\" or null, found %s", fe_found(t->fe, e));
+        if (e->kind == JSON_STRING) fe_suggest(t->fe, d, e->string, words, 1);
+        good = false;
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- rules from logical names */
+
+/* T5X's standard rules, with those of its mixture of experts. */
+static const struct { const char *name; enum factor factor; } standard[] = {
+    {"vocab", FACTOR_COLUMN},           {"embed", FACTOR_ROW},           {"mlp", FACTOR_COLUMN},
+    {"heads", FACTOR_COLUMN},           {"kv", FACTOR_COLUMN},           {"joined_kv", FACTOR_COLUMN},
+    {"relpos_buckets", FACTOR_NONE},    {"layers", FACTOR_BATCH},        {"stack", FACTOR_BATCH},
+    {"q_wi_fused", FACTOR_COLUMN},      {"o_wo_fused", FACTOR_COLUMN},   {"multiquery_heads", FACTOR_COLUMN},
+    {"kv_fused", FACTOR_COLUMN},        {"layer_norm_scale", FACTOR_NONE}, {"mlp_activations", FACTOR_COLUMN},
+    {"expert", FACTOR_BATCH},           {"expert_mlp", FACTOR_COLUMN},   {"unmodeled", FACTOR_NONE},
+    {"mlp_embed", FACTOR_ROW},
+};
+enum { STANDARD = sizeof standard / sizeof *standard };
+
+struct logical { const char **names; enum factor *factors; uint32_t count; };
+
+static bool read_logical(struct transform *t, fe_json json, struct logical *out)
+{
+    static const char *const words[] = {"standard"};
+    struct fe *fe = t->fe;
+    bool is_standard = json->kind == JSON_STRING && strcmp(json->string, words[0]) == 0, good = true;
+    uint32_t most = json->kind == JSON_OBJECT ? fe_count(fe, json) : STANDARD;
+    out->names = arena_new_array(fe->arena, const char *, most + 1);
+    out->factors = arena_new_array(fe->arena, enum factor, most + 1);
+    for (; is_standard && out->count < STANDARD; out->count++)
+        out->names[out->count] = standard[out->count].name, out->factors[out->count] = standard[out->count].factor;
+    if (is_standard) return true;
+    if (json->kind != JSON_OBJECT) {
+        struct diag *d = fe_error(fe, json, "E0425", "\"logical_factor_rules\" is \"standard\" or a map of logical "
+                                  "names to \"row\", \"col\", \"batch\" or \"none\", found %s", fe_found(fe, json));
+        if (json->kind == JSON_STRING) fe_suggest(fe, d, json->string, words, 1);
+        return false;
+    }
+    for (fe_json e = fe_first(fe, json); e; e = fe_next(fe, e), out->count++) {
+        out->names[out->count] = e->key;
+        good &= read_factor(fe, e, &out->factors[out->count]);
+    }
+    return good;
+}
+
+static bool logical_factor(struct fe *fe, const struct logical *rules, fe_json name, enum factor *out)
+{
+    if (name->kind == JSON_NULL) return true;
+    for (uint32_t i = 0; name->kind == JSON_STRING && i < rules->count; i++)
+        if (strcmp(rules->names[i], name->string) == 0) {
+            *out = rules->factors[i];
+            return true;
+        }
+    struct diag *d = fe_error(fe, name, "E0425", "\"logical_factor_rules\" says nothing of %s", fe_found(fe, name));
+    if (name->kind == JSON_STRING) fe_suggest(fe, d, name->string, rules->names, rules->count);
+    return false;
+}
+
+static bool rule_of_names(struct transform *t, uint32_t leaf, fe_json where, const struct logical *rules,
+                          struct rule *out)
+{
+    struct fe *fe = t->fe;
+    const struct fe_param *p = &t->o->params[leaf];
+    fe_json sharding = fe_member(fe, fe_root(fe), "sharding"),
+            map = sharding ? fe_member(fe, sharding, "params") : NULL,
+            names = map ? optim_match(t, map, p->path) : NULL;
+    enum factor factors[IR_MAX_RANK] = {0};
+    bool seen[4] = {0};
+    uint32_t i = 0;
+    if (!names || fe_count(fe, names) != p->type.rank) {
+        struct diag *d = names ? fe_error(fe, names, "E0427", "%u logical names, but parameter \"%s\" has %u dimensions",
+                                          fe_count(fe, names), p->path, p->type.rank)
+                               : fe_error(fe, where, "E0422", "parameter \"%s\" has no logical names", p->path);
+        d->hint = "\"logical_factor_rules\" needs a name or null for every dimension in \"sharding\", \"params\"";
+        return false;
+    }
+    for (fe_json e = fe_first(fe, names); e; e = fe_next(fe, e), i++) {
+        if (!logical_factor(fe, rules, e, &factors[i])) return false;
+        seen[factors[i]] = true;
+    }
+    bool both = seen[FACTOR_ROW] && seen[FACTOR_COLUMN];
+    if (both && seen[FACTOR_NONE]) {
+        fe_error(fe, names, "E0426", "incomplete rule for parameter \"%s\": with rows and columns no other dimension may "
+                 "be \"none\"", p->path);
+        return false;
+    }
+    for (i = 0; i < p->type.rank && !both; i++)
+        if (factors[i] != FACTOR_BATCH) factors[i] = FACTOR_NONE;
+    by_factors(t, &p->type, factors, out);
+    return true;
+}
+
+/* The rules of all leaves; false: errors were recorded. */
+static bool read_rules(struct transform *t, struct rule *rules)
+{
+    fe_json map = absent(t, "factor_map") ? NULL : arg(t, "factor_map")->json,
+            names = absent(t, "logical_factor_rules") ? NULL : arg(t, "logical_factor_rules")->json;
+    struct logical logical = {0};
+    bool good = true;
+    if ((map || names) && !flag(t, "factored")) {
+        fe_error_key(t->fe, map ? map : names, "E0103", "\"factored\" is false: \"%s\" has no effect",
+                     map ? map->key : names->key);
+        return false;
+    }
+    if (map && names) {
+        fe_error_key(t->fe, names, "E0103", "\"factor_map\" and \"logical_factor_rules\" exclude each other");
+        return false;
+    }
+    if (map && !check_map(t, map)) return false;
+    if (names && !read_logical(t, names, &logical)) return false;
+    EACH_LEAF(t, i)
+    {
+        if (names) good &= rule_of_names(t, i, names, &logical, &rules[i]);
+        else if (!map) good &= heuristic(t, i, t->json, &rules[i]);
+        else {
+            fe_json entry = entry_of(t, map, i, "factor rule");
+            good &= entry && rule_of_entry(t, i, entry, &rules[i]);
+        }
+    }
+    return good;
+}
+
+/* multiply_by_parameter_scale: a bool, or one by pattern. */
+static bool read_scaled(struct transform *t, bool *scaled)
+{
+    fe_json json = arg(t, "multiply_by_parameter_scale")->json;
+    bool map = json && json->kind == JSON_OBJECT, good = !map || optim_patterns_match(t, json);
+    for (fe_json e = map ? fe_first(t->fe, json) : json; e; e = map ? fe_next(t->fe, e) : NULL)
+        if (e->kind != JSON_TRUE && e->kind != JSON_FALSE) {
+            fe_error(t->fe, e, "E0101", "\"multiply_by_parameter_scale\" is true or false, or a map of patterns to these, "
+                     "found %s", fe_found(t->fe, e));
+            good = false;
+        }
+    if (!good) return false;
+    EACH_LEAF(t, i)
+    {
+        fe_json e = map ? entry_of(t, json, i, "\"multiply_by_parameter_scale\"") : json;
+        good &= e || !map;
+        scaled[i] = !e || e->kind == JSON_TRUE;
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- the step */
+
+static struct ir_type without(const struct ir_type *type, uint32_t set)
+{
+    int64_t rest[IR_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (!(set >> i & 1)) rest[n++] = type->dim[i];
+    return ir_type_of(IR_F32, n, rest);
+}
+
+/* The mean over a set of dimensions, which go. */
+static struct term mean_over(struct ir_builder *b, struct term x, uint32_t set)
+{
+    int64_t dims[IR_MAX_RANK], size = 1;
+    uint32_t n = 0;
+    const struct ir_type type = *ir_type(b->f, x.v);
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (set >> i & 1) dims[n++] = i, size *= type.dim[i];
+    return n ? term_div(b, T(ir_reduce(b, OP_reduce_sum, x.v, dims, n)), term_integer(size)) : x;
+}
+
+/* x, which lacks a set of dimensions of the shape, repeated along them. */
+static struct term along(struct ir_builder *b, struct term x, const struct ir_type *type, uint32_t set)
+{
+    int64_t dims[IR_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (!(set >> i & 1)) dims[n++] = i;
+    return set ? T(ir_broadcast(b, x.v, type->rank, type->dim, dims)) : x;
+}
+
+static struct term root_mean_square(struct ir_builder *b, struct term x, uint32_t set)
+{
+    return term_sqrt(b, mean_over(b, term_square(b, x), set));
+}
+
+/* What all leaves share. */
+struct step_of {
+    struct term rate, decay, weight_decay; /* of the second moments; of the parameters */
+    bool decayed, skip_nan;
+};
+
+/* A slot's next value; kept where it is not a number, if so asked. */
+static void keep(struct transform *t, const struct step_of *s, const char *name, uint32_t leaf, struct term old,
+                 struct term new)
+{
+    optim_leaf_set(t, name, leaf, s->skip_nan ? term_where(t->b, term_is_nan(t->b, new), old, new) : new);
+}
+
+/* g over the root of its second moment. What a parameter does not use is a slot of one zero, as in T5X. */
+static struct term normalized(struct transform *t, const struct step_of *s, uint32_t leaf, const struct rule *rule,
+                              struct term g)
+{
+    static const int64_t one[1] = {1};
+    struct ir_builder *b = t->b;
+    struct ir_type type = t->o->params[leaf].type, none = ir_type_of(IR_F32, 1, one);
+    type.dtype = IR_F32;
+    struct term sq = term_add(b, term_square(b, g), number(t, "epsilon1"));
+    struct term row = optim_leaf(t, "v_row", leaf, rule->factored ? without(&type, rule->column) : none, zero);
+    struct term col = optim_leaf(t, "v_col", leaf, rule->factored ? without(&type, rule->row) : none, zero);
+    struct term v = optim_leaf(t, "v", leaf, rule->factored ? none : type, zero);
+    if (!rule->factored) {
+        struct term new = moment(b, sq, v, s->decay);
+        keep(t, s, "v", leaf, v, new);
+        return term_mul(b, g, term_rsqrt(b, new));
+    }
+    struct term new_row = moment(b, mean_over(b, sq, rule->column), row, s->decay);
+    struct term new_col = moment(b, mean_over(b, sq, rule->row), col, s->decay);
+    keep(t, s, "v_row", leaf, row, new_row);
+    keep(t, s, "v_col", leaf, col, new_col);
+    const struct ir_type row_type = *ir_type(b->f, new_row.v);
+    uint32_t rows_there = 0; /* the row dimensions, counted without the column dimensions */
+    for (uint32_t i = 0, n = 0; i < type.rank; i++)
+        if (!(rule->column >> i & 1)) rows_there |= (rule->row >> i & 1) << n++;
+    struct term mean = along(b, mean_over(b, new_row, rows_there), &row_type, rows_there);
+    struct term by_row = along(b, term_rsqrt(b, term_div(b, new_row, mean)), &type, rule->column);
+    return term_mul(b, term_mul(b, g, by_row), along(b, term_rsqrt(b, new_col), &type, rule->row));
+}
+
+static void update_leaf(struct transform *t, const struct step_of *s, uint32_t leaf, const struct rule *rule,
+                        bool scaled, struct term g)
+{
+    struct ir_builder *b = t->b;
+    const struct ir_type type = t->o->params[leaf].type;
+    struct term p = term_cast(b, T(t->p[leaf]), IR_F32), y = normalized(t, s, leaf, rule, g), scale = s->rate;
+    if (!absent(t, "clipping_threshold")) {
+        struct term over = term_div(b, root_mean_square(b, y, rule->averaged), number(t, "clipping_threshold"));
+        y = term_div(b, y, along(b, term_max(b, term_number(1), over), &type, rule->averaged));
+    }
+    if (scaled) {
+        struct term size = term_max(b, root_mean_square(b, p, rule->averaged), number(t, "epsilon2"));
+        if (!absent(t, "max_parameter_scale")) size = term_min(b, size, number(t, "max_parameter_scale"));
+        scale = along(b, term_mul(b, scale, size), &type, rule->averaged);
+    }
+    struct term change = term_mul(b, scale, y);
+    if (!absent(t, "beta1")) {
+        struct ir_type momentum = type;
+        momentum.dtype = (uint8_t)arg(t, "dtype_momentum")->dtype;
+        struct term m = optim_leaf(t, "m", leaf, momentum, zero);
+        change = moment(b, change, m, number(t, "beta1"));
+        keep(t, s, "m", leaf, m, term_cast(b, change, (enum ir_dtype)momentum.dtype));
+    }
+    if (s->decayed) change = term_add(b, change, term_mul(b, s->weight_decay, p));
+    change = term_neg(b, change);
+    if (s->skip_nan) change = term_where(b, term_is_nan(b, change), term_number(0), change);
+    t->u[leaf] = term_cast_like(b, change, T(t->u[leaf])).v;
+}
+
+/* What is taken from every parameter, as a part of it: weight_decay_rate, times the rate to a power if one is given. */
+static void read_decay(struct transform *t, struct step_of *s)
+{
+    struct ir_builder *b = t->b;
+    struct term power = number(t, "weight_decay_rate_lr_exponent");
+    s->decayed = !absent(t, "weight_decay_rate");
+    if (s->decayed) s->weight_decay = number(t, "weight_decay_rate");
+    if (absent(t, "weight_decay_rate_lr_exponent") || (!power.v && power.number == 0)) return;
+    bool given = s->decayed && (s->weight_decay.v || s->weight_decay.number != 0);
+    struct term by_rate = term_pow(b, s->rate, power);
+    s->weight_decay = given ? term_mul(b, s->weight_decay, by_rate) : by_rate;
+    s->decayed = true;
+}
+
+void transform_t5x_adafactor(struct transform *t)
+{
+    struct ir_builder *b = t->b;
+    struct rule *rules = arena_new_array(t->fe->arena, struct rule, t->count + 1);
+    bool *scaled = arena_new_array(t->fe->arena, bool, t->count + 1);
+    if (!(read_rules(t, rules) & read_scaled(t, scaled))) return;
+    struct term count = counter(t, "count"), clip = term_number(1);
+    struct term steps = term_sub(b, count, term_integer(arg(t, "step_offset")->integer));
+    steps = term_add(b, term_cast(b, steps, IR_F32), term_number(1));
+    struct step_of s = {.rate = at_count(t, "learning_rate", count), .skip_nan = flag(t, "skip_nan_updates")};
+    s.decay = term_sub(b, term_number(1), term_pow(b, steps, term_neg(b, number(t, "decay_rate"))));
+    read_decay(t, &s);
+    if (!absent(t, "global_norm_clip_threshold")) {
+        struct term most = number(t, "global_norm_clip_threshold"), one = term_number(1);
+        struct term norm = term_sqrt(b, optim_square_sum(t, t->u));
+        clip = term_mul(b, most, term_min(b, term_div(b, one, most), term_div(b, one, norm)));
+    }
+    EACH_LEAF(t, i)
+    update_leaf(t, &s, i, &rules[i], scaled[i], term_mul(b, term_cast(b, T(t->u[i]), IR_F32), clip));
+    optim_state_set(t, "count", optim_increment(b, count));
+}
