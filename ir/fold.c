@@ -110,7 +110,8 @@ static ir_value fold_pow(struct ir_builder *b, const struct ir_node *node)
     const struct ir_node *y = fold_arg(b, node, 1);
     if (fold_is(y, 0)) return number(b, node, 1);                                                     /* x ** 0 = 1 */
     if (fold_is(y, 1)) return node->args[0];                                                          /* x ** 1 = x */
-    if (fold_is(y, 2) && y->type.dtype != IR_F64) return ir_binary(b, OP_mul, node->args[0], node->args[0]);                     /* x ** 2 = x * x; a double's pow may err */
+    if (fold_is(y, 2) && y->type.dtype != IR_F64) /* x ** 2 = x * x; a double's pow may err */
+        return ir_binary(b, OP_mul, node->args[0], node->args[0]);
     return 0;
 }
 

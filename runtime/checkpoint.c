@@ -235,7 +235,8 @@ static step_status read_all(struct load_plan *l, char **memory)
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (l->items[i].source) bytes += rt_slot_bytes(&p->slots[i], false) + l->items[i].source->bytes + 2 * RT_ALIGN;
     void *block = NULL;
-    if (posix_memalign(&block, RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN)) return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
+    if (posix_memalign(&block, RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN))
+        return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
     char *at = *memory = block;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct st_tensor *from = l->items[i].source;

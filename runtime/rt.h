@@ -309,5 +309,12 @@ step_status rt_dlpack(struct step_instance *, const char *, struct DLManagedTens
 step_status rt_dlpack_legacy(struct step_instance *, const char *, struct DLManagedTensor **);
 
 /* Everything of a step_api but `describe` and `create`, which name the tables of one program. */
-#define RT_TABLE                                                                                                        .status_name = rt_status_name, .last_error = rt_last_error, .destroy = rt_destroy, .init = rt_init,                 .tensor_count = rt_tensor_count, .tensor_at = rt_tensor_at, .tensor_find = rt_tensor_find, .read = rt_read,         .write = rt_write, .dlpack = rt_dlpack, .dlpack_legacy = rt_dlpack_legacy, .hyper_count = rt_hyper_count,           .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage,                   .step = rt_step, .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save,                          .job_wait = rt_job_wait, .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt,      .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace
+#define RT_TABLE                                                                                                      \
+    .status_name = rt_status_name, .last_error = rt_last_error, .destroy = rt_destroy, .init = rt_init,               \
+    .tensor_count = rt_tensor_count, .tensor_at = rt_tensor_at, .tensor_find = rt_tensor_find, .read = rt_read,       \
+    .write = rt_write, .dlpack = rt_dlpack, .dlpack_legacy = rt_dlpack_legacy, .hyper_count = rt_hyper_count,         \
+    .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage,                 \
+    .step = rt_step, .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save,                        \
+    .job_wait = rt_job_wait, .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt,    \
+    .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace
 #endif

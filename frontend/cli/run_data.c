@@ -115,7 +115,9 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
     if (!d->files.count && d->count) {
         struct step_tensor first = {.size = sizeof first};
         r->api->tensor_at(r->instance, STEP_INPUT, 0, &first);
-        return cli_usage(r->cli, "%s is missing: the step has %zu input%s (\"%s\"%s)", option, d->count, d->count == 1 ? "" : "s", first.name, d->count == 1 ? "" : ", ...");
+        bool one = d->count == 1;
+        return cli_usage(r->cli, "%s is missing: the step has %zu input%s (\"%s\"%s)", option, d->count, one ? "" : "s",
+                         first.name, one ? "" : ", ...");
     }
     for (size_t i = 0; i < d->count; i++) {
         struct step_tensor input = {.size = sizeof input};
