@@ -214,6 +214,15 @@ ir_value fe_bernoulli(struct ir_builder *b, const uint32_t fork[2], ir_value cou
     return ir_binary(b, OP_lt, random_uniform(&d, 0, 1), like(&d, keep));
 }
 
+ir_value fe_normal(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
+{
+    struct drawing d = {.b = b, .type = *shape};
+    d.type.dtype = IR_F32;
+    d.k0 = ir_broadcast_to(b, k0, shape->rank, shape->dim);
+    d.k1 = ir_broadcast_to(b, k1, shape->rank, shape->dim);
+    return random_normal(&d);
+}
+
 /* ---------------------------------------------------------------- initializers */
 
 static double axis_product(struct fe *fe, const struct fe_value *v, int64_t preset, const int64_t *shape, uint32_t rank,

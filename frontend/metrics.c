@@ -77,3 +77,25 @@ void fe_step_metrics_results(struct step *s, struct ir_builder *b, const ir_valu
         ir_result_add(b, m->name, values[i], (int32_t)m->slot - 1);
     }
 }
+
+bool fe_step_measures(struct step *s, struct ir_builder *b)
+{
+    const struct fe_optim_state *o = &s->optim;
+    size_t errors = s->fe->diags->errors;
+    for (size_t i = 0; i < o->measures.count; i++) {
+        const struct optim_measure *m = &o->measures.items[i];
+        bool taken = strcmp(m->name, "step") == 0; /* its slot is the counter */
+        for (uint32_t k = 0; k < s->metric_count; k++) taken |= strcmp(m->name, s->metrics[k].name) == 0;
+        if (taken || ir_slot_find(s->module, m->name) >= 0) {
+            fe_error(s->fe, m->json, "E0110", "a measure needs another name: \"%s\" is taken", m->name);
+            continue;
+        }
+        ir_value now = o->slots.items[map_get(&o->by_name, m->state)].now;
+        struct ir_slot slot = {.name = m->name,
+                               .role = IR_ROLE_METRIC,
+                               .type = *ir_type(b->f, now),
+                               .place = fe_place(s->fe, m->json)};
+        ir_result_add(b, m->name, now, (int32_t)ir_slot_new(s->module, slot));
+    }
+    return s->fe->diags->errors == errors;
+}

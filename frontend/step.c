@@ -288,7 +288,7 @@ static bool build_step(struct step *s)
     const struct fe_env *env = env_tree(s, env_tree(s, out.env, "grads", out.grads), "updates", u);
     if (!fe_step_metrics(s, &trace, env_hyperparams(s, env), true, out.metrics)) return false;
     fe_step_metrics_results(s, &b, out.metrics);
-    return true;
+    return fe_step_measures(s, &b);
 }
 
 /* ---------------------------------------------------------------- init */

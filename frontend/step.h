@@ -60,6 +60,8 @@ bool fe_step_accumulation(struct step *, fe_json);
 bool fe_step_metrics_read(struct step *, fe_json);
 /* Computes the metrics with the given lateness into out; false: errors. */
 bool fe_step_metrics(struct step *, struct fe_trace *, const struct fe_env *, bool late, ir_value *out);
+/* Adds the optimizer's measures as metrics of the step; false: a name is taken. */
+bool fe_step_measures(struct step *, struct ir_builder *);
 /* Adds one result per metric that was computed. */
 void fe_step_metrics_results(struct step *, struct ir_builder *, const ir_value *values);
 #endif

@@ -166,6 +166,19 @@ static const struct optim_row *read_object(struct fe *fe, fe_json json, struct f
     return fe_args(fe, json, what, kinds, row->count, NULL, args) ? row : NULL;
 }
 
+/* Inside `flatten` there are no parameters to choose from: false and an error if patterns are given. */
+static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe_value *args)
+{
+    for (uint32_t i = 0; i < row->count; i++)
+        if (args[i].json && !args[i].null &&
+            (row->args[i].kind == FE_PATTERNS || strcmp(row->args[i].name, "optimizers") == 0)) {
+            fe_error(fe, args[i].json, "E0425",
+                     "\"flatten\" makes one vector: nothing inside of it can choose parameters");
+            return false;
+        }
+    return true;
+}
+
 void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_value *u, const ir_value *p)
 {
     struct fe_value args[MOST_ARGS] = {0};
@@ -175,7 +188,7 @@ void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_va
     const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
     for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
     row = read_object(o->fe, json, args, hyper);
-    if (!row) return;
+    if (!row || (o->flat && !is_whole(o->fe, row, args))) return;
     struct transform t = {.o = o,
                           .fe = o->fe,
                           .b = o->b,
@@ -369,6 +382,10 @@ ir_value *optim_first_params(struct transform *t, const char *name, struct term 
 ir_value *optim_copies(struct transform *t, const char *prefix)
 {
     ir_value *values = optim_new_tree(t);
+    if (t->o->flat) {
+        fe_error(t->fe, t->json, "E0111", "\"%s\" inside \"flatten\" is not supported yet", t->row->name);
+        return t->u; /* ends with an error */
+    }
     EACH_LEAF(t, i)
     {
         const struct fe_param *p = &t->o->params[i];
@@ -384,6 +401,7 @@ ir_value *optim_copies(struct transform *t, const char *prefix)
 
 void optim_copies_set(struct transform *t, const char *prefix, const ir_value *values)
 {
+    if (t->o->flat) return;
     EACH_LEAF(t, i)
     {
         const struct fe_param *p = &t->o->params[i];

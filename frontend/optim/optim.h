@@ -36,6 +36,12 @@ struct hyper {
     ir_value value;
 };
 
+/* A measure of the updates: the step reports the state of that name as a metric. */
+struct optim_measure {
+    const char *name, *state;
+    fe_json json;
+};
+
 /* All that the transformations of one step share. */
 struct fe_optim_state {
     struct fe *fe;
@@ -46,6 +52,8 @@ struct fe_optim_state {
     VEC(struct state_slot) slots;
     struct map by_name;
     VEC(struct hyper) hypers;
+    VEC(struct optim_measure) measures;
+    bool flat;               /* inside `flatten`: the one parameter is none of the document */
     ir_value value;          /* the loss */
     const ir_value *grads;   /* before any transformation; 0 where not trained */
     const ir_value *trained; /* the parameters of the gradients */

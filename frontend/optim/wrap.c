@@ -292,18 +292,25 @@ static void run_if(struct transform *t, const char *name, struct term keep, cons
     EACH_LEAF(t, i) t->u[i] = term_where(b, keep, T(t->u[i]), otherwise ? T(otherwise[i]) : term_number(0)).v;
 }
 
-static void conditionally(struct transform *t, bool pass)
+static void conditionally(struct transform *t, const char *condition, bool pass)
 {
     struct term step = counter(t, "step"), keep;
-    if (!of_counter(t, arg(t, "should_transform_fn")->json, "step", step, &keep)) return;
+    if (!of_counter(t, arg(t, condition)->json, "step", step, &keep)) return;
     ir_value *given = optim_new_tree(t);
     EACH_LEAF(t, i) given[i] = t->u[i];
     run_if(t, "inner_state", term_cast(t->b, keep, IR_BOOL), pass ? given : NULL);
     optim_state_set(t, "step", optim_increment(t->b, step));
 }
 
-void transform_conditionally_transform(struct transform *t) { conditionally(t, true); }
-void transform_conditionally_mask(struct transform *t) { conditionally(t, false); }
+void transform_conditionally_transform(struct transform *t) { conditionally(t, "should_transform_fn", true); }
+void transform_conditionally_mask(struct transform *t) { conditionally(t, "should_transform_fn", false); }
+void transform_maybe_update(struct transform *t) { conditionally(t, "should_update_fn", true); }
+
+/* Parameters are real numbers. */
+void transform_split_real_and_imaginary(struct transform *t)
+{
+    optim_apply(t->o, arg(t, "inner")->json, optim_path(t, "inner_state"), t->u, t->p);
+}
 
 void transform_apply_if_finite(struct transform *t)
 {

@@ -90,6 +90,20 @@ OPTIMIZERS = [
     {"type": "lookahead", "fast_optimizer": ADAM, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True},
     {"type": "mechanize", "base_optimizer": ADAM},
     {"type": "inject_hyperparams", "opt": {**ADAM, "learning_rate": LR}},
+    {"type": "muon", "learning_rate": 0.1}, {"type": "muon", "learning_rate": LR, "ns_coeffs": "dion", "adaptive": True, "adam_learning_rate": 0.01, "weight_decay": 0.1, "consistent_rms": 0.2},
+    {"type": "muon", "learning_rate": 0.1, "preconditioning": "aol", "nesterov": False, "ns_steps": 3},
+    {"type": "muon", "learning_rate": 0.1, "preconditioning": "schatten", "ns_coeffs": [2.0, -1.5, 0.5]},
+    {"type": "masked", "inner": {"type": "scale_by_muon", "preconditioning": "spectral", "ns_coeffs": [[4.0, -6.9, 2.9], [2.8, -3.1, 1.2]]}, "mask": ["**.kernel"]},
+    {"type": "add_noise", "eta": 0.1, "gamma": 0.5, "key": 3}, {"type": "noisy_sgd", "learning_rate": 0.1}, {"type": "flatten", "inner": {"type": "lamb", "learning_rate": 0.1}},
+    {"type": "maybe_update", "inner": ADAM, "should_update_fn": "step < 3"}, {"type": "split_real_and_imaginary", "inner": ADAM},
+    {"type": "stateless", "f": "update * 0.1 + 0.01 * global_norm(updates) * param - 0.01 * global_norm(params)"},
+    {"type": "stateless_with_tree_map", "f": "sqrt(abs(update)) - 0.1 * param"},
+    {"type": "chain", "transforms": [{"type": "snapshot", "measure_name": "norm", "measure": "global_norm(updates)"}, SGD]},
+    {"type": "chain", "transforms": [{"type": "monitor", "measures": {"norm": "global_norm(updates)",
+     "smooth": {"type": "measure_with_ema", "measure": "global_norm(updates)", "decay": 0.9}}}, SGD]},
+    {"type": "schedule_free", "base_optimizer": {**ADAM, "b1": 0.0}, "learning_rate": LR},
+    {"type": "schedule_free_sgd", "learning_rate": 0.1, "warmup_steps": 3}, {"type": "schedule_free_sgd", "learning_rate": 0.1, "b1": 0.5, "weight_decay": 0.1, "weight_lr_power": 1.5},
+    {"type": "schedule_free_adamw", "learning_rate": 0.1, "warmup_steps": 4, "weight_decay": 0.1}, {"type": "schedule_free_adamw"},
 ]
 
 STEPS_OF_SCHEDULES = [0, 1, 2, 3, 4, 5, 7, 9, 10, 15, 50, 100000]
@@ -145,6 +159,18 @@ def schedule(o):
     if "schedules" in o:
         o["schedules"] = [schedule(s) for s in o["schedules"]]
     return getattr(optax, name)(**o)
+
+
+def expression(text):
+    """An expression over updates and params (and one leaf of both)."""
+    env = {"global_norm": optax.global_norm, "sqrt": jnp.sqrt, "abs": jnp.abs}
+    return lambda updates, params=None, update=None, param=None: eval(text, env, {"updates": updates, "params": params, "update": update, "param": param})
+
+
+def measure(m):
+    if isinstance(m, str):
+        return expression(m)
+    return optax.transforms.measure_with_ema(**{**{k: v for k, v in m.items() if k != "type"}, "measure": expression(m["measure"])})
 
 
 def rows(o, k, shape):
@@ -215,6 +241,18 @@ def amos(o):
 def make(o):
     o = dict(o)
     name = o.pop("type")
+    if name == "maybe_update":  # the old name
+        return make({"type": "conditionally_transform", "inner": o["inner"], "should_transform_fn": o["should_update_fn"]})
+    if name == "scale_by_muon":
+        o["weight_dimension_numbers"] = lambda tree: jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(), tree)
+    if name == "stateless":
+        return optax.stateless(lambda u, p: {k: expression(o["f"])(u, p, u[k], p[k]) for k in u})
+    if name == "stateless_with_tree_map":
+        return optax.stateless_with_tree_map(lambda u, p: expression(o["f"])(None, None, u, p))
+    if name == "snapshot":
+        return optax.transforms.snapshot(o["measure_name"], expression(o["measure"]))
+    if name == "monitor":
+        return optax.transforms.monitor({k: measure(v) for k, v in o["measures"].items()})
     if name == "chain":
         return optax.chain(*[make(t) for t in o["transforms"]])
     if name == "named_chain":

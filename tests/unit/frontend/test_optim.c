@@ -254,7 +254,21 @@ static void refuse(const char *optimizer, const char *const *demands)
 START_TEST(refused)
 {
     REFUSE("{\"type\": \"admaw\"}", "admaw", "\"adamw\"", "/optimizer/type");
-    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1}", "\"muon\" is not supported yet");
+    REFUSE("{\"type\": \"dpsgd\", \"learning_rate\": 1}", "\"dpsgd\" is not supported yet");
+    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": [1, 2]}", "three numbers", "/optimizer/ns_coeffs");
+    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": \"dino\"}", "\"dion\"", "/optimizer/ns_coeffs");
+    REFUSE("{\"type\": \"scale_by_muon\"}", "is no matrix");
+    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"muon_weight_dimension_numbers\": {\"**.kernel\": {\"output_axis\": 2}, "
+           "\"**\": null}}",
+           "axis 2", "[3, 4]", "output_axis");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"freeze\", \"mask\": [\"**\"]}}", "/optimizer/inner/mask");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"schedule_free_sgd\"}}", "is not supported yet");
+    REFUSE("{\"type\": \"stateless\", \"f\": \"sum(update) + zeros((3, 5))\"}", "shape", "/optimizer/f");
+    REFUSE("{\"type\": \"snapshot\", \"measure_name\": \"loss\", \"measure\": \"global_norm(updates)\"}",
+           "/optimizer/measure_name", "\"loss\"");
+    REFUSE("{\"type\": \"monitor\", \"measures\": {\"a\": {\"type\": \"measure_with_em\"}}}", "measure_with_ema",
+           "/optimizer/measures/a/type");
+    REFUSE("{\"type\": \"schedule_free_sgd\", \"b1\": 0}", "/optimizer/b1");
     REFUSE("{\"type\": \"sgd\", \"learning_rate\": 0.1, \"b1\": 1}", "/optimizer/b1", "sgd");
     REFUSE("{\"type\": \"adamw\"}", "learning_rate", "adamw");
     REFUSE("{\"type\": \"adam\", \"learning_rate\": {\"type\": \"cosine_decay_schedul\"}}", "cosine_decay_schedule\"",

@@ -1,0 +1,123 @@
+/* Transformations written as expressions over the updates, and measures of the updates that the step reports. */
+#include "frontend/optim/optim.h"
+#include "frontend/arguments.h"
+#include <string.h>
+
+/* ---------------------------------------------------------------- expressions over trees */
+
+/* The leaves of the transformation as a tree of expressions. */
+static struct fe_val tree_of(struct transform *t, const ir_value *values)
+{
+    struct fe_tree *tree = arena_new(t->fe->arena, struct fe_tree);
+    const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
+    ir_value *present = arena_new_array(t->fe->arena, ir_value, t->count + 1);
+    EACH_LEAF(t, i) paths[tree->count] = t->o->params[i].path, present[tree->count++] = values[i];
+    tree->paths = paths;
+    tree->values = present;
+    return (struct fe_val){.kind = FE_VAL_TREE, .tree = tree};
+}
+
+/* The expression's value; 0: an error was recorded. */
+static ir_value evaluate(struct transform *t, fe_json text, const struct fe_env *env)
+{
+    struct fe_val v = fe_expr(t->fe, t->o->trace, text, env);
+    return v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, text);
+}
+
+/* f(update, param) per parameter; `trees`: it sees `updates` and `params` too. */
+static void per_leaf(struct transform *t, bool trees)
+{
+    fe_json f = arg(t, "f")->json;
+    ir_value *given = optim_new_tree(t);
+    EACH_LEAF(t, i) given[i] = t->u[i];
+    struct fe_env params = {t->o->trace->env, "params", tree_of(t, t->p)},
+                  updates = {&params, "updates", tree_of(t, given)};
+    EACH_LEAF(t, i)
+    {
+        struct fe_env param = {trees ? &updates : t->o->trace->env, "param", fe_val_tensor(t->p[i])};
+        struct fe_env update = {&param, "update", fe_val_tensor(given[i])};
+        ir_value value = evaluate(t, f, &update);
+        if (!value) return;
+        const struct ir_type *type = ir_type(t->b->f, value), *want = &t->o->params[i].type;
+        if (type->rank && (type->rank != want->rank || memcmp(type->dim, want->dim, want->rank * sizeof *want->dim))) {
+            fe_error(t->fe, f, "E0423", "gives shape %s for parameter \"%s\" of shape %s",
+                     ir_type_text(t->fe->arena, type), t->o->params[i].path, ir_type_text(t->fe->arena, want));
+            return;
+        }
+        t->u[i] = ir_broadcast_to(t->b, value, want->rank, want->dim);
+    }
+}
+
+void transform_stateless(struct transform *t) { per_leaf(t, true); }
+void transform_stateless_with_tree_map(struct transform *t) { per_leaf(t, false); }
+
+/* ---------------------------------------------------------------- measures */
+
+static ir_value measure(struct transform *t, fe_json text)
+{
+    struct fe_env params = {t->o->trace->env, "params", tree_of(t, t->p)},
+                  updates = {&params, "updates", tree_of(t, t->u)};
+    return evaluate(t, text, &updates);
+}
+
+/* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. */
+static void report(struct transform *t, const char *name, fe_json where, struct term value)
+{
+    const struct ir_type type = *ir_type(t->b->f, value.v);
+    struct optim_measure m = {.name = name, .state = optim_path(t, name), .json = where};
+    (void)optim_state(t, name, type, zero);
+    optim_state_set(t, name, value);
+    vec_push(t->fe->arena, &t->o->measures, m);
+}
+
+void transform_snapshot(struct transform *t)
+{
+    const struct fe_value *text = arg(t, "measure"), *name = arg(t, "measure_name");
+    ir_value value = measure(t, text->json);
+    if (value) report(t, name->string, name->json, T(value));
+}
+
+/* An exponential moving average of a measure. False: an error was recorded. */
+static bool smoothed(struct transform *t, fe_json object, struct term *out)
+{
+    static const struct fe_arg rows[] = {{"measure", FE_EXPR, FE_REQUIRED, NULL, NULL},
+                                         {"decay", FE_NUMBER, FE_REQUIRED, NULL, NULL},
+                                         {"debias", FE_BOOL, 0, "true", NULL},
+                                         {"accumulator_dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
+    struct fe_value v[4] = {0};
+    struct ir_builder *b = t->b;
+    const char *type = fe_type_of(t->fe, object), *known = "measure_with_ema";
+    if (!type) return false;
+    if (strcmp(type, known) != 0) {
+        struct diag *d = fe_error(t->fe, fe_member(t->fe, object, "type"), "E0400", "unknown measure \"%s\"", type);
+        fe_suggest(t->fe, d, type, &known, 1);
+        return false;
+    }
+    if (!fe_args(t->fe, object, "measure \"measure_with_ema\"", rows, 4, NULL, v)) return false;
+    ir_value now = measure(t, v[0].json);
+    if (!now) return false;
+    struct transform inner = *t;
+    inner.path = optim_path(t, arena_format(t->fe->arena, "%s_state", object->key));
+    struct ir_type kept = *ir_type(b->f, now);
+    if (!v[3].null) kept.dtype = (uint8_t)v[3].dtype;
+    struct term count = optim_increment(b, counter(&inner, "count")), decay = term_number(v[1].number);
+    struct term ema = moment(b, T(now), optim_state(&inner, "ema", kept, zero), decay);
+    *out = v[2].boolean ? corrected(b, ema, correction(b, decay, count)) : ema;
+    optim_state_set(&inner, "count", count);
+    optim_state_set(&inner, "ema", ema);
+    return true;
+}
+
+void transform_monitor(struct transform *t)
+{
+    fe_json measures = arg(t, "measures")->json;
+    for (fe_json m = fe_first(t->fe, measures); m; m = fe_next(t->fe, m)) {
+        struct term value = {0};
+        if (m->kind == JSON_OBJECT) {
+            if (!smoothed(t, m, &value)) continue;
+        } else {
+            value = T(measure(t, m));
+        }
+        if (value.v) report(t, m->key, m, value);
+    }
+}
