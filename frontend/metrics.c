@@ -25,6 +25,104 @@ static bool is_late(fe_json json)
     return false;
 }
 
+/* ---------------------------------------------------------------- metric objects */
+
+/* What T5X's WeightMetricsComputer reports of every trained parameter after the update, as <name>/<path>; the norm is
+ * that of all gradients. */
+enum measure { WEIGHT_RMS, GRADIENT_RMS, UPDATE_RMS, RELATIVE_UPDATE_RMS, WEIGHT_MAX, GRADIENT_NORM, MEASURES };
+static const char *const measure_names[MEASURES] = {
+    "weight_rms", "weight_gradient_rms", "weight_update_rms", "weight_update_divided_by_weight_rms", "weight_max",
+    "weight_gradient_norm"};
+
+static bool read_object(struct fe *fe, fe_json json)
+{
+    static const char *const names[] = {"t5x_weight_metrics"};
+    static const struct fe_arg rows[] = {{0}};
+    struct fe_value none[1] = {0};
+    const char *type = fe_type_of(fe, json);
+    if (!type) return false;
+    if (strcmp(type, names[0]) == 0) return fe_args(fe, json, "metric \"t5x_weight_metrics\"", rows, 0, NULL, none);
+    struct diag *d = fe_error(fe, fe_member(fe, json, "type"), "E0105", "unknown metric \"%s\"", type);
+    fe_suggest(fe, d, type, names, 1);
+    return false;
+}
+
+bool fe_step_metrics_expand(struct step *s)
+{
+    struct fe *fe = s->fe;
+    uint32_t objects = 0, count = 0;
+    for (uint32_t i = 0; i < s->metric_count; i++) objects += s->metrics[i].object;
+    uint32_t most = s->metric_count + objects * (MEASURES * s->param_count + 1);
+    struct metric *all = arena_new_array(fe->arena, struct metric, most + 1);
+    for (uint32_t i = 0; i < s->metric_count; i++) {
+        struct metric m = s->metrics[i];
+        if (!m.object) all[count++] = m;
+        for (m.measure = 0; m.object && m.measure < GRADIENT_NORM; m.measure++)
+            for (m.parameter = 0; m.parameter < s->param_count; m.parameter++) {
+                if (!s->trained[m.parameter]) continue;
+                m.name = arena_format(fe->arena, "%s/%s", measure_names[m.measure], s->params[m.parameter].path);
+                all[count++] = m;
+            }
+        if (!m.object) continue;
+        m.name = measure_names[m.measure];
+        all[count++] = m;
+    }
+    struct map seen = MAP(fe->arena);
+    bool good = true;
+    for (uint32_t i = 0; i < count; i++) {
+        if (objects && good && map_get(&seen, all[i].name) != MAP_NONE) {
+            fe_error_key(fe, all[i].json, "E0110", "metric \"%s\" is reported twice", all[i].name);
+            good = false;
+        }
+        map_set(&seen, all[i].name, i);
+    }
+    s->metrics = all, s->metric_count = count;
+    return good;
+}
+
+/* A parameter's entry of a tree that metrics see: grads, updates. */
+static struct term leaf_of(const struct fe_env *env, const char *tree, const char *path)
+{
+    while (env && strcmp(env->name, tree)) env = env->outer;
+    const struct fe_tree *t = env ? env->value.tree : NULL;
+    for (uint32_t i = 0; t && i < t->count; i++)
+        if (strcmp(t->paths[i], path) == 0) return term_tensor(t->values[i]);
+    BUG("%s of %s is not there", tree, path);
+}
+
+static struct term root_mean_square(struct ir_builder *b, struct term x)
+{
+    return term_sqrt(b, term_mean(b, term_square(b, x)));
+}
+
+static ir_value weight_metric(struct step *s, struct fe_trace *trace, const struct fe_env *env, const struct metric *m)
+{
+    static const int64_t every[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct ir_builder *b = trace->b;
+    struct term sum = term_number(0);
+    if (m->measure == GRADIENT_NORM) {
+        for (uint32_t i = 0; i < s->param_count; i++)
+            if (s->trained[i]) {
+                struct term g = term_cast(b, leaf_of(env, "grads", s->params[i].path), IR_F32);
+                sum = term_add(b, sum, term_sum(b, term_square(b, g)));
+            }
+        return term_value(b, term_sqrt(b, sum), IR_F32);
+    }
+    const struct fe_param *p = &s->params[m->parameter];
+    struct term old = term_tensor(fe_trace_param(s->fe, trace, m->parameter)), u = leaf_of(env, "updates", p->path);
+    struct term new = term_cast(b, term_cast(b, term_add(b, old, u), (enum ir_dtype)p->type.dtype), IR_F32);
+    old = term_cast(b, old, IR_F32), u = term_sub(b, new, old);
+    switch ((enum measure)m->measure) {
+    case WEIGHT_RMS: return root_mean_square(b, new).v;
+    case GRADIENT_RMS: return root_mean_square(b, term_cast(b, leaf_of(env, "grads", p->path), IR_F32)).v;
+    case UPDATE_RMS: return root_mean_square(b, u).v;
+    case RELATIVE_UPDATE_RMS: return root_mean_square(b, term_div(b, u, old)).v;
+    default: return ir_reduce(b, OP_reduce_max, term_abs(b, new).v, every, p->type.rank);
+    }
+}
+
+/* ---------------------------------------------------------------- reading and computing */
+
 bool fe_step_metrics_read(struct step *s, fe_json map)
 {
     struct fe *fe = s->fe;
@@ -38,9 +136,8 @@ bool fe_step_metrics_read(struct step *s, fe_json map)
             fe_error_key(fe, m, "E0110", "\"%s\" is reported by every step: a metric needs another name", m->key);
             good = false;
         } else if (m->kind == JSON_OBJECT) {
-            const char *type = fe_type_of(fe, m);
-            if (type) fe_error(fe, m, "E0111", "metric \"%s\" is not supported yet", type);
-            good = false;
+            good &= read_object(fe, m);
+            s->metrics[s->metric_count++] = (struct metric){.name = m->key, .json = m, .late = true, .object = true};
         } else {
             s->metrics[s->metric_count++] = (struct metric){.name = m->key, .json = m, .late = is_late(m)};
         }
@@ -55,6 +152,10 @@ bool fe_step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env
         struct metric *m = &s->metrics[i];
         if (m->late != late) continue;
         trace->b->place = fe_place(s->fe, m->json);
+        if (m->object) {
+            out[i] = weight_metric(s, trace, env, m);
+            continue;
+        }
         struct fe_val v = fe_expr(s->fe, trace, m->json, env);
         out[i] = v.bad ? 0 : fe_tensor(s->fe, trace, &v, m->json);
         good &= out[i] != 0;

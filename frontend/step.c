@@ -333,6 +333,7 @@ static bool build(struct step *s)
     }
     s->params = fe_params(fe, &s->param_count);
     good &= read_trainable(s);
+    good &= fe_step_metrics_expand(s);
     good &= read_ema(s);
     good &= fe_step_accumulation(s, top(s, "accumulate"));
     if (!good || !build_step(s)) return false;

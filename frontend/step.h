@@ -9,6 +9,8 @@ struct metric {
     fe_json json;
     uint32_t slot; /* of role METRIC + 1; 0 = not declared yet */
     bool late;     /* reads grads, updates or hyperparams: computed after the update */
+    bool object;   /* a metric object: stands for several, see fe_step_metrics_expand */
+    uint32_t measure, parameter; /* of a metric object, once expanded */
 };
 
 struct accumulation {
@@ -58,6 +60,8 @@ bool fe_step_accumulation(struct step *, fe_json);
 
 /* metrics.c */
 bool fe_step_metrics_read(struct step *, fe_json);
+/* Puts the metrics of every metric object in its place, when the trained parameters are known; false: errors. */
+bool fe_step_metrics_expand(struct step *);
 /* Computes the metrics with the given lateness into out; false: errors. */
 bool fe_step_metrics(struct step *, struct fe_trace *, const struct fe_env *, bool late, ir_value *out);
 /* Adds the optimizer's measures as metrics of the step; false: a name is taken. */

@@ -92,6 +92,10 @@ def spread(path, devices, tmp):
         if i["shape"][0] == inputs[0]["shape"][0]:
             i["axes"] = ["batch"] + [None] * (len(i["shape"]) - 1)
     document["mesh"] = {"axes": {"batch": devices}}
+    sharding = document.get("sharding", {})  # logical names that only the optimizer's factor rules know
+    names = {name for spec in sharding.get("params", {}).values() for name in spec if isinstance(name, str)}
+    if names and not sharding.get("rules"):
+        sharding["rules"] = [[name, None] for name in sorted(names)]
     out = os.path.join(tmp, "model.json")
     with open(out, "w") as f:
         json.dump(document, f)
