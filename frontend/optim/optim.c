@@ -172,7 +172,7 @@ static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe
     for (uint32_t i = 0; i < row->count; i++)
         if (args[i].json && !args[i].null &&
             (row->args[i].kind == FE_PATTERNS || strcmp(row->args[i].name, "optimizers") == 0)) {
-            fe_error(fe, args[i].json, "E0425",
+            fe_error(fe, args[i].json, "E0428",
                      "\"flatten\" makes one vector: nothing inside of it can choose parameters");
             return false;
         }
