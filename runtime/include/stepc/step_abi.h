@@ -83,7 +83,6 @@ struct stepc_slot {
     double initial;                /* hyper-parameters */
     uint8_t computed;              /* read through entry "derive" */
     uint8_t used_by_infer;         /* inputs that infer needs */
-    uint8_t all_entries;           /* reserved, 0 */
 };
 
 /* Objects for CUDA: their kernels as cubins, one per architecture. A kernel's parameters are the addresses of its
