@@ -163,7 +163,13 @@ static const struct optim_row *read_object(struct fe *fe, fe_json json, struct f
         if (hyper[i] && kinds[i].kind == FE_NUMBER) kinds[i].kind = FE_SCHEDULE;
     }
     const char *what = arena_format(fe->arena, "optimizer \"%s\"", type);
-    return fe_args(fe, json, what, kinds, row->count, NULL, args) ? row : NULL;
+    if (!fe_args(fe, json, what, kinds, row->count, NULL, args)) return NULL;
+    for (uint32_t i = 0; i < row->count; i++) {
+        if (strcmp(row->args[i].name, "verbose") != 0 || !args[i].boolean) continue;
+        fe_error(fe, args[i].json, "E0111", "printing from inside a step (\"verbose\": true) is not supported yet");
+        return NULL;
+    }
+    return row;
 }
 
 /* Inside `flatten` there are no parameters to choose from: false and an error if patterns are given. */
