@@ -4,6 +4,7 @@
  *   args.c               typed reading of an object by a table of arguments: every kind of object uses it
  *   expr*.c              expressions over tensors
  *   model.c, layers/     blocks; tracing builds IR and declares parameters
+ *   adapters.c           low-rank products beside layers
  *   losses.c, schedule.c, optim/   what their names say
  *   init.c               nnx.Rngs streams and initializers as IR
  *   step.c               assembles the entry functions init, step, eval, infer
@@ -134,7 +135,8 @@ enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was r
 
 enum fe_val_kind {
     FE_VAL_NONE, /* Python's None, or an error already recorded when `bad` */
-    FE_VAL_NUMBER, FE_VAL_TENSOR, FE_VAL_TUPLE, FE_VAL_STRING, FE_VAL_TREE, FE_VAL_SLICE, FE_VAL_ELLIPSIS
+    FE_VAL_NUMBER, FE_VAL_TENSOR, FE_VAL_TUPLE, FE_VAL_STRING, FE_VAL_TREE, FE_VAL_SLICE, FE_VAL_ELLIPSIS,
+    FE_VAL_FORM /* a function of an environment (expr.h) */
 };
 struct fe_tree { const char *const *paths; const ir_value *values; uint32_t count; }; /* params, grads, updates */
 struct fe_val {
@@ -148,6 +150,7 @@ struct fe_val {
     const char *const *names;
     const char *string;
     const struct fe_tree *tree;
+    const struct fe_form *form;
 };
 
 /* Names that an expression sees, innermost first. */
@@ -175,6 +178,8 @@ struct fe_param {
     uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
     int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
     int32_t batch_axes;  /* for fans: number of leading batch dimensions, normally 0 */
+    const char *spec_like; /* an adapter's: split as this parameter, unless a pattern names it alone; else NULL */
+    int8_t spec_axis[IR_MAX_RANK]; /* then, per dimension: that of the other, -1 = none */
 };
 
 /* One tracing of model and loss into a function. Before: `b` stands in the function, inputs and params are its

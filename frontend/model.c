@@ -491,6 +491,7 @@ bool fe_trace_model(struct fe *fe, struct fe_trace *trace)
         if (trace->model.kind == FE_VAL_NUMBER && !fe_as_tensor(&site, &trace->model)) trace->model = fe_bad();
     }
     if (trace->model.bad) return false;
+    if (!state->declared && !fe_adapters(fe, trace)) return false;
     state->declared = true;
     trace->env = bind(fe->arena, own->inputs, "model", trace->model);
     return true;

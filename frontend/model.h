@@ -12,12 +12,15 @@ struct fe_stream {
     uint32_t count;
 };
 
+struct fe_adaptable;
 struct fe_state {
     VEC(struct fe_param) params;
     struct map by_path; /* path -> parameter */
     bool declared;      /* the first trace is over */
     VEC(struct fe_stream) streams;
     bool streams_read;
+    VEC(struct fe_adaptable) adaptable; /* adapters.c: layers met, in the order of the document */
+    struct map adaptable_by_path;
 };
 
 /* A block that `shared` may name again. */
@@ -74,6 +77,14 @@ struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, 
 /* Structural blocks (blocks.c): true if `type` is one, then *out is its value. */
 bool fe_structure(struct fe_block *, struct fe_val *out);
 const struct fe_layer *fe_layer_find(const char *name);
+
+/* adapters.c. What a linear layer gives, y = product(x, kernel) and a bias, with the adapter of its path added, if there is
+ * one. `product` is an einsum "input,kernel->output"; `below` the path of the product below the block's, normally "";
+ * `general`: not what nnx calls Linear. */
+struct fe_val fe_block_adapt(struct fe_block *, const char *below, bool general, const char *product, struct fe_val x,
+                             struct fe_val kernel, struct fe_val y);
+/* After the first trace of the model: matches adapters with layers and declares their parameters; false: errors. */
+bool fe_adapters(struct fe *, struct fe_trace *);
 
 /* init.c: one draw of a stream; an unknown name falls back to "default". */
 void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);

@@ -193,6 +193,26 @@ static void check_patterns(struct fe *fe, fe_json map)
     }
 }
 
+/* A parameter's spec: that of the first pattern that matches. An adapter's follows the kernel that it stands beside, by
+ * axis, unless a pattern matches it and not the kernel. */
+static const char *parameter_spec(struct fe *fe, fe_json params, const struct fe_param *p)
+{
+    fe_json spec = match(fe, params, p->path), like = p->spec_like ? match(fe, params, p->spec_like) : NULL;
+    if (!p->spec_like || (spec && !glob_match(spec->key, p->spec_like)))
+        return spec && check_length(fe, spec, "parameter", p->path, &p->type) ? fe_text(fe, spec) : NULL;
+    if (!like) return NULL;
+    const char *entry[IR_MAX_RANK] = {0};
+    uint32_t n = 0;
+    for (fe_json e = fe_first(fe, like); e && n < IR_MAX_RANK; e = fe_next(fe, e)) entry[n++] = fe_text(fe, e);
+    struct str out = STR(fe->arena);
+    for (uint32_t i = 0; i < p->type.rank; i++) {
+        const char *text = p->spec_axis[i] < 0 ? NULL : entry[p->spec_axis[i]];
+        str_addf(&out, "%s%s", i ? "," : "[", text ? text : "null");
+    }
+    str_add(&out, "]");
+    return str_text(&out);
+}
+
 /* The entries of a parameter's spec that a slot derived from it keeps: those of the dimensions that it has. */
 static const char *drop_entries(struct fe *fe, fe_json spec, const struct ir_type *param, const struct ir_type *slot)
 {
@@ -219,13 +239,17 @@ bool fe_sharding(struct fe *fe)
     size_t errors = fe->diags->errors;
     check_patterns(fe, params);
     check_patterns(fe, state);
+    uint32_t count;
+    const struct fe_param *parameters = fe_params(fe, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct ir_slot *slot = &m->slots.items[parameters[i].slot];
+        const char *text = is_parameter(slot) ? parameter_spec(fe, params, &parameters[i]) : NULL;
+        if (text) slot->sharding_spec = arena_string(&m->arena, text);
+    }
     for (size_t i = 0; i < m->slots.count; i++) {
         struct ir_slot *slot = &m->slots.items[i];
         const char *text = NULL;
-        if (is_parameter(slot)) {
-            fe_json spec = match(fe, params, slot->name);
-            if (spec && check_length(fe, spec, "parameter", slot->name, &slot->type)) text = fe_text(fe, spec);
-        } else if (slot->role == IR_ROLE_OPT_STATE && slot->param) {
+        if (slot->role == IR_ROLE_OPT_STATE && slot->param) {
             const struct ir_slot *param = &m->slots.items[slot->param - 1];
             fe_json spec = match(fe, state, param->name);
             if (spec && check_length(fe, spec, "parameter", param->name, &param->type))

@@ -61,13 +61,9 @@ static bool check_per_example(struct step *s, fe_json json)
 
 static bool check_missing(struct step *s)
 {
-    fe_json precision = top(s, "precision"), per_example = top(s, "per_example"), adapters = top(s, "adapters");
+    fe_json precision = top(s, "precision"), per_example = top(s, "per_example");
     bool good = !precision || check_precision(s->fe, precision);
     if (per_example) good &= check_per_example(s, per_example);
-    if (adapters && fe_first(s->fe, adapters)) {
-        fe_error_key(s->fe, adapters, "E0111", "\"adapters\" is not supported yet");
-        good = false;
-    }
     return good;
 }
 

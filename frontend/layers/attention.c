@@ -74,7 +74,8 @@ static struct fe_val project(struct fe_block *block, const struct fe_value *a, c
     if (v[1].bad || v[2].bad) return fe_bad();
     fe_block_promote(block, v, 3);
     struct fe_val y = fe_einsum(s, "...i,ihd->...hd", v, 2);
-    return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
+    if (!fe_is_none(&v[2])) y = fe_add(s, y, v[2]);
+    return fe_block_adapt(block, name, true, "...i,ihd->...hd", v[0], v[1], y);
 }
 
 /* layer_norm without a bias over the depth. */
@@ -118,7 +119,8 @@ static struct fe_val project_out(struct fe_block *block, struct fe_val x, struct
     v[0] = x;
     fe_block_promote(block, v, 3);
     struct fe_val y = fe_einsum(s, "...hd,hdo->...o", v, 2);
-    return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
+    if (!fe_is_none(&v[2])) y = fe_add(s, y, v[2]);
+    return fe_block_adapt(block, "out", true, "...hd,hdo->...o", v[0], v[1], y);
 }
 
 /* Sizes that are given must be those that are found. */

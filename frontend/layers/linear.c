@@ -72,7 +72,8 @@ static struct fe_val apply_linear(struct fe_block *block, const struct fe_value 
     struct fe_val v[3];
     if (!kernel_and_bias(block, &k, a[2].boolean ? &features : NULL, 1, a + 3, v)) return fe_bad();
     struct fe_val y = FE_APPLY(s, "matmul", v[0], v[1]);
-    return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
+    if (!fe_is_none(&v[2])) y = fe_add(s, y, v[2]);
+    return fe_block_adapt(block, "", false, "...i,io->...o", v[0], v[1], y);
 }
 
 /* ---------------------------------------------------------------- linear_general */
@@ -189,13 +190,15 @@ static struct fe_val apply_linear_general(struct fe_block *block, const struct f
         }
     for (uint32_t i = 0; i < feature_count; i++) str_addf(&f, "%c", 'A' + (int)i);
     out_rank += feature_count;
-    struct fe_val y = fe_einsum(s, str_text(&f), v, 2);
-    if (fe_is_none(&v[2]) || y.bad) return y;
+    const char *product = str_text(&f);
+    struct fe_val y = fe_einsum(s, product, v, 2);
+    if (fe_is_none(&v[2]) || y.bad) return fe_block_adapt(block, "", true, product, v[0], v[1], y);
     int64_t shape[IR_MAX_RANK];
     for (uint32_t i = 0; i < out_rank; i++) shape[i] = 1;
     for (uint32_t i = 0; i < batch_count; i++) shape[batch_at[i]] = bias[i];
     for (uint32_t i = 0; i < feature_count; i++) shape[out_rank - feature_count + i] = features[i];
-    return fe_add(s, y, fe_reshape_val(s, v[2], out_rank, shape));
+    y = fe_add(s, y, fe_reshape_val(s, v[2], out_rank, shape));
+    return fe_block_adapt(block, "", true, product, v[0], v[1], y);
 }
 
 /* ---------------------------------------------------------------- einsum */
@@ -247,7 +250,8 @@ static struct fe_val apply_einsum(struct fe_block *block, const struct fe_value 
     struct fe_site at = *s;
     at.where.json = a[0].json;
     struct fe_val y = fe_einsum(&at, formula, v, 2);
-    return bias && !y.bad ? einsum_bias(block, y, v[2], formula) : y;
+    if (bias && !y.bad) y = einsum_bias(block, y, v[2], formula);
+    return fe_block_adapt(block, "", true, formula, v[0], v[1], y);
 }
 
 static const struct fe_arg linear_args[] = {{"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},

@@ -55,17 +55,24 @@ static bool declare_input(struct cell *c, struct fe_val x)
         c->input[i] = w.bad ? w : FE_APPLY(s, "matmul", x, w);
         if (bias_at_input(c) && !w.bad)
             c->input[i] = fe_add(s, c->input[i], dense_param(c, name, "bias", 1, &width, BIAS_INIT, "zeros"));
+        c->input[i] = fe_block_adapt(&c->block, name, false, "...i,io->...o", x, w, c->input[i]);
         if (c->input[i].bad) return false;
     }
     return true;
 }
 
-static bool declare_carry(struct cell *c)
+/* The product with the carry. */
+static const char *carry_name(const struct cell *c, uint32_t i)
 {
     static const char *const names[] = {"hi", "hf", "hg", "ho"};
+    return c->kind == LSTM ? names[i] : "dense_h";
+}
+
+static bool declare_carry(struct cell *c)
+{
     int64_t width = width_of(c);
     for (uint32_t i = 0; i < c->dense_count; i++) {
-        const char *name = c->kind == LSTM ? names[i] : "dense_h";
+        const char *name = carry_name(c, i);
         c->kernel[i] = dense_param(c, name, "kernel", 2, (int64_t[]){c->hidden, width}, RECURRENT_INIT, "orthogonal");
         c->bias[i] = bias_at_input(c) || c->kernel[i].bad ? fe_none()
                                                           : dense_param(c, name, "bias", 1, &width, BIAS_INIT, "zeros");
@@ -94,7 +101,8 @@ static struct fe_val recurrent(struct cell *c, uint32_t i, struct fe_val h)
 {
     struct fe_site *s = &c->block.site;
     struct fe_val y = FE_APPLY(s, "matmul", h, c->kernel[i]);
-    return fe_is_none(&c->bias[i]) ? y : fe_add(s, y, c->bias[i]);
+    if (!fe_is_none(&c->bias[i])) y = fe_add(s, y, c->bias[i]);
+    return fe_block_adapt(&c->block, carry_name(c, i), false, "...i,io->...o", h, c->kernel[i], y);
 }
 
 /* Part `i` of `parts` of the last axis. */
