@@ -8,7 +8,7 @@
 #include "codegen/lower.h"
 #include <string.h>
 
-enum { MAX_PASSES = 16, LOCAL_COLUMNS = 1 << 16 };
+enum { LOCAL_COLUMNS = 1 << 16 };
 
 struct reduction {
     struct lower *l;
@@ -399,7 +399,7 @@ void lower_reduction(struct lower *l) {
     r.local = arena_new_array(l->arena, uint32_t, l->f->count);
     r.keep = arena_new_array(l->arena, bool, l->f->count);
     find_stages(&r);
-    if (r.sums.count == 0 || r.passes > MAX_PASSES) {
+    if (r.sums.count == 0 || r.passes > PLAN_MAX_PASSES) {
         lower_fail(l, l->group->outputs.items[0], "this combination of reductions");
         return;
     }

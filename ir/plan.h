@@ -40,6 +40,9 @@ enum plan_group_kind {
     GROUP_COPY      /* a buffer to another: loop-carried values, slots that could not be updated in place */
 };
 
+/* A group's reductions that need one another's results: so many passes over its domain at most. */
+enum { PLAN_MAX_PASSES = 16 };
+
 struct plan_group {
     enum plan_group_kind kind;
     const struct ir_func *func; /* the function its values belong to */

@@ -13,6 +13,8 @@ uint32_t fuse_find(struct fuse *z, uint32_t c) {
     return c;
 }
 
+static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
+
 static bool clustered(const struct fuse *z, ir_value v) { return z->node[v].material || z->node[v].class == FUSE_CONTROL; }
 
 /* The cluster that makes a value, UINT32_MAX for what is there from the start. */
@@ -95,6 +97,47 @@ static uint32_t count_inputs(struct fuse *z, uint32_t c) {
     return count;
 }
 
+/* ---------------------------------------------------------------- depth */
+
+/* Reductions of the clusters a and b that must follow one another before `v` is there. */
+static uint32_t find_depth(struct fuse *z, ir_value v, uint32_t a, uint32_t b) {
+    const struct fuse_node *n = &z->node[v];
+    uint32_t most = 0;
+    if (z->depth_stamp[v] == z->depth_turn)
+        return z->depth[v];
+    for (uint32_t i = 0; i < n->dep_count; i++) {
+        uint32_t c = n->deps[i].value == v ? UINT32_MAX : maker(z, n->deps[i].value);
+        if (c == UINT32_MAX || (c != a && c != b) || z->node[n->deps[i].value].class == FUSE_CONTROL)
+            continue;
+        uint32_t depth = find_depth(z, n->deps[i].value, a, b);
+        most = depth > most ? depth : most;
+    }
+    z->depth_stamp[v] = z->depth_turn;
+    return z->depth[v] = most + (n->class == FUSE_REDUCE);
+}
+
+/* Every reduction that needs another one's result walks the domain again and computes again what came before. That is
+ * cheap as long as the domain is a row in the nearest cache. */
+static uint32_t depth_limit(int64_t full, int64_t rows) {
+    return rows == 1 && full > SMALL ? 3 : PLAN_MAX_PASSES - 1;
+}
+
+static bool shallow(struct fuse *z, uint32_t a, uint32_t b, ir_value added) {
+    const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
+    const struct fuse_cluster *r = is_reduction(x->kind) ? x : y;
+    uint32_t limit = depth_limit(r->full, r->rows);
+    if (!is_reduction(r->kind) || x->reductions + (a == b ? 0 : y->reductions) + (added != 0) <= limit)
+        return true;
+    z->depth_turn++;
+    if (added)
+        return find_depth(z, added, a, b) <= limit;
+    for (int turn = 0; turn < 2; turn++)
+        for (size_t i = 0; i < (turn ? x : y)->nodes.count; i++)
+            if (find_depth(z, (turn ? x : y)->nodes.items[i], a, b) > limit)
+                return false;
+    return true;
+}
+
 /* ---------------------------------------------------------------- clusters */
 
 static uint32_t new_cluster(struct fuse *z, enum plan_group_kind kind, int64_t full, int64_t rows) {
@@ -108,10 +151,9 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level) {
     z->node[v].cluster = c;
     z->node[v].level = (uint8_t)level;
     z->clusters.items[c].region |= z->node[v].region;
+    z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
     vec_push(z->arena, &z->clusters.items[c].nodes, v);
 }
-
-static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
 
 /* Enough rows, or columns, for several workers, or so little work that one is enough. */
 static bool parallel_enough(const struct fuse_segments *s) {
@@ -144,6 +186,7 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) 
         vec_push(z->arena, &a->nodes, b->nodes.items[i]);
     }
     a->region |= b->region;
+    a->reductions += b->reductions;
     b->merged = into;
     b->nodes.count = 0;
 }
@@ -193,7 +236,7 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
         return UINT32_MAX;
     if (!links_fit(z, a, b, level_a, level_b, x->segments) || !links_fit(z, b, a, level_b, level_a, x->segments))
         return UINT32_MAX;
-    if (makes_cycle(z, a, b))
+    if (!shallow(z, a, b, 0) || makes_cycle(z, a, b))
         return UINT32_MAX;
     absorb(z, a, b, level_b);
     return a;
@@ -215,7 +258,7 @@ static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c) {
 static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES)
+    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v))
         return false;
     if (k->region != n->region && (n->elements > SMALL || k->full > SMALL))
         return false;
@@ -378,6 +421,8 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
     struct fuse z = {.pass = p, .arena = &p->scratch, .keep = p->keep, .f = f};
     struct fuse_segments none;
     memset(&none, 0, sizeof none);
+    z.depth = arena_new_array(z.arena, uint32_t, f->count);
+    z.depth_stamp = arena_new_array(z.arena, uint32_t, f->count);
     vec_push(z.arena, &z.segments, none);
     fuse_classify(&z);
     fuse_dependencies(&z);

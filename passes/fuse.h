@@ -34,6 +34,7 @@ struct fuse_cluster {
     int64_t full, rows;
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */
+    uint32_t reductions;
     uint32_t stamp;
     ir_value root;
     const char *reason;
@@ -49,6 +50,7 @@ struct fuse {
     VEC(struct fuse_cluster) clusters;
     VEC(struct fuse_segments) segments; /* [0] = none */
     uint32_t stamp;
+    uint32_t *depth, *depth_stamp, depth_turn; /* of find_depth */
 };
 
 /* fuse_nodes.c */
