@@ -327,6 +327,7 @@ struct vector_loop {
     uint32_t copies;      /* vectors per iteration of the main loop */
     uint32_t sums[16], sum_count; /* registers that get partial sums per copy */
     bool tile;
+    bool crowded;         /* more such registers than `sums` holds: one vector at a time, no partial sums */
 };
 
 /* Instructions that a statement becomes, roughly. */
@@ -352,7 +353,7 @@ static uint32_t weigh(struct emit *e, struct nest_stmt *const *items, size_t cou
             for (uint32_t k = 0; k < loop->sum_count; k++)
                 seen = seen || loop->sums[k] == s->reg;
             if (!seen && loop->sum_count == 16)
-                loop->tile = true; /* too many: one vector at a time */
+                loop->crowded = true;
             else if (!seen)
                 loop->sums[loop->sum_count++] = s->reg;
         }
@@ -370,7 +371,7 @@ static void plan_loop(struct emit *e, const struct nest_stmt *s, struct vector_l
         elements += e->regs[loop->sums[i]].count;
     while (loop->copies > 1 && loop->copies * elements > 12)
         loop->copies /= 2;
-    if (loop->tile)
+    if (loop->tile || loop->crowded)
         loop->copies = 1;
 }
 

@@ -114,6 +114,23 @@ static void mark_stored(struct fuse *z, ir_value v) {
     }
 }
 
+/* Arithmetic that nothing but a region needs belongs to it: a clipped gradient is made where it is used. */
+static void extend_region(struct fuse *z) {
+    const struct ir_func *f = z->f;
+    bool *elsewhere = arena_new_array(z->arena, bool, f->count);
+    for (ir_value v = f->count; v-- > 1;) {
+        struct fuse_node *n = &z->node[v];
+        const struct ir_node *node = ir_get(f, v);
+        if (!n->live)
+            continue;
+        bool arithmetic = n->class == FUSE_EWISE || n->class == FUSE_VIEW;
+        if (!n->region && n->uses && arithmetic && n->elements > 1 && !n->needs_buffer && !elsewhere[v])
+            n->region = true;
+        for (uint32_t i = 0; i < node->arg_count; i++)
+            elsewhere[node->args[i]] |= !n->region;
+    }
+}
+
 /* Does the value depend on state that only the optimizer reads? Such nodes stay out of contractions. */
 static void mark_region(struct fuse *z) {
     const struct ir_func *f = z->f;
@@ -130,6 +147,7 @@ static void mark_region(struct fuse *z) {
             if (z->node[node->args[i]].elements > 1 || z->node[v].elements == 1)
                 z->node[v].region |= z->node[node->args[i]].region;
     }
+    extend_region(z);
 }
 
 /* ---------------------------------------------------------------- inlining */
