@@ -214,13 +214,26 @@ ir_value fe_bernoulli(struct ir_builder *b, const uint32_t fork[2], ir_value cou
     return ir_binary(b, OP_lt, random_uniform(&d, 0, 1), like(&d, keep));
 }
 
-ir_value fe_normal(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
+static struct drawing drawing_of(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
 {
     struct drawing d = {.b = b, .type = *shape};
     d.type.dtype = IR_F32;
     d.k0 = ir_broadcast_to(b, k0, shape->rank, shape->dim);
     d.k1 = ir_broadcast_to(b, k1, shape->rank, shape->dim);
+    return d;
+}
+
+ir_value fe_normal(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
+{
+    struct drawing d = drawing_of(b, k0, k1, shape);
     return random_normal(&d);
+}
+
+ir_value fe_rademacher(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
+{
+    struct drawing d = drawing_of(b, k0, k1, shape);
+    ir_value heads = ir_binary(b, OP_lt, random_uniform(&d, 0, 1), like(&d, 0.5));
+    return ir_select(b, heads, like(&d, 1), like(&d, -1));
 }
 
 /* ---------------------------------------------------------------- initializers */

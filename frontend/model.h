@@ -94,6 +94,7 @@ ir_value fe_bernoulli(struct ir_builder *, const uint32_t fork[2], ir_value coun
                       double keep);
 /* jax.random.normal in float32 with the key of two uint32 scalars. */
 ir_value fe_normal(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape);
+ir_value fe_rademacher(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape); /* -1 or 1 */
 void fe_fork_key(const struct fe *, uint32_t stream, uint32_t draw, uint32_t key[2]); /* fold_in(stream's key, draw) */
 ir_value fe_orthogonal(struct fe *, struct ir_builder *, const struct fe_param *, const uint32_t key[2], double scale,
                        int64_t column_axis, bool delta); /* init_orthogonal.c; 0: an error was recorded */

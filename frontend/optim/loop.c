@@ -43,10 +43,15 @@ struct term optim_captured(struct loop *loop, struct term outer)
 
 const ir_value *optim_loop_end(struct loop *loop, struct term limit, const ir_value *next)
 {
+    return optim_loop_close(loop, limit, next, true);
+}
+
+const ir_value *optim_loop_close(struct loop *loop, struct term limit, const ir_value *next, bool flag)
+{
     uint32_t n = (uint32_t)loop->carried.count;
     for (uint32_t i = 0; i < n; i++) ir_result_add(&loop->b, arena_format(loop->arena, "carried%u", i), next[i], -1);
     ir_value tuple = ir_loop(loop->outer, loop->b.f, term_value(loop->outer, limit, IR_I32), loop->carried.items, n,
-                             true, loop->captured.items, (uint32_t)loop->captured.count);
+                             flag, loop->captured.items, (uint32_t)loop->captured.count);
     ir_value *values = arena_new_array(loop->arena, ir_value, n + 1);
     for (uint32_t i = 0; i < n; i++) values[i] = ir_proj(loop->outer, tuple, i);
     return values;

@@ -170,6 +170,24 @@ ir_value optim_capture(struct loop *, ir_value outer);        /* 0 stays 0 */
 struct term optim_captured(struct loop *, struct term outer); /* numbers stay numbers */
 /* The values after the loop, in order. */
 const ir_value *optim_loop_end(struct loop *, struct term limit, const ir_value *next);
+/* The same; without `flag` the first carried value is none in particular, and the loop runs `limit` times. */
+const ir_value *optim_loop_close(struct loop *, struct term limit, const ir_value *next, bool flag);
+
+/* A branch (branch.c): what was built since `from` (a number of nodes of the step's function) and what `values` need of
+ * it is carried out only where `when`, a bool scalar, is true; `values` then hold the result, else `otherwise`. */
+void optim_branch(struct transform *t, uint32_t from, struct term when, ir_value *values, const ir_value *otherwise,
+                  uint32_t count);
+/* The same for values and all state that changed since `before` was taken (optim_snapshot). */
+void optim_branch_state(struct transform *t, const ir_value *before, uint32_t from, struct term when, ir_value *values,
+                        const ir_value *otherwise, uint32_t count);
+
+/* Random keys (noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the first part
+ * of a split, the second is returned. Leaves take the parts in the order of their paths. */
+struct optim_key {
+    ir_value word[2];
+};
+struct optim_key optim_next_key(struct transform *, const char *name, int64_t seed);
+struct optim_key optim_leaf_key(struct transform *, struct optim_key, uint32_t leaf);
 
 ir_value *optim_new_tree(const struct transform *);
 /* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
