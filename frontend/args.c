@@ -10,12 +10,15 @@ struct reader { struct fe *fe; const char *what; const struct fe_arg *row; };
 
 /* ---------------------------------------------------------------- numbers */
 
-static const char *range_text(uint32_t flags)
+const char *fe_range_text(uint32_t flags)
 {
-    if (flags & FE_POSITIVE) return "more than 0";
-    if (flags & FE_NOT_NEGATIVE) return "at least 0";
-    if (flags & FE_UNIT) return "at least 0 and less than 1";
-    return "between 0 and 1";
+    static const struct { uint32_t flags; const char *text; } texts[] = {
+        {FE_POSITIVE | FE_UNIT, "more than 0 and less than 1"}, {FE_POSITIVE | FE_UNIT_CLOSED, "more than 0 and at most 1"},
+        {FE_POSITIVE, "more than 0"}, {FE_NOT_NEGATIVE, "at least 0"}, {FE_UNIT, "at least 0 and less than 1"},
+        {FE_UNIT_CLOSED, "between 0 and 1"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if ((flags & texts[i].flags) == texts[i].flags) return texts[i].text;
+    return NULL;
 }
 
 static bool in_range(uint32_t flags, double x)
@@ -33,8 +36,8 @@ static bool check_range(const struct reader *r, fe_json v, double x)
     struct str number = STR(r->fe->arena);
     str_add_number(&number, x, false);
     struct diag *d = fe_error(r->fe, v, "E0103", "%s: \"%s\" must be %s, found %s", r->what, r->row->name,
-                              range_text(r->row->flags), str_text(&number));
-    d->label = arena_format(r->fe->arena, "expected %s", range_text(r->row->flags));
+                              fe_range_text(r->row->flags), str_text(&number));
+    d->label = arena_format(r->fe->arena, "expected %s", fe_range_text(r->row->flags));
     return false;
 }
 

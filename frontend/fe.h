@@ -130,6 +130,7 @@ bool fe_args(struct fe *, fe_json object, const char *what, const struct fe_arg 
 bool fe_settings(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
                  const char *const *also, struct fe_value *out);
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
+const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
 
 /* ---------------------------------------------------------------- values of expressions (expr.c) */
 
