@@ -399,6 +399,8 @@ static struct fe_val unknown_function(struct fe_site *s, const char *name)
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
 {
     struct fe_where here = where_of(s, n);
+    for (const struct fe_env *e = env; e; e = e->outer)
+        if (e->value.kind == FE_VAL_FORM && !strcmp(e->name, n->text)) return e->value.form->apply(e->value.form, s, n, env);
     const struct fe_function *f = fe_function_find(n->text);
     s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
     if (!f) return unknown_function(s, n->text);
@@ -474,6 +476,16 @@ static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, co
     return bad ? fe_bad() : fe_index(s, items[0], items + 1, wheres + 1, n->count - 1);
 }
 
+/* Only the branch that is taken is evaluated, so the other one may not even fit. */
+static struct fe_val eval_if(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
+    struct fe_val c = eval(s, n->items[0], env);
+    s->where = where_of(s, n->items[0]);
+    if (c.bad || c.kind == FE_VAL_NUMBER) return c.bad ? c : eval(s, n->items[c.number != 0 ? 1 : 2], env);
+    return fe_fail(s, "E0310", "\"if\" chooses while compiling, by numbers, shapes and ranks; for %s use where(condition, x, y)",
+                   fe_describe(s, &c));
+}
+
 static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
 {
     struct fe_val v = fe_none();
@@ -492,6 +504,7 @@ static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const st
     case EXPR_BINARY: return eval_binary(s, n, env);
     case EXPR_CALL: return eval_call(s, n, env);
     case EXPR_INDEX: return eval_index(s, n, env);
+    case EXPR_IF: return eval_if(s, n, env);
     }
     BUG("expression node of kind %d", (int)n->kind);
 }
@@ -526,21 +539,35 @@ struct fe_val fe_literal(struct fe_site *s, fe_json json, const struct fe_env *e
     }
 }
 
-struct fe_val fe_expr(struct fe *fe, struct fe_trace *trace, fe_json json, const struct fe_env *env)
+static bool is_expression(fe_json json) { return json->kind == JSON_STRING && json->string[0] != '$'; }
+
+struct expr_node *fe_expr_tree(struct fe *fe, fe_json json)
+{
+    struct expr_fault fault;
+    if (!is_expression(json)) return NULL;
+    struct expr_node *n = expr_parse(fe->arena, json->string, &fault);
+    if (!n) fe_error_in(fe, json, fault.at, fault.length, "E0305", "%s", fault.message);
+    return n;
+}
+
+struct fe_val fe_eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) { return eval(s, n, env); }
+
+struct fe_val fe_expr_of(struct fe *fe, struct fe_trace *trace, fe_json json, const struct expr_node *n,
+                         const struct fe_env *env)
 {
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = json}};
     if (!env) env = trace->env;
-    if (json->kind != JSON_STRING || json->string[0] == '$') return fe_literal(&s, json, env, true);
-    struct expr_fault fault;
-    struct expr_node *n = expr_parse(fe->arena, json->string, &fault);
-    if (!n) {
-        fe_error_in(fe, json, fault.at, fault.length, "E0305", "%s", fault.message);
-        return fe_bad();
-    }
+    if (!is_expression(json)) return fe_literal(&s, json, env, true);
+    if (!n) return fe_bad();
     struct fe_hook hook = fe_hook_set(&s);
     struct fe_val v = eval(&s, n, env);
     fe_hook_reset(&s, hook);
     return v;
+}
+
+struct fe_val fe_expr(struct fe *fe, struct fe_trace *trace, fe_json json, const struct fe_env *env)
+{
+    return fe_expr_of(fe, trace, json, fe_expr_tree(fe, json), env);
 }
 
 ir_value fe_tensor(struct fe *fe, struct fe_trace *trace, const struct fe_val *v, fe_json where)

@@ -21,7 +21,8 @@ enum expr_kind {
     EXPR_BINARY,
     EXPR_CALL,
     EXPR_INDEX,
-    EXPR_SLICE
+    EXPR_SLICE,
+    EXPR_IF /* a if c else b: items are c, a, b */
 };
 enum expr_operator {
     EXPR_OP_NONE,
@@ -101,6 +102,17 @@ struct fe_val fe_fail(const struct fe_site *, const char *code, const char *form
     __attribute__((format(printf, 3, 4)));
 
 /* ---------------------------------------------------------------- functions */
+
+/* A function that an environment knows: it gets its arguments as they are written and evaluates them itself. */
+struct fe_form {
+    struct fe_val (*apply)(const struct fe_form *, struct fe_site *, const struct expr_node *call, const struct fe_env *);
+    void *user;
+};
+/* Expressions that are evaluated more than once: the tree of a string (NULL: an error was recorded; a value that is no
+ * string has none), and its value. */
+struct expr_node *fe_expr_tree(struct fe *, fe_json);
+struct fe_val fe_expr_of(struct fe *, struct fe_trace *, fe_json, const struct expr_node *, const struct fe_env *);
+struct fe_val fe_eval(struct fe_site *, const struct expr_node *, const struct fe_env *);
 
 enum { FE_MAX_ARGS = 12 };
 struct fe_call {

@@ -49,6 +49,7 @@ const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
     case FE_VAL_STRING: return "a string";
     case FE_VAL_TREE: return "a tree of tensors";
     case FE_VAL_SLICE: return "a slice";
+    case FE_VAL_FORM: return "a function";
     default: return "...";
     }
 }

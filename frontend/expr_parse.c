@@ -404,12 +404,33 @@ static struct expr_node *parse_level(struct parser *p, uint32_t level)
     return left;
 }
 
+static bool word_is(const struct parser *p, const char *word)
+{
+    return p->token.kind == TOK_NAME && strcmp(p->token.text, word) == 0;
+}
+
+/* a if c else b; a was read. */
+static struct expr_node *parse_choice(struct parser *p, struct expr_node *a)
+{
+    advance(p);
+    struct expr_node *c = parse_level(p, 1);
+    if (!c) return NULL;
+    if (!word_is(p, "else")) return missing(p, "\"else\"");
+    advance(p);
+    struct expr_node *items[] = {c, a, parse_any(p)}, *n = node_new(p, EXPR_IF, a->at);
+    if (!items[2]) return NULL;
+    n->items = arena_copy(p->arena, items, sizeof items);
+    n->count = 3;
+    return finish(p, n);
+}
+
 static struct expr_node *parse_any(struct parser *p)
 {
     if (++p->depth > 2 * EXPR_MAX_DEPTH) /* one parenthesis takes two */
         return fail(p, p->token.at, p->token.length ? p->token.length : 1,
                     arena_format(p->arena, "the expression is nested more than %d levels deep", EXPR_MAX_DEPTH));
     struct expr_node *n = parse_level(p, 1);
+    if (n && word_is(p, "if")) n = parse_choice(p, n);
     p->depth--;
     return n;
 }
@@ -422,10 +443,8 @@ struct expr_node *expr_parse(struct arena *arena, const char *text, struct expr_
     if (p.token.kind == TOK_END) return fail(&p, 0, p.length ? p.length : 1, "the expression is empty");
     struct expr_node *n = parse_any(&p);
     if (p.failed || !n) return NULL;
-    if (p.token.kind == TOK_NAME &&
-        (!strcmp(p.token.text, "if") || !strcmp(p.token.text, "and") || !strcmp(p.token.text, "or")))
-        return fail(&p, p.token.at, p.token.length,
-                    "\"if\", \"and\", \"or\" do not work on tensors; use where(), & and |");
+    if (word_is(&p, "and") || word_is(&p, "or"))
+        return fail(&p, p.token.at, p.token.length, "\"and\" and \"or\" do not work on tensors; use & and |");
     if (p.token.kind != TOK_END) return missing(&p, "an operator");
     return n;
 }

@@ -5,8 +5,7 @@
 
 /* ---------------------------------------------------------------- expressions over trees */
 
-/* The leaves of the transformation as a tree of expressions. */
-static struct fe_val tree_of(struct transform *t, const ir_value *values)
+struct fe_val optim_tree_value(struct transform *t, const ir_value *values)
 {
     struct fe_tree *tree = arena_new(t->fe->arena, struct fe_tree);
     const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
@@ -30,8 +29,8 @@ static void per_leaf(struct transform *t, bool trees)
     fe_json f = arg(t, "f")->json;
     ir_value *given = optim_new_tree(t);
     EACH_LEAF(t, i) given[i] = t->u[i];
-    struct fe_env params = {t->o->trace->env, "params", tree_of(t, t->p)},
-                  updates = {&params, "updates", tree_of(t, given)};
+    struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p)},
+                  updates = {&params, "updates", optim_tree_value(t, given)};
     EACH_LEAF(t, i)
     {
         struct fe_env param = {trees ? &updates : t->o->trace->env, "param", fe_val_tensor(t->p[i])};
@@ -55,8 +54,8 @@ void transform_stateless_with_tree_map(struct transform *t) { per_leaf(t, false)
 
 static ir_value measure(struct transform *t, fe_json text)
 {
-    struct fe_env params = {t->o->trace->env, "params", tree_of(t, t->p)},
-                  updates = {&params, "updates", tree_of(t, t->u)};
+    struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p)},
+                  updates = {&params, "updates", optim_tree_value(t, t->u)};
     return evaluate(t, text, &updates);
 }
 

@@ -190,6 +190,8 @@ struct optim_key optim_next_key(struct transform *, const char *name, int64_t se
 struct optim_key optim_leaf_key(struct transform *, struct optim_key, uint32_t leaf);
 
 ir_value *optim_new_tree(const struct transform *);
+/* The leaves of the transformation as a tree of expressions. */
+struct fe_val optim_tree_value(struct transform *, const ir_value *);
 /* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
 struct term optim_square_sum(struct transform *, const ir_value *);
 struct term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);

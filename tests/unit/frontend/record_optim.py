@@ -98,6 +98,9 @@ OPTIMIZERS = [
     {"type": "maybe_update", "inner": ADAM, "should_update_fn": "step < 3"}, {"type": "split_real_and_imaginary", "inner": ADAM},
     {"type": "stateless", "f": "update * 0.1 + 0.01 * global_norm(updates) * param - 0.01 * global_norm(params)"},
     {"type": "stateless_with_tree_map", "f": "sqrt(abs(update)) - 0.1 * param"},
+    {"type": "custom", "hyperparams": {"learning_rate": LR, "b1": 0.9, "b2": 0.999, "eps": 1e-8, "weight_decay": 0.1}, "slots": {"mu": {}, "nu": {}},
+     "let": {"m": "(1 - b1) * g + b1 * mu", "v": "(1 - b2) * g**2 + b2 * nu", "m_hat": "m / (1 - b1**count_inc)", "v_hat": "v / (1 - b2**count_inc)"},
+     "update": {"mu": "m", "nu": "v", "g": "-learning_rate * (m_hat / (sqrt(v_hat) + eps) + weight_decay * p)"}},
     {"type": "chain", "transforms": [{"type": "snapshot", "measure_name": "norm", "measure": "global_norm(updates)"}, SGD]},
     {"type": "chain", "transforms": [{"type": "monitor", "measures": {"norm": "global_norm(updates)",
      "smooth": {"type": "measure_with_ema", "measure": "global_norm(updates)", "decay": 0.9}}}, SGD]},
@@ -249,6 +252,8 @@ def make(o):
         return optax.stateless(lambda u, p: {k: expression(o["f"])(u, p, u[k], p[k]) for k in u})
     if name == "stateless_with_tree_map":
         return optax.stateless_with_tree_map(lambda u, p: expression(o["f"])(None, None, u, p))
+    if name == "custom":  # the one above says AdamW
+        return optax.adamw(**{**o["hyperparams"], "learning_rate": schedule(o["hyperparams"]["learning_rate"])})
     if name == "snapshot":
         return optax.transforms.snapshot(o["measure_name"], expression(o["measure"]))
     if name == "monitor":
