@@ -104,7 +104,8 @@ enum fe_kind {
     FE_MAP,        /* an object without "type" */
     FE_ANY
 };
-enum { FE_NULLABLE = 1, FE_REQUIRED = 2, FE_POSITIVE = 4 /* > 0 */, FE_NOT_NEGATIVE = 8, FE_UNIT = 16 /* [0, 1) */, FE_UNIT_CLOSED = 32 /* [0, 1] */ };
+enum { FE_NULLABLE = 1, FE_REQUIRED = 2, FE_POSITIVE = 4 /* > 0 */, FE_NOT_NEGATIVE = 8, FE_UNIT = 16 /* [0, 1) */, FE_UNIT_CLOSED = 32 /* [0, 1] */,
+       FE_BEGINNING = 64 /* read only when the state begins */ };
 
 /* One argument of a layer, optimizer, schedule, loss, ...: a row of their tables. `preset` is the default as JSON
  * text ("0.9", "null", "true", "\"hard\""), NULL with FE_REQUIRED. */
@@ -129,8 +130,8 @@ bool fe_args(struct fe *, fe_json object, const char *what, const struct fe_arg 
 /* The same for an object that has no "type" (accumulate, ema, precision): "type" is an unknown key there. */
 bool fe_settings(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
                  const char *const *also, struct fe_value *out);
-enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
+enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 
 /* ---------------------------------------------------------------- values of expressions (expr.c) */
 

@@ -20,11 +20,21 @@ static enum ir_dtype wider(enum ir_dtype a, enum ir_dtype b)
     return a > b ? a : b;
 }
 
+/* A number that the host may set: see formula.h. */
+static bool is_late(struct ir_builder *b, struct term x) { return x.v && x.weak && ir_type(b->f, x.v)->dtype == IR_F64; }
+
+/* The dtype that a term brings along where it meets a tensor. */
+static enum ir_dtype dtype_of(struct ir_builder *b, struct term x)
+{
+    if (is_late(b, x)) return IR_F32;
+    return x.v ? (enum ir_dtype)ir_type(b->f, x.v)->dtype : x.integer ? IR_I32 : IR_F32;
+}
+
 static enum ir_dtype join(struct ir_builder *b, struct term x, struct term y)
 {
-    bool soft_x = !x.v || x.weak, soft_y = !y.v || y.weak;
-    enum ir_dtype dx = x.v ? ir_type(b->f, x.v)->dtype : x.integer ? IR_I32 : IR_F32;
-    enum ir_dtype dy = y.v ? ir_type(b->f, y.v)->dtype : y.integer ? IR_I32 : IR_F32;
+    bool soft_x = !x.v || x.weak, soft_y = !y.v || y.weak, late_x = is_late(b, x), late_y = is_late(b, y);
+    if ((late_x || late_y) && (late_x || !x.v) && (late_y || !y.v)) return IR_F64;
+    enum ir_dtype dx = dtype_of(b, x), dy = dtype_of(b, y);
     if (dx == dy) return dx;
     enum category cx = category_of(dx), cy = category_of(dy);
     if (cx != cy) return cx > cy ? dx : dy;
@@ -112,7 +122,7 @@ struct term term_rem(struct ir_builder *b, struct term x, struct term y)
 struct term term_pow(struct ir_builder *b, struct term x, struct term y)
 {
     if (!x.v && !y.v) return term_number(pow(x.number, y.number));
-    if (!y.v && y.integer && y.number >= 1 && y.number <= 64) { /* square and multiply */
+    if (!is_late(b, x) && !y.v && y.integer && y.number >= 1 && y.number <= 64) { /* square and multiply */
         uint32_t n = (uint32_t)y.number;
         struct term power = x, result = x;
         bool first = true;

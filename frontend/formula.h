@@ -3,7 +3,11 @@
  * A term is a number as Python knows it (a double until it meets a tensor) or a tensor. Operations promote dtypes and
  * broadcast shapes as JAX does with 64-bit types off: numbers and weak tensors take the dtype of what they meet.
  * Constant parts are therefore formed in double and rounded once: (1 - b1) * g is what Optax computes. Adding the
- * number 0 and multiplying by the number 1 make no node. */
+ * number 0 and multiplying by the number 1 make no node.
+ *
+ * A weak float64 scalar is a number that is known only when the step runs (a learning rate that the host may set). It
+ * behaves as a number does: double among numbers, rounded where it meets a tensor. So whoever sets a rate gets the bits of
+ * a document that has this rate. */
 #ifndef FRONTEND_FORMULA_H
 #define FRONTEND_FORMULA_H
 #include "ir/ir.h"
@@ -12,7 +16,7 @@ struct term {
     ir_value v; /* 0: a number */
     double number;
     bool integer; /* the number is a Python int */
-    bool weak;    /* a tensor of weak type */
+    bool weak;    /* a tensor of weak type; a float64 one is a number */
 };
 
 struct term term_number(double);

@@ -214,21 +214,21 @@ static const char *parameter_spec(struct fe *fe, fe_json params, const struct fe
 }
 
 /* The entries of a parameter's spec that a slot derived from it keeps: those of the dimensions that it has. */
-static const char *drop_entries(struct fe *fe, fe_json spec, const struct ir_type *param, const struct ir_type *slot)
+static const char *drop_entries(struct fe *fe, fe_json spec, const struct ir_slot *slot)
 {
+    const struct ir_type *param = &fe->module->slots.items[slot->param - 1].type;
+    bool same = param->rank == slot->type.rank && memcmp(param->dim, slot->type.dim, sizeof param->dim) == 0;
+    const char *entries[IR_MAX_RANK] = {NULL};
+    uint32_t n = 0;
+    for (fe_json entry = fe_first(fe, spec); entry && n < IR_MAX_RANK; entry = fe_next(fe, entry)) entries[n++] = fe_text(fe, entry);
+    if (!slot->param_dims && !same) return NULL;
     struct str out = STR(fe->arena);
-    fe_json entry = fe_first(fe, spec);
-    uint32_t kept = 0;
-    str_add(&out, "[");
-    for (uint32_t d = 0; d < param->rank && kept < slot->rank; d++) {
-        if (slot->dim[kept] == param->dim[d]) {
-            str_addf(&out, "%s%s", kept ? "," : "", entry ? fe_text(fe, entry) : "null");
-            kept++;
-        }
-        if (entry) entry = fe_next(fe, entry);
+    for (uint32_t d = 0; d < slot->type.rank; d++) {
+        uint32_t along = slot->param_dims ? slot->param_dims >> 4 * d & 15 : d + 1;
+        str_addf(&out, "%s%s", d ? "," : "[", along && entries[along - 1] ? entries[along - 1] : "null");
     }
-    str_add(&out, "]");
-    return kept == slot->rank ? str_text(&out) : NULL;
+    str_add(&out, slot->type.rank ? "]" : "[]");
+    return str_text(&out);
 }
 
 bool fe_sharding(struct fe *fe)
@@ -253,7 +253,7 @@ bool fe_sharding(struct fe *fe)
             const struct ir_slot *param = &m->slots.items[slot->param - 1];
             fe_json spec = match(fe, state, param->name);
             if (spec && check_length(fe, spec, "parameter", param->name, &param->type))
-                text = drop_entries(fe, spec, &param->type, &slot->type);
+                text = drop_entries(fe, spec, slot);
         }
         if (text) slot->sharding_spec = arena_string(&m->arena, text);
     }

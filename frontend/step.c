@@ -198,15 +198,18 @@ static const struct fe_env *env_tree(struct step *s, const struct fe_env *outer,
     return env;
 }
 
-static const struct fe_env *env_hyperparams(struct step *s, const struct fe_env *outer)
+static const struct fe_env *env_hyperparams(struct step *s, struct ir_builder *b, const struct fe_env *outer)
 {
     struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
     const char **paths = arena_new_array(s->fe->arena, const char *, s->optim.hypers.count + 1);
     ir_value *values = arena_new_array(s->fe->arena, ir_value, s->optim.hypers.count + 1);
     struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
-    for (; tree->count < s->optim.hypers.count; tree->count++)
-        paths[tree->count] = s->optim.hypers.items[tree->count].name,
-        values[tree->count] = s->optim.hypers.items[tree->count].value;
+    for (size_t i = 0; i < s->optim.hypers.count; i++) {
+        const struct hyper *h = &s->optim.hypers.items[i];
+        if (!h->value) continue; /* a schedule that cannot be set */
+        paths[tree->count] = h->name;
+        values[tree->count++] = ir_cast(b, h->value, IR_F32);
+    }
     tree->paths = paths;
     tree->values = values;
     *env = (struct fe_env){outer, "hyperparams", {.kind = FE_VAL_TREE, .tree = tree}};
@@ -268,6 +271,7 @@ static bool build_step(struct step *s)
                                        .user = s};
     fe->optim = &s->optim;
     size_t errors = fe->diags->errors;
+    optim_rates(&s->optim, optimizer);
     optim_apply(&s->optim, optimizer, "opt_state", u, p);
     if (fe->diags->errors > errors) return false;
 
@@ -282,7 +286,7 @@ static bool build_step(struct step *s)
     ir_result_add(&b, "step", optim_increment(&b, count).v, (int32_t)s->step_slot);
 
     const struct fe_env *env = env_tree(s, env_tree(s, out.env, "grads", out.grads), "updates", u);
-    if (!fe_step_metrics(s, &trace, env_hyperparams(s, env), true, out.metrics)) return false;
+    if (!fe_step_metrics(s, &trace, env_hyperparams(s, &b, env), true, out.metrics)) return false;
     fe_step_metrics_results(s, &b, out.metrics);
     return fe_step_measures(s, &b);
 }

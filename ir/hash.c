@@ -70,7 +70,7 @@ uint64_t ir_hash_module(const struct ir_module *m)
     for (size_t i = 0; i < m->slots.count; i++) {
         const struct ir_slot *s = &m->slots.items[i];
         h = hash_type(hash_u64(h, (uint64_t)s->role << 2 | (uint64_t)s->frozen << 1 | (uint64_t)s->computed), &s->type);
-        h = hash_u64(hash_u64(h, (uint64_t)s->index_limit), s->param);
+        h = hash_u64(hash_u64(h, (uint64_t)s->index_limit), (uint64_t)s->param_dims << 32 | s->param);
         h = hash_bytes(h, &s->initial, sizeof s->initial);
         for (uint32_t k = 0; k < IR_MAX_RANK; k++) h = hash_u64(h, s->sharding.dim[k]);
     }

@@ -100,12 +100,13 @@ struct ir_node {
 
 enum ir_role { /* of a slot; numbers are those of the ABI */
     IR_ROLE_PARAM = 1, IR_ROLE_EMA, IR_ROLE_OPT_STATE, IR_ROLE_STATE, IR_ROLE_INPUT, IR_ROLE_METRIC,
-    IR_ROLE_OUTPUT, IR_ROLE_HYPER /* float32 scalar that the host sets between steps */
+    IR_ROLE_OUTPUT, IR_ROLE_HYPER /* float scalar that the host sets between steps; frozen: one that it cannot set */
 };
 
 struct ir_slot {
     const char *name;     /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel"; unique among saved state (PARAM to
-                           * STATE), inputs, metrics, outputs and hyper-parameters, each for itself */
+                           * STATE, hyper-parameters), inputs, metrics and outputs, each for itself. Hosts know a
+                           * hyper-parameter by what stands behind "hyperparameters." or "hyperparams." */
     enum ir_role role;
     struct ir_type type;  /* global */
     struct ir_sharding sharding; /* filled by pass shard */
@@ -118,6 +119,8 @@ struct ir_slot {
     uint32_t batch_dims;
     const char *sharding_spec; /* JSON text of the document's spec, NULL if not given; resolved by pass shard */
     uint32_t param;       /* slots derived from a parameter (averages, moments): its slot index + 1; 0 = none */
+    uint32_t param_dims;  /* nibble per dimension: the parameter's dimension that it runs along + 1, 0 = none of them;
+                           * 0 as a whole: the parameter's own dimensions if the shapes are equal, else none */
 };
 
 /* Parameters and results of a function. `slot` is an index into the module's slots, or -1 for plain values.
@@ -241,7 +244,7 @@ uint64_t ir_hash_module(const struct ir_module *);
 /* walk.c */
 uint32_t *ir_use_counts(const struct ir_func *, struct arena *); /* per value; results count as uses */
 bool *ir_live(const struct ir_func *, struct arena *);            /* reachable from results */
-bool ir_has_body(enum ir_op); /* node.func names a function: call, loop, accumulate */
+bool ir_has_body(enum ir_op); /* node.func names a function: call, loop, accumulate, vmap */
 /* Indices of all functions, bodies before those that use them: the order in which a pass rebuilds. */
 uint32_t *ir_func_order(const struct ir_module *, struct arena *);
 /* rebuild.c: an empty module with the same name, slots, places, mesh, stage and function names/kinds (no nodes). */

@@ -177,6 +177,7 @@ static void read_slot_detail(struct parser *p, struct ir_slot *slot)
         if (strcmp(key, "index_limit") == 0) slot->index_limit = parse_need_integer(p, 0, INT64_MAX);
         else if (strcmp(key, "batch_dims") == 0) slot->batch_dims = (uint32_t)parse_need_integer(p, 0, UINT32_MAX);
         else if (strcmp(key, "of") == 0) slot->param = (uint32_t)parse_need_integer(p, 0, UINT32_MAX - 1) + 1;
+        else if (strcmp(key, "along") == 0) slot->param_dims = (uint32_t)parse_need_integer(p, 0, UINT32_MAX);
         else if (strcmp(key, "spec") == 0) slot->sharding_spec = parse_need(p, TOKEN_STRING, "a JSON text");
         else if (strcmp(key, "initial") == 0) {
             slot->initial = parse_number_of(p, p->word, number);

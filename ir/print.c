@@ -215,6 +215,7 @@ static void add_slot(struct str *out, const struct ir_module *m, uint32_t index)
     }
     if (s->batch_dims) str_addf(out, " batch_dims=%u", s->batch_dims);
     if (s->param) str_addf(out, " of=%u", s->param - 1);
+    if (s->param_dims) str_addf(out, " along=%u", s->param_dims);
     if (s->sharding_spec) {
         str_add(out, " spec=");
         add_string(out, s->sharding_spec);

@@ -7,6 +7,7 @@
 #include "ir/base/map.h"
 #include "ir/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { ALIVE_LISTED = 12, OPS_LISTED = 24, OPS_BRIEF = 12 };
@@ -105,7 +106,8 @@ static void add_slots(struct report *r)
         if (m->mesh.axis_count) add_sharding(r, &s->type, &s->sharding);
         if (s->frozen) str_add(r->out, ",\"frozen\":true");
         if (s->computed) str_add(r->out, ",\"computed\":true");
-        if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
+        if (s->role == IR_ROLE_HYPER && isnan(s->initial)) str_add(r->out, ",\"initial\":null"); /* a schedule holds */
+        else if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
         const char *place = place_of(m, s->place);
         if (place && r->brief) {
             add_key(r, ",", "place");

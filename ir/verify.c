@@ -2,12 +2,12 @@
  *
  * Module
  *   1. The stage is one of tensor, spmd, kernel; the mesh has at most IR_MAX_AXES axes, each named, of size >= 1.
- *   2. Function names are unique; slot names are unique by kind (saved state, inputs, metrics, outputs,
- *      hyper-parameters).
+ *   2. Function names are unique; slot names are unique by kind (saved state with the hyper-parameters, inputs, metrics,
+ *      outputs).
  *   3. No function reaches itself through calls, loops and accumulations.
  * Slots
- *   4. The role is known, the type is a tensor type; `param` names a slot of role param; hyper-parameters are float32
- *      scalars; an index limit stands on integers only; `computed` slots are not inputs.
+ *   4. The role is known, the type is a tensor type; `param` names a slot of role param, and dimensions that run
+ *      along one of it have its extent; hyper-parameters are float scalars; an index limit stands on integers only; `computed` slots are not inputs.
  * Functions
  *   5. Parameter i is one node of op param with index i and the type of the parameter; no other param nodes exist.
  *   6. Every result names a value of the function, a tensor.
@@ -235,8 +235,14 @@ static void check_slot(struct verify *c, const struct ir_slot *s)
     if (s->sharding.partial) fault(c, "slot %s holds partial sums", name);
     if (s->param > c->m->slots.count || (s->param && c->m->slots.items[s->param - 1].role != IR_ROLE_PARAM))
         fault(c, "slot %s belongs to slot %u, which is no parameter", name, s->param - 1);
-    if (s->role == IR_ROLE_HYPER && (s->type.dtype != IR_F32 || s->type.rank))
-        fault(c, "slot %s is %s, expected a hyper-parameter to be float32[]", name, type_text(c, &s->type));
+    for (uint32_t d = 0; d < IR_MAX_RANK; d++) {
+        uint32_t of = s->param_dims >> 4 * d & 15;
+        const struct ir_type *param = s->param && s->param <= c->m->slots.count ? &c->m->slots.items[s->param - 1].type : NULL;
+        if (of && (!param || d >= s->type.rank || of > param->rank || param->dim[of - 1] != s->type.dim[d]))
+            fault(c, "slot %s: dimension %u does not run along dimension %u of its parameter", name, d, of - 1);
+    }
+    if (s->role == IR_ROLE_HYPER && ((s->type.dtype != IR_F32 && s->type.dtype != IR_F64) || s->type.rank))
+        fault(c, "slot %s is %s, expected a hyper-parameter to be float32[] or float64[]", name, type_text(c, &s->type));
     if (s->index_limit && (s->index_limit < 0 || !ir_dtype_is_integer((enum ir_dtype)s->type.dtype)))
         fault(c, "slot %s is %s and limits indices to %lld", name, type_text(c, &s->type), (long long)s->index_limit);
     if (s->computed && s->role == IR_ROLE_INPUT) fault(c, "slot %s is an input and computed", name);
@@ -285,13 +291,13 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
     struct verify c = {.m = m, .faults = faults, .scratch = &scratch, .ok = true};
     /* Names of slots are looked up by kind: saved state, inputs, metrics, outputs, hyper-parameters. A metric may be
      * called as a parameter or a hyper-parameter is. */
-    struct map funcs = MAP(&scratch), slots[IR_ROLE_HYPER + 1];
-    for (int i = 0; i <= IR_ROLE_HYPER; i++) slots[i] = MAP(&scratch);
+    struct map funcs = MAP(&scratch), slots[IR_ROLE_HYPER];
+    for (int i = 0; i < IR_ROLE_HYPER; i++) slots[i] = MAP(&scratch);
     if (ir_stage_name((int)m->stage)[0] == '?') fault(&c, "stage %d does not exist", (int)m->stage);
     check_mesh(&c);
     for (size_t i = 0; i < m->slots.count; i++) {
         uint32_t role = (uint32_t)m->slots.items[i].role;
-        unique_name(&c, &slots[role <= IR_ROLE_STATE || role > IR_ROLE_HYPER ? 0 : role], "slot", m->slots.items[i].name);
+        unique_name(&c, &slots[role <= IR_ROLE_STATE || role >= IR_ROLE_HYPER ? 0 : role], "slot", m->slots.items[i].name);
         check_slot(&c, &m->slots.items[i]);
     }
     for (size_t i = 0; i < m->funcs.count; i++) unique_name(&c, &funcs, "function", m->funcs.items[i]->name);

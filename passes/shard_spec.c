@@ -91,11 +91,15 @@ void shard_resolve_slots(struct ir_module *m, struct arena *arena)
     for (size_t i = 0; i < m->slots.count; i++) m->slots.items[i].sharding = resolve(&s, &m->slots.items[i]);
     for (size_t i = 0; i < m->slots.count; i++) {
         struct ir_slot *slot = &m->slots.items[i];
-        /* What belongs to a parameter and has its shape lies as the parameter does, unless the document says otherwise. */
-        if (!slot->sharding_spec && slot->param) {
-            const struct ir_slot *of = &m->slots.items[slot->param - 1];
-            if (of->type.rank == slot->type.rank && memcmp(of->type.dim, slot->type.dim, sizeof of->type.dim) == 0)
-                slot->sharding = of->sharding;
+        /* What belongs to a parameter is split as it is along the dimensions that both have, unless the document says
+         * otherwise. */
+        if (slot->sharding_spec || !slot->param) continue;
+        const struct ir_slot *of = &m->slots.items[slot->param - 1];
+        for (uint32_t d = 0; d < slot->type.rank; d++) {
+            uint32_t along = slot->param_dims >> 4 * d & 15;
+            if (along) slot->sharding.dim[d] = of->sharding.dim[along - 1];
         }
+        if (!slot->param_dims && of->type.rank == slot->type.rank && memcmp(of->type.dim, slot->type.dim, sizeof of->type.dim) == 0)
+            slot->sharding = of->sharding;
     }
 }

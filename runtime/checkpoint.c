@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HYPER_PREFIX "hyperparameters."
-
 static bool is_file_name(const char *path)
 {
     size_t n = path ? strlen(path) : 0;
@@ -62,26 +60,16 @@ static int tensor_order(const void *a, const void *b)
     return strcmp(((const struct st_tensor *)a)->name, ((const struct st_tensor *)b)->name);
 }
 
-/* Tensors to save. Hyper-parameters are part of the whole state; their names get a prefix. */
+/* Tensors to save; hyper-parameters that can be set are among them. */
 static step_status collect(struct save_plan *plan)
 {
     const struct stepc_program *p = plan->t->program;
-    size_t text = 0, prefix = strlen(HYPER_PREFIX);
-    for (uint32_t i = 0; i < p->slot_count; i++) text += p->slots[i].role == RT_HYPER ? strlen(p->slots[i].name) + prefix + 1 : 0;
-    plan->tensors = malloc((p->slot_count + 1) * sizeof *plan->tensors + text);
+    plan->tensors = malloc((p->slot_count + 1) * sizeof *plan->tensors);
     if (!plan->tensors) return rt_fail(plan->t, STEP_ENOMEM, "save: out of memory");
-    char *names = (char *)(plan->tensors + p->slot_count + 1);
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         struct st_tensor t = {.name = s->name, .dtype = s->dtype, .rank = s->rank, .bytes = rt_slot_bytes(s, false)};
-        if (s->role == RT_HYPER) {
-            size_t n = strlen(s->name) + 1;
-            if (plan->list) continue;
-            t.name = names;
-            memcpy(names, HYPER_PREFIX, prefix);
-            memcpy(names + prefix, s->name, n);
-            names += prefix + n;
-        } else if (s->role > STEP_STATE || !wanted(plan, s->name)) continue;
+        if (!rt_slot_role(s) || rt_slot_role(s) > STEP_STATE || !wanted(plan, s->name)) continue;
         for (int32_t k = 0; k < s->rank; k++) t.shape[k] = s->shape[k];
         plan->computed |= s->computed != 0;
         plan->tensors[plan->count++] = t;
@@ -93,17 +81,12 @@ static step_status collect(struct save_plan *plan)
 static step_status fetch_tensor(void *user, uint32_t index, void *to)
 {
     struct save_plan *plan = user;
-    const struct st_tensor *tensor = &plan->tensors[index];
-    size_t n = strlen(HYPER_PREFIX);
-    bool hyper = strncmp(tensor->name, HYPER_PREFIX, n) == 0;
-    int32_t i = rt_slot_find(plan->t->program, tensor->name, false);
-    if (i < 0 && hyper) i = rt_slot_find(plan->t->program, tensor->name + n, true);
+    int32_t i = rt_slot_find(plan->t->program, plan->tensors[index].name, false);
     if (i < 0) return STEP_EINTERNAL;
     const struct stepc_slot *s = &plan->t->program->slots[i];
     int64_t stride[RT_MAX_RANK];
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    if (s->role == RT_HYPER) memcpy(to, plan->t->devices[0].state + s->offset, tensor->bytes);
-    else rt_gather(plan->t, s, to, stride);
+    rt_gather(plan->t, s, to, stride);
     return STEP_OK;
 }
 
@@ -182,19 +165,10 @@ static void fault(struct load_plan *l, const char *format, ...)
 
 static bool is_float(uint32_t dtype) { return dtype >= STEP_F16 && dtype <= STEP_F64; }
 
-/* The slot that a tensor of the file is for, -1: none. */
-static int32_t load_target(const struct stepc_program *p, const char *name)
-{
-    size_t n = strlen(HYPER_PREFIX);
-    int32_t i = rt_slot_find(p, name, false);
-    if (i >= 0 && p->slots[i].role <= STEP_STATE) return i;
-    return strncmp(name, HYPER_PREFIX, n) == 0 ? rt_slot_find(p, name + n, true) : -1;
-}
-
 static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
 {
-    int32_t i = load_target(l->t->program, tensor->name);
-    if (i < 0) {
+    int32_t i = rt_slot_find(l->t->program, tensor->name, false);
+    if (i < 0 || rt_slot_role(&l->t->program->slots[i]) > STEP_STATE) {
         if (!(l->flags & STEP_LOAD_PARTIAL)) fault(l, "tensor \"%s\" is not one of this object's", tensor->name);
         return;
     }
@@ -209,7 +183,7 @@ static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
         l->items[i].wrong = true;
         return;
     }
-    if (s->role == STEP_OPT_STATE || (s->role == STEP_STATE && !rt_slot_statistic(s))) l->whole = true;
+    if (rt_slot_role(s) == STEP_OPT_STATE || (rt_slot_role(s) == STEP_STATE && !rt_slot_statistic(s))) l->whole = true;
     l->items[i].source = tensor;
 }
 
@@ -260,8 +234,7 @@ static void store(struct step_instance *t, const struct stepc_slot *s, const cha
     int64_t stride[RT_MAX_RANK];
     if (s->computed) return;
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    if (s->role == RT_HYPER) rt_hyper_store(t, s, rt_number_at(data, s->dtype, 0));
-    else rt_scatter(t, s, data, stride);
+    rt_scatter(t, s, data, stride);
 }
 
 /* Averages start as copies of the parameters; those that the file gives are stored after this. */

@@ -20,7 +20,7 @@
 #include <stepc/step_abi.h>
 
 enum {
-    RT_HYPER = 8, /* role of hyper-parameters in the tables; not visible to hosts as tensors */
+    RT_HYPER = 8, /* role of hyper-parameters in the tables; hosts see them as state too: rt_slot_role */
     RT_MAX_RANK = 8,
     RT_MAX_AXES = 6,
     RT_MAX_DEPTH = 16, /* nested loops */
@@ -199,8 +199,10 @@ step_status rt_hyper_at(const struct step_instance *, size_t, struct step_hyper 
 step_status rt_hyper_get(const struct step_instance *, const char *, double *);
 step_status rt_hyper_set(struct step_instance *, const char *, double);
 /* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */
+uint32_t rt_slot_role(const struct stepc_slot *); /* as hosts see it; 0: not at all */
 int32_t rt_slot_find(const struct stepc_program *, const char *name, bool hyper);
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
+int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name); /* -1: `where` (NULL: the thread) says why */
 double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 uint64_t rt_slot_bytes(const struct stepc_slot *, bool local);
 bool rt_slot_stored(const struct stepc_slot *);   /* in the state block, part of a checkpoint */

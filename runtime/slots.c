@@ -1,22 +1,54 @@
 /* Enumeration of tensors, and hyper-parameters. */
+#include "ir/base/str.h"
 #include "runtime/rt.h"
 #include <stepc/step_tools.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-static bool slot_is(const struct stepc_slot *s, uint32_t role) { return s->role == role; }
+enum { RT_HYPERS_LISTED = 32 };
 
-/* A name is unique among what is stored, but an input, metric or output may share it: the stored one is meant. */
+/* A hyper-parameter is stored as a tensor of one number, and saved as such: hyperparameters.learning_rate, or where Optax
+ * has a place for it opt_state.hyperparams.learning_rate. A frozen one follows a schedule and is no tensor: nothing but
+ * hyper_set knows it, to say so. */
+uint32_t rt_slot_role(const struct stepc_slot *s)
+{
+    if (s->role != RT_HYPER) return s->role;
+    return s->flags & STEP_FROZEN ? 0 : strncmp(s->name, "opt_state.", 10) == 0 ? STEP_OPT_STATE : STEP_STATE;
+}
+
+/* The name that a host sets it by. */
+static const char *hyper_name(const struct stepc_slot *s)
+{
+    static const char ends[][16] = {"hyperparameters", "hyperparams"};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        const char *at = strstr(s->name, ends[i]);
+        size_t n = strlen(ends[i]);
+        if (at && at[n] == '.') return at + n + 1;
+    }
+    return s->name;
+}
+
+/* A name is unique among what is stored, but an input, metric or output may share it: the stored one is meant.
+ * Hyper-parameters go by both of their names. */
 int32_t rt_slot_find(const struct stepc_program *p, const char *name, bool hyper)
 {
     int32_t found = -1;
     for (uint32_t i = 0; i < p->slot_count; i++) {
-        if (slot_is(&p->slots[i], RT_HYPER) != hyper || strcmp(p->slots[i].name, name) != 0) continue;
-        if (hyper || p->slots[i].role <= STEP_STATE) return (int32_t)i;
+        const struct stepc_slot *s = &p->slots[i];
+        if (hyper && s->role == RT_HYPER && strcmp(hyper_name(s), name) == 0) return (int32_t)i;
+        if ((hyper && s->role != RT_HYPER) || !rt_slot_role(s) || strcmp(s->name, name) != 0) continue;
+        if (rt_slot_role(s) <= STEP_STATE) return (int32_t)i;
         if (found < 0) found = (int32_t)i;
     }
     return found;
+}
+
+/* Settable ones are counted as RT_HYPER, and again as what they are for hosts. */
+static bool slot_is(const struct stepc_slot *s, uint32_t role)
+{
+    return role == RT_HYPER ? s->role == RT_HYPER && !(s->flags & STEP_FROZEN) : rt_slot_role(s) == role;
 }
 
 static int32_t slot_at(const struct stepc_program *p, uint32_t role, size_t index)
@@ -40,11 +72,11 @@ uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
     return n;
 }
 
-bool rt_slot_stored(const struct stepc_slot *s) { return s->role >= STEP_PARAM && s->role <= STEP_STATE && !s->computed; }
+bool rt_slot_stored(const struct stepc_slot *s) { return rt_slot_role(s) >= STEP_PARAM && rt_slot_role(s) <= STEP_STATE && !s->computed; }
 
 bool st_is_statistic(const char *name)
 {
-    static const char others[][12] = {"step", "data.cursor", "loss_scale", "rng"};
+    static const char others[][16] = {"step", "data.cursor", "loss_scale", "rng", "hyperparameters"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i]);
         if (strncmp(name, others[i], n) == 0 && (!name[n] || name[n] == '.')) return false;
@@ -57,7 +89,7 @@ bool rt_slot_statistic(const struct stepc_slot *s) { return s->role == STEP_STAT
 static void tensor_fill(const struct stepc_slot *s, struct step_tensor *out)
 {
     struct step_tensor full = {
-        .name = s->name, .role = s->role, .dtype = s->dtype, .rank = s->rank, .flags = s->flags, .shape = s->shape,
+        .name = s->name, .role = rt_slot_role(s), .dtype = s->dtype, .rank = s->rank, .flags = s->flags, .shape = s->shape,
         .sharding = s->sharding ? s->sharding : "[]",
         .bytes_global = rt_slot_bytes(s, false), .bytes_local = rt_slot_bytes(s, true)};
     full.flags &= ~(uint32_t)STEP_SHARDED; /* this process holds every part */
@@ -104,17 +136,50 @@ step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step
     if (!t || !out || out->size < sizeof out->size) return rt_fail(NULL, STEP_EINVAL, "hyper_at: null pointer or wrong size field");
     int32_t i = slot_at(t->program, RT_HYPER, index);
     if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: there is no hyper-parameter %zu", index);
-    struct step_hyper full = {.name = t->program->slots[i].name, .value = rt_hyper_load(t, &t->program->slots[i])};
+    struct step_hyper full = {.name = hyper_name(&t->program->slots[i])};
+    rt_hyper_get(t, full.name, &full.value);
     rt_give(out, &full, sizeof full);
     return STEP_OK;
 }
 
+/* The slot of one that can be set; -1 after a message that names the nearest and all of them. */
+int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name)
+{
+    const struct stepc_program *p = t->program;
+    const char *names[RT_HYPERS_LISTED], *near;
+    char text[RT_TEXT / 4];
+    size_t n = 0, at = 0;
+    int32_t i = rt_slot_find(p, name, true);
+    if (i >= 0 && !(p->slots[i].flags & STEP_FROZEN)) return i;
+    if (i >= 0) {
+        rt_fail(where, STEP_EINVAL, "hyper-parameter \"%s\" cannot be set: %s", name,
+                p->slots[i].initial == 0 ? "it follows a schedule" : "only the beginning depends on it");
+        return -1;
+    }
+    for (uint32_t k = 0; k < p->slot_count && n < RT_HYPERS_LISTED; k++)
+        if (slot_is(&p->slots[k], RT_HYPER)) names[n++] = hyper_name(&p->slots[k]);
+    text[0] = 0;
+    for (size_t k = 0; k < n && at < sizeof text; k++) at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", k ? ", " : "", names[k]);
+    near = str_nearest(name, names, n);
+    rt_fail(where, STEP_ENOTFOUND, "no hyper-parameter \"%s\"%s%s%s; there %s %s", name, near ? "; did you mean \"" : "", near ? near : "",
+            near ? "\"?" : "", n == 1 ? "is" : "are", n ? text : "none");
+    return -1;
+}
+
+/* The value in use: a schedule that nobody replaced has left its last one beside the slot. */
 step_status rt_hyper_get(const struct step_instance *t, const char *name, double *out)
 {
     if (!t || !name || !out) return rt_fail(NULL, STEP_EINVAL, "hyper_get: null pointer");
-    int32_t i = rt_slot_find(t->program, name, true);
-    if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "no hyper-parameter \"%s\"", name);
-    *out = rt_hyper_load(t, &t->program->slots[i]);
+    int32_t i = rt_hyper_find(t, NULL, name);
+    if (i < 0) return rt_slot_find(t->program, name, true) < 0 ? STEP_ENOTFOUND : STEP_EINVAL;
+    const struct stepc_slot *slots = t->program->slots;
+    *out = rt_hyper_load(t, &slots[i]);
+    for (uint32_t k = 0; isnan(*out) && k < t->program->slot_count; k++)
+        if (slots[k].role == STEP_OPT_STATE && !slots[k].rank && strstr(slots[k].name, ".hyperparams.") &&
+            strcmp(hyper_name(&slots[k]), hyper_name(&slots[i])) == 0) {
+            *out = rt_hyper_load(t, &slots[k]);
+            break;
+        }
     return STEP_OK;
 }
 
@@ -123,8 +188,8 @@ step_status rt_hyper_set(struct step_instance *t, const char *name, double value
     if (!t || !name) return rt_fail(NULL, STEP_EINVAL, "hyper_set: null pointer");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    int32_t i = rt_slot_find(t->program, name, true);
-    if (i < 0) return rt_leave(t, rt_fail(t, STEP_ENOTFOUND, "no hyper-parameter \"%s\"", name));
+    int32_t i = rt_hyper_find(t, t, name);
+    if (i < 0) return rt_leave(t, rt_slot_find(t->program, name, true) < 0 ? STEP_ENOTFOUND : STEP_EINVAL);
     rt_hyper_store(t, &t->program->slots[i], isnan(value) ? t->program->slots[i].initial : value);
     return rt_leave(t, STEP_OK);
 }

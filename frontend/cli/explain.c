@@ -208,7 +208,7 @@ static void memory(struct view *v, node e, bool all)
 static bool is_state(const struct view *v, node t)
 {
     const char *role = text_at(v, t, "role");
-    return strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0;
+    return strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0 || strcmp(role, "hyper") == 0;
 }
 
 /* Slots: parameters, inputs and metrics as "tensors", the rest as "state"; in columns. */
@@ -236,6 +236,194 @@ static void tensors(struct view *v, bool state)
     }
     none_of(v, name);
 }
+
+/* ---------------------------------------------------------------- state */
+
+enum { ALL_BYTES, DEVICE_BYTES };
+
+static uint64_t element_bytes(const char *dtype)
+{
+    static const struct { const char *name; uint8_t bytes; } known[] = {
+#define X(NAME, text, st, bytes, cls, abi) {text, bytes},
+#include "kernels/dtypes.def"
+#undef X
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, dtype) == 0) return known[i].bytes;
+    return 0;
+}
+
+/* Bytes of the whole tensor and of what one device holds of it: every mesh axis divides the dimension that it splits. */
+static void count_bytes(struct view *v, node t, double bytes[2])
+{
+    node mesh = at(v, v->json.values, "mesh"), split = first(v, at(v, t, "sharding"));
+    bytes[ALL_BYTES] = bytes[DEVICE_BYTES] = (double)element_bytes(text_at(v, t, "dtype"));
+    for (node d = first(v, at(v, t, "shape")); d; d = next(v, d)) {
+        double parts = 1;
+        for (node a = first(v, split); a; a = next(v, a)) parts *= number_at(v, mesh, a->string);
+        bytes[ALL_BYTES] *= d->number;
+        bytes[DEVICE_BYTES] *= parts > 1 ? (double)(((int64_t)d->number + (int64_t)parts - 1) / (int64_t)parts) : d->number;
+        if (split) split = next(v, split);
+    }
+}
+
+/* Everything that a run keeps and saves. Of hyper-parameters those that follow a schedule are not stored. */
+static bool is_kept(const struct view *v, node t)
+{
+    const char *role = text_at(v, t, "role");
+    if (strcmp(role, "hyper") == 0) return !true_at(v, t, "frozen");
+    return is_state(v, t) || strcmp(role, "param") == 0;
+}
+
+static const char *const kept_roles[] = {"param", "ema", "opt_state", "state", "hyper"};
+static const char *const kept_names[] = {"parameters", "averages", "optimizer_state", "other_state", "hyperparameters"};
+enum { KEPT_ROLES = sizeof kept_roles / sizeof *kept_roles };
+
+static uint32_t role_index(const struct view *v, node t)
+{
+    uint32_t i = 0;
+    while (i + 1 < KEPT_ROLES && strcmp(kept_roles[i], text_at(v, t, "role")) != 0) i++;
+    return i;
+}
+
+/* The name that --set takes. */
+static const char *hyper_name(const struct view *v, node t)
+{
+    const char *name = text_at(v, t, "name"), *at_name = strstr(name, "hyperparameters.");
+    if (at_name) return at_name + strlen("hyperparameters.");
+    at_name = strstr(name, "hyperparams.");
+    return at_name ? at_name + strlen("hyperparams.") : name;
+}
+
+static const char *hyper_text(struct view *v, node t)
+{
+    struct str s = STR(v->cli->arena);
+    node value = at(v, t, "initial");
+    if (true_at(v, t, "frozen")) return value && value->kind == JSON_NUMBER && value->number != 0 ? "only the beginning depends on it" : "follows a schedule";
+    if (!value || value->kind != JSON_NUMBER) return "follows a schedule until it is set";
+    str_add(&s, "= ");
+    str_add_number(&s, value->number, false);
+    return str_text(&s);
+}
+
+static void settable(struct view *v)
+{
+    const char *name = "set";
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        if (strcmp(text_at(v, t, "role"), "hyper") != 0) continue;
+        head(v, name);
+        str_addf(&v->out, "%s %s\n", hyper_name(v, t), hyper_text(v, t));
+        name = "";
+    }
+    none_of(v, name);
+}
+
+static void state_table(struct view *v)
+{
+    enum { WIDEST = 64 };
+    size_t names = 0, types = 0;
+    double sums[KEPT_ROLES][2] = {{0}}, total[2] = {0}, bytes[2];
+    const char *name = "state";
+    bool mesh = number_at(v, v->json.values, "devices") > 1;
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
+        if (!is_kept(v, t)) continue;
+        if (n > names && n <= WIDEST) names = n;
+        if (k > types && k <= WIDEST) types = k;
+    }
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        if (!is_kept(v, t)) continue;
+        bool computed = true_at(v, t, "computed");
+        count_bytes(v, t, bytes);
+        head(v, name);
+        name = "";
+        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t), computed ? "0" : grouped(v, bytes[ALL_BYTES]));
+        if (mesh) str_addf(&v->out, "  %12s B per device", computed ? "0" : grouped(v, bytes[DEVICE_BYTES]));
+        str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(v, t, "frozen") ? ", frozen" : "", computed ? ", computed when read" : "");
+        add_sharding(v, t);
+        str_add(&v->out, "\n");
+        for (int k = 0; k < 2 && !computed; k++) sums[role_index(v, t)][k] += bytes[k], total[k] += bytes[k];
+    }
+    none_of(v, name);
+    for (uint32_t i = 0; i <= KEPT_ROLES; i++) {
+        const double *sum = i < KEPT_ROLES ? sums[i] : total;
+        if (i < KEPT_ROLES && !sum[0]) continue;
+        head(v, i ? "" : "bytes");
+        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, i < KEPT_ROLES ? kept_names[i] : "in all", (int)types, "", grouped(v, sum[ALL_BYTES]));
+        if (mesh) str_addf(&v->out, "  %12s B per device", grouped(v, sum[DEVICE_BYTES]));
+        str_add(&v->out, "\n");
+    }
+}
+
+static void add_bytes(struct view *v, const char *before, const double bytes[2])
+{
+    str_addf(&v->out, "%s\"bytes\":%.0f,\"bytes_per_device\":%.0f", before, bytes[ALL_BYTES], bytes[DEVICE_BYTES]);
+}
+
+/* {"schema":1,"name":..,"devices":..,"state":[..],"totals":{..},"hyperparameters":[..]}: a hyper-parameter's value is null
+ * where a schedule holds. */
+static void state_json(struct view *v)
+{
+    double sums[KEPT_ROLES][2] = {{0}}, total[2] = {0}, bytes[2];
+    const char *comma = "";
+    str_add(&v->out, "{\"schema\":1,\"name\":");
+    str_add_json(&v->out, text_at(v, v->json.values, "name"));
+    str_addf(&v->out, ",\"devices\":%.0f,\"state\":[", number_at(v, v->json.values, "devices"));
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        if (!is_kept(v, t)) continue;
+        count_bytes(v, t, bytes);
+        if (true_at(v, t, "computed")) bytes[0] = bytes[1] = 0;
+        str_addf(&v->out, "%s{\"name\":", comma);
+        str_add_json(&v->out, text_at(v, t, "name"));
+        str_addf(&v->out, ",\"role\":\"%s\",\"dtype\":\"%s\",\"shape\":[", text_at(v, t, "role"), text_at(v, t, "dtype"));
+        comma = "";
+        for (node d = first(v, at(v, t, "shape")); d; d = next(v, d), comma = ",") str_addf(&v->out, "%s%.0f", comma, d->number);
+        str_add(&v->out, "]");
+        if (at(v, t, "sharding")) str_add(&v->out, ",\"sharding\":[");
+        comma = "";
+        for (node d = first(v, at(v, t, "sharding")); d; d = next(v, d), comma = ",") {
+            str_addf(&v->out, "%s[", comma);
+            for (node a = first(v, d), begin = a; a; a = next(v, a)) {
+                if (a != begin) str_add(&v->out, ",");
+                str_add_json(&v->out, a->string);
+            }
+            str_add(&v->out, "]");
+        }
+        if (at(v, t, "sharding")) str_add(&v->out, "]");
+        if (true_at(v, t, "frozen")) str_add(&v->out, ",\"frozen\":true");
+        if (true_at(v, t, "computed")) str_add(&v->out, ",\"computed\":true");
+        add_bytes(v, ",", bytes);
+        str_add(&v->out, "}");
+        for (int k = 0; k < 2; k++) sums[role_index(v, t)][k] += bytes[k], total[k] += bytes[k];
+        comma = ",";
+    }
+    str_add(&v->out, "],\"totals\":{");
+    for (uint32_t i = 0; i < KEPT_ROLES; i++) {
+        str_addf(&v->out, "\"%s\":", kept_names[i]);
+        add_bytes(v, "{", sums[i]);
+        str_add(&v->out, "},");
+    }
+    add_bytes(v, "", total);
+    str_add(&v->out, "},\"hyperparameters\":[");
+    comma = "";
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        node value = at(v, t, "initial");
+        bool fixed = true_at(v, t, "frozen");
+        if (strcmp(text_at(v, t, "role"), "hyper") != 0) continue;
+        str_addf(&v->out, "%s{\"name\":", comma);
+        str_add_json(&v->out, hyper_name(v, t));
+        if (!fixed) str_add(&v->out, ",\"slot\":");
+        if (!fixed) str_add_json(&v->out, text_at(v, t, "name"));
+        str_addf(&v->out, ",\"settable\":%s,\"value\":", fixed ? "false" : "true");
+        if (!fixed && value && value->kind == JSON_NUMBER) str_add_number(&v->out, value->number, false);
+        else str_add(&v->out, "null");
+        str_add(&v->out, "}");
+        comma = ",";
+    }
+    str_add(&v->out, "]}\n");
+}
+
+/* ---------------------------------------------------------------- */
 
 static void fusion(struct view *v, node e)
 {
@@ -289,6 +477,13 @@ static int open_report(struct view *v, const char *report, size_t length)
 
 int cli_explain_report(struct cli *cli, const char *report, size_t length)
 {
+    if (cli_count(cli, "json") && cli_count(cli, "state")) {
+        struct view state = {.cli = cli, .out = STR(cli->arena)};
+        int code = open_report(&state, report, length);
+        if (code) return code;
+        state_json(&state);
+        return cli_print(cli, str_text(&state.out), state.out.length);
+    }
     if (cli_count(cli, "json")) {
         int code = cli_print(cli, report, length);
         return code ? code : cli_print(cli, "\n", 1);
@@ -305,8 +500,10 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (f && step) flops_line(&v, step);
     if (f) flops(&v, step);
     if ((all || m) && step) memory(&v, step, m);
-    if (all || s) tensors(&v, false);
-    if (all || s) tensors(&v, true);
+    if (all) tensors(&v, false);
+    if (all) tensors(&v, true);
+    if (s) state_table(&v);
+    if (s) settable(&v);
     if (all || g) fusion(&v, step);
     if (all || c) comm(&v, step);
     return cli_print(cli, str_text(&v.out), v.out.length);

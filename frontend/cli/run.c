@@ -51,7 +51,7 @@ static int read_set(struct run *r, const char *text)
     char *end;
     double ignored;
     if (!equals || equals == text) return cli_usage(r->cli, "--set %s: expected NAME=VALUE or NAME=VALUE@STEP", text);
-    struct run_set set = {.name = arena_string_n(r->cli->arena, text, (size_t)(equals - text)), .step = 1};
+    struct run_set set = {.name = arena_string_n(r->cli->arena, text, (size_t)(equals - text))}; /* step 0: the first of this run */
     set.value = strtod(equals + 1, &end);
     if (end == equals + 1 || (*end && end != at)) return cli_usage(r->cli, "--set %s: the value is not a number", text);
     if (at) {
@@ -60,18 +60,8 @@ static int read_set(struct run *r, const char *text)
         if (at[1] < '0' || at[1] > '9' || *end || errno || !step) return cli_usage(r->cli, "--set %s: expected a step from 1 on after @", text);
         set.step = step;
     }
-    if (r->api->hyper_get(r->instance, set.name, &ignored)) {
-        size_t n = r->api->hyper_count(r->instance);
-        const char **names = arena_new_array(r->cli->arena, const char *, n + 1);
-        for (size_t i = 0; i < n; i++) {
-            struct step_hyper h = {.size = sizeof h};
-            r->api->hyper_at(r->instance, i, &h);
-            names[i] = h.name;
-        }
-        const char *near = str_nearest(set.name, names, n);
-        return cli_failed(r->cli, EXIT_WRONG, "--set %s: the step has no hyper-parameter \"%s\"%s%s%s", text, set.name,
-                          near ? "; did you mean \"" : n ? "" : " (none is named: see inject_hyperparams)", near ? near : "", near ? "\"?" : "");
-    }
+    step_status status = r->api->hyper_get(r->instance, set.name, &ignored);
+    if (status) return cli_failed(r->cli, EXIT_WRONG, "--set %s: %s", text, run_message(r->api->last_error(NULL)));
     vec_push(r->cli->arena, &r->sets, set);
     return 0;
 }
@@ -141,13 +131,15 @@ static int evaluate(struct run *r)
 static int apply_sets(struct run *r, uint64_t step)
 {
     for (size_t i = 0; i < r->sets.count; i++)
-        if (r->sets.items[i].step == step) {
+        if (r->sets.items[i].step == step || (!r->sets.items[i].step && step == r->first_step + 1)) {
             step_status status = r->api->hyper_set(r->instance, r->sets.items[i].name, r->sets.items[i].value);
             if (status) return run_status(r, status, "--set");
         }
     return 0;
 }
 
+/* Steps are counted from the beginning of the training, not of this run: a run that continues takes up the data, the
+ * evaluations and what is still to be set where the one before it ended. */
 static int one_step(struct run *r, uint64_t k)
 {
     struct step_batch batch;
@@ -157,7 +149,6 @@ static int one_step(struct run *r, uint64_t k)
     if (code) return code;
     step_status status = r->api->step(r->instance, &batch, &result);
     if (status) return run_status(r, status, arena_format(r->cli->arena, "step %llu", (unsigned long long)k + 1));
-    if (k == 0) r->first_step = result.step - 1;
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
     r->done++;
     r->last_loss = result.loss;
@@ -166,7 +157,7 @@ static int one_step(struct run *r, uint64_t k)
     if (!code && evaluated) code = evaluate(r);
     if (!code && evaluated && !r->metrics_open) run_show_evaluated(r, result.step);
     if (!code && r->metrics_open) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
-    run_progress(r, &result, k + 1 == r->steps);
+    run_progress(r, &result, r->done == r->steps);
     return code;
 }
 
@@ -178,7 +169,7 @@ static int train(struct run *r)
     signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
     int code = 0;
-    for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, k);
+    for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, r->first_step + k);
     uint64_t end = run_now();
     int closed = run_metrics_close(r, r->done > 0 || !code);
     if (!code) code = closed;
@@ -187,6 +178,23 @@ static int train(struct run *r)
     run_summary(r);
     signals_restore(old);
     return code;
+}
+
+/* The steps that the state has behind it, and what of --set lies there too. */
+static int read_step_counter(struct run *r)
+{
+    int32_t steps = 0;
+    struct step_array a = {.size = sizeof a, .name = "step", .data = &steps, .dtype = STEP_I32};
+    struct step_tensor t = {.size = sizeof t};
+    bool counted = r->api->tensor_find(r->instance, a.name, &t) == STEP_OK && t.role == STEP_STATE;
+    step_status status = counted ? r->api->read(r->instance, &a) : STEP_OK;
+    if (status) return run_status(r, status, "--init");
+    r->first_step = steps > 0 ? (uint64_t)steps : 0;
+    for (size_t i = 0; i < r->sets.count; i++)
+        if (r->sets.items[i].step && r->sets.items[i].step <= r->first_step && !r->cli->quiet)
+            fprintf(stderr, "stepc: warning: --set %s=%g@%llu: step %llu is done already; the value that was saved holds\n", r->sets.items[i].name,
+                    r->sets.items[i].value, (unsigned long long)r->sets.items[i].step, (unsigned long long)r->first_step);
+    return 0;
 }
 
 static int start(struct run *r)
@@ -202,6 +210,7 @@ static int start(struct run *r)
     const char *init = cli_text(r->cli, "init", NULL);
     struct step_load load = {.size = sizeof load, .path = init};
     if (init && (status = r->api->load(r->instance, &load))) return run_status(r, status, "--init");
+    if ((code = read_step_counter(r))) return code;
     const char *save = cli_text(r->cli, "save", NULL);
     if (save && (code = run_save_possible(r, save))) return code;
     return prepare_metrics(r);

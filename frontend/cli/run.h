@@ -56,6 +56,7 @@ struct run {
 };
 
 int run_status(struct run *, step_status, const char *doing); /* message; exit code */
+const char *run_message(const char *text); /* last_error without the name of the status */
 uint64_t run_now(void);
 
 /* run_object.c. 0 or an exit code after a message. */

@@ -21,6 +21,12 @@ static void end_progress_line(struct run *r)
     r->line_open = false;
 }
 
+const char *run_message(const char *text)
+{
+    const char *rest = strncmp(text, "STEP_", 5) == 0 ? strstr(text, ": ") : NULL;
+    return rest ? rest + 2 : text;
+}
+
 int run_status(struct run *r, step_status status, const char *doing)
 {
     static const uint8_t codes[] = {
@@ -29,9 +35,8 @@ int run_status(struct run *r, step_status status, const char *doing)
         [STEP_EDEVICE] = EXIT_ENVIRONMENT, [STEP_EPEER] = EXIT_ENVIRONMENT, [STEP_ETIMEOUT] = EXIT_ENVIRONMENT, [STEP_ENONFINITE] = EXIT_WRONG,
         [STEP_ECANCELLED] = EXIT_ENVIRONMENT, [STEP_EBUSY] = EXIT_DEFECT, [STEP_EUNSUPPORTED] = EXIT_WRONG, [STEP_EPOISONED] = EXIT_ENVIRONMENT,
         [STEP_EINTERNAL] = EXIT_DEFECT};
-    const char *text = r->api->last_error(r->instance), *rest = strstr(text, ": ");
+    const char *text = run_message(r->api->last_error(r->instance));
     end_progress_line(r);
-    if (rest && strncmp(text, "STEP_", 5) == 0) text = rest + 2;
     if (doing && strncmp(text, "load: ", 6) == 0) text += 6; /* the option says it */
     int code = status > 0 && (size_t)status < sizeof codes ? codes[status] : EXIT_DEFECT;
     return doing ? cli_failed(r->cli, code, "%s: %s", doing, text) : cli_failed(r->cli, code, "%s", text);
@@ -149,7 +154,7 @@ int run_metrics_close(struct run *r, bool keep)
 
 /* ---------------------------------------------------------------- saving */
 
-struct save { struct run *r; struct st_tensor *tensors; uint32_t count; bool *hyper; };
+struct save { struct run *r; struct st_tensor *tensors; uint32_t count; };
 
 static int by_name(const void *a, const void *b)
 {
@@ -167,13 +172,6 @@ static step_status fetch(void *user, uint32_t index, void *to)
 {
     struct save *s = user;
     const struct st_tensor *t = &s->tensors[index];
-    double value;
-    if (s->r->api->hyper_get(s->r->instance, t->name + (strncmp(t->name, "hyperparameters.", 16) == 0 ? 16 : 0), &value) == STEP_OK &&
-        strncmp(t->name, "hyperparameters.", 16) == 0) {
-        float f = (float)value;
-        memcpy(to, &f, sizeof f);
-        return STEP_OK;
-    }
     struct step_array a = {.size = sizeof a, .name = t->name, .data = to, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
     return s->r->api->read(s->r->instance, &a);
 }
@@ -197,7 +195,7 @@ int run_save(struct run *r, const char *path, bool all_state)
     char error[ST_TEXT];
     struct save s = {.r = r};
     struct step_result now = {.size = sizeof now};
-    size_t most = r->api->hyper_count(r->instance);
+    size_t most = 0;
     for (size_t k = 0; k < 4; k++) most += r->api->tensor_count(r->instance, roles[k]);
     s.tensors = arena_new_array(r->cli->arena, struct st_tensor, most + 1);
     for (size_t k = 0; k < (all_state ? 4u : 3u); k++)
@@ -206,11 +204,6 @@ int run_save(struct run *r, const char *path, bool all_state)
             if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
             if (all_state || t.role != STEP_STATE || st_is_statistic(t.name)) add_tensor(&s, &t);
         }
-    for (size_t i = 0; all_state && i < r->api->hyper_count(r->instance); i++) {
-        struct step_hyper h = {.size = sizeof h};
-        if (r->api->hyper_at(r->instance, i, &h)) continue;
-        s.tensors[s.count++] = (struct st_tensor){.name = arena_format(r->cli->arena, "hyperparameters.%s", h.name), .dtype = STEP_F32, .bytes = 4};
-    }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
     step_status status = st_write(path, s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
     if (!status) return 0;

@@ -1,65 +1,83 @@
-/* inject_hyperparams: the numeric arguments of the transformations inside become hyper-parameters, float32 slots that
- * the host may set between steps. One that is a schedule keeps a counter; its slot starts as NaN, which means that
- * nobody set it and the schedule holds. */
+/* Hyper-parameters: scalar slots that the host may read and set between steps.
+ *
+ * inject_hyperparams makes one of every numeric argument of the transformations inside: a float32 array, as in Optax, whose
+ * slot has the name that an NNX optimizer gives, <path>.hyperparams.<name>. Where the argument is a schedule, that slot
+ * holds the value of the last step, and what the host sets is a slot of its own, NaN while nobody set it and the schedule
+ * holds.
+ *
+ * A learning rate outside of it that is a plain number is one too, without an own name in Optax: hyperparameters.<name>, a
+ * number in the sense of formula.h, so that nothing but its place changes. One that is a schedule, or that only the
+ * beginning depends on, is declared as frozen: who sets it is told why that cannot be. */
 #include "frontend/optim/optim.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An argument found inside `opt`. */
+/* An argument found in a description. */
 struct found {
     fe_json json;
     const struct fe_arg *row;
     fe_json value;
     const char *path;
+    bool injected; /* inside of inject_hyperparams: here only so that names are told apart */
 };
 struct search {
-    struct transform *t;
+    struct fe *fe;
     VEC(struct found) list;
     fe_json static_args;
+    bool rates;    /* learning rates only; else all numbers */
+    bool injected; /* now inside of inject_hyperparams */
 };
 
 static bool is_static(const struct search *s, const char *name)
 {
-    for (fe_json a = s->static_args ? fe_first(s->t->fe, s->static_args) : NULL; a; a = fe_next(s->t->fe, a))
+    for (fe_json a = s->static_args ? fe_first(s->fe, s->static_args) : NULL; a; a = fe_next(s->fe, a))
         if (a->kind == JSON_STRING && strcmp(a->string, name) == 0) return true;
     return false;
 }
 
+static bool is_rate(const char *name) { return strcmp(name, "learning_rate") == 0 || strcmp(name, "adam_learning_rate") == 0; }
+
+static const char *below(const struct search *s, const char *path, const char *name)
+{
+    return *path ? arena_format(s->fe->arena, "%s.%s", path, name) : name;
+}
+
 static void search_object(struct search *s, fe_json json, const char *path);
 
-/* Transformations among the values of an argument: an object, a list or a map of them. */
+/* Transformations among the values of an argument: an object, a list or a map of them, or of objects that have one. */
 static void search_inside(struct search *s, fe_json value, const char *path)
 {
     uint32_t i = 0;
-    if (value->kind == JSON_OBJECT && fe_member(s->t->fe, value, "type")) {
+    if (value->kind == JSON_OBJECT && fe_member(s->fe, value, "type")) {
         search_object(s, value, path);
         return;
     }
-    for (fe_json v = fe_first(s->t->fe, value); v; v = fe_next(s->t->fe, v), i++)
+    for (fe_json v = fe_first(s->fe, value); v; v = fe_next(s->fe, v), i++)
         if (v->kind == JSON_OBJECT)
-            search_object(s, v,
-                          value->kind == JSON_ARRAY ? arena_format(s->t->fe->arena, "%s.%u", path, i)
-                                                    : arena_format(s->t->fe->arena, "%s.%s", path, v->key));
+            search_inside(s, v, below(s, path, value->kind == JSON_ARRAY ? arena_format(s->fe->arena, "%u", i) : v->key));
 }
 
 static void search_object(struct search *s, fe_json json, const char *path)
 {
-    struct arena *arena = s->t->fe->arena;
-    fe_json type = fe_member(s->t->fe, json, "type");
+    fe_json type = fe_member(s->fe, json, "type");
     const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
+    bool outer = s->injected;
     if (!row) return; /* reported when it is run */
+    s->injected = outer || strcmp(row->name, "inject_hyperparams") == 0;
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
-        fe_json value = fe_member(s->t->fe, json, a->name);
-        const char *own = *path ? arena_format(arena, "%s.%s", path, a->name) : a->name;
+        fe_json value = fe_member(s->fe, json, a->name);
+        const char *own = below(s, path, a->name);
         bool numeric = a->kind == FE_NUMBER || a->kind == FE_SCHEDULE;
         bool null = value ? value->kind == JSON_NULL : !a->preset || strcmp(a->preset, "null") == 0;
-        if (numeric && !null && !is_static(s, a->name))
-            vec_push(arena, &s->list, ((struct found){json, a, value, own}));
+        bool wanted = s->rates ? is_rate(a->name) : !is_static(s, a->name);
+        if (numeric && !null && wanted)
+            vec_push(s->fe->arena, &s->list, ((struct found){json, a, value, own, s->injected}));
         else if (value && (a->kind == FE_OBJECT || a->kind == FE_LIST || a->kind == FE_MAP))
             search_inside(s, value, own);
     }
+    s->injected = outer;
 }
 
 /* The argument's name, or its path where two share the name. */
@@ -72,47 +90,102 @@ static const char *name_of(const struct search *s, const struct found *f)
     return f->row->name;
 }
 
-/* Declares the slot and reads the value that holds in this step. */
-static bool inject(struct search *s, const struct found *f)
+/* Declares a hyper-parameter; 0: its name is taken. */
+static ir_value declare(struct fe_optim_state *o, const struct found *f, const char *name, struct ir_slot slot)
 {
-    struct transform *t = s->t;
+    fe_json where = f->value ? f->value : f->json;
+    for (size_t i = 0; i < o->hypers.count; i++)
+        if (strcmp(o->hypers.items[i].name, name) == 0) {
+            fe_error(o->fe, where, "E0450", "the name \"%s\" of a hyper-parameter is taken already", name);
+            return 0;
+        }
+    slot.role = IR_ROLE_HYPER;
+    slot.place = fe_place(o->fe, where);
+    uint32_t index = ir_slot_new(o->fe->module, slot);
+    ir_value value = slot.frozen ? 0 : ir_param_new(o->b, slot.name, slot.type, (int32_t)index);
+    vec_push(o->fe->arena, &o->hypers, ((struct hyper){f->json, f->row->name, name, value}));
+    return value;
+}
+
+/* ---------------------------------------------------------------- inject_hyperparams */
+
+/* What a schedule gives before the first step. */
+static double at_zero(struct transform *t, const struct fe_value *schedule)
+{
+    size_t funcs = t->fe->module->funcs.count;
+    struct ir_builder b = {.f = ir_func_new(t->fe->module, "schedule_at_zero", false)};
+    struct ir_tensor result = {0};
+    ir_value value = fe_schedule(t->fe, &b, schedule, ir_scalar(&b, IR_I32, 0));
+    if (value) {
+        ir_result_add(&b, "value", ir_cast(&b, value, IR_F32), -1);
+        ir_eval(b.f, IR_EVAL_EXACT_DTYPES, NULL, &result, t->fe->arena);
+    }
+    t->fe->module->funcs.count = funcs;
+    return value ? result.v[0] : 0;
+}
+
+/* Declares the slots and reads the value that holds in this step. */
+static bool inject(struct search *s, struct transform *t, const struct found *f)
+{
     struct ir_builder *b = t->b;
     struct fe_value value = {.given = true, .json = f->value};
     bool schedule = f->value && f->value->kind == JSON_OBJECT;
-    const char *name = name_of(s, f);
+    const char *name = name_of(s, f), *state = arena_format(t->fe->arena, "hyperparams.%s", name);
+    struct ir_slot slot = {.type = ir_type_scalar(IR_F32), .initial = (double)NAN};
     if (f->value && !schedule && !fe_number(t->fe, f->value, &value.number)) return false;
     if (!f->value) value.number = strtod(f->row->preset, NULL);
-    for (size_t i = 0; i < t->o->hypers.count; i++)
-        if (strcmp(t->o->hypers.items[i].name, name) == 0) {
-            fe_error(t->fe, f->value ? f->value : f->json, "E0450",
-                     "the name \"%s\" of a hyper-parameter is taken already", name);
-            return false;
-        }
-    struct ir_slot slot = {.name = name,
-                           .role = IR_ROLE_HYPER,
-                           .type = ir_type_scalar(IR_F32),
-                           .place = fe_place(t->fe, f->value ? f->value : f->json),
-                           .initial = schedule ? (double)NAN : value.number};
-    uint32_t index = ir_slot_new(t->fe->module, slot);
-    struct term now = term_tensor(ir_param_new(b, name, slot.type, (int32_t)index));
-    if (schedule) {
-        const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", name);
-        struct term count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
-        now = term_where(b, term_is_nan(b, now), own, now);
-        optim_state_set(t, path, optim_increment(b, count));
-    }
-    vec_push(t->fe->arena, &t->o->hypers, ((struct hyper){f->json, f->row->name, name, now.v}));
+    slot.name = schedule ? arena_format(t->fe->arena, "hyperparameters.%s", name) : optim_path(t, state);
+    if (!schedule) slot.initial = value.number;
+    struct term now = term_tensor(declare(t->o, f, name, slot));
+    if (!now.v) return false;
+    if (!schedule) return true;
+    const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", name);
+    struct term count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
+    if (!own.v) return false;
+    now = term_cast(b, term_where(b, term_is_nan(b, now), own, now), IR_F32);
+    optim_state_set(t, path, optim_increment(b, count));
+    (void)optim_state(t, state, ir_type_scalar(IR_F32), (struct start){.number = at_zero(t, &value)});
+    optim_state_set(t, state, now);
+    t->o->hypers.items[t->o->hypers.count - 1].value = now.v;
     return true;
 }
 
 void transform_inject_hyperparams(struct transform *t)
 {
-    struct search s = {.t = t, .static_args = arg(t, "static_args")->json};
+    struct search s = {.fe = t->fe, .static_args = arg(t, "static_args")->json};
     fe_json opt = arg(t, "opt")->json;
     bool good = true;
     search_object(&s, opt, "");
-    for (size_t i = 0; i < s.list.count; i++) good &= inject(&s, &s.list.items[i]);
+    for (size_t i = 0; i < s.list.count; i++) good &= inject(&s, t, &s.list.items[i]);
     struct term count = counter(t, "count");
     optim_state_set(t, "count", optim_increment(t->b, count));
     if (good) optim_apply(t->o, opt, optim_path(t, "inner_state"), t->u, t->p);
+}
+
+/* ---------------------------------------------------------------- learning rates */
+
+void optim_rates(struct fe_optim_state *o, fe_json optimizer)
+{
+    struct search s = {.fe = o->fe, .rates = true};
+    search_object(&s, optimizer, "");
+    for (size_t i = 0; i < s.list.count; i++) {
+        const struct found *f = &s.list.items[i];
+        if (!f->injected) vec_push(o->fe->arena, &o->rates, ((struct hyper){f->json, f->row->name, name_of(&s, f), 0}));
+    }
+}
+
+ir_value optim_rate(struct fe_optim_state *o, fe_json json, const struct fe_arg *row, const struct fe_value *value)
+{
+    for (size_t i = 0; i < o->rates.count; i++) {
+        const struct hyper *h = &o->rates.items[i];
+        if (h->json != json || strcmp(h->argument, row->name) != 0) continue;
+        bool schedule = value->json && value->json->kind == JSON_OBJECT;
+        struct found f = {.json = json, .row = row, .value = value->json};
+        struct ir_slot slot = {.name = arena_format(o->fe->arena, "hyperparameters.%s", h->name),
+                               .type = ir_type_scalar(IR_F64),
+                               .initial = schedule ? 0 : value->number,
+                               .frozen = schedule || row->flags & FE_BEGINNING};
+        return declare(o, &f, h->name, slot);
+    }
+    return 0;
 }

@@ -110,6 +110,8 @@ void transform_scale_by_lbfgs(struct transform *t)
         struct ir_type type = stacked(&t->o->params[i].type, m.size);
         m.s[i] = ring_put(b, optim_leaf(t, "diff_params_memory", i, type, zero).v, last.v, s[i]);
         m.y[i] = ring_put(b, optim_leaf(t, "diff_updates_memory", i, type, zero).v, last.v, y[i]);
+        optim_leaf_along(t, "diff_params_memory", i, 1, 0);
+        optim_leaf_along(t, "diff_updates_memory", i, 1, 0);
         optim_leaf_set(t, "diff_params_memory", i, T(m.s[i]));
         optim_leaf_set(t, "diff_updates_memory", i, T(m.y[i]));
     }

@@ -86,7 +86,8 @@ bool optim_scheduled(const struct transform *t, const char *name)
 struct term optim_number(const struct transform *t, const char *name)
 {
     ir_value injected = t->injected[arg_index(t, name)];
-    return injected ? term_tensor(injected) : term_number(arg(t, name)->number);
+    if (!injected) return term_number(arg(t, name)->number);
+    return (struct term){.v = injected, .weak = ir_type(t->o->b->f, injected)->dtype == IR_F64};
 }
 
 bool optim_at_most(const struct transform *t, const char *name, int64_t limit)
@@ -136,7 +137,7 @@ static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *n
     for (size_t i = 0; i < o->hypers.count; i++)
         if (o->hypers.items[i].json == json && strcmp(o->hypers.items[i].argument, name) == 0) {
             *value = o->hypers.items[i].value;
-            return true;
+            return *value != 0;
         }
     return false;
 }
@@ -195,6 +196,8 @@ void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_va
     for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
     row = read_object(o->fe, json, args, hyper);
     if (!row || (o->flat && !is_whole(o->fe, row, args))) return;
+    for (uint32_t i = 0; i < row->count; i++)
+        if (!hyper[i] && !args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
     struct transform t = {.o = o,
                           .fe = o->fe,
                           .b = o->b,
@@ -344,7 +347,33 @@ static const char *leaf_path(struct transform *t, const char *name, uint32_t lea
 
 struct term optim_leaf(struct transform *t, const char *name, uint32_t leaf, struct ir_type type, struct start start)
 {
-    return term_tensor(slot_of(t->o, leaf_path(t, name, leaf), type, start, leaf + 1)->now);
+    const struct ir_type *param = &t->o->params[leaf].type;
+    struct state_slot *s = slot_of(t->o, leaf_path(t, name, leaf), type, start, leaf + 1);
+    struct ir_slot *slot = &t->fe->module->slots.items[s->slot];
+    bool same = type.rank == param->rank && memcmp(type.dim, param->dim, sizeof type.dim) == 0;
+    for (uint32_t d = 0; !same && d < type.rank && type.rank == param->rank && slot->param; d++)
+        if (type.dim[d] == param->dim[d]) slot->param_dims |= (d + 1) << 4 * d;
+    return term_tensor(s->now);
+}
+
+static void along(struct fe_optim_state *o, struct state_slot *s, uint32_t leaf, uint32_t lead, uint32_t without)
+{
+    struct ir_slot *slot = &o->fe->module->slots.items[s->slot];
+    uint32_t at = lead;
+    slot->param = o->params[leaf].slot + 1; /* 0 for what is no parameter of the document */
+    slot->param_dims = 0;
+    for (uint32_t d = 0; slot->param && d < o->params[leaf].type.rank && at < slot->type.rank; d++)
+        if (!(without >> d & 1)) slot->param_dims |= (d + 1) << 4 * at++;
+}
+
+void optim_leaf_along(struct transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
+{
+    along(t->o, slot_find(t->o, leaf_path(t, name, leaf)), leaf, lead, without);
+}
+
+void optim_state_along(struct transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
+{
+    along(t->o, slot_find(t->o, optim_path(t, name)), leaf, lead, without);
 }
 
 void optim_leaf_set(struct transform *t, const char *name, uint32_t leaf, struct term value)

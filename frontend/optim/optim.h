@@ -32,7 +32,7 @@ struct state_slot {
 /* A hyper-parameter that the host may set: an argument of the transformation object `json`. */
 struct hyper {
     fe_json json;
-    const char *argument, *name;
+    const char *argument, *name; /* name: for the host */
     ir_value value;
 };
 
@@ -51,7 +51,7 @@ struct fe_optim_state {
     const struct fe_param *params;
     VEC(struct state_slot) slots;
     struct map by_name;
-    VEC(struct hyper) hypers;
+    VEC(struct hyper) hypers, rates; /* rates: those that become hyper-parameters, without values */
     VEC(struct optim_measure) measures;
     bool flat;               /* inside `flatten`: the one parameter is none of the document */
     ir_value value;          /* the loss */
@@ -105,6 +105,10 @@ const struct optim_row *optim_row_find(const char *name);
 
 /* Runs the transformation that a JSON object describes on u, with its state under `path`. */
 void optim_apply(struct fe_optim_state *, fe_json, const char *path, ir_value *u, const ir_value *p);
+/* Learning rates outside of inject_hyperparams are hyper-parameters too (inject.c). Before optim_apply: finds and names
+ * them. Where its object is run: declares one, if that argument is one; 0: the host cannot set it. */
+void optim_rates(struct fe_optim_state *, fe_json);
+ir_value optim_rate(struct fe_optim_state *, fe_json, const struct fe_arg *, const struct fe_value *);
 /* Records the errors of a description alone (types, arguments, schedules), for documents whose model is in error. */
 void optim_check(struct fe *, fe_json);
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
@@ -123,7 +127,9 @@ bool optim_gradient_at(struct transform *, const ir_value *params, ir_value *gra
 
 /* Arguments by name. */
 const struct fe_value *optim_arg(const struct transform *, const char *name);
-struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets */
+struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets: one
+                                                                        * of inject_hyperparams is a float32 array, a
+                                                                        * learning rate remains a number (formula.h) */
 bool optim_absent(const struct transform *, const char *name);        /* null */
 bool optim_scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
 /* For integers that something is unrolled over: false and an error if the argument is larger. */
@@ -142,6 +148,11 @@ ir_value *optim_tree(struct transform *, const char *name, enum ir_dtype /* IR_T
 void optim_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
 struct term optim_leaf(struct transform *, const char *name, uint32_t leaf, struct ir_type, struct start);
 void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct term);
+/* How the dimensions of a slot lie along those of a parameter, so that both can be split alike: `lead` dimensions of its
+ * own come first, then the parameter's without those whose bits are set. Not needed for a leaf of the parameter's rank:
+ * its dimensions of the same extents are the parameter's. */
+void optim_leaf_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
+void optim_state_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
 /* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
 struct term optim_first(struct transform *);
 /* The parameters as they were in the first step, kept in slots. */

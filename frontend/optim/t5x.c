@@ -325,7 +325,10 @@ static struct term normalized(struct transform *t, const struct step_of *s, uint
     struct term row = optim_leaf(t, "v_row", leaf, rule->factored ? without(&type, rule->column) : none, zero);
     struct term col = optim_leaf(t, "v_col", leaf, rule->factored ? without(&type, rule->row) : none, zero);
     struct term v = optim_leaf(t, "v", leaf, rule->factored ? none : type, zero);
-    if (!rule->factored) {
+    if (rule->factored) {
+        optim_leaf_along(t, "v_row", leaf, 0, rule->column);
+        optim_leaf_along(t, "v_col", leaf, 0, rule->row);
+    } else {
         struct term new = moment(b, sq, v, s->decay);
         keep(t, s, "v", leaf, v, new);
         return term_mul(b, g, term_rsqrt(b, new));

@@ -265,6 +265,7 @@ void transform_scale_by_sm3(struct transform *t)
             struct ir_type own = ir_type_of((enum ir_dtype)type.dtype, type.rank ? 1 : 0, &type.dim[k]);
             names[k] = arena_format(t->fe->arena, "mu.%s.%u", t->o->params[i].path, k);
             struct term v = optim_state(t, names[k], own, zero);
+            optim_state_along(t, names[k], i, 0, ~(1u << k));
             if (type.rank > 1) v = T(ir_broadcast(b, v.v, type.rank, type.dim, &dim));
             least = k ? term_min(b, least, v) : v;
         }
@@ -333,7 +334,10 @@ void transform_scale_by_factored_rms(struct transform *t)
         struct term row = optim_leaf(t, "v_row", i, factored ? without(&type, d0) : none, zero);
         struct term col = optim_leaf(t, "v_col", i, factored ? without(&type, d1) : none, zero);
         struct term v = optim_leaf(t, "v", i, factored ? none : type, zero);
-        if (!factored) {
+        if (factored) {
+            optim_leaf_along(t, "v_row", i, 0, 1u << d0);
+            optim_leaf_along(t, "v_col", i, 0, 1u << d1);
+        } else {
             v = moment(b, sq, v, decay);
             optim_leaf_set(t, "v", i, v);
             t->u[i] = term_mul(b, g, term_rsqrt(b, v)).v;

@@ -216,7 +216,7 @@ static inline void toy_slots(struct toy *t, int64_t devices)
         [S_NORM] = {.name = "grad_norm", .role = STEP_METRIC, .dtype = STEP_F32, .rank = 0, .offset = 64},
         [S_ERR] = {.name = "err", .role = STEP_METRIC, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row, .local = t->local_row, .axes = t->axes_row, .offset = 128},
         [S_MODEL] = {.name = "model", .role = STEP_OUTPUT, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row, .local = t->local_row, .axes = t->axes_row, .offset = 192},
-        [S_LR] = {.name = "learning_rate", .role = RT_HYPER, .dtype = STEP_F32, .rank = 0, .offset = 448, .initial = 0.1},
+        [S_LR] = {.name = "hyperparameters.learning_rate", .role = RT_HYPER, .dtype = STEP_F32, .rank = 0, .offset = 448, .initial = 0.1},
     };
     memcpy(t->slots, slots, sizeof slots);
     t->local_x[0] = t->local_row[0] = TOY_ROWS / devices;
