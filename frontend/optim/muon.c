@@ -291,8 +291,12 @@ static void by_muon(struct transform *t, const struct matrices *matrices)
     {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), beta), x = corrected(b, m, now);
         if (flag(t, "nesterov")) x = moment(b, corrected(b, g, now), corrected(b, m, next), beta);
-        struct term o = orthogonalized(t, as_matrices(b, x, &matrices[i]), &c, &matrices[i]);
-        o = as_leaf(b, o, &matrices[i], &t->o->params[i].type);
+        /* A matrix stays as it lies, whatever its dimension numbers are, as in Optax; they say how it is scaled. Only the
+         * rows of "aol" tell a square matrix from its transpose. */
+        const struct ir_type *type = &t->o->params[i].type;
+        struct matrices m2 = matrices[i];
+        if (type->rank == 2) m2 = (struct matrices){.order = {0, 1}, .size = {1, type->dim[0], type->dim[1]}};
+        struct term o = as_leaf(b, orthogonalized(t, as_matrices(b, x, &m2), &c, &m2), &m2, type);
         t->u[i] = (flag(t, "adaptive") ? term_mul(b, term_dot(b, x, o), o) : o).v;
         mu[i] = m.v;
     }
