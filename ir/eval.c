@@ -214,7 +214,7 @@ void eval_loop(struct eval_call *c)
 /* ---------------------------------------------------------------- microbatches */
 
 enum { SPLIT_CONTIGUOUS = 1 };
-enum { KIND_SUM, KIND_MEAN, KIND_RUNNING_MEAN, KIND_CONCATENATE };
+enum { KIND_SUM, KIND_MEAN, KIND_RUNNING_MEAN, KIND_CONCATENATE, KIND_CARRY };
 
 /* Row of the whole batch that row j of microbatch i is, of `count` microbatches with `rows` rows each. */
 static int64_t batch_row(int64_t split, int64_t i, int64_t j, int64_t count, int64_t rows)
@@ -237,6 +237,10 @@ static void add_part(struct eval_call *c, struct ir_tensor *out, const struct ir
         int64_t rows = part->type.dim[0], row = rows ? n / rows : 0;
         for (int64_t j = 0; j < rows; j++)
             eval_move(out->v + batch_row(c->n->attr[2].v[0], i, j, count, rows) * row, part->v + j * row, row);
+        return;
+    }
+    if (kind == KIND_CARRY) {
+        eval_move(out->v, part->v, n);
         return;
     }
     double keep = kind == KIND_RUNNING_MEAN ? (double)i / (double)(i + 1) : 1;
@@ -268,8 +272,13 @@ void eval_accumulate(struct eval_call *c)
     }
     eval_cell_new(c->e, c->out, types, results);
     new_results(c, body, &one);
-    for (uint32_t i = 0; i < results; i++)
-        memset(c->out->t[i].v, 0, (size_t)ir_type_elements(&types[i]) * sizeof(double));
+    uint32_t carried = c->n->arg_count; /* what is carried stands last: the body reads it where it is accumulated */
+    for (uint32_t i = 0; i < results; i++) carried -= kinds[i] == KIND_CARRY;
+    for (uint32_t i = 0; i < results; i++) {
+        struct ir_tensor *out = &c->out->t[i];
+        if (kinds[i] != KIND_CARRY) memset(out->v, 0, (size_t)ir_type_elements(&types[i]) * sizeof(double));
+        else copy_tensor(out, eval_arg(c, carried)), args[carried++ - 1] = *out;
+    }
     for (int64_t i = 0; i < run_count && i < count; i++) {
         for (uint32_t k = 0; k < batched; k++) read_part(&parts.t[k], eval_arg(c, 1 + k), split, i, count);
         run_into(c->e, body, args, one.t);
@@ -282,6 +291,43 @@ void eval_accumulate(struct eval_call *c)
             eval_to_dtype(c->e->precision, (enum ir_dtype)types[i].dtype, c->out->t[i].v, n);
         }
     eval_cell_drop(c->e, &parts);
+    eval_cell_drop(c->e, &one);
+    arena_free(&scratch);
+}
+
+/* ---------------------------------------------------------------- rows */
+
+/* One row after the other. */
+void eval_vmap(struct eval_call *c)
+{
+    const struct ir_func *body = body_of(c);
+    uint32_t batched = (uint32_t)c->n->attr[0].v[0], results = (uint32_t)body->results.count;
+    int64_t rows = eval_arg(c, 0)->type.dim[0];
+    struct arena scratch = {0};
+    struct eval_cell one = {0};
+    struct ir_tensor *args = arena_new_array(&scratch, struct ir_tensor, c->n->arg_count);
+    struct ir_type *types = arena_new_array(&scratch, struct ir_type, results + 1);
+    for (uint32_t i = 0; i < results; i++) {
+        ir_value v = body->results.items[i].value;
+        types[i] = (struct ir_type){.dtype = body->nodes[v].type.dtype, .rank = body->nodes[v].type.rank, .dim[0] = rows};
+        for (uint32_t d = 0; d < types[i].rank; d++) types[i].dim[d + 1] = body->nodes[v].type.dim[d];
+        types[i].rank++;
+    }
+    eval_cell_new(c->e, c->out, types, results);
+    new_results(c, body, &one);
+    for (int64_t row = 0; row < rows; row++) {
+        for (uint32_t i = 0; i < c->n->arg_count; i++) {
+            args[i] = *eval_arg(c, i);
+            if (i >= batched) continue;
+            args[i].type = body->params.items[i].type;
+            args[i].v += row * ir_type_elements(&args[i].type);
+        }
+        run_into(c->e, body, args, one.t);
+        for (uint32_t i = 0; i < results; i++) {
+            int64_t n = ir_type_elements(&one.t[i].type);
+            eval_move(c->out->t[i].v + row * n, one.t[i].v, n);
+        }
+    }
     eval_cell_drop(c->e, &one);
     arena_free(&scratch);
 }

@@ -83,7 +83,7 @@ bool infer_grad(struct infer *c)
     return tuple(c);
 }
 
-enum { KIND_SUM, KIND_MEAN, KIND_RUNNING_MEAN, KIND_CONCATENATE, KIND_COUNT };
+enum { KIND_SUM, KIND_MEAN, KIND_RUNNING_MEAN, KIND_CONCATENATE, KIND_CARRY, KIND_COUNT };
 
 /* One result of an accumulation from the result of its body. */
 static bool accumulated_type(int64_t kind, int64_t microbatches, struct ir_type *type)
@@ -107,12 +107,29 @@ static bool accumulate_results(struct infer *c, const struct ir_func *body, int6
     for (uint32_t i = 0; i < kinds.n; i++) {
         struct ir_type type = *result_type(body, i);
         if (kinds.v[i] < 0 || kinds.v[i] >= KIND_COUNT) return infer_fail(c, "there is no kind %lld", (long long)kinds.v[i]);
-        if (type.dtype == IR_TUPLE || (kinds.v[i] != KIND_CONCATENATE && type.dtype == IR_BOOL))
+        if (type.dtype == IR_TUPLE || (kinds.v[i] < KIND_CONCATENATE && type.dtype == IR_BOOL))
             return infer_fail(c, "cannot accumulate result %u of %s, found %s", i, body->name, infer_text(c, &type));
         if (!accumulated_type(kinds.v[i], microbatches, &type))
             return infer_fail(c, "cannot concatenate %lld times result %u of %s, found %s", (long long)microbatches, i,
                         body->name, infer_text(c, result_type(body, i)));
     }
+    return true;
+}
+
+/* The last operands are the first values of what is carried from one microbatch to the next. */
+static bool carried_fit(struct infer *c, const struct ir_func *body, uint32_t captured)
+{
+    struct ir_ints kinds = c->node->attr[3];
+    uint32_t carried = 0, operand;
+    for (uint32_t i = 0; i < kinds.n; i++) carried += kinds.v[i] == KIND_CARRY;
+    if (carried > captured)
+        return infer_fail(c, "expected %u captured operands at least, one per carried result of %s, found %u", carried,
+                    body->name, captured);
+    operand = c->node->arg_count - carried;
+    for (uint32_t i = 0; i < kinds.n; i++)
+        if (kinds.v[i] == KIND_CARRY && !ir_type_equal(result_type(body, i), infer_arg(c, operand++)))
+            return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
+                        infer_arg_text(c, operand - 1), infer_text(c, result_type(body, i)));
     return true;
 }
 
@@ -131,13 +148,47 @@ bool infer_accumulate(struct infer *c)
                         infer_text(c, &body->params.items[i].type), i, body->name, infer_arg_text(c, 1 + i));
     uint32_t captured = args - 1 - (uint32_t)batched;
     return arguments_fit(c, body, 1 + (uint32_t)batched, (uint32_t)batched, captured) &&
-           accumulate_results(c, body, microbatches) && tuple(c);
+           accumulate_results(c, body, microbatches) && carried_fit(c, body, captured) && tuple(c);
+}
+
+/* `type` with the extent `rows` in front. */
+static struct ir_type mapped_type(int64_t rows, const struct ir_type *type)
+{
+    struct ir_type to = {.dtype = type->dtype, .rank = (uint8_t)(type->rank + 1), .dim[0] = rows};
+    for (uint32_t i = 0; i < type->rank; i++) to.dim[i + 1] = type->dim[i];
+    return to;
+}
+
+bool infer_vmap(struct infer *c)
+{
+    const struct ir_func *body;
+    uint32_t args = c->node->arg_count;
+    int64_t batched, rows;
+    if (args < 1 || !infer_arg(c, 0)->rank)
+        return infer_fail(c, "expected rows, found %s", args ? infer_arg_text(c, 0) : "nothing");
+    if (!infer_attr_number(c, 0, 1, (int64_t)args + 1, &batched) || !body_takes(c, &body, args)) return false;
+    rows = infer_arg(c, 0)->dim[0];
+    for (uint32_t i = 0; i < batched; i++) {
+        const struct ir_type *one = &body->params.items[i].type;
+        struct ir_type all = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
+        if (!ir_type_equal(infer_arg(c, i), &all))
+            return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows,
+                        infer_text(c, one), i, body->name, infer_arg_text(c, i));
+    }
+    for (uint32_t i = 0; i < body->results.count; i++) {
+        const struct ir_type *one = result_type(body, i);
+        struct ir_type all = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
+        if (one->dtype == IR_TUPLE || one->rank == IR_MAX_RANK || ir_type_elements(&all) < 0)
+            return infer_fail(c, "cannot have %lld rows of result %u of %s, %s", (long long)rows, i, body->name,
+                        infer_text(c, one));
+    }
+    return arguments_fit(c, body, (uint32_t)batched, (uint32_t)batched, args - (uint32_t)batched) && tuple(c);
 }
 
 uint32_t ir_tuple_count(const struct ir_func *f, ir_value value)
 {
     const struct ir_node *node = ir_get(f, value);
-    if (node->op != OP_call && node->op != OP_loop && node->op != OP_grad && node->op != OP_accumulate) return 0;
+    if (node->op != OP_grad && !ir_has_body((enum ir_op)node->op)) return 0;
     if (node->op == OP_grad) return node->arg_count ? node->arg_count - 1 : 0;
     const struct ir_func *body = body_of(f, node);
     return body ? (uint32_t)body->results.count : 0;
@@ -152,6 +203,8 @@ struct ir_type ir_tuple_type(const struct ir_func *f, ir_value value, uint32_t i
     struct ir_type type = *result_type(body_of(f, node), index);
     if (node->op == OP_accumulate && index < node->attr[3].n && node->attr[3].v && node->attr[1].n == 1 && node->attr[1].v)
         accumulated_type(node->attr[3].v[index], node->attr[1].v[0], &type);
+    if (node->op == OP_vmap && node->args && node->args[0] < f->count && type.rank < IR_MAX_RANK)
+        return mapped_type(f->nodes[node->args[0]].type.dim[0], &type);
     return type;
 }
 

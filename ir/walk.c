@@ -20,7 +20,10 @@ bool *ir_live(const struct ir_func *f, struct arena *arena)
     return live;
 }
 
-bool ir_has_body(enum ir_op op) { return op == OP_call || op == OP_loop || op == OP_accumulate; }
+bool ir_has_body(enum ir_op op)
+{
+    return op == OP_call || op == OP_loop || op == OP_accumulate || op == OP_vmap;
+}
 
 /* Depth first with its own stack: `next` is how far the nodes of a function were looked at. */
 uint32_t *ir_func_order(const struct ir_module *m, struct arena *arena)

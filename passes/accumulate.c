@@ -2,18 +2,20 @@
  * reshape and dynamic_slice, which are index maps. Microbatch i of M holds, as in optax.microbatching, the rows
  * i, i + M, i + 2M, ... (strided: column i of the batch seen as [rows, M]) or, as in T5X, the i-th run of rows
  * (contiguous: row i of [M, rows]). Concatenated results are written back to the same rows; what an early end does
- * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. */
+ * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. What is carried
+ * begins as the operand that stands for it and goes from one microbatch to the next. */
 #include "passes/common.h"
 #include <string.h>
 
 enum { CONTIGUOUS = 1 };
-enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE };
+enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE, CARRY };
 
 struct marker {
     struct pass *pass;
     const struct ir_node *n;
     struct ir_func *body; /* of one microbatch, rebuilt */
     uint32_t batched, captured, results;
+    uint32_t inputs; /* batched and captured ones; what is carried comes after them */
     int64_t count; /* microbatches, nominally */
     bool contiguous;
     const int64_t *kinds;
@@ -93,21 +95,23 @@ static struct ir_func *make_body(const struct marker *k, struct ir_module *m, co
     struct arena *scratch = &k->pass->scratch;
     struct ir_func *body = ir_func_new(m, arena_format(scratch, "%s.loop%zu", k->body->name, m->funcs.count), false);
     struct ir_builder b = {.f = body, .place = k->n->place};
-    uint32_t inputs = k->batched + k->captured;
+    uint32_t inputs = k->inputs, all = k->batched + k->captured, last = inputs;
     ir_value *carry = arena_new_array(scratch, ir_value, k->results),
-             *args = arena_new_array(scratch, ir_value, inputs);
+             *args = arena_new_array(scratch, ir_value, all + 1);
     ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1);
     for (uint32_t r = 0; r < k->results; r++)
         carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried[r], -1);
     for (uint32_t a = 0; a < inputs; a++)
         args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(f, operands[a]), -1);
     for (uint32_t a = 0; a < k->batched; a++) args[a] = read_part(k, &b, args[a], i, &k->body->params.items[a].type);
-    ir_value values = ir_call(&b, k->body, args, inputs);
+    for (uint32_t r = 0; r < k->results; r++)
+        if (k->kinds[r] == CARRY) args[last++] = carry[r];
+    ir_value values = ir_call(&b, k->body, args, all);
     for (uint32_t r = 0; r < k->results; r++) {
         ir_value value = ir_proj(&b, values, r), next;
         if (k->kinds[r] == CONCATENATE) next = write_part(k, &b, carry[r], i, value);
         else if (k->kinds[r] == RUNNING_MEAN) next = running_mean(&b, carry[r], value, i);
-        else next = ir_binary(&b, OP_add, carry[r], value);
+        else next = k->kinds[r] == CARRY ? value : ir_binary(&b, OP_add, carry[r], value);
         ir_result_add(&b, k->body->results.items[r].name, next, -1);
     }
     return body;
@@ -119,15 +123,16 @@ static void expand(const struct marker *k, struct ir_builder *b, const ir_value 
     struct arena *scratch = &k->pass->scratch;
     struct ir_type *types = arena_new_array(scratch, struct ir_type, k->results);
     ir_value *initial = arena_new_array(scratch, ir_value, k->results);
+    uint32_t last = 1 + k->inputs;
     for (uint32_t r = 0; r < k->results; r++) {
         uint32_t dim;
         struct ir_type type = result_type(k, r);
         types[r] = k->kinds[r] == CONCATENATE ? split_type(k, &type, &dim) : type;
-        initial[r] = ir_number(b, types[r], 0);
+        initial[r] = k->kinds[r] == CARRY ? operands[last++] : ir_number(b, types[r], 0);
     }
     struct ir_func *body = make_body(k, b->f->module, types, operands + 1, b->f);
     ir_value limit = ir_binary(b, OP_min, operands[0], ir_scalar(b, IR_I32, (double)k->count));
-    ir_value loop = ir_loop(b, body, limit, initial, k->results, false, operands + 1, k->batched + k->captured);
+    ir_value loop = ir_loop(b, body, limit, initial, k->results, false, operands + 1, k->inputs);
     for (uint32_t r = 0; r < k->results; r++) {
         struct ir_type type = result_type(k, r);
         out[r] = ir_proj(b, loop, r);
@@ -167,6 +172,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
                        .contiguous = n->attr[2].v[0] == CONTIGUOUS,
                        .kinds = n->attr[3].v};
     struct arena *scratch = &s->pass->scratch;
+    k.inputs = k.batched + k.captured;
+    for (uint32_t r = 0; r < k.results; r++) k.inputs -= k.kinds[r] == CARRY;
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count);
     for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);

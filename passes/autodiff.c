@@ -1,8 +1,10 @@
 /* Reverse-mode differentiation: every grad marker becomes backward nodes in the same function, one flat program. Only
  * nodes on a path from what is differentiated by to the loss are visited; cotangents are added from the last user to
  * the first, so the order of rounding is that of the text. What is called on the way to a loss is put in place of its
- * call first. Bodies come before their users, so a body's own markers are gone by then. */
+ * call first. Bodies come before their users, so a body's own markers are gone by then: also those that apply a function
+ * to every row (vmap.c), which may stand around gradients and inside of losses. */
 #include "passes/vjp.h"
+#include "passes/vmap.h"
 #include <string.h>
 
 static vjp_rule *const rules[IR_OP_COUNT] = {
@@ -87,33 +89,41 @@ static void check_dependence(struct gradient *g)
     d->hint = "use a differentiable function on the way from the model to the loss";
 }
 
-/* Fills `out` with one gradient per wrt. */
-static void differentiate(struct gradient *g, ir_value *out)
+/* Fills `out` with one gradient per wrt. `must`: a loss that depends on none of them is a mistake. */
+static void differentiate(struct gradient *g, bool must, ir_value *out)
 {
     struct arena *scratch = &g->pass->scratch;
     struct ir_func *f = g->b->f;
     uint32_t place = g->b->place;
-    ir_value *sums = arena_new_array(scratch, ir_value, f->count);
+    ir_value *sums = arena_new_array(scratch, ir_value, f->count),
+             **parts = arena_new_array(scratch, ir_value *, f->count);
     g->depends = arena_new_array(scratch, bool, f->count);
     g->wanted = arena_new_array(scratch, bool, f->count);
     find_paths(g);
     if (g->wanted[g->loss]) sums[g->loss] = ir_number_like(g->b, g->loss, 1);
-    else check_dependence(g);
+    else if (must) check_dependence(g);
     for (ir_value v = g->loss; v > 0; v--) {
-        if (!sums[v] || !g->wanted[v]) continue;
+        if ((!sums[v] && !parts[v]) || !g->wanted[v]) continue;
         struct vjp c = {.pass = g->pass,
                         .b = g->b,
                         .node = *ir_get(f, v),
                         .value = v,
                         .ct = sums[v],
                         .wanted = g->wanted,
-                        .sums = sums};
+                        .sums = sums,
+                        .parts = parts};
         g->b->place = c.node.place ? c.node.place : place;
         rules[c.node.op](&c);
     }
     g->b->place = place;
     for (uint32_t i = 0; i < g->count; i++)
         out[i] = sums[g->wrt[i]] ? sums[g->wrt[i]] : ir_number_like(g->b, g->wrt[i], 0);
+}
+
+void vjp_gradients(struct pass *p, struct ir_builder *b, ir_value loss, const ir_value *wrt, uint32_t n, ir_value *out)
+{
+    struct gradient g = {.pass = p, .b = b, .loss = loss, .wrt = wrt, .count = n};
+    differentiate(&g, false, out);
 }
 
 /* ---------------------------------------------------------------- the pass */
@@ -124,27 +134,39 @@ struct state {
     bool *in_loss;      /* per old value: a loss is computed from it */
 };
 
+static ir_value rewrite(void *, struct ir_builder *, const struct ir_func *, ir_value, const ir_value *);
+
+/* The callee's own markers are gone. */
+void vjp_copy_body(struct pass *p, struct ir_builder *b, const struct ir_func *callee, const ir_value *operands,
+                   ir_value *results)
+{
+    struct arena *scratch = &p->scratch;
+    struct state inner = {p, arena_new_array(scratch, ir_value *, callee->count),
+                          arena_new_array(scratch, bool, callee->count)};
+    memset(inner.in_loss, true, callee->count);
+    pass_copy_body(b, callee, operands, results, rewrite, &inner, scratch);
+}
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
-    if (n->op != OP_grad && !(n->op == OP_call && s->in_loss[old])) return pass_remake(s->pass, b, n, map);
+    bool call = n->op == OP_call && s->in_loss[old];
+    if (n->op != OP_grad && n->op != OP_vmap && !call) return pass_remake(s->pass, b, n, map);
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
-    if (n->op == OP_call) { /* the callee's own markers are gone */
+    if (n->op != OP_grad) {
         const struct ir_func *callee = b->f->module->funcs.items[n->func];
-        struct state inner = {s->pass, arena_new_array(scratch, ir_value *, callee->count),
-                              arena_new_array(scratch, bool, callee->count)};
-        memset(inner.in_loss, true, callee->count);
         s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
-        pass_copy_body(b, callee, operands, s->results[old], rewrite, &inner, scratch);
+        if (call) vjp_copy_body(s->pass, b, callee, operands, s->results[old]);
+        else vmap_rows(s->pass, b, callee, (uint32_t)n->attr[0].v[0], operands, s->results[old]);
         return 0;
     }
     struct gradient g = {.pass = s->pass, .b = b, .loss = operands[0], .wrt = operands + 1, .count = n->arg_count - 1};
     s->results[old] = arena_new_array(scratch, ir_value, n->arg_count);
-    differentiate(&g, s->results[old]);
+    differentiate(&g, true, s->results[old]);
     return 0; /* a tuple that nobody reads any more */
 }
 

@@ -13,6 +13,7 @@ struct vjp {
     ir_value ct;         /* its cotangent, never 0 */
     const bool *wanted;  /* per value of the function: on a path from what is differentiated by */
     ir_value *sums;      /* per value: cotangent so far */
+    ir_value **parts;    /* per value that is a tuple: cotangents of its parts so far, NULL = none */
 };
 typedef void vjp_rule(struct vjp *);
 
@@ -22,6 +23,13 @@ typedef void vjp_rule(struct vjp *);
 
 bool vjp_wants(const struct vjp *, uint32_t operand);
 void vjp_give(struct vjp *, uint32_t operand, ir_value ct); /* adds to the cotangent of an operand; 0 is nothing */
+
+/* autodiff.c: derivatives of a float scalar by each of wrt, all values of the builder's function; zeros where it does not
+ * depend on them. */
+void vjp_gradients(struct pass *, struct ir_builder *, ir_value loss, const ir_value *wrt, uint32_t n, ir_value *out);
+/* Puts a function in place of a call, and so what it calls, so that it can be differentiated. */
+void vjp_copy_body(struct pass *, struct ir_builder *, const struct ir_func *callee, const ir_value *operands,
+                   ir_value *results);
 
 /* Short names for rules. */
 static inline ir_value vjp_arg(const struct vjp *c, uint32_t i) { return c->node.args[i]; }

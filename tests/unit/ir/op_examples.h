@@ -89,6 +89,9 @@ static const struct op_example op_examples[] = {
      "%5 = proj(%4) index=0 : float32[]\n" Y "%5\n%6 = proj(%4) index=1 : float32[6]\nresult \"rows\" %6",
      P(1, 0, I0) P(2, 1, "float32[5, 3]") P(3, 2, "float32[]")
      "%4 = accumulate(%1, %2, %3) batched=1 microbatches=3 split=0 kinds=[1, 3] func=\"part\" : tuple\n"},
+    {"vmap", P(1, 0, "float32[4, 2, 3]") P(2, 1, "float32[]") "%3 = vmap(%1, %2) batched=1 func=\"part\" : tuple\n"
+     "%4 = proj(%3) index=0 : float32[4]\n" Y "%4\n%5 = proj(%3) index=1 : float32[4, 2]\nresult \"rows\" %5",
+     P(1, 0, "float32[4, 2, 3]") P(2, 1, "float32[]") "%3 = vmap(%1, %2) batched=2 func=\"part\" : tuple\n"},
     ONE(sharding_constraint, F23, "axes=[1, 0] : " F23, "axes=1 : " F23),
     ONE(all_reduce, F23, "axes=1 kind=0 : " F23 " <-, \"data\">", "axes=1 kind=3 : " F23),
     ONE(all_gather, F23, "axes=1 dim=0 : float32[4, 3]", "axes=1 dim=0 : float32[4, 4]"),

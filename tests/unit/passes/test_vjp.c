@@ -413,6 +413,7 @@ START_TEST(every_op_has_a_case)
 {
     for (int op = 1; op < IR_OP_COUNT; op++) {
         bool found = strcmp(ops[op].vjp, "zero") == 0 || strcmp(ops[op].vjp, "none") == 0;
+        found = found || op == OP_proj || op == OP_accumulate; /* in test_vmap.c */
         for (size_t i = 0; i < TEST_COUNT; i++) found = found || (int)tests[i].op == op;
         ck_assert_msg(found, "op %s has a gradient but no case here", ops[op].name);
     }

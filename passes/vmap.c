@@ -1,0 +1,125 @@
+/* Vectorisation: a function of one row becomes one of all rows. Every value that depends on a row gets the rows as a new
+ * dimension 0; what is the same for all rows stays as it is. One rule per op (vmap_rules.c, vmap_control.c); element-wise
+ * ops share one. As jax.vmap: Frostig et al. 2018. */
+#include "passes/vmap.h"
+#include <string.h>
+
+static vmap_rule *const rules[IR_OP_COUNT] = {
+    [OP_broadcast] = vmap_broadcast,
+    [OP_reshape] = vmap_reshape,
+    [OP_transpose] = vmap_transpose,
+    [OP_slice] = vmap_slice,
+    [OP_pad] = vmap_pad,
+    [OP_concat] = vmap_concat,
+    [OP_reverse] = vmap_reverse,
+    [OP_dynamic_slice] = vmap_dynamic_slice,
+    [OP_dynamic_update] = vmap_dynamic_update,
+    [OP_take] = vmap_take,
+    [OP_scatter_add] = vmap_scatter_add,
+    [OP_reduce_sum] = vmap_reduce,
+    [OP_reduce_prod] = vmap_reduce,
+    [OP_reduce_max] = vmap_reduce,
+    [OP_reduce_min] = vmap_reduce,
+    [OP_argmax] = vmap_argreduce,
+    [OP_argmin] = vmap_argreduce,
+    [OP_dot] = vmap_dot,
+    [OP_sharding_constraint] = vmap_constraint,
+    [OP_call] = vmap_call,
+    [OP_loop] = vmap_loop,
+    [OP_accumulate] = vmap_accumulate,
+    [OP_proj] = vmap_proj,
+};
+
+static vmap_rule *rule_of(uint16_t op)
+{
+    if (rules[op]) return rules[op];
+    if (ir_ops[op].flags & IR_EWISE) return vmap_ewise;
+    BUG("op %s cannot be applied to rows", ir_ops[op].name);
+}
+
+/* ---------------------------------------------------------------- what rules use */
+
+struct ir_type vmap_type(const struct vmap *c, const struct ir_type *one)
+{
+    struct ir_type all = {.dtype = one->dtype, .rank = (uint8_t)(one->rank + 1), .dim[0] = c->rows};
+    for (uint32_t i = 0; i < one->rank; i++) all.dim[i + 1] = one->dim[i];
+    return all;
+}
+
+ir_value vmap_spread(struct vmap *c, struct vmap_value x)
+{
+    int64_t dims[IR_MAX_RANK];
+    if (x.mapped) return x.v;
+    struct ir_type one = *ir_type(c->b->f, x.v), all = vmap_type(c, &one);
+    for (uint32_t i = 0; i < one.rank; i++) dims[i] = i + 1;
+    return ir_broadcast(c->b, x.v, all.rank, all.dim, dims);
+}
+
+ir_value vmap_arg(struct vmap *c, uint32_t i) { return vmap_spread(c, c->map[c->n->args[i]]); }
+
+ir_value vmap_fail(struct vmap *c, const char *what)
+{
+    pass_error(c->pass, c->b->f->module, c->n->place, "E0312", "for every row by itself, %s is not supported yet", what);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- a function */
+
+static bool any_mapped(const struct ir_node *n, const struct vmap_value *map)
+{
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        if (map[n->args[i]].mapped) return true;
+    return false;
+}
+
+/* After an error the value is a zero that is the same for all rows, so that the rest can be built. */
+static struct vmap_value apply(struct vmap *c)
+{
+    bool tuple = c->n->type.dtype == IR_TUPLE;
+    if (c->n->type.rank == IR_MAX_RANK) vmap_fail(c, "a tensor of the highest rank");
+    ir_value v = c->n->type.rank == IR_MAX_RANK ? 0 : rule_of(c->n->op)(c);
+    if (v || tuple) return (struct vmap_value){v, true};
+    return (struct vmap_value){ir_number(c->b, c->n->type, 0), false};
+}
+
+void vmap_body(struct vmap *outer, struct ir_builder *b, const struct ir_func *callee,
+               const struct vmap_value *operands, struct vmap_value *out)
+{
+    struct arena *scratch = &outer->pass->scratch;
+    bool *live = ir_live(callee, scratch);
+    struct vmap_value *map = arena_new_array(scratch, struct vmap_value, callee->count);
+    ir_value *plain = arena_new_array(scratch, ir_value, callee->count);
+    struct vmap c = {.pass = outer->pass,
+                     .b = b,
+                     .rows = outer->rows,
+                     .from = callee,
+                     .map = map,
+                     .tuples = arena_new_array(scratch, struct vmap_value *, callee->count)};
+    uint32_t place = b->place;
+    for (ir_value v = 1; v < callee->count; v++) {
+        const struct ir_node *n = ir_get(callee, v);
+        if (!live[v]) continue;
+        b->place = n->place ? n->place : place;
+        c.n = n;
+        c.value = v;
+        if (n->op == OP_param) map[v] = operands[n->attr[0].v[0]];
+        else if (n->op == OP_proj && c.tuples[n->args[0]]) map[v] = c.tuples[n->args[0]][n->attr[0].v[0]];
+        else if (any_mapped(n, map)) map[v] = apply(&c);
+        else map[v] = (struct vmap_value){pass_remake(outer->pass, b, n, plain), false};
+        plain[v] = map[v].v;
+    }
+    b->place = place;
+    for (size_t i = 0; i < callee->results.count; i++) out[i] = map[callee->results.items[i].value];
+}
+
+void vmap_rows(struct pass *p, struct ir_builder *b, const struct ir_func *callee, uint32_t batched,
+               const ir_value *operands, ir_value *results)
+{
+    uint32_t count = (uint32_t)callee->params.count, made = (uint32_t)callee->results.count;
+    struct vmap c = {.pass = p, .b = b, .rows = ir_type(b->f, operands[0])->dim[0]};
+    struct vmap_value *in = arena_new_array(&p->scratch, struct vmap_value, count + 1),
+                      *out = arena_new_array(&p->scratch, struct vmap_value, made + 1);
+    for (uint32_t i = 0; i < count; i++) in[i] = (struct vmap_value){operands[i], i < batched};
+    vmap_body(&c, b, callee, in, out);
+    for (uint32_t i = 0; i < made; i++) results[i] = vmap_spread(&c, out[i]);
+}
