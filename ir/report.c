@@ -5,7 +5,7 @@
  * An object carries a brief form: the step's memory and groups only, a group or a tensor alive at the peak as a list of
  * values in the order of `group_columns` and `alive_columns`, their texts and all places as indices into the list "texts". */
 #include "ir/base/map.h"
-#include "ir/plan.h"
+#include "ir/report.h"
 
 #include <math.h>
 #include <string.h>
@@ -338,6 +338,20 @@ static void add_totals(struct report *r, const struct plan *p, const double *tim
 
 static bool is_step(const struct plan *p) { return strcmp(p->func->name, "step") == 0; }
 
+/* What the update moves through memory beside one pass over the state. */
+static void add_update(struct report *r, const struct plan *p, const double *times)
+{
+    struct report_update u;
+    if (!is_step(p) || !ir_report_update(p, times, &r->scratch, &u)) return;
+    add_bytes(r, ",\"update\":{", "parameters", u.parameters);
+    add_bytes(r, ",", "kernels", u.kernels);
+    add_bytes(r, ",", "bytes", u.bytes);
+    add_bytes(r, ",", "least", u.least);
+    add_number(r, ",", "bytes_per_parameter", (double)u.bytes / (double)u.parameters);
+    add_number(r, ",", "least_per_parameter", (double)u.least / (double)u.parameters);
+    str_add(r->out, "}");
+}
+
 static void add_entry(struct report *r, const struct plan *p)
 {
     r->plan = p;
@@ -347,6 +361,7 @@ static void add_entry(struct report *r, const struct plan *p)
     add_text(r, "{", "name", p->func->name);
     str_addf(r->out, ",\"kernels\":%zu", kernels);
     add_totals(r, p, times);
+    add_update(r, p, times);
     if (r->brief && !is_step(p)) {
         str_add(r->out, "}");
         arena_free(&r->scratch);

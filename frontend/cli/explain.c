@@ -163,6 +163,18 @@ static void flops_line(struct view *v, node e)
     str_add(&v->out, "\n");
 }
 
+/* What the optimizer and the averages move through memory, and what one pass would. */
+static void update(struct view *v, node e)
+{
+    node u = at(v, e, "update");
+    double bytes = number_at(v, u, "bytes_per_parameter"), least = number_at(v, u, "least_per_parameter");
+    if (!u) return;
+    head(v, "update");
+    str_addf(&v->out, "reads and writes %.1f B per parameter, %.1f at least (%.2fx), ", bytes, least, least > 0 ? bytes / least : 1);
+    add_count(v, number_at(v, u, "kernels"), "kernel");
+    str_add(&v->out, "\n");
+}
+
 static void flops(struct view *v, node e)
 {
     node groups = at(v, e, "groups");
@@ -498,6 +510,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (all)
         for (node e = first(&v, at(&v, v.json.values, "entries")); e; e = next(&v, e)) flops_line(&v, e);
     if (f && step) flops_line(&v, step);
+    if ((all || f) && step) update(&v, step);
     if (f) flops(&v, step);
     if ((all || m) && step) memory(&v, step, m);
     if (all) tensors(&v, false);
