@@ -43,7 +43,7 @@ static bool check_range(const struct reader *r, fe_json v, double x)
 
 /* ---------------------------------------------------------------- kinds */
 
-static const char *kind_text(struct arena *a, const struct fe_arg *row)
+const char *fe_kind_text(struct arena *a, const struct fe_arg *row)
 {
     static const char *const names[] = {
         [FE_NUMBER] = "a number", [FE_INTEGER] = "an integer", [FE_BOOL] = "true or false", [FE_STRING] = "a string",
@@ -57,7 +57,7 @@ static const char *kind_text(struct arena *a, const struct fe_arg *row)
 
 static bool wrong_kind(const struct reader *r, fe_json v)
 {
-    const char *want = kind_text(r->fe->arena, r->row);
+    const char *want = fe_kind_text(r->fe->arena, r->row);
     if (r->row->kind == FE_ENUM) want = "a string";
     struct diag *d = fe_error(r->fe, v, "E0101", "%s: \"%s\" must be %s, found %s", r->what, r->row->name, want,
                               fe_found(r->fe, v));
@@ -272,7 +272,7 @@ static bool read_absent(struct fe *fe, fe_json object, const char *what, const s
         if (rows[i].flags & FE_REQUIRED) {
             const char *join = missing.length ? ", and " : "";
             str_addf(&missing, "%s\"%s\"", join, rows[i].name);
-            if (rows[i].kind != FE_ANY) str_addf(&missing, " (%s)", kind_text(fe->arena, &rows[i]));
+            if (rows[i].kind != FE_ANY) str_addf(&missing, " (%s)", fe_kind_text(fe->arena, &rows[i]));
             continue;
         }
         struct reader r = {fe, what, &rows[i]};

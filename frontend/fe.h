@@ -111,6 +111,14 @@ enum { FE_NULLABLE = 1, FE_REQUIRED = 2, FE_POSITIVE = 4 /* > 0 */, FE_NOT_NEGAT
  * text ("0.9", "null", "true", "\"hard\""), NULL with FE_REQUIRED. */
 struct fe_arg { const char *name; enum fe_kind kind; uint32_t flags; const char *preset; const char *choices; };
 
+const char *fe_kind_text(struct arena *, const struct fe_arg *); /* "a number or null", for messages */
+
+/* Rows of the tables, for the reference (cli/doc.c); false: there is no row of that number. */
+struct fe_row { const char *name; const struct fe_arg *args; uint32_t count; const char *doc; /* may be NULL */ };
+bool fe_schedule_row(uint32_t index, struct fe_row *);
+bool fe_layer_row(uint32_t index, struct fe_row *);
+bool fe_initializer_row(struct arena *, uint32_t index, struct fe_row *);
+
 struct fe_value {
     bool given, null;    /* given in the document; null there or by default */
     fe_json json;        /* NULL if not given */

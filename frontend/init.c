@@ -115,6 +115,17 @@ static const struct initializer *find(const char *name)
     return NULL;
 }
 
+bool fe_initializer_row(struct arena *arena, uint32_t index, struct fe_row *out)
+{
+    if (index >= TABLE_COUNT) return false;
+    const struct initializer *init = &table[index];
+    *out = (struct fe_row){init->name, family_rows[init->family].rows, family_rows[init->family].count, NULL};
+    if (init->family == SCALED)
+        out->doc = arena_format(arena, "`variance_scaling` of scale %g, mode \"%s\", distribution \"%s\".", init->scale,
+                                init->mode, init->distribution);
+    return true;
+}
+
 static const struct initializer *read_object(struct fe *fe, fe_json json, struct fe_value *v)
 {
     const char *type = fe_type_of(fe, json);

@@ -30,8 +30,9 @@ static const struct schedule_row {
     schedule_rule *rule;
     const struct fe_arg *args;
     uint32_t count;
+    const char *doc;
 } rows[] = {
-#define X(name, arguments, doc) {#name, schedule_##name, name##_args, sizeof name##_args / sizeof *name##_args - 1},
+#define X(name, arguments, doc) {#name, schedule_##name, name##_args, sizeof name##_args / sizeof *name##_args - 1, doc},
 #include "frontend/schedule.def"
 #undef X
 };
@@ -42,6 +43,13 @@ static const struct schedule_row *row_find(const char *name)
     for (size_t i = 0; i < ROW_COUNT; i++)
         if (strcmp(rows[i].name, name) == 0) return &rows[i];
     return NULL;
+}
+
+bool fe_schedule_row(uint32_t index, struct fe_row *out)
+{
+    if (index >= ROW_COUNT) return false;
+    *out = (struct fe_row){rows[index].name, rows[index].args, rows[index].count, rows[index].doc};
+    return true;
 }
 
 static const struct fe_value *arg(const struct schedule *s, const char *name)

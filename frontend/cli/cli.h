@@ -89,4 +89,5 @@ const char *cli_grouped(struct arena *, double); /* 6,336 */
 /* The report inside an object, without loading it: *report is NULL if the file is no ELF file. 0 or 1. */
 int cli_read_note(struct cli *, const char *path, const char *file, size_t length, const char **report, size_t *report_length);
 int cli_explain_code(struct cli *, const char *code); /* "E0107" */
+bool cli_code_page(size_t index, const char **code, const char **title, const char **text); /* false: no such page */
 #endif

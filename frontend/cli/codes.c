@@ -10,6 +10,13 @@ static const struct { const char *code, *title, *text; } pages[] = {
 };
 enum { PAGES = sizeof pages / sizeof *pages };
 
+bool cli_code_page(size_t index, const char **code, const char **title, const char **text)
+{
+    if (index >= PAGES) return false;
+    *code = pages[index].code, *title = pages[index].title, *text = pages[index].text;
+    return true;
+}
+
 int cli_explain_code(struct cli *cli, const char *code)
 {
     const char *names[PAGES];

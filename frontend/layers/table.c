@@ -6,14 +6,23 @@
 #include "frontend/layers.def"
 #undef X
 
-const struct fe_layer *fe_layer_find(const char *name)
-{
-    static const struct fe_layer *const layers[] = {
+static const struct fe_layer *const layers[] = {
 #define X(name) &fe_layer_##name,
 #include "frontend/layers.def"
 #undef X
-    };
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+bool fe_layer_row(uint32_t index, struct fe_row *out)
+{
+    if (index >= LAYERS) return false;
+    *out = (struct fe_row){layers[index]->name, layers[index]->args, layers[index]->count, NULL};
+    return true;
+}
+
+const struct fe_layer *fe_layer_find(const char *name)
+{
+    for (size_t i = 0; i < LAYERS; i++)
         if (!strcmp(layers[i]->name, name)) return layers[i];
     return NULL;
 }

@@ -1,0 +1,204 @@
+/* stepc doc: the reference of optimizers, schedules, layers and so on, printed from the tables that the compiler itself
+ * works by, as Markdown. */
+#include "frontend/cli/doc.h"
+#include "frontend/expr.h"
+
+#include <string.h>
+
+/* ---------------------------------------------------------------- entries */
+
+static const char *default_text(const struct fe_arg *a) { return a->flags & FE_REQUIRED ? "required" : a->preset ? a->preset : "null"; }
+
+static const char *range_of(struct arena *arena, const struct fe_arg *a)
+{
+    const char *range = fe_range_text(a->flags);
+    if (a->kind != FE_ENUM) return range ? range : "";
+    struct str s = STR(arena);
+    for (const char *p = a->choices; p && *p; p++) str_add_n(&s, *p == '|' ? ", " : p, *p == '|' ? 2 : 1);
+    return str_text(&s);
+}
+
+void doc_arguments(struct doc *d, const struct fe_arg *args, uint32_t count)
+{
+    if (!count) return;
+    str_add(&d->out, "| argument | value | default | range |\n|---|---|---|---|\n");
+    for (uint32_t i = 0; i < count; i++)
+        str_addf(&d->out, "| `%s` | %s | %s%s%s | %s |\n", args[i].name, fe_kind_text(d->arena, &args[i]),
+                 args[i].flags & FE_REQUIRED ? "" : "`", default_text(&args[i]), args[i].flags & FE_REQUIRED ? "" : "`",
+                 range_of(d->arena, &args[i]));
+    str_add(&d->out, "\n");
+}
+
+static void add_row(struct doc *d, const struct fe_row *row)
+{
+    if (row->doc) str_addf(&d->out, "%s\n\n", row->doc);
+    doc_arguments(d, row->args, row->count);
+}
+
+/* ---------------------------------------------------------------- topics */
+
+/* The name of entry i; NULL: there are no more. */
+typedef const char *topic_name(struct doc *, uint32_t i);
+typedef void topic_entry(struct doc *, uint32_t i);
+
+static const char *schedule_name(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    (void)d;
+    return fe_schedule_row(i, &row) ? row.name : NULL;
+}
+
+static void schedule_entry(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    if (fe_schedule_row(i, &row)) add_row(d, &row);
+}
+
+static const char *layer_name(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    (void)d;
+    return fe_layer_row(i, &row) ? row.name : NULL;
+}
+
+static void layer_entry(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    if (fe_layer_row(i, &row)) add_row(d, &row);
+}
+
+static const char *initializer_name(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    return fe_initializer_row(d->arena, i, &row) ? row.name : NULL;
+}
+
+static void initializer_entry(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    if (fe_initializer_row(d->arena, i, &row)) add_row(d, &row);
+}
+
+/* Functions with these flags, or without them. */
+static const char *function_name(struct doc *d, uint32_t i, bool losses)
+{
+    size_t count, n = 0;
+    const char *const *names = fe_function_names(d->arena, 0, &count);
+    for (size_t k = 0; k < count; k++)
+        if (!(fe_function_find(names[k])->flags & FE_LOSS) != losses && n++ == i) return names[k];
+    return NULL;
+}
+
+static const char *loss_name(struct doc *d, uint32_t i) { return function_name(d, i, true); }
+static const char *expression_name(struct doc *d, uint32_t i) { return function_name(d, i, false); }
+
+/* "x axis=-1" as "x, axis=-1" */
+static void add_signature(struct doc *d, const struct fe_function *f)
+{
+    str_addf(&d->out, "`%s(", f->name);
+    for (const char *p = f->signature; *p; p++) str_add_n(&d->out, *p == ' ' ? ", " : p, *p == ' ' ? 2 : 1);
+    str_add(&d->out, ")`");
+}
+
+static void loss_entry(struct doc *d, uint32_t i)
+{
+    const struct fe_function *f = fe_function_find(loss_name(d, i));
+    add_signature(d, f);
+    if (f->flags & FE_OWN_WEIGHTS) str_add(&d->out, "; its `weights` are an argument of its own");
+    if (f->flags & FE_OWN_REDUCTION) str_add(&d->out, "; its `reduction` is an argument of its own");
+    str_add(&d->out, "\n\n");
+}
+
+static void expression_entry(struct doc *d, uint32_t i)
+{
+    const struct fe_function *f = fe_function_find(expression_name(d, i));
+    add_signature(d, f);
+    if (f->flags & FE_ACTIVATION) str_addf(&d->out, "; as a block: `{\"type\": \"%s\"}`", f->name);
+    str_add(&d->out, "\n\n");
+}
+
+static const char *code_name(struct doc *d, uint32_t i)
+{
+    const char *code, *title, *text;
+    (void)d;
+    return cli_code_page(i, &code, &title, &text) ? code : NULL;
+}
+
+static void code_entry(struct doc *d, uint32_t i)
+{
+    const char *code, *title, *text;
+    if (!cli_code_page(i, &code, &title, &text)) return;
+    str_addf(&d->out, "%s\n\n```\n%s\n```\n\n", title, text);
+}
+
+static const struct topic {
+    const char *name, *title, *intro;
+    topic_name *entry_name;
+    topic_entry *entry;
+} topics[] = {
+    {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry},
+    {"schedules", "Schedules",
+     "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, from 0.\n",
+     schedule_name, schedule_entry},
+    {"losses", "Losses",
+     "Functions of expressions, and loss objects: their arguments are keys, each an expression, beside `reduction` (`mean` or\n"
+     "`sum`) or `weights`.\n",
+     loss_name, loss_entry},
+    {"layers", "Layers", "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
+     layer_entry},
+    {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry},
+    {"expressions", "Functions of expressions", "By the names of jax.numpy, jax.nn, jax.scipy.special and Optax.\n", expression_name,
+     expression_entry},
+    {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry}};
+enum { TOPICS = sizeof topics / sizeof *topics };
+
+/* ---------------------------------------------------------------- the command */
+
+static void add_entry(struct doc *d, const struct topic *t, uint32_t i)
+{
+    str_addf(&d->out, "## %s\n\n", t->entry_name(d, i));
+    t->entry(d, i);
+}
+
+static int print_one(struct cli *cli, struct doc *d, const struct topic *t, const char *name)
+{
+    VEC(const char *) names = {0};
+    const char *other;
+    for (uint32_t i = 0; (other = t->entry_name(d, i)); i++) {
+        vec_push(d->arena, &names, other);
+        if (strcmp(other, name) != 0) continue;
+        add_entry(d, t, i);
+        return cli_print(cli, str_text(&d->out), d->out.length);
+    }
+    const char *nearest = str_nearest(name, names.items, names.count);
+    if (nearest) return cli_usage(cli, "%s: there is no \"%s\"; did you mean \"%s\"?", t->name, name, nearest);
+    return cli_usage(cli, "%s: there is no \"%s\"", t->name, name);
+}
+
+static int print_topics(struct cli *cli, struct doc *d)
+{
+    for (int i = 0; i < TOPICS; i++) {
+        uint32_t n = 0;
+        while (topics[i].entry_name(d, n)) n++;
+        str_addf(&d->out, "stepc doc %-12s  %s: %u entries\n", topics[i].name, topics[i].title, (unsigned)n);
+    }
+    return cli_print(cli, str_text(&d->out), d->out.length);
+}
+
+int cli_doc(struct cli *cli)
+{
+    struct doc d = {.arena = cli->arena, .out = STR(cli->arena)};
+    if (!cli->operands.count) return print_topics(cli, &d);
+    const char *name = cli->operands.items[0], *names[TOPICS];
+    for (int i = 0; i < TOPICS; i++) {
+        names[i] = topics[i].name;
+        if (strcmp(names[i], name) != 0) continue;
+        if (cli->operands.count > 1) return print_one(cli, &d, &topics[i], cli->operands.items[1]);
+        str_addf(&d.out, "# %s\n\n%s\n", topics[i].title, topics[i].intro);
+        for (uint32_t k = 0; topics[i].entry_name(&d, k); k++) add_entry(&d, &topics[i], k);
+        return cli_print(cli, str_text(&d.out), d.out.length);
+    }
+    const char *nearest = str_nearest(name, names, TOPICS);
+    if (nearest) return cli_usage(cli, "there is no topic \"%s\"; did you mean \"%s\"?", name, nearest);
+    return cli_usage(cli, "there is no topic \"%s\"; stepc doc lists them", name);
+}

@@ -1,0 +1,16 @@
+/* Inside of `stepc doc`: what doc.c and doc_optimizers.c share. */
+#ifndef FRONTEND_CLI_DOC_H
+#define FRONTEND_CLI_DOC_H
+#include "frontend/cli/cli.h"
+#include "frontend/fe.h"
+
+struct doc {
+    struct arena *arena;
+    struct str out;
+};
+void doc_arguments(struct doc *, const struct fe_arg *, uint32_t count); /* as a table */
+
+extern const char doc_optimizer_intro[];
+const char *doc_optimizer_name(struct doc *, uint32_t i); /* NULL: there are no more */
+void doc_optimizer_entry(struct doc *, uint32_t i);
+#endif
