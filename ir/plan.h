@@ -60,8 +60,11 @@ enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLE
 
 struct plan_command {
     enum plan_command_kind kind;
-    uint32_t group;                 /* KERNEL */
-    VEC(uint32_t) reads, writes;    /* buffers, in the order of the group's inputs and outputs */
+    uint32_t group;                 /* KERNEL: the first, or only, member */
+    VEC(uint32_t) more;             /* KERNEL: further members, groups of the same code on other tensors; none depends on
+                                       another. See plan_members */
+    bool flat;                      /* the members are element-wise and may differ in their number of elements */
+    VEC(uint32_t) reads, writes;    /* buffers, in the order of the group's inputs and outputs, member by member */
     bool barrier_before;            /* workers must meet: depends on something since the last barrier */
     /* loops */
     uint32_t counter, limit, flag;  /* buffers: int32 scalar counter (written by the loop), int32 scalar limit;
@@ -73,6 +76,10 @@ struct plan_command {
     double flops;                   /* estimate, for explain and for the choice of workers */
     uint64_t bytes;                 /* read and written */
 };
+
+/* The groups that a kernel command computes: all have as many inputs and outputs as the first one. */
+static inline uint32_t plan_members(const struct plan_command *c) { return 1 + (uint32_t)c->more.count; }
+static inline uint32_t plan_member(const struct plan_command *c, uint32_t i) { return i ? c->more.items[i - 1] : c->group; }
 
 /* Bytes on one device. The peak holds the state block and this entry's arena; inputs are the caller's. */
 struct plan_memory { uint64_t parameters, averages, optimizer_state, other_state, gradients, activations, workspace, constants, peak, lower_bound; };

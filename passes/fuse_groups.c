@@ -4,7 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void add_inlined(struct fuse *z, bool *in, bool *read, ir_value v, uint32_t c) {
+/* What belongs to the group being made. The marks of a function's values are shared by all its groups: there are many,
+ * each small. */
+struct members {
+    bool *in, *read;       /* by value */
+    VEC(ir_value) touched; /* those with a mark */
+};
+
+static void mark(struct fuse *z, struct members *m, bool *marks, ir_value v) {
+    if (!m->in[v] && !m->read[v])
+        vec_push(z->arena, &m->touched, v);
+    marks[v] = true;
+}
+
+static void add_inlined(struct fuse *z, struct members *m, ir_value v, uint32_t c) {
     const struct ir_node *node = ir_get(z->f, v);
     for (uint32_t i = 0; i < node->arg_count; i++) {
         ir_value a = node->args[i];
@@ -13,10 +26,10 @@ static void add_inlined(struct fuse *z, bool *in, bool *read, ir_value v, uint32
         if (arg->op == OP_constant && arg->splat)
             continue;
         if (n->class == FUSE_LEAF || n->class == FUSE_CONTROL || (n->material && fuse_find(z, n->cluster) != c)) {
-            read[a] = true;
-        } else if (!in[a] && !n->material) {
-            in[a] = true;
-            add_inlined(z, in, read, a, c);
+            mark(z, m, m->read, a);
+        } else if (!m->in[a] && !n->material) {
+            mark(z, m, m->in, a);
+            add_inlined(z, m, a, c);
         }
     }
 }
@@ -73,31 +86,39 @@ static int by_number(const void *x, const void *y) {
     return a < b ? -1 : a > b;
 }
 
+static void emit_group(struct fuse *z, struct plan *plan, const bool *output, struct members *m, uint32_t c) {
+    struct fuse_cluster *k = &z->clusters.items[c];
+    struct plan_group g = {.kind = k->kind, .func = z->f, .root = k->root, .reason = reason_of(z, k)};
+    m->touched.count = 0;
+    qsort(k->nodes.items, k->nodes.count, sizeof *k->nodes.items, by_number);
+    for (size_t i = 0; i < k->nodes.count; i++)
+        mark(z, m, m->in, k->nodes.items[i]);
+    for (size_t i = 0; i < k->nodes.count; i++)
+        add_inlined(z, m, k->nodes.items[i], c);
+    qsort(m->touched.items, m->touched.count, sizeof *m->touched.items, by_number);
+    for (size_t i = 0; i < m->touched.count; i++) {
+        ir_value v = m->touched.items[i];
+        if (m->in[v])
+            vec_push(z->keep, &g.nodes, v);
+        if (m->read[v]) {
+            vec_push(z->keep, &g.inputs, v);
+            vec_push(z->keep, &g.input_level, level_read(z, k, v));
+        }
+        if (m->in[v] && z->node[v].material && output[v]) {
+            vec_push(z->keep, &g.outputs, v);
+            vec_push(z->keep, &g.output_level, (uint8_t)(z->node[v].level + 1));
+        }
+        m->in[v] = m->read[v] = false;
+    }
+    vec_push(z->keep, &plan->groups, g);
+}
+
 void fuse_emit_groups(struct fuse *z, struct plan *plan) {
     bool *output = find_outputs(z);
+    struct members m = {.in = arena_new_array(z->arena, bool, z->f->count), .read = arena_new_array(z->arena, bool, z->f->count)};
     for (uint32_t c = 0; c < z->clusters.count; c++) {
-        struct fuse_cluster *k = &z->clusters.items[c];
-        if (k->merged != c || k->lone || k->nodes.count == 0)
-            continue;
-        struct plan_group g = {.kind = k->kind, .func = z->f, .root = k->root, .reason = reason_of(z, k)};
-        bool *in = arena_new_array(z->arena, bool, z->f->count), *read = arena_new_array(z->arena, bool, z->f->count);
-        qsort(k->nodes.items, k->nodes.count, sizeof *k->nodes.items, by_number);
-        for (size_t i = 0; i < k->nodes.count; i++)
-            in[k->nodes.items[i]] = true;
-        for (size_t i = 0; i < k->nodes.count; i++)
-            add_inlined(z, in, read, k->nodes.items[i], c);
-        for (ir_value v = 1; v < z->f->count; v++) {
-            if (in[v])
-                vec_push(z->keep, &g.nodes, v);
-            if (read[v]) {
-                vec_push(z->keep, &g.inputs, v);
-                vec_push(z->keep, &g.input_level, level_read(z, k, v));
-            }
-            if (in[v] && z->node[v].material && output[v]) {
-                vec_push(z->keep, &g.outputs, v);
-                vec_push(z->keep, &g.output_level, (uint8_t)(z->node[v].level + 1));
-            }
-        }
-        vec_push(z->keep, &plan->groups, g);
+        const struct fuse_cluster *k = &z->clusters.items[c];
+        if (k->merged == c && !k->lone && k->nodes.count > 0)
+            emit_group(z, plan, output, &m, c);
     }
 }

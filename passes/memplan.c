@@ -9,17 +9,26 @@ ir_value memplan_base(const struct ir_func *f, ir_value v) {
 
 static uint64_t align64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
 
-static struct ir_type local_type(const struct ir_module *m, uint32_t slot) {
-    for (size_t i = 0; i < m->funcs.count; i++) { /* parameters and results carry the extents of one device */
+/* Types of all slots on one device: parameters and results of entries carry its extents. */
+static struct ir_type *local_types(const struct ir_module *m, struct arena *scratch) {
+    struct ir_type *type = arena_new_array(scratch, struct ir_type, m->slots.count + 1);
+    bool *known = arena_new_array(scratch, bool, m->slots.count + 1);
+    for (size_t i = 0; i < m->slots.count; i++)
+        type[i] = m->slots.items[i].type;
+    for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *f = m->funcs.items[i];
-        for (size_t j = 0; j < f->params.count && f->entry; j++)
-            if (f->params.items[j].slot == (int32_t)slot)
-                return f->params.items[j].type;
-        for (size_t j = 0; j < f->results.count && f->entry; j++)
-            if (f->results.items[j].slot == (int32_t)slot)
-                return *ir_type(f, f->results.items[j].value);
+        for (size_t j = 0; j < f->params.count && f->entry; j++) {
+            int32_t slot = f->params.items[j].slot;
+            if (slot >= 0 && !known[slot])
+                type[slot] = f->params.items[j].type, known[slot] = true;
+        }
+        for (size_t j = 0; j < f->results.count && f->entry; j++) {
+            int32_t slot = f->results.items[j].slot;
+            if (slot >= 0 && !known[slot])
+                type[slot] = *ir_type(f, f->results.items[j].value), known[slot] = true;
+        }
     }
-    return m->slots.items[slot].type;
+    return type;
 }
 
 static void place_slots(struct memplan *mp) {
@@ -27,9 +36,10 @@ static void place_slots(struct memplan *mp) {
     const struct ir_module *m = pm->module;
     pm->slot_offset = arena_new_array(mp->keep, uint64_t, m->slots.count + 1);
     pm->state_bytes = pm->result_bytes = pm->constant_bytes = 0;
+    struct ir_type *types = local_types(m, mp->arena);
     for (uint32_t i = 0; i < m->slots.count; i++) {
         enum ir_role role = m->slots.items[i].role;
-        struct ir_type type = local_type(m, i);
+        struct ir_type type = types[i];
         uint64_t bytes = align64((uint64_t)ir_type_elements(&type) * ir_dtype_bytes((enum ir_dtype)type.dtype));
         bool result = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
         if (role == IR_ROLE_INPUT)
@@ -49,7 +59,7 @@ uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const str
 }
 
 struct ir_module *pass_memplan(struct pass *p, struct ir_module *m) {
-    struct memplan mp = {.pass = p, .plans = p->plans, .arena = &p->scratch, .keep = p->keep};
+    struct memplan mp = {.pass = p, .plans = p->plans, .arena = &p->scratch, .keep = p->keep, .placed = MAP(&p->scratch)};
     place_slots(&mp);
     for (size_t i = 0; i < p->plans->plans.count; i++) {
         mp.plan = p->plans->plans.items[i];

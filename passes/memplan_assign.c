@@ -34,21 +34,13 @@ static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_
     uint32_t b = memplan_new_buffer(mp, PLAN_CONSTANT, f, v);
     struct plan_buffer *buffer = &mp->plan->buffers.items[b];
     buffer->data = data;
-    buffer->offset = 0;
-    /* the constant block is common to all entries: equal data of another entry keeps its offset */
-    for (size_t i = 0; i < mp->plans->plans.count && mp->plans->plans.items[i] != mp->plan; i++) {
-        const struct plan *other = mp->plans->plans.items[i];
-        for (size_t j = 0; j < other->buffers.count; j++) {
-            const struct plan_buffer *o = &other->buffers.items[j];
-            if (o->space == PLAN_CONSTANT && o->bytes == buffer->bytes && memcmp(o->data, data, n * size) == 0) {
-                buffer->offset = o->offset;
-                goto placed;
-            }
-        }
+    uint32_t at = map_get_number(&mp->placed, key); /* the block is common to all entries */
+    if (at == MAP_NONE) {
+        at = (uint32_t)(mp->plans->constant_bytes / 64);
+        mp->plans->constant_bytes += (buffer->bytes + 63) & ~(uint64_t)63;
+        map_set_number(&mp->placed, key, at);
     }
-    buffer->offset = mp->plans->constant_bytes;
-    mp->plans->constant_bytes += (buffer->bytes + 63) & ~(uint64_t)63;
-placed:
+    buffer->offset = (uint64_t)at * 64;
     map_set_number(&mp->constants, key, b);
     return b;
 }
@@ -177,19 +169,20 @@ static void place_results(struct memplan *mp, struct frame *fr, const ir_value *
 static void copy_results(struct memplan *mp, struct frame *fr) {
     const struct ir_func *f = fr->f;
     uint32_t *from = arena_new_array(mp->arena, uint32_t, f->results.count);
+    struct map written = MAP(mp->arena);
+    for (size_t i = 0; i < f->results.count; i++)
+        map_set_number(&written, fr->target[i], (uint32_t)i);
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
         bool number = ir_get(f, base)->op == OP_constant && ir_get(f, base)->splat;
         from[i] = number ? NO_BUFFER : buffer_of(mp, f, v);
         if (number || from[i] == fr->target[i] || ir_get(f, base)->op != OP_param)
             continue;
-        for (size_t j = 0; j < f->results.count; j++)
-            if (j != i && fr->target[j] == from[i]) {
-                uint32_t temporary = memplan_new_buffer(mp, PLAN_ARENA, f, base);
-                add_copy(mp, f, base, from[i], temporary);
-                from[i] = temporary;
-                break;
-            }
+        if (map_get_number(&written, from[i]) != MAP_NONE) { /* by another result: its own target differs */
+            uint32_t temporary = memplan_new_buffer(mp, PLAN_ARENA, f, base);
+            add_copy(mp, f, base, from[i], temporary);
+            from[i] = temporary;
+        }
     }
     for (size_t i = 0; i < f->results.count; i++)
         if (from[i] != fr->target[i])
@@ -308,13 +301,14 @@ void memplan_assign(struct memplan *mp) {
     start_frame(mp, &fr, f, 0, (uint32_t)mp->plan->commands.count);
     entry_params(mp, &fr);
     ir_value *old = arena_new_array(mp->arena, ir_value, f->results.count + 1);
+    ir_value *parameter = arena_new_array(mp->arena, ir_value, f->module->slots.count + 1); /* by slot */
+    for (size_t j = 0; j < f->params.count; j++)
+        parameter[f->params.items[j].slot] = f->params.items[j].value;
     for (size_t i = 0; i < f->results.count; i++) {
         int32_t slot = f->results.items[i].slot;
         ASSERT(slot >= 0);
         enum ir_role role = f->module->slots.items[slot].role;
-        for (size_t j = 0; j < f->params.count; j++)
-            if (f->params.items[j].slot == slot)
-                old[i] = f->params.items[j].value;
+        old[i] = parameter[slot];
         if (old[i]) {
             fr.target[i] = fr.buffer[old[i]];
             continue;

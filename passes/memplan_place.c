@@ -1,6 +1,5 @@
 /* Lifetimes of temporaries, memory taken over from an operand that dies, offsets (largest first, each at the lowest
- * place where it fits), and the barriers: workers meet where a command touches bytes that another one has touched
- * since they last met, one of the two writing. */
+ * place where it fits). */
 #include "passes/memplan.h"
 #include <stdlib.h>
 #include <string.h>
@@ -52,63 +51,93 @@ static void lifetimes(struct plan *plan) {
 
 /* ---------------------------------------------------------------- taking over */
 
-static bool listed(const uint32_t *items, size_t count, uint32_t x) {
-    for (size_t i = 0; i < count; i++)
-        if (items[i] == x)
-            return true;
-    return false;
+/* Where a buffer went: itself, or the one it took over. */
+static uint32_t final(const uint32_t *taken, uint32_t b) {
+    while (b != NO_BUFFER && taken[b] != b)
+        b = taken[b];
+    return b;
 }
 
-static void replace(struct plan *plan, uint32_t from, uint32_t to) {
+static void rename_buffers(struct plan *plan, uint32_t *taken) {
+    for (uint32_t b = 0; b < plan->buffers.count; b++)
+        taken[b] = final(taken, b); /* in one step from now on */
     for (size_t c = 0; c < plan->commands.count; c++) {
         struct plan_command *k = &plan->commands.items[c];
         for (size_t i = 0; i < k->reads.count; i++)
-            k->reads.items[i] = k->reads.items[i] == from ? to : k->reads.items[i];
+            k->reads.items[i] = final(taken, k->reads.items[i]);
         for (size_t i = 0; i < k->writes.count; i++)
-            k->writes.items[i] = k->writes.items[i] == from ? to : k->writes.items[i];
-        k->limit = k->limit == from ? to : k->limit;
-        k->flag = k->flag == from ? to : k->flag;
+            k->writes.items[i] = final(taken, k->writes.items[i]);
+        k->limit = final(taken, k->limit);
+        k->flag = final(taken, k->flag);
     }
     for (size_t f = 0; f < plan->func->module->funcs.count; f++)
         for (uint32_t v = 0; v < plan->func->module->funcs.items[f]->count; v++)
-            if (plan->buffer_of[f][v] == from)
-                plan->buffer_of[f][v] = to;
+            plan->buffer_of[f][v] = final(taken, plan->buffer_of[f][v]);
 }
 
-/* An output may stand where an input dies if both are indexed alike and the input is read nowhere else in the kernel. */
-static void take_over(struct plan *plan) {
-    for (uint32_t c = 0; c < plan->commands.count; c++) {
-        struct plan_command *k = &plan->commands.items[c];
-        if (k->kind != PLAN_KERNEL)
+struct taking {
+    struct plan *plan;
+    uint32_t *taken;   /* by buffer: see final */
+    uint32_t *reads;   /* by buffer: how often the command at hand reads it */
+    uint8_t *writes;
+};
+
+/* An output may stand where an input dies if both are indexed alike and the input is read nowhere else in the command. */
+static void take_over_group(struct taking *t, uint32_t c, const struct plan_group *g, const uint32_t *reads, uint32_t *writes) {
+    for (size_t o = 0; o < g->outputs.count && g->kind != GROUP_COPY; o++) {
+        struct plan_buffer *out = &t->plan->buffers.items[writes[o]];
+        if (out->space != PLAN_ARENA || out->first != c || !g->output_level.items[o])
             continue;
-        const struct plan_group *g = &plan->groups.items[k->group];
-        for (size_t o = 0; o < k->writes.count && g->kind != GROUP_COPY; o++) {
-            struct plan_buffer *out = &plan->buffers.items[k->writes.items[o]];
-            if (out->space != PLAN_ARENA || out->first != c || !g->output_level.items[o])
+        for (size_t i = 0; i < g->inputs.count; i++) {
+            uint32_t in_index = reads[i];
+            struct plan_buffer *in = &t->plan->buffers.items[in_index];
+            if (in->space != PLAN_ARENA || in->last != c || in->bytes != out->bytes || t->reads[in_index] != 1
+                || g->input_level.items[i] != g->output_level.items[o] || t->writes[in_index])
                 continue;
-            for (size_t i = 0; i < k->reads.count; i++) {
-                uint32_t in_index = k->reads.items[i];
-                struct plan_buffer *in = &plan->buffers.items[in_index];
-                uint32_t times = 0;
-                for (size_t j = 0; j < k->reads.count; j++)
-                    times += k->reads.items[j] == in_index;
-                if (in->space != PLAN_ARENA || in->last != c || in->bytes != out->bytes || times != 1
-                    || g->input_level.items[i] != g->output_level.items[o]
-                    || listed(k->writes.items, k->writes.count, in_index))
-                    continue;
-                uint32_t last = out->last;
-                out->first = UINT32_MAX; /* unused from now on */
-                replace(plan, k->writes.items[o], in_index);
-                in->last = last;
-                break;
-            }
+            in->last = out->last;
+            out->first = UINT32_MAX; /* unused from now on */
+            t->taken[writes[o]] = in_index;
+            writes[o] = in_index;
+            t->writes[in_index] = 1;
+            break;
         }
     }
 }
 
+static void take_over(struct memplan *mp) {
+    struct plan *plan = mp->plan;
+    struct taking t = {.plan = plan, .taken = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1),
+                       .reads = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1),
+                       .writes = arena_new_array(mp->arena, uint8_t, plan->buffers.count + 1)};
+    for (uint32_t b = 0; b < plan->buffers.count; b++)
+        t.taken[b] = b;
+    for (uint32_t c = 0; c < plan->commands.count; c++) {
+        struct plan_command *k = &plan->commands.items[c];
+        if (k->kind != PLAN_KERNEL)
+            continue;
+        for (size_t i = 0; i < k->reads.count; i++)
+            t.reads[k->reads.items[i] = final(t.taken, k->reads.items[i])]++;
+        for (size_t i = 0; i < k->writes.count; i++)
+            t.writes[k->writes.items[i] = final(t.taken, k->writes.items[i])] = 1;
+        for (uint32_t m = 0; m < plan_members(k); m++) {
+            const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
+            take_over_group(&t, c, g, k->reads.items + m * g->inputs.count, k->writes.items + m * g->outputs.count);
+        }
+        for (size_t i = 0; i < k->reads.count; i++)
+            t.reads[k->reads.items[i]] = 0;
+        for (size_t i = 0; i < k->writes.count; i++)
+            t.writes[k->writes.items[i]] = 0;
+    }
+    rename_buffers(plan, t.taken);
+}
+
 /* ---------------------------------------------------------------- offsets */
 
-struct item { uint64_t bytes; uint32_t buffer; };
+/* Buffers that lie one behind the other, or a single one: the chain from `buffer` on through `next`. */
+struct item { uint64_t bytes, offset; uint32_t buffer, first, last; };
+
+/* Beyond so many, the smallest are not fitted against all others. */
+enum { FITTED = 2048 };
 
 static int by_size(const void *x, const void *y) {
     const struct item *a = x, *b = y;
@@ -117,55 +146,76 @@ static int by_size(const void *x, const void *y) {
     return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-static uint64_t align64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
-
-static void place_one(struct plan *plan, const struct item *items, uint32_t count, struct plan_buffer *b,
-                      struct item *near) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < count; i++) { /* those that live at the same time, by offset */
-        const struct plan_buffer *o = &plan->buffers.items[items[i].buffer];
-        if (o->last < b->first || o->first > b->last)
-            continue;
-        uint32_t at = n++;
-        for (; at > 0 && plan->buffers.items[near[at - 1].buffer].offset > o->offset; at--)
-            near[at] = near[at - 1];
-        near[at] = items[i];
-    }
-    uint64_t offset = 0, size = align64(b->bytes);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct plan_buffer *o = &plan->buffers.items[near[i].buffer];
-        if (o->offset >= offset + size)
-            break;
-        uint64_t end = o->offset + align64(o->bytes);
-        offset = end > offset ? end : offset;
-    }
-    b->offset = offset;
-    if (offset + size > plan->arena_bytes)
-        plan->arena_bytes = offset + size;
+static int by_first(const void *x, const void *y) {
+    const struct item *a = x, *b = y;
+    return a->first != b->first ? (a->first < b->first ? -1 : 1) : by_size(x, y);
 }
 
-static void place_all(struct memplan *mp) {
-    struct plan *plan = mp->plan;
-    struct item *items = arena_new_array(mp->arena, struct item, plan->buffers.count + 1);
-    struct item *near = arena_new_array(mp->arena, struct item, plan->buffers.count + 1);
-    uint32_t count = 0;
-    for (uint32_t b = 0; b < plan->buffers.count; b++) {
-        const struct plan_buffer *buffer = &plan->buffers.items[b];
-        if (buffer->space == PLAN_ARENA && buffer->first != UINT32_MAX)
-            items[count++] = (struct item){buffer->bytes, b};
+static uint64_t align64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
+
+static void extend_arena(struct plan *plan, const struct item *item) {
+    if (item->offset + item->bytes > plan->arena_bytes)
+        plan->arena_bytes = item->offset + item->bytes;
+}
+
+/* The lowest place beside those of items[0 .. count) that live at the same time. */
+static void place_one(struct item *items, uint32_t count, const struct item **near) {
+    struct item *item = &items[count];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < count; i++) { /* by offset */
+        const struct item *o = &items[i];
+        if (o->last < item->first || o->first > item->last)
+            continue;
+        uint32_t at = n++;
+        for (; at > 0 && near[at - 1]->offset > o->offset; at--)
+            near[at] = near[at - 1];
+        near[at] = o;
     }
-    qsort(items, count, sizeof *items, by_size);
-    plan->arena_bytes = 0;
-    for (uint32_t i = 0; i < count; i++)
-        place_one(plan, items, i, &plan->buffers.items[items[i].buffer], near);
-    /* what lives at once, summed: no plan can do with less */
-    uint64_t *live = arena_new_array(mp->arena, uint64_t, plan->commands.count + 2);
+    item->offset = 0;
+    for (uint32_t i = 0; i < n && near[i]->offset < item->offset + item->bytes; i++)
+        item->offset = near[i]->offset + near[i]->bytes > item->offset ? near[i]->offset + near[i]->bytes : item->offset;
+}
+
+/* The many small ones: in the order of time behind everything else, each in a place of its size that is free again. */
+static void sweep(struct memplan *mp, struct item *items, uint32_t count) {
+    struct plan *plan = mp->plan;
+    uint32_t *dying = arena_new_array(mp->arena, uint32_t, plan->commands.count + 1); /* by last command: item + 1 */
+    uint32_t *next = arena_new_array(mp->arena, uint32_t, count + 1), now = 0;
+    struct map places = MAP(mp->arena); /* size -> item + 1 whose place is free */
+    qsort(items, count, sizeof *items, by_first);
     for (uint32_t i = 0; i < count; i++) {
-        const struct plan_buffer *b = &plan->buffers.items[items[i].buffer];
+        struct item *item = &items[i];
+        for (; now < item->first; now++)
+            for (uint32_t d = dying[now], then; d; d = then) {
+                uint32_t before = map_get_number(&places, items[d - 1].bytes);
+                then = next[d - 1];
+                next[d - 1] = before == MAP_NONE ? 0 : before;
+                map_set_number(&places, items[d - 1].bytes, d);
+            }
+        uint32_t place = map_get_number(&places, item->bytes);
+        if (place != MAP_NONE && place) {
+            item->offset = items[place - 1].offset;
+            map_set_number(&places, item->bytes, next[place - 1]);
+        } else {
+            item->offset = plan->arena_bytes;
+        }
+        extend_arena(plan, item);
+        next[i] = dying[item->last];
+        dying[item->last] = i + 1;
+    }
+}
+
+/* What lives at once, summed: no plan can do with less. */
+static void sum_living(struct memplan *mp) {
+    struct plan *plan = mp->plan;
+    uint64_t *live = arena_new_array(mp->arena, uint64_t, plan->commands.count + 2), now = 0;
+    for (size_t i = 0; i < plan->buffers.count; i++) {
+        const struct plan_buffer *b = &plan->buffers.items[i];
+        if (b->space != PLAN_ARENA || b->first == UINT32_MAX)
+            continue;
         live[b->first] += align64(b->bytes);
         live[b->last + 1] -= align64(b->bytes);
     }
-    uint64_t now = 0;
     plan->arena_lower_bound = 0;
     for (size_t c = 0; c <= plan->commands.count; c++) {
         now += live[c];
@@ -173,45 +223,71 @@ static void place_all(struct memplan *mp) {
     }
 }
 
-/* ---------------------------------------------------------------- barriers */
-
-struct access { uint32_t buffer; bool write; };
-
-static bool overlap(const struct plan *plan, uint32_t x, uint32_t y) {
-    const struct plan_buffer *a = &plan->buffers.items[x], *b = &plan->buffers.items[y];
-    if (x == y)
-        return true;
-    if (a->space != b->space || a->space == PLAN_CONSTANT)
-        return false;
-    if (a->space == PLAN_INPUT)
-        return a->slot == b->slot;
-    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+/* The temporaries that a command of many members reads or writes at one argument lie one behind the other, in the order of
+ * the members: then one loop goes over all of them. next: by buffer, the one behind it + 1; inner: not the first of its
+ * chain. A chain that would keep much more memory than its members need apart is not made. */
+static void make_chains(struct memplan *mp, uint32_t *next, bool *inner) {
+    const struct plan *plan = mp->plan;
+    for (size_t c = 0; c < plan->commands.count; c++) {
+        const struct plan_command *k = &plan->commands.items[c];
+        uint32_t members = plan_members(k);
+        if (k->kind != PLAN_KERNEL || members < 2 || !k->flat)
+            continue;
+        const struct plan_group *g = &plan->groups.items[k->group];
+        for (size_t a = 0; a < g->inputs.count + g->outputs.count; a++) {
+            bool in = a < g->inputs.count;
+            const uint32_t *list = in ? k->reads.items + a : k->writes.items + (a - g->inputs.count);
+            size_t step = in ? g->inputs.count : g->outputs.count;
+            bool fits = true;
+            for (uint32_t m = 0; m < members && fits; m++) {
+                const struct plan_buffer *b = &plan->buffers.items[list[m * step]];
+                fits = b->space == PLAN_ARENA && b->first != UINT32_MAX && !next[list[m * step]] && !inner[list[m * step]]
+                       && (m == 0 || list[m * step] != list[(m - 1) * step]);
+            }
+            for (uint32_t m = 1; m < members && fits; m++)
+                if (!inner[list[m * step]] && !next[list[m * step]]) {
+                    next[list[(m - 1) * step]] = list[m * step] + 1;
+                    inner[list[m * step]] = true;
+                }
+        }
+    }
 }
 
-void memplan_barriers(struct plan *plan, struct arena *scratch) {
-    VEC(struct access) seen = {0};
-    bool after = false; /* a loop's border or a collective stands before */
-    for (size_t c = 0; c < plan->commands.count; c++) {
-        struct plan_command *k = &plan->commands.items[c];
-        bool meet = after || k->kind != PLAN_KERNEL;
-        size_t total = k->reads.count + k->writes.count;
-        for (size_t i = 0; i < total && !meet; i++) {
-            bool write = i >= k->reads.count;
-            uint32_t b = write ? k->writes.items[i - k->reads.count] : k->reads.items[i];
-            for (size_t j = 0; j < seen.count && !meet; j++)
-                meet = (write || seen.items[j].write) && overlap(plan, b, seen.items[j].buffer);
+static void place_all(struct memplan *mp) {
+    struct plan *plan = mp->plan;
+    struct item *items = arena_new_array(mp->arena, struct item, plan->buffers.count + 1);
+    const struct item **near = arena_new_array(mp->arena, const struct item *, FITTED + 1);
+    uint32_t count = 0, *next = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1);
+    bool *inner = arena_new_array(mp->arena, bool, plan->buffers.count + 1);
+    make_chains(mp, next, inner);
+    for (uint32_t b = 0; b < plan->buffers.count; b++) {
+        if (plan->buffers.items[b].space != PLAN_ARENA || plan->buffers.items[b].first == UINT32_MAX || inner[b])
+            continue;
+        struct item item = {.buffer = b, .first = UINT32_MAX};
+        for (uint32_t x = b + 1; x; x = next[x - 1]) {
+            const struct plan_buffer *buffer = &plan->buffers.items[x - 1];
+            item.bytes += align64(buffer->bytes);
+            item.first = buffer->first < item.first ? buffer->first : item.first;
+            item.last = buffer->last > item.last ? buffer->last : item.last;
         }
-        k->barrier_before = meet && c > 0;
-        if (meet)
-            seen.count = 0;
-        for (size_t i = 0; i < total; i++) {
-            bool write = i >= k->reads.count;
-            struct access a = {write ? k->writes.items[i - k->reads.count] : k->reads.items[i], write};
-            vec_push(scratch, &seen, a);
-            k->bytes += plan->buffers.items[a.buffer].bytes;
-        }
-        after = k->kind != PLAN_KERNEL;
+        items[count++] = item;
     }
+    qsort(items, count, sizeof *items, by_size);
+    plan->arena_bytes = 0;
+    for (uint32_t i = 0; i < count && i < FITTED; i++) {
+        place_one(items, i, near);
+        extend_arena(plan, &items[i]);
+    }
+    if (count > FITTED)
+        sweep(mp, items + FITTED, count - FITTED);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t offset = items[i].offset;
+        for (uint32_t x = items[i].buffer + 1; x; x = next[x - 1]) {
+            plan->buffers.items[x - 1].offset = offset;
+            offset += align64(plan->buffers.items[x - 1].bytes);
+        }
+    }
+    sum_living(mp);
 }
 
 /* ---------------------------------------------------------------- summary */
@@ -252,7 +328,7 @@ static void summarise(struct memplan *mp) {
 
 void memplan_place(struct memplan *mp) {
     lifetimes(mp->plan);
-    take_over(mp->plan);
+    take_over(mp);
     lifetimes(mp->plan);
     place_all(mp);
     summarise(mp);

@@ -18,6 +18,7 @@ struct schedule {
     const struct ir_func *f;
     VEC(struct unit) units;
     uint32_t *producer; /* by value: unit + 1 */
+    VEC(uint32_t) ready[2]; /* heaps of units that may run: whose wishes are met, and all */
 };
 
 static ir_value base_of(const struct ir_func *f, ir_value v) {
@@ -61,15 +62,19 @@ static ir_value input_of(const struct schedule *s, const struct unit *u, uint32_
 static void connect(struct schedule *s) {
     const struct ir_func *f = s->f;
     uint32_t *writer = arena_new_array(&s->pass->scratch, uint32_t, f->count); /* of a parameter's slot: unit + 1 */
+    ir_value *reader = arena_new_array(&s->pass->scratch, ir_value, f->module->slots.count + 1); /* by slot: its parameter */
+    for (size_t j = 0; j < f->params.count; j++)
+        if (f->params.items[j].slot >= 0)
+            reader[f->params.items[j].slot] = f->params.items[j].value;
     for (size_t i = 0; i < f->results.count; i++) {
         uint32_t u = s->producer[base_of(f, f->results.items[i].value)];
         if (!u)
             continue;
-        for (size_t j = 0; j < f->params.count && f->results.items[i].slot >= 0; j++)
-            if (f->params.items[j].slot == f->results.items[i].slot) {
-                writer[f->params.items[j].value] = u;
-                s->units.items[u - 1].writes_state = true;
-            }
+        int32_t slot = f->results.items[i].slot;
+        if (slot >= 0 && reader[slot]) {
+            writer[reader[slot]] = u;
+            s->units.items[u - 1].writes_state = true;
+        }
         if (!f->entry && i + 1 < f->params.count)
             writer[f->params.items[i + 1].value] = u; /* carried value i is parameter 1 + i */
     }
@@ -116,18 +121,57 @@ static void emit(struct schedule *s, const struct unit *u) {
     command(s, c);
 }
 
+/* ---------------------------------------------------------------- the next one */
+
+/* Does unit x go before unit y? */
+static bool before(const struct schedule *s, uint32_t x, uint32_t y) {
+    const struct unit *a = &s->units.items[x], *b = &s->units.items[y];
+    return a->writes_state != b->writes_state ? a->writes_state : a->key != b->key ? a->key < b->key : x < y;
+}
+
+static void heap_push(struct schedule *s, uint32_t heap, uint32_t unit) {
+    vec_push(&s->pass->scratch, &s->ready[heap], unit);
+    uint32_t *items = s->ready[heap].items;
+    size_t at = s->ready[heap].count - 1;
+    for (; at > 0 && before(s, unit, items[(at - 1) / 2]); at = (at - 1) / 2)
+        items[at] = items[(at - 1) / 2];
+    items[at] = unit;
+}
+
+static uint32_t heap_pop(struct schedule *s, uint32_t heap) {
+    uint32_t *items = s->ready[heap].items, top = items[0];
+    size_t count = --s->ready[heap].count, at = 0;
+    uint32_t last = items[count];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && before(s, items[child + 1], items[child]))
+            child++;
+        if (!before(s, items[child], last))
+            break;
+        items[at] = items[child];
+    }
+    items[at] = last;
+    return top;
+}
+
+/* Notes that a unit waits for less than before. */
+static void update(struct schedule *s, uint32_t unit) {
+    const struct unit *u = &s->units.items[unit];
+    if (u->done || u->hard)
+        return;
+    if (!u->soft)
+        heap_push(s, 0, unit);
+    heap_push(s, 1, unit);
+}
+
+/* The best one whose wishes are met, else the best one that may run at all. */
 static struct unit *next_unit(struct schedule *s) {
-    struct unit *best = NULL;
-    for (uint32_t pass = 0; pass < 2 && !best; pass++)
-        for (size_t i = 0; i < s->units.count; i++) {
-            struct unit *u = &s->units.items[i];
-            if (u->done || u->hard || (pass == 0 && u->soft))
-                continue;
-            if (!best || u->writes_state > best->writes_state
-                || (u->writes_state == best->writes_state && u->key < best->key))
-                best = u;
+    for (uint32_t heap = 0; heap < 2; heap++)
+        while (s->ready[heap].count) {
+            struct unit *u = &s->units.items[heap_pop(s, heap)];
+            if (!u->done)
+                return u;
         }
-    return best;
+    return NULL;
 }
 
 static void schedule_function(struct pass *p, struct plan *plan, const struct ir_func *f) {
@@ -135,6 +179,8 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
     s.producer = arena_new_array(&p->scratch, uint32_t, f->count);
     collect_units(&s);
     connect(&s);
+    for (uint32_t u = 0; u < s.units.count; u++)
+        update(&s, u);
     for (size_t n = 0; n < s.units.count; n++) {
         struct unit *u = next_unit(&s);
         if (!u)
@@ -142,9 +188,11 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
         u->done = true;
         emit(&s, u);
         for (size_t i = 0; i < u->hard_users.count; i++)
-            s.units.items[u->hard_users.items[i]].hard--;
+            if (--s.units.items[u->hard_users.items[i]].hard == 0)
+                update(&s, u->hard_users.items[i]);
         for (size_t i = 0; i < u->soft_users.count; i++)
-            s.units.items[u->soft_users.items[i]].soft--;
+            if (--s.units.items[u->soft_users.items[i]].soft == 0)
+                update(&s, u->soft_users.items[i]);
     }
 }
 

@@ -1,0 +1,85 @@
+/* Barriers: workers meet where a command touches bytes that another one has touched since they last met, one of the two
+ * writing. What was touched is kept as sorted intervals, so that a plan of many commands without a meeting is not
+ * compared command by command. */
+#include "passes/memplan.h"
+#include <string.h>
+
+struct interval { uint64_t low, high; };
+struct intervals { VEC(struct interval) list; }; /* disjoint, ascending */
+enum { SPACES = PLAN_DEVICE + 1, INPUT_SHIFT = 48 };
+
+/* The first interval that ends at or behind `low`. */
+static size_t find(const struct intervals *s, uint64_t low) {
+    size_t from = 0, to = s->list.count;
+    while (from < to) {
+        size_t middle = (from + to) / 2;
+        if (s->list.items[middle].high < low)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+static bool hit(const struct intervals *s, struct interval x) {
+    for (size_t i = find(s, x.low); i < s->list.count && s->list.items[i].low < x.high; i++)
+        if (x.low < s->list.items[i].high)
+            return true;
+    return false;
+}
+
+static void add(struct intervals *s, struct interval x, struct arena *arena) {
+    size_t at = find(s, x.low), end = at;
+    for (; end < s->list.count && s->list.items[end].low <= x.high; end++) {
+        x.low = s->list.items[end].low < x.low ? s->list.items[end].low : x.low;
+        x.high = s->list.items[end].high > x.high ? s->list.items[end].high : x.high;
+    }
+    size_t rest = s->list.count - end;
+    if (end == at)
+        vec_push(arena, &s->list, x);
+    memmove(s->list.items + at + 1, s->list.items + end, rest * sizeof *s->list.items);
+    s->list.items[at] = x;
+    s->list.count = at + 1 + rest;
+}
+
+/* Inputs are apart from each other; what is only read anyway needs no meeting. */
+static bool place_of(const struct plan *plan, uint32_t buffer, enum plan_space *space, struct interval *out) {
+    const struct plan_buffer *b = &plan->buffers.items[buffer];
+    uint64_t base = b->space == PLAN_INPUT ? (uint64_t)b->slot << INPUT_SHIFT : b->offset;
+    *space = b->space;
+    *out = (struct interval){base, base + b->bytes};
+    return b->bytes && b->space != PLAN_CONSTANT && b->space != PLAN_DEVICE;
+}
+
+void memplan_barriers(struct plan *plan, struct arena *scratch) {
+    struct intervals touched[SPACES], written[SPACES];
+    memset(touched, 0, sizeof touched);
+    memset(written, 0, sizeof written);
+    bool after = false; /* a loop's border or a collective stands before */
+    for (size_t c = 0; c < plan->commands.count; c++) {
+        struct plan_command *k = &plan->commands.items[c];
+        bool meet = after || k->kind != PLAN_KERNEL;
+        size_t total = k->reads.count + k->writes.count;
+        enum plan_space space;
+        struct interval x;
+        for (size_t i = 0; i < total && !meet; i++) {
+            bool write = i >= k->reads.count;
+            if (place_of(plan, write ? k->writes.items[i - k->reads.count] : k->reads.items[i], &space, &x))
+                meet = hit(write ? &touched[space] : &written[space], x);
+        }
+        k->barrier_before = meet && c > 0;
+        for (size_t i = 0; i < SPACES && meet; i++)
+            touched[i].list.count = written[i].list.count = 0;
+        for (size_t i = 0; i < total; i++) {
+            bool write = i >= k->reads.count;
+            uint32_t b = write ? k->writes.items[i - k->reads.count] : k->reads.items[i];
+            k->bytes += plan->buffers.items[b].bytes;
+            if (!place_of(plan, b, &space, &x))
+                continue;
+            add(&touched[space], x, scratch);
+            if (write)
+                add(&written[space], x, scratch);
+        }
+        after = k->kind != PLAN_KERNEL;
+    }
+}
