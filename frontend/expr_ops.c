@@ -204,6 +204,20 @@ static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct 
 
 static bool is_operand(struct fe_site *s, struct fe_val *v) { return v->kind == FE_VAL_NUMBER || fe_as_tensor(s, v); }
 
+/* A learning rate that the host sets is a weak float64 scalar: a Python number, only that it comes late. Beside a
+ * tensor it is float32, as such a number is. */
+static bool is_late(const struct fe_site *s, const struct fe_val *v)
+{
+    return v->kind == FE_VAL_TENSOR && v->weak && fe_type_at(s, v).dtype == IR_F64;
+}
+
+static struct fe_kind_of kind_beside(const struct fe_site *s, const struct fe_val *v, const struct fe_val *other)
+{
+    struct fe_kind_of k = fe_kind(s, v);
+    if (is_late(s, v) && other->kind == FE_VAL_TENSOR && !is_late(s, other)) k.dtype = IR_F32;
+    return k;
+}
+
 /* Common type of two operands; false: they do not fit. */
 static bool common_type(struct fe_site *s, const struct fe_val *a, const struct fe_val *b, struct ir_type *t,
                         bool *weak)
@@ -214,7 +228,7 @@ static bool common_type(struct fe_site *s, const struct fe_val *a, const struct 
                 ir_type_text(s->fe->arena, &tb));
         return false;
     }
-    struct fe_kind_of k = fe_promote(fe_kind(s, a), fe_kind(s, b));
+    struct fe_kind_of k = fe_promote(kind_beside(s, a, b), kind_beside(s, b, a));
     t->dtype = (uint8_t)k.dtype;
     *weak = k.weak;
     return true;

@@ -156,11 +156,16 @@ static void read_hyper(struct custom *c, fe_json map, fe_json member)
         if (t->o->hypers.items[i].json == map && strcmp(t->o->hypers.items[i].argument, member->key) == 0)
             v = fe_tensor_val(t->o->hypers.items[i].value, false);
     if (fe_is_none(&v)) {
+        struct fe_value value = {.given = true, .json = member};
+        struct fe_arg row = {.name = member->key, .kind = FE_SCHEDULE};
         if (member->kind == JSON_OBJECT) c->counted = true; /* valued when the counter is there */
         else if (member->kind == JSON_TRUE || member->kind == JSON_FALSE) {
             v = fe_int(member->kind == JSON_TRUE);
             v.python = FE_PY_BOOL;
-        } else if (fe_number_kind(c->fe, member, &number, &integer)) v = fe_val_number(number, integer);
+        } else if (fe_number_kind(c->fe, member, &number, &integer)) v = fe_val_number(value.number = number, integer);
+        else return;
+        ir_value late = v.kind == FE_VAL_NUMBER && v.python == FE_PY_BOOL ? 0 : optim_rate(t->o, map, &row, &value);
+        if (late) v = fe_tensor_val(late, true); /* a learning rate that the host may set remains a number */
     }
     n->values = arena_copy(c->fe->arena, &v, sizeof v);
 }
@@ -455,6 +460,7 @@ static struct fe_val slot_value(struct custom *c, struct name *n, uint32_t leaf)
     struct start start;
     ir_value begin = slot_begin(c, n, leaf, &start);
     struct term now = n->leaf ? optim_leaf(t, n->name, leaf, type, start) : optim_state(t, n->name, type, start);
+    if (n->leaf && n->reduced) optim_leaf_along(t, n->name, leaf, 0, n->without[leaf]);
     if (begin && !c->first.v) c->first = optim_first(t);
     if (begin) now = term_where(t->b, c->first, T(begin), now);
     return fe_val_tensor(now.v);

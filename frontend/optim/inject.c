@@ -58,6 +58,18 @@ static void search_inside(struct search *s, fe_json value, const char *path)
             search_inside(s, v, below(s, path, value->kind == JSON_ARRAY ? arena_format(s->fe->arena, "%u", i) : v->key));
 }
 
+/* The hyper-parameters that a custom transformation names itself; their map stands for the object. */
+static void search_own(struct search *s, fe_json map, const char *path)
+{
+    for (fe_json v = fe_first(s->fe, map); v; v = fe_next(s->fe, v)) {
+        struct fe_arg *row = arena_new(s->fe->arena, struct fe_arg);
+        bool numeric = v->kind == JSON_NUMBER || v->kind == JSON_OBJECT || (v->kind == JSON_STRING && v->string[0] == '$');
+        *row = (struct fe_arg){.name = v->key, .kind = FE_SCHEDULE};
+        if (numeric && (s->rates ? is_rate(v->key) : !is_static(s, v->key)))
+            vec_push(s->fe->arena, &s->list, ((struct found){map, row, v, below(s, path, v->key), s->injected}));
+    }
+}
+
 static void search_object(struct search *s, fe_json json, const char *path)
 {
     fe_json type = fe_member(s->fe, json, "type");
@@ -74,6 +86,7 @@ static void search_object(struct search *s, fe_json json, const char *path)
         bool wanted = s->rates ? is_rate(a->name) : !is_static(s, a->name);
         if (numeric && !null && wanted)
             vec_push(s->fe->arena, &s->list, ((struct found){json, a, value, own, s->injected}));
+        else if (value && value->kind == JSON_OBJECT && strcmp(a->name, "hyperparams") == 0) search_own(s, value, path);
         else if (value && (a->kind == FE_OBJECT || a->kind == FE_LIST || a->kind == FE_MAP))
             search_inside(s, value, own);
     }
