@@ -215,20 +215,19 @@ static void read_names(struct custom *c)
                  "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm take them together",
                  n->name);
     }
+    size_t late = c->names.count;
     for (fe_json m = let ? fe_first(c->fe, let) : NULL; m; m = fe_next(c->fe, m)) {
-        struct text text = text_of(c, m);
-        bool leaf = false;
         struct name *n = name_given(c, m, LET, false);
-        if (!n) continue;
-        leaf = walk_text(c, &text, (size_t)(n - c->names.items));
-        n->leaf = leaf, n->text = text;
+        if (n) n->text = text_of(c, m);
     }
+    for (size_t i = late; i < c->names.count; i++) c->names.items[i].leaf = walk_text(c, &c->names.items[i].text, i);
 }
 
 /* "update": the next value of every slot, and g. */
 static void read_update(struct custom *c)
 {
     fe_json update = arg(c->t, "update")->json;
+    size_t errors = c->fe->diags->errors;
     VEC(const char *) known = {0};
     vec_push(c->fe->arena, &known, "g");
     for (size_t i = 0; i < c->names.count; i++)
@@ -245,27 +244,28 @@ static void read_update(struct custom *c)
                          "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm "
                          "take them together",
                          n->name);
-        } else {
+        } else if (!arg(c->t, "slots")->json || !fe_member(c->fe, arg(c->t, "slots")->json, m->key)) {
             struct diag *d = fe_error_key(c->fe, m, "E0107", "\"update\" has no use for \"%s\": it is no slot%s", m->key,
                                           n ? "" : ", and not g");
             fe_suggest(c->fe, d, m->key, known.items, known.count);
         }
     }
-    if (!c->update.json)
-        fe_error(c->fe, update, "E0102", "\"update\" needs \"g\", the update that goes on (\"g\": \"g\" leaves it as it is)");
-}
-
-/* Nothing is ignored: what is given has to be used. */
-static void check_use(struct custom *c)
-{
-    for (size_t i = 0; i < c->names.count; i++) {
+    for (size_t i = 0; i < c->names.count && c->fe->diags->errors == errors; i++) {
         const struct name *n = &c->names.items[i];
         if (n->kind == SLOT && !n->next.json)
             fe_error_key(c->fe, n->json, "E0451", "slot \"%s\" never gets a new value: add \"%s\" to \"update\"", n->name,
                          n->name);
-        else if (n->kind != BUILTIN && !n->used)
-            fe_error_key(c->fe, n->json, "E0451", "\"%s\" is used nowhere", n->name);
     }
+    if (!c->update.json)
+        fe_error(c->fe, update, "E0102", "\"update\" needs \"g\", the update that goes on (\"g\": \"g\" leaves it as it is)");
+}
+
+/* Nothing is ignored: what is given has to be used. A misspelt use is reported where it stands, so this comes last. */
+static void check_use(struct custom *c)
+{
+    for (size_t i = 0; i < c->names.count; i++)
+        if (c->names.items[i].kind != BUILTIN && !c->names.items[i].used)
+            fe_error_key(c->fe, c->names.items[i].json, "E0451", "\"%s\" is used nowhere", c->names.items[i].name);
 }
 
 /* ---------------------------------------------------------------- evaluation */
@@ -290,8 +290,9 @@ static void blame(struct custom *c, size_t before, uint32_t leaf)
 {
     const struct fe_param *p = &c->t->o->params[leaf];
     if (c->fe->diags->list.count <= before) return;
-    c->fe->diags->list.items[c->fe->diags->list.count - 1].hint =
-        arena_format(c->fe->arena, "at parameter \"%s\" of shape %s", p->path, ir_type_text(c->fe->arena, &p->type));
+    struct diag *d = &c->fe->diags->list.items[c->fe->diags->list.count - 1];
+    if (!d->hint)
+        d->hint = arena_format(c->fe->arena, "at parameter \"%s\" of shape %s", p->path, ir_type_text(c->fe->arena, &p->type));
 }
 
 static struct fe_val evaluate(struct custom *c, const struct text *text, uint32_t leaf)
@@ -620,7 +621,6 @@ void transform_custom(struct transform *t)
     struct fe_env forms[FORMS];
     read_names(&c);
     read_update(&c);
-    if (t->fe->diags->errors == errors) check_use(&c);
     if (t->fe->diags->errors > errors) return;
 
     for (int i = 0; i < FORMS; i++) {
@@ -632,6 +632,7 @@ void transform_custom(struct transform *t)
     builtin_values(&c, count);
     ir_value *u = optim_new_tree(t), **next = arena_new_array(t->fe->arena, ir_value *, c.names.count + 1);
     if (t->fe->diags->errors > errors || !compute(&c, u, next)) return;
+    check_use(&c);
     for (size_t i = 0; i < c.names.count; i++) {
         struct name *n = &c.names.items[i];
         if (n->kind != SLOT) continue;

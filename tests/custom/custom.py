@@ -103,6 +103,61 @@ class Custom(unittest.TestCase):
                         a, b = (np.frombuffer(t[2], "<f4") for t in (got[tensor], want[tensor]))
                         self.assertEqual(got[tensor], want[tensor], "%s differs by %g" % (tensor, np.abs(a - b).max()))
 
+    def test_errors(self):
+        slot = lambda **settings: {"slots": {"d": settings}}
+        for custom, says in [
+                ({"update": {"g": "-learning_rte * g"}, "hyperparams": {"learning_rate": 0.1}},
+                 ["E0301", 'did you mean "learning_rate"?', "/optimizer/update/g"]),
+                ({"update": {"g": "-0.1 * mu"}, "slots": {"mu": {}}}, ["E0451", 'slot "mu" never gets a new value', "/optimizer/slots/mu"]),
+                ({"update": {"g": "-0.1 * g", "mu": "g"}, "slots": {"mu": {}}}, ["E0451", '"mu" is used nowhere', "/optimizer/slots/mu"]),
+                ({"update": {"g": "g"}, "hyperparams": {"k": 1}}, ["E0451", '"k" is used nowhere', "/optimizer/hyperparams/k"]),
+                ({"update": {"g": "g"}, "let": {"m": "g"}}, ["E0451", '"m" is used nowhere', "/optimizer/let/m"]),
+                ({"update": {"g": "g * mu", "nu": "mu"}, "slots": {"mu": {}}}, ["E0107", 'did you mean "mu"?', "/optimizer/update/nu"]),
+                ({"update": {"mu": "g + mu"}, "slots": {"mu": {}}}, ["E0102", '"update" needs "g"', "/optimizer/update"]),
+                ({"update": {"g": "g", "g2": "g2"}, "slots": {"g2": {}}, "let": {"g2": "g"}}, ["E0110", '"g2" is the name of a slot already', "/optimizer/let/g2"]),
+                ({"update": {"g": "g * p"}, "let": {"p": "g"}}, ["E0110", '"p" has a meaning already', "/optimizer/let/p"]),
+                ({"update": {"g": "g * a"}, "let": {"a": "b", "b": "g"}}, ["E0301", '"b" has no value yet', "/optimizer/let/a"]),
+                ({"update": {"g": "g * d", "d": "d + sum(g**2)"}, **slot(per="tree")}, ["E0452", "tree_sum", "/optimizer/update/d"]),
+                ({"update": {"g": "g * d", "d": "d + tree_sum(g**2) * ones(2)"}, **slot(per="tree")}, ["E0452", "float32[2]", "/optimizer/update/d"]),
+                ({"update": {"g": "g * d", "d": "d"}, **slot(per="tree", shape=[2])}, ["E0452", "scalar", "/optimizer/slots/d/shape"]),
+                ({"update": {"g": "g * d", "d": "sum(g, axis=0)"}, **slot()}, ["E0452", 'slot "d" is float32[3, 5]', "layers.0.kernel", "/optimizer/update/d"]),
+                ({"update": {"g": "g * d", "d": "d + 0.5"}, **slot(dtype="int32")}, ["E0452", "astype() converts", "/optimizer/update/d"]),
+                ({"update": {"g": "g * d", "d": "d"}, **slot(dtype="float33")}, ["E0201", '"float32"', "/optimizer/slots/d/dtype"]),
+                ({"update": {"g": "g * d", "d": "d"}, **slot(inti=1)}, ["E0107", 'did you mean "init"?', "/optimizer/slots/d/inti"]),
+                ({"update": {"g": "g * d", "d": "d"}, **slot(init="zeros(7)")}, ["E0452", "cannot begin with float32[7]", "/optimizer/slots/d/init"]),
+                ({"update": {"g": "g * d", "d": "d"}, **slot(reduction_axis=-2)}, ["E0212", "axis -2", "of shape float32[5]", "/optimizer/slots/d/reduction_axis"]),
+                ({"update": {"g": "g * d", "d": "d"}, **slot(reduction_axis=0, shape=[2])}, ["E0452", '"shape" already', "/optimizer/slots/d/reduction_axis"]),
+                ({"update": {"g": "sum(g, axis=-1)"}}, ["E0452", "the update is float32[3, 5]", "/optimizer/update/g"]),
+                ({"update": {"g": "g if sum(g) > 0 else p"}}, ["E0310", "where(condition, x, y)", "/optimizer/update/g"]),
+                ({"update": {"g": "g if rank > 1"}}, ["E0305", '"else" expected', "/optimizer/update/g"]),
+                ({"update": {"g": "g / tree_norm(2)"}}, ["E0310", "updates or params", "/optimizer/update/g"]),
+                ({"update": {"g": "g / tree_vdot(g)"}}, ["E0312", "tree_vdot(x, y)", "/optimizer/update/g"]),
+                ({"update": {"g": "g * k"}, "hyperparams": {"k": {"type": "cosine_decay"}}}, ["E0410", "cosine_decay", "/optimizer/hyperparams/k/type"]),
+        ]:
+            with self.subTest(custom):
+                model = self.write("model.json", dict(DOCUMENT, optimizer=dict({"type": "custom"}, **custom)))
+                text = self.stepc("check", model, code=1)
+                self.assertRegex(text, r"^\S*model\.json:\d+:\d+: error")
+                self.assertEqual(text.count("error["), 1, text)
+                for part in says:
+                    self.assertIn(part, text)
+
+    def test_names_of_state(self):
+        """A slot has the path that an NNX optimizer gives."""
+        self.data()
+        inner = {"type": "custom", "slots": {"mu": {}, "d": {"per": "tree", "init": 1}, "row": {"reduction_axis": "-1 if rank == 2 else None"}},
+                 "let": {"rows": "mean(g**2, axis=-1) + row if rank == 2 else None"},
+                 "update": {"mu": "g + mu * step", "d": "d + tree_norm(mu)", "row": "rows", "g": "-0.01 * mu * d"}}
+        chain = {"type": "chain", "transforms": [{"type": "clip", "max_delta": 1.0}, inner]}
+        saved = self.trained("state", chain, False, [], "--all-state")
+        shapes = {name: t[1] for name, t in saved.items() if name.startswith("opt_state.")}
+        self.assertEqual(shapes["opt_state.1.mu.layers.0.kernel"], [3, 5])
+        self.assertEqual(shapes["opt_state.1.row.layers.0.kernel"], [3])
+        self.assertEqual(shapes["opt_state.1.d"], [])
+        self.assertEqual(shapes["opt_state.1.count"], [])
+        self.assertNotIn("opt_state.1.row.layers.0.bias", shapes)
+        self.assertEqual(len(shapes), 2 + 6 + 2)
+
 
 if __name__ == "__main__":
     STEPC = sys.argv.pop(1)
