@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""The reference that `stepc doc` prints: every topic, and that every optimizer and schedule says its formula, its source,
+its arguments and its state.
+
+usage: doc.py STEPC
+"""
+import re
+import subprocess
+import sys
+import unittest
+
+STEPC = None
+TOPICS = ("optimizers", "schedules", "losses", "layers", "initializers", "expressions", "diagnostics")
+SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
+
+
+def run(*args):
+    p = subprocess.run([STEPC, "doc", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    return p.returncode, p.stdout, p.stderr
+
+
+def entries(topic):
+    """Name -> text of the entry."""
+    parts = re.split(r"^## (\S+)\n", run(topic)[1], flags=re.M)
+    return dict(zip(parts[1::2], parts[2::2]))
+
+
+class Doc(unittest.TestCase):
+    def test_topics(self):
+        code, text, _ = run()
+        self.assertEqual(code, 0)
+        for topic in TOPICS:
+            n = int(re.search(r"stepc doc %s .*: (\d+) entries" % topic, text).group(1))
+            found = entries(topic)
+            self.assertEqual(len(found), n, topic)
+            name = sorted(found)[n // 2]
+            self.assertEqual(run(topic, name)[1], "## %s\n%s" % (name, found[name]))
+
+    def test_mistakes(self):
+        for args, says in [(("optimizer",), 'did you mean "optimizers"'), (("optimizers", "adamww"), 'did you mean "adamw"'),
+                           (("schedules", "xyz"), 'no "xyz"'), (("xyz",), "no topic"), (("optimizers", "adam", "x"), "one argument too many")]:
+            code, out, error = run(*args)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn(says, error)
+
+    def test_adamw(self):
+        text = run("optimizers", "adamw")[1]
+        for part in ("(Loshchilov, Hutter 2019)", "`scale_by_adam -> add_decayed_weights -> scale_by_learning_rate`",
+                     "| `learning_rate` | a number or a schedule | required |", "| `b1` | a number | `0.9` | at least 0 and less than 1 |",
+                     "| `mask` | a pattern or an array of patterns or null | `null` |", "| `0.count` | int32 | scalar | - | - |",
+                     "| `0.nu.<path>` | float32 | - | [n, m] | [m] |", '`0.mu.<path>` bfloat16 [n, m] [m]'):
+            self.assertIn(part, text)
+
+    def test_factored_state(self):
+        text = run("optimizers", "scale_by_factored_rms")[1]
+        self.assertIn("| `v_row.<path>` | float32 | - | [n] | [1] |", text)
+        self.assertIn('With `"factored": false`', text)
+
+    def test_rows_are_complete(self):
+        for topic in ("optimizers", "schedules"):
+            found = entries(topic)
+            for name, text in found.items():
+                with self.subTest(topic + " " + name):
+                    first = text.strip().split("\n")[0]
+                    self.assertRegex(first, SOURCE, "no source: an author with a year, Optax or T5X, in parentheses at the end")
+                    others = "|".join(n for n in found if n != name)
+                    self.assertTrue("`" in first or "A chain: `" in text or re.search(r"\b(%s)\b" % others, first) or "| an object | required" in text
+                                    or "| an array | required" in text, "no formula (in backticks) and no chain: " + first)
+                    self.assertNotIn("depends on the arguments", text, "doc_optimizers.c needs an example of an argument")
+
+
+if __name__ == "__main__":
+    STEPC = sys.argv.pop(1)
+    unittest.main()
