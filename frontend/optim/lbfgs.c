@@ -17,14 +17,15 @@ static void ring_starts(struct ir_builder *b, ir_value index, uint32_t rank, ir_
     for (uint32_t i = 1; i < rank; i++) starts[i] = ir_scalar(b, IR_I32, 0);
 }
 
+/* Element by element, so that it can be done where the memory lies. */
 static ir_value ring_put(struct ir_builder *b, ir_value memory, ir_value index, ir_value x)
 {
+    static const int64_t dims[] = {1, 2, 3, 4, 5, 6, 7};
     const struct ir_type type = *ir_type(b->f, memory);
-    int64_t one[IR_MAX_RANK];
-    ir_value starts[IR_MAX_RANK];
-    ring_starts(b, index, type.rank, starts);
-    for (uint32_t i = 0; i < type.rank; i++) one[i] = i ? type.dim[i] : 1;
-    return ir_dynamic_update(b, memory, ir_reshape(b, x, type.rank, one), starts);
+    struct ir_type places = type;
+    places.dtype = IR_I32;
+    ir_value here = ir_binary(b, OP_eq, ir_iota(b, places, 0), ir_broadcast(b, index, type.rank, type.dim, NULL));
+    return ir_select(b, here, ir_broadcast(b, x, type.rank, type.dim, dims), memory);
 }
 
 static ir_value ring_get(struct ir_builder *b, ir_value memory, ir_value index)
@@ -37,17 +38,17 @@ static ir_value ring_get(struct ir_builder *b, ir_value memory, ir_value index)
     return ir_reshape(b, ir_dynamic_slice(b, memory, starts, sizes), type.rank - 1u, type.dim + 1);
 }
 
-/* The memories in the step. */
-struct memory {
-    int64_t size;
+/* One entry of the memories. */
+struct entry {
     ir_value *s, *y; /* differences of parameters and of gradients, per leaf */
-    ir_value rho;    /* 1 / <y, s> */
+    struct term rho; /* 1 / <y, s> */
 };
 
-/* One entry of the memories, by its place in the ring. */
-struct entry {
-    ir_value *s, *y;
-    struct term rho;
+/* The memories in the step, as they were before it, and the newest entry, which takes the place of the oldest. */
+struct memory {
+    int64_t size;
+    ir_value *s, *y, rho;
+    struct entry newest;
 };
 
 static struct entry entry_at(struct transform *t, const struct memory *m, struct term index)
@@ -70,7 +71,7 @@ static void precondition(struct transform *t, const struct memory *m, struct ter
     struct term *alpha = arena_new_array(t->fe->arena, struct term, m->size);
     for (int64_t k = m->size; k-- > 0;) {
         struct term index = term_rem(b, term_add(b, first, term_integer(k)), term_integer(m->size));
-        entries[k] = entry_at(t, m, index);
+        entries[k] = k == m->size - 1 ? m->newest : entry_at(t, m, index);
         alpha[k] = term_mul(b, entries[k].rho, optim_dot(b, t->count, entries[k].s, t->u));
         add_scaled(t, term_neg(b, alpha[k]), entries[k].y);
     }
@@ -105,18 +106,19 @@ void transform_scale_by_lbfgs(struct transform *t)
     }
     struct term product = optim_dot(b, t->count, y, s);
     struct term weight = term_where(b, term_eq(b, product, none), none, term_div(b, one, product));
+    m.rho = optim_state(t, "weights_memory", ir_type_of(IR_F32, 1, &m.size), zero).v;
+    optim_state_set(t, "weights_memory", T(ring_put(b, m.rho, last.v, weight.v)));
     EACH_LEAF(t, i)
     {
         struct ir_type type = stacked(&t->o->params[i].type, m.size);
-        m.s[i] = ring_put(b, optim_leaf(t, "diff_params_memory", i, type, zero).v, last.v, s[i]);
-        m.y[i] = ring_put(b, optim_leaf(t, "diff_updates_memory", i, type, zero).v, last.v, y[i]);
+        m.s[i] = optim_leaf(t, "diff_params_memory", i, type, zero).v;
+        m.y[i] = optim_leaf(t, "diff_updates_memory", i, type, zero).v;
         optim_leaf_along(t, "diff_params_memory", i, 1, 0);
         optim_leaf_along(t, "diff_updates_memory", i, 1, 0);
-        optim_leaf_set(t, "diff_params_memory", i, T(m.s[i]));
-        optim_leaf_set(t, "diff_updates_memory", i, T(m.y[i]));
+        optim_leaf_set(t, "diff_params_memory", i, T(ring_put(b, m.s[i], last.v, s[i])));
+        optim_leaf_set(t, "diff_updates_memory", i, T(ring_put(b, m.y[i], last.v, y[i])));
     }
-    m.rho = ring_put(b, optim_state(t, "weights_memory", ir_type_of(IR_F32, 1, &m.size), zero).v, last.v, weight.v);
-    optim_state_set(t, "weights_memory", T(m.rho));
+    m.newest = (struct entry){s, y, weight};
     struct term scale = one;
     if (flag(t, "scale_init_precond")) {
         struct term squares = optim_square_sum(t, y), norm = term_sqrt(b, optim_square_sum(t, g));
