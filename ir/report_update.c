@@ -2,8 +2,8 @@
  * move. A node belongs to the update if its place in the document is the optimizer's or the averages'.
  *
  * The least: each slot that the update reads is read once, each that it changes is written once, each gradient is read
- * once, and once more if a reduction (a norm) must be complete before the update can begin. Gradients that are made by the
- * kernel that uses them are not read from memory at all; then less than the least is moved. What fits into a page
+ * once; what a reduction (a norm) must have seen before the update can begin is read once more. Gradients that are made by
+ * the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than that. What fits into a page
  * or two is not counted: scalars, partial sums, biases. */
 #include "ir/report.h"
 #include <string.h>
@@ -160,16 +160,11 @@ static void add_least(struct traffic *t)
     const struct ir_func *f = t->plan->func;
     const struct ir_module *m = f->module;
     bool *live = ir_live(f, t->arena), *reduced = mark_reduced(t, f, live), *read = arena_new_array(t->arena, bool, f->count);
-    bool *slot = arena_new_array(t->arena, bool, f->count);
-    for (size_t i = 0; i < f->params.count; i++) {
-        int32_t s = f->params.items[i].slot;
-        slot[f->params.items[i].value] = s >= 0 && m->slots.items[s].role <= IR_ROLE_STATE;
-    }
     for (ir_value v = 1; v < f->count; v++)
         for (uint32_t i = 0; live[v] && of_update(f, v) && i < f->nodes[v].arg_count; i++) read[shown(f, f->nodes[v].args[i])] = true;
     for (ir_value v = 1; v < f->count; v++)
         if (read[v] && !of_update(f, v) && f->nodes[v].op != OP_constant && f->nodes[v].op != OP_iota)
-            t->out->least += bytes_of(f, v) * (reduced[v] && !slot[v] ? 2 : 1);
+            t->out->least += bytes_of(f, v) * (reduced[v] ? 2 : 1);
     for (size_t i = 0; i < f->results.count; i++) {
         const struct ir_result *r = &f->results.items[i];
         if (r->slot < 0 || m->slots.items[r->slot].role > IR_ROLE_STATE) continue;

@@ -5,7 +5,7 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-enum { MAX_NODES = 600, MAX_BUFFERS = 40, SMALL = 4096 };
+enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536 };
 
 uint32_t fuse_find(struct fuse *z, uint32_t c) {
     while (z->clusters.items[c].merged != c)
@@ -119,7 +119,7 @@ static uint32_t find_depth(struct fuse *z, ir_value v, uint32_t a, uint32_t b) {
 /* Every reduction that needs another one's result walks the domain again and computes again what came before. That is
  * cheap as long as the domain is a row in the nearest cache. */
 static uint32_t depth_limit(int64_t full, int64_t rows) {
-    return rows == 1 && full > SMALL ? 3 : PLAN_MAX_PASSES - 1;
+    return rows == 1 && full > FUSE_SMALL ? 3 : PLAN_MAX_PASSES - 1;
 }
 
 static bool shallow(struct fuse *z, uint32_t a, uint32_t b, ir_value added) {
@@ -174,8 +174,38 @@ static int level_of_map(const struct fuse_cluster *map, const struct fuse_cluste
     return map->full == reduction->rows ? FUSE_ROW : -1;
 }
 
-static bool regions_fit(const struct fuse_cluster *a, const struct fuse_cluster *b) {
-    return a->region == b->region || (a->full <= SMALL && b->full <= SMALL);
+static bool read_outside(struct fuse *z, ir_value v) {
+    const struct fuse_node *n = &z->node[v];
+    for (size_t i = 0; i < n->readers.count; i++)
+        if (fuse_find(z, z->node[n->readers.items[i]].cluster) != fuse_find(z, n->cluster))
+            return true;
+    return false;
+}
+
+/* A map whose values are new state, and what is needed for nothing else. */
+static bool settled(struct fuse *z, uint32_t c) {
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    bool all = k->kind == GROUP_MAP;
+    for (size_t i = 0; i < k->nodes.count && all; i++) {
+        const struct fuse_node *n = &z->node[k->nodes.items[i]];
+        all = n->state || n->region || !read_outside(z, k->nodes.items[i]);
+    }
+    return all;
+}
+
+/* A reduction by rows that may as well be made with the update: nothing large waits for it. */
+static bool can_wait(struct fuse *z, uint32_t c) {
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    bool all = k->kind == GROUP_ROW && !k->region && k->rows >= 16 && k->full > LARGE;
+    for (size_t i = 0; i < k->nodes.count && all; i++)
+        all = z->node[k->nodes.items[i]].late || !read_outside(z, k->nodes.items[i]);
+    return all;
+}
+
+static bool regions_fit(struct fuse *z, uint32_t a, uint32_t b) {
+    const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
+    return x->region == y->region || (x->full <= FUSE_SMALL && y->full <= FUSE_SMALL)
+           || (settled(z, a) && (settled(z, b) || can_wait(z, b))) || (settled(z, b) && can_wait(z, a));
 }
 
 static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) {
@@ -218,7 +248,7 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b)
         return a;
-    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(x, y))
+    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
@@ -260,7 +290,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
     const struct fuse_node *n = &z->node[v];
     if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v))
         return false;
-    if (k->region != n->region && (n->elements > SMALL || k->full > SMALL))
+    if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
     if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
         return false;
@@ -396,7 +426,24 @@ static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen) 
     return false;
 }
 
-/* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
+/* Large reductions that nothing waits for (a loss that reads the parameters, norms that are only reported) are made in the
+ * pass of the update that reads the same tensors. Before other siblings: it saves the most. */
+static void merge_reports(struct fuse *z) {
+    uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
+    for (uint32_t a = 0; a < count; a++) {
+        if (z->clusters.items[a].merged != a || !can_wait(z, a))
+            continue;
+        for (uint32_t b = 0; b < count; b++) {
+            const struct fuse_cluster *y = &z->clusters.items[b];
+            if (y->merged == b && y->full == z->clusters.items[a].full && y->region && settled(z, b)
+                && share_input(z, a, b, seen) && merge(z, a, b) != UINT32_MAX)
+                break;
+        }
+    }
+}
+
+/* Reductions over the same domain that read the same tensors, maps of new state that do, and small maps of one size go
+ * together. */
 static void merge_siblings(struct fuse *z) {
     uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
     for (uint32_t a = 0; a < count; a++) {
@@ -407,9 +454,10 @@ static void merge_siblings(struct fuse *z) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments)
                 continue;
-            bool small = x->full <= SMALL && x->nodes.count + y->nodes.count <= 60;
+            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
             tried++;
-            if (small || (is_reduction(x->kind) && share_input(z, a, b, seen)))
+            bool passes = is_reduction(x->kind) || (settled(z, a) && settled(z, b));
+            if (small || (passes && share_input(z, a, b, seen)))
                 merge(z, a, b);
         }
     }
@@ -429,20 +477,24 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
     for (ir_value v = 1; v < f->count; v++)
         if (z.node[v].live && clustered(&z, v))
             place(&z, v);
+    merge_reports(&z);
     merge_siblings(&z);
     fuse_emit_groups(&z, plan);
 }
 
-/* The function and the bodies of its loops, each once. */
-static void fuse_reachable(struct pass *p, const struct ir_func *f, struct plan *plan, bool *done) {
+/* The function, the bodies of its loops and what it calls, each once. */
+static void fuse_reachable(struct pass *p, const struct ir_func *f, bool outlined, struct plan *plan, bool *done) {
     if (done[ir_func_index(f)])
         return;
     done[ir_func_index(f)] = true;
     bool *live = ir_live(f, &p->scratch);
     for (ir_value v = 1; v < f->count; v++)
-        if (live[v] && ir_get(f, v)->op == OP_loop)
-            fuse_reachable(p, f->module->funcs.items[ir_get(f, v)->func], plan, done);
-    fuse_function(p, f, plan);
+        if (live[v] && ir_has_body((enum ir_op)ir_get(f, v)->op))
+            fuse_reachable(p, f->module->funcs.items[ir_get(f, v)->func], ir_get(f, v)->op == OP_call, plan, done);
+    if (outlined)
+        fuse_outlined(p, f, plan);
+    else
+        fuse_function(p, f, plan);
 }
 
 struct ir_module *pass_fuse(struct pass *p, struct ir_module *m) {
@@ -455,7 +507,7 @@ struct ir_module *pass_fuse(struct pass *p, struct ir_module *m) {
         struct plan *plan = arena_new(p->keep, struct plan);
         plan->func = m->funcs.items[i];
         plan->arena = p->keep;
-        fuse_reachable(p, plan->func, plan, arena_new_array(&p->scratch, bool, m->funcs.count));
+        fuse_reachable(p, plan->func, false, plan, arena_new_array(&p->scratch, bool, m->funcs.count));
         vec_push(p->keep, &p->plans->plans, plan);
     }
     return m;

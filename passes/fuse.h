@@ -8,6 +8,7 @@ enum fuse_class { FUSE_LEAF, FUSE_VIEW, FUSE_INDEX, FUSE_EWISE, FUSE_REDUCE, FUS
 /* How the index of an operand follows from that of its user. */
 enum fuse_relation { FUSE_SAME, FUSE_SPREAD /* repeated along the reduced parts of a segmentation */, FUSE_OTHER };
 enum fuse_level { FUSE_FULL, FUSE_ROW };
+enum { FUSE_SMALL = 4096 }; /* elements that cost next to nothing to store and load again */
 
 /* A shape cut into runs of dimensions that are kept or reduced (by a reduction), or mapped or repeated (by a
  * broadcast): dimensions of extent 1 are gone and neighbours of a kind are one. Numbered, so that equal ones have equal numbers. */
@@ -17,7 +18,7 @@ struct fuse_dep { ir_value value; uint8_t relation; uint32_t segments; };
 
 struct fuse_node {
     uint8_t class, level;
-    bool live, needs_buffer, material, multi, region, stream;
+    bool live, needs_buffer, material, multi, region, state; /* state: stored to a parameter, an average or optimizer state */
     uint32_t uses, only_user; /* live ones */
     uint32_t cluster;         /* of material nodes */
     uint32_t segments;        /* of reductions and broadcasts */
@@ -26,6 +27,8 @@ struct fuse_node {
     uint32_t inline_inputs;   /* full-size values read when inlined */
     struct fuse_dep *deps;    /* material nodes and leaves it reads */
     uint32_t dep_count;
+    VEC(ir_value) readers;    /* material nodes that have it as a dependency */
+    bool late;                /* whatever follows from it reads small values only */
 };
 
 struct fuse_cluster {
@@ -61,4 +64,6 @@ struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 /* fuse_groups.c */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);
 void fuse_emit_groups(struct fuse *, struct plan *);
+/* fuse_outlined.c: the one group of a function that is called. */
+void fuse_outlined(struct pass *, const struct ir_func *body, struct plan *);
 #endif

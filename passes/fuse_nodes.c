@@ -83,10 +83,11 @@ static uint32_t broadcast_segments(struct fuse *z, const struct ir_node *node) {
 /* ---------------------------------------------------------------- classes and stores */
 
 /* A reshape shares the memory of its operand, so its operand must be stored in its place. */
-static void store(struct fuse *z, ir_value v) {
+static struct fuse_node *store(struct fuse *z, ir_value v) {
     while (ir_get(z->f, v)->op == OP_reshape && z->node[v].class == FUSE_VIEW)
         v = ir_get(z->f, v)->args[0];
     z->node[v].needs_buffer = true;
+    return &z->node[v];
 }
 
 /* What a contraction reads is read many times: the value under its views must be stored. */
@@ -230,8 +231,11 @@ void fuse_classify(struct fuse *z) {
             z->node[node->args[i]].only_user = v;
         }
     }
-    for (size_t i = 0; i < f->results.count; i++)
-        store(z, f->results.items[i].value);
+    for (size_t i = 0; i < f->results.count; i++) {
+        int32_t slot = f->results.items[i].slot;
+        enum ir_role role = slot < 0 ? IR_ROLE_METRIC : f->module->slots.items[slot].role;
+        store(z, f->results.items[i].value)->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE;
+    }
     for (ir_value v = 1; v < f->count; v++)
         if (z->node[v].live)
             mark_stored(z, v);
@@ -297,5 +301,17 @@ void fuse_dependencies(struct fuse *z) {
                 w.deps.items[i].relation = FUSE_SAME;
         n->deps = w.deps.items;
         n->dep_count = (uint32_t)w.deps.count;
+        for (size_t i = 0; i < w.deps.count; i++)
+            vec_push(z->arena, &z->node[w.deps.items[i].value].readers, v);
+    }
+    for (ir_value v = z->f->count; v-- > 1;) {
+        struct fuse_node *n = &z->node[v];
+        n->late = n->class != FUSE_CONTROL;
+        for (size_t i = 0; i < n->readers.count && n->late; i++) {
+            const struct fuse_node *r = &z->node[n->readers.items[i]];
+            n->late = r->late;
+            for (uint32_t j = 0; j < r->dep_count && n->late; j++)
+                n->late = z->node[r->deps[j].value].elements <= FUSE_SMALL;
+        }
     }
 }
