@@ -53,6 +53,7 @@ struct fe {
  * key of a member instead of its value, `fe_error_in` a part of a string (byte offsets into the unescaped
  * text). All return the diagnostic, so that a label, hint or note can be added. */
 struct diag *fe_error(struct fe *, fe_json, const char *code, const char *format, ...) __attribute__((format(printf, 4, 5)));
+struct diag *fe_warning(struct fe *, fe_json, const char *code, const char *format, ...) __attribute__((format(printf, 4, 5)));
 struct diag *fe_error_key(struct fe *, fe_json member, const char *code, const char *format, ...) __attribute__((format(printf, 4, 5)));
 struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t length, const char *code, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
@@ -192,12 +193,20 @@ struct fe_param {
     int8_t spec_axis[IR_MAX_RANK]; /* then, per dimension: that of the other, -1 = none */
 };
 
+/* Rows of the batch that a trace sees. */
+struct fe_rows {
+    ir_value numbers; /* int32: per row its number in the batch; a scalar: one row without its dimension */
+    int64_t count;
+};
+
 /* One tracing of model and loss into a function. Before: `b` stands in the function, inputs and params are its
  * values. The first trace of a document declares the parameters (params may then be NULL: an ir_param bound to the
  * parameter's slot is made for each). */
 struct fe_trace {
     struct ir_builder *b;
     bool train;                   /* dropout and batch statistics */
+    bool notes_masks;             /* the shapes of dropout's masks are written down: those of the whole batch */
+    const struct fe_rows *rows;   /* which rows of the batch the trace sees; NULL: all of them */
     const ir_value *inputs;       /* per declared input, in document order; 0 = not available (infer) */
     const ir_value *params;       /* per parameter; NULL: entry function, made on demand */
     ir_value *statistics;         /* per parameter: new value of a running statistic; 0 = unchanged */

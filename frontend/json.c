@@ -133,6 +133,15 @@ struct diag *fe_error_key(struct fe *fe, fe_json member, const char *code, const
     return error_at(fe, span, member, code, message);
 }
 
+struct diag *fe_warning(struct fe *fe, fe_json v, const char *code, const char *format, ...)
+{
+    FORMATTED(fe, format, message);
+    size_t errors = fe->diags->errors;
+    struct diag *d = error_at(fe, (struct diag_span){v->offset, v->length}, v, code, message);
+    if (fe->diags->errors > errors) d->severity = DIAG_WARNING, fe->diags->errors--;
+    return d;
+}
+
 /* How many bytes of text the character or escape at `p` of a scanned string takes, and how many it stands for. */
 static uint32_t raw_step(const char *p, uint32_t *meant)
 {

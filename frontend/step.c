@@ -50,21 +50,10 @@ static bool check_precision(struct fe *fe, fe_json json)
     return false;
 }
 
-static bool check_per_example(struct step *s, fe_json json)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < s->input_count; i++) any |= fe_input_batched(s->fe, i);
-    if (any) fe_error_key(s->fe, json, "E0111", "\"per_example\" is not supported yet");
-    else fe_error_key(s->fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
-    return false;
-}
-
 static bool check_missing(struct step *s)
 {
-    fe_json precision = top(s, "precision"), per_example = top(s, "per_example");
-    bool good = !precision || check_precision(s->fe, precision);
-    if (per_example) good &= check_per_example(s, per_example);
-    return good;
+    fe_json precision = top(s, "precision");
+    return !precision || check_precision(s->fe, precision);
 }
 
 /* ---------------------------------------------------------------- parameters: trained, averaged */
@@ -249,6 +238,7 @@ static bool build_step(struct step *s)
     struct fe_trace trace = {.b = &b, .train = true, .inputs = fe_step_inputs(s, &b)};
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     struct outcome out = {0};
+    s->outcome = &out;
     if (!fe_step_outcome(s, &trace, true, &out)) return false;
 
     fe_json optimizer = top(s, "optimizer");
@@ -258,16 +248,21 @@ static bool build_step(struct step *s)
     for (uint32_t i = 0; i < s->param_count; i++)
         if (s->trained[i]) u[i] = out.grads[i], p[i] = fe_trace_param(fe, &trace, i);
     if (!trace.env) trace.env = out.env;
+    struct ir_slot counter = {.name = "step", .role = IR_ROLE_STATE, .type = ir_type_scalar(IR_I32)};
+    s->step_slot = ir_slot_new(s->module, counter);
+    struct term count = term_tensor(ir_param_new(&b, "step", counter.type, (int32_t)s->step_slot));
     s->optim = (struct fe_optim_state){.fe = fe,
                                        .trace = &trace,
                                        .b = &b,
                                        .count = s->param_count,
                                        .params = s->params,
                                        .by_name = MAP(fe->arena),
+                                       .step = count.v,
                                        .value = out.loss,
                                        .grads = out.grads,
                                        .trained = p,
                                        .value_and_grad = fe_step_value_and_grad,
+                                       .clipped_sum = fe_step_clipped_sum,
                                        .user = s};
     fe->optim = &s->optim;
     size_t errors = fe->diags->errors;
@@ -280,9 +275,6 @@ static bool build_step(struct step *s)
         struct state_slot *slot = &s->optim.slots.items[i];
         ir_result_add(&b, slot->name, slot->now, (int32_t)slot->slot);
     }
-    struct ir_slot counter = {.name = "step", .role = IR_ROLE_STATE, .type = ir_type_scalar(IR_I32)};
-    s->step_slot = ir_slot_new(s->module, counter);
-    struct term count = term_tensor(ir_param_new(&b, "step", counter.type, (int32_t)s->step_slot));
     ir_result_add(&b, "step", optim_increment(&b, count).v, (int32_t)s->step_slot);
 
     const struct fe_env *env = env_tree(s, env_tree(s, out.env, "grads", out.grads), "updates", u);
@@ -336,6 +328,7 @@ static bool build(struct step *s)
     good &= fe_step_metrics_expand(s);
     good &= read_ema(s);
     good &= fe_step_accumulation(s, top(s, "accumulate"));
+    good = good && fe_step_examples_read(s, top(s, "per_example"));
     if (!good || !build_step(s)) return false;
     build_init(s);
     return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);

@@ -63,8 +63,10 @@ void transform_dog(struct transform *t)
     optim_chain(t, "add_decayed_weights?weight_decay", 0);
     struct transform inner = *t;
     inner.path = optim_path(t, "1");
-    struct term first = optim_first(&inner), start = term_number(kind == 'l' ? 0 : initial);
-    ir_value *init = optim_first_params(&inner, "init_params", first);
+    struct term first = optim_state(&inner, "is_init_step", ir_type_scalar(IR_BOOL), (struct start){.number = 1}),
+                start = term_number(kind == 'l' ? 0 : initial);
+    optim_state_set(&inner, "is_init_step", T(ir_scalar(b, IR_BOOL, 0)));
+    ir_value *init = optim_first_params(&inner, "init_params", IR_TUPLE);
     if (kind == 'h') {
         struct term norm = term_sqrt(b, optim_square_sum(t, init));
         start = term_mul(b, term_number(initial), term_add(b, term_integer(1), norm));
@@ -86,7 +88,7 @@ void transform_dowg(struct transform *t)
     optim_chain(t, "add_decayed_weights?weight_decay", 0);
     struct transform inner = *t;
     inner.path = optim_path(t, "1");
-    ir_value *init = optim_first_params(&inner, "init_params", optim_first(&inner));
+    ir_value *init = optim_first_params(&inner, "init_params", IR_TUPLE);
     double initial = absent(t, "init_estim_sq_dist") ? arg(t, "eps")->number : arg(t, "init_estim_sq_dist")->number;
     struct term distance = scalar_state(&inner, "estim_sq_dist", initial),
                 sum = scalar_state(&inner, "weighted_sq_norm_grads", 0);
@@ -104,10 +106,12 @@ void transform_scale_by_distance_over_gradients(struct transform *t)
     static const int64_t one[1] = {1};
     struct ir_builder *b = t->b;
     struct term first = optim_first(t);
-    ir_value *init = optim_first_params(t, "init_params", first);
+    enum ir_dtype kept = arg(t, "param_dtype")->dtype;
+    ir_value *init = optim_first_params(t, "init_params", kept);
     EACH_LEAF(t, i)
     {
-        struct term g = T(t->u[i]), norm = term_sqrt(b, term_sum(b, term_square(b, T(init[i]))));
+        struct term g = T(t->u[i]), exact = T(kept == IR_F32 ? init[i] : t->p[i]);
+        struct term norm = term_sqrt(b, term_sum(b, term_square(b, exact)));
         struct term start = term_mul(b, number(t, "reps_rel"), term_add(b, term_integer(1), norm));
         struct term far = term_sqrt(b, term_sum(b, term_square(b, term_sub(b, T(t->p[i]), T(init[i])))));
         struct term most = optim_leaf(t, "max_dist", i, ir_type_scalar(IR_F32), zero);
@@ -183,14 +187,16 @@ void transform_prodigy(struct transform *t)
 {
     struct ir_builder *b = t->b;
     struct term beta1, beta2, estim_lr0 = number(t, "estim_lr0");
-    if (!read_betas(t, &beta1, &beta2)) return;
+    const char *mask = optim_either(t, "mask", "weight_decay_mask");
+    bool *decays = arena_new_array(t->fe->arena, bool, t->count + 1);
+    if (!read_betas(t, &beta1, &beta2) || !mask || !optim_mask(t, mask, decays)) return;
     struct term beta3 = absent(t, "beta3") ? term_sqrt(b, beta2) : number(t, "beta3");
     struct term before = counter(t, "count"), count = optim_increment(b, before);
     struct term estimate = scalar_state(t, "estim_lr", arg(t, "estim_lr0")->number),
                 weighted = scalar_state(t, "numerator_weighted", 0);
     struct term rate = term_mul(b, term_mul(b, estimate, at_count(t, "learning_rate", before)),
                                 bias(b, beta1, beta2, count));
-    ir_value *init = optim_first_params(t, "params0", optim_first(t));
+    ir_value *init = optim_first_params(t, "params0", IR_TUPLE);
     struct term product = optim_dot(b, t->count, t->u, differences(t, init, t->p));
     ir_value *avg = optim_tree(t, "exp_avg", IR_TUPLE, zero), *sq = optim_tree(t, "exp_avg_sq", IR_TUPLE, zero);
     ir_value *sum = optim_tree(t, "grad_sum", IR_TUPLE, zero);
@@ -209,6 +215,7 @@ void transform_prodigy(struct transform *t)
     {
         struct term root = term_add(b, term_sqrt(b, T(sq[i])), term_mul(b, estimate, number(t, "eps")));
         struct term decay = term_mul(b, term_neg(b, term_mul(b, number(t, "weight_decay"), rate)), T(t->p[i]));
+        if (!decays[i]) decay = term_number(0);
         t->u[i] = term_sub(b, decay, term_div(b, term_mul(b, rate, T(avg[i])), root)).v;
     }
     optim_state_set(t, "estim_lr", estimate);
@@ -225,7 +232,7 @@ void transform_prodigy(struct transform *t)
 void transform_scale_by_cocob(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    ir_value *init = optim_first_params(t, "init_particles", optim_first(t));
+    ir_value *init = optim_first_params(t, "init_particles", IR_TUPLE);
     ir_value *sum = optim_tree(t, "cumulative_gradients", IR_TUPLE, zero),
              *total = optim_tree(t, "subgradients", IR_TUPLE, zero);
     ir_value *scale = optim_tree(t, "scale", IR_TUPLE, (struct start){.number = arg(t, "eps")->number});
@@ -254,7 +261,7 @@ void transform_scale_by_madgrad(struct transform *t)
     struct term count = counter(t, "count"), eps = number(t, "eps"), momentum = number(t, "momentum");
     struct term steps = term_cast(b, term_add(b, count, term_integer(1)), IR_F32);
     struct term lambda = term_mul(b, term_add(b, at_count(t, "learning_rate", count), eps), term_sqrt(b, steps));
-    ir_value *init = optim_first_params(t, "x0", optim_first(t));
+    ir_value *init = optim_first_params(t, "x0", IR_TUPLE);
     ir_value *sq = optim_tree(t, "grad_sum_sq", IR_TUPLE, zero), *sum = optim_tree(t, "s", IR_TUPLE, zero);
     EACH_LEAF(t, i)
     {

@@ -25,6 +25,7 @@ struct search {
     struct fe *fe;
     VEC(struct found) list;
     fe_json static_args;
+    VEC(const char *) names; /* of all arguments */
     bool rates;    /* learning rates only; else all numbers */
     bool injected; /* now inside of inject_hyperparams */
 };
@@ -65,6 +66,7 @@ static void search_own(struct search *s, fe_json map, const char *path)
         struct fe_arg *row = arena_new(s->fe->arena, struct fe_arg);
         bool numeric = v->kind == JSON_NUMBER || v->kind == JSON_OBJECT || (v->kind == JSON_STRING && v->string[0] == '$');
         *row = (struct fe_arg){.name = v->key, .kind = FE_SCHEDULE};
+        vec_push(s->fe->arena, &s->names, v->key);
         if (numeric && (s->rates ? is_rate(v->key) : !is_static(s, v->key)))
             vec_push(s->fe->arena, &s->list, ((struct found){map, row, v, below(s, path, v->key), s->injected}));
     }
@@ -83,6 +85,7 @@ static void search_object(struct search *s, fe_json json, const char *path)
         const char *own = below(s, path, a->name);
         bool numeric = a->kind == FE_NUMBER || a->kind == FE_SCHEDULE;
         bool null = value ? value->kind == JSON_NULL : !a->preset || strcmp(a->preset, "null") == 0;
+        vec_push(s->fe->arena, &s->names, a->name);
         bool wanted = s->rates ? is_rate(a->name) : !is_static(s, a->name);
         if (numeric && !null && wanted)
             vec_push(s->fe->arena, &s->list, ((struct found){json, a, value, own, s->injected}));
@@ -163,12 +166,28 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     return true;
 }
 
+/* Names of static arguments are those of arguments inside; false: errors were recorded. */
+static bool check_static(struct search *s)
+{
+    bool good = true;
+    for (fe_json a = s->static_args ? fe_first(s->fe, s->static_args) : NULL; a; a = fe_next(s->fe, a)) {
+        size_t i = 0;
+        while (a->kind == JSON_STRING && i < s->names.count && strcmp(s->names.items[i], a->string) != 0) i++;
+        if (a->kind == JSON_STRING && i < s->names.count) continue;
+        struct diag *d = fe_error(s->fe, a, "E0450", "\"static_args\" names arguments of \"opt\", found %s", fe_found(s->fe, a));
+        if (a->kind == JSON_STRING) fe_suggest(s->fe, d, a->string, s->names.items, s->names.count);
+        good = false;
+    }
+    return good;
+}
+
 void transform_inject_hyperparams(struct transform *t)
 {
     struct search s = {.fe = t->fe, .static_args = arg(t, "static_args")->json};
     fe_json opt = arg(t, "opt")->json;
     bool good = true;
     search_object(&s, opt, "");
+    good &= check_static(&s);
     for (size_t i = 0; i < s.list.count; i++) good &= inject(&s, t, &s.list.items[i]);
     struct term count = counter(t, "count");
     optim_state_set(t, "count", optim_increment(t->b, count));
@@ -183,7 +202,11 @@ void optim_rates(struct fe_optim_state *o, fe_json optimizer)
     search_object(&s, optimizer, "");
     for (size_t i = 0; i < s.list.count; i++) {
         const struct found *f = &s.list.items[i];
-        if (!f->injected) vec_push(o->fe->arena, &o->rates, ((struct hyper){f->json, f->row->name, name_of(&s, f), 0}));
+        bool taken = false; /* by the short name of an injected one */
+        for (size_t k = 0; k < s.list.count; k++)
+            taken |= s.list.items[k].injected && strcmp(s.list.items[k].row->name, f->path) == 0;
+        if (!f->injected && !taken)
+            vec_push(o->fe->arena, &o->rates, ((struct hyper){f->json, f->row->name, name_of(&s, f), 0}));
     }
 }
 
@@ -192,6 +215,9 @@ ir_value optim_rate(struct fe_optim_state *o, fe_json json, const struct fe_arg 
     for (size_t i = 0; i < o->rates.count; i++) {
         const struct hyper *h = &o->rates.items[i];
         if (h->json != json || strcmp(h->argument, row->name) != 0) continue;
+        for (size_t k = 0; k < o->hypers.count; k++) /* a wrapper may run it twice in a step */
+            if (o->hypers.items[k].json == json && strcmp(o->hypers.items[k].argument, row->name) == 0)
+                return o->hypers.items[k].value;
         bool schedule = value->json && value->json->kind == JSON_OBJECT;
         struct found f = {.json = json, .row = row, .value = value->json};
         struct ir_slot slot = {.name = arena_format(o->fe->arena, "hyperparameters.%s", h->name),

@@ -12,7 +12,7 @@ static struct optim_key part_of(struct ir_builder *b, struct optim_key k, uint32
     return part;
 }
 
-struct optim_key optim_next_key(struct transform *t, const char *name, int64_t seed)
+struct optim_key optim_carried_key(struct transform *t, const char *name, int64_t seed)
 {
     static const int64_t two[] = {2}, one[] = {1}, step[] = {1};
     struct ir_builder *b = t->b;
@@ -28,7 +28,12 @@ struct optim_key optim_next_key(struct transform *t, const char *name, int64_t s
     struct optim_key carry = part_of(b, k, 0);
     for (uint32_t i = 0; i < 2; i++) words[i] = ir_reshape(b, carry.word[i], 1, one);
     optim_state_set(t, name, T(ir_concat(b, words, 2, 0)));
-    return part_of(b, k, 1);
+    return k;
+}
+
+struct optim_key optim_next_key(struct transform *t, const char *name, int64_t seed)
+{
+    return part_of(t->b, optim_carried_key(t, name, seed), 1);
 }
 
 /* Parameter paths by their segments, numbers by value: the order of the leaves of a tree. */
@@ -45,12 +50,17 @@ static int compare_paths(const char *x, const char *y)
     return *x ? 1 : *y ? -1 : 0;
 }
 
-struct optim_key optim_leaf_key(struct transform *t, struct optim_key key, uint32_t leaf)
+struct optim_key optim_leaf_key_from(struct transform *t, struct optim_key key, uint32_t leaf, uint32_t first)
 {
-    uint32_t rank = 0; /* among the leaves */
+    uint32_t rank = first; /* among the leaves */
     for (uint32_t k = 0; k < t->count; k++)
         rank += t->u[k] && compare_paths(t->o->params[k].path, t->o->params[leaf].path) < 0;
     return part_of(t->b, key, rank);
+}
+
+struct optim_key optim_leaf_key(struct transform *t, struct optim_key key, uint32_t leaf)
+{
+    return optim_leaf_key_from(t, key, leaf, 0);
 }
 
 /* g + sqrt(eta / count**gamma) * N(0, 1) */
@@ -59,7 +69,7 @@ void transform_add_noise(struct transform *t)
     struct ir_builder *b = t->b;
     struct term count = optim_increment(b, counter(t, "count"));
     struct term deviation = term_sqrt(b, term_div(b, number(t, "eta"), term_pow(b, count, number(t, "gamma"))));
-    struct optim_key sample = optim_next_key(t, "rng_key", arg(t, "key")->integer);
+    struct optim_key sample = optim_next_key(t, "rng_key", arg(t, absent(t, "seed") ? "key" : "seed")->integer);
     EACH_LEAF(t, i)
     {
         struct optim_key own = optim_leaf_key(t, sample, i);

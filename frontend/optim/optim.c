@@ -99,6 +99,14 @@ bool optim_at_most(const struct transform *t, const char *name, int64_t limit)
     return false;
 }
 
+const char *optim_either(const struct transform *t, const char *name, const char *other)
+{
+    if (absent(t, other)) return name;
+    if (absent(t, name)) return other;
+    fe_error_key(t->fe, optim_arg(t, other)->json, "E0103", "\"%s\" and \"%s\" are two names of one argument", name, other);
+    return NULL;
+}
+
 bool optim_mask(const struct transform *t, const char *name, bool *out)
 {
     const struct fe_value *v = arg(t, name);
@@ -129,6 +137,21 @@ bool optim_patterns_match(struct transform *t, fe_json map)
         good = false;
     }
     return good;
+}
+
+bool optim_of_counter(struct transform *t, fe_json text, const char *name, struct term count, struct term *out)
+{
+    struct fe_env env = {.outer = t->o->trace->env, .name = name, .value = fe_val_tensor(count.v)};
+    struct fe_val v = fe_expr(t->fe, t->o->trace, text, &env);
+    ir_value tensor = v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, text);
+    if (!tensor) return false;
+    if (ir_type(t->b->f, tensor)->rank) {
+        fe_error(t->fe, text, "E0423", "must be one number per step, found shape %s",
+                 ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
+        return false;
+    }
+    *out = term_tensor(tensor);
+    return true;
 }
 
 /* Where a transformation stands inside inject_hyperparams, any of its numbers may be a schedule. */
@@ -186,6 +209,16 @@ static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe
     return true;
 }
 
+/* Masks are checked where they stand, also those that nothing uses (the mask of a weight decay that is not asked for). */
+static bool check_patterns(struct fe_optim_state *o, const struct optim_row *row, const struct fe_value *args)
+{
+    bool good = true, *unused = arena_new_array(o->fe->arena, bool, o->count + 1);
+    for (uint32_t i = 0; i < row->count; i++)
+        if (row->args[i].kind == FE_PATTERNS && args[i].json && !args[i].null)
+            good &= fe_patterns(o->fe, args[i].json, unused);
+    return good;
+}
+
 void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_value *u, const ir_value *p)
 {
     struct fe_value args[MOST_ARGS] = {0};
@@ -195,7 +228,7 @@ void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_va
     const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
     for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
     row = read_object(o->fe, json, args, hyper);
-    if (!row || (o->flat && !is_whole(o->fe, row, args))) return;
+    if (!row || (o->flat && !is_whole(o->fe, row, args)) || !check_patterns(o, row, args)) return;
     for (uint32_t i = 0; i < row->count; i++)
         if (!hyper[i] && !args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
     struct transform t = {.o = o,
@@ -342,7 +375,8 @@ void optim_state_set(struct transform *t, const char *name, struct term value)
 
 static const char *leaf_path(struct transform *t, const char *name, uint32_t leaf)
 {
-    return arena_format(t->fe->arena, "%s.%s.%s", t->path, name, t->o->params[leaf].path);
+    const char *path = t->o->params[leaf].path; /* none inside `flatten` */
+    return arena_format(t->fe->arena, "%s.%s%s%s", t->path, name, *path ? "." : "", path);
 }
 
 struct term optim_leaf(struct transform *t, const char *name, uint32_t leaf, struct ir_type type, struct start start)
@@ -406,11 +440,19 @@ struct term optim_first(struct transform *t)
     return first;
 }
 
-ir_value *optim_first_params(struct transform *t, const char *name, struct term first)
+ir_value *optim_first_params(struct transform *t, const char *name, enum ir_dtype dtype)
 {
-    ir_value *kept = optim_tree(t, name, IR_TUPLE, zero);
-    EACH_LEAF(t, i) kept[i] = term_where(t->b, first, term_tensor(t->p[i]), term_tensor(kept[i])).v;
-    optim_tree_set(t, name, kept);
+    ir_value *kept = optim_tree(t, name, dtype, zero);
+    struct term first = term_eq(t->b, term_tensor(t->o->step), term_integer(0));
+    EACH_LEAF(t, i)
+    {
+        struct state_slot *s = slot_find(t->o, leaf_path(t, name, i));
+        if (!s->begin) { /* else it runs for the second time in one step */
+            s->begin = term_cast(t->b, term_tensor(t->p[i]), (enum ir_dtype)s->type.dtype).v;
+            s->now = s->old = term_where(t->b, first, term_tensor(s->begin), term_tensor(s->old)).v;
+        }
+        kept[i] = s->now;
+    }
     return kept;
 }
 
@@ -484,8 +526,9 @@ void optim_reset(struct fe_optim_state *o, const char *path, struct term when)
     for (size_t i = 0; i < o->slots.count; i++) {
         struct state_slot *s = &o->slots.items[i];
         if (!is_under(s, path) || s->copy) continue;
-        ir_value start = s->start.data ? ir_constant(o->b, s->type, s->start.data)
-                                       : ir_number(o->b, s->type, s->start.number);
+        ir_value start = s->begin        ? s->begin
+                         : s->start.data ? ir_constant(o->b, s->type, s->start.data)
+                                         : ir_number(o->b, s->type, s->start.number);
         s->now = term_where(o->b, when, term_tensor(start), term_tensor(s->now)).v;
     }
 }

@@ -12,7 +12,7 @@
 #include "frontend/formula.h"
 
 /* How a slot begins. Never as a function of the parameters: those may be replaced after `init` (--init). What depends
- * on them is formed in the first step: optim_first. */
+ * on them is formed in the first step: optim_first, optim_first_params. */
 struct start {
     double number;    /* the value repeated */
     const void *data; /* dense data instead, in the slot's dtype */
@@ -26,6 +26,7 @@ struct state_slot {
     const char *owner;  /* path of the transformation that declared it */
     bool copy;          /* begins as a copy of its parameter; who loads parameters copies them again */
     uint32_t parameter; /* index of the parameter that it belongs to + 1; 0 = none */
+    ir_value begin;     /* what it begins with in the document's first step, and after a reset; 0: `start` */
     ir_value old, now;  /* in the step's function */
 };
 
@@ -42,6 +43,12 @@ struct optim_measure {
     fe_json json;
 };
 
+/* Gradients of single examples are to be clipped to a norm, that over some of the parameters. */
+struct clipped {
+    struct term norm;
+    const bool *leaves;
+};
+
 /* All that the transformations of one step share. */
 struct fe_optim_state {
     struct fe *fe;
@@ -54,6 +61,7 @@ struct fe_optim_state {
     VEC(struct hyper) hypers, rates; /* rates: those that become hyper-parameters, without values */
     VEC(struct optim_measure) measures;
     bool flat;               /* inside `flatten`: the one parameter is none of the document */
+    ir_value step;           /* of the document, from 0 */
     ir_value value;          /* the loss */
     const ir_value *grads;   /* before any transformation; 0 where not trained */
     const ir_value *trained; /* the parameters of the gradients */
@@ -63,6 +71,10 @@ struct fe_optim_state {
     struct ir_func *value_and_grad_func;
     const ir_value *captured;
     uint32_t captured_count;
+    /* The sums of the clipped gradients of the examples, and how many examples; false: errors were recorded. NULL: there
+     * are no examples. */
+    bool (*clipped_sum)(struct fe_optim_state *, const struct clipped *, ir_value *sums, int64_t *examples);
+    bool example; /* these are the gradients of one example */
     void *user;
 };
 
@@ -109,6 +121,10 @@ void optim_apply(struct fe_optim_state *, fe_json, const char *path, ir_value *u
  * them. Where its object is run: declares one, if that argument is one; 0: the host cannot set it. */
 void optim_rates(struct fe_optim_state *, fe_json);
 ir_value optim_rate(struct fe_optim_state *, fe_json, const struct fe_arg *, const struct fe_value *);
+/* Applies an expression over update, param, updates and params to every parameter. */
+void optim_map(struct fe_optim_state *, fe_json expression, ir_value *u, const ir_value *p);
+/* Clips one example's gradients, as optax.per_example_global_norm_clip does each. */
+void optim_clip_example(struct ir_builder *, uint32_t count, const bool *leaves, struct term limit, ir_value *u);
 /* Records the errors of a description alone (types, arguments, schedules), for documents whose model is in error. */
 void optim_check(struct fe *, fe_json);
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
@@ -134,8 +150,12 @@ bool optim_absent(const struct transform *, const char *name);        /* null */
 bool optim_scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
 /* For integers that something is unrolled over: false and an error if the argument is larger. */
 bool optim_at_most(const struct transform *, const char *name, int64_t limit);
+/* Of two names for one argument, both nullable, the one that is given, else the first; NULL and an error if both are. */
+const char *optim_either(const struct transform *, const char *name, const char *other);
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
 bool optim_mask(const struct transform *, const char *name, bool *out);
+/* An expression of one name, a counter: its value as a scalar. False: an error was recorded. */
+bool optim_of_counter(struct transform *, fe_json text, const char *name, struct term count, struct term *out);
 /* Maps from patterns (a map may be NULL): the first member that matches a path, NULL = none; whether all patterns match a
  * parameter ("**" need not), else errors were recorded. */
 fe_json optim_match(struct transform *, fe_json map, const char *path);
@@ -155,8 +175,10 @@ void optim_leaf_along(struct transform *, const char *name, uint32_t leaf, uint3
 void optim_state_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
 /* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
 struct term optim_first(struct transform *);
-/* The parameters as they were in the first step, kept in slots. */
-ir_value *optim_first_params(struct transform *, const char *name, struct term first);
+/* The parameters as they were in the document's first step, even if a wrapper kept the transformation from running then,
+ * or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE: the
+ * parameter's). */
+ir_value *optim_first_params(struct transform *, const char *name, enum ir_dtype);
 /* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. */
 ir_value *optim_copies(struct transform *, const char *prefix);
 void optim_copies_set(struct transform *, const char *prefix, const ir_value *values);
@@ -193,11 +215,14 @@ void optim_branch_state(struct transform *t, const ir_value *before, uint32_t fr
                         const ir_value *otherwise, uint32_t count);
 
 /* Random keys (noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the first part
- * of a split, the second is returned. Leaves take the parts in the order of their paths. */
+ * of its split. Returned is the key itself (carried) or the second part of the split (next). Leaves take the parts of a
+ * key in the order of their paths, from part 0 or `first` on. */
 struct optim_key {
     ir_value word[2];
 };
+struct optim_key optim_carried_key(struct transform *, const char *name, int64_t seed);
 struct optim_key optim_next_key(struct transform *, const char *name, int64_t seed);
+struct optim_key optim_leaf_key_from(struct transform *, struct optim_key, uint32_t leaf, uint32_t first);
 struct optim_key optim_leaf_key(struct transform *, struct optim_key, uint32_t leaf);
 
 ir_value *optim_new_tree(const struct transform *);
@@ -235,6 +260,19 @@ static inline struct term at_count(struct transform *t, const char *name, struct
     struct term value = T(fe_schedule(t->fe, t->b, arg(t, name), count.v));
     value.weak = true;
     return value;
+}
+/* x where it is sent, else 0. By multiplication, as in Optax, if the document asks for it: then a NaN gets through. */
+static inline struct term sent_or_zero(struct transform *t, struct term sent, struct term x)
+{
+    if (flag(t, "nan_passes")) return term_mul(t->b, sent, x);
+    return term_where(t->b, sent, x, term_number(0));
+}
+/* x where the condition holds, else y; by multiplication as well if the document asks for it */
+static inline struct term picked(struct transform *t, struct term condition, struct term x, struct term y)
+{
+    struct ir_builder *b = t->b;
+    if (!flag(t, "nan_passes")) return term_where(b, condition, x, y);
+    return term_add(b, term_mul(b, condition, x), term_mul(b, term_not(b, condition), y));
 }
 /* (1 - decay) * g + decay * m */
 static inline struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay)

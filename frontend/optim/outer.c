@@ -52,9 +52,7 @@ static void sam_transparent(struct transform *t)
     struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
                 one = term_integer(1);
     struct term begin = term_eq(b, steps, term_integer(0)), last = term_eq(b, steps, term_sub(b, period, one));
-    ir_value *cache = optim_tree(t, "cache", IR_TUPLE, zero), *old = optim_new_tree(t), *before = optim_snapshot(t->o);
-    struct term ever = optim_first(t);
-    EACH_LEAF(t, i) old[i] = term_where(b, ever, T(t->p[i]), T(cache[i])).v;
+    ir_value *old = optim_first_params(t, "cache", IR_TUPLE), *cache = optim_new_tree(t), *before = optim_snapshot(t->o);
     ir_value *up = optim_new_tree(t), *down = optim_new_tree(t);
     copy_tree(t, up, t->u);
     copy_tree(t, down, t->u);
@@ -67,8 +65,8 @@ static void sam_transparent(struct transform *t)
     EACH_LEAF(t, i)
     {
         struct term back = term_add(b, term_sub(b, T(old[i]), T(t->p[i])), T(down[i]));
-        cache[i] = term_where(b, begin, T(t->p[i]), T(old[i])).v;
-        t->u[i] = term_where(b, last, back, T(up[i])).v;
+        cache[i] = picked(t, begin, T(t->p[i]), T(old[i])).v;
+        t->u[i] = picked(t, last, back, T(up[i])).v;
     }
     optim_tree_set(t, "cache", cache);
     optim_state_set(t, "steps_since_sync", term_rem(b, term_add(b, steps, one), period));
@@ -89,15 +87,14 @@ void transform_lookahead(struct transform *t)
     struct ir_builder *b = t->b;
     struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
                 one = term_integer(1);
-    struct term sync = term_eq(b, steps, term_sub(b, period, one)), part = number(t, "slow_step_size"),
-                none = term_number(0);
+    struct term sync = term_eq(b, steps, term_sub(b, period, one)), part = number(t, "slow_step_size");
     ir_value *slow = optim_copies(t, "slow");
     run_inner(t, "fast_optimizer", "fast_state", t->u, t->p);
     if (flag(t, "reset_state")) optim_reset(t->o, optim_path(t, "fast_state"), sync);
     EACH_LEAF(t, i)
     {
         struct term u = T(t->u[i]), diff = term_sub(b, term_add(b, T(t->p[i]), u), T(slow[i]));
-        diff = term_where(b, sync, diff, none);
+        diff = sent_or_zero(t, sync, diff);
         slow[i] = term_add(b, T(slow[i]), term_mul(b, part, diff)).v;
         t->u[i] = term_sub(b, u, term_mul(b, term_sub(b, one, part), diff)).v;
     }
@@ -121,7 +118,9 @@ void transform_mechanize(struct transform *t)
                 v = optim_state(t, "v", vector, zero);
     struct term r = optim_state(t, "r", vector, zero),
                 s = optim_state(t, "s", vector, (struct start){.number = arg(t, "s_init")->number});
-    ir_value *x0 = optim_first_params(t, "x0", term_eq(b, count, term_integer(0)));
+    ir_value *x0 = optim_tree(t, "x0", IR_TUPLE, zero);
+    EACH_LEAF(t, i) x0[i] = term_where(b, term_eq(b, count, term_integer(0)), T(t->p[i]), T(x0[i])).v;
+    optim_tree_set(t, "x0", x0);
 
     struct term sum = term_sum(b, s), grad_norm = term_sqrt(b, optim_square_sum(t, t->u)),
                 param_norm = term_sqrt(b, optim_square_sum(t, t->p));
@@ -192,11 +191,11 @@ void transform_flatten(struct transform *t)
         dtype = dtype == IR_TUPLE || dtype == (enum ir_dtype)type->dtype ? (enum ir_dtype)type->dtype : IR_F32;
     }
     if (!total) return;
-    struct fe_param one = {.path = "flat", .type = ir_type_of(dtype, 1, &total), .slot = UINT32_MAX};
+    struct fe_param one = {.path = "", .type = ir_type_of(dtype, 1, &total), .slot = UINT32_MAX};
     ir_value u[2] = {joined(t, t->u, dtype)}, p[2] = {joined(t, t->p, dtype)};
     struct fe_optim_state outer = *o;
     o->count = 1, o->params = &one, o->grads = u, o->trained = p, o->flat = true, o->value_and_grad = no_loss;
-    optim_apply(o, arg(t, "inner")->json, optim_path(t, "inner_state"), u, p);
+    optim_apply(o, arg(t, "inner")->json, t->path, u, p);
     o->count = outer.count, o->params = outer.params, o->grads = outer.grads, o->trained = outer.trained;
     o->flat = outer.flat, o->value_and_grad = outer.value_and_grad;
     int64_t at = 0, step = 1;

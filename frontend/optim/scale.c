@@ -193,6 +193,25 @@ void transform_scale_by_adadelta(struct transform *t)
     optim_tree_set(t, "e_x", e_x);
 }
 
+void transform_adadelta(struct transform *t)
+{
+    if (absent(t, "learning_rate") && strcmp(t->path, "opt_state") == 0) {
+        struct diag *d = fe_warning(t->fe, t->json, "W0429", "adadelta without a learning rate ascends, as in Optax");
+        d->hint = "\"learning_rate\": 1.0 descends";
+    }
+    optim_chain(t, "add_decayed_weights(mask=weight_decay_mask) -> scale_by_adadelta -> scale_by_learning_rate", 0);
+}
+
+void transform_adabelief(struct transform *t)
+{
+    const char *name = optim_either(t, "mask", "weight_decay_mask");
+    if (!name) return;
+    optim_chain(t, "scale_by_belief", 0);
+    bool decays = !absent(t, "weight_decay");
+    if (decays) optim_chain(t, arena_format(t->fe->arena, "add_decayed_weights(mask=%s)", name), 1);
+    optim_chain(t, "scale_by_learning_rate", decays ? 2 : 1);
+}
+
 /* t = g + decay * t; the state is rounded to the accumulator's dtype, this step's update is not. */
 void transform_trace(struct transform *t)
 {

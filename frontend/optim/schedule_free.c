@@ -37,12 +37,11 @@ static void average(struct transform *t, bool warms_up)
 {
     struct ir_builder *b = t->b;
     struct term count, part = part_of_average(t, warms_up, &count), one = term_integer(1), b1 = number(t, "b1");
-    struct term rest = term_sub(b, term_number(1), b1), begin = term_eq(b, count, one);
-    ir_value *z = optim_tree(t, "z", dtype_or(t, "state_dtype"), zero), *x = optim_copies(t, "eval");
+    struct term rest = term_sub(b, term_number(1), b1);
+    ir_value *z = optim_first_params(t, "z", dtype_or(t, "state_dtype")), *x = optim_copies(t, "eval");
     EACH_LEAF(t, i)
     {
-        struct term p = T(t->p[i]), kept = T(z[i]), old = term_where(b, begin, term_cast_like(b, p, kept), kept);
-        struct term new = term_cast_like(b, term_add(b, old, T(t->u[i])), kept);
+        struct term p = T(t->p[i]), old = T(z[i]), new = term_cast_like(b, term_add(b, old, T(t->u[i])), old);
         struct term before = term_div(b, term_sub(b, p, term_mul(b, rest, old)), b1);
         struct term mean = term_add(b, term_mul(b, term_sub(b, one, part), before), term_mul(b, part, new));
         struct term next = term_add(b, term_mul(b, b1, mean), term_mul(b, rest, new));

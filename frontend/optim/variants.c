@@ -161,10 +161,8 @@ void transform_scale_by_adopt(struct transform *t)
     struct term b2 = term_where(b, later, number(t, "b2"), term_number(0));
     fe_json rule = arg(t, "clip_value_fn")->json;
     if (rule && flag(t, "use_clipping")) {
-        struct fe_env env = {.outer = t->o->trace->env, .name = "x", .value = fe_val_tensor(count.v)};
-        struct fe_val v = fe_expr(t->fe, t->o->trace, rule, &env);
-        limit = T(v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, rule));
-        if (!limit.v) return;
+        if (!optim_of_counter(t, rule, "x", count, &limit)) return;
+        if (ir_type(b->f, limit.v)->dtype == IR_BOOL) limit = term_cast(b, limit, IR_F32);
     } else {
         limit = term_pow(b, count, term_number(0.25));
     }
@@ -263,7 +261,7 @@ void transform_scale_by_sm3(struct transform *t)
         for (uint32_t k = 0; k < vectors; k++) {
             int64_t dim = k;
             struct ir_type own = ir_type_of((enum ir_dtype)type.dtype, type.rank ? 1 : 0, &type.dim[k]);
-            names[k] = arena_format(t->fe->arena, "mu.%s.%u", t->o->params[i].path, k);
+            names[k] = arena_format(t->fe->arena, t->o->flat ? "mu%s.%u" : "mu.%s.%u", t->o->params[i].path, k);
             struct term v = optim_state(t, names[k], own, zero);
             optim_state_along(t, names[k], i, 0, ~(1u << k));
             if (type.rank > 1) v = T(ir_broadcast(b, v.v, type.rank, type.dim, &dim));
@@ -315,6 +313,19 @@ static struct term along(struct ir_builder *b, struct term x, const struct ir_ty
     return T(ir_broadcast(b, x.v, type->rank, type->dim, dims));
 }
 
+/* The decay of this step as the document writes it: an expression over `step` and `decay_rate`. */
+static bool decay_by(struct transform *t, struct term step, struct term *decay)
+{
+    struct term rate = number(t, "decay_rate");
+    struct fe_env env = {t->o->trace->env, "decay_rate", rate.v ? fe_val_tensor(rate.v) : fe_val_number(rate.number, false)};
+    const struct fe_env *before = t->o->trace->env;
+    t->o->trace->env = &env;
+    bool good = optim_of_counter(t, arg(t, "decay_rate_fn")->json, "step", step, decay);
+    t->o->trace->env = before;
+    if (good) *decay = term_cast(t->b, *decay, IR_F32);
+    return good;
+}
+
 /* Means of squares by rows and columns instead of per element (Shazeer, Stern 2018). What a parameter does not use is a
  * slot of one zero. */
 void transform_scale_by_factored_rms(struct transform *t)
@@ -325,6 +336,7 @@ void transform_scale_by_factored_rms(struct transform *t)
     struct term steps = term_add(b, term_sub(b, count, term_integer(arg(t, "step_offset")->integer)), term_integer(1));
     struct term decay = term_pow(b, term_cast(b, steps, IR_F32), term_neg(b, number(t, "decay_rate")));
     decay = term_sub(b, term_number(1), decay);
+    if (arg(t, "decay_rate_fn")->json && !decay_by(t, term_sub(b, steps, term_integer(1)), &decay)) return;
     EACH_LEAF(t, i)
     {
         const struct ir_type type = t->o->params[i].type, none = ir_type_of((enum ir_dtype)type.dtype, 1, one);

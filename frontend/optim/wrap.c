@@ -144,22 +144,6 @@ void transform_multi_transform(struct transform *t) { transform_partition(t); }
 
 /* ---------------------------------------------------------------- over several calls */
 
-/* An expression of one name, here the counter `name`: its value as a scalar. False: an error was recorded. */
-static bool of_counter(struct transform *t, fe_json text, const char *name, struct term count, struct term *out)
-{
-    struct fe_env env = {.outer = t->o->trace->env, .name = name, .value = fe_val_tensor(count.v)};
-    struct fe_val v = fe_expr(t->fe, t->o->trace, text, &env);
-    ir_value tensor = v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, text);
-    if (!tensor) return false;
-    if (ir_type(t->b->f, tensor)->rank) {
-        fe_error(t->fe, text, "E0423", "must be one number per step, found shape %s",
-                 ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
-        return false;
-    }
-    *out = T(tensor);
-    return true;
-}
-
 /* How many calls make one update: an integer, a schedule or an expression over gradient_step; an int32 scalar or a number. */
 static bool steps_per_update(struct transform *t, struct term gradient_step, struct term *k)
 {
@@ -170,7 +154,7 @@ static bool steps_per_update(struct transform *t, struct term gradient_step, str
         return true;
     }
     if (every->kind == JSON_STRING && every->string[0] != '$') {
-        if (!of_counter(t, every, "gradient_step", gradient_step, k)) return false;
+        if (!optim_of_counter(t, every, "gradient_step", gradient_step, k)) return false;
         *k = term_cast(t->b, *k, IR_I32);
         return true;
     }
@@ -225,7 +209,7 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
 }
 
 /* The inner transformation runs on the accumulated gradients at every call; its state and its update count at the
- * last call of k. Updates and sums are reset by multiplication with 0 or 1, as Optax does. */
+ * last call of k. */
 void transform_multi_steps(struct transform *t)
 {
     struct ir_builder *b = t->b;
@@ -236,7 +220,7 @@ void transform_multi_steps(struct transform *t)
     if (!steps_per_update(t, step, &k) || (may_skip && !skip_rule(t, rule, &skip))) return;
     ir_value *acc = optim_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = optim_new_tree(t);
     struct term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
-    struct term sent = term_cast(b, emit, IR_I32), kept = term_sub(b, term_integer(1), sent);
+    struct term kept = term_not(b, emit);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), a = T(acc[i]);
@@ -244,7 +228,7 @@ void transform_multi_steps(struct transform *t)
             a = term_add(b, a, term_div(b, term_sub(b, g, a), term_add(b, mini, term_integer(1))));
         else a = term_add(b, g, a);
         u[i] = term_cast_like(b, a, g).v;
-        acc[i] = term_mul(b, kept, a).v;
+        acc[i] = sent_or_zero(t, kept, a).v;
     }
     const char *inner = optim_path(t, "inner_opt_state");
     optim_apply(t->o, arg(t, "opt")->json, inner, u, t->p);
@@ -252,7 +236,7 @@ void transform_multi_steps(struct transform *t)
     optim_tree_set(t, "acc_grads", acc);
     optim_state_set(t, "mini_step", term_rem(b, optim_increment(b, mini), k));
     optim_state_set(t, "gradient_step", term_where(b, emit, optim_increment(b, step), step));
-    EACH_LEAF(t, i) t->u[i] = term_mul(b, sent, T(u[i])).v;
+    EACH_LEAF(t, i) t->u[i] = sent_or_zero(t, emit, T(u[i])).v;
     if (!may_skip) return;
     static const char *const own[] = {"mini_step", "gradient_step"};
     for (int i = 0; i < 2; i++)
@@ -272,8 +256,8 @@ void transform_apply_every(struct transform *t)
     ir_value *acc = optim_tree(t, "grad_acc", IR_TUPLE, zero);
     EACH_LEAF(t, i)
     {
-        acc[i] = term_add(b, term_mul(b, kept, T(acc[i])), T(t->u[i])).v;
-        t->u[i] = term_mul(b, sent, T(acc[i])).v;
+        acc[i] = term_add(b, sent_or_zero(t, kept, T(acc[i])), T(t->u[i])).v;
+        t->u[i] = sent_or_zero(t, sent, T(acc[i])).v;
     }
     optim_tree_set(t, "grad_acc", acc);
     optim_state_set(t, "count", term_rem(b, optim_increment(b, counter(t, "count")), k));
@@ -295,7 +279,7 @@ static void run_if(struct transform *t, const char *name, struct term keep, cons
 static void conditionally(struct transform *t, const char *condition, bool pass)
 {
     struct term step = counter(t, "step"), keep;
-    if (!of_counter(t, arg(t, condition)->json, "step", step, &keep)) return;
+    if (!optim_of_counter(t, arg(t, condition)->json, "step", step, &keep)) return;
     ir_value *given = optim_new_tree(t);
     EACH_LEAF(t, i) given[i] = t->u[i];
     run_if(t, "inner_state", term_cast(t->b, keep, IR_BOOL), pass ? given : NULL);

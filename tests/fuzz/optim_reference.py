@@ -257,6 +257,16 @@ def with_only(t, *names):
     return optax.GradientTransformationExtraArgs(t.init, lambda u, s, p=None, **e: t.update(u, s, p, **{k: v for k, v in e.items() if k in names}))
 
 
+def prodigy_masked(decayed, plain, patterns):
+    """Decay leaves Prodigy's state alone, so that the masked form chooses between the updates with and without it."""
+    def update(g, s, p=None, **_):
+        with_decay, new = decayed.update(g, s, p)
+        without, _ = plain.update(g, s, p)
+        return {k: with_decay[k] if patterns is None or any(match(x, k) for x in patterns) else without[k] for k in g}, new
+
+    return optax.GradientTransformationExtraArgs(decayed.init, update)
+
+
 def make(o, axes=None):
     """The transformation that the object describes; `axes`: logical names of the parameters' dimensions, by pattern."""
     o = dict(o)
@@ -293,23 +303,29 @@ def make(o, axes=None):
         return optax.inject_hyperparams(factory, static_args=static, hyperparam_dtype=dtype(o.get("hyperparam_dtype")))(**args)
     if name == "stateless":
         f = expression(o["f"], "updates", "params", "update", "param")
-        return optax.stateless(lambda u, p: {k: f(u, p, u[k], p[k]) for k in u})
+        return optax.stateless(lambda u, p: {k: f(u, p, v, p[k]) if hasattr(v, "shape") else v for k, v in u.items()})
     if name == "stateless_with_tree_map":
-        return optax.stateless_with_tree_map(expression(o["f"], "update", "param"))
+        return optax.stateless_with_tree_map(lambda u, p, f=expression(o["f"], "update", "param"): f(u, p) if hasattr(u, "shape") else u)
     if name == "snapshot":
         return optax.transforms.snapshot(o["measure_name"], measure(o["measure"]))
     if name == "monitor":
         return optax.transforms.monitor({k: measure(v) for k, v in o["measures"].items()})
-    if name == "adabelief" and ("weight_decay" in o or "mask" in o):  # since 0.2.9
-        decay, where = o.pop("weight_decay", None), o.pop("mask", None)
+    if name == "adabelief" and {"weight_decay", "mask", "weight_decay_mask"} & set(o):  # since 0.2.9
+        decay, where = o.pop("weight_decay", None), o.pop("mask", None) or o.pop("weight_decay_mask", None)
+        o.pop("weight_decay_mask", None)
         rate = o.pop("learning_rate")
         parts = [{"type": "scale_by_belief", **o}, {"type": "scale_by_learning_rate", "learning_rate": rate}]
         if decay is not None:
             parts.insert(1, {"type": "add_decayed_weights", "weight_decay": decay, "mask": where})
         return inner({"type": "chain", "transforms": parts})
+    if name == "prodigy" and {"mask", "weight_decay_mask"} & set(o):  # since 0.2.9: as in the paper's code, what is decayed
+        where = o.pop("mask", None) or o.pop("weight_decay_mask", None)
+        o.pop("weight_decay_mask", None)
+        return prodigy_masked(inner({"type": name, **o}), inner({"type": name, **o, "weight_decay": 0.0}), where)
+    o.pop("nan_passes", None)
     t = factory_of(name)(**arguments(o, inner))
     if name == "multi_steps":
-        return t.gradient_transformation()
+        return optax.GradientTransformationExtraArgs(t.init, t.update)
     if name == "sam":
         return with_only(t, "grad_fn")
     if name in ("lookahead", "scale_by_lbfgs"):
@@ -331,7 +347,7 @@ def numbers_of_dimensions(entries):
     def spec(v):
         axes = lambda x: tuple(x) if isinstance(x, list) else x
         return None if v is None else optax.contrib.MuonDimensionNumbers(**{k: axes(x) for k, x in v.items()})
-    return lambda tree: {k: spec(first(entries, k)) for k in tree}
+    return lambda tree: {k: spec(first(entries, k)) if hasattr(v, "shape") else v for k, v in tree.items()}
 
 
 def arguments(o, inner):
