@@ -1,4 +1,4 @@
-/* `custom`: a transformation that the document writes itself, as expressions (docs/custom-optimizers.md).
+/* `custom`: a transformation that the document writes itself, as expressions (CUSTOM.md).
  *
  * Every name of its expressions has one value for the whole tree (step, value, hyper-parameters, slots with
  * "per": "tree", what is computed from these alone) or one per parameter (g, p, rank, the other slots, what is computed

@@ -3,7 +3,7 @@
 
 pairs/*.json hold an optimizer that is built in and the same one written as `custom`; both train the same model, and the
 results must agree bit by bit, interpreted and compiled. errors/*.json hold mistakes and what has to be said about them.
-Every document in docs/custom-optimizers.md compiles.
+Every document in frontend/optim/CUSTOM.md compiles and runs.
 
 usage: custom.py STEPC [NAME...]
 """
@@ -141,6 +141,23 @@ class Custom(unittest.TestCase):
                 self.assertEqual(text.count("error["), 1, text)
                 for part in says:
                     self.assertIn(part, text)
+
+    def test_examples_of_the_page(self):
+        """Complete documents and optimizers of the page that explains `custom`."""
+        self.data()
+        with open(os.path.join(ROOT, "frontend", "optim", "CUSTOM.md")) as f:
+            blocks = re.findall(r"^```json\n(.*?)^```", f.read(), re.M | re.S)
+        self.assertGreaterEqual(len(blocks), 4)
+        for block in blocks:
+            with self.subTest(block):
+                given = json.loads(block)
+                document = given if "stepc" in given else dict(DOCUMENT, optimizer=given)
+                self.stepc("compile", self.write("page.json", document), "-o", self.path("page.so"))
+                metrics = self.path("metrics.jsonl")
+                self.stepc("run", self.path("page.so"), "--steps", str(STEPS), "--data", self.path("data.safetensors"), "--metrics", metrics)
+                losses = [json.loads(line)["loss"] for line in open(metrics)]
+                self.assertEqual(len([x for x in losses if isinstance(x, float)]), STEPS)
+                self.assertEqual(len(set(losses)), STEPS)
 
     def test_names_of_state(self):
         """A slot has the path that an NNX optimizer gives."""
