@@ -5,268 +5,8 @@
  * with them). Which it is follows from the names that an expression mentions. tree_sum and its like evaluate their
  * argument at every parameter and give one value for the tree. Expressions are parsed once, evaluated name by name over
  * all parameters, so that a later one may look at the whole tree of an earlier one. */
-#include "frontend/optim/optim.h"
-#include "frontend/expr.h"
+#include "frontend/optim/custom.h"
 #include <string.h>
-
-enum name_kind { BUILTIN, HYPER, SLOT, LET };
-
-/* An expression of the document. */
-struct text {
-    fe_json json;
-    struct expr_node *tree; /* NULL: a literal, or an error that was reported */
-};
-
-struct name {
-    const char *name;
-    enum name_kind kind;
-    fe_json json;
-    bool leaf; /* a value per parameter */
-    bool used;
-    struct text text;      /* LET: its expression */
-    struct fe_val *values; /* per parameter, or one */
-    /* SLOT */
-    struct text shape, start, next;
-    bool reduced; /* `shape` says which axes of the parameter's shape are left out */
-    bool has_dtype;
-    enum ir_dtype dtype;
-    struct ir_type *types; /* per parameter, or one */
-    bool *there;           /* per parameter: whether the slot exists for it */
-    uint32_t *without;     /* per parameter: the axes that are left out, as bits */
-};
-
-/* A call of a form, evaluated once. */
-struct folded {
-    const struct expr_node *call;
-    struct fe_val value;
-};
-
-struct custom {
-    struct transform *t;
-    struct fe *fe;
-    VEC(struct name) names;
-    size_t ready; /* names from here on have no value yet */
-    const struct fe_env *base;
-    struct fe_env *scope; /* one entry per name */
-    VEC(struct folded) folded;
-    struct text update; /* of g */
-    bool counted;       /* something asks for the step */
-    struct term first;  /* set when a slot begins with what the first step computes */
-};
-
-/* ---------------------------------------------------------------- forms: whole trees */
-
-enum form_kind { TREE_SUM, TREE_VDOT, TREE_NORM, TREE_MAX };
-static const struct {
-    const char *name;
-    enum form_kind kind;
-    uint32_t arguments;
-} form_rows[] = {{"tree_sum", TREE_SUM, 1},
-                 {"tree_vdot", TREE_VDOT, 2},
-                 {"tree_norm", TREE_NORM, 1},
-                 {"global_norm", TREE_NORM, 1},
-                 {"tree_max", TREE_MAX, 1}};
-enum { FORMS = sizeof form_rows / sizeof *form_rows };
-
-static int form_find(const char *name)
-{
-    for (int i = 0; i < FORMS; i++)
-        if (strcmp(form_rows[i].name, name) == 0) return i;
-    return -1;
-}
-
-/* ---------------------------------------------------------------- names */
-
-static struct name *name_find(struct custom *c, const char *text, size_t length)
-{
-    for (size_t i = 0; i < c->names.count; i++) {
-        struct name *n = &c->names.items[i];
-        if (strncmp(n->name, text, length) == 0 && !n->name[length]) return n;
-    }
-    return NULL;
-}
-
-static struct name *name_add(struct custom *c, const char *name, enum name_kind kind, fe_json json, bool leaf)
-{
-    struct name new = {.name = name, .kind = kind, .json = json, .leaf = leaf};
-    vec_push(c->fe->arena, &c->names, new);
-    return &c->names.items[c->names.count - 1];
-}
-
-/* A name that the document gives; NULL: an error was recorded. */
-static struct name *name_given(struct custom *c, fe_json member, enum name_kind kind, bool leaf)
-{
-    static const char *const kept[] = {"count", "first"}; /* slots of the mechanism */
-    static const char *const kinds[] = {"name of the mechanism", "hyper-parameter", "slot", "name of \"let\""};
-    const char *key = member->key;
-    if (!fe_is_name(key)) {
-        fe_error_key(c->fe, member, "E0110", "\"%s\" is no name: letters, digits and '_', no digit first", key);
-        return NULL;
-    }
-    const struct name *other = name_find(c, key, strlen(key));
-    bool reserved = (other && other->kind == BUILTIN) || form_find(key) >= 0;
-    for (size_t i = 0; kind == SLOT && i < 2; i++) reserved |= strcmp(kept[i], key) == 0;
-    if (!other && !reserved) return name_add(c, key, kind, member, leaf);
-    if (reserved) fe_error_key(c->fe, member, "E0110", "\"%s\" has a meaning already; take another name", key);
-    else fe_error_key(c->fe, member, "E0110", "\"%s\" is the name of a %s already", key, kinds[other->kind]);
-    return NULL;
-}
-
-/* ---------------------------------------------------------------- reading */
-
-static struct text text_of(struct custom *c, fe_json json)
-{
-    return (struct text){json, json ? fe_expr_tree(c->fe, json) : NULL};
-}
-
-/* Notes what an expression uses; true: it has a value per parameter. Inside a form names stand for whole trees. */
-static bool walk(struct custom *c, fe_json json, const struct expr_node *n, bool inside, size_t limit)
-{
-    bool leaf = false;
-    if (!n) return false;
-    if (n->kind == EXPR_NAME) {
-        struct name *name = name_find(c, n->text, strcspn(n->text, "."));
-        if (!name) return false;
-        name->used = true;
-        if (strcmp(name->name, "step") == 0 || strcmp(name->name, "count_inc") == 0) c->counted = true;
-        if ((size_t)(name - c->names.items) >= limit)
-            fe_error_in(c->fe, json, n->at, n->length, "E0301", "\"%s\" has no value yet: %s", name->name,
-                        name->kind == LET ? "\"let\" is read from top to bottom" : "slots are not known here");
-        return name->leaf && !inside;
-    }
-    if (n->kind == EXPR_CALL && form_find(n->text) >= 0) inside = true;
-    for (uint32_t i = 0; i < n->count; i++) leaf |= walk(c, json, n->items[i], inside, limit);
-    return leaf;
-}
-static bool walk_text(struct custom *c, const struct text *text, size_t limit)
-{
-    return walk(c, text->json, text->tree, false, limit);
-}
-
-/* A number, a flag or a schedule; inside inject_hyperparams the value that the host may set. */
-static void read_hyper(struct custom *c, fe_json map, fe_json member)
-{
-    struct transform *t = c->t;
-    struct name *n = name_given(c, member, HYPER, false);
-    struct fe_val v = fe_none();
-    double number;
-    bool integer;
-    if (!n) return;
-    for (size_t i = 0; i < t->o->hypers.count; i++)
-        if (t->o->hypers.items[i].json == map && strcmp(t->o->hypers.items[i].argument, member->key) == 0)
-            v = fe_tensor_val(t->o->hypers.items[i].value, false);
-    if (fe_is_none(&v)) {
-        struct fe_value value = {.given = true, .json = member};
-        struct fe_arg row = {.name = member->key, .kind = FE_SCHEDULE};
-        if (member->kind == JSON_OBJECT) c->counted = true; /* valued when the counter is there */
-        else if (member->kind == JSON_TRUE || member->kind == JSON_FALSE) {
-            v = fe_int(member->kind == JSON_TRUE);
-            v.python = FE_PY_BOOL;
-        } else if (fe_number_kind(c->fe, member, &number, &integer)) v = fe_val_number(value.number = number, integer);
-        else return;
-        ir_value late = v.kind == FE_VAL_NUMBER && v.python == FE_PY_BOOL ? 0 : optim_rate(t->o, map, &row, &value);
-        if (late) v = fe_tensor_val(late, true); /* a learning rate that the host may set remains a number */
-    }
-    n->values = arena_copy(c->fe->arena, &v, sizeof v);
-}
-
-static void read_slot(struct custom *c, fe_json member)
-{
-    static const struct fe_arg rows[] = {{"per", FE_ENUM, 0, "\"param\"", "param|tree"},
-                                         {"shape", FE_ANY, FE_NULLABLE, "null", NULL},
-                                         {"reduction_axis", FE_ANY, FE_NULLABLE, "null", NULL},
-                                         {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL},
-                                         {"init", FE_EXPR, 0, "0", NULL}};
-    struct fe_value v[5] = {0};
-    struct name *n = name_given(c, member, SLOT, true);
-    if (!n || !fe_settings(c->fe, member, arena_format(c->fe->arena, "slot \"%s\"", member->key), rows, 5, NULL, v)) return;
-    n->leaf = strcmp(v[0].string, "tree") != 0;
-    n->reduced = !v[2].null;
-    if (!v[1].null && !v[2].null)
-        fe_error_key(c->fe, v[2].json, "E0452", "slot \"%s\" has a \"shape\" already", n->name);
-    if (!v[1].null || !v[2].null) n->shape = text_of(c, v[n->reduced ? 2 : 1].json);
-    if (!n->leaf && n->shape.json)
-        fe_error_key(c->fe, n->shape.json, "E0452", "slot \"%s\": one value for the whole tree is a scalar", n->name);
-    n->has_dtype = !v[3].null;
-    n->dtype = v[3].dtype;
-    if (v[4].json) n->start = text_of(c, v[4].json);
-}
-
-/* Every name, in the order in which they get their values. */
-static void read_names(struct custom *c)
-{
-    static const struct {
-        const char *name;
-        bool leaf;
-    } builtins[] = {{"g", true},           {"p", true},      {"rank", true},     {"step", false},
-                    {"count_inc", false}, {"value", false}, {"updates", false}, {"params", false}};
-    struct transform *t = c->t;
-    fe_json hyper = arg(t, "hyperparams")->json, slots = arg(t, "slots")->json, let = arg(t, "let")->json;
-    for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
-        name_add(c, builtins[i].name, BUILTIN, NULL, builtins[i].leaf);
-    for (fe_json m = hyper ? fe_first(c->fe, hyper) : NULL; m; m = fe_next(c->fe, m)) read_hyper(c, hyper, m);
-    size_t early = c->names.count; /* what shapes and initial values may use */
-    for (fe_json m = slots ? fe_first(c->fe, slots) : NULL; m; m = fe_next(c->fe, m)) read_slot(c, m);
-    for (size_t i = early; i < c->names.count; i++) {
-        struct name *n = &c->names.items[i];
-        (void)walk_text(c, &n->shape, early);
-        if (!walk_text(c, &n->start, early) || n->leaf) continue;
-        fe_error(c->fe, n->start.json, "E0452",
-                 "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm take them together",
-                 n->name);
-    }
-    size_t late = c->names.count;
-    for (fe_json m = let ? fe_first(c->fe, let) : NULL; m; m = fe_next(c->fe, m)) {
-        struct name *n = name_given(c, m, LET, false);
-        if (n) n->text = text_of(c, m);
-    }
-    for (size_t i = late; i < c->names.count; i++) c->names.items[i].leaf = walk_text(c, &c->names.items[i].text, i);
-}
-
-/* "update": the next value of every slot, and g. */
-static void read_update(struct custom *c)
-{
-    fe_json update = arg(c->t, "update")->json;
-    size_t errors = c->fe->diags->errors;
-    VEC(const char *) known = {0};
-    vec_push(c->fe->arena, &known, "g");
-    for (size_t i = 0; i < c->names.count; i++)
-        if (c->names.items[i].kind == SLOT) vec_push(c->fe->arena, &known, c->names.items[i].name);
-    for (fe_json m = fe_first(c->fe, update); m; m = fe_next(c->fe, m)) {
-        struct text text = text_of(c, m);
-        bool leaf = walk_text(c, &text, c->names.count);
-        struct name *n = name_find(c, m->key, strlen(m->key));
-        if (strcmp(m->key, "g") == 0) c->update = text;
-        else if (n && n->kind == SLOT) {
-            n->next = text;
-            if (!n->leaf && leaf)
-                fe_error(c->fe, m, "E0452",
-                         "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm "
-                         "take them together",
-                         n->name);
-        } else if (!arg(c->t, "slots")->json || !fe_member(c->fe, arg(c->t, "slots")->json, m->key)) {
-            struct diag *d = fe_error_key(c->fe, m, "E0107", "\"update\" has no use for \"%s\": it is no slot%s", m->key,
-                                          n ? "" : ", and not g");
-            fe_suggest(c->fe, d, m->key, known.items, known.count);
-        }
-    }
-    for (size_t i = 0; i < c->names.count && c->fe->diags->errors == errors; i++) {
-        const struct name *n = &c->names.items[i];
-        if (n->kind == SLOT && !n->next.json)
-            fe_error_key(c->fe, n->json, "E0451", "slot \"%s\" never gets a new value: add \"%s\" to \"update\"", n->name,
-                         n->name);
-    }
-    if (!c->update.json)
-        fe_error(c->fe, update, "E0102", "\"update\" needs \"g\", the update that goes on (\"g\": \"g\" leaves it as it is)");
-}
-
-/* Nothing is ignored: what is given has to be used. A misspelt use is reported where it stands, so this comes last. */
-static void check_use(struct custom *c)
-{
-    for (size_t i = 0; i < c->names.count; i++)
-        if (c->names.items[i].kind != BUILTIN && !c->names.items[i].used)
-            fe_error_key(c->fe, c->names.items[i].json, "E0451", "\"%s\" is used nowhere", c->names.items[i].name);
-}
 
 /* ---------------------------------------------------------------- evaluation */
 
@@ -331,7 +71,7 @@ static bool form_argument(struct custom *c, struct fe_site *s, const struct expr
     struct transform *t = c->t;
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
     *out = values, *count = 0;
-    if (walk(c, s->where.json, n, false, c->ready)) {
+    if (custom_walk(c, s->where.json, n, false, c->ready)) {
         struct fe_env *scope = scope_new(c);
         EACH_LEAF(t, i)
         {
@@ -379,23 +119,23 @@ static struct fe_val form_apply(const struct fe_form *form, struct fe_site *s, c
 {
     struct custom *c = form->user;
     const struct fe_where here = {s->where.json, call->at, call->length, true};
-    int row = form_find(call->text);
+    int row = custom_form(call->text);
     struct fe_val *x[2] = {0};
     uint32_t count[2] = {0};
     for (size_t i = 0; i < c->folded.count; i++)
         if (c->folded.items[i].call == call) return c->folded.items[i].value;
     struct folded new = {call, fe_bad()};
-    bool good = call->count == form_rows[row].arguments;
+    bool good = call->count == custom_forms[row].arguments;
     for (uint32_t i = 0; i < call->count; i++) good = good && !call->names[i];
     s->where = here;
     if (!good)
-        fe_fail(s, "E0312", "%s takes %s", call->text, form_rows[row].arguments == 1 ? "one argument" : "two arguments: tree_vdot(x, y)");
+        fe_fail(s, "E0312", "%s takes %s", call->text, custom_forms[row].arguments == 1 ? "one argument" : "two arguments: tree_vdot(x, y)");
     for (uint32_t i = 0; good && i < call->count; i++) {
         good = form_argument(c, s, call->items[i], env, &x[i], &count[i]);
         s->where = here;
     }
     if (good && x[1] && count[1] != count[0]) good = false, fe_fail(s, "E0210", "the two trees differ");
-    if (good) new.value = form_value(s, form_rows[row].kind, x[0], x[1], count[0]);
+    if (good) new.value = form_value(s, custom_forms[row].kind, x[0], x[1], count[0]);
     vec_push(c->fe->arena, &c->folded, new);
     return new.value;
 }
@@ -520,7 +260,7 @@ static bool next_values(struct custom *c, struct name *n, ir_value *out)
 {
     struct transform *t = c->t;
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
-    bool leaf = walk_text(c, &n->next, c->names.count);
+    bool leaf = custom_walk_text(c, &n->next, c->names.count);
     const char *what = arena_format(c->fe->arena, "slot \"%s\"", n->name);
     if (!evaluate_all(c, &n->next, leaf, n->leaf ? n->there : NULL, values)) return false;
     if (!n->leaf) return (out[0] = fitted(c, &values[0], n->next.json, &n->types[0], what)) != 0;
@@ -541,7 +281,7 @@ static bool next_updates(struct custom *c, ir_value *out)
 {
     struct transform *t = c->t;
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
-    bool leaf = walk_text(c, &c->update, c->names.count);
+    bool leaf = custom_walk_text(c, &c->update, c->names.count);
     if (!evaluate_all(c, &c->update, leaf, NULL, values)) return false;
     EACH_LEAF(t, i)
     {
@@ -562,7 +302,7 @@ static bool next_updates(struct custom *c, ir_value *out)
 
 static void set_values(struct custom *c, const char *name, struct fe_val value)
 {
-    name_find(c, name, strlen(name))->values = arena_copy(c->fe->arena, &value, sizeof value);
+    custom_name(c, name, strlen(name))->values = arena_copy(c->fe->arena, &value, sizeof value);
 }
 
 /* What every expression knows. */
@@ -619,12 +359,11 @@ void transform_custom(struct transform *t)
     struct term count = {0};
     struct fe_form form = {form_apply, &c};
     struct fe_env forms[FORMS];
-    read_names(&c);
-    read_update(&c);
+    custom_read(&c);
     if (t->fe->diags->errors > errors) return;
 
     for (int i = 0; i < FORMS; i++) {
-        forms[i] = (struct fe_env){c.base, form_rows[i].name, {.kind = FE_VAL_FORM, .form = &form}};
+        forms[i] = (struct fe_env){c.base, custom_forms[i].name, {.kind = FE_VAL_FORM, .form = &form}};
         c.base = &forms[i];
     }
     c.scope = scope_new(&c);
@@ -632,7 +371,7 @@ void transform_custom(struct transform *t)
     builtin_values(&c, count);
     ir_value *u = optim_new_tree(t), **next = arena_new_array(t->fe->arena, ir_value *, c.names.count + 1);
     if (t->fe->diags->errors > errors || !compute(&c, u, next)) return;
-    check_use(&c);
+    custom_check_use(&c);
     for (size_t i = 0; i < c.names.count; i++) {
         struct name *n = &c.names.items[i];
         if (n->kind != SLOT) continue;

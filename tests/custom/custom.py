@@ -155,7 +155,8 @@ class Custom(unittest.TestCase):
                 self.stepc("compile", self.write("page.json", document), "-o", self.path("page.so"))
                 metrics = self.path("metrics.jsonl")
                 self.stepc("run", self.path("page.so"), "--steps", str(STEPS), "--data", self.path("data.safetensors"), "--metrics", metrics)
-                losses = [json.loads(line)["loss"] for line in open(metrics)]
+                with open(metrics) as f:
+                    losses = [json.loads(line)["loss"] for line in f]
                 self.assertEqual(len([x for x in losses if isinstance(x, float)]), STEPS)
                 self.assertEqual(len(set(losses)), STEPS)
 
