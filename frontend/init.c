@@ -155,6 +155,7 @@ struct drawing {
     struct ir_builder *b;
     struct ir_type type;
     ir_value k0, k1;
+    const struct fe_part *part; /* NULL: the whole tensor */
 };
 
 static ir_value like(struct drawing *d, double x) { return ir_number(d->b, d->type, x); }
@@ -165,17 +166,29 @@ static ir_value u32(struct drawing *d, double x)
     return ir_number(d->b, t, x);
 }
 
+/* Positions along dimension i of the tensor that is drawn. */
+static ir_value positions(struct drawing *d, const struct ir_type *t, uint32_t i)
+{
+    const int64_t dims[] = {i};
+    if (!d->part || !ir_type(d->b->f, d->part->at)->rank || d->part->dim != i) return ir_iota(d->b, *t, i);
+    return ir_broadcast(d->b, d->part->at, t->rank, t->dim, dims);
+}
+
 /* 32 bits per element: both words of Threefry over (0, row-major index), xored. */
 static ir_value random_bits(struct drawing *d)
 {
     struct ir_type t = d->type;
     t.dtype = IR_U32;
-    ir_value index = u32(d, 0);
+    ir_value index = ir_number(d->b, t, 0);
     int64_t stride = 1;
     for (uint32_t i = t.rank; i-- > 0;) {
-        ir_value at = ir_iota(d->b, t, i);
+        ir_value at = positions(d, &t, i);
         index = ir_binary(d->b, OP_add, index, stride == 1 ? at : ir_binary(d->b, OP_mul, at, u32(d, (double)stride)));
-        stride *= t.dim[i];
+        stride *= d->part && d->part->dim == i ? d->part->whole.dim[i] : t.dim[i];
+    }
+    if (d->part && !ir_type(d->b->f, d->part->at)->rank) {
+        ir_value row = ir_broadcast_to(d->b, d->part->at, t.rank, t.dim);
+        index = ir_binary(d->b, OP_add, index, ir_binary(d->b, OP_mul, row, u32(d, (double)ir_type_elements(&t))));
     }
     ir_value zero = u32(d, 0);
     ir_value x = ir_threefry(d->b, d->k0, d->k1, zero, index, 0), y = ir_threefry(d->b, d->k0, d->k1, zero, index, 1);
@@ -214,11 +227,11 @@ void fe_fork_key(const struct fe *fe, uint32_t stream, uint32_t draw, uint32_t k
 }
 
 ir_value fe_bernoulli(struct ir_builder *b, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
-                      double keep)
+                      double keep, const struct fe_part *part)
 {
     struct ir_type scalar = ir_type_scalar(IR_U32);
     ir_value k0 = ir_number(b, scalar, fork[0]), k1 = ir_number(b, scalar, fork[1]), zero = ir_number(b, scalar, 0);
-    struct drawing d = {.b = b, .type = *shape};
+    struct drawing d = {.b = b, .type = *shape, .part = part};
     d.type.dtype = IR_F32;
     d.k0 = ir_broadcast_to(b, ir_threefry(b, k0, k1, zero, count, 0), shape->rank, shape->dim);
     d.k1 = ir_broadcast_to(b, ir_threefry(b, k0, k1, zero, count, 1), shape->rank, shape->dim);

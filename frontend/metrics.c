@@ -150,7 +150,7 @@ bool fe_step_metrics(struct step *s, struct fe_trace *trace, const struct fe_env
     bool good = true;
     for (uint32_t i = 1; i < s->metric_count; i++) {
         struct metric *m = &s->metrics[i];
-        if (m->late != late) continue;
+        if (m->late != late || m->example) continue;
         trace->b->place = fe_place(s->fe, m->json);
         if (m->object) {
             out[i] = weight_metric(s, trace, env, m);

@@ -14,6 +14,7 @@ struct fe_stream {
 
 struct fe_adaptable;
 struct fe_state {
+    VEC(struct ir_type) masks; /* of dropout over the whole batch, in the order of the calls */
     VEC(struct fe_param) params;
     struct map by_path; /* path -> parameter */
     bool declared;      /* the first trace is over */
@@ -32,6 +33,7 @@ struct fe_known_block {
 };
 
 struct fe_trace_own {
+    uint32_t masks;   /* made so far */
     ir_value *values; /* per parameter, 0 = not made */
     uint32_t capacity;
     struct map claimed; /* parameter paths used in this trace */
@@ -89,9 +91,16 @@ bool fe_adapters(struct fe *, struct fe_trace *);
 /* init.c: one draw of a stream; an unknown name falls back to "default". */
 void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);
 bool fe_check_initializer(struct fe *, fe_json); /* false: an error was recorded */
-/* A tensor that is true with probability `keep`: jax.random.bernoulli with the key fold_in(fork, count). */
+/* A part of a larger random tensor: element (i0, i1, ..) of the part is element (.., at[d][id], ..) of the whole. */
+struct fe_part {
+    struct ir_type whole;
+    uint32_t dim;
+    ir_value at; /* uint32, one number per index along dim; a scalar: the part lacks dimension 0 of the whole */
+};
+/* A tensor that is true with probability `keep`: jax.random.bernoulli with the key fold_in(fork, count). `part` NULL: all
+ * of it. */
 ir_value fe_bernoulli(struct ir_builder *, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
-                      double keep);
+                      double keep, const struct fe_part *part);
 /* jax.random.normal in float32 with the key of two uint32 scalars. */
 ir_value fe_normal(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape);
 ir_value fe_rademacher(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape); /* -1 or 1 */

@@ -50,21 +50,10 @@ static bool check_precision(struct fe *fe, fe_json json)
     return false;
 }
 
-static bool check_per_example(struct step *s, fe_json json)
-{
-    bool any = false;
-    for (uint32_t i = 0; i < s->input_count; i++) any |= fe_input_batched(s->fe, i);
-    if (any) fe_error_key(s->fe, json, "E0111", "\"per_example\" is not supported yet");
-    else fe_error_key(s->fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
-    return false;
-}
-
 static bool check_missing(struct step *s)
 {
-    fe_json precision = top(s, "precision"), per_example = top(s, "per_example");
-    bool good = !precision || check_precision(s->fe, precision);
-    if (per_example) good &= check_per_example(s, per_example);
-    return good;
+    fe_json precision = top(s, "precision");
+    return !precision || check_precision(s->fe, precision);
 }
 
 /* ---------------------------------------------------------------- parameters: trained, averaged */
@@ -249,6 +238,7 @@ static bool build_step(struct step *s)
     struct fe_trace trace = {.b = &b, .train = true, .inputs = fe_step_inputs(s, &b)};
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     struct outcome out = {0};
+    s->outcome = &out;
     if (!fe_step_outcome(s, &trace, true, &out)) return false;
 
     fe_json optimizer = top(s, "optimizer");
@@ -272,6 +262,7 @@ static bool build_step(struct step *s)
                                        .grads = out.grads,
                                        .trained = p,
                                        .value_and_grad = fe_step_value_and_grad,
+                                       .clipped_sum = fe_step_clipped_sum,
                                        .user = s};
     fe->optim = &s->optim;
     size_t errors = fe->diags->errors;
@@ -337,6 +328,7 @@ static bool build(struct step *s)
     good &= fe_step_metrics_expand(s);
     good &= read_ema(s);
     good &= fe_step_accumulation(s, top(s, "accumulate"));
+    good = good && fe_step_examples_read(s, top(s, "per_example"));
     if (!good || !build_step(s)) return false;
     build_init(s);
     return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);

@@ -11,7 +11,13 @@ struct metric {
     bool late;     /* reads grads, updates or hyperparams: computed after the update */
     bool object;   /* a metric object: stands for several, see fe_step_metrics_expand */
     uint32_t measure, parameter; /* of a metric object, once expanded */
+    bool example;  /* of per_example.metrics: computed for every example, from its gradients */
+    int64_t kind;  /* ... and then accumulated or put together (enum accumulator) */
+    uint32_t leaf; /* ... of a tree: which value it is */
 };
+
+/* How results of parts of the batch become results of the batch: the kinds of the op accumulate. */
+enum accumulator { FE_SUM, FE_MEAN, FE_RUNNING_MEAN, FE_CONCATENATE, FE_CARRY };
 
 struct accumulation {
     fe_json json; /* NULL: the batch at once */
@@ -19,6 +25,13 @@ struct accumulation {
     uint32_t kind;       /* of gradients, loss and scalar metrics: 0 sum, 1 mean, 2 running mean */
     uint32_t split;      /* 0 strided, 1 contiguous */
     fe_json real, kinds; /* num_real_microbatches; accumulators by metric */
+};
+
+struct examples {
+    fe_json json;            /* NULL: not given */
+    int64_t rows;            /* at once; 0: all */
+    uint32_t kind;           /* of gradients, loss and scalar metrics */
+    fe_json transform, real; /* the list; num_real_microbatches */
 };
 
 struct step {
@@ -32,6 +45,8 @@ struct step {
     struct metric *metrics; /* [0] is the loss */
     uint32_t metric_count;
     struct accumulation accumulate;
+    struct examples examples;
+    struct outcome *outcome; /* of the step being built */
     bool *averaged; /* per parameter; NULL: no ema */
     uint32_t *ema_slots;
     double ema_decay;
@@ -55,8 +70,46 @@ const ir_value *fe_step_inputs(struct step *, struct ir_builder *);
 /* gradient.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
  * microbatch by microbatch if the document says so. False: errors were recorded. */
 bool fe_step_outcome(struct step *, struct fe_trace *trace, bool grads, struct outcome *);
+bool fe_step_clipped_sum(struct fe_optim_state *, const struct clipped *, ir_value *sums, int64_t *examples);
 struct ir_func *fe_step_value_and_grad(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
 bool fe_step_accumulation(struct step *, fe_json);
+/* Gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
+ir_value *fe_step_gradients(struct step *, struct fe_trace *, ir_value loss);
+/* Loss, early metrics and gradients of all rows that the trace sees, at once. */
+bool fe_step_whole(struct step *, struct fe_trace *trace, bool grads, struct outcome *);
+/* How a metric is accumulated over parts of so many rows: as `kinds` says (may be NULL); rows are put together; else
+ * `preset`. False: an error was recorded. */
+bool fe_step_metric_kind(struct step *, const struct metric *, fe_json kinds, int64_t rows, int64_t preset,
+                         const struct ir_type *, int64_t *kind);
+
+/* examples.c: the same example by example. */
+bool fe_step_examples_read(struct step *, fe_json);
+bool fe_step_examples(struct step *, struct fe_trace *trace, bool grads, const struct clipped *, struct outcome *);
+
+/* parts.c: functions that see a part of the batch. A microbatch works on the statistics that the one before left; examples
+ * come in groups, each of which is computed at once, and all work on the same statistics. */
+enum part_level { PART_MICROBATCH, PART_EXAMPLES, PART_EXAMPLE };
+struct part {
+    enum part_level level;
+    struct ir_builder b;
+    struct fe_trace trace; /* of the part */
+    struct fe_rows rows;
+    ir_value *args;        /* operands, in the function around */
+    uint32_t count, batched;
+    ir_value extra;        /* the captured value, in the part; 0 = none */
+    VEC(int64_t) kinds;    /* of the results */
+};
+bool fe_part_begin(struct step *, struct part *, struct fe_trace *outer, enum part_level, int64_t rows, ir_value extra);
+uint32_t fe_part_result(struct step *, struct part *, const char *name, ir_value, int64_t kind); /* its number */
+/* The tuple of the results for all `count` parts, of which `real` run (not for single examples); gives the statistics to
+ * `outer`. */
+ir_value fe_part_end(struct step *, struct part *, struct fe_trace *outer, ir_value real, int64_t count, int64_t split);
+/* The rows of the batch, which all batched inputs share; false: an error was recorded. */
+bool fe_step_batch_rows(struct step *, fe_json, int64_t *rows);
+/* The number of parts to run, an int32 scalar, at most `count`; `real` NULL: all. 0: an error was recorded. */
+ir_value fe_step_real_parts(struct step *, struct fe_trace *, fe_json real, int64_t count);
+/* Inputs, constants' outer names, parameters and the loss (0: none): what expressions around the parts see. */
+const struct fe_env *fe_step_outer_env(struct step *, struct fe_trace *, ir_value loss);
 
 /* metrics.c */
 bool fe_step_metrics_read(struct step *, fe_json);
