@@ -235,6 +235,12 @@ def toy(options):
     return report(interleave(sides, options.rounds))
 
 
+def lbfgs(options):
+    """L-BFGS to the same loss: the cookbook's toy; Rosenbrock's function chained over 2 and 100 and in pairs over 10,000."""
+    import minimise
+    return minimise.lbfgs(options, sys.modules["__main__"])
+
+
 def model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_optimizer, count, clip=None):
     import stepc
     m = stepc.Step(compiled(options, document))
@@ -358,7 +364,7 @@ def artifact(options):
     return out
 
 
-WORKLOADS = {"toy": toy, "digits": digits, "shakespeare": shakespeare, "adamw": adamw, "artifact": artifact}
+WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "adamw": adamw, "artifact": artifact}
 
 
 def main():
@@ -373,7 +379,7 @@ def main():
         print(json.dumps(WORKLOADS[options.one](options)))
         return
     versions = {}
-    for name in "jax", "optax", "torch":
+    for name in "jax", "optax", "torch", "scipy":
         if have(name):
             versions[name] = __import__(name).__version__
     with open("/proc/cpuinfo") as f:
@@ -383,7 +389,7 @@ def main():
         # A process of its own each, so that the thread pools of one do not disturb the next.
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", JAX_PLATFORMS="cpu")
         command = [sys.executable, os.path.abspath(__file__), "--stepc", os.path.abspath(options.stepc), "--rounds", str(options.rounds), "--one", name]
-        if name == "toy":
+        if name in ("toy", "lbfgs"):
             command = ["taskset", "-c", "0", *command]
             environment.update(OMP_NUM_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE)
@@ -394,7 +400,7 @@ def main():
         result[name] = json.loads(done.stdout.splitlines()[-1])
         print("%s: %s" % (name, WORKLOADS[name].__doc__.strip().splitlines()[0]))
         for side, values in result[name].items():
-            print("   %-18s %s" % (side, "  ".join("%s %.4g" % kv for kv in values.items())))
+            print("   %-32s %s" % (side, "  ".join("%s %.4g" % kv for kv in values.items())))
     if options.json:
         with open(options.json, "w") as f:
             json.dump(result, f, indent=1)
