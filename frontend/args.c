@@ -125,6 +125,10 @@ static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
     if (v->kind != JSON_ARRAY && !is_number(v)) return wrong_kind(r, v);
     bool single = v->kind != JSON_ARRAY;
     uint32_t n = single ? 1 : fe_count(r->fe, v), i = 0;
+    if (shape && n > IR_MAX_RANK) {
+        fe_error(r->fe, v, "E0202", "%s: \"%s\" has at most %d entries, found %u", r->what, r->row->name, IR_MAX_RANK, n);
+        return false;
+    }
     int64_t *dims = arena_new_array(r->fe->arena, int64_t, n + 1);
     double *numbers = arena_new_array(r->fe->arena, double, n + 1);
     for (fe_json x = single ? v : fe_first(r->fe, v); x; x = single ? NULL : fe_next(r->fe, x), i++) {

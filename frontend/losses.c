@@ -121,6 +121,7 @@ struct fe_val loss_softmax_cross_entropy(struct fe_call *c)
     struct fe_val none = fe_none();
     if (!floats(c, 0)) return fe_bad();
     if (c->data) {
+        if (!fe_rank(c->site, &ARG(0))) return fe_fail(c->site, "E0210", "%s needs one score per class", c->function);
         axes[0] = fe_rank(c->site, &ARG(0)) - 1;
         return cross_entropy(c->site, ARG(0), ARG(1), axes, 1, &none, true);
     }

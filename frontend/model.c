@@ -268,6 +268,11 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
     if (!fe_args(fe, block->json, arena_format(fe->arena, "layer \"%s\"", layer->name), layer->args, layer->count, also,
                  args))
         return fe_bad();
+    for (uint32_t i = 0; i < layer->count; i++) { /* also those of parameters that are not there */
+        const char *name = layer->args[i].name, *end = strstr(name, "_init");
+        bool initializer = end && (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
+        if (initializer && args[i].json && !args[i].null && !fe_check_initializer(fe, args[i].json)) return fe_bad();
+    }
     if (layer->inputs_max && !block->in_count) return needs_input(block);
     if (block->in_count > layer->inputs_max && layer->inputs_max)
         return fe_block_fail(block, NULL, "E0113", "layer \"%s\" takes at most %u inputs, found %u", layer->name,
