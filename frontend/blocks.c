@@ -1,4 +1,5 @@
-/* Structural blocks: sequential, residual, repeat, graph, shared, expr, param, remat, sharding_constraint. */
+/* Structural blocks: sequential, residual, repeat, graph, shared, expr, param, remat, micro_vmap (micro_vmap.c),
+ * sharding_constraint. */
 #include "frontend/model.h"
 #include <string.h>
 
@@ -204,6 +205,13 @@ static struct fe_val block_remat(struct fe_block *block)
     return fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
 }
 
+static struct fe_val block_micro_vmap(struct fe_block *block)
+{
+    struct fe_value args[FE_MICRO_VMAP_ARGS];
+    if (!read_args(block, fe_micro_vmap_args, FE_MICRO_VMAP_ARGS, args)) return fe_bad();
+    return fe_micro_vmap(block, args);
+}
+
 /* Mesh axes of one entry of a spec, as a bit mask: an axis, a logical name that the rules resolve, a list, null. */
 static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint32_t depth)
 {
@@ -279,6 +287,7 @@ bool fe_structure(struct fe_block *block, struct fe_val *out)
                  {"expr", block_expr},
                  {"param", block_param},
                  {"remat", block_remat},
+                 {"micro_vmap", block_micro_vmap},
                  {"sharding_constraint", block_sharding_constraint}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].name, block->type)) {

@@ -222,7 +222,7 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 static bool is_known_layer(const char *type)
 {
     static const char *const later[] = {"lstm_cell", "optimized_lstm_cell", "gru_cell",      "simple_cell",
-                                        "pool",      "weight_norm",         "spectral_norm", "micro_vmap"};
+                                        "pool",      "weight_norm",         "spectral_norm"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;
@@ -231,7 +231,7 @@ static bool is_known_layer(const char *type)
 static struct fe_val unknown_type(struct fe_block *block)
 {
     static const char *const structures[] = {
-        "sequential", "residual", "repeat", "graph", "shared", "expr", "param", "remat", "sharding_constraint"};
+        "sequential", "residual", "repeat", "graph", "shared", "expr", "param", "remat", "micro_vmap", "sharding_constraint"};
     struct fe *fe = block->site.fe;
     fe_json type = fe_member(fe, block->json, "type");
     if (is_known_layer(block->type))

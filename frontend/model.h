@@ -88,6 +88,11 @@ struct fe_val fe_block_adapt(struct fe_block *, const char *below, bool general,
 /* After the first trace of the model: matches adapters with layers and declares their parameters; false: errors. */
 bool fe_adapters(struct fe *, struct fe_trace *);
 
+/* micro_vmap.c: the block of that name, with its arguments read. */
+enum { FE_MICRO_VMAP_ARGS = 4 };
+extern const struct fe_arg fe_micro_vmap_args[FE_MICRO_VMAP_ARGS];
+struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
+
 /* init.c: one draw of a stream; an unknown name falls back to "default". */
 void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);
 bool fe_check_initializer(struct fe *, fe_json); /* false: an error was recorded */

@@ -1,0 +1,281 @@
+/* micro_vmap: a block that is a function of one row, applied to all rows of its inputs, a few at a time (as
+ * optax.microbatching.micro_vmap). The block is traced in place on stand-ins for one row; what depends on them then moves
+ * into a function of its own, so that expressions in the block may use anything around it. */
+#include "frontend/model.h"
+#include <string.h>
+
+enum { SIZE, BLOCK, KIND, REAL, COUNT = FE_MICRO_VMAP_ARGS };
+const struct fe_arg fe_micro_vmap_args[] = {
+    {"microbatch_size", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
+    {"block", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+    {"accumulator", FE_ENUM, 0, "\"concat\"", "sum|mean|running_mean|concat"},
+    {"num_real_microbatches", FE_EXPR, FE_NULLABLE, "null", NULL},
+};
+enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE };
+
+/* ---------------------------------------------------------------- moving nodes into a function */
+
+struct move {
+    struct fe *fe;
+    struct ir_func *from;
+    struct ir_builder b; /* of the new function */
+    ir_value first;      /* stand-ins and what depends on them are values from here on */
+    bool *inside;        /* per value: depends on a stand-in */
+    ir_value *map;       /* per value: in the new function; 0 = not there yet */
+    VEC(ir_value) captured;
+};
+
+/* Constants are made again; everything else from outside is captured. */
+static ir_value moved(struct move *m, ir_value v)
+{
+    const struct ir_node *n = ir_get(m->from, v);
+    if (m->map[v]) return m->map[v];
+    if (n->arg_count == 0 && n->op != OP_param) return m->map[v] = ir_remake(&m->b, n, NULL);
+    vec_push(m->fe->arena, &m->captured, v);
+    return m->map[v] = ir_param_new(&m->b, "captured", n->type, -1);
+}
+
+/* Which values are needed for the results and depend on a stand-in (marked in `inside` already). */
+static bool *mark(struct move *m, const ir_value *results, uint32_t n)
+{
+    uint32_t count = m->from->count;
+    bool *needed = arena_new_array(m->fe->arena, bool, count);
+    for (ir_value v = m->first; v < count; v++) {
+        const struct ir_node *node = ir_get(m->from, v);
+        for (uint32_t i = 0; i < node->arg_count; i++) m->inside[v] |= m->inside[node->args[i]];
+    }
+    for (uint32_t i = 0; i < n; i++) needed[results[i]] = true;
+    for (ir_value v = count; v-- > m->first;) {
+        const struct ir_node *node = ir_get(m->from, v);
+        for (uint32_t i = 0; needed[v] && m->inside[v] && i < node->arg_count; i++) needed[node->args[i]] = true;
+    }
+    return needed;
+}
+
+/* Parameters are made while nodes are copied: captured ones last, in the order of their first use. */
+static void move_nodes(struct move *m, const ir_value *results, uint32_t n)
+{
+    bool *needed = mark(m, results, n);
+    for (ir_value v = m->first; v < m->from->count; v++) {
+        const struct ir_node *node = ir_get(m->from, v);
+        if (!needed[v] || !m->inside[v] || m->map[v]) continue;
+        ir_value *args = arena_new_array(m->fe->arena, ir_value, node->arg_count + 1);
+        for (uint32_t i = 0; i < node->arg_count; i++) args[i] = moved(m, node->args[i]);
+        m->b.place = node->place;
+        m->map[v] = ir_remake(&m->b, node, args);
+    }
+    for (uint32_t i = 0; i < n; i++) ir_result_add(&m->b, "y", moved(m, results[i]), -1);
+}
+
+/* ---------------------------------------------------------------- the block on one row */
+
+struct rows {
+    struct fe_block *block;
+    struct fe *fe;
+    struct ir_builder *b;
+    int64_t count, size;           /* rows; at once */
+    int64_t kind;
+    ir_value whole[FE_MAX_INPUTS + 1], stand_in[FE_MAX_INPUTS + 1]; /* the inputs, then the numbers of the rows */
+    uint32_t inputs;
+    VEC(ir_value) results;         /* of one row */
+};
+
+/* Values that nothing else computes: the results of a call that takes row 0. */
+static void make_stand_ins(struct rows *r)
+{
+    static const int64_t start[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    struct ir_builder c = {.f = ir_func_new(r->fe->module, "row", false)};
+    for (uint32_t i = 0; i <= r->inputs; i++) {
+        struct ir_type type = *ir_type(r->b->f, r->whole[i]);
+        ir_value x = ir_param_new(&c, "x", type, -1);
+        type.dim[0] = 1;
+        x = ir_slice(&c, x, start, type.dim, stride);
+        ir_result_add(&c, "x", ir_reshape(&c, x, type.rank - 1u, type.dim + 1), -1);
+    }
+    ir_value tuple = ir_call(r->b, c.f, r->whole, r->inputs + 1);
+    for (uint32_t i = 0; i <= r->inputs; i++) r->stand_in[i] = ir_proj(r->b, tuple, i);
+}
+
+/* The tensors of a block's output, in order; the output with `values` in their places if given. */
+static bool leaves(struct rows *r, struct fe_val *v, const ir_value *values, uint32_t *at)
+{
+    if (v->kind == FE_VAL_TUPLE) {
+        struct fe_val *items = arena_copy(r->fe->arena, v->items, v->count * sizeof *items);
+        for (uint32_t i = 0; i < v->count; i++)
+            if (!leaves(r, &items[i], values, at)) return false;
+        v->items = items;
+        return true;
+    }
+    if (!fe_as_tensor(&r->block->site, v)) return false;
+    if (values) *v = fe_tensor_val(values[(*at)++], v->weak);
+    else vec_push(r->fe->arena, &r->results, v->tensor);
+    return true;
+}
+
+static bool check_statistics(struct rows *r, const struct move *m, const ir_value *before)
+{
+    const struct fe_trace *trace = r->block->site.trace;
+    const struct fe_state *state = r->fe->state;
+    for (size_t i = 0; trace->statistics && i < state->params.count; i++) {
+        ir_value now = trace->statistics[i];
+        if (now == before[i] || !now || !m->inside[now]) continue;
+        fe_block_fail(r->block, NULL, "E0111", "running statistics (\"%s\") inside of \"micro_vmap\" are not supported yet",
+                      state->params.items[i].path);
+        return false;
+    }
+    return true;
+}
+
+/* The function of one row, (inputs.., number, captured..) -> results; NULL: an error was recorded. */
+static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *out, struct move *m)
+{
+    struct fe *fe = r->fe;
+    struct fe_trace *trace = r->block->site.trace;
+    size_t count = fe->state->params.count;
+    struct fe_rows row = {r->stand_in[r->inputs], r->count};
+    const struct fe_rows *outer = trace->rows;
+    struct fe_val in[FE_MAX_INPUTS];
+    ir_value *before = arena_new_array(fe->arena, ir_value, count + 1);
+    if (trace->statistics) memcpy(before, trace->statistics, count * sizeof *before);
+    for (uint32_t i = 0; i < r->inputs; i++) in[i] = fe_tensor_val(r->stand_in[i], r->block->in[i].weak);
+    trace->rows = &row;
+    *out = fe_block_child(r->block, json, "", r->block->env, in, r->inputs);
+    trace->rows = outer;
+    uint32_t at = 0;
+    if (out->bad || !leaves(r, out, NULL, &at)) return NULL;
+    *m = (struct move){.fe = fe, .from = r->b->f, .first = r->stand_in[0]};
+    m->b.f = ir_func_new(fe->module, arena_format(fe->arena, "row.%zu", fe->module->funcs.count), false);
+    m->inside = arena_new_array(fe->arena, bool, m->from->count);
+    m->map = arena_new_array(fe->arena, ir_value, m->from->count);
+    for (uint32_t i = 0; i <= r->inputs; i++) {
+        if (r->stand_in[i] < m->first) m->first = r->stand_in[i];
+        m->inside[r->stand_in[i]] = true;
+        m->map[r->stand_in[i]] = ir_param_new(&m->b, "x", *ir_type(m->from, r->stand_in[i]), -1);
+    }
+    move_nodes(m, r->results.items, (uint32_t)r->results.count);
+    return check_statistics(r, m, before) ? m->b.f : NULL;
+}
+
+/* ---------------------------------------------------------------- all rows */
+
+/* The function of a microbatch, (rows.., captured..) -> results. */
+static struct ir_func *make_group(struct rows *r, struct ir_func *row)
+{
+    static const int64_t first[] = {0};
+    struct arena *arena = r->fe->arena;
+    uint32_t n = (uint32_t)row->params.count;
+    int64_t batched = r->inputs + 1;
+    ir_value *args = arena_new_array(arena, ir_value, n + 1);
+    struct ir_builder b = {.f = ir_func_new(r->fe->module, arena_format(arena, "rows.%zu", r->fe->module->funcs.count), false),
+                           .place = r->b->place};
+    for (uint32_t i = 0; i < n; i++) {
+        struct ir_type type = row->params.items[i].type;
+        if (i < batched) {
+            type = *ir_type(r->b->f, r->whole[i]);
+            type.dim[0] = r->size;
+        }
+        args[i] = ir_param_new(&b, row->params.items[i].name, type, -1);
+    }
+    struct ir_node node = {.op = OP_vmap, .arg_count = n, .args = args, .func = ir_func_index(row)};
+    node.attr[0] = (struct ir_ints){&batched, 1};
+    ir_value tuple = ir_make(&b, node);
+    for (uint32_t i = 0; i < r->results.count; i++) {
+        ir_value v = ir_proj(&b, tuple, i);
+        if (r->kind != CONCATENATE) v = ir_reduce(&b, OP_reduce_sum, v, first, 1);
+        if (r->kind == MEAN || r->kind == RUNNING_MEAN) v = ir_binary(&b, OP_div, v, ir_number_like(&b, v, (double)r->size));
+        ir_result_add(&b, "y", v, -1);
+    }
+    return b.f;
+}
+
+static bool check_results(struct rows *r, fe_json where)
+{
+    static const char *const names[] = {"sum", "mean", "running_mean"};
+    for (size_t i = 0; i < r->results.count; i++) {
+        struct ir_type type = *ir_type(r->b->f, r->results.items[i]);
+        bool summable = type.dtype != IR_BOOL && (r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype));
+        if (type.rank == IR_MAX_RANK || (r->kind != CONCATENATE && !summable)) {
+            fe_block_fail(r->block, where, "E0432", "the block gives %s, which %s", ir_type_text(r->fe->arena, &type),
+                          r->kind == CONCATENATE ? "has no room for the rows"
+                                                 : arena_format(r->fe->arena, "%s cannot accumulate", names[r->kind]));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The inputs' rows, all of one number, in microbatches; false: an error was recorded. */
+static bool read_rows(struct rows *r, const struct fe_value *args)
+{
+    struct fe_block *block = r->block;
+    if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"micro_vmap\" has no input"), false;
+    for (uint32_t i = 0; i < block->in_count; i++) {
+        if (!fe_as_tensor(&block->site, &block->in[i])) return false;
+        struct ir_type type = fe_type_at(&block->site, &block->in[i]);
+        if (!type.rank || (i && type.dim[0] != r->count)) {
+            fe_block_fail(block, NULL, "E0210", type.rank ? "micro_vmap: %s has other rows than the first input" : "micro_vmap: %s has no rows",
+                          fe_describe(&block->site, &block->in[i]));
+            return false;
+        }
+        r->count = type.dim[0];
+        r->whole[r->inputs++] = block->in[i].tensor;
+    }
+    r->size = args[SIZE].null ? r->count : args[SIZE].integer;
+    if (r->count && r->size && r->count % r->size == 0) {
+        const struct fe_rows *seen = block->site.trace->rows;
+        bool known = seen && seen->count == r->count && ir_type(r->b->f, seen->numbers)->rank;
+        r->whole[r->inputs] = known ? seen->numbers : ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
+        return true;
+    }
+    fe_block_fail(block, args[SIZE].json, "E0431", "microbatches of %lld rows do not divide the input of %lld rows",
+                  (long long)r->size, (long long)r->count);
+    return false;
+}
+
+/* An int32 scalar, at most `count`; 0: an error was recorded. */
+static ir_value real_microbatches(struct rows *r, const struct fe_value *real, int64_t count)
+{
+    ir_value all = ir_scalar(r->b, IR_I32, (double)count);
+    if (real->null) return all;
+    struct fe_val v = fe_expr(r->fe, r->block->site.trace, real->json, r->block->env);
+    ir_value n = v.bad ? 0 : fe_tensor(r->fe, r->block->site.trace, &v, real->json);
+    if (!n) return 0;
+    const struct ir_type *type = ir_type(r->b->f, n);
+    if (!type->rank && ir_dtype_is_integer((enum ir_dtype)type->dtype)) return ir_binary(r->b, OP_min, ir_cast(r->b, n, IR_I32), all);
+    fe_block_fail(r->block, real->json, "E0432", "expected a number of microbatches, found %s", ir_type_text(r->fe->arena, type));
+    return 0;
+}
+
+struct fe_val fe_micro_vmap(struct fe_block *block, const struct fe_value *args)
+{
+    static const char *const kinds[] = {"sum", "mean", "running_mean", "concat"};
+    struct fe *fe = block->site.fe;
+    struct rows r = {.block = block, .fe = fe, .b = block->site.b};
+    struct fe_val out;
+    struct move m;
+    while (strcmp(kinds[r.kind], args[KIND].string)) r.kind++;
+    if (!read_rows(&r, args)) return fe_bad();
+    int64_t count = r.count / r.size, batched = r.inputs + 1, contiguous = 0;
+    make_stand_ins(&r);
+    struct ir_func *row = trace_row(&r, args[BLOCK].json, &out, &m);
+    ir_value real = row ? real_microbatches(&r, &args[REAL], count) : 0;
+    if (!real || !check_results(&r, args[BLOCK].json)) return fe_bad();
+    struct ir_func *group = make_group(&r, row);
+
+    uint32_t n = 0, results = (uint32_t)r.results.count, at = 0;
+    ir_value *operands = arena_new_array(fe->arena, ir_value, group->params.count + 1),
+             *values = arena_new_array(fe->arena, ir_value, results + 1);
+    int64_t *each = arena_new_array(fe->arena, int64_t, results + 1);
+    operands[n++] = real;
+    for (uint32_t i = 0; i < batched; i++) operands[n++] = r.whole[i];
+    for (size_t i = 0; i < m.captured.count; i++) operands[n++] = m.captured.items[i];
+    for (uint32_t i = 0; i < results; i++) each[i] = r.kind;
+    struct ir_node node = {.op = OP_accumulate, .arg_count = n, .args = operands, .func = ir_func_index(group)};
+    node.attr[0] = (struct ir_ints){&batched, 1};
+    node.attr[1] = (struct ir_ints){&count, 1};
+    node.attr[2] = (struct ir_ints){&contiguous, 1};
+    node.attr[3] = (struct ir_ints){each, results};
+    ir_value tuple = ir_make(r.b, node);
+    for (uint32_t i = 0; i < results; i++) values[i] = ir_proj(r.b, tuple, i);
+    return leaves(&r, &out, values, &at) ? out : fe_bad();
+}
