@@ -49,6 +49,8 @@ static double iterations(const struct plan_command *c)
     const char *pointer = node->place < module->places.count ? module->places.items[node->place].pointer : NULL;
     if (pointer && strncmp(pointer, "/accumulate", 11) == 0)
         return 0;
+    if (limit->op == OP_cast && ir_type(c->func, limit->args[0])->dtype == IR_BOOL)
+        return 1; /* a branch */
     return limit->op == OP_constant && limit->type.dtype == IR_I32 && limit->data ? (double)*(const int32_t *)limit->data : 0;
 }
 

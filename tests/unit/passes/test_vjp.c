@@ -315,8 +315,8 @@ static void fill(const struct test *t, uint32_t i, struct ir_tensor *x, struct a
     }
 }
 
-/* The loss is a weighted sum of the op's result; results: loss, then the gradients. */
-static struct problem make_problem(const struct test *t, struct arena *arena)
+/* The loss is a weighted sum of the op's result, or of its squares; results: loss, then the gradients. */
+static struct problem make_problem(const struct test *t, bool squares, struct arena *arena)
 {
     struct problem p = {.m = ir_module_new("test")};
     struct ir_builder b = {.f = ir_func_new(p.m, "main", true)};
@@ -334,8 +334,8 @@ static struct problem make_problem(const struct test *t, struct arena *arena)
     struct ir_type type = *ir_type(b.f, y);
     for (int i = 0; i < MOST_ELEMENTS; i++) weights[i] = cos(1.7 * i) + 0.3;
     ck_assert_int_le(ir_type_elements(&type), MOST_ELEMENTS);
-    ir_value loss = ir_reduce(&b, OP_reduce_sum, ir_binary(&b, OP_mul, y, ir_constant(&b, type, weights)), all,
-                              type.rank);
+    ir_value weighted = ir_binary(&b, OP_mul, squares ? ir_binary(&b, OP_mul, y, y) : y, ir_constant(&b, type, weights));
+    ir_value loss = ir_reduce(&b, OP_reduce_sum, weighted, all, type.rank);
     ir_result_add(&b, "loss", loss, -1);
     ir_value grads = ir_grad(&b, loss, a, p.args);
     for (uint32_t i = 0; i < p.args; i++) ir_result_add(&b, "grad", ir_proj(&b, grads, i), -1);
@@ -363,7 +363,7 @@ START_TEST(gradient)
 {
     const struct test *t = &tests[_i];
     struct arena arena = {0};
-    struct problem p = make_problem(t, &arena);
+    struct problem p = make_problem(t, false, &arena);
     struct ir_module *done = differentiate(p.m, &arena);
     const struct ir_func *f = ir_func_find(done, "main");
     struct ir_tensor found[1 + MOST_ARGS], other[1 + MOST_ARGS];
@@ -393,12 +393,67 @@ START_TEST(gradient)
 }
 END_TEST
 
+/* A function (x..) -> gradient of <gradients of `of`, direction> by x: the Hessian times a direction. */
+static struct ir_func *hessian_product(struct problem *p, struct ir_func *of, const struct ir_tensor *direction)
+{
+    struct ir_builder b = {.f = ir_func_new(p->m, "product", true)};
+    int64_t all[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    ir_value x[MOST_ARGS], along = ir_scalar(&b, IR_F64, 0);
+    for (uint32_t i = 0; i < p->args; i++) x[i] = ir_param_new(&b, "x", p->x[i].type, -1);
+    ir_value tuple = ir_call(&b, of, x, p->args);
+    for (uint32_t i = 0; i < p->args; i++) {
+        ir_value r = ir_constant(&b, p->x[i].type, direction[i].v);
+        ir_value term = ir_binary(&b, OP_mul, ir_proj(&b, tuple, 1 + i), r);
+        along = ir_binary(&b, OP_add, along, ir_reduce(&b, OP_reduce_sum, term, all, p->x[i].type.rank));
+    }
+    ir_value products = ir_grad(&b, along, x, p->args);
+    for (uint32_t i = 0; i < p->args; i++) ir_result_add(&b, "product", ir_proj(&b, products, i), -1);
+    return b.f;
+}
+
+/* Backward passes can be differentiated again: every op in them has a gradient too. */
+START_TEST(second_order)
+{
+    const struct test *t = &tests[_i];
+    struct arena arena = {0};
+    if (t->one_sided || t->op == OP_cast || t->make == called) return; /* a kink, rounding, a function of two entries */
+    struct problem p = make_problem(t, true, &arena);
+    struct ir_tensor direction[MOST_ARGS], found[MOST_ARGS], above[1 + MOST_ARGS], below[1 + MOST_ARGS];
+    const double step = 1e-6;
+    for (uint32_t i = 0; i < p.args; i++) {
+        direction[i] = p.x[i];
+        int64_t n = ir_type_elements(&p.x[i].type);
+        direction[i].v = arena_new_array(&arena, double, n);
+        for (int64_t k = 0; k < n; k++) direction[i].v[k] = sin(2.3 * (double)k + i + 0.5);
+    }
+    hessian_product(&p, ir_func_find(p.m, "main"), direction);
+    struct ir_module *done = differentiate(p.m, &arena);
+    ir_eval(ir_func_find(done, "product"), IR_EVAL_F64, p.x, found, &arena);
+    for (int side = -1; side <= 1; side += 2) {
+        for (uint32_t i = 0; i < p.args; i++)
+            for (int64_t k = 0; k < ir_type_elements(&p.x[i].type); k++)
+                p.x[i].v[k] += (side < 0 ? -1 : 2) * step * direction[i].v[k];
+        ir_eval(ir_func_find(done, "main"), IR_EVAL_F64, p.x, side < 0 ? below : above, &arena);
+    }
+    for (uint32_t i = 0; i < p.args; i++)
+        for (int64_t k = 0; k < ir_type_elements(&p.x[i].type); k++) {
+            double expected = (above[1 + i].v[k] - below[1 + i].v[k]) / (2 * step), got = found[i].v[k];
+            ck_assert_msg(fabs(got - expected) <= 2e-6 * (1 + fabs(expected)),
+                          "%s (case %d), operand %u, element %d: %.9g, expected %.9g", ops[t->op].name, _i, i, (int)k,
+                          got, expected);
+        }
+    ir_module_free(done);
+    ir_module_free(p.m);
+    arena_free(&arena);
+}
+END_TEST
+
 /* Ties of reductions share evenly. */
 START_TEST(ties_share)
 {
     struct arena arena = {0};
     struct test t = {OP_reduce_max, reduced_all, 0, 0, S(2, 3), S(0), S(0), ties, 0, true};
-    struct problem p = make_problem(&t, &arena);
+    struct problem p = make_problem(&t, false, &arena);
     struct ir_module *done = differentiate(p.m, &arena);
     struct ir_tensor found[2];
     loss_at(&p, ir_func_find(done, "main"), found, &arena);
@@ -424,5 +479,6 @@ int main(void)
 {
     TCase *all = CASE_OF(30, ties_share, every_op_has_a_case);
     tcase_add_loop_test(all, gradient, 0, TEST_COUNT);
+    tcase_add_loop_test(all, second_order, 0, TEST_COUNT);
     return run_case("vjp", all);
 }
