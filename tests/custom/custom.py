@@ -103,6 +103,52 @@ class Custom(unittest.TestCase):
                         a, b = (np.frombuffer(t[2], "<f4") for t in (got[tensor], want[tensor]))
                         self.assertEqual(got[tensor], want[tensor], "%s differs by %g" % (tensor, np.abs(a - b).max()))
 
+    def test_inside_wrappers(self):
+        """Adam written as custom behaves like Adam wherever it stands."""
+        self.data()
+        with open(os.path.join(HERE, "pairs", "injected.json")) as f:
+            pair = json.load(f)
+        adam, own = (dict(pair[k]["opt"], **more) for k, more in (("built_in", {"learning_rate": 0.01}), ("custom", {})))
+        own["hyperparams"] = dict(own["hyperparams"], learning_rate=0.01)
+        sgd = {"type": "sgd", "learning_rate": 0.1}
+        wrappers = [
+            lambda o: {"type": "named_chain", "transforms": {"a": {"type": "clip", "max_delta": 0.5}, "b": o}},
+            lambda o: {"type": "masked", "mask": ["**.bias"], "inner": o},
+            lambda o: {"type": "multi_steps", "opt": o, "every_k_schedule": 3},
+            lambda o: {"type": "apply_if_finite", "inner": o, "max_consecutive_errors": 2},
+            lambda o: {"type": "conditionally_transform", "inner": o, "should_transform_fn": "step % 2 == 0"},
+            lambda o: {"type": "lookahead", "fast_optimizer": o, "sync_period": 3, "slow_step_size": 0.5, "reset_state": True},
+            lambda o: {"type": "sam", "optimizer": o, "adv_optimizer": sgd, "opaque_mode": True},
+            lambda o: {"type": "sam", "optimizer": o, "adv_optimizer": sgd},
+            lambda o: {"type": "mechanize", "base_optimizer": o},
+            lambda o: {"type": "schedule_free", "base_optimizer": o, "learning_rate": 0.01},
+            lambda o: {"type": "flatten", "inner": o},
+            lambda o: {"type": "selective_transform", "optimizer": o, "freeze_mask": ["**.scale"]},
+            lambda o: {"type": "multi_optimizer", "optimizers": [{"match": ["**.kernel"], "opt": o}, {"match": ["**.bias"], "opt": sgd}]},
+            lambda o: {"type": "inject_hyperparams", "opt": {"type": "chain", "transforms": [{"type": "clip", "max_delta": 0.5}, o]}},
+        ]
+        for i, wrap in enumerate(wrappers):
+            with self.subTest(wrap(sgd)):
+                compiled = i % 2 == 0
+                self.assertEqual(self.trained("custom", wrap(own), compiled, []), self.trained("built_in", wrap(adam), compiled, []))
+
+    def test_on_two_devices(self):
+        """Slots are split as their parameters are; the numbers do not depend on it beyond rounding."""
+        self.data()
+        with open(os.path.join(HERE, "pairs", "adafactor.json")) as f:
+            pair = json.load(f)
+        sharding = {"params": {"layers.0.kernel": [None, "d"], "layers.3.kernel": ["d"]}, "optimizer_state": {"**": ["d"]}}
+        for optimizer in (pair["built_in"], pair["custom"]):
+            saved = []
+            for more in ({}, {"mesh": {"axes": {"d": 2}}, "sharding": sharding}):
+                model = self.write("mesh.json", dict(DOCUMENT, optimizer=optimizer, **more))
+                self.stepc("compile", model, "-o", self.path("step.so"))
+                self.stepc("run", self.path("step.so"), "--steps", "5", "--data", self.path("data.safetensors"), "--save", self.path("mesh.safetensors"))
+                saved.append(tensors(self.path("mesh.safetensors")))
+            for name in saved[0]:
+                a, b = (np.frombuffer(s[name][2], "<f4") for s in saved)
+                np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
+
     def test_errors(self):
         slot = lambda **settings: {"slots": {"d": settings}}
         for custom, says in [
