@@ -61,16 +61,21 @@ static const char *example(const char *row, const struct fe_arg *a)
     }
 }
 
+/* Where a row is tried: with a matrix and a vector; some refuse vectors; some are for the gradients of single examples. */
+enum trial { USUAL, NO_VECTOR, PER_EXAMPLE, TRIALS };
+
 /* The document of a probe: a linear layer and the optimizer with its required arguments and one more (NULL: none). */
 static const char *probe_text(struct arena *arena, const struct optim_row *row, const char *argument, const char *value,
-                              bool vector)
+                              enum trial trial)
 {
     struct str s = STR(arena);
     str_addf(&s,
              "{\"stepc\": 1, \"name\": \"probe\", \"inputs\": {\"x\": {\"shape\": [4, 256], \"axes\": [\"batch\", null]}}, "
              "\"model\": {\"type\": \"linear\", \"input\": \"x\", \"features\": 384, \"use_bias\": %s}, "
-             "\"loss\": \"mean(model**2)\", \"optimizer\": {\"type\": \"%s\"",
-             vector ? "true" : "false", row->name);
+             "\"loss\": \"mean(model**2)\", %s{\"type\": \"%s\"",
+             trial == NO_VECTOR ? "false" : "true",
+             trial == PER_EXAMPLE ? "\"optimizer\": {\"type\": \"identity\"}, \"per_example\": {\"transform\": [" : "\"optimizer\": ",
+             row->name);
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
         bool wanted = argument && strcmp(argument, a->name) == 0;
@@ -78,7 +83,7 @@ static const char *probe_text(struct arena *arena, const struct optim_row *row, 
         const char *v = wanted ? value : needed ? example(row->name, a) : NULL;
         if (v) str_addf(&s, ", \"%s\": %s", a->name, v);
     }
-    str_add(&s, "}}");
+    str_add(&s, trial == PER_EXAMPLE ? "}]}}" : "}}");
     return str_text(&s);
 }
 
@@ -146,11 +151,11 @@ static struct slots compile(struct arena *arena, const char *text)
     return out;
 }
 
-/* Some transformations refuse vectors. */
 static struct slots probe(struct arena *arena, const struct optim_row *row, const char *argument, const char *value)
 {
-    struct slots s = compile(arena, probe_text(arena, row, argument, value, true));
-    return s.good ? s : compile(arena, probe_text(arena, row, argument, value, false));
+    struct slots s = {0};
+    for (enum trial k = USUAL; k < TRIALS && !s.good; k++) s = compile(arena, probe_text(arena, row, argument, value, k));
+    return s;
 }
 
 static bool same_text(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
