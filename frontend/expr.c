@@ -482,7 +482,7 @@ static struct fe_val eval_if(struct fe_site *s, const struct expr_node *n, const
     struct fe_val c = eval(s, n->items[0], env);
     s->where = where_of(s, n->items[0]);
     if (c.bad || c.kind == FE_VAL_NUMBER) return c.bad ? c : eval(s, n->items[c.number != 0 ? 1 : 2], env);
-    return fe_fail(s, "E0310", "\"if\" chooses while compiling, by numbers, shapes and ranks; for %s use where(condition, x, y)",
+    return fe_fail(s, "E0310", "\"if\" chooses while compiling, by numbers, shapes and ranks; use where() for %s",
                    fe_describe(s, &c));
 }
 
