@@ -41,6 +41,25 @@ static void add_row(struct doc *d, const struct fe_row *row)
 typedef const char *topic_name(struct doc *, uint32_t i);
 typedef void topic_entry(struct doc *, uint32_t i);
 
+static const struct top_level { const char *name; enum fe_kind kind; bool required; const char *doc; } top_level[] = {
+#define X(name, kind, required, doc) {#name, kind, required, doc},
+#include "frontend/document.def"
+#undef X
+};
+
+static const char *key_name(struct doc *d, uint32_t i)
+{
+    (void)d;
+    return i < sizeof top_level / sizeof *top_level ? top_level[i].name : NULL;
+}
+
+static void key_entry(struct doc *d, uint32_t i)
+{
+    const struct top_level *k = &top_level[i];
+    const struct fe_arg like = {.kind = k->kind};
+    str_addf(&d->out, "%s: %s%s\n\n", fe_kind_text(d->arena, &like), k->doc, k->required ? " (required)" : "");
+}
+
 static const char *schedule_name(struct doc *d, uint32_t i)
 {
     struct fe_row row;
@@ -136,6 +155,7 @@ static const struct topic {
     topic_name *entry_name;
     topic_entry *entry;
 } topics[] = {
+    {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry},
     {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry},
     {"schedules", "Schedules",
      "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, from 0.\n",

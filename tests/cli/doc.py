@@ -10,7 +10,7 @@ import sys
 import unittest
 
 STEPC = None
-TOPICS = ("optimizers", "schedules", "losses", "layers", "initializers", "expressions", "diagnostics")
+TOPICS = ("document", "optimizers", "schedules", "losses", "layers", "initializers", "expressions", "diagnostics")
 SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
 
 
