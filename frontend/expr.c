@@ -408,7 +408,7 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count + 1);
     bool bad = false;
     for (uint32_t i = 0; i < n->count; i++) {
-        args[i] = eval(s, n->items[i], env);
+        args[i] = fe_on_time(s, eval(s, n->items[i], env));
         wheres[i] = where_of(s, n->items[i]);
         bad |= args[i].bad;
     }

@@ -189,6 +189,7 @@ struct fe_val fe_op2_float(struct fe_site *, enum ir_op, struct fe_val, struct f
 struct fe_val fe_binary(struct fe_site *, enum expr_operator, struct fe_val, struct fe_val);
 struct fe_val fe_where3(struct fe_site *, struct fe_val p, struct fe_val x, struct fe_val y);
 struct fe_val fe_cast(struct fe_site *, struct fe_val, enum ir_dtype);
+struct fe_val fe_on_time(const struct fe_site *, struct fe_val); /* a learning rate of the host as float32 */
 struct fe_val fe_inexact(struct fe_site *, struct fe_val);
 struct fe_val fe_boolean(struct fe_site *, struct fe_val); /* x != 0 */
 struct fe_val fe_stop(struct fe_site *, struct fe_val);

@@ -204,8 +204,8 @@ static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct 
 
 static bool is_operand(struct fe_site *s, struct fe_val *v) { return v->kind == FE_VAL_NUMBER || fe_as_tensor(s, v); }
 
-/* A learning rate that the host sets is a weak float64 scalar: a Python number, only that it comes late. Beside a
- * tensor it is float32, as such a number is. */
+/* A learning rate that the host sets is a weak float64 scalar: a Python number, only that it comes late. Arithmetic
+ * keeps it; beside a tensor it is float32, as such a number is, and functions get it so. */
 static bool is_late(const struct fe_site *s, const struct fe_val *v)
 {
     return v->kind == FE_VAL_TENSOR && v->weak && fe_type_at(s, v).dtype == IR_F64;
@@ -216,6 +216,11 @@ static struct fe_kind_of kind_beside(const struct fe_site *s, const struct fe_va
     struct fe_kind_of k = fe_kind(s, v);
     if (is_late(s, v) && other->kind == FE_VAL_TENSOR && !is_late(s, other)) k.dtype = IR_F32;
     return k;
+}
+
+struct fe_val fe_on_time(const struct fe_site *s, struct fe_val v)
+{
+    return is_late(s, &v) ? fe_tensor_val(ir_cast(s->b, v.tensor, IR_F32), true) : v;
 }
 
 /* Common type of two operands; false: they do not fit. */
@@ -404,6 +409,9 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
     if (a.bad || b.bad) return fe_bad();
     if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);
     if (!is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    bool whole_power = op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python != FE_PY_FLOAT;
+    if (op != EXPR_OP_ADD && op != EXPR_OP_SUB && op != EXPR_OP_MUL && op != EXPR_OP_DIV && !whole_power)
+        a = fe_on_time(s, a), b = fe_on_time(s, b);
     bool flags = fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype == IR_BOOL;
     switch (op) {
     case EXPR_OP_ADD: return fe_op2(s, flags ? OP_or : OP_add, a, b);
