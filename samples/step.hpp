@@ -21,6 +21,7 @@ struct error : std::runtime_error {
 template <class T> struct dtype_of;
 template <> struct dtype_of<float> { static constexpr uint32_t value = STEP_F32; };
 template <> struct dtype_of<int32_t> { static constexpr uint32_t value = STEP_I32; };
+template <> struct dtype_of<double> { static constexpr uint32_t value = STEP_F64; };
 
 /// A view of host memory in C order; it must outlive the call that it is given to.
 struct array {
@@ -31,6 +32,7 @@ struct array {
     template <class T>
     array(std::string n, std::vector<int64_t> s, std::vector<T> &v)
         : name(std::move(n)), shape(std::move(s)), dtype(dtype_of<T>::value), data(v.data()) {}
+    array(std::string n, std::vector<int64_t> s, uint32_t d, void *p) : name(std::move(n)), shape(std::move(s)), dtype(d), data(p) {}
     step_array c() const
     {
         step_array a{};
@@ -39,6 +41,14 @@ struct array {
         a.rank = static_cast<int32_t>(shape.size()), a.shape = shape.data();
         return a;
     }
+};
+
+/// What a trainer keeps: a parameter, an average, a slot of the optimizer, a counter.
+struct slot {
+    std::string name;
+    uint32_t role, dtype;
+    std::vector<int64_t> shape;
+    uint64_t bytes;
 };
 
 /// One trainer: a compiled step and its state.
@@ -89,6 +99,44 @@ class trainer {
         step_array a = to.c();
         check(api_->read(instance_, &a));
     }
+    void write(const array &from)
+    {
+        step_array a = from.c();
+        check(api_->write(instance_, &a));
+    }
+    /// Everything that read and write know by name and that a run keeps.
+    std::vector<slot> state() const
+    {
+        std::vector<slot> out;
+        for (uint32_t role : {STEP_PARAM, STEP_EMA, STEP_OPT_STATE, STEP_STATE})
+            for (size_t i = 0; i < api_->tensor_count(instance_, role); i++) {
+                step_tensor t{};
+                t.size = sizeof t;
+                check(api_->tensor_at(instance_, role, i, &t));
+                out.push_back({t.name, t.role, t.dtype, {t.shape, t.shape + t.rank}, t.bytes_global});
+            }
+        return out;
+    }
+    /// Hyper-parameters by name, until they are set again.
+    double get(const std::string &name) const
+    {
+        double value = 0;
+        check(api_->hyper_get(instance_, name.c_str(), &value));
+        return value;
+    }
+    void set(const std::string &name, double value) { check(api_->hyper_set(instance_, name.c_str(), value)); }
+    void save(const std::string &file)
+    {
+        step_save s{};
+        s.size = sizeof s, s.directory = file.c_str();
+        check(api_->save(instance_, &s, nullptr));
+    }
+    void load(const std::string &file)
+    {
+        step_load l{};
+        l.size = sizeof l, l.path = file.c_str();
+        check(api_->load(instance_, &l));
+    }
 
   private:
     struct batch {
@@ -102,7 +150,7 @@ class trainer {
     };
     void check(step_status status) const
     {
-        if (status != STEP_OK) throw error(status, std::string(api_->status_name(status)) + ": " + api_->last_error(instance_));
+        if (status != STEP_OK) throw error(status, api_->last_error(instance_));
     }
     const step_api *api_ = nullptr;
     step_instance *instance_ = nullptr;

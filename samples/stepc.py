@@ -5,6 +5,8 @@
     r = m.step(x=x, y=y)                 # one training step
     w = m["layers.0.kernel"]             # read a tensor into a new array
     m["layers.0.kernel"] = 2 * w         # write it
+    m["opt_state.0.count"]               # all state goes by name: m.names(stepc.OPT_STATE)
+    m.set("learning_rate", 3e-4)         # what can be set: m.hypers()
     m.save("final.safetensors")
     print(r.step, r.loss, r.metrics["grad_norm"])
 """
@@ -86,7 +88,7 @@ class Step:
     def _check(self, status):
         if status:
             text = self._last_error(self._instance if self._instance else None) or b""
-            raise StepError(status, "%s: %s" % (self._status_name(_i32(status)).decode(), text.decode()))
+            raise StepError(status, text.decode() or self._status_name(_i32(status)).decode())
 
     def _tensors(self, role):
         out = []
@@ -151,12 +153,35 @@ class Step:
         t, keep = _Tensor(), []
         self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
         out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
-        self._check(self._read(self._instance, ctypes.byref(self._array(name, out, keep))))
+        array = self._array(name, out, keep)
+        array.dtype = t.dtype
+        self._check(self._read(self._instance, ctypes.byref(array)))
         return out
 
     def __setitem__(self, name, value):
-        keep = []
-        self._check(self._write(self._instance, ctypes.byref(self._array(name, np.asarray(value), keep))))
+        t, keep = _Tensor(), []
+        self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
+        array = self._array(name, np.asarray(value), keep)
+        if _DTYPES[t.dtype] == np.uint16 and array.dtype == _CODES[np.dtype(np.uint16)]:
+            array.dtype = t.dtype  # the bits of a bfloat16
+        self._check(self._write(self._instance, ctypes.byref(array)))
+
+    def state(self):
+        """A copy of everything that a run keeps, by name."""
+        return {n: self[n] for role in (PARAM, EMA, OPT_STATE, STATE) for n in self.names(role)}
+
+    def hypers(self):
+        """The hyper-parameters that can be set, and their values."""
+        out, h = {}, _HYPER(size=ctypes.sizeof(_HYPER))
+        for i in range(self._hyper_count(self._instance)):
+            self._check(self._hyper_at(self._instance, ctypes.c_size_t(i), ctypes.byref(h)))
+            out[h.name.decode()] = h.value
+        return out
+
+    def get(self, name):
+        value = _f64()
+        self._check(self._hyper_get(self._instance, name.encode(), ctypes.byref(value)))
+        return value.value
 
     def set(self, name, value):
         """A hyper-parameter, until it is set again."""

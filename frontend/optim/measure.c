@@ -60,12 +60,12 @@ static ir_value measure(struct transform *t, fe_json text)
 }
 
 /* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. */
-static void report(struct transform *t, const char *name, fe_json where, struct term value)
+static void report(struct transform *t, const char *slot, const char *name, fe_json where, struct term value)
 {
     const struct ir_type type = *ir_type(t->b->f, value.v);
-    struct optim_measure m = {.name = name, .state = optim_path(t, name), .json = where};
-    (void)optim_state(t, name, type, zero);
-    optim_state_set(t, name, value);
+    struct optim_measure m = {.name = name, .state = optim_path(t, slot), .json = where};
+    (void)optim_state(t, slot, type, zero);
+    optim_state_set(t, slot, value);
     vec_push(t->fe->arena, &t->o->measures, m);
 }
 
@@ -73,11 +73,12 @@ void transform_snapshot(struct transform *t)
 {
     const struct fe_value *text = arg(t, "measure"), *name = arg(t, "measure_name");
     ir_value value = measure(t, text->json);
-    if (value) report(t, name->string, name->json, T(value));
+    const char *slot = arena_format(t->fe->arena, "measurement.%s", name->string);
+    if (value) report(t, slot, name->string, name->json, T(value));
 }
 
 /* An exponential moving average of a measure. False: an error was recorded. */
-static bool smoothed(struct transform *t, fe_json object, struct term *out)
+static bool smoothed(struct transform *t, fe_json object, uint32_t index, struct term *out)
 {
     static const struct fe_arg rows[] = {{"measure", FE_EXPR, FE_REQUIRED, NULL, NULL},
                                          {"decay", FE_NUMBER, FE_REQUIRED, NULL, NULL},
@@ -96,7 +97,7 @@ static bool smoothed(struct transform *t, fe_json object, struct term *out)
     ir_value now = measure(t, v[0].json);
     if (!now) return false;
     struct transform inner = *t;
-    inner.path = optim_path(t, arena_format(t->fe->arena, "%s_state", object->key));
+    inner.path = optim_path(t, arena_format(t->fe->arena, "measure_states.%u.1", index));
     struct ir_type kept = *ir_type(b->f, now);
     if (!v[3].null) kept.dtype = (uint8_t)v[3].dtype;
     struct term count = optim_increment(b, counter(&inner, "count")), decay = term_number(v[1].number);
@@ -110,13 +111,15 @@ static bool smoothed(struct transform *t, fe_json object, struct term *out)
 void transform_monitor(struct transform *t)
 {
     fe_json measures = arg(t, "measures")->json;
-    for (fe_json m = fe_first(t->fe, measures); m; m = fe_next(t->fe, m)) {
+    uint32_t index = 0;
+    for (fe_json m = fe_first(t->fe, measures); m; m = fe_next(t->fe, m), index++) {
         struct term value = {0};
         if (m->kind == JSON_OBJECT) {
-            if (!smoothed(t, m, &value)) continue;
+            if (!smoothed(t, m, index, &value)) continue;
         } else {
             value = T(measure(t, m));
         }
-        if (value.v) report(t, m->key, m, value);
+        const char *slot = arena_format(t->fe->arena, "measurements.%s", m->key);
+        if (value.v) report(t, slot, m->key, m, value);
     }
 }

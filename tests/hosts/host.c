@@ -52,6 +52,31 @@ int main(int argc, char **argv)
     for (int i = 0; i < 200; i++) CHECK(s->step(t, &batch, &r) == STEP_OK);
     CHECK(r.step == 201 && r.loss < first && isfinite(r.loss));
 
+    /* Slots of the optimizer by name, and the learning rate, which is one of the state as well. */
+    float mu[2 * 8], other[2 * 8];
+    struct step_array m = array("opt_state.0.mu.layers.0.kernel", 2, kernel_shape, mu), m_again = array("opt_state.0.mu.layers.0.kernel", 2, kernel_shape, other);
+    int32_t count = 0;
+    double rate = 0, stored = 0;
+    struct step_array counter = {.size = sizeof counter, .name = "opt_state.0.count", .data = &count, .dtype = STEP_I32};
+    struct step_array number = {.size = sizeof number, .name = "hyperparameters.learning_rate", .data = &stored, .dtype = STEP_F64};
+    struct step_tensor about = {.size = sizeof about};
+    CHECK(s->tensor_find(t, m.name, &about) == STEP_OK && about.role == STEP_OPT_STATE && about.bytes_global == sizeof mu);
+    CHECK(s->read(t, &counter) == STEP_OK && count == 201);
+    CHECK(s->read(t, &m) == STEP_OK);
+    for (int i = 0; i < 16; i++) mu[i] += 1;
+    CHECK(s->write(t, &m) == STEP_OK && s->read(t, &m_again) == STEP_OK && memcmp(mu, other, sizeof mu) == 0);
+    m.dtype = STEP_F64;
+    CHECK(s->write(t, &m) == STEP_ESHAPE && strstr(s->last_error(t), "float32[2, 8]"));
+    CHECK(s->hyper_count(t) == 1 && s->hyper_get(t, "learning_rate", &rate) == STEP_OK && rate == 1e-3);
+    CHECK(s->hyper_set(t, "learning_rate", 0.25) == STEP_OK && s->read(t, &number) == STEP_OK && stored == 0.25);
+    stored = 1e-3;
+    CHECK(s->write(t, &number) == STEP_OK && s->hyper_get(t, "hyperparameters.learning_rate", &rate) == STEP_OK && rate == 1e-3);
+    CHECK(s->hyper_set(t, "learning_rte", 1) == STEP_ENOTFOUND && strstr(s->last_error(t), "did you mean \"learning_rate\""));
+    struct step_hyper once = {.size = sizeof once, .name = "learning_rate", .value = 0.5};
+    batch.hypers = &once, batch.hyper_count = 1;
+    CHECK(s->step(t, &batch, &r) == STEP_OK && s->hyper_get(t, "learning_rate", &rate) == STEP_OK && rate == 1e-3);
+    batch.hypers = NULL, batch.hyper_count = 0;
+
     struct step_save save = {.size = sizeof save, .directory = argv[2]};
     struct step_load load = {.size = sizeof load, .path = argv[2]};
     struct step_result next = {.size = sizeof next};

@@ -19,6 +19,22 @@ try {
     for (int i = 0; i < 200; i++) last = t.step(batch);
     t.read({"layers.0.kernel", {2, 8}, kernel});
     t.infer({{"x", {32, 2}, x}}, {"model", {32, 8}, output});
+    // All state by name: back to where it was, the next step is the same one.
+    std::vector<std::vector<char>> kept;
+    std::vector<step::slot> slots = t.state();
+    for (const step::slot &s : slots) {
+        kept.emplace_back(s.bytes);
+        t.read({s.name, s.shape, s.dtype, kept.back().data()});
+    }
+    double next = t.step(batch);
+    for (int i = 0; i < 3; i++) t.step(batch);
+    for (size_t i = 0; i < slots.size(); i++) t.write({slots[i].name, slots[i].shape, slots[i].dtype, kept[i].data()});
+    double again = t.step(batch), rate = t.get("learning_rate");
+    t.set("learning_rate", 0);
+    double still = t.eval(batch);
+    t.step(batch);
+    bool same = next == again && rate == 1e-3 && t.eval(batch) == still && t.get("learning_rate") == 0;
+    t.infer({{"x", {32, 2}, x}}, {"model", {32, 8}, output});
     double loss = 0;
     for (size_t i = 0; i < y.size(); i++) loss += (output[i] - y[i]) * (output[i] - y[i]) / 256.0;
     bool refused = false;
@@ -27,7 +43,7 @@ try {
     } catch (const step::error &e) {
         refused = e.status == STEP_ESHAPE;
     }
-    bool good = before == first && last < first && refused && std::fabs(loss - t.eval(batch)) < 1e-5;
+    bool good = before == first && last < first && refused && same && std::fabs(loss - t.eval(batch)) < 1e-5;
     std::printf("C++ host: loss %.6f -> %.6f, %s\n", first, last, good ? "all checks passed" : "FAILED");
     return good ? 0 : 1;
 } catch (const std::exception &e) {

@@ -1,5 +1,5 @@
-"""A host in Python through samples/stepc.py: plays a recorded case and compares its numbers, then asks for what must be
-refused. host.py STEP.SO CASE-FOLDER"""
+"""A host in Python through samples/stepc.py: plays a recorded case and compares its numbers, asks for what must be
+refused, and sets all state of another step by name. host.py STEP.SO CASE-FOLDER OTHER-STEP.SO"""
 import json
 import os
 import sys
@@ -43,6 +43,12 @@ with stepc.Step(sys.argv[1], threads=1) as m:
     first = {k: v[0] for k, v in data.items()}
     strided = {k: np.asfortranarray(v) for k, v in first.items()}  # other strides, same numbers
     assert m.eval(**first).loss == m.eval(**strided).loss
+    kept = m.state()
+    after = m.step(**first).loss
+    for name, value in kept.items():
+        m[name] = value
+    assert m.step(**first).loss == after
+    assert set(kept) >= {"step", "hyperparameters.learning_rate", "opt_state.0.count"} and m.hypers() == {"learning_rate": m.get("learning_rate")}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "state.safetensors")
         m.save(path)
@@ -55,4 +61,21 @@ with stepc.Step(sys.argv[1], threads=1) as m:
     refused(2, lambda: m["no.such.tensor"])
     refused(3, lambda: m.step(**{k: v[:, :1] for k, v in first.items()}))
     refused(2, lambda: m.set("no_such_value", 1.0))
+with stepc.Step(sys.argv[3], threads=1) as m:  # a first moment in bfloat16, a schedule, a learning rate per part
+    m.init()
+    rng = np.random.default_rng(0)
+    batch = {"x": rng.normal(size=(8, 3)).astype("f4")}
+    for _ in range(3):
+        m.step(**batch)
+    kept = m.state()
+    assert kept["opt_state.inner_states.a.inner_state.0.mu.w"].dtype == np.uint16 and m["opt_state.inner_states.b.inner_state.1.count"] == 3
+    losses = [m.step(**batch).loss for _ in range(3)]
+    for name, value in kept.items():
+        m[name] = value
+    assert [m.step(**batch).loss for _ in range(3)] == losses
+    assert m.hypers() == {"transforms.a.learning_rate": 0.01}
+    m.set("transforms.a.learning_rate", 0.5)
+    assert m["hyperparameters.transforms.a.learning_rate"] == 0.5
+    refused(1, lambda: m.set("transforms.b.learning_rate", 0.5))  # it follows a schedule
+    refused(2, lambda: m.set("learning_rate", 0.5))
 print("Python host: all checks passed")

@@ -10,4 +10,5 @@ gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/ho
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
 "$out/host_cpp" "$out/step.so"
 "$stepc" compile "$root/tests/parity/cases/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
-python3 "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema"
+"$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
+python3 "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema" "$out/two_rates.so"
