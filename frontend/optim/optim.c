@@ -6,7 +6,6 @@
 
 /* ---------------------------------------------------------------- the table */
 
-#define PLANNED(name)
 #define TRANSFORM(name, arguments, doc)    static const struct fe_arg name##_args[] = {arguments{0}};
 #define ALIAS(name, chain, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #include "frontend/optim.def"
@@ -20,15 +19,8 @@ static const struct optim_row rows[] = {
 #include "frontend/optim.def"
 #undef TRANSFORM
 #undef ALIAS
-#undef PLANNED
 };
-static const char *const planned[] = {
-#define TRANSFORM(name, arguments, doc)
-#define ALIAS(name, chain, arguments, doc)
-#define PLANNED(name) #name,
-#include "frontend/optim.def"
-};
-enum { ROW_COUNT = sizeof rows / sizeof *rows, PLANNED_COUNT = sizeof planned / sizeof *planned, MOST_ARGS = 24 };
+enum { ROW_COUNT = sizeof rows / sizeof *rows };
 
 const struct optim_row *optim_rows(uint32_t *count)
 {
@@ -43,19 +35,11 @@ const struct optim_row *optim_row_find(const char *name)
     return NULL;
 }
 
-static void unknown(struct fe *fe, fe_json json, const char *type)
+const char *const *optim_names(struct arena *arena)
 {
-    fe_json where = fe_member(fe, json, "type");
-    for (size_t i = 0; i < PLANNED_COUNT; i++)
-        if (strcmp(planned[i], type) == 0) {
-            fe_error(fe, where, "E0401", "optimizer \"%s\" is not supported yet", type);
-            return;
-        }
-    const char *names[ROW_COUNT + PLANNED_COUNT];
+    const char **names = arena_new_array(arena, const char *, ROW_COUNT);
     for (size_t i = 0; i < ROW_COUNT; i++) names[i] = rows[i].name;
-    for (size_t i = 0; i < PLANNED_COUNT; i++) names[ROW_COUNT + i] = planned[i];
-    fe_suggest(fe, fe_error(fe, where, "E0400", "unknown optimizer \"%s\"", type), type, names,
-               ROW_COUNT + PLANNED_COUNT);
+    return names;
 }
 
 /* ---------------------------------------------------------------- arguments */
@@ -171,64 +155,16 @@ static void run(struct transform *t)
     else optim_chain(t, t->row->chain, 0);
 }
 
-/* The row of an object and its arguments by the row; NULL: errors were recorded. A number may be a schedule where it is
- * a hyper-parameter. */
-static const struct optim_row *read_object(struct fe *fe, fe_json json, struct fe_value *args, const bool *hyper)
-{
-    const char *type = fe_type_of(fe, json);
-    const struct optim_row *row = type ? optim_row_find(type) : NULL;
-    struct fe_arg kinds[MOST_ARGS];
-    if (!row) {
-        if (type) unknown(fe, json, type);
-        return NULL;
-    }
-    for (uint32_t i = 0; i < row->count; i++) {
-        kinds[i] = row->args[i];
-        if (hyper[i] && kinds[i].kind == FE_NUMBER) kinds[i].kind = FE_SCHEDULE;
-    }
-    const char *what = arena_format(fe->arena, "optimizer \"%s\"", type);
-    if (!fe_args(fe, json, what, kinds, row->count, NULL, args)) return NULL;
-    for (uint32_t i = 0; i < row->count; i++) {
-        if (strcmp(row->args[i].name, "verbose") != 0 || !args[i].boolean) continue;
-        fe_error(fe, args[i].json, "E0111", "printing from inside a step (\"verbose\": true) is not supported yet");
-        return NULL;
-    }
-    return row;
-}
-
-/* Inside `flatten` there are no parameters to choose from: false and an error if patterns are given. */
-static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe_value *args)
-{
-    for (uint32_t i = 0; i < row->count; i++)
-        if (args[i].json && !args[i].null &&
-            (row->args[i].kind == FE_PATTERNS || strcmp(row->args[i].name, "optimizers") == 0)) {
-            fe_error(fe, args[i].json, "E0428",
-                     "\"flatten\" makes one vector: nothing inside of it can choose parameters");
-            return false;
-        }
-    return true;
-}
-
-/* Masks are checked where they stand, also those that nothing uses (the mask of a weight decay that is not asked for). */
-static bool check_patterns(struct fe_optim_state *o, const struct optim_row *row, const struct fe_value *args)
-{
-    bool good = true, *unused = arena_new_array(o->fe->arena, bool, o->count + 1);
-    for (uint32_t i = 0; i < row->count; i++)
-        if (row->args[i].kind == FE_PATTERNS && args[i].json && !args[i].null)
-            good &= fe_patterns(o->fe, args[i].json, unused);
-    return good;
-}
-
 void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_value *u, const ir_value *p)
 {
-    struct fe_value args[MOST_ARGS] = {0};
-    ir_value injected[MOST_ARGS] = {0};
-    bool hyper[MOST_ARGS] = {0};
+    struct fe_value args[OPTIM_MOST_ARGS] = {0};
+    ir_value injected[OPTIM_MOST_ARGS] = {0};
+    bool hyper[OPTIM_MOST_ARGS] = {0};
     fe_json type = fe_member(o->fe, json, "type");
     const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
     for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
-    row = read_object(o->fe, json, args, hyper);
-    if (!row || (o->flat && !is_whole(o->fe, row, args)) || !check_patterns(o, row, args)) return;
+    row = optim_read(o, json, args, hyper);
+    if (!row) return;
     for (uint32_t i = 0; i < row->count; i++)
         if (!hyper[i] && !args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
     struct transform t = {.o = o,
@@ -243,32 +179,6 @@ void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_va
                           .u = u,
                           .p = p};
     run(&t);
-}
-
-/* Transformations are the required objects of a row and what its lists and maps named `transforms` hold. */
-static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json json, bool injected)
-{
-    struct fe_value args[MOST_ARGS] = {0};
-    bool hyper[MOST_ARGS];
-    memset(hyper, injected, sizeof hyper);
-    const struct optim_row *row = read_object(fe, json, args, hyper);
-    for (uint32_t i = 0; row && i < row->count; i++) {
-        const struct fe_arg *a = &row->args[i];
-        fe_json value = args[i].json;
-        if (!value) continue;
-        bool schedule = a->kind == FE_SCHEDULE || (injected && a->kind == FE_NUMBER);
-        if (schedule && value->kind == JSON_OBJECT) (void)fe_schedule(fe, b, &args[i], step);
-        if (a->kind == FE_OBJECT && a->flags & FE_REQUIRED)
-            check(fe, b, step, value, injected || strcmp(row->name, "inject_hyperparams") == 0);
-        if (strcmp(a->name, "transforms")) continue;
-        for (fe_json e = fe_first(fe, value); e; e = fe_next(fe, e)) check(fe, b, step, e, injected);
-    }
-}
-
-void optim_check(struct fe *fe, fe_json json)
-{
-    struct ir_builder b = {.f = ir_func_new(fe->module, "unused", false)};
-    check(fe, &b, ir_param_new(&b, "step", ir_type_scalar(IR_I32), -1), json, false);
 }
 
 /* ---------------------------------------------------------------- aliases */
@@ -295,8 +205,8 @@ static void run_part(struct transform *t, const char *part, size_t length, uint3
     if (condition && absent(t, condition + 1)) return;
     const struct optim_row *row = optim_row_find(arena_string_n(t->fe->arena, text, name_length));
     if (!row) BUG("unknown part of a chain: %s", text);
-    struct fe_value args[MOST_ARGS];
-    ir_value injected[MOST_ARGS] = {0};
+    struct fe_value args[OPTIM_MOST_ARGS];
+    ir_value injected[OPTIM_MOST_ARGS] = {0};
     for (uint32_t i = 0; i < row->count; i++) {
         const char *name = row->args[i].name, *value = NULL;
         size_t value_length = 0;

@@ -63,6 +63,7 @@ struct fe_optim_state {
     bool flat;               /* inside `flatten`: the one parameter is none of the document */
     ir_value step;           /* of the document, from 0 */
     ir_value value;          /* the loss */
+    const char *no_value;    /* the wrapper around that gives none to what is inside; NULL */
     const ir_value *grads;   /* before any transformation; 0 where not trained */
     const ir_value *trained; /* the parameters of the gradients */
     /* The function (trained parameters.., captured..) -> (loss, gradients..) and the captured values in the step;
@@ -107,13 +108,13 @@ struct optim_row {
 };
 #define TRANSFORM(name, arguments, doc) optim_rule transform_##name;
 #define ALIAS(name, chain, arguments, doc)
-#define PLANNED(name)
 #include "frontend/optim.def"
 #undef TRANSFORM
 #undef ALIAS
-#undef PLANNED
 const struct optim_row *optim_rows(uint32_t *count);
 const struct optim_row *optim_row_find(const char *name);
+const char *const *optim_names(struct arena *); /* of all rows */
+enum { OPTIM_MOST_ARGS = 24 };
 
 /* Runs the transformation that a JSON object describes on u, with its state under `path`. */
 void optim_apply(struct fe_optim_state *, fe_json, const char *path, ir_value *u, const ir_value *p);
@@ -125,6 +126,11 @@ ir_value optim_rate(struct fe_optim_state *, fe_json, const struct fe_arg *, con
 void optim_map(struct fe_optim_state *, fe_json expression, ir_value *u, const ir_value *p);
 /* Clips one example's gradients, as optax.per_example_global_norm_clip does each. */
 void optim_clip_example(struct ir_builder *, uint32_t count, const bool *leaves, struct term limit, ir_value *u);
+/* The same where the loss's value cannot be given (as Optax's `wrapper` gives none): an error for who needs it. */
+void optim_apply_without_value(struct fe_optim_state *, fe_json, const char *wrapper, const char *path, ir_value *u, const ir_value *p);
+/* check.c: the row of an object and its arguments; `hyper`: which numbers are hyper-parameters. NULL: errors were
+ * recorded, also those of the transformations inside. */
+const struct optim_row *optim_read(struct fe_optim_state *, fe_json, struct fe_value *args, const bool *hyper);
 /* Records the errors of a description alone (types, arguments, schedules), for documents whose model is in error. */
 void optim_check(struct fe *, fe_json);
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */

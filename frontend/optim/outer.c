@@ -4,10 +4,13 @@
 
 /* ---------------------------------------------------------------- SAM (Foret et al. 2021) */
 
-/* Runs one of the two inner optimizers. */
+/* Runs an inner optimizer. SAM and lookahead hand on gradients and parameters alone. */
 static void run_inner(struct transform *t, const char *argument, const char *state, ir_value *u, const ir_value *p)
 {
-    optim_apply(t->o, arg(t, argument)->json, optim_path(t, state), u, p);
+    fe_json inner = arg(t, argument)->json;
+    const char *path = optim_path(t, state);
+    if (t->row->rule == transform_mechanize) optim_apply(t->o, inner, path, u, p);
+    else optim_apply_without_value(t->o, inner, t->row->name, path, u, p);
 }
 
 static ir_value *negated(struct transform *t, const ir_value *x)

@@ -26,7 +26,8 @@ static void run_masked(struct transform *t, fe_json inner, const char *path, con
     ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
     EACH_LEAF(t, i)
     if (in[i]) u[i] = t->u[i], p[i] = t->p[i];
-    optim_apply(t->o, inner, path, u, p);
+    if (t->row->rule == transform_multi_optimizer) optim_apply_without_value(t->o, inner, t->row->name, path, u, p);
+    else optim_apply(t->o, inner, path, u, p);
     EACH_LEAF(t, i)
     if (in[i]) t->u[i] = u[i];
 }
@@ -91,7 +92,7 @@ static bool read_labels(struct transform *t, fe_json transforms, fe_json labels,
     uint32_t known = fe_count(fe, transforms), k = 0;
     const char **names = arena_new_array(fe->arena, const char *, known + 1);
     for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e)) names[k++] = e->key;
-    bool good = true;
+    bool good = true, *used = arena_new_array(fe->arena, bool, known + 1);
     for (uint32_t i = 0; i < t->count; i++) label[i] = -1;
     for (fe_json e = fe_first(fe, labels); e; e = fe_next(fe, e)) {
         uint32_t which = 0;
@@ -110,6 +111,7 @@ static bool read_labels(struct transform *t, fe_json transforms, fe_json labels,
             fe_suggest(fe, d, e->string, names, known);
             good = false;
         }
+        used[which] = true;
         for (uint32_t i = 0; i < t->count; i++)
             if (glob_match(e->key, t->o->params[i].path)) {
                 matches = true;
@@ -120,6 +122,12 @@ static bool read_labels(struct transform *t, fe_json transforms, fe_json labels,
             good = false;
         }
     }
+    k = 0;
+    for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e), k++)
+        if (!used[k]) {
+            fe_error_key(fe, e, "E0409", "transformation \"%s\" has no label: nothing in \"labels\" names it", e->key);
+            good = false;
+        }
     return good;
 }
 
@@ -293,7 +301,7 @@ void transform_maybe_update(struct transform *t) { conditionally(t, "should_upda
 /* Parameters are real numbers. */
 void transform_split_real_and_imaginary(struct transform *t)
 {
-    optim_apply(t->o, arg(t, "inner")->json, optim_path(t, "inner_state"), t->u, t->p);
+    optim_apply_without_value(t->o, arg(t, "inner")->json, t->row->name, optim_path(t, "inner_state"), t->u, t->p);
 }
 
 void transform_apply_if_finite(struct transform *t)

@@ -244,6 +244,11 @@ START_TEST(optimizers)
     for (uint32_t i = 0; i < count; i++) {
         struct subject s = {.what = rows[i].name, .pointer = "/optimizer", .before = HEAD PLAIN_MODEL "\"optimizer\": ", .after = "}",
                             .type = rows[i].name, .args = rows[i].args, .count = rows[i].count, .more = ""};
+        if (!strncmp(s.type, "per_example_", strlen("per_example_"))) {
+            s.pointer = "/per_example/transform/0";
+            s.before = HEAD PLAIN_MODEL "\"optimizer\": " SGD ", \"per_example\": {\"transform\": [";
+            s.after = "]}}";
+        }
         all_mistakes(&s);
     }
     ck_assert_int_eq(failures, 0);
