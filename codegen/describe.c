@@ -70,20 +70,12 @@ static LLVMValueRef array(const struct describe *d, LLVMValueRef *items, size_t 
     return global(d, "table", LLVMConstArray(LLVMTypeOf(items[0]), items, (unsigned)count), 0);
 }
 
-static LLVMValueRef words(const struct describe *d, const uint32_t *v, size_t count)
+/* Numbers as they lie in memory; both machines are little-endian. */
+static LLVMValueRef numbers(const struct describe *d, const void *v, size_t count, uint32_t size)
 {
-    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
-    for (size_t i = 0; i < count; i++)
-        items[i] = LLVMConstInt(d->e->i32, v[i], 0);
-    return array(d, items, count);
-}
-
-static LLVMValueRef longs(const struct describe *d, const int64_t *v, size_t count)
-{
-    LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
-    for (size_t i = 0; i < count; i++)
-        items[i] = emit_i64(d->e, v[i]);
-    return array(d, items, count);
+    if (!count)
+        return none(d);
+    return global(d, "table", LLVMConstStringInContext(d->e->context, v, (unsigned)(count * size), 1), size);
 }
 
 static LLVMValueRef string(struct describe *d, const char *text)
@@ -168,18 +160,21 @@ static LLVMValueRef command_record(struct describe *d, const struct cg_entry *en
     byte_field(&r, !node || node->op == OP_all_reduce ? STEPC_ALL_REDUCE : node->op == OP_all_gather ? STEPC_ALL_GATHER : STEPC_REDUCE_SCATTER);
     byte_field(&r, node && node->op == OP_all_reduce ? (uint64_t)node->attr[1].v[0] : STEPC_SUM);
     byte_field(&r, node ? pack_dtype(node->type.dtype) : 0);
-    size_t count = c->reads.count + c->writes.count;
-    uint32_t *buffers = arena_new_array(d->e->arena, uint32_t, count + 1);
-    for (size_t i = 0; i < count; i++)
-        buffers[i] = i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count];
-    bool arguments = c->kind == PLAN_KERNEL || c->kind == PLAN_COLLECTIVE;
-    word_field(&r, arguments ? (uint32_t)count : 0);
-    field(&r, arguments ? words(d, buffers, count) : none(d));
+    struct cg_members members = {0};
+    uint32_t pair[] = {node ? c->reads.items[0] : 0, node ? c->writes.items[0] : 0};
+    uint32_t count = node ? 2 : 0;
+    if (kernel) {
+        const struct plan_group *g = &plan->groups.items[c->group];
+        cg_members(plan, c, entry->kernels, d->e->arena, &members);
+        count = members.count * (uint32_t)(g->inputs.count + g->outputs.count);
+    }
+    word_field(&r, count);
+    field(&r, numbers(d, kernel ? members.buffers : pair, count, 4));
     LLVMValueRef function = kernel ? entry->functions[c->group] : NULL; /* none where the whole entry is one function */
     field(&r, function ? function : none(d));
-    wide_field(&r, kernel ? (uint64_t)kernel->nest->parallel_extent : 0);
+    wide_field(&r, (uint64_t)members.extent);
     wide_field(&r, kernel ? (uint64_t)kernel->nest->grain : 0);
-    real_field(&r, kernel ? kernel->nest->work : 0);
+    real_field(&r, members.work);
     field(&r, kernel && function ? gemm_record(d, kernel) : none(d));
     word_field(&r, c->counter);
     word_field(&r, c->limit);
@@ -188,6 +183,8 @@ static LLVMValueRef command_record(struct describe *d, const struct cg_entry *en
     collective_fields(c, &r);
     /* Messages name loops and collectives only; a kernel's place would be dead weight in the object. */
     field(&r, kernel ? none(d) : string(d, place_of(d, plan, c)));
+    word_field(&r, members.count);
+    field(&r, members.count > 1 ? numbers(d, members.ends, members.count, 8) : none(d));
     return close_record(d, &r, sizeof(struct stepc_command));
 }
 
@@ -397,7 +394,7 @@ static void program_tail(struct describe *d, struct record *r)
         names[i] = string(d, mesh->name[i]);
     word_field(r, mesh->axis_count);
     field(r, array(d, names, mesh->axis_count));
-    field(r, longs(d, mesh->size, mesh->axis_count));
+    field(r, numbers(d, mesh->size, mesh->axis_count, 8));
     memory_numbers(d, bytes);
     for (int i = 0; i < 8; i++)
         memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);

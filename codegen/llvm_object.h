@@ -27,6 +27,15 @@ struct cg_entry {
 struct cg_cuda;
 void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count,
                  const struct cg_cuda *);
+/* describe_members.c: the sets of buffers that a kernel command is computed for. */
+struct cg_members {
+    uint32_t count;    /* 1 unless it is a command over many tensors */
+    uint32_t *buffers; /* inputs and outputs of each */
+    int64_t *ends;     /* iterations of each and those before it */
+    int64_t extent;    /* of all */
+    double work;
+};
+void cg_members(const struct plan *, const struct plan_command *, const struct cg_kernel *, struct arena *, struct cg_members *);
 /* describe_pack.c: slots and buffers as bytes; a dtype's number in tables. */
 struct cg_bytes pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, struct arena *);
 uint32_t pack_dtype(enum ir_dtype);

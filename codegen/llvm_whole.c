@@ -20,12 +20,19 @@ struct whole {
     uint32_t depth;
 };
 
+static double command_work(const struct plan_command *c, const struct cg_kernel *kernels)
+{
+    double work = 0;
+    for (uint32_t m = 0; c->kind == PLAN_KERNEL && m < plan_members(c); m++)
+        work += kernels[plan_member(c, m)].nest->work;
+    return work;
+}
+
 double cg_plan_work(const struct plan *plan, const struct cg_kernel *kernels)
 {
     double work = 0;
     for (size_t i = 0; i < plan->commands.count; i++)
-        if (plan->commands.items[i].kind == PLAN_KERNEL)
-            work += kernels[plan->commands.items[i].group].nest->work;
+        work += command_work(&plan->commands.items[i], kernels);
     return work;
 }
 
@@ -56,7 +63,7 @@ static double iterations(const struct plan_command *c)
 
 bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
 {
-    uint32_t depth = 0;
+    uint32_t depth = 0, members = 0;
     double work = 0, times[WHOLE_LOOPS + 1] = {1};
     for (size_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
@@ -67,11 +74,11 @@ bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
             if (times[++depth] <= 0)
                 return false;
         }
-        if (c->kind == PLAN_KERNEL)
-            work += times[depth] * kernels[c->group].nest->work;
+        work += times[depth] * command_work(c, kernels);
+        members += plan_members(c);
         depth -= c->kind == PLAN_LOOP_END;
     }
-    return plan->commands.count <= whole_commands && work < whole_work;
+    return members <= whole_commands && work < whole_work;
 }
 
 static LLVMValueRef load_pointer(const struct whole *w, uint32_t buffer)
@@ -124,11 +131,11 @@ static void end_loop(struct whole *w)
 }
 
 /* The kernel's arguments as a table on the stack, as the runtime would have made it. */
-static void call(struct whole *w, const struct plan_command *c, const LLVMValueRef *args)
+static void call(struct whole *w, uint32_t group, const LLVMValueRef *args)
 {
     struct emit *e = w->e;
-    const struct nest *nest = w->kernels[c->group].nest;
-    LLVMValueRef function = w->functions[c->group];
+    const struct nest *nest = w->kernels[group].nest;
+    LLVMValueRef function = w->functions[group];
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         LLVMValueRef index = emit_i64(e, i);
         LLVMBuildStore(e->b, args[i], LLVMBuildInBoundsGEP2(e->b, e->ptr, w->arguments, &index, 1, ""));
@@ -137,17 +144,18 @@ static void call(struct whole *w, const struct plan_command *c, const LLVMValueR
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, all, 4, "");
 }
 
-static void kernel(struct whole *w, const struct plan_command *c)
+static void kernel(struct whole *w, const struct plan_command *c, uint32_t member)
 {
-    const struct nest *nest = w->kernels[c->group].nest;
+    uint32_t group = plan_member(c, member), inputs = (uint32_t)w->plan->groups.items[group].inputs.count;
+    const struct nest *nest = w->kernels[group].nest;
     LLVMValueRef *args = arena_new_array(w->e->arena, LLVMValueRef, nest->argument_count + 1);
-    ASSERT(c->reads.count + c->writes.count == nest->argument_count);
-    for (size_t i = 0; i < c->reads.count; i++)
-        args[i] = load_pointer(w, c->reads.items[i]);
-    for (size_t i = 0; i < c->writes.count; i++)
-        args[c->reads.count + i] = load_pointer(w, c->writes.items[i]);
+    uint32_t outputs = nest->argument_count - inputs;
+    for (uint32_t i = 0; i < inputs; i++)
+        args[i] = load_pointer(w, c->reads.items[member * inputs + i]);
+    for (uint32_t i = 0; i < outputs; i++)
+        args[inputs + i] = load_pointer(w, c->writes.items[member * outputs + i]);
     if (w->functions)
-        call(w, c, args);
+        call(w, group, args);
     else
         emit_nest(w->e, nest, args, emit_i64(w->e, 0), emit_i64(w->e, nest->parallel_extent), w->scratch);
 }
@@ -173,8 +181,8 @@ void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_ker
             begin_loop(&w, c);
         else if (c->kind == PLAN_LOOP_END)
             end_loop(&w);
-        else
-            kernel(&w, c);
+        for (uint32_t m = 0; c->kind == PLAN_KERNEL && m < plan_members(c); m++)
+            kernel(&w, c, m);
     }
     emit_function_end(e);
     return function;

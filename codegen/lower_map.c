@@ -13,8 +13,7 @@ static uint32_t choose_parallel(const struct axis *axis) {
 
 static void store_all(struct lower *l, const struct pos *p) {
     const struct plan_group *g = l->group;
-    nest_value value[64];
-    ASSERT(g->outputs.count <= 64);
+    nest_value *value = arena_new_array(l->arena, nest_value, g->outputs.count);
     for (size_t i = 0; i < g->outputs.count; i++) /* all loads come before the first store: outputs may be inputs */
         value[i] = lower_value(l, g->outputs.items[i], p);
     for (size_t i = 0; i < g->outputs.count; i++)

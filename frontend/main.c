@@ -105,6 +105,14 @@ static int check_passes(struct cli *cli, const char *option)
     return 0;
 }
 
+/* A launch of a GPU has one set of buffers. */
+static const char *disabled(struct cli *cli)
+{
+    const char *given = cli_text(cli, "disable", NULL);
+    if (strcmp(cli_text(cli, "target", "cpu"), "cuda")) return given;
+    return given ? arena_format(cli->arena, "%s,outline", given) : "outline";
+}
+
 static int pass_settings(struct way *w)
 {
     static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
@@ -118,7 +126,7 @@ static int pass_settings(struct way *w)
         .dump = cli_text(cli, "dump", NULL),
         .dump_dir = cli_text(cli, "dump-dir", NULL),
         .stop_after = cli_text(cli, "stop-after", NULL),
-        .disable = cli_text(cli, "disable", NULL),
+        .disable = disabled(cli),
         .only = cli_text(cli, "passes", NULL),
         .reproducer_dir = cli_text(cli, "reproducer", NULL),
         .verify_each = cli_count(cli, "verify-each") > 0 || getenv("STEPC_VERIFY_EACH") != NULL,

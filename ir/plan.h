@@ -3,7 +3,7 @@
  * A plan is a list of commands in execution order. A kernel command computes one group (a set of nodes of the
  * function, its outputs stored to buffers); loops are bracketed by LOOP_BEGIN and LOOP_END; collectives
  * stand alone. Calls were inlined, and every loop body belongs to one loop only, so a (function, value) pair names
- * one tensor. Of a loop, the body's parameters share the buffers of what they stand for: parameter 0 is the
+ * one tensor. Functions that are still called are outlined ones: one group each, computed for many sets of tensors. Of a loop, the body's parameters share the buffers of what they stand for: parameter 0 is the
  * counter, the carried ones live in one buffer each for all iterations (before the loop it is filled with the initial
  * value, at the end of an iteration it holds the new one, after the loop it is the result), the captured ones are
  * the buffers of the loop's operands. */
@@ -54,6 +54,7 @@ struct plan_group {
                                the output may take the input's memory */
     ir_value root;          /* DOT, SCATTER: the contraction or scatter; else 0 */
     const char *reason;     /* why it ends here, for explain --fusion */
+    uint64_t alike;         /* groups with equal numbers are element-wise and have the same code; 0: not known */
 };
 
 enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE };
@@ -63,7 +64,8 @@ struct plan_command {
     uint32_t group;                 /* KERNEL: the first, or only, member */
     VEC(uint32_t) more;             /* KERNEL: further members, groups of the same code on other tensors; none depends on
                                        another. See plan_members */
-    bool flat;                      /* the members are element-wise and may differ in their number of elements */
+    VEC(ir_value) calls;            /* KERNEL: of outlined functions: the call in `func` that each member stands for; its
+                                       operands and projections are the group's parameters and outputs */
     VEC(uint32_t) reads, writes;    /* buffers, in the order of the group's inputs and outputs, member by member */
     bool barrier_before;            /* workers must meet: depends on something since the last barrier */
     /* loops */

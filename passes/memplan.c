@@ -1,5 +1,6 @@
 /* The memory plan. Slots have their place in the state or result block, temporaries one arena per entry. */
 #include "passes/memplan.h"
+#include <string.h>
 
 ir_value memplan_base(const struct ir_func *f, ir_value v) {
     while (ir_get(f, v)->op == OP_reshape)
@@ -31,13 +32,64 @@ static struct ir_type *local_types(const struct ir_module *m, struct arena *scra
     return type;
 }
 
+/* ---------------------------------------------------------------- the order of slots */
+
+struct order { uint32_t *slots, count; bool *listed; };
+
+static void list_slot(struct order *o, int32_t slot) {
+    if (slot < 0 || o->listed[slot])
+        return;
+    o->listed[slot] = true;
+    o->slots[o->count++] = (uint32_t)slot;
+}
+
+/* The slots that a command of many calls reads or writes at one argument, in the order of the calls. */
+static void list_argument(struct order *o, const struct plan *plan, const struct plan_command *k, size_t argument,
+                          const int32_t *slot_of) {
+    for (uint32_t m = 0; m < plan_members(k); m++) {
+        const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
+        const struct ir_node *call = ir_get(k->func, k->calls.items[m]);
+        const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
+        list_slot(o, slot_of[memplan_base(k->func, call->args[parameter->attr[0].v[0]])]);
+    }
+}
+
+static void list_plan(struct order *o, const struct plan *plan, struct arena *scratch) {
+    const struct ir_func *f = plan->func;
+    int32_t *slot_of = arena_new_array(scratch, int32_t, f->count); /* by value */
+    for (ir_value v = 0; v < f->count; v++)
+        slot_of[v] = -1;
+    for (size_t i = 0; i < f->params.count; i++)
+        slot_of[f->params.items[i].value] = f->params.items[i].slot;
+    for (size_t c = 0; c < plan->commands.count; c++) {
+        const struct plan_command *k = &plan->commands.items[c];
+        for (size_t a = 0; k->func == f && k->calls.count > 1 && a < plan->groups.items[k->group].inputs.count; a++)
+            list_argument(o, plan, k, a, slot_of);
+    }
+}
+
+/* All slots, those first that a step's commands for many tensors go through: one behind the other, so that one loop does. */
+static uint32_t *order_slots(struct memplan *mp) {
+    const struct ir_module *m = mp->plans->module;
+    struct order o = {arena_new_array(mp->arena, uint32_t, m->slots.count + 1), 0,
+                      arena_new_array(mp->arena, bool, m->slots.count + 1)};
+    for (size_t i = 0; i < mp->plans->plans.count; i++)
+        if (strcmp(mp->plans->plans.items[i]->func->name, "step") == 0)
+            list_plan(&o, mp->plans->plans.items[i], mp->arena);
+    for (uint32_t i = 0; i < m->slots.count; i++)
+        list_slot(&o, (int32_t)i);
+    return o.slots;
+}
+
 static void place_slots(struct memplan *mp) {
     struct plan_module *pm = mp->plans;
     const struct ir_module *m = pm->module;
     pm->slot_offset = arena_new_array(mp->keep, uint64_t, m->slots.count + 1);
     pm->state_bytes = pm->result_bytes = pm->constant_bytes = 0;
     struct ir_type *types = local_types(m, mp->arena);
-    for (uint32_t i = 0; i < m->slots.count; i++) {
+    const uint32_t *order = order_slots(mp);
+    for (uint32_t k = 0; k < m->slots.count; k++) {
+        uint32_t i = order[k];
         enum ir_role role = m->slots.items[i].role;
         struct ir_type type = types[i];
         uint64_t bytes = align64((uint64_t)ir_type_elements(&type) * ir_dtype_bytes((enum ir_dtype)type.dtype));

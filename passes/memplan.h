@@ -11,7 +11,7 @@ struct memplan {
     struct plan *plan;
     struct arena *arena, *keep; /* scratch, lasting */
     struct map constants;       /* hash of data -> buffer of this plan */
-    struct map placed;          /* hash of data -> constant block's offset / 64, of all plans */
+    struct map placed;          /* hash of data -> constant block's offset / 8, of all plans */
     VEC(struct plan_command) out; /* the commands with copies */
 };
 

@@ -4,11 +4,15 @@
 #include "passes/memplan.h"
 #include <string.h>
 
+enum { SEVERAL = UINT32_MAX };
+
 struct frame { /* one function being walked */
     const struct ir_func *f;
     uint32_t *buffer;        /* by value */
     uint32_t *last_read;     /* by value: the last command that reads it, +1; of this function's commands */
     uint32_t *producer;      /* by value: the command that makes it, +1 */
+    uint32_t *reader, *maker; /* by value: which member of these commands; SEVERAL */
+    ir_value *first_result, *next_result; /* by value: the projections of a call */
     uint32_t *target;        /* by result: the buffer it belongs to */
     uint32_t begin, end;     /* commands [begin, end) of plan->commands */
 };
@@ -35,12 +39,14 @@ static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_
     struct plan_buffer *buffer = &mp->plan->buffers.items[b];
     buffer->data = data;
     uint32_t at = map_get_number(&mp->placed, key); /* the block is common to all entries */
-    if (at == MAP_NONE) {
-        at = (uint32_t)(mp->plans->constant_bytes / 64);
-        mp->plans->constant_bytes += (buffer->bytes + 63) & ~(uint64_t)63;
+    if (at == MAP_NONE) { /* single numbers lie close together, because there may be many of them */
+        uint64_t align = n == 1 ? 8 : 64;
+        mp->plans->constant_bytes = (mp->plans->constant_bytes + align - 1) & ~(align - 1);
+        at = (uint32_t)(mp->plans->constant_bytes / 8);
+        mp->plans->constant_bytes += buffer->bytes;
         map_set_number(&mp->placed, key, at);
     }
-    buffer->offset = (uint64_t)at * 64;
+    buffer->offset = (uint64_t)at * 8;
     map_set_number(&mp->constants, key, b);
     return b;
 }
@@ -81,11 +87,48 @@ static uint32_t matching_end(const struct plan *plan, uint32_t c) {
     return plan->commands.items[c].kind == PLAN_LOOP_BEGIN ? plan->commands.items[c].other : c;
 }
 
-static void note_read(struct frame *fr, ir_value v, uint32_t command) {
+static void note_read(struct frame *fr, ir_value v, uint32_t command, uint32_t member) {
     ir_value base = memplan_base(fr->f, v);
-    if (ir_get(fr->f, base)->op == OP_proj)
-        fr->last_read[base] = command + 1;
+    bool again = fr->last_read[base] == command + 1 && fr->reader[base] != member;
+    fr->reader[base] = again ? (uint32_t)SEVERAL : member;
     fr->last_read[base] = command + 1;
+}
+
+/* ---------------------------------------------------------------- members of kernel commands */
+
+static const struct plan_group *group_of(const struct memplan *mp, const struct plan_command *k, uint32_t member) {
+    return &mp->plan->groups.items[plan_member(k, member)];
+}
+
+/* What a member's group reads, in the function that the command stands in. */
+static ir_value input_of(const struct frame *fr, const struct plan_command *k, const struct plan_group *g, uint32_t member,
+                         size_t i) {
+    ir_value v = g->inputs.items[i];
+    return k->calls.count ? ir_get(fr->f, k->calls.items[member])->args[ir_get(g->func, v)->attr[0].v[0]] : v;
+}
+
+/* What it makes; 0 if nobody reads that. Outputs of a call are in the order of its function's results. */
+static ir_value output_of(const struct frame *fr, const struct plan_command *k, const struct plan_group *g, uint32_t member,
+                          size_t o) {
+    if (!k->calls.count)
+        return g->outputs.items[o];
+    ir_value v = fr->first_result[k->calls.items[member]];
+    while (v && ir_get(fr->f, v)->attr[0].v[0] != (int64_t)o)
+        v = fr->next_result[v];
+    return v;
+}
+
+static void scan_kernel(struct memplan *mp, struct frame *fr, const struct plan_command *k, uint32_t c) {
+    for (uint32_t m = 0; m < plan_members(k); m++) {
+        const struct plan_group *g = group_of(mp, k, m);
+        for (size_t i = 0; i < g->inputs.count; i++)
+            note_read(fr, input_of(fr, k, g, m, i), c, m);
+        for (size_t o = 0; o < g->outputs.count; o++) {
+            ir_value v = output_of(fr, k, g, m, o);
+            fr->producer[v] = c + 1;
+            fr->maker[v] = m;
+        }
+    }
 }
 
 static void scan(struct memplan *mp, struct frame *fr) {
@@ -93,15 +136,11 @@ static void scan(struct memplan *mp, struct frame *fr) {
     for (uint32_t c = fr->begin; c < fr->end; c = matching_end(plan, c) + 1) {
         const struct plan_command *k = &plan->commands.items[c];
         if (k->kind == PLAN_KERNEL) {
-            const struct plan_group *g = &plan->groups.items[k->group];
-            for (size_t i = 0; i < g->inputs.count; i++)
-                note_read(fr, g->inputs.items[i], c);
-            for (size_t i = 0; i < g->outputs.count; i++)
-                fr->producer[g->outputs.items[i]] = c + 1;
+            scan_kernel(mp, fr, k, c);
         } else {
             const struct ir_node *node = ir_get(fr->f, k->node);
             for (uint32_t i = 0; i < node->arg_count; i++)
-                note_read(fr, node->args[i], matching_end(plan, c));
+                note_read(fr, node->args[i], matching_end(plan, c), 0);
             fr->producer[k->node] = c + 1;
         }
     }
@@ -115,15 +154,16 @@ static bool may_overwrite(struct memplan *mp, const struct frame *fr, ir_value v
     if (fr->last_read[old] < writer)
         return true;
     const struct plan_command *k = &mp->plan->commands.items[writer - 1];
-    if (k->kind != PLAN_KERNEL)
+    uint32_t member = fr->maker[v];
+    if (k->kind != PLAN_KERNEL || fr->reader[old] != member)
         return false;
-    const struct plan_group *g = &mp->plan->groups.items[k->group];
+    const struct plan_group *g = group_of(mp, k, member);
     uint8_t stored = 0;
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (g->outputs.items[i] == v)
+        if (output_of(fr, k, g, member, i) == v)
             stored = g->output_level.items[i];
     for (size_t i = 0; i < g->inputs.count; i++)
-        if (memplan_base(fr->f, g->inputs.items[i]) == old && (g->input_level.items[i] != stored || !stored))
+        if (memplan_base(fr->f, input_of(fr, k, g, member, i)) == old && (g->input_level.items[i] != stored || !stored))
             return false;
     return true;
 }
@@ -197,6 +237,16 @@ static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_fu
     *fr = (struct frame){.f = f, .buffer = buffers_of(mp, f), .begin = begin, .end = end};
     fr->last_read = arena_new_array(mp->arena, uint32_t, f->count);
     fr->producer = arena_new_array(mp->arena, uint32_t, f->count);
+    fr->reader = arena_new_array(mp->arena, uint32_t, f->count);
+    fr->maker = arena_new_array(mp->arena, uint32_t, f->count);
+    fr->first_result = arena_new_array(mp->arena, ir_value, f->count);
+    fr->next_result = arena_new_array(mp->arena, ir_value, f->count);
+    for (ir_value v = 1; v < f->count; v++)
+        if (ir_get(f, v)->op == OP_proj) {
+            ir_value *first = &fr->first_result[ir_get(f, v)->args[0]];
+            fr->next_result[v] = *first;
+            *first = v;
+        }
     fr->target = arena_new_array(mp->arena, uint32_t, f->results.count + 1);
     scan(mp, fr);
 }
@@ -229,11 +279,8 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
     for (uint32_t i = 1 + carried; i < node->arg_count; i++)
         fr.buffer[body->params.items[i].value] = buffer_of(mp, outer->f, node->args[i]);
     head.flag = has_flag ? fr.target[0] : NO_BUFFER;
-    for (ir_value v = 1; v < outer->f->count; v++) { /* the results of the loop */
-        const struct ir_node *proj = ir_get(outer->f, v);
-        if (proj->op == OP_proj && proj->args[0] == head.node)
-            outer->buffer[v] = fr.target[proj->attr[0].v[0]];
-    }
+    for (ir_value v = outer->first_result[head.node]; v; v = outer->next_result[v])
+        outer->buffer[v] = fr.target[ir_get(outer->f, v)->attr[0].v[0]];
     place_results(mp, &fr, old);
     uint32_t at = (uint32_t)mp->out.count;
     vec_push(mp->keep, &mp->out, head);
@@ -263,17 +310,28 @@ static double flops_of(const struct plan_group *g) {
     return flops;
 }
 
+static uint32_t output_buffer(struct memplan *mp, struct frame *fr, const struct plan_command *k, const struct plan_group *g,
+                              uint32_t member, size_t o) {
+    ir_value v = output_of(fr, k, g, member, o);
+    if (!v)
+        return memplan_new_buffer(mp, PLAN_ARENA, g->func, g->outputs.items[o]);
+    if (fr->buffer[v] == NO_BUFFER)
+        fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
+    return fr->buffer[v];
+}
+
 static void walk_kernel(struct memplan *mp, struct frame *fr, struct plan_command c) {
-    const struct plan_group *g = &mp->plan->groups.items[c.group];
-    for (size_t i = 0; i < g->inputs.count; i++)
-        vec_push(mp->keep, &c.reads, buffer_of(mp, fr->f, g->inputs.items[i]));
-    for (size_t i = 0; i < g->outputs.count; i++) {
-        ir_value v = g->outputs.items[i];
-        if (fr->buffer[v] == NO_BUFFER)
-            fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
-        vec_push(mp->keep, &c.writes, fr->buffer[v]);
+    double flops = 0;
+    for (uint32_t m = 0; m < plan_members(&c); m++) {
+        const struct plan_group *g = group_of(mp, &c, m);
+        for (size_t i = 0; i < g->inputs.count; i++)
+            vec_push(mp->keep, &c.reads, buffer_of(mp, fr->f, input_of(fr, &c, g, m, i)));
+        for (size_t i = 0; i < g->outputs.count; i++)
+            vec_push(mp->keep, &c.writes, output_buffer(mp, fr, &c, g, m, i));
+        if (m == 0 || plan_member(&c, m) != plan_member(&c, m - 1))
+            flops = flops_of(g);
+        c.flops += flops;
     }
-    c.flops = flops_of(g);
     vec_push(mp->keep, &mp->out, c);
 }
 

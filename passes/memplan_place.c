@@ -231,7 +231,7 @@ static void make_chains(struct memplan *mp, uint32_t *next, bool *inner) {
     for (size_t c = 0; c < plan->commands.count; c++) {
         const struct plan_command *k = &plan->commands.items[c];
         uint32_t members = plan_members(k);
-        if (k->kind != PLAN_KERNEL || members < 2 || !k->flat)
+        if (k->kind != PLAN_KERNEL || members < 2)
             continue;
         const struct plan_group *g = &plan->groups.items[k->group];
         for (size_t a = 0; a < g->inputs.count + g->outputs.count; a++) {

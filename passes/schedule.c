@@ -4,9 +4,12 @@
 #include "passes/common.h"
 #include <string.h>
 
+enum { BATCH_ELEMENTS = 1 << 22 }; /* of one command for many tensors: their gradients live until it runs */
+
 struct unit {
     uint32_t group; /* or UINT32_MAX: the node */
-    ir_value node;  /* loop or collective */
+    ir_value node;  /* loop, collective, call */
+    VEC(ir_value) calls; /* of functions with the same code, none of which depends on another: one command */
     uint32_t key, hard, soft; /* order in the program; waiting for so many */
     bool done, writes_state;
     VEC(uint32_t) hard_users, soft_users;
@@ -18,6 +21,8 @@ struct schedule {
     const struct ir_func *f;
     VEC(struct unit) units;
     uint32_t *producer; /* by value: unit + 1 */
+    uint32_t *writer;   /* by parameter: the unit that makes the new value of its slot, + 1 */
+    uint32_t *group_of; /* by function that is called: its group */
     VEC(uint32_t) ready[2]; /* heaps of units that may run: whose wishes are met, and all */
 };
 
@@ -39,29 +44,105 @@ static void collect_units(struct schedule *s) {
             s->producer[g->outputs.items[j]] = (uint32_t)s->units.count;
     }
     bool *live = ir_live(f, &s->pass->scratch);
+    s->group_of = arena_new_array(&s->pass->scratch, uint32_t, f->module->funcs.count + 1);
+    for (size_t i = 0; i < s->plan->groups.count; i++)
+        s->group_of[ir_func_index(s->plan->groups.items[i].func)] = (uint32_t)i;
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *node = ir_get(f, v);
-        if (!live[v] || (node->op != OP_loop && ir_ops[node->op].emit != EMIT_comm))
+        if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm))
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
+        if (node->op == OP_call)
+            vec_push(&s->pass->scratch, &u.calls, v);
         vec_push(&s->pass->scratch, &s->units, u);
         s->producer[v] = (uint32_t)s->units.count;
     }
 }
 
-static uint32_t input_count(const struct schedule *s, const struct unit *u) {
-    return u->group == UINT32_MAX ? ir_get(s->f, u->node)->arg_count
-                                  : (uint32_t)s->plan->groups.items[u->group].inputs.count;
+/* Tells of everything that a unit reads. */
+static void for_inputs(struct schedule *s, uint32_t u, void (*tell)(struct schedule *, uint32_t u, ir_value)) {
+    struct unit unit = s->units.items[u]; /* the list may move */
+    const struct plan_group *g = unit.group == UINT32_MAX ? NULL : &s->plan->groups.items[unit.group];
+    for (size_t i = 0; g && i < g->inputs.count; i++)
+        tell(s, u, base_of(s->f, g->inputs.items[i]));
+    for (size_t c = 0; !g && (c == 0 || c < unit.calls.count); c++) {
+        const struct ir_node *node = ir_get(s->f, unit.calls.count ? unit.calls.items[c] : unit.node);
+        for (uint32_t i = 0; i < node->arg_count; i++)
+            tell(s, u, base_of(s->f, node->args[i]));
+    }
 }
 
-static ir_value input_of(const struct schedule *s, const struct unit *u, uint32_t i) {
-    ir_value v = u->group == UINT32_MAX ? ir_get(s->f, u->node)->args[i] : s->plan->groups.items[u->group].inputs.items[i];
-    return base_of(s->f, v);
+static void needs(struct schedule *s, uint32_t u, ir_value v) {
+    if (s->producer[v] && s->producer[v] != u + 1) {
+        vec_push(&s->pass->scratch, &s->units.items[s->producer[v] - 1].hard_users, u);
+        s->units.items[u].hard++;
+    }
 }
+
+/* A unit would like to read a parameter before it is overwritten. */
+static void wishes(struct schedule *s, uint32_t u, ir_value v) {
+    if (s->writer[v] && s->writer[v] != u + 1) {
+        vec_push(&s->pass->scratch, &s->units.items[u].soft_users, s->writer[v] - 1);
+        s->units.items[s->writer[v] - 1].soft++;
+    }
+}
+
+/* ---------------------------------------------------------------- calls that become one command */
+
+/* How many units at most follow a unit, each needing the one before. Those of one height do not need each other. */
+static uint32_t *heights(struct schedule *s) {
+    uint32_t count = (uint32_t)s->units.count, done = 0, *order = arena_new_array(&s->pass->scratch, uint32_t, count + 1);
+    uint32_t *height = arena_new_array(&s->pass->scratch, uint32_t, count + 1), end = 0;
+    for (uint32_t u = 0; u < count; u++)
+        if (!s->units.items[u].hard)
+            order[end++] = u;
+    for (; done < end; done++) {
+        struct unit *u = &s->units.items[order[done]];
+        for (size_t i = 0; i < u->hard_users.count; i++)
+            if (--s->units.items[u->hard_users.items[i]].hard == 0)
+                order[end++] = u->hard_users.items[i];
+    }
+    while (done-- > 0) {
+        const struct unit *u = &s->units.items[order[done]];
+        for (size_t i = 0; i < u->hard_users.count; i++)
+            if (height[order[done]] <= height[u->hard_users.items[i]])
+                height[order[done]] = height[u->hard_users.items[i]] + 1;
+    }
+    return height;
+}
+
+/* Puts calls of the same code and height together, as long as not too much memory waits for the last of them. */
+static void batch_calls(struct schedule *s) {
+    struct map open = MAP(&s->pass->scratch); /* code and height -> unit */
+    const uint32_t *height = heights(s);
+    int64_t *elements = arena_new_array(&s->pass->scratch, int64_t, s->units.count + 1);
+    uint32_t count = (uint32_t)s->units.count;
+    for (uint32_t u = 0; u < count; u++) {
+        struct unit *unit = &s->units.items[u];
+        unit->hard = 0;
+        unit->hard_users.count = 0;
+        if (!unit->calls.count)
+            continue;
+        const struct plan_group *g = &s->plan->groups.items[s->group_of[ir_get(s->f, unit->node)->func]];
+        uint64_t key = hash_u64(g->alike, height[u]);
+        uint32_t into = map_get_number(&open, key);
+        int64_t here = ir_type_elements(ir_type(g->func, g->outputs.items[0]));
+        if (into == MAP_NONE || elements[into] + here > BATCH_ELEMENTS) {
+            map_set_number(&open, key, into = u);
+        } else {
+            vec_push(&s->pass->scratch, &s->units.items[into].calls, unit->node);
+            s->producer[unit->node] = into + 1;
+            unit->done = true;
+        }
+        elements[into] += here;
+    }
+}
+
+/* ---------------------------------------------------------------- what waits for what */
 
 static void connect(struct schedule *s) {
     const struct ir_func *f = s->f;
-    uint32_t *writer = arena_new_array(&s->pass->scratch, uint32_t, f->count); /* of a parameter's slot: unit + 1 */
+    s->writer = arena_new_array(&s->pass->scratch, uint32_t, f->count);
     ir_value *reader = arena_new_array(&s->pass->scratch, ir_value, f->module->slots.count + 1); /* by slot: its parameter */
     for (size_t j = 0; j < f->params.count; j++)
         if (f->params.items[j].slot >= 0)
@@ -72,23 +153,16 @@ static void connect(struct schedule *s) {
             continue;
         int32_t slot = f->results.items[i].slot;
         if (slot >= 0 && reader[slot]) {
-            writer[reader[slot]] = u;
+            s->writer[reader[slot]] = u;
             s->units.items[u - 1].writes_state = true;
         }
         if (!f->entry && i + 1 < f->params.count)
-            writer[f->params.items[i + 1].value] = u; /* carried value i is parameter 1 + i */
+            s->writer[f->params.items[i + 1].value] = u; /* carried value i is parameter 1 + i */
     }
     for (uint32_t u = 0; u < s->units.count; u++)
-        for (uint32_t i = 0; i < input_count(s, &s->units.items[u]); i++) {
-            ir_value v = input_of(s, &s->units.items[u], i);
-            if (s->producer[v] && s->producer[v] != u + 1) {
-                vec_push(&s->pass->scratch, &s->units.items[s->producer[v] - 1].hard_users, u);
-                s->units.items[u].hard++;
-            }
-            if (writer[v] && writer[v] != u + 1) {
-                vec_push(&s->pass->scratch, &s->units.items[u].soft_users, writer[v] - 1);
-                s->units.items[writer[v] - 1].soft++;
-            }
+        if (!s->units.items[u].done) {
+            for_inputs(s, u, needs);
+            for_inputs(s, u, wishes);
         }
 }
 
@@ -106,6 +180,19 @@ static void emit(struct schedule *s, const struct unit *u) {
     }
     const struct ir_node *node = ir_get(s->f, u->node);
     struct plan_command c = {.func = s->f, .node = u->node, .group = UINT32_MAX};
+    if (node->op == OP_call) {
+        c.kind = PLAN_KERNEL;
+        for (size_t i = 0; i < u->calls.count; i++) {
+            uint32_t group = s->group_of[ir_get(s->f, u->calls.items[i])->func];
+            vec_push(s->plan->arena, &c.calls, u->calls.items[i]);
+            if (i)
+                vec_push(s->plan->arena, &c.more, group);
+            else
+                c.group = group;
+        }
+        command(s, c);
+        return;
+    }
     if (node->op != OP_loop) {
         c.kind = PLAN_COLLECTIVE;
         command(s, c);
@@ -178,10 +265,16 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
     struct schedule s = {.pass = p, .plan = plan, .f = f};
     s.producer = arena_new_array(&p->scratch, uint32_t, f->count);
     collect_units(&s);
+    for (uint32_t u = 0; u < s.units.count; u++)
+        for_inputs(&s, u, needs);
+    batch_calls(&s);
     connect(&s);
     for (uint32_t u = 0; u < s.units.count; u++)
         update(&s, u);
-    for (size_t n = 0; n < s.units.count; n++) {
+    uint32_t left = 0;
+    for (uint32_t u = 0; u < s.units.count; u++)
+        left += !s.units.items[u].done;
+    for (; left > 0; left--) {
         struct unit *u = next_unit(&s);
         if (!u)
             BUG("the groups of %s depend on each other in a cycle", f->name);

@@ -14,6 +14,7 @@ enum { RT_CHUNKS_PER_WORKER = 4 };
 static int64_t command_pieces(const struct stepc_command *c)
 {
     int64_t pieces = c->grain > 0 ? (c->extent + c->grain - 1) / c->grain : c->extent;
+    if (c->members > 1) pieces = pieces > c->members ? pieces : c->members;
     if (c->gemm && c->gemm->prefer) pieces = c->gemm->batch * ((c->gemm->m + 7) / 8);
     return pieces < 1 ? 1 : pieces;
 }

@@ -77,10 +77,49 @@ static struct rt_progress *progress_of(const struct rt_worker *w, uint32_t comma
 
 static bool works_alone(const struct rt_worker *w) { return w->instance->alone || w->instance->threads == 1; }
 
+/* The member that holds iteration `at` of all. */
+static uint32_t member_at(const struct stepc_command *c, int64_t at)
+{
+    uint32_t from = 0, to = c->members;
+    while (from < to) {
+        uint32_t middle = from + (to - from) / 2;
+        if (c->ends[middle] <= at) from = middle + 1;
+        else to = middle;
+    }
+    return from;
+}
+
+/* Where a chunk begins: whole grains from the start of its member on. */
+static int64_t cut(const struct stepc_command *c, uint32_t chunk, uint32_t chunks)
+{
+    if (chunk == chunks) return c->extent;
+    int64_t grain = c->grain > 0 ? c->grain : 1;
+    int64_t at = c->extent / chunks * chunk + c->extent % chunks * chunk / chunks;
+    uint32_t m = member_at(c, at);
+    int64_t start = m ? c->ends[m - 1] : 0;
+    return start + (at - start) / grain * grain;
+}
+
+static void run_members(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk, uint32_t chunks)
+{
+    int64_t lo = cut(c, chunk, chunks), hi = cut(c, chunk + 1, chunks);
+    uint32_t m = member_at(c, lo), per = c->buffer_count / c->members;
+    for (int64_t start = m ? c->ends[m - 1] : 0; lo < hi; m++) {
+        int64_t end = c->ends[m] < hi ? c->ends[m] : hi;
+        c->kernel(arguments + (size_t)m * per, lo - start, end - start, w->scratch);
+        lo = end;
+        start = c->ends[m];
+    }
+}
+
 static void run_chunk(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk, uint32_t chunks)
 {
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
         w->instance->program->blas->run(w->instance, c->gemm, arguments, chunk, chunks);
+        return;
+    }
+    if (c->members > 1) {
+        run_members(w, c, arguments, chunk, chunks);
         return;
     }
     int64_t grain = c->grain > 0 ? c->grain : 1;

@@ -33,7 +33,7 @@ struct stepc_command {
     uint8_t barrier;       /* workers meet before this command */
     uint8_t collective, reduction; /* STEPC_ALL_REDUCE.., STEPC_SUM.. */
     uint8_t dtype;         /* of a collective's elements */
-    uint32_t buffer_count;
+    uint32_t buffer_count;         /* of all members */
     const uint32_t *buffers;       /* indices into the entry's buffers */
     stepc_kernel_fn *kernel;
     int64_t extent, grain;         /* of the parallel loop */
@@ -48,6 +48,10 @@ struct stepc_command {
                                       the dimension times the extents behind it */
     const char *place;             /* "/model/layers/1: grad of dot", for messages; of the loop over microbatches:
                                       begins with "/accumulate" (the host may end that one early) */
+    /* A kernel over many tensors: the same for several sets of buffers, which stand one after another in `buffers`. Then
+     * `extent` is that of all, and the kernel's ranges are those of a member. */
+    uint32_t members;              /* 0, 1: one */
+    const int64_t *ends;           /* by member: iterations of it and those before it */
     /* A collective's buffers are [operand, result]. Those of all_reduce may be the same memory; those of the other two
      * must not overlap, because peers read the operand while the result is written. */
 };

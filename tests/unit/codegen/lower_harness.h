@@ -124,17 +124,19 @@ static inline void *address_of(struct executor *x, uint32_t b)
     return NULL;
 }
 
-static inline void execute_kernel(struct executor *x, const struct plan_command *c)
+static inline void execute_member(struct executor *x, const struct plan_command *c, uint32_t member)
 {
     void *buffers[128];
     size_t bytes[128], n = 0;
-    ck_assert_uint_lt(c->reads.count + c->writes.count, 128);
-    for (size_t i = 0; i < c->reads.count + c->writes.count; i++) {
-        uint32_t b = i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count];
+    uint32_t group = plan_member(c, member);
+    size_t inputs = x->plan->groups.items[group].inputs.count, outputs = x->plan->groups.items[group].outputs.count;
+    ck_assert_uint_lt(inputs + outputs, 128);
+    for (size_t i = 0; i < inputs + outputs; i++) {
+        uint32_t b = i < inputs ? c->reads.items[member * inputs + i] : c->writes.items[member * outputs + i - inputs];
         buffers[n] = address_of(x, b);
         bytes[n++] = x->plan->buffers.items[b].bytes;
     }
-    const struct nest *nest = x->kernels[c->group].nest;
+    const struct nest *nest = x->kernels[group].nest;
     int64_t half = nest->parallel_extent / 2 / nest->grain * nest->grain;
     struct arena scratch = {0};
     bool ok = true;
@@ -147,6 +149,12 @@ static inline void execute_kernel(struct executor *x, const struct plan_command 
         nest_print(nest, &text);
         ck_abort_msg("an index is out of bounds in\n%s", str_text(&text));
     }
+}
+
+static inline void execute_kernel(struct executor *x, const struct plan_command *c)
+{
+    for (uint32_t m = plan_members(c); m-- > 0;) /* none may rely on another */
+        execute_member(x, c, m);
 }
 
 static inline void execute(struct executor *x)
