@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Benchmarks against JAX and PyTorch, where they are installed: one command, rounds interleaved, JSON output.
 
-    tests/bench/bench.py [--stepc build/stepc] [--json FILE] [--rounds N] [toy digits shakespeare adamw artifact]
+    tests/bench/bench.py [--stepc build/stepc] [--json FILE] [--rounds N] [WORKLOAD...]
 
 Both sides run in one process from the same initial values on the same data; their losses are compared first. A ratio
-is the median over the rounds of peer time / our time (above 1: we are faster), with the least and the greatest.
+is the median over the rounds of peer time / our time (above 1: we are faster), with quartiles, the least and the greatest.
 """
 import argparse
 import ctypes
@@ -24,13 +24,15 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "samples"))
 
 
-def interleave(sides, rounds):
-    """sides: name -> function that works and returns seconds per step. Returns name -> list, one entry per round."""
+def interleave(sides, rounds, pause=0):
+    """sides: name -> function that works and returns seconds per step. Returns name -> list, one entry per round.
+    A pause lets the thread pool of the side before go to sleep."""
     for run in sides.values():
         run()
     times = {name: [] for name in sides}
     for _ in range(rounds):
         for name, run in sides.items():
+            time.sleep(pause)
             times[name].append(run())
     return times
 
@@ -41,15 +43,18 @@ def report(times, unit=1e6):
     for name, seconds in times.items():
         if name != "stepc":
             ratio = np.array(seconds) / ours
-            out[name] = {"median_us": float(np.median(seconds) * unit), "ratio": float(np.median(ratio)),
-                         "least": float(ratio.min()), "greatest": float(ratio.max())}
+            out[name] = {"best_us": float(np.min(seconds) * unit), "median_us": float(np.median(seconds) * unit), "ratio": float(np.median(ratio)),
+                         "quartiles": [float(q) for q in np.percentile(ratio, [25, 75])], "least": float(ratio.min()), "greatest": float(ratio.max())}
     return out
 
 
+CLOCK = [time.perf_counter]
+
+
 def timed(function, steps):
-    start = time.perf_counter()
+    start = CLOCK[0]()
     function()
-    return (time.perf_counter() - start) / steps
+    return (CLOCK[0]() - start) / steps
 
 
 def compiled(options, document, extra=()):
@@ -326,26 +331,14 @@ def shakespeare(options):
     return model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_optimizer, 20, clip=1.0)
 
 
-def adamw(options):
-    """AdamW over one tensor of 16 M parameters whose gradient is an input: share of an in-place stream of the same bytes."""
-    import stepc
-    n, threads = 1 << 24, os.cpu_count()
-    document = {"stepc": 1, "name": "update", "inputs": {"g": {"shape": [n], "dtype": "float32", "axes": [None]}},
-                "model": {"type": "param", "name": "w", "shape": [n], "init": {"type": "zeros"}},
-                "loss": "sum(model * g)", "optimizer": {"type": "adamw", "learning_rate": 1e-3}}
-    m = stepc.Step(compiled(options, document))
-    m.init()
-    g = np.random.default_rng(0).standard_normal(n, np.float32)
-    with tempfile.TemporaryDirectory() as folder:
-        library = os.path.join(folder, "probe.so")
-        subprocess.run(["gcc", "-O3", "-march=native", "-shared", "-fPIC", "-pthread", os.path.join(HERE, "probe.c"), "-o", library], check=True)
-        stream = ctypes.CDLL(library).probe_stream
-    arrays = [np.zeros(n, np.float32) for _ in range(3)]
-    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in [*arrays, g]]
-    # The step reads w and g once more for the loss: 8 bytes per parameter beside the update's 28.
-    sides = {"stepc": lambda: timed(lambda: m.step(g=g), 1) * 28 / 36,
-             "in-place stream": lambda: timed(lambda: stream(*pointers, ctypes.c_size_t(n), threads), 1)}
-    return report(interleave(sides, options.rounds))
+def update(whole, threads):
+    """A workload of update.py as a function of the options."""
+    def run(options):
+        import update as module
+        return module.workload(sys.modules[__name__], options, whole, threads)
+    run.__doc__ = "%s on 43 M parameters, %d thread%s: against one in-place stream of the same bytes, PyTorch and JAX." % (
+        "Clipping, AdamW and averages" if whole else "AdamW", threads, "s" if threads > 1 else "")
+    return run
 
 
 def artifact(options):
@@ -364,7 +357,15 @@ def artifact(options):
     return out
 
 
-WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "adamw": adamw, "artifact": artifact}
+WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "adamw-1": update(False, 1), "adamw-2": update(False, 2),
+             "clip-adamw-ema-1": update(True, 1), "clip-adamw-ema-2": update(True, 2), "artifact": artifact}
+ON_ONE_CORE = ("toy", "lbfgs", "adamw-1", "clip-adamw-ema-1")
+
+
+def text(value):
+    if isinstance(value, list):
+        return "-".join(map(text, value))
+    return value if isinstance(value, str) else "%.4g" % value
 
 
 def main():
@@ -372,9 +373,12 @@ def main():
     p.add_argument("--stepc", default=os.path.join(ROOT, "build/stepc"))
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--json", metavar="FILE")
+    p.add_argument("--cpu-time", action="store_true", help="for machines that others use: CPU time; says something where there is one thread")
     p.add_argument("--one", help=argparse.SUPPRESS)
     p.add_argument("workloads", nargs="*", default=list(WORKLOADS), metavar="|".join(WORKLOADS))
     options = p.parse_args()
+    if options.cpu_time:
+        CLOCK[0] = time.process_time
     if options.one:
         print(json.dumps(WORKLOADS[options.one](options)))
         return
@@ -389,7 +393,8 @@ def main():
         # A process of its own each, so that the thread pools of one do not disturb the next.
         environment = dict(os.environ, OMP_WAIT_POLICY="passive", JAX_PLATFORMS="cpu")
         command = [sys.executable, os.path.abspath(__file__), "--stepc", os.path.abspath(options.stepc), "--rounds", str(options.rounds), "--one", name]
-        if name in ("toy", "lbfgs"):
+        command += ["--cpu-time"] if options.cpu_time else []
+        if name in ON_ONE_CORE:
             command = ["taskset", "-c", "0", *command]
             environment.update(OMP_NUM_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1")
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE)
@@ -400,7 +405,7 @@ def main():
         result[name] = json.loads(done.stdout.splitlines()[-1])
         print("%s: %s" % (name, WORKLOADS[name].__doc__.strip().splitlines()[0]))
         for side, values in result[name].items():
-            print("   %-32s %s" % (side, "  ".join("%s %.4g" % kv for kv in values.items())))
+            print("   %-32s %s" % (side, "  ".join("%s %s" % (k, text(v)) for k, v in values.items())))
     if options.json:
         with open(options.json, "w") as f:
             json.dump(result, f, indent=1)
