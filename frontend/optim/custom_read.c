@@ -69,6 +69,9 @@ bool custom_walk(struct custom *c, fe_json json, const struct expr_node *n, bool
         if (!name) return false;
         name->used = true;
         if (strcmp(name->name, "step") == 0 || strcmp(name->name, "count_inc") == 0) c->counted = true;
+        if (c->t->o->no_value && strcmp(name->name, "value") == 0)
+            fe_error_in(c->fe, json, n->at, n->length, "E0429", "\"value\" is the loss, which \"%s\" does not hand on",
+                        c->t->o->no_value);
         if ((size_t)(name - c->names.items) >= limit)
             fe_error_in(c->fe, json, n->at, n->length, "E0301", "\"%s\" has no value yet: %s", name->name,
                         name->kind == LET ? "\"let\" is read from top to bottom" : "slots are not known here");

@@ -179,9 +179,13 @@ class Custom(unittest.TestCase):
                 ({"update": {"g": "g / tree_norm(2)"}}, ["E0310", "updates or params", "/optimizer/update/g"]),
                 ({"update": {"g": "g / tree_vdot(g)"}}, ["E0312", "tree_vdot(x, y)", "/optimizer/update/g"]),
                 ({"update": {"g": "g * k"}, "hyperparams": {"k": {"type": "cosine_decay"}}}, ["E0410", "cosine_decay", "/optimizer/hyperparams/k/type"]),
+                ({"update": {"g": "g * value"}, "inside": "sam"}, ["E0429", '"sam" does not hand on', "/optimizer/optimizer/update/g"]),
         ]:
             with self.subTest(custom):
-                model = self.write("model.json", dict(DOCUMENT, optimizer=dict({"type": "custom"}, **custom)))
+                inside, optimizer = custom.pop("inside", None), dict({"type": "custom"}, **custom)
+                if inside:
+                    optimizer = {"type": inside, "optimizer": optimizer, "adv_optimizer": {"type": "sgd", "learning_rate": 0.1}}
+                model = self.write("model.json", dict(DOCUMENT, optimizer=optimizer))
                 text = self.stepc("check", model, code=1)
                 self.assertRegex(text, r"^\S*model\.json:\d+:\d+: error")
                 self.assertEqual(text.count("error["), 1, text)
