@@ -69,6 +69,10 @@ void transform_add_noise(struct transform *t)
     struct ir_builder *b = t->b;
     struct term count = optim_increment(b, counter(t, "count"));
     struct term deviation = term_sqrt(b, term_div(b, number(t, "eta"), term_pow(b, count, number(t, "gamma"))));
+    if (arg(t, "key")->json && !absent(t, "seed")) {
+        fe_error_key(t->fe, arg(t, "seed")->json, "E0103", "\"key\" and \"seed\" are two names of one argument");
+        return;
+    }
     struct optim_key sample = optim_next_key(t, "rng_key", arg(t, absent(t, "seed") ? "key" : "seed")->integer);
     EACH_LEAF(t, i)
     {
