@@ -60,6 +60,12 @@ static void key_entry(struct doc *d, uint32_t i)
     str_addf(&d->out, "%s: %s%s\n\n", fe_kind_text(d->arena, &like), k->doc, k->required ? " (required)" : "");
 }
 
+static const char *no_name(struct doc *d, uint32_t i)
+{
+    (void)d, (void)i;
+    return NULL;
+}
+
 static const char *schedule_name(struct doc *d, uint32_t i)
 {
     struct fe_row row;
@@ -154,22 +160,30 @@ static const struct topic {
     const char *name, *title, *intro;
     topic_name *entry_name;
     topic_entry *entry;
+    const char *page; /* a text instead of entries */
 } topics[] = {
-    {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry},
-    {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry},
+    {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL},
+    {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry, NULL},
+    {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page},
     {"schedules", "Schedules",
      "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, from 0.\n",
-     schedule_name, schedule_entry},
+     schedule_name, schedule_entry, NULL},
     {"losses", "Losses",
      "Functions of expressions, and loss objects: their arguments are keys, each an expression, beside `reduction` (`mean` or\n"
      "`sum`) or `weights`.\n",
-     loss_name, loss_entry},
+     loss_name, loss_entry, NULL},
     {"layers", "Layers", "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
-     layer_entry},
-    {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry},
-    {"expressions", "Functions of expressions", "By the names of jax.numpy, jax.nn, jax.scipy.special and Optax.\n", expression_name,
-     expression_entry},
-    {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry}};
+     layer_entry, NULL},
+    {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry, NULL},
+    {"expressions", "Functions of expressions", 
+     "By the names of jax.numpy, jax.nn, jax.scipy.special and Optax. Around them: `+ - * / // % ** @`, comparisons,\n"
+     "`~ & | ^ << >>`, indexing and slices (`x[:, :-1]`, `x[..., None]`), `x.T`, `x.shape`, keyword arguments, numbers, strings,\n"
+     "tuples, lists, `True`, `False`, `None`, `pi`, `e`, `inf`, `nan`, dotted paths of parameters (`params.layers.0.kernel`), and\n"
+     "`a if c else b`, where c is known while compiling (shapes, ranks, constants) and only the branch taken has to make sense.\n"
+     "Types promote as in JAX with 64-bit types off.\n",
+     expression_name,
+     expression_entry, NULL},
+    {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry, NULL}};
 enum { TOPICS = sizeof topics / sizeof *topics };
 
 /* ---------------------------------------------------------------- the command */
@@ -200,7 +214,9 @@ static int print_topics(struct cli *cli, struct doc *d)
     for (int i = 0; i < TOPICS; i++) {
         uint32_t n = 0;
         while (topics[i].entry_name(d, n)) n++;
-        str_addf(&d->out, "stepc doc %-12s  %s: %u entries\n", topics[i].name, topics[i].title, (unsigned)n);
+        str_addf(&d->out, "stepc doc %-12s  %s", topics[i].name, topics[i].title);
+        if (n) str_addf(&d->out, ": %u entries", (unsigned)n);
+        str_add(&d->out, "\n");
     }
     return cli_print(cli, str_text(&d->out), d->out.length);
 }
@@ -214,6 +230,7 @@ int cli_doc(struct cli *cli)
         names[i] = topics[i].name;
         if (strcmp(names[i], name) != 0) continue;
         if (cli->operands.count > 1) return print_one(cli, &d, &topics[i], cli->operands.items[1]);
+        if (topics[i].page) return cli_print(cli, topics[i].page, strlen(topics[i].page));
         str_addf(&d.out, "# %s\n\n%s\n", topics[i].title, topics[i].intro);
         for (uint32_t k = 0; topics[i].entry_name(&d, k); k++) add_entry(&d, &topics[i], k);
         return cli_print(cli, str_text(&d.out), d.out.length);

@@ -4,6 +4,7 @@ its arguments and its state.
 
 usage: doc.py STEPC
 """
+import os
 import re
 import subprocess
 import sys
@@ -35,6 +36,11 @@ class Doc(unittest.TestCase):
             self.assertEqual(len(found), n, topic)
             name = sorted(found)[n // 2]
             self.assertEqual(run(topic, name)[1], "## %s\n%s" % (name, found[name]))
+
+    def test_custom_page(self):
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "frontend", "optim", "CUSTOM.md")
+        with open(page, encoding="utf-8") as f:
+            self.assertEqual(run("custom")[1], f.read())
 
     def test_mistakes(self):
         for args, says in [(("optimizer",), 'did you mean "optimizers"'), (("optimizers", "adamww"), 'did you mean "adamw"'),
