@@ -74,16 +74,20 @@ static bool first_of(const uint32_t *items, size_t i)
     return true;
 }
 
-/* Bytes of one kernel that the update is responsible for; `*any`: it does some of the update. */
-static uint64_t kernel_bytes(struct traffic *t, const struct plan_command *c, bool *any)
+static void enter(struct traffic *t, const struct ir_func *f)
 {
-    const struct plan_group *g = &t->plan->groups.items[c->group];
+    if (t->f == f) return;
+    t->f = f;
+    t->member = arena_new_array(t->arena, bool, f->count);
+    t->needed = arena_new_array(t->arena, bool, f->count);
+}
+
+/* Bytes of one member of a kernel command that the update is responsible for; `*any`: it does some of the update. */
+static uint64_t member_bytes(struct traffic *t, const struct plan_group *g, const uint32_t *reads, const uint32_t *writes, bool *any)
+{
+    const struct plan_buffer *buffers = t->plan->buffers.items;
     uint64_t bytes = 0;
-    if (t->f != g->func) {
-        t->f = g->func;
-        t->member = arena_new_array(t->arena, bool, t->f->count);
-        t->needed = arena_new_array(t->arena, bool, t->f->count);
-    }
+    enter(t, g->func);
     for (size_t i = 0; i < g->nodes.count; i++) t->member[g->nodes.items[i]] = true;
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];
@@ -91,14 +95,27 @@ static uint64_t kernel_bytes(struct traffic *t, const struct plan_command *c, bo
         *any = true;
         for (uint32_t k = 0; k < t->f->nodes[v].arg_count; k++) mark_needed(t, t->f->nodes[v].args[k]);
     }
-    for (size_t i = 0; i < c->reads.count && i < g->inputs.count; i++)
-        if (t->needed[g->inputs.items[i]] && first_of(c->reads.items, i)) bytes += counted(t->plan->buffers.items[c->reads.items[i]].bytes);
-    for (size_t i = 0; i < c->writes.count && i < g->outputs.count; i++)
-        if (of_update(t->f, g->outputs.items[i])) bytes += counted(t->plan->buffers.items[c->writes.items[i]].bytes);
+    for (size_t i = 0; i < g->inputs.count; i++)
+        if (t->needed[g->inputs.items[i]] && first_of(reads, i)) bytes += counted(buffers[reads[i]].bytes);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (of_update(t->f, g->outputs.items[i])) bytes += counted(buffers[writes[i]].bytes);
     for (size_t i = 0; i < g->nodes.count; i++) {
         const struct ir_node *node = ir_get(t->f, g->nodes.items[i]);
         t->member[g->nodes.items[i]] = false;
         for (uint32_t k = 0; k < node->arg_count; k++) t->needed[node->args[k]] = false;
+    }
+    return bytes;
+}
+
+static uint64_t kernel_bytes(struct traffic *t, const struct plan_command *c, bool *any)
+{
+    uint64_t bytes = 0;
+    size_t read = 0, written = 0;
+    for (uint32_t m = 0; m < plan_members(c); m++) {
+        const struct plan_group *g = &t->plan->groups.items[plan_member(c, m)];
+        bytes += member_bytes(t, g, c->reads.items + read, c->writes.items + written, any);
+        read += g->inputs.count;
+        written += g->outputs.count;
     }
     return bytes;
 }
