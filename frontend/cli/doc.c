@@ -175,7 +175,7 @@ static const struct topic {
     {"layers", "Layers", "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
      layer_entry, NULL},
     {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry, NULL},
-    {"expressions", "Functions of expressions", 
+    {"expressions", "Functions of expressions",
      "By the names of jax.numpy, jax.nn, jax.scipy.special and Optax. Around them: `+ - * / // % ** @`, comparisons,\n"
      "`~ & | ^ << >>`, indexing and slices (`x[:, :-1]`, `x[..., None]`), `x.T`, `x.shape`, keyword arguments, numbers, strings,\n"
      "tuples, lists, `True`, `False`, `None`, `pi`, `e`, `inf`, `nan`, dotted paths of parameters (`params.layers.0.kernel`), and\n"

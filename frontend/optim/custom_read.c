@@ -211,6 +211,19 @@ void custom_check_use(struct custom *c)
             fe_error_key(c->fe, c->names.items[i].json, "E0451", "\"%s\" is used nowhere", c->names.items[i].name);
 }
 
+void optim_custom_check(struct fe *fe, fe_json json)
+{
+    static const char *const keys[] = {"let", "update", "slots"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        fe_json map = fe_member(fe, json, keys[i]);
+        for (fe_json m = map && map->kind == JSON_OBJECT ? fe_first(fe, map) : NULL; m; m = fe_next(fe, m)) {
+            (void)fe_expr_tree(fe, m);
+            for (fe_json part = m->kind == JSON_OBJECT ? fe_first(fe, m) : NULL; part; part = fe_next(fe, part))
+                if (strcmp(part->key, "per") && strcmp(part->key, "dtype")) (void)fe_expr_tree(fe, part);
+        }
+    }
+}
+
 void custom_read(struct custom *c)
 {
     read_names(c);

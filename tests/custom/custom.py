@@ -210,6 +210,13 @@ class Custom(unittest.TestCase):
                 self.assertEqual(len([x for x in losses if isinstance(x, float)]), STEPS)
                 self.assertEqual(len(set(losses)), STEPS)
 
+    def test_beside_other_mistakes(self):
+        """Expressions that are not well-formed are found even where the model cannot be traced."""
+        custom = {"type": "custom", "slots": {"m": {"init": "1 +"}}, "let": {"a": "g *"}, "update": {"m": "m)", "g": "a"}}
+        model = dict(DOCUMENT, model={"type": "liner", "features": 2, "input": "x"}, optimizer={"type": "chain", "transforms": [custom]})
+        text = self.stepc("check", self.write("model.json", model), code=1)
+        self.assertEqual(text.count("error[E0305]"), 3, text)
+
     def test_names_of_state(self):
         """A slot has the path that an NNX optimizer gives."""
         self.data()
