@@ -208,6 +208,9 @@ static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t 
             good = false;
         } else if (!fe_number(s->fe, m, &b.scale)) {
             good = false;
+        } else if (b.at < 0) {
+            fe_error_key(s->fe, m, "E0411", "a boundary must not be negative, found \"%s\"", m->key);
+            good = false;
         } else if (b.scale < 0) {
             fe_error(s->fe, m, "E0411", "a scale must not be negative, found %g", b.scale);
             good = false;
@@ -298,6 +301,11 @@ static struct term schedule_linear_onecycle_schedule(struct schedule *s, struct 
 {
     int64_t steps = whole(s, "transition_steps");
     double div = num(s, "div_factor");
+    const struct fe_value *start = arg(s, "pct_start"), *final = arg(s, "pct_final");
+    if (start->number > final->number) {
+        fe_error(s->fe, start->json ? start->json : final->json, "E0103", "\"pct_start\" must be at most \"pct_final\"");
+        return bad();
+    }
     struct boundary list[3];
     uint32_t n = boundary_put(list, 0, (struct boundary){(int64_t)(num(s, "pct_start") * (double)steps), div});
     n = boundary_put(list, n, (struct boundary){(int64_t)(num(s, "pct_final") * (double)steps), 1 / div});
@@ -378,9 +386,16 @@ static struct term schedule_join_schedules(struct schedule *s, struct term step)
     }
     fe_json e = fe_first(s->fe, schedules);
     struct term value = run_object(s->fe, s->b, e, step);
+    int64_t before = 0;
     for (e = fe_next(s->fe, e); e; e = fe_next(s->fe, e), boundary = fe_next(s->fe, boundary)) {
         int64_t at = 0;
         if (!read_step(s->fe, boundary, &at)) return bad();
+        if (at < before) {
+            fe_error(s->fe, boundary, "E0413", "boundaries are steps in ascending order, found %lld after %lld",
+                     (long long)at, (long long)before);
+            return bad();
+        }
+        before = at;
         value = after(s, step, at, value, run_object(s->fe, s->b, e, since(s, step, at)));
     }
     return value;

@@ -329,8 +329,10 @@ static bool build(struct step *s)
     good &= read_ema(s);
     good &= fe_step_accumulation(s, top(s, "accumulate"));
     good = good && fe_step_examples_read(s, top(s, "per_example"));
-    if (!good) optim_check(fe, top(s, "optimizer"));
-    if (!good || !build_step(s)) return false;
+    if (!good || !build_step(s)) {
+        optim_check(fe, top(s, "optimizer"));
+        return false;
+    }
     build_init(s);
     return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
 }

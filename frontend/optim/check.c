@@ -1,6 +1,6 @@
 /* Whether a description of a transformation makes sense: its type, arguments, what they say together, masks, and what a
  * wrapper around it can give. All mistakes of a document are told in one run, so those inside of a transformation that is
- * itself in error are looked for, too. */
+ * itself in error, and so never runs, are looked for by optim_check. */
 #include "frontend/optim/optim.h"
 #include <string.h>
 
@@ -127,8 +127,7 @@ static bool check_value(struct fe_optim_state *o, fe_json json, const struct opt
 
 /* ---------------------------------------------------------------- without running */
 
-static void check_inside(struct fe *, struct ir_builder *, ir_value step, const struct reading *, bool injected);
-
+/* Arguments, then the schedules and transformations among them: objects, what `transforms` holds, `opt` in `optimizers`. */
 static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json json, bool injected)
 {
     struct fe_value args[OPTIM_MOST_ARGS] = {0};
@@ -137,21 +136,14 @@ static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json js
     struct reading r = {fe, json, row_of(fe, json), args};
     if (!r.row) return;
     (void)read_arguments(&r, args, hyper);
-    if (strcmp(r.row->name, "custom") == 0) optim_custom_check(fe, json);
-    check_inside(fe, b, step, &r, injected);
-}
-
-/* Schedules and transformations among the arguments: objects, what `transforms` holds, `opt` in `optimizers`. */
-static void check_inside(struct fe *fe, struct ir_builder *b, ir_value step, const struct reading *r, bool injected)
-{
-    for (uint32_t i = 0; i < r->row->count; i++) {
-        const struct fe_arg *a = &r->row->args[i];
-        fe_json value = r->args[i].json;
+    for (uint32_t i = 0; i < r.row->count; i++) {
+        const struct fe_arg *a = &r.row->args[i];
+        fe_json value = args[i].json;
         if (!value) continue;
         bool schedule = a->kind == FE_SCHEDULE || (injected && a->kind == FE_NUMBER);
-        if (schedule && value->kind == JSON_OBJECT) (void)fe_schedule(fe, b, &r->args[i], step);
+        if (schedule && value->kind == JSON_OBJECT) (void)fe_schedule(fe, b, &args[i], step);
         if (a->kind == FE_OBJECT && a->flags & FE_REQUIRED && value->kind == JSON_OBJECT)
-            check(fe, b, step, value, injected || strcmp(r->row->name, "inject_hyperparams") == 0);
+            check(fe, b, step, value, injected || strcmp(r.row->name, "inject_hyperparams") == 0);
         bool plain = strcmp(a->name, "transforms") == 0, wrapped = strcmp(a->name, "optimizers") == 0;
         for (fe_json e = plain || wrapped ? fe_first(fe, value) : NULL; e; e = fe_next(fe, e)) {
             fe_json inner = plain ? e : e->kind == JSON_OBJECT ? fe_member(fe, e, "opt") : NULL;
@@ -170,14 +162,9 @@ const struct optim_row *optim_read(struct fe_optim_state *o, fe_json json, struc
 {
     struct fe *fe = o->fe;
     struct reading r = {fe, json, row_of(fe, json), args};
-    bool injected = false;
-    if (!r.row) return NULL;
-    if (read_arguments(&r, args, hyper))
-        return (!o->flat || is_whole(fe, r.row, args)) && check_patterns(o, r.row, args) && check_value(o, json, r.row) ? r.row : NULL;
-    for (uint32_t i = 0; i < r.row->count; i++) injected |= hyper[i];
-    struct ir_builder b = {.f = ir_func_new(fe->module, "unused", false)};
-    check_inside(fe, &b, ir_param_new(&b, "step", ir_type_scalar(IR_I32), -1), &r, injected);
-    return NULL;
+    bool good = r.row && read_arguments(&r, args, hyper) && (!o->flat || is_whole(fe, r.row, args)) && check_patterns(o, r.row, args) &&
+                check_value(o, json, r.row);
+    return good ? r.row : NULL;
 }
 
 void optim_apply_without_value(struct fe_optim_state *o, fe_json json, const char *wrapper, const char *path, ir_value *u, const ir_value *p)

@@ -129,11 +129,10 @@ void optim_clip_example(struct ir_builder *, uint32_t count, const bool *leaves,
 /* The same where the loss's value cannot be given (as Optax's `wrapper` gives none): an error for who needs it. */
 void optim_apply_without_value(struct fe_optim_state *, fe_json, const char *wrapper, const char *path, ir_value *u, const ir_value *p);
 /* check.c: the row of an object and its arguments; `hyper`: which numbers are hyper-parameters. NULL: errors were
- * recorded, also those of the transformations inside. */
+ * recorded. */
 const struct optim_row *optim_read(struct fe_optim_state *, fe_json, struct fe_value *args, const bool *hyper);
-/* Records the errors of a description alone (types, arguments, schedules), for documents whose model is in error. */
+/* Records the errors of a description alone (types, arguments, schedules), for documents that are in error anyway. */
 void optim_check(struct fe *, fe_json);
-void optim_custom_check(struct fe *, fe_json); /* of a `custom` object: the form of its expressions */
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
 void optim_chain(struct transform *t, const char *chain, uint32_t first);
 /* "path.name" */
