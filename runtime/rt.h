@@ -202,7 +202,8 @@ step_status rt_hyper_set(struct step_instance *, const char *, double);
 uint32_t rt_slot_role(const struct stepc_slot *); /* as hosts see it; 0: not at all */
 int32_t rt_slot_find(const struct stepc_program *, const char *name, bool hyper);
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
-int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name); /* -1: `where` (NULL: the thread) says why */
+/* -1: `where` (NULL: the thread) and the status say why. */
+int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);
 double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 uint64_t rt_slot_bytes(const struct stepc_slot *, bool local);
 bool rt_slot_stored(const struct stepc_slot *);   /* in the state block, part of a checkpoint */

@@ -1,33 +1,25 @@
 /* Enumeration of tensors, and hyper-parameters. */
-#include "ir/base/str.h"
 #include "runtime/rt.h"
 #include <stepc/step_tools.h>
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-enum { RT_HYPERS_LISTED = 32 };
-
 /* A hyper-parameter is stored as a tensor of one number, and saved as such: hyperparameters.learning_rate, or where Optax
- * has a place for it opt_state.hyperparams.learning_rate. A frozen one follows a schedule and is no tensor: nothing but
+ * has a place for it opt_state.hyperparams.learning_rate; no name begins otherwise. A frozen one follows a schedule and is no tensor: nothing but
  * hyper_set knows it, to say so. */
 uint32_t rt_slot_role(const struct stepc_slot *s)
 {
     if (s->role != RT_HYPER) return s->role;
-    return s->flags & STEP_FROZEN ? 0 : strncmp(s->name, "opt_state.", 10) == 0 ? STEP_OPT_STATE : STEP_STATE;
+    return s->flags & STEP_FROZEN ? 0 : *s->name == 'o' ? STEP_OPT_STATE : STEP_STATE;
 }
 
-/* The name that a host sets it by. */
+/* The name that a host sets it by: what follows "hyperparameters." or "hyperparams.". */
 static const char *hyper_name(const struct stepc_slot *s)
 {
-    static const char ends[][16] = {"hyperparameters", "hyperparams"};
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        const char *at = strstr(s->name, ends[i]);
-        size_t n = strlen(ends[i]);
-        if (at && at[n] == '.') return at + n + 1;
-    }
-    return s->name;
+    const char *at = strstr(s->name, "hyperparam");
+    at = at ? strchr(at, '.') : NULL;
+    return at ? at + 1 : s->name;
 }
 
 /* A name is unique among what is stored, but an input, metric or output may share it: the stored one is meant.
@@ -76,7 +68,7 @@ bool rt_slot_stored(const struct stepc_slot *s) { return rt_slot_role(s) >= STEP
 
 bool st_is_statistic(const char *name)
 {
-    static const char others[][16] = {"step", "data.cursor", "loss_scale", "rng", "hyperparameters"};
+    static const char others[][12] = {"step", "data.cursor", "loss_scale", "rng"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         size_t n = strlen(others[i]);
         if (strncmp(name, others[i], n) == 0 && (!name[n] || name[n] == '.')) return false;
@@ -84,6 +76,7 @@ bool st_is_statistic(const char *name)
     return true;
 }
 
+/* Not a hyper-parameter, whose role is its own. */
 bool rt_slot_statistic(const struct stepc_slot *s) { return s->role == STEP_STATE && st_is_statistic(s->name); }
 
 static void tensor_fill(const struct stepc_slot *s, struct step_tensor *out)
@@ -135,52 +128,31 @@ step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step
 {
     if (!t || !out || out->size < sizeof out->size) return rt_fail(NULL, STEP_EINVAL, "hyper_at: null pointer or wrong size field");
     int32_t i = slot_at(t->program, RT_HYPER, index);
-    if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: there is no hyper-parameter %zu", index);
-    struct step_hyper full = {.name = hyper_name(&t->program->slots[i])};
-    rt_hyper_get(t, full.name, &full.value);
+    if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: no hyper-parameter %zu", index);
+    struct step_hyper full = {.name = hyper_name(&t->program->slots[i]), .value = rt_hyper_load(t, &t->program->slots[i])};
     rt_give(out, &full, sizeof full);
     return STEP_OK;
 }
 
-/* The slot of one that can be set; -1 after a message that names the nearest and all of them. */
-int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name)
+/* The slot of one that can be set; -1 after a message that says why not. */
+int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name, step_status *status)
 {
-    const struct stepc_program *p = t->program;
-    const char *names[RT_HYPERS_LISTED], *near;
-    char text[RT_TEXT / 4];
-    size_t n = 0, at = 0;
-    int32_t i = rt_slot_find(p, name, true);
-    if (i >= 0 && !(p->slots[i].flags & STEP_FROZEN)) return i;
-    if (i >= 0) {
-        rt_fail(where, STEP_EINVAL, "hyper-parameter \"%s\" cannot be set: %s", name,
-                p->slots[i].initial == 0 ? "it follows a schedule" : "only the beginning depends on it");
-        return -1;
-    }
-    for (uint32_t k = 0; k < p->slot_count && n < RT_HYPERS_LISTED; k++)
-        if (slot_is(&p->slots[k], RT_HYPER)) names[n++] = hyper_name(&p->slots[k]);
-    text[0] = 0;
-    for (size_t k = 0; k < n && at < sizeof text; k++) at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", k ? ", " : "", names[k]);
-    near = str_nearest(name, names, n);
-    rt_fail(where, STEP_ENOTFOUND, "no hyper-parameter \"%s\"%s%s%s; there %s %s", name, near ? "; did you mean \"" : "", near ? near : "",
-            near ? "\"?" : "", n == 1 ? "is" : "are", n ? text : "none");
+    int32_t i = rt_slot_find(t->program, name, true);
+    const struct stepc_slot *s = i < 0 ? NULL : &t->program->slots[i];
+    *status = STEP_OK;
+    if (s && !(s->flags & STEP_FROZEN)) return i;
+    *status = rt_fail(where, s ? STEP_EINVAL : STEP_ENOTFOUND, s ? "\"%s\" cannot be set: it follows a schedule" : "no hyper-parameter \"%s\"", name);
     return -1;
 }
 
-/* The value in use: a schedule that nobody replaced has left its last one beside the slot. */
+/* NaN: a schedule of inject_hyperparams holds; opt_state.hyperparams.<name> is its value. */
 step_status rt_hyper_get(const struct step_instance *t, const char *name, double *out)
 {
+    step_status status;
     if (!t || !name || !out) return rt_fail(NULL, STEP_EINVAL, "hyper_get: null pointer");
-    int32_t i = rt_hyper_find(t, NULL, name);
-    if (i < 0) return rt_slot_find(t->program, name, true) < 0 ? STEP_ENOTFOUND : STEP_EINVAL;
-    const struct stepc_slot *slots = t->program->slots;
-    *out = rt_hyper_load(t, &slots[i]);
-    for (uint32_t k = 0; isnan(*out) && k < t->program->slot_count; k++)
-        if (slots[k].role == STEP_OPT_STATE && !slots[k].rank && strstr(slots[k].name, ".hyperparams.") &&
-            strcmp(hyper_name(&slots[k]), hyper_name(&slots[i])) == 0) {
-            *out = rt_hyper_load(t, &slots[k]);
-            break;
-        }
-    return STEP_OK;
+    int32_t i = rt_hyper_find(t, NULL, name, &status);
+    if (i >= 0) *out = rt_hyper_load(t, &t->program->slots[i]);
+    return status;
 }
 
 step_status rt_hyper_set(struct step_instance *t, const char *name, double value)
@@ -188,8 +160,7 @@ step_status rt_hyper_set(struct step_instance *t, const char *name, double value
     if (!t || !name) return rt_fail(NULL, STEP_EINVAL, "hyper_set: null pointer");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    int32_t i = rt_hyper_find(t, t, name);
-    if (i < 0) return rt_leave(t, rt_slot_find(t->program, name, true) < 0 ? STEP_ENOTFOUND : STEP_EINVAL);
-    rt_hyper_store(t, &t->program->slots[i], isnan(value) ? t->program->slots[i].initial : value);
-    return rt_leave(t, STEP_OK);
+    int32_t i = rt_hyper_find(t, t, name, &status);
+    if (i >= 0) rt_hyper_store(t, &t->program->slots[i], isnan(value) ? t->program->slots[i].initial : value);
+    return rt_leave(t, status);
 }

@@ -143,8 +143,9 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
     for (size_t i = 0; i < batch->hyper_count; i++, at += batch->hypers->size) {
         struct step_hyper value;
         if (!rt_take(&value, sizeof value, at) || !value.name) return rt_fail(t, STEP_EINVAL, "batch: hyper-parameter %zu has a wrong size field or no name", i);
-        int32_t slot = rt_hyper_find(t, t, value.name);
-        if (slot < 0) return rt_slot_find(t->program, value.name, true) < 0 ? STEP_ENOTFOUND : STEP_EINVAL;
+        step_status status;
+        int32_t slot = rt_hyper_find(t, t, value.name, &status);
+        if (slot < 0) return status;
         for (uint32_t k = 0; k < h->count; k++)
             if (h->slot[k] == (uint32_t)slot) return rt_fail(t, STEP_EINVAL, "hyper-parameter \"%s\" is given twice", value.name);
         if (h->count == RT_CALL_HYPERS) return rt_fail(t, STEP_EINVAL, "batch: more than %d hyper-parameters", RT_CALL_HYPERS);

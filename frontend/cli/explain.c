@@ -311,7 +311,7 @@ static const char *hyper_text(struct view *v, node t)
 {
     struct str s = STR(v->cli->arena);
     node value = at(v, t, "initial");
-    if (true_at(v, t, "frozen")) return value && value->kind == JSON_NUMBER && value->number != 0 ? "only the beginning depends on it" : "follows a schedule";
+    if (true_at(v, t, "frozen")) return "follows a schedule";
     if (!value || value->kind != JSON_NUMBER) return "follows a schedule until it is set";
     str_add(&s, "= ");
     str_add_number(&s, value->number, false);

@@ -61,7 +61,22 @@ static int read_set(struct run *r, const char *text)
         set.step = step;
     }
     step_status status = r->api->hyper_get(r->instance, set.name, &ignored);
-    if (status) return cli_failed(r->cli, EXIT_WRONG, "--set %s: %s", text, run_message(r->api->last_error(NULL)));
+    if (status) {
+        size_t n = r->api->hyper_count(r->instance);
+        const char **names = arena_new_array(r->cli->arena, const char *, n + 1);
+        for (size_t i = 0; i < n; i++) {
+            struct step_hyper h = {.size = sizeof h};
+            r->api->hyper_at(r->instance, i, &h);
+            names[i] = h.name;
+        }
+        const char *near = str_nearest(set.name, names, n);
+        struct str why = STR(r->cli->arena);
+        str_add(&why, run_message(r->api->last_error(NULL)));
+        if (status == STEP_ENOTFOUND && near) str_addf(&why, "; did you mean \"%s\"?", near);
+        if (status == STEP_ENOTFOUND) str_add(&why, n ? "; there" : "; none can be set");
+        for (size_t i = 0; status == STEP_ENOTFOUND && i < n; i++) str_addf(&why, "%s %s", i ? "," : n == 1 ? " is" : " are", names[i]);
+        return cli_failed(r->cli, EXIT_WRONG, "--set %s: %s", text, str_text(&why));
+    }
     vec_push(r->cli->arena, &r->sets, set);
     return 0;
 }
@@ -72,6 +87,7 @@ static int read_options(struct run *r)
     const char *const *sets, *policy = cli_text(r->cli, "on-nonfinite", "continue");
     size_t n = cli_values(r->cli, "set", &sets);
     int code = 0;
+    if (cli_count(r->cli, "all-state") && !cli_count(r->cli, "save")) return cli_usage(r->cli, "--all-state needs --save FILE");
     for (size_t i = 0; !code && i < n; i++) code = read_set(r, sets[i]);
     while (strcmp(policies[r->policy], policy) != 0) r->policy++;
     return code;
@@ -173,7 +189,11 @@ static int train(struct run *r)
     uint64_t end = run_now();
     int closed = run_metrics_close(r, r->done > 0 || !code);
     if (!code) code = closed;
-    if (!code && save) code = run_save(r, save, cli_count(r->cli, "all-state") > 0);
+    if (save && (!code || r->done)) { /* what ended the run early must not cost the steps that are done */
+        int saved = run_save(r, save, cli_count(r->cli, "all-state") > 0);
+        if (code && !saved) fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save, (unsigned long long)(r->first_step + r->done));
+        if (!code) code = saved;
+    }
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
     signals_restore(old);
@@ -209,7 +229,13 @@ static int start(struct run *r)
     if (status) return run_status(r, status, r->path);
     const char *init = cli_text(r->cli, "init", NULL);
     struct step_load load = {.size = sizeof load, .path = init};
-    if (init && (status = r->api->load(r->instance, &load))) return run_status(r, status, "--init");
+    if (init && (status = r->api->load(r->instance, &load))) {
+        code = run_status(r, status, "--init");
+        if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
+            fprintf(stderr, "stepc: note: a file with optimizer state must hold all state of this step and nothing else; --save without --all-state writes "
+                            "parameters that fit any optimizer\n");
+        return code;
+    }
     if ((code = read_step_counter(r))) return code;
     const char *save = cli_text(r->cli, "save", NULL);
     if (save && (code = run_save_possible(r, save))) return code;

@@ -202,7 +202,8 @@ int run_save(struct run *r, const char *path, bool all_state)
         for (size_t i = 0; i < r->api->tensor_count(r->instance, roles[k]); i++) {
             struct step_tensor t = {.size = sizeof t};
             if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
-            if (all_state || t.role != STEP_STATE || st_is_statistic(t.name)) add_tensor(&s, &t);
+            bool statistic = st_is_statistic(t.name) && strncmp(t.name, "hyperparameters.", 16) != 0;
+            if (all_state || t.role != STEP_STATE || statistic) add_tensor(&s, &t);
         }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
     step_status status = st_write(path, s.tensors, s.count, r->first_step + r->done, fetch, &s, error);

@@ -8,6 +8,7 @@ import os
 import re
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -183,6 +184,25 @@ class Cli(unittest.TestCase):
             self.run_stepc("compile", toy, "-o", so, "--cpu", cpu)
             self.assertLessEqual(os.path.getsize(so), 60 * 1024)
 
+    def test_explain_state(self):
+        ruled = {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"], "**": []}, "optimizer_state": {"**": ["data"]}}
+        document = dict(DOCUMENT, optimizer={"type": "adafactor", "learning_rate": 0.1, "min_dim_size_to_factor": 2}, sharding=ruled,
+                        mesh={"axes": {"data": 2, "model": 2}}, ema={"decay": 0.9})
+        model, so = self.write("split.json", json.dumps(document)), self.path("split.so")
+        self.run_stepc("compile", model, "-o", so)
+        for what in (model, so):
+            text = self.run_stepc("explain", what, "--state").stdout
+            self.assertRegex(text, r"first\.kernel +float32\[4,6\] +96 B +48 B per device +param +sharding \[-, model\]\n")
+            self.assertRegex(text, r"opt_state\.0\.v_row\.first\.kernel +float32\[4\] +16 B +8 B per device +opt_state +sharding \[data\]\n")
+            self.assertRegex(text, r"opt_state\.0\.v_col\.first\.kernel +float32\[6\] +24 B +24 B per device +opt_state +sharding \[-\]\n")
+            self.assertRegex(text, r"\nbytes +parameters +204 B +156 B per device\n +averages +204 B")
+            self.assertIn("\nset      learning_rate = 0.1\n", text)
+            report = json.loads(self.run_stepc("explain", what, "--state", "--json").stdout)
+            slots = {t["name"]: t for t in report["state"]}
+            self.assertEqual(slots["ema.first.kernel"]["sharding"], [[], ["model"]])
+            self.assertEqual(sum(t["bytes_per_device"] for t in report["state"]), report["totals"]["bytes_per_device"])
+            self.assertEqual(report["hyperparameters"], [{"name": "learning_rate", "slot": "hyperparameters.learning_rate", "settable": True, "value": 0.1}])
+
     def test_explain_does_not_load(self):
         for size in (0, 3, 4, 63, 64, 100):
             self.write("cut.so", "")
@@ -205,12 +225,12 @@ class Cli(unittest.TestCase):
         for args in (("run", "--steps", "1"), ("explain",), ("check",), ("compile", "-o", self.path("x.so"))):
             self.assertIn("binary data", self.run_stepc(args[0], self.path("noise.so"), *args[1:], code=1).stderr)
 
-    def batches(self):
-        """Three batches of zeros for DOCUMENT."""
+    def batches(self, values=bytes(672)):
+        """Three batches for DOCUMENT."""
         header = json.dumps({"x": {"dtype": "F32", "shape": [3, 8, 4], "data_offsets": [0, 384]},
                              "y": {"dtype": "F32", "shape": [3, 8, 3], "data_offsets": [384, 672]}}).encode()
         with open(self.path("data.safetensors"), "wb") as f:
-            f.write(len(header).to_bytes(8, "little") + header + bytes(672))
+            f.write(len(header).to_bytes(8, "little") + header + values)
         return self.path("data.safetensors")
 
     def test_run(self):
@@ -264,6 +284,93 @@ class Cli(unittest.TestCase):
         with open(kept) as f:
             self.assertEqual(f.read(), "precious")
         self.no_leavings()
+
+    def saved(self, name):
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
+    def test_continue_after_interrupt(self):
+        """What Ctrl-C leaves is a state to go on from: the same bytes as without it."""
+        so, data = self.path("step.so"), self.batches()
+        self.run_stepc("compile", self.model, "-o", so)
+        p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--save", self.path("part"), "--all-state"], stderr=subprocess.PIPE, text=True)
+        while not p.stderr.readline().startswith("run "):
+            pass
+        time.sleep(0.05)
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=60)
+        self.assertEqual(p.returncode, -signal.SIGTERM)
+        header = self.saved("part")
+        steps = int(json.loads(header[8:8 + int.from_bytes(header[:8], "little")])["__metadata__"]["step"])
+        self.assertGreater(steps, 0)
+        self.run_stepc("run", so, "--init", self.path("part"), "--steps", "7", "--data", data, "--save", self.path("rest"), "--all-state")
+        self.run_stepc("run", so, "--steps", str(steps + 7), "--data", data, "--save", self.path("whole"), "--all-state")
+        self.assertEqual(self.saved("rest"), self.saved("whole"))
+        self.run_stepc("run", so, "--init", self.path("rest"), "--steps", "1", "--data", data, "--save", self.path("rest"), "--all-state")
+        self.assertNotEqual(self.saved("rest"), self.saved("whole"))
+        self.no_leavings()
+
+    def test_disk_full(self):
+        """A state that cannot be written leaves the one before it; metrics that cannot be written do not cost the state."""
+        so, data, kept = self.path("step.so"), self.batches(), self.write("kept", "precious")
+        self.run_stepc("compile", self.model, "-o", so)
+        full = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500))
+        p = self.run_stepc("run", so, "--steps", "3", "--data", data, "--save", kept, "--all-state", code=3, preexec_fn=full)
+        self.assertIn("kept", p.stderr)
+        self.assertIn("too large", p.stderr)
+        self.assertEqual(self.saved("kept"), b"precious")
+        if os.path.exists("/dev/full"):
+            self.assertIn("No space left", self.run_stepc("run", so, "--steps", "3", "--data", data, "--save", "/dev/full", code=3).stderr)
+            p = self.run_stepc("run", so, "--steps", "3", "--data", data, "--metrics", "/dev/full", "--save", kept, "--all-state", code=3)
+            self.assertIn("the state after step 1", p.stderr)
+            self.run_stepc("run", so, "--steps", "1", "--data", data, "--init", kept)
+        self.no_leavings()
+
+    def test_wrong_state(self):
+        so, data = self.path("step.so"), self.batches()
+        self.run_stepc("compile", self.model, "-o", so)
+        run = lambda *more, code=0: self.run_stepc("run", so, "--steps", "1", "--data", data, *more, code=code).stderr
+        run("--save", self.path("whole"), "--all-state")
+        run("--save", self.path("params"))
+        whole = self.saved("whole")
+        for name, content, code, says in [("cut", whole[:-4], 1, "truncated"), ("noise", bytes(range(256)) * 9, 1, "noise"), ("empty", b"", 1, "0 bytes")]:
+            with open(self.path(name), "wb") as f:
+                f.write(content)
+            text = run("--init", self.path(name), "--save", self.path("never"), code=code)
+            self.assertIn(says, text)
+            self.assertEqual(len(text.splitlines()), 1, text)
+        self.assertIn("No such file", run("--init", self.path("missing"), code=3))
+        self.assertIn("--init", run("--init", self.folder.name, code=1))
+        self.assertIn("--init", run("--init", so, code=1))
+        other = self.write("other.json", json.dumps(dict(DOCUMENT, optimizer={"type": "sgd", "learning_rate": 0.1})))
+        text = self.run_stepc("run", other, "--steps", "1", "--data", data, "--init", self.path("whole"), code=1).stderr
+        self.assertIn('"opt_state.0.count" is not one of', text)
+        self.assertIn("must hold all state", text)
+        self.run_stepc("run", other, "--steps", "1", "--data", data, "--init", self.path("params"))
+        wide = self.write("wide.json", json.dumps(dict(DOCUMENT, constants={"hidden": 7})))
+        text = self.run_stepc("run", wide, "--steps", "1", "--data", data, "--init", self.path("params"), code=1).stderr
+        self.assertIn('tensor "first.kernel": expected float32[4, 7], found float32[4, 6]', text)
+        self.assertIn("--all-state needs --save", run("--all-state", code=2))
+        self.assertFalse(os.path.exists(self.path("never")))
+
+    def test_set(self):
+        data = self.batches(struct.pack("<168f", *[(i * 37 % 64) / 32 - 1 for i in range(168)]))
+        for optimizer, name, says in [({"type": "adam", "learning_rate": 0.01}, "lerning_rate", 'did you mean "learning_rate"?; there is learning_rate'),
+                                      ({"type": "adam", "learning_rate": {"type": "constant_schedule", "value": 0.1}}, "learning_rate", "it follows a schedule"),
+                                      ({"type": "scale", "step_size": -0.1}, "learning_rate", "none can be set"),
+                                      ({"type": "chain", "transforms": [{"type": "sgd", "learning_rate": 0.1}, {"type": "adam", "learning_rate": 0.1}]},
+                                       "learning_rate", "there are transforms.0.learning_rate, transforms.1.learning_rate")]:
+            path = self.write("set.json", json.dumps(dict(DOCUMENT, optimizer=optimizer)))
+            self.assertIn(says, self.run_stepc("run", path, "--steps", "1", "--data", data, "--set", name + "=0.5", code=1).stderr)
+        for bad in ("learning_rate", "learning_rate=x", "learning_rate=1@0", "learning_rate=1@x", "=1"):
+            self.run_stepc("run", self.model, "--steps", "1", "--data", data, "--set", bad, code=2)
+        losses = lambda *more: [json.loads(line)["loss"] for line in self.run_stepc(
+            "run", self.model, "-q", "--steps", "6", "--data", data, "--metrics", "-", *more).stdout.splitlines()]
+        plain, early, late = losses(), losses("--set", "learning_rate=0.5"), losses("--set", "learning_rate=0.5@3", "--set", "learning_rate=0.01@4")
+        self.assertEqual(plain[0], early[0])
+        self.assertNotEqual(plain[1], early[1])
+        self.assertEqual(plain[:3], late[:3])
+        self.assertNotEqual(plain[3], late[3])
 
     def test_interrupted(self):
         so, data = self.path("step.so"), self.batches()

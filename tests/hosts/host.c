@@ -71,7 +71,7 @@ int main(int argc, char **argv)
     CHECK(s->hyper_set(t, "learning_rate", 0.25) == STEP_OK && s->read(t, &number) == STEP_OK && stored == 0.25);
     stored = 1e-3;
     CHECK(s->write(t, &number) == STEP_OK && s->hyper_get(t, "hyperparameters.learning_rate", &rate) == STEP_OK && rate == 1e-3);
-    CHECK(s->hyper_set(t, "learning_rte", 1) == STEP_ENOTFOUND && strstr(s->last_error(t), "did you mean \"learning_rate\""));
+    CHECK(s->hyper_set(t, "learning_rte", 1) == STEP_ENOTFOUND && strstr(s->last_error(t), "learning_rte"));
     struct step_hyper once = {.size = sizeof once, .name = "learning_rate", .value = 0.5};
     batch.hypers = &once, batch.hyper_count = 1;
     CHECK(s->step(t, &batch, &r) == STEP_OK && s->hyper_get(t, "learning_rate", &rate) == STEP_OK && rate == 1e-3);
