@@ -136,6 +136,7 @@ static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json js
     struct reading r = {fe, json, row_of(fe, json), args};
     if (!r.row) return;
     (void)read_arguments(&r, args, hyper);
+    if (strcmp(r.row->name, "custom") == 0) optim_custom_check(fe, json);
     for (uint32_t i = 0; i < r.row->count; i++) {
         const struct fe_arg *a = &r.row->args[i];
         fe_json value = args[i].json;

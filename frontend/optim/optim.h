@@ -133,6 +133,7 @@ void optim_apply_without_value(struct fe_optim_state *, fe_json, const char *wra
 const struct optim_row *optim_read(struct fe_optim_state *, fe_json, struct fe_value *args, const bool *hyper);
 /* Records the errors of a description alone (types, arguments, schedules), for documents that are in error anyway. */
 void optim_check(struct fe *, fe_json);
+void optim_custom_check(struct fe *, fe_json); /* of a `custom` object: the form of its expressions */
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
 void optim_chain(struct transform *t, const char *chain, uint32_t first);
 /* "path.name" */
