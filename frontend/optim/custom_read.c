@@ -131,7 +131,7 @@ static void read_slot(struct custom *c, fe_json member)
     if (!n->leaf && n->shape.json)
         fe_error_key(c->fe, n->shape.json, "E0452", "slot \"%s\": one value for the whole tree is a scalar", n->name);
     n->has_dtype = !v[3].null;
-    n->dtype = v[3].dtype;
+    n->dtype = v[3].dtype == IR_F64 ? IR_F32 : v[3].dtype == IR_I64 ? IR_I32 : v[3].dtype; /* JAX without 64-bit types */
     if (v[4].json) n->start = text_of(c, v[4].json);
 }
 
