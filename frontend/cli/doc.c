@@ -165,6 +165,7 @@ static const struct topic {
     {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL},
     {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry, NULL},
     {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page},
+    {"state", "State, and what can be set between steps", "", no_name, NULL, doc_state_page},
     {"schedules", "Schedules",
      "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, from 0.\n",
      schedule_name, schedule_entry, NULL},

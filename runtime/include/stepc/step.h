@@ -49,7 +49,7 @@ enum { /* step_tensor.role */
     STEP_PARAM = 1,     /* layers.0.kernel */
     STEP_EMA = 2,       /* ema.layers.0.kernel */
     STEP_OPT_STATE = 3, /* opt_state.0.mu.layers.0.kernel */
-    STEP_STATE = 4,     /* running statistics, random state, counters, data cursor */
+    STEP_STATE = 4,     /* running statistics, random state, counters, data cursor, hyper-parameters */
     STEP_INPUT = 5,     /* declared inputs of the document */
     STEP_METRIC = 6,    /* metrics of the last step, scalars and per-example arrays */
     STEP_OUTPUT = 7     /* "model" */

@@ -66,7 +66,8 @@ START_TEST(modules_and_slots)
     BREAK("role 99 does not exist", int role = 99; memcpy(&m->slots.items[0].role, &role, sizeof role));
     BREAK("slot x is not a tensor", m->slots.items[1].type.rank = 200);
     BREAK("belongs to slot 1", m->slots.items[3].param = 2);
-    BREAK("expected a hyper-parameter to be float32[]", m->slots.items[3].role = IR_ROLE_HYPER);
+    BREAK("expected a hyper-parameter to be float32[] or float64[]", m->slots.items[3].role = IR_ROLE_HYPER);
+    BREAK("does not run along dimension 7 of its parameter", m->slots.items[3].param = 1; m->slots.items[3].param_dims = 8);
     BREAK("limits indices", m->slots.items[1].index_limit = 5);
     BREAK("is an input and computed", m->slots.items[1].computed = true);
     BREAK("place 9 does not exist", m->slots.items[1].place = 9);

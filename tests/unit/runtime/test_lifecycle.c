@@ -250,6 +250,20 @@ START_TEST(hypers)
     rt_hyper_get(t, "learning_rate", &lr);
     ck_assert_double_eq(lr, (double)0.1f);
     ck_assert_int_eq(rt_hyper_set(t, "lerning_rate", 1), STEP_ENOTFOUND);
+    struct step_tensor about = {.size = sizeof about}; /* it is state as well */
+    ck_assert_int_eq(rt_tensor_find(t, "hyperparameters.learning_rate", &about), STEP_OK);
+    ck_assert_uint_eq(about.role, STEP_STATE);
+    ck_assert_int_eq(rt_hyper_set(t, "hyperparameters.learning_rate", 0.25), STEP_OK);
+    struct step_array number = {.size = sizeof number, .name = "hyperparameters.learning_rate", .data = after, .dtype = STEP_F32};
+    ck_assert_int_eq(rt_read(t, &number), STEP_OK);
+    ck_assert_float_eq(after[0], 0.25f);
+    struct stepc_slot *slots = (struct stepc_slot *)(uintptr_t)t->program->slots;
+    slots[S_LR].flags |= STEP_FROZEN; /* one that follows a schedule */
+    ck_assert_int_eq(rt_hyper_set(t, "learning_rate", 1), STEP_EINVAL);
+    ck_assert_msg(strstr(rt_last_error(t), "it follows a schedule") != NULL, "%s", rt_last_error(t));
+    ck_assert_int_eq(rt_tensor_find(t, "hyperparameters.learning_rate", &about), STEP_ENOTFOUND);
+    ck_assert_uint_eq(rt_hyper_count(t), 0);
+    slots[S_LR].flags &= ~(uint32_t)STEP_FROZEN;
     batch.hypers = twice, batch.hyper_count = 2;
     ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
     rt_destroy(t);
