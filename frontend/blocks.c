@@ -99,10 +99,17 @@ static struct fe_val block_repeat(struct fe_block *block)
 
 /* ---------------------------------------------------------------- graph */
 
-static const struct fe_env *bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value)
+static const struct fe_env *bind(struct fe *fe, struct fe_names *names, const struct fe_env *outer, const char *name,
+                                 struct fe_val value)
 {
-    struct fe_env *e = arena_new(arena, struct fe_env);
+    struct fe_env *e = arena_new(fe->arena, struct fe_env);
     *e = (struct fe_env){outer, name, value};
+    struct fe_graph_env at = {names, (uint32_t)names->list.count};
+    if (!fe->graph_env.arena) fe->graph_env = MAP(fe->arena);
+    map_set_number(&fe->graph_env, (uint64_t)(uintptr_t)e, (uint32_t)fe->graph_envs.count);
+    vec_push(fe->arena, &fe->graph_envs, at);
+    map_set(&names->position, name, at.position);
+    vec_push(fe->arena, &names->list, e);
     return e;
 }
 
@@ -132,12 +139,14 @@ static struct fe_val block_graph(struct fe_block *block)
     struct fe_value args[2];
     if (!read_args(block, rows, 2, args)) return fe_bad();
     const struct fe_env *env = block->env;
+    struct fe_names *names = arena_new(fe->arena, struct fe_names);
+    *names = (struct fe_names){.position = MAP(fe->arena), .outer = env};
     for (fe_json c = fe_first(fe, args[0].json); c; c = fe_next(fe, c)) {
         fe_json name = c->kind == JSON_OBJECT ? fe_member(fe, c, "name") : NULL;
         if (!name) return fe_block_fail(block, c, "E0102", "a node of a graph needs a \"name\"");
         struct fe_val v = fe_block_child(block, c, "", env, block->in, block->in_count);
         if (v.bad) return v;
-        if (name->kind == JSON_STRING && *name->string) env = bind(fe->arena, env, name->string, v);
+        if (name->kind == JSON_STRING && *name->string) env = bind(fe, names, env, name->string, v);
     }
     return graph_output(block, args[1].json, env);
 }

@@ -357,16 +357,29 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
     return fe_bad();
 }
 
+const struct fe_env *fe_env_find(const struct fe *fe, const struct fe_env *e, const char *name)
+{
+    while (e && strcmp(e->name, name)) {
+        uint32_t known = fe->graph_env.count ? map_get_number(&fe->graph_env, (uint64_t)(uintptr_t)e) : MAP_NONE;
+        e = e->outer;
+        if (known == MAP_NONE) continue;
+        struct fe_graph_env graph = fe->graph_envs.items[known];
+        uint32_t at = map_get(&graph.names->position, name);
+        if (at == MAP_NONE) e = graph.names->outer;
+        else if (at < graph.position) return graph.names->list.items[at]; /* else a later node of the same name */
+    }
+    return e;
+}
+
 struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env)
 {
     size_t length = strlen(dotted);
     for (size_t n = length; n > 0; n--) {
         if (n < length && dotted[n] != '.') continue;
         const char *rest = n < length ? dotted + n + 1 : NULL;
-        for (const struct fe_env *e = env; e; e = e->outer)
-            if (!strncmp(e->name, dotted, n) && !e->name[n])
-                return rest ? member(s, &e->value, e->name, rest) : e->value;
         const char *name = arena_string_n(s->fe->arena, dotted, n);
+        const struct fe_env *e = fe_env_find(s->fe, env, name);
+        if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
         const struct fe_scope *c = fe_constant(s->fe, name);
         if (c && !rest) return fe_val_number(c->value, c->integer);
         if (!strcmp(name, "params")) return rest ? param_by_path(s, rest) : all_params(s);
@@ -399,8 +412,9 @@ static struct fe_val unknown_function(struct fe_site *s, const char *name)
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
 {
     struct fe_where here = where_of(s, n);
-    for (const struct fe_env *e = env; e; e = e->outer)
-        if (e->value.kind == FE_VAL_FORM && !strcmp(e->name, n->text)) return e->value.form->apply(e->value.form, s, n, env);
+    const struct fe_env *form = fe_env_find(s->fe, env, n->text);
+    while (form && form->value.kind != FE_VAL_FORM) form = fe_env_find(s->fe, form->outer, n->text); /* a value is no function */
+    if (form) return form->value.form->apply(form->value.form, s, n, env);
     const struct fe_function *f = fe_function_find(n->text);
     s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
     if (!f) return unknown_function(s, n->text);

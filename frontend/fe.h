@@ -30,6 +30,8 @@ struct fe_scope;
 struct fe_state;
 struct fe_optim_state;
 
+struct fe_names;
+struct fe_graph_env { const struct fe_names *names; uint32_t position; }; /* a name of a graph and which one it is */
 struct fe {
     struct arena *arena;
     struct diags *diags;
@@ -40,6 +42,9 @@ struct fe {
     const uint32_t *inputs;        /* slots of the declared inputs, in document order (document.c) */
     uint32_t input_count;
     uint32_t *places;              /* per value of the document: its place in the module, 0 = none yet (json.c) */
+    uint32_t *positions;           /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
+    struct map graph_env;          /* a name's address -> index into graph_envs, for those of graphs (blocks.c) */
+    VEC(struct fe_graph_env) graph_envs;
     struct fe_state *state;        /* model.c: parameters, streams, inputs */
     struct fe_optim_state *optim;  /* optim/: slots, hyper-parameters */
 };
@@ -166,6 +171,9 @@ struct fe_val {
 
 /* Names that an expression sees, innermost first. */
 struct fe_env { const struct fe_env *outer; const char *name; struct fe_val value; };
+/* The nodes of one graph, of which there may be thousands: found by name instead of one after another. */
+struct fe_names { struct map position; VEC(const struct fe_env *) list; const struct fe_env *outer; /* of the first */ };
+const struct fe_env *fe_env_find(const struct fe *, const struct fe_env *, const char *name); /* NULL: there is none */
 
 /* Evaluates the expression string at `string` (a number or bool is taken as such) into the trace's function. */
 struct fe_val fe_expr(struct fe *, struct fe_trace *, fe_json string, const struct fe_env *);

@@ -75,6 +75,17 @@ static void add_segment(struct str *s, const char *key)
     }
 }
 
+/* Counts all elements of an array when one is asked for: there may be many, and all are. */
+static uint32_t position_of(struct fe *fe, fe_json at, fe_json parent)
+{
+    if (!fe->positions) fe->positions = arena_new_array(fe->arena, uint32_t, fe->json.count);
+    uint32_t *position = &fe->positions[at - fe->json.values], count = 0;
+    if (!*position)
+        for (fe_json child = value_at(fe, parent->first); child; child = value_at(fe, child->next))
+            fe->positions[child - fe->json.values] = ++count;
+    return *position ? *position - 1 : count; /* 0 while the array is being read */
+}
+
 const char *fe_pointer(struct fe *fe, fe_json v)
 {
     struct str out = STR(fe->arena);
@@ -87,9 +98,7 @@ const char *fe_pointer(struct fe *fe, fe_json v)
             add_segment(&out, at->key);
             continue;
         }
-        uint32_t index = 0;
-        for (fe_json child = value_at(fe, parent->first); child && child != at; child = value_at(fe, child->next)) index++;
-        str_addf(&out, "/%u", index);
+        str_addf(&out, "/%u", position_of(fe, at, parent));
     }
     return str_text(&out);
 }

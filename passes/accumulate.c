@@ -186,8 +186,17 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return 0; /* a tuple that nobody reads any more */
 }
 
+static bool has_markers(const struct ir_module *m)
+{
+    for (size_t i = 0; i < m->funcs.count; i++)
+        for (ir_value v = 1; v < m->funcs.items[i]->count; v++)
+            if (m->funcs.items[i]->nodes[v].op == OP_accumulate) return true;
+    return false;
+}
+
 struct ir_module *pass_accumulate(struct pass *p, struct ir_module *m)
 {
+    if (!has_markers(m)) return m;
     struct ir_module *to = ir_module_like(m);
     uint32_t *order = ir_func_order(m, &p->scratch);
     for (size_t i = 0; i < m->funcs.count; i++) {

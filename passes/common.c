@@ -55,3 +55,5 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
     *number = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
     return true;
 }
+
+bool pass_is_outlined(const struct ir_func *f) { return !f->entry && strncmp(f->name, PASS_OUTLINED, strlen(PASS_OUTLINED)) == 0; }

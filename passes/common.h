@@ -21,6 +21,10 @@ void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
 
+/* Functions that pass outline made: called for many sets of tensors, and never inlined. */
+#define PASS_OUTLINED "each."
+bool pass_is_outlined(const struct ir_func *);
+
 /* In a sharding_constraint: the axes along which the batch lies. */
 enum { PASS_AS_BATCH = -1 };
 

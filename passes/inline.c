@@ -8,6 +8,7 @@ struct state {
     const struct ir_module *from;
     ir_value **results; /* per old value: of a call that was replaced */
     uint32_t *copies;   /* per old function: loops that it is the body of so far */
+    uint32_t *outlined; /* per old function that stays one: its copy, 0 = none yet */
 };
 
 static void rebuild(struct state *, const struct ir_func *from, struct ir_func *to);
@@ -36,6 +37,12 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         return pass_remake(s->pass, b, &loop, map);
     }
     const struct ir_func *callee = s->from->funcs.items[n->func];
+    if (pass_is_outlined(callee)) {
+        struct ir_node call = *n;
+        if (!s->outlined[n->func]) s->outlined[n->func] = ir_func_index(copy_body(s, b->f->module, n->func));
+        call.func = s->outlined[n->func];
+        return pass_remake(s->pass, b, &call, map);
+    }
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
     s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
@@ -52,10 +59,19 @@ static void rebuild(struct state *s, const struct ir_func *from, struct ir_func 
     ir_rebuild(from, to, rewrite, &inner, &s->pass->scratch);
 }
 
+static bool nothing_to_do(const struct ir_module *m)
+{
+    for (size_t i = 0; i < m->funcs.count; i++)
+        if (!m->funcs.items[i]->entry && !pass_is_outlined(m->funcs.items[i])) return false;
+    return true;
+}
+
 struct ir_module *pass_inline(struct pass *p, struct ir_module *m)
 {
+    if (nothing_to_do(m)) return m;
     struct ir_module *to = ir_module_like(m);
-    struct state s = {.pass = p, .from = m, .copies = arena_new_array(&p->scratch, uint32_t, m->funcs.count)};
+    struct state s = {.pass = p, .from = m, .copies = arena_new_array(&p->scratch, uint32_t, m->funcs.count),
+                      .outlined = arena_new_array(&p->scratch, uint32_t, m->funcs.count)};
     to->funcs.count = 0; /* entries and copies of bodies only */
     for (size_t i = 0; i < m->funcs.count; i++)
         if (m->funcs.items[i]->entry) ir_func_new(to, m->funcs.items[i]->name, true);

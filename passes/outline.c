@@ -32,7 +32,7 @@ static ir_value number_in_body(struct ir_builder *b, const struct ir_node *n, bo
 static void make_body(struct outline *o, struct ir_module *to, struct outline_class *c, ir_value *map)
 {
     const struct outline_region *r = &o->regions.items[c->leader];
-    c->body = ir_func_new(to, arena_format(o->arena, "each.%zu", to->funcs.count), false);
+    c->body = ir_func_new(to, arena_format(o->arena, PASS_OUTLINED "%zu", to->funcs.count), false);
     struct ir_builder b = {.f = c->body};
     for (size_t i = 0; i < r->inputs.count; i++)
         map[r->inputs.items[i]] = ir_param_new(&b, arena_format(o->arena, "in%zu", i), *ir_type(o->f, r->inputs.items[i]), -1);
@@ -150,7 +150,7 @@ static struct outline *look_at(struct pass *p, const struct ir_func *f)
     return o;
 }
 
-struct ir_module *pass_outline(struct pass *p, struct ir_module *m)
+static struct ir_module *outline(struct pass *p, struct ir_module *m)
 {
     struct outline **all = arena_new_array(&p->scratch, struct outline *, m->funcs.count + 1);
     bool any = false;
@@ -175,3 +175,14 @@ struct ir_module *pass_outline(struct pass *p, struct ir_module *m)
     }
     return to;
 }
+
+static bool on_one_device(const struct ir_module *m)
+{
+    int64_t devices = 1;
+    for (uint32_t i = 0; i < m->mesh.axis_count; i++) devices *= m->mesh.size[i];
+    return devices == 1;
+}
+
+struct ir_module *pass_outline(struct pass *p, struct ir_module *m) { return on_one_device(m) ? outline(p, m) : m; }
+
+struct ir_module *pass_outline_parts(struct pass *p, struct ir_module *m) { return on_one_device(m) ? m : outline(p, m); }

@@ -14,7 +14,7 @@ struct pass_options {
     int blas;                /* 0 auto, 1 own, 2 openblas */
 };
 
-struct pass_time { const char *name; double seconds; uint32_t nodes; bool changed; };
+struct pass_time { const char *name; double seconds; uint32_t nodes; bool changed; /* or made anew, where nobody asked */ };
 
 struct pass {
     const struct pass_options *options;

@@ -92,7 +92,7 @@ START_TEST(passes_keep_meaning)
     ck_assert_int_eq((int)diags.errors, 0);
     for (size_t i = 0; i < sizeof each / sizeof each[0]; i++) {
         struct ir_module *next = run(each[i], m);
-        ck_assert_ptr_ne(next, m);
+        ck_assert(next != m || strcmp(each[i], "inline") == 0); /* which may have nothing to do */
         expect_equal(m, next, each[i], _i);
         m = next;
     }
@@ -286,7 +286,7 @@ START_TEST(options)
         (struct pass_options){.disable = "simplify", .stop_after = "shard", .verify_each = true}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
-    ck_assert_int_eq((int)pass.times.count, 4); /* autodiff, accumulate, inline, shard */
+    ck_assert_int_eq((int)pass.times.count, 5); /* outline, autodiff, accumulate, inline, shard */
     ck_assert(!pass.times.items[0].changed);
 }
 END_TEST
@@ -300,7 +300,7 @@ START_TEST(dumps)
     struct ir_module *last = run_with(
         (struct pass_options){.dump = "autodiff", .dump_dir = dir, .stop_after = "simplify"}, m, &pass);
     ck_assert_ptr_ne(last, m);
-    const char *path = arena_format(&arena, "%s/01-autodiff.sir", dir);
+    const char *path = arena_format(&arena, "%s/02-autodiff.sir", dir);
     ck_assert_int_eq(access(path, R_OK), 0);
     FILE *file = fopen(path, "r");
     static char text[1 << 20];
