@@ -353,6 +353,45 @@ class Cli(unittest.TestCase):
         self.assertIn("--all-state needs --save", run("--all-state", code=2))
         self.assertFalse(os.path.exists(self.path("never")))
 
+    def tensors(self, name):
+        raw = self.saved(name)
+        n = int.from_bytes(raw[:8], "little")
+        return {k: (t, raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]])
+                for k, t in json.loads(raw[8:8 + n]).items() if k != "__metadata__"}
+
+    def write_tensors(self, name, tensors):
+        header, at = {}, 0
+        for k in sorted(tensors):
+            header[k] = dict(tensors[k][0], data_offsets=[at, at + len(tensors[k][1])])
+            at += len(tensors[k][1])
+        text = json.dumps(header).encode()
+        with open(self.path(name), "wb") as f:
+            f.write(len(text).to_bytes(8, "little") + text + b"".join(tensors[k][1] for k in sorted(tensors)))
+        return self.path(name)
+
+    def test_copies_follow_parameters(self):
+        """Averages and slow weights begin where the parameters are given, unless they are given too, or with a whole state."""
+        data = self.batches(struct.pack("<168f", *[(i * 37 % 64) / 32 - 1 for i in range(168)]))
+        lookahead = {"type": "lookahead", "fast_optimizer": DOCUMENT["optimizer"], "sync_period": 2, "slow_step_size": 0.5}
+        model = self.write("copies.json", json.dumps(dict(DOCUMENT, optimizer=lookahead, ema={"decay": 0.9})))
+        self.run_stepc("compile", model, "-o", self.path("copies.so"))
+        for what in (model, self.path("copies.so")):
+            run = lambda steps, *more: self.run_stepc("run", what, "-q", "--steps", str(steps), "--data", data, *more)
+            run(3, "--save", self.path("params"))
+            run(3, "--save", self.path("state"), "--all-state")
+            params, kernel = self.tensors("params"), "first.kernel"
+            self.assertEqual(sorted(params), sorted(p + n for p in ("", "ema.", "slow.") for n in ("first.kernel", "first.bias", "layers.2.kernel", "layers.2.bias")))
+            alone = {n: t for n, t in params.items() if not n.startswith(("ema.", "slow."))}
+            run(0, "--init", self.write_tensors("alone", alone), "--save", self.path("got"), "--all-state")
+            got = self.tensors("got")
+            self.assertEqual([got[p + kernel][1] for p in ("", "ema.", "slow.")], [alone[kernel][1]] * 3)
+            self.assertEqual(got["opt_state.fast_state.0.count"][1], bytes(4))
+            run(0, "--init", self.path("params"), "--save", self.path("got"))
+            self.assertEqual(self.tensors("got"), params)
+            self.assertNotEqual(params["ema." + kernel], params[kernel])
+            run(0, "--init", self.path("state"), "--save", self.path("got"), "--all-state")
+            self.assertEqual(self.saved("got"), self.saved("state"))
+
     def test_set(self):
         data = self.batches(struct.pack("<168f", *[(i * 37 % 64) / 32 - 1 for i in range(168)]))
         for optimizer, name, says in [({"type": "adam", "learning_rate": 0.01}, "lerning_rate", 'did you mean "learning_rate"?; there is learning_rate'),
