@@ -59,7 +59,7 @@ ir_value vmap_arg(struct vmap *c, uint32_t i) { return vmap_spread(c, c->map[c->
 
 ir_value vmap_fail(struct vmap *c, const char *what)
 {
-    pass_error(c->pass, c->b->f->module, c->n->place, "E0312", "for every row by itself, %s is not supported yet", what);
+    pass_error(c->pass, c->b->f->module, c->n->place, "E0313", "for every row by itself, %s is not supported yet", what);
     return 0;
 }
 
