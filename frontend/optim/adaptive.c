@@ -106,7 +106,7 @@ void transform_scale_by_distance_over_gradients(struct transform *t)
     static const int64_t one[1] = {1};
     struct ir_builder *b = t->b;
     struct term first = optim_first(t);
-    enum ir_dtype kept = arg(t, "param_dtype")->dtype;
+    enum ir_dtype kept = dtype_of(t, "param_dtype");
     ir_value *init = optim_first_params(t, "init_params", kept);
     EACH_LEAF(t, i)
     {

@@ -88,11 +88,17 @@ static const struct optim_row *row_of(struct fe *fe, fe_json json)
 }
 
 /* Inside `flatten` there are no parameters to choose from: false and an error if patterns are given. */
+static bool is_everything(fe_json v) { return v->kind == JSON_STRING && strcmp(v->string, "**") == 0; }
+
 static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe_value *args)
 {
     for (uint32_t i = 0; i < row->count; i++)
         if (args[i].json && !args[i].null &&
             (row->args[i].kind == FE_PATTERNS || strcmp(row->args[i].name, "optimizers") == 0)) {
+            bool all = row->args[i].kind == FE_PATTERNS && (args[i].json->kind == JSON_ARRAY || is_everything(args[i].json));
+            for (fe_json e = all && args[i].json->kind == JSON_ARRAY ? fe_first(fe, args[i].json) : NULL; e; e = fe_next(fe, e))
+                all &= is_everything(e);
+            if (all && (args[i].json->kind != JSON_ARRAY || fe_first(fe, args[i].json))) continue;
             fe_error(fe, args[i].json, "E0428",
                      "\"flatten\" makes one vector: nothing inside of it can choose parameters");
             return false;
@@ -163,7 +169,7 @@ const struct optim_row *optim_read(struct fe_optim_state *o, fe_json json, struc
 {
     struct fe *fe = o->fe;
     struct reading r = {fe, json, row_of(fe, json), args};
-    bool good = r.row && read_arguments(&r, args, hyper) && (!o->flat || is_whole(fe, r.row, args)) && check_patterns(o, r.row, args) &&
+    bool good = r.row && read_arguments(&r, args, hyper) && (!o->outside || is_whole(fe, r.row, args)) && check_patterns(o, r.row, args) &&
                 check_value(o, json, r.row);
     return good ? r.row : NULL;
 }

@@ -6,8 +6,8 @@
  * holds.
  *
  * A learning rate outside of it that is a plain number is one too, without an own name in Optax: hyperparameters.<name>, a
- * number in the sense of formula.h, so that nothing but its place changes. One that is a schedule, or that only the
- * beginning depends on, is declared as frozen: who sets it is told why that cannot be. */
+ * number in the sense of formula.h, so that nothing but its place changes. One that is a schedule is declared as frozen:
+ * who sets it is told why that cannot be. */
 #include "frontend/optim/optim.h"
 #include <math.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@ struct found {
     fe_json value;
     const char *path;
     bool injected; /* inside of inject_hyperparams: here only so that names are told apart */
+    fe_json root;  /* its `opt` */
 };
 struct search {
     struct fe *fe;
@@ -28,6 +29,7 @@ struct search {
     VEC(const char *) names; /* of all arguments */
     bool rates;    /* learning rates only; else all numbers */
     bool injected; /* now inside of inject_hyperparams */
+    fe_json root;  /* whose `opt` this is */
 };
 
 static bool is_static(const struct search *s, const char *name)
@@ -68,7 +70,7 @@ static void search_own(struct search *s, fe_json map, const char *path)
         *row = (struct fe_arg){.name = v->key, .kind = FE_SCHEDULE};
         vec_push(s->fe->arena, &s->names, v->key);
         if (numeric && (s->rates ? is_rate(v->key) : !is_static(s, v->key)))
-            vec_push(s->fe->arena, &s->list, ((struct found){map, row, v, below(s, path, v->key), s->injected}));
+            vec_push(s->fe->arena, &s->list, ((struct found){map, row, v, below(s, path, v->key), s->injected, s->root}));
     }
 }
 
@@ -77,8 +79,9 @@ static void search_object(struct search *s, fe_json json, const char *path)
     fe_json type = fe_member(s->fe, json, "type");
     const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
     bool outer = s->injected;
+    fe_json root = s->root;
     if (!row) return; /* reported when it is run */
-    s->injected = outer || strcmp(row->name, "inject_hyperparams") == 0;
+    if (strcmp(row->name, "inject_hyperparams") == 0) s->injected = true, s->root = fe_member(s->fe, json, "opt");
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
         fe_json value = fe_member(s->fe, json, a->name);
@@ -88,12 +91,20 @@ static void search_object(struct search *s, fe_json json, const char *path)
         vec_push(s->fe->arena, &s->names, a->name);
         bool wanted = s->rates ? is_rate(a->name) : !is_static(s, a->name);
         if (numeric && !null && wanted)
-            vec_push(s->fe->arena, &s->list, ((struct found){json, a, value, own, s->injected}));
+            vec_push(s->fe->arena, &s->list, ((struct found){json, a, value, own, s->injected, s->root}));
         else if (value && value->kind == JSON_OBJECT && strcmp(a->name, "hyperparams") == 0) search_own(s, value, path);
         else if (value && (a->kind == FE_OBJECT || a->kind == FE_LIST || a->kind == FE_MAP))
             search_inside(s, value, own);
     }
     s->injected = outer;
+    s->root = root;
+}
+
+static struct hyper *find(struct hyper *list, size_t count, fe_json json, const char *argument)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i].json == json && strcmp(list[i].argument, argument) == 0) return &list[i];
+    return NULL;
 }
 
 /* The argument's name, or its path where two share the name. */
@@ -119,7 +130,7 @@ static ir_value declare(struct fe_optim_state *o, const struct found *f, const c
     slot.place = fe_place(o->fe, where);
     uint32_t index = ir_slot_new(o->fe->module, slot);
     ir_value value = slot.frozen ? 0 : ir_param_new(o->b, slot.name, slot.type, (int32_t)index);
-    vec_push(o->fe->arena, &o->hypers, ((struct hyper){f->json, f->row->name, name, value}));
+    vec_push(o->fe->arena, &o->hypers, ((struct hyper){f->json, f->row->name, name, value, value}));
     return value;
 }
 
@@ -144,25 +155,34 @@ static double at_zero(struct transform *t, const struct fe_value *schedule)
 static bool inject(struct search *s, struct transform *t, const struct found *f)
 {
     struct ir_builder *b = t->b;
+    enum ir_dtype dtype = dtype_or(t, "hyperparam_dtype") == IR_TUPLE ? IR_F32 : dtype_or(t, "hyperparam_dtype");
+    struct hyper *public = find(t->o->shared.items, t->o->shared.count, f->json, f->row->name),
+                 *known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name); /* it runs twice in a step */
     struct fe_value value = {.given = true, .json = f->value};
     bool schedule = f->value && f->value->kind == JSON_OBJECT;
-    const char *name = name_of(s, f), *state = arena_format(t->fe->arena, "hyperparams.%s", name);
+    const char *own_name = name_of(s, f), *name = public ? public->name : own_name;
+    const char *state = arena_format(t->fe->arena, "hyperparams.%s", own_name);
     struct ir_slot slot = {.type = ir_type_scalar(IR_F32), .initial = (double)NAN};
     if (f->value && !schedule && !fe_number(t->fe, f->value, &value.number)) return false;
     if (!f->value) value.number = strtod(f->row->preset, NULL);
-    slot.name = schedule ? arena_format(t->fe->arena, "hyperparameters.%s", name) : optim_path(t, state);
+    bool apart = schedule || public; /* what the host sets is not Optax's slot: by its path the name would be another */
+    slot.name = apart ? arena_format(t->fe->arena, "hyperparameters.%s", name) : optim_path(t, state);
     if (!schedule) slot.initial = value.number;
-    struct term now = term_tensor(declare(t->o, f, name, slot));
+    struct term now = term_tensor(known ? known->given : declare(t->o, f, name, slot));
     if (!now.v) return false;
+    known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name);
+    known->value = ir_cast(b, now.v, dtype);
+    if (!apart) return true;
+    (void)optim_state(t, state, ir_type_scalar(IR_F32), (struct start){.number = schedule ? at_zero(t, &value) : value.number});
+    optim_state_set(t, state, term_tensor(known->value));
     if (!schedule) return true;
-    const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", name);
+    const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", own_name);
     struct term count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
     if (!own.v) return false;
-    now = term_cast(b, term_where(b, term_is_nan(b, now), own, now), IR_F32);
+    now = term_cast(b, term_where(b, term_is_nan(b, now), own, now), dtype);
     optim_state_set(t, path, optim_increment(b, count));
-    (void)optim_state(t, state, ir_type_scalar(IR_F32), (struct start){.number = at_zero(t, &value)});
     optim_state_set(t, state, now);
-    t->o->hypers.items[t->o->hypers.count - 1].value = now.v;
+    known->value = now.v;
     return true;
 }
 
@@ -196,9 +216,26 @@ void transform_inject_hyperparams(struct transform *t)
 
 /* ---------------------------------------------------------------- learning rates */
 
+/* Two inject_hyperparams may name arguments alike; then the path in the whole optimizer tells them apart. */
+static void find_shared(struct fe_optim_state *o, fe_json optimizer)
+{
+    struct search s = {.fe = o->fe};
+    search_object(&s, optimizer, "");
+    for (size_t i = 0; i < s.list.count; i++) {
+        const struct found *f = &s.list.items[i];
+        bool shared = false;
+        for (size_t k = 0; k < s.list.count; k++) {
+            const struct found *other = &s.list.items[k];
+            shared |= f->injected && other->injected && other->root != f->root && strcmp(other->row->name, f->row->name) == 0;
+        }
+        if (shared) vec_push(o->fe->arena, &o->shared, ((struct hyper){f->json, f->row->name, f->path, 0, 0}));
+    }
+}
+
 void optim_rates(struct fe_optim_state *o, fe_json optimizer)
 {
     struct search s = {.fe = o->fe, .rates = true};
+    find_shared(o, optimizer);
     search_object(&s, optimizer, "");
     for (size_t i = 0; i < s.list.count; i++) {
         const struct found *f = &s.list.items[i];
@@ -206,7 +243,7 @@ void optim_rates(struct fe_optim_state *o, fe_json optimizer)
         for (size_t k = 0; k < s.list.count; k++)
             taken |= s.list.items[k].injected && strcmp(s.list.items[k].row->name, f->path) == 0;
         if (!f->injected && !taken)
-            vec_push(o->fe->arena, &o->rates, ((struct hyper){f->json, f->row->name, name_of(&s, f), 0}));
+            vec_push(o->fe->arena, &o->rates, ((struct hyper){f->json, f->row->name, name_of(&s, f), 0, 0}));
     }
 }
 
@@ -214,16 +251,15 @@ ir_value optim_rate(struct fe_optim_state *o, fe_json json, const struct fe_arg 
 {
     for (size_t i = 0; i < o->rates.count; i++) {
         const struct hyper *h = &o->rates.items[i];
-        if (h->json != json || strcmp(h->argument, row->name) != 0) continue;
-        for (size_t k = 0; k < o->hypers.count; k++) /* a wrapper may run it twice in a step */
-            if (o->hypers.items[k].json == json && strcmp(o->hypers.items[k].argument, row->name) == 0)
-                return o->hypers.items[k].value;
+        if (h->json != json || strcmp(h->argument, row->name) != 0 || row->flags & FE_BEGINNING) continue;
+        const struct hyper *known = find(o->hypers.items, o->hypers.count, json, row->name);
+        if (known) return known->value; /* a wrapper runs it twice in a step */
         bool schedule = value->json && value->json->kind == JSON_OBJECT;
         struct found f = {.json = json, .row = row, .value = value->json};
         struct ir_slot slot = {.name = arena_format(o->fe->arena, "hyperparameters.%s", h->name),
                                .type = ir_type_scalar(IR_F64),
                                .initial = schedule ? 0 : value->number,
-                               .frozen = schedule || row->flags & FE_BEGINNING};
+                               .frozen = schedule};
         return declare(o, &f, h->name, slot);
     }
     return 0;

@@ -50,12 +50,17 @@ static int compare_paths(const char *x, const char *y)
     return *x ? 1 : *y ? -1 : 0;
 }
 
-struct optim_key optim_leaf_key_from(struct transform *t, struct optim_key key, uint32_t leaf, uint32_t first)
+uint32_t optim_rank(const struct transform *t, uint32_t leaf)
 {
-    uint32_t rank = first; /* among the leaves */
+    uint32_t rank = 0;
     for (uint32_t k = 0; k < t->count; k++)
         rank += t->u[k] && compare_paths(t->o->params[k].path, t->o->params[leaf].path) < 0;
-    return part_of(t->b, key, rank);
+    return rank;
+}
+
+struct optim_key optim_leaf_key_from(struct transform *t, struct optim_key key, uint32_t leaf, uint32_t first)
+{
+    return part_of(t->b, key, first + optim_rank(t, leaf));
 }
 
 struct optim_key optim_leaf_key(struct transform *t, struct optim_key key, uint32_t leaf)

@@ -95,7 +95,7 @@ bool optim_mask(const struct transform *t, const char *name, bool *out)
 {
     const struct fe_value *v = arg(t, name);
     for (uint32_t i = 0; i < t->count; i++) out[i] = true;
-    return v->null || !v->json || fe_patterns(t->fe, v->json, out);
+    return v->null || !v->json || t->o->outside || fe_patterns(t->fe, v->json, out); /* inside flatten: all or none */
 }
 
 /* The first entry of a map from patterns that matches; NULL: none. */
@@ -366,35 +366,41 @@ ir_value *optim_first_params(struct transform *t, const char *name, enum ir_dtyp
     return kept;
 }
 
+static struct state_slot *copy_of(struct transform *t, const char *prefix, uint32_t leaf)
+{
+    const struct fe_param *p = &t->o->params[leaf];
+    struct state_slot *s = slot_of(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero, leaf + 1);
+    t->fe->module->slots.items[s->slot].role = IR_ROLE_EMA;
+    s->copy = true;
+    s->owner = t->path;
+    return s;
+}
+
 ir_value *optim_copies(struct transform *t, const char *prefix)
 {
     ir_value *values = optim_new_tree(t);
-    if (t->o->flat) {
-        fe_error(t->fe, t->json, "E0111", "\"%s\" inside \"flatten\" is not supported yet", t->row->name);
+    if (t->o->outside) {
+        fe_error(t->fe, t->json, "E0428", "\"%s\" keeps a copy of every parameter and cannot stand inside \"flatten\"", t->row->name);
         return t->u; /* ends with an error */
     }
-    EACH_LEAF(t, i)
-    {
-        const struct fe_param *p = &t->o->params[i];
-        struct state_slot *s = slot_of(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero,
-                                       i + 1);
-        t->fe->module->slots.items[s->slot].role = IR_ROLE_EMA;
-        s->copy = true;
-        s->owner = t->path;
-        values[i] = s->now;
-    }
+    EACH_LEAF(t, i) values[i] = copy_of(t, prefix, i)->now;
     return values;
 }
 
 void optim_copies_set(struct transform *t, const char *prefix, const ir_value *values)
 {
-    if (t->o->flat) return;
-    EACH_LEAF(t, i)
-    {
-        const struct fe_param *p = &t->o->params[i];
-        slot_find(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path))->now = ir_cast(t->b, values[i],
-                                                                                             p->type.dtype);
+    struct transform outside = t->o->outside ? *t->o->outside : *t;
+    if (t->o->outside) { /* the parts of the one vector go to the parameters that it stands for */
+        struct fe_optim_state inside = *t->o;
+        ir_value *parts = optim_new_tree(&outside);
+        outside.path = t->path;
+        t->o->params = inside.outside_params, t->o->outside = NULL;
+        optim_split(&outside, values[0], parts);
+        optim_copies_set(&outside, prefix, parts);
+        t->o->params = inside.params, t->o->outside = inside.outside;
+        return;
     }
+    EACH_LEAF(t, i) copy_of(t, prefix, i)->now = ir_cast(t->b, values[i], t->o->params[i].type.dtype);
 }
 
 struct term optim_increment(struct ir_builder *b, struct term count)

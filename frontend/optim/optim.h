@@ -35,6 +35,7 @@ struct hyper {
     fe_json json;
     const char *argument, *name; /* name: for the host */
     ir_value value;
+    ir_value given; /* what the host sets; of a schedule: NaN while the schedule holds */
 };
 
 /* A measure of the updates: the step reports the state of that name as a metric. */
@@ -59,8 +60,10 @@ struct fe_optim_state {
     VEC(struct state_slot) slots;
     struct map by_name;
     VEC(struct hyper) hypers, rates; /* rates: those that become hyper-parameters, without values */
+    VEC(struct hyper) shared;        /* names of those that another inject_hyperparams has too, without values */
     VEC(struct optim_measure) measures;
-    bool flat;               /* inside `flatten`: the one parameter is none of the document */
+    const struct transform *outside; /* inside `flatten`: that one. The one parameter is none of the document */
+    const struct fe_param *outside_params;
     ir_value step;           /* of the document, from 0 */
     ir_value value;          /* the loss */
     const char *no_value;    /* the wrapper around that gives none to what is inside; NULL */
@@ -186,7 +189,12 @@ struct term optim_first(struct transform *);
  * or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE: the
  * parameter's). */
 ir_value *optim_first_params(struct transform *, const char *name, enum ir_dtype);
-/* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. */
+/* The number of a leaf when the leaves are ordered by path, as JAX orders those of a tree. */
+uint32_t optim_rank(const struct transform *, uint32_t leaf);
+/* flatten: from the one vector to the leaves. */
+void optim_split(struct transform *, ir_value whole, ir_value *leaves);
+/* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. They can be set without having been
+ * read. */
 ir_value *optim_copies(struct transform *, const char *prefix);
 void optim_copies_set(struct transform *, const char *prefix, const ir_value *values);
 struct term optim_increment(struct ir_builder *, struct term count); /* saturates */
@@ -251,10 +259,16 @@ static inline const struct fe_value *arg(const struct transform *t, const char *
 static inline struct term number(const struct transform *t, const char *name) { return optim_number(t, name); }
 static inline bool flag(const struct transform *t, const char *name) { return optim_arg(t, name)->boolean; }
 static inline bool absent(const struct transform *t, const char *name) { return optim_absent(t, name); }
+/* A dtype argument; without 64-bit types, as in JAX. */
+static inline enum ir_dtype dtype_of(const struct transform *t, const char *name)
+{
+    enum ir_dtype dtype = arg(t, name)->dtype;
+    return dtype == IR_F64 ? IR_F32 : dtype;
+}
 /* The dtype of a nullable argument; null: that of the parameters. */
 static inline enum ir_dtype dtype_or(const struct transform *t, const char *name)
 {
-    return absent(t, name) ? IR_TUPLE : arg(t, name)->dtype;
+    return absent(t, name) ? IR_TUPLE : dtype_of(t, name);
 }
 static inline struct term counter(struct transform *t, const char *name) /* int32, from 0 */
 {

@@ -65,7 +65,7 @@ void transform_differentially_private_aggregate(struct transform *t)
 {
     struct ir_builder *b = t->b;
     const struct fe_value *key = arg(t, "key"), *seed = arg(t, "seed");
-    bool *leaves = arena_new_array(t->fe->arena, bool, t->count + 1), raw = t->o->clipped_sum && !t->o->flat;
+    bool *leaves = arena_new_array(t->fe->arena, bool, t->count + 1), raw = t->o->clipped_sum && !t->o->outside;
     int64_t rows = 0;
     EACH_LEAF(t, i) leaves[i] = true, raw = raw && t->u[i] == t->o->grads[i];
     if (!key->null && !seed->null) {

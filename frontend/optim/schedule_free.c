@@ -38,7 +38,7 @@ static void average(struct transform *t, bool warms_up)
     struct ir_builder *b = t->b;
     struct term count, part = part_of_average(t, warms_up, &count), one = term_integer(1), b1 = number(t, "b1");
     struct term rest = term_sub(b, term_number(1), b1);
-    ir_value *z = optim_first_params(t, "z", dtype_or(t, "state_dtype")), *x = optim_copies(t, "eval");
+    ir_value *z = optim_first_params(t, "z", dtype_or(t, "state_dtype")), *x = optim_new_tree(t);
     EACH_LEAF(t, i)
     {
         struct term p = T(t->p[i]), old = T(z[i]), new = term_cast_like(b, term_add(b, old, T(t->u[i])), old);

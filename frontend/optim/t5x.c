@@ -364,7 +364,7 @@ static void update_leaf(struct transform *t, const struct step_of *s, uint32_t l
     struct term change = term_mul(b, scale, y);
     if (!absent(t, "beta1")) {
         struct ir_type momentum = type;
-        momentum.dtype = (uint8_t)arg(t, "dtype_momentum")->dtype;
+        momentum.dtype = (uint8_t)dtype_of(t, "dtype_momentum");
         struct term m = optim_leaf(t, "m", leaf, momentum, zero);
         change = moment(b, change, m, number(t, "beta1"));
         keep(t, s, "m", leaf, m, term_cast(b, change, (enum ir_dtype)momentum.dtype));

@@ -261,7 +261,7 @@ void transform_scale_by_sm3(struct transform *t)
         for (uint32_t k = 0; k < vectors; k++) {
             int64_t dim = k;
             struct ir_type own = ir_type_of((enum ir_dtype)type.dtype, type.rank ? 1 : 0, &type.dim[k]);
-            names[k] = arena_format(t->fe->arena, t->o->flat ? "mu%s.%u" : "mu.%s.%u", t->o->params[i].path, k);
+            names[k] = arena_format(t->fe->arena, t->o->outside ? "mu%s.%u" : "mu.%s.%u", t->o->params[i].path, k);
             struct term v = optim_state(t, names[k], own, zero);
             optim_state_along(t, names[k], i, 0, ~(1u << k));
             if (type.rank > 1) v = T(ir_broadcast(b, v.v, type.rank, type.dim, &dim));

@@ -224,7 +224,7 @@ void transform_multi_steps(struct transform *t)
     struct term mini = counter(t, "mini_step"), step = counter(t, "gradient_step"), k, skip = {0};
     fe_json rule = arg(t, "should_skip_update_fn")->json;
     bool may_skip = rule && rule->kind == JSON_OBJECT;
-    enum ir_dtype dtype = arg(t, "accumulator_dtype")->dtype;
+    enum ir_dtype dtype = dtype_of(t, "accumulator_dtype");
     if (!steps_per_update(t, step, &k) || (may_skip && !skip_rule(t, rule, &skip))) return;
     ir_value *acc = optim_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = optim_new_tree(t);
     struct term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));

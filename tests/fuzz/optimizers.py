@@ -433,6 +433,8 @@ class Generator:
             if kind == "FE_NUMBER" and k in ("b1", "b2", "momentum", "decay") and o.get(k) and self.chance(0.3):
                 o[k] = {"type": "linear_schedule", "init_value": 0.9, "end_value": 0.5, "transition_steps": 4}
         out = {"type": "inject_hyperparams", "opt": o}
+        if self.chance(0.15):
+            out["hyperparam_dtype"] = "bfloat16"
         if self.chance(0.3):
             pool = [k for k, v in o.items() if isinstance(v, (int, float)) and not isinstance(v, bool) and k != "type"]
             if pool:
@@ -445,8 +447,7 @@ class Generator:
         self.shapes, self.flat = {"**": (size,)}, True
         try:
             for _ in range(20):
-                o = self.leaf(self.one(n for n in OPTIMIZERS if n not in WRAPPERS | MATRICES and n not in ("freeze", "snapshot", "monitor", "multi_optimizer", "schedule_free_sgd",
-                                                                                                           "schedule_free_adamw")))
+                o = self.leaf(self.one(n for n in OPTIMIZERS if n not in WRAPPERS | MATRICES and n not in ("freeze", "snapshot", "monitor", "multi_optimizer")))
                 if not any(kind in ("FE_PATTERNS", "FE_MAP") for kind, *_ in OPTIMIZERS[o["type"]].values()):
                     return {"type": "flatten", "inner": o}
             return {"type": "flatten", "inner": {"type": "lamb", "learning_rate": 0.1}}
