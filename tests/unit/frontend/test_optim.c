@@ -267,8 +267,10 @@ START_TEST(refused)
     REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"muon_weight_dimension_numbers\": {\"**.kernel\": {\"output_axis\": 2}, "
            "\"**\": null}}",
            "axis 2", "[3, 4]", "output_axis");
-    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"freeze\", \"mask\": [\"**\"]}}", "/optimizer/inner/mask");
-    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"schedule_free_sgd\"}}", "is not supported yet");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"freeze\", \"mask\": [\"scale\"]}}", "/optimizer/inner/mask");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}, "
+           "\"sync_period\": 2, \"slow_step_size\": 0.5}}",
+           "E0428", "lookahead");
     REFUSE("{\"type\": \"stateless\", \"f\": \"sum(update) + zeros((3, 5))\"}", "shape", "/optimizer/f");
     REFUSE("{\"type\": \"snapshot\", \"measure_name\": \"loss\", \"measure\": \"global_norm(updates)\"}",
            "/optimizer/measure_name", "\"loss\"");
