@@ -203,7 +203,7 @@ struct fe_param {
 
 /* Rows of the batch that a trace sees. */
 struct fe_rows {
-    ir_value numbers; /* int32: per row its number in the batch; a scalar: one row without its dimension */
+    ir_value numbers; /* int32: per row its number in the batch; a scalar: one row without its dimension; 0: not asked for */
     int64_t count;
 };
 

@@ -223,7 +223,7 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
     r->size = args[SIZE].null ? r->count : args[SIZE].integer;
     if (r->count && r->size && r->count % r->size == 0) {
         const struct fe_rows *seen = block->site.trace->rows;
-        bool known = seen && seen->count == r->count && ir_type(r->b->f, seen->numbers)->rank;
+        bool known = seen && seen->numbers && seen->count == r->count && ir_type(r->b->f, seen->numbers)->rank;
         r->whole[r->inputs] = known ? seen->numbers : ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
         return true;
     }

@@ -32,13 +32,19 @@ static bool is_running(const struct fe_param *p)
 }
 static bool is_counter(const struct fe_param *p) { return p->statistic && !is_running(p); }
 
+/* Whether the model draws random numbers in training, so that it must be known which rows a part has. */
+static bool draws(const struct step *s)
+{
+    bool counters = false;
+    for (uint32_t i = 0; i < s->param_count; i++) counters |= is_counter(&s->params[i]);
+    return counters;
+}
+
 /* Traces the model once over the whole batch, to learn the shapes of its masks. */
 static bool note_masks(struct step *s)
 {
     struct fe *fe = s->fe;
-    bool counters = false;
-    for (uint32_t i = 0; i < s->param_count; i++) counters |= is_counter(&s->params[i]);
-    if (!counters || fe->state->masks.count) return true;
+    if (fe->state->masks.count) return true;
     size_t funcs = s->module->funcs.count;
     struct ir_builder b = fe_step_builder(s, ir_func_new(s->module, "masks", false));
     struct fe_trace trace = {.b = &b, .train = true, .notes_masks = true};
@@ -89,8 +95,9 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
 {
     static const char *const names[] = {"microbatch", "examples", "example"};
     struct fe *fe = s->fe;
-    if (outer->train && !note_masks(s)) return false;
-    ir_value numbers = row_numbers(s, outer), *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
+    bool numbered = outer->train && draws(s);
+    if (numbered && !note_masks(s)) return false;
+    ir_value numbers = numbered ? row_numbers(s, outer) : 0, *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
              *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     const char *name = arena_format(fe->arena, "%s.%zu", names[level], s->module->funcs.count);
     *p = (struct part){.level = level, .rows = {.count = rows}};
@@ -108,7 +115,7 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
         }
         inputs[i] = take_rows(p, outer->b, slot->name, outer->inputs[i]);
     }
-    p->rows.numbers = take_rows(p, outer->b, "row", numbers);
+    if (numbers) p->rows.numbers = take_rows(p, outer->b, "row", numbers);
     for (uint32_t i = 0; i < s->param_count; i++)
         if (!is_carried(p, &s->params[i]) || is_counter(&s->params[i]))
             params[i] = take_all(p, s->params[i].path, &s->params[i].type, fe_trace_param(fe, outer, i));

@@ -19,6 +19,7 @@ struct marker {
     int64_t count; /* microbatches, nominally */
     bool contiguous;
     const int64_t *kinds;
+    bool *numbers; /* per input: a batch of row numbers, no operand of the loop */
 };
 
 static struct ir_type result_type(const struct marker *k, uint32_t i)
@@ -72,6 +73,22 @@ static ir_value write_part(const struct marker *k, struct ir_builder *b, ir_valu
     return ir_dynamic_update(b, into, ir_reshape(b, part, one.rank, one.dim), starts);
 }
 
+/* Row numbers 0, 1, .. of the whole batch: those of a microbatch are computed, not read. */
+static bool is_row_numbers(const struct ir_func *f, ir_value whole)
+{
+    const struct ir_node *n = ir_get(f, whole);
+    return n->op == OP_iota && n->attr[0].v[0] == 0;
+}
+
+static ir_value part_numbers(const struct marker *k, struct ir_builder *b, ir_value i, const struct ir_type *part)
+{
+    ir_value row = ir_iota(b, *part, 0), first = ir_cast(b, i, (enum ir_dtype)part->dtype);
+    first = ir_broadcast_to(b, first, part->rank, part->dim);
+    if (k->contiguous) first = ir_binary(b, OP_mul, first, ir_number(b, *part, (double)part->dim[0]));
+    else row = ir_binary(b, OP_mul, row, ir_number(b, *part, (double)k->count));
+    return ir_binary(b, OP_add, first, row);
+}
+
 /* A float32 scalar (float64 for float64) as every element of something like `like`. */
 static ir_value spread(struct ir_builder *b, ir_value scalar, ir_value like)
 {
@@ -102,8 +119,10 @@ static struct ir_func *make_body(const struct marker *k, struct ir_module *m, co
     for (uint32_t r = 0; r < k->results; r++)
         carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried[r], -1);
     for (uint32_t a = 0; a < inputs; a++)
-        args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(f, operands[a]), -1);
-    for (uint32_t a = 0; a < k->batched; a++) args[a] = read_part(k, &b, args[a], i, &k->body->params.items[a].type);
+        if (!k->numbers[a]) args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(f, operands[a]), -1);
+    for (uint32_t a = 0; a < k->batched; a++)
+        args[a] = k->numbers[a] ? part_numbers(k, &b, i, &k->body->params.items[a].type)
+                                : read_part(k, &b, args[a], i, &k->body->params.items[a].type);
     for (uint32_t r = 0; r < k->results; r++)
         if (k->kinds[r] == CARRY) args[last++] = carry[r];
     ir_value values = ir_call(&b, k->body, args, all);
@@ -132,7 +151,11 @@ static void expand(const struct marker *k, struct ir_builder *b, const ir_value 
     }
     struct ir_func *body = make_body(k, b->f->module, types, operands + 1, b->f);
     ir_value limit = ir_binary(b, OP_min, operands[0], ir_scalar(b, IR_I32, (double)k->count));
-    ir_value loop = ir_loop(b, body, limit, initial, k->results, false, operands + 1, k->inputs);
+    ir_value *captured = arena_new_array(scratch, ir_value, k->inputs + 1u);
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < k->inputs; a++)
+        if (!k->numbers[a]) captured[n++] = operands[a + 1];
+    ir_value loop = ir_loop(b, body, limit, initial, k->results, false, captured, n);
     for (uint32_t r = 0; r < k->results; r++) {
         struct ir_type type = result_type(k, r);
         out[r] = ir_proj(b, loop, r);
@@ -176,6 +199,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     for (uint32_t r = 0; r < k.results; r++) k.inputs -= k.kinds[r] == CARRY;
     ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count);
     for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
+    k.numbers = arena_new_array(scratch, bool, n->arg_count);
+    for (uint32_t a = 0; a < k.batched; a++) k.numbers[a] = is_row_numbers(b->f, operands[a + 1]);
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);
     if (is_plain(&k, b->f, operands[0])) {
         ir_value call = ir_call(b, k.body, operands + 1, n->arg_count - 1);
