@@ -107,6 +107,9 @@ OPTIMIZERS = [
     {"type": "schedule_free", "base_optimizer": {**ADAM, "b1": 0.0}, "learning_rate": LR},
     {"type": "schedule_free_sgd", "learning_rate": 0.1, "warmup_steps": 3}, {"type": "schedule_free_sgd", "learning_rate": 0.1, "b1": 0.5, "weight_decay": 0.1, "weight_lr_power": 1.5},
     {"type": "schedule_free_adamw", "learning_rate": 0.1, "warmup_steps": 4, "weight_decay": 0.1}, {"type": "schedule_free_adamw"},
+    {"type": "galore", "learning_rate": 0.1, "rank": 2}, {"type": "scale_by_galore", "rank": 1, "update_proj_gap": 1, "base_optimizer": {"type": "scale_by_sign"}},
+    {"type": "galore", "learning_rate": LR, "rank": 1, "update_proj_gap": 3, "scale": 0.5, "base_optimizer": {"type": "scale_by_rms"}, "weight_decay": 0.1, "mask": ["**.kernel"]},
+    {"type": "scale_by_galore", "rank": 1, "weight_dimension_numbers": {"layers.1.*": {"reduction_axis": 1, "output_axis": 0}, "**": None}},
 ]
 
 STEPS_OF_SCHEDULES = [0, 1, 2, 3, 4, 5, 7, 9, 10, 15, 50, 100000]
@@ -246,6 +249,10 @@ def make(o):
     name = o.pop("type")
     if name == "maybe_update":  # the old name
         return make({"type": "conditionally_transform", "inner": o["inner"], "should_transform_fn": o["should_update_fn"]})
+    if name == "scale_by_galore" and "weight_dimension_numbers" in o:
+        numbers = {k: next(v for p, v in o["weight_dimension_numbers"].items() if match(p, k)) if len(s) == 2 else None for k, s in SHAPES.items()}
+        o["weight_dimension_numbers"] = {k: v and optax.contrib.GaLoreDimensionNumbers(**v) for k, v in numbers.items()}
+        return optax.contrib.scale_by_galore(**o)
     if name == "scale_by_muon":
         o["weight_dimension_numbers"] = lambda tree: jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(), tree)
     if name == "stateless":

@@ -223,10 +223,10 @@ START_TEST(averages)
 END_TEST
 
 /* Every row has a recorded trajectory (line searches are tested with a loss that is not linear, rows for single examples
- * with a batch: tests/parity). */
+ * or the Hessian with a batch: tests/parity). */
 START_TEST(every_row_is_recorded)
 {
-    static const char *const elsewhere[] = {"linesearch", "per_example", "private", "dpsgd"};
+    static const char *const elsewhere[] = {"linesearch", "per_example", "private", "dpsgd", "sophia", "hessian"};
     uint32_t count;
     const struct optim_row *rows = optim_rows(&count);
     for (uint32_t i = 0; i < count; i++) {
@@ -261,6 +261,11 @@ START_TEST(refused)
     REFUSE("{\"type\": \"chain\", \"transforms\": [{\"type\": \"scale\", \"step_size\": 2}, {\"type\": \"dpsgd\", \"learning_rate\": 1,"
            "\"l2_norm_clip\": 1, \"noise_multiplier\": 1, \"seed\": 1}]}",
            "must come first");
+    REFUSE("{\"type\": \"galore\", \"learning_rate\": 1, \"rank\": 2, \"base_optimizer\": {\"type\": \"adamw\", \"learning_rate\": 1}}",
+           "needs the parameters", "/optimizer/base_optimizer");
+    REFUSE("{\"type\": \"scale_by_galore\", \"weight_dimension_numbers\": {\"**.kernel\": {\"reduction_axis\": [0, 1], \"output_axis\": 1}, "
+           "\"**\": null}}",
+           "axis 1 is named twice");
     REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": [1, 2]}", "three numbers", "/optimizer/ns_coeffs");
     REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": \"dino\"}", "\"dion\"", "/optimizer/ns_coeffs");
     REFUSE("{\"type\": \"scale_by_muon\"}", "is no matrix");
