@@ -2,6 +2,7 @@
  * device. */
 #include "runtime/rt.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char entry_names[RT_ENTRIES][8] = {"init", "restart", "step", "eval", "infer", "derive"};
@@ -18,14 +19,36 @@ static void *buffer_address(const struct step_instance *t, const struct rt_devic
     }
 }
 
-/* The parameter that a buffer of the state block lies in, -1: none. */
-static int32_t parameter_of(const struct stepc_program *p, const struct stepc_buffer *b)
+/* Parameters by their place in the state block; there may be thousands. */
+static int by_offset(const void *a, const void *b)
 {
-    for (uint32_t i = 0; b->space == STEPC_AT_STATE && i < p->slot_count; i++) {
-        const struct stepc_slot *s = &p->slots[i];
-        if (s->role == STEP_PARAM && b->offset >= s->offset && b->offset - s->offset < rt_slot_bytes(s, true)) return (int32_t)i;
+    uint64_t x = (*(const struct stepc_slot *const *)a)->offset, y = (*(const struct stepc_slot *const *)b)->offset;
+    return x < y ? -1 : x > y;
+}
+
+static const struct stepc_slot **parameters_sorted(struct step_instance *t, uint32_t *count)
+{
+    const struct stepc_program *p = t->program;
+    const struct stepc_slot **list = rt_alloc(t, (p->slot_count + 1) * sizeof *list);
+    *count = 0;
+    for (uint32_t i = 0; list && i < p->slot_count; i++)
+        if (p->slots[i].role == STEP_PARAM) list[(*count)++] = &p->slots[i];
+    if (list) qsort(list, *count, sizeof *list, by_offset);
+    return list;
+}
+
+/* The parameter that a buffer of the state block lies in, NULL: none. */
+static const struct stepc_slot *parameter_of(const struct stepc_slot **list, uint32_t count, const struct stepc_buffer *b)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) { /* the first that begins behind it */
+        uint32_t middle = (low + high) / 2;
+        if (list[middle]->offset <= b->offset) low = middle + 1;
+        else high = middle;
     }
-    return -1;
+    if (b->space != STEPC_AT_STATE || !low) return NULL;
+    const struct stepc_slot *s = list[low - 1];
+    return b->offset - s->offset < rt_slot_bytes(s, true) ? s : NULL;
 }
 
 /* Buffer of each pointer: the entry's buffers, then the arguments of the commands. */
@@ -41,7 +64,8 @@ static void patch_add(struct rt_patch *list, uint32_t *count, uint32_t at, uint3
 }
 
 /* Fills pointers and patches; without arrays it only counts. */
-static void map_fill(const struct step_instance *t, const struct rt_device *d, const struct rt_entry *e, struct rt_map *m, bool weights)
+static void map_fill(const struct step_instance *t, const struct rt_device *d, const struct rt_entry *e, struct rt_map *m,
+                     const struct stepc_slot **parameters, uint32_t parameter_count)
 {
     const struct stepc_entry *table = e->table;
     m->input_count = m->weight_count = 0;
@@ -52,26 +76,30 @@ static void map_fill(const struct step_instance *t, const struct rt_device *d, c
             const struct stepc_buffer *b = &table->buffers[c == 0 ? k : pointer_buffer(e, c - 1, k)];
             if (m->pointers) m->pointers[first + k] = buffer_address(t, d, b);
             if (b->space == STEPC_AT_INPUT) patch_add(m->inputs, &m->input_count, first + k, b->slot, b->offset);
-            int32_t s = weights ? parameter_of(t->program, b) : -1;
-            if (s >= 0) patch_add(m->weights, &m->weight_count, first + k, (uint32_t)s, b->offset - t->program->slots[s].offset);
+            const struct stepc_slot *s = parameter_of(parameters, parameter_count, b);
+            if (s) patch_add(m->weights, &m->weight_count, first + k, (uint32_t)(s - t->program->slots), b->offset - s->offset);
         }
         if (c == 0) m->whole_input_count = m->input_count;
     }
 }
 
-static bool plan_map(struct step_instance *t, struct rt_device *d, const struct rt_entry *e, struct rt_map *m, bool weights)
+static bool plan_map(struct step_instance *t, struct rt_device *d, const struct rt_entry *e, struct rt_map *m,
+                     const struct stepc_slot **parameters, uint32_t parameter_count)
 {
-    map_fill(t, d, e, m, weights);
+    map_fill(t, d, e, m, parameters, parameter_count);
     m->pointers = rt_alloc(t, e->pointer_count * sizeof *m->pointers);
     m->inputs = rt_alloc(t, m->input_count * sizeof *m->inputs);
     m->weights = rt_alloc(t, m->weight_count * sizeof *m->weights);
     if (!m->pointers || !m->inputs || !m->weights) return false;
-    map_fill(t, d, e, m, weights);
+    map_fill(t, d, e, m, parameters, parameter_count);
     return true;
 }
 
 bool rt_plan(struct step_instance *t)
 {
+    uint32_t count;
+    const struct stepc_slot **parameters = parameters_sorted(t, &count);
+    if (!parameters) return false;
     for (uint32_t k = 0; k < RT_ENTRIES; k++) {
         struct rt_entry *e = &t->entries[k];
         for (uint32_t i = 0; i < t->program->entry_count; i++)
@@ -80,7 +108,7 @@ bool rt_plan(struct step_instance *t)
         e->pointer_count = e->table->buffer_count;
         if (!e->table->whole && !t->program->team->plan(t, e)) return false;
         for (uint32_t d = 0; d < t->device_count; d++)
-            if (!plan_map(t, &t->devices[d], e, &t->devices[d].maps[k], k == RT_EVALUATE || k == RT_INFER)) return false;
+            if (!plan_map(t, &t->devices[d], e, &t->devices[d].maps[k], parameters, k == RT_EVALUATE || k == RT_INFER ? count : 0)) return false;
     }
     return true;
 }
