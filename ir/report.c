@@ -2,8 +2,9 @@
  * document. It is the manifest of an object, and what `stepc explain` shows. Keys are stable; sizes are bytes of one
  * device; places are JSON pointers.
  *
- * An object carries a brief form: the step's memory and groups only, a group or a tensor alive at the peak as a list of
- * values in the order of `group_columns` and `alive_columns`, their texts and all places as indices into the list "texts". */
+ * An object carries a brief form: the step's memory and groups only, nothing small or that follows from the rest, a group or
+ * a tensor alive at the peak as a list of values in the order of `group_columns` and `alive_columns`, their texts and all
+ * places as indices into the list "texts". */
 #include "ir/base/map.h"
 #include "ir/report.h"
 
@@ -108,7 +109,7 @@ static void add_slots(struct report *r)
         if (s->computed) str_add(r->out, ",\"computed\":true");
         if (s->role == IR_ROLE_HYPER && isnan(s->initial)) str_add(r->out, ",\"initial\":null"); /* a schedule holds */
         else if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
-        const char *place = place_of(m, s->place);
+        const char *place = r->brief && s->role == IR_ROLE_OPT_STATE ? NULL : place_of(m, s->place); /* it is the optimizer's */
         if (place && r->brief) {
             add_key(r, ",", "place");
             str_addf(r->out, "%u", shared(r, place));
@@ -237,7 +238,7 @@ static void add_peak(struct report *r)
             const struct plan_buffer *b = &p->buffers.items[i];
             if (alive(b, peak) && !taken[i] && (!best || b->bytes > best->bytes)) best = b;
         }
-        if (!best) break;
+        if (!best || (r->brief && best->bytes * 100 < sums[peak])) break; /* what does not matter is left out there */
         taken[best - p->buffers.items] = true;
         if (r->brief) {
             add_alive_brief(r, n ? "," : "", best);
@@ -347,8 +348,8 @@ static void add_update(struct report *r, const struct plan *p, const double *tim
     add_bytes(r, ",", "kernels", u.kernels);
     add_bytes(r, ",", "bytes", u.bytes);
     add_bytes(r, ",", "least", u.least);
-    add_number(r, ",", "bytes_per_parameter", (double)u.bytes / (double)u.parameters);
-    add_number(r, ",", "least_per_parameter", (double)u.least / (double)u.parameters);
+    if (!r->brief) add_number(r, ",", "bytes_per_parameter", (double)u.bytes / (double)u.parameters);
+    if (!r->brief) add_number(r, ",", "least_per_parameter", (double)u.least / (double)u.parameters);
     str_add(r->out, "}");
 }
 

@@ -81,7 +81,7 @@ static step_status collect(struct save_plan *plan)
 static step_status fetch_tensor(void *user, uint32_t index, void *to)
 {
     struct save_plan *plan = user;
-    int32_t i = rt_slot_find(plan->t->program, plan->tensors[index].name, false);
+    int32_t i = rt_slot_find(plan->t, plan->tensors[index].name);
     if (i < 0) return STEP_EINTERNAL;
     const struct stepc_slot *s = &plan->t->program->slots[i];
     int64_t stride[RT_MAX_RANK];
@@ -167,7 +167,7 @@ static bool is_float(uint32_t dtype) { return dtype >= STEP_F16 && dtype <= STEP
 
 static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
 {
-    int32_t i = rt_slot_find(l->t->program, tensor->name, false);
+    int32_t i = rt_slot_find(l->t, tensor->name);
     if (i < 0 || rt_slot_role(&l->t->program->slots[i]) > STEP_STATE) {
         if (!(l->flags & STEP_LOAD_PARTIAL)) fault(l, "tensor \"%s\" is not one of this object's", tensor->name);
         return;
@@ -244,7 +244,7 @@ static void copy_averages(struct load_plan *l)
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         const char *name = strncmp(s->name, "ema.", 4) == 0 ? s->name + 4 : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5 : NULL;
-        int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(p, name, false) : -1;
+        int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
         if (from >= 0 && l->items[from].data && p->slots[from].dtype == s->dtype && rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
             store(l->t, s, l->items[from].data);
     }

@@ -190,7 +190,7 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
     t->metric_slots = rt_alloc(t, p->slot_count * sizeof *t->metric_slots);
     t->bound = rt_alloc(t, p->slot_count * sizeof *t->bound);
     t->bound_now = rt_alloc(t, (size_t)p->slot_count * t->device_count * sizeof *t->bound_now);
-    if (!t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound || !t->bound_now) return false;
+    if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound || !t->bound_now) return false;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         if (s->role == STEP_METRIC && strcmp(s->name, "loss") == 0 && s->rank == 0) t->loss_slot = (int32_t)i;

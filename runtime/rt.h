@@ -125,6 +125,8 @@ struct step_instance {
     bool huge_pages, initialized, oversubscribed;
     bool tries;             /* may leave the team asleep: see rt_trial */
     bool alone;             /* the call in progress runs on the caller only */
+    const struct stepc_slot **by_name;  /* slots that hosts see */
+    uint32_t named;
     uint32_t *input_slots, input_count; /* slots of the declared inputs */
     uint64_t *staging_offset;           /* per input, in rt_device.staging */
     int32_t loss_slot, step_slot;       /* -1: none */
@@ -200,7 +202,8 @@ step_status rt_hyper_get(const struct step_instance *, const char *, double *);
 step_status rt_hyper_set(struct step_instance *, const char *, double);
 /* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */
 uint32_t rt_slot_role(const struct stepc_slot *); /* as hosts see it; 0: not at all */
-int32_t rt_slot_find(const struct stepc_program *, const char *name, bool hyper);
+bool rt_slots_sort(struct step_instance *); /* so that names are found; false: no memory */
+int32_t rt_slot_find(const struct step_instance *, const char *name);
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
 /* -1: `where` (NULL: the thread) and the status say why. */
 int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);

@@ -3,11 +3,12 @@
 #include <stepc/step_tools.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A hyper-parameter is stored as a tensor of one number, and saved as such: hyperparameters.learning_rate, or where Optax
- * has a place for it opt_state.hyperparams.learning_rate; no name begins otherwise. A frozen one follows a schedule and is no tensor: nothing but
- * hyper_set knows it, to say so. */
+ * has a place for it opt_state.hyperparams.learning_rate; no name begins otherwise. A frozen one follows a schedule and is
+ * no tensor: nothing but hyper_set knows it, to say so. */
 uint32_t rt_slot_role(const struct stepc_slot *s)
 {
     if (s->role != RT_HYPER) return s->role;
@@ -17,24 +18,39 @@ uint32_t rt_slot_role(const struct stepc_slot *s)
 /* The name that a host sets it by: what follows "hyperparameters." or "hyperparams.". */
 static const char *hyper_name(const struct stepc_slot *s)
 {
-    const char *at = strstr(s->name, "hyperparam");
-    at = at ? strchr(at, '.') : NULL;
-    return at ? at + 1 : s->name;
+    const char *at = s->name; /* without strstr and strchr: every import costs an object 70 bytes */
+    while (*at && strncmp(at, "hyperparam", 10) != 0) at++;
+    while (*at && *at != '.') at++;
+    return *at ? at + 1 : s->name;
 }
 
-/* A name is unique among what is stored, but an input, metric or output may share it: the stored one is meant.
- * Hyper-parameters go by both of their names. */
-int32_t rt_slot_find(const struct stepc_program *p, const char *name, bool hyper)
+/* A name is unique among what is stored, but an input, metric or output may share it: the stored one comes first. */
+static int name_order(const void *a, const void *b)
 {
-    int32_t found = -1;
-    for (uint32_t i = 0; i < p->slot_count; i++) {
-        const struct stepc_slot *s = &p->slots[i];
-        if (hyper && s->role == RT_HYPER && strcmp(hyper_name(s), name) == 0) return (int32_t)i;
-        if ((hyper && s->role != RT_HYPER) || !rt_slot_role(s) || strcmp(s->name, name) != 0) continue;
-        if (rt_slot_role(s) <= STEP_STATE) return (int32_t)i;
-        if (found < 0) found = (int32_t)i;
+    const struct stepc_slot *x = *(const struct stepc_slot *const *)a, *y = *(const struct stepc_slot *const *)b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : (int)x->role - (int)y->role;
+}
+
+bool rt_slots_sort(struct step_instance *t)
+{
+    const struct stepc_program *p = t->program;
+    t->by_name = rt_alloc(t, p->slot_count * sizeof *t->by_name);
+    for (uint32_t i = 0; t->by_name && i < p->slot_count; i++)
+        if (rt_slot_role(&p->slots[i])) t->by_name[t->named++] = &p->slots[i];
+    if (t->named) qsort(t->by_name, t->named, sizeof *t->by_name, name_order);
+    return t->by_name != NULL;
+}
+
+int32_t rt_slot_find(const struct step_instance *t, const char *name)
+{
+    uint32_t low = 0, high = t->named;
+    while (low < high) { /* the first that is not less */
+        uint32_t middle = (low + high) / 2;
+        if (strcmp(t->by_name[middle]->name, name) < 0) low = middle + 1;
+        else high = middle;
     }
-    return found;
+    return low < t->named && strcmp(t->by_name[low]->name, name) == 0 ? (int32_t)(t->by_name[low] - t->program->slots) : -1;
 }
 
 /* Settable ones are counted as RT_HYPER, and again as what they are for hosts. */
@@ -43,19 +59,24 @@ static bool slot_is(const struct stepc_slot *s, uint32_t role)
     return role == RT_HYPER ? s->role == RT_HYPER && !(s->flags & STEP_FROZEN) : rt_slot_role(s) == role;
 }
 
-static int32_t slot_at(const struct stepc_program *p, uint32_t role, size_t index)
+/* The slot of that number among those of a role, -1: there are fewer, namely *count. */
+static int32_t slot_at(const struct stepc_program *p, uint32_t role, size_t index, size_t *count)
 {
+    *count = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (slot_is(&p->slots[i], role) && index-- == 0) return (int32_t)i;
+        if (slot_is(&p->slots[i], role) && (*count)++ == index) return (int32_t)i;
     return -1;
 }
 
 static size_t slot_count(const struct stepc_program *p, uint32_t role)
 {
-    size_t n = 0;
-    for (uint32_t i = 0; i < p->slot_count; i++) n += slot_is(&p->slots[i], role);
+    size_t n;
+    slot_at(p, role, SIZE_MAX, &n);
     return n;
 }
+
+/* Arguments that no call can do anything with. */
+static step_status unusable(const char *call) { return rt_fail(NULL, STEP_EINVAL, "%s: null pointer or wrong size field", call); }
 
 uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
 {
@@ -94,22 +115,26 @@ size_t rt_tensor_count(const struct step_instance *t, uint32_t role)
     return t && role < RT_HYPER ? slot_count(t->program, role) : 0;
 }
 
-step_status rt_tensor_at(const struct step_instance *t, uint32_t role, size_t index, struct step_tensor *out)
+static step_status tensor_give(const struct step_instance *t, int32_t i, struct step_tensor *out)
 {
-    if (!t || !out || out->size < sizeof out->size) return rt_fail(NULL, STEP_EINVAL, "tensor_at: null pointer or wrong size field");
-    int32_t i = role < RT_HYPER ? slot_at(t->program, role, index) : -1;
-    if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index);
+    if (out->size < sizeof out->size) return unusable("step_tensor");
     tensor_fill(&t->program->slots[i], out);
     return STEP_OK;
 }
 
+step_status rt_tensor_at(const struct step_instance *t, uint32_t role, size_t index, struct step_tensor *out)
+{
+    size_t n;
+    if (!t || !out) return unusable("tensor_at");
+    int32_t i = role < RT_HYPER ? slot_at(t->program, role, index, &n) : -1;
+    return i < 0 ? rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index) : tensor_give(t, i, out);
+}
+
 step_status rt_tensor_find(const struct step_instance *t, const char *name, struct step_tensor *out)
 {
-    if (!t || !name || !out || out->size < sizeof out->size) return rt_fail(NULL, STEP_EINVAL, "tensor_find: null pointer or wrong size field");
-    int32_t i = rt_slot_find(t->program, name, false);
-    if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "no tensor \"%s\"", name);
-    tensor_fill(&t->program->slots[i], out);
-    return STEP_OK;
+    if (!t || !name || !out) return unusable("tensor_find");
+    int32_t i = rt_slot_find(t, name);
+    return i < 0 ? rt_fail(NULL, STEP_ENOTFOUND, "no tensor \"%s\"", name) : tensor_give(t, i, out);
 }
 
 double rt_hyper_load(const struct step_instance *t, const struct stepc_slot *s)
@@ -126,8 +151,9 @@ size_t rt_hyper_count(const struct step_instance *t) { return t ? slot_count(t->
 
 step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step_hyper *out)
 {
-    if (!t || !out || out->size < sizeof out->size) return rt_fail(NULL, STEP_EINVAL, "hyper_at: null pointer or wrong size field");
-    int32_t i = slot_at(t->program, RT_HYPER, index);
+    if (!t || !out || out->size < sizeof out->size) return unusable("hyper_at");
+    size_t n;
+    int32_t i = slot_at(t->program, RT_HYPER, index, &n);
     if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: no hyper-parameter %zu", index);
     struct step_hyper full = {.name = hyper_name(&t->program->slots[i]), .value = rt_hyper_load(t, &t->program->slots[i])};
     rt_give(out, &full, sizeof full);
@@ -137,10 +163,11 @@ step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step
 /* The slot of one that can be set; -1 after a message that says why not. */
 int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name, step_status *status)
 {
-    int32_t i = rt_slot_find(t->program, name, true);
-    const struct stepc_slot *s = i < 0 ? NULL : &t->program->slots[i];
+    const struct stepc_slot *slots = t->program->slots, *s = NULL;
     *status = STEP_OK;
-    if (s && !(s->flags & STEP_FROZEN)) return i;
+    for (uint32_t i = 0; i < t->program->slot_count && !s; i++)
+        if (slots[i].role == RT_HYPER && (strcmp(hyper_name(&slots[i]), name) == 0 || strcmp(slots[i].name, name) == 0)) s = &slots[i];
+    if (s && !(s->flags & STEP_FROZEN)) return (int32_t)(s - slots);
     *status = rt_fail(where, s ? STEP_EINVAL : STEP_ENOTFOUND, s ? "\"%s\" cannot be set: it follows a schedule" : "no hyper-parameter \"%s\"", name);
     return -1;
 }
@@ -149,7 +176,7 @@ int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where
 step_status rt_hyper_get(const struct step_instance *t, const char *name, double *out)
 {
     step_status status;
-    if (!t || !name || !out) return rt_fail(NULL, STEP_EINVAL, "hyper_get: null pointer");
+    if (!t || !name || !out) return unusable("hyper_get");
     int32_t i = rt_hyper_find(t, NULL, name, &status);
     if (i >= 0) *out = rt_hyper_load(t, &t->program->slots[i]);
     return status;
@@ -157,7 +184,7 @@ step_status rt_hyper_get(const struct step_instance *t, const char *name, double
 
 step_status rt_hyper_set(struct step_instance *t, const char *name, double value)
 {
-    if (!t || !name) return rt_fail(NULL, STEP_EINVAL, "hyper_set: null pointer");
+    if (!t || !name) return unusable("hyper_set");
     step_status status = rt_enter(t, false);
     if (status) return status;
     int32_t i = rt_hyper_find(t, t, name, &status);

@@ -195,7 +195,7 @@ static step_status access_check(struct step_instance *t, const struct step_array
                                 const struct stepc_slot **slot, int64_t *stride, const char *call)
 {
     if (!rt_take(a, sizeof *a, from) || !a->name) return rt_fail(t, STEP_EINVAL, "%s: wrong size field or no name", call);
-    int32_t i = rt_slot_find(t->program, a->name, false);
+    int32_t i = rt_slot_find(t, a->name);
     if (i < 0) return rt_fail(t, STEP_ENOTFOUND, "%s: no tensor \"%s\"", call, a->name);
     *slot = &t->program->slots[i];
     if ((*slot)->role == STEP_INPUT) return rt_fail(t, STEP_EINVAL, "%s: \"%s\" is an input; inputs are not kept", call, a->name);

@@ -167,7 +167,7 @@ static void flops_line(struct view *v, node e)
 static void update(struct view *v, node e)
 {
     node u = at(v, e, "update");
-    double bytes = number_at(v, u, "bytes_per_parameter"), least = number_at(v, u, "least_per_parameter");
+    double count = number_at(v, u, "parameters"), bytes = number_at(v, u, "bytes") / count, least = number_at(v, u, "least") / count;
     if (!u) return;
     head(v, "update");
     str_addf(&v->out, "reads and writes %.1f B per parameter, %.1f at least (%.2fx), ", bytes, least, least > 0 ? bytes / least : 1);

@@ -199,7 +199,7 @@ int run_save(struct run *r, const char *path, bool all_state)
     for (size_t k = 0; k < 4; k++) most += r->api->tensor_count(r->instance, roles[k]);
     s.tensors = arena_new_array(r->cli->arena, struct st_tensor, most + 1);
     for (size_t k = 0; k < (all_state ? 4u : 3u); k++)
-        for (size_t i = 0; i < r->api->tensor_count(r->instance, roles[k]); i++) {
+        for (size_t i = 0, n = r->api->tensor_count(r->instance, roles[k]); i < n; i++) {
             struct step_tensor t = {.size = sizeof t};
             if (r->api->tensor_at(r->instance, roles[k], i, &t)) continue;
             bool statistic = st_is_statistic(t.name) && strncmp(t.name, "hyperparameters.", 16) != 0;
