@@ -110,7 +110,7 @@ static const char *disabled(struct cli *cli)
 {
     const char *given = cli_text(cli, "disable", NULL);
     if (strcmp(cli_text(cli, "target", "cpu"), "cuda")) return given;
-    return given ? arena_format(cli->arena, "%s,outline,outline_parts", given) : "outline,outline_parts";
+    return given ? arena_format(cli->arena, "%s,outline,outline_more", given) : "outline,outline_more";
 }
 
 static int pass_settings(struct way *w)

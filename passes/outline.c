@@ -3,7 +3,6 @@
  * regions that many others are like leave their place; the rest is left to fusion. Numbers that differ between the
  * regions of a class (the keys of random tensors) become operands. */
 #include "passes/outline.h"
-#include <string.h>
 
 struct making {
     struct outline *o;
@@ -28,9 +27,36 @@ static ir_value number_in_body(struct ir_builder *b, const struct ir_node *n, bo
     return ir_broadcast(b, ir_param_new(b, "number", scalar, -1), n->type.rank, n->type.dim, NULL);
 }
 
+static ir_value copy_node(void *user, struct ir_builder *b, const struct ir_func *from, ir_value v, const ir_value *map)
+{
+    return pass_remake(user, b, ir_get(from, v), map);
+}
+
+/* A call of a function that was outlined before is replaced by its body: its projections stand for the results. */
+static void put_call(struct outline *o, struct ir_builder *b, ir_value v, ir_value *map)
+{
+    const struct ir_node *n = ir_get(o->f, v);
+    const struct ir_func *callee = o->f->module->funcs.items[n->func];
+    ir_value *operands = arena_new_array(o->arena, ir_value, n->arg_count + 1u);
+    ir_value *results = arena_new_array(o->arena, ir_value, callee->results.count + 1);
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
+    pass_copy_body(b, callee, operands, results, copy_node, o->pass, o->arena);
+    o->results[v] = results;
+}
+
+static void put_member(struct outline *o, struct ir_builder *b, ir_value v, ir_value *map)
+{
+    const struct ir_node *n = ir_get(o->f, v);
+    b->place = n->place;
+    if (n->op == OP_call) put_call(o, b, v, map);
+    else if (n->op == OP_proj) map[v] = o->results[n->args[0]][n->attr[0].v[0]];
+    else map[v] = pass_remake(o->pass, b, n, map);
+}
+
 /* Parameters are the inputs, then the numbers that vary. */
 static void make_body(struct outline *o, struct ir_module *to, struct outline_class *c, ir_value *map)
 {
+    o->results = arena_new_array(o->arena, ir_value *, o->f->count);
     const struct outline_region *r = &o->regions.items[c->leader];
     c->body = ir_func_new(to, arena_format(o->arena, PASS_OUTLINED "%zu", to->funcs.count), false);
     struct ir_builder b = {.f = c->body};
@@ -41,11 +67,7 @@ static void make_body(struct outline *o, struct ir_module *to, struct outline_cl
         b.place = n->place;
         map[r->numbers.items[i]] = number_in_body(&b, n, c->varies[i]);
     }
-    for (size_t i = 0; i < r->members.count; i++) {
-        const struct ir_node *n = ir_get(o->f, r->members.items[i]);
-        b.place = n->place;
-        map[r->members.items[i]] = pass_remake(o->pass, &b, n, map);
-    }
+    for (size_t i = 0; i < r->members.count; i++) put_member(o, &b, r->members.items[i], map);
     for (size_t i = 0; i < r->outputs.count; i++)
         ir_result_add(&b, arena_format(o->arena, "out%zu", i), map[r->outputs.items[i]], -1);
     for (size_t i = 0; i < r->inputs.count; i++) map[r->inputs.items[i]] = 0;
@@ -185,4 +207,4 @@ static bool on_one_device(const struct ir_module *m)
 
 struct ir_module *pass_outline(struct pass *p, struct ir_module *m) { return on_one_device(m) ? outline(p, m) : m; }
 
-struct ir_module *pass_outline_parts(struct pass *p, struct ir_module *m) { return on_one_device(m) ? m : outline(p, m); }
+struct ir_module *pass_outline_more(struct pass *p, struct ir_module *m) { return outline(p, m); }

@@ -32,6 +32,7 @@ struct outline {
     uint32_t *region_of;     /* by value: region + 1 of a member that is arithmetic; 0 = none */
     VEC(struct outline_region) regions;
     VEC(struct outline_class) classes;
+    ir_value **results;      /* by value: what a call gives in the body being made */
 };
 
 enum { OUTLINE_LEAST = 16 /* regions of a class */, OUTLINE_LARGEST = 16384 /* elements */, OUTLINE_NODES = 400,

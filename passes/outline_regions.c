@@ -9,7 +9,19 @@
 #include "passes/outline.h"
 #include <string.h>
 
-static int64_t elements_of(const struct ir_func *f, ir_value v) { return ir_type_elements(ir_type(f, v)); }
+static bool is_call(const struct ir_func *f, const struct ir_node *n)
+{
+    return n->op == OP_call && pass_is_outlined(f->module->funcs.items[n->func]);
+}
+
+/* A call of an outlined function counts as what it gives: arithmetic that may get more of its kind around it. */
+static int64_t elements_of(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (!is_call(f, n)) return ir_type_elements(&n->type);
+    const struct ir_func *body = f->module->funcs.items[n->func];
+    return ir_type_elements(ir_type(body, body->results.items[0].value));
+}
 
 bool outline_is_view(const struct ir_func *f, ir_value v)
 {
@@ -23,10 +35,13 @@ static bool is_arithmetic(const struct outline *o, ir_value v)
 {
     const struct ir_node *n = ir_get(o->f, v);
     int64_t elements = elements_of(o->f, v);
-    bool kind = n->op == OP_reshape || (ir_ops[n->op].flags & IR_EWISE);
-    if (!o->live[v] || !kind || elements < 2 || elements > OUTLINE_LARGEST || !n->arg_count) return false;
-    for (uint32_t i = 0; i < n->arg_count; i++)
-        if (elements_of(o->f, n->args[i]) != elements) return false;
+    bool call = is_call(o->f, n), result = n->op == OP_proj && is_call(o->f, ir_get(o->f, n->args[0]));
+    bool kind = call || result || n->op == OP_reshape || (ir_ops[n->op].flags & IR_EWISE);
+    if (!o->live[v] || !kind || elements < 2 || elements > OUTLINE_LARGEST || (!n->arg_count && !call)) return false;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        int64_t here = elements_of(o->f, n->args[i]);
+        if (here != elements && !(call && here == 1)) return false;
+    }
     return true;
 }
 
@@ -107,7 +122,7 @@ static void hash_type(uint64_t *h, const struct ir_type *t)
 
 static void hash_node(uint64_t *h, const struct ir_node *n)
 {
-    *h = hash_u64(*h, n->op);
+    *h = hash_u64(hash_u64(*h, n->op), n->func);
     hash_type(h, &n->type);
     for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++)
         for (uint32_t k = 0; k < n->attr[i].n; k++) *h = hash_u64(*h, (uint64_t)n->attr[i].v[k]);
@@ -182,9 +197,14 @@ static void read_regions(struct reader *r)
 
 /* ---------------------------------------------------------------- classes */
 
-static bool fits(const struct outline_region *r)
+static bool fits(const struct outline *o, const struct outline_region *r)
 {
-    return r->members.count >= 2 && r->members.count <= OUTLINE_NODES && r->inputs.count + r->outputs.count <= OUTLINE_OPERANDS;
+    bool more = false; /* than a call */
+    for (size_t i = 0; i < r->members.count && !more; i++) {
+        enum ir_op op = (enum ir_op)ir_get(o->f, r->members.items[i])->op;
+        more = op != OP_call && op != OP_proj && !outline_is_view(o->f, r->members.items[i]);
+    }
+    return more && r->members.count >= 2 && r->members.count <= OUTLINE_NODES && r->inputs.count + r->outputs.count <= OUTLINE_OPERANDS;
 }
 
 static void compare_numbers(const struct outline *o, struct outline_class *c, const struct outline_region *leader,
@@ -203,7 +223,7 @@ static void classify(struct outline *o, const uint64_t *hash)
     struct map known = MAP(o->arena);
     for (uint32_t i = 0; i < o->regions.count; i++) {
         struct outline_region *r = &o->regions.items[i];
-        if (!fits(r)) continue;
+        if (!fits(o, r)) continue;
         uint32_t c = map_get_number(&known, hash[i]);
         if (c == MAP_NONE) {
             struct outline_class new = {.hash = hash[i], .leader = i, .varies = arena_new_array(o->arena, bool, r->numbers.count + 1)};
