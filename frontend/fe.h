@@ -193,7 +193,7 @@ struct fe_param {
     bool trained;        /* selected by `trainable` */
     fe_json init;        /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */
-    double init_value;   /* of the preset "constant" */
+    double init_value;   /* of the preset "constant"; the deviation of "normal" */
     uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
     int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
     int32_t batch_axes;  /* for fans: number of leading batch dimensions, normally 0 */

@@ -360,7 +360,8 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     else if (!strcmp(p->init_preset, "constant")) x = like(&d, p->init_value);
     else {
         const struct initializer *init = find(p->init_preset);
-        if (!init || (init->family != FIXED && init->family != SCALED && init->family != ORTHOGONAL))
+        v[0].number = p->init_value; /* of normal: its deviation */
+        if (!init || (init->family != FIXED && init->family != SCALED && init->family != ORTHOGONAL && init->family != NORMAL))
             BUG("no initializer %s", p->init_preset);
         x = init->family == ORTHOGONAL ? fe_orthogonal(fe, b, p, key, 1, -1, false) : draw(fe, &d, p, init, v);
     }

@@ -118,7 +118,10 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
                       ir_type_text(fe->arena, &have), ir_type_text(fe->arena, &like.type));
         return 0;
     }
-    return fe_trace_param(fe, block->site.trace, index);
+    ir_value value = fe_trace_param(fe, block->site.trace, index);
+    if (!block->weights || !state->declared || like.statistic) return value;
+    struct fe_val used = block->weights->use(block->weights, block, index, fe_val_tensor(value));
+    return used.bad ? 0 : used.tensor;
 }
 
 /* "@lora" stands for the parameters of all LoRA layers and adapters. */
@@ -222,7 +225,7 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 static bool is_known_layer(const char *type)
 {
     static const char *const later[] = {"lstm_cell", "optimized_lstm_cell", "gru_cell",      "simple_cell",
-                                        "pool",      "weight_norm",         "spectral_norm"};
+                                        "pool"};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         if (!strcmp(later[i], type)) return true;
     return false;
@@ -316,6 +319,7 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
                              .in_count = in_count,
                              .depth = parent->depth + 1,
                              .sharing = parent->sharing,
+                             .weights = parent->weights,
                              .parent_path = parent->path};
     for (uint32_t i = 0; i < in_count; i++) {
         block.in[i] = in[i];

@@ -13,6 +13,7 @@ struct fe_stream {
 };
 
 struct fe_adaptable;
+struct fe_block;
 struct fe_state {
     VEC(struct ir_type) masks; /* of dropout over the whole batch, in the order of the calls */
     VEC(struct fe_param) params;
@@ -45,6 +46,13 @@ struct fe_trace_own {
     VEC(const char *) open_defines; /* uses that are being traced, to find recursion */
 };
 
+/* What a wrapper does to the parameters of the block inside, in every trace but the one that declares them (layers/weights.c). */
+struct fe_weights {
+    struct fe_val (*use)(const struct fe_weights *, struct fe_block *inside, uint32_t param, struct fe_val value);
+    struct fe_block *wrapper;
+    const struct fe_value *args;
+};
+
 /* A block while it is traced. */
 struct fe_block {
     struct fe_site site; /* where: the block's object */
@@ -55,6 +63,7 @@ struct fe_block {
     uint32_t in_count;
     uint32_t depth;
     bool sharing; /* inside `shared`: parameters exist already */
+    const struct fe_weights *weights; /* NULL: parameters as they are */
 };
 
 struct fe_layer {

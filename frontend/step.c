@@ -205,6 +205,12 @@ static const struct fe_env *env_hyperparams(struct step *s, struct ir_builder *b
     return env;
 }
 
+/* A parameter as the forward pass leaves it: normalised weights are written back (layers/weights.c). */
+static ir_value left(struct step *s, struct fe_trace *trace, uint32_t i)
+{
+    return trace->statistics[i] ? trace->statistics[i] : fe_trace_param(s->fe, trace, i);
+}
+
 /* p + u in the parameter's dtype, and the averages: decay * e + (1 - decay) * p. */
 static void update(struct step *s, struct fe_trace *trace, const ir_value *updates)
 {
@@ -216,12 +222,10 @@ static void update(struct step *s, struct fe_trace *trace, const ir_value *updat
             if (trace->statistics[i]) ir_result_add(b, p->path, trace->statistics[i], (int32_t)p->slot);
             continue;
         }
-        if (!updates[i] && !(s->averaged && s->averaged[i])) continue;
-        struct term value = term_tensor(fe_trace_param(s->fe, trace, i));
-        if (updates[i]) {
-            value = term_cast(b, term_add(b, value, term_tensor(updates[i])), p->type.dtype);
-            ir_result_add(b, p->path, value.v, (int32_t)p->slot);
-        }
+        if (!updates[i] && !trace->statistics[i] && !(s->averaged && s->averaged[i])) continue;
+        struct term value = term_tensor(left(s, trace, i));
+        if (updates[i]) value = term_cast(b, term_add(b, value, term_tensor(updates[i])), p->type.dtype);
+        if (updates[i] || trace->statistics[i]) ir_result_add(b, p->path, value.v, (int32_t)p->slot);
         if (!s->averaged || !s->averaged[i]) continue;
         const struct ir_slot *slot = &s->module->slots.items[s->ema_slots[i]];
         ir_value old = ir_param_new(b, slot->name, slot->type, (int32_t)s->ema_slots[i]);
@@ -246,7 +250,7 @@ static bool build_step(struct step *s)
     ir_value *u = arena_new_array(fe->arena, ir_value, s->param_count + 1),
              *p = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++)
-        if (s->trained[i]) u[i] = out.grads[i], p[i] = fe_trace_param(fe, &trace, i);
+        if (s->trained[i]) u[i] = out.grads[i], p[i] = left(s, &trace, i);
     if (!trace.env) trace.env = out.env;
     struct ir_slot counter = {.name = "step", .role = IR_ROLE_STATE, .type = ir_type_scalar(IR_I32)};
     s->step_slot = ir_slot_new(s->module, counter);

@@ -164,7 +164,7 @@ static const struct {
      "use_bias"},
     {"{\"type\": \"embed\", \"num_embeddings\": 2, \"features\": 2, \"input\": \"x\"}", "", "/model", "integer dtype"},
     {"{\"type\": \"gelu\", \"aproximate\": false, \"input\": \"x\"}", "", "/model/aproximate", "approximate"},
-    {"{\"type\": \"spectral_norm\", \"features\": 2, \"input\": \"x\"}", "", "/model/type", "not supported yet"},
+    {"{\"type\": \"pool\", \"input\": \"x\"}", "", "/model/type", "not supported yet"},
     {"{\"type\": \"multi_head_attention\", \"num_heads\": 3, \"input\": \"x\"}", "", "/model",
      "4 features cannot be divided among 3 heads"},
     {"{\"type\": \"residual\", \"input\": \"x\", \"layers\": [{\"type\": \"linear\", \"features\": 5}]}", "", "/model",

@@ -1,0 +1,177 @@
+/* weight_norm and spectral_norm as flax.nnx: around a layer, whose weights are normalised before it uses them.
+ *
+ * In NNX the wrapper writes the normalised weights back into the layer. So a training step leaves them there: the optimizer
+ * sees them as the parameters and adds its update to them, while the gradient is taken with respect to what the weights
+ * were before. Outside of training nothing is written. */
+#include "frontend/model.h"
+#include <string.h>
+
+/* What the parameter is in this trace: what an earlier use has left, or the parameter itself. */
+static struct fe_val current(struct fe_block *block, uint32_t param, struct fe_val value)
+{
+    ir_value left = block->site.trace->statistics ? block->site.trace->statistics[param] : 0;
+    return left ? fe_val_tensor(left) : value;
+}
+
+static void leave(struct fe_block *block, uint32_t param, struct fe_val value)
+{
+    if (block->site.trace->statistics && !value.bad) block->site.trace->statistics[param] = value.tensor;
+}
+
+static const char *path_of(const struct fe_block *block, uint32_t param) { return block->site.fe->state->params.items[param].path; }
+
+/* x / sqrt(sum(x**2) + epsilon), summed over `axes` */
+static struct fe_val unit(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count, double epsilon)
+{
+    struct fe_val sum = fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, count, &(struct fe_reduce_options){.keepdims = true});
+    return sum.bad ? sum : fe_mul(s, x, fe_op1(s, OP_rsqrt, fe_add(s, sum, fe_float(epsilon))));
+}
+
+/* Traces the layer inside with its parameters led through `use`. */
+static struct fe_val wrap(struct fe_block *block, const struct fe_value *args, fe_json layer,
+                          struct fe_val (*use)(const struct fe_weights *, struct fe_block *, uint32_t, struct fe_val))
+{
+    struct fe *fe = block->site.fe;
+    static const char *const parts[] = {"accumulate", "per_example"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (fe_member(fe, fe_root(fe), parts[i]))
+            return fe_block_fail(block, NULL, "E0111", "\"%s\" together with \"%s\" is not supported yet", block->type, parts[i]);
+    struct fe_weights weights = {use, block, args};
+    struct fe_block parent = *block;
+    parent.weights = &weights;
+    return fe_block_child(&parent, layer, "layer_instance", block->env, block->in, block->in_count);
+}
+
+/* ---------------------------------------------------------------- weight_norm (Salimans, Kingma 2016) */
+
+enum { WN_LAYER, WN_AXES, WN_USE_SCALE, WN_SCALE_INIT, WN_EPSILON, WN_ARGS };
+static const struct fe_arg weight_norm_args[WN_ARGS] = {
+    [WN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+    [WN_AXES] = {"feature_axes", FE_NUMBERS, FE_NULLABLE, "-1", NULL},
+    [WN_USE_SCALE] = {"use_scale", FE_BOOL, 0, "true", NULL},
+    [WN_SCALE_INIT] = {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL},
+    [WN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL}};
+
+/* Kernels to length 1 over all axes but the feature axes (null: over all). NNX's scales are no parameters: they stay 1. */
+static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
+{
+    struct fe_site *s = &inside->site;
+    const struct fe_value *feature = &w->args[WN_AXES];
+    const char *path = path_of(inside, param), *last = strrchr(path, '.');
+    if (strcmp(last ? last + 1 : path, "kernel") != 0) return value;
+    value = current(inside, param, value);
+    uint32_t rank = fe_rank(s, &value), axes[IR_MAX_RANK], count = 0;
+    bool kept[IR_MAX_RANK] = {0};
+    for (uint32_t i = 0; !feature->null && i < (feature->json ? feature->rank : 1); i++) {
+        double given = feature->json ? feature->numbers[i] : -1, axis = given < 0 ? given + rank : given;
+        if (axis < 0 || axis >= rank || axis != (double)(uint32_t)axis)
+            return fe_block_fail(w->wrapper, feature->json, "E0212", "axis %g is outside of the kernel, which has rank %u", given, (unsigned)rank);
+        kept[(uint32_t)axis] = true;
+    }
+    for (uint32_t i = 0; i < rank; i++)
+        if (!kept[i]) axes[count++] = i;
+    value = unit(s, value, axes, count, w->args[WN_EPSILON].number);
+    leave(inside, param, value);
+    return value;
+}
+
+static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_value *a)
+{
+    fe_json init = a[WN_SCALE_INIT].json;
+    const char *type = init ? fe_type_of(block->site.fe, init) : "ones";
+    if (!type) return fe_bad();
+    if (a[WN_USE_SCALE].boolean && strcmp(type, "ones") != 0)
+        return fe_block_fail(block, init, "E0111", "a scale other than ones is not supported yet");
+    return wrap(block, a, a[WN_LAYER].json, use_weight_norm);
+}
+
+/* ---------------------------------------------------------------- spectral_norm (Miyato et al. 2018) */
+
+enum { SN_LAYER, SN_STEPS, SN_EPSILON, SN_UPDATE, SN_STRICT, SN_ARGS };
+static const struct fe_arg spectral_norm_args[SN_ARGS] = {[SN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+                                                          [SN_STEPS] = {"n_steps", FE_INTEGER, FE_POSITIVE, "1", NULL},
+                                                          [SN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
+                                                          [SN_UPDATE] = {"update_stats", FE_BOOL, 0, "true", NULL},
+                                                          [SN_STRICT] = {"error_on_non_matrix", FE_BOOL, 0, "false", NULL}};
+
+/* The running value `name` of a parameter inside: batch_stats.<its path there>.<name>. */
+static const char *running_path(const struct fe_block *wrapper, uint32_t param, const char *name)
+{
+    struct arena *arena = wrapper->site.fe->arena;
+    const char *inside = path_of(wrapper, param) + strlen(fe_path_join(arena, wrapper->path, "layer_instance."));
+    return fe_path_join(arena, wrapper->path, arena_format(arena, "batch_stats.%s.%s", inside, name));
+}
+
+static uint32_t running(const struct fe_block *wrapper, uint32_t param, const char *name)
+{
+    uint32_t index = map_get(&wrapper->site.fe->state->by_path, running_path(wrapper, param, name));
+    if (index == MAP_NONE) BUG("%s has no running %s", path_of(wrapper, param), name);
+    return index;
+}
+
+/* A matrix (what has more dimensions is reshaped to one of as many columns as the last has) over its largest singular
+ * value, which a power iteration follows from step to step. */
+static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
+{
+    struct fe_site *s = &inside->site;
+    struct ir_type shape = fe_type_at(s, &value);
+    if (shape.rank < 2) return value;
+    value = current(inside, param, value);
+    uint32_t ui = running(w->wrapper, param, "u"), si = running(w->wrapper, param, "sigma");
+    double epsilon = w->args[SN_EPSILON].number;
+    int64_t columns = shape.dim[shape.rank - 1], rows = columns ? ir_type_elements(&shape) / columns : 0;
+    const uint32_t both[] = {0, 1}, swap[] = {1, 0};
+    struct fe_val m = fe_reshape_val(s, value, 2, (int64_t[]){rows, columns}), sigma;
+    struct fe_val u = current(inside, ui, fe_val_tensor(fe_trace_param(s->fe, s->trace, ui))), v = fe_none();
+    if (w->args[SN_UPDATE].boolean) {
+        for (int64_t i = 0; i < w->args[SN_STEPS].integer && !m.bad; i++) {
+            v = unit(s, FE_APPLY(s, "matmul", u, fe_transpose_val(s, m, swap)), both, 2, epsilon);
+            u = unit(s, FE_APPLY(s, "matmul", v, m), both, 2, epsilon);
+        }
+        if (m.bad || u.bad || v.bad) return fe_bad();
+        u = fe_op1(s, OP_stop_gradient, u);
+        v = fe_op1(s, OP_stop_gradient, v);
+        sigma = FE_APPLY(s, "matmul", FE_APPLY(s, "matmul", v, m), fe_transpose_val(s, u, swap));
+        sigma = fe_reshape_val(s, sigma, 0, NULL);
+        leave(inside, ui, u);
+        leave(inside, si, sigma);
+    } else sigma = current(inside, si, fe_val_tensor(fe_trace_param(s->fe, s->trace, si)));
+    if (sigma.bad) return sigma;
+    struct fe_val divisor = fe_where3(s, fe_binary(s, EXPR_OP_NE, sigma, fe_float(0)), sigma, fe_float(1));
+    value = fe_div(s, value, divisor);
+    leave(inside, param, value);
+    return value;
+}
+
+/* After the first trace of the layer inside: the running values of its matrices, u with one more draw. */
+static bool declare_running(struct fe_block *block, const struct fe_value *a, uint32_t first)
+{
+    struct fe *fe = block->site.fe;
+    uint32_t last = (uint32_t)fe->state->params.count;
+    for (uint32_t i = first; i < last; i++) {
+        struct fe_param p = fe->state->params.items[i]; /* a copy: the vector grows */
+        if (p.statistic || p.type.rank < 2) continue;
+        if (p.type.rank > 2 && a[SN_STRICT].boolean) {
+            fe_block_fail(block, a[SN_STRICT].json, "E0202", "\"%s\" has rank %u and is no matrix", p.path, (unsigned)p.type.rank);
+            return false;
+        }
+        struct fe_param u = {.path = running_path(block, i, "u"), .type = ir_type_of(IR_F32, 2, (int64_t[]){1, p.type.dim[p.type.rank - 1]}),
+                             .statistic = true, .init_preset = "normal", .init_value = 0.01};
+        struct fe_param sigma = {.path = running_path(block, i, "sigma"), .type = ir_type_scalar(IR_F32), .statistic = true, .init_preset = "ones"};
+        fe_draw(fe, "params", &u.stream, &u.draw);
+        if (!fe_block_param(block, "", u) || !fe_block_param(block, "", sigma)) return false;
+    }
+    return true;
+}
+
+static struct fe_val apply_spectral_norm(struct fe_block *block, const struct fe_value *a)
+{
+    struct fe_state *state = block->site.fe->state;
+    uint32_t first = (uint32_t)state->params.count;
+    struct fe_val y = wrap(block, a, a[SN_LAYER].json, use_spectral_norm);
+    if (y.bad || state->declared || block->sharing) return y;
+    return declare_running(block, a, first) ? y : fe_bad();
+}
+
+const struct fe_layer fe_layer_weight_norm = {"weight_norm", weight_norm_args, WN_ARGS, FE_MAX_INPUTS, apply_weight_norm};
+const struct fe_layer fe_layer_spectral_norm = {"spectral_norm", spectral_norm_args, SN_ARGS, FE_MAX_INPUTS, apply_spectral_norm};
