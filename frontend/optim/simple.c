@@ -82,6 +82,11 @@ void transform_clip_by_global_norm(struct transform *t)
     struct ir_builder *b = t->b;
     struct term norm = term_sqrt(b, optim_square_sum(t, t->u)), limit = number(t, "max_norm"),
                 small = term_lt(b, norm, limit);
+    if (t->o->example) { /* as one factor: then examples need not be there one by one (passes/ghost.c) */
+        struct term keep = term_where(b, small, term_number(1), term_div(b, limit, norm));
+        EACH_LEAF(t, i) t->u[i] = term_mul(b, term_cast_like(b, keep, T(t->u[i])), T(t->u[i])).v;
+        return;
+    }
     EACH_LEAF(t, i)
     {
         struct term u = T(t->u[i]), clipped = term_mul(b, term_div(b, u, term_cast_like(b, norm, u)), limit);

@@ -281,6 +281,37 @@ START_TEST(gradients_of_accumulations)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- norms without gradients */
+
+/* Products of 3 examples over some positions: their norms, the sum weighted by these and the sum. */
+START_TEST(norms_and_sums_of_examples)
+{
+    static const struct { int64_t positions, rows, columns; bool pays; } sizes[] = {
+        {1, 3, 4, true}, {1, 1, 5, false}, {2, 6, 5, true}, {4, 3, 4, false}, {0, 3, 4, false}};
+    const int64_t all[] = {1, 2}, first[] = {0}, batch[] = {0};
+    int64_t t = sizes[_i / 2].positions, rows = sizes[_i / 2].rows, columns = sizes[_i / 2].columns;
+    bool last = _i % 2, found = false; /* where the positions stand in y */
+    struct ir_module *m = own(ir_module_new("test"));
+    struct ir_builder b = {.f = ir_func_new(m, "top", true)};
+    int64_t tx = 1, ty = last ? 2 : 1, whole[] = {ROWS, rows, columns};
+    ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 3, (int64_t[]){ROWS, t, rows}), -1);
+    ir_value y = ir_param_new(&b, "y", ir_type_of(IR_F32, 3, last ? (int64_t[]){ROWS, columns, t} : (int64_t[]){ROWS, t, columns}), -1);
+    ir_value d = ir_dot(&b, x, y, (struct ir_ints){batch, 1}, (struct ir_ints){batch, 1}, (struct ir_ints){&tx, 1}, (struct ir_ints){&ty, 1});
+    ir_value norm = ir_reduce(&b, OP_reduce_sum, ir_binary(&b, OP_mul, d, d), all, 2);
+    ir_value weight = ir_broadcast(&b, ir_unary(&b, OP_cos, norm), 3, whole, first);
+    ir_result_add(&b, "norm", norm, -1);
+    ir_result_add(&b, "weighted", ir_reduce(&b, OP_reduce_sum, ir_binary(&b, OP_mul, weight, d), first, 1), -1);
+    ir_result_add(&b, "sum", ir_reduce(&b, OP_reduce_sum, d, first, 1), -1);
+    struct ir_module *done = run("ghost", m), *clean = run("simplify", done);
+    expect_equal(m, done, "ghost");
+    const struct ir_func *f = ir_func_find(clean, "top");
+    bool *live = ir_live(f, &arena);
+    for (ir_value v = 1; v < f->count; v++)
+        found |= live[v] && ir_type(f, v)->rank == 3 && ir_type(f, v)->dim[1] == rows && ir_type(f, v)->dim[2] == columns;
+    ck_assert_int_eq(found, !sizes[_i / 2].pays);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = CASE_OF(0, gradients_of_accumulations);
@@ -289,5 +320,6 @@ int main(void)
     tcase_add_loop_test(all, random_functions, 0, 200);
     tcase_add_loop_test(all, conditions_of_rows, 1, 4);
     tcase_add_loop_test(all, gradients_of_accumulations, 1, 48);
+    tcase_add_loop_test(all, norms_and_sums_of_examples, 0, 10);
     return run_case("vmap", all);
 }

@@ -1,0 +1,214 @@
+/* Norms and weighted sums of the gradients of single examples without the gradients (Goodfellow 2015; Li et al. 2022). The
+ * gradient of a matrix for example e is a product over few positions t, d[e] = sum_t x[e, t] (outer) y[e, t]. Then
+ *
+ *     sum(d[e]**2)      = sum_{t, t'} (x[e, t] . x[e, t']) (y[e, t] . y[e, t'])
+ *     sum_e c[e] * d[e] = sum_{e, t} (c[e] * x[e, t]) (outer) y[e, t]     one ordinary product
+ *
+ * and d, as large as the matrix for every example, is never there. Done where all that reads d is of these two kinds and
+ * the positions are so few that it is less work. */
+#include "passes/common.h"
+
+/* What reads a batched dot. */
+struct reader {
+    ir_value root;   /* the value that is made in another way */
+    ir_value dot;
+    ir_value weight; /* of a weighted sum: the broadcast factor; 0 = none */
+    bool norm;
+};
+
+struct ghost {
+    struct pass *pass;
+    const struct ir_func *f;
+    uint32_t *uses;
+    const struct reader **of; /* per value: it is such a root */
+};
+
+static struct ir_ints batch_of(const struct ir_node *d) { return d->attr[0]; }
+
+/* Batch dimensions come first in both operands, contractions have one dimension of more than one position at most, and all
+ * is in one float dtype: then positions need no sorting. */
+static bool is_plain_dot(const struct ir_func *f, const struct ir_node *d)
+{
+    const struct ir_type *x = ir_type(f, d->args[0]), *y = ir_type(f, d->args[1]);
+    uint32_t long_dims = 0;
+    if (d->op != OP_dot || !batch_of(d).n || x->dtype != d->type.dtype || y->dtype != d->type.dtype) return false;
+    if (d->type.dtype != IR_F32 && d->type.dtype != IR_F64) return false;
+    for (uint32_t i = 0; i < batch_of(d).n; i++)
+        if (d->attr[0].v[i] != i || d->attr[1].v[i] != i) return false;
+    for (uint32_t i = 0; i < d->attr[2].n; i++) long_dims += x->dim[d->attr[2].v[i]] > 1;
+    return long_dims <= 1 && x->rank + d->attr[2].n <= IR_MAX_RANK && y->rank + d->attr[3].n <= IR_MAX_RANK;
+}
+
+static bool reduces(const struct ir_node *n, uint32_t from, uint32_t to)
+{
+    if (n->op != OP_reduce_sum || n->attr[0].n != to - from) return false;
+    for (uint32_t i = 0; i < n->attr[0].n; i++)
+        if (n->attr[0].v[i] != from + i) return false;
+    return true;
+}
+
+/* A factor that is the same for all elements of an example. */
+static bool is_weight(const struct ir_func *f, ir_value v, uint32_t batch)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op == OP_constant) return n->splat;
+    if (n->op != OP_broadcast) return false;
+    for (uint32_t i = 0; i < n->attr[0].n; i++)
+        if (n->attr[0].v[i] >= batch) return false;
+    return true;
+}
+
+/* The only value that reads v; 0: there is none, or several. */
+static ir_value only_reader(const struct ghost *g, ir_value v)
+{
+    if (g->uses[v] != 1) return 0;
+    for (ir_value u = v + 1; u < g->f->count; u++)
+        for (uint32_t i = 0; i < ir_get(g->f, u)->arg_count; i++)
+            if (g->uses[u] && ir_get(g->f, u)->args[i] == v) return u;
+    return 0;
+}
+
+/* How `user` reads the dot d; false: in another way. */
+static bool read_as(const struct ghost *g, ir_value dot, ir_value user, struct reader *out)
+{
+    const struct ir_node *d = ir_get(g->f, dot), *n = ir_get(g->f, user);
+    uint32_t batch = batch_of(d).n, rank = d->type.rank;
+    *out = (struct reader){.root = user, .dot = dot};
+    if (reduces(n, 0, batch)) return true;
+    if (n->op != OP_mul) return false;
+    ir_value next = only_reader(g, user), other = n->args[n->args[0] == dot];
+    if (!next) return false;
+    out->root = next;
+    out->norm = other == dot;
+    if (out->norm) return rank > batch && reduces(ir_get(g->f, next), batch, rank);
+    out->weight = other;
+    return reduces(ir_get(g->f, next), 0, batch) && is_weight(g->f, other, batch);
+}
+
+static int64_t extent(const struct ir_type *t, struct ir_ints dims)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < dims.n; i++) n *= t->dim[dims.v[i]];
+    return n;
+}
+
+/* Whether norms cost less by positions than by elements. */
+static bool pays(const struct ir_func *f, const struct ir_node *d)
+{
+    const struct ir_type *x = ir_type(f, d->args[0]), *y = ir_type(f, d->args[1]);
+    int64_t batch = extent(x, d->attr[0]), positions = extent(x, d->attr[2]);
+    if (!batch || !positions || !ir_type_elements(x) || !ir_type_elements(y)) return false;
+    int64_t rows = ir_type_elements(x) / batch / positions, columns = ir_type_elements(y) / batch / positions;
+    return (double)positions * (double)(rows + columns) < (double)rows * (double)columns;
+}
+
+/* Notes how a dot is read, if that is in these two ways alone. */
+static void look_at(struct ghost *g, ir_value dot)
+{
+    struct arena *scratch = &g->pass->scratch;
+    const struct ir_node *d = ir_get(g->f, dot);
+    VEC(struct reader) readers = {0};
+    uint32_t left = g->uses[dot];
+    if (!left || !is_plain_dot(g->f, d) || !pays(g->f, d)) return;
+    for (ir_value u = dot + 1; u < g->f->count; u++) {
+        const struct ir_node *n = ir_get(g->f, u);
+        struct reader r;
+        bool reads = false;
+        for (uint32_t i = 0; g->uses[u] && i < n->arg_count; i++) left -= n->args[i] == dot, reads |= n->args[i] == dot;
+        if (!reads) continue;
+        if (!read_as(g, dot, u, &r)) return;
+        vec_push(scratch, &readers, r);
+    }
+    if (left) return; /* it is a result */
+    for (size_t i = 0; i < readers.count; i++) g->of[readers.items[i].root] = &readers.items[i];
+}
+
+/* ---------------------------------------------------------------- rewriting */
+
+static struct ir_ints free_dims(struct pass_dims *list, const struct ir_type *t, struct ir_ints batch, struct ir_ints contract)
+{
+    list->n = 0;
+    for (uint32_t i = 0; i < t->rank; i++) {
+        bool taken = i < batch.n;
+        for (uint32_t k = 0; k < contract.n; k++) taken |= contract.v[k] == i;
+        if (!taken) pass_dims_add(list, i);
+    }
+    return pass_ints(list);
+}
+
+/* x[e, t] . x[e, t'] over the free dimensions: batch, positions, positions; with one position: batch. */
+static ir_value products(struct ir_builder *b, ir_value x, struct ir_ints batch, struct ir_ints contract, bool one)
+{
+    struct pass_dims inner, all = {.n = 0};
+    const struct ir_type type = *ir_type(b->f, x);
+    struct ir_ints summed = free_dims(&inner, &type, batch, contract);
+    if (!one) return ir_dot(b, x, x, batch, batch, summed, summed);
+    for (uint32_t i = batch.n; i < type.rank; i++) pass_dims_add(&all, i);
+    return ir_reduce(b, OP_reduce_sum, ir_binary(b, OP_mul, x, x), all.v, all.n);
+}
+
+static ir_value norm_by_positions(struct ir_builder *b, const struct ir_node *d, ir_value x, ir_value y)
+{
+    struct pass_dims positions = {.n = 0};
+    bool one = extent(ir_type(b->f, x), d->attr[2]) == 1;
+    ir_value xx = products(b, x, d->attr[0], d->attr[2], one), yy = products(b, y, d->attr[1], d->attr[3], one);
+    struct ir_type type = *ir_type(b->f, xx);
+    /* positions of one element may stand elsewhere in y; with two sides of the others the order is the same */
+    yy = ir_reshape(b, yy, type.rank, type.dim);
+    ir_value both = ir_binary(b, OP_mul, xx, yy);
+    for (uint32_t i = d->attr[0].n; i < type.rank; i++) pass_dims_add(&positions, i);
+    return positions.n ? ir_reduce(b, OP_reduce_sum, both, positions.v, positions.n) : both;
+}
+
+static struct ir_ints join(struct pass_dims *list, struct ir_ints batch, struct ir_ints contract)
+{
+    list->n = 0;
+    for (uint32_t i = 0; i < batch.n; i++) pass_dims_add(list, batch.v[i]);
+    for (uint32_t i = 0; i < contract.n; i++) pass_dims_add(list, contract.v[i]);
+    return pass_ints(list);
+}
+
+/* `weight` is a broadcast (or a repeated number) over d's type: the same over the type of x. */
+static ir_value weighted(struct ir_builder *b, const struct ir_func *from, ir_value weight, const ir_value *map, ir_value x)
+{
+    const struct ir_node *w = ir_get(from, weight);
+    struct ir_type type = *ir_type(b->f, x);
+    ir_value all = w->op == OP_broadcast ? ir_broadcast(b, map[w->args[0]], type.rank, type.dim, w->attr[0].v)
+                                         : ir_number(b, type, ir_element_get((enum ir_dtype)w->type.dtype, w->data, 0));
+    return ir_binary(b, OP_mul, all, x);
+}
+
+static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
+{
+    struct ghost *g = user;
+    const struct reader *r = g->of[old];
+    struct pass_dims xs, ys;
+    if (!r) return pass_remake(g->pass, b, ir_get(from, old), map);
+    const struct ir_node *d = ir_get(from, r->dot);
+    ir_value x = map[d->args[0]], y = map[d->args[1]];
+    if (r->norm) return norm_by_positions(b, d, x, y);
+    bool left = ir_type_elements(ir_type(b->f, x)) <= ir_type_elements(ir_type(b->f, y));
+    if (r->weight && left) x = weighted(b, from, r->weight, map, x);
+    if (r->weight && !left) y = weighted(b, from, r->weight, map, y);
+    struct ir_ints none = {NULL, 0};
+    return ir_dot(b, x, y, none, none, join(&xs, d->attr[0], d->attr[2]), join(&ys, d->attr[1], d->attr[3]));
+}
+
+struct ir_module *pass_ghost(struct pass *p, struct ir_module *m)
+{
+    struct ir_module *to = ir_module_like(m);
+    uint32_t *order = ir_func_order(m, &p->scratch);
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *f = m->funcs.items[order[i]];
+        struct ghost g = {.pass = p, .f = f, .of = arena_new_array(&p->scratch, const struct reader *, f->count)};
+        bool *live = ir_live(f, &p->scratch);
+        g.uses = arena_new_array(&p->scratch, uint32_t, f->count);
+        for (ir_value v = 1; v < f->count; v++)
+            for (uint32_t k = 0; live[v] && k < ir_get(f, v)->arg_count; k++) g.uses[ir_get(f, v)->args[k]]++;
+        for (size_t k = 0; k < f->results.count; k++) g.uses[f->results.items[k].value]++;
+        for (ir_value v = 1; v < f->count; v++)
+            if (live[v] && ir_get(f, v)->op == OP_dot) look_at(&g, v);
+        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &g, &p->scratch);
+    }
+    return to;
+}
