@@ -330,6 +330,18 @@ static void settable(struct view *v)
     none_of(v, name);
 }
 
+/* Parameters that are not trained: no gradient and no state of the optimizer is kept for them. */
+static double frozen(struct view *v)
+{
+    double count = 0, bytes[2];
+    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+        if (strcmp(text_at(v, t, "role"), "param") != 0 || !true_at(v, t, "frozen")) continue;
+        count_bytes(v, t, bytes);
+        count += bytes[ALL_BYTES] / (double)element_bytes(text_at(v, t, "dtype"));
+    }
+    return count;
+}
+
 static void state_table(struct view *v)
 {
     enum { WIDEST = 64 };
@@ -365,6 +377,10 @@ static void state_table(struct view *v)
         if (mesh) str_addf(&v->out, "  %12s B per device", grouped(v, sum[DEVICE_BYTES]));
         str_add(&v->out, "\n");
     }
+    if (frozen(v) == 0) return;
+    head(v, "frozen");
+    str_addf(&v->out, "%s of %s parameters are not trained: no gradient, no state of the optimizer\n", grouped(v, frozen(v)),
+             grouped(v, number_at(v, v->json.values, "parameters")));
 }
 
 static void add_bytes(struct view *v, const char *before, const double bytes[2])
@@ -372,8 +388,8 @@ static void add_bytes(struct view *v, const char *before, const double bytes[2])
     str_addf(&v->out, "%s\"bytes\":%.0f,\"bytes_per_device\":%.0f", before, bytes[ALL_BYTES], bytes[DEVICE_BYTES]);
 }
 
-/* {"schema":1,"name":..,"devices":..,"state":[..],"totals":{..},"hyperparameters":[..]}: a hyper-parameter's value is null
- * where a schedule holds. */
+/* {"schema":1,"name":..,"devices":..,"state":[..],"totals":{..},"frozen_parameters":..,"hyperparameters":[..]}: a
+ * hyper-parameter's value is null where a schedule holds. */
 static void state_json(struct view *v)
 {
     double sums[KEPT_ROLES][2] = {{0}}, total[2] = {0}, bytes[2];
@@ -416,7 +432,7 @@ static void state_json(struct view *v)
         str_add(&v->out, "},");
     }
     add_bytes(v, "", total);
-    str_add(&v->out, "},\"hyperparameters\":[");
+    str_addf(&v->out, "},\"frozen_parameters\":%.0f,\"hyperparameters\":[", frozen(v));
     comma = "";
     for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
         node value = at(v, t, "initial");

@@ -4,7 +4,7 @@
 usage: state.py STEPC [-j N] [--all] [NAME-GLOB...]
 
 Documents are those recorded for the optimizer table (tests/unit/frontend/optim_cases.json: every row), the recorded cases of
-tests/parity whose features have state, and some with meshes. Each is asked, mostly by the interpreter:
+tests/parity whose features have state, and some with meshes. Each is asked, by the interpreter and some as objects:
   * N steps are k steps, --save --all-state, --init of that file and N-k steps: the same bytes of state and metrics. All
     problems of a file are reported: a missing, an extra, a mistyped tensor.
   * --set of a plain learning rate gives the bits of the document that has this rate.
@@ -272,9 +272,17 @@ def own_documents():
     yield "plain_schedule", *layered(dict(ADAM, learning_rate={"type": "linear_schedule", "init_value": 0.1, "end_value": 0.01, "transition_steps": 5}))
 
 
+def some_compiled(jobs):
+    """Every fourth document of the table once more, as an object."""
+    for i, job in enumerate(jobs):
+        yield job
+        if i % 4 == 0:
+            yield ("compiled_" + job[0], *job[1:])
+
+
 def play(options, job):
     name, document, init, data, steps, sets = job
-    compiled = name.startswith(("mesh_", "half_", "lookahead_"))
+    compiled = name.startswith(("mesh_", "half_", "lookahead_", "compiled_"))
     with tempfile.TemporaryDirectory(prefix="stepc-state-") as folder:
         try:
             for what, value in (("init", init), ("data", data)):
@@ -305,7 +313,7 @@ def main():
     p.add_argument("only", nargs="*")
     options = p.parse_args()
     options.stepc = os.path.abspath(options.stepc)
-    jobs = [j for source in (own_documents(), table_documents(), recorded_cases(options.all or options.only)) for j in source
+    jobs = [j for source in (own_documents(), some_compiled(table_documents()), recorded_cases(options.all or options.only)) for j in source
             if not options.only or any(fnmatch.fnmatchcase(j[0], g) for g in options.only)]
     counts = {"": 0, "set": 0, "unsupported": 0, "failed": 0}
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
