@@ -3,8 +3,8 @@
  *
  * The least: each slot that the update reads is read once, each that it changes is written once, each gradient is read
  * once; what a reduction (a norm) must have seen before the update can begin is read once more. Gradients that are made by
- * the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than that. What fits into a page
- * or two is not counted: scalars, partial sums, biases. */
+ * the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than that.
+ * What fits into a page is not counted (scalars, partial sums, biases), unless everything does. */
 #include "ir/report.h"
 #include <string.h>
 
@@ -15,6 +15,7 @@ struct traffic {
     struct arena *arena;
     const struct ir_func *f; /* the function of the group at hand, and its scratch by value */
     bool *member, *needed;
+    uint64_t small; /* buffers up to this size are not counted */
     struct report_update *out;
 };
 
@@ -43,13 +44,13 @@ static bool is_view(const struct ir_node *node)
 
 static bool is_reduction(const struct ir_node *node) { return ir_ops[node->op].emit == EMIT_reduce; }
 
-static uint64_t counted(uint64_t bytes) { return bytes > SMALL_BYTES ? bytes : 0; }
+static uint64_t counted(const struct traffic *t, uint64_t bytes) { return bytes > t->small ? bytes : 0; }
 
-static uint64_t bytes_of(const struct ir_func *f, ir_value v)
+static uint64_t bytes_of(const struct traffic *t, const struct ir_func *f, ir_value v)
 {
     const struct ir_type *type = ir_type(f, v);
     if (type->dtype == IR_TUPLE) return 0;
-    return counted((uint64_t)ir_type_elements(type) * ir_dtype_bytes((enum ir_dtype)type->dtype));
+    return counted(t, (uint64_t)ir_type_elements(type) * ir_dtype_bytes((enum ir_dtype)type->dtype));
 }
 
 /* ---------------------------------------------------------------- what is moved */
@@ -96,9 +97,9 @@ static uint64_t member_bytes(struct traffic *t, const struct plan_group *g, cons
         for (uint32_t k = 0; k < t->f->nodes[v].arg_count; k++) mark_needed(t, t->f->nodes[v].args[k]);
     }
     for (size_t i = 0; i < g->inputs.count; i++)
-        if (t->needed[g->inputs.items[i]] && first_of(reads, i)) bytes += counted(buffers[reads[i]].bytes);
+        if (t->needed[g->inputs.items[i]] && first_of(reads, i)) bytes += counted(t, buffers[reads[i]].bytes);
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (of_update(t->f, g->outputs.items[i])) bytes += counted(buffers[writes[i]].bytes);
+        if (of_update(t->f, g->outputs.items[i]) || !t->member[g->outputs.items[i]]) bytes += counted(t, buffers[writes[i]].bytes);
     for (size_t i = 0; i < g->nodes.count; i++) {
         const struct ir_node *node = ir_get(t->f, g->nodes.items[i]);
         t->member[g->nodes.items[i]] = false;
@@ -131,7 +132,7 @@ static uint64_t copy_bytes(const struct traffic *t, const struct plan_command *c
     for (size_t i = 0; i < c->reads.count + c->writes.count; i++) {
         const struct plan_buffer *b = &t->plan->buffers.items[i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count]];
         state |= b->space == PLAN_SLOT && trained_state(m->slots.items[b->slot].role);
-        bytes += counted(b->bytes);
+        bytes += counted(t, b->bytes);
     }
     return state ? bytes : 0;
 }
@@ -181,23 +182,30 @@ static void add_least(struct traffic *t)
         for (uint32_t i = 0; live[v] && of_update(f, v) && i < f->nodes[v].arg_count; i++) read[shown(f, f->nodes[v].args[i])] = true;
     for (ir_value v = 1; v < f->count; v++)
         if (read[v] && !of_update(f, v) && f->nodes[v].op != OP_constant && f->nodes[v].op != OP_iota)
-            t->out->least += bytes_of(f, v) * (reduced[v] ? 2 : 1);
+            t->out->least += bytes_of(t, f, v) * (reduced[v] ? 2 : 1);
     for (size_t i = 0; i < f->results.count; i++) {
         const struct ir_result *r = &f->results.items[i];
         if (r->slot < 0 || m->slots.items[r->slot].role > IR_ROLE_STATE) continue;
         const struct ir_node *node = ir_get(f, r->value);
         bool update = of_update(f, r->value) || trained_state(m->slots.items[r->slot].role);
-        if (node->op == OP_param || !update) continue;
-        t->out->least += bytes_of(f, r->value);
+        bool same = node->op == OP_param && f->params.items[node->attr[0].v[0]].slot == r->slot;
+        if (same || !update) continue;
+        t->out->least += bytes_of(t, f, r->value);
         if (m->slots.items[r->slot].role == IR_ROLE_PARAM) t->out->parameters += (uint64_t)ir_type_elements(&node->type);
     }
 }
 
-bool ir_report_update(const struct plan *plan, const double *times, struct arena *arena, struct report_update *out)
+static void measure(const struct plan *plan, const double *times, uint64_t small, struct arena *arena, struct report_update *out)
 {
+    struct traffic t = {.plan = plan, .arena = arena, .out = out, .small = small};
     memset(out, 0, sizeof *out);
-    struct traffic t = {.plan = plan, .arena = arena, .out = out};
     add_moved(&t, times);
     add_least(&t);
+}
+
+bool ir_report_update(const struct plan *plan, const double *times, struct arena *arena, struct report_update *out)
+{
+    measure(plan, times, SMALL_BYTES, arena, out);
+    if (!out->least) measure(plan, times, 0, arena, out);
     return out->kernels > 0 && out->parameters > 0;
 }

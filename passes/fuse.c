@@ -284,6 +284,24 @@ static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c) {
     return count;
 }
 
+/* A sum of what several reductions made, say: it would hold up a cluster that reads a tensor to be updated in place. */
+static bool holds_up(struct fuse *z, ir_value v, uint32_t c) {
+    const struct fuse_cluster *k = &z->clusters.items[c];
+    const struct fuse_node *n = &z->node[v];
+    bool foreign = false;
+    for (uint32_t i = 0; i < n->dep_count && n->elements == 1 && is_reduction(k->kind); i++) {
+        uint32_t d = maker(z, n->deps[i].value);
+        foreign |= d != UINT32_MAX && d != c;
+    }
+    for (size_t i = 0; i < k->nodes.count && foreign; i++)
+        for (uint32_t j = 0; j < z->node[k->nodes.items[i]].dep_count; j++) {
+            const struct fuse_node *d = &z->node[z->node[k->nodes.items[i]].deps[j].value];
+            if (d->replaced && d->elements > 1)
+                return true;
+        }
+    return false;
+}
+
 /* Joining means that whatever else the node reads is complete before the cluster starts. */
 static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
     const struct fuse_cluster *k = &z->clusters.items[c];
@@ -291,6 +309,8 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
     if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
+        return false;
+    if (holds_up(z, v, c))
         return false;
     if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
         return false;
@@ -442,9 +462,9 @@ static void merge_reports(struct fuse *z) {
     }
 }
 
-/* Reductions over the same domain that read the same tensors, maps of new state that do, and small maps of one size go
- * together. */
-static void merge_siblings(struct fuse *z) {
+/* Reductions over the same domain that read the same tensors, maps of new state that do (the latter only, with `updates`),
+ * and small maps of one size go together. */
+static void merge_siblings(struct fuse *z, bool updates) {
     uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
@@ -454,9 +474,9 @@ static void merge_siblings(struct fuse *z) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments)
                 continue;
-            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
+            bool small = !updates && x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
             tried++;
-            bool passes = is_reduction(x->kind) || (settled(z, a) && settled(z, b));
+            bool passes = is_reduction(x->kind) ? !updates : settled(z, a) && settled(z, b);
             if (small || (passes && share_input(z, a, b, seen)))
                 merge(z, a, b);
         }
@@ -477,8 +497,9 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
     for (ir_value v = 1; v < f->count; v++)
         if (z.node[v].live && clustered(&z, v))
             place(&z, v);
+    merge_siblings(&z, true);
     merge_reports(&z);
-    merge_siblings(&z);
+    merge_siblings(&z, false);
     fuse_emit_groups(&z, plan);
 }
 

@@ -29,6 +29,7 @@ struct fuse_node {
     uint32_t dep_count;
     VEC(ir_value) readers;    /* material nodes that have it as a dependency */
     bool late;                /* whatever follows from it reads small values only */
+    bool replaced;            /* a parameter whose slot gets another value */
 };
 
 struct fuse_cluster {

@@ -212,6 +212,18 @@ static void measure(struct fuse *z, ir_value v) {
     }
 }
 
+static void mark_replaced(struct fuse *z) {
+    const struct ir_func *f = z->f;
+    ir_value *new_value = arena_new_array(z->arena, ir_value, f->module->slots.count + 1);
+    for (size_t i = 0; i < f->results.count; i++)
+        if (f->results.items[i].slot >= 0)
+            new_value[f->results.items[i].slot] = f->results.items[i].value;
+    for (size_t i = 0; i < f->params.count; i++) {
+        const struct ir_param *p = &f->params.items[i];
+        z->node[p->value].replaced = p->slot >= 0 && new_value[p->slot] && new_value[p->slot] != p->value;
+    }
+}
+
 void fuse_classify(struct fuse *z) {
     const struct ir_func *f = z->f;
     bool *live = ir_live(f, z->arena);
@@ -236,6 +248,7 @@ void fuse_classify(struct fuse *z) {
         enum ir_role role = slot < 0 ? IR_ROLE_METRIC : f->module->slots.items[slot].role;
         store(z, f->results.items[i].value)->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE;
     }
+    mark_replaced(z);
     for (ir_value v = 1; v < f->count; v++)
         if (z->node[v].live)
             mark_stored(z, v);

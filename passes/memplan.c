@@ -116,6 +116,7 @@ struct ir_module *pass_memplan(struct pass *p, struct ir_module *m) {
     for (size_t i = 0; i < p->plans->plans.count; i++) {
         mp.plan = p->plans->plans.items[i];
         mp.constants = MAP(&p->scratch);
+        mp.along = MAP(&p->scratch);
         mp.out.items = NULL;
         mp.out.count = mp.out.capacity = 0;
         mp.plan->buffer_of = arena_new_array(p->keep, uint32_t *, m->funcs.count);

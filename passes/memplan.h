@@ -11,6 +11,7 @@ struct memplan {
     struct plan *plan;
     struct arena *arena, *keep; /* scratch, lasting */
     struct map constants;       /* hash of data -> buffer of this plan */
+    struct map along;           /* group << 16 | output -> buffer: inputs that are also stored as results */
     struct map placed;          /* hash of data -> constant block's offset / 8, of all plans */
     VEC(struct plan_command) out; /* the commands with copies */
 };

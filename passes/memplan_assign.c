@@ -14,6 +14,7 @@ struct frame { /* one function being walked */
     uint32_t *reader, *maker; /* by value: which member of these commands; SEVERAL */
     ir_value *first_result, *next_result; /* by value: the projections of a call */
     uint32_t *target;        /* by result: the buffer it belongs to */
+    bool *along;             /* by result: a kernel that reads the value stores it where it belongs */
     uint32_t begin, end;     /* commands [begin, end) of plan->commands */
 };
 
@@ -170,6 +171,39 @@ static bool may_overwrite(struct memplan *mp, const struct frame *fr, ir_value v
 
 /* ---------------------------------------------------------------- results */
 
+static bool reads_only_at_index(const struct frame *fr, const struct plan_group *g, ir_value base) {
+    for (size_t i = 0; i < g->inputs.count; i++)
+        if (memplan_base(fr->f, g->inputs.items[i]) == base && g->input_level.items[i] != 1)
+            return false;
+    return true;
+}
+
+/* A result that something else made or that came in (the last gradient, the parameters of before) is stored by the
+ * kernel that reads it and is the last to read what it replaces: no copy of its own. */
+static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_value old) {
+    ir_value x = memplan_base(fr->f, fr->f->results.items[result].value);
+    uint32_t reader = old && fr->last_read[old] ? fr->last_read[old] : fr->last_read[x];
+    if (!reader || reader == UINT32_MAX || ir_get(fr->f, x)->op == OP_constant)
+        return false;
+    const struct plan_command *k = &mp->plan->commands.items[reader - 1];
+    if (k->kind != PLAN_KERNEL || k->calls.count || k->more.count)
+        return false;
+    struct plan_group *g = &mp->plan->groups.items[k->group];
+    if ((g->kind != GROUP_MAP && g->kind != GROUP_ROW) || (old && !reads_only_at_index(fr, g, old)))
+        return false;
+    for (size_t i = 0; i < g->inputs.count; i++) {
+        ir_value v = g->inputs.items[i];
+        if (memplan_base(fr->f, v) != x || g->input_level.items[i] != 1)
+            continue;
+        map_set_number(&mp->along, (uint64_t)k->group << 16 | g->outputs.count, fr->target[result]);
+        vec_push(mp->keep, &g->outputs, v);
+        vec_push(mp->keep, &g->output_level, 1);
+        fr->along[result] = true;
+        return true;
+    }
+    return false;
+}
+
 static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to) {
     struct plan_group g = {.kind = GROUP_COPY, .func = f, .reason = "what stands there is still read, so the new value is copied in"};
     const struct ir_node *node = ir_get(f, from);
@@ -193,7 +227,7 @@ static void place_results(struct memplan *mp, struct frame *fr, const ir_value *
     const struct ir_func *f = fr->f;
     for (size_t i = 0; i < f->results.count; i++) { /* a parameter passed on as another result is read at the end */
         ir_value base = memplan_base(f, f->results.items[i].value);
-        if (ir_get(f, base)->op == OP_param && old[i] != base)
+        if (ir_get(f, base)->op == OP_param && old[i] != base && !(f->entry && store_along(mp, fr, i, old[i])))
             fr->last_read[base] = UINT32_MAX;
     }
     for (size_t i = 0; i < f->results.count; i++) {
@@ -202,6 +236,8 @@ static void place_results(struct memplan *mp, struct frame *fr, const ir_value *
             continue;
         if (!old[i] || may_overwrite(mp, fr, base, old[i]))
             fr->buffer[base] = fr->target[i];
+        else if (f->entry)
+            store_along(mp, fr, i, old[i]);
     }
 }
 
@@ -216,6 +252,8 @@ static void copy_results(struct memplan *mp, struct frame *fr) {
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
         bool number = ir_get(f, base)->op == OP_constant && ir_get(f, base)->splat;
         from[i] = number ? NO_BUFFER : buffer_of(mp, f, v);
+        if (fr->along[i])
+            from[i] = fr->target[i];
         if (number || from[i] == fr->target[i] || ir_get(f, base)->op != OP_param)
             continue;
         if (map_get_number(&written, from[i]) != MAP_NONE) { /* by another result: its own target differs */
@@ -248,6 +286,7 @@ static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_fu
             *first = v;
         }
     fr->target = arena_new_array(mp->arena, uint32_t, f->results.count + 1);
+    fr->along = arena_new_array(mp->arena, bool, f->results.count + 1);
     scan(mp, fr);
 }
 
@@ -312,6 +351,9 @@ static double flops_of(const struct plan_group *g) {
 
 static uint32_t output_buffer(struct memplan *mp, struct frame *fr, const struct plan_command *k, const struct plan_group *g,
                               uint32_t member, size_t o) {
+    uint32_t along = map_get_number(&mp->along, (uint64_t)k->group << 16 | o);
+    if (along != MAP_NONE)
+        return along;
     ir_value v = output_of(fr, k, g, member, o);
     if (!v)
         return memplan_new_buffer(mp, PLAN_ARENA, g->func, g->outputs.items[o]);
