@@ -6,7 +6,7 @@
 #include "frontend/optim/svd.h"
 #include <math.h>
 
-enum { BLOCK = 32, MOST_SWEEPS = 24 };
+enum { BLOCK = 16, MOST_SWEEPS = 24 };
 static const double epsilon = 0x1p-23; /* of float32 */
 
 static const int64_t dims[] = {0, 1, 2, 3, 4};
@@ -24,49 +24,52 @@ static ir_value product(struct ir_builder *b, ir_value x, ir_value y, int64_t wi
     return ir_dot(b, x, y, batch, batch, last, other);
 }
 
-/* Which player sits where in the next round: pairs are neighbours, place 0 stays (circle method). */
-static ir_value next_places(struct ir_builder *b, struct arena *arena, int64_t players)
+/* Which player sits where in the next round (circle method): place 0 stays, the others move on by one. Player `side` of
+ * pair `i` sits at 2 i + side, or at i + side * pairs if those of a side are neighbours. */
+static ir_value next_places(struct ir_builder *b, struct arena *arena, int64_t players, bool by_side)
 {
     int32_t *from = arena_new_array(arena, int32_t, players);
-    int64_t pairs = players / 2, last = pairs - 1;
+    int64_t pairs = players / 2, of_pair = by_side ? 1 : 2, of_side = by_side ? pairs : 1;
     for (int64_t i = 0; i < pairs; i++) {
-        from[2 * i] = (int32_t)(i == 0 ? 0 : i == 1 ? 1 : 2 * (i - 1));
-        from[2 * i + 1] = (int32_t)(i < last ? 2 * (i + 1) + 1 : 2 * last);
+        int64_t first = i == 0 ? 0 : i == 1 ? of_side : (i - 1) * of_pair;
+        int64_t second = i + 1 < pairs ? (i + 1) * of_pair + of_side : i * of_pair;
+        from[i * of_pair] = (int32_t)first;
+        from[i * of_pair + of_side] = (int32_t)(pairs == 1 ? of_side : second);
     }
-    if (players == 2) from[1] = 1;
     return ir_constant(b, ir_type_of(IR_I32, 1, &players), from);
 }
 
 /* ---------------------------------------------------------------- one sweep over products of rows */
 
-/* Turns neighbours along dimension `dim` of x [pairs, k, n]: (x0, x1) becomes (c x0 - s x1, s x0 + c x1), with c and s
+/* Turns the two halves of dimension `dim` of x [pairs, k, k]: (x0, x1) becomes (c x0 - s x1, s x0 + c x1), with c and s
  * [pairs, k / 2]. */
 static ir_value turned(struct ir_builder *b, ir_value x, uint32_t dim, ir_value c, ir_value s)
 {
     const struct ir_type type = *ir_type(b->f, x);
-    int64_t split[4], along[2] = {0, dim}, inner = dim + 1;
+    int64_t split[4], along[2] = {0, dim + 1}, side = dim;
     for (uint32_t i = 0, n = 0; i < 3; i++) {
-        split[n++] = i == dim ? type.dim[i] / 2 : type.dim[i];
         if (i == dim) split[n++] = 2;
+        split[n++] = i == dim ? type.dim[i] / 2 : type.dim[i];
     }
-    ir_value two = ir_reshape(b, x, 4, split), other = ir_reverse(b, two, &inner, 1);
-    ir_value second = ir_cast(b, ir_iota(b, ir_type_of(IR_I32, 4, split), (uint32_t)inner), IR_F32);
-    ir_value sign = ir_binary(b, OP_sub, ir_binary(b, OP_add, second, second), ir_number_like(b, second, 1));
-    ir_value mixed = ir_binary(b, OP_mul, ir_binary(b, OP_mul, sign, spread(b, s, two, along)), other);
-    return ir_reshape(b, ir_binary(b, OP_add, ir_binary(b, OP_mul, spread(b, c, two, along), two), mixed), 3, type.dim);
+    ir_value halves = ir_reshape(b, x, 4, split), other = ir_reverse(b, halves, &side, 1);
+    ir_value sides = ir_iota(b, ir_type_of(IR_I32, 4, split), dim), first = ir_number_like(b, sides, 0);
+    ir_value sine = spread(b, s, halves, along), cosine = spread(b, c, halves, along);
+    sine = ir_select(b, ir_binary(b, OP_eq, sides, first), ir_unary(b, OP_neg, sine), sine);
+    ir_value mixed = ir_binary(b, OP_add, ir_binary(b, OP_mul, cosine, halves), ir_binary(b, OP_mul, sine, other));
+    return ir_reshape(b, mixed, 3, type.dim);
 }
 
-/* Elements (2i + row, 2i + column) of the matrices [pairs, k, k]. */
+/* Elements of the matrices [pairs, k, k] at (i, i) of the four quarters that the halves make. */
 static ir_value corners(struct ir_builder *b, struct arena *arena, ir_value products, int64_t row, int64_t column)
 {
     const struct ir_type type = *ir_type(b->f, products);
     int64_t k = type.dim[1], half = k / 2, flat[2] = {type.dim[0], k * k};
     int32_t *at = arena_new_array(arena, int32_t, half);
-    for (int64_t i = 0; i < half; i++) at[i] = (int32_t)((2 * i + row) * k + 2 * i + column);
+    for (int64_t i = 0; i < half; i++) at[i] = (int32_t)((row * half + i) * k + column * half + i);
     return ir_take(b, ir_reshape(b, products, 2, flat), ir_constant(b, ir_type_of(IR_I32, 1, &half), at), 1);
 }
 
-/* The rotations that make neighbouring rows orthogonal. */
+/* The rotations that make row i of the first half orthogonal to row i of the second. */
 static void rotations(struct ir_builder *b, struct arena *arena, ir_value products, ir_value *cosine, ir_value *sine)
 {
     struct term xx = T(corners(b, arena, products, 0, 0)), yy = T(corners(b, arena, products, 1, 1)),
@@ -96,7 +99,7 @@ static ir_value sweep(struct transform *t, ir_value products)
     optim_carry(&loop, T(ir_scalar(b, IR_BOOL, 1)), IR_BOOL);
     optim_carry(&loop, T(products), IR_F32);
     optim_carry(&loop, term_cast(b, is_diagonal, IR_F32), IR_F32);
-    ir_value c, s, places = next_places(in, arena, type.dim[1]), now = optim_now(&loop, PRODUCTS).v, next[3];
+    ir_value c, s, places = next_places(in, arena, type.dim[1], true), now = optim_now(&loop, PRODUCTS).v, next[3];
     rotations(in, arena, now, &c, &s);
     next[GO] = ir_scalar(in, IR_BOOL, 1);
     next[PRODUCTS] = ir_take(in, ir_take(in, turned(in, turned(in, now, 1, c, s), 2, c, s), places, 1), places, 2);
@@ -143,7 +146,7 @@ static ir_value orthogonal(struct transform *t, ir_value x, int64_t block)
     ir_value now = ir_reshape(b, optim_now(&loop, ROWS).v, 3, paired), products = product(b, now, now, 2), next[3];
     struct term worst = term_max(b, optim_now(&loop, WORST), largest_cosine(b, products, n));
     ir_value after = product(b, sweep(&in, products), now, 1);
-    if (blocks > 2) after = ir_take(b, ir_reshape(b, after, 3, single), next_places(b, t->fe->arena, blocks), 0);
+    if (blocks > 2) after = ir_take(b, ir_reshape(b, after, 3, single), next_places(b, t->fe->arena, blocks, false), 0);
     struct term is_last = term_eq(b, term_rem(b, round, term_integer(rounds)), term_integer(rounds - 1));
     struct term tolerance = term_number((4 + sqrt((double)m)) * epsilon);
     next[GO] = term_not(b, term_and(b, is_last, term_le(b, worst, tolerance))).v;
