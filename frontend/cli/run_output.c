@@ -256,6 +256,7 @@ void run_head(struct run *r)
         if (parts[i].bytes) fprintf(stderr, "%s%s %s", comma, parts[i].name, bytes_text(a, parts[i].bytes)), comma = ", ";
     if (r->manifest) fputc('\n', stderr);
     fprintf(stderr, "run      %s step%s", cli_grouped(a, (double)r->steps), r->steps == 1 ? "" : "s");
+    if (r->first_step) fprintf(stderr, " after step %s", cli_grouped(a, (double)r->first_step));
     if (r->data.steps) fprintf(stderr, ", data for %s%s", cli_grouped(a, (double)r->data.steps), r->data.steps < r->steps ? " (used again from the start)" : "");
     fputc('\n', stderr);
 }

@@ -108,6 +108,16 @@ def continues(run, init, breaks):
     return whole
 
 
+def moves(stepc, folder, document, whole, run):
+    """The state of a mesh is that of one device, and back."""
+    single = {k: v for k, v in document.items() if k != "mesh"}
+    os.mkdir(os.path.join(folder, "single"))
+    there, _ = Run(stepc, os.path.join(folder, "single"), single, run.data, run.steps).run("there", 0, whole)
+    same("from the mesh to one device", whole, there)
+    back, _ = run.run("back", 0, there)
+    same("from one device to the mesh", whole, back)
+
+
 def complains(run, whole):
     """Missing, extra and mistyped tensors of a whole state."""
     tensors = read(whole)
@@ -294,6 +304,8 @@ def play(options, job):
             run = Run(options.stepc, folder, document, data, steps, compiled, sets)
             # the recorded cases are many, and each optimizer is in the table too
             whole = continues(run, init, [steps // 2] if not own else sorted({1, steps // 2}))
+            if document.get("mesh"):
+                moves(options.stepc, folder, document, whole, run)
             run.more = []
             listed = lists(run, whole)
             if own and not name.startswith("mesh_"):
