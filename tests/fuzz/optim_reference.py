@@ -39,7 +39,12 @@ def first(entries, path, missing=None):
 
 
 def mask(patterns):
-    return lambda tree: {k: any(match(p, k) for p in patterns) for k in tree}
+    inside = lambda k: any(match(p, k) for p in patterns)
+    return lambda tree: {k: inside(k) for k in tree} if isinstance(tree, dict) else inside("")
+
+
+def by_label(labels, missing=None):
+    return lambda tree: {k: first(labels, k, missing) if hasattr(v, "shape") else v for k, v in tree.items()}
 
 
 def expression(text, *names):
@@ -277,12 +282,12 @@ def make(o, axes=None):
         return optax.chain(*map(inner, parts)) if name == "chain" else optax.named_chain(*[(k, inner(t)) for k, t in parts.items()])
     if name in ("partition", "multi_transform"):
         labels = o["labels"]
-        return optax.partition({k: inner(t) for k, t in o["transforms"].items()}, lambda tree: {k: first(labels, k) for k in tree},
+        return optax.partition({k: inner(t) for k, t in o["transforms"].items()}, by_label(labels),
                                mask_compatible_extra_args=o.get("mask_compatible_extra_args", False))
     if name == "multi_optimizer":  # parameters of no set are left alone
         groups = {str(i): inner(x["opt"]) for i, x in enumerate(o["optimizers"])} | {"none": optax.set_to_zero()}
         labels = {p: str(i) for i, x in enumerate(o["optimizers"]) for p in x["match"]} | {"**": "none"}
-        return optax.partition(groups, lambda tree: {k: first(labels, k) for k in tree})
+        return optax.partition(groups, by_label(labels))
     if name == "selective_transform":  # whose mask Optax takes as a tree alone
         frozen = mask(o["freeze_mask"])
         return optax.partition({"train": inner(o["optimizer"]), "freeze": optax.set_to_zero()}, lambda tree: {k: "freeze" if v else "train" for k, v in frozen(tree).items()})
@@ -322,6 +327,8 @@ def make(o, axes=None):
         where = o.pop("mask", None) or o.pop("weight_decay_mask", None)
         o.pop("weight_decay_mask", None)
         return prodigy_masked(inner({"type": name, **o}), inner({"type": name, **o, "weight_decay": 0.0}), where)
+    if name == "scale_by_muon" and not o.get("weight_dimension_numbers"):
+        o["weight_dimension_numbers"] = {"**": {}}
     o.pop("nan_passes", None)
     t = factory_of(name)(**arguments(o, inner))
     if name == "multi_steps":

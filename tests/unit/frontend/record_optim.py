@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """Records optimizer trajectories with optax (0.2.8 was used) into optim_cases.json, which test_optim.c replays.
 
-Each case is an optimizer as a document spells it. The gradients are the same for all cases; the parameters after the
+Cases that the file has already are kept; take the file away to record all of them again. Each case is an optimizer as a document spells it. The gradients are the same for all cases; the parameters after the
 first and after the last step are recorded. Schedules are recorded at a list of steps.
 """
 import json
 import os
-import fnmatch
+import sys
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_allow_excess_precision=false"  # casts to bfloat16 are meant
 import numpy as np
 import jax
 import jax.numpy as jnp
 import optax
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "fuzz"))
+from optim_reference import make, schedule
 
 STEPS = 7
 SHAPES = {"layers.0.kernel": (3, 4), "layers.0.bias": (4,), "layers.1.kernel": (4, 2), "scale": ()}
@@ -107,9 +110,66 @@ OPTIMIZERS = [
     {"type": "schedule_free", "base_optimizer": {**ADAM, "b1": 0.0}, "learning_rate": LR},
     {"type": "schedule_free_sgd", "learning_rate": 0.1, "warmup_steps": 3}, {"type": "schedule_free_sgd", "learning_rate": 0.1, "b1": 0.5, "weight_decay": 0.1, "weight_lr_power": 1.5},
     {"type": "schedule_free_adamw", "learning_rate": 0.1, "warmup_steps": 4, "weight_decay": 0.1}, {"type": "schedule_free_adamw"},
-    {"type": "galore", "learning_rate": 0.1, "rank": 2}, {"type": "scale_by_galore", "rank": 1, "update_proj_gap": 1, "base_optimizer": {"type": "scale_by_sign"}},
-    {"type": "galore", "learning_rate": LR, "rank": 1, "update_proj_gap": 3, "scale": 0.5, "base_optimizer": {"type": "scale_by_rms"}, "weight_decay": 0.1, "mask": ["**.kernel"]},
-    {"type": "scale_by_galore", "rank": 1, "weight_dimension_numbers": {"layers.1.*": {"reduction_axis": 1, "output_axis": 0}, "**": None}},
+    # arguments and nestings that tests/fuzz/optimizers.py tells apart
+    {"type": "adabelief", "learning_rate": 0.1, "weight_decay": 0.1, "mask": ["**.kernel"], "nesterov": True, "eps_root": 1e-3},
+    {"type": "adabelief", "learning_rate": LR, "weight_decay": LR, "weight_decay_mask": ["scale"], "b1": 0.5},
+    {"type": "prodigy", "learning_rate": LR, "weight_decay": 0.2, "mask": ["**.kernel"], "safeguard_warmup": True, "estim_lr0": 0.01, "beta3": 0.9},
+    {"type": "nadam", "learning_rate": 0.1, "nesterov": False}, {"type": "nadamw", "learning_rate": LR, "nesterov": False, "mask": ["**.bias"], "weight_decay": 0.3},
+    {"type": "noisy_sgd", "learning_rate": LR, "seed": 5, "gamma": 0.2}, {"type": "scale_by_factored_rms", "min_dim_size_to_factor": 2, "decay_rate_fn": "0.5 * decay_rate"},
+    {"type": "scale_by_distance_over_gradients", "param_dtype": "bfloat16", "reps_rel": 0.01, "global_scale": 2.0},
+    {"type": "dog", "learning_rate": LR, "init_step": ["distance", 0.05], "eps": 0.1, "weight_decay": 0.1, "mask": ["**.kernel"]},
+    {"type": "conditionally_transform", "inner": {"type": "prodigy", "estim_lr0": 0.01}, "should_transform_fn": "step >= 2"},
+    {"type": "chain", "transforms": [{"type": "conditionally_mask", "inner": {"type": "dog", "init_step": ["heuristic", 0.1]}, "should_transform_fn": "step % 2 == 1"},
+                                     {"type": "stateless_with_tree_map", "f": "update - 0.05 * param"}]},
+    {"type": "chain", "transforms": [{"type": "multi_steps", "opt": {"type": "schedule_free_sgd", "learning_rate": 0.1}, "every_k_schedule": 2},
+                                     {"type": "stateless_with_tree_map", "f": "update - 0.05 * param"}]},
+    {"type": "lookahead", "fast_optimizer": {"type": "dog", "init_step": ["heuristic", 0.1]}, "sync_period": 2, "slow_step_size": 0.4, "reset_state": True},
+    {"type": "lookahead", "fast_optimizer": {"type": "madgrad", "learning_rate": LR}, "sync_period": 3, "slow_step_size": 0.7, "reset_state": True},
+    {"type": "lookahead", "fast_optimizer": {"type": "chain", "transforms": [{"type": "add_noise", "eta": 0.1, "gamma": 0.5, "key": 2}, SGD]}, "sync_period": 1, "slow_step_size": 0.3},
+    {"type": "sam", "optimizer": SGD, "adv_optimizer": {"type": "cocob", "learning_rate": 0.1}, "sync_period": 3, "reset_state": True},
+    {"type": "sam", "optimizer": {**ADAM, "learning_rate": LR}, "adv_optimizer": ADAM, "sync_period": 3, "reset_state": False},
+    {"type": "sam", "optimizer": SGD, "adv_optimizer": SGD, "sync_period": 1},
+    {"type": "conditionally_transform", "inner": {"type": "sam", "optimizer": ADAM, "adv_optimizer": SGD}, "should_transform_fn": "step > 1"},
+    {"type": "mechanize", "base_optimizer": {"type": "dowg"}, "weight_decay": 0.1, "s_init": 0.01, "num_betas": 2, "eps": 1e-3},
+    {"type": "mechanize", "base_optimizer": {"type": "schedule_free_adamw", "warmup_steps": 2}, "s_init": 0.1},
+    {"type": "flatten", "inner": {"type": "schedule_free_sgd", "learning_rate": 0.1, "b1": 0.7}}, {"type": "flatten", "inner": {"type": "adamw", "learning_rate": 0.1, "mask": ["**"], "weight_decay": 0.2}},
+    {"type": "flatten", "inner": {"type": "noisy_sgd", "learning_rate": 0.1, "eta": 0.5, "key": 4}}, {"type": "flatten", "inner": {"type": "scale_by_sm3"}},
+    {"type": "flatten", "inner": {"type": "chain", "transforms": [{"type": "normalize"}, {"type": "dadapt_adamw", "estim_lr0": 0.01}]}},
+    {"type": "inject_hyperparams", "opt": {**ADAM, "b1": 0.9, "b2": 0.95}, "hyperparam_dtype": "bfloat16"},
+    {"type": "inject_hyperparams", "opt": {**ADAM, "b1": {"type": "linear_schedule", "init_value": 0.9, "end_value": 0.5, "transition_steps": 4}, "learning_rate": LR}},
+    {"type": "inject_hyperparams", "opt": {"type": "lars", "learning_rate": LR, "weight_decay": 0.1, "momentum": LR}, "static_args": ["eps"]},
+    {"type": "inject_hyperparams", "opt": {"type": "clip_by_global_norm", "max_norm": LR}},
+    {"type": "partition", "transforms": {"a": {"type": "inject_hyperparams", "opt": ADAM}, "b": {"type": "inject_hyperparams", "opt": {**SGD, "momentum": 0.5}}}, "labels": {"**.kernel": "a", "**": "b"}},
+    {"type": "partition", "transforms": {"a": {"type": "multi_steps", "opt": ADAM, "every_k_schedule": "gradient_step + 1"}, "b": {"type": "apply_if_finite", "inner": SGD, "max_consecutive_errors": 1}},
+     "labels": {"layers.0.**": "a", "**": "b"}},
+    {"type": "masked", "inner": {"type": "partition", "transforms": {"a": {"type": "lamb", "learning_rate": LR}, "b": {"type": "freeze", "mask": ["scale"]}}, "labels": {"**.kernel": "a", "scale": "b"}},
+     "mask": ["**.kernel", "scale"]},
+    {"type": "multi_steps", "opt": {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, {"type": "momo_adam", "learning_rate": 0.1, "lower_bound": -5.0}]}, "every_k_schedule": 2},
+    {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 3, "nan_passes": True, "use_grad_mean": False, "accumulator_dtype": "bfloat16"},
+    {"type": "chain", "transforms": [ADAM, {"type": "apply_every", "k": 2, "nan_passes": True}]},
+    {"type": "muon", "learning_rate": 0.1, "ns_coeffs": "dion", "adaptive": True, "nesterov": False, "muon_weight_dimension_numbers": {"layers.0.kernel": {"reduction_axis": 1, "output_axis": 0}, "**": None}},
+    {"type": "muon", "learning_rate": LR, "ns_coeffs": [[4.0, -6.9, 2.9], [2.8, -3.1, 1.2]], "weight_decay": LR, "weight_decay_mask": ["layers.0.*"], "adam_weight_decay": 0.3, "adam_eps_root": 0.1, "beta": 0.5,
+     "mu_dtype": "bfloat16", "adam_b1": 0.5},
+    {"type": "adafactor", "learning_rate": LR, "min_dim_size_to_factor": 2, "decay_offset": -1, "clipping_threshold": None, "momentum": 0.5, "dtype_momentum": "bfloat16", "weight_decay_rate": 0.1,
+     "weight_decay_mask": ["**.bias"]},
+    {"type": "adafactor", "learning_rate": 0.1, "factored": False, "multiply_by_parameter_scale": False, "clipping_threshold": 0.3, "eps": 0.1},
+    {"type": "t5x_adafactor", "learning_rate": LR, "min_dim_size_to_factor": 2, "weight_decay_rate": 0.5, "weight_decay_rate_lr_exponent": 1.5, "global_norm_clip_threshold": 0.5, "max_parameter_scale": 0.4,
+     "step_offset": -1, "clipping_threshold": None},
+    {"type": "t5x_adafactor", "learning_rate": 0.1, "multiply_by_parameter_scale": {"**.kernel": False, "**": True}, "epsilon2": 0.5, "beta1": 0.5, "dtype_momentum": "bfloat16",
+     "factor_map": {"layers.0.kernel": ["batch", "row"], "layers.1.kernel": ["col", "batch"], "**": "heuristic"}},
+    {"type": "amos", "learning_rate": LR, "eta_fn": {"**.kernel": "1 / sqrt(SHAPE[0])", "**": 0.7}, "shape_fn": {"layers.0.kernel": [], "layers.1.kernel": [None, 1]}, "c_coef": 0.5, "d_coef": 0.1, "extra_l2": 0.1},
+    {"type": "chain", "transforms": [{"type": "masked", "inner": {"type": "scale_by_lion", "mode": "smooth", "mu_dtype": "bfloat16", "b1": 0.5, "b2": 0.5}, "mask": ["layers.{0,1}.kernel"]}, SGD]},
+    {"type": "ademamix", "learning_rate": 0.1, "b3": LR, "alpha": 2.0, "eps_root": 0.1, "weight_decay": LR, "mask": ["scale"]},
+    {"type": "adopt", "learning_rate": LR, "clip_value_fn": "0.5 + 0.1 * x", "nesterov": True, "b1": 0.5, "mu_dtype": "bfloat16"}, {"type": "adopt", "learning_rate": 0.1, "use_clipping": False, "eps": 0.5},
+    {"type": "radam", "learning_rate": LR, "b1": 0.5, "b2": 0.9, "threshold": 4.5, "eps_root": 0.1}, {"type": "rprop", "learning_rate": 0.1, "eta_minus": 0.3, "eta_plus": 2.0, "min_step_size": 0.05, "max_step_size": 0.15},
+    {"type": "momo", "learning_rate": LR, "beta": 0.5, "lower_bound": -5.0, "weight_decay": 0.2}, {"type": "momo_adam", "learning_rate": 0.1, "b1": 0.5, "adapt_lower_bound": True, "lower_bound": -50.0, "weight_decay": 0.1},
+    {"type": "chain", "transforms": [SGD, {"type": "reduce_on_plateau", "factor": 0.7, "patience": 1, "accumulation_size": 2, "cooldown": 1, "min_scale": 0.5, "rtol": 0.5, "atol": 0.1}]},
+    {"type": "polyak_sgd", "max_learning_rate": 0.1, "scaling": LR, "f_min": -30.0, "eps": 1.0}, {"type": "dowg", "learning_rate": LR, "eps": 0.01, "weight_decay": 0.1, "mask": ["**.bias"]},
+    {"type": "adaptive_grad_clip", "clipping": 0.2, "eps": 0.5}, {"type": "normalize_by_update_norm", "scale_factor": 0.3, "eps": 0.1},
+    {"type": "rmsprop", "learning_rate": LR, "decay": 0.5, "eps": 0.1, "centered": True, "bias_correction": True, "momentum": 0.3},
+    {"type": "masked", "inner": {"type": "sm3", "learning_rate": 0.1, "momentum": 0.5}, "mask": ["layers.**"]},
+    {"type": "galore", "learning_rate": 0.1, "rank": 2, "update_proj_gap": 10, "scale": 0.5, "weight_decay": 0.1, "mask": ["**.kernel"]},
+    {"type": "chain", "transforms": [{"type": "scale_by_galore", "rank": 1, "update_proj_gap": 10}, {"type": "scale", "step_size": -0.1}]},
 ]
 
 STEPS_OF_SCHEDULES = [0, 1, 2, 3, 4, 5, 7, 9, 10, 15, 50, 100000]
@@ -138,191 +198,30 @@ SCHEDULES = [
 ]
 
 
-def match(pattern, path):
-    """The few globs used here: ** over segments, * within one."""
-    if pattern == "**":
-        return True
-    if pattern.endswith(".**"):
-        return path.startswith(pattern[:-2])
-    if pattern.startswith("**."):
-        return fnmatch.fnmatch(path, "*." + pattern[3:]) or fnmatch.fnmatch(path, pattern[3:])
-    return fnmatch.fnmatch(path, pattern) and path.count(".") == pattern.count(".")
-
-
-def mask(patterns):
-    return lambda tree: {k: any(match(p, k) for p in patterns) for k in tree}
-
-
-def label(labels):
-    return lambda tree: {k: next(v for p, v in labels.items() if match(p, k)) for k in tree}
-
-
-def schedule(o):
-    o = dict(o)
-    name = o.pop("type")
-    if "boundaries_and_scales" in o:
-        o["boundaries_and_scales"] = {int(k): v for k, v in o["boundaries_and_scales"].items()}
-    if "schedules" in o:
-        o["schedules"] = [schedule(s) for s in o["schedules"]]
-    return getattr(optax, name)(**o)
-
-
-def expression(text):
-    """An expression over updates and params (and one leaf of both)."""
-    env = {"global_norm": optax.global_norm, "sqrt": jnp.sqrt, "abs": jnp.abs}
-    return lambda updates, params=None, update=None, param=None: eval(text, env, {"updates": updates, "params": params, "update": update, "param": param})
-
-
-def measure(m):
-    if isinstance(m, str):
-        return expression(m)
-    return optax.transforms.measure_with_ema(**{**{k: v for k, v in m.items() if k != "type"}, "measure": expression(m["measure"])})
-
-
-def rows(o, k, shape):
-    """T5X's factor rule of a parameter as row, column and averaging dimensions; rows None: not factored."""
-    rule = next((r for p, r in o["factor_map"].items() if match(p, k)), None) if "factor_map" in o else "heuristic"
-    dims, least = tuple(range(len(shape))), o.get("min_dim_size_to_factor", 128)
-    if rule is None:
-        return None, None, dims
-    if rule == "heuristic" or (len(shape) <= 2 and "batch" not in rule):
-        large = len(shape) == 2 and min(shape) >= least
-        return *((tuple(np.argsort(shape, kind="stable")[[i]]) for i in (0, 1)) if large else (None, None)), dims
-    row, col = (tuple(i for i in dims if rule[i] == n) for n in ("row", "col"))
-    return *((row, col) if row + col else (None, None)), tuple(i for i in dims if rule[i] != "batch")
-
-
-def t5x_adafactor(o):
-    """T5X's Adafactor, written out from its definition (it is not installable beside this JAX)."""
-    rate = schedule(o["learning_rate"]) if isinstance(o["learning_rate"], dict) else lambda c: o["learning_rate"]
-    beta, decay = o.get("beta1", 0.0), o.get("weight_decay_rate", 0.0)
-
-    def leaf(k, g, s, p, c):
-        row, col, over = rows(o, k, g.shape)
-        rms = lambda x: jnp.sqrt(jnp.mean(x * x, axis=over, keepdims=True))
-        mean = lambda x, d: jnp.mean(x, axis=d, keepdims=True)
-        d, sq = 1 - (c + 1.0) ** -0.8, g * g + 1e-30
-        if row is None:
-            s = {**s, "v": d * s["v"] + (1 - d) * sq}
-            y = g * s["v"] ** -0.5
-        else:
-            s = {**s, "row": d * s["row"] + (1 - d) * mean(sq, col), "col": d * s["col"] + (1 - d) * mean(sq, row)}
-            y = g * (s["row"] / mean(s["row"], row)) ** -0.5 * s["col"] ** -0.5
-        y = y / jnp.maximum(1.0, rms(y))
-        m = beta * s["m"] + (1 - beta) * rate(c) * jnp.maximum(rms(p), 1e-3) * y
-        return -m - decay * p, {**s, "m": m}
-
-    def update(g, s, p=None, **_):
-        new = {k: leaf(k, g[k], s["of"][k], p[k], s["count"]) for k in g}
-        return {k: u for k, (u, _) in new.items()}, {"count": s["count"] + 1, "of": {k: x for k, (_, x) in new.items()}}
-
-    start = lambda x: {"v": 0 * x, "row": 0 * x, "col": 0 * x, "m": 0 * x}
-    return optax.GradientTransformationExtraArgs(lambda p: {"count": jnp.int32(0), "of": {k: start(x) for k, x in p.items()}}, update)
-
-
-def amos(o):
-    """Amos as in JEstimator, written out."""
-    rate = schedule(o["learning_rate"]) if isinstance(o["learning_rate"], dict) else lambda c: o["learning_rate"]
-    beta, l2 = o.get("beta", 0.999), o.get("extra_l2", 0.0)
-    first = lambda m, k: next((v for p, v in m.items() if match(p, k)), None)
-
-    def leaf(k, g, v, b, p, c):
-        eta, kept, xi = first(o["eta_fn"], k), first(o.get("shape_fn", {}), k), rate(c)
-        over = () if kept is None else tuple(i for i, x in enumerate(kept) if x == 1)
-        sq = jnp.mean(g * g, axis=over, keepdims=True) if over else g * g
-        v = beta * v + (1 - beta) * sq
-        r = (1 - beta ** c) / jnp.maximum(v, 2.0 ** -125)
-        gamma = xi ** 2 * r * sq / jnp.sqrt(1 + 0.25 * jnp.sqrt(xi) * b)
-        u = ((-gamma / 2 - l2) * p - xi * eta * jnp.sqrt(r) * g) / (1 + 0.25 * jnp.sqrt(xi * eta) * b)
-        return u, v, b + gamma * (1 + b)
-
-    def update(g, s, p=None, **_):
-        new = {k: leaf(k, g[k], s["v"][k], s["b"][k], p[k], s["count"] + 1) for k in g}
-        return {k: x[0] for k, x in new.items()}, {"count": s["count"] + 1, "v": {k: x[1] for k, x in new.items()}, "b": {k: x[2] for k, x in new.items()}}
-
-    zeros = lambda p: {k: 0 * x for k, x in p.items()}
-    return optax.GradientTransformationExtraArgs(lambda p: {"count": jnp.int32(0), "v": zeros(p), "b": zeros(p)}, update)
-
-
-def make(o):
-    o = dict(o)
-    name = o.pop("type")
-    if name == "maybe_update":  # the old name
-        return make({"type": "conditionally_transform", "inner": o["inner"], "should_transform_fn": o["should_update_fn"]})
-    if name == "scale_by_galore" and "weight_dimension_numbers" in o:
-        numbers = {k: next(v for p, v in o["weight_dimension_numbers"].items() if match(p, k)) if len(s) == 2 else None for k, s in SHAPES.items()}
-        o["weight_dimension_numbers"] = {k: v and optax.contrib.GaLoreDimensionNumbers(**v) for k, v in numbers.items()}
-        return optax.contrib.scale_by_galore(**o)
-    if name == "scale_by_muon":
-        o["weight_dimension_numbers"] = lambda tree: jax.tree.map(lambda _: optax.contrib.MuonDimensionNumbers(), tree)
-    if name == "stateless":
-        return optax.stateless(lambda u, p: {k: expression(o["f"])(u, p, u[k], p[k]) for k in u})
-    if name == "stateless_with_tree_map":
-        return optax.stateless_with_tree_map(lambda u, p: expression(o["f"])(None, None, u, p))
-    if name == "custom":  # the one above says AdamW
-        return optax.adamw(**{**o["hyperparams"], "learning_rate": schedule(o["hyperparams"]["learning_rate"])})
-    if name == "snapshot":
-        return optax.transforms.snapshot(o["measure_name"], expression(o["measure"]))
-    if name == "monitor":
-        return optax.transforms.monitor({k: measure(v) for k, v in o["measures"].items()})
-    if name == "chain":
-        return optax.chain(*[make(t) for t in o["transforms"]])
-    if name == "named_chain":
-        return optax.named_chain(*[(k, make(t)) for k, t in o["transforms"].items()])
-    if name in ("partition", "multi_transform"):
-        return optax.partition({k: make(t) for k, t in o["transforms"].items()}, label(o["labels"]))
-    if name == "inject_hyperparams":
-        inner = dict(o["opt"])
-        return optax.inject_hyperparams(getattr(optax, inner.pop("type")))(**{k: schedule(v) if isinstance(v, dict) else v for k, v in inner.items()})
-    if name == "multi_optimizer":  # T5X's: parameters of no set are left alone
-        groups = {str(i): make(x["opt"]) for i, x in enumerate(o["optimizers"])} | {"none": optax.set_to_zero()}
-        return optax.partition(groups, label({p: str(i) for i, x in enumerate(o["optimizers"]) for p in x["match"]} | {"**": "none"}))
-    if name == "t5x_adafactor":
-        return t5x_adafactor(o)
-    if name in ("amos", "scale_by_amos"):
-        parts = [optax.clip(o["clip_value"])] if "clip_value" in o else []
-        return optax.chain(*parts, amos(o), *([optax.ema(o["momentum"], debias=False)] if "momentum" in o else []))
-    if name == "selective_transform":
-        return optax.selective_transform(make(o["optimizer"]), freeze_mask=mask(o["freeze_mask"])(SHAPES))
-    if name == "skip_large_updates":
-        return lambda u, g, p: optax.skip_large_updates(u, g, p, **o)
-    for k, v in o.items():
-        if k.endswith("mask"):
-            o[k] = mask(v)
-        elif k == "clip_value_fn":
-            o[k] = eval("lambda x: " + v)
-        elif k == "should_transform_fn":
-            o[k] = eval("lambda step: " + v)
-        elif k == "every_k_schedule" and isinstance(v, str):
-            o[k] = eval("lambda gradient_step: " + v, {"where": jnp.where})
-        elif k == "every_k_schedule" and isinstance(v, dict):
-            o[k] = lambda c, f=schedule(v): f(c).astype(jnp.int32)
-        elif isinstance(v, dict):
-            o[k] = schedule(v) if "schedule" in v["type"] or "decay" in v["type"] and "add" not in v["type"] else make(v)
-        elif k.endswith("dtype"):
-            o[k] = jnp.dtype(v)
-    if name == "multi_steps":
-        return optax.MultiSteps(**o).gradient_transformation()
-    home = next(m for m in (optax, optax.transforms, optax.contrib, optax.contrib._acprop, optax.contrib._cocob, optax.contrib._madgrad, optax.contrib._sam) if hasattr(m, name))
-    return getattr(home, name)(**o)
-
-
 def flat(tree):
     return {k: [float(x) for x in np.ravel(v)] for k, v in tree.items()}
 
 
 def main():
-    cases, schedules = [], []
+    cases, schedules, path = [], [], os.path.join(os.path.dirname(os.path.abspath(__file__)), "optim_cases.json")
+    known = {}
+    if os.path.exists(path):
+        with open(path) as f:
+            known = {json.dumps(c["optimizer"]): c for c in json.load(f)["cases"]}
     for o in OPTIMIZERS:
+        if json.dumps(o) in known:
+            cases.append(known[json.dumps(o)])
+            continue
         tx = optax.with_extra_args_support(make(o))
         p = {k: jnp.asarray(v) for k, v in INITIAL.items()}
         seen, pair = [], o["type"] == "lookahead"  # whose parameters are (fast, slow)
         p = optax.LookaheadParams.init_synced(p) if pair else p
         s = tx.init(p)
-        update = jax.jit(tx.update)
+        update = jax.jit(tx.update, static_argnames="grad_fn")
         for g in GRADS:
             value = sum(jnp.sum((p.fast if pair else p)[k] * g[k]) for k in g)  # the document's loss
-            u, s = update({k: jnp.asarray(v) for k, v in g.items()}, s, p, **({} if o["type"] in ("sam", "lookahead") else {"value": value}))
+            given = {k: jnp.asarray(v) for k, v in g.items()}
+            u, s = update(given, s, p, **({} if pair else {"value": value, "grad_fn": lambda *_, given=given: given} if "sam" in json.dumps(o) else {"value": value}))
             p = optax.apply_updates(p, u)
             seen.append(flat(p.fast if pair else p))
         cases.append({"optimizer": o, "first": seen[0], "last": seen[-1]})
@@ -331,7 +230,7 @@ def main():
         schedules.append({"schedule": o, "values": [float(f(jnp.asarray(c, jnp.int32))) for c in STEPS_OF_SCHEDULES]})
     out = {"shapes": {k: list(s) for k, s in SHAPES.items()}, "initial": flat(INITIAL), "grads": [flat(g) for g in GRADS],
            "cases": cases, "steps": STEPS_OF_SCHEDULES, "schedules": schedules}
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "optim_cases.json"), "w") as f:
+    with open(path, "w") as f:
         f.write("{\n" + ",\n".join(json.dumps(k) + ": " + (json.dumps(v) if not isinstance(v, list) else "[\n" + ",\n".join(json.dumps(x) for x in v) + "]") for k, v in out.items()) + "}\n")
 
 
