@@ -13,9 +13,14 @@ ir_value *fe_step_gradients(struct step *s, struct fe_trace *trace, ir_value los
     for (uint32_t i = 0; i < s->param_count; i++)
         if (s->trained[i]) wrt[n++] = fe_trace_param(fe, trace, i);
     trace->b->place = fe_place(fe, fe_member(fe, fe_root(fe), "loss"));
+    ir_value scale = fe_step_scale(s, trace);
+    if (scale) loss = ir_binary(trace->b, OP_mul, loss, scale);
     ir_value tuple = ir_grad(trace->b, loss, wrt, n);
-    for (uint32_t i = 0; i < s->param_count; i++)
-        if (s->trained[i]) grads[i] = ir_proj(trace->b, tuple, k++);
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        if (!s->trained[i]) continue;
+        grads[i] = ir_proj(trace->b, tuple, k++);
+        if (scale) grads[i] = fe_step_unscaled(trace->b, scale, grads[i]);
+    }
     return grads;
 }
 
@@ -32,13 +37,14 @@ bool fe_step_whole(struct step *s, struct fe_trace *trace, bool grads, struct ou
 
 /* ---------------------------------------------------------------- accumulation: the document */
 
-enum { ACC_SIZE, ACC_KIND, ACC_SPLIT, ACC_REAL, ACC_METRICS, ACC_COUNT };
+enum { ACC_SIZE, ACC_KIND, ACC_SPLIT, ACC_REAL, ACC_METRICS, ACC_WEIGHT, ACC_COUNT };
 static const struct fe_arg accumulate_rows[ACC_COUNT] = {
     {"microbatch_size", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
     {"accumulator", FE_ENUM, 0, "\"mean\"", "sum|mean|running_mean"},
     {"split", FE_ENUM, 0, "\"strided\"", "strided|contiguous"},
     {"num_real_microbatches", FE_EXPR, FE_NULLABLE, "null", NULL},
     {"metrics", FE_MAP, 0, NULL, NULL},
+    {"weight", FE_EXPR, FE_NULLABLE, "null", NULL},
 };
 static const char *const accumulators[] = {"sum", "mean", "running_mean", "concat"};
 
@@ -80,8 +86,13 @@ bool fe_step_accumulation(struct step *s, fe_json json)
     *a = (struct accumulation){.json = json,
                                .rows = v[ACC_SIZE].integer,
                                .real = v[ACC_REAL].null ? NULL : v[ACC_REAL].json,
+                               .weight = v[ACC_WEIGHT].null ? NULL : v[ACC_WEIGHT].json,
                                .kinds = v[ACC_METRICS].json};
     while (strcmp(accumulators[a->kind], v[ACC_KIND].string)) a->kind++;
+    if (a->weight && a->kind == FE_SUM) {
+        fe_error(s->fe, a->weight, "E0103", "\"weight\" is for means, not for \"accumulator\": \"sum\"");
+        return false;
+    }
     a->split = strcmp(v[ACC_SPLIT].string, "contiguous") == 0;
     if (rows % a->rows) {
         fe_error(s->fe, v[ACC_SIZE].json, "E0431", "microbatches of %lld rows do not divide the batch of %lld rows",
@@ -121,6 +132,60 @@ static bool inner_outcome(struct step *s, struct fe_trace *trace, bool grads, co
     return fe_step_whole(s, trace, grads, out);
 }
 
+/* What the microbatch counts for in means, a float32 scalar: a microbatch that counts for nothing adds nothing, whatever
+ * its loss is. False: an error was recorded. */
+static bool weigh(struct step *s, struct part *part, const struct fe_env *env, struct term *weight)
+{
+    struct ir_builder *b = &part->b;
+    fe_json json = s->accumulate.weight;
+    if (!json) return true;
+    b->place = fe_place(s->fe, json);
+    struct fe_val v = fe_expr(s->fe, &part->trace, json, env);
+    ir_value w = v.bad ? 0 : fe_tensor(s->fe, &part->trace, &v, json);
+    if (!w) return false;
+    if (ir_type(b->f, w)->rank) {
+        fe_error(s->fe, json, "E0432", "expected the weight of a microbatch, a number, found %s",
+                 ir_type_text(s->fe->arena, ir_type(b->f, w)));
+        return false;
+    }
+    *weight = term_cast(b, term_tensor(w), IR_F32);
+    return true;
+}
+
+/* A microbatch's part of a weighted sum, and the mean from the whole sum. */
+static ir_value times_weight(struct ir_builder *b, ir_value v, struct term weight)
+{
+    struct term x = term_tensor(v), none = term_number(0);
+    struct term weighted = term_mul(b, x, term_cast_like(b, weight, x));
+    return term_where(b, term_eq(b, weight, none), none, weighted).v;
+}
+
+static ir_value by_weight(struct ir_builder *b, ir_value sum, struct term total)
+{
+    struct term x = term_tensor(sum), none = term_number(0), mean = term_div(b, x, term_cast_like(b, total, x));
+    return term_where(b, term_eq(b, total, none), none, mean).v;
+}
+
+/* How a result was accumulated; a mean by weight is a sum of weighted parts first. */
+struct accumulated {
+    uint32_t at;
+    bool weighted;
+};
+
+static struct accumulated add_result(struct step *s, struct part *part, const char *name, ir_value v, int64_t kind,
+                                     struct term weight)
+{
+    bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
+    if (weighted) v = times_weight(&part->b, v, weight), kind = FE_SUM;
+    return (struct accumulated){fe_part_result(s, part, name, v, kind), weighted};
+}
+
+static ir_value get_result(struct ir_builder *b, ir_value tuple, struct accumulated from, struct term total)
+{
+    ir_value v = ir_proj(b, tuple, from.at);
+    return from.weighted ? by_weight(b, v, total) : v;
+}
+
 static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, const struct clipped *clipped,
                             struct outcome *out)
 {
@@ -128,37 +193,40 @@ static bool by_microbatches(struct step *s, struct fe_trace *trace, bool grads, 
     const struct accumulation *a = &s->accumulate;
     struct outcome inner = {0};
     struct part part;
-    ir_value norm = clipped ? clipped->norm.v : 0;
-    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, a->rows, norm)) return false;
     struct clipped within = clipped ? *clipped : (struct clipped){0};
-    if (norm) within.norm.v = part.extra;
+    struct term weight = {0}, total = {0};
+    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, a->rows, within.norm.v)) return false;
+    if (within.norm.v) within.norm.v = part.extra;
     if (!inner_outcome(s, &part.trace, grads, clipped ? &within : NULL, &inner)) return false;
+    if (!weigh(s, &part, inner.env, &weight)) return false;
 
-    uint32_t *at = arena_new_array(fe->arena, uint32_t, s->param_count + s->metric_count + 1);
+    struct accumulated *at = arena_new_array(fe->arena, struct accumulated, s->param_count + s->metric_count + 1);
     int64_t kind = clipped ? FE_SUM : a->kind;
     bool good = true;
     for (uint32_t i = 0; grads && i < s->param_count; i++)
-        if (inner.grads[i]) at[i] = fe_part_result(s, &part, s->params[i].path, inner.grads[i], kind);
+        if (inner.grads[i]) at[i] = add_result(s, &part, s->params[i].path, inner.grads[i], kind, weight);
     for (uint32_t i = 0; i < s->metric_count; i++) {
         if (!inner.metrics[i]) continue;
         kind = a->kind;
         if (i)
             good &= fe_step_metric_kind(s, &s->metrics[i], a->kinds, a->rows, a->kind,
                                         ir_type(part.b.f, inner.metrics[i]), &kind);
-        at[s->param_count + i] = fe_part_result(s, &part, s->metrics[i].name, inner.metrics[i], kind);
+        at[s->param_count + i] = add_result(s, &part, s->metrics[i].name, inner.metrics[i], kind, weight);
     }
+    uint32_t weights = weight.v ? fe_part_result(s, &part, "weight", weight.v, FE_SUM) : 0;
     ir_value real = fe_step_real_parts(s, trace, a->real, a->microbatches);
     if (!good || !real) return false;
     trace->b->place = fe_place(fe, a->json);
     ir_value tuple = fe_part_end(s, &part, trace, real, a->microbatches, a->split);
+    if (weight.v) total = term_tensor(ir_proj(trace->b, tuple, weights));
 
     ir_value *all = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; grads && i < s->param_count; i++)
-        if (inner.grads[i]) all[i] = ir_proj(trace->b, tuple, at[i]);
+        if (inner.grads[i]) all[i] = get_result(trace->b, tuple, at[i], total);
     if (grads) out->grads = all;
     out->metrics = arena_new_array(fe->arena, ir_value, s->metric_count);
     for (uint32_t i = 0; i < s->metric_count; i++)
-        if (inner.metrics[i]) out->metrics[i] = ir_proj(trace->b, tuple, at[s->param_count + i]);
+        if (inner.metrics[i]) out->metrics[i] = get_result(trace->b, tuple, at[s->param_count + i], total);
     out->loss = out->metrics[0];
     out->env = fe_step_outer_env(s, trace, out->loss);
     return true;
@@ -203,11 +271,12 @@ struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value 
         return NULL;
     }
     if (!o->value_and_grad_func) {
+        struct fe_trace trace = {.train = true};
         struct ir_func *func = ir_func_new(s->module, "value_and_grad", false);
         struct ir_builder b = fe_step_builder(s, func);
         ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
                  *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
-        ir_value *outer = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 1);
+        ir_value *outer = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 2);
         for (uint32_t i = 0; i < s->param_count; i++)
             if (s->trained[i]) params[i] = ir_param_new(&b, s->params[i].path, s->params[i].type, -1);
         for (uint32_t i = 0; i < s->param_count; i++)
@@ -220,10 +289,14 @@ struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value 
             inputs[i] = ir_param_new(&b, slot->name, slot->type, -1);
             outer[o->captured_count++] = o->trace->inputs[i];
         }
-        struct fe_trace trace = {.b = &b, .train = true, .inputs = inputs, .params = params};
+        if (o->trace->scale) {
+            trace.scale = ir_param_new(&b, "loss_scale", *ir_type(o->b->f, o->trace->scale), -1);
+            outer[o->captured_count++] = o->trace->scale;
+        }
+        trace.b = &b, trace.inputs = inputs, trace.params = params;
         trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
         if (!fe_trace_model(fe, &trace) || !fe_trace_loss(fe, &trace)) return NULL;
-        const ir_value *grads = fe_step_gradients(s, &trace, trace.loss.tensor);
+        const ir_value *grads = fe_step_rounded(s, &b, fe_step_gradients(s, &trace, trace.loss.tensor));
         ir_result_add(&b, "loss", trace.loss.tensor, -1);
         for (uint32_t i = 0; i < s->param_count; i++)
             if (s->trained[i]) ir_result_add(&b, s->params[i].path, grads[i], -1);

@@ -25,6 +25,7 @@ struct accumulation {
     uint32_t kind;       /* of gradients, loss and scalar metrics: 0 sum, 1 mean, 2 running mean */
     uint32_t split;      /* 0 strided, 1 contiguous */
     fe_json real, kinds; /* num_real_microbatches; accumulators by metric */
+    fe_json weight;      /* what a microbatch counts for in means; NULL: all the same */
 };
 
 struct examples {
@@ -32,6 +33,16 @@ struct examples {
     int64_t rows;            /* at once; 0: all */
     uint32_t kind;           /* of gradients, loss and scalar metrics */
     fe_json transform, real; /* the list; num_real_microbatches */
+};
+
+/* By what the loss is multiplied for its gradient. */
+struct loss_scale {
+    fe_json json; /* NULL: by nothing */
+    bool dynamic;
+    double initial, growth, backoff, minimum; /* minimum 0: none */
+    int64_t interval;
+    uint32_t slots[2]; /* of a dynamic scale, and what they hold in the step being built */
+    ir_value old[2];
 };
 
 struct step {
@@ -46,6 +57,7 @@ struct step {
     uint32_t metric_count;
     struct accumulation accumulate;
     struct examples examples;
+    struct loss_scale scale;
     struct outcome *outcome; /* of the step being built */
     bool *averaged; /* per parameter; NULL: no ema */
     uint32_t *ema_slots;
@@ -81,6 +93,20 @@ bool fe_step_whole(struct step *, struct fe_trace *trace, bool grads, struct out
  * `preset`. False: an error was recorded. */
 bool fe_step_metric_kind(struct step *, const struct metric *, fe_json kinds, int64_t rows, int64_t preset,
                          const struct ir_type *, int64_t *kind);
+
+/* precision.c */
+bool fe_step_precision(struct step *, fe_json);
+/* Declares the state of a dynamic scale in the entry function of a trace; gives it initial values; computes its next
+ * values from the gradients and returns whether these are finite, a bool scalar (0: the scale is not dynamic). */
+void fe_step_scale_begin(struct step *, struct fe_trace *);
+void fe_step_scale_init(struct step *, struct ir_builder *);
+ir_value fe_step_scale_end(struct step *, struct ir_builder *, const ir_value *grads);
+/* The scale of a trace's loss, a float32 scalar; 0: it has none. */
+ir_value fe_step_scale(struct step *, const struct fe_trace *);
+const struct fe_env *fe_step_scale_env(struct step *, const struct fe_trace *, const struct fe_env *outer); /* with the name loss_scale */
+ir_value fe_step_unscaled(struct ir_builder *, ir_value scale, ir_value grad);
+/* Gradients as optimizers get them. */
+const ir_value *fe_step_rounded(struct step *, struct ir_builder *, const ir_value *grads);
 
 /* examples.c: the same example by example. */
 bool fe_step_examples_read(struct step *, fe_json);

@@ -37,10 +37,11 @@ class Doc(unittest.TestCase):
             name = sorted(found)[n // 2]
             self.assertEqual(run(topic, name)[1], "## %s\n%s" % (name, found[name]))
 
-    def test_custom_page(self):
-        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "frontend", "optim", "CUSTOM.md")
-        with open(page, encoding="utf-8") as f:
-            self.assertEqual(run("custom")[1], f.read())
+    def test_pages(self):
+        for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "MICROBATCHES.md")):
+            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "frontend", page)
+            with open(path, encoding="utf-8") as f:
+                self.assertEqual(run(topic)[1], f.read())
 
     def test_mistakes(self):
         for args, says in [(("optimizer",), 'did you mean "optimizers"'), (("optimizers", "adamww"), 'did you mean "adamw"'),
