@@ -133,10 +133,8 @@ static bool transpose_padding(struct fe_block *block, const struct fe_value *v, 
 {
     bool named = !v->given || v->json->kind == JSON_STRING;
     const char *name = !v->given ? "SAME" : named ? v->json->string : "";
-    if (!strcmp(name, "CIRCULAR"))
-        return fe_block_fail(block, v->json, "E0111", "conv_transpose with circular padding is not supported yet"),
-               false;
-    if (!window_padding(block, v, "SAME", w, t)) return false;
+    if (!strcmp(name, "CIRCULAR")) name = "VALID", w->mode = "constant"; /* wrapped afterwards */
+    else if (!window_padding(block, v, "SAME", w, t)) return false;
     if (named && strcmp(name, "SAME") && strcmp(name, "VALID"))
         return fe_block_fail(block, v->json, "E0103",
                              "conv_transpose: padding is \"SAME\", \"VALID\" or numbers, found \"%s\"", name),
@@ -149,6 +147,30 @@ static bool transpose_padding(struct fe_block *block, const struct fe_value *v, 
         w->high[i] = total - w->low[i];
     }
     return true;
+}
+
+/* As NNX: what reaches over the period, the input's size times the stride, is added at the other end. Zeros fill up to two
+ * periods, of an odd number one more on the left (a transposed kernel: on the right). */
+static struct fe_val wrap_around(struct fe_block *block, const struct window *w, const struct ir_type *in, struct fe_val y, bool transposed)
+{
+    struct fe_site *s = &block->site;
+    for (uint32_t i = 0; i < w->rank && !y.bad; i++) {
+        struct ir_type t = fe_type_at(s, &y);
+        uint32_t axis = t.rank - 1u - w->rank + i;
+        int64_t period = in->dim[in->rank - 1u - w->rank + i] * w->input_dilation[i], none[IR_MAX_RANK] = {0}, low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0};
+        if (period < 1 || t.rank == IR_MAX_RANK) return fe_block_fail(block, NULL, "E0212", "nothing to wrap around in %s", fe_describe(s, &y));
+        int64_t missing = (2 * period - (t.dim[axis] - period) % (2 * period)) % (2 * period);
+        low[axis] = transposed ? missing / 2 : (missing + 1) / 2;
+        high[axis] = missing - low[axis];
+        y = fe_val_tensor(ir_pad(s->b, y.tensor, ir_scalar(s->b, (enum ir_dtype)t.dtype, 0), low, high, none));
+        int64_t total = t.dim[axis] + missing;
+        memmove(&t.dim[axis + 2], &t.dim[axis + 1], (t.rank - 1u - axis) * sizeof *t.dim);
+        t.dim[axis] = total / period;
+        t.dim[axis + 1] = period;
+        y = fe_reshape_val(s, y, t.rank + 1u, t.dim);
+        y = y.bad ? y : fe_reduce(s, FE_RED_SUM, y, &axis, 1, NULL);
+    }
+    return y;
 }
 
 static struct fe_val apply_conv_transpose(struct fe_block *block, const struct fe_value *a)
@@ -173,6 +195,9 @@ static struct fe_val apply_conv_transpose(struct fe_block *block, const struct f
         v[1] = FE_APPLY(s, "swapaxes", v[1], fe_int(-1), fe_int(-2));
     }
     struct fe_val y = convolve(block, &w, v[0], v[1], 1);
+    const struct fe_value *padding = &a[PADDING];
+    if (padding->given && padding->json->kind == JSON_STRING && !strcmp(padding->json->string, "CIRCULAR"))
+        y = wrap_around(block, &w, &t, y, transposed);
     return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
 }
 
