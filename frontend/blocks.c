@@ -195,10 +195,11 @@ static struct fe_val block_param(struct fe_block *block)
 {
     static const struct fe_arg rows[] = {{"shape", FE_SHAPE, FE_REQUIRED, NULL, NULL},
                                          {"init", FE_OBJECT, FE_NULLABLE, "null", NULL},
-                                         {"dtype", FE_DTYPE, 0, "\"float32\"", NULL}};
+                                         {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
     struct fe_value args[3];
     if (!read_args(block, rows, 3, args)) return fe_bad();
-    struct fe_param p = {.type = ir_type_of(args[2].dtype, args[0].rank, args[0].shape),
+    if (args[2].given && !args[2].null) block->param_dtype = args[2].dtype;
+    struct fe_param p = {.type = ir_type_of(block->param_dtype, args[0].rank, args[0].shape),
                          .init = args[1].null ? NULL : args[1].json,
                          .init_preset = "zeros"};
     return fe_val_tensor(fe_block_param(block, "", p));

@@ -377,8 +377,8 @@ struct fe_val make_attention(struct fe_call *c)
         k = FE_APPLY(s, "repeat", k, fe_int((double)groups), fe_int(-2));
         v = FE_APPLY(s, "repeat", v, fe_int((double)groups), fe_int(-2));
     }
-    struct fe_val pair_qk[] = {q, k};
-    struct fe_val scores = fe_cast(s, fe_einsum(s, "...qhd,...khd->...hqk", pair_qk, 2), IR_F32);
+    struct fe_val pair_qk[] = {fe_cast(s, q, IR_F32), fe_cast(s, k, IR_F32)};
+    struct fe_val scores = fe_einsum(s, "...qhd,...khd->...hqk", pair_qk, 2);
     scores = fe_mul(s, scores, fe_is_none(&scale) ? fe_float(1 / sqrt((double)tq.dim[r - 1])) : scale);
     if (!fe_is_none(&ARG(BIAS))) scores = fe_add(s, scores, ARG(BIAS));
     struct fe_val keep = attention_keep(c, nq, tk.dim[r - 3]);

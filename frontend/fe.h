@@ -25,6 +25,13 @@ struct fe_options {
     const char *mesh; /* --mesh data=2,model=4; NULL: the document's */
 };
 
+/* What "precision" says of dtypes; IR_BOOL: nothing. */
+struct fe_precision {
+    enum ir_dtype params;    /* in which parameters are stored: float32 */
+    enum ir_dtype compute;   /* of the layers; else they infer it */
+    enum ir_dtype gradients; /* to which gradients are rounded before the optimizer */
+};
+
 struct fe_trace;
 struct fe_scope;
 struct fe_state;
@@ -37,6 +44,7 @@ struct fe {
     struct diags *diags;
     struct json json;
     const struct fe_options *options;
+    struct fe_precision precision;
     struct ir_module *module;
     const struct fe_scope *constants; /* names of numbers: constants, define parameters (innermost first) */
     const uint32_t *inputs;        /* slots of the declared inputs, in document order (document.c) */
@@ -218,6 +226,7 @@ struct fe_trace {
     const ir_value *inputs;       /* per declared input, in document order; 0 = not available (infer) */
     const ir_value *params;       /* per parameter; NULL: entry function, made on demand */
     ir_value *statistics;         /* per parameter: new value of a running statistic; 0 = unchanged */
+    ir_value scale;               /* by which the loss is multiplied for its gradient, if that changes; 0 = none */
     struct fe_val model;          /* set by fe_trace_model */
     struct fe_val loss;           /* set by fe_trace_loss: float32 scalar */
     const struct fe_env *env;     /* inputs, model, loss, params as expressions see them */

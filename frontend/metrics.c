@@ -19,7 +19,7 @@ static bool uses(const char *text, const char *name)
 
 static bool is_late(fe_json json)
 {
-    static const char *const names[] = {"grads", "updates", "hyperparams"};
+    static const char *const names[] = {"grads", "updates", "hyperparams", "loss_scale"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (json->kind == JSON_STRING && uses(json->string, names[i])) return true;
     return false;

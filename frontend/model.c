@@ -84,6 +84,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     struct fe_trace_own *own = block->site.trace->own;
     const char *path = like.path ? like.path : fe_path_join(fe->arena, block->path, name);
     uint32_t index = map_get(&state->by_path, path);
+    if (like.type.dtype == IR_F32 && !like.statistic) like.type.dtype = block->param_dtype;
     if (!block->sharing && map_get(&own->claimed, path) != MAP_NONE) {
         fe_block_fail(block, NULL, "E0110",
                       "two parameters have the path \"%s\"; give one of the blocks another \"name\"", path);
@@ -282,7 +283,7 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
                              (unsigned)layer->inputs_max, (unsigned)block->in_count);
     for (uint32_t i = 0; i < block->in_count; i++)
         if (!fe_as_tensor(&block->site, &block->in[i])) return fe_bad();
-    return layer->apply(block, args);
+    return fe_block_dtypes(block, layer->args, layer->count, args) ? layer->apply(block, args) : fe_bad();
 }
 
 static struct fe_val apply_define(struct fe_block *block, fe_json define);
@@ -309,6 +310,13 @@ static struct fe_val dispatch(struct fe_block *block)
     return unknown_type(block);
 }
 
+void fe_block_own_dtypes(struct fe_block *block)
+{
+    const struct fe_precision *p = &block->site.fe->precision;
+    block->compute = p->compute ? p->compute : IR_TUPLE;
+    block->param_dtype = p->params ? p->params : IR_F32;
+}
+
 struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *segment, const struct fe_env *env,
                              const struct fe_val *in, uint32_t in_count)
 {
@@ -326,6 +334,7 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
         if (in[i].bad) return fe_bad();
     }
     block.site.where = (struct fe_where){.json = json};
+    fe_block_own_dtypes(&block);
     if (block.depth > FE_MAX_BLOCK_DEPTH)
         return fe_block_fail(&block, NULL, "E0103", "blocks are nested more than %d levels deep", FE_MAX_BLOCK_DEPTH);
     block.type = fe_type_of(fe, json);

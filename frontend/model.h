@@ -63,6 +63,8 @@ struct fe_block {
     uint32_t in_count;
     uint32_t depth;
     bool sharing; /* inside `shared`: parameters exist already */
+    enum ir_dtype compute;     /* nnx's dtype, to which a layer casts input and parameters; IR_TUPLE: inferred from them */
+    enum ir_dtype param_dtype; /* of parameters that the layer declares as float32 */
     const struct fe_weights *weights; /* NULL: parameters as they are */
 };
 
@@ -130,6 +132,15 @@ struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct 
 
 /* Helpers of layers/: numerics shared by several layers. */
 bool fe_block_float_input(struct fe_block *, uint32_t index);
-/* Promotes values to one dtype, as NNX's promote_dtype with dtype None. */
+/* The last rows of layers that have nnx's dtype and param_dtype (which of them or both): they replace what "precision" says. */
+#define FE_DTYPE_ROW {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}
+#define FE_PARAM_DTYPE_ROW {"param_dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}
+#define FE_DTYPE_ROWS FE_DTYPE_ROW, FE_PARAM_DTYPE_ROW
+void fe_block_own_dtypes(struct fe_block *); /* those that "precision" gives to every layer */
+/* Takes over what the arguments say of dtypes; false: an error was recorded. */
+bool fe_block_dtypes(struct fe_block *, const struct fe_arg *rows, uint32_t count, const struct fe_value *args);
+/* The dtype of a layer's result that depends on these values: `compute`, else what they promote to. */
+enum ir_dtype fe_block_dtype(struct fe_block *, const struct fe_val *values, uint32_t count);
+/* Casts values to that dtype, as NNX's promote_dtype. */
 void fe_block_promote(struct fe_block *, struct fe_val *values, uint32_t count);
 #endif

@@ -104,7 +104,7 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
     p->b = fe_step_builder(s, ir_func_new(s->module, name, false));
     p->trace = (struct fe_trace){.b = &p->b, .train = outer->train, .inputs = inputs, .params = params, .rows = &p->rows};
     if (outer->statistics) p->trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
-    p->args = arena_new_array(fe->arena, ir_value, s->input_count + 2 * s->param_count + 4);
+    p->args = arena_new_array(fe->arena, ir_value, s->input_count + 2 * s->param_count + 5);
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
         if (!fe_input_batched(fe, i)) continue;
@@ -123,6 +123,7 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
         if (!inputs[i]) inputs[i] = take_all(p, slot->name, &slot->type, outer->inputs[i]);
     }
+    if (outer->scale) p->trace.scale = take_all(p, "loss_scale", ir_type(outer->b->f, outer->scale), outer->scale);
     if (extra) p->extra = take_all(p, "extra", ir_type(outer->b->f, extra), extra);
     for (uint32_t i = 0; i < s->param_count; i++) {
         if (!is_carried(p, &s->params[i])) continue;

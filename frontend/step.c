@@ -23,39 +23,6 @@ const ir_value *fe_step_inputs(struct step *s, struct ir_builder *b)
 
 static fe_json top(const struct step *s, const char *key) { return fe_member(s->fe, fe_root(s->fe), key); }
 
-/* ---------------------------------------------------------------- settings that are not there yet */
-
-static bool check_precision(struct fe *fe, fe_json json)
-{
-    static const struct fe_arg rows[] = {{"params", FE_DTYPE, 0, "\"float32\"", NULL},
-                                         {"compute", FE_DTYPE, FE_NULLABLE, "\"float32\"", NULL},
-                                         {"gradients", FE_DTYPE, FE_NULLABLE, "\"float32\"", NULL},
-                                         {"loss_scale", FE_OBJECT, FE_NULLABLE, "null", NULL}};
-    static const char *const scales[] = {"static", "dynamic_scale"};
-    struct fe_value v[4] = {0};
-    if (!fe_settings(fe, json, "\"precision\"", rows, 4, NULL, v)) return false;
-    bool good = true;
-    for (int i = 0; i < 3; i++)
-        if (v[i].json && !v[i].null && v[i].dtype != IR_F32) {
-            fe_error(fe, v[i].json, "E0111", "\"%s\": \"%s\" is not supported yet: all is float32", rows[i].name,
-                     ir_dtype_name(v[i].dtype));
-            good = false;
-        }
-    if (!v[3].json || v[3].null) return good;
-    const char *type = fe_type_of(fe, v[3].json);
-    fe_json where = type ? fe_member(fe, v[3].json, "type") : NULL;
-    if (type && strcmp(type, scales[0]) && strcmp(type, scales[1]))
-        fe_suggest(fe, fe_error(fe, where, "E0105", "unknown loss scale \"%s\"", type), type, scales, 2);
-    else if (type) fe_error(fe, v[3].json, "E0111", "\"loss_scale\" is not supported yet");
-    return false;
-}
-
-static bool check_missing(struct step *s)
-{
-    fe_json precision = top(s, "precision");
-    return !precision || check_precision(s->fe, precision);
-}
-
 /* ---------------------------------------------------------------- parameters: trained, averaged */
 
 static bool read_trainable(struct step *s)
@@ -211,8 +178,14 @@ static ir_value left(struct step *s, struct fe_trace *trace, uint32_t i)
     return trace->statistics[i] ? trace->statistics[i] : fe_trace_param(s->fe, trace, i);
 }
 
-/* p + u in the parameter's dtype, and the averages: decay * e + (1 - decay) * p. */
-static void update(struct step *s, struct fe_trace *trace, const ir_value *updates)
+/* x where the step counts, else what was there; `finite` 0: it does in any case. */
+static ir_value where(struct ir_builder *b, ir_value finite, ir_value x, ir_value old)
+{
+    return finite && x != old ? term_where(b, term_tensor(finite), term_tensor(x), term_tensor(old)).v : x;
+}
+
+/* p + u in the parameter's dtype where the gradients are finite, and the averages: decay * e + (1 - decay) * p. */
+static void update(struct step *s, struct fe_trace *trace, const ir_value *updates, ir_value finite)
 {
     struct ir_builder *b = trace->b;
     struct term decay = term_number(s->ema_decay), rest = term_number(1 - s->ema_decay);
@@ -225,6 +198,7 @@ static void update(struct step *s, struct fe_trace *trace, const ir_value *updat
         if (!updates[i] && !trace->statistics[i] && !(s->averaged && s->averaged[i])) continue;
         struct term value = term_tensor(left(s, trace, i));
         if (updates[i]) value = term_cast(b, term_add(b, value, term_tensor(updates[i])), p->type.dtype);
+        value.v = where(b, finite, value.v, fe_trace_param(s->fe, trace, i));
         if (updates[i] || trace->statistics[i]) ir_result_add(b, p->path, value.v, (int32_t)p->slot);
         if (!s->averaged || !s->averaged[i]) continue;
         const struct ir_slot *slot = &s->module->slots.items[s->ema_slots[i]];
@@ -243,7 +217,9 @@ static bool build_step(struct step *s)
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     struct outcome out = {0};
     s->outcome = &out;
+    fe_step_scale_begin(s, &trace);
     if (!fe_step_outcome(s, &trace, true, &out)) return false;
+    out.grads = fe_step_rounded(s, &b, out.grads);
 
     fe_json optimizer = top(s, "optimizer");
     b.place = fe_place(fe, optimizer);
@@ -274,14 +250,16 @@ static bool build_step(struct step *s)
     optim_apply(&s->optim, optimizer, "opt_state", u, p);
     if (fe->diags->errors > errors) return false;
 
-    update(s, &trace, u);
+    ir_value finite = fe_step_scale_end(s, &b, out.grads);
+    update(s, &trace, u, finite);
     for (size_t i = 0; i < s->optim.slots.count; i++) {
         struct state_slot *slot = &s->optim.slots.items[i];
-        ir_result_add(&b, slot->name, slot->now, (int32_t)slot->slot);
+        ir_result_add(&b, slot->name, where(&b, finite, slot->now, slot->old), (int32_t)slot->slot);
     }
     ir_result_add(&b, "step", optim_increment(&b, count).v, (int32_t)s->step_slot);
 
-    const struct fe_env *env = env_tree(s, env_tree(s, out.env, "grads", out.grads), "updates", u);
+    const struct fe_env *env = fe_step_scale_env(s, &trace, out.env);
+    env = env_tree(s, env_tree(s, env, "grads", out.grads), "updates", u);
     if (!fe_step_metrics(s, &trace, env_hyperparams(s, &b, env), true, out.metrics)) return false;
     fe_step_metrics_results(s, &b, out.metrics);
     return fe_step_measures(s, &b);
@@ -310,6 +288,7 @@ static void build_init(struct step *s)
         else value = ir_number(&b, slot->type, slot->start.number);
         ir_result_add(&b, slot->name, value, (int32_t)slot->slot);
     }
+    fe_step_scale_init(s, &b);
     ir_result_add(&b, "step", ir_scalar(&b, IR_I32, 0), (int32_t)s->step_slot);
 }
 
@@ -321,7 +300,7 @@ static bool build(struct step *s)
     s->module = fe->module;
     s->input_count = fe_inputs(fe, &s->inputs);
     bool *needed = arena_new_array(fe->arena, bool, s->input_count + 1);
-    bool good = check_missing(s);
+    bool good = fe_step_precision(s, top(s, "precision"));
     good &= fe_step_metrics_read(s, top(s, "metrics"));
     if (!probe(s, needed)) {
         optim_check(fe, top(s, "optimizer"));

@@ -41,7 +41,8 @@ static const struct fe_arg args[] = {
     [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
     [OUT_BIAS_INIT] = {"out_bias_init", FE_OBJECT, FE_NULLABLE, "null", NULL},
     [MASK] = {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},
-    [IS_CAUSAL] = {"is_causal", FE_BOOL, 0, "false", NULL}};
+    [IS_CAUSAL] = {"is_causal", FE_BOOL, 0, "false", NULL},
+    FE_DTYPE_ROWS};
 
 static fe_json first_given(const struct fe_value *a, const struct fe_value *b)
 {
@@ -85,11 +86,15 @@ static struct fe_val normalise(struct fe_block *block, const char *name, struct 
     struct fe_param scale = {.type = ir_type_of(IR_F32, 1, &depth), .init_preset = "ones"};
     struct fe_val w = fe_val_tensor(fe_block_param(block, fe_path_join(s->fe->arena, name, "scale"), scale));
     if (w.bad) return w;
+    struct fe_val both[] = {x, w};
+    enum ir_dtype dtype = fe_block_dtype(block, both, 2);
+    if (dtype != IR_F64) x = fe_cast(s, x, IR_F32);
     struct fe_val mean = fe_reduce_last(s, FE_RED_MEAN, x, true),
                   square = fe_reduce_last(s, FE_RED_MEAN, fe_mul(s, x, x), true);
     struct fe_val variance = fe_op2(s, OP_max, fe_float(0), fe_sub(s, square, fe_mul(s, mean, mean)));
     struct fe_val factor = fe_op1(s, OP_rsqrt, fe_add(s, variance, fe_float(1e-6)));
-    return fe_mul(s, fe_sub(s, x, mean), fe_mul(s, factor, w));
+    struct fe_val y = fe_mul(s, fe_sub(s, x, mean), fe_mul(s, factor, w));
+    return y.bad ? y : fe_cast(s, y, dtype);
 }
 
 /* Kernel and bias of the projection out, as v[1] and v[2]. */
@@ -152,7 +157,8 @@ static struct fe_val attend_with_dropout(struct fe_block *block, const struct fe
         struct fe_val causal = fe_binary(s, EXPR_OP_GE, fe_iota(s, square, 0), fe_iota(s, square, 1));
         mask = fe_is_none(&mask) ? causal : fe_op2(s, OP_and, fe_boolean(s, mask), causal);
     }
-    if (!fe_is_none(&mask)) scores = fe_where3(s, mask, scores, fe_float(-3.4028234663852886e38));
+    double least = tq.dtype == IR_F16 ? -65504 : tq.dtype == IR_BF16 ? -0x1.fep127 : -0x1.fffffep127;
+    if (!fe_is_none(&mask)) scores = fe_where3(s, mask, scores, fe_float(least));
     struct fe_val weights = scores.bad ? scores : fe_softmax_parts(s, scores, &last, 1, NULL, NULL);
     for (uint32_t i = 0; a[BROADCAST].boolean && i + 2 < r; i++) t.dim[i] = 1;
     struct fe_val keep = fe_cast(s, fe_block_mask(block, "dropout", &t, rate), (enum ir_dtype)tq.dtype);
@@ -199,6 +205,9 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
         k = normalise(block, "key_ln", k, depth);
     }
     if (q.bad || k.bad || v.bad) return fe_bad();
+    struct fe_val parts[] = {q, k, v};
+    fe_block_promote(block, parts, 3);
+    q = parts[0], k = parts[1], v = parts[2];
     struct fe_val mask = a[MASK].given && !a[MASK].null ? fe_expr(s->fe, s->trace, a[MASK].json, block->env)
                                                         : fe_none();
     struct fe_val projection[3];

@@ -67,7 +67,7 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct windo
 }
 
 /* Kernel [spatial.., in / groups, out] over a placed input. */
-static struct fe_val convolve(struct fe_block *block, struct window *w, struct fe_val x, struct fe_val kernel,
+static struct fe_val sum_of_taps(struct fe_block *block, struct window *w, struct fe_val x, struct fe_val kernel,
                               int64_t groups)
 {
     struct fe_site *s = &block->site;
@@ -102,6 +102,17 @@ static struct fe_val convolve(struct fe_block *block, struct window *w, struct f
     struct ir_type t = fe_type_at(s, &y);
     t.dim[t.rank - 2] = out;
     return fe_reshape_val(s, y, t.rank - 1u, t.dim);
+}
+
+/* With 16-bit types all sums, those of the gradient over the taps too, are float32 and rounded once, at the end. */
+static struct fe_val convolve(struct fe_block *block, struct window *w, struct fe_val x, struct fe_val kernel,
+                              int64_t groups)
+{
+    struct fe_site *s = &block->site;
+    enum ir_dtype dtype = (enum ir_dtype)fe_type_at(s, &x).dtype;
+    if (ir_dtype_bytes(dtype) > 2) return sum_of_taps(block, w, x, kernel, groups);
+    struct fe_val y = sum_of_taps(block, w, fe_cast(s, x, IR_F32), fe_cast(s, kernel, IR_F32), groups);
+    return y.bad ? y : fe_cast(s, y, dtype);
 }
 
 static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a)
@@ -203,8 +214,9 @@ static struct fe_val apply_conv_transpose(struct fe_block *block, const struct f
 
 static const struct fe_arg conv_args[] = {COMMON,
                                           {"input_dilation", FE_ANY, FE_NULLABLE, "1", NULL},
-                                          {"feature_group_count", FE_INTEGER, FE_POSITIVE, "1", NULL}};
-static const struct fe_arg transpose_args[] = {COMMON, {"transpose_kernel", FE_BOOL, 0, "false", NULL}};
+                                          {"feature_group_count", FE_INTEGER, FE_POSITIVE, "1", NULL},
+                                          FE_DTYPE_ROWS};
+static const struct fe_arg transpose_args[] = {COMMON, {"transpose_kernel", FE_BOOL, 0, "false", NULL}, FE_DTYPE_ROWS};
 const struct fe_layer fe_layer_conv = {"conv", conv_args, sizeof conv_args / sizeof *conv_args, 1, apply_conv};
 const struct fe_layer fe_layer_conv_transpose = {
     "conv_transpose", transpose_args, sizeof transpose_args / sizeof *transpose_args, 1, apply_conv_transpose};

@@ -38,10 +38,12 @@ static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *
         if (t.rank == IR_MAX_RANK)
             return fe_block_fail(block, NULL, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
         t.dim[t.rank++] = a[1].integer;
-        return fe_broadcast_val(s, table, t.rank, t.dim);
+        return fe_broadcast_val(s, fe_cast(s, table, fe_block_dtype(block, &table, 1)), t.rank, t.dim);
     }
     limit_input(block, block->in[0].tensor, a[0].integer);
-    return fe_take(s, table, block->in[0], 0, false);
+    /* Cast behind the gather: the same numbers, and the gradients of a row are summed before they are rounded. */
+    struct fe_val rows = fe_take(s, table, block->in[0], 0, false);
+    return rows.bad ? rows : fe_cast(s, rows, fe_block_dtype(block, &table, 1));
 }
 
 static struct fe_val apply_attend(struct fe_block *block, const struct fe_value *a)
@@ -67,13 +69,15 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
         return fe_bad();
     }
     struct fe_val v[] = {block->in[0], fe_val_tensor(fe_trace_param(fe, s->trace, found))};
-    fe_block_promote(block, v, 2);
+    enum ir_dtype dtype = fe_block_dtype(block, v + 1, 1); /* nnx: that of the table */
+    for (int i = 0; i < 2; i++) v[i] = fe_cast(s, v[i], dtype);
     return fe_einsum(s, "...d,vd->...v", v, 2);
 }
 
 static const struct fe_arg embed_args[] = {{"num_embeddings", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
                                            {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-                                           {"embedding_init", FE_OBJECT, 0, "{\"type\": \"variance_scaling\"}", NULL}};
-static const struct fe_arg attend_args[] = {{"embedding", FE_STRING, FE_REQUIRED, NULL, NULL}};
-const struct fe_layer fe_layer_embed = {"embed", embed_args, 3, 1, apply_embed};
-const struct fe_layer fe_layer_attend = {"attend", attend_args, 1, 1, apply_attend};
+                                           {"embedding_init", FE_OBJECT, 0, "{\"type\": \"variance_scaling\"}", NULL},
+                                           FE_DTYPE_ROWS};
+static const struct fe_arg attend_args[] = {{"embedding", FE_STRING, FE_REQUIRED, NULL, NULL}, FE_DTYPE_ROW};
+const struct fe_layer fe_layer_embed = {"embed", embed_args, sizeof embed_args / sizeof *embed_args, 1, apply_embed};
+const struct fe_layer fe_layer_attend = {"attend", attend_args, sizeof attend_args / sizeof *attend_args, 1, apply_attend};

@@ -15,15 +15,37 @@ bool fe_block_float_input(struct fe_block *block, uint32_t index)
     return !v->bad;
 }
 
-void fe_block_promote(struct fe_block *block, struct fe_val *values, uint32_t count)
+bool fe_block_dtypes(struct fe_block *block, const struct fe_arg *rows, uint32_t count, const struct fe_value *args)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool dtype = strcmp(rows[i].name, "dtype") == 0;
+        if ((!dtype && strcmp(rows[i].name, "param_dtype") != 0) || args[i].null || !args[i].given) continue;
+        if (!ir_dtype_is_float(args[i].dtype))
+            return fe_block_fail(block, args[i].json, "E0213", "\"%s\" must be a floating-point dtype, found %s", rows[i].name,
+                                 ir_dtype_name(args[i].dtype)),
+                   false;
+        enum ir_dtype given = args[i].dtype == IR_F64 ? IR_F32 : args[i].dtype; /* without 64-bit types, as in JAX */
+        if (dtype) block->compute = given;
+        else block->param_dtype = given;
+    }
+    return true;
+}
+
+enum ir_dtype fe_block_dtype(struct fe_block *block, const struct fe_val *values, uint32_t count)
 {
     struct fe_kind_of k = {IR_BOOL, false};
+    if (block->compute != IR_TUPLE) return block->compute;
     for (uint32_t i = 0; i < count; i++)
         if (!fe_is_none(&values[i]) && !values[i].bad)
             k = fe_promote(k, (struct fe_kind_of){(enum ir_dtype)fe_type_at(&block->site, &values[i]).dtype, false});
-    if (!ir_dtype_is_float(k.dtype)) k.dtype = IR_F32;
+    return ir_dtype_is_float(k.dtype) ? k.dtype : IR_F32;
+}
+
+void fe_block_promote(struct fe_block *block, struct fe_val *values, uint32_t count)
+{
+    enum ir_dtype dtype = fe_block_dtype(block, values, count);
     for (uint32_t i = 0; i < count; i++)
-        if (!fe_is_none(&values[i]) && !values[i].bad) values[i] = fe_cast(&block->site, values[i], k.dtype);
+        if (!fe_is_none(&values[i]) && !values[i].bad) values[i] = fe_cast(&block->site, values[i], dtype);
 }
 
 static fe_json given(const struct fe_value *v) { return v->given && !v->null ? v->json : NULL; }
@@ -257,16 +279,19 @@ static struct fe_val apply_einsum(struct fe_block *block, const struct fe_value 
 static const struct fe_arg linear_args[] = {{"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
                                             {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
                                             {"use_bias", FE_BOOL, 0, "true", NULL},
-                                            KERNEL_INITS};
+                                            KERNEL_INITS,
+                                            FE_DTYPE_ROWS};
 static const struct fe_arg general_args[] = {{"features", FE_ANY, FE_REQUIRED, NULL, NULL},
                                              {"axis", FE_ANY, 0, "-1", NULL},
                                              {"batch_axis", FE_MAP, FE_NULLABLE, "null", NULL},
                                              {"use_bias", FE_BOOL, 0, "true", NULL},
-                                             KERNEL_INITS};
+                                             KERNEL_INITS,
+                                             FE_DTYPE_ROWS};
 static const struct fe_arg einsum_args[] = {{"einsum_str", FE_STRING, FE_REQUIRED, NULL, NULL},
                                             {"kernel_shape", FE_SHAPE, FE_REQUIRED, NULL, NULL},
                                             {"bias_shape", FE_SHAPE, FE_NULLABLE, "null", NULL},
-                                            KERNEL_INITS};
+                                            KERNEL_INITS,
+                                            FE_DTYPE_ROWS};
 #define COUNT(rows) (sizeof rows / sizeof *rows)
 const struct fe_layer fe_layer_linear = {"linear", linear_args, COUNT(linear_args), 1, apply_linear};
 const struct fe_layer fe_layer_linear_general = {"linear_general", general_args, COUNT(general_args), 1,

@@ -49,14 +49,17 @@ static struct fe_val apply_lora(struct fe_block *block, const struct fe_value *a
     return fe_is_none(&base) ? y : fe_add(s, y, base);
 }
 
-enum { LINEAR_ARGS = 5 };
+enum { LINEAR_ARGS = 5, LORA_ARGS = 3 };
+static const struct fe_arg low_rank_args[] = {FE_DTYPE_ROWS}; /* the last two of lora_linear, as the dtypes of a layer */
 static struct fe_val apply_lora_linear(struct fe_block *block, const struct fe_value *a)
 {
+    struct fe_block beside = *block;
     struct fe_val base = fe_layer_linear.apply(block, a);
-    if (base.bad) return base;
     const struct fe_value *own = a + LINEAR_ARGS;
+    fe_block_own_dtypes(&beside);
+    if (base.bad || !fe_block_dtypes(&beside, low_rank_args, 2, own + LORA_ARGS + 2)) return fe_bad();
     return fe_add(&block->site, base,
-                  low_rank(block, "lora", own[0].integer, a[0].integer, given(&own[1]), given(&own[2])));
+                  low_rank(&beside, "lora", own[0].integer, a[0].integer, given(&own[1]), given(&own[2])));
 }
 
 #define INITS                                                                                                          \
@@ -67,16 +70,20 @@ static struct fe_val apply_lora_linear(struct fe_block *block, const struct fe_v
 static const struct fe_arg lora_args[] = {{"lora_rank", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
                                           {"features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
                                           {"base_module", FE_OBJECT, FE_NULLABLE, "null", NULL},
-                                          INITS};
+                                          INITS,
+                                          FE_DTYPE_ROWS};
 /* Those of linear, in its order, then its own. */
-static const struct fe_arg lora_linear_args[LINEAR_ARGS + 3] = {
+static const struct fe_arg lora_linear_args[LINEAR_ARGS + LORA_ARGS + 4] = {
     {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
     {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
     {"use_bias", FE_BOOL, 0, "true", NULL},
     {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},
     {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
     {"lora_rank", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-    INITS};
+    INITS,
+    FE_DTYPE_ROWS,
+    {"lora_dtype", FE_DTYPE, FE_NULLABLE, "null", NULL},
+    {"lora_param_dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
 const struct fe_layer fe_layer_lora = {"lora", lora_args, sizeof lora_args / sizeof *lora_args, 1, apply_lora};
 const struct fe_layer fe_layer_lora_linear = {"lora_linear", lora_linear_args,
                                               sizeof lora_linear_args / sizeof *lora_linear_args, 1, apply_lora_linear};

@@ -116,17 +116,11 @@ static struct fe_val finish(struct norm *n, struct fe_val mean, struct fe_val va
     struct fe_site *s = &n->block->site;
     struct fe_val factor = fe_op1(s, OP_rsqrt, fe_add(s, variance, fe_float(n->args[EPSILON].number)));
     struct fe_val y = fe_is_none(&mean) ? n->wide : fe_sub(s, n->wide, mean);
-    struct fe_kind_of k = {(enum ir_dtype)n->type.dtype, false};
-    if (!fe_is_none(&scale)) {
-        factor = fe_mul(s, factor, scale);
-        k = fe_promote(k, fe_kind(s, &scale));
-    }
+    struct fe_val all[] = {n->x, scale, bias};
+    if (!fe_is_none(&scale)) factor = fe_mul(s, factor, scale);
     y = fe_mul(s, y, factor);
-    if (!fe_is_none(&bias)) {
-        y = fe_add(s, y, bias);
-        k = fe_promote(k, fe_kind(s, &bias));
-    }
-    return y.bad ? y : fe_cast(s, y, k.dtype);
+    if (!fe_is_none(&bias)) y = fe_add(s, y, bias);
+    return y.bad ? y : fe_cast(s, y, fe_block_dtype(n->block, all, 3));
 }
 
 /* ---------------------------------------------------------------- the layers */
@@ -248,22 +242,26 @@ static struct fe_val apply_prelu(struct fe_block *block, const struct fe_value *
     struct fe_param p = {
         .type = ir_type_scalar(IR_F32), .init_preset = "constant", .init_value = a[0].number, .stream = FE_NO_DRAW};
     struct fe_val slope = fe_val_tensor(fe_block_param(block, "negative_slope", p)), x = block->in[0];
+    if (slope.bad) return slope;
+    slope = fe_cast(s, slope, (enum ir_dtype)fe_type_at(s, &x).dtype);
     return fe_where3(s, fe_binary(s, EXPR_OP_GE, x, fe_float(0)), x, fe_mul(s, slope, x));
 }
 
 static const struct fe_arg axes_args[] = {
-    COMMON("1e-6"), {"reduction_axes", FE_ANY, 0, "-1", NULL}, {"feature_axes", FE_ANY, 0, "-1", NULL}};
-static const struct fe_arg instance_args[] = {COMMON("1e-6"), {"feature_axes", FE_ANY, 0, "-1", NULL}};
+    COMMON("1e-6"), {"reduction_axes", FE_ANY, 0, "-1", NULL}, {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
+static const struct fe_arg instance_args[] = {COMMON("1e-6"), {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
 static const struct fe_arg group_args[] = {COMMON("1e-6"),
                                            {"num_groups", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "32", NULL},
                                            {"group_size", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
-                                           {"reduction_axes", FE_ANY, FE_NULLABLE, "null", NULL}};
+                                           {"reduction_axes", FE_ANY, FE_NULLABLE, "null", NULL},
+                                           FE_DTYPE_ROWS};
 static const struct fe_arg batch_args[] = {COMMON("1e-5"),
                                            {"use_running_average", FE_BOOL, 0, "false", NULL},
                                            {"axis", FE_ANY, 0, "-1", NULL},
                                            {"momentum", FE_NUMBER, FE_UNIT_CLOSED, "0.99", NULL},
-                                           {"axis_name", FE_ANY, FE_NULLABLE, "null", NULL}};
-static const struct fe_arg prelu_args[] = {{"negative_slope_init", FE_NUMBER, 0, "0.01", NULL}};
+                                           {"axis_name", FE_ANY, FE_NULLABLE, "null", NULL},
+                                           FE_DTYPE_ROWS};
+static const struct fe_arg prelu_args[] = {{"negative_slope_init", FE_NUMBER, 0, "0.01", NULL}, FE_PARAM_DTYPE_ROW};
 #define LAYER(name, rows)                                                                                              \
     const struct fe_layer fe_layer_##name = {#name, rows, sizeof rows / sizeof *rows, 1, apply_##name}
 LAYER(layer_norm, axes_args);

@@ -13,7 +13,8 @@ static const struct fe_arg cell_args[] = {
     [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},
     [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL},
     [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
-    [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL}};
+    [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL},
+    FE_DTYPE_ROWS};
 enum { CELL_ARGS = sizeof cell_args / sizeof *cell_args, MAX_GATES = 4 };
 
 struct cell {
@@ -36,6 +37,17 @@ static struct fe_val dense_param(struct cell *c, const char *dense, const char *
     return fe_val_tensor(fe_block_param(&c->block, fe_path_join(fe->arena, dense, name), p));
 }
 
+/* What nnx's Linear gives of input, kernel and bias (None: without), in its dtype. */
+static struct fe_val product(struct cell *c, const char *name, struct fe_val v[3])
+{
+    struct fe_site *s = &c->block.site;
+    if (v[0].bad || v[1].bad || v[2].bad) return fe_bad();
+    fe_block_promote(&c->block, v, 3);
+    struct fe_val y = FE_APPLY(s, "matmul", v[0], v[1]);
+    if (!fe_is_none(&v[2])) y = fe_add(s, y, v[2]);
+    return fe_block_adapt(&c->block, name, false, "...i,io->...o", v[0], v[1], y);
+}
+
 static int64_t width_of(const struct cell *c)
 {
     return c->hidden * (c->kind == OPTIMIZED_LSTM ? 4 : c->kind == GRU ? 3 : 1);
@@ -52,10 +64,9 @@ static bool declare_input(struct cell *c, struct fe_val x)
     for (uint32_t i = 0; i < c->dense_count; i++) {
         const char *name = c->kind == LSTM ? names[i] : "dense_i";
         struct fe_val w = dense_param(c, name, "kernel", 2, (int64_t[]){in, width}, KERNEL_INIT, "lecun_normal");
-        c->input[i] = w.bad ? w : FE_APPLY(s, "matmul", x, w);
-        if (bias_at_input(c) && !w.bad)
-            c->input[i] = fe_add(s, c->input[i], dense_param(c, name, "bias", 1, &width, BIAS_INIT, "zeros"));
-        c->input[i] = fe_block_adapt(&c->block, name, false, "...i,io->...o", x, w, c->input[i]);
+        struct fe_val v[] = {x, w, fe_none()};
+        if (bias_at_input(c) && !w.bad) v[2] = dense_param(c, name, "bias", 1, &width, BIAS_INIT, "zeros");
+        c->input[i] = product(c, name, v);
         if (c->input[i].bad) return false;
     }
     return true;
@@ -99,10 +110,8 @@ static struct fe_val activate(struct cell *c, uint32_t arg, struct fe_val x)
 
 static struct fe_val recurrent(struct cell *c, uint32_t i, struct fe_val h)
 {
-    struct fe_site *s = &c->block.site;
-    struct fe_val y = FE_APPLY(s, "matmul", h, c->kernel[i]);
-    if (!fe_is_none(&c->bias[i])) y = fe_add(s, y, c->bias[i]);
-    return fe_block_adapt(&c->block, carry_name(c, i), false, "...i,io->...o", h, c->kernel[i], y);
+    struct fe_val v[] = {h, c->kernel[i], c->bias[i]};
+    return product(c, carry_name(c, i), v);
 }
 
 /* Part `i` of `parts` of the last axis. */
@@ -185,7 +194,9 @@ static bool read_cell(struct fe_block *block, fe_json json, struct cell *c)
     if (!fe_args(fe, json, arena_format(fe->arena, "cell \"%s\"", type), cell_args, CELL_ARGS, also, c->args))
         return false;
     c->hidden = c->args[HIDDEN].integer;
-    return true;
+    fe_block_own_dtypes(&c->block);
+    if (c->kind == SIMPLE && c->block.compute == IR_TUPLE) c->block.compute = IR_F32; /* nnx's only cell with a default */
+    return fe_block_dtypes(&c->block, cell_args, CELL_ARGS, c->args);
 }
 
 /* The sequence backwards; with lengths, what is real stays in front. */
@@ -229,7 +240,7 @@ static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const s
         return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
                false;
     for (uint32_t i = 0; i < count; i++) {
-        carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(IR_F32, rank, shape), 0)
+        carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(c->block.param_dtype, rank, shape), 0)
                                        : fe_broadcast_val(s, pair ? initial->items[i] : *initial, rank, shape);
         if (carry[i].bad) return false;
     }
