@@ -47,6 +47,20 @@ static bool reduces(const struct ir_node *n, uint32_t from, uint32_t to)
     return true;
 }
 
+/* A sum over the examples; over a single one it is a reshape. */
+static bool sums_examples(const struct ir_func *f, const struct ir_node *n, const struct ir_node *d)
+{
+    uint32_t batch = batch_of(d).n;
+    struct ir_type rest = {.dtype = d->type.dtype, .rank = (uint8_t)(d->type.rank - batch)};
+    int64_t examples = 1;
+    if (reduces(n, 0, batch)) return true;
+    for (uint32_t i = 0; i < d->type.rank; i++)
+        if (i < batch) examples *= d->type.dim[i];
+        else rest.dim[i - batch] = d->type.dim[i];
+    return n->op == OP_reshape && examples == 1 && ir_type_elements(ir_type(f, n->args[0])) == ir_type_elements(&d->type) &&
+           ir_type_equal(&n->type, &rest);
+}
+
 /* A factor that is the same for all elements of an example. */
 static bool is_weight(const struct ir_func *f, ir_value v, uint32_t batch)
 {
@@ -74,7 +88,7 @@ static bool read_as(const struct ghost *g, ir_value dot, ir_value user, struct r
     const struct ir_node *d = ir_get(g->f, dot), *n = ir_get(g->f, user);
     uint32_t batch = batch_of(d).n, rank = d->type.rank;
     *out = (struct reader){.root = user, .dot = dot};
-    if (reduces(n, 0, batch)) return true;
+    if (sums_examples(g->f, n, d)) return true;
     if (n->op != OP_mul) return false;
     ir_value next = only_reader(g, user), other = n->args[n->args[0] == dot];
     if (!next) return false;
@@ -82,7 +96,7 @@ static bool read_as(const struct ghost *g, ir_value dot, ir_value user, struct r
     out->norm = other == dot;
     if (out->norm) return rank > batch && reduces(ir_get(g->f, next), batch, rank);
     out->weight = other;
-    return reduces(ir_get(g->f, next), 0, batch) && is_weight(g->f, other, batch);
+    return sums_examples(g->f, ir_get(g->f, next), d) && is_weight(g->f, other, batch);
 }
 
 static int64_t extent(const struct ir_type *t, struct ir_ints dims)
