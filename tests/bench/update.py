@@ -143,8 +143,8 @@ def workload(bench, options, whole, threads):
         at += count
     m, ours = stepc_side(so, threads, gradients)
     start = {n: m[n] for n in sizes}
-    sides, checks = {"stepc": ours}, {}
-    sides.update(stream_sides(len(flat), whole, threads, flat))
+    sides, checks = stream_sides(len(flat), whole, threads, flat), {}
+    sides["stepc"] = ours  # not right behind JAX, which goes on freeing memory for a while
     if bench.have("torch"):
         for name, form in ("fused", {"fused": True}), ("foreach", {"foreach": True}), ("default", {}):
             run, fresh, p = torch_side(start, gradients, whole, threads, **form)
