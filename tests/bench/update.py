@@ -1,4 +1,4 @@
-"""The update alone: 43 M parameters in the 98 tensors of a transformer of 12 layers, 512 wide, gradients as inputs.
+"""The update alone: 43 M parameters in the 124 tensors of a transformer of 12 layers, 512 wide, gradients as inputs.
 
 The loss is sum(params * g), so that g is the gradient; it is made in the update's own pass and costs no bytes of its own.
 The peers get the gradients and compute no loss. The stream is one pass over as many arrays of the same size, written by
