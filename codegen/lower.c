@@ -172,7 +172,17 @@ bool cg_lower(const struct plan_module *module, const struct plan *plan, const s
               struct arena *arena, struct diags *diags, struct cg_kernel *out) {
     struct context c = {.module = module, .plan = plan, .target = target, .arena = arena};
     bool ok = true;
-    for (size_t i = 0; i < plan->groups.count; i++)
-        ok &= lower_group(&c, &plan->groups.items[i], diags, &out[i]);
+    struct map known = MAP(arena); /* groups of one function that are alike have the same nest */
+    for (size_t i = 0; i < plan->groups.count; i++) {
+        const struct plan_group *g = &plan->groups.items[i];
+        uint32_t same = g->alike && g->func->entry ? map_get_number(&known, g->alike) : MAP_NONE;
+        if (same != MAP_NONE) {
+            out[i] = out[same];
+            continue;
+        }
+        ok &= lower_group(&c, g, diags, &out[i]);
+        if (g->alike && g->func->entry)
+            map_set_number(&known, g->alike, (uint32_t)i);
+    }
     return ok;
 }

@@ -105,14 +105,6 @@ static int check_passes(struct cli *cli, const char *option)
     return 0;
 }
 
-/* A launch of a GPU has one set of buffers. */
-static const char *disabled(struct cli *cli)
-{
-    const char *given = cli_text(cli, "disable", NULL);
-    if (strcmp(cli_text(cli, "target", "cpu"), "cuda")) return given;
-    return given ? arena_format(cli->arena, "%s,outline,outline_more", given) : "outline,outline_more";
-}
-
 static int pass_settings(struct way *w)
 {
     static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
@@ -126,11 +118,12 @@ static int pass_settings(struct way *w)
         .dump = cli_text(cli, "dump", NULL),
         .dump_dir = cli_text(cli, "dump-dir", NULL),
         .stop_after = cli_text(cli, "stop-after", NULL),
-        .disable = disabled(cli),
+        .disable = cli_text(cli, "disable", NULL),
         .only = cli_text(cli, "passes", NULL),
         .reproducer_dir = cli_text(cli, "reproducer", NULL),
         .verify_each = cli_count(cli, "verify-each") > 0 || getenv("STEPC_VERIFY_EACH") != NULL,
         .time_passes = cli_count(cli, "time-passes") > 0,
+        .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
         .blas = strcmp(blas, "own") == 0 ? 1 : strcmp(blas, "openblas") == 0 ? 2 : 0,
     };
     return 0;

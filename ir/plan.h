@@ -54,7 +54,7 @@ struct plan_group {
                                the output may take the input's memory */
     ir_value root;          /* DOT, SCATTER: the contraction or scatter; else 0 */
     const char *reason;     /* why it ends here, for explain --fusion */
-    uint64_t alike;         /* groups with equal numbers are element-wise and have the same code; 0: not known */
+    uint64_t alike;         /* groups with equal numbers have the same code; 0: not known */
 };
 
 enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE };

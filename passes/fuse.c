@@ -248,7 +248,8 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b)
         return a;
-    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b))
+    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b)
+        || fuse_apart(z, a, b))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
@@ -306,7 +307,7 @@ static bool holds_up(struct fuse *z, ir_value v, uint32_t c) {
 static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v))
+    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v) || fuse_outsider(z, v, c))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;

@@ -55,7 +55,11 @@ struct fuse {
     VEC(struct fuse_segments) segments; /* [0] = none */
     uint32_t stamp;
     uint32_t *depth, *depth_stamp, depth_turn; /* of find_depth */
+    const bool *crowd; /* by value: one of very many reductions, or sums of scalars, that are alike */
 };
+
+/* What the sums of one function are made of. */
+struct fuse_sums { struct arena *arena; const struct ir_func *f; bool *inner; /* by value: read by one such sum only */ };
 
 /* fuse_nodes.c */
 void fuse_classify(struct fuse *);
@@ -65,6 +69,16 @@ struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 /* fuse_groups.c */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);
 void fuse_emit_groups(struct fuse *, struct plan *);
+/* fuse_sums.c: sums of very many scalars become trees. */
+ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
+bool fuse_is_scalar_sum(const struct ir_node *);
+enum { FUSE_MANY_TERMS = 64, FUSE_FAN_IN = 16 };
+/* fuse_alike.c: keeps groups alike where there are many of them. May clusters not be one; may a node not join one? */
+void fuse_find_crowds(struct fuse *);
+bool fuse_apart(const struct fuse *, uint32_t a, uint32_t b);
+bool fuse_outsider(struct fuse *, ir_value, uint32_t cluster);
+/* Equal numbers: the same code on other tensors. 0: such groups are not looked for. */
+uint64_t fuse_likeness(const struct fuse *, const struct plan_group *, uint32_t *number);
 /* fuse_outlined.c: the one group of a function that is called. */
 void fuse_outlined(struct pass *, const struct ir_func *body, struct plan *);
 #endif

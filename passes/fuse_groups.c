@@ -9,6 +9,7 @@
 struct members {
     bool *in, *read;       /* by value */
     VEC(ir_value) touched; /* those with a mark */
+    uint32_t *number;      /* by value, 0 between groups */
 };
 
 static void mark(struct fuse *z, struct members *m, bool *marks, ir_value v) {
@@ -110,12 +111,14 @@ static void emit_group(struct fuse *z, struct plan *plan, const bool *output, st
         }
         m->in[v] = m->read[v] = false;
     }
+    g.alike = fuse_likeness(z, &g, m->number);
     vec_push(z->keep, &plan->groups, g);
 }
 
 void fuse_emit_groups(struct fuse *z, struct plan *plan) {
     bool *output = find_outputs(z);
-    struct members m = {.in = arena_new_array(z->arena, bool, z->f->count), .read = arena_new_array(z->arena, bool, z->f->count)};
+    struct members m = {.in = arena_new_array(z->arena, bool, z->f->count), .read = arena_new_array(z->arena, bool, z->f->count),
+                        .number = arena_new_array(z->arena, uint32_t, z->f->count)};
     for (uint32_t c = 0; c < z->clusters.count; c++) {
         const struct fuse_cluster *k = &z->clusters.items[c];
         if (k->merged == c && !k->lone && k->nodes.count > 0)

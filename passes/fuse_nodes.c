@@ -252,6 +252,7 @@ void fuse_classify(struct fuse *z) {
     for (ir_value v = 1; v < f->count; v++)
         if (z->node[v].live)
             mark_stored(z, v);
+    fuse_find_crowds(z);
     mark_region(z);
     for (ir_value v = 1; v < f->count; v++)
         measure(z, v);

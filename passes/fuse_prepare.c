@@ -1,5 +1,6 @@
 /* Rewrites before fusion: what has no template of its own becomes ops that have one. argmax and argmin become an
- * extremum and a smallest index; a full reduction of a large tensor goes by rows first, so that workers can share it. */
+ * extremum and a smallest index; a full reduction of a large tensor goes by rows first, so that workers can share it;
+ * sums of very many scalars become trees. */
 #include "passes/fuse.h"
 
 static ir_value rewrite_argreduce(struct ir_builder *b, const struct ir_node *node, ir_value x) {
@@ -32,8 +33,14 @@ static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, i
     return 0;
 }
 
+struct preparing { struct pass *pass; struct fuse_sums sums; };
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map) {
+    struct preparing *p = user;
     const struct ir_node *node = ir_get(from, old);
+    ir_value sum = fuse_sum(&p->sums, b, from, old, map);
+    if (sum)
+        return sum;
     bool reduce = node->op == OP_reduce_sum || node->op == OP_reduce_max || node->op == OP_reduce_min;
     if (node->op == OP_argmax || node->op == OP_argmin)
         return rewrite_argreduce(b, node, map[node->args[0]]);
@@ -42,7 +49,10 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         if (r)
             return r;
     }
-    return pass_remake(user, b, node, map);
+    return pass_remake(p->pass, b, node, map);
 }
 
-struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m) { return pass_rebuild(p, m, rewrite, p); }
+struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m) {
+    struct preparing user = {p, {.arena = &p->scratch}};
+    return pass_rebuild(p, m, rewrite, &user);
+}

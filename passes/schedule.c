@@ -4,12 +4,14 @@
 #include "passes/common.h"
 #include <string.h>
 
-enum { BATCH_ELEMENTS = 1 << 22 }; /* of one command for many tensors: their gradients live until it runs */
+/* One command for many tensors: at least how many, and elements at most, because their gradients live until it runs. */
+enum { BATCH_LEAST = 16, BATCH_ELEMENTS = 1 << 22 };
 
 struct unit {
     uint32_t group; /* or UINT32_MAX: the node */
     ir_value node;  /* loop, collective, call */
-    VEC(ir_value) calls; /* of functions with the same code, none of which depends on another: one command */
+    VEC(ir_value) calls;  /* of functions with the same code, none of which depends on another: one command */
+    VEC(uint32_t) groups; /* beside `group`: the same for what is not called */
     uint32_t key, hard, soft; /* order in the program; waiting for so many */
     bool done, writes_state;
     VEC(uint32_t) hard_users, soft_users;
@@ -62,10 +64,13 @@ static void collect_units(struct schedule *s) {
 /* Tells of everything that a unit reads. */
 static void for_inputs(struct schedule *s, uint32_t u, void (*tell)(struct schedule *, uint32_t u, ir_value)) {
     struct unit unit = s->units.items[u]; /* the list may move */
-    const struct plan_group *g = unit.group == UINT32_MAX ? NULL : &s->plan->groups.items[unit.group];
-    for (size_t i = 0; g && i < g->inputs.count; i++)
-        tell(s, u, base_of(s->f, g->inputs.items[i]));
-    for (size_t c = 0; !g && (c == 0 || c < unit.calls.count); c++) {
+    bool kernel = unit.group != UINT32_MAX;
+    for (size_t k = 0; kernel && k <= unit.groups.count; k++) {
+        const struct plan_group *g = &s->plan->groups.items[k ? unit.groups.items[k - 1] : unit.group];
+        for (size_t i = 0; i < g->inputs.count; i++)
+            tell(s, u, base_of(s->f, g->inputs.items[i]));
+    }
+    for (size_t c = 0; !kernel && (c == 0 || c < unit.calls.count); c++) {
         const struct ir_node *node = ir_get(s->f, unit.calls.count ? unit.calls.items[c] : unit.node);
         for (uint32_t i = 0; i < node->arg_count; i++)
             tell(s, u, base_of(s->f, node->args[i]));
@@ -87,7 +92,7 @@ static void wishes(struct schedule *s, uint32_t u, ir_value v) {
     }
 }
 
-/* ---------------------------------------------------------------- calls that become one command */
+/* ---------------------------------------------------------------- many that become one command */
 
 /* How many units at most follow a unit, each needing the one before. Those of one height do not need each other. */
 static uint32_t *heights(struct schedule *s) {
@@ -111,29 +116,65 @@ static uint32_t *heights(struct schedule *s) {
     return height;
 }
 
-/* Puts calls of the same code and height together, as long as not too much memory waits for the last of them. */
-static void batch_calls(struct schedule *s) {
-    struct map open = MAP(&s->pass->scratch); /* code and height -> unit */
-    const uint32_t *height = heights(s);
-    int64_t *elements = arena_new_array(&s->pass->scratch, int64_t, s->units.count + 1);
+/* The group of a unit that may be one of many, NULL: it is none. */
+static const struct plan_group *group_of_unit(const struct schedule *s, const struct unit *u) {
+    if (u->group == UINT32_MAX && !u->calls.count)
+        return NULL;
+    const struct plan_group *g = &s->plan->groups.items[u->calls.count ? s->group_of[ir_get(s->f, u->node)->func] : u->group];
+    return g->alike ? g : NULL;
+}
+
+/* How many units of the same code and height there are, by unit. */
+static uint32_t *count_alike(struct schedule *s, const uint32_t *height, uint64_t *key) {
+    struct map counts = MAP(&s->pass->scratch);
+    uint32_t *count = arena_new_array(&s->pass->scratch, uint32_t, s->units.count + 1);
+    for (uint32_t u = 0; u < s->units.count; u++) {
+        const struct plan_group *g = group_of_unit(s, &s->units.items[u]);
+        if (!g)
+            continue;
+        key[u] = hash_u64(g->alike, height[u]);
+        uint32_t before = map_get_number(&counts, key[u]);
+        map_set_number(&counts, key[u], before == MAP_NONE ? 1 : before + 1);
+    }
+    for (uint32_t u = 0; u < s->units.count; u++)
+        count[u] = key[u] ? map_get_number(&counts, key[u]) : 0;
+    return count;
+}
+
+static void add_to_batch(struct schedule *s, uint32_t into, uint32_t u) {
+    struct unit *unit = &s->units.items[u], *all = &s->units.items[into];
+    if (unit->calls.count) {
+        vec_push(&s->pass->scratch, &all->calls, unit->node);
+        s->producer[unit->node] = into + 1;
+    } else {
+        const struct plan_group *g = &s->plan->groups.items[unit->group];
+        vec_push(&s->pass->scratch, &all->groups, unit->group);
+        for (size_t i = 0; i < g->outputs.count; i++)
+            s->producer[g->outputs.items[i]] = into + 1;
+    }
+    unit->done = true;
+}
+
+/* Puts units of the same code and height together, as long as not too much memory waits for the last of them. */
+static void batch(struct schedule *s) {
+    struct map open = MAP(&s->pass->scratch); /* key -> unit */
     uint32_t count = (uint32_t)s->units.count;
+    uint64_t *key = arena_new_array(&s->pass->scratch, uint64_t, count + 1);
+    const uint32_t *alike = count_alike(s, heights(s), key);
+    int64_t *elements = arena_new_array(&s->pass->scratch, int64_t, count + 1);
     for (uint32_t u = 0; u < count; u++) {
         struct unit *unit = &s->units.items[u];
         unit->hard = 0;
         unit->hard_users.count = 0;
-        if (!unit->calls.count)
+        if (alike[u] < BATCH_LEAST || s->pass->options->one_by_one)
             continue;
-        const struct plan_group *g = &s->plan->groups.items[s->group_of[ir_get(s->f, unit->node)->func]];
-        uint64_t key = hash_u64(g->alike, height[u]);
-        uint32_t into = map_get_number(&open, key);
+        const struct plan_group *g = group_of_unit(s, unit);
+        uint32_t into = map_get_number(&open, key[u]);
         int64_t here = ir_type_elements(ir_type(g->func, g->outputs.items[0]));
-        if (into == MAP_NONE || elements[into] + here > BATCH_ELEMENTS) {
-            map_set_number(&open, key, into = u);
-        } else {
-            vec_push(&s->pass->scratch, &s->units.items[into].calls, unit->node);
-            s->producer[unit->node] = into + 1;
-            unit->done = true;
-        }
+        if (into == MAP_NONE || elements[into] + here > BATCH_ELEMENTS)
+            map_set_number(&open, key[u], into = u);
+        else
+            add_to_batch(s, into, u);
         elements[into] += here;
     }
 }
@@ -175,7 +216,10 @@ static void schedule_function(struct pass *, struct plan *, const struct ir_func
 
 static void emit(struct schedule *s, const struct unit *u) {
     if (u->group != UINT32_MAX) {
-        command(s, (struct plan_command){.kind = PLAN_KERNEL, .group = u->group, .func = s->f});
+        struct plan_command k = {.kind = PLAN_KERNEL, .group = u->group, .func = s->f};
+        for (size_t i = 0; i < u->groups.count; i++)
+            vec_push(s->plan->arena, &k.more, u->groups.items[i]);
+        command(s, k);
         return;
     }
     const struct ir_node *node = ir_get(s->f, u->node);
@@ -267,7 +311,7 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
     collect_units(&s);
     for (uint32_t u = 0; u < s.units.count; u++)
         for_inputs(&s, u, needs);
-    batch_calls(&s);
+    batch(&s);
     connect(&s);
     for (uint32_t u = 0; u < s.units.count; u++)
         update(&s, u);
