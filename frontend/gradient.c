@@ -128,7 +128,7 @@ bool fe_step_metric_kind(struct step *s, const struct metric *m, fe_json kinds, 
 static bool inner_outcome(struct step *s, struct fe_trace *trace, bool grads, const struct clipped *clipped,
                           struct outcome *out)
 {
-    if (s->examples.json || clipped) return fe_step_examples(s, trace, grads, clipped, out);
+    if (s->examples.json || s->examples.asked || clipped) return fe_step_examples(s, trace, grads, clipped, out);
     return fe_step_whole(s, trace, grads, out);
 }
 
@@ -251,6 +251,7 @@ bool fe_step_clipped_sum(struct fe_optim_state *o, const struct clipped *clipped
         return false;
     for (uint32_t i = 0; i < s->param_count; i++)
         if (clipped->leaves[i]) sums[i] = out.grads[i];
+    s->examples.asked = true;
     s->outcome->loss = out.loss;
     s->outcome->metrics = out.metrics;
     s->outcome->env = out.env;

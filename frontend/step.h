@@ -33,6 +33,7 @@ struct examples {
     int64_t rows;            /* at once; 0: all */
     uint32_t kind;           /* of gradients, loss and scalar metrics */
     fe_json transform, real; /* the list; num_real_microbatches */
+    bool asked;              /* an optimizer asked for them: eval reports what the step does */
 };
 
 /* By what the loss is multiplied for its gradient. */
