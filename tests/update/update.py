@@ -8,6 +8,7 @@ element-wise, or held to this; a new row is held to it by itself.
 usage: update.py STEPC [NAME...]
 """
 import json
+import math
 import os
 import re
 import subprocess
@@ -94,8 +95,8 @@ def traffic(stepc, optimizer, averages):
         p = subprocess.run([stepc, "explain", f.name, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if p.returncode:
         return None, p.stderr.strip()
-    entries = {e["name"]: e for e in json.loads(p.stdout)["entries"]}
-    return entries["step"].get("update"), None
+    step = {e["name"]: e for e in json.loads(p.stdout)["entries"]}["step"]
+    return dict(step["update"], all_bytes=step["bytes"]) if "update" in step else None, None
 
 
 def check(stepc, name, optimizer, other, averages):
@@ -108,6 +109,10 @@ def check(stepc, name, optimizer, other, averages):
         return "%s: %s" % (label, why.splitlines()[0])
     if found and found["bytes"] > found["least"]:
         return "%s: moves %.2f bytes per parameter, %.2f are enough" % (label, found["bytes_per_parameter"], found["least_per_parameter"])
+    # All kernels together, counted another way: beside the update there is the loss, which reads parameters and gradients.
+    beside = found["all_bytes"] - found["bytes"] if found else 0
+    if beside > 8 * sum(map(math.prod, SHAPES.values())) + 32768:
+        return "%s: kernels move %d bytes that are neither the update's nor the loss's" % (label, beside)
     return None
 
 
