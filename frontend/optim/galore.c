@@ -112,7 +112,7 @@ static void run_base(struct transform *t, const struct projection *p, ir_value *
     } else {
         struct transform inner = *t;
         inner.path = path, inner.u = low, inner.p = none;
-        optim_chain(&inner, "scale_by_adam", 0);
+        optim_chain(&inner, "scale_by_adam", OPTIM_HERE);
     }
     o->params = outer.params, o->grads = outer.grads, o->trained = outer.trained;
     o->value_and_grad = outer.value_and_grad;

@@ -165,7 +165,8 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     struct ir_slot slot = {.type = ir_type_scalar(IR_F32), .initial = (double)NAN};
     if (f->value && !schedule && !fe_number(t->fe, f->value, &value.number)) return false;
     if (!f->value) value.number = strtod(f->row->preset, NULL);
-    bool apart = schedule || public; /* what the host sets is not Optax's slot: by its path the name would be another */
+    /* What the host sets is not Optax's slot: its name or its dtype is another, or a schedule leads. */
+    bool apart = schedule || public || dtype != IR_F32;
     slot.name = apart ? arena_format(t->fe->arena, "hyperparameters.%s", name) : optim_path(t, state);
     if (!schedule) slot.initial = value.number;
     struct term now = term_tensor(known ? known->given : declare(t->o, f, name, slot));
@@ -173,7 +174,7 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name);
     known->value = ir_cast(b, now.v, dtype);
     if (!apart) return true;
-    (void)optim_state(t, state, ir_type_scalar(IR_F32), (struct start){.number = schedule ? at_zero(t, &value) : value.number});
+    (void)optim_state(t, state, ir_type_scalar(dtype), (struct start){.number = schedule ? at_zero(t, &value) : value.number});
     optim_state_set(t, state, term_tensor(known->value));
     if (!schedule) return true;
     const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", own_name);

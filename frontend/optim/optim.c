@@ -223,7 +223,7 @@ static void run_part(struct transform *t, const char *part, size_t length, uint3
     }
     struct transform inner = *t;
     inner.row = row, inner.args = args, inner.injected = injected;
-    inner.path = arena_format(t->fe->arena, "%s.%u", t->path, index);
+    if (index != OPTIM_HERE) inner.path = arena_format(t->fe->arena, "%s.%u", t->path, index);
     run(&inner);
 }
 
@@ -350,19 +350,24 @@ struct term optim_first(struct transform *t)
     return first;
 }
 
+static struct state_slot *begin_with(struct transform *t, struct state_slot *s, ir_value begin)
+{
+    struct term first = term_eq(t->b, term_tensor(t->o->step), term_integer(0));
+    if (s->begin) return s; /* it runs for the second time in one step */
+    s->begin = term_cast(t->b, term_tensor(begin), (enum ir_dtype)s->type.dtype).v;
+    s->now = s->old = term_where(t->b, first, term_tensor(s->begin), term_tensor(s->old)).v;
+    return s;
+}
+
+void optim_begin_with(struct transform *t, const char *name, ir_value begin)
+{
+    (void)begin_with(t, slot_find(t->o, optim_path(t, name)), begin);
+}
+
 ir_value *optim_first_params(struct transform *t, const char *name, enum ir_dtype dtype)
 {
     ir_value *kept = optim_tree(t, name, dtype, zero);
-    struct term first = term_eq(t->b, term_tensor(t->o->step), term_integer(0));
-    EACH_LEAF(t, i)
-    {
-        struct state_slot *s = slot_find(t->o, leaf_path(t, name, i));
-        if (!s->begin) { /* else it runs for the second time in one step */
-            s->begin = term_cast(t->b, term_tensor(t->p[i]), (enum ir_dtype)s->type.dtype).v;
-            s->now = s->old = term_where(t->b, first, term_tensor(s->begin), term_tensor(s->old)).v;
-        }
-        kept[i] = s->now;
-    }
+    EACH_LEAF(t, i) kept[i] = begin_with(t, slot_find(t->o, leaf_path(t, name, i)), t->p[i])->now;
     return kept;
 }
 

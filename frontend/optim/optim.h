@@ -137,7 +137,9 @@ const struct optim_row *optim_read(struct fe_optim_state *, fe_json, struct fe_v
 /* Records the errors of a description alone (types, arguments, schedules), for documents that are in error anyway. */
 void optim_check(struct fe *, fe_json);
 void optim_custom_check(struct fe *, fe_json); /* of a `custom` object: the form of its expressions */
-/* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, .. */
+/* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, ..; OPTIM_HERE: the one part
+ * that it has is no chain, and its state under <path>. */
+enum { OPTIM_HERE = INT32_MAX };
 void optim_chain(struct transform *t, const char *chain, uint32_t first);
 /* "path.name" */
 const char *optim_path(struct transform *, const char *name);
@@ -189,6 +191,8 @@ struct term optim_first(struct transform *);
  * or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE: the
  * parameter's). */
 ir_value *optim_first_params(struct transform *, const char *name, enum ir_dtype);
+/* The same for a state of the tree that begins with any value; right after it was declared. */
+void optim_begin_with(struct transform *, const char *name, ir_value begin);
 /* The number of a leaf when the leaves are ordered by path, as JAX orders those of a tree. */
 uint32_t optim_rank(const struct transform *, uint32_t leaf);
 /* flatten: from the one vector to the leaves. */

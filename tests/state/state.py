@@ -184,7 +184,7 @@ def sets_rate(run, document, init, listed, stepc, compiled):
 # ---------------------------------------------------------------- names
 
 # What Optax keeps although it never changes, and what we keep besides. Optax hides keys in a type of their own.
-CONSTANTS = (".ns_coeffs", "opt_state.b1")
+CONSTANTS = (".ns_coeffs", "opt_state.b1", "optimizer_state.b1")
 ADDITIONAL = ("slow.", "eval.", "opt_state.first", "opt_state.0.measurements.")
 
 
@@ -198,7 +198,8 @@ def names_agree(options):
             run = Run(options.stepc, folder, dict(document, optimizer=case["optimizer"]), None, steps)
             listed = json.loads(run.must("explain", run.model, "--state", "--json"))["state"]
         ours = {t["name"]: [t["dtype"], t["shape"]] for t in listed if t["role"] != "param" and t["name"] != "step"}
-        theirs = {n: ["uint32", [2]] if t[0].startswith("key<") else t for n, t in case["state"].items() if not n.endswith(CONSTANTS)}
+        theirs = {n: ["uint32", [2]] if t[0].startswith("key<") else t for n, t in case["state"].items()
+                  if not n.endswith(CONSTANTS) and 0 not in t[1]}
         for name in [n for n in ours if n not in theirs and n.startswith(ADDITIONAL + ("hyperparameters.",))]:
             del ours[name]
         if ours != theirs:
