@@ -14,6 +14,7 @@ struct frame { /* one function being walked */
     uint32_t *reader, *maker; /* by value: which member of these commands; SEVERAL */
     ir_value *first_result, *next_result; /* by value: the projections of a call */
     uint32_t *target;        /* by result: the buffer it belongs to */
+    const ir_value *old;     /* by result: the parameter that it replaces, 0 = none */
     bool *along;             /* by result: a kernel that reads the value stores it where it belongs */
     uint32_t begin, end;     /* commands [begin, end) of plan->commands */
 };
@@ -245,6 +246,7 @@ static void add_fill(struct memplan *mp, const struct ir_func *f, ir_value numbe
 /* Gives results their final buffers where that is safe. */
 static void place_results(struct memplan *mp, struct frame *fr, const ir_value *old) {
     const struct ir_func *f = fr->f;
+    fr->old = old;
     for (size_t i = 0; i < f->results.count; i++) { /* a parameter passed on as another result is read at the end */
         ir_value base = memplan_base(f, f->results.items[i].value);
         if (ir_get(f, base)->op == OP_param && old[i] != base && !(f->entry && store_along(mp, fr, i, old[i])))
@@ -319,6 +321,24 @@ static uint32_t scalar_buffer(struct memplan *mp, const struct ir_func *body) {
     return memplan_new_buffer(mp, PLAN_ARENA, body, body->params.items[0].value);
 }
 
+/* The buffer that carried value `i` of a loop may live in from the start: that of a parameter which it begins as, whose new
+ * value it ends as, and which nothing but the loop reads from then on. */
+static uint32_t carried_in_place(const struct frame *fr, const struct plan_command *loop, uint32_t i) {
+    const struct ir_node *node = ir_get(fr->f, loop->node);
+    ir_value initial = memplan_base(fr->f, node->args[1 + i]), last = fr->first_result[loop->node];
+    uint32_t uses = 0;
+    for (uint32_t k = 0; k < node->arg_count; k++)
+        uses += memplan_base(fr->f, node->args[k]) == initial;
+    while (last && ir_get(fr->f, last)->attr[0].v[0] != i)
+        last = fr->next_result[last];
+    if (!last || uses != 1 || ir_get(fr->f, initial)->op != OP_param || fr->last_read[initial] != loop->other + 1)
+        return NO_BUFFER;
+    for (size_t r = 0; r < fr->f->results.count; r++)
+        if (fr->old[r] == initial && !fr->along[r] && memplan_base(fr->f, fr->f->results.items[r].value) == last)
+            return fr->target[r];
+    return NO_BUFFER;
+}
+
 /* The operands fill the carried buffers; the body runs; its results are the next values; projections read them. */
 static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
     struct plan_command head = mp->plan->commands.items[begin], tail = mp->plan->commands.items[head.other];
@@ -335,8 +355,11 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
         const struct ir_param *p = &body->params.items[1 + i];
         ir_value initial = memplan_base(outer->f, node->args[1 + i]);
         bool number = ir_get(outer->f, initial)->op == OP_constant && ir_get(outer->f, initial)->splat;
-        uint32_t b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
-        add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
+        uint32_t b = carried_in_place(outer, &head, i);
+        if (b == NO_BUFFER) {
+            b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
+            add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
+        }
         fr.buffer[p->value] = fr.target[i] = b;
         old[i] = p->value;
     }

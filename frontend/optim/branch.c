@@ -49,6 +49,7 @@ void optim_branch(struct transform *t, uint32_t from, struct term when, ir_value
     for (uint32_t i = 0; i < count; i++) {
         enum ir_dtype dtype = (enum ir_dtype)ir_type(r.f, otherwise[i])->dtype;
         ir_value now = optim_now(&r.loop, optim_carry(&r.loop, term_tensor(otherwise[i]), dtype)).v;
+        if (ir_get(r.f, otherwise[i])->op == OP_constant) continue;
         if (!r.inside[otherwise[i]]) r.inside[otherwise[i]] = now; /* a body that runs once finds it unchanged */
     }
     ir_value *next = arena_new_array(t->fe->arena, ir_value, count);

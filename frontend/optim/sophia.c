@@ -77,15 +77,13 @@ void transform_hutchinson_estimator_diag_hessian(struct transform *t)
     hutchinson(t, absent(t, "random_seed") ? 0 : arg(t, "random_seed")->integer);
 }
 
-/* The average of the Hessian's diagonal takes a new estimate, every `update_interval` steps only. */
-static void update_diagonal(struct transform *t, struct term count, ir_value *nu)
+/* A new estimate of the diagonal, in the steps that want one; what stands there in others is never read. */
+static void estimate_diagonal(struct transform *t, struct term when, ir_value *h)
 {
-    struct ir_builder *b = t->b;
     fe_json own = arg(t, "hessian_diagonal_fn")->json;
     const char *path = optim_path(t, "hessian_fn_state");
-    struct term when = term_eq(b, term_rem(b, count, term_integer(arg(t, "update_interval")->integer)), term_integer(0));
-    ir_value *before = optim_snapshot(t->o), *h = optim_new_tree(t), *next, *old;
-    uint32_t from = b->f->count, n = 0;
+    ir_value *before = optim_snapshot(t->o), *values = optim_new_tree(t), *zeros = optim_new_tree(t);
+    uint32_t from = t->b->f->count, n = 0;
     EACH_LEAF(t, i) h[i] = t->u[i];
     if (own && own->kind == JSON_OBJECT) {
         optim_apply(t->o, own, path, h, t->p);
@@ -94,14 +92,24 @@ static void update_diagonal(struct transform *t, struct term count, ir_value *nu
         inner.path = path, inner.u = h;
         hutchinson(&inner, 0);
     }
-    next = arena_new_array(t->fe->arena, ir_value, t->count + 1);
-    old = arena_new_array(t->fe->arena, ir_value, t->count + 1);
-    EACH_LEAF(t, i)
-    {
-        old[n] = nu[i];
-        next[n++] = moment(b, T(h[i]), T(nu[i]), number(t, "b2")).v;
-    }
-    optim_branch_state(t, before, from, when, next, old, n);
+    EACH_LEAF(t, i) values[n] = h[i], zeros[n++] = ir_number_like(t->b, h[i], 0);
+    optim_branch_state(t, before, from, when, values, zeros, n);
+    n = 0;
+    EACH_LEAF(t, i) h[i] = values[n++];
+}
+
+/* The average of the diagonal takes a new estimate, every `update_interval` steps only. It has a branch of its own, after
+ * the parameters have moved by what it was before: so it can be updated where it lies. */
+static void update_diagonal(struct transform *t, struct term count, ir_value *nu)
+{
+    struct ir_builder *b = t->b;
+    struct term when = term_eq(b, term_rem(b, count, term_integer(arg(t, "update_interval")->integer)), term_integer(0));
+    ir_value *h = optim_new_tree(t), *next = optim_new_tree(t), *old = optim_new_tree(t);
+    uint32_t from, n = 0;
+    estimate_diagonal(t, when, h);
+    from = b->f->count;
+    EACH_LEAF(t, i) old[n] = nu[i], next[n++] = moment(b, T(h[i]), T(nu[i]), number(t, "b2")).v;
+    if (n) optim_branch(t, from, when, next, old, n);
     n = 0;
     EACH_LEAF(t, i) nu[i] = next[n++];
 }
