@@ -59,12 +59,14 @@ static ir_value measure(struct transform *t, fe_json text)
     return evaluate(t, text, &updates);
 }
 
-/* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. */
-static void report(struct transform *t, const char *slot, const char *name, fe_json where, struct term value)
+/* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. `begin`: what it
+ * begins with; 0: zero. */
+static void report(struct transform *t, const char *slot, const char *name, fe_json where, struct term value, ir_value begin)
 {
     const struct ir_type type = *ir_type(t->b->f, value.v);
     struct optim_measure m = {.name = name, .state = optim_path(t, slot), .json = where};
     (void)optim_state(t, slot, type, zero);
+    if (begin) optim_begin_with(t, slot, begin);
     optim_state_set(t, slot, value);
     vec_push(t->fe->arena, &t->o->measures, m);
 }
@@ -72,9 +74,11 @@ static void report(struct transform *t, const char *slot, const char *name, fe_j
 void transform_snapshot(struct transform *t)
 {
     const struct fe_value *text = arg(t, "measure"), *name = arg(t, "measure_name");
-    ir_value value = measure(t, text->json);
+    struct transform first = *t; /* before there are updates, Optax measures the parameters */
+    first.u = (ir_value *)(uintptr_t)t->p;
+    ir_value value = measure(t, text->json), begin = value ? measure(&first, text->json) : 0;
     const char *slot = arena_format(t->fe->arena, "measurement.%s", name->string);
-    if (value) report(t, slot, name->string, name->json, T(value));
+    if (value && begin) report(t, slot, name->string, name->json, T(value), begin);
 }
 
 /* An exponential moving average of a measure. False: an error was recorded. */
@@ -120,6 +124,6 @@ void transform_monitor(struct transform *t)
             value = T(measure(t, m));
         }
         const char *slot = arena_format(t->fe->arena, "measurements.%s", m->key);
-        if (value.v) report(t, slot, m->key, m, value);
+        if (value.v) report(t, slot, m->key, m, value, 0);
     }
 }
