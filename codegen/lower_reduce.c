@@ -188,8 +188,6 @@ static void close_loops(struct lower *l, uint32_t count) {
 
 /* ---------------------------------------------------------------- bodies */
 
-static enum ir_dtype sum_dtype(enum ir_dtype dtype) { return dtype == IR_F16 || dtype == IR_BF16 ? IR_F32 : dtype; }
-
 static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype) {
     return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
 }
@@ -210,7 +208,7 @@ static void declare_sums(struct reduction *r, uint32_t pass) {
         const struct ir_node *node = ir_get(r->l->f, v);
         enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
         if (r->stage[v] == pass + 1)
-            r->reg[v] = nest_reg(&r->l->b, sum_dtype(dtype), r->vectors, true, reduce_identity((enum ir_op)node->op, dtype));
+            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, true, reduce_identity((enum ir_op)node->op, dtype));
     }
 }
 
@@ -229,7 +227,7 @@ static void body(struct reduction *r, uint32_t pass, struct nest_index reg) {
         if (r->stage[v] != pass + 1)
             continue;
         nest_value x = lower_value(l, node->args[0], &r->full);
-        nest_reduce(&l->b, combine_op(node), r->reg[v], reg, cast_to(l, x, sum_dtype((enum ir_dtype)node->type.dtype)));
+        nest_reduce(&l->b, combine_op(node), r->reg[v], reg, cast_to(l, x, (enum ir_dtype)node->type.dtype));
     }
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];

@@ -336,9 +336,17 @@ ir_value ir_scatter_add(struct ir_builder *b, ir_value x, ir_value indices, ir_v
 
 /* ---------------------------------------------------------------- reductions, contraction, control */
 
-ir_value ir_reduce(struct ir_builder *b, enum ir_op op, ir_value x, const int64_t *dims, uint32_t n)
+ir_value ir_reduce_plain(struct ir_builder *b, enum ir_op op, ir_value x, const int64_t *dims, uint32_t n)
 {
     return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .attr = {{dims, n}}});
+}
+
+ir_value ir_reduce(struct ir_builder *b, enum ir_op op, ir_value x, const int64_t *dims, uint32_t n)
+{
+    enum ir_dtype dtype = x ? (enum ir_dtype)ir_type(b->f, x)->dtype : IR_F32;
+    bool sum = op == OP_reduce_sum || op == OP_reduce_prod, narrow = dtype == IR_BF16 || dtype == IR_F16;
+    if (!sum || !narrow) return ir_reduce_plain(b, op, x, dims, n);
+    return ir_cast(b, ir_reduce_plain(b, op, ir_cast(b, x, IR_F32), dims, n), dtype);
 }
 
 ir_value ir_argreduce(struct ir_builder *b, enum ir_op op, ir_value x, uint32_t dim) { return with_dim(b, op, &x, 1, dim); }

@@ -1,5 +1,5 @@
 /* Reductions and contractions of the interpreter: operands are put in order densely, then summed in double and
- * rounded once. */
+ * rounded once; sums and products of 16-bit floats are rounded at every step. */
 #include "ir/eval.h"
 #include <math.h>
 #include <string.h>
@@ -54,11 +54,13 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
         int64_t inner, outer = ir_type_elements(&c->n->type);                                                          \
         struct ordered x = rows(c, &inner);                                                                            \
         double first = initial;                                                                                        \
+        bool narrow = dtype == IR_BF16 || dtype == IR_F16; /* rounds at every step */                                   \
         for (int64_t o = 0; o < outer; o++) {                                                                          \
             double a = first;                                                                                          \
             for (int64_t i = 0; i < inner; i++) {                                                                      \
                 double b = x.v[o * inner + i];                                                                         \
                 a = step;                                                                                              \
+                if (narrow) eval_to_dtype(c->e->precision, dtype, &a, 1);                                              \
             }                                                                                                          \
             c->out->t->v[o] = a;                                                                                       \
         }                                                                                                              \
@@ -91,7 +93,11 @@ void eval_reduce_prod(struct eval_call *c)
     for (int64_t o = 0; o < outer; o++) {
         const double *v = x.v + o * inner;
         double product = 1;
-        for (int64_t i = 0; i < inner; i++) product *= v[i];
+        bool narrow = dtype == IR_BF16 || dtype == IR_F16;
+        for (int64_t i = 0; i < inner; i++) {
+            product *= v[i];
+            if (narrow) eval_to_dtype(c->e->precision, dtype, &product, 1);
+        }
         c->out->t->v[o] = ir_dtype_is_float(dtype) ? product : wrapped_product(dtype, v, inner);
     }
     eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);

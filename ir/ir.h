@@ -212,7 +212,10 @@ ir_value ir_dynamic_slice(struct ir_builder *, ir_value, const ir_value *starts,
 ir_value ir_dynamic_update(struct ir_builder *, ir_value, ir_value update, const ir_value *starts);
 ir_value ir_take(struct ir_builder *, ir_value, ir_value indices, uint32_t dim);
 ir_value ir_scatter_add(struct ir_builder *, ir_value, ir_value indices, ir_value updates, uint32_t dim);
+/* Sums and products of 16-bit floats are formed in float32, as jax.numpy does; plain: the op as it is, which rounds after
+ * every step, as jax.lax does. */
 ir_value ir_reduce(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
+ir_value ir_reduce_plain(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
 ir_value ir_argreduce(struct ir_builder *, enum ir_op, ir_value, uint32_t dim);
 ir_value ir_dot(struct ir_builder *, ir_value x, ir_value y, struct ir_ints lhs_batch, struct ir_ints rhs_batch,
                 struct ir_ints lhs_contract, struct ir_ints rhs_contract);

@@ -28,7 +28,7 @@ static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, i
             shape[0] = rows;
             shape[1] = elements / rows;
             x = ir_reshape(b, x, 2, shape);
-            return ir_reduce(b, (enum ir_op)node->op, ir_reduce(b, (enum ir_op)node->op, x, &last, 1), all, 1);
+            return ir_reduce_plain(b, (enum ir_op)node->op, ir_reduce_plain(b, (enum ir_op)node->op, x, &last, 1), all, 1);
         }
     return 0;
 }

@@ -64,7 +64,7 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
     if ((count == 1 && !inner.n) || (count == 0 && n->op != OP_reduce_sum) || ir_element_round(dtype, count) != count)
         return 0;
-    ir_value sum = inner.n ? ir_reduce(b, (enum ir_op)n->op, x.args[0], inner.v, inner.n) : x.args[0];
+    ir_value sum = inner.n ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], inner.v, inner.n) : x.args[0];
     if (n->op == OP_reduce_sum && count != 1) sum = ir_binary(b, OP_mul, sum, ir_number_like(b, sum, count));
     return ir_broadcast(b, sum, n->type.rank, n->type.dim, kept.v);
 }
@@ -100,7 +100,7 @@ static ir_value reduce_transpose(struct ir_builder *b, const struct ir_node *n, 
         if (x.attr[0].v[i] < last) return 0;
         last = x.attr[0].v[i];
     }
-    return x.op == OP_transpose ? ir_reduce(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
+    return x.op == OP_transpose ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], dims.v, dims.n) : 0;
 }
 
 /* A contraction reads its operands in any order: a transposed one is read as it lies, if the order of its free

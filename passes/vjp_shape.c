@@ -2,6 +2,53 @@
 #include "passes/vjp.h"
 #include <string.h>
 
+/* Windows of so many elements are summed at a time: the order of XLA on a CPU, which rounds 16-bit sums at every step. */
+enum { SUM_WINDOW = 32 };
+
+/* One round of 16-bit sums: every dimension in `dims` is cut into windows; `dims` are then those that are left. */
+static ir_value sum_windows(struct ir_builder *b, ir_value x, struct pass_dims *dims)
+{
+    struct ir_type type = *ir_type(b->f, x), cut = {.dtype = type.dtype};
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, none[IR_MAX_RANK] = {0};
+    struct pass_dims inner = {.n = 0}, left = {.n = 0};
+    uint32_t next = 0, kept = 0;
+    for (uint32_t i = 0; i < type.rank; i++) {
+        bool reduced = next < dims->n && dims->v[next] == i;
+        int64_t n = type.dim[i], window = n < SUM_WINDOW ? n : SUM_WINDOW, windows = window ? (n + window - 1) / window : 1;
+        next += reduced;
+        if (!reduced || n <= SUM_WINDOW) {
+            if (reduced) pass_dims_add(&inner, cut.rank);
+            else kept++;
+            cut.dim[cut.rank++] = n;
+            continue;
+        }
+        low[i] = (windows * window - n) / 2;
+        high[i] = windows * window - n - low[i];
+        pass_dims_add(&left, kept++);
+        cut.dim[cut.rank++] = windows;
+        pass_dims_add(&inner, cut.rank);
+        cut.dim[cut.rank++] = window;
+    }
+    *dims = left;
+    x = ir_pad(b, x, ir_scalar(b, (enum ir_dtype)type.dtype, 0), low, high, none);
+    return ir_reduce_plain(b, OP_reduce_sum, ir_reshape(b, x, cut.rank, cut.dim), inner.v, inner.n);
+}
+
+/* The sum over some dimensions, as jax.lax. */
+static ir_value sum_over(struct ir_builder *b, ir_value x, struct pass_dims dims)
+{
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, x)->dtype;
+    bool narrow = dtype == IR_BF16 || dtype == IR_F16, wide = false;
+    for (uint32_t i = 0; i < dims.n; i++) wide |= ir_type(b->f, x)->dim[dims.v[i]] > SUM_WINDOW;
+    while (narrow && wide && ir_type(b->f, x)->rank + dims.n <= IR_MAX_RANK) {
+        x = sum_windows(b, x, &dims);
+        wide = false;
+        for (uint32_t i = 0; i < dims.n; i++) wide |= ir_type(b->f, x)->dim[dims.v[i]] > SUM_WINDOW;
+    }
+    if (!dims.n) return x;
+    return narrow && wide ? ir_reduce(b, OP_reduce_sum, x, dims.v, dims.n) : ir_reduce_plain(b, OP_reduce_sum, x, dims.v, dims.n);
+}
+
 static ir_value zeros_of(struct vjp *c, const struct ir_type *type) { return ir_number(c->b, *type, 0); }
 
 /* Sums over the dimensions that are new in the result, and over those where an extent of 1 was repeated. */
@@ -15,7 +62,7 @@ void vjp_broadcast(struct vjp *c)
         if (!kept || from.dim[of_x] != to->dim[i]) pass_dims_add(&summed, i);
         of_x += kept;
     }
-    ir_value sum = summed.n ? ir_reduce(c->b, OP_reduce_sum, c->ct, summed.v, summed.n) : c->ct;
+    ir_value sum = sum_over(c->b, c->ct, summed);
     vjp_give(c, 0, ir_reshape(c->b, sum, from.rank, from.dim));
 }
 

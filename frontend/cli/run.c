@@ -228,7 +228,7 @@ static int start(struct run *r)
     if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
     if (status) return run_status(r, status, r->path);
     const char *init = cli_text(r->cli, "init", NULL);
-    struct step_load load = {.size = sizeof load, .path = init};
+    struct step_load load = {.size = sizeof load, .path = init, .flags = STEP_LOAD_CAST}; /* floats become those of the slots */
     if (init && (status = r->api->load(r->instance, &load))) {
         code = run_status(r, status, "--init");
         if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
