@@ -168,6 +168,8 @@ static struct fe_val apply_spectral_norm(struct fe_block *block, const struct fe
 {
     struct fe_state *state = block->site.fe->state;
     uint32_t first = (uint32_t)state->params.count;
+    if (a[SN_STEPS].integer > 100) /* they are unrolled */
+        return fe_block_fail(block, a[SN_STEPS].json, "E0103", "\"n_steps\" must be at most 100, found %lld", (long long)a[SN_STEPS].integer);
     struct fe_val y = wrap(block, a, a[SN_LAYER].json, use_spectral_norm);
     if (y.bad || state->declared || block->sharing) return y;
     return declare_running(block, a, first) ? y : fe_bad();
