@@ -447,25 +447,39 @@ static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen) 
     return false;
 }
 
-/* Large reductions that nothing waits for (a loss that reads the parameters, norms that are only reported) are made in the
- * pass of the update that reads the same tensors. Before other siblings: it saves the most. */
-static void merge_reports(struct fuse *z) {
-    uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
-    for (uint32_t a = 0; a < count; a++) {
-        if (z->clusters.items[a].merged != a || !can_wait(z, a))
-            continue;
-        for (uint32_t b = 0; b < count; b++) {
-            const struct fuse_cluster *y = &z->clusters.items[b];
-            if (y->merged == b && y->full == z->clusters.items[a].full && y->region && settled(z, b)
-                && share_input(z, a, b, seen) && merge(z, a, b) != UINT32_MAX)
-                break;
+/* A cluster that makes new state, of the same size, reads a tensor that cluster `a` reads too, and can become one with it.
+ * Returns the joint one, UINT32_MAX if there is none. */
+static uint32_t merge_with_update(struct fuse *z, uint32_t a) {
+    for (size_t i = 0; i < z->clusters.items[a].nodes.count; i++) {
+        const struct fuse_node *n = &z->node[z->clusters.items[a].nodes.items[i]];
+        for (uint32_t j = 0; j < n->dep_count; j++) {
+            const struct fuse_node *d = &z->node[n->deps[j].value];
+            for (size_t r = 0; r < d->readers.count && d->elements * 4 > z->clusters.items[a].full; r++) {
+                uint32_t b = fuse_find(z, z->node[d->readers.items[r]].cluster);
+                bool fits = b != a && z->clusters.items[b].full == z->clusters.items[a].full && settled(z, b);
+                uint32_t joint = fits ? merge(z, a, b) : UINT32_MAX;
+                if (joint != UINT32_MAX)
+                    return joint;
+            }
         }
     }
+    return UINT32_MAX;
 }
 
-/* Reductions over the same domain that read the same tensors, maps of new state that do (the latter only, with `updates`),
- * and small maps of one size go together. */
-static void merge_siblings(struct fuse *z, bool updates) {
+/* Maps of new state that read the same tensors go together, then the large reductions that nothing waits for (a loss that
+ * reads the parameters, norms that are only reported) join them. Before other siblings: it saves the most. */
+static void merge_updates(struct fuse *z) {
+    uint32_t count = (uint32_t)z->clusters.count;
+    for (uint32_t a = 0; a < count; a++)
+        for (uint32_t c = a; c != UINT32_MAX && z->clusters.items[c].merged == c && settled(z, c);)
+            c = merge_with_update(z, c);
+    for (uint32_t a = 0; a < count; a++)
+        if (z->clusters.items[a].merged == a && can_wait(z, a))
+            merge_with_update(z, a);
+}
+
+/* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
+static void merge_siblings(struct fuse *z) {
     uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
@@ -475,10 +489,9 @@ static void merge_siblings(struct fuse *z, bool updates) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments)
                 continue;
-            bool small = !updates && x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
+            bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
             tried++;
-            bool passes = is_reduction(x->kind) ? !updates : settled(z, a) && settled(z, b);
-            if (small || (passes && share_input(z, a, b, seen)))
+            if (small || (is_reduction(x->kind) && share_input(z, a, b, seen)))
                 merge(z, a, b);
         }
     }
@@ -498,9 +511,8 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
     for (ir_value v = 1; v < f->count; v++)
         if (z.node[v].live && clustered(&z, v))
             place(&z, v);
-    merge_siblings(&z, true);
-    merge_reports(&z);
-    merge_siblings(&z, false);
+    merge_updates(&z);
+    merge_siblings(&z);
     fuse_emit_groups(&z, plan);
 }
 
