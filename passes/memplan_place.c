@@ -153,6 +153,9 @@ static int by_first(const void *x, const void *y) {
 
 static uint64_t align64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
 
+/* Numbers that lie in a chain lie close together: what sums them up reads all. */
+static uint64_t padded(uint64_t n, bool chained) { return chained && n <= 8 ? n : align64(n); }
+
 static void extend_arena(struct plan *plan, const struct item *item) {
     if (item->offset + item->bytes > plan->arena_bytes)
         plan->arena_bytes = item->offset + item->bytes;
@@ -206,15 +209,16 @@ static void sweep(struct memplan *mp, struct item *items, uint32_t count) {
 }
 
 /* What lives at once, summed: no plan can do with less. */
-static void sum_living(struct memplan *mp) {
+static void sum_living(struct memplan *mp, const uint32_t *next, const bool *inner) {
     struct plan *plan = mp->plan;
     uint64_t *live = arena_new_array(mp->arena, uint64_t, plan->commands.count + 2), now = 0;
     for (size_t i = 0; i < plan->buffers.count; i++) {
         const struct plan_buffer *b = &plan->buffers.items[i];
         if (b->space != PLAN_ARENA || b->first == UINT32_MAX)
             continue;
-        live[b->first] += align64(b->bytes);
-        live[b->last + 1] -= align64(b->bytes);
+        uint64_t bytes = padded(b->bytes, inner[i] || next[i]);
+        live[b->first] += bytes;
+        live[b->last + 1] -= bytes;
     }
     plan->arena_lower_bound = 0;
     for (size_t c = 0; c <= plan->commands.count; c++) {
@@ -266,10 +270,11 @@ static void place_all(struct memplan *mp) {
         struct item item = {.buffer = b, .first = UINT32_MAX};
         for (uint32_t x = b + 1; x; x = next[x - 1]) {
             const struct plan_buffer *buffer = &plan->buffers.items[x - 1];
-            item.bytes += align64(buffer->bytes);
+            item.bytes += padded(buffer->bytes, inner[b] || next[b]);
             item.first = buffer->first < item.first ? buffer->first : item.first;
             item.last = buffer->last > item.last ? buffer->last : item.last;
         }
+        item.bytes = align64(item.bytes);
         items[count++] = item;
     }
     qsort(items, count, sizeof *items, by_size);
@@ -284,10 +289,10 @@ static void place_all(struct memplan *mp) {
         uint64_t offset = items[i].offset;
         for (uint32_t x = items[i].buffer + 1; x; x = next[x - 1]) {
             plan->buffers.items[x - 1].offset = offset;
-            offset += align64(plan->buffers.items[x - 1].bytes);
+            offset += padded(plan->buffers.items[x - 1].bytes, next[items[i].buffer] != 0);
         }
     }
-    sum_living(mp);
+    sum_living(mp, next, inner);
 }
 
 /* ---------------------------------------------------------------- summary */

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Documents with hundreds of small parameters: what they compile to does not grow with their number, and computing many of
+them by one command changes no bit of the result, on one or two workers and on a mesh; the interpreter agrees.
+
+usage: many.py STEPC
+"""
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+SHAPES = ([], [16], [8, 8], [100], [3], [5, 7])
+ADAMW = {"type": "adamw", "learning_rate": 1e-3}
+SOME, OTHERS = {"graph": "**0", "deep": "**.kernel"}, {"graph": "**1", "deep": "**.bias"}
+
+
+def optimizers(form):
+    return {
+        "sgd": {"type": "sgd", "learning_rate": 0.01, "momentum": 0.9},
+        "adamw": ADAMW,
+        "clip": {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, ADAMW]},
+        "mask": dict(ADAMW, mask=[SOME[form]]),
+        "partition": {"type": "partition", "transforms": {"a": ADAMW, "b": {"type": "sgd", "learning_rate": 0.1}},
+                      "labels": {OTHERS[form]: "a", "**": "b"}},
+        "lamb": {"type": "lamb", "learning_rate": 1e-3},
+    }
+
+
+def tree(terms):
+    while len(terms) > 1:
+        terms = ["(" + " + ".join(terms[i:i + 9]) + ")" for i in range(0, len(terms), 9)]
+    return terms[0]
+
+
+def graph(shapes, optimizer, ema):
+    """A quadratic loss over bare parameters."""
+    nodes = [{"name": "w%d" % i, "type": "param", "shape": s, "init": {"type": "normal", "stddev": 0.1}} for i, s in enumerate(shapes)]
+    document = {"stepc": 1, "inputs": {"x": {"shape": [8], "axes": ["batch"]}}, "loss": "model * mean(x)", "optimizer": optimizer,
+                "model": {"type": "graph", "nodes": nodes, "output": tree(["sum(w%d * w%d)" % (i, i) for i in range(len(shapes))])}}
+    return dict(document, ema={"decay": 0.9}) if ema else document
+
+
+def deep(count, optimizer, ema):
+    """A chain of small layers."""
+    layer = {"type": "residual", "layers": [{"type": "linear", "features": 4}]}
+    array = {"shape": [8, 4], "axes": ["batch", None]}
+    document = {"stepc": 1, "inputs": {"x": array, "y": array}, "loss": "mean((model - y)**2)", "optimizer": optimizer,
+                "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]},
+                "model": {"type": "repeat", "input": "x", "count": count, "block": dict(layer, input="x")}}
+    return dict(document, ema={"decay": 0.9}) if ema else document
+
+
+def save(path, arrays):
+    header, data = {}, b""
+    for name, a in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
+        data += a.tobytes()
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text + data)
+
+
+def load(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    size = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + size])
+    types = {"F64": np.float64, "F32": np.float32, "I32": np.int32, "U32": np.uint32, "BOOL": np.bool_}
+    return {n: np.frombuffer(raw[8 + size + h["data_offsets"][0]:8 + size + h["data_offsets"][1]], types[h["dtype"]])
+            for n, h in header.items() if n != "__metadata__"}
+
+
+class Case:
+    def __init__(self, stepc, folder, document):
+        self.stepc, self.folder = stepc, folder
+        self.model, self.data = self.file("model.json"), self.file("data.safetensors")
+        with open(self.model, "w") as f:
+            json.dump(document, f)
+        rng = np.random.default_rng(1)
+        save(self.data, {n: rng.normal(size=[3] + i["shape"]).astype(np.float32) for n, i in document["inputs"].items()})
+
+    def file(self, name):
+        return os.path.join(self.folder, name)
+
+    def call(self, *arguments):
+        done = subprocess.run([self.stepc, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            sys.exit("%s\nexit code %d: %s" % (" ".join(arguments), done.returncode, done.stderr[-2000:]))
+        return done.stdout
+
+    def compile(self, name, *arguments):
+        self.call("compile", self.model, "-o", self.file(name), "-q", *arguments)
+
+    def run(self, what, *arguments):
+        out, metrics = self.file("out.safetensors"), self.file("metrics.jsonl")
+        self.call("run", what, "-q", "--steps", "3", "--data", self.data, "--save", out, "--all-state", "--metrics", metrics, *arguments)
+        with open(out, "rb") as f, open(metrics) as m:
+            return f.read(), m.read(), load(out)
+
+    def kernels(self, name):
+        report = json.loads(self.call("explain", self.file(name), "--json"))
+        return {e["name"]: e["kernels"] for e in report["entries"]}
+
+
+def expect(what, truth):
+    if not truth:
+        sys.exit("failed: " + what)
+
+
+def same_bits(case, label):
+    """Sums may be made in another order where a tensor's own norm is part of its update; nothing else may differ."""
+    case.compile("many.so")
+    case.compile("each.so", "--disable", "outline,outline_more")
+    one = case.run(case.file("many.so"), "--threads", "1")
+    expect(label + ": two workers compute something else", case.run(case.file("many.so"), "--threads", "2")[:2] == one[:2])
+    each = case.run(case.file("each.so"), "--threads", "1")
+    if "lamb" in label:
+        near(label, one[2], each[2])
+    else:
+        expect(label + ": outlining changes the result", each[:2] == one[:2])
+    return one[2]
+
+
+def near(label, ours, theirs):
+    for name, a in theirs.items():
+        error = np.max(np.abs(ours[name].astype(np.float64) - a)) if a.size else 0
+        expect("%s: %s differs by %g" % (label, name, error), error <= 2e-5 * (1 + np.max(np.abs(a.astype(np.float64)), initial=0)))
+
+
+def main():
+    stepc = os.path.abspath(sys.argv[1])
+    draw = random.Random(7)
+    with tempfile.TemporaryDirectory(prefix="stepc-many-") as folder:
+        for name in optimizers("graph"):
+            ema = draw.random() < 0.5
+            shapes = [draw.choice(SHAPES) for _ in range(150)]
+            case = Case(stepc, folder, graph(shapes, optimizers("graph")[name], ema))
+            near("graph, " + name, same_bits(case, "graph, " + name), case.run(case.model)[2])
+            same_bits(Case(stepc, folder, deep(40, optimizers("deep")[name], ema)), "deep, %s, two devices" % name)
+        sizes = {}
+        for count in 300, 1500:
+            case = Case(stepc, folder, graph([[100]] * count, optimizers("graph")["clip"], True))
+            case.compile("step.so")
+            sizes[count] = case.kernels("step.so")
+        expect("kernels grow with the number of tensors: %s" % sizes,
+               all(sizes[1500][e] <= sizes[300][e] + 12 and sizes[1500][e] <= 60 for e in sizes[1500]))
+    print("ok")
+
+
+main()
