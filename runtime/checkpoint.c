@@ -261,7 +261,7 @@ static step_status apply(struct load_plan *l)
             bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);
             if (l->items[i].data && first == !rest) store(t, &p->slots[i], l->items[i].data);
         }
-        if (rest || l->whole || l->flags) continue;
+        if (rest || l->whole || l->flags & ~(uint32_t)STEP_LOAD_CAST) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
         else copy_averages(l);
     }

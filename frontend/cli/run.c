@@ -217,6 +217,17 @@ static int read_step_counter(struct run *r)
     return 0;
 }
 
+/* Parameters may have another float dtype than the step keeps them in; a state goes on only as what it was. */
+static bool is_whole_state(const char *path)
+{
+    struct st_file f;
+    char ignored[ST_TEXT];
+    if (st_open(&f, path, ignored)) return true; /* the runtime says why */
+    bool whole = st_find(&f, "step") != NULL;
+    st_close(&f);
+    return whole;
+}
+
 static int start(struct run *r)
 {
     int code = run_data_open(r, &r->data, "--data");
@@ -228,7 +239,7 @@ static int start(struct run *r)
     if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
     if (status) return run_status(r, status, r->path);
     const char *init = cli_text(r->cli, "init", NULL);
-    struct step_load load = {.size = sizeof load, .path = init, .flags = STEP_LOAD_CAST}; /* floats become those of the slots */
+    struct step_load load = {.size = sizeof load, .path = init, .flags = init && !is_whole_state(init) ? STEP_LOAD_CAST : 0};
     if (init && (status = r->api->load(r->instance, &load))) {
         code = run_status(r, status, "--init");
         if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
