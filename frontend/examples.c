@@ -177,8 +177,7 @@ static ir_value join(struct ir_builder *b, ir_value all)
 
 struct group {
     struct part part;
-    ir_value grads_kind;
-    int64_t *kinds;  /* per metric */
+    int64_t *kinds;     /* per metric */
     struct outcome out; /* in the group's function */
 };
 
