@@ -223,22 +223,28 @@ static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from,
     vec_push(mp->keep, &mp->out, c);
 }
 
-/* Fills with one number, of which an initialisation has one per tensor of state, are one command. */
-static void add_fill(struct memplan *mp, const struct ir_func *f, ir_value number, uint32_t to, struct map *fills) {
-    const struct ir_node *node = ir_get(f, number);
-    uint64_t key = hash_bytes(node->type.dtype, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
+/* A result that is filled with a number or copied. An initialisation has one per tensor of state: those of one number, and
+ * the copies of one dtype, are one command. None reads what another one writes: see copy_results. */
+static void add_result(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to, struct map *alike) {
+    const struct ir_node *node = ir_get(f, from);
+    uint64_t key = hash_u64(node->type.dtype, from_buffer == NO_BUFFER);
+    if (from_buffer == NO_BUFFER)
+        key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     int64_t elements = ir_type_elements(&node->type);
-    uint32_t known = mp->pass->options->one_by_one || elements < 2 ? MAP_NONE : map_get_number(fills, key);
-    add_copy(mp, f, number, NO_BUFFER, to);
+    bool many = !mp->pass->options->one_by_one && elements > 1;
+    uint32_t known = many ? map_get_number(alike, key) : MAP_NONE;
+    add_copy(mp, f, from, from_buffer, to);
     uint32_t last = (uint32_t)mp->out.count - 1;
     mp->plan->groups.items[mp->out.items[last].group].alike = hash_u64(key, (uint64_t)elements) | 1;
     if (known == MAP_NONE) {
-        if (elements > 1)
-            map_set_number(fills, key, last);
+        if (many)
+            map_set_number(alike, key, last);
         return;
     }
     struct plan_command *all = &mp->out.items[known];
     vec_push(mp->keep, &all->more, mp->out.items[last].group);
+    if (from_buffer != NO_BUFFER)
+        vec_push(mp->keep, &all->reads, from_buffer);
     vec_push(mp->keep, &all->writes, to);
     mp->out.count--;
 }
@@ -284,14 +290,10 @@ static void copy_results(struct memplan *mp, struct frame *fr) {
             from[i] = temporary;
         }
     }
-    struct map fills = MAP(mp->arena);
-    for (size_t i = 0; i < f->results.count; i++) {
-        ir_value base = memplan_base(f, f->results.items[i].value);
-        if (from[i] == NO_BUFFER)
-            add_fill(mp, f, base, fr->target[i], &fills);
-        else if (from[i] != fr->target[i])
-            add_copy(mp, f, base, from[i], fr->target[i]);
-    }
+    struct map alike = MAP(mp->arena);
+    for (size_t i = 0; i < f->results.count; i++)
+        if (from[i] != fr->target[i])
+            add_result(mp, f, memplan_base(f, f->results.items[i].value), from[i], fr->target[i], &alike);
 }
 
 /* ---------------------------------------------------------------- commands */
