@@ -341,6 +341,12 @@ def update(whole, threads):
     return run
 
 
+def small_tensors(options):
+    """10,000 small tensors against one of the same size: step time (many_to_one) and compile time."""
+    import small_tensors as module
+    return module.workload(sys.modules[__name__], options)
+
+
 def artifact(options):
     """Compile time of the transformer, size of the toy object, planned against measured memory."""
     import stepc
@@ -358,7 +364,7 @@ def artifact(options):
 
 
 WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "adamw-1": update(False, 1), "adamw-2": update(False, 2),
-             "clip-adamw-ema-1": update(True, 1), "clip-adamw-ema-2": update(True, 2), "artifact": artifact}
+             "clip-adamw-ema-1": update(True, 1), "clip-adamw-ema-2": update(True, 2), "small_tensors": small_tensors, "artifact": artifact}
 ON_ONE_CORE = ("toy", "lbfgs", "adamw-1", "clip-adamw-ema-1")
 
 
