@@ -41,6 +41,12 @@ static bool is_reduced(const struct ir_node *n, int64_t dim)
     return false;
 }
 
+/* A sum of 16-bit floats is rounded at every step: no product gives it. */
+static bool is_stepwise(const struct ir_node *n)
+{
+    return n->op == OP_reduce_sum && (n->type.dtype == IR_BF16 || n->type.dtype == IR_F16);
+}
+
 /* The sum over repeated elements is a product, their maximum is one of them; what is not repeated is reduced before
  * it is broadcast. */
 static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
@@ -64,6 +70,7 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
     enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
     if ((count == 1 && !inner.n) || (count == 0 && n->op != OP_reduce_sum) || ir_element_round(dtype, count) != count)
         return 0;
+    if (count != 1 && is_stepwise(n)) return 0;
     ir_value sum = inner.n ? ir_reduce_plain(b, (enum ir_op)n->op, x.args[0], inner.v, inner.n) : x.args[0];
     if (n->op == OP_reduce_sum && count != 1) sum = ir_binary(b, OP_mul, sum, ir_number_like(b, sum, count));
     return ir_broadcast(b, sum, n->type.rank, n->type.dim, kept.v);
@@ -73,6 +80,7 @@ static ir_value reduce_constant(struct ir_builder *b, const struct ir_node *n, c
 {
     double number, count = 1;
     if (get(b, args[0])->op != OP_constant || !pass_number(b->f, args[0], &number) || n->op != OP_reduce_sum) return 0;
+    if (is_stepwise(n)) return 0;
     for (uint32_t i = 0; i < n->attr[0].n; i++) count *= (double)ir_type(b->f, args[0])->dim[n->attr[0].v[i]];
     return count > 0 && ir_dtype_is_float((enum ir_dtype)n->type.dtype) ? ir_number(b, n->type, number * count) : 0;
 }
