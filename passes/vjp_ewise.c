@@ -26,12 +26,18 @@ UNARY(log1p, DIV(G, ADD(ARG(0), NUMBER(1))))
 UNARY(sqrt, MUL(G, DIV(NUMBER(0.5), Y)))
 UNARY(rsqrt, MUL(G, MUL(NUMBER(-0.5), DIV(Y, ARG(0)))))
 UNARY(cbrt, MUL(G, DIV(NUMBER(1.0 / 3), MUL(Y, Y))))
-UNARY(tanh, MUL(ADD(G, MUL(G, Y)), SUB(NUMBER(1), Y)))
 UNARY(logistic, MUL(G, MUL(Y, SUB(NUMBER(1), Y))))
 UNARY(sin, MUL(G, vjp_op1(c, OP_cos, ARG(0))))
 UNARY(cos, NEG(MUL(G, vjp_op1(c, OP_sin, ARG(0)))))
-UNARY(erf, MUL(NUMBER(1.1283791670955126), MUL(G, vjp_op1(c, OP_exp, NEG(MUL(ARG(0), ARG(0)))))))
-UNARY(erf_inv, MUL(NUMBER(0.88622692545275801), MUL(G, vjp_op1(c, OP_exp, MUL(Y, Y)))))
+UNARY(erf, MUL(MUL(G, NUMBER(1.1283791670955126)), vjp_op1(c, OP_exp, NEG(MUL(ARG(0), ARG(0))))))
+UNARY(erf_inv, MUL(MUL(G, NUMBER(0.88622692545275801)), vjp_op1(c, OP_exp, MUL(Y, Y))))
+
+/* (g + g * y) * (1 - y), transposed: the order decides what overflows in 16 bits. */
+void vjp_tanh(struct vjp *c)
+{
+    ir_value g = MUL(G, SUB(NUMBER(1), Y));
+    vjp_give(c, 0, ADD(g, MUL(g, Y)));
+}
 
 /* To another dtype and back; integers have no gradient. */
 void vjp_cast(struct vjp *c)
@@ -58,12 +64,15 @@ void vjp_mul(struct vjp *c)
     if (vjp_wants(c, 1)) vjp_give(c, 1, MUL(G, ARG(0)));
 }
 
-/* g / b, and -(g / b) * (a / b): one division more than the forward pass has. */
+/* g / b, and -(g / b) * (a / b): one division more than the forward pass has. In 16 bits, where it may overflow or
+ * vanish, in JAX's order: -(g * (1 / (b * b)) * a). */
 void vjp_div(struct vjp *c)
 {
     ir_value of_a = DIV(G, ARG(1));
     vjp_give(c, 0, of_a);
-    if (vjp_wants(c, 1)) vjp_give(c, 1, NEG(MUL(of_a, Y)));
+    if (!vjp_wants(c, 1)) return;
+    bool narrow = ir_dtype_bytes((enum ir_dtype)c->node.type.dtype) == 2;
+    vjp_give(c, 1, narrow ? NEG(MUL(MUL(G, DIV(NUMBER(1), MUL(ARG(1), ARG(1)))), ARG(0))) : NEG(MUL(of_a, Y)));
 }
 
 /* a - trunc(a / b) * b */
