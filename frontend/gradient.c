@@ -249,6 +249,7 @@ bool fe_step_clipped_sum(struct fe_optim_state *o, const struct clipped *clipped
     if (s->accumulate.json ? !by_microbatches(s, o->trace, true, clipped, &out)
                            : !inner_outcome(s, o->trace, true, clipped, &out))
         return false;
+    s->scale.checked = out.grads = fe_step_rounded(s, o->b, out.grads);
     for (uint32_t i = 0; i < s->param_count; i++)
         if (clipped->leaves[i]) sums[i] = out.grads[i];
     s->examples.asked = true;

@@ -178,7 +178,7 @@ ir_value fe_step_scale_end(struct step *s, struct ir_builder *b, const ir_value 
 {
     struct loss_scale *scale = &s->scale;
     if (!scale->dynamic) return 0;
-    struct term finite = all_finite(s, b, grads);
+    struct term finite = all_finite(s, b, scale->checked ? scale->checked : grads);
     struct term old = term_tensor(scale->old[STATE_SCALE]), steps = term_tensor(scale->old[STATE_STEPS]);
     struct term grow = term_eq(b, steps, term_integer(scale->interval));
     struct term larger = term_min(b, term_mul(b, old, term_number(scale->growth)), term_number(FLT_MAX));

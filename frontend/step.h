@@ -44,6 +44,7 @@ struct loss_scale {
     int64_t interval;
     uint32_t slots[2]; /* of a dynamic scale, and what they hold in the step being built */
     ir_value old[2];
+    const ir_value *checked; /* gradients that took the place of the batch's (clipped sums); NULL: none did */
 };
 
 struct step {
