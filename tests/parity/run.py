@@ -160,7 +160,8 @@ def play_error(options, stem, _, tmp):
 
 
 def jobs(options, listed):
-    wanted = lambda name: not options.only or any(fnmatch.fnmatchcase(name, g) for g in options.only)
+    among = lambda name, globs: any(fnmatch.fnmatchcase(name, g) for g in globs)
+    wanted = lambda name: (not options.only or among(name, options.only)) and not among(name, options.without)
     if options.errors:
         folder = os.path.join(HERE, "errors")
         for name in sorted(os.listdir(folder)):
@@ -203,6 +204,7 @@ def main():
     p.add_argument("--supported", action="store_true", help="leave out the cases of unsupported.txt")
     p.add_argument("--list", default=os.path.join(HERE, "unsupported.txt"), help="cases not supported yet")
     p.add_argument("--update", action="store_true", help="take passing cases off the list (it can only shrink)")
+    p.add_argument("--without", action="append", default=[], metavar="GLOB", help="not these cases")
     p.add_argument("--compile-args", type=str.split, default=[])
     p.add_argument("--timeout", type=float, default=120)
     p.add_argument("-j", type=int, default=os.cpu_count())
