@@ -266,7 +266,7 @@ def record(name, make, precision, opt, more, out, steps=6):
         rtol *= 3
     if make is attention:
         rtol *= 2
-    case = {"steps": steps, "rtol": rtol * (2 if params_half else 1), "atol": rtol / (2 if params_half else 4), "variants": [[]],
+    case = {"steps": steps, "rtol": rtol * (2 if params_half else 1), "atol": rtol / (2 if params_half or make is attention else 4), "variants": [[]],
             "note": ""}
     folder = os.path.join(out, "mixed_" + name)
     os.makedirs(folder, exist_ok=True)
