@@ -18,6 +18,7 @@ import numpy as np
 _DTYPES = {1: np.bool_, 2: np.uint8, 3: np.int8, 4: np.uint16, 5: np.int16, 6: np.uint32, 7: np.int32, 8: np.uint64,
            9: np.int64, 12: np.float16, 13: np.uint16, 14: np.float32, 15: np.float64}  # 13: bfloat16, as its bits
 _CODES = {np.dtype(t): code for code, t in _DTYPES.items() if code != 13}
+BFLOAT16, FLOAT16 = 13, 12
 PARAM, EMA, OPT_STATE, STATE, INPUT, METRIC, OUTPUT = range(1, 8)
 
 _p, _s, _u32, _i32, _u64, _i64, _f64 = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_int32, ctypes.c_uint64,
@@ -61,6 +62,18 @@ class _Api(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("abi_major", _u32), ("abi_minor", _u32)] + [(n, _p) for n in _ENTRIES]
 
 
+def bits(values):
+    """Numbers as bfloat16, rounded to nearest: an array of its bits, since NumPy has no such type."""
+    values = np.asarray(values, np.float32)
+    raw = values.view(np.uint32).astype(np.uint64)
+    return np.where(np.isnan(values), 0x7fc0, (raw + 0x7fff + (raw >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def numbers(bits_of_bfloat16):
+    """The same back, as float32."""
+    return (np.asarray(bits_of_bfloat16, np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
 class StepError(RuntimeError):
     def __init__(self, status, text):
         super().__init__(text)
@@ -68,7 +81,8 @@ class StepError(RuntimeError):
 
 
 class Step:
-    """One trainer. Arrays go in with the dtype and shape that the document declares; any strides."""
+    """One trainer. Arrays go in with the dtype and shape that the document declares; any strides. A bfloat16 comes as its
+    bits (see `numbers`); where 16-bit floats go in, wider ones are rounded."""
 
     def __init__(self, path, threads=0):
         library = ctypes.CDLL(path if "/" in path else "./" + path)
@@ -99,14 +113,19 @@ class Step:
         return out
 
     @staticmethod
-    def _array(name, a, keep):
+    def _array(name, a, keep, code):
+        if code == BFLOAT16 and a.dtype != np.uint16:
+            a = a.view(np.uint16) if a.dtype.name == "bfloat16" else bits(a) if a.dtype.kind == "f" else a
+        elif code == FLOAT16 and a.dtype.kind == "f":
+            a = a.astype(np.float16)
+        own = BFLOAT16 if code == BFLOAT16 and a.dtype == np.uint16 else _CODES[a.dtype]
         shape, strides = (_i64 * max(a.ndim, 1))(*a.shape), (_i64 * max(a.ndim, 1))(*[n // a.itemsize for n in a.strides])
         keep += [a, shape, strides]
-        return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=_CODES[a.dtype], rank=a.ndim,
+        return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=own, rank=a.ndim,
                       shape=shape, strides=strides)
 
     def _batch(self, values, keep):
-        inputs = [self._array(n, np.asarray(v), keep) for n, v in values.items() if n in self._inputs]
+        inputs = [self._array(n, np.asarray(v), keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
         hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in values.items() if n not in self._inputs]
         arrays, numbers = (_ARRAY * max(len(inputs), 1))(*inputs), (_HYPER * max(len(hypers), 1))(*hypers)
         keep += [arrays, numbers]
@@ -145,7 +164,7 @@ class Step:
     def infer(self, weights="params", output="model", **values):
         keep, t = [], next(t for t in self._tensors(OUTPUT) if t.name.decode() == output)
         out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
-        batch, array = self._batch(values, keep), self._array(output, out, keep)
+        batch, array = self._batch(values, keep), self._array(output, out, keep, t.dtype)
         self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), ctypes.byref(array), ctypes.c_size_t(1)))
         return out
 
@@ -153,17 +172,14 @@ class Step:
         t, keep = _Tensor(), []
         self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
         out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
-        array = self._array(name, out, keep)
-        array.dtype = t.dtype
+        array = self._array(name, out, keep, t.dtype)
         self._check(self._read(self._instance, ctypes.byref(array)))
         return out
 
     def __setitem__(self, name, value):
         t, keep = _Tensor(), []
         self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
-        array = self._array(name, np.asarray(value), keep)
-        if _DTYPES[t.dtype] == np.uint16 and array.dtype == _CODES[np.dtype(np.uint16)]:
-            array.dtype = t.dtype  # the bits of a bfloat16
+        array = self._array(name, np.asarray(value), keep, t.dtype)
         self._check(self._write(self._instance, ctypes.byref(array)))
 
     def state(self):

@@ -68,7 +68,10 @@ with stepc.Step(sys.argv[3], threads=1) as m:  # a first moment in bfloat16, a s
     for _ in range(3):
         m.step(**batch)
     kept = m.state()
-    assert kept["opt_state.inner_states.a.inner_state.0.mu.w"].dtype == np.uint16 and m["opt_state.inner_states.b.inner_state.1.count"] == 3
+    half = "opt_state.inner_states.a.inner_state.0.mu.w"
+    m[half] = stepc.numbers(kept[half])
+    assert (m[half] == kept[half]).all() and (stepc.bits([1.00390625, 1.01171875, np.inf, -0.0]) == [0x3f80, 0x3f82, 0x7f80, 0x8000]).all()
+    assert kept[half].dtype == np.uint16 and m["opt_state.inner_states.b.inner_state.1.count"] == 3
     losses = [m.step(**batch).loss for _ in range(3)]
     for name, value in kept.items():
         m[name] = value
