@@ -14,7 +14,7 @@ static struct term scalar_state(struct transform *t, const char *name, double in
 static ir_value *differences(struct transform *t, const ir_value *x, const ir_value *y)
 {
     ir_value *d = optim_new_tree(t);
-    EACH_LEAF(t, i) d[i] = ir_binary(t->b, OP_sub, x[i], y[i]);
+    EACH_LEAF(t, i) d[i] = term_sub(t->b, T(x[i]), T(y[i])).v;
     return d;
 }
 

@@ -15,6 +15,7 @@ struct projection {
 static ir_value product(struct ir_builder *b, ir_value x, ir_value y, int64_t of_x, int64_t of_y)
 {
     const struct ir_ints none = {NULL, 0};
+    if (ir_type(b->f, x)->dtype != ir_type(b->f, y)->dtype) x = ir_cast(b, x, IR_F32), y = ir_cast(b, y, IR_F32);
     return ir_dot(b, x, y, none, none, (struct ir_ints){&of_x, 1}, (struct ir_ints){&of_y, 1});
 }
 

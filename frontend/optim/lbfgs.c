@@ -25,6 +25,7 @@ static ir_value ring_put(struct ir_builder *b, ir_value memory, ir_value index, 
     struct ir_type places = type;
     places.dtype = IR_I32;
     ir_value here = ir_binary(b, OP_eq, ir_iota(b, places, 0), ir_broadcast(b, index, type.rank, type.dim, NULL));
+    x = ir_cast(b, x, (enum ir_dtype)ir_type(b->f, memory)->dtype);
     return ir_select(b, here, ir_broadcast(b, x, type.rank, type.dim, dims), memory);
 }
 
