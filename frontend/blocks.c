@@ -5,12 +5,26 @@
 
 static const char *const block_keys[] = {"name", "input", "inputs", NULL};
 
+/* Arguments of each, besides block_keys. */
+#define REQUIRED(name, kind) {name, kind, FE_REQUIRED, NULL, NULL}
+static const struct fe_arg chain_args[] = {REQUIRED("layers", FE_LIST)};
+static const struct fe_arg repeat_args[] = {{"count", FE_INTEGER, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL}, REQUIRED("block", FE_OBJECT)};
+static const struct fe_arg graph_args[] = {REQUIRED("nodes", FE_LIST), REQUIRED("output", FE_ANY)};
+static const struct fe_arg shared_args[] = {REQUIRED("block", FE_STRING)};
+static const struct fe_arg expr_args[] = {REQUIRED("expr", FE_EXPR)};
+static const struct fe_arg param_args[] = {
+    REQUIRED("shape", FE_SHAPE), {"init", FE_OBJECT, FE_NULLABLE, "null", NULL}, {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
+static const struct fe_arg remat_args[] = {
+    REQUIRED("block", FE_OBJECT), {"policy", FE_ANY, FE_NULLABLE, "null", NULL}, {"prevent_cse", FE_BOOL, 0, "true", NULL}};
+static const struct fe_arg constraint_args[] = {REQUIRED("spec", FE_LIST)};
+
 static bool read_args(struct fe_block *block, const struct fe_arg *rows, uint32_t count, struct fe_value *out)
 {
     memset(out, 0, count * sizeof *out);
     return fe_args(block->site.fe, block->json, arena_format(block->site.fe->arena, "block \"%s\"", block->type), rows,
                    count, block_keys, out);
 }
+#define READ_ARGS(block, rows, out) read_args(block, rows, sizeof(rows) / sizeof *(rows), out)
 
 /* ---------------------------------------------------------------- sequential, residual, repeat */
 
@@ -47,23 +61,21 @@ static struct fe_val results(struct fe_block *block, const struct fe_val *in, ui
 
 static struct fe_val block_sequential(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"layers", FE_LIST, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
     struct fe_val in[FE_MAX_INPUTS];
     uint32_t n = block->in_count;
     memcpy(in, block->in, sizeof in);
-    if (!read_args(block, rows, 1, args) || !chain(block, args[0].json, in, &n)) return fe_bad();
+    if (!READ_ARGS(block, chain_args, args) || !chain(block, args[0].json, in, &n)) return fe_bad();
     return results(block, in, n);
 }
 
 static struct fe_val block_residual(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"layers", FE_LIST, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
     struct fe_val in[FE_MAX_INPUTS];
     uint32_t n = block->in_count;
     memcpy(in, block->in, sizeof in);
-    if (!read_args(block, rows, 1, args)) return fe_bad();
+    if (!READ_ARGS(block, chain_args, args)) return fe_bad();
     if (!n) return fe_block_fail(block, NULL, "E0113", "block \"residual\" needs an input to add to");
     if (!chain(block, args[0].json, in, &n)) return fe_bad();
     struct fe_val y = results(block, in, n), x = block->in[0];
@@ -78,14 +90,12 @@ static struct fe_val block_residual(struct fe_block *block)
 
 static struct fe_val block_repeat(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"count", FE_INTEGER, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL},
-                                         {"block", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_value args[2];
     struct fe_val in[FE_MAX_INPUTS];
     uint32_t n = block->in_count;
     memcpy(in, block->in, sizeof in);
-    if (!read_args(block, rows, 2, args)) return fe_bad();
+    if (!READ_ARGS(block, repeat_args, args)) return fe_bad();
     if (args[0].integer > 4096)
         return fe_block_fail(block, args[0].json, "E0103", "%lld copies; at most 4096 are supported",
                              (long long)args[0].integer);
@@ -133,11 +143,9 @@ static struct fe_val graph_output(struct fe_block *block, fe_json output, const 
 
 static struct fe_val block_graph(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"nodes", FE_LIST, FE_REQUIRED, NULL, NULL},
-                                         {"output", FE_ANY, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_value args[2];
-    if (!read_args(block, rows, 2, args)) return fe_bad();
+    if (!READ_ARGS(block, graph_args, args)) return fe_bad();
     const struct fe_env *env = block->env;
     struct fe_names *names = arena_new(fe->arena, struct fe_names);
     *names = (struct fe_names){.position = MAP(fe->arena), .outer = env};
@@ -155,11 +163,10 @@ static struct fe_val block_graph(struct fe_block *block)
 
 static struct fe_val block_shared(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"block", FE_STRING, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_trace_own *own = block->site.trace->own;
     struct fe_value args[1];
-    if (!read_args(block, rows, 1, args)) return fe_bad();
+    if (!READ_ARGS(block, shared_args, args)) return fe_bad();
     const char *near = fe_path_join(fe->arena, block->parent_path, args[0].string);
     const char **names = arena_new_array(fe->arena, const char *, own->blocks.count + 1);
     for (int round = 0; round < 2; round++)
@@ -176,9 +183,8 @@ static struct fe_val block_shared(struct fe_block *block)
 
 static struct fe_val block_expr(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"expr", FE_EXPR, FE_REQUIRED, NULL, NULL}};
     struct fe_value args[1];
-    if (!read_args(block, rows, 1, args)) return fe_bad();
+    if (!READ_ARGS(block, expr_args, args)) return fe_bad();
     struct fe *fe = block->site.fe;
     size_t errors = fe->diags->list.count;
     struct fe_val v = fe_expr(fe, block->site.trace, args[0].json, block->env);
@@ -193,11 +199,8 @@ static struct fe_val block_expr(struct fe_block *block)
 
 static struct fe_val block_param(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"shape", FE_SHAPE, FE_REQUIRED, NULL, NULL},
-                                         {"init", FE_OBJECT, FE_NULLABLE, "null", NULL},
-                                         {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
     struct fe_value args[3];
-    if (!read_args(block, rows, 3, args)) return fe_bad();
+    if (!READ_ARGS(block, param_args, args)) return fe_bad();
     if (args[2].given && !args[2].null) block->param_dtype = args[2].dtype;
     struct fe_param p = {.type = ir_type_of(block->param_dtype, args[0].rank, args[0].shape),
                          .init = args[1].null ? NULL : args[1].json,
@@ -207,11 +210,8 @@ static struct fe_val block_param(struct fe_block *block)
 
 static struct fe_val block_remat(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"block", FE_OBJECT, FE_REQUIRED, NULL, NULL},
-                                         {"policy", FE_ANY, FE_NULLABLE, "null", NULL},
-                                         {"prevent_cse", FE_BOOL, 0, "true", NULL}};
     struct fe_value args[3];
-    if (!read_args(block, rows, 3, args)) return fe_bad();
+    if (!READ_ARGS(block, remat_args, args)) return fe_bad();
     return fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
 }
 
@@ -260,12 +260,11 @@ static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint
 
 static struct fe_val block_sharding_constraint(struct fe_block *block)
 {
-    static const struct fe_arg rows[] = {{"spec", FE_LIST, FE_REQUIRED, NULL, NULL}};
     struct fe *fe = block->site.fe;
     struct fe_value args[1];
     int64_t axes[IR_MAX_RANK] = {0};
     uint32_t n = 0;
-    if (!read_args(block, rows, 1, args)) return fe_bad();
+    if (!READ_ARGS(block, constraint_args, args)) return fe_bad();
     if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"sharding_constraint\" has no input");
     if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
     struct ir_type t = fe_type_at(&block->site, &block->in[0]);
@@ -284,24 +283,37 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
     return fe_tensor_val(ir_make(block->site.b, node), block->in[0].weak);
 }
 
+static const struct structure {
+    struct fe_row row;
+    struct fe_val (*apply)(struct fe_block *);
+} structures[] = {
+#define ROW(name, args, doc) {{#name, args, sizeof(args) / sizeof *(args), doc}, block_##name}
+    ROW(sequential, chain_args, "One block after another; several results of one are the inputs of the next."),
+    ROW(residual, chain_args, "Its input plus what its layers compute of it."),
+    ROW(repeat, repeat_args, "Copies of a block one after another, each with parameters of its own, under `0`, `1`, ..."),
+    ROW(graph, graph_args,
+        "Blocks with names: the `input` of each is an expression over inputs and earlier nodes, and so is `output`, or a map of them."),
+    ROW(shared, shared_args, "An earlier block, named by its path, used again with the same parameters."),
+    ROW(expr, expr_args, "The value of an expression, in which x is the input."),
+    ROW(param, param_args, "A parameter by itself: its value is the block's output."),
+    ROW(remat, remat_args, "The block inside, computed again for its gradient instead of kept."),
+    ROW(micro_vmap, fe_micro_vmap_args, "The block inside as a function of one row, mapped over the batch a few rows at a time."),
+    ROW(sharding_constraint, constraint_args, "Its input, split over the mesh as the spec says."),
+#undef ROW
+};
+
+bool fe_structure_row(uint32_t index, struct fe_row *out)
+{
+    if (index >= sizeof structures / sizeof *structures) return false;
+    *out = structures[index].row;
+    return true;
+}
+
 bool fe_structure(struct fe_block *block, struct fe_val *out)
 {
-    static const struct {
-        const char *name;
-        struct fe_val (*apply)(struct fe_block *);
-    } table[] = {{"sequential", block_sequential},
-                 {"residual", block_residual},
-                 {"repeat", block_repeat},
-                 {"graph", block_graph},
-                 {"shared", block_shared},
-                 {"expr", block_expr},
-                 {"param", block_param},
-                 {"remat", block_remat},
-                 {"micro_vmap", block_micro_vmap},
-                 {"sharding_constraint", block_sharding_constraint}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (!strcmp(table[i].name, block->type)) {
-            *out = table[i].apply(block);
+    for (size_t i = 0; i < sizeof structures / sizeof *structures; i++)
+        if (!strcmp(structures[i].row.name, block->type)) {
+            *out = structures[i].apply(block);
             return true;
         }
     return false;

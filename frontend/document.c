@@ -125,6 +125,7 @@ static const struct fe_arg input_rows[IN_COUNT] = {
     {"dtype", FE_DTYPE, 0, "\"float32\"", NULL},
     {"axes", FE_LIST, 0, NULL, NULL},
 };
+FE_SETTINGS(input, input_rows);
 /* What expressions call by these names. */
 static const char *const reserved[] = {"model", "loss", "params", "grads", "updates", "hyperparams", "loss_scale",
                                        "True", "False", "None", NULL};
@@ -287,14 +288,16 @@ static bool read_mesh_option(struct fe *fe, const char *text)
     return true;
 }
 
+static const struct fe_arg mesh_rows[] = {{"axes", FE_MAP, FE_REQUIRED, NULL, NULL}};
+FE_SETTINGS(mesh, mesh_rows);
+
 static bool read_mesh(struct fe *fe, fe_json mesh)
 {
-    static const struct fe_arg rows[] = {{"axes", FE_MAP, FE_REQUIRED, NULL, NULL}};
     struct fe_value v[1];
     const char *option = fe->options->mesh;
     bool good = !option || read_mesh_option(fe, option);
     if (!mesh) return good;
-    if (!fe_settings(fe, mesh, "\"mesh\"", rows, 1, NULL, v)) return false;
+    if (!fe_settings(fe, mesh, "\"mesh\"", mesh_rows, 1, NULL, v)) return false;
     for (fe_json axis = fe_first(fe, v[0].json); axis; axis = fe_next(fe, axis)) {
         int64_t size;
         if (!good_name(fe, axis, "the name of a mesh axis") || !fe_integer(fe, axis, &size)) good = false;
@@ -307,15 +310,17 @@ static bool read_mesh(struct fe *fe, fe_json mesh)
 
 /* ---------------------------------------------------------------- definitions */
 
+static const struct fe_arg define_rows[] = {
+    {"params", FE_MAP, 0, NULL, NULL}, {"inputs", FE_LIST, 0, NULL, NULL}, {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
+FE_SETTINGS(define, define_rows);
+
 /* The form of every definition, used or not; what its body means is the model's. */
 static bool check_definitions(struct fe *fe, fe_json defines)
 {
-    static const struct fe_arg rows[] = {
-        {"params", FE_MAP, 0, NULL, NULL}, {"inputs", FE_LIST, 0, NULL, NULL}, {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
     bool good = true;
     for (fe_json define = fe_first(fe, defines); define; define = fe_next(fe, define)) {
         struct fe_value v[3];
-        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), rows, 3, NULL, v);
+        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), define_rows, 3, NULL, v);
         if (define->kind != JSON_OBJECT) continue;
         if (v[0].json && v[0].json->kind == JSON_OBJECT)
             for (fe_json p = fe_first(fe, v[0].json); p; p = fe_next(fe, p)) good &= good_name(fe, p, "the name of a parameter");

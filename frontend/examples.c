@@ -17,6 +17,7 @@ static const struct fe_arg example_rows[EX_COUNT] = {
     {"accumulator", FE_ENUM, 0, "\"sum\"", "sum|mean|running_mean"},
     {"num_real_microbatches", FE_EXPR, FE_NULLABLE, "null", NULL},
 };
+FE_SETTINGS(per_example, example_rows);
 enum { METRIC_EXPR, METRIC_KIND, METRIC_COUNT };
 static const struct fe_arg metric_rows[METRIC_COUNT] = {
     {"expr", FE_EXPR, FE_REQUIRED, NULL, NULL},

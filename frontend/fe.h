@@ -129,8 +129,12 @@ const char *fe_kind_text(struct arena *, const struct fe_arg *); /* "a number or
 
 /* Rows of the tables, for the reference (cli/doc.c); false: there is no row of that number. */
 struct fe_row { const char *name; const struct fe_arg *args; uint32_t count; const char *doc; /* may be NULL */ };
+struct fe_settings_rows { const struct fe_arg *args; uint32_t count; };
+#define FE_SETTINGS(name, rows) const struct fe_settings_rows fe_settings_##name = {rows, sizeof(rows) / sizeof *(rows)}
 bool fe_schedule_row(uint32_t index, struct fe_row *);
+bool fe_structure_row(uint32_t index, struct fe_row *); /* blocks made of blocks, and the like */
 bool fe_layer_row(uint32_t index, struct fe_row *);
+bool fe_setting_row(uint32_t index, struct fe_row *); /* settings.def: objects without "type" */
 bool fe_initializer_row(struct arena *, uint32_t index, struct fe_row *);
 
 struct fe_value {

@@ -46,6 +46,7 @@ static const struct fe_arg accumulate_rows[ACC_COUNT] = {
     {"metrics", FE_MAP, 0, NULL, NULL},
     {"weight", FE_EXPR, FE_NULLABLE, "null", NULL},
 };
+FE_SETTINGS(accumulate, accumulate_rows);
 static const char *const accumulators[] = {"sum", "mean", "running_mean", "concat"};
 
 /* accumulate.metrics: names of metrics that are computed per microbatch, with an accumulator each. */

@@ -234,8 +234,6 @@ static bool is_known_layer(const char *type)
 
 static struct fe_val unknown_type(struct fe_block *block)
 {
-    static const char *const structures[] = {
-        "sequential", "residual", "repeat", "graph", "shared", "expr", "param", "remat", "micro_vmap", "sharding_constraint"};
     struct fe *fe = block->site.fe;
     fe_json type = fe_member(fe, block->json, "type");
     if (is_known_layer(block->type))
@@ -243,10 +241,9 @@ static struct fe_val unknown_type(struct fe_block *block)
     VEC(const char *) names = {0};
     size_t count;
     const char *const *activations = fe_function_names(fe->arena, FE_ACTIVATION, &count);
-    for (size_t i = 0; i < sizeof structures / sizeof *structures; i++) vec_push(fe->arena, &names, structures[i]);
-#define X(layer) vec_push(fe->arena, &names, #layer);
-#include "frontend/layers.def"
-#undef X
+    struct fe_row row;
+    for (uint32_t i = 0; fe_structure_row(i, &row); i++) vec_push(fe->arena, &names, row.name);
+    for (uint32_t i = 0; fe_layer_row(i, &row); i++) vec_push(fe->arena, &names, row.name);
     for (size_t i = 0; i < count; i++) vec_push(fe->arena, &names, activations[i]);
     fe_json defines = fe_member(fe, fe_root(fe), "define");
     for (fe_json d = defines ? fe_first(fe, defines) : NULL; d; d = fe_next(fe, d)) vec_push(fe->arena, &names, d->key);

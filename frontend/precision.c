@@ -14,6 +14,7 @@ static const struct fe_arg rows[ROWS] = {[PARAMS] = {"params", FE_DTYPE, 0, "\"f
                                          [COMPUTE] = {"compute", FE_DTYPE, FE_NULLABLE, "null", NULL},
                                          [GRADIENTS] = {"gradients", FE_DTYPE, FE_NULLABLE, "null", NULL},
                                          [LOSS_SCALE] = {"loss_scale", FE_OBJECT, FE_NULLABLE, "null", NULL}};
+FE_SETTINGS(precision, rows);
 
 enum { SCALE, GROWTH, BACKOFF, INTERVAL, MINIMUM, SCALE_ROWS };
 static const struct fe_arg static_rows[] = {POSITIVE_REQUIRED(scale)};

@@ -13,6 +13,7 @@ static const struct fe_arg rows[SH_COUNT] = {
     {"optimizer_state", FE_MAP, 0, NULL, NULL},
     {"inputs", FE_MAP, 0, NULL, NULL},
 };
+FE_SETTINGS(sharding, rows);
 
 /* ---------------------------------------------------------------- names */
 

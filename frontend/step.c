@@ -43,14 +43,16 @@ static bool read_trainable(struct step *s)
     return trained > 0;
 }
 
+static const struct fe_arg ema_rows[] = {{"decay", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
+                                         {"only", FE_PATTERNS, 0, "[\"**\"]", NULL}};
+FE_SETTINGS(ema, ema_rows);
+
 static bool read_ema(struct step *s)
 {
-    static const struct fe_arg rows[] = {{"decay", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
-                                         {"only", FE_PATTERNS, 0, "[\"**\"]", NULL}};
     struct fe_value v[2] = {0};
     fe_json ema = top(s, "ema");
     if (!ema) return true;
-    if (!fe_settings(s->fe, ema, "\"ema\"", rows, 2, NULL, v)) return false;
+    if (!fe_settings(s->fe, ema, "\"ema\"", ema_rows, 2, NULL, v)) return false;
     s->ema_decay = v[0].number;
     bool *in = arena_new_array(s->fe->arena, bool, s->param_count + 1);
     memset(in, 1, s->param_count);

@@ -92,6 +92,32 @@ static void layer_entry(struct doc *d, uint32_t i)
     if (fe_layer_row(i, &row)) add_row(d, &row);
 }
 
+static const char *structure_name(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    (void)d;
+    return fe_structure_row(i, &row) ? row.name : NULL;
+}
+
+static void structure_entry(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    if (fe_structure_row(i, &row)) add_row(d, &row);
+}
+
+static const char *setting_name(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    (void)d;
+    return fe_setting_row(i, &row) ? row.name : NULL;
+}
+
+static void setting_entry(struct doc *d, uint32_t i)
+{
+    struct fe_row row;
+    if (fe_setting_row(i, &row)) add_row(d, &row);
+}
+
 static const char *initializer_name(struct doc *d, uint32_t i)
 {
     struct fe_row row;
@@ -163,6 +189,8 @@ static const struct topic {
     const char *page; /* a text instead of entries */
 } topics[] = {
     {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL},
+    {"settings", "Objects at the top of a document", "Their keys; `input` and `define` are one entry of `inputs` and of `define`.\n",
+     setting_name, setting_entry, NULL},
     {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry, NULL},
     {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page},
     {"state", "State, and what can be set between steps", "", no_name, NULL, doc_state_page},
@@ -174,6 +202,10 @@ static const struct topic {
      "Functions of expressions, and loss objects: their arguments are keys, each an expression, beside `reduction` (`mean` or\n"
      "`sum`) or `weights`.\n",
      loss_name, loss_entry, NULL},
+    {"structures", "Structures",
+     "Blocks of blocks, and the like. Any block may have `name` (its segment of the paths of parameters), `input` (an expression)\n"
+     "or `inputs` (a list of them). A block of `define` is used by its name: `{\"type\": \"mlp\", \"width\": 7}`.\n",
+     structure_name, structure_entry, NULL},
     {"layers", "Layers", "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
      layer_entry, NULL},
     {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry, NULL},
@@ -220,6 +252,7 @@ static int print_topics(struct cli *cli, struct doc *d)
         if (n) str_addf(&d->out, ": %u entries", (unsigned)n);
         str_add(&d->out, "\n");
     }
+    str_addf(&d->out, "stepc doc %-12s  %s\n", "schema", "A JSON Schema of documents, for editors");
     return cli_print(cli, str_text(&d->out), d->out.length);
 }
 
@@ -227,7 +260,13 @@ int cli_doc(struct cli *cli)
 {
     struct doc d = {.arena = cli->arena, .out = STR(cli->arena)};
     if (!cli->operands.count) return print_topics(cli, &d);
-    const char *name = cli->operands.items[0], *names[TOPICS];
+    const char *name = cli->operands.items[0], *names[TOPICS + 1];
+    if (strcmp(name, "schema") == 0) {
+        if (cli->operands.count > 1) return cli_usage(cli, "schema: there is no \"%s\"", cli->operands.items[1]);
+        const char *text = doc_schema(cli->arena);
+        return cli_print(cli, text, strlen(text));
+    }
+    names[TOPICS] = "schema";
     for (int i = 0; i < TOPICS; i++) {
         names[i] = topics[i].name;
         if (strcmp(names[i], name) != 0) continue;
@@ -237,7 +276,7 @@ int cli_doc(struct cli *cli)
         for (uint32_t k = 0; topics[i].entry_name(&d, k); k++) add_entry(&d, &topics[i], k);
         return cli_print(cli, str_text(&d.out), d.out.length);
     }
-    const char *nearest = str_nearest(name, names, TOPICS);
+    const char *nearest = str_nearest(name, names, TOPICS + 1);
     if (nearest) return cli_usage(cli, "there is no topic \"%s\"; did you mean \"%s\"?", name, nearest);
     return cli_usage(cli, "there is no topic \"%s\"; stepc doc lists them", name);
 }

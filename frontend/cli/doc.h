@@ -16,4 +16,5 @@ extern const char doc_microbatches_page[]; /* MICROBATCHES.md, embedded by micro
 extern const char doc_optimizer_intro[];
 const char *doc_optimizer_name(struct doc *, uint32_t i); /* NULL: there are no more */
 void doc_optimizer_entry(struct doc *, uint32_t i);
+const char *doc_schema(struct arena *); /* JSON Schema of documents */
 #endif

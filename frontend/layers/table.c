@@ -2,12 +2,17 @@
 #include "frontend/model.h"
 #include <string.h>
 
-#define X(name) extern const struct fe_layer fe_layer_##name;
+#define X(name, doc) extern const struct fe_layer fe_layer_##name;
 #include "frontend/layers.def"
 #undef X
 
 static const struct fe_layer *const layers[] = {
-#define X(name) &fe_layer_##name,
+#define X(name, doc) &fe_layer_##name,
+#include "frontend/layers.def"
+#undef X
+};
+static const char *const docs[] = {
+#define X(name, doc) doc,
 #include "frontend/layers.def"
 #undef X
 };
@@ -16,7 +21,7 @@ enum { LAYERS = sizeof layers / sizeof *layers };
 bool fe_layer_row(uint32_t index, struct fe_row *out)
 {
     if (index >= LAYERS) return false;
-    *out = (struct fe_row){layers[index]->name, layers[index]->args, layers[index]->count, NULL};
+    *out = (struct fe_row){layers[index]->name, layers[index]->args, layers[index]->count, docs[index]};
     return true;
 }
 

@@ -11,7 +11,7 @@ import sys
 import unittest
 
 STEPC = None
-TOPICS = ("document", "optimizers", "schedules", "losses", "layers", "initializers", "expressions", "diagnostics")
+TOPICS = ("document", "settings", "optimizers", "schedules", "losses", "structures", "layers", "initializers", "expressions", "diagnostics")
 SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
 
 
@@ -62,6 +62,11 @@ class Doc(unittest.TestCase):
         text = run("optimizers", "scale_by_factored_rms")[1]
         self.assertIn("| `v_row.<path>` | float32 | - | [n] | [1] |", text)
         self.assertIn('With `"factored": false`', text)
+
+    def test_blocks_say_what_they_do(self):
+        for topic in ("settings", "structures", "layers"):
+            for name, text in entries(topic).items():
+                self.assertRegex(text, r"\A\n?[^|\n]+\.\n", topic + " " + name)
 
     def test_rows_are_complete(self):
         for topic in ("optimizers", "schedules"):
