@@ -17,6 +17,7 @@ struct reduction {
     int64_t full_stride[IR_MAX_RANK + 1], row_stride[IR_MAX_RANK + 1];
     int64_t columns, rows;
     bool by_rows;         /* the last run is reduced */
+    bool in_order;        /* by rows: one element after the other, for 16-bit sums, which are rounded at every step */
     uint32_t *stage;      /* by value: passes that must be complete before it can be computed */
     uint32_t passes;
     VEC(ir_value) sums;   /* the reductions */
@@ -84,6 +85,8 @@ static void find_stages(struct reduction *r) {
         if (!is_reduce(node))
             continue;
         vec_push(l->arena, &r->sums, v);
+        bool sum = node->op == OP_reduce_sum || node->op == OP_reduce_prod;
+        r->in_order |= sum && (node->type.dtype == IR_BF16 || node->type.dtype == IR_F16);
         r->stage[v]++; /* reduced in pass stage - 1 */
         r->passes = r->stage[v] > r->passes ? r->stage[v] : r->passes;
     }
@@ -175,7 +178,7 @@ static uint32_t open_reduced(struct reduction *r) {
             bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
             if (l->axes[a].part[p] == 1 && !last)
                 continue;
-            open_part(r, last ? NEST_VECTOR : NEST_SERIAL, a, p);
+            open_part(r, last && !r->in_order ? NEST_VECTOR : NEST_SERIAL, a, p);
             opened++;
         }
     return opened;
@@ -208,7 +211,7 @@ static void declare_sums(struct reduction *r, uint32_t pass) {
         const struct ir_node *node = ir_get(r->l->f, v);
         enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
         if (r->stage[v] == pass + 1)
-            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, true, reduce_identity((enum ir_op)node->op, dtype));
+            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, !r->in_order, reduce_identity((enum ir_op)node->op, dtype));
     }
 }
 
@@ -270,7 +273,7 @@ static void row_pass(struct reduction *r, uint32_t pass) {
         const struct ir_node *node = ir_get(l->f, v);
         if (r->stage[v] != pass + 1)
             continue;
-        nest_value x = nest_fold(&l->b, combine_op(node), r->reg[v], zero);
+        nest_value x = r->in_order ? nest_get(&l->b, r->reg[v], zero) : nest_fold(&l->b, combine_op(node), r->reg[v], zero);
         l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = cast_to(l, x, (enum ir_dtype)node->type.dtype)};
     }
     for (size_t i = 0; i < l->group->nodes.count; i++) {
@@ -402,6 +405,7 @@ void lower_reduction(struct lower *l) {
         return;
     }
     find_runs(&r, ir_get(l->f, r.sums.items[0]));
+    r.in_order &= r.by_rows;
     if (r.by_rows)
         row_kernel(&r);
     else

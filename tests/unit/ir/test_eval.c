@@ -197,6 +197,12 @@ START_TEST(reductions)
     ir_value i = INPUT(IR_I32, 65536, 65536, 3);
     EXPECT(ir_reduce(&b, OP_reduce_prod, i, (int64_t[]){0}, 1), 0);
     EXPECT(ir_reduce(&b, OP_reduce_min, ir_binary(&b, OP_eq, i, i), (int64_t[]){0}, 1), 1);
+    /* 16-bit sums: as jax.numpy's, and as the op itself, which rounds at every step */
+    ir_value h = INPUT(IR_F16, 60000, 10000, -20000), s = INPUT(IR_BF16, 256, 1, 1, 1, 1);
+    EXPECT(ir_reduce(&b, OP_reduce_sum, h, (int64_t[]){0}, 1), 49984);
+    EXPECT(ir_reduce_plain(&b, OP_reduce_sum, h, (int64_t[]){0}, 1), INFINITY);
+    EXPECT(ir_reduce(&b, OP_reduce_sum, s, (int64_t[]){0}, 1), 260);
+    EXPECT(ir_reduce_plain(&b, OP_reduce_sum, s, (int64_t[]){0}, 1), 256);
 }
 END_TEST
 
