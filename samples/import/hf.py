@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Hugging Face's GPT-2 and Llama models to stepc and back; needs NumPy alone.
+
+    python3 hf.py import gpt2/ -o work/            # config.json + safetensors -> work/model.json, work/init.safetensors
+    stepc compile work/model.json -o step.so
+    stepc run step.so --steps 100 --init work/init.safetensors --data tokens.safetensors --save final.safetensors
+    python3 hf.py export gpt2/ final.safetensors -o tuned/   # the same names, dtypes, shapes and files that gpt2/ has
+
+What comes in untouched goes out bit for bit. A value of config.json that would change the numbers and is not covered is an
+error that names its key, and so is a key that nobody here knows (`--ignore KEY` takes the responsibility). What each model
+needs is in gpt2.py and llama.py: its document, and a table of weights.
+"""
+import argparse
+import json
+import os
+import shutil
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import gpt2
+import llama
+import tensors
+from config import Config
+from tensors import Bad
+
+MODELS = {"gpt2": gpt2, "llama": llama}
+
+
+def read_config(folder, ignore=()):
+    path = os.path.join(folder, "config.json")
+    try:
+        with open(path, encoding="utf-8") as f:
+            values = json.load(f)
+    except OSError as e:
+        raise Bad("%s: %s" % (path, e.strerror))
+    except ValueError as e:
+        raise Bad("%s: %s" % (path, e))
+    kind = values.get("model_type")
+    if kind not in MODELS:
+        raise Bad("%s: \"model_type\" is %s; there are %s" % (path, json.dumps(kind), ", ".join(MODELS)))
+    config = Config(path, values, ignore)
+    c = MODELS[kind].read(config)
+    config.finish()
+    return MODELS[kind], c
+
+
+def table_of(weights, prefix, c):
+    """Weights by their names in the file; the head stands beside the model, so it has no prefix."""
+    return {(w.name if w.name in c.head_names else prefix + w.name): w for w in weights}
+
+
+def check_weights(model, weights, prefix, c):
+    """The table against the file: nothing missing, nothing left over, shapes as the configuration says."""
+    known = table_of(weights, prefix, c)
+    for name, w in known.items():
+        if name not in model.where:
+            raise Bad("the weights lack \"%s\"" % name)
+        if model.shape(name) != tuple(w.shape):
+            raise Bad("\"%s\" is %s; config.json asks for %s" % (name, list(model.shape(name)), list(w.shape)))
+        if model.dtype(name) not in ("F32", "F16", "BF16"):
+            raise Bad("\"%s\" has the dtype %s, which is not supported" % (name, model.dtype(name)))
+    for name in model.names():
+        if name in known or c.skips(name):
+            continue
+        if c.tied and name in c.head_names:
+            table = model.array(prefix + c.table)
+            if model.shape(name) != table.shape or model.array(name).tobytes() != table.tobytes():
+                raise Bad("\"%s\" differs from \"%s\", though \"tie_word_embeddings\" ties them" % (name, prefix + c.table))
+            continue
+        raise Bad("the weights hold \"%s\", which config.json does not ask for" % name)
+
+
+def prefix_of(model, c):
+    """Files of the bare model have no prefix, those of the model with its head do."""
+    for prefix in c.prefixes:
+        if prefix + c.table in model.where:
+            return prefix
+    raise Bad("the weights lack \"%s\"" % (c.prefixes[0] + c.table))
+
+
+def import_model(folder, out, options):
+    kind, c = read_config(folder, options.ignore)
+    document = kind.document(c, options)
+    model = tensors.open_model(folder)
+    prefix, weights = prefix_of(model, c), kind.weights(c)
+    check_weights(model, weights, prefix, c)
+    entries = []
+    for name, w in table_of(weights, prefix, c).items():
+        for i, (path, shape) in enumerate(w.parts):
+            entries.append((path, "F32", shape, lambda w=w, i=i, name=name: w.split(tensors.widen(model.array(name), model.dtype(name)))[i]))
+    os.makedirs(out, exist_ok=True)
+    with open(os.path.join(out, "model.json"), "w", encoding="utf-8") as f:
+        json.dump(document, f, indent=1)
+        f.write("\n")
+    tensors.write(os.path.join(out, "init.safetensors"), sorted(entries, key=lambda t: t[0]))
+    return document
+
+
+def export_model(folder, trained, out, options):
+    kind, c = read_config(folder, options.ignore)
+    model, result = tensors.open_model(folder), tensors.open_model(trained)
+    prefix, weights = prefix_of(model, c), kind.weights(c)
+    check_weights(model, weights, prefix, c)
+    if os.path.realpath(out) == os.path.realpath(folder):
+        raise Bad("%s: the original is not overwritten" % out)
+    pick = (options.weights + ".") if options.weights != "params" else ""
+    for w in weights:
+        for path, shape in w.parts:
+            if pick + path not in result.where:
+                raise Bad("%s lacks \"%s\"" % (trained, pick + path))
+            if result.shape(pick + path) != tuple(shape):
+                raise Bad("%s: \"%s\" is %s instead of %s" % (trained, pick + path, list(result.shape(pick + path)), list(shape)))
+    table = table_of(weights, prefix, c)
+
+    def make(name):
+        w = table.get(name) or (table[prefix + c.table] if c.tied and name in c.head_names else None)
+        if w is None:
+            return model.array(name)  # a buffer, such as GPT-2's causal mask
+        parts = [tensors.widen(result.array(pick + path), result.dtype(pick + path)) for path, _ in w.parts]
+        return tensors.narrow(w.join(parts), model.dtype(name))
+
+    os.makedirs(out, exist_ok=True)
+    for f in model.files:
+        tensors.write(os.path.join(out, os.path.basename(f.path)),
+                          [(n, model.dtype(n), model.shape(n), lambda n=n: make(n)) for n in f.tensors], f.metadata)
+    for name in sorted(os.listdir(folder)):  # config.json, the tokenizer, the index
+        source = os.path.join(folder, name)
+        if os.path.isfile(source) and (name.endswith(".json") or name in ("merges.txt", "vocab.txt", "tokenizer.model")):
+            shutil.copyfile(source, os.path.join(out, name))
+
+
+def main(arguments=None):
+    p = argparse.ArgumentParser(description="Hugging Face's GPT-2 and Llama models to stepc and back")
+    sub = p.add_subparsers(dest="command", required=True)
+    i = sub.add_parser("import", help="config.json and safetensors -> model.json and init.safetensors")
+    i.add_argument("model", help="a folder with config.json and model.safetensors (or its index and parts)")
+    i.add_argument("-o", dest="out", required=True, help="the folder to write to")
+    i.add_argument("--batch", type=int, default=8)
+    i.add_argument("--length", type=int, default=None, help="tokens per row (at most what the model was made for, and 1,024)")
+    i.add_argument("--learning-rate", type=float, default=3e-5)
+    i.add_argument("--weight-decay", type=float, default=0.0)
+    i.add_argument("--ignore", action="append", default=[], metavar="KEY", help="a key of config.json that may be ignored")
+    e = sub.add_parser("export", help="what stepc saved -> files as those of the model")
+    e.add_argument("model", help="the folder that was imported: names, dtypes and the other files come from it")
+    e.add_argument("trained", help="what `stepc run --save` wrote")
+    e.add_argument("-o", dest="out", required=True, help="the folder to write to")
+    e.add_argument("--weights", choices=["params", "ema", "slow", "eval"], default="params")
+    e.add_argument("--ignore", action="append", default=[], metavar="KEY")
+    o = p.parse_args(arguments)
+    try:
+        if o.command == "import":
+            import_model(o.model, o.out, o)
+        else:
+            export_model(o.model, o.trained, o.out, o)
+    except Bad as error:
+        print("hf.py: error: %s" % error, file=sys.stderr)
+        return 1
+    except OSError as error:
+        print("hf.py: error: %s" % error, file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

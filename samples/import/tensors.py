@@ -1,0 +1,130 @@
+"""safetensors files with NumPy and nothing else: tensors are read one at a time, as they lie in the file, and written the same way.
+
+    f = tensors.open_model("model.safetensors")     # also a folder, or a model.safetensors.index.json with its parts
+    f.names(), f.dtype(name), f.shape(name), f.array(name)
+    tensors.write("out.safetensors", [("name", "F32", (2, 3), lambda: array), ...])
+
+bfloat16 is held as its bits (uint16) with the dtype "BF16"; `widen` and `narrow` go to float32 and back.
+"""
+import json
+import os
+import struct
+
+import numpy as np
+
+DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
+
+
+class Bad(Exception):
+    """What a user can mend: the message names the file."""
+
+
+class _File:
+    def __init__(self, path):
+        try:
+            size = os.path.getsize(path)
+            with open(path, "rb") as f:
+                length = struct.unpack("<Q", f.read(8))[0]
+                if length > size - 8:
+                    raise ValueError("the header is longer than the file")
+                header = json.loads(f.read(length))
+        except OSError as e:
+            raise Bad("%s: %s" % (path, e.strerror))
+        except (ValueError, struct.error) as e:
+            raise Bad("%s is no safetensors file: %s" % (path, e))
+        self.path, self.metadata = path, header.pop("__metadata__", None)
+        self.tensors = header
+        for name, t in header.items():
+            if t["dtype"] not in DTYPES:
+                raise Bad("%s: \"%s\" has the dtype %s, which is not supported" % (path, name, t["dtype"]))
+            begin, end = t["data_offsets"]
+            if not 0 <= begin <= end <= size - 8 - length \
+                    or end - begin != np.dtype(DTYPES[t["dtype"]]).itemsize * int(np.prod(t["shape"], dtype=object)):
+                raise Bad("%s: the range of \"%s\" does not fit its shape or the file" % (path, name))
+        self.data = np.memmap(path, np.uint8, "r", offset=8 + length) if size > 8 + length else np.zeros(0, np.uint8)
+
+
+class Model:
+    """The tensors of one file, or of several that an index puts together."""
+
+    def __init__(self, files, index=None):
+        self.files, self.index = files, index
+        self.where = {}
+        for f in files:
+            for name in f.tensors:
+                if name in self.where:
+                    raise Bad("\"%s\" is in %s and in %s" % (name, self.where[name].path, f.path))
+                self.where[name] = f
+
+    def names(self):
+        return list(self.where)
+
+    def dtype(self, name):
+        return self.where[name].tensors[name]["dtype"]
+
+    def shape(self, name):
+        return tuple(self.where[name].tensors[name]["shape"])
+
+    def array(self, name):
+        f = self.where[name]
+        begin, end = f.tensors[name]["data_offsets"]
+        return f.data[begin:end].view(DTYPES[self.dtype(name)]).reshape(self.shape(name))
+
+
+def open_model(path):
+    if os.path.isdir(path):
+        for name in ("model.safetensors.index.json", "model.safetensors"):
+            if os.path.exists(os.path.join(path, name)):
+                return open_model(os.path.join(path, name))
+        raise Bad("%s holds neither model.safetensors nor model.safetensors.index.json" % path)
+    if path.endswith(".json"):
+        with open(path, encoding="utf-8") as f:
+            index = json.load(f)
+        folder = os.path.dirname(path)
+        parts = list(dict.fromkeys(index["weight_map"].values()))
+        model = Model([_File(os.path.join(folder, p)) for p in parts], index)
+        missing = [n for n in index["weight_map"] if n not in model.where]
+        if missing:
+            raise Bad("%s: \"%s\" is in none of its files" % (path, missing[0]))
+        return model
+    return Model([_File(path)])
+
+
+def write(path, tensors, metadata=None):
+    """Tensors as (name, dtype, shape, function that returns the array); one at a time is in memory. Written under another
+    name first, so that a file that is there stays whole when this fails."""
+    header, at = {}, 0
+    if metadata:
+        header["__metadata__"] = metadata
+    for name, dtype, shape, _ in tensors:
+        size = np.dtype(DTYPES[dtype]).itemsize * int(np.prod(shape, dtype=object))
+        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % 64)
+    partial = path + ".partial"
+    with open(partial, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for name, dtype, shape, make in tensors:
+            a = np.ascontiguousarray(make(), DTYPES[dtype])
+            if a.shape != tuple(shape):
+                raise AssertionError((name, a.shape, shape))
+            f.write(a.tobytes())
+    os.replace(partial, path)
+
+
+def widen(array, dtype):
+    """Any floating-point array to float32; exact for the 16-bit ones."""
+    if dtype == "BF16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float32)
+
+
+def narrow(array, dtype):
+    """float32 to the bits of another floating-point dtype, rounded to the nearest, ties to even; what `widen` made comes back."""
+    if dtype == "BF16":
+        bits = np.ascontiguousarray(array, np.float32).view(np.uint32)
+        rounded = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
+        nan = (bits & 0x7FFFFFFF) > 0x7F800000
+        return np.where(nan, (bits >> 16) | np.where(bits & 0x7FFF0000 == 0x7F800000, 0x40, 0), rounded).astype(np.uint16)
+    return array.astype(DTYPES[dtype])

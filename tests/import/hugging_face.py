@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+"""samples/import/hf.py on tiny models that transformers saved: the logits and the loss are those that it computed (recorded), all
+tensors go out as they came in, a text is learnt, and what is not covered is refused by name.
+
+usage: hugging_face.py STEPC
+"""
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+sys.path[:0] = [os.path.join(ROOT, "samples"), os.path.join(ROOT, "samples", "import")]
+import hf
+import stepc
+import tensors
+
+STEPC = None
+MODELS = sorted(os.listdir(os.path.join(HERE, "models")))
+
+
+def run(*arguments):
+    """hf.py: exit code and what it said."""
+    err = io.StringIO()
+    with contextlib.redirect_stderr(err):
+        code = hf.main(list(arguments))
+    return code, err.getvalue()
+
+
+def compiled(folder):
+    out = os.path.join(tempfile.mkdtemp(dir=folder), "step.so")  # a path of its own: dlopen knows objects by their paths
+    r = subprocess.run([STEPC, "compile", os.path.join(folder, "model.json"), "-o", out], capture_output=True, text=True)
+    if r.returncode:
+        raise AssertionError(r.stderr)
+    return out
+
+
+def begin(m, folder):
+    """Initial values, and over them the imported weights."""
+    m.init()
+    weights = tensors.open_model(os.path.join(folder, "init.safetensors"))
+    for name in weights.names():
+        m[name] = weights.array(name)
+
+
+class HuggingFace(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="stepc-import-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def copy(self, name, **changes):
+        """A copy of a model with other values in its config.json."""
+        to = os.path.join(self.folder, "model")
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(os.path.join(HERE, "models", name), to)
+        path = os.path.join(to, "config.json")
+        with open(path) as f:
+            config = json.load(f)
+        config.update(changes)
+        with open(path, "w") as f:
+            json.dump({k: v for k, v in config.items() if v != "absent"}, f)
+        return to
+
+    def imported(self, folder, *options):
+        code, said = run("import", folder, "-o", self.folder, *options)
+        self.assertEqual((code, said), (0, ""))
+        return compiled(self.folder)
+
+    def equal_files(self, a, b):
+        for name in sorted(n for n in os.listdir(a) if n.startswith("model") or n == "config.json"):
+            if not name.endswith(".safetensors"):
+                with open(os.path.join(a, name), "rb") as x, open(os.path.join(b, name), "rb") as y:
+                    self.assertEqual(x.read(), y.read(), name)
+        x, y = tensors.open_model(a), tensors.open_model(b)
+        self.assertEqual(x.names(), y.names())
+        for name in x.names():
+            self.assertEqual((x.dtype(name), x.shape(name), x.array(name).tobytes()), (y.dtype(name), y.shape(name), y.array(name).tobytes()), name)
+
+    def test_logits(self):
+        for name in MODELS:
+            with self.subTest(name):
+                source = os.path.join(HERE, "models", name)
+                expected = tensors.open_model(os.path.join(source, "expected.safetensors"))
+                step = self.imported(source, "--batch", "2", "--length", "12")
+                with stepc.Step(step) as m:
+                    begin(m, self.folder)
+                    tokens = expected.array("tokens")
+                    np.testing.assert_allclose(m.infer(tokens=tokens), expected.array("logits"), rtol=1e-4, atol=2e-5)
+                    self.assertAlmostEqual(m.eval(tokens=tokens).loss, float(expected.array("loss")[0]), delta=1e-5)
+
+    def test_out_as_it_came(self):
+        for name in MODELS:
+            with self.subTest(name):
+                source, back = os.path.join(HERE, "models", name), os.path.join(self.folder, "back")
+                shutil.rmtree(back, ignore_errors=True)
+                self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
+                self.assertEqual(run("export", source, os.path.join(self.folder, "init.safetensors"), "-o", back), (0, ""))
+                self.equal_files(source, back)
+
+    def test_through_an_object(self):
+        """A step that changes nothing in between: the weights still come back bit for bit, out of the averages too."""
+        source, back = os.path.join(HERE, "models", "llama_bands"), os.path.join(self.folder, "back")
+        self.assertEqual(run("import", source, "-o", self.folder, "--batch", "2", "--length", "12", "--learning-rate", "0"), (0, ""))
+        path = os.path.join(self.folder, "model.json")
+        with open(path) as f:
+            document = json.load(f)
+        document["ema"] = {"decay": 0.5}
+        with open(path, "w") as f:
+            json.dump(document, f)
+        step, data, saved = compiled(self.folder), os.path.join(self.folder, "data.safetensors"), os.path.join(self.folder, "saved.safetensors")
+        tensors.write(data, [("tokens", "I32", (1, 2, 12), lambda: np.arange(24).reshape(1, 2, 12))])
+        subprocess.run([STEPC, "run", step, "--steps", "2", "--data", data, "--init", os.path.join(self.folder, "init.safetensors"),
+                        "--save", saved], check=True, capture_output=True)
+        for weights in ("params", "ema"):
+            shutil.rmtree(back, ignore_errors=True)
+            self.assertEqual(run("export", source, saved, "-o", back, "--weights", weights), (0, ""))
+            self.equal_files(source, back)
+
+    def test_parts_prefixes_and_buffers(self):
+        """The file of the bare model, as the published GPT-2 has it: no prefix, masks as buffers, a copy of the tied head; in two parts."""
+        source = self.copy("gpt2")
+        whole = tensors.open_model(source)
+        entries = [(n.removeprefix("transformer."), whole.dtype(n), whole.shape(n), lambda n=n: whole.array(n)) for n in whole.names()]
+        entries.append(("h.0.attn.bias", "U8", (1, 1, 4, 4), lambda: np.tril(np.ones((1, 1, 4, 4)))))
+        table = [e for e in entries if e[0] == "wte.weight"][0]
+        entries.append(("lm_head.weight",) + table[1:])
+        parts, index = {"model-00001-of-00002.safetensors": entries[:9], "model-00002-of-00002.safetensors": entries[9:]}, {}
+        for name, part in parts.items():
+            tensors.write(os.path.join(source, name), part, {"format": "pt"})
+            index.update({e[0]: name for e in part})
+        with open(os.path.join(source, "model.safetensors.index.json"), "w") as f:
+            json.dump({"metadata": {}, "weight_map": index}, f)
+        os.remove(os.path.join(source, "model.safetensors"))
+        back = os.path.join(self.folder, "back")
+        self.assertEqual(run("import", source, "-o", self.folder), (0, ""))
+        self.assertEqual(run("export", source, os.path.join(self.folder, "init.safetensors"), "-o", back), (0, ""))
+        self.equal_files(source, back)
+        self.assertEqual(tensors.open_model(back).files[0].metadata, {"format": "pt"})
+
+    def test_old_rope_keys(self):
+        """rope_theta and rope_scaling beside each other, as transformers wrote them before version 5, make the same document."""
+        documents = []
+        for changes in ({}, {"rope_parameters": "absent", "rope_theta": 1000.0, "rope_scaling": {"type": "linear", "factor": 2.5}}):
+            self.assertEqual(run("import", self.copy("llama_linear", **changes), "-o", self.folder), (0, ""))
+            with open(os.path.join(self.folder, "model.json")) as f:
+                documents.append(json.load(f))
+        self.assertEqual(*documents)
+
+    def test_learns_a_text(self):
+        with open(os.path.join(ROOT, "samples", "shakespeare", "tinyshakespeare.txt"), "rb") as f:
+            text = np.frombuffer(f.read(200000), np.uint8)
+        letters, text = np.unique(text, return_inverse=True)
+        for name, vocabulary in (("gpt2", "vocab_size"), ("llama", "vocab_size")):
+            with self.subTest(name):
+                source = self.copy(name, **{vocabulary: len(letters)})
+                whole, random = tensors.open_model(source), np.random.default_rng(0)
+                old = whole.shape("transformer.wte.weight" if name == "gpt2" else "model.embed_tokens.weight")[0]
+                entries = []
+                for n in whole.names():
+                    shape = tuple(len(letters) if i == 0 and d == old else d for i, d in enumerate(whole.shape(n)))
+                    value = random.standard_normal(shape) * 0.1 if len(shape) > 1 else whole.array(n).copy()
+                    entries.append((n, "F32", shape, lambda value=value: value))
+                tensors.write(os.path.join(source, "model.safetensors"), entries)
+                step = self.imported(source, "--batch", "8", "--length", "16", "--learning-rate", "0.01")
+                with stepc.Step(step) as m:
+                    begin(m, self.folder)
+                    losses = []
+                    for _ in range(150):
+                        at = random.integers(0, len(text) - 16, 8)
+                        losses.append(m.step(tokens=np.stack([text[i:i + 16] for i in at]).astype(np.int32)).loss)
+                self.assertLess(np.mean(losses[-20:]), np.mean(losses[:5]) - 0.8)
+
+    def test_refused(self):
+        for name, changes, words in (
+                ("gpt2", {"model_type": "mamba"}, ["\"model_type\" is \"mamba\"", "gpt2, llama"]),
+                ("gpt2", {"activation_function": "gelu_10"}, ["\"activation_function\" is \"gelu_10\"", "gelu_new"]),
+                ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, ["\"scale_attn_by_inverse_layer_idx\" is true"]),
+                ("gpt2", {"reorder_and_upcast_attn": True}, ["\"reorder_and_upcast_attn\""]),
+                ("gpt2", {"n_head": 5}, ["\"n_head\" is 5", "\"n_embd\" (12)"]),
+                ("gpt2", {"n_layer": "two"}, ["\"n_layer\" is \"two\"", "positive integer"]),
+                ("gpt2", {"n_layer": True}, ["\"n_layer\" is true"]),
+                ("gpt2", {"resid_pdrop": 1.5}, ["\"resid_pdrop\" is 1.5"]),
+                ("gpt2", {"n_positions": 8}, ["wpe.weight", "[16, 12]", "[8, 12]"]),
+                ("gpt2", {"n_layer": 1}, ["transformer.h.1.", "does not ask for"]),
+                ("gpt2", {"n_layer": 3}, ["lack \"transformer.h.2."]),
+                ("gpt2", {"tie_word_embeddings": False}, ["lack \"lm_head.weight\""]),
+                ("gpt2_untied", {"tie_word_embeddings": True}, ["lm_head.weight", "tie_word_embeddings"]),
+                ("gpt2", {"rotary_pct": 0.25}, ["\"rotary_pct\" is 0.25", "--ignore rotary_pct"]),
+                ("gpt2", {"quantization_config": {"bits": 4}}, ["\"quantization_config\""]),
+                ("llama", {"hidden_act": "gelu"}, ["\"hidden_act\" is \"gelu\"", "only \"silu\""]),
+                ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 2.0}}, ["\"rope_parameters\"", "yarn", "llama3"]),
+                ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "rope_parameters": "absent"}, ["\"rope_scaling\"", "dynamic"]),
+                ("llama", {"rope_parameters": {"rope_type": "linear"}}, ["\"rope_parameters\"", "positive \"factor\""]),
+                ("llama", {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, ["partial_rotary_factor"]),
+                ("llama", {"num_key_value_heads": 3}, ["\"num_key_value_heads\" is 3"]),
+                ("llama", {"attention_dropout": 0.1}, ["\"attention_dropout\" is 0.1"]),
+                ("llama", {"pretraining_tp": 2}, ["\"pretraining_tp\" is 2"]),
+                ("llama", {"head_dim": 5}, ["\"head_dim\" is 5"])):
+            with self.subTest(changes):
+                code, said = run("import", self.copy(name, **changes), "-o", self.folder)
+                self.assertEqual(code, 1, said)
+                for word in words:
+                    self.assertIn(word, said)
+        self.assertEqual(run("import", self.copy("gpt2", rotary_pct=0.25), "-o", self.folder, "--ignore", "rotary_pct"), (0, ""))
+        code, said = run("import", self.copy("gpt2"), "-o", self.folder, "--length", "17")
+        self.assertEqual(code, 1)
+        self.assertIn("n_positions", said)
+
+    def test_damaged_files(self):
+        source = self.copy("gpt2")
+        path = os.path.join(source, "model.safetensors")
+        with open(path, "rb") as f:
+            raw = f.read()
+        for cut in (0, 5, 100, len(raw) - 4):
+            with open(path, "wb") as f:
+                f.write(raw[:cut])
+            code, said = run("import", source, "-o", self.folder)
+            self.assertEqual(code, 1)
+            self.assertIn("model.safetensors", said)
+        os.remove(path)
+        self.assertIn("neither", run("import", source, "-o", self.folder)[1])
+
+    def test_bfloat16_rounds_to_even(self):
+        bits = np.arange(65536, dtype=np.uint16)
+        wide = tensors.widen(bits, "BF16")
+        np.testing.assert_array_equal(tensors.narrow(wide, "BF16"), bits)
+        halfway = np.array([1 + 2 ** -8, 1 + 3 * 2 ** -8, 1 + 2 ** -8 + 2 ** -20], np.float32)
+        np.testing.assert_array_equal(tensors.widen(tensors.narrow(halfway, "BF16"), "BF16"), np.array([1, 1 + 2 ** -6, 1 + 2 ** -7], np.float32))
+
+
+if __name__ == "__main__":
+    STEPC = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
