@@ -161,22 +161,18 @@ static void extend_arena(struct plan *plan, const struct item *item) {
         plan->arena_bytes = item->offset + item->bytes;
 }
 
-/* The lowest place beside those of items[0 .. count) that live at the same time. */
-static void place_one(struct item *items, uint32_t count, const struct item **near) {
-    struct item *item = &items[count];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < count; i++) { /* by offset */
-        const struct item *o = &items[i];
-        if (o->last < item->first || o->first > item->last)
-            continue;
-        uint32_t at = n++;
-        for (; at > 0 && near[at - 1]->offset > o->offset; at--)
-            near[at] = near[at - 1];
-        near[at] = o;
-    }
+/* The lowest place beside those that live at the same time; `placed` are all that have a place, by offset. */
+static void place_one(struct item *item, const struct item **placed, uint32_t count) {
     item->offset = 0;
-    for (uint32_t i = 0; i < n && near[i]->offset < item->offset + item->bytes; i++)
-        item->offset = near[i]->offset + near[i]->bytes > item->offset ? near[i]->offset + near[i]->bytes : item->offset;
+    for (uint32_t i = 0; i < count && placed[i]->offset < item->offset + item->bytes; i++) {
+        const struct item *o = placed[i];
+        if (o->last >= item->first && o->first <= item->last && o->offset + o->bytes > item->offset)
+            item->offset = o->offset + o->bytes;
+    }
+    uint32_t at = count;
+    for (; at > 0 && placed[at - 1]->offset > item->offset; at--)
+        placed[at] = placed[at - 1];
+    placed[at] = item;
 }
 
 /* The many small ones: in the order of time behind everything else, each in a place of its size that is free again. */
@@ -260,7 +256,7 @@ static void make_chains(struct memplan *mp, uint32_t *next, bool *inner) {
 static void place_all(struct memplan *mp) {
     struct plan *plan = mp->plan;
     struct item *items = arena_new_array(mp->arena, struct item, plan->buffers.count + 1);
-    const struct item **near = arena_new_array(mp->arena, const struct item *, FITTED + 1);
+    const struct item **placed = arena_new_array(mp->arena, const struct item *, FITTED + 1);
     uint32_t count = 0, *next = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1);
     bool *inner = arena_new_array(mp->arena, bool, plan->buffers.count + 1);
     make_chains(mp, next, inner);
@@ -280,7 +276,7 @@ static void place_all(struct memplan *mp) {
     qsort(items, count, sizeof *items, by_size);
     plan->arena_bytes = 0;
     for (uint32_t i = 0; i < count && i < FITTED; i++) {
-        place_one(items, i, near);
+        place_one(&items[i], placed, i);
         extend_arena(plan, &items[i]);
     }
     if (count > FITTED)
