@@ -17,7 +17,8 @@ struct reduction {
     int64_t full_stride[IR_MAX_RANK + 1], row_stride[IR_MAX_RANK + 1];
     int64_t columns, rows;
     bool by_rows;         /* the last run is reduced */
-    bool in_order;        /* by rows: one element after the other, for 16-bit sums, which are rounded at every step */
+    bool in_order;        /* by rows: one element after the other, as there are 16-bit sums, which are rounded at every step */
+    bool laid_out;        /* ... whose terms are computed by the lanes and laid out in a local row first */
     uint32_t *stage;      /* by value: passes that must be complete before it can be computed */
     uint32_t passes;
     VEC(ir_value) sums;   /* the reductions */
@@ -25,6 +26,7 @@ struct reduction {
     bool *keep;           /* by value: kept in a local from its pass on */
     uint32_t *local;      /* by value */
     struct pos full, row; /* of the loops open now */
+    struct pos first;     /* of a row */
     /* columns: the tile */
     uint32_t vectors;     /* registers of one block */
     int64_t width;        /* lanes used of each */
@@ -34,6 +36,13 @@ struct reduction {
 /* ---------------------------------------------------------------- what is computed when */
 
 static bool is_reduce(const struct ir_node *node) { return ir_ops[node->op].emit == EMIT_reduce; }
+static bool is_stepwise(const struct ir_node *node) {
+    bool sum = node->op == OP_reduce_sum || node->op == OP_reduce_prod;
+    return sum && (node->type.dtype == IR_BF16 || node->type.dtype == IR_F16);
+}
+static bool in_order(const struct reduction *r, const struct ir_node *node) {
+    return r->in_order && (!r->laid_out || is_stepwise(node));
+}
 
 static void find_runs(struct reduction *r, const struct ir_node *node) {
     const struct ir_type *from = ir_type(r->l->f, node->args[0]);
@@ -85,8 +94,7 @@ static void find_stages(struct reduction *r) {
         if (!is_reduce(node))
             continue;
         vec_push(l->arena, &r->sums, v);
-        bool sum = node->op == OP_reduce_sum || node->op == OP_reduce_prod;
-        r->in_order |= sum && (node->type.dtype == IR_BF16 || node->type.dtype == IR_F16);
+        r->in_order |= is_stepwise(node);
         r->stage[v]++; /* reduced in pass stage - 1 */
         r->passes = r->stage[v] > r->passes ? r->stage[v] : r->passes;
     }
@@ -110,12 +118,17 @@ static void mark_kept(struct reduction *r, ir_value v, uint32_t pass) {
         mark_kept(r, node->args[i], pass);
 }
 
-static void find_kept(struct reduction *r) {
-    const struct plan_group *g = r->l->group;
+/* Whether a row lies in one piece and fits a local. */
+static bool has_one_run(const struct reduction *r) {
     uint32_t reduced_runs = 0;
     for (uint32_t i = 0; i < r->runs; i++)
         reduced_runs += r->reduced[i];
-    if (!r->by_rows || reduced_runs != 1 || r->columns > LOCAL_COLUMNS)
+    return r->by_rows && reduced_runs == 1 && r->columns <= LOCAL_COLUMNS;
+}
+
+static void find_kept(struct reduction *r) {
+    const struct plan_group *g = r->l->group;
+    if (!has_one_run(r))
         return;
     for (size_t i = 0; i < r->sums.count; i++)
         mark_kept(r, ir_get(r->l->f, r->sums.items[i])->args[0], r->stage[r->sums.items[i]] - 1);
@@ -178,7 +191,7 @@ static uint32_t open_reduced(struct reduction *r) {
             bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
             if (l->axes[a].part[p] == 1 && !last)
                 continue;
-            open_part(r, last && !r->in_order ? NEST_VECTOR : NEST_SERIAL, a, p);
+            open_part(r, last && (!r->in_order || r->laid_out) ? NEST_VECTOR : NEST_SERIAL, a, p);
             opened++;
         }
     return opened;
@@ -211,8 +224,15 @@ static void declare_sums(struct reduction *r, uint32_t pass) {
         const struct ir_node *node = ir_get(r->l->f, v);
         enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
         if (r->stage[v] == pass + 1)
-            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, !r->in_order, reduce_identity((enum ir_op)node->op, dtype));
+            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, !in_order(r, node), reduce_identity((enum ir_op)node->op, dtype));
     }
+}
+
+/* Where the element lies in its row. */
+static struct nest_index row_index(struct reduction *r) {
+    struct pos at = r->full;
+    pos_add(r->l, &at, &r->first, -1);
+    return pos_index(r->l, &at);
 }
 
 /* The work of one element in one pass; `reg` is the register of the tile. */
@@ -230,7 +250,11 @@ static void body(struct reduction *r, uint32_t pass, struct nest_index reg) {
         if (r->stage[v] != pass + 1)
             continue;
         nest_value x = lower_value(l, node->args[0], &r->full);
-        nest_reduce(&l->b, combine_op(node), r->reg[v], reg, cast_to(l, x, (enum ir_dtype)node->type.dtype));
+        x = cast_to(l, x, (enum ir_dtype)node->type.dtype);
+        if (r->laid_out && is_stepwise(node))
+            nest_store(&l->b, r->local[v], row_index(r), x, 0);
+        else
+            nest_reduce(&l->b, combine_op(node), r->reg[v], reg, x);
     }
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];
@@ -259,6 +283,18 @@ static void store_rows(struct reduction *r) {
 
 /* ---------------------------------------------------------------- row kernels */
 
+/* The sum of terms that lie in a local row. */
+static void sum_row(struct reduction *r, ir_value v) {
+    struct lower *l = r->l;
+    const struct ir_node *node = ir_get(l->f, v);
+    struct nest_index zero = {0};
+    nest_var var = nest_open(&l->b, NEST_SERIAL, r->columns);
+    struct nest_term term = {var, 1};
+    nest_value x = nest_load(&l->b, r->local[v], (struct nest_index){.term_count = 1, .terms = &term}, 0);
+    nest_reduce(&l->b, combine_op(node), r->reg[v], zero, x);
+    nest_close(&l->b);
+}
+
 static void row_pass(struct reduction *r, uint32_t pass) {
     struct lower *l = r->l;
     struct pos full = r->full, row = r->row;
@@ -273,7 +309,9 @@ static void row_pass(struct reduction *r, uint32_t pass) {
         const struct ir_node *node = ir_get(l->f, v);
         if (r->stage[v] != pass + 1)
             continue;
-        nest_value x = r->in_order ? nest_get(&l->b, r->reg[v], zero) : nest_fold(&l->b, combine_op(node), r->reg[v], zero);
+        if (r->laid_out && is_stepwise(node))
+            sum_row(r, v);
+        nest_value x = in_order(r, node) ? nest_get(&l->b, r->reg[v], zero) : nest_fold(&l->b, combine_op(node), r->reg[v], zero);
         l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = cast_to(l, x, (enum ir_dtype)node->type.dtype)};
     }
     for (size_t i = 0; i < l->group->nodes.count; i++) {
@@ -292,7 +330,14 @@ static void row_kernel(struct reduction *r) {
         if (r->keep[v])
             r->local[v] = nest_local(&l->b, (enum ir_dtype)ir_type(l->f, v)->dtype, r->columns);
     }
+    r->laid_out = r->in_order && has_one_run(r);
+    for (size_t i = 0; i < r->sums.count && r->laid_out; i++) {
+        const struct ir_node *node = ir_get(l->f, r->sums.items[i]);
+        if (is_stepwise(node))
+            r->local[r->sums.items[i]] = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
+    }
     uint32_t opened = open_kept(r, UINT32_MAX, 0, 0);
+    r->first = r->full;
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
         if (r->keep[v])
