@@ -5,11 +5,12 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536 };
+enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536, MAX_TRIED = 64 };
 
 uint32_t fuse_find(struct fuse *z, uint32_t c) {
-    while (z->clusters.items[c].merged != c)
-        c = z->clusters.items[c].merged;
+    struct fuse_cluster *k = z->clusters.items;
+    while (k[c].merged != c)
+        c = k[c].merged = k[k[c].merged].merged;
     return c;
 }
 
@@ -18,43 +19,10 @@ static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW |
 static bool clustered(const struct fuse *z, ir_value v) { return z->node[v].material || z->node[v].class == FUSE_CONTROL; }
 
 /* The cluster that makes a value, UINT32_MAX for what is there from the start. */
-static uint32_t maker(struct fuse *z, ir_value v) {
+uint32_t fuse_maker(struct fuse *z, ir_value v) {
     if (ir_get(z->f, v)->op == OP_proj)
         v = ir_get(z->f, v)->args[0];
     return clustered(z, v) ? fuse_find(z, z->node[v].cluster) : UINT32_MAX;
-}
-
-/* ---------------------------------------------------------------- cycles */
-
-/* Does anything that cluster `c` reads depend on cluster `target`? Reading `target` itself directly is fine from the
- * cluster `start`, because the two are to become one. */
-static bool reaches(struct fuse *z, uint32_t c, uint32_t target, uint32_t start) {
-    struct fuse_cluster *from = &z->clusters.items[c];
-    if (from->stamp == z->stamp)
-        return false;
-    from->stamp = z->stamp;
-    for (size_t i = 0; i < from->nodes.count; i++) {
-        const struct fuse_node *n = &z->node[from->nodes.items[i]];
-        for (uint32_t j = 0; j < n->dep_count; j++) {
-            uint32_t d = maker(z, n->deps[j].value);
-            if (d == UINT32_MAX)
-                continue;
-            if (d == target && c != start)
-                return true;
-            if (d != target && d != c && reaches(z, d, target, start))
-                return true;
-        }
-    }
-    return false;
-}
-
-/* Would one cluster of the two need its own result? */
-static bool makes_cycle(struct fuse *z, uint32_t a, uint32_t b) {
-    z->stamp++;
-    if (reaches(z, a, b, a))
-        return true;
-    z->stamp++;
-    return reaches(z, b, a, b);
 }
 
 /* ---------------------------------------------------------------- levels */
@@ -106,7 +74,7 @@ static uint32_t find_depth(struct fuse *z, ir_value v, uint32_t a, uint32_t b) {
     if (z->depth_stamp[v] == z->depth_turn)
         return z->depth[v];
     for (uint32_t i = 0; i < n->dep_count; i++) {
-        uint32_t c = n->deps[i].value == v ? UINT32_MAX : maker(z, n->deps[i].value);
+        uint32_t c = n->deps[i].value == v ? UINT32_MAX : fuse_maker(z, n->deps[i].value);
         if (c == UINT32_MAX || (c != a && c != b) || z->node[n->deps[i].value].class == FUSE_CONTROL)
             continue;
         uint32_t depth = find_depth(z, n->deps[i].value, a, b);
@@ -153,6 +121,8 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level) {
     z->clusters.items[c].region |= z->node[v].region;
     z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
     vec_push(z->arena, &z->clusters.items[c].nodes, v);
+    z->placed = v;
+    fuse_lift(z, c, v);
 }
 
 /* Enough rows, or columns, for several workers, or so little work that one is enough. */
@@ -219,6 +189,7 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) 
     a->reductions += b->reductions;
     b->merged = into;
     b->nodes.count = 0;
+    fuse_raise(z, into, a->height > b->height ? a->height : b->height);
 }
 
 /* Do the members of the two agree on how their values are indexed where one reads the other? */
@@ -267,7 +238,7 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
         return UINT32_MAX;
     if (!links_fit(z, a, b, level_a, level_b, x->segments) || !links_fit(z, b, a, level_b, level_a, x->segments))
         return UINT32_MAX;
-    if (!shallow(z, a, b, 0) || makes_cycle(z, a, b))
+    if (!shallow(z, a, b, 0) || fuse_makes_cycle(z, a, b))
         return UINT32_MAX;
     absorb(z, a, b, level_b);
     return a;
@@ -291,7 +262,7 @@ static bool holds_up(struct fuse *z, ir_value v, uint32_t c) {
     const struct fuse_node *n = &z->node[v];
     bool foreign = false;
     for (uint32_t i = 0; i < n->dep_count && n->elements == 1 && is_reduction(k->kind); i++) {
-        uint32_t d = maker(z, n->deps[i].value);
+        uint32_t d = fuse_maker(z, n->deps[i].value);
         foreign |= d != UINT32_MAX && d != c;
     }
     for (size_t i = 0; i < k->nodes.count && foreign; i++)
@@ -315,13 +286,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
         return false;
     if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
         return false;
-    z->stamp++;
-    for (uint32_t i = 0; i < n->dep_count; i++) {
-        uint32_t d = maker(z, n->deps[i].value);
-        if (d != UINT32_MAX && d != c && reaches(z, d, c, UINT32_MAX))
-            return false;
-    }
-    return true;
+    return !fuse_needs(z, v, c);
 }
 
 static int preference(enum plan_group_kind kind) {
@@ -422,7 +387,7 @@ static void mark_read(struct fuse *z, uint32_t c, uint32_t *seen, bool deep) {
     for (size_t i = 0; i < k->nodes.count; i++) {
         const struct fuse_node *n = &z->node[k->nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
-            uint32_t m = maker(z, n->deps[j].value);
+            uint32_t m = fuse_maker(z, n->deps[j].value);
             seen[n->deps[j].value] = z->stamp;
             if (deep && m != UINT32_MAX && m != c)
                 mark_read(z, m, seen, false);
@@ -450,14 +415,18 @@ static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen) 
 /* A cluster that makes new state, of the same size, reads a tensor that cluster `a` reads too, and can become one with it.
  * Returns the joint one, UINT32_MAX if there is none. */
 static uint32_t merge_with_update(struct fuse *z, uint32_t a) {
+    uint32_t last = a, tried = 0;
     for (size_t i = 0; i < z->clusters.items[a].nodes.count; i++) {
         const struct fuse_node *n = &z->node[z->clusters.items[a].nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
             const struct fuse_node *d = &z->node[n->deps[j].value];
-            for (size_t r = 0; r < d->readers.count && d->elements * 4 > z->clusters.items[a].full; r++) {
+            for (size_t r = 0; r < d->readers.count && d->elements * 4 > z->clusters.items[a].full && tried < MAX_TRIED; r++) {
                 uint32_t b = fuse_find(z, z->node[d->readers.items[r]].cluster);
-                bool fits = b != a && z->clusters.items[b].full == z->clusters.items[a].full && settled(z, b);
-                uint32_t joint = fits ? merge(z, a, b) : UINT32_MAX;
+                if (b == a || b == last || z->clusters.items[b].full != z->clusters.items[a].full)
+                    continue;
+                last = b;
+                tried++;
+                uint32_t joint = settled(z, b) ? merge(z, a, b) : UINT32_MAX;
                 if (joint != UINT32_MAX)
                     return joint;
             }
@@ -478,14 +447,30 @@ static void merge_updates(struct fuse *z) {
             merge_with_update(z, a);
 }
 
+/* By cluster: the next one that may be its sibling. */
+static uint32_t *find_alike(struct fuse *z) {
+    uint32_t count = (uint32_t)z->clusters.count, *next = arena_new_array(z->arena, uint32_t, count + 1);
+    struct map last = MAP(z->arena);
+    for (uint32_t c = count; c-- > 0;) {
+        const struct fuse_cluster *k = &z->clusters.items[c];
+        uint64_t key = hash_u64(hash_u64(k->kind, (uint64_t)k->full), k->segments);
+        uint32_t known = map_get_number(&last, key);
+        next[c] = known == MAP_NONE ? count : known;
+        if (k->merged == c)
+            map_set_number(&last, key, c);
+    }
+    return next;
+}
+
 /* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
 static void merge_siblings(struct fuse *z) {
     uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
+    const uint32_t *next = find_alike(z);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
         if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER)
             continue;
-        for (uint32_t b = a + 1, tried = 0; b < count && tried < 64; b++) {
+        for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];
             if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments)
                 continue;

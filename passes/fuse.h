@@ -39,7 +39,8 @@ struct fuse_cluster {
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */
     uint32_t reductions;
-    uint32_t stamp;
+    uint32_t height;   /* above that of all clusters it reads */
+    uint32_t stamp, stamp_up;
     ir_value root;
     const char *reason;
     VEC(ir_value) nodes;
@@ -54,6 +55,7 @@ struct fuse {
     VEC(struct fuse_cluster) clusters;
     VEC(struct fuse_segments) segments; /* [0] = none */
     uint32_t stamp;
+    ir_value placed; /* all that have a cluster come before it, or are it */
     uint32_t *depth, *depth_stamp, depth_turn; /* of find_depth */
     const bool *crowd; /* by value: one of very many reductions, or sums of scalars, that are alike */
 };
@@ -68,7 +70,14 @@ void fuse_dependencies(struct fuse *);
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 /* fuse_groups.c */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);
+uint32_t fuse_maker(struct fuse *, ir_value);
 void fuse_emit_groups(struct fuse *, struct plan *);
+/* fuse_order.c: does anything that a node reads beside the cluster itself need it; would one cluster of the two need its
+ * own result; keeping the heights. */
+bool fuse_needs(struct fuse *, ir_value, uint32_t cluster);
+bool fuse_makes_cycle(struct fuse *, uint32_t a, uint32_t b);
+void fuse_raise(struct fuse *, uint32_t cluster, uint32_t height);
+void fuse_lift(struct fuse *, uint32_t cluster, ir_value added);
 /* fuse_sums.c: sums of very many scalars become trees. */
 ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
 bool fuse_is_scalar_sum(const struct ir_node *);

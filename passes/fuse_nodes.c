@@ -315,8 +315,12 @@ void fuse_dependencies(struct fuse *z) {
                 w.deps.items[i].relation = FUSE_SAME;
         n->deps = w.deps.items;
         n->dep_count = (uint32_t)w.deps.count;
-        for (size_t i = 0; i < w.deps.count; i++)
-            vec_push(z->arena, &z->node[w.deps.items[i].value].readers, v);
+        for (size_t i = 0; i < w.deps.count; i++) {
+            ir_value d = w.deps.items[i].value;
+            vec_push(z->arena, &z->node[d].readers, v);
+            if (ir_get(z->f, d)->op == OP_proj)
+                vec_push(z->arena, &z->node[ir_get(z->f, d)->args[0]].readers, v);
+        }
     }
     for (ir_value v = z->f->count; v-- > 1;) {
         struct fuse_node *n = &z->node[v];
