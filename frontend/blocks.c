@@ -13,7 +13,7 @@ static const struct fe_arg graph_args[] = {REQUIRED("nodes", FE_LIST), REQUIRED(
 static const struct fe_arg shared_args[] = {REQUIRED("block", FE_STRING)};
 static const struct fe_arg expr_args[] = {REQUIRED("expr", FE_EXPR)};
 static const struct fe_arg param_args[] = {
-    REQUIRED("shape", FE_SHAPE), {"init", FE_OBJECT, FE_NULLABLE, "null", NULL}, {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
+    {"shape", FE_SHAPE, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL}, {"init", FE_OBJECT, FE_NULLABLE, "null", NULL}, {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
 static const struct fe_arg remat_args[] = {
     REQUIRED("block", FE_OBJECT), {"policy", FE_ANY, FE_NULLABLE, "null", NULL}, {"prevent_cse", FE_BOOL, 0, "true", NULL}};
 static const struct fe_arg constraint_args[] = {REQUIRED("spec", FE_LIST)};
@@ -151,7 +151,11 @@ static struct fe_val block_graph(struct fe_block *block)
     *names = (struct fe_names){.position = MAP(fe->arena), .outer = env};
     for (fe_json c = fe_first(fe, args[0].json); c; c = fe_next(fe, c)) {
         fe_json name = c->kind == JSON_OBJECT ? fe_member(fe, c, "name") : NULL;
-        if (!name) return fe_block_fail(block, c, "E0102", "a node of a graph needs a \"name\"");
+        if (!name) {
+            if (c->kind == JSON_OBJECT) fe_misses(fe, c, "a node of a graph needs a", "name");
+            else fe_block_fail(block, c, "E0102", "a node of a graph needs a \"name\"");
+            return fe_bad();
+        }
         struct fe_val v = fe_block_child(block, c, "", env, block->in, block->in_count);
         if (v.bad) return v;
         if (name->kind == JSON_STRING && *name->string) env = bind(fe, names, env, name->string, v);

@@ -138,6 +138,11 @@ bool fe_type(struct fe *fe, fe_json shape, const int64_t *dim, uint32_t rank, en
         return false;
     }
     *out = ir_type_of(dtype, rank, dim);
+    for (uint32_t i = 0; i < rank; i++)
+        if (dim[i] < 0) {
+            fe_error(fe, shape, "E0203", "%s has a negative dimension", ir_type_text(fe->arena, out));
+            return false;
+        }
     if (ir_type_elements(out) >= 0) return true;
     fe_error(fe, shape, "E0203", "%s has 2^48 elements or more, which is the limit", ir_type_text(fe->arena, out));
     return false;

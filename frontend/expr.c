@@ -345,14 +345,14 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
                                  : "\"%s\" is not known here: it has no value yet",
                            root);
     if (fe_function_find(root)) return fe_fail(s, "E0301", "\"%s\" is a function; call it: %s(...)", root, root);
-    if (!strcmp(root, "x") && !dot) return fe_fail(s, "E0301", "\"x\" is not known here: the block has no input");
     for (const struct fe_env *e = env; e; e = e->outer) vec_push(s->fe->arena, &names, e->name);
     for (const struct fe_scope *c = s->fe->constants; c; c = c->outer) vec_push(s->fe->arena, &names, c->name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) vec_push(s->fe->arena, &names, known[i]);
     bool metric = false; /* the loss has a name where metrics are computed, which may use the gradients too */
     for (const struct fe_env *e = env; e; e = e->outer) metric |= strcmp(e->name, "loss") == 0;
     for (size_t i = 0; metric && i < 3; i++) vec_push(s->fe->arena, &names, elsewhere[i]);
-    struct diag *d = fe_fail_at(s, &s->where, "E0301", "unknown name \"%s\"", root);
+    bool input = !strcmp(root, "x") && !dot;
+    struct diag *d = fe_fail_at(s, &s->where, "E0301", input ? "\"%s\" is not known here: the block has no input" : "unknown name \"%s\"", root);
     fe_suggest(s->fe, d, root, names.items, names.count);
     return fe_bad();
 }

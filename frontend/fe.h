@@ -81,6 +81,8 @@ uint32_t fe_count(struct fe *, fe_json array_or_object); /* children, as fe_firs
 const char *fe_kind_name(fe_json); /* "a string", for messages */
 const char *fe_found(struct fe *, fe_json); /* what stands there, shortened: 6.5, "abc", an object */
 bool fe_scan(struct fe *, const char *text, size_t length); /* fills fe->json; false: an error was recorded */
+/* The error that an object lacks a key, at the one that is probably it, misspelled: WHAT "key", but "kye". */
+void fe_misses(struct fe *, fe_json object, const char *what, const char *key);
 const char *fe_type_of(struct fe *, fe_json object); /* its "type"; records an error and returns NULL if it has none */
 
 /* Numbers: a JSON number, or `$` arithmetic over the scope. False: an error was recorded. */
@@ -261,6 +263,8 @@ ir_value fe_schedule(struct fe *, struct ir_builder *, const struct fe_value *, 
 bool fe_patterns(struct fe *, fe_json list, bool *out);
 
 /* ---------------------------------------------------------------- the whole (step.c) */
+void fe_origins(struct fe *); /* origins.c: notes to errors about shapes, where these come from */
+
 
 /* Compiles the text of a document to a module with entries init, step, eval, infer. NULL: errors were recorded. */
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *, struct diags *);

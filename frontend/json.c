@@ -184,11 +184,28 @@ struct diag *fe_error_in(struct fe *fe, fe_json string, uint32_t at, uint32_t le
     return error_at(fe, (struct diag_span){from, to > from ? to - from : 1}, string, code, message);
 }
 
+/* A name that the document itself gives (an input, a node, a constant) may be what is misspelled: says where it stands. */
+static void note_declared(struct fe *fe, struct diag *d, const char *name)
+{
+    for (uint32_t i = 1; i < fe->json.count; i++) {
+        fe_json v = &fe->json.values[i];
+        bool key = v->key == name, string = v->kind == JSON_STRING && v->string == name;
+        if (!key && !string) continue;
+        struct diag_span span = key ? (struct diag_span){v->key_offset, v->key_length} : (struct diag_span){v->offset, v->length};
+        if (span.offset != d->span.offset) diag_note(fe->diags, d, span, "\"%s\" stands here", name);
+        return;
+    }
+    fe_json inputs = fe_member(fe, fe_root(fe), "inputs"), input = inputs ? fe_member(fe, inputs, name) : NULL;
+    if (input && d->code && strcmp(d->code, "E0301") == 0) /* their names are copies */
+        diag_note(fe->diags, d, (struct diag_span){input->key_offset, input->key_length}, "\"%s\" stands here", name);
+}
+
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
 {
     const char *nearest = fe->diags->errors <= DIAG_RECORDED ? str_nearest(found, names, count) : NULL;
     if (nearest) {
         d->label = arena_format(fe->arena, "did you mean \"%s\"?", nearest);
+        note_declared(fe, d, nearest);
         return;
     }
     enum { LISTED = 24 };
@@ -202,6 +219,14 @@ void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *co
     d->hint = str_text(&list);
 }
 
+void fe_misses(struct fe *fe, fe_json object, const char *what, const char *key)
+{
+    fe_json member = fe_first(fe, object);
+    while (member && (strlen(member->key) < 3 || !str_nearest(key, (const char *const[]){member->key}, 1))) member = fe_next(fe, member);
+    if (!member) fe_error(fe, object, "E0102", "%s \"%s\"", what, key);
+    else fe_suggest(fe, fe_error_key(fe, member, "E0102", "%s \"%s\", but \"%s\"", what, key, member->key), key, &key, 1);
+}
+
 const char *fe_type_of(struct fe *fe, fe_json object)
 {
     if (object && object->kind != JSON_OBJECT) {
@@ -210,7 +235,7 @@ const char *fe_type_of(struct fe *fe, fe_json object)
     }
     fe_json type = fe_member(fe, object, "type");
     if (!type) {
-        fe_error(fe, object, "E0102", "this object has no \"type\"");
+        fe_misses(fe, object, "this object has no", "type");
         return NULL;
     }
     if (type->kind != JSON_STRING) {

@@ -332,6 +332,7 @@ struct ir_module *fe_compile(const char *file, const char *text, size_t length, 
     bool good = fe_document(&fe);
     good = good && build(&step) && diags->errors == 0;
     if (good) return fe.module;
+    fe_origins(&fe);
     ir_module_free(fe.module);
     return NULL;
 }

@@ -59,7 +59,7 @@ START_TEST(mistakes)
         {"{\"stepc\": 1, \"constants\": {\"2a\": 1}, " INPUTS REST "}", "cannot be the name of a constant"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [8, -4]}}, " REST "}", "at /inputs/x/shape/1"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4294967296, 4294967296]}}, " REST "}", "at /inputs/x/shape"},
-        {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [1,1,1,1,1,1,1,1,1]}}, " REST "}", "9 dimensions"},
+        {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [1,1,1,1,1,1,1,1,1]}}, " REST "}", "at most 8 entries, found 9"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [8], \"dtype\": \"flaot32\"}}, " REST "}", "did you mean \"float32\"?"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [8], \"dtyp\": \"float32\"}}, " REST "}", "at /inputs/x/dtyp"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [8], \"axes\": [\"batch\", null]}}, " REST "}", "2 entries for a shape of 1"},
