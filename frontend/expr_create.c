@@ -154,24 +154,61 @@ struct fe_val make_triangle(struct fe_call *c)
     return fe_where3(s, keep, ARG(0), t.dtype == IR_BOOL ? fe_cast(s, fe_int(0), IR_BOOL) : fe_int(0));
 }
 
+/* The diagonal `k` of two axes, which becomes the last axis. */
+static struct fe_val diagonal_of(struct fe_site *s, struct fe_val x, int64_t k, int64_t axis1, int64_t axis2)
+{
+    uint32_t first, second, perm[IR_MAX_RANK], at = 0;
+    if (!fe_as_tensor(s, &x)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    if (t.rank < 2) return fe_fail(s, "E0212", "a diagonal needs a matrix, found %s", fe_describe(s, &x));
+    if (!fe_get_axis(s, axis1, t.rank, &first) || !fe_get_axis(s, axis2, t.rank, &second)) return fe_bad();
+    if (first == second) return fe_fail(s, "E0212", "the two axes of a diagonal are the same");
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (i != first && i != second) perm[at++] = i;
+    perm[at++] = first, perm[at] = second;
+    int64_t low = k < 0 ? -k : 0, high = k > 0 ? k : 0, n = t.dim[first] - low, m = t.dim[second] - high;
+    n = n < m ? n : m;
+    if (n <= 0) n = low = high = 0;
+    x = fe_transpose_val(s, x, perm);
+    x = fe_slice_axis(s, fe_slice_axis(s, x, at - 1, low, low + n), at, high, high + n);
+    x = fe_where3(s, band(s, EXPR_OP_EQ, n, n, 0), x, fe_cast(s, fe_int(0), (enum ir_dtype)t.dtype));
+    return fe_reduce_last(s, t.dtype == IR_BOOL ? FE_RED_ANY : FE_RED_SUM, x, false);
+}
+
+/* A sum keeps its dtype, except for integers that are shorter than 32 bits. */
+static struct fe_val of_dtype(struct fe_site *s, struct fe_val v, struct fe_val like)
+{
+    return v.bad ? v : fe_cast(s, v, (enum ir_dtype)fe_type_at(s, &like).dtype);
+}
+
 struct fe_val make_diag(struct fe_call *c)
 {
     SITE;
-    if (!fe_as_tensor(s, &ARG(0))) return fe_bad();
+    int64_t k;
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &k)) return fe_bad();
     struct ir_type t = fe_type_at(s, &ARG(0));
-    if (t.rank == 1)
-        return fe_where3(s, band(s, EXPR_OP_EQ, t.dim[0], t.dim[0], 0), fe_expand(s, ARG(0), 1), fe_int(0));
-    if (t.rank != 2)
+    if (t.rank != 1 && t.rank != 2)
         return fe_fail(s, "E0212", "%s needs a vector or a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
-    int64_t n = t.dim[0] < t.dim[1] ? t.dim[0] : t.dim[1];
-    struct fe_val x = fe_slice_axis(s, fe_slice_axis(s, ARG(0), 0, 0, n), 1, 0, n);
-    x = fe_where3(s, band(s, EXPR_OP_EQ, n, n, 0), x, fe_int(0));
-    return fe_reduce_last(s, FE_RED_SUM, x, false);
+    if (t.rank == 2) return of_dtype(s, diagonal_of(s, ARG(0), k, 0, 1), ARG(0));
+    struct fe_val zero = fe_cast(s, fe_int(0), (enum ir_dtype)t.dtype);
+    struct fe_val square = fe_where3(s, band(s, EXPR_OP_EQ, t.dim[0], t.dim[0], 0), fe_expand(s, ARG(0), 1), zero);
+    struct fe_val low = fe_int(k < 0 ? (double)-k : 0), high = fe_int(k > 0 ? (double)k : 0);
+    struct fe_val rows[] = {low, high}, columns[] = {high, low};
+    struct fe_val widths[] = {fe_tuple(s, rows, 2), fe_tuple(s, columns, 2)};
+    return k && !square.bad ? FE_APPLY(s, "pad", square, fe_tuple(s, widths, 2)) : square;
+}
+
+struct fe_val make_diagonal(struct fe_call *c)
+{
+    int64_t k, axis1, axis2;
+    if (!fe_as_tensor(c->site, &ARG(0)) || !fe_get_int(c, 1, &k) || !fe_get_int(c, 2, &axis1) || !fe_get_int(c, 3, &axis2)) return fe_bad();
+    return of_dtype(c->site, diagonal_of(c->site, ARG(0), k, axis1, axis2), ARG(0));
 }
 
 struct fe_val make_trace(struct fe_call *c)
 {
-    return fe_reduce_all(c->site, FE_RED_SUM, FE_APPLY(c->site, "diag", ARG(0)));
+    struct fe_val x = FE_APPLY(c->site, "diagonal", ARG(0), ARG(1), ARG(2), ARG(3));
+    return x.bad ? x : fe_reduce_last(c->site, FE_RED_SUM, x, false);
 }
 
 struct fe_val make_array(struct fe_call *c)

@@ -5,8 +5,20 @@
 static struct fe_val op1(struct fe_call *c, enum ir_op op, struct fe_val v) { return fe_op1(c->site, op, v); }
 
 struct fe_val make_unary(struct fe_call *c) { return op1(c, (enum ir_op)c->data, ARG(0)); }
+struct fe_val make_abs(struct fe_call *c)
+{ /* of a bool: itself */
+    if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
+    return fe_type_at(c->site, &ARG(0)).dtype == IR_BOOL ? ARG(0) : op1(c, OP_abs, ARG(0));
+}
 struct fe_val make_unary_float(struct fe_call *c) { return fe_op1_float(c->site, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_binary(struct fe_call *c) { return fe_op2(c->site, (enum ir_op)c->data, ARG(0), ARG(1)); }
+struct fe_val make_fmod(struct fe_call *c)
+{
+    SITE;
+    if (!ARG(0).bad && !ARG(1).bad && fe_promote(fe_kind(s, &ARG(0)), fe_kind(s, &ARG(1))).dtype == IR_BOOL)
+        ARG(0) = fe_cast(s, ARG(0), IR_I32), ARG(1) = fe_cast(s, ARG(1), IR_I32);
+    return fe_op2(s, OP_rem, ARG(0), ARG(1));
+}
 struct fe_val make_binary_float(struct fe_call *c)
 {
     return fe_op2_float(c->site, (enum ir_op)c->data, ARG(0), ARG(1));
@@ -75,17 +87,28 @@ struct fe_val make_arctan(struct fe_call *c)
 {
     return fe_op2(c->site, OP_atan2, fe_inexact(c->site, ARG(0)), fe_float(1));
 }
+/* exp(x) / 2 and exp(-x) / 2, which overflow no earlier than their sum. */
+static void halved_exponentials(struct fe_site *s, struct fe_val x, struct fe_val out[2])
+{
+    struct fe_val shift = fe_float(log(0.5));
+    out[0] = fe_op1(s, OP_exp, fe_add(s, x, shift));
+    out[1] = fe_op1(s, OP_exp, fe_sub(s, shift, x));
+}
 struct fe_val make_sinh(struct fe_call *c)
 { /* from expm1, exact near 0 */
     SITE;
-    struct fe_val e = fe_op1_float(s, OP_expm1, ARG(0));
-    return fe_mul(s, fe_float(0.5), fe_add(s, e, fe_div(s, e, fe_add(s, e, fe_float(1)))));
+    struct fe_val x = fe_inexact(s, ARG(0)), small = fe_binary(s, EXPR_OP_LT, fe_op1(s, OP_abs, x), fe_float(1)), e, far[2];
+    e = fe_op1(s, OP_expm1, fe_where3(s, small, x, fe_float(0)));
+    halved_exponentials(s, x, far);
+    return fe_where3(s, small, fe_mul(s, fe_float(0.5), fe_add(s, e, fe_div(s, e, fe_add(s, e, fe_float(1))))),
+                     fe_sub(s, far[0], far[1]));
 }
 struct fe_val make_cosh(struct fe_call *c)
 {
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    return fe_mul(s, fe_float(0.5), fe_add(s, fe_op1(s, OP_exp, x), fe_op1(s, OP_exp, op1(c, OP_neg, x))));
+    struct fe_val half[2];
+    halved_exponentials(s, fe_inexact(s, ARG(0)), half);
+    return fe_add(s, half[0], half[1]);
 }
 struct fe_val make_arcsinh(struct fe_call *c)
 { /* sign(x) log1p(|x| + x^2 / (1 + sqrt(1 + x^2))) */
@@ -119,10 +142,6 @@ struct fe_val make_sinc(struct fe_call *c)
 
 /* ---------------------------------------------------------------- special functions */
 
-struct fe_val make_erfc(struct fe_call *c)
-{
-    return fe_sub(c->site, fe_float(1), fe_op1_float(c->site, OP_erf, ARG(0)));
-}
 struct fe_val make_logit(struct fe_call *c)
 {
     SITE;
@@ -141,9 +160,12 @@ struct fe_val make_entr(struct fe_call *c)
 struct fe_val make_xlogy(struct fe_call *c)
 { /* x log y, 0 where x is 0 */
     SITE;
+    enum ir_op op = c->data ? OP_log1p : OP_log;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1)), zero = fe_binary(s, EXPR_OP_EQ, x, fe_float(0));
+    /* where the logarithm is finite, its multiple has the gradient by x at 0, too */
+    zero = fe_op2(s, OP_and, zero, fe_op1(s, OP_not, fe_op1(s, OP_is_finite, fe_op1(s, op, y))));
     struct fe_val safe = fe_where3(s, zero, fe_float(1), y);
-    return fe_where3(s, zero, fe_float(0), fe_mul(s, x, fe_op1(s, c->data ? OP_log1p : OP_log, safe)));
+    return fe_where3(s, zero, fe_float(0), fe_mul(s, x, fe_op1(s, op, safe)));
 }
 struct fe_val make_isnan(struct fe_call *c)
 {
@@ -252,6 +274,7 @@ struct fe_val make_scale_gradient(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), still = fe_stop(s, x);
-    return fe_add(s, still, fe_mul(s, ARG(1), fe_sub(s, x, still)));
+    struct fe_val part = fe_mul(s, ARG(1), fe_sub(s, x, still));
+    return fe_add(s, still, fe_where3(s, fe_op1(s, OP_is_finite, still), part, fe_float(0)));
 }
 struct fe_val make_dtype(struct fe_call *c) { return fe_cast(c->site, ARG(0), (enum ir_dtype)c->data); }

@@ -189,8 +189,7 @@ struct fe_val make_logsumexp(struct fe_call *c)
     if (!softmax_args(c, axes, &n)) return fe_bad();
     struct fe_val x = ARG(0), least = fe_float(-INFINITY), weights = ARG(2);
     if (!fe_is_none(&weights)) x = fe_where3(s, fe_binary(s, EXPR_OP_NE, weights, fe_int(0)), x, least);
-    struct fe_reduce_options keep = {
-        .keepdims = true, .where = &ARG(4), .initial = fe_is_none(&ARG(4)) ? NULL : &least};
+    struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(4), .initial = &least};
     struct fe_val top = fe_stop(s, fe_reduce(s, FE_RED_MAX, x, axes, n, &keep));
     top = fe_where3(s, fe_op1(s, OP_is_finite, top), top, fe_float(0));
     struct fe_val e = fe_op1(s, OP_exp, fe_sub(s, x, top));

@@ -349,6 +349,19 @@ static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n
     return result;
 }
 
+/* Integers to exponents that are known when the step runs: by the lowest six bits of the exponents, as in JAX. */
+static struct fe_val whole_power_of(struct fe_site *s, struct fe_val a, struct fe_val b, enum ir_dtype dtype)
+{
+    struct fe_val result = fe_cast(s, fe_int(1), dtype), x = fe_cast(s, a, dtype), n = fe_cast(s, b, dtype);
+    for (int bit = 0; bit < 6; bit++) {
+        struct fe_val odd = fe_binary(s, EXPR_OP_NE, fe_op2(s, OP_and, n, fe_int(1)), fe_int(0));
+        result = fe_where3(s, odd, fe_mul(s, result, x), result);
+        x = fe_mul(s, x, x);
+        n = fe_op2(s, OP_shr, n, fe_int(1));
+    }
+    return result;
+}
+
 static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
     if (b.kind == FE_VAL_NUMBER && a.kind == FE_VAL_TENSOR) {
@@ -366,14 +379,17 @@ static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
         if (n == 2 && real) return fe_mul(s, a, a);
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
-    if (!ir_dtype_is_float(k.dtype))
-        return fe_fail(s, "E0310", "a power of integers with an exponent that is a tensor is not supported yet");
+    if (!ir_dtype_is_float(k.dtype)) return whole_power_of(s, a, b, k.dtype == IR_BOOL ? IR_I32 : k.dtype);
     return fe_op2_float(s, OP_pow, a, b);
 }
 
-/* Remainder with the sign of the divisor. */
+/* Remainder with the sign of the divisor. Integers: 0 if that is 0. */
 static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
+    enum ir_dtype common = fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype;
+    if (common == IR_BOOL) a = fe_cast(s, a, IR_I32), b = fe_cast(s, b, IR_I32);
+    if (!ir_dtype_is_float(common) && b.kind == FE_VAL_TENSOR)
+        b = fe_where3(s, fe_binary(s, EXPR_OP_EQ, b, fe_int(0)), fe_int(1), b);
     struct fe_val r = fe_op2(s, OP_rem, a, b);
     if (r.bad) return r;
     bool real = ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &r).dtype);
@@ -388,10 +404,17 @@ static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
 static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
-    struct fe_val r = modulo(s, a, b);
-    if (r.bad) return r;
-    if (ir_dtype_is_float(k.dtype)) return fe_op1(s, OP_round, fe_div(s, fe_sub(s, a, r), b));
-    return fe_op2(s, OP_div, fe_sub(s, a, r), b);
+    if (ir_dtype_is_float(k.dtype)) {
+        struct fe_val r = modulo(s, a, b);
+        return r.bad ? r : fe_op1(s, OP_round, fe_div(s, fe_sub(s, a, r), b));
+    }
+    if (k.dtype == IR_BOOL) a = fe_cast(s, a, k.dtype = IR_I32), b = fe_cast(s, b, IR_I32);
+    struct fe_val quotient = fe_op2(s, OP_div, a, b), rest = fe_op2(s, OP_rem, a, b);
+    if (!ir_dtype_is_signed(k.dtype) || quotient.bad) return quotient;
+    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), a.weak), y = fe_tensor_val(fe_value_as(s, &b, k.dtype), b.weak);
+    struct fe_val opposite = fe_op2(s, OP_ne, fe_op1(s, OP_sign, x), fe_op1(s, OP_sign, y));
+    struct fe_val below = fe_op2(s, OP_and, opposite, fe_op2(s, OP_ne, rest, fe_int(0)));
+    return fe_where3(s, below, fe_sub(s, quotient, fe_int(1)), quotient);
 }
 
 static struct fe_val bitwise(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
@@ -404,9 +427,18 @@ static struct fe_val bitwise(struct fe_site *s, enum ir_op op, struct fe_val a, 
     return fe_op2(s, op, a, b);
 }
 
+/* Words and None can be told apart, for the choices of `if`. */
+static bool is_word(const struct fe_val *v) { return v->kind == FE_VAL_STRING || fe_is_none(v); }
+static bool same_word(const struct fe_val *a, const struct fe_val *b)
+{
+    return a->kind == b->kind && (a->kind != FE_VAL_STRING || !strcmp(a->string, b->string));
+}
+
 struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
 {
     if (a.bad || b.bad) return fe_bad();
+    if ((op == EXPR_OP_EQ || op == EXPR_OP_NE) && (is_word(&a) || is_word(&b)))
+        return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = same_word(&a, &b) == (op == EXPR_OP_EQ)};
     if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);
     if (!is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
     bool whole_power = op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python != FE_PY_FLOAT;

@@ -125,7 +125,8 @@ static struct fe_val apply_initial(struct fe_site *s, enum fe_reduction kind, st
                                    const struct fe_val *initial)
 {
     static const enum ir_op ops[] = {OP_add, OP_add, OP_max, OP_min, OP_mul, OP_or, OP_and};
-    return !initial || fe_is_none(initial) ? v : fe_op2(s, ops[kind], v, *initial);
+    if (!initial || fe_is_none(initial) || v.bad) return v;
+    return fe_op2(s, ops[kind], v, fe_cast(s, *initial, (enum ir_dtype)fe_type_at(s, &v).dtype));
 }
 
 struct fe_val fe_reduce(struct fe_site *s, enum fe_reduction kind, struct fe_val x, const uint32_t *axes,
@@ -303,12 +304,21 @@ struct fe_val make_top_k(struct fe_call *c)
     if (k > 64) return fe_fail(s, "E0302", "top_k of more than 64 is not supported yet");
     uint32_t last = t.rank - 1u;
     left = fe_stop(s, x);
+    struct fe_val taken = {0};
     for (int64_t i = 0; i < k && !left.bad; i++) {
         struct fe_val index = fe_val_tensor(ir_argreduce(s->b, OP_argmax, left.tensor, last));
+        if (i) { /* all that are left are the least value: the first of them that is not taken yet */
+            struct fe_val free = fe_op1(s, OP_not, taken), again = fe_one_hot_mask(s, index, t.dim[last], last);
+            struct fe_val twice = fe_reduce_last(s, FE_RED_ANY, fe_op2(s, OP_and, again, taken), false);
+            struct fe_val counted = fe_cast(s, free, IR_I32);
+            if (twice.bad || counted.bad) return fe_bad();
+            index = fe_where3(s, twice, fe_val_tensor(ir_argreduce(s->b, OP_argmax, counted.tensor, last)), index);
+        }
         struct fe_val hit = fe_one_hot_mask(s, index, t.dim[last], last);
         struct fe_val value = fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false);
         struct fe_val least = ir_dtype_is_float((enum ir_dtype)t.dtype) ? fe_float(-INFINITY) : fe_int(-2147483648.0);
         left = fe_where3(s, hit, least, left);
+        taken = i ? fe_op2(s, OP_or, taken, hit) : hit;
         values[i] = fe_expand(s, value, last);
         indices[i] = fe_expand(s, index, last);
     }
@@ -412,7 +422,8 @@ struct fe_val make_diff(struct fe_call *c)
     for (int64_t i = 0; i < n && !x.bad; i++) {
         int64_t extent_now = fe_type_at(s, &x).dim[axis];
         if (extent_now < 1) return fe_fail(s, "E0212", "diff of an axis without elements");
-        x = fe_sub(s, fe_slice_axis(s, x, axis, 1, extent_now), fe_slice_axis(s, x, axis, 0, extent_now - 1));
+        enum expr_operator op = fe_type_at(s, &x).dtype == IR_BOOL ? EXPR_OP_NE : EXPR_OP_SUB;
+        x = fe_binary(s, op, fe_slice_axis(s, x, axis, 1, extent_now), fe_slice_axis(s, x, axis, 0, extent_now - 1));
     }
     return x;
 }
@@ -423,5 +434,5 @@ struct fe_val make_ediff1d(struct fe_call *c)
     struct fe_val x = FE_APPLY(s, "ravel", ARG(0));
     if (x.bad) return x;
     int64_t n = fe_type_at(s, &x).dim[0];
-    return fe_sub(s, fe_slice_axis(s, x, 0, 1, n), fe_slice_axis(s, x, 0, 0, n - 1));
+    return n < 2 ? fe_slice_axis(s, x, 0, 0, 0) : fe_sub(s, fe_slice_axis(s, x, 0, 1, n), fe_slice_axis(s, x, 0, 0, n - 1));
 }

@@ -110,11 +110,97 @@ struct fe_val make_i0(struct fe_call *c)
 
 /* ---------------------------------------------------------------- the normal distribution, angles */
 
+static struct fe_val polynomial(struct fe_site *s, struct fe_val x, const double *coefficients, size_t count)
+{
+    struct fe_val y = fe_float(coefficients[0]);
+    for (size_t i = 1; i < count; i++) y = fe_add(s, fe_mul(s, y, x), fe_float(coefficients[i]));
+    return y;
+}
+#define POLYNOMIAL(s, x, coefficients) polynomial(s, x, coefficients, sizeof coefficients / sizeof *coefficients)
+
+/* Beyond 1 erfc is exp(-x^2) / x times a polynomial of 1 / x^2 (Cephes, single precision): 1 - erf would cancel. */
+static const double erfc_near[] = {2.326819970068386e-2, -1.387039388740657e-1, 3.687424674597105e-1, -5.824733027278666e-1, 6.210004621745983e-1,
+                                   -4.944515323274145e-1, 3.404879937665872e-1, -2.741127028184656e-1, 5.638259427386472e-1};
+static const double erfc_far[] = {-1.047766399936249e+1, 1.297719955372516e+1, -7.495518717768503e+0, 2.921019019210786e+0, -1.015265279202700e+0,
+                                  4.218463358204948e-1, -2.820767439740514e-1, 5.641895067754075e-1};
+
+static struct fe_val erfc_of(struct fe_site *s, struct fe_val x)
+{
+    struct fe_val size = fe_op1(s, OP_abs, x), inside = fe_binary(s, EXPR_OP_LE, size, fe_float(1));
+    struct fe_val a = fe_op2(s, OP_min, fe_where3(s, inside, fe_float(1), size), fe_float(20)), q = fe_div(s, fe_float(1), a), y = fe_mul(s, q, q);
+    struct fe_val p = fe_where3(s, fe_binary(s, EXPR_OP_LT, a, fe_float(2)), POLYNOMIAL(s, y, erfc_near), POLYNOMIAL(s, y, erfc_far));
+    struct fe_val tail = fe_mul(s, fe_mul(s, fe_op1(s, OP_exp, neg(s, fe_mul(s, a, a))), q), p);
+    tail = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_sub(s, fe_float(2), tail), tail);
+    return fe_where3(s, inside, one_minus(s, fe_op1(s, OP_erf, x)), fe_where3(s, fe_binary(s, EXPR_OP_NE, x, x), x, tail));
+}
+
+struct fe_val make_erfc(struct fe_call *c)
+{ /* 16-bit floats by float32 */
+    SITE;
+    struct fe_val x = fe_inexact(s, ARG(0));
+    if (x.bad) return x;
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &x).dtype;
+    return ir_dtype_bytes(d) < 4 ? fe_cast(s, erfc_of(s, fe_cast(s, x, IR_F32)), d) : erfc_of(s, x);
+}
+
 struct fe_val make_ndtr(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     return x.bad ? x : fe_mul(s, fe_float(0.5), FE_APPLY(s, "erfc", fe_mul(s, x, fe_float(-sqrt(0.5)))));
+}
+
+static const double ndtri_p0[] = {-5.99633501014107895267E1, 9.80010754185999661536E1, -5.66762857469070293439E1, 1.39312609387279679503E1, -1.23916583867381258016E0};
+static const double ndtri_q0[] = {1.0, 1.95448858338141759834E0, 4.67627912898881538453E0, 8.63602421390890590575E1, -2.25462687854119370527E2, 2.00260212380060660359E2, -8.20372256168333339912E1, 1.59056225126211695515E1, -1.18331621121330003142E0};
+static const double ndtri_p1[] = {4.05544892305962419923E0, 3.15251094599893866154E1, 5.71628192246421288162E1, 4.40805073893200834700E1, 1.46849561928858024014E1, 2.18663306850790267539E0, -1.40256079171354495875E-1, -3.50424626827848203418E-2, -8.57456785154685413611E-4};
+static const double ndtri_q1[] = {1.0, 1.57799883256466749731E1, 4.53907635128879210584E1, 4.13172038254672030440E1, 1.50425385692907503408E1, 2.50464946208309415979E0, -1.42182922854787788574E-1, -3.80806407691578277194E-2, -9.33259480895457427372E-4};
+static const double ndtri_p2[] = {3.23774891776946035970E0, 6.91522889068984211695E0, 3.93881025292474443415E0, 1.33303460815807542389E0, 2.01485389549179081538E-1, 1.23716634817820021358E-2, 3.01581553508235416007E-4, 2.65806974686737550832E-6, 6.23974539184983293730E-9};
+static const double ndtri_q2[] = {1.0, 6.02427039364742014255E0, 3.67983563856160859403E0, 1.37702099489081330271E0, 2.16236993594496635890E-1, 1.34204006088543189037E-2, 3.28014464682127739104E-4, 2.89247864745380683936E-6, 6.79019408009981274425E-9};
+
+/* Where the logarithm of p, or of 1 - p, is below -2 by a series in 1 / sqrt(-2 log p), in the middle by one in p - 1/2. */
+struct fe_val make_ndtri(struct fe_call *c)
+{
+    SITE;
+    struct fe_val p = fe_inexact(s, ARG(0));
+    if (p.bad) return p;
+    struct fe_val upper = fe_binary(s, EXPR_OP_GT, p, fe_float(-expm1(-2.0))), q = fe_where3(s, upper, one_minus(s, p), p);
+    q = fe_where3(s, fe_binary(s, EXPR_OP_EQ, q, fe_float(0)), fe_float(0.5), q);
+    struct fe_val middle = fe_binary(s, EXPR_OP_GT, q, fe_float(exp(-2.0)));
+    struct fe_val w = fe_sub(s, q, fe_float(0.5)), ww = fe_mul(s, w, w);
+    struct fe_val big = fe_add(s, w, fe_mul(s, fe_mul(s, w, ww), fe_div(s, POLYNOMIAL(s, ww, ndtri_p0), POLYNOMIAL(s, ww, ndtri_q0))));
+    big = fe_mul(s, big, fe_float(-sqrt(4 * acos(0.0))));
+    struct fe_val z = fe_op1(s, OP_sqrt, fe_mul(s, fe_float(-2), fe_op1(s, OP_log, fe_where3(s, middle, fe_float(0.1), q)))), inverse = fe_div(s, fe_float(1), z);
+    struct fe_val least = fe_div(s, POLYNOMIAL(s, inverse, ndtri_p2), POLYNOMIAL(s, inverse, ndtri_q2));
+    struct fe_val small = fe_div(s, POLYNOMIAL(s, inverse, ndtri_p1), POLYNOMIAL(s, inverse, ndtri_q1));
+    struct fe_val second = fe_where3(s, fe_binary(s, EXPR_OP_GE, z, fe_float(8)), least, small);
+    struct fe_val outer = fe_sub(s, fe_sub(s, z, fe_div(s, fe_op1(s, OP_log, z), z)), fe_div(s, second, z));
+    struct fe_val x = fe_where3(s, middle, big, outer);
+    x = fe_where3(s, upper, x, neg(s, x));
+    x = fe_where3(s, fe_binary(s, EXPR_OP_EQ, p, fe_float(0)), fe_float(-(double)INFINITY), x);
+    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, p, fe_float(1)), fe_float((double)INFINITY), x);
+}
+
+/* The sum of (q + k)**-x by Euler and Maclaurin: nine terms, then twelve of the remainder (Cephes). */
+struct fe_val make_zeta(struct fe_call *c)
+{
+    static const double divisor[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
+                                     1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
+    SITE;
+    struct fe_val x = fe_inexact(s, ARG(0)), q = fe_inexact(s, ARG(1)), minus = neg(s, x), sum = fe_float(0), a = fe_float(1), b = q;
+    for (int k = 0; k < 9; k++) sum = fe_add(s, sum, fe_binary(s, EXPR_OP_POW, fe_add(s, q, fe_float(k)), minus));
+    struct fe_val w = fe_add(s, q, fe_float(9));
+    b = fe_binary(s, EXPR_OP_POW, w, minus);
+    sum = fe_add(s, sum, fe_div(s, fe_mul(s, b, w), fe_sub(s, x, fe_float(1))));
+    sum = fe_add(s, sum, fe_mul(s, fe_float(0.5), b));
+    for (int i = 0; i < 12; i++) {
+        a = fe_mul(s, a, fe_add(s, x, fe_float(2 * i)));
+        b = fe_div(s, b, w);
+        sum = fe_add(s, sum, fe_div(s, fe_mul(s, a, b), fe_float(divisor[i])));
+        a = fe_mul(s, a, fe_add(s, x, fe_float(2 * i + 1)));
+        b = fe_div(s, b, w);
+    }
+    sum = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(1)), fe_float((double)NAN), sum);
+    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(1)), fe_float((double)INFINITY), sum);
 }
 
 struct fe_val make_angle(struct fe_call *c)
