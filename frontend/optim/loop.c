@@ -49,7 +49,10 @@ const ir_value *optim_loop_end(struct loop *loop, struct term limit, const ir_va
 const ir_value *optim_loop_close(struct loop *loop, struct term limit, const ir_value *next, bool flag)
 {
     uint32_t n = (uint32_t)loop->carried.count;
-    for (uint32_t i = 0; i < n; i++) ir_result_add(&loop->b, arena_format(loop->arena, "carried%u", i), next[i], -1);
+    for (uint32_t i = 0; i < n; i++) { /* gradients may have another dtype than the parameters */
+        enum ir_dtype dtype = (enum ir_dtype)ir_type(loop->outer->f, loop->carried.items[i])->dtype;
+        ir_result_add(&loop->b, arena_format(loop->arena, "carried%u", i), ir_cast(&loop->b, next[i], dtype), -1);
+    }
     ir_value tuple = ir_loop(loop->outer, loop->b.f, term_value(loop->outer, limit, IR_I32), loop->carried.items, n,
                              flag, loop->captured.items, (uint32_t)loop->captured.count);
     ir_value *values = arena_new_array(loop->arena, ir_value, n + 1);
