@@ -204,6 +204,7 @@ struct fe_param {
     struct ir_type type;
     uint32_t slot;
     bool statistic;      /* running statistics: state, not trained */
+    bool rewritten;      /* a parameter that a step leaves changed, apart from the update (layers/weights.c) */
     bool trained;        /* selected by `trainable` */
     fe_json init;        /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */

@@ -149,6 +149,15 @@ bool fe_check_initializer(struct fe *fe, fe_json json)
     return read_object(fe, json, v) != NULL;
 }
 
+bool fe_initializer_constant(struct fe *fe, fe_json json, double *value)
+{
+    struct fe_value v[MAX_ROWS] = {0};
+    const struct initializer *init = read_object(fe, json, v);
+    if (!init || (init->family != FIXED && init->family != CONSTANT)) return false;
+    *value = (double)(float)(init->family == FIXED ? init->scale : v[0].number);
+    return true;
+}
+
 /* ---------------------------------------------------------------- random tensors as IR */
 
 struct drawing {

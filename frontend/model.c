@@ -104,6 +104,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
             return 0;
         }
         like.path = path;
+        like.rewritten = block->weights && !like.statistic && like.type.rank > 1;
         if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);
         struct ir_slot slot = {.name = path,
                                .role = like.statistic ? IR_ROLE_STATE : IR_ROLE_PARAM,
@@ -223,21 +224,12 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
 
 /* ---------------------------------------------------------------- one block */
 
-static bool is_known_layer(const char *type)
-{
-    static const char *const later[] = {"lstm_cell", "optimized_lstm_cell", "gru_cell",      "simple_cell",
-                                        "pool"};
-    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-        if (!strcmp(later[i], type)) return true;
-    return false;
-}
-
 static struct fe_val unknown_type(struct fe_block *block)
 {
     struct fe *fe = block->site.fe;
     fe_json type = fe_member(fe, block->json, "type");
-    if (is_known_layer(block->type))
-        return fe_block_fail(block, type, "E0111", "layer \"%s\" is not supported yet", block->type);
+    if (!strcmp(block->type, "pool"))
+        return fe_block_fail(block, type, "E0111", "layer \"pool\" is not supported yet; there are avg_pool, max_pool and min_pool");
     VEC(const char *) names = {0};
     size_t count;
     const char *const *activations = fe_function_names(fe->arena, FE_ACTIVATION, &count);
@@ -275,11 +267,13 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
         if (initializer && args[i].json && !args[i].null && !fe_check_initializer(fe, args[i].json)) return fe_bad();
     }
     if (layer->inputs_max && !block->in_count) return needs_input(block);
-    if (block->in_count > layer->inputs_max && layer->inputs_max)
+    bool tuples = layer->inputs_max & FE_TUPLE_INPUTS;
+    uint32_t most = layer->inputs_max & ~(uint32_t)FE_TUPLE_INPUTS;
+    if (block->in_count > most && most)
         return fe_block_fail(block, NULL, "E0113", "layer \"%s\" takes at most %u inputs, found %u", layer->name,
-                             (unsigned)layer->inputs_max, (unsigned)block->in_count);
+                             (unsigned)most, (unsigned)block->in_count);
     for (uint32_t i = 0; i < block->in_count; i++)
-        if (!fe_as_tensor(&block->site, &block->in[i])) return fe_bad();
+        if (!(tuples && block->in[i].kind == FE_VAL_TUPLE) && !fe_as_tensor(&block->site, &block->in[i])) return fe_bad();
     return fe_block_dtypes(block, layer->args, layer->count, args) ? layer->apply(block, args) : fe_bad();
 }
 

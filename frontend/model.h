@@ -68,11 +68,12 @@ struct fe_block {
     const struct fe_weights *weights; /* NULL: parameters as they are */
 };
 
+enum { FE_TUPLE_INPUTS = 1 << 8 };
 struct fe_layer {
     const char *name;
     const struct fe_arg *args;
     uint32_t count;
-    uint32_t inputs_max; /* positional inputs; at least one is needed unless 0 */
+    uint32_t inputs_max; /* positional inputs; at least one is needed unless 0; with FE_TUPLE_INPUTS they may be tuples */
     struct fe_val (*apply)(struct fe_block *, const struct fe_value *args);
 };
 
@@ -107,6 +108,7 @@ struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 /* init.c: one draw of a stream; an unknown name falls back to "default". */
 void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);
 bool fe_check_initializer(struct fe *, fe_json); /* false: an error was recorded */
+bool fe_initializer_constant(struct fe *, fe_json, double *value); /* false: it is random */
 /* A part of a larger random tensor: element (i0, i1, ..) of the part is element (.., at[d][id], ..) of the whole. */
 struct fe_part {
     struct ir_type whole;

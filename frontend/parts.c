@@ -25,10 +25,11 @@ bool fe_step_batch_rows(struct step *s, fe_json json, int64_t *rows)
     return first != NULL;
 }
 
-/* Running statistics change from one microbatch to the next; counters of random numbers stand still within a step. */
+/* Running statistics, and weights that are written back, change from one microbatch to the next; counters of random
+ * numbers stand still within a step. */
 static bool is_running(const struct fe_param *p)
 {
-    return p->statistic && ir_dtype_is_float((enum ir_dtype)p->type.dtype);
+    return (p->statistic || p->rewritten) && ir_dtype_is_float((enum ir_dtype)p->type.dtype);
 }
 static bool is_counter(const struct fe_param *p) { return p->statistic && !is_running(p); }
 

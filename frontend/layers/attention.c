@@ -146,8 +146,12 @@ static struct fe_val attend_with_dropout(struct fe_block *block, const struct fe
     struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k);
     uint32_t r = tq.rank, last = r - 1;
     double rate = a[DROPOUT].number;
-    if (tq.dim[r - 2] != tk.dim[r - 2])
-        return fe_block_fail(block, a[DROPOUT].json, "E0111", "dropout with fewer key heads is not supported yet");
+    if (tq.dim[r - 2] != tk.dim[r - 2]) { /* groups of query heads share a key head */
+        struct fe_val groups = fe_int((double)(tq.dim[r - 2] / tk.dim[r - 2]));
+        k = FE_APPLY(s, "repeat", k, groups, fe_int(-2));
+        v = FE_APPLY(s, "repeat", v, groups, fe_int(-2));
+        if (k.bad || v.bad) return fe_bad();
+    }
     struct fe_val pair_qk[] = {fe_div(s, q, fe_float(sqrt((double)tq.dim[r - 1]))), k};
     struct fe_val scores = fe_einsum(s, "...qhd,...khd->...hqk", pair_qk, 2);
     if (scores.bad) return scores;

@@ -176,6 +176,12 @@ static struct fe_val apply_linear_general(struct fe_block *block, const struct f
         if (a[1].json) at.where.json = a[1].json;
         if (!fe_get_axis(&at, given_axes[i], t.rank, &axes[i])) return fe_bad();
     }
+    for (uint32_t i = 1; i < axis_count; i++) /* NNX: in the order of the input, whatever the order given */
+        for (uint32_t j = i; j && axes[j - 1] > axes[j]; j--) {
+            uint32_t swap = axes[j];
+            axes[j] = axes[j - 1];
+            axes[j - 1] = swap;
+        }
     if (!read_batch_axes(block, a[2].null || !a[2].given ? NULL : a[2].json, t.rank, batch, &batch_count, &t))
         return fe_bad();
     struct kernel k = {.rank = batch_count + axis_count + feature_count, .drawn = {1, 1}};

@@ -4,18 +4,19 @@
 #include <string.h>
 
 enum cell_kind { LSTM, OPTIMIZED_LSTM, GRU, SIMPLE };
-enum { HIDDEN, IN, GATE, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, RESIDUAL };
-static const struct fe_arg cell_args[] = {
-    [HIDDEN] = {"hidden_features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-    [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
-    [GATE] = {"gate_fn", FE_OBJECT, 0, "{\"type\": \"sigmoid\"}", NULL},
-    [ACTIVATION] = {"activation_fn", FE_OBJECT, 0, "{\"type\": \"tanh\"}", NULL},
-    [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},
-    [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL},
-    [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
-    [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL},
-    FE_DTYPE_ROWS};
-enum { CELL_ARGS = sizeof cell_args / sizeof *cell_args, MAX_GATES = 4 };
+enum { HIDDEN, IN, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, CARRY_INIT, GATE, RESIDUAL = GATE }; /* the last: of one kind each */
+#define CELL_ROWS                                                                                                      \
+    [HIDDEN] = {"hidden_features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},                                 \
+    [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},                                       \
+    [ACTIVATION] = {"activation_fn", FE_OBJECT, 0, "{\"type\": \"tanh\"}", NULL},                                      \
+    [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},                               \
+    [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL},                    \
+    [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},                                          \
+    [CARRY_INIT] = {"carry_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}
+static const struct fe_arg gated_args[] = {
+    CELL_ROWS, [GATE] = {"gate_fn", FE_OBJECT, 0, "{\"type\": \"sigmoid\"}", NULL}, FE_DTYPE_ROWS};
+static const struct fe_arg simple_args[] = {CELL_ROWS, [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL}, FE_DTYPE_ROWS};
+enum { CELL_ARGS = sizeof gated_args / sizeof *gated_args, MAX_GATES = 4 };
 
 struct cell {
     enum cell_kind kind;
@@ -61,6 +62,9 @@ static bool declare_input(struct cell *c, struct fe_val x)
     struct fe_site *s = &c->block.site;
     struct ir_type t = fe_type_at(s, &x);
     int64_t width = width_of(c), in = t.dim[t.rank - 1];
+    const struct fe_value *given = &c->args[IN];
+    if (given->given && !given->null && given->integer != in)
+        return fe_block_fail(&c->block, given->json, "E0212", "the cell expects %lld inputs, found %lld", (long long)given->integer, (long long)in), false;
     for (uint32_t i = 0; i < c->dense_count; i++) {
         const char *name = c->kind == LSTM ? names[i] : "dense_i";
         struct fe_val w = dense_param(c, name, "kernel", 2, (int64_t[]){in, width}, KERNEL_INIT, "lecun_normal");
@@ -175,7 +179,7 @@ static bool read_cell(struct fe_block *block, fe_json json, struct cell *c)
     } kinds[] = {
         {"lstm_cell", LSTM}, {"optimized_lstm_cell", OPTIMIZED_LSTM}, {"gru_cell", GRU}, {"simple_cell", SIMPLE}};
     static const char *const names[] = {"lstm_cell", "optimized_lstm_cell", "gru_cell", "simple_cell"},
-                             *const also[] = {"name", NULL};
+                             *const also[] = {"name", NULL}, *const alone[] = {"name", "input", "inputs", NULL};
     struct fe *fe = block->site.fe;
     const char *type = fe_type_of(fe, json);
     uint32_t kind = 0;
@@ -188,15 +192,19 @@ static bool read_cell(struct fe_block *block, fe_json json, struct cell *c)
     fe_json name = fe_member(fe, json, "name");
     memset(c, 0, sizeof *c);
     c->kind = kinds[kind].kind;
+    const struct fe_arg *rows = c->kind == SIMPLE ? simple_args : gated_args;
     c->block = *block;
     c->block.json = c->block.site.where.json = json;
-    c->block.path = fe_path_join(fe->arena, block->path, name && name->kind == JSON_STRING ? name->string : "cell");
-    if (!fe_args(fe, json, arena_format(fe->arena, "cell \"%s\"", type), cell_args, CELL_ARGS, also, c->args))
+    if (json != block->json)
+        c->block.path = fe_path_join(fe->arena, block->path, name && name->kind == JSON_STRING ? name->string : "cell");
+    if (!fe_args(fe, json, arena_format(fe->arena, "cell \"%s\"", type), rows, CELL_ARGS,
+                 json == block->json ? alone : also, c->args))
         return false;
+    if (c->args[CARRY_INIT].given && !fe_check_initializer(fe, c->args[CARRY_INIT].json)) return false;
     c->hidden = c->args[HIDDEN].integer;
     fe_block_own_dtypes(&c->block);
     if (c->kind == SIMPLE && c->block.compute == IR_TUPLE) c->block.compute = IR_F32; /* nnx's only cell with a default */
-    return fe_block_dtypes(&c->block, cell_args, CELL_ARGS, c->args);
+    return fe_block_dtypes(&c->block, rows, CELL_ARGS, c->args);
 }
 
 /* The sequence backwards; with lengths, what is real stays in front. */
@@ -236,11 +244,15 @@ static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const s
         if (i != axis) shape[rank++] = t.dim[i];
     shape[rank++] = c->hidden;
     bool pair = initial->kind == FE_VAL_TUPLE;
+    double start = 0;
+    const struct fe_value *init = &c->args[CARRY_INIT];
+    if (init->given && !fe_initializer_constant(s->fe, init->json, &start))
+        return fe_block_fail(&c->block, init->json, "E0111", "a random \"carry_init\" is not supported yet"), false;
     if (!fe_is_none(initial) && (pair ? initial->count : 1) != count)
         return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
                false;
     for (uint32_t i = 0; i < count; i++) {
-        carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(c->block.param_dtype, rank, shape), 0)
+        carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(c->block.param_dtype, rank, shape), start)
                                        : fe_broadcast_val(s, pair ? initial->items[i] : *initial, rank, shape);
         if (carry[i].bad) return false;
     }
@@ -333,7 +345,8 @@ static struct fe_val one_way(struct fe_block *block, fe_json json, const char *s
                              segment, type);
     if (!fe_args(fe, json, "layer \"rnn\"", rnn_args, RNN_ARGS, also, a)) return fe_bad();
     inner.json = inner.site.where.json = json;
-    inner.path = fe_path_join(fe->arena, block->path, segment);
+    fe_json name = fe_member(fe, json, "name");
+    inner.path = fe_path_join(fe->arena, block->path, name && name->kind == JSON_STRING ? name->string : segment);
     if (!read_run(&inner, a, &r)) return fe_bad();
     r.time_major = outer->time_major;
     r.reverse = r.keep_order = reverse;
@@ -359,7 +372,12 @@ static struct fe_val apply_bidirectional(struct fe_block *block, const struct fe
     struct fe_val back = there.bad ? there : one_way(block, a[1].json, "backward_rnn", &r, true);
     if (back.bad) return back;
     struct fe_val outputs[] = {there.items[1], back.items[1]}, carries[] = {there.items[0], back.items[0]};
-    struct fe_val y = FE_APPLY(s, "concatenate", fe_tuple(s, outputs, 2), fe_int(-1));
+    struct fe_val y;
+    if (a[6].given && !a[6].null) { /* NNX's merge_fn(a, b) */
+        const struct fe_env first = {block->env, "a", outputs[0]}, both_ways = {&first, "b", outputs[1]};
+        y = fe_expr(s->fe, s->trace, a[6].json, &both_ways);
+        if (!fe_as_tensor(s, &y)) return fe_bad();
+    } else y = FE_APPLY(s, "concatenate", fe_tuple(s, outputs, 2), fe_int(-1));
     if (!r.return_carry || y.bad) return y;
     struct fe_val both[] = {fe_tuple(s, carries, 2), y};
     return fe_tuple(s, both, 2);
@@ -368,6 +386,37 @@ static struct fe_val apply_bidirectional(struct fe_block *block, const struct fe
 static const struct fe_arg bidirectional_args[] = {
     {"forward_rnn", FE_OBJECT, FE_REQUIRED, NULL, NULL}, {"backward_rnn", FE_OBJECT, FE_REQUIRED, NULL, NULL},
     {"time_major", FE_BOOL, 0, "false", NULL},           {"return_carry", FE_BOOL, 0, "false", NULL},
-    {"seq_lengths", FE_EXPR, FE_NULLABLE, "null", NULL}, {"initial_carry", FE_EXPR, FE_NULLABLE, "null", NULL}};
+    {"seq_lengths", FE_EXPR, FE_NULLABLE, "null", NULL}, {"initial_carry", FE_EXPR, FE_NULLABLE, "null", NULL},
+    {"merge_fn", FE_EXPR, FE_NULLABLE, "null", NULL}};
 const struct fe_layer fe_layer_rnn = {"rnn", rnn_args, RNN_ARGS, 1, apply_rnn};
-const struct fe_layer fe_layer_bidirectional = {"bidirectional", bidirectional_args, 6, 1, apply_bidirectional};
+const struct fe_layer fe_layer_bidirectional = {"bidirectional", bidirectional_args, 7, 1, apply_bidirectional};
+
+/* ---------------------------------------------------------------- a cell by itself: one time */
+
+/* Of (carry, x), or of x and the first carry: (carry, y). */
+static struct fe_val apply_cell(struct fe_block *block, const struct fe_value *args)
+{
+    struct fe_site *s = &block->site;
+    struct cell c;
+    struct fe_val carry[2], x = block->in[block->in_count - 1];
+    (void)args; /* read_cell reads them, as it does inside of rnn */
+    if (!read_cell(block, block->json, &c) || !fe_as_tensor(s, &x)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    if (!t.rank)
+        return fe_block_fail(block, NULL, "E0212", "a cell needs an input of rank 1 or more, found a scalar");
+    if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) x = fe_cast(s, x, IR_F32);
+    uint32_t count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
+    struct fe_val none = fe_none();
+    if (x.bad || !prepare(&c, x) || !first_carry(&c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
+        return fe_bad();
+    advance(&c, c.input, carry);
+    struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), carry[count - 1]};
+    return both[1].bad ? fe_bad() : fe_tuple(s, both, 2);
+}
+
+#define CELL_LAYER(cell, rows) \
+    const struct fe_layer fe_layer_##cell = {.name = #cell, .args = rows, .count = CELL_ARGS, .inputs_max = 2 | FE_TUPLE_INPUTS, .apply = apply_cell}
+CELL_LAYER(lstm_cell, gated_args);
+CELL_LAYER(optimized_lstm_cell, gated_args);
+CELL_LAYER(gru_cell, gated_args);
+CELL_LAYER(simple_cell, simple_args);

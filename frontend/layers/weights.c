@@ -31,11 +31,6 @@ static struct fe_val unit(struct fe_site *s, struct fe_val x, const uint32_t *ax
 static struct fe_val wrap(struct fe_block *block, const struct fe_value *args, fe_json layer,
                           struct fe_val (*use)(const struct fe_weights *, struct fe_block *, uint32_t, struct fe_val))
 {
-    struct fe *fe = block->site.fe;
-    static const char *const parts[] = {"accumulate", "per_example"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (fe_member(fe, fe_root(fe), parts[i]))
-            return fe_block_fail(block, NULL, "E0111", "\"%s\" together with \"%s\" is not supported yet", block->type, parts[i]);
     struct fe_weights weights = {use, block, args};
     struct fe_block parent = *block;
     parent.weights = &weights;
@@ -52,7 +47,7 @@ static const struct fe_arg weight_norm_args[WN_ARGS] = {
     [WN_SCALE_INIT] = {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL},
     [WN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL}};
 
-/* Kernels to length 1 over all axes but the feature axes (null: over all). NNX's scales are no parameters: they stay 1. */
+/* Kernels to length 1 (or the scale) over all axes but the feature axes (null: over all). */
 static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
 {
     struct fe_site *s = &inside->site;
@@ -71,17 +66,19 @@ static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block
     for (uint32_t i = 0; i < rank; i++)
         if (!kept[i]) axes[count++] = i;
     value = unit(s, value, axes, count, w->args[WN_EPSILON].number);
+    double scale = 1;
+    if (w->args[WN_USE_SCALE].boolean && w->args[WN_SCALE_INIT].json) fe_initializer_constant(s->fe, w->args[WN_SCALE_INIT].json, &scale);
+    if (scale != 1) value = value.bad ? value : fe_mul(s, value, fe_float(scale));
     leave(inside, param, value);
     return value;
 }
 
 static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_value *a)
 {
-    fe_json init = a[WN_SCALE_INIT].json;
-    const char *type = init ? fe_type_of(block->site.fe, init) : "ones";
-    if (!type) return fe_bad();
-    if (a[WN_USE_SCALE].boolean && strcmp(type, "ones") != 0)
-        return fe_block_fail(block, init, "E0111", "a scale other than ones is not supported yet");
+    double scale;
+    fe_json init = a[WN_SCALE_INIT].json; /* NNX's scales are no parameters, and have no key to be drawn with */
+    if (a[WN_USE_SCALE].boolean && init && !fe_initializer_constant(block->site.fe, init, &scale))
+        return fe_block_fail(block, init, "E0103", "\"scale_init\" of weight_norm must be \"ones\", \"zeros\" or \"constant\": Flax NNX draws no scales");
     return wrap(block, a, a[WN_LAYER].json, use_weight_norm);
 }
 
@@ -89,7 +86,7 @@ static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_v
 
 enum { SN_LAYER, SN_STEPS, SN_EPSILON, SN_UPDATE, SN_STRICT, SN_ARGS };
 static const struct fe_arg spectral_norm_args[SN_ARGS] = {[SN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
-                                                          [SN_STEPS] = {"n_steps", FE_INTEGER, FE_POSITIVE, "1", NULL},
+                                                          [SN_STEPS] = {"n_steps", FE_INTEGER, FE_NOT_NEGATIVE, "1", NULL},
                                                           [SN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
                                                           [SN_UPDATE] = {"update_stats", FE_BOOL, 0, "true", NULL},
                                                           [SN_STRICT] = {"error_on_non_matrix", FE_BOOL, 0, "false", NULL}};
@@ -115,7 +112,7 @@ static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_blo
 {
     struct fe_site *s = &inside->site;
     struct ir_type shape = fe_type_at(s, &value);
-    if (shape.rank < 2) return value;
+    if (shape.rank < 2 || !w->args[SN_STEPS].integer) return value;
     value = current(inside, param, value);
     uint32_t ui = running(w->wrapper, param, "u"), si = running(w->wrapper, param, "sigma");
     double epsilon = w->args[SN_EPSILON].number;
@@ -123,32 +120,46 @@ static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_blo
     const uint32_t both[] = {0, 1}, swap[] = {1, 0};
     struct fe_val m = fe_reshape_val(s, value, 2, (int64_t[]){rows, columns}), sigma;
     struct fe_val u = current(inside, ui, fe_val_tensor(fe_trace_param(s->fe, s->trace, ui))), v = fe_none();
+    for (int64_t i = 0; i < w->args[SN_STEPS].integer && !m.bad; i++) {
+        v = unit(s, FE_APPLY(s, "matmul", u, fe_transpose_val(s, m, swap)), both, 2, epsilon);
+        u = unit(s, FE_APPLY(s, "matmul", v, m), both, 2, epsilon);
+    }
+    if (m.bad || u.bad || v.bad) return fe_bad();
+    u = fe_op1(s, OP_stop_gradient, u);
+    v = fe_op1(s, OP_stop_gradient, v);
+    sigma = FE_APPLY(s, "matmul", FE_APPLY(s, "matmul", v, m), fe_transpose_val(s, u, swap));
+    sigma = fe_reshape_val(s, sigma, 0, NULL);
+    if (sigma.bad) return sigma;
     if (w->args[SN_UPDATE].boolean) {
-        for (int64_t i = 0; i < w->args[SN_STEPS].integer && !m.bad; i++) {
-            v = unit(s, FE_APPLY(s, "matmul", u, fe_transpose_val(s, m, swap)), both, 2, epsilon);
-            u = unit(s, FE_APPLY(s, "matmul", v, m), both, 2, epsilon);
-        }
-        if (m.bad || u.bad || v.bad) return fe_bad();
-        u = fe_op1(s, OP_stop_gradient, u);
-        v = fe_op1(s, OP_stop_gradient, v);
-        sigma = FE_APPLY(s, "matmul", FE_APPLY(s, "matmul", v, m), fe_transpose_val(s, u, swap));
-        sigma = fe_reshape_val(s, sigma, 0, NULL);
         leave(inside, ui, u);
         leave(inside, si, sigma);
-    } else sigma = current(inside, si, fe_val_tensor(fe_trace_param(s->fe, s->trace, si)));
-    if (sigma.bad) return sigma;
+    }
     struct fe_val divisor = fe_where3(s, fe_binary(s, EXPR_OP_NE, sigma, fe_float(0)), sigma, fe_float(1));
     value = fe_div(s, value, divisor);
     leave(inside, param, value);
     return value;
 }
 
+/* Whether path a comes before b: segment by segment, by their characters. */
+static bool segments_before(const char *a, const char *b)
+{
+    while (*a && *a == *b) a++, b++;
+    return (*a == '.' ? 1 : *a) < (*b == '.' ? 1 : *b);
+}
+
 /* After the first trace of the layer inside: the running values of its matrices, u with one more draw. */
 static bool declare_running(struct fe_block *block, const struct fe_value *a, uint32_t first)
 {
     struct fe *fe = block->site.fe;
-    uint32_t last = (uint32_t)fe->state->params.count;
-    for (uint32_t i = first; i < last; i++) {
+    uint32_t last = (uint32_t)fe->state->params.count, *order = arena_new_array(fe->arena, uint32_t, last - first + 1);
+    if (!a[SN_STEPS].integer) return true;
+    for (uint32_t i = first; i < last; i++) { /* NNX draws in the order of the paths */
+        uint32_t at = i - first;
+        for (; at && segments_before(path_of(block, i), path_of(block, order[at - 1])); at--) order[at] = order[at - 1];
+        order[at] = i;
+    }
+    for (uint32_t n = 0; n < last - first; n++) {
+        uint32_t i = order[n];
         struct fe_param p = fe->state->params.items[i]; /* a copy: the vector grows */
         if (p.statistic || p.type.rank < 2) continue;
         if (p.type.rank > 2 && a[SN_STRICT].boolean) {

@@ -277,6 +277,7 @@ START_TEST(layers)
                             .before = HEAD "\"model\": {\"type\": \"sequential\", \"layers\": [{\"type\": \"linear\", \"features\": 6, \"input\": \"x\"}, ",
                             .after = "]}, \"loss\": \"mean(model**2)\", \"optimizer\": " SGD "}",
                             .type = row.name, .args = row.args, .count = row.count, .more = embed ? ", \"input\": \"t\"" : ""};
+        if (strstr(row.name, "_cell")) s.after = "]}, \"loss\": \"mean(model[1]**2)\", \"optimizer\": " SGD "}"; /* (carry, output) */
         if (attend) s.before = HEAD "\"model\": {\"type\": \"sequential\", \"layers\": [{\"type\": \"embed\", \"num_embeddings\": 5, \"features\": 6, \"input\": \"t\"}, ";
         all_mistakes(&s);
     }

@@ -1,0 +1,839 @@
+#!/usr/bin/env python3
+"""Random layers against Flax NNX: documents of a few layers with random arguments, initializers, shapes, masks and data,
+run by stepc and by the same NNX modules: initial values drawn from the seed, losses, running statistics and, through steps
+of SGD, gradients.
+
+    tests/fuzz/layers.py --stepc build/stepc --cases 50 [--seed 0] [--blocks 3] [--compile 0.2] [--only conv rnn]
+
+It needs JAX and Flax (0.12.6 for weight_norm, spectral_norm and num_kv_heads), and so is none of the tests that always
+run. A case that disagrees is left as a folder (in the form of tests/parity/cases) under --keep. Differences that a change
+of the data in the last bits makes too are none.
+"""
+import argparse
+import collections
+import concurrent.futures
+import inspect
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+warnings.filterwarnings("ignore")
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "tests", "parity")]
+import run as parity
+
+RTOL, ATOL, RATE = 2e-5, 2e-6, 0.1
+
+
+# ---------------------------------------------------------------- documents
+
+class Generator:
+    def __init__(self, seed):
+        self.r = np.random.default_rng(seed)
+        self.inputs, self.data = {}, {}
+        self.steps = 3
+
+    def chance(self, p=0.5):
+        return bool(self.r.random() < p)
+
+    def one(self, items):
+        items = list(items)
+        return items[self.r.integers(len(items))]
+
+    def n(self, low, high):
+        return int(self.r.integers(low, high + 1))
+
+    def f(self, low, high):
+        return float("%.3g" % self.r.uniform(low, high))
+
+    def some(self, o, **choices):
+        """Each of the choices (a function without arguments) with probability a half."""
+        for k, v in choices.items():
+            if self.chance():
+                o[k] = v()
+        return o
+
+    def given(self, shape, dtype="float32", high=None, low=0):
+        """The name of a new input."""
+        name = "x%d" % len(self.inputs)
+        self.inputs[name] = {"shape": list(shape), "dtype": dtype, "axes": [None] * len(shape)}
+        size = (self.steps, *shape)
+        self.data[name] = self.r.normal(size=size).astype(np.float32) if dtype == "float32" else self.r.integers(low, high, size).astype(np.int32)
+        return name
+
+    def mask(self, shape):
+        return self.given(shape, "int32", 2) + (" > 0")
+
+    # ------------------------------------------------------------ initializers
+
+    def scaled_axes(self, o, rank):
+        if rank == 2:
+            self.some(o, in_axis=lambda: self.one([0, -2]), out_axis=lambda: self.one([1, -1]))
+        elif rank > 2 and self.chance():
+            order = [int(i) for i in self.r.permutation(rank)]
+            o["in_axis"], o["out_axis"] = self.one([(order[0], order[1]), ([order[0], order[1]], order[2] - rank), (order[0] - rank, order[1])])
+            rest = [i for i in order[3:]]
+            if rest and self.chance():
+                o["batch_axis"] = self.one([rest[0], [rest[0]]])
+        return o
+
+    def init(self, rank):
+        """An initializer object for a parameter of that rank."""
+        plain = [{"type": "zeros"}, {"type": "ones"}, {"type": "constant", "value": self.f(-1, 1)}, self.some({"type": "normal"}, stddev=lambda: self.f(0.1, 1)),
+                 self.some({"type": "uniform"}, scale=lambda: self.f(0.1, 1)),
+                 self.some({"type": "truncated_normal"}, stddev=lambda: self.f(0.1, 1), lower=lambda: self.f(-2, -0.5), upper=lambda: self.f(0, 1.5))]
+        if rank < 2 or self.chance(0.3):
+            return self.one(plain)
+        kinds = ["variance_scaling"] * 4 + ["orthogonal"] * 2 + [a + b for a in ("lecun", "glorot", "xavier", "he", "kaiming") for b in ("_normal", "_uniform")]
+        if rank in (3, 4, 5):
+            kinds += ["delta_orthogonal"]
+        name = self.one(kinds)
+        if name == "variance_scaling":
+            return self.scaled_axes({"type": name, "scale": self.f(0.3, 3), "mode": self.one(["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]),
+                                     "distribution": self.one(["truncated_normal", "normal", "uniform"])}, rank)
+        if name == "orthogonal":
+            return self.some({"type": name}, scale=lambda: self.f(0.3, 2), column_axis=lambda: self.n(-rank, rank - 1))
+        if name == "delta_orthogonal":
+            return self.some({"type": name}, scale=lambda: self.f(0.3, 2), column_axis=lambda: self.one([-1, 1]))
+        return self.scaled_axes({"type": name}, rank)
+
+    def inits(self, o, kernel, bias=1, p=0.4):
+        if self.chance(p):
+            o["kernel_init"] = self.init(kernel)
+        if self.chance(p):
+            o["bias_init"] = self.init(bias)
+        return o
+
+    def bias(self, o):
+        if self.chance(0.3):
+            o["use_bias"] = self.chance()
+        return o
+
+    def activation(self, simple=False):
+        plain = ["relu", "relu6", "sigmoid", "tanh", "softplus", "silu", "swish", "selu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "log_sigmoid",
+                 "soft_sign", "mish", "sparse_plus", "sparse_sigmoid", "identity"]
+        args = [lambda: self.some({"type": "gelu"}, approximate=self.chance), lambda: self.some({"type": "elu"}, alpha=lambda: self.f(0.2, 2)),
+                lambda: self.some({"type": "celu"}, alpha=lambda: self.f(0.2, 2)), lambda: self.some({"type": "leaky_relu"}, negative_slope=lambda: self.f(0.05, 0.5)),
+                lambda: self.some({"type": "squareplus"}, b=lambda: self.f(0.5, 5))]
+        shape = [lambda: self.some({"type": "softmax"}, axis=lambda: self.one([-1, 0, 1, [0, 1]])), lambda: self.some({"type": "log_softmax"}, axis=lambda: self.one([-1, 0, [0, 1]])),
+                 lambda: self.some({"type": "standardize"}, axis=lambda: self.one([-1, 0, [0, 1]]), epsilon=lambda: self.f(1e-4, 0.1)),
+                 lambda: self.some({"type": "logsumexp"}, axis=lambda: self.one([-1, 0]), keepdims=self.chance), lambda: self.some({"type": "logmeanexp"}, axis=lambda: self.one([-1, 0]), keepdims=self.chance),
+                 lambda: self.some({"type": "glu"}, axis=lambda: self.one([-1, 1]))]
+        return self.one([lambda: {"type": self.one(plain)}] * 3 + args + ([] if simple else shape))()
+
+    # ------------------------------------------------------------ layers: each adds its inputs
+
+    def linear(self):
+        rank = self.n(1, 4)
+        x = self.given([self.n(1, 4) for _ in range(rank)])
+        return self.inits(self.bias({"type": "linear", "features": self.n(1, 5), "input": x}), 2)
+
+    def linear_general(self):
+        rank = self.n(2, 4)
+        shape = [self.n(1, 4) for _ in range(rank)]
+        batch = self.n(1, rank - 1) if self.chance(0.4) else 0
+        axes = sorted(int(i) for i in self.r.permutation(range(batch, rank))[:self.n(1, rank - batch)])
+        if self.chance(0.3):
+            axes = axes[::-1]
+        o = {"type": "linear_general", "features": self.one([self.n(1, 4), [self.n(1, 3)], [self.n(1, 3), self.n(1, 3)]]),
+             "axis": [a - rank if self.chance() else a for a in axes], "input": self.given(shape)}
+        if len(axes) == 1 and self.chance():
+            o["axis"] = o["axis"][0]
+        if batch:
+            o["batch_axis"] = {str(i): shape[i] for i in range(batch)}
+        return self.inits(self.bias(o), 2)
+
+    def einsum(self):
+        formula, x, kernel, bias = self.one([("ab,bc->ac", (3, 4), (4, 2), [None, (2,)]), ("abc,cd->abd", (2, 3, 4), (4, 2), [None, (2,)]),
+            ("...c,cde->...de", (2, 3, 4), (4, 2, 3), [None, (2, 3)]), ("bac,acd->bad", (2, 3, 4), (3, 4, 2), [None, (3, 2)]),
+            ("abc,dc->dab", (2, 3, 4), (5, 4), [None, (5,)]), ("ab,ab->ab", (3, 4), (3, 4), [None, (3, 4)]), ("abc, bcd -> ad", (2, 3, 4), (3, 4, 2), [None, (2,)]),
+            ("abc,dec->ebda", (2, 3, 4), (5, 3, 4), [None, (3, 5), None])])
+        o = {"type": "einsum", "einsum_str": formula, "kernel_shape": list(kernel), "input": self.given(x)}
+        b = self.one(bias)
+        if b:
+            o["bias_shape"] = list(b)
+        return self.inits(o, len(kernel), len(b or (1,)))
+
+    def embed(self):
+        n, features = self.one([1, 3, 7]), self.n(1, 4)
+        x = self.given([self.n(1, 4) for _ in range(self.n(0, 3))], "int32", n)
+        o = self.some({"type": "embed", "num_embeddings": n, "features": features, "input": x}, embedding_init=lambda: self.init(2))
+        if self.chance():
+            return o
+        o["name"] = "table"
+        return {"type": "sequential", "layers": [o, {"type": "linear", "features": features}, {"type": "attend", "embedding": "table"}]}
+
+    def conv_common(self, rank, kernel, padding):
+        per_axis = lambda f: self.one([f(), [f() for _ in range(rank)]])
+        o = {"kernel_size": kernel, "features": 0}
+        if self.chance():
+            o["strides"] = per_axis(lambda: self.n(1, 3))
+        if self.chance(0.4):
+            o["kernel_dilation"] = per_axis(lambda: self.n(1, 2))
+        if self.chance(0.8):
+            o["padding"] = padding()
+        return self.inits(self.bias(o), rank + 2)
+
+    def conv(self):
+        rank, groups, batch = self.n(1, 3), self.one([1, 1, 2, 3]), self.one([1, 1, 1, 0, 2])
+        kernel = [self.n(1, 3) for _ in range(rank)]
+        numbers = lambda: self.one([self.n(0, 2), [self.n(0, 2) for _ in range(rank)], [[self.n(0, 2), self.n(0, 2)] for _ in range(rank)]])
+        o = self.conv_common(rank, kernel, lambda: self.one([self.one(["SAME", "VALID", "CIRCULAR", "REFLECT"] + (["CAUSAL"] if rank == 1 else [])), numbers()]))
+        if rank == 1 and self.chance():
+            o["kernel_size"] = kernel[0]
+        o |= {"type": "conv", "feature_group_count": groups, "features": groups * self.n(1, 2)}
+        inside = self.n(1, 2)
+        if self.chance(0.3):
+            o["input_dilation"] = self.one([self.n(1, 2), [self.n(1, 2) for _ in range(rank)]])
+        o["input"] = self.given([self.n(1, 2) for _ in range(batch)] + [self.n(5, 6 if rank > 1 else 9) for _ in range(rank)] + [inside * groups])
+        if self.chance(0.2):
+            o["mask"] = self.given(kernel + [inside, o["features"]], "int32", 2)
+        return o
+
+    def conv_transpose(self):
+        rank, batch, inside = self.n(1, 3), self.one([1, 1, 1, 0, 2]), self.n(1, 3)
+        kernel = [self.n(1, 4) for _ in range(rank)]
+        numbers = lambda: self.one([self.n(0, 2), [self.n(0, 2) for _ in range(rank)], [[self.n(0, 3), self.n(0, 2)] for _ in range(rank)]])
+        o = self.conv_common(rank, kernel, lambda: self.one([self.one(["SAME", "VALID", "CIRCULAR"]), numbers()]))
+        o |= {"type": "conv_transpose", "features": self.n(1, 3), "transpose_kernel": self.chance(0.3)}
+        if rank == 1 and self.chance():
+            o["kernel_size"] = kernel[0]
+        o["input"] = self.given([self.n(1, 2) for _ in range(batch)] + [self.n(3, 5) for _ in range(rank)] + [inside])
+        if self.chance(0.2):
+            o["mask"] = self.given(kernel + ([o["features"], inside] if o["transpose_kernel"] else [inside, o["features"]]), "int32", 2)
+        return o
+
+    def norm_common(self, o, shape, features=1):
+        self.some(o, epsilon=lambda: self.f(1e-6, 0.1), use_scale=self.chance, use_fast_variance=self.chance)
+        if o["type"] != "rms_norm":
+            self.some(o, use_bias=self.chance)
+            if self.chance(0.3):
+                o["bias_init"] = self.init(features)
+        if self.chance(0.3):
+            o["scale_init"] = self.init(features)
+        if self.chance(0.25):
+            o["mask"] = self.mask(self.one([shape, shape[:-1] + [1]]))
+        return o
+
+    def layer_norm(self, name="layer_norm"):
+        rank = self.n(1, 4)
+        shape = [self.n(2, 5) for _ in range(rank)]
+        o = {"type": name, "input": self.given(shape)}
+        features = 1
+        if rank > 1 and self.chance():
+            o["reduction_axes"] = self.one([-1, rank - 2, [-1, -2], list(range(rank))])
+        if rank > 1 and self.chance(0.3):
+            o["feature_axes"] = self.one([-2, 0, [-2, -1]])  # NNX sizes parameters by one number
+            features = len(o["feature_axes"]) if isinstance(o["feature_axes"], list) else 1
+            if features > 1:
+                o["feature_axes"] = -1
+                features = 1
+        return self.norm_common(o, shape, features)
+
+    def rms_norm(self):
+        return self.layer_norm("rms_norm")
+
+    def batch_norm(self):
+        shape = [self.n(2, 5) for _ in range(self.n(2, 4))]
+        o = self.some({"type": "batch_norm", "input": self.given(shape)}, use_running_average=lambda: self.chance(0.3), axis=lambda: self.n(-len(shape), len(shape) - 1), momentum=lambda: self.f(0, 1))
+        return self.norm_common(o, shape)
+
+    def group_norm(self):
+        groups, size = self.n(1, 3), self.n(1, 3)
+        shape = [self.n(2, 4) for _ in range(self.n(1, 3))] + [groups * size]
+        o = {"type": "group_norm", "input": self.given(shape)} | self.one([{"num_groups": groups}, {"num_groups": None, "group_size": size}])
+        if len(shape) > 2 and self.chance(0.4):
+            o["reduction_axes"] = self.one([[-1], [1, -1], list(range(1, len(shape))), [-2, -1]])
+        return self.norm_common(o, shape)
+
+    def instance_norm(self):
+        shape = [self.n(2, 5) for _ in range(self.n(2, 4))]
+        o = self.some({"type": "instance_norm", "input": self.given(shape)}, feature_axes=lambda: self.one([-1, 1]))
+        return self.norm_common(o, shape)
+
+    def prelu(self):
+        return self.some({"type": "prelu", "input": self.given([3, 4])}, negative_slope_init=lambda: self.f(-0.5, 0.5))
+
+    def multi_head_attention(self):
+        heads = self.one([1, 2, 4])
+        depth, batch = self.n(1, 3), [self.n(1, 2) for _ in range(self.one([0, 1, 1, 1, 2]))]
+        nq, nk, inside, kv = self.n(1, 4), self.n(1, 4), self.n(1, 5), self.n(1, 5)
+        o = {"type": "multi_head_attention", "num_heads": heads, "qkv_features": heads * depth}
+        if self.chance(0.3):
+            inside = heads * depth
+            del o["qkv_features"]
+        form = self.n(1, 3)
+        if form == 1:
+            nk, kv = nq, inside
+        if form > 1 and self.chance():
+            o["in_kv_features"] = kv
+        o["inputs"] = [self.given(batch + [nq, inside])] + [self.given(batch + [nk, kv]) for _ in range(form - 1)]
+        if form == 1:
+            o["input"] = o.pop("inputs")[0]
+        self.some(o, out_features=lambda: self.n(1, 4), use_bias=self.chance, normalize_qk=self.chance)
+        if self.chance(0.2):
+            o["in_features"] = inside
+        self.inits(o, 2, p=0.2)
+        for k, rank in (("out_kernel_init", 2), ("out_bias_init", 1)):
+            if self.chance(0.2):
+                o[k] = self.init(rank)
+        if self.chance(0.3):
+            o["num_kv_heads"] = self.one([h for h in (1, 2, 4) if heads % h == 0])
+        if self.chance(0.4):
+            o["mask"] = self.mask(batch + [self.one([1, heads]), nq, nk])
+        if nq == nk and batch and self.chance(0.3):
+            o["is_causal"] = True
+        if self.chance(0.3):
+            o["dropout_rate"] = self.f(0, 0.6)
+            self.some(o, broadcast_dropout=self.chance)
+            o["deterministic"] = self.chance(0.3)
+        return o
+
+    def cell(self, recurrent=True):
+        name = self.one(["lstm_cell", "optimized_lstm_cell", "gru_cell", "simple_cell"])
+        o = {"type": name, "hidden_features": self.n(1, 4)}
+        self.inits(o, 2, p=0.25)
+        if self.chance(0.25):
+            o["recurrent_kernel_init"] = self.init(2)
+        if self.chance(0.25):
+            o["activation_fn"] = self.activation(True)
+        if name == "simple_cell":
+            self.some(o, residual=self.chance)
+        elif self.chance(0.25):
+            o["gate_fn"] = self.activation(True)
+        if self.chance(0.15):
+            o["carry_init"] = self.one([{"type": "ones"}, {"type": "constant", "value": self.f(-1, 1)}, {"type": "zeros"}])
+        return o
+
+    def rnn_options(self, o, batch, time, hidden, pair):
+        self.some(o, time_major=lambda: self.chance(0.4), return_carry=lambda: self.chance(0.6))
+        if "time_major" in o and o["time_major"] and len(batch) > 1:
+            o["time_major"] = False
+        if len(batch) >= 1 and self.chance(0.4):
+            o["seq_lengths"] = self.given(batch, "int32", time + 1, 1)
+            if len(batch) > 1:
+                o["return_carry"] = False
+        return o
+
+    def rnn(self):
+        batch, time, inside = [self.n(1, 3) for _ in range(self.one([1, 1, 1, 0, 2]))], self.n(1, 4), self.n(1, 3)
+        cell = self.cell()
+        pair = "lstm" in cell["type"]
+        o = self.some({"type": "rnn", "cell": cell}, reverse=self.chance, keep_order=self.chance, unroll=lambda: self.n(1, 3))
+        self.rnn_options(o, batch, time, cell["hidden_features"], pair)
+        shape = batch + [cell["hidden_features"]]
+        if self.chance(0.3):
+            o["initial_carry"] = "(%s, %s)" % (self.given(shape), self.given(shape)) if pair else self.given(shape)
+        o["input"] = self.given([time] + batch + [inside] if o.get("time_major") else batch + [time, inside])
+        return o
+
+    def bidirectional(self):
+        batch, time, inside = [self.n(1, 3)], self.n(1, 4), self.n(1, 3)
+        cells = [self.cell(), self.cell()]
+        ways = [self.some({"type": "rnn", "cell": c}, reverse=self.chance, unroll=lambda: self.n(1, 3), time_major=self.chance) for c in cells]
+        o = {"type": "bidirectional", "forward_rnn": ways[0], "backward_rnn": ways[1]}
+        self.rnn_options(o, batch, time, 0, False)
+        if self.chance(0.25):
+            o["merge_fn"] = "a + 2 * b"
+            cells[1]["hidden_features"] = cells[0]["hidden_features"]
+        if self.chance(0.3):
+            part = lambda c: "(%s, %s)" % tuple(self.given(batch + [c["hidden_features"]]) for _ in range(2)) if "lstm" in c["type"] else self.given(batch + [c["hidden_features"]])
+            o["initial_carry"] = "(%s, %s)" % (part(cells[0]), part(cells[1]))
+        o["input"] = self.given([time] + batch + [inside] if o.get("time_major") else batch + [time, inside])
+        return o
+
+    def cell_alone(self):
+        cell = self.cell()
+        shape = [self.n(1, 3), cell["hidden_features"]]
+        carry = "(%s, %s)" % (self.given(shape), self.given(shape)) if "lstm" in cell["type"] else self.given(shape)
+        cell.pop("carry_init", None)
+        return cell | {"inputs": [carry, self.given([shape[0], self.n(1, 3)])]}
+
+    def pool(self):
+        rank, batch = self.n(1, 3), self.one([1, 1, 0, 2])
+        window = [self.n(1, 3) for _ in range(rank)]
+        o = {"type": self.one(["avg_pool", "max_pool", "min_pool"]), "window_shape": window}
+        self.some(o, strides=lambda: [self.n(1, 3) for _ in range(rank)], padding=lambda: self.one(["SAME", "VALID", [[self.n(0, w - 1), self.n(0, w - 1)] for w in window]]))
+        if o["type"] == "avg_pool":
+            self.some(o, count_include_pad=self.chance)
+        batches = [self.n(1, 2) for _ in range(1 if o.get("count_include_pad") is False else batch)]  # NNX's count has one batch axis
+        return o | {"input": self.given(batches + [self.n(3, 5) for _ in range(rank)] + [self.n(1, 3)])}
+
+    def with_input(self, make):
+        o = make()
+        while "input" not in o:
+            o = make()
+        return o, o.pop("input")
+
+    def lora(self):
+        if self.chance(0.4):
+            o = {"type": "lora", "features": self.n(1, 4), "input": self.given([3, 4])}
+        else:
+            base, x = self.with_input(self.linear)
+            o = {"type": "lora", "base_module": base, "input": x}
+        return self.some(o | {"lora_rank": self.n(1, 3)}, a_initializer=lambda: self.init(2), b_initializer=lambda: self.init(2))
+
+    def lora_linear(self):
+        o = self.linear() | {"type": "lora_linear", "lora_rank": self.n(1, 3)}
+        return self.some(o, a_initializer=lambda: self.init(2), b_initializer=lambda: self.init(2))
+
+    def wrapped(self):
+        return self.with_input(self.one([self.linear, self.linear, self.linear_general, self.conv, self.einsum, self.multi_head_attention]))
+
+    def weight_norm(self):
+        layer, x = self.wrapped()
+        o = self.some({"type": "weight_norm", "layer_instance": layer, "input": x}, use_scale=self.chance, epsilon=lambda: self.f(1e-12, 0.1), feature_axes=lambda: self.one([-1, None, 0, [-1, -2]]))
+        if self.chance():
+            o["scale_init"] = self.one([{"type": "constant", "value": self.f(0.3, 2)}, {"type": "ones"}])
+        return o
+
+    def spectral_norm(self):
+        layer, x = self.wrapped()
+        return self.some({"type": "spectral_norm", "layer_instance": layer, "input": x}, n_steps=lambda: self.n(0, 3), epsilon=lambda: self.f(1e-12, 1e-3), update_stats=self.chance)
+
+    def dropout(self):
+        rank = self.n(1, 3)
+        return self.some({"type": "dropout", "rate": self.one([0, 1, self.f(0.1, 0.9), self.f(0.1, 0.9)]), "input": "(%s)" % self.given([self.n(2, 5) for _ in range(rank)])},
+                         broadcast_dims=lambda: [int(i) - (rank if self.chance() else 0) for i in self.r.permutation(rank)[:self.n(0, rank)]],
+                         deterministic=lambda: self.chance(0.2), rng_collection=lambda: self.one(["dropout", "noise", "params"]))
+
+    def activated(self):
+        o = self.activation() | {"input": self.given([2 * self.n(1, 3), 2 * self.n(1, 2)])}
+        return {"type": "sequential", "layers": [{"type": "linear", "features": 4, "input": o.pop("input")}, o]}
+
+    def param(self):
+        shape = [self.n(1, 3) for _ in range(self.n(0, 3))]
+        return self.some({"type": "param", "shape": shape}, init=lambda: self.init(len(shape)))
+
+    # ------------------------------------------------------------ structures, of layers that keep [.., 4]
+
+    def inner(self, depth=0):
+        """A block from [2, 3, 4] to the same."""
+        flat = [lambda: self.inits(self.bias({"type": "linear", "features": 4}), 2), lambda: self.activation(True), lambda: {"type": "layer_norm"}, lambda: {"type": "batch_norm"},
+                lambda: {"type": "dropout", "rate": 0.3}, lambda: {"type": "expr", "expr": "x * 0.5 + tanh(x)"}, lambda: {"type": "multi_head_attention", "num_heads": 2},
+                lambda: {"type": "rnn", "cell": {"type": "gru_cell", "hidden_features": 4}}, lambda: {"type": "conv", "features": 4, "kernel_size": [3]}, lambda: {"type": "prelu"},
+                lambda: {"type": "twice", "hidden": self.n(1, 5)}, lambda: {"type": "twice"}, lambda: {"type": "lora_linear", "features": 4, "lora_rank": 2}]
+        deep = [lambda: {"type": "sequential", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]}, lambda: {"type": "residual", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]},
+                lambda: {"type": "repeat", "count": self.n(1, 3), "block": self.inner(depth + 1)}, lambda: {"type": "remat", "block": self.inner(depth + 1)}, lambda: self.graph(depth + 1)]
+        o = self.one(flat if depth > 2 or self.chance(0.5) else deep)()
+        if o["type"] in ("linear", "sequential", "residual", "repeat", "layer_norm", "multi_head_attention") and self.chance(0.2):
+            self.names = getattr(self, "names", 0) + 1
+            o["name"] = "named%d%s" % (self.names, self.one(["", ".deep"]))
+        return o
+
+    def graph(self, depth):
+        nodes = [self.inner(depth) | {"name": "a"}, self.inner(depth) | {"name": "b", "input": self.one(["a", "x + a", "tanh(a)"])}]
+        if self.chance():
+            nodes.append({"type": "shared", "name": "c", "block": self.one(["a", "b"]), "input": self.one(["a + b", "b", "0.5 * x"])})
+        if self.chance(0.3):
+            nodes.append({"type": "param", "name": "p", "shape": [4], "init": self.init(1)})
+        return {"type": "graph", "nodes": nodes, "output": " + ".join(n["name"] for n in nodes)}
+
+    def structure(self):
+        o = self.inner()
+        while o["type"] not in ("sequential", "residual", "repeat", "remat", "graph", "twice"):
+            o = self.inner()
+        return o | {"input": self.given([2, 3, 4])}
+
+
+KINDS = ["linear", "linear_general", "einsum", "embed", "conv", "conv_transpose", "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "prelu", "multi_head_attention", "rnn",
+         "bidirectional", "pool", "lora", "lora_linear", "weight_norm", "spectral_norm", "dropout", "activated", "param", "structure", "cell_alone"]
+DEFINE = {"twice": {"params": {"hidden": 3}, "body": {"type": "sequential", "layers": [{"type": "linear", "features": "$hidden"}, {"type": "tanh"}, {"type": "linear", "features": 4}]}}}
+
+
+def make_case(seed, only, blocks):
+    g = Generator(seed)
+    nodes, output = [], {}
+    for i in range(blocks):
+        node = getattr(g, g.one(only or KINDS))()
+        nodes.append(node | {"name": "n%d" % i})
+    document = {"stepc": 1, "name": "fuzz_%d" % seed, "inputs": g.inputs, "seed": g.one([0, 7, 12345, {"params": 3, "dropout": 4, "noise": 5}, {"default": 6}, 4294967295]),
+                "define": DEFINE, "model": {"type": "graph", "nodes": nodes, "output": {}}, "loss": "", "optimizer": {"type": "sgd", "learning_rate": RATE}}
+    return {"document": document, "data": g.data, "steps": g.steps}
+
+
+# ---------------------------------------------------------------- the same in NNX
+
+def initializer(o):
+    a = {k: tuple(v) if isinstance(v, list) else v for k, v in o.items() if k != "type"}
+    if o["type"] in ("zeros", "ones"):
+        return getattr(jax.nn.initializers, o["type"])
+    return getattr(jax.nn.initializers, o["type"])(**a)
+
+
+def function(o):
+    a = {k: tuple(v) if isinstance(v, list) else v for k, v in o.items() if k not in ("type", "input", "inputs", "name")}
+    name = {"logmeanexp": "logmeanexp", "logsumexp": "logsumexp", "tanh": "tanh"}.get(o["type"], o["type"])
+    f = getattr(jax.nn, name, None) or getattr(nnx, name)
+    return lambda x: f(x, **a)
+
+
+def tuples(v):
+    return tuple(tuples(x) for x in v) if isinstance(v, list) else v
+
+
+class Net(nnx.Module):
+    pass
+
+
+class Reference:
+    """Interprets a document with NNX modules, which are made when they are first met."""
+
+    def __init__(self, document):
+        self.document, self.net = document, Net()
+        seed = document["seed"]
+        self.rngs = nnx.Rngs(**seed) if isinstance(seed, dict) else nnx.Rngs(seed)
+        self.names, self.fresh, self.known = {}, {}, {}
+
+    def module(self, net, path, make):
+        if path not in self.names:
+            name = "m%d" % len(self.names)
+            self.names[path] = name
+            made = make()
+            self.fresh[name] = nnx.clone(made)
+            setattr(net, name, made)
+        return getattr(net, self.names[path])
+
+    def value(self, expression, env):
+        if not isinstance(expression, str):
+            return expression
+        names = {k: getattr(jnp, k) for k in ("tanh", "ones", "where", "concatenate")} | {"make_causal_mask": nnx.make_causal_mask}
+        return eval(expression.strip(), {"__builtins__": {}}, names | env)
+
+    def path(self, o, parent, segment):
+        segment = o.get("name", segment)
+        return ".".join(s for s in (parent, segment) if s)
+
+    def block(self, net, o, parent, segment, xs, env):
+        path = self.path(o, parent, segment)
+        if "input" in o:
+            xs = (self.value(o["input"], env),)
+        if "inputs" in o:
+            xs = tuple(self.value(e, env) for e in o["inputs"])
+        self.known[path] = o
+        env = env | ({"x": xs[0]} if xs else {})
+        kind = o["type"]
+        if kind in ("sequential", "residual"):
+            ys = xs
+            for i, c in enumerate(o["layers"]):
+                y = self.block(net, c, path, "layers.%d" % i, ys, env | {"x": ys[0]} if ys else env)
+                ys = y if isinstance(y, tuple) else (y,)
+            y = ys if len(ys) > 1 else ys[0]
+            return y if kind == "sequential" else xs[0] + y
+        if kind == "repeat":
+            for i in range(o["count"]):
+                xs = (self.block(net, o["block"], path, str(i), xs, env | {"x": xs[0]}),) + xs[1:]
+            return xs[0]
+        if kind == "remat":
+            return self.block(net, o["block"], path, "", xs, env)
+        if kind == "graph":
+            for c in o["nodes"]:
+                env = env | {c["name"]: self.block(net, c, path, "", xs, env)}
+            return self.value(o["output"], env) if isinstance(o["output"], str) else env
+        if kind == "shared":
+            earlier = self.path({}, parent, o["block"])
+            again = {k: v for k, v in self.known[earlier].items() if k not in ("input", "inputs")}
+            return self.block(net, again | {"name": ""}, earlier, "", xs, env)
+        if kind == "twice":
+            body = json.loads(json.dumps(DEFINE["twice"]["body"]).replace('"$hidden"', str(o.get("hidden", 3))))
+            return self.block(net, body, path, "", xs, env)
+        if kind == "expr":
+            return self.value(o["expr"], env)
+        if kind == "param":
+            make = lambda: nnx.Param(initializer(o.get("init", {"type": "zeros"}))(self.rngs.params(), tuple(o["shape"]), jnp.float32))
+            return self.module(net, path, make)[...]
+        if kind == "attend":
+            beside = self.path({}, parent, o["embedding"])
+            return getattr(net, self.names[beside]).attend(xs[0])
+        if kind.endswith("_pool"):
+            a = {k: tuples(v) for k, v in o.items() if k not in ("type", "input", "name")}
+            return getattr(nnx, kind)(xs[0], **a)
+        if not hasattr(self, "make_" + kind):
+            return function(o)(xs[0])
+        m = self.module(net, path, lambda: getattr(self, "make_" + kind)(o, xs))
+        call = {}
+        for k in ("mask", "seq_lengths", "initial_carry"):
+            if o.get(k) is not None and kind not in ("conv", "conv_transpose"):
+                call[k] = self.value(o[k], env)
+        if kind == "multi_head_attention" and o.get("is_causal"):
+            causal = nnx.make_causal_mask(jnp.zeros((1, xs[0].shape[-2])), dtype=bool)[0]
+            call["mask"] = jnp.logical_and(call["mask"], causal) if "mask" in call else jnp.broadcast_to(causal, (*xs[0].shape[:-2], 1, *causal.shape[-2:]))
+        inside, convolution = o.get("layer_instance", {}), None
+        if "mask" in inside and kind == "weight_norm" and "conv" not in inside["type"]:
+            call["mask"] = self.value(inside["mask"], env)
+        elif "mask" in inside and "conv" not in inside["type"]:
+            raise ValueError("spectral_norm passes no mask on")
+        for c, made in ((o, m), (inside, getattr(m, "layer_instance", None))):
+            if "mask" in c and "conv" in c["type"]:
+                convolution, mask = made, self.value(c["mask"], env)
+        if not convolution:
+            return m(*xs, **call)
+        object.__setattr__(convolution, "mask", mask)  # a constant in NNX, an expression in a document
+        y = m(*xs, **call)
+        object.__setattr__(convolution, "mask", None)
+        return y
+
+    def own(self, o, *without, **more):
+        """The arguments of the constructor."""
+        a = {k: initializer(v) if k.endswith(("_init", "_initializer")) and isinstance(v, dict) else tuples(v) for k, v in o.items()
+             if k not in ("type", "name", "input", "inputs", "mask", "seq_lengths", "initial_carry", "is_causal", "features", "in_features", *without)}
+        for k in ("gate_fn", "activation_fn"):
+            if k in a:
+                a[k] = function(o[k])
+        return a | more | {"rngs": self.rngs}
+
+    def make_linear(self, o, xs): return nnx.Linear(xs[0].shape[-1], o["features"], **self.own(o))
+    def make_lora_linear(self, o, xs): return nnx.LoRALinear(xs[0].shape[-1], o["features"], **self.own(o))
+    def make_embed(self, o, xs): return nnx.Embed(o["num_embeddings"], o["features"], **self.own(o, "num_embeddings"))
+    def make_prelu(self, o, xs): return nnx.PReLU(**{k: v for k, v in self.own(o).items() if k != "rngs"})
+    def make_dropout(self, o, xs): return nnx.Dropout(**self.own(o))
+    def make_layer_norm(self, o, xs): return nnx.LayerNorm(self.feature(o.get("feature_axes", -1), xs), **self.own(o))
+    def make_rms_norm(self, o, xs): return nnx.RMSNorm(self.feature(o.get("feature_axes", -1), xs), **self.own(o))
+    def make_instance_norm(self, o, xs): return nnx.InstanceNorm(self.feature(o.get("feature_axes", -1), xs), **self.own(o))
+    def make_group_norm(self, o, xs): return nnx.GroupNorm(xs[0].shape[-1], **self.own(o))
+    def make_batch_norm(self, o, xs): return nnx.BatchNorm(self.feature(o.get("axis", -1), xs), **self.own(o))
+    def make_lstm_cell(self, o, xs): return self.a_cell(o, xs[-1])
+    make_optimized_lstm_cell = make_gru_cell = make_simple_cell = make_lstm_cell
+
+    def feature(self, axis, xs):
+        return xs[0].shape[axis]
+
+    def make_linear_general(self, o, xs):
+        axes = o["axis"] if isinstance(o["axis"], list) else [o["axis"]]
+        inside = tuple(xs[0].shape[a] for a in axes)
+        return nnx.LinearGeneral(inside, tuples(o["features"]), **self.own(o, "batch_axis", batch_axis={int(k): v for k, v in o.get("batch_axis", {}).items()}))
+
+    def make_einsum(self, o, xs):
+        return nnx.Einsum(o["einsum_str"], tuple(o["kernel_shape"]), tuple(o["bias_shape"]) if "bias_shape" in o else None, **self.own(o, "einsum_str", "kernel_shape", "bias_shape"))
+
+    def make_conv(self, o, xs): return nnx.Conv(xs[0].shape[-1], o["features"], **self.own(o))
+    def make_conv_transpose(self, o, xs): return nnx.ConvTranspose(xs[0].shape[-1], o["features"], **self.own(o))
+
+    def make_multi_head_attention(self, o, xs):
+        more = {"in_kv_features": xs[1].shape[-1]} if len(xs) > 1 else {}
+        return nnx.MultiHeadAttention(in_features=xs[0].shape[-1], decode=False, **self.own(o, "in_kv_features", deterministic=o.get("deterministic", False), **more))
+
+    def a_cell(self, o, x):
+        kind = {"lstm_cell": nnx.LSTMCell, "optimized_lstm_cell": nnx.OptimizedLSTMCell, "gru_cell": nnx.GRUCell, "simple_cell": nnx.SimpleCell}[o["type"]]
+        return kind(x.shape[-1], **self.own(o))
+
+    def make_rnn(self, o, xs):
+        return nnx.RNN(self.a_cell(o["cell"], xs[0]), **{k: v for k, v in self.own(o, "cell").items() if k != "rngs"})
+
+    def make_bidirectional(self, o, xs):
+        ways = [self.make_rnn(o[k], xs) for k in ("forward_rnn", "backward_rnn")]
+        more = {k: v for k, v in self.own(o, "forward_rnn", "backward_rnn", "merge_fn").items() if k != "rngs"}
+        if "merge_fn" in o:
+            more["merge_fn"] = lambda a, b: eval(o["merge_fn"], {}, {"a": a, "b": b})
+        return nnx.Bidirectional(*ways, **more)
+
+    def make_lora(self, o, xs):
+        base = getattr(self, "make_" + o["base_module"]["type"])(o["base_module"], xs) if "base_module" in o else None
+        features = o.get("features") or o["base_module"]["features"]
+        return nnx.LoRA(xs[0].shape[-1], out_features=features, base_module=base, **self.own(o, "base_module"))
+
+    def make_weight_norm(self, o, xs):
+        inside = getattr(self, "make_" + o["layer_instance"]["type"])(o["layer_instance"], xs)
+        return nnx.WeightNorm(inside, **self.own(o, "layer_instance"))
+
+    def make_spectral_norm(self, o, xs):
+        inside = getattr(self, "make_" + o["layer_instance"]["type"])(o["layer_instance"], xs)
+        return nnx.SpectralNorm(inside, **self.own(o, "layer_instance"))
+
+    def tensors(self, net):
+        out = {}
+        for path, name in self.names.items():
+            node = getattr(net, name)
+            if isinstance(node, nnx.Variable):
+                out[path] = np.asarray(node[...])
+                continue
+            for inside, v in nnx.to_flat_state(nnx.state(node, nnx.Any(nnx.Param, nnx.BatchStat))):
+                flat = [str(s) for part in inside for s in (part if isinstance(part, tuple) else (part,))]
+                out[".".join([path, *flat])] = np.asarray(v[...])
+        return out
+
+
+def leaves(v):
+    return [x for y in v for x in leaves(y)] if isinstance(v, tuple) else [v]
+
+
+def oracle(case, factors):
+    """Tensors after the last step and losses by NNX, per factor that the data are changed by. It adds the loss to the
+    document, whose weights are the inputs named w."""
+    document, results = case["document"], []
+    ref = Reference(document)
+    feed = lambda t, factor: {k: jnp.asarray(v[t] * (1 + factor * np.cos(np.arange(v[t].size)).reshape(v[t].shape)).astype(np.float32) if v.dtype == np.float32 else v[t]) for k, v in case["data"].items()}
+    forward = lambda net, d: ref.block(net, document["model"] | {"name": ""}, "", "", (), d)
+    out = forward(ref.net, feed(0, 0))
+    r, terms = np.random.default_rng(1), []
+    for node in document["model"]["nodes"]:
+        name, v = node["name"], out[node["name"]]
+        document["model"]["output"][name] = name
+
+        def access(v, text):
+            if isinstance(v, tuple):
+                for i, x in enumerate(v):
+                    yield from access(x, "%s[%d]" % (text, i))
+            else:
+                yield v, text
+        for v, text in access(v, "model." + name):
+            w = "w%d" % len(terms)
+            document["inputs"][w] = {"shape": list(v.shape), "dtype": "float32", "axes": [None] * v.ndim}
+            case["data"][w] = r.normal(size=(case["steps"], *v.shape)).astype(np.float32)
+            terms.append("sum(%s * %s) / %d" % (w, text, max(1, v.size) ** 0.5 + 1))
+    document["loss"] = " + ".join(terms)
+    names = {"sum": jnp.sum}
+
+    def loss(net, d):
+        out = forward(net, d)
+        return eval(document["loss"].replace("model.", "model_"), names, {"model_" + k: out[k] for k in document["model"]["output"]} | d)
+
+    @nnx.jit
+    def step(net, d):
+        value, grads = nnx.value_and_grad(loss)(net, d)
+        state = nnx.state(net, nnx.Param)
+        nnx.update(net, jax.tree.map(lambda p, g: p - RATE * g, state, grads))
+        return value
+
+    for factor in factors:
+        net, losses = Net(), []
+        for name, m in ref.fresh.items():
+            setattr(net, name, nnx.clone(m))
+        for t in range(case["steps"]):
+            losses.append(float(step(net, feed(t, factor))))
+        results.append((ref.tensors(net), {"loss": losses}))
+    return results
+
+
+# ---------------------------------------------------------------- playing it
+
+def write_tensors(path, tensors):
+    header, at, blobs = {}, 0, []
+    for k in sorted(tensors):
+        v = np.ascontiguousarray(tensors[k])
+        header[k] = {"dtype": "I32" if v.dtype == np.int32 else "F32", "shape": list(tensors[k].shape), "data_offsets": [at, at + v.nbytes]}
+        at += v.nbytes
+        blobs.append(v.tobytes())
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
+
+
+def text_of(x):
+    return "NaN" if x != x else "Infinity" if x == np.inf else "-Infinity" if x == -np.inf else x
+
+
+def write_case(folder, case, tensors, metrics, note="from tests/fuzz/layers.py"):
+    os.makedirs(folder, exist_ok=True)
+    at = lambda name: os.path.join(folder, name)
+    write_tensors(at("data.safetensors"), case["data"])
+    write_tensors(at("expected.safetensors"), tensors)
+    for name, content in (("model.json", case["document"]), ("expected.json", {k: [text_of(x) for x in v] for k, v in metrics.items()}),
+                          ("case.json", {"steps": case["steps"], "init": False, "rtol": RTOL, "atol": ATOL, "note": note, "variants": [[]]})):
+        with open(at(name), "w") as f:
+            json.dump(content, f, indent=1)
+
+
+def compare(got, want, noisy):
+    """None, or what differs; differences that noise in the data can make are no differences."""
+    for kind in (0, 1):
+        for name, value in want[kind].items():
+            value, found, other = np.asarray(value, "f8"), got[kind].get(name), np.asarray(noisy[kind][name], "f8")
+            if found is None:
+                return "%s is not there; there are %s" % (name, ", ".join(sorted(got[kind])))
+            found = np.asarray(found, "f8")
+            if found.shape != value.shape:
+                return "%s: shape %s instead of %s" % (name, found.shape, value.shape)
+            with np.errstate(invalid="ignore", over="ignore"):
+                slack = np.where(np.isfinite(other - value), 3 * np.abs(other - value).max(initial=0), np.inf)
+                close = (np.abs(found - value) <= ATOL + RTOL * np.abs(value) + slack) | (found == value) | (np.isnan(found) & np.isnan(value))
+            if not close.all():
+                i = tuple(int(x) for x in np.argwhere(~close)[0])
+                return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(i), found[i], value[i], (~close).sum(), close.size)
+    return None
+
+
+def play(options, case, compiled, want, noisy):
+    with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
+        write_case(tmp, case, *want)
+        at = lambda name: os.path.join(tmp, name)
+        model = at("model.json")
+        if compiled:
+            done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so")], capture_output=True, text=True)
+            if done.returncode:
+                return "compile ended with %d: %s" % (done.returncode, done.stderr.strip()[:700])
+            model = at("step.so")
+        done = subprocess.run([options.stepc, "run", model, "--steps", str(case["steps"]), "--data", at("data.safetensors"), "--save", at("out.safetensors"),
+                               "--metrics", at("metrics.jsonl"), "--threads", "1", "-q"], capture_output=True, text=True)
+        if done.returncode:
+            return "run ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[:700])
+        lines = [json.loads(line) for line in open(at("metrics.jsonl"))]
+        metrics = {k: [parity.numbers(line.get(k, "NaN")) for line in lines] for k in want[1]}
+        return compare((parity.tensors(at("out.safetensors")), metrics), want, noisy)
+
+
+def types_in(o):
+    if isinstance(o, dict):
+        return ([o["type"]] if isinstance(o.get("type"), str) else []) + [n for v in o.values() for n in types_in(v)]
+    return [n for v in o for n in types_in(v)] if isinstance(o, list) else []
+
+
+def one(options, seed):
+    case = make_case(seed, options.only, options.blocks)
+    nodes = json.dumps(case["document"]["model"]["nodes"])
+    shapes = json.dumps({k: v["shape"] for k, v in case["document"]["inputs"].items()})
+    try:
+        want, noisy = oracle(case, (0, 1e-6))
+    except Exception as e:  # NNX refuses it
+        return seed, "refused by NNX", "%s: %s" % (type(e).__name__, str(e).strip()[:200]), nodes + shapes
+    if not all(np.isfinite(v).all() for v in want[0].values()):
+        return seed, "not finite", "", nodes
+    why = play(options, case, np.random.default_rng(seed).random() < options.compile, want, noisy)
+    if why is None:
+        return seed, "agrees", "", nodes
+    if options.keep:
+        write_case(os.path.join(options.keep, "fuzz_%d" % seed), case, *want)
+    return seed, "not supported yet" if "not supported yet" in why else "differs", why, nodes + shapes
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--stepc", default="build/stepc")
+    p.add_argument("--cases", type=int, default=50)
+    p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
+    p.add_argument("--blocks", type=int, default=2, help="blocks of a case, each with its own inputs")
+    p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
+    p.add_argument("--keep", help="folder for the cases that differ")
+    p.add_argument("--only", nargs="*", choices=KINDS, help="kinds of blocks")
+    p.add_argument("-v", action="store_true")
+    options = p.parse_args()
+    options.stepc = os.path.abspath(options.stepc)
+    counts, seen = collections.Counter(), collections.Counter()
+    for seed in range(options.seed, options.seed + options.cases):
+        seed, outcome, why, nodes = one(options, seed)
+        counts[outcome] += 1
+        if outcome == "agrees":
+            seen.update(set(types_in(json.loads(nodes))))
+        if options.v or outcome not in ("agrees", "not finite"):
+            print("%s %d: %s\n    %s" % (outcome, seed, why, nodes), flush=True)
+        if counts.total() % 40 == 0:
+            jax.clear_caches()
+    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
+    return 1 if counts["differs"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
