@@ -96,12 +96,14 @@ static int read_options(struct run *r)
 static int read_steps(struct run *r)
 {
     bool steps = cli_count(r->cli, "steps") > 0, epochs = cli_count(r->cli, "epochs") > 0;
+    bool infer = cli_count(r->cli, "infer") > 0;
+    r->eval_weights = cli_text(r->cli, "eval-weights", NULL);
+    if (infer && !steps && !epochs) return 0; /* no step at all */
     if (steps == epochs) return cli_usage(r->cli, steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
     r->steps = (uint64_t)cli_integer(r->cli, steps ? "steps" : "epochs", 0);
     if (epochs && !r->data.steps) return cli_usage(r->cli, "--epochs needs --data");
     if (epochs && __builtin_mul_overflow(r->steps, r->data.steps, &r->steps)) return cli_usage(r->cli, "--epochs: too many steps");
     r->eval_every = (uint64_t)cli_integer(r->cli, "eval-every", 0);
-    r->eval_weights = cli_text(r->cli, "eval-weights", NULL);
     if (r->eval_every && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-every needs --eval-data");
     return 0;
 }
@@ -194,6 +196,8 @@ static int train(struct run *r)
         if (code && !saved) fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save, (unsigned long long)(r->first_step + r->done));
         if (!code) code = saved;
     }
+    const char *infer = cli_text(r->cli, "infer", NULL);
+    if (infer && !code) code = run_infer(r, infer);
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
     signals_restore(old);
@@ -230,9 +234,14 @@ static bool is_whole_state(const char *path)
 
 static int start(struct run *r)
 {
-    int code = run_data_open(r, &r->data, "--data");
+    const char *infer = cli_text(r->cli, "infer", NULL);
+    bool trains = !infer || cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || !cli_count(r->cli, "infer-data");
+    if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
+    int code = trains ? run_data_open(r, &r->data, "--data") : 0;
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
+    r->infer_data.some = true;
+    if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
     if (code) return code;
     step_status status = r->api->init(r->instance);
@@ -249,7 +258,8 @@ static int start(struct run *r)
     }
     if ((code = read_step_counter(r))) return code;
     const char *save = cli_text(r->cli, "save", NULL);
-    if (save && (code = run_save_possible(r, save))) return code;
+    if (save && (code = run_save_possible(r, "--save", save))) return code;
+    if (infer && (code = run_save_possible(r, "--infer", infer))) return code;
     return prepare_metrics(r);
 }
 
@@ -264,6 +274,7 @@ int cli_run(struct cli *cli)
     } else if (r.metrics_open) run_metrics_close(&r, false);
     run_data_close(&r.data);
     run_data_close(&r.eval_data);
+    run_data_close(&r.infer_data);
     if (r.api) run_close(&r);
     return code;
 }

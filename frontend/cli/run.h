@@ -19,6 +19,7 @@ struct run_data {
     size_t count;
     uint64_t steps;              /* leading extent; 0 if the step has no inputs */
     bool streamed;
+    bool some;                   /* inputs without a tensor are left out: infer does not need all */
     VEC(struct st_file *) files;
 };
 
@@ -31,7 +32,7 @@ struct run {
     struct step_instance *instance;
     const char *manifest;        /* NULL: none (the interpreter) */
     const char *name;
-    struct run_data data, eval_data;
+    struct run_data data, eval_data, infer_data;
     VEC(struct run_set) sets;
     uint64_t steps, eval_every;
     const char *eval_weights;
@@ -71,12 +72,15 @@ int run_data_open(struct run *, struct run_data *, const char *option);
 int run_data_batch(struct run *, struct run_data *, uint64_t k, struct step_batch *); /* batch of step k, from 0 */
 void run_data_close(struct run_data *);
 
+/* run_infer.c */
+int run_infer(struct run *, const char *path); /* the outputs of the model into a file */
+
 /* run_output.c */
 int run_metrics_open(struct run *, const char *path);
 int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten */
 int run_metrics_end(struct run *, const double *evaluated);      /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
-int run_save_possible(struct run *, const char *path); /* asked before the first step */
+int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
 int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);
 void run_show_evaluated(struct run *, uint64_t step);

@@ -60,6 +60,7 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
         if (found) t->tensor = found, t->file = d->files.items[k];
     }
     const char *wanted = type_text(a, input->dtype, input->rank, input->shape, true);
+    if (!t->tensor && d->some) return;
     if (!t->tensor) {
         problem(p, "no tensor for input \"%s\"; expected %s", input->name, wanted);
         return;
@@ -84,6 +85,18 @@ static void find_extra(const struct run_data *d, struct problems *p)
             for (size_t n = 0; n < d->count; n++) known |= d->tensors[n].tensor && strcmp(d->tensors[n].tensor->name, name) == 0;
             if (!known) problem(p, "%s: tensor \"%s\" is no input of this step", d->files.items[k]->path, name);
         }
+}
+
+/* Inputs without a tensor. */
+static void leave_out(struct run_data *d)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        if (!d->tensors[i].tensor) continue;
+        d->tensors[n] = d->tensors[i];
+        d->arrays[n++] = d->arrays[i];
+    }
+    d->count = n;
 }
 
 /* malloc: data may be large and are not part of anything's arena. */
@@ -125,6 +138,7 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
         bind_input(r, d, i, &input, &p);
     }
     find_extra(d, &p);
+    if (d->some) leave_out(d);
     if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
     return read_data(r, d);
 }

@@ -177,14 +177,14 @@ static step_status fetch(void *user, uint32_t index, void *to)
 }
 
 /* Hours of training should not end with the news that the folder does not exist. */
-int run_save_possible(struct run *r, const char *path)
+int run_save_possible(struct run *r, const char *option, const char *path)
 {
     struct stat s;
     struct st_output o;
     char error[ST_TEXT], ignored[ST_TEXT];
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save: %s: Is a directory", path);
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: Is a directory", option, path);
     if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return 0; /* a device or a pipe */
-    if (!st_output_open(&o, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save: %s", error);
+    if (!st_output_open(&o, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s", option, error);
     st_output_close(&o, false, ignored);
     return 0;
 }

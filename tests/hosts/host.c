@@ -52,6 +52,19 @@ int main(int argc, char **argv)
     for (int i = 0; i < 200; i++) CHECK(s->step(t, &batch, &r) == STEP_OK);
     CHECK(r.step == 201 && r.loss < first && isfinite(r.loss));
 
+    /* Outputs and loss without an update; the labels are not needed for outputs. */
+    static float out[32 * 8];
+    struct step_array y_out = array("model", 2, y_shape, out), missing = array("modle", 2, y_shape, out);
+    struct step_batch only_x = {.size = sizeof only_x, .inputs = in, .input_count = 1}, only_y = {.size = sizeof only_y, .inputs = in + 1, .input_count = 1};
+    struct step_result evaluated = {.size = sizeof evaluated};
+    double squares = 0;
+    CHECK(s->read(t, &w) == STEP_OK && s->infer(t, &only_x, "params", &y_out, 1) == STEP_OK && s->eval(t, &batch, "params", &evaluated) == STEP_OK);
+    for (int i = 0; i < 256; i++) squares += (out[i] - y[i]) * (out[i] - y[i]);
+    CHECK(fabs(evaluated.loss - squares / 256) < 1e-5 * evaluated.loss);
+    CHECK(s->read(t, &w_again) == STEP_OK && memcmp(kernel, again, sizeof kernel) == 0);
+    CHECK(s->infer(t, &only_y, "params", &y_out, 1) == STEP_ENOTFOUND && s->infer(t, &only_x, "params", &missing, 1) == STEP_ENOTFOUND);
+    CHECK(s->infer(t, &only_x, "nothing", &y_out, 1) == STEP_ENOTFOUND && s->infer(t, &only_x, "ema", &y_out, 1) == STEP_OK);
+
     /* Slots of the optimizer by name, and the learning rate, which is one of the state as well. */
     float mu[2 * 8], other[2 * 8];
     struct step_array m = array("opt_state.0.mu.layers.0.kernel", 2, kernel_shape, mu), m_again = array("opt_state.0.mu.layers.0.kernel", 2, kernel_shape, other);

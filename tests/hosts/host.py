@@ -43,6 +43,9 @@ with stepc.Step(sys.argv[1], threads=1) as m:
     first = {k: v[0] for k, v in data.items()}
     strided = {k: np.asfortranarray(v) for k, v in first.items()}  # other strides, same numbers
     assert m.eval(**first).loss == m.eval(**strided).loss
+    y = m.infer(x=first["x"])  # without labels
+    np.testing.assert_allclose(np.mean((y - first["y"]) ** 2), m.eval(**first).loss, rtol=1e-5)
+    assert not np.array_equal(m.infer("ema", x=first["x"]), y)
     kept = m.state()
     after = m.step(**first).loss
     for name, value in kept.items():
