@@ -1,4 +1,6 @@
 if(PYTHON AND TARGET stepc)
-  add_test(NAME import COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/import/hugging_face.py $<TARGET_FILE:stepc>)
-  set_tests_properties(import PROPERTIES TIMEOUT 600)
+  foreach(name hugging_face nnx)
+    add_test(NAME import.${name} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/import/${name}.py $<TARGET_FILE:stepc>)
+    set_tests_properties(import.${name} PROPERTIES TIMEOUT 600)
+  endforeach()
 endif()

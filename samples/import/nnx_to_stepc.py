@@ -1,0 +1,399 @@
+"""A Flax NNX module and an Optax transformation as a document of stepc, with the module's weights as its initial values.
+
+    import stepc_optax as optax                 # Optax that remembers its arguments
+    from nnx_to_stepc import convert
+
+    document, weights = convert(model, optax.adamw(1e-3), inputs={"x": x, "y": y}, call=lambda model, x, y: model(x),
+                                loss=lambda out, x, y: jnp.mean((out - y) ** 2))
+    nnx_to_stepc.save("work", document, weights)     # work/model.json, work/init.safetensors
+
+The module's call is traced. Standard layers stay layers, under their own paths; whatever else it computes becomes expressions, and
+parameters that no standard layer owns become `param` blocks. So a module of any class works as long as its arithmetic has a spelling;
+what has none (loops, gathers by computed indices, state of unknown layers) raises NotCovered, which names it. The loss is a function
+of the call's result and the inputs, an expression, or an object of the document such as
+{"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"}.
+
+Initializers are not converted: the weights that the module has go into the file. Random streams are not either: dropout draws as
+stepc does for "seed": 0.
+"""
+import json
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.extend import core as jex
+
+import tensors
+from stepc_optax import NotCovered, path_of
+
+
+def _dtype(path, layer, out):
+    if getattr(layer, "dtype", None) is not None:
+        out["dtype"] = np.dtype(layer.dtype).name
+    if np.dtype(getattr(layer, "param_dtype", np.float32)) != np.float32:
+        raise NotCovered("%s: param_dtype %s" % (path, np.dtype(layer.param_dtype).name))
+    if getattr(layer, "precision", None) is not None:
+        raise NotCovered("%s: precision" % path)
+    return out
+
+
+def _plain(value):
+    """Tuples and NumPy's numbers as JSON has them."""
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict) or type(value).__name__ == "HashableMapping":
+        return {str(k): _plain(v) for k, v in dict(value).items()}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _fields(kind, **names):
+    """A row of the table: keys of the document by attributes of the layer."""
+    return lambda layer: {"type": kind, **{key: _plain(getattr(layer, attribute)) for key, attribute in names.items()}}
+
+
+def _keys(text):
+    return {k: k for k in text.split()}
+
+
+def _conv(layer):
+    if layer.mask is not None:
+        raise NotCovered("nnx.Conv: mask")
+    out = _fields("conv", features="out_features", **_keys("kernel_size strides padding input_dilation kernel_dilation feature_group_count use_bias"))(layer)
+    return out
+
+
+def _attention(layer):
+    if layer.attention_fn is not nnx.dot_product_attention or layer.decode:
+        raise NotCovered("nnx.MultiHeadAttention: its own attention_fn, or decode")
+    return _fields("multi_head_attention", use_bias="use_bias", normalize_qk="normalize_qk",
+                   **_keys("num_heads qkv_features out_features dropout_rate broadcast_dropout"))(layer)
+
+
+def _dropout(layer):
+    return {"type": "dropout", "rate": float(layer.rate), **({"broadcast_dims": _plain(layer.broadcast_dims)} if layer.broadcast_dims else {})}
+
+
+def _norm(kind, *more):
+    return _fields(kind, epsilon="epsilon", use_scale="use_scale", **({"use_bias": "use_bias"} if kind != "rms_norm" else {}), **{k: k for k in more})
+
+
+LAYERS = {
+    nnx.Linear: _fields("linear", features="out_features", use_bias="use_bias"),
+    nnx.LinearGeneral: _fields("linear_general", features="out_features", axis="axis", batch_axis="batch_axis", use_bias="use_bias"),
+    nnx.Einsum: _fields("einsum", **_keys("einsum_str kernel_shape bias_shape")),
+    nnx.Embed: _fields("embed", **_keys("num_embeddings features")),
+    nnx.Conv: _conv,
+    nnx.LayerNorm: _norm("layer_norm", "reduction_axes", "feature_axes"),
+    nnx.RMSNorm: _norm("rms_norm", "reduction_axes", "feature_axes"),
+    nnx.GroupNorm: _norm("group_norm", "num_groups"),
+    nnx.BatchNorm: _norm("batch_norm", "axis", "momentum"),
+    nnx.MultiHeadAttention: _attention,
+    nnx.Dropout: _dropout,
+}
+CALLS = {nnx.MultiHeadAttention: ("inputs_q", "inputs_k", "inputs_v")}  # the others take one input
+
+_layer = jex.Primitive("stepc_layer")
+_layer.def_abstract_eval(lambda *args, number, shape, dtype, keywords: jax.core.ShapedArray(shape, dtype))
+
+UNARY = {"exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "logistic": "sigmoid", "sqrt": "sqrt",
+         "rsqrt": "rsqrt", "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
+         "sinh": "sinh", "cosh": "cosh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "abs": "abs", "sign": "sign",
+         "floor": "floor", "ceil": "ceil", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "square": "square", "is_finite": "isfinite",
+         "neg": "negative", "not": "invert", "stop_gradient": "stop_gradient"}
+BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+          "ge": ">=", "and": "&", "or": "|", "xor": "^"}
+CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "fmod"}
+REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
+NAMED = {"relu", "relu6", "silu", "logsumexp"}  # functions with gradients of their own: by name, never by what they are made of
+INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
+
+
+def _number(x):
+    x = np.asarray(x).item()
+    if isinstance(x, float) and not np.isfinite(x):
+        return "nan" if x != x else "inf" if x > 0 else "(-inf)"
+    return repr(x) if isinstance(x, bool) or x >= 0 else "(%r)" % x
+
+
+def _tuple(t):
+    return "(%s%s)" % (", ".join(str(int(i)) for i in t), "," if len(t) == 1 else "")
+
+
+def _einsum(p, ranks):
+    (ca, cb), (ba, bb) = p["dimension_numbers"]
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    a = [next(letters) for _ in range(ranks[0])]
+    b = [None] * ranks[1]
+    for i, j in list(zip(ca, cb)) + list(zip(ba, bb)):
+        b[j] = a[i]
+    b = [c or next(letters) for c in b]
+    out = [a[i] for i in ba] + [c for i, c in enumerate(a) if i not in ca and i not in ba] + [c for i, c in enumerate(b) if i not in cb and i not in bb]
+    return "%s,%s->%s" % ("".join(a), "".join(b), "".join(out))
+
+
+class _Text:
+    """Equations of a trace as expressions. A value that is used more than once becomes a node, where nodes can stand."""
+
+    def __init__(self, nodes=None):
+        self.nodes, self.count = nodes, 0
+
+    def spell(self, equation, a):
+        """The expression of one equation; a: expressions of its operands, safe as operands."""
+        name, p = equation.primitive.name, equation.params
+        shape = lambda i: equation.invars[i].aval.shape
+        out = equation.outvars[0].aval
+        if name in UNARY:
+            return "%s(%s)" % (UNARY[name], a[0])
+        if name in BINARY:
+            if name == "div" and not jnp.issubdtype(out.dtype, jnp.floating):
+                raise NotCovered("division of integers")
+            return "(%s %s %s)" % (a[0], BINARY[name], a[1])
+        if name in CALLED:
+            return "%s(%s, %s)" % (CALLED[name], a[0], a[1])
+        if name in REDUCED:
+            return "%s(%s, axis=%s)" % (REDUCED[name], a[0], _tuple(p["axes"]))
+        if name in ("argmax", "argmin"):
+            return "%s(%s, axis=%d)" % (name, a[0], p["axes"][0])
+        if name in ("cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"):
+            return "%s(%s, axis=%d, reverse=%s)" % (name, a[0], p["axis"], bool(p["reverse"]))
+        if name == "integer_pow":
+            return "(%s ** %s)" % (a[0], _number(p["y"]))
+        if name == "convert_element_type":
+            kept = equation.invars[0].aval.dtype == p["new_dtype"]
+            return a[0] if kept else "astype(%s, '%s')" % (a[0], np.dtype(p["new_dtype"]).name)
+        if name in ("reshape", "squeeze", "expand_dims"):
+            return "reshape(%s, %s)" % (a[0], _tuple(out.shape))
+        if name == "broadcast_in_dim":
+            kept = [1] * len(out.shape)
+            for i, d in enumerate(p["broadcast_dimensions"]):
+                kept[d] = shape(0)[i]
+            inner = a[0] if tuple(kept) == shape(0) else "reshape(%s, %s)" % (a[0], _tuple(kept))
+            return inner if tuple(kept) == out.shape else "broadcast_to(%s, %s)" % (inner, _tuple(out.shape))
+        if name == "transpose":
+            return "transpose(%s, %s)" % (a[0], _tuple(p["permutation"]))
+        if name == "dot_general":
+            return "einsum('%s', %s, %s)" % (_einsum(p, [len(shape(0)), len(shape(1))]), a[0], a[1])
+        if name == "concatenate":
+            return "concatenate([%s], axis=%d)" % (", ".join(a), p["dimension"])
+        if name == "slice":
+            strides = p["strides"] or [1] * len(out.shape)
+            return "%s[%s]" % (a[0], ", ".join("%d:%d%s" % (b, e, ":%d" % s if s != 1 else "") for b, e, s in
+                                               zip(p["start_indices"], p["limit_indices"], strides)))
+        if name == "rev":
+            return "flip(%s, axis=%s)" % (a[0], _tuple(p["dimensions"]))
+        if name == "select_n" and len(a) == 3:
+            return "where(%s, %s, %s)" % (a[0], a[2], a[1])
+        if name == "clamp":
+            return "clip(%s, %s, %s)" % (a[1], a[0], a[2])
+        if name == "iota":
+            line = [1] * len(out.shape)
+            line[p["dimension"]] = out.shape[p["dimension"]]
+            return "broadcast_to(reshape(arange(%d, dtype='%s'), %s), %s)" % (line[p["dimension"]], out.dtype.name, _tuple(line), _tuple(out.shape))
+        if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint"):
+            return a[0]
+        raise NotCovered("the operation \"%s\" of the traced call" % name)
+
+    def read(self, known, var):
+        if isinstance(var, jex.Literal):
+            return _number(var.val)
+        return known[var]
+
+    def hold(self, text, times):
+        """The text, or the name of a node that holds it."""
+        if self.nodes is None or len(text) < 24 and times < 2 or times < 2 and len(text) < 160:
+            return text
+        self.count += 1
+        name = "t%d" % self.count
+        self.nodes.append({"type": "expr", "name": name, "expr": text})
+        return name
+
+    def walk(self, jaxpr, constants, values, on_layer=None):
+        """The expressions of the results of a jaxpr."""
+        known, times = {}, {}
+        for eqn in jaxpr.eqns:
+            for v in eqn.invars:
+                if not isinstance(v, jex.Literal):
+                    times[v] = times.get(v, 0) + 1
+        for v in jaxpr.outvars:
+            if not isinstance(v, jex.Literal):
+                times[v] = times.get(v, 0) + 1
+        for v, c in zip(jaxpr.constvars, constants):
+            if np.size(c) > 64:
+                raise NotCovered("a constant array of %d elements in the traced call" % np.size(c))
+            known[v] = _number(c) if np.ndim(c) == 0 else "array(%s)" % json.dumps(np.asarray(c).tolist())
+        known.update(zip(jaxpr.invars, values))
+        for eqn in jaxpr.eqns:
+            if eqn.primitive.name != "stepc_layer" and not any(times.get(v) for v in eqn.outvars):
+                continue
+            a = [self.read(known, v) for v in eqn.invars]
+            if eqn.primitive is _layer:
+                known[eqn.outvars[0]] = on_layer(eqn, a)
+                continue
+            if eqn.primitive.name == "split":
+                at = list(np.cumsum(eqn.params["sizes"])[:-1])
+                source = self.hold(a[0], len(eqn.outvars))
+                for i, v in enumerate(eqn.outvars):
+                    known[v] = "split(%s, %s, axis=%d)[%d]" % (source, [int(x) for x in at], eqn.params["axis"], i)
+                continue
+            if eqn.primitive.name in INLINED:
+                inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
+                called = eqn.params.get("name") or getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
+                called = called if isinstance(called, str) else getattr(called, "func_name", "")
+                if called in NAMED and len(a) == 1:
+                    known[eqn.outvars[0]] = self.hold("%s(%s)" % (called, a[0]), times.get(eqn.outvars[0], 0))
+                    continue
+                closed = inner if hasattr(inner, "consts") else None
+                a = [self.hold(x, 2) for x in a]
+                results = self.walk(closed.jaxpr if closed else inner, closed.consts if closed else [], a, on_layer)
+                for v, r in zip(eqn.outvars, results):
+                    known[v] = self.hold(r, times.get(v, 0))
+                continue
+            if len(eqn.outvars) != 1:
+                raise NotCovered("the operation \"%s\" of the traced call" % eqn.primitive.name)
+            v = eqn.outvars[0]
+            known[v] = self.hold(self.spell(eqn, a), times.get(v, 0))
+        return [self.read(known, v) for v in jaxpr.outvars]
+
+
+def _paths(model):
+    """Path -> layer of the table that it belongs to, and all variables by path."""
+    layers, variables = {}, {}
+    for path, node in nnx.iter_graph(model):
+        text = ".".join(map(str, path))
+        if type(node) in LAYERS and not any(text.startswith(p + ".") or p == "" for p in layers):
+            layers[text] = node
+        elif isinstance(node, nnx.Variable):
+            variables[text] = node
+    inside = lambda text, of: any(p == "" or text.startswith(p + ".") for p in of)
+    # iter_graph visits what a node holds before the node: the outermost layers count
+    layers = {p: n for p, n in layers.items() if not inside(p, [q for q in layers if q != p])}
+    return layers, variables
+
+
+def convert(model, optimizer, inputs, loss, call=None, name="model"):
+    """(document, {path: array}). inputs: name -> array (or what has a shape and a dtype); call(model, **inputs), by default the model
+    on the first input."""
+    if not hasattr(optimizer, "document"):
+        raise NotCovered("the optimizer was made by Optax itself; make it by stepc_optax")
+    call = call or (lambda model, **given: model(next(iter(given.values()))))
+    layers, variables = _paths(model)
+    number = {}
+    own = lambda path: any(p == "" or path.startswith(p + ".") for p in layers)
+    for path, v in variables.items():
+        if not own(path) and not isinstance(v, nnx.Param) and not isinstance(v, nnx.RngState):
+            raise NotCovered("%s: a variable of kind %s outside the layers that are known" % (path, type(v).__name__))
+    params = {path: v for path, v in variables.items() if isinstance(v, nnx.Param)}
+    calls, originals = [], {}
+
+    def patched(kind):
+        def replace(self, *args, **kwargs):
+            path = number.get(id(self))
+            if path is None:
+                return originals[kind](self, *args, **kwargs)
+            kwargs.pop("rngs", None)
+            names, given = CALLS.get(kind, ("x",)), list(args[:3])
+            for key in names[len(given):]:
+                if kwargs.get(key) is not None:
+                    given.append(kwargs.pop(key))
+            keywords = {k: v for k, v in kwargs.items() if v is not None and not (k == "deterministic" and v is False) and not (k == "decode" and not v)}
+            if len(args) > len(names):
+                keywords["mask"] = args[3]
+            mask = keywords.pop("mask", None)
+            is_causal = keywords.pop("is_causal", False)
+            if keywords:
+                raise NotCovered("%s: %s of its call" % (path, ", ".join(keywords)))
+            graph, state = nnx.split(self)
+            more = {} if mask is None else {"mask": mask}
+            out = jax.eval_shape(lambda s, a, m: originals[kind](nnx.merge(graph, s), *a, **m), state, given, more)
+            calls.append((path, self, bool(is_causal)))
+            arrays = [jnp.asarray(a) for a in given] + ([jnp.asarray(mask)] if mask is not None else [])
+            return _layer.bind(*arrays, number=len(calls) - 1, shape=out.shape, dtype=out.dtype, keywords=("mask",) if mask is not None else ())
+        return replace
+
+    graph, values, rest = nnx.split(model, nnx.Param, ...)
+    order = [path_of(keys) for keys, _ in jax.tree_util.tree_flatten_with_path(values)[0]] + sorted(inputs)
+
+    def run(values, given):
+        copy = nnx.merge(graph, values, rest)
+        number.update((id(layer), path) for path, layer in _paths(copy)[0].items())
+        number[None] = copy  # so that no other object takes over one of these numbers
+        return call(copy, **given)
+
+    for kind in LAYERS:
+        originals[kind] = kind.__call__
+        kind.__call__ = patched(kind)
+    try:
+        given = {k: jax.ShapeDtypeStruct(np.shape(v), v.dtype) for k, v in inputs.items()}
+        closed, shape = jax.make_jaxpr(run, return_shape=True)(values, given)
+    finally:
+        for kind, original in originals.items():
+            kind.__call__ = original
+    if len(jax.tree_util.tree_leaves(shape)) != 1:
+        raise NotCovered("a call with several results")
+    nodes, seen = [], {}
+    used = {v for e in closed.jaxpr.eqns for v in e.invars if not isinstance(v, jex.Literal)}
+    entries = []
+    for variable, key in zip(closed.jaxpr.invars, order):
+        if len(entries) >= len(params):
+            entries.append(key)
+        elif own(key):
+            entries.append("params." + key)
+        else:
+            if variable in used:
+                nodes.append({"type": "param", "name": key, "shape": list(params[key].value.shape), "init": {"type": "zeros"}})
+            entries.append(key)
+
+    def on_layer(eqn, a):
+        path, layer, is_causal = calls[eqn.params["number"]]
+        mask = a.pop() if "mask" in eqn.params["keywords"] else None
+        if path in seen:
+            node = {"type": "shared", "name": "%s_again%d" % (path, seen[path]), "block": path}
+            seen[path] += 1
+        else:
+            node = {**_dtype(path, layer, LAYERS[type(layer)](layer)), "name": path}
+            seen[path] = 1
+        node.update({"input": a[0]} if len(a) == 1 else {"inputs": a})
+        if mask is not None:
+            node["mask"] = mask
+        if is_causal:
+            node["is_causal"] = True
+        nodes.append(node)
+        return node["name"]
+
+    [output] = _Text(nodes).walk(closed.jaxpr, closed.consts, entries, on_layer)
+    lost = [p for p in params if own(p) and not any(n["name"] == "" or p.startswith(n["name"] + ".") for n in nodes if n["type"] != "expr")]
+    lost += [p for p in params if not own(p) and not any(n["name"] == p for n in nodes)]
+    if lost:
+        raise NotCovered("%s: a parameter that the call does not use" % lost[0])
+    document = {"stepc": 1, "name": name,
+                "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
+                "model": {"type": "graph", "nodes": nodes, "output": output},
+                "loss": _loss(loss, jax.tree_util.tree_leaves(shape)[0], given),
+                "optimizer": optimizer.document, "seed": 0}
+    for k, v in document["inputs"].items():
+        if v["shape"]:
+            v["axes"] = ["batch"] + [None] * (len(v["shape"]) - 1)
+    # running statistics and parameters; counts and keys of random streams are stepc's own
+    weights = {p: np.asarray(v.value) for p, v in variables.items() if isinstance(v, (nnx.Param, nnx.BatchStat))}
+    return document, weights
+
+
+def _loss(loss, output, given):
+    if not callable(loss):
+        return loss
+    closed = jax.make_jaxpr(lambda out, rest: loss(out, **rest))(output, given)
+    [text] = _Text().walk(closed.jaxpr, closed.consts, ["model"] + sorted(given))
+    if len(text) > 20000:
+        raise NotCovered("a loss of %d characters; give it as an object of the document" % len(text))
+    return text
+
+
+def save(folder, document, weights):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "model.json"), "w", encoding="utf-8") as f:
+        json.dump(document, f, indent=1)
+        f.write("\n")
+    tensors.write(os.path.join(folder, "init.safetensors"),
+                  [(p, "F32", w.shape, lambda w=w: w) for p, w in sorted(weights.items())])

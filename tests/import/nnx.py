@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""samples/import/nnx_to_stepc.py: documents that were made from Flax NNX modules and Optax transformations train to the losses that
+Flax and Optax recorded. Where flax and optax are installed the modules are converted anew, and what is not covered is refused by name.
+
+usage: nnx.py STEPC            (nnx.py --record writes tests/import/nnx; needs flax and optax)
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GOLDEN = os.path.join(HERE, "nnx")
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "samples", "import")]
+try:
+    import jax
+    import jax.numpy as jnp
+    from flax import nnx
+    import nnx_cases
+    import nnx_to_stepc
+    import stepc_optax as optax
+    MISSING = None
+except ImportError as e:
+    MISSING = e
+import tensors
+
+STEPC = None
+
+
+def record():
+    import flax
+    shutil.rmtree(GOLDEN, ignore_errors=True)
+    for name, make in nnx_cases.CASES.items():
+        model, optimizer, inputs, loss = make()
+        folder = os.path.join(GOLDEN, name)
+        nnx_to_stepc.save(folder, *nnx_to_stepc.convert(model, optimizer, inputs, loss, name=name))
+        tensors.write(os.path.join(folder, "data.safetensors"),
+                      [(k, "I32" if v.dtype.kind == "i" else "F32", (1,) + v.shape, lambda v=v: v[None]) for k, v in inputs.items()])
+        with open(os.path.join(folder, "expected.json"), "w") as f:
+            json.dump({"flax": flax.__version__, "jax": jax.__version__, "losses": nnx_cases.losses(model, optimizer, inputs, loss)}, f)
+            f.write("\n")
+
+
+class Documents(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="stepc-nnx-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def losses(self, model, init, data, steps):
+        step, metrics = os.path.join(self.folder, "step.so"), os.path.join(self.folder, "metrics")
+        for arguments in (["compile", model, "-o", step], ["run", step, "--steps", str(steps), "--init", init, "--data", data, "--metrics", metrics]):
+            r = subprocess.run([STEPC] + arguments, capture_output=True, text=True)
+            self.assertEqual(r.returncode, 0, r.stderr)
+        with open(metrics) as f:
+            return [json.loads(line)["loss"] for line in f]
+
+    def test_recorded(self):
+        for name in sorted(os.listdir(GOLDEN)):
+            with self.subTest(name):
+                at = lambda file: os.path.join(GOLDEN, name, file)
+                with open(at("expected.json")) as f:
+                    expected = json.load(f)["losses"]
+                found = self.losses(at("model.json"), at("init.safetensors"), at("data.safetensors"), len(expected))
+                np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@unittest.skipIf(MISSING, "not installed: %s" % MISSING)
+class Conversion(unittest.TestCase):
+    def test_as_recorded(self):
+        import flax
+        for name, make in nnx_cases.CASES.items():
+            with open(os.path.join(GOLDEN, name, "expected.json")) as f:
+                recorded = json.load(f)
+            if (flax.__version__, jax.__version__) != (recorded["flax"], recorded["jax"]):
+                self.skipTest("recorded with flax %s and jax %s" % (recorded["flax"], recorded["jax"]))
+            with self.subTest(name):
+                model, optimizer, inputs, loss = make()
+                document, weights = nnx_to_stepc.convert(model, optimizer, inputs, loss, name=name)
+                with open(os.path.join(GOLDEN, name, "model.json")) as f:
+                    self.assertEqual(json.loads(json.dumps(document)), json.load(f))
+                init = tensors.open_model(os.path.join(GOLDEN, name, "init.safetensors"))
+                self.assertEqual(sorted(init.names()), sorted(weights))
+                for path, w in weights.items():
+                    np.testing.assert_array_equal(init.array(path), w)
+
+    def test_optimizers(self):
+        tree = {"a": {"kernel": 1.0, "bias": 2.0}}
+        for made, expected in (
+                (optax.sgd(0.1), {"type": "sgd", "learning_rate": 0.1}),
+                (optax.adamw(learning_rate=np.float32(0.5), b2=0.95, mask={"a": {"kernel": True, "bias": False}}),
+                 {"type": "adamw", "learning_rate": 0.5, "b2": 0.95, "mask": ["a.kernel"]}),
+                (optax.chain(optax.clip(1.0), optax.scale_by_adam(), optax.scale_by_schedule(optax.cosine_decay_schedule(1.0, 10))),
+                 {"type": "chain", "transforms": [{"type": "clip", "max_delta": 1.0}, {"type": "scale_by_adam"},
+                                                  {"type": "scale_by_schedule", "step_size_fn": {"type": "cosine_decay_schedule", "init_value": 1.0, "decay_steps": 10}}]}),
+                (optax.partition({"k": optax.adam(1e-3), "b": optax.set_to_zero()}, {"a": {"kernel": "k", "bias": "b"}}),
+                 {"type": "partition", "transforms": {"k": {"type": "adam", "learning_rate": 1e-3}, "b": {"type": "set_to_zero"}},
+                  "labels": {"a.bias": "b", "a.kernel": "k"}}),
+                (optax.inject_hyperparams(optax.adam)(learning_rate=0.1, b1=0.8),
+                 {"type": "inject_hyperparams", "opt": {"type": "adam", "learning_rate": 0.1, "b1": 0.8}}),
+                (optax.MultiSteps(optax.lion(1e-4), every_k_schedule=4), {"type": "multi_steps", "opt": {"type": "lion", "learning_rate": 1e-4}, "every_k_schedule": 4}),
+                (optax.contrib.prodigy(0.5), {"type": "prodigy", "learning_rate": 0.5})):
+            self.assertEqual(made.document, expected)
+            updates, _ = made.update(tree, made.init(tree), tree)  # it works as Optax's does
+            self.assertEqual(jax.tree_util.tree_structure(updates), jax.tree_util.tree_structure(tree))
+
+    def refused(self, words, act, *more):
+        with self.assertRaises(nnx_to_stepc.NotCovered) as caught:
+            act(*more)
+        for word in words:
+            self.assertIn(word, str(caught.exception))
+
+    def test_refused(self):
+        import optax as plain
+        x = {"x": np.ones((2, 4), np.float32)}
+        convert = lambda model, optimizer=None, call=None: nnx_to_stepc.convert(model, optimizer or optax.sgd(0.1), x, "mean(model)", call)
+        linear = lambda **more: nnx.Linear(4, 4, rngs=nnx.Rngs(0), **more)
+        self.refused(["stepc_optax"], convert, linear(), plain.sgd(0.1))
+        self.refused(["stepc_optax"], optax.chain, plain.sgd(0.1))
+        self.refused(["adamw", "mask", "function"], lambda: optax.adamw(0.1, mask=lambda p: p))
+        self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
+        self.refused(["param_dtype bfloat16"], convert, linear(param_dtype=jnp.bfloat16))
+        self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
+        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: jnp.take(m(x), jnp.argmax(x, axis=1), axis=0)))
+        self.refused(["1", "does not use"], convert, nnx.Dict({"0": linear(), "1": linear()}), None, lambda m, x: m["0"](x))
+        self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
+        self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(400.0, dtype=np.float32).reshape(100, 1, 4)))
+
+        class Counting(nnx.Module):
+            def __init__(self):
+                self.linear, self.count = linear(), nnx.BatchStat(jnp.zeros(()))
+
+        self.refused(["count", "BatchStat"], convert, Counting())
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--record":
+        record()
+    else:
+        if MISSING:
+            print("nnx.py: %s: recorded documents only, no conversion" % MISSING)
+        STEPC = os.path.abspath(sys.argv.pop(1))
+        unittest.main()

@@ -1,0 +1,68 @@
+"""Models of Flax NNX with optimizers of Optax for nnx.py; needs flax and optax."""
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+import stepc_optax as optax
+
+R = np.random.default_rng(0)
+F = lambda *shape: R.standard_normal(shape).astype(np.float32)
+I = lambda limit, *shape: R.integers(0, limit, shape).astype(np.int32)
+SQUARED = lambda out, x, y: jnp.mean((out - y) ** 2)
+LABELS = {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"}
+
+
+class Own(nnx.Module):
+    """Arithmetic of its own between layers, a bare parameter, a list, a layer used twice."""
+
+    def __init__(self, rngs):
+        self.fc, self.norm = nnx.Linear(4, 8, rngs=rngs), nnx.LayerNorm(4, rngs=rngs)
+        self.blocks = nnx.List([nnx.Linear(8, 4, use_bias=i > 0, rngs=rngs) for i in range(2)])
+        self.scale = nnx.Param(jnp.linspace(0.5, 1.5, 4))
+
+    def __call__(self, x):
+        h = nnx.gelu(self.fc(self.norm(x)))
+        for block in self.blocks:
+            x = x + block(h) * self.scale.value
+        h = nnx.relu(self.fc(x))
+        return jnp.concatenate([jnp.mean(h, axis=1), jax.nn.softmax(x[:, 0])], axis=-1)
+
+
+class Transformer(nnx.Module):
+    def __init__(self, rngs):
+        self.embed, self.positions = nnx.Embed(11, 8, rngs=rngs), nnx.Param(jax.random.normal(rngs.params(), (6, 8)) * 0.1)
+        self.norm, self.attention = nnx.RMSNorm(8, rngs=rngs), nnx.MultiHeadAttention(2, 8, decode=False, rngs=rngs)
+        self.up, self.down = nnx.Linear(8, 16, rngs=rngs), nnx.Linear(16, 8, rngs=rngs)
+
+    def __call__(self, x):
+        h = self.embed(x) + self.positions.value
+        h = h + self.attention(self.norm(h), mask=nnx.make_causal_mask(x))
+        h = h + self.down(nnx.silu(self.up(h)))
+        return h @ self.embed.embedding.value.T
+
+
+CASES = {
+    "sequential": lambda: (nnx.Sequential(nnx.Linear(4, 8, rngs=nnx.Rngs(0)), nnx.relu, nnx.Linear(8, 3, rngs=nnx.Rngs(1))),
+                           optax.adamw(optax.warmup_cosine_decay_schedule(0.0, 1e-2, 2, 10), weight_decay=0.1), {"x": F(6, 4), "y": I(3, 6)}, LABELS),
+    "own": lambda: (Own(nnx.Rngs(0)), optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(optax.exponential_decay(0.1, 2, 0.9), momentum=0.9)),
+                    {"x": F(3, 5, 4), "y": F(3, 12)}, SQUARED),
+    "transformer": lambda: (Transformer(nnx.Rngs(0)), optax.MultiSteps(optax.adam(1e-2), 2), {"x": I(11, 2, 6), "y": I(11, 2, 6)}, LABELS),
+    "images": lambda: (nnx.Sequential(nnx.Conv(2, 8, (3, 3), strides=(2, 2), rngs=nnx.Rngs(0)), nnx.BatchNorm(8, rngs=nnx.Rngs(1)), nnx.relu,
+                                      nnx.GroupNorm(8, num_groups=2, rngs=nnx.Rngs(1)), lambda x: jnp.max(x, axis=(1, 2)), nnx.Linear(8, 3, rngs=nnx.Rngs(2))),
+                       optax.inject_hyperparams(optax.lion)(learning_rate=1e-2), {"x": F(4, 6, 6, 2), "y": I(3, 4)}, LABELS),
+}
+
+
+def losses(model, optimizer, inputs, loss, steps=5):
+    """What Flax and Optax themselves compute."""
+    import optax as plain
+    if not callable(loss):
+        loss = lambda out, x, y: plain.softmax_cross_entropy_with_integer_labels(out, y).mean()
+    state = nnx.Optimizer(model, optimizer, wrt=nnx.Param)
+    out = []
+    for _ in range(steps):
+        value, grads = nnx.value_and_grad(lambda m: loss(m(inputs["x"]), **inputs))(model)
+        state.update(model, grads)
+        out.append(float(value))
+    return out
