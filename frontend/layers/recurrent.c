@@ -213,9 +213,8 @@ static struct fe_val flip(struct fe_site *s, struct fe_val x, uint32_t axis, con
     if (x.bad) return x;
     if (fe_is_none(lengths)) return FE_APPLY(s, "flip", x, fe_int(axis));
     struct ir_type t = fe_type_at(s, &x);
-    uint32_t batch = axis ? 0 : 1;
     int64_t n = t.dim[axis], wide[IR_MAX_RANK];
-    for (uint32_t i = 0; i < t.rank; i++) wide[i] = i == batch ? t.dim[i] : 1;
+    for (uint32_t i = 0; i < t.rank; i++) wide[i] = i != axis && i + 1u < t.rank ? t.dim[i] : 1;
     struct ir_type index = t;
     index.dtype = IR_I32;
     index.dim[t.rank - 1] = 1;
@@ -229,8 +228,10 @@ static struct fe_val last_carry(struct fe_site *s, const struct fe_val *carries,
                                 const struct fe_val *lengths)
 {
     struct fe_val y = carries[0];
-    for (int64_t t = 1; t < n; t++)
-        y = fe_where3(s, fe_expand(s, fe_binary(s, EXPR_OP_EQ, *lengths, fe_int((double)t + 1)), 1), carries[t], y);
+    for (int64_t t = 1; t < n; t++) {
+        struct fe_val last = fe_binary(s, EXPR_OP_EQ, *lengths, fe_int((double)t + 1));
+        y = fe_where3(s, fe_rank(s, &last) ? fe_expand(s, last, 1) : last, carries[t], y);
+    }
     return y;
 }
 
@@ -259,6 +260,21 @@ static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const s
     return true;
 }
 
+/* seq_lengths are a number per row: all the dimensions of x but time and features. */
+static bool lengths_fit(struct fe_block *block, const struct run *r, const struct ir_type *x, uint32_t axis)
+{
+    struct fe_site *s = &block->site;
+    struct ir_type t = fe_type_at(s, &r->lengths);
+    bool fits = t.rank + 2u == x->rank;
+    for (uint32_t i = 0; fits && i < t.rank; i++) fits = t.dim[i] == x->dim[i < axis ? i : i + 1];
+    if (!fits)
+        return fe_block_fail(block, NULL, "E0212", "seq_lengths must be one integer per row, found %s for an input %s",
+                             fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x)), false;
+    if (r->return_carry && t.rank > 1) /* NNX takes another row's carry there */
+        return fe_block_fail(block, NULL, "E0111", "the carry at seq_lengths with more than one batch axis is not supported yet"), false;
+    return true;
+}
+
 static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const struct run *r)
 {
     struct fe_site *s = &block->site;
@@ -274,8 +290,7 @@ static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const st
     int64_t n = t.dim[axis];
     if (n < 1 || n > 4096)
         return fe_block_fail(block, NULL, "E0103", "rnn over %lld times; 1 to 4096 are supported", (long long)n);
-    if (!fe_is_none(&r->lengths) && t.rank != 3)
-        return fe_block_fail(block, NULL, "E0111", "seq_lengths with more than one batch axis is not supported yet");
+    if (!fe_is_none(&r->lengths) && !lengths_fit(block, r, &t, axis)) return fe_bad();
     if (r->reverse) x = flip(s, x, axis, &r->lengths);
     if (x.bad || !prepare(&c, x) || !first_carry(&c, t, axis, &r->initial, count, carry)) return fe_bad();
     struct fe_val *outputs = arena_new_array(s->fe->arena, struct fe_val, n), *carries[2];
@@ -313,8 +328,8 @@ static bool read_run(struct fe_block *block, const struct fe_value *a, struct ru
         r->lengths = fe_expr(s->fe, s->trace, a[LENGTHS].json, block->env);
         if (r->lengths.bad || !fe_as_tensor(s, &r->lengths)) return false;
         struct ir_type t = fe_type_at(s, &r->lengths);
-        if (t.rank != 1 || !ir_dtype_is_integer((enum ir_dtype)t.dtype))
-            return fe_block_fail(block, a[LENGTHS].json, "E0213", "seq_lengths must be one integer per row, found %s",
+        if (!ir_dtype_is_integer((enum ir_dtype)t.dtype))
+            return fe_block_fail(block, a[LENGTHS].json, "E0213", "seq_lengths must be integers, found %s",
                                  fe_describe(s, &r->lengths)),
                    false;
     }

@@ -321,7 +321,7 @@ class Generator:
         self.some(o, time_major=lambda: self.chance(0.4), return_carry=lambda: self.chance(0.6))
         if "time_major" in o and o["time_major"] and len(batch) > 1:
             o["time_major"] = False
-        if len(batch) >= 1 and self.chance(0.4):
+        if self.chance(0.4):
             o["seq_lengths"] = self.given(batch, "int32", time + 1, 1)
             if len(batch) > 1:
                 o["return_carry"] = False
@@ -405,7 +405,7 @@ class Generator:
 
     def dropout(self):
         rank = self.n(1, 3)
-        return self.some({"type": "dropout", "rate": self.one([0, 1, self.f(0.1, 0.9), self.f(0.1, 0.9)]), "input": "(%s)" % self.given([self.n(2, 5) for _ in range(rank)])},
+        return self.some({"type": "dropout", "rate": self.one([0, 1, self.f(0.1, 0.9), self.f(0.1, 0.9)]), "input": self.given([self.n(2, 5) for _ in range(rank)])},
                          broadcast_dims=lambda: [int(i) - (rank if self.chance() else 0) for i in self.r.permutation(rank)[:self.n(0, rank)]],
                          deterministic=lambda: self.chance(0.2), rng_collection=lambda: self.one(["dropout", "noise", "params"]))
 
@@ -428,7 +428,7 @@ class Generator:
         deep = [lambda: {"type": "sequential", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]}, lambda: {"type": "residual", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]},
                 lambda: {"type": "repeat", "count": self.n(1, 3), "block": self.inner(depth + 1)}, lambda: {"type": "remat", "block": self.inner(depth + 1)}, lambda: self.graph(depth + 1)]
         o = self.one(flat if depth > 2 or self.chance(0.5) else deep)()
-        if o["type"] in ("linear", "sequential", "residual", "repeat", "layer_norm", "multi_head_attention") and self.chance(0.2):
+        if o["type"] in ("linear", "sequential", "residual", "layer_norm", "multi_head_attention") and self.chance(0.2):
             self.names = getattr(self, "names", 0) + 1
             o["name"] = "named%d%s" % (self.names, self.one(["", ".deep"]))
         return o
@@ -458,7 +458,13 @@ def make_case(seed, only, blocks):
     nodes, output = [], {}
     for i in range(blocks):
         node = getattr(g, g.one(only or KINDS))()
+        x = g.inputs.get(node.get("input"))
+        bare = "pool" in node["type"] or node["type"] == "dropout"  # it has no parameters
+        if x and x["dtype"] == "float32" and x["shape"] and (bare or g.chance(0.4)):
+            before = {"type": "linear", "features": x["shape"][-1], "input": node.pop("input")}
+            node = {"type": "sequential", "layers": [before, node]}
         nodes.append(node | {"name": "n%d" % i})
+    nodes.append({"type": "param", "name": "base", "shape": [1]})  # a document needs a parameter
     document = {"stepc": 1, "name": "fuzz_%d" % seed, "inputs": g.inputs, "seed": g.one([0, 7, 12345, {"params": 3, "dropout": 4, "noise": 5}, {"default": 6}, 4294967295]),
                 "define": DEFINE, "model": {"type": "graph", "nodes": nodes, "output": {}}, "loss": "", "optimizer": {"type": "sgd", "learning_rate": RATE}}
     return {"document": document, "data": g.data, "steps": g.steps}
@@ -802,10 +808,10 @@ def one(options, seed):
     if not all(np.isfinite(v).all() for v in want[0].values()):
         return seed, "not finite", "", nodes
     why = play(options, case, np.random.default_rng(seed).random() < options.compile, want, noisy)
+    if options.keep and (why or options.keep_all):
+        write_case(os.path.join(options.keep, "fuzz_%s_%d" % ("_".join(options.only or ["layers"]), seed)), case, *want)
     if why is None:
         return seed, "agrees", "", nodes
-    if options.keep:
-        write_case(os.path.join(options.keep, "fuzz_%d" % seed), case, *want)
     return seed, "not supported yet" if "not supported yet" in why else "differs", why, nodes + shapes
 
 
@@ -817,6 +823,7 @@ def main():
     p.add_argument("--blocks", type=int, default=2, help="blocks of a case, each with its own inputs")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
     p.add_argument("--keep", help="folder for the cases that differ")
+    p.add_argument("--keep-all", action="store_true", help="keep the cases that agree, too: to record them")
     p.add_argument("--only", nargs="*", choices=KINDS, help="kinds of blocks")
     p.add_argument("-v", action="store_true")
     options = p.parse_args()
