@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Random valid documents, drawn from the tables that `stepc doc schema` prints, trained for a few steps in three ways: by
+the interpreter, by an optimised object and by one without optimisation (-O0, without the passes that can be left out). The
+three must agree in every metric, parameter and state. Where a change of the data in the last bits changes a result more than
+the tolerance, the case says nothing of it and is counted as unsettled.
+
+    tests/fuzz/agree.py --stepc build/stepc --cases 200 --seed 7 --keep disagreeing
+
+It needs numpy alone. A document that stepc refuses is drawn again; too many of those are a failure too.
+"""
+import argparse
+import collections
+import concurrent.futures
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+STEPS, BATCH, RTOL, ATOL = 2, 6, 2e-3, 2e-4
+UNOPTIMISED = ["-O0", "--disable", "outline,ghost,simplify,outline_more"]
+# A last bit of a gradient decides what these do (signs, ranks, searches), or they want a document of their own.
+NOT_DRAWN = ("sign", "lion", "rprop", "linesearch", "lbfgs", "custom", "per_example", "differentially", "dpsgd", "sam", "galore", "prodigy", "momo", "dog", "mechan",
+             "sophia", "hutchinson", "hessian", "polyak", "plateau", "dowg", "cocob", "dadapt", "sparsify", "normalized", "schedule_free", "multi", "partition", "masked",
+             "mask", "condition", "maybe", "finite", "flatten", "inject", "lookahead", "chain", "selective", "split", "snapshot", "monitor", "noise", "noisy",
+             "skip", "apply_every", "centralize", "muon", "orthogonal", "amos", "stateless", "keep_params", "learning_rate_free", "schedule", "trust", "set_to_zero")
+
+
+# ---------------------------------------------------------------- drawing
+
+class Draw:
+    def __init__(self, schema, seed):
+        self.defs, self.random, self.used = schema["$defs"], random.Random(seed), collections.Counter()
+
+    def types(self, of):
+        return sorted(k[len(of) + 1:] for k in self.defs if k.startswith(of + "."))
+
+    def number(self, s, default):
+        """A number near the default and within the range of the table."""
+        low, high = s.get("minimum", s.get("exclusiveMinimum")), s.get("maximum", s.get("exclusiveMaximum"))
+        base = default if isinstance(default, (int, float)) and default else 0.25
+        if s["type"] == "integer":
+            return max(1, int(base) + self.random.choice((-1, 0, 1)))
+        value = base * self.random.uniform(0.5, 1.1)
+        if high is not None:
+            value = min(value, 0.95 * high)
+        return round(max(value, low or -1e9), 6) or base
+
+    def value(self, s):
+        """A value for an argument with this schema; None: it stays as it is."""
+        default = s.get("default")
+        for option in [s] + s.get("anyOf", []) + [o for a in s.get("anyOf", []) for o in a.get("anyOf", [])]:
+            if "enum" in option:
+                return self.random.choice(option["enum"])
+            if option.get("type") == "boolean":
+                return self.random.random() < 0.5
+            if option.get("type") in ("number", "integer") and "learning" not in str(s):
+                return self.number(option, default)
+            if option.get("$ref") == "#/$defs/initializer":
+                fans = ("lecun_normal", "glorot_uniform", "he_normal") if "fan" in str(default) or "lecun" in str(default) else ()
+                return {"type": self.random.choice(("zeros", "ones", "normal") + fans)}
+        return None
+
+    def optional(self, o, table, kind, chance, leave):
+        """Some of the arguments that may be left out."""
+        schema = self.defs["%s.%s" % (table, kind)]
+        for name, s in sorted(schema["properties"].items()):
+            if name in o or name in leave or name in schema["required"] or self.random.random() > chance:
+                continue
+            value = self.value(s)
+            if value is not None:
+                o[name] = value
+        return o
+
+    # Shapes go along: the block, and what it makes of [batch, ...].
+
+    def activation(self):
+        leave_out = {"glu", "one_hot", "hard_tanh", "sparse_plus", "sparse_sigmoid", "standardize", "logmeanexp", "logsumexp"}
+        return {"type": self.random.choice([t for t in self.types("activation") if t not in leave_out])}
+
+    def layer(self, shape):
+        r, rank = self.random, len(shape)
+        width = r.choice((2, 3, 4, 5))
+        kinds = ["linear", "activation", "layer_norm", "rms_norm", "batch_norm", "dropout", "prelu", "residual", "expr", "linear_general", "repeat", "remat"]
+        if rank == 2:
+            kinds += ["multi_head_attention", "rnn", "instance_norm", "conv"]
+        if rank == 3:
+            kinds += ["conv", "avg_pool", "max_pool", "group_norm", "conv_transpose", "conv"]
+        kind = r.choice(kinds)
+        self.used[kind] += 1
+        if kind == "activation":
+            return self.activation(), shape
+        if kind == "expr":
+            return {"type": "expr", "expr": r.choice(("x * sigmoid(1.7 * x)", "x - mean(x, axis=-1, keepdims=True)", "tanh(x) + 0.1 * x**2", "where(x > 0, x, 0.2 * x)",
+                                                     "concatenate([x, -x], axis=-1)[..., :x.shape[-1]]", "x / (1 + abs(x))"))}, shape
+        if kind in ("residual", "remat", "repeat"):
+            inner = [{"type": "linear", "features": shape[-1]}, self.activation()]
+            return {"residual": {"type": "residual", "layers": inner}, "remat": {"type": "remat", "block": {"type": "sequential", "layers": inner}},
+                    "repeat": {"type": "repeat", "count": r.choice((1, 2, 3)), "block": {"type": "residual", "layers": inner}}}[kind], shape
+        if kind == "linear":
+            return self.optional({"type": kind, "features": width}, "block", kind, 0.3, {"dtype", "param_dtype", "in_features"}), shape[:-1] + [width]
+        if kind == "linear_general":
+            return {"type": kind, "features": width, "use_bias": r.random() < 0.5}, shape[:-1] + [width]
+        if kind in ("layer_norm", "rms_norm", "batch_norm", "instance_norm"):
+            return self.optional({"type": kind}, "block", kind, 0.3, {"dtype", "param_dtype", "use_fast_variance"} | ({"use_bias", "bias_init"} if kind == "rms_norm" else set())), shape
+        if kind == "group_norm":
+            return {"type": kind, "num_groups": r.choice([g for g in (1, 2, 3, 4, 5) if shape[-1] % g == 0])}, shape
+        if kind == "dropout":
+            return {"type": kind, "rate": r.choice((0.0, 0.1, 0.5))}, shape
+        if kind == "prelu":
+            return {"type": kind}, shape
+        if kind == "multi_head_attention":
+            heads = r.choice([h for h in (1, 2, 3, 4, 5) if shape[-1] % h == 0])
+            return {"type": kind, "num_heads": heads, "is_causal": r.random() < 0.5, "use_bias": r.random() < 0.5}, shape
+        if kind == "rnn":
+            cell = r.choice(("lstm_cell", "gru_cell", "simple_cell", "optimized_lstm_cell"))
+            return {"type": kind, "cell": {"type": cell, "hidden_features": width}, "reverse": r.random() < 0.5}, [shape[0], width]
+        if kind == "conv":
+            stride = r.choice((1, 1, 2))
+            return ({"type": kind, "features": width, "kernel_size": [2 if s > 1 else 1 for s in shape[:-1]], "strides": stride, "padding": "SAME", "use_bias": r.random() < 0.7},
+                    [-(-s // stride) for s in shape[:-1]] + [width])
+        if kind == "conv_transpose":
+            return {"type": kind, "features": width, "kernel_size": [2] * (rank - 1), "padding": "SAME"}, shape[:-1] + [width]
+        return {"type": kind, "window_shape": [2] * (rank - 1), "padding": "SAME"}, shape  # pooling
+
+    def optimizer(self):
+        names = [t for t in self.types("optimizer") if not any(n in t for n in NOT_DRAWN)]
+        kind = self.random.choice(names)
+        self.used["optimizer " + kind] += 1
+        schema, o = self.defs["optimizer." + kind], {"type": kind}
+        for name in schema["required"]:
+            if name != "type":
+                o[name] = 0.01 if "learning_rate" in name or "step_size" in name else self.value(schema["properties"][name])
+        if "learning_rate" in o and self.random.random() < 0.3:
+            o["learning_rate"] = {"type": "linear_schedule", "init_value": 0.01, "end_value": 0.001, "transition_steps": 3}
+        if self.random.random() < 0.3:
+            for name in ("momentum", "nesterov", "weight_decay", "b1"):
+                value = self.value(schema["properties"][name]) if name in schema["properties"] else None
+                if value is not None:
+                    o[name] = value
+        if kind.startswith(("scale", "trace", "ema", "add", "clip", "adaptive", "identity", "bias")):
+            return {"type": "chain", "transforms": [o, {"type": "scale", "step_size": -0.01}]}
+        return {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, o]} if self.random.random() < 0.3 else o
+
+    def document(self):
+        r = self.random
+        shape = r.choice(([4], [5], [3, 4], [5, 4], [4, 4, 2], [5, 3, 3]))
+        document = {"stepc": 1, "name": "drawn", "inputs": {"x": {"shape": [BATCH, *shape], "axes": ["batch"] + [None] * len(shape)}}}
+        layers, at = [], list(shape)
+        for _ in range(r.randint(1, 5)):
+            layer, at = self.layer(at)
+            layers.append(layer)
+        layers.append({"type": "linear", "features": 3})
+        at = at[:-1] + [3]
+        document["model"] = {"type": "sequential", "input": "x", "layers": layers}
+        labels = r.random() < 0.4
+        document["inputs"]["y"] = {"shape": [BATCH, *(at[:-1] if labels else at)], "dtype": "int32" if labels else "float32"}
+        losses = ["softmax_cross_entropy_with_integer_labels"] if labels else ["squared_error", "l2_loss", "huber_loss", "log_cosh", "sigmoid_binary_cross_entropy",
+                                                                                "softmax_cross_entropy", "cosine_distance", "hinge_loss", "kl_divergence"]
+        kind = r.choice(losses)
+        names = list(self.defs["loss." + kind]["properties"])
+        document["loss"] = {"type": kind, names[0]: "model", names[1]: "y", "reduction": r.choice(("mean", "sum")) if labels else "mean"}
+        document["metrics"] = {"norm": "global_norm(grads)", "largest": "max(abs(model))"}
+        document["optimizer"] = self.optimizer()
+        if r.random() < 0.3:
+            document["ema"] = {"decay": 0.9}
+        if r.random() < 0.25:
+            document["accumulate"] = {"microbatch_size": r.choice((2, 3)), "split": r.choice(("strided", "contiguous"))}
+            document["inputs"]["y"]["axes"] = ["batch"] + [None] * (len(document["inputs"]["y"]["shape"]) - 1)
+            document["metrics"] = {}
+        document["seed"] = r.randrange(1000)
+        return document
+
+
+# ---------------------------------------------------------------- playing
+
+def write_data(path, document, seed, change=0.0):
+    generator, header, blobs, at = np.random.default_rng(seed), {}, [], 0
+    for name, i in document["inputs"].items():
+        shape = [STEPS, *i["shape"]]
+        whole = i.get("dtype") == "int32"
+        scale = 1 + change * np.random.default_rng(0).uniform(-1, 1, shape)
+        data = (generator.integers(0, 3, shape).astype("<i4") if whole else (scale * generator.uniform(0.1, 1.0, shape)).astype("<f4")).tobytes()
+        header[name] = {"dtype": "I32" if whole else "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
+        blobs.append(data)
+        at += len(data)
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+
+
+def tensors(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    n, kinds = struct.unpack("<Q", raw[:8])[0], {"F32": "<f4", "I32": "<i4", "U32": "<u4", "BOOL": "?", "U8": "u1"}
+    out = {}
+    for name, t in json.loads(raw[8:8 + n]).items():
+        if name != "__metadata__" and t["dtype"] in kinds:
+            a, b = t["data_offsets"]
+            out[name] = np.frombuffer(raw[8 + n + a:8 + n + b], kinds[t["dtype"]]).astype("f8")
+    return out
+
+
+def results(folder, run):
+    out = tensors(os.path.join(folder, run + ".st"))
+    with open(os.path.join(folder, run + ".jsonl")) as f:
+        for n, line in enumerate(f):
+            for name, value in json.loads(line).items():
+                out["%s at step %d" % (name, n + 1)] = np.float64(value).reshape(1)
+    return out
+
+
+def differences(a, b):
+    """Tensors that differ, with how far: against the largest element of the tensor, as cancellation leaves no more."""
+    if a.keys() != b.keys():
+        return [("", "not the same tensors: " + ", ".join(sorted(a.keys() ^ b.keys())))]
+    bad = []
+    for name in sorted(a):
+        x, y = a[name], b[name]
+        finite = np.isfinite(x) & np.isfinite(y)
+        largest = np.max(np.abs(x[finite]), initial=0.0)
+        wrong = np.where(finite, np.abs(x - y) > ATOL + RTOL * largest, ~((x == y) | (np.isnan(x) & np.isnan(y))))
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            bad.append((name, "%s[%d]: %.9g and %.9g" % (name, at, x[at], y[at])))
+    return bad
+
+
+class Refused(Exception):
+    pass
+
+
+def call(options, *args):
+    p = subprocess.run([options.stepc, *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
+    if p.returncode == 1:
+        raise Refused(p.stderr.decode("utf-8", "replace"))
+    if p.returncode:
+        raise RuntimeError("%s ended with %d: %s" % (" ".join(args[:1]), p.returncode, p.stderr.decode("utf-8", "replace")[-400:]))
+
+
+def play(options, document, folder, seed):
+    file = lambda name: os.path.join(folder, name)
+    with open(file("model.json"), "w") as f:
+        json.dump(document, f, indent=1)
+    write_data(file("data.st"), document, seed)
+    call(options, "compile", file("model.json"), "-q", "-o", file("optimised.so"))
+    call(options, "compile", file("model.json"), "-q", "-o", file("unoptimised.so"), *UNOPTIMISED)
+    def train(run, program, data):
+        try:
+            call(options, "run", file(program), "-q", "--steps", str(STEPS), "--data", file(data), "--save", file(run + ".st"), "--all-state", "--metrics", file(run + ".jsonl"))
+        except Refused as e:
+            raise RuntimeError("run: %s" % e)
+        return results(folder, run)
+
+    got = {run: train(run, program, "data.st") for run, program in
+           (("interpreted", "model.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}
+    bad = [(name, "optimised and %s: %s" % (other, d)) for other in ("interpreted", "unoptimised") for name, d in differences(got["optimised"], got[other])]
+    loose = set()
+    for change in (3e-7, -3e-7, 2e-6) if bad else ():
+        write_data(file("changed.st"), document, seed, change)
+        loose |= {name for name, _ in differences(got["optimised"], train("changed", "optimised.so", "changed.st"))}
+    if any(" at step " in name for name in loose):  # what comes after it is as loose
+        loose |= {name for name, _ in bad}
+    return [d for name, d in bad if name not in loose], bool(bad)
+
+
+def case(options, schema, seed):
+    refused = []
+    for attempt in range(8):
+        draw = Draw(schema, seed * 1000 + attempt)
+        document = draw.document()
+        with tempfile.TemporaryDirectory(prefix="stepc-agree-") as folder:
+            try:
+                bad, unsettled = play(options, document, folder, seed)
+            except Refused as e:
+                refused.append(str(e))
+                continue
+            except (RuntimeError, subprocess.TimeoutExpired) as e:
+                bad, unsettled = [str(e)], False
+            if bad and options.keep:
+                shutil.copytree(folder, os.path.join(options.keep, "seed%d" % seed), dirs_exist_ok=True)
+            return seed, document, bad, unsettled and not bad, refused, draw.used
+    return seed, None, ["refused every time"], False, refused, collections.Counter()
+
+
+def main():
+    p = argparse.ArgumentParser(description="Random documents, interpreted, optimised and not.")
+    p.add_argument("--stepc", default="build/stepc")
+    p.add_argument("--cases", type=int, default=60)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--keep", help="where folders of documents that disagree are left")
+    p.add_argument("-j", type=int, default=os.cpu_count() or 1)
+    p.add_argument("-v", action="store_true")
+    options = p.parse_args()
+    options.stepc = os.path.abspath(options.stepc)
+    schema = json.loads(subprocess.run([options.stepc, "doc", "schema"], stdout=subprocess.PIPE, check=True).stdout)
+    failed, unsettled, refused, used = 0, 0, [], collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+        for seed, document, bad, loose, refusals, kinds in pool.map(lambda n: case(options, schema, options.seed * 100000 + n), range(options.cases)):
+            used += kinds
+            refused += refusals
+            failed += bool(bad)
+            unsettled += loose
+            if bad:
+                print("seed %d: %s%s" % (seed, "; ".join(bad[:3]), " (and %d more)" % (len(bad) - 3) if len(bad) > 3 else ""), flush=True)
+                if not options.keep:
+                    print(json.dumps(document))
+    if options.v:
+        print(dict(used))
+        print("\n".join(sorted({r.split("\n")[0] for r in refused})))
+    print("%d documents, %d disagree, %d unsettled; %d more were refused; %d kinds of layers and optimizers" % (options.cases, failed, unsettled, len(refused), len(used)))
+    return 1 if failed or max(len(refused), 2 * unsettled) > options.cases / 2 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
