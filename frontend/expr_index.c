@@ -14,6 +14,12 @@ struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices,
 {
     if (!fe_as_tensor(s, &x) || !fe_as_tensor(s, &indices) || !is_index_tensor(s, &indices)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ti = fe_type_at(s, &indices);
+    if (t.dim[axis] == 0 && ir_type_elements(&ti) == 0 && t.rank - 1u + ti.rank <= IR_MAX_RANK) { /* nothing of nothing */
+        struct ir_type out = ir_type_of((enum ir_dtype)t.dtype, 0, NULL);
+        for (uint32_t i = 0; i < t.rank; i++)
+            for (uint32_t j = 0; j < (i == axis ? ti.rank : 1u); j++) out.dim[out.rank++] = i == axis ? ti.dim[j] : t.dim[i];
+        return fe_full(s, out, 0);
+    }
     if (t.dim[axis] == 0)
         return fe_fail(s, "E0212", "nothing can be taken from axis %u of %s", (unsigned)axis,
                        ir_type_text(s->fe->arena, &t));

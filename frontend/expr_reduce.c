@@ -270,7 +270,9 @@ struct fe_val make_var(struct fe_call *c)
         count = fe_reduce(s, FE_RED_SUM, fe_cast(s, mask, (enum ir_dtype)t.dtype), axes, n,
                           &(struct fe_reduce_options){.keepdims = o.keepdims});
     }
-    struct fe_val v = fe_div(s, sum, fe_sub(s, count, ARG(2)));
+    struct fe_val divisor = fe_sub(s, count, ARG(2)), v = fe_div(s, sum, divisor);
+    if (divisor.kind != FE_VAL_NUMBER || divisor.number <= 0)
+        v = fe_where3(s, fe_binary(s, EXPR_OP_GT, divisor, fe_float(0)), v, fe_float((double)NAN));
     return c->data ? fe_op1(s, OP_sqrt, v) : v;
 }
 
@@ -330,6 +332,15 @@ struct fe_val make_top_k(struct fe_call *c)
     return fe_tuple(s, parts, 2);
 }
 
+/* Order 1: the largest sum of a column, -1 the smallest; infinite: of a row. axes: the rows', the columns'. */
+static struct fe_val matrix_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool keepdims)
+{
+    struct fe_reduce_options keep = {.keepdims = true};
+    uint32_t inner = isinf(order) ? 1 : 0;
+    struct fe_val sums = fe_reduce(s, FE_RED_SUM, fe_op1(s, OP_abs, x), &axes[inner], 1, &keep);
+    return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, sums, axes, 2, &(struct fe_reduce_options){.keepdims = keepdims});
+}
+
 struct fe_val make_norm(struct fe_call *c)
 {
     SITE;
@@ -341,12 +352,15 @@ struct fe_val make_norm(struct fe_call *c)
     if (fe_is_none(&ARG(1)) || (vector && ARG(1).kind == FE_VAL_NUMBER && ARG(1).number == 2) ||
         (ARG(1).kind == FE_VAL_STRING && !strcmp(ARG(1).string, "fro")))
         return fe_op1(s, OP_sqrt, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, n, &o));
+    double degree = ARG(1).kind == FE_VAL_NUMBER ? fabs(ARG(1).number) : 0;
+    if (n == 2 && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, ARG(1).number, o.keepdims);
     if (!vector || ARG(1).kind != FE_VAL_NUMBER)
         return fe_fail(s, "E0302", "this order of a matrix norm is not supported yet");
     struct fe_val a = fe_op1(s, OP_abs, x);
     if (ARG(1).number == INFINITY) return fe_reduce(s, FE_RED_MAX, a, axes, n, &o);
     if (ARG(1).number == -INFINITY) return fe_reduce(s, FE_RED_MIN, a, axes, n, &o);
     if (ARG(1).number == 1) return fe_reduce(s, FE_RED_SUM, a, axes, n, &o);
+    if (ARG(1).number == 0) return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n, &o);
     return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, ARG(1)), axes, n, &o),
                      fe_float(1 / ARG(1).number));
 }

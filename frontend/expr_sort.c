@@ -27,6 +27,7 @@ static struct fe_val order(struct fe_site *s, struct fe_val x, bool descending)
     uint32_t rank = t.rank, last = rank - 1, before_last = rank;
     int64_t n = t.dim[last];
     if (rank == IR_MAX_RANK) return fe_fail(s, "E0202", "sorting a tensor of %d dimensions is not supported yet", IR_MAX_RANK);
+    if (ir_type_elements(&t) == 0) return fe_full(s, (t.dtype = IR_I32, t), 0);
     x = fe_stop(s, t.dtype == IR_BOOL ? fe_cast(s, x, IR_I32) : x);
     struct ir_type pairs = t;
     pairs.rank = (uint8_t)(rank + 1);

@@ -32,11 +32,23 @@ static struct fe_val log_base(struct fe_site *s, struct fe_val z)
     return fe_add(s, fe_float(log(g + 0.5)), fe_op1(s, OP_log1p, fe_div(s, z, fe_float(g + 0.5))));
 }
 
+static bool is_narrow(struct fe_site *s, const struct fe_val *x) { return !x->bad && ir_dtype_bytes((enum ir_dtype)fe_type_at(s, x).dtype) < 4; }
+
+/* A function of one argument that is a 16-bit float: computed in float32 and rounded once. */
+static struct fe_val by_float32(struct fe_call *c)
+{
+    SITE;
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &ARG(0)).dtype;
+    struct fe_val y = fe_apply_at(s, c->function, (const struct fe_val[]){fe_cast(s, ARG(0), IR_F32)}, 1);
+    return y.bad ? y : fe_cast(s, y, d);
+}
+
 struct fe_val make_gammaln(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), sum, slope;
     if (x.bad) return x;
+    if (is_narrow(s, &x)) return by_float32(c);
     struct fe_val low = below_half(s, x), z = reflected(s, x, low), base = fe_add(s, z, fe_float(g + 0.5)), log_t = log_base(s, z);
     series(s, z, &sum, &slope);
     struct fe_val y = fe_add(s, fe_mul(s, fe_sub(s, fe_add(s, z, fe_float(0.5)), fe_div(s, base, log_t)), log_t),
@@ -55,6 +67,7 @@ struct fe_val make_digamma(struct fe_call *c)
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), sum, slope;
     if (x.bad) return x;
+    if (is_narrow(s, &x)) return by_float32(c);
     struct fe_val low = below_half(s, x), z = reflected(s, x, low), base = fe_add(s, z, fe_float(g + 0.5));
     series(s, z, &sum, &slope);
     struct fe_val y = fe_sub(s, fe_sub(s, log_base(s, z), fe_div(s, slope, sum)), fe_div(s, fe_float(g), base));
@@ -69,8 +82,11 @@ struct fe_val make_digamma(struct fe_call *c)
 struct fe_val make_betaln(struct fe_call *c)
 {
     SITE;
-    struct fe_val a = FE_APPLY(s, "gammaln", ARG(0)), b = FE_APPLY(s, "gammaln", ARG(1));
-    return fe_sub(s, fe_add(s, a, b), FE_APPLY(s, "gammaln", fe_add(s, ARG(0), ARG(1))));
+    struct fe_val a = fe_inexact(s, ARG(0)), b = fe_inexact(s, ARG(1)), sum = fe_add(s, a, b);
+    if (sum.bad) return sum;
+    enum ir_dtype common = (enum ir_dtype)fe_type_at(s, &sum).dtype;
+    a = FE_APPLY(s, "gammaln", fe_cast(s, a, common)), b = FE_APPLY(s, "gammaln", fe_cast(s, b, common));
+    return fe_sub(s, fe_add(s, a, b), FE_APPLY(s, "gammaln", sum));
 }
 
 /* ---------------------------------------------------------------- Bessel */
@@ -99,6 +115,7 @@ struct fe_val make_i0(struct fe_call *c)
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
     if (x.bad) return x;
+    if (is_narrow(s, &x)) return by_float32(c);
     struct fe_val a = fe_op1(s, OP_abs, x), close = fe_binary(s, EXPR_OP_LE, a, fe_float(8));
     struct fe_val inner = fe_where3(s, close, a, fe_float(8)), outer = fe_where3(s, close, fe_float(8), a);
     struct fe_val low = chebyshev(s, fe_sub(s, fe_div(s, inner, fe_float(2)), fe_float(2)), near_zero, sizeof near_zero / sizeof *near_zero);

@@ -151,12 +151,80 @@ multiclass_hinge_loss(x, n) + multiclass_perceptron_loss(x, n)
 cosine_similarity(x, y) + cosine_distance(x, y, epsilon=0.5)
 poly_loss_cross_entropy(x, p, epsilon=1.5) + safe_softmax_cross_entropy(x, p)
 smooth_labels(p, 0.1)
+i % (i - i) + i // (i - i)
+i // 3 + (-i) // 2 + i % -3
+astype(i, 'uint32') % 7 + astype(i, 'uint32') // 5
+b % b
+fmod(b, b)
+i ** (i % 4)
+3 ** (i % 3)
+abs(b)
+sinh(x * 60) / 1e20
+cosh(x * 60) / 1e20
+erfc(x * 6)
+ndtr(x * 5)
+log_ndtr(x * 20)
+ndtri(p) + ndtri(p * 1e-3)
+zeta(p + 1.5, p + 0.5)
+polygamma(1, p) + polygamma(2, p) + polygamma(0, p)
+betaln(p, p + 1)
+ldexp(x, i % 3)
+xlogy(x * 0, p)
+top_k(where(b, x, -inf), 4)[1]
+top_k(x * 0 + 1, 3)[1]
+diff(b, axis=1)
+ediff1d(x[:0, 0])
+diag(v, k=1) + diag(v, k=-1)
+diag(x, k=1)
+diagonal(t, offset=1, axis1=1, axis2=2)
+trace(t) + trace(t, offset=1)
+trace(i)
+max(b, axis=0, initial=-2)
+max(i, axis=1, initial=1.5)
+logsumexp(x[:0], axis=0)
+norm(x, ord=1) + norm(x, ord=inf) + norm(x, ord=-1) + norm(x, ord=-inf)
+norm(x * (x > 0), ord=0, axis=1)
+var(x, axis=1, where=b, ddof=2)
+nanmean(where(b, nan, x), axis=1) + nanmax(where(b, nan, x), axis=1) + nanmin(where(b, nan, x), axis=1)
+nanvar(where(b, nan, x)) + nanstd(where(b, nan, x), ddof=1)
+nanprod(where(b, nan, x), axis=0, keepdims=True)
+searchsorted(sort(v), x)
+searchsorted(sort(v), x, side='right')
+interp(x, sort(v), p[0])
+interp(x, sort(v), p[0], left=-1.0, right=2.5)
+trapezoid(x, dx=0.5)
+trapezoid(x, x=v, axis=1) + trapezoid(x, x=y)
+rot90(x) @ rot90(y, k=2)
+rot90(x, k=-1)
+vander(v, N=3)
+vander(v, increasing=True)
+append(x, i)
+append(x, y, axis=0)
+bincount(n, length=4) + bincount(n, weights=v[:3], length=4)
+convolve(v, x[0, :3])
+convolve(x[0, :2], v, mode='same')
+convolve(v, x[0, :3], mode='valid')
+correlate(v, x[0, :3], mode='full') + correlate(x[0, :3], v, mode='full')
+inv(x[:, :3] + 3 * eye(3))
+det(x[:, :3])
+slogdet(x[:, :3])[1]
+solve(x[:, :3] + 3 * eye(3), y)
+solve(x[:, :3] + 3 * eye(3), v[:3])
+cholesky(x @ transpose(x) + eye(3))
+block_diag(x[:1], i[:2])
+polyval(v, x)
+column_stack([v, x[0], transpose(y)])
+dstack([x, y])
+meshgrid(v, n)[0] + meshgrid(v, n)[1]
+meshgrid(v, n, indexing='ij')[1]
+sort(x[:0], axis=0)
+sum(x[:0], axis=0) + prod(x[:0], axis=0) + concatenate([x[:0], y])[1]
 """.strip().splitlines()
 
 
 def names():
     space = {}
-    for module in (jax.lax, optax, jax.scipy.special, jnp, jax.nn, optax.losses):
+    for module in (jax.lax, optax, jax.scipy.linalg, jax.scipy.special, jnp.linalg, jnp, jax.nn, optax.losses):
         for name in dir(module):
             if not name.startswith("_"):
                 space[name] = getattr(module, name)
@@ -168,7 +236,8 @@ def names():
                  reshape=jnp.reshape, transpose=jnp.transpose, concatenate=jnp.concatenate, pad=jnp.pad, squeeze=jnp.squeeze,
                  expand_dims=jnp.expand_dims, broadcast_to=jnp.broadcast_to, argmax=jnp.argmax, argmin=jnp.argmin, divmod=jnp.divmod,
                  log=jnp.log, exp=jnp.exp, full=jnp.full, full_like=jnp.full_like, sign=jnp.sign, cumsum=jnp.cumsum, cumprod=jnp.cumprod,
-                 split=jnp.split, square=jnp.square, tile=jnp.tile, erf=jax.lax.erf, softmax=jax.nn.softmax, shape=jnp.shape)
+                 split=jnp.split, square=jnp.square, tile=jnp.tile, erf=jax.lax.erf, softmax=jax.nn.softmax, shape=jnp.shape, trace=jnp.trace, diagonal=jnp.diagonal, nan=np.nan, inf=np.inf, sort=jnp.sort,
+                 outer=jnp.outer, matmul=jnp.matmul, tensordot=jnp.tensordot, vdot=jnp.vdot)
     space.update({k: jnp.asarray(v) for k, v in INPUTS.items()})
     return space
 
