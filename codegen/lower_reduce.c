@@ -398,8 +398,8 @@ static struct nest_index tile_index(struct lower *l, nest_var unroll) {
 
 static void choose_tile(struct reduction *r, int64_t extent) {
     int64_t lanes = r->l->lanes, whole = (extent + lanes - 1) / lanes;
-    r->width = extent < lanes ? extent : lanes;
-    r->vectors = whole < 4 ? (uint32_t)whole : 4;
+    r->width = extent < 1 ? 1 : extent < lanes ? extent : lanes; /* a tensor without elements has no tile */
+    r->vectors = whole < 1 ? 1 : whole < 4 ? (uint32_t)whole : 4;
     for (uint32_t n = 4; n > 1 && extent % lanes == 0; n--)
         if (whole % n == 0 && n < whole) {
             r->vectors = n;

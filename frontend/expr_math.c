@@ -208,7 +208,10 @@ struct fe_val make_hypot(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1));
-    return fe_op1(s, OP_sqrt, fe_add(s, fe_mul(s, x, x), fe_mul(s, y, y)));
+    struct fe_val a = fe_op1(s, OP_abs, x), b = fe_op1(s, OP_abs, y), most = fe_op2(s, OP_max, a, b), least = fe_op2(s, OP_min, a, b);
+    struct fe_val zero = fe_binary(s, EXPR_OP_EQ, most, fe_float(0)), ratio = fe_div(s, least, fe_where3(s, zero, fe_float(1), most));
+    /* no square overflows, and 0 has a gradient */
+    return fe_where3(s, zero, most, fe_mul(s, most, fe_op1(s, OP_sqrt, fe_add(s, fe_float(1), fe_mul(s, ratio, ratio)))));
 }
 struct fe_val make_copysign(struct fe_call *c)
 { /* the sign bit of a zero counts: 1 / -0 is negative */
@@ -223,9 +226,10 @@ struct fe_val make_heaviside(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
-    struct fe_val step = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_float(0), fe_float(1));
-    return fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), ARG(1),
-                     fe_cast(s, step, (enum ir_dtype)fe_type_at(s, &x).dtype));
+    if (x.bad) return x;
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &x).dtype;
+    struct fe_val above = fe_where3(s, fe_binary(s, EXPR_OP_GT, x, fe_float(0)), fe_cast(s, fe_float(1), d), ARG(1));
+    return fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_cast(s, fe_float(0), d), above);
 }
 struct fe_val make_logaddexp(struct fe_call *c)
 { /* max + log1p(exp(min - max)): at x = y both have half the gradient */
