@@ -160,6 +160,21 @@ static struct fe_val apply_instance_norm(struct fe_block *block, const struct fe
     return finish(&n, mean, variance, scale, bias);
 }
 
+/* Statistics of groups [.., groups, 1] for every feature. NNX repeats along the second of the axes that are left, which is
+ * that of the groups unless `reduction_axes` leave more: then features get other groups' statistics, here as there. */
+static struct fe_val spread_groups(struct norm *n, struct fe_val v, const struct ir_type *spread, const struct ir_type *kept)
+{
+    struct fe_site *s = &n->block->site;
+    uint32_t rank = n->type.rank, left = 0;
+    int64_t shape[IR_MAX_RANK];
+    for (uint32_t i = 0; i + 1 < rank; i++)
+        if (!has(&n->reduced, i)) shape[left++] = n->type.dim[i];
+    shape[left++] = spread->dim[rank - 1];
+    if (left <= 2) return fe_reshape_val(s, fe_broadcast_val(s, v, rank + 1, spread->dim), rank, kept->dim);
+    struct fe_val all = FE_APPLY(s, "repeat", fe_reshape_val(s, v, left, shape), fe_int((double)spread->dim[rank]), fe_int(1));
+    return all.bad ? all : fe_reshape_val(s, all, rank, kept->dim);
+}
+
 /* The last axis is split into groups; statistics over a group and the axes between batch and features. */
 static struct fe_val apply_group_norm(struct fe_block *block, const struct fe_value *a)
 {
@@ -198,8 +213,8 @@ static struct fe_val apply_group_norm(struct fe_block *block, const struct fe_va
     struct ir_type kept = fe_type_at(s, &mean), spread = kept;
     spread.dim[rank] = features / groups;
     kept.dim[rank - 1] = features;
-    mean = fe_reshape_val(s, fe_broadcast_val(s, mean, rank + 1, spread.dim), rank, kept.dim);
-    variance = fe_reshape_val(s, fe_broadcast_val(s, variance, rank + 1, spread.dim), rank, kept.dim);
+    mean = spread_groups(&n, mean, &spread, &kept);
+    variance = spread_groups(&n, variance, &spread, &kept);
     return finish(&n, mean, variance, scale, bias);
 }
 
