@@ -263,9 +263,9 @@ ir_value fe_schedule(struct fe *, struct ir_builder *, const struct fe_value *, 
 /* The patterns' matches over parameter paths: out[i] true if parameter i matches; a pattern without a match is an error. */
 bool fe_patterns(struct fe *, fe_json list, bool *out);
 
-/* ---------------------------------------------------------------- the whole (step.c) */
 void fe_origins(struct fe *); /* origins.c: notes to errors about shapes, where these come from */
 
+/* ---------------------------------------------------------------- the whole (step.c) */
 
 /* Compiles the text of a document to a module with entries init, step, eval, infer. NULL: errors were recorded. */
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *, struct diags *);
