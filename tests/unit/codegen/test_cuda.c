@@ -60,7 +60,7 @@ static void collect_document(const char *path, const char *const *names, const c
     struct fe_define defines[8];
     struct fe_options options = {.defines = defines};
     struct diags diags = {.arena = &arena};
-    struct pass_options pass_options = {0};
+    struct pass_options pass_options = {.one_by_one = true}; /* as for a GPU */
     struct pass *pass = arena_new(&arena, struct pass);
     struct ir_module *last = NULL;
     FILE *file = fopen(path, "rb");
