@@ -1,6 +1,7 @@
 /* What a run leaves behind and says: metrics (one JSON object per line), saved tensors, the head, the progress line
  * and the summary. */
 #include "frontend/cli/run.h"
+#include "kernels/num.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -72,9 +73,12 @@ static double element(const void *data, uint32_t dtype, int64_t i)
     switch (dtype) {
     case STEP_F32: return (double)((const float *)data)[i];
     case STEP_F64: return ((const double *)data)[i];
+    case STEP_F16: return (double)k_float_of_f16(((const uint16_t *)data)[i]);
+    case STEP_BF16: return (double)k_float_of_bf16(((const uint16_t *)data)[i]);
     case STEP_I32: return ((const int32_t *)data)[i];
     case STEP_U32: return ((const uint32_t *)data)[i];
     case STEP_I64: return (double)((const int64_t *)data)[i];
+    case STEP_U64: return (double)((const uint64_t *)data)[i];
     case STEP_BOOL: case STEP_U8: return ((const uint8_t *)data)[i];
     case STEP_I8: return ((const int8_t *)data)[i];
     case STEP_I16: return ((const int16_t *)data)[i];

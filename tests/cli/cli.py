@@ -245,6 +245,17 @@ class Cli(unittest.TestCase):
         self.assertTrue(self.run_stepc("run", self.model, "--steps", "1", "--data", data).stderr.startswith("small: 51 parameters in 4 tensors, interpreted\n"))
         self.assertEqual(self.run_stepc("run", so, "--steps", "1", "--data", data, "-q").stderr, "")
 
+    def test_metrics_of_every_dtype(self):
+        """Elements of arrays are numbers whatever their dtype, of an object and interpreted."""
+        dtypes = {"float32": [0.5, -1.25, 3, 100], "float16": [0.5, -1.25, 3, 100], "bfloat16": [0.5, -1.25, 3, 100],
+                  "int32": [0, -1, 3, 100], "uint32": [0, 1, 3, 100], "int8": [0, -1, 3, 100], "bool": [1, 1, 1, 1]}
+        metrics = {d: f"astype(array({[0.5, -1.25, 3, 100] if d != 'uint32' else [0.5, 1.25, 3, 100]}) + 0 * x[0, 0], '{d}')" for d in dtypes}
+        model, so, data = self.write("dtypes.json", json.dumps(dict(DOCUMENT, metrics=metrics))), self.path("dtypes.so"), self.batches()
+        self.run_stepc("compile", model, "-o", so)
+        for what in (model, so):
+            line = json.loads(self.run_stepc("run", what, "-q", "--steps", "1", "--data", data, "--metrics", "-").stdout)
+            self.assertEqual({d: line[d] for d in dtypes}, dtypes)
+
     def test_metrics_can_be_followed(self):
         so, data, metrics = self.path("step.so"), self.batches(), self.write("metrics", "precious")
         self.run_stepc("compile", self.model, "-o", so)
