@@ -7,6 +7,7 @@ nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent) {
     nest_var var = nest_open(&l->b, loop, extent);
     struct var_info info = {.extent = extent};
     vec_push(l->arena, &l->vars, info);
+    ASSERT(l->vars.count == var + 1u); /* a loop opened elsewhere would shift what is known of all later ones */
     return var;
 }
 

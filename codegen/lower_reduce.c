@@ -288,7 +288,7 @@ static void sum_row(struct reduction *r, ir_value v) {
     struct lower *l = r->l;
     const struct ir_node *node = ir_get(l->f, v);
     struct nest_index zero = {0};
-    nest_var var = nest_open(&l->b, NEST_SERIAL, r->columns);
+    nest_var var = lower_open(l, NEST_SERIAL, r->columns);
     struct nest_term term = {var, 1};
     nest_value x = nest_load(&l->b, r->local[v], (struct nest_index){.term_count = 1, .terms = &term}, 0);
     nest_reduce(&l->b, combine_op(node), r->reg[v], zero, x);
