@@ -17,6 +17,10 @@ struct shard_rule {
     uint32_t linear;            /* operands in which, taken together, the op is linear: partial sums pass through */
     bool product;               /* linear in each of `linear` alone: at most one may be partial */
 };
+static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
+{
+    return operand < 32 && (r->linear >> operand & 1); /* ops of more operands are never linear */
+}
 
 /* shard_rules.c: the rule of a node by the shard column of the op table. */
 void shard_rule_of(const struct ir_func *, const struct ir_node *, struct arena *, struct shard_rule *);

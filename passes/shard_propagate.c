@@ -41,7 +41,7 @@ static uint32_t passing_partial(const struct shard_func *f, const struct ir_node
 {
     uint32_t partial = 0, partial_count = 0;
     for (uint32_t i = 0; i < n->arg_count && i < 32; i++) {
-        if (!(r->linear >> i & 1)) continue;
+        if (!shard_is_linear(r, i)) continue;
         uint32_t p = f->value[n->args[i]].partial;
         if (!p) {
             if (!r->product && !shard_is_zero(f->func, n->args[i])) return 0;
@@ -86,7 +86,7 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
         const struct ir_type *t = ir_type(f->func, n->args[i]);
         for (uint32_t d = 0; d < t->rank; d++)
             if (r.arg[i][d] >= 0) wanted[i].dim[d] = axes[r.arg[i][d]];
-        if (r.linear >> i & 1) wanted[i].partial = r.product ? partial & f->value[n->args[i]].partial : partial;
+        if (shard_is_linear(&r, i)) wanted[i].partial = r.product ? partial & f->value[n->args[i]].partial : partial;
     }
     for (uint32_t d = 0; d < n->type.rank; d++)
         if (r.result[d] >= 0) result->dim[d] = axes[r.result[d]];
