@@ -8,19 +8,19 @@ the tolerance, the case says nothing of it and is counted as unsettled.
 
 It needs numpy alone. A document that stepc refuses is drawn again; too many of those are a failure too.
 """
-import argparse
 import collections
 import concurrent.futures
 import json
 import os
 import random
 import shutil
-import struct
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import running
 
 STEPS, BATCH, RTOL, ATOL = 2, 6, 2e-3, 2e-4
 UNOPTIMISED = ["-O0", "--disable", "outline,ghost,simplify,outline_more"]
@@ -179,40 +179,21 @@ class Draw:
 
 # ---------------------------------------------------------------- playing
 
-def write_data(path, document, seed, change=0.0):
-    generator, header, blobs, at = np.random.default_rng(seed), {}, [], 0
+def data(document, seed, change=0.0):
+    generator, out = np.random.default_rng(seed), {}
     for name, i in document["inputs"].items():
         shape = [STEPS, *i["shape"]]
-        whole = i.get("dtype") == "int32"
         scale = 1 + change * np.random.default_rng(0).uniform(-1, 1, shape)
-        data = (generator.integers(0, 3, shape).astype("<i4") if whole else (scale * generator.uniform(0.1, 1.0, shape)).astype("<f4")).tobytes()
-        header[name] = {"dtype": "I32" if whole else "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
-        blobs.append(data)
-        at += len(data)
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
-
-
-def tensors(path):
-    with open(path, "rb") as f:
-        raw = f.read()
-    n, kinds = struct.unpack("<Q", raw[:8])[0], {"F32": "<f4", "I32": "<i4", "U32": "<u4", "BOOL": "?", "U8": "u1"}
-    out = {}
-    for name, t in json.loads(raw[8:8 + n]).items():
-        if name != "__metadata__" and t["dtype"] in kinds:
-            a, b = t["data_offsets"]
-            out[name] = np.frombuffer(raw[8 + n + a:8 + n + b], kinds[t["dtype"]]).astype("f8")
+        out[name] = generator.integers(0, 3, shape).astype("<i4") if i.get("dtype") == "int32" else (scale * generator.uniform(0.1, 1.0, shape)).astype("<f4")
     return out
 
 
-def results(folder, run):
-    out = tensors(os.path.join(folder, run + ".st"))
-    with open(os.path.join(folder, run + ".jsonl")) as f:
-        for n, line in enumerate(f):
-            for name, value in json.loads(line).items():
-                out["%s at step %d" % (name, n + 1)] = np.float64(value).reshape(1)
-    return out
+def results(stepc, folder, program, file="data.safetensors"):
+    try:
+        tensors, lines = running.train(stepc, folder, STEPS, program, file, ["--all-state"], threads=None, timeout=120)
+    except running.Failed as e:
+        raise RuntimeError(e.brief()) from e
+    return {**tensors, **{"%s at step %d" % (name, n + 1): np.float64(value).reshape(1) for n, line in enumerate(lines) for name, value in line.items()}}
 
 
 def differences(a, b):
@@ -231,39 +212,17 @@ def differences(a, b):
     return bad
 
 
-class Refused(Exception):
-    pass
-
-
-def call(options, *args):
-    p = subprocess.run([options.stepc, *args], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
-    if p.returncode == 1:
-        raise Refused(p.stderr.decode("utf-8", "replace"))
-    if p.returncode:
-        raise RuntimeError("%s ended with %d: %s" % (" ".join(args[:1]), p.returncode, p.stderr.decode("utf-8", "replace")[-400:]))
-
-
 def play(options, document, folder, seed):
-    file = lambda name: os.path.join(folder, name)
-    with open(file("model.json"), "w") as f:
-        json.dump(document, f, indent=1)
-    write_data(file("data.st"), document, seed)
-    call(options, "compile", file("model.json"), "-q", "-o", file("optimised.so"))
-    call(options, "compile", file("model.json"), "-q", "-o", file("unoptimised.so"), *UNOPTIMISED)
-    def train(run, program, data):
-        try:
-            call(options, "run", file(program), "-q", "--steps", str(STEPS), "--data", file(data), "--save", file(run + ".st"), "--all-state", "--metrics", file(run + ".jsonl"))
-        except Refused as e:
-            raise RuntimeError("run: %s" % e)
-        return results(folder, run)
-
-    got = {run: train(run, program, "data.st") for run, program in
+    running.write_document(folder, document, data(document, seed))
+    running.compile_document(options.stepc, folder, into="optimised.so", timeout=120)
+    running.compile_document(options.stepc, folder, UNOPTIMISED, "unoptimised.so", 120)
+    got = {run: results(options.stepc, folder, program) for run, program in
            (("interpreted", "model.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}
     bad = [(name, "optimised and %s: %s" % (other, d)) for other in ("interpreted", "unoptimised") for name, d in differences(got["optimised"], got[other])]
     loose = set()
     for change in (3e-7, -3e-7, 2e-6) if bad else ():
-        write_data(file("changed.st"), document, seed, change)
-        loose |= {name for name, _ in differences(got["optimised"], train("changed", "optimised.so", "changed.st"))}
+        running.write_tensors(os.path.join(folder, "changed.safetensors"), data(document, seed, change))
+        loose |= {name for name, _ in differences(got["optimised"], results(options.stepc, folder, "optimised.so", "changed.safetensors"))}
     if any(" at step " in name for name in loose):  # what comes after it is as loose
         loose |= {name for name, _ in bad}
     return [d for name, d in bad if name not in loose], bool(bad)
@@ -277,10 +236,12 @@ def case(options, schema, seed):
         with tempfile.TemporaryDirectory(prefix="stepc-agree-") as folder:
             try:
                 bad, unsettled = play(options, document, folder, seed)
-            except Refused as e:
-                refused.append(str(e))
-                continue
-            except (RuntimeError, subprocess.TimeoutExpired) as e:
+            except running.Failed as e:
+                if e.refused:
+                    refused.append(e.said)
+                    continue
+                bad, unsettled = [e.brief()], False
+            except RuntimeError as e:
                 bad, unsettled = [str(e)], False
             if bad and options.keep:
                 shutil.copytree(folder, os.path.join(options.keep, "seed%d" % seed), dirs_exist_ok=True)
@@ -289,16 +250,11 @@ def case(options, schema, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description="Random documents, interpreted, optimised and not.")
-    p.add_argument("--stepc", default="build/stepc")
-    p.add_argument("--cases", type=int, default=60)
+    p = running.parser(__doc__, 60)
     p.add_argument("--seed", type=int, default=1)
-    p.add_argument("--keep", help="where folders of documents that disagree are left")
     p.add_argument("-j", type=int, default=os.cpu_count() or 1)
-    p.add_argument("-v", action="store_true")
     options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
-    schema = json.loads(subprocess.run([options.stepc, "doc", "schema"], stdout=subprocess.PIPE, check=True).stdout)
+    schema = json.loads(running.call(options.stepc, "doc", "schema"))
     failed, unsettled, refused, used = 0, 0, [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for seed, document, bad, loose, refusals, kinds in pool.map(lambda n: case(options, schema, options.seed * 100000 + n), range(options.cases)):

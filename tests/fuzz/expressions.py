@@ -8,13 +8,10 @@ Values and gradients of many expressions are computed by one document.
 It needs JAX and Optax 0.2.8, and so is none of the tests that always run. Where a change of the data in the last bits changes
 the result as much as what differs, the case says nothing.
 """
-import argparse
 import ast
 import collections
-import json
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import types
@@ -27,11 +24,9 @@ import numpy as np
 import optax
 from flax import nnx
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests", "parity")]
-import run as parity
-import struct
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import running
+from running import ROOT, parity
 
 SHAPES = [(), (1,), (0,), (3,), (4,), (5,), (2, 3), (3, 3), (1, 4), (3, 1), (0, 3), (2, 3, 4), (2, 1, 3)]
 WEIGHTS = 4096
@@ -517,20 +512,6 @@ def evaluate(g, weights, factor=0.0):
 
 # ---------------------------------------------------------------- by stepc
 
-def write_tensors(path, tensors):
-    header, at, blobs = {}, 0, []
-    for k in sorted(tensors):
-        v = np.ascontiguousarray(tensors[k])
-        kind = {"f": "F32", "i": "I32", "b": "BOOL"}[v.dtype.kind]
-        header[k] = {"dtype": kind, "shape": list(tensors[k].shape), "data_offsets": [at, at + v.nbytes]}
-        at += v.nbytes
-        blobs.append(v.tobytes())
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
-
-
 def document(calls, weights):
     nodes, metrics, inputs, terms = [{"type": "param", "name": "zero", "shape": []}], {}, {"weights": {"shape": [WEIGHTS], "dtype": "float32", "axes": [None]}}, ["params.zero"]
     for g in calls:
@@ -550,22 +531,12 @@ def document(calls, weights):
 def play(options, calls, weights, compiled):
     """Metrics, or the message of what went wrong."""
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
-        at = lambda name: os.path.join(tmp, name)
-        with open(at("model.json"), "w") as f:
-            json.dump(document(calls, weights), f, indent=0)
-        write_tensors(at("init.safetensors"), {"zero": np.float32(0), **{"%s_%s" % (g.prefix, k): v for g in calls for k, v in g.params.items()}})
-        write_tensors(at("data.safetensors"), {"weights": weights[None], **{k: v[None] for g in calls for k, v in g.inputs.items()}})
-        model = at("model.json")
-        if compiled:
-            done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so")], capture_output=True, text=True)
-            if done.returncode:
-                return "compile %d: %s" % (done.returncode, done.stderr.strip())
-            model = at("step.so")
-        done = subprocess.run([options.stepc, "run", model, "--steps", "1", "--data", at("data.safetensors"), "--init", at("init.safetensors"), "--metrics", at("metrics.jsonl"), "--threads", "1", "-q"], capture_output=True, text=True)
-        if done.returncode:
-            return "run %d: %s" % (done.returncode, (done.stderr + done.stdout).strip())
-        with open(at("metrics.jsonl")) as f:
-            return json.loads(f.readline())
+        init = {"zero": np.float32(0), **{"%s_%s" % (g.prefix, k): v for g in calls for k, v in g.params.items()}}
+        running.write_document(tmp, document(calls, weights), {"weights": weights[None], **{k: v[None] for g in calls for k, v in g.inputs.items()}}, init)
+        try:
+            return running.play(options.stepc, tmp, 1, compiled)[1][0]
+        except running.Failed as e:
+            return str(e)
 
 
 def play_all(options, calls, weights, compiled):
@@ -638,17 +609,13 @@ def judge(g, got, weights):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", default="build/stepc")
-    p.add_argument("--cases", type=int, default=300)
+    p = running.parser(__doc__, 300, keep=False)
     p.add_argument("--batch", type=int, default=50, help="expressions per document")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--first", type=int, default=0, help="number of the first case")
     p.add_argument("--compile", action="store_true", help="compile instead of interpreting")
     p.add_argument("--only", nargs="*", help="functions, or index, operator, composed and the like")
-    p.add_argument("-v", action="store_true")
     options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
     weights = np.random.default_rng(1).normal(size=WEIGHTS).astype(np.float32)
     counts, seen = collections.Counter(), collections.Counter()
 
@@ -680,7 +647,7 @@ def main():
             say("no NaN" if forgiven else "differs" if why else "agrees", g, why or "")
             seen[g.function] += not why
         jax.clear_caches()
-    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
+    print(running.summary(counts))
     never = sorted((set(FUNCTIONS) | set(LOSSES)) - set(seen))
     if never and not options.only:
         print("never in a case that agrees: " + " ".join(never))

@@ -9,15 +9,9 @@ It needs JAX and Flax (0.12.6 for weight_norm, spectral_norm and num_kv_heads), 
 run. A case that disagrees is left as a folder (in the form of tests/parity/cases) under --keep. Differences that a change
 of the data in the last bits makes too are none.
 """
-import argparse
 import collections
-import concurrent.futures
-import inspect
 import json
 import os
-import re
-import struct
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -29,10 +23,8 @@ import numpy as np
 from flax import nnx
 
 warnings.filterwarnings("ignore")
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests", "parity")]
-import run as parity
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import running
 
 RTOL, ATOL, RATE = 2e-5, 2e-6, 0.1
 
@@ -725,32 +717,8 @@ def oracle(case, factors):
 
 # ---------------------------------------------------------------- playing it
 
-def write_tensors(path, tensors):
-    header, at, blobs = {}, 0, []
-    for k in sorted(tensors):
-        v = np.ascontiguousarray(tensors[k])
-        header[k] = {"dtype": "I32" if v.dtype == np.int32 else "F32", "shape": list(tensors[k].shape), "data_offsets": [at, at + v.nbytes]}
-        at += v.nbytes
-        blobs.append(v.tobytes())
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
-
-
-def text_of(x):
-    return "NaN" if x != x else "Infinity" if x == np.inf else "-Infinity" if x == -np.inf else x
-
-
 def write_case(folder, case, tensors, metrics, note="from tests/fuzz/layers.py"):
-    os.makedirs(folder, exist_ok=True)
-    at = lambda name: os.path.join(folder, name)
-    write_tensors(at("data.safetensors"), case["data"])
-    write_tensors(at("expected.safetensors"), tensors)
-    for name, content in (("model.json", case["document"]), ("expected.json", {k: [text_of(x) for x in v] for k, v in metrics.items()}),
-                          ("case.json", {"steps": case["steps"], "init": False, "rtol": RTOL, "atol": ATOL, "note": note, "variants": [[]]})):
-        with open(at(name), "w") as f:
-            json.dump(content, f, indent=1)
+    running.write_case(folder, case["document"], case["data"], None, case["steps"], tensors, metrics, RTOL, ATOL, note)
 
 
 def compare(got, want, noisy):
@@ -774,27 +742,12 @@ def compare(got, want, noisy):
 
 def play(options, case, compiled, want, noisy):
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
-        write_case(tmp, case, *want)
-        at = lambda name: os.path.join(tmp, name)
-        model = at("model.json")
-        if compiled:
-            done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so")], capture_output=True, text=True)
-            if done.returncode:
-                return "compile ended with %d: %s" % (done.returncode, done.stderr.strip()[:700])
-            model = at("step.so")
-        done = subprocess.run([options.stepc, "run", model, "--steps", str(case["steps"]), "--data", at("data.safetensors"), "--save", at("out.safetensors"),
-                               "--metrics", at("metrics.jsonl"), "--threads", "1", "-q"], capture_output=True, text=True)
-        if done.returncode:
-            return "run ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[:700])
-        lines = [json.loads(line) for line in open(at("metrics.jsonl"))]
-        metrics = {k: [parity.numbers(line.get(k, "NaN")) for line in lines] for k in want[1]}
-        return compare((parity.tensors(at("out.safetensors")), metrics), want, noisy)
-
-
-def types_in(o):
-    if isinstance(o, dict):
-        return ([o["type"]] if isinstance(o.get("type"), str) else []) + [n for v in o.values() for n in types_in(v)]
-    return [n for v in o for n in types_in(v)] if isinstance(o, list) else []
+        running.write_document(tmp, case["document"], case["data"])
+        try:
+            tensors, lines = running.play(options.stepc, tmp, case["steps"], compiled)
+        except running.Failed as e:
+            return e.brief()
+        return compare((tensors, running.series(lines, want[1])), want, noisy)
 
 
 def one(options, seed):
@@ -816,29 +769,24 @@ def one(options, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", default="build/stepc")
-    p.add_argument("--cases", type=int, default=50)
+    p = running.parser(__doc__, 50)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--blocks", type=int, default=2, help="blocks of a case, each with its own inputs")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
-    p.add_argument("--keep", help="folder for the cases that differ")
     p.add_argument("--keep-all", action="store_true", help="keep the cases that agree, too: to record them")
     p.add_argument("--only", nargs="*", choices=KINDS, help="kinds of blocks")
-    p.add_argument("-v", action="store_true")
     options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
     counts, seen = collections.Counter(), collections.Counter()
     for seed in range(options.seed, options.seed + options.cases):
         seed, outcome, why, nodes = one(options, seed)
         counts[outcome] += 1
         if outcome == "agrees":
-            seen.update(set(types_in(json.loads(nodes))))
+            seen.update(set(running.types_in(json.loads(nodes))))
         if options.v or outcome not in ("agrees", "not finite"):
             print("%s %d: %s\n    %s" % (outcome, seed, why, nodes), flush=True)
         if counts.total() % 40 == 0:
             jax.clear_caches()
-    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
+    print(running.summary(counts))
     return 1 if counts["differs"] else 0
 
 

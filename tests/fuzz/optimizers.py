@@ -8,13 +8,11 @@ It needs JAX, Optax 0.2.8 and a C compiler's preprocessor, and so is none of the
 disagrees is left as a folder (in the form of tests/parity/cases) under --keep. Where a change of the data in the last bits
 changes the result more than the tolerance, the case says nothing, and is counted as unsettled.
 """
-import argparse
 import collections
 import concurrent.futures
 import json
 import os
 import re
-import struct
 import subprocess
 import sys
 import tempfile
@@ -26,11 +24,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [HERE, os.path.join(ROOT, "tests", "parity")]
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
 import optim_reference
-import run as parity
+import running
+from running import ROOT
 
 RTOL, ATOL = 2e-5, 2e-6
 
@@ -529,12 +526,6 @@ class Generator:
 
 # ---------------------------------------------------------------- a case
 
-def names_in(o):
-    if isinstance(o, dict):
-        return ([o["type"]] if isinstance(o.get("type"), str) else []) + [n for v in o.values() for n in names_in(v)]
-    return [n for v in o for n in names_in(v)] if isinstance(o, list) else []
-
-
 def mangled(path):
     return "g_" + path.replace(".", "_")
 
@@ -544,7 +535,7 @@ def make_case(seed, only, steps=None):
     g.quadratic, g.searched, g.poison, g.flat = g.chance(0.3), False, g.chance(0.03), False
     name = g.one(only) if only else ("lookahead" if g.chance(0.04) else None)
     optimizer = g.transformation(0, name)
-    if set(names_in(optimizer)) & OF_LOSS:
+    if set(running.types_in(optimizer)) & OF_LOSS:
         g.quadratic = g.quadratic or g.chance(0.5)
     steps = steps or int(g.r.integers(5, 10))
     loss = " + ".join(LOSSES[g.quadratic + g.searched][0].format("params." + p, mangled(p)) for p in g.shapes)
@@ -632,33 +623,8 @@ def oracle(case, factors):
 
 # ---------------------------------------------------------------- playing it
 
-def write_tensors(path, tensors):
-    header, at, blobs = {}, 0, []
-    for k in sorted(tensors):
-        v = np.ascontiguousarray(tensors[k])
-        header[k] = {"dtype": "F32", "shape": list(tensors[k].shape), "data_offsets": [at, at + v.nbytes]}
-        at += v.nbytes
-        blobs.append(v.tobytes())
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
-
-
-def text_of(x):
-    return "NaN" if x != x else "Infinity" if x == np.inf else "-Infinity" if x == -np.inf else x
-
-
 def write_case(folder, case, tensors, metrics, note="from tests/fuzz/optimizers.py"):
-    os.makedirs(folder, exist_ok=True)
-    at = lambda name: os.path.join(folder, name)
-    write_tensors(at("init.safetensors"), case["init"])
-    write_tensors(at("data.safetensors"), case["data"])
-    write_tensors(at("expected.safetensors"), tensors)
-    for name, content in (("model.json", case["document"]), ("expected.json", {k: [text_of(x) for x in v] for k, v in metrics.items()}),
-                          ("case.json", {"steps": case["steps"], "rtol": RTOL, "atol": ATOL, "note": note, "variants": [[]]})):
-        with open(at(name), "w") as f:
-            json.dump(content, f, indent=1)
+    running.write_case(folder, case["document"], case["data"], case["init"], case["steps"], tensors, metrics, RTOL, ATOL, note)
 
 
 def compare(case, got, want, noisy):
@@ -688,21 +654,12 @@ def compare(case, got, want, noisy):
 
 def play(options, case, compiled, want, noisy):
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
-        write_case(tmp, case, *want)
-        at = lambda name: os.path.join(tmp, name)
-        model = at("model.json")
-        if compiled:
-            done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so")], capture_output=True, text=True)
-            if done.returncode:
-                return "compile ended with %d: %s" % (done.returncode, done.stderr.strip()[:500]), 0
-            model = at("step.so")
-        done = subprocess.run([options.stepc, "run", model, "--steps", str(case["steps"]), "--data", at("data.safetensors"), "--init", at("init.safetensors"), "--save", at("out.safetensors"),
-                               "--metrics", at("metrics.jsonl"), "--threads", "1", "-q"], capture_output=True, text=True)
-        if done.returncode:
-            return "run ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[:500]), 0
-        lines = [json.loads(line) for line in open(at("metrics.jsonl"))]
-        metrics = {k: [parity.numbers(line.get(k, "NaN")) for line in lines] for k in want[1]}
-        return compare(case, (parity.tensors(at("out.safetensors")), metrics), want, noisy)
+        running.write_document(tmp, case["document"], case["data"], case["init"])
+        try:
+            tensors, lines = running.play(options.stepc, tmp, case["steps"], compiled)
+        except running.Failed as e:
+            return e.brief(500), 0
+        return compare(case, (tensors, running.series(lines, want[1])), want, noisy)
 
 
 def one(options, seed):
@@ -724,29 +681,24 @@ def one(options, seed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", default="build/stepc")
-    p.add_argument("--cases", type=int, default=100)
+    p = running.parser(__doc__, 100)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--steps", type=int, help="steps of a case (5 to 9)")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
-    p.add_argument("--keep", help="folder for the cases that differ")
     p.add_argument("--only", nargs="*", help="optimizers at the root")
     p.add_argument("-j", type=int, default=1)
-    p.add_argument("-v", action="store_true")
     options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
     counts, rows_seen = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for seed, outcome, why, optimizer in pool.map(lambda s: one(options, s), range(options.seed, options.seed + options.cases)):
             counts[outcome] += 1
             if optimizer and outcome == "agrees":
-                rows_seen.update(set(names_in(json.loads(optimizer))))
+                rows_seen.update(set(running.types_in(json.loads(optimizer))))
             if options.v or outcome not in ("agrees", "unsettled"):
                 print("%s %d: %s\n    %s" % (outcome, seed, why, optimizer), flush=True)
             if counts.total() % 25 == 0:
                 jax.clear_caches()
-    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
+    print(running.summary(counts))
     never = sorted((set(OPTIMIZERS) | set(SCHEDULES)) - set(rows_seen))
     if never and not options.only:
         print("never in a case that agrees: " + " ".join(never))
