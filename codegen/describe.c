@@ -234,6 +234,28 @@ static void memory_numbers(const struct describe *d, uint64_t out[8])
 /* An object for CUDA has no code for this CPU but the runtime, which runs on every one. */
 static const char *cpu_features(const struct describe *d) { return d->cuda ? "" : cg_target_needs(d->target); }
 
+/* "code":{"step":[50,50],"eval":[16,6]}: per entry its different kernels, and those that no entry before it has: equal
+ * ones are in the object once. [0,0]: the whole entry is one function. */
+static void add_code(const struct describe *d, struct str *out)
+{
+    struct map known = MAP(d->e->arena);
+    str_add(out, ",\"code\":{");
+    for (uint32_t i = 0; i < d->entry_count; i++) {
+        const struct cg_entry *entry = &d->entries[i];
+        uint32_t own = 0, all = 0;
+        struct map here = MAP(d->e->arena);
+        for (size_t g = 0; g < entry->plan->groups.count; g++) {
+            uint64_t hash = entry->kernels[g].hash;
+            if (!entry->functions[g] || map_get_number(&here, hash) != MAP_NONE) continue;
+            own += map_get_number(&known, hash) == MAP_NONE;
+            map_set_number(&here, hash, all++);
+            map_set_number(&known, hash, i);
+        }
+        str_addf(out, "%s\"%s\":[%u,%u]", i ? "," : "", entry->plan->func->name, all, own);
+    }
+    str_add(out, "}");
+}
+
 /* The report on the plan, with what only this folder knows. */
 static const char *manifest(const struct describe *d)
 {
@@ -244,6 +266,8 @@ static const char *manifest(const struct describe *d)
     str_add(&more, ",\"features\":");
     str_add_json(&more, cpu_features(d));
     str_add(&more, "}");
+    if (!d->cuda)
+        add_code(d, &more);
     ir_report(d->plans, str_text(&more), &out);
     return str_text(&out);
 }

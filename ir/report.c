@@ -364,6 +364,7 @@ static void add_entry(struct report *r, const struct plan *p)
     add_totals(r, p, times);
     add_update(r, p, times);
     if (r->brief && !is_step(p)) {
+        add_bytes(r, ",", "arena", p->arena_bytes);
         str_add(r->out, "}");
         arena_free(&r->scratch);
         return;

@@ -190,13 +190,26 @@ static void flops(struct view *v, node e)
     }
 }
 
+static double arena_of(const struct view *v, node e) { return number_at(v, at(v, e, "memory") ? at(v, e, "memory") : e, "arena"); }
+
+/* Temporaries of the entry that needs most: there is one block of them. */
+static double largest_arena(const struct view *v)
+{
+    double most = 0;
+    for (node e = first(v, at(v, v->json.values, "entries")); e; e = next(v, e)) most = arena_of(v, e) > most ? arena_of(v, e) : most;
+    return most;
+}
+
+/* The peak of a step, and what other entries need beyond it. */
+static double peak_bytes(const struct view *v, node step) { return number_at(v, at(v, step, "memory"), "peak") - arena_of(v, step) + largest_arena(v); }
+
 static void memory(struct view *v, node e, bool all)
 {
     static const char *const classes[][2] = {{"parameters", "parameters"}, {"averages", "averages"}, {"optimizer_state", "optimizer state"},
         {"other_state", "other state"}, {"gradients", "gradients"}, {"activations", "activations"}, {"workspace", "workspace"}};
     node m = at(v, e, "memory"), peak = at(v, e, "peak");
     head(v, "memory");
-    str_addf(&v->out, "peak %s B on one device (lower bound %s):", grouped(v, number_at(v, m, "peak")), grouped(v, number_at(v, m, "lower_bound")));
+    str_addf(&v->out, "peak %s B on one device (lower bound %s):", grouped(v, peak_bytes(v, e)), grouped(v, number_at(v, m, "lower_bound")));
     const char *comma = " ";
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         double bytes = number_at(v, m, classes[i][0]);
@@ -215,6 +228,28 @@ static void memory(struct view *v, node e, bool all)
         add_place(v, b);
         str_add(&v->out, "\n");
     }
+}
+
+/* State and temporaries are in an object once: its entries run one at a time. Of kernels those that are equal. */
+static void shared(struct view *v)
+{
+    node root = v->json.values, code = at(v, root, "code");
+    const char *comma = "";
+    head(v, "shared");
+    str_add(&v->out, "the state by all entries; temporaries of");
+    for (node e = first(v, at(v, root, "entries")); e; e = next(v, e), comma = ",")
+        str_addf(&v->out, "%s %s %s B", comma, text_at(v, e, "name"), grouped(v, arena_of(v, e)));
+    str_addf(&v->out, ": one block of %s B\n", grouped(v, largest_arena(v)));
+    if (!code) return;
+    str_add(&v->out, "         kernels:");
+    comma = "";
+    for (node e = first(v, code); e; e = next(v, e), comma = ",") {
+        node all = first(v, e), own = next(v, all);
+        str_addf(&v->out, "%s %s ", comma, e->key);
+        if (all->number == 0) str_add(&v->out, "in one function");
+        else str_addf(&v->out, own->number == all->number ? "%.0f" : "%.0f, of its own %.0f", all->number, own->number);
+    }
+    str_add(&v->out, "\n");
 }
 
 static bool is_state(const struct view *v, node t)
@@ -529,6 +564,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if ((all || f) && step) update(&v, step);
     if (f) flops(&v, step);
     if ((all || m) && step) memory(&v, step, m);
+    if (m) shared(&v);
     if (all) tensors(&v, false);
     if (all) tensors(&v, true);
     if (s) state_table(&v);
@@ -554,6 +590,6 @@ int cli_summary(struct cli *cli, const char *report, size_t length)
     node step = entry(&v, "step");
     str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n", text_at(&v, v.json.values, "name"),
              grouped(&v, number_at(&v, v.json.values, "parameters")), scaled(&v, number_at(&v, step, "flops")),
-             grouped(&v, number_at(&v, at(&v, step, "memory"), "peak")));
+             grouped(&v, peak_bytes(&v, step)));
     return cli_print(cli, str_text(&v.out), v.out.length);
 }
