@@ -376,6 +376,15 @@ ir_value ir_loop(struct ir_builder *b, struct ir_func *body, ir_value limit, con
                                        .func = ir_func_index(body), .attr = {{&number, 1}, {&flag, 1}}});
 }
 
+ir_value ir_scan(struct ir_builder *b, struct ir_func *body, int64_t times, bool reverse, const ir_value *args,
+                 uint32_t n_carried, uint32_t n_stacked, uint32_t n_captured)
+{
+    int64_t carried = n_carried, stacked = n_stacked, back = reverse;
+    return ir_make(b, (struct ir_node){.op = OP_scan, .arg_count = n_carried + n_stacked + n_captured, .args = args,
+                                       .func = ir_func_index(body),
+                                       .attr = {{&carried, 1}, {&stacked, 1}, {&times, 1}, {&back, 1}}});
+}
+
 ir_value ir_grad(struct ir_builder *b, ir_value loss, const ir_value *wrt, uint32_t n)
 {
     ir_value *args = arena_new_array(&b->f->module->arena, ir_value, 1 + (size_t)n);

@@ -331,3 +331,45 @@ void eval_vmap(struct eval_call *c)
     eval_cell_drop(c->e, &one);
     arena_free(&scratch);
 }
+
+/* ---------------------------------------------------------------- time */
+
+void eval_scan(struct eval_call *c)
+{
+    const struct ir_func *body = body_of(c);
+    uint32_t carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0], args_count = c->n->arg_count,
+             results = (uint32_t)body->results.count;
+    int64_t times = c->n->attr[2].v[0];
+    bool reverse = c->n->attr[3].v[0] != 0;
+    struct arena scratch = {0};
+    struct eval_cell one = {0};
+    struct ir_tensor *args = arena_new_array(&scratch, struct ir_tensor, args_count + 1);
+    struct ir_type *types = arena_new_array(&scratch, struct ir_type, results + 1);
+    for (uint32_t i = 0; i < results; i++) {
+        struct ir_type type = result_type(body, i);
+        types[i] = type;
+        if (i < carried) continue;
+        for (uint32_t d = 0; d < type.rank; d++) types[i].dim[d + 1] = type.dim[d];
+        types[i].dim[0] = times;
+        types[i].rank++;
+    }
+    eval_cell_new(c->e, c->out, types, results);
+    new_results(c, body, &one);
+    for (uint32_t i = 0; i < carried; i++) copy_tensor(&c->out->t[i], eval_arg(c, i));
+    for (int64_t step = 0; step < times; step++) {
+        int64_t row = reverse ? times - 1 - step : step;
+        for (uint32_t i = 0; i < args_count; i++) {
+            args[i] = i < carried ? c->out->t[i] : *eval_arg(c, i);
+            if (i < carried || i >= carried + stacked) continue;
+            args[i].type = body->params.items[i].type;
+            args[i].v += row * ir_type_elements(&args[i].type);
+        }
+        run_into(c->e, body, args, one.t);
+        for (uint32_t i = 0; i < results; i++) {
+            int64_t n = ir_type_elements(&one.t[i].type);
+            eval_move(c->out->t[i].v + (i < carried ? 0 : row * n), one.t[i].v, n);
+        }
+    }
+    eval_cell_drop(c->e, &one);
+    arena_free(&scratch);
+}

@@ -159,6 +159,51 @@ static struct ir_type mapped_type(int64_t rows, const struct ir_type *type)
     return to;
 }
 
+/* What stands in rows, or is made row by row: `type` with the extent `rows` in front. */
+static bool rows_fit(struct infer *c, const struct ir_type *all, const struct ir_func *body, uint32_t param, int64_t rows)
+{
+    const struct ir_type *one = &body->params.items[param].type;
+    struct ir_type expected = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
+    if (one->rank < IR_MAX_RANK && ir_type_equal(all, &expected)) return true;
+    return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows, infer_text(c, one), param,
+                      body->name, infer_text(c, all));
+}
+
+static bool made_in_rows(struct infer *c, const struct ir_func *body, uint32_t result, int64_t rows)
+{
+    const struct ir_type *one = result_type(body, result);
+    struct ir_type all = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
+    if (one->dtype != IR_TUPLE && one->rank < IR_MAX_RANK && ir_type_elements(&all) >= 0) return true;
+    return infer_fail(c, "cannot have %lld rows of result %u of %s, %s", (long long)rows, result, body->name,
+                      infer_text(c, one));
+}
+
+bool infer_scan(struct infer *c)
+{
+    const struct ir_func *body;
+    uint32_t args = c->node->arg_count;
+    int64_t carried, stacked, times, reverse;
+    if (!infer_attr_number(c, 0, 0, (int64_t)args + 1, &carried)) return false;
+    if (!infer_attr_number(c, 1, 0, (int64_t)args + 1 - carried, &stacked)) return false;
+    if (!infer_attr_number(c, 2, 0, INT32_MAX, &times) || !infer_attr_number(c, 3, 0, 2, &reverse)) return false;
+    if (!body_takes(c, &body, args)) return false;
+    uint32_t captured = (uint32_t)(carried + stacked);
+    if (!arguments_fit(c, body, 0, 0, (uint32_t)carried)) return false;
+    for (uint32_t i = (uint32_t)carried; i < captured; i++)
+        if (!rows_fit(c, infer_arg(c, i), body, i, times)) return false;
+    if (!arguments_fit(c, body, captured, captured, args - captured)) return false;
+    if (body->results.count < (uint64_t)carried)
+        return infer_fail(c, "expected %lld results of %s at least, one per carried value, found %zu", (long long)carried,
+                          body->name, body->results.count);
+    for (uint32_t i = 0; i < carried; i++)
+        if (!ir_type_equal(result_type(body, i), infer_arg(c, i)))
+            return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
+                              infer_arg_text(c, i), infer_text(c, result_type(body, i)));
+    for (uint32_t i = (uint32_t)carried; i < body->results.count; i++)
+        if (!made_in_rows(c, body, i, times)) return false;
+    return tuple(c);
+}
+
 bool infer_vmap(struct infer *c)
 {
     const struct ir_func *body;
@@ -168,20 +213,10 @@ bool infer_vmap(struct infer *c)
         return infer_fail(c, "expected rows, found %s", args ? infer_arg_text(c, 0) : "nothing");
     if (!infer_attr_number(c, 0, 1, (int64_t)args + 1, &batched) || !body_takes(c, &body, args)) return false;
     rows = infer_arg(c, 0)->dim[0];
-    for (uint32_t i = 0; i < batched; i++) {
-        const struct ir_type *one = &body->params.items[i].type;
-        struct ir_type all = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
-        if (!ir_type_equal(infer_arg(c, i), &all))
-            return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows,
-                        infer_text(c, one), i, body->name, infer_arg_text(c, i));
-    }
-    for (uint32_t i = 0; i < body->results.count; i++) {
-        const struct ir_type *one = result_type(body, i);
-        struct ir_type all = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
-        if (one->dtype == IR_TUPLE || one->rank == IR_MAX_RANK || ir_type_elements(&all) < 0)
-            return infer_fail(c, "cannot have %lld rows of result %u of %s, %s", (long long)rows, i, body->name,
-                        infer_text(c, one));
-    }
+    for (uint32_t i = 0; i < batched; i++)
+        if (!rows_fit(c, infer_arg(c, i), body, i, rows)) return false;
+    for (uint32_t i = 0; i < body->results.count; i++)
+        if (!made_in_rows(c, body, i, rows)) return false;
     return arguments_fit(c, body, (uint32_t)batched, (uint32_t)batched, args - (uint32_t)batched) && tuple(c);
 }
 
@@ -203,6 +238,9 @@ struct ir_type ir_tuple_type(const struct ir_func *f, ir_value value, uint32_t i
     struct ir_type type = *result_type(body_of(f, node), index);
     if (node->op == OP_accumulate && index < node->attr[3].n && node->attr[3].v && node->attr[1].n == 1 && node->attr[1].v)
         accumulated_type(node->attr[3].v[index], node->attr[1].v[0], &type);
+    if (node->op == OP_scan && node->attr[0].n == 1 && node->attr[0].v && index >= node->attr[0].v[0] &&
+        node->attr[2].n == 1 && node->attr[2].v && type.rank < IR_MAX_RANK)
+        return mapped_type(node->attr[2].v[0], &type);
     if (node->op == OP_vmap && node->args && node->args[0] < f->count && type.rank < IR_MAX_RANK)
         return mapped_type(f->nodes[node->args[0]].type.dim[0], &type);
     return type;

@@ -91,7 +91,7 @@ struct ir_node {
     struct ir_ints attr[IR_MAX_ATTR]; /* in the order of the op's row */
     const void *data; /* OP_constant: `splat` ? one element : all elements, in the dtype's own layout, C order */
     bool splat;
-    uint32_t func;   /* loop, call, accumulate: index of the body in the module */
+    uint32_t func;   /* loop, call, accumulate, scan: index of the body in the module */
     uint32_t place;  /* index into the module's places; 0 = none */
     struct ir_sharding sharding; /* stage spmd and kernel; type.dim are then local extents */
 };
@@ -223,6 +223,9 @@ ir_value ir_threefry(struct ir_builder *, ir_value k0, ir_value k1, ir_value x0,
 ir_value ir_call(struct ir_builder *, struct ir_func *, const ir_value *args, uint32_t count);
 ir_value ir_loop(struct ir_builder *, struct ir_func *body, ir_value limit, const ir_value *carried, uint32_t n_carried,
                  bool while_first, const ir_value *captured, uint32_t n_captured);
+/* `args`: n_carried values, n_stacked ones with `times` rows, then captured ones. */
+ir_value ir_scan(struct ir_builder *, struct ir_func *body, int64_t times, bool reverse, const ir_value *args,
+                 uint32_t n_carried, uint32_t n_stacked, uint32_t n_captured);
 ir_value ir_grad(struct ir_builder *, ir_value loss, const ir_value *wrt, uint32_t n); /* tuple */
 ir_value ir_proj(struct ir_builder *, ir_value tuple, uint32_t index);
 uint32_t ir_tuple_count(const struct ir_func *, ir_value tuple);
@@ -247,7 +250,7 @@ uint64_t ir_hash_module(const struct ir_module *);
 /* walk.c */
 uint32_t *ir_use_counts(const struct ir_func *, struct arena *); /* per value; results count as uses */
 bool *ir_live(const struct ir_func *, struct arena *);            /* reachable from results */
-bool ir_has_body(enum ir_op); /* node.func names a function: call, loop, accumulate, vmap */
+bool ir_has_body(enum ir_op); /* node.func names a function: call, loop, accumulate, scan, vmap */
 /* Indices of all functions, bodies before those that use them: the order in which a pass rebuilds. */
 uint32_t *ir_func_order(const struct ir_module *, struct arena *);
 /* rebuild.c: an empty module with the same name, slots, places, mesh, stage and function names/kinds (no nodes). */

@@ -22,7 +22,7 @@ bool *ir_live(const struct ir_func *f, struct arena *arena)
 
 bool ir_has_body(enum ir_op op)
 {
-    return op == OP_call || op == OP_loop || op == OP_accumulate || op == OP_vmap;
+    return op == OP_call || op == OP_loop || op == OP_accumulate || op == OP_scan || op == OP_vmap;
 }
 
 /* Depth first with its own stack: `next` is how far the nodes of a function were looked at. */

@@ -1,10 +1,10 @@
-/* accumulate markers become loops. The batch is never copied: each iteration reads its rows through
+/* accumulate and scan markers become loops; scans in scan.c. The batch is never copied: each iteration reads its rows through
  * reshape and dynamic_slice, which are index maps. Microbatch i of M holds, as in optax.microbatching, the rows
  * i, i + M, i + 2M, ... (strided: column i of the batch seen as [rows, M]) or, as in T5X, the i-th run of rows
  * (contiguous: row i of [M, rows]). Concatenated results are written back to the same rows; what an early end does
  * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. What is carried
  * begins as the operand that stands for it and goes from one microbatch to the next. */
-#include "passes/common.h"
+#include "passes/scan.h"
 #include <string.h>
 
 enum { CONTIGUOUS = 1 };
@@ -179,11 +179,29 @@ struct state {
     ir_value **results; /* per old value: of a marker that was expanded */
 };
 
+/* Which results of a tuple something reads. */
+static bool *used_results(struct pass *p, const struct ir_func *f, ir_value tuple)
+{
+    bool *live = ir_live(f, &p->scratch), *used = arena_new_array(&p->scratch, bool, ir_tuple_count(f, tuple) + 1u);
+    for (ir_value v = tuple + 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        if (live[v] && n->op == OP_proj && n->args[0] == tuple) used[n->attr[0].v[0]] = true;
+    }
+    return used;
+}
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     struct state *s = user;
     const struct ir_node *n = ir_get(from, old);
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
+    if (n->op == OP_scan) {
+        ir_value *args = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
+        for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
+        s->results[old] = arena_new_array(&s->pass->scratch, ir_value, ir_tuple_count(from, old) + 1u);
+        scan_expand(s->pass, b, n, args, used_results(s->pass, from, old), s->results[old]);
+        return 0;
+    }
     if (n->op != OP_accumulate) return pass_remake(s->pass, b, n, map);
     struct marker k = {.pass = s->pass,
                        .n = n,
@@ -215,7 +233,7 @@ static bool has_markers(const struct ir_module *m)
 {
     for (size_t i = 0; i < m->funcs.count; i++)
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++)
-            if (m->funcs.items[i]->nodes[v].op == OP_accumulate) return true;
+            if (m->funcs.items[i]->nodes[v].op == OP_accumulate || m->funcs.items[i]->nodes[v].op == OP_scan) return true;
     return false;
 }
 

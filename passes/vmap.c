@@ -27,6 +27,7 @@ static vmap_rule *const rules[IR_OP_COUNT] = {
     [OP_call] = vmap_call,
     [OP_loop] = vmap_loop,
     [OP_accumulate] = vmap_accumulate,
+    [OP_scan] = vmap_scan,
     [OP_proj] = vmap_proj,
 };
 

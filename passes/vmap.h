@@ -46,5 +46,5 @@ ir_value vmap_fail(struct vmap *, const char *what);
 
 vmap_rule vmap_ewise, vmap_broadcast, vmap_reshape, vmap_transpose, vmap_slice, vmap_pad, vmap_concat, vmap_reverse,
     vmap_dynamic_slice, vmap_dynamic_update, vmap_take, vmap_scatter_add, vmap_reduce, vmap_argreduce, vmap_dot,
-    vmap_constraint, vmap_call, vmap_loop, vmap_accumulate, vmap_proj;
+    vmap_constraint, vmap_call, vmap_loop, vmap_scan, vmap_accumulate, vmap_proj;
 #endif

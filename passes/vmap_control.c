@@ -1,4 +1,4 @@
-/* Calls, loops and accumulations applied to all rows at once. Which values of a body depend on the row is found first, in
+/* Calls, loops, accumulations and scans applied to all rows at once. Which values of a body depend on the row is found first, in
  * rounds for what a loop carries; then the body is copied for all rows. */
 #include "passes/vmap.h"
 #include <string.h>
@@ -201,6 +201,53 @@ ir_value vmap_accumulate(struct vmap *c)
     for (uint32_t i = 0; i < made; i++) {
         ir_value v = ir_proj(c->b, tuple, i);
         if (results[i] && c->n->attr[3].v[i] == CONCATENATE) v = exchange(c->b, v);
+        c->tuples[c->value][i] = (struct vmap_value){v, results[i]};
+    }
+    return 0;
+}
+
+/* ---------------------------------------------------------------- scan */
+
+/* The body for all rows; what is stacked has the time in front and the rows behind it. */
+static struct ir_func *scan_body(struct vmap *c, const struct ir_func *body, const bool *params, const bool *results)
+{
+    struct ir_func *f = new_body(c, body);
+    struct ir_builder inner = {.f = f, .place = c->b->place}, *b = &inner, *outer = c->b;
+    uint32_t count = (uint32_t)body->params.count, made = (uint32_t)body->results.count;
+    struct vmap_value *in = new_values(c, count), *out = new_values(c, made);
+    for (uint32_t i = 0; i < count; i++) in[i] = new_param(c, b, &body->params.items[i], params[i]);
+    vmap_body(c, b, body, in, out);
+    c->b = b;
+    for (uint32_t i = 0; i < made; i++)
+        ir_result_add(b, body->results.items[i].name, results[i] ? vmap_spread(c, out[i]) : out[i].v, -1);
+    c->b = outer;
+    return f;
+}
+
+ir_value vmap_scan(struct vmap *c)
+{
+    const struct ir_func *body = body_of(c);
+    struct arena *scratch = &c->pass->scratch;
+    uint32_t count = c->n->arg_count, carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0],
+             made = (uint32_t)body->results.count;
+    bool *params = arena_new_array(scratch, bool, count + 1), *results = arena_new_array(scratch, bool, made + 1);
+    int64_t *place = arena_new_array(scratch, int64_t, made + 1);
+    for (uint32_t i = 0; i < count; i++) params[i] = vmap_mapped(c, i);
+    for (uint32_t i = 0; i < made; i++) place[i] = i < carried ? (int64_t)i : -1;
+    carried_flow(c, body, params, place, results);
+
+    ir_value *args = arena_new_array(scratch, ir_value, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        args[i] = params[i] ? vmap_arg(c, i) : vmap_plain(c, i);
+        if (params[i] && i >= carried && i < carried + stacked) args[i] = exchange(c->b, args[i]);
+    }
+    struct ir_node n = *c->n;
+    n.func = ir_func_index(scan_body(c, body, params, results));
+    ir_value tuple = ir_remake(c->b, &n, args);
+    c->tuples[c->value] = new_values(c, made);
+    for (uint32_t i = 0; i < made; i++) {
+        ir_value v = ir_proj(c->b, tuple, i);
+        if (results[i] && i >= carried) v = exchange(c->b, v);
         c->tuples[c->value][i] = (struct vmap_value){v, results[i]};
     }
     return 0;

@@ -26,7 +26,10 @@ static const char op_preamble[] =
     "func \"turn\" {\n" P(1, 0, I0) P(2, 1, "float32[2]") P(3, 2, "float32[2]") "%4 = add(%2, %3) : float32[2]\n" Y "%4\n}\n"
     "func \"part\" {\n" P(1, 0, "float32[2, 3]") P(2, 1, "float32[]")
     "%3 = reduce_sum(%1) dims=[0, 1] : float32[]\n%4 = mul(%3, %2) : float32[]\n" Y "%4\n%5 = reduce_sum(%1) dims=1 : float32[2]\n"
-    "result \"rows\" %5\n}\n";
+    "result \"rows\" %5\n}\n"
+    "func \"walk\" {\n" P(1, 0, "float32[2]") P(2, 1, "float32[3]") P(3, 2, "float32[2, 3]")
+    "%4 = dot(%3, %2) lhs_batch=[] rhs_batch=[] lhs_contract=1 rhs_contract=0 : float32[2]\n%5 = mul(%1, %4) : float32[2]\n"
+    "%6 = tanh(%5) : float32[2]\n" Y "%6\nresult \"made\" %4\n}\n";
 
 static const struct op_example op_examples[] = {
     LEAF(param, "index=0 \"x\" : " F23, "index=1 \"x\" : " F23),
@@ -89,6 +92,11 @@ static const struct op_example op_examples[] = {
      "%5 = proj(%4) index=0 : float32[]\n" Y "%5\n%6 = proj(%4) index=1 : float32[6]\nresult \"rows\" %6",
      P(1, 0, I0) P(2, 1, "float32[5, 3]") P(3, 2, "float32[]")
      "%4 = accumulate(%1, %2, %3) batched=1 microbatches=3 split=0 kinds=[1, 3] func=\"part\" : tuple\n"},
+    {"scan", P(1, 0, "float32[2]") P(2, 1, "float32[4, 3]") P(3, 2, "float32[2, 3]")
+     "%4 = scan(%1, %2, %3) carried=1 stacked=1 times=4 reverse=1 func=\"walk\" : tuple\n"
+     "%5 = proj(%4) index=0 : float32[2]\n" Y "%5\n%6 = proj(%4) index=1 : float32[4, 2]\nresult \"rows\" %6",
+     P(1, 0, "float32[2]") P(2, 1, "float32[5, 3]") P(3, 2, "float32[2, 3]")
+     "%4 = scan(%1, %2, %3) carried=1 stacked=1 times=4 reverse=1 func=\"walk\" : tuple\n"},
     {"vmap", P(1, 0, "float32[4, 2, 3]") P(2, 1, "float32[]") "%3 = vmap(%1, %2) batched=1 func=\"part\" : tuple\n"
      "%4 = proj(%3) index=0 : float32[4]\n" Y "%4\n%5 = proj(%3) index=1 : float32[4, 2]\nresult \"rows\" %5",
      P(1, 0, "float32[4, 2, 3]") P(2, 1, "float32[]") "%3 = vmap(%1, %2) batched=2 func=\"part\" : tuple\n"},
