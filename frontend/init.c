@@ -165,6 +165,7 @@ struct drawing {
     struct ir_type type;
     ir_value k0, k1;
     const struct fe_part *part; /* NULL: the whole tensor */
+    enum ir_dtype narrow; /* if it has 16 bits, numbers are drawn in it: every result is rounded to it */
 };
 
 static ir_value like(struct drawing *d, double x) { return ir_number(d->b, d->type, x); }
@@ -173,6 +174,37 @@ static ir_value u32(struct drawing *d, double x)
     struct ir_type t = d->type;
     t.dtype = IR_U32;
     return ir_number(d->b, t, x);
+}
+
+static int fraction_bits(const struct drawing *d) { return d->narrow == IR_BF16 ? 7 : d->narrow == IR_F16 ? 10 : 23; }
+
+/* x as a number of the dtype that is drawn in: of a tensor and of a number that is known now. */
+static ir_value rounded(struct drawing *d, ir_value x)
+{
+    return fraction_bits(d) == 23 ? x : ir_cast(d->b, ir_cast(d->b, x, d->narrow), IR_F32);
+}
+static float rounded_number(const struct drawing *d, double x)
+{
+    int exponent, lowest = d->narrow == IR_F16 ? -24 : -149;
+    frexp(x, &exponent);
+    exponent -= fraction_bits(d) + 1;
+    if (exponent < lowest) exponent = lowest;
+    return (float)ldexp(nearbyint(ldexp(x, -exponent)), exponent);
+}
+/* The next number after x, which is one of that dtype. */
+static float next_number(const struct drawing *d, float x, float towards)
+{
+    uint32_t bits, step = 1u << (23 - fraction_bits(d));
+    if (fraction_bits(d) == 23 || x == towards) return nextafterf(x, towards);
+    if (x == 0) return copysignf(d->narrow == IR_F16 ? 0x1p-24f : 0x1p-133f, towards);
+    memcpy(&bits, &x, sizeof bits);
+    bits = (x < towards) == (x > 0) ? bits + step : bits - step;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+static ir_value times(struct drawing *d, ir_value x, double by)
+{
+    return rounded(d, ir_binary(d->b, OP_mul, x, like(d, (double)rounded_number(d, by))));
 }
 
 /* Positions along dimension i of the tensor that is drawn. */
@@ -204,27 +236,41 @@ static ir_value random_bits(struct drawing *d)
     return ir_binary(d->b, OP_xor, x, y);
 }
 
-/* [low, high): 23 random bits become the fraction of a float in [1, 2). */
+/* [low, high): as many random bits as a fraction has become that of a number in [1, 2). They are the upper ones of 32, or
+ * of the lower 16, or, where a byte is enough, 8. */
 static ir_value random_uniform(struct drawing *d, float low, float high)
 {
-    ir_value bits = ir_binary(d->b, OP_shr, random_bits(d), u32(d, 9));
+    int width = fraction_bits(d), from = d->narrow == IR_BF16 ? 8 : d->narrow == IR_F16 ? 16 : 32;
+    ir_value bits = random_bits(d);
+    if (from < 32) bits = ir_binary(d->b, OP_and, bits, u32(d, (double)((1u << from) - 1)));
+    bits = ir_binary(d->b, OP_shr, bits, u32(d, from - width));
+    if (width < 23) bits = ir_binary(d->b, OP_shl, bits, u32(d, 23 - width));
     ir_value x = ir_bitcast(d->b, ir_binary(d->b, OP_or, bits, u32(d, 0x3f800000)), IR_F32);
-    x = ir_binary(d->b, OP_sub, x, like(d, 1));
-    x = ir_binary(d->b, OP_add, ir_binary(d->b, OP_mul, x, like(d, (double)(high - low))), like(d, (double)low));
+    x = times(d, ir_binary(d->b, OP_sub, x, like(d, 1)), (double)(high - low));
+    x = rounded(d, ir_binary(d->b, OP_add, x, like(d, (double)low)));
     return ir_binary(d->b, OP_max, like(d, (double)low), x);
 }
 
 static ir_value inverse_erf(struct drawing *d, ir_value u)
 {
-    return ir_binary(d->b, OP_mul, like(d, (double)1.41421356237309505f), ir_unary(d->b, OP_erf_inv, u));
+    return times(d, rounded(d, ir_unary(d->b, OP_erf_inv, u)), (double)1.41421356237309505f);
 }
-static ir_value random_normal(struct drawing *d) { return inverse_erf(d, random_uniform(d, nextafterf(-1, 0), 1)); }
+static ir_value random_normal(struct drawing *d) { return inverse_erf(d, random_uniform(d, next_number(d, -1, 0), 1)); }
+
+/* erf(x / sqrt(2)); XLA multiplies by the reciprocal in float16. */
+static float bound(const struct drawing *d, float x)
+{
+    float root = rounded_number(d, (double)1.41421356237309505f);
+    float scaled = d->narrow == IR_F16 ? x * rounded_number(d, 1 / (double)root) : x / root;
+    return rounded_number(d, (double)erff(rounded_number(d, (double)scaled)));
+}
+
 static ir_value random_truncated(struct drawing *d, double lower, double upper)
 {
-    float a = erff((float)lower / 1.41421356237309505f), b = erff((float)upper / 1.41421356237309505f);
-    ir_value x = inverse_erf(d, random_uniform(d, a, b));
-    x = ir_binary(d->b, OP_max, x, like(d, (double)nextafterf((float)lower, INFINITY)));
-    return ir_binary(d->b, OP_min, x, like(d, (double)nextafterf((float)upper, -INFINITY)));
+    float low = rounded_number(d, lower), high = rounded_number(d, upper);
+    ir_value x = inverse_erf(d, random_uniform(d, bound(d, low), bound(d, high)));
+    x = ir_binary(d->b, OP_max, x, like(d, (double)next_number(d, low, INFINITY)));
+    return ir_binary(d->b, OP_min, x, like(d, (double)next_number(d, high, -INFINITY)));
 }
 
 void fe_fork_key(const struct fe *fe, uint32_t stream, uint32_t draw, uint32_t key[2])
@@ -327,11 +373,12 @@ static ir_value scaled(struct fe *fe, struct drawing *d, const struct fe_param *
                 : !strcmp(mode, "fan_out") ? out
                 : !strcmp(mode, "fan_avg") ? (in + out) / 2
                                            : sqrt(in * out);
-    double variance = by > 0 ? scale / by : 0;
+    double variance = (double)rounded_number(d, by > 0 ? scale / by : 0);
     if (!strcmp(distribution, "uniform"))
-        return ir_binary(d->b, OP_mul, random_uniform(d, -1, 1), like(d, sqrt(3 * variance)));
-    if (!strcmp(distribution, "normal")) return ir_binary(d->b, OP_mul, random_normal(d), like(d, sqrt(variance)));
-    return ir_binary(d->b, OP_mul, random_truncated(d, -2, 2), like(d, sqrt(variance) / 0.87962566103423978));
+        return times(d, random_uniform(d, -1, 1), sqrt((double)rounded_number(d, 3 * variance)));
+    double deviation = (double)rounded_number(d, sqrt(variance));
+    if (!strcmp(distribution, "normal")) return times(d, random_normal(d), deviation);
+    return times(d, random_truncated(d, -2, 2), deviation / (double)rounded_number(d, 0.87962566103423978));
 }
 
 static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p, const struct initializer *init,
@@ -340,9 +387,9 @@ static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p,
     switch (init->family) {
     case FIXED: return like(d, init->scale);
     case CONSTANT: return like(d, v[0].number);
-    case NORMAL: return ir_binary(d->b, OP_mul, random_normal(d), like(d, v[0].number));
-    case TRUNCATED: return ir_binary(d->b, OP_mul, random_truncated(d, v[1].number, v[2].number), like(d, v[0].number));
-    case UNIFORM: return ir_binary(d->b, OP_mul, random_uniform(d, 0, 1), like(d, v[0].number));
+    case NORMAL: return times(d, random_normal(d), v[0].number);
+    case TRUNCATED: return times(d, random_truncated(d, v[1].number, v[2].number), v[0].number);
+    case UNIFORM: return times(d, random_uniform(d, 0, 1), v[0].number);
     case SCALED_ANY: return scaled(fe, d, p, v, v[3].number, v[4].string, v[5].string, false);
     case SCALED: return scaled(fe, d, p, v, init->scale, init->mode, init->distribution, false);
     case ORTHOGONAL: break;
@@ -352,7 +399,8 @@ static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p,
 
 ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *p)
 {
-    struct drawing d = {.b = b, .type = p->type};
+    enum ir_dtype dtype = (enum ir_dtype)p->type.dtype;
+    struct drawing d = {.b = b, .type = p->type, .narrow = dtype};
     struct fe_value v[MAX_ROWS] = {0};
     uint32_t key[2];
     d.type.dtype = IR_F32;
@@ -374,5 +422,5 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
             BUG("no initializer %s", p->init_preset);
         x = init->family == ORTHOGONAL ? fe_orthogonal(fe, b, p, key, 1, -1, false) : draw(fe, &d, p, init, v);
     }
-    return x ? ir_cast(b, x, (enum ir_dtype)p->type.dtype) : ir_number(b, p->type, 0);
+    return x ? ir_cast(b, x, dtype) : ir_number(b, p->type, 0);
 }
