@@ -228,7 +228,7 @@ struct fe_rows {
 struct fe_trace {
     struct ir_builder *b;
     bool train;                   /* dropout and batch statistics */
-    bool notes_masks;             /* the shapes of dropout's masks are written down: those of the whole batch */
+    bool notes_random;             /* the shapes of random tensors are written down: those of the whole batch */
     const struct fe_rows *rows;   /* which rows of the batch the trace sees; NULL: all of them */
     const ir_value *inputs;       /* per declared input, in document order; 0 = not available (infer) */
     const ir_value *params;       /* per parameter; NULL: entry function, made on demand */

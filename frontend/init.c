@@ -281,16 +281,10 @@ void fe_fork_key(const struct fe *fe, uint32_t stream, uint32_t draw, uint32_t k
     fe_threefry(s->key, 0, draw, key);
 }
 
-ir_value fe_bernoulli(struct ir_builder *b, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
-                      double keep, const struct fe_part *part)
+void fe_fold_in(struct ir_builder *b, const ir_value key[2], ir_value count, ir_value out[2])
 {
-    struct ir_type scalar = ir_type_scalar(IR_U32);
-    ir_value k0 = ir_number(b, scalar, fork[0]), k1 = ir_number(b, scalar, fork[1]), zero = ir_number(b, scalar, 0);
-    struct drawing d = {.b = b, .type = *shape, .part = part};
-    d.type.dtype = IR_F32;
-    d.k0 = ir_broadcast_to(b, ir_threefry(b, k0, k1, zero, count, 0), shape->rank, shape->dim);
-    d.k1 = ir_broadcast_to(b, ir_threefry(b, k0, k1, zero, count, 1), shape->rank, shape->dim);
-    return ir_binary(b, OP_lt, random_uniform(&d, 0, 1), like(&d, keep));
+    ir_value zero = ir_number(b, ir_type_scalar(IR_U32), 0);
+    for (uint32_t i = 0; i < 2; i++) out[i] = ir_threefry(b, key[0], key[1], zero, count, i);
 }
 
 static struct drawing drawing_of(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)
@@ -300,6 +294,20 @@ static struct drawing drawing_of(struct ir_builder *b, ir_value k0, ir_value k1,
     d.k0 = ir_broadcast_to(b, k0, shape->rank, shape->dim);
     d.k1 = ir_broadcast_to(b, k1, shape->rank, shape->dim);
     return d;
+}
+
+ir_value fe_random(struct ir_builder *b, const ir_value key[2], const struct ir_type *shape, enum fe_drawing drawing,
+                   float low, float high, const struct fe_part *part)
+{
+    struct drawing d = drawing_of(b, key[0], key[1], shape);
+    d.part = part;
+    switch (drawing) {
+    case FE_DRAW_BITS: return random_bits(&d);
+    case FE_DRAW_UNIFORM: return random_uniform(&d, low, high);
+    case FE_DRAW_NORMAL: return random_normal(&d);
+    case FE_DRAW_TRUNCATED_NORMAL: return random_truncated(&d, (double)low, (double)high);
+    }
+    BUG("drawing %d has no rule", (int)drawing);
 }
 
 ir_value fe_normal(struct ir_builder *b, ir_value k0, ir_value k1, const struct ir_type *shape)

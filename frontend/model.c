@@ -266,9 +266,9 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
         bool initializer = end && (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
         if (initializer && args[i].json && !args[i].null && !fe_check_initializer(fe, args[i].json)) return fe_bad();
     }
-    if (layer->inputs_max && !block->in_count) return needs_input(block);
+    if (layer->inputs_max && !(layer->inputs_max & FE_NO_INPUT_TOO) && !block->in_count) return needs_input(block);
     bool tuples = layer->inputs_max & FE_TUPLE_INPUTS;
-    uint32_t most = layer->inputs_max & ~(uint32_t)FE_TUPLE_INPUTS;
+    uint32_t most = layer->inputs_max & (FE_TUPLE_INPUTS - 1);
     if (block->in_count > most && most)
         return fe_block_fail(block, NULL, "E0113", "layer \"%s\" takes at most %u inputs, found %u", layer->name,
                              (unsigned)most, (unsigned)block->in_count);

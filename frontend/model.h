@@ -12,10 +12,16 @@ struct fe_stream {
     uint32_t count;
 };
 
+/* What a call of a random layer drew in the trace that sees the whole batch; the layer is known by its counter. */
+struct fe_random_call {
+    uint32_t counter;
+    struct ir_type type;
+};
+
 struct fe_adaptable;
 struct fe_block;
 struct fe_state {
-    VEC(struct ir_type) masks; /* of dropout over the whole batch, in the order of the calls */
+    VEC(struct fe_random_call) random_calls; /* of dropout and noise over the whole batch, in the order of the calls */
     VEC(struct fe_param) params;
     struct map by_path; /* path -> parameter */
     bool declared;      /* the first trace is over */
@@ -34,7 +40,7 @@ struct fe_known_block {
 };
 
 struct fe_trace_own {
-    uint32_t masks;   /* made so far */
+    VEC(uint32_t) random_calls; /* so far: the counter of each */
     ir_value *values; /* per parameter, 0 = not made */
     uint32_t capacity;
     struct map claimed; /* parameter paths used in this trace */
@@ -68,12 +74,13 @@ struct fe_block {
     const struct fe_weights *weights; /* NULL: parameters as they are */
 };
 
-enum { FE_TUPLE_INPUTS = 1 << 8 };
+enum { FE_TUPLE_INPUTS = 1 << 8, FE_NO_INPUT_TOO = 1 << 9 };
 struct fe_layer {
     const char *name;
     const struct fe_arg *args;
     uint32_t count;
-    uint32_t inputs_max; /* positional inputs; at least one is needed unless 0; with FE_TUPLE_INPUTS they may be tuples */
+    /* Positional inputs; at least one is needed unless 0 or with FE_NO_INPUT_TOO; with FE_TUPLE_INPUTS they may be tuples. */
+    uint32_t inputs_max;
     struct fe_val (*apply)(struct fe_block *, const struct fe_value *args);
 };
 
@@ -115,21 +122,29 @@ struct fe_part {
     uint32_t dim;
     ir_value at; /* uint32, one number per index along dim; a scalar: the part lacks dimension 0 of the whole */
 };
-/* A tensor that is true with probability `keep`: jax.random.bernoulli with the key fold_in(fork, count). `part` NULL: all
- * of it. */
-ir_value fe_bernoulli(struct ir_builder *, const uint32_t fork[2], ir_value count, const struct ir_type *shape,
-                      double keep, const struct fe_part *part);
+/* Random tensors by a key of two uint32 scalars, float32 but for the bits. `part` NULL: all of it. */
+enum fe_drawing { FE_DRAW_BITS, FE_DRAW_UNIFORM, FE_DRAW_NORMAL, FE_DRAW_TRUNCATED_NORMAL }; /* jax.random's; bits: uint32 */
+ir_value fe_random(struct ir_builder *, const ir_value key[2], const struct ir_type *shape, enum fe_drawing, float low,
+                   float high, const struct fe_part *part);
 /* jax.random.normal in float32 with the key of two uint32 scalars. */
 ir_value fe_normal(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape);
 ir_value fe_rademacher(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape); /* -1 or 1 */
+void fe_fold_in(struct ir_builder *, const ir_value key[2], ir_value count, ir_value out[2]); /* jax.random.fold_in */
 void fe_fork_key(const struct fe *, uint32_t stream, uint32_t draw, uint32_t key[2]); /* fold_in(stream's key, draw) */
 ir_value fe_orthogonal(struct fe *, struct ir_builder *, const struct fe_param *, const uint32_t key[2], double scale,
                        int64_t column_axis, bool delta); /* init_orthogonal.c; 0: an error was recorded */
 void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]);
 
-/* layers/dropout.c: the fork of the stream `stream` that a layer with dropout takes when it is made; then, per call of the
- * layer in training, a mask of what is kept. */
+/* layers/random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then, per call
+ * of the layer, a key, and which part of the whole batch's tensor `shape` is. */
 void fe_block_fork(struct fe_block *, const char *stream, bool used); /* not used: only the draw is taken */
+struct fe_drawn {
+    ir_value key[2];
+    struct fe_part part;
+    bool is_part;
+};
+bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, struct fe_drawn *);
+/* A mask that is true with the probability 1 - rate: what dropout keeps. */
 struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape, double rate);
 
 /* Helpers of layers/: numerics shared by several layers. */

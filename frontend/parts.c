@@ -1,5 +1,5 @@
 /* Functions that see a part of the batch: microbatches, groups of examples, single examples. Such a function takes its
- * rows of the batched inputs, the numbers of these rows (masks of dropout are those of the whole batch), the parameters,
+ * rows of the batched inputs, the numbers of these rows (random tensors are parts of those of the whole batch), the parameters,
  * the other inputs, what else is captured, and last the state that goes from one microbatch to the next. */
 #include "frontend/step.h"
 #include "frontend/model.h"
@@ -41,14 +41,14 @@ static bool draws(const struct step *s)
     return counters;
 }
 
-/* Traces the model once over the whole batch, to learn the shapes of its masks. */
-static bool note_masks(struct step *s)
+/* Traces the model once over the whole batch, to learn the shapes of its random tensors. */
+static bool note_random(struct step *s)
 {
     struct fe *fe = s->fe;
-    if (fe->state->masks.count) return true;
+    if (fe->state->random_calls.count) return true;
     size_t funcs = s->module->funcs.count;
     struct ir_builder b = fe_step_builder(s, ir_func_new(s->module, "masks", false));
-    struct fe_trace trace = {.b = &b, .train = true, .notes_masks = true};
+    struct fe_trace trace = {.b = &b, .train = true, .notes_random = true};
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     trace.inputs = fe_step_inputs(s, &b);
     bool good = fe_trace_model(fe, &trace);
@@ -97,7 +97,7 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
     static const char *const names[] = {"microbatch", "examples", "example"};
     struct fe *fe = s->fe;
     bool numbered = outer->train && draws(s);
-    if (numbered && !note_masks(s)) return false;
+    if (numbered && !note_random(s)) return false;
     ir_value numbers = numbered ? row_numbers(s, outer) : 0, *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
              *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     const char *name = arena_format(fe->arena, "%s.%zu", names[level], s->module->funcs.count);
