@@ -108,7 +108,7 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
     p->args = arena_new_array(fe->arena, ir_value, s->input_count + 2 * s->param_count + 5);
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
-        if (!fe_input_batched(fe, i)) continue;
+        if (!fe_input_batched(fe, i) || !outer->inputs[i]) continue; /* infer has not all of them */
         if (slot->type.rank == IR_MAX_RANK) {
             fe_error(fe, fe_member(fe, fe_root(fe), "inputs"), "E0111",
                      "splitting input \"%s\", a tensor of the highest rank, is not supported yet", slot->name);
@@ -122,7 +122,7 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
             params[i] = take_all(p, s->params[i].path, &s->params[i].type, fe_trace_param(fe, outer, i));
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
-        if (!inputs[i]) inputs[i] = take_all(p, slot->name, &slot->type, outer->inputs[i]);
+        if (!inputs[i] && outer->inputs[i]) inputs[i] = take_all(p, slot->name, &slot->type, outer->inputs[i]);
     }
     if (outer->scale) p->trace.scale = take_all(p, "loss_scale", ir_type(outer->b->f, outer->scale), outer->scale);
     if (extra) p->extra = take_all(p, "extra", ir_type(outer->b->f, extra), extra);

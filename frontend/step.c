@@ -75,20 +75,27 @@ static bool read_ema(struct step *s)
 
 /* ---------------------------------------------------------------- infer */
 
-/* Results of the model: one output, or its named parts. */
-static void add_output(struct step *s, struct ir_builder *b, const char *name, const struct fe_val *v)
+struct output { const char *name; ir_value value; };
+typedef VEC(struct output) outputs;
+
+/* What the model gives: one output, or its named parts. */
+static void list_outputs(struct step *s, const char *name, const struct fe_val *v, outputs *out)
 {
     for (uint32_t i = 0; v->kind == FE_VAL_TUPLE && i < v->count; i++) {
         const char *part = v->names ? arena_format(s->fe->arena, "%s.%s", name, v->names[i])
                                     : arena_format(s->fe->arena, "%s.%u", name, i);
-        add_output(s, b, part, &v->items[i]);
+        list_outputs(s, part, &v->items[i], out);
     }
-    if (v->kind != FE_VAL_TENSOR || !v->tensor) return;
+    if (v->kind == FE_VAL_TENSOR && v->tensor) vec_push(s->fe->arena, out, ((struct output){name, v->tensor}));
+}
+
+static void add_output(struct step *s, struct ir_builder *b, const char *name, ir_value value)
+{
     struct ir_slot slot = {.name = name,
                            .role = IR_ROLE_OUTPUT,
-                           .type = *ir_type(b->f, v->tensor),
+                           .type = *ir_type(b->f, value),
                            .place = fe_place(s->fe, top(s, "model"))};
-    ir_result_add(b, name, v->tensor, (int32_t)ir_slot_new(s->module, slot));
+    ir_result_add(b, name, value, (int32_t)ir_slot_new(s->module, slot));
 }
 
 /* Traces model and loss once and takes the function away again. Declares the parameters; needed[i] tells whether the
@@ -102,7 +109,9 @@ static bool probe(struct step *s, bool *needed)
     bool good = fe_trace_model(s->fe, &trace);
     if (good) {
         /* What the model needs: its outputs become results for a moment. */
-        add_output(s, &b, "model", &trace.model);
+        outputs list = {0};
+        list_outputs(s, "model", &trace.model, &list);
+        for (size_t i = 0; i < list.count; i++) add_output(s, &b, list.items[i].name, list.items[i].value);
         bool *live = ir_live(f, s->fe->arena);
         for (uint32_t i = 0; i < s->input_count; i++) needed[i] = live[trace.inputs[i]];
         for (size_t i = slots; i < s->module->slots.count; i++)
@@ -113,19 +122,84 @@ static bool probe(struct step *s, bool *needed)
     return good;
 }
 
-static bool build_infer(struct step *s, const bool *needed)
+/* Where a step works through the batch in parts, so does infer, or the memory for a whole batch would be needed after all.
+ * Rows of a part; 0: the batch at once. */
+static int64_t infer_rows(const struct step *s)
 {
-    struct ir_func *f = ir_func_new(s->module, "infer", true);
-    struct ir_builder b = fe_step_builder(s, f);
+    if (s->accumulate.json) return s->accumulate.rows;
+    return s->examples.json ? s->examples.rows : 0;
+}
+
+/* Whether every output has the batch's rows, and a part's rows in a part. */
+static bool have_rows(const struct ir_func *whole, const outputs *all, const struct ir_func *f, const outputs *parts, int64_t rows,
+                      int64_t part)
+{
+    bool good = all->count == parts->count;
+    for (size_t i = 0; good && i < all->count; i++) {
+        struct ir_type x = *ir_type(whole, all->items[i].value), y = *ir_type(f, parts->items[i].value);
+        good = x.rank && x.dim[0] == rows && y.rank && y.dim[0] == part;
+        x.dim[0] = y.dim[0];
+        good = good && ir_type_equal(&x, &y);
+    }
+    return good;
+}
+
+/* The outputs part by part, put together; `list` has those of the batch at once in function `whole`. False: they cannot be,
+ * or errors were recorded. */
+static bool infer_parts(struct step *s, struct fe_trace *trace, int64_t part_rows, const struct ir_func *whole, outputs *list)
+{
+    int64_t rows = 0;
+    struct part part;
+    outputs parts = {0};
+    if (!fe_step_batch_rows(s, top(s, "model"), &rows) || rows <= part_rows || rows % part_rows) return false;
+    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, part_rows, 0) || !fe_trace_model(s->fe, &part.trace)) return false;
+    list_outputs(s, "model", &part.trace.model, &parts);
+    if (!have_rows(whole, list, part.b.f, &parts, rows, part_rows)) return false;
+    for (size_t i = 0; i < parts.count; i++) fe_part_result(s, &part, parts.items[i].name, parts.items[i].value, FE_CONCATENATE);
+    int64_t count = rows / part_rows;
+    ir_value tuple = fe_part_end(s, &part, trace, ir_scalar(trace->b, IR_I32, (double)count), count, 1);
+    for (uint32_t i = 0; i < parts.count; i++) list->items[i].value = ir_proj(trace->b, tuple, i);
+    return true;
+}
+
+/* The function of the model alone, of the inputs that it reads. */
+static void infer_begin(struct step *s, const bool *needed, struct ir_builder *b, struct fe_trace *trace)
+{
+    *b = fe_step_builder(s, ir_func_new(s->module, "infer", true));
     ir_value *inputs = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
-        if (needed[i]) inputs[i] = ir_param_new(&b, slot->name, slot->type, (int32_t)s->inputs[i]);
+        if (needed[i]) inputs[i] = ir_param_new(b, slot->name, slot->type, (int32_t)s->inputs[i]);
     }
-    struct fe_trace trace = {.b = &b, .inputs = inputs};
-    if (!fe_trace_model(s->fe, &trace)) return false;
-    add_output(s, &b, "model", &trace.model);
-    return true;
+    *trace = (struct fe_trace){.b = b, .inputs = inputs};
+}
+
+static bool build_infer(struct step *s, const bool *needed)
+{
+    size_t funcs = s->module->funcs.count, errors = s->fe->diags->errors;
+    int64_t rows = infer_rows(s);
+    struct ir_builder b;
+    struct fe_trace trace;
+    outputs list = {0};
+    infer_begin(s, needed, &b, &trace);
+    bool good = fe_trace_model(s->fe, &trace), parts = false;
+    if (good) list_outputs(s, "model", &trace.model, &list);
+    if (good && rows) { /* the function of the whole batch told the outputs' shapes */
+        const struct ir_func *whole = b.f;
+        s->module->funcs.count = funcs;
+        infer_begin(s, needed, &b, &trace);
+        parts = infer_parts(s, &trace, rows, whole, &list);
+        good = s->fe->diags->errors == errors;
+    }
+    if (good && rows && !parts) {
+        s->module->funcs.count = funcs;
+        infer_begin(s, needed, &b, &trace);
+        good = fe_trace_model(s->fe, &trace);
+        list.count = 0;
+        list_outputs(s, "model", &trace.model, &list);
+    }
+    for (size_t i = 0; good && i < list.count; i++) add_output(s, &b, list.items[i].name, list.items[i].value);
+    return good;
 }
 
 static bool build_eval(struct step *s)

@@ -285,8 +285,8 @@ static void walk_operands(struct walk *w, ir_value v, uint8_t relation, uint32_t
         next = relation;
     else if (node->op == OP_broadcast && relation == FUSE_SAME)
         next = FUSE_SPREAD, segments = n->segments;
-    for (uint32_t i = 0; i < node->arg_count; i++)
-        walk_operand(w, node->args[i], next, segments);
+    for (uint32_t i = 0; i < node->arg_count; i++) /* what is written into is read at the same place */
+        walk_operand(w, node->args[i], node->op == OP_dynamic_update && i == 0 ? relation : next, segments);
 }
 
 static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t segments) {

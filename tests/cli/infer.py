@@ -114,6 +114,25 @@ class Infer(unittest.TestCase):
         self.assertAlmostEqual(last["eval_loss"], float(np.mean((mean - self.y) ** 2)), places=5)
         self.assertAlmostEqual(last["eval_error"], float(np.mean(np.abs(mean - self.y))), places=5)
 
+    def test_by_microbatches(self):
+        """A document that works through its batch in parts infers in parts too, with the same outputs; where an output has no
+        rows, at once."""
+        base = dict(MODEL, model=dict(MODEL["model"]))
+        for more in ({}, {"output": {"mean": "fc", "total": "sum(fc)"}}):
+            base["model"].update(more)
+            want = None
+            for parts in ({}, {"accumulate": {"microbatch_size": 2}}, {"accumulate": {"microbatch_size": 4, "split": "contiguous"}},
+                          {"per_example": {"microbatch_size": 2}}):
+                with open(self.path("parts.json"), "w") as f:
+                    json.dump(dict(base, **parts), f)
+                self.assertEqual(self.run_stepc("compile", self.path("parts.json"), "-o", self.path("parts.so")), (0, ""))
+                for program in ("parts.so", "parts.json"):
+                    code, said = self.run_stepc("run", self.path(program), "--infer", self.path("out.st"), "--infer-data", self.path("x.st"))
+                    self.assertEqual(code, 0, said)
+                    got = read(self.path("out.st"))
+                    want = want or got
+                    self.agrees(got, want)
+
     def test_mistakes(self):
         for args, code, says in ((("--infer-data", self.path("x.st"), "--steps", "1", "--data", self.path("data.st")), 2, "--infer-data needs --infer"),
                                  (("--infer", self.path("out.st"), "--infer-data", self.path("y.st")), 1, 'input "x" is missing'),

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""Memory does not grow with the number of microbatches: the planned peak of accumulation, of gradients of single examples,
-of both in each other and of micro_vmap is the same however many microbatches of one size there are. Inputs are memory of the host.
+"""Memory and kernels of an object. Memory does not grow with the number of microbatches: what accumulation, gradients of
+single examples, both in each other and micro_vmap need in every entry is the same however many microbatches of one size there are.
+Inputs are memory of the host.
+The entries of one object (step, eval, infer, init) share state, one block of temporaries and every kernel that they have in common.
 
     tests/cli/memory.py STEPC
 """
@@ -10,7 +12,11 @@ import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 STEPC = sys.argv[1]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../samples"))
+import stepc
 CLIP = [{"type": "clip_by_global_norm", "max_norm": 1.0}]
 LINEAR = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 48}, {"type": "relu"}, {"type": "linear", "features": 8}]}
 ROWS = {"type": "sequential", "input": "x", "layers": [
@@ -26,7 +32,8 @@ FORMS = {
 }
 
 
-def peak(name, model, more, rows):
+def needs(name, model, more, rows):
+    """Temporaries of the entries. Those of infer without its outputs, which have a row for every row of the batch."""
     document = {"stepc": 1, "name": name, "inputs": {"x": {"shape": [rows, 24], "dtype": "float32"}}, "model": model,
                 "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, **more}
     with tempfile.TemporaryDirectory(prefix="stepc-memory-") as tmp:
@@ -34,16 +41,73 @@ def peak(name, model, more, rows):
         with open(path, "w") as f:
             json.dump(document, f)
         done = subprocess.run([STEPC, "explain", path, "--memory", "--json"], stdout=subprocess.PIPE, check=True, timeout=120)
-    return next(e for e in json.loads(done.stdout)["entries"] if e["name"] == "step")["memory"]["peak"]
+    report = json.loads(done.stdout)
+    arenas = {e["name"]: e["memory"]["arena"] for e in report["entries"]}
+    outputs = sum(4 * np.prod(t["shape"]) for t in report["tensors"] if t["role"] == "output")
+    if "per_example" in more or "accumulate" in more:
+        arenas["infer"] -= outputs
+    else:
+        del arenas["infer"], arenas["eval"]
+    return arenas
+
+
+BLOCK = {"type": "residual", "layers": [{"type": "layer_norm"}, {"type": "multi_head_attention", "num_heads": 4, "is_causal": True},
+                                        {"type": "linear", "features": 512}, {"type": "gelu"}, {"type": "linear", "features": 128}]}
+DEEP = {"stepc": 1, "name": "deep", "inputs": {"x": {"shape": [8, 64, 128], "axes": ["batch", None, None]}},
+        "model": {"type": "sequential", "input": "x", "layers": [{"type": "repeat", "count": 3, "block": BLOCK}]},
+        "loss": "mean(model**2)", "optimizer": {"type": "adamw", "learning_rate": 0.001}, "ema": {"decay": 0.9}}
+# The outputs of all rows need more temporaries than a step by microbatches of two.
+WIDE = {"stepc": 1, "name": "wide", "inputs": {"x": {"shape": [512, 4], "axes": ["batch", None]}}, "accumulate": {"microbatch_size": 2},
+        "model": {"type": "linear", "features": 16, "input": "x"}, "loss": "mean(model**2)",
+        "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+
+
+def shared(document, least, input_shape):
+    """least: kernels that eval and step have in common."""
+    with tempfile.TemporaryDirectory(prefix="stepc-shared-") as tmp:
+        path, so = os.path.join(tmp, "model.json"), os.path.join(tmp, "step.so")
+        with open(path, "w") as f:
+            json.dump(document, f)
+        subprocess.run([STEPC, "compile", path, "-o", so, "--save-temps=" + tmp], check=True, timeout=120)
+        report = json.loads(subprocess.run([STEPC, "explain", so, "--json"], stdout=subprocess.PIPE, check=True, timeout=120).stdout)
+        text = subprocess.run([STEPC, "explain", so, "--memory"], stdout=subprocess.PIPE, check=True, timeout=120).stdout.decode()
+        with open(os.path.join(tmp, "step.nests")) as f:
+            nests = [n.split(": ", 1)[1] for n in f.read().split("kernel.")[1:]]
+        with stepc.Step(so, threads=1) as m:
+            m.init()
+            x = np.ones(input_shape, "f4")
+            before = m.eval(x=x).loss
+            m.infer(x=x)
+            m.infer("ema" if "ema" in document else "params", x=x)
+            assert m.step(x=x).loss == before
+            measured, planned = m.memory().measured_peak, m.memory().planned_peak
+            state = sum(m[n].nbytes + 63 & -64 for role in (stepc.PARAM, stepc.EMA, stepc.OPT_STATE, stepc.STATE) for n in m.names(role))
+    code = report["code"]
+    arenas = {e["name"]: e["memory"]["arena"] if "memory" in e else e["arena"] for e in report["entries"]}
+    assert len(set(nests)) == len(nests), "a kernel stands in the object twice"
+    assert len(nests) == sum(own for _, own in code.values()), (len(nests), code)
+    assert code["eval"][0] - code["eval"][1] >= least, code
+    assert not least or code["infer"][1] == 0, code
+    # Sizes of blocks are rounded up by a line and no more: state once, temporaries of the entry that needs most.
+    assert planned == state + max(arenas.values()), (planned, state, arenas)
+    assert planned <= measured <= planned + 4096, (planned, measured)
+    assert "peak {:,} B".format(planned) in text and "one block of {:,} B".format(max(arenas.values())) in text, text
+    return arenas
 
 
 def main():
     wrong = 0
+    arenas = shared(DEEP, 6, (8, 64, 128))
+    assert arenas["eval"] < arenas["step"]
+    arenas = shared(WIDE, 0, (512, 4))
+    assert arenas["infer"] > arenas["step"], arenas
     for name, (model, more) in FORMS.items():
-        peaks = [peak(name, model, more, rows) for rows in (32, 64, 256)]
-        if len(set(peaks)) > 1:
-            print("%s: peaks of %s B for 32, 64 and 256 rows" % (name, ", ".join(map(str, peaks))))
-            wrong += 1
+        arenas = [needs(name, model, more, rows) for rows in (32, 64, 256)]
+        for entry in arenas[0]:
+            bytes_of = [a[entry] for a in arenas]
+            if len(set(bytes_of)) > 1:
+                print("%s: temporaries of %s take %s B for 32, 64 and 256 rows" % (name, entry, ", ".join(map(str, bytes_of))))
+                wrong += 1
     print("%d forms, %d grow" % (len(FORMS), wrong))
     return wrong != 0
 
