@@ -1,5 +1,5 @@
 /* Gradients of control. That of an accumulation is an accumulation over the same microbatches: each is computed again
- * from its rows, so nothing of it is kept from the forward loop. Rows get the gradients of their rows, what all
+ * from its rows, so nothing of it is kept from the forward loop. That of a scan is in vjp_scan.c. Rows get the gradients of their rows, what all
  * microbatches share the sum. */
 #include "passes/vjp.h"
 #include <string.h>
@@ -11,7 +11,7 @@ void vjp_proj(struct vjp *c)
     ir_value tuple = c->node.args[0], **parts = &c->parts[tuple];
     const struct ir_func *f = c->b->f;
     int64_t index = c->node.attr[0].v[0];
-    if (ir_get(f, tuple)->op != OP_accumulate) {
+    if (ir_get(f, tuple)->op != OP_accumulate && ir_get(f, tuple)->op != OP_scan) {
         vjp_none(c);
         return;
     }

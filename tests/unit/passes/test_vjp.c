@@ -232,6 +232,79 @@ static ir_value called(struct ir_builder *b, enum ir_op op, const ir_value *a)
     return ir_binary(b, OP_mul, ir_proj(b, t, 0), ir_proj(b, t, 1));
 }
 
+/* ---------------------------------------------------------------- scans */
+
+/* All results of a scan, one after the other. */
+static ir_value scanned(struct ir_builder *b, struct ir_func *body, bool reverse, const ir_value *args, const uint32_t *n)
+{
+    ir_value tuple = ir_scan(b, body, ir_type(b->f, args[n[0]])->dim[0], reverse, args, n[0], n[1], n[2]), parts[8];
+    uint32_t count = ir_tuple_count(b->f, tuple), used = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        ir_value y = ir_proj(b, tuple, i);
+        int64_t elements = ir_type_elements(ir_type(b->f, y));
+        if (ir_dtype_is_float((enum ir_dtype)ir_type(b->f, y)->dtype)) parts[used++] = ir_reshape(b, y, 1, &elements);
+    }
+    return ir_concat(b, parts, used, 0);
+}
+
+static ir_value like(struct ir_builder *b, const struct ir_builder *outer, ir_value x, bool row)
+{
+    struct ir_type t = *ir_type(outer->f, x);
+    return ir_param_new(b, "p", row ? ir_type_of((enum ir_dtype)t.dtype, t.rank - 1u, t.dim + 1) : t, -1);
+}
+
+/* h = tanh(h @ w + x): the weights' gradient is one product behind the scan. */
+static ir_value recurrent_way(struct ir_builder *b, const ir_value *a, bool reverse)
+{
+    struct ir_builder c = {.f = ir_func_new(b->f->module, "cell", false)};
+    ir_value h = like(&c, b, a[0], false), x = like(&c, b, a[1], true), w = like(&c, b, a[2], false);
+    ir_value y = ir_dot(&c, h, w, nothing, nothing, LIST(1), LIST(0)), next;
+    next = ir_unary(&c, OP_tanh, ir_binary(&c, OP_add, x, y));
+    ir_result_add(&c, "h", next, -1);
+    ir_result_add(&c, "y", ir_binary(&c, OP_mul, next, h), -1);
+    return scanned(b, c.f, reverse, a, (uint32_t[]){1, 1, 1});
+}
+
+static ir_value recurrent(struct ir_builder *b, enum ir_op op, const ir_value *a) { (void)op; return recurrent_way(b, a, false); }
+
+static ir_value recurrent_back(struct ir_builder *b, enum ir_op op, const ir_value *a) { (void)op; return recurrent_way(b, a, true); }
+
+/* A gate of what all rows share: its gradient is summed up row by row. A number is carried, too, and what nothing reads. */
+static ir_value gated(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    (void)op;
+    struct ir_builder c = {.f = ir_func_new(b->f->module, "cell", false)};
+    ir_value all[] = {a[0], ir_scalar(b, IR_I32, 1), a[0], a[1], a[2]}, h = like(&c, b, a[0], false);
+    ir_value n = ir_param_new(&c, "n", ir_type_scalar(IR_I32), -1), idle = like(&c, b, a[0], false), x = like(&c, b, a[1], true),
+             w = like(&c, b, a[2], false);
+    ir_value gate = ir_unary(&c, OP_logistic, ir_binary(&c, OP_mul, x, w)), one = ir_number_like(&c, h, 1);
+    const struct ir_type *t = ir_type(c.f, h);
+    ir_value count = ir_broadcast_to(&c, ir_cast(&c, n, IR_F64), t->rank, t->dim);
+    ir_value next = ir_binary(&c, OP_add, ir_binary(&c, OP_mul, gate, h), ir_binary(&c, OP_mul, ir_binary(&c, OP_sub, one, gate), w));
+    ir_result_add(&c, "h", next, -1);
+    ir_result_add(&c, "n", ir_binary(&c, OP_add, n, ir_scalar(&c, IR_I32, 2)), -1);
+    ir_result_add(&c, "idle", ir_unary(&c, OP_sin, idle), -1);
+    ir_result_add(&c, "y", ir_binary(&c, OP_mul, ir_binary(&c, OP_mul, next, count), ir_binary(&c, OP_max, h, x)), -1);
+    return scanned(b, c.f, false, all, (uint32_t[]){3, 1, 1});
+}
+
+/* Every row is itself walked over. */
+static ir_value nested(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    (void)op;
+    struct ir_builder c = {.f = ir_func_new(b->f->module, "inner", false)}, d = {.f = ir_func_new(b->f->module, "outer", false)};
+    ir_value x = like(&d, b, a[0], false), rows = like(&d, b, a[1], true), w = like(&d, b, a[2], false);
+    ir_value h = like(&c, &d, x, false), row = like(&c, &d, rows, true), v = like(&c, &d, w, false);
+    h = ir_unary(&c, OP_sin, ir_binary(&c, OP_add, ir_binary(&c, OP_mul, h, v), row));
+    ir_result_add(&c, "h", h, -1);
+    ir_result_add(&c, "y", ir_binary(&c, OP_mul, h, h), -1);
+    ir_value tuple = ir_scan(&d, c.f, ir_type(d.f, rows)->dim[0], true, (ir_value[]){x, rows, w}, 1, 1, 1);
+    ir_value made = ir_reduce(&d, OP_reduce_sum, ir_proj(&d, tuple, 1), (int64_t[]){0}, 1);
+    ir_result_add(&d, "h", ir_binary(&d, OP_add, ir_proj(&d, tuple, 0), ir_binary(&d, OP_mul, made, w)), -1);
+    ir_result_add(&d, "y", made, -1);
+    return scanned(b, d.f, false, a, (uint32_t[]){1, 1, 1});
+}
+
 /* ---------------------------------------------------------------- cases */
 
 static const double ties[] = {1, 3, 3, 2, 2, 2}, more_ties[] = {1, 2, 3, 4, 2, 1};
@@ -285,6 +358,11 @@ static const struct test tests[] = {
     {OP_dot, dot_batch, -1, 1, S(2, 2, 3, 2), S(2, 3, 3, 2), S(0), 0, 0, 0}, {OP_dot, dot_two, -1, 1, S(3, 2, 4), S(4, 3, 2), S(0), 0, 0, 0},
     {OP_dot, dot_outer, -1, 1, S(2), S(3), S(0), 0, 0, 0},
     {OP_call, called, -2, 2, S(3), S(0), S(0), 0, 0, 0},
+    {OP_scan, recurrent, -1, 1, S(2, 3), S(4, 2, 3), S(3, 3), 0, 0, 0}, {OP_scan, recurrent_back, -1, 1, S(2, 3), S(4, 2, 3), S(3, 3), 0, 0, 0},
+    {OP_scan, recurrent, -1, 1, S(2, 3), S(1, 2, 3), S(3, 3), 0, 0, 0}, {OP_scan, recurrent, -1, 1, S(2, 3), S(0, 2, 3), S(3, 3), 0, 0, 0},
+    {OP_scan, recurrent, -1, 1, S(0, 3), S(4, 0, 3), S(3, 3), 0, 0, 0}, {OP_scan, recurrent_back, -1, 1, S(1, 1), S(4, 1, 1), S(1, 1), 0, 0, 0},
+    {OP_scan, gated, -1, 2, S(3), S(4, 3), S(3), 0, 0, 0}, {OP_scan, gated, -1, 2, SCALAR, S(3), SCALAR, 0, 0, 0},
+    {OP_scan, nested, -1, 1, S(3), S(2, 3, 3), S(3), 0, 0, 0}, {OP_scan, nested, -1, 1, S(2), S(3, 1, 2), S(2), 0, 0, 0},
 };
 /* clang-format on */
 enum { TEST_COUNT = sizeof tests / sizeof tests[0] };
