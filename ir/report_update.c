@@ -4,7 +4,8 @@
  * The least: each slot that the update reads is read once, each that it changes is written once, each gradient is read
  * once; what a reduction (a norm) must have seen before the update can begin is read once more. Gradients that are made by
  * the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than that.
- * What fits into a page is not counted (scalars, partial sums, biases), unless everything does. */
+ * What fits into a page is not counted (scalars, partial sums, biases; neither their bytes nor their elements), unless
+ * everything does. */
 #include "ir/report.h"
 #include <string.h>
 
@@ -191,7 +192,7 @@ static void add_least(struct traffic *t)
         bool same = node->op == OP_param && f->params.items[node->attr[0].v[0]].slot == r->slot;
         if (same || !update) continue;
         t->out->least += bytes_of(t, f, r->value);
-        if (m->slots.items[r->slot].role == IR_ROLE_PARAM) t->out->parameters += (uint64_t)ir_type_elements(&node->type);
+        if (m->slots.items[r->slot].role == IR_ROLE_PARAM && bytes_of(t, f, r->value)) t->out->parameters += (uint64_t)ir_type_elements(&node->type);
     }
 }
 
