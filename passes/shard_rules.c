@@ -22,7 +22,7 @@ static int8_t new_factor(struct rule_maker *k, int64_t size)
 /* A factor per dimension of the result, the same for every operand of the result's rank. */
 static void rule_ewise(struct rule_maker *k)
 {
-    for (uint32_t d = 0; d < k->n->type.rank; d++) {
+    for (uint32_t d = 0; d < k->n->type.rank && d < IR_MAX_RANK; d++) { /* the bound is for GCC at -O3 */
         k->r->result[d] = new_factor(k, k->n->type.dim[d]);
         for (uint32_t i = 0; i < k->n->arg_count; i++)
             if (arg_type(k, i)->rank == k->n->type.rank) k->r->arg[i][d] = k->r->result[d];
