@@ -1,6 +1,5 @@
 /* What a kernel command is called with. One over many tensors has a list of members: a set of buffers and a number of
- * iterations each. Members whose tensors lie one behind the other at every argument become one, which runs through the
- * bytes between them too: they belong to nobody, tensors are padded to 64 bytes. */
+ * iterations each. Members whose tensors lie one behind the other at every argument become one. */
 #include "codegen/llvm_object.h"
 #include "ir/plan.h"
 
@@ -9,13 +8,10 @@ static bool same_place(const struct plan_buffer *a, const struct plan_buffer *b)
     return a->space == b->space && a->offset == b->offset && a->slot == b->slot;
 }
 
-/* Elements from the start of `a` to that of `b`, where b is the next thing in a's memory; 0: it is not. */
-static int64_t distance(const struct plan_buffer *a, const struct plan_buffer *b, int64_t element, int64_t elements)
+/* Does b lie directly behind a? */
+static bool behind(const struct plan_buffer *a, const struct plan_buffer *b)
 {
-    if (a->space != b->space || a->space == PLAN_INPUT || a->space == PLAN_METRIC || b->offset < a->offset)
-        return 0;
-    uint64_t bytes = b->offset - a->offset, most = (uint64_t)(element * elements + 63) / 64 * 64;
-    return bytes <= most && bytes % (uint64_t)element == 0 ? (int64_t)bytes / element : 0;
+    return a->space == b->space && a->space != PLAN_INPUT && a->space != PLAN_METRIC && b->offset == a->offset + a->bytes;
 }
 
 struct arguments { const struct plan *plan; const struct plan_command *c; size_t inputs, outputs; };
@@ -31,25 +27,17 @@ static const struct ir_type *argument_type(const struct arguments *a, uint32_t m
     return ir_type(g->func, i < a->inputs ? g->inputs.items[i] : g->outputs.items[i - a->inputs]);
 }
 
-/* Iterations from the start of a member to that of the next one if both can be one; 0: they cannot. */
-static int64_t joined(const struct arguments *a, uint32_t member, int64_t elements)
+/* Can the member and the next one be one? */
+static bool joined(const struct arguments *a, uint32_t member, int64_t elements)
 {
-    int64_t all = 0;
     for (size_t i = 0; i < a->inputs + a->outputs; i++) {
         const struct plan_buffer *x = &a->plan->buffers.items[argument(a, member, i)];
         const struct plan_buffer *y = &a->plan->buffers.items[argument(a, member + 1, i)];
-        const struct ir_type *type = argument_type(a, member, i);
-        if (ir_type_elements(type) != elements) {
-            if (!same_place(x, y))
-                return 0;
-            continue;
-        }
-        int64_t here = distance(x, y, (int64_t)ir_dtype_bytes((enum ir_dtype)type->dtype), elements);
-        if (here < elements || (all && all != here))
-            return 0;
-        all = here;
+        bool full = ir_type_elements(argument_type(a, member, i)) == elements;
+        if (full ? !behind(x, y) : !same_place(x, y))
+            return false;
     }
-    return all;
+    return true;
 }
 
 void cg_members(const struct plan *plan, const struct plan_command *c, const struct cg_kernel *kernels, struct arena *arena,
@@ -68,12 +56,11 @@ void cg_members(const struct plan *plan, const struct plan_command *c, const str
         int64_t elements = kernel->nest->parallel_extent;
         for (size_t i = 0; i < per && !before; i++)
             out->buffers[out->count * per + i] = argument(&a, m, i);
-        int64_t step = m + 1 < members && kernel->nest->flat ? joined(&a, m, elements) : 0;
-        before += step;
+        before += elements;
         out->work += kernel->nest->work;
-        if (step)
+        if (m + 1 < members && kernel->nest->flat && joined(&a, m, elements))
             continue;
-        out->extent += before + elements;
+        out->extent += before;
         out->ends[out->count++] = out->extent;
         before = 0;
     }

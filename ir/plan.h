@@ -25,7 +25,7 @@ struct plan_buffer {
     uint32_t slot;       /* SLOT, INPUT, METRIC: index into the module's slots */
     const struct ir_func *func;
     ir_value value;      /* of `func`: whose contents it first holds; its type gives extent and layout (C order) */
-    uint64_t offset, bytes; /* within its space; 64-byte aligned */
+    uint64_t offset, bytes; /* within its space; on a 64-byte boundary, unless it lies close behind another one */
     uint32_t first, last;   /* commands between which it is live (ARENA) */
     const void *data;       /* CONSTANT */
 };
@@ -56,6 +56,17 @@ struct plan_group {
     const char *reason;     /* why it ends here, for explain --fusion */
     uint64_t alike;         /* groups with equal numbers have the same code; 0: not known */
 };
+
+/* A row that a loop's body writes into a buffer which it carries: a group that has it as an output stores the row, and nothing
+ * else of the buffer is touched; what stood in the carried buffer is in the output's. */
+static inline bool plan_is_window(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_dynamic_update || f->entry || ir_get(f, n->args[0])->op != OP_param) return false;
+    for (size_t i = 0; i < f->results.count; i++)
+        if (f->results.items[i].value == v) return true;
+    return false;
+}
 
 enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE };
 

@@ -8,7 +8,12 @@ ir_value memplan_base(const struct ir_func *f, ir_value v) {
     return v;
 }
 
-static uint64_t align64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
+/* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the cache.
+ * A large one that fills its lines gets lines of its own. */
+uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close) {
+    bool own = bytes % 64 == 0 && bytes >= 1024;
+    return close && !own ? at : (at + 63) & ~(uint64_t)63;
+}
 
 /* Types of all slots on one device: parameters and results of entries carry its extents. */
 static struct ir_type *local_types(const struct ir_module *m, struct arena *scratch) {
@@ -34,23 +39,28 @@ static struct ir_type *local_types(const struct ir_module *m, struct arena *scra
 
 /* ---------------------------------------------------------------- the order of slots */
 
-struct order { uint32_t *slots, count; bool *listed; };
+/* `close`: by slot: lies directly behind the one before it. */
+struct order { uint32_t *slots, count; bool *listed, *close; };
 
-static void list_slot(struct order *o, int32_t slot) {
+/* Returns whether the slot was not listed yet. */
+static bool list_slot(struct order *o, int32_t slot, bool close) {
     if (slot < 0 || o->listed[slot])
-        return;
+        return false;
     o->listed[slot] = true;
+    o->close[slot] = close;
     o->slots[o->count++] = (uint32_t)slot;
+    return true;
 }
 
 /* The slots that a command of many calls reads or writes at one argument, in the order of the calls. */
 static void list_argument(struct order *o, const struct plan *plan, const struct plan_command *k, size_t argument,
                           const int32_t *slot_of) {
+    bool close = false;
     for (uint32_t m = 0; m < plan_members(k); m++) {
         const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
         const struct ir_node *call = ir_get(k->func, k->calls.items[m]);
         const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
-        list_slot(o, slot_of[memplan_base(k->func, call->args[parameter->attr[0].v[0]])]);
+        close = list_slot(o, slot_of[memplan_base(k->func, call->args[parameter->attr[0].v[0]])], close);
     }
 }
 
@@ -69,16 +79,16 @@ static void list_plan(struct order *o, const struct plan *plan, struct arena *sc
 }
 
 /* All slots, those first that a step's commands for many tensors go through: one behind the other, so that one loop does. */
-static uint32_t *order_slots(struct memplan *mp) {
+static struct order order_slots(struct memplan *mp) {
     const struct ir_module *m = mp->plans->module;
-    struct order o = {arena_new_array(mp->arena, uint32_t, m->slots.count + 1), 0,
-                      arena_new_array(mp->arena, bool, m->slots.count + 1)};
+    size_t room = m->slots.count + 1;
+    struct order o = {arena_new_array(mp->arena, uint32_t, room), 0, arena_new_array(mp->arena, bool, room), arena_new_array(mp->arena, bool, room)};
     for (size_t i = 0; i < mp->plans->plans.count; i++)
         if (strcmp(mp->plans->plans.items[i]->func->name, "step") == 0)
             list_plan(&o, mp->plans->plans.items[i], mp->arena);
     for (uint32_t i = 0; i < m->slots.count; i++)
-        list_slot(&o, (int32_t)i);
-    return o.slots;
+        list_slot(&o, (int32_t)i, false);
+    return o;
 }
 
 static void place_slots(struct memplan *mp) {
@@ -87,19 +97,21 @@ static void place_slots(struct memplan *mp) {
     pm->slot_offset = arena_new_array(mp->keep, uint64_t, m->slots.count + 1);
     pm->state_bytes = pm->result_bytes = pm->constant_bytes = 0;
     struct ir_type *types = local_types(m, mp->arena);
-    const uint32_t *order = order_slots(mp);
-    for (uint32_t k = 0; k < m->slots.count; k++) {
-        uint32_t i = order[k];
+    struct order order = order_slots(mp);
+    for (uint32_t k = 0; k < order.count; k++) {
+        uint32_t i = order.slots[k];
         enum ir_role role = m->slots.items[i].role;
         struct ir_type type = types[i];
-        uint64_t bytes = align64((uint64_t)ir_type_elements(&type) * ir_dtype_bytes((enum ir_dtype)type.dtype));
+        uint64_t bytes = (uint64_t)ir_type_elements(&type) * ir_dtype_bytes((enum ir_dtype)type.dtype);
         bool result = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
         if (role == IR_ROLE_INPUT)
             continue;
         uint64_t *total = result ? &pm->result_bytes : &pm->state_bytes;
-        pm->slot_offset[i] = *total;
-        *total += bytes;
+        pm->slot_offset[i] = memplan_begin(*total, bytes, order.close[i]);
+        *total = pm->slot_offset[i] + bytes;
     }
+    pm->state_bytes = memplan_begin(pm->state_bytes, 0, false);
+    pm->result_bytes = memplan_begin(pm->result_bytes, 0, false);
 }
 
 uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const struct ir_func *f, ir_value v) {

@@ -18,6 +18,7 @@ struct memplan {
 
 /* memplan.c */
 ir_value memplan_base(const struct ir_func *, ir_value); /* under reshapes: the value whose buffer it shares */
+uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close);
 uint32_t memplan_new_buffer(struct memplan *, enum plan_space, const struct ir_func *, ir_value);
 /* memplan_assign.c: values to buffers, copies where an update in place is not proven. */
 void memplan_assign(struct memplan *);

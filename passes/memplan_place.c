@@ -151,10 +151,17 @@ static int by_first(const void *x, const void *y) {
     return a->first != b->first ? (a->first < b->first ? -1 : 1) : by_size(x, y);
 }
 
-static uint64_t align64(uint64_t n) { return (n + 63) & ~(uint64_t)63; }
+static uint64_t align64(uint64_t n) { return memplan_begin(n, 0, false); }
 
-/* Numbers that lie in a chain lie close together: what sums them up reads all. */
-static uint64_t padded(uint64_t n, bool chained) { return chained && n <= 8 ? n : align64(n); }
+/* Where the buffers of a chain lie: close together, from `at` on. Returns the end. */
+static uint64_t lay_down(struct plan *plan, uint32_t first, const uint32_t *next, uint64_t at) {
+    for (uint32_t x = first + 1; x; x = next[x - 1]) {
+        struct plan_buffer *b = &plan->buffers.items[x - 1];
+        b->offset = memplan_begin(at, b->bytes, x != first + 1);
+        at = b->offset + b->bytes;
+    }
+    return at;
+}
 
 static void extend_arena(struct plan *plan, const struct item *item) {
     if (item->offset + item->bytes > plan->arena_bytes)
@@ -212,7 +219,7 @@ static void sum_living(struct memplan *mp, const uint32_t *next, const bool *inn
         const struct plan_buffer *b = &plan->buffers.items[i];
         if (b->space != PLAN_ARENA || b->first == UINT32_MAX)
             continue;
-        uint64_t bytes = padded(b->bytes, inner[i] || next[i]);
+        uint64_t bytes = inner[i] || next[i] ? b->bytes : align64(b->bytes);
         live[b->first] += bytes;
         live[b->last + 1] -= bytes;
     }
@@ -266,11 +273,10 @@ static void place_all(struct memplan *mp) {
         struct item item = {.buffer = b, .first = UINT32_MAX};
         for (uint32_t x = b + 1; x; x = next[x - 1]) {
             const struct plan_buffer *buffer = &plan->buffers.items[x - 1];
-            item.bytes += padded(buffer->bytes, inner[b] || next[b]);
             item.first = buffer->first < item.first ? buffer->first : item.first;
             item.last = buffer->last > item.last ? buffer->last : item.last;
         }
-        item.bytes = align64(item.bytes);
+        item.bytes = align64(lay_down(plan, b, next, 0));
         items[count++] = item;
     }
     qsort(items, count, sizeof *items, by_size);
@@ -281,13 +287,8 @@ static void place_all(struct memplan *mp) {
     }
     if (count > FITTED)
         sweep(mp, items + FITTED, count - FITTED);
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t offset = items[i].offset;
-        for (uint32_t x = items[i].buffer + 1; x; x = next[x - 1]) {
-            plan->buffers.items[x - 1].offset = offset;
-            offset += padded(plan->buffers.items[x - 1].bytes, next[items[i].buffer] != 0);
-        }
-    }
+    for (uint32_t i = 0; i < count; i++)
+        lay_down(plan, items[i].buffer, next, items[i].offset);
     sum_living(mp, next, inner);
 }
 
