@@ -150,7 +150,7 @@ static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json js
         bool schedule = a->kind == FE_SCHEDULE || (injected && a->kind == FE_NUMBER);
         if (schedule && value->kind == JSON_OBJECT) (void)fe_schedule(fe, b, &args[i], step);
         if (a->kind == FE_OBJECT && a->flags & FE_REQUIRED && value->kind == JSON_OBJECT)
-            check(fe, b, step, value, injected || strcmp(r.row->name, "inject_hyperparams") == 0);
+            check(fe, b, step, value, injected || optim_injects(r.row));
         bool plain = strcmp(a->name, "transforms") == 0, wrapped = strcmp(a->name, "optimizers") == 0;
         for (fe_json e = plain || wrapped ? fe_first(fe, value) : NULL; e; e = fe_next(fe, e)) {
             fe_json inner = plain ? e : e->kind == JSON_OBJECT ? fe_member(fe, e, "opt") : NULL;

@@ -39,6 +39,11 @@ static bool is_static(const struct search *s, const char *name)
     return false;
 }
 
+bool optim_injects(const struct optim_row *row)
+{
+    return row->rule == transform_inject_hyperparams || row->rule == transform_inject_stateful_hyperparams;
+}
+
 static bool is_rate(const char *name) { return strcmp(name, "learning_rate") == 0 || strcmp(name, "adam_learning_rate") == 0; }
 
 static const char *below(const struct search *s, const char *path, const char *name)
@@ -81,7 +86,7 @@ static void search_object(struct search *s, fe_json json, const char *path)
     bool outer = s->injected;
     fe_json root = s->root;
     if (!row) return; /* reported when it is run */
-    if (strcmp(row->name, "inject_hyperparams") == 0) s->injected = true, s->root = fe_member(s->fe, json, "opt");
+    if (optim_injects(row)) s->injected = true, s->root = fe_member(s->fe, json, "opt");
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
         fe_json value = fe_member(s->fe, json, a->name);
@@ -151,11 +156,22 @@ static double at_zero(struct transform *t, const struct fe_value *schedule)
     return value ? result.v[0] : 0;
 }
 
+/* What numbers are kept in: by default the widest dtype among the parameters. */
+static enum ir_dtype kept_dtype(struct transform *t)
+{
+    enum ir_dtype dtype = dtype_or(t, "hyperparam_dtype"), widest = IR_TUPLE;
+    for (uint32_t i = 0; i < t->count && dtype == IR_TUPLE; i++) {
+        enum ir_dtype own = t->p[i] ? (enum ir_dtype)ir_type(t->b->f, t->p[i])->dtype : widest;
+        widest = widest == IR_TUPLE || widest == own ? own : IR_F32;
+    }
+    return dtype != IR_TUPLE ? dtype : widest != IR_TUPLE ? widest : IR_F32;
+}
+
 /* Declares the slots and reads the value that holds in this step. */
 static bool inject(struct search *s, struct transform *t, const struct found *f)
 {
     struct ir_builder *b = t->b;
-    enum ir_dtype dtype = dtype_or(t, "hyperparam_dtype") == IR_TUPLE ? IR_F32 : dtype_or(t, "hyperparam_dtype");
+    enum ir_dtype dtype = kept_dtype(t);
     struct hyper *public = find(t->o->shared.items, t->o->shared.count, f->json, f->row->name),
                  *known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name); /* it runs twice in a step */
     struct fe_value value = {.given = true, .json = f->value};
@@ -171,19 +187,20 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     if (!schedule) slot.initial = value.number;
     struct term now = term_tensor(known ? known->given : declare(t->o, f, name, slot));
     if (!now.v) return false;
+    struct term count = now, own;
+    const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", own_name);
+    if (schedule) {
+        count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
+        if (!own.v) return false;
+        if (ir_get(b->f, own.v)->op != OP_constant) dtype = IR_F32; /* what the step goes into is an array, which stays what it is */
+        now = term_where(b, term_is_nan(b, now), own, now);
+    }
     known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name);
-    known->value = ir_cast(b, now.v, dtype);
+    known->value = term_cast(b, now, dtype).v;
     if (!apart) return true;
     (void)optim_state(t, state, ir_type_scalar(dtype), (struct start){.number = schedule ? at_zero(t, &value) : value.number});
     optim_state_set(t, state, term_tensor(known->value));
-    if (!schedule) return true;
-    const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", own_name);
-    struct term count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
-    if (!own.v) return false;
-    now = term_cast(b, term_where(b, term_is_nan(b, now), own, now), dtype);
-    optim_state_set(t, path, optim_increment(b, count));
-    optim_state_set(t, state, now);
-    known->value = now.v;
+    if (schedule) optim_state_set(t, path, optim_increment(b, count));
     return true;
 }
 
@@ -201,6 +218,8 @@ static bool check_static(struct search *s)
     }
     return good;
 }
+
+void transform_inject_stateful_hyperparams(struct transform *t) { transform_inject_hyperparams(t); }
 
 void transform_inject_hyperparams(struct transform *t)
 {

@@ -117,6 +117,7 @@ struct optim_row {
 const struct optim_row *optim_rows(uint32_t *count);
 const struct optim_row *optim_row_find(const char *name);
 const char *const *optim_names(struct arena *); /* of all rows */
+bool optim_injects(const struct optim_row *);   /* inject_hyperparams by either name */
 enum { OPTIM_MOST_ARGS = 24 };
 
 /* Runs the transformation that a JSON object describes on u, with its state under `path`. */

@@ -124,11 +124,19 @@ CLIPPED = {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_
 DYNAMIC = {"type": "dynamic_scale", "scale": 4194304.0, "growth_interval": 1}
 
 
+def schedule(o):
+    return getattr(optax, o["type"])(**{k: v for k, v in o.items() if k != "type"})
+
+
 def optimizer(o):
     o = dict(o)
     kind = o.pop("type")
     if kind == "chain":
         return optax.chain(*map(optimizer, o["transforms"]))
+    if kind.startswith("inject"):
+        inner = {k: schedule(v) if isinstance(v, dict) else v for k, v in o["opt"].items()}
+        factory = getattr(optax, inner.pop("type"))
+        return getattr(optax, kind)(factory, static_args=o.get("static_args", ()), hyperparam_dtype=DTYPES[o.get("hyperparam_dtype")])(**inner)
     if kind == "multi_steps":
         return optax.MultiSteps(optimizer(o["opt"]), o["every_k_schedule"])
     return getattr(optax, kind)(**o)
@@ -151,6 +159,16 @@ CASES = {
     "params_float16_momentum": (mlp, {"params": "float16"}, {**SGD, "momentum": 0.9}, {}),
     "params_adamw": (mlp, {"params": "bfloat16"}, ADAMW, {}),
     "params_lion": (mlp, {"params": "bfloat16", "compute": "bfloat16"}, {"type": "lion", "learning_rate": 0.01}, {}),
+    "inject_sgd": (mlp, {"params": "bfloat16"}, {"type": "inject_hyperparams", "opt": {**SGD, "learning_rate": 0.23, "momentum": 0.77}}, {}),
+    "inject_schedule": (mlp, {"params": "float16"}, {"type": "inject_hyperparams", "opt": {"type": "sgd", "momentum": 0.7, "learning_rate": {
+        "type": "linear_schedule", "init_value": 0.3, "end_value": 0.017, "transition_steps": 7}}}, {}),
+    "inject_dtype": (mlp, {}, {"type": "inject_hyperparams", "hyperparam_dtype": "bfloat16", "opt": {
+        **ADAMW, "learning_rate": {"type": "constant_schedule", "value": 0.023},
+        "weight_decay": {"type": "exponential_decay", "init_value": 0.13, "transition_steps": 2, "decay_rate": 0.7}}}, {}),
+    "inject_stateful": (mlp, {"params": "bfloat16"}, {"type": "inject_stateful_hyperparams", "static_args": ["b2"], "opt": {**ADAMW, "learning_rate": {
+        "type": "cosine_decay_schedule", "init_value": 0.03, "decay_steps": 9}}}, {}),
+    "inject_stateful_sgd": (mlp, {}, {"type": "inject_stateful_hyperparams", "opt": {"type": "sgd", "learning_rate": 0.31, "momentum": {
+        "type": "linear_schedule", "init_value": 0.3, "end_value": 0.9, "transition_steps": 4}}}, {}),
     "gradients_float16": (mlp, {"gradients": "float16"}, ADAMW, {}),
     "dynamic_clip_ema": (mlp, {"compute": "float16", "loss_scale": {**DYNAMIC, "minimum_scale": 65536.0}}, CLIPPED, {"ema": 0.5}),
     "dynamic_params": (mlp, {"params": "float16", "loss_scale": DYNAMIC}, SGD, {}),

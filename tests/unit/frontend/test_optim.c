@@ -223,10 +223,10 @@ START_TEST(averages)
 END_TEST
 
 /* Every row has a recorded trajectory (line searches are tested with a loss that is not linear, rows for single examples
- * or the Hessian with a batch: tests/parity). */
+ * or the Hessian with a batch, former names: tests/parity). */
 START_TEST(every_row_is_recorded)
 {
-    static const char *const elsewhere[] = {"linesearch", "per_example", "private", "dpsgd", "sophia", "hessian"};
+    static const char *const elsewhere[] = {"linesearch", "per_example", "private", "dpsgd", "sophia", "hessian", "stateful"};
     uint32_t count;
     const struct optim_row *rows = optim_rows(&count);
     for (uint32_t i = 0; i < count; i++) {
