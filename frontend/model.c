@@ -263,7 +263,7 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
         return fe_bad();
     for (uint32_t i = 0; i < layer->count; i++) { /* also those of parameters that are not there */
         const char *name = layer->args[i].name, *end = strstr(name, "_init");
-        bool initializer = end && (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
+        bool initializer = layer->args[i].kind == FE_OBJECT && end && (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
         if (initializer && args[i].json && !args[i].null && !fe_check_initializer(fe, args[i].json)) return fe_bad();
     }
     if (layer->inputs_max && !(layer->inputs_max & FE_NO_INPUT_TOO) && !block->in_count) return needs_input(block);

@@ -3,15 +3,20 @@
  * epsilon) * scale) + bias. */
 #include "frontend/model.h"
 
-/* Arguments that all have, in this order; then those of each. */
-enum { EPSILON, USE_SCALE, SCALE_INIT, USE_BIAS, BIAS_INIT, MASK, FAST, FIRST_OWN };
+/* Arguments that all have, in this order; then those of each, which begin with the bias where there can be one. */
+enum { EPSILON, USE_SCALE, SCALE_INIT, MASK, FAST, UNBIASED_OWN, USE_BIAS = UNBIASED_OWN, BIAS_INIT, OWN };
 #define COMMON(epsilon)                                                                                                \
     {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, epsilon, NULL}, {"use_scale", FE_BOOL, 0, "true", NULL},                   \
-        {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL}, {"use_bias", FE_BOOL, 0, "true", NULL},            \
-        {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},      \
+        {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},      \
     {                                                                                                                  \
         "use_fast_variance", FE_BOOL, 0, "true", NULL                                                                  \
     }
+#define BIAS                                                                                                           \
+    {"use_bias", FE_BOOL, 0, "true", NULL},                                                                            \
+    {                                                                                                                  \
+        "bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL                                                       \
+    }
+#define AXES {"reduction_axes", FE_ANY, 0, "-1", NULL}, {"feature_axes", FE_ANY, 0, "-1", NULL}
 
 struct axes {
     uint32_t at[IR_MAX_RANK], count;
@@ -104,7 +109,7 @@ static bool feature_param(struct norm *n, const char *name, const char *preset, 
 
 static bool scale_and_bias(struct norm *n, bool with_bias, struct fe_val *scale, struct fe_val *bias)
 {
-    const struct fe_value *a = n->args;
+    const struct fe_value *a = n->args; /* with a bias, if it has its arguments */
     *scale = *bias = fe_none();
     if (a[USE_SCALE].boolean && !feature_param(n, "scale", "ones", &a[SCALE_INIT], false, scale)) return false;
     return !with_bias || !a[USE_BIAS].boolean || feature_param(n, "bias", "zeros", &a[BIAS_INIT], false, bias);
@@ -125,12 +130,13 @@ static struct fe_val finish(struct norm *n, struct fe_val mean, struct fe_val va
 
 /* ---------------------------------------------------------------- the layers */
 
-static struct fe_val over_axes(struct fe_block *block, const struct fe_value *a, bool centred)
+/* `axes`: the arguments of the axes. */
+static struct fe_val over_axes(struct fe_block *block, const struct fe_value *a, const struct fe_value *axes, bool centred)
 {
     struct norm n;
     struct fe_val scale, bias, mean, variance;
-    if (!begin(&n, block, a) || !read_axes(block, &a[FIRST_OWN], n.type.rank, &n.reduced) ||
-        !read_axes(block, &a[FIRST_OWN + 1], n.type.rank, &n.features) || !scale_and_bias(&n, centred, &scale, &bias) ||
+    if (!begin(&n, block, a) || !read_axes(block, &axes[0], n.type.rank, &n.reduced) ||
+        !read_axes(block, &axes[1], n.type.rank, &n.features) || !scale_and_bias(&n, centred, &scale, &bias) ||
         !statistics(&n, n.wide, &n.reduced, centred, &mean, &variance))
         return fe_bad();
     return finish(&n, mean, variance, scale, bias);
@@ -138,22 +144,20 @@ static struct fe_val over_axes(struct fe_block *block, const struct fe_value *a,
 
 static struct fe_val apply_layer_norm(struct fe_block *block, const struct fe_value *a)
 {
-    return over_axes(block, a, true);
+    return over_axes(block, a, a + OWN, true);
 }
 static struct fe_val apply_rms_norm(struct fe_block *block, const struct fe_value *a)
 {
-    if (a[USE_BIAS].given || a[BIAS_INIT].given)
-        return fe_block_fail(block, NULL, "E0107", "layer \"rms_norm\" has no bias");
-    return over_axes(block, a, false);
+    return over_axes(block, a, a + UNBIASED_OWN, false);
 }
 
 static struct fe_val apply_instance_norm(struct fe_block *block, const struct fe_value *a)
 {
     struct norm n;
     struct fe_val scale, bias, mean, variance;
-    if (!begin(&n, block, a) || !read_axes(block, &a[FIRST_OWN], n.type.rank, &n.features)) return fe_bad();
+    if (!begin(&n, block, a) || !read_axes(block, &a[OWN], n.type.rank, &n.features)) return fe_bad();
     if (has(&n.features, 0))
-        return fe_block_fail(block, a[FIRST_OWN].json, "E0212", "the first axis is the batch and cannot hold features");
+        return fe_block_fail(block, a[OWN].json, "E0212", "the first axis is the batch and cannot hold features");
     reduce_others(&n, 1);
     if (!scale_and_bias(&n, true, &scale, &bias) || !statistics(&n, n.wide, &n.reduced, true, &mean, &variance))
         return fe_bad();
@@ -178,7 +182,7 @@ static struct fe_val spread_groups(struct norm *n, struct fe_val v, const struct
 /* The last axis is split into groups; statistics over a group and the axes between batch and features. */
 static struct fe_val apply_group_norm(struct fe_block *block, const struct fe_value *a)
 {
-    enum { GROUPS = FIRST_OWN, SIZE, AXES };
+    enum { GROUPS = OWN, SIZE, REDUCED };
     struct norm n;
     struct fe_site *s = &block->site;
     struct fe_val scale, bias, mean, variance;
@@ -196,7 +200,7 @@ static struct fe_val apply_group_norm(struct fe_block *block, const struct fe_va
         return fe_block_fail(block, NULL, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     n.features = (struct axes){{rank - 1}, 1};
     reduce_others(&n, 1);
-    if (a[AXES].given && !a[AXES].null && !read_axes(block, &a[AXES], rank, &n.reduced)) return fe_bad();
+    if (a[REDUCED].given && !a[REDUCED].null && !read_axes(block, &a[REDUCED], rank, &n.reduced)) return fe_bad();
     struct axes grouped = {.count = 0};
     for (uint32_t i = 0; i < n.reduced.count; i++)
         if (n.reduced.at[i] + 1 < rank) grouped.at[grouped.count++] = n.reduced.at[i];
@@ -234,7 +238,7 @@ static void update_running(struct norm *n, const char *name, struct fe_val batch
 
 static struct fe_val apply_batch_norm(struct fe_block *block, const struct fe_value *a)
 {
-    enum { RUNNING = FIRST_OWN, AXIS, MOMENTUM };
+    enum { RUNNING = OWN, AXIS, MOMENTUM };
     struct norm n;
     struct fe_val scale, bias, mean, variance, batch_mean, batch_variance;
     if (!begin(&n, block, a) || !read_axes(block, &a[AXIS], n.type.rank, &n.features)) return fe_bad();
@@ -262,15 +266,15 @@ static struct fe_val apply_prelu(struct fe_block *block, const struct fe_value *
     return fe_where3(s, fe_binary(s, EXPR_OP_GE, x, fe_float(0)), x, fe_mul(s, slope, x));
 }
 
-static const struct fe_arg axes_args[] = {
-    COMMON("1e-6"), {"reduction_axes", FE_ANY, 0, "-1", NULL}, {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
-static const struct fe_arg instance_args[] = {COMMON("1e-6"), {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
-static const struct fe_arg group_args[] = {COMMON("1e-6"),
+static const struct fe_arg layer_args[] = {COMMON("1e-6"), BIAS, AXES, FE_DTYPE_ROWS};
+static const struct fe_arg rms_args[] = {COMMON("1e-6"), AXES, FE_DTYPE_ROWS};
+static const struct fe_arg instance_args[] = {COMMON("1e-6"), BIAS, {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
+static const struct fe_arg group_args[] = {COMMON("1e-6"), BIAS,
                                            {"num_groups", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "32", NULL},
                                            {"group_size", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
                                            {"reduction_axes", FE_ANY, FE_NULLABLE, "null", NULL},
                                            FE_DTYPE_ROWS};
-static const struct fe_arg batch_args[] = {COMMON("1e-5"),
+static const struct fe_arg batch_args[] = {COMMON("1e-5"), BIAS,
                                            {"use_running_average", FE_BOOL, 0, "false", NULL},
                                            {"axis", FE_ANY, 0, "-1", NULL},
                                            {"momentum", FE_NUMBER, FE_UNIT_CLOSED, "0.99", NULL},
@@ -279,8 +283,8 @@ static const struct fe_arg batch_args[] = {COMMON("1e-5"),
 static const struct fe_arg prelu_args[] = {{"negative_slope_init", FE_NUMBER, 0, "0.01", NULL}, FE_PARAM_DTYPE_ROW};
 #define LAYER(name, rows)                                                                                              \
     const struct fe_layer fe_layer_##name = {#name, rows, sizeof rows / sizeof *rows, 1, apply_##name}
-LAYER(layer_norm, axes_args);
-LAYER(rms_norm, axes_args);
+LAYER(layer_norm, layer_args);
+LAYER(rms_norm, rms_args);
 LAYER(instance_norm, instance_args);
 LAYER(group_norm, group_args);
 LAYER(batch_norm, batch_args);

@@ -107,7 +107,7 @@ class Draw:
         if kind == "linear_general":
             return {"type": kind, "features": width, "use_bias": r.random() < 0.5}, shape[:-1] + [width]
         if kind in ("layer_norm", "rms_norm", "batch_norm", "instance_norm"):
-            return self.optional({"type": kind}, "block", kind, 0.3, {"dtype", "param_dtype", "use_fast_variance"} | ({"use_bias", "bias_init"} if kind == "rms_norm" else set())), shape
+            return self.optional({"type": kind}, "block", kind, 0.3, {"dtype", "param_dtype", "use_fast_variance"}), shape
         if kind == "group_norm":
             return {"type": kind, "num_groups": r.choice([g for g in (1, 2, 3, 4, 5) if shape[-1] % g == 0])}, shape
         if kind == "dropout":
