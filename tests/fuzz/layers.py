@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import tempfile
+import types
 import warnings
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -122,7 +123,7 @@ class Generator:
         shape = [lambda: self.some({"type": "softmax"}, axis=lambda: self.one([-1, 0, 1, [0, 1]])), lambda: self.some({"type": "log_softmax"}, axis=lambda: self.one([-1, 0, [0, 1]])),
                  lambda: self.some({"type": "standardize"}, axis=lambda: self.one([-1, 0, [0, 1]]), epsilon=lambda: self.f(1e-4, 0.1)),
                  lambda: self.some({"type": "logsumexp"}, axis=lambda: self.one([-1, 0]), keepdims=self.chance), lambda: self.some({"type": "logmeanexp"}, axis=lambda: self.one([-1, 0]), keepdims=self.chance),
-                 lambda: self.some({"type": "glu"}, axis=lambda: self.one([-1, 1]))]
+                 lambda: self.some({"type": "glu"}, axis=lambda: self.one([-1, 0, 1])), lambda: {"type": "relu"}]
         return self.one([lambda: {"type": self.one(plain)}] * 3 + args + ([] if simple else shape))()
 
     # ------------------------------------------------------------ layers: each adds its inputs
@@ -160,8 +161,11 @@ class Generator:
 
     def embed(self):
         n, features = self.one([1, 3, 7]), self.n(1, 4)
-        x = self.given([self.n(1, 4) for _ in range(self.n(0, 3))], "int32", n)
+        outside = self.chance(0.3)  # a negative number counts from the end, what is not there is NaN
+        x = self.given([self.n(1, 4) for _ in range(self.n(0, 3))], "int32", n + 2 * outside, -(n + 2) * outside)
         o = self.some({"type": "embed", "num_embeddings": n, "features": features, "input": x}, embedding_init=lambda: self.init(2))
+        if outside:
+            return {"type": "sequential", "layers": [o, {"type": "expr", "expr": "where(isnan(x), 3 * ones(shape(x)), x)"}]}
         if self.chance():
             return o
         o["name"] = "table"
@@ -239,7 +243,7 @@ class Generator:
 
     def batch_norm(self):
         shape = [self.n(2, 5) for _ in range(self.n(2, 4))]
-        o = self.some({"type": "batch_norm", "input": self.given(shape)}, use_running_average=lambda: self.chance(0.3), axis=lambda: self.n(-len(shape), len(shape) - 1), momentum=lambda: self.f(0, 1))
+        o = self.some({"type": "batch_norm", "input": self.given(shape)}, use_running_average=lambda: self.chance(0.3), axis=lambda: self.one([self.n(-len(shape), len(shape) - 1), [-1]]), momentum=lambda: self.f(0, 1))
         return self.norm_common(o, shape)
 
     def group_norm(self):
@@ -252,11 +256,11 @@ class Generator:
 
     def instance_norm(self):
         shape = [self.n(2, 5) for _ in range(self.n(2, 4))]
-        o = self.some({"type": "instance_norm", "input": self.given(shape)}, feature_axes=lambda: self.one([-1, 1]))
+        o = self.some({"type": "instance_norm", "input": self.given(shape)}, feature_axes=lambda: self.one([-1, 1, [-1], [1]]))
         return self.norm_common(o, shape)
 
     def prelu(self):
-        return self.some({"type": "prelu", "input": self.given([3, 4])}, negative_slope_init=lambda: self.f(-0.5, 0.5))
+        return self.some({"type": "prelu", "input": self.given([self.n(1, 4) for _ in range(self.n(0, 3))])}, negative_slope_init=lambda: self.f(-0.5, 0.5))
 
     def multi_head_attention(self):
         heads = self.one([1, 2, 4])
@@ -285,13 +289,25 @@ class Generator:
             o["num_kv_heads"] = self.one([h for h in (1, 2, 4) if heads % h == 0])
         if self.chance(0.4):
             o["mask"] = self.mask(batch + [self.one([1, heads]), nq, nk])
-        if nq == nk and batch and self.chance(0.3):
+        if self.chance(0.3):
             o["is_causal"] = True
         if self.chance(0.3):
             o["dropout_rate"] = self.f(0, 0.6)
             self.some(o, broadcast_dropout=self.chance)
             o["deterministic"] = self.chance(0.3)
         return o
+
+    def attention_expression(self):
+        batch, t, s, depth, kv = self.n(1, 2), self.n(1, 4), self.n(1, 4), self.n(1, 3), self.n(1, 2)
+        heads = kv * self.n(1, 2)
+        x = lambda *shape: self.given(shape)
+        more = self.some({}, bias=lambda: x(self.one([1, batch]), self.one([1, heads]), t, s), scale=lambda: self.f(0.1, 2), is_causal=lambda: True,
+                         query_seq_lengths=lambda: self.given([batch], "int32", t + 1, 1), key_value_seq_lengths=lambda: self.given([batch], "int32", s + 1, 1),
+                         local_window_size=lambda: self.one([self.n(0, 2), "(%d, %d)" % (self.n(0, 2), self.n(0, 2)), "None"]))
+        if self.chance():
+            more["mask"] = "(%s > 0)" % self.given([self.one([1, batch]), self.one([1, heads]), t, s], "int32", 2)
+        call = "dot_product_attention(x, %s, %s%s)" % (x(batch, s, kv, depth), x(batch, s, kv, depth), "".join(", %s=%s" % pair for pair in more.items()))
+        return {"type": "sequential", "layers": [{"type": "linear", "features": depth, "input": x(batch, t, heads, depth)}, {"type": "expr", "expr": call}]}
 
     def cell(self, recurrent=True):
         name = self.one(["lstm_cell", "optimized_lstm_cell", "gru_cell", "simple_cell"])
@@ -402,8 +418,13 @@ class Generator:
                          deterministic=lambda: self.chance(0.2), rng_collection=lambda: self.one(["dropout", "noise", "params"]))
 
     def activated(self):
-        o = self.activation() | {"input": self.given([2 * self.n(1, 3), 2 * self.n(1, 2)])}
-        return {"type": "sequential", "layers": [{"type": "linear", "features": 4, "input": o.pop("input")}, o]}
+        shape = [2 * self.n(1, 3), 2 * self.n(1, 2)]
+        o, first = self.activation(), {"type": "linear", "features": 4, "input": self.given(shape)}
+        if self.chance(0.1):
+            return {"type": "sequential", "layers": [first, {"type": "softplus"}, {"type": "log1mexp"}]}
+        if o["type"] in ("softmax", "log_softmax", "standardize", "logsumexp", "logmeanexp") and self.chance(0.4):
+            o["where"] = self.mask([shape[0], 4])
+        return {"type": "sequential", "layers": [first, o]}
 
     def param(self):
         shape = [self.n(1, 3) for _ in range(self.n(0, 3))]
@@ -416,9 +437,13 @@ class Generator:
         flat = [lambda: self.inits(self.bias({"type": "linear", "features": 4}), 2), lambda: self.activation(True), lambda: {"type": "layer_norm"}, lambda: {"type": "batch_norm"},
                 lambda: {"type": "dropout", "rate": 0.3}, lambda: {"type": "expr", "expr": "x * 0.5 + tanh(x)"}, lambda: {"type": "multi_head_attention", "num_heads": 2},
                 lambda: {"type": "rnn", "cell": {"type": "gru_cell", "hidden_features": 4}}, lambda: {"type": "conv", "features": 4, "kernel_size": [3]}, lambda: {"type": "prelu"},
-                lambda: {"type": "twice", "hidden": self.n(1, 5)}, lambda: {"type": "twice"}, lambda: {"type": "lora_linear", "features": 4, "lora_rank": 2}]
+                lambda: {"type": "twice", "hidden": self.n(1, 5)}, lambda: {"type": "twice"}, lambda: {"type": "lora_linear", "features": 4, "lora_rank": 2},
+                lambda: {"type": "expr", "expr": "x * extra + 0.1"}, lambda: {"type": "mixed", "hidden": self.n(1, 3), "inputs": ["x", self.one(["x * x", "extra", "x"])]},
+                lambda: {"type": "group_norm", "num_groups": 2}, lambda: {"type": "rms_norm", "input": "x + 0.5"}, lambda: {"type": "weight_norm", "layer_instance": {"type": "linear", "features": 4}},
+                lambda: {"type": "spectral_norm", "layer_instance": {"type": "linear", "features": 4}}, lambda: {"type": "sharding_constraint", "spec": [None, None]}]
         deep = [lambda: {"type": "sequential", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]}, lambda: {"type": "residual", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]},
-                lambda: {"type": "repeat", "count": self.n(1, 3), "block": self.inner(depth + 1)}, lambda: {"type": "remat", "block": self.inner(depth + 1)}, lambda: self.graph(depth + 1)]
+                lambda: {"type": "repeat", "count": self.n(1, 3), "block": self.inner(depth + 1)}, lambda: {"type": "remat", "block": self.inner(depth + 1)}, lambda: self.graph(depth + 1), lambda: self.parts(depth + 1),
+                lambda: {"type": "repeat", "count": self.n(1, 3), "inputs": ["x", "0.3 * x"], "block": {"type": "mixed", "inner": self.n(1, 3)}}]
         o = self.one(flat if depth > 2 or self.chance(0.5) else deep)()
         if o["type"] in ("linear", "sequential", "residual", "layer_norm", "multi_head_attention") and self.chance(0.2):
             self.names = getattr(self, "names", 0) + 1
@@ -433,16 +458,27 @@ class Generator:
             nodes.append({"type": "param", "name": "p", "shape": [4], "init": self.init(1)})
         return {"type": "graph", "nodes": nodes, "output": " + ".join(n["name"] for n in nodes)}
 
+    def parts(self, depth):
+        """A graph whose output is a map, inside of another."""
+        inside = {"type": "graph", "name": "both", "nodes": [self.inner(depth + 1) | {"name": "a"}, self.inner(depth + 1) | {"name": "b"}], "output": {"left": "a", "right": "a - 0.5 * b"}}
+        return {"type": "graph", "nodes": [inside, self.inner(depth + 1) | {"name": "last", "input": "both.left"}], "output": "last + both.right"}
+
     def structure(self):
         o = self.inner()
-        while o["type"] not in ("sequential", "residual", "repeat", "remat", "graph", "twice"):
+        while o["type"] not in ("sequential", "residual", "repeat", "remat", "graph", "twice", "mixed") or "inputs" in o:
             o = self.inner()
+        if "extra" not in self.inputs:
+            self.inputs["extra"] = self.inputs.pop(self.given([2, 3, 4]))
+            self.data["extra"] = self.data.pop(list(self.data)[-1])
         return o | {"input": self.given([2, 3, 4])}
 
 
-KINDS = ["linear", "linear_general", "einsum", "embed", "conv", "conv_transpose", "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "prelu", "multi_head_attention", "rnn",
+KINDS = ["linear", "linear_general", "einsum", "embed", "conv", "conv_transpose", "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "prelu", "multi_head_attention", "attention_expression", "rnn",
          "bidirectional", "pool", "lora", "lora_linear", "weight_norm", "spectral_norm", "dropout", "activated", "param", "structure", "cell_alone"]
-DEFINE = {"twice": {"params": {"hidden": 3}, "body": {"type": "sequential", "layers": [{"type": "linear", "features": "$hidden"}, {"type": "tanh"}, {"type": "linear", "features": 4}]}}}
+DEFINE = {"mixed": {"params": {"hidden": 2, "inner": "$hidden + 1"}, "inputs": ["p", "q"],
+                    "body": {"type": "graph", "nodes": [{"type": "linear", "name": "one", "features": "$inner", "input": "p"}, {"type": "tanh", "name": "two", "input": "one"},
+                                                        {"type": "linear", "name": "three", "features": 4, "use_bias": False, "input": "two"}], "output": "three + q"}},
+          "twice": {"params": {"hidden": 3}, "body": {"type": "sequential", "layers": [{"type": "linear", "features": "$hidden"}, {"type": "tanh"}, {"type": "linear", "features": 4}]}}}
 
 
 def make_case(seed, only, blocks):
@@ -459,7 +495,7 @@ def make_case(seed, only, blocks):
     nodes.append({"type": "param", "name": "base", "shape": [1]})  # a document needs a parameter
     document = {"stepc": 1, "name": "fuzz_%d" % seed, "inputs": g.inputs, "seed": g.one([0, 7, 12345, {"params": 3, "dropout": 4, "noise": 5}, {"default": 6}, 4294967295]),
                 "define": DEFINE, "model": {"type": "graph", "nodes": nodes, "output": {}}, "loss": "", "optimizer": {"type": "sgd", "learning_rate": RATE}}
-    return {"document": document, "data": g.data, "steps": g.steps}
+    return {"document": document, "data": g.data, "steps": g.steps, "seed": seed}
 
 
 # ---------------------------------------------------------------- the same in NNX
@@ -471,8 +507,8 @@ def initializer(o):
     return getattr(jax.nn.initializers, o["type"])(**a)
 
 
-def function(o):
-    a = {k: tuple(v) if isinstance(v, list) else v for k, v in o.items() if k not in ("type", "input", "inputs", "name")}
+def function(o, **more):
+    a = {k: tuple(v) if isinstance(v, list) else v for k, v in o.items() if k not in ("type", "input", "inputs", "name")} | more
     name = {"logmeanexp": "logmeanexp", "logsumexp": "logsumexp", "tanh": "tanh"}.get(o["type"], o["type"])
     f = getattr(jax.nn, name, None) or getattr(nnx, name)
     return lambda x: f(x, **a)
@@ -493,7 +529,7 @@ class Reference:
         self.document, self.net = document, Net()
         seed = document["seed"]
         self.rngs = nnx.Rngs(**seed) if isinstance(seed, dict) else nnx.Rngs(seed)
-        self.names, self.fresh, self.known = {}, {}, {}
+        self.names, self.fresh, self.known, self.paths = {}, {}, {}, {}
 
     def module(self, net, path, make):
         if path not in self.names:
@@ -507,7 +543,8 @@ class Reference:
     def value(self, expression, env):
         if not isinstance(expression, str):
             return expression
-        names = {k: getattr(jnp, k) for k in ("tanh", "ones", "where", "concatenate")} | {"make_causal_mask": nnx.make_causal_mask}
+        names = {k: getattr(jnp, k) for k in ("tanh", "ones", "where", "concatenate", "isnan", "shape", "mean", "maximum")}
+        names |= {"make_causal_mask": nnx.make_causal_mask, "dot_product_attention": jax.nn.dot_product_attention, "True": True, "None": None}
         return eval(expression.strip(), {"__builtins__": {}}, names | env)
 
     def path(self, o, parent, segment):
@@ -539,7 +576,9 @@ class Reference:
         if kind == "graph":
             for c in o["nodes"]:
                 env = env | {c["name"]: self.block(net, c, path, "", xs, env)}
-            return self.value(o["output"], env) if isinstance(o["output"], str) else env
+            if not path:
+                return env
+            return self.value(o["output"], env) if isinstance(o["output"], str) else types.SimpleNamespace(**{k: self.value(e, env) for k, e in o["output"].items()})
         if kind == "shared":
             earlier = self.path({}, parent, o["block"])
             again = {k: v for k, v in self.known[earlier].items() if k not in ("input", "inputs")}
@@ -547,6 +586,12 @@ class Reference:
         if kind == "twice":
             body = json.loads(json.dumps(DEFINE["twice"]["body"]).replace('"$hidden"', str(o.get("hidden", 3))))
             return self.block(net, body, path, "", xs, env)
+        if kind == "mixed":
+            hidden = o.get("hidden", 2)
+            body = json.loads(json.dumps(DEFINE["mixed"]["body"]).replace('"$inner"', str(o.get("inner", hidden + 1))))
+            return self.block(net, body, path, "", xs, dict(self.inputs, p=xs[0], q=xs[1]))
+        if kind == "sharding_constraint":
+            return xs[0]
         if kind == "expr":
             return self.value(o["expr"], env)
         if kind == "param":
@@ -559,15 +604,15 @@ class Reference:
             a = {k: tuples(v) for k, v in o.items() if k not in ("type", "input", "name")}
             return getattr(nnx, kind)(xs[0], **a)
         if not hasattr(self, "make_" + kind):
-            return function(o)(xs[0])
+            return function(o, **{k: self.value(o[k], env) for k in ("where",) if k in o})(xs[0])
         m = self.module(net, path, lambda: getattr(self, "make_" + kind)(o, xs))
         call = {}
         for k in ("mask", "seq_lengths", "initial_carry"):
             if o.get(k) is not None and kind not in ("conv", "conv_transpose"):
                 call[k] = self.value(o[k], env)
         if kind == "multi_head_attention" and o.get("is_causal"):
-            causal = nnx.make_causal_mask(jnp.zeros((1, xs[0].shape[-2])), dtype=bool)[0]
-            call["mask"] = jnp.logical_and(call["mask"], causal) if "mask" in call else jnp.broadcast_to(causal, (*xs[0].shape[:-2], 1, *causal.shape[-2:]))
+            causal = jnp.tril(jnp.ones((xs[0].shape[-2], xs[min(1, len(xs) - 1)].shape[-2]), bool))
+            call["mask"] = jnp.logical_and(call["mask"], causal) if "mask" in call else jnp.broadcast_to(causal, (*xs[0].shape[:-2], 1, *causal.shape))
         inside, convolution = o.get("layer_instance", {}), None
         if "mask" in inside and kind == "weight_norm" and "conv" not in inside["type"]:
             call["mask"] = self.value(inside["mask"], env)
@@ -606,7 +651,7 @@ class Reference:
     make_optimized_lstm_cell = make_gru_cell = make_simple_cell = make_lstm_cell
 
     def feature(self, axis, xs):
-        return xs[0].shape[axis]
+        return xs[0].shape[axis[0] if isinstance(axis, list) else axis]
 
     def make_linear_general(self, o, xs):
         axes = o["axis"] if isinstance(o["axis"], list) else [o["axis"]]
@@ -650,68 +695,95 @@ class Reference:
         inside = getattr(self, "make_" + o["layer_instance"]["type"])(o["layer_instance"], xs)
         return nnx.SpectralNorm(inside, **self.own(o, "layer_instance"))
 
-    def tensors(self, net):
-        out = {}
-        for path, name in self.names.items():
-            node = getattr(net, name)
-            if isinstance(node, nnx.Variable):
-                out[path] = np.asarray(node[...])
-                continue
-            for inside, v in nnx.to_flat_state(nnx.state(node, nnx.Any(nnx.Param, nnx.BatchStat))):
-                flat = [str(s) for part in inside for s in (part if isinstance(part, tuple) else (part,))]
-                out[".".join([path, *flat])] = np.asarray(v[...])
-        return out
+    def path_of(self, place):
+        """The path in the document of a variable of the net."""
+        if not self.paths:
+            self.paths = {name: path for path, name in self.names.items()}
+        return ".".join([self.paths[place[0]]] + [str(s) for part in place[1:] for s in (part if isinstance(part, tuple) else (part,))])
+
+    def tensors(self, net, *kinds):
+        return {self.path_of(place): np.asarray(v[...]) for place, v in nnx.to_flat_state(nnx.state(net, nnx.Any(*(kinds or (nnx.Param, nnx.BatchStat)))))}
 
 
-def leaves(v):
-    return [x for y in v for x in leaves(y)] if isinstance(v, tuple) else [v]
+def leaves(v, text, joint="[%d]"):
+    """The tensors of a value and how each is written."""
+    if isinstance(v, tuple):
+        for i, x in enumerate(v):
+            yield from leaves(x, text + joint % i, joint)
+    else:
+        yield v, text
+
+
+def matches(pattern, path):
+    return pattern == path or (pattern.startswith("**.") and path.split(".")[-1] == pattern[3:]) or (pattern.endswith(".**") and path.startswith(pattern[:-2]))
+
+
+def draw_trainable(r, paths):
+    """Patterns of which parameters are trained; None: all are."""
+    if r.random() > 0.15:
+        return None
+    last, first = {"**." + p.split(".")[-1] for p in paths if "." in p}, {p.split(".")[0] + ".**" for p in paths if "." in p}
+    pool = sorted(set(paths) | last | first)
+    return ["base"] + [pool[i] for i in sorted(set(r.integers(len(pool), size=r.integers(1, 4))))]
 
 
 def oracle(case, factors):
-    """Tensors after the last step and losses by NNX, per factor that the data are changed by. It adds the loss to the
-    document, whose weights are the inputs named w."""
+    """Per factor that the data are changed by: the tensors after the last step, the losses, and what is inferred then, by NNX.
+    It adds the loss to the document, whose weights are the inputs named w."""
     document, results = case["document"], []
     ref = Reference(document)
     feed = lambda t, factor: {k: jnp.asarray(v[t] * (1 + factor * np.cos(np.arange(v[t].size)).reshape(v[t].shape)).astype(np.float32) if v.dtype == np.float32 else v[t]) for k, v in case["data"].items()}
-    forward = lambda net, d: ref.block(net, document["model"] | {"name": ""}, "", "", (), d)
+
+    def forward(net, d):
+        ref.inputs = d
+        return ref.block(net, document["model"] | {"name": ""}, "", "", (), d)
+
     out = forward(ref.net, feed(0, 0))
     r, terms = np.random.default_rng(1), []
     for node in document["model"]["nodes"]:
-        name, v = node["name"], out[node["name"]]
+        name = node["name"]
         document["model"]["output"][name] = name
-
-        def access(v, text):
-            if isinstance(v, tuple):
-                for i, x in enumerate(v):
-                    yield from access(x, "%s[%d]" % (text, i))
-            else:
-                yield v, text
-        for v, text in access(v, "model." + name):
+        for v, text in leaves(out[name], "model." + name):
             w = "w%d" % len(terms)
             document["inputs"][w] = {"shape": list(v.shape), "dtype": "float32", "axes": [None] * v.ndim}
             case["data"][w] = r.normal(size=(case["steps"], *v.shape)).astype(np.float32)
             terms.append("sum(%s * %s) / %d" % (w, text, max(1, v.size) ** 0.5 + 1))
     document["loss"] = " + ".join(terms)
     names = {"sum": jnp.sum}
+    outputs = document["model"]["output"]
+    trainable = draw_trainable(np.random.default_rng(case["seed"]), sorted(ref.tensors(ref.net, nnx.Param)))
+    if trainable:
+        document["trainable"] = trainable
 
     def loss(net, d):
         out = forward(net, d)
-        return eval(document["loss"].replace("model.", "model_"), names, {"model_" + k: out[k] for k in document["model"]["output"]} | d)
+        return eval(document["loss"].replace("model.", "model_"), names, {"model_" + k: out[k] for k in outputs} | d)
 
     @nnx.jit
     def step(net, d):
         value, grads = nnx.value_and_grad(loss)(net, d)
-        state = nnx.state(net, nnx.Param)
-        nnx.update(net, jax.tree.map(lambda p, g: p - RATE * g, state, grads))
+        rule = lambda path, p, g: p - RATE * g if not trainable or any(matches(t, ref.path_of(path)) for t in trainable) else p
+        state, grads = dict(nnx.to_flat_state(nnx.state(net, nnx.Param))), dict(nnx.to_flat_state(grads))
+        nnx.update(net, nnx.from_flat_state({path: v.replace(rule(path, v[...], grads[path][...])) for path, v in state.items()}))
         return value
 
+    @nnx.jit
+    def infer(net, d):
+        out = forward(net, d)
+        return {k: out[k] for k in outputs}
+
     for factor in factors:
-        net, losses = Net(), []
+        net, losses, inferred = Net(), [], []
         for name, m in ref.fresh.items():
             setattr(net, name, nnx.clone(m))
         for t in range(case["steps"]):
             losses.append(float(step(net, feed(t, factor))))
-        results.append((ref.tensors(net), {"loss": losses}))
+        for t in range(case["steps"]):
+            apart = nnx.clone(net)  # layers with normalised weights write them even now
+            apart.eval()
+            inferred.append(infer(apart, feed(t, factor)))
+        stacked = {text: np.stack([np.asarray(v) for v in values]) for k in outputs for (_, text), *values in zip(leaves(inferred[0][k], "model." + k, ".%d"), *([v for v, _ in leaves(i[k], "")] for i in inferred))}
+        results.append((ref.tensors(net), {"loss": losses}, stacked))
     return results
 
 
@@ -723,20 +795,21 @@ def write_case(folder, case, tensors, metrics, note="from tests/fuzz/layers.py")
 
 def compare(got, want, noisy):
     """None, or what differs; differences that noise in the data can make are no differences."""
-    for kind in (0, 1):
+    for kind in range(3):
         for name, value in want[kind].items():
-            value, found, other = np.asarray(value, "f8"), got[kind].get(name), np.asarray(noisy[kind][name], "f8")
+            value, found, others = np.asarray(value, "f8"), got[kind].get(name), [np.asarray(n[kind][name], "f8") for n in noisy]
             if found is None:
                 return "%s is not there; there are %s" % (name, ", ".join(sorted(got[kind])))
             found = np.asarray(found, "f8")
             if found.shape != value.shape:
                 return "%s: shape %s instead of %s" % (name, found.shape, value.shape)
             with np.errstate(invalid="ignore", over="ignore"):
-                slack = np.where(np.isfinite(other - value), 3 * np.abs(other - value).max(initial=0), np.inf)
+                spread = max((np.abs(o - value) for o in others), key=lambda d: np.nan_to_num(d, nan=np.inf).max(initial=0))
+                slack = np.where(np.isfinite(spread), 3 * np.nan_to_num(spread).max(initial=0), np.inf)
                 close = (np.abs(found - value) <= ATOL + RTOL * np.abs(value) + slack) | (found == value) | (np.isnan(found) & np.isnan(value))
             if not close.all():
                 i = tuple(int(x) for x in np.argwhere(~close)[0])
-                return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(i), found[i], value[i], (~close).sum(), close.size)
+                return "%s%s%s: %.9g instead of %.9g (%d of %d differ)" % ("inferred " * (kind == 2), name, list(i), found[i], value[i], (~close).sum(), close.size)
     return None
 
 
@@ -744,10 +817,13 @@ def play(options, case, compiled, want, noisy):
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
         running.write_document(tmp, case["document"], case["data"])
         try:
-            tensors, lines = running.play(options.stepc, tmp, case["steps"], compiled)
+            program, inferred = "step.so" if compiled else "model.json", os.path.join(tmp, "inferred.safetensors")
+            if compiled:
+                running.compile_document(options.stepc, tmp)
+            tensors, lines = running.train(options.stepc, tmp, case["steps"], program, arguments=["--infer", inferred])
         except running.Failed as e:
             return e.brief()
-        return compare((tensors, running.series(lines, want[1])), want, noisy)
+        return compare((tensors, running.series(lines, want[1]), running.parity.tensors(inferred)), want, noisy)
 
 
 def one(options, seed):
@@ -755,14 +831,14 @@ def one(options, seed):
     nodes = json.dumps(case["document"]["model"]["nodes"])
     shapes = json.dumps({k: v["shape"] for k, v in case["document"]["inputs"].items()})
     try:
-        want, noisy = oracle(case, (0, 1e-6))
+        want, *noisy = oracle(case, (0, 1e-6, -1e-6, 3e-6))
     except Exception as e:  # NNX refuses it
         return seed, "refused by NNX", "%s: %s" % (type(e).__name__, str(e).strip()[:200]), nodes + shapes
     if not all(np.isfinite(v).all() for v in want[0].values()):
         return seed, "not finite", "", nodes
     why = play(options, case, np.random.default_rng(seed).random() < options.compile, want, noisy)
     if options.keep and (why or options.keep_all):
-        write_case(os.path.join(options.keep, "fuzz_%s_%d" % ("_".join(options.only or ["layers"]), seed)), case, *want)
+        write_case(os.path.join(options.keep, "fuzz_%s_%d" % ("_".join(options.only or ["layers"]), seed)), case, *want[:2])
     if why is None:
         return seed, "agrees", "", nodes
     return seed, "not supported yet" if "not supported yet" in why else "differs", why, nodes + shapes
