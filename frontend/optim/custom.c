@@ -142,6 +142,44 @@ static struct fe_val form_apply(const struct fe_form *form, struct fe_site *s, c
 
 /* ---------------------------------------------------------------- slots */
 
+/* Which axis of the parameter every dimension of a slot of own shape runs along: as `axes` says, else where only one has its
+ * extent. It is split over devices like these. */
+static bool slot_axes(struct custom *c, struct name *n, uint32_t leaf, const struct ir_type *type)
+{
+    const struct ir_type *like = &c->t->o->params[leaf].type;
+    struct fe_site s = {.fe = c->fe, .trace = c->t->o->trace, .b = c->t->b, .where = {.json = n->axes.json}};
+    struct fe_val v = n->axes.json ? evaluate(c, &n->axes, leaf) : fe_none();
+    uint32_t axis, *along = &n->along[leaf], next = 0;
+    if (v.bad) return false;
+    for (uint32_t d = 0; !n->axes.json && d < type->rank; d++) {
+        uint32_t found = 0, count = 0;
+        for (uint32_t k = 0; k < like->rank; k++)
+            if (like->dim[k] == type->dim[d]) found = k, count++;
+        if (count != 1 || found < next || type->dim[d] < 2) continue;
+        *along |= (found + 1) << 4 * d;
+        next = found + 1;
+    }
+    if (fe_is_none(&v)) return true;
+    if (v.kind != FE_VAL_TUPLE || v.count != type->rank) {
+        fe_fail(&s, "E0310", "\"axes\": one of the parameter's axes or None for every dimension of %s expected, found %s",
+                ir_type_text(c->fe->arena, type), fe_describe(&s, &v));
+        return false;
+    }
+    for (uint32_t d = 0; d < v.count; d++) {
+        int64_t number;
+        uint32_t one;
+        if (fe_is_none(&v.items[d])) continue;
+        if (!fe_get_ints(&s, &v.items[d], &number, 1, &one, "\"axes\"") || !fe_get_axis(&s, number, like->rank, &axis)) return false;
+        for (uint32_t k = 0; k < d; k++)
+            if ((*along >> 4 * k & 15) == axis + 1) return fe_fail(&s, "E0310", "\"axes\": axis %u stands there twice", (unsigned)axis), false;
+        if (like->dim[axis] != type->dim[d])
+            return fe_fail(&s, "E0310", "\"axes\": dimension %u of the slot has %lld elements, axis %u of the parameter has %lld", (unsigned)d,
+                           (long long)type->dim[d], (unsigned)axis, (long long)like->dim[axis]), false;
+        *along |= (axis + 1) << 4 * d;
+    }
+    return true;
+}
+
 /* The shape of a slot at a parameter; false: the slot is not there, or an error was recorded. */
 static bool slot_type(struct custom *c, struct name *n, uint32_t leaf, struct ir_type *out)
 {
@@ -165,6 +203,7 @@ static bool slot_type(struct custom *c, struct name *n, uint32_t leaf, struct ir
         if (!(n->without[leaf] >> i & 1)) dim[left++] = like->dim[i];
     if (n->reduced) rank = left;
     good = good && fe_type(c->fe, n->shape.json, dim, rank, (enum ir_dtype)out->dtype, out);
+    good = good && (n->reduced || slot_axes(c, n, leaf, out));
     if (!good) blame(c, before, leaf);
     return good;
 }
@@ -202,6 +241,7 @@ static struct fe_val slot_value(struct custom *c, struct name *n, uint32_t leaf)
     ir_value begin = slot_begin(c, n, leaf, &start);
     struct term now = n->leaf ? optim_leaf(t, n->name, leaf, type, start) : optim_state(t, n->name, type, start);
     if (n->leaf && n->reduced) optim_leaf_along(t, n->name, leaf, 0, n->without[leaf]);
+    else if (n->leaf && n->shape.json) optim_leaf_axes(t, n->name, leaf, n->along[leaf]);
     if (begin && !c->first.v) c->first = optim_first(t);
     if (begin) now = term_where(t->b, c->first, T(begin), now);
     return fe_val_tensor(now.v);
@@ -215,6 +255,7 @@ static void declare(struct custom *c, struct name *n)
     n->types = arena_new_array(c->fe->arena, struct ir_type, count);
     n->there = arena_new_array(c->fe->arena, bool, count);
     n->without = arena_new_array(c->fe->arena, uint32_t, count);
+    n->along = arena_new_array(c->fe->arena, uint32_t, count);
     if (!n->leaf) {
         n->types[0] = ir_type_scalar(n->has_dtype ? n->dtype : IR_F32);
         n->values[0] = slot_value(c, n, 0);

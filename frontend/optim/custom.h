@@ -28,6 +28,8 @@ struct name {
     struct ir_type *types; /* per parameter, or one */
     bool *there;           /* per parameter: whether the slot exists for it */
     uint32_t *without;     /* per parameter: the axes that are left out, as bits */
+    struct text axes;      /* of a slot with a shape of its own: the parameter's axes that it runs along */
+    uint32_t *along;       /* per parameter: these, as in ir_slot.param_dims */
 };
 
 /* A call of a form, evaluated once. */

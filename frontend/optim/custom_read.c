@@ -119,10 +119,11 @@ static void read_slot(struct custom *c, fe_json member)
                                          {"shape", FE_ANY, FE_NULLABLE, "null", NULL},
                                          {"reduction_axis", FE_ANY, FE_NULLABLE, "null", NULL},
                                          {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL},
-                                         {"init", FE_EXPR, 0, "0", NULL}};
-    struct fe_value v[5] = {0};
+                                         {"init", FE_EXPR, 0, "0", NULL},
+                                         {"axes", FE_ANY, FE_NULLABLE, "null", NULL}};
+    struct fe_value v[6] = {0};
     struct name *n = name_given(c, member, SLOT, true);
-    if (!n || !fe_settings(c->fe, member, arena_format(c->fe->arena, "slot \"%s\"", member->key), rows, 5, NULL, v)) return;
+    if (!n || !fe_settings(c->fe, member, arena_format(c->fe->arena, "slot \"%s\"", member->key), rows, 6, NULL, v)) return;
     n->leaf = strcmp(v[0].string, "tree") != 0;
     n->reduced = !v[2].null;
     if (!v[1].null && !v[2].null)
@@ -130,6 +131,9 @@ static void read_slot(struct custom *c, fe_json member)
     if (!v[1].null || !v[2].null) n->shape = text_of(c, v[n->reduced ? 2 : 1].json);
     if (!n->leaf && n->shape.json)
         fe_error_key(c->fe, n->shape.json, "E0452", "slot \"%s\": one value for the whole tree is a scalar", n->name);
+    if (!v[5].null && (n->reduced || !n->shape.json))
+        fe_error_key(c->fe, v[5].json, "E0452", "slot \"%s\": \"axes\" are those of a \"shape\"", n->name);
+    else if (!v[5].null) n->axes = text_of(c, v[5].json);
     n->has_dtype = !v[3].null;
     n->dtype = v[3].dtype == IR_F64 ? IR_F32 : v[3].dtype == IR_I64 ? IR_I32 : v[3].dtype; /* JAX without 64-bit types */
     if (v[4].json) n->start = text_of(c, v[4].json);

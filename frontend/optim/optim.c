@@ -315,6 +315,12 @@ void optim_leaf_along(struct transform *t, const char *name, uint32_t leaf, uint
     along(t->o, slot_find(t->o, leaf_path(t, name, leaf)), leaf, lead, without);
 }
 
+void optim_leaf_axes(struct transform *t, const char *name, uint32_t leaf, uint32_t dims)
+{
+    struct ir_slot *slot = &t->fe->module->slots.items[slot_find(t->o, leaf_path(t, name, leaf))->slot];
+    if (slot->param) slot->param_dims = dims;
+}
+
 void optim_state_along(struct transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
 {
     along(t->o, slot_find(t->o, optim_path(t, name)), leaf, lead, without);

@@ -186,6 +186,7 @@ void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct 
  * its dimensions of the same extents are the parameter's. */
 void optim_leaf_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
 void optim_state_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
+void optim_leaf_axes(struct transform *, const char *name, uint32_t leaf, uint32_t param_dims); /* as in ir_slot */
 /* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
 struct term optim_first(struct transform *);
 /* The parameters as they were in the document's first step, even if a wrapper kept the transformation from running then,

@@ -149,8 +149,49 @@ class Custom(unittest.TestCase):
                 a, b = (np.frombuffer(s[name][2], "<f4") for s in saved)
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
 
+    def test_slots_of_own_shape_on_meshes(self):
+        """`axes`, or extents that say which axis is meant; square and stacked slots; in any case the same numbers."""
+        self.data()
+        kernel = "rank == 2"
+        own = {"type": "custom", "hyperparams": {"learning_rate": 0.05, "decay": 0.75},
+               "slots": {"row": {"shape": "shape(p)[:1] if %s else None" % kernel},
+                         "column": {"shape": "shape(p)[1:] if %s else None" % kernel, "axes": [1]},
+                         "last": {"shape": "(2, shape(p)[0], shape(p)[1]) if %s else None" % kernel, "axes": "(None, 0, 1)"},
+                         "turned": {"shape": "(shape(p)[1], shape(p)[0]) if %s else None" % kernel, "axes": [-1, 0]},
+                         "table": {"shape": [4], "init": "1.5"}},
+               "let": {"r": "decay * row + mean(g**2, axis=1) if %s else None" % kernel,
+                       "c": "decay * column + mean(g**2, axis=0) if %s else None" % kernel,
+                       "t": "decay * turned + transpose(g) if %s else None" % kernel,
+                       "u": "(g / (1 + r[:, None] + c) + 0.1 * last[0] + 0.2 * last[1] + 0.1 * transpose(t)) if %s else g" % kernel},
+               "update": {"row": "r", "column": "c", "turned": "t", "last": "stack([last[1], g]) if %s else None" % kernel,
+                          "table": "concatenate([table[1:], reshape(mean(table) + mean(abs(g)), (1,))])",
+                          "g": "-learning_rate * mean(table) * u"}}
+        linear = {"type": "linear", "features": 6}
+        model = {"type": "sequential", "input": "x", "layers": [linear, {"type": "tanh"}, linear, {"type": "linear", "features": 2}]}
+        rules = {"rules": [["batch", "d"]], "params": {"layers.0.kernel": [None, "m"], "layers.2.kernel": ["d", "m"], "**": []}}
+        saved = []
+        for more in ({}, {"mesh": {"axes": {"d": 2, "m": 2}}, "sharding": rules}, {"mesh": {"axes": {"d": 1, "m": 3}}, "sharding": rules},
+                     {"mesh": {"axes": {"d": 2, "m": 1}}, "sharding": dict(rules, optimizer_state={"**": ["d"]})}):
+            document = self.write("mesh.json", dict(DOCUMENT, model=model, optimizer=own, **more))
+            self.stepc("compile", document, "-o", self.path("step.so"))
+            self.stepc("run", self.path("step.so"), "--steps", "6", "--data", self.path("data.safetensors"), "--all-state", "--save",
+                       self.path("mesh.safetensors"))
+            saved.append(tensors(self.path("mesh.safetensors")))
+            for name in saved[0]:
+                self.assertEqual(saved[0][name][:2], saved[-1][name][:2], name)
+                if saved[0][name][0] == "F32":
+                    a, b = (np.frombuffer(s[name][2], "<f4") for s in (saved[0], saved[-1]))
+                    np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=name)
+            if len(saved) == 2:
+                slots = {t["name"]: t for t in json.loads(self.stepc("explain", self.path("step.so"), "--state", "--json"))["state"]}
+                for name, sharding in (("row.layers.0.kernel", [[]]), ("column.layers.0.kernel", [["m"]]), ("turned.layers.0.kernel", [["m"], []]),
+                                       ("row.layers.2.kernel", [[]]), ("column.layers.2.kernel", [["m"]]), ("last.layers.2.kernel", [[], ["d"], ["m"]]),
+                                       ("turned.layers.2.kernel", [["m"], ["d"]]), ("last.layers.0.kernel", [[], [], ["m"]])):
+                    self.assertEqual(slots["opt_state." + name]["sharding"], sharding, name)
+
     def test_errors(self):
         slot = lambda **settings: {"slots": {"d": settings}}
+        own = {"update": {"d": "d", "g": "g + sum(d)"}}
         for custom, says in [
                 ({"update": {"g": "-learning_rte * g"}, "hyperparams": {"learning_rate": 0.1}},
                  ["E0301", 'did you mean "learning_rate"?', "/optimizer/update/g"]),
@@ -173,6 +214,11 @@ class Custom(unittest.TestCase):
                 ({"update": {"g": "g * d", "d": "d"}, **slot(init="zeros(7)")}, ["E0452", "cannot begin with float32[7]", "/optimizer/slots/d/init"]),
                 ({"update": {"g": "g * d", "d": "d"}, **slot(reduction_axis=-2)}, ["E0212", "axis -2", "of shape float32[5]", "/optimizer/slots/d/reduction_axis"]),
                 ({"update": {"g": "g * d", "d": "d"}, **slot(reduction_axis=0, shape=[2])}, ["E0452", '"shape" already', "/optimizer/slots/d/reduction_axis"]),
+                ({**own, **slot(shape=[2], axes=[0, None])}, ["E0310", "every dimension of float32[2]", "/optimizer/slots/d/axes"]),
+                ({**own, **slot(shape=[2], axes=[0])}, ["E0310", "dimension 0 of the slot has 2 elements, axis 0 of the parameter has 3", "/optimizer/slots/d/axes"]),
+                ({**own, **slot(shape=[2], axes=[0.5])}, ["E0310", "integers expected", "/optimizer/slots/d/axes"]),
+                ({**own, **slot(shape=[2], axes=[5])}, ["E0212", "axis 5", "/optimizer/slots/d/axes"]),
+                ({**own, **slot(axes=[0])}, ["E0452", 'those of a "shape"', "/optimizer/slots/d/axes"]),
                 ({"update": {"g": "sum(g, axis=-1)"}}, ["E0452", "the update is float32[3, 5]", "/optimizer/update/g"]),
                 ({"update": {"g": "g if sum(g) > 0 else p"}}, ["E0310", "use where()", "/optimizer/update/g"]),
                 ({"update": {"g": "g if rank > 1"}}, ["E0305", '"else" expected', "/optimizer/update/g"]),
