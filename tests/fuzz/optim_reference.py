@@ -330,7 +330,10 @@ def make(o, axes=None):
     if name == "scale_by_muon" and not o.get("weight_dimension_numbers"):
         o["weight_dimension_numbers"] = {"**": {}}
     o.pop("nan_passes", None)
-    t = factory_of(name)(**arguments(o, inner))
+    given = arguments(o, inner)
+    if name in ("dpsgd", "differentially_private_aggregate"):
+        given |= {k: o[k] for k in ("seed", "key") if k in o}
+    t = factory_of(name)(**given)
     if name == "multi_steps":
         return optax.GradientTransformationExtraArgs(t.init, t.update)
     if name == "sam":
@@ -350,10 +353,10 @@ def factory_of(name):
     return next(getattr(m, name) for m in HOMES if hasattr(m, name))
 
 
-def numbers_of_dimensions(entries):
+def numbers_of_dimensions(entries, kind):
     def spec(v):
         axes = lambda x: tuple(x) if isinstance(x, list) else x
-        return None if v is None else optax.contrib.MuonDimensionNumbers(**{k: axes(x) for k, x in v.items()})
+        return None if v is None else kind(**{k: axes(x) for k, x in v.items()})
     return lambda tree: {k: spec(first(entries, k)) if hasattr(v, "shape") else v for k, v in tree.items()}
 
 
@@ -365,7 +368,7 @@ def arguments(o, inner):
         elif k.endswith("dtype"):
             v = dtype(v)
         elif k.endswith("dimension_numbers") and v is not None:
-            v = numbers_of_dimensions(v)
+            v = numbers_of_dimensions(v, optax.contrib.MuonDimensionNumbers if "update_proj_gap" not in o else optax.contrib.GaLoreDimensionNumbers)
         elif k == "clip_value_fn":
             v = expression(v, "x")
         elif k == "decay_rate_fn":
