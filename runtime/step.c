@@ -306,10 +306,12 @@ static step_status infer_run(struct step_instance *t, const struct step_batch *f
                              const struct step_array *outputs, size_t count)
 {
     struct step_batch batch;
+    struct call_hypers hypers = {0};
     step_status status = batch_check(t, from, &batch, RT_INFER);
     if (!status && !outputs && count) status = rt_fail(t, STEP_EINVAL, "infer: outputs is NULL");
     if (!status) status = weights_select(t, RT_INFER, weights);
     if (!status) status = rt_bind(t, &batch, RT_INFER, 0);
+    if (!status) status = hypers_apply(t, &batch, &hypers);
     for (int fetch = 0; fetch < 2 && !status; fetch++) { /* first check all, then run, then copy */
         const char *at = (const char *)outputs;
         if (fetch) {
@@ -320,12 +322,13 @@ static step_status infer_run(struct step_instance *t, const struct step_batch *f
             struct step_array a;
             const struct stepc_slot *slot = NULL;
             int64_t stride[RT_MAX_RANK + 1];
-            if (!rt_take(&a, sizeof a, at) || !a.name) return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
-            status = output_find(t, &a, &slot);
+            if (!rt_take(&a, sizeof a, at) || !a.name) status = rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
+            if (!status) status = output_find(t, &a, &slot);
             if (!status) status = rt_array_check(t, &a, slot, 0, stride);
             if (!status && fetch) rt_gather(t, slot, a.data, stride);
         }
     }
+    hypers_restore(t, &hypers);
     return status;
 }
 

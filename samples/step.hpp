@@ -22,6 +22,9 @@ template <class T> struct dtype_of;
 template <> struct dtype_of<float> { static constexpr uint32_t value = STEP_F32; };
 template <> struct dtype_of<int32_t> { static constexpr uint32_t value = STEP_I32; };
 template <> struct dtype_of<double> { static constexpr uint32_t value = STEP_F64; };
+template <> struct dtype_of<uint32_t> { static constexpr uint32_t value = STEP_U32; };
+template <> struct dtype_of<uint16_t> { static constexpr uint32_t value = STEP_BF16; }; // its bits
+template <> struct dtype_of<uint8_t> { static constexpr uint32_t value = STEP_U8; };
 
 /// A view of host memory in C order; it must outlive the call that it is given to.
 struct array {
@@ -31,7 +34,14 @@ struct array {
     void *data;
     template <class T>
     array(std::string n, std::vector<int64_t> s, std::vector<T> &v)
-        : name(std::move(n)), shape(std::move(s)), dtype(dtype_of<T>::value), data(v.data()) {}
+        : name(std::move(n)), shape(std::move(s)), dtype(dtype_of<T>::value), data(v.data())
+    {
+        uint64_t elements = 1;
+        for (int64_t extent : shape) elements *= static_cast<uint64_t>(extent);
+        if (elements != v.size())
+            throw error(STEP_ESHAPE, "array \"" + name + "\": its shape has " + std::to_string(elements) + " elements, the vector " +
+                                         std::to_string(v.size()));
+    }
     array(std::string n, std::vector<int64_t> s, uint32_t d, void *p) : name(std::move(n)), shape(std::move(s)), dtype(d), data(p) {}
     step_array c() const
     {
@@ -43,7 +53,7 @@ struct array {
     }
 };
 
-/// What a trainer keeps: a parameter, an average, a slot of the optimizer, a counter.
+/// What a trainer keeps (a parameter, an average, a slot of the optimizer, a counter), or an output of the model.
 struct slot {
     std::string name;
     uint32_t role, dtype;
@@ -74,25 +84,29 @@ class trainer {
     double step(const std::vector<array> &inputs)
     {
         batch b(inputs);
-        step_result r{};
-        r.size = sizeof r;
+        step_result r = result();
         check(api_->step(instance_, &b.c, &r));
         return r.loss;
     }
-    /// The loss without an update, with "params" or "ema".
+    /// The loss without an update, by "params", "ema" or what other weights there are.
     double eval(const std::vector<array> &inputs, const char *weights = "params")
     {
         batch b(inputs);
-        step_result r{};
-        r.size = sizeof r;
+        step_result r = result();
         check(api_->eval(instance_, &b.c, weights, &r));
         return r.loss;
     }
+    /// The metrics of the last step or evaluation that are one number each, in the order of slots(STEP_METRIC).
+    const std::vector<double> &metrics() const { return metrics_; }
+    /// The outputs that are asked for, by the inputs that the model reads; slots(STEP_OUTPUT) lists them.
+    void infer(const std::vector<array> &inputs, const std::vector<array> &outputs, const char *weights = "params")
+    {
+        batch b(inputs), out(outputs);
+        check(api_->infer(instance_, &b.c, weights, out.inputs.data(), out.inputs.size()));
+    }
     void infer(const std::vector<array> &inputs, const array &output, const char *weights = "params")
     {
-        batch b(inputs);
-        step_array out = output.c();
-        check(api_->infer(instance_, &b.c, weights, &out, 1));
+        infer(inputs, std::vector<array>{output}, weights);
     }
     void read(const array &to)
     {
@@ -104,17 +118,24 @@ class trainer {
         step_array a = from.c();
         check(api_->write(instance_, &a));
     }
+    /// The tensors of one role: STEP_PARAM, STEP_OUTPUT, ...
+    std::vector<slot> slots(uint32_t role) const
+    {
+        std::vector<slot> out;
+        for (size_t i = 0; i < api_->tensor_count(instance_, role); i++) {
+            step_tensor t{};
+            t.size = sizeof t;
+            check(api_->tensor_at(instance_, role, i, &t));
+            out.push_back({t.name, t.role, t.dtype, {t.shape, t.shape + t.rank}, t.bytes_global});
+        }
+        return out;
+    }
     /// Everything that read and write know by name and that a run keeps.
     std::vector<slot> state() const
     {
         std::vector<slot> out;
         for (uint32_t role : {STEP_PARAM, STEP_EMA, STEP_OPT_STATE, STEP_STATE})
-            for (size_t i = 0; i < api_->tensor_count(instance_, role); i++) {
-                step_tensor t{};
-                t.size = sizeof t;
-                check(api_->tensor_at(instance_, role, i, &t));
-                out.push_back({t.name, t.role, t.dtype, {t.shape, t.shape + t.rank}, t.bytes_global});
-            }
+            for (slot &s : slots(role)) out.push_back(std::move(s));
         return out;
     }
     /// Hyper-parameters by name, until they are set again.
@@ -131,10 +152,12 @@ class trainer {
         s.size = sizeof s, s.directory = file.c_str();
         check(api_->save(instance_, &s, nullptr));
     }
-    void load(const std::string &file)
+    /// A file of parameters and running statistics after init, or of all state. Flags: STEP_LOAD_PARTIAL (names may be missing or
+    /// unknown), STEP_LOAD_CAST (other float dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state).
+    void load(const std::string &file, uint32_t flags = 0)
     {
         step_load l{};
-        l.size = sizeof l, l.path = file.c_str();
+        l.size = sizeof l, l.path = file.c_str(), l.flags = flags;
         check(api_->load(instance_, &l));
     }
 
@@ -148,12 +171,20 @@ class trainer {
             c.size = sizeof c, c.inputs = inputs.data(), c.input_count = inputs.size();
         }
     };
+    step_result result()
+    {
+        step_result r{};
+        if (metrics_.empty()) metrics_.resize(api_->tensor_count(instance_, STEP_METRIC));
+        r.size = sizeof r, r.metrics = metrics_.data(), r.metric_capacity = static_cast<uint32_t>(metrics_.size());
+        return r;
+    }
     void check(step_status status) const
     {
         if (status != STEP_OK) throw error(status, api_->last_error(instance_));
     }
     const step_api *api_ = nullptr;
     step_instance *instance_ = nullptr;
+    std::vector<double> metrics_;
 };
 
 } // namespace step

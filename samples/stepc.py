@@ -7,10 +7,15 @@
     m["layers.0.kernel"] = 2 * w         # write it
     m["opt_state.0.count"]               # all state goes by name: m.names(stepc.OPT_STATE)
     m.set("learning_rate", 3e-4)         # what can be set: m.hypers()
-    m.save("final.safetensors")
+    m.save("final.safetensors")          # everything; m.load of it goes on where the run was
+    y = m.infer(x=x)                     # the model's output; a dict where it has several
+    m.eval(x=x, y=y).loss                # no update, no dropout; m.eval("ema", ...) with averaged weights
     print(r.step, r.loss, r.metrics["grad_norm"])
 """
 import ctypes
+import json
+import os
+import tempfile
 import types
 
 import numpy as np
@@ -80,9 +85,24 @@ class StepError(RuntimeError):
         self.status = status
 
 
+def _open(path):
+    """Header and data of a safetensors file."""
+    try:
+        with open(path, "rb") as f:
+            raw = f.read()
+    except OSError as e:
+        raise StepError(6, "STEP_EIO: %s: %s" % (path, e.strerror)) from None
+    begin = 8 + int.from_bytes(raw[:8], "little")
+    try:
+        return json.loads(raw[8:begin]), raw[begin:]
+    except ValueError:
+        raise StepError(7, "STEP_ECORRUPT: %s is no safetensors file" % path) from None
+
+
 class Step:
     """One trainer. Arrays go in with the dtype and shape that the document declares; any strides. A bfloat16 comes as its
-    bits (see `numbers`); where 16-bit floats go in, wider ones are rounded."""
+    bits (see `numbers`); where 16-bit floats go in, wider ones are rounded. What is wrong is a StepError with the status of
+    stepc/step.h and a text that says what was expected."""
 
     def __init__(self, path, threads=0):
         library = ctypes.CDLL(path if "/" in path else "./" + path)
@@ -90,7 +110,7 @@ class Step:
         api = library.step_query(_u32(1), _u32(0))
         if not api:
             raise StepError(8, path + ": another version of the interface")
-        self._instance = _p()
+        self._instance, self._ready = _p(), False
         for name in _ENTRIES:
             entry = ctypes.CFUNCTYPE(_RETURNS.get(name, _i32))(getattr(api.contents, name) or 0)
             setattr(self, "_" + name, entry)
@@ -118,7 +138,11 @@ class Step:
             a = a.view(np.uint16) if a.dtype.name == "bfloat16" else bits(a) if a.dtype.kind == "f" else a
         elif code == FLOAT16 and a.dtype.kind == "f":
             a = a.astype(np.float16)
-        own = BFLOAT16 if code == BFLOAT16 and a.dtype == np.uint16 else _CODES[a.dtype]
+        own = BFLOAT16 if code == BFLOAT16 and a.dtype == np.uint16 else _CODES.get(a.dtype)
+        if own is None:
+            raise StepError(3, 'STEP_ESHAPE: "%s": an array of %s' % (name, a.dtype))
+        if any(n % a.itemsize for n in a.strides):  # a field of records
+            a = np.ascontiguousarray(a)
         shape, strides = (_i64 * max(a.ndim, 1))(*a.shape), (_i64 * max(a.ndim, 1))(*[n // a.itemsize for n in a.strides])
         keep += [a, shape, strides]
         return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=own, rank=a.ndim,
@@ -135,7 +159,9 @@ class Step:
         return [t.name.decode() for t in self._tensors(role)]
 
     def init(self):
+        """The initial values of the document."""
         self._check(self._init(self._instance))
+        self._ready = True
 
     def _run(self, entry, values, *more):
         keep, metrics = [], (_f64 * max(len(self._metrics), 1))()
@@ -161,12 +187,17 @@ class Step:
     def eval(self, weights="params", **values):
         return self._run(self._eval, values, weights.encode())
 
-    def infer(self, weights="params", output="model", **values):
-        keep, t = [], next(t for t in self._tensors(OUTPUT) if t.name.decode() == output)
-        out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
-        batch, array = self._batch(values, keep), self._array(output, out, keep, t.dtype)
-        self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), ctypes.byref(array), ctypes.c_size_t(1)))
-        return out
+    def infer(self, weights="params", output=None, **values):
+        """The model's output by the inputs that it reads: an array, or a dict by name where it has several; `output` names one."""
+        keep, there = [], {t.name.decode(): t for t in self._tensors(OUTPUT)}
+        names = list(there) if output is None else [output]
+        if not there or any(n not in there for n in names):
+            raise StepError(2, 'STEP_ENOTFOUND: infer has no output "%s"; there is %s' % (output, ", ".join(there) or "none"))
+        out = {n: np.empty(there[n].shape[:there[n].rank], _DTYPES[there[n].dtype]) for n in names}
+        arrays = (_ARRAY * len(names))(*(self._array(n, a, keep, there[n].dtype) for n, a in out.items()))
+        batch = self._batch(values, keep)
+        self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), arrays, ctypes.c_size_t(len(names))))
+        return out if len(out) > 1 else out[names[0]]
 
     def __getitem__(self, name):
         t, keep = _Tensor(), []
@@ -207,9 +238,37 @@ class Step:
         save = _Save(directory=path.encode())
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
-    def load(self, path):
-        load = _Load(path=path.encode())
-        self._check(self._load(self._instance, ctypes.byref(load)))
+    def load(self, path, strict=True, params_only=False, cast=False, prefix=""):
+        """A file of all state, with which a training goes on, or of parameters and running statistics, with which one begins.
+        params_only: only the latter of a file of all state. prefix: parameters are the tensors of that prefix: "ema." takes the
+        averages. cast: floats may have another dtype. strict=False: names may be missing, which keep their values, or unknown."""
+        if not self._ready and self._tensors(PARAM):
+            status = self._init(self._instance)
+            if status not in (0, 15):  # 15: an object without initial values
+                self._check(status)
+        with tempfile.TemporaryDirectory() as folder:
+            if params_only or prefix:
+                path = self._parameters_of(path, prefix, os.path.join(folder, os.path.basename(path)))
+            load = _Load(path=path.encode(), flags=(0 if strict else 1) | (2 if cast else 0))
+            self._check(self._load(self._instance, ctypes.byref(load)))
+        self._ready = True
+
+    def _parameters_of(self, path, prefix, out):
+        """A file of the parameters, which have a prefix in `path`, and running statistics."""
+        head, data = _open(path)
+        wanted = {n: prefix + n for n in self.names(PARAM)}
+        wanted.update((n, n) for n in self.names(STATE) if n.split(".")[0] not in ("step", "data", "loss_scale", "rng", "hyperparameters"))
+        new, parts, at = {}, [], 0
+        for name, source in wanted.items():
+            if source in head:
+                begin, end = head[source]["data_offsets"]
+                new[name] = dict(head[source], data_offsets=[at, at + end - begin])
+                parts.append(data[begin:end])
+                at += end - begin
+        text = json.dumps(new).encode()
+        with open(out, "wb") as f:
+            f.write(len(text).to_bytes(8, "little") + text + b"".join(parts))
+        return out
 
     def memory(self, device=0):
         """Bytes by class on one device; planned_peak and measured_peak of its arena."""

@@ -6,9 +6,58 @@
 
 #include "step.hpp"
 
+template <class F> static bool refused(step_status want, const char *word, F call)
+{
+    try {
+        call();
+    } catch (const step::error &e) {
+        bool right = e.status == want && std::string(e.what()).find(word) != std::string::npos;
+        if (!right) std::fprintf(stderr, "expected status %d and \"%s\", found %d: %s\n", want, word, e.status, e.what());
+        return right;
+    }
+    std::fprintf(stderr, "not refused: %s\n", word);
+    return false;
+}
+
+// Several outputs, metrics, a file of parameters, and what must be refused: on a step.so made of outputs.json.
+static bool outputs(const char *path, const std::string &file)
+{
+    step::trainer t(path);
+    std::vector<int32_t> tokens{0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4}, classes(4);
+    std::vector<float> x{1, 2, 3, 4, -1, -2, -3, -4}, y{1, 0, -1, 2}, score(4);
+    std::vector<uint16_t> half(24);
+    std::vector<step::array> batch{{"tokens", {4, 3}, tokens}, {"x", {4, 2}, x}, {"y", {4}, y}};
+    const std::vector<step::array> read(batch.begin(), batch.begin() + 2), out{{"model.half", {4, 6}, half}, {"model.score", {4}, score}};
+    bool good = refused(STEP_EINVAL, "init or load", [&] { t.infer(read, out); });
+    t.init();
+    t.step(batch);
+    good &= t.slots(STEP_OUTPUT).size() == 3 && t.slots(STEP_OUTPUT)[0].name == "model.score" && t.metrics().size() == 4;
+    double loss = t.eval(batch), sum = 0;
+    t.infer(read, out);
+    t.infer(read, {"model.class", {4}, classes});
+    for (size_t i = 0; i < 4; i++) sum += (score[i] - y[i]) * (score[i] - y[i]) / 4;
+    good &= std::fabs(sum - loss) < 1e-5 && t.metrics()[0] == loss;
+    good &= refused(STEP_ESHAPE, "its shape has 12 elements, the vector 4", [&] { step::array("model.half", {4, 3}, score); });
+    good &= refused(STEP_ESHAPE, "expected bfloat16[4, 6]", [&] { t.infer(read, {"model.half", {4}, score}); });
+    good &= refused(STEP_ENOTFOUND, "\"model\"", [&] { t.infer(read, {"model", {4}, score}); });
+    good &= refused(STEP_ENOTFOUND, "\"x\" is missing", [&] { t.infer({{"tokens", {4, 3}, tokens}}, out); });
+    good &= refused(STEP_ENOTFOUND, "slow", [&] { t.infer(read, out, "slow"); });
+    tokens[3] = 8;
+    good &= refused(STEP_ERANGE, "tokens", [&] { t.eval(batch); });
+    tokens[3] = 3;
+    t.save(file);
+    t.step(batch);
+    t.load(file, STEP_LOAD_PARAMS_ONLY);
+    good &= t.eval(batch) != loss; // the statistics have gone on
+    t.load(file);
+    good &= t.eval(batch) == loss;
+    good &= refused(STEP_EIO, "No such file", [&] { t.load(file + ".none"); });
+    return good;
+}
+
 int main(int argc, char **argv)
 try {
-    if (argc != 2) return 2;
+    if (argc != 4) return 2;
     step::trainer t(argv[1]);
     t.init();
     std::vector<float> x(64), y(256), kernel(16), output(256);
@@ -43,7 +92,7 @@ try {
     } catch (const step::error &e) {
         refused = e.status == STEP_ESHAPE;
     }
-    bool good = before == first && last < first && refused && same && std::fabs(loss - t.eval(batch)) < 1e-5;
+    bool good = outputs(argv[2], argv[3]) && before == first && last < first && refused && same && std::fabs(loss - t.eval(batch)) < 1e-5;
     std::printf("C++ host: loss %.6f -> %.6f, %s\n", first, last, good ? "all checks passed" : "FAILED");
     return good ? 0 : 1;
 } catch (const std::exception &e) {

@@ -1,5 +1,5 @@
 """A host in Python through samples/stepc.py: plays a recorded case and compares its numbers, asks for what must be
-refused, and sets all state of another step by name. host.py STEP.SO CASE-FOLDER OTHER-STEP.SO"""
+refused, sets all state of another step by name, evaluates and infers. host.py STEP.SO CASE-FOLDER TWO-RATES.SO OUTPUTS.SO"""
 import json
 import os
 import sys
@@ -84,4 +84,50 @@ with stepc.Step(sys.argv[3], threads=1) as m:  # a first moment in bfloat16, a s
     assert m["hyperparameters.transforms.a.learning_rate"] == 0.5
     refused(1, lambda: m.set("transforms.b.learning_rate", 0.5))  # it follows a schedule
     refused(2, lambda: m.set("learning_rate", 0.5))
+with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of parameters alone, what must be refused
+    rng = np.random.default_rng(1)
+    batch = {"tokens": rng.integers(0, 7, (4, 3)).astype("i4"), "x": rng.normal(size=(4, 2)).astype("f4"), "y": rng.normal(size=4).astype("f4")}
+    given = {k: batch[k] for k in ("tokens", "x")}
+    refused(1, lambda: m.infer(**given))
+    m.init()
+    for _ in range(4):
+        m.step(**batch)
+    out, r = m.infer(**given), m.eval(**batch)
+    assert m.names(stepc.OUTPUT) == ["model.score", "model.class", "model.half"] == list(out)
+    assert out["model.class"].dtype == np.int32 and out["model.half"].dtype == np.uint16 and stepc.numbers(out["model.half"]).shape == (4, 6)
+    assert abs(np.mean((out["model.score"] - batch["y"]) ** 2) - r.loss) < 1e-5 and np.isnan(r.metrics["grads"]) and r.metrics["error"] > 0
+    assert (m.infer(output="model.score", **given) == out["model.score"]).all() and m.eval(**batch).loss == r.loss
+    assert (m["rows"] == abs(out["model.score"] - batch["y"])).all()
+    records = np.zeros(4, [("a", "i1"), ("y", "f4")])  # a field of records lies at odd addresses
+    records["y"] = batch["y"]
+    assert m.eval(**dict(batch, y=records["y"])).loss == r.loss == m.eval(**dict(batch, y=batch["y"][::-1].copy()[::-1])).loss
+    for status, change in ((3, {"tokens": batch["tokens"].astype("f4")}), (3, {"x": batch["x"][:, :1]}), (3, {"x": "text"}), (3, {"x": batch["x"].astype(complex)}),
+                           (3, {"x": batch["x"].astype("f8")}), (3, {"x": None}), (4, {"tokens": batch["tokens"] + 7}), (2, {"z": 1.0})):
+        refused(status, lambda: m.infer(**dict(given, **change)))
+    refused(2, lambda: m.infer(tokens=batch["tokens"]))
+    refused(2, lambda: m.infer(output="model", **given))
+    refused(2, lambda: m.infer("slow", **given))
+    refused(2, lambda: m.eval(**given))
+    with tempfile.TemporaryDirectory() as folder:
+        path, other = os.path.join(folder, "state.safetensors"), os.path.join(folder, "other.safetensors")
+        m.save(path)
+        averaged, averages = m.infer("ema", **given)["model.score"], m.state()
+        with stepc.Step(sys.argv[4], threads=1) as fresh:
+            fresh.load(path, params_only=True)  # a training begins with them: no count, averages are copies
+            assert fresh.eval(**batch).loss == r.loss and fresh["step"] == 0 and (fresh["ema.head.kernel"] == m["head.kernel"]).all()
+            fresh.load(path, prefix="ema.")
+            assert (fresh.infer(output="model.score", **given) == averaged).all()
+            fresh.load(path)
+            assert fresh["step"] == 4 and all((fresh[n] == v).all() for n, v in averages.items())
+        with stepc.Step(sys.argv[1], threads=1) as another:
+            refused(3, lambda: another.load(path))  # of another model
+            refused(3, lambda: another.load(path, params_only=True))
+            another.load(path, strict=False)
+            refused(2, lambda: another.infer(x=first["x"], output="model.score"))
+        refused(3, lambda: m.load(path, prefix="slow."))
+        with open(other, "wb") as f:
+            f.write(b"no safetensors file")
+        refused(7, lambda: m.load(other))
+        refused(7, lambda: m.load(other, params_only=True))
+        refused(6, lambda: m.load(os.path.join(folder, "none"), params_only=True))
 print("Python host: all checks passed")

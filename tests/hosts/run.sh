@@ -7,8 +7,11 @@ mkdir -p "$out"
 "$stepc" compile "$root/samples/cookbook/model.json" -o "$out/step.so"
 gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/host.c" -o "$out/host_c" -ldl -lm
 "$out/host_c" "$out/step.so" "$out/state.safetensors"
+"$stepc" compile "$here/outputs.json" -o "$out/outputs.so"
+gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/outputs.c" -o "$out/outputs_c" -ldl -lm
+"$out/outputs_c" "$out/outputs.so" "$out/outputs.safetensors"
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
-"$out/host_cpp" "$out/step.so"
+"$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors"
 "$stepc" compile "$root/tests/parity/cases/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
-python3 "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema" "$out/two_rates.so"
+python3 "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema" "$out/two_rates.so" "$out/outputs.so"
