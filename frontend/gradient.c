@@ -113,11 +113,6 @@ bool fe_step_metric_kind(struct step *s, const struct metric *m, fe_json kinds, 
     *kind = m->example ? m->kind : type->rank > 0 && type->dim[0] == rows ? FE_CONCATENATE : preset;
     for (uint32_t a = 0; own && a <= FE_CONCATENATE; a++)
         if (strcmp(accumulators[a], own->string) == 0) *kind = a;
-    if (*kind == FE_CONCATENATE && !type->rank) {
-        fe_error(s->fe, own, "E0432", "metric \"%s\" is one number per microbatch: there are no rows to put together",
-                 m->name);
-        return false;
-    }
     if (*kind == FE_CONCATENATE || ir_dtype_is_float(type->dtype) || (*kind == FE_SUM && type->dtype != IR_BOOL))
         return true;
     fe_error(s->fe, own ? own : m->json, "E0432", "metric \"%s\" has type %s, which %s cannot accumulate", m->name,
@@ -176,7 +171,9 @@ struct accumulated {
 static struct accumulated add_result(struct step *s, struct part *part, const char *name, ir_value v, int64_t kind,
                                      struct term weight)
 {
+    static const int64_t one[] = {1};
     bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
+    if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank) v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
     if (weighted) v = times_weight(&part->b, v, weight), kind = FE_SUM;
     return (struct accumulated){fe_part_result(s, part, name, v, kind), weighted};
 }

@@ -168,6 +168,12 @@ static ir_value of_examples(struct ir_builder *b, const struct fe_param *p, ir_v
     return ir_reshape(b, ir_slice(b, all, start, type.dim, stride), p->type.rank, p->type.dim);
 }
 
+/* Of no examples at all there is no mean: what was there stays. */
+static ir_value if_any(struct ir_builder *b, ir_value real, ir_value now, ir_value old)
+{
+    return term_where(b, term_lt(b, term_integer(0), term_tensor(real)), term_tensor(now), term_tensor(old)).v;
+}
+
 ir_value fe_part_end(struct step *s, struct part *p, struct fe_trace *outer, ir_value real, int64_t count,
                      int64_t split)
 {
@@ -189,6 +195,7 @@ ir_value fe_part_end(struct step *s, struct part *p, struct fe_trace *outer, ir_
         if (!result[i] || !p->trace.statistics[i]) continue;
         ir_value now = ir_proj(b, tuple, result[i] - 1);
         if (p->level == PART_EXAMPLE) now = of_examples(b, &s->params[i], now);
+        else if (p->level == PART_EXAMPLES && s->examples.real) now = if_any(b, real, now, fe_trace_param(fe, outer, i));
         outer->statistics[i] = now;
     }
     return tuple;

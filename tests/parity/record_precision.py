@@ -16,7 +16,6 @@ from flax import nnx
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float16": jnp.float16, None: None}
-rng = np.random.default_rng(11)
 
 
 def save(path, tensors):
@@ -179,9 +178,31 @@ CASES = {
 }
 
 
-def record(name, make, precision, opt, more, out, steps=6):
-    dynamic = precision.get("loss_scale", {}).get("type") == "dynamic_scale"
-    steps = 12 if dynamic else steps
+LOSSES = {SQUARES: lambda m, y: jnp.mean((m - y) ** 2), "sum((model - y)**2)": lambda m, y: jnp.sum((m - y) ** 2),
+          "mean(huber_loss(model, y, 0.5))": lambda m, y: jnp.mean(optax.huber_loss(m, y, 0.5)),
+          "mean((model - y)**2) + 0.1 * mean(logsumexp(model, axis=-1))": lambda m, y: jnp.mean((m - y) ** 2) + 0.1 * jnp.mean(jax.nn.logsumexp(m, axis=-1)),
+          "mean((softmax(model) - y)**2)": lambda m, y: jnp.mean((jax.nn.softmax(m) - y) ** 2)}
+METRICS = {"mean(model)": lambda m: jnp.mean(m), "max(model)": lambda m: jnp.max(m), "sum(model**2)": lambda m: jnp.sum(m ** 2), "var(model)": lambda m: jnp.var(m),
+           "mean(softmax(model), axis=0)[0]": lambda m: jnp.mean(jax.nn.softmax(m), axis=0)[0]}
+
+
+def accumulator(kind, count):
+    """As optax.microbatching has them."""
+    return {"sum": lambda *v: sum(v), "mean": lambda *v: sum(v) / count, "running_mean": lambda *v: running_mean(v)}[kind]
+
+
+def running_mean(values):
+    carry = jnp.zeros_like(values[0])
+    for i, v in enumerate(values):
+        p = np.float32(i) / np.float32(i + 1)
+        carry = carry * p + v * (1 - p)
+    return carry
+
+
+def reference(name, make, precision, opt, more, steps, seed, noise=0.0):
+    """A document, initial values, data, and what the steps give: tensors and metrics."""
+    rng = np.random.default_rng(seed)
+    dynamic = (precision.get("loss_scale") or {}).get("type") == "dynamic_scale"
     tokens = make not in SHAPES
     d, p = DTYPES[precision.get("compute")], DTYPES[precision.get("params", "float32")]
     block, module = make(d, p, nnx.Rngs(3))
@@ -193,63 +214,79 @@ def record(name, make, precision, opt, more, out, steps=6):
     y_shape = nnx.merge(graph, params, rest, copy=True)(x0).shape
     data = {"tokens": rng.integers(0, 7, (steps, *shape)).astype(np.int32)} if tokens else {
         "x": rng.normal(size=(steps, *shape)).astype(np.float32), "y": rng.normal(size=(steps, *y_shape)).astype(np.float32)}
+    if "factor" in more and "x" in data:
+        data["x"] *= np.float32(more["factor"])
+    if noise:
+        data = {k: v if tokens else (v * (1 + noise * np.cos(np.arange(v.size).reshape(v.shape)))).astype(np.float32) for k, v in data.items()}
+        jitter = lambda v: (v.astype(jnp.float32) * (1 + noise * jnp.cos(1 + jnp.arange(v.size).reshape(v.shape)))).astype(v.dtype)
+        params = jax.tree.map(jitter, params)
     document = {"stepc": 1, "name": name, "inputs": {k: {"shape": list(v.shape[1:]), "dtype": str(v.dtype), "axes": ["batch"] + [None] * (v.ndim - 2)}
                                                      for k, v in data.items()},
-                "model": block, "loss": SQUARES, "optimizer": opt, "precision": precision}
+                "model": block, "loss": more.get("loss", SQUARES), "optimizer": opt, "precision": precision}
     if tokens:
         document["loss"] = {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model[:, :-1]", "labels": "tokens[:, 1:]", "reduction": "mean"}
     if not precision:
         del document["precision"]
-    if dynamic:
-        document["metrics"] = {"scale": "loss_scale"}
+    measured = {"m%d" % i: m for i, m in enumerate(more.get("metrics", []))}
+    if dynamic or measured:
+        document["metrics"] = {**({"scale": "loss_scale"} if dynamic else {}), **measured}
     if "ema" in more:
         document["ema"] = {"decay": more["ema"]}
+    kind = more.get("accumulator", "mean")
     if "accumulate" in more:
-        document["accumulate"] = {"microbatch_size": more["accumulate"], "accumulator": "mean", "split": "contiguous"}
+        document["accumulate"] = {"microbatch_size": more["accumulate"], "accumulator": kind, "split": "contiguous"}
     if "clip" in more:
-        document["per_example"] = {"accumulator": "mean", "transform": [{"type": "clip_by_global_norm", "max_norm": more["clip"]}]}
+        document["per_example"] = {"accumulator": kind, "transform": [{"type": "clip_by_global_norm", "max_norm": more["clip"]}]}
 
-    tx = optimizer(opt)
+    tx = optax.with_extra_args_support(optimizer(opt))
 
     def loss_of(params, rest, batch):
         model = nnx.merge(graph, params, rest, copy=True)
         if tokens:
-            l = optax.softmax_cross_entropy_with_integer_labels(model(batch["tokens"])[:, :-1], batch["tokens"][:, 1:]).mean()
+            out = model(batch["tokens"])
+            l = optax.softmax_cross_entropy_with_integer_labels(out[:, :-1], batch["tokens"][:, 1:]).mean()
         else:
-            l = jnp.mean((model(batch["x"]) - batch["y"]) ** 2)
-        return l, nnx.split(model, nnx.Param, ...)[2]
+            out = model(batch["x"])
+            l = LOSSES[more.get("loss", SQUARES)](out, batch["y"])
+        return l, ({k: METRICS[m](out) for k, m in measured.items()}, nnx.split(model, nnx.Param, ...)[2])
 
     setting = precision.get("loss_scale")
 
     def gradient(params, rest, batch, scale):
-        """Loss, statistics and unscaled gradients."""
-        scaled = lambda *a: (lambda l, r: (l * scale, (l, r)))(*loss_of(*a))
+        """Loss and metrics, statistics and unscaled gradients."""
+        def scaled(*a):
+            l, (m, r) = loss_of(*a)
+            return l * scale, ({"loss": l, **m}, r)
         if setting is None:
-            (l, rest), g = jax.value_and_grad(loss_of, has_aux=True)(params, rest, batch)
-            return l, rest, g
-        g, (l, rest) = jax.grad(scaled, has_aux=True)(params, rest, batch)
-        return l, rest, jax.tree.map(lambda g: g.astype(jnp.float32) / scale, g)
+            (l, (m, rest)), g = jax.value_and_grad(loss_of, has_aux=True)(params, rest, batch)
+            return {"loss": l, **m}, rest, g
+        g, (m, rest) = jax.grad(scaled, has_aux=True)(params, rest, batch)
+        return m, rest, jax.tree.map(lambda g: g.astype(jnp.float32) / scale, g)
 
     def whole(params, rest, batch, scale):
         if "accumulate" in more:
             parts = [jax.tree.map(lambda v: v[i:i + more["accumulate"]], batch) for i in range(0, shape[0], more["accumulate"])]
-            ls, rests, gs = zip(*(gradient(params, rest, part, scale) for part in parts))
-            mean = lambda *v: sum(v) / len(v)
-            return mean(*ls), rest, jax.tree.map(mean, *gs)
+            results = []
+            for part in parts:
+                m, rest, g = gradient(params, rest, part, scale)
+                results.append((m, g))
+            return *jax.tree.map(accumulator(kind, len(parts)), *results), rest
         if "clip" in more:
             clip = optax.clip_by_global_norm(more["clip"])
-            one = lambda row: (lambda l, r, g: (l, clip.update(g, clip.init(g))[0]))(*gradient(params, rest, jax.tree.map(lambda v: v[None], row), scale))
-            ls, gs = jax.vmap(one)(batch)
-            return ls.mean(), rest, jax.tree.map(lambda g: g.mean(0), gs)
-        return gradient(params, rest, batch, scale)
+            one = lambda row: (lambda m, r, g: (m, clip.update(g, clip.init(g))[0]))(*gradient(params, rest, jax.tree.map(lambda v: v[None], row), scale))
+            ms, gs = jax.vmap(one)(batch)
+            of_all = lambda v: v.sum(0) if kind == "sum" else v.mean(0)
+            return jax.tree.map(of_all, ms), jax.tree.map(of_all, gs), rest
+        m, rest, g = gradient(params, rest, batch, scale)
+        return m, g, rest
 
     @jax.jit
     def step(params, rest, state, ema, scale, fin, batch):
-        l, rest, g = whole(params, rest, batch, scale)
+        m, g, rest = whole(params, rest, batch, scale)
         if precision.get("gradients"):
             g = jax.tree.map(lambda g: g.astype(DTYPES[precision["gradients"]]), g)
         finite = jnp.all(jnp.stack([jnp.isfinite(v).all() for v in jax.tree.leaves(g)]))
-        u, new_state = tx.update(g, state, params)
+        u, new_state = tx.update(g, state, params, value=m["loss"])
         new = optax.apply_updates(params, u)
         # the dtypes of a state are those it began with
         new_state = jax.tree.map(lambda a, b: a.astype(jnp.asarray(b).dtype), new_state, state)
@@ -261,22 +298,25 @@ def record(name, make, precision, opt, more, out, steps=6):
             scale, fin = jnp.where(finite, larger, smaller), jnp.where(grow | ~finite, 0, fin + 1)
         if "ema" in more:
             ema = jax.tree.map(lambda e, p: more["ema"] * e + (1 - more["ema"]) * p, ema, new)
-        return new, rest, new_state, ema, scale, fin, l
+        return new, rest, new_state, ema, scale, fin, m
 
     init = {**flat(params), **flat(rest)}
     state, ema = tx.init(params), params
     scale, fin = jnp.float32(setting["scale"] if setting else 1), jnp.int32(0)
-    expected = {"loss": []}
-    if dynamic:
-        expected.update(scale=[])
+    expected = {"loss": [], **({"scale": []} if dynamic else {}), **{k: [] for k in measured}}
     for i in range(steps):
         if dynamic:
             expected["scale"].append(float(scale))
-        params, rest, state, ema, scale, fin, l = step(params, rest, state, ema, scale, fin, {k: jnp.asarray(v[i]) for k, v in data.items()})
-        expected["loss"].append(float(l))
+        params, rest, state, ema, scale, fin, m = step(params, rest, state, ema, scale, fin, {k: jnp.asarray(v[i]) for k, v in data.items()})
+        for k, v in m.items():
+            expected[k].append(np.asarray(v, np.float64).tolist())
     final = {**flat(params), **flat(rest)}
     if "ema" in more:
         final.update({"ema." + k: v for k, v in flat(ema).items()})
+    return document, init, data, final, expected
+
+
+def tolerances(make, precision):
     half = {precision.get(k) for k in ("params", "compute", "gradients")} | ({"bfloat16"} if make is own else set())
     params_half = precision.get("params", "float32") != "float32"
     rtol = 0.02 if "bfloat16" in half else 0.003
@@ -284,9 +324,11 @@ def record(name, make, precision, opt, more, out, steps=6):
         rtol *= 3
     if make is attention:
         rtol *= 2
-    case = {"steps": steps, "rtol": rtol * (2 if params_half else 1), "atol": rtol / (2 if params_half or make is attention else 4), "variants": [[]],
-            "note": ""}
-    folder = os.path.join(out, "mixed_" + name)
+    return rtol * (2 if params_half else 1), rtol / (2 if params_half or make is attention else 4)
+
+
+def write(folder, document, init, data, final, expected, steps, rtol, atol):
+    case = {"steps": steps, "rtol": rtol, "atol": atol, "variants": [[]], "note": ""}
     os.makedirs(folder, exist_ok=True)
     for file, value in (("model.json", document), ("case.json", case), ("expected.json", expected)):
         with open(os.path.join(folder, file), "w") as f:
@@ -295,6 +337,13 @@ def record(name, make, precision, opt, more, out, steps=6):
     save(os.path.join(folder, "init.safetensors"), init)
     save(os.path.join(folder, "data.safetensors"), data)
     save(os.path.join(folder, "expected.safetensors"), final)
+
+
+def record(name, make, precision, opt, more, out):
+    steps = 12 if precision.get("loss_scale", {}).get("type") == "dynamic_scale" else 6
+    case = reference(name, make, precision, opt, more, steps, 11 + len(name))
+    write(os.path.join(out, "mixed_" + name), *case, steps, *tolerances(make, precision))
+    expected = case[-1]
     print(name, expected["loss"][0], expected["loss"][-1], [int(s) for s in expected.get("scale", [])])
 
 
@@ -305,5 +354,4 @@ if __name__ == "__main__":
     options = arguments.parse_args()
     for name, (make, precision, opt, more) in CASES.items():
         if not options.only or name in options.only:
-            rng = np.random.default_rng(11 + len(name))
             record(name, make, precision, opt, more, options.out)

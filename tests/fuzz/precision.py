@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Random 16-bit training against JAX: the models of tests/parity/record_precision.py with random dtypes of parameters, layers
+and gradients, loss scales, optimizers, losses, metrics, accumulation and clipped gradients of examples.
+
+    tests/fuzz/precision.py --stepc build/stepc --cases 50 [--seed 0] [--compile 0.3]
+
+It needs JAX, Flax and Optax, and so is none of the tests that always run. A case that disagrees is left as a folder (in the
+form of tests/parity/cases) under --keep. Sums in another order round otherwise now and then: a difference that noise of
+half a unit of the coarsest dtype makes too is none.
+"""
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "parity")]
+import record_precision as models
+import run as parity
+import jax
+
+DTYPES = ["float32", "bfloat16", "float16"]
+RECURRENT = {"lstm_cell": "LSTMCell", "optimized_lstm_cell": "OptimizedLSTMCell", "gru_cell": "GRUCell", "simple_cell": "SimpleCell"}
+
+
+def draw(seed):
+    r = np.random.default_rng(seed)
+    one = lambda items: items[r.integers(len(items))]
+    chance = lambda p: bool(r.random() < p)
+    f = lambda low, high: float("%.3g" % r.uniform(low, high))
+    kind = one(["mlp"] * 4 + ["conv", "attention", "attention", "lora", "own", *RECURRENT])
+    cell = kind in RECURRENT
+    make = models.recurrent(kind, getattr(models.nnx, RECURRENT[kind])) if cell else getattr(models, kind)
+    precision = {}
+    if kind != "own":
+        if chance(0.5):
+            precision["params"] = one(DTYPES[1:])
+        if chance(0.6):
+            precision["compute"] = one(DTYPES)
+    if chance(0.4):
+        precision["gradients"] = one(DTYPES)
+    if chance(0.4):
+        precision["loss_scale"] = one([{"type": "static", "scale": one([128.0, 1024.0, 3.0, 0.37])},
+                                       {"type": "dynamic_scale", "scale": one([1024.0, 2.0 ** 20, 2.0 ** 24, 1000.0]), "growth_interval": int(r.integers(1, 4)),
+                                        **one([{}, {"growth_factor": 4.0}, {"backoff_factor": 0.25}, {"minimum_scale": 4096.0}])}])
+    rate = f(0.02, 0.2)
+    moments = {} if chance(0.6) else {"mu_dtype": one(DTYPES)}
+    simple = [{"type": "sgd", "learning_rate": rate}, {"type": "sgd", "learning_rate": rate, "momentum": 0.5, "nesterov": chance(0.5)},
+              {"type": "adamw", "learning_rate": f(0.005, 0.05), "eps": 0.01, "b1": 0.5, "b2": 0.75, "weight_decay": f(0, 0.2), **moments},
+              {"type": "adam", "learning_rate": f(0.005, 0.05), "eps": 0.01, **moments}, {"type": "rmsprop", "learning_rate": 0.02, "eps": 0.01, "decay": 0.8},
+              {"type": "adagrad", "learning_rate": 0.05}, {"type": "adafactor", "learning_rate": 0.02}, {"type": "lamb", "learning_rate": 0.02, "eps": 0.01},
+              {"type": "yogi", "learning_rate": 0.02}, {"type": "radam", "learning_rate": 0.02, "eps": 0.01}, {"type": "nadam", "learning_rate": 0.02, "eps": 0.01, **moments},
+              {"type": "adamax", "learning_rate": 0.02, "eps": 0.01}, {"type": "adabelief", "learning_rate": 0.02, "eps": 0.01}, {"type": "sm3", "learning_rate": 0.05},
+              {"type": "lars", "learning_rate": 0.1}, {"type": "fromage", "learning_rate": 0.02}, {"type": "adadelta", "learning_rate": 0.5}, {"type": "amsgrad", "learning_rate": 0.02, "eps": 0.01, **moments},
+              {"type": "adan", "learning_rate": 0.02, "eps": 0.01}, {"type": "novograd", "learning_rate": 0.02, "eps": 0.01}, {"type": "polyak_sgd", "max_learning_rate": 0.1}]
+    opt = one(simple)
+    if chance(0.25):
+        opt = {"type": "chain", "transforms": [one([{"type": "clip_by_global_norm", "max_norm": f(0.1, 1)}, {"type": "clip", "max_delta": f(0.02, 0.2)},
+                                                    {"type": "adaptive_grad_clip", "clipping": f(0.05, 0.5)}, {"type": "clip_by_block_rms", "threshold": f(0.05, 0.5)}]), opt]}
+    if chance(0.15):
+        opt = {"type": "multi_steps", "opt": opt, "every_k_schedule": int(r.integers(1, 4))}
+    more = {}
+    if not cell:
+        more["loss"] = one(list(models.LOSSES))
+        more["factor"] = one([1, 1, 1, 4, 0.1])
+    if chance(0.5):
+        more["metrics"] = [one(list(models.METRICS)) for _ in range(2)]
+    if chance(0.2):
+        more["ema"] = f(0.3, 0.95)
+    rows = 4 if cell else models.SHAPES[make][0]
+    if chance(0.25):
+        more["accumulate"] = one([rows // 2, rows // 4, rows])
+        more["accumulator"] = one(["sum", "mean"])
+    elif chance(0.2) and kind != "conv":
+        more["clip"] = f(0.1, 1)
+        more["accumulator"] = one(["sum", "mean"])
+    return kind, make, precision, opt, more, int(r.integers(2, 5)), r.random()
+
+
+def unit(kind, precision):
+    half = {precision.get(k) for k in ("params", "compute", "gradients")} | ({"bfloat16"} if kind == "own" else set())
+    return 2.0 ** -9 if "bfloat16" in half else 2.0 ** -12 if "float16" in half else 1e-6
+
+
+def compare(got, want, noisy, rtol, atol):
+    for kind in (0, 1):
+        for name, value in want[kind].items():
+            if name not in got[kind]:
+                return "%s is not there" % name
+            w, f, n = (np.asarray(x[kind][name], "f8") for x in (want, got, noisy))
+            if w.shape != f.shape:
+                return "%s: shape %s instead of %s" % (name, f.shape, w.shape)
+            with np.errstate(invalid="ignore", over="ignore"):
+                slack = 3 * np.abs(n - w).max(initial=0)
+                slack = slack if np.isfinite(slack) else np.inf
+                bad = ~((np.abs(f - w) <= atol + rtol * np.abs(w) + slack) | (f == w) | (np.isnan(f) & np.isnan(w)))
+            if bad.any():
+                at = tuple(int(x) for x in np.argwhere(bad)[0])
+                return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(at), f[at], w[at], bad.sum(), bad.size)
+    return None
+
+
+def play(options, folder, document, steps, compiled):
+    at = lambda name: os.path.join(folder, name)
+    model = at("model.json")
+    if compiled:
+        done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so"), *options.compile_args.split()], capture_output=True, text=True)
+        if done.returncode:
+            return "compile ended with %d: %s" % (done.returncode, done.stderr.strip()[:700]), None
+        model = at("step.so")
+    done = subprocess.run([options.stepc, "run", model, "--steps", str(steps), "--data", at("data.safetensors"), "--init", at("init.safetensors"), "--save", at("out.safetensors"), "--metrics", at("metrics.jsonl"),
+                           "--threads", "1", "-q"], capture_output=True, text=True)
+    if done.returncode:
+        return "run ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[:700]), None
+    lines = [json.loads(line) for line in open(at("metrics.jsonl"))]
+    return None, (parity.tensors(at("out.safetensors")), {k: [parity.numbers(line[k]) for line in lines] for k in lines[0]})
+
+
+def one(options, seed):
+    kind, make, precision, opt, more, steps, luck = draw(seed)
+    text = json.dumps({"model": kind, "precision": precision, "optimizer": opt, **more})
+    u = unit(kind, precision)
+    rtol, atol = {2.0 ** -9: (0.015, 0.004), 2.0 ** -12: (0.002, 0.0005)}.get(u, (2e-5, 5e-6))
+    try:
+        case = models.reference("fuzz", make, precision, opt, more, steps, seed)
+    except Exception as e:
+        return "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
+    folder = tempfile.mkdtemp(prefix="stepc-fuzz-") if not options.keep else os.path.join(options.keep, "precision_%d" % seed)
+    models.write(folder, *case, steps, rtol, atol)
+    why, got = play(options, folder, case[0], steps, luck < options.compile)
+    if why is None:
+        want = case[3:]
+        why = compare(got, want, want, rtol, atol)
+        if why is not None:
+            why = compare(got, want, models.reference("fuzz", make, precision, opt, more, steps, seed, u)[3:], rtol, atol)
+            if why is None:
+                return "unsettled", "", text
+    if why is None or not options.keep:
+        subprocess.run(["rm", "-r", folder])
+    return "agrees" if why is None else "not supported yet" if "not supported yet" in why else "differs", why or "", text
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--stepc", default="build/stepc")
+    p.add_argument("--cases", type=int, default=50)
+    p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
+    p.add_argument("--compile", type=float, default=0.3, help="the part of the cases that is compiled instead of interpreted")
+    p.add_argument("--compile-args", default="")
+    p.add_argument("--keep", help="folder for the cases that differ")
+    p.add_argument("-v", action="store_true")
+    options = p.parse_args()
+    options.stepc = os.path.abspath(options.stepc)
+    counts = collections.Counter()
+    for seed in range(options.seed, options.seed + options.cases):
+        outcome, why, text = one(options, seed)
+        counts[outcome] += 1
+        if options.v or outcome not in ("agrees", "unsettled"):
+            print("%s %d: %s\n    %s" % (outcome, seed, why, text), flush=True)
+        if counts.total() % 25 == 0:
+            jax.clear_caches()
+    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
+    return 1 if counts["differs"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
