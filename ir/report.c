@@ -177,7 +177,7 @@ static void add_memory(struct report *r, const struct plan *p)
     add_bytes(r, ",\"memory\":{", "peak", m->peak);
     add_bytes(r, ",", "lower_bound", m->lower_bound);
     add_bytes(r, ",", "arena", p->arena_bytes);
-    add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
+    if (p->arena_lower_bound != p->arena_bytes || !r->brief) add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
     add_bytes(r, ",", "parameters", m->parameters);
     add_class(r, "averages", m->averages);
     add_class(r, "optimizer_state", m->optimizer_state);
@@ -364,7 +364,7 @@ static void add_entry(struct report *r, const struct plan *p)
     add_totals(r, p, times);
     add_update(r, p, times);
     if (r->brief && !is_step(p)) {
-        add_bytes(r, ",", "arena", p->arena_bytes);
+        if (p->arena_bytes) add_bytes(r, ",", "arena", p->arena_bytes);
         str_add(r->out, "}");
         arena_free(&r->scratch);
         return;

@@ -256,41 +256,6 @@ static step_status weights_select(struct step_instance *t, enum rt_entry_kind ki
     return status;
 }
 
-static step_status eval_run(struct step_instance *t, const struct step_batch *from, const char *weights, struct step_result *result)
-{
-    struct step_batch batch;
-    struct call_hypers hypers = {0};
-    uint64_t begin = rt_now();
-    step_status status = batch_check(t, from, &batch, RT_EVALUATE);
-    if (!status && result && result->size < sizeof result->size) status = rt_fail(t, STEP_EINVAL, "eval: wrong size field of the result");
-    if (!status) status = weights_select(t, RT_EVALUATE, weights);
-    if (!status) status = rt_bind(t, &batch, RT_EVALUATE, 0);
-    if (!status) status = hypers_apply(t, &batch, &hypers);
-    if (!status) {
-        rt_bind_step(t, 0);
-        status = rt_run_entry(t, RT_EVALUATE);
-    }
-    if (!status) {
-        fill_result(t, result, 0, rt_now() - begin);
-        const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
-        for (uint32_t i = 0; result && result->metrics && i < t->metric_count && i < result->metric_capacity; i++)
-            if (!computes(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) result->metrics[i] = (double)NAN;
-    }
-    hypers_restore(t, &hypers);
-    return status;
-}
-
-step_status rt_eval(struct step_instance *t, const struct step_batch *batch, const char *weights, struct step_result *result)
-{
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "eval: null pointer");
-    step_status status = rt_enter(t, false);
-    if (status) return status;
-    struct rt_fp fp = rt_fp_enter();
-    status = eval_run(t, batch, weights, result);
-    rt_fp_leave(fp);
-    return rt_leave(t, status);
-}
-
 /* The slot of an output; it must be one that the entry computes. */
 static step_status output_find(struct step_instance *t, const struct step_array *a, const struct stepc_slot **slot)
 {
@@ -302,44 +267,77 @@ static step_status output_find(struct step_instance *t, const struct step_array 
     return rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
 }
 
-static step_status infer_run(struct step_instance *t, const struct step_batch *from, const char *weights,
-                             const struct step_array *outputs, size_t count)
+struct outputs { const struct step_array *arrays; size_t count; };
+
+/* First all are checked, then, with `fetch`, they are copied. */
+static step_status outputs_go(struct step_instance *t, const struct outputs *o, bool fetch)
+{
+    const char *at = (const char *)o->arrays;
+    step_status status = STEP_OK;
+    if (!at && o->count) return rt_fail(t, STEP_EINVAL, "infer: outputs is NULL");
+    for (size_t i = 0; !status && i < o->count; i++, at += o->arrays->size) {
+        struct step_array a;
+        const struct stepc_slot *slot = NULL;
+        int64_t stride[RT_MAX_RANK + 1];
+        if (!rt_take(&a, sizeof a, at) || !a.name) return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
+        status = output_find(t, &a, &slot);
+        if (!status) status = rt_array_check(t, &a, slot, 0, stride);
+        if (!status && fetch) rt_gather(t, slot, a.data, stride);
+    }
+    return status;
+}
+
+static void fill_evaluated(struct step_instance *t, struct step_result *result, uint64_t ns)
+{
+    const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
+    fill_result(t, result, 0, ns);
+    for (uint32_t i = 0; result && result->metrics && i < t->metric_count && i < result->metric_capacity; i++)
+        if (!computes(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) result->metrics[i] = (double)NAN;
+}
+
+static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from, const char *weights,
+                                   struct step_result *result, const struct outputs *outputs)
 {
     struct step_batch batch;
-    struct call_hypers hypers = {0};
-    step_status status = batch_check(t, from, &batch, RT_INFER);
-    if (!status && !outputs && count) status = rt_fail(t, STEP_EINVAL, "infer: outputs is NULL");
-    if (!status) status = weights_select(t, RT_INFER, weights);
-    if (!status) status = rt_bind(t, &batch, RT_INFER, 0);
+    struct call_hypers hypers;
+    uint64_t begin = rt_now();
+    hypers.count = 0;
+    step_status status = batch_check(t, from, &batch, kind);
+    if (!status && result && result->size < sizeof result->size) status = rt_fail(t, STEP_EINVAL, "eval: wrong size field of the result");
+    if (!status) status = weights_select(t, kind, weights);
+    if (!status) status = rt_bind(t, &batch, kind, 0);
+    if (!status) status = outputs_go(t, outputs, false);
     if (!status) status = hypers_apply(t, &batch, &hypers);
-    for (int fetch = 0; fetch < 2 && !status; fetch++) { /* first check all, then run, then copy */
-        const char *at = (const char *)outputs;
-        if (fetch) {
-            rt_bind_step(t, 0);
-            status = rt_run_entry(t, RT_INFER);
-        }
-        for (size_t i = 0; !status && i < count; i++, at += outputs->size) {
-            struct step_array a;
-            const struct stepc_slot *slot = NULL;
-            int64_t stride[RT_MAX_RANK + 1];
-            if (!rt_take(&a, sizeof a, at) || !a.name) status = rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
-            if (!status) status = output_find(t, &a, &slot);
-            if (!status) status = rt_array_check(t, &a, slot, 0, stride);
-            if (!status && fetch) rt_gather(t, slot, a.data, stride);
-        }
+    if (!status) {
+        rt_bind_step(t, 0);
+        status = rt_run_entry(t, kind);
     }
+    if (!status && kind == RT_EVALUATE) fill_evaluated(t, result, rt_now() - begin);
+    if (!status) status = outputs_go(t, outputs, true);
     hypers_restore(t, &hypers);
     return status;
+}
+
+/* eval and infer: an entry that changes nothing, by the weights of that name. */
+static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *batch, const char *weights,
+                            struct step_result *result, struct outputs outputs)
+{
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", kind == RT_INFER ? "infer" : "eval");
+    step_status status = rt_enter(t, false);
+    if (status) return status;
+    struct rt_fp fp = rt_fp_enter();
+    status = evaluate_locked(t, kind, batch, weights, result, &outputs);
+    rt_fp_leave(fp);
+    return rt_leave(t, status);
+}
+
+step_status rt_eval(struct step_instance *t, const struct step_batch *batch, const char *weights, struct step_result *result)
+{
+    return evaluate(t, RT_EVALUATE, batch, weights, result, (struct outputs){0});
 }
 
 step_status rt_infer(struct step_instance *t, const struct step_batch *batch, const char *weights,
                      const struct step_array *outputs, size_t count)
 {
-    if (!t) return rt_fail(NULL, STEP_EINVAL, "infer: null pointer");
-    step_status status = rt_enter(t, false);
-    if (status) return status;
-    struct rt_fp fp = rt_fp_enter();
-    status = infer_run(t, batch, weights, outputs, count);
-    rt_fp_leave(fp);
-    return rt_leave(t, status);
+    return evaluate(t, RT_INFER, batch, weights, NULL, (struct outputs){outputs, count});
 }

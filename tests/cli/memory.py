@@ -83,7 +83,7 @@ def shared(document, least, input_shape):
             measured, planned = m.memory().measured_peak, m.memory().planned_peak
             state = sum(m[n].nbytes + 63 & -64 for role in (stepc.PARAM, stepc.EMA, stepc.OPT_STATE, stepc.STATE) for n in m.names(role))
     code = report["code"]
-    arenas = {e["name"]: e["memory"]["arena"] if "memory" in e else e["arena"] for e in report["entries"]}
+    arenas = {e["name"]: e["memory"]["arena"] if "memory" in e else e.get("arena", 0) for e in report["entries"]}
     assert len(set(nests)) == len(nests), "a kernel stands in the object twice"
     assert len(nests) == sum(own for _, own in code.values()), (len(nests), code)
     assert code["eval"][0] - code["eval"][1] >= least, code
