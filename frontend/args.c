@@ -265,6 +265,15 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     return count;
 }
 
+/* Where something that is wanted here stands one object too deep: a brace was closed too late. */
+static void note_astray(struct fe *fe, struct diag *d, fe_json object, const char *name)
+{
+    for (fe_json m = fe_first(fe, object); m; m = fe_next(fe, m)) {
+        fe_json found = m->kind == JSON_OBJECT ? fe_member(fe, m, name) : NULL;
+        if (found) diag_note(fe->diags, d, (struct diag_span){found->offset, found->length}, "\"%s\" stands inside \"%s\" here", name, m->key);
+    }
+}
+
 /* What is not given: defaults, and one error for all that is required. */
 static bool read_absent(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
                         const bool *meant, struct fe_value *out)
@@ -282,8 +291,11 @@ static bool read_absent(struct fe *fe, fe_json object, const char *what, const s
         struct reader r = {fe, what, &rows[i]};
         read_preset(&r, &out[i]);
     }
-    if (missing.length) fe_error(fe, object, "E0102", "%s needs %s", what, str_text(&missing));
-    return missing.length == 0;
+    if (!missing.length) return true;
+    struct diag *d = fe_error(fe, object, "E0102", "%s needs %s", what, str_text(&missing));
+    for (uint32_t i = 0; d && i < count; i++)
+        if (!out[i].given && !meant[i] && rows[i].flags & FE_REQUIRED) note_astray(fe, d, object, rows[i].name);
+    return false;
 }
 
 bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
