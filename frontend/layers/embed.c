@@ -2,22 +2,24 @@
 #include "frontend/model.h"
 #include <string.h>
 
-/* If the indices are an input of the document as it is (or a part of it), its values are checked where they come in. */
-static void limit_input(struct fe_block *block, ir_value v, int64_t limit)
+/* Whether it is known that all indices are from 0 to `limit` - 1: numbers that are counted, or an input of the document as
+ * it is (or a part of it), whose values are checked where they come in. */
+static bool is_inside(struct fe_block *block, ir_value v, int64_t limit)
 {
     const struct ir_func *f = block->site.b->f;
+    const struct fe *fe = block->site.fe;
     for (;;) {
+        for (uint32_t i = 0; i < fe->input_count; i++) {
+            if (block->site.trace->inputs[i] != v) continue;
+            struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
+            if (!slot->index_limit || limit < slot->index_limit) slot->index_limit = limit;
+            return true;
+        }
         const struct ir_node *n = ir_get(f, v);
-        if (n->op == OP_slice || n->op == OP_reshape || n->op == OP_transpose || n->op == OP_broadcast) v = n->args[0];
-        else break;
-    }
-    const struct ir_node *n = ir_get(f, v);
-    if (n->op != OP_param) return;
-    for (size_t i = 0; i < f->params.count; i++) {
-        const struct ir_param *p = &f->params.items[i];
-        if (p->value != v || p->slot < 0) continue;
-        struct ir_slot *slot = &f->module->slots.items[p->slot];
-        if (slot->role == IR_ROLE_INPUT && (!slot->index_limit || limit < slot->index_limit)) slot->index_limit = limit;
+        if (n->op == OP_iota) return n->type.dim[n->attr[0].v[0]] <= limit;
+        if (n->op == OP_argmax) return ir_type(f, n->args[0])->dim[n->attr[0].v[0]] <= limit;
+        if (n->op != OP_slice && n->op != OP_reshape && n->op != OP_transpose && n->op != OP_broadcast) return false;
+        v = n->args[0];
     }
 }
 
@@ -40,9 +42,9 @@ static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *
         t.dim[t.rank++] = a[1].integer;
         return fe_broadcast_val(s, fe_cast(s, table, fe_block_dtype(block, &table, 1)), t.rank, t.dim);
     }
-    limit_input(block, block->in[0].tensor, a[0].integer);
     /* Cast behind the gather: the same numbers, and the gradients of a row are summed before they are rounded. */
-    struct fe_val rows = fe_take(s, table, block->in[0], 0, false);
+    bool checked = is_inside(block, block->in[0].tensor, a[0].integer);
+    struct fe_val rows = checked ? fe_take(s, table, block->in[0], 0, false) : FE_APPLY(s, "take", table, block->in[0], fe_int(0));
     return rows.bad ? rows : fe_cast(s, rows, fe_block_dtype(block, &table, 1));
 }
 

@@ -60,7 +60,8 @@ static bool padding_pairs(struct fe_block *block, fe_json list, struct window *w
 bool window_padding(struct fe_block *block, const struct fe_value *v, const char *preset, struct window *w,
                     const struct ir_type *t)
 {
-    static const char *const names[] = {"SAME", "VALID", "CAUSAL", "CIRCULAR", "REFLECT"};
+    static const char *const names[] = {"SAME", "VALID", "CAUSAL", "CIRCULAR", "REFLECT", "SAME_LOWER"};
+    enum { SAME, VALID, CAUSAL, CIRCULAR, REFLECT, SAME_LOWER, NAMES };
     struct fe *fe = block->site.fe;
     bool string = !v->given || v->json->kind == JSON_STRING;
     const char *name = !v->given ? preset : string ? v->json->string : "";
@@ -69,23 +70,26 @@ bool window_padding(struct fe_block *block, const struct fe_value *v, const char
     if (!string && v->json->kind == JSON_ARRAY) return padding_pairs(block, v->json, w);
     if (!string && !fe_integer(fe, v->json, &all)) return false;
     int which = -1;
-    for (int i = 0; string && i < 5; i++)
+    for (int i = 0; string && i < NAMES; i++)
         if (!strcmp(names[i], name)) which = i;
     if (string && which < 0) {
-        fe_suggest(fe, fe_error(fe, v->json, "E0103", "unknown padding \"%s\"", name), name, names, 5);
+        fe_suggest(fe, fe_error(fe, v->json, "E0103", "unknown padding \"%s\"", name), name, names, NAMES);
         return false;
     }
-    if (which == 2 && w->rank != 1)
+    if (which == CAUSAL && w->rank != 1)
         return fe_block_fail(block, v->json, "E0212", "causal padding is for one spatial axis, found %u",
                              (unsigned)w->rank),
                false;
-    if (which >= 3) w->mode = which == 3 ? "wrap" : "reflect";
+    bool around = which == CIRCULAR || which == REFLECT;
+    if (around) w->mode = which == CIRCULAR ? "wrap" : "reflect";
     for (uint32_t i = 0; i < w->rank; i++) {
         int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, in = t->dim[w->first + i];
         int64_t total = ((in + w->stride[i] - 1) / w->stride[i] - 1) * w->stride[i] + reach - in;
         if (total < 0) total = 0;
-        w->low[i] = !string ? all : which == 0 ? total / 2 : which == 2 ? reach - 1 : which >= 3 ? (reach - 1) / 2 : 0;
-        w->high[i] = !string ? all : which == 0 ? total - total / 2 : which >= 3 ? reach / 2 : 0;
+        int64_t low = which == SAME ? total / 2 : total - total / 2;
+        bool same = which == SAME || which == SAME_LOWER;
+        w->low[i] = !string ? all : same ? low : which == CAUSAL ? reach - 1 : around ? (reach - 1) / 2 : 0;
+        w->high[i] = !string ? all : same ? total - low : around ? reach / 2 : 0;
     }
     return true;
 }

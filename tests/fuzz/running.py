@@ -47,6 +47,13 @@ def write_tensors(path, tensors):
         f.write(struct.pack("<Q", len(head)) + head + b"".join(blobs))
 
 
+def header(path):
+    """name -> {"dtype", "shape", ..} of a safetensors file."""
+    with open(path, "rb") as f:
+        (n,) = struct.unpack("<Q", f.read(8))
+        return json.loads(f.read(n))
+
+
 def write_json(path, value):
     with open(path, "w") as f:
         json.dump(value, f, indent=1)
