@@ -98,13 +98,15 @@ static int read_steps(struct run *r)
     bool steps = cli_count(r->cli, "steps") > 0, epochs = cli_count(r->cli, "epochs") > 0;
     bool infer = cli_count(r->cli, "infer") > 0;
     r->eval_weights = cli_text(r->cli, "eval-weights", NULL);
-    if (infer && !steps && !epochs) return 0; /* no step at all */
+    bool evaluates = cli_count(r->cli, "eval-data") > 0;
+    r->eval_every = (uint64_t)cli_integer(r->cli, "eval-every", 0);
+    if (r->eval_every && !evaluates) return cli_usage(r->cli, "--eval-every needs --eval-data");
+    r->eval_last = evaluates && !r->eval_every;
+    if ((infer || evaluates) && !steps && !epochs) return 0; /* no step at all */
     if (steps == epochs) return cli_usage(r->cli, steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
     r->steps = (uint64_t)cli_integer(r->cli, steps ? "steps" : "epochs", 0);
     if (epochs && !r->data.steps) return cli_usage(r->cli, "--epochs needs --data");
     if (epochs && __builtin_mul_overflow(r->steps, r->data.steps, &r->steps)) return cli_usage(r->cli, "--epochs: too many steps");
-    r->eval_every = (uint64_t)cli_integer(r->cli, "eval-every", 0);
-    if (r->eval_every && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-every needs --eval-data");
     return 0;
 }
 
@@ -128,10 +130,11 @@ static int prepare_metrics(struct run *r)
     return path ? run_metrics_open(r, path) : 0;
 }
 
-/* Scalar metrics without update, the mean over the batches of --eval-data. */
+/* Scalar metrics without update: the mean over the batches of --eval-data, in which a batch counts for what the metric
+ * --eval-count says; that one itself is summed. */
 static int evaluate(struct run *r)
 {
-    double *one = r->eval_sums + r->scalar_count + 1;
+    double *one = r->eval_sums + r->scalar_count + 1, all = 0;
     for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] = 0;
     uint64_t batches = r->eval_data.steps ? r->eval_data.steps : 1;
     for (uint64_t k = 0; k < batches; k++) {
@@ -141,9 +144,38 @@ static int evaluate(struct run *r)
         if (code) return code;
         step_status status = r->api->eval(r->instance, &batch, r->eval_weights, &result);
         if (status) return run_status(r, status, "--eval-data");
-        for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] += one[i] / (double)batches;
+        double weight = r->eval_count < 0 ? 1 : one[r->eval_count];
+        all += weight;
+        for (uint32_t i = 0; i < r->scalar_count; i++)
+            if (weight != 0) r->eval_sums[i] += one[i] * weight; /* what counts for nothing may be 0/0 */
     }
+    for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] /= all;
+    if (r->eval_count >= 0) r->eval_sums[r->eval_count] = all;
     return 0;
+}
+
+/* The scalar metric of --eval-count. Rows that do not fill the last batch need one: without it the zeros there would count. */
+static int read_eval_count(struct run *r)
+{
+    const char *name = cli_text(r->cli, "eval-count", NULL);
+    const char **names = arena_new_array(r->cli->arena, const char *, r->metric_count + 1);
+    uint32_t n = 0;
+    r->eval_count = -1;
+    for (size_t i = 0; i < r->metric_count; i++) {
+        if (r->metrics[i].rank) continue;
+        if (name && strcmp(r->metrics[i].name, name) == 0) r->eval_count = (int32_t)n;
+        names[n++] = r->metrics[i].name;
+    }
+    if (name && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-count needs --eval-data");
+    if (name && r->eval_count < 0) {
+        const char *near = str_nearest(name, names, n);
+        return cli_failed(r->cli, EXIT_WRONG, near ? "--eval-count: no metric \"%s\" of one number; did you mean \"%s\"?" : "--eval-count: no metric \"%s\" of one number",
+                          name, near);
+    }
+    const struct run_data *d = &r->eval_data;
+    if (!d->rows || d->rows % d->batch == 0 || name) return 0;
+    return cli_failed(r->cli, EXIT_WRONG, "--eval-data: %llu rows do not fill batches of %llu; zeros fill the last one, and a metric that says what a batch counts "
+                      "for, such as \"sum(mask)\", is named by --eval-count", (unsigned long long)d->rows, (unsigned long long)d->batch);
 }
 
 static int apply_sets(struct run *r, uint64_t step)
@@ -170,12 +202,22 @@ static int one_step(struct run *r, uint64_t k)
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
     r->done++;
     r->last_loss = result.loss;
-    bool evaluated = r->eval_every && (k + 1) % r->eval_every == 0;
+    bool evaluated = (r->eval_every && (k + 1) % r->eval_every == 0) || (r->eval_last && r->done == r->steps);
     if (r->metrics_open) code = run_metrics_begin(r, &result);
     if (!code && evaluated) code = evaluate(r);
     if (!code && evaluated && !r->metrics_open) run_show_evaluated(r, result.step);
     if (!code && r->metrics_open) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
+    return code;
+}
+
+/* Without a step: what was loaded is evaluated. */
+static int evaluate_alone(struct run *r)
+{
+    int code = evaluate(r);
+    if (code) return code;
+    if (!r->metrics_open) run_show_evaluated(r, r->first_step);
+    else if (!(code = run_metrics_begin(r, NULL))) code = run_metrics_end(r, r->eval_sums);
     return code;
 }
 
@@ -189,6 +231,7 @@ static int train(struct run *r)
     int code = 0;
     for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, r->first_step + k);
     uint64_t end = run_now();
+    if (!code && !caught && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
     int closed = run_metrics_close(r, r->done > 0 || !code);
     if (!code) code = closed;
     if (save && (!code || r->done)) { /* what ended the run early must not cost the steps that are done */
@@ -235,12 +278,13 @@ static bool is_whole_state(const char *path)
 static int start(struct run *r)
 {
     const char *infer = cli_text(r->cli, "infer", NULL);
-    bool trains = !infer || cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || !cli_count(r->cli, "infer-data");
+    bool evaluates = cli_count(r->cli, "eval-data") > 0, infers_data = infer && !cli_count(r->cli, "infer-data");
+    bool trains = cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || infers_data || (!infer && !evaluates);
     if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
-    r->infer_data.some = true;
+    r->infer_data.some = r->infer_data.rows_allowed = r->eval_data.rows_allowed = true;
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
     if (code) return code;
@@ -260,7 +304,8 @@ static int start(struct run *r)
     const char *save = cli_text(r->cli, "save", NULL);
     if (save && (code = run_save_possible(r, "--save", save))) return code;
     if (infer && (code = run_save_possible(r, "--infer", infer))) return code;
-    return prepare_metrics(r);
+    code = prepare_metrics(r);
+    return code ? code : read_eval_count(r);
 }
 
 int cli_run(struct cli *cli)

@@ -14,12 +14,16 @@ struct run_data {
         const struct st_tensor *tensor;
         uint64_t bytes;          /* of one step */
         char *memory;            /* all steps, or one step where `streamed` */
+        char *last;              /* by rows: the batch that they do not fill, and zeros */
     } *tensors;
     struct step_array *arrays;
     size_t count;
     uint64_t steps;              /* leading extent; 0 if the step has no inputs */
     bool streamed;
     bool some;                   /* inputs without a tensor are left out: infer does not need all */
+    bool rows_allowed;           /* tensors without the dimension of steps: rows, from which batches are taken */
+    uint64_t rows;               /* then: how many; 0: tensors count steps */
+    uint64_t batch;              /* then: rows of a batch */
     VEC(struct st_file *) files;
 };
 
@@ -36,6 +40,8 @@ struct run {
     VEC(struct run_set) sets;
     uint64_t steps, eval_every;
     const char *eval_weights;
+    bool eval_last;              /* after the last step */
+    int32_t eval_count;          /* number of the scalar metric that says what a batch counts for; -1: all the same */
     uint32_t policy;             /* STEP_ON_NONFINITE_* */
 
     struct step_tensor *metrics; /* all, in order */
@@ -77,7 +83,7 @@ int run_infer(struct run *, const char *path); /* the outputs of the model into 
 
 /* run_output.c */
 int run_metrics_open(struct run *, const char *path);
-int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten */
+int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten; NULL: none was made */
 int run_metrics_end(struct run *, const double *evaluated);      /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
 int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */

@@ -1,4 +1,5 @@
-/* Batches from safetensors files: one tensor per input of the step, with a leading dimension that counts steps.
+/* Batches from safetensors files: one tensor per input of the step, with a leading dimension that counts steps. What is
+ * evaluated or inferred may also be rows, as many as there are: batches are taken from them, zeros fill the last one.
  * Everything is checked before the first step, all problems at once. Data that fit are read at the start, others step
  * by step. */
 #include "frontend/cli/run.h"
@@ -20,7 +21,7 @@ static void problem(struct problems *p, const char *format, ...)
     str_addf(&p->text, "%s%s", p->count++ ? "\n  " : "", line);
 }
 
-static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, const int64_t *shape, bool leading)
+static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, const int64_t *shape, const char *leading)
 {
     static const char *const names[] = {
 #define X(NAME, text, st, bytes, cls, abi) [abi] = text,
@@ -29,10 +30,37 @@ static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, cons
     };
     struct str s = STR(a);
     const char *name = dtype < sizeof names / sizeof *names ? names[dtype] : NULL;
-    str_addf(&s, "%s[%s", name ? name : "float8", leading ? (rank ? "steps, " : "steps") : "");
+    str_addf(&s, "%s[%s%s", name ? name : "float8", leading ? leading : "", leading && rank ? ", " : "");
     for (int32_t i = 0; i < rank; i++) str_addf(&s, i ? ", %lld" : "%lld", (long long)shape[i]);
     str_add(&s, "]");
     return str_text(&s);
+}
+
+/* Rows: the input's shape but for the first dimension. One of exactly the input's shape may also be what all batches share. */
+static bool is_rows(const struct st_tensor *t, const struct step_tensor *input)
+{
+    bool fits = t->dtype == input->dtype && t->rank == input->rank && t->rank > 0;
+    for (int32_t k = 1; fits && k < t->rank; k++) fits = t->shape[k] == input->shape[k];
+    return fits;
+}
+
+static bool is_whole_input(const struct st_tensor *t, const struct step_tensor *input)
+{
+    return is_rows(t, input) && t->shape[0] == input->shape[0];
+}
+
+/* Whether the tensors found are rows: none of them counts steps. */
+static bool are_rows(const struct run *r, const struct run_data *d)
+{
+    size_t rows = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        struct step_tensor input = {.size = sizeof input};
+        if (!d->tensors[i].tensor) continue;
+        r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
+        if (d->tensors[i].tensor->rank > input.rank) return false;
+        rows += is_rows(d->tensors[i].tensor, &input);
+    }
+    return rows > 0;
 }
 
 static int open_files(struct run *r, struct run_data *d)
@@ -50,29 +78,68 @@ static int open_files(struct run *r, struct run_data *d)
 }
 
 /* The tensor of one input among the files; a name in two files is a problem. */
-static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, struct problems *p)
+static void find_tensor(struct run_data *d, size_t i, const char *name, struct problems *p)
+{
+    struct run_tensor *t = &d->tensors[i];
+    for (size_t k = 0; k < d->files.count; k++) {
+        const struct st_tensor *found = st_find(d->files.items[k], name);
+        if (found && t->tensor) problem(p, "tensor \"%s\" is in %s and in %s", name, t->file->path, d->files.items[k]->path);
+        if (found) t->tensor = found, t->file = d->files.items[k];
+    }
+}
+
+/* All rows are as many, but for tensors that all batches share. */
+static void bind_rows(struct run_data *d, const struct run_tensor *t, const struct step_tensor *input, struct problems *p)
+{
+    uint64_t rows = (uint64_t)t->tensor->shape[0], batch = (uint64_t)input->shape[0];
+    if (!rows) problem(p, "%s: tensor \"%s\" holds no row", t->file->path, input->name);
+    else if (is_whole_input(t->tensor, input) && d->rows && (rows != d->rows || batch != d->batch)) return;
+    else if (d->rows && (rows != d->rows || batch != d->batch))
+        problem(p, "%s: tensor \"%s\" has %llu rows in batches of %llu; others have %llu in batches of %llu", t->file->path, input->name,
+                (unsigned long long)rows, (unsigned long long)batch, (unsigned long long)d->rows, (unsigned long long)d->batch);
+    else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch;
+}
+
+static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, bool rows, struct problems *p)
 {
     struct run_tensor *t = &d->tensors[i];
     struct arena *a = r->cli->arena;
-    for (size_t k = 0; k < d->files.count; k++) {
-        const struct st_tensor *found = st_find(d->files.items[k], input->name);
-        if (found && t->tensor) problem(p, "tensor \"%s\" is in %s and in %s", input->name, t->file->path, d->files.items[k]->path);
-        if (found) t->tensor = found, t->file = d->files.items[k];
-    }
-    const char *wanted = type_text(a, input->dtype, input->rank, input->shape, true);
+    const char *wanted = type_text(a, input->dtype, input->rank, input->shape, "steps");
+    if (d->rows_allowed && input->rank)
+        wanted = arena_format(a, "%s or %s", wanted, type_text(a, input->dtype, input->rank - 1, input->shape + 1, "rows"));
     if (!t->tensor && d->some) return;
     if (!t->tensor) {
         problem(p, "no tensor for input \"%s\"; expected %s", input->name, wanted);
         return;
     }
-    bool fits = t->tensor->dtype == input->dtype && t->tensor->rank == input->rank + 1;
-    for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
-    if (!fits) problem(p, "%s: tensor \"%s\": expected %s, found %s", t->file->path, input->name, wanted,
-                       type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, false));
-    else if (t->tensor->shape[0] < 1) problem(p, "%s: tensor \"%s\" holds no step", t->file->path, input->name);
-    else if ((uint64_t)t->tensor->shape[0] > d->steps) d->steps = (uint64_t)t->tensor->shape[0];
     t->bytes = input->bytes_global;
     d->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype, .rank = input->rank, .shape = input->shape};
+    bool fits = t->tensor->dtype == input->dtype && t->tensor->rank == input->rank + 1;
+    for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
+    if (rows ? !is_rows(t->tensor, input) : !fits)
+        problem(p, "%s: tensor \"%s\": expected %s, found %s", t->file->path, input->name, wanted,
+                type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL));
+    else if (rows) bind_rows(d, t, input, p);
+    else if (t->tensor->shape[0] < 1) problem(p, "%s: tensor \"%s\" holds no step", t->file->path, input->name);
+    else if ((uint64_t)t->tensor->shape[0] > d->steps) d->steps = (uint64_t)t->tensor->shape[0];
+}
+
+/* Those of other shapes than the batch's come first: they say how many rows there are. */
+static void bind_inputs(struct run *r, struct run_data *d, struct problems *p)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        struct step_tensor input = {.size = sizeof input};
+        r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
+        find_tensor(d, i, input.name, p);
+    }
+    bool rows = d->rows_allowed && are_rows(r, d);
+    for (int shared = 0; shared < 2; shared++)
+        for (size_t i = 0; i < d->count; i++) {
+            struct step_tensor input = {.size = sizeof input};
+            r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
+            bool is_shared = rows && d->tensors[i].tensor && is_whole_input(d->tensors[i].tensor, &input);
+            if (is_shared == (shared == 1)) bind_input(r, d, i, &input, rows, p);
+        }
 }
 
 static void find_extra(const struct run_data *d, struct problems *p)
@@ -132,15 +199,23 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
         return cli_usage(r->cli, "%s is missing: the step has %zu input%s (\"%s\"%s)", option, d->count, one ? "" : "s",
                          first.name, one ? "" : ", ...");
     }
-    for (size_t i = 0; i < d->count; i++) {
-        struct step_tensor input = {.size = sizeof input};
-        r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
-        bind_input(r, d, i, &input, &p);
-    }
+    bind_inputs(r, d, &p);
     find_extra(d, &p);
     if (d->some) leave_out(d);
     if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
     return read_data(r, d);
+}
+
+/* The batch that the last rows do not fill. */
+static int fill_last(struct run *r, struct run_data *d, struct run_tensor *t, uint64_t rows, const char *from)
+{
+    uint64_t bytes = t->bytes / d->batch * rows;
+    char error[ST_TEXT];
+    if (!t->last) t->last = calloc(1, t->bytes + 64);
+    if (!t->last) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path, (unsigned long long)t->bytes);
+    if (!d->streamed) memcpy(t->last, from, bytes);
+    else if (st_read(t->file, t->tensor, t->tensor->bytes - bytes, t->last, bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    return 0;
 }
 
 int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_batch *batch)
@@ -148,9 +223,16 @@ int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_ba
     char error[ST_TEXT];
     for (size_t i = 0; i < d->count; i++) { /* each tensor wraps around at its own end */
         struct run_tensor *t = &d->tensors[i];
-        uint64_t at = k % (uint64_t)t->tensor->shape[0];
+        bool rows = d->rows && (uint64_t)t->tensor->shape[0] == d->rows && t->tensor->rank == d->arrays[i].rank;
+        uint64_t at = d->rows ? (rows ? k % d->steps : 0) : k % (uint64_t)t->tensor->shape[0];
+        uint64_t left = rows ? d->rows - at * d->batch : 0;
         d->arrays[i].data = t->memory + (d->streamed ? 0 : at * t->bytes);
-        if (d->streamed && st_read(t->file, t->tensor, at * t->bytes, t->memory, t->bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+        if (rows && left < d->batch) {
+            int code = fill_last(r, d, t, left, d->arrays[i].data);
+            if (code) return code;
+            d->arrays[i].data = t->last;
+        } else if (d->streamed && st_read(t->file, t->tensor, at * t->bytes, t->memory, t->bytes, error))
+            return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
     }
     *batch = (struct step_batch){.size = sizeof *batch, .inputs = d->count ? d->arrays : NULL, .input_count = d->count, .flags = r->policy};
     return 0;
@@ -158,7 +240,10 @@ int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_ba
 
 void run_data_close(struct run_data *d)
 {
-    for (size_t i = 0; d->tensors && i < d->count; i++) free(d->tensors[i].memory);
+    for (size_t i = 0; d->tensors && i < d->count; i++) {
+        free(d->tensors[i].memory);
+        free(d->tensors[i].last);
+    }
     for (size_t i = 0; i < d->files.count; i++) st_close(d->files.items[i]);
     d->files.count = 0;
     d->count = 0;

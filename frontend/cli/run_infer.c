@@ -1,5 +1,5 @@
 /* stepc run --infer: the model's outputs over the batches of --infer-data (or of --data), by the weights that the run ends
- * with, as one safetensors file whose tensors have a leading dimension that counts batches. */
+ * with, as one safetensors file. Its tensors have a leading dimension that counts batches; of data that are rows, a row each. */
 #include "frontend/cli/run.h"
 
 #include <stdlib.h>
@@ -9,6 +9,8 @@ struct outputs {
     struct st_tensor *tensors; /* with the leading dimension */
     struct step_array *arrays; /* of one batch */
     char **memory;             /* all batches */
+    uint64_t *bytes;           /* of one batch */
+    bool *rows;                /* by output: the rows of all batches one after another */
     size_t count;
 };
 
@@ -28,30 +30,37 @@ static size_t position(struct run *r, size_t index)
 static step_status fetch(void *user, uint32_t index, void *to)
 {
     struct outputs *o = user;
-    memcpy(to, o->memory[index], o->tensors[index].bytes);
+    memcpy(to, o->memory[index], o->tensors[index].bytes); /* without the rows that fill the last batch */
     return STEP_OK;
 }
 
 /* malloc: outputs may be as large as data. */
-static int outputs_open(struct run *r, struct outputs *o, uint64_t batches)
+static int outputs_open(struct run *r, const struct run_data *data, struct outputs *o, uint64_t batches)
 {
     o->count = r->api->tensor_count(r->instance, STEP_OUTPUT);
     o->tensors = arena_new_array(r->cli->arena, struct st_tensor, o->count + 1);
     o->arrays = arena_new_array(r->cli->arena, struct step_array, o->count + 1);
     o->memory = arena_new_array(r->cli->arena, char *, o->count + 1);
+    o->bytes = arena_new_array(r->cli->arena, uint64_t, o->count + 1);
+    o->rows = arena_new_array(r->cli->arena, bool, o->count + 1);
     if (!o->count) return cli_failed(r->cli, EXIT_WRONG, "--infer: the model has no output");
     for (size_t from = 0; from < o->count; from++) {
         struct step_tensor t = {.size = sizeof t};
         size_t i = position(r, from);
         struct st_tensor *to = &o->tensors[i];
         r->api->tensor_at(r->instance, STEP_OUTPUT, from, &t);
-        *to = (struct st_tensor){.name = t.name, .dtype = t.dtype, .rank = t.rank + 1, .bytes = t.bytes_global * batches};
+        o->rows[i] = data->rows && t.rank && (uint64_t)t.shape[0] == data->batch;
+        *to = (struct st_tensor){.name = t.name, .dtype = t.dtype, .rank = t.rank + !o->rows[i], .bytes = t.bytes_global * batches};
         if (to->rank > (int32_t)(sizeof to->shape / sizeof *to->shape))
             return cli_failed(r->cli, EXIT_WRONG, "--infer: output \"%s\" has too many dimensions to be stacked", t.name);
-        to->shape[0] = (int64_t)batches;
-        for (int32_t k = 0; k < t.rank; k++) to->shape[k + 1] = t.shape[k];
-        o->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = t.name, .dtype = t.dtype, .rank = t.rank, .shape = to->shape + 1};
-        o->memory[i] = malloc(to->bytes + 1);
+        for (int32_t k = 0; k < t.rank; k++) to->shape[k + !o->rows[i]] = t.shape[k];
+        to->shape[0] = (int64_t)(o->rows[i] ? data->rows : batches);
+        int64_t *shape = arena_new_array(r->cli->arena, int64_t, (size_t)t.rank + 1);
+        memcpy(shape, t.shape, (size_t)t.rank * sizeof *shape);
+        o->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = t.name, .dtype = t.dtype, .rank = t.rank, .shape = shape};
+        o->memory[i] = malloc(t.bytes_global * batches + 1);
+        o->bytes[i] = t.bytes_global;
+        if (o->rows[i]) to->bytes = t.bytes_global / data->batch * data->rows;
         if (!o->memory[i]) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--infer: out of memory (%llu bytes)", (unsigned long long)to->bytes);
     }
     return 0;
@@ -63,7 +72,7 @@ static int outputs_compute(struct run *r, struct run_data *data, struct outputs 
         struct step_batch batch;
         int code = run_data_batch(r, data, k, &batch);
         if (code) return code;
-        for (size_t i = 0; i < o->count; i++) o->arrays[i].data = o->memory[i] + k * (o->tensors[i].bytes / batches);
+        for (size_t i = 0; i < o->count; i++) o->arrays[i].data = o->memory[i] + k * o->bytes[i];
         step_status status = r->api->infer(r->instance, &batch, r->eval_weights, o->arrays, o->count);
         if (status) return run_status(r, status, "--infer");
     }
@@ -76,7 +85,7 @@ int run_infer(struct run *r, const char *path)
     struct outputs o = {0};
     uint64_t batches = data->steps ? data->steps : 1;
     char error[ST_TEXT];
-    int code = outputs_open(r, &o, batches);
+    int code = outputs_open(r, data, &o, batches);
     if (!code) code = outputs_compute(r, data, &o, batches);
     if (!code) {
         step_status status = st_write(path, o.tensors, (uint32_t)o.count, r->first_step + r->done, fetch, &o, error);

@@ -124,8 +124,8 @@ int run_metrics_begin(struct run *r, const struct step_result *result)
     int code = 0;
     arena_free(&r->line_arena);
     r->line = STR(&r->line_arena);
-    str_addf(&r->line, "{\"step\": %llu", (unsigned long long)result->step);
-    for (size_t i = 0; !code && i < r->metric_count; i++) code = add_metric(r, &r->metrics[i], &scalar);
+    str_addf(&r->line, "{\"step\": %llu", (unsigned long long)(result ? result->step : r->first_step));
+    for (size_t i = 0; result && !code && i < r->metric_count; i++) code = add_metric(r, &r->metrics[i], &scalar);
     return code;
 }
 

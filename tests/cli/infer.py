@@ -133,6 +133,64 @@ class Infer(unittest.TestCase):
                     want = want or got
                     self.agrees(got, want)
 
+    def test_rows(self):
+        """As many rows as there are, whatever batch was compiled: zeros fill the last one, and outputs end where the rows do."""
+        x = np.random.default_rng(2).normal(size=(21, 4)).astype("f4")
+        self.assertEqual(self.run_stepc("run", self.path("step.so"), "--steps", "3", "--data", self.path("data.st"), "--save", self.path("final.st"))[0], 0)
+        state = read(self.path("final.st"))
+        for rows in (21, 16, 8, 3):
+            write(self.path("rows.st"), {"x": x[:rows]})
+            self.x = x[:rows]
+            for program in ("step.so", "model.json"):
+                code, said = self.run_stepc("run", self.path(program), "--init", self.path("final.st"), "--infer", self.path("out.st"), "--infer-data",
+                                            self.path("rows.st"))
+                self.assertEqual(code, 0, said)
+                self.agrees(read(self.path("out.st")), self.expected(state))
+        del self.x
+
+    def test_ragged_evaluation(self):
+        """The mean over all rows, in which a metric says what a batch counts for; from rows that do not fill the last batch, with a
+        mask, and from batches that a mask covers in parts; a batch that counts for nothing does not spoil it."""
+        masked = dict(MODEL, inputs=dict(MODEL["inputs"], mask={"shape": [8], "axes": ["batch"]}), loss="sum(mask * mean((model.mean - y)**2, axis=-1)) / sum(mask)",
+                      metrics={"error": "sum(mask * mean(abs(model.mean - y), axis=-1)) / sum(mask)", "rows": "sum(mask)"})
+        with open(self.path("masked.json"), "w") as f:
+            json.dump(masked, f)
+        self.assertEqual(self.run_stepc("compile", self.path("masked.json"), "-o", self.path("masked.so")), (0, ""))
+        random = np.random.default_rng(3)
+        x, y, mask = random.normal(size=(27, 4)), random.normal(size=(27, 3)), (random.random(27) < 0.6).astype("f4")
+        mask[8:16] = 0
+        write(self.path("rows.st"), {"x": x, "y": y, "mask": mask})
+        whole = lambda v: np.concatenate([v, np.zeros((5, *v.shape[1:]))]).reshape(4, 8, *v.shape[1:])
+        write(self.path("batches.st"), {"x": whole(x), "y": whole(y), "mask": whole(mask)})
+        write(self.path("x_rows.st"), {"x": x})
+        self.assertEqual(self.run_stepc("run", self.path("masked.so"), "--infer", self.path("out.st"), "--infer-data", self.path("x_rows.st"))[0], 0)
+        error = np.abs(read(self.path("out.st"))["model.mean"] - y).mean(-1)
+        for data in ("rows.st", "batches.st"):
+            for program in ("masked.so", "masked.json"):
+                code, said = self.run_stepc("run", self.path(program), "--eval-data", self.path(data), "--eval-count", "rows", "--metrics", self.path("metrics.jsonl"))
+                self.assertEqual(code, 0, said)
+                with open(self.path("metrics.jsonl")) as f:
+                    lines = [json.loads(line) for line in f]
+                self.assertEqual([sorted(line) for line in lines], [["eval_error", "eval_loss", "eval_rows", "step"]])
+                self.assertAlmostEqual(lines[0]["eval_error"], float((error * mask).sum() / mask.sum()), places=5)
+                self.assertEqual(lines[0]["eval_rows"], float(mask.sum()))
+        for args, says in ((("--eval-data", self.path("rows.st")), "27 rows do not fill batches of 8"),
+                           (("--eval-data", self.path("rows.st"), "--eval-count", "row"), 'did you mean "rows"?'),
+                           (("--eval-data", self.path("x_rows.st")), 'no tensor for input "y"; expected float32[steps, 8, 3] or float32[rows, 3]')):
+            code, said = self.run_stepc("run", self.path("masked.so"), *args)
+            self.assertEqual(code, 1)
+            self.assertIn(says, said)
+
+    def test_after_the_last_step(self):
+        """--eval-data without --eval-every."""
+        code, said = self.run_stepc("run", self.path("step.so"), "--steps", "3", "--data", self.path("data.st"), "--eval-data", self.path("data.st"),
+                                    "--metrics", self.path("metrics.jsonl"))
+        self.assertEqual(code, 0, said)
+        with open(self.path("metrics.jsonl")) as f:
+            self.assertEqual(["eval_loss" in line for line in f], [False, False, True])
+        code, said = self.run_stepc("run", self.path("step.so"), "--eval-data", self.path("data.st"))
+        self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
+
     def test_mistakes(self):
         for args, code, says in ((("--infer-data", self.path("x.st"), "--steps", "1", "--data", self.path("data.st")), 2, "--infer-data needs --infer"),
                                  (("--infer", self.path("out.st"), "--infer-data", self.path("y.st")), 1, 'input "x" is missing'),
