@@ -114,6 +114,23 @@ START_TEST(reduce_types)
 }
 END_TEST
 
+/* Sums of 16-bit rows are formed one element after the other, by a loop of their own; those that follow in the group read at
+ * other variables, and the parts of a concatenation where these say. */
+START_TEST(row_sum_in_order)
+{
+    struct fixture x = fixture_new();
+    struct ir_type left = type_of(IR_BF16, DIMS(6, 7)), right = type_of(IR_BF16, DIMS(6, 13));
+    ir_value list[] = {input(&x, left), input(&x, right)}, other[] = {input(&x, right), input(&x, left)};
+    int64_t last = 1;
+    ir_value c = ir_concat(&x.b, list, 2, 1), d = ir_concat(&x.b, other, 2, 1);
+    ir_value sum = ir_reduce_plain(&x.b, OP_reduce_sum, c, &last, 1);
+    ir_value centred = ir_binary(&x.b, OP_sub, d, bcast(&x, sum, d, 0));
+    ir_value again = ir_reduce_plain(&x.b, OP_reduce_sum, ir_binary(&x.b, OP_mul, centred, c), &last, 1);
+    output(&x, ir_binary(&x.b, OP_mul, ir_binary(&x.b, OP_add, d, c), bcast(&x, again, d, 0)));
+    CHECK_BOTH(x, 0.05, 0);
+}
+END_TEST
+
 START_TEST(column_with_epilogue)
 {
     struct fixture x = fixture_new();
@@ -337,6 +354,7 @@ static void add_cases(Suite *suite)
     tcase_add_test(reductions, row_cross_entropy);
     tcase_add_test(reductions, reduce_any_dims);
     tcase_add_test(reductions, reduce_types);
+    tcase_add_test(reductions, row_sum_in_order);
     tcase_add_test(reductions, column_with_epilogue);
     tcase_add_test(reductions, reduce_large);
     suite_add_tcase(suite, reductions);
