@@ -259,24 +259,34 @@ bool fe_step_clipped_sum(struct fe_optim_state *o, const struct clipped *clipped
 
 /* ---------------------------------------------------------------- value and gradient elsewhere */
 
+/* Loss and rounded gradients of the batch as the step has them: in microbatches, by examples. Its metrics are not asked for. */
+static bool value_and_grad(struct step *s, struct fe_trace *trace, ir_value *loss, const ir_value **grads)
+{
+    struct outcome out = {0};
+    uint32_t metrics = s->metric_count;
+    s->metric_count = 1; /* the loss */
+    bool good = fe_step_outcome(s, trace, true, &out);
+    s->metric_count = metrics;
+    if (!good) return false;
+    *loss = out.loss;
+    *grads = fe_step_rounded(s, trace->b, out.grads);
+    return true;
+}
+
 /* (trained parameters.., other parameters.., inputs..) -> (loss, gradients of the trained ones..), over the whole batch;
  * what comes after the trained parameters is captured. NULL: errors were recorded. */
 struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
 {
     struct step *s = o->user;
     struct fe *fe = s->fe;
-    if (s->examples.json) {
-        fe_error_key(fe, s->examples.json, "E0111",
-                     "\"per_example\" with an optimizer that asks for gradients at other parameters is not supported yet");
-        return NULL;
-    }
     if (!o->value_and_grad_func) {
         struct fe_trace trace = {.train = true};
         struct ir_func *func = ir_func_new(s->module, "value_and_grad", false);
         struct ir_builder b = fe_step_builder(s, func);
         ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
-                 *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+                 *params = arena_new_array(fe->arena, ir_value, s->param_count + 1), loss;
         ir_value *outer = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 2);
+        const ir_value *grads;
         for (uint32_t i = 0; i < s->param_count; i++)
             if (s->trained[i]) params[i] = ir_param_new(&b, s->params[i].path, s->params[i].type, -1);
         for (uint32_t i = 0; i < s->param_count; i++)
@@ -295,9 +305,8 @@ struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value 
         }
         trace.b = &b, trace.inputs = inputs, trace.params = params;
         trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
-        if (!fe_trace_model(fe, &trace) || !fe_trace_loss(fe, &trace)) return NULL;
-        const ir_value *grads = fe_step_rounded(s, &b, fe_step_gradients(s, &trace, trace.loss.tensor));
-        ir_result_add(&b, "loss", trace.loss.tensor, -1);
+        if (!value_and_grad(s, &trace, &loss, &grads)) return NULL;
+        ir_result_add(&b, "loss", loss, -1);
         for (uint32_t i = 0; i < s->param_count; i++)
             if (s->trained[i]) ir_result_add(&b, s->params[i].path, grads[i], -1);
         o->value_and_grad_func = func;

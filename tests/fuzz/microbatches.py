@@ -29,6 +29,7 @@ import optim_reference
 import run as parity
 
 RTOL, ATOL = 2e-5, 3e-6
+SEARCHES = False  # optimizers that want the loss elsewhere alone
 
 
 # ---------------------------------------------------------------- expressions
@@ -317,9 +318,12 @@ def oracle(case):
             given = {k: v[None] / s.rows for k, v in g.items()}
         else:
             given = g
-        def value_fn(q):
-            return s.value({**rest, **q}, stats, inputs)[0]
-        extra = {} if pair else dict(value=out["loss"], grad=given, value_fn=value_fn)
+        def elsewhere(q):
+            found = s.outcome({**rest, **q}, stats, inputs, scale, clip)[1]
+            return found["loss"], {k[2:]: v for k, v in found.items() if k.startswith("g:")}
+        value_fn = jax.custom_vjp(lambda q: elsewhere(q)[0])
+        value_fn.defvjp(elsewhere, lambda g, up: (jax.tree.map(lambda v: v * up, g),))
+        extra = {} if pair else dict(value=out["loss"], grad=given, value_fn=value_fn, grad_fn=lambda q, i: elsewhere(q)[1])
         u, new_state = tx.update(given, state, t, **extra)
         new = optax.apply_updates(t, u)
         finite = jnp.all(jnp.stack([jnp.isfinite(v).all() for v in g.values()]))
@@ -474,6 +478,11 @@ class Generator:
                  lambda: {"type": "chain", "transforms": [clip(), {"type": "scale_by_learning_rate", "learning_rate": {"type": "exponential_decay", "init_value": 0.2, "transition_steps": 2, "decay_rate": 0.7}}]},
                  lambda: {"type": "chain", "transforms": [adam(), {"type": "reduce_on_plateau", "patience": 1, "accumulation_size": self.n(1, 2), "factor": 0.5}]},
                  lambda: {"type": "polyak_sgd", "max_learning_rate": 0.4, "f_min": -0.5}]
+        searches = [lambda: {"type": "lbfgs", "memory_size": self.n(1, 4)}, lambda: {"type": "lbfgs", "learning_rate": 0.1, "linesearch": None},
+                    lambda: {"type": "chain", "transforms": [{"type": "sgd", "learning_rate": 1.0}, {"type": "scale_by_backtracking_linesearch", "max_backtracking_steps": 5}]},
+                    lambda: {"type": "sam", "optimizer": sgd(), "adv_optimizer": {"type": "chain", "transforms": [{"type": "normalize"}, {"type": "sgd", "learning_rate": 0.05}]}, "sync_period": 2, "opaque_mode": self.chance(0.8)}]
+        if depth == 0 and not multi:
+            return self.one(searches)()
         if depth == 0:
             nests += [lambda: {"type": "lookahead", "fast_optimizer": sgd(), "sync_period": self.n(1, 3), "slow_step_size": 0.5},
                       lambda: {"type": "inject_hyperparams", "opt": sgd()}]
@@ -551,7 +560,7 @@ class Generator:
                 a["weight"] = self.one(["sum(w)" if "w" in document["inputs"] else "maximum(sum(x), 0)", "loss", "mean(x) > 0" if self.kind != "tokens" else "sum(w)"])
             own = {k: self.one(["sum", "mean", "running_mean"]) for k, v in metrics.items() if self.chance(0.3) and not any(n in v for n in ("grads", "updates"))}
             own |= {k: "sum" for k, v in metrics.items() if ">" in v}
-            own = {k: "sum" if ">" in metrics[k] else "concat" if metrics[k].startswith("model") and self.chance() else v for k, v in own.items()}
+            own = {k: "sum" if ">" in metrics[k] else "concat" if "[" in metrics[k] or metrics[k].startswith("model") or self.chance(0.2) else v for k, v in own.items()}
             if own:
                 a["metrics"] = own
             document["accumulate"] = a
@@ -570,7 +579,7 @@ class Generator:
             if own:
                 e["metrics"] = own
             document["per_example"] = e
-        document["optimizer"] = self.private() if private else self.optimizer()
+        document["optimizer"] = self.private() if private else self.optimizer(multi=self.chance(0.85) and not SEARCHES)
         if self.chance(0.3):
             document["ema"] = {"decay": self.f(0.3, 0.95)}
         if self.chance(0.2):
@@ -690,11 +699,14 @@ def main():
     p.add_argument("--cases", type=int, default=100)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--compile", type=float, default=0.3, help="the part of the cases that is compiled instead of interpreted")
+    p.add_argument("--searches", action="store_true", help="only optimizers that ask for loss and gradients at other parameters")
     p.add_argument("--keep", help="folder for the cases that differ")
     p.add_argument("-j", type=int, default=1)
     p.add_argument("-v", action="store_true")
     options = p.parse_args()
     options.stepc = os.path.abspath(options.stepc)
+    global SEARCHES
+    SEARCHES = options.searches
     counts = collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for seed, outcome, why, text in pool.map(lambda s: one(options, s), range(options.seed, options.seed + options.cases)):

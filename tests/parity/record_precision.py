@@ -179,7 +179,7 @@ CASES = {
 
 
 LOSSES = {SQUARES: lambda m, y: jnp.mean((m - y) ** 2), "sum((model - y)**2)": lambda m, y: jnp.sum((m - y) ** 2),
-          "mean(huber_loss(model, y, 0.5))": lambda m, y: jnp.mean(optax.huber_loss(m, y, 0.5)),
+          "mean(huber_loss(model, y, delta=0.5))": lambda m, y: jnp.mean(optax.huber_loss(m, y, delta=0.5)),
           "mean((model - y)**2) + 0.1 * mean(logsumexp(model, axis=-1))": lambda m, y: jnp.mean((m - y) ** 2) + 0.1 * jnp.mean(jax.nn.logsumexp(m, axis=-1)),
           "mean((softmax(model) - y)**2)": lambda m, y: jnp.mean((jax.nn.softmax(m) - y) ** 2)}
 METRICS = {"mean(model)": lambda m: jnp.mean(m), "max(model)": lambda m: jnp.max(m), "sum(model**2)": lambda m: jnp.sum(m ** 2), "var(model)": lambda m: jnp.var(m),
