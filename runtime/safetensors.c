@@ -227,7 +227,7 @@ static step_status open_checked(struct st_check *c)
     if (file_bytes < 8) return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 bytes of header length", file_bytes);
     bool ok = read_at(f->fd, head, 8, 0);
     for (int i = 0; i < 8; i++) length |= (uint64_t)head[i] << (8 * i);
-    if (ok && length > ST_HEADER) return corrupt(c, NULL, "header of %" PRIu64 " bytes; expected at most %d", length, ST_HEADER);
+    if (ok && length > ST_HEADER) return corrupt(c, NULL, "no safetensors file (a header of %" PRIu64 " bytes)", length);
     if (ok && (length < 2 || length > file_bytes - 8))
         return corrupt(c, NULL, "header of %" PRIu64 " bytes in a file of %" PRIu64 " bytes (truncated?)", length, file_bytes);
     if (ok && !(f->text = malloc(length + 1))) return STEP_ENOMEM;

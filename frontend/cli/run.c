@@ -234,6 +234,11 @@ static int train(struct run *r)
     if (!code && !caught && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
     int closed = run_metrics_close(r, r->done > 0 || !code);
     if (!code) code = closed;
+    if (caught && !code && !r->cli->quiet)
+        fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "", caught == SIGINT ? "Ctrl-C" : "a signal",
+                (unsigned long long)(r->first_step + r->done), (unsigned long long)(r->first_step + r->steps),
+                save ? "; its state is saved" : "; without --save FILE its state is lost");
+    if (caught) r->line_open = false;
     if (save && (!code || r->done)) { /* what ended the run early must not cost the steps that are done */
         int saved = run_save(r, save, cli_count(r->cli, "all-state") > 0);
         if (code && !saved) fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save, (unsigned long long)(r->first_step + r->done));

@@ -1,4 +1,4 @@
-/* Batches from safetensors files: one tensor per input of the step, with a leading dimension that counts steps. What is
+/* Batches from safetensors or NumPy files: one tensor per input of the step, with a leading dimension that counts steps. What is
  * evaluated or inferred may also be rows, as many as there are: batches are taken from them, zeros fill the last one.
  * Everything is checked before the first step, all problems at once. Data that fit are read at the start, others step
  * by step. */
@@ -63,15 +63,25 @@ static bool are_rows(const struct run *r, const struct run_data *d)
     return rows > 0;
 }
 
+/* FILE of safetensors, or NAME=FILE of NumPy. */
+static int open_file(struct run *r, const char *option, const char *given, struct st_file *f)
+{
+    char error[ST_TEXT];
+    const char *equals = strchr(given, '='), *path = equals ? equals + 1 : given;
+    if (equals && run_is_npy(path)) return run_npy_open(r->cli, f, arena_string_n(r->cli->arena, given, (size_t)(equals - given)), path);
+    if (run_is_npy(given)) return cli_usage(r->cli, "%s %s: a NumPy file holds one input: %s NAME=%s", option, given, option, given);
+    step_status status = st_open(f, given, error);
+    return status ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error) : 0;
+}
+
 static int open_files(struct run *r, struct run_data *d)
 {
     const char *const *paths;
     size_t n = cli_values(r->cli, d->option + 2, &paths);
-    char error[ST_TEXT];
     for (size_t i = 0; i < n; i++) {
         struct st_file *f = arena_new(r->cli->arena, struct st_file);
-        step_status status = st_open(f, paths[i], error);
-        if (status) return cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s", error);
+        int code = open_file(r, d->option, paths[i], f);
+        if (code) return code;
         vec_push(r->cli->arena, &d->files, f);
     }
     return 0;
@@ -142,15 +152,22 @@ static void bind_inputs(struct run *r, struct run_data *d, struct problems *p)
         }
 }
 
-static void find_extra(const struct run_data *d, struct problems *p)
+static void find_extra(const struct run *r, const struct run_data *d, struct problems *p)
 {
+    const char **names = arena_new_array(p->text.arena, const char *, d->count + 1);
+    for (size_t i = 0; i < d->count; i++) {
+        struct step_tensor input = {.size = sizeof input};
+        r->api->tensor_at(r->instance, STEP_INPUT, i, &input);
+        names[i] = input.name;
+    }
     for (size_t k = 0; k < d->files.count; k++)
         for (uint32_t i = 0; i < d->files.items[k]->count; i++) {
             const char *name = d->files.items[k]->tensors[i].name;
             bool known = false;
-            for (size_t n = 0; n < d->count; n++) known |= d->arrays[n].name && strcmp(d->arrays[n].name, name) == 0;
-            for (size_t n = 0; n < d->count; n++) known |= d->tensors[n].tensor && strcmp(d->tensors[n].tensor->name, name) == 0;
-            if (!known) problem(p, "%s: tensor \"%s\" is no input of this step", d->files.items[k]->path, name);
+            for (size_t n = 0; n < d->count; n++) known |= strcmp(names[n], name) == 0;
+            const char *near = known ? NULL : str_nearest(name, names, d->count);
+            if (near) problem(p, "%s: tensor \"%s\" is no input of this step; did you mean \"%s\"?", d->files.items[k]->path, name, near);
+            else if (!known) problem(p, "%s: tensor \"%s\" is no input of this step", d->files.items[k]->path, name);
         }
 }
 
@@ -200,7 +217,7 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
                          first.name, one ? "" : ", ...");
     }
     bind_inputs(r, d, &p);
-    find_extra(d, &p);
+    find_extra(r, d, &p);
     if (d->some) leave_out(d);
     if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
     return read_data(r, d);

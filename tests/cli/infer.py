@@ -6,10 +6,12 @@ usage: infer.py STEPC
 """
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import numpy as np
@@ -190,6 +192,47 @@ class Infer(unittest.TestCase):
             self.assertEqual(["eval_loss" in line for line in f], [False, False, True])
         code, said = self.run_stepc("run", self.path("step.so"), "--eval-data", self.path("data.st"))
         self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
+
+    def test_numpy_files(self):
+        np.save(self.path("x.npy"), self.x)
+        np.save(self.path("y.npy"), self.y)
+        np.save(self.path("columns.npy"), np.asfortranarray(self.x))
+        np.save(self.path("double.npy"), self.x.astype("f8"))
+        np.save(self.path("rows.npy"), self.x.reshape(-1, 4)[:13])
+        np.save(self.path("objects.npy"), np.array([{}]), allow_pickle=True)
+        with open(self.path("x.npy"), "rb") as f, open(self.path("short.npy"), "wb") as g:
+            g.write(f.read()[:-5])
+        both = lambda x: ("--steps", "2", "--data", "x=" + self.path(x), "y=" + self.path("y.npy"))
+        losses = []
+        for args in (("--steps", "2", "--data", self.path("data.st")), both("x.npy")):
+            self.assertEqual(self.run_stepc("run", self.path("step.so"), *args, "--metrics", self.path("m.jsonl"))[0], 0)
+            with open(self.path("m.jsonl")) as f:
+                losses.append(f.read())
+        self.assertEqual(losses[0], losses[1])
+        code, said = self.run_stepc("run", self.path("step.so"), "--infer", self.path("out.st"), "--infer-data", "x=" + self.path("rows.npy"))
+        self.assertEqual((code, read(self.path("out.st"))["model.mean"].shape), (0, (13, 3)), said)
+        for args, code, says in ((both("columns.npy"), 1, "ascontiguousarray"), (both("double.npy"), 1, "expected float32[steps, 8, 4], found float64[3, 8, 4]"),
+                                 (both("short.npy"), 1, "cut off"), (both("objects.npy"), 1, "not supported"), (both("none.npy"), 3, "No such file"),
+                                 (("--steps", "2", "--data", self.path("x.npy")), 2, "--data NAME="),
+                                 (("--steps", "2", "--data", "X=" + self.path("x.npy"), "y=" + self.path("y.npy")), 1, '"X" is no input')):
+            got, said = self.run_stepc("run", self.path("step.so"), *args)
+            self.assertEqual(got, code, said)
+            self.assertIn(says, said)
+
+    def test_stopped(self):
+        """Ctrl-C ends after a step, says what became of the state, and the parent sees the signal."""
+        for more, says in ((("--save", self.path("stopped.st"), "--all-state"), "its state is saved"), ((), "without --save FILE its state is lost")):
+            p = subprocess.Popen([STEPC, "run", self.path("step.so"), "--steps", "1000000000", "--data", self.path("data.st"), "--metrics",
+                                  self.path("m.jsonl"), *more], stderr=subprocess.PIPE, text=True)
+            while not (os.path.exists(self.path("m.jsonl")) or [n for n in os.listdir(self.tmp.name) if n.startswith(".m.jsonl")]):
+                pass
+            time.sleep(0.2)
+            p.send_signal(signal.SIGINT)
+            said = p.communicate(timeout=60)[1]
+            self.assertEqual(p.returncode, -signal.SIGINT)
+            self.assertRegex(said, r"stepc: note: stopped by Ctrl-C after step \d+ of 1000000000; " + says)
+        code, said = self.run_stepc("run", self.path("step.so"), "--init", self.path("stopped.st"), "--steps", "1", "--data", self.path("data.st"))
+        self.assertRegex(said, r"1 step after step [\d,]+")
 
     def test_mistakes(self):
         for args, code, says in ((("--infer-data", self.path("x.st"), "--steps", "1", "--data", self.path("data.st")), 2, "--infer-data needs --infer"),
