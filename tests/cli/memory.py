@@ -22,6 +22,17 @@ LINEAR = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "fea
 ROWS = {"type": "sequential", "input": "x", "layers": [
     {"type": "micro_vmap", "microbatch_size": 4, "accumulator": "sum",
      "block": {"type": "sequential", "layers": [{"type": "linear", "features": 32}, {"type": "expr", "expr": "sum(sin(x[:, None] * x), axis=0)"}]}}]}
+ROWS1 = {"type": "sequential", "input": "x", "layers": [
+    {"type": "micro_vmap", "block": {"type": "sequential", "layers": [{"type": "linear", "features": 32}, {"type": "expr", "expr": "sum(sin(x[:, None] * x), axis=0)"}]}}]}
+NESTED = {"type": "sequential", "input": "x", "layers": [
+    {"type": "expr", "expr": "reshape(x, (-1, 6, 4))"},
+    {"type": "micro_vmap", "microbatch_size": 4, "accumulator": "mean", "block": {
+        "type": "micro_vmap", "microbatch_size": 2, "accumulator": "sum", "block": {
+            "type": "sequential", "layers": [{"type": "linear", "features": 5}, {"type": "expr", "expr": "sum(sin(x[:, None] * x), axis=0)"}]}}}]}
+DRAWS = {"type": "sequential", "input": "x", "layers": [
+    {"type": "linear", "features": 32}, {"type": "batch_norm"}, {"type": "dropout", "rate": 0.3}, {"type": "linear", "features": 8}]}
+ATTENTION = {"type": "sequential", "input": "reshape(x, (-1, 6, 4))", "layers": [{"type": "multi_head_attention", "num_heads": 2}, {"type": "layer_norm"}]}
+LSTM = {"type": "sequential", "input": "reshape(x, (-1, 6, 4))", "layers": [{"type": "rnn", "cell": {"type": "lstm_cell", "hidden_features": 8}}]}
 FORMS = {
     "accumulate": (LINEAR, {"accumulate": {"microbatch_size": 4}}),
     "accumulate contiguous": (LINEAR, {"accumulate": {"microbatch_size": 4, "split": "contiguous", "accumulator": "running_mean"}}),
@@ -29,6 +40,23 @@ FORMS = {
     "per_example in accumulate": (LINEAR, {"per_example": {"microbatch_size": 2, "transform": CLIP}, "accumulate": {"microbatch_size": 4}}),
     "dpsgd": (LINEAR, {"optimizer": {"type": "dpsgd", "learning_rate": 0.1, "l2_norm_clip": 1, "noise_multiplier": 1, "seed": 1}}),
     "micro_vmap": (ROWS, {}),
+    "micro_vmap in micro_vmap": (NESTED, {}),
+    "micro_vmap in accumulate": (ROWS, {"accumulate": {"microbatch_size": 8}}),
+    "micro_vmap in per_example in accumulate": (ROWS1, {"accumulate": {"microbatch_size": 8}, "per_example": {"microbatch_size": 2, "transform": CLIP}}),
+    "statistics and dropout": (DRAWS, {"accumulate": {"microbatch_size": 4}, "ema": {"decay": 0.9}}),
+    "statistics of examples": (DRAWS, {"per_example": {"microbatch_size": 4, "accumulator": "mean"}}),
+    "metrics": (LINEAR, {"accumulate": {"microbatch_size": 4, "metrics": {"b": "running_mean"}}, "metrics": {"a": "mean(abs(model))", "b": "max(model)", "c": "global_norm(grads)", "d": "mean(model, axis=0)"}}),
+    "metrics of examples": (LINEAR, {"per_example": {"microbatch_size": 4, "metrics": {"squares": {"expr": "grads.layers.0.kernel**2", "accumulator": "mean"}}}}),
+    "weights, stopped early": (LINEAR, {"accumulate": {"microbatch_size": 4, "weight": "mean(x) > 0", "num_real_microbatches": "1 + (sum(x) > 0)"}}),
+    "16 bits": (LINEAR, {"accumulate": {"microbatch_size": 4}, "precision": {"params": "bfloat16", "compute": "bfloat16", "loss_scale": {"type": "dynamic_scale"}}}),
+    "multi_steps": (LINEAR, {"accumulate": {"microbatch_size": 4}, "optimizer": {"type": "multi_steps", "opt": {"type": "adam", "learning_rate": 0.1}, "every_k_schedule": 2}}),
+    "lbfgs": (LINEAR, {"accumulate": {"microbatch_size": 4}, "optimizer": {"type": "lbfgs"}}),
+    "sophia": (LINEAR, {"accumulate": {"microbatch_size": 4}, "optimizer": {"type": "sophia", "learning_rate": 0.1}}),
+    "sam of examples": (LINEAR, {"per_example": {"microbatch_size": 4, "transform": CLIP}, "optimizer": {
+        "type": "sam", "optimizer": {"type": "sgd", "learning_rate": 0.1}, "adv_optimizer": {"type": "sgd", "learning_rate": 0.1}, "opaque_mode": True}}),
+    "attention": (ATTENTION, {"accumulate": {"microbatch_size": 4}}),
+    "attention of examples": (ATTENTION, {"per_example": {"microbatch_size": 4, "transform": CLIP}}),
+    "lstm": (LSTM, {"accumulate": {"microbatch_size": 4, "split": "contiguous"}}),
 }
 
 
@@ -43,7 +71,7 @@ def needs(name, model, more, rows):
         done = subprocess.run([STEPC, "explain", path, "--memory", "--json"], stdout=subprocess.PIPE, check=True, timeout=120)
     report = json.loads(done.stdout)
     arenas = {e["name"]: e["memory"]["arena"] for e in report["entries"]}
-    outputs = sum(4 * np.prod(t["shape"]) for t in report["tensors"] if t["role"] == "output")
+    outputs = sum((2 if "16" in t["dtype"] else 4) * np.prod(t["shape"]) for t in report["tensors"] if t["role"] == "output")
     if "per_example" in more or "accumulate" in more:
         arenas["infer"] -= outputs
     else:
