@@ -87,7 +87,9 @@ static struct fe_val normalise(struct fe_block *block, const char *name, struct 
     struct fe_val w = fe_val_tensor(fe_block_param(block, fe_path_join(s->fe->arena, name, "scale"), scale));
     if (w.bad) return w;
     struct fe_val both[] = {x, w};
-    enum ir_dtype dtype = fe_block_dtype(block, both, 2);
+    fe_block_promote(block, both, 2);
+    x = both[0], w = both[1];
+    enum ir_dtype dtype = (enum ir_dtype)fe_type_at(s, &x).dtype;
     if (dtype != IR_F64) x = fe_cast(s, x, IR_F32);
     struct fe_val mean = fe_reduce_last(s, FE_RED_MEAN, x, true),
                   square = fe_reduce_last(s, FE_RED_MEAN, fe_mul(s, x, x), true);

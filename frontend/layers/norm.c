@@ -2,14 +2,16 @@
  * least, the variance as E[x^2] - E[x]^2 clipped at 0 (fast) or E[(x - mean)^2]; then (x - mean) * (rsqrt(variance +
  * epsilon) * scale) + bias. */
 #include "frontend/model.h"
+#include <string.h>
 
 /* Arguments that all have, in this order; then those of each, which begin with the bias where there can be one. */
-enum { EPSILON, USE_SCALE, SCALE_INIT, MASK, FAST, UNBIASED_OWN, USE_BIAS = UNBIASED_OWN, BIAS_INIT, OWN };
+enum { EPSILON, USE_SCALE, SCALE_INIT, MASK, FAST, AXIS_NAME, AXIS_GROUPS, UNBIASED_OWN, USE_BIAS = UNBIASED_OWN, BIAS_INIT, OWN };
 #define COMMON(epsilon)                                                                                                \
     {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, epsilon, NULL}, {"use_scale", FE_BOOL, 0, "true", NULL},                   \
         {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},      \
+        {"use_fast_variance", FE_BOOL, 0, "true", NULL}, {"axis_name", FE_STRING, FE_NULLABLE, "null", NULL},          \
     {                                                                                                                  \
-        "use_fast_variance", FE_BOOL, 0, "true", NULL                                                                  \
+        "axis_index_groups", FE_LIST, FE_NULLABLE, "null", NULL                                                        \
     }
 #define BIAS                                                                                                           \
     {"use_bias", FE_BOOL, 0, "true", NULL},                                                                            \
@@ -68,13 +70,16 @@ static bool begin(struct norm *n, struct fe_block *block, const struct fe_value 
     if (!fe_block_float_input(block, 0)) return false;
     n->x = block->in[0];
     n->type = fe_type_at(s, &n->x);
+    if (a[AXIS_NAME].given && !a[AXIS_NAME].null && strcmp(block->type, "batch_norm")) /* its statistics are those of all devices anyway */
+        return fe_block_fail(block, a[AXIS_NAME].json, "E0111", "\"axis_name\" of %s is not supported yet", block->type), false;
+    if (a[AXIS_GROUPS].given && !a[AXIS_GROUPS].null)
+        return fe_block_fail(block, a[AXIS_GROUPS].json, "E0111", "\"axis_index_groups\" is not supported yet"), false;
     if (!n->type.rank)
         return fe_block_fail(block, NULL, "E0212", "layer \"%s\" needs an input of rank 1 or more, found a scalar",
                              block->type),
                false;
-    n->wide = n->type.dtype == IR_BF16 || n->type.dtype == IR_F16 ? fe_cast(s, n->x, IR_F32) : n->x;
     if (a[MASK].given && !a[MASK].null) n->mask = fe_expr(s->fe, s->trace, a[MASK].json, block->env);
-    return !n->mask.bad && !n->wide.bad;
+    return !n->mask.bad;
 }
 
 /* Mean (centred) and variance over `axes` of x, with kept dimensions. */
@@ -115,17 +120,30 @@ static bool scale_and_bias(struct norm *n, bool with_bias, struct fe_val *scale,
     return !with_bias || !a[USE_BIAS].boolean || feature_param(n, "bias", "zeros", &a[BIAS_INIT], false, bias);
 }
 
+/* Input, scale and bias, and running mean and variance if there are any, in the layer's dtype; for the statistics the input is
+ * float32 at least. */
+static bool promote(struct norm *n, struct fe_val *scale, struct fe_val *bias, struct fe_val *mean, struct fe_val *variance)
+{
+    struct fe_val all[] = {n->x, *scale, *bias, mean ? *mean : fe_none(), variance ? *variance : fe_none()};
+    fe_block_promote(n->block, all, 5);
+    n->x = n->wide = all[0];
+    *scale = all[1], *bias = all[2];
+    if (mean) *mean = all[3], *variance = all[4];
+    enum ir_dtype dtype = (enum ir_dtype)fe_type_at(&n->block->site, &n->x).dtype;
+    if (ir_dtype_bytes(dtype) < 4) n->wide = fe_cast(&n->block->site, n->x, IR_F32);
+    return !n->x.bad && !n->wide.bad;
+}
+
 static struct fe_val finish(struct norm *n, struct fe_val mean, struct fe_val variance, struct fe_val scale,
                             struct fe_val bias)
 {
     struct fe_site *s = &n->block->site;
     struct fe_val factor = fe_op1(s, OP_rsqrt, fe_add(s, variance, fe_float(n->args[EPSILON].number)));
     struct fe_val y = fe_is_none(&mean) ? n->wide : fe_sub(s, n->wide, mean);
-    struct fe_val all[] = {n->x, scale, bias};
     if (!fe_is_none(&scale)) factor = fe_mul(s, factor, scale);
     y = fe_mul(s, y, factor);
     if (!fe_is_none(&bias)) y = fe_add(s, y, bias);
-    return y.bad ? y : fe_cast(s, y, fe_block_dtype(n->block, all, 3));
+    return y.bad ? y : fe_cast(s, y, (enum ir_dtype)fe_type_at(s, &n->x).dtype);
 }
 
 /* ---------------------------------------------------------------- the layers */
@@ -137,7 +155,7 @@ static struct fe_val over_axes(struct fe_block *block, const struct fe_value *a,
     struct fe_val scale, bias, mean, variance;
     if (!begin(&n, block, a) || !read_axes(block, &axes[0], n.type.rank, &n.reduced) ||
         !read_axes(block, &axes[1], n.type.rank, &n.features) || !scale_and_bias(&n, centred, &scale, &bias) ||
-        !statistics(&n, n.wide, &n.reduced, centred, &mean, &variance))
+        !promote(&n, &scale, &bias, NULL, NULL) || !statistics(&n, n.wide, &n.reduced, centred, &mean, &variance))
         return fe_bad();
     return finish(&n, mean, variance, scale, bias);
 }
@@ -159,7 +177,8 @@ static struct fe_val apply_instance_norm(struct fe_block *block, const struct fe
     if (has(&n.features, 0))
         return fe_block_fail(block, a[OWN].json, "E0212", "the first axis is the batch and cannot hold features");
     reduce_others(&n, 1);
-    if (!scale_and_bias(&n, true, &scale, &bias) || !statistics(&n, n.wide, &n.reduced, true, &mean, &variance))
+    if (!scale_and_bias(&n, true, &scale, &bias) || !promote(&n, &scale, &bias, NULL, NULL) ||
+        !statistics(&n, n.wide, &n.reduced, true, &mean, &variance))
         return fe_bad();
     return finish(&n, mean, variance, scale, bias);
 }
@@ -211,7 +230,7 @@ static struct fe_val apply_group_norm(struct fe_block *block, const struct fe_va
     if (!fe_is_none(&n.mask)) {
         n.mask = fe_reshape_val(s, fe_broadcast_val(s, n.mask, n.type.rank, n.type.dim), rank + 1, t.dim);
     }
-    if (!scale_and_bias(&n, true, &scale, &bias)) return fe_bad();
+    if (!scale_and_bias(&n, true, &scale, &bias) || !promote(&n, &scale, &bias, NULL, NULL)) return fe_bad();
     if (!statistics(&n, fe_reshape_val(s, n.wide, rank + 1, t.dim), &grouped, true, &mean, &variance)) return fe_bad();
     /* [.., groups, 1] -> [.., features] */
     struct ir_type kept = fe_type_at(s, &mean), spread = kept;
@@ -246,7 +265,7 @@ static struct fe_val apply_batch_norm(struct fe_block *block, const struct fe_va
     if (!feature_param(&n, "mean", "zeros", NULL, true, &mean) ||
         !feature_param(&n, "var", "ones", NULL, true, &variance))
         return fe_bad();
-    if (!scale_and_bias(&n, true, &scale, &bias)) return fe_bad();
+    if (!scale_and_bias(&n, true, &scale, &bias) || !promote(&n, &scale, &bias, &mean, &variance)) return fe_bad();
     if (a[RUNNING].boolean || !block->site.trace->train) return finish(&n, mean, variance, scale, bias);
     if (!statistics(&n, n.wide, &n.reduced, true, &batch_mean, &batch_variance)) return fe_bad();
     update_running(&n, "mean", batch_mean, a[MOMENTUM].number);
@@ -262,7 +281,10 @@ static struct fe_val apply_prelu(struct fe_block *block, const struct fe_value *
         .type = ir_type_scalar(IR_F32), .init_preset = "constant", .init_value = a[0].number, .stream = FE_NO_DRAW};
     struct fe_val slope = fe_val_tensor(fe_block_param(block, "negative_slope", p)), x = block->in[0];
     if (slope.bad) return slope;
-    slope = fe_cast(s, slope, (enum ir_dtype)fe_type_at(s, &x).dtype);
+    struct fe_val both[] = {x, slope};
+    if (block->compute != IR_TUPLE) fe_block_promote(block, both, 2);
+    x = both[0];
+    slope = fe_cast(s, both[1], (enum ir_dtype)fe_type_at(s, &x).dtype);
     return fe_where3(s, fe_binary(s, EXPR_OP_GE, x, fe_float(0)), x, fe_mul(s, slope, x));
 }
 
@@ -278,9 +300,8 @@ static const struct fe_arg batch_args[] = {COMMON("1e-5"), BIAS,
                                            {"use_running_average", FE_BOOL, 0, "false", NULL},
                                            {"axis", FE_ANY, 0, "-1", NULL},
                                            {"momentum", FE_NUMBER, FE_UNIT_CLOSED, "0.99", NULL},
-                                           {"axis_name", FE_ANY, FE_NULLABLE, "null", NULL},
                                            FE_DTYPE_ROWS};
-static const struct fe_arg prelu_args[] = {{"negative_slope_init", FE_NUMBER, 0, "0.01", NULL}, FE_PARAM_DTYPE_ROW};
+static const struct fe_arg prelu_args[] = {{"negative_slope_init", FE_NUMBER, 0, "0.01", NULL}, FE_DTYPE_ROWS};
 #define LAYER(name, rows)                                                                                              \
     const struct fe_layer fe_layer_##name = {#name, rows, sizeof rows / sizeof *rows, 1, apply_##name}
 LAYER(layer_norm, layer_args);

@@ -484,7 +484,7 @@ DEFINE = {"mixed": {"params": {"hidden": 2, "inner": "$hidden + 1"}, "inputs": [
 
 
 DTYPED = {"linear", "linear_general", "einsum", "embed", "conv", "conv_transpose", "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "multi_head_attention", "lstm_cell",
-          "optimized_lstm_cell", "gru_cell", "simple_cell", "lora", "lora_linear"}
+          "optimized_lstm_cell", "gru_cell", "simple_cell", "lora", "lora_linear", "prelu"}
 
 
 def narrow(g, o):
