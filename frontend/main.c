@@ -215,6 +215,34 @@ static int write_ir(struct way *w, const char *output)
     return cli_write(w->cli, output ? output : "-", str_text(&text), text.length);
 }
 
+/* What goes beside the object: a header, a dependency file. Only what an object was made for is written. */
+static int write_beside(struct way *w, const char *output)
+{
+    struct cli *cli = w->cli;
+    const char *const *emits, *depfile = cli_text(cli, "depfile", NULL);
+    size_t n = cli_values(cli, "emit", &emits);
+    int code = 0;
+    for (size_t i = 0; i < n && !code; i++) code = cli_emit_header(cli, w->plans->module, emits[i] + strlen("header="));
+    if (code || !depfile) return code;
+    struct str text = STR(cli->arena);
+    const char *names[] = {output, cli->operands.items[0]};
+    for (int k = 0; k < 2; k++) {
+        for (const char *p = names[k]; *p; p++) str_addf(&text, *p == ' ' || *p == '#' || *p == '\\' ? "\\%c" : *p == '$' ? "$%c" : "%c", *p);
+        str_add(&text, k ? "\n" : ": ");
+    }
+    return cli_write(cli, depfile, str_text(&text), text.length);
+}
+
+static int check_beside(struct cli *cli, bool partly)
+{
+    const char *const *emits;
+    size_t n = cli_values(cli, "emit", &emits);
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(emits[i], "header=", 7) != 0 || !emits[i][7]) return cli_usage(cli, "--emit %s: expected header=FILE", emits[i]);
+    if (partly && (n || cli_count(cli, "depfile"))) return cli_usage(cli, "--emit and -MF need an object: without --stop-after and --passes");
+    return 0;
+}
+
 int cli_compile(struct cli *cli)
 {
     const char *output = cli_text(cli, "output", NULL);
@@ -224,9 +252,14 @@ int cli_compile(struct cli *cli)
     if (output && !partly && strcmp(output, "-") == 0) return cli_usage(cli, "-o -: an object is a file; name one");
     if (output && stat(output, &status) == 0 && S_ISDIR(status.st_mode))
         return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", output, strerror(EISDIR));
+    int code = check_beside(cli, partly);
+    if (code) return code;
+    cli_timeout(cli);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
-    int code = to_plans(&w, cli->operands.items[0]);
-    if (!code) code = w.plans && output && !cli_text(cli, "stop-after", NULL) ? to_object(&w, output) : write_ir(&w, output);
+    code = to_plans(&w, cli->operands.items[0]);
+    bool object = w.plans && output && !cli_text(cli, "stop-after", NULL);
+    if (!code) code = object ? to_object(&w, output) : write_ir(&w, output);
+    if (!code && object) code = write_beside(&w, output);
     code = finish(&w, code);
     way_free(&w);
     return code;
@@ -236,6 +269,7 @@ int cli_compile(struct cli *cli)
 
 int cli_check(struct cli *cli)
 {
+    cli_timeout(cli);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));
     if (!code && w.plans && !cli->quiet) {

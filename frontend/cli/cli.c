@@ -28,6 +28,23 @@ static const struct cli_option options[] = {
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 
+/* What is not there yet. */
+static const struct { const char *command, *name, *instead; } later[] = {
+#define LATER(command, name, instead) {command, name, instead},
+#include "frontend/cli/later.def"
+#undef LATER
+};
+
+/* An exit code after a message, 0: nothing of that name is planned. */
+static int not_yet(const struct cli *cli, const char *command, const char *name, size_t n)
+{
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
+        if (strcmp(later[i].command, command) != 0 || strlen(later[i].name) != n || memcmp(later[i].name, name, n) != 0) continue;
+        return cli_failed(cli, EXIT_USAGE, "%s%s is not supported yet%s%s", *command ? "--" : "stepc ", later[i].name, *later[i].instead ? ": " : "", later[i].instead);
+    }
+    return 0;
+}
+
 static bool applies(const struct cli *cli, const struct cli_option *o) { return o->commands >> cli->command & 1; }
 
 static const struct cli_option *find_long(const struct cli *cli, const char *name, size_t n)
@@ -172,6 +189,8 @@ static int take_long(struct cli *cli, int argc, char **argv, int *at)
     const struct cli_option *o = find_long(cli, text, n);
     const char *shown = arena_string_n(cli->arena, argv[*at], n + 2);
     if (o) return take(cli, o, shown, equals ? equals + 1 : NULL, argc, argv, at);
+    int code = not_yet(cli, cli->command_name, text, n);
+    if (code) return code;
     const char *names[OPTIONS];
     size_t count = 0;
     for (size_t i = 0; i < OPTIONS; i++)
@@ -203,6 +222,8 @@ static int find_command(struct cli *cli, const char *name)
         cli->command_name = names[i];
         return 0;
     }
+    int code = not_yet(cli, "", name, strlen(name));
+    if (code) return code;
     return no_such(cli, name[0] == '-' ? "option" : "command", name, names, CLI_COMMANDS);
 }
 
@@ -232,6 +253,7 @@ int cli_parse(struct cli *cli, int argc, char **argv)
         const char *word = argv[at];
         if (options_end || word[0] != '-' || !word[1]) vec_push(cli->arena, &cli->operands, word);
         else if (strcmp(word, "--") == 0) options_end = true;
+        else if (strcmp(word, "-MF") == 0 && find_long(cli, "depfile", 7)) code = take(cli, find_long(cli, "depfile", 7), word, NULL, argc, argv, &at);
         else if (word[1] == '-') code = take_long(cli, argc, argv, &at);
         else code = take_letters(cli, argc, argv, &at);
     }

@@ -81,6 +81,11 @@ int cli_describe_command(struct cli *, const char *command);
 #undef COMMAND
 #undef OPTION
 
+/* header.c: a C header of the module's tensors. 0 or 3. */
+int cli_emit_header(struct cli *, const struct ir_module *, const char *path);
+/* timeout.c: ends the process with exit code 3 when --timeout is over. */
+void cli_timeout(const struct cli *);
+
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */

@@ -69,6 +69,45 @@ class Cli(unittest.TestCase):
             self.assertLess(text.index("examples"), text.index("options"))
             self.assertEqual(text, self.run_stepc("help", command).stdout)
 
+    def test_not_there_yet(self):
+        """What users of other tools look for gets an answer of its own; an entry of something that is there would be a lie."""
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        with open(os.path.join(root, "frontend/cli/later.def")) as f:
+            entries = re.findall(r'^LATER\("(\w*)", "([\w-]+)", "(.*)"\)$', f.read(), re.M)
+        self.assertGreater(len(entries), 20)
+        commands = self.run_stepc("--help").stdout
+        for command, name, instead in entries:
+            p = self.run_stepc(*((command, "--" + name, "3") if command else (name, "x")), code=2)
+            self.assertIn("%s%s is not supported yet" % ("--" if command else "stepc ", name), p.stderr)
+            self.assertIn(instead.replace("\\", ""), p.stderr)
+            self.assertNotRegex(self.run_stepc(command, "--help").stdout if command else commands, r"(--| )%s " % name)
+
+    def test_header_and_dependencies(self):
+        document = dict(DOCUMENT, name="a.b*/", metrics={"x": "loss", "x/y": "loss"}, ema={"decay": 0.5}, inputs=dict(DOCUMENT["inputs"], **{
+            "x": {"shape": [8, 4]}}))
+        model, so, header = self.write("my model.json", json.dumps(document)), self.path("a b.so"), self.path("names.h")
+        self.run_stepc("compile", model, "-o", so, "--emit", "header=" + header, "-MF", self.path("a.d"))
+        with open(self.path("a.d")) as f:
+            self.assertEqual(f.read(), "%s: %s\n" % (so.replace(" ", "\\ "), model.replace(" ", "\\ ")))
+        listing = json.loads(self.run_stepc("explain", so, "--json").stdout)["tensors"]
+        use = self.write("use.c", '#include "names.h"\n#include "names.h"\nint main(void) { return A_B___PARAM_COUNT != %d || A_B___METRIC_COUNT != 3 '
+                         '|| sizeof A_B___METRIC_x_y_NAME != 4 || A_B___INPUT_x_ELEMENTS != 32 || A_B___EMA_COUNT != (int)A_B___PARAM_COUNT || '
+                         'A_B___PARAM_first_bias != 1; }\n' % sum(t["role"] == "param" for t in listing))
+        for compiler in (["gcc", "-std=c99"], ["g++", "-x", "c++", "-std=c++11"]):
+            subprocess.run([*compiler, "-pedantic", "-Wall", "-Wextra", "-Werror", use, "-o", self.path("use")], check=True, timeout=60)
+            subprocess.run([self.path("use")], check=True, timeout=60)
+        for args, says in ((("--emit", "header"), "expected header=FILE"), (("--emit", "c=x"), "expected header=FILE"),
+                           (("--emit", "header=x", "--stop-after", "fuse"), "need an object")):
+            self.assertIn(says, self.run_stepc("compile", model, "-o", so, *args, code=2).stderr)
+        self.run_stepc("compile", model, "-o", so, "--emit", "header=/nonexistent/x", code=3)
+
+    def test_timeout(self):
+        self.run_stepc("compile", self.model, "-o", self.path("a.so"), "--timeout", "100")
+        fifo = self.path("never.json")
+        os.mkfifo(fifo)
+        for command in (("compile", fifo, "-o", self.path("b.so")), ("check", fifo)):
+            self.assertIn("--timeout: the time is over", self.run_stepc(*command, "--timeout", "1", code=3).stderr)
+
     def test_version(self):
         self.assertRegex(self.run_stepc("version").stdout, r"^stepc \d+\.\d+\.\d+\n")
         self.assertEqual(json.loads(self.run_stepc("version", "--json").stdout)["schema"], 1)
