@@ -28,6 +28,8 @@ struct plan_buffer {
     uint64_t offset, bytes; /* within its space; on a 64-byte boundary, unless it lies close behind another one */
     uint32_t first, last;   /* commands between which it is live (ARENA) */
     const void *data;       /* CONSTANT */
+    const uint32_t *parts;  /* of tensors laid end to end: buffers that are this one together; else NULL */
+    uint32_t part_count;
 };
 
 /* What kind of nest a group becomes: which template of codegen/lower_*.c. */
@@ -68,7 +70,21 @@ static inline bool plan_is_window(const struct ir_func *f, ir_value v)
     return false;
 }
 
-enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE };
+/* Tensors laid end to end: no kernel, but one piece of memory that holds them, if that can be; else they are copied. Where
+ * a command computes one group, a concatenation is element-wise work like any other. */
+enum { PLAN_JOIN_LEAST = 16 };
+static inline bool plan_is_join(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    bool whole = n->op == OP_concat && n->arg_count >= PLAN_JOIN_LEAST;
+    for (int64_t i = 0; whole && i < n->attr[0].v[0]; i++) whole = n->type.dim[i] == 1;
+    return whole;
+}
+
+/* Tensors of many kinds that lie end to end: those that fill lines of the cache come first, and all begin on one. */
+static inline bool plan_comes_first(int64_t elements) { return elements % 64 == 0; }
+
+enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE, PLAN_JOIN /* until memory is planned */ };
 
 struct plan_command {
     enum plan_command_kind kind;

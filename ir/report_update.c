@@ -167,7 +167,7 @@ static bool *mark_reduced(struct traffic *t, const struct ir_func *f, const bool
     bool *reduced = arena_new_array(t->arena, bool, f->count);
     for (ir_value v = f->count; v-- > 1;) {
         const struct ir_node *node = ir_get(f, v);
-        bool pointwise = (ir_ops[node->op].flags & IR_EWISE) || is_view(node);
+        bool pointwise = (ir_ops[node->op].flags & IR_EWISE) || is_view(node) || plan_is_join(f, v);
         if (!live[v] || !of_update(f, v) || !(is_reduction(node) || (reduced[v] && pointwise))) continue;
         for (uint32_t i = 0; i < node->arg_count; i++) reduced[shown(f, node->args[i])] = true;
     }
@@ -207,6 +207,6 @@ static void measure(const struct plan *plan, const double *times, uint64_t small
 bool ir_report_update(const struct plan *plan, const double *times, struct arena *arena, struct report_update *out)
 {
     measure(plan, times, SMALL_BYTES, arena, out);
-    if (!out->least) measure(plan, times, 0, arena, out);
+    if (!out->parameters) measure(plan, times, 0, arena, out);
     return out->kernels > 0 && out->parameters > 0;
 }

@@ -61,7 +61,12 @@ struct fuse {
 };
 
 /* What the sums of one function are made of. */
-struct fuse_sums { struct arena *arena; const struct ir_func *f; bool *inner; /* by value: read by one such sum only */ };
+struct fuse_sums {
+    struct arena *arena;
+    const struct ir_func *f;
+    bool *inner; /* by value: read by one such sum only */
+    bool join;   /* see plan_is_join */
+};
 
 /* fuse_nodes.c */
 void fuse_classify(struct fuse *);

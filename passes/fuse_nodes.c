@@ -231,7 +231,7 @@ void fuse_classify(struct fuse *z) {
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *node = ir_get(f, v);
         struct fuse_node *n = &z->node[v];
-        n->class = class_of(node);
+        n->class = plan_is_join(f, v) && !z->pass->options->one_by_one ? FUSE_CONTROL : class_of(node);
         n->live = live[v];
         n->elements = node->type.dtype == IR_TUPLE ? 0 : ir_type_elements(&node->type);
         if (n->class == FUSE_REDUCE && n->live)

@@ -1,6 +1,6 @@
 /* Rewrites before fusion: what has no template of its own becomes ops that have one. argmax and argmin become an
  * extremum and a smallest index; a full reduction of a large tensor goes by rows first, so that workers can share it;
- * sums of very many scalars become trees. */
+ * sums of very many scalars become sums of a tensor, or trees. */
 #include "passes/fuse.h"
 
 static ir_value rewrite_argreduce(struct ir_builder *b, const struct ir_node *node, ir_value x) {
@@ -53,6 +53,6 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 }
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m) {
-    struct preparing user = {p, {.arena = &p->scratch}};
+    struct preparing user = {p, {.arena = &p->scratch, .join = !p->options->one_by_one}};
     return pass_rebuild(p, m, rewrite, &user);
 }

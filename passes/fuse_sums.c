@@ -1,5 +1,6 @@
-/* Sums of very many scalars, such as the squared norm of all gradients: a chain of additions becomes a tree, so that the
- * additions of one height are alike, do not wait for each other, and one command computes them. */
+/* Sums of very many scalars, such as the squared norm of all gradients: they are laid end to end and summed like a tensor.
+ * Where that is not to be had, a chain of additions becomes a tree, so that the additions of one height do not wait for each
+ * other. */
 #include "passes/fuse.h"
 
 bool fuse_is_scalar_sum(const struct ir_node *n) {
@@ -47,6 +48,13 @@ ir_value fuse_sum(struct fuse_sums *s, struct ir_builder *b, const struct ir_fun
     collect(s, old, map, &terms);
     if (terms.count < FUSE_MANY_TERMS)
         return 0;
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, terms.items[0])->dtype;
+    if (s->join && (dtype == IR_F32 || dtype == IR_F64)) {
+        int64_t one = 1, dim = 0;
+        for (size_t i = 0; i < terms.count; i++)
+            terms.items[i] = ir_reshape(b, terms.items[i], 1, &one);
+        return ir_reduce_plain(b, OP_reduce_sum, ir_concat(b, terms.items, (uint32_t)terms.count, 0), &dim, 1);
+    }
     while (terms.count > 1) {
         size_t sums = 0;
         for (size_t i = 0; i < terms.count; i += FUSE_FAN_IN) {

@@ -11,7 +11,7 @@ ir_value memplan_base(const struct ir_func *f, ir_value v) {
 /* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the cache.
  * A large one that fills its lines gets lines of its own. */
 uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close) {
-    bool own = bytes % 64 == 0 && bytes >= 1024;
+    bool own = bytes % 256 == 0 && bytes >= 1024;
     return close && !own ? at : (at + 63) & ~(uint64_t)63;
 }
 
@@ -39,8 +39,8 @@ static struct ir_type *local_types(const struct ir_module *m, struct arena *scra
 
 /* ---------------------------------------------------------------- the order of slots */
 
-/* `close`: by slot: lies directly behind the one before it. */
-struct order { uint32_t *slots, count; bool *listed, *close; };
+/* `close`: by slot: lies directly behind the one before it. `slot_of`: by value of the function looked at, -1: none. */
+struct order { uint32_t *slots, count; bool *listed, *close; int32_t *slot_of; const struct ir_type *types; };
 
 /* Returns whether the slot was not listed yet. */
 static bool list_slot(struct order *o, int32_t slot, bool close) {
@@ -52,37 +52,50 @@ static bool list_slot(struct order *o, int32_t slot, bool close) {
     return true;
 }
 
-/* The slots that a command of many calls reads or writes at one argument, in the order of the calls. */
-static void list_argument(struct order *o, const struct plan *plan, const struct plan_command *k, size_t argument,
-                          const int32_t *slot_of) {
+/* The slots that a command of many calls reads at one argument, in the order of the calls; those first that come first. */
+static void list_argument(struct order *o, const struct plan *plan, const struct plan_command *k, size_t argument) {
     bool close = false;
-    for (uint32_t m = 0; m < plan_members(k); m++) {
-        const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
-        const struct ir_node *call = ir_get(k->func, k->calls.items[m]);
-        const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
-        close = list_slot(o, slot_of[memplan_base(k->func, call->args[parameter->attr[0].v[0]])], close);
-    }
+    for (uint32_t turn = 0; turn < 2; turn++)
+        for (uint32_t m = 0; m < plan_members(k); m++) {
+            const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
+            const struct ir_node *call = ir_get(k->func, k->calls.items[m]);
+            const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
+            int32_t slot = o->slot_of[memplan_base(k->func, call->args[parameter->attr[0].v[0]])];
+            if (slot >= 0 && plan_comes_first(ir_type_elements(&o->types[slot])) == !turn)
+                close = list_slot(o, slot, close);
+        }
+}
+
+/* Tensors that are read end to end. */
+static void list_join(struct order *o, const struct ir_func *f, const struct ir_node *join) {
+    bool close = false;
+    for (uint32_t i = 0; i < join->arg_count; i++)
+        close = list_slot(o, o->slot_of[memplan_base(f, join->args[i])], close);
 }
 
 static void list_plan(struct order *o, const struct plan *plan, struct arena *scratch) {
     const struct ir_func *f = plan->func;
-    int32_t *slot_of = arena_new_array(scratch, int32_t, f->count); /* by value */
+    o->slot_of = arena_new_array(scratch, int32_t, f->count);
     for (ir_value v = 0; v < f->count; v++)
-        slot_of[v] = -1;
+        o->slot_of[v] = -1;
     for (size_t i = 0; i < f->params.count; i++)
-        slot_of[f->params.items[i].value] = f->params.items[i].slot;
+        o->slot_of[f->params.items[i].value] = f->params.items[i].slot;
+    for (size_t c = 0; c < plan->commands.count; c++)
+        if (plan->commands.items[c].kind == PLAN_JOIN && plan->commands.items[c].func == f)
+            list_join(o, f, ir_get(f, plan->commands.items[c].node));
     for (size_t c = 0; c < plan->commands.count; c++) {
         const struct plan_command *k = &plan->commands.items[c];
         for (size_t a = 0; k->func == f && k->calls.count > 1 && a < plan->groups.items[k->group].inputs.count; a++)
-            list_argument(o, plan, k, a, slot_of);
+            list_argument(o, plan, k, a);
     }
 }
 
 /* All slots, those first that a step's commands for many tensors go through: one behind the other, so that one loop does. */
-static struct order order_slots(struct memplan *mp) {
+static struct order order_slots(struct memplan *mp, const struct ir_type *types) {
     const struct ir_module *m = mp->plans->module;
     size_t room = m->slots.count + 1;
-    struct order o = {arena_new_array(mp->arena, uint32_t, room), 0, arena_new_array(mp->arena, bool, room), arena_new_array(mp->arena, bool, room)};
+    struct order o = {.slots = arena_new_array(mp->arena, uint32_t, room), .listed = arena_new_array(mp->arena, bool, room),
+                      .close = arena_new_array(mp->arena, bool, room), .types = types};
     for (size_t i = 0; i < mp->plans->plans.count; i++)
         if (strcmp(mp->plans->plans.items[i]->func->name, "step") == 0)
             list_plan(&o, mp->plans->plans.items[i], mp->arena);
@@ -97,7 +110,7 @@ static void place_slots(struct memplan *mp) {
     pm->slot_offset = arena_new_array(mp->keep, uint64_t, m->slots.count + 1);
     pm->state_bytes = pm->result_bytes = pm->constant_bytes = 0;
     struct ir_type *types = local_types(m, mp->arena);
-    struct order order = order_slots(mp);
+    struct order order = order_slots(mp, types);
     for (uint32_t k = 0; k < order.count; k++) {
         uint32_t i = order.slots[k];
         enum ir_role role = m->slots.items[i].role;
@@ -129,6 +142,7 @@ struct ir_module *pass_memplan(struct pass *p, struct ir_module *m) {
         mp.plan = p->plans->plans.items[i];
         mp.constants = MAP(&p->scratch);
         mp.along = MAP(&p->scratch);
+        mp.laid = MAP(&p->scratch);
         mp.out.items = NULL;
         mp.out.count = mp.out.capacity = 0;
         mp.plan->buffer_of = arena_new_array(p->keep, uint32_t *, m->funcs.count);

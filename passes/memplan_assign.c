@@ -16,6 +16,7 @@ struct frame { /* one function being walked */
     uint32_t *target;        /* by result: the buffer it belongs to */
     const ir_value *old;     /* by result: the parameter that it replaces, 0 = none */
     bool *along;             /* by result: a kernel that reads the value stores it where it belongs */
+    bool *in_state;          /* by value: tensors laid end to end that are slots which lie so */
     uint32_t begin, end;     /* commands [begin, end) of plan->commands */
 };
 
@@ -91,6 +92,9 @@ static uint32_t matching_end(const struct plan *plan, uint32_t c) {
 
 static void note_read(struct frame *fr, ir_value v, uint32_t command, uint32_t member) {
     ir_value base = memplan_base(fr->f, v);
+    const struct ir_node *node = ir_get(fr->f, base);
+    for (uint32_t i = 0; i < node->arg_count && fr->in_state[base]; i++)
+        note_read(fr, node->args[i], command, member);
     bool again = fr->last_read[base] == command + 1 && fr->reader[base] != member;
     fr->reader[base] = again ? (uint32_t)SEVERAL : member;
     fr->last_read[base] = command + 1;
@@ -260,7 +264,8 @@ static void place_results(struct memplan *mp, struct frame *fr, const ir_value *
     }
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value base = memplan_base(f, f->results.items[i].value);
-        if (fr->buffer[base] != NO_BUFFER || !fr->producer[base] || ir_get(f, base)->op == OP_loop)
+        bool elsewhere = ir_get(f, base)->op == OP_loop || (fr->producer[base] && mp->plan->commands.items[fr->producer[base] - 1].kind == PLAN_JOIN);
+        if (fr->buffer[base] != NO_BUFFER || !fr->producer[base] || elsewhere)
             continue;
         if (!old[i] || may_overwrite(mp, fr, base, old[i]))
             fr->buffer[base] = fr->target[i];
@@ -296,6 +301,56 @@ static void copy_results(struct memplan *mp, struct frame *fr) {
             add_result(mp, f, memplan_base(f, f->results.items[i].value), from[i], fr->target[i], &alike);
 }
 
+/* ---------------------------------------------------------------- tensors laid end to end */
+
+/* Slots that lie so already. Where a host may put other tensors in the place of parameters they do not count. */
+static bool lies_in_state(const struct memplan *mp, const struct ir_func *f, const struct ir_node *join) {
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < join->arg_count; i++) {
+        ir_value base = memplan_base(f, join->args[i]);
+        const struct ir_node *n = ir_get(f, base);
+        int32_t slot = n->op == OP_param && f->entry ? f->params.items[n->attr[0].v[0]].slot : -1;
+        if (slot < 0 || f->module->slots.items[slot].role == IR_ROLE_INPUT || (i && mp->plans->slot_offset[slot] != at))
+            return false;
+        at = mp->plans->slot_offset[slot] + (uint64_t)ir_type_elements(&n->type) * ir_dtype_bytes((enum ir_dtype)n->type.dtype);
+    }
+    return strcmp(f->name, "step") == 0;
+}
+
+/* Temporaries that nothing else lays end to end: the memory plan can. */
+static bool can_be_laid(struct memplan *mp, const struct ir_func *f, const struct ir_node *join, const uint32_t *parts) {
+    for (uint32_t i = 0; i < join->arg_count; i++) {
+        const struct plan_buffer *b = &mp->plan->buffers.items[parts[i]];
+        bool whole = b->bytes == (uint64_t)ir_type_elements(ir_type(f, join->args[i])) * ir_dtype_bytes((enum ir_dtype)join->type.dtype);
+        if (b->space != PLAN_ARENA || !whole || b->part_count || ir_get(f, memplan_base(f, join->args[i]))->op == OP_param
+            || !map_set_number(&mp->laid, parts[i], 1))
+            return false;
+    }
+    return true;
+}
+
+static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_command *k) {
+    const struct ir_node *join = ir_get(fr->f, k->node);
+    uint32_t *parts = arena_new_array(mp->keep, uint32_t, join->arg_count + 1);
+    for (uint32_t i = 0; i < join->arg_count; i++)
+        parts[i] = buffer_of(mp, fr->f, join->args[i]);
+    bool in_state = fr->in_state[k->node], copies = !in_state && !can_be_laid(mp, fr->f, join, parts);
+    struct map alike = MAP(mp->arena);
+    for (uint32_t i = 0; i < join->arg_count && copies; i++) {
+        uint32_t copy = memplan_new_buffer(mp, PLAN_ARENA, fr->f, join->args[i]);
+        map_set_number(&mp->laid, copy, 1);
+        add_result(mp, fr->f, memplan_base(fr->f, join->args[i]), parts[i], copy, &alike);
+        parts[i] = copy;
+    }
+    uint32_t b = memplan_new_buffer(mp, in_state ? PLAN_SLOT : PLAN_ARENA, fr->f, k->node);
+    struct plan_buffer *buffer = &mp->plan->buffers.items[b];
+    buffer->slot = mp->plan->buffers.items[parts[0]].slot;
+    buffer->offset = mp->plan->buffers.items[parts[0]].offset;
+    buffer->parts = parts;
+    buffer->part_count = join->arg_count;
+    fr->buffer[k->node] = b;
+}
+
 /* ---------------------------------------------------------------- commands */
 
 static void walk(struct memplan *, struct frame *);
@@ -316,6 +371,12 @@ static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_fu
         }
     fr->target = arena_new_array(mp->arena, uint32_t, f->results.count + 1);
     fr->along = arena_new_array(mp->arena, bool, f->results.count + 1);
+    fr->in_state = arena_new_array(mp->arena, bool, f->count);
+    for (uint32_t c = begin; c < end; c = matching_end(mp->plan, c) + 1) {
+        const struct plan_command *k = &mp->plan->commands.items[c];
+        if (k->kind == PLAN_JOIN)
+            fr->in_state[k->node] = lies_in_state(mp, f, ir_get(f, k->node));
+    }
     scan(mp, fr);
 }
 
@@ -434,6 +495,8 @@ static void walk(struct memplan *mp, struct frame *fr) {
             walk_kernel(mp, fr, k);
         } else if (k.kind == PLAN_LOOP_BEGIN) {
             walk_loop(mp, fr, c);
+        } else if (k.kind == PLAN_JOIN) {
+            walk_join(mp, fr, &k);
         } else if (k.kind == PLAN_COLLECTIVE) {
             const struct ir_node *node = ir_get(fr->f, k.node);
             vec_push(mp->keep, &k.reads, buffer_of(mp, fr->f, node->args[0]));

@@ -10,6 +10,8 @@ static void touch(struct plan *plan, uint32_t b, uint32_t command) {
     if (b == NO_BUFFER)
         return;
     struct plan_buffer *buffer = &plan->buffers.items[b];
+    for (uint32_t i = 0; i < buffer->part_count; i++)
+        touch(plan, buffer->parts[i], command);
     if (buffer->first == UINT32_MAX)
         buffer->first = command;
     if (buffer->last < command)
@@ -80,18 +82,19 @@ struct taking {
     uint32_t *taken;   /* by buffer: see final */
     uint32_t *reads;   /* by buffer: how often the command at hand reads it */
     uint8_t *writes;
+    const struct map *laid; /* buffers that stay where they are */
 };
 
 /* An output may stand where an input dies if both are indexed alike and the input is read nowhere else in the command. */
 static void take_over_group(struct taking *t, uint32_t c, const struct plan_group *g, const uint32_t *reads, uint32_t *writes) {
     for (size_t o = 0; o < g->outputs.count && g->kind != GROUP_COPY; o++) {
         struct plan_buffer *out = &t->plan->buffers.items[writes[o]];
-        if (out->space != PLAN_ARENA || out->first != c || !g->output_level.items[o])
+        if (out->space != PLAN_ARENA || out->first != c || !g->output_level.items[o] || map_get_number(t->laid, writes[o]) != MAP_NONE)
             continue;
         for (size_t i = 0; i < g->inputs.count; i++) {
             uint32_t in_index = reads[i];
             struct plan_buffer *in = &t->plan->buffers.items[in_index];
-            if (in->space != PLAN_ARENA || in->last != c || in->bytes != out->bytes || t->reads[in_index] != 1
+            if (in->space != PLAN_ARENA || in->part_count || map_get_number(t->laid, in_index) != MAP_NONE || in->last != c || in->bytes != out->bytes || t->reads[in_index] != 1
                 || g->input_level.items[i] != g->output_level.items[o] || t->writes[in_index])
                 continue;
             in->last = out->last;
@@ -108,7 +111,7 @@ static void take_over(struct memplan *mp) {
     struct plan *plan = mp->plan;
     struct taking t = {.plan = plan, .taken = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1),
                        .reads = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1),
-                       .writes = arena_new_array(mp->arena, uint8_t, plan->buffers.count + 1)};
+                       .writes = arena_new_array(mp->arena, uint8_t, plan->buffers.count + 1), .laid = &mp->laid};
     for (uint32_t b = 0; b < plan->buffers.count; b++)
         t.taken[b] = b;
     for (uint32_t c = 0; c < plan->commands.count; c++) {
@@ -153,11 +156,15 @@ static int by_first(const void *x, const void *y) {
 
 static uint64_t align64(uint64_t n) { return memplan_begin(n, 0, false); }
 
+/* By buffer: the one behind it + 1; not the first of its chain; nothing may lie between it and the one before it; the list
+ * that it was last seen in. */
+struct chains { uint32_t *next; bool *inner, *tight; uint32_t *seen, lists; };
+
 /* Where the buffers of a chain lie: close together, from `at` on. Returns the end. */
-static uint64_t lay_down(struct plan *plan, uint32_t first, const uint32_t *next, uint64_t at) {
-    for (uint32_t x = first + 1; x; x = next[x - 1]) {
+static uint64_t lay_down(struct plan *plan, uint32_t first, const struct chains *s, uint64_t at) {
+    for (uint32_t x = first + 1; x; x = s->next[x - 1]) {
         struct plan_buffer *b = &plan->buffers.items[x - 1];
-        b->offset = memplan_begin(at, b->bytes, x != first + 1);
+        b->offset = s->tight[x - 1] ? at : memplan_begin(at, b->bytes, x != first + 1);
         at = b->offset + b->bytes;
     }
     return at;
@@ -217,7 +224,7 @@ static void sum_living(struct memplan *mp, const uint32_t *next, const bool *inn
     uint64_t *live = arena_new_array(mp->arena, uint64_t, plan->commands.count + 2), now = 0;
     for (size_t i = 0; i < plan->buffers.count; i++) {
         const struct plan_buffer *b = &plan->buffers.items[i];
-        if (b->space != PLAN_ARENA || b->first == UINT32_MAX)
+        if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count)
             continue;
         uint64_t bytes = inner[i] || next[i] ? b->bytes : align64(b->bytes);
         live[b->first] += bytes;
@@ -230,11 +237,40 @@ static void sum_living(struct memplan *mp, const uint32_t *next, const bool *inn
     }
 }
 
+static int64_t buffer_elements(const struct plan *plan, uint32_t b) {
+    const struct plan_buffer *buffer = &plan->buffers.items[b];
+    return ir_type_elements(ir_type(buffer->func, buffer->value));
+}
+
+/* Buffers one behind the other. False: some belong elsewhere, or stand in the list twice. */
+static bool make_chain(const struct plan *plan, const uint32_t *list, uint32_t count, bool tight, struct chains *s) {
+    s->lists++;
+    for (uint32_t m = 0; m < count; m++) {
+        const struct plan_buffer *b = &plan->buffers.items[list[m]];
+        bool alone = !s->next[list[m]] && !s->inner[list[m]] && s->seen[list[m]] != s->lists;
+        if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count || !alone)
+            return false;
+        s->seen[list[m]] = s->lists;
+    }
+    for (uint32_t m = 1; m < count; m++) {
+        s->next[list[m - 1]] = list[m] + 1;
+        s->inner[list[m]] = true;
+        s->tight[list[m]] = tight;
+    }
+    return true;
+}
+
 /* The temporaries that a command of many members reads or writes at one argument lie one behind the other, in the order of
- * the members: then one loop goes over all of them. next: by buffer, the one behind it + 1; inner: not the first of its
- * chain. A chain that would keep much more memory than its members need apart is not made. */
-static void make_chains(struct memplan *mp, uint32_t *next, bool *inner) {
+ * the members: then one loop goes over all of them. A chain that would keep much more memory than its members need apart is not made. */
+static void make_chains(struct memplan *mp, struct chains *s) {
     const struct plan *plan = mp->plan;
+    uint32_t *list = arena_new_array(mp->arena, uint32_t, plan->buffers.count + plan->groups.count + 1);
+    for (size_t b = 0; b < plan->buffers.count; b++) {
+        const struct plan_buffer *whole = &plan->buffers.items[b];
+        if (whole->space == PLAN_ARENA && whole->part_count && whole->first != UINT32_MAX
+            && !make_chain(plan, whole->parts, whole->part_count, true, s))
+            BUG("tensors of %s that should lie end to end belong together with others", plan->func->name);
+    }
     for (size_t c = 0; c < plan->commands.count; c++) {
         const struct plan_command *k = &plan->commands.items[c];
         uint32_t members = plan_members(k);
@@ -243,19 +279,14 @@ static void make_chains(struct memplan *mp, uint32_t *next, bool *inner) {
         const struct plan_group *g = &plan->groups.items[k->group];
         for (size_t a = 0; a < g->inputs.count + g->outputs.count; a++) {
             bool in = a < g->inputs.count;
-            const uint32_t *list = in ? k->reads.items + a : k->writes.items + (a - g->inputs.count);
+            const uint32_t *from = in ? k->reads.items + a : k->writes.items + (a - g->inputs.count);
             size_t step = in ? g->inputs.count : g->outputs.count;
-            bool fits = true;
-            for (uint32_t m = 0; m < members && fits; m++) {
-                const struct plan_buffer *b = &plan->buffers.items[list[m * step]];
-                fits = b->space == PLAN_ARENA && b->first != UINT32_MAX && !next[list[m * step]] && !inner[list[m * step]]
-                       && (m == 0 || list[m * step] != list[(m - 1) * step]);
-            }
-            for (uint32_t m = 1; m < members && fits; m++)
-                if (!inner[list[m * step]] && !next[list[m * step]]) {
-                    next[list[(m - 1) * step]] = list[m * step] + 1;
-                    inner[list[m * step]] = true;
-                }
+            uint32_t count = 0;
+            for (uint32_t turn = 0; turn < 2; turn++)
+                for (uint32_t m = 0; m < members; m++)
+                    if (plan_comes_first(buffer_elements(plan, from[m * step])) == !turn)
+                        list[count++] = from[m * step];
+            make_chain(plan, list, count, false, s);
         }
     }
 }
@@ -264,11 +295,16 @@ static void place_all(struct memplan *mp) {
     struct plan *plan = mp->plan;
     struct item *items = arena_new_array(mp->arena, struct item, plan->buffers.count + 1);
     const struct item **placed = arena_new_array(mp->arena, const struct item *, FITTED + 1);
-    uint32_t count = 0, *next = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1);
-    bool *inner = arena_new_array(mp->arena, bool, plan->buffers.count + 1);
-    make_chains(mp, next, inner);
+    uint32_t count = 0;
+    struct chains chains = {.next = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1),
+                            .inner = arena_new_array(mp->arena, bool, plan->buffers.count + 1),
+                            .tight = arena_new_array(mp->arena, bool, plan->buffers.count + 1),
+                            .seen = arena_new_array(mp->arena, uint32_t, plan->buffers.count + 1)};
+    make_chains(mp, &chains);
+    const uint32_t *next = chains.next;
+    const bool *inner = chains.inner;
     for (uint32_t b = 0; b < plan->buffers.count; b++) {
-        if (plan->buffers.items[b].space != PLAN_ARENA || plan->buffers.items[b].first == UINT32_MAX || inner[b])
+        if (plan->buffers.items[b].space != PLAN_ARENA || plan->buffers.items[b].first == UINT32_MAX || inner[b] || plan->buffers.items[b].part_count)
             continue;
         struct item item = {.buffer = b, .first = UINT32_MAX};
         for (uint32_t x = b + 1; x; x = next[x - 1]) {
@@ -276,7 +312,7 @@ static void place_all(struct memplan *mp) {
             item.first = buffer->first < item.first ? buffer->first : item.first;
             item.last = buffer->last > item.last ? buffer->last : item.last;
         }
-        item.bytes = align64(lay_down(plan, b, next, 0));
+        item.bytes = align64(lay_down(plan, b, &chains, 0));
         items[count++] = item;
     }
     qsort(items, count, sizeof *items, by_size);
@@ -288,7 +324,12 @@ static void place_all(struct memplan *mp) {
     if (count > FITTED)
         sweep(mp, items + FITTED, count - FITTED);
     for (uint32_t i = 0; i < count; i++)
-        lay_down(plan, items[i].buffer, next, items[i].offset);
+        lay_down(plan, items[i].buffer, &chains, items[i].offset);
+    for (size_t b = 0; b < plan->buffers.count; b++) {
+        struct plan_buffer *whole = &plan->buffers.items[b];
+        if (whole->space == PLAN_ARENA && whole->part_count)
+            whole->offset = plan->buffers.items[whole->parts[0]].offset;
+    }
     sum_living(mp, next, inner);
 }
 
@@ -303,7 +344,7 @@ static void summarise(struct memplan *mp) {
         const struct plan_buffer *b = &plan->buffers.items[i];
         if (b->space == PLAN_CONSTANT)
             s->constants += b->bytes;
-        if (b->space != PLAN_SLOT)
+        if (b->space != PLAN_SLOT || b->part_count)
             continue;
         switch (m->slots.items[b->slot].role) {
         case IR_ROLE_PARAM: s->parameters += b->bytes; break;

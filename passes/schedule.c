@@ -51,7 +51,8 @@ static void collect_units(struct schedule *s) {
         s->group_of[ir_func_index(s->plan->groups.items[i].func)] = (uint32_t)i;
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *node = ir_get(f, v);
-        if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm))
+        bool join = plan_is_join(f, v) && !s->pass->options->one_by_one;
+        if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm && !join))
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
         if (node->op == OP_call)
@@ -86,6 +87,9 @@ static void needs(struct schedule *s, uint32_t u, ir_value v) {
 
 /* A unit would like to read a parameter before it is overwritten. */
 static void wishes(struct schedule *s, uint32_t u, ir_value v) {
+    const struct ir_node *node = ir_get(s->f, v);
+    for (uint32_t i = 0; i < node->arg_count && plan_is_join(s->f, v); i++) /* it may be their memory that is read */
+        wishes(s, u, base_of(s->f, node->args[i]));
     if (s->writer[v] && s->writer[v] != u + 1) {
         vec_push(&s->pass->scratch, &s->units.items[u].soft_users, s->writer[v] - 1);
         s->units.items[s->writer[v] - 1].soft++;
@@ -238,7 +242,7 @@ static void emit(struct schedule *s, const struct unit *u) {
         return;
     }
     if (node->op != OP_loop) {
-        c.kind = PLAN_COLLECTIVE;
+        c.kind = node->op == OP_concat ? PLAN_JOIN : PLAN_COLLECTIVE;
         command(s, c);
         return;
     }

@@ -88,11 +88,21 @@ static void check_memory(const struct plan *p)
         const struct plan_buffer *a = &p->buffers.items[i];
         if (a->space != PLAN_ARENA || a->first == UINT32_MAX)
             continue;
-        ck_assert_uint_eq(a->offset % 64, 0);
-        end = a->offset + ((a->bytes + 63) & ~(uint64_t)63) > end ? a->offset + ((a->bytes + 63) & ~(uint64_t)63) : end;
+        if (a->part_count) { /* lies where its parts do */
+            uint64_t at = a->offset;
+            for (uint32_t k = 0; k < a->part_count; k++) {
+                const struct plan_buffer *part = &p->buffers.items[a->parts[k]];
+                ck_assert(part->offset == at && part->first <= a->first && part->last >= a->last);
+                at += part->bytes;
+            }
+            ck_assert_uint_eq(at, a->offset + a->bytes);
+            continue;
+        }
+        uint64_t behind = (a->offset + a->bytes + 63) & ~(uint64_t)63;
+        end = behind > end ? behind : end;
         for (size_t j = 0; j < i; j++) {
             const struct plan_buffer *b = &p->buffers.items[j];
-            if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->last < a->first || b->first > a->last)
+            if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count || b->last < a->first || b->first > a->last)
                 continue;
             ck_assert(a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes);
         }
@@ -197,8 +207,45 @@ START_TEST(layers_and_memory)
 }
 END_TEST
 
+/* Sums over tensors laid end to end: slots and temporaries are laid so, and what is in two places is copied. */
+START_TEST(tensors_end_to_end)
+{
+    enum { MANY = 20 };
+    struct fixture x;
+    start(&x);
+    ir_value w[MANY], g[MANY], twice[MANY], sums[3];
+    int64_t dim = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        w[i] = param(&x, IR_ROLE_PARAM, F32(200 + 17 * i));
+        ir_value a = param(&x, IR_ROLE_INPUT, F32(200 + 17 * i, 7));
+        g[i] = row_sum(&x, OP_reduce_sum, a);
+        twice[i] = i % 2 ? g[i - 1] : g[i];
+    }
+    const ir_value *lists[] = {w, g, twice};
+    for (uint32_t k = 0; k < 3; k++) {
+        ir_value all = ir_concat(&x.b, lists[k], MANY, 0);
+        sums[k] = ir_reduce(&x.b, OP_reduce_sum, ir_binary(&x.b, OP_mul, all, all), &dim, 1);
+    }
+    for (uint32_t i = 0; i < MANY; i++) update(&x, w[i], ir_binary(&x.b, OP_sub, w[i], g[i]));
+    for (uint32_t k = 0; k < 3; k++) output(&x, sums[k]);
+    const struct plan *p = finish(&x);
+    uint32_t in_state = 0, laid = 0;
+    for (size_t i = 0; i < p->buffers.count; i++) {
+        const struct plan_buffer *b = &p->buffers.items[i];
+        in_state += b->part_count && b->space == PLAN_SLOT;
+        laid += b->part_count && b->space == PLAN_ARENA;
+        for (uint32_t k = 1; k < b->part_count; k++)
+            ck_assert_uint_eq(p->buffers.items[b->parts[k]].offset, p->buffers.items[b->parts[k - 1]].offset + p->buffers.items[b->parts[k - 1]].bytes);
+    }
+    ck_assert(in_state == 1 && laid == 2);
+    ck_assert_uint_eq(kinds(p, GROUP_COPY), MANY); /* of the third */
+    check_memory(p);
+    drop(&x);
+}
+END_TEST
+
 int main(void)
 {
     return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, layer_norm_is_two_kernels, adam_is_one_kernel,
-                                    layers_and_memory));
+                                    layers_and_memory, tensors_end_to_end));
 }
