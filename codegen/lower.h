@@ -92,4 +92,14 @@ void lower_map(struct lower *);
 void lower_reduction(struct lower *);
 void lower_dot(struct lower *, struct cg_gemm *);
 void lower_scatter(struct lower *);
+
+/* lower_window.c: outputs, which may be a row of a larger buffer: the type of what is stored, its element at a position, and
+ * where that goes. */
+const struct ir_type *lower_output_type(const struct lower *, ir_value);
+nest_value lower_output(struct lower *, ir_value, const struct pos *);
+struct nest_index lower_output_index(struct lower *, ir_value, const struct pos *);
+/* Is a part of a tensor, of the same rank, one run of its elements? Where does it start? */
+bool lower_is_run(const struct ir_type *whole, const struct ir_type *part);
+void lower_add_start(struct lower *, struct pos *, const struct ir_type *whole, const struct ir_type *part, const ir_value *starts);
+nest_value lower_clamped(struct lower *, nest_value index, int64_t most); /* int32 in [0, most] */
 #endif

@@ -15,15 +15,15 @@ static void store_all(struct lower *l, const struct pos *p) {
     const struct plan_group *g = l->group;
     nest_value *value = arena_new_array(l->arena, nest_value, g->outputs.count);
     for (size_t i = 0; i < g->outputs.count; i++) /* all loads come before the first store: outputs may be inputs */
-        value[i] = lower_value(l, g->outputs.items[i], p);
+        value[i] = lower_output(l, g->outputs.items[i], p);
     for (size_t i = 0; i < g->outputs.count; i++)
-        nest_store(&l->b, lower_argument_of_output(l, i), pos_index(l, p), value[i], 0);
+        nest_store(&l->b, lower_argument_of_output(l, i), lower_output_index(l, g->outputs.items[i], p), value[i], 0);
 }
 
 void lower_map(struct lower *l) {
     struct axis *axis = &l->axes[0];
     struct nest *nest = l->b.nest;
-    int64_t extent = ir_type_elements(ir_type(l->f, l->group->outputs.items[0]));
+    int64_t extent = ir_type_elements(lower_output_type(l, l->group->outputs.items[0]));
     if (l->axis_count == 0) {
         l->axis_count = 1;
         *axis = (struct axis){.extent = extent, .parts = 1, .part = {extent}};

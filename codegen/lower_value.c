@@ -232,26 +232,20 @@ static nest_value from_concat(struct lower *l, const struct ir_node *node, const
     return result ? result : zero_of(l, &node->type);
 }
 
-/* A scalar index operand as int32, clamped to [0, most]. */
-static nest_value clamped_index(struct lower *l, nest_value x, int64_t most) {
-    if (nest_dtype(&l->b, x) != IR_I32) {
-        nest_value wide = x;
-        x = nest_op(&l->b, OP_cast, IR_I32, &wide, 1);
-    }
-    x = binary(l, OP_min, IR_I32, x, number(l, most < 0 ? 0 : most));
-    return binary(l, OP_max, IR_I32, x, number(l, 0));
-}
-
 static nest_value from_dynamic_slice(struct lower *l, const struct ir_node *node, const struct pos *p) {
     const struct ir_type *from = ir_type(l->f, node->args[0]);
-    struct pos at[IR_MAX_RANK], none = pos_constant(0);
+    struct pos at[IR_MAX_RANK], inner = *p, none = pos_constant(0);
+    if (lower_is_run(from, &node->type)) {
+        lower_add_start(l, &inner, from, &node->type, node->args + 1);
+        return lower_value(l, node->args[0], &inner);
+    }
     coordinates(l, p, &node->type, at);
     for (uint32_t i = 0; i < from->rank; i++) {
         int64_t room = from->dim[i] - node->type.dim[i];
         if (room)
-            pos_add_scaled(l, &at[i], clamped_index(l, lower_value(l, node->args[1 + i], &none), room), 1, room);
+            pos_add_scaled(l, &at[i], lower_clamped(l, lower_value(l, node->args[1 + i], &none), room), 1, room);
     }
-    struct pos inner = pos_join(l, from->rank, from->dim, at);
+    inner = pos_join(l, from->rank, from->dim, at);
     return lower_value(l, node->args[0], &inner);
 }
 
@@ -264,7 +258,7 @@ static nest_value from_dynamic_update(struct lower *l, const struct ir_node *nod
         int64_t room = node->type.dim[i] - update->dim[i];
         if (!room)
             continue;
-        nest_value start = clamped_index(l, lower_value(l, node->args[2 + i], &none), room);
+        nest_value start = lower_clamped(l, lower_value(l, node->args[2 + i], &none), room);
         nest_value here = pos_value(l, &at[i]);
         nest_value inside = binary(l, OP_le, IR_BOOL, start, here);
         nest_value end = binary(l, OP_add, IR_I32, start, number(l, update->dim[i]));
@@ -288,7 +282,7 @@ static nest_value from_take(struct lower *l, const struct ir_node *node, const s
     int64_t shape[3] = {outer, ir_type_elements(indices), inner}, source[3] = {outer, from->dim[dim], inner};
     struct pos at[3];
     pos_split(l, p, 3, shape, at);
-    nest_value index = clamped_index(l, lower_value(l, node->args[1], &at[1]), from->dim[dim] - 1);
+    nest_value index = lower_clamped(l, lower_value(l, node->args[1], &at[1]), from->dim[dim] - 1);
     at[1] = pos_constant(0);
     pos_add_scaled(l, &at[1], index, 1, from->dim[dim] - 1);
     struct pos joined = pos_join(l, 3, source, at);

@@ -119,6 +119,7 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level) {
     z->node[v].cluster = c;
     z->node[v].level = (uint8_t)level;
     z->clusters.items[c].region |= z->node[v].region;
+    z->clusters.items[c].windows |= z->node[v].window;
     z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
     vec_push(z->arena, &z->clusters.items[c].nodes, v);
     z->placed = v;
@@ -186,6 +187,7 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) 
         vec_push(z->arena, &a->nodes, b->nodes.items[i]);
     }
     a->region |= b->region;
+    a->windows |= b->windows;
     a->reductions += b->reductions;
     b->merged = into;
     b->nodes.count = 0;
@@ -219,6 +221,8 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b)
         return a;
+    if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP))
+        return UINT32_MAX;
     if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b)
         || fuse_apart(z, a, b))
         return UINT32_MAX;
@@ -282,7 +286,7 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
-    if (holds_up(z, v, c))
+    if (holds_up(z, v, c) || (n->window && k->kind != GROUP_MAP))
         return false;
     if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
         return false;

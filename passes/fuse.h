@@ -30,11 +30,12 @@ struct fuse_node {
     VEC(ir_value) readers;    /* material nodes that have it as a dependency */
     bool late;                /* whatever follows from it reads small values only */
     bool replaced;            /* a parameter whose slot gets another value */
+    bool window;              /* plan_is_window: its elements are those of the row that is written */
 };
 
 struct fuse_cluster {
     enum plan_group_kind kind;
-    bool lone, region;
+    bool lone, region, windows; /* windows: a member is one; then a map it stays */
     int64_t full, rows;
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */

@@ -167,6 +167,18 @@ static bool computed_often(const struct fuse *z, ir_value v) {
     return expands(z, n->only_user) || (!z->node[n->only_user].material && z->node[n->only_user].multi);
 }
 
+/* A row of something that a loop's body is given: read where it stands as often as need be. */
+static bool is_row(const struct ir_func *f, ir_value v) {
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_dynamic_slice || f->entry || ir_get(f, n->args[0])->op != OP_param)
+        return false;
+    const struct ir_type *from = ir_type(f, n->args[0]);
+    for (uint32_t i = 1; i < from->rank; i++)
+        if (from->dim[i] != n->type.dim[i])
+            return false;
+    return n->type.dim[0] == 1;
+}
+
 static void decide(struct fuse *z, ir_value v) {
     struct fuse_node *n = &z->node[v];
     n->multi = computed_often(z, v);
@@ -175,7 +187,7 @@ static void decide(struct fuse *z, ir_value v) {
     } else if (n->class == FUSE_VIEW || n->class == FUSE_LEAF) {
         n->material = false;
     } else if (n->class == FUSE_INDEX) {
-        n->material = n->multi;
+        n->material = n->multi && !is_row(z->f, v);
     } else {
         bool cheap = n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1;
         bool once = !n->multi && n->uses == 1
@@ -233,7 +245,8 @@ void fuse_classify(struct fuse *z) {
         struct fuse_node *n = &z->node[v];
         n->class = plan_is_join(f, v) && !z->pass->options->one_by_one ? FUSE_CONTROL : class_of(node);
         n->live = live[v];
-        n->elements = node->type.dtype == IR_TUPLE ? 0 : ir_type_elements(&node->type);
+        n->window = plan_is_window(f, v);
+        n->elements = node->type.dtype == IR_TUPLE ? 0 : ir_type_elements(n->window ? ir_type(f, node->args[1]) : &node->type);
         if (n->class == FUSE_REDUCE && n->live)
             n->segments = reduce_segments(z, node);
         if (node->op == OP_broadcast && n->live)
@@ -286,7 +299,7 @@ static void walk_operands(struct walk *w, ir_value v, uint8_t relation, uint32_t
     else if (node->op == OP_broadcast && relation == FUSE_SAME)
         next = FUSE_SPREAD, segments = n->segments;
     for (uint32_t i = 0; i < node->arg_count; i++) /* what is written into is read at the same place */
-        walk_operand(w, node->args[i], node->op == OP_dynamic_update && i == 0 ? relation : next, segments);
+        walk_operand(w, node->args[i], node->op == OP_dynamic_update && i <= n->window ? relation : next, segments);
 }
 
 static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t segments) {

@@ -402,6 +402,31 @@ static uint32_t carried_in_place(const struct frame *fr, const struct plan_comma
     return NO_BUFFER;
 }
 
+/* Is carried value `i` of a loop a buffer of rows of which the loop writes every one and reads none? */
+static bool written_whole(const struct frame *outer, const struct ir_node *loop, const struct ir_func *body, uint32_t i) {
+    ir_value p = body->params.items[1 + i].value, v = body->results.items[i].value, counter = body->params.items[0].value;
+    const struct ir_node *n = ir_get(body, v), *limit = ir_get(outer->f, loop->args[0]);
+    if (!plan_is_window(body, v) || n->args[0] != p || limit->op != OP_constant || loop->attr[1].v[0])
+        return false;
+    for (ir_value u = 1; u < body->count; u++)
+        for (uint32_t k = 0; k < ir_get(body, u)->arg_count; k++)
+            if (ir_get(body, u)->args[k] == p && (u != v || k))
+                return false;
+    const struct ir_type *part = ir_type(body, n->args[1]);
+    int64_t rows = n->type.dim[0];
+    for (uint32_t d = 1; d < n->type.rank; d++)
+        if (part->dim[d] != n->type.dim[d])
+            return false;
+    if (part->dim[0] != 1 || (int64_t)ir_element_get(IR_I32, limit->data, 0) != rows)
+        return false;
+    const struct ir_node *start = ir_get(body, n->args[2]);
+    if (start->op == OP_sub && start->args[1] == counter) { /* the last row first */
+        const struct ir_node *last = ir_get(body, start->args[0]);
+        return last->op == OP_constant && (int64_t)ir_element_get(IR_I32, last->data, 0) == rows - 1;
+    }
+    return n->args[2] == counter;
+}
+
 /* The operands fill the carried buffers; the body runs; its results are the next values; projections read them. */
 static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
     struct plan_command head = mp->plan->commands.items[begin], tail = mp->plan->commands.items[head.other];
@@ -421,7 +446,8 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
         uint32_t b = carried_in_place(outer, &head, i);
         if (b == NO_BUFFER) {
             b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
-            add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
+            if (!written_whole(outer, node, body, i))
+                add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
         }
         fr.buffer[p->value] = fr.target[i] = b;
         old[i] = p->value;
@@ -473,8 +499,25 @@ static uint32_t output_buffer(struct memplan *mp, struct frame *fr, const struct
     return fr->buffer[v];
 }
 
+/* A row is written into what stands there: where the carried buffer could not be the output's, its contents come first. */
+static void fill_around_windows(struct memplan *mp, struct frame *fr, const struct plan_command *k) {
+    for (uint32_t m = 0; m < plan_members(k) && !k->calls.count && !fr->f->entry; m++) {
+        const struct plan_group *g = group_of(mp, k, m);
+        for (size_t o = 0; o < g->outputs.count; o++) {
+            ir_value v = g->outputs.items[o];
+            if (!plan_is_window(fr->f, v))
+                continue;
+            ir_value old = ir_get(fr->f, v)->args[0];
+            uint32_t from = buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
+            if (from != to)
+                add_copy(mp, fr->f, old, from, to);
+        }
+    }
+}
+
 static void walk_kernel(struct memplan *mp, struct frame *fr, struct plan_command c) {
     double flops = 0;
+    fill_around_windows(mp, fr, &c);
     for (uint32_t m = 0; m < plan_members(&c); m++) {
         const struct plan_group *g = group_of(mp, &c, m);
         for (size_t i = 0; i < g->inputs.count; i++)
