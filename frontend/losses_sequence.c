@@ -1,24 +1,16 @@
 /* Losses over sequences and of functions: connectionist temporal classification (Graves et al. 2006; formulas and order
- * are Optax's, time is unrolled) and Fenchel-Young losses (Blondel et al. 2020). */
+ * are Optax's, time is a loop) and Fenchel-Young losses (Blondel et al. 2020). */
+#include "frontend/body.h"
 #include "frontend/expr_makers.h"
 #include <string.h>
 
 static struct fe_val part(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t start, int64_t limit) { return x.bad ? x : fe_slice_axis(s, x, axis, start, limit); }
 
-/* x[:, t] of a tensor of rank 3, as a matrix. */
-static struct fe_val at_time(struct fe_site *s, struct fe_val x, int64_t t)
-{
-    struct fe_val y = part(s, x, 1, t, t + 1);
-    if (y.bad) return y;
-    struct ir_type type = fe_type_at(s, &y);
-    return fe_reshape_val(s, y, 2, (int64_t[]){type.dim[0], type.dim[2]});
-}
-
 struct ctc {
     struct fe_site *s;
     int64_t rows, times, labels;
-    struct fe_val emit, phi;        /* log probabilities of the labels [B, T, N] and of the blank [B, T, 1] */
-    struct fe_val padding;          /* [B, T, 1] */
+    struct fe_val emit, phi;        /* log probabilities of the labels [T, B, N] and of the blank [T, B, 1] */
+    struct fe_val padding;          /* [T, B, 1] */
     struct fe_val repeat, rest;     /* [B, N]: epsilon where the next label is the same; where it is not */
 };
 
@@ -36,10 +28,12 @@ static struct fe_val padded(const struct ctc *c, struct fe_val pad, struct fe_va
     return fe_add(c->s, fe_mul(c->s, pad, was), fe_mul(c->s, one_minus(c->s, pad), is));
 }
 
-static void advance(const struct ctc *c, int64_t t, struct fe_val *phi, struct fe_val *emit)
+/* One time: of phi and emit, given the rows of c->emit, c->phi and c->padding. */
+static void advance(void *user, struct fe_val *carry, const struct fe_val *rows)
 {
+    const struct ctc *c = user;
     struct fe_site *s = c->s;
-    struct fe_val logp_emit = at_time(s, c->emit, t), logp_phi = at_time(s, c->phi, t), pad = at_time(s, c->padding, t);
+    struct fe_val logp_emit = rows[0], logp_phi = rows[1], pad = rows[2], *phi = &carry[0], *emit = &carry[1];
     struct fe_val before = updated(c, *phi, fe_add(s, *emit, c->repeat));
     struct fe_val next_emit = FE_APPLY(s, "logaddexp", fe_add(s, part(s, before, 1, 0, c->labels), logp_emit), fe_add(s, *emit, logp_emit));
     struct fe_val next_phi = updated(c, fe_add(s, before, logp_phi), fe_add(s, fe_add(s, *emit, logp_phi), c->rest));
@@ -58,6 +52,8 @@ static bool shaped(struct fe_call *call, uint32_t i, uint32_t rank, int64_t rows
                     columns < 0 ? " of labels" : arena_format(call->site->fe->arena, " of %lld", (long long)columns), fe_describe(call->site, &call->arg[i]));
     return false;
 }
+
+static struct fe_val time_first(struct fe_site *s, struct fe_val x) { return x.bad ? x : FE_APPLY(s, "moveaxis", x, fe_int(1), fe_int(0)); }
 
 /* Reads the arguments: logits, logit_paddings, labels, label_paddings, blank_id, log_epsilon. */
 static bool read_ctc(struct fe_call *call, struct ctc *c)
@@ -79,16 +75,16 @@ static bool read_ctc(struct fe_call *call, struct ctc *c)
         fe_fail_at(s, &call->where[4], "E0212", "%s: the blank %lld is none of %lld classes", call->function, (long long)blank, (long long)t.dim[2]);
         return false;
     }
-    if (c->times < 1 || c->times > 4096) {
-        fe_fail(s, "E0302", "%s of %lld times is not supported yet (1 to 4096)", call->function, (long long)c->times);
+    if (c->times < 1) {
+        fe_fail(s, "E0302", "%s of %lld times", call->function, (long long)c->times);
         return false;
     }
     struct fe_val logp = FE_APPLY(s, "log_softmax", fe_inexact(s, call->arg[0])), labels = call->arg[2];
     struct fe_val hot = fe_cast(s, fe_one_hot_mask(s, labels, t.dim[2], 2), IR_F32), pair[] = {logp, hot};
     if (logp.bad || hot.bad) return false;
-    c->emit = fe_einsum(s, "btk,bnk->btn", pair, 2);
-    c->phi = part(s, logp, 2, blank, blank + 1);
-    c->padding = fe_expand(s, fe_cast(s, call->arg[1], IR_F32), 2);
+    c->emit = fe_einsum(s, "btk,bnk->tbn", pair, 2);
+    c->phi = time_first(s, part(s, logp, 2, blank, blank + 1));
+    c->padding = time_first(s, fe_expand(s, fe_cast(s, call->arg[1], IR_F32), 2));
     struct fe_val same = fe_full(s, ir_type_of(IR_F32, 2, (int64_t[]){c->rows, c->labels ? 1 : 0}), 0);
     if (c->labels > 1) {
         struct fe_val equal = fe_cast(s, fe_binary(s, EXPR_OP_EQ, part(s, labels, 1, 0, c->labels - 1), part(s, labels, 1, 1, c->labels)), IR_F32);
@@ -108,24 +104,18 @@ struct fe_val loss_ctc(struct fe_call *call)
     struct fe_val epsilon = call->arg[5], zero = fe_full(s, ir_type_of(IR_F32, 2, (int64_t[]){c.rows, 1}), 0);
     struct fe_val emit = fe_mul(s, epsilon, fe_full(s, ir_type_of(IR_F32, 2, (int64_t[]){c.rows, c.labels}), 1)), pieces[] = {zero, emit};
     struct fe_val phi = emit.bad ? emit : FE_APPLY(s, "concatenate", fe_tuple(s, pieces, 2), fe_int(-1));
-    struct fe_val *all[2] = {arena_new_array(s->fe->arena, struct fe_val, (size_t)c.times), arena_new_array(s->fe->arena, struct fe_val, (size_t)c.times)};
-    for (int64_t t = 0; t < c.times; t++) {
-        advance(&c, t, &phi, &emit);
-        if (phi.bad || emit.bad) return fe_bad();
-        all[0][t] = phi, all[1][t] = emit;
-    }
-    all[0][c.times - 1] = phi = updated(&c, phi, emit);
+    if (phi.bad) return fe_bad();
+    struct fe_walk w = {.site = s, .times = c.times, .carries = 2, .carry = {phi, emit}, .row_count = 3, .rows = {c.emit, c.phi, c.padding}};
+    if (!fe_walk(&w, advance, &c)) return fe_bad();
+    phi = updated(&c, w.carry[0], w.carry[1]);
     uint32_t last = 1;
     struct fe_val length = fe_sub(s, fe_int((double)c.labels), fe_cast(s, fe_reduce(s, FE_RED_SUM, fe_cast(s, call->arg[3], IR_F32), &last, 1, NULL), IR_I32));
     struct fe_val end = length.bad ? length : fe_cast(s, fe_one_hot_mask(s, length, c.labels + 1, 1), IR_F32);
     struct fe_val loss = neg(s, fe_reduce(s, FE_RED_SUM, fe_mul(s, phi, end), &last, 1, NULL));
     if (!call->data || loss.bad) return loss;
-    struct fe_val results[3] = {loss};
-    for (int i = 0; i < 2; i++) {
-        results[1 + i] = FE_APPLY(s, "stack", fe_tuple(s, all[i], (uint32_t)c.times), fe_int(0));
-        if (results[1 + i].bad) return fe_bad();
-    }
-    return fe_tuple(s, results, 3);
+    struct fe_val rows[] = {part(s, w.all[0], 0, 0, c.times - 1), fe_expand(s, phi, 0)}; /* the last one is updated once more */
+    struct fe_val results[] = {loss, FE_APPLY(s, "concatenate", fe_tuple(s, rows, 2), fe_int(0)), w.all[1]};
+    return results[1].bad ? fe_bad() : fe_tuple(s, results, 3);
 }
 
 /* ---------------------------------------------------------------- Fenchel-Young */

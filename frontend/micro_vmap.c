@@ -1,6 +1,7 @@
 /* micro_vmap: a block that is a function of one row, applied to all rows of its inputs, a few at a time (as
  * optax.microbatching.micro_vmap). The block is traced in place on stand-ins for one row; what depends on them then moves
  * into a function of its own, so that expressions in the block may use anything around it. */
+#include "frontend/body.h"
 #include "frontend/model.h"
 #include <string.h>
 
@@ -12,60 +13,6 @@ const struct fe_arg fe_micro_vmap_args[] = {
     {"num_real_microbatches", FE_EXPR, FE_NULLABLE, "null", NULL},
 };
 enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE };
-
-/* ---------------------------------------------------------------- moving nodes into a function */
-
-struct move {
-    struct fe *fe;
-    struct ir_func *from;
-    struct ir_builder b; /* of the new function */
-    ir_value first;      /* stand-ins and what depends on them are values from here on */
-    bool *inside;        /* per value: depends on a stand-in */
-    ir_value *map;       /* per value: in the new function; 0 = not there yet */
-    VEC(ir_value) captured;
-};
-
-/* Constants are made again; everything else from outside is captured. */
-static ir_value moved(struct move *m, ir_value v)
-{
-    const struct ir_node *n = ir_get(m->from, v);
-    if (m->map[v]) return m->map[v];
-    if (n->arg_count == 0 && n->op != OP_param) return m->map[v] = ir_remake(&m->b, n, NULL);
-    vec_push(m->fe->arena, &m->captured, v);
-    return m->map[v] = ir_param_new(&m->b, "captured", n->type, -1);
-}
-
-/* Which values are needed for the results and depend on a stand-in (marked in `inside` already). */
-static bool *mark(struct move *m, const ir_value *results, uint32_t n)
-{
-    uint32_t count = m->from->count;
-    bool *needed = arena_new_array(m->fe->arena, bool, count);
-    for (ir_value v = m->first; v < count; v++) {
-        const struct ir_node *node = ir_get(m->from, v);
-        for (uint32_t i = 0; i < node->arg_count; i++) m->inside[v] |= m->inside[node->args[i]];
-    }
-    for (uint32_t i = 0; i < n; i++) needed[results[i]] = true;
-    for (ir_value v = count; v-- > m->first;) {
-        const struct ir_node *node = ir_get(m->from, v);
-        for (uint32_t i = 0; needed[v] && m->inside[v] && i < node->arg_count; i++) needed[node->args[i]] = true;
-    }
-    return needed;
-}
-
-/* Parameters are made while nodes are copied: captured ones last, in the order of their first use. */
-static void move_nodes(struct move *m, const ir_value *results, uint32_t n)
-{
-    bool *needed = mark(m, results, n);
-    for (ir_value v = m->first; v < m->from->count; v++) {
-        const struct ir_node *node = ir_get(m->from, v);
-        if (!needed[v] || !m->inside[v] || m->map[v]) continue;
-        ir_value *args = arena_new_array(m->fe->arena, ir_value, node->arg_count + 1);
-        for (uint32_t i = 0; i < node->arg_count; i++) args[i] = moved(m, node->args[i]);
-        m->b.place = node->place;
-        m->map[v] = ir_remake(&m->b, node, args);
-    }
-    for (uint32_t i = 0; i < n; i++) ir_result_add(&m->b, "y", moved(m, results[i]), -1);
-}
 
 /* ---------------------------------------------------------------- the block on one row */
 
@@ -112,7 +59,7 @@ static bool leaves(struct rows *r, struct fe_val *v, const ir_value *values, uin
     return true;
 }
 
-static bool check_statistics(struct rows *r, const struct move *m, const ir_value *before)
+static bool check_statistics(struct rows *r, const struct fe_body *m, const ir_value *before)
 {
     const struct fe_trace *trace = r->block->site.trace;
     const struct fe_state *state = r->fe->state;
@@ -127,7 +74,7 @@ static bool check_statistics(struct rows *r, const struct move *m, const ir_valu
 }
 
 /* The function of one row, (inputs.., number, captured..) -> results; NULL: an error was recorded. */
-static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *out, struct move *m)
+static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *out, struct fe_body *m)
 {
     struct fe *fe = r->fe;
     struct fe_trace *trace = r->block->site.trace;
@@ -143,16 +90,9 @@ static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *ou
     trace->rows = outer;
     uint32_t at = 0;
     if (out->bad || !leaves(r, out, NULL, &at)) return NULL;
-    *m = (struct move){.fe = fe, .from = r->b->f, .first = r->stand_in[0]};
-    m->b.f = ir_func_new(fe->module, arena_format(fe->arena, "row.%zu", fe->module->funcs.count), false);
-    m->inside = arena_new_array(fe->arena, bool, m->from->count);
-    m->map = arena_new_array(fe->arena, ir_value, m->from->count);
-    for (uint32_t i = 0; i <= r->inputs; i++) {
-        if (r->stand_in[i] < m->first) m->first = r->stand_in[i];
-        m->inside[r->stand_in[i]] = true;
-        m->map[r->stand_in[i]] = ir_param_new(&m->b, "x", *ir_type(m->from, r->stand_in[i]), -1);
-    }
-    move_nodes(m, r->results.items, (uint32_t)r->results.count);
+    fe_body_begin(m, fe, r->b->f, "row", r->stand_in[0]);
+    for (uint32_t i = 0; i <= r->inputs; i++) fe_body_param(m, r->stand_in[i]);
+    fe_body_end(m, r->results.items, (uint32_t)r->results.count);
     return check_statistics(r, m, before) ? m->b.f : NULL;
 }
 
@@ -252,7 +192,7 @@ struct fe_val fe_micro_vmap(struct fe_block *block, const struct fe_value *args)
     struct fe *fe = block->site.fe;
     struct rows r = {.block = block, .fe = fe, .b = block->site.b};
     struct fe_val out;
-    struct move m;
+    struct fe_body m;
     while (strcmp(kinds[r.kind], args[KIND].string)) r.kind++;
     if (!read_rows(&r, args)) return fe_bad();
     int64_t count = r.count / r.size, batched = r.inputs + 1, contiguous = 0;

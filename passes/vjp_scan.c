@@ -9,10 +9,10 @@
 
 enum how { UNDECIDED, GIVEN /* parameters of the backward body, numbers */, SAVED, AGAIN /* computed from its operands */ };
 
-/* A gradient that is made behind the scan: `base`, a product or a sum, of stacked operands, then `view`s of it. */
+/* A gradient that may be made behind the scan: `base`, a product or a sum, of stacked operands, then `view`s of it. */
 struct hoisted {
     uint32_t operand;
-    ir_value base, x[2], stacked[2];
+    ir_value term, base, x[2], stacked[2];
     uint32_t made[2]; /* result of the backward body + 1 */
     VEC(ir_value) views;
 };
@@ -31,7 +31,7 @@ struct reverse {
     uint32_t *saved;     /* ... SAVED: result of the forward body */
     VEC(ir_value) saves; /* new results of the forward body */
     VEC(ir_value) *sums; /* per operand: terms that the backward scan adds up */
-    VEC(struct hoisted) hoisted;
+    VEC(struct hoisted) terms, hoisted; /* of all; those behind the scan */
 };
 
 static struct arena *scratch_of(struct reverse *r) { return &r->c->pass->scratch; }
@@ -206,6 +206,8 @@ static double price(const struct reverse *r, ir_value v)
     if (n->op == OP_param || (is_forward(r, v) && !r->free[v])) return 0;
     for (uint32_t i = r->s.carried; i < r->s.carried + r->s.stacked; i++)
         if (r->active[i] && r->grad[i] == v) return 0;
+    for (size_t i = 0; i < r->hoisted.count; i++)
+        if (r->hoisted.items[i].x[0] == v || r->hoisted.items[i].x[1] == v) return 0;
     return size_of(r, v);
 }
 
@@ -218,9 +220,7 @@ static bool is_linear_view(const struct reverse *r, const struct ir_node *n)
 static void find_terms(struct reverse *r, uint32_t i, ir_value v)
 {
     const struct ir_node *n = ir_get(r->f, v);
-    struct hoisted h = {.operand = i};
-    double cost = 0;
-    bool varies = true;
+    struct hoisted h = {.operand = i, .term = v};
     if (n->op == OP_add && !is_forward(r, v)) {
         find_terms(r, i, n->args[0]);
         find_terms(r, i, n->args[1]);
@@ -228,14 +228,33 @@ static void find_terms(struct reverse *r, uint32_t i, ir_value v)
     }
     for (h.base = v; is_linear_view(r, n = ir_get(r->f, h.base)); h.base = n->args[0])
         vec_push(scratch_of(r), &h.views, h.base);
-    for (uint32_t k = 0; k < n->arg_count && k < 2; k++) {
-        h.x[k] = n->args[k];
-        cost += price(r, h.x[k]);
-        varies = varies && r->varies[h.x[k]] && ir_type(r->f, h.x[k])->rank < IR_MAX_RANK;
+    for (uint32_t k = 0; k < n->arg_count && k < 2; k++) h.x[k] = n->args[k];
+    vec_push(scratch_of(r), &r->terms, h);
+}
+
+/* A product pays if its factors are no larger than what would be added up; a sum if its operand is stacked anyway. */
+static bool pays(const struct reverse *r, const struct hoisted *h)
+{
+    double cost = 0;
+    enum ir_op op = (enum ir_op)ir_get(r->f, h->base)->op;
+    if (op != OP_dot && op != OP_reduce_sum) return false;
+    for (uint32_t k = 0; k < 2 && h->x[k]; k++) {
+        if (!r->varies[h->x[k]] || ir_type(r->f, h->x[k])->rank == IR_MAX_RANK) return false;
+        cost += price(r, h->x[k]);
     }
-    if (varies && ((n->op == OP_dot && cost <= size_of(r, v)) || (n->op == OP_reduce_sum && cost == 0)))
-        vec_push(scratch_of(r), &r->hoisted, h);
-    else vec_push(scratch_of(r), &r->sums[i], v);
+    return op == OP_dot ? cost <= size_of(r, h->term) : cost == 0;
+}
+
+/* Products first: sums may be of their factors. */
+static void choose_terms(struct reverse *r)
+{
+    for (int sums = 0; sums < 2; sums++)
+        for (size_t k = 0; k < r->terms.count; k++) {
+            struct hoisted *h = &r->terms.items[k];
+            if ((ir_get(r->f, h->base)->op != OP_dot) != sums) continue;
+            if (pays(r, h)) vec_push(scratch_of(r), &r->hoisted, *h);
+            else vec_push(scratch_of(r), &r->sums[h->operand], h->term);
+        }
 }
 
 static bool is_number(const struct ir_func *f, ir_value v, double number)
@@ -252,6 +271,7 @@ static void find_roots(struct reverse *r, ir_value *roots, uint32_t *count)
         if (i < r->s.carried + r->s.stacked) roots[(*count)++] = r->grad[i];
         else if (!is_number(r->f, r->grad[i], 0)) find_terms(r, i, r->grad[i]);
     }
+    choose_terms(r);
 }
 
 /* Marks what the backward row computes or reads; what it reads of the forward one is decided on. */

@@ -1,5 +1,6 @@
-/* rnn and bidirectional over lstm_cell, optimized_lstm_cell, gru_cell and simple_cell, as flax.nnx. Time is unrolled; what
+/* rnn and bidirectional over lstm_cell, optimized_lstm_cell, gru_cell and simple_cell, as flax.nnx. Time is a scan; what
  * a cell does to its input alone is computed for all times at once. Carries start at zero. */
+#include "frontend/body.h"
 #include "frontend/model.h"
 #include <string.h>
 
@@ -16,7 +17,7 @@ enum { HIDDEN, IN, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, CARRY_INI
 static const struct fe_arg gated_args[] = {
     CELL_ROWS, [GATE] = {"gate_fn", FE_OBJECT, 0, "{\"type\": \"sigmoid\"}", NULL}, FE_DTYPE_ROWS};
 static const struct fe_arg simple_args[] = {CELL_ROWS, [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL}, FE_DTYPE_ROWS};
-enum { CELL_ARGS = sizeof gated_args / sizeof *gated_args, MAX_GATES = 4 };
+enum { CELL_ARGS = sizeof gated_args / sizeof *gated_args, MAX_GATES = FE_MAX_ROWS };
 
 struct cell {
     enum cell_kind kind;
@@ -223,16 +224,17 @@ static struct fe_val flip(struct fe_site *s, struct fe_val x, uint32_t axis, con
     return FE_APPLY(s, "take_along_axis", x, at, fe_int(axis));
 }
 
-/* carries[time] at the last real time of every row. */
-static struct fe_val last_carry(struct fe_site *s, const struct fe_val *carries, int64_t n,
-                                const struct fe_val *lengths)
+/* Of carries [time, ..], that at the last real time of every row: x[lengths - 1], from the end where that is negative. */
+static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_t n, const struct fe_val *lengths)
 {
-    struct fe_val y = carries[0];
-    for (int64_t t = 1; t < n; t++) {
-        struct fe_val last = fe_binary(s, EXPR_OP_EQ, *lengths, fe_int((double)t + 1));
-        y = fe_where3(s, fe_rank(s, &last) ? fe_expand(s, last, 1) : last, carries[t], y);
-    }
-    return y;
+    if (carries.bad) return carries;
+    struct ir_type t = fe_type_at(s, &carries);
+    int64_t wide[IR_MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) wide[i] = i && i + 1u < t.rank ? t.dim[i] : 1;
+    struct fe_val at = fe_sub(s, fe_cast(s, *lengths, IR_I32), fe_int(1));
+    at = fe_where3(s, fe_binary(s, EXPR_OP_LT, at, fe_int(0)), fe_add(s, at, fe_int((double)n)), at);
+    at = fe_reshape_val(s, FE_APPLY(s, "clip", at, fe_int(0), fe_int((double)n - 1)), t.rank, wide);
+    return FE_APPLY(s, "squeeze", FE_APPLY(s, "take_along_axis", carries, at, fe_int(0)), fe_int(0));
 }
 
 static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const struct fe_val *initial, uint32_t count,
@@ -275,44 +277,43 @@ static bool lengths_fit(struct fe_block *block, const struct run *r, const struc
     return true;
 }
 
+/* ---------------------------------------------------------------- time */
+
+static void step(void *user, struct fe_val *carry, const struct fe_val *rows) { advance(user, rows, carry); }
+
+static struct fe_val move_axis(struct fe_site *s, struct fe_val x, uint32_t from, uint32_t to)
+{
+    return x.bad || from == to ? x : FE_APPLY(s, "moveaxis", x, fe_int(from), fe_int(to));
+}
+
 static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const struct run *r)
 {
     struct fe_site *s = &block->site;
     struct cell c;
-    struct fe_val x = block->in[0], carry[2];
+    struct fe_val x = block->in[0];
     if (!fe_block_float_input(block, 0) || !read_cell(block, cell_json, &c)) return fe_bad();
     x = block->in[0];
     struct ir_type t = fe_type_at(s, &x);
     if (t.rank < 2)
         return fe_block_fail(block, NULL, "E0212", "rnn needs an input [batch, time, features], found %s",
                              fe_describe(s, &x));
-    uint32_t axis = r->time_major ? 0 : t.rank - 2u, count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
-    int64_t n = t.dim[axis];
-    if (n < 1 || n > 4096)
-        return fe_block_fail(block, NULL, "E0103", "rnn over %lld times; 1 to 4096 are supported", (long long)n);
-    if (!fe_is_none(&r->lengths) && !lengths_fit(block, r, &t, axis)) return fe_bad();
-    if (r->reverse) x = flip(s, x, axis, &r->lengths);
-    if (x.bad || !prepare(&c, x) || !first_carry(&c, t, axis, &r->initial, count, carry)) return fe_bad();
-    struct fe_val *outputs = arena_new_array(s->fe->arena, struct fe_val, n), *carries[2];
-    for (uint32_t i = 0; i < 2; i++) carries[i] = arena_new_array(s->fe->arena, struct fe_val, n);
-    for (int64_t time = 0; time < n; time++) {
-        struct fe_val now[MAX_GATES];
-        for (uint32_t i = 0; i < c.dense_count; i++) {
-            struct fe_val one = fe_slice_axis(s, c.input[i], axis, time, time + 1);
-            now[i] = FE_APPLY(s, "squeeze", one, fe_int(axis));
-        }
-        advance(&c, now, carry);
-        for (uint32_t i = 0; i < count; i++) carries[i][time] = carry[i];
-        outputs[time] = carry[count - 1];
-        if (outputs[time].bad) return fe_bad();
-    }
-    struct fe_val y = FE_APPLY(s, "stack", fe_tuple(s, outputs, (uint32_t)n), fe_int(axis));
-    if (r->reverse && r->keep_order) y = flip(s, y, axis, &r->lengths);
+    bool ragged = !fe_is_none(&r->lengths);
+    uint32_t axis = r->time_major ? 0 : t.rank - 2u;
+    struct fe_walk w = {.site = s, .times = t.dim[axis], .backwards = r->reverse && !ragged, .carries = c.kind == GRU || c.kind == SIMPLE ? 1 : 2};
+    if (w.times < 1) return fe_block_fail(block, NULL, "E0103", "rnn over %lld times", (long long)w.times);
+    if (ragged && !lengths_fit(block, r, &t, axis)) return fe_bad();
+    if (r->reverse && ragged) x = flip(s, x, axis, &r->lengths);
+    x = move_axis(s, x, axis, 0);
+    if (x.bad || !prepare(&c, x) || !first_carry(&c, t, axis, &r->initial, w.carries, w.carry)) return fe_bad();
+    w.row_count = c.dense_count;
+    memcpy(w.rows, c.input, sizeof c.input);
+    if (!fe_walk(&w, step, &c)) return fe_bad();
+    struct fe_val y = move_axis(s, w.all[w.carries - 1], 0, axis);
+    if (r->reverse && r->keep_order == ragged) y = flip(s, y, axis, &r->lengths); /* rows stand at their own times, or as they were walked */
     if (!r->return_carry || y.bad) return y;
-    for (uint32_t i = 0; i < count && !fe_is_none(&r->lengths); i++)
-        carry[i] = last_carry(s, carries[i], n, &r->lengths);
-    struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), y};
-    return fe_tuple(s, both, 2);
+    for (uint32_t i = 0; i < w.carries && ragged; i++) w.carry[i] = last_carry(s, w.all[i], w.times, &r->lengths);
+    struct fe_val both[] = {w.carries == 1 ? w.carry[0] : fe_tuple(s, w.carry, 2), y};
+    return both[0].bad || w.carry[0].bad ? fe_bad() : fe_tuple(s, both, 2);
 }
 
 static bool read_run(struct fe_block *block, const struct fe_value *a, struct run *r)
