@@ -66,8 +66,10 @@ static const struct fe_function functions[] = {
 enum { FUNCTION_COUNT = sizeof functions / sizeof *functions };
 
 /* Names of jax.numpy, jax.nn and Optax that have no row yet. */
-static const char *const not_yet[] = {
+static const struct { const char *name, *why; } not_yet[] = {
+#define X(name, why) {#name, why},
 #include "frontend/functions_later.def"
+#undef X
 };
 
 const struct fe_function *fe_function_find(const char *name)
@@ -77,11 +79,11 @@ const struct fe_function *fe_function_find(const char *name)
     return NULL;
 }
 
-bool fe_function_later(const char *name)
+const char *fe_function_later(const char *name)
 {
     for (size_t i = 0; i < sizeof not_yet / sizeof *not_yet; i++)
-        if (!strcmp(not_yet[i], name)) return true;
-    return false;
+        if (!strcmp(not_yet[i].name, name)) return not_yet[i].why;
+    return NULL;
 }
 
 const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t *count)
@@ -89,7 +91,7 @@ const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t
     const char **names = arena_new_array(arena, const char *, FUNCTION_COUNT);
     *count = 0;
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
-        if (!flags || (functions[i].flags & flags)) names[(*count)++] = functions[i].name;
+        if (!(functions[i].flags & FE_HIDDEN) && (!flags || (functions[i].flags & flags))) names[(*count)++] = functions[i].name;
     return names;
 }
 
@@ -270,10 +272,21 @@ static struct fe_val member(struct fe_site *s, const struct fe_val *base, const 
         fe_suggest(s->fe, d, rest, base->names, base->count);
         return fe_bad();
     }
-    if (!strcmp(rest, "T")) return FE_APPLY(s, "transpose", *base);
-    if (!strcmp(rest, "shape")) return FE_APPLY(s, "shape", *base);
-    if (!strcmp(rest, "ndim")) return FE_APPLY(s, "ndim", *base);
-    if (!strcmp(rest, "size")) return FE_APPLY(s, "size", *base);
+    static const char *const facts[][2] = {{"T", "transpose"}, {"mT", "matrix_transpose"}, {"shape", "shape"}, {"ndim", "ndim"},
+                                           {"size", "size"}, {"dtype", "dtype"}, {"real", "real"}, {"imag", "imag"}};
+    bool number = base->kind == FE_VAL_NUMBER || base->kind == FE_VAL_TENSOR;
+    for (size_t i = 0; number && i < sizeof facts / sizeof *facts; i++)
+        if (!strcmp(rest, facts[i][0])) return FE_APPLY(s, facts[i][1], *base);
+    if (number && !strcmp(rest, "at")) {
+        struct fe_val place = fe_tuple(s, base, 1);
+        place.kind = FE_VAL_AT;
+        return place;
+    }
+    const char *dot = strrchr(rest, '.'); /* x.T.shape */
+    if (dot && number) {
+        struct fe_val before = member(s, base, root, arena_string_n(s->fe->arena, rest, (size_t)(dot - rest)));
+        return member(s, &before, root, dot + 1);
+    }
     return fe_fail(s, "E0304", "\"%s\" is %s and has no part \"%s\"", root, fe_describe(s, base), rest);
 }
 
@@ -401,12 +414,84 @@ static struct fe_where where_of(const struct fe_site *s, const struct expr_node 
 static struct fe_val unknown_function(struct fe_site *s, const char *name)
 {
     const char *last = strrchr(name, '.');
-    if (fe_function_later(last ? last + 1 : name)) return fe_fail(s, "E0302", "%s is not supported yet", name);
+    const char *why = fe_function_later(last ? last + 1 : name);
+    if (why) return fe_fail(s, "E0302", *why ? "%s is not supported yet: %s" : "%s is not supported yet", name, why);
     size_t count;
     const char *const *names = fe_function_names(s->fe->arena, 0, &count);
     struct diag *d = fe_fail_at(s, &s->where, "E0302", "unknown function \"%s\"", name);
     fe_suggest(s->fe, d, last ? last + 1 : name, names, count);
     return fe_bad();
+}
+
+/* What stands behind a dot is a function of what stands before it: x.sum(axis=0) is sum(x, axis=0). */
+static const char *const methods[] = {
+    "sum", "mean", "max", "min", "prod", "any", "all", "var", "std", "ptp", "argmax", "argmin", "argsort", "sort", "argpartition", "partition",
+    "cumsum", "cumprod", "clip", "round", "astype", "reshape", "ravel", "flatten", "transpose", "swapaxes", "squeeze", "repeat", "take", "dot",
+    "diagonal", "trace", "conj", "conjugate", "copy", "nonzero", "searchsorted", "choose", "compress",
+};
+
+static const struct fe_function *method(const char *name)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (!strcmp(methods[i], name)) return fe_function_find(!strcmp(name, "flatten") ? "ravel" : name);
+    return NULL;
+}
+
+static struct fe_val unknown_method(struct fe_site *s, const struct fe_val *base, const char *name)
+{
+    struct diag *d = fe_fail_at(s, &s->where, "E0302", "%s has no method \"%s\"", fe_describe(s, base), name);
+    fe_suggest(s->fe, d, name, methods, sizeof methods / sizeof *methods);
+    return fe_bad();
+}
+
+/* x.reshape(2, 3) and x.transpose(1, 0): several numbers are one tuple. */
+static uint32_t pack_numbers(struct fe_site *s, const char *name, struct fe_val *args, const char **names, uint32_t count)
+{
+    uint32_t n = 1;
+    if ((strcmp(name, "reshape") && strcmp(name, "transpose")) || count < 3) return count;
+    while (n < count && !names[n] && args[n].kind == FE_VAL_NUMBER) n++;
+    if (n < 3) return count;
+    args[1] = fe_tuple(s, args + 1, n - 1);
+    for (uint32_t i = n; i < count; i++) args[i - n + 2] = args[i], names[i - n + 2] = names[i];
+    return count - n + 2;
+}
+
+/* name(args), with the first argument before the dot where it is a method. */
+static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, const char *name, const struct fe_val *base,
+                                 const struct expr_node *const *items, const char *const *keywords, uint32_t count, const struct fe_env *env)
+{
+    struct fe_where here = where_of(s, n);
+    struct fe_val *args = arena_new_array(s->fe->arena, struct fe_val, count + 1);
+    const char **names = arena_new_array(s->fe->arena, const char *, count + 1);
+    struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, count + 1);
+    bool bad = base->bad;
+    args[0] = *base, wheres[0] = here;
+    for (uint32_t i = 0; i < count; i++) {
+        args[i + 1] = fe_on_time(s, eval(s, items[i], env));
+        names[i + 1] = keywords ? keywords[i] : NULL;
+        wheres[i + 1] = where_of(s, items[i]);
+        bad |= args[i + 1].bad;
+    }
+    s->where = here;
+    if (bad) return fe_bad();
+    if (base->kind == FE_VAL_AT) {
+        if (!strcmp(name, "get") && !count) return fe_index(s, base->items[0], base->items + 1, NULL, base->count - 1);
+        if (base->count < 2 || count != 1 || names[1]) return fe_fail(s, "E0312", "an update is x.at[index].%s(value)", name);
+        return fe_update(s, base, name, args[1]);
+    }
+    const struct fe_function *f = method(name);
+    if (!f) return unknown_method(s, base, name);
+    return fe_call_function(s, f, args, names, wheres, pack_numbers(s, name, args, names, count + 1));
+}
+
+/* Whether the name before the last dot stands for a value, which is then *base. */
+static bool base_of(struct fe_site *s, const char *name, const char *dot, const struct fe_env *env, struct fe_val *base)
+{
+    const char *before = arena_string_n(s->fe->arena, name, (size_t)(dot - name));
+    const char *first = strchr(before, '.'), *root = first ? arena_string_n(s->fe->arena, before, (size_t)(first - before)) : before;
+    if (!fe_env_find(s->fe, env, root) && strcmp(root, "params") && !fe_constant(s->fe, root)) return false;
+    *base = fe_lookup(s, before, env);
+    return true;
 }
 
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
@@ -417,6 +502,10 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     if (form) return form->value.form->apply(form->value.form, s, n, env);
     const struct fe_function *f = fe_function_find(n->text);
     s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
+    const char *dot = strrchr(n->text, '.');
+    struct fe_val base;
+    if (!f && dot && base_of(s, n->text, dot, env, &base))
+        return eval_method(s, n, dot + 1, &base, (const struct expr_node *const *)n->items, n->names, n->count, env);
     if (!f) return unknown_function(s, n->text);
     struct fe_val *args = arena_new_array(s->fe->arena, struct fe_val, n->count + 1);
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count + 1);
@@ -429,6 +518,14 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     if (bad) return fe_bad();
     s->where = here;
     return fe_call_function(s, f, args, n->names, wheres, n->count);
+}
+
+/* (a).name */
+static struct fe_val eval_part(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
+    struct fe_val base = eval(s, n->items[0], env);
+    s->where = where_of(s, n);
+    return base.bad ? base : member(s, &base, "the value", n->text);
 }
 
 static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
@@ -487,6 +584,12 @@ static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, co
         bad |= items[i].bad;
     }
     s->where = where_of(s, n);
+    if (!bad && items[0].kind == FE_VAL_AT && items[0].count == 1) {
+        struct fe_val place = items[0];
+        items[0] = place.items[0];
+        place.items = items, place.count = n->count;
+        return place;
+    }
     return bad ? fe_bad() : fe_index(s, items[0], items + 1, wheres + 1, n->count - 1);
 }
 
@@ -519,6 +622,11 @@ static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const st
     case EXPR_CALL: return eval_call(s, n, env);
     case EXPR_INDEX: return eval_index(s, n, env);
     case EXPR_IF: return eval_if(s, n, env);
+    case EXPR_PART: return eval_part(s, n, env);
+    case EXPR_METHOD: {
+        struct fe_val base = eval(s, n->items[0], env);
+        return eval_method(s, n, n->text, &base, (const struct expr_node *const *)n->items + 1, n->names + 1, n->count - 1, env);
+    }
     }
     BUG("expression node of kind %d", (int)n->kind);
 }

@@ -22,7 +22,9 @@ enum expr_kind {
     EXPR_CALL,
     EXPR_INDEX,
     EXPR_SLICE,
-    EXPR_IF /* a if c else b: items are c, a, b */
+    EXPR_IF /* a if c else b: items are c, a, b */,
+    EXPR_PART /* (a).name */,
+    EXPR_METHOD /* (a).name(arguments): items are a, then the arguments */
 };
 enum expr_operator {
     EXPR_OP_NONE,
@@ -54,12 +56,12 @@ struct expr_node {
     enum expr_operator op;
     uint32_t at, length; /* bytes of the text */
     uint32_t depth;      /* of the tree under it */
-    const char *text;    /* NAME (dotted), STRING, CALL: the function */
+    const char *text;    /* NAME (dotted), STRING, CALL: the function, PART and METHOD: the name, which may be dotted */
     double number;       /* NUMBER; CONSTANT: 0, 1, or -1 for None */
     bool integer;
     struct expr_node *
         *items; /* TUPLE, UNARY, BINARY, CALL's arguments, INDEX: base then items, SLICE: three, NULL if absent */
-    const char **names; /* CALL: keyword per argument, NULL for positional ones */
+    const char **names; /* CALL, METHOD: keyword per argument, NULL for positional ones */
     uint32_t count;
 };
 enum { EXPR_MAX_DEPTH = 128, EXPR_MAX_CHAIN = 2000 };
@@ -130,7 +132,8 @@ enum {
     FE_ACTIVATION = 1 /* may be a block and an activation object */,
     FE_LOSS = 2 /* may be a loss object */,
     FE_OWN_WEIGHTS = 4 /* a loss whose `weights` argument is its own */,
-    FE_OWN_REDUCTION = 8 /* ... `reduction` */
+    FE_OWN_REDUCTION = 8 /* ... `reduction` */,
+    FE_HIDDEN = 16 /* for formulas alone: no suggestion, not in the reference */
 };
 struct fe_function {
     const char *name, *signature;
@@ -139,7 +142,7 @@ struct fe_function {
     unsigned flags;
 };
 const struct fe_function *fe_function_find(const char *name);
-bool fe_function_later(const char *name); /* known to the field, without a row yet */
+const char *fe_function_later(const char *name); /* known to the field, without a row: why ("": no reason); else NULL */
 /* All names with one of `flags` (0: all), for suggestions. */
 const char *const *fe_function_names(struct arena *, unsigned flags, size_t *count);
 /* The names of a signature; NULL-terminated. */
@@ -223,6 +226,24 @@ bool fe_get_axis(const struct fe_site *, int64_t axis, uint32_t rank, uint32_t *
 bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
 bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
 
+/* ---------------------------------------------------------------- loops (expr_loop.c) */
+
+/* A loop inside an expression, of which nothing is differentiated. Opened, then all that it carries, then what it sees of
+ * outside; `in` is where its body is made. */
+struct fe_loop {
+    struct fe_site *outer, in;
+    struct ir_builder body;
+    struct fe_val number; /* int32 scalar: of the round, from 0 */
+    VEC(ir_value) carried;
+    VEC(ir_value) captured;
+};
+void fe_loop_open(struct fe_loop *, struct fe_site *, const char *name);
+struct fe_val fe_loop_carry(struct fe_loop *, struct fe_val initial); /* what it is inside */
+struct fe_val fe_loop_see(struct fe_loop *, struct fe_val outer);
+/* One value for each that is carried, of its type, after `rounds`, or, if the first one is a bool scalar `go`, as soon as
+ * that is false. False: an error was recorded. */
+bool fe_loop_close(struct fe_loop *, int64_t rounds, bool go, const struct fe_val *next, struct fe_val *after);
+
 /* ---------------------------------------------------------------- reductions, shapes (expr_reduce.c, expr_shape.c, ...) */
 
 enum fe_reduction { FE_RED_SUM, FE_RED_MEAN, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD, FE_RED_ANY, FE_RED_ALL };
@@ -241,6 +262,8 @@ struct fe_val fe_iota(struct fe_site *, struct ir_type, uint32_t axis);
 struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_val *operands, uint32_t count);
 struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres,
                        uint32_t count);
+/* x.at[...]: set, add, multiply, ... (place: kind FE_VAL_AT, the tensor and its index) */
+struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, struct fe_val with);
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);

@@ -116,7 +116,8 @@ struct fe_val make_cholesky(struct fe_call *c)
         if (columns[k].bad) return columns[k];
         x = fe_sub(s, x, fe_mul(s, columns[k], FE_APPLY(s, "swapaxes", columns[k], fe_int(-1), fe_int(-2))));
     }
-    return x.bad ? x : FE_APPLY(s, "concatenate", fe_tuple(s, columns, (uint32_t)n), fe_int(-1));
+    struct fe_val lower = x.bad ? x : FE_APPLY(s, "concatenate", fe_tuple(s, columns, (uint32_t)n), fe_int(-1));
+    return lower.bad || !fe_truth(&ARG(1)) ? lower : FE_APPLY(s, "matrix_transpose", lower);
 }
 
 struct fe_val make_polyval(struct fe_call *c)

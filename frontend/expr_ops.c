@@ -50,6 +50,7 @@ const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
     case FE_VAL_TREE: return "a tree of tensors";
     case FE_VAL_SLICE: return "a slice";
     case FE_VAL_FORM: return "a function";
+    case FE_VAL_AT: return "a place of a tensor";
     default: return "...";
     }
 }
@@ -434,9 +435,40 @@ static bool same_word(const struct fe_val *a, const struct fe_val *b)
     return a->kind == b->kind && (a->kind != FE_VAL_STRING || !strcmp(a->string, b->string));
 }
 
+/* Tuples as in Python: a + b joins them, a * 2 repeats, == compares numbers one by one. *done is false for others: lists in
+ * the place of tensors. */
+static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a, const struct fe_val *b, bool *done)
+{
+    bool both = a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_TUPLE, equal = both && a->count == b->count;
+    bool repeat = op == EXPR_OP_MUL && a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_NUMBER && b->python == FE_PY_INT && b->number >= 0 && b->number < 4096;
+    struct fe_val *items;
+    *done = (both && (op == EXPR_OP_ADD || op == EXPR_OP_EQ || op == EXPR_OP_NE)) || repeat;
+    if (op == EXPR_OP_ADD && both) {
+        items = arena_new_array(s->fe->arena, struct fe_val, a->count + b->count + 1);
+        for (uint32_t i = 0; i < a->count + b->count; i++) items[i] = i < a->count ? a->items[i] : b->items[i - a->count];
+        return fe_tuple(s, items, a->count + b->count);
+    }
+    if (repeat) {
+        uint32_t n = a->count * (uint32_t)b->number;
+        items = arena_new_array(s->fe->arena, struct fe_val, n + 1);
+        for (uint32_t i = 0; i < n; i++) items[i] = a->items[i % a->count];
+        return fe_tuple(s, items, n);
+    }
+    for (uint32_t i = 0; *done && i < a->count && equal; i++) {
+        if (a->items[i].kind != FE_VAL_NUMBER || b->items[i].kind != FE_VAL_NUMBER) *done = false;
+        else equal = a->items[i].number == b->items[i].number;
+    }
+    return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = equal == (op == EXPR_OP_EQ)};
+}
+
 struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
 {
+    bool done;
     if (a.bad || b.bad) return fe_bad();
+    if (a.kind == FE_VAL_TUPLE && !a.names) {
+        struct fe_val v = tuple_binary(s, op, &a, &b, &done);
+        if (done) return v;
+    }
     if ((op == EXPR_OP_EQ || op == EXPR_OP_NE) && (is_word(&a) || is_word(&b)))
         return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = same_word(&a, &b) == (op == EXPR_OP_EQ)};
     if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);

@@ -107,7 +107,7 @@ static void read_sign(struct parser *p, struct token *t)
     t->sign[0] = *s;
     t->sign[1] = 0;
     if (s[0] == '.' && s[1] == '.' && s[2] == '.') t->length = 3;
-    else if (s[0] == '.') {
+    else if (s[0] == '.' && !(p->at && strchr(")]", p->text[p->at - 1]) && is_letter(s[1]))) {
         t->kind = TOK_BAD;
         fail(p, t->at, 1, "unexpected '.'");
     }
@@ -265,7 +265,10 @@ static struct expr_node *parse_atom(struct parser *p)
         }
         return finish(p, n);
     case TOK_SIGN:
-        if (accept(p, ".")) return finish(p, node_new(p, EXPR_ELLIPSIS, t.at));
+        if (sign_is(p, ".") && t.length == 3) {
+            advance(p);
+            return finish(p, node_new(p, EXPR_ELLIPSIS, t.at));
+        }
         if (accept(p, "(")) {
             n = node_new(p, EXPR_TUPLE, t.at);
             if (!parse_list(p, ")", n, &comma)) return NULL;
@@ -304,25 +307,57 @@ static struct expr_node *parse_subscript(struct parser *p)
     return finish(p, n);
 }
 
+static struct expr_node *parse_index(struct parser *p, struct expr_node *base)
+{
+    VEC(struct expr_node *) items = {0};
+    vec_push(p->arena, &items, base);
+    while (!sign_is(p, "]")) {
+        struct expr_node *item = parse_subscript(p);
+        if (!item) return NULL;
+        vec_push(p->arena, &items, item);
+        if (!accept(p, ",")) break;
+    }
+    if (!sign_is(p, "]")) return missing(p, "']'");
+    if (items.count == 1) return missing(p, "an index");
+    advance(p);
+    struct expr_node *n = node_new(p, EXPR_INDEX, base->at);
+    n->items = items.items;
+    n->count = (uint32_t)items.count;
+    return finish(p, n);
+}
+
+/* base.name or base.name(arguments), where the base is no name: the dot was read. */
+static struct expr_node *parse_part(struct parser *p, struct expr_node *base)
+{
+    struct token t = p->token;
+    if (t.kind != TOK_NAME) return missing(p, "a name");
+    advance(p);
+    bool call = accept(p, "(");
+    struct expr_node *n = call ? parse_call(p, t.text, t.at) : node_new(p, EXPR_PART, t.at);
+    if (!n) return NULL;
+    struct expr_node **items = arena_new_array(p->arena, struct expr_node *, n->count + 1);
+    const char **names = arena_new_array(p->arena, const char *, n->count + 1);
+    items[0] = base;
+    for (uint32_t i = 0; i < n->count; i++) items[i + 1] = n->items[i], names[i + 1] = n->names[i];
+    n->kind = call ? EXPR_METHOD : EXPR_PART;
+    n->text = t.text;
+    n->items = items;
+    n->names = names;
+    n->count++;
+    return finish(p, n);
+}
+
 static struct expr_node *parse_postfix(struct parser *p)
 {
     struct expr_node *base = parse_atom(p);
-    while (base && accept(p, "[")) {
-        VEC(struct expr_node *) items = {0};
-        vec_push(p->arena, &items, base);
-        while (!sign_is(p, "]")) {
-            struct expr_node *item = parse_subscript(p);
-            if (!item) return NULL;
-            vec_push(p->arena, &items, item);
-            if (!accept(p, ",")) break;
-        }
-        if (!sign_is(p, "]")) return missing(p, "']'");
-        if (items.count == 1) return missing(p, "an index");
-        advance(p);
-        struct expr_node *n = node_new(p, EXPR_INDEX, base->at);
-        n->items = items.items;
-        n->count = (uint32_t)items.count;
-        base = finish(p, n);
+    while (base) {
+        bool value = base->kind == EXPR_CALL || base->kind == EXPR_INDEX || base->kind == EXPR_METHOD || base->kind == EXPR_PART ||
+                     base->kind == EXPR_TUPLE || base->kind == EXPR_BINARY || base->kind == EXPR_UNARY || base->kind == EXPR_NAME;
+        if (accept(p, "[")) base = parse_index(p, base);
+        else if (value && sign_is(p, ".") && p->token.length == 1) {
+            advance(p);
+            base = parse_part(p, base);
+        } else return base;
     }
     return base;
 }

@@ -204,16 +204,6 @@ struct fe_val make_reduction(struct fe_call *c)
     return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
 }
 
-struct fe_val make_nansum(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    x = fe_where3(s, fe_binary(s, EXPR_OP_NE, x, x), fe_float(0), x);
-    return fe_reduce(s, FE_RED_SUM, x, axes, n, &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
-}
-
 struct fe_val make_count_nonzero(struct fe_call *c)
 {
     SITE;
@@ -238,10 +228,15 @@ struct fe_val make_average(struct fe_call *c)
     uint32_t axes[IR_MAX_RANK], n;
     struct fe_val x = fe_inexact(s, ARG(0));
     if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(3))};
-    if (fe_is_none(&ARG(2))) return fe_reduce(s, FE_RED_MEAN, x, axes, n, &o);
+    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(4))};
     struct ir_type t = fe_type_at(s, &x);
-    struct fe_val w = ARG(2);
+    struct fe_val w = ARG(2), result[2];
+    if (fe_is_none(&w)) {
+        result[0] = fe_reduce(s, FE_RED_MEAN, x, axes, n, &o);
+        if (!fe_truth(&ARG(3)) || result[0].bad) return result[0];
+        result[1] = fe_full(s, fe_type_at(s, &result[0]), (double)extent(&t, axes, n));
+        return fe_tuple(s, result, 2);
+    }
     if (!fe_as_tensor(s, &w)) return fe_bad();
     if (fe_rank(s, &w) == 1 && t.rank > 1 && n == 1) { /* one weight per index of the axis */
         int64_t shape[IR_MAX_RANK];
@@ -249,28 +244,36 @@ struct fe_val make_average(struct fe_call *c)
         w = fe_reshape_val(s, w, t.rank, shape);
     }
     w = fe_broadcast_val(s, w, t.rank, t.dim);
-    return fe_div(s, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, w), axes, n, &o), fe_reduce(s, FE_RED_SUM, w, axes, n, &o));
+    result[1] = fe_reduce(s, FE_RED_SUM, w, axes, n, &o);
+    result[0] = fe_div(s, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, w), axes, n, &o), result[1]);
+    return fe_truth(&ARG(3)) ? fe_tuple(s, result, 2) : result[0];
 }
 
 struct fe_val make_var(struct fe_call *c)
 { /* data 1: its square root */
+    enum { DTYPE = 2, DDOF = 4, KEEPDIMS, WHERE, CORRECTION };
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0));
+    enum ir_dtype d;
+    if (!fe_is_none(&ARG(DTYPE))) {
+        if (!fe_get_dtype(c, DTYPE, &d)) return fe_bad();
+        ARG(0) = fe_cast(s, ARG(0), d);
+    }
+    struct fe_val x = fe_inexact(s, ARG(0)), less = fe_is_none(&ARG(CORRECTION)) ? ARG(DDOF) : ARG(CORRECTION);
     if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    if (ARG(2).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "ddof must be a number");
+    if (less.kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "ddof must be a number");
     struct ir_type t = fe_type_at(s, &x);
-    struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(4)},
-                             o = {.keepdims = fe_truth(&ARG(3)), .where = &ARG(4)};
+    struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(WHERE)},
+                             o = {.keepdims = fe_truth(&ARG(KEEPDIMS)), .where = &ARG(WHERE)};
     struct fe_val centred = fe_sub(s, x, fe_reduce(s, FE_RED_MEAN, x, axes, n, &keep));
     struct fe_val sum = fe_reduce(s, FE_RED_SUM, fe_mul(s, centred, centred), axes, n, &o);
     struct fe_val count = fe_float((double)extent(&t, axes, n));
-    if (!fe_is_none(&ARG(4))) {
-        struct fe_val mask = fe_broadcast_val(s, fe_boolean(s, ARG(4)), t.rank, t.dim);
+    if (!fe_is_none(&ARG(WHERE))) {
+        struct fe_val mask = fe_broadcast_val(s, fe_boolean(s, ARG(WHERE)), t.rank, t.dim);
         count = fe_reduce(s, FE_RED_SUM, fe_cast(s, mask, (enum ir_dtype)t.dtype), axes, n,
                           &(struct fe_reduce_options){.keepdims = o.keepdims});
     }
-    struct fe_val divisor = fe_sub(s, count, ARG(2)), v = fe_div(s, sum, divisor);
+    struct fe_val divisor = fe_sub(s, count, less), v = fe_div(s, sum, divisor);
     if (divisor.kind != FE_VAL_NUMBER || divisor.number <= 0)
         v = fe_where3(s, fe_binary(s, EXPR_OP_GT, divisor, fe_float(0)), v, fe_float((double)NAN));
     return c->data ? fe_op1(s, OP_sqrt, v) : v;
@@ -293,45 +296,6 @@ struct fe_val make_argreduce(struct fe_call *c)
     return fe_reshape_val(s, v, t.rank, t.dim);
 }
 
-/* k rounds of: the first largest one, then without it. The values are sums over the masks, so they have a gradient. */
-struct fe_val make_top_k(struct fe_call *c)
-{
-    SITE;
-    int64_t k;
-    struct fe_val x = ARG(0), left, values[64], indices[64];
-    if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &k)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &x);
-    if (!t.rank || k < 1 || k > t.dim[t.rank - 1])
-        return fe_fail(s, "E0212", "top_k: %lld of the last axis of %s", (long long)k, fe_describe(s, &x));
-    if (k > 64) return fe_fail(s, "E0302", "top_k of more than 64 is not supported yet");
-    uint32_t last = t.rank - 1u;
-    left = fe_stop(s, x);
-    struct fe_val taken = {0};
-    for (int64_t i = 0; i < k && !left.bad; i++) {
-        struct fe_val index = fe_val_tensor(ir_argreduce(s->b, OP_argmax, left.tensor, last));
-        if (i) { /* all that are left are the least value: the first of them that is not taken yet */
-            struct fe_val free = fe_op1(s, OP_not, taken), again = fe_one_hot_mask(s, index, t.dim[last], last);
-            struct fe_val twice = fe_reduce_last(s, FE_RED_ANY, fe_op2(s, OP_and, again, taken), false);
-            struct fe_val counted = fe_cast(s, free, IR_I32);
-            if (twice.bad || counted.bad) return fe_bad();
-            index = fe_where3(s, twice, fe_val_tensor(ir_argreduce(s->b, OP_argmax, counted.tensor, last)), index);
-        }
-        struct fe_val hit = fe_one_hot_mask(s, index, t.dim[last], last);
-        struct fe_val value = fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false);
-        struct fe_val least = ir_dtype_is_float((enum ir_dtype)t.dtype) ? fe_float(-INFINITY) : fe_int(-2147483648.0);
-        left = fe_where3(s, hit, least, left);
-        taken = i ? fe_op2(s, OP_or, taken, hit) : hit;
-        values[i] = fe_expand(s, value, last);
-        indices[i] = fe_expand(s, index, last);
-    }
-    struct fe_val axis = fe_int(-1), parts[2];
-    struct fe_val list = fe_tuple(s, values, (uint32_t)k), list_of_indices = fe_tuple(s, indices, (uint32_t)k);
-    if (left.bad || list.bad || list_of_indices.bad) return fe_bad();
-    parts[0] = FE_APPLY(s, "concatenate", list, axis);
-    parts[1] = FE_APPLY(s, "concatenate", list_of_indices, axis);
-    return fe_tuple(s, parts, 2);
-}
-
 /* Order 1: the largest sum of a column, -1 the smallest; infinite: of a row. axes: the rows', the columns'. */
 static struct fe_val matrix_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool keepdims)
 {
@@ -341,6 +305,30 @@ static struct fe_val matrix_norm(struct fe_site *s, struct fe_val x, const uint3
     return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, sums, axes, 2, &(struct fe_reduce_options){.keepdims = keepdims});
 }
 
+/* (sum |x|**order)**(1/order), or what that tends to. */
+static struct fe_val vector_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n, double order, const struct fe_reduce_options *o)
+{
+    struct fe_val a = fe_op1(s, OP_abs, x);
+    if (a.bad) return a;
+    if (order == 2) return fe_op1(s, OP_sqrt, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, n, o));
+    if (isinf(order)) return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, a, axes, n, o);
+    if (order == 1) return fe_reduce(s, FE_RED_SUM, a, axes, n, o);
+    if (order == 0) return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n, o);
+    struct fe_val power = order == floor(order) ? fe_int(order) : fe_float(order);
+    return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, power), axes, n, o), fe_float(1 / order));
+}
+
+/* 2, -2: the largest or smallest singular value, "nuc": the sum of all. */
+static struct fe_val singular_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool nuclear, bool keepdims)
+{
+    struct fe_val from[] = {fe_int(axes[0]), fe_int(axes[1])}, to[] = {fe_int(-2), fe_int(-1)};
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_val values = FE_APPLY(s, "svdvals", FE_APPLY(s, "moveaxis", x, fe_tuple(s, from, 2), fe_tuple(s, to, 2)));
+    struct fe_val norm = values.bad ? values : fe_reduce_last(s, nuclear ? FE_RED_SUM : order > 0 ? FE_RED_MAX : FE_RED_MIN, values, false);
+    t.dim[axes[0]] = t.dim[axes[1]] = 1;
+    return norm.bad || !keepdims ? norm : fe_reshape_val(s, norm, t.rank, t.dim);
+}
+
 struct fe_val make_norm(struct fe_call *c)
 {
     SITE;
@@ -348,21 +336,25 @@ struct fe_val make_norm(struct fe_call *c)
     struct fe_val x = fe_inexact(s, ARG(0));
     if (x.bad || !fe_get_axes(c, 2, fe_rank(s, &x), axes, &n)) return fe_bad();
     struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(3))};
-    bool vector = n == 1;
-    if (fe_is_none(&ARG(1)) || (vector && ARG(1).kind == FE_VAL_NUMBER && ARG(1).number == 2) ||
-        (ARG(1).kind == FE_VAL_STRING && !strcmp(ARG(1).string, "fro")))
-        return fe_op1(s, OP_sqrt, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, n, &o));
-    double degree = ARG(1).kind == FE_VAL_NUMBER ? fabs(ARG(1).number) : 0;
-    if (n == 2 && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, ARG(1).number, o.keepdims);
-    if (!vector || ARG(1).kind != FE_VAL_NUMBER)
-        return fe_fail(s, "E0302", "this order of a matrix norm is not supported yet");
-    struct fe_val a = fe_op1(s, OP_abs, x);
-    if (ARG(1).number == INFINITY) return fe_reduce(s, FE_RED_MAX, a, axes, n, &o);
-    if (ARG(1).number == -INFINITY) return fe_reduce(s, FE_RED_MIN, a, axes, n, &o);
-    if (ARG(1).number == 1) return fe_reduce(s, FE_RED_SUM, a, axes, n, &o);
-    if (ARG(1).number == 0) return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n, &o);
-    return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, ARG(1)), axes, n, &o),
-                     fe_float(1 / ARG(1).number));
+    const char *name = ARG(1).kind == FE_VAL_STRING ? ARG(1).string : "";
+    if (fe_is_none(&ARG(1)) || (!strcmp(name, "fro") && n == 2)) return vector_norm(s, x, axes, n, 2, &o);
+    bool number = ARG(1).kind == FE_VAL_NUMBER, nuclear = !strcmp(name, "nuc");
+    double order = number ? ARG(1).number : 0, degree = fabs(order);
+    if (n == 1 && number) return vector_norm(s, x, axes, n, order, &o);
+    if (n == 2 && number && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, order, o.keepdims);
+    if (n == 2 && (nuclear || (number && degree == 2))) return singular_norm(s, x, axes, order, nuclear, o.keepdims);
+    if (!number && !nuclear && strcmp(name, "fro")) return (void)fe_fail_at(s, &c->where[1], "E0310", "norm: the order is a number, 'fro' or 'nuc'"), fe_bad();
+    return fe_fail(s, "E0212", "norm: no order of a %s", n == 1 ? "vector is called so" : n == 2 ? "matrix is this number" : "tensor: name one or two axes");
+}
+
+struct fe_val make_vector_norm(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    struct fe_val x = fe_inexact(s, ARG(0));
+    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
+    if (ARG(3).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "vector_norm: the order is a number");
+    return vector_norm(s, x, axes, n, ARG(3).number, &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
 }
 
 struct fe_val make_global_norm(struct fe_call *c)
@@ -433,6 +425,16 @@ struct fe_val make_diff(struct fe_call *c)
     if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &n) || !fe_get_int(c, 2, &given) ||
         !fe_get_axis(s, given, fe_rank(s, &x), &axis))
         return fe_bad();
+    for (uint32_t i = 3; i < 5 && n && !x.bad; i++) { /* what stands before and behind */
+        struct fe_val more = ARG(i);
+        if (fe_is_none(&more)) continue;
+        if (!fe_as_tensor(s, &more)) return fe_bad();
+        struct ir_type t = fe_type_at(s, &x);
+        t.dim[axis] = fe_rank(s, &more) ? fe_type_at(s, &more).dim[axis] : 1;
+        if (!fe_rank(s, &more)) more = fe_broadcast_val(s, more, t.rank, t.dim);
+        struct fe_val both[] = {i == 3 ? more : x, i == 3 ? x : more};
+        x = more.bad ? more : FE_APPLY(s, "concatenate", fe_tuple(s, both, 2), fe_int(axis));
+    }
     for (int64_t i = 0; i < n && !x.bad; i++) {
         int64_t extent_now = fe_type_at(s, &x).dim[axis];
         if (extent_now < 1) return fe_fail(s, "E0212", "diff of an axis without elements");
@@ -442,11 +444,19 @@ struct fe_val make_diff(struct fe_call *c)
     return x;
 }
 
-struct fe_val make_ediff1d(struct fe_call *c)
+/* Central differences along each axis, one-sided at its ends; a spacing for all axes, or one for each. */
+struct fe_val make_gradient(struct fe_call *c)
 {
     SITE;
-    struct fe_val x = FE_APPLY(s, "ravel", ARG(0));
-    if (x.bad) return x;
-    int64_t n = fe_type_at(s, &x).dim[0];
-    return n < 2 ? fe_slice_axis(s, x, 0, 0, 0) : fe_sub(s, fe_slice_axis(s, x, 0, 1, n), fe_slice_axis(s, x, 0, 0, n - 1));
+    uint32_t axes[IR_MAX_RANK], n;
+    struct fe_val x = fe_inexact(s, ARG(0)), all[IR_MAX_RANK];
+    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
+    if (c->rest_count > 1 && c->rest_count != n) return fe_fail(s, "E0312", "gradient: %u spacings for %u axes", (unsigned)c->rest_count, (unsigned)n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct fe_val spacing = c->rest_count ? c->rest[c->rest_count == 1 ? 0 : i] : fe_float(1), at = fe_int(axes[i]), last = fe_int(-1);
+        if (fe_type_at(s, &x).dim[axes[i]] < 2) return fe_fail(s, "E0212", "gradient needs 2 or more elements along an axis");
+        all[i] = FE_APPLY(s, "moveaxis", FE_APPLY(s, "gradient_last", FE_APPLY(s, "moveaxis", x, at, last), spacing), last, at);
+        if (all[i].bad) return all[i];
+    }
+    return n == 1 ? all[0] : fe_tuple(s, all, n);
 }

@@ -285,10 +285,12 @@ struct fe_val make_split(struct fe_call *c)
         }
     } else {
         if (!fe_get_int(c, 1, &sections)) return fe_bad();
-        if (sections < 1 || extent % sections)
+        if (c->data && sections > 0) { /* parts that differ by one: the longer ones first */
+            for (int64_t i = 1, at = 0; i < sections; i++) vec_push(s->fe->arena, &cuts, at += extent / sections + (i <= extent % sections));
+        } else if (sections < 1 || extent % sections)
             return fe_fail(s, "E0212", "%lld elements cannot be split into %lld equal parts", (long long)extent,
                            (long long)sections);
-        for (int64_t i = 1; i < sections; i++) vec_push(s->fe->arena, &cuts, i * (extent / sections));
+        for (int64_t i = 1; i < sections && !c->data; i++) vec_push(s->fe->arena, &cuts, i * (extent / sections));
     }
     vec_push(s->fe->arena, &cuts, extent);
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, cuts.count);
@@ -488,6 +490,16 @@ struct fe_val make_size(struct fe_call *c)
     if (!tensor_arg(c, 0, &t)) return fe_bad();
     if (fe_is_none(&ARG(1))) return fe_int((double)ir_type_elements(&t));
     return axis_arg(c, 1, t.rank, &axis) ? fe_int((double)t.dim[axis]) : fe_bad();
+}
+/* A number: how many elements a shape has. */
+struct fe_val make_product_of(struct fe_call *c)
+{
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank;
+    double n = 1;
+    if (!fe_get_ints(c->site, &ARG(0), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    for (uint32_t i = 0; i < rank; i++) n *= (double)shape[i];
+    return fe_int(n);
 }
 struct fe_val make_ndim(struct fe_call *c)
 {

@@ -125,6 +125,30 @@ struct fe_val make_i0(struct fe_call *c)
     return c->data || scaled.bad ? scaled : fe_mul(s, fe_op1(s, OP_exp, a), scaled);
 }
 
+static const double order_1_near[] = {9.38153738649577178388e-9, -4.44505912879632808065e-8, 2.00329475355213526229e-7, -8.56872026469545474066e-7,
+                                      3.47025130813767847674e-6, -1.32731636560394358279e-5, 4.78156510755005422638e-5, -1.61760815825896745588e-4,
+                                      5.12285956168575772895e-4, -1.51357245063125314899e-3, 4.15642294431288815669e-3, -1.05640848946261981558e-2,
+                                      2.47264490306265168283e-2, -5.29459812080949914269e-2, 1.02643658689847095384e-1, -1.76416518357834055153e-1,
+                                      2.52587186443633654823e-1};
+static const double order_1_far[] = {-3.83538038596423702205e-9, -2.63146884688951950684e-8, -2.51223623787020892529e-7, -3.88256480887769039346e-6,
+                                     -1.10588938762623716291e-4, -9.76109749136146840777e-3, 7.78576235018280120474e-1};
+
+struct fe_val make_i1(struct fe_call *c)
+{ /* data 1: scaled by exp(-|x|) */
+    SITE;
+    struct fe_val x = fe_inexact(s, ARG(0));
+    if (x.bad) return x;
+    if (is_narrow(s, &x)) return by_float32(c);
+    struct fe_val a = fe_op1(s, OP_abs, x), close = fe_binary(s, EXPR_OP_LE, a, fe_float(8));
+    struct fe_val inner = fe_where3(s, close, a, fe_float(8)), outer = fe_where3(s, close, fe_float(8), a);
+    struct fe_val low = fe_mul(s, inner, chebyshev(s, fe_sub(s, fe_div(s, inner, fe_float(2)), fe_float(2)), order_1_near, sizeof order_1_near / sizeof *order_1_near));
+    struct fe_val high = fe_div(s, chebyshev(s, fe_sub(s, fe_div(s, fe_float(32), outer), fe_float(2)), order_1_far, sizeof order_1_far / sizeof *order_1_far),
+                                fe_op1(s, OP_sqrt, outer));
+    struct fe_val scaled = fe_where3(s, close, low, high);
+    scaled = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), neg(s, scaled), scaled);
+    return c->data || scaled.bad ? scaled : fe_mul(s, fe_op1(s, OP_exp, a), scaled);
+}
+
 /* ---------------------------------------------------------------- the normal distribution, angles */
 
 static struct fe_val polynomial(struct fe_site *s, struct fe_val x, const double *coefficients, size_t count)
@@ -226,4 +250,27 @@ struct fe_val make_angle(struct fe_call *c)
     struct fe_val x = fe_inexact(s, ARG(0));
     double factor = acos(-1.0) / 180;
     return x.bad ? x : fe_mul(s, x, fe_float(c->data ? 1 / factor : factor));
+}
+
+/* The dilogarithm of 1 - x (Cephes). */
+struct fe_val make_spence(struct fe_call *c)
+{
+    static const double above[] = {4.65128586073990045278e-5, 7.31589045238094711071e-3, 1.33847639578309018650e-1, 8.79691311754530315341e-1,
+                                   2.71149851196553469920e0, 4.25697156008121755724e0, 3.29771340985225106936e0, 1.00000000000000000126e0};
+    static const double below[] = {6.90990488912553276999e-4, 2.54043763932544379113e-2, 2.82974860602568089943e-1, 1.41172597751831069617e0,
+                                   3.63800533345137075418e0, 5.03278880143316990390e0, 3.54771340985225096217e0, 9.99999999999999998740e-1};
+    SITE;
+    struct fe_val x = fe_inexact(s, ARG(0)), one = fe_float(1), sixth = fe_float(acos(-1.0) * acos(-1.0) / 6);
+    if (x.bad) return x;
+    if (is_narrow(s, &x)) return by_float32(c);
+    struct fe_val positive = fe_binary(s, EXPR_OP_GT, x, fe_float(0)), p = fe_where3(s, positive, x, one);
+    struct fe_val turned = fe_binary(s, EXPR_OP_GT, p, fe_float(1.5)), v = fe_where3(s, fe_binary(s, EXPR_OP_GT, p, fe_float(2)), fe_div(s, one, p), p);
+    struct fe_val high = fe_binary(s, EXPR_OP_GT, v, fe_float(1.5)), low = fe_binary(s, EXPR_OP_LT, v, fe_float(0.5));
+    struct fe_val w = fe_where3(s, high, fe_sub(s, fe_div(s, one, v), one), fe_where3(s, low, neg(s, v), fe_sub(s, v, one)));
+    struct fe_val y = fe_div(s, neg(s, fe_mul(s, w, POLYNOMIAL(s, w, above))), POLYNOMIAL(s, w, below));
+    struct fe_val part = fe_where3(s, low, v, fe_float(0.25));
+    y = fe_where3(s, low, fe_sub(s, fe_sub(s, sixth, fe_mul(s, fe_op1(s, OP_log, part), fe_op1(s, OP_log1p, neg(s, part)))), y), y);
+    struct fe_val z = fe_op1(s, OP_log, p);
+    y = fe_where3(s, turned, fe_sub(s, fe_mul(s, fe_float(-0.5), fe_mul(s, z, z)), y), y);
+    return fe_where3(s, positive, y, fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), sixth, fe_float((double)NAN)));
 }

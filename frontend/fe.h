@@ -166,7 +166,8 @@ enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was r
 enum fe_val_kind {
     FE_VAL_NONE, /* Python's None, or an error already recorded when `bad` */
     FE_VAL_NUMBER, FE_VAL_TENSOR, FE_VAL_TUPLE, FE_VAL_STRING, FE_VAL_TREE, FE_VAL_SLICE, FE_VAL_ELLIPSIS,
-    FE_VAL_FORM /* a function of an environment (expr.h) */
+    FE_VAL_FORM /* a function of an environment (expr.h) */,
+    FE_VAL_AT /* x.at, x.at[..]: items are the tensor, then its index */
 };
 struct fe_tree { const char *const *paths; const ir_value *values; uint32_t count; }; /* params, grads, updates */
 struct fe_val {

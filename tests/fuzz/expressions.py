@@ -62,10 +62,37 @@ def namespace():
         return f
     for name, numpy_one in (("cumsum", jnp.cumsum), ("cumprod", jnp.cumprod), ("cummax", None), ("cummin", None), ("cumlogsumexp", None)):
         space[name] = running(getattr(jax.lax, name), numpy_one)
+    for name in ("segment_sum", "segment_max", "segment_min", "segment_prod"):
+        space[name] = getattr(jax.ops, name)
+    for name in ("svd", "eigh", "qr", "pinv", "inv", "det", "solve", "cholesky", "cond", "lstsq", "vecdot", "matrix_rank", "matrix_power", "multi_dot"):
+        space[name] = getattr(jnp.linalg, name)
+    for name in ("where", "sort", "choose", "real", "imag", "conj", "rem"):
+        space[name] = getattr(jnp, name, space[name])
+    space.update(rem=jnp.fmod, div=lax_div, array=jnp.array)
+    for name in ("eq", "ne", "lt", "le", "gt", "ge", "sub", "mul"):
+        space[name] = {"eq": jnp.equal, "ne": jnp.not_equal, "lt": jnp.less, "le": jnp.less_equal, "gt": jnp.greater, "ge": jnp.greater_equal, "sub": jnp.subtract, "mul": jnp.multiply}[name]
+    space["population_count"] = lambda x: jax.lax.population_count(jnp.asarray(x))
+    space["result_type"] = lambda *a: str(jnp.result_type(*a))
+    space["dtype"] = lambda x: str(jnp.asarray(x).dtype)
+    space["choose"] = lambda a, c, mode="clip": jnp.choose(a, c, mode=mode)
+    space["expi"], space["spence"] = jax.scipy.special.expi, jax.scipy.special.spence
+    space["igamma"], space["igammac"] = jax.scipy.special.gammainc, jax.scipy.special.gammaincc
+    space["bessel_i0e"], space["bessel_i1e"], space["lgamma"], space["logistic"] = jax.scipy.special.i0e, jax.scipy.special.i1e, jax.scipy.special.gammaln, jax.nn.sigmoid
+    space["integer_pow"] = lambda x, n: jnp.asarray(x) ** n
+    space["safe_norm"], space["safe_root_mean_squares"] = optax.safe_norm, optax.safe_root_mean_squares
+    space["select_n"] = lambda w, *c: jax.lax.select_n(w, *jnp.broadcast_arrays(*c))
+    space["clamp"] = lambda a, x, b: jnp.minimum(jnp.maximum(jnp.asarray(x), a), b)
+    space["nonzero"], space["unique"] = jnp.nonzero, jnp.unique
     space.update(float32=lambda x: jnp.asarray(x).astype("float32"), int32=lambda x: jnp.asarray(x).astype("int32"), bfloat16=lambda x: jnp.asarray(x).astype("bfloat16"),
                  float16=lambda x: jnp.asarray(x).astype("float16"), uint32=lambda x: jnp.asarray(x).astype("uint32"), bool_=lambda x: jnp.asarray(x).astype("bool"),
                  len=len, pi=np.pi, inf=np.inf, nan=np.nan, e=np.e)
     return space
+
+
+def lax_div(x, y):
+    x, y = jnp.broadcast_arrays(jnp.asarray(x), jnp.asarray(y))
+    d = jnp.promote_types(x.dtype, y.dtype)
+    return jax.lax.div(x.astype(d), y.astype(d))
 
 
 SPACE = namespace()
@@ -447,6 +474,103 @@ MAKE = {
     "histogram": lambda g: "histogram(%s, %s)[0]" % (g.x((8,)), g.one(["4", "3, range=(-1, 2)"])), "choose": lambda g: "choose(%s, [%s, %s])" % (g.i(None, 0, 2), g.x(), g.x()),
     "lexsort": lambda g: "lexsort([%s, %s])" % (g.i((5,), 0, 3), g.i((5,), 0, 3)),
 }
+def symmetric(g):
+    m, n, b = square(g)
+    return "(%s + swapaxes(%s, -1, -2))" % (m, m)
+
+
+def tall(g, shapes=((3, 2), (2, 3), (3, 3), (4, 2), (2, 3, 2), (1, 3), (3, 1), (1, 1), (5, 4))):
+    g.flavour, g.narrow = "plain", None
+    s = g.one(list(shapes))
+    return g.x(s), min(s[-2:])
+
+
+def updates(g):
+    """x.at[...].add(y) and the like."""
+    g.need(1, 9, 1)
+    text = index(g)
+    base, inside = text[:text.index("[")], text
+    depth, cut = 0, None
+    for k, ch in enumerate(text):  # the index that was put on last
+        if ch == "[" and depth == 0:
+            cut = k
+        depth += {"[": 1, "(": 1, "]": -1, ")": -1}.get(ch, 0)
+    how = g.one(["set", "add", "multiply", "min", "max", "subtract"])
+    return "asarray(%s).at%s.%s(%s)" % (text[:cut], text[cut:], how, g.one([g.num(), g.x(()), "2"]))
+
+
+def methods(g):
+    g.need(1, 9, 1)
+    x = g.x()
+    return "(%s)%s" % (x, g.one([".sum()", ".mean(axis=-1)", ".max()", ".T", ".reshape(-1)", ".astype('int32')", ".ravel() * 2", ".std()", ".argmax(axis=0)", ".shape[0] * 1", ".clip(-1, 1)", ".round()", ".cumsum()", ".sum(axis=0, keepdims=True)", ".flatten()[::-1]"]))
+
+
+MAKE.update({
+    "at": updates, "method": methods,
+    "isclose": lambda g: "isclose(%s, %s%s)" % (g.any(), g.any2(), g.some("rtol=0.3", "equal_nan=True")), "allclose": lambda g: "allclose(%s, %s%s)" % (g.x(), g.y(), g.some("atol=3.0")),
+    "array_equal": lambda g: "array_equal(%s, %s%s)" % (g.i(None, 0, 2), g.i(None, 0, 2), g.some("equal_nan=True")), "array_equiv": lambda g: "array_equiv(%s, 1)" % g.i(None, 0, 2),
+    "bitwise_invert": lambda g: "bitwise_invert(%s)" % g.one([g.i, g.b])(), "bitwise_count": lambda g: "bitwise_count(%s)" % g.i(), "population_count": lambda g: "population_count(%s)" % g.i(),
+    "angle": lambda g: "angle(%s%s)" % (g.any(), g.some("deg=True")), "modf": lambda g: "modf(%s)[%d]" % (g.x(), g.r.integers(2)), "frexp": lambda g: "frexp(stop_gradient(%s))[%d]" % (g.p(g.values(g.s)), g.r.integers(2)),
+    "spacing": lambda g: "spacing(%s)" % g.p(g.values(g.s)), "integer_pow": lambda g: "integer_pow(%s, %s)" % (g.x(), g.one(["0", "1", "2", "3", "-2"])), "around": lambda g: "around(%s%s)" % (g.any(), g.some("decimals=1")),
+    "piecewise": lambda g: "piecewise(%s, [%s, %s], [%s, 2.0%s])" % (g.x(), g.b(), g.b(), g.num() + ".0" if False else "1.5", g.one(["", ", -1.0"])),
+    "clamp": lambda g: "clamp(-0.5, %s, 1.0)" % g.x(), "select_n": lambda g: "select_n(%s, %s, %s)" % (g.b(), g.p(g.values(g.s)), g.p(g.values(g.s))), "choose": lambda g: "choose(%s, [%s, %s]%s)" % (g.i(None, -2, 4), g.x(), g.x(), g.some("mode='wrap'")),
+    "lcm": lambda g: "lcm(%s, %s)" % (g.i(None, -9, 10), g.i(None, -9, 10)), "gcd": lambda g: "gcd(%s, %s)" % (g.i(None, -99, 100), g.i(g.fits(), -99, 100)), "div": lambda g: "div(%s, %s)" % g.one([(g.i(), g.i(None, 1, 5)), (g.p(g.values(g.s)), g.p(g.values(g.s)))]), "rem": lambda g: "rem(%s, %s)" % (g.i(), g.i(None, 1, 5)),
+    "vector_norm": lambda g: "vector_norm(%s%s)" % (g.need(1, 9, 1).x(), g.some("axis=" + g.axes(), "ord=" + g.one(["1", "2", "inf", "-inf", "0", "3", "0.5"]), "keepdims=" + g.flag())),
+    "matrix_norm": lambda g: "matrix_norm(%s%s)" % (tall(g)[0], g.some("ord=" + g.one(["1", "-1", "2", "-2", "inf", "'fro'", "'nuc'"]), "keepdims=" + g.flag())),
+    "safe_norm": lambda g: "safe_norm(%s, %s%s)" % (g.need(1, 9, 1).x(), g.one(["0.1", "5.0"]), g.some("axis=" + g.axis(), "keepdims=" + g.flag())), "safe_root_mean_squares": lambda g: "safe_root_mean_squares(%s, %s)" % (g.x(), g.one(["0.1", "5.0"])),
+    "cumulative_sum": lambda g: "cumulative_sum(%s%s)" % (g.need(1, 1).any() if g.chance(0.3) else "%s, axis=%s" % (g.need(1).any(), g.axis()), g.some("include_initial=" + g.flag())),
+    "cumulative_prod": lambda g: "cumulative_prod(%s%s)" % (g.need(1, 1).any() if g.chance(0.3) else "%s, axis=%s" % (g.need(1).any(), g.axis()), g.some("include_initial=" + g.flag())),
+    "nancumsum": lambda g: "nancumsum(where(%s, nan, %s), axis=%s)" % (g.b(), g.x(), g.axis_or_none()), "nancumprod": lambda g: "nancumprod(where(%s, nan, %s), axis=%s)" % (g.b(), g.x(), g.axis_or_none()),
+    "nanargmax": lambda g: "nanargmax(where(%s, nan, %s), axis=%s%s)" % (g.need(1, 9, 1).b(), g.x(), g.axis_or_none(), g.some("keepdims=" + g.flag())), "nanargmin": lambda g: "nanargmin(where(%s, nan, %s), axis=%s)" % (g.need(1, 9, 1).b(), g.x(), g.axis_or_none()),
+    "ediff1d": lambda g: "ediff1d(%s%s)" % (g.any(), g.some("to_end=1", "to_begin=[0, 2]")), "diff": lambda g: "diff(%s%s)" % (g.need(1).any(), g.some("n=" + g.one(["0", "1", "2"]), "axis=" + g.axis()) or ", prepend=%s, append=1" % g.one(["0", "2"])),
+    "gradient": lambda g: "gradient(%s%s)%s" % g.one([(g.x((4,)), g.one([", 1", ", 0.5", ""]), ""), (g.x((3, 2)), ", axis=%d" % g.r.integers(-2, 2), ""), (g.x((3, 4)), ", 0.5", "[%d]" % g.r.integers(2)), (g.x((3, 4)), ", 0.5, 2.0", "[%d]" % g.r.integers(2))]),
+    "histogram": lambda g: "histogram(%s%s)[%d]" % (g.x((8,)), g.some("bins=" + g.one(["4", "3"]), "range=(-1, 2)", "density=True", "weights=" + g.x((8,))), g.r.integers(2)), "histogram_bin_edges": lambda g: "histogram_bin_edges(%s%s)" % (g.x((8,)), g.some("bins=3", "range=(-1, 2)")),
+    "digitize": lambda g: "digitize(%s, %s%s)" % (g.x(), g.one(["sort(%s)", "sort(%s)[::-1]"]) % g.x((4,)), g.some("right=True")),
+    "cov": lambda g: "cov(%s%s)" % (g.x(g.one([(3, 4), (4,), (1, 4)])), g.some("bias=True", "ddof=0", "rowvar=False", "fweights=[1, 2, 1, 3]" if False else "ddof=1")), "corrcoef": lambda g: "corrcoef(%s%s)" % (g.x((3, 4)), g.some("rowvar=False")),
+    "unwrap": lambda g: "unwrap(%s%s)" % (g.x(g.one([(5,), (2, 4)]), -9, 9), g.some("axis=0", "period=3.0", "discont=2.0")),
+    "segment_sum": lambda g: "segment_sum(%s, %s, 3)" % (g.x((5,) + g.one([(), (2,)])), g.i((5,), -1, 4)), "segment_max": lambda g: "segment_max(%s, %s, 3)" % (g.any((5,) + g.one([(), (2,)])), g.i((5,), 0, 3)), "segment_min": lambda g: "segment_min(%s, %s, 3)" % (g.x((5,)), g.i((5,), 0, 3)), "segment_prod": lambda g: "segment_prod(%s, %s, 3)" % (g.x((5,)), g.i((5,), 0, 3)),
+    "permute_dims": lambda g: "permute_dims(%s, (%s))" % (g.any(), "".join("%d," % a for a in g.r.permutation(len(g.s)))), "matrix_transpose": lambda g: "matrix_transpose(%s)" % g.need(2).any(), "rollaxis": lambda g: "rollaxis(%s, %s%s)" % (g.need(2).any(), g.axis(), g.some("start=1")),
+    "block": lambda g: "block([[%s, %s], [%s, %s]])" % (g.x((2, 2)), g.x((2, 1)), g.x((1, 2)), g.x((1, 1))), "concat": joined("concat"),
+    "array_split": lambda g: "array_split(%s, %s)[%d]" % (g.x((5, 2)), g.one(["2", "3", "4", "[1, 3]"]), g.one([0, 1, -1])), "hsplit": lambda g: "hsplit(%s, 2)[1]" % g.x(g.one([(4,), (3, 2)])), "vsplit": lambda g: "vsplit(%s, 2)[0]" % g.x((4, 2)), "dsplit": lambda g: "dsplit(%s, 2)[0]" % g.x((1, 2, 4)), "unstack": lambda g: "unstack(%s%s)[0]" % (g.need(1, 9, 1).any(), g.some("axis=" + g.axis())),
+    "fliplr": lambda g: "fliplr(%s)" % g.need(2).any(), "flipud": lambda g: "flipud(%s)" % g.need(1).any(), "rev": lambda g: "rev(%s, (0,))" % g.p(g.values(g.need(1).s)), "rot90": lambda g: "rot90(%s%s)" % (g.need(2).any(), g.some("k=" + g.one(["0", "1", "2", "3", "-1"]), "axes=(1, 0)")),
+    "resize": lambda g: "resize(%s, %s)" % (g.x((2, 3)), g.one(["(3, 3)", "(2, 2)", "7"])), "delete": lambda g: "delete(%s, %s%s)" % (g.x((3, 3)), g.one(["0", "-1", "[0, 2]"]), g.some("axis=" + g.one(["0", "1"]))), "insert": lambda g: "insert(%s, %s, %s%s)" % (g.x((3, 3)), g.one(["0", "-1", "2"]), g.one(["5.0", g.x(())]), g.some("axis=" + g.one(["0", "1"]))),
+    "broadcast_arrays": lambda g: "broadcast_arrays(%s, %s)[%d]" % (g.x((2, 1)), g.x((3,)), g.r.integers(2)), "broadcast_shapes": lambda g: "zeros(broadcast_shapes((2, 1), (3,)))",
+    "put_along_axis": lambda g: "put_along_axis(%s, argmax(%s, axis=1, keepdims=True), %s, axis=1, inplace=False)" % (g.x((2, 3)), g.x((2, 3)), g.one(["9.0", g.x((2, 1))])), "compress": lambda g: "compress([True, False, True], %s, axis=0, size=2)" % g.x((3, 2)),
+    "nonzero": lambda g: "nonzero(%s, size=3%s)[%d]" % (g.b((2, 3)), g.some("fill_value=-1"), g.r.integers(2)), "flatnonzero": lambda g: "flatnonzero(%s, size=3%s)" % (g.b((2, 3)), g.some("fill_value=9")), "argwhere": lambda g: "argwhere(%s, size=3)" % g.b((2, 3)), "unique": lambda g: "unique(%s, size=4%s)" % (g.i((6,), 0, 4), g.some("fill_value=-1")),
+    "ravel_multi_index": lambda g: "ravel_multi_index((%s, %s), (3, 4), mode='%s')" % (g.i((3,), -1, 5), g.i((3,), -1, 5), g.one(["clip", "wrap"])), "unravel_index": lambda g: "unravel_index(%s, (3, 4))[%d]" % (g.i((4,), 0, 12), g.r.integers(2)), "ix_": lambda g: "%s[ix_([0, 2], [1, 0])]" % g.x((3, 3)) if False else "ix_(%s, %s)[0]" % (g.i((2,), 0, 3), g.i((3,), 0, 3)),
+    "isin": lambda g: "isin(%s, %s%s)" % (g.i(None, 0, 4), g.i((2,), 0, 4), g.some("invert=True")),
+    "dynamic_slice": lambda g: "dynamic_slice(%s, (%s, %s), (2, 2))" % (g.x((3, 4)), g.i((), -2, 5), g.i((), -2, 5)), "dynamic_update_slice": lambda g: "dynamic_update_slice(%s, %s, (%s, 1))" % (g.p(g.values((3, 4))), g.p(g.values((2, 2))), g.i((), -2, 5)),
+    "dynamic_slice_in_dim": lambda g: "dynamic_slice_in_dim(%s, %s, 2, axis=%s)" % (g.x((3, 4)), g.i((), -2, 5), g.one(["0", "1", "-1"])), "dynamic_index_in_dim": lambda g: "dynamic_index_in_dim(%s, %s%s)" % (g.x((3, 4)), g.i((), -2, 4), g.some("keepdims=False", "axis=1")), "dynamic_update_slice_in_dim": lambda g: "dynamic_update_slice_in_dim(%s, %s, %s, axis=0)" % (g.p(g.values((3, 4))), g.p(g.values((2, 4))), g.i((), -2, 5)),
+    "slice_in_dim": lambda g: "slice_in_dim(%s, 1, 3%s)" % (g.x((4, 3)), g.some("stride=2", "axis=1")), "index_in_dim": lambda g: "index_in_dim(%s, %s%s)" % (g.x((4, 3)), g.one(["0", "-1", "2"]), g.some("axis=1", "keepdims=False")),
+    "dtype": lambda g: "zeros((2,), dtype=dtype(%s))" % g.any(), "result_type": lambda g: "zeros((2,), dtype=result_type(%s, %s))" % (g.any(), g.any()), "promote_types": lambda g: "zeros((2,), dtype=promote_types('%s', '%s'))" % (g.one(["int8", "bfloat16", "uint8"]), g.one(["int32", "float16"])), "finfo": lambda g: "finfo('%s').%s * 1.0" % (g.one(["float32", "float16", "bfloat16"]), g.one(["eps", "max", "min", "tiny"])), "iinfo": lambda g: "iinfo('%s').max + zeros(1)" % g.one(["int8", "int32", "uint8"]),
+    "empty": lambda g: "empty(%s) * 0" % str(g.s), "linspace": lambda g: "linspace(%s)" % g.one(["0, 1", "0, 1, 5", "-1, 2, 4, endpoint=False", "3, 3, 2", "0, 10, 1", "0, 1, 0", "%s, %s, 4" % (g.x(), g.x()), "%s, 2.0, 3, axis=-1" % g.x((2,)), "0, 5, 4, dtype='int32'", "0, 1, 1, endpoint=False"]),
+    "logspace": lambda g: "logspace(%s)" % g.one(["0, 1, 5", "-1, 2, 4, endpoint=False", "0, 3, 4, base=2.0", "0.0, 1.0, 0"]), "geomspace": lambda g: "geomspace(%s)" % g.one(["1, 1000, 4", "2.0, 0.5, 3", "1, 8, 3, endpoint=False"]),
+    "diagflat": lambda g: "diagflat(%s%s)" % (g.x((2,)), g.some("k=1")), "fill_diagonal": lambda g: "fill_diagonal(%s, %s, inplace=False)" % (g.x((3, 3)), g.one(["7.0", g.x(()), g.x((3,))])),
+    "diag_indices": lambda g: "diag_indices(3)[%d]" % g.r.integers(2), "diag_indices_from": lambda g: "%s[diag_indices_from(zeros((3, 3)))[0]]" % g.x((3, 3)), "tril_indices": lambda g: "tril_indices(3%s)[%d]" % (g.some("k=-1", "m=4"), g.r.integers(2)), "triu_indices": lambda g: "triu_indices(3%s)[%d]" % (g.some("k=1", "m=4"), g.r.integers(2)), "tril_indices_from": lambda g: "tril_indices_from(%s)[0]" % g.x((3, 3)), "triu_indices_from": lambda g: "triu_indices_from(%s, k=1)[1]" % g.x((3, 3)),
+    "indices": lambda g: "indices((2, 3))", "iota": lambda g: "iota('%s', 4)" % g.one(["int32", "float32"]), "broadcasted_iota": lambda g: "broadcasted_iota('int32', (2, 3), %d)" % g.r.integers(2),
+    "toeplitz": lambda g: "toeplitz(%s%s)" % (g.x((3,)), g.one(["", ", %s" % g.x((4,))])), "hilbert": lambda g: "hilbert(3)", "kaiser": lambda g: "kaiser(5, %s)" % g.one(["2.0", "8.6"]),
+    "vecdot": lambda g: "vecdot(%s, %s%s)" % (g.x((2, 3)), g.x(g.one([(3,), (2, 3)])), ""), "matvec": lambda g: "matvec(%s, %s)" % (g.x((2, 3)), g.x((3,))), "vecmat": lambda g: "vecmat(%s, %s)" % (g.x((2,)), g.x((2, 3))), "multi_dot": lambda g: "multi_dot([%s, %s, %s])" % (g.x((2, 3)), g.x((3, 2)), g.x((2, 4))), "batch_matmul": lambda g: "batch_matmul(%s, %s)" % (g.p(g.values((2, 2, 3))), g.p(g.values((2, 3, 1)))),
+    "polyadd": lambda g: "polyadd(%s, %s)" % (g.x((3,)), g.x((2,))), "polysub": lambda g: "polysub(%s, %s)" % (g.x((2,)), g.x((3,))), "polymul": lambda g: "polymul(%s, %s)" % (g.x((3,)), g.x((2,))), "polyder": lambda g: "polyder(%s%s)" % (g.x((4,)), g.some("m=2")), "polyint": lambda g: "polyint(%s%s)" % (g.x((3,)), g.some("k=2")),
+    "polyfit": lambda g: "polyfit(arange(5.0), %s, %s)" % (g.p(g.values((5,))), g.one(["1", "2"])), "poly": lambda g: "poly(%s)" % g.x((3,)), "searchsorted": lambda g: "searchsorted(sort(%s), %s%s)" % (g.need(0).x((5,)), g.x(), g.some("side='%s'" % g.one(["left", "right"]))),
+    "interp": lambda g: "interp(%s, sort(%s), %s%s)" % (g.x(), g.x((5,)), g.x((5,)), g.one(["", ", left=-1.0", ", right=2.0"])),
+    "nanmedian": lambda g: "nanmedian(where(%s, nan, %s), axis=%s%s)" % (g.need(0, 9, 1).b(), g.x(), g.axes(), g.some("keepdims=" + g.flag())), "nanquantile": lambda g: "nanquantile(where(%s, nan, %s), %s, axis=%s%s)" % (g.need(0, 9, 1).b(), g.x(), g.one(["0.5", "0.3", "[0.1, 0.9]"]), g.axes(), g.some("keepdims=" + g.flag(), "method='%s'" % g.one(["linear", "lower", "higher", "nearest", "midpoint"]))), "nanpercentile": lambda g: "nanpercentile(where(%s, nan, %s), 30, axis=%s)" % (g.need(0, 9, 1).b(), g.x(), g.axes()),
+    "partition": lambda g: "partition(%s, %d%s)" % (g.need(1, 9, 1).x(), g.r.integers(0, g.s[-1]), ""), "argpartition": lambda g: "sort(argpartition(%s, 0), axis=-1)" % g.need(1, 9, 1).x(), "sort_key_val": lambda g: "sort_key_val(%s, %s)[1]" % (g.p(g.values((5,))), g.p(g.values((5,)))), "long_sort": lambda g: g.one(["sort(%s%s)", "argsort(%s%s)"]) % (g.x(g.one([(200,), (2, 150)])), g.some("descending=True")), "long_top_k": lambda g: "top_k(%s, %s)[%d]" % (g.x(g.one([(200,), (2, 150), (20,)])), g.one(["9", "20"]), g.r.integers(2)),
+    "gammainc": lambda g: "gammainc(%s, %s)" % (g.x(None, 0.1, g.one([4, 30])), g.x(None, 0.05, g.one([4, 40]))), "gammaincc": lambda g: "gammaincc(%s, %s)" % (g.x(None, 0.1, g.one([4, 30])), g.x(None, 0.05, g.one([4, 40]))), "igamma": lambda g: "igamma(%s, %s)" % (g.p(g.values(g.s, 0.1, 4)), g.p(g.values(g.s, 0.1, 6))), "igammac": lambda g: "igammac(%s, %s)" % (g.p(g.values(g.s, 0.1, 4)), g.p(g.values(g.s, 0.1, 6))),
+    "betainc": lambda g: "betainc(%s, %s, %s)" % (g.one(["2.0", "0.5", "7.5"]), g.one(["1.0", "3.0", "0.3"]), g.u()), "exp1": lambda g: "exp1(%s)" % g.x(None, 0.05, 20), "expi": lambda g: "expi(%s)" % g.x(None, -10, g.one([10, 60])), "expn": lambda g: "expn(%s, %s)" % (g.one(["1", "2", "5", "0"]), g.x(None, 0.05, 10)), "spence": lambda g: "spence(%s)" % g.x(None, 0.01, 5),
+    "multigammaln": lambda g: "multigammaln(%s, %s)" % (g.x(None, 2.5, 9), g.one(["1", "2", "4"])), "gamma": lambda g: "gamma(%s)" % g.one([g.pos, g.x])(), "factorial": lambda g: "factorial(%s)" % g.one([g.pos, lambda: g.i(None, 0, 6)])(), "beta": lambda g: "beta(%s, %s)" % (g.pos(), g.pos()), "poch": lambda g: "poch(%s, %s)" % (g.pos(), g.pos()), "rel_entr": lambda g: "rel_entr(%s, %s)" % (g.u(), g.u(g.fits())), "kl_div": lambda g: "kl_div(%s, %s)" % (g.u(), g.u()), "lgamma": lambda g: "lgamma(%s)" % g.pos(),
+    "qr": lambda g: "qr(%s%s)%s" % g.one([(tall(g)[0], "", "[%d]" % g.r.integers(2)), (tall(g, ((3, 3), (2, 2)))[0], ", mode='complete'", "[%d]" % g.r.integers(2)), (tall(g)[0], ", mode='r'", "")]),
+    "eigh": lambda g: g.one(["eigh(%s)[0]", "abs(eigh(%s)[1])", "eigh(%s)[1] ** 2"]) % symmetric(g), "eigvalsh": lambda g: "eigvalsh(%s)" % symmetric(g), "svd": lambda g: g.one(["svd(%s, full_matrices=False)[1]", "svd(%s, compute_uv=False)", "abs(svd(%s, full_matrices=False)[0])", "svd(%s, full_matrices=False)[2] ** 2"]) % tall(g)[0], "svdvals": lambda g: "svdvals(%s)" % tall(g)[0],
+    "pinv": lambda g: "pinv(%s)" % tall(g)[0], "lstsq": lambda g: "lstsq(%s, %s)[0]" % (tall(g, ((3, 2), (3, 3)))[0], g.x(g.one([(3,), (3, 2)]))), "matrix_rank": lambda g: "matrix_rank(%s)" % tall(g)[0], "cond": lambda g: "cond(%s%s)" % (square(g)[0], g.some("p=" + g.one(["1", "2", "inf"]))), "matrix_power": lambda g: "matrix_power(%s, %s)" % (square(g)[0], g.one(["0", "1", "2", "3", "5"])), "expm": lambda g: "expm(%s)" % square(g)[0],
+    "solve_triangular": lambda g: (lambda m, n, b: "solve_triangular(%s + 3 * eye(%d), %s%s)" % (m, n, g.x(b + (n, 2)), g.some("lower=True", "trans=1", "unit_diagonal=True")))(*square(g)), "cho_factor": lambda g: (lambda m, n, b: "triu(cho_factor(%s @ swapaxes(%s, -1, -2) + eye(%d))[0])" % (m, m, n))(*square(g)), "cho_solve": lambda g: (lambda m, n, b: "cho_solve(cho_factor(%s @ swapaxes(%s, -1, -2) + eye(%d)), %s)" % (m, m, n, g.x(b + (n, 1))))(*square(g)),
+    "tensorinv": lambda g: "tensorinv(reshape(%s + 3 * eye(4), (2, 2, 4)), ind=2)" % g.p(g.values((4, 4))), "tensorsolve": lambda g: "tensorsolve(reshape(%s + 4 * eye(4), (2, 2, 4)), %s)" % (g.p(g.values((4, 4))), g.p(g.values((2, 2)))), "cholesky": lambda g: (lambda m, n, b: "cholesky(%s @ swapaxes(%s, -1, -2) + eye(%d)%s)" % (m, m, n, g.some("upper=True")))(*square(g)),
+})
+for name in ("bartlett", "blackman", "hamming", "hanning"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s)" % (n, g.one(["1", "2", "5", "8"])))(name)
+for name in ("acos", "asin", "atanh"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s)" % (n, g.x(None, -0.99, 0.99)))(name)
+MAKE["acosh"] = lambda g: "acosh(%s)" % g.x(None, 1.0, 5.0)
+for name in ("bitwise_left_shift", "bitwise_right_shift"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.whole2()))(name)
 for name in ("sum", "mean", "prod", "max", "min", "amax", "amin", "any", "all", "var", "std", "ptp", "count_nonzero", "nansum", "nanmean", "nanmax", "nanmin", "nanvar", "nanstd", "nanprod"):
     MAKE[name] = reduction(name) if not name.startswith("nan") else (lambda n: lambda g: "%s(where(%s, nan, %s), axis=%s%s)" % (n, g.need(0, 9, 1).b(), g.x(), g.axes(), g.some("keepdims=" + g.flag())))(name)
 for name in ("cumsum", "cumprod"):
@@ -465,12 +589,13 @@ for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_sh
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.whole2()))(name)
 COMPOSED = ["tanh({}) * {}", "where({} > {}, sin({}), {} ** 2)", "sum(softplus({}) * {})", "mean(({} - {}) ** 2)", "logsumexp({}) - {}", "maximum({}, {}) / (1 + {} ** 2)", "({} + {}) // 0.7", "exp(-abs({})) % ({} ** 2 + 0.3)",
             "sigmoid({} * 2) + relu({}) - {}", "sqrt({} ** 2 + {} ** 2 + 1e-3)", "clip({}, -1, 1) * sign({})", "cumsum(ravel({} * {}))", "sort(ravel({}))[::-1]", "stop_gradient({}) * {}"]
-SKIP = {"make_fenchel_young_loss", "compute_weighted_cross_entropy", "gradient_last", "interp_inside", "convolve_sized", "slide", "log_ndtr_low"}  # not functions of tensors alone
+HIDDEN = set(re.findall(r'^X\((\w+), .*FE_HIDDEN\)', open(os.path.join(ROOT, "frontend", "functions.def")).read(), re.M))
+SKIP = HIDDEN | {"make_fenchel_young_loss", "compute_weighted_cross_entropy", "gradient_last", "interp_inside", "convolve_sized", "slide", "log_ndtr_low"}  # not functions of tensors alone
 
 
 def make(seed, number, only):
     g = Call(seed, number)
-    pool = sorted((set(FUNCTIONS) | set(LOSSES) | {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator"}) - SKIP)
+    pool = sorted((set(FUNCTIONS) | set(LOSSES) | {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k"}) - SKIP)
     name = only[number % len(only)] if only else pool[(number - number // 4 - 1) % len(pool)] if number % 4 else "composed"
     g.function = name
     if name == "composed":

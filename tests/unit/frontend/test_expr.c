@@ -132,7 +132,7 @@ static const struct {
     {"mean(xx) + 1", 5, "unknown name \"xx\""},
     {"sum(params.u)", 4, "params has no \"u\""},
     {"sum(grads.w)", 4, "only metrics"},
-    {"eigh(x)", 0, "not supported yet"},
+    {"eig(x)", 0, "not supported yet"},
     {"x + t[:, :, :3]", 0, "do not fit"},
     {"sum(x, axis=2)", 12, "axis 2 is outside"},
     {"sum(x, axes=1)", 12, "no argument \"axes\""},
