@@ -267,9 +267,33 @@ int cli_compile(struct cli *cli)
 
 /* ---------------------------------------------------------------- check, explain */
 
+static int check_gradient(struct cli *cli)
+{
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    const char *path = cli->operands.items[0];
+    char *text;
+    size_t length;
+    int code = cli_read(cli, path, DOCUMENT_LIMIT, &text, &length);
+    const char *plain = code ? NULL : cli_gradient_document(cli, text, length);
+    if (!code && !plain) return cli_usage(cli, "--grad needs a document, not a .sir text");
+    struct fe_options options = {0};
+    if (!code) code = read_defines(cli, &options);
+    options.mesh = NULL;
+    if (!code) w.first = w.last = fe_compile(path, plain, strlen(plain), &options, &w.diags);
+    if (!code && !w.first) code = EXIT_WRONG;
+    w.options.stop_after = "autodiff";
+    w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
+    if (!code) pass_run(&w.pass, w.first, &w.last);
+    code = finish(&w, code);
+    if (!code) code = cli_check_gradient(cli, w.last);
+    way_free(&w);
+    return code;
+}
+
 int cli_check(struct cli *cli)
 {
     cli_timeout(cli);
+    if (cli_count(cli, "data") && !cli_count(cli, "grad")) return cli_usage(cli, "--data needs --grad");
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));
     if (!code && w.plans && !cli->quiet) {
@@ -277,8 +301,9 @@ int cli_check(struct cli *cli)
         ir_report(w.plans, NULL, &report);
         code = cli_summary(cli, str_text(&report), report.length);
     }
+    if (!code && w.plans && cli_count(cli, "weights")) code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
     way_free(&w);
-    return code;
+    return code || !cli_count(cli, "grad") ? code : check_gradient(cli);
 }
 
 int cli_explain(struct cli *cli)

@@ -47,6 +47,15 @@ static int not_yet(const struct cli *cli, const char *command, const char *name,
 
 static bool applies(const struct cli *cli, const struct cli_option *o) { return o->commands >> cli->command & 1; }
 
+const char *cli_command_name(size_t index) { return index < CLI_COMMANDS ? commands[index].name : NULL; }
+
+bool cli_option_at(size_t index, struct cli_option *o)
+{
+    if (index >= OPTIONS) return false;
+    *o = options[index];
+    return true;
+}
+
 static const struct cli_option *find_long(const struct cli *cli, const char *name, size_t n)
 {
     for (size_t i = 0; i < OPTIONS; i++)

@@ -81,6 +81,15 @@ int cli_describe_command(struct cli *, const char *command);
 #undef COMMAND
 #undef OPTION
 
+/* The table of commands and options; NULL, false: no more. */
+const char *cli_command_name(size_t index);
+bool cli_option_at(size_t index, struct cli_option *);
+/* grad.c: a document whose step subtracts the gradient of the loss (NULL: the text is no document); what its module, differentiated,
+ * says about the gradient. 0 or an exit code. */
+const char *cli_gradient_document(struct cli *, const char *text, size_t length);
+int cli_check_gradient(struct cli *, const struct ir_module *);
+/* weights.c: whether a file could be the initial values. 0 or an exit code. */
+int cli_check_weights(struct cli *, const struct ir_module *, const char *path);
 /* header.c: a C header of the module's tensors. 0 or 3. */
 int cli_emit_header(struct cli *, const struct ir_module *, const char *path);
 /* timeout.c: ends the process with exit code 3 when --timeout is over. */

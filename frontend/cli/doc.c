@@ -256,6 +256,12 @@ static int print_topics(struct cli *cli, struct doc *d)
     return cli_print(cli, str_text(&d->out), d->out.length);
 }
 
+int cli_schema(struct cli *cli)
+{
+    const char *text = doc_schema(cli->arena);
+    return cli_print(cli, text, strlen(text));
+}
+
 int cli_doc(struct cli *cli)
 {
     struct doc d = {.arena = cli->arena, .out = STR(cli->arena)};
@@ -263,8 +269,7 @@ int cli_doc(struct cli *cli)
     const char *name = cli->operands.items[0], *names[TOPICS + 1];
     if (strcmp(name, "schema") == 0) {
         if (cli->operands.count > 1) return cli_usage(cli, "schema: there is no \"%s\"", cli->operands.items[1]);
-        const char *text = doc_schema(cli->arena);
-        return cli_print(cli, text, strlen(text));
+        return cli_schema(cli);
     }
     names[TOPICS] = "schema";
     for (int i = 0; i < TOPICS; i++) {

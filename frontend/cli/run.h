@@ -78,7 +78,7 @@ int run_data_open(struct run *, struct run_data *, const char *option);
 int run_data_batch(struct run *, struct run_data *, uint64_t k, struct step_batch *); /* batch of step k, from 0 */
 void run_data_close(struct run_data *);
 
-/* npy.c: a NumPy file as a file of one tensor of that name; 0 or an exit code after a message. */
+/* run_npy.c: a NumPy file as a file of one tensor of that name; 0 or an exit code after a message. */
 bool run_is_npy(const char *path);
 int run_npy_open(const struct cli *, struct st_file *, const char *name, const char *path);
 

@@ -80,7 +80,7 @@ class Cli(unittest.TestCase):
             p = self.run_stepc(*((command, "--" + name, "3") if command else (name, "x")), code=2)
             self.assertIn("%s%s is not supported yet" % ("--" if command else "stepc ", name), p.stderr)
             self.assertIn(instead.replace("\\", ""), p.stderr)
-            self.assertNotRegex(self.run_stepc(command, "--help").stdout if command else commands, r"(--| )%s " % name)
+            self.assertNotRegex(self.run_stepc(command, "--help").stdout if command else commands, (r"--%s " if command else r"\n  %s ") % name)
 
     def test_header_and_dependencies(self):
         document = dict(DOCUMENT, name="a.b*/", metrics={"x": "loss", "x/y": "loss"}, ema={"decay": 0.5}, inputs=dict(DOCUMENT["inputs"], **{
@@ -107,6 +107,101 @@ class Cli(unittest.TestCase):
         os.mkfifo(fifo)
         for command in (("compile", fifo, "-o", self.path("b.so")), ("check", fifo)):
             self.assertIn("--timeout: the time is over", self.run_stepc(*command, "--timeout", "1", code=3).stderr)
+
+    def test_templates(self):
+        """Every starter document is sound, compiles and trains."""
+        names = [line.split()[0] for line in self.run_stepc("init").stdout.splitlines()]
+        self.assertGreaterEqual(len(names), 5)
+        for name in names:
+            model, so = self.path(name + ".json"), self.path(name + ".so")
+            self.run_stepc("init", name, model)
+            with open(model) as f:
+                text = f.read()
+            self.assertEqual(self.run_stepc("init", name).stdout, text)
+            self.run_stepc("init", name, model, code=3)  # no file is replaced
+            self.run_stepc("compile", model, "-o", so)
+            inputs = [t for t in json.loads(self.run_stepc("explain", so, "--json").stdout)["tensors"] if t["role"] == "input"]
+            data, blob, header = self.path("data.safetensors"), b"", {}
+            for t in inputs:
+                count = 1
+                for n in t["shape"]:
+                    count *= n
+                raw = struct.pack("<%d%s" % (count, "f" if t["dtype"] == "float32" else "i"), *(k * 7 % 10 for k in range(count)))
+                header[t["name"]] = {"dtype": "F32" if t["dtype"] == "float32" else "I32", "shape": [1] + t["shape"], "data_offsets": [len(blob), len(blob) + len(raw)]}
+                blob += raw
+            text = json.dumps(header).encode()
+            with open(data, "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + blob)
+            lines = self.run_stepc("run", so, "--steps", "6", "--data", data, "--metrics", "-", "-q").stdout.splitlines()
+            self.assertLess(json.loads(lines[-1])["loss"], json.loads(lines[0])["loss"], name)
+        self.assertIn('did you mean "mlp"?', self.run_stepc("init", "mpl", code=2).stderr)
+
+    def test_gradient(self):
+        self.assertRegex(self.run_stepc("check", self.model, "--grad").stdout, r"\ngradient: 4 tensors agree with differences of the loss\n")
+        for more in ({"ema": {"decay": 0.5}, "metrics": {"g": "global_norm(grads)"}}, {"accumulate": {"microbatch_size": 2, "metrics": {"l": "sum"}}, "metrics": {"l": "loss"}},
+                     {"precision": {"compute": "bfloat16"}}, {"per_example": {"transform": [{"type": "clip_by_global_norm", "max_norm": 0.01}]}},
+                     {"optimizer": {"type": "lbfgs"}}, {"trainable": ["first.*"]}, {"mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}):
+            text = self.run_stepc("check", self.write("more.json", json.dumps(dict(DOCUMENT, **more))), "--grad", "-D", "hidden=3").stdout
+            self.assertIn("gradient: %d tensors agree" % (2 if "trainable" in more else 4), text)
+        stopped = self.write("stopped.json", json.dumps(dict(DOCUMENT, loss="mean((stop_gradient(model) * model - y)**2)")))
+        text = self.run_stepc("check", stopped, "--grad", code=1).stdout
+        self.assertRegex(text, r"\nfirst\.kernel: along a random direction the gradient says [-0-9.e]+, differences of the loss [-0-9.e]+\n")
+        self.assertIn("gradient: 4 of 4 tensors differ", text)
+        self.run_stepc("check", self.bad, "--grad", code=1)
+        self.assertIn("--data needs --grad", self.run_stepc("check", self.model, "--data", "x", code=2).stderr)
+        data = self.path("data.safetensors")
+        for shape, code in (((1, 8, 4), 0), ((2, 8, 4), 0), ((8, 4), 1)):
+            count = shape[0] * 8 * (4 if len(shape) == 3 else 0) or 32
+            text = json.dumps({"x": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * count]}}).encode()
+            with open(data, "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + struct.pack("<%df" % count, *(k % 5 - 2.0 for k in range(count))))
+            p = self.run_stepc("check", self.model, "--grad", "--data", data, code=code)
+            self.assertIn("expected float32[8, 4] behind a dimension of steps" if code else "agree", p.stdout + p.stderr)
+
+    def test_weights(self):
+        def write(**shapes):
+            header, at = {}, 0
+            for name, (dtype, *shape) in shapes.items():
+                size = 4 if dtype[1:] == "32" else 2
+                for n in shape:
+                    size *= n
+                header[name.replace("__", ".")] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + size]}
+                at += size
+            text = json.dumps(header).encode()
+            with open(self.path("w.safetensors"), "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + bytes(at))
+            return self.path("w.safetensors")
+        good = dict(first__kernel=("F32", 4, 6), first__bias=("F16", 6), layers__2__kernel=("F32", 6, 3), layers__2__bias=("F32", 3))
+        self.assertIn("fit\n", self.run_stepc("check", self.model, "--weights", write(**good)).stdout)
+        for change, says in (({"first__bias": ("F32", 5)}, 'tensor "first.bias": expected float32[6], found float32[5]'), ({"first__bias": ("I32", 6)}, "found int32[6]"),
+                             ({"first__bais": ("F32", 6)}, 'did you mean "first.bias"?')):
+            self.assertIn(says, self.run_stepc("check", self.model, "--weights", write(**dict(good, **change)), code=1).stdout)
+        del good["first__kernel"]
+        self.assertIn('"first.kernel" is missing; expected float32[4, 6]', self.run_stepc("check", self.model, "--weights", write(**good), code=1).stdout)
+        self.run_stepc("check", self.model, "--weights", self.path("none"), code=3)
+
+    def test_completion_and_doctor(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../frontend/cli/options.def")) as f:
+            table = f.read()
+        options = set(re.findall(r'^OPTION\([^"]*"([\w-]+)"', table, re.M))
+        for shell in ("bash", "zsh", "fish"):
+            script = self.run_stepc("completion", shell).stdout
+            for name in options:
+                self.assertRegex(script, r"(--|-l )%s\b" % name)
+            for name in re.findall(r"^COMMAND\((\w+)", table, re.M):
+                self.assertRegex(script, r"\b%s\b" % name)
+        subprocess.run(["bash", "-n"], input=self.run_stepc("completion", "bash").stdout, text=True, check=True, timeout=60)
+        self.run_stepc("completion", "tcsh", code=2)
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+        text = self.run_stepc("doctor", env=dict(os.environ, STEPC_LOG="info")).stdout
+        self.assertRegex(text, r"STEPC_LOG +=? info|STEPC_LOG += info")
+        for folder in ("runtime", "codegen", "passes", "frontend"):
+            for name in os.listdir(os.path.join(root, folder)):
+                if name.endswith(".c"):
+                    with open(os.path.join(root, folder, name)) as f:
+                        for variable in re.findall(r'(?:getenv|variable)\((?:s, |&s, )?"(STEPC_\w+)"', f.read()):
+                            self.assertIn(variable, text)
+        self.assertEqual(self.run_stepc("schema").stdout, self.run_stepc("doc", "schema").stdout)
 
     def test_version(self):
         self.assertRegex(self.run_stepc("version").stdout, r"^stepc \d+\.\d+\.\d+\n")

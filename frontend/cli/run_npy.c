@@ -76,7 +76,7 @@ static int read_header(const struct cli *cli, struct st_file *f, const char *nam
     const char *order = value_of(f->text, "'fortran_order'");
     if (!order || strncmp(order, "False", 5) != 0) return refused(cli, f->path, "it is stored by columns: np.save(FILE, np.ascontiguousarray(a)) writes it by rows");
     if (!read_shape(value_of(f->text, "'shape'"), t)) return refused(cli, f->path, "its shape cannot be read, or has too many dimensions");
-    t->name = strcpy(f->text + length + 1, name);
+    t->name = memcpy(f->text + length + 1, name, strlen(name) + 1);
     t->offset = begin + length;
     t->bytes = bytes_of(t);
     f->count = 1;

@@ -1,0 +1,43 @@
+/* stepc init: starter documents. */
+#include "frontend/cli/cli.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define TEMPLATES(X) \
+    X(mlp, "a classifier of rows with one hidden layer") \
+    X(cnn, "a convolutional network with batch normalisation") \
+    X(gpt2, "a transformer as GPT-2, with tied embeddings") \
+    X(llama, "a transformer as Llama: rotary positions, grouped queries, SwiGLU") \
+    X(lora, "adapters of low rank beside frozen layers") \
+    X(microbatches, "accumulation, clipping and an average of the weights")
+
+#define X(name, doc) extern const char cli_template_##name[];
+TEMPLATES(X)
+#undef X
+
+static const struct { const char *name, *doc, *text; } templates[] = {
+#define X(name, doc) {#name, doc, cli_template_##name},
+    TEMPLATES(X)
+#undef X
+};
+enum { COUNT = sizeof templates / sizeof *templates };
+
+int cli_init(struct cli *cli)
+{
+    struct str out = STR(cli->arena);
+    const char *names[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        names[i] = templates[i].name;
+        str_addf(&out, "%-14s %s\n", templates[i].name, templates[i].doc);
+    }
+    if (!cli->operands.count) return cli_print(cli, str_text(&out), out.length);
+    const char *name = cli->operands.items[0], *path = cli->operands.count > 1 ? cli->operands.items[1] : "-";
+    size_t i = 0;
+    while (i < COUNT && strcmp(names[i], name) != 0) i++;
+    const char *near = i < COUNT ? NULL : str_nearest(name, names, COUNT);
+    if (near) return cli_usage(cli, "there is no template \"%s\"; did you mean \"%s\"?", name, near);
+    if (i == COUNT) return cli_usage(cli, "there is no template \"%s\"; stepc init lists them", name);
+    if (strcmp(path, "-") != 0 && access(path, F_OK) == 0) return cli_failed(cli, EXIT_ENVIRONMENT, "%s is there already; init replaces no file", path);
+    return cli_write(cli, path, templates[i].text, strlen(templates[i].text));
+}
