@@ -125,16 +125,12 @@ void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whol
 }
 
 /* The slot that stands for a parameter under other weights; the parameter itself where there is none. */
-static const struct stepc_slot *weights_slot(const struct stepc_program *p, uint32_t parameter, enum rt_weights weights)
+static const struct stepc_slot *weights_slot(const struct step_instance *t, uint32_t parameter, enum rt_weights weights)
 {
     static const char prefixes[RT_WEIGHTS][6] = {"", "ema.", "slow.", "eval."};
-    const char *name = p->slots[parameter].name, *prefix = prefixes[weights];
-    size_t n = strlen(prefix);
-    for (uint32_t i = 0; i < p->slot_count; i++) {
-        const struct stepc_slot *s = &p->slots[i];
-        if (s->role <= STEP_STATE && strncmp(s->name, prefix, n) == 0 && strcmp(s->name + n, name) == 0) return s;
-    }
-    return &p->slots[parameter];
+    const struct stepc_slot *slots = t->program->slots;
+    int32_t i = rt_slot_find_under(t, prefixes[weights], slots[parameter].name);
+    return i >= 0 && slots[i].role <= STEP_STATE ? &slots[i] : &slots[parameter];
 }
 
 void rt_point_weights(struct step_instance *t, enum rt_entry_kind kind, enum rt_weights weights)
@@ -143,7 +139,7 @@ void rt_point_weights(struct step_instance *t, enum rt_entry_kind kind, enum rt_
         struct rt_map *m = &t->devices[d].maps[kind];
         if (m->weights_set == (uint32_t)weights) continue;
         for (uint32_t i = 0; i < m->weight_count; i++) {
-            const struct stepc_slot *s = weights_slot(t->program, m->weights[i].slot, weights);
+            const struct stepc_slot *s = weights_slot(t, m->weights[i].slot, weights);
             m->pointers[m->weights[i].at] = rt_slot_address(t, &t->devices[d], s) + m->weights[i].offset;
         }
         m->weights_set = (uint32_t)weights;

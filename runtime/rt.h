@@ -127,6 +127,7 @@ struct step_instance {
     bool alone;             /* the call in progress runs on the caller only */
     const struct stepc_slot **by_name;  /* slots that hosts see */
     uint32_t named;
+    uint32_t *by_role, role_end[RT_HYPER]; /* numbers of slots role after role, in the order of the table */
     uint32_t *input_slots, input_count; /* slots of the declared inputs */
     uint64_t *staging_offset;           /* per input, in rt_device.staging */
     int32_t loss_slot, step_slot;       /* -1: none */
@@ -204,6 +205,7 @@ step_status rt_hyper_set(struct step_instance *, const char *, double);
 uint32_t rt_slot_role(const struct stepc_slot *); /* as hosts see it; 0: not at all */
 bool rt_slots_sort(struct step_instance *); /* so that names are found; false: no memory */
 int32_t rt_slot_find(const struct step_instance *, const char *name);
+int32_t rt_slot_find_under(const struct step_instance *, const char *prefix, const char *name); /* of a name in two pieces */
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
 /* -1: `where` (NULL: the thread) and the status say why. */
 int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);

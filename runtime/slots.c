@@ -39,40 +39,43 @@ bool rt_slots_sort(struct step_instance *t)
     for (uint32_t i = 0; t->by_name && i < p->slot_count; i++)
         if (rt_slot_role(&p->slots[i])) t->by_name[t->named++] = &p->slots[i];
     if (t->named) qsort(t->by_name, t->named, sizeof *t->by_name, name_order);
-    return t->by_name != NULL;
+    t->by_role = rt_alloc(t, p->slot_count * sizeof *t->by_role);
+    for (uint32_t role = 1, n = 0; t->by_role && role < RT_HYPER; role++) {
+        for (uint32_t i = 0; i < p->slot_count; i++)
+            if (rt_slot_role(&p->slots[i]) == role) t->by_role[n++] = i;
+        t->role_end[role] = n;
+    }
+    return t->by_name && t->by_role;
 }
 
-int32_t rt_slot_find(const struct step_instance *t, const char *name)
+/* As strcmp of the slot's name with the other two, one behind the other. */
+static int compare_name(const struct stepc_slot *s, const char *prefix, const char *name)
+{
+    size_t n = strlen(prefix);
+    int order = strncmp(s->name, prefix, n);
+    return order ? order : strcmp(s->name + n, name);
+}
+
+int32_t rt_slot_find_under(const struct step_instance *t, const char *prefix, const char *name)
 {
     uint32_t low = 0, high = t->named;
     while (low < high) { /* the first that is not less */
         uint32_t middle = (low + high) / 2;
-        if (strcmp(t->by_name[middle]->name, name) < 0) low = middle + 1;
+        if (compare_name(t->by_name[middle], prefix, name) < 0) low = middle + 1;
         else high = middle;
     }
-    return low < t->named && strcmp(t->by_name[low]->name, name) == 0 ? (int32_t)(t->by_name[low] - t->program->slots) : -1;
+    return low < t->named && compare_name(t->by_name[low], prefix, name) == 0 ? (int32_t)(t->by_name[low] - t->program->slots) : -1;
 }
 
-/* Settable ones are counted as RT_HYPER, and again as what they are for hosts. */
-static bool slot_is(const struct stepc_slot *s, uint32_t role)
-{
-    return role == RT_HYPER ? s->role == RT_HYPER && !(s->flags & STEP_FROZEN) : rt_slot_role(s) == role;
-}
+int32_t rt_slot_find(const struct step_instance *t, const char *name) { return rt_slot_find_under(t, "", name); }
 
-/* The slot of that number among those of a role, -1: there are fewer, namely *count. */
-static int32_t slot_at(const struct stepc_program *p, uint32_t role, size_t index, size_t *count)
+/* The number among the hyper-parameters that can be set, -1: there are fewer, namely *count. */
+static int32_t hyper_slot_at(const struct stepc_program *p, size_t index, size_t *count)
 {
     *count = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (slot_is(&p->slots[i], role) && (*count)++ == index) return (int32_t)i;
+        if (p->slots[i].role == RT_HYPER && !(p->slots[i].flags & STEP_FROZEN) && (*count)++ == index) return (int32_t)i;
     return -1;
-}
-
-static size_t slot_count(const struct stepc_program *p, uint32_t role)
-{
-    size_t n;
-    slot_at(p, role, SIZE_MAX, &n);
-    return n;
 }
 
 /* Arguments that no call can do anything with. */
@@ -112,7 +115,7 @@ static void tensor_fill(const struct stepc_slot *s, struct step_tensor *out)
 
 size_t rt_tensor_count(const struct step_instance *t, uint32_t role)
 {
-    return t && role < RT_HYPER ? slot_count(t->program, role) : 0;
+    return t && role && role < RT_HYPER ? t->role_end[role] - t->role_end[role - 1] : 0;
 }
 
 static step_status tensor_give(const struct step_instance *t, int32_t i, struct step_tensor *out)
@@ -124,10 +127,9 @@ static step_status tensor_give(const struct step_instance *t, int32_t i, struct 
 
 step_status rt_tensor_at(const struct step_instance *t, uint32_t role, size_t index, struct step_tensor *out)
 {
-    size_t n;
     if (!t || !out) return unusable("tensor_at");
-    int32_t i = role < RT_HYPER ? slot_at(t->program, role, index, &n) : -1;
-    return i < 0 ? rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index) : tensor_give(t, i, out);
+    if (index >= rt_tensor_count(t, role)) return rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index);
+    return tensor_give(t, (int32_t)t->by_role[t->role_end[role - 1] + index], out);
 }
 
 step_status rt_tensor_find(const struct step_instance *t, const char *name, struct step_tensor *out)
@@ -147,13 +149,18 @@ void rt_hyper_store(struct step_instance *t, const struct stepc_slot *s, double 
     for (uint32_t d = 0; d < t->device_count; d++) rt_number_put(t->devices[d].state + s->offset, s->dtype, 0, value);
 }
 
-size_t rt_hyper_count(const struct step_instance *t) { return t ? slot_count(t->program, RT_HYPER) : 0; }
+size_t rt_hyper_count(const struct step_instance *t)
+{
+    size_t n = 0;
+    if (t) hyper_slot_at(t->program, SIZE_MAX, &n);
+    return n;
+}
 
 step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step_hyper *out)
 {
     if (!t || !out || out->size < sizeof out->size) return unusable("hyper_at");
     size_t n;
-    int32_t i = slot_at(t->program, RT_HYPER, index, &n);
+    int32_t i = hyper_slot_at(t->program, index, &n);
     if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: no hyper-parameter %zu", index);
     struct step_hyper full = {.name = hyper_name(&t->program->slots[i]), .value = rt_hyper_load(t, &t->program->slots[i])};
     rt_give(out, &full, sizeof full);
