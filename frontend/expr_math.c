@@ -67,10 +67,15 @@ struct fe_val make_tan(struct fe_call *c)
     SITE;
     return fe_div(s, fe_op1_float(s, OP_sin, ARG(0)), fe_op1_float(s, OP_cos, ARG(0)));
 }
-static struct fe_val cosine_of(struct fe_site *s, struct fe_val x)
-{ /* sqrt(1 - x^2), without cancelling near 1 */
-    return fe_op1(s, OP_sqrt, fe_mul(s, fe_sub(s, fe_float(1), x), fe_add(s, fe_float(1), x)));
+/* sqrt(sign (1 - x^2)), without cancelling near 1; at 1 itself its gradient is infinite, not 0 times infinity. */
+static struct fe_val root_of(struct fe_site *s, struct fe_val x, double sign)
+{
+    struct fe_val one = fe_float(1), end = fe_binary(s, EXPR_OP_EQ, fe_op1(s, OP_abs, x), one);
+    struct fe_val parts = fe_mul(s, fe_mul(s, fe_float(sign), fe_sub(s, one, x)), fe_add(s, one, x));
+    struct fe_val whole = fe_mul(s, fe_float(sign), fe_sub(s, one, fe_mul(s, x, x)));
+    return fe_op1(s, OP_sqrt, fe_where3(s, end, whole, parts));
 }
+static struct fe_val cosine_of(struct fe_site *s, struct fe_val x) { return root_of(s, x, 1); }
 struct fe_val make_arcsin(struct fe_call *c)
 {
     SITE;
@@ -123,8 +128,7 @@ struct fe_val make_arccosh(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0));
-    struct fe_val root = fe_op1(s, OP_sqrt, fe_mul(s, fe_sub(s, x, fe_float(1)), fe_add(s, x, fe_float(1))));
-    return fe_op1(s, OP_log, fe_add(s, x, root));
+    return fe_op1(s, OP_log, fe_add(s, x, root_of(s, x, -1)));
 }
 struct fe_val make_arctanh(struct fe_call *c)
 {
@@ -145,8 +149,11 @@ struct fe_val make_sinc(struct fe_call *c)
 struct fe_val make_logit(struct fe_call *c)
 {
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    return fe_op1(s, OP_log, fe_div(s, x, fe_sub(s, fe_float(1), x)));
+    struct fe_val x = fe_inexact(s, ARG(0)), one = fe_float(1);
+    struct fe_val end = fe_op2(s, OP_or, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), fe_binary(s, EXPR_OP_EQ, x, one));
+    struct fe_val inner = fe_where3(s, end, fe_float(0.5), x), outer = fe_where3(s, end, x, fe_float(0.5));
+    return fe_where3(s, end, fe_sub(s, fe_op1(s, OP_log, outer), fe_op1(s, OP_log1p, neg(s, outer))),
+                     fe_op1(s, OP_log, fe_div(s, inner, fe_sub(s, one, inner))));
 }
 struct fe_val make_entr(struct fe_call *c)
 {

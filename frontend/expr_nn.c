@@ -130,10 +130,10 @@ struct fe_val make_sparse_sigmoid(struct fe_call *c)
 struct fe_val make_log1mexp(struct fe_call *c)
 {
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0)), n = neg(s, x);
-    struct fe_val near = fe_op1(s, OP_log, neg(s, fe_op1(s, OP_expm1, n))),
-                  far = fe_op1(s, OP_log1p, neg(s, fe_op1(s, OP_exp, n)));
-    return fe_where3(s, compare(s, EXPR_OP_LT, x, log(2)), near, far);
+    struct fe_val x = fe_inexact(s, ARG(0)), is_near = compare(s, EXPR_OP_LT, x, log(2)), one = fe_float(1);
+    struct fe_val near = fe_op1(s, OP_log, neg(s, fe_op1(s, OP_expm1, neg(s, fe_where3(s, is_near, x, one))))),
+                  far = fe_op1(s, OP_log1p, neg(s, fe_op1(s, OP_exp, neg(s, fe_where3(s, is_near, one, x)))));
+    return fe_where3(s, is_near, near, far);
 }
 struct fe_val make_glu(struct fe_call *c)
 {

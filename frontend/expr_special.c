@@ -68,6 +68,10 @@ struct fe_val make_digamma(struct fe_call *c)
     struct fe_val x = fe_inexact(s, ARG(0)), sum, slope;
     if (x.bad) return x;
     if (is_narrow(s, &x)) return by_float32(c);
+    struct fe_val pole = fe_op2(s, OP_and, fe_binary(s, EXPR_OP_LE, x, fe_float(0)), fe_binary(s, EXPR_OP_EQ, x, fe_op1(s, OP_floor, x)));
+    /* at a pole NaN, with an infinite gradient: log(0) + infinity */
+    struct fe_val none = fe_where3(s, pole, fe_sub(s, x, fe_stop(s, x)), fe_float(1)), at_pole = fe_add(s, fe_op1(s, OP_log, none), fe_float((double)INFINITY));
+    x = fe_where3(s, pole, fe_float(0.25), x);
     struct fe_val low = below_half(s, x), z = reflected(s, x, low), base = fe_add(s, z, fe_float(g + 0.5));
     series(s, z, &sum, &slope);
     struct fe_val y = fe_sub(s, fe_sub(s, log_base(s, z), fe_div(s, slope, sum)), fe_div(s, fe_float(g), base));
@@ -75,8 +79,7 @@ struct fe_val make_digamma(struct fe_call *c)
     struct fe_val angle = fe_mul(s, fe_float(acos(-1.0)), fe_add(s, safe, fe_op1(s, OP_floor, fe_sub(s, fe_float(0.5), safe))));
     struct fe_val cotangent = fe_div(s, fe_op1(s, OP_cos, angle), fe_op1(s, OP_sin, angle));
     struct fe_val mirror = fe_sub(s, y, fe_mul(s, fe_float(acos(-1.0)), cotangent));
-    struct fe_val pole = fe_op2(s, OP_and, fe_binary(s, EXPR_OP_LE, x, fe_float(0)), fe_binary(s, EXPR_OP_EQ, x, fe_op1(s, OP_floor, x)));
-    return fe_where3(s, pole, fe_float((double)NAN), fe_where3(s, low, mirror, y));
+    return fe_where3(s, pole, at_pole, fe_where3(s, low, mirror, y));
 }
 
 struct fe_val make_betaln(struct fe_call *c)

@@ -171,6 +171,16 @@ static struct fe_val wrap_labels(struct fe_site *s, struct fe_val labels, int64_
     return n;
 }
 
+/* Logits less the largest one, and the logarithm of the sum of their exponentials; an infinite one stays, as in logsumexp. */
+static struct fe_val shifted_logits(struct fe_site *s, struct fe_val x, uint32_t axis, struct fe_val *log_sum)
+{
+    struct fe_reduce_options keep = {.keepdims = true};
+    struct fe_val top = fe_stop(s, fe_reduce(s, FE_RED_MAX, x, &axis, 1, &keep));
+    struct fe_val shifted = fe_sub(s, x, fe_where3(s, fe_op1(s, OP_is_finite, top), top, fe_float(0)));
+    *log_sum = fe_op1(s, OP_log, fe_reduce(s, FE_RED_SUM, fe_op1(s, OP_exp, shifted), &axis, 1, &keep));
+    return shifted;
+}
+
 struct fe_val loss_integer_labels(struct fe_call *c)
 {
     SITE;
@@ -193,9 +203,9 @@ struct fe_val loss_integer_labels(struct fe_call *c)
         return fe_fail(s, "E0210", "%s: labels %s do not fit logits %s", c->function, fe_describe(s, &ARG(1)),
                        ir_type_text(s->fe->arena, &t));
     bool masked = !fe_is_none(&where);
-    struct fe_val inside, log_sum, none = fe_none();
+    struct fe_val inside, log_sum;
     struct fe_val hit = fe_one_hot_mask(s, wrap_labels(s, ARG(1), t.dim[axis], &inside), t.dim[axis], axis);
-    struct fe_val shifted = masked ? x : fe_softmax_parts(s, x, &axis, 1, &none, &log_sum);
+    struct fe_val shifted = masked ? x : shifted_logits(s, x, axis, &log_sum);
     struct fe_val logit = fe_reduce(s, FE_RED_SUM, fe_where3(s, hit, shifted, fe_int(0)), &axis, 1, NULL);
     if (logit.bad) return logit;
     struct ir_type out = fe_type_at(s, &logit);
@@ -241,11 +251,10 @@ struct fe_val loss_multiclass(struct fe_call *c)
     struct ir_type t = fe_type_at(s, &ARG(0));
     if (!t.rank) return fe_fail(s, "E0210", "%s needs one score per class", c->function);
     uint32_t axis = t.rank - 1u;
-    struct fe_val hit = fe_one_hot_mask(s, ARG(1), t.dim[axis], fe_rank(s, &ARG(1)));
-    struct fe_val x = c->data ? fe_sub(s, fe_add(s, ARG(0), fe_float(1)), fe_cast(s, hit, (enum ir_dtype)t.dtype))
-                              : ARG(0);
-    return fe_sub(s, fe_reduce_last(s, FE_RED_MAX, x, false),
-                  fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, ARG(0), fe_int(0)), false));
+    /* the one-hot labels are float32 and multiplied: infinite scores are NaN, 16-bit ones give a float32 loss */
+    struct fe_val hit = fe_cast(s, fe_one_hot_mask(s, ARG(1), t.dim[axis], fe_rank(s, &ARG(1))), IR_F32);
+    struct fe_val x = c->data ? fe_sub(s, fe_add(s, ARG(0), fe_float(1)), hit) : ARG(0);
+    return fe_sub(s, fe_reduce_last(s, FE_RED_MAX, x, false), fe_reduce_last(s, FE_RED_SUM, fe_mul(s, ARG(0), hit), false));
 }
 struct fe_val loss_smooth_labels(struct fe_call *c)
 {
