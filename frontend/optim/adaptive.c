@@ -8,7 +8,7 @@ enum { ROUNDING_EXPONENT = -52 }; /* jnp.finfo(float).eps = 2**-52 */
 
 static struct term scalar_state(struct transform *t, const char *name, double initial)
 {
-    return optim_state(t, name, ir_type_scalar(IR_F32), (struct start){.number = initial});
+    return optim_state(t, name, ir_type_scalar(optim_lowest(t)), (struct start){.number = initial});
 }
 
 static ir_value *differences(struct transform *t, const ir_value *x, const ir_value *y)
@@ -21,6 +21,12 @@ static ir_value *differences(struct transform *t, const ir_value *x, const ir_va
 static void scale_all(struct transform *t, struct term rate)
 {
     EACH_LEAF(t, i) t->u[i] = term_mul(t->b, rate, T(t->u[i])).v;
+}
+
+/* decay * m + (1 - decay) * g * g, in this order: 16-bit parameters notice it */
+static struct term square_moment(struct ir_builder *b, struct term g, struct term m, struct term decay)
+{
+    return term_add(b, term_mul(b, decay, m), term_mul(b, term_mul(b, term_sub(b, term_integer(1), decay), g), g));
 }
 
 static struct term sum_of_abs(struct transform *t, const ir_value *tree)
@@ -71,8 +77,8 @@ void transform_dog(struct transform *t)
         struct term norm = term_sqrt(b, optim_square_sum(t, init));
         start = term_mul(b, term_number(initial), term_add(b, term_integer(1), norm));
     }
-    struct term most = term_where(b, first, start, scalar_state(&inner, "max_dist", 0)),
-                sum = scalar_state(&inner, "sum_sq_norm_grads", 0);
+    struct term most = scalar_state(&inner, "max_dist", 0), sum = scalar_state(&inner, "sum_sq_norm_grads", 0);
+    most = term_where(b, first, term_cast_like(b, start, most), most);
     most = term_max(b, most, term_sqrt(b, optim_square_sum(t, differences(t, init, t->p))));
     sum = term_add(b, sum, optim_square_sum(t, t->u));
     optim_state_set(&inner, "max_dist", most);
@@ -145,6 +151,14 @@ static struct term bias(struct ir_builder *b, struct term beta1, struct term bet
     return term_div(b, term_sqrt(b, correction(b, beta2, count)), correction(b, beta1, count));
 }
 
+/* d * learning_rate * bias, in the dtype that d is kept in */
+static struct term rate_of_estimate(struct transform *t, struct term estimate, struct term count, struct term correction_of_both)
+{
+    struct ir_builder *b = t->b;
+    struct term rate = term_mul(b, term_mul(b, estimate, at_count(t, "learning_rate", count)), correction_of_both);
+    return term_cast_like(b, rate, estimate);
+}
+
 /* (Defazio, Mishchenko 2023) */
 void transform_dadapt_adamw(struct transform *t)
 {
@@ -155,8 +169,7 @@ void transform_dadapt_adamw(struct transform *t)
                 count = optim_increment(b, before);
     struct term estimate = scalar_state(t, "estim_lr", arg(t, "estim_lr0")->number),
                 weighted = scalar_state(t, "numerator_weighted", 0);
-    struct term rate = term_mul(b, term_mul(b, estimate, at_count(t, "learning_rate", before)),
-                                bias(b, beta1, beta2, count));
+    struct term rate = rate_of_estimate(t, estimate, before, bias(b, beta1, beta2, count));
     ir_value *avg = optim_tree(t, "exp_avg", IR_TUPLE, zero), *sq = optim_tree(t, "exp_avg_sq", IR_TUPLE, zero);
     ir_value *sum = optim_tree(t, "grad_sum", IR_TUPLE, zero), *scaled = optim_new_tree(t);
     EACH_LEAF(t, i) scaled[i] = term_div(b, T(sum[i]), term_add(b, term_sqrt(b, T(sq[i])), eps)).v;
@@ -166,7 +179,7 @@ void transform_dadapt_adamw(struct transform *t)
         struct term g = T(t->u[i]);
         avg[i] =
             term_add(b, term_mul(b, beta1, T(avg[i])), term_mul(b, term_mul(b, term_sub(b, one, beta1), rate), g)).v;
-        sq[i] = moment(b, term_square(b, g), T(sq[i]), beta2).v;
+        sq[i] = square_moment(b, g, T(sq[i]), beta2).v;
         sum[i] = term_add(b, term_mul(b, root, T(sum[i])), term_mul(b, term_mul(b, rest, rate), g)).v;
         struct term u = term_div(b, T(avg[i]), term_add(b, term_sqrt(b, T(sq[i])), eps));
         struct term decay = term_mul(b, term_neg(b, term_mul(b, number(t, "weight_decay"), rate)), T(t->p[i]));
@@ -194,8 +207,7 @@ void transform_prodigy(struct transform *t)
     struct term before = counter(t, "count"), count = optim_increment(b, before);
     struct term estimate = scalar_state(t, "estim_lr", arg(t, "estim_lr0")->number),
                 weighted = scalar_state(t, "numerator_weighted", 0);
-    struct term rate = term_mul(b, term_mul(b, estimate, at_count(t, "learning_rate", before)),
-                                bias(b, beta1, beta2, count));
+    struct term rate = rate_of_estimate(t, estimate, before, bias(b, beta1, beta2, count));
     ir_value *init = optim_first_params(t, "params0", IR_TUPLE);
     struct term product = optim_dot(b, t->count, t->u, differences(t, init, t->p));
     ir_value *avg = optim_tree(t, "exp_avg", IR_TUPLE, zero), *sq = optim_tree(t, "exp_avg_sq", IR_TUPLE, zero);
@@ -204,7 +216,7 @@ void transform_prodigy(struct transform *t)
     {
         struct term g = term_mul(b, estimate, T(t->u[i])), factor = flag(t, "safeguard_warmup") ? estimate : rate;
         avg[i] = moment(b, g, T(avg[i]), beta1).v;
-        sq[i] = moment(b, term_square(b, g), T(sq[i]), beta2).v;
+        sq[i] = square_moment(b, g, T(sq[i]), beta2).v;
         sum[i] = term_add(b, term_mul(b, beta3, T(sum[i])), term_div(b, term_mul(b, factor, g), estim_lr0)).v;
     }
     struct term share = term_mul(b, term_mul(b, term_div(b, estimate, estim_lr0), rate), product);
@@ -288,7 +300,9 @@ static void momo_like(struct transform *t, bool adam)
     struct term beta = adam ? number(t, "b1")
                             : term_where(b, term_eq(b, before, term_integer(0)), term_number(0), number(t, "beta"));
     struct term c1 = adam ? correction(b, beta, count) : one, c2 = adam ? correction(b, number(t, "b2"), count) : one;
-    struct term mean = moment(b, T(t->o->value), scalar_state(t, "barf", 0), beta);
+    struct term mean = scalar_state(t, "barf", 0);
+    if (adam) c1 = term_cast_like(b, c1, mean), c2 = term_cast_like(b, c2, mean);
+    mean = moment(b, term_cast_like(b, T(t->o->value), mean), mean, beta);
     struct term gamma = moment(b, optim_dot(b, t->count, t->u, t->p), scalar_state(t, "gamma", 0), beta);
     struct term least = scalar_state(t, "lb", arg(t, "lower_bound")->number),
                 alpha = at_count(t, "learning_rate", before);
@@ -300,7 +314,7 @@ static void momo_like(struct transform *t, bool adam)
         struct term g = T(t->u[i]);
         avg[i] = weighted[i] = moment(b, g, T(avg[i]), beta).v;
         if (!adam) continue;
-        sq[i] = moment(b, term_square(b, g), T(sq[i]), number(t, "b2")).v;
+        sq[i] = square_moment(b, g, T(sq[i]), number(t, "b2")).v;
         struct term root = term_add(b, number(t, "eps"), term_sqrt(b, term_div(b, T(sq[i]), c2)));
         weighted[i] = term_div(b, T(avg[i]), root).v;
     }

@@ -479,6 +479,21 @@ bool optim_gradient_at(struct transform *t, const ir_value *params, ir_value *gr
 
 /* ---------------------------------------------------------------- trees */
 
+static enum ir_dtype extreme_dtype(const struct transform *t, bool widest)
+{
+    enum ir_dtype found = IR_TUPLE;
+    for (uint32_t i = 0; i < t->count; i++) {
+        enum ir_dtype own = t->p[i] ? (enum ir_dtype)ir_type(t->b->f, t->p[i])->dtype : found;
+        if (own == IR_TUPLE || !ir_dtype_is_float(own)) continue;
+        bool wider = found != IR_TUPLE && ir_dtype_bytes(own) > ir_dtype_bytes(found), narrower = found != IR_TUPLE && ir_dtype_bytes(own) < ir_dtype_bytes(found);
+        if (found == IR_TUPLE || (widest ? wider : narrower)) found = own;
+    }
+    return found == IR_TUPLE ? IR_F32 : found;
+}
+
+enum ir_dtype optim_lowest(const struct transform *t) { return extreme_dtype(t, false); }
+enum ir_dtype optim_highest(const struct transform *t) { return extreme_dtype(t, true); }
+
 ir_value *optim_new_tree(const struct transform *t) { return arena_new_array(t->fe->arena, ir_value, t->count + 1); }
 
 struct term optim_square_sum(struct transform *t, const ir_value *tree)
@@ -491,5 +506,5 @@ struct term optim_dot(struct ir_builder *b, uint32_t count, const ir_value *x, c
     struct term sum = term_integer(0);
     for (uint32_t i = 0; i < count; i++)
         if (x[i] && y[i]) sum = term_add(b, sum, term_dot(b, term_tensor(x[i]), term_tensor(y[i])));
-    return term_cast(b, sum, IR_F32);
+    return sum.v ? sum : term_cast(b, sum, IR_F32); /* of the leaves' dtype, as in Optax */
 }

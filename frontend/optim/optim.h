@@ -246,6 +246,9 @@ struct optim_key optim_next_key(struct transform *, const char *name, int64_t se
 struct optim_key optim_leaf_key_from(struct transform *, struct optim_key, uint32_t leaf, uint32_t first);
 struct optim_key optim_leaf_key(struct transform *, struct optim_key, uint32_t leaf);
 
+/* The narrowest and the widest dtype of the parameters: numbers kept beside them have it, as in Optax. */
+enum ir_dtype optim_lowest(const struct transform *);
+enum ir_dtype optim_highest(const struct transform *);
 ir_value *optim_new_tree(const struct transform *);
 /* The leaves of the transformation as a tree of expressions. */
 struct fe_val optim_tree_value(struct transform *, const ir_value *);

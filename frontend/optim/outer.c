@@ -112,12 +112,12 @@ void transform_mechanize(struct transform *t)
     struct ir_builder *b = t->b;
     int64_t n = arg(t, "num_betas")->integer;
     if (!optim_at_most(t, "num_betas", 1000)) return;
-    const struct ir_type vector = ir_type_of(IR_F32, 1, &n);
+    const struct ir_type exact = ir_type_of(IR_F32, 1, &n), vector = ir_type_of(optim_lowest(t), 1, &n);
     struct term eps = number(t, "eps"), s_init = number(t, "s_init"), count = counter(t, "count"),
                 none = term_number(0);
     float *list = arena_new_array(t->fe->arena, float, n);
     for (int64_t i = 0; i < n; i++) list[i] = (float)(1 - pow(0.1, (double)(i + 1)));
-    struct term betas = T(ir_constant(b, vector, list)), m = optim_state(t, "m", vector, zero),
+    struct term betas = T(ir_cast(b, ir_constant(b, exact, list), optim_lowest(t))), m = optim_state(t, "m", vector, zero),
                 v = optim_state(t, "v", vector, zero);
     struct term r = optim_state(t, "r", vector, zero),
                 s = optim_state(t, "s", vector, (struct start){.number = arg(t, "s_init")->number});

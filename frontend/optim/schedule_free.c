@@ -18,10 +18,10 @@ static struct term rate_at(struct transform *t, struct term count, bool warms_up
 static struct term part_of_average(struct transform *t, bool warms_up, struct term *count)
 {
     struct ir_builder *b = t->b;
-    const struct ir_type scalar = ir_type_scalar(IR_F32);
+    const struct ir_type scalar = ir_type_scalar(optim_lowest(t));
     *count = optim_state(t, "step_count", ir_type_scalar(IR_I32), (struct start){.number = 1});
     struct term most = optim_state(t, "max_lr", scalar, zero), sum = optim_state(t, "weight_sum", scalar, zero);
-    most = term_max(b, most, term_cast(b, rate_at(t, *count, warms_up), IR_F32));
+    most = term_max(b, most, term_cast(b, rate_at(t, *count, warms_up), (enum ir_dtype)scalar.dtype));
     struct term weight = term_pow(b, most, number(t, "weight_lr_power"));
     sum = term_add(b, sum, weight);
     struct term part = term_div(b, weight, sum), known = term_not(b, term_is_nan(b, sum));

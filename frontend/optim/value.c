@@ -7,8 +7,8 @@
 void transform_scale_by_polyak(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term norm = term_add(b, optim_square_sum(t, t->u), number(t, "eps"));
-    struct term gap = term_sub(b, T(t->o->value), number(t, "f_min"));
+    struct term squares = optim_square_sum(t, t->u), norm = term_add(b, squares, number(t, "eps"));
+    struct term gap = term_cast_like(b, term_sub(b, T(t->o->value), number(t, "f_min")), squares);
     if (strcmp(arg(t, "variant")->string, "sps+") == 0) gap = term_max(b, gap, term_number(0));
     struct term step = term_min(b, term_div(b, gap, norm), number(t, "max_learning_rate"));
     step = term_where(b, term_le(b, norm, term_number(0x1p-52)), term_number(0), step);
@@ -19,14 +19,14 @@ void transform_scale_by_polyak(struct transform *t)
 void transform_reduce_on_plateau(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    const struct ir_type scalar = ir_type_scalar(IR_F32);
+    const struct ir_type scalar = ir_type_scalar(optim_highest(t));
     struct term none = term_integer(0), one = term_integer(1), patience = term_integer(arg(t, "patience")->integer);
-    struct term scale = optim_state(t, "scale", scalar, (struct start){.number = 1});
+    struct term scale = optim_state(t, "scale", ir_type_scalar(optim_lowest(t)), (struct start){.number = 1});
     struct term best = optim_state(t, "best_value", scalar, (struct start){.number = (double)INFINITY});
     struct term plateau = counter(t, "plateau_count"), cooldown = counter(t, "cooldown_count"),
                 before = counter(t, "count");
     struct term count = optim_increment(b, before), average = optim_state(t, "avg_value", scalar, zero);
-    average = term_div(b, term_add(b, term_mul(b, before, average), T(t->o->value)), count);
+    average = term_div(b, term_add(b, term_mul(b, before, average), term_cast_like(b, T(t->o->value), average)), count);
 
     struct term due = term_eq(b, count, term_integer(arg(t, "accumulation_size")->integer));
     struct term limit = term_mul(b, term_sub(b, one, number(t, "rtol")), best);
