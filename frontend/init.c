@@ -432,3 +432,20 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     }
     return x ? ir_cast(b, x, dtype) : ir_number(b, p->type, 0);
 }
+
+ir_value fe_initial_drawn(struct fe *fe, struct ir_builder *b, fe_json initializer, const struct fe_drawn *drawn, const struct ir_type *type)
+{
+    struct fe_value v[MAX_ROWS] = {0};
+    const struct initializer *init = read_object(fe, initializer, v);
+    if (init && init->family == ORTHOGONAL) {
+        fe_error(fe, initializer, "E0111", "initializer \"%s\" is not supported yet for what is drawn in every step", init->name);
+        return 0;
+    }
+    struct drawing d = drawing_of(b, drawn->key[0], drawn->key[1], type);
+    struct fe_param whole = {.path = "carry", .type = *type, .init = initializer};
+    d.narrow = (enum ir_dtype)type->dtype;
+    if (drawn->is_part) d.part = &drawn->part;
+    if (drawn->is_part && drawn->part.whole.rank) whole.type = drawn->part.whole;
+    ir_value x = init ? draw(fe, &d, &whole, init, v) : 0;
+    return x ? ir_cast(b, x, d.narrow) : 0;
+}

@@ -131,6 +131,9 @@ ir_value fe_normal(struct ir_builder *, ir_value k0, ir_value k1, const struct i
 ir_value fe_rademacher(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape); /* -1 or 1 */
 void fe_fold_in(struct ir_builder *, const ir_value key[2], ir_value count, ir_value out[2]); /* jax.random.fold_in */
 void fe_fork_key(const struct fe *, uint32_t stream, uint32_t draw, uint32_t key[2]); /* fold_in(stream's key, draw) */
+/* What an initializer gives with a key that is drawn while the model runs; 0: an error was recorded. */
+struct fe_drawn;
+ir_value fe_initial_drawn(struct fe *, struct ir_builder *, fe_json initializer, const struct fe_drawn *, const struct ir_type *);
 ir_value fe_orthogonal(struct fe *, struct ir_builder *, const struct fe_param *, const uint32_t key[2], double scale,
                        int64_t column_axis, bool delta); /* init_orthogonal.c; 0: an error was recorded */
 void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]);
@@ -143,7 +146,7 @@ struct fe_drawn {
     struct fe_part part;
     bool is_part;
 };
-bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, struct fe_drawn *);
+bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, struct fe_drawn *); /* NULL: that of key 0 */
 /* A mask that is true with the probability 1 - rate: what dropout keeps. */
 struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape, double rate);
 

@@ -16,8 +16,8 @@ static uint32_t counter(struct fe_block *block, const char *stream)
     const char *path = counter_path(block);
     uint32_t index = map_get(&state->by_path, path);
     if (index != MAP_NONE) return index;
-    struct fe_param p = {.path = path, .type = ir_type_scalar(IR_U32), .init_preset = "zeros", .statistic = true};
-    fe_draw(block->site.fe, stream, &p.stream, &p.draw);
+    struct fe_param p = {.path = path, .type = ir_type_scalar(IR_U32), .init_preset = "zeros", .statistic = true, .stream = FE_NO_DRAW};
+    if (stream) fe_draw(block->site.fe, stream, &p.stream, &p.draw);
     return fe_block_param(block, "", p) ? map_get(&state->by_path, path) : MAP_NONE;
 }
 
@@ -74,6 +74,9 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
     const struct fe_param *p = &fe->state->params.items[index];
     ir_value *now = s->trace->statistics ? &s->trace->statistics[index] : NULL;
     ir_value count = now && *now ? *now : fe_trace_param(fe, s->trace, index);
+    if (!now) /* nothing is kept: count here */
+        for (size_t i = 0; i < s->trace->own->random_calls.count; i++)
+            if (s->trace->own->random_calls.items[i] == index) count = ir_binary(s->b, OP_add, count, ir_number(s->b, p->type, 1));
     const struct fe_rows *rows = s->trace->rows;
     struct fe_random_call call = {index, *shape};
     if (s->trace->notes_random && !rows) vec_push(fe->arena, &fe->state->random_calls, call);
@@ -81,7 +84,8 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
     if (rows && !ir_type(s->b->f, rows->numbers)->rank) out->part.at = ir_cast(s->b, rows->numbers, IR_U32), out->part.dim = IR_MAX_RANK;
     else if (rows && !part_of_whole(block, index, shape, &out->part)) return false;
     out->is_part = out->part.at != 0;
-    fe_fork_key(fe, p->stream, p->draw, fork);
+    if (p->stream == FE_NO_DRAW) fork[0] = fork[1] = 0; /* jax.random.key(0) */
+    else fe_fork_key(fe, p->stream, p->draw, fork);
     struct ir_type scalar = ir_type_scalar(IR_U32);
     ir_value key[] = {ir_number(s->b, scalar, fork[0]), ir_number(s->b, scalar, fork[1])};
     fe_fold_in(s->b, key, count, out->key);

@@ -170,6 +170,8 @@ enum { RNN_ARGS = sizeof rnn_args / sizeof *rnn_args };
 struct run {
     bool time_major, return_carry, reverse, keep_order;
     struct fe_val lengths, initial;
+    struct fe_block *owner; /* of the random numbers of the first carry */
+    bool draws;             /* although they may not be used */
 };
 
 static bool read_cell(struct fe_block *block, fe_json json, struct cell *c)
@@ -237,7 +239,19 @@ static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_
     return FE_APPLY(s, "squeeze", FE_APPLY(s, "take_along_axis", carries, at, fe_int(0)), fe_int(0));
 }
 
-static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const struct fe_val *initial, uint32_t count,
+/* As nnx.RNN, which draws with keys of its own stream, whatever the seed: those of key 0, counted on from call to call. */
+static struct fe_val draw_carry(struct fe_block *owner, struct cell *c, uint32_t rank, const int64_t *shape, bool used)
+{
+    struct fe_site *s = &c->block.site;
+    struct ir_type type = ir_type_of(c->block.param_dtype, rank, shape);
+    struct fe_drawn drawn;
+    if (!fe_block_draw(owner, NULL, &type, &drawn)) return fe_bad();
+    if (!used) return fe_none();
+    ir_value x = fe_initial_drawn(s->fe, s->b, c->args[CARRY_INIT].json, &drawn, &type);
+    return x ? fe_val_tensor(x) : fe_bad();
+}
+
+static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, uint32_t axis, const struct fe_val *initial, uint32_t count,
                         struct fe_val *carry)
 {
     struct fe_site *s = &c->block.site;
@@ -249,12 +263,19 @@ static bool first_carry(struct cell *c, struct ir_type t, uint32_t axis, const s
     bool pair = initial->kind == FE_VAL_TUPLE;
     double start = 0;
     const struct fe_value *init = &c->args[CARRY_INIT];
-    if (init->given && !fe_initializer_constant(s->fe, init->json, &start))
-        return fe_block_fail(&c->block, init->json, "E0111", "a random \"carry_init\" is not supported yet"), false;
+    bool drawn = init->given && !fe_initializer_constant(s->fe, init->json, &start);
+    if (drawn && !r && fe_is_none(initial))
+        return fe_block_fail(&c->block, init->json, "E0111", "a random \"carry_init\" of a cell by itself is not supported yet; give it a carry"),
+               false;
     if (!fe_is_none(initial) && (pair ? initial->count : 1) != count)
         return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
                false;
     for (uint32_t i = 0; i < count; i++) {
+        if (fe_is_none(initial) && (drawn || (r && r->draws))) {
+            carry[i] = draw_carry(r->owner, c, rank, shape, drawn);
+            if (carry[i].bad) return false;
+        }
+        if (fe_is_none(initial) && drawn) continue;
         carry[i] = fe_is_none(initial) ? fe_full(s, ir_type_of(c->block.param_dtype, rank, shape), start)
                                        : fe_broadcast_val(s, pair ? initial->items[i] : *initial, rank, shape);
         if (carry[i].bad) return false;
@@ -304,7 +325,7 @@ static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const st
     if (ragged && !lengths_fit(block, r, &t, axis)) return fe_bad();
     if (r->reverse && ragged) x = flip(s, x, axis, &r->lengths);
     x = move_axis(s, x, axis, 0);
-    if (x.bad || !prepare(&c, x) || !first_carry(&c, t, axis, &r->initial, w.carries, w.carry)) return fe_bad();
+    if (x.bad || !prepare(&c, x) || !first_carry(r, &c, t, axis, &r->initial, w.carries, w.carry)) return fe_bad();
     w.row_count = c.dense_count;
     memcpy(w.rows, c.input, sizeof c.input);
     if (!fe_walk(&w, step, &c)) return fe_bad();
@@ -319,12 +340,13 @@ static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const st
 static bool read_run(struct fe_block *block, const struct fe_value *a, struct run *r)
 {
     struct fe_site *s = &block->site;
-    *r = (struct run){a[TIME_MAJOR].boolean,
-                      a[RETURN_CARRY].boolean,
-                      a[REVERSE].boolean,
-                      a[KEEP_ORDER].boolean,
-                      fe_none(),
-                      fe_none()};
+    *r = (struct run){.time_major = a[TIME_MAJOR].boolean,
+                      .return_carry = a[RETURN_CARRY].boolean,
+                      .reverse = a[REVERSE].boolean,
+                      .keep_order = a[KEEP_ORDER].boolean,
+                      .lengths = fe_none(),
+                      .initial = fe_none(),
+                      .owner = block};
     if (a[LENGTHS].given && !a[LENGTHS].null) {
         r->lengths = fe_expr(s->fe, s->trace, a[LENGTHS].json, block->env);
         if (r->lengths.bad || !fe_as_tensor(s, &r->lengths)) return false;
@@ -368,20 +390,32 @@ static struct fe_val one_way(struct fe_block *block, fe_json json, const char *s
     r.reverse = r.keep_order = reverse;
     r.return_carry = true;
     r.lengths = outer->lengths;
+    r.owner = outer->owner;
+    r.draws = outer->draws;
     if (!fe_is_none(&outer->initial)) r.initial = outer->initial.items[reverse];
     return run_rnn(&inner, a[CELL].json, &r);
+}
+
+/* Both draw from one stream, also what they do not use. */
+static bool draws_carry(struct fe *fe, fe_json rnn)
+{
+    fe_json cell = fe_member(fe, rnn, "cell"), init = cell && cell->kind == JSON_OBJECT ? fe_member(fe, cell, "carry_init") : NULL;
+    fe_json type = init && init->kind == JSON_OBJECT ? fe_member(fe, init, "type") : NULL;
+    if (!type || type->kind != JSON_STRING) return false;
+    return strcmp(type->string, "zeros") && strcmp(type->string, "ones") && strcmp(type->string, "constant");
 }
 
 static struct fe_val apply_bidirectional(struct fe_block *block, const struct fe_value *a)
 {
     struct fe_site *s = &block->site;
-    struct run r = {a[2].boolean, a[3].boolean, false, false, fe_none(), fe_none()};
+    struct run r;
     struct fe_value rnn[RNN_ARGS] = {0};
     rnn[TIME_MAJOR] = a[2];
     rnn[RETURN_CARRY] = a[3];
     rnn[LENGTHS] = a[4];
     rnn[INITIAL] = a[5];
     if (!read_run(block, rnn, &r)) return fe_bad();
+    r.draws = draws_carry(s->fe, a[0].json) || draws_carry(s->fe, a[1].json);
     if (!fe_is_none(&r.initial) && (r.initial.kind != FE_VAL_TUPLE || r.initial.count != 2))
         return fe_block_fail(block, a[5].json, "E0212", "the initial carry of bidirectional is a pair");
     struct fe_val there = one_way(block, a[0].json, "forward_rnn", &r, false);
@@ -423,7 +457,7 @@ static struct fe_val apply_cell(struct fe_block *block, const struct fe_value *a
     if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) x = fe_cast(s, x, IR_F32);
     uint32_t count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
     struct fe_val none = fe_none();
-    if (x.bad || !prepare(&c, x) || !first_carry(&c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
+    if (x.bad || !prepare(&c, x) || !first_carry(NULL, &c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
         return fe_bad();
     advance(&c, c.input, carry);
     struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), carry[count - 1]};

@@ -324,7 +324,8 @@ class Generator:
         elif self.chance(0.25):
             o["gate_fn"] = self.activation(True)
         if self.chance(0.15):
-            o["carry_init"] = self.one([{"type": "ones"}, {"type": "constant", "value": self.f(-1, 1)}, {"type": "zeros"}])
+            o["carry_init"] = self.one([{"type": "ones"}, {"type": "constant", "value": self.f(-1, 1)}, {"type": "zeros"}, {"type": "normal", "stddev": 0.5},
+                                        {"type": "uniform", "scale": 1.5}, {"type": "truncated_normal", "stddev": 0.7, "lower": -1, "upper": 1}])
         return o
 
     def rnn_options(self, o, batch, time, hidden, pair):
@@ -378,6 +379,8 @@ class Generator:
         self.some(o, strides=lambda: [self.n(1, 3) for _ in range(rank)], padding=lambda: self.one(["SAME", "SAME_LOWER", "VALID", [[self.n(0, w - 1), self.n(0, w - 1)] for w in window]]))
         if o["type"] == "avg_pool":
             self.some(o, count_include_pad=self.chance)
+        if isinstance(o.get("padding"), list):  # as many as the batch has axes are put in front by NNX: one
+            batch = 1
         batches = [self.n(1, 2) for _ in range(1 if o.get("count_include_pad") is False else batch)]  # NNX's count has one batch axis
         return o | {"input": self.given(batches + [self.n(3, 5) for _ in range(rank)] + [self.n(1, 3)])}
 
@@ -452,10 +455,14 @@ class Generator:
             o["name"] = "named%d%s" % (self.names, self.one(["", ".deep"]))
         return o
 
+    def placed(self, depth, name, x):
+        o = self.inner(depth) | {"name": name}
+        return o if "inputs" in o else o | {"input": x}
+
     def graph(self, depth):
-        nodes = [self.inner(depth) | {"name": "a"}, self.inner(depth) | {"name": "b", "input": self.one(["a", "x + a", "tanh(a)"])}]
+        nodes = [self.inner(depth) | {"name": "a"}, self.placed(depth, "b", self.one(["a", "x + a", "tanh(a)"]))]
         if self.chance():
-            nodes.append({"type": "shared", "name": "c", "block": self.one(["a", "b"]), "input": self.one(["a + b", "b", "0.5 * x"])})
+            nodes.append({"type": "shared", "name": "c", "block": self.one([n["name"] for n in nodes if "inputs" not in n] or ["a"]), "input": self.one(["a + b", "b", "0.5 * x"])})
         if self.chance(0.3):
             nodes.append({"type": "param", "name": "p", "shape": [4], "init": self.init(1)})
         return {"type": "graph", "nodes": nodes, "output": " + ".join(n["name"] for n in nodes)}
@@ -463,7 +470,7 @@ class Generator:
     def parts(self, depth):
         """A graph whose output is a map, inside of another."""
         inside = {"type": "graph", "name": "both", "nodes": [self.inner(depth + 1) | {"name": "a"}, self.inner(depth + 1) | {"name": "b"}], "output": {"left": "a", "right": "a - 0.5 * b"}}
-        return {"type": "graph", "nodes": [inside, self.inner(depth + 1) | {"name": "last", "input": "both.left"}], "output": "last + both.right"}
+        return {"type": "graph", "nodes": [inside, self.placed(depth + 1, "last", "both.left")], "output": "last + both.right"}
 
     def structure(self):
         o = self.inner()
@@ -678,7 +685,7 @@ class Reference:
 
     def make_linear_general(self, o, xs):
         axes = o["axis"] if isinstance(o["axis"], list) else [o["axis"]]
-        inside = tuple(xs[0].shape[a] for a in axes)
+        inside = tuple(xs[0].shape[a] for a in sorted(a % xs[0].ndim for a in axes))  # NNX sorts them
         return nnx.LinearGeneral(inside, tuples(o["features"]), **self.own(o, "batch_axis", batch_axis={int(k): v for k, v in o.get("batch_axis", {}).items()}))
 
     def make_einsum(self, o, xs):
