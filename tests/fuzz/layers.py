@@ -447,7 +447,7 @@ class Generator:
                 lambda: {"type": "group_norm", "num_groups": 2}, lambda: {"type": "rms_norm", "input": "x + 0.5"}, lambda: {"type": "weight_norm", "layer_instance": {"type": "linear", "features": 4}},
                 lambda: {"type": "spectral_norm", "layer_instance": {"type": "linear", "features": 4}}, lambda: {"type": "sharding_constraint", "spec": [None, None]}]
         deep = [lambda: {"type": "sequential", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]}, lambda: {"type": "residual", "layers": [self.inner(depth + 1) for _ in range(self.n(1, 3))]},
-                lambda: {"type": "repeat", "count": self.n(1, 3), "block": self.inner(depth + 1)}, lambda: {"type": "remat", "block": self.inner(depth + 1)}, lambda: self.graph(depth + 1), lambda: self.parts(depth + 1),
+                lambda: {"type": "repeat", "count": self.n(1, 3), "block": {k: v for k, v in self.inner(depth + 1).items() if k != "name"}}, lambda: {"type": "remat", "block": self.inner(depth + 1)}, lambda: self.graph(depth + 1), lambda: self.parts(depth + 1),
                 lambda: {"type": "repeat", "count": self.n(1, 3), "inputs": ["x", "0.3 * x"], "block": {"type": "mixed", "inner": self.n(1, 3)}}]
         o = self.one(flat if depth > 2 or self.chance(0.5) else deep)()
         if o["type"] in ("linear", "sequential", "residual", "layer_norm", "multi_head_attention") and self.chance(0.2):
