@@ -223,6 +223,8 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
             if (names && names[i]) return unknown_keyword(s, f, names[i], wheres ? &wheres[i] : NULL);
             return too_many(s, f);
         }
+    struct fe_val result;
+    if (n && fe_is_complex(&call.arg[0]) && fe_complex_call(&call, f, &result)) return result;
     return f->make(&call);
 }
 
@@ -533,6 +535,7 @@ static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, co
     struct fe_val v = eval(s, n->items[0], env);
     s->where = where_of(s, n);
     if (v.bad) return v;
+    if (fe_is_complex(&v) && n->op == EXPR_OP_NEG) return FE_APPLY(s, "negative", v);
     if (v.kind == FE_VAL_NUMBER) {
         if (n->op == EXPR_OP_NEG) v.number = -v.number;
         else if (n->op == EXPR_OP_NOT && v.python == FE_PY_BOOL) v.number = v.number == 0;

@@ -265,6 +265,11 @@ struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val
 /* x.at[...]: set, add, multiply, ... (place: kind FE_VAL_AT, the tensor and its index) */
 struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, struct fe_val with);
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
+/* Complex values (expr_complex.c): pairs `real`, `imag`. */
+bool fe_is_complex(const struct fe_val *);
+struct fe_val fe_complex_binary(struct fe_site *, enum expr_operator, struct fe_val, struct fe_val);
+struct fe_val fe_complex_index(struct fe_site *, const struct fe_val *z, const struct fe_val *items, const struct fe_where *wheres, uint32_t count);
+bool fe_complex_call(struct fe_call *, const struct fe_function *, struct fe_val *result); /* the first argument is complex */
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);
 struct fe_val fe_softmax_parts(struct fe_site *, struct fe_val x, const uint32_t *axes, uint32_t count,

@@ -45,7 +45,7 @@ const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
     case FE_VAL_NONE: return "None";
     case FE_VAL_NUMBER: return "a number";
     case FE_VAL_TENSOR: t = fe_type_at(s, v); return ir_type_text(s->fe->arena, &t);
-    case FE_VAL_TUPLE: return v->names ? "several named values" : "a tuple";
+    case FE_VAL_TUPLE: return fe_is_complex(v) ? "a complex value (take abs, real or imag)" : v->names ? "several named values" : "a tuple";
     case FE_VAL_STRING: return "a string";
     case FE_VAL_TREE: return "a tree of tensors";
     case FE_VAL_SLICE: return "a slice";
@@ -465,6 +465,7 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
 {
     bool done;
     if (a.bad || b.bad) return fe_bad();
+    if (fe_is_complex(&a) || fe_is_complex(&b)) return fe_complex_binary(s, op, a, b);
     if (a.kind == FE_VAL_TUPLE && !a.names) {
         struct fe_val v = tuple_binary(s, op, &a, &b, &done);
         if (done) return v;

@@ -5,11 +5,15 @@ Values and gradients of many expressions are computed by one document.
 
     tests/fuzz/expressions.py --stepc build/stepc --cases 300 [--seed 0] [--compile] [--only sort cumsum] [-v]
 
+`--record FILE` writes two cases of every function with what JAX gives, which unit.frontend_test_functions reads: after a new row
+give it an entry of MAKE if its arguments are not just tensors, and record again with --only its name (the others stay).
+
 It needs JAX and Optax 0.2.8, and so is none of the tests that always run. Where a change of the data in the last bits changes
 the result as much as what differs, the case says nothing.
 """
 import ast
 import collections
+import json
 import os
 import re
 import sys
@@ -82,6 +86,9 @@ def namespace():
     space["safe_norm"], space["safe_root_mean_squares"] = optax.safe_norm, optax.safe_root_mean_squares
     space["select_n"] = lambda w, *c: jax.lax.select_n(w, *jnp.broadcast_arrays(*c))
     space["clamp"] = lambda a, x, b: jnp.minimum(jnp.maximum(jnp.asarray(x), a), b)
+    for name in ("fft", "ifft", "rfft", "irfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift"):
+        space[name] = getattr(jnp.fft, name)
+    space.update(dct=jax.scipy.fft.dct, idct=jax.scipy.fft.idct, complex=lambda x, y: jax.lax.complex(*jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))))
     space["nonzero"], space["unique"] = jnp.nonzero, jnp.unique
     space.update(float32=lambda x: jnp.asarray(x).astype("float32"), int32=lambda x: jnp.asarray(x).astype("int32"), bfloat16=lambda x: jnp.asarray(x).astype("bfloat16"),
                  float16=lambda x: jnp.asarray(x).astype("float16"), uint32=lambda x: jnp.asarray(x).astype("uint32"), bool_=lambda x: jnp.asarray(x).astype("bool"),
@@ -564,6 +571,17 @@ MAKE.update({
     "solve_triangular": lambda g: (lambda m, n, b: "solve_triangular(%s + 3 * eye(%d), %s%s)" % (m, n, g.x(b + (n, 2)), g.some("lower=True", "trans=1", "unit_diagonal=True")))(*square(g)), "cho_factor": lambda g: (lambda m, n, b: "triu(cho_factor(%s @ swapaxes(%s, -1, -2) + eye(%d))[0])" % (m, m, n))(*square(g)), "cho_solve": lambda g: (lambda m, n, b: "cho_solve(cho_factor(%s @ swapaxes(%s, -1, -2) + eye(%d)), %s)" % (m, m, n, g.x(b + (n, 1))))(*square(g)),
     "tensorinv": lambda g: "tensorinv(reshape(%s + 3 * eye(4), (2, 2, 4)), ind=2)" % g.p(g.values((4, 4))), "tensorsolve": lambda g: "tensorsolve(reshape(%s + 4 * eye(4), (2, 2, 4)), %s)" % (g.p(g.values((4, 4))), g.p(g.values((2, 2)))), "cholesky": lambda g: (lambda m, n, b: "cholesky(%s @ swapaxes(%s, -1, -2) + eye(%d)%s)" % (m, m, n, g.some("upper=True")))(*square(g)),
 })
+COMPLEX = ["abs(%s)", "real(%s)", "imag(%s)", "abs(%s) ** 2", "angle(%s + 3.0)"]
+for name in ("fft", "ifft", "rfft"):
+    MAKE[name] = (lambda n: lambda g: g.one(COMPLEX) % ("%s(%s%s)" % (n, g.p(g.values(g.one([(4,), (5,), (2, 6), (36,), (1,)]))), g.some("n=" + g.one(["3", "8"]), "norm='%s'" % g.one(["ortho", "forward"])))))(name)
+MAKE["irfft"] = lambda g: "irfft(rfft(%s) * 2.0%s)" % (g.p(g.values(g.one([(4,), (6,), (2, 8), (36,)]))), g.some("n=5", "norm='ortho'"))
+MAKE["complex"] = lambda g: g.one(COMPLEX) % ("complex(%s, %s) %s" % (g.p(g.values((3,))), g.p(g.values((3,))), g.one(["* (1.0 + 0)", "- %s" % g.p(g.values((3,))), "/ complex(2.0 + %s, 1.0)" % g.p(g.values((), 0, 1)), "* complex(%s, 2.0)" % g.p(g.values(()))])))
+for name in ("fftfreq", "rfftfreq"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s%s)" % (n, g.one(["4", "5", "1"]), g.some("d=0.5")))(name)
+for name in ("fftshift", "ifftshift"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s%s)" % (n, g.need(1).x(), g.some("axes=" + g.axis())))(name)
+for name in ("dct", "idct"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s%s)" % (n, g.p(g.values(g.one([(4,), (5,), (2, 3)]))), g.some("norm='ortho'", "axis=0")))(name)
 for name in ("bartlett", "blackman", "hamming", "hanning"):
     MAKE[name] = (lambda n: lambda g: "%s(%s)" % (n, g.one(["1", "2", "5", "8"])))(name)
 for name in ("acos", "asin", "atanh"):
@@ -589,13 +607,14 @@ for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_sh
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.whole2()))(name)
 COMPOSED = ["tanh({}) * {}", "where({} > {}, sin({}), {} ** 2)", "sum(softplus({}) * {})", "mean(({} - {}) ** 2)", "logsumexp({}) - {}", "maximum({}, {}) / (1 + {} ** 2)", "({} + {}) // 0.7", "exp(-abs({})) % ({} ** 2 + 0.3)",
             "sigmoid({} * 2) + relu({}) - {}", "sqrt({} ** 2 + {} ** 2 + 1e-3)", "clip({}, -1, 1) * sign({})", "cumsum(ravel({} * {}))", "sort(ravel({}))[::-1]", "stop_gradient({}) * {}"]
+OPERATORS = {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k"}
 HIDDEN = set(re.findall(r'^X\((\w+), .*FE_HIDDEN\)', open(os.path.join(ROOT, "frontend", "functions.def")).read(), re.M))
 SKIP = HIDDEN | {"make_fenchel_young_loss", "compute_weighted_cross_entropy", "gradient_last", "interp_inside", "convolve_sized", "slide", "log_ndtr_low"}  # not functions of tensors alone
 
 
 def make(seed, number, only):
     g = Call(seed, number)
-    pool = sorted((set(FUNCTIONS) | set(LOSSES) | {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k"}) - SKIP)
+    pool = sorted((set(FUNCTIONS) | set(LOSSES) | OPERATORS) - SKIP)
     name = only[number % len(only)] if only else pool[(number - number // 4 - 1) % len(pool)] if number % 4 else "composed"
     g.function = name
     if name == "composed":
@@ -733,6 +752,91 @@ def judge(g, got, weights):
     return why
 
 
+# ---------------------------------------------------------------- recording
+
+# what has no derivative that differences would find: it stops or scales gradients, or looks at bits
+ROUGH = {"stop_gradient", "scale_gradient", "frexp", "nextafter", "spacing", "make_fenchel_young_loss"}
+RECORD_WEIGHTS = np.cos(np.arange(WEIGHTS) + 1.0).astype(np.float32)
+
+
+def recorded_calls(name, seed):
+    """Two of the calls of a function that JAX takes: a plain one with a gradient if there is one, and any other."""
+    plain, other = [], []
+    for number in range(16):
+        try:
+            g = make(seed, 1000 + number, [name])
+            code = compile(ast.parse(g.text.replace("params.", "params_"), mode="eval"), "expression", "eval")
+            def value(params, inputs, g=g, code=code):
+                space = dict(SPACE, **inputs, **{"params_%s_%s" % (g.prefix, k): v for k, v in params.items()})
+                return jnp.asarray(eval(code, {"__builtins__": {}}, space))
+            g.value = value
+            g.shape = jax.eval_shape(value, *[{k: jnp.asarray(v) for k, v in d.items()} for d in (g.params, g.inputs)])
+        except Exception:
+            continue
+        if int(np.prod(g.shape.shape)) > 40 or sum(v.size for v in {**g.params, **g.inputs}.values()) > 60:
+            continue
+        smooth = g.flavour == "plain" and not re.search("float16|int8", g.text) and g.params and g.shape.dtype == jnp.float32 and int(np.prod(g.shape.shape))
+        (plain if smooth else other).append(g)
+    return (plain[:1] + other[:1] + plain[1:2] + other[1:2])[:2]
+
+
+def numbers_of(v):
+    v = np.asarray(v)
+    flat = [float(x) if v.dtype.kind not in "iub" else int(x) for x in (v.astype("f4") if str(v.dtype) in ("bfloat16", "float16") else v).ravel()]
+    text = [x if isinstance(x, int) else float("%.9g" % x) if np.isfinite(x) else {np.inf: "Infinity", -np.inf: "-Infinity"}.get(x, "NaN") for x in flat]
+    return {"shape": list(v.shape), "dtype": str(v.dtype), "values": text}
+
+
+def record(options):
+    names = sorted(options.only or (set(FUNCTIONS) | set(LOSSES) | OPERATORS) - SKIP)
+    kept = []
+    if options.only and os.path.exists(options.record):
+        with open(options.record) as f:
+            kept = [c for c in json.load(f)["cases"] if c["function"] not in names]
+    calls = [g for name in names for g in recorded_calls(name, options.seed)]
+    missing = sorted(set(names) - {g.function for g in calls})
+
+    def loss(params, inputs, g):
+        v = g.value(params, inputs)
+        return jnp.sum(v.astype(jnp.float32) * RECORD_WEIGHTS[:v.size].reshape(v.shape)), v
+
+    def one(g, params, inputs):
+        if not g.params or not jnp.issubdtype(g.shape.dtype, jnp.floating):
+            return g.value(params, inputs), {}
+        grads, v = jax.grad(loss, has_aux=True)(params, inputs, g)
+        return v, grads
+
+    def run(batch):
+        every = jax.jit(lambda ps, ins: [one(g, p, i) for g, p, i in zip(batch, ps, ins)])
+        return every([g.params for g in batch], [g.inputs for g in batch])
+
+    for first in range(0, len(calls), 16):
+        batch, results = calls[first:first + 16], []
+        try:
+            results = run(batch)
+        except Exception:
+            for g in batch:
+                try:
+                    results += run([g])
+                except Exception as e:
+                    missing.append("%s (%s)" % (g.function, type(e).__name__))
+                    results.append(None)
+        for g, r in zip(batch, results):
+            if r is None:
+                continue
+            tensors = {"%s_%s" % (g.prefix, k): numbers_of(v) for k, v in g.params.items()}
+            tensors.update({k: numbers_of(v) for k, v in g.inputs.items()})
+            rough = g.function in ROUGH or g.flavour != "plain" or bool(re.search("float16|int8|int16|'int32'", g.text))
+            kept.append({"function": g.function, "expr": g.text.replace("params.", ""), "rough": rough, "inputs": tensors, "value": numbers_of(r[0]),
+                         "grads": {"%s_%s" % (g.prefix, k): numbers_of(v) for k, v in r[1].items()}})
+        jax.clear_caches()
+        print("%d of %d" % (min(first + 16, len(calls)), len(calls)), flush=True)
+    kept.sort(key=lambda c: (c["function"], c["expr"]))
+    with open(options.record, "w") as f:
+        f.write('{"cases": [\n' + ",\n".join(json.dumps(c) for c in kept) + "\n]}\n")
+    print("without a case: " + " ".join(missing))
+
+
 def main():
     p = running.parser(__doc__, 300, keep=False)
     p.add_argument("--batch", type=int, default=50, help="expressions per document")
@@ -740,7 +844,10 @@ def main():
     p.add_argument("--first", type=int, default=0, help="number of the first case")
     p.add_argument("--compile", action="store_true", help="compile instead of interpreting")
     p.add_argument("--only", nargs="*", help="functions, or index, operator, composed and the like")
+    p.add_argument("--record", metavar="FILE", help="write tests/unit/frontend/function_cases.json")
     options = p.parse_args()
+    if options.record:
+        return record(options)
     weights = np.random.default_rng(1).normal(size=WEIGHTS).astype(np.float32)
     counts, seen = collections.Counter(), collections.Counter()
 
