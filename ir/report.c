@@ -194,13 +194,23 @@ static bool alive(const struct plan_buffer *b, size_t command)
     return b->space == PLAN_ARENA && b->bytes && b->first <= command && command <= b->last;
 }
 
+/* What a buffer holds first: the op of its value, or what a loop carries and stacks. */
+static const char *origin(const struct plan_buffer *b)
+{
+    const struct ir_node *node = &b->func->nodes[b->value];
+    if (node->op != OP_param || b->func->entry) return ir_ops[node->op].name;
+    uint32_t result = (uint32_t)node->attr[0].v[0] - 1; /* parameter 0 is the counter */
+    if (result >= b->func->results.count) return ir_ops[node->op].name;
+    return plan_is_window(b->func, b->func->results.items[result].value) ? "rows of a loop" : "carried by a loop";
+}
+
 /* alive_columns: bytes, type, op, place */
 static void add_alive_brief(struct report *r, const char *before, const struct plan_buffer *b)
 {
     const struct ir_node *node = b->func && b->value ? &b->func->nodes[b->value] : NULL;
     str_addf(r->out, "%s[%llu", before, (unsigned long long)b->bytes);
     add_shared(r, node ? ir_type_text(&r->kept, &node->type) : NULL);
-    add_shared(r, node ? ir_ops[node->op].name : NULL);
+    add_shared(r, node ? origin(b) : NULL);
     add_shared(r, node ? place_of_value(b->func, b->value) : NULL);
     str_add(r->out, "]");
 }
@@ -247,7 +257,7 @@ static void add_peak(struct report *r)
         add_bytes(r, n ? ",{" : "{", "bytes", best->bytes);
         if (best->func && best->value) {
             add_type(r, &best->func->nodes[best->value].type);
-            add_text(r, ",", "op", ir_ops[best->func->nodes[best->value].op].name);
+            add_text(r, ",", "op", origin(best));
             add_text(r, ",", "place", place_of_value(best->func, best->value));
         }
         str_add(r->out, "}");

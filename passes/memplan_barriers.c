@@ -51,6 +51,44 @@ static bool place_of(const struct plan *plan, uint32_t buffer, enum plan_space *
     return b->bytes && b->space != PLAN_CONSTANT && b->space != PLAN_DEVICE;
 }
 
+static uint64_t bytes_of(const struct ir_type *t) {
+    return (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
+}
+
+/* What a group in a loop's body reads of a value: rows of it, where nothing else is asked for; `whole` otherwise. */
+static uint64_t bytes_read(const struct plan_group *g, ir_value v, uint64_t whole) {
+    const struct ir_func *f = g->func;
+    uint64_t rows = 0;
+    for (size_t i = 0; i < g->nodes.count; i++) {
+        const struct ir_node *n = ir_get(f, g->nodes.items[i]);
+        for (uint32_t k = 0; k < n->arg_count; k++) {
+            if (n->args[k] != v)
+                continue;
+            if (n->op == OP_dynamic_slice && !k)
+                rows += bytes_of(&n->type);
+            else if (k || !plan_is_window(f, g->nodes.items[i]))
+                return whole;
+        }
+    }
+    return rows < whole ? rows : whole;
+}
+
+/* The bytes that operand i of a kernel stands for, reads before writes; a loop's rows are not all of their buffer. */
+static uint64_t bytes_touched(const struct plan *plan, const struct plan_command *k, size_t i) {
+    bool write = i >= k->reads.count;
+    size_t at = write ? i - k->reads.count : i;
+    uint64_t whole = plan->buffers.items[write ? k->writes.items[at] : k->reads.items[at]].bytes;
+    if (k->kind != PLAN_KERNEL || k->calls.count || k->more.count)
+        return whole;
+    const struct plan_group *g = &plan->groups.items[k->group];
+    if (g->func->entry || g->kind == GROUP_COPY)
+        return whole;
+    ir_value v = write ? g->outputs.items[at] : g->inputs.items[at];
+    if (write)
+        return plan_is_window(g->func, v) ? bytes_of(ir_type(g->func, ir_get(g->func, v)->args[1])) : whole;
+    return ir_get(g->func, v)->op == OP_param ? bytes_read(g, v, whole) : whole;
+}
+
 void memplan_barriers(struct plan *plan, struct arena *scratch) {
     struct intervals touched[SPACES], written[SPACES];
     memset(touched, 0, sizeof touched);
@@ -73,7 +111,7 @@ void memplan_barriers(struct plan *plan, struct arena *scratch) {
         for (size_t i = 0; i < total; i++) {
             bool write = i >= k->reads.count;
             uint32_t b = write ? k->writes.items[i - k->reads.count] : k->reads.items[i];
-            k->bytes += plan->buffers.items[b].bytes;
+            k->bytes += bytes_touched(plan, k, i);
             if (!place_of(plan, b, &space, &x))
                 continue;
             add(&touched[space], x, scratch);
