@@ -279,6 +279,44 @@ START_TEST(loop)
 }
 END_TEST
 
+/* Rows that a loop writes into buffers which it carries: all of them, forwards and backwards; some, around which the rest
+ * stays; columns and blocks, which are no run of elements; with what the same buffer holds at the row, and at another one,
+ * so that it cannot be written in place; made by a reduction and by a product. */
+START_TEST(rows)
+{
+    enum { BUFFERS = 9, TIMES = 4 };
+    struct fixture x = fixture_new();
+    ir_value batch = input(&x, F32(TIMES, 6)), w = input(&x, F32(6, 6)), carried[BUFFERS], p[BUFFERS], row[BUFFERS];
+    struct ir_func *body = ir_func_new(x.m, "body", false);
+    struct ir_builder b = {.f = body};
+    ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1), zero = ir_scalar(&b, IR_I32, 0), one = ir_scalar(&b, IR_I32, 1);
+    for (int k = 0; k < BUFFERS; k++) {
+        carried[k] = k < 2 ? ir_number(&x.b, F32(TIMES, 6), 7) : input(&x, F32(TIMES, 6));
+        p[k] = ir_param_new(&b, "p", F32(TIMES, 6), -1);
+    }
+    ir_value all = ir_param_new(&b, "all", F32(TIMES, 6), -1), v = ir_param_new(&b, "w", F32(6, 6), -1);
+    const int64_t size[] = {1, 6}, column[] = {4, 1}, block[] = {2, 2}, sum[] = {1};
+    ir_value now[] = {i, zero}, back[] = {ir_binary(&b, OP_sub, ir_scalar(&b, IR_I32, TIMES - 1), i), zero};
+    ir_value next[] = {ir_binary(&b, OP_add, i, one), zero}, aside[] = {zero, i}, away[] = {i, ir_scalar(&b, IR_I32, 9)};
+    ir_value at = ir_dynamic_slice(&b, all, now, size), first = ir_dynamic_slice(&b, all, aside, column);
+    ir_value y = ir_unary(&b, OP_tanh, at), total = ir_reduce(&b, OP_reduce_sum, y, sum, 1);
+    int64_t k0 = 0, k1 = 1;
+    row[0] = ir_dynamic_update(&b, p[0], y, now);
+    row[1] = ir_dynamic_update(&b, p[1], ir_binary(&b, OP_mul, y, y), back);
+    row[2] = ir_dynamic_update(&b, p[2], y, next); /* not the first, the last twice */
+    row[3] = ir_dynamic_update(&b, p[3], first, aside);
+    row[4] = ir_dynamic_update(&b, p[4], ir_dynamic_slice(&b, all, away, block), away);
+    row[5] = ir_dynamic_update(&b, p[5], ir_binary(&b, OP_add, ir_dynamic_slice(&b, p[5], now, size), y), now);
+    row[6] = ir_dynamic_update(&b, p[6], ir_binary(&b, OP_add, ir_dynamic_slice(&b, p[6], next, size), y), now);
+    row[7] = ir_dynamic_update(&b, p[7], ir_binary(&b, OP_div, y, ir_broadcast(&b, total, 2, size, (int64_t[]){0})), now);
+    row[8] = ir_dynamic_update(&b, p[8], ir_dot(&b, y, v, (struct ir_ints){NULL, 0}, (struct ir_ints){NULL, 0}, (struct ir_ints){&k1, 1}, (struct ir_ints){&k0, 1}), now);
+    for (int k = 0; k < BUFFERS; k++) ir_result_add(&b, "p", row[k], -1);
+    ir_value t = ir_loop(&x.b, body, ir_scalar(&x.b, IR_I32, TIMES), carried, BUFFERS, false, (ir_value[]){batch, w}, 2);
+    for (uint32_t k = 0; k < BUFFERS; k++) output(&x, ir_proj(&x.b, t, k));
+    CHECK_BOTH(x, 2e-6, 0);
+}
+END_TEST
+
 /* The nests of a function as text equal the recorded ones; STEPC_GOLDEN_UPDATE=1 records them anew. */
 static void check_golden(struct fixture *x, const char *name)
 {
@@ -338,6 +376,7 @@ static void add_cases(Suite *suite)
     TCase *others = tcase_create("others");
     tcase_add_test(others, scatter);
     tcase_add_test(others, loop);
+    tcase_add_test(others, rows);
     suite_add_tcase(suite, others);
     TCase *dots = tcase_create("dot");
     tcase_set_timeout(dots, 60);
