@@ -44,13 +44,15 @@ def graph(shapes, optimizer, ema):
     return dict(document, ema={"decay": 0.9}) if ema else document
 
 
-def deep(count, optimizer, ema):
+TWO_DEVICES = {"mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]}}
+
+
+def deep(count, optimizer, ema, features=4, **more):
     """A chain of small layers."""
-    layer = {"type": "residual", "layers": [{"type": "linear", "features": 4}]}
-    array = {"shape": [8, 4], "axes": ["batch", None]}
+    layer = {"type": "residual", "layers": [{"type": "linear", "features": features}]}
+    array = {"shape": [8, features], "axes": ["batch", None]}
     document = {"stepc": 1, "inputs": {"x": array, "y": array}, "loss": "mean((model - y)**2)", "optimizer": optimizer,
-                "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]]},
-                "model": {"type": "repeat", "input": "x", "count": count, "block": dict(layer, input="x")}}
+                "model": {"type": "repeat", "input": "x", "count": count, "block": dict(layer, input="x")}, **more}
     return dict(document, ema={"decay": 0.9}) if ema else document
 
 
@@ -131,6 +133,25 @@ def near(label, ours, theirs):
         expect("%s: %s differs by %g" % (label, name, error), error <= 2e-5 * (1 + np.max(np.abs(a.astype(np.float64)), initial=0)))
 
 
+def joined(stepc, folder):
+    """Norms of tensors that lie end to end: parameters, gradients, sums of microbatches; of sizes that fill no line of the
+    cache, and of sizes that do."""
+    shapes = [[n] for n in (7, 16, 300, 64, 1024, 5)] * 20 + [[64, 65], [256]] * 10
+    clip = optimizers("deep")["clip"]
+    documents = {"parameters": graph(shapes, optimizers("graph")["clip"], True), "gradients": deep(40, clip, True, 5),
+                 "microbatches": deep(40, clip, False, 7, accumulate={"microbatch_size": 2}),
+                 "large and small": graph(shapes, {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0},
+                                                                                   {"type": "lamb", "learning_rate": 1e-3}]}, False)}
+    for label, document in documents.items():
+        case = Case(stepc, folder, document)
+        case.compile("joined.so")
+        case.compile("apart.so", "--disable", "join")
+        one = case.run(case.file("joined.so"), "--threads", "1")
+        expect(label + ": two workers compute something else", case.run(case.file("joined.so"), "--threads", "2")[:2] == one[:2])
+        near(label + ", joined", one[2], case.run(case.file("apart.so"))[2])
+        near(label + ", interpreted", one[2], case.run(case.model)[2])
+
+
 def main():
     stepc = os.path.abspath(sys.argv[1])
     draw = random.Random(7)
@@ -140,7 +161,8 @@ def main():
             shapes = [draw.choice(SHAPES) for _ in range(150)]
             case = Case(stepc, folder, graph(shapes, optimizers("graph")[name], ema))
             near("graph, " + name, same_bits(case, "graph, " + name), case.run(case.model)[2])
-            same_bits(Case(stepc, folder, deep(40, optimizers("deep")[name], ema)), "deep, %s, two devices" % name)
+            same_bits(Case(stepc, folder, deep(40, optimizers("deep")[name], ema, **TWO_DEVICES)), "deep, %s, two devices" % name)
+        joined(stepc, folder)
         sizes = {}
         for count in 300, 1500:
             case = Case(stepc, folder, graph([[100]] * count, optimizers("graph")["clip"], True))
