@@ -261,7 +261,7 @@ def model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_o
     if have("jax"):
         losses, sides["jax.jit"] = jax_side(start, jax_loss, tx(), batches, count)
         check("jax", first, losses)
-    if have("torch"):
+    if have("torch") and torch_loss:
         losses, sides["pytorch"] = torch_side(start, torch_loss, torch_optimizer, batches, count, clip)
         check("pytorch", first, losses)
     return report(interleave(sides, options.rounds))
@@ -331,6 +331,41 @@ def shakespeare(options):
     return model_workload(options, document, batches, jax_loss, torch_loss, tx, torch_optimizer, 20, clip=1.0)
 
 
+def lstm(options):
+    """An LSTM language model: 128 wide, 16 x 64 tokens of 256, Adam; against the same modules of Flax NNX, on one core."""
+    wide, rows, times, count = 128, 16, 64, 256
+    document = {"stepc": 1, "inputs": {"x": {"shape": [rows, times], "dtype": "int32"}, "y": {"shape": [rows, times], "dtype": "int32"}},
+                "model": {"type": "sequential", "input": "x", "layers": [
+                    {"type": "embed", "name": "embed", "num_embeddings": count, "features": wide},
+                    {"type": "rnn", "name": "rnn", "cell": {"type": "lstm_cell", "hidden_features": wide}},
+                    {"type": "linear", "name": "out", "features": count}]},
+                "loss": {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"},
+                "optimizer": {"type": "adam", "learning_rate": 1e-3}}
+    random = np.random.default_rng(0)
+    batches = [(b[:, :-1].copy(), b[:, 1:].copy()) for b in random.integers(0, count, (8, rows, times + 1)).astype(np.int32)]
+
+    def jax_loss(p, x, y):
+        import optax
+        from flax import nnx
+
+        class Model(nnx.Module):
+            def __init__(self, rngs):
+                self.embed = nnx.Embed(count, wide, rngs=rngs)
+                self.rnn = nnx.RNN(nnx.LSTMCell(wide, wide, rngs=rngs), rngs=rngs)
+                self.out = nnx.Linear(wide, count, rngs=rngs)
+
+        graph, params, rest = nnx.split(nnx.eval_shape(lambda: Model(nnx.Rngs(0))), nnx.Param, ...)
+        flat = [(path, v.replace(p[".".join(map(str, path))])) for path, v in params.flat_state()]
+        m = nnx.merge(graph, nnx.State.from_flat_path(flat), rest)
+        carry = (0 * m.embed(x)[:, 0],) * 2
+        return optax.softmax_cross_entropy_with_integer_labels(m.out(m.rnn(m.embed(x), initial_carry=carry)), y).mean()
+
+    def tx():
+        import optax
+        return optax.adam(1e-3)
+    return model_workload(options, document, batches, jax_loss, None, tx, None, 20)
+
+
 def update(whole, threads):
     """A workload of update.py as a function of the options."""
     def run(options):
@@ -363,9 +398,9 @@ def artifact(options):
     return out
 
 
-WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "adamw-1": update(False, 1), "adamw-2": update(False, 2),
+WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "lstm": lstm, "adamw-1": update(False, 1), "adamw-2": update(False, 2),
              "clip-adamw-ema-1": update(True, 1), "clip-adamw-ema-2": update(True, 2), "small_tensors": small_tensors, "artifact": artifact}
-ON_ONE_CORE = ("toy", "lbfgs", "adamw-1", "clip-adamw-ema-1")
+ON_ONE_CORE = ("toy", "lbfgs", "lstm", "adamw-1", "clip-adamw-ema-1")
 
 
 def text(value):
