@@ -81,6 +81,18 @@ static int read_set(struct run *r, const char *text)
     return 0;
 }
 
+/* Outputs must not overwrite one another. */
+static int check_outputs(struct run *r)
+{
+    static const char *const outputs[] = {"save", "infer", "metrics"};
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < i; k++) {
+            const char *a = cli_text(r->cli, outputs[i], NULL), *b = cli_text(r->cli, outputs[k], NULL);
+            if (a && b && strcmp(a, b) == 0 && strcmp(a, "/dev/null") != 0) return cli_usage(r->cli, "--%s and --%s name one file: %s", outputs[k], outputs[i], a);
+        }
+    return 0;
+}
+
 static int read_options(struct run *r)
 {
     static const char *const policies[] = {"continue", "stop", "skip"};
@@ -130,6 +142,10 @@ static int prepare_metrics(struct run *r)
     return path ? run_metrics_open(r, path) : 0;
 }
 
+enum { EVALUATION_STOPPED = -1 }; /* by a signal: what it has so far is no result */
+
+bool run_stopped(void) { return caught != 0; }
+
 /* Scalar metrics without update: the mean over the batches of --eval-data, in which a batch counts for what the metric
  * --eval-count says; that one itself is summed. */
 static int evaluate(struct run *r)
@@ -138,6 +154,7 @@ static int evaluate(struct run *r)
     for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] = 0;
     uint64_t batches = r->eval_data.steps ? r->eval_data.steps : 1;
     for (uint64_t k = 0; k < batches; k++) {
+        if (caught) return EVALUATION_STOPPED;
         struct step_batch batch;
         struct step_result result = {.size = sizeof result, .metrics = one, .metric_capacity = r->scalar_count};
         int code = run_data_batch(r, &r->eval_data, k, &batch);
@@ -205,6 +222,7 @@ static int one_step(struct run *r, uint64_t k)
     bool evaluated = (r->eval_every && (k + 1) % r->eval_every == 0) || (r->eval_last && r->done == r->steps);
     if (r->metrics_open) code = run_metrics_begin(r, &result);
     if (!code && evaluated) code = evaluate(r);
+    if (code == EVALUATION_STOPPED) code = 0, evaluated = false;
     if (!code && evaluated && !r->metrics_open) run_show_evaluated(r, result.step);
     if (!code && r->metrics_open) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
@@ -215,7 +233,7 @@ static int one_step(struct run *r, uint64_t k)
 static int evaluate_alone(struct run *r)
 {
     int code = evaluate(r);
-    if (code) return code;
+    if (code) return code == EVALUATION_STOPPED ? 0 : code;
     if (!r->metrics_open) run_show_evaluated(r, r->first_step);
     else if (!(code = run_metrics_begin(r, NULL))) code = run_metrics_end(r, r->eval_sums);
     return code;
@@ -245,7 +263,8 @@ static int train(struct run *r)
         if (!code) code = saved;
     }
     const char *infer = cli_text(r->cli, "infer", NULL);
-    if (infer && !code) code = run_infer(r, infer);
+    if (infer && !code && !caught) code = run_infer(r, infer);
+    if (infer && !code && caught && !r->cli->quiet) fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
     signals_restore(old);
@@ -287,6 +306,7 @@ static int start(struct run *r)
     bool trains = cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || infers_data || (!infer && !evaluates);
     if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
+    if (!code) code = check_outputs(r);
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
     r->infer_data.some = r->infer_data.rows_allowed = r->eval_data.rows_allowed = true;

@@ -66,6 +66,8 @@ int run_status(struct run *, step_status, const char *doing); /* message; exit c
 const char *run_message(const char *text); /* last_error without the name of the status */
 uint64_t run_now(void);
 
+bool run_stopped(void); /* by a signal */
+
 /* run_object.c. 0 or an exit code after a message. */
 int run_open(struct run *);
 void run_close(struct run *);

@@ -68,7 +68,8 @@ int run_open(struct run *r)
     int code;
     if (n < 0) code = cli_failed(r->cli, EXIT_ENVIRONMENT, "cannot read %s: %s", r->path, strerror(errno));
     else if (n == 4 && memcmp(magic, "\177ELF", 4) == 0) {
-        code = load_object(r, fd);
+        bool fixed = cli_count(r->cli, "define") || cli_count(r->cli, "mesh");
+        code = fixed ? cli_usage(r->cli, "-D and --mesh change a document; %s is compiled already", r->path) : load_object(r, fd);
         if (!code) code = create(r);
     } else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
     close(fd);

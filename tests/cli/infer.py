@@ -231,6 +231,16 @@ class Infer(unittest.TestCase):
             said = p.communicate(timeout=60)[1]
             self.assertEqual(p.returncode, -signal.SIGINT)
             self.assertRegex(said, r"stepc: note: stopped by Ctrl-C after step \d+ of 1000000000; " + says)
+        write(self.path("many.st"), {"x": np.zeros((400000, 4), "f4"), "y": np.zeros((400000, 3), "f4")})
+        for what in (("--eval-data", self.path("many.st"), "--metrics", self.path("many.jsonl")), ("--infer-data", self.path("many.st"), "--infer", self.path("many.out"))):
+            p = subprocess.Popen([STEPC, "run", self.path("model.json"), *what], stderr=subprocess.PIPE, text=True)  # interpreted: it takes its time
+            while not p.stderr.readline().startswith("run "):
+                pass
+            time.sleep(0.3)
+            p.send_signal(signal.SIGINT)
+            p.communicate(timeout=60)
+            self.assertEqual(p.returncode, -signal.SIGINT)
+            self.assertFalse(os.path.exists(self.path("many.out")))
         code, said = self.run_stepc("run", self.path("step.so"), "--init", self.path("stopped.st"), "--steps", "1", "--data", self.path("data.st"))
         self.assertRegex(said, r"1 step after step [\d,]+")
 
@@ -238,6 +248,9 @@ class Infer(unittest.TestCase):
         for args, code, says in ((("--infer-data", self.path("x.st"), "--steps", "1", "--data", self.path("data.st")), 2, "--infer-data needs --infer"),
                                  (("--infer", self.path("out.st"), "--infer-data", self.path("y.st")), 1, 'input "x" is missing'),
                                  (("--infer", self.path("no/out.st"), "--infer-data", self.path("x.st")), 3, "--infer: "),
+                                 (("--infer", self.path("out.st"), "--infer-data", self.path("x.st"), "--save", self.path("out.st")), 2, "--save and --infer name one file"),
+                                 (("--steps", "1", "--data", self.path("data.st"), "-D", "n=1"), 2, "compiled already"),
+                                 (("--steps", "1", "--data", self.path("data.st"), "--mesh", "d=1"), 2, "compiled already"),
                                  (("--infer", self.path("out.st")), 2, "--data is missing")):
             got, said = self.run_stepc("run", self.path("step.so"), *args)
             self.assertEqual(got, code, said)
