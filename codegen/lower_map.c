@@ -20,6 +20,9 @@ static void store_all(struct lower *l, const struct pos *p) {
         nest_store(&l->b, lower_argument_of_output(l, i), lower_output_index(l, g->outputs.items[i], p), value[i], 0);
 }
 
+/* What is called for many tensors, or copies one of many: single elements have the code of the larger tensors. */
+static bool one_of_many(const struct plan_group *g) { return g->alike && (!g->func->entry || g->kind == GROUP_COPY); }
+
 void lower_map(struct lower *l) {
     struct axis *axis = &l->axes[0];
     struct nest *nest = l->b.nest;
@@ -30,12 +33,12 @@ void lower_map(struct lower *l) {
     }
     struct pos p = pos_constant(0);
     uint32_t last = axis->parts - 1;
-    if (axis->parts == 1 && extent > 1) {
+    if (axis->parts == 1 && (extent > 1 || one_of_many(l->group))) {
         nest->flat = true;
         nest->parallel_extent = extent;
         nest->grain = 256;
         nest_var var = nest_open(&l->b, NEST_VECTOR, -1);
-        struct var_info info = {.extent = extent, .unit = 1, .splits = true};
+        struct var_info info = {.extent = extent > 1 ? extent : 2 /* a variable, not 0 */, .unit = 1, .splits = extent > 1};
         vec_push(l->arena, &l->vars, info);
         pos_add_term(l, &p, var, 1);
         store_all(l, &p);

@@ -24,6 +24,8 @@ bool pass_number(const struct ir_func *, ir_value, double *number);
 /* Functions that pass outline made: called for many sets of tensors, and never inlined. */
 #define PASS_OUTLINED "each."
 bool pass_is_outlined(const struct ir_func *);
+/* Equal for two of them: the same arithmetic on the same numbers, whatever the shape of the tensors. */
+uint64_t pass_outlined_form(const struct ir_func *, struct arena *);
 
 /* In a sharding_constraint: the axes along which the batch lies. */
 enum { PASS_AS_BATCH = -1 };

@@ -4,7 +4,7 @@
 #include "passes/memplan.h"
 #include <string.h>
 
-enum { SEVERAL = UINT32_MAX };
+enum { SEVERAL = UINT32_MAX, MANY_NUMBERS = 16 };
 
 struct frame { /* one function being walked */
     const struct ir_func *f;
@@ -211,10 +211,8 @@ static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_
 
 static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to) {
     struct plan_group g = {.kind = GROUP_COPY, .func = f, .reason = "what stands there is still read, so the new value is copied in"};
-    const struct ir_node *node = ir_get(f, from);
-    bool number = node->op == OP_constant && node->splat;
     struct plan_command c = {.kind = PLAN_KERNEL, .func = f, .counter = NO_BUFFER, .limit = NO_BUFFER, .flag = NO_BUFFER};
-    if (!number) {
+    if (from_buffer != NO_BUFFER) { /* else a number */
         vec_push(mp->keep, &g.inputs, from);
         vec_push(mp->keep, &g.input_level, 1);
         vec_push(mp->keep, &c.reads, from_buffer);
@@ -235,7 +233,7 @@ static void add_result(struct memplan *mp, const struct ir_func *f, ir_value fro
     if (from_buffer == NO_BUFFER)
         key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     int64_t elements = ir_type_elements(&node->type);
-    bool many = !mp->pass->options->one_by_one && elements > 1;
+    bool many = !mp->pass->options->one_by_one;
     uint32_t known = many ? map_get_number(alike, key) : MAP_NONE;
     add_copy(mp, f, from, from_buffer, to);
     uint32_t last = (uint32_t)mp->out.count - 1;
@@ -274,16 +272,28 @@ static void place_results(struct memplan *mp, struct frame *fr, const ir_value *
     }
 }
 
+/* Single numbers that nearly all differ: copies of constants are one command, stores of each would be as many kernels. */
+static bool many_numbers(const struct ir_func *f) {
+    size_t count = 0;
+    for (size_t i = 0; i < f->results.count; i++) {
+        const struct ir_node *node = ir_get(f, memplan_base(f, f->results.items[i].value));
+        count += node->op == OP_constant && ir_type_elements(&node->type) == 1;
+    }
+    return count >= MANY_NUMBERS;
+}
+
 /* Results that are not where they belong; parameters that are overwritten by others go through a temporary. */
 static void copy_results(struct memplan *mp, struct frame *fr) {
     const struct ir_func *f = fr->f;
     uint32_t *from = arena_new_array(mp->arena, uint32_t, f->results.count);
+    bool copied = many_numbers(f);
     struct map written = MAP(mp->arena);
     for (size_t i = 0; i < f->results.count; i++)
         map_set_number(&written, fr->target[i], (uint32_t)i);
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
         bool number = ir_get(f, base)->op == OP_constant && ir_get(f, base)->splat;
+        number = number && !(copied && ir_type_elements(ir_type(f, base)) == 1);
         from[i] = number ? NO_BUFFER : buffer_of(mp, f, v);
         if (fr->along[i])
             from[i] = fr->target[i];
@@ -296,9 +306,13 @@ static void copy_results(struct memplan *mp, struct frame *fr) {
         }
     }
     struct map alike = MAP(mp->arena);
+    size_t first = mp->out.count;
     for (size_t i = 0; i < f->results.count; i++)
         if (from[i] != fr->target[i])
             add_result(mp, f, memplan_base(f, f->results.items[i].value), from[i], fr->target[i], &alike);
+    for (size_t i = first; i < mp->out.count; i++) /* alone: nothing is gained by the code for many */
+        if (!mp->out.items[i].more.count)
+            mp->plan->groups.items[mp->out.items[i].group].alike = 0;
 }
 
 /* ---------------------------------------------------------------- tensors laid end to end */

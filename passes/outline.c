@@ -19,12 +19,55 @@ static bool is_outlined(const struct outline *o, uint32_t region)
 
 /* ---------------------------------------------------------------- the body */
 
-/* A number that varies stands as a scalar operand that is repeated. */
-static ir_value number_in_body(struct ir_builder *b, const struct ir_node *n, bool varies)
+/* By value of o->f, what stands for it in the body: as arithmetic sees it, and as operand of a call. */
+struct body { struct outline *o; struct ir_builder b; const struct outline_class *class; ir_value *map, *plain; };
+
+static const struct ir_type *scalar_or_same(const struct body *y, const struct ir_type *t, struct ir_type *scalar)
 {
-    struct ir_type scalar = ir_type_scalar((enum ir_dtype)n->type.dtype);
-    if (!varies) return ir_remake(b, n, NULL);
-    return ir_broadcast(b, ir_param_new(b, "number", scalar, -1), n->type.rank, n->type.dim, NULL);
+    *scalar = ir_type_scalar((enum ir_dtype)t->dtype);
+    return y->class->flat ? scalar : t;
+}
+
+/* The type of a tensor: in a flat body one dimension. */
+static struct ir_type tensor_type(const struct body *y, const struct ir_type *t)
+{
+    struct ir_type flat = {.dtype = t->dtype, .rank = 1, .dim = {1}};
+    return y->class->flat ? flat : *t;
+}
+
+static void give(struct body *y, ir_value v, ir_value plain)
+{
+    struct ir_type full = tensor_type(y, ir_type(y->o->f, v));
+    bool same = ir_type_equal(ir_type(y->b.f, plain), &full);
+    y->plain[v] = plain;
+    y->map[v] = same ? plain : ir_broadcast_to(&y->b, plain, full.rank, full.dim);
+}
+
+static void put_input(struct body *y, ir_value v, const char *name, bool uniform)
+{
+    const struct ir_type *t = ir_type(y->o->f, v);
+    struct ir_type scalar, type = uniform ? *scalar_or_same(y, t, &scalar) : tensor_type(y, t);
+    give(y, v, ir_param_new(&y->b, name, type, -1));
+}
+
+/* A number that varies stands as a scalar operand that is repeated. */
+static void put_number(struct body *y, ir_value v, bool varies)
+{
+    const struct ir_node *n = ir_get(y->o->f, v);
+    struct ir_type scalar;
+    y->b.place = n->place;
+    if (varies) {
+        scalar = ir_type_scalar((enum ir_dtype)n->type.dtype);
+        y->plain[v] = ir_param_new(&y->b, "number", scalar, -1);
+        struct ir_type full = tensor_type(y, &n->type);
+        y->map[v] = ir_broadcast(&y->b, y->plain[v], full.rank, full.dim, NULL);
+    } else {
+        struct ir_node number = *n;
+        number.type = *scalar_or_same(y, &n->type, &scalar);
+        y->plain[v] = ir_remake(&y->b, &number, NULL);
+        number.type = tensor_type(y, &n->type);
+        y->map[v] = ir_remake(&y->b, &number, NULL);
+    }
 }
 
 static ir_value copy_node(void *user, struct ir_builder *b, const struct ir_func *from, ir_value v, const ir_value *map)
@@ -33,70 +76,94 @@ static ir_value copy_node(void *user, struct ir_builder *b, const struct ir_func
 }
 
 /* A call of a function that was outlined before is replaced by its body: its projections stand for the results. */
-static void put_call(struct outline *o, struct ir_builder *b, ir_value v, ir_value *map)
+static void put_call(struct body *y, ir_value v)
 {
+    struct outline *o = y->o;
     const struct ir_node *n = ir_get(o->f, v);
     const struct ir_func *callee = o->f->module->funcs.items[n->func];
     ir_value *operands = arena_new_array(o->arena, ir_value, n->arg_count + 1u);
     ir_value *results = arena_new_array(o->arena, ir_value, callee->results.count + 1);
-    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
-    pass_copy_body(b, callee, operands, results, copy_node, o->pass, o->arena);
+    for (uint32_t i = 0; i < n->arg_count; i++)
+        operands[i] = callee->params.items[i].type.rank ? y->map[n->args[i]] : y->plain[n->args[i]];
+    pass_copy_body(&y->b, callee, operands, results, copy_node, o->pass, o->arena);
     o->results[v] = results;
 }
 
-static void put_member(struct outline *o, struct ir_builder *b, ir_value v, ir_value *map)
+static ir_value copy_position(struct body *y, const struct ir_type *t)
 {
-    const struct ir_node *n = ir_get(o->f, v);
-    b->place = n->place;
-    if (n->op == OP_call) put_call(o, b, v, map);
-    else if (n->op == OP_proj) map[v] = o->results[n->args[0]][n->attr[0].v[0]];
-    else map[v] = pass_remake(o->pass, b, n, map);
+    int64_t elements = ir_type_elements(t);
+    return ir_reshape(&y->b, ir_iota(&y->b, (struct ir_type){.dtype = t->dtype, .rank = 1, .dim = {elements}}, 0), t->rank, t->dim);
+}
+
+static void put_member(struct body *y, ir_value v)
+{
+    const struct ir_node *n = ir_get(y->o->f, v);
+    bool flat = y->class->flat;
+    y->b.place = n->place;
+    if (n->op == OP_call) {
+        put_call(y, v);
+    } else if (n->op == OP_proj) {
+        y->map[v] = y->o->results[n->args[0]][n->attr[0].v[0]];
+    } else if (y->o->position[v]) {
+        y->map[v] = copy_position(y, &n->type);
+    } else if (flat && (n->op == OP_broadcast || n->op == OP_reshape)) {
+        y->map[v] = y->map[n->args[0]];
+    } else if (flat && n->op == OP_iota) {
+        y->map[v] = ir_iota(&y->b, tensor_type(y, &n->type), 0);
+    } else {
+        y->map[v] = pass_remake(y->o->pass, &y->b, n, y->map);
+    }
+    y->plain[v] = y->map[v];
 }
 
 /* Parameters are the inputs, then the numbers that vary. */
-static void make_body(struct outline *o, struct ir_module *to, struct outline_class *c, ir_value *map)
+static void make_body(struct outline *o, struct ir_module *to, struct outline_class *c, struct body *y)
 {
-    o->results = arena_new_array(o->arena, ir_value *, o->f->count);
     const struct outline_region *r = &o->regions.items[c->leader];
+    if (!o->results) o->results = arena_new_array(o->arena, ir_value *, o->f->count);
     c->body = ir_func_new(to, arena_format(o->arena, PASS_OUTLINED "%zu", to->funcs.count), false);
-    struct ir_builder b = {.f = c->body};
+    y->class = c;
+    y->b = (struct ir_builder){.f = c->body};
     for (size_t i = 0; i < r->inputs.count; i++)
-        map[r->inputs.items[i]] = ir_param_new(&b, arena_format(o->arena, "in%zu", i), *ir_type(o->f, r->inputs.items[i]), -1);
-    for (size_t i = 0; i < r->numbers.count; i++) {
-        const struct ir_node *n = ir_get(o->f, r->numbers.items[i]);
-        b.place = n->place;
-        map[r->numbers.items[i]] = number_in_body(&b, n, c->varies[i]);
-    }
-    for (size_t i = 0; i < r->members.count; i++) put_member(o, &b, r->members.items[i], map);
+        put_input(y, r->inputs.items[i], arena_format(o->arena, "in%zu", i), c->uniform[i]);
+    for (size_t i = 0; i < r->numbers.count; i++) put_number(y, r->numbers.items[i], o->families.items[c->family].varies[i]);
+    for (size_t i = 0; i < r->members.count; i++) put_member(y, r->members.items[i]);
     for (size_t i = 0; i < r->outputs.count; i++)
-        ir_result_add(&b, arena_format(o->arena, "out%zu", i), map[r->outputs.items[i]], -1);
-    for (size_t i = 0; i < r->inputs.count; i++) map[r->inputs.items[i]] = 0;
-    for (size_t i = 0; i < r->numbers.count; i++) map[r->numbers.items[i]] = 0;
-    for (size_t i = 0; i < r->members.count; i++) map[r->members.items[i]] = 0;
+        ir_result_add(&y->b, arena_format(o->arena, "out%zu", i), y->map[r->outputs.items[i]], -1);
 }
 
 /* ---------------------------------------------------------------- the function */
 
 static void need(struct making *m, ir_value v);
 
+/* A value that a flat function reads or makes. */
+static ir_value in_shape(struct making *m, ir_value v, const struct ir_type *t)
+{
+    return ir_type_equal(ir_type(m->b.f, v), t) ? v : ir_reshape(&m->b, v, t->rank, t->dim);
+}
+
 static void make_call(struct making *m, uint32_t region)
 {
     struct outline *o = m->o;
     struct outline_region *r = &o->regions.items[region];
     const struct outline_class *c = &o->classes.items[r->class];
-    ir_value *args = arena_new_array(o->arena, ir_value, r->inputs.count + c->varying + 1);
+    ir_value *args = arena_new_array(o->arena, ir_value, r->inputs.count + o->families.items[c->family].varying + 1);
     uint32_t count = 0;
     for (size_t i = 0; i < r->inputs.count; i++) {
         need(m, r->inputs.items[i]);
-        args[count++] = m->map[r->inputs.items[i]];
+        args[count] = in_shape(m, m->map[r->inputs.items[i]], &c->body->params.items[i].type);
+        count++;
     }
     m->b.place = ir_get(o->f, r->members.items[r->members.count - 1])->place;
     for (size_t i = 0; i < r->numbers.count; i++) {
         const struct ir_node *n = ir_get(o->f, r->numbers.items[i]);
-        if (c->varies[i]) args[count++] = ir_constant(&m->b, ir_type_scalar((enum ir_dtype)n->type.dtype), n->data);
+        if (o->families.items[c->family].varies[i]) args[count++] = ir_constant(&m->b, ir_type_scalar((enum ir_dtype)n->type.dtype), n->data);
     }
     r->call = ir_call(&m->b, c->body, args, count);
-    for (size_t i = 0; i < r->outputs.count; i++) m->map[r->outputs.items[i]] = ir_proj(&m->b, r->call, (uint32_t)i);
+    for (size_t i = 0; i < r->outputs.count; i++) {
+        ir_value v = r->outputs.items[i];
+        m->map[v] = in_shape(m, ir_proj(&m->b, r->call, (uint32_t)i), ir_type(o->f, v));
+    }
 }
 
 /* What a node needs stands before it, but for calls, which may be needed before their last member's place. */
@@ -157,7 +224,33 @@ static void rebuild(struct outline *o, struct ir_func *to, ir_value *map)
 
 /* ---------------------------------------------------------------- the pass */
 
-static bool worth_it(const struct outline_class *c) { return c->count >= OUTLINE_LEAST && c->varying <= OUTLINE_VARYING; }
+/* A call in a flat body needs scalars where its function has scalars. */
+static bool calls_fit(const struct outline *o, const struct outline_class *c, bool *scalar)
+{
+    const struct outline_region *r = &o->regions.items[c->leader];
+    bool fit = true;
+    for (size_t i = 0; i < r->inputs.count; i++) scalar[r->inputs.items[i]] = c->uniform[i];
+    for (size_t i = 0; i < r->numbers.count; i++) scalar[r->numbers.items[i]] = true;
+    for (size_t i = 0; i < r->members.count; i++) {
+        const struct ir_node *n = ir_get(o->f, r->members.items[i]);
+        for (uint32_t k = 0; n->op == OP_call && k < n->arg_count; k++)
+            fit &= o->f->module->funcs.items[n->func]->params.items[k].type.rank || scalar[n->args[k]];
+    }
+    for (size_t i = 0; i < r->inputs.count; i++) scalar[r->inputs.items[i]] = false;
+    for (size_t i = 0; i < r->numbers.count; i++) scalar[r->numbers.items[i]] = false;
+    return fit;
+}
+
+static void choose(struct outline *o)
+{
+    bool *scalar = arena_new_array(o->arena, bool, o->f->count);
+    o->chosen = arena_new_array(o->arena, bool, o->classes.count + 1);
+    for (size_t i = 0; i < o->classes.count; i++) {
+        const struct outline_class *c = &o->classes.items[i];
+        const struct outline_family *y = &o->families.items[c->family];
+        o->chosen[i] = y->count >= OUTLINE_LEAST && y->varying <= OUTLINE_VARYING && (!c->flat || calls_fit(o, c, scalar));
+    }
+}
 
 static struct outline *look_at(struct pass *p, const struct ir_func *f)
 {
@@ -169,6 +262,7 @@ static struct outline *look_at(struct pass *p, const struct ir_func *f)
     o->live = ir_live(f, o->arena);
     o->region_of = arena_new_array(o->arena, uint32_t, f->count);
     outline_find(o);
+    choose(o);
     return o;
 }
 
@@ -178,7 +272,7 @@ static struct ir_module *outline(struct pass *p, struct ir_module *m)
     bool any = false;
     for (size_t i = 0; i < m->funcs.count; i++) {
         all[i] = look_at(p, m->funcs.items[i]);
-        for (size_t k = 0; k < all[i]->classes.count; k++) any |= worth_it(&all[i]->classes.items[k]);
+        for (size_t k = 0; k < all[i]->classes.count; k++) any |= all[i]->chosen[k];
     }
     if (!any) return m;
     struct ir_module *to = ir_module_like(m);
@@ -191,8 +285,10 @@ static struct ir_module *outline(struct pass *p, struct ir_module *m)
             ir_rebuild(m->funcs.items[i], to->funcs.items[i], NULL, NULL, &p->scratch);
             continue;
         }
+        struct body y = {.o = o, .map = arena_new_array(&p->scratch, ir_value, o->f->count),
+                         .plain = arena_new_array(&p->scratch, ir_value, o->f->count)};
         for (size_t c = 0; c < o->classes.count; c++)
-            if (worth_it(&o->classes.items[c])) make_body(o, to, &o->classes.items[c], map);
+            if (o->chosen[c]) make_body(o, to, &o->classes.items[c], &y);
         rebuild(o, to->funcs.items[i], map);
     }
     return to;
