@@ -6,6 +6,7 @@
 #include "codegen/codegen.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,6 +356,15 @@ static int interpretable(struct cli *cli, const char *path, struct ir_module **o
 
 /* ---------------------------------------------------------------- main */
 
+/* Every pass makes a module anew and frees the one before: its pages are wanted again at once. */
+static void keep_memory(void)
+{
+#ifdef M_TRIM_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 1024 * 1024 * 1024);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     static int (*const commands[])(struct cli *) = {
@@ -364,6 +374,7 @@ int main(int argc, char **argv)
 #undef COMMAND
 #undef OPTION
     };
+    keep_memory();
     struct arena arena = {0};
     struct cli cli = {.arena = &arena, .interpretable = interpretable};
     signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file size limit are errors with a message */

@@ -208,21 +208,46 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return ir_dot(b, x, y, none, none, join(&xs, d->attr[0], d->attr[2]), join(&ys, d->attr[1], d->attr[3]));
 }
 
+static uint32_t *count_uses(const struct ir_func *f, const bool *live, struct arena *arena)
+{
+    uint32_t *uses = arena_new_array(arena, uint32_t, f->count);
+    for (ir_value v = 1; v < f->count; v++)
+        for (uint32_t k = 0; live[v] && k < ir_get(f, v)->arg_count; k++) uses[ir_get(f, v)->args[k]]++;
+    for (size_t k = 0; k < f->results.count; k++) uses[f->results.items[k].value]++;
+    return uses;
+}
+
+/* What is made in another way, by value; NULL: nothing in this function. */
+static const struct reader **find_readers(struct pass *p, const struct ir_func *f)
+{
+    struct ghost g = {.pass = p, .f = f};
+    const bool *live = NULL;
+    for (ir_value v = 1; v < f->count; v++) {
+        if (ir_get(f, v)->op != OP_dot || !is_plain_dot(f, ir_get(f, v))) continue;
+        if (!live) {
+            live = ir_live(f, &p->scratch);
+            g.uses = count_uses(f, live, &p->scratch);
+            g.of = arena_new_array(&p->scratch, const struct reader *, f->count);
+        }
+        if (live[v]) look_at(&g, v);
+    }
+    for (ir_value v = 1; g.of && v < f->count; v++)
+        if (g.of[v]) return g.of;
+    return NULL;
+}
+
 struct ir_module *pass_ghost(struct pass *p, struct ir_module *m)
 {
+    const struct reader ***of = arena_new_array(&p->scratch, const struct reader **, m->funcs.count + 1);
+    bool any = false;
+    for (size_t i = 0; i < m->funcs.count; i++) any |= (of[i] = find_readers(p, m->funcs.items[i])) != NULL;
+    if (!any) return m;
     struct ir_module *to = ir_module_like(m);
     uint32_t *order = ir_func_order(m, &p->scratch);
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *f = m->funcs.items[order[i]];
-        struct ghost g = {.pass = p, .f = f, .of = arena_new_array(&p->scratch, const struct reader *, f->count)};
-        bool *live = ir_live(f, &p->scratch);
-        g.uses = arena_new_array(&p->scratch, uint32_t, f->count);
-        for (ir_value v = 1; v < f->count; v++)
-            for (uint32_t k = 0; live[v] && k < ir_get(f, v)->arg_count; k++) g.uses[ir_get(f, v)->args[k]]++;
-        for (size_t k = 0; k < f->results.count; k++) g.uses[f->results.items[k].value]++;
-        for (ir_value v = 1; v < f->count; v++)
-            if (live[v] && ir_get(f, v)->op == OP_dot) look_at(&g, v);
-        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &g, &p->scratch);
+        struct ghost g = {.pass = p, .f = f, .of = of[order[i]]};
+        ir_rebuild(f, to->funcs.items[order[i]], g.of ? rewrite : NULL, &g, &p->scratch);
     }
     return to;
 }

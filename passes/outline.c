@@ -200,6 +200,8 @@ static bool *needed_in_place(const struct outline *o)
 static void rebuild(struct outline *o, struct ir_func *to, ir_value *map)
 {
     struct making m = {.o = o, .b = {.f = to}, .map = map};
+    to->capacity = o->f->count + 16; /* growing by copies would cost more than the rest */
+    to->nodes = arena_new_array(&to->module->arena, struct ir_node, to->capacity);
     bool *needed = needed_in_place(o);
     m.last_member = arena_new_array(o->arena, ir_value, o->regions.count + 1);
     for (ir_value v = 1; v < o->f->count; v++)

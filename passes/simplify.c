@@ -218,6 +218,18 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return found ? found : ir_remake(b, n, args);
 }
 
+/* Was something replaced, so that it is dead now? */
+static bool has_dead(const struct ir_module *m, struct arena *scratch)
+{
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        const struct ir_func *f = m->funcs.items[i];
+        const bool *live = ir_live(f, scratch);
+        for (ir_value v = 1; v < f->count; v++)
+            if (!live[v] && ir_get(f, v)->op != OP_param) return true;
+    }
+    return false;
+}
+
 struct ir_module *pass_simplify(struct pass *p, struct ir_module *m)
 {
     struct ir_module *to = ir_module_like(m);
@@ -227,7 +239,8 @@ struct ir_module *pass_simplify(struct pass *p, struct ir_module *m)
         struct state s = {p, ir_use_counts(f, &p->scratch)};
         ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
     }
-    struct ir_module *clean = pass_rebuild(p, to, NULL, NULL); /* what was replaced is dead now */
+    if (!has_dead(to, &p->scratch)) return to;
+    struct ir_module *clean = pass_rebuild(p, to, NULL, NULL);
     ir_module_free(to);
     return clean;
 }
