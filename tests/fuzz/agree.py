@@ -208,7 +208,7 @@ def differences(a, b):
         wrong = np.where(finite, np.abs(x - y) > ATOL + RTOL * largest, ~((x == y) | (np.isnan(x) & np.isnan(y))))
         if wrong.any():
             at = int(np.argmax(wrong))
-            bad.append((name, "%s[%d]: %.9g and %.9g" % (name, at, x[at], y[at])))
+            bad.append((name, "%s[%d]: %.9g and %.9g" % (name, at, x.flat[at], y.flat[at])))
     return bad
 
 
