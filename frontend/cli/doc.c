@@ -194,6 +194,7 @@ static const struct topic {
     {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry, NULL},
     {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page},
     {"state", "State, and what can be set between steps", "", no_name, NULL, doc_state_page},
+    {"inference", "Evaluation and inference", "", no_name, NULL, doc_inference_page},
     {"microbatches", "Microbatches and gradients of single examples", "", no_name, NULL, doc_microbatches_page},
     {"schedules", "Schedules",
      "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, from 0.\n",

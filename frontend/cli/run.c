@@ -192,7 +192,7 @@ static int read_eval_count(struct run *r)
     const struct run_data *d = &r->eval_data;
     if (!d->rows || d->rows % d->batch == 0 || name) return 0;
     return cli_failed(r->cli, EXIT_WRONG, "--eval-data: %llu rows do not fill batches of %llu; zeros fill the last one, and a metric that says what a batch counts "
-                      "for, such as \"sum(mask)\", is named by --eval-count", (unsigned long long)d->rows, (unsigned long long)d->batch);
+                      "for, such as \"sum(mask)\", is named by --eval-count (stepc doc inference)", (unsigned long long)d->rows, (unsigned long long)d->batch);
 }
 
 static int apply_sets(struct run *r, uint64_t step)
