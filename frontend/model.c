@@ -77,6 +77,14 @@ static bool check_type(struct fe_block *block, const char *path, bool statistic,
     return fe_type(block->site.fe, block->json, t->dim, t->rank, (enum ir_dtype)t->dtype, t);
 }
 
+static ir_value use_weights(const struct fe_weights *w, struct fe_block *block, uint32_t param, ir_value value)
+{
+    if (w->outer) value = use_weights(w->outer, block, param, value);
+    if (!value) return 0;
+    struct fe_val used = w->use(w, block, param, fe_val_tensor(value));
+    return used.bad ? 0 : used.tensor;
+}
+
 ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_param like)
 {
     struct fe *fe = block->site.fe;
@@ -122,8 +130,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     }
     ir_value value = fe_trace_param(fe, block->site.trace, index);
     if (!block->weights || !state->declared || like.statistic) return value;
-    struct fe_val used = block->weights->use(block->weights, block, index, fe_val_tensor(value));
-    return used.bad ? 0 : used.tensor;
+    return use_weights(block->weights, block, index, value);
 }
 
 /* "@lora" stands for the parameters of all LoRA layers and adapters. */

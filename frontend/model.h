@@ -57,6 +57,7 @@ struct fe_weights {
     struct fe_val (*use)(const struct fe_weights *, struct fe_block *inside, uint32_t param, struct fe_val value);
     struct fe_block *wrapper;
     const struct fe_value *args;
+    const struct fe_weights *outer; /* of the wrapper around this one, which comes first; NULL: there is none */
 };
 
 /* A block while it is traced. */

@@ -31,7 +31,7 @@ static struct fe_val unit(struct fe_site *s, struct fe_val x, const uint32_t *ax
 static struct fe_val wrap(struct fe_block *block, const struct fe_value *args, fe_json layer,
                           struct fe_val (*use)(const struct fe_weights *, struct fe_block *, uint32_t, struct fe_val))
 {
-    struct fe_weights weights = {use, block, args};
+    struct fe_weights weights = {use, block, args, block->weights};
     struct fe_block parent = *block;
     parent.weights = &weights;
     return fe_block_child(&parent, layer, "layer_instance", block->env, block->in, block->in_count);

@@ -402,18 +402,26 @@ class Generator:
         o = self.linear() | {"type": "lora_linear", "lora_rank": self.n(1, 3)}
         return self.some(o, a_initializer=lambda: self.init(2), b_initializer=lambda: self.init(2))
 
-    def wrapped(self):
-        return self.with_input(self.one([self.linear, self.linear, self.linear_general, self.conv, self.einsum, self.multi_head_attention]))
+    def wrapped(self, depth=0):
+        if self.chance(0.1):
+            layers = [{"type": "linear", "features": self.n(1, 4)}, self.activation(True), {"type": "linear", "features": self.n(1, 4), "use_bias": self.chance()}]
+            return {"type": "sequential", "layers": layers}, self.given([3, self.n(1, 4)])
+        if depth == 0 and self.chance(0.2):
+            return self.with_input(lambda: self.one([self.weight_norm, self.spectral_norm])(1))
+        return self.with_input(self.one([self.linear, self.linear, self.linear_general, self.conv, self.einsum, self.multi_head_attention, self.conv_transpose, self.lora_linear, self.plain_rnn]))
 
-    def weight_norm(self):
-        layer, x = self.wrapped()
+    def plain_rnn(self):
+        return {"type": "rnn", "cell": self.cell(), "input": self.given([2, self.n(1, 3), self.n(1, 3)])}
+
+    def weight_norm(self, depth=0):
+        layer, x = self.wrapped(depth)
         o = self.some({"type": "weight_norm", "layer_instance": layer, "input": x}, use_scale=self.chance, epsilon=lambda: self.f(1e-12, 0.1), feature_axes=lambda: self.one([-1, None, 0, [-1, -2]]))
         if self.chance():
             o["scale_init"] = self.one([{"type": "constant", "value": self.f(0.3, 2)}, {"type": "ones"}])
         return o
 
-    def spectral_norm(self):
-        layer, x = self.wrapped()
+    def spectral_norm(self, depth=0):
+        layer, x = self.wrapped(depth)
         return self.some({"type": "spectral_norm", "layer_instance": layer, "input": x}, n_steps=lambda: self.n(0, 3), epsilon=lambda: self.f(1e-12, 1e-3), update_stats=self.chance)
 
     def dropout(self):
@@ -641,11 +649,14 @@ class Reference:
             causal = jnp.tril(jnp.ones((xs[0].shape[-2], xs[min(1, len(xs) - 1)].shape[-2]), bool))
             call["mask"] = jnp.logical_and(call["mask"], causal) if "mask" in call else jnp.broadcast_to(causal, (*xs[0].shape[:-2], 1, *causal.shape))
         inside, convolution = o.get("layer_instance", {}), None
+        inside = inside.get("layer_instance", inside)
+        inner = m.layer_instance if hasattr(m, "layer_instance") else None
+        inner = getattr(inner, "layer_instance", inner)
         if "mask" in inside and kind == "weight_norm" and "conv" not in inside["type"]:
             call["mask"] = self.value(inside["mask"], env)
         elif "mask" in inside and "conv" not in inside["type"]:
             raise ValueError("spectral_norm passes no mask on")
-        for c, made in ((o, m), (inside, getattr(m, "layer_instance", None))):
+        for c, made in ((o, m), (inside, inner)):
             if "mask" in c and "conv" in c["type"]:
                 convolution, mask = made, self.value(c["mask"], env)
         if not convolution:
@@ -717,6 +728,16 @@ class Reference:
         features = o.get("features") or o["base_module"]["features"]
         return nnx.LoRA(xs[0].shape[-1], out_features=features, base_module=base, **self.own(o, "base_module"))
 
+    def make_sequential(self, o, xs):
+        inside, made = xs[0].shape[-1], []
+        for layer in o["layers"]:
+            if layer["type"] != "linear":
+                made.append(function(layer))
+                continue
+            made.append(nnx.Linear(inside, layer["features"], **self.own(layer)))
+            inside = layer["features"]
+        return nnx.Sequential(*made)
+
     def make_weight_norm(self, o, xs):
         inside = getattr(self, "make_" + o["layer_instance"]["type"])(o["layer_instance"], xs)
         return nnx.WeightNorm(inside, **self.own(o, "layer_instance"))
@@ -733,6 +754,28 @@ class Reference:
 
     def tensors(self, net, *kinds):
         return {self.path_of(place): np.asarray(v[...]) for place, v in nnx.to_flat_state(nnx.state(net, nnx.Any(*(kinds or (nnx.Param, nnx.BatchStat)))))}
+
+
+class Adapted(nnx.Linear):
+    """A linear layer with an adapter beside it."""
+
+    def __call__(self, x):
+        return super().__call__(x) + x @ self.lora_a[...] @ self.lora_b[...]
+
+
+def adapt(ref, r):
+    """Adapters beside some linear layers, drawn after the whole model."""
+    at = [(path, name) for path, name in ref.names.items() if type(getattr(ref.net, name)) is nnx.Linear]
+    chosen = {at[i][0] for i in set(r.integers(len(at), size=3))} if at else set()
+    rank = int(r.integers(1, 4))
+    for path, name in at:
+        for m in (getattr(ref.net, name), ref.fresh[name]) if path in chosen else ():
+            m.__class__ = Adapted
+            if m is not ref.fresh[name]:
+                keys = ref.rngs.params(), ref.rngs.params()
+            m.lora_a = nnx.Param(jax.nn.initializers.he_uniform()(keys[0], (m.in_features, rank), m.param_dtype))
+            m.lora_b = nnx.Param(jax.nn.initializers.normal(0.3)(keys[1], (rank, m.out_features), m.param_dtype))
+    return [{"type": "lora", "rank": rank, "match": sorted(chosen), "b_initializer": {"type": "normal", "stddev": 0.3}}] if chosen else []
 
 
 def leaves(v, text, joint="[%d]"):
@@ -769,6 +812,9 @@ def oracle(case, factors):
         return ref.block(net, document["model"] | {"name": ""}, "", "", (), d)
 
     out = forward(ref.net, feed(0, 0))
+    own = np.random.default_rng(case["seed"])
+    if own.random() < 0.15 and not case["rough"]:
+        document["adapters"] = adapt(ref, own)
     r, terms = np.random.default_rng(1), []
     for node in document["model"]["nodes"]:
         name = node["name"]
@@ -781,7 +827,7 @@ def oracle(case, factors):
     document["loss"] = " + ".join(terms)
     names = {"sum": jnp.sum}
     outputs = document["model"]["output"]
-    trainable = draw_trainable(np.random.default_rng(case["seed"]), sorted(ref.tensors(ref.net, nnx.Param)))
+    trainable = draw_trainable(own, sorted(ref.tensors(ref.net, nnx.Param)))
     if trainable:
         document["trainable"] = trainable
 
