@@ -54,16 +54,29 @@ struct fe_val make_full(struct fe_call *c)
     return filled(c, t, ARG(1), 2);
 }
 
+/* The type of a tensor, or that with another shape. */
+static bool like_arg(struct fe_call *c, uint32_t shape, struct ir_type *t)
+{
+    struct ir_type other;
+    if (!fe_as_tensor(c->site, &ARG(0))) return false;
+    *t = fe_type_at(c->site, &ARG(0));
+    if (fe_is_none(&ARG(shape))) return true;
+    if (!shape_arg(c, shape, &other)) return false;
+    other.dtype = t->dtype;
+    *t = other;
+    return true;
+}
+
 struct fe_val make_filled_like(struct fe_call *c)
 {
-    if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
-    return filled(c, fe_type_at(c->site, &ARG(0)), fe_int(c->data), 1);
+    struct ir_type t;
+    return like_arg(c, 2, &t) ? filled(c, t, fe_int(c->data), 1) : fe_bad();
 }
 
 struct fe_val make_full_like(struct fe_call *c)
 {
-    if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
-    return filled(c, fe_type_at(c->site, &ARG(0)), ARG(1), 2);
+    struct ir_type t;
+    return like_arg(c, 3, &t) ? filled(c, t, ARG(1), 2) : fe_bad();
 }
 
 struct fe_val make_arange(struct fe_call *c)

@@ -179,7 +179,8 @@ struct fe_val make_meshgrid(struct fe_call *c)
         int64_t shape[IR_MAX_RANK];
         uint32_t axis = swap && i < 2 ? 1 - i : i;
         for (uint32_t d = 0; d < n; d++) shape[d] = d == axis ? t.dim[d] : 1;
-        parts[i] = fe_broadcast_val(s, fe_reshape_val(s, parts[i], n, shape), n, t.dim);
+        parts[i] = fe_reshape_val(s, parts[i], n, shape);
+        if (!fe_truth(&ARG(1))) parts[i] = fe_broadcast_val(s, parts[i], n, t.dim);
     }
     return fe_tuple(s, parts, n);
 }

@@ -262,8 +262,9 @@ struct fe_val make_clip(struct fe_call *c)
 }
 struct fe_val make_where(struct fe_call *c)
 {
+    if (!c->given[1] && !c->given[2] && !fe_is_none(&ARG(3))) return FE_APPLY(c->site, "nonzero", ARG(0), ARG(3), ARG(4));
     if (!c->given[1] || !c->given[2])
-        return fe_fail(c->site, "E0312", "where needs three arguments: the shape of a result may not depend on values");
+        return fe_fail(c->site, "E0312", "where needs three arguments, or size= for the indices: the shape of a result may not depend on values");
     return fe_where3(c->site, ARG(0), ARG(1), ARG(2));
 }
 struct fe_val make_select(struct fe_call *c)

@@ -344,7 +344,7 @@ struct fe_val make_norm(struct fe_call *c)
     if (n == 2 && number && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, order, o.keepdims);
     if (n == 2 && (nuclear || (number && degree == 2))) return singular_norm(s, x, axes, order, nuclear, o.keepdims);
     if (!number && !nuclear && strcmp(name, "fro")) return (void)fe_fail_at(s, &c->where[1], "E0310", "norm: the order is a number, 'fro' or 'nuc'"), fe_bad();
-    return fe_fail(s, "E0212", "norm: no order of a %s", n == 1 ? "vector is called so" : n == 2 ? "matrix is this number" : "tensor: name one or two axes");
+    return fe_fail(s, "E0212", "norm: this order is not one of %u axes; two take 1, -1, 2, -2, inf, -inf, 'fro' and 'nuc', one any number, more None", (unsigned)n);
 }
 
 struct fe_val make_vector_norm(struct fe_call *c)

@@ -336,13 +336,30 @@ static struct fe_val roll_axis(struct fe_site *s, struct fe_val x, uint32_t axis
     return parts[0].bad || parts[1].bad ? fe_bad() : join(s, parts, 2, axis);
 }
 
+/* By a number that is known when the step runs. */
+static struct fe_val roll_late(struct fe_call *c, const struct ir_type *t)
+{
+    SITE;
+    uint32_t axis = 0;
+    bool flat = fe_is_none(&ARG(2));
+    struct fe_val x = flat ? FE_APPLY(s, "ravel", ARG(0)) : ARG(0);
+    if (x.bad || (!flat && !axis_arg(c, 2, t->rank, &axis))) return fe_bad();
+    int64_t n = fe_type_at(s, &x).dim[axis];
+    if (!n) return ARG(0);
+    struct fe_val place = fe_sub(s, fe_iota(s, ir_type_of(IR_I32, 1, &n), 0), ARG(1));
+    x = fe_take(s, x, fe_binary(s, EXPR_OP_MOD, place, fe_int((double)n)), axis, false);
+    return flat && !x.bad ? fe_reshape_val(s, x, t->rank, t->dim) : x;
+}
+
 struct fe_val make_roll(struct fe_call *c)
 {
     SITE;
     struct ir_type t;
     uint32_t axes[IR_MAX_RANK], n, m;
     int64_t shift[IR_MAX_RANK];
-    if (!tensor_arg(c, 0, &t) || !fe_get_ints(s, &ARG(1), shift, IR_MAX_RANK, &m, "shift")) return fe_bad();
+    if (!tensor_arg(c, 0, &t)) return fe_bad();
+    if (ARG(1).kind == FE_VAL_TENSOR && !fe_rank(s, &ARG(1))) return roll_late(c, &t);
+    if (!fe_get_ints(s, &ARG(1), shift, IR_MAX_RANK, &m, "shift")) return fe_bad();
     if (fe_is_none(&ARG(2))) {
         struct fe_val flat = fe_reshape_val(s, ARG(0), 1, (int64_t[]){ir_type_elements(&t)});
         return fe_reshape_val(s, roll_axis(s, flat, 0, shift[0]), t.rank, t.dim);
@@ -406,10 +423,44 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
     return true;
 }
 
+/* One side filled with what stands for the axis (the largest, smallest, mean element), or with a ramp from `end` to the edge. */
+static struct fe_val pad_beside(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t low, int64_t high, const char *mode, struct fe_val end)
+{
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_reduce_options keep = {.keepdims = true};
+    struct fe_val parts[3], one;
+    bool ramp = !strcmp(mode, "linear_ramp"), middle = !strcmp(mode, "median");
+    enum fe_reduction kind = !strcmp(mode, "maximum") ? FE_RED_MAX : !strcmp(mode, "minimum") ? FE_RED_MIN : FE_RED_MEAN;
+    one = ramp ? x : middle ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = 1})
+                            : fe_reduce(s, kind, x, &axis, 1, &keep);
+    if (!ramp && !ir_dtype_is_float((enum ir_dtype)t.dtype)) one = FE_APPLY(s, "round", one);
+    one = one.bad ? one : fe_cast(s, one, (enum ir_dtype)t.dtype);
+    uint32_t n = 0;
+    for (int side = 0; side < 2; side++) {
+        int64_t size = side ? high : low, edge = side ? t.dim[axis] - 1 : 0;
+        struct ir_type wide = t;
+        wide.dim[axis] = size;
+        if (side) parts[n++] = x;
+        if (!size || one.bad) continue;
+        struct fe_val fill;
+        if (ramp) {
+            struct fe_val at = fe_slice_axis(s, x, axis, edge, edge + 1), place = fe_iota(s, (wide.dtype = IR_F32, wide), axis);
+            if (side) place = fe_sub(s, fe_int((double)size - 1), place);
+            fill = fe_add(s, end, fe_mul(s, fe_div(s, place, fe_int((double)size)), fe_sub(s, at, end)));
+            if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) fill = FE_APPLY(s, "floor", fill);
+            fill = fe_cast(s, fill, (enum ir_dtype)t.dtype);
+        } else fill = fe_broadcast_val(s, one, wide.rank, wide.dim);
+        if (fill.bad) return fill;
+        parts[n++] = fill;
+    }
+    return one.bad ? one : join(s, parts, n, axis);
+}
+
 struct fe_val make_pad(struct fe_call *c)
 {
     SITE;
-    static const char *const modes[] = {"edge", "reflect", "symmetric", "wrap"};
+    static const char *const modes[] = {"edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "median", "linear_ramp"};
+    enum { FROM_SELF = 4, MODES = sizeof modes / sizeof *modes };
     struct ir_type t;
     int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], interior[IR_MAX_RANK] = {0};
     if (!tensor_arg(c, 0, &t) || !pad_widths(c, t.rank, low, high)) return fe_bad();
@@ -418,16 +469,38 @@ struct fe_val make_pad(struct fe_call *c)
         ir_value fill = fe_value_as(s, &ARG(3), (enum ir_dtype)t.dtype);
         return fe_tensor_val(ir_pad(s->b, ARG(0).tensor, fill, low, high, interior), ARG(0).weak);
     }
-    bool known = false;
-    for (size_t i = 0; i < 4; i++) known |= !strcmp(mode, modes[i]);
-    if (!known)
-        return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, edge, reflect, symmetric, wrap", mode);
+    uint32_t known = 0;
+    while (known < MODES && strcmp(mode, modes[known])) known++;
+    if (known == MODES)
+        return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, edge, reflect, symmetric, wrap, maximum, minimum, mean, median, linear_ramp", mode);
     struct fe_val x = ARG(0);
     for (uint32_t i = 0; i < t.rank && !x.bad; i++)
         if (low[i] || high[i])
-            x = t.dim[i] ? pad_from_self(s, x, i, low[i], high[i], mode)
+            x = t.dim[i] ? known < FROM_SELF ? pad_from_self(s, x, i, low[i], high[i], mode) : pad_beside(s, x, i, low[i], high[i], mode, ARG(4))
                          : fe_fail(s, "E0212", "pad: axis %u is empty", (unsigned)i);
     return x;
+}
+
+/* A number of copies for every element: the place of copy i is that of the first running sum beyond i. */
+static struct fe_val repeat_each(struct fe_call *c, struct fe_val x, uint32_t axis)
+{
+    SITE;
+    int64_t total = 0, n = fe_type_at(s, &x).dim[axis], *copies = arena_new_array(s->fe->arena, int64_t, n + 1);
+    struct fe_val counts = ARG(1);
+    uint32_t count;
+    if (!fe_is_none(&ARG(3))) {
+        if (!fe_get_int(c, 3, &total)) return fe_bad();
+    } else if (counts.kind == FE_VAL_TENSOR) return fe_fail(s, "E0312", "repeat by a tensor needs total_repeat_length=: the shape of a result may not depend on values");
+    else {
+        if (!fe_get_ints(s, &counts, copies, (uint32_t)n, &count, "repeats")) return fe_bad();
+        for (uint32_t i = 0; i < count; i++) total += copies[i];
+    }
+    if (!fe_as_tensor(s, &counts)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &counts);
+    if (t.rank != 1 || (t.dim[0] != n && t.dim[0] != 1) || total < 0) return fe_fail(s, "E0210", "repeat: %s counts for %lld elements", fe_describe(s, &counts), (long long)n);
+    counts = FE_APPLY(s, "cumsum", fe_broadcast_val(s, counts, 1, &n));
+    struct fe_val place = FE_APPLY(s, "searchsorted", counts, fe_iota(s, ir_type_of(IR_I32, 1, &total), 0), (struct fe_val){.kind = FE_VAL_STRING, .string = "right"});
+    return place.bad ? place : fe_take(s, x, place, axis, false);
 }
 
 struct fe_val make_repeat(struct fe_call *c)
@@ -436,13 +509,15 @@ struct fe_val make_repeat(struct fe_call *c)
     struct ir_type t;
     int64_t n;
     uint32_t axis = 0;
-    if (!tensor_arg(c, 0, &t) || !fe_get_int(c, 1, &n)) return fe_bad();
-    if (n < 0) return fe_fail(s, "E0212", "repeat: a negative number of copies");
+    if (!tensor_arg(c, 0, &t)) return fe_bad();
     struct fe_val x = ARG(0);
     if (fe_is_none(&ARG(2))) {
         x = FE_APPLY(s, "ravel", x);
         t = fe_type_at(s, &x);
     } else if (!axis_arg(c, 2, t.rank, &axis)) return fe_bad();
+    if (ARG(1).kind == FE_VAL_TUPLE || ARG(1).kind == FE_VAL_TENSOR) return repeat_each(c, x, axis);
+    if (!fe_get_int(c, 1, &n)) return fe_bad();
+    if (n < 0) return fe_fail(s, "E0212", "repeat: a negative number of copies");
     x = fe_expand(s, x, axis + 1);
     if (x.bad) return x;
     struct ir_type wide = fe_type_at(s, &x);

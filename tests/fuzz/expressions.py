@@ -400,7 +400,7 @@ MAKE = {
     "flip": lambda g: "flip(%s, axis=%s)" % (g.any(), g.axes()),
     "roll": lambda g: "roll(%s, %s)" % (g.any(), g.one(["1", "-2", "7"]) + (g.some("axis=" + g.axis()) if g.s else "")),
     "rot90": lambda g: "rot90(%s%s)" % (g.need(2).any(), g.some("k=" + g.one(["0", "1", "2", "3", "-1"]))),
-    "pad": lambda g: "pad(%s, %s%s)" % (g.need(1, 9, 1).any(), g.one(["1", "(1, 2)", "((0, 2),)", "2", "0"]), g.one(["", "", ", constant_values=2", ", mode='edge'", ", mode='reflect'", ", mode='symmetric'", ", mode='wrap'"])),
+    "pad": lambda g: "pad(%s, %s%s)" % (g.need(1, 9, 1).any(), g.one(["1", "(1, 2)", "((0, 2),)", "2", "0"]), g.one(["", "", ", constant_values=2", ", mode='edge'", ", mode='reflect'", ", mode='symmetric'", ", mode='wrap'", ", mode='maximum'", ", mode='mean'", ", mode='minimum'", ", mode='median'", ", mode='linear_ramp', end_values=2"])),
     "repeat": lambda g: "repeat(%s, %s, axis=%s)" % (g.any(), g.one(["0", "1", "2", "3"]), g.axis_or_none()),
     "tile": lambda g: "tile(%s, %s)" % (g.any(), g.one(["2", "(2, 1)", "(1, 2, 2)", "0"])),
     "take": lambda g: "take(%s, %s, axis=%s)" % (g.need(1, 9, 1).any(), g.i(g.one([(), (2,), (2, 2), (0,)]), 0, min(g.s)), g.axis_or_none()),
@@ -514,6 +514,9 @@ def methods(g):
 
 MAKE.update({
     "at": updates, "method": methods,
+    "repeat": lambda g: g.one(["repeat(%s, %s, axis=%s)" % (g.any(), g.one(["0", "1", "2", "3"]), g.axis_or_none()), "repeat(%s, [2, 0, 1], axis=0%s)" % (g.x((3, 2)), g.some("total_repeat_length=4")), "repeat(%s, %s, total_repeat_length=5)" % (g.x((3,)), g.i((3,), 0, 3))]),
+    "roll": lambda g: "roll(%s, %s%s)" % (g.need(1).any(), g.one(["1", "-2", "7", g.i((), -9, 9)]), g.some("axis=" + g.axis())), "where": lambda g: g.one(["where(%s, size=4)[0]" % g.b((2, 3)), "where(%s, %s, %s)" % (g.one([g.mask, g.mask, lambda: g.x(g.fits())])(), g.any(), g.any2())]),
+    "zeros_like": lambda g: "zeros_like(%s%s)" % (g.any(), g.some("dtype='int32'", "shape=(2, 1)")), "full_like": lambda g: "full_like(%s, %s%s)" % (g.any(), g.one(["2", "1.5", g.x(())]), g.some("shape=(3,)")),
     "isclose": lambda g: "isclose(%s, %s%s)" % (g.any(), g.any2(), g.some("rtol=0.3", "equal_nan=True")), "allclose": lambda g: "allclose(%s, %s%s)" % (g.x(), g.y(), g.some("atol=3.0")),
     "array_equal": lambda g: "array_equal(%s, %s%s)" % (g.i(None, 0, 2), g.i(None, 0, 2), g.some("equal_nan=True")), "array_equiv": lambda g: "array_equiv(%s, 1)" % g.i(None, 0, 2),
     "bitwise_invert": lambda g: "bitwise_invert(%s)" % g.one([g.i, g.b])(), "bitwise_count": lambda g: "bitwise_count(%s)" % g.i(), "population_count": lambda g: "population_count(%s)" % g.i(),
