@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ struct cg_bytes cg_runtime_archive(void)
 enum { FILE_OBJECT, FILE_ARCHIVE, FILE_EXPORTS, FILE_LOG, FILE_RESULT, FILE_COUNT };
 static const char *const file_names[FILE_COUNT] = {"step.o", "runtime.a", "exports", "log", "step.so"};
 
-struct workshop { struct arena *arena; char *folder; const char *path[FILE_COUNT]; };
+struct workshop { struct arena *arena; char *folder; const char *path[FILE_COUNT]; sigset_t signals; /* of before */ };
 
 /* NULL or what the system says; `shown` is the name that messages have. */
 static const char *write_file(struct arena *arena, const char *path, const char *shown, const void *data, size_t size, mode_t mode)
@@ -73,6 +74,16 @@ static const char *read_file(struct arena *arena, const char *path, struct cg_by
     return have == (size_t)st.st_size ? NULL : arena_format(arena, "cannot read %s", path);
 }
 
+/* Ctrl-C waits until the folder is gone; the linker gets it too, and ends. */
+static void hold_signals(struct workshop *w)
+{
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGHUP);
+    sigprocmask(SIG_BLOCK, &held, &w->signals);
+}
+
 static const char *open_workshop(struct workshop *w)
 {
     const char *base = getenv("TMPDIR");
@@ -114,19 +125,24 @@ static const char *library_path(struct arena *arena, const char *name)
 static const char *run(struct workshop *w, const char *const *argv)
 {
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     pid_t child;
     int status;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, w->path[FILE_LOG], O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &w->signals);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     char *args[32];
     size_t count = 0;
     for (; argv[count]; count++)
         args[count] = arena_string(w->arena, argv[count]);
     args[count] = NULL;
-    int error = posix_spawnp(&child, argv[0], &actions, NULL, args, environ);
+    int error = posix_spawnp(&child, argv[0], &actions, &attributes, args, environ);
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     if (error == ENOENT)
         return "";
     if (error)
@@ -193,6 +209,7 @@ const char *cg_link(const struct cg_link *link, struct arena *arena)
 {
     struct workshop w = {.arena = arena};
     const char *exports = arena_format(arena, "{ global: %s; local: *; };\n", link->export_symbol);
+    hold_signals(&w);
     const char *fault = open_workshop(&w);
     if (!fault)
         fault = write_file(arena, w.path[FILE_OBJECT], w.path[FILE_OBJECT], link->object.data, link->object.size, 0600);
@@ -205,5 +222,6 @@ const char *cg_link(const struct cg_link *link, struct arena *arena)
     if (!fault)
         fault = deliver(&w, link->output);
     close_workshop(&w);
+    sigprocmask(SIG_SETMASK, &w.signals, NULL);
     return fault;
 }

@@ -101,6 +101,23 @@ class Cli(unittest.TestCase):
             self.assertIn(says, self.run_stepc("compile", model, "-o", so, *args, code=2).stderr)
         self.run_stepc("compile", model, "-o", so, "--emit", "header=/nonexistent/x", code=3)
 
+    def test_interrupted_link(self):
+        """Ctrl-C while the linker works leaves neither a folder nor half an object."""
+        folder = self.path("tmp")
+        os.mkdir(folder)
+        for pause in (0, 0.01, 0.03):
+            p = subprocess.Popen([STEPC, "compile", self.model, "-o", self.path("a.so")], stderr=subprocess.PIPE, cwd=self.folder.name,
+                                 env=dict(os.environ, TMPDIR=folder), start_new_session=True)
+            while p.poll() is None and not os.listdir(folder):
+                pass
+            time.sleep(pause)
+            if p.poll() is None:
+                os.killpg(p.pid, signal.SIGINT)
+            p.communicate(timeout=60)
+            self.assertIn(p.returncode, (0, -signal.SIGINT))
+            self.assertEqual(os.listdir(folder), [])
+            self.no_leavings()
+
     def test_timeout(self):
         self.run_stepc("compile", self.model, "-o", self.path("a.so"), "--timeout", "100")
         fifo = self.path("never.json")

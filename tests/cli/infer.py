@@ -135,6 +135,26 @@ class Infer(unittest.TestCase):
                     want = want or got
                     self.agrees(got, want)
 
+    def test_on_meshes(self):
+        """Outputs, rows and evaluations do not depend on the mesh, with microbatches or without."""
+        x = np.random.default_rng(4).normal(size=(19, 4)).astype("f4")
+        write(self.path("rows.st"), {"x": x})
+        ruled = {"rules": [["batch", "d"]], "params": {"fc.kernel": [None, "m"]}}
+        want = None
+        for parts in ({}, {"accumulate": {"microbatch_size": 2}}, {"accumulate": {"microbatch_size": 4, "split": "contiguous"}}):
+            for axes in ({}, {"d": 2}, {"d": 2, "m": 3}, {"d": 1, "m": 2}):
+                more = dict(parts, mesh={"axes": axes}, sharding=ruled) if "m" in axes else dict(parts, mesh={"axes": axes}, sharding={"rules": ruled["rules"]}) if axes else parts
+                with open(self.path("mesh.json"), "w") as f:
+                    json.dump(dict(MODEL, **more), f)
+                self.assertEqual(self.run_stepc("compile", self.path("mesh.json"), "-o", self.path("mesh.so"), "-q")[0], 0)
+                code, said = self.run_stepc("run", self.path("mesh.so"), "--infer", self.path("out.st"), "--infer-data", self.path("rows.st"), "--eval-data",
+                                            self.path("data.st"), "--metrics", self.path("metrics.jsonl"))
+                self.assertEqual(code, 0, said)
+                with open(self.path("metrics.jsonl")) as f:
+                    got = dict(read(self.path("out.st")), loss=np.float32(json.loads(f.read())["eval_loss"]))
+                want = want or got
+                self.agrees(got, want)
+
     def test_rows(self):
         """As many rows as there are, whatever batch was compiled: zeros fill the last one, and outputs end where the rows do."""
         x = np.random.default_rng(2).normal(size=(21, 4)).astype("f4")
