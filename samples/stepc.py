@@ -150,6 +150,9 @@ class Step:
 
     def _batch(self, values, keep):
         inputs = [self._array(n, np.asarray(v), keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
+        for n, v in values.items():
+            if n not in self._inputs and np.ndim(v):
+                raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"; there is %s' % (n, ", ".join(self._inputs) or "none"))
         hypers = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in values.items() if n not in self._inputs]
         arrays, numbers = (_ARRAY * max(len(inputs), 1))(*inputs), (_HYPER * max(len(hypers), 1))(*hypers)
         keep += [arrays, numbers]
@@ -198,6 +201,27 @@ class Step:
         batch = self._batch(values, keep)
         self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), arrays, ctypes.c_size_t(len(names))))
         return out if len(out) > 1 else out[names[0]]
+
+    def infer_rows(self, weights="params", output=None, **values):
+        """infer for as many rows as there are: batches of the size that was compiled are taken from them, zeros fill the last one.
+        What has exactly its input's shape is the same for all batches."""
+        values = {n: np.asarray(v) for n, v in values.items()}
+        size = {n: self._inputs[n].shape[0] for n, v in values.items() if n in self._inputs and v.ndim == self._inputs[n].rank > 0}
+        split = {n: len(v) for n, v in values.items() if n in size and v.shape[0] != size[n]} or {n: size[n] for n in size}
+        if len(set(split.values())) != 1 or len({size[n] for n in split}) != 1:
+            raise StepError(3, "STEP_ESHAPE: inputs of different numbers of rows: %s" % ", ".join("%s %d" % item for item in split.items()))
+        (rows,), (batch,), parts = set(split.values()), {size[n] for n in split}, []
+        whole = [n for n in values if n in size and n not in split and len(values[n]) == rows and size[n] == batch]
+        for begin in range(0, rows, batch):
+            part = {n: v[begin:begin + batch] if n in split or n in whole else v for n, v in values.items()}
+            if begin + batch > rows:
+                pad = begin + batch - rows
+                part = {n: np.concatenate([v, np.zeros((pad, *v.shape[1:]), v.dtype)]) if n in split or n in whole else v for n, v in part.items()}
+            y = self.infer(weights, output, **part)
+            parts.append(y if isinstance(y, dict) else {None: y})
+        join = lambda all: np.concatenate(all)[:rows] if all[0].ndim and len(all[0]) == batch else np.stack(all)
+        out = {n: join([p[n] for p in parts]) for n in parts[0]}
+        return out if None not in out else out[None]
 
     def __getitem__(self, name):
         t, keep = _Tensor(), []

@@ -104,10 +104,21 @@ with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of param
     for status, change in ((3, {"tokens": batch["tokens"].astype("f4")}), (3, {"x": batch["x"][:, :1]}), (3, {"x": "text"}), (3, {"x": batch["x"].astype(complex)}),
                            (3, {"x": batch["x"].astype("f8")}), (3, {"x": None}), (4, {"tokens": batch["tokens"] + 7}), (2, {"z": 1.0})):
         refused(status, lambda: m.infer(**dict(given, **change)))
+    refused(2, lambda: m.step(tokens=batch["tokens"], z=batch["x"], y=batch["y"]))
     refused(2, lambda: m.infer(tokens=batch["tokens"]))
     refused(2, lambda: m.infer(output="model", **given))
     refused(2, lambda: m.infer("slow", **given))
     refused(2, lambda: m.eval(**given))
+    tokens, many = rng.integers(0, 7, (11, 3)).astype("i4"), rng.normal(size=(11, 2)).astype("f4")
+    rows = m.infer_rows(tokens=tokens, x=many)
+    assert {n: v.shape for n, v in rows.items()} == {"model.score": (11,), "model.class": (11,), "model.half": (11, 6)}
+    for k in (0, 4, 7):
+        part = m.infer(tokens=tokens[k:k + 4], x=many[k:k + 4])
+        assert all((part[n] == rows[n][k:k + 4]).all() for n in part)
+    assert (m.infer_rows(output="model.score", **given) == out["model.score"]).all() and len(m.infer_rows("ema", "model.score", tokens=tokens[:2], x=many[:2])) == 2
+    refused(3, lambda: m.infer_rows(tokens=tokens, x=many[:9]))
+    refused(3, lambda: m.infer_rows(tokens=tokens, x=many[:, :1]))
+    refused(2, lambda: m.infer_rows(tokens=tokens, z=many))
     with tempfile.TemporaryDirectory() as folder:
         path, other = os.path.join(folder, "state.safetensors"), os.path.join(folder, "other.safetensors")
         m.save(path)
