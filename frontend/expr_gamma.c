@@ -10,9 +10,12 @@ static const double epsilon = 0x1p-24;
 /* value + slope * (x - x0) at x0 = x: the value with this derivative. */
 static struct fe_val with_slope(struct fe_site *s, struct fe_val value, struct fe_val x, struct fe_val slope)
 {
-    struct fe_val still = fe_stop(s, x), part = fe_mul(s, slope, fe_sub(s, x, still));
-    struct fe_val fine = fe_op2(s, OP_and, fe_op1(s, OP_is_finite, still), fe_op1(s, OP_is_finite, fe_stop(s, slope)));
-    return fe_add(s, value, fe_where3(s, fine, part, fe_float(0)));
+    struct fe_val still = fe_stop(s, x), known = fe_stop(s, slope), zero = fe_float(0), fine = fe_op1(s, OP_is_finite, known), moved = fe_sub(s, x, still);
+    struct fe_val infinite = fe_binary(s, EXPR_OP_EQ, fe_op1(s, OP_abs, known), fe_float((double)INFINITY)), there = fe_op1(s, OP_is_finite, still);
+    struct fe_val part = fe_mul(s, fe_where3(s, fine, slope, zero), fe_where3(s, there, moved, zero));
+    /* an infinite one is that of the square root at 0 */
+    struct fe_val steep = fe_mul(s, fe_op1(s, OP_sign, known), fe_op1(s, OP_sqrt, fe_where3(s, infinite, moved, fe_float(1))));
+    return fe_add(s, value, fe_add(s, part, fe_where3(s, infinite, steep, zero)));
 }
 
 /* Arguments of a common float type and shape, in float32 at least; false: an error was recorded. */

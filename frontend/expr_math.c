@@ -71,8 +71,8 @@ struct fe_val make_tan(struct fe_call *c)
 static struct fe_val root_of(struct fe_site *s, struct fe_val x, double sign)
 {
     struct fe_val one = fe_float(1), end = fe_binary(s, EXPR_OP_EQ, fe_op1(s, OP_abs, x), one);
-    struct fe_val parts = fe_mul(s, fe_mul(s, fe_float(sign), fe_sub(s, one, x)), fe_add(s, one, x));
-    struct fe_val whole = fe_mul(s, fe_float(sign), fe_sub(s, one, fe_mul(s, x, x)));
+    struct fe_val parts = fe_mul(s, sign > 0 ? fe_sub(s, one, x) : fe_sub(s, x, one), fe_add(s, one, x)), square = fe_mul(s, x, x);
+    struct fe_val whole = sign > 0 ? fe_sub(s, one, square) : fe_sub(s, square, one);
     return fe_op1(s, OP_sqrt, fe_where3(s, end, whole, parts));
 }
 static struct fe_val cosine_of(struct fe_site *s, struct fe_val x) { return root_of(s, x, 1); }
@@ -161,8 +161,9 @@ struct fe_val make_entr(struct fe_call *c)
     struct fe_val x = fe_inexact(s, ARG(0)), positive = fe_binary(s, EXPR_OP_GT, x, fe_float(0));
     struct fe_val safe = fe_where3(s, positive, x, fe_float(1));
     struct fe_val y = op1(c, OP_neg, fe_mul(s, safe, fe_op1(s, OP_log, safe)));
-    return fe_where3(s, positive, y,
-                     fe_where3(s, fe_binary(s, EXPR_OP_EQ, x, fe_float(0)), fe_float(0), fe_float(-INFINITY)));
+    struct fe_val zero = fe_binary(s, EXPR_OP_EQ, x, fe_float(0));
+    struct fe_val at_zero = fe_op1(s, OP_sqrt, fe_where3(s, zero, x, fe_float(1))); /* 0 with an infinite gradient */
+    return fe_where3(s, positive, y, fe_where3(s, zero, at_zero, fe_float(-INFINITY)));
 }
 struct fe_val make_xlogy(struct fe_call *c)
 { /* x log y, 0 where x is 0 */
