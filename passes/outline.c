@@ -109,7 +109,7 @@ static void put_member(struct body *y, ir_value v)
     } else if (flat && (n->op == OP_broadcast || n->op == OP_reshape)) {
         y->map[v] = y->map[n->args[0]];
     } else if (flat && n->op == OP_iota) {
-        y->map[v] = ir_iota(&y->b, tensor_type(y, &n->type), 0);
+        y->map[v] = ir_number(&y->b, tensor_type(y, &n->type), 0);
     } else {
         y->map[v] = pass_remake(y->o->pass, &y->b, n, y->map);
     }
