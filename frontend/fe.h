@@ -212,6 +212,7 @@ struct fe_param {
     double init_value;   /* of the preset "constant"; the deviation of "normal" */
     uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
     int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
+    enum ir_dtype compute; /* nnx's dtype of the layer that has it; IR_TUPLE: inferred */
     int32_t batch_axes;  /* for fans: number of leading batch dimensions, normally 0 */
     const char *spec_like; /* an adapter's: split as this parameter, unless a pattern names it alone; else NULL */
     int8_t spec_axis[IR_MAX_RANK]; /* then, per dimension: that of the other, -1 = none */

@@ -112,6 +112,7 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
             return 0;
         }
         like.path = path;
+        like.compute = block->compute;
         like.rewritten = block->weights && !like.statistic && like.type.rank > 1;
         if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);
         struct ir_slot slot = {.name = path,

@@ -71,7 +71,8 @@ static struct fe_val apply_attend(struct fe_block *block, const struct fe_value 
         return fe_bad();
     }
     struct fe_val v[] = {block->in[0], fe_val_tensor(fe_trace_param(fe, s->trace, found))};
-    enum ir_dtype dtype = fe_block_dtype(block, v + 1, 1); /* nnx: that of the table */
+    if (!a[1].given || a[1].null) block->compute = params[found].compute; /* nnx: that of the embed, or of its table */
+    enum ir_dtype dtype = fe_block_dtype(block, v + 1, 1);
     for (int i = 0; i < 2; i++) v[i] = fe_cast(s, v[i], dtype);
     return fe_einsum(s, "...d,vd->...v", v, 2);
 }
