@@ -162,8 +162,9 @@ static bool is_weak_schedule(struct fe *fe, fe_json schedule)
 {
     const char *type = fe_type_of(fe, schedule);
     fe_json steps = fe_member(fe, schedule, "transition_steps"), parts = fe_member(fe, schedule, "schedules");
+    if (!type) return false;
     if (strcmp(type, "join_schedules") == 0) {
-        for (fe_json s = fe_first(fe, parts); s; s = fe_next(fe, s))
+        for (fe_json s = parts ? fe_first(fe, parts) : NULL; s; s = fe_next(fe, s))
             if (!is_weak_schedule(fe, s)) return false;
         return true;
     }
