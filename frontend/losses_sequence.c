@@ -120,29 +120,47 @@ struct fe_val loss_ctc(struct fe_call *call)
 
 /* ---------------------------------------------------------------- Fenchel-Young */
 
+/* `function`, an expression over one vector, of every row of x; bad: an error was recorded. */
+static struct fe_val of_rows(struct fe_call *c, fe_json function, struct fe_val x)
+{
+    struct fe_site *s = c->site;
+    struct ir_type rows = fe_type_at(s, &x), row = ir_type_of((enum ir_dtype)rows.dtype, 1, &rows.dim[1]);
+    struct fe_body body;
+    ir_value one;
+    fe_stand_ins(s->fe, s->b, &row, 1, &one);
+    struct fe_env env = {.outer = s->trace->env, .name = "scores", .value = fe_tensor_val(one, false)};
+    struct fe_val y = fe_expr(s->fe, s->trace, function, &env);
+    if (y.bad || !fe_as_tensor(s, &y)) return fe_bad();
+    if (fe_type_at(s, &y).rank)
+        return fe_fail_at(s, &c->where[0], "E0205", "max_fun is one number per vector, found %s", fe_describe(s, &y)), fe_bad();
+    fe_body_begin(&body, s->fe, s->b->f, "vector", one);
+    fe_body_param(&body, one);
+    fe_body_end(&body, &y.tensor, 1);
+    uint32_t n = 0;
+    int64_t batched = 1;
+    ir_value *args = arena_new_array(s->fe->arena, ir_value, body.captured.count + 1);
+    args[n++] = x.tensor;
+    for (size_t i = 0; i < body.captured.count; i++) args[n++] = body.captured.items[i];
+    struct ir_node node = {.op = OP_vmap, .arg_count = n, .args = args, .func = ir_func_index(body.b.f), .attr = {{&batched, 1}}};
+    return fe_val_tensor(ir_proj(s->b, ir_make(s->b, node), 0));
+}
+
 /* max_fun(scores) - <targets, scores> over the last axis; max_fun is an expression over one vector, `scores`. */
 struct fe_val loss_fenchel_young(struct fe_call *c)
 {
     SITE;
     struct fe_val x = fe_inexact(s, ARG(1)), y = ARG(2);
     fe_json function = c->where[0].json;
-    if (x.bad || !fe_as_tensor(s, &y)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &x), ty = fe_type_at(s, &y), row;
+    if (x.bad || !fe_as_tensor(s, &x) || !fe_as_tensor(s, &y)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x), ty = fe_type_at(s, &y);
     if (!c->given[0] || !function || function->kind != JSON_STRING)
         return fe_fail(s, "E0102", "%s needs \"max_fun\", an expression over scores, in a loss object", c->function);
     if (!t.rank || ty.rank != t.rank || memcmp(t.dim, ty.dim, sizeof t.dim))
         return fe_fail(s, "E0210", "%s: scores %s and targets %s must be of one shape, vectors at least", c->function, fe_describe(s, &x), fe_describe(s, &y));
     uint32_t last = t.rank - 1u;
     int64_t n = t.dim[last], rows = n ? ir_type_elements(&t) / n : 0;
-    if (rows < 1 || rows > 1024) return fe_fail(s, "E0302", "%s of %lld vectors is not supported yet (1 to 1024)", c->function, (long long)rows);
-    struct fe_val *values = arena_new_array(s->fe->arena, struct fe_val, (size_t)rows), flat = fe_reshape_val(s, x, 2, (int64_t[]){rows, n});
-    for (int64_t i = 0; i < rows; i++) {
-        struct fe_env env = {.outer = s->trace->env, .name = "scores", .value = fe_reshape_val(s, part(s, flat, 0, i, i + 1), 1, &n)};
-        values[i] = env.value.bad ? env.value : fe_expr(s->fe, s->trace, function, &env);
-        if (!fe_as_tensor(s, &values[i])) return fe_bad();
-        row = fe_type_at(s, &values[i]);
-        if (row.rank) return (void)fe_fail_at(s, &c->where[0], "E0205", "max_fun is one number per vector, found %s", fe_describe(s, &values[i])), fe_bad();
-    }
-    struct fe_val most = fe_reshape_val(s, FE_APPLY(s, "stack", fe_tuple(s, values, (uint32_t)rows), fe_int(0)), last, t.dim);
-    return fe_sub(s, most, fe_reduce(s, FE_RED_SUM, fe_mul(s, y, x), &last, 1, NULL));
+    if (rows < 1) return fe_fail(s, "E0302", "%s of no vectors", c->function);
+    struct fe_val values = of_rows(c, function, fe_reshape_val(s, x, 2, (int64_t[]){rows, n}));
+    if (values.bad) return values;
+    return fe_sub(s, fe_reshape_val(s, values, last, t.dim), fe_reduce(s, FE_RED_SUM, fe_mul(s, y, x), &last, 1, NULL));
 }
