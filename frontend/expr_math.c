@@ -10,6 +10,12 @@ struct fe_val make_abs(struct fe_call *c)
     if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
     return fe_type_at(c->site, &ARG(0)).dtype == IR_BOOL ? ARG(0) : op1(c, OP_abs, ARG(0));
 }
+/* floor, ceil: integers are what they are. */
+static bool is_whole(struct fe_call *c)
+{
+    return fe_as_tensor(c->site, &ARG(0)) && !ir_dtype_is_float((enum ir_dtype)fe_type_at(c->site, &ARG(0)).dtype);
+}
+struct fe_val make_rounded(struct fe_call *c) { return is_whole(c) ? ARG(0) : op1(c, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_unary_float(struct fe_call *c) { return fe_op1_float(c->site, (enum ir_op)c->data, ARG(0)); }
 struct fe_val make_binary(struct fe_call *c) { return fe_op2(c->site, (enum ir_op)c->data, ARG(0), ARG(1)); }
 struct fe_val make_fmod(struct fe_call *c)
@@ -33,8 +39,9 @@ struct fe_val make_round(struct fe_call *c)
 {
     SITE;
     int64_t decimals;
-    struct fe_val x = fe_inexact(s, ARG(0));
     if (!fe_get_int(c, 1, &decimals)) return fe_bad();
+    if (decimals >= 0 && is_whole(c)) return ARG(0);
+    struct fe_val x = fe_inexact(s, ARG(0));
     if (!decimals) return fe_op1(s, OP_round, x);
     struct fe_val factor = fe_float(pow(10, (double)decimals));
     return fe_div(s, fe_op1(s, OP_round, fe_mul(s, x, factor)), factor);
@@ -43,6 +50,7 @@ struct fe_val make_round(struct fe_call *c)
 struct fe_val make_trunc(struct fe_call *c)
 {
     SITE;
+    if (is_whole(c)) return ARG(0);
     struct fe_val x = fe_inexact(s, ARG(0));
     return fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), fe_op1(s, OP_ceil, x), fe_op1(s, OP_floor, x));
 }
@@ -57,7 +65,12 @@ struct fe_val make_log_base(struct fe_call *c)
     SITE;
     return fe_div(s, fe_op1_float(s, OP_log, ARG(0)), fe_float(log(c->data)));
 }
-struct fe_val make_square(struct fe_call *c) { return fe_mul(c->site, ARG(0), ARG(0)); }
+struct fe_val make_square(struct fe_call *c)
+{
+    if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
+    if (fe_type_at(c->site, &ARG(0)).dtype == IR_BOOL) return fe_cast(c->site, ARG(0), IR_I32);
+    return fe_mul(c->site, ARG(0), ARG(0));
+}
 struct fe_val make_reciprocal(struct fe_call *c) { return fe_div(c->site, fe_float(1), fe_inexact(c->site, ARG(0))); }
 
 /* ---------------------------------------------------------------- trigonometry */
@@ -187,6 +200,7 @@ struct fe_val make_isinf(struct fe_call *c)
 struct fe_val make_nan_to_num(struct fe_call *c)
 {
     SITE;
+    if (is_whole(c)) return ARG(0);
     struct fe_val x = fe_inexact(s, ARG(0));
     struct fe_val high = fe_is_none(&ARG(2)) ? fe_float(3.4028234663852886e38) : ARG(2);
     struct fe_val low = fe_is_none(&ARG(3)) ? fe_float(-3.4028234663852886e38) : ARG(3);

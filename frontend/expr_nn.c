@@ -86,9 +86,9 @@ struct fe_val make_hard_silu(struct fe_call *c)
 struct fe_val make_hard_tanh(struct fe_call *c)
 {
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    return fe_where3(s, compare(s, EXPR_OP_GT, x, 1), fe_float(1),
-                     fe_where3(s, compare(s, EXPR_OP_LT, x, -1), fe_float(-1), x));
+    struct fe_val x = ARG(0);
+    if (!fe_as_tensor(s, &x)) return fe_bad();
+    return fe_where3(s, compare(s, EXPR_OP_GT, x, 1), fe_int(1), fe_where3(s, compare(s, EXPR_OP_LT, x, -1), fe_int(-1), x));
 }
 struct fe_val make_log_sigmoid(struct fe_call *c)
 {
@@ -186,8 +186,10 @@ struct fe_val make_logsumexp(struct fe_call *c)
 {
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
+    bool whole = ARG(0).kind == FE_VAL_TENSOR && !ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &ARG(0)).dtype);
     if (!softmax_args(c, axes, &n)) return fe_bad();
     struct fe_val x = ARG(0), least = fe_float(-INFINITY), weights = ARG(2);
+    if (whole && !fe_is_none(&weights) && fe_as_tensor(s, &weights)) x = fe_cast(s, x, (enum ir_dtype)fe_type_at(s, (weights = fe_inexact(s, weights), &weights)).dtype);
     if (!fe_is_none(&weights)) x = fe_where3(s, fe_binary(s, EXPR_OP_NE, weights, fe_int(0)), x, least);
     struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(4), .initial = &least};
     struct fe_val top = fe_stop(s, fe_reduce(s, FE_RED_MAX, x, axes, n, &keep));

@@ -226,11 +226,13 @@ struct fe_val make_average(struct fe_call *c)
 {
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0));
+    struct fe_val x = ARG(0), w = ARG(2), result[2];
+    if (!fe_as_tensor(s, &x) || (!fe_is_none(&w) && !fe_as_tensor(s, &w))) return fe_bad();
+    struct fe_kind_of k = fe_is_none(&w) ? fe_kind(s, &x) : fe_promote(fe_kind(s, &x), fe_kind(s, &w));
+    x = ir_dtype_is_float(k.dtype) ? fe_cast(s, x, k.dtype) : fe_inexact(s, x);
     if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
     struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(4))};
     struct ir_type t = fe_type_at(s, &x);
-    struct fe_val w = ARG(2), result[2];
     if (fe_is_none(&w)) {
         result[0] = fe_reduce(s, FE_RED_MEAN, x, axes, n, &o);
         if (!fe_truth(&ARG(3)) || result[0].bad) return result[0];

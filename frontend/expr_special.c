@@ -230,7 +230,13 @@ struct fe_val make_zeta(struct fe_call *c)
     static const double divisor[] = {12.0, -720.0, 30240.0, -1209600.0, 47900160.0, -1.8924375803183791606e9, 7.47242496e10, -2.950130727918164224e12,
                                      1.1646782814350067249e14, -4.5979787224074726105e15, 1.8152105401943546773e17, -7.1661652561756670113e18};
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0)), q = fe_inexact(s, ARG(1)), minus = neg(s, x), sum = fe_float(0), a = fe_float(1), b = q;
+    struct fe_val given[] = {fe_inexact(s, ARG(0)), fe_inexact(s, ARG(1))}, common = fe_add(s, given[0], given[1]);
+    if (common.bad) return common;
+    if (is_narrow(s, &common)) { /* by float32 */
+        struct fe_val y = FE_APPLY(s, "zeta", fe_cast(s, given[0], IR_F32), fe_cast(s, given[1], IR_F32));
+        return y.bad ? y : fe_cast(s, y, (enum ir_dtype)fe_type_at(s, &common).dtype);
+    }
+    struct fe_val x = given[0], q = given[1], minus = neg(s, x), sum = fe_float(0), a = fe_float(1), b = q;
     for (int k = 0; k < 9; k++) sum = fe_add(s, sum, fe_binary(s, EXPR_OP_POW, fe_add(s, q, fe_float(k)), minus));
     struct fe_val w = fe_add(s, q, fe_float(9));
     b = fe_binary(s, EXPR_OP_POW, w, minus);
