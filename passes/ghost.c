@@ -5,13 +5,22 @@
  *     sum_e c[e] * d[e] = sum_{e, t} (c[e] * x[e, t]) (outer) y[e, t]     one ordinary product
  *
  * and d, as large as the matrix for every example, is never there. Done where all that reads d is of these two kinds and
- * the positions are so few that it is less work. */
+ * the positions are so few that it is less work. What lies between d and these, a cast to float32 and a factor that is the
+ * same for all elements of an example (the scale of the loss), becomes a cast and a factor of x or y: so d is not rounded
+ * to 16 bits. */
 #include "passes/common.h"
 
-/* What reads a batched dot. */
+/* A batched dot as its readers see it. */
+struct product {
+    ir_value dot, seen;    /* the node; the value that is read, the dot or the last link */
+    struct ir_node d;      /* the dot's node with the dtype that is seen */
+    VEC(ir_value) links;   /* casts and factors between them, in order */
+};
+
+/* What reads it. */
 struct reader {
     ir_value root;   /* the value that is made in another way */
-    ir_value dot;
+    const struct product *of;
     ir_value weight; /* of a weighted sum: the broadcast factor; 0 = none */
     bool norm;
 };
@@ -25,6 +34,8 @@ struct ghost {
 
 static struct ir_ints batch_of(const struct ir_node *d) { return d->attr[0]; }
 
+static bool is_wide(enum ir_dtype dtype) { return dtype == IR_F32 || dtype == IR_F64; }
+
 /* Batch dimensions come first in both operands, contractions have one dimension of more than one position at most, and all
  * is in one float dtype: then positions need no sorting. */
 static bool is_plain_dot(const struct ir_func *f, const struct ir_node *d)
@@ -32,7 +43,7 @@ static bool is_plain_dot(const struct ir_func *f, const struct ir_node *d)
     const struct ir_type *x = ir_type(f, d->args[0]), *y = ir_type(f, d->args[1]);
     uint32_t long_dims = 0;
     if (d->op != OP_dot || !batch_of(d).n || x->dtype != d->type.dtype || y->dtype != d->type.dtype) return false;
-    if (d->type.dtype != IR_F32 && d->type.dtype != IR_F64) return false;
+    if (!ir_dtype_is_float((enum ir_dtype)d->type.dtype)) return false;
     for (uint32_t i = 0; i < batch_of(d).n; i++)
         if (d->attr[0].v[i] != i || d->attr[1].v[i] != i) return false;
     for (uint32_t i = 0; i < d->attr[2].n; i++) long_dims += x->dim[d->attr[2].v[i]] > 1;
@@ -82,18 +93,38 @@ static ir_value only_reader(const struct ghost *g, ir_value v)
     return 0;
 }
 
-/* How `user` reads the dot d; false: in another way. */
-static bool read_as(const struct ghost *g, ir_value dot, ir_value user, struct reader *out)
+/* Whether u is v in a wider dtype, or times or by a factor of its example. */
+static bool is_link(const struct ghost *g, ir_value v, ir_value u, uint32_t batch)
 {
-    const struct ir_node *d = ir_get(g->f, dot), *n = ir_get(g->f, user);
+    const struct ir_node *n = ir_get(g->f, u);
+    if (n->op == OP_cast) return is_wide((enum ir_dtype)n->type.dtype);
+    if (n->op == OP_div) return n->args[0] == v && is_weight(g->f, n->args[1], batch);
+    return n->op == OP_mul && is_weight(g->f, n->args[n->args[0] == v], batch);
+}
+
+/* The dot with what its only reader, and the only reader of that, make of it; NULL: it stays in 16 bits. */
+static const struct product *product_of(struct ghost *g, ir_value dot)
+{
+    struct product *p = arena_new(&g->pass->scratch, struct product);
+    *p = (struct product){.dot = dot, .seen = dot, .d = *ir_get(g->f, dot)};
+    for (ir_value u; (u = only_reader(g, p->seen)) && is_link(g, p->seen, u, batch_of(&p->d).n); p->seen = u)
+        vec_push(&g->pass->scratch, &p->links, u);
+    p->d.type = *ir_type(g->f, p->seen);
+    return is_wide((enum ir_dtype)p->d.type.dtype) ? p : NULL;
+}
+
+/* How `user` reads the product; false: in another way. */
+static bool read_as(const struct ghost *g, const struct product *p, ir_value user, struct reader *out)
+{
+    const struct ir_node *d = &p->d, *n = ir_get(g->f, user);
     uint32_t batch = batch_of(d).n, rank = d->type.rank;
-    *out = (struct reader){.root = user, .dot = dot};
+    *out = (struct reader){.root = user, .of = p};
     if (sums_examples(g->f, n, d)) return true;
     if (n->op != OP_mul) return false;
-    ir_value next = only_reader(g, user), other = n->args[n->args[0] == dot];
+    ir_value next = only_reader(g, user), other = n->args[n->args[0] == p->seen];
     if (!next) return false;
     out->root = next;
-    out->norm = other == dot;
+    out->norm = other == p->seen;
     if (out->norm) return rank > batch && reduces(ir_get(g->f, next), batch, rank);
     out->weight = other;
     return sums_examples(g->f, ir_get(g->f, next), d) && is_weight(g->f, other, batch);
@@ -120,17 +151,18 @@ static bool pays(const struct ir_func *f, const struct ir_node *d)
 static void look_at(struct ghost *g, ir_value dot)
 {
     struct arena *scratch = &g->pass->scratch;
-    const struct ir_node *d = ir_get(g->f, dot);
     VEC(struct reader) readers = {0};
-    uint32_t left = g->uses[dot];
-    if (!left || !is_plain_dot(g->f, d) || !pays(g->f, d)) return;
-    for (ir_value u = dot + 1; u < g->f->count; u++) {
+    if (!g->uses[dot] || !is_plain_dot(g->f, ir_get(g->f, dot)) || !pays(g->f, ir_get(g->f, dot))) return;
+    const struct product *p = product_of(g, dot);
+    if (!p) return;
+    uint32_t left = g->uses[p->seen];
+    for (ir_value u = p->seen + 1; u < g->f->count; u++) {
         const struct ir_node *n = ir_get(g->f, u);
         struct reader r;
         bool reads = false;
-        for (uint32_t i = 0; g->uses[u] && i < n->arg_count; i++) left -= n->args[i] == dot, reads |= n->args[i] == dot;
+        for (uint32_t i = 0; g->uses[u] && i < n->arg_count; i++) left -= n->args[i] == p->seen, reads |= n->args[i] == p->seen;
         if (!reads) continue;
-        if (!read_as(g, dot, u, &r)) return;
+        if (!read_as(g, p, u, &r)) return;
         vec_push(scratch, &readers, r);
     }
     if (left) return; /* it is a result */
@@ -182,14 +214,26 @@ static struct ir_ints join(struct pass_dims *list, struct ir_ints batch, struct 
     return pass_ints(list);
 }
 
-/* `weight` is a broadcast (or a repeated number) over d's type: the same over the type of x. */
-static ir_value weighted(struct ir_builder *b, const struct ir_func *from, ir_value weight, const ir_value *map, ir_value x)
+/* x times or by `weight`, which is a broadcast (or a repeated number) over d's type: the same over the type of x. */
+static ir_value weighted(struct ir_builder *b, const struct ir_func *from, enum ir_op op, ir_value weight, const ir_value *map, ir_value x)
 {
     const struct ir_node *w = ir_get(from, weight);
     struct ir_type type = *ir_type(b->f, x);
     ir_value all = w->op == OP_broadcast ? ir_broadcast(b, map[w->args[0]], type.rank, type.dim, w->attr[0].v)
                                          : ir_number(b, type, ir_element_get((enum ir_dtype)w->type.dtype, w->data, 0));
-    return ir_binary(b, OP_mul, all, x);
+    return ir_binary(b, op, x, all);
+}
+
+/* The operands of a product with its links: casts of both, factors of the one that is smaller. */
+static void operands(struct ir_builder *b, const struct ir_func *from, const struct product *p, const ir_value *map, ir_value *x, ir_value *y)
+{
+    *x = map[p->d.args[0]], *y = map[p->d.args[1]];
+    ir_value *small = ir_type_elements(ir_type(b->f, *x)) <= ir_type_elements(ir_type(b->f, *y)) ? x : y, before = p->dot;
+    for (size_t i = 0; i < p->links.count; before = p->links.items[i++]) {
+        const struct ir_node *n = ir_get(from, p->links.items[i]);
+        if (n->op == OP_cast) *x = ir_cast(b, *x, n->type.dtype), *y = ir_cast(b, *y, n->type.dtype);
+        else *small = weighted(b, from, n->op, n->args[n->args[0] == before], map, *small);
+    }
 }
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
@@ -197,13 +241,14 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct ghost *g = user;
     const struct reader *r = g->of[old];
     struct pass_dims xs, ys;
+    ir_value x, y;
     if (!r) return pass_remake(g->pass, b, ir_get(from, old), map);
-    const struct ir_node *d = ir_get(from, r->dot);
-    ir_value x = map[d->args[0]], y = map[d->args[1]];
+    const struct ir_node *d = &r->of->d;
+    operands(b, from, r->of, map, &x, &y);
     if (r->norm) return norm_by_positions(b, d, x, y);
     bool left = ir_type_elements(ir_type(b->f, x)) <= ir_type_elements(ir_type(b->f, y));
-    if (r->weight && left) x = weighted(b, from, r->weight, map, x);
-    if (r->weight && !left) y = weighted(b, from, r->weight, map, y);
+    if (r->weight && left) x = weighted(b, from, OP_mul, r->weight, map, x);
+    if (r->weight && !left) y = weighted(b, from, OP_mul, r->weight, map, y);
     struct ir_ints none = {NULL, 0};
     return ir_dot(b, x, y, none, none, join(&xs, d->attr[0], d->attr[2]), join(&ys, d->attr[1], d->attr[3]));
 }

@@ -472,7 +472,7 @@ class Generator:
         sgd = lambda: {"type": "sgd", "learning_rate": rate(), **self.one([{}, {"momentum": 0.7}, {"momentum": 0.5, "nesterov": True}])}
         clip = lambda: self.one([{"type": "clip_by_global_norm", "max_norm": self.f(0.05, 1)}, {"type": "clip", "max_delta": self.f(0.01, 0.3)}, {"type": "adaptive_grad_clip", "clipping": self.f(0.05, 0.5)}])
         simple = [sgd, sgd, adam, lambda: {"type": "chain", "transforms": [clip(), self.one([sgd, adam])()]}]
-        nests = [lambda: {"type": "multi_steps", "opt": self.optimizer(depth=1), "every_k_schedule": self.n(1, 3), **self.one([{}, {"use_grad_mean": False}])},
+        nests = [lambda: {"type": "multi_steps", "nan_passes": True, "opt": self.optimizer(depth=1), "every_k_schedule": self.n(1, 3), **self.one([{}, {"use_grad_mean": False}])},
                  lambda: {"type": "apply_if_finite", "inner": self.optimizer(depth=1), "max_consecutive_errors": self.n(0, 2)},
                  lambda: {"type": "schedule_free", "base_optimizer": sgd(), "learning_rate": rate(), "b1": 0.8},
                  lambda: {"type": "chain", "transforms": [clip(), {"type": "scale_by_learning_rate", "learning_rate": {"type": "exponential_decay", "init_value": 0.2, "transition_steps": 2, "decay_rate": 0.7}}]},

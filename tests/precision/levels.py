@@ -13,7 +13,7 @@ CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "parity",
 # Those whose float32 sums are exact or rounded away.
 EXACT = ["precision_compute_bfloat16", "precision_compute_float16", "precision_dynamic_loss_scale_options", "precision_params_bfloat16_adam",
          "mixed_all_attention", "mixed_compute_conv", "mixed_compute_lstm", "mixed_dynamic_clip_ema", "mixed_dynamic_params", "mixed_params_adamw"]
-LEVELS = [["--cpu", "x86-64-v2"], ["--cpu", "x86-64-v3"], ["--cpu", "x86-64-v4"], ["-O0"]]
+LEVELS = [["--cpu", "x86-64-v2"], ["--cpu", "x86-64-v3"], ["--cpu", "x86-64-v4"], ["--cpu", "native"], ["-O0"]]
 
 
 def main(stepc):
