@@ -215,6 +215,9 @@ static const struct topic {
      "`~ & | ^ << >>`, indexing and slices (`x[:, :-1]`, `x[..., None]`), `x.T`, `x.shape`, keyword arguments, numbers, strings,\n"
      "tuples, lists, `True`, `False`, `None`, `pi`, `e`, `inf`, `nan`, dotted paths of parameters (`params.layers.0.kernel`), and\n"
      "`a if c else b`, where c is known while compiling (shapes, ranks, constants) and only the branch taken has to make sense.\n"
+     "Functions that NumPy has as methods are methods, too (`x.sum(axis=0)`, `(a @ b).reshape(-1)`); `x.at[i].set(y)` and `add`,\n"
+     "`subtract`, `multiply`, `divide`, `power`, `min`, `max` give x with some elements changed. What fft gives is a complex value:\n"
+     "it knows `+ - * /`, `.real`, `.imag`, `abs`, `angle`, `conj`, `exp`, sums, shapes and indices, and is no result of a document.\n"
      "Types promote as in JAX with 64-bit types off.\n",
      expression_name,
      expression_entry, NULL},
