@@ -86,9 +86,13 @@ def namespace():
     space["safe_norm"], space["safe_root_mean_squares"] = optax.safe_norm, optax.safe_root_mean_squares
     space["select_n"] = lambda w, *c: jax.lax.select_n(w, *jnp.broadcast_arrays(*c))
     space["clamp"] = lambda a, x, b: jnp.minimum(jnp.maximum(jnp.asarray(x), a), b)
-    for name in ("fft", "ifft", "rfft", "irfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift"):
+    for name in ("fft", "ifft", "rfft", "irfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift", "fft2", "ifft2", "rfft2", "irfft2"):
         space[name] = getattr(jnp.fft, name)
     space.update(dct=jax.scipy.fft.dct, idct=jax.scipy.fft.idct, complex=lambda x, y: jax.lax.complex(*jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))))
+    space.update(convolve2d=jax.scipy.signal.convolve2d, correlate2d=jax.scipy.signal.correlate2d)
+    for name, f in (("sum", jnp.sum), ("prod", jnp.prod), ("max", jnp.max), ("min", jnp.min), ("and", jnp.all), ("or", jnp.any)):
+        space["reduce_" + name] = f
+    space.update(neg=jnp.negative, is_finite=jnp.isfinite, shift_left=jnp.left_shift, shift_right_arithmetic=jnp.right_shift, convert_element_type=lambda x, d: jnp.asarray(x).astype(d))
     space["nonzero"], space["unique"] = jnp.nonzero, jnp.unique
     space.update(float32=lambda x: jnp.asarray(x).astype("float32"), int32=lambda x: jnp.asarray(x).astype("int32"), bfloat16=lambda x: jnp.asarray(x).astype("bfloat16"),
                  float16=lambda x: jnp.asarray(x).astype("float16"), uint32=lambda x: jnp.asarray(x).astype("uint32"), bool_=lambda x: jnp.asarray(x).astype("bool"),
@@ -582,6 +586,16 @@ def plain(g):
 COMPLEX = ["abs(%s)", "real(%s)", "imag(%s)", "abs(%s) ** 2", "angle(%s + 3.0)"]
 for name in ("fft", "ifft", "rfft"):
     MAKE[name] = (lambda n: lambda g: g.one(COMPLEX) % ("%s(%s%s)" % (n, plain(g).p(g.values(g.one([(4,), (5,), (2, 6), (36,), (1,)]))), g.some("n=" + g.one(["3", "8"]), "norm='%s'" % g.one(["ortho", "forward"])))))(name)
+for name in ("fft2", "ifft2", "rfft2"):
+    MAKE[name] = (lambda n: lambda g: g.one(COMPLEX) % ("%s(%s%s)" % (n, plain(g).p(g.values(g.one([(3, 4), (2, 4, 3)]))), g.some("axes=(0, 1)", "norm='ortho'"))))(name)
+MAKE["irfft2"] = lambda g: "irfft2(rfft2(%s)%s)" % (plain(g).p(g.values((3, 4))), g.some("norm='ortho'"))
+for name in ("convolve2d", "correlate2d"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s, %s%s)" % (n, g.p(g.values((4, 5))), g.p(g.values(g.one([(2, 3), (3, 3), (2, 2)]))), g.some("mode='%s'" % g.one(["full", "same", "valid"]))))(name)
+for name in ("sum", "prod", "max", "min", "and", "or"):
+    MAKE["reduce_" + name] = (lambda n: lambda g: "reduce_%s(%s, (0,))" % (n, (g.b if n in ("and", "or") else g.x)(g.one([(3,), (2, 3)]))))(name)
+MAKE["convert_element_type"] = lambda g: "convert_element_type(%s, 'int32')" % g.x()
+for name in ("shift_left", "shift_right_arithmetic"):
+    MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.i(None, 0, 9)))(name)
 MAKE["irfft"] = lambda g: "irfft(rfft(%s) * 2.0%s)" % (g.p(g.values(g.one([(4,), (6,), (2, 8), (36,)]))), g.some("n=5", "norm='ortho'"))
 MAKE["complex"] = lambda g: g.one(COMPLEX) % ("complex(%s, %s) %s" % (plain(g).p(g.values((3,))), g.p(g.values((3,))), g.one(["* (1.0 + 0)", "- %s" % g.p(g.values((3,))), "/ complex(2.0 + %s, 1.0)" % g.p(g.values((), 0, 1)), "* complex(%s, 2.0)" % g.p(g.values(()))])))
 for name in ("fftfreq", "rfftfreq"):
