@@ -18,6 +18,7 @@ stepc does for "seed": 0.
 """
 import json
 import os
+import re
 
 import jax
 import jax.numpy as jnp
@@ -26,7 +27,7 @@ from flax import nnx
 from jax.extend import core as jex
 
 import tensors
-from stepc_optax import NotCovered, path_of
+from stepc_optax import NotCovered, path_of, settled
 
 
 def _dtype(path, layer, out):
@@ -65,6 +66,12 @@ def _conv(layer):
 
 
 def _attention(layer):
+    if getattr(layer, "deterministic", None):
+        return {**_attention_fields(layer), "dropout_rate": 0.0}
+    return _attention_fields(layer)
+
+
+def _attention_fields(layer):
     if layer.attention_fn is not nnx.dot_product_attention or layer.decode:
         raise NotCovered("nnx.MultiHeadAttention: its own attention_fn, or decode")
     return _fields("multi_head_attention", use_bias="use_bias", normalize_qk="normalize_qk",
@@ -72,11 +79,83 @@ def _attention(layer):
 
 
 def _dropout(layer):
+    if layer.deterministic:
+        return {"type": "dropout", "rate": 0.0}
     return {"type": "dropout", "rate": float(layer.rate), **({"broadcast_dims": _plain(layer.broadcast_dims)} if layer.broadcast_dims else {})}
 
 
 def _norm(kind, *more):
     return _fields(kind, epsilon="epsilon", use_scale="use_scale", **({"use_bias": "use_bias"} if kind != "rms_norm" else {}), **{k: k for k in more})
+
+
+def _batch_norm(layer):
+    if layer.use_running_average:
+        raise NotCovered("nnx.BatchNorm: use_running_average; a step trains (see nnx.Module.train)")
+    return _norm("batch_norm", "axis", "momentum")(layer)
+
+
+def _given(layer, *names):
+    """Arguments that may be None: those that are not."""
+    return {k: _plain(getattr(layer, k)) for k in names if getattr(layer, k) is not None}
+
+
+def _conv_transpose(layer):
+    if layer.mask is not None:
+        raise NotCovered("nnx.ConvTranspose: mask")
+    return {"type": "conv_transpose", "features": layer.out_features, **_given(layer, *"kernel_size strides padding kernel_dilation use_bias transpose_kernel".split())}
+
+
+def _activation(where, function):
+    name = getattr(function, "__name__", "")
+    if getattr(jax.nn, name, None) is not function and getattr(jnp, name, None) is not function:
+        raise NotCovered("%s: a function of one's own" % where)
+    return {"type": name}
+
+
+CELLS = {nnx.LSTMCell: "lstm_cell", nnx.OptimizedLSTMCell: "optimized_lstm_cell", nnx.GRUCell: "gru_cell", nnx.SimpleCell: "simple_cell"}
+
+
+def _cell(cell):
+    if type(cell) not in CELLS:
+        raise NotCovered("nnx.RNN of a %s" % type(cell).__name__)
+    if getattr(cell.carry_init, "__name__", "") != "zeros":
+        raise NotCovered("%s: carry_init" % type(cell).__name__)
+    out = {"type": CELLS[type(cell)], "hidden_features": cell.hidden_features}
+    for key, usual in (("gate_fn", "sigmoid"), ("activation_fn", "tanh")):
+        function = getattr(cell, key, None)
+        if function is not None and getattr(function, "__name__", "") != usual:
+            out[key] = _activation("%s: %s" % (type(cell).__name__, key), function)
+    if getattr(cell, "residual", False):
+        out["residual"] = True
+    return _dtype("cell", cell, out)
+
+
+def _rnn(layer):
+    if layer.return_carry:
+        raise NotCovered("nnx.RNN: return_carry")
+    out = {"type": "rnn", "cell": _cell(layer.cell)}
+    out.update({k: True for k in ("time_major", "reverse", "keep_order") if getattr(layer, k)})
+    return out
+
+
+def _bidirectional(layer):
+    if layer.return_carry or getattr(layer.merge_fn, "__name__", "") != "_concatenate":
+        raise NotCovered("nnx.Bidirectional: return_carry, or its own merge_fn")
+    return {"type": "bidirectional", "forward_rnn": _rnn(layer.forward_rnn), "backward_rnn": _rnn(layer.backward_rnn), **({"time_major": True} if layer.time_major else {})}
+
+
+def _lora(layer):
+    out = {"type": "lora", "lora_rank": int(layer.lora_a.value.shape[1])}
+    base = layer.base_module
+    if base is None:
+        return {**out, "features": layer.out_features}
+    if type(base) not in LAYERS:
+        raise NotCovered("nnx.LoRA around a %s" % type(base).__name__)
+    return {**out, "base_module": _dtype("base_module", base, LAYERS[type(base)](base))}
+
+
+def _lora_linear(layer):
+    return {"type": "lora_linear", "features": layer.out_features, "use_bias": layer.use_bias, "lora_rank": int(layer.lora.lora_a.value.shape[1])}
 
 
 LAYERS = {
@@ -88,7 +167,14 @@ LAYERS = {
     nnx.LayerNorm: _norm("layer_norm", "reduction_axes", "feature_axes"),
     nnx.RMSNorm: _norm("rms_norm", "reduction_axes", "feature_axes"),
     nnx.GroupNorm: _norm("group_norm", "num_groups"),
-    nnx.BatchNorm: _norm("batch_norm", "axis", "momentum"),
+    nnx.BatchNorm: _batch_norm,
+    nnx.InstanceNorm: _norm("instance_norm", "feature_axes"),
+    nnx.ConvTranspose: _conv_transpose,
+    nnx.PReLU: _fields("prelu"),
+    nnx.RNN: _rnn,
+    nnx.Bidirectional: _bidirectional,
+    nnx.LoRA: _lora,
+    nnx.LoRALinear: _lora_linear,
     nnx.MultiHeadAttention: _attention,
     nnx.Dropout: _dropout,
 }
@@ -106,6 +192,7 @@ BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow":
           "ge": ">=", "and": "&", "or": "|", "xor": "^"}
 CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "fmod"}
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
+POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
 NAMED = {"relu", "relu6", "silu", "logsumexp"}  # functions with gradients of their own: by name, never by what they are made of
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
 
@@ -133,11 +220,22 @@ def _einsum(p, ranks):
     return "%s,%s->%s" % ("".join(a), "".join(b), "".join(out))
 
 
+def _taken_axis(equation):
+    """The axis, if a gather is what jnp.take does: whole rows along one axis."""
+    d, operand, indices = equation.params["dimension_numbers"], equation.invars[0].aval.shape, equation.invars[1].aval.shape
+    if len(d.start_index_map) != 1 or getattr(d, "operand_batching_dims", ()):
+        return None
+    axis, sizes = d.start_index_map[0], list(operand)
+    sizes[axis] = 1
+    rest = tuple(i for i in range(len(operand) + len(indices) - 2) if not axis <= i < axis + len(indices) - 1)
+    return axis if d.collapsed_slice_dims == (axis,) and tuple(equation.params["slice_sizes"]) == tuple(sizes) and d.offset_dims == rest else None
+
+
 class _Text:
     """Equations of a trace as expressions. A value that is used more than once becomes a node, where nodes can stand."""
 
     def __init__(self, nodes=None):
-        self.nodes, self.count = nodes, 0
+        self.nodes, self.count = nodes, 0  # nodes None: one text
 
     def spell(self, equation, a):
         """The expression of one equation; a: expressions of its operands, safe as operands."""
@@ -191,9 +289,32 @@ class _Text:
             line = [1] * len(out.shape)
             line[p["dimension"]] = out.shape[p["dimension"]]
             return "broadcast_to(reshape(arange(%d, dtype='%s'), %s), %s)" % (line[p["dimension"]], out.dtype.name, _tuple(line), _tuple(out.shape))
+        if name == "gather":
+            taken = _taken_axis(equation)
+            if taken is not None:
+                return "take(%s, reshape(%s, %s), axis=%d)" % (a[0], a[1], _tuple(shape(1)[:-1]), taken)
+        if name == "dynamic_slice" and all(re.fullmatch(r"\(?-?\d+\)?", b) for b in a[1:]):
+            begin = [min(max(int(b.strip("()")), 0), n - k) for b, n, k in zip(a[1:], shape(0), p["slice_sizes"])]
+            return "%s[%s]" % (a[0], ", ".join("%d:%d" % (b, b + k) for b, k in zip(begin, p["slice_sizes"])))
+        if name in POOLS and self.nodes is not None:
+            return self.pool(name, p, a[0])
+        if name == "pad" and all(low >= 0 and high >= 0 and not inner for low, high, inner in p["padding_config"]):
+            return "pad(%s, (%s,), constant_values=%s)" % (a[0], ", ".join("(%d, %d)" % (low, high) for low, high, _ in p["padding_config"]), a[1])
+        if name == "sort" and len(a) == 1:
+            return "sort(%s, axis=%d)" % (a[0], p["dimension"])
         if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint"):
             return a[0]
         raise NotCovered("the operation \"%s\" of the traced call" % name)
+
+    def pool(self, name, p, x):
+        """A window of 1 over the first and the last dimension, as pooling layers have it."""
+        window, strides, padding = p["window_dimensions"], p["window_strides"], p["padding"]
+        if {window[0], window[-1], strides[0], strides[-1]} != {1} or {*padding[0], *padding[-1], 0} != {0} or {*p["base_dilation"], *p["window_dilation"]} != {1}:
+            raise NotCovered("the operation \"%s\" of the traced call over these windows" % name)
+        self.count += 1
+        self.nodes.append({"type": POOLS[name], "name": "t%d" % self.count, "window_shape": list(window[1:-1]), "strides": list(strides[1:-1]),
+                           "padding": [list(q) for q in padding[1:-1]], "input": x})
+        return "(t%d * %d)" % (self.count, np.prod(window)) if name == "reduce_window_sum" else "t%d" % self.count
 
     def read(self, known, var):
         if isinstance(var, jex.Literal):
@@ -211,7 +332,7 @@ class _Text:
 
     def walk(self, jaxpr, constants, values, on_layer=None):
         """The expressions of the results of a jaxpr."""
-        known, times = {}, {}
+        known, times, folded = {}, {}, {}
         for eqn in jaxpr.eqns:
             for v in eqn.invars:
                 if not isinstance(v, jex.Literal):
@@ -253,6 +374,10 @@ class _Text:
             if len(eqn.outvars) != 1:
                 raise NotCovered("the operation \"%s\" of the traced call" % eqn.primitive.name)
             v = eqn.outvars[0]
+            if v.aval.shape == () and not eqn.effects and all(isinstance(x, jex.Literal) or x in folded for x in eqn.invars) and eqn.invars:
+                folded[v] = eqn.primitive.bind(*[x.val if isinstance(x, jex.Literal) else folded[x] for x in eqn.invars], **eqn.params)
+                known[v] = _number(folded[v])
+                continue
             known[v] = self.hold(self.spell(eqn, a), times.get(v, 0))
         return [self.read(known, v) for v in jaxpr.outvars]
 
@@ -300,16 +425,16 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
             keywords = {k: v for k, v in kwargs.items() if v is not None and not (k == "deterministic" and v is False) and not (k == "decode" and not v)}
             if len(args) > len(names):
                 keywords["mask"] = args[3]
-            mask = keywords.pop("mask", None)
+            more = {k: keywords.pop(k) for k in ("mask", "seq_lengths") if k in keywords}
             is_causal = keywords.pop("is_causal", False)
             if keywords:
                 raise NotCovered("%s: %s of its call" % (path, ", ".join(keywords)))
+            LAYERS[kind](self)  # what is not covered says so
             graph, state = nnx.split(self)
-            more = {} if mask is None else {"mask": mask}
             out = jax.eval_shape(lambda s, a, m: originals[kind](nnx.merge(graph, s), *a, **m), state, given, more)
             calls.append((path, self, bool(is_causal)))
-            arrays = [jnp.asarray(a) for a in given] + ([jnp.asarray(mask)] if mask is not None else [])
-            return _layer.bind(*arrays, number=len(calls) - 1, shape=out.shape, dtype=out.dtype, keywords=("mask",) if mask is not None else ())
+            arrays = [jnp.asarray(a) for a in (*given, *more.values())]
+            return _layer.bind(*arrays, number=len(calls) - 1, shape=out.shape, dtype=out.dtype, keywords=tuple(more))
         return replace
 
     graph, values, rest = nnx.split(model, nnx.Param, ...)
@@ -347,7 +472,8 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
 
     def on_layer(eqn, a):
         path, layer, is_causal = calls[eqn.params["number"]]
-        mask = a.pop() if "mask" in eqn.params["keywords"] else None
+        more = dict(zip(eqn.params["keywords"], a[len(a) - len(eqn.params["keywords"]):]))
+        a = a[:len(a) - len(more)]
         if path in seen:
             node = {"type": "shared", "name": "%s_again%d" % (path, seen[path]), "block": path}
             seen[path] += 1
@@ -355,8 +481,13 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
             node = {**_dtype(path, layer, LAYERS[type(layer)](layer)), "name": path}
             seen[path] = 1
         node.update({"input": a[0]} if len(a) == 1 else {"inputs": a})
-        if mask is not None:
-            node["mask"] = mask
+        for key, text in more.items():
+            if not re.search(r"\bx\b", text):
+                node[key] = text
+                continue
+            # By the name of a node: in a block's own arguments `x` is the block's input.
+            nodes.append({"type": "expr", "name": "%s_%s" % (path.replace(".", "_"), key), "expr": text})
+            node[key] = nodes[-1]["name"]
         if is_causal:
             node["is_causal"] = True
         nodes.append(node)
@@ -371,7 +502,7 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
                 "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
                 "model": {"type": "graph", "nodes": nodes, "output": output},
                 "loss": _loss(loss, jax.tree_util.tree_leaves(shape)[0], given),
-                "optimizer": optimizer.document, "seed": 0}
+                "optimizer": settled(optimizer.document, values), "seed": 0}
     for k, v in document["inputs"].items():
         if v["shape"]:
             v["axes"] = ["batch"] + [None] * (len(v["shape"]) - 1)

@@ -106,7 +106,7 @@ def write(path, tensors, metadata=None):
     with open(partial, "wb") as f:
         f.write(struct.pack("<Q", len(text)) + text)
         for name, dtype, shape, make in tensors:
-            a = np.ascontiguousarray(make(), DTYPES[dtype])
+            a = np.asarray(make(), DTYPES[dtype], order="C")
             if a.shape != tuple(shape):
                 raise AssertionError((name, a.shape, shape))
             f.write(a.tobytes())

@@ -2,7 +2,7 @@
 """samples/import/nnx_to_stepc.py: documents that were made from Flax NNX modules and Optax transformations train to the losses that
 Flax and Optax recorded. Where flax and optax are installed the modules are converted anew, and what is not covered is refused by name.
 
-usage: nnx.py STEPC            (nnx.py --record writes tests/import/nnx; needs flax and optax)
+usage: nnx.py STEPC            (nnx.py --record [NAME...] writes tests/import/nnx; needs flax and optax)
 """
 import json
 import os
@@ -32,10 +32,12 @@ import tensors
 STEPC = None
 
 
-def record():
+def record(names):
     import flax
-    shutil.rmtree(GOLDEN, ignore_errors=True)
     for name, make in nnx_cases.CASES.items():
+        if names and name not in names:
+            continue
+        shutil.rmtree(os.path.join(GOLDEN, name), ignore_errors=True)
         model, optimizer, inputs, loss = make()
         folder = os.path.join(GOLDEN, name)
         nnx_to_stepc.save(folder, *nnx_to_stepc.convert(model, optimizer, inputs, loss, name=name))
@@ -89,7 +91,7 @@ class Conversion(unittest.TestCase):
                     np.testing.assert_array_equal(init.array(path), w)
 
     def test_optimizers(self):
-        tree = {"a": {"kernel": 1.0, "bias": 2.0}}
+        tree = {"a": {"kernel": jnp.ones((2, 2)), "bias": jnp.ones(2)}}
         for made, expected in (
                 (optax.sgd(0.1), {"type": "sgd", "learning_rate": 0.1}),
                 (optax.adamw(learning_rate=np.float32(0.5), b2=0.95, mask={"a": {"kernel": True, "bias": False}}),
@@ -103,6 +105,14 @@ class Conversion(unittest.TestCase):
                 (optax.inject_hyperparams(optax.adam)(learning_rate=0.1, b1=0.8),
                  {"type": "inject_hyperparams", "opt": {"type": "adam", "learning_rate": 0.1, "b1": 0.8}}),
                 (optax.MultiSteps(optax.lion(1e-4), every_k_schedule=4), {"type": "multi_steps", "opt": {"type": "lion", "learning_rate": 1e-4}, "every_k_schedule": 4}),
+                (optax.MultiSteps(optax.sgd(0.1), lambda step: jnp.where(step < 3, 1, 2), should_skip_update_fn=optax.skip_not_finite),
+                 {"type": "multi_steps", "opt": {"type": "sgd", "learning_rate": 0.1}, "every_k_schedule": "where((gradient_step < 3), 1, 2)",
+                  "should_skip_update_fn": {"type": "skip_not_finite"}}),
+                (optax.conditionally_mask(optax.sgd(0.1), lambda step: step > 2),
+                 {"type": "conditionally_mask", "inner": {"type": "sgd", "learning_rate": 0.1}, "should_transform_fn": "(step > 2)"}),
+                (optax.chain(optax.add_noise(0.1, 0.5, jax.random.key(3)), optax.transforms.snapshot("n", optax.global_norm)),
+                 {"type": "chain", "transforms": [{"type": "add_noise", "eta": 0.1, "gamma": 0.5, "key": 3},
+                                                  {"type": "snapshot", "measure_name": "n", "measure": "global_norm(updates)"}]}),
                 (optax.contrib.prodigy(0.5), {"type": "prodigy", "learning_rate": 0.5})):
             self.assertEqual(made.document, expected)
             updates, _ = made.update(tree, made.init(tree), tree)  # it works as Optax's does
@@ -121,11 +131,15 @@ class Conversion(unittest.TestCase):
         linear = lambda **more: nnx.Linear(4, 4, rngs=nnx.Rngs(0), **more)
         self.refused(["stepc_optax"], convert, linear(), plain.sgd(0.1))
         self.refused(["stepc_optax"], optax.chain, plain.sgd(0.1))
-        self.refused(["adamw", "mask", "function"], lambda: optax.adamw(0.1, mask=lambda p: p))
+        self.refused(["adamw", "mask", "True and False"], convert, linear(), optax.adamw(0.1, mask=lambda p: p))
+        self.refused(["selective_transform", "freeze_mask", "function"], lambda: optax.selective_transform(optax.sgd(0.1), freeze_mask=lambda p: p))
+        self.refused(["snapshot", "measure"], lambda: optax.transforms.snapshot("n", lambda updates: 1.0))
+        self.refused(["use_running_average"], convert, nnx.BatchNorm(4, use_running_average=True, rngs=nnx.Rngs(0)))
+        self.refused(["return_carry"], convert, nnx.RNN(nnx.GRUCell(4, 4, rngs=nnx.Rngs(0)), return_carry=True))
         self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
         self.refused(["param_dtype bfloat16"], convert, linear(param_dtype=jnp.bfloat16))
         self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
-        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: jnp.take(m(x), jnp.argmax(x, axis=1), axis=0)))
+        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: jnp.take_along_axis(m(x), jnp.argmax(x, axis=1)[:, None], axis=1)))
         self.refused(["1", "does not use"], convert, nnx.Dict({"0": linear(), "1": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(400.0, dtype=np.float32).reshape(100, 1, 4)))
@@ -139,7 +153,7 @@ class Conversion(unittest.TestCase):
 
 if __name__ == "__main__":
     if sys.argv[1] == "--record":
-        record()
+        record(sys.argv[2:])
     else:
         if MISSING:
             print("nnx.py: %s: recorded documents only, no conversion" % MISSING)

@@ -42,7 +42,43 @@ class Transformer(nnx.Module):
         return h @ self.embed.embedding.value.T
 
 
+class Pictures(nnx.Module):
+    """Convolutions both ways, pooling by functions, what layers there are between them; the last row is used twice."""
+
+    def __init__(self, rngs):
+        self.down, self.norm = nnx.Conv(2, 4, (3, 3), padding="VALID", rngs=rngs), nnx.BatchNorm(4, rngs=rngs)
+        self.up, self.instance, self.slope = nnx.ConvTranspose(4, 3, (3,), strides=(2,), rngs=rngs), nnx.InstanceNorm(3, rngs=rngs), nnx.PReLU()
+        self.drop, self.head = nnx.Dropout(0.0, rngs=rngs), nnx.LoRALinear(3, 3, lora_rank=2, rngs=rngs)
+        self.adapted = nnx.LoRA(3, 2, 3, base_module=nnx.Linear(3, 3, rngs=rngs), rngs=rngs)
+
+    def __call__(self, x):
+        x = nnx.relu(self.norm(self.down(x)))
+        x = nnx.max_pool(x, (2, 2), (2, 2)) + nnx.avg_pool(x, (3, 3), (2, 2), padding=((1, 0), (1, 0)))
+        x = self.slope(self.instance(self.up(x.mean(axis=1))))
+        return self.head(self.drop(x[:, -1] + self.adapted(x[:, 0])))
+
+
+class Tagger(nnx.Module):
+    """Recurrent layers over a table that is also the output; a position by an index that is computed."""
+
+    def __init__(self, rngs):
+        self.embed = nnx.Embed(7, 6, rngs=rngs)
+        self.lstm = nnx.RNN(nnx.LSTMCell(6, 5, gate_fn=jax.nn.hard_sigmoid, rngs=rngs))
+        self.both = nnx.Bidirectional(nnx.RNN(nnx.GRUCell(5, 3, rngs=rngs)), nnx.RNN(nnx.SimpleCell(5, 3, activation_fn=nnx.relu, rngs=rngs)))
+        self.positions = nnx.Param(jax.random.normal(rngs.params(), (5, 6)))
+
+    def __call__(self, x):
+        h = self.embed(x) + self.positions.value[x % 5]
+        return self.embed.attend(self.both(self.lstm(h, seq_lengths=jnp.sum(x > 0, axis=1))))
+
+
+MATRICES = lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
 CASES = {
+    "pictures": lambda: (Pictures(nnx.Rngs(0)), optax.chain(optax.masked(optax.add_decayed_weights(0.1), MATRICES), optax.rmsprop(1e-2)),
+                         {"x": F(4, 8, 8, 2), "y": I(3, 4)}, LABELS),
+    "tagger": lambda: (Tagger(nnx.Rngs(0)), optax.partition({"matrix": optax.contrib.muon(1e-2), "rest": optax.adam(1e-2)},
+                                                            lambda params: jax.tree.map(lambda p: "matrix" if p.ndim == 2 else "rest", params)),
+                       {"x": I(7, 3, 5), "y": I(7, 3, 5)}, LABELS),
     "sequential": lambda: (nnx.Sequential(nnx.Linear(4, 8, rngs=nnx.Rngs(0)), nnx.relu, nnx.Linear(8, 3, rngs=nnx.Rngs(1))),
                            optax.adamw(optax.warmup_cosine_decay_schedule(0.0, 1e-2, 2, 10), weight_decay=0.1), {"x": F(6, 4), "y": I(3, 6)}, LABELS),
     "own": lambda: (Own(nnx.Rngs(0)), optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(optax.exponential_decay(0.1, 2, 0.9), momentum=0.9)),
