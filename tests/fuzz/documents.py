@@ -67,12 +67,32 @@ def mutate(document, random_):
     return document
 
 
+def scramble(text, random_):
+    """Bytes changed, left out, doubled, cut off: mostly no JSON any more."""
+    b = bytearray(text.encode())
+    for _ in range(random_.choice((1, 1, 2, 8))):
+        at, kind = random_.randrange(len(b)), random_.randrange(5)
+        if kind == 0:
+            b[at] = random_.randrange(256)
+        elif kind == 1:
+            del b[at:at + random_.choice((1, 1, 3, 40))]
+        elif kind == 2:
+            b[at:at] = random_.choice((b"{", b"}", b"[", b"]", b'"', b"\\", b"\\u", b"\\ud800", b",", b":", b"\0", b"\xff", b"\xc3", b"1e999", b"-", b"0x", b"null", b"(" * 300, b"[" * 300))
+        elif kind == 3:
+            b[at:at] = b[at:at + random_.randrange(1, 60)]
+        elif random_.random() < 0.2:
+            del b[at:]
+        b = b or bytearray(b"{")
+    return bytes(b)
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("stepc")
     ap.add_argument("documents", nargs="+")
     ap.add_argument("--rounds", type=int, default=200)
     ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--bytes", action="store_true", help="change bytes of the text instead of values")
     ap.add_argument("--compile", action="store_true")
     ap.add_argument("--keep")
     ap.add_argument("--args", default="", help="more arguments for stepc, separated by spaces")
@@ -87,9 +107,10 @@ def main():
 
     def one(n):
         random_ = random.Random(opt.seed * 1000003 + n)
-        text = json.dumps(mutate(random_.choice(seeds), random_), indent=1)
+        chosen = random_.choice(seeds)
+        text = scramble(json.dumps(chosen, indent=random_.choice((None, 1))), random_) if opt.bytes else json.dumps(mutate(chosen, random_), indent=1).encode()
         path = os.path.join(folder, "m%d.json" % n)
-        with open(path, "w") as f:
+        with open(path, "wb") as f:
             f.write(text)
         argv = [opt.stepc, "compile", path, "-o", path + ".so"] if opt.compile else [opt.stepc, "check", path]
         argv += opt.args.split()
