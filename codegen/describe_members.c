@@ -27,28 +27,24 @@ static const struct ir_type *argument_type(const struct arguments *a, uint32_t m
     return ir_type(g->func, i < a->inputs ? g->inputs.items[i] : g->outputs.items[i - a->inputs]);
 }
 
+/* Of single numbers: is the argument a number of the member's own, rather than one that all read? */
+static bool at_index(const struct arguments *a, uint32_t member, size_t i)
+{
+    const struct plan_group *g = &a->plan->groups.items[plan_member(a->c, member)];
+    return i >= a->inputs || g->input_level.items[i] == 1;
+}
+
 /* Can two members be one? */
 static bool joined(const struct arguments *a, uint32_t member, uint32_t then, int64_t elements)
 {
     for (size_t i = 0; i < a->inputs + a->outputs; i++) {
         const struct plan_buffer *x = &a->plan->buffers.items[argument(a, member, i)];
         const struct plan_buffer *y = &a->plan->buffers.items[argument(a, then, i)];
-        bool full = ir_type_elements(argument_type(a, member, i)) == elements;
+        bool full = ir_type_elements(argument_type(a, member, i)) == elements && (elements > 1 || at_index(a, member, i));
         if (full ? !behind(x, y) : !same_place(x, y))
             return false;
     }
     return true;
-}
-
-/* The members in the order in which their tensors lie in memory, if they lie together: see plan_comes_first. */
-static uint32_t *in_memory(const struct plan_command *c, const struct cg_kernel *kernels, uint32_t members, struct arena *arena)
-{
-    uint32_t *list = arena_new_array(arena, uint32_t, members), count = 0;
-    for (uint32_t turn = 0; turn < 2; turn++)
-        for (uint32_t m = 0; m < members; m++)
-            if (plan_comes_first(kernels[plan_member(c, m)].nest->parallel_extent) == !turn)
-                list[count++] = m;
-    return list;
 }
 
 void cg_members(const struct plan *plan, const struct plan_command *c, const struct cg_kernel *kernels, struct arena *arena,
@@ -60,7 +56,7 @@ void cg_members(const struct plan *plan, const struct plan_command *c, const str
     *out = (struct cg_members){.buffers = arena_new_array(arena, uint32_t, (size_t)per * members + 1),
                                .ends = arena_new_array(arena, int64_t, members + 1)};
     int64_t before = 0; /* of the member at hand, from the start of its run */
-    const uint32_t *order = in_memory(c, kernels, members, arena);
+    const uint32_t *order = plan_order(plan, c, arena);
     for (uint32_t k = 0; k < members; k++) {
         uint32_t m = order[k];
         const struct cg_kernel *kernel = &kernels[plan_member(c, m)];

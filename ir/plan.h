@@ -81,8 +81,10 @@ static inline bool plan_is_join(const struct ir_func *f, ir_value v)
     return whole;
 }
 
-/* Tensors of many kinds that lie end to end: those that fill lines of the cache come first, and all begin on one. */
-static inline bool plan_comes_first(int64_t elements) { return elements % 64 == 0; }
+/* Tensors of many sizes that lie end to end: those that fill lines of the cache (0) come first, so that all of them begin on
+ * one; single numbers (2) come last. */
+uint32_t plan_turn(int64_t elements);
+enum { PLAN_TURNS = 3 };
 
 enum plan_command_kind { PLAN_KERNEL, PLAN_LOOP_BEGIN, PLAN_LOOP_END, PLAN_COLLECTIVE, PLAN_JOIN /* until memory is planned */ };
 
@@ -124,6 +126,9 @@ struct plan {
     uint64_t arena_lower_bound;
     struct plan_memory memory;
 };
+
+/* The members of a kernel command in the order in which their tensors lie in memory, as far as they have their places. */
+uint32_t *plan_order(const struct plan *, const struct plan_command *, struct arena *);
 
 /* All entries of one module. The state block (SLOT) and the result block (METRIC) are common. */
 struct plan_module {

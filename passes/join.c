@@ -193,9 +193,9 @@ static ir_value plus(struct ir_builder *b, ir_value x, ir_value y) { return x ? 
 static ir_value join_class(struct join *j, struct ir_builder *b, const ir_value *map, const terms *all, uint64_t key, ir_value sum)
 {
     terms list = {0};
-    for (int rest = 0; rest < 2; rest++)
+    for (uint32_t turn = 0; turn < PLAN_TURNS; turn++)
         for (size_t i = 0; i < all->count; i++)
-            if (all->items[i].key == key && plan_comes_first(all->items[i].elements) == !rest) vec_push(j->arena, &list, all->items[i]);
+            if (all->items[i].key == key && plan_turn(all->items[i].elements) == turn) vec_push(j->arena, &list, all->items[i]);
     size_t rows = whole_rows(list.items, list.count);
     if (rows) sum = plus(b, sum, make_joined(j, b, map, list.items, rows));
     if (rows < list.count) sum = plus(b, sum, make_joined(j, b, map, list.items + rows, list.count - rows));

@@ -1,5 +1,6 @@
 /* The memory plan. Slots have their place in the state or result block, temporaries one arena per entry. */
 #include "passes/memplan.h"
+#include <stdlib.h>
 #include <string.h>
 
 ir_value memplan_base(const struct ir_func *f, ir_value v) {
@@ -39,8 +40,9 @@ static struct ir_type *local_types(const struct ir_module *m, struct arena *scra
 
 /* ---------------------------------------------------------------- the order of slots */
 
-/* `close`: by slot: lies directly behind the one before it. `slot_of`: by value of the function looked at, -1: none. */
-struct order { uint32_t *slots, count; bool *listed, *close; int32_t *slot_of; const struct ir_type *types; };
+/* `close`: by slot: lies directly behind the one before it. By value of the function looked at: its slot, -1: none; its place
+ * among those that lie end to end, 0: none yet. */
+struct order { uint32_t *slots, count; bool *listed, *close; int32_t *slot_of; uint32_t *place, places; };
 
 /* Returns whether the slot was not listed yet. */
 static bool list_slot(struct order *o, int32_t slot, bool close) {
@@ -52,30 +54,64 @@ static bool list_slot(struct order *o, int32_t slot, bool close) {
     return true;
 }
 
-/* The slots that a command of many calls reads at one argument, in the order of the calls; those first that come first. */
-static void list_argument(struct order *o, const struct plan *plan, const struct plan_command *k, size_t argument) {
-    bool close = false;
-    for (uint32_t turn = 0; turn < 2; turn++)
-        for (uint32_t m = 0; m < plan_members(k); m++) {
-            const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
-            const struct ir_node *call = ir_get(k->func, k->calls.items[m]);
-            const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
-            int32_t slot = o->slot_of[memplan_base(k->func, call->args[parameter->attr[0].v[0]])];
-            if (slot >= 0 && plan_comes_first(ir_type_elements(&o->types[slot])) == !turn)
-                close = list_slot(o, slot, close);
-        }
+static bool list_value(struct order *o, ir_value v, bool close) {
+    if (!o->place[v])
+        o->place[v] = ++o->places;
+    return list_slot(o, o->slot_of[v], close);
 }
 
 /* Tensors that are read end to end. */
 static void list_join(struct order *o, const struct ir_func *f, const struct ir_node *join) {
     bool close = false;
     for (uint32_t i = 0; i < join->arg_count; i++)
-        close = list_slot(o, o->slot_of[memplan_base(f, join->args[i])], close);
+        close = list_value(o, memplan_base(f, join->args[i]), close);
+}
+
+struct calls { const struct plan *plan; const struct plan_command *k; };
+struct turn { uint32_t place, turn, member; };
+
+static ir_value operand(struct calls c, uint32_t member, size_t argument) {
+    const struct plan_group *g = &c.plan->groups.items[plan_member(c.k, member)];
+    const struct ir_node *call = ir_get(c.k->func, c.k->calls.items[member]);
+    const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
+    return memplan_base(c.k->func, call->args[parameter->attr[0].v[0]]);
+}
+
+static int by_place(const void *x, const void *y) {
+    const struct turn *a = x, *b = y;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
+    if (a->turn != b->turn)
+        return a->turn < b->turn ? -1 : 1;
+    return a->member < b->member ? -1 : a->member > b->member;
+}
+
+/* The slots that a command of many calls reads, argument by argument: all in the order in which one of them lies already. */
+static void list_calls(struct order *o, struct calls c, struct arena *scratch) {
+    uint32_t members = plan_members(c.k), known = 0;
+    size_t arguments = c.plan->groups.items[c.k->group].inputs.count, telling = 0;
+    struct turn *turns = arena_new_array(scratch, struct turn, members);
+    for (size_t a = 0; a < arguments && !known; a++)
+        for (uint32_t m = 0; m < members && operand(c, 0, a) != operand(c, 1, a) && !known; m++)
+            if ((known = o->place[operand(c, m, a)]))
+                telling = a;
+    for (uint32_t m = 0; m < members; m++) {
+        const struct plan_group *g = &c.plan->groups.items[plan_member(c.k, m)];
+        uint32_t place = known ? o->place[operand(c, m, telling)] : 0;
+        turns[m] = (struct turn){place ? place : UINT32_MAX, plan_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
+    }
+    qsort(turns, members, sizeof *turns, by_place);
+    for (size_t a = 0; a < arguments; a++) {
+        bool close = false;
+        for (uint32_t m = 0; m < members && operand(c, 0, a) != operand(c, 1, a); m++)
+            close = list_value(o, operand(c, turns[m].member, a), close);
+    }
 }
 
 static void list_plan(struct order *o, const struct plan *plan, struct arena *scratch) {
     const struct ir_func *f = plan->func;
     o->slot_of = arena_new_array(scratch, int32_t, f->count);
+    o->place = arena_new_array(scratch, uint32_t, f->count);
     for (ir_value v = 0; v < f->count; v++)
         o->slot_of[v] = -1;
     for (size_t i = 0; i < f->params.count; i++)
@@ -83,19 +119,17 @@ static void list_plan(struct order *o, const struct plan *plan, struct arena *sc
     for (size_t c = 0; c < plan->commands.count; c++)
         if (plan->commands.items[c].kind == PLAN_JOIN && plan->commands.items[c].func == f)
             list_join(o, f, ir_get(f, plan->commands.items[c].node));
-    for (size_t c = 0; c < plan->commands.count; c++) {
-        const struct plan_command *k = &plan->commands.items[c];
-        for (size_t a = 0; k->func == f && k->calls.count > 1 && a < plan->groups.items[k->group].inputs.count; a++)
-            list_argument(o, plan, k, a);
-    }
+    for (size_t c = 0; c < plan->commands.count; c++)
+        if (plan->commands.items[c].func == f && plan->commands.items[c].calls.count > 1)
+            list_calls(o, (struct calls){plan, &plan->commands.items[c]}, scratch);
 }
 
 /* All slots, those first that a step's commands for many tensors go through: one behind the other, so that one loop does. */
-static struct order order_slots(struct memplan *mp, const struct ir_type *types) {
+static struct order order_slots(struct memplan *mp) {
     const struct ir_module *m = mp->plans->module;
     size_t room = m->slots.count + 1;
     struct order o = {.slots = arena_new_array(mp->arena, uint32_t, room), .listed = arena_new_array(mp->arena, bool, room),
-                      .close = arena_new_array(mp->arena, bool, room), .types = types};
+                      .close = arena_new_array(mp->arena, bool, room)};
     for (size_t i = 0; i < mp->plans->plans.count; i++)
         if (strcmp(mp->plans->plans.items[i]->func->name, "step") == 0)
             list_plan(&o, mp->plans->plans.items[i], mp->arena);
@@ -110,7 +144,7 @@ static void place_slots(struct memplan *mp) {
     pm->slot_offset = arena_new_array(mp->keep, uint64_t, m->slots.count + 1);
     pm->state_bytes = pm->result_bytes = pm->constant_bytes = 0;
     struct ir_type *types = local_types(m, mp->arena);
-    struct order order = order_slots(mp, types);
+    struct order order = order_slots(mp);
     for (uint32_t k = 0; k < order.count; k++) {
         uint32_t i = order.slots[k];
         enum ir_role role = m->slots.items[i].role;

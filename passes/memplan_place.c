@@ -237,11 +237,6 @@ static void sum_living(struct memplan *mp, const uint32_t *next, const bool *inn
     }
 }
 
-static int64_t buffer_elements(const struct plan *plan, uint32_t b) {
-    const struct plan_buffer *buffer = &plan->buffers.items[b];
-    return ir_type_elements(ir_type(buffer->func, buffer->value));
-}
-
 /* Buffers one behind the other. False: some belong elsewhere, or stand in the list twice. */
 static bool make_chain(const struct plan *plan, const uint32_t *list, uint32_t count, bool tight, struct chains *s) {
     s->lists++;
@@ -277,16 +272,14 @@ static void make_chains(struct memplan *mp, struct chains *s) {
         if (k->kind != PLAN_KERNEL || members < 2)
             continue;
         const struct plan_group *g = &plan->groups.items[k->group];
+        const uint32_t *order = plan_order(plan, k, mp->arena);
         for (size_t a = 0; a < g->inputs.count + g->outputs.count; a++) {
             bool in = a < g->inputs.count;
             const uint32_t *from = in ? k->reads.items + a : k->writes.items + (a - g->inputs.count);
             size_t step = in ? g->inputs.count : g->outputs.count;
-            uint32_t count = 0;
-            for (uint32_t turn = 0; turn < 2; turn++)
-                for (uint32_t m = 0; m < members; m++)
-                    if (plan_comes_first(buffer_elements(plan, from[m * step])) == !turn)
-                        list[count++] = from[m * step];
-            make_chain(plan, list, count, false, s);
+            for (uint32_t m = 0; m < members; m++)
+                list[m] = from[order[m] * step];
+            make_chain(plan, list, members, false, s);
         }
     }
 }
