@@ -228,18 +228,6 @@ static struct fe_where where_of(const struct fe_site *s, const struct expr_node 
     return (struct fe_where){s->where.json, n->at, n->length, true};
 }
 
-static struct fe_val unknown_function(struct fe_site *s, const char *name)
-{
-    const char *last = strrchr(name, '.');
-    const char *why = fe_function_later(last ? last + 1 : name);
-    if (why) return fe_fail(s, "E0302", *why ? "%s is not supported yet: %s" : "%s is not supported yet", name, why);
-    size_t count;
-    const char *const *names = fe_function_names(s->fe->arena, 0, &count);
-    struct diag *d = fe_fail_at(s, &s->where, "E0302", "unknown function \"%s\"", name);
-    fe_suggest(s->fe, d, last ? last + 1 : name, names, count);
-    return fe_bad();
-}
-
 /* What stands behind a dot is a function of what stands before it: x.sum(axis=0) is sum(x, axis=0). */
 static const char *const methods[] = {
     "sum", "mean", "max", "min", "prod", "any", "all", "var", "std", "ptp", "argmax", "argmin", "argsort", "sort", "argpartition", "partition",
@@ -252,6 +240,25 @@ static const struct fe_function *method(const char *name)
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (!strcmp(methods[i], name)) return fe_function_find(!strcmp(name, "flatten") ? "ravel" : name);
     return NULL;
+}
+
+static struct fe_val unknown_function(struct fe_site *s, const char *name, const struct fe_env *env)
+{
+    const char *last = strrchr(name, '.');
+    static const char *const modules[] = {"jnp", "np", "jax", "nn", "nnx", "lax", "optax", "numpy", "scipy", "linalg", "special"};
+    bool module = !last || !method(last + 1);
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        size_t length = strlen(modules[i]);
+        module |= !strncmp(name, modules[i], length) && name[length] == '.';
+    }
+    if (!module) return unknown_name(s, arena_string_n(s->fe->arena, name, (size_t)(last - name)), env);
+    const char *why = fe_function_later(last ? last + 1 : name);
+    if (why) return fe_fail(s, "E0302", *why ? "%s is not supported yet: %s" : "%s is not supported yet", name, why);
+    size_t count;
+    const char *const *names = fe_function_names(s->fe->arena, 0, &count);
+    struct diag *d = fe_fail_at(s, &s->where, "E0302", "unknown function \"%s\"", name);
+    fe_suggest(s->fe, d, last ? last + 1 : name, names, count);
+    return fe_bad();
 }
 
 static struct fe_val unknown_method(struct fe_site *s, const struct fe_val *base, const char *name)
@@ -323,7 +330,7 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     struct fe_val base;
     if (!f && dot && base_of(s, n->text, dot, env, &base))
         return eval_method(s, n, dot + 1, &base, (const struct expr_node *const *)n->items, n->names, n->count, env);
-    if (!f) return unknown_function(s, n->text);
+    if (!f) return unknown_function(s, n->text, env);
     struct fe_val *args = arena_new_array(s->fe->arena, struct fe_val, n->count + 1);
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count + 1);
     bool bad = false;

@@ -82,11 +82,11 @@ struct fe_val make_gcd(struct fe_call *c)
     SITE;
     struct fe_val a = ARG(0), b = ARG(1), common, after[3];
     if (!fe_as_tensor(s, &a) || !fe_as_tensor(s, &b)) return fe_bad();
+    if (!ir_dtype_is_integer(fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype)) return fe_fail(s, "E0211", "gcd needs integers, found %s and %s", fe_describe(s, &a), fe_describe(s, &b));
     common = fe_op2(s, OP_or, a, b);
     if (common.bad) return common;
     struct ir_type t = fe_type_at(s, &common);
     enum ir_dtype d = (enum ir_dtype)t.dtype;
-    if (!ir_dtype_is_integer(d)) return fe_fail(s, "E0211", "gcd needs integers, found %s and %s", fe_describe(s, &a), fe_describe(s, &b));
     a = fe_op1(s, OP_abs, fe_broadcast_val(s, fe_cast(s, a, d), t.rank, t.dim));
     b = fe_op1(s, OP_abs, fe_broadcast_val(s, fe_cast(s, b, d), t.rank, t.dim));
     struct fe_loop l;

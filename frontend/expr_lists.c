@@ -52,7 +52,7 @@ struct fe_val make_needs_size(struct fe_call *c)
 {
     int64_t n;
     if (fe_is_none(&ARG(0)))
-        return fe_fail(c->site, "E0312", "the shape of a result may not depend on values: give it size=, and fill_value= for what is left; where(mask, x, other) keeps the shape");
+        return fe_fail(c->site, "E0312", "the shape of a result may not depend on values: give it size= (bincount: length=), and fill_value= for what is left; where(mask, x, other) keeps the shape");
     return fe_get_int(c, 0, &n) ? ARG(0) : fe_bad();
 }
 
