@@ -39,13 +39,15 @@ static struct fe_val wrap(struct fe_block *block, const struct fe_value *args, f
 
 /* ---------------------------------------------------------------- weight_norm (Salimans, Kingma 2016) */
 
-enum { WN_LAYER, WN_AXES, WN_USE_SCALE, WN_SCALE_INIT, WN_EPSILON, WN_ARGS };
+enum { WN_LAYER, WN_AXES, WN_USE_SCALE, WN_SCALE_INIT, WN_EPSILON, WN_DTYPE, WN_PARAM_DTYPE, WN_ARGS };
 static const struct fe_arg weight_norm_args[WN_ARGS] = {
     [WN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
     [WN_AXES] = {"feature_axes", FE_NUMBERS, FE_NULLABLE, "-1", NULL},
     [WN_USE_SCALE] = {"use_scale", FE_BOOL, 0, "true", NULL},
     [WN_SCALE_INIT] = {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL},
-    [WN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL}};
+    [WN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
+    [WN_DTYPE] = FE_DTYPE_ROW,
+    [WN_PARAM_DTYPE] = FE_PARAM_DTYPE_ROW};
 
 /* Kernels to length 1 (or the scale) over all axes but the feature axes (null: over all). */
 static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
@@ -73,9 +75,19 @@ static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block
     return value;
 }
 
+/* In NNX a dtype of the wrapper becomes that of the weights inside, from the first step on. */
+static bool float32_alone(struct fe_block *block, const struct fe_value *dtype, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (dtype[i].given && !dtype[i].null && dtype[i].dtype != IR_F32)
+            return fe_block_fail(block, dtype[i].json, "E0111", "%s of %s is not supported yet", ir_dtype_name(dtype[i].dtype), block->type), false;
+    return true;
+}
+
 static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_value *a)
 {
     double scale;
+    if (!float32_alone(block, &a[WN_DTYPE], 2)) return fe_bad();
     fe_json init = a[WN_SCALE_INIT].json; /* NNX's scales are no parameters, and have no key to be drawn with */
     if (a[WN_USE_SCALE].boolean && init && !fe_initializer_constant(block->site.fe, init, &scale))
         return fe_block_fail(block, init, "E0103", "\"scale_init\" of weight_norm must be \"ones\", \"zeros\" or \"constant\": Flax NNX draws no scales");
@@ -84,12 +96,14 @@ static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_v
 
 /* ---------------------------------------------------------------- spectral_norm (Miyato et al. 2018) */
 
-enum { SN_LAYER, SN_STEPS, SN_EPSILON, SN_UPDATE, SN_STRICT, SN_ARGS };
+enum { SN_LAYER, SN_STEPS, SN_EPSILON, SN_UPDATE, SN_STRICT, SN_DTYPE, SN_PARAM_DTYPE, SN_ARGS };
 static const struct fe_arg spectral_norm_args[SN_ARGS] = {[SN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
                                                           [SN_STEPS] = {"n_steps", FE_INTEGER, FE_NOT_NEGATIVE, "1", NULL},
                                                           [SN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
                                                           [SN_UPDATE] = {"update_stats", FE_BOOL, 0, "true", NULL},
-                                                          [SN_STRICT] = {"error_on_non_matrix", FE_BOOL, 0, "false", NULL}};
+                                                          [SN_STRICT] = {"error_on_non_matrix", FE_BOOL, 0, "false", NULL},
+                                                          [SN_DTYPE] = FE_DTYPE_ROW,
+                                                          [SN_PARAM_DTYPE] = FE_PARAM_DTYPE_ROW};
 
 /* The running value `name` of a parameter inside: batch_stats.<its path there>.<name>. */
 static const char *running_path(const struct fe_block *wrapper, uint32_t param, const char *name)
@@ -179,6 +193,7 @@ static struct fe_val apply_spectral_norm(struct fe_block *block, const struct fe
 {
     struct fe_state *state = block->site.fe->state;
     uint32_t first = (uint32_t)state->params.count;
+    if (!float32_alone(block, &a[SN_DTYPE], 2)) return fe_bad();
     if (a[SN_STEPS].integer > 100) /* they are unrolled */
         return fe_block_fail(block, a[SN_STEPS].json, "E0103", "\"n_steps\" must be at most 100, found %lld", (long long)a[SN_STEPS].integer);
     struct fe_val y = wrap(block, a, a[SN_LAYER].json, use_spectral_norm);
