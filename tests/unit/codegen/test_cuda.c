@@ -88,7 +88,7 @@ START_TEST(documents)
     static const char *const names[] = {"batch", "context", "width", "heads", "layers", NULL};
     static const char *const values[] = {"2", "16", "32", "2", "2", NULL};
     collect_document("samples/shakespeare/model.json", names, values, 1e-4);
-    static const char *const more[] = {"accumulate_transformer", "dropout_attention", "layer_batch_norm_images", "layer_conv2d"};
+    static const char *const more[] = {"accumulate_transformer", "dropout_attention", "layer_batch_norm_images", "layer_conv2d", "model_rnn_language"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         collect_document(arena_format(&arena, "tests/parity/cases/%s/model.json", more[i]), NULL, NULL, 1e-4);
 }
@@ -100,14 +100,16 @@ static bool backwards_now;
 
 static void run_kernel(struct executor *x, const struct job *job, const struct plan_command *c)
 {
-    void *buffers[256];
-    size_t n = c->reads.count + c->writes.count;
-    ck_assert_uint_lt(n, 256);
-    for (size_t i = 0; i < n; i++)
-        buffers[i] = address_of(x, i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count]);
-    uint32_t k = job->kernel_of[c->group];
-    /* the number of iterations belongs to the group: flat kernels of different sizes are one kernel */
-    cuda_harness_launch(&harness, k, buffers, 0, x->kernels[c->group].nest->parallel_extent, backwards_now);
+    for (uint32_t m = 0; m < plan_members(c); m++) {
+        const struct plan_group *g = &x->plan->groups.items[plan_member(c, m)];
+        void *buffers[256];
+        size_t reads = g->inputs.count, writes = g->outputs.count;
+        ck_assert_uint_lt(reads + writes, 256);
+        for (size_t i = 0; i < reads + writes; i++)
+            buffers[i] = address_of(x, i < reads ? c->reads.items[m * reads + i] : c->writes.items[m * writes + i - reads]);
+        /* the number of iterations belongs to the group: flat kernels of different sizes are one kernel */
+        cuda_harness_launch(&harness, job->kernel_of[plan_member(c, m)], buffers, 0, x->kernels[plan_member(c, m)].nest->parallel_extent, backwards_now);
+    }
 }
 
 static void run_plan(struct executor *x, const struct job *job)
