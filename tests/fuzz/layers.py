@@ -195,6 +195,8 @@ class Generator:
         inside = self.n(1, 2)
         if self.chance(0.3):
             o["input_dilation"] = self.one([self.n(1, 2), [self.n(1, 2) for _ in range(rank)]])
+            if isinstance(o.get("padding", "SAME"), str):  # JAX wants numbers
+                o["padding"] = self.n(0, 2)
         o["input"] = self.given([self.n(1, 2) for _ in range(batch)] + [self.n(5, 6 if rank > 1 else 9) for _ in range(rank)] + [inside * groups])
         if self.chance(0.2):
             o["mask"] = self.given(kernel + [inside, o["features"]], "int32", 2)
