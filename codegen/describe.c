@@ -98,8 +98,6 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
 {
     const struct cg_gemm *g = &k->gemm;
     struct record r = {.e = d->e};
-    if (!g->valid)
-        return none(d);
     const int64_t sizes[] = {g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->stride_a, g->stride_b, g->stride_c};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         wide_field(&r, (uint64_t)sizes[i]);
@@ -110,97 +108,18 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
     byte_field(&r, g->trans_b);
     byte_field(&r, g->accumulate);
     byte_field(&r, k->prefer_gemm);
-    return global(d, "gemm", close_record(d, &r, sizeof(struct stepc_gemm)), 0);
-}
-
-static const char *place_of(struct describe *d, const struct plan *plan, const struct plan_command *c)
-{
-    const struct ir_func *f = c->func;
-    ir_value v = c->node;
-    if (c->kind == PLAN_KERNEL) {
-        const struct plan_group *g = &plan->groups.items[c->group];
-        f = g->func;
-        v = g->root ? g->root : g->nodes.count ? g->nodes.items[g->nodes.count - 1] : 0;
-    }
-    if (!f || !v)
-        return NULL;
-    const struct ir_node *node = ir_get(f, v);
-    const char *pointer = node->place < d->module->places.count ? d->module->places.items[node->place].pointer : NULL;
-    return arena_format(d->e->arena, "%s: %s", pointer && *pointer ? pointer : "/", ir_ops[node->op].name);
-}
-
-static void collective_fields(const struct plan_command *c, struct record *r)
-{
-    uint64_t axes = 0, count = 0, inner = 0;
-    if (c->kind == PLAN_COLLECTIVE) {
-        const struct ir_node *node = ir_get(c->func, c->node);
-        const struct ir_type *operand = ir_type(c->func, node->args[0]);
-        axes = (uint64_t)node->attr[0].v[0];
-        count = (uint64_t)ir_type_elements(operand);
-        inner = 1;
-        if (node->op != OP_all_reduce) {
-            const struct ir_type *part = node->op == OP_all_gather ? operand : &node->type;
-            for (uint32_t i = (uint32_t)node->attr[1].v[0]; i < part->rank; i++)
-                inner *= (uint64_t)part->dim[i];
-        }
-    }
-    word_field(r, (uint32_t)axes);
-    wide_field(r, count);
-    wide_field(r, inner);
-}
-
-static LLVMValueRef command_record(struct describe *d, const struct cg_entry *entry, const struct plan_command *c)
-{
-    struct record r = {.e = d->e};
-    const struct plan *plan = entry->plan;
-    const struct cg_kernel *kernel = c->kind == PLAN_KERNEL ? &entry->kernels[c->group] : NULL;
-    const struct ir_node *node = c->kind == PLAN_COLLECTIVE ? ir_get(c->func, c->node) : NULL;
-    byte_field(&r, c->kind);
-    byte_field(&r, c->barrier_before);
-    byte_field(&r, !node || node->op == OP_all_reduce ? STEPC_ALL_REDUCE : node->op == OP_all_gather ? STEPC_ALL_GATHER : STEPC_REDUCE_SCATTER);
-    byte_field(&r, node && node->op == OP_all_reduce ? (uint64_t)node->attr[1].v[0] : STEPC_SUM);
-    byte_field(&r, node ? pack_dtype(node->type.dtype) : 0);
-    struct cg_members members = {0};
-    uint32_t pair[] = {node ? c->reads.items[0] : 0, node ? c->writes.items[0] : 0};
-    uint32_t count = node ? 2 : 0;
-    if (kernel) {
-        const struct plan_group *g = &plan->groups.items[c->group];
-        cg_members(plan, c, entry->kernels, d->e->arena, &members);
-        count = members.count * (uint32_t)(g->inputs.count + g->outputs.count);
-    }
-    word_field(&r, count);
-    field(&r, numbers(d, kernel ? members.buffers : pair, count, 4));
-    LLVMValueRef function = kernel ? entry->functions[c->group] : NULL; /* none where the whole entry is one function */
-    field(&r, function ? function : none(d));
-    wide_field(&r, (uint64_t)members.extent);
-    wide_field(&r, kernel ? (uint64_t)kernel->nest->grain : 0);
-    real_field(&r, members.work);
-    field(&r, kernel && function ? gemm_record(d, kernel) : none(d));
-    word_field(&r, c->counter);
-    word_field(&r, c->limit);
-    word_field(&r, c->flag);
-    word_field(&r, c->other);
-    collective_fields(c, &r);
-    /* Messages name loops and collectives only; a kernel's place would be dead weight in the object. */
-    field(&r, kernel ? none(d) : string(d, place_of(d, plan, c)));
-    word_field(&r, members.count);
-    field(&r, members.count > 1 ? numbers(d, members.ends, members.count, 8) : none(d));
-    return close_record(d, &r, sizeof(struct stepc_command));
+    return close_record(d, &r, sizeof(struct stepc_gemm));
 }
 
 static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entry)
 {
     const struct plan *plan = entry->plan;
     struct record r = {.e = d->e};
-    LLVMValueRef *commands = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
-    size_t command_count = entry->whole && !d->cuda ? 0 : plan->commands.count; /* nobody reads them beside one function */
-    for (size_t i = 0; i < command_count; i++)
-        commands[i] = command_record(d, entry, &plan->commands.items[i]);
     field(&r, string(d, plan->func->name));
     field(&r, none(d)); /* packed */
     word_field(&r, (uint32_t)plan->buffers.count);
-    field(&r, array(d, commands, command_count));
-    word_field(&r, (uint32_t)command_count);
+    field(&r, none(d)); /* packed */
+    word_field(&r, (uint32_t)cg_command_count(entry, d->cuda != NULL));
     wide_field(&r, plan->arena_bytes);
     wide_field(&r, cg_plan_scratch(plan, entry->kernels));
     real_field(&r, cg_plan_work(plan, entry->kernels));
@@ -239,6 +158,11 @@ static const char *cpu_features(const struct describe *d) { return d->cuda ? "" 
 static void add_code(const struct describe *d, struct str *out)
 {
     struct map known = MAP(d->e->arena);
+    bool shared = false;
+    for (uint32_t i = 0; i < d->entry_count; i++)
+        shared = shared || !d->entries[i].whole;
+    if (!shared) /* a small object */
+        return;
     str_add(out, ",\"code\":{");
     for (uint32_t i = 0; i < d->entry_count; i++) {
         const struct cg_entry *entry = &d->entries[i];
@@ -452,8 +376,13 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     wide_field(&r, plans->state_bytes);
     wide_field(&r, plans->result_bytes);
     program_tail(&d, &r);
-    struct cg_bytes packed = pack_tables(plans, entries, count, e->arena);
-    field(&r, global(&d, "packed", LLVMConstStringInContext(e->context, packed.data, (unsigned)packed.size, 1), 0));
+    struct cg_packed packed = pack_tables(plans, entries, count, cuda != NULL, e->arena);
+    field(&r, global(&d, "packed", LLVMConstStringInContext(e->context, packed.bytes.data, (unsigned)packed.bytes.size, 1), 0));
+    field(&r, array(&d, (LLVMValueRef *)packed.functions, packed.function_count));
+    LLVMValueRef *gemms = arena_new_array(e->arena, LLVMValueRef, packed.gemm_count + 1);
+    for (uint32_t i = 0; i < packed.gemm_count; i++)
+        gemms[i] = gemm_record(&d, packed.gemms[i]);
+    field(&r, array(&d, gemms, packed.gemm_count));
     LLVMValueRef program = close_record(&d, &r, sizeof(struct stepc_program));
     LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(program), "stepc_program");
     LLVMSetInitializer(g, program);

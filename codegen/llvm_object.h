@@ -36,9 +36,16 @@ struct cg_members {
     double work;
 };
 void cg_members(const struct plan *, const struct plan_command *, const struct cg_kernel *, struct arena *, struct cg_members *);
-/* describe_pack.c: slots and buffers as bytes; a dtype's number in tables. */
-struct cg_bytes pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, struct arena *);
+/* describe_pack.c: slots, buffers and commands as bytes; a dtype's number in tables. */
+struct cg_packed {
+    struct cg_bytes bytes;
+    void **functions;                /* LLVMValueRef of the kernels that commands name by number */
+    const struct cg_kernel **gemms;  /* those that a library computes */
+    uint32_t function_count, gemm_count;
+};
+struct cg_packed pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, bool cuda, struct arena *);
 uint32_t pack_dtype(enum ir_dtype);
+size_t cg_command_count(const struct cg_entry *, bool cuda); /* those that are in the tables */
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
  * go to `log` as text, NULL: nowhere. */
 void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);

@@ -446,7 +446,7 @@ void ir_report(const struct plan_module *pm, const char *more, struct str *out)
     add_step(&r);
     add_bytes(&r, ",", "state_bytes", pm->state_bytes);
     add_bytes(&r, ",", "result_bytes", pm->result_bytes);
-    add_bytes(&r, ",", "constant_bytes", pm->constant_bytes);
+    if (pm->constant_bytes || !r.brief) add_bytes(&r, ",", "constant_bytes", pm->constant_bytes);
     add_slots(&r);
     str_add(out, ",\"entries\":[");
     for (size_t i = 0; i < pm->plans.count; i++) {

@@ -44,9 +44,10 @@ static step_status parse_patterns(struct save_plan *plan, const char *text)
 {
     size_t n = text ? strlen(text) : 0;
     if (!text) return STEP_OK;
-    plan->patterns = strdup(text);
+    plan->patterns = malloc(n + 1);
     plan->list = malloc((n / 2 + 1) * sizeof *plan->list);
     if (!plan->patterns || !plan->list) return rt_fail(plan->t, STEP_ENOMEM, "save: out of memory");
+    memcpy(plan->patterns, text, n + 1);
     struct rt_scan s = {.at = plan->patterns, .end = plan->patterns + n};
     scan_open(&s, '[');
     while (scan_more(&s, ']'))

@@ -1,7 +1,73 @@
-/* How many workers run each command of an entry, how it is shared, and what it waits for. */
+/* The commands of entries: unpacked (step_abi.h); how many workers run each, how it is shared, and what it waits for. */
 #include "runtime/rt.h"
 
 #include <string.h>
+
+/* Where the next indices and ends go. */
+struct arrays { uint32_t *buffers; int64_t *ends; };
+
+static void unpack_kernel(const struct stepc_program *p, struct stepc_command *c, struct arrays *to, const unsigned char **at)
+{
+    float work;
+    uint64_t kernel = rt_packed_number(at), gemm = rt_packed_number(at);
+    if (kernel) c->kernel = p->kernels[kernel - 1];
+    if (gemm) c->gemm = &p->gemms[gemm - 1];
+    c->buffer_count = (uint32_t)rt_packed_number(at);
+    c->buffers = to->buffers;
+    for (uint32_t i = 0; i < c->buffer_count; i++) *to->buffers++ = (uint32_t)rt_packed_number(at);
+    c->extent = (int64_t)rt_packed_number(at);
+    c->grain = (int64_t)rt_packed_number(at);
+    memcpy(&work, *at, sizeof work);
+    *at += sizeof work;
+    c->work = (double)work;
+    c->members = (uint32_t)rt_packed_number(at);
+    c->ends = to->ends;
+    for (uint32_t i = 0; c->members > 1 && i < c->members; i++) *to->ends++ = (int64_t)rt_packed_number(at);
+}
+
+static void unpack_command(const struct stepc_program *p, struct stepc_command *c, struct arrays *to, const unsigned char **at)
+{
+    unsigned bits = *(*at)++;
+    c->kind = bits & 3;
+    c->barrier = bits >> 2 & 1;
+    if (c->kind == STEPC_KERNEL) {
+        unpack_kernel(p, c, to, at);
+        return;
+    }
+    if (c->kind == STEPC_COLLECTIVE) {
+        c->collective = *(*at)++;
+        c->reduction = *(*at)++;
+        c->dtype = *(*at)++;
+        c->buffers = to->buffers;
+        c->buffer_count = 2;
+        for (int i = 0; i < 2; i++) *to->buffers++ = (uint32_t)rt_packed_number(at);
+        c->axes = (uint32_t)rt_packed_number(at);
+        c->count = rt_packed_number(at);
+        c->inner = rt_packed_number(at);
+    } else {
+        c->counter = (uint32_t)rt_packed_number(at);
+        c->limit = (uint32_t)rt_packed_number(at);
+        c->flag = (uint32_t)rt_packed_number(at) - 1;
+        c->other = (uint32_t)rt_packed_number(at);
+    }
+    c->place = (const char *)*at;
+    *at += strlen(c->place) + 1;
+}
+
+bool rt_unpack_commands(struct step_instance *t, struct stepc_entry *entries, const unsigned char *at)
+{
+    const struct stepc_program *p = t->program;
+    uint64_t buffers = rt_packed_number(&at), ends = rt_packed_number(&at), count = 0;
+    for (uint32_t e = 0; e < p->entry_count; e++) count += entries[e].command_count;
+    struct stepc_command *commands = rt_alloc(t, count * sizeof *commands);
+    struct arrays to = {rt_alloc(t, buffers * sizeof *to.buffers), rt_alloc(t, ends * sizeof *to.ends)};
+    if (!commands || !to.buffers || !to.ends) return false;
+    for (uint32_t e = 0; e < p->entry_count; e++) {
+        entries[e].commands = commands;
+        for (uint32_t i = 0; i < entries[e].command_count; i++) unpack_command(p, commands++, &to, &at);
+    }
+    return true;
+}
 
 /* Work that makes another worker worth while for a command: a barrier costs about as much as this many operations. */
 #define RT_WORK_PER_WORKER 65536.0

@@ -243,6 +243,7 @@ void rt_give(void *to, const void *from, size_t bytes);
 /* ---------------------------------------------------------------- parts that an object may lack */
 
 struct stepc_team { /* team.c, commands.c */
+    bool (*unpack)(struct step_instance *, struct stepc_entry *, const unsigned char *at); /* the commands; false: out of memory */
     uint32_t (*useful_workers)(const struct stepc_program *, uint32_t most);
     bool (*plan)(struct step_instance *, struct rt_entry *); /* commands of an entry; false: out of memory */
     bool (*start)(struct step_instance *);                   /* threads; false: message was set */
@@ -263,6 +264,7 @@ struct stepc_gpu { /* device_cuda.c */
 
 /* ---------------------------------------------------------------- unpack.c, plan.c */
 
+uint64_t rt_packed_number(const unsigned char **at);
 bool rt_unpack(struct step_instance *); /* tables of slots and buffers; false: out of memory */
 bool rt_plan(struct step_instance *); /* entries and address maps; false: out of memory */
 void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
@@ -280,6 +282,7 @@ step_status rt_stage(struct step_instance *, const struct step_batch *);
 
 bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
 void rt_signal_change(struct rt_signal *);
+bool rt_unpack_commands(struct step_instance *, struct stepc_entry *, const unsigned char *at);
 uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most);
 bool rt_plan_commands(struct step_instance *, struct rt_entry *);
 

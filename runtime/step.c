@@ -176,9 +176,10 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
 }
 
 /* A locked instruction only if there is something to take. */
-static bool interrupted(struct step_instance *t)
+static step_status interrupt_check(struct step_instance *t, const char *when, uint64_t ahead)
 {
-    return atomic_load_explicit(&t->interrupted, memory_order_relaxed) && atomic_exchange(&t->interrupted, 0);
+    if (!atomic_load_explicit(&t->interrupted, memory_order_relaxed) || !atomic_exchange(&t->interrupted, 0)) return STEP_OK;
+    return rt_fail(t, STEP_ECANCELLED, "interrupted %s step %llu", when, (unsigned long long)(t->steps + ahead));
 }
 
 static step_status steps_run(struct step_instance *t, const struct step_batch *from, uint64_t n, bool leading, struct step_result *results)
@@ -193,12 +194,10 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     if (!status) status = hypers_apply(t, &batch, &hypers);
     uint64_t clock = results ? rt_now() : 0;
     for (uint64_t k = 0; !status && k < n; k++) {
-        bool before = interrupted(t);
-        if (before) status = rt_fail(t, STEP_ECANCELLED, "interrupted before step %llu", (unsigned long long)t->steps + 1);
+        status = interrupt_check(t, "before", 1);
         if (!status) status = one_step(t, k, batch.flags, results, &clock);
         else fill_result(t, results, 0, 0);
-        if (!status && interrupted(t))
-            status = rt_fail(t, STEP_ECANCELLED, "interrupted after step %llu", (unsigned long long)t->steps);
+        if (!status) status = interrupt_check(t, "after", 0);
         if (results) results = (struct step_result *)(void *)((char *)results + results->size); /* the caller's struct, of its version */
     }
     hypers_restore(t, &hypers);

@@ -376,4 +376,4 @@ static bool stop(struct step_instance *t)
     return true;
 }
 
-const struct stepc_team stepc_part_team = {rt_useful_workers, rt_plan_commands, start, stop, run};
+const struct stepc_team stepc_part_team = {rt_unpack_commands, rt_useful_workers, rt_plan_commands, start, stop, run};

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static uint64_t number(const unsigned char **at)
+uint64_t rt_packed_number(const unsigned char **at)
 {
     uint64_t v = 0;
     unsigned shift = 0;
@@ -41,20 +41,20 @@ static void slot(const unsigned char **at, struct stepc_slot *s, struct extents 
     s->flags = (bits & STEPC_PACKED_FROZEN ? (uint32_t)STEP_FROZEN : 0) | (bits & STEPC_PACKED_SHARDED ? (uint32_t)STEP_SHARDED : 0);
     s->computed = (bits & STEPC_PACKED_COMPUTED) != 0;
     s->used_by_infer = (bits & STEPC_PACKED_INFER) != 0;
-    for (int32_t i = 0; i < s->rank; i++) x->shape[i] = x->local[i] = (int64_t)number(at);
+    for (int32_t i = 0; i < s->rank; i++) x->shape[i] = x->local[i] = (int64_t)rt_packed_number(at);
     s->shape = x->shape;
     s->local = x->local;
     s->axes = x->axes;
     s->sharding = x->sharding;
     if (bits & STEPC_PACKED_SHARDED) {
         for (int32_t i = 0; i < s->rank; i++) {
-            x->local[i] = (int64_t)number(at);
-            x->axes[i] = (uint32_t)number(at);
+            x->local[i] = (int64_t)rt_packed_number(at);
+            x->axes[i] = (uint32_t)rt_packed_number(at);
         }
         s->sharding = text(at);
     } else whole_sharding(x->sharding, s->rank);
-    s->offset = number(at);
-    if (bits & STEPC_PACKED_LIMIT) s->index_limit = (int64_t)number(at);
+    s->offset = rt_packed_number(at);
+    if (bits & STEPC_PACKED_LIMIT) s->index_limit = (int64_t)rt_packed_number(at);
     if (!(bits & STEPC_PACKED_INITIAL)) return;
     memcpy(&s->initial, *at, sizeof s->initial);
     *at += sizeof s->initial;
@@ -81,12 +81,12 @@ bool rt_unpack(struct step_instance *t)
     for (uint32_t e = 0; e < p->entry_count; e++) {
         entries[e].buffers = buffers;
         for (uint32_t i = 0; i < entries[e].buffer_count; i++, buffers++) {
-            buffers->space = (uint32_t)number(&at);
-            buffers->slot = (uint32_t)number(&at);
-            buffers->offset = number(&at);
-            buffers->bytes = number(&at);
+            buffers->space = (uint32_t)rt_packed_number(&at);
+            buffers->slot = (uint32_t)rt_packed_number(&at);
+            buffers->offset = rt_packed_number(&at);
+            buffers->bytes = rt_packed_number(&at);
         }
     }
     t->program = own;
-    return true;
+    return !p->team || p->team->unpack(t, entries, at);
 }

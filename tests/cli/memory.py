@@ -101,6 +101,7 @@ def shared(document, least, input_shape):
         text = subprocess.run([STEPC, "explain", so, "--memory"], stdout=subprocess.PIPE, check=True, timeout=120).stdout.decode()
         with open(os.path.join(tmp, "step.nests")) as f:
             nests = [n.split(": ", 1)[1] for n in f.read().split("kernel.")[1:]]
+        size = os.path.getsize(so)
         with stepc.Step(so, threads=1) as m:
             m.init()
             x = np.ones(input_shape, "f4")
@@ -112,6 +113,8 @@ def shared(document, least, input_shape):
             state = sum(m[n].nbytes + 63 & -64 for role in (stepc.PARAM, stepc.EMA, stepc.OPT_STATE, stepc.STATE) for n in m.names(role))
     code = report["code"]
     arenas = {e["name"]: e["memory"]["arena"] if "memory" in e else e.get("arena", 0) for e in report["entries"]}
+    if least:  # tables of commands are bytes, not pointers: 40 KiB of the 170 that a transformer of this kind takes
+        assert size < 200 * 1024, size
     assert len(set(nests)) == len(nests), "a kernel stands in the object twice"
     assert len(nests) == sum(own for _, own in code.values()), (len(nests), code)
     assert code["eval"][0] - code["eval"][1] >= least, code

@@ -141,12 +141,19 @@ struct stepc_program {
     /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then): every
      * pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role; dtype; rank;
      * STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its zero; offset; limit
-     * and initial value (8 bytes) if their bit is set. Then per entry and buffer: space, slot, offset, bytes. */
+     * and initial value (8 bytes) if their bit is set. Then per entry and buffer: space, slot, offset, bytes.
+     * Then the commands of all entries that have some (whose `commands` are NULL): how many buffer indices and ends there are in
+     * all; per command a byte, kind | barrier << 2. A kernel: its number in `kernels` and in `gemms` (from 1, 0: none), buffers (their
+     * number first), extent, grain, work (a float), and the number of its members with their ends if there are several. A loop:
+     * counter, limit, flag + 1, other, place with its zero. A collective: its kind, reduction, dtype (bytes), the two buffers,
+     * axes, count, inner, place. */
     const unsigned char *packed;
+    stepc_kernel_fn *const *kernels;
+    const struct stepc_gemm *gemms;
 };
 enum { STEPC_PACKED_FROZEN = 1, STEPC_PACKED_SHARDED = 2, STEPC_PACKED_COMPUTED = 4, STEPC_PACKED_INFER = 8, STEPC_PACKED_LIMIT = 16,
        STEPC_PACKED_INITIAL = 32 };
-enum { STEPC_TABLES = 2 };
+enum { STEPC_TABLES = 3 };
 
 extern const struct stepc_program stepc_program;
 #endif
