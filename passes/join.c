@@ -6,6 +6,7 @@
  *
  * Terms of a sum are alike if they do the same to one or two tensors, whatever their shapes. */
 #include "passes/common.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { JOIN_LEAST = 64 /* terms */, LARGEST = 16384 /* elements of a tensor */, NODES = 16 /* of a term */, OPERANDS = 8, TENSORS = 2,
@@ -188,14 +189,32 @@ static size_t whole_rows(const struct term *list, size_t count)
     return elements >= SHARED ? best : count;
 }
 
+/* Parameters in their own order, whatever sum reads them, so that all sums find them lying in one. */
+static int by_parameter(const void *x, const void *y)
+{
+    const struct term *a = x, *b = y;
+    return a->tensor[0] != b->tensor[0] ? (a->tensor[0] < b->tensor[0] ? -1 : 1) : a->reduce < b->reduce ? -1 : a->reduce > b->reduce;
+}
+
+static bool reads_parameters(const struct join *j, const struct term *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ir_get(j->f, list[i].tensor[0])->op != OP_param) return false;
+    return true;
+}
+
 static ir_value plus(struct ir_builder *b, ir_value x, ir_value y) { return x ? ir_binary(b, OP_add, x, y) : y; }
 
 static ir_value join_class(struct join *j, struct ir_builder *b, const ir_value *map, const terms *all, uint64_t key, ir_value sum)
 {
     terms list = {0};
-    for (uint32_t turn = 0; turn < PLAN_TURNS; turn++)
+    for (uint32_t turn = 0; turn < PLAN_TURNS; turn++) {
+        size_t first = list.count;
         for (size_t i = 0; i < all->count; i++)
             if (all->items[i].key == key && plan_turn(all->items[i].elements) == turn) vec_push(j->arena, &list, all->items[i]);
+        if (list.count > first && reads_parameters(j, list.items + first, list.count - first))
+            qsort(list.items + first, list.count - first, sizeof *list.items, by_parameter);
+    }
     size_t rows = whole_rows(list.items, list.count);
     if (rows) sum = plus(b, sum, make_joined(j, b, map, list.items, rows));
     if (rows < list.count) sum = plus(b, sum, make_joined(j, b, map, list.items + rows, list.count - rows));
