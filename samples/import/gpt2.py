@@ -8,7 +8,9 @@ from config import Weight, namespace, same, training, transposed
 
 ACTIVATIONS = {"gelu_new": {"type": "gelu", "approximate": True}, "gelu_pytorch_tanh": {"type": "gelu", "approximate": True},
                "gelu": {"type": "gelu", "approximate": False}, "relu": {"type": "relu"}, "silu": {"type": "silu"},
-               "swish": {"type": "silu"}, "tanh": {"type": "tanh"},
+               "swish": {"type": "silu"}, "tanh": {"type": "tanh"}, "gelu_fast": {"type": "gelu", "approximate": True},
+               "gelu_python": {"type": "gelu", "approximate": False}, "sigmoid": {"type": "sigmoid"}, "relu6": {"type": "relu6"},
+               "mish": {"type": "mish"}, "leaky_relu": {"type": "leaky_relu"}, "relu2": {"type": "expr", "expr": "relu(x)**2"},
                "quick_gelu": {"type": "expr", "expr": "x * sigmoid(1.702 * x)"}}
 
 
@@ -26,9 +28,10 @@ def read(config):
         config.fail("activation_function", "there are " + ", ".join(ACTIVATIONS))
     if width % c.heads:
         config.fail("n_head", "\"n_embd\" (%d) is no multiple of it" % width)
-    config.only("scale_attn_weights", True)
-    config.only("scale_attn_by_inverse_layer_idx", False)
-    config.only("reorder_and_upcast_attn", False)
+    c.scaled, c.by_layer = config.flag("scale_attn_weights", True), config.flag("scale_attn_by_inverse_layer_idx", False)
+    if (c.by_layer or not c.scaled) and c.drop_attention:
+        config.fail("attn_pdrop", "only 0 is supported where attention is scaled in another way than usual")
+    config.flag("reorder_and_upcast_attn", False)  # products in float32, as they are here
     config.only("add_cross_attention", False)
     config.only("is_encoder_decoder", False)
     config.only("is_decoder", False)
@@ -40,6 +43,16 @@ def read(config):
     return c
 
 
+def _attention(c, kernel_init, out_kernel_init):
+    """Attention whose products are divided by the number of the layer, or by nothing."""
+    part = lambda name: {"type": "linear_general", "name": name, "features": ["$heads", "$width // heads"], "kernel_init": kernel_init, "input": "x"}
+    scale = "1" if not c.scaled else "(width // heads) ** -0.5"
+    return {"type": "graph", "name": "attn", "output": "out", "nodes": [
+        part("query"), part("key"), part("value"),
+        {"type": "linear_general", "name": "out", "features": "$width", "axis": [-2, -1], "kernel_init": out_kernel_init,
+         "input": "dot_product_attention(query, key, value, scale=%s%s, is_causal=True)" % (scale, " / divisor" if c.by_layer else "")}]}
+
+
 def document(c, options):
     normal = lambda deviation=c.stddev: {"type": "normal", "stddev": deviation}
     residual = c.stddev / (2 * c.layers) ** 0.5  # the projections into the residual stream, as the paper has them
@@ -47,6 +60,8 @@ def document(c, options):
     dropout = lambda rate: [{"type": "dropout", "rate": rate}] if rate else []
     attention = {"type": "multi_head_attention", "name": "attn", "num_heads": "$heads", "is_causal": True,
                  "kernel_init": normal(), "out_kernel_init": normal(residual)}
+    if c.by_layer or not c.scaled:
+        attention = _attention(c, normal(), normal(residual))
     if c.drop_attention:
         attention.update(dropout_rate=c.drop_attention, broadcast_dropout=False)
     block = {"type": "sequential", "layers": [
@@ -64,11 +79,14 @@ def document(c, options):
     if c.drop_embed:
         nodes.append({"type": "dropout", "name": "drop", "rate": c.drop_embed, "input": entry})
         entry = "drop"
-    nodes += [{"type": "repeat", "name": "h", "count": "$layers", "block": {"type": "block"}, "input": entry},
+    blocks = {"type": "repeat", "name": "h", "count": "$layers", "block": {"type": "block"}, "input": entry}
+    if c.by_layer:  # every one has its own factor
+        blocks = {"type": "sequential", "name": "h", "input": entry, "layers": [{"type": "block", "name": str(i), "divisor": i + 1} for i in range(c.layers)]}
+    nodes += [blocks,
               {**norm("ln_f"), "input": "h"},
               {"type": "attend", "name": "logits", "embedding": "wte", "input": "ln_f"} if c.tied else
               {"type": "linear", "name": "lm_head", "features": "$vocabulary", "use_bias": False, "kernel_init": normal(), "input": "ln_f"}]
-    return training(c, options, {"type": "graph", "nodes": nodes, "output": "logits" if c.tied else "lm_head"}, {"block": {"body": block}},
+    return training(c, options, {"type": "graph", "nodes": nodes, "output": "logits" if c.tied else "lm_head"}, {"block": {"params": {"divisor": 1}, "body": block} if c.by_layer else {"body": block}},
                     {"vocabulary": c.vocabulary, "positions": c.positions, "width": c.width, "heads": c.heads, "inner": c.inner,
                      "layers": c.layers})
 

@@ -1,7 +1,9 @@
 """Llama as transformers' LlamaForCausalLM: RMS norms, rotary positions over halves, grouped queries, SwiGLU, [out, in] matrices
 (transposed here), a head of its own or the embedding."""
+import math
 import re
 
+from gpt2 import ACTIVATIONS
 from config import Weight, namespace, same, training, transposed
 
 
@@ -17,14 +19,17 @@ def _rope(config):
     kind = scaling.pop("rope_type", None) or scaling.pop("type", None) or "default"
     scaling.pop("type", None)
     wanted = {"default": (), "linear": ("factor",),
-              "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")}
+              "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
+              "dynamic": ("factor",), "yarn": ("factor",)}
+    optional = {"dynamic": {"original_max_position_embeddings"},
+                "yarn": {"attention_factor", "beta_fast", "beta_slow", "original_max_position_embeddings", "truncate"}}
     if kind not in wanted:
         config.fail(key, "its rope_type \"%s\" is not supported; there are %s" % (kind, ", ".join(wanted)))
     for name in wanted[kind]:
         if type(scaling.get(name)) not in (int, float) or scaling[name] <= 0:
             config.fail(key, "rope_type \"%s\" needs a positive \"%s\"" % (kind, name))
     partial = scaling.pop("partial_rotary_factor", 1.0)
-    extra = sorted(set(scaling) - set(wanted[kind])) if kind != "default" else sorted(set(scaling))
+    extra = sorted(set(scaling) - set(wanted[kind]) - optional.get(kind, set())) if kind != "default" else sorted(set(scaling))
     if partial != 1.0 or extra:
         config.fail(key, "\"%s\" is not supported" % (extra[0] if extra else "partial_rotary_factor"))
     return base, kind, scaling
@@ -47,7 +52,9 @@ def read(config):
         config.fail("num_key_value_heads", "\"num_attention_heads\" (%d) is no multiple of it" % heads)
     if c.depth % 2:
         config.fail("head_dim", "rotary positions need an even one")
-    config.only("hidden_act", "silu")
+    c.activation = config.get("hidden_act", "silu")
+    if not isinstance(c.activation, str) or c.activation not in ACTIVATIONS:
+        config.fail("hidden_act", "there are " + ", ".join(ACTIVATIONS))
     config.only("pretraining_tp", 1)
     config.only("partial_rotary_factor", 1.0)
     config.only("sliding_window", None)
@@ -62,8 +69,10 @@ def read(config):
 def _frequencies(c):
     """An expression for the frequencies of the pairs, [half]."""
     plain = "rope_base ** (-arange(half) / half)"
-    if c.rope == "default":
+    if c.rope in ("default", "dynamic"):  # dynamic: until a text is longer than the model's positions
         return plain, {}
+    if c.rope == "yarn":
+        return _yarn(c, plain)
     if c.rope == "linear":
         return "%s / rope_factor" % plain, {"rope_factor": c.scaling["factor"]}
     s = c.scaling
@@ -74,13 +83,29 @@ def _frequencies(c):
     return "({f}) * ({b} + (1 - {b}) / rope_factor)".format(f=plain, b=blend), names
 
 
+def _yarn(c, plain):
+    """Peng et al. 2023: pairs that turn often keep their frequency, slow ones are divided by the factor, a ramp between them."""
+    s, half = c.scaling, c.depth // 2
+    length = s.get("original_max_position_embeddings") or c.positions
+    pair = lambda turns: c.depth * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(c.base))
+    low, high = pair(s.get("beta_fast") or 32), pair(s.get("beta_slow") or 1)
+    if s.get("truncate", True):
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, c.depth - 1)
+    ramp = "clip((arange(half) - rope_low) / (rope_high - rope_low), 0, 1)"
+    c.turned = s.get("attention_factor") or (0.1 * math.log(s["factor"]) + 1.0 if s["factor"] > 1 else 1.0)
+    return "(%s) * (1 - %s * (1 - 1 / rope_factor))" % (plain, ramp), {
+        "rope_factor": s["factor"], "rope_low": low, "rope_high": high + (0.001 if low == high else 0), "rope_scale": c.turned}
+
+
 def document(c, options):
     normal = {"type": "normal", "stddev": c.stddev}
     frequencies, constants = _frequencies(c)
+    scaled = " * rope_scale" if "rope_scale" in constants else ""
     rope = {"params": {"half": "$head // 2"}, "body": {"type": "graph", "nodes": [
         {"type": "expr", "name": "angle", "expr": "arange(shape(x)[1])[:, None] * (%s)" % frequencies},
-        {"type": "expr", "name": "c", "expr": "cos(angle)[:, None]"},
-        {"type": "expr", "name": "s", "expr": "sin(angle)[:, None]"}],
+        {"type": "expr", "name": "c", "expr": "cos(angle)[:, None]%s" % scaled},
+        {"type": "expr", "name": "s", "expr": "sin(angle)[:, None]%s" % scaled}],
         "output": "concatenate([x[..., :half] * c - x[..., half:] * s, x[..., half:] * c + x[..., :half] * s], axis=-1)"}}
     project = lambda name, heads: {"type": "linear_general", "name": name, "features": [heads, "$head"], "use_bias": c.attention_bias,
                                    "kernel_init": normal, "input": "x"}
@@ -91,9 +116,10 @@ def document(c, options):
          "kernel_init": normal, "input": "dot_product_attention(q, k, v_proj, is_causal=True)"}], "output": "o_proj"}}
     linear = lambda name, features, entry: {"type": "linear", "name": name, "features": features, "use_bias": c.mlp_bias,
                                             "kernel_init": normal, "input": entry}
+    gate = [] if c.activation in ("silu", "swish") else [{**ACTIVATIONS[c.activation], "name": "gate", "input": "gate_proj"}]
     swiglu = {"body": {"type": "graph", "nodes": [
         linear("gate_proj", "$inner", "x"), linear("up_proj", "$inner", "x"),
-        linear("down_proj", "$width", "silu(gate_proj) * up_proj")], "output": "down_proj"}}
+        *gate, linear("down_proj", "$width", "%s * up_proj" % (gate[0]["name"] if gate else "silu(gate_proj)"))], "output": "down_proj"}}
     norm = lambda name: {"type": "rms_norm", "name": name, "epsilon": c.epsilon}
     block = {"body": {"type": "sequential", "layers": [
         {"type": "residual", "name": "", "layers": [norm("input_layernorm"), {"type": "attention", "name": "self_attn"}]},

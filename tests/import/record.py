@@ -2,10 +2,11 @@
 """Records tests/import/models: tiny random models of transformers (PyTorch), saved as transformers saves them, with tokens and the
 logits it computes. Needs torch and transformers; the test needs neither.
 
-    python3 tests/import/record.py
+    python3 tests/import/record.py [NAME...]
 """
 import os
 import shutil
+import sys
 
 import numpy as np
 import torch
@@ -26,11 +27,16 @@ CASES = {
                                   rms_norm_eps=1e-5, rope_parameters={"rope_type": "llama3", "rope_theta": 500.0, "factor": 4.0, "low_freq_factor": 1.0,
                                                                       "high_freq_factor": 4.0, "original_max_position_embeddings": 16})),
     "llama_linear": ("Llama", dict(LLAMA, num_hidden_layers=1, num_key_value_heads=4, rope_parameters={"rope_type": "linear", "rope_theta": 1000.0, "factor": 2.5})),
+    "gpt2_layers": ("GPT2", dict(GPT2, scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True, activation_function="mish", attn_pdrop=0.0)),
+    "llama_yarn": ("Llama", dict(LLAMA, num_hidden_layers=1, hidden_act="gelu", rope_parameters={"rope_type": "yarn", "rope_theta": 100.0, "factor": 4.0,
+                                                                                               "original_max_position_embeddings": 16})),
 }
 
 
 def main():
     for number, (name, (kind, values)) in enumerate(CASES.items()):
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         torch.manual_seed(number)
         config = getattr(transformers, kind + "Config")(**values)
         model = getattr(transformers, {"GPT2": "GPT2LMHeadModel", "Llama": "LlamaForCausalLM"}[kind])(config).eval()
