@@ -1,4 +1,4 @@
-/* Factorisations of matrices: qr by Householder's reflections, unrolled, a step per column; eigh and svd by Jacobi's rotations,
+/* Factorisations of matrices: qr by Householder's reflections, a step per column, unrolled for a few; eigh and svd by Jacobi's rotations,
  * disjoint pairs of rows at once (the circle method of a tournament), in a loop that is not differentiated: its vectors, taken
  * as given, are multiplied with the matrix, and what comes out has the first derivatives of the factors (Giles 2008).
  * Batches stand in front. expm by Pade and squaring (Higham 2005), powers and chains of products. */
@@ -6,10 +6,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { MOST_COLUMNS = 64, MOST_ROWS = 512, SWEEPS = 14 };
+enum { FEW = 8, MOST_COLUMNS = 64, MOST_ROWS = 512, SWEEPS = 14 };
 
-static struct fe_val turn(struct fe_site *s, struct fe_val x) { return FE_APPLY(s, "matrix_transpose", x); }
+static struct fe_val turn(struct fe_site *s, struct fe_val x) { return x.bad ? x : FE_APPLY(s, "matrix_transpose", x); }
 static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y) { return fe_binary(s, EXPR_OP_MATMUL, x, y); }
+
+/* What changes of a value that is not differentiated: 0, with the gradient of x. */
+static struct fe_val change(struct fe_site *s, struct fe_val x) { return fe_sub(s, x, fe_stop(s, x)); }
 
 /* The argument as a batch of matrices [batch, m, n] of float32 or wider. */
 static bool matrices(struct fe_call *c, bool square, struct fe_val *x, struct ir_type *given)
@@ -77,6 +80,47 @@ static struct fe_val reflect(struct fe_site *s, struct fe_val r, int64_t k, stru
     return r;
 }
 
+/* The same in a loop, of which nothing is differentiated. */
+static bool reflect_in_loop(struct fe_site *s, struct fe_val x, int64_t k, struct fe_val after[2])
+{
+    struct ir_type t = fe_type_at(s, &x);
+    uint32_t down = 1, along = 2;
+    struct fe_reduce_options keep = {.keepdims = true};
+    struct fe_loop l;
+    fe_loop_open(&l, s, "reflect");
+    struct fe_site *in = &l.in;
+    struct fe_val r = fe_loop_carry(&l, x), q = fe_loop_carry(&l, identity(s, &t, t.dim[1])), zero = fe_float(0), one = fe_float(1);
+    if (r.bad || q.bad) return false;
+    struct fe_val rows = fe_iota(in, ir_type_of(IR_I32, 3, (int64_t[]){t.dim[0], t.dim[1], 1}), 1);
+    struct fe_val columns = fe_iota(in, ir_type_of(IR_I32, 3, (int64_t[]){t.dim[0], 1, t.dim[2]}), 2), here = fe_binary(in, EXPR_OP_EQ, rows, l.number);
+    struct fe_val column = fe_reduce(in, FE_RED_SUM, fe_where3(in, fe_binary(in, EXPR_OP_EQ, columns, l.number), r, zero), &along, 1, &keep);
+    struct fe_val alpha = fe_reduce(in, FE_RED_SUM, fe_where3(in, here, column, zero), &down, 1, &keep);
+    struct fe_val tail = fe_where3(in, fe_binary(in, EXPR_OP_GT, rows, l.number), column, zero);
+    struct fe_val square = fe_reduce(in, FE_RED_SUM, fe_mul(in, tail, tail), &down, 1, &keep), plain = fe_binary(in, EXPR_OP_EQ, square, zero);
+    struct fe_val norm = fe_op1(in, OP_sqrt, fe_add(in, square, fe_mul(in, alpha, alpha)));
+    struct fe_val beta = fe_where3(in, fe_binary(in, EXPR_OP_LT, alpha, zero), norm, neg(in, norm)), below = fe_sub(in, alpha, beta);
+    struct fe_val tau = fe_where3(in, plain, zero, fe_div(in, neg(in, below), fe_where3(in, plain, one, beta)));
+    struct fe_val v = fe_where3(in, here, one, fe_div(in, tail, fe_where3(in, plain, one, below))), scaled = fe_mul(in, tau, v);
+    struct fe_val next[] = {fe_sub(in, r, fe_mul(in, scaled, fe_reduce(in, FE_RED_SUM, fe_mul(in, v, r), &down, 1, &keep))),
+                            fe_sub(in, q, product(in, product(in, q, scaled), turn(in, v)))};
+    return fe_loop_close(&l, k, false, next, after);
+}
+
+/* q and r of matrices with no more columns than rows, with the derivatives of JAX. */
+static bool qr_in_loop(struct fe_site *s, struct fe_val x, struct fe_val both[2])
+{
+    struct fe_val after[2];
+    int64_t n = fe_type_at(s, &x).dim[2];
+    if (!reflect_in_loop(s, fe_stop(s, x), n, after)) return false;
+    struct fe_val q = fe_slice_axis(s, after[1], 2, 0, n), r = fe_slice_axis(s, after[0], 1, 0, n);
+    r = r.bad ? r : FE_APPLY(s, "triu", r);
+    struct fe_val inverse = r.bad ? r : FE_APPLY(s, "inv", r), moved = product(s, change(s, x), inverse), inner = product(s, turn(s, q), moved);
+    struct fe_val low = inner.bad ? inner : FE_APPLY(s, "tril", inner, fe_int(-1)), skew = low.bad ? low : fe_sub(s, low, turn(s, low));
+    both[0] = fe_add(s, q, fe_add(s, product(s, q, fe_sub(s, skew, inner)), moved));
+    both[1] = fe_add(s, r, product(s, fe_sub(s, inner, skew), r));
+    return !both[0].bad && !both[1].bad;
+}
+
 struct fe_val make_qr(struct fe_call *c)
 { /* the signs of LAPACK */
     SITE;
@@ -87,9 +131,14 @@ struct fe_val make_qr(struct fe_call *c)
     if (!matrices(c, false, &x, &given)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
     int64_t m = t.dim[1], n = t.dim[2], k = m < n ? m : n;
-    if (k > MOST_COLUMNS) return fe_fail(s, "E0302", "qr of matrices of more than %d rows and columns is not supported yet", MOST_COLUMNS);
-    both[0] = identity(s, &t, m);
-    both[1] = FE_APPLY(s, "triu", reflect(s, x, k, &both[0]));
+    bool tall = m >= n && strcmp(mode, "complete");
+    if (k > MOST_COLUMNS && !tall) return fe_fail(s, "E0302", "qr of matrices of more than %d rows and columns is not supported yet", MOST_COLUMNS);
+    if (tall && k > FEW) {
+        if (!qr_in_loop(s, x, both)) return fe_bad();
+    } else {
+        both[0] = identity(s, &t, m);
+        both[1] = FE_APPLY(s, "triu", reflect(s, x, k, &both[0]));
+    }
     if (both[0].bad || both[1].bad) return fe_bad();
     if (strcmp(mode, "complete")) both[0] = fe_slice_axis(s, both[0], 2, 0, k), both[1] = fe_slice_axis(s, both[1], 1, 0, k);
     for (int i = 0; i < 2; i++) both[i] = unbatched(s, both[i], &given, 2);
@@ -198,9 +247,6 @@ static struct fe_val ordered(struct fe_site *s, struct fe_val rows, struct fe_va
 
 static struct fe_val diagonal(struct fe_site *s, struct fe_val x) { return FE_APPLY(s, "diagonal", x, fe_int(0), fe_int(1), fe_int(2)); }
 
-/* What changes of a value that is not differentiated: 0, with the gradient of x. */
-static struct fe_val change(struct fe_site *s, struct fe_val x) { return fe_sub(s, x, fe_stop(s, x)); }
-
 /* 1 / (w_j - w_i), 0 where that is none. */
 static struct fe_val gaps(struct fe_site *s, struct fe_val w)
 {
@@ -241,8 +287,9 @@ static struct fe_val completed(struct fe_site *s, struct fe_val u, struct fe_val
 {
     struct ir_type t = fe_type_at(s, &u);
     int64_t m = t.dim[1], n = t.dim[2];
-    struct fe_val q = identity(s, &t, m);
-    if (reflect(s, u, n, &q).bad || q.bad) return fe_bad();
+    struct fe_val after[2], q;
+    if (!reflect_in_loop(s, u, n, after)) return fe_bad();
+    q = after[1];
     struct fe_val parts[] = {fe_where3(s, fe_expand(s, there, 1), u, fe_slice_axis(s, q, 2, 0, n)), fe_slice_axis(s, q, 2, n, m)};
     if (columns == n) return parts[0];
     return parts[0].bad || parts[1].bad ? fe_bad() : FE_APPLY(s, "concatenate", fe_tuple(s, parts, 2), fe_int(2));
@@ -262,7 +309,7 @@ static bool tall_svd(struct fe_site *s, struct fe_val x, bool vectors, bool full
     struct fe_val tiny = fe_mul(s, fe_slice_axis(s, length, 1, 0, 1), fe_float(0x1p-23 * (double)n)), there = fe_binary(s, EXPR_OP_GT, length, tiny);
     struct fe_val unit = turn(s, fe_div(s, rows, fe_expand(s, fe_where3(s, fe_binary(s, EXPR_OP_GT, length, zero), length, one), 2)));
     if (unit.bad || there.bad) return false;
-    struct fe_val u = fe_stop(s, vectors && n <= MOST_COLUMNS ? completed(s, fe_where3(s, fe_expand(s, there, 1), unit, zero), there, n) : unit), v = fe_stop(s, turn(s, turns));
+    struct fe_val u = fe_stop(s, vectors ? completed(s, fe_where3(s, fe_expand(s, there, 1), unit, zero), there, n) : unit), v = fe_stop(s, turn(s, turns));
     struct fe_val inner = product(s, product(s, turn(s, u), x), v), d = change(s, inner);
     out->s = fe_add(s, fe_stop(s, length), diagonal(s, d));
     if (!vectors) return !out->s.bad;
@@ -279,7 +326,6 @@ static bool tall_svd(struct fe_site *s, struct fe_val x, bool vectors, bool full
     out->u = fe_add(s, u, moved);
     out->v = fe_add(s, v, product(s, v, of_v));
     if (full && m > n) {
-        if (n > MOST_COLUMNS) return (void)fe_fail(s, "E0302", "svd with full_matrices of more than %d columns is not supported yet", MOST_COLUMNS), false;
         struct fe_val all = completed(s, u, fe_full(s, (struct ir_type){.dtype = IR_BOOL, .rank = 2, .dim = {t.dim[0], n}}, 1), m);
         struct fe_val parts[] = {out->u, all.bad ? all : fe_slice_axis(s, all, 2, n, m)};
         out->u = parts[0].bad || parts[1].bad ? fe_bad() : FE_APPLY(s, "concatenate", fe_tuple(s, parts, 2), fe_int(2));
