@@ -360,9 +360,9 @@ def dice(g):
 
 def square(g):
     """Well conditioned matrices, also batches of them."""
-    n = g.one([1, 2, 3, 4])
+    n = g.one([1, 2, 3, 4] if g.function != "large" else [9, 10])
     g.flavour, g.narrow = "plain", None
-    batch = g.one([(), (), (2,)])
+    batch = g.one([(), (), (2,)]) if n < 9 else ()
     return g.x(batch + (n, n)), n, batch
 
 
@@ -608,6 +608,13 @@ for name in ("bartlett", "blackman", "hamming", "hanning"):
     MAKE[name] = (lambda n: lambda g: "%s(%s)" % (n, g.one(["1", "2", "5", "8"])))(name)
 for name in ("acos", "asin", "atanh"):
     MAKE[name] = (lambda n: lambda g: "%s(%s)" % (n, g.x(None, -0.99, 0.99)))(name)
+def large(g):
+    """Matrices of more rows than are unrolled."""
+    m, n, _ = square(g)
+    return g.one(["solve(%s + 9 * eye({0}), ones({0}))", "inv(%s + 9 * eye({0}))", "slogdet(%s + 9 * eye({0}))[1]", "cholesky(%s @ transpose(%s) + 9 * eye({0}))", "qr(%s)[0]", "qr(%s)[1]", "svdvals(%s)", "eigvalsh(%s)", "det(%s / 2)"]).format(n).replace("%s", m)
+
+
+MAKE["large"] = large
 MAKE["acosh"] = lambda g: "acosh(%s)" % g.x(None, 1.0, 5.0)
 for name in ("bitwise_left_shift", "bitwise_right_shift"):
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.whole2()))(name)
@@ -629,7 +636,7 @@ for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_sh
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s)" % (n, g.i(), g.whole2()))(name)
 COMPOSED = ["tanh({}) * {}", "where({} > {}, sin({}), {} ** 2)", "sum(softplus({}) * {})", "mean(({} - {}) ** 2)", "logsumexp({}) - {}", "maximum({}, {}) / (1 + {} ** 2)", "({} + {}) // 0.7", "exp(-abs({})) % ({} ** 2 + 0.3)",
             "sigmoid({} * 2) + relu({}) - {}", "sqrt({} ** 2 + {} ** 2 + 1e-3)", "clip({}, -1, 1) * sign({})", "cumsum(ravel({} * {}))", "sort(ravel({}))[::-1]", "stop_gradient({}) * {}"]
-OPERATORS = {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k"}
+OPERATORS = {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k", "large"}
 HIDDEN = set(re.findall(r'^X\((\w+), .*FE_HIDDEN\)', open(os.path.join(ROOT, "frontend", "functions.def")).read(), re.M))
 SKIP = HIDDEN | {"make_fenchel_young_loss", "compute_weighted_cross_entropy", "gradient_last", "interp_inside", "convolve_sized", "slide", "log_ndtr_low"}  # not functions of tensors alone
 
@@ -796,11 +803,11 @@ def recorded_calls(name, seed):
             g.shape = jax.eval_shape(value, *[{k: jnp.asarray(v) for k, v in d.items()} for d in (g.params, g.inputs)])
         except Exception:
             continue
-        if int(np.prod(g.shape.shape)) > 40 or sum(v.size for v in {**g.params, **g.inputs}.values()) > (210 if name.startswith("long") else 100):
+        if int(np.prod(g.shape.shape)) > (100 if name == "large" else 40) or sum(v.size for v in {**g.params, **g.inputs}.values()) > (210 if name.startswith("l") else 100):
             continue
         smooth = g.flavour == "plain" and not re.search("float16|int8", g.text) and g.params and g.shape.dtype == jnp.float32 and int(np.prod(g.shape.shape))
         (plain if smooth else other).append(g)
-    return (plain[:1] + other[:1] + plain[1:2] + other[1:2])[:2]
+    return plain[:8] if name == "large" else (plain[:1] + other[:1] + plain[1:2] + other[1:2])[:2]
 
 
 def numbers_of(v):
