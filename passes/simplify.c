@@ -218,16 +218,18 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return found ? found : ir_remake(b, n, args);
 }
 
-/* Was something replaced, so that it is dead now? */
-static bool has_dead(const struct ir_module *m, struct arena *scratch)
+/* Was so much replaced that it pays to make the functions anew without it? A few dead ones among very many go with the
+ * next pass. */
+static bool is_littered(const struct ir_module *m, struct arena *scratch)
 {
+    uint64_t dead = 0, all = 0;
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *f = m->funcs.items[i];
         const bool *live = ir_live(f, scratch);
-        for (ir_value v = 1; v < f->count; v++)
-            if (!live[v] && ir_get(f, v)->op != OP_param) return true;
+        for (ir_value v = 1; v < f->count; v++) dead += !live[v] && ir_get(f, v)->op != OP_param;
+        all += f->count;
     }
-    return false;
+    return dead && (dead > all / 8 || all < 1000);
 }
 
 struct ir_module *pass_simplify(struct pass *p, struct ir_module *m)
@@ -239,7 +241,7 @@ struct ir_module *pass_simplify(struct pass *p, struct ir_module *m)
         struct state s = {p, ir_use_counts(f, &p->scratch)};
         ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
     }
-    if (!has_dead(to, &p->scratch)) return to;
+    if (!is_littered(to, &p->scratch)) return to;
     struct ir_module *clean = pass_rebuild(p, to, NULL, NULL);
     ir_module_free(to);
     return clean;
