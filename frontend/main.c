@@ -183,7 +183,9 @@ static int to_plans(struct way *w, const char *path)
     if (!code) code = to_module(w, path, text, length);
     if (code) return code;
     w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
+    w->options.consumes = true;
     w->plans = pass_run(&w->pass, w->first, &w->last);
+    if (w->last != w->first) w->first = NULL;
     if (w->options.time_passes) print_times(w);
     if (w->diags.errors) return EXIT_WRONG;
     if (!w->plans || (code = check_memory(w))) return code;

@@ -24,6 +24,14 @@ struct ir_module *pass_rebuild(struct pass *p, const struct ir_module *from, ir_
     return to;
 }
 
+bool pass_keeps(struct pass *p, const struct ir_module *m, bool (*rewrites)(const struct ir_func *, const struct ir_node *))
+{
+    bool any = !p->owned;
+    for (size_t i = 0; i < m->funcs.count && !any; i++)
+        for (ir_value v = 1; v < m->funcs.items[i]->count && !any; v++) any = rewrites(m->funcs.items[i], ir_get(m->funcs.items[i], v));
+    return !any;
+}
+
 ir_value pass_remake(struct pass *p, struct ir_builder *b, const struct ir_node *old, const ir_value *map)
 {
     ir_value few[8], *args = old->arg_count <= 8 ? few : arena_new_array(&p->scratch, ir_value, old->arg_count);

@@ -73,6 +73,12 @@ static ir_value widened(struct ir_builder *b, ir_value x, ir_value (*rule)(struc
     return ir_cast(b, rule(b, ir_cast(b, x, IR_F32)), dtype);
 }
 
+static bool rewrites(const struct ir_func *f, const struct ir_node *n)
+{
+    (void)f;
+    return n->op == OP_is_finite || n->op == OP_cbrt || n->op == OP_argmax || n->op == OP_argmin || n->op == OP_erf_inv;
+}
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     const struct ir_node *n = ir_get(from, old);
@@ -88,7 +94,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 
 struct ir_module *pass_decompose(struct pass *p, struct ir_module *m)
 {
-    struct ir_module *to = pass_rebuild(p, m, rewrite, p);
+    struct ir_module *to = pass_keeps(p, m, rewrites) ? m : pass_rebuild(p, m, rewrite, p);
     to->stage = IR_AT_KERNEL;
     return to;
 }

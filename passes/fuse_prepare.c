@@ -35,16 +35,35 @@ static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, i
 
 struct preparing { struct pass *pass; struct fuse_sums sums; };
 
+static bool is_large_reduction(const struct ir_func *f, const struct ir_node *n) {
+    bool reduce = n->op == OP_reduce_sum || n->op == OP_reduce_max || n->op == OP_reduce_min;
+    return reduce && n->type.rank == 0 && ir_type_elements(ir_type(f, n->args[0])) >= 65536;
+}
+
+static bool rewrites(const struct ir_func *f, const struct ir_node *n) {
+    return n->op == OP_argmax || n->op == OP_argmin || is_large_reduction(f, n);
+}
+
+static bool has_sums(const struct ir_module *m) {
+    bool any = false;
+    for (size_t i = 0; i < m->funcs.count; i++) {
+        uint32_t terms = 1;
+        for (ir_value v = 1; v < m->funcs.items[i]->count; v++)
+            terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
+        any |= terms >= FUSE_MANY_TERMS;
+    }
+    return any;
+}
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map) {
     struct preparing *p = user;
     const struct ir_node *node = ir_get(from, old);
     ir_value sum = fuse_sum(&p->sums, b, from, old, map);
     if (sum)
         return sum;
-    bool reduce = node->op == OP_reduce_sum || node->op == OP_reduce_max || node->op == OP_reduce_min;
     if (node->op == OP_argmax || node->op == OP_argmin)
         return rewrite_argreduce(b, node, map[node->args[0]]);
-    if (reduce && node->type.rank == 0 && ir_type_elements(ir_type(from, node->args[0])) >= 65536) {
+    if (is_large_reduction(from, node)) {
         ir_value r = rewrite_full(b, node, map[node->args[0]]);
         if (r)
             return r;
@@ -53,6 +72,8 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 }
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m) {
+    if (!has_sums(m) && pass_keeps(p, m, rewrites))
+        return m;
     struct preparing user = {p, {.arena = &p->scratch, .join = !p->options->one_by_one}};
     return pass_rebuild(p, m, rewrite, &user);
 }

@@ -195,11 +195,12 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
     if (!good) return NULL;
     for (size_t i = 0; i < ROW_COUNT; i++) {
         if (!is_wanted(p->options, &rows[i], m)) continue;
+        p->owned = m != in || p->options->consumes;
         struct ir_module *next = run_one(p, &rows[i], m);
         good = next && dump(p, next, i + 1, rows[i].name);
         arena_free(&p->scratch);
         if (!good) return NULL;
-        if (next != m && m != in) ir_module_free(m);
+        if (next != m && p->owned) ir_module_free(m);
         *last = m = next;
         if (p->options->stop_after && strcmp(p->options->stop_after, rows[i].name) == 0) return NULL;
     }

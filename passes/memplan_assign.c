@@ -209,6 +209,9 @@ static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_
     return false;
 }
 
+static bool is_number(const struct ir_func *f, ir_value v) { return ir_get(f, v)->op == OP_constant && ir_get(f, v)->splat; }
+
+/* `from_buffer`: NO_BUFFER if the value is a number to fill the buffer with. */
 static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to) {
     struct plan_group g = {.kind = GROUP_COPY, .func = f, .reason = "what stands there is still read, so the new value is copied in"};
     struct plan_command c = {.kind = PLAN_KERNEL, .func = f, .counter = NO_BUFFER, .limit = NO_BUFFER, .flag = NO_BUFFER};
@@ -524,7 +527,7 @@ static void fill_around_windows(struct memplan *mp, struct frame *fr, const stru
             ir_value old = ir_get(fr->f, v)->args[0];
             uint32_t from = buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
             if (from != to)
-                add_copy(mp, fr->f, old, from, to);
+                add_copy(mp, fr->f, old, is_number(fr->f, old) ? NO_BUFFER : from, to);
         }
     }
 }

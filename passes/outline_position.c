@@ -61,7 +61,7 @@ void outline_find_positions(struct outline *o)
     for (ir_value v = 1; v < o->f->count; v++) {
         const struct ir_node *n = ir_get(o->f, v);
         enum ir_dtype dtype = (enum ir_dtype)n->type.dtype;
-        if (!o->live[v] || (dtype != IR_U32 && dtype != IR_I32)) continue;
+        if (!o->live[v] || n->type.rank < 2 || (dtype != IR_U32 && dtype != IR_I32)) continue;
         const struct affine *args[2] = {NULL, NULL};
         for (uint32_t i = 0; i < 2 && i < n->arg_count; i++) args[i] = known[n->args[i]];
         struct affine a = affine_of(n, args);

@@ -13,6 +13,7 @@ struct pass_options {
     bool verify_each, time_passes;
     bool one_by_one;         /* a command computes one group: a launch of a GPU has one set of buffers */
     int blas;                /* 0 auto, 1 own, 2 openblas */
+    bool consumes;           /* the module that comes in is not needed any more: it is freed as those between passes are */
 };
 
 struct pass_time { const char *name; double seconds; uint32_t nodes; bool changed; /* or made anew, where nobody asked */ };
@@ -23,6 +24,7 @@ struct pass {
     struct arena scratch;    /* reset after every pass */
     struct arena *keep;      /* lives as long as the result */
     struct plan_module *plans; /* made by the last passes */
+    bool owned;                /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
     VEC(struct pass_time) times;
 };
 
@@ -30,7 +32,7 @@ struct pass {
 typedef struct ir_module *pass_fn(struct pass *, struct ir_module *);
 
 /* Runs the pipeline. Returns the plans; NULL if a diagnostic was recorded or --stop-after ended it early (then
- * *last is the module at that point). The module that came in stays valid. */
+ * *last is the module at that point). The module that came in stays valid, unless options->consumes and *last is another. */
 struct plan_module *pass_run(struct pass *, struct ir_module *, struct ir_module **last);
 const char *const *pass_names(size_t *count);
 

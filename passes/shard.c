@@ -5,11 +5,17 @@
 #include "passes/common.h"
 #include "passes/shard_int.h"
 
+static bool rewrites(const struct ir_func *f, const struct ir_node *n)
+{
+    (void)f;
+    return n->op == OP_sharding_constraint || n->op == OP_stop_gradient;
+}
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     const struct ir_node *n = ir_get(from, old);
     struct pass *p = user;
-    if (n->op == OP_sharding_constraint || n->op == OP_stop_gradient)
+    if (rewrites(from, n))
         return map[n->args[0]];
     return pass_remake(p, b, n, map);
 }
@@ -31,7 +37,7 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
     for (uint32_t i = 0; i < m->mesh.axis_count; i++)
         devices *= m->mesh.size[i];
     if (devices == 1) {
-        struct ir_module *to = pass_rebuild(p, m, rewrite, p);
+        struct ir_module *to = pass_keeps(p, m, rewrites) ? m : pass_rebuild(p, m, rewrite, p);
         to->stage = IR_AT_SPMD;
         return to;
     }
