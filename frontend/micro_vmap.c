@@ -31,7 +31,7 @@ struct rows {
 static void make_stand_ins(struct rows *r)
 {
     static const int64_t start[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-    struct ir_builder c = {.f = ir_func_new(r->fe->module, "row", false)};
+    struct ir_builder c = {.f = ir_func_new(r->fe->module, arena_format(r->fe->arena, "stand_in.%zu", r->fe->module->funcs.count), false)};
     for (uint32_t i = 0; i <= r->inputs; i++) {
         struct ir_type type = *ir_type(r->b->f, r->whole[i]);
         ir_value x = ir_param_new(&c, "x", type, -1);

@@ -127,7 +127,7 @@ struct fe_part {
 enum fe_drawing { FE_DRAW_BITS, FE_DRAW_UNIFORM, FE_DRAW_NORMAL, FE_DRAW_TRUNCATED_NORMAL }; /* jax.random's; bits: uint32 */
 ir_value fe_random(struct ir_builder *, const ir_value key[2], const struct ir_type *shape, enum fe_drawing, float low,
                    float high, const struct fe_part *part);
-/* jax.random.normal in float32 with the key of two uint32 scalars. */
+/* jax.random.normal in the dtype of the shape with the key of two uint32 scalars, as float32. */
 ir_value fe_normal(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape);
 ir_value fe_rademacher(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape); /* -1 or 1 */
 void fe_fold_in(struct ir_builder *, const ir_value key[2], ir_value count, ir_value out[2]); /* jax.random.fold_in */

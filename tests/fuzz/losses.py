@@ -285,7 +285,7 @@ def triplet(d):
 
 
 def ctc(d):
-    b, t, n, k = d.one([1, 2, 3]), d.one([1, 3, 5, 8]), d.one([0, 1, 2, 4]), d.one([2, 3, 6])
+    b, t, n, k = d.one([1, 2, 3]), d.one([1, 3, 5, 8]), d.one([1, 2, 4]), d.one([2, 3, 6])
     d.wild = d.wild and d.chance(0.3)
     d.param("logits", [b, t, k])
     blank = d.one([0, 0, k - 1])
