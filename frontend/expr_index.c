@@ -407,8 +407,9 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
         return v.bad ? v : fe_cast(s, v, dtype);
     }
     if (!read_index(s, &t, place->items + 1, NULL, place->count - 1, &x)) return fe_bad();
-    with = fe_cast(s, with, dtype);
-    struct fe_val part = sliced(s, base, &x);
+    enum ir_dtype common = with.kind == FE_VAL_NUMBER || with.kind == FE_VAL_TENSOR ? fe_promote(fe_kind(s, &base), fe_kind(s, &with)).dtype : dtype;
+    with = fe_cast(s, with, common); /* computed in the common dtype, kept in the tensor's */
+    struct fe_val part = sliced(s, common == dtype ? base : fe_cast(s, base, common), &x);
     if (part.bad || with.bad) return fe_bad();
     if (x.tensor_count) part = scatter_part(s, (enum update)how, part, &x, with);
     else part = updated(s, (enum update)how, part, fe_broadcast_val(s, with, x.rank, x.shape));
