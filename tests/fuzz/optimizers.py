@@ -54,7 +54,7 @@ OPTIMIZERS, SCHEDULES = rows("optim"), rows("schedule")
 WRAPPERS = {"chain", "named_chain", "masked", "partition", "multi_transform", "multi_steps", "selective_transform", "multi_optimizer", "apply_if_finite",
             "conditionally_transform", "conditionally_mask", "maybe_update", "inject_hyperparams", "flatten", "sam", "lookahead", "mechanize", "schedule_free",
             "split_real_and_imaginary", "apply_every", "scale_by_backtracking_linesearch", "scale_by_zoom_linesearch", "lbfgs", "scale_by_lbfgs",
-            "per_example_global_norm_clip", "per_example_layer_norm_clip", "differentially_private_aggregate", "dpsgd", "sophia", "galore", "scale_by_galore", "custom", "hutchinson_estimator_diag_hessian"}
+            "per_example_global_norm_clip", "per_example_layer_norm_clip", "differentially_private_aggregate", "dpsgd", "sophia", "galore", "scale_by_galore", "custom", "inject_stateful_hyperparams", "hutchinson_estimator_diag_hessian"}
 OF_LOSS = {"scale_by_polyak", "polyak_sgd", "reduce_on_plateau", "momo", "momo_adam"}
 SHAPES = [(), (1,), (4,), (5,), (3, 4), (4, 2), (1, 5), (4, 1), (3, 3), (2, 3, 4), (5, 1, 3), (4, 4, 2), (2, 3, 2, 4), (6, 7), (2, 1, 1, 3)]
 NAMES = ["layers.0.kernel", "layers.0.bias", "layers.1.kernel", "layers.1.bias", "head.kernel", "scale"]
