@@ -6,7 +6,7 @@
 /* The results of a call, which is never looked into. */
 void fe_stand_ins(struct fe *fe, struct ir_builder *b, const struct ir_type *types, uint32_t n, ir_value *out)
 {
-    struct ir_builder c = {.f = ir_func_new(fe->module, "stand.in", false)};
+    struct ir_builder c = {.f = ir_func_new(fe->module, arena_format(fe->arena, "stand.in.%zu", fe->module->funcs.count), false)};
     for (uint32_t i = 0; i < n; i++) ir_result_add(&c, "x", ir_number(&c, types[i], 0), -1);
     ir_value tuple = ir_call(b, c.f, NULL, 0);
     for (uint32_t i = 0; i < n; i++) out[i] = ir_proj(b, tuple, i);
