@@ -37,6 +37,31 @@ static struct ir_func *hessian_product_function(struct transform *t, uint32_t ca
     return b.f;
 }
 
+/* A loop that f runs, whose results are tensors with first derivatives only (expr_loop.c); NULL: none. */
+static const struct ir_node *find_loop(struct transform *t, const struct ir_func *f)
+{
+    const bool *live = ir_live(f, t->fe->arena);
+    for (ir_value v = 1; v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v), *inside;
+        if (!live[v] || !ir_has_body((enum ir_op)n->op)) continue;
+        const struct ir_func *body = f->module->funcs.items[n->func];
+        for (size_t i = 0; n->op == OP_loop && i < body->results.count; i++)
+            if (ir_dtype_is_float((enum ir_dtype)ir_type(body, body->results.items[i].value)->dtype)) return n;
+        if ((inside = find_loop(t, body))) return inside;
+    }
+    return NULL;
+}
+
+/* False: the gradient cannot be differentiated, and an error says so. */
+static bool has_derivative(struct transform *t, const struct ir_func *gradient)
+{
+    const struct ir_node *loop = find_loop(t, gradient);
+    if (!loop) return true;
+    const char *pointer = loop->place ? t->fe->module->places.items[loop->place].pointer : "the loss";
+    fe_error(t->fe, t->json, "E0111", "the derivative of the gradient through a loop is not supported yet; there is one in %s", pointer);
+    return false;
+}
+
 /* H r for the leaves of the transformation; the other trained parameters stay where they are. */
 static bool hessian_product(struct transform *t, const ir_value *r, ir_value *products)
 {
@@ -44,7 +69,7 @@ static bool hessian_product(struct transform *t, const ir_value *r, ir_value *pr
     const ir_value *captured;
     uint32_t count, n = 0;
     struct ir_func *gradient = o->value_and_grad(o, &captured, &count);
-    if (!gradient) return false;
+    if (!gradient || !has_derivative(t, gradient)) return false;
     struct ir_func *f = hessian_product_function(t, count, gradient);
     ir_value *args = arena_new_array(t->fe->arena, ir_value, 2 * o->count + count + 1);
     for (uint32_t i = 0; i < o->count; i++)
