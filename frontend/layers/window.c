@@ -65,7 +65,7 @@ bool window_padding(struct fe_block *block, const struct fe_value *v, const char
     struct fe *fe = block->site.fe;
     bool string = !v->given || v->json->kind == JSON_STRING;
     const char *name = !v->given ? preset : string ? v->json->string : "";
-    int64_t all;
+    int64_t all = 0; /* on every side, if it is a number */
     w->mode = "constant";
     if (!string && v->json->kind == JSON_ARRAY) return padding_pairs(block, v->json, w);
     if (!string && !fe_integer(fe, v->json, &all)) return false;

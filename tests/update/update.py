@@ -32,8 +32,8 @@ NOT_ELEMENTWISE = set("""
 # Wrappers: in CHAINS below, or as good as what they hold.
 WRAPPERS = set("""
     chain named_chain masked partition multi_transform multi_steps selective_transform multi_optimizer apply_if_finite
-    conditionally_transform conditionally_mask inject_hyperparams inject_stateful_hyperparams maybe_update flatten split_real_and_imaginary stateless
-    stateless_with_tree_map custom snapshot monitor lookahead schedule_free apply_every freeze
+    conditionally_transform conditionally_mask inject_hyperparams inject_stateful_hyperparams maybe_update flatten
+    split_real_and_imaginary stateless stateless_with_tree_map custom snapshot monitor lookahead schedule_free apply_every freeze
     """.split())
 ARGUMENTS = {
     "ema": {"decay": 0.9}, "trace": {"decay": 0.9}, "scale": {"step_size": -0.1}, "scale_by_learning_rate": RATE,
