@@ -29,13 +29,15 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
 {
     struct stat s;
     *o = (struct st_output){.fd = -1, .path = path};
-    o->direct = stat(path, &s) == 0 && !S_ISREG(s.st_mode); /* a device or a pipe must not be replaced by a file */
-    if (o->direct && S_ISDIR(s.st_mode)) {
+    bool there = stat(path, &s) == 0;
+    if (there && S_ISDIR(s.st_mode)) {
         errno = EISDIR;
         return output_error(o, "cannot write", error);
     }
+    /* A device or a pipe must not be replaced by a file, nor what has a name in /dev: /dev/stdout may lead to a file. */
+    o->direct = there && (!S_ISREG(s.st_mode) || !strncmp(path, "/dev/", 5));
     if (o->direct) {
-        o->fd = open(path, O_WRONLY | O_CLOEXEC);
+        o->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         return o->fd >= 0 || output_error(o, "cannot open for writing", error);
     }
     int directory = (int)directory_length(path);

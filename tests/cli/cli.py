@@ -427,6 +427,15 @@ class Cli(unittest.TestCase):
             self.assertGreaterEqual(len(f.readlines()), len(lines))
         self.assertEqual([n for n in os.listdir(self.folder.name) if ".tmp" in n], [])
 
+    def test_metrics_to_a_device(self):
+        """/dev/stdout may lead to a file; what has a name in /dev is never replaced."""
+        so, data, output = self.path("step.so"), self.batches(), self.path("output")
+        self.run_stepc("compile", self.model, "-o", so)
+        with open(output, "w") as f:
+            subprocess.run([STEPC, "run", so, "-q", "--steps", "2", "--data", data, "--metrics", "/dev/stdout"], stdout=f, check=True, timeout=120)
+        with open(output) as f:
+            self.assertEqual([json.loads(line)["step"] for line in f], [1, 2])
+
     def test_idle_mesh(self):
         note = "nothing is split over the 2 devices"
         self.assertIn(note, self.run_stepc("check", self.model, "--mesh", "data=2").stderr)
