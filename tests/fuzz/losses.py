@@ -5,8 +5,7 @@ predictions as a parameter, two steps of gradient descent show the loss and its 
 
     tests/fuzz/losses.py --stepc build/stepc --cases 300 [--seed 0] [--compile 0.3] [--only huber_loss ctc_loss]
 
-Some losses are split over two devices, too, or taken in microbatches: masked means must not notice. It needs JAX and Optax
-0.2.8; it is run by hand.
+It needs JAX and Optax 0.2.8; it is run by hand.
 """
 import collections
 import concurrent.futures
