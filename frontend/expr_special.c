@@ -113,19 +113,30 @@ static struct fe_val chebyshev(struct fe_site *s, struct fe_val x, const double 
     return fe_mul(s, fe_float(0.5), fe_sub(s, b0, b2));
 }
 
-struct fe_val make_i0(struct fe_call *c)
-{ /* data 1: scaled by exp(-|x|) */
+struct coefficients { const double *near, *far; int near_count, far_count; };
+
+/* Of |x|, times exp(-|x|): Chebyshev's series up to 8 and beyond. `odd`: the function is, x being its argument. */
+static struct fe_val bessel(struct fe_call *c, const struct coefficients *k, bool odd)
+{
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0));
+    struct fe_val x = fe_inexact(s, ARG(0)), eight = fe_float(8), two = fe_float(2);
     if (x.bad) return x;
     if (is_narrow(s, &x)) return by_float32(c);
-    struct fe_val a = fe_op1(s, OP_abs, x), close = fe_binary(s, EXPR_OP_LE, a, fe_float(8));
-    struct fe_val inner = fe_where3(s, close, a, fe_float(8)), outer = fe_where3(s, close, fe_float(8), a);
-    struct fe_val low = chebyshev(s, fe_sub(s, fe_div(s, inner, fe_float(2)), fe_float(2)), near_zero, sizeof near_zero / sizeof *near_zero);
-    struct fe_val high = fe_div(s, chebyshev(s, fe_sub(s, fe_div(s, fe_float(32), outer), fe_float(2)), far_out, sizeof far_out / sizeof *far_out),
-                                fe_op1(s, OP_sqrt, outer));
-    struct fe_val scaled = fe_where3(s, close, low, high);
-    return c->data || scaled.bad ? scaled : fe_mul(s, fe_op1(s, OP_exp, a), scaled);
+    struct fe_val a = fe_op1(s, OP_abs, x), close = fe_binary(s, EXPR_OP_LE, a, eight);
+    struct fe_val inner = fe_where3(s, close, a, eight), outer = fe_where3(s, close, eight, a);
+    struct fe_val low = chebyshev(s, fe_sub(s, fe_div(s, inner, two), two), k->near, k->near_count);
+    struct fe_val high = chebyshev(s, fe_sub(s, fe_div(s, fe_float(32), outer), two), k->far, k->far_count);
+    if (odd) low = fe_mul(s, inner, low);
+    struct fe_val scaled = fe_where3(s, close, low, fe_div(s, high, fe_op1(s, OP_sqrt, outer)));
+    if (odd) scaled = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), neg(s, scaled), scaled);
+    return c->data || scaled.bad ? scaled : fe_mul(s, fe_op1(s, OP_exp, a), scaled); /* data 1: scaled by exp(-|x|) */
+}
+
+#define COEFFICIENTS(near, far) {near, far, (int)(sizeof(near) / sizeof *(near)), (int)(sizeof(far) / sizeof *(far))}
+struct fe_val make_i0(struct fe_call *c)
+{
+    static const struct coefficients k = COEFFICIENTS(near_zero, far_out);
+    return bessel(c, &k, false);
 }
 
 static const double order_1_near[] = {9.38153738649577178388e-9, -4.44505912879632808065e-8, 2.00329475355213526229e-7, -8.56872026469545474066e-7,
@@ -137,19 +148,9 @@ static const double order_1_far[] = {-3.83538038596423702205e-9, -2.631468846889
                                      -1.10588938762623716291e-4, -9.76109749136146840777e-3, 7.78576235018280120474e-1};
 
 struct fe_val make_i1(struct fe_call *c)
-{ /* data 1: scaled by exp(-|x|) */
-    SITE;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    if (x.bad) return x;
-    if (is_narrow(s, &x)) return by_float32(c);
-    struct fe_val a = fe_op1(s, OP_abs, x), close = fe_binary(s, EXPR_OP_LE, a, fe_float(8));
-    struct fe_val inner = fe_where3(s, close, a, fe_float(8)), outer = fe_where3(s, close, fe_float(8), a);
-    struct fe_val low = fe_mul(s, inner, chebyshev(s, fe_sub(s, fe_div(s, inner, fe_float(2)), fe_float(2)), order_1_near, sizeof order_1_near / sizeof *order_1_near));
-    struct fe_val high = fe_div(s, chebyshev(s, fe_sub(s, fe_div(s, fe_float(32), outer), fe_float(2)), order_1_far, sizeof order_1_far / sizeof *order_1_far),
-                                fe_op1(s, OP_sqrt, outer));
-    struct fe_val scaled = fe_where3(s, close, low, high);
-    scaled = fe_where3(s, fe_binary(s, EXPR_OP_LT, x, fe_float(0)), neg(s, scaled), scaled);
-    return c->data || scaled.bad ? scaled : fe_mul(s, fe_op1(s, OP_exp, a), scaled);
+{
+    static const struct coefficients k = COEFFICIENTS(order_1_near, order_1_far);
+    return bessel(c, &k, true);
 }
 
 /* ---------------------------------------------------------------- the normal distribution, angles */

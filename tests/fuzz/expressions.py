@@ -119,21 +119,15 @@ FUNCTIONS, LOSSES = table("functions.def"), table("losses.def")
 
 # ---------------------------------------------------------------- arguments
 
-class Call:
+class Call(running.Draws):
     """Draws the arguments of one expression; tensors are parameters (floats) and inputs (integers and bools) of its own."""
 
     def __init__(self, seed, number):
-        self.r = np.random.default_rng((seed, number))
+        super().__init__((seed, number))
         self.prefix, self.params, self.inputs = "c%d" % number, {}, {}
         self.s = SHAPES[self.r.integers(len(SHAPES))]
         self.flavour = self.one(["plain"] * 7 + ["ties"] * 2 + ["extreme"])
         self.narrow = self.one([None] * 6 + ["bfloat16", "float16"])
-
-    def one(self, items):
-        return items[self.r.integers(len(items))]
-
-    def chance(self, p):
-        return bool(self.r.random() < p)
 
     def values(self, shape, low=None, high=None):
         v = self.r.normal(size=shape) * 1.5 if low is None else self.r.uniform(low, high, size=shape)

@@ -34,24 +34,11 @@ RTOL, ATOL, RATE = 2e-5, 2e-6, 0.1
 
 # ---------------------------------------------------------------- documents
 
-class Generator:
+class Generator(running.Draws):
     def __init__(self, seed):
-        self.r = np.random.default_rng(seed)
+        super().__init__(seed)
         self.inputs, self.data = {}, {}
         self.steps = 3
-
-    def chance(self, p=0.5):
-        return bool(self.r.random() < p)
-
-    def one(self, items):
-        items = list(items)
-        return items[self.r.integers(len(items))]
-
-    def n(self, low, high):
-        return int(self.r.integers(low, high + 1))
-
-    def f(self, low, high):
-        return float("%.3g" % self.r.uniform(low, high))
 
     def some(self, o, **choices):
         """Each of the choices (a function without arguments) with probability a half."""
@@ -86,9 +73,9 @@ class Generator:
 
     def init(self, rank):
         """An initializer object for a parameter of that rank."""
-        plain = [{"type": "zeros"}, {"type": "ones"}, {"type": "constant", "value": self.f(-1, 1)}, self.some({"type": "normal"}, stddev=lambda: self.f(0.1, 1)),
-                 self.some({"type": "uniform"}, scale=lambda: self.f(0.1, 1)),
-                 self.some({"type": "truncated_normal"}, stddev=lambda: self.f(0.1, 1), lower=lambda: self.f(-2, -0.5), upper=lambda: self.f(0, 1.5))]
+        plain = [{"type": "zeros"}, {"type": "ones"}, {"type": "constant", "value": self.uniform(-1, 1)}, self.some({"type": "normal"}, stddev=lambda: self.uniform(0.1, 1)),
+                 self.some({"type": "uniform"}, scale=lambda: self.uniform(0.1, 1)),
+                 self.some({"type": "truncated_normal"}, stddev=lambda: self.uniform(0.1, 1), lower=lambda: self.uniform(-2, -0.5), upper=lambda: self.uniform(0, 1.5))]
         if rank < 2 or self.chance(0.3):
             return self.one(plain)
         kinds = ["variance_scaling"] * 4 + ["orthogonal"] * 2 + [a + b for a in ("lecun", "glorot", "xavier", "he", "kaiming") for b in ("_normal", "_uniform")]
@@ -96,12 +83,12 @@ class Generator:
             kinds += ["delta_orthogonal"]
         name = self.one(kinds)
         if name == "variance_scaling":
-            return self.scaled_axes({"type": name, "scale": self.f(0.3, 3), "mode": self.one(["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]),
+            return self.scaled_axes({"type": name, "scale": self.uniform(0.3, 3), "mode": self.one(["fan_in", "fan_out", "fan_avg", "fan_geo_avg"]),
                                      "distribution": self.one(["truncated_normal", "normal", "uniform"])}, rank)
         if name == "orthogonal":
-            return self.some({"type": name}, scale=lambda: self.f(0.3, 2), column_axis=lambda: self.n(-rank, rank - 1))
+            return self.some({"type": name}, scale=lambda: self.uniform(0.3, 2), column_axis=lambda: self.n(-rank, rank - 1))
         if name == "delta_orthogonal":
-            return self.some({"type": name}, scale=lambda: self.f(0.3, 2), column_axis=lambda: self.one([-1, 1]))
+            return self.some({"type": name}, scale=lambda: self.uniform(0.3, 2), column_axis=lambda: self.one([-1, 1]))
         return self.scaled_axes({"type": name}, rank)
 
     def inits(self, o, kernel, bias=1, p=0.4):
@@ -119,11 +106,11 @@ class Generator:
     def activation(self, simple=False):
         plain = ["relu", "relu6", "sigmoid", "tanh", "softplus", "silu", "swish", "selu", "hard_sigmoid", "hard_silu", "hard_swish", "hard_tanh", "log_sigmoid",
                  "soft_sign", "mish", "sparse_plus", "sparse_sigmoid", "identity"]
-        args = [lambda: self.some({"type": "gelu"}, approximate=self.chance), lambda: self.some({"type": "elu"}, alpha=lambda: self.f(0.2, 2)),
-                lambda: self.some({"type": "celu"}, alpha=lambda: self.f(0.2, 2)), lambda: self.some({"type": "leaky_relu"}, negative_slope=lambda: self.f(0.05, 0.5)),
-                lambda: self.some({"type": "squareplus"}, b=lambda: self.f(0.5, 5))]
+        args = [lambda: self.some({"type": "gelu"}, approximate=self.chance), lambda: self.some({"type": "elu"}, alpha=lambda: self.uniform(0.2, 2)),
+                lambda: self.some({"type": "celu"}, alpha=lambda: self.uniform(0.2, 2)), lambda: self.some({"type": "leaky_relu"}, negative_slope=lambda: self.uniform(0.05, 0.5)),
+                lambda: self.some({"type": "squareplus"}, b=lambda: self.uniform(0.5, 5))]
         shape = [lambda: self.some({"type": "softmax"}, axis=lambda: self.one([-1, 0, 1, [0, 1]])), lambda: self.some({"type": "log_softmax"}, axis=lambda: self.one([-1, 0, [0, 1]])),
-                 lambda: self.some({"type": "standardize"}, axis=lambda: self.one([-1, 0, [0, 1]]), epsilon=lambda: self.f(1e-4, 0.1)),
+                 lambda: self.some({"type": "standardize"}, axis=lambda: self.one([-1, 0, [0, 1]]), epsilon=lambda: self.uniform(1e-4, 0.1)),
                  lambda: self.some({"type": "logsumexp"}, axis=lambda: self.one([-1, 0]), keepdims=self.chance), lambda: self.some({"type": "logmeanexp"}, axis=lambda: self.one([-1, 0]), keepdims=self.chance),
                  lambda: self.some({"type": "glu"}, axis=lambda: self.one([-1, 0, 1])), lambda: {"type": "relu"}]
         return self.one([lambda: {"type": self.one(plain)}] * 3 + args + ([] if simple else shape))()
@@ -216,7 +203,7 @@ class Generator:
         return o
 
     def norm_common(self, o, shape, features=1):
-        self.some(o, epsilon=lambda: self.f(1e-6, 0.1), use_scale=self.chance, use_fast_variance=self.chance)
+        self.some(o, epsilon=lambda: self.uniform(1e-6, 0.1), use_scale=self.chance, use_fast_variance=self.chance)
         if o["type"] != "rms_norm":
             self.some(o, use_bias=self.chance)
             if self.chance(0.3):
@@ -247,7 +234,7 @@ class Generator:
 
     def batch_norm(self):
         shape = [self.n(2, 5) for _ in range(self.n(2, 4))]
-        o = self.some({"type": "batch_norm", "input": self.given(shape)}, use_running_average=lambda: self.chance(0.3), axis=lambda: self.one([self.n(-len(shape), len(shape) - 1), [-1]]), momentum=lambda: self.f(0, 1))
+        o = self.some({"type": "batch_norm", "input": self.given(shape)}, use_running_average=lambda: self.chance(0.3), axis=lambda: self.one([self.n(-len(shape), len(shape) - 1), [-1]]), momentum=lambda: self.uniform(0, 1))
         return self.norm_common(o, shape)
 
     def group_norm(self):
@@ -264,7 +251,7 @@ class Generator:
         return self.norm_common(o, shape)
 
     def prelu(self):
-        return self.some({"type": "prelu", "input": self.given([self.n(1, 4) for _ in range(self.n(0, 3))])}, negative_slope_init=lambda: self.f(-0.5, 0.5))
+        return self.some({"type": "prelu", "input": self.given([self.n(1, 4) for _ in range(self.n(0, 3))])}, negative_slope_init=lambda: self.uniform(-0.5, 0.5))
 
     def multi_head_attention(self):
         heads = self.one([1, 2, 4])
@@ -296,7 +283,7 @@ class Generator:
         if self.chance(0.3):
             o["is_causal"] = True
         if self.chance(0.3):
-            o["dropout_rate"] = self.f(0, 0.6)
+            o["dropout_rate"] = self.uniform(0, 0.6)
             self.some(o, broadcast_dropout=self.chance)
             o["deterministic"] = self.chance(0.3)
         return o
@@ -305,7 +292,7 @@ class Generator:
         batch, t, s, depth, kv = self.n(1, 2), self.n(1, 4), self.n(1, 4), self.n(1, 3), self.n(1, 2)
         heads = kv * self.n(1, 2)
         x = lambda *shape: self.given(shape)
-        more = self.some({}, bias=lambda: x(self.one([1, batch]), self.one([1, heads]), t, s), scale=lambda: self.f(0.1, 2), is_causal=lambda: True,
+        more = self.some({}, bias=lambda: x(self.one([1, batch]), self.one([1, heads]), t, s), scale=lambda: self.uniform(0.1, 2), is_causal=lambda: True,
                          query_seq_lengths=lambda: self.given([batch], "int32", t + 1, 1), key_value_seq_lengths=lambda: self.given([batch], "int32", s + 1, 1),
                          local_window_size=lambda: self.one([self.n(0, 2), "(%d, %d)" % (self.n(0, 2), self.n(0, 2)), "None"]))
         if self.chance():
@@ -326,7 +313,7 @@ class Generator:
         elif self.chance(0.25):
             o["gate_fn"] = self.activation(True)
         if self.chance(0.15):
-            o["carry_init"] = self.one([{"type": "ones"}, {"type": "constant", "value": self.f(-1, 1)}, {"type": "zeros"}, {"type": "normal", "stddev": 0.5},
+            o["carry_init"] = self.one([{"type": "ones"}, {"type": "constant", "value": self.uniform(-1, 1)}, {"type": "zeros"}, {"type": "normal", "stddev": 0.5},
                                         {"type": "uniform", "scale": 1.5}, {"type": "truncated_normal", "stddev": 0.7, "lower": -1, "upper": 1}])
         return o
 
@@ -421,18 +408,18 @@ class Generator:
 
     def weight_norm(self, depth=0):
         layer, x = self.wrapped(depth)
-        o = self.some({"type": "weight_norm", "layer_instance": layer, "input": x}, use_scale=self.chance, epsilon=lambda: self.f(1e-12, 0.1), feature_axes=lambda: self.one([-1, None, 0, [-1, -2]]))
+        o = self.some({"type": "weight_norm", "layer_instance": layer, "input": x}, use_scale=self.chance, epsilon=lambda: self.uniform(1e-12, 0.1), feature_axes=lambda: self.one([-1, None, 0, [-1, -2]]))
         if self.chance():
-            o["scale_init"] = self.one([{"type": "constant", "value": self.f(0.3, 2)}, {"type": "ones"}])
+            o["scale_init"] = self.one([{"type": "constant", "value": self.uniform(0.3, 2)}, {"type": "ones"}])
         return o
 
     def spectral_norm(self, depth=0):
         layer, x = self.wrapped(depth)
-        return self.some({"type": "spectral_norm", "layer_instance": layer, "input": x}, n_steps=lambda: self.n(0, 3), epsilon=lambda: self.f(1e-12, 1e-3), update_stats=self.chance)
+        return self.some({"type": "spectral_norm", "layer_instance": layer, "input": x}, n_steps=lambda: self.n(0, 3), epsilon=lambda: self.uniform(1e-12, 1e-3), update_stats=self.chance)
 
     def dropout(self):
         rank = self.n(1, 3)
-        return self.some({"type": "dropout", "rate": self.one([0, 1, self.f(0.1, 0.9), self.f(0.1, 0.9)]), "input": self.given([self.n(2, 5) for _ in range(rank)])},
+        return self.some({"type": "dropout", "rate": self.one([0, 1, self.uniform(0.1, 0.9), self.uniform(0.1, 0.9)]), "input": self.given([self.n(2, 5) for _ in range(rank)])},
                          broadcast_dims=lambda: [int(i) - (rank if self.chance() else 0) for i in self.r.permutation(rank)[:self.n(0, rank)]],
                          deterministic=lambda: self.chance(0.2), rng_collection=lambda: self.one(["dropout", "noise", "params"]))
 

@@ -43,19 +43,13 @@ def t5x_cross_entropy(logits, targets, weights=None, label_smoothing=0.0, z_loss
     return jnp.sum(loss)
 
 
-class Draw:
+class Draw(running.Draws):
     """The arguments of one loss: what the document says of each, and its value."""
 
     def __init__(self, seed):
-        self.r = np.random.default_rng(seed)
+        super().__init__(seed)
         self.inputs, self.literals, self.init, self.mapped = {}, {}, {}, {}
         self.wild = self.chance(0.3)
-
-    def chance(self, p):
-        return bool(self.r.random() < p)
-
-    def one(self, items):
-        return items[self.r.integers(len(items))]
 
     def shape(self, least=1, most=3, empty=True):
         out = [int(self.one([1, 2, 3, 4, 5, 6])) for _ in range(self.r.integers(least, most + 1))]

@@ -27,6 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "parity")]
 import optim_reference
 import run as parity
+import running
 
 RTOL, ATOL = 2e-5, 3e-6
 SEARCHES = False  # optimizers that want the loss elsewhere alone
@@ -365,23 +366,7 @@ def oracle(case):
 
 # ---------------------------------------------------------------- documents
 
-class Generator:
-    def __init__(self, seed):
-        self.r = np.random.default_rng(seed)
-
-    def chance(self, p=0.5):
-        return bool(self.r.random() < p)
-
-    def one(self, items):
-        items = list(items)
-        return items[self.r.integers(len(items))]
-
-    def n(self, low, high):
-        return int(self.r.integers(low, high + 1))
-
-    def f(self, low, high):
-        return float("%.3g" % self.r.uniform(low, high))
-
+class Generator(running.Draws):
     def divisor(self, n):
         return self.one([d for d in range(1, n + 1) if n % d == 0])
 
@@ -428,7 +413,7 @@ class Generator:
         layers, h = [{"type": "linear", "name": "a.b", "features": self.n(2, 5)}], None
         shape = (*shape[:-1], layers[0]["features"])
         if self.kind == "norm":
-            layers.append({"type": "batch_norm", "name": "bn", "momentum": self.f(0.5, 0.95)})
+            layers.append({"type": "batch_norm", "name": "bn", "momentum": self.uniform(0.5, 0.95)})
         if self.chance(0.7):
             layers.append({"type": "tanh"})
         if self.kind in ("rows", "deep"):
@@ -467,10 +452,10 @@ class Generator:
         return out
 
     def optimizer(self, multi=True, depth=0):
-        rate = lambda: self.f(0.02, 0.3)
-        adam = lambda: {"type": self.one(["adam", "adamw", "amsgrad", "nadam"]), "learning_rate": self.f(0.01, 0.1), "eps": self.f(0.01, 0.1)}
+        rate = lambda: self.uniform(0.02, 0.3)
+        adam = lambda: {"type": self.one(["adam", "adamw", "amsgrad", "nadam"]), "learning_rate": self.uniform(0.01, 0.1), "eps": self.uniform(0.01, 0.1)}
         sgd = lambda: {"type": "sgd", "learning_rate": rate(), **self.one([{}, {"momentum": 0.7}, {"momentum": 0.5, "nesterov": True}])}
-        clip = lambda: self.one([{"type": "clip_by_global_norm", "max_norm": self.f(0.05, 1)}, {"type": "clip", "max_delta": self.f(0.01, 0.3)}, {"type": "adaptive_grad_clip", "clipping": self.f(0.05, 0.5)}])
+        clip = lambda: self.one([{"type": "clip_by_global_norm", "max_norm": self.uniform(0.05, 1)}, {"type": "clip", "max_delta": self.uniform(0.01, 0.3)}, {"type": "adaptive_grad_clip", "clipping": self.uniform(0.05, 0.5)}])
         simple = [sgd, sgd, adam, lambda: {"type": "chain", "transforms": [clip(), self.one([sgd, adam])()]}]
         nests = [lambda: {"type": "multi_steps", "nan_passes": True, "opt": self.optimizer(depth=1), "every_k_schedule": self.n(1, 3), **self.one([{}, {"use_grad_mean": False}])},
                  lambda: {"type": "apply_if_finite", "inner": self.optimizer(depth=1), "max_consecutive_errors": self.n(0, 2)},
@@ -489,17 +474,17 @@ class Generator:
         return self.one(simple * 2 + nests)()
 
     def private(self):
-        o = {"l2_norm_clip": self.f(0.05, 1), "noise_multiplier": 0.0, "key": 1}
+        o = {"l2_norm_clip": self.uniform(0.05, 1), "noise_multiplier": 0.0, "key": 1}
         if self.chance():
             o["seed"] = o.pop("key")
             return {"type": "dpsgd", "learning_rate": 0.2, **o, **self.one([{}, {"momentum": 0.5}])}
         return {"type": "chain", "transforms": [{"type": "differentially_private_aggregate", **o}, {"type": "adam", "learning_rate": 0.05, "eps": 0.02}]}
 
     def transform(self):
-        return self.one([lambda: {"type": "clip_by_global_norm", "max_norm": self.f(0.05, 1)}, lambda: {"type": "clip", "max_delta": self.f(0.01, 0.3)},
-                         lambda: {"type": "normalize_by_update_norm", "scale_factor": self.f(0.5, 2)}, lambda: {"type": "scale", "step_size": self.f(0.3, 2)},
-                         lambda: {"type": "clip_by_block_rms", "threshold": self.f(0.05, 1)}, lambda: {"type": "adaptive_grad_clip", "clipping": self.f(0.05, 0.5)},
-                         lambda: {"type": "add_decayed_weights", "weight_decay": self.f(0.01, 0.3)}, lambda: "update * abs(update)", lambda: "update + 0.1 * param",
+        return self.one([lambda: {"type": "clip_by_global_norm", "max_norm": self.uniform(0.05, 1)}, lambda: {"type": "clip", "max_delta": self.uniform(0.01, 0.3)},
+                         lambda: {"type": "normalize_by_update_norm", "scale_factor": self.uniform(0.5, 2)}, lambda: {"type": "scale", "step_size": self.uniform(0.3, 2)},
+                         lambda: {"type": "clip_by_block_rms", "threshold": self.uniform(0.05, 1)}, lambda: {"type": "adaptive_grad_clip", "clipping": self.uniform(0.05, 0.5)},
+                         lambda: {"type": "add_decayed_weights", "weight_decay": self.uniform(0.01, 0.3)}, lambda: "update * abs(update)", lambda: "update + 0.1 * param",
                          lambda: "update / (1 + global_norm(updates))", lambda: {"type": "centralize"}])()
 
     def real(self, count):
@@ -581,7 +566,7 @@ class Generator:
             document["per_example"] = e
         document["optimizer"] = self.private() if private else self.optimizer(multi=self.chance(0.85) and not SEARCHES)
         if self.chance(0.3):
-            document["ema"] = {"decay": self.f(0.3, 0.95)}
+            document["ema"] = {"decay": self.uniform(0.3, 0.95)}
         if self.chance(0.2):
             document["precision"] = {"loss_scale": self.one([{"type": "static", "scale": 512.0}, {"type": "dynamic_scale", "scale": 1024.0, "growth_factor": 2.0, "backoff_factor": 0.5, "growth_interval": self.n(1, 2)}])}
         if (self.chance(0.3) if "precision" in document or "finite" in json.dumps(document["optimizer"]) else self.chance(0.05)) and data["x"].dtype == np.float32:

@@ -66,9 +66,9 @@ LOSSES = [("sum({0} * {1})", lambda p, g: jnp.sum(p * g)), ("0.5 * sum(({0} - {1
           ("0.5 * sum(({0} - {1})**2) + 0.1 * sum(({0} - {1})**4)", lambda p, g: 0.5 * jnp.sum((p - g) ** 2) + 0.1 * jnp.sum((p - g) ** 4))]
 
 
-class Generator:
+class Generator(running.Draws):
     def __init__(self, seed):
-        self.r = np.random.default_rng(seed)
+        super().__init__(seed)
         self.measures = 0
         names = list(self.r.permutation(NAMES)[:self.r.integers(2, 5)])
         self.shapes = {str(n): SHAPES[self.r.integers(len(SHAPES))] for n in sorted(names)}
@@ -76,18 +76,8 @@ class Generator:
         self.extremes = 0.3 if self.chance(0.3) else 0.0
         self.batch = self.narrow = False
 
-    def chance(self, p):
-        return bool(self.r.random() < p)
-
-    def one(self, items):
-        items = list(items)
-        return items[self.r.integers(len(items))]
-
     def log(self, low, high):
         return float("%.3g" % np.exp(self.r.uniform(np.log(low), np.log(high))))
-
-    def uniform(self, low, high):
-        return float("%.3g" % self.r.uniform(low, high))
 
     # ------------------------------------------------------------ patterns
 

@@ -31,6 +31,28 @@ class Failed(Exception):
         return re.sub(r"\s+", " ", str(self))[:length]
 
 
+# ---------------------------------------------------------------- draws
+
+class Draws:
+    """What is drawn from a seed: the same for the same seed."""
+
+    def __init__(self, seed):
+        self.r = np.random.default_rng(seed)
+
+    def chance(self, p=0.5):
+        return bool(self.r.random() < p)
+
+    def one(self, items):
+        items = list(items)
+        return items[self.r.integers(len(items))]
+
+    def n(self, low, high):
+        return int(self.r.integers(low, high + 1))
+
+    def uniform(self, low, high):
+        return float("%.3g" % self.r.uniform(low, high))
+
+
 # ---------------------------------------------------------------- files
 
 def write_tensors(path, tensors):
