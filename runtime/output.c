@@ -34,8 +34,8 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
         errno = EISDIR;
         return output_error(o, "cannot write", error);
     }
-    /* A device or a pipe must not be replaced by a file, nor what has a name in /dev: /dev/stdout may lead to a file. */
-    o->direct = there && (!S_ISREG(s.st_mode) || !strncmp(path, "/dev/", 5));
+    /* A device or a pipe must not be replaced by a file, nor /dev/stdout and /dev/stderr, which may lead to one. */
+    o->direct = there && (!S_ISREG(s.st_mode) || !strncmp(path, "/dev/std", 8));
     if (o->direct) {
         o->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         return o->fd >= 0 || output_error(o, "cannot open for writing", error);

@@ -428,7 +428,7 @@ class Cli(unittest.TestCase):
         self.assertEqual([n for n in os.listdir(self.folder.name) if ".tmp" in n], [])
 
     def test_metrics_to_a_device(self):
-        """/dev/stdout may lead to a file; what has a name in /dev is never replaced."""
+        """/dev/stdout may lead to a file and is never replaced."""
         so, data, output = self.path("step.so"), self.batches(), self.path("output")
         self.run_stepc("compile", self.model, "-o", so)
         with open(output, "w") as f:
