@@ -234,6 +234,7 @@ struct fe_loop {
     struct fe_site *outer, in;
     struct ir_builder body;
     struct fe_val number; /* int32 scalar: of the round, from 0 */
+    bool unstopped;       /* a gradient may ask for it: an error then. Else it takes its operands as given */
     VEC(ir_value) carried;
     VEC(ir_value) captured;
 };

@@ -187,6 +187,20 @@ static bool beta_fraction(struct fe_site *s, struct fe_val a, struct fe_val b, s
 }
 
 /* By x alone it has a derivative, as in JAX. */
+/* y, whose derivative by x is not known: to ask for it is an error, as in JAX. A loop of no rounds gives x and has none. */
+static struct fe_val without_slope(struct fe_site *s, struct fe_val y, struct fe_val x)
+{
+    struct fe_loop l;
+    struct fe_val same;
+    if (y.bad || x.kind != FE_VAL_TENSOR || ir_get(s->b->f, x.tensor)->op == OP_constant) return y;
+    fe_loop_open(&l, s, "no_slope");
+    l.unstopped = true;
+    struct fe_val next = fe_loop_carry(&l, x);
+    if (!fe_loop_close(&l, 0, false, &next, &same)) return fe_bad();
+    struct fe_val none = fe_sub(s, same, fe_stop(s, same)), zero = fe_float(0);
+    return fe_add(s, y, fe_where3(s, fe_op1(s, OP_is_finite, fe_stop(s, same)), none, zero));
+}
+
 struct fe_val make_betainc(struct fe_call *c)
 {
     SITE;
@@ -208,6 +222,7 @@ struct fe_val make_betainc(struct fe_call *c)
     struct fe_val slope = fe_div(s, front, fe_mul(s, sx, fe_sub(s, one, sx)));
     struct fe_val edge = fe_where3(s, both(s, right, is(s, EXPR_OP_EQ, x, 0)), zero, fe_where3(s, both(s, right, is(s, EXPR_OP_EQ, x, 1)), one, fe_float((double)NAN)));
     y = with_slope(s, fe_where3(s, fine, fe_stop(s, y), edge), v[2], fe_stop(s, fe_where3(s, fine, slope, zero)));
+    y = without_slope(s, without_slope(s, y, v[0]), v[1]);
     return y.bad ? y : fe_cast(s, y, dtype);
 }
 

@@ -21,7 +21,7 @@ struct fe_val fe_loop_carry(struct fe_loop *l, struct fe_val initial)
 {
     ASSERT(l->captured.count == 0);
     if (!fe_as_tensor(l->outer, &initial)) return fe_bad();
-    initial = fe_stop(l->outer, initial);
+    if (!l->unstopped) initial = fe_stop(l->outer, initial);
     vec_push(l->outer->fe->arena, &l->carried, initial.tensor);
     return inside(l, initial, arena_format(l->outer->fe->arena, "carried%zu", l->carried.count));
 }

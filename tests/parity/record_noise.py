@@ -82,6 +82,9 @@ def distributions():
 
 
 CASES = {"noise_autoencoder": (AUTOENCODER, Autoencoder, autoencoder_loss, [[], ["--mesh", "data=2"], ["--mesh", "data=4"]]),
+         # the numbers are those of the whole batch, however it is split: the same is expected
+         "noise_microbatches": (dict(AUTOENCODER, accumulate={"microbatch_size": 2}), Autoencoder, autoencoder_loss, [[], ["--mesh", "data=2"]]),
+         "noise_per_example": (dict(AUTOENCODER, per_example={"microbatch_size": 4, "accumulator": "mean"}), Autoencoder, autoencoder_loss, [[]]),
          "noise_distributions": (distributions(), Distributions, distributions_loss, [[], ["--mesh", "data=2"]])}
 
 
