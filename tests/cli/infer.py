@@ -213,6 +213,23 @@ class Infer(unittest.TestCase):
         code, said = self.run_stepc("run", self.path("step.so"), "--eval-data", self.path("data.st"))
         self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
 
+    def test_only_what_is_computed(self):
+        """Metrics of the gradients or the update are none of an evaluation's."""
+        with open(self.path("updates.json"), "w") as f:
+            json.dump(dict(MODEL, metrics={"norm": "global_norm(grads)", "error": "mean(abs(model.mean - y))", "moved": "global_norm(updates)"}), f)
+        self.assertEqual(self.run_stepc("compile", self.path("updates.json"), "-o", self.path("updates.so")), (0, ""))
+        for program in ("updates.so", "updates.json"):
+            code, said = self.run_stepc("run", self.path(program), "--steps", "2", "--data", self.path("data.st"), "--eval-data", self.path("data.st"),
+                                        "--metrics", self.path("metrics.jsonl"))
+            self.assertEqual(code, 0, said)
+            with open(self.path("metrics.jsonl")) as f:
+                last = json.loads(f.readlines()[-1])
+            self.assertEqual(sorted(last), ["error", "eval_error", "eval_loss", "loss", "moved", "norm", "step"])
+            said = self.run_stepc("run", self.path(program), "--eval-data", self.path("data.st"))[1]
+            self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
+            self.assertNotIn("eval_norm", said)
+            self.assertIn("that an evaluation computes", self.run_stepc("run", self.path(program), "--eval-data", self.path("data.st"), "--eval-count", "norm")[1])
+
     def test_numpy_files(self):
         np.save(self.path("x.npy"), self.x)
         np.save(self.path("y.npy"), self.y)
