@@ -254,7 +254,8 @@ static int train(struct run *r)
     for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, r->first_step + k);
     uint64_t end = run_now();
     if (!code && !caught && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
-    int closed = run_metrics_close(r, r->done > 0 || !code);
+    /* Without a single line the file that was there stays. */
+    int closed = run_metrics_close(r, !code || !r->metrics_file.temporary);
     if (!code) code = closed;
     if (caught && !code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "", caught == SIGINT ? "Ctrl-C" : "a signal",

@@ -436,6 +436,43 @@ class Cli(unittest.TestCase):
         with open(output) as f:
             self.assertEqual([json.loads(line)["step"] for line in f], [1, 2])
 
+    def test_files_to_pipes(self):
+        """What is no regular file is written to, never replaced: objects, headers, temporaries."""
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        self.run_stepc("compile", self.model, "-o", pipe)
+        piped = reader.communicate(timeout=60)[0]
+        self.assertTrue(os.path.exists(pipe) and not os.path.isfile(pipe))
+        self.run_stepc("compile", self.model, "-o", self.path("step.so"))
+        self.assertEqual(piped, self.saved("step.so"))
+        with open(self.path("header.h"), "w") as f:
+            subprocess.run([STEPC, "compile", self.model, "-o", self.path("step.so"), "--emit", "header=/dev/stdout"], stdout=f, check=True, timeout=120)
+        self.assertIn(b"#ifndef STEPC_SMALL_H", self.saved("header.h"))
+        self.assertIn("no such folder", self.run_stepc("compile", self.model, "-o", self.path("step.so"), "--save-temps=none", code=3).stderr)
+        none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        p = self.run_stepc("compile", self.model, "-o", self.path("step.so"), "--save-temps", code=3, preexec_fn=none)
+        self.assertNotIn("LLVM", p.stderr)  # whose own printing would end the program
+        self.assertNotIn("step.ll", os.listdir(self.folder.name))
+        self.no_leavings()
+
+    def test_metrics_without_a_line(self):
+        """The metrics of the run before stay if this one writes none."""
+        so, data, kept = self.path("step.so"), self.batches(), self.write("metrics", "precious")
+        self.run_stepc("compile", self.model, "-o", so)
+        none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        self.run_stepc("run", so, "--steps", "3", "--data", data, "--metrics", kept, code=3, preexec_fn=none)
+        self.assertEqual(self.saved("metrics"), b"precious")
+        self.no_leavings()
+
+    def test_reader_that_leaves(self):
+        """`| head` is no failure worth a message."""
+        p = subprocess.Popen([STEPC, "doc", "optimizers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder.name)
+        p.stdout.read(10)
+        p.stdout.close()
+        self.assertEqual((p.stderr.read(), p.wait(timeout=60)), (b"", 3))
+        p.stderr.close()
+
     def test_idle_mesh(self):
         note = "nothing is split over the 2 devices"
         self.assertIn(note, self.run_stepc("check", self.model, "--mesh", "data=2").stderr)

@@ -239,6 +239,8 @@ class Infer(unittest.TestCase):
         np.save(self.path("objects.npy"), np.array([{}]), allow_pickle=True)
         with open(self.path("x.npy"), "rb") as f, open(self.path("short.npy"), "wb") as g:
             g.write(f.read()[:-5])
+        open(self.path("empty.npy"), "w").close()
+        np.save(self.path("two.npy"), self.y[:2])
         both = lambda x: ("--steps", "2", "--data", "x=" + self.path(x), "y=" + self.path("y.npy"))
         losses = []
         for args in (("--steps", "2", "--data", self.path("data.st")), both("x.npy")):
@@ -249,7 +251,9 @@ class Infer(unittest.TestCase):
         code, said = self.run_stepc("run", self.path("step.so"), "--infer", self.path("out.st"), "--infer-data", "x=" + self.path("rows.npy"))
         self.assertEqual((code, read(self.path("out.st"))["model.mean"].shape), (0, (13, 3)), said)
         for args, code, says in ((both("columns.npy"), 1, "ascontiguousarray"), (both("double.npy"), 1, "expected float32[steps, 8, 4], found float64[3, 8, 4]"),
-                                 (both("short.npy"), 1, "cut off"), (both("objects.npy"), 1, "not supported"), (both("none.npy"), 3, "No such file"),
+                                 (both("short.npy"), 1, "cut off"), (both("objects.npy"), 1, "not supported"), (both("empty.npy"), 1, "too short"), (both("double.npy"), 1, "a.astype(np.float32)"),
+                                 ((*both("x.npy")[:-1], "y=" + self.path("two.npy")), 0, "warning: %s: tensor \"y\" holds 2 steps, another one 3" % self.path("two.npy")),
+                                 (both("none.npy"), 3, "No such file"),
                                  (("--steps", "2", "--data", self.path("x.npy")), 2, "--data NAME="),
                                  (("--steps", "2", "--data", "X=" + self.path("x.npy"), "y=" + self.path("y.npy")), 1, '"X" is no input')):
             got, said = self.run_stepc("run", self.path("step.so"), *args)
