@@ -2,6 +2,7 @@
  * optax.microbatching.micro_vmap). The block is traced in place on stand-ins for one row; what depends on them then moves
  * into a function of its own, so that expressions in the block may use anything around it. */
 #include "frontend/body.h"
+#include "frontend/formula.h"
 #include "frontend/model.h"
 #include <string.h>
 
@@ -101,7 +102,6 @@ static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *ou
 /* The function of a microbatch, (rows.., captured..) -> results. */
 static struct ir_func *make_group(struct rows *r, struct ir_func *row)
 {
-    static const int64_t first[] = {0};
     struct arena *arena = r->fe->arena;
     uint32_t n = (uint32_t)row->params.count;
     int64_t batched = r->inputs + 1;
@@ -121,8 +121,7 @@ static struct ir_func *make_group(struct rows *r, struct ir_func *row)
     ir_value tuple = ir_make(&b, node);
     for (uint32_t i = 0; i < r->results.count; i++) {
         ir_value v = ir_proj(&b, tuple, i);
-        if (r->kind != CONCATENATE) v = ir_reduce(&b, OP_reduce_sum, v, first, 1);
-        if (r->kind == MEAN || r->kind == RUNNING_MEAN) v = ir_binary(&b, OP_div, v, ir_number_like(&b, v, (double)r->size));
+        if (r->kind != CONCATENATE) v = r->kind == SUM ? term_sum_rows(&b, v) : term_mean_rows(&b, v);
         ir_result_add(&b, "y", v, -1);
     }
     return b.f;
@@ -133,7 +132,7 @@ static bool check_results(struct rows *r, fe_json where)
     static const char *const names[] = {"sum", "mean", "running_mean"};
     for (size_t i = 0; i < r->results.count; i++) {
         struct ir_type type = *ir_type(r->b->f, r->results.items[i]);
-        bool summable = type.dtype != IR_BOOL && (r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype));
+        bool summable = r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype);
         if (type.rank == IR_MAX_RANK || (r->kind != CONCATENATE && !summable)) {
             fe_block_fail(r->block, where, "E0432", "the block gives %s, which %s", ir_type_text(r->fe->arena, &type),
                           r->kind == CONCATENATE ? "has no room for the rows"
@@ -159,6 +158,10 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
         }
         r->count = type.dim[0];
         r->whole[r->inputs++] = block->in[i].tensor;
+    }
+    if (r->count >= INT32_MAX) { /* rows are numbered by int32 */
+        fe_block_fail(block, NULL, "E0103", "micro_vmap: an input of %lld rows; at most %d can be split", (long long)r->count, INT32_MAX - 1);
+        return false;
     }
     r->size = args[SIZE].null ? r->count : args[SIZE].integer;
     if (r->count && r->size && r->count % r->size == 0) {
