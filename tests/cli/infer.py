@@ -78,7 +78,7 @@ class Infer(unittest.TestCase):
 
     @staticmethod
     def run_stepc(*args):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
         return p.returncode, p.stderr
 
     def expected(self, state, prefix=""):
@@ -263,13 +263,13 @@ class Infer(unittest.TestCase):
     def test_stopped(self):
         """Ctrl-C ends after a step, says what became of the state, and the parent sees the signal."""
         for more, says in ((("--save", self.path("stopped.st"), "--all-state"), "its state is saved"), ((), "without --save FILE its state is lost")):
+            open(self.path("m.jsonl"), "w").close()
             p = subprocess.Popen([STEPC, "run", self.path("step.so"), "--steps", "1000000000", "--data", self.path("data.st"), "--metrics",
                                   self.path("m.jsonl"), *more], stderr=subprocess.PIPE, text=True)
-            while not (os.path.exists(self.path("m.jsonl")) or [n for n in os.listdir(self.tmp.name) if n.startswith(".m.jsonl")]):
-                pass
-            time.sleep(0.2)
+            while not (os.path.exists(self.path("m.jsonl")) and os.path.getsize(self.path("m.jsonl"))) and p.poll() is None:
+                time.sleep(0.05)
             p.send_signal(signal.SIGINT)
-            said = p.communicate(timeout=60)[1]
+            said = p.communicate(timeout=600)[1]
             self.assertEqual(p.returncode, -signal.SIGINT)
             self.assertRegex(said, r"stepc: note: stopped by Ctrl-C after step \d+ of 1000000000; " + says)
         rows = 1600000  # more than any machine gets through before the signal, which comes at once
@@ -279,7 +279,7 @@ class Infer(unittest.TestCase):
             while not p.stderr.readline().startswith("run "):
                 pass
             p.send_signal(signal.SIGINT)
-            p.communicate(timeout=60)
+            p.communicate(timeout=600)
             self.assertEqual(p.returncode, -signal.SIGINT)
             self.assertFalse(os.path.exists(self.path("many.out")))
         code, said = self.run_stepc("run", self.path("step.so"), "--init", self.path("stopped.st"), "--steps", "1", "--data", self.path("data.st"))
