@@ -209,6 +209,7 @@ struct fe_param {
     bool trained;        /* selected by `trainable` */
     fe_json init;        /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */
+    enum ir_dtype drawn; /* as which it is drawn; IR_TUPLE: as what it is stored */
     double init_value;   /* of the preset "constant"; the deviation of "normal" */
     uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
     int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
