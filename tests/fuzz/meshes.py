@@ -22,6 +22,7 @@ CASES = os.path.join(running.ROOT, "tests", "parity", "cases")
 MESHES = [{"data": 2}, {"data": 3}, {"data": 4}, {"data": 8}, {"model": 2}, {"model": 3}, {"data": 2, "model": 2}, {"data": 3, "model": 2}, {"data": 2, "model": 4}, {"fsdp": 4},
           {"data": 2, "fsdp": 2, "tensor": 2}, {"data": 1, "model": 2}, {"expert": 2, "data": 2}, {"data": 4, "model": 3}]
 LOOSER = 4  # than one device, for sums in another order
+WITHOUT = ("precision_dynamic_loss_scale", "mixed_dynamic_*")  # a float16 sum overflows or not by the order of its terms
 
 
 def spec(d, axes, shape):
@@ -36,7 +37,7 @@ def spec(d, axes, shape):
 
 
 def on_a_mesh(document, shapes, d):
-    """The document with a mesh and shardings of what it has."""
+    """The document with a mesh and shardings of what it has: parameters by path have `shapes`."""
     o = json.loads(json.dumps(document))
     mesh = d.one(MESHES)
     axes = list(mesh)
@@ -57,7 +58,7 @@ def on_a_mesh(document, shapes, d):
             sharding[key] = {k: spec(d, axes, s) for k, s in sorted(shapes.items()) if s and d.chance(0.7)} | {"**": []}
             sharding[key] = {re.sub(r"([*?{},\[\]])", r"\\\1", k) if k != "**" else k: v for k, v in sharding[key].items()}
     if d.chance(0.15):
-        o["model"] = {"type": "sequential", "name": "", "layers": [o["model"], {"type": "sharding_constraint", "spec": d.one([["batch"], [None], ["batch", d.one(axes) if d.one(axes) not in over else None]])}]}
+        o["model"] = {"type": "sequential", "name": "", "layers": [o["model"], {"type": "sharding_constraint", "spec": d.one([["batch"], [None]])}]}
         o["model"]["layers"][0].setdefault("name", "")
     return o
 
@@ -113,7 +114,7 @@ def main():
     p = running.parser(__doc__, 100)
     p.add_argument("only", nargs="*", metavar="GLOB")
     options = running.options(p)
-    options.names = [n for n in sorted(os.listdir(CASES)) if not options.only or any(fnmatch.fnmatchcase(n, g) for g in options.only)]
+    options.names = [n for n in sorted(os.listdir(CASES)) if any(fnmatch.fnmatchcase(n, g) for g in options.only or ["*"]) and not any(fnmatch.fnmatchcase(n, g) for g in WITHOUT)]
     return running.loop(options, one)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 import optax
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import meshes
 import optim_reference
 import running
 from running import parity
@@ -454,6 +455,12 @@ class Generator(running.Draws):
         sgd = lambda: {"type": "sgd", "learning_rate": rate(), **self.one([{}, {"momentum": 0.7}, {"momentum": 0.5, "nesterov": True}])}
         clip = lambda: self.one([{"type": "clip_by_global_norm", "max_norm": self.uniform(0.05, 1)}, {"type": "clip", "max_delta": self.uniform(0.01, 0.3)}, {"type": "adaptive_grad_clip", "clipping": self.uniform(0.05, 0.5)}])
         simple = [sgd, sgd, adam, lambda: {"type": "chain", "transforms": [clip(), self.one([sgd, adam])()]}]
+        more = [{"type": "adafactor", "learning_rate": rate(), "min_dim_size_to_factor": self.n(1, 3)}, {"type": "lamb", "learning_rate": 0.05, "eps": 0.01}, {"type": "lars", "learning_rate": 0.2},
+                {"type": "yogi", "learning_rate": 0.05}, {"type": "radam", "learning_rate": 0.05, "eps": 0.01}, {"type": "adagrad", "learning_rate": 0.1}, {"type": "rmsprop", "learning_rate": 0.03, "eps": 0.01},
+                {"type": "adabelief", "learning_rate": 0.05, "eps": 0.01}, {"type": "novograd", "learning_rate": 0.05, "eps": 0.01}, {"type": "adan", "learning_rate": 0.05, "eps": 0.01},
+                {"type": "sm3", "learning_rate": 0.1}, {"type": "fromage", "learning_rate": 0.05}, {"type": "adadelta", "learning_rate": 0.5}, {"type": "adamax", "learning_rate": 0.05, "eps": 0.01},
+                {"type": "optimistic_gradient_descent", "learning_rate": 0.1}, {"type": "muon", "learning_rate": 0.05}, {"type": "prodigy", "learning_rate": 0.3}, {"type": "dowg"}, {"type": "momo", "learning_rate": 0.3},
+                {"type": "schedule_free_adamw", "learning_rate": 0.05, "eps": 0.01}, {"type": "dog", "learning_rate": 0.5}, {"type": "adamw", "learning_rate": 0.05, "eps": 0.02, "mu_dtype": "bfloat16"}]
         nests = [lambda: {"type": "multi_steps", "nan_passes": True, "opt": self.optimizer(depth=1), "every_k_schedule": self.n(1, 3), **self.one([{}, {"use_grad_mean": False}])},
                  lambda: {"type": "apply_if_finite", "inner": self.optimizer(depth=1), "max_consecutive_errors": self.n(0, 2)},
                  lambda: {"type": "schedule_free", "base_optimizer": sgd(), "learning_rate": rate(), "b1": 0.8},
@@ -468,7 +475,7 @@ class Generator(running.Draws):
         if depth == 0:
             nests += [lambda: {"type": "lookahead", "fast_optimizer": sgd(), "sync_period": self.n(1, 3), "slow_step_size": 0.5},
                       lambda: {"type": "inject_hyperparams", "opt": sgd()}]
-        return self.one(simple * 2 + nests)()
+        return self.one(more) if self.chance(0.25) else self.one(simple * 2 + nests)()
 
     def private(self):
         o = {"l2_norm_clip": self.uniform(0.05, 1), "noise_multiplier": 0.0, "key": 1}
@@ -608,11 +615,15 @@ def one(options, seed):
         want = reference()
     except Exception as e:
         return "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
-    init, loose = {**case["params"], **case["stats"]}, 0
+    init, loose, d = {**case["params"], **case["stats"]}, 0, running.Draws((seed, 1))
+    compiled = d.chance(options.compile)
+    if compiled and d.chance(options.mesh):
+        case["document"] = meshes.on_a_mesh(case["document"], {k: v.shape for k, v in case["params"].items()}, d)
+        text = json.dumps(case["document"])
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as folder:
         running.write_document(folder, case["document"], case["data"], init)
         try:
-            tensors, lines = running.play(options.stepc, folder, case["steps"], np.random.default_rng(seed).random() < options.compile, options.compile_args.split())
+            tensors, lines = running.play(options.stepc, folder, case["steps"], compiled, options.compile_args.split())
             got = tensors, {k: [parity.numbers(line[k]) for line in lines] for k in want[1] if k in lines[0]}
             why, _ = compare(got, want, want)
             if why is not None:  # as much as noise in the data can do?
@@ -633,6 +644,7 @@ def one(options, seed):
 def main():
     p = running.parser(__doc__, 100)
     p.add_argument("--searches", action="store_true", help="only optimizers that ask for loss and gradients at other parameters")
+    p.add_argument("--mesh", type=float, default=0.3, help="the part of those compiled that runs on several devices")
     options = running.options(p)
     global SEARCHES
     SEARCHES = options.searches

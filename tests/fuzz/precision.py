@@ -73,11 +73,11 @@ def draw(seed):
     rows = 4 if cell else models.SHAPES[make][0]
     if chance(0.25):
         more["accumulate"] = one([rows // 2, rows // 4, rows])
-        more["accumulator"] = one(["sum", "mean"])
+        more["accumulator"], more["split"] = one(["sum", "mean", "running_mean"]), one(["contiguous", "strided"])
     elif chance(0.2) and kind != "conv":
         more["clip"] = f(0.1, 1)
         more["accumulator"] = one(["sum", "mean"])
-    return kind, make, precision, opt, more, int(r.integers(2, 5)), r.random()
+    return kind, make, precision, opt, more, int(r.integers(2, 5)) + (4 if "loss_scale" in precision and chance(0.3) else 0), r.random()
 
 
 def unit(kind, precision):
