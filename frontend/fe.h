@@ -255,8 +255,8 @@ bool fe_trace_loss(struct fe *, struct fe_trace *);
 /* A tensor by the shape and dtype of an initializer, as in jax.nn.initializers, drawn with `key` (uint32[2]). */
 ir_value fe_initial(struct fe *, struct ir_builder *, const struct fe_param *);
 /* Initial value of a parameter from the document's seed: nnx.Rngs' stream, draw and key derivation (init.c). */
-/* Applies an activation by its jax.nn name: object {"type": "gelu", ...}. */
-struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x);
+/* Applies an activation by its jax.nn name: object {"type": "gelu", ...}, which has the keys of every block if it is one. */
+struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x, bool is_block);
 bool fe_is_activation(const char *name);
 
 /* ---------------------------------------------------------------- schedules, optimizers (schedule.c, optim/) */

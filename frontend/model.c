@@ -323,7 +323,7 @@ static struct fe_val dispatch(struct fe_block *block)
         if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
         const struct fe_env *outer = block->site.trace->env;
         block->site.trace->env = block->env;
-        v = fe_activation(fe, block->site.trace, block->json, block->in[0]);
+        v = fe_activation(fe, block->site.trace, block->json, block->in[0], true);
         block->site.trace->env = outer;
         return v;
     }

@@ -113,7 +113,7 @@ static struct fe_val activate(struct cell *c, uint32_t arg, struct fe_val x)
 {
     struct fe_site *s = &c->block.site;
     if (x.bad) return x;
-    if (c->args[arg].given) return fe_activation(s->fe, s->trace, c->args[arg].json, x);
+    if (c->args[arg].given) return fe_activation(s->fe, s->trace, c->args[arg].json, x, false);
     return fe_op1(s, arg == GATE ? OP_logistic : OP_tanh, x);
 }
 

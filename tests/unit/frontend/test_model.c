@@ -192,6 +192,8 @@ static const struct {
     {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"preferred_element_type\": \"bfloat16\"}", "", "/model/preferred_element_type", "a product of float32 is that or float32"},
     {"{\"type\": \"layer_norm\", \"input\": \"x\", \"num_features\": 3}", "", "/model/num_features", "expects 3 features, found 4"},
     {"{\"type\": \"lstm_cell\", \"hidden_features\": 2, \"carry_init\": {\"type\": \"normal\"}, \"input\": \"x\"}", "", "/model/carry_init", "keep_rngs"},
+    {"{\"type\": \"simple_cell\", \"hidden_features\": 2, \"activation_fn\": {\"type\": \"relu\", \"input\": \"2*x\"}, \"input\": \"x\"}", "", "/model/activation_fn/input",
+     "unknown key \"input\" in activation"},
     {"{\"type\": \"weight_norm\", \"input\": \"x\", \"layer_instance\": {\"type\": \"linear\", \"features\": 2}, \"variable_filter\": [\"**.krnel\"]}", "",
      "/model/variable_filter/0", "matches no parameter of the layer inside"},
 };
