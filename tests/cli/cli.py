@@ -418,6 +418,9 @@ class Cli(unittest.TestCase):
         p.kill()
         p.wait()
         self.assertEqual(json.loads(lines[1])["step"], 2)
+        with open(metrics) as f:
+            self.assertGreaterEqual(len(f.readlines()), len(lines))
+        self.assertEqual([n for n in os.listdir(self.folder.name) if ".tmp" in n], [])
 
     def followed(self, process, metrics):
         """Some lines of metrics that a process writes, as soon as they are there."""
@@ -428,9 +431,6 @@ class Cli(unittest.TestCase):
                 with open(metrics) as f:
                     lines = f.readlines()
         return lines
-        with open(metrics) as f:
-            self.assertGreaterEqual(len(f.readlines()), len(lines))
-        self.assertEqual([n for n in os.listdir(self.folder.name) if ".tmp" in n], [])
 
     def test_metrics_to_a_device(self):
         """/dev/stdout may lead to a file and is never replaced."""
