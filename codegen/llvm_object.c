@@ -7,6 +7,7 @@
 #include <llvm-c/Error.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
+#include <stdio.h>
 #include <string.h>
 
 struct cg_object {
@@ -51,13 +52,22 @@ struct cg_object *cg_object_new(const struct cg_target *target, struct arena *ar
 
 struct emit *cg_object_emit(struct cg_object *object) { return &object->emit; }
 
+/* A by-product: the compilation goes on without it, but no part of a file stays. */
+static void save_bytes(const char *path, const void *data, size_t size)
+{
+    FILE *file = fopen(path, "wb");
+    bool whole = file && fwrite(data, 1, size, file) == size;
+    if (file && (fclose(file) != 0 || !whole))
+        remove(path);
+}
+
 static void save_text(const struct cg_object *object, const char *prefix, const char *suffix)
 {
-    char *message = NULL;
     if (!prefix)
         return;
-    if (LLVMPrintModuleToFile(object->module, arena_format(object->arena, "%s%s", prefix, suffix), &message))
-        LLVMDisposeMessage(message); /* a by-product: the compilation goes on */
+    char *text = LLVMPrintModuleToString(object->module); /* LLVM's own printing to a file ends the program on a full disk */
+    save_bytes(arena_format(object->arena, "%s%s", prefix, suffix), text, strlen(text));
+    LLVMDisposeMessage(text);
 }
 
 static void optimise(const struct cg_object *object)
@@ -92,13 +102,8 @@ struct cg_bytes cg_object_finish(struct cg_object *object, const char *save_temp
     size_t size = LLVMGetBufferSize(buffer);
     struct cg_bytes bytes = {arena_copy(object->arena, LLVMGetBufferStart(buffer), size), size};
     LLVMDisposeMemoryBuffer(buffer);
-    if (save_temps) {
-        FILE *file = fopen(arena_format(object->arena, "%s.o", save_temps), "wb");
-        if (file) {
-            fwrite(bytes.data, 1, bytes.size, file);
-            fclose(file);
-        }
-    }
+    if (save_temps)
+        save_bytes(arena_format(object->arena, "%s.o", save_temps), bytes.data, bytes.size);
     return bytes;
 }
 

@@ -244,6 +244,23 @@ static bool listed(const char *key, const char *const *also)
     return false;
 }
 
+/* What the libraries have and the language does not, or has elsewhere: why, NULL if the key is none of these. */
+static const char *why_not(const char *key)
+{
+    static const struct {
+        const char *key, *why;
+    } rows[] = {
+#define X(key, why) {#key, why},
+#include "frontend/elsewhere.def"
+#undef X
+    };
+    size_t length = strlen(key), ending = strlen("_metadata");
+    if (length > ending && !strcmp(key + length - ending, "_metadata")) return "metadata of parameters is their sharding, which stands in \"sharding\"";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].key, key)) return rows[i].why;
+    return NULL;
+}
+
 /* Records the error and returns the argument that was probably meant, `count` if there is none. */
 static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
                             const char *const *also)
@@ -259,6 +276,7 @@ static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, con
     for (; also && *also; also++) names[n++] = *also;
     struct diag *d = fe_error_key(fe, member, "E0107", "unknown key \"%s\" in %s", member->key, what);
     fe_suggest(fe, d, member->key, names, n);
+    if (d) d->hint = why_not(member->key);
     const char *nearest = str_nearest(member->key, names, n);
     for (uint32_t i = 0; i < count; i++)
         if (nearest == rows[i].name) return i;

@@ -115,8 +115,22 @@ static bool apply_transform(struct step *s, struct fe_optim_state *o, fe_json js
     return fe->diags->errors == errors;
 }
 
+/* Means are of floats, and so are norms; of anything else there are only sums. */
+static bool can_accumulate(struct step *s, struct fe_trace *trace, fe_json list, bool clipped, const ir_value *u)
+{
+    for (uint32_t i = 0; i < s->param_count; i++) {
+        const struct ir_type *type = u[i] ? ir_type(trace->b->f, u[i]) : NULL;
+        if (!type || ir_dtype_is_float((enum ir_dtype)type->dtype) || (s->examples.kind == FE_SUM && !clipped)) continue;
+        fe_error(s->fe, list, "E0433", "the gradient of an example by \"%s\" becomes %s, which cannot be %s", s->params[i].path,
+                 ir_type_text(s->fe->arena, type), clipped ? "clipped" : "averaged");
+        return false;
+    }
+    return true;
+}
+
 /* The list `transform`, in order, on the gradients of one example. */
-static bool transform_example(struct step *s, struct fe_trace *trace, ir_value loss, const ir_value *grads, ir_value *u)
+static bool transform_example(struct step *s, struct fe_trace *trace, ir_value loss, const ir_value *grads, bool clipped,
+                              ir_value *u)
 {
     struct fe *fe = s->fe;
     fe_json list = s->examples.json ? s->examples.transform : NULL;
@@ -139,7 +153,7 @@ static bool transform_example(struct step *s, struct fe_trace *trace, ir_value l
         trace->b->place = fe_place(fe, t);
         if (!apply_transform(s, &o, t, number++, u)) return false;
     }
-    return true;
+    return !list || can_accumulate(s, trace, list, clipped, u);
 }
 
 /* Loss, gradients (0 where not trained) and metrics of one example. */
@@ -150,7 +164,7 @@ static bool example(struct step *s, struct fe_trace *trace, bool grads, const st
     if (!grads) return true;
     ir_value *u = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
     if (!example_metrics(s, trace, out->grads, out->metrics)) return false;
-    if (!transform_example(s, trace, out->loss, out->grads, u)) return false;
+    if (!transform_example(s, trace, out->loss, out->grads, clipped != NULL, u)) return false;
     if (clipped) optim_clip_example(trace->b, s->param_count, clipped->leaves, clipped->norm, u);
     out->grads = u;
     return true;
@@ -161,11 +175,8 @@ static bool example(struct step *s, struct fe_trace *trace, bool grads, const st
 /* One value for all examples of a group from one for each. */
 static ir_value aggregate(struct ir_builder *b, ir_value all, int64_t kind)
 {
-    static const int64_t rows[] = {0};
     if (kind == FE_CONCATENATE) return all;
-    double count = (double)ir_type(b->f, all)->dim[0];
-    ir_value sum = ir_reduce(b, OP_reduce_sum, all, rows, 1);
-    return kind == FE_SUM ? sum : ir_binary(b, OP_div, sum, ir_number_like(b, sum, count));
+    return kind == FE_SUM ? term_sum_rows(b, all) : term_mean_rows(b, all);
 }
 
 /* Row metrics of a batch of one, [1, ..] each, as rows of the group. */
@@ -214,7 +225,10 @@ static bool make_group(struct step *s, struct group *g, bool grads, const struct
         ir_value v = ir_proj(b, tuple, at[s->param_count + i]);
         struct ir_type type = m->example ? *ir_type(b->f, v) : *ir_type(part.b.f, one.metrics[i]);
         g->kinds[i] = s->examples.kind;
-        if (i) good &= fe_step_metric_kind(s, m, NULL, 1, s->examples.kind, &type, &g->kinds[i]);
+        if (i && !fe_step_metric_kind(s, m, NULL, 1, s->examples.kind, &type, &g->kinds[i])) {
+            good = false;
+            continue;
+        }
         if (!m->example && g->kinds[i] == FE_CONCATENATE) v = join(b, v);
         g->out.metrics[i] = aggregate(b, v, g->kinds[i]);
     }

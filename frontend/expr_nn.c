@@ -397,7 +397,7 @@ struct fe_val make_attention(struct fe_call *c)
     return fe_mul(s, y, fe_cast(s, real, (enum ir_dtype)tq.dtype));
 }
 
-struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json object, struct fe_val x)
+struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json object, struct fe_val x, bool is_block)
 {
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = object}};
     const char *name = object->kind == JSON_STRING ? object->string : fe_type_of(fe, object);
@@ -421,7 +421,7 @@ struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json objec
     for (fe_json m = object->kind == JSON_OBJECT ? fe_first(fe, object) : NULL; m; m = fe_next(fe, m)) {
         static const char *const block_keys[] = {"type", "name", "input", "inputs"};
         bool own = false, found = false;
-        for (size_t i = 0; i < 4; i++) own |= !strcmp(m->key, block_keys[i]);
+        for (size_t i = 0; i < (is_block ? 4 : 1); i++) own |= !strcmp(m->key, block_keys[i]);
         if (own) continue;
         for (size_t i = 1; i < known_count; i++) found |= !strcmp(m->key, known[i]);
         if (!found) {

@@ -380,8 +380,9 @@ static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t 
     uint32_t count = 0;
     for (int64_t i = -low; i < n + high; i++) {
         int64_t at = i, period;
-        if (i >= 0 && i < n) {
-            if (i == 0) parts[count++] = x;
+        if (i == 0) {
+            parts[count++] = x;
+            i = n - 1;
             continue;
         }
         if (!strcmp(mode, "edge")) at = i < 0 ? 0 : n - 1;

@@ -210,6 +210,7 @@ struct fe_param {
     bool trained;        /* selected by `trainable` */
     fe_json init;        /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */
+    enum ir_dtype drawn; /* as which it is drawn; IR_TUPLE: as what it is stored */
     double init_value;   /* of the preset "constant"; the deviation of "normal" */
     uint32_t stream, draw; /* nnx.Rngs: which stream and which draw of it */
     int64_t init_shape[IR_MAX_RANK]; uint32_t init_rank; /* linear_general is drawn flattened; 0: as the type */
@@ -255,8 +256,8 @@ bool fe_trace_loss(struct fe *, struct fe_trace *);
 /* A tensor by the shape and dtype of an initializer, as in jax.nn.initializers, drawn with `key` (uint32[2]). */
 ir_value fe_initial(struct fe *, struct ir_builder *, const struct fe_param *);
 /* Initial value of a parameter from the document's seed: nnx.Rngs' stream, draw and key derivation (init.c). */
-/* Applies an activation by its jax.nn name: object {"type": "gelu", ...}. */
-struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x);
+/* Applies an activation by its jax.nn name: object {"type": "gelu", ...}, which has the keys of every block if it is one. */
+struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x, bool is_block);
 bool fe_is_activation(const char *name);
 
 /* ---------------------------------------------------------------- schedules, optimizers (schedule.c, optim/) */

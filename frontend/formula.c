@@ -256,6 +256,27 @@ struct term term_mean(struct ir_builder *b, struct term x)
     return term_mean_over(b, x, dims, ir_type(b->f, x.v)->rank);
 }
 
+static ir_value sum_rows(struct ir_builder *b, ir_value x)
+{
+    static const int64_t rows[] = {0};
+    return ir_reduce(b, OP_reduce_sum, x, rows, 1);
+}
+
+ir_value term_sum_rows(struct ir_builder *b, ir_value x)
+{
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, x)->dtype;
+    bool narrow = !ir_dtype_is_float(dtype) && ir_dtype_bytes(dtype) < 4;
+    return sum_rows(b, narrow ? ir_cast(b, x, dtype == IR_U8 || dtype == IR_U16 ? IR_U32 : IR_I32) : x);
+}
+
+ir_value term_mean_rows(struct ir_builder *b, ir_value x)
+{
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(b->f, x)->dtype;
+    double count = (double)ir_type(b->f, x)->dim[0];
+    ir_value sum = sum_rows(b, dtype == IR_BF16 || dtype == IR_F16 ? ir_cast(b, x, IR_F32) : x);
+    return ir_cast(b, ir_binary(b, OP_div, sum, ir_number_like(b, sum, count)), dtype);
+}
+
 struct term term_dot(struct ir_builder *b, struct term x, struct term y) { return term_sum(b, term_mul(b, x, y)); }
 
 ir_value term_value(struct ir_builder *b, struct term x, enum ir_dtype dtype)

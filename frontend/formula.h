@@ -57,6 +57,10 @@ struct term term_cast_like(struct ir_builder *, struct term, struct term like);
 struct term term_sum(struct ir_builder *, struct term); /* over all dimensions: a scalar */
 struct term term_mean(struct ir_builder *, struct term);
 struct term term_mean_over(struct ir_builder *, struct term, const int64_t *dims, uint32_t count); /* which go */
+/* Over the first dimension as jax.numpy does it: bools and narrow integers are counted in 32 bits, and a mean of 16-bit
+ * floats is rounded once. */
+ir_value term_sum_rows(struct ir_builder *, ir_value);
+ir_value term_mean_rows(struct ir_builder *, ir_value);
 struct term term_dot(struct ir_builder *, struct term, struct term); /* sum of products, equal shapes */
 /* The value as a tensor: a number becomes a scalar of the dtype. */
 ir_value term_value(struct ir_builder *, struct term, enum ir_dtype);

@@ -113,8 +113,7 @@ bool fe_step_metric_kind(struct step *s, const struct metric *m, fe_json kinds, 
     *kind = m->example ? m->kind : type->rank > 0 && type->dim[0] == rows ? FE_CONCATENATE : preset;
     for (uint32_t a = 0; own && a <= FE_CONCATENATE; a++)
         if (strcmp(accumulators[a], own->string) == 0) *kind = a;
-    if (*kind == FE_CONCATENATE || ir_dtype_is_float(type->dtype) || (*kind == FE_SUM && type->dtype != IR_BOOL))
-        return true;
+    if (*kind == FE_CONCATENATE || *kind == FE_SUM || ir_dtype_is_float(type->dtype)) return true;
     fe_error(s->fe, own ? own : m->json, "E0432", "metric \"%s\" has type %s, which %s cannot accumulate", m->name,
              ir_type_text(s->fe->arena, type), accumulators[*kind]);
     return false;
@@ -162,10 +161,11 @@ static ir_value by_weight(struct ir_builder *b, ir_value sum, struct term total)
     return term_where(b, term_eq(b, total, none), none, mean).v;
 }
 
-/* How a result was accumulated; a mean by weight is a sum of weighted parts first. */
+/* How a result was accumulated; a mean by weight is a sum of weighted parts first. A sum of bools says whether any is
+ * true (jax.numpy: True + True is True): it is counted. */
 struct accumulated {
     uint32_t at;
-    bool weighted;
+    bool weighted, any;
 };
 
 static struct accumulated add_result(struct step *s, struct part *part, const char *name, ir_value v, int64_t kind,
@@ -174,13 +174,16 @@ static struct accumulated add_result(struct step *s, struct part *part, const ch
     static const int64_t one[] = {1};
     bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
     if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank) v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
+    bool any = kind == FE_SUM && ir_type(part->b.f, v)->dtype == IR_BOOL;
     if (weighted) v = times_weight(&part->b, v, weight), kind = FE_SUM;
-    return (struct accumulated){fe_part_result(s, part, name, v, kind), weighted};
+    if (any) v = ir_cast(&part->b, v, IR_I32);
+    return (struct accumulated){fe_part_result(s, part, name, v, kind), weighted, any};
 }
 
 static ir_value get_result(struct ir_builder *b, ir_value tuple, struct accumulated from, struct term total)
 {
     ir_value v = ir_proj(b, tuple, from.at);
+    if (from.any) return ir_cast(b, v, IR_BOOL);
     return from.weighted ? by_weight(b, v, total) : v;
 }
 

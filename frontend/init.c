@@ -410,7 +410,8 @@ static ir_value draw(struct fe *fe, struct drawing *d, const struct fe_param *p,
 ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *p)
 {
     enum ir_dtype dtype = (enum ir_dtype)p->type.dtype;
-    struct drawing d = {.b = b, .type = p->type, .narrow = dtype};
+    enum ir_dtype drawn = p->drawn == IR_TUPLE ? dtype : p->drawn;
+    struct drawing d = {.b = b, .type = p->type, .narrow = drawn};
     struct fe_value v[MAX_ROWS] = {0};
     uint32_t key[2];
     d.type.dtype = IR_F32;
@@ -432,7 +433,7 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
             BUG("no initializer %s", p->init_preset);
         x = init->family == ORTHOGONAL ? fe_orthogonal(fe, b, p, key, 1, -1, false) : draw(fe, &d, p, init, v);
     }
-    return x ? ir_cast(b, x, dtype) : ir_number(b, p->type, 0);
+    return x ? ir_cast(b, ir_cast(b, x, drawn), dtype) : ir_number(b, p->type, 0);
 }
 
 ir_value fe_initial_drawn(struct fe *fe, struct ir_builder *b, fe_json initializer, const struct fe_drawn *drawn, const struct ir_type *type)

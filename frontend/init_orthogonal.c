@@ -119,7 +119,8 @@ ir_value fe_orthogonal(struct fe *fe, struct ir_builder *b, const struct fe_para
     if (p->init_rank) t = ir_type_of(IR_F32, p->init_rank, p->init_shape);
     t.dtype = IR_F32;
     uint32_t rank = t.rank;
-    if (rank < 2 || column < -(int64_t)rank || column >= (int64_t)rank || (delta && (rank < 3 || rank > 5))) {
+    int64_t sides = delta ? 2 : (int64_t)rank;
+    if (rank < 2 || column < -sides || column >= sides || (delta && (rank < 3 || rank > 5))) {
         fe_error(fe, p->init, "E0212", "parameter \"%s\" of rank %u cannot be orthogonal", p->path, (unsigned)rank);
         return 0;
     }

@@ -293,7 +293,7 @@ static struct fe_val reduce_loss(struct fe_site *s, const struct fe_function *f,
     fe_json reduction = fe_member(s->fe, object, "reduction"), weights = fe_member(s->fe, object, "weights");
     bool mean = true;
     if (f->flags & FE_OWN_WEIGHTS) weights = NULL;
-    if (f->flags & FE_OWN_REDUCTION) { /* what it leaves is reduced in the same way */
+    if (f->flags & FE_OWN_REDUCTION && !weights) { /* what it leaves is reduced in the same way */
         bool sum = reduction && reduction->kind == JSON_STRING && !strcmp(reduction->string, "sum");
         return fe_reduce_all(s, sum ? FE_RED_SUM : FE_RED_MEAN, loss);
     }
@@ -343,7 +343,9 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     const char *names[FE_MAX_ARGS];
     struct fe_where wheres[FE_MAX_ARGS];
     uint32_t n = 0;
-    bool bad = false;
+    fe_json weights = fe_member(fe, object, "weights");
+    bool bad = false, weighted = f->flags & FE_OWN_REDUCTION && weights;
+    if (weighted) args[n] = fe_none(), names[n] = "reduction", wheres[n++] = (struct fe_where){.json = weights}; /* that is done here then */
     for (fe_json m = fe_first(fe, object); m; m = fe_next(fe, m)) {
         if (!strcmp(m->key, "type")) continue;
         if (!strcmp(m->key, "reduction") && !(f->flags & FE_OWN_REDUCTION)) continue;
@@ -353,6 +355,7 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
             continue;
         }
         if (n == FE_MAX_ARGS) break;
+        if (weighted && !strcmp(m->key, "reduction")) continue;
         args[n] = fe_literal(&s, m, trace->env, !fe_takes_word(f, m->key));
         names[n] = m->key;
         wheres[n] = (struct fe_where){.json = m};

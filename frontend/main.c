@@ -255,6 +255,9 @@ int cli_compile(struct cli *cli)
     if (output && !partly && strcmp(output, "-") == 0) return cli_usage(cli, "-o -: an object is a file; name one");
     if (output && stat(output, &status) == 0 && S_ISDIR(status.st_mode))
         return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", output, strerror(EISDIR));
+    const char *temps = cli_text(cli, "save-temps", NULL);
+    if (temps && *temps && (stat(temps, &status) != 0 || !S_ISDIR(status.st_mode)))
+        return cli_failed(cli, EXIT_ENVIRONMENT, "--save-temps %s: there is no such folder", temps);
     int code = check_beside(cli, partly);
     if (code) return code;
     cli_timeout(cli);

@@ -2,6 +2,7 @@
  * optax.microbatching.micro_vmap). The block is traced in place on stand-ins for one row; what depends on them then moves
  * into a function of its own, so that expressions in the block may use anything around it. */
 #include "frontend/body.h"
+#include "frontend/formula.h"
 #include "frontend/model.h"
 #include <string.h>
 
@@ -24,7 +25,9 @@ struct rows {
     int64_t kind;
     ir_value whole[FE_MAX_INPUTS + 1], stand_in[FE_MAX_INPUTS + 1]; /* the inputs, then the numbers of the rows */
     uint32_t inputs;
-    VEC(ir_value) results;         /* of one row */
+    VEC(ir_value) results;         /* of one row: those of the block, then what it makes of running statistics */
+    uint32_t own;                  /* results of the block */
+    VEC(uint32_t) running;         /* the parameter of each of the others */
 };
 
 /* Values that nothing else computes: the results of a call that takes row 0. */
@@ -59,18 +62,33 @@ static bool leaves(struct rows *r, struct fe_val *v, const ir_value *values, uin
     return true;
 }
 
-static bool check_statistics(struct rows *r, const struct fe_body *m, const ir_value *before)
+/* Running statistics that the block changed by what is in its row become results beside those of the block. All rows work
+ * on the same old ones, and the mean of what they make of these is left. */
+static void running_results(struct rows *r, const ir_value *before)
 {
-    const struct fe_trace *trace = r->block->site.trace;
+    struct fe_trace *trace = r->block->site.trace;
     const struct fe_state *state = r->fe->state;
-    for (size_t i = 0; trace->statistics && i < state->params.count; i++) {
-        ir_value now = trace->statistics[i];
-        if (now == before[i] || !now || !m->inside[now]) continue;
-        fe_block_fail(r->block, NULL, "E0111", "running statistics (\"%s\") inside of \"micro_vmap\" are not supported yet",
-                      state->params.items[i].path);
-        return false;
+    ir_value first = r->stand_in[0];
+    bool *inside = arena_new_array(r->fe->arena, bool, r->b->f->count);
+    r->own = (uint32_t)r->results.count;
+    if (!trace->statistics) return;
+    for (uint32_t i = 0; i <= r->inputs; i++) {
+        inside[r->stand_in[i]] = true;
+        if (r->stand_in[i] < first) first = r->stand_in[i];
     }
-    return true;
+    for (ir_value v = first; v < r->b->f->count; v++) {
+        const struct ir_node *node = ir_get(r->b->f, v);
+        for (uint32_t i = 0; i < node->arg_count; i++) inside[v] |= inside[node->args[i]];
+    }
+    for (uint32_t i = 0; i < state->params.count; i++) {
+        ir_value now = trace->statistics[i];
+        if (now == before[i] || !now || !inside[now]) continue;
+        if (!ir_dtype_is_float((enum ir_dtype)ir_type(r->b->f, now)->dtype))
+            BUG("%s differs from row to row and has no mean", state->params.items[i].path);
+        vec_push(r->fe->arena, &r->results, now);
+        vec_push(r->fe->arena, &r->running, i);
+        trace->statistics[i] = before[i];
+    }
 }
 
 /* The function of one row, (inputs.., number, captured..) -> results; NULL: an error was recorded. */
@@ -90,18 +108,20 @@ static struct ir_func *trace_row(struct rows *r, fe_json json, struct fe_val *ou
     trace->rows = outer;
     uint32_t at = 0;
     if (out->bad || !leaves(r, out, NULL, &at)) return NULL;
+    running_results(r, before);
     fe_body_begin(m, fe, r->b->f, "row", r->stand_in[0]);
     for (uint32_t i = 0; i <= r->inputs; i++) fe_body_param(m, r->stand_in[i]);
     fe_body_end(m, r->results.items, (uint32_t)r->results.count);
-    return check_statistics(r, m, before) ? m->b.f : NULL;
+    return m->b.f;
 }
 
 /* ---------------------------------------------------------------- all rows */
 
+static int64_t kind_of(const struct rows *r, uint32_t result) { return result < r->own ? r->kind : RUNNING_MEAN; }
+
 /* The function of a microbatch, (rows.., captured..) -> results. */
 static struct ir_func *make_group(struct rows *r, struct ir_func *row)
 {
-    static const int64_t first[] = {0};
     struct arena *arena = r->fe->arena;
     uint32_t n = (uint32_t)row->params.count;
     int64_t batched = r->inputs + 1;
@@ -121,8 +141,8 @@ static struct ir_func *make_group(struct rows *r, struct ir_func *row)
     ir_value tuple = ir_make(&b, node);
     for (uint32_t i = 0; i < r->results.count; i++) {
         ir_value v = ir_proj(&b, tuple, i);
-        if (r->kind != CONCATENATE) v = ir_reduce(&b, OP_reduce_sum, v, first, 1);
-        if (r->kind == MEAN || r->kind == RUNNING_MEAN) v = ir_binary(&b, OP_div, v, ir_number_like(&b, v, (double)r->size));
+        int64_t kind = kind_of(r, i);
+        if (kind != CONCATENATE) v = kind == SUM ? term_sum_rows(&b, v) : term_mean_rows(&b, v);
         ir_result_add(&b, "y", v, -1);
     }
     return b.f;
@@ -131,9 +151,9 @@ static struct ir_func *make_group(struct rows *r, struct ir_func *row)
 static bool check_results(struct rows *r, fe_json where)
 {
     static const char *const names[] = {"sum", "mean", "running_mean"};
-    for (size_t i = 0; i < r->results.count; i++) {
+    for (size_t i = 0; i < r->own; i++) {
         struct ir_type type = *ir_type(r->b->f, r->results.items[i]);
-        bool summable = type.dtype != IR_BOOL && (r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype));
+        bool summable = r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype);
         if (type.rank == IR_MAX_RANK || (r->kind != CONCATENATE && !summable)) {
             fe_block_fail(r->block, where, "E0432", "the block gives %s, which %s", ir_type_text(r->fe->arena, &type),
                           r->kind == CONCATENATE ? "has no room for the rows"
@@ -159,6 +179,10 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
         }
         r->count = type.dim[0];
         r->whole[r->inputs++] = block->in[i].tensor;
+    }
+    if (r->count >= INT32_MAX) { /* rows are numbered by int32 */
+        fe_block_fail(block, NULL, "E0103", "micro_vmap: an input of %lld rows; at most %d can be split", (long long)r->count, INT32_MAX - 1);
+        return false;
     }
     r->size = args[SIZE].null ? r->count : args[SIZE].integer;
     if (r->count && r->size && r->count % r->size == 0) {
@@ -186,6 +210,18 @@ static ir_value real_microbatches(struct rows *r, const struct fe_value *real, i
     return 0;
 }
 
+/* Where there are no microbatches there is no mean: what was there stays. */
+static void leave_running(struct rows *r, ir_value real, const ir_value *now)
+{
+    struct fe_trace *trace = r->block->site.trace;
+    for (size_t i = 0; i < r->running.count; i++) {
+        uint32_t index = r->running.items[i];
+        ir_value old = trace->statistics[index] ? trace->statistics[index] : fe_trace_param(r->fe, trace, index);
+        struct term any = term_lt(r->b, term_integer(0), term_tensor(real));
+        trace->statistics[index] = term_where(r->b, any, term_tensor(now[i]), term_tensor(old)).v;
+    }
+}
+
 struct fe_val fe_micro_vmap(struct fe_block *block, const struct fe_value *args)
 {
     static const char *const kinds[] = {"sum", "mean", "running_mean", "concat"};
@@ -209,7 +245,7 @@ struct fe_val fe_micro_vmap(struct fe_block *block, const struct fe_value *args)
     operands[n++] = real;
     for (uint32_t i = 0; i < batched; i++) operands[n++] = r.whole[i];
     for (size_t i = 0; i < m.captured.count; i++) operands[n++] = m.captured.items[i];
-    for (uint32_t i = 0; i < results; i++) each[i] = r.kind;
+    for (uint32_t i = 0; i < results; i++) each[i] = kind_of(&r, i);
     struct ir_node node = {.op = OP_accumulate, .arg_count = n, .args = operands, .func = ir_func_index(group)};
     node.attr[0] = (struct ir_ints){&batched, 1};
     node.attr[1] = (struct ir_ints){&count, 1};
@@ -217,5 +253,6 @@ struct fe_val fe_micro_vmap(struct fe_block *block, const struct fe_value *args)
     node.attr[3] = (struct ir_ints){each, results};
     ir_value tuple = ir_make(r.b, node);
     for (uint32_t i = 0; i < results; i++) values[i] = ir_proj(r.b, tuple, i);
+    leave_running(&r, real, values + r.own);
     return leaves(&r, &out, values, &at) ? out : fe_bad();
 }

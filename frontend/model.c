@@ -85,6 +85,24 @@ static ir_value use_weights(const struct fe_weights *w, struct fe_block *block, 
     return used.bad ? 0 : used.tensor;
 }
 
+const char *fe_weights_inside(const struct fe_weights *w, const char *path)
+{
+    size_t length = strlen(w->inside);
+    if (!length || strncmp(path, w->inside, length) != 0 || path[length] != '.') return path; /* shared from elsewhere */
+    return path + length + 1;
+}
+
+/* What the wrappers make of the parameter's dtype, the outer one first; whether they change the parameter at all. */
+static bool stored_as(const struct fe_weights *w, const char *path, struct ir_type *type)
+{
+    if (!w) return false;
+    bool outer = stored_as(w->outer, path, type);
+    enum ir_dtype dtype = (enum ir_dtype)type->dtype;
+    bool own = w->changes(w, fe_weights_inside(w, path), type->rank, &dtype);
+    type->dtype = dtype;
+    return own || outer;
+}
+
 ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_param like)
 {
     struct fe *fe = block->site.fe;
@@ -93,6 +111,10 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
     const char *path = like.path ? like.path : fe_path_join(fe->arena, block->path, name);
     uint32_t index = map_get(&state->by_path, path);
     if (like.type.dtype == IR_F32 && !like.statistic) like.type.dtype = block->param_dtype;
+    if (!like.statistic && block->weights) {
+        like.drawn = (enum ir_dtype)like.type.dtype;
+        like.rewritten = stored_as(block->weights, path, &like.type);
+    }
     if (!block->sharing && map_get(&own->claimed, path) != MAP_NONE) {
         fe_block_fail(block, NULL, "E0110",
                       "two parameters have the path \"%s\"; give one of the blocks another \"name\"", path);
@@ -113,7 +135,6 @@ ir_value fe_block_param(struct fe_block *block, const char *name, struct fe_para
         }
         like.path = path;
         like.compute = block->compute;
-        like.rewritten = block->weights && !like.statistic && like.type.rank > 1;
         if (!like.statistic && like.stream != FE_NO_DRAW) fe_draw(fe, "params", &like.stream, &like.draw);
         struct ir_slot slot = {.name = path,
                                .role = like.statistic ? IR_ROLE_STATE : IR_ROLE_PARAM,
@@ -302,7 +323,7 @@ static struct fe_val dispatch(struct fe_block *block)
         if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
         const struct fe_env *outer = block->site.trace->env;
         block->site.trace->env = block->env;
-        v = fe_activation(fe, block->site.trace, block->json, block->in[0]);
+        v = fe_activation(fe, block->site.trace, block->json, block->in[0], true);
         block->site.trace->env = outer;
         return v;
     }

@@ -58,7 +58,12 @@ struct fe_weights {
     struct fe_block *wrapper;
     const struct fe_value *args;
     const struct fe_weights *outer; /* of the wrapper around this one, which comes first; NULL: there is none */
+    /* Whether a parameter, by its path in the layer inside and its rank, is one that `use` changes; the dtype that it has from then on. */
+    bool (*changes)(const struct fe_weights *, const char *path, uint32_t rank, enum ir_dtype *stored);
+    const char *inside; /* the path of the layer inside */
 };
+
+const char *fe_weights_inside(const struct fe_weights *, const char *path); /* a parameter's path below the layer inside */
 
 /* A block while it is traced. */
 struct fe_block {
@@ -157,6 +162,11 @@ bool fe_block_float_input(struct fe_block *, uint32_t index);
 #define FE_DTYPE_ROW {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}
 #define FE_PARAM_DTYPE_ROW {"param_dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}
 #define FE_DTYPE_ROWS FE_DTYPE_ROW, FE_PARAM_DTYPE_ROW
+/* Layers with a product. What it gives is that of the highest precision whichever is asked for. */
+#define FE_PRECISION_ROW {"precision", FE_ENUM, FE_NULLABLE, "null", "default|high|highest"}
+#define FE_PRODUCT_ROWS FE_PRECISION_ROW, {"preferred_element_type", FE_DTYPE, FE_NULLABLE, "null", NULL}
+/* Input and kernel, promoted, in the dtype in which their product is wanted; false: an error was recorded. */
+bool fe_block_wide_product(struct fe_block *, const struct fe_value *preferred, struct fe_val *x, struct fe_val *kernel);
 void fe_block_own_dtypes(struct fe_block *); /* those that "precision" gives to every layer */
 /* Takes over what the arguments say of dtypes; false: an error was recorded. */
 bool fe_block_dtypes(struct fe_block *, const struct fe_arg *rows, uint32_t count, const struct fe_value *args);

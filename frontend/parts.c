@@ -11,6 +11,12 @@ bool fe_step_batch_rows(struct step *s, fe_json json, int64_t *rows)
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
         if (!fe_input_batched(s->fe, i)) continue;
+        if (slot->type.dim[0] >= INT32_MAX) { /* rows are numbered by int32 */
+            fe_json shape = fe_member(s->fe, fe_member(s->fe, fe_member(s->fe, fe_root(s->fe), "inputs"), slot->name), "shape");
+            fe_error(s->fe, shape, "E0103", "a batch of %lld rows; at most %d can be split", (long long)slot->type.dim[0],
+                     INT32_MAX - 1);
+            return false;
+        }
         if (!first) {
             first = slot->name;
             *rows = slot->type.dim[0];
@@ -157,13 +163,9 @@ static void statistics_results(struct step *s, struct part *p, uint32_t *result)
 /* Statistics of examples, taken from the same old ones, are averaged. */
 static ir_value of_examples(struct ir_builder *b, const struct fe_param *p, ir_value all)
 {
-    static const int64_t rows[] = {0}, start[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static const int64_t start[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
     struct ir_type type = *ir_type(b->f, all);
-    double count = (double)type.dim[0];
-    if (is_running(p)) {
-        ir_value sum = ir_reduce(b, OP_reduce_sum, all, rows, 1);
-        return ir_binary(b, OP_div, sum, ir_number_like(b, sum, count));
-    }
+    if (is_running(p)) return term_mean_rows(b, all);
     type.dim[0] = 1;
     return ir_reshape(b, ir_slice(b, all, start, type.dim, stride), p->type.rank, p->type.dim);
 }

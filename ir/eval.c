@@ -229,6 +229,22 @@ static void read_part(struct ir_tensor *part, const struct ir_tensor *whole, int
         eval_move(part->v + j * row, whole->v + batch_row(split, i, j, count, rows) * row, row);
 }
 
+/* out * p + part * (1 - p) with p = i / (i + 1), which is float32 in any case: each operation is rounded. */
+static void add_to_mean(const struct eval_call *c, struct ir_tensor *out, const struct ir_tensor *part, int64_t i)
+{
+    enum ir_dtype dtype = (enum ir_dtype)out->type.dtype, wide = dtype == IR_F64 ? IR_F64 : IR_F32;
+    double weight[2] = {(double)i / (double)(i + 1), 0}; /* of out, of part */
+    eval_to_dtype(c->e->precision, wide, weight, 1);
+    weight[1] = 1 - weight[0];
+    eval_to_dtype(c->e->precision, wide, weight, 2);
+    eval_to_dtype(c->e->precision, dtype, weight, 2);
+    for (int64_t k = 0, n = ir_type_elements(&part->type); k < n; k++) {
+        double terms[2] = {out->v[k] * weight[0], part->v[k] * weight[1]};
+        eval_to_dtype(c->e->precision, dtype, terms, 2);
+        out->v[k] = terms[0] + terms[1];
+    }
+}
+
 /* Adds result `part` of microbatch i to the accumulated `out`. */
 static void add_part(struct eval_call *c, struct ir_tensor *out, const struct ir_tensor *part, int64_t kind, int64_t i)
 {
@@ -243,9 +259,9 @@ static void add_part(struct eval_call *c, struct ir_tensor *out, const struct ir
         eval_move(out->v, part->v, n);
         return;
     }
-    double keep = kind == KIND_RUNNING_MEAN ? (double)i / (double)(i + 1) : 1;
-    double weight = kind == KIND_RUNNING_MEAN ? 1 / (double)(i + 1) : 1;
-    for (int64_t k = 0; k < n; k++) out->v[k] = out->v[k] * keep + part->v[k] * weight;
+    if (kind == KIND_RUNNING_MEAN) add_to_mean(c, out, part, i);
+    else
+        for (int64_t k = 0; k < n; k++) out->v[k] += part->v[k];
     eval_to_dtype(c->e->precision, (enum ir_dtype)out->type.dtype, out->v, n);
 }
 

@@ -100,7 +100,7 @@ static ir_value running_mean(struct ir_builder *b, ir_value carry, ir_value valu
 {
     enum ir_dtype wide = ir_type(b->f, carry)->dtype == IR_F64 ? IR_F64 : IR_F32;
     ir_value at = ir_cast(b, i, wide), next = ir_binary(b, OP_add, at, ir_scalar(b, wide, 1));
-    ir_value keep = ir_binary(b, OP_div, at, next), weight = ir_binary(b, OP_div, ir_scalar(b, wide, 1), next);
+    ir_value keep = ir_binary(b, OP_div, at, next), weight = ir_binary(b, OP_sub, ir_scalar(b, wide, 1), keep);
     return ir_binary(b, OP_add, ir_binary(b, OP_mul, carry, spread(b, keep, carry)),
                      ir_binary(b, OP_mul, value, spread(b, weight, value)));
 }

@@ -5,16 +5,16 @@
  *     sum_e c[e] * d[e] = sum_{e, t} (c[e] * x[e, t]) (outer) y[e, t]     one ordinary product
  *
  * and d, as large as the matrix for every example, is never there. Done where all that reads d is of these two kinds and
- * the positions are so few that it is less work. What lies between d and these, a cast to float32 and a factor that is the
- * same for all elements of an example (the scale of the loss), becomes a cast and a factor of x or y: so d is not rounded
- * to 16 bits. */
+ * the positions are so few that it is less work. What lies between d and these, a factor that is the same for all elements
+ * of an example (the scale of the loss), becomes a factor of x or y. A gradient in 16 bits stays: its roundings, and where
+ * it overflows, are what the document means. */
 #include "passes/common.h"
 
 /* A batched dot as its readers see it. */
 struct product {
     ir_value dot, seen;    /* the node; the value that is read, the dot or the last link */
-    struct ir_node d;      /* the dot's node with the dtype that is seen */
-    VEC(ir_value) links;   /* casts and factors between them, in order */
+    struct ir_node d;      /* the dot's node */
+    VEC(ir_value) links;   /* factors between them, in order */
 };
 
 /* What reads it. */
@@ -36,14 +36,14 @@ static struct ir_ints batch_of(const struct ir_node *d) { return d->attr[0]; }
 
 static bool is_wide(enum ir_dtype dtype) { return dtype == IR_F32 || dtype == IR_F64; }
 
-/* Batch dimensions come first in both operands, contractions have one dimension of more than one position at most, and all
- * is in one float dtype: then positions need no sorting. */
+/* Batch dimensions come first in both operands, contractions have one dimension of more than one position at most (then
+ * positions need no sorting), and all is in one wide dtype. */
 static bool is_plain_dot(const struct ir_func *f, const struct ir_node *d)
 {
     const struct ir_type *x = ir_type(f, d->args[0]), *y = ir_type(f, d->args[1]);
     uint32_t long_dims = 0;
     if (d->op != OP_dot || !batch_of(d).n || x->dtype != d->type.dtype || y->dtype != d->type.dtype) return false;
-    if (!ir_dtype_is_float((enum ir_dtype)d->type.dtype)) return false;
+    if (!is_wide((enum ir_dtype)d->type.dtype)) return false;
     for (uint32_t i = 0; i < batch_of(d).n; i++)
         if (d->attr[0].v[i] != i || d->attr[1].v[i] != i) return false;
     for (uint32_t i = 0; i < d->attr[2].n; i++) long_dims += x->dim[d->attr[2].v[i]] > 1;
@@ -93,24 +93,22 @@ static ir_value only_reader(const struct ghost *g, ir_value v)
     return 0;
 }
 
-/* Whether u is v in a wider dtype, or times or by a factor of its example. */
+/* Whether u is v times or by a factor of its example. */
 static bool is_link(const struct ghost *g, ir_value v, ir_value u, uint32_t batch)
 {
     const struct ir_node *n = ir_get(g->f, u);
-    if (n->op == OP_cast) return is_wide((enum ir_dtype)n->type.dtype);
     if (n->op == OP_div) return n->args[0] == v && is_weight(g->f, n->args[1], batch);
     return n->op == OP_mul && is_weight(g->f, n->args[n->args[0] == v], batch);
 }
 
-/* The dot with what its only reader, and the only reader of that, make of it; NULL: it stays in 16 bits. */
+/* The dot with what its only reader, and the only reader of that, make of it. */
 static const struct product *product_of(struct ghost *g, ir_value dot)
 {
     struct product *p = arena_new(&g->pass->scratch, struct product);
     *p = (struct product){.dot = dot, .seen = dot, .d = *ir_get(g->f, dot)};
     for (ir_value u; (u = only_reader(g, p->seen)) && is_link(g, p->seen, u, batch_of(&p->d).n); p->seen = u)
         vec_push(&g->pass->scratch, &p->links, u);
-    p->d.type = *ir_type(g->f, p->seen);
-    return is_wide((enum ir_dtype)p->d.type.dtype) ? p : NULL;
+    return p;
 }
 
 /* How `user` reads the product; false: in another way. */
@@ -154,7 +152,6 @@ static void look_at(struct ghost *g, ir_value dot)
     VEC(struct reader) readers = {0};
     if (!g->uses[dot] || !is_plain_dot(g->f, ir_get(g->f, dot)) || !pays(g->f, ir_get(g->f, dot))) return;
     const struct product *p = product_of(g, dot);
-    if (!p) return;
     uint32_t left = g->uses[p->seen];
     for (ir_value u = p->seen + 1; u < g->f->count; u++) {
         const struct ir_node *n = ir_get(g->f, u);
@@ -224,15 +221,14 @@ static ir_value weighted(struct ir_builder *b, const struct ir_func *from, enum 
     return ir_binary(b, op, x, all);
 }
 
-/* The operands of a product with its links: casts of both, factors of the one that is smaller. */
+/* The operands of a product with its links: factors of the one that is smaller. */
 static void operands(struct ir_builder *b, const struct ir_func *from, const struct product *p, const ir_value *map, ir_value *x, ir_value *y)
 {
     *x = map[p->d.args[0]], *y = map[p->d.args[1]];
     ir_value *small = ir_type_elements(ir_type(b->f, *x)) <= ir_type_elements(ir_type(b->f, *y)) ? x : y, before = p->dot;
     for (size_t i = 0; i < p->links.count; before = p->links.items[i++]) {
         const struct ir_node *n = ir_get(from, p->links.items[i]);
-        if (n->op == OP_cast) *x = ir_cast(b, *x, n->type.dtype), *y = ir_cast(b, *y, n->type.dtype);
-        else *small = weighted(b, from, n->op, n->args[n->args[0] == before], map, *small);
+        *small = weighted(b, from, n->op, n->args[n->args[0] == before], map, *small);
     }
 }
 

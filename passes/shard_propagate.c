@@ -188,7 +188,8 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         bool stable = true;
         for (uint32_t i = 0; i < carried; i++) {
             struct ir_sharding made = body->value[body->func->results.items[i].value], *now = &f->tuple[v][i];
-            if (!shard_is_zero(f->func, n->args[1 + i])) made.partial = 0;
+            bool whole = body->settled[body->func->params.items[1 + i].value]; /* a partial sum that the body needs whole */
+            if (whole || !shard_is_zero(f->func, n->args[1 + i])) made.partial = 0;
             if (!is_splat(f->func, n->args[1 + i]) || shard_equal(&made, now) || round == 3) continue;
             *now = made;
             stable = false;

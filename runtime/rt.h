@@ -212,6 +212,7 @@ int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where,
 double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 uint64_t rt_slot_bytes(const struct stepc_slot *, bool local);
 bool rt_slot_stored(const struct stepc_slot *);   /* in the state block, part of a checkpoint */
+bool rt_slot_made_by(const struct stepc_entry *, const struct stepc_slot *); /* a metric or output that the entry computes */
 bool rt_slot_statistic(const struct stepc_slot *); /* a running statistic among the slots of role state */
 bool rt_slot_sharded(const struct stepc_slot *);
 char *rt_slot_address(const struct step_instance *, const struct rt_device *, const struct stepc_slot *);

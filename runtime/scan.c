@@ -1,4 +1,5 @@
 #include "runtime/scan.h"
+#include "ir/base/str.h"
 
 #include <stddef.h>
 
@@ -93,18 +94,6 @@ static char *escape(struct rt_scan *s, char *to)
     return to;
 }
 
-/* Length of the well-formed UTF-8 sequence at s->at, 0: none. */
-static int sequence(const struct rt_scan *s)
-{
-    const unsigned char *p = (const unsigned char *)s->at;
-    int n = p[0] < 0x80 ? 1 : p[0] >= 0xc2 && p[0] < 0xe0 ? 2 : (p[0] & 0xf0) == 0xe0 ? 3 : p[0] >= 0xf0 && p[0] < 0xf5 ? 4 : 0;
-    if (s->end - s->at < n) return 0;
-    for (int i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    bool bad = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return n > 1 && bad ? 0 : n;
-}
-
 char *scan_string(struct rt_scan *s)
 {
     if (skip(s) != '"') return fail(s, "expected a string"), NULL;
@@ -116,7 +105,7 @@ char *scan_string(struct rt_scan *s)
             if (!to) return fail(s, "not an escape of JSON"), NULL;
             continue;
         }
-        int n = (unsigned char)*s->at < 0x20 ? 0 : sequence(s);
+        size_t n = (unsigned char)*s->at < 0x20 ? 0 : str_utf8((const unsigned char *)s->at, (size_t)(s->end - s->at));
         if (!n) return fail(s, "a control character or invalid UTF-8 in a string"), NULL;
         while (n--) *to++ = *s->at++;
     }

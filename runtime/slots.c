@@ -90,6 +90,13 @@ uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
 
 bool rt_slot_stored(const struct stepc_slot *s) { return rt_slot_role(s) >= STEP_PARAM && rt_slot_role(s) <= STEP_STATE && !s->computed; }
 
+bool rt_slot_made_by(const struct stepc_entry *e, const struct stepc_slot *s)
+{
+    for (uint32_t k = 0; e && k < e->buffer_count; k++)
+        if (e->buffers[k].space == STEPC_AT_RESULT && e->buffers[k].offset == s->offset) return true;
+    return false;
+}
+
 bool st_is_statistic(const char *name)
 {
     static const char others[][12] = {"step", "data.cursor", "loss_scale", "rng"};
@@ -103,13 +110,14 @@ bool st_is_statistic(const char *name)
 /* Not a hyper-parameter, whose role is its own. */
 bool rt_slot_statistic(const struct stepc_slot *s) { return s->role == STEP_STATE && st_is_statistic(s->name); }
 
-static void tensor_fill(const struct stepc_slot *s, struct step_tensor *out)
+static void tensor_fill(const struct step_instance *t, const struct stepc_slot *s, struct step_tensor *out)
 {
     struct step_tensor full = {
         .name = s->name, .role = rt_slot_role(s), .dtype = s->dtype, .rank = s->rank, .flags = s->flags, .shape = s->shape,
         .sharding = s->sharding ? s->sharding : "[]",
         .bytes_global = rt_slot_bytes(s, false), .bytes_local = rt_slot_bytes(s, true)};
     full.flags &= ~(uint32_t)STEP_SHARDED; /* this process holds every part */
+    if (s->role == STEP_METRIC && !rt_slot_made_by(t->entries[RT_EVALUATE].table, s)) full.flags |= STEP_NOT_EVALUATED;
     rt_give(out, &full, sizeof full);
 }
 
@@ -121,7 +129,7 @@ size_t rt_tensor_count(const struct step_instance *t, uint32_t role)
 static step_status tensor_give(const struct step_instance *t, int32_t i, struct step_tensor *out)
 {
     if (out->size < sizeof out->size) return unusable("step_tensor");
-    tensor_fill(&t->program->slots[i], out);
+    tensor_fill(t, &t->program->slots[i], out);
     return STEP_OK;
 }
 

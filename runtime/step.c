@@ -37,14 +37,6 @@ static double result_number(const struct step_instance *t, uint32_t slot)
 
 static double loss_of(const struct step_instance *t) { return t->loss_slot < 0 ? NAN : result_number(t, (uint32_t)t->loss_slot); }
 
-/* Whether an entry computes a metric or output. */
-static bool computes(const struct stepc_entry *e, const struct stepc_slot *s)
-{
-    for (uint32_t k = 0; k < e->buffer_count; k++)
-        if (e->buffers[k].space == STEPC_AT_RESULT && e->buffers[k].offset == s->offset) return true;
-    return false;
-}
-
 static void fill_result(const struct step_instance *t, struct step_result *out, uint32_t flags, uint64_t ns)
 {
     struct step_result r;
@@ -260,7 +252,7 @@ static step_status output_find(struct step_instance *t, const struct step_array 
 {
     for (uint32_t i = 0; i < t->program->slot_count; i++) { /* a parameter may have the same name */
         const struct stepc_slot *s = *slot = &t->program->slots[i];
-        if ((s->role == STEP_OUTPUT || s->role == STEP_METRIC) && strcmp(s->name, a->name) == 0 && computes(t->entries[RT_INFER].table, s))
+        if ((s->role == STEP_OUTPUT || s->role == STEP_METRIC) && strcmp(s->name, a->name) == 0 && rt_slot_made_by(t->entries[RT_INFER].table, s))
             return STEP_OK;
     }
     return rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
@@ -291,7 +283,7 @@ static void fill_evaluated(struct step_instance *t, struct step_result *result, 
     const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
     fill_result(t, result, 0, ns);
     for (uint32_t i = 0; result && result->metrics && i < t->metric_count && i < result->metric_capacity; i++)
-        if (!computes(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) result->metrics[i] = (double)NAN;
+        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) result->metrics[i] = (double)NAN;
 }
 
 static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from, const char *weights,

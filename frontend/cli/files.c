@@ -1,5 +1,6 @@
 /* Whole files in and out, with messages that name the path and the reason. An output appears complete or not at all. */
 #include "frontend/cli/cli.h"
+#include <stepc/step_tools.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -59,26 +60,17 @@ int cli_print(struct cli *cli, const char *text, size_t length)
 {
     fflush(stdout);
     int error = write_all(1, text, length);
+    if (error == EPIPE) return EXIT_ENVIRONMENT; /* `| head`: the reader has what it wants */
     return error ? cli_failed(cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(error)) : 0;
-}
-
-/* A device such as /dev/null is written in place: there is nothing to rename. */
-static bool in_place(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
 int cli_write(struct cli *cli, const char *path, const char *text, size_t length)
 {
     if (strcmp(path, "-") == 0) return cli_print(cli, text, length);
-    bool direct = in_place(path);
-    const char *beside = direct ? path : arena_format(cli->arena, "%s.%ld.tmp", path, (long)getpid());
-    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    int error = fd < 0 ? errno : write_all(fd, text, length);
-    if (fd >= 0 && close(fd) != 0 && !error) error = errno;
-    if (!error && !direct && rename(beside, path) != 0) error = errno;
-    if (!error) return 0;
-    if (fd >= 0 && !direct) unlink(beside);
-    return cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s: %s", path, strerror(error));
+    struct st_output o;
+    char error[ST_TEXT], ignored[ST_TEXT];
+    bool ok = st_output_open(&o, path, error) && st_output_write(&o, text, length, error);
+    if (ok) ok = st_output_close(&o, true, error);
+    else st_output_close(&o, false, ignored);
+    return ok ? 0 : cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s", error);
 }

@@ -176,17 +176,21 @@ static int read_eval_count(struct run *r)
 {
     const char *name = cli_text(r->cli, "eval-count", NULL);
     const char **names = arena_new_array(r->cli->arena, const char *, r->metric_count + 1);
-    uint32_t n = 0;
+    uint32_t n = 0, k = 0;
     r->eval_count = -1;
     for (size_t i = 0; i < r->metric_count; i++) {
         if (r->metrics[i].rank) continue;
-        if (name && strcmp(r->metrics[i].name, name) == 0) r->eval_count = (int32_t)n;
-        names[n++] = r->metrics[i].name;
+        if (run_is_evaluated(&r->metrics[i])) {
+            if (name && strcmp(r->metrics[i].name, name) == 0) r->eval_count = (int32_t)k;
+            names[n++] = r->metrics[i].name;
+        }
+        k++;
     }
     if (name && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-count needs --eval-data");
     if (name && r->eval_count < 0) {
         const char *near = str_nearest(name, names, n);
-        return cli_failed(r->cli, EXIT_WRONG, near ? "--eval-count: no metric \"%s\" of one number; did you mean \"%s\"?" : "--eval-count: no metric \"%s\" of one number",
+        return cli_failed(r->cli, EXIT_WRONG, near ? "--eval-count: no metric \"%s\" of one number that an evaluation computes; did you mean \"%s\"?"
+                                                        : "--eval-count: no metric \"%s\" of one number that an evaluation computes",
                           name, near);
     }
     const struct run_data *d = &r->eval_data;
@@ -250,7 +254,8 @@ static int train(struct run *r)
     for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, r->first_step + k);
     uint64_t end = run_now();
     if (!code && !caught && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
-    int closed = run_metrics_close(r, r->done > 0 || !code);
+    /* Without a single line the file that was there stays. */
+    int closed = run_metrics_close(r, !code || !r->metrics_file.temporary);
     if (!code) code = closed;
     if (caught && !code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "", caught == SIGINT ? "Ctrl-C" : "a signal",

@@ -90,6 +90,7 @@ int run_infer(struct run *, const char *path); /* the outputs of the model into 
 /* run_output.c */
 int run_metrics_open(struct run *, const char *path);
 int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten; NULL: none was made */
+bool run_is_evaluated(const struct step_tensor *metric);         /* one number, of the loss and what comes before it */
 int run_metrics_end(struct run *, const double *evaluated);      /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
 int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */

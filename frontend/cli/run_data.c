@@ -68,8 +68,10 @@ static int open_file(struct run *r, const char *option, const char *given, struc
 {
     char error[ST_TEXT];
     const char *equals = strchr(given, '='), *path = equals ? equals + 1 : given;
-    if (equals && run_is_npy(path)) return run_npy_open(r->cli, f, arena_string_n(r->cli->arena, given, (size_t)(equals - given)), path);
-    if (run_is_npy(given)) return cli_usage(r->cli, "%s %s: a NumPy file holds one input: %s NAME=%s", option, given, option, given);
+    size_t length = strlen(path);
+    bool npy = run_is_npy(path) || (length > 4 && strcmp(path + length - 4, ".npy") == 0); /* a damaged one, too */
+    if (equals && npy) return run_npy_open(r->cli, f, arena_string_n(r->cli->arena, given, (size_t)(equals - given)), path);
+    if (npy) return cli_usage(r->cli, "%s %s: a NumPy file holds one input: %s NAME=%s", option, given, option, given);
     step_status status = st_open(f, given, error);
     return status ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error) : 0;
 }
@@ -110,6 +112,13 @@ static void bind_rows(struct run_data *d, const struct run_tensor *t, const stru
     else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch;
 }
 
+/* NumPy makes 64-bit numbers of most things; data are not converted silently. */
+static const char *conversion(struct arena *a, const struct st_tensor *t, const struct step_tensor *input)
+{
+    bool wide = (t->dtype == STEP_F64 && input->dtype == STEP_F32) || (t->dtype == STEP_I64 && input->dtype == STEP_I32);
+    return wide ? arena_format(a, " (NumPy: a.astype(np.%s))", input->dtype == STEP_F32 ? "float32" : "int32") : "";
+}
+
 static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, bool rows, struct problems *p)
 {
     struct run_tensor *t = &d->tensors[i];
@@ -127,8 +136,8 @@ static void bind_input(struct run *r, struct run_data *d, size_t i, const struct
     bool fits = t->tensor->dtype == input->dtype && t->tensor->rank == input->rank + 1;
     for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
     if (rows ? !is_rows(t->tensor, input) : !fits)
-        problem(p, "%s: tensor \"%s\": expected %s, found %s", t->file->path, input->name, wanted,
-                type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL));
+        problem(p, "%s: tensor \"%s\": expected %s, found %s%s", t->file->path, input->name, wanted,
+                type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL), conversion(a, t->tensor, input));
     else if (rows) bind_rows(d, t, input, p);
     else if (t->tensor->shape[0] < 1) problem(p, "%s: tensor \"%s\" holds no step", t->file->path, input->name);
     else if ((uint64_t)t->tensor->shape[0] > d->steps) d->steps = (uint64_t)t->tensor->shape[0];
@@ -200,6 +209,17 @@ static int read_data(struct run *r, struct run_data *d)
     return 0;
 }
 
+/* One step may stand for all; other numbers than the longest are rarely meant. */
+static void warn_of_lengths(const struct run_data *d)
+{
+    for (size_t i = 0; i < d->count; i++) {
+        unsigned long long steps = (unsigned long long)d->tensors[i].tensor->shape[0];
+        if (steps != d->steps && steps != 1)
+            fprintf(stderr, "stepc: warning: %s: tensor \"%s\" holds %llu steps, another one %llu; each begins again at its own end\n",
+                    d->tensors[i].file->path, d->arrays[i].name, steps, (unsigned long long)d->steps);
+    }
+}
+
 int run_data_open(struct run *r, struct run_data *d, const char *option)
 {
     struct problems p = {.text = STR(r->cli->arena)};
@@ -220,6 +240,7 @@ int run_data_open(struct run *r, struct run_data *d, const char *option)
     find_extra(r, d, &p);
     if (d->some) leave_out(d);
     if (p.count) return cli_failed(r->cli, EXIT_WRONG, "%s: %s", option, str_text(&p.text));
+    if (!d->rows && !r->cli->quiet) warn_of_lengths(d);
     return read_data(r, d);
 }
 

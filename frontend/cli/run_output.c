@@ -129,15 +129,18 @@ int run_metrics_begin(struct run *r, const struct step_result *result)
     return code;
 }
 
+bool run_is_evaluated(const struct step_tensor *metric) { return metric->rank == 0 && !(metric->flags & STEP_NOT_EVALUATED); }
+
 int run_metrics_end(struct run *r, const double *evaluated)
 {
     char error[ST_TEXT];
     for (size_t i = 0, k = 0; evaluated && i < r->metric_count; i++) {
-        if (r->metrics[i].rank) continue;
+        double value = r->metrics[i].rank ? 0 : evaluated[k++];
+        if (!run_is_evaluated(&r->metrics[i])) continue;
         str_add(&r->line, ", ");
         str_add_json(&r->line, arena_format(&r->line_arena, "eval_%s", r->metrics[i].name));
         str_add(&r->line, ": ");
-        add_number(&r->line, evaluated[k++], STEP_F64);
+        add_number(&r->line, value, STEP_F64);
     }
     str_add(&r->line, "}\n");
     if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error) && st_output_publish(&r->metrics_file, error)) return 0;
@@ -268,8 +271,10 @@ void run_head(struct run *r)
 void run_show_evaluated(struct run *r, uint64_t step)
 {
     end_progress_line(r);
-    for (size_t i = 0, k = 0; !r->cli->quiet && i < r->metric_count; i++)
-        if (!r->metrics[i].rank) fprintf(stderr, "step %llu  eval_%s %.6g\n", (unsigned long long)step, r->metrics[i].name, r->eval_sums[k++]);
+    for (size_t i = 0, k = 0; !r->cli->quiet && i < r->metric_count; i++) {
+        double value = r->metrics[i].rank ? 0 : r->eval_sums[k++];
+        if (run_is_evaluated(&r->metrics[i])) fprintf(stderr, "step %llu  eval_%s %.6g\n", (unsigned long long)step, r->metrics[i].name, value);
+    }
 }
 
 /* On a terminal at most ten times a second, over itself; otherwise one line every ten seconds. */

@@ -21,7 +21,8 @@ enum {
     BIAS_INIT,
     OUT_BIAS_INIT,
     MASK,
-    IS_CAUSAL
+    IS_CAUSAL,
+    PRECISION
 };
 static const struct fe_arg args[] = {
     [HEADS] = {"num_heads", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
@@ -42,6 +43,7 @@ static const struct fe_arg args[] = {
     [OUT_BIAS_INIT] = {"out_bias_init", FE_OBJECT, FE_NULLABLE, "null", NULL},
     [MASK] = {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},
     [IS_CAUSAL] = {"is_causal", FE_BOOL, 0, "false", NULL},
+    [PRECISION] = FE_PRECISION_ROW,
     FE_DTYPE_ROWS};
 
 static fe_json first_given(const struct fe_value *a, const struct fe_value *b)

@@ -3,7 +3,7 @@
 #include "frontend/layers/window.h"
 #include <string.h>
 
-enum { FEATURES, IN, KERNEL, STRIDES, PADDING, KERNEL_DILATION, USE_BIAS, MASK, KERNEL_INIT, BIAS_INIT, FIRST_OWN };
+enum { FEATURES, IN, KERNEL, STRIDES, PADDING, KERNEL_DILATION, USE_BIAS, MASK, KERNEL_INIT, BIAS_INIT, PRECISION, PREFERRED, FIRST_OWN };
 #define COMMON                                                                                                         \
     {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},                                                   \
         {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},                                          \
@@ -11,9 +11,7 @@ enum { FEATURES, IN, KERNEL, STRIDES, PADDING, KERNEL_DILATION, USE_BIAS, MASK, 
         {"padding", FE_ANY, 0, "\"SAME\"", NULL}, {"kernel_dilation", FE_ANY, FE_NULLABLE, "1", NULL},                 \
         {"use_bias", FE_BOOL, 0, "true", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},                          \
         {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},                                           \
-    {                                                                                                                  \
-        "bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL                                                       \
-    }
+        {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, FE_PRODUCT_ROWS
 
 /* Kernel (times its mask) and bias, promoted with the input: v[0] input, v[1] kernel, v[2] bias or None. */
 static bool parameters(struct fe_block *block, const struct fe_value *a, struct ir_type kernel_type, struct fe_val v[3])
@@ -39,7 +37,7 @@ static bool parameters(struct fe_block *block, const struct fe_value *a, struct 
         v[1] = fe_mul(s, v[1], mask);
     }
     fe_block_promote(block, v, 3);
-    return !v[0].bad && !v[1].bad;
+    return !v[0].bad && !v[1].bad && fe_block_wide_product(block, &a[PREFERRED], &v[0], &v[1]);
 }
 
 static bool begin(struct fe_block *block, const struct fe_value *a, struct window *w, struct ir_type *t)

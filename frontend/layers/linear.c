@@ -4,9 +4,7 @@
 
 #define KERNEL_INITS                                                                                                   \
     {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},                                               \
-    {                                                                                                                  \
-        "bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL                                                       \
-    }
+        {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, FE_PRODUCT_ROWS
 
 bool fe_block_float_input(struct fe_block *block, uint32_t index)
 {
@@ -48,6 +46,19 @@ void fe_block_promote(struct fe_block *block, struct fe_val *values, uint32_t co
         if (!fe_is_none(&values[i]) && !values[i].bad) values[i] = fe_cast(&block->site, values[i], dtype);
 }
 
+bool fe_block_wide_product(struct fe_block *block, const struct fe_value *preferred, struct fe_val *x, struct fe_val *kernel)
+{
+    if (!preferred->given || preferred->null) return true;
+    enum ir_dtype have = (enum ir_dtype)fe_type_at(&block->site, x).dtype, want = preferred->dtype == IR_F64 ? IR_F32 : preferred->dtype;
+    if (!ir_dtype_is_float(want) || (want != have && want != IR_F32))
+        return fe_block_fail(block, preferred->json, "E0213", "a product of %s is that or float32, found %s", ir_dtype_name(have),
+                             ir_dtype_name(preferred->dtype)),
+               false;
+    *x = fe_cast(&block->site, *x, want);
+    *kernel = fe_cast(&block->site, *kernel, want);
+    return true;
+}
+
 static fe_json given(const struct fe_value *v) { return v->given && !v->null ? v->json : NULL; }
 
 struct kernel {
@@ -77,7 +88,7 @@ static bool kernel_and_bias(struct fe_block *block, const struct kernel *k, cons
         if (out[2].bad) return false;
     }
     fe_block_promote(block, out, 3);
-    return true;
+    return fe_block_wide_product(block, &inits[3], &out[0], &out[1]);
 }
 
 static struct fe_val apply_linear(struct fe_block *block, const struct fe_value *a)

@@ -30,14 +30,18 @@ static fe_json given(const struct fe_value *v) { return v->given && !v->null ? v
 
 static struct fe_val apply_lora(struct fe_block *block, const struct fe_value *a)
 {
-    enum { RANK, FEATURES, BASE, A_INIT, B_INIT };
+    enum { RANK, FEATURES, BASE, A_INIT, B_INIT, IN };
     struct fe_site *s = &block->site;
     struct fe_val base = fe_none();
-    int64_t features = a[FEATURES].integer;
+    struct ir_type t = fe_type_at(s, &block->in[0]);
+    int64_t features = a[FEATURES].integer, in = t.rank ? t.dim[t.rank - 1] : 0;
+    if (!a[IN].null && a[IN].integer != in)
+        return fe_block_fail(block, a[IN].json, "E0212", "lora expects %lld inputs, found %lld in %s", (long long)a[IN].integer, (long long)in,
+                             fe_describe(s, &block->in[0]));
     if (given(&a[BASE])) {
         base = fe_block_child(block, a[BASE].json, "base_module", block->env, block->in, 1);
         if (!fe_as_tensor(s, &base)) return fe_bad();
-        struct ir_type t = fe_type_at(s, &base);
+        t = fe_type_at(s, &base);
         int64_t out = t.rank ? t.dim[t.rank - 1] : 0;
         if (!a[FEATURES].null && features != out)
             return fe_block_fail(block, a[FEATURES].json, "E0212", "lora has %lld features, its base %lld",
@@ -49,7 +53,7 @@ static struct fe_val apply_lora(struct fe_block *block, const struct fe_value *a
     return fe_is_none(&base) ? y : fe_add(s, y, base);
 }
 
-enum { LINEAR_ARGS = 5, LORA_ARGS = 3 };
+enum { LINEAR_ARGS = 7, LORA_ARGS = 3 };
 static const struct fe_arg low_rank_args[] = {FE_DTYPE_ROWS}; /* the last two of lora_linear, as the dtypes of a layer */
 static struct fe_val apply_lora_linear(struct fe_block *block, const struct fe_value *a)
 {
@@ -71,6 +75,7 @@ static const struct fe_arg lora_args[] = {{"lora_rank", FE_INTEGER, FE_REQUIRED 
                                           {"features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
                                           {"base_module", FE_OBJECT, FE_NULLABLE, "null", NULL},
                                           INITS,
+                                          {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
                                           FE_DTYPE_ROWS};
 /* Those of linear, in its order, then its own. */
 static const struct fe_arg lora_linear_args[LINEAR_ARGS + LORA_ARGS + 4] = {
@@ -79,6 +84,7 @@ static const struct fe_arg lora_linear_args[LINEAR_ARGS + LORA_ARGS + 4] = {
     {"use_bias", FE_BOOL, 0, "true", NULL},
     {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},
     {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},
+    FE_PRODUCT_ROWS,
     {"lora_rank", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
     INITS,
     FE_DTYPE_ROWS,

@@ -5,14 +5,12 @@
 #include <string.h>
 
 /* Arguments that all have, in this order; then those of each, which begin with the bias where there can be one. */
-enum { EPSILON, USE_SCALE, SCALE_INIT, MASK, FAST, AXIS_NAME, AXIS_GROUPS, UNBIASED_OWN, USE_BIAS = UNBIASED_OWN, BIAS_INIT, OWN };
+enum { EPSILON, USE_SCALE, SCALE_INIT, MASK, FAST, AXIS_NAME, AXIS_GROUPS, FEATURES, UNBIASED_OWN, USE_BIAS = UNBIASED_OWN, BIAS_INIT, OWN };
 #define COMMON(epsilon)                                                                                                \
     {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, epsilon, NULL}, {"use_scale", FE_BOOL, 0, "true", NULL},                   \
         {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},      \
         {"use_fast_variance", FE_BOOL, 0, "true", NULL}, {"axis_name", FE_STRING, FE_NULLABLE, "null", NULL},          \
-    {                                                                                                                  \
-        "axis_index_groups", FE_LIST, FE_NULLABLE, "null", NULL                                                        \
-    }
+        {"axis_index_groups", FE_LIST, FE_NULLABLE, "null", NULL}, {"num_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL}
 #define BIAS                                                                                                           \
     {"use_bias", FE_BOOL, 0, "true", NULL},                                                                            \
     {                                                                                                                  \
@@ -108,6 +106,11 @@ static bool feature_param(struct norm *n, const char *name, const char *preset, 
                          .init = init && init->given ? init->json : NULL,
                          .init_preset = preset,
                          .statistic = statistic};
+    const struct fe_value *given = &n->args[FEATURES];
+    if (given->given && !given->null && given->integer != ir_type_elements(&p.type))
+        return fe_block_fail(n->block, given->json, "E0212", "%s expects %lld features, found %lld in %s", n->block->type, (long long)given->integer,
+                             (long long)ir_type_elements(&p.type), fe_describe(&n->block->site, &n->block->in[0])),
+               false;
     *value = fe_reshape_val(&n->block->site, fe_val_tensor(fe_block_param(n->block, name, p)), n->type.rank, wide);
     return !value->bad;
 }

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum cell_kind { LSTM, OPTIMIZED_LSTM, GRU, SIMPLE };
-enum { HIDDEN, IN, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, CARRY_INIT, GATE, RESIDUAL = GATE }; /* the last: of one kind each */
+enum { HIDDEN, IN, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, CARRY_INIT, KEEP_RNGS, GATE, RESIDUAL = GATE }; /* the last: of one kind each */
 #define CELL_ROWS                                                                                                      \
     [HIDDEN] = {"hidden_features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},                                 \
     [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},                                       \
@@ -13,7 +13,8 @@ enum { HIDDEN, IN, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, CARRY_INI
     [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},                               \
     [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL},                    \
     [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},                                          \
-    [CARRY_INIT] = {"carry_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}
+    [CARRY_INIT] = {"carry_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},                                        \
+    [KEEP_RNGS] = {"keep_rngs", FE_BOOL, 0, "false", NULL}
 static const struct fe_arg gated_args[] = {
     CELL_ROWS, [GATE] = {"gate_fn", FE_OBJECT, 0, "{\"type\": \"sigmoid\"}", NULL}, FE_DTYPE_ROWS};
 static const struct fe_arg simple_args[] = {CELL_ROWS, [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL}, FE_DTYPE_ROWS};
@@ -98,8 +99,11 @@ static bool declare_carry(struct cell *c)
 }
 
 /* Declares the parameters in NNX's order (simple_cell: those of the carry first) and applies the input's products. */
-static bool prepare(struct cell *c, struct fe_val x)
+static bool prepare(struct cell *c, struct fe_val x, bool alone)
 {
+    double constant;
+    bool random = c->args[CARRY_INIT].given && !fe_initializer_constant(c->block.site.fe, c->args[CARRY_INIT].json, &constant);
+    if (c->args[KEEP_RNGS].boolean) fe_block_fork(&c->block, "carry", alone && random); /* before the parameters */
     c->dense_count = c->kind == LSTM ? 4 : 1;
     if (c->kind == SIMPLE) return declare_carry(c) && declare_input(c, x);
     return declare_input(c, x) && declare_carry(c);
@@ -109,7 +113,7 @@ static struct fe_val activate(struct cell *c, uint32_t arg, struct fe_val x)
 {
     struct fe_site *s = &c->block.site;
     if (x.bad) return x;
-    if (c->args[arg].given) return fe_activation(s->fe, s->trace, c->args[arg].json, x);
+    if (c->args[arg].given) return fe_activation(s->fe, s->trace, c->args[arg].json, x, false);
     return fe_op1(s, arg == GATE ? OP_logistic : OP_tanh, x);
 }
 
@@ -226,7 +230,8 @@ static struct fe_val flip(struct fe_site *s, struct fe_val x, uint32_t axis, con
     return FE_APPLY(s, "take_along_axis", x, at, fe_int(axis));
 }
 
-/* Of carries [time, ..], that at the last real time of every row: x[lengths - 1], from the end where that is negative. */
+/* Of carries [time, ..], that at the last real time of every row: x[lengths - 1], from the end where that is negative. (Of
+ * several batch axes NNX takes carries of other rows; here too each row's own.) */
 static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_t n, const struct fe_val *lengths)
 {
     if (carries.bad) return carries;
@@ -239,13 +244,14 @@ static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_
     return FE_APPLY(s, "squeeze", FE_APPLY(s, "take_along_axis", carries, at, fe_int(0)), fe_int(0));
 }
 
-/* As nnx.RNN, which draws with keys of its own stream, whatever the seed: those of key 0, counted on from call to call. */
-static struct fe_val draw_carry(struct fe_block *owner, struct cell *c, uint32_t rank, const int64_t *shape, bool used)
+/* As nnx.RNN, which draws with keys of its own stream, whatever the seed: those of key 0, counted on from call to call. A
+ * cell by itself has the fork of the stream "carry" that it keeps. */
+static struct fe_val draw_carry(struct fe_block *owner, const char *stream, struct cell *c, uint32_t rank, const int64_t *shape, bool used)
 {
     struct fe_site *s = &c->block.site;
     struct ir_type type = ir_type_of(c->block.param_dtype, rank, shape);
     struct fe_drawn drawn;
-    if (!fe_block_draw(owner, NULL, &type, &drawn)) return fe_bad();
+    if (!fe_block_draw(owner, stream, &type, &drawn)) return fe_bad();
     if (!used) return fe_none();
     ir_value x = fe_initial_drawn(s->fe, s->b, c->args[CARRY_INIT].json, &drawn, &type);
     return x ? fe_val_tensor(x) : fe_bad();
@@ -264,15 +270,15 @@ static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, u
     double start = 0;
     const struct fe_value *init = &c->args[CARRY_INIT];
     bool drawn = init->given && !fe_initializer_constant(s->fe, init->json, &start);
-    if (drawn && !r && fe_is_none(initial))
-        return fe_block_fail(&c->block, init->json, "E0111", "a random \"carry_init\" of a cell by itself is not supported yet; give it a carry"),
+    if (drawn && !r && fe_is_none(initial) && !c->args[KEEP_RNGS].boolean)
+        return fe_block_fail(&c->block, init->json, "E0103", "a cell by itself draws no carry unless it has \"keep_rngs\": give it that or a carry"),
                false;
     if (!fe_is_none(initial) && (pair ? initial->count : 1) != count)
         return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
                false;
     for (uint32_t i = 0; i < count; i++) {
         if (fe_is_none(initial) && (drawn || (r && r->draws))) {
-            carry[i] = draw_carry(r->owner, c, rank, shape, drawn);
+            carry[i] = r ? draw_carry(r->owner, NULL, c, rank, shape, drawn) : draw_carry(&c->block, "carry", c, rank, shape, true);
             if (carry[i].bad) return false;
         }
         if (fe_is_none(initial) && drawn) continue;
@@ -293,8 +299,6 @@ static bool lengths_fit(struct fe_block *block, const struct run *r, const struc
     if (!fits)
         return fe_block_fail(block, NULL, "E0212", "seq_lengths must be one integer per row, found %s for an input %s",
                              fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x)), false;
-    if (r->return_carry && t.rank > 1) /* NNX takes another row's carry there */
-        return fe_block_fail(block, NULL, "E0111", "the carry at seq_lengths with more than one batch axis is not supported yet"), false;
     return true;
 }
 
@@ -325,7 +329,7 @@ static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const st
     if (ragged && !lengths_fit(block, r, &t, axis)) return fe_bad();
     if (r->reverse && ragged) x = flip(s, x, axis, &r->lengths);
     x = move_axis(s, x, axis, 0);
-    if (x.bad || !prepare(&c, x) || !first_carry(r, &c, t, axis, &r->initial, w.carries, w.carry)) return fe_bad();
+    if (x.bad || !prepare(&c, x, false) || !first_carry(r, &c, t, axis, &r->initial, w.carries, w.carry)) return fe_bad();
     w.row_count = c.dense_count;
     memcpy(w.rows, c.input, sizeof c.input);
     if (!fe_walk(&w, step, &c)) return fe_bad();
@@ -457,7 +461,7 @@ static struct fe_val apply_cell(struct fe_block *block, const struct fe_value *a
     if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) x = fe_cast(s, x, IR_F32);
     uint32_t count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
     struct fe_val none = fe_none();
-    if (x.bad || !prepare(&c, x) || !first_carry(NULL, &c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
+    if (x.bad || !prepare(&c, x, block->in_count == 1) || !first_carry(NULL, &c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
         return fe_bad();
     advance(&c, c.input, carry);
     struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), carry[count - 1]};

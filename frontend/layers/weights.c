@@ -27,35 +27,82 @@ static struct fe_val unit(struct fe_site *s, struct fe_val x, const uint32_t *ax
     return sum.bad ? sum : fe_mul(s, x, fe_op1(s, OP_rsqrt, fe_add(s, sum, fe_float(epsilon))));
 }
 
-/* Traces the layer inside with its parameters led through `use`. */
-static struct fe_val wrap(struct fe_block *block, const struct fe_value *args, fe_json layer,
-                          struct fe_val (*use)(const struct fe_weights *, struct fe_block *, uint32_t, struct fe_val))
+/* The wrapper's part of fe_weights: the layer inside is led through it. */
+static struct fe_weights weights_of(struct fe_block *block, const struct fe_value *args, fe_json layer)
 {
-    struct fe_weights weights = {use, block, args, block->weights};
+    struct fe *fe = block->site.fe;
+    fe_json name = fe_member(fe, layer, "name");
+    const char *segment = name && name->kind == JSON_STRING ? name->string : "layer_instance";
+    return (struct fe_weights){.wrapper = block, .args = args, .outer = block->weights, .inside = fe_path_join(fe->arena, block->path, segment)};
+}
+
+static struct fe_val wrap(struct fe_block *block, fe_json layer, const struct fe_weights *weights)
+{
     struct fe_block parent = *block;
-    parent.weights = &weights;
+    parent.weights = weights;
     return fe_block_child(&parent, layer, "layer_instance", block->env, block->in, block->in_count);
+}
+
+/* A dtype of 32 bits at most; IR_TUPLE: not given. */
+static enum ir_dtype dtype_of(const struct fe_value *v)
+{
+    return !v->given || v->null ? IR_TUPLE : v->dtype == IR_F64 ? IR_F32 : v->dtype;
+}
+
+static bool check_dtypes(struct fe_block *block, const struct fe_value *v, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (dtype_of(&v[i]) != IR_TUPLE && !ir_dtype_is_float(v[i].dtype))
+            return fe_block_fail(block, v[i].json, "E0213", "%s cannot be %s: weights are floating point", block->type, ir_dtype_name(v[i].dtype)), false;
+    return true;
 }
 
 /* ---------------------------------------------------------------- weight_norm (Salimans, Kingma 2016) */
 
-enum { WN_LAYER, WN_AXES, WN_USE_SCALE, WN_SCALE_INIT, WN_EPSILON, WN_DTYPE, WN_PARAM_DTYPE, WN_ARGS };
+enum { WN_LAYER, WN_AXES, WN_USE_SCALE, WN_SCALE_INIT, WN_EPSILON, WN_FILTER, WN_DTYPE, WN_PARAM_DTYPE, WN_ARGS };
 static const struct fe_arg weight_norm_args[WN_ARGS] = {
     [WN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
     [WN_AXES] = {"feature_axes", FE_NUMBERS, FE_NULLABLE, "-1", NULL},
     [WN_USE_SCALE] = {"use_scale", FE_BOOL, 0, "true", NULL},
     [WN_SCALE_INIT] = {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL},
     [WN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
+    [WN_FILTER] = {"variable_filter", FE_PATTERNS, FE_NULLABLE, "null", NULL}, /* over the paths in the layer inside */
     [WN_DTYPE] = FE_DTYPE_ROW,
     [WN_PARAM_DTYPE] = FE_PARAM_DTYPE_ROW};
+
+static bool has_segment(const char *path, const char *segment)
+{
+    size_t length = strlen(segment);
+    for (; path; path = strchr(path, '.') ? strchr(path, '.') + 1 : NULL)
+        if (!strncmp(path, segment, length) && (!path[length] || path[length] == '.')) return true;
+    return false;
+}
+
+/* The weights that are normalised: those that the patterns match, or whose path has a segment "kernel". In NNX they have the
+ * dtype of the wrapper from the first step on, or what promotes with the scale, which is float32. */
+static bool weight_norm_changes(const struct fe_weights *w, const char *path, uint32_t rank, enum ir_dtype *stored)
+{
+    struct fe *fe = w->wrapper->site.fe;
+    const struct fe_value *filter = &w->args[WN_FILTER];
+    bool found = false;
+    (void)rank;
+    if (!filter->given || filter->null) found = has_segment(path, "kernel");
+    else if (filter->json->kind != JSON_ARRAY) found = glob_match(filter->json->string, path);
+    else
+        for (fe_json p = fe_first(fe, filter->json); p && !found; p = fe_next(fe, p)) found = glob_match(p->string, path);
+    if (!found) return false;
+    if (dtype_of(&w->args[WN_DTYPE]) != IR_TUPLE) *stored = dtype_of(&w->args[WN_DTYPE]);
+    else if (w->args[WN_USE_SCALE].boolean) *stored = IR_F32;
+    return true;
+}
 
 /* Kernels to length 1 (or the scale) over all axes but the feature axes (null: over all). */
 static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
 {
     struct fe_site *s = &inside->site;
     const struct fe_value *feature = &w->args[WN_AXES];
-    const char *path = path_of(inside, param), *last = strrchr(path, '.');
-    if (strcmp(last ? last + 1 : path, "kernel") != 0) return value;
+    enum ir_dtype stored = (enum ir_dtype)fe_type_at(s, &value).dtype;
+    if (!weight_norm_changes(w, fe_weights_inside(w, path_of(inside, param)), fe_rank(s, &value), &stored)) return value;
     value = current(inside, param, value);
     uint32_t rank = fe_rank(s, &value), axes[IR_MAX_RANK], count = 0;
     bool kept[IR_MAX_RANK] = {0};
@@ -71,27 +118,47 @@ static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block
     double scale = 1;
     if (w->args[WN_USE_SCALE].boolean && w->args[WN_SCALE_INIT].json) fe_initializer_constant(s->fe, w->args[WN_SCALE_INIT].json, &scale);
     if (scale != 1) value = value.bad ? value : fe_mul(s, value, fe_float(scale));
+    if (!value.bad) value = fe_cast(s, value, stored);
     leave(inside, param, value);
     return value;
 }
 
-/* In NNX a dtype of the wrapper becomes that of the weights inside, from the first step on. */
-static bool float32_alone(struct fe_block *block, const struct fe_value *dtype, uint32_t count)
+/* After the first trace: whether every pattern is of use. */
+static bool patterns_match(struct fe_block *block, const struct fe_weights *w, uint32_t first)
 {
-    for (uint32_t i = 0; i < count; i++)
-        if (dtype[i].given && !dtype[i].null && dtype[i].dtype != IR_F32)
-            return fe_block_fail(block, dtype[i].json, "E0111", "%s of %s is not supported yet", ir_dtype_name(dtype[i].dtype), block->type), false;
+    struct fe *fe = block->site.fe;
+    fe_json list = w->args[WN_FILTER].json;
+    if (!list || w->args[WN_FILTER].null) return true;
+    for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p; p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
+        bool any = false;
+        size_t count = fe->state->params.count, n = 0;
+        const char **names = arena_new_array(fe->arena, const char *, count - first + 1);
+        for (size_t i = first; i < count; i++) {
+            if (fe->state->params.items[i].statistic) continue;
+            names[n++] = fe_weights_inside(w, fe->state->params.items[i].path);
+            any |= glob_match(p->string, names[n - 1]);
+        }
+        if (any) continue;
+        fe_suggest(fe, fe_error(fe, p, "E0405", "pattern \"%s\" matches no parameter of the layer inside", p->string), p->string, names, n);
+        return false;
+    }
     return true;
 }
 
 static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_value *a)
 {
     double scale;
-    if (!float32_alone(block, &a[WN_DTYPE], 2)) return fe_bad();
+    struct fe_state *state = block->site.fe->state;
+    uint32_t first = (uint32_t)state->params.count;
+    if (!check_dtypes(block, &a[WN_DTYPE], 2)) return fe_bad();
     fe_json init = a[WN_SCALE_INIT].json; /* NNX's scales are no parameters, and have no key to be drawn with */
     if (a[WN_USE_SCALE].boolean && init && !fe_initializer_constant(block->site.fe, init, &scale))
         return fe_block_fail(block, init, "E0103", "\"scale_init\" of weight_norm must be \"ones\", \"zeros\" or \"constant\": Flax NNX draws no scales");
-    return wrap(block, a, a[WN_LAYER].json, use_weight_norm);
+    struct fe_weights weights = weights_of(block, a, a[WN_LAYER].json);
+    weights.use = use_weight_norm;
+    weights.changes = weight_norm_changes;
+    struct fe_val y = wrap(block, a[WN_LAYER].json, &weights);
+    return y.bad || state->declared || block->sharing || patterns_match(block, &weights, first) ? y : fe_bad();
 }
 
 /* ---------------------------------------------------------------- spectral_norm (Miyato et al. 2018) */
@@ -106,18 +173,25 @@ static const struct fe_arg spectral_norm_args[SN_ARGS] = {[SN_LAYER] = {"layer_i
                                                           [SN_PARAM_DTYPE] = FE_PARAM_DTYPE_ROW};
 
 /* The running value `name` of a parameter inside: batch_stats.<its path there>.<name>. */
-static const char *running_path(const struct fe_block *wrapper, uint32_t param, const char *name)
+static const char *running_path(const struct fe_weights *w, uint32_t param, const char *name)
 {
-    struct arena *arena = wrapper->site.fe->arena;
-    const char *inside = path_of(wrapper, param) + strlen(fe_path_join(arena, wrapper->path, "layer_instance."));
-    return fe_path_join(arena, wrapper->path, arena_format(arena, "batch_stats.%s.%s", inside, name));
+    struct arena *arena = w->wrapper->site.fe->arena;
+    const char *inside = fe_weights_inside(w, path_of(w->wrapper, param));
+    return fe_path_join(arena, w->wrapper->path, arena_format(arena, "batch_stats.%s.%s", inside, name));
 }
 
-static uint32_t running(const struct fe_block *wrapper, uint32_t param, const char *name)
+static uint32_t running(const struct fe_weights *w, uint32_t param, const char *name)
 {
-    uint32_t index = map_get(&wrapper->site.fe->state->by_path, running_path(wrapper, param, name));
-    if (index == MAP_NONE) BUG("%s has no running %s", path_of(wrapper, param), name);
+    uint32_t index = map_get(&w->wrapper->site.fe->state->by_path, running_path(w, param, name));
+    if (index == MAP_NONE) BUG("%s has no running %s", path_of(w->wrapper, param), name);
     return index;
+}
+
+/* The weights keep their dtype; that of the wrapper is what they are rounded to. */
+static bool spectral_norm_changes(const struct fe_weights *w, const char *path, uint32_t rank, enum ir_dtype *stored)
+{
+    (void)path, (void)stored;
+    return rank > 1 && w->args[SN_STEPS].integer;
 }
 
 /* A matrix (what has more dimensions is reshaped to one of as many columns as the last has) over its largest singular
@@ -128,7 +202,7 @@ static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_blo
     struct ir_type shape = fe_type_at(s, &value);
     if (shape.rank < 2 || !w->args[SN_STEPS].integer) return value;
     value = current(inside, param, value);
-    uint32_t ui = running(w->wrapper, param, "u"), si = running(w->wrapper, param, "sigma");
+    uint32_t ui = running(w, param, "u"), si = running(w, param, "sigma");
     double epsilon = w->args[SN_EPSILON].number;
     int64_t columns = shape.dim[shape.rank - 1], rows = columns ? ir_type_elements(&shape) / columns : 0;
     const uint32_t both[] = {0, 1}, swap[] = {1, 0};
@@ -144,12 +218,15 @@ static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_blo
     sigma = FE_APPLY(s, "matmul", FE_APPLY(s, "matmul", v, m), fe_transpose_val(s, u, swap));
     sigma = fe_reshape_val(s, sigma, 0, NULL);
     if (sigma.bad) return sigma;
+    enum ir_dtype kept = dtype_of(&w->args[SN_PARAM_DTYPE]), rounded = dtype_of(&w->args[SN_DTYPE]);
     if (w->args[SN_UPDATE].boolean) {
-        leave(inside, ui, u);
-        leave(inside, si, sigma);
+        leave(inside, ui, fe_cast(s, u, kept == IR_TUPLE ? IR_F32 : kept));
+        leave(inside, si, fe_cast(s, sigma, kept == IR_TUPLE ? IR_F32 : kept));
     }
     struct fe_val divisor = fe_where3(s, fe_binary(s, EXPR_OP_NE, sigma, fe_float(0)), sigma, fe_float(1));
     value = fe_div(s, value, divisor);
+    if (!value.bad && rounded != IR_TUPLE) value = fe_cast(s, value, rounded);
+    if (!value.bad) value = fe_cast(s, value, (enum ir_dtype)shape.dtype);
     leave(inside, param, value);
     return value;
 }
@@ -162,8 +239,9 @@ static bool segments_before(const char *a, const char *b)
 }
 
 /* After the first trace of the layer inside: the running values of its matrices, u with one more draw. */
-static bool declare_running(struct fe_block *block, const struct fe_value *a, uint32_t first)
+static bool declare_running(struct fe_block *block, const struct fe_weights *w, uint32_t first)
 {
+    const struct fe_value *a = w->args;
     struct fe *fe = block->site.fe;
     uint32_t last = (uint32_t)fe->state->params.count, *order = arena_new_array(fe->arena, uint32_t, last - first + 1);
     if (!a[SN_STEPS].integer) return true;
@@ -180,9 +258,10 @@ static bool declare_running(struct fe_block *block, const struct fe_value *a, ui
             fe_block_fail(block, a[SN_STRICT].json, "E0202", "\"%s\" has rank %u and is no matrix", p.path, (unsigned)p.type.rank);
             return false;
         }
-        struct fe_param u = {.path = running_path(block, i, "u"), .type = ir_type_of(IR_F32, 2, (int64_t[]){1, p.type.dim[p.type.rank - 1]}),
+        enum ir_dtype dtype = dtype_of(&a[SN_PARAM_DTYPE]) == IR_TUPLE ? IR_F32 : dtype_of(&a[SN_PARAM_DTYPE]);
+        struct fe_param u = {.path = running_path(w, i, "u"), .type = ir_type_of(dtype, 2, (int64_t[]){1, p.type.dim[p.type.rank - 1]}),
                              .statistic = true, .init_preset = "normal", .init_value = 0.01};
-        struct fe_param sigma = {.path = running_path(block, i, "sigma"), .type = ir_type_scalar(IR_F32), .statistic = true, .init_preset = "ones"};
+        struct fe_param sigma = {.path = running_path(w, i, "sigma"), .type = ir_type_scalar(dtype), .statistic = true, .init_preset = "ones"};
         fe_draw(fe, "params", &u.stream, &u.draw);
         if (!fe_block_param(block, "", u) || !fe_block_param(block, "", sigma)) return false;
     }
@@ -193,12 +272,15 @@ static struct fe_val apply_spectral_norm(struct fe_block *block, const struct fe
 {
     struct fe_state *state = block->site.fe->state;
     uint32_t first = (uint32_t)state->params.count;
-    if (!float32_alone(block, &a[SN_DTYPE], 2)) return fe_bad();
+    if (!check_dtypes(block, &a[SN_DTYPE], 2)) return fe_bad();
     if (a[SN_STEPS].integer > 100) /* they are unrolled */
         return fe_block_fail(block, a[SN_STEPS].json, "E0103", "\"n_steps\" must be at most 100, found %lld", (long long)a[SN_STEPS].integer);
-    struct fe_val y = wrap(block, a, a[SN_LAYER].json, use_spectral_norm);
+    struct fe_weights weights = weights_of(block, a, a[SN_LAYER].json);
+    weights.use = use_spectral_norm;
+    weights.changes = spectral_norm_changes;
+    struct fe_val y = wrap(block, a[SN_LAYER].json, &weights);
     if (y.bad || state->declared || block->sharing) return y;
-    return declare_running(block, a, first) ? y : fe_bad();
+    return declare_running(block, &weights, first) ? y : fe_bad();
 }
 
 const struct fe_layer fe_layer_weight_norm = {"weight_norm", weight_norm_args, WN_ARGS, FE_MAX_INPUTS, apply_weight_norm};

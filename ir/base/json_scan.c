@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ir/base/map.h"
+#include "ir/base/str.h"
 
 enum { NUMBER_LIMIT = 63, SMALL_OBJECT = 12 };
 static const struct json_limits default_limits = {64u << 20, 128, 1000000};
@@ -36,22 +37,6 @@ static bool fail(struct scan *s, size_t at, size_t length, const char *code, con
 }
 
 /* ---------------------------------------------------------------- characters */
-
-/* Bytes of the UTF-8 sequence at p, 0 if it is not valid. */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    if (p[0] < 0x80) return 1;
-    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
-    size_t n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-    if (left < n) return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80) return 0;
-    if (p[0] == 0xe0 && p[1] < 0xa0) return 0; /* overlong */
-    if (p[0] == 0xed && p[1] > 0x9f) return 0; /* surrogates */
-    if (p[0] == 0xf0 && p[1] < 0x90) return 0;
-    if (p[0] == 0xf4 && p[1] > 0x8f) return 0;
-    return n;
-}
 
 static size_t utf8_put(char *to, uint32_t c)
 {
@@ -96,7 +81,7 @@ static const char *found(struct scan *s, size_t at)
     unsigned char c = (unsigned char)s->text[at];
     if (c == '\n') return "the end of the line";
     if (c < 0x20 || c == 0x7f) return arena_format(s->arena, "the control character 0x%02x", c);
-    size_t n = utf8_length((const unsigned char *)s->text + at, s->length - at);
+    size_t n = str_utf8((const unsigned char *)s->text + at, s->length - at);
     if (!n) return arena_format(s->arena, "the byte 0x%02x, which is not UTF-8", c);
     return arena_format(s->arena, "'%.*s'", (int)n, s->text + at);
 }
@@ -109,7 +94,7 @@ static bool expected(struct scan *s, const char *what)
     if (s->text[at] == '/')
         return fail(s, at, 2, "E0009", "JSON has no comments; a key \"//\" holding a string is allowed anywhere");
     if (s->text[at] == '\'') return fail(s, at, 1, "E0009", "JSON strings and keys are written in double quotes");
-    size_t n = utf8_length((const unsigned char *)s->text + at, s->length - at);
+    size_t n = str_utf8((const unsigned char *)s->text + at, s->length - at);
     const char *code = n ? "E0001" : "E0007";
     return fail(s, at, n, code, arena_format(s->arena, "expected %s, found %s", what, found(s, at)));
 }
@@ -187,7 +172,7 @@ static const char *scan_string(struct scan *s)
                      arena_format(s->arena, "the control character 0x%02x must be written as \\u%04x in a string", c, c));
             return NULL;
         }
-        if (!(n = utf8_length((const unsigned char *)s->text + s->at, s->length - s->at))) {
+        if (!(n = str_utf8((const unsigned char *)s->text + s->at, s->length - s->at))) {
             fail(s, s->at, 1, "E0007", arena_format(s->arena, "the byte 0x%02x is not valid UTF-8 here", c));
             return NULL;
         }

@@ -48,17 +48,35 @@ void str_addf(struct str *s, const char *format, ...)
 
 const char *str_text(struct str *s) { return s->length ? s->text : ""; }
 
+size_t str_utf8(const unsigned char *p, size_t left)
+{
+    if (p[0] < 0x80) return 1;
+    if (p[0] < 0xc2 || p[0] > 0xf4) return 0;
+    size_t n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (left < n) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if (p[0] == 0xe0 && p[1] < 0xa0) return 0; /* overlong */
+    if (p[0] == 0xed && p[1] > 0x9f) return 0; /* surrogates */
+    if (p[0] == 0xf0 && p[1] < 0x90) return 0;
+    if (p[0] == 0xf4 && p[1] > 0x8f) return 0;
+    return n;
+}
+
 void str_add_json(struct str *s, const char *text)
 {
     str_add_n(s, "\"", 1);
-    for (const char *p = text; *p; p++) {
+    size_t left = strlen(text), n = 1;
+    for (const char *p = text; *p; p += n, left -= n) {
         unsigned char c = (unsigned char)*p;
+        n = 1;
         if (c == '"' || c == '\\') str_addf(s, "\\%c", c);
         else if (c == '\n') str_add(s, "\\n");
         else if (c == '\t') str_add(s, "\\t");
         else if (c == '\r') str_add(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_addf(s, "\\u%04x", c);
-        else str_add_n(s, p, 1);
+        else if (!(n = str_utf8((const unsigned char *)p, left))) n = 1, str_add(s, "\\ufffd"); /* of what is wrong in a document */
+        else str_add_n(s, p, n);
     }
     str_add_n(s, "\"", 1);
 }

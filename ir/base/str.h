@@ -18,8 +18,10 @@ const char *str_text(struct str *); /* "" if empty */
 /* The shortest decimal form that reads back as exactly this double; NaN and infinities as "NaN", "Infinity",
  * "-Infinity" without quotes. `single`: as exactly this float. */
 void str_add_number(struct str *, double, bool single);
-/* The text as a JSON string with its quotes. */
+/* The text as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD. */
 void str_add_json(struct str *, const char *text);
+/* Bytes of the UTF-8 sequence at p, 0 if it is not valid. */
+size_t str_utf8(const unsigned char *p, size_t left);
 
 /* Restricted Damerau-Levenshtein distance, and the nearest of `count` names within a third of the length (NULL
  * if none is near). */

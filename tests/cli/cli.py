@@ -42,7 +42,7 @@ class Cli(unittest.TestCase):
         return self.path(name)
 
     def run_stepc(self, *args, code=0, **more):
-        p = subprocess.run([STEPC, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+        p = subprocess.run([STEPC, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600,
                            cwd=self.folder.name, **more)
         self.assertEqual(p.returncode, code, "stepc %s: %s%s" % (" ".join(args), p.stdout, p.stderr))
         return p
@@ -94,8 +94,8 @@ class Cli(unittest.TestCase):
                          '|| sizeof A_B___METRIC_x_y_NAME != 4 || A_B___INPUT_x_ELEMENTS != 32 || A_B___EMA_COUNT != (int)A_B___PARAM_COUNT || '
                          'A_B___PARAM_first_bias != 1; }\n' % sum(t["role"] == "param" for t in listing))
         for compiler in (["gcc", "-std=c99"], ["g++", "-x", "c++", "-std=c++11"]):
-            subprocess.run([*compiler, "-pedantic", "-Wall", "-Wextra", "-Werror", use, "-o", self.path("use")], check=True, timeout=60)
-            subprocess.run([self.path("use")], check=True, timeout=60)
+            subprocess.run([*compiler, "-pedantic", "-Wall", "-Wextra", "-Werror", use, "-o", self.path("use")], check=True, timeout=600)
+            subprocess.run([self.path("use")], check=True, timeout=600)
         for args, says in ((("--emit", "header"), "expected header=FILE"), (("--emit", "c=x"), "expected header=FILE"),
                            (("--emit", "header=x", "--stop-after", "fuse"), "need an object")):
             self.assertIn(says, self.run_stepc("compile", model, "-o", so, *args, code=2).stderr)
@@ -113,7 +113,7 @@ class Cli(unittest.TestCase):
             time.sleep(pause)
             if p.poll() is None:
                 os.killpg(p.pid, signal.SIGINT)
-            p.communicate(timeout=60)
+            p.communicate(timeout=600)
             self.assertIn(p.returncode, (0, -signal.SIGINT))
             self.assertEqual(os.listdir(folder), [])
             self.no_leavings()
@@ -207,7 +207,7 @@ class Cli(unittest.TestCase):
                 self.assertRegex(script, r"(--|-l )%s\b" % name)
             for name in re.findall(r"^COMMAND\((\w+)", table, re.M):
                 self.assertRegex(script, r"\b%s\b" % name)
-        subprocess.run(["bash", "-n"], input=self.run_stepc("completion", "bash").stdout, text=True, check=True, timeout=60)
+        subprocess.run(["bash", "-n"], input=self.run_stepc("completion", "bash").stdout, text=True, check=True, timeout=600)
         self.run_stepc("completion", "tcsh", code=2)
         root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
         text = self.run_stepc("doctor", env=dict(os.environ, STEPC_LOG="info")).stdout
@@ -414,12 +414,7 @@ class Cli(unittest.TestCase):
         with open(metrics) as f:
             self.assertEqual(f.read(), "precious")
         p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--metrics", metrics], stderr=subprocess.DEVNULL)
-        for _ in range(600):
-            time.sleep(0.05)
-            with open(metrics) as f:
-                lines = f.readlines()
-            if len(lines) > 3:
-                break
+        lines = self.followed(p, metrics)
         p.kill()
         p.wait()
         self.assertEqual(json.loads(lines[1])["step"], 2)
@@ -427,14 +422,61 @@ class Cli(unittest.TestCase):
             self.assertGreaterEqual(len(f.readlines()), len(lines))
         self.assertEqual([n for n in os.listdir(self.folder.name) if ".tmp" in n], [])
 
+    def followed(self, process, metrics):
+        """Some lines of metrics that a process writes, as soon as they are there."""
+        lines = []
+        while len(lines) <= 3 and process.poll() is None:
+            time.sleep(0.05)
+            if os.path.exists(metrics):
+                with open(metrics) as f:
+                    lines = f.readlines()
+        return lines
+
     def test_metrics_to_a_device(self):
         """/dev/stdout may lead to a file and is never replaced."""
         so, data, output = self.path("step.so"), self.batches(), self.path("output")
         self.run_stepc("compile", self.model, "-o", so)
         with open(output, "w") as f:
-            subprocess.run([STEPC, "run", so, "-q", "--steps", "2", "--data", data, "--metrics", "/dev/stdout"], stdout=f, check=True, timeout=120)
+            subprocess.run([STEPC, "run", so, "-q", "--steps", "2", "--data", data, "--metrics", "/dev/stdout"], stdout=f, check=True, timeout=600)
         with open(output) as f:
             self.assertEqual([json.loads(line)["step"] for line in f], [1, 2])
+
+    def test_files_to_pipes(self):
+        """What is no regular file is written to, never replaced: objects, headers, temporaries."""
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE)
+        self.run_stepc("compile", self.model, "-o", pipe)
+        piped = reader.communicate(timeout=600)[0]
+        self.assertTrue(os.path.exists(pipe) and not os.path.isfile(pipe))
+        self.run_stepc("compile", self.model, "-o", self.path("step.so"))
+        self.assertEqual(piped, self.saved("step.so"))
+        with open(self.path("header.h"), "w") as f:
+            subprocess.run([STEPC, "compile", self.model, "-o", self.path("step.so"), "--emit", "header=/dev/stdout"], stdout=f, check=True, timeout=600)
+        self.assertIn(b"#ifndef STEPC_SMALL_H", self.saved("header.h"))
+        self.assertIn("no such folder", self.run_stepc("compile", self.model, "-o", self.path("step.so"), "--save-temps=none", code=3).stderr)
+        none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        p = self.run_stepc("compile", self.model, "-o", self.path("step.so"), "--save-temps", code=3, preexec_fn=none)
+        self.assertNotIn("LLVM", p.stderr)  # whose own printing would end the program
+        self.assertNotIn("step.ll", os.listdir(self.folder.name))
+        self.no_leavings()
+
+    def test_metrics_without_a_line(self):
+        """The metrics of the run before stay if this one writes none."""
+        so, data, kept = self.path("step.so"), self.batches(), self.write("metrics", "precious")
+        self.run_stepc("compile", self.model, "-o", so)
+        none = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        self.run_stepc("run", so, "--steps", "3", "--data", data, "--metrics", kept, code=3, preexec_fn=none)
+        self.assertEqual(self.saved("metrics"), b"precious")
+        self.no_leavings()
+
+    def test_reader_that_leaves(self):
+        """`| head` is no failure worth a message."""
+        p = subprocess.Popen([STEPC, "doc", "optimizers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder.name)
+        p.stdout.read(10)
+        p.stdout.close()
+        self.assertEqual((p.stderr.read(), p.wait(timeout=600)), (b"", 3))
+        p.stderr.close()
 
     def test_idle_mesh(self):
         note = "nothing is split over the 2 devices"
@@ -464,12 +506,11 @@ class Cli(unittest.TestCase):
         """What Ctrl-C leaves is a state to go on from: the same bytes as without it."""
         so, data = self.path("step.so"), self.batches()
         self.run_stepc("compile", self.model, "-o", so)
-        p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--save", self.path("part"), "--all-state"], stderr=subprocess.PIPE, text=True)
-        while not p.stderr.readline().startswith("run "):
-            pass
-        time.sleep(0.05)
+        p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--save", self.path("part"), "--all-state", "--metrics", self.write("metrics", "")],
+                             stderr=subprocess.DEVNULL)
+        self.followed(p, self.path("metrics"))
         p.send_signal(signal.SIGTERM)
-        p.communicate(timeout=60)
+        p.communicate(timeout=600)
         self.assertEqual(p.returncode, -signal.SIGTERM)
         header = self.saved("part")
         steps = int(json.loads(header[8:8 + int.from_bytes(header[:8], "little")])["__metadata__"]["step"])
@@ -586,12 +627,10 @@ class Cli(unittest.TestCase):
         so, data = self.path("step.so"), self.batches()
         self.run_stepc("compile", self.model, "-o", so)
         p = subprocess.Popen([STEPC, "run", so, "--steps", "1000000000", "--data", data, "--save", self.path("final"),
-                              "--metrics", self.path("metrics")], stderr=subprocess.PIPE, text=True)
-        while not p.stderr.readline().startswith("run "):
-            pass
-        time.sleep(0.2)
+                              "--metrics", self.write("metrics", "")], stderr=subprocess.PIPE, text=True)
+        self.followed(p, self.path("metrics"))
         p.send_signal(signal.SIGINT)
-        self.assertIn(" steps in ", p.communicate(timeout=60)[1])
+        self.assertIn(" steps in ", p.communicate(timeout=600)[1])
         self.assertEqual(p.returncode, -signal.SIGINT)
         with open(self.path("metrics")) as f:
             steps = json.loads(f.readlines()[-1])["step"]

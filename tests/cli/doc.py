@@ -16,7 +16,7 @@ SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
 
 
 def run(*args):
-    p = subprocess.run([STEPC, "doc", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    p = subprocess.run([STEPC, "doc", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
     return p.returncode, p.stdout, p.stderr
 
 

@@ -78,7 +78,7 @@ class Infer(unittest.TestCase):
 
     @staticmethod
     def run_stepc(*args):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
         return p.returncode, p.stderr
 
     def expected(self, state, prefix=""):
@@ -213,6 +213,23 @@ class Infer(unittest.TestCase):
         code, said = self.run_stepc("run", self.path("step.so"), "--eval-data", self.path("data.st"))
         self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
 
+    def test_only_what_is_computed(self):
+        """Metrics of the gradients or the update are none of an evaluation's."""
+        with open(self.path("updates.json"), "w") as f:
+            json.dump(dict(MODEL, metrics={"norm": "global_norm(grads)", "error": "mean(abs(model.mean - y))", "moved": "global_norm(updates)"}), f)
+        self.assertEqual(self.run_stepc("compile", self.path("updates.json"), "-o", self.path("updates.so")), (0, ""))
+        for program in ("updates.so", "updates.json"):
+            code, said = self.run_stepc("run", self.path(program), "--steps", "2", "--data", self.path("data.st"), "--eval-data", self.path("data.st"),
+                                        "--metrics", self.path("metrics.jsonl"))
+            self.assertEqual(code, 0, said)
+            with open(self.path("metrics.jsonl")) as f:
+                last = json.loads(f.readlines()[-1])
+            self.assertEqual(sorted(last), ["error", "eval_error", "eval_loss", "loss", "moved", "norm", "step"])
+            said = self.run_stepc("run", self.path(program), "--eval-data", self.path("data.st"))[1]
+            self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
+            self.assertNotIn("eval_norm", said)
+            self.assertIn("that an evaluation computes", self.run_stepc("run", self.path(program), "--eval-data", self.path("data.st"), "--eval-count", "norm")[1])
+
     def test_numpy_files(self):
         np.save(self.path("x.npy"), self.x)
         np.save(self.path("y.npy"), self.y)
@@ -222,6 +239,8 @@ class Infer(unittest.TestCase):
         np.save(self.path("objects.npy"), np.array([{}]), allow_pickle=True)
         with open(self.path("x.npy"), "rb") as f, open(self.path("short.npy"), "wb") as g:
             g.write(f.read()[:-5])
+        open(self.path("empty.npy"), "w").close()
+        np.save(self.path("two.npy"), self.y[:2])
         both = lambda x: ("--steps", "2", "--data", "x=" + self.path(x), "y=" + self.path("y.npy"))
         losses = []
         for args in (("--steps", "2", "--data", self.path("data.st")), both("x.npy")):
@@ -232,7 +251,9 @@ class Infer(unittest.TestCase):
         code, said = self.run_stepc("run", self.path("step.so"), "--infer", self.path("out.st"), "--infer-data", "x=" + self.path("rows.npy"))
         self.assertEqual((code, read(self.path("out.st"))["model.mean"].shape), (0, (13, 3)), said)
         for args, code, says in ((both("columns.npy"), 1, "ascontiguousarray"), (both("double.npy"), 1, "expected float32[steps, 8, 4], found float64[3, 8, 4]"),
-                                 (both("short.npy"), 1, "cut off"), (both("objects.npy"), 1, "not supported"), (both("none.npy"), 3, "No such file"),
+                                 (both("short.npy"), 1, "cut off"), (both("objects.npy"), 1, "not supported"), (both("empty.npy"), 1, "too short"), (both("double.npy"), 1, "a.astype(np.float32)"),
+                                 ((*both("x.npy")[:-1], "y=" + self.path("two.npy")), 0, "warning: %s: tensor \"y\" holds 2 steps, another one 3" % self.path("two.npy")),
+                                 (both("none.npy"), 3, "No such file"),
                                  (("--steps", "2", "--data", self.path("x.npy")), 2, "--data NAME="),
                                  (("--steps", "2", "--data", "X=" + self.path("x.npy"), "y=" + self.path("y.npy")), 1, '"X" is no input')):
             got, said = self.run_stepc("run", self.path("step.so"), *args)
@@ -242,13 +263,13 @@ class Infer(unittest.TestCase):
     def test_stopped(self):
         """Ctrl-C ends after a step, says what became of the state, and the parent sees the signal."""
         for more, says in ((("--save", self.path("stopped.st"), "--all-state"), "its state is saved"), ((), "without --save FILE its state is lost")):
+            open(self.path("m.jsonl"), "w").close()
             p = subprocess.Popen([STEPC, "run", self.path("step.so"), "--steps", "1000000000", "--data", self.path("data.st"), "--metrics",
                                   self.path("m.jsonl"), *more], stderr=subprocess.PIPE, text=True)
-            while not (os.path.exists(self.path("m.jsonl")) or [n for n in os.listdir(self.tmp.name) if n.startswith(".m.jsonl")]):
-                pass
-            time.sleep(0.2)
+            while not (os.path.exists(self.path("m.jsonl")) and os.path.getsize(self.path("m.jsonl"))) and p.poll() is None:
+                time.sleep(0.05)
             p.send_signal(signal.SIGINT)
-            said = p.communicate(timeout=60)[1]
+            said = p.communicate(timeout=600)[1]
             self.assertEqual(p.returncode, -signal.SIGINT)
             self.assertRegex(said, r"stepc: note: stopped by Ctrl-C after step \d+ of 1000000000; " + says)
         rows = 1600000  # more than any machine gets through before the signal, which comes at once
@@ -258,7 +279,7 @@ class Infer(unittest.TestCase):
             while not p.stderr.readline().startswith("run "):
                 pass
             p.send_signal(signal.SIGINT)
-            p.communicate(timeout=60)
+            p.communicate(timeout=600)
             self.assertEqual(p.returncode, -signal.SIGINT)
             self.assertFalse(os.path.exists(self.path("many.out")))
         code, said = self.run_stepc("run", self.path("step.so"), "--init", self.path("stopped.st"), "--steps", "1", "--data", self.path("data.st"))

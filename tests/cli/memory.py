@@ -68,7 +68,7 @@ def needs(name, model, more, rows):
         path = os.path.join(tmp, "model.json")
         with open(path, "w") as f:
             json.dump(document, f)
-        done = subprocess.run([STEPC, "explain", path, "--memory", "--json"], stdout=subprocess.PIPE, check=True, timeout=120)
+        done = subprocess.run([STEPC, "explain", path, "--memory", "--json"], stdout=subprocess.PIPE, check=True, timeout=600)
     report = json.loads(done.stdout)
     arenas = {e["name"]: e["memory"]["arena"] for e in report["entries"]}
     outputs = sum((2 if "16" in t["dtype"] else 4) * np.prod(t["shape"]) for t in report["tensors"] if t["role"] == "output")
@@ -96,9 +96,9 @@ def shared(document, least, input_shape):
         path, so = os.path.join(tmp, "model.json"), os.path.join(tmp, "step.so")
         with open(path, "w") as f:
             json.dump(document, f)
-        subprocess.run([STEPC, "compile", path, "-o", so, "--save-temps=" + tmp], check=True, timeout=120)
-        report = json.loads(subprocess.run([STEPC, "explain", so, "--json"], stdout=subprocess.PIPE, check=True, timeout=120).stdout)
-        text = subprocess.run([STEPC, "explain", so, "--memory"], stdout=subprocess.PIPE, check=True, timeout=120).stdout.decode()
+        subprocess.run([STEPC, "compile", path, "-o", so, "--save-temps=" + tmp], check=True, timeout=600)
+        report = json.loads(subprocess.run([STEPC, "explain", so, "--json"], stdout=subprocess.PIPE, check=True, timeout=600).stdout)
+        text = subprocess.run([STEPC, "explain", so, "--memory"], stdout=subprocess.PIPE, check=True, timeout=600).stdout.decode()
         with open(os.path.join(tmp, "step.nests")) as f:
             nests = [n.split(": ", 1)[1] for n in f.read().split("kernel.")[1:]]
         size = os.path.getsize(so)

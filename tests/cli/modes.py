@@ -77,7 +77,7 @@ class Modes(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def stepc(self, *args):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
         self.assertEqual(p.returncode, 0, "stepc %s: %s" % (" ".join(args), p.stderr))
         return p.stdout
 

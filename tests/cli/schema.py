@@ -119,7 +119,7 @@ MISTAKES = [
 class Test(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        text = subprocess.run([STEPC, "doc", "schema"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
+        text = subprocess.run([STEPC, "doc", "schema"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, timeout=600).stdout
         cls.root = json.loads(text, object_pairs_hook=cls.no_duplicates)
         cls.schema = Schema(cls.root)
 
@@ -137,7 +137,7 @@ class Test(unittest.TestCase):
     def test_recorded_errors(self):
         accepted, refused = [], 0
         for path in sorted(glob.glob(os.path.join(PARITY, "errors", "*.json"))):
-            said = subprocess.run([STEPC, "check", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60).stderr.decode("utf-8", "replace")
+            said = subprocess.run([STEPC, "check", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=600).stderr.decode("utf-8", "replace")
             code = re.search(r"error\[?.*?(E\d{4})", said)
             try:
                 good = self.schema.good(document(path), self.root)

@@ -61,7 +61,7 @@ class Custom(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def stepc(self, *args, code=0):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
         self.assertEqual(p.returncode, code, "stepc %s: %s%s" % (" ".join(args), p.stdout, p.stderr))
         return p.stderr + p.stdout
 

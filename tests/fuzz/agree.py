@@ -190,7 +190,7 @@ def data(document, seed, change=0.0):
 
 def results(stepc, folder, program, file="data.safetensors"):
     try:
-        tensors, lines = running.train(stepc, folder, STEPS, program, file, ["--all-state"], threads=None, timeout=120)
+        tensors, lines = running.train(stepc, folder, STEPS, program, file, ["--all-state"], threads=None, timeout=600)
     except running.Failed as e:
         raise RuntimeError(e.brief()) from e
     return {**tensors, **{"%s at step %d" % (name, n + 1): np.float64(value).reshape(1) for n, line in enumerate(lines) for name, value in line.items()}}
@@ -214,7 +214,7 @@ def differences(a, b):
 
 def play(options, document, folder, seed):
     running.write_document(folder, document, data(document, seed))
-    running.compile_document(options.stepc, folder, into="optimised.so", timeout=120)
+    running.compile_document(options.stepc, folder, into="optimised.so", timeout=600)
     running.compile_document(options.stepc, folder, UNOPTIMISED, "unoptimised.so", 120)
     got = {run: results(options.stepc, folder, program) for run, program in
            (("interpreted", "model.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}

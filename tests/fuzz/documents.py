@@ -115,7 +115,7 @@ def main():
         argv = [opt.stepc, "compile", path, "-o", path + ".so"] if opt.compile else [opt.stepc, "check", path]
         argv += opt.args.split()
         try:
-            p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, cwd=folder, env=env)
+            p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, cwd=folder, env=env)
             code, said = p.returncode, p.stderr.decode("utf-8", "replace")
         except subprocess.TimeoutExpired:
             code, said = "time-out", ""

@@ -92,6 +92,10 @@ class Generator(running.Draws):
         return self.scaled_axes({"type": name}, rank)
 
     def inits(self, o, kernel, bias=1, p=0.4):
+        if o.get("type") in PRODUCTS and self.chance(0.15):
+            o["precision"] = self.one(["default", "high", "highest", None])
+        if o.get("type") in PRODUCTS[:5] and self.chance(0.15):
+            o["preferred_element_type"] = self.one(["float32", "float32", None])
         if self.chance(p):
             o["kernel_init"] = self.init(kernel)
         if self.chance(p):
@@ -162,7 +166,7 @@ class Generator(running.Draws):
 
     def conv_common(self, rank, kernel, padding):
         per_axis = lambda f: self.one([f(), [f() for _ in range(rank)]])
-        o = {"kernel_size": kernel, "features": 0}
+        o = {"type": "conv", "kernel_size": kernel, "features": 0}
         if self.chance():
             o["strides"] = per_axis(lambda: self.n(1, 3))
         if self.chance(0.4):
@@ -313,6 +317,7 @@ class Generator(running.Draws):
         elif self.chance(0.25):
             o["gate_fn"] = self.activation(True)
         if self.chance(0.15):
+            o["keep_rngs"] = self.chance()
             o["carry_init"] = self.one([{"type": "ones"}, {"type": "constant", "value": self.uniform(-1, 1)}, {"type": "zeros"}, {"type": "normal", "stddev": 0.5},
                                         {"type": "uniform", "scale": 1.5}, {"type": "truncated_normal", "stddev": 0.7, "lower": -1, "upper": 1}])
         return o
@@ -323,7 +328,7 @@ class Generator(running.Draws):
             o["time_major"] = False
         if self.chance(0.4):
             o["seq_lengths"] = self.given(batch, "int32", time + 1, 1)
-            if len(batch) > 1:
+            if len(batch) > 1:  # NNX takes other rows' carries
                 o["return_carry"] = False
         return o
 
@@ -358,8 +363,11 @@ class Generator(running.Draws):
         cell = self.cell()
         shape = [self.n(1, 3), cell["hidden_features"]]
         carry = "(%s, %s)" % (self.given(shape), self.given(shape)) if "lstm" in cell["type"] else self.given(shape)
+        x = self.given([shape[0], self.n(1, 3)])
+        if self.chance(0.3):
+            return cell | {"keep_rngs": True, "input": x}
         cell.pop("carry_init", None)
-        return cell | {"inputs": [carry, self.given([shape[0], self.n(1, 3)])]}
+        return cell | {"inputs": [carry, x]}
 
     def pool(self):
         rank, batch = self.n(1, 3), self.one([1, 1, 0, 2])
@@ -411,6 +419,8 @@ class Generator(running.Draws):
         o = self.some({"type": "weight_norm", "layer_instance": layer, "input": x}, use_scale=self.chance, epsilon=lambda: self.uniform(1e-12, 0.1), feature_axes=lambda: self.one([-1, None, 0, [-1, -2]]))
         if self.chance():
             o["scale_init"] = self.one([{"type": "constant", "value": self.uniform(0.3, 2)}, {"type": "ones"}])
+        if self.chance(0.2) and o.get("feature_axes", -1) in (-1, 0, None):
+            o["variable_filter"] = self.one([["**"], "**.kernel", ["**.{kernel,bias}"]])
         return o
 
     def spectral_norm(self, depth=0):
@@ -483,6 +493,7 @@ class Generator(running.Draws):
         return o | {"input": self.given([2, 3, 4])}
 
 
+PRODUCTS = ["linear", "linear_general", "einsum", "conv", "conv_transpose", "multi_head_attention"]
 KINDS = ["linear", "linear_general", "einsum", "embed", "conv", "conv_transpose", "layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm", "prelu", "multi_head_attention", "attention_expression", "rnn",
          "bidirectional", "pool", "lora", "lora_linear", "weight_norm", "spectral_norm", "dropout", "activated", "param", "structure", "cell_alone"]
 DEFINE = {"mixed": {"params": {"hidden": 2, "inner": "$hidden + 1"}, "inputs": ["p", "q"],
@@ -500,6 +511,8 @@ def narrow(g, o):
     for v in list(o.values()) if isinstance(o, dict) else o if isinstance(o, list) else ():
         narrow(g, v)
     kind = o.get("type") if isinstance(o, dict) else None
+    if kind in ("weight_norm", "spectral_norm"):
+        g.some(o, dtype=lambda: g.one(["bfloat16", "float16", "float32"]), param_dtype=lambda: g.one(["bfloat16", "float16", "float32"]))
     if kind not in DTYPED or (kind == "multi_head_attention" and g.chance(0.7)):  # XLA's CPU has few of its products
         return
     g.some(o, dtype=lambda: g.one(["bfloat16", "bfloat16", "float16", "float32"]))
@@ -649,13 +662,17 @@ class Reference:
         if kind == "multi_head_attention" and o.get("is_causal"):
             causal = jnp.tril(jnp.ones((xs[0].shape[-2], xs[min(1, len(xs) - 1)].shape[-2]), bool))
             call["mask"] = jnp.logical_and(call["mask"], causal) if "mask" in call else jnp.broadcast_to(causal, (*xs[0].shape[:-2], 1, *causal.shape))
+        if kind.endswith("_cell") and len(xs) == 1:
+            return m(m.initialize_carry(xs[0].shape), xs[0])
         inside, convolution = o.get("layer_instance", {}), None
         inside = inside.get("layer_instance", inside)
         inner = m.layer_instance if hasattr(m, "layer_instance") else None
         inner = getattr(inner, "layer_instance", inner)
         if "mask" in inside and kind == "weight_norm" and "conv" not in inside["type"]:
             call["mask"] = self.value(inside["mask"], env)
-        elif "mask" in inside and "conv" not in inside["type"]:
+            if inside.get("is_causal"):
+                call["mask"] = jnp.logical_and(call["mask"], jnp.tril(jnp.ones(call["mask"].shape[-2:], bool)))
+        elif ("mask" in inside and "conv" not in inside["type"]) or inside.get("is_causal"):
             raise ValueError("spectral_norm passes no mask on")
         for c, made in ((o, m), (inside, inner)):
             if "mask" in c and "conv" in c["type"]:
@@ -671,11 +688,16 @@ class Reference:
         """The arguments of the constructor."""
         a = {k: initializer(v) if k.endswith(("_init", "_initializer")) and isinstance(v, dict) else tuples(v) for k, v in o.items()
              if k not in ("type", "name", "input", "inputs", "mask", "seq_lengths", "initial_carry", "is_causal", "features", "in_features", *without)}
+        if "preferred_element_type" in a and a["preferred_element_type"]:
+            a["preferred_element_type"] = jnp.dtype(a["preferred_element_type"])
+        if "variable_filter" in a:
+            patterns = a["variable_filter"] if isinstance(a["variable_filter"], tuple) else (a["variable_filter"],)
+            a["variable_filter"] = lambda path, value: any(p == "**" or path[-1] in p.rsplit(".", 1)[-1].strip("{}").split(",") for p in patterns)
         for k in ("gate_fn", "activation_fn"):
             if k in a:
                 a[k] = function(o[k])
         for k, general in (("dtype", "compute"), ("param_dtype", "params")):
-            given = a.get(k) or self.document.get("precision", {}).get(general) if o["type"] in DTYPED else None
+            given = a.get(k) or self.document.get("precision", {}).get(general) if o["type"] in DTYPED else a.get(k)
             if given:
                 a[k] = jnp.dtype(given)
         return a | more | {"rngs": self.rngs}

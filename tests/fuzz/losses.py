@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Random losses against Optax: every row of losses.def with random shapes, arguments, masks, weights, reductions and dtypes,
 values at the edges among them (infinite and huge logits, ties, labels of 0 and 1, empty batches). A document holds the
-predictions as a parameter, two steps of gradient descent show the loss and its gradient.
+predictions as a parameter, two steps of gradient descent show the loss and its gradient; some work through the rows in
+microbatches, some of those compiled are spread over devices.
 
     tests/fuzz/losses.py --stepc build/stepc --cases 300 [--seed 0] [--compile 0.3] [--only huber_loss ctc_loss]
 
 It needs JAX and Optax 0.2.8; it is run by hand.
 """
 import collections
-import concurrent.futures
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -23,6 +24,7 @@ import numpy as np
 import optax
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import meshes
 import running
 
 RTOL, ATOL, RATE, STEPS = 3e-5, 3e-6, 0.5, 2
@@ -390,14 +392,55 @@ def make_case(seed, only):
             x = jnp.sum(x) if kind == "sum" else jnp.mean(x)
         return x.astype(jnp.float32)
 
+    parts = None
+    rows = {v.shape[0] if v.ndim else 0 for k, v in [*init.items(), *((k, v) for k, v in d.inputs.items() if d.mapped.get(k, True))]}
+    if len(rows) == 1 and min(rows) > 0 and not hollow and out.shape[:1] in ((), tuple(rows)) and d.chance(0.4):
+        parts, loss = microbatches(d, min(rows), loss, init)
+
     document = {"stepc": 1, "name": "loss_%d" % seed,
-                "inputs": {k: {"shape": list(v.shape), "dtype": v.dtype.name, "axes": [None] * v.ndim} for k, v in d.inputs.items()},
+                "inputs": {k: {"shape": list(v.shape), "dtype": v.dtype.name, "axes": ["batch" if parts and d.mapped.get(k, True) else None] * (v.ndim > 0) + [None] * (v.ndim - 1)} for k, v in d.inputs.items()},
                 "model": {"type": "graph", "nodes": [{"type": "param", "name": k, "shape": list(v.shape)} for k, v in init.items()], "output": next(iter(init))},
                 "loss": loss, "optimizer": {"type": "sgd", "learning_rate": RATE}}
     if narrow:
         document["precision"] = {"params": "bfloat16"}
+    if parts:
+        document["accumulate"] = parts["document"]
     data = {k: np.broadcast_to(v, (1, *v.shape)).copy() for k, v in d.inputs.items()}
-    return {"name": name, "document": document, "init": init, "data": data, "total": total, "narrow": narrow}, None
+    batched = {k for k in d.inputs if d.mapped.get(k, True)}
+    return {"parts": parts, "batched": batched, "name": name, "document": document, "init": init, "data": data, "total": total, "narrow": narrow}, None
+
+
+def microbatches(d, rows, loss, init):
+    """How the rows are worked through, and the loss of some of them: each takes its own of the parameters."""
+    size = d.one([n for n in range(1, rows + 1) if rows % n == 0])
+    count, kind, split = rows // size, d.one(["sum", "mean", "running_mean"]), d.one(["strided", "contiguous"])
+    real = d.one([None, None, d.n(0, count)])
+    d.inputs["row"] = np.arange(rows, dtype=np.int32)
+    said = {"microbatch_size": size, "accumulator": kind, "split": split, **({} if real is None else {"num_real_microbatches": real})}
+    numbers = np.arange(rows).reshape(count, size) if split == "contiguous" else np.arange(rows).reshape(size, count).T
+    replace = lambda text: re.sub(r"\bparams\.(%s)\b" % "|".join(init), r"params.\1[row]", text) if isinstance(text, str) else text
+    loss = {k: v if k == "type" else replace(v) for k, v in loss.items()} if isinstance(loss, dict) else replace(loss)
+    return {"document": said, "rows": numbers[:count if real is None else real], "count": count, "kind": kind}, loss
+
+
+def gradient(case):
+    """Of parameters and data: the loss and its gradient, accumulated over the microbatches as in optax.microbatching."""
+    parts = case["parts"]
+    if not parts:
+        return jax.value_and_grad(case["total"])
+
+    def some(p, d, rows):
+        given = {k: v[rows] if k in case["batched"] else v for k, v in d.items() if k != "row"}
+        return case["total"]({k: v[rows] for k, v in p.items()}, given)
+
+    def accumulated(p, d):
+        total = (jnp.float32(0), {k: jnp.zeros_like(v) for k, v in p.items()})
+        for i, rows in enumerate(parts["rows"]):
+            now = jax.value_and_grad(some)(p, d, rows)
+            f = np.float32(i) / np.float32(i + 1)
+            total = jax.tree.map(lambda s, v: (s * f + v * (1 - f) if parts["kind"] == "running_mean" else s + v).astype(s.dtype), total, now)
+        return jax.tree.map(lambda v: v / parts["count"], total) if parts["kind"] == "mean" else total
+    return accumulated
 
 
 def oracle(case, change=0.0):
@@ -405,7 +448,7 @@ def oracle(case, change=0.0):
     d = {k: jnp.asarray(v[0]) for k, v in case["data"].items()}
     if change:
         p = {k: v * (1 + change * jnp.cos(jnp.arange(v.size, dtype=jnp.float32))).reshape(v.shape).astype(v.dtype) for k, v in p.items()}
-    step, losses = jax.jit(jax.value_and_grad(case["total"])), []
+    step, losses = jax.jit(gradient(case)), []
     for _ in range(STEPS):
         value, g = step(p, d)
         losses.append(float(value))
@@ -435,44 +478,36 @@ def compare(case, got, want, noisy):
 def one(options, seed):
     case, why = make_case(seed, options.only)
     if case is None:
-        return seed, "refused by Optax", why, None
-    want, noisy = oracle(case), oracle(case, 1e-6)
-    compiled = np.random.default_rng(seed).random() < options.compile
+        return "refused by Optax", why, ""
+    want, noisy, d = oracle(case), oracle(case, 1e-6), running.Draws((seed, 1))
+    compiled = d.chance(options.compile)
+    if compiled and d.chance(0.5):
+        case["document"] = meshes.on_a_mesh(case["document"], {k: v.shape for k, v in case["init"].items()}, d)
+    text = json.dumps({k: case["document"][k] for k in ("loss", "accumulate", "mesh", "sharding") if k in case["document"]})
     with tempfile.TemporaryDirectory(prefix="stepc-loss-") as folder:
         running.write_document(folder, case["document"], case["data"], case["init"])
         try:
-            tensors, lines = running.play(options.stepc, folder, STEPS, compiled)
+            tensors, lines = running.play(options.stepc, folder, STEPS, compiled, options.compile_args.split())
             why = compare(case, (tensors, running.series(lines, want[1])), want, noisy)
         except running.Failed as e:
             why = e.brief(500)
     if why and options.keep:
         running.write_case(os.path.join(options.keep, "loss_%d" % seed), case["document"], case["data"], case["init"], STEPS, *want, *((4e-2, 2e-2) if case["narrow"] else (RTOL, ATOL)),
                            "from tests/fuzz/losses.py")
-    return seed, "differs" if why else "agrees", why or "", case
+    options.seen[case["name"]] += not why
+    return "differs" if why else "agrees", why or "", text
 
 
 def main():
     p = running.parser(__doc__, 100)
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
     p.add_argument("--only", nargs="*", help="losses")
-    p.add_argument("-j", type=int, default=1)
-    options = p.parse_args()
-    counts, seen = collections.Counter(), collections.Counter()
-    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        for seed, outcome, why, case in pool.map(lambda n: one(options, n), range(options.seed, options.seed + options.cases)):
-            counts[outcome] += 1
-            if outcome == "agrees":
-                seen[case["name"]] += 1
-            if options.v or outcome == "differs":
-                print("%s %d: %s\n    %s" % (outcome, seed, why, case and json.dumps(case["document"]["loss"])), flush=True)
-            if counts.total() % 50 == 0:
-                jax.clear_caches()
-    print(running.summary(counts))
-    never = sorted(set(DRAWS) - set(seen))
+    options = running.options(p)
+    options.seen = collections.Counter()
+    code = running.loop(options, one, jax.clear_caches)
+    never = sorted(set(DRAWS) - {k for k, n in options.seen.items() if n})
     if never and not options.only:
         print("never in a case that agrees: " + " ".join(never))
-    return 1 if counts["differs"] else 0
+    return code
 
 
 if __name__ == "__main__":

@@ -10,10 +10,8 @@ form of tests/parity/cases) under --keep.
 """
 import argparse
 import collections
-import concurrent.futures
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -23,11 +21,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "parity")]
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import meshes
 import optim_reference
-import run as parity
 import running
+from running import parity
 
 RTOL, ATOL = 2e-5, 3e-6
 SEARCHES = False  # optimizers that want the loss elsewhere alone
@@ -457,6 +455,12 @@ class Generator(running.Draws):
         sgd = lambda: {"type": "sgd", "learning_rate": rate(), **self.one([{}, {"momentum": 0.7}, {"momentum": 0.5, "nesterov": True}])}
         clip = lambda: self.one([{"type": "clip_by_global_norm", "max_norm": self.uniform(0.05, 1)}, {"type": "clip", "max_delta": self.uniform(0.01, 0.3)}, {"type": "adaptive_grad_clip", "clipping": self.uniform(0.05, 0.5)}])
         simple = [sgd, sgd, adam, lambda: {"type": "chain", "transforms": [clip(), self.one([sgd, adam])()]}]
+        more = [{"type": "adafactor", "learning_rate": rate(), "min_dim_size_to_factor": self.n(1, 3)}, {"type": "lamb", "learning_rate": 0.05, "eps": 0.01}, {"type": "lars", "learning_rate": 0.2},
+                {"type": "yogi", "learning_rate": 0.05}, {"type": "radam", "learning_rate": 0.05, "eps": 0.01}, {"type": "adagrad", "learning_rate": 0.1}, {"type": "rmsprop", "learning_rate": 0.03, "eps": 0.01},
+                {"type": "adabelief", "learning_rate": 0.05, "eps": 0.01}, {"type": "novograd", "learning_rate": 0.05, "eps": 0.01}, {"type": "adan", "learning_rate": 0.05, "eps": 0.01},
+                {"type": "sm3", "learning_rate": 0.1}, {"type": "fromage", "learning_rate": 0.05}, {"type": "adadelta", "learning_rate": 0.5}, {"type": "adamax", "learning_rate": 0.05, "eps": 0.01},
+                {"type": "optimistic_gradient_descent", "learning_rate": 0.1}, {"type": "muon", "learning_rate": 0.05}, {"type": "prodigy", "learning_rate": 0.3}, {"type": "dowg"}, {"type": "momo", "learning_rate": 0.3},
+                {"type": "schedule_free_adamw", "learning_rate": 0.05, "eps": 0.01}, {"type": "dog", "learning_rate": 0.5}, {"type": "adamw", "learning_rate": 0.05, "eps": 0.02, "mu_dtype": "bfloat16"}]
         nests = [lambda: {"type": "multi_steps", "nan_passes": True, "opt": self.optimizer(depth=1), "every_k_schedule": self.n(1, 3), **self.one([{}, {"use_grad_mean": False}])},
                  lambda: {"type": "apply_if_finite", "inner": self.optimizer(depth=1), "max_consecutive_errors": self.n(0, 2)},
                  lambda: {"type": "schedule_free", "base_optimizer": sgd(), "learning_rate": rate(), "b1": 0.8},
@@ -471,7 +475,7 @@ class Generator(running.Draws):
         if depth == 0:
             nests += [lambda: {"type": "lookahead", "fast_optimizer": sgd(), "sync_period": self.n(1, 3), "slow_step_size": 0.5},
                       lambda: {"type": "inject_hyperparams", "opt": sgd()}]
-        return self.one(simple * 2 + nests)()
+        return self.one(more) if self.chance(0.25) else self.one(simple * 2 + nests)()
 
     def private(self):
         o = {"l2_norm_clip": self.uniform(0.05, 1), "noise_multiplier": 0.0, "key": 1}
@@ -577,40 +581,6 @@ class Generator(running.Draws):
 
 # ---------------------------------------------------------------- playing it
 
-def write_tensors(path, tensors):
-    header, blob = {}, b""
-    for k in sorted(tensors):
-        v = np.ascontiguousarray(tensors[k])
-        v = v if v.dtype == np.int32 else v.astype(np.float32)
-        header[k] = {"dtype": "I32" if v.dtype == np.int32 else "F32", "shape": list(np.shape(tensors[k])), "data_offsets": [len(blob), len(blob) + v.nbytes]}
-        blob += v.tobytes()
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    with open(path, "wb") as f:
-        f.write(len(head).to_bytes(8, "little") + head + blob)
-
-
-def plain(v):
-    v = np.asarray(v)
-    if v.ndim:
-        return [plain(x) for x in v]
-    x = float(v)
-    return "NaN" if x != x else "Infinity" if x == np.inf else "-Infinity" if x == -np.inf else x
-
-
-def write_case(folder, case, want, rtol=RTOL, atol=ATOL):
-    os.makedirs(folder, exist_ok=True)
-    at = lambda name: os.path.join(folder, name)
-    write_tensors(at("init.safetensors"), {**case["params"], **case["stats"]})
-    write_tensors(at("data.safetensors"), case["data"])
-    write_tensors(at("expected.safetensors"), want[0])
-    for name, content in (("model.json", case["document"]), ("expected.json", {k: [plain(x) for x in v] for k, v in want[1].items()}),
-                          ("case.json", {"steps": case["steps"], "rtol": rtol, "atol": atol, "note": "", "variants": [[]]})):
-        with open(at(name), "w") as f:
-            json.dump(content, f, indent=1)
-            f.write("\n")
-
-
 def compare(got, want, noisy):
     """(what differs or None, how loose the comparison was): noise in the data can make differences that are none."""
     worst = 0.0
@@ -635,73 +605,50 @@ def compare(got, want, noisy):
     return None, worst
 
 
-def play(options, case, compiled, want):
-    """What went wrong or None; tensors and metrics."""
-    with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
-        write_case(tmp, case, want)
-        at = lambda name: os.path.join(tmp, name)
-        model = at("model.json")
-        if compiled:
-            done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so")], capture_output=True, text=True)
-            if done.returncode:
-                return "compile ended with %d: %s" % (done.returncode, done.stderr.strip()[:700]), None
-            model = at("step.so")
-        done = subprocess.run([options.stepc, "run", model, "--steps", str(case["steps"]), "--data", at("data.safetensors"), "--init", at("init.safetensors"), "--save", at("out.safetensors"),
-                               "--metrics", at("metrics.jsonl"), "--threads", "1", "-q"], capture_output=True, text=True)
-        if done.returncode:
-            return "run ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[:700]), None
-        lines = [json.loads(line) for line in open(at("metrics.jsonl"))]
-        metrics = {k: [parity.numbers(line[k]) for line in lines] for k in want[1] if k in lines[0]}
-        return None, (parity.tensors(at("out.safetensors")), metrics)
-
-
 def one(options, seed):
     case = Generator(seed).case()
     if case is None:
-        return seed, "empty", "", ""
+        return "empty", "", ""
     text = json.dumps(case["document"])
     try:
         reference = oracle(case)
         want = reference()
     except Exception as e:
-        return seed, "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
-    why, got = play(options, case, np.random.default_rng(seed).random() < options.compile, want)
-    loose = 0
+        return "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
+    init, loose, d = {**case["params"], **case["stats"]}, 0, running.Draws((seed, 1))
+    compiled = d.chance(options.compile)
+    if compiled and d.chance(options.mesh):
+        case["document"] = meshes.on_a_mesh(case["document"], {k: v.shape for k, v in case["params"].items()}, d)
+        text = json.dumps(case["document"])
+    with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as folder:
+        running.write_document(folder, case["document"], case["data"], init)
+        try:
+            tensors, lines = running.play(options.stepc, folder, case["steps"], compiled, options.compile_args.split())
+            got = tensors, {k: [parity.numbers(line[k]) for line in lines] for k in want[1] if k in lines[0]}
+            why, _ = compare(got, want, want)
+            if why is not None:  # as much as noise in the data can do?
+                why, loose = compare(got, want, reference(1e-6))
+        except running.Failed as e:
+            if e.unsupported:
+                return "not supported yet", e.brief(), text
+            why = e.brief()
     if why is None:
-        why, _ = compare(got, want, want)
-        if why is not None:  # as much as noise in the data can do?
-            why, loose = compare(got, want, reference(1e-6))
-    if why is None:
-        return seed, "unsettled" if loose > 1e-2 else "agrees", "", text
+        return "unsettled" if loose > 1e-2 else "agrees", "", text
     if options.keep:
-        write_case(os.path.join(options.keep, "micro_%d" % seed), case, want)
-    return seed, "not supported yet" if "not supported yet" in why else "differs", why, text
+        plain = lambda v: np.asarray(v, np.float64).tolist()
+        running.write_case(os.path.join(options.keep, "micro_%d" % seed), case["document"], case["data"], init, case["steps"],
+                           {k: np.asarray(v, np.float32) for k, v in want[0].items()}, {k: [plain(x) for x in v] for k, v in want[1].items()}, RTOL, ATOL, "")
+    return "differs", why, text
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", default="build/stepc")
-    p.add_argument("--cases", type=int, default=100)
-    p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
-    p.add_argument("--compile", type=float, default=0.3, help="the part of the cases that is compiled instead of interpreted")
+    p = running.parser(__doc__, 100)
     p.add_argument("--searches", action="store_true", help="only optimizers that ask for loss and gradients at other parameters")
-    p.add_argument("--keep", help="folder for the cases that differ")
-    p.add_argument("-j", type=int, default=1)
-    p.add_argument("-v", action="store_true")
-    options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
+    p.add_argument("--mesh", type=float, default=0.3, help="the part of those compiled that runs on several devices")
+    options = running.options(p)
     global SEARCHES
     SEARCHES = options.searches
-    counts = collections.Counter()
-    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        for seed, outcome, why, text in pool.map(lambda s: one(options, s), range(options.seed, options.seed + options.cases)):
-            counts[outcome] += 1
-            if options.v or outcome not in ("agrees", "unsettled", "empty"):
-                print("%s %d: %s\n    %s" % (outcome, seed, why, text), flush=True)
-            if counts.total() % 25 == 0:
-                jax.clear_caches()
-    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
-    return 1 if counts["differs"] else 0
+    return running.loop(options, one, jax.clear_caches)
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def one(options, documents, n, folder):
     with open(path, "w") as f:
         f.write(text + "\n")
     try:
-        p = subprocess.run([options.stepc, "check", path, "--diagnostics", "json"], capture_output=True, text=True, errors="replace", timeout=60)
+        p = subprocess.run([options.stepc, "check", path, "--diagnostics", "json"], capture_output=True, text=True, errors="replace", timeout=600)
     except subprocess.TimeoutExpired:
         return kind, "crash", "time-out", text
     os.unlink(path)

@@ -8,21 +8,18 @@ It needs JAX, Flax and Optax, and so is none of the tests that always run. A cas
 form of tests/parity/cases) under --keep. Sums in another order round otherwise now and then: a difference that noise of
 half a unit of the coarsest dtype makes too is none.
 """
-import argparse
-import collections
 import json
 import os
-import subprocess
+import shutil
 import sys
 import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import numpy as np
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), "parity")]
-import record_precision as models
-import run as parity
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import running
+import record_precision as models  # of tests/parity
 import jax
 
 DTYPES = ["float32", "bfloat16", "float16"]
@@ -76,11 +73,11 @@ def draw(seed):
     rows = 4 if cell else models.SHAPES[make][0]
     if chance(0.25):
         more["accumulate"] = one([rows // 2, rows // 4, rows])
-        more["accumulator"] = one(["sum", "mean"])
+        more["accumulator"], more["split"] = one(["sum", "mean", "running_mean"]), one(["contiguous", "strided"])
     elif chance(0.2) and kind != "conv":
         more["clip"] = f(0.1, 1)
         more["accumulator"] = one(["sum", "mean"])
-    return kind, make, precision, opt, more, int(r.integers(2, 5)), r.random()
+    return kind, make, precision, opt, more, int(r.integers(2, 5)) + (4 if "loss_scale" in precision and chance(0.3) else 0), r.random()
 
 
 def unit(kind, precision):
@@ -106,22 +103,6 @@ def compare(got, want, noisy, rtol, atol):
     return None
 
 
-def play(options, folder, document, steps, compiled):
-    at = lambda name: os.path.join(folder, name)
-    model = at("model.json")
-    if compiled:
-        done = subprocess.run([options.stepc, "compile", model, "-o", at("step.so"), *options.compile_args.split()], capture_output=True, text=True)
-        if done.returncode:
-            return "compile ended with %d: %s" % (done.returncode, done.stderr.strip()[:700]), None
-        model = at("step.so")
-    done = subprocess.run([options.stepc, "run", model, "--steps", str(steps), "--data", at("data.safetensors"), "--init", at("init.safetensors"), "--save", at("out.safetensors"), "--metrics", at("metrics.jsonl"),
-                           "--threads", "1", "-q"], capture_output=True, text=True)
-    if done.returncode:
-        return "run ended with %d: %s" % (done.returncode, (done.stderr + done.stdout).strip()[:700]), None
-    lines = [json.loads(line) for line in open(at("metrics.jsonl"))]
-    return None, (parity.tensors(at("out.safetensors")), {k: [parity.numbers(line[k]) for line in lines] for k in lines[0]})
-
-
 def one(options, seed):
     kind, make, precision, opt, more, steps, luck = draw(seed)
     text = json.dumps({"model": kind, "precision": precision, "optimizer": opt, **more})
@@ -131,42 +112,28 @@ def one(options, seed):
         case = models.reference("fuzz", make, precision, opt, more, steps, seed)
     except Exception as e:
         return "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
-    folder = tempfile.mkdtemp(prefix="stepc-fuzz-") if not options.keep else os.path.join(options.keep, "precision_%d" % seed)
-    models.write(folder, *case, steps, rtol, atol)
-    why, got = play(options, folder, case[0], steps, luck < options.compile)
-    if why is None:
-        want = case[3:]
-        why = compare(got, want, want, rtol, atol)
-        if why is not None:
-            why = compare(got, want, models.reference("fuzz", make, precision, opt, more, steps, seed, u)[3:], rtol, atol)
-            if why is None:
-                return "unsettled", "", text
-    if why is None or not options.keep:
-        subprocess.run(["rm", "-r", folder])
-    return "agrees" if why is None else "not supported yet" if "not supported yet" in why else "differs", why or "", text
+    want = case[3:]
+    with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as folder:
+        models.write(folder, *case, steps, rtol, atol)
+        try:
+            tensors, lines = running.play(options.stepc, folder, steps, luck < options.compile, options.compile_args.split())
+            got = tensors, running.series(lines, lines[0])
+            why = compare(got, want, want, rtol, atol)
+            if why is not None:
+                why = compare(got, want, models.reference("fuzz", make, precision, opt, more, steps, seed, u)[3:], rtol, atol)
+                if why is None:
+                    return "unsettled", "", text
+        except running.Failed as e:
+            if e.unsupported:
+                return "not supported yet", e.brief(), text
+            why = e.brief()
+        if why and options.keep:
+            shutil.copytree(folder, os.path.join(options.keep, "precision_%d" % seed), dirs_exist_ok=True)
+    return "agrees" if why is None else "differs", why or "", text
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--stepc", default="build/stepc")
-    p.add_argument("--cases", type=int, default=50)
-    p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
-    p.add_argument("--compile", type=float, default=0.3, help="the part of the cases that is compiled instead of interpreted")
-    p.add_argument("--compile-args", default="")
-    p.add_argument("--keep", help="folder for the cases that differ")
-    p.add_argument("-v", action="store_true")
-    options = p.parse_args()
-    options.stepc = os.path.abspath(options.stepc)
-    counts = collections.Counter()
-    for seed in range(options.seed, options.seed + options.cases):
-        outcome, why, text = one(options, seed)
-        counts[outcome] += 1
-        if options.v or outcome not in ("agrees", "unsettled"):
-            print("%s %d: %s\n    %s" % (outcome, seed, why, text), flush=True)
-        if counts.total() % 25 == 0:
-            jax.clear_caches()
-    print(", ".join("%d %s" % (n, k) for k, n in counts.most_common()))
-    return 1 if counts["differs"] else 0
+    return running.loop(running.options(running.parser(__doc__, 50)), one, jax.clear_caches)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 and read back; a folder can be kept as a recorded case (in the form of tests/parity/cases). It needs numpy alone.
 """
 import argparse
+import collections
+import concurrent.futures
 import json
 import os
 import re
@@ -155,6 +157,34 @@ def parser(description, cases, keep=True):
         p.add_argument("--keep", help="folder for the cases that disagree")
     p.add_argument("-v", action="store_true", help="say something of every case")
     return p
+
+
+def options(p):
+    """What is asked of those that draw a case from each seed."""
+    p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
+    p.add_argument("--compile", type=float, default=0.3, help="the part of the cases that is compiled instead of interpreted")
+    p.add_argument("--compile-args", default="")
+    p.add_argument("-j", type=int, default=1)
+    return p.parse_args()
+
+
+QUIET = ("agrees", "unsettled", "empty", "left out")
+
+
+def loop(options, one, clear=lambda: None):
+    """Plays cases, one(options, seed) -> (outcome, why, what the case is), and says what is not as it should be: the exit code.
+    `clear` is called now and then."""
+    counts = collections.Counter()
+    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+        seeds = range(options.seed, options.seed + options.cases)
+        for seed, (outcome, why, text) in zip(seeds, pool.map(lambda seed: one(options, seed), seeds)):
+            counts[outcome] += 1
+            if options.v or outcome not in QUIET:
+                print("%s %d: %s\n    %s" % (outcome, seed, why, text), flush=True)
+            if counts.total() % 25 == 0:
+                clear()
+    print(summary(counts))
+    return 1 if counts["differs"] or counts["fails"] else 0
 
 
 def types_in(o):

@@ -1,6 +1,6 @@
 if(PYTHON AND TARGET stepc)
   foreach(name hugging_face nnx)
     add_test(NAME import.${name} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/import/${name}.py $<TARGET_FILE:stepc>)
-    set_tests_properties(import.${name} PROPERTIES TIMEOUT 600)
+    set_tests_properties(import.${name} PROPERTIES TIMEOUT 1800)
   endforeach()
 endif()

@@ -1,5 +1,5 @@
 if(PYTHON AND TARGET stepc)
   add_test(NAME many COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/many/many.py $<TARGET_FILE:stepc>)
-  set_tests_properties(many PROPERTIES TIMEOUT 900 LABELS sanitize
+  set_tests_properties(many PROPERTIES TIMEOUT 1800 LABELS sanitize
     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the program leaves its arenas to the system
 endif()

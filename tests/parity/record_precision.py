@@ -175,6 +175,9 @@ CASES = {
     "dynamic_multi_steps": (mlp, {"compute": "float16", "loss_scale": {**DYNAMIC, "growth_factor": 4.0, "backoff_factor": 0.25}},
                             {"type": "multi_steps", "opt": SGD, "every_k_schedule": 2}, {}),
     "dynamic_accumulate": (mlp, {"compute": "float16", "loss_scale": DYNAMIC}, ADAMW, {"accumulate": 4}),
+    "accumulate_running_mean": (mlp, {"params": "bfloat16"}, SGD, {"accumulate": 2, "accumulator": "running_mean", "split": "strided"}),
+    "accumulate_sum_float16": (mlp, {"params": "float16", "compute": "bfloat16", "gradients": "bfloat16"}, CLIPPED, {"accumulate": 2, "accumulator": "sum", "split": "strided"}),
+    "per_example_mean": (mlp, {"params": "bfloat16"}, SGD, {"clip": 0.5}),
     "dynamic_per_example": (mlp, {"compute": "float16", "loss_scale": DYNAMIC}, SGD, {"clip": 0.5}),
 }
 
@@ -195,8 +198,8 @@ def accumulator(kind, count):
 def running_mean(values):
     carry = jnp.zeros_like(values[0])
     for i, v in enumerate(values):
-        p = np.float32(i) / np.float32(i + 1)
-        carry = carry * p + v * (1 - p)
+        p = np.float32(i) / np.float32(i + 1)  # takes the dtype of the values, as the weak float32 of Optax
+        carry = carry * float(p) + v * float(np.float32(1) - p)
     return carry
 
 
@@ -235,7 +238,7 @@ def reference(name, make, precision, opt, more, steps, seed, noise=0.0):
         document["ema"] = {"decay": more["ema"]}
     kind = more.get("accumulator", "mean")
     if "accumulate" in more:
-        document["accumulate"] = {"microbatch_size": more["accumulate"], "accumulator": kind, "split": "contiguous"}
+        document["accumulate"] = {"microbatch_size": more["accumulate"], "accumulator": kind, "split": more.get("split", "contiguous")}
     if "clip" in more:
         document["per_example"] = {"accumulator": kind, "transform": [{"type": "clip_by_global_norm", "max_norm": more["clip"]}]}
 
@@ -266,7 +269,9 @@ def reference(name, make, precision, opt, more, steps, seed, noise=0.0):
 
     def whole(params, rest, batch, scale):
         if "accumulate" in more:
-            parts = [jax.tree.map(lambda v: v[i:i + more["accumulate"]], batch) for i in range(0, shape[0], more["accumulate"])]
+            size, count = more["accumulate"], shape[0] // more["accumulate"]
+            rows = [slice(i, None, count) if more.get("split") == "strided" else slice(size * i, size * (i + 1)) for i in range(count)]
+            parts = [jax.tree.map(lambda v: v[r], batch) for r in rows]
             results = []
             for part in parts:
                 m, rest, g = gradient(params, rest, part, scale)

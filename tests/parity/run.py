@@ -206,7 +206,7 @@ def main():
     p.add_argument("--update", action="store_true", help="take passing cases off the list (it can only shrink)")
     p.add_argument("--without", action="append", default=[], metavar="GLOB", help="not these cases")
     p.add_argument("--compile-args", type=str.split, default=[])
-    p.add_argument("--timeout", type=float, default=120)
+    p.add_argument("--timeout", type=float, default=600)
     p.add_argument("-j", type=int, default=os.cpu_count())
     p.add_argument("-v", action="store_true")
     p.add_argument("only", nargs="*", metavar="GLOB")

@@ -70,7 +70,7 @@ class Run:
         return os.path.join(self.folder, name)
 
     def call(self, *arguments):
-        done = subprocess.run([self.stepc, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        done = subprocess.run([self.stepc, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
         return done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout.decode("utf-8", "replace")
 
     def must(self, *arguments):

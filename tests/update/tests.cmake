@@ -1,4 +1,4 @@
 if(PYTHON AND TARGET stepc)
   add_test(NAME update COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/update/update.py $<TARGET_FILE:stepc>)
-  set_tests_properties(update PROPERTIES TIMEOUT 300)
+  set_tests_properties(update PROPERTIES TIMEOUT 1800)
 endif()

@@ -58,7 +58,8 @@ enum { /* step_tensor.role */
 enum { /* step_tensor.flags */
     STEP_FROZEN = 1u,  /* not in `trainable` */
     STEP_SHARDED = 2u, /* this process holds a part */
-    STEP_PACKED = 4u   /* stored in a kernel's layout: read and write convert, dlpack copies */
+    STEP_PACKED = 4u,  /* stored in a kernel's layout: read and write convert, dlpack copies */
+    STEP_NOT_EVALUATED = 8u /* a metric that eval does not compute (of gradients, updates or the optimizer) */
 };
 
 struct step_tensor { /* filled by the object; pointers live as long as the instance */

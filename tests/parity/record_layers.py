@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Records cases/layer_more_* beside Flax NNX 0.12.6: layers with arguments, or in places, that no other case has. Run from
+anywhere; `--out DIR` writes them elsewhere, names record just these."""
+import argparse
+import dataclasses
+import os
+import sys
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(os.path.dirname(HERE), "fuzz")]
+import running
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+RATE, STEPS = 0.1, 4
+CASES = {}
+
+
+@dataclasses.dataclass
+class Case:
+    document: dict
+    net: dict  # path -> layer
+    forward: object  # (net, inputs) -> loss
+    tolerance: float = 2e-5
+    renamed: dict = dataclasses.field(default_factory=dict)  # segments of paths
+
+
+def case(f):
+    CASES[f.__name__] = f
+    return f
+
+
+def vmapped_norm(batch, momentum, microbatches=None):
+    """A batch_norm inside of micro_vmap: every row [5, 3] has its own statistics, and the mean of what the rows make of the
+    running ones is left. `microbatches`: so many of two rows are real."""
+    document = {"inputs": {"x": {"shape": [batch, 5, 3]}},
+                "model": {"type": "sequential", "input": "x", "layers": [{"type": "micro_vmap", "microbatch_size": 2, "block": {"type": "sequential", "name": "row", "layers": [
+                    {"type": "linear", "features": 4, "name": "first"}, {"type": "batch_norm", "momentum": momentum, "name": "norm"}, {"type": "tanh"}]}}, {"type": "linear", "features": 2, "name": "last"}]},
+                "loss": "mean(model**2) + mean(model[:, 0, 0])"}
+    if microbatches:
+        document["model"]["layers"][0]["num_real_microbatches"] = microbatches
+    rngs = nnx.Rngs(0)
+    net = {"layers.0.row.first": nnx.Linear(3, 4, rngs=rngs), "layers.0.row.norm": nnx.BatchNorm(4, momentum=momentum, rngs=rngs), "last": nnx.Linear(4, 2, rngs=rngs)}
+
+    def forward(net, d):
+        graph, state = nnx.split(net["layers.0.row.norm"])
+
+        def row(x):
+            norm = nnx.merge(graph, state, copy=True)
+            y = jnp.tanh(norm(net["layers.0.row.first"](x)))
+            return y, nnx.state(norm, nnx.BatchStat)
+
+        y, stats = jax.vmap(row)(d["x"])
+        real = np.arange(batch) % (batch // 2) < (microbatches or batch)  # rows are dealt out to the microbatches
+        y = jnp.where(real[:, None, None], y, 0)
+        nnx.update(net["layers.0.row.norm"], jax.tree.map(lambda v: jax.lax.stop_gradient(v[real].mean(0)), stats))
+        y = net["last"](y)
+        return jnp.mean(y**2) + jnp.mean(y[:, 0, 0])
+
+    return Case(document, net, forward)
+
+
+@case
+def micro_vmap_batch_norm():
+    return vmapped_norm(6, 0.7)
+
+
+@case
+def micro_vmap_batch_norm_stops_early():
+    return vmapped_norm(8, 0.9, 3)
+
+
+def one(block, x, make, tolerance=2e-5):
+    """One layer of an input; `make` gives it in NNX."""
+    document = {"inputs": {"x": {"shape": list(x)}}, "model": block | {"input": "x", "name": "n"}, "loss": "mean(model**2) + mean(model * cos(x)[..., :1])"}
+
+    def forward(net, d):
+        y = net["n"](d["x"])
+        return jnp.mean(y**2) + jnp.mean(y * jnp.cos(d["x"])[..., :1])
+
+    return Case(document, {"n": make(nnx.Rngs(0))}, forward, tolerance)
+
+
+@case
+def layer_linear_wide_product():
+    return one({"type": "linear", "features": 3, "dtype": "bfloat16", "preferred_element_type": "float32", "precision": "highest"}, (6, 5),
+               lambda rngs: nnx.Linear(5, 3, dtype=jnp.bfloat16, preferred_element_type=jnp.float32, precision="highest", rngs=rngs), 4e-3)
+
+
+@case
+def layer_einsum_wide_product():
+    return one({"type": "einsum", "einsum_str": "abc,cd->abd", "kernel_shape": [4, 3], "bias_shape": [3], "dtype": "bfloat16", "preferred_element_type": "float32"}, (2, 3, 4),
+               lambda rngs: nnx.Einsum("abc,cd->abd", (4, 3), (3,), dtype=jnp.bfloat16, preferred_element_type=jnp.float32, rngs=rngs), 4e-3)
+
+
+@case
+def layer_weight_norm_filter():
+    return one({"type": "weight_norm", "layer_instance": {"type": "linear", "features": 3}, "variable_filter": ["**.bias"], "epsilon": 0.5}, (6, 5),
+               lambda rngs: nnx.WeightNorm(nnx.Linear(5, 3, rngs=rngs), variable_filter=nnx.PathContains("bias"), epsilon=0.5, rngs=rngs))
+
+
+@case
+def layer_weight_norm_bfloat16():
+    return one({"type": "weight_norm", "layer_instance": {"type": "linear", "features": 3}, "dtype": "bfloat16"}, (6, 5),
+               lambda rngs: nnx.WeightNorm(nnx.Linear(5, 3, rngs=rngs), dtype=jnp.bfloat16, rngs=rngs), 1e-2)
+
+
+@case
+def layer_weight_norm_of_bfloat16():
+    return one({"type": "weight_norm", "layer_instance": {"type": "linear", "features": 3, "param_dtype": "bfloat16"}}, (6, 5),
+               lambda rngs: nnx.WeightNorm(nnx.Linear(5, 3, param_dtype=jnp.bfloat16, rngs=rngs), rngs=rngs), 1e-2)
+
+
+@case
+def layer_spectral_norm_bfloat16():
+    return one({"type": "spectral_norm", "layer_instance": {"type": "linear", "features": 3}, "dtype": "bfloat16", "param_dtype": "bfloat16", "n_steps": 2}, (6, 5),
+               lambda rngs: nnx.SpectralNorm(nnx.Linear(5, 3, rngs=rngs), dtype=jnp.bfloat16, param_dtype=jnp.bfloat16, n_steps=2, rngs=rngs), 1e-2)
+
+
+@case
+def layer_spectral_norm_named():
+    case = one({"type": "spectral_norm", "layer_instance": {"type": "linear_general", "features": [3, 2], "name": "inside"}}, (6, 5),
+               lambda rngs: nnx.SpectralNorm(nnx.LinearGeneral(5, (3, 2), rngs=rngs), rngs=rngs))
+    case.document["loss"] = "mean(model**2) + mean(model[..., 0] * cos(x)[..., :1])"
+
+    def loss(net, d):
+        y = net["n"](d["x"])
+        return jnp.mean(y**2) + jnp.mean(y[..., 0] * jnp.cos(d["x"])[..., :1])
+
+    return dataclasses.replace(case, forward=loss, renamed={"layer_instance": "inside"})
+
+
+@case
+def layer_cell_draws_its_carry():
+    case = one({"type": "lstm_cell", "hidden_features": 3, "carry_init": {"type": "normal", "stddev": 0.5}, "keep_rngs": True}, (6, 5),
+               lambda _: nnx.LSTMCell(5, 3, carry_init=jax.nn.initializers.normal(0.5), keep_rngs=True, rngs=nnx.Rngs(params=7, carry=3)))
+    case.document["loss"] = "mean(model[1]**2) + mean(model[0][0])"
+    case.document["seed"] = {"params": 7, "carry": 3}
+
+    def loss(net, d):
+        carry, y = net["n"](net["n"].initialize_carry(d["x"].shape), d["x"])
+        return jnp.mean(y**2) + jnp.mean(carry[0])
+
+    return dataclasses.replace(case, forward=loss)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("names", nargs="*", default=list(CASES))
+    p.add_argument("--out", default=os.path.join(HERE, "cases"))
+    options = p.parse_args()
+    for name in options.names or CASES:
+        record(name, options.out)
+
+
+def tensors(holder, case):
+    out = {}
+    for name in case.net:
+        for path, v in nnx.to_flat_state(nnx.state(holder[name], nnx.Any(nnx.Param, nnx.BatchStat))):
+            out[".".join([name] + [str(case.renamed.get(s, s)) for part in path for s in (part if isinstance(part, tuple) else (part,))])] = np.asarray(v[...])
+    return out
+
+
+def record(name, out):
+    case = CASES[name]()
+    document = {"stepc": 1, "name": name, **case.document, "optimizer": {"type": "sgd", "learning_rate": RATE}}
+    r = np.random.default_rng(sum(map(ord, name)))
+    data = {}
+    for k, i in document["inputs"].items():
+        i.setdefault("dtype", "float32")
+        size = (STEPS, *i["shape"])
+        data[k] = r.normal(size=size).astype(np.float32) if i["dtype"] == "float32" else r.integers(1, i.pop("below", 4), size).astype(np.int32)
+    holder = nnx.Dict(case.net)
+
+    @nnx.jit
+    def step(holder, d):
+        value, grads = nnx.value_and_grad(case.forward)(holder, d)
+        state, grads = dict(nnx.to_flat_state(nnx.state(holder, nnx.Param))), dict(nnx.to_flat_state(grads))
+        nnx.update(holder, nnx.from_flat_state({k: v.replace(v[...] - RATE * grads[k][...]) for k, v in state.items()}))
+        return value
+
+    first = {k: np.array(v) for k, v in tensors(holder, case).items()}
+    losses = [float(step(holder, {k: jnp.asarray(v[t]) for k, v in data.items()})) for t in range(STEPS)]
+    running.write_case(os.path.join(out, name), document, data, None if "seed" in document else first, STEPS, tensors(holder, case), {"loss": losses}, case.tolerance, case.tolerance / 10, "")
+
+
+if __name__ == "__main__":
+    main()
