@@ -49,7 +49,7 @@ def by_label(labels, missing=None):
 
 def expression(text, *names):
     env = {"global_norm": optax.global_norm, "where": jnp.where, "sqrt": jnp.sqrt, "abs": jnp.abs, "minimum": jnp.minimum, "maximum": jnp.maximum, "sum": jnp.sum}
-    return lambda *values: eval(text, env, dict(zip(names, values)))
+    return lambda *values, **_: eval(text, env, dict(zip(names, values)))
 
 
 def measure(m):
