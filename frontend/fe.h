@@ -33,6 +33,7 @@ struct fe_precision {
 };
 
 struct fe_trace;
+struct term;
 struct fe_scope;
 struct fe_state;
 struct fe_optim_state;
@@ -263,6 +264,8 @@ bool fe_is_activation(const char *name);
 
 /* The value of a number or schedule at an int32 scalar step: float32 scalar. `json` NULL: `preset`. */
 ir_value fe_schedule(struct fe *, struct ir_builder *, const struct fe_value *, ir_value step);
+/* The same, weak where JAX computes it from the step and Python's numbers without fixing a dtype. */
+struct term fe_schedule_term(struct fe *, struct ir_builder *, const struct fe_value *, ir_value step);
 /* The patterns' matches over parameter paths: out[i] true if parameter i matches; a pattern without a match is an error. */
 bool fe_patterns(struct fe *, fe_json list, bool *out);
 

@@ -42,6 +42,15 @@ static enum ir_dtype join(struct ir_builder *b, struct term x, struct term y)
     return wider(dx, dy);
 }
 
+/* Whether a result gives way to what it meets next: both terms do, or the one of the higher category does, as in `count**0.5`
+ * and `0.9**count`. */
+static bool is_soft(struct ir_builder *b, struct term x, struct term y)
+{
+    bool soft_x = !x.v || x.weak, soft_y = !y.v || y.weak;
+    enum category cx = category_of(dtype_of(b, x)), cy = category_of(dtype_of(b, y));
+    return cx == cy ? soft_x && soft_y : cx > cy ? soft_x : soft_y;
+}
+
 static ir_value shaped(struct ir_builder *b, struct term x, enum ir_dtype dtype, uint32_t rank, const int64_t *dim)
 {
     if (!x.v) return ir_number(b, ir_type_of(dtype, rank, dim), x.number);
@@ -66,7 +75,7 @@ static struct term binary_as(struct ir_builder *b, enum ir_op op, struct term x,
     int64_t dim[IR_MAX_RANK];
     uint32_t rank = common_shape(b, x, y, dim);
     ir_value vx = shaped(b, x, dtype, rank, dim), vy = shaped(b, y, dtype, rank, dim);
-    return (struct term){.v = ir_binary(b, op, vx, vy), .weak = (!x.v || x.weak) && (!y.v || y.weak)};
+    return (struct term){.v = ir_binary(b, op, vx, vy), .weak = is_soft(b, x, y)};
 }
 
 static struct term binary(struct ir_builder *b, enum ir_op op, struct term x, struct term y)
@@ -208,7 +217,7 @@ struct term term_where(struct ir_builder *b, struct term p, struct term x, struc
     rank = common_shape(b, shape, p, all);
     ir_value v = ir_select(b, shaped(b, p, IR_BOOL, rank, all), shaped(b, x, dtype, rank, all),
                            shaped(b, y, dtype, rank, all));
-    return (struct term){.v = v, .weak = (!x.v || x.weak) && (!y.v || y.weak)};
+    return (struct term){.v = v, .weak = is_soft(b, x, y)};
 }
 
 struct term term_cast(struct ir_builder *b, struct term x, enum ir_dtype dtype)
@@ -228,9 +237,23 @@ struct term term_sum(struct ir_builder *b, struct term x)
     return rank ? (struct term){.v = ir_reduce(b, OP_reduce_sum, x.v, dims, rank), .weak = x.weak} : x;
 }
 
+/* 16-bit numbers are added, and the sum divided, in float32. */
+struct term term_mean_over(struct ir_builder *b, struct term x, const int64_t *dims, uint32_t count)
+{
+    const struct ir_type type = *ir_type(b->f, x.v);
+    bool narrow = type.dtype == IR_F16 || type.dtype == IR_BF16;
+    int64_t size = 1;
+    for (uint32_t i = 0; i < count; i++) size *= type.dim[dims[i]];
+    if (!count) return x;
+    struct term wide = narrow ? term_cast(b, x, IR_F32) : x;
+    wide = term_div(b, (struct term){.v = ir_reduce(b, OP_reduce_sum, wide.v, dims, count), .weak = wide.weak}, term_integer(size));
+    return narrow ? term_cast(b, wide, (enum ir_dtype)type.dtype) : wide;
+}
+
 struct term term_mean(struct ir_builder *b, struct term x)
 {
-    return term_div(b, term_sum(b, x), term_integer(ir_type_elements(ir_type(b->f, x.v))));
+    static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    return term_mean_over(b, x, dims, ir_type(b->f, x.v)->rank);
 }
 
 static ir_value sum_rows(struct ir_builder *b, ir_value x)

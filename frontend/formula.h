@@ -56,6 +56,7 @@ struct term term_cast(struct ir_builder *, struct term, enum ir_dtype);
 struct term term_cast_like(struct ir_builder *, struct term, struct term like);
 struct term term_sum(struct ir_builder *, struct term); /* over all dimensions: a scalar */
 struct term term_mean(struct ir_builder *, struct term);
+struct term term_mean_over(struct ir_builder *, struct term, const int64_t *dims, uint32_t count); /* which go */
 /* Over the first dimension as jax.numpy does it: bools and narrow integers are counted in 32 bits, and a mean of 16-bit
  * floats is rounded once. */
 ir_value term_sum_rows(struct ir_builder *, ir_value);

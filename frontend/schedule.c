@@ -105,10 +105,16 @@ static struct term run_object(struct fe *fe, struct ir_builder *b, fe_json json,
     return bad();
 }
 
+struct term fe_schedule_term(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step)
+{
+    bool runs = value->json && value->json->kind == JSON_OBJECT;
+    struct term x = runs ? run_object(fe, b, value->json, term_tensor(step)) : term_number(value->number);
+    return (struct term){.v = term_value(b, x, IR_F32), .weak = !x.v || x.weak};
+}
+
 ir_value fe_schedule(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step)
 {
-    if (!value->json || value->json->kind != JSON_OBJECT) return ir_scalar(b, IR_F32, value->number);
-    return term_value(b, run_object(fe, b, value->json, term_tensor(step)), IR_F32);
+    return fe_schedule_term(fe, b, value, step).v;
 }
 
 /* ---------------------------------------------------------------- formulas over numbers */
@@ -129,7 +135,8 @@ static struct term polynomial(struct schedule *s, struct term step, double init,
     /* XLA computes 1 - count / n as one fused 1 - count * (1 / n) with a rounded reciprocal, so that after n steps the rest
      * may lie a little below 0. The same without a fused operation: (n - count) / n + (1 - n * (1 / n)). */
     double reciprocal = (double)(1.0f / (float)steps), error = 1 - (double)steps * reciprocal;
-    struct term left = add(s, mul(s, sub(s, n, count), constant(reciprocal)), constant(error));
+    struct term left = term_cast(s->b, sub(s, n, count), IR_F32); /* which a quotient of integers is */
+    left = add(s, mul(s, left, constant(reciprocal)), constant(error));
     return add(s, mul(s, constant(init - end), term_pow(s->b, left, power)), constant(end));
 }
 
@@ -228,7 +235,7 @@ static struct term interpolate(struct schedule *s, struct term step, bool cosine
     float *values = arena_new_array(s->fe->arena, float, n + 1);
     values[0] = (float)init;
     for (uint32_t i = 0; i < n; i++) values[i + 1] = values[i] * (float)list[i].scale;
-    struct term result = constant((double)values[n]);
+    struct term result = term_tensor(ir_scalar(s->b, IR_F32, (double)values[n]));
     for (uint32_t i = n; i-- > 0;) {
         int64_t from = i ? list[i - 1].at : 0, size = list[i].at - from;
         struct term part = quotient(s, sub(s, step, term_integer(from)), term_integer(size > 1 ? size : 1)), value;
@@ -273,7 +280,7 @@ static struct term schedule_piecewise_constant_schedule(struct schedule *s, stru
     struct boundary *list = NULL;
     uint32_t n;
     if (!boundaries_read(s, &list, &n)) return bad();
-    struct term value = term_tensor(ir_scalar(s->b, IR_F32, num(s, "init_value")));
+    struct term value = {.v = ir_scalar(s->b, IR_F32, num(s, "init_value")), .weak = true};
     for (uint32_t i = 0; i < n; i++) value = after(s, step, list[i].at, value, mul(s, constant(list[i].scale), value));
     return value;
 }
@@ -457,5 +464,5 @@ static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, stru
         rate = mul(s, rate, factor(s, which, count));
         at += n;
     }
-    return term_max(s->b, rate, constant(num(s, "min_learning_rate")));
+    return term_cast(s->b, term_max(s->b, rate, constant(num(s, "min_learning_rate"))), IR_F32);
 }

@@ -278,8 +278,8 @@ void transform_scale_by_madgrad(struct transform *t)
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), p = T(t->p[i]);
-        sq[i] = term_add(b, T(sq[i]), term_mul(b, lambda, term_square(b, g))).v;
-        sum[i] = term_add(b, T(sum[i]), term_mul(b, lambda, g)).v;
+        sq[i] = term_add(b, T(sq[i]), term_cast_like(b, term_mul(b, lambda, term_square(b, g)), g)).v;
+        sum[i] = term_add(b, T(sum[i]), term_cast_like(b, term_mul(b, lambda, g), g)).v;
         struct term sigma = term_add(b, T(ir_unary(b, OP_cbrt, sq[i])), eps),
                     z = term_sub(b, T(init[i]), term_div(b, T(sum[i]), sigma));
         t->u[i] = term_sub(b, moment(b, z, p, momentum), p).v;
@@ -308,15 +308,15 @@ static void momo_like(struct transform *t, bool adam)
                 alpha = at_count(t, "learning_rate", before);
     ir_value *avg = optim_tree(t, "exp_avg", IR_TUPLE, zero),
              *sq = adam ? optim_tree(t, "exp_avg_sq", IR_TUPLE, zero) : NULL;
-    ir_value *weighted = optim_new_tree(t);
+    ir_value *weighted = optim_new_tree(t), *root = optim_new_tree(t);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]);
         avg[i] = weighted[i] = moment(b, g, T(avg[i]), beta).v;
         if (!adam) continue;
         sq[i] = square_moment(b, g, T(sq[i]), number(t, "b2")).v;
-        struct term root = term_add(b, number(t, "eps"), term_sqrt(b, term_div(b, T(sq[i]), c2)));
-        weighted[i] = term_div(b, T(avg[i]), root).v;
+        root[i] = term_add(b, number(t, "eps"), term_sqrt(b, term_div(b, T(sq[i]), c2))).v;
+        weighted[i] = term_div(b, T(avg[i]), T(root[i])).v;
     }
     struct term norm = optim_dot(b, t->count, avg, weighted), inner = optim_dot(b, t->count, avg, t->p);
     struct term decay = term_mul(b, alpha, number(t, "weight_decay")), grow = term_add(b, one, decay), used = least;
@@ -334,7 +334,11 @@ static void momo_like(struct transform *t, bool adam)
                                     term_mul(b, term_mul(b, term_number(0.5), tau), norm));
         least = term_max(b, term_div(b, next, c1), bound);
     }
-    EACH_LEAF(t, i) t->u[i] = term_sub(b, term_mul(b, shrink, T(t->p[i])), term_mul(b, tau, T(weighted[i]))).v;
+    EACH_LEAF(t, i)
+    {
+        struct term move = term_mul(b, tau, T(avg[i]));
+        t->u[i] = term_sub(b, term_mul(b, shrink, T(t->p[i])), adam ? term_div(b, move, T(root[i])) : move).v;
+    }
     optim_tree_set(t, "exp_avg", avg);
     if (adam) optim_tree_set(t, "exp_avg_sq", sq);
     optim_state_set(t, "barf", mean);

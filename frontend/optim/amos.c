@@ -79,14 +79,12 @@ static bool slot_type(struct transform *t, uint32_t leaf, struct ir_type *out)
 /* The mean of x over the dimensions that the slot lacks or has as 1. */
 static struct term reduced(struct ir_builder *b, struct term x, const struct ir_type *slot)
 {
-    int64_t dims[IR_MAX_RANK], size = 1;
+    int64_t dims[IR_MAX_RANK];
     uint32_t n = 0;
     const struct ir_type type = *ir_type(b->f, x.v);
     for (uint32_t i = 0; i < type.rank; i++)
-        if (!slot->rank || slot->dim[i] != type.dim[i]) dims[n++] = i, size *= type.dim[i];
-    if (!n) return x;
-    struct term mean = term_div(b, T(ir_reduce(b, OP_reduce_sum, x.v, dims, n)), term_integer(size));
-    return T(ir_reshape(b, mean.v, slot->rank, slot->dim));
+        if (!slot->rank || slot->dim[i] != type.dim[i]) dims[n++] = i;
+    return n ? T(ir_reshape(b, term_mean_over(b, x, dims, n).v, slot->rank, slot->dim)) : x;
 }
 
 /* ---------------------------------------------------------------- the step */

@@ -156,25 +156,6 @@ static double at_zero(struct transform *t, const struct fe_value *schedule)
     return value ? result.v[0] : 0;
 }
 
-/* Whether JAX computes the schedule from the step and Python's numbers without fixing a dtype ("weakly typed"): then it is
- * rounded like a number. */
-static bool is_weak_schedule(struct fe *fe, fe_json schedule)
-{
-    const char *type = fe_type_of(fe, schedule);
-    fe_json steps = fe_member(fe, schedule, "transition_steps"), parts = fe_member(fe, schedule, "schedules");
-    if (!type) return false;
-    if (strcmp(type, "join_schedules") == 0) {
-        for (fe_json s = parts ? fe_first(fe, parts) : NULL; s; s = fe_next(fe, s))
-            if (!is_weak_schedule(fe, s)) return false;
-        return true;
-    }
-    static const char *const weak[] = {"constant_schedule", "piecewise_constant_schedule", "cosine_decay_schedule"};
-    for (size_t i = 0; i < sizeof weak / sizeof *weak; i++)
-        if (strcmp(type, weak[i]) == 0) return true;
-    bool decays = strcmp(type, "linear_schedule") == 0 || strcmp(type, "polynomial_schedule") == 0 || strcmp(type, "exponential_decay") == 0;
-    return decays && steps && steps->kind == JSON_NUMBER && steps->number <= 0; /* the value that it begins with */
-}
-
 /* What numbers are kept in: by default the widest dtype among the parameters. */
 static enum ir_dtype kept_dtype(struct transform *t)
 {
@@ -209,9 +190,9 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     struct term count = now, own;
     const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", own_name);
     if (schedule) {
-        count = counter(t, path), own = term_tensor(fe_schedule(t->fe, b, &value, count.v));
+        count = counter(t, path), own = fe_schedule_term(t->fe, b, &value, count.v);
         if (!own.v) return false;
-        if (!is_weak_schedule(t->fe, f->value)) dtype = IR_F32; /* an array, which stays what it is */
+        if (!own.weak) dtype = IR_F32; /* an array, which stays what it is; others are rounded like a number */
         now = term_where(b, term_is_nan(b, now), own, now);
     }
     known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name);

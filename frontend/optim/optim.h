@@ -287,9 +287,7 @@ static inline struct term counter(struct transform *t, const char *name) /* int3
 static inline struct term at_count(struct transform *t, const char *name, struct term count)
 {
     if (!optim_scheduled(t, name)) return number(t, name);
-    struct term value = T(fe_schedule(t->fe, t->b, arg(t, name), count.v));
-    value.weak = true;
-    return value;
+    return fe_schedule_term(t->fe, t->b, arg(t, name), count.v);
 }
 /* x where it is sent, else 0. By multiplication, as in Optax, if the document asks for it: then a NaN gets through. */
 static inline struct term sent_or_zero(struct transform *t, struct term sent, struct term x)

@@ -48,8 +48,7 @@ void transform_add_decayed_weights(struct transform *t)
     struct term decay = number(t, "weight_decay");
     if (optim_scheduled(t, "weight_decay")) {
         struct term count = counter(&inner, "count");
-        decay = T(fe_schedule(t->fe, b, arg(t, "weight_decay"), count.v));
-        decay.weak = true;
+        decay = at_count(t, "weight_decay", count);
         optim_state_set(&inner, "count", optim_increment(b, count));
     }
     if (!decay.v && decay.number == 0) return;
@@ -149,9 +148,8 @@ void transform_centralize(struct transform *t)
     {
         const struct ir_type type = *ir_type(b->f, t->u[i]);
         if (type.rank < 2) continue;
-        struct term sum = T(ir_reduce(b, OP_reduce_sum, t->u[i], rest, type.rank - 1u));
-        struct term mean = term_div(b, sum, term_integer(ir_type_elements(&type) / type.dim[0]));
-        t->u[i] = ir_binary(b, OP_sub, t->u[i], ir_broadcast(b, mean.v, type.rank, type.dim, first));
+        ir_value mean = term_mean_over(b, T(t->u[i]), rest, type.rank - 1u).v;
+        t->u[i] = ir_binary(b, OP_sub, t->u[i], ir_broadcast(b, mean, type.rank, type.dim, first));
     }
 }
 

@@ -277,12 +277,11 @@ static struct ir_type without(const struct ir_type *type, uint32_t set)
 /* The mean over a set of dimensions, which go. */
 static struct term mean_over(struct ir_builder *b, struct term x, uint32_t set)
 {
-    int64_t dims[IR_MAX_RANK], size = 1;
-    uint32_t n = 0;
-    const struct ir_type type = *ir_type(b->f, x.v);
-    for (uint32_t i = 0; i < type.rank; i++)
-        if (set >> i & 1) dims[n++] = i, size *= type.dim[i];
-    return n ? term_div(b, T(ir_reduce(b, OP_reduce_sum, x.v, dims, n)), term_integer(size)) : x;
+    int64_t dims[IR_MAX_RANK];
+    uint32_t n = 0, rank = ir_type(b->f, x.v)->rank;
+    for (uint32_t i = 0; i < rank; i++)
+        if (set >> i & 1) dims[n++] = i;
+    return term_mean_over(b, x, dims, n);
 }
 
 /* x, which lacks a set of dimensions of the shape, repeated along them. */

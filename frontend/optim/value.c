@@ -124,8 +124,7 @@ static struct term own_rate(struct transform *t, uint32_t part)
     struct transform inner = *t;
     if (!optim_scheduled(t, "learning_rate")) return number(t, "learning_rate");
     inner.path = arena_format(t->fe->arena, "%s.%u", t->path, part);
-    struct term count = counter(&inner, "count"), rate = T(fe_schedule(t->fe, t->b, arg(t, "learning_rate"), count.v));
-    rate.weak = true;
+    struct term count = counter(&inner, "count"), rate = at_count(t, "learning_rate", count);
     optim_state_set(&inner, "count", optim_increment(t->b, count));
     return rate;
 }
@@ -145,5 +144,9 @@ void transform_fromage(struct transform *t)
     struct term rate = own_rate(t, 1), decay = own_rate(t, 2);
     rate = term_neg(b, term_mul(b, shrink(b, rate), rate));
     decay = term_sub(b, shrink(b, decay), term_integer(1));
-    EACH_LEAF(t, i) t->u[i] = term_add(b, term_mul(b, rate, T(t->u[i])), term_mul(b, decay, T(t->p[i]))).v;
+    EACH_LEAF(t, i)
+    {
+        struct term u = T(t->u[i]);
+        t->u[i] = term_add(b, term_mul(b, term_cast_like(b, rate, u), u), term_mul(b, decay, T(t->p[i]))).v;
+    }
 }

@@ -108,6 +108,14 @@ void transform_scale_by_acprop(struct transform *t)
     optim_state_set(t, "count", count);
 }
 
+/* The dtype of sums that begin with zeros of another dtype than the parameters'. */
+static enum ir_dtype beginning_with(struct transform *t, enum ir_dtype dtype)
+{
+    bool differs = dtype == IR_F32;
+    EACH_LEAF(t, i) differs |= dtype != IR_TUPLE && t->o->params[i].type.dtype != IR_F32 && t->o->params[i].type.dtype != dtype;
+    return differs ? IR_F32 : IR_TUPLE;
+}
+
 void transform_scale_by_ademamix(struct transform *t)
 {
     struct ir_builder *b = t->b;
@@ -115,8 +123,8 @@ void transform_scale_by_ademamix(struct transform *t)
     struct term b1 = number(t, "b1"), b2 = number(t, "b2");
     struct term b3 = at_count(t, "b3", count_m2), alpha = at_count(t, "alpha", count_m2);
     struct term c1 = correction(b, b1, count), c2 = correction(b, b2, count);
-    ir_value *m1 = optim_tree(t, "m1", IR_TUPLE, zero), *m2 = optim_tree(t, "m2", IR_TUPLE, zero);
-    ir_value *nu = optim_tree(t, "nu", IR_TUPLE, zero);
+    enum ir_dtype dtype = beginning_with(t, dtype_or(t, "mu_dtype"));
+    ir_value *m1 = optim_tree(t, "m1", dtype, zero), *m2 = optim_tree(t, "m2", dtype, zero), *nu = optim_tree(t, "nu", dtype, zero);
     EACH_LEAF(t, i)
     {
         struct term g = T(t->u[i]), fast = moment(b, g, T(m1[i]), b1), slow = moment(b, g, T(m2[i]), b3);
@@ -299,8 +307,8 @@ static struct ir_type without(const struct ir_type *type, uint32_t dim)
 
 static struct term mean_over(struct ir_builder *b, struct term x, uint32_t dim)
 {
-    int64_t d = dim, size = ir_type(b->f, x.v)->dim[dim];
-    return term_div(b, T(ir_reduce(b, OP_reduce_sum, x.v, &d, 1)), term_integer(size));
+    int64_t d = dim;
+    return term_mean_over(b, x, &d, 1);
 }
 
 /* x, which lacks dimension `dim` of the type, repeated along it. */
@@ -322,7 +330,7 @@ static bool decay_by(struct transform *t, struct term step, struct term *decay)
     t->o->trace->env = &env;
     bool good = optim_of_counter(t, arg(t, "decay_rate_fn")->json, "step", step, decay);
     t->o->trace->env = before;
-    if (good) *decay = term_cast(t->b, *decay, IR_F32);
+    if (good && !(decay->weak && ir_dtype_is_float(ir_type(t->b->f, decay->v)->dtype))) *decay = term_cast(t->b, *decay, IR_F32);
     return good;
 }
 
@@ -350,13 +358,13 @@ void transform_scale_by_factored_rms(struct transform *t)
             optim_leaf_along(t, "v_row", i, 0, 1u << d0);
             optim_leaf_along(t, "v_col", i, 0, 1u << d1);
         } else {
-            v = moment(b, sq, v, decay);
+            v = term_cast_like(b, moment(b, sq, v, decay), v);
             optim_leaf_set(t, "v", i, v);
             t->u[i] = term_mul(b, g, term_rsqrt(b, v)).v;
             continue;
         }
-        row = moment(b, mean_over(b, sq, d0), row, decay);
-        col = moment(b, mean_over(b, sq, d1), col, decay);
+        row = term_cast_like(b, moment(b, mean_over(b, sq, d0), row, decay), row);
+        col = term_cast_like(b, moment(b, mean_over(b, sq, d1), col, decay), col);
         optim_leaf_set(t, "v_row", i, row);
         optim_leaf_set(t, "v_col", i, col);
         const struct ir_type row_type = *ir_type(b->f, row.v);

@@ -178,6 +178,7 @@ def t5x_adafactor(o, axes):
 
     def leaf(path, g, s, p, count):
         factors, over = factor_rule(o, path, p.shape, axes)
+        g = g.astype(jnp.float32)
         rms = lambda x: jnp.sqrt(jnp.mean(x * x, axis=over, keepdims=True))
         lr, new = rate(count), {k: jnp.zeros(1) for k in s}
         decay = shrink if not power else (shrink or 1.0) * lr ** power
@@ -287,7 +288,7 @@ def make(o, axes=None):
     if name == "multi_optimizer":  # parameters of no set are left alone
         groups = {str(i): inner(x["opt"]) for i, x in enumerate(o["optimizers"])} | {"none": optax.set_to_zero()}
         labels = {p: str(i) for i, x in enumerate(o["optimizers"]) for p in x["match"]} | {"**": "none"}
-        return optax.partition(groups, by_label(labels))
+        return without_extra(optax.partition(groups, by_label(labels)))  # T5X hands on gradients and parameters alone
     if name == "selective_transform":  # whose mask Optax takes as a tree alone
         frozen = mask(o["freeze_mask"])
         return optax.partition({"train": inner(o["optimizer"]), "freeze": optax.set_to_zero()}, lambda tree: {k: "freeze" if v else "train" for k, v in frozen(tree).items()})

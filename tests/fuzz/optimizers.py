@@ -686,8 +686,9 @@ def measures_of(state):
     return out
 
 
-def oracle(case, factors):
-    """Parameters after the last step and metrics by Optax, per factor that the data are multiplied with."""
+def oracle(case, factors, before=lambda t, state: state):
+    """Parameters after the last step and metrics by Optax, per factor that the data are multiplied with; `before` may change
+    the state at the beginning of a step."""
     document, trained, rows = case["document"], case["trained"], case["loss"] == "rows"
     pair = document["optimizer"]["type"] == "lookahead"
     tx = optax.with_extra_args_support(optim_reference.make(document["optimizer"], case["axes"]))
@@ -724,7 +725,7 @@ def oracle(case, factors):
         s, metrics = tx.init(p), collections.defaultdict(list)
         for t in range(case["steps"]):
             noise = {k: v[t] * (np.float32(1) + np.float32(factor) * np.cos(np.arange(v[t].size)).reshape(v[t].shape)).astype(np.float32) for k, v in case["data"].items()}
-            p, s, e, value = step(p, s, e, {k: jnp.asarray(v) for k, v in noise.items()})
+            p, s, e, value = step(p, before(t, s), e, {k: jnp.asarray(v) for k, v in noise.items()})
             metrics["loss"].append(float(value))
             for k, v in measures_of(s).items():
                 metrics[k].append(float(v))
