@@ -148,6 +148,7 @@ static void meet(struct fe_block *block, const char *path, bool general, const c
                                  .product = product,
                                  .kernel = fe_type_at(&block->site, &kernel)};
     layer.kernel.dtype = IR_F32;
+    layer.block.weights = NULL; /* what normalises the layer's weights leaves the adapter's alone */
     vec_push(fe->arena, &state->adaptable, layer);
 }
 
@@ -169,6 +170,7 @@ struct fe_val fe_block_adapt(struct fe_block *block, const char *below, bool gen
     struct fe_val v[3] = {x};
     struct fe_block sharing = *block; /* a cell asks once per time */
     sharing.sharing = true;
+    sharing.weights = NULL;
     if (!parameters(&sharing, layer, &l, v + 1)) return fe_bad();
     fe_block_promote(block, v, 3);
     struct fe_val between[2] = {fe_einsum(s, l.first, v, 2), v[2]};

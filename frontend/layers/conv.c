@@ -146,7 +146,7 @@ static bool transpose_padding(struct fe_block *block, const struct fe_value *v, 
     else if (!window_padding(block, v, "SAME", w, t)) return false;
     if (named && strcmp(name, "SAME") && strcmp(name, "VALID"))
         return fe_block_fail(block, v->json, "E0103",
-                             "conv_transpose: padding is \"SAME\", \"VALID\" or numbers, found \"%s\"", name),
+                             "conv_transpose: padding is \"SAME\", \"VALID\", \"CIRCULAR\" or numbers, found \"%s\"", name),
                false;
     for (uint32_t i = 0; named && i < w->rank; i++) {
         int64_t k = (w->size[i] - 1) * w->dilation[i] + 1, stride = w->input_dilation[i];

@@ -182,9 +182,7 @@ static const char *running_path(const struct fe_weights *w, uint32_t param, cons
 
 static uint32_t running(const struct fe_weights *w, uint32_t param, const char *name)
 {
-    uint32_t index = map_get(&w->wrapper->site.fe->state->by_path, running_path(w, param, name));
-    if (index == MAP_NONE) BUG("%s has no running %s", path_of(w->wrapper, param), name);
-    return index;
+    return map_get(&w->wrapper->site.fe->state->by_path, running_path(w, param, name));
 }
 
 /* The weights keep their dtype; that of the wrapper is what they are rounded to. */
@@ -203,6 +201,8 @@ static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_blo
     if (shape.rank < 2 || !w->args[SN_STEPS].integer) return value;
     value = current(inside, param, value);
     uint32_t ui = running(w, param, "u"), si = running(w, param, "sigma");
+    if (ui == MAP_NONE || si == MAP_NONE)
+        return fe_block_fail(w->wrapper, NULL, "E0111", "spectral_norm around a block that is shared from elsewhere is not supported yet (\"%s\")", path_of(inside, param));
     double epsilon = w->args[SN_EPSILON].number;
     int64_t columns = shape.dim[shape.rank - 1], rows = columns ? ir_type_elements(&shape) / columns : 0;
     const uint32_t both[] = {0, 1}, swap[] = {1, 0};

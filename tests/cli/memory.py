@@ -57,6 +57,8 @@ FORMS = {
     "attention": (ATTENTION, {"accumulate": {"microbatch_size": 4}}),
     "attention of examples": (ATTENTION, {"per_example": {"microbatch_size": 4, "transform": CLIP}}),
     "lstm": (LSTM, {"accumulate": {"microbatch_size": 4, "split": "contiguous"}}),
+    "lstm of examples": (LSTM, {"per_example": {"microbatch_size": 2, "transform": CLIP}, "precision": {"compute": "bfloat16"}}),
+    "on a mesh": (LSTM, {"accumulate": {"microbatch_size": 4}, "mesh": {"axes": {"data": 2}}, "sharding": {"rules": [["batch", "data"]], "params": {"**.kernel": ["data"], "**": []}}}),
 }
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Random valid documents, drawn from the tables that `stepc doc schema` prints, trained for a few steps in three ways: by
-the interpreter, by an optimised object and by one without optimisation (-O0, without the passes that can be left out). The
-three must agree in every metric, parameter and state. Where a change of the data in the last bits changes a result more than
+the interpreter, by an optimised object and by one without optimisation (-O0, without the passes that can be left out), some
+of them on several devices, where the interpreter has one. Batches are worked through at once, in microbatches, by examples,
+or in both. The three must agree in every metric, parameter and state. Where a change of the data in the last bits changes a result more than
 the tolerance, the case says nothing of it and is counted as unsettled.
 
     tests/fuzz/agree.py --stepc build/stepc --cases 200 --seed 7 --keep disagreeing
@@ -13,6 +14,7 @@ import concurrent.futures
 import json
 import os
 import random
+import re
 import shutil
 import sys
 import tempfile
@@ -20,6 +22,7 @@ import tempfile
 import numpy as np
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+import meshes
 import running
 
 STEPS, BATCH, RTOL, ATOL = 2, 6, 2e-3, 2e-4
@@ -83,6 +86,42 @@ class Draw:
         leave_out = {"glu", "one_hot", "hard_tanh", "sparse_plus", "sparse_sigmoid", "standardize", "logmeanexp", "logsumexp"}
         return {"type": self.random.choice([t for t in self.types("activation") if t not in leave_out])}
 
+    def inner(self, width):
+        return {"type": "sequential", "layers": [{"type": "linear", "features": width}, self.activation()]}
+
+    def block(self, kind, shape, width):
+        """Blocks of blocks."""
+        r, rank = self.random, len(shape)
+        wide = shape[:-1] + [width]
+        if kind == "graph":
+            nodes = [{"type": "linear", "name": "a", "features": width, "input": "x"}, {**self.activation(), "name": "b", "input": "a * 0.5"}]
+            return {"type": "graph", "nodes": nodes, "output": r.choice(("a + b", "a * b - b", "where(a > b, a, b)"))}, wide
+        if kind == "define":
+            self.define["of_width"] = {"params": {"width": 2}, "body": {"type": "sequential", "layers": [{"type": "linear", "features": "$width"}, self.activation()]}}
+            return {"type": "of_width", "width": width}, wide
+        if kind == "shared":
+            self.shared += 1
+            name = "once%d" % self.shared
+            return {"type": "graph", "nodes": [{"type": "linear", "name": name, "features": shape[-1], "input": "x"}, {"type": "shared", "name": "again", "block": name, "input": "tanh(%s)" % name}],
+                    "output": "again"}, shape
+        if kind == "embed":
+            self.ids = True
+            return {"type": "graph", "nodes": [{"type": "embed", "name": "table", "num_embeddings": 3, "features": shape[-1], "input": "ids"}],
+                    "output": "x + table[:%s]" % (", None" * (rank - 1) + ", :")}, shape
+        if kind == "micro_vmap":
+            sizes = [n for n in range(1, self.rows + 1) if self.rows % n == 0]
+            return {"type": kind, "block": self.inner(width), **({"microbatch_size": r.choice(sizes)} if r.random() < 0.8 else {})}, wide
+        if kind == "einsum":
+            return {"type": kind, "einsum_str": "n%sa,ab->n%sb" % (("tuv"[:rank - 1],) * 2), "kernel_shape": [shape[-1], width], **({"bias_shape": [width]} if r.random() < 0.5 else {})}, wide
+        if kind in ("lora", "lora_linear"):
+            return ({"type": kind, "lora_rank": 2, "base_module": {"type": "linear", "features": width}} if kind == "lora" else {"type": kind, "features": width, "lora_rank": 1}), wide
+        if kind in ("weight_norm", "spectral_norm"):
+            return {"type": kind, "layer_instance": {"type": "linear", "features": width}}, wide
+        if kind == "bidirectional":
+            cell = lambda: {"type": "rnn", "cell": {"type": r.choice(("lstm_cell", "gru_cell", "simple_cell")), "hidden_features": width}}
+            return {"type": kind, "forward_rnn": cell(), "backward_rnn": cell()}, [shape[0], 2 * width]
+        return {"type": "graph", "nodes": [{"type": "noise", "name": "drawn", "input": "x"}], "output": "x + 0.1 * drawn"}, shape
+
     def layer(self, shape):
         r, rank = self.random, len(shape)
         width = r.choice((2, 3, 4, 5))
@@ -91,8 +130,13 @@ class Draw:
             kinds += ["multi_head_attention", "rnn", "instance_norm", "conv"]
         if rank == 3:
             kinds += ["conv", "avg_pool", "max_pool", "group_norm", "conv_transpose", "conv"]
-        kind = r.choice(kinds)
+        blocks = ["graph", "define", "shared", "embed", "micro_vmap", "einsum", "lora", "lora_linear", "weight_norm", "spectral_norm", "noise"] + ["bidirectional"] * (rank == 2)
+        if self.rows == 1:
+            kinds.remove("batch_norm")
+        kind = r.choice(kinds if r.random() < 0.6 else blocks)
         self.used[kind] += 1
+        if kind in blocks:
+            return self.block(kind, shape, width)
         if kind == "activation":
             return self.activation(), shape
         if kind == "expr":
@@ -147,10 +191,29 @@ class Draw:
             return {"type": "chain", "transforms": [o, {"type": "scale", "step_size": -0.01}]}
         return {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, o]} if self.random.random() < 0.3 else o
 
+    def parts(self, document):
+        """How the batch is worked through; the rows that the model sees at once."""
+        r, how = self.random, self.random.random()
+        if how < 0.35:
+            document["accumulate"] = {"microbatch_size": r.choice((1, 2, 3, 6)), "split": r.choice(("strided", "contiguous"))}
+            document["accumulate"]["accumulator"] = r.choice(("sum", "mean", "running_mean"))
+            if r.random() < 0.3:
+                document["accumulate"]["num_real_microbatches"] = r.choice((1, 2, "1 + (sum(x) > 30)"))
+            self.rows = document["accumulate"]["microbatch_size"]
+        if how < 0.1 or 0.35 < how < 0.55:
+            sizes = [n for n in range(1, self.rows + 1) if self.rows % n == 0]
+            document["per_example"] = {"microbatch_size": r.choice(sizes), "accumulator": r.choice(("sum", "mean", "running_mean")), "transform": r.choice((
+                [], [{"type": "clip_by_global_norm", "max_norm": 0.5}], [{"type": "clip", "max_delta": 0.1}, "update + 0.01 * param"], [{"type": "normalize_by_update_norm"}])),
+                "metrics": r.choice(({}, {"each": "per_param_norm"}, {"each": "loss", "all": {"expr": "global_norm(grads)", "accumulator": "mean"}}))}
+            self.rows = 1
+        self.used.update(k for k in ("accumulate", "per_example") if k in document)
+
     def document(self):
         r = self.random
+        self.define, self.shared, self.ids, self.rows = {}, 0, False, BATCH
         shape = r.choice(([4], [5], [3, 4], [5, 4], [4, 4, 2], [5, 3, 3]))
         document = {"stepc": 1, "name": "drawn", "inputs": {"x": {"shape": [BATCH, *shape], "axes": ["batch"] + [None] * len(shape)}}}
+        self.parts(document)
         layers, at = [], list(shape)
         for _ in range(r.randint(1, 5)):
             layer, at = self.layer(at)
@@ -167,12 +230,20 @@ class Draw:
         document["loss"] = {"type": kind, names[0]: "model", names[1]: "y", "reduction": r.choice(("mean", "sum")) if labels else "mean"}
         document["metrics"] = {"norm": "global_norm(grads)", "largest": "max(abs(model))"}
         document["optimizer"] = self.optimizer()
+        if r.random() < 0.15:
+            document["optimizer"] = {"type": "multi_steps", "opt": document["optimizer"], "every_k_schedule": r.choice((1, 2))}
+        if r.random() < 0.15:
+            document["precision"] = {"loss_scale": r.choice(({"type": "static", "scale": 256}, {"type": "dynamic_scale", "scale": 1024, "growth_interval": 1}))}
+        if r.random() < 0.15:
+            document["adapters"] = [{"type": "lora", "rank": 1, "match": ["**"]}]
+            document["trainable"] = r.choice((["**"], ["@lora"]))
+        if self.ids:
+            document["inputs"]["ids"] = {"shape": [BATCH], "dtype": "int32", "axes": ["batch"]}
+        if self.define:
+            document["define"] = self.define
         if r.random() < 0.3:
             document["ema"] = {"decay": 0.9}
-        if r.random() < 0.25:
-            document["accumulate"] = {"microbatch_size": r.choice((2, 3)), "split": r.choice(("strided", "contiguous"))}
-            document["inputs"]["y"]["axes"] = ["batch"] + [None] * (len(document["inputs"]["y"]["shape"]) - 1)
-            document["metrics"] = {}
+        document["inputs"]["y"]["axes"] = ["batch"] + [None] * (len(document["inputs"]["y"]["shape"]) - 1)
         document["seed"] = r.randrange(1000)
         return document
 
@@ -193,7 +264,7 @@ def results(stepc, folder, program, file="data.safetensors"):
         tensors, lines = running.train(stepc, folder, STEPS, program, file, ["--all-state"], threads=None, timeout=600)
     except running.Failed as e:
         raise RuntimeError(e.brief()) from e
-    return {**tensors, **{"%s at step %d" % (name, n + 1): np.float64(value).reshape(1) for n, line in enumerate(lines) for name, value in line.items()}}
+    return {**tensors, **{"%s at step %d" % (name, n + 1): np.atleast_1d(running.parity.numbers(value)) for n, line in enumerate(lines) for name, value in line.items()}}
 
 
 def differences(a, b):
@@ -214,10 +285,16 @@ def differences(a, b):
 
 def play(options, document, folder, seed):
     running.write_document(folder, document, data(document, seed))
+    shutil.copy(os.path.join(folder, "model.json"), os.path.join(folder, "plain.json"))
+    d = running.Draws(seed)
+    if d.chance(0.3):
+        said = running.call(options.stepc, "explain", os.path.join(folder, "model.json"), "--state", "--color", "never")
+        shapes = {name: [int(n) for n in dims.split(",") if n] for name, dims in re.findall(r"(\S+) +\w+\[([\d, ]*)\] .* param$", said, re.M)}
+        running.write_json(os.path.join(folder, "model.json"), meshes.on_a_mesh(document, shapes, d))
     running.compile_document(options.stepc, folder, into="optimised.so", timeout=600)
     running.compile_document(options.stepc, folder, UNOPTIMISED, "unoptimised.so", 120)
     got = {run: results(options.stepc, folder, program) for run, program in
-           (("interpreted", "model.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}
+           (("interpreted", "plain.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}
     bad = [(name, "optimised and %s: %s" % (other, d)) for other in ("interpreted", "unoptimised") for name, d in differences(got["optimised"], got[other])]
     loose = set()
     for change in (3e-7, -3e-7, 2e-6) if bad else ():

@@ -83,6 +83,8 @@ def namespace():
     space["igamma"], space["igammac"] = jax.scipy.special.gammainc, jax.scipy.special.gammaincc
     space["bessel_i0e"], space["bessel_i1e"], space["lgamma"], space["logistic"] = jax.scipy.special.i0e, jax.scipy.special.i1e, jax.scipy.special.gammaln, jax.nn.sigmoid
     space["integer_pow"] = lambda x, n: jnp.asarray(x) ** n
+    for module in (optax.projections, optax.tree_utils):
+        space.update({name: getattr(module, name) for name in dir(module) if name.startswith(("projection_", "tree_"))})
     space["safe_norm"], space["safe_root_mean_squares"] = optax.safe_norm, optax.safe_root_mean_squares
     space["select_n"] = lambda w, *c: jax.lax.select_n(w, *jnp.broadcast_arrays(*c))
     space["clamp"] = lambda a, x, b: jnp.minimum(jnp.maximum(jnp.asarray(x), a), b)
@@ -382,6 +384,14 @@ MAKE = {
     "norm": lambda g: "norm(%s, ord=%s, axis=%s%s)" % (g.need(1, 9, 1).x(), *g.one([("None", "None"), ("None", g.axis()), ("2", g.axis()), ("1", g.axis()), ("inf", g.axis()), ("-inf", g.axis()), ("3", g.axis()), ("0", g.axis()), ("0.5", g.axis()), ("-1", g.axis())]
             + ([("'fro'", "(0, 1)"), ("1", "(0, 1)"), ("inf", "(-2, -1)"), ("-1", "(1, 0)"), ("None", "(0, 1)"), ("-inf", "(0, 1)")] if len(g.s) > 1 else [])), g.some("keepdims=" + g.flag())),
     "global_norm": lambda g: "global_norm([%s, %s])" % (g.x(), g.x((2,))),
+    "tree_norm": lambda g: "tree_norm([%s, %s]%s)" % (g.need(0, 9, 1).x(), g.x((2,)), g.some("ord=" + g.one(["1", "2", "inf", "'inf'"]), "squared=" + g.flag())),
+    **{name: lambda g, name=name: "%s([%s, %s])" % (name, g.need(0, 9, 1).x(), g.x((2,))) for name in ("tree_sum", "tree_max", "tree_min")},
+    "tree_size": lambda g: "tree_size([%s, %s]) + %s" % (g.x(), g.x((2,)), g.x((1,))), "tree_vdot": lambda g: "tree_vdot([%s, %s], [%s, %s])" % (g.x(), g.x((2,)), g.x(), g.x((2,))),
+    **{"projection_" + name: lambda g, name=name: "projection_%s(%s%s)" % (name, g.need(1, 9, 1).p(g.values(g.s)), g.some("scale=" + g.one(["2", "0.5", "3.0"])))
+       for name in ("hypercube", "simplex", "l1_sphere", "l1_ball", "l2_sphere", "l2_ball", "linf_ball")},
+    "projection_non_negative": lambda g: "projection_non_negative(%s)" % g.x(), "projection_box": lambda g: "projection_box(%s, %s, %s)" % (g.p(g.values(g.s)), g.one(["-1", "0.25"]), g.one(["0.5", "1"])),
+    "projection_vector": lambda g: "projection_vector(%s, %s)" % (g.p(g.values(g.need(1, 9, 1).s)), g.p(g.values(g.s))),
+    **{"projection_" + name: lambda g, name=name: "projection_%s(%s, %s, %s)" % (name, g.p(g.values(g.need(1, 9, 1).s)), g.p(g.values(g.s)), g.one(["0.5", "-1.0", "2"])) for name in ("hyperplane", "halfspace")},
     "cumlogsumexp": lambda g: "cumlogsumexp(%s, axis=%s%s)" % (g.need(1).x(), g.axis(), g.some("reverse=" + g.flag())),
     "cummax": lambda g: "cummax(%s, axis=%s%s)" % (g.need(1).x(), g.axis(), g.some("reverse=" + g.flag())),
     "cummin": lambda g: "cummin(%s, axis=%s%s)" % (g.need(1).x(), g.axis(), g.some("reverse=" + g.flag())),

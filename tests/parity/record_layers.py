@@ -148,6 +148,36 @@ def layer_cell_draws_its_carry():
     return dataclasses.replace(case, forward=loss)
 
 
+class LowRank(nnx.Module):
+    def __init__(self, inside, rank, outside):
+        r = np.random.default_rng(0)
+        self.lora_a, self.lora_b = (nnx.Param(jnp.asarray(r.normal(size=size) * 0.3, jnp.float32)) for size in ((inside, rank), (rank, outside)))
+
+
+def adapted(kind, wrapper):
+    """What is normalised is the kernel, not the adapter beside it."""
+    case = one({"type": kind, "layer_instance": {"type": "linear", "features": 3}}, (6, 5), lambda rngs: wrapper(nnx.Linear(5, 3, rngs=rngs), rngs=rngs))
+    case.document["adapters"] = [{"type": "lora", "rank": 2, "match": ["n.**"]}]
+    case.net["n.layer_instance"] = LowRank(5, 2, 3)
+
+    def loss(net, d):
+        beside = net["n.layer_instance"]
+        y = net["n"](d["x"]) + d["x"] @ beside.lora_a[...] @ beside.lora_b[...]
+        return jnp.mean(y**2) + jnp.mean(y * jnp.cos(d["x"])[..., :1])
+
+    return dataclasses.replace(case, forward=loss)
+
+
+@case
+def adapt_weight_norm():
+    return adapted("weight_norm", nnx.WeightNorm)
+
+
+@case
+def adapt_spectral_norm():
+    return adapted("spectral_norm", nnx.SpectralNorm)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("names", nargs="*", default=list(CASES))

@@ -57,6 +57,7 @@ START_TEST(mistakes)
         {"{\"stepc\": 1, \"constants\": {\"a\": \"$b\", \"c\": \"$a\"}, " INPUTS REST "}", "unknown constant \"b\""},
         {"{\"stepc\": 1, \"constants\": {\"a\": true}, " INPUTS REST "}", "expected a number, found true"},
         {"{\"stepc\": 1, \"constants\": {\"2a\": 1}, " INPUTS REST "}", "cannot be the name of a constant"},
+        {"{\"stepc\": 1, \"define\": {\"linear\": {\"body\": {\"type\": \"relu\"}}}, " INPUTS REST "}", "is a block of the language already"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [8, -4]}}, " REST "}", "at /inputs/x/shape/1"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4294967296, 4294967296]}}, " REST "}", "at /inputs/x/shape"},
         {"{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [1,1,1,1,1,1,1,1,1]}}, " REST "}", "at most 8 entries, found 9"},
