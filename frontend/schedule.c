@@ -448,10 +448,12 @@ static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, stru
     const struct fe_value *factors = arg(s, "factors");
     const char *text = factors->string;
     struct term rate = constant(1.0), count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
-    for (const char *at = text; *at;) {
-        at += strspn(at, " *\t\n");
-        size_t n = strcspn(at, " *\t\n");
-        if (!n) break;
+    for (const char *at = text, *next = text; next; at = next) { /* between stars, as T5X splits them */
+        const char *star = strchr(at, '*');
+        at += strspn(at, " \t\n");
+        size_t n = strcspn(at, "*");
+        next = star ? star + 1 : NULL;
+        while (n && strchr(" \t\n", at[n - 1])) n--;
         const char *name = arena_string_n(s->fe->arena, at, n);
         uint32_t which = 0;
         while (which < FACTOR_COUNT && strcmp(name, factor_names[which])) which++;
@@ -462,7 +464,6 @@ static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, stru
             return bad();
         }
         rate = mul(s, rate, factor(s, which, count));
-        at += n;
     }
     return term_cast(s->b, term_max(s->b, rate, constant(num(s, "min_learning_rate"))), IR_F32);
 }
