@@ -118,6 +118,11 @@ enum ir_dtype fe_dtype(struct fe *fe, fe_json v)
     return IR_TUPLE;
 }
 
+enum ir_dtype fe_dtype_narrow(enum ir_dtype dtype)
+{
+    return dtype == IR_F64 ? IR_F32 : dtype == IR_I64 ? IR_I32 : dtype == IR_U64 ? IR_U32 : dtype;
+}
+
 /* Arrays of integers or numbers; a single one stands for an array of one. */
 static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
 {
@@ -189,7 +194,7 @@ static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
         return v->kind == JSON_NUMBER || v->kind == JSON_TRUE || v->kind == JSON_FALSE || text || wrong_kind(r, v);
     case FE_DTYPE:
         if (!text) return wrong_kind(r, v);
-        out->dtype = fe_dtype(r->fe, v);
+        out->dtype = fe_dtype_narrow(fe_dtype(r->fe, v));
         return out->dtype != IR_TUPLE;
     case FE_SHAPE:
     case FE_NUMBERS: return read_array(r, v, out);

@@ -181,8 +181,9 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
         good = false;
     }
     if (!fe_settings(fe, input, what, input_rows, IN_COUNT, NULL, v)) return false;
+    enum ir_dtype dtype = v[IN_dtype].given ? fe_dtype(fe, v[IN_dtype].json) : v[IN_dtype].dtype; /* 64 bits as the host has them */
     *slot = (struct ir_slot){.name = input->key, .role = IR_ROLE_INPUT, .place = fe_place(fe, input)};
-    if (!fe_type(fe, v[IN_shape].json, v[IN_shape].shape, v[IN_shape].rank, v[IN_dtype].dtype, &slot->type)) return false;
+    if (!fe_type(fe, v[IN_shape].json, v[IN_shape].shape, v[IN_shape].rank, dtype, &slot->type)) return false;
     if (v[IN_axes].json && !read_axes(fe, v[IN_axes].json, slot->type.rank, &slot->batch_dims)) return false;
     if (v[IN_axes].json) slot->sharding_spec = fe_text(fe, v[IN_axes].json);
     return good;

@@ -14,6 +14,10 @@ struct fe_val fe_tensor_val(ir_value v, bool weak)
     return v ? (struct fe_val){.kind = FE_VAL_TENSOR, .tensor = v, .weak = weak} : fe_bad();
 }
 struct fe_val fe_val_tensor(ir_value v) { return fe_tensor_val(v, false); }
+struct fe_val fe_input_value(struct ir_builder *b, ir_value v)
+{
+    return fe_val_tensor(ir_cast(b, v, fe_dtype_narrow((enum ir_dtype)ir_type(b->f, v)->dtype)));
+}
 bool fe_is_none(const struct fe_val *v) { return v->kind == FE_VAL_NONE && !v->bad; }
 bool fe_truth(const struct fe_val *v) { return v->kind == FE_VAL_NUMBER && v->number != 0; }
 

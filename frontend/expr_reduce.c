@@ -84,9 +84,7 @@ bool fe_get_dtype(struct fe_call *c, uint32_t arg, enum ir_dtype *out)
                    name ? name : fe_describe(c->site, v));
         return false;
     }
-    if (*out == IR_F64) *out = IR_F32; /* 64-bit types are off */
-    if (*out == IR_I64) *out = IR_I32;
-    if (*out == IR_U64) *out = IR_U32;
+    *out = fe_dtype_narrow(*out);
     return true;
 }
 

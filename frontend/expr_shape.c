@@ -35,6 +35,7 @@ struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis)
     if (!fe_as_tensor(s, &v)) return fe_bad();
     struct ir_type t = fe_type_at(s, &v);
     if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
+    if (axis > t.rank) return fe_fail(s, "E0212", "a tensor of rank 1 or more expected, found %s", fe_describe(s, &v));
     memmove(&t.dim[axis + 1], &t.dim[axis], (t.rank - axis) * sizeof t.dim[0]);
     t.dim[axis] = 1;
     return fe_reshape_val(s, v, t.rank + 1u, t.dim);

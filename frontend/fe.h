@@ -161,6 +161,7 @@ bool fe_settings(struct fe *, fe_json object, const char *what, const struct fe_
                  const char *const *also, struct fe_value *out);
 const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
+enum ir_dtype fe_dtype_narrow(enum ir_dtype); /* what computes: 64-bit types are off, as in JAX by default */
 
 /* ---------------------------------------------------------------- values of expressions (expr.c) */
 
@@ -196,6 +197,7 @@ struct fe_val fe_expr(struct fe *, struct fe_trace *, fe_json string, const stru
 /* The value as one tensor (numbers become weak scalars); 0 and an error if it is none. */
 ir_value fe_tensor(struct fe *, struct fe_trace *, const struct fe_val *, fe_json where);
 struct fe_val fe_val_tensor(ir_value);
+struct fe_val fe_input_value(struct ir_builder *, ir_value); /* an input of the document, in 32 bits at most */
 struct fe_val fe_val_number(double, bool integer);
 
 /* ---------------------------------------------------------------- model (model.c, layers/) */

@@ -375,7 +375,10 @@ bool fe_trace_loss(struct fe *fe, struct fe_trace *trace)
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = json}};
     struct fe_val v = json->kind == JSON_OBJECT ? loss_object(fe, trace, json) : fe_expr(fe, trace, json, trace->env);
     struct fe_hook hook = fe_hook_set(&s);
+    bool number = v.kind == FE_VAL_NUMBER && v.python != FE_PY_BOOL; /* a constant loss may be an integer */
     if (!fe_as_tensor(&s, &v)) v = fe_bad();
+    else if (!number && !ir_dtype_is_float((enum ir_dtype)fe_type_at(&s, &v).dtype))
+        v = fe_fail(&s, "E0205", "the loss must be a scalar of a floating point dtype, found %s, which has no gradient", fe_describe(&s, &v));
     else if (fe_rank(&s, &v))
         v = fe_fail(&s, "E0205", "the loss must be a scalar, found %s; reduce it %s", fe_describe(&s, &v),
                     json->kind == JSON_OBJECT ? "with \"reduction\": \"mean\" or \"sum\""

@@ -232,7 +232,14 @@ static struct fe_val per_sequence(struct fe_call *c, struct fe_val w)
     else {
         struct fe_val id = ARG(SEGMENTS);
         if (!fe_as_tensor(s, &id)) return fe_bad();
-        uint32_t rank = fe_rank(s, &id);
+        struct ir_type ti = fe_type_at(s, &id), ty = fe_type_at(s, &ARG(TARGETS));
+        uint32_t rank = ti.rank;
+        bool fits = rank == ty.rank;
+        for (uint32_t i = 0; fits && i < rank; i++) fits = ti.dim[i] == ty.dim[i];
+        if (!fits)
+            return fe_fail_at(s, &c->where[SEGMENTS], "E0210", "%s: segment ids %s do not fit targets %s", c->function,
+                              fe_describe(s, &id), fe_describe(s, &ARG(TARGETS))),
+                   fe_bad();
         struct fe_val same = fe_binary(s, EXPR_OP_EQ, fe_expand(s, id, rank), fe_expand(s, id, rank - 1));
         sum = fe_reduce_last(s, FE_RED_SUM, fe_where3(s, same, fe_expand(s, w, rank - 1), fe_float(0)), false);
     }

@@ -169,6 +169,8 @@ void fe_step_metrics_results(struct step *s, struct ir_builder *b, const ir_valu
         struct metric *m = &s->metrics[i];
         if (!values[i]) continue;
         if (!m->slot) {
+            if (m->json && ir_type(b->f, values[i])->rank && ir_slot_find(s->module, m->name) >= 0) /* an array is read by its name */
+                fe_error_key(s->fe, m->json, "E0110", "metric \"%s\" is an array and needs a name of its own: there is an input or a state of that name", m->name);
             struct ir_slot slot = {.name = m->name,
                                    .role = IR_ROLE_METRIC,
                                    .type = *ir_type(b->f, values[i]),

@@ -505,7 +505,7 @@ static const struct fe_env *input_env(struct fe *fe, struct fe_trace *trace)
     for (uint32_t i = n; i-- > 0;) {
         const struct ir_slot *slot = &fe->module->slots.items[slots[i]];
         ir_value v = trace->inputs[i] ? trace->inputs[i] : ir_number(trace->b, slot->type, 0);
-        env = bind(fe->arena, env, slot->name, fe_val_tensor(v));
+        env = bind(fe->arena, env, slot->name, fe_input_value(trace->b, v));
     }
     return env;
 }

@@ -32,14 +32,15 @@ static fe_json named_block(struct fe *fe, const char *name)
     return NULL;
 }
 
-static fe_json origin(struct fe *fe, const char *name)
+static fe_json origin(struct fe *fe, const char *name, bool shapes)
 {
     fe_json root = fe_root(fe), inputs = fe_member(fe, root, "inputs"), input = inputs ? fe_member(fe, inputs, name) : NULL;
-    if (input) return fe_member(fe, input, "shape");
+    if (input) return fe_member(fe, input, shapes ? "shape" : "dtype");
+    if (!shapes) return NULL;
     return shape_of(fe, strcmp(name, "model") == 0 ? fe_member(fe, root, "model") : named_block(fe, name), 0);
 }
 
-struct notes { fe_json seen[MOST_NOTES]; uint32_t count; };
+struct notes { fe_json seen[MOST_NOTES]; uint32_t count; bool shapes; /* or dtypes */ };
 
 static void follow_names(struct fe *fe, struct diag *d, struct diag_span span, struct notes *notes)
 {
@@ -49,11 +50,12 @@ static void follow_names(struct fe *fe, struct diag *d, struct diag_span span, s
         size_t n = 0;
         while (p + n < end && (isalnum((unsigned char)p[n]) || p[n] == '_')) n++;
         const char *name = arena_string_n(fe->arena, p, n);
-        fe_json from = n && fe_is_name(name) ? origin(fe, name) : NULL;
+        fe_json from = n && fe_is_name(name) ? origin(fe, name, notes->shapes) : NULL;
         for (uint32_t i = 0; from && i < notes->count; i++)
             if (notes->seen[i] == from) from = NULL;
         if (from && (from->offset < d->span.offset || from->offset >= d->span.offset + d->span.length)) {
-            diag_note(fe->diags, d, (struct diag_span){from->offset, from->length}, "\"%s\" has its shape from here", name);
+            diag_note(fe->diags, d, (struct diag_span){from->offset, from->length}, "\"%s\" has its %s from here", name,
+                      notes->shapes ? "shape" : "dtype");
             notes->seen[notes->count++] = from;
         }
         if (strcmp(name, "model") == 0 && input && input->offset != span.offset)
@@ -62,12 +64,54 @@ static void follow_names(struct fe *fe, struct diag *d, struct diag_span span, s
     }
 }
 
+/* The innermost value that stands exactly there; NULL: there is none. */
+static fe_json value_at(struct fe *fe, struct diag_span span)
+{
+    for (uint32_t i = 1; i < fe->json.count; i++)
+        if (fe->json.values[i].offset == span.offset) return &fe->json.values[i];
+    return NULL;
+}
+
+/* A layer's input is what the nearest block around it says. */
+static void follow_input(struct fe *fe, struct diag *d, fe_json v, struct notes *notes)
+{
+    fe_json input = NULL;
+    while (!input && v && v->kind != JSON_STRING) {
+        input = v->kind == JSON_OBJECT ? fe_member(fe, v, "input") : NULL;
+        if (!input && v->kind == JSON_OBJECT) input = fe_member(fe, v, "inputs");
+        if (v->key && strcmp(v->key, "model") == 0) break;
+        v = v->parent ? &fe->json.values[v->parent] : NULL;
+    }
+    if (!input || input->length > LONGEST_TEXT) return;
+    if (input->offset < d->span.offset || input->offset >= d->span.offset + d->span.length)
+        diag_note(fe->diags, d, (struct diag_span){input->offset, input->length}, "the input comes from here");
+    follow_names(fe, d, (struct diag_span){input->offset, input->length}, notes);
+}
+
+/* A size that is wrong is written in the constant. */
+static void follow_constants(struct fe *fe, struct diag *d, fe_json v)
+{
+    fe_json constants = fe_member(fe, fe_root(fe), "constants");
+    for (const char *p = v->string; constants && *p;) {
+        size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        fe_json from = n ? fe_member(fe, constants, arena_string_n(fe->arena, p, n)) : NULL;
+        if (from && d->notes.count < MOST_NOTES)
+            diag_note(fe->diags, d, (struct diag_span){from->offset, from->length}, "\"%s\" is given here", from->key);
+        p += n ? n : 1;
+    }
+}
+
 void fe_origins(struct fe *fe)
 {
     for (size_t i = 0; i < fe->diags->list.count && i < DIAG_RECORDED; i++) {
         struct diag *d = &fe->diags->list.items[i];
-        struct notes notes = {0};
         bool shapes = strcmp(d->code, "E0210") == 0 || strcmp(d->code, "E0211") == 0 || strcmp(d->code, "E0212") == 0;
-        if (shapes && d->span.length && d->span.length < LONGEST_TEXT) follow_names(fe, d, d->span, &notes);
+        bool dtypes = strcmp(d->code, "E0213") == 0, values = strcmp(d->code, "E0310") == 0;
+        struct notes notes = {.shapes = shapes};
+        if (!d->span.length || d->severity != DIAG_ERROR) continue;
+        fe_json v = value_at(fe, d->span);
+        if ((shapes || dtypes) && d->span.length < LONGEST_TEXT) follow_names(fe, d, d->span, &notes);
+        if ((shapes || dtypes || values) && v && v->kind == JSON_OBJECT) follow_input(fe, d, v, &notes);
+        if (v && v->kind == JSON_STRING && *v->string == '$') follow_constants(fe, d, v);
     }
 }

@@ -228,7 +228,7 @@ const struct fe_env *fe_step_outer_env(struct step *s, struct fe_trace *trace, i
     const struct fe_env *env = NULL;
     for (uint32_t i = 0; i < s->input_count; i++) {
         struct fe_env *e = arena_new(fe->arena, struct fe_env);
-        *e = (struct fe_env){env, s->module->slots.items[s->inputs[i]].name, fe_val_tensor(trace->inputs[i])};
+        *e = (struct fe_env){env, s->module->slots.items[s->inputs[i]].name, fe_input_value(trace->b, trace->inputs[i])};
         env = e;
     }
     struct fe_tree *tree = arena_new(fe->arena, struct fe_tree);

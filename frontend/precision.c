@@ -33,7 +33,7 @@ static bool read_dtype(struct fe *fe, const struct fe_value *v, const char *name
                  ir_dtype_name(v->dtype));
         return false;
     }
-    *out = v->dtype == IR_F64 ? IR_F32 : v->dtype; /* without 64-bit types, as in JAX */
+    *out = v->dtype;
     return true;
 }
 

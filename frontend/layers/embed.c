@@ -18,7 +18,8 @@ static bool is_inside(struct fe_block *block, ir_value v, int64_t limit)
         const struct ir_node *n = ir_get(f, v);
         if (n->op == OP_iota) return n->type.dim[n->attr[0].v[0]] <= limit;
         if (n->op == OP_argmax) return ir_type(f, n->args[0])->dim[n->attr[0].v[0]] <= limit;
-        if (n->op != OP_slice && n->op != OP_reshape && n->op != OP_transpose && n->op != OP_broadcast) return false;
+        bool narrowed = n->op == OP_cast && n->type.dtype == IR_I32 && ir_dtype_is_integer((enum ir_dtype)ir_type(f, n->args[0])->dtype);
+        if (!narrowed && n->op != OP_slice && n->op != OP_reshape && n->op != OP_transpose && n->op != OP_broadcast) return false;
         v = n->args[0];
     }
 }

@@ -224,6 +224,10 @@ ir_value optim_singular_vectors(struct transform *t, ir_value x, int64_t r)
     static const int64_t none[2] = {0, 0};
     struct ir_builder *b = t->b;
     const struct ir_type type = *ir_type(b->f, x);
+    if (type.dim[0] >= INT32_MAX || type.dim[1] >= INT32_MAX) { /* rows are numbered by int32 */
+        fe_error(t->fe, t->json, "E0212", "\"%s\": a matrix %s is too large for singular vectors", t->row->name, ir_type_text(t->fe->arena, &type));
+        return ir_number(b, ir_type_of(IR_F32, 2, (int64_t[]){r, type.dim[1]}), 0);
+    }
     int64_t n = type.dim[0], block = n <= 2 * BLOCK ? (n + 1) / 2 : BLOCK, pair = 2 * block;
     int64_t more[2] = {(pair - n % pair) % pair, 0}, no[2] = {0, 0};
     struct term rows = term_cast(b, T(x), IR_F32), most = T(ir_reduce(b, OP_reduce_max, term_abs(b, rows).v, dims, 2));

@@ -160,6 +160,14 @@ size_t str_distance(const char *a, const char *b)
     return last[m];
 }
 
+/* Whether a lacks only letters of b. */
+static bool is_within(const char *a, const char *b)
+{
+    for (; *a && *b; b++) a += *a == *b;
+    return !*a;
+}
+
+/* Of names equally near, the one with a letter too many or too few comes before one with another letter. */
 const char *str_nearest(const char *name, const char *const *names, size_t count)
 {
     const char *best = NULL;
@@ -169,7 +177,9 @@ const char *str_nearest(const char *name, const char *const *names, size_t count
         size_t limit = longer < 2 ? 0 : longer < 6 ? (longer + 1) / 3 : longer / 3;
         if (limit == 0 && longer == 2) limit = 1;
         size_t distance = str_distance(name, names[i]);
-        if (distance > limit || (best && distance >= best_distance)) continue;
+        if (distance > limit) continue;
+        distance = 2 * distance + !(is_within(name, names[i]) || is_within(names[i], name));
+        if (best && distance >= best_distance) continue;
         best = names[i];
         best_distance = distance;
     }

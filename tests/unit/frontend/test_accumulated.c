@@ -34,6 +34,7 @@ static const struct { const char *document, *type, *pointer, *message; } cases[]
     {INPUT("6") MAPPED("sum", "x > 0"), "int32[3]", NULL, NULL},
     {INPUT("6") MAPPED("concat", "x > 0"), "bool[6, 3]", NULL, NULL},
     {INPUT("6") MAPPED("mean", "x > 0"), NULL, "/model/layers/1/block", "mean cannot accumulate"},
+    {"\"inputs\": {\"x\": {\"shape\": [6, 4], \"dtype\": \"float64\", \"axes\": [\"batch\", null]}}, " LINEAR METRIC("x[0]") PARTS("mean"), "float32[4]", NULL, NULL},
     {INPUT("1000000000000") LINEAR PARTS("sum"), NULL, "/inputs/x/shape", "at most 2147483646 can be split"},
     {INPUT("1000000000000") LINEAR EXAMPLES("sum"), NULL, "/inputs/x/shape", "at most 2147483646 can be split"},
     {INPUT("1000000000000") MAPPED("sum", "x"), NULL, "/model/layers/1", "at most 2147483646 can be split"},
