@@ -70,10 +70,19 @@ static const struct start one = {.number = 1}, infinity = {.number = (double)INF
 
 /* ---------------------------------------------------------------- backtracking */
 
+/* Step sizes are numbers of the first parameter's dtype. */
+static enum ir_dtype dtype_of_first(struct transform *t)
+{
+    enum ir_dtype dtype = IR_F32;
+    EACH_LEAF(t, i)
+    if (optim_rank(t, i) == 0) dtype = (enum ir_dtype)t->o->params[i].type.dtype;
+    return dtype;
+}
+
 void transform_scale_by_backtracking_linesearch(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    const struct ir_type scalar = ir_type_scalar(IR_F32);
+    const struct ir_type scalar = ir_type_scalar(dtype_of_first(t));
     struct line line;
     if (!line_of(t, &line)) return;
     bool store = flag(t, "store_grad");
@@ -89,7 +98,7 @@ void transform_scale_by_backtracking_linesearch(struct transform *t)
     struct ir_builder *in = &loop.b;
     int64_t most = arg(t, "max_backtracking_steps")->integer;
     optim_carry(&loop, T(ir_scalar(b, IR_BOOL, 1)), IR_BOOL);
-    optim_carry(&loop, rate, IR_F32);
+    optim_carry(&loop, rate, (enum ir_dtype)scalar.dtype);
     optim_carry(&loop, T(t->o->value), IR_F32);
     optim_carry(&loop, inf, IR_F32);
     optim_carry(&loop, term_integer(0), IR_I32);

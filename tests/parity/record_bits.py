@@ -32,6 +32,8 @@ CASES = {
     "adopt": {"type": "adopt", "learning_rate": 0.0371, "b1": 0.7, "nesterov": True},
     "ademamix": {"type": "ademamix", "learning_rate": 0.0371, "b3": WAVE, "alpha": LINE, "mu_dtype": "float32", "weight_decay": STAIRS},
     "simplified_ademamix": {"type": "simplified_ademamix", "learning_rate": 0.0371, "alpha": WAVE, "weight_decay": 0.03},
+    "backtracking": {"type": "chain", "transforms": [{"type": "sgd", "learning_rate": 3.1},
+                     {"type": "scale_by_backtracking_linesearch", "max_backtracking_steps": 6, "decrease_factor": 0.798, "increase_factor": 1.18, "max_learning_rate": 2.0}]},
     "block_rms": scaled({"type": "clip_by_block_rms", "threshold": 0.7}, {"type": "scale_by_param_block_rms"}),
     "centralize": scaled({"type": "centralize"}),
     "decay_function": scaled({"type": "scale_by_factored_rms", "min_dim_size_to_factor": 4, "decay_rate_fn": "1 - (step + 1.0)**(-decay_rate)"}),
@@ -59,7 +61,7 @@ def record(name, optimizer, out):
     @jax.jit
     def step(p, s, d):
         value, g = jax.value_and_grad(loss)(p, d)
-        u, s = tx.update(g, s, p, value=value)
+        u, s = tx.update(g, s, p, value=value, grad=g, value_fn=lambda q: loss(q, d))
         return optax.apply_updates(p, u), s, value
 
     p = {k: jnp.asarray(v) for k, v in init.items()}
