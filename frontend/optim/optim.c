@@ -134,7 +134,7 @@ bool optim_of_counter(struct transform *t, fe_json text, const char *name, struc
                  ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
         return false;
     }
-    *out = (struct term){.v = tensor, .weak = v.weak};
+    *out = (struct term){.v = tensor, .weak = v.weak || v.kind != FE_VAL_TENSOR};
     return true;
 }
 

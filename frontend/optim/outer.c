@@ -190,8 +190,7 @@ void optim_split(struct transform *t, ir_value whole, ir_value *leaves)
     for (uint32_t k = 0; k < n; k++) {
         const struct ir_type type = *ir_type(t->b->f, t->u[order[k]]);
         int64_t end = at + ir_type_elements(&type);
-        ir_value part = ir_reshape(t->b, ir_slice(t->b, whole, &at, &end, &step), type.rank, type.dim);
-        leaves[order[k]] = ir_cast(t->b, part, (enum ir_dtype)type.dtype);
+        leaves[order[k]] = ir_reshape(t->b, ir_slice(t->b, whole, &at, &end, &step), type.rank, type.dim); /* of the vector's dtype */
         at = end;
     }
 }

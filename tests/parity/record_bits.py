@@ -35,6 +35,7 @@ CASES = {
     "block_rms": scaled({"type": "clip_by_block_rms", "threshold": 0.7}, {"type": "scale_by_param_block_rms"}),
     "centralize": scaled({"type": "centralize"}),
     "decay_function": scaled({"type": "scale_by_factored_rms", "min_dim_size_to_factor": 4, "decay_rate_fn": "1 - (step + 1.0)**(-decay_rate)"}),
+    "decay_number": scaled({"type": "scale_by_factored_rms", "min_dim_size_to_factor": 4, "epsilon": 0.01, "decay_rate_fn": "0.5 * decay_rate"}),
     "decays": {"type": "chain", "transforms": [{"type": "add_decayed_weights", "weight_decay": s} for s in (LINE, WAVE, STAIRS)] + [{"type": "sgd", "learning_rate": 0.0371}]},
     "fromage": {"type": "fromage", "learning_rate": LINE},
     "madgrad": {"type": "madgrad", "learning_rate": LINE, "momentum": 0.7},
