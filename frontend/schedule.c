@@ -448,18 +448,11 @@ static struct term schedule_t5x_learning_rate_scheduler(struct schedule *s, stru
     const struct fe_value *factors = arg(s, "factors");
     const char *text = factors->string;
     struct term rate = constant(1.0), count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
-<<<<<<< HEAD
-    for (const char *at = text, *end; at; at = *end ? end + 1 : NULL) { /* between two stars, without the space around */
-        end = at + strcspn(at, "*");
-        at += strspn(at, " \t\n");
-        size_t n = at < end ? (size_t)(end - at) : 0;
-=======
     for (const char *at = text, *next = text; next; at = next) { /* between stars, as T5X splits them */
         const char *star = strchr(at, '*');
         at += strspn(at, " \t\n");
         size_t n = strcspn(at, "*");
         next = star ? star + 1 : NULL;
->>>>>>> origin/main
         while (n && strchr(" \t\n", at[n - 1])) n--;
         const char *name = arena_string_n(s->fe->arena, at, n);
         uint32_t which = 0;
