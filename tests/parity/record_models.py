@@ -474,6 +474,35 @@ def normalised_weights():
     ), dict(x=f(4, 3, 6))
 
 
+@model
+def tied_autoencoder():
+    return dict(
+        inputs=I(x=(F, 6, 5)),
+        model=G(
+            [
+                {"type": "sequential", "name": "enc", "input": "x", "layers": [lin("first", 4), {"type": "tanh"}, lin("second", 3)]},
+                E("h", "tanh(enc @ params.enc.second.kernel.T)"),
+                {"type": "param", "name": "b", "shape": [5]},
+            ],
+            "h @ params.enc.first.kernel.T + b * params.enc.first.kernel.mean()",
+        ),
+        loss="mean((model - x)**2) + 0.01 * sum((params.enc.second.kernel.T @ params.enc.second.kernel - eye(3))**2)",
+    ), dict(x=f(6, 5))
+
+
+@model
+def attention_of_one():
+    q = {"type": "linear_general", "features": [2, 3], "input": "x"}
+    return dict(
+        inputs={"x": {"shape": [5, 6], "axes": [None, None]}},
+        model=G(
+            [q | {"name": "q"}, q | {"name": "k"}, E("a", "dot_product_attention(q, k, tanh(k), is_causal=True, implementation='xla')"), {"type": "linear_general", "name": "o", "features": 6, "axis": [-2, -1], "input": "a"}],
+            "x + o",
+        ),
+        loss="mean(model**2) + model[0, 0]",
+    ), dict(x=f(5, 6))
+
+
 # ---------------------------------------------------------------- the same in JAX
 
 
@@ -486,7 +515,7 @@ class Reference(layers.Reference):
                 value = getattr(self.current, self.names[owner])
                 for part in parts[n:]:
                     value = getattr(value, part)
-                return value[...]
+                return value if callable(value) else value[...]
         raise KeyError(path)
 
     def block(self, net, o, parent, segment, xs, env):
