@@ -36,7 +36,7 @@ def spec(d, axes, shape):
     return out
 
 
-def on_a_mesh(document, shapes, d):
+def on_a_mesh(document, shapes, d, constraint=0.0):
     """The document with a mesh and shardings of what it has: parameters by path have `shapes`."""
     o = json.loads(json.dumps(document))
     mesh = d.one(MESHES)
@@ -57,7 +57,7 @@ def on_a_mesh(document, shapes, d):
         if d.chance(share):
             sharding[key] = {k: spec(d, axes, s) for k, s in sorted(shapes.items()) if s and d.chance(0.7)} | {"**": []}
             sharding[key] = {re.sub(r"([*?{},\[\]])", r"\\\1", k) if k != "**" else k: v for k, v in sharding[key].items()}
-    if d.chance(0.15):
+    if d.chance(constraint):  # of a model that gives one tensor
         o["model"] = {"type": "sequential", "name": "", "layers": [o["model"], {"type": "sharding_constraint", "spec": d.one([["batch"], [None]])}]}
         o["model"]["layers"][0].setdefault("name", "")
     return o
@@ -81,7 +81,7 @@ def one(options, seed):
     shapes = {k: v.shape for k, v in want.items() if not k.startswith(("ema.", "slow.", "eval.")) and not statistic(k)}
     if "optimizer" not in document or names_logical(document):
         return "left out", "", name
-    o = on_a_mesh(document, shapes, d)
+    o = on_a_mesh(document, shapes, d, 0.15)
     said = "%s %s" % (name, json.dumps({"mesh": o["mesh"], "sharding": o["sharding"]}))
     with tempfile.TemporaryDirectory(prefix="stepc-mesh-") as tmp:
         for file in os.listdir(folder):
