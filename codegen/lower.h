@@ -84,6 +84,9 @@ void lower_fail(struct lower *, ir_value, const char *what);
 nest_value lower_value(struct lower *, ir_value, const struct pos *);
 nest_value lower_load(struct lower *, uint32_t buffer, const struct pos *); /* under the masks that apply */
 nest_value lower_and(struct lower *, nest_value, nest_value); /* 0 = true */
+/* lower_taps.c: an element of what plan_find_taps says yes to, at these two positions: outside the runs, and in what is
+ * concatenated. False: that it is not, or the slices are stored. */
+bool lower_taps(struct lower *, ir_value concat, const struct pos *outer, const struct pos *inner, nest_value *result);
 double lower_op_cost(const struct ir_node *);
 double reduce_identity(enum ir_op, enum ir_dtype);
 

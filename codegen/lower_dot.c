@@ -78,7 +78,7 @@ static void choose_rows(struct product *p) {
     bool many = p->l->target->vector_registers >= 32;
     int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
     p->rows = (uint32_t)(p->m < most ? p->m : most);
-    for (int64_t r = most; r > most / 2; r--)
+    for (int64_t r = most; r > (p->even ? 1 : most / 2); r--)
         if (p->m % r == 0) {
             p->rows = (uint32_t)r;
             break;
@@ -99,9 +99,26 @@ static double epilogue_cost(const struct product *p) {
     return cost;
 }
 
+/* Steps of a part of k that are long enough to be blocks: the images of a batch, say. */
+static uint32_t choose_outer_k(const struct axis *k) {
+    uint32_t i = 0;
+    while (i + 1 < k->parts && k->part[i] == 1)
+        i++;
+    return i + 1 < k->parts && k->extent > LONG_K && k->extent / k->part[i] >= BLOCK_K / 4 ? i : UINT32_MAX;
+}
+
+/* The rows of y are as long as the panel and lie one behind the other: a packed panel would be the same again. */
+static bool packed_already(const struct product *p) {
+    const struct operand *y = &p->y;
+    return p->l->argument[y->value] && p->l->lane_stride == 1 && p->panels == 1 && !p->tail_columns && y->count[AXIS_N] == 1
+           && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n && y->run[AXIS_N][0].extent == p->n
+           && ir_type(p->l->f, y->value)->dtype == p->sum;
+}
+
 static void choose_blocks(struct product *p) {
     const struct lower *l = p->l;
     bool one_part = l->axes[AXIS_K].parts == 1;
+    p->outer_k = choose_outer_k(&l->axes[AXIS_K]);
     p->block_k = p->k;
     if (one_part && p->k > LONG_K) {
         p->block_k = BLOCK_K;
@@ -113,13 +130,13 @@ static void choose_blocks(struct product *p) {
     }
     p->blocks_k = p->k ? p->k / p->block_k : 0;
     p->tail_k = p->k ? p->k % p->block_k : 0;
-    bool many_k = p->blocks_k + (p->tail_k > 0) > 1;
+    bool many_k = p->blocks_k + (p->tail_k > 0) > 1 || p->outer_k != UINT32_MAX;
     p->local_blocks = many_k;
     p->local_tile = many_k || (epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
-    p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16;
-    if (!one_part && all_k * p->panel_columns * 4 > 4 * 1024 * 1024)
+    p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
+    if (!one_part && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024)
         p->pack = false;
     /* rows that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets */
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
@@ -160,6 +177,8 @@ static void choose_chunks(struct product *p, bool parallel) {
     if (parallel) /* enough chunks for a team */
         while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16)
             p->chunk--;
+    while (p->even && p->chunk > 1 && all % p->chunk)
+        p->chunk--;
     if (p->chunk < 1)
         p->chunk = 1;
     p->chunks = (all + p->chunk - 1) / p->chunk;
@@ -241,7 +260,16 @@ static void one_panel(struct product *p, const struct pos *chunk, uint32_t vecto
     struct panel panel = {vectors, masked, true, p->block_k};
     panel_block_k(p, chunk, &panel);
     panel.first = false;
-    if (p->blocks_k > 1) {
+    if (p->outer_k != UINT32_MAX) {
+        const struct axis *axis = &l->axes[AXIS_K];
+        int64_t step = axis_stride(axis, p->outer_k);
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, p->outer_k, axis->part[p->outer_k] - 1, 1);
+        pos_add_term(l, &p->at[AXIS_K], var, step);
+        p->at[AXIS_K].offset += step;
+        panel_block_k(p, chunk, &panel);
+        nest_close(&l->b);
+        p->at[AXIS_K] = k;
+    } else if (p->blocks_k > 1) {
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
         pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
         p->at[AXIS_K].offset += p->block_k;
@@ -344,7 +372,7 @@ static void choose_locals(struct product *p, bool panels_parallel) {
         p->wide = p->local_tile = true;
     p->tile_columns = p->wide ? columns : p->panel_columns;
     if (p->pack)
-        p->panel_local = nest_local(&l->b, p->sum, (l->axes[AXIS_K].parts == 1 ? p->block_k : l->axes[AXIS_K].extent) * p->panel_columns);
+        p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
     if (p->pack_rows)
         p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
     if (p->local_tile)
@@ -475,6 +503,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm) {
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
     if (probe(&p))
         return;
+    p.even = !l->argument[p.x.value] && l->axes[AXIS_M].parts > 1;
     choose_columns(&p);
     choose_rows(&p);
     choose_blocks(&p);

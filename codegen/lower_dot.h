@@ -17,11 +17,14 @@ struct product {
     int64_t m, n, k;            /* extents of the last parts, which the tile covers */
     int64_t lanes, width;       /* columns of one vector */
     uint32_t vectors, rows;
+    bool even;                  /* x is a view whose rows change their distance between parts: no block of rows may
+                                   stick out, or its elements would be found by division, step by step */
     int64_t panels, tail_columns;
     int64_t blocks, tail_rows;  /* whole row blocks */
     int64_t chunk;              /* row blocks of a chunk */
     int64_t chunks;
     int64_t block_k, blocks_k, tail_k;
+    uint32_t outer_k;           /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
     bool pack, pack_rows, local_tile;
     bool local_blocks;          /* k goes by blocks */
     uint32_t panel_local, rows_local, tile_local;
@@ -36,6 +39,13 @@ struct product {
 struct column { struct pos before; nest_var vector, lane; };
 
 static inline uint32_t dot_last_index(const struct lower *l, uint32_t axis) { return l->axes[axis].parts - 1; }
+
+/* Steps of k between two packings. */
+static inline int64_t dot_packed_k(const struct product *p)
+{
+    const struct axis *k = &p->l->axes[AXIS_K];
+    return k->parts == 1 ? p->block_k : p->outer_k == UINT32_MAX ? k->extent : k->extent / k->part[p->outer_k];
+}
 
 /* lower_dot_tile.c */
 nest_value dot_operand_value(struct product *, const struct operand *); /* where the open loops stand */

@@ -95,7 +95,7 @@ static uint32_t open_k(struct product *p, int64_t extent) {
     for (uint32_t i = 0; i < axis->parts; i++) {
         bool last = i + 1 == axis->parts;
         int64_t size = last ? extent : axis->part[i];
-        if (size == 1)
+        if (size == 1 || i == p->outer_k)
             continue;
         nest_var var = lower_open_piece(l, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1);
         pos_add_term(l, &p->at[AXIS_K], var, axis_stride(axis, i));

@@ -203,7 +203,7 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
     return cond ? select_of(l, cond, x, fill) : x;
 }
 
-static nest_value from_concat(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node *node, const struct pos *p) {
     int64_t dim = node->attr[0].v[0], inner = 1, outer = 1;
     for (uint32_t i = 0; i < node->type.rank; i++)
         *(i < dim ? &outer : &inner) *= i == (uint32_t)dim ? 1 : node->type.dim[i];
@@ -212,6 +212,8 @@ static nest_value from_concat(struct lower *l, const struct ir_node *node, const
     struct pos at[2];
     pos_split(l, p, 2, shape, at);
     nest_value result = 0;
+    if (lower_taps(l, v, &at[0], &at[1], &result))
+        return result;
     for (uint32_t i = 0; i < node->arg_count; i++) {
         int64_t size = ir_type(l->f, node->args[i])->dim[dim] * inner;
         if (size == 0 || never_within(l, &at[1], first, first + size)) {
@@ -330,7 +332,7 @@ static nest_value from_node(struct lower *l, ir_value v, const struct ir_node *n
     case OP_slice: return from_slice(l, node, p);
     case OP_reverse: return from_reverse(l, node, p);
     case OP_pad: return from_pad(l, node, p);
-    case OP_concat: return from_concat(l, node, p);
+    case OP_concat: return from_concat(l, v, node, p);
     case OP_dynamic_slice: return from_dynamic_slice(l, node, p);
     case OP_dynamic_update: return from_dynamic_update(l, node, p);
     case OP_take: return from_take(l, node, p);

@@ -52,6 +52,15 @@ void fe_hook_reset(struct fe_site *s, struct fe_hook old)
 
 /* ---------------------------------------------------------------- names */
 
+static struct fe_val member(struct fe_site *, const struct fe_val *base, const char *root, const char *rest);
+
+/* What comes behind the path of a tensor that `path` begins with: "T" of "a.kernel.T"; NULL if it does not. */
+static const char *behind(const char *tensor, const char *path)
+{
+    size_t n = strlen(tensor);
+    return !strncmp(tensor, path, n) && path[n] == '.' ? path + n + 1 : NULL;
+}
+
 static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, const char *root, const char *path)
 {
     size_t n = strlen(path);
@@ -68,6 +77,10 @@ static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, 
         struct fe_tree *sub = arena_new(s->fe->arena, struct fe_tree);
         *sub = (struct fe_tree){paths.items, values.items, (uint32_t)paths.count};
         return (struct fe_val){.kind = FE_VAL_TREE, .tree = sub};
+    }
+    for (uint32_t i = 0; i < tree->count; i++) {
+        struct fe_val tensor = fe_val_tensor(tree->values[i]);
+        if (behind(tree->paths[i], path)) return member(s, &tensor, arena_format(s->fe->arena, "%s.%s", root, tree->paths[i]), behind(tree->paths[i], path));
     }
     struct diag *d = fe_fail_at(s, &s->where, "E0304", "%s has no \"%s\"", root, path);
     fe_suggest(s->fe, d, path, tree->paths, tree->count);
@@ -131,6 +144,14 @@ static struct fe_val param_by_path(struct fe_site *s, const char *path)
     const struct fe_param *list = fe_params(s->fe, &n);
     for (uint32_t i = 0; i < n; i++)
         if (!strcmp(list[i].path, path)) return fe_val_tensor(fe_trace_param(s->fe, s->trace, i));
+    for (uint32_t i = 0; i < n; i++) {
+        const char *rest = behind(list[i].path, path);
+        bool subtree = false;
+        for (uint32_t k = 0; rest && k < n; k++) subtree |= behind(path, list[k].path) != NULL;
+        if (!rest || subtree) continue;
+        struct fe_val tensor = fe_val_tensor(fe_trace_param(s->fe, s->trace, i));
+        return member(s, &tensor, arena_format(s->fe->arena, "params.%s", list[i].path), rest);
+    }
     struct fe_val tree = all_params(s);
     return tree_member(s, tree.tree, "params", path);
 }

@@ -313,7 +313,7 @@ struct fe_val make_combined_masks(struct fe_call *c)
     return fe_get_dtype(c, 0, &d) ? fe_cast(s, fe_boolean(s, all), d) : fe_bad();
 }
 
-enum { QUERY, KEY, VALUE, BIAS, MASK, SCALE, CAUSAL, QUERY_LENGTHS, KEY_LENGTHS, WINDOW };
+enum { QUERY, KEY, VALUE, BIAS, MASK, SCALE, CAUSAL, QUERY_LENGTHS, KEY_LENGTHS, WINDOW, IMPLEMENTATION };
 
 static struct fe_val both(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
@@ -368,7 +368,9 @@ static bool attention_fits(struct fe_site *s, const struct fe_val *q, const stru
 struct fe_val make_attention(struct fe_call *c)
 {
     SITE;
-    struct fe_val q = ARG(QUERY), k = ARG(KEY), v = ARG(VALUE), scale = ARG(SCALE);
+    struct fe_val q = ARG(QUERY), k = ARG(KEY), v = ARG(VALUE), scale = ARG(SCALE), kind = ARG(IMPLEMENTATION);
+    if (!fe_is_none(&kind) && (kind.kind != FE_VAL_STRING || strcmp(kind.string, "xla") != 0)) /* one of them, or any: it is stepc's */
+        return fe_fail(s, "E0312", "dot_product_attention has the implementation 'xla' or None");
     if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k) || !fe_as_tensor(s, &v) || !attention_fits(s, &q, &k, &v))
         return fe_bad();
     struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k);

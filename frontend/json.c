@@ -200,11 +200,24 @@ static void note_declared(struct fe *fe, struct diag *d, const char *name)
         diag_note(fe->diags, d, (struct diag_span){input->key_offset, input->key_length}, "\"%s\" stands here", name);
 }
 
+/* The name as it stands at a place that is a name and nothing else, with quotes where there are some; NULL: it is more than that. */
+static const char *replacement(const struct fe *fe, struct diag_span span, const char *name)
+{
+    const struct diag_source *source = &fe->diags->source;
+    if (!span.length || span.offset > source->length || span.length > source->length - span.offset) return NULL;
+    const char *text = source->text + span.offset;
+    uint32_t quotes = span.length > 2 && text[0] == '"' && text[span.length - 1] == '"';
+    for (uint32_t i = quotes; i < span.length - quotes; i++)
+        if (!(text[i] == '_' || (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z'))) return NULL;
+    return quotes ? arena_format(fe->arena, "\"%s\"", name) : name;
+}
+
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
 {
     const char *nearest = fe->diags->errors <= DIAG_RECORDED ? str_nearest(found, names, count) : NULL;
     if (nearest) {
         d->label = arena_format(fe->arena, "did you mean \"%s\"?", nearest);
+        d->replacement = replacement(fe, d->span, nearest);
         note_declared(fe, d, nearest);
         return;
     }

@@ -296,9 +296,32 @@ static int check_gradient(struct cli *cli)
     return code;
 }
 
+/* Names that are not known are replaced by the nearest ones, over and over: behind one mistake another may be hidden. */
+static int fix(struct cli *cli, const char *path)
+{
+    size_t total = 0;
+    if (strcmp(path, "-") == 0) return cli_usage(cli, "--fix needs a file");
+    for (int round = 0; round < 20; round++) {
+        struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+        struct str text = STR(cli->arena);
+        int code = to_plans(&w, path);
+        size_t count = w.diags.errors ? cli_fix(&w.diags, &text) : 0;
+        way_free(&w);
+        if (!count) {
+            if (total && !cli->quiet) fprintf(stderr, "stepc: note: %s: %zu name%s replaced by the nearest\n", path, total, total == 1 ? "" : "s");
+            return code && code != EXIT_WRONG && !w.diags.errors ? code : 0;
+        }
+        if ((code = cli_write(cli, path, str_text(&text), text.length))) return code;
+        total += count;
+    }
+    return 0;
+}
+
 int cli_check(struct cli *cli)
 {
     cli_timeout(cli);
+    int fixed = cli_count(cli, "fix") ? fix(cli, cli->operands.items[0]) : 0;
+    if (fixed) return fixed;
     if (cli_count(cli, "data") && !cli_count(cli, "grad")) return cli_usage(cli, "--data needs --grad");
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));

@@ -81,6 +81,20 @@ static inline bool plan_is_join(const struct ir_func *f, ir_value v)
     return whole;
 }
 
+/* plan_taps.c: a concatenation of slices of `base` at regular distances (a convolution's taps), each with runs of `size` elements
+ * of the base. Element `start` + what the outer dimensions and the digits of the slice's number add + the place in the run. */
+enum { PLAN_MAX_TAPS = 1024 };
+struct plan_taps {
+    ir_value base;
+    const struct ir_node *slice; /* the first */
+    int64_t start, size;
+    uint32_t outer;              /* dimensions of the slice that are outside of the runs */
+    uint32_t digits;             /* the number of a slice in mixed radix, innermost digit first */
+    int64_t radix[IR_MAX_RANK], step[IR_MAX_RANK]; /* elements of the base that a step of a digit moves */
+};
+bool plan_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *); /* false: that is not what it is */
+int64_t plan_tap_step(const struct plan_taps *, uint32_t dim);                    /* of the slices along an outer dimension */
+
 /* Tensors of many sizes that lie end to end: those that fill lines of the cache (0) come first, so that all of them begin on
  * one; single numbers (2) come last. */
 uint32_t plan_turn(int64_t elements);

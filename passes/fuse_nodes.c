@@ -151,6 +151,33 @@ static void mark_region(struct fuse *z) {
     extend_region(z);
 }
 
+/* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor. They are
+ * laid out if tiles would be cut short at the edges of the image, or, for the kernel's gradient, at the ends of a run. */
+static bool fits_tiles(int64_t extent) { return extent % 4 == 0 || extent % 5 == 0 || extent % 6 == 0; }
+
+static bool stays(const struct plan_taps *t) {
+    int64_t run = t->step[0] == t->size ? t->size * t->radix[0] : t->size;
+    return t->outer && fits_tiles(t->slice->type.dim[t->outer - 1]) && (run <= 16 || fits_tiles(run));
+}
+
+static void find_taps(struct fuse *z) {
+    const struct ir_func *f = z->f;
+    bool *elsewhere = arena_new_array(z->arena, bool, f->count);
+    for (size_t i = 0; i < f->results.count; i++)
+        elsewhere[f->results.items[i].value] = true;
+    for (ir_value v = f->count; v-- > 1;) {
+        struct fuse_node *n = &z->node[v];
+        const struct ir_node *node = ir_get(f, v);
+        struct plan_taps t;
+        if (!n->live)
+            continue;
+        if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && plan_find_taps(f, v, &t) && stays(&t))
+            n->class = FUSE_VIEW;
+        for (uint32_t i = 0; i < node->arg_count; i++)
+            elsewhere[node->args[i]] |= n->class != FUSE_DOT && (n->class != FUSE_VIEW || elsewhere[v]);
+    }
+}
+
 /* ---------------------------------------------------------------- inlining */
 
 static bool expands(const struct fuse *z, ir_value user) {
@@ -262,6 +289,7 @@ void fuse_classify(struct fuse *z) {
         store(z, f->results.items[i].value)->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE;
     }
     mark_replaced(z);
+    find_taps(z);
     for (ir_value v = 1; v < f->count; v++)
         if (z->node[v].live)
             mark_stored(z, v);

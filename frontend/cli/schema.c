@@ -235,13 +235,28 @@ static void add_row(struct kinds *k, enum table table, const struct fe_row *row)
     add_kind(k, row->name, &o, row->doc);
 }
 
+/* A default of a signature as JSON. */
+static const char *json_default(struct arena *a, const char *text, size_t n)
+{
+    static const struct { const char *python, *json; } constants[] = {{"None", "null"}, {"True", "true"}, {"False", "false"}};
+    const char *word = arena_string_n(a, text, n);
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        if (!strcmp(word, constants[i].python)) return constants[i].json;
+    return *word == '\'' ? quoted(a, arena_string_n(a, word + 1, n - 2)) : word;
+}
+
 /* A function as an object: the arguments of its signature but the first `skip` are keys. */
 static struct object function_object(struct arena *a, const struct fe_function *f, uint32_t skip)
 {
     struct object o = object(a);
-    const char *const *names = fe_signature_names(a, f);
-    for (uint32_t i = 0; names[i]; i++)
-        if (i >= skip) add_property(&o, names[i], reference(a, "literal"));
+    const char *at = f->signature;
+    for (uint32_t i = 0; *at; i++) {
+        size_t length = strcspn(at, " "), name = strcspn(at, " =");
+        const char *preset = name < length ? json_default(a, at + name + 1, length - name - 1) : NULL, *key = arena_string_n(a, at, name);
+        if (i >= skip) add_property(&o, key, described(a, reference(a, "literal"), NULL, preset));
+        if (i >= skip && !preset) add_name(&o.required, key);
+        at += length, at += *at == ' ';
+    }
     return o;
 }
 

@@ -199,6 +199,11 @@ static void add_json(struct str *s, const struct diags *all, const struct diag *
     }
     str_add(s, "]");
     add_member(s, "hint", d->hint);
+    if (d->replacement) {
+        str_addf(s, ",\"fix\":{\"byte_start\":%u,\"byte_end\":%u", d->span.offset, d->span.offset + d->span.length);
+        add_member(s, "text", d->replacement);
+        str_add(s, "}");
+    }
     str_add(s, ",\"retry\":false");
     add_member(s, "rendered", str_text(&text.out));
     str_add(s, "}\n");

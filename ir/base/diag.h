@@ -23,6 +23,7 @@ struct diag {
     const char *label;     /* under the excerpt: "did you mean \"features\"?"; may be NULL */
     const char *pointer;   /* JSON pointer; may be NULL */
     const char *hint;      /* a cure, on its own line; may be NULL */
+    const char *replacement; /* what belongs where `span` is: the nearest name; may be NULL */
     struct diag_span span;
     VEC(struct diag_note) notes;
 };

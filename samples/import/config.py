@@ -14,7 +14,8 @@ attn_implementation _commit_hash auto_map n_ctx max_length min_length do_sample 
 typical_p repetition_penalty length_penalty no_repeat_ngram_size num_return_sequences prefix tokenizer_class chunk_size_feed_forward
 num_beam_groups diversity_penalty encoder_no_repeat_ngram_size bad_words_ids output_scores return_dict_in_generate
 forced_bos_token_id forced_eos_token_id remove_invalid_values exponential_decay_length_penalty suppress_tokens
-begin_suppress_tokens tf_legacy_loss unsloth_version""".split())
+begin_suppress_tokens tf_legacy_loss unsloth_version is_llama_config _num_labels n_special predict_special_tokens
+transformers.js_config cross_attention_hidden_size output_past""".split())
 
 
 class Config:

@@ -58,6 +58,7 @@ def read(config):
     config.only("pretraining_tp", 1)
     config.only("partial_rotary_factor", 1.0)
     config.only("sliding_window", None)
+    config.only("rope_interleaved", False)
     config.only("is_encoder_decoder", False)
     config.only("is_decoder", False)
     if config.rate("attention_dropout", 0.0):

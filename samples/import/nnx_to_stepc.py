@@ -44,7 +44,7 @@ def _plain(value):
     """Tuples and NumPy's numbers as JSON has them."""
     if isinstance(value, (tuple, list)):
         return [_plain(v) for v in value]
-    if isinstance(value, dict) or type(value).__name__ == "HashableMapping":
+    if hasattr(value, "items"):  # flax's own kinds of mappings too
         return {str(k): _plain(v) for k, v in dict(value).items()}
     return value.item() if isinstance(value, np.generic) else value
 
@@ -180,6 +180,8 @@ LAYERS = {
 }
 CALLS = {nnx.MultiHeadAttention: ("inputs_q", "inputs_k", "inputs_v")}  # the others take one input
 
+ROOT = "whole_model"  # stands for the result of a model that is one layer, whose parameters have no prefix
+
 _layer = jex.Primitive("stepc_layer")
 _layer.def_abstract_eval(lambda *args, number, shape, dtype, keywords: jax.core.ShapedArray(shape, dtype))
 
@@ -195,6 +197,9 @@ REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduc
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
 NAMED = {"relu", "relu6", "silu", "logsumexp"}  # functions with gradients of their own: by name, never by what they are made of
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
+
+
+LONGEST = 40000  # characters of a constant
 
 
 def _number(x):
@@ -229,6 +234,15 @@ def _taken_axis(equation):
     sizes[axis] = 1
     rest = tuple(i for i in range(len(operand) + len(indices) - 2) if not axis <= i < axis + len(indices) - 1)
     return axis if d.collapsed_slice_dims == (axis,) and tuple(equation.params["slice_sizes"]) == tuple(sizes) and d.offset_dims == rest else None
+
+
+def _along_axis(equation):
+    """The axis, if a gather is what jnp.take_along_axis does: one element of it for each of the others."""
+    d, operand, indices = equation.params["dimension_numbers"], equation.invars[0].aval.shape, equation.invars[1].aval.shape
+    others = tuple(i for i in range(len(operand)) if i not in d.collapsed_slice_dims)
+    found = len(d.collapsed_slice_dims) == 1 and d.start_index_map == d.collapsed_slice_dims and not d.offset_dims and indices[-1] == 1 \
+        and d.operand_batching_dims == d.start_indices_batching_dims == others and len(indices) == len(operand) + 1
+    return d.collapsed_slice_dims[0] if found else None
 
 
 class _Text:
@@ -293,6 +307,9 @@ class _Text:
             taken = _taken_axis(equation)
             if taken is not None:
                 return "take(%s, reshape(%s, %s), axis=%d)" % (a[0], a[1], _tuple(shape(1)[:-1]), taken)
+            along = _along_axis(equation)
+            if along is not None:
+                return "take_along_axis(%s, reshape(%s, %s), axis=%d)" % (a[0], a[1], _tuple(shape(1)[:-1]), along)
         if name == "dynamic_slice" and all(re.fullmatch(r"\(?-?\d+\)?", b) for b in a[1:]):
             begin = [min(max(int(b.strip("()")), 0), n - k) for b, n, k in zip(a[1:], shape(0), p["slice_sizes"])]
             return "%s[%s]" % (a[0], ", ".join("%d:%d" % (b, b + k) for b, k in zip(begin, p["slice_sizes"])))
@@ -312,27 +329,78 @@ class _Text:
         if {window[0], window[-1], strides[0], strides[-1]} != {1} or {*padding[0], *padding[-1], 0} != {0} or {*p["base_dilation"], *p["window_dilation"]} != {1}:
             raise NotCovered("the operation \"%s\" of the traced call over these windows" % name)
         self.count += 1
-        self.nodes.append({"type": POOLS[name], "name": "t%d" % self.count, "window_shape": list(window[1:-1]), "strides": list(strides[1:-1]),
-                           "padding": [list(q) for q in padding[1:-1]], "input": x})
+        self.nodes.append({"type": POOLS[name], "name": "t%d" % self.count, "window_shape": _plain(window[1:-1]), "strides": _plain(strides[1:-1]),
+                           "padding": _plain(padding[1:-1]), "input": x})
         return "(t%d * %d)" % (self.count, np.prod(window)) if name == "reduce_window_sum" else "t%d" % self.count
 
-    def read(self, known, var):
+    def read(self, known, var, fixed):
         if isinstance(var, jex.Literal):
             return _number(var.val)
+        if known[var] is None:
+            known[var] = self.constant(fixed[var])
         return known[var]
+
+    def constant(self, c):
+        if jax.dtypes.issubdtype(c.dtype, jax.dtypes.prng_key):
+            return "random_key"  # handed through by transformations; what draws from it is not covered by its own name
+        c = np.asarray(c)
+        if c.ndim == 0:
+            return _number(c)
+        if c.size and np.all(c == c.flat[0]):
+            return "full(%s, %s, dtype='%s')" % (_tuple(c.shape), _number(c.flat[0]), c.dtype.name)
+        words = {"true": "True", "false": "False", "NaN": "nan", "Infinity": "inf"}
+        text = "array(%s%s)" % (re.sub("|".join(words), lambda m: words[m[0]], json.dumps(c.tolist())),
+                                "" if c.dtype in (np.float32, np.int32, bool) else ", dtype='%s'" % c.dtype.name)
+        if len(text) > LONGEST:
+            raise NotCovered("a constant array of %d elements in the traced call" % c.size)
+        return self.hold(text, 2)
 
     def hold(self, text, times):
         """The text, or the name of a node that holds it."""
-        if self.nodes is None or len(text) < 24 and times < 2 or times < 2 and len(text) < 160:
+        if self.nodes is None or len(text) < 24 and times < 2 or times < 2 and len(text) < 160 or re.fullmatch(r"[\w.]+", text):
             return text
         self.count += 1
         name = "t%d" % self.count
         self.nodes.append({"type": "expr", "name": name, "expr": text})
         return name
 
-    def walk(self, jaxpr, constants, values, on_layer=None):
-        """The expressions of the results of a jaxpr."""
-        known, times, folded = {}, {}, {}
+    def equation(self, eqn, value, known, times, fixed, on_layer):
+        """One equation: the expressions of its results become known."""
+        a = [self.read(known, v, fixed) for v in eqn.invars]
+        if eqn.primitive is _layer:
+            known[eqn.outvars[0]] = on_layer(eqn, a)
+            return
+        if eqn.primitive.name == "split":
+            at = list(np.cumsum(eqn.params["sizes"])[:-1])
+            source = self.hold(a[0], len(eqn.outvars))
+            for i, v in enumerate(eqn.outvars):
+                known[v] = "split(%s, %s, axis=%d)[%d]" % (source, [int(x) for x in at], eqn.params["axis"], i)
+            return
+        if eqn.primitive.name in INLINED:
+            inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
+            called = eqn.params.get("name") or getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
+            called = called if isinstance(called, str) else getattr(called, "func_name", "")
+            if called in NAMED and len(a) == 1:
+                known[eqn.outvars[0]] = self.hold("%s(%s)" % (called, a[0]), times.get(eqn.outvars[0], 0))
+                return
+            closed = inner if hasattr(inner, "consts") else None
+            a = [self.hold(x, 2) for x in a]
+            results = self.walk(closed.jaxpr if closed else inner, closed.consts if closed else [], a, on_layer, value)
+            for v, r in zip(eqn.outvars, results):
+                known[v] = self.hold(r, times.get(v, 0))
+            return
+        if eqn.primitive.name == "top_k":
+            for i, v in enumerate(eqn.outvars):
+                known[v] = "top_k(%s, %d)[%d]" % (a[0], eqn.params["k"], i)
+            return
+        if len(eqn.outvars) != 1:
+            raise NotCovered("the operation \"%s\" of the traced call" % eqn.primitive.name)
+        v = eqn.outvars[0]
+        known[v] = self.hold(self.spell(eqn, a), times.get(v, 0))
+
+    def walk(self, jaxpr, constants, values, on_layer=None, given=None):
+        """The expressions of the results of a jaxpr; given: the values of its arguments, where they are fixed."""
+        known, times, fixed = {}, {}, {}  # fixed: values that no input and no parameter has a part in
         for eqn in jaxpr.eqns:
             for v in eqn.invars:
                 if not isinstance(v, jex.Literal):
@@ -341,45 +409,33 @@ class _Text:
             if not isinstance(v, jex.Literal):
                 times[v] = times.get(v, 0) + 1
         for v, c in zip(jaxpr.constvars, constants):
-            if np.size(c) > 64:
-                raise NotCovered("a constant array of %d elements in the traced call" % np.size(c))
-            known[v] = _number(c) if np.ndim(c) == 0 else "array(%s)" % json.dumps(np.asarray(c).tolist())
-        known.update(zip(jaxpr.invars, values))
+            known[v], fixed[v] = None, c  # spelt where it is used
+        for v, text, c in zip(jaxpr.invars, values, given or [None] * len(values)):
+            known[v] = text
+            if c is not None:
+                fixed[v] = c
         for eqn in jaxpr.eqns:
             if eqn.primitive.name != "stepc_layer" and not any(times.get(v) for v in eqn.outvars):
                 continue
-            a = [self.read(known, v) for v in eqn.invars]
-            if eqn.primitive is _layer:
-                known[eqn.outvars[0]] = on_layer(eqn, a)
-                continue
-            if eqn.primitive.name == "split":
-                at = list(np.cumsum(eqn.params["sizes"])[:-1])
-                source = self.hold(a[0], len(eqn.outvars))
-                for i, v in enumerate(eqn.outvars):
-                    known[v] = "split(%s, %s, axis=%d)[%d]" % (source, [int(x) for x in at], eqn.params["axis"], i)
-                continue
-            if eqn.primitive.name in INLINED:
-                inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
-                called = eqn.params.get("name") or getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
-                called = called if isinstance(called, str) else getattr(called, "func_name", "")
-                if called in NAMED and len(a) == 1:
-                    known[eqn.outvars[0]] = self.hold("%s(%s)" % (called, a[0]), times.get(eqn.outvars[0], 0))
+            value = [v.val if isinstance(v, jex.Literal) else fixed.get(v) for v in eqn.invars]
+            constant = eqn.primitive is not _layer and not eqn.effects and all(c is not None for c in value)
+            if constant:
+                first, more = eqn.primitive.get_bind_params(eqn.params)
+                results = eqn.primitive.bind(*first, *value, **more)
+                fixed.update(zip(eqn.outvars, results if eqn.primitive.multiple_results else [results]))
+                known.update((v, None) for v in eqn.outvars)
+                if all(v.aval.shape == () for v in eqn.outvars):
                     continue
-                closed = inner if hasattr(inner, "consts") else None
-                a = [self.hold(x, 2) for x in a]
-                results = self.walk(closed.jaxpr if closed else inner, closed.consts if closed else [], a, on_layer)
-                for v, r in zip(eqn.outvars, results):
-                    known[v] = self.hold(r, times.get(v, 0))
-                continue
-            if len(eqn.outvars) != 1:
-                raise NotCovered("the operation \"%s\" of the traced call" % eqn.primitive.name)
-            v = eqn.outvars[0]
-            if v.aval.shape == () and not eqn.effects and all(isinstance(x, jex.Literal) or x in folded for x in eqn.invars) and eqn.invars:
-                folded[v] = eqn.primitive.bind(*[x.val if isinstance(x, jex.Literal) else folded[x] for x in eqn.invars], **eqn.params)
-                known[v] = _number(folded[v])
-                continue
-            known[v] = self.hold(self.spell(eqn, a), times.get(v, 0))
-        return [self.read(known, v) for v in jaxpr.outvars]
+            before = self.count, len(self.nodes or []), [v for v in fixed if known[v] is None]
+            try:
+                self.equation(eqn, value, known, times, fixed, on_layer)
+            except NotCovered:
+                if not constant:
+                    raise
+                self.count = before[0]  # by its value, then
+                del (self.nodes or [])[before[1]:]
+                known.update((v, None) for v in before[2])
+        return [self.read(known, v, fixed) for v in jaxpr.outvars]
 
 
 def _paths(model):
@@ -425,14 +481,15 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
             keywords = {k: v for k, v in kwargs.items() if v is not None and not (k == "deterministic" and v is False) and not (k == "decode" and not v)}
             if len(args) > len(names):
                 keywords["mask"] = args[3]
-            more = {k: keywords.pop(k) for k in ("mask", "seq_lengths") if k in keywords}
-            is_causal = keywords.pop("is_causal", False)
+            more = {k: keywords.pop(k) for k in ("mask", "seq_lengths", "initial_carry") if isinstance(keywords.get(k), jax.Array)}
+            fields = {k: keywords.pop(k) for k in ("is_causal", "einsum_str") if keywords.get(k)}
             if keywords:
                 raise NotCovered("%s: %s of its call" % (path, ", ".join(keywords)))
             LAYERS[kind](self)  # what is not covered says so
             graph, state = nnx.split(self)
-            out = jax.eval_shape(lambda s, a, m: originals[kind](nnx.merge(graph, s), *a, **m), state, given, more)
-            calls.append((path, self, bool(is_causal)))
+            equation = {k: v for k, v in fields.items() if k == "einsum_str"}
+            out = jax.eval_shape(lambda s, a, m: originals[kind](nnx.merge(graph, s), *a, **m, **equation), state, given, more)
+            calls.append((path, self, fields))
             arrays = [jnp.asarray(a) for a in (*given, *more.values())]
             return _layer.bind(*arrays, number=len(calls) - 1, shape=out.shape, dtype=out.dtype, keywords=tuple(more))
         return replace
@@ -455,9 +512,10 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
     finally:
         for kind, original in originals.items():
             kind.__call__ = original
-    if len(jax.tree_util.tree_leaves(shape)) != 1:
-        raise NotCovered("a call with several results")
-    nodes, seen = [], {}
+    several = isinstance(shape, dict) and all(hasattr(v, "shape") and str(k).isidentifier() for k, v in shape.items())
+    if not several and len(jax.tree_util.tree_leaves(shape)) != 1:
+        raise NotCovered("a call with several results that is no dictionary of arrays")
+    nodes, seen, variable_of = [], {}, dict(zip(order, closed.jaxpr.invars))
     used = {v for e in closed.jaxpr.eqns for v in e.invars if not isinstance(v, jex.Literal)}
     entries = []
     for variable, key in zip(closed.jaxpr.invars, order):
@@ -471,7 +529,7 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
             entries.append(key)
 
     def on_layer(eqn, a):
-        path, layer, is_causal = calls[eqn.params["number"]]
+        path, layer, fields = calls[eqn.params["number"]]
         more = dict(zip(eqn.params["keywords"], a[len(a) - len(eqn.params["keywords"]):]))
         a = a[:len(a) - len(more)]
         if path in seen:
@@ -488,20 +546,25 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
             # By the name of a node: in a block's own arguments `x` is the block's input.
             nodes.append({"type": "expr", "name": "%s_%s" % (path.replace(".", "_"), key), "expr": text})
             node[key] = nodes[-1]["name"]
-        if is_causal:
-            node["is_causal"] = True
+        node.update(fields)
         nodes.append(node)
-        return node["name"]
+        return node["name"] or ROOT
 
-    [output] = _Text(nodes).walk(closed.jaxpr, closed.consts, entries, on_layer)
-    lost = [p for p in params if own(p) and not any(n["name"] == "" or p.startswith(n["name"] + ".") for n in nodes if n["type"] != "expr")]
-    lost += [p for p in params if not own(p) and not any(n["name"] == p for n in nodes)]
-    if lost:
-        raise NotCovered("%s: a parameter that the call does not use" % lost[0])
+    results = _Text(nodes).walk(closed.jaxpr, closed.consts, entries, on_layer)
+    output = dict(zip(sorted(shape), results)) if several else results[0]
+    made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
+    lost = [p for p in params if not any(n == "" or p == n or p.startswith(n + ".") for n in made)]
+    for path in lost:  # of layers that are not called themselves: nnx.remat, products with a kernel
+        if variable_of[path] not in used:
+            raise NotCovered("%s: a parameter that the call does not use" % path)
+        owner = next((p for p in layers if p == "" or path.startswith(p + ".")), path)
+        more = [q for q, v in variables.items() if q.startswith(owner + ".") and not isinstance(v, nnx.Param)]
+        if more:
+            raise NotCovered("%s: state of a layer that is called inside of another transformation" % more[0])
+    nodes[:0] = [{"type": "param", "name": p, "shape": list(params[p].value.shape), "init": {"type": "zeros"}} for p in lost]
     document = {"stepc": 1, "name": name,
                 "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
-                "model": {"type": "graph", "nodes": nodes, "output": output},
-                "loss": _loss(loss, jax.tree_util.tree_leaves(shape)[0], given),
+                "model": _model(nodes, output, given), "loss": _loss(loss, shape if several else jax.tree_util.tree_leaves(shape)[0], given),
                 "optimizer": settled(optimizer.document, values), "seed": 0}
     for k, v in document["inputs"].items():
         if v["shape"]:
@@ -511,11 +574,23 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
     return document, weights
 
 
+def _model(nodes, output, given):
+    """A graph; a model that is one layer has no name there, so it stands before what is computed from its result."""
+    if not any(n["name"] == "" for n in nodes):
+        return {"type": "graph", "nodes": nodes, "output": output}
+    layer, rest = nodes[0], {"type": "graph", "name": "", "nodes": nodes[1:], "output": output}
+    text = json.dumps(rest)
+    if layer["name"] or any(n["type"] == "shared" for n in nodes) or "x" in given and re.search(r"\bx\b", text):
+        raise NotCovered("a layer as the whole model with arithmetic around it; make it a part of a module")
+    return layer if output == ROOT else {"type": "sequential", "layers": [layer, json.loads(re.sub(r"\b%s\b" % ROOT, "x", text))]}
+
+
 def _loss(loss, output, given):
     if not callable(loss):
         return loss
     closed = jax.make_jaxpr(lambda out, rest: loss(out, **rest))(output, given)
-    [text] = _Text().walk(closed.jaxpr, closed.consts, ["model"] + sorted(given))
+    names = ["model." + k for k in sorted(output)] if isinstance(output, dict) else ["model"]
+    [text] = _Text().walk(closed.jaxpr, closed.consts, names + sorted(given))
     if len(text) > 20000:
         raise NotCovered("a loss of %d characters; give it as an object of the document" % len(text))
     return text

@@ -382,6 +382,15 @@ def small_tensors(options):
     return module.workload(sys.modules[__name__], options)
 
 
+def model(name, doc, *arguments):
+    """A workload of models.py as a function of the options."""
+    def run(options):
+        import models
+        return getattr(models, name)(sys.modules[__name__], options, *arguments)
+    run.__doc__ = doc
+    return run
+
+
 def artifact(options):
     """Compile time of the transformer, size of the toy object, planned against measured memory."""
     import stepc
@@ -399,8 +408,12 @@ def artifact(options):
 
 
 WORKLOADS = {"toy": toy, "lbfgs": lbfgs, "digits": digits, "shakespeare": shakespeare, "lstm": lstm, "adamw-1": update(False, 1), "adamw-2": update(False, 2),
-             "clip-adamw-ema-1": update(True, 1), "clip-adamw-ema-2": update(True, 2), "small_tensors": small_tensors, "artifact": artifact}
-ON_ONE_CORE = ("toy", "lbfgs", "lstm", "adamw-1", "clip-adamw-ema-1")
+             "clip-adamw-ema-1": update(True, 1), "clip-adamw-ema-2": update(True, 2), "small_tensors": small_tensors, "artifact": artifact,
+             "resnet": model("resnet", "A residual network of CIFAR's size with batch normalisation, 16 images, on one core."),
+             "attention-256": model("attention", "Two layers of causal attention, 256 positions, 4 heads of 64, on one core.", 256),
+             "attention-1024": model("attention", "Two layers of causal attention, 1,024 positions, 4 heads of 64, on one core.", 1024),
+             "vocabulary": model("vocabulary", "Embedding and projection, 32,000 words, 256 wide, 256 tokens, on one core.")}
+ON_ONE_CORE = ("toy", "lbfgs", "lstm", "resnet", "attention-256", "attention-1024", "vocabulary", "adamw-1", "clip-adamw-ema-1")
 
 
 def text(value):

@@ -722,7 +722,8 @@ class Reference:
         return xs[0].shape[axis[0] if isinstance(axis, list) else axis]
 
     def make_linear_general(self, o, xs):
-        axes = o["axis"] if isinstance(o["axis"], list) else [o["axis"]]
+        axes = o.get("axis", -1)
+        axes = axes if isinstance(axes, list) else [axes]
         inside = tuple(xs[0].shape[a] for a in sorted(a % xs[0].ndim for a in axes))  # NNX sorts them
         return nnx.LinearGeneral(inside, tuples(o["features"]), **self.own(o, "batch_axis", batch_axis={int(k): v for k, v in o.get("batch_axis", {}).items()}))
 

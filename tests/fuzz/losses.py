@@ -24,8 +24,8 @@ import numpy as np
 import optax
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import meshes
 import running
+import sharded
 
 RTOL, ATOL, RATE, STEPS = 3e-5, 3e-6, 0.5, 2
 
@@ -482,7 +482,7 @@ def one(options, seed):
     want, noisy, d = oracle(case), oracle(case, 1e-6), running.Draws((seed, 1))
     compiled = d.chance(options.compile)
     if compiled and d.chance(0.5):
-        case["document"] = meshes.on_a_mesh(case["document"], {k: v.shape for k, v in case["init"].items()}, d)
+        case["document"] = sharded.on_a_mesh(case["document"], {k: v.shape for k, v in case["init"].items()}, d)
     text = json.dumps({k: case["document"][k] for k in ("loss", "accumulate", "mesh", "sharding") if k in case["document"]})
     with tempfile.TemporaryDirectory(prefix="stepc-loss-") as folder:
         running.write_document(folder, case["document"], case["data"], case["init"])

@@ -18,8 +18,8 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import numpy as np
 
 sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import meshes
 import running
+import sharded
 import record_precision as models  # of tests/parity
 import jax
 
@@ -57,6 +57,11 @@ def draw(seed):
               {"type": "adamax", "learning_rate": 0.02, "eps": 0.01}, {"type": "adabelief", "learning_rate": 0.02, "eps": 0.01}, {"type": "sm3", "learning_rate": 0.05},
               {"type": "lars", "learning_rate": 0.1}, {"type": "fromage", "learning_rate": 0.02}, {"type": "adadelta", "learning_rate": 0.5}, {"type": "amsgrad", "learning_rate": 0.02, "eps": 0.01, **moments},
               {"type": "adan", "learning_rate": 0.02, "eps": 0.01}, {"type": "novograd", "learning_rate": 0.02, "eps": 0.01}, {"type": "polyak_sgd", "max_learning_rate": 0.1}]
+    wide = [{"type": "schedule_free_adamw", "learning_rate": 0.02, "eps": 0.01}, {"type": "schedule_free_sgd", "learning_rate": rate}, {"type": "muon", "learning_rate": 0.02}, {"type": "prodigy", "learning_rate": 0.1},
+            {"type": "momo", "learning_rate": 0.1}, {"type": "momo_adam", "learning_rate": 0.02, "eps": 0.01}, {"type": "optimistic_gradient_descent", "learning_rate": rate}, {"type": "lbfgs", "learning_rate": 0.05, "linesearch": None},
+            {"type": "ademamix", "learning_rate": 0.02, "eps": 0.01}, {"type": "simplified_ademamix", "learning_rate": 0.02, "eps": 0.01}, {"type": "adopt", "learning_rate": 0.02, "eps": 0.01}, {"type": "dog", "learning_rate": 0.5},
+            {"type": "dowg", "learning_rate": 0.5}, {"type": "adamw", "learning_rate": 0.02, "eps": 0.01, "nesterov": True, **moments}, {"type": "noisy_sgd", "learning_rate": rate, "eta": 0.0}]
+    simple += wide if chance(0.4) else []
     opt = one(simple)
     if chance(0.25):
         opt = {"type": "chain", "transforms": [one([{"type": "clip_by_global_norm", "max_norm": f(0.1, 1)}, {"type": "clip", "max_delta": f(0.02, 0.2)},
@@ -119,7 +124,7 @@ def one(options, seed):
         d, compiled = running.Draws((seed, 1)), luck < options.compile
         if compiled and d.chance(0.3) and not ("float16" in text and "dynamic" in text):  # sums in another order overflow or not
             shapes = {k: v.shape for k, v in case[1].items() if not k.endswith((".mean", ".var"))}
-            running.write_json(os.path.join(folder, "model.json"), meshes.on_a_mesh(case[0], shapes, d))
+            running.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(case[0], shapes, d))
         try:
             tensors, lines = running.play(options.stepc, folder, steps, compiled, options.compile_args.split())
             got = tensors, running.series(lines, lines[0])

@@ -202,6 +202,7 @@ class HuggingFace(unittest.TestCase):
                 ("llama", {"num_key_value_heads": 3}, ["\"num_key_value_heads\" is 3"]),
                 ("llama", {"attention_dropout": 0.1}, ["\"attention_dropout\" is 0.1"]),
                 ("llama", {"pretraining_tp": 2}, ["\"pretraining_tp\" is 2"]),
+                ("llama", {"rope_interleaved": True}, ["\"rope_interleaved\" is true"]),
                 ("llama", {"head_dim": 5}, ["\"head_dim\" is 5"])):
             with self.subTest(changes):
                 code, said = run("import", self.copy(name, **changes), "-o", self.folder)

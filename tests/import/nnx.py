@@ -139,10 +139,11 @@ class Conversion(unittest.TestCase):
         self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
         self.refused(["param_dtype bfloat16"], convert, linear(param_dtype=jnp.bfloat16))
         self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
-        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: jnp.take_along_axis(m(x), jnp.argmax(x, axis=1)[:, None], axis=1)))
+        self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: m(x)[jnp.arange(2), jnp.argmax(x, axis=1)]))
+        self.refused(["layer as the whole model"], lambda: convert(linear(), call=lambda m, x: m(x) + x))
         self.refused(["1", "does not use"], convert, nnx.Dict({"0": linear(), "1": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
-        self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(400.0, dtype=np.float32).reshape(100, 1, 4)))
+        self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
         class Counting(nnx.Module):
             def __init__(self):

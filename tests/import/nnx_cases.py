@@ -72,8 +72,33 @@ class Tagger(nnx.Module):
         return self.embed.attend(self.both(self.lstm(h, seq_lengths=jnp.sum(x > 0, axis=1))))
 
 
+class Mixed(nnx.Module):
+    """A table that is computed once, a block that is computed again in the backward pass, states that begin elsewhere, two results."""
+
+    def __init__(self, rngs):
+        self.inner, self.start = nnx.Linear(6, 6, rngs=rngs), nnx.Linear(6, 4, rngs=rngs)
+        self.rnn, self.turn = nnx.RNN(nnx.GRUCell(6, 4, rngs=rngs)), nnx.Einsum("bta,ac->btc", (4, 5), rngs=rngs)
+
+    @nnx.remat
+    def block(self, x):
+        return x + nnx.tanh(self.inner(x))
+
+    def __call__(self, x):
+        angles = jnp.arange(5)[:, None] * jnp.exp(jnp.arange(0, 6, 2) * -0.7)
+        x = self.block(x + jnp.zeros((5, 6)).at[:, 0::2].set(jnp.sin(angles)).at[:, 1::2].set(jnp.cos(angles)))
+        h = self.turn(self.rnn(x, initial_carry=self.start(x[:, 0])), einsum_str="bta,ac->bct")
+        return {"logits": h.mean(axis=-1), "best": jax.lax.top_k(h[:, 0], 2)[0]}
+
+
+def mixed_loss(out, x, y):
+    import optax as plain
+    return plain.softmax_cross_entropy_with_integer_labels(out["logits"], y).mean() + 0.1 * jnp.mean(out["best"] ** 2)
+
+
 MATRICES = lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
 CASES = {
+    "mixed": lambda: (Mixed(nnx.Rngs(0)), optax.adam(1e-2), {"x": F(3, 5, 6), "y": I(5, 3)}, mixed_loss),
+    "alone": lambda: (nnx.Conv(2, 4, (3,), padding="CAUSAL", rngs=nnx.Rngs(0)), optax.sgd(0.1), {"x": F(3, 5, 2), "y": F(3, 5, 4)}, SQUARED),
     "pictures": lambda: (Pictures(nnx.Rngs(0)), optax.chain(optax.masked(optax.add_decayed_weights(0.1), MATRICES), optax.rmsprop(1e-2)),
                          {"x": F(4, 8, 8, 2), "y": I(3, 4)}, LABELS),
     "tagger": lambda: (Tagger(nnx.Rngs(0)), optax.partition({"matrix": optax.contrib.muon(1e-2), "rest": optax.adam(1e-2)},

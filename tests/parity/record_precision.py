@@ -138,7 +138,7 @@ def optimizer(o):
         return getattr(optax, kind)(factory, static_args=o.get("static_args", ()), hyperparam_dtype=DTYPES[o.get("hyperparam_dtype")])(**inner)
     if kind == "multi_steps":
         return optax.MultiSteps(optimizer(o["opt"]), o["every_k_schedule"])
-    return getattr(optax, kind)(**o)
+    return getattr(optax if hasattr(optax, kind) else optax.contrib, kind)(**o)
 
 
 CASES = {

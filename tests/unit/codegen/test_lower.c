@@ -56,6 +56,44 @@ START_TEST(map_pad_concat)
 }
 END_TEST
 
+/* The taps of convolutions, concatenated: in one and two dimensions, with strides, dilation and groups, and a few that are not regular. */
+static ir_value taps_of(struct fixture *x, ir_value a, int64_t rows, int64_t columns, int64_t by, int64_t apart, int64_t groups)
+{
+    const struct ir_type t = *ir_type(x->b.f, a);
+    ir_value list[16];
+    uint32_t n = 0;
+    int64_t high = (t.dim[1] - (rows - 1) * apart - 1) / by, wide = (t.dim[2] - (columns - 1) * apart - 1) / by, stride[] = {1, by, by, 1};
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < columns; c++) {
+            int64_t start[] = {0, r * apart, c * apart, 0}, limit[] = {t.dim[0], r * apart + high * by + 1, c * apart + wide * by + 1, t.dim[3]};
+            list[n] = ir_slice(&x->b, a, start, limit, stride);
+            if (groups > 1) list[n] = ir_reshape(&x->b, list[n], DIMS(t.dim[0], high + 1, wide + 1, 1, groups, t.dim[3] / groups));
+            n++;
+        }
+    return ir_concat(&x->b, list, n, 3);
+}
+
+START_TEST(map_taps)
+{
+    struct fixture x = fixture_new();
+    ir_value a = input(&x, F32(2, 7, 9, 4)), b = input(&x, F32(6, 9));
+    output(&x, taps_of(&x, a, 3, 3, 1, 1, 1));
+    output(&x, taps_of(&x, a, 3, 2, 2, 1, 1));
+    output(&x, taps_of(&x, a, 2, 3, 1, 2, 1));
+    output(&x, taps_of(&x, a, 1, 4, 1, 1, 2));
+    output(&x, ir_unary(&x.b, OP_exp, taps_of(&x, a, 4, 1, 2, 1, 2)));
+    ir_value list[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        int64_t start[] = {i == 4 ? 0 : i / 2, i % 2}, limit[] = {start[0] + 2, 7 + start[1]};
+        list[i] = ir_slice(&x.b, b, start, limit, (int64_t[]){1, 1});
+    }
+    output(&x, ir_concat(&x.b, list, 4, 0)); /* runs that are no whole rows */
+    output(&x, ir_concat(&x.b, list, 5, 1));
+    output(&x, ir_concat(&x.b, (ir_value[]){list[0], list[0], list[3], list[1]}, 4, 1));
+    CHECK_BOTH(x, 1e-6, 0);
+}
+END_TEST
+
 START_TEST(map_dynamic)
 {
     struct fixture x = fixture_new();
@@ -134,7 +172,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("lower");
-    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_dynamic, map_types,
+    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_taps, map_dynamic, map_types,
                                    map_update_in_place, map_swap, map_constants));
     add_cases(suite);
     return run_suite(suite);
