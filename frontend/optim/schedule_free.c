@@ -72,7 +72,7 @@ static void base(struct transform *t, const char *chain, uint32_t rate_index)
     }
     inner.path = arena_format(t->fe->arena, "%s.%u", inner.path, rate_index);
     struct term count = counter(&inner, "count"), rate = term_neg(b, rate_at(t, count, true));
-    EACH_LEAF(t, i) t->u[i] = term_mul(b, rate, T(t->u[i])).v;
+    EACH_LEAF(t, i) t->u[i] = term_mul(b, term_cast_like(b, rate, T(t->u[i])), T(t->u[i])).v;
     optim_state_set(&inner, "count", optim_increment(b, count));
 }
 

@@ -43,6 +43,7 @@ CASES = {
     "madgrad": {"type": "madgrad", "learning_rate": LINE, "momentum": 0.7},
     "momo_adam": {"type": "momo_adam", "learning_rate": 0.113},
     "noise": {"type": "noisy_sgd", "learning_rate": 0.0371, "key": 4},
+    "schedule_free": {"type": "schedule_free_sgd", "learning_rate": 0.272, "warmup_steps": 2, "b1": 0.703, "state_dtype": "float32"},
     "unfactored": {"type": "adafactor", "learning_rate": 0.0371, "factored": False, "multiply_by_parameter_scale": False},
 }
 
