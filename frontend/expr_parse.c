@@ -277,6 +277,7 @@ static struct expr_node *parse_atom(struct parser *p)
         }
         if (accept(p, "[")) {
             n = node_new(p, EXPR_TUPLE, t.at);
+            n->list = true;
             return parse_list(p, "]", n, &comma) ? finish(p, n) : NULL;
         }
         break;
