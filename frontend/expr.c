@@ -344,6 +344,10 @@ static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, c
     if (base->kind == FE_VAL_AT) return eval_at(s, base, name, args + 1, names + 1, count);
     const struct fe_function *f = method(name);
     if (!f) return unknown_method(s, base, name);
+    if (!strcmp(name, "compress") && count && !names[1]) { /* the tensor is the second argument of the function */
+        struct fe_val condition = args[1];
+        args[1] = args[0], args[0] = condition;
+    }
     return fe_call_function(s, f, args, names, wheres, pack_numbers(s, name, args, names, count + 1));
 }
 
@@ -355,6 +359,12 @@ static bool base_of(struct fe_site *s, const char *name, const char *dot, const 
     if (!fe_env_find(s->fe, env, root) && strcmp(root, "params") && !fe_constant(s->fe, root)) return false;
     *base = fe_lookup(s, before, env);
     return true;
+}
+
+/* reduce_fn=mean: the name of a function where a word is expected. */
+static bool is_word_of(struct fe_site *s, const struct fe_function *f, const char *keyword, const struct expr_node *n, const struct fe_env *env)
+{
+    return keyword && n->kind == EXPR_NAME && fe_takes_word(f, keyword) && fe_function_find(n->text) && !fe_env_find(s->fe, env, n->text);
 }
 
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
@@ -374,7 +384,8 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count + 1);
     bool bad = false;
     for (uint32_t i = 0; i < n->count; i++) {
-        args[i] = fe_on_time(s, eval(s, n->items[i], env));
+        args[i] = is_word_of(s, f, n->names[i], n->items[i], env) ? (struct fe_val){.kind = FE_VAL_STRING, .string = n->items[i]->text}
+                                                                  : fe_on_time(s, eval(s, n->items[i], env));
         wheres[i] = where_of(s, n->items[i]);
         bad |= args[i].bad;
     }

@@ -202,6 +202,8 @@ struct fe_val fe_broadcast_val(struct fe_site *, struct fe_val, uint32_t rank, c
 struct fe_val fe_reshape_val(struct fe_site *, struct fe_val, uint32_t rank, const int64_t *shape);
 struct fe_val fe_full(struct fe_site *, struct ir_type, double);
 struct fe_val fe_tuple(struct fe_site *, const struct fe_val *, uint32_t count);
+/* A tuple whose parts have names, too: svd(x)[1] is svd(x).S. */
+struct fe_val fe_named_tuple(struct fe_site *, const struct fe_val *, uint32_t count, const char *const *names);
 
 static inline struct fe_val fe_add(struct fe_site *s, struct fe_val a, struct fe_val b)
 {

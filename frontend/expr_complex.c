@@ -281,7 +281,15 @@ struct fe_val make_dct(struct fe_call *c)
     int64_t type;
     if (!fe_get_int(c, 1, &type)) return fe_bad();
     if (type != 2) return fe_fail(s, "E0302", "%s of type %lld is not supported yet", c->function, (long long)type);
-    if (!fe_is_none(&ARG(2))) return fe_fail(s, "E0302", "%s with n is not supported yet: slice or pad the tensor", c->function);
     if (!fe_is_none(&ARG(4)) && (ARG(4).kind != FE_VAL_STRING || strcmp(ARG(4).string, "ortho"))) return fe_fail(s, "E0310", "%s: the norm is None or 'ortho'", c->function);
-    return FE_APPLY(s, c->data ? "idct_last" : "dct_last", ARG(0), ARG(3), ARG(4));
+    struct fe_val x = fe_inexact(s, ARG(0)), last = fe_int(-1);
+    int64_t n;
+    if (!fe_is_none(&ARG(2))) { /* cut off, or with zeros behind */
+        if (x.bad || !fe_get_int(c, 2, &n)) return fe_bad();
+        if (n < 1 || n > LONGEST) return fe_fail(s, "E0212", "%s: a length of %lld", c->function, (long long)n);
+        x = FE_APPLY(s, "moveaxis", x, ARG(3), last);
+        x = x.bad ? x : resized(s, x, n);
+        x = x.bad ? x : FE_APPLY(s, "moveaxis", x, last, ARG(3));
+    }
+    return x.bad ? x : FE_APPLY(s, c->data ? "idct_last" : "dct_last", x, ARG(3), ARG(4));
 }

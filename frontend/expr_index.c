@@ -290,7 +290,7 @@ struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_va
                        uint32_t count)
 {
     struct indexing x;
-    if (base.kind == FE_VAL_TUPLE && !base.names && count == 1) return index_tuple(s, &base, &items[0]);
+    if (base.kind == FE_VAL_TUPLE && (!base.names || base.list) && count == 1) return index_tuple(s, &base, &items[0]);
     if (fe_is_complex(&base)) return fe_complex_index(s, &base, items, wheres, count);
     if (!fe_as_tensor(s, &base)) return fe_bad();
     struct ir_type t = fe_type_at(s, &base);

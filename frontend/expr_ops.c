@@ -30,6 +30,13 @@ struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t c
     return t;
 }
 
+struct fe_val fe_named_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count, const char *const *names)
+{
+    struct fe_val t = fe_tuple(s, items, count);
+    t.names = names, t.list = true;
+    return t;
+}
+
 static enum ir_dtype number_dtype(const struct fe_val *v)
 {
     return v->python == FE_PY_BOOL ? IR_BOOL : v->python == FE_PY_INT ? IR_I32 : IR_F32;
@@ -277,6 +284,30 @@ struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, st
     return fe_op2(s, op, a, b);
 }
 
+/* The bool tensor of a shape that a factor is, as itself or as 0 and 1. */
+static ir_value mask_of(const struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
+{
+    if (v->kind != FE_VAL_TENSOR) return 0;
+    const struct ir_node *node = ir_get(s->b->f, v->tensor);
+    ir_value mask = node->op == OP_cast ? node->args[0] : v->tensor;
+    struct ir_type want = *t;
+    want.dtype = IR_BOOL;
+    return ir_type_equal(ir_type(s->b->f, mask), &want) ? mask : 0;
+}
+
+/* A product with a mask is 0 outside it, whatever stands there (infinities, NaN): XLA makes a choice of it, too. */
+static struct fe_val multiply(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    struct ir_type t;
+    bool weak;
+    if (!common_type(s, &a, &b, &t, &weak)) return fe_bad();
+    for (int i = 0; i < 2 && ir_dtype_is_float((enum ir_dtype)t.dtype); i++) {
+        ir_value mask = mask_of(s, i ? &b : &a, &t);
+        if (mask) return fe_tensor_val(ir_select(s->b, mask, operand(s, i ? &a : &b, &t), ir_number(s->b, t, 0)), weak);
+    }
+    return fe_op2(s, OP_mul, a, b);
+}
+
 struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, struct fe_val y)
 {
     struct ir_type t, tp, all;
@@ -500,7 +531,7 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
     case EXPR_OP_SUB:
         if (flags) return fe_fail(s, "E0310", "bool tensors cannot be subtracted; use ^");
         return fe_op2(s, OP_sub, a, b);
-    case EXPR_OP_MUL: return fe_op2(s, flags ? OP_and : OP_mul, a, b);
+    case EXPR_OP_MUL: return flags ? fe_op2(s, OP_and, a, b) : multiply(s, a, b);
     case EXPR_OP_DIV: return fe_op2_float(s, OP_div, a, b);
     case EXPR_OP_FLOORDIV: return floor_divide(s, a, b);
     case EXPR_OP_MOD: return modulo(s, a, b);
