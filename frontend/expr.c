@@ -52,6 +52,11 @@ void fe_hook_reset(struct fe_site *s, struct fe_hook old)
 
 /* ---------------------------------------------------------------- names */
 
+/* What stands behind the dot of a tensor, and the function that gives it. */
+static const char *const facts[][2] = {{"T", "transpose"}, {"mT", "matrix_transpose"}, {"shape", "shape"}, {"ndim", "ndim"}, {"size", "size"},
+                                       {"dtype", "dtype"}, {"real", "real"}, {"imag", "imag"}};
+enum { FACTS = sizeof facts / sizeof *facts };
+
 static struct fe_val member(struct fe_site *, const struct fe_val *base, const char *root, const char *rest);
 
 /* What comes behind the path of a tensor that `path` begins with: "T" of "a.kernel.T"; NULL if it does not. */
@@ -102,10 +107,8 @@ static struct fe_val member(struct fe_site *s, const struct fe_val *base, const 
         fe_suggest(s->fe, d, rest, base->names, base->count);
         return fe_bad();
     }
-    static const char *const facts[][2] = {{"T", "transpose"}, {"mT", "matrix_transpose"}, {"shape", "shape"}, {"ndim", "ndim"},
-                                           {"size", "size"}, {"dtype", "dtype"}, {"real", "real"}, {"imag", "imag"}};
     bool number = base->kind == FE_VAL_NUMBER || base->kind == FE_VAL_TENSOR;
-    for (size_t i = 0; number && i < sizeof facts / sizeof *facts; i++)
+    for (size_t i = 0; number && i < FACTS; i++)
         if (!strcmp(rest, facts[i][0])) return FE_APPLY(s, facts[i][1], *base);
     if (number && !strcmp(rest, "at")) {
         struct fe_val place = fe_tuple(s, base, 1);
@@ -175,7 +178,7 @@ static bool builtin(const char *name, struct fe_val *v)
         *v = fe_none();
         return true;
     }
-    if (ir_dtype_find(name) != IR_TUPLE) {
+    if (ir_dtype_find(name) != IR_TUPLE || !strcmp(name, "int") || !strcmp(name, "float")) {
         *v = (struct fe_val){.kind = FE_VAL_STRING, .string = name};
         return true;
     }
@@ -301,6 +304,25 @@ static uint32_t pack_numbers(struct fe_site *s, const char *name, struct fe_val 
     return count - n + 2;
 }
 
+/* x.at[index].set(value), with what is to happen outside the tensor as mode=, and hints that change nothing. */
+static struct fe_val eval_at(struct fe_site *s, const struct fe_val *base, const char *name, const struct fe_val *args, const char *const *names, uint32_t count)
+{
+    struct fe_val fill = fe_none();
+    const char *mode = NULL;
+    bool get = !strcmp(name, "get");
+    uint32_t positional = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!names[i]) positional++;
+        else if (!strcmp(names[i], "mode") && (args[i].kind == FE_VAL_STRING || fe_is_none(&args[i]))) mode = args[i].string;
+        else if (!strcmp(names[i], "fill_value") && get) fill = args[i];
+        else if (strcmp(names[i], "unique_indices") && strcmp(names[i], "indices_are_sorted"))
+            return fe_fail(s, "E0312", "x.at[index].%s has no argument \"%s\"", name, names[i]);
+    }
+    if (base->count < 2 || positional != !get)
+        return fe_fail(s, "E0312", get ? "an element is x.at[index].get()" : "an update is x.at[index].%s(value)", name);
+    return get ? fe_get(s, base, mode, &fill) : fe_update(s, base, name, mode, args[0]);
+}
+
 /* name(args), with the first argument before the dot where it is a method. */
 static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, const char *name, const struct fe_val *base,
                                  const struct expr_node *const *items, const char *const *keywords, uint32_t count, const struct fe_env *env)
@@ -319,13 +341,13 @@ static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, c
     }
     s->where = here;
     if (bad) return fe_bad();
-    if (base->kind == FE_VAL_AT) {
-        if (!strcmp(name, "get") && !count) return fe_index(s, base->items[0], base->items + 1, NULL, base->count - 1);
-        if (base->count < 2 || count != 1 || names[1]) return fe_fail(s, "E0312", "an update is x.at[index].%s(value)", name);
-        return fe_update(s, base, name, args[1]);
-    }
+    if (base->kind == FE_VAL_AT) return eval_at(s, base, name, args + 1, names + 1, count);
     const struct fe_function *f = method(name);
     if (!f) return unknown_method(s, base, name);
+    if (!strcmp(name, "compress") && count && !names[1]) { /* the tensor is the second argument of the function */
+        struct fe_val condition = args[1];
+        args[1] = args[0], args[0] = condition;
+    }
     return fe_call_function(s, f, args, names, wheres, pack_numbers(s, name, args, names, count + 1));
 }
 
@@ -337,6 +359,12 @@ static bool base_of(struct fe_site *s, const char *name, const char *dot, const 
     if (!fe_env_find(s->fe, env, root) && strcmp(root, "params") && !fe_constant(s->fe, root)) return false;
     *base = fe_lookup(s, before, env);
     return true;
+}
+
+/* reduce_fn=mean: the name of a function where a word is expected. */
+static bool is_word_of(struct fe_site *s, const struct fe_function *f, const char *keyword, const struct expr_node *n, const struct fe_env *env)
+{
+    return keyword && n->kind == EXPR_NAME && fe_takes_word(f, keyword) && fe_function_find(n->text) && !fe_env_find(s->fe, env, n->text);
 }
 
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
@@ -356,7 +384,8 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count + 1);
     bool bad = false;
     for (uint32_t i = 0; i < n->count; i++) {
-        args[i] = fe_on_time(s, eval(s, n->items[i], env));
+        args[i] = is_word_of(s, f, n->names[i], n->items[i], env) ? (struct fe_val){.kind = FE_VAL_STRING, .string = n->items[i]->text}
+                                                                  : fe_on_time(s, eval(s, n->items[i], env));
         wheres[i] = where_of(s, n->items[i]);
         bad |= args[i].bad;
     }
@@ -415,6 +444,7 @@ static struct fe_val eval_items(struct fe_site *s, const struct expr_node *n, co
     struct fe_val *items = arena_new_array(s->fe->arena, struct fe_val, n->count + 1);
     for (uint32_t i = 0; i < n->count; i++) items[i] = n->items[i] ? eval(s, n->items[i], env) : fe_none();
     struct fe_val v = fe_tuple(s, items, n->count);
+    v.list = n->list;
     if (n->kind == EXPR_SLICE && !v.bad) v.kind = FE_VAL_SLICE;
     return v;
 }
@@ -430,13 +460,24 @@ static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, co
         bad |= items[i].bad;
     }
     s->where = where_of(s, n);
+    uint32_t count = n->count;
+    if (!bad && count == 2 && items[1].kind == FE_VAL_TUPLE && !items[1].list && !items[1].names) { /* x[(0, 1)] is x[0, 1] */
+        const struct fe_val *parts = items[1].items;
+        struct fe_val base = items[0];
+        struct fe_where where = wheres[1];
+        count = items[1].count + 1;
+        items = arena_new_array(s->fe->arena, struct fe_val, count);
+        wheres = arena_new_array(s->fe->arena, struct fe_where, count);
+        items[0] = base;
+        for (uint32_t i = 1; i < count; i++) items[i] = parts[i - 1], wheres[i] = where;
+    }
     if (!bad && items[0].kind == FE_VAL_AT && items[0].count == 1) {
         struct fe_val place = items[0];
         items[0] = place.items[0];
-        place.items = items, place.count = n->count;
+        place.items = items, place.count = count;
         return place;
     }
-    return bad ? fe_bad() : fe_index(s, items[0], items + 1, wheres + 1, n->count - 1);
+    return bad ? fe_bad() : fe_index(s, items[0], items + 1, wheres + 1, count - 1);
 }
 
 /* Only the branch that is taken is evaluated, so the other one may not even fit. */

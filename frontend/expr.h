@@ -59,6 +59,7 @@ struct expr_node {
     const char *text;    /* NAME (dotted), STRING, CALL: the function, PART and METHOD: the name, which may be dotted */
     double number;       /* NUMBER; CONSTANT: 0, 1, or -1 for None */
     bool integer;
+    bool list; /* TUPLE: in brackets */
     struct expr_node *
         *items; /* TUPLE, UNARY, BINARY, CALL's arguments, INDEX: base then items, SLICE: three, NULL if absent */
     const char **names; /* CALL, METHOD: keyword per argument, NULL for positional ones */
@@ -147,6 +148,7 @@ const char *fe_function_later(const char *name); /* known to the field, without 
 const char *const *fe_function_names(struct arena *, unsigned flags, size_t *count);
 /* The names of a signature; NULL-terminated. */
 const char *const *fe_signature_names(struct arena *, const struct fe_function *);
+const char *fe_signature_text(struct arena *, const struct fe_function *); /* "x, axis=-1": what makers see of it */
 /* Whether an argument is a word ('mean') rather than a value: its default is one. */
 bool fe_takes_word(const struct fe_function *, const char *argument);
 /* Calls with positional and keyword arguments (names[i] NULL: positional). `wheres` may be NULL. */
@@ -200,6 +202,8 @@ struct fe_val fe_broadcast_val(struct fe_site *, struct fe_val, uint32_t rank, c
 struct fe_val fe_reshape_val(struct fe_site *, struct fe_val, uint32_t rank, const int64_t *shape);
 struct fe_val fe_full(struct fe_site *, struct ir_type, double);
 struct fe_val fe_tuple(struct fe_site *, const struct fe_val *, uint32_t count);
+/* A tuple whose parts have names, too: svd(x)[1] is svd(x).S. */
+struct fe_val fe_named_tuple(struct fe_site *, const struct fe_val *, uint32_t count, const char *const *names);
 
 static inline struct fe_val fe_add(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
@@ -225,6 +229,7 @@ bool fe_get_ints(struct fe_site *, const struct fe_val *, int64_t *out, uint32_t
 bool fe_get_axis(const struct fe_site *, int64_t axis, uint32_t rank, uint32_t *out);
 bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
 bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
+struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg, struct fe_val); /* cast to the dtype of an argument; None: as it is */
 
 /* ---------------------------------------------------------------- loops (expr_loop.c) */
 
@@ -264,7 +269,8 @@ struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_v
 struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres,
                        uint32_t count);
 /* x.at[...]: set, add, multiply, ... (place: kind FE_VAL_AT, the tensor and its index) */
-struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, struct fe_val with);
+struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, const char *mode, struct fe_val with);
+struct fe_val fe_get(struct fe_site *, const struct fe_val *place, const char *mode, const struct fe_val *fill); /* x.at[...].get() */
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
 /* Complex values (expr_complex.c): pairs `real`, `imag`. */
 bool fe_is_complex(const struct fe_val *);

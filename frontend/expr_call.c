@@ -55,11 +55,13 @@ bool fe_is_activation(const char *name)
 
 /* ---------------------------------------------------------------- signatures */
 
+/* `silent`: ~name, which changes nothing of the result (precision, overwrite_a): taken and forgotten. `fixed`: !name=default,
+ * of which nothing but the default is supported. The maker sees neither. */
 struct parameter {
     const char *name;
     size_t length;
     const char *preset;
-    bool rest;
+    bool rest, silent, fixed;
 };
 
 /* The next parameter of a signature; returns the text behind it, NULL at the end. */
@@ -72,6 +74,8 @@ static const char *next_parameter(const char *s, struct parameter *p)
         p->rest = true;
         return s + 1;
     }
+    p->silent = *s == '~', p->fixed = *s == '!';
+    if (p->silent || p->fixed) p->name = ++s;
     while (*s && *s != ' ' && *s != '=') s++;
     p->length = (size_t)(s - p->name);
     if (*s == '=') {
@@ -87,8 +91,21 @@ const char *const *fe_signature_names(struct arena *arena, const struct fe_funct
     struct parameter p;
     uint32_t n = 0;
     for (const char *s = f->signature; (s = next_parameter(s, &p));)
-        if (!p.rest) names[n++] = arena_string_n(arena, p.name, p.length);
+        if (!p.rest && !p.silent && !p.fixed) names[n++] = arena_string_n(arena, p.name, p.length);
     return names;
+}
+
+const char *fe_signature_text(struct arena *arena, const struct fe_function *f)
+{
+    struct str out = STR(arena);
+    struct parameter p;
+    for (const char *s = f->signature, *from = s; (s = next_parameter(s, &p)); from = s) {
+        while (*from == ' ') from++;
+        if (p.silent || p.fixed) continue;
+        if (out.length) str_add(&out, ", ");
+        str_add_n(&out, from, (size_t)(s - from));
+    }
+    return str_text(&out);
 }
 
 bool fe_takes_word(const struct fe_function *f, const char *argument)
@@ -119,7 +136,7 @@ static struct fe_val preset_value(struct arena *arena, const char *text)
 
 static struct fe_val too_many(struct fe_site *s, const struct fe_function *f)
 {
-    return fe_fail(s, "E0312", "%s takes fewer arguments: %s(%s)", f->name, f->name, f->signature);
+    return fe_fail(s, "E0312", "%s takes fewer arguments: %s(%s)", f->name, f->name, fe_signature_text(s->fe->arena, f));
 }
 
 static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function *f, const char *name,
@@ -133,12 +150,28 @@ static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function
     return fe_bad();
 }
 
+/* Whether a value is the default of its parameter, or None. */
+static bool is_preset(struct fe_site *s, const struct parameter *p, const struct fe_val *v)
+{
+    struct fe_val preset = preset_value(s->fe->arena, p->preset);
+    if (fe_is_none(v)) return true;
+    if (v->kind != preset.kind) return false;
+    return v->kind == FE_VAL_STRING ? !strcmp(v->string, preset.string) : v->kind == FE_VAL_NUMBER && v->number == preset.number;
+}
+
+static struct fe_val only_default(struct fe_site *s, const struct fe_function *f, const struct parameter *p, const struct fe_where *where)
+{
+    int preset = (int)strcspn(p->preset, " ");
+    fe_fail_at(s, where, "E0312", "%s with another \"%.*s\" than %.*s is not supported yet", f->name, (int)p->length, p->name, preset, p->preset);
+    return fe_bad();
+}
+
 struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, const struct fe_val *args,
                                const char *const *names, const struct fe_where *wheres, uint32_t count)
 {
     if (!f->make) return fe_fail(s, "E0302", "%s is not supported yet", f->name);
     struct fe_call call = {.site = s, .function = f->name, .data = f->data};
-    uint32_t positional = 0, n = 0;
+    uint32_t positional = 0, n = 0, place = 0; /* n: arguments that the maker sees; place: of the next positional one */
     while (positional < count && (!names || !names[positional])) positional++;
     for (uint32_t i = 0; i < count; i++)
         if (args[i].bad) return fe_bad();
@@ -148,19 +181,26 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
     for (const char *at = f->signature; (at = next_parameter(at, &p));) {
         if (p.rest) {
             rest = true;
-            call.rest = args + (n < positional ? n : positional);
-            call.rest_count = n < positional ? positional - n : 0;
-            for (uint32_t i = n; i < positional; i++) used[i] = true;
-            positional = n < positional ? n : positional; /* what follows is by keyword only */
+            call.rest = args + (place < positional ? place : positional);
+            call.rest_count = place < positional ? positional - place : 0;
+            for (uint32_t i = place; i < positional; i++) used[i] = true;
+            positional = place < positional ? place : positional; /* what follows is by keyword only */
             continue;
         }
-        uint32_t found = n < positional && !rest ? n : UINT32_MAX;
+        uint32_t found = place < positional && !rest ? place : UINT32_MAX;
+        place++;
         for (uint32_t i = 0; i < count && names; i++)
             if (names[i] && strlen(names[i]) == p.length && !memcmp(names[i], p.name, p.length)) {
                 if (found != UINT32_MAX)
                     return fe_fail(s, "E0312", "%s gets its argument \"%s\" twice", f->name, names[i]);
                 found = i;
             }
+        if (p.silent || p.fixed) {
+            if (found == UINT32_MAX) continue;
+            used[found] = true;
+            if (p.fixed && !is_preset(s, &p, &args[found])) return only_default(s, f, &p, wheres ? &wheres[found] : &s->where);
+            continue;
+        }
         call.where[n] = s->where;
         if (found != UINT32_MAX) {
             call.arg[n] = args[found];

@@ -231,6 +231,35 @@ struct fe_val make_fft(struct fe_call *c)
     return from_half ? x[0] : complex_of(s, x[0], x[1]);
 }
 
+/* Along several axes, one after the other; the half is that of the last one. */
+struct fe_val make_fftn(struct fe_call *c)
+{ /* data 0: fftn, 1: ifftn, 2: rfftn, 3: irfftn; fft2: of the last two axes */
+    enum { SIZES = 1, AXES, NORM };
+    static const char *const names[] = {"fft", "ifft", "rfft", "irfft"};
+    SITE;
+    struct fe_val x = ARG(0), first = re(s, &x);
+    int64_t sizes[IR_MAX_RANK];
+    uint32_t axes[IR_MAX_RANK], n, given = 0;
+    if (first.bad) return first;
+    uint32_t rank = fe_rank(s, &first);
+    bool sized = !fe_is_none(&ARG(SIZES)), half = c->data >= 2;
+    if (sized && !fe_get_ints(s, &ARG(SIZES), sizes, IR_MAX_RANK, &given, "s")) return fe_bad();
+    if (!fe_get_axes(c, AXES, rank, axes, &n)) return fe_bad();
+    if (fe_is_none(&ARG(AXES))) { /* the last ones */
+        uint32_t some = strchr(c->function, '2') ? 2 : sized ? given : n;
+        if (some > rank) return fe_fail(s, "E0212", "%s: %s has fewer than %u axes", c->function, fe_describe(s, &first), (unsigned)some);
+        for (uint32_t i = 0; i < some; i++) axes[i] = rank - some + i;
+        n = some;
+    }
+    if (!n || (sized && given != n)) return fe_fail(s, "E0212", "%s: %u sizes for %u axes", c->function, (unsigned)given, (unsigned)n);
+    for (uint32_t k = 0; k < n && !x.bad; k++) {
+        uint32_t i = c->data == 3 ? (k + 1 < n ? n - 2 - k : n - 1) : n - 1 - k; /* irfftn: the last axis at the end */
+        int kind = half && i == n - 1 ? c->data : c->data & 1;
+        x = FE_APPLY(s, names[kind], x, sized ? fe_int((double)sizes[i]) : fe_none(), fe_int(axes[i]), ARG(NORM));
+    }
+    return x;
+}
+
 /* The middle to the front, or back (data -1). */
 struct fe_val make_fftshift(struct fe_call *c)
 {
@@ -252,7 +281,15 @@ struct fe_val make_dct(struct fe_call *c)
     int64_t type;
     if (!fe_get_int(c, 1, &type)) return fe_bad();
     if (type != 2) return fe_fail(s, "E0302", "%s of type %lld is not supported yet", c->function, (long long)type);
-    if (!fe_is_none(&ARG(2))) return fe_fail(s, "E0302", "%s with n is not supported yet: slice or pad the tensor", c->function);
     if (!fe_is_none(&ARG(4)) && (ARG(4).kind != FE_VAL_STRING || strcmp(ARG(4).string, "ortho"))) return fe_fail(s, "E0310", "%s: the norm is None or 'ortho'", c->function);
-    return FE_APPLY(s, c->data ? "idct_last" : "dct_last", ARG(0), ARG(3), ARG(4));
+    struct fe_val x = fe_inexact(s, ARG(0)), last = fe_int(-1);
+    int64_t n;
+    if (!fe_is_none(&ARG(2))) { /* cut off, or with zeros behind */
+        if (x.bad || !fe_get_int(c, 2, &n)) return fe_bad();
+        if (n < 1 || n > LONGEST) return fe_fail(s, "E0212", "%s: a length of %lld", c->function, (long long)n);
+        x = FE_APPLY(s, "moveaxis", x, ARG(3), last);
+        x = x.bad ? x : resized(s, x, n);
+        x = x.bad ? x : FE_APPLY(s, "moveaxis", x, last, ARG(3));
+    }
+    return x.bad ? x : FE_APPLY(s, c->data ? "idct_last" : "dct_last", x, ARG(3), ARG(4));
 }

@@ -50,8 +50,11 @@ struct fe_val make_full(struct fe_call *c)
 {
     struct ir_type t;
     if (!shape_arg(c, 0, &t)) return fe_bad();
-    t.dtype = (uint8_t)fe_kind(c->site, &ARG(1)).dtype;
-    return filled(c, t, ARG(1), 2);
+    struct fe_kind_of k = fe_kind(c->site, &ARG(1));
+    t.dtype = (uint8_t)k.dtype;
+    struct fe_val v = filled(c, t, ARG(1), 2);
+    v.weak = k.weak && fe_is_none(&ARG(2));
+    return v;
 }
 
 /* The type of a tensor, or that with another shape. */
@@ -241,13 +244,16 @@ struct fe_val make_diagonal(struct fe_call *c)
 struct fe_val make_trace(struct fe_call *c)
 {
     struct fe_val x = FE_APPLY(c->site, "diagonal", ARG(0), ARG(1), ARG(2), ARG(3));
+    x = fe_as_dtype(c, 4, x);
     return x.bad ? x : fe_reduce_last(c->site, FE_RED_SUM, x, false);
 }
 
 struct fe_val make_array(struct fe_call *c)
 {
-    enum ir_dtype d;
-    if (!fe_as_tensor(c->site, &ARG(0))) return fe_bad();
-    if (fe_is_none(&ARG(1))) return fe_tensor_val(ARG(0).tensor, false);
-    return fe_get_dtype(c, 1, &d) ? fe_cast(c->site, ARG(0), d) : fe_bad();
+    int64_t least = 0;
+    bool weak = ARG(0).kind == FE_VAL_NUMBER ? ARG(0).python != FE_PY_BOOL : ARG(0).kind == FE_VAL_TENSOR && ARG(0).weak;
+    if (!fe_as_tensor(c->site, &ARG(0)) || (c->data && !fe_get_int(c, 2, &least))) return fe_bad();
+    struct fe_val v = fe_is_none(&ARG(1)) ? fe_tensor_val(ARG(0).tensor, weak) : fe_as_dtype(c, 1, ARG(0));
+    while (!v.bad && fe_rank(c->site, &v) < least) v = fe_expand(c->site, v, 0);
+    return v;
 }

@@ -277,11 +277,35 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
     return all.v.bad ? all.v : reorder(s, &all, out, n);
 }
 
+/* preferred_element_type: products and sums are formed in it if it is wider than the operands. */
+static bool preferred(struct fe_call *c, uint32_t arg, struct fe_val *operands, uint32_t count, enum ir_dtype *result)
+{
+    *result = IR_TUPLE;
+    if (fe_is_none(&ARG(arg))) return true;
+    if (!fe_get_dtype(c, arg, result)) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!fe_as_tensor(c->site, &operands[i])) return false;
+        enum ir_dtype d = (enum ir_dtype)fe_type_at(c->site, &operands[i]).dtype;
+        if (ir_dtype_bytes(*result) > ir_dtype_bytes(d) || (ir_dtype_is_float(*result) && !ir_dtype_is_float(d)))
+            operands[i] = fe_cast(c->site, operands[i], *result);
+    }
+    return true;
+}
+
+static struct fe_val as_preferred(struct fe_call *c, enum ir_dtype result, struct fe_val v)
+{
+    return result == IR_TUPLE || v.bad ? v : fe_cast(c->site, v, result);
+}
+
 struct fe_val make_einsum(struct fe_call *c)
 {
     if (ARG(0).kind != FE_VAL_STRING)
         return fe_fail(c->site, "E0310", "einsum needs its formula first, such as 'ij,jk->ik'");
-    return fe_einsum(c->site, ARG(0).string, c->rest, c->rest_count);
+    enum ir_dtype result;
+    struct fe_val *operands = arena_new_array(c->site->fe->arena, struct fe_val, c->rest_count + 1);
+    for (uint32_t i = 0; i < c->rest_count; i++) operands[i] = c->rest[i];
+    if (!preferred(c, 1, operands, c->rest_count, &result)) return fe_bad();
+    return as_preferred(c, result, fe_einsum(c->site, ARG(0).string, operands, c->rest_count));
 }
 
 /* ---------------------------------------------------------------- products by name */
@@ -306,7 +330,7 @@ static struct fe_val inner_mismatch(struct fe_call *c, int64_t x, int64_t y)
                    fe_describe(c->site, &ARG(0)), fe_describe(c->site, &ARG(1)), (long long)x, (long long)y);
 }
 
-struct fe_val make_matmul(struct fe_call *c)
+static struct fe_val matmul_of(struct fe_call *c)
 {
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
@@ -322,7 +346,7 @@ struct fe_val make_matmul(struct fe_call *c)
     return two(c, "...mk,...kn->...mn");
 }
 
-struct fe_val make_dot(struct fe_call *c)
+static struct fe_val dot_of(struct fe_call *c)
 {
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
@@ -337,14 +361,14 @@ struct fe_val make_dot(struct fe_call *c)
                                 (struct ir_ints){&rc, 1}));
 }
 
-struct fe_val make_vdot(struct fe_call *c)
+static struct fe_val vdot_of(struct fe_call *c)
 {
     ARG(0) = FE_APPLY(c->site, "ravel", ARG(0));
     ARG(1) = FE_APPLY(c->site, "ravel", ARG(1));
     return ARG(0).bad || ARG(1).bad ? fe_bad() : two(c, "i,i->");
 }
 
-struct fe_val make_inner(struct fe_call *c)
+static struct fe_val inner_of(struct fe_call *c)
 {
     struct ir_type a, b;
     if (!two_tensors(c, &a, &b)) return fe_bad();
@@ -388,7 +412,7 @@ struct fe_val make_kron(struct fe_call *c)
     return fe_reshape_val(s, product, a.rank, shape);
 }
 
-struct fe_val make_tensordot(struct fe_call *c)
+static struct fe_val tensordot_of(struct fe_call *c)
 {
     SITE;
     struct ir_type a, b;
@@ -426,3 +450,15 @@ struct fe_val make_tensordot(struct fe_call *c)
         ir_dot(s->b, x, y, (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n}, (struct ir_ints){rc, n}),
         k.weak);
 }
+
+/* Each of them with its preferred_element_type. */
+static struct fe_val product(struct fe_call *c, uint32_t arg, struct fe_val (*of)(struct fe_call *))
+{
+    enum ir_dtype result;
+    return preferred(c, arg, c->arg, 2, &result) ? as_preferred(c, result, of(c)) : fe_bad();
+}
+struct fe_val make_matmul(struct fe_call *c) { return product(c, 2, matmul_of); }
+struct fe_val make_dot(struct fe_call *c) { return product(c, 2, dot_of); }
+struct fe_val make_vdot(struct fe_call *c) { return product(c, 2, vdot_of); }
+struct fe_val make_inner(struct fe_call *c) { return product(c, 2, inner_of); }
+struct fe_val make_tensordot(struct fe_call *c) { return product(c, 3, tensordot_of); }

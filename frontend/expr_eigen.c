@@ -142,7 +142,8 @@ struct fe_val make_qr(struct fe_call *c)
     if (both[0].bad || both[1].bad) return fe_bad();
     if (strcmp(mode, "complete")) both[0] = fe_slice_axis(s, both[0], 2, 0, k), both[1] = fe_slice_axis(s, both[1], 1, 0, k);
     for (int i = 0; i < 2; i++) both[i] = unbatched(s, both[i], &given, 2);
-    return *mode == 'r' && !mode[1] ? both[1] : fe_tuple(s, both, 2);
+    static const char *const names[] = {"Q", "R"};
+    return *mode == 'r' && !mode[1] ? both[1] : fe_named_tuple(s, both, 2, names);
 }
 
 /* ---------------------------------------------------------------- Jacobi */
@@ -273,7 +274,8 @@ struct fe_val make_eigh(struct fe_call *c)
     struct fe_val columns = turn(s, rows), mixed = fe_mul(s, gaps(s, fe_stop(s, both[0])), change(s, inner));
     both[1] = unbatched(s, fe_add(s, columns, product(s, columns, mixed)), &given, 2);
     both[0] = unbatched(s, both[0], &given, 1);
-    return c->data ? both[0] : fe_tuple(s, both, 2);
+    static const char *const names[] = {"eigenvalues", "eigenvectors"};
+    return c->data ? both[0] : fe_named_tuple(s, both, 2, names);
 }
 
 /* ---------------------------------------------------------------- svd */
@@ -347,7 +349,8 @@ struct fe_val make_svd(struct fe_call *c)
     struct fe_val values = unbatched(s, d.s, &given, 1);
     if (!vectors) return values;
     struct fe_val all[] = {unbatched(s, wide ? d.v : d.u, &given, 2), values, unbatched(s, turn(s, wide ? d.u : d.v), &given, 2)};
-    return fe_tuple(s, all, 3);
+    static const char *const names[] = {"U", "S", "Vh"};
+    return fe_named_tuple(s, all, 3, names);
 }
 
 /* ---------------------------------------------------------------- products */

@@ -97,6 +97,7 @@ struct indexing {
     struct fe_val tensor[IR_MAX_RANK]; /* integer tensors and the axis of the new shape that each replaces */
     uint32_t tensor_axis[IR_MAX_RANK], tensor_count;
     bool all; /* the slices leave everything */
+    bool apart; /* something else stands between numbers and tensors: the dimensions of these come first */
 };
 
 static bool add_whole(struct indexing *x, const struct ir_type *t)
@@ -111,7 +112,7 @@ static bool add_whole(struct indexing *x, const struct ir_type *t)
 static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item)
 {
     int64_t i = (int64_t)item->number, n = t->dim[x->axis];
-    if (item->python == FE_PY_FLOAT) {
+    if (item->python != FE_PY_INT) {
         fe_fail(s, "E0310", "an index must be an integer");
         return false;
     }
@@ -173,8 +174,7 @@ static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type
 static uint32_t gather_axes(const struct indexing *x, uint32_t rank, uint32_t *perm)
 {
     uint32_t n = x->tensor_count, at = 0;
-    bool adjacent = x->tensor_axis[n - 1] == x->tensor_axis[0] + n - 1;
-    uint32_t first = adjacent ? x->tensor_axis[0] : 0;
+    uint32_t first = x->apart ? 0 : x->tensor_axis[0];
     for (uint32_t i = 0; i < rank; i++) {
         bool used = false;
         for (uint32_t j = 0; j < n; j++) used |= x->tensor_axis[j] == i;
@@ -220,16 +220,28 @@ static struct fe_val merge_axes(struct fe_site *s, struct fe_val v, const struct
     return fe_reshape_val(s, v, rank, shape);
 }
 
-static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x)
+/* What an index outside means: nan (or `fill`), the nearest element, one counted on, or the nearest one without a gradient. */
+enum outside { FILL, CLIP, WRAP, NEAREST };
+static struct fe_val filled(struct fe_site *, struct fe_val inside, struct fe_val x, const struct fe_val *fill);
+
+static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x, enum outside mode, const struct fe_val *fill)
 {
     uint32_t n = x->tensor_count, perm[IR_MAX_RANK];
     if (n == 0 || v.bad) return v;
-    if (n == 1) return fe_take(s, v, x->tensor[0], x->tensor_axis[0], true);
-    struct ir_type t = fe_type_at(s, &v);
+    struct ir_type t = fe_type_at(s, &v), ti;
+    if (n == 1 && !t.dim[x->tensor_axis[0]]) return fe_take(s, v, x->tensor[0], x->tensor_axis[0], true);
     uint32_t first = gather_axes(x, t.rank, perm);
-    struct fe_val flat = merged_index(s, x, &t, NULL);
+    struct fe_val inside, flat = merged_index(s, x, &t, &inside);
     v = merge_axes(s, v, x, perm, first);
-    return v.bad || flat.bad ? fe_bad() : fe_take(s, v, flat, first, false);
+    if (v.bad || flat.bad || inside.bad) return fe_bad();
+    ti = fe_type_at(s, &flat);
+    v = fe_take(s, v, flat, first, false);
+    if (v.bad || mode == CLIP || !ir_type_elements(&ti)) return v;
+    int64_t shape[IR_MAX_RANK];
+    struct ir_type tv = fe_type_at(s, &v);
+    for (uint32_t d = 0; d < tv.rank; d++) shape[d] = d >= first && d < first + ti.rank ? ti.dim[d - first] : 1;
+    inside = fe_reshape_val(s, inside, tv.rank, shape);
+    return mode == FILL ? filled(s, inside, v, fill) : fe_where3(s, inside, v, fe_stop(s, v));
 }
 
 /* What an index says about a tensor of this type; false: an error was recorded. */
@@ -237,8 +249,8 @@ static bool read_index(struct fe_site *s, const struct ir_type *t, const struct 
                        uint32_t count, struct indexing *x)
 {
     struct fe_where whole = s->where;
-    uint32_t used = 0, none = 0;
-    bool ellipsis = false;
+    uint32_t used = 0, none = 0, groups = 0; /* of numbers and tensors side by side */
+    bool ellipsis = false, inside = false;
     *x = (struct indexing){0};
     for (uint32_t i = 0; i < count; i++) {
         if (items[i].kind == FE_VAL_ELLIPSIS && ellipsis) return (void)fe_fail(s, "E0310", "an index may hold one \"...\""), false;
@@ -252,11 +264,14 @@ static bool read_index(struct fe_site *s, const struct ir_type *t, const struct 
     if (t->rank + none > IR_MAX_RANK) return (void)fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK), false;
     for (uint32_t i = 0; i < count; i++) {
         if (wheres) s->where = wheres[i];
+        bool advanced = items[i].kind == FE_VAL_NUMBER || items[i].kind == FE_VAL_TENSOR || items[i].kind == FE_VAL_TUPLE;
+        groups += advanced && !inside, inside = advanced;
         if (items[i].kind == FE_VAL_ELLIPSIS) {
             for (uint32_t j = used; j < t->rank; j++) add_whole(x, t);
         } else if (!add_item(s, x, t, &items[i])) return false;
     }
     s->where = whole;
+    x->apart = groups > 1;
     while (x->axis < t->rank) add_whole(x, t);
     x->all = true;
     for (uint32_t i = 0; i < t->rank; i++) x->all &= x->start[i] == 0 && x->limit[i] == t->dim[i] && x->stride[i] == 1;
@@ -275,12 +290,33 @@ struct fe_val fe_index(struct fe_site *s, struct fe_val base, const struct fe_va
                        uint32_t count)
 {
     struct indexing x;
-    if (base.kind == FE_VAL_TUPLE && !base.names && count == 1) return index_tuple(s, &base, &items[0]);
+    if (base.kind == FE_VAL_TUPLE && (!base.names || base.list) && count == 1) return index_tuple(s, &base, &items[0]);
     if (fe_is_complex(&base)) return fe_complex_index(s, &base, items, wheres, count);
     if (!fe_as_tensor(s, &base)) return fe_bad();
     struct ir_type t = fe_type_at(s, &base);
     if (!read_index(s, &t, items, wheres, count, &x)) return fe_bad();
-    return take_tensors(s, sliced(s, base, &x), &x);
+    return take_tensors(s, sliced(s, base, &x), &x, NEAREST, NULL);
+}
+
+/* The mode of x.at[...]; `usual` if there is none. */
+static bool mode_of(struct fe_site *s, const char *name, enum outside usual, enum outside *mode)
+{
+    bool hint = !name || !strcmp(name, "promise_in_bounds");
+    *mode = hint ? usual : !strcmp(name, "clip") ? CLIP : FILL;
+    if (hint || *mode == CLIP || !strcmp(name, "fill") || !strcmp(name, "drop")) return true;
+    fe_fail(s, "E0310", "the mode is 'fill', 'drop', 'clip' or 'promise_in_bounds', not '%s'", name);
+    return false;
+}
+
+struct fe_val fe_get(struct fe_site *s, const struct fe_val *place, const char *name, const struct fe_val *fill)
+{
+    struct indexing x;
+    enum outside mode;
+    struct fe_val base = place->items[0];
+    if (!mode_of(s, name, NEAREST, &mode) || !fe_as_tensor(s, &base)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &base);
+    if (!read_index(s, &t, place->items + 1, NULL, place->count - 1, &x)) return fe_bad();
+    return take_tensors(s, sliced(s, base, &x), &x, mode, fill);
 }
 
 /* ---------------------------------------------------------------- x.at[...] */
@@ -353,13 +389,13 @@ static struct fe_val scatter(struct fe_site *s, enum update how, struct fe_val o
 }
 
 /* The part of the tensor that the slices leave, where tensors index it. */
-static struct fe_val scatter_part(struct fe_site *s, enum update how, struct fe_val part, const struct indexing *x, struct fe_val with)
+static struct fe_val scatter_part(struct fe_site *s, enum update how, struct fe_val part, const struct indexing *x, enum outside mode, struct fe_val with)
 {
     uint32_t perm[IR_MAX_RANK], back[IR_MAX_RANK], n = x->tensor_count;
     struct ir_type t = fe_type_at(s, &part), turned = t;
     uint32_t first = gather_axes(x, t.rank, perm);
     struct fe_val inside, flat = merged_index(s, x, &t, &inside), old = merge_axes(s, part, x, perm, first);
-    flat = fe_where3(s, inside, flat, fe_int(-1));
+    if (mode != CLIP) flat = fe_where3(s, inside, flat, fe_int(-1));
     if (old.bad || flat.bad) return fe_bad();
     struct ir_type to = fe_type_at(s, &old), ti = fe_type_at(s, &flat), target = to, list;
     target.rank = 0;
@@ -391,15 +427,16 @@ static struct fe_val update_masked(struct fe_site *s, enum update how, struct fe
 }
 
 /* place: the tensor, then its index. */
-struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, struct fe_val with)
+struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, const char *mode_name, struct fe_val with)
 {
     uint32_t how = 0;
     struct indexing x;
+    enum outside mode;
     struct fe_val base = place->items[0];
     while (how <= UPDATES && strcmp(updates[how], name)) how++;
     if (how == UPDATES) how = UPDATE_MULTIPLY;
     if (how > UPDATES) return fe_fail(s, "E0302", "an update is set, add, subtract, multiply, divide, power, min or max, not \"%s\"", name);
-    if (!fe_as_tensor(s, &base) || with.bad) return fe_bad();
+    if (!fe_as_tensor(s, &base) || with.bad || !mode_of(s, mode_name, FILL, &mode)) return fe_bad();
     struct ir_type t = fe_type_at(s, &base);
     enum ir_dtype dtype = (enum ir_dtype)t.dtype;
     if (place->count == 2 && place->items[1].kind == FE_VAL_TENSOR && fe_type_at(s, &place->items[1]).dtype == IR_BOOL) {
@@ -411,7 +448,7 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
     with = fe_cast(s, with, common); /* computed in the common dtype, kept in the tensor's */
     struct fe_val part = sliced(s, common == dtype ? base : fe_cast(s, base, common), &x);
     if (part.bad || with.bad) return fe_bad();
-    if (x.tensor_count) part = scatter_part(s, (enum update)how, part, &x, with);
+    if (x.tensor_count) part = scatter_part(s, (enum update)how, part, &x, mode, with);
     else part = updated(s, (enum update)how, part, fe_broadcast_val(s, with, x.rank, x.shape));
     part = part.bad ? part : fe_cast(s, part, dtype);
     if (part.bad || (x.all && !x.reversed_count)) return part.bad ? part : fe_reshape_val(s, part, t.rank, t.dim);
@@ -432,9 +469,7 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
     return fe_where3(s, here, part, base);
 }
 
-/* What an index outside means: nan (or `fill`), as jax.numpy does if nothing is said, the nearest element, or one counted on. */
-enum outside { FILL, CLIP, WRAP };
-
+/* As jax.numpy does, nan if nothing is said. */
 static bool get_mode(struct fe_call *c, uint32_t arg, enum outside *mode)
 {
     const char *name = ARG(arg).kind == FE_VAL_STRING ? ARG(arg).string : fe_is_none(&ARG(arg)) ? "fill" : "";
@@ -490,7 +525,7 @@ struct fe_val make_take(struct fe_call *c)
     int64_t given;
     enum outside mode;
     struct fe_val x = ARG(0), i = ARG(1), inside;
-    if (!get_mode(c, 4, &mode) || !fe_as_tensor(s, &x)) return fe_bad();
+    if (!get_mode(c, 3, &mode) || !fe_as_tensor(s, &x)) return fe_bad();
     if (fe_is_none(&ARG(2))) x = FE_APPLY(s, "ravel", x);
     else if (!fe_get_int(c, 2, &given) || !fe_get_axis(s, given, fe_rank(s, &x), &axis)) return fe_bad();
     if (x.bad) return x;
@@ -505,7 +540,7 @@ struct fe_val make_take(struct fe_call *c)
     int64_t shape[IR_MAX_RANK];
     struct ir_type tv = fe_type_at(s, &v);
     for (uint32_t d = 0; d < tv.rank; d++) shape[d] = d >= axis && d < axis + ti.rank ? ti.dim[d - axis] : 1;
-    return filled(s, fe_reshape_val(s, inside, tv.rank, shape), v, &ARG(5));
+    return filled(s, fe_reshape_val(s, inside, tv.rank, shape), v, &ARG(4));
 }
 
 /* The axis moves to the end; then every row is taken from the flattened tensor. */
@@ -537,6 +572,7 @@ struct fe_val make_take_along_axis(struct fe_call *c)
     x = fe_broadcast_val(s, x, t.rank, t.dim);
     i = fe_broadcast_val(s, fe_cast(s, i, IR_I32), ti.rank, ti.dim);
     int64_t n = t.dim[axis], k = ti.dim[axis];
+    if (mode == CLIP) i = fe_where3(s, fe_binary(s, EXPR_OP_LT, i, fe_int(0)), fe_add(s, i, fe_int((double)n)), i);
     i = bounded(s, i, n, mode, &inside);
     for (uint32_t d = 0; d < t.rank; d++) perm[d] = d + 1 == t.rank ? axis : d < axis ? d : d + 1;
     x = fe_transpose_val(s, x, perm);

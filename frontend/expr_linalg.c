@@ -2,6 +2,7 @@
  * gradient of its steps; for more it is a loop, which is not differentiated: what it gives gets its first derivatives from the
  * inverse. Batches stand in front. */
 #include "frontend/expr_makers.h"
+#include <math.h>
 
 enum { LARGEST = 512, FEW = 8 };
 
@@ -153,7 +154,7 @@ struct fe_val make_solve(struct fe_call *c)
     return x.bad || !vector ? x : fe_reshape_val(s, x, all.rank - 1u, all.dim);
 }
 
-/* Sign, logarithm of the absolute value, and the determinant itself. */
+/* Sign, logarithm of the absolute value, and the determinant itself (data 1: that alone). */
 struct fe_val make_slogdet(struct fe_call *c)
 {
     SITE;
@@ -177,7 +178,8 @@ struct fe_val make_slogdet(struct fe_call *c)
         parts[2] = fe_mul(s, parts[2], turned);
     }
     for (int i = 0; i < 3; i++) parts[i] = parts[i].bad ? parts[i] : fe_reshape_val(s, parts[i], t.rank - 2u, t.dim);
-    return parts[0].bad || parts[1].bad || parts[2].bad ? fe_bad() : fe_tuple(s, parts, 3);
+    static const char *const names[] = {"sign", "logabsdet"};
+    return parts[0].bad || parts[1].bad || parts[2].bad ? fe_bad() : c->data ? parts[2] : fe_named_tuple(s, parts, 2, names);
 }
 
 /* The factor by a loop; its change is that times the lower triangle, the diagonal halved, of what the matrix changes between
@@ -223,6 +225,10 @@ struct fe_val make_cholesky(struct fe_call *c)
         x = fe_sub(s, x, fe_mul(s, columns[k], FE_APPLY(s, "swapaxes", columns[k], fe_int(-1), fe_int(-2))));
     }
     if (n <= FEW) lower = x.bad ? x : FE_APPLY(s, "concatenate", fe_tuple(s, columns, (uint32_t)n), fe_int(-1));
+    if (lower.bad) return lower;
+    /* of a matrix that is not positive definite, everything in the triangle is NaN */
+    struct fe_val last = fe_slice_axis(s, fe_slice_axis(s, fe_stop(s, lower), row, n - 1, n), column, n - 1, n), none = fe_binary(s, EXPR_OP_NE, last, last);
+    lower = fe_where3(s, fe_op2(s, OP_and, none, fe_binary(s, EXPR_OP_LE, column_numbers(s, lower), row_numbers(s, lower))), fe_float((double)NAN), lower);
     return lower.bad || !fe_truth(&ARG(1)) ? lower : FE_APPLY(s, "matrix_transpose", lower);
 }
 

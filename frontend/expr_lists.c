@@ -235,6 +235,13 @@ struct fe_val make_delete(struct fe_call *c)
     uint32_t at, n, count = 0;
     struct fe_val x = opened(c, 2, &at);
     if (x.bad) return x;
+    if (ARG(1).kind == FE_VAL_SLICE) { /* the places that it means */
+        int64_t size = fe_type_at(s, &x).dim[at];
+        struct fe_val *places = arena_new_array(s->fe->arena, struct fe_val, size + 1);
+        for (int64_t i = 0; i < size; i++) places[i] = fe_int((double)i);
+        ARG(1) = fe_index(s, fe_tuple(s, places, (uint32_t)size), &ARG(1), NULL, 1);
+        if (ARG(1).bad) return ARG(1);
+    }
     int64_t extent = fe_type_at(s, &x).dim[at], *gone = arena_new_array(s->fe->arena, int64_t, ARG(1).count + 1), next = 0;
     if (!fe_get_ints(s, &ARG(1), gone, ARG(1).kind == FE_VAL_TUPLE ? ARG(1).count : 1, &n, "delete")) return fe_bad();
     bool *is_gone = arena_new_array(s->fe->arena, bool, extent + 1);
@@ -559,6 +566,17 @@ struct fe_val make_dynamic_update_in_dim(struct fe_call *c)
     return sliced_at(c->site, ARG(0), starts, NULL, &update);
 }
 
+/* slice(stop), slice(start, stop), slice(start, stop, step): what stands in brackets as start:stop:step. */
+struct fe_val make_slice(struct fe_call *c)
+{
+    struct fe_val parts[3] = {fe_none(), fe_none(), fe_none()};
+    if (c->rest_count < 1 || c->rest_count > 3) return fe_fail(c->site, "E0312", "slice takes one to three integers");
+    for (uint32_t i = 0; i < c->rest_count; i++) parts[c->rest_count == 1 ? 1 : i] = c->rest[i];
+    struct fe_val v = fe_tuple(c->site, parts, 3);
+    v.kind = FE_VAL_SLICE;
+    return v;
+}
+
 /* ---------------------------------------------------------------- segments */
 
 /* Rows of `data` with the same id together; ids outside are left out. data 0: their sum, 1: largest, 2: smallest, 3: product. */
@@ -572,7 +590,10 @@ struct fe_val make_segment(struct fe_call *c)
         return fe_fail(s, "E0210", "%s: data %s, ids %s and %lld segments do not fit", c->function, fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)), (long long)n);
     struct ir_type out = t;
     out.dim[0] = n;
+    const char *mode = ARG(3).kind == FE_VAL_STRING ? ARG(3).string : "drop";
     struct fe_val ids = fe_cast(s, ARG(1), IR_I32);
+    if (!strcmp(mode, "clip") && n) ids = fe_op2(s, OP_min, fe_op2(s, OP_max, ids, fe_int(0)), fe_int((double)n - 1));
+    else if (strcmp(mode, "drop") && strcmp(mode, "fill") && strcmp(mode, "promise_in_bounds")) return fe_fail(s, "E0310", "%s: the mode is 'drop', 'fill' or 'clip'", c->function);
     if (c->data == 0 && t.dtype != IR_BOOL) {
         struct fe_val none = fe_full(s, out, 0);
         return ids.bad || none.bad || !n || !t.dim[0] ? none : fe_val_tensor(ir_scatter_add(s->b, none.tensor, ids.tensor, ARG(0).tensor, 0));

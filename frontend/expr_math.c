@@ -239,6 +239,7 @@ struct fe_val make_copysign(struct fe_call *c)
 { /* the sign bit of a zero counts: 1 / -0 is negative */
     SITE;
     struct fe_val x = fe_op1_float(s, OP_abs, ARG(0)), y = fe_inexact(s, ARG(1));
+    x.weak &= fe_kind(s, &ARG(1)).weak;
     struct fe_val inverse = fe_div(s, fe_float(1), y);
     struct fe_val negative = fe_op2(s, OP_or, fe_binary(s, EXPR_OP_LT, y, fe_float(0)),
                                     fe_binary(s, EXPR_OP_EQ, inverse, fe_float(-INFINITY)));
@@ -272,6 +273,8 @@ struct fe_val make_clip(struct fe_call *c)
 {
     SITE;
     struct fe_val x = ARG(0);
+    for (int i = 1; i < 3; i++) /* the older names */
+        if (!fe_is_none(&ARG(i + 2))) ARG(i) = ARG(i + 2);
     if (!fe_is_none(&ARG(1))) x = fe_op2(s, OP_max, ARG(1), x);
     return fe_is_none(&ARG(2)) ? x : fe_op2(s, OP_min, ARG(2), x);
 }

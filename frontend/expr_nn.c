@@ -197,17 +197,23 @@ struct fe_val make_logsumexp(struct fe_call *c)
     struct fe_val e = fe_op1(s, OP_exp, fe_sub(s, x, top));
     if (!fe_is_none(&weights)) e = fe_mul(s, e, weights);
     struct fe_reduce_options sum = {.keepdims = true, .where = &ARG(4)};
-    struct fe_val y = fe_add(s, fe_op1(s, OP_log, fe_reduce(s, FE_RED_SUM, e, axes, n, &sum)), top);
-    if (fe_truth(&ARG(3)) || y.bad) return y;
+    struct fe_val total = fe_reduce(s, FE_RED_SUM, e, axes, n, &sum), sign = fe_none(), both[2];
+    if (fe_truth(&ARG(5))) sign = fe_op1(s, OP_sign, total), total = fe_op1(s, OP_abs, total);
+    struct fe_val y = fe_add(s, fe_op1(s, OP_log, total), top);
+    if (y.bad || sign.bad) return fe_bad();
     struct ir_type t = fe_type_at(s, &y);
     int64_t shape[IR_MAX_RANK];
-    uint32_t rank = 0;
+    uint32_t rank = fe_truth(&ARG(3)) ? t.rank : 0;
+    for (uint32_t i = 0; i < rank; i++) shape[i] = t.dim[i];
     for (uint32_t i = 0; i < t.rank; i++) {
         bool gone = false;
         for (uint32_t j = 0; j < n; j++) gone |= axes[j] == i;
-        if (!gone) shape[rank++] = t.dim[i];
+        if (!gone && !fe_truth(&ARG(3))) shape[rank++] = t.dim[i];
     }
-    return fe_reshape_val(s, y, rank, shape);
+    both[0] = fe_reshape_val(s, y, rank, shape);
+    if (fe_is_none(&sign)) return both[0];
+    both[1] = fe_reshape_val(s, sign, rank, shape);
+    return fe_tuple(s, both, 2);
 }
 
 struct fe_val make_logmeanexp(struct fe_call *c)

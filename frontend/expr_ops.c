@@ -30,6 +30,13 @@ struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t c
     return t;
 }
 
+struct fe_val fe_named_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count, const char *const *names)
+{
+    struct fe_val t = fe_tuple(s, items, count);
+    t.names = names, t.list = true;
+    return t;
+}
+
 static enum ir_dtype number_dtype(const struct fe_val *v)
 {
     return v->python == FE_PY_BOOL ? IR_BOOL : v->python == FE_PY_INT ? IR_I32 : IR_F32;
@@ -130,10 +137,19 @@ bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
     return false;
 }
 
+/* A whole number beside short integers keeps its low bits. */
+static double number_as(const struct fe_val *v, enum ir_dtype dtype)
+{
+    size_t bits = 8 * ir_dtype_bytes(dtype);
+    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || bits > 32 || !(fabs(v->number) < 0x1p53)) return v->number;
+    double span = ldexp(1, (int)bits), low = v->number - span * floor(v->number / span);
+    return ir_dtype_is_signed(dtype) && low >= span / 2 ? low - span : low;
+}
+
 ir_value fe_value_as(const struct fe_site *s, const struct fe_val *v, enum ir_dtype dtype)
 {
     struct fe_val t = *v;
-    if (t.kind == FE_VAL_NUMBER) return ir_scalar(s->b, dtype, t.number);
+    if (t.kind == FE_VAL_NUMBER) return ir_scalar(s->b, dtype, number_as(&t, dtype));
     return fe_as_tensor(s, &t) ? ir_cast(s->b, t.tensor, dtype) : 0;
 }
 
@@ -201,7 +217,7 @@ struct fe_val fe_op1_float(struct fe_site *s, enum ir_op op, struct fe_val v)
 /* Brings an operand to the common type; a number becomes one constant of the full shape. */
 static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
 {
-    if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, v->number);
+    if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, number_as(v, (enum ir_dtype)t->dtype));
     ir_value x = t->dtype == IR_BOOL ? v->tensor : ir_cast(s->b, v->tensor, (enum ir_dtype)t->dtype);
     if (!x || ir_type_equal(ir_type(s->b->f, x), t)) return x;
     return ir_broadcast_to(s->b, x, t->rank, t->dim);
@@ -266,6 +282,30 @@ struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, st
         else b = fe_inexact(s, b);
     }
     return fe_op2(s, op, a, b);
+}
+
+/* The bool tensor of a shape that a factor is, as itself or as 0 and 1. */
+static ir_value mask_of(const struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
+{
+    if (v->kind != FE_VAL_TENSOR) return 0;
+    const struct ir_node *node = ir_get(s->b->f, v->tensor);
+    ir_value mask = node->op == OP_cast ? node->args[0] : v->tensor;
+    struct ir_type want = *t;
+    want.dtype = IR_BOOL;
+    return ir_type_equal(ir_type(s->b->f, mask), &want) ? mask : 0;
+}
+
+/* A product with a mask is 0 outside it, whatever stands there (infinities, NaN): XLA makes a choice of it, too. */
+static struct fe_val multiply(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    struct ir_type t;
+    bool weak;
+    if (!common_type(s, &a, &b, &t, &weak)) return fe_bad();
+    for (int i = 0; i < 2 && ir_dtype_is_float((enum ir_dtype)t.dtype); i++) {
+        ir_value mask = mask_of(s, i ? &b : &a, &t);
+        if (mask) return fe_tensor_val(ir_select(s->b, mask, operand(s, i ? &a : &b, &t), ir_number(s->b, t, 0)), weak);
+    }
+    return fe_op2(s, OP_mul, a, b);
 }
 
 struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, struct fe_val y)
@@ -342,7 +382,7 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
 static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n)
 {
     if (n == 0) return fe_add(s, fe_mul(s, x, fe_int(0)), fe_int(1));
-    if (n < 0) return fe_div(s, fe_float(1), integer_power(s, x, -n));
+    if (n < 0) return integer_power(s, fe_div(s, fe_float(1), x), -n); /* at 0 its gradient is infinite, not 0 times infinity */
     struct fe_val result = fe_none();
     for (bool first = true; n; n >>= 1) {
         if (n & 1) {
@@ -379,13 +419,16 @@ static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
         }
         if (b.python != FE_PY_FLOAT && whole) {
             if (n < 0 && !real) return fe_fail(s, "E0310", "integers cannot be raised to a negative power");
+            if (fe_type_at(s, &a).dtype == IR_BOOL) a = fe_cast(s, a, IR_I32);
             return integer_power(s, a, (int64_t)n);
         }
         if (n == 2 && real) return fe_mul(s, a, a);
     }
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     if (!ir_dtype_is_float(k.dtype)) return whole_power_of(s, a, b, k.dtype == IR_BOOL ? IR_I32 : k.dtype);
-    return fe_op2_float(s, OP_pow, a, b);
+    struct fe_val v = fe_op2_float(s, OP_pow, a, b);
+    if (!ir_dtype_is_float(fe_kind(s, &b).dtype)) v.weak = false;
+    return v;
 }
 
 /* Remainder with the sign of the divisor. Integers: 0 if that is 0. */
@@ -393,6 +436,7 @@ static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
     enum ir_dtype common = fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype;
     if (common == IR_BOOL) a = fe_cast(s, a, IR_I32), b = fe_cast(s, b, IR_I32);
+    if (!ir_dtype_is_float(common) && b.kind == FE_VAL_NUMBER && b.number == 0) b = fe_int(1);
     if (!ir_dtype_is_float(common) && b.kind == FE_VAL_TENSOR)
         b = fe_where3(s, fe_binary(s, EXPR_OP_EQ, b, fe_int(0)), fe_int(1), b);
     struct fe_val r = fe_op2(s, OP_rem, a, b);
@@ -487,7 +531,7 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
     case EXPR_OP_SUB:
         if (flags) return fe_fail(s, "E0310", "bool tensors cannot be subtracted; use ^");
         return fe_op2(s, OP_sub, a, b);
-    case EXPR_OP_MUL: return fe_op2(s, flags ? OP_and : OP_mul, a, b);
+    case EXPR_OP_MUL: return flags ? fe_op2(s, OP_and, a, b) : multiply(s, a, b);
     case EXPR_OP_DIV: return fe_op2_float(s, OP_div, a, b);
     case EXPR_OP_FLOORDIV: return floor_divide(s, a, b);
     case EXPR_OP_MOD: return modulo(s, a, b);

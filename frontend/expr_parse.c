@@ -237,6 +237,11 @@ static struct expr_node *parse_call(struct parser *p, const char *name, uint32_t
     return finish(p, n);
 }
 
+static bool word_is(const struct parser *p, const char *word)
+{
+    return p->token.kind == TOK_NAME && strcmp(p->token.text, word) == 0;
+}
+
 static struct expr_node *parse_atom(struct parser *p)
 {
     struct token t = p->token;
@@ -255,6 +260,8 @@ static struct expr_node *parse_atom(struct parser *p)
         n->text = t.text;
         return finish(p, n);
     case TOK_NAME:
+        if (word_is(p, "not")) return fail(p, t.at, t.length, "\"not\" does not work on tensors; use ~");
+        if (word_is(p, "lambda")) return fail(p, t.at, t.length, "\"lambda\" is not supported yet; the argument of a function is an expression over its names");
         advance(p);
         if (accept(p, "(")) return parse_call(p, t.text, t.at);
         n = node_new(p, EXPR_NAME, t.at);
@@ -277,6 +284,7 @@ static struct expr_node *parse_atom(struct parser *p)
         }
         if (accept(p, "[")) {
             n = node_new(p, EXPR_TUPLE, t.at);
+            n->list = true;
             return parse_list(p, "]", n, &comma) ? finish(p, n) : NULL;
         }
         break;
@@ -439,9 +447,12 @@ static struct expr_node *parse_level(struct parser *p, uint32_t level)
     return left;
 }
 
-static bool word_is(const struct parser *p, const char *word)
+/* Python's words for conditions are an error. */
+static bool is_junction(struct parser *p)
 {
-    return p->token.kind == TOK_NAME && strcmp(p->token.text, word) == 0;
+    if (!word_is(p, "and") && !word_is(p, "or")) return false;
+    fail(p, p->token.at, p->token.length, "\"and\" and \"or\" do not work on tensors; use & and |");
+    return true;
 }
 
 /* a if c else b; a was read. */
@@ -450,6 +461,7 @@ static struct expr_node *parse_choice(struct parser *p, struct expr_node *a)
     advance(p);
     struct expr_node *c = parse_level(p, 1);
     if (!c) return NULL;
+    if (is_junction(p)) return NULL;
     if (!word_is(p, "else")) return missing(p, "\"else\"");
     advance(p);
     struct expr_node *items[] = {c, a, parse_any(p)}, *n = node_new(p, EXPR_IF, a->at);
@@ -465,6 +477,7 @@ static struct expr_node *parse_any(struct parser *p)
         return fail(p, p->token.at, p->token.length ? p->token.length : 1,
                     arena_format(p->arena, "the expression is nested more than %d levels deep", EXPR_MAX_DEPTH));
     struct expr_node *n = parse_level(p, 1);
+    if (n && is_junction(p)) return NULL;
     if (n && word_is(p, "if")) n = parse_choice(p, n);
     p->depth--;
     return n;
@@ -478,8 +491,6 @@ struct expr_node *expr_parse(struct arena *arena, const char *text, struct expr_
     if (p.token.kind == TOK_END) return fail(&p, 0, p.length ? p.length : 1, "the expression is empty");
     struct expr_node *n = parse_any(&p);
     if (p.failed || !n) return NULL;
-    if (word_is(&p, "and") || word_is(&p, "or"))
-        return fail(&p, p.token.at, p.token.length, "\"and\" and \"or\" do not work on tensors; use & and |");
     if (p.token.kind != TOK_END) return missing(&p, "an operator");
     return n;
 }

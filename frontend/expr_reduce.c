@@ -72,12 +72,20 @@ bool fe_get_axes(struct fe_call *c, uint32_t arg, uint32_t rank, uint32_t *axes,
     return true;
 }
 
+struct fe_val fe_as_dtype(struct fe_call *c, uint32_t arg, struct fe_val v)
+{
+    enum ir_dtype d;
+    if (fe_is_none(&c->arg[arg]) || v.bad) return v;
+    return fe_get_dtype(c, arg, &d) ? fe_cast(c->site, v, d) : fe_bad();
+}
+
 bool fe_get_dtype(struct fe_call *c, uint32_t arg, enum ir_dtype *out)
 {
     const struct fe_val *v = &c->arg[arg];
     const char *name = v->kind == FE_VAL_STRING ? v->string : NULL;
     if (name && !strcmp(name, "float")) name = "float32";
     if (name && !strcmp(name, "int")) name = "int32";
+    if (name && !strcmp(name, "bool_")) name = "bool";
     *out = name ? ir_dtype_find(name) : IR_TUPLE;
     if (*out == IR_TUPLE) {
         fe_fail_at(c->site, &c->where[arg], "E0310", "a dtype such as 'float32' expected, found %s",
@@ -192,12 +200,8 @@ struct fe_val make_reduction(struct fe_call *c)
 {
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
-    enum ir_dtype d;
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
-    if (!fe_is_none(&ARG(2))) {
-        if (!fe_get_dtype(c, 2, &d)) return fe_bad();
-        ARG(0) = fe_cast(s, ARG(0), d);
-    }
+    if (ARG(0).bad || (ARG(0) = fe_as_dtype(c, 2, ARG(0))).bad) return fe_bad();
     struct fe_reduce_options o = {fe_truth(&ARG(3)), &ARG(5), &ARG(4)};
     return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
 }
@@ -238,10 +242,16 @@ struct fe_val make_average(struct fe_call *c)
         return fe_tuple(s, result, 2);
     }
     if (!fe_as_tensor(s, &w)) return fe_bad();
-    if (fe_rank(s, &w) == 1 && t.rank > 1 && n == 1) { /* one weight per index of the axis */
+    if (fe_rank(s, &w) == n && n < t.rank) { /* one weight per index of the axes, in the order in which these stand */
+        uint32_t order[IR_MAX_RANK];
         int64_t shape[IR_MAX_RANK];
-        for (uint32_t i = 0; i < t.rank; i++) shape[i] = i == axes[0] ? fe_type_at(s, &w).dim[0] : 1;
-        w = fe_reshape_val(s, w, t.rank, shape);
+        for (uint32_t i = 0, at = 0; i < t.rank; i++) {
+            shape[i] = 1;
+            for (uint32_t j = 0; j < n; j++)
+                if (axes[j] == i) shape[i] = fe_type_at(s, &w).dim[j], order[at++] = j;
+        }
+        w = fe_transpose_val(s, w, order);
+        w = w.bad ? w : fe_reshape_val(s, w, t.rank, shape);
     }
     w = fe_broadcast_val(s, w, t.rank, t.dim);
     result[1] = fe_reduce(s, FE_RED_SUM, w, axes, n, &o);
@@ -458,7 +468,7 @@ struct fe_val make_scan(struct fe_call *c)
     uint32_t axis = 0;
     int64_t given;
     struct fe_val x = ARG(0);
-    if (!fe_as_tensor(s, &x)) return fe_bad();
+    if (!fe_as_tensor(s, &x) || (x = c->data < 2 ? fe_as_dtype(c, 2, x) : x).bad) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
     if (t.dtype == IR_BOOL) x = fe_cast(s, x, IR_I32);
     if (c->data == 4) x = fe_inexact(s, x);
@@ -467,7 +477,7 @@ struct fe_val make_scan(struct fe_call *c)
     } else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
     if (x.bad || !fe_rank(s, &x)) return x;
     int64_t n = fe_type_at(s, &x).dim[axis];
-    bool reverse = fe_truth(&ARG(2));
+    bool reverse = fe_truth(&ARG(c->data < 2 ? 3 : 2));
     for (int64_t k = 1; k < n && !x.bad; k *= 2) {
         struct fe_val head = fe_slice_axis(s, x, axis, 0, reverse ? n - k : k),
                       tail = fe_slice_axis(s, x, axis, reverse ? n - k : k, n);

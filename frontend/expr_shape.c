@@ -56,13 +56,33 @@ static bool axis_arg(struct fe_call *c, uint32_t i, uint32_t rank, uint32_t *axi
     return fe_get_int(c, i, &v) && fe_get_axis(&at, v, rank, axis);
 }
 
+/* order='F': the first index runs fastest. */
+static bool order_arg(struct fe_call *c, uint32_t i, bool *by_columns)
+{
+    const char *order = c->arg[i].kind == FE_VAL_STRING ? c->arg[i].string : "";
+    *by_columns = !strcmp(order, "F");
+    if (*by_columns || !strcmp(order, "C")) return true;
+    fe_fail_at(c->site, &c->where[i], "E0310", "%s: the order is 'C' or 'F'", c->function);
+    return false;
+}
+
+static struct fe_val columns_first(struct fe_site *s, struct fe_val x, uint32_t rank, const int64_t *shape)
+{
+    int64_t turned[IR_MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++) turned[i] = shape[rank - 1 - i];
+    x = FE_APPLY(s, "transpose", x);
+    x = x.bad ? x : fe_reshape_val(s, x, rank, turned);
+    return x.bad ? x : FE_APPLY(s, "transpose", x);
+}
+
 struct fe_val make_reshape(struct fe_call *c)
 {
     SITE;
     struct ir_type t;
     int64_t shape[IR_MAX_RANK], known = 1, total;
     uint32_t rank, open = UINT32_MAX;
-    if (!tensor_arg(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    bool by_columns;
+    if (!order_arg(c, 2, &by_columns) || !tensor_arg(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
     total = ir_type_elements(&t);
     for (uint32_t i = 0; i < rank; i++) {
         if (shape[i] < -1 || (shape[i] == -1 && open != UINT32_MAX))
@@ -77,13 +97,16 @@ struct fe_val make_reshape(struct fe_call *c)
     if (known != total || (open != UINT32_MAX && shape[open] < 0))
         return fe_fail(s, "E0212", "%s has %lld elements, the new shape %lld", ir_type_text(s->fe->arena, &t),
                        (long long)total, (long long)known);
-    return fe_reshape_val(s, ARG(0), rank, shape);
+    return by_columns ? columns_first(s, ARG(0), rank, shape) : fe_reshape_val(s, ARG(0), rank, shape);
 }
 
 struct fe_val make_ravel(struct fe_call *c)
 {
     struct ir_type t;
-    return tensor_arg(c, 0, &t) ? fe_reshape_val(c->site, ARG(0), 1, (int64_t[]){ir_type_elements(&t)}) : fe_bad();
+    bool by_columns;
+    if (!tensor_arg(c, 0, &t) || !order_arg(c, 1, &by_columns)) return fe_bad();
+    int64_t n = ir_type_elements(&t);
+    return by_columns ? columns_first(c->site, ARG(0), 1, &n) : fe_reshape_val(c->site, ARG(0), 1, &n);
 }
 
 struct fe_val make_transpose(struct fe_call *c)
@@ -221,8 +244,10 @@ struct fe_val make_concatenate(struct fe_call *c)
 {
     uint32_t n, axis;
     struct fe_val *items = list_arg(c, 0, &n);
+    for (uint32_t i = 0; items && i < n && fe_is_none(&ARG(1)); i++) items[i] = FE_APPLY(c->site, "ravel", items[i]);
+    if (fe_is_none(&ARG(1))) ARG(1) = fe_int(0);
     if (!items || !axis_arg(c, 1, fe_rank(c->site, &items[0]), &axis)) return fe_bad();
-    return join(c->site, items, n, axis);
+    return fe_as_dtype(c, 2, join(c->site, items, n, axis));
 }
 
 struct fe_val make_stack(struct fe_call *c)
@@ -238,7 +263,7 @@ struct fe_val make_stack(struct fe_call *c)
         items[i].weak = k.weak;
         if (items[i].bad) return fe_bad();
     }
-    return join(s, items, n, axis);
+    return fe_as_dtype(c, 2, join(s, items, n, axis));
 }
 
 struct fe_val make_hstack(struct fe_call *c)
@@ -250,7 +275,7 @@ struct fe_val make_hstack(struct fe_call *c)
         if (!fe_as_tensor(s, &items[i])) return fe_bad();
         while (fe_rank(s, &items[i]) < want) items[i] = fe_expand(s, items[i], 0);
     }
-    return items ? join(s, items, n, c->data && fe_rank(s, &items[0]) > 1 ? 1 : 0) : fe_bad();
+    return items ? fe_as_dtype(c, 1, join(s, items, n, c->data && fe_rank(s, &items[0]) > 1 ? 1 : 0)) : fe_bad();
 }
 
 /* data 0: vectors become columns; 1: all get three dimensions and are joined along the third. */
@@ -265,7 +290,8 @@ struct fe_val make_column_stack(struct fe_call *c)
             while (fe_rank(s, &items[i]) < 2) items[i] = fe_expand(s, items[i], 0);
         while (fe_rank(s, &items[i]) < 2u + (uint32_t)c->data) items[i] = fe_expand(s, items[i], fe_rank(s, &items[i]));
     }
-    return items ? join(s, items, n, 1u + (uint32_t)c->data) : fe_bad();
+    struct fe_val v = items ? join(s, items, n, 1u + (uint32_t)c->data) : fe_bad();
+    return c->data ? fe_as_dtype(c, 1, v) : v;
 }
 
 struct fe_val make_split(struct fe_call *c)
@@ -352,6 +378,14 @@ static struct fe_val roll_late(struct fe_call *c, const struct ir_type *t)
     return flat && !x.bad ? fe_reshape_val(s, x, t->rank, t->dim) : x;
 }
 
+static struct fe_val roll_one_by_one(struct fe_call *c)
+{
+    struct fe_val x = ARG(0);
+    if (ARG(2).kind != FE_VAL_TUPLE || ARG(1).count != ARG(2).count) return fe_fail(c->site, "E0212", "roll: one axis for every shift expected");
+    for (uint32_t i = 0; i < ARG(1).count && !x.bad; i++) x = FE_APPLY(c->site, "roll", x, ARG(1).items[i], ARG(2).items[i]);
+    return x;
+}
+
 struct fe_val make_roll(struct fe_call *c)
 {
     SITE;
@@ -359,16 +393,20 @@ struct fe_val make_roll(struct fe_call *c)
     uint32_t axes[IR_MAX_RANK], n, m;
     int64_t shift[IR_MAX_RANK];
     if (!tensor_arg(c, 0, &t)) return fe_bad();
+    if (ARG(1).kind == FE_VAL_TENSOR && fe_rank(s, &ARG(1)) == 1 && ARG(2).kind == FE_VAL_TUPLE) ARG(1) = FE_APPLY(s, "unstack", ARG(1));
+    if (ARG(1).bad) return ARG(1);
+    if (ARG(1).kind == FE_VAL_TUPLE && ARG(1).count && ARG(1).items[0].kind == FE_VAL_TENSOR) return roll_one_by_one(c);
     if (ARG(1).kind == FE_VAL_TENSOR && !fe_rank(s, &ARG(1))) return roll_late(c, &t);
     if (!fe_get_ints(s, &ARG(1), shift, IR_MAX_RANK, &m, "shift")) return fe_bad();
     if (fe_is_none(&ARG(2))) {
+        for (uint32_t i = 1; i < m; i++) shift[0] += shift[i];
         struct fe_val flat = fe_reshape_val(s, ARG(0), 1, (int64_t[]){ir_type_elements(&t)});
-        return fe_reshape_val(s, roll_axis(s, flat, 0, shift[0]), t.rank, t.dim);
+        return fe_reshape_val(s, roll_axis(s, flat, 0, m ? shift[0] : 0), t.rank, t.dim);
     }
     if (!fe_get_axes(c, 2, t.rank, axes, &n)) return fe_bad();
-    if (m != n && m != 1) return fe_fail(s, "E0212", "roll: %u shifts for %u axes", (unsigned)m, (unsigned)n);
+    if (m != n && m != 1 && n != 1) return fe_fail(s, "E0212", "roll: %u shifts for %u axes", (unsigned)m, (unsigned)n);
     struct fe_val x = ARG(0);
-    for (uint32_t i = 0; i < n; i++) x = roll_axis(s, x, axes[i], shift[m == 1 ? 0 : i]);
+    for (uint32_t i = 0; i < (m > n ? m : n); i++) x = roll_axis(s, x, axes[n == 1 ? 0 : i], shift[m == 1 ? 0 : i]);
     return x;
 }
 
@@ -425,37 +463,79 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
     return true;
 }
 
-/* One side filled with what stands for the axis (the largest, smallest, mean element), or with a ramp from `end` to the edge. */
-static struct fe_val pad_beside(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t low, int64_t high, const char *mode, struct fe_val end)
+/* x, (x,), (before, after), ((before, after),) or a pair for every axis. */
+static struct fe_val side_of(const struct fe_val *v, uint32_t axis, int side)
 {
+    if (v->kind != FE_VAL_TUPLE || !v->count) return *v;
+    if (v->items[0].kind == FE_VAL_TUPLE) return side_of(&v->items[v->count == 1 || axis >= v->count ? 0 : axis], axis, side);
+    return v->items[v->count == 1 ? 0 : side];
+}
+
+/* Every axis on its own: what is put later goes over the corners. */
+static struct fe_val pad_constants(struct fe_call *c, const struct ir_type *t, const int64_t *low, const int64_t *high)
+{
+    SITE;
+    int64_t none[IR_MAX_RANK] = {0};
+    struct fe_val x = ARG(0);
+    for (uint32_t i = 0; i < t->rank; i++)
+        for (int side = 0; side < 2; side++) {
+            int64_t one[IR_MAX_RANK] = {0};
+            if (!(one[i] = side ? high[i] : low[i])) continue;
+            struct fe_val with = side_of(&ARG(3), i, side);
+            ir_value fill = fe_value_as(s, &with, (enum ir_dtype)t->dtype);
+            x = fe_tensor_val(ir_pad(s->b, x.tensor, fill, side ? none : one, side ? one : none, none), x.weak);
+            if (x.bad) return x;
+        }
+    return x;
+}
+
+/* The largest, smallest, mean or middle element of an axis, or of the first or last `count` ones. */
+static struct fe_val statistic(struct fe_site *s, struct fe_val x, uint32_t axis, const char *mode, const struct fe_val *count, int side)
+{
+    static const struct fe_val yes = {.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = 1};
     struct ir_type t = fe_type_at(s, &x);
     struct fe_reduce_options keep = {.keepdims = true};
-    struct fe_val parts[3], one;
-    bool ramp = !strcmp(mode, "linear_ramp"), middle = !strcmp(mode, "median");
+    int64_t n = t.dim[axis], some = n;
+    if (!fe_is_none(count)) {
+        if (count->kind != FE_VAL_NUMBER || count->number < 1 || count->number != (double)(int64_t)count->number) return fe_fail(s, "E0310", "pad: stat_length is a positive integer");
+        some = (int64_t)count->number < n ? (int64_t)count->number : n;
+    }
+    x = fe_slice_axis(s, x, axis, side ? n - some : 0, side ? n : some);
     enum fe_reduction kind = !strcmp(mode, "maximum") ? FE_RED_MAX : !strcmp(mode, "minimum") ? FE_RED_MIN : FE_RED_MEAN;
-    one = ramp ? x : middle ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = 1})
-                            : fe_reduce(s, kind, x, &axis, 1, &keep);
-    if (!ramp && !ir_dtype_is_float((enum ir_dtype)t.dtype)) one = FE_APPLY(s, "round", one);
-    one = one.bad ? one : fe_cast(s, one, (enum ir_dtype)t.dtype);
+    x = !strcmp(mode, "median") ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), yes) : fe_reduce(s, kind, x, &axis, 1, &keep);
+    if (!ir_dtype_is_float((enum ir_dtype)t.dtype) && !x.bad) x = FE_APPLY(s, "round", x);
+    return fe_cast(s, x, (enum ir_dtype)t.dtype);
+}
+
+/* Both sides filled with what stands for the axis, or with a ramp from an end to the edge. */
+static struct fe_val pad_beside(struct fe_call *c, struct fe_val x, uint32_t axis, int64_t low, int64_t high, const char *mode)
+{
+    SITE;
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_val parts[3];
+    bool ramp = !strcmp(mode, "linear_ramp");
     uint32_t n = 0;
     for (int side = 0; side < 2; side++) {
         int64_t size = side ? high : low, edge = side ? t.dim[axis] - 1 : 0;
         struct ir_type wide = t;
         wide.dim[axis] = size;
         if (side) parts[n++] = x;
-        if (!size || one.bad) continue;
-        struct fe_val fill;
+        if (!size) continue;
+        struct fe_val fill, end = side_of(&ARG(4), axis, side), count = side_of(&ARG(5), axis, side);
         if (ramp) {
             struct fe_val at = fe_slice_axis(s, x, axis, edge, edge + 1), place = fe_iota(s, (wide.dtype = IR_F32, wide), axis);
             if (side) place = fe_sub(s, fe_int((double)size - 1), place);
             fill = fe_add(s, end, fe_mul(s, fe_div(s, place, fe_int((double)size)), fe_sub(s, at, end)));
             if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) fill = FE_APPLY(s, "floor", fill);
             fill = fe_cast(s, fill, (enum ir_dtype)t.dtype);
-        } else fill = fe_broadcast_val(s, one, wide.rank, wide.dim);
+        } else {
+            fill = statistic(s, x, axis, mode, &count, side);
+            fill = fill.bad ? fill : fe_broadcast_val(s, fill, wide.rank, wide.dim);
+        }
         if (fill.bad) return fill;
         parts[n++] = fill;
     }
-    return one.bad ? one : join(s, parts, n, axis);
+    return join(s, parts, n, axis);
 }
 
 struct fe_val make_pad(struct fe_call *c)
@@ -467,6 +547,8 @@ struct fe_val make_pad(struct fe_call *c)
     int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], interior[IR_MAX_RANK] = {0};
     if (!tensor_arg(c, 0, &t) || !pad_widths(c, t.rank, low, high)) return fe_bad();
     const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
+    if (!strcmp(mode, "empty")) mode = "constant", ARG(3) = fe_int(0);
+    if (!strcmp(mode, "constant") && ARG(3).kind == FE_VAL_TUPLE) return pad_constants(c, &t, low, high);
     if (!strcmp(mode, "constant")) {
         ir_value fill = fe_value_as(s, &ARG(3), (enum ir_dtype)t.dtype);
         return fe_tensor_val(ir_pad(s->b, ARG(0).tensor, fill, low, high, interior), ARG(0).weak);
@@ -474,11 +556,11 @@ struct fe_val make_pad(struct fe_call *c)
     uint32_t known = 0;
     while (known < MODES && strcmp(mode, modes[known])) known++;
     if (known == MODES)
-        return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, edge, reflect, symmetric, wrap, maximum, minimum, mean, median, linear_ramp", mode);
+        return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, empty, edge, reflect, symmetric, wrap, maximum, minimum, mean, median, linear_ramp", mode);
     struct fe_val x = ARG(0);
     for (uint32_t i = 0; i < t.rank && !x.bad; i++)
         if (low[i] || high[i])
-            x = t.dim[i] ? known < FROM_SELF ? pad_from_self(s, x, i, low[i], high[i], mode) : pad_beside(s, x, i, low[i], high[i], mode, ARG(4))
+            x = t.dim[i] ? known < FROM_SELF ? pad_from_self(s, x, i, low[i], high[i], mode) : pad_beside(c, x, i, low[i], high[i], mode)
                          : fe_fail(s, "E0212", "pad: axis %u is empty", (unsigned)i);
     return x;
 }

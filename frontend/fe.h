@@ -181,6 +181,7 @@ struct fe_val {
     ir_value tensor;
     const struct fe_val *items; uint32_t count; /* TUPLE (lists too); a model with parts has `names` */
     const char *const *names;
+    bool list;           /* TUPLE: written in brackets; one with names: indexed by numbers, too */
     const char *string;
     const struct fe_tree *tree;
     const struct fe_form *form;

@@ -25,12 +25,12 @@ static bool integers(struct fe_call *c, uint32_t arg)
 
 /* ---------------------------------------------------------------- regression */
 
-static struct fe_val errors(struct fe_call *c)
+static struct fe_val errors(struct fe_call *c, bool equal)
 {
     if (!floats(c, 0)) return fe_bad();
     if (fe_is_none(&ARG(1))) return ARG(0);
     struct fe_val p = ARG(0), t = ARG(1);
-    if (t.kind == FE_VAL_TENSOR) { /* optax: equal shapes */
+    if (t.kind == FE_VAL_TENSOR && equal) { /* optax: equal shapes */
         struct ir_type tp = fe_type_at(c->site, &p), tt = fe_type_at(c->site, &t);
         if (tp.rank != tt.rank || memcmp(tp.dim, tt.dim, sizeof tp.dim))
             return fe_fail(c->site, "E0210", "%s: predictions are %s, targets %s", c->function,
@@ -42,20 +42,20 @@ static struct fe_val errors(struct fe_call *c)
 struct fe_val loss_squared_error(struct fe_call *c)
 { /* data 1: half of it */
     SITE;
-    struct fe_val e = errors(c), square = fe_mul(s, e, e);
+    struct fe_val e = errors(c, true), square = fe_mul(s, e, e);
     return c->data ? fe_mul(s, fe_float(0.5), square) : square;
 }
 struct fe_val loss_huber(struct fe_call *c)
 {
     SITE;
-    struct fe_val a = fe_op1(s, OP_abs, errors(c)), quadratic = fe_op2(s, OP_min, a, ARG(2));
+    struct fe_val a = fe_op1(s, OP_abs, errors(c, false)), quadratic = fe_op2(s, OP_min, a, ARG(2));
     struct fe_val linear = fe_sub(s, a, quadratic);
     return fe_add(s, fe_mul(s, fe_float(0.5), fe_mul(s, quadratic, quadratic)), fe_mul(s, ARG(2), linear));
 }
 struct fe_val loss_log_cosh(struct fe_call *c)
 {
     SITE;
-    struct fe_val e = errors(c);
+    struct fe_val e = errors(c, false);
     return e.bad ? e : fe_sub(s, FE_APPLY(s, "logaddexp", e, neg(s, e)), fe_float(log(2)));
 }
 
@@ -72,10 +72,13 @@ struct fe_val loss_cosine(struct fe_call *c)
     struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(4)}, plain = {.where = &ARG(4)};
     struct fe_val unit[2];
     for (int i = 0; i < 2; i++) {
+        if (!fe_get_axes(c, 3, fe_rank(s, &ARG(i)), axes, &n)) return fe_bad();
         struct fe_val square = fe_reduce(s, FE_RED_SUM, fe_mul(s, ARG(i), ARG(i)), axes, n, &keep);
         unit[i] = fe_div(s, ARG(i), fe_op1(s, OP_sqrt, fe_op2(s, OP_max, ARG(2), square)));
     }
-    struct fe_val similarity = fe_reduce(s, FE_RED_SUM, fe_mul(s, unit[0], unit[1]), axes, n, &plain);
+    struct fe_val product = fe_mul(s, unit[0], unit[1]);
+    if (product.bad || !fe_get_axes(c, 3, fe_rank(s, &product), axes, &n)) return fe_bad();
+    struct fe_val similarity = fe_reduce(s, FE_RED_SUM, product, axes, n, &plain);
     return c->data ? one_minus(s, similarity) : similarity;
 }
 

@@ -143,13 +143,7 @@ static const char *function_name(struct doc *d, uint32_t i, bool losses)
 static const char *loss_name(struct doc *d, uint32_t i) { return function_name(d, i, true); }
 static const char *expression_name(struct doc *d, uint32_t i) { return function_name(d, i, false); }
 
-/* "x axis=-1" as "x, axis=-1" */
-static void add_signature(struct doc *d, const struct fe_function *f)
-{
-    str_addf(&d->out, "`%s(", f->name);
-    for (const char *p = f->signature; *p; p++) str_add_n(&d->out, *p == ' ' ? ", " : p, *p == ' ' ? 2 : 1);
-    str_add(&d->out, ")`");
-}
+static void add_signature(struct doc *d, const struct fe_function *f) { str_addf(&d->out, "`%s(%s)`", f->name, fe_signature_text(d->out.arena, f)); }
 
 static void loss_entry(struct doc *d, uint32_t i)
 {

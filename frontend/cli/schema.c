@@ -253,8 +253,9 @@ static struct object function_object(struct arena *a, const struct fe_function *
     for (uint32_t i = 0; *at; i++) {
         size_t length = strcspn(at, " "), name = strcspn(at, " =");
         const char *preset = name < length ? json_default(a, at + name + 1, length - name - 1) : NULL, *key = arena_string_n(a, at, name);
-        if (i >= skip) add_property(&o, key, described(a, reference(a, "literal"), NULL, preset));
-        if (i >= skip && !preset) add_name(&o.required, key);
+        bool shown = i >= skip && *at != '~' && *at != '!'; /* the others change nothing, or are not supported */
+        if (shown) add_property(&o, key, described(a, reference(a, "literal"), NULL, preset));
+        if (shown && !preset) add_name(&o.required, key);
         at += length, at += *at == ' ';
     }
     return o;

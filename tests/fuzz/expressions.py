@@ -8,6 +8,7 @@ Values and gradients of many expressions are computed by one document.
 `--record FILE` writes two cases of every function with what JAX gives, which unit.frontend_test_functions reads: after a new row
 give it an entry of MAKE if its arguments are not just tensors, and record again with --only its name (the others stay).
 
+The expressions of written_expressions.txt, with arguments that are seldom drawn, are recorded as the function `written`.
 It needs JAX and Optax 0.2.8, and so is none of the tests that always run. Where a change of the data in the last bits changes
 the result as much as what differs, the case says nothing.
 """
@@ -55,8 +56,8 @@ def namespace():
     space["astype"] = lambda x, d: jnp.asarray(x).astype(d)
     # running sums have the arguments of jax.numpy and `reverse` of jax.lax
     def running(lax_one, numpy_one):
-        def f(a, axis=None, reverse=False):
-            a = jnp.asarray(a)
+        def f(a, axis=None, dtype=None, reverse=False):
+            a = jnp.asarray(a) if dtype is None else jnp.asarray(a).astype(dtype)
             if axis is None:
                 a, axis = a.ravel(), 0
             axis += a.ndim if axis < 0 else 0
@@ -88,7 +89,7 @@ def namespace():
     space["safe_norm"], space["safe_root_mean_squares"] = optax.safe_norm, optax.safe_root_mean_squares
     space["select_n"] = lambda w, *c: jax.lax.select_n(w, *jnp.broadcast_arrays(*c))
     space["clamp"] = lambda a, x, b: jnp.minimum(jnp.maximum(jnp.asarray(x), a), b)
-    for name in ("fft", "ifft", "rfft", "irfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift", "fft2", "ifft2", "rfft2", "irfft2"):
+    for name in ("fft", "ifft", "rfft", "irfft", "fftfreq", "rfftfreq", "fftshift", "ifftshift", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"):
         space[name] = getattr(jnp.fft, name)
     space.update(dct=jax.scipy.fft.dct, idct=jax.scipy.fft.idct, complex=lambda x, y: jax.lax.complex(*jnp.broadcast_arrays(jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32))))
     space.update(convolve2d=jax.scipy.signal.convolve2d, correlate2d=jax.scipy.signal.correlate2d)
@@ -98,7 +99,7 @@ def namespace():
     space["nonzero"], space["unique"] = jnp.nonzero, jnp.unique
     space.update(float32=lambda x: jnp.asarray(x).astype("float32"), int32=lambda x: jnp.asarray(x).astype("int32"), bfloat16=lambda x: jnp.asarray(x).astype("bfloat16"),
                  float16=lambda x: jnp.asarray(x).astype("float16"), uint32=lambda x: jnp.asarray(x).astype("uint32"), bool_=lambda x: jnp.asarray(x).astype("bool"),
-                 len=len, pi=np.pi, inf=np.inf, nan=np.nan, e=np.e)
+                 len=len, slice=slice, int=int, float=float, pi=np.pi, inf=np.inf, nan=np.nan, e=np.e)
     return space
 
 
@@ -592,6 +593,11 @@ for name in ("fft", "ifft", "rfft"):
     MAKE[name] = (lambda n: lambda g: g.one(COMPLEX) % ("%s(%s%s)" % (n, plain(g).p(g.values(g.one([(4,), (5,), (2, 6), (36,), (1,)]))), g.some("n=" + g.one(["3", "8"]), "norm='%s'" % g.one(["ortho", "forward"])))))(name)
 for name in ("fft2", "ifft2", "rfft2"):
     MAKE[name] = (lambda n: lambda g: g.one(COMPLEX) % ("%s(%s%s)" % (n, plain(g).p(g.values(g.one([(3, 4), (2, 4, 3)]))), g.some("axes=(0, 1)", "norm='ortho'"))))(name)
+for name in ("fftn", "ifftn", "rfftn"):
+    MAKE[name] = (lambda n: lambda g: "abs(%s(%s%s))" % (n, g.p(g.values(g.one([(3, 4), (2, 3, 4), (5,)]))), g.one(["", ", norm='ortho'", ", axes=(0,)", ", s=(3,)"])))(name)
+MAKE["irfftn"] = lambda g: "irfftn(rfftn(%s)%s)" % (plain(g).p(g.values(g.one([(3, 4), (2, 3, 4), (6,)]))), g.some("norm='ortho'"))
+MAKE["slice"] = lambda g: "%s[slice(%s), slice(None, None, -1)]" % (g.x((3, 4)), g.one(["2", "1, 3", "None, None, 2", "-1, None"]))
+MAKE["dynamic_update_index_in_dim"] = lambda g: "dynamic_update_index_in_dim(%s, %s, %s, axis=%s)" % (g.p(g.values((3, 4))), *g.one([(g.p(g.values((4,))), g.i((), -2, 5), "0"), (g.p(g.values((3, 1))), g.i((), -2, 5), "1")]))
 MAKE["irfft2"] = lambda g: "irfft2(rfft2(%s)%s)" % (plain(g).p(g.values((3, 4))), g.some("norm='ortho'"))
 for name in ("convolve2d", "correlate2d"):
     MAKE[name] = (lambda n: lambda g: "%s(%s, %s%s)" % (n, g.p(g.values((4, 5))), g.p(g.values(g.one([(2, 3), (3, 3), (2, 2)]))), g.some("mode='%s'" % g.one(["full", "same", "valid"]))))(name)
@@ -661,10 +667,38 @@ def make(seed, number, only):
         text = MAKE[name](g)
     else:
         signature = FUNCTIONS.get(name, LOSSES.get(name, "x")).split()
-        required = [a for a in signature if "=" not in a]
+        required = [a for a in signature if "=" not in a and a[0] not in "~!"]
         text = "%s(%s)" % (name, ", ".join(g.any() if k == 0 else g.any2() for k in range(len(required))))
     g.text = text % name if "%s" in text else text
     return g
+
+
+# ---------------------------------------------------------------- written ones
+
+def written_tensors():
+    """What the expressions of written_expressions.txt are about: params (f..), integers (i..) and bools (b..)."""
+    r = np.random.default_rng(7)
+    f = lambda *s: r.normal(size=s).astype(np.float32)
+    params = {"fa": f(3, 4), "fb": f(3, 4), "fv": f(4), "fu": f(3), "fs": f(), "fm": f(3, 3) + 2 * np.eye(3, dtype=np.float32), "ft": f(2, 3, 4), "fc": f(2, 3, 4, 2), "fh": f(4, 3), "fl": f(7), "fw": f(3, 1)}
+    params.update(fp=np.abs(f(3, 4)) + np.float32(0.3), fx=np.round(f(3, 4) * 2) / 2, fd=np.array([[4, 1, 0.5], [1, 3, 0.2], [0.5, 0.2, 2]], np.float32), f0=np.array([0.0, -0.0, 1.0, -1.0], np.float32))
+    inputs = {"ii": r.integers(-4, 6, (3, 4)), "ip": r.integers(1, 9, (3, 4)), "im": r.integers(0, 3, (3, 4)), "ij": np.array([0, 2, 1, 2]), "il": np.array([2, 0, 1]), "iw": np.array([5, -7, 1, 3]), "ik": np.array(2)}
+    inputs = {k: v.astype(np.int32) for k, v in inputs.items()}
+    inputs.update(bc=r.random((3, 4)) < 0.6, bd=np.array([True, False, True, True]), bu=np.array([True, False, True]))
+    return params, inputs
+
+
+def written_calls():
+    params, inputs = written_tensors()
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "written_expressions.txt")) as f:
+        lines = [line.strip() for line in f if line.strip() and line[0] != "#"]
+    name = r"(?<!['\w.])([bfi][a-z0-9])\b(?!')"
+    for number, line in enumerate(lines):
+        rough, line = line[0] == "~", line.lstrip("~ ") if line[:2] == "~ " else line
+        g = types.SimpleNamespace(prefix="w%d" % number, function="written", flavour="rough" if rough else "plain")
+        used = set(re.findall(name, line))
+        g.params, g.inputs = {k: v for k, v in params.items() if k in used}, {"%s_%s" % (g.prefix, k): v for k, v in inputs.items() if k in used}
+        g.text = re.sub(name, lambda m: "params.%s_%s" % (g.prefix, m[1]) if m[1] in params else "%s_%s" % (g.prefix, m[1]) if m[1] in inputs else m[1], line)
+        yield g
 
 
 # ---------------------------------------------------------------- by JAX
@@ -796,22 +830,27 @@ RECORD_WEIGHTS = np.cos(np.arange(WEIGHTS) + 1.0).astype(np.float32)
 def recorded_calls(name, seed):
     """Two of the calls of a function that JAX takes: a plain one with a gradient if there is one, and any other."""
     plain, other = [], []
-    for number in range(16):
+    for number, g in enumerate(written_calls() if name == "written" else [None] * 16):
         try:
-            g = make(seed, 1000 + number, [name])
+            g = g or make(seed, 1000 + number, [name])
             code = compile(ast.parse(g.text.replace("params.", "params_"), mode="eval"), "expression", "eval")
             def value(params, inputs, g=g, code=code):
                 space = dict(SPACE, **inputs, **{"params_%s_%s" % (g.prefix, k): v for k, v in params.items()})
                 return jnp.asarray(eval(code, {"__builtins__": {}}, space))
             g.value = value
             g.shape = jax.eval_shape(value, *[{k: jnp.asarray(v) for k, v in d.items()} for d in (g.params, g.inputs)])
-        except Exception:
+        except Exception as e:
+            if name == "written":
+                print("%s: %s: %s" % (g.text, type(e).__name__, str(e).strip()[:200]))
+            continue
+        if name == "written":
+            plain.append(g)
             continue
         if int(np.prod(g.shape.shape)) > (100 if name == "large" else 40) or sum(v.size for v in {**g.params, **g.inputs}.values()) > (210 if name.startswith("l") else 100):
             continue
         smooth = g.flavour == "plain" and not re.search("float16|int8", g.text) and g.params and g.shape.dtype == jnp.float32 and int(np.prod(g.shape.shape))
         (plain if smooth else other).append(g)
-    return plain[:8] if name == "large" else (plain[:1] + other[:1] + plain[1:2] + other[1:2])[:2]
+    return plain if name == "written" else plain[:8] if name == "large" else (plain[:1] + other[:1] + plain[1:2] + other[1:2])[:2]
 
 
 def numbers_of(v):
@@ -822,7 +861,7 @@ def numbers_of(v):
 
 
 def record(options):
-    names = sorted(options.only or (set(FUNCTIONS) | set(LOSSES) | OPERATORS) - SKIP)
+    names = sorted(options.only or (set(FUNCTIONS) | set(LOSSES) | OPERATORS | {"written"}) - SKIP)
     kept = []
     if options.only and os.path.exists(options.record):
         with open(options.record) as f:
@@ -878,6 +917,7 @@ def main():
     p.add_argument("--first", type=int, default=0, help="number of the first case")
     p.add_argument("--compile", action="store_true", help="compile instead of interpreting")
     p.add_argument("--only", nargs="*", help="functions, or index, operator, composed and the like")
+    p.add_argument("--written", action="store_true", help="those of written_expressions.txt alone")
     p.add_argument("--record", metavar="FILE", help="write tests/unit/frontend/function_cases.json")
     options = p.parse_args()
     if options.record:
@@ -890,10 +930,13 @@ def main():
         if kind in ("differs", "refused", "generator") or options.v:
             print("%s %s (%s): %s\n    %s" % (kind, g.prefix, g.function, why, "; ".join([g.text] + ["%s=%s" % (k, re.sub(r"\s+", " ", str(v.tolist()))) for k, v in {**g.params, **g.inputs}.items() if v.size <= 12])), flush=True)
 
+    written = list(written_calls()) if options.written else None
+    if written:
+        options.first, options.cases = 0, len(written)
     for first in range(options.first, options.first + options.cases, options.batch):
         calls = []
         for number in range(first, min(first + options.batch, options.first + options.cases)):
-            g = make(options.seed, number, options.only)
+            g = written[number] if written else make(options.seed, number, options.only)
             try:
                 g.want = evaluate(g, weights)
                 g.shape = g.want[2]
@@ -915,7 +958,7 @@ def main():
         jax.clear_caches()
     print(running.summary(counts))
     never = sorted((set(FUNCTIONS) | set(LOSSES)) - set(seen) - HIDDEN)
-    if never and not options.only:
+    if never and not options.only and not written:
         print("never in a case that agrees: " + " ".join(never))
     return 1 if counts["differs"] or counts["generator"] else 0
 
