@@ -286,10 +286,13 @@ static int read_step_counter(struct run *r)
     step_status status = counted ? r->api->read(r->instance, &a) : STEP_OK;
     if (status) return run_status(r, status, "--init");
     r->first_step = steps > 0 ? (uint64_t)steps : 0;
-    for (size_t i = 0; i < r->sets.count; i++)
-        if (r->sets.items[i].step && r->sets.items[i].step <= r->first_step && !r->cli->quiet)
-            fprintf(stderr, "stepc: warning: --set %s=%g@%llu: step %llu is done already; the value that was saved holds\n", r->sets.items[i].name,
-                    r->sets.items[i].value, (unsigned long long)r->sets.items[i].step, (unsigned long long)r->first_step);
+    for (size_t i = 0; i < r->sets.count && !r->cli->quiet; i++) {
+        uint64_t step = r->sets.items[i].step, last = r->first_step + r->steps;
+        if (!step || (step > r->first_step && step <= last)) continue;
+        fprintf(stderr, step > last ? "stepc: warning: --set %s=%g@%llu: the run ends with step %llu; nothing is set\n"
+                                    : "stepc: warning: --set %s=%g@%llu: step %llu is done already; the value that was saved holds\n",
+                r->sets.items[i].name, r->sets.items[i].value, (unsigned long long)step, (unsigned long long)(step > last ? last : r->first_step));
+    }
     return 0;
 }
 

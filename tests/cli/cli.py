@@ -628,6 +628,7 @@ class Cli(unittest.TestCase):
                                        "learning_rate", "there are transforms.0.learning_rate, transforms.1.learning_rate")]:
             path = self.write("set.json", json.dumps(dict(DOCUMENT, optimizer=optimizer)))
             self.assertIn(says, self.run_stepc("run", path, "--steps", "1", "--data", data, "--set", name + "=0.5", code=1).stderr)
+        self.assertIn("the run ends with step 2; nothing is set", self.run_stepc("run", self.model, "--steps", "2", "--data", data, "--set", "learning_rate=1@3").stderr)
         for bad in ("learning_rate", "learning_rate=x", "learning_rate=1@0", "learning_rate=1@x", "=1"):
             self.run_stepc("run", self.model, "--steps", "1", "--data", data, "--set", bad, code=2)
         losses = lambda *more: [json.loads(line)["loss"] for line in self.run_stepc(
