@@ -151,6 +151,8 @@ static bool transform_example(struct step *s, struct fe_trace *trace, ir_value l
     uint32_t number = 0;
     for (fe_json t = list ? fe_first(fe, list) : NULL; t; t = fe_next(fe, t)) {
         trace->b->place = fe_place(fe, t);
+        for (uint32_t i = 0; number && i < s->param_count; i++) /* from a comparison */
+            if (u[i] && !ir_dtype_is_float((enum ir_dtype)ir_type(trace->b->f, u[i])->dtype)) u[i] = ir_cast(trace->b, u[i], IR_F32);
         if (!apply_transform(s, &o, t, number++, u)) return false;
     }
     return !list || can_accumulate(s, trace, list, clipped, u);
@@ -273,6 +275,8 @@ bool fe_step_examples(struct step *s, struct fe_trace *trace, bool grads, const 
     out->metrics = arena_new_array(fe->arena, ir_value, s->metric_count + 1);
     for (uint32_t i = 0; grads && i < s->param_count; i++)
         if (g.out.grads[i]) all[i] = ir_proj(trace->b, tuple, at[i]);
+    for (uint32_t i = 0; grads && i < s->param_count; i++) /* counts, if a transformation compares */
+        if (all[i] && !ir_dtype_is_float((enum ir_dtype)ir_type(trace->b->f, all[i])->dtype)) all[i] = ir_cast(trace->b, all[i], IR_F32);
     if (grads) out->grads = all;
     for (uint32_t i = 0; i < s->metric_count; i++)
         if (g.out.metrics[i]) out->metrics[i] = ir_proj(trace->b, tuple, at[s->param_count + i]);

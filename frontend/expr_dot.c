@@ -66,6 +66,16 @@ static struct fe_val align(struct fe_site *s, const struct labelled *x, const ch
     return fe_reshape_val(s, reorder(s, x, own, m), n, shape);
 }
 
+/* The product in what x and y promote to; of bools, whether any product is true. */
+static struct fe_val promoted_dot(struct fe_site *s, const struct fe_val *x, const struct fe_val *y, struct ir_ints lhs_batch,
+                             struct ir_ints rhs_batch, struct ir_ints lhs_contract, struct ir_ints rhs_contract)
+{
+    struct fe_kind_of k = fe_promote(fe_kind(s, x), fe_kind(s, y));
+    enum ir_dtype dtype = k.dtype == IR_BOOL ? IR_I32 : k.dtype;
+    ir_value v = ir_dot(s->b, fe_value_as(s, x, dtype), fe_value_as(s, y, dtype), lhs_batch, rhs_batch, lhs_contract, rhs_contract);
+    return fe_tensor_val(v ? ir_cast(s->b, v, k.dtype) : 0, k.weak);
+}
+
 /* x and y -> one tensor; labels that `keep` lacks are summed. */
 static struct labelled pair(struct fe_site *s, struct labelled x, struct labelled y, const char *keep,
                             uint32_t keep_count)
@@ -103,11 +113,8 @@ static struct labelled pair(struct fe_site *s, struct labelled x, struct labelle
         out.v = fe_mul(s, align(s, &x, out.label, out.rank), align(s, &y, out.label, out.rank));
         return out;
     }
-    struct fe_kind_of k = fe_promote(fe_kind(s, &x.v), fe_kind(s, &y.v));
-    ir_value a = fe_value_as(s, &x.v, k.dtype), b = fe_value_as(s, &y.v, k.dtype);
-    out.v = fe_tensor_val(ir_dot(s->b, a, b, (struct ir_ints){lb, batch}, (struct ir_ints){rb, batch},
-                                 (struct ir_ints){lc, contract}, (struct ir_ints){rc, contract}),
-                          k.weak);
+    out.v = promoted_dot(s, &x.v, &y.v, (struct ir_ints){lb, batch}, (struct ir_ints){rb, batch}, (struct ir_ints){lc, contract},
+                    (struct ir_ints){rc, contract});
     return out;
 }
 
@@ -263,7 +270,9 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
                            known ? "stands twice" : "is in no operand");
     }
     struct labelled all = x[0];
+    struct fe_kind_of kind = fe_kind(s, &all.v);
     for (uint32_t i = 1; i < count; i++) {
+        kind = fe_promote(kind, fe_kind(s, &x[i].v));
         char keep[IR_MAX_RANK * FE_MAX_ARGS];
         uint32_t m = 0;
         for (uint32_t j = 0; j < n; j++) keep[m++] = out[j];
@@ -274,6 +283,7 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
     }
     for (uint32_t i = all.rank; i-- > 0;)
         if (!has(out, n, all.label[i])) drop(s, &all, i);
+    if (!all.v.bad && !ir_dtype_is_float(kind.dtype)) all.v = fe_cast(s, all.v, kind.dtype); /* sums of what is narrow stay so */
     return all.v.bad ? all.v : reorder(s, &all, out, n);
 }
 
@@ -356,9 +366,7 @@ static struct fe_val dot_of(struct fe_call *c)
     if (b.rank == 1) return two(c, "...k,k->...");
     if (b.rank == 2) return two(c, "...k,kn->...n");
     int64_t lc = a.rank - 1, rc = b.rank - 2;
-    return fe_val_tensor(ir_dot(c->site->b, ARG(0).tensor, fe_value_as(c->site, &ARG(1), (enum ir_dtype)a.dtype),
-                                (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){&lc, 1},
-                                (struct ir_ints){&rc, 1}));
+    return promoted_dot(c->site, &ARG(0), &ARG(1), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){&lc, 1}, (struct ir_ints){&rc, 1});
 }
 
 static struct fe_val vdot_of(struct fe_call *c)
@@ -444,11 +452,7 @@ static struct fe_val tensordot_of(struct fe_call *c)
         lc[i] = x;
         rc[i] = y;
     }
-    struct fe_kind_of k = fe_promote(fe_kind(s, &ARG(0)), fe_kind(s, &ARG(1)));
-    ir_value x = fe_value_as(s, &ARG(0), k.dtype), y = fe_value_as(s, &ARG(1), k.dtype);
-    return fe_tensor_val(
-        ir_dot(s->b, x, y, (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n}, (struct ir_ints){rc, n}),
-        k.weak);
+    return promoted_dot(s, &ARG(0), &ARG(1), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n}, (struct ir_ints){rc, n});
 }
 
 /* Each of them with its preferred_element_type. */

@@ -226,10 +226,19 @@ struct fe_val make_logical(struct fe_call *c)
     return fe_op2(c->site, (enum ir_op)c->data, fe_boolean(c->site, ARG(0)), fe_boolean(c->site, ARG(1)));
 }
 struct fe_val make_logical_not(struct fe_call *c) { return op1(c, OP_not, fe_boolean(c->site, ARG(0))); }
+/* Both in the float dtype that they promote to. */
+static void both_inexact(struct fe_site *s, struct fe_val *x, struct fe_val *y)
+{
+    struct fe_kind_of k = fe_promote(fe_kind(s, x), fe_kind(s, y));
+    if (ir_dtype_is_float(k.dtype) && !k.weak) *x = fe_cast(s, *x, k.dtype), *y = fe_cast(s, *y, k.dtype);
+    else *x = fe_inexact(s, *x), *y = fe_inexact(s, *y);
+}
+
 struct fe_val make_hypot(struct fe_call *c)
 {
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1));
+    struct fe_val x = ARG(0), y = ARG(1);
+    both_inexact(s, &x, &y);
     struct fe_val a = fe_op1(s, OP_abs, x), b = fe_op1(s, OP_abs, y), most = fe_op2(s, OP_max, a, b), least = fe_op2(s, OP_min, a, b);
     struct fe_val zero = fe_binary(s, EXPR_OP_EQ, most, fe_float(0)), ratio = fe_div(s, least, fe_where3(s, zero, fe_float(1), most));
     /* no square overflows, and 0 has a gradient */
@@ -257,7 +266,9 @@ struct fe_val make_heaviside(struct fe_call *c)
 struct fe_val make_logaddexp(struct fe_call *c)
 { /* max + log1p(exp(min - max)): at x = y both have half the gradient */
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1)), delta = fe_sub(s, x, y);
+    struct fe_val x = ARG(0), y = ARG(1);
+    both_inexact(s, &x, &y);
+    struct fe_val delta = fe_sub(s, x, y);
     struct fe_val most = fe_op2(s, OP_max, x, y), least = fe_op2(s, OP_min, x, y);
     struct fe_val tail = fe_op1(s, OP_log1p, fe_op1(s, OP_exp, fe_sub(s, least, most)));
     return fe_where3(s, fe_binary(s, EXPR_OP_NE, delta, delta), fe_add(s, x, y), fe_add(s, most, tail));

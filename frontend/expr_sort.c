@@ -257,6 +257,13 @@ struct fe_val make_median(struct fe_call *c)
 
 /* ---------------------------------------------------------------- the largest, several keys */
 
+static struct fe_val least_of(enum ir_dtype dtype)
+{
+    if (ir_dtype_is_float(dtype)) return fe_float(-(double)INFINITY);
+    bool unsigned_type = dtype == IR_U8 || dtype == IR_U16 || dtype == IR_U32;
+    return fe_int(unsigned_type ? 0 : -ldexp(1, 8 * (int)ir_dtype_bytes(dtype) - 1));
+}
+
 /* k rounds of: the first largest one, then without it. The values are sums over the masks, so they have a gradient. */
 static struct fe_val rounds(struct fe_site *s, struct fe_val x, int64_t k)
 {
@@ -273,8 +280,8 @@ static struct fe_val rounds(struct fe_site *s, struct fe_val x, int64_t k)
             index = fe_where3(s, twice, fe_val_tensor(ir_argreduce(s->b, OP_argmax, counted.tensor, last)), index);
         }
         struct fe_val hit = fe_one_hot_mask(s, index, t.dim[last], last);
-        struct fe_val value = fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false);
-        struct fe_val least = ir_dtype_is_float((enum ir_dtype)t.dtype) ? fe_float(-(double)INFINITY) : fe_int(-2147483648.0);
+        struct fe_val value = fe_cast(s, fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false), (enum ir_dtype)t.dtype);
+        struct fe_val least = least_of((enum ir_dtype)t.dtype);
         left = fe_where3(s, hit, least, left);
         taken = i ? fe_op2(s, OP_or, taken, hit) : hit;
         values[i] = fe_expand(s, value, last);

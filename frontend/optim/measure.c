@@ -43,6 +43,8 @@ static void per_leaf(struct transform *t, bool trees)
                      ir_type_text(t->fe->arena, type), t->o->params[i].path, ir_type_text(t->fe->arena, want));
             return;
         }
+        /* what comes next computes with floats; of examples the sum decides */
+        if (!t->o->example && !ir_dtype_is_float((enum ir_dtype)type->dtype)) value = ir_cast(t->b, value, (enum ir_dtype)ir_type(t->b->f, given[i])->dtype);
         t->u[i] = ir_broadcast_to(t->b, value, want->rank, want->dim);
     }
 }
