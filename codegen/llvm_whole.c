@@ -8,12 +8,13 @@
 enum { WHOLE_LOOPS = 16 };
 static const double whole_work = 1e6; /* above this a team may help; operations as in nest.work */
 enum { whole_commands = 256 };         /* code size */
+enum { share_commands = 64 };          /* with more, kernels that come again are called, which shows less than it saves in code */
 
 struct whole {
     struct emit *e;
     const struct plan *plan;
     const struct cg_kernel *kernels;
-    void **functions;       /* by group: LLVMValueRef to call; NULL: the nests themselves */
+    void **functions;       /* by group: LLVMValueRef to call, NULL: the nest itself stands here; NULL: they all do */
     LLVMValueRef *pointers; /* by buffer, loaded once; with calls when needed */
     LLVMValueRef table, scratch, arguments;
     struct { LLVMBasicBlockRef head, after; LLVMValueRef counter; } loops[WHOLE_LOOPS];
@@ -154,14 +155,40 @@ static void kernel(struct whole *w, const struct plan_command *c, uint32_t membe
         args[i] = load_pointer(w, c->reads.items[member * inputs + i]);
     for (uint32_t i = 0; i < outputs; i++)
         args[inputs + i] = load_pointer(w, c->writes.items[member * outputs + i]);
-    if (w->functions)
+    if (w->functions && w->functions[group])
         call(w, group, args);
     else
         emit_nest(w->e, nest, args, emit_i64(w->e, 0), emit_i64(w->e, nest->parallel_extent), w->scratch);
 }
 
+/* In a long step: functions of the kernels that come several times; NULL: it is not long. */
+static void **share_repeated(struct emit *e, const struct plan *plan, const struct cg_kernel *kernels)
+{
+    size_t count = plan->groups.count, members = 0;
+    uint32_t *first = arena_new_array(e->arena, uint32_t, count + 1);
+    void **functions = arena_new_array(e->arena, void *, count + 1);
+    struct map known = MAP(e->arena);
+    for (size_t i = 0; i < plan->commands.count; i++)
+        members += plan->commands.items[i].kind == PLAN_KERNEL ? plan_members(&plan->commands.items[i]) : 0;
+    if (members <= share_commands)
+        return NULL;
+    for (size_t g = 0; g < count; g++) {
+        uint32_t same = map_get_number(&known, kernels[g].hash);
+        first[g] = same == MAP_NONE ? (uint32_t)g : same;
+        if (same == MAP_NONE)
+            map_set_number(&known, kernels[g].hash, (uint32_t)g);
+        else if (!functions[same])
+            functions[same] = emit_kernel(e, kernels[same].nest, arena_format(e->arena, "shared.%u", same), NULL, 0);
+    }
+    for (size_t g = 0; g < count; g++)
+        functions[g] = functions[first[g]];
+    return functions;
+}
+
 void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_kernel *kernels, void **functions)
 {
+    if (!functions)
+        functions = share_repeated(e, plan, kernels);
     LLVMTypeRef types[] = {e->ptr, e->ptr};
     LLVMValueRef function = emit_function(e, arena_format(e->arena, "whole.%s", plan->func->name),
                                           LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 2, 0));
@@ -171,7 +198,10 @@ void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_ker
     uint32_t most = 1;
     for (size_t i = 0; functions && i < plan->groups.count; i++)
         most = kernels[i].nest->argument_count > most ? kernels[i].nest->argument_count : most;
-    for (uint32_t i = 0; !functions && i < plan->buffers.count; i++)
+    bool called = functions != NULL;
+    for (size_t i = 0; i < plan->groups.count; i++)
+        called = called && functions[i];
+    for (uint32_t i = 0; !called && i < plan->buffers.count; i++)
         w.pointers[i] = load_pointer(&w, i);
     if (functions)
         w.arguments = LLVMBuildAlloca(e->allocas, LLVMArrayType(e->ptr, most), "");
