@@ -1,7 +1,7 @@
 /* Prints loop nests as explicit vector LLVM IR. Nothing is left to LLVM's vectorisers: a vector loop becomes whole
  * vectors (several per iteration where the body is small, with partial sums of their own) and one masked tail; where
  * the extent is known there is no dead tail. No fast-math anywhere: the result does not depend on the
- * optimisation level. Registers become allocas with constant indices, which mem2reg dissolves. */
+ * optimisation level. */
 #include "codegen/llvm_emit.h"
 #include <string.h>
 
@@ -184,140 +184,6 @@ uint64_t emit_scratch_bytes(const struct nest *nest)
     return bytes;
 }
 
-/* ---------------------------------------------------------------- registers */
-
-static LLVMValueRef slot(struct emit *e, uint32_t r, int64_t element, uint32_t copy)
-{
-    struct emit_register *reg = &e->regs[r];
-    uint32_t stride = reg->tile ? reg->copies : EMIT_MAX_COPIES;
-    if (element < 0 || element >= (int64_t)reg->count)
-        BUG("element %lld of a register of %u", (long long)element, reg->count);
-    if (!reg->slots)
-        reg->slots = arena_new_array(e->arena, LLVMValueRef, (size_t)reg->count * stride);
-    LLVMValueRef *at = &reg->slots[(uint32_t)element * stride + copy];
-    if (!*at)
-        *at = LLVMBuildAlloca(e->allocas, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), "");
-    return *at;
-}
-
-/* The vector of the running iteration: of tiles the one it stands for, of partial sums its own. */
-static LLVMValueRef current_slot(struct emit *e, const struct nest_stmt *s)
-{
-    const struct emit_register *reg = &e->regs[s->reg];
-    bool copies = e->in_vector && reg->lanes && !reg->in_vector;
-    return slot(e, s->reg, emit_constant_index(e, &s->index), copies ? e->copy : 0);
-}
-
-static LLVMValueRef shaped(struct emit *e, const struct emit_value *value, bool lanes)
-{
-    if (lanes && !value->varies)
-        return emit_splat(e, value->v, e->lanes);
-    if (!lanes && value->varies)
-        BUG("a value that varies over lanes where one for all is needed");
-    return value->v;
-}
-
-static LLVMValueRef register_load(struct emit *e, const struct emit_register *reg, LLVMValueRef at)
-{
-    return LLVMBuildLoad2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), at, "");
-}
-
-/* The value that leaves others as they are. */
-static LLVMValueRef identity(struct emit *e, enum ir_op op, enum ir_dtype dtype, uint32_t lanes)
-{
-    LLVMTypeRef type = emit_register_type(e, dtype, lanes);
-    bool is_float = ir_dtype_is_float(dtype), is_signed = ir_dtype_is_signed(dtype);
-    unsigned bits = (unsigned)ir_dtype_bytes(dtype) * 8;
-    uint64_t top = (uint64_t)1 << (bits - 1);
-    switch (op) {
-    case OP_add: return is_float ? emit_real(type, -0.0) : LLVMConstNull(type);
-    case OP_mul: return is_float ? emit_real(type, 1.0) : emit_int(type, 1);
-    case OP_max: return is_float ? emit_real(type, -__builtin_inf()) : emit_int(type, is_signed ? top : 0);
-    case OP_min: return is_float ? emit_real(type, __builtin_inf()) : emit_int(type, is_signed ? top - 1 : UINT64_MAX);
-    case OP_and: return LLVMConstAllOnes(type);
-    case OP_or: case OP_xor: return LLVMConstNull(type);
-    default: BUG("%s is not a reduction", ir_ops[op].name);
-    }
-}
-
-static LLVMValueRef combine(struct emit *e, enum ir_op op, enum ir_dtype dtype, LLVMValueRef x, LLVMValueRef y)
-{
-    LLVMValueRef args[] = {x, y};
-    return emit_op(e, op, dtype, dtype, 0, args);
-}
-
-static void declare_register(struct emit *e, const struct nest_stmt *s)
-{
-    const struct emit_register *reg = &e->regs[s->reg];
-    LLVMValueRef initial = shaped(e, &e->values[s->args[0]], reg->lanes);
-    for (int64_t i = 0; i < (int64_t)reg->count; i++)
-        for (uint32_t copy = 0; copy < reg->copies; copy++)
-            LLVMBuildStore(e->b, initial, slot(e, s->reg, i, copy));
-}
-
-static void get(struct emit *e, const struct nest_stmt *s)
-{
-    const struct emit_register *reg = &e->regs[s->reg];
-    LLVMValueRef at;
-    if (reg->lanes && !e->in_vector)
-        BUG("a lane register is read outside a vector loop");
-    if (reg->spilled) {
-        LLVMValueRef index = emit_affine(e, &s->index);
-        at = LLVMBuildInBoundsGEP2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), reg->spilled, &index, 1, "");
-    } else {
-        at = current_slot(e, s);
-    }
-    e->values[s->result] = (struct emit_value){register_load(e, reg, at), reg->dtype, reg->lanes};
-}
-
-static void set(struct emit *e, const struct nest_stmt *s)
-{
-    const struct emit_register *reg = &e->regs[s->reg];
-    LLVMValueRef v = shaped(e, &e->values[s->args[0]], reg->lanes);
-    if (reg->lanes && !e->in_vector)
-        for (uint32_t copy = 0; copy < reg->copies; copy++)
-            LLVMBuildStore(e->b, v, slot(e, s->reg, emit_constant_index(e, &s->index), copy));
-    else
-        LLVMBuildStore(e->b, v, current_slot(e, s));
-}
-
-static void reduce(struct emit *e, const struct nest_stmt *s)
-{
-    const struct emit_register *reg = &e->regs[s->reg];
-    LLVMValueRef at = current_slot(e, s), v = shaped(e, &e->values[s->args[0]], reg->lanes);
-    LLVMValueRef old = register_load(e, reg, at);
-    LLVMValueRef now = combine(e, s->op, reg->dtype, old, v);
-    if (e->mask && reg->lanes)
-        now = emit_select(e, e->mask, now, old);
-    LLVMBuildStore(e->b, now, at);
-}
-
-/* Halves onto halves: the same tree whatever the optimisation level. */
-static void fold(struct emit *e, const struct nest_stmt *s)
-{
-    const struct emit_register *reg = &e->regs[s->reg];
-    int64_t element = emit_constant_index(e, &s->index);
-    LLVMValueRef all = register_load(e, reg, slot(e, s->reg, element, 0)), lower[EMIT_MAX_LANES], upper[EMIT_MAX_LANES];
-    if (!reg->lanes) {
-        e->values[s->result] = (struct emit_value){all, reg->dtype, false};
-        return;
-    }
-    for (uint32_t copy = 1; reg->tile && copy < reg->copies; copy++)
-        all = combine(e, s->op, reg->dtype, all, register_load(e, reg, slot(e, s->reg, element, copy)));
-    for (uint32_t half = e->lanes / 2; half > 0; half /= 2) {
-        for (uint32_t i = 0; i < half; i++) {
-            lower[i] = LLVMConstInt(e->i32, i, 0);
-            upper[i] = LLVMConstInt(e->i32, half + i, 0);
-        }
-        LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(all));
-        LLVMValueRef x = LLVMBuildShuffleVector(e->b, all, poison, LLVMConstVector(lower, half), "");
-        LLVMValueRef y = LLVMBuildShuffleVector(e->b, all, poison, LLVMConstVector(upper, half), "");
-        all = combine(e, s->op, reg->dtype, x, y);
-    }
-    LLVMValueRef one = LLVMBuildExtractElement(e->b, all, LLVMConstInt(e->i32, 0, 0), "");
-    e->values[s->result] = (struct emit_value){one, reg->dtype, false};
-}
-
 /* ---------------------------------------------------------------- vector loops */
 
 static void print_body(struct emit *e, struct nest_stmt *const *items, size_t count);
@@ -398,10 +264,10 @@ static void open_sums(struct emit *e, const struct vector_loop *loop, uint32_t u
 {
     for (uint32_t i = 0; i < loop->sum_count; i++) {
         const struct emit_register *reg = &e->regs[loop->sums[i]];
-        LLVMValueRef zero = identity(e, reg->reduce, reg->dtype, e->lanes);
+        LLVMValueRef zero = emit_identity(e, reg->reduce, reg->dtype, e->lanes);
         for (uint32_t copy = 1; copy < used; copy++)
             for (int64_t k = 0; k < (int64_t)reg->count; k++)
-                LLVMBuildStore(e->b, zero, slot(e, loop->sums[i], k, copy));
+                LLVMBuildStore(e->b, zero, emit_slot(e, loop->sums[i], k, copy));
     }
 }
 
@@ -412,11 +278,11 @@ static void close_sums(struct emit *e, const struct vector_loop *loop, uint32_t 
         for (int64_t k = 0; k < (int64_t)reg->count; k++) {
             LLVMValueRef v[EMIT_MAX_COPIES];
             for (uint32_t copy = 0; copy < used; copy++)
-                v[copy] = register_load(e, reg, slot(e, loop->sums[i], k, copy));
+                v[copy] = emit_register_load(e, reg, emit_slot(e, loop->sums[i], k, copy));
             for (uint32_t step = 1; step < used; step *= 2)
                 for (uint32_t copy = 0; copy + step < used; copy += 2 * step)
-                    v[copy] = combine(e, reg->reduce, reg->dtype, v[copy], v[copy + step]);
-            LLVMBuildStore(e->b, v[0], slot(e, loop->sums[i], k, 0));
+                    v[copy] = emit_combine(e, reg->reduce, reg->dtype, v[copy], v[copy + step]);
+            LLVMBuildStore(e->b, v[0], emit_slot(e, loop->sums[i], k, 0));
         }
     }
 }
@@ -528,7 +394,7 @@ static void spill(struct emit *e, struct nest_stmt *const *items, size_t count, 
         for (int64_t k = 0; k < (int64_t)reg->count; k++) {
             LLVMValueRef index = emit_i64(e, k);
             LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, type, reg->spilled, &index, 1, "");
-            LLVMBuildStore(e->b, register_load(e, reg, slot(e, s->reg, k, 0)), at);
+            LLVMBuildStore(e->b, emit_register_load(e, reg, emit_slot(e, s->reg, k, 0)), at);
         }
     }
 }
@@ -599,7 +465,7 @@ static void print_op(struct emit *e, const struct nest_stmt *s)
     for (uint32_t i = 0; i < s->arg_count; i++)
         varies = varies || e->values[s->args[i]].varies;
     for (uint32_t i = 0; i < s->arg_count; i++)
-        args[i] = shaped(e, &e->values[s->args[i]], varies);
+        args[i] = emit_spread(e, &e->values[s->args[i]], varies);
     enum ir_dtype operand = e->values[s->args[s->op == OP_select ? 1 : 0]].dtype;
     LLVMValueRef v = s->kind == NEST_FMA
                          ? emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]))
@@ -634,11 +500,11 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     case NEST_LOAD: emit_load(e, s); break;
     case NEST_STORE: emit_store(e, s); break;
     case NEST_ADD_TO: emit_add_to(e, s); break;
-    case NEST_REG: declare_register(e, s); break;
-    case NEST_GET: get(e, s); break;
-    case NEST_SET: set(e, s); break;
-    case NEST_REDUCE: reduce(e, s); break;
-    case NEST_FOLD: fold(e, s); break;
+    case NEST_REG: emit_declare(e, s); break;
+    case NEST_GET: emit_get(e, s); break;
+    case NEST_SET: emit_set(e, s); break;
+    case NEST_REDUCE: emit_reduce(e, s); break;
+    case NEST_FOLD: emit_fold(e, s); break;
     case NEST_LOCAL: break;
     default: BUG("statement kind %d", (int)s->kind);
     }

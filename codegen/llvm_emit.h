@@ -68,6 +68,18 @@ LLVMValueRef emit_number(struct emit *, const struct nest_stmt *);
 /* Bytes of scratch that the nest's locals take, each on a 64-byte boundary. */
 uint64_t emit_scratch_bytes(const struct nest *);
 
+/* llvm_emit_register.c */
+LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */
+LLVMValueRef emit_spread(struct emit *, const struct emit_value *, bool lanes);      /* as a vector, if `lanes` */
+LLVMValueRef emit_register_load(struct emit *, const struct emit_register *, LLVMValueRef at);
+LLVMValueRef emit_identity(struct emit *, enum ir_op, enum ir_dtype, uint32_t lanes); /* the value that leaves others as they are */
+LLVMValueRef emit_combine(struct emit *, enum ir_op, enum ir_dtype, LLVMValueRef, LLVMValueRef);
+void emit_declare(struct emit *, const struct nest_stmt *);
+void emit_get(struct emit *, const struct nest_stmt *);
+void emit_set(struct emit *, const struct nest_stmt *);
+void emit_reduce(struct emit *, const struct nest_stmt *);
+void emit_fold(struct emit *, const struct nest_stmt *);
+
 /* llvm_emit_basic.c: constants, shapes, blocks. A `type` may be a scalar or a vector. */
 LLVMTypeRef emit_register_type(const struct emit *, enum ir_dtype, uint32_t lanes); /* lanes 0: scalar */
 LLVMTypeRef emit_memory_type(const struct emit *, enum ir_dtype);
