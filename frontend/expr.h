@@ -222,13 +222,15 @@ static inline struct fe_val fe_div(struct fe_site *s, struct fe_val a, struct fe
     return fe_binary(s, EXPR_OP_DIV, a, b);
 }
 
-/* Static arguments; false: an error was recorded. */
+/* Arguments (expr_arguments.c); false: an error was recorded. */
 bool fe_get_int(struct fe_call *, uint32_t arg, int64_t *out);
 bool fe_get_ints(struct fe_site *, const struct fe_val *, int64_t *out, uint32_t limit, uint32_t *count,
                  const char *what);
 bool fe_get_axis(const struct fe_site *, int64_t axis, uint32_t rank, uint32_t *out);
+bool fe_get_axis_arg(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *out);
 bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
 bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
+bool fe_get_tensor(struct fe_call *, uint32_t arg, struct ir_type *); /* as a tensor, and its type */
 struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg, struct fe_val); /* cast to the dtype of an argument; None: as it is */
 
 /* ---------------------------------------------------------------- loops (expr_loop.c) */
@@ -263,6 +265,7 @@ struct fe_val fe_reduce_last(struct fe_site *, enum fe_reduction, struct fe_val,
 struct fe_val fe_reduce_all(struct fe_site *, enum fe_reduction, struct fe_val);
 struct fe_val fe_transpose_val(struct fe_site *, struct fe_val, const uint32_t *perm);
 struct fe_val fe_slice_axis(struct fe_site *, struct fe_val, uint32_t axis, int64_t start, int64_t limit);
+struct fe_val fe_join(struct fe_site *, const struct fe_val *, uint32_t count, uint32_t axis); /* end to end */
 struct fe_val fe_expand(struct fe_site *, struct fe_val, uint32_t axis);
 struct fe_val fe_iota(struct fe_site *, struct ir_type, uint32_t axis);
 struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_val *operands, uint32_t count);

@@ -3,19 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool tensor(struct fe_call *c, uint32_t arg, struct ir_type *t)
-{
-    if (!fe_as_tensor(c->site, &ARG(arg))) return false;
-    *t = fe_type_at(c->site, &ARG(arg));
-    return true;
-}
-
-static bool axis(struct fe_call *c, uint32_t arg, uint32_t rank, uint32_t *out)
-{
-    int64_t given;
-    return fe_get_int(c, arg, &given) && fe_get_axis(c->site, given, rank, out);
-}
-
 /* The items of a list, or the parts of a tensor along its first axis. */
 static bool items_of(struct fe_call *c, uint32_t arg, const struct fe_val **items, uint32_t *count)
 {
@@ -37,14 +24,14 @@ struct fe_val make_dtype_of(struct fe_call *c)
 {
     struct ir_type t;
     if (ARG(0).kind == FE_VAL_STRING) return ARG(0);
-    return tensor(c, 0, &t) ? word(ir_dtype_name((enum ir_dtype)t.dtype)) : fe_bad();
+    return fe_get_tensor(c, 0, &t) ? word(ir_dtype_name((enum ir_dtype)t.dtype)) : fe_bad();
 }
 
 /* Static: whether the elements of a tensor, or of all in a list, are floats. */
 struct fe_val make_is_float(struct fe_call *c)
 {
     struct ir_type t;
-    if (!tensor(c, 0, &t)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
     return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = ir_dtype_is_float((enum ir_dtype)t.dtype)};
 }
 
@@ -110,7 +97,7 @@ struct fe_val make_atleast(struct fe_call *c)
 { /* data: the rank */
     SITE;
     struct ir_type t;
-    if (!tensor(c, 0, &t)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
     struct fe_val x = ARG(0);
     if (c->data == 3 && t.rank == 2) return fe_expand(s, x, 2);
     if (c->data == 3 && t.rank == 1) x = fe_expand(s, x, 1);
@@ -160,7 +147,7 @@ struct fe_val make_unstack(struct fe_call *c)
     SITE;
     struct ir_type t;
     uint32_t at;
-    if (!tensor(c, 0, &t) || !axis(c, 1, t.rank, &at)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &at)) return fe_bad();
     if (t.dim[at] > 4096) return fe_fail(s, "E0212", "unstack: more than 4096 parts");
     struct fe_val *all = arena_new_array(s->fe->arena, struct fe_val, t.dim[at] + 1);
     int64_t shape[IR_MAX_RANK];
@@ -213,7 +200,7 @@ struct fe_val make_rollaxis(struct fe_call *c)
     struct ir_type t;
     uint32_t from;
     int64_t start;
-    if (!tensor(c, 0, &t) || !axis(c, 1, t.rank, &from) || !fe_get_int(c, 2, &start)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &from) || !fe_get_int(c, 2, &start)) return fe_bad();
     if (start < 0) start += t.rank;
     if (start < 0 || start > t.rank) return fe_fail(c->site, "E0212", "rollaxis: start %lld is outside 0 to %u", (long long)start, (unsigned)t.rank);
     return FE_APPLY(c->site, "moveaxis", ARG(0), fe_int(from), fe_int((double)(start > from ? start - 1 : start)));
@@ -224,9 +211,9 @@ static struct fe_val opened(struct fe_call *c, uint32_t arg, uint32_t *at)
 {
     struct ir_type t;
     *at = 0;
-    if (!tensor(c, 0, &t)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
     if (fe_is_none(&ARG(arg))) return FE_APPLY(c->site, "ravel", ARG(0));
-    return axis(c, arg, t.rank, at) ? ARG(0) : fe_bad();
+    return fe_get_axis_arg(c, arg, t.rank, at) ? ARG(0) : fe_bad();
 }
 
 struct fe_val make_delete(struct fe_call *c)
@@ -295,7 +282,7 @@ struct fe_val make_choose(struct fe_call *c)
     const struct fe_val *items;
     uint32_t n;
     struct ir_type t;
-    if (!tensor(c, 0, &t) || !items_of(c, 1, &items, &n)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !items_of(c, 1, &items, &n)) return fe_bad();
     const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
     if (strcmp(mode, "clip") && strcmp(mode, "wrap")) return fe_fail(s, "E0310", "choose: the mode is 'clip' or 'wrap'");
     return chosen(s, *mode == 'w' ? fe_binary(s, EXPR_OP_MOD, ARG(0), fe_int(n)) : ARG(0), items, n);
@@ -304,7 +291,7 @@ struct fe_val make_choose(struct fe_call *c)
 struct fe_val make_select_n(struct fe_call *c)
 {
     struct ir_type t;
-    if (!tensor(c, 0, &t)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
     if (c->rest_count < 1) return fe_fail(c->site, "E0312", "select_n needs the cases");
     return chosen(c->site, t.dtype == IR_BOOL ? fe_cast(c->site, ARG(0), IR_I32) : ARG(0), c->rest, c->rest_count);
 }
@@ -322,7 +309,7 @@ struct fe_val make_iota(struct fe_call *c)
     int64_t shape[IR_MAX_RANK];
     uint32_t rank, along = 0;
     if (!fe_get_dtype(c, 0, &d) || !fe_get_ints(c->site, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
-    if (c->data && !axis(c, 2, rank, &along)) return fe_bad();
+    if (c->data && !fe_get_axis_arg(c, 2, rank, &along)) return fe_bad();
     for (uint32_t i = 0; i < rank; i++)
         if (shape[i] < 0 || !rank) return fe_fail(c->site, "E0212", "%s: a negative size", c->function);
     return rank ? fe_iota(c->site, ir_type_of(d, rank, shape), along) : fe_bad();
@@ -353,7 +340,7 @@ struct fe_val make_diag_indices(struct fe_call *c)
     int64_t n, rank;
     struct ir_type t;
     if (c->data) {
-        if (!tensor(c, 0, &t)) return fe_bad();
+        if (!fe_get_tensor(c, 0, &t)) return fe_bad();
         if (t.rank < 2) return fe_fail(s, "E0212", "diag_indices_from needs a matrix, found %s", fe_describe(s, &ARG(0)));
         n = t.dim[0], rank = t.rank;
     } else if (!fe_get_int(c, 0, &n) || !fe_get_int(c, 1, &rank)) return fe_bad();
@@ -371,7 +358,7 @@ struct fe_val make_triangle_indices(struct fe_call *c)
     bool upper = c->data & 1;
     if (!fe_get_int(c, 1, &k)) return fe_bad();
     if (c->data > 1) {
-        if (!tensor(c, 0, &t)) return fe_bad();
+        if (!fe_get_tensor(c, 0, &t)) return fe_bad();
         if (t.rank != 2) return fe_fail(s, "E0212", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
         rows = t.dim[0], columns = t.dim[1];
     } else {
@@ -424,7 +411,7 @@ struct fe_val make_unravel_index(struct fe_call *c)
     int64_t shape[IR_MAX_RANK], total = 1;
     uint32_t rank;
     struct ir_type t;
-    if (!tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
     for (uint32_t i = 0; i < rank; i++) total *= shape[i];
     struct fe_val size = fe_int((double)total), low = fe_int((double)-total), flat = fe_op2(s, OP_min, fe_op2(s, OP_max, ARG(0), low), fe_int((double)total - 1));
     flat = fe_where3(s, fe_binary(s, EXPR_OP_LT, flat, fe_int(0)), fe_add(s, flat, size), flat);
@@ -457,7 +444,7 @@ struct fe_val make_nonzero(struct fe_call *c)
     int64_t size;
     struct ir_type t;
     struct fe_val given = FE_APPLY(s, "needs_size", ARG(1));
-    if (given.bad || !fe_get_int(c, 1, &size) || !tensor(c, 0, &t)) return fe_bad();
+    if (given.bad || !fe_get_int(c, 1, &size) || !fe_get_tensor(c, 0, &t)) return fe_bad();
     if (!t.rank || size < 0) return fe_fail(s, "E0212", "%s needs a tensor of rank 1 or more and a size of 0 or more", c->function);
     int64_t n = ir_type_elements(&t), found = size < n ? size : n;
     struct fe_val mask = fe_reshape_val(s, fe_boolean(s, ARG(0)), 1, &n), order = FE_APPLY(s, "argsort", fe_op1(s, OP_not, mask));
@@ -512,7 +499,7 @@ struct fe_val make_dynamic_slice(struct fe_call *c)
     const struct fe_val *starts;
     int64_t sizes[IR_MAX_RANK];
     uint32_t n;
-    if (!tensor(c, 0, &t) || !starts_of(c, 1, t.rank, &starts) || !fe_get_ints(s, &ARG(2), sizes, IR_MAX_RANK, &n, "slice_sizes")) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !starts_of(c, 1, t.rank, &starts) || !fe_get_ints(s, &ARG(2), sizes, IR_MAX_RANK, &n, "slice_sizes")) return fe_bad();
     return n == t.rank ? sliced_at(s, ARG(0), starts, sizes, NULL) : fe_fail(s, "E0212", "dynamic_slice: %u sizes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
 }
 
@@ -533,7 +520,7 @@ struct fe_val make_dynamic_update_slice(struct fe_call *c)
     struct ir_type t;
     const struct fe_val *starts;
     struct fe_val update;
-    if (!tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !starts_of(c, 2, t.rank, &starts)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !starts_of(c, 2, t.rank, &starts)) return fe_bad();
     return sliced_at(c->site, ARG(0), starts, NULL, &update);
 }
 
@@ -544,7 +531,7 @@ struct fe_val make_dynamic_slice_in_dim(struct fe_call *c)
     uint32_t at;
     struct fe_val starts[IR_MAX_RANK];
     int64_t size = 1;
-    if (!tensor(c, 0, &t) || !axis(c, c->data ? 2 : 3, t.rank, &at) || (!c->data && !fe_get_int(c, 2, &size))) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, c->data ? 2 : 3, t.rank, &at) || (!c->data && !fe_get_int(c, 2, &size))) return fe_bad();
     int64_t sizes[IR_MAX_RANK], shape[IR_MAX_RANK];
     uint32_t rank = 0;
     for (uint32_t i = 0; i < t.rank; i++) {
@@ -561,7 +548,7 @@ struct fe_val make_dynamic_update_in_dim(struct fe_call *c)
     struct ir_type t;
     uint32_t at;
     struct fe_val starts[IR_MAX_RANK], update;
-    if (!tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !axis(c, 3, t.rank, &at)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !fe_get_axis_arg(c, 3, t.rank, &at)) return fe_bad();
     for (uint32_t i = 0; i < t.rank; i++) starts[i] = i == at ? ARG(2) : fe_int(0);
     return sliced_at(c->site, ARG(0), starts, NULL, &update);
 }
@@ -585,7 +572,7 @@ struct fe_val make_segment(struct fe_call *c)
     SITE;
     struct ir_type t, ti;
     int64_t n;
-    if (!tensor(c, 0, &t) || !tensor(c, 1, &ti) || !fe_get_int(c, 2, &n)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_tensor(c, 1, &ti) || !fe_get_int(c, 2, &n)) return fe_bad();
     if (!t.rank || ti.rank != 1 || ti.dim[0] != t.dim[0] || !ir_dtype_is_integer((enum ir_dtype)ti.dtype) || n < 0)
         return fe_fail(s, "E0210", "%s: data %s, ids %s and %lld segments do not fit", c->function, fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)), (long long)n);
     struct ir_type out = t;
