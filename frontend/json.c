@@ -209,7 +209,8 @@ static const char *replacement(const struct fe *fe, struct diag_span span, const
     uint32_t quotes = span.length > 2 && text[0] == '"' && text[span.length - 1] == '"';
     for (uint32_t i = quotes; i < span.length - quotes; i++)
         if (!(text[i] == '_' || (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z'))) return NULL;
-    return quotes ? arena_format(fe->arena, "\"%s\"", name) : name;
+    const char *quote = quotes ? "\"" : "";
+    return arena_format(fe->arena, "%s%s%s", quote, name, quote); /* names of a module are gone when diagnostics are shown */
 }
 
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)

@@ -75,7 +75,7 @@ void str_add_json(struct str *s, const char *text)
         else if (c == '\t') str_add(s, "\\t");
         else if (c == '\r') str_add(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_addf(s, "\\u%04x", c);
-        else if (!(n = str_utf8((const unsigned char *)p, left))) n = 1, str_add(s, "\\ufffd"); /* of what is wrong in a document */
+        else if (!(n = str_utf8((const unsigned char *)p, left))) n = 1, str_add(s, "\xef\xbf\xbd"); /* of what is wrong in a document */
         else str_add_n(s, p, n);
     }
     str_add_n(s, "\"", 1);
