@@ -256,9 +256,9 @@ bool fe_input_batched(struct fe *, uint32_t index);
 ir_value fe_trace_param(struct fe *, struct fe_trace *, uint32_t index);
 bool fe_trace_model(struct fe *, struct fe_trace *);
 bool fe_trace_loss(struct fe *, struct fe_trace *);
-/* A tensor by the shape and dtype of an initializer, as in jax.nn.initializers, drawn with `key` (uint32[2]). */
-ir_value fe_initial(struct fe *, struct ir_builder *, const struct fe_param *);
 /* Initial value of a parameter from the document's seed: nnx.Rngs' stream, draw and key derivation (init.c). */
+ir_value fe_initial(struct fe *, struct ir_builder *, const struct fe_param *);
+void fe_check_streams(struct fe *); /* when all is drawn: warns of streams of "seed" with nearly the name of one that is drawn from */
 /* Applies an activation by its jax.nn name: object {"type": "gelu", ...}, which has the keys of every block if it is one. */
 struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x, bool is_block);
 bool fe_is_activation(const char *name);

@@ -52,6 +52,9 @@ static void read_streams(struct fe *fe)
 void fe_draw(struct fe *fe, const char *name, uint32_t *index, uint32_t *draw)
 {
     if (!fe->state->streams_read) read_streams(fe);
+    bool asked = false;
+    for (size_t i = 0; i < fe->state->asked.count; i++) asked |= !strcmp(fe->state->asked.items[i], name);
+    if (!asked) vec_push(fe->arena, &fe->state->asked, name);
     uint32_t found = UINT32_MAX, fallback = UINT32_MAX;
     for (uint32_t i = 0; i < fe->state->streams.count; i++) {
         const char *have = fe->state->streams.items[i].name;
@@ -67,6 +70,22 @@ void fe_draw(struct fe *fe, const char *name, uint32_t *index, uint32_t *draw)
         return;
     }
     *draw = fe->state->streams.items[*index].count++;
+}
+
+void fe_check_streams(struct fe *fe)
+{
+    fe_json seed = fe_member(fe, fe_root(fe), "seed");
+    struct fe_state *state = fe->state;
+    if (!seed || seed->kind != JSON_OBJECT) return;
+    if (!state->streams_read) read_streams(fe);
+    for (size_t i = 0; i < state->streams.count; i++) {
+        const struct fe_stream *s = &state->streams.items[i];
+        if (s->count || !str_nearest(s->name, state->asked.items, state->asked.count)) continue; /* more streams than a model needs are usual */
+        fe_json member = fe_member(fe, seed, s->name);
+        struct diag *d = fe_warning(fe, member, "W0115", "nothing draws from the stream \"%s\"", s->name);
+        d->span = (struct diag_span){member->key_offset, member->key_length};
+        fe_suggest(fe, d, s->name, state->asked.items, state->asked.count);
+    }
 }
 
 /* ---------------------------------------------------------------- the table */

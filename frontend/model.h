@@ -26,6 +26,7 @@ struct fe_state {
     struct map by_path; /* path -> parameter */
     bool declared;      /* the first trace is over */
     VEC(struct fe_stream) streams;
+    VEC(const char *) asked; /* the names of the streams that blocks draw from */
     bool streams_read;
     VEC(struct fe_adaptable) adaptable; /* adapters.c: layers met, in the order of the document */
     struct map adaptable_by_path;

@@ -393,6 +393,7 @@ static bool build(struct step *s)
         return false;
     }
     build_init(s);
+    fe_check_streams(fe);
     return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
 }
 

@@ -297,6 +297,12 @@ class Cli(unittest.TestCase):
         text = self.run_stepc("check", path, code=1).stderr
         self.assertLessEqual(len(re.findall(r"error\[", text)), 20)
 
+    def test_streams_of_the_seed(self):
+        for seed, warns in (({"params": 1, "dropout": 2}, False), ({"paramss": 1, "default": 2}, True), ({"default": 2}, False)):
+            said = self.run_stepc("check", self.write("streams.json", json.dumps(dict(DOCUMENT, seed=seed)))).stderr
+            self.assertEqual('W0115]: nothing draws from the stream "paramss"' in said and 'did you mean "params"?' in said, warns, said)
+            self.assertEqual("warning" in said, warns, said)
+
     def test_check(self):
         p = self.run_stepc("check", self.model)
         self.assertRegex(p.stdout, r"^small: 51 parameters, .*FLOP per step, [\d,]+ B of memory per device\n$")
