@@ -7,7 +7,6 @@ The whole state after the last step is that of one device up to rounding, and a 
 saved. Rounding that changes the result more than the tolerance says nothing: a second run of one device with data changed in
 the last bits tells what it may change. Draws are those of optimizers.py, Optax is not asked.
 """
-import collections
 import json
 import os
 import sys
@@ -112,15 +111,7 @@ def main():
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--steps", type=int, help="steps of a case (4)")
     p.add_argument("--only", nargs="*", help="optimizers at the root")
-    options = p.parse_args()
-    counts = collections.Counter()
-    for seed in range(options.seed, options.seed + options.cases):
-        outcome, why, text = one(options, seed)
-        counts[outcome] += 1
-        if options.v or outcome not in ("agrees", "refused alone"):
-            print("%s %d: %s\n    %s" % (outcome, seed, why, text), flush=True)
-    print(running.summary(counts))
-    return 1 if counts["differs"] or counts["generator"] else 0
+    return running.loop(p.parse_args(), one)
 
 
 if __name__ == "__main__":

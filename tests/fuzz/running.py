@@ -168,14 +168,14 @@ def options(p):
     return p.parse_args()
 
 
-QUIET = ("agrees", "unsettled", "empty", "left out")
+QUIET = ("agrees", "unsettled", "empty", "left out", "refused by Optax", "refused alone")
 
 
 def loop(options, one, clear=lambda: None):
     """Plays cases, one(options, seed) -> (outcome, why, what the case is), and says what is not as it should be: the exit code.
     `clear` is called now and then."""
     counts = collections.Counter()
-    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+    with concurrent.futures.ThreadPoolExecutor(getattr(options, "j", 1)) as pool:
         seeds = range(options.seed, options.seed + options.cases)
         for seed, (outcome, why, text) in zip(seeds, pool.map(lambda seed: one(options, seed), seeds)):
             counts[outcome] += 1
@@ -184,7 +184,20 @@ def loop(options, one, clear=lambda: None):
             if counts.total() % 25 == 0:
                 clear()
     print(summary(counts))
-    return 1 if counts["differs"] or counts["fails"] else 0
+    return 1 if counts["differs"] or counts["fails"] or counts["generator"] else 0
+
+
+def record(description, names, one):
+    """The command line of those that record cases, one(name, folder of the cases): all of them, or those that are named."""
+    p = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("names", nargs="*", metavar="NAME", help="of " + ", ".join(names))
+    p.add_argument("--out", default=os.path.join(ROOT, "tests", "parity", "cases"))
+    options = p.parse_args()
+    unknown = set(options.names) - set(names)
+    if unknown:
+        p.error("no case %s; there are %s" % (", ".join(sorted(unknown)), ", ".join(names)))
+    for name in options.names or names:
+        one(name, options.out)
 
 
 def types_in(o):

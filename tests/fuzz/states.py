@@ -10,7 +10,6 @@ Each document is asked, by the interpreter or as an object:
   * a hyper-parameter that can be set, set before some step: Optax goes the same way where it can (inject_hyperparams).
 Like optimizers.py it needs JAX and Optax 0.2.8.
 """
-import collections
 import json
 import os
 import sys
@@ -179,17 +178,7 @@ def main():
     p.add_argument("--steps", type=int, help="steps of a case (5 to 9)")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
     p.add_argument("--only", nargs="*", help="optimizers at the root")
-    options = p.parse_args()
-    counts = collections.Counter()
-    for seed in range(options.seed, options.seed + options.cases):
-        outcome, why, optimizer = one(options, seed)
-        counts[outcome] += 1
-        if options.v or outcome not in ("agrees", "unsettled", "refused by Optax"):
-            print("%s %d: %s\n    %s" % (outcome, seed, why, optimizer), flush=True)
-        if counts.total() % 25 == 0:
-            jax.clear_caches()
-    print(running.summary(counts))
-    return 1 if counts["differs"] or counts["generator"] else 0
+    return running.loop(p.parse_args(), one, jax.clear_caches)
 
 
 if __name__ == "__main__":

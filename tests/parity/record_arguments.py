@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Records cases/transform_arguments_*: the building blocks of Optax with every argument that no other case gives, a few in one
 document, each for a parameter of its own. Run from anywhere; `--out DIR` writes them elsewhere."""
-import argparse
 import os
 import sys
 
@@ -10,6 +9,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "../fuzz")]
 import numpy as np
 import optimizers as fuzz
+import running
 
 STEPS = 8
 LINE = {"type": "linear_schedule", "init_value": 2.0, "end_value": 0.5, "transition_steps": 5}
@@ -56,7 +56,8 @@ GROUPS = {
 }
 
 
-def record(name, transformations, out):
+def record(name, out):
+    transformations = GROUPS[name]
     r = np.random.default_rng(len(name))
     shapes = {"p%d" % i: (4, 3 + i % 3) for i in range(len(transformations))}
     scaled = lambda o: o if "learning_rate" in o or not o["type"].startswith(("scale_by", "trace")) else {"type": "chain", "transforms": [o, {"type": "scale", "step_size": -0.1}]}
@@ -74,10 +75,4 @@ def record(name, transformations, out):
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--out", default=os.path.join(HERE, "cases"))
-    arguments.add_argument("only", nargs="*")
-    options = arguments.parse_args()
-    for name, transformations in GROUPS.items():
-        if not options.only or name in options.only:
-            record(name, transformations, options.out)
+    running.record(__doc__, list(GROUPS), record)

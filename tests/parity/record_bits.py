@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Records cases/mixed_bits_*: optimizers of bfloat16 parameters beside Optax, where every rounding is JAX's, so that nothing
 may differ. Gradients are exact differences. Run from anywhere; `--out DIR` writes them elsewhere."""
-import argparse
 import os
 import sys
 
@@ -48,7 +47,8 @@ CASES = {
 }
 
 
-def record(name, optimizer, out):
+def record(name, out):
+    optimizer = CASES[name]
     r = np.random.default_rng(len(name))
     init = {p: r.normal(size=s).astype(ml_dtypes.bfloat16) for p, s in SHAPES.items()}
     data = {"t_" + p: r.normal(size=(STEPS, *s)).astype(ml_dtypes.bfloat16).astype(np.float32) for p, s in SHAPES.items()}
@@ -77,10 +77,4 @@ def record(name, optimizer, out):
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--out", default=os.path.join(HERE, "cases"))
-    arguments.add_argument("only", nargs="*")
-    options = arguments.parse_args()
-    for name, optimizer in CASES.items():
-        if not options.only or name in options.only:
-            record(name, optimizer, options.out)
+    running.record(__doc__, list(CASES), record)

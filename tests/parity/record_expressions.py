@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Records cases/op_more_*: losses over a parameter `w`, an input `x` and integers `n`, evaluated and differentiated by JAX from
 the same text and trained by SGD. Run from anywhere; `--out DIR` writes them elsewhere, names record just these."""
-import argparse
 import ast
 import os
 import re
@@ -64,14 +63,5 @@ def record(name, out):
     running.write_case(os.path.join(out, document["name"]), document, data, {"w": w}, steps, {"w": np.asarray(p)}, seen, 5e-5, 5e-6, "")
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("names", nargs="*", default=list(CASES))
-    p.add_argument("--out", default=os.path.join(HERE, "cases"))
-    options = p.parse_args()
-    for name in options.names or CASES:
-        record(name, options.out)
-
-
 if __name__ == "__main__":
-    main()
+    running.record(__doc__, list(CASES), record)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Records cases/layer_more_* beside Flax NNX 0.12.6: layers with arguments, or in places, that no other case has. Run from
 anywhere; `--out DIR` writes them elsewhere, names record just these."""
-import argparse
 import dataclasses
 import os
 import sys
@@ -178,15 +177,6 @@ def adapt_spectral_norm():
     return adapted("spectral_norm", nnx.SpectralNorm)
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("names", nargs="*", default=list(CASES))
-    p.add_argument("--out", default=os.path.join(HERE, "cases"))
-    options = p.parse_args()
-    for name in options.names or CASES:
-        record(name, options.out)
-
-
 def tensors(holder, case):
     out = {}
     for name in case.net:
@@ -219,4 +209,4 @@ def record(name, out):
 
 
 if __name__ == "__main__":
-    main()
+    running.record(__doc__, list(CASES), record)

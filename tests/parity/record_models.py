@@ -2,7 +2,6 @@
 """Records cases/model_more_*: small models of many kinds, interpreted by tests/fuzz/layers.py as Flax NNX modules and as
 expressions of JAX, and trained by SGD. Run from anywhere; `--out DIR` writes them elsewhere, names record just these."""
 
-import argparse
 import json
 import os
 import re
@@ -552,6 +551,8 @@ class Reference(layers.Reference):
 
 
 def record(name, out):
+    global random
+    random = np.random.default_rng(sum(map(ord, name)))
     document, data = MODELS[name]()
     document = {"stepc": 1, "name": "model_more_" + name, "seed": 3, **document, "optimizer": {"type": "sgd", "learning_rate": RATE}}
     ref = Reference(document)
@@ -575,16 +576,5 @@ def record(name, out):
     running.write_case(os.path.join(out, document["name"]), document, data, None, STEPS, ref.tensors(net), {"loss": losses}, 2e-4, 2e-5, "")
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("names", nargs="*", default=list(MODELS))
-    p.add_argument("--out", default=os.path.join(HERE, "cases"))
-    options = p.parse_args()
-    for name in options.names or MODELS:
-        global random
-        random = np.random.default_rng(sum(map(ord, name)))
-        record(name, options.out)
-
-
 if __name__ == "__main__":
-    main()
+    running.record(__doc__, list(MODELS), record)
