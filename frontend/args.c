@@ -194,7 +194,7 @@ static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
         return v->kind == JSON_NUMBER || v->kind == JSON_TRUE || v->kind == JSON_FALSE || text || wrong_kind(r, v);
     case FE_DTYPE:
         if (!text) return wrong_kind(r, v);
-        out->dtype = fe_dtype_narrow(fe_dtype(r->fe, v));
+        out->dtype = fe_dtype_narrow(fe_dtype(r->fe, v)); /* of every table; inputs look at the document themselves */
         return out->dtype != IR_TUPLE;
     case FE_SHAPE:
     case FE_NUMBERS: return read_array(r, v, out);

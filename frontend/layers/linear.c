@@ -22,9 +22,8 @@ bool fe_block_dtypes(struct fe_block *block, const struct fe_arg *rows, uint32_t
             return fe_block_fail(block, args[i].json, "E0213", "\"%s\" must be a floating-point dtype, found %s", rows[i].name,
                                  ir_dtype_name(args[i].dtype)),
                    false;
-        enum ir_dtype given = args[i].dtype == IR_F64 ? IR_F32 : args[i].dtype; /* without 64-bit types, as in JAX */
-        if (dtype) block->compute = given;
-        else block->param_dtype = given;
+        if (dtype) block->compute = args[i].dtype;
+        else block->param_dtype = args[i].dtype;
     }
     return true;
 }
@@ -49,7 +48,7 @@ void fe_block_promote(struct fe_block *block, struct fe_val *values, uint32_t co
 bool fe_block_wide_product(struct fe_block *block, const struct fe_value *preferred, struct fe_val *x, struct fe_val *kernel)
 {
     if (!preferred->given || preferred->null) return true;
-    enum ir_dtype have = (enum ir_dtype)fe_type_at(&block->site, x).dtype, want = preferred->dtype == IR_F64 ? IR_F32 : preferred->dtype;
+    enum ir_dtype have = (enum ir_dtype)fe_type_at(&block->site, x).dtype, want = preferred->dtype;
     if (!ir_dtype_is_float(want) || (want != have && want != IR_F32))
         return fe_block_fail(block, preferred->json, "E0213", "a product of %s is that or float32, found %s", ir_dtype_name(have),
                              ir_dtype_name(preferred->dtype)),

@@ -43,10 +43,10 @@ static struct fe_val wrap(struct fe_block *block, fe_json layer, const struct fe
     return fe_block_child(&parent, layer, "layer_instance", block->env, block->in, block->in_count);
 }
 
-/* A dtype of 32 bits at most; IR_TUPLE: not given. */
+/* IR_TUPLE: not given. */
 static enum ir_dtype dtype_of(const struct fe_value *v)
 {
-    return !v->given || v->null ? IR_TUPLE : v->dtype == IR_F64 ? IR_F32 : v->dtype;
+    return !v->given || v->null ? IR_TUPLE : v->dtype;
 }
 
 static bool check_dtypes(struct fe_block *block, const struct fe_value *v, uint32_t count)

@@ -135,7 +135,7 @@ static void read_slot(struct custom *c, fe_json member)
         fe_error_key(c->fe, v[5].json, "E0452", "slot \"%s\": \"axes\" are those of a \"shape\"", n->name);
     else if (!v[5].null) n->axes = text_of(c, v[5].json);
     n->has_dtype = !v[3].null;
-    n->dtype = v[3].dtype == IR_F64 ? IR_F32 : v[3].dtype == IR_I64 ? IR_I32 : v[3].dtype; /* JAX without 64-bit types */
+    n->dtype = v[3].dtype;
     if (v[4].json) n->start = text_of(c, v[4].json);
 }
 

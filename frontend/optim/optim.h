@@ -268,12 +268,7 @@ static inline const struct fe_value *arg(const struct transform *t, const char *
 static inline struct term number(const struct transform *t, const char *name) { return optim_number(t, name); }
 static inline bool flag(const struct transform *t, const char *name) { return optim_arg(t, name)->boolean; }
 static inline bool absent(const struct transform *t, const char *name) { return optim_absent(t, name); }
-/* A dtype argument; without 64-bit types, as in JAX. */
-static inline enum ir_dtype dtype_of(const struct transform *t, const char *name)
-{
-    enum ir_dtype dtype = arg(t, name)->dtype;
-    return dtype == IR_F64 ? IR_F32 : dtype;
-}
+static inline enum ir_dtype dtype_of(const struct transform *t, const char *name) { return arg(t, name)->dtype; }
 /* The dtype of a nullable argument; null: that of the parameters. */
 static inline enum ir_dtype dtype_or(const struct transform *t, const char *name)
 {
