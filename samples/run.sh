@@ -28,6 +28,7 @@ shakespeare)
     "$out/train" "$out/step.so" samples/shakespeare/tinyshakespeare.txt ${STEPS:-}
     ;;
 cookbook)
-    python3 samples/cookbook/train.py "$out/step.so" ${STEPS:-}
+    stepc_python build
+    "$python" samples/cookbook/train.py "$out/step.so" ${STEPS:-}
     ;;
 esac

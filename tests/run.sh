@@ -5,6 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 . tests/setup.sh
 stepc_setup
+stepc_python build
 jobs=$(nproc)
 if [ "${SANITIZE:-0}" = 1 ]; then
     stepc_build build-asan asan

@@ -1,6 +1,6 @@
 # Installs what building and testing need on Debian 12 or later, if something is missing. Sourced by samples/run.sh
 # and tests/run.sh. Nothing here is needed where a compiled step runs.
-stepc_packages="gcc g++ cmake ninja-build pkg-config lld llvm-16-dev libcjson-dev check libsubunit-dev libopenblas0-pthread python3 python3-numpy"
+stepc_packages="gcc g++ binutils cmake ninja-build pkg-config lld llvm-16-dev libcjson-dev check libsubunit-dev libopenblas0-pthread python3 python3-numpy"
 
 stepc_setup() {
     missing=
@@ -18,6 +18,12 @@ stepc_setup() {
     { $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $missing; } \
         >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; echo "apt-get could not install:$missing" >&2; return 3; }
     rm -f "$log"
+}
+
+# stepc_python FOLDER: sets `python` to a Python 3 with NumPy, if need be a virtual environment in FOLDER, and says which.
+stepc_python() {
+    python=$(sh tests/python.sh "$1") || return 3
+    echo "== Python with NumPy: $python"
 }
 
 # stepc_build FOLDER PRESET [TARGET...]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# tests/hosts/run.sh STEPC FOLDER: builds the hosts against the header alone and runs them on a freshly compiled step.
+# tests/hosts/run.sh STEPC FOLDER PYTHON: builds the hosts against the header alone and runs them on a freshly compiled step.
 set -eu
-stepc=$1 out=$2 here=$(cd "$(dirname "$0")" && pwd)
+stepc=$1 out=$2 python=$3 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 mkdir -p "$out"
 "$stepc" compile "$root/samples/cookbook/model.json" -o "$out/step.so"
@@ -14,4 +14,4 @@ g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$roo
 "$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors"
 "$stepc" compile "$root/tests/parity/cases/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
-python3 "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema" "$out/two_rates.so" "$out/outputs.so"
+"$python" "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema" "$out/two_rates.so" "$out/outputs.so"

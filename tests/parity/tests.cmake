@@ -1,10 +1,12 @@
 # The recorded cases: compiled on every mesh they list, interpreted, and the documents that must be refused.
-set(parity ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc>)
-add_test(NAME parity.compiled COMMAND ${parity} --mesh)
-add_test(NAME parity.interpreted COMMAND ${parity} --interpret --supported)
-# Sharded = unsharded, but where a float16 sum overflows or not by the order of its terms.
-add_test(NAME parity.spread COMMAND ${parity} --supported --spread 2 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
-add_test(NAME parity.errors COMMAND ${parity} --errors)
-set_tests_properties(parity.compiled parity.interpreted parity.spread parity.errors PROPERTIES PROCESSORS 2 TIMEOUT 1800
-  ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the compiler leaves its arenas to the system
-set_tests_properties(parity.compiled parity.interpreted parity.errors PROPERTIES LABELS sanitize)
+if(PYTHON AND TARGET stepc)
+  set(parity ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/run.py --stepc $<TARGET_FILE:stepc>)
+  add_test(NAME parity.compiled COMMAND ${parity} --mesh)
+  add_test(NAME parity.interpreted COMMAND ${parity} --interpret --supported)
+  # Sharded = unsharded, but where a float16 sum overflows or not by the order of its terms.
+  add_test(NAME parity.spread COMMAND ${parity} --supported --spread 2 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
+  add_test(NAME parity.errors COMMAND ${parity} --errors)
+  set_tests_properties(parity.compiled parity.interpreted parity.spread parity.errors PROPERTIES PROCESSORS 2 TIMEOUT 1800
+    ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the compiler leaves its arenas to the system
+  set_tests_properties(parity.compiled parity.interpreted parity.errors PROPERTIES LABELS sanitize)
+endif()
