@@ -6,14 +6,14 @@
 #include "ir/plan.h"
 
 struct cg_target {
-    const char *cpu;      /* LLVM's name, "native" resolved */
-    const char *features; /* LLVM's feature string */
-    const char *tune;     /* the CPU whose timings are used, NULL: those of `cpu` */
-    uint32_t vector_bytes; /* 64, 32 or 16 */
-    uint32_t vector_registers; /* 32 or 16 */
+    const char *cpu;             /* LLVM's name, "native" resolved */
+    const char *features;        /* LLVM's feature string */
+    const char *tune;            /* the CPU whose timings are used, NULL: those of `cpu` */
+    uint32_t vector_bytes;       /* 64, 32 or 16 */
+    uint32_t vector_registers;   /* 32 or 16 */
     uint32_t l1_bytes, l2_bytes; /* for the blocking of contractions */
-    int level;            /* -O0 .. -O3 */
-    int blas;             /* 0 auto, 1 own, 2 openblas */
+    int level;                   /* -O0 .. -O3 */
+    int blas;                    /* 0 auto, 1 own, 2 openblas */
     bool cuda;
     const char *cuda_arch; /* "sm_80,sm_90" */
 };
@@ -22,21 +22,26 @@ struct cg_target {
 struct cg_gemm { /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */
     bool valid, trans_a, trans_b, accumulate;
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
-    uint32_t a, b, c;     /* which kernel arguments */
+    uint32_t a, b, c; /* which kernel arguments */
 };
 struct cg_kernel {
     struct nest *nest;
     uint64_t hash;
     struct cg_gemm gemm;
-    bool prefer_gemm;     /* chosen by kernels/kernels.def for this shape, or by --blas */
+    bool prefer_gemm; /* chosen by kernels/kernels.def for this shape, or by --blas */
 };
 
 /* What is not emitted yet is an error in the user's terms, with the place in the document. */
-struct cg_options { struct cg_target target; const char *save_temps; /* folder, NULL: keep nothing */ const char *output; const char *linker; };
+struct cg_options {
+    struct cg_target target;
+    const char *save_temps; /* folder, NULL: keep nothing */
+    const char *output;
+    const char *linker;
+};
 
 /* lower.c: one kernel per group of the plan, in the order of plan->groups (equal hashes: equal code). */
-bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_target *, struct arena *,
-              struct diags *, struct cg_kernel *out);
+bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_target *, struct arena *, struct diags *,
+              struct cg_kernel *out);
 /* Fills the target from "native", "x86-64-v2|v3|v4" or an LLVM CPU name. False: unknown name (message in *why). */
 bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struct arena *);
 /* llvm_object.c, describe.c, link.c: the whole way; writes options->output beside and renames it. Returns an exit code

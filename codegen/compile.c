@@ -8,8 +8,7 @@
 /* DIR/step from DIR and out/step.so; NULL if nothing is kept. */
 static const char *temps_prefix(const struct cg_options *options, struct arena *arena)
 {
-    if (!options->save_temps)
-        return NULL;
+    if (!options->save_temps) return NULL;
     const char *slash = strrchr(options->output, '/'), *base = slash ? slash + 1 : options->output;
     const char *dot = strrchr(base, '.');
     int length = dot && dot != base ? (int)(dot - base) : (int)strlen(base);
@@ -19,8 +18,7 @@ static const char *temps_prefix(const struct cg_options *options, struct arena *
 static int64_t device_count(const struct ir_module *module)
 {
     int64_t n = 1;
-    for (uint32_t i = 0; i < module->mesh.axis_count; i++)
-        n *= module->mesh.size[i];
+    for (uint32_t i = 0; i < module->mesh.axis_count; i++) n *= module->mesh.size[i];
     return n;
 }
 
@@ -28,12 +26,13 @@ static int64_t device_count(const struct ir_module *module)
 static void keep_small(const struct emit *e, LLVMValueRef function)
 {
     unsigned optsize = LLVMGetEnumAttributeKindForName("optsize", 7);
-    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(e->context, optsize, 0));
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->context, optsize, 0));
 }
 
 /* An object for CUDA has no kernels for the CPU: its code are the cubins in its tables. */
-static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries, const struct cg_options *options,
-                                   const struct cg_cuda *cuda, struct arena *arena)
+static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries,
+                                   const struct cg_options *options, const struct cg_cuda *cuda, struct arena *arena)
 {
     uint32_t count = (uint32_t)plans->plans.count;
     const char *temps = temps_prefix(options, arena);
@@ -48,26 +47,22 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
         if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1 &&
             cg_is_small(entries[i].plan, entries[i].kernels))
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
-    if (!cuda)
-        cg_emit_kernels(e, entries, count, log);
+    if (!cuda) cg_emit_kernels(e, entries, count, log);
     for (uint32_t i = 0; i < count && alone; i++) {
-        if (entries[i].whole)
-            continue;
+        if (entries[i].whole) continue;
         entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, entries[i].functions);
-        for (size_t g = 0; g < entries[i].plan->groups.count; g++)
-            keep_small(e, entries[i].functions[g]);
+        for (size_t g = 0; g < entries[i].plan->groups.count; g++) keep_small(e, entries[i].functions[g]);
         keep_small(e, entries[i].whole);
     }
     cg_describe(e, plans, &options->target, entries, count, cuda);
-    if (log)
-        fclose(log);
+    if (log) fclose(log);
     struct cg_bytes bytes = cg_object_finish(object, temps);
     cg_object_free(object);
     return bytes;
 }
 
-int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena, struct diags *diags,
-               const char **why)
+int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena,
+               struct diags *diags, const char **why)
 {
     uint32_t count = (uint32_t)plans->plans.count;
     struct cg_entry *entries = arena_new_array(arena, struct cg_entry, count + 1);
@@ -75,25 +70,26 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
     struct cg_cuda cuda;
     bool ok = true;
     *why = NULL;
-    if (target.cuda)
-        cuda_target(&target);
+    if (target.cuda) cuda_target(&target);
     for (uint32_t i = 0; i < count; i++) {
         const struct plan *plan = plans->plans.items[i];
         struct cg_kernel *kernels = arena_new_array(arena, struct cg_kernel, plan->groups.count + 1);
         ok = cg_lower(plans, plan, &target, arena, diags, kernels) && ok;
-        entries[i] = (struct cg_entry){.plan = plan, .kernels = kernels,
-                                       .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
+        entries[i] = (struct cg_entry){
+            .plan = plan, .kernels = kernels, .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
     }
     if (!ok) {
         *why = "some parts of the model have no code yet";
         return 1;
     }
     int code = target.cuda ? cuda_build(&cuda, entries, count, options, temps_prefix(options, arena), arena, why) : 0;
-    if (code)
-        return code;
+    if (code) return code;
     struct cg_bytes object = make_object(plans, entries, options, target.cuda ? &cuda : NULL, arena);
-    struct cg_link link = {.object = object, .archive = cg_runtime_archive(),
-                           .output = options->output, .linker = options->linker, .export_symbol = "step_query"};
+    struct cg_link link = {.object = object,
+                           .archive = cg_runtime_archive(),
+                           .output = options->output,
+                           .linker = options->linker,
+                           .export_symbol = "step_query"};
     *why = cg_link(&link, arena);
     return *why ? 3 : 0;
 }

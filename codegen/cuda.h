@@ -1,16 +1,20 @@
 /* Inside codegen: loop nests as CUDA C (cuda_emit.c, cuda_op.c), compiled by NVRTC (cuda_nvrtc.c), all kernels of a
  * module as one text per architecture (cuda_module.c).
  *
- * The parallel loop becomes the grid (blocks stride over [lo, hi)), a vector loop the threads of a block, everything else
- * is done by all threads alike: a value outside a vector loop is the same in every thread, a store there is thread 0's.
- * A lane register is one register array per thread; the lane of iteration i is thread i % threads. */
+ * The parallel loop becomes the grid (blocks stride over [lo, hi)), a vector loop the threads of a block, everything
+ * else is done by all threads alike: a value outside a vector loop is the same in every thread, a store there is thread
+ * 0's. A lane register is one register array per thread; the lane of iteration i is thread i % threads. */
 #ifndef CODEGEN_CUDA_H
 #define CODEGEN_CUDA_H
 #include "codegen/codegen.h"
 #include "codegen/llvm_object.h"
 
-enum { CUDA_LANES = 128, CUDA_SHARED_BYTES = 48 * 1024, CUDA_MAX_THREADS = 1024,
-       CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */ };
+enum {
+    CUDA_LANES = 128,
+    CUDA_SHARED_BYTES = 48 * 1024,
+    CUDA_MAX_THREADS = 1024,
+    CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */
+};
 
 /* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), then, if
  * scratch_bytes is not 0, a block of blocks * scratch_bytes for locals that did not fit the shared memory. */
@@ -49,7 +53,8 @@ const char *cuda_memory_type(enum ir_dtype);
 const char *cuda_number(struct arena *, enum ir_dtype, double);
 const char *cuda_from_memory(struct arena *, enum ir_dtype, const char *place);
 const char *cuda_to_memory(struct arena *, enum ir_dtype, const char *value);
-const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word, const char *const *args);
+const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
+                    const char *const *args);
 const char *cuda_fma(struct arena *, enum ir_dtype, const char *const *args);
 
 /* cuda_nvrtc.c: text to a cubin. NULL, or what is wrong with the machine (no NVRTC, or one that does not know the
@@ -57,7 +62,10 @@ const char *cuda_fma(struct arena *, enum ir_dtype, const char *const *args);
 const char *cuda_nvrtc(const char *text, const char *arch, const char *save, struct arena *, struct cg_bytes *cubin);
 
 /* cuda_module.c: the kernels of all entries, equal nests once. */
-struct cuda_image { const char *arch; struct cg_bytes cubin; };
+struct cuda_image {
+    const char *arch;
+    struct cg_bytes cubin;
+};
 struct cg_cuda {
     VEC(struct cuda_kernel) kernels;
     VEC(struct cuda_image) images;

@@ -26,7 +26,8 @@ void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uin
             uint32_t index = map_get_number(&known, kernel->hash);
             if (index == MAP_NONE) {
                 index = (uint32_t)cuda->kernels.count;
-                struct cuda_kernel printed = cuda_emit(&text, kernel->nest, arena_format(arena, "kernel_%u", index), arena);
+                struct cuda_kernel printed = cuda_emit(&text, kernel->nest, arena_format(arena, "kernel_%u", index),
+                                                       arena);
                 vec_push(arena, &cuda->kernels, printed);
                 map_set_number(&known, kernel->hash, index);
             }
@@ -47,8 +48,7 @@ static bool is_arch(const char *name)
 static void save_text(const struct cg_cuda *cuda, const char *temps, struct arena *arena)
 {
     FILE *file = temps ? fopen(arena_format(arena, "%s.cu", temps), "w") : NULL;
-    if (!file)
-        return; /* a by-product: the compilation goes on */
+    if (!file) return; /* a by-product: the compilation goes on */
     fputs(cuda->text, file);
     fclose(file);
 }
@@ -71,8 +71,7 @@ int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t co
         struct cuda_image image = {.arch = arena_string_n(arena, at, length)};
         at += length;
         *why = cuda_nvrtc(cuda->text, image.arch, save, arena, &image.cubin);
-        if (*why)
-            return 3;
+        if (*why) return 3;
         vec_push(arena, &cuda->images, image);
     }
     return 0;

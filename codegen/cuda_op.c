@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+/* clang-format off */
 static const struct { const char *in_register, *in_memory, *as_unsigned; } types[IR_DTYPE_COUNT] = {
     [IR_BOOL] = {"bool", "unsigned char", "unsigned"},
     [IR_U8] = {"unsigned char", "unsigned char", "unsigned"},
@@ -25,6 +26,7 @@ static const struct { const char *in_register, *in_memory, *as_unsigned; } types
     [IR_F32] = {"float", "float", NULL},
     [IR_F64] = {"double", "double", NULL},
 };
+/* clang-format on */
 
 const char *cuda_register_type(enum ir_dtype dtype) { return types[dtype].in_register; }
 const char *cuda_memory_type(enum ir_dtype dtype) { return types[dtype].in_memory; }
@@ -39,8 +41,7 @@ static const char *rounded(struct arena *arena, enum ir_dtype dtype, const char 
 
 const char *cuda_from_memory(struct arena *arena, enum ir_dtype dtype, const char *place)
 {
-    if (dtype == IR_BOOL)
-        return arena_format(arena, "%s != 0", place);
+    if (dtype == IR_BOOL) return arena_format(arena, "%s != 0", place);
     return is_half(dtype) ? arena_format(arena, "stepc_%s_value(%s)", half_name(dtype), place) : place;
 }
 
@@ -56,26 +57,23 @@ static const char *real_number(struct arena *arena, enum ir_dtype dtype, double 
     bool wide = dtype == IR_F64;
     struct str out = STR(arena);
     if (!isfinite(x)) {
-        const char *bits = isnan(x) ? (wide ? "0x7ff8000000000000ull" : "0x7fc00000u") : (wide ? "0x7ff0000000000000ull" : "0x7f800000u");
+        const char *bits = isnan(x) ? (wide ? "0x7ff8000000000000ull" : "0x7fc00000u")
+                                    : (wide ? "0x7ff0000000000000ull" : "0x7f800000u");
         return arena_format(arena, "%sstepc_bits<%s>(%s)", x < 0 ? "-" : "", wide ? "double" : "float", bits);
     }
     str_add_number(&out, x, !wide);
-    if (!strpbrk(str_text(&out), ".e"))
-        str_add(&out, ".0");
+    if (!strpbrk(str_text(&out), ".e")) str_add(&out, ".0");
     str_add(&out, wide ? "" : "f");
     return str_text(&out);
 }
 
 const char *cuda_number(struct arena *arena, enum ir_dtype dtype, double x)
 {
-    if (ir_dtype_is_float(dtype))
-        return real_number(arena, dtype, dtype == IR_F64 ? x : ir_element_round(dtype, x));
-    if (dtype == IR_BOOL)
-        return x != 0 ? "true" : "false";
+    if (ir_dtype_is_float(dtype)) return real_number(arena, dtype, dtype == IR_F64 ? x : ir_element_round(dtype, x));
+    if (dtype == IR_BOOL) return x != 0 ? "true" : "false";
     if (dtype == IR_U64 && x >= 0x1p63)
         return arena_format(arena, "%lluull", x >= 0x1p64 ? UINT64_MAX : (unsigned long long)x);
-    if (x <= -0x1p63)
-        return "(-9223372036854775807ll - 1)";
+    if (x <= -0x1p63) return "(-9223372036854775807ll - 1)";
     return arena_format(arena, "(%s)%lldll", types[dtype].in_register, x >= 0x1p63 ? INT64_MAX : (long long)x);
 }
 
@@ -83,7 +81,10 @@ const char *cuda_number(struct arena *arena, enum ir_dtype dtype, double x)
 
 /* $0 $1 $2: operands; $t: the result's type; $u: an unsigned type at least as wide, where sums wrap; $f: the suffix of
  * functions and numbers in f32. `exact`: the result needs no rounding to 16 bits. */
-struct spelling { const char *real, *integer, *logical; bool exact; };
+struct spelling {
+    const char *real, *integer, *logical;
+    bool exact;
+};
 #define SAME(text) text, text, text
 #define FUNCTION(name) name "$f($0)", NULL, NULL, false
 static const struct spelling spellings[IR_OP_COUNT] = {
@@ -135,26 +136,19 @@ static const char *fill(struct arena *arena, const char *format, enum ir_dtype d
 {
     struct str out = STR(arena);
     for (const char *at = format; *at; at++) {
-        if (*at != '$')
-            str_add_n(&out, at, 1);
-        else if (*++at == 't')
-            str_add(&out, types[dtype].in_register);
-        else if (*at == 'u')
-            str_add(&out, types[dtype].as_unsigned);
-        else if (*at == 'f')
-            str_add(&out, dtype == IR_F64 ? "" : "f");
-        else
-            str_add(&out, args[*at - '0']);
+        if (*at != '$') str_add_n(&out, at, 1);
+        else if (*++at == 't') str_add(&out, types[dtype].in_register);
+        else if (*at == 'u') str_add(&out, types[dtype].as_unsigned);
+        else if (*at == 'f') str_add(&out, dtype == IR_F64 ? "" : "f");
+        else str_add(&out, args[*at - '0']);
     }
     return str_text(&out);
 }
 
 static const char *cast(struct arena *arena, enum ir_dtype to, enum ir_dtype from, const char *x)
 {
-    if (to == from)
-        return x;
-    if (to == IR_BOOL)
-        return arena_format(arena, "%s != 0", x);
+    if (to == from) return x;
+    if (to == IR_BOOL) return arena_format(arena, "%s != 0", x);
     if (ir_dtype_is_float(from) && !ir_dtype_is_float(to))
         return arena_format(arena, "stepc_saturate<%s>(%s)", types[to].in_register, x);
     return rounded(arena, to, arena_format(arena, "(%s)%s", types[to].in_register, x));
@@ -162,32 +156,24 @@ static const char *cast(struct arena *arena, enum ir_dtype to, enum ir_dtype fro
 
 static const char *bitcast(struct arena *arena, enum ir_dtype to, enum ir_dtype from, const char *x)
 {
-    if (to == from)
-        return x;
-    if (is_half(from))
-        x = arena_format(arena, "stepc_%s_bits(%s)", half_name(from), x);
-    if (is_half(to))
-        return arena_format(arena, "stepc_%s_value((unsigned short)%s)", half_name(to), x);
-    if (to == IR_BOOL)
-        return arena_format(arena, "%s != 0", x);
-    if (is_half(from) || from == IR_BOOL)
-        return arena_format(arena, "(%s)%s", types[to].in_register, x);
+    if (to == from) return x;
+    if (is_half(from)) x = arena_format(arena, "stepc_%s_bits(%s)", half_name(from), x);
+    if (is_half(to)) return arena_format(arena, "stepc_%s_value((unsigned short)%s)", half_name(to), x);
+    if (to == IR_BOOL) return arena_format(arena, "%s != 0", x);
+    if (is_half(from) || from == IR_BOOL) return arena_format(arena, "(%s)%s", types[to].in_register, x);
     return arena_format(arena, "stepc_bits<%s>(%s)", types[to].in_register, x);
 }
 
 const char *cuda_op(struct arena *arena, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                     const char *const *args)
 {
-    if (op == OP_cast)
-        return cast(arena, result, operand, args[0]);
-    if (op == OP_bitcast)
-        return bitcast(arena, result, operand, args[0]);
+    if (op == OP_cast) return cast(arena, result, operand, args[0]);
+    if (op == OP_bitcast) return bitcast(arena, result, operand, args[0]);
     if (op == OP_threefry)
         return arena_format(arena, "stepc_threefry(%s, %s, %s, %s, %d)", args[0], args[1], args[2], args[3], (int)word);
     const struct spelling *s = &spellings[op];
     const char *format = ir_dtype_is_float(operand) ? s->real : operand == IR_BOOL ? s->logical : s->integer;
-    if (!format)
-        BUG("CUDA has no %s of %s", ir_ops[op].name, ir_dtype_name(operand));
+    if (!format) BUG("CUDA has no %s of %s", ir_ops[op].name, ir_dtype_name(operand));
     const char *text = fill(arena, format, operand, args);
     return s->exact ? text : rounded(arena, result, text);
 }

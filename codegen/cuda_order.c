@@ -16,21 +16,20 @@ static int64_t gcd(int64_t a, int64_t b)
 }
 
 /* index = offset + lane_scale * lane + a multiple of `step` (0: nothing else). False: lanes go where data says. */
-struct lane_form { int64_t lane_scale, step, offset, extent; };
+struct lane_form {
+    int64_t lane_scale, step, offset, extent;
+};
 
 static bool lane_form(const struct cuda_order *o, const struct cuda_access *a, struct lane_form *out)
 {
     const struct nest_index *index = &a->stmt->index;
     *out = (struct lane_form){.offset = index->offset, .extent = a->vector->extent};
     for (uint32_t i = 0; i < index->term_count; i++) {
-        if (index->terms[i].var == a->vector->var)
-            out->lane_scale += index->terms[i].scale;
-        else
-            out->step = gcd(out->step, index->terms[i].scale);
+        if (index->terms[i].var == a->vector->var) out->lane_scale += index->terms[i].scale;
+        else out->step = gcd(out->step, index->terms[i].scale);
     }
     for (uint32_t i = 0; i < index->scaled_count; i++) {
-        if (o->varies[index->scaled[i].value])
-            return false;
+        if (o->varies[index->scaled[i].value]) return false;
         out->step = gcd(out->step, index->scaled[i].scale);
     }
     return true;
@@ -39,18 +38,23 @@ static bool lane_form(const struct cuda_order *o, const struct cuda_access *a, s
 /* The lanes fill the gaps of the steps. */
 static bool lanes_between_steps(const struct lane_form *x, const struct lane_form *y)
 {
-    if (x->lane_scale != y->lane_scale || x->lane_scale == 0 || x->extent < 0 || y->extent < 0)
-        return false;
+    if (x->lane_scale != y->lane_scale || x->lane_scale == 0 || x->extent < 0 || y->extent < 0) return false;
     int64_t step = gcd(x->step, y->step), extent = x->extent > y->extent ? x->extent : y->extent;
     int64_t scale = x->lane_scale < 0 ? -x->lane_scale : x->lane_scale, apart = x->offset - y->offset;
-    if (step == 0)
-        return apart == 0;
+    if (step == 0) return apart == 0;
     return apart % step == 0 && scale * extent <= step;
 }
 
 /* An index as digits of a mixed radix, smallest first. False: an element may have several indices. */
-struct digit { int64_t scale, extent; bool lane; };
-struct digits { struct digit item[16]; uint32_t count; int64_t offset; };
+struct digit {
+    int64_t scale, extent;
+    bool lane;
+};
+struct digits {
+    struct digit item[16];
+    uint32_t count;
+    int64_t offset;
+};
 
 static bool find_digits(const struct cuda_order *o, const struct cuda_access *a, struct digits *out)
 {
@@ -61,18 +65,14 @@ static bool find_digits(const struct cuda_order *o, const struct cuda_access *a,
     for (uint32_t i = 0; i < index->term_count; i++) {
         const struct nest_term *t = &index->terms[i];
         struct digit digit = {t->scale, o->extent[t->var], t->var == a->vector->var};
-        if (digit.extent == 1)
-            continue;
-        if (digit.scale <= 0 || digit.extent < 0 || out->count == 16)
-            return false;
+        if (digit.extent == 1) continue;
+        if (digit.scale <= 0 || digit.extent < 0 || out->count == 16) return false;
         uint32_t at = out->count++;
-        for (; at > 0 && out->item[at - 1].scale > digit.scale; at--)
-            out->item[at] = out->item[at - 1];
+        for (; at > 0 && out->item[at - 1].scale > digit.scale; at--) out->item[at] = out->item[at - 1];
         out->item[at] = digit;
     }
     for (uint32_t i = 0; i < out->count; i++) {
-        if (out->item[i].scale <= reach)
-            return false;
+        if (out->item[i].scale <= reach) return false;
         reach += out->item[i].scale * (out->item[i].extent - 1);
     }
     return index->scaled_count == 0;
@@ -82,12 +82,10 @@ static bool same_digits(const struct cuda_order *o, const struct cuda_access *a,
 {
     struct digits x, y;
     bool lane = a->vector->extent == 1;
-    if (!find_digits(o, a, &x) || !find_digits(o, b, &y) || x.count != y.count || x.offset != y.offset)
-        return false;
+    if (!find_digits(o, a, &x) || !find_digits(o, b, &y) || x.count != y.count || x.offset != y.offset) return false;
     for (uint32_t i = 0; i < x.count; i++) {
         const struct digit *d = &x.item[i], *e = &y.item[i];
-        if (d->scale != e->scale || d->extent != e->extent || d->lane != e->lane)
-            return false;
+        if (d->scale != e->scale || d->extent != e->extent || d->lane != e->lane) return false;
         lane = lane || d->lane;
     }
     return lane;
@@ -97,32 +95,27 @@ static bool same_digits(const struct cuda_order *o, const struct cuda_access *a,
 static bool same_lanes(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
     struct lane_form x, y;
-    if (!lane_form(o, a, &x) || !lane_form(o, b, &y))
-        return false;
+    if (!lane_form(o, a, &x) || !lane_form(o, b, &y)) return false;
     return lanes_between_steps(&x, &y) || same_digits(o, a, b);
 }
 
 static bool writes(const struct cuda_access *a) { return a->stmt->kind != NEST_LOAD; }
 static bool by_thread_0(const struct cuda_access *a) { return a->solo || (!a->vector && writes(a)); }
 
-/* An output may stand in the memory of an input of the same size of element. What is read before the parallel loop is not
- * such an input: another block could have overwritten it. */
+/* An output may stand in the memory of an input of the same size of element. What is read before the parallel loop is
+ * not such an input: another block could have overwritten it. */
 static bool may_meet(const struct nest *nest, const struct cuda_access *a, const struct cuda_access *b)
 {
     const struct nest_buffer *x = &nest->buffers.items[a->stmt->buffer], *y = &nest->buffers.items[b->stmt->buffer];
-    if (x == y)
-        return true;
-    if (x->local || y->local || x->written == y->written || a->before || b->before)
-        return false;
+    if (x == y) return true;
+    if (x->local || y->local || x->written == y->written || a->before || b->before) return false;
     return ir_dtype_bytes((enum ir_dtype)x->dtype) == ir_dtype_bytes((enum ir_dtype)y->dtype);
 }
 
 bool cuda_conflict(const struct cuda_order *o, const struct cuda_access *a, const struct cuda_access *b)
 {
-    if (!writes(a) && !writes(b))
-        return false;
-    if (!may_meet(o->nest, a, b) || (by_thread_0(a) && by_thread_0(b)))
-        return false;
+    if (!writes(a) && !writes(b)) return false;
+    if (!may_meet(o->nest, a, b) || (by_thread_0(a) && by_thread_0(b))) return false;
     bool lanes = a->vector && b->vector && !a->solo && !b->solo;
     return !(lanes && same_lanes(o, a, b));
 }

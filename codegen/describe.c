@@ -11,7 +11,11 @@
 #include <string.h>
 
 enum { FIELDS = 32 };
-struct record { struct emit *e; LLVMValueRef fields[FIELDS]; uint32_t count; };
+struct record {
+    struct emit *e;
+    LLVMValueRef fields[FIELDS];
+    uint32_t count;
+};
 
 struct describe {
     struct emit *e;
@@ -21,7 +25,7 @@ struct describe {
     const struct cg_entry *entries;
     uint32_t entry_count;
     const struct cg_cuda *cuda; /* NULL: none */
-    struct map strings; /* text -> index into string_values */
+    struct map strings;         /* text -> index into string_values */
     VEC(LLVMValueRef) string_values;
 };
 
@@ -55,36 +59,30 @@ static LLVMValueRef global(const struct describe *d, const char *name, LLVMValue
     LLVMSetInitializer(g, value);
     LLVMSetGlobalConstant(g, 1);
     LLVMSetLinkage(g, LLVMPrivateLinkage);
-    if (alignment)
-        LLVMSetAlignment(g, alignment);
-    else
-        LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
+    if (alignment) LLVMSetAlignment(g, alignment);
+    else LLVMSetUnnamedAddress(g, LLVMGlobalUnnamedAddr);
     return g;
 }
 
 /* An array of records or pointers; an empty one is NULL. */
 static LLVMValueRef array(const struct describe *d, LLVMValueRef *items, size_t count)
 {
-    if (!count)
-        return none(d);
+    if (!count) return none(d);
     return global(d, "table", LLVMConstArray(LLVMTypeOf(items[0]), items, (unsigned)count), 0);
 }
 
 /* Numbers as they lie in memory; both machines are little-endian. */
 static LLVMValueRef numbers(const struct describe *d, const void *v, size_t count, uint32_t size)
 {
-    if (!count)
-        return none(d);
+    if (!count) return none(d);
     return global(d, "table", LLVMConstStringInContext(d->e->context, v, (unsigned)(count * size), 1), size);
 }
 
 static LLVMValueRef string(struct describe *d, const char *text)
 {
-    if (!text)
-        return none(d);
+    if (!text) return none(d);
     uint32_t known = map_get(&d->strings, text);
-    if (known != MAP_NONE)
-        return d->string_values.items[known];
+    if (known != MAP_NONE) return d->string_values.items[known];
     LLVMValueRef v = LLVMConstStringInContext(d->e->context, text, (unsigned)strlen(text), 0);
     v = global(d, "text", v, 0);
     map_set(&d->strings, text, (uint32_t)d->string_values.count);
@@ -99,8 +97,7 @@ static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel
     const struct cg_gemm *g = &k->gemm;
     struct record r = {.e = d->e};
     const int64_t sizes[] = {g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->stride_a, g->stride_b, g->stride_c};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        wide_field(&r, (uint64_t)sizes[i]);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) wide_field(&r, (uint64_t)sizes[i]);
     word_field(&r, g->a);
     word_field(&r, g->b);
     word_field(&r, g->c);
@@ -132,8 +129,7 @@ static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entr
 static const struct plan *main_plan(const struct describe *d)
 {
     for (uint32_t i = 0; i < d->entry_count; i++)
-        if (strcmp(d->entries[i].plan->func->name, "step") == 0)
-            return d->entries[i].plan;
+        if (strcmp(d->entries[i].plan->func->name, "step") == 0) return d->entries[i].plan;
     return d->entry_count ? d->entries[0].plan : NULL;
 }
 
@@ -142,11 +138,10 @@ static void memory_numbers(const struct describe *d, uint64_t out[8])
 {
     const struct plan *plan = main_plan(d);
     memset(out, 0, 8 * sizeof *out);
-    if (!plan)
-        return;
+    if (!plan) return;
     const struct plan_memory *m = &plan->memory;
-    const uint64_t all[8] = {m->parameters, m->averages, m->optimizer_state, m->other_state, m->gradients, m->activations,
-                             m->workspace, m->lower_bound};
+    const uint64_t all[8] = {m->parameters, m->averages,    m->optimizer_state, m->other_state,
+                             m->gradients,  m->activations, m->workspace,       m->lower_bound};
     memcpy(out, all, sizeof all);
 }
 
@@ -159,8 +154,7 @@ static void add_code(const struct describe *d, struct str *out)
 {
     struct map known = MAP(d->e->arena);
     bool shared = false;
-    for (uint32_t i = 0; i < d->entry_count; i++)
-        shared = shared || !d->entries[i].whole;
+    for (uint32_t i = 0; i < d->entry_count; i++) shared = shared || !d->entries[i].whole;
     if (!shared) /* a small object */
         return;
     str_add(out, ",\"code\":{");
@@ -190,8 +184,7 @@ static const char *manifest(const struct describe *d)
     str_add(&more, ",\"features\":");
     str_add_json(&more, cpu_features(d));
     str_add(&more, "}");
-    if (!d->cuda)
-        add_code(d, &more);
+    if (!d->cuda) add_code(d, &more);
     ir_report(d->plans, str_text(&more), &out);
     return str_text(&out);
 }
@@ -240,7 +233,9 @@ static LLVMValueRef cuda_images(struct describe *d)
         const struct cuda_image *image = &d->cuda->images.items[i];
         struct record r = {.e = d->e};
         field(&r, string(d, image->arch));
-        field(&r, global(d, "cubin", LLVMConstStringInContext(d->e->context, image->cubin.data, (unsigned)image->cubin.size, 1), 64));
+        field(&r,
+              global(d, "cubin",
+                     LLVMConstStringInContext(d->e->context, image->cubin.data, (unsigned)image->cubin.size, 1), 64));
         wide_field(&r, image->cubin.size);
         items[i] = close_record(d, &r, sizeof(struct stepc_cuda_image));
     }
@@ -256,7 +251,8 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
         uint32_t kernel = c->kind == PLAN_KERNEL ? d->cuda->kernel_of[entry][c->group] : UINT32_MAX, blocks = 0;
         struct record r = {.e = d->e};
         if (c->kind == PLAN_KERNEL)
-            blocks = cuda_blocks(&d->cuda->kernels.items[kernel], d->entries[entry].kernels[c->group].nest->parallel_extent);
+            blocks = cuda_blocks(&d->cuda->kernels.items[kernel],
+                                 d->entries[entry].kernels[c->group].nest->parallel_extent);
         word_field(&r, kernel);
         word_field(&r, blocks);
         items[i] = close_record(d, &r, sizeof(struct stepc_cuda_launch));
@@ -267,11 +263,9 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
 static LLVMValueRef cuda_record(struct describe *d)
 {
     struct record r = {.e = d->e};
-    if (!d->cuda)
-        return none(d);
+    if (!d->cuda) return none(d);
     LLVMValueRef *launches = arena_new_array(d->e->arena, LLVMValueRef, d->entry_count + 1);
-    for (uint32_t i = 0; i < d->entry_count; i++)
-        launches[i] = cuda_launches(d, i);
+    for (uint32_t i = 0; i < d->entry_count; i++) launches[i] = cuda_launches(d, i);
     field(&r, cuda_kernels(d));
     field(&r, cuda_images(d));
     field(&r, array(d, launches, d->entry_count));
@@ -285,15 +279,13 @@ static LLVMValueRef cuda_record(struct describe *d)
 static LLVMValueRef constant_block(const struct describe *d)
 {
     uint64_t size = d->plans->constant_bytes;
-    if (!size)
-        return none(d);
+    if (!size) return none(d);
     char *block = arena_alloc(d->e->arena, size);
     for (size_t p = 0; p < d->plans->plans.count; p++) {
         const struct plan *plan = d->plans->plans.items[p];
         for (size_t i = 0; i < plan->buffers.count; i++) {
             const struct plan_buffer *b = &plan->buffers.items[i];
-            if (b->space != PLAN_CONSTANT)
-                continue;
+            if (b->space != PLAN_CONSTANT) continue;
             ASSERT(b->data && b->offset + b->bytes <= size);
             memcpy(block + b->offset, b->data, b->bytes);
         }
@@ -316,8 +308,7 @@ static void part_field(const struct describe *d, struct record *r, bool needed, 
 static void part_fields(const struct describe *d, struct record *r)
 {
     bool team = false, mesh = false, blas = false;
-    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++)
-        team |= d->module->mesh.size[i] > 1;
+    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++) team |= d->module->mesh.size[i] > 1;
     for (uint32_t i = 0; i < d->entry_count; i++) {
         const struct cg_entry *entry = &d->entries[i];
         team |= !entry->whole;
@@ -338,14 +329,12 @@ static void program_tail(struct describe *d, struct record *r)
     const struct ir_mesh *mesh = &d->module->mesh;
     LLVMValueRef names[IR_MAX_AXES], memory[8];
     uint64_t bytes[8];
-    for (uint32_t i = 0; i < mesh->axis_count; i++)
-        names[i] = string(d, mesh->name[i]);
+    for (uint32_t i = 0; i < mesh->axis_count; i++) names[i] = string(d, mesh->name[i]);
     word_field(r, mesh->axis_count);
     field(r, array(d, names, mesh->axis_count));
     field(r, numbers(d, mesh->size, mesh->axis_count, 8));
     memory_numbers(d, bytes);
-    for (int i = 0; i < 8; i++)
-        memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);
+    for (int i = 0; i < 8; i++) memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);
     field(r, LLVMConstArray(d->e->i64, memory, 8));
     field(r, cuda_record(d));
     part_fields(d, r);
@@ -354,13 +343,18 @@ static void program_tail(struct describe *d, struct record *r)
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,
                  const struct cg_entry *entries, uint32_t count, const struct cg_cuda *cuda)
 {
-    struct describe d = {.e = e, .plans = plans, .module = plans->module, .target = target, .entries = entries,
-                         .entry_count = count, .cuda = cuda, .strings = MAP(e->arena)};
+    struct describe d = {.e = e,
+                         .plans = plans,
+                         .module = plans->module,
+                         .target = target,
+                         .entries = entries,
+                         .entry_count = count,
+                         .cuda = cuda,
+                         .strings = MAP(e->arena)};
     size_t slot_count = plans->module->slots.count;
     LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
     struct record r = {.e = e};
-    for (uint32_t i = 0; i < count; i++)
-        records[i] = entry_record(&d, &entries[i]);
+    for (uint32_t i = 0; i < count; i++) records[i] = entry_record(&d, &entries[i]);
     word_field(&r, STEPC_TABLES);
     field(&r, string(&d, plans->module->name));
     const char *text = manifest(&d), *key = "\"features\":\"", *features = strstr(text, key);
@@ -377,11 +371,11 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     wide_field(&r, plans->result_bytes);
     program_tail(&d, &r);
     struct cg_packed packed = pack_tables(plans, entries, count, cuda != NULL, e->arena);
-    field(&r, global(&d, "packed", LLVMConstStringInContext(e->context, packed.bytes.data, (unsigned)packed.bytes.size, 1), 0));
+    field(&r, global(&d, "packed",
+                     LLVMConstStringInContext(e->context, packed.bytes.data, (unsigned)packed.bytes.size, 1), 0));
     field(&r, array(&d, (LLVMValueRef *)packed.functions, packed.function_count));
     LLVMValueRef *gemms = arena_new_array(e->arena, LLVMValueRef, packed.gemm_count + 1);
-    for (uint32_t i = 0; i < packed.gemm_count; i++)
-        gemms[i] = gemm_record(&d, packed.gemms[i]);
+    for (uint32_t i = 0; i < packed.gemm_count; i++) gemms[i] = gemm_record(&d, packed.gemms[i]);
     field(&r, array(&d, gemms, packed.gemm_count));
     LLVMValueRef program = close_record(&d, &r, sizeof(struct stepc_program));
     LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(program), "stepc_program");

@@ -11,14 +11,20 @@ static bool same_place(const struct plan_buffer *a, const struct plan_buffer *b)
 /* Does b lie directly behind a? */
 static bool behind(const struct plan_buffer *a, const struct plan_buffer *b)
 {
-    return a->space == b->space && a->space != PLAN_INPUT && a->space != PLAN_METRIC && b->offset == a->offset + a->bytes;
+    return a->space == b->space && a->space != PLAN_INPUT && a->space != PLAN_METRIC &&
+           b->offset == a->offset + a->bytes;
 }
 
-struct arguments { const struct plan *plan; const struct plan_command *c; size_t inputs, outputs; };
+struct arguments {
+    const struct plan *plan;
+    const struct plan_command *c;
+    size_t inputs, outputs;
+};
 
 static uint32_t argument(const struct arguments *a, uint32_t member, size_t i)
 {
-    return i < a->inputs ? a->c->reads.items[member * a->inputs + i] : a->c->writes.items[member * a->outputs + (i - a->inputs)];
+    return i < a->inputs ? a->c->reads.items[member * a->inputs + i]
+                         : a->c->writes.items[member * a->outputs + (i - a->inputs)];
 }
 
 static const struct ir_type *argument_type(const struct arguments *a, uint32_t member, size_t i)
@@ -40,15 +46,15 @@ static bool joined(const struct arguments *a, uint32_t member, uint32_t then, in
     for (size_t i = 0; i < a->inputs + a->outputs; i++) {
         const struct plan_buffer *x = &a->plan->buffers.items[argument(a, member, i)];
         const struct plan_buffer *y = &a->plan->buffers.items[argument(a, then, i)];
-        bool full = ir_type_elements(argument_type(a, member, i)) == elements && (elements > 1 || at_index(a, member, i));
-        if (full ? !behind(x, y) : !same_place(x, y))
-            return false;
+        bool full = ir_type_elements(argument_type(a, member, i)) == elements &&
+                    (elements > 1 || at_index(a, member, i));
+        if (full ? !behind(x, y) : !same_place(x, y)) return false;
     }
     return true;
 }
 
-void cg_members(const struct plan *plan, const struct plan_command *c, const struct cg_kernel *kernels, struct arena *arena,
-                struct cg_members *out)
+void cg_members(const struct plan *plan, const struct plan_command *c, const struct cg_kernel *kernels,
+                struct arena *arena, struct cg_members *out)
 {
     const struct plan_group *g = &plan->groups.items[c->group];
     struct arguments a = {plan, c, g->inputs.count, g->outputs.count};
@@ -60,15 +66,12 @@ void cg_members(const struct plan *plan, const struct plan_command *c, const str
     for (uint32_t k = 0; k < members; k++) {
         uint32_t m = order[k];
         const struct cg_kernel *kernel = &kernels[plan_member(c, m)];
-        if (kernel->hash != kernels[c->group].hash)
-            BUG("the members of a command do not have the same code");
+        if (kernel->hash != kernels[c->group].hash) BUG("the members of a command do not have the same code");
         int64_t elements = kernel->nest->parallel_extent;
-        for (size_t i = 0; i < per && !before; i++)
-            out->buffers[out->count * per + i] = argument(&a, m, i);
+        for (size_t i = 0; i < per && !before; i++) out->buffers[out->count * per + i] = argument(&a, m, i);
         before += elements;
         out->work += kernel->nest->work;
-        if (k + 1 < members && kernel->nest->flat && joined(&a, m, order[k + 1], elements))
-            continue;
+        if (k + 1 < members && kernel->nest->flat && joined(&a, m, order[k + 1], elements)) continue;
         out->extent += before;
         out->ends[out->count++] = out->extent;
         before = 0;

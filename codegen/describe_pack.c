@@ -1,4 +1,5 @@
-/* Slots, buffers and commands as the stream of bytes that an object carries instead of tables with pointers (step_abi.h). */
+/* Slots, buffers and commands as the stream of bytes that an object carries instead of tables with pointers
+ * (step_abi.h). */
 #include "codegen/llvm_object.h"
 #include "ir/plan.h"
 #include <cjson/cJSON.h>
@@ -6,22 +7,24 @@
 #include <stepc/step_abi.h>
 #include <string.h>
 
-struct pack { struct arena *arena; const struct ir_module *module; VEC(char) out; };
+struct pack {
+    struct arena *arena;
+    const struct ir_module *module;
+    VEC(char) out;
+};
 
 static void add_byte(struct pack *p, uint32_t v) { vec_push(p->arena, &p->out, (char)v); }
 
 static void add_number(struct pack *p, uint64_t v)
 {
-    for (; v > 127; v >>= 7)
-        add_byte(p, (uint32_t)(v & 127) | 128);
+    for (; v > 127; v >>= 7) add_byte(p, (uint32_t)(v & 127) | 128);
     add_byte(p, (uint32_t)v);
 }
 
 static void add_bytes(struct pack *p, const void *data, size_t size)
 {
     const char *from = data;
-    for (size_t i = 0; i < size; i++)
-        vec_push(p->arena, &p->out, from[i]);
+    for (size_t i = 0; i < size; i++) vec_push(p->arena, &p->out, from[i]);
 }
 
 static void add_text(struct pack *p, const char *text) { add_bytes(p, text, strlen(text) + 1); }
@@ -29,7 +32,8 @@ static void add_text(struct pack *p, const char *text) { add_bytes(p, text, strl
 uint32_t pack_dtype(enum ir_dtype dtype)
 {
     switch (dtype) {
-#define X(NAME, text, st, bytes, cls, abi) case IR_##NAME: return abi;
+#define X(NAME, text, st, bytes, cls, abi) \
+    case IR_##NAME: return abi;
 #include "kernels/dtypes.def"
 #undef X
     default: return 0;
@@ -39,8 +43,7 @@ uint32_t pack_dtype(enum ir_dtype dtype)
 static int64_t parts(const struct ir_module *m, uint32_t axes)
 {
     int64_t n = 1;
-    for (; axes; axes >>= 4)
-        n *= m->mesh.size[(axes & 15) - 1];
+    for (; axes; axes >>= 4) n *= m->mesh.size[(axes & 15) - 1];
     return n;
 }
 
@@ -56,8 +59,7 @@ static cJSON *sharding_json(const struct ir_module *m, const struct ir_slot *slo
             cJSON_AddItemToArray(all, cJSON_CreateString(m->mesh.name[axes - 1]));
         } else {
             cJSON *several = cJSON_CreateArray();
-            for (; axes; axes >>= 4)
-                cJSON_AddItemToArray(several, cJSON_CreateString(m->mesh.name[(axes & 15) - 1]));
+            for (; axes; axes >>= 4) cJSON_AddItemToArray(several, cJSON_CreateString(m->mesh.name[(axes & 15) - 1]));
             cJSON_AddItemToArray(all, several);
         }
     }
@@ -78,8 +80,7 @@ static bool used_by(const struct ir_module *module, const char *entry, uint32_t 
 {
     const struct ir_func *f = ir_func_find(module, entry);
     for (size_t i = 0; f && i < f->params.count; i++)
-        if (f->params.items[i].slot == (int32_t)slot)
-            return true;
+        if (f->params.items[i].slot == (int32_t)slot) return true;
     return false;
 }
 
@@ -87,42 +88,41 @@ static void add_slot(struct pack *p, uint32_t index, uint64_t offset)
 {
     const struct ir_slot *s = &p->module->slots.items[index];
     bool sharded = false;
-    for (uint32_t i = 0; i < s->type.rank; i++)
-        sharded = sharded || s->sharding.dim[i];
+    for (uint32_t i = 0; i < s->type.rank; i++) sharded = sharded || s->sharding.dim[i];
     add_text(p, s->name);
     add_byte(p, s->role);
     add_byte(p, pack_dtype(s->type.dtype));
     add_byte(p, s->type.rank);
-    add_byte(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) | (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
+    add_byte(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) |
+                    (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
                     (s->role == IR_ROLE_INPUT && used_by(p->module, "infer", index) ? STEPC_PACKED_INFER : 0u) |
                     (s->index_limit ? STEPC_PACKED_LIMIT : 0u) | (s->initial != 0 ? STEPC_PACKED_INITIAL : 0u));
-    for (uint32_t i = 0; i < s->type.rank; i++)
-        add_number(p, (uint64_t)s->type.dim[i]);
+    for (uint32_t i = 0; i < s->type.rank; i++) add_number(p, (uint64_t)s->type.dim[i]);
     for (uint32_t i = 0; sharded && i < s->type.rank; i++) {
         add_number(p, (uint64_t)(s->type.dim[i] / parts(p->module, s->sharding.dim[i])));
         add_number(p, s->sharding.dim[i]);
     }
-    if (sharded)
-        add_text(p, json_text(p->arena, sharding_json(p->module, s)));
+    if (sharded) add_text(p, json_text(p->arena, sharding_json(p->module, s)));
     add_number(p, offset);
-    if (s->index_limit)
-        add_number(p, (uint64_t)s->index_limit);
-    if (s->initial != 0)
-        add_bytes(p, &s->initial, sizeof s->initial);
+    if (s->index_limit) add_number(p, (uint64_t)s->index_limit);
+    if (s->initial != 0) add_bytes(p, &s->initial, sizeof s->initial);
 }
 
 /* ---------------------------------------------------------------- commands */
 
 struct commands {
     struct pack p;
-    struct map kernels;        /* address of a function -> number, from 0 */
+    struct map kernels; /* address of a function -> number, from 0 */
     VEC(void *) functions;
     VEC(const struct cg_kernel *) libraries;
-    uint64_t buffers, ends;    /* in all */
+    uint64_t buffers, ends; /* in all */
 };
 
 /* Nobody reads them beside one function. */
-size_t cg_command_count(const struct cg_entry *entry, bool cuda) { return entry->whole && !cuda ? 0 : entry->plan->commands.count; }
+size_t cg_command_count(const struct cg_entry *entry, bool cuda)
+{
+    return entry->whole && !cuda ? 0 : entry->plan->commands.count;
+}
 
 static const char *place_of(const struct ir_module *m, const struct plan_command *c, struct arena *arena)
 {
@@ -174,7 +174,9 @@ static void add_collective(struct commands *c, const struct plan_command *comman
         const struct ir_type *part = node->op == OP_all_gather ? operand : &node->type;
         for (uint32_t i = (uint32_t)node->attr[1].v[0]; i < part->rank; i++) inner *= (uint64_t)part->dim[i];
     }
-    add_byte(&c->p, node->op == OP_all_reduce ? STEPC_ALL_REDUCE : node->op == OP_all_gather ? STEPC_ALL_GATHER : STEPC_REDUCE_SCATTER);
+    add_byte(&c->p, node->op == OP_all_reduce   ? STEPC_ALL_REDUCE
+                    : node->op == OP_all_gather ? STEPC_ALL_GATHER
+                                                : STEPC_REDUCE_SCATTER);
     add_byte(&c->p, node->op == OP_all_reduce ? (uint32_t)node->attr[1].v[0] : STEPC_SUM);
     add_byte(&c->p, pack_dtype((enum ir_dtype)node->type.dtype));
     add_number(&c->p, command->reads.items[0]);
@@ -203,7 +205,8 @@ static void add_command(struct commands *c, const struct cg_entry *entry, const 
     add_text(&c->p, place_of(c->p.module, command, c->p.arena)); /* of kernels it would be dead weight */
 }
 
-struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_entry *entries, uint32_t count, bool cuda, struct arena *arena)
+struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_entry *entries, uint32_t count, bool cuda,
+                             struct arena *arena)
 {
     struct pack p = {.arena = arena, .module = plans->module};
     struct commands c = {.p = p, .kernels = MAP(arena)};
@@ -218,10 +221,14 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
             add_number(&p, b->bytes);
         }
     for (uint32_t e = 0; e < count; e++)
-        for (size_t i = 0; i < cg_command_count(&entries[e], cuda); i++) add_command(&c, &entries[e], &entries[e].plan->commands.items[i]);
+        for (size_t i = 0; i < cg_command_count(&entries[e], cuda); i++)
+            add_command(&c, &entries[e], &entries[e].plan->commands.items[i]);
     add_number(&p, c.buffers); /* never empty */
     add_number(&p, c.ends);
     add_bytes(&p, c.p.out.items, c.p.out.count);
-    return (struct cg_packed){.bytes = {p.out.items, p.out.count}, .functions = c.functions.items, .function_count = (uint32_t)c.functions.count,
-                              .gemms = c.libraries.items, .gemm_count = (uint32_t)c.libraries.count};
+    return (struct cg_packed){.bytes = {p.out.items, p.out.count},
+                              .functions = c.functions.items,
+                              .function_count = (uint32_t)c.functions.count,
+                              .gemms = c.libraries.items,
+                              .gemm_count = (uint32_t)c.libraries.count};
 }

@@ -29,25 +29,27 @@ struct cg_bytes cg_runtime_archive(void)
 enum { FILE_OBJECT, FILE_ARCHIVE, FILE_EXPORTS, FILE_LOG, FILE_RESULT, FILE_COUNT };
 static const char *const file_names[FILE_COUNT] = {"step.o", "runtime.a", "exports", "log", "step.so"};
 
-struct workshop { struct arena *arena; char *folder; const char *path[FILE_COUNT]; sigset_t signals; /* of before */ };
+struct workshop {
+    struct arena *arena;
+    char *folder;
+    const char *path[FILE_COUNT];
+    sigset_t signals; /* of before */
+};
 
 /* NULL or what the system says; `shown` is the name that messages have. */
-static const char *write_file(struct arena *arena, const char *path, const char *shown, const void *data, size_t size, mode_t mode)
+static const char *write_file(struct arena *arena, const char *path, const char *shown, const void *data, size_t size,
+                              mode_t mode)
 {
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     const char *at = data;
     int error = 0;
-    if (file < 0)
-        return arena_format(arena, "cannot create %s: %s", shown, strerror(errno));
+    if (file < 0) return arena_format(arena, "cannot create %s: %s", shown, strerror(errno));
     while (size && !error) {
         ssize_t n = write(file, at, size);
-        if (n < 0 && errno != EINTR)
-            error = errno;
-        if (n > 0)
-            at += n, size -= (size_t)n;
+        if (n < 0 && errno != EINTR) error = errno;
+        if (n > 0) at += n, size -= (size_t)n;
     }
-    if (close(file) != 0 && !error)
-        error = errno;
+    if (close(file) != 0 && !error) error = errno;
     return error ? arena_format(arena, "cannot write %s: %s", shown, strerror(error)) : NULL;
 }
 
@@ -57,8 +59,7 @@ static const char *read_file(struct arena *arena, const char *path, struct cg_by
     struct stat st;
     if (file < 0 || fstat(file, &st) != 0) {
         int error = errno;
-        if (file >= 0)
-            close(file);
+        if (file >= 0) close(file);
         return arena_format(arena, "cannot read %s: %s", path, strerror(error));
     }
     char *data = arena_alloc(arena, (size_t)st.st_size + 1);
@@ -66,8 +67,7 @@ static const char *read_file(struct arena *arena, const char *path, struct cg_by
     for (ssize_t n = 1; have < (size_t)st.st_size && (n > 0 || errno == EINTR);) {
         n = read(file, data + have, (size_t)st.st_size - have);
         have += n > 0 ? (size_t)n : 0;
-        if (n == 0)
-            break;
+        if (n == 0) break;
     }
     close(file);
     *out = (struct cg_bytes){data, have};
@@ -88,24 +88,20 @@ static void hold_signals(struct workshop *w)
 static const char *open_workshop(struct workshop *w)
 {
     const char *base = getenv("TMPDIR");
-    if (!base || !*base)
-        base = "/tmp";
+    if (!base || !*base) base = "/tmp";
     w->folder = arena_format(w->arena, "%s/stepc-XXXXXX", base);
     if (!mkdtemp(w->folder)) /* mode 0700 */ {
         w->folder = NULL;
         return arena_format(w->arena, "cannot create a temporary folder in %s: %s", base, strerror(errno));
     }
-    for (int i = 0; i < FILE_COUNT; i++)
-        w->path[i] = arena_format(w->arena, "%s/%s", w->folder, file_names[i]);
+    for (int i = 0; i < FILE_COUNT; i++) w->path[i] = arena_format(w->arena, "%s/%s", w->folder, file_names[i]);
     return NULL;
 }
 
 static void close_workshop(const struct workshop *w)
 {
-    for (int i = 0; w->folder && i < FILE_COUNT; i++)
-        unlink(w->path[i]);
-    if (w->folder)
-        rmdir(w->folder);
+    for (int i = 0; w->folder && i < FILE_COUNT; i++) unlink(w->path[i]);
+    if (w->folder) rmdir(w->folder);
 }
 
 /* Where the dynamic loader found a library; no development files are needed to link against it. */
@@ -114,8 +110,7 @@ static const char *library_path(struct arena *arena, const char *name)
     struct link_map *map = NULL;
     const char *path = NULL;
     void *handle = dlopen(name, RTLD_LAZY);
-    if (!handle)
-        return NULL;
+    if (!handle) return NULL;
     if (dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name && *map->l_name)
         path = arena_string(arena, map->l_name);
     dlclose(handle);
@@ -138,28 +133,22 @@ static const char *run(struct workshop *w, const char *const *argv)
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     char *args[32];
     size_t count = 0;
-    for (; argv[count]; count++)
-        args[count] = arena_string(w->arena, argv[count]);
+    for (; argv[count]; count++) args[count] = arena_string(w->arena, argv[count]);
     args[count] = NULL;
     int error = posix_spawnp(&child, argv[0], &actions, &attributes, args, environ);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
-    if (error == ENOENT)
-        return "";
-    if (error)
-        return arena_format(w->arena, "cannot start the linker %s: %s", argv[0], strerror(error));
+    if (error == ENOENT) return "";
+    if (error) return arena_format(w->arena, "cannot start the linker %s: %s", argv[0], strerror(error));
     while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return arena_format(w->arena, "lost the linker %s: %s", argv[0], strerror(errno));
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return NULL;
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        return "";
+        if (errno != EINTR) return arena_format(w->arena, "lost the linker %s: %s", argv[0], strerror(errno));
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return NULL;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return "";
     struct cg_bytes log = {"", 0};
-    if (read_file(w->arena, w->path[FILE_LOG], &log))
-        log = (struct cg_bytes){"", 0};
-    const char *how = WIFSIGNALED(status) ? arena_format(w->arena, "was ended by signal %d (a full disk?)", WTERMSIG(status))
-                                          : arena_format(w->arena, "failed with status %d", WEXITSTATUS(status));
+    if (read_file(w->arena, w->path[FILE_LOG], &log)) log = (struct cg_bytes){"", 0};
+    const char *how = WIFSIGNALED(status)
+                          ? arena_format(w->arena, "was ended by signal %d (a full disk?)", WTERMSIG(status))
+                          : arena_format(w->arena, "failed with status %d", WEXITSTATUS(status));
     return arena_format(w->arena, "the linker %s %s%s%.*s", argv[0], how, log.size ? ":\n" : "",
                         (int)(log.size < 2000 ? log.size : 2000), (const char *)log.data);
 }
@@ -169,24 +158,41 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
     const char *linkers[] = {link->linker, "ld.lld", "ld.lld-16", "ld", NULL};
     const char *libm = library_path(w->arena, "libm.so.6"), *libc = library_path(w->arena, "libc.so.6");
     const char *fault;
-    if (!libm || !libc)
-        return "cannot find the C library to link against";
+    if (!libm || !libc) return "cannot find the C library to link against";
     for (int i = link->linker ? 0 : 1; i < 4; i++) {
-        const char *argv[32] = {linkers[i], "-shared", "-o", w->path[FILE_RESULT], "--gc-sections", "-z", "nodelete", "-z",
-                                "relro", "-z", "now", "-z", "defs", "-z", "noexecstack", "--build-id=none", "--hash-style=gnu",
-                                "-s", "-O2", "--no-eh-frame-hdr", "-u", link->export_symbol, "--version-script", w->path[FILE_EXPORTS],
+        const char *argv[32] = {linkers[i],
+                                "-shared",
+                                "-o",
+                                w->path[FILE_RESULT],
+                                "--gc-sections",
+                                "-z",
+                                "nodelete",
+                                "-z",
+                                "relro",
+                                "-z",
+                                "now",
+                                "-z",
+                                "defs",
+                                "-z",
+                                "noexecstack",
+                                "--build-id=none",
+                                "--hash-style=gnu",
+                                "-s",
+                                "-O2",
+                                "--no-eh-frame-hdr",
+                                "-u",
+                                link->export_symbol,
+                                "--version-script",
+                                w->path[FILE_EXPORTS],
                                 w->path[FILE_OBJECT]};
         size_t n = 25;
-        if (link->archive.size)
-            argv[n++] = w->path[FILE_ARCHIVE];
+        if (link->archive.size) argv[n++] = w->path[FILE_ARCHIVE];
         argv[n++] = "--as-needed";
         argv[n++] = libm;
         argv[n++] = libc;
         fault = run(w, argv);
-        if (!fault || *fault)
-            return fault;
-        if (link->linker)
-            return arena_format(w->arena, "the linker %s does not exist", link->linker);
+        if (!fault || *fault) return fault;
+        if (link->linker) return arena_format(w->arena, "the linker %s does not exist", link->linker);
     }
     return "found neither ld.lld nor ld; install one of them (Debian: apt install lld) or name one with --linker";
 }
@@ -196,8 +202,7 @@ static const char *deliver(struct workshop *w, const char *output)
     struct cg_bytes result;
     struct stat status;
     const char *fault = read_file(w->arena, w->path[FILE_RESULT], &result);
-    if (fault)
-        return fault;
+    if (fault) return fault;
     /* A device or a pipe is written to: a rename would replace it. */
     if (stat(output, &status) == 0 && (!S_ISREG(status.st_mode) || strncmp(output, "/dev/", 5) == 0))
         return write_file(w->arena, output, output, result.data, result.size, 0777);
@@ -205,8 +210,7 @@ static const char *deliver(struct workshop *w, const char *output)
     fault = write_file(w->arena, beside, output, result.data, result.size, 0777);
     if (!fault && rename(beside, output) != 0)
         fault = arena_format(w->arena, "cannot write %s: %s", output, strerror(errno));
-    if (fault)
-        unlink(beside);
+    if (fault) unlink(beside);
     return fault;
 }
 
@@ -219,13 +223,11 @@ const char *cg_link(const struct cg_link *link, struct arena *arena)
     if (!fault)
         fault = write_file(arena, w.path[FILE_OBJECT], w.path[FILE_OBJECT], link->object.data, link->object.size, 0600);
     if (!fault && link->archive.size)
-        fault = write_file(arena, w.path[FILE_ARCHIVE], w.path[FILE_ARCHIVE], link->archive.data, link->archive.size, 0600);
-    if (!fault)
-        fault = write_file(arena, w.path[FILE_EXPORTS], w.path[FILE_EXPORTS], exports, strlen(exports), 0600);
-    if (!fault)
-        fault = link_in(&w, link);
-    if (!fault)
-        fault = deliver(&w, link->output);
+        fault = write_file(arena, w.path[FILE_ARCHIVE], w.path[FILE_ARCHIVE], link->archive.data, link->archive.size,
+                           0600);
+    if (!fault) fault = write_file(arena, w.path[FILE_EXPORTS], w.path[FILE_EXPORTS], exports, strlen(exports), 0600);
+    if (!fault) fault = link_in(&w, link);
+    if (!fault) fault = deliver(&w, link->output);
     close_workshop(&w);
     sigprocmask(SIG_SETMASK, &w.signals, NULL);
     return fault;

@@ -38,7 +38,8 @@ void emit_end(struct emit *e)
 
 static void attribute(struct emit *e, const char *key, const char *value)
 {
-    LLVMAttributeRef a = LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAttributeRef a = LLVMCreateStringAttribute(e->context, key, (unsigned)strlen(key), value,
+                                                   (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(e->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
@@ -53,8 +54,7 @@ LLVMValueRef emit_function(struct emit *e, const char *name, LLVMTypeRef type)
     const char *width = e->target->vector_bytes == 64 ? "512" : e->target->vector_bytes == 32 ? "256" : "128";
     attribute(e, "prefer-vector-width", width);
     attribute(e, "min-legal-vector-width", width);
-    if (e->target->tune)
-        attribute(e, "tune-cpu", e->target->tune);
+    if (e->target->tune) attribute(e, "tune-cpu", e->target->tune);
     LLVMPositionBuilderAtEnd(e->allocas, emit_block(e));
     LLVMPositionBuilderAtEnd(e->b, emit_block(e));
     return e->function;
@@ -71,13 +71,12 @@ static LLVMTypeRef kernel_type(struct emit *e, const struct nest_stmt *const *nu
 {
     LLVMTypeRef types[4 + EMIT_MAX_NUMBERS] = {e->ptr, e->i64, e->i64, e->ptr};
     ASSERT(count <= EMIT_MAX_NUMBERS);
-    for (uint32_t i = 0; i < count; i++)
-        types[4 + i] = emit_register_type(e, numbers[i]->dtype, 0);
+    for (uint32_t i = 0; i < count; i++) types[4 + i] = emit_register_type(e, numbers[i]->dtype, 0);
     return LLVMFunctionType(LLVMVoidTypeInContext(e->context), types, 4 + count, 0);
 }
 
-LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *name, const struct nest_stmt *const *numbers,
-                         uint32_t count)
+LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *name,
+                         const struct nest_stmt *const *numbers, uint32_t count)
 {
     LLVMValueRef function = emit_function(e, name, kernel_type(e, numbers, count));
     LLVMValueRef *buffers = arena_new_array(e->arena, LLVMValueRef, nest->argument_count + 1);
@@ -87,8 +86,7 @@ LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *na
         buffers[i] = LLVMBuildLoad2(e->b, e->ptr, at, "");
     }
     e->given = arena_new_array(e->arena, LLVMValueRef, nest->value_count + 1);
-    for (uint32_t i = 0; i < count; i++)
-        e->given[numbers[i]->result] = LLVMGetParam(function, 4 + i);
+    for (uint32_t i = 0; i < count; i++) e->given[numbers[i]->result] = LLVMGetParam(function, 4 + i);
     emit_nest(e, nest, buffers, LLVMGetParam(function, 1), LLVMGetParam(function, 2), LLVMGetParam(function, 3));
     e->given = NULL;
     emit_function_end(e);
@@ -99,10 +97,8 @@ LLVMValueRef emit_kernel_of(struct emit *e, LLVMValueRef body, const char *name,
                             uint32_t count)
 {
     LLVMValueRef function = emit_function(e, name, kernel_type(e, NULL, 0)), args[4 + EMIT_MAX_NUMBERS];
-    for (uint32_t i = 0; i < 4; i++)
-        args[i] = LLVMGetParam(function, i);
-    for (uint32_t i = 0; i < count; i++)
-        args[4 + i] = emit_number(e, numbers[i]);
+    for (uint32_t i = 0; i < 4; i++) args[i] = LLVMGetParam(function, i);
+    for (uint32_t i = 0; i < count; i++) args[4 + i] = emit_number(e, numbers[i]);
     LLVMValueRef call = LLVMBuildCall2(e->b, kernel_type(e, numbers, count), body, args, 4 + count, "");
     LLVMSetTailCall(call, 1);
     emit_function_end(e);
@@ -154,9 +150,8 @@ static int64_t longest_vector(struct nest_stmt *const *items, size_t count)
     int64_t longest = 1;
     for (size_t i = 0; i < count; i++) {
         const struct nest_stmt *s = items[i];
-        int64_t here = s->kind == NEST_FOR && s->loop == NEST_VECTOR
-                           ? (s->extent < 0 ? INT64_MAX : s->extent)
-                           : longest_vector(s->body.items, s->body.count);
+        int64_t here = s->kind == NEST_FOR && s->loop == NEST_VECTOR ? (s->extent < 0 ? INT64_MAX : s->extent)
+                                                                     : longest_vector(s->body.items, s->body.count);
         longest = here > longest ? here : longest;
     }
     return longest;
@@ -166,10 +161,8 @@ static uint32_t choose_lanes(const struct emit *e, const struct nest *nest, int6
 {
     uint32_t most = e->target->vector_bytes / 4, lanes = 2;
     int64_t longest = longest_vector(nest->body.items, nest->body.count);
-    if (longest == INT64_MAX && flat_extent >= 0)
-        longest = flat_extent;
-    while (lanes < most && (int64_t)lanes < longest)
-        lanes *= 2;
+    if (longest == INT64_MAX && flat_extent >= 0) longest = flat_extent;
+    while (lanes < most && (int64_t)lanes < longest) lanes *= 2;
     return lanes;
 }
 
@@ -178,8 +171,7 @@ uint64_t emit_scratch_bytes(const struct nest *nest)
     uint64_t bytes = 0;
     for (size_t i = 0; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
-        if (buffer->local)
-            bytes += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
+        if (buffer->local) bytes += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
     }
     return bytes;
 }
@@ -190,17 +182,20 @@ static void print_body(struct emit *e, struct nest_stmt *const *items, size_t co
 
 struct vector_loop {
     const struct nest_stmt *stmt;
-    uint32_t copies;      /* vectors per iteration of the main loop */
+    uint32_t copies;              /* vectors per iteration of the main loop */
     uint32_t sums[16], sum_count; /* registers that get partial sums per copy */
     bool tile;
-    bool crowded;         /* more such registers than `sums` holds: one vector at a time, no partial sums */
+    bool crowded; /* more such registers than `sums` holds: one vector at a time, no partial sums */
 };
 
 /* Instructions that a statement becomes, roughly. */
 static uint32_t weight_of(const struct nest_stmt *s)
 {
     if (s->kind == NEST_OP)
-        return s->op == OP_threefry ? 100 : s->op == OP_pow || s->op == OP_cbrt ? 50 : s->op >= OP_exp && s->op <= OP_erf_inv ? 20 : 2;
+        return s->op == OP_threefry                     ? 100
+               : s->op == OP_pow || s->op == OP_cbrt    ? 50
+               : s->op >= OP_exp && s->op <= OP_erf_inv ? 20
+                                                        : 2;
     return 1;
 }
 
@@ -210,18 +205,14 @@ static uint32_t weigh(struct emit *e, struct nest_stmt *const *items, size_t cou
     uint32_t weight = 0;
     for (size_t i = 0; i < count; i++) {
         const struct nest_stmt *s = items[i];
-        bool outer_register = (s->kind == NEST_REDUCE || s->kind == NEST_GET || s->kind == NEST_SET)
-                              && e->regs[s->reg].lanes && !e->regs[s->reg].in_vector;
-        if (outer_register && (e->regs[s->reg].tile || s->kind != NEST_REDUCE))
-            loop->tile = true;
+        bool outer_register = (s->kind == NEST_REDUCE || s->kind == NEST_GET || s->kind == NEST_SET) &&
+                              e->regs[s->reg].lanes && !e->regs[s->reg].in_vector;
+        if (outer_register && (e->regs[s->reg].tile || s->kind != NEST_REDUCE)) loop->tile = true;
         else if (outer_register) {
             bool seen = false;
-            for (uint32_t k = 0; k < loop->sum_count; k++)
-                seen = seen || loop->sums[k] == s->reg;
-            if (!seen && loop->sum_count == 16)
-                loop->crowded = true;
-            else if (!seen)
-                loop->sums[loop->sum_count++] = s->reg;
+            for (uint32_t k = 0; k < loop->sum_count; k++) seen = seen || loop->sums[k] == s->reg;
+            if (!seen && loop->sum_count == 16) loop->crowded = true;
+            else if (!seen) loop->sums[loop->sum_count++] = s->reg;
         }
         weight += weight_of(s) + weigh(e, s->body.items, s->body.count, loop);
     }
@@ -233,15 +224,13 @@ static void plan_loop(struct emit *e, const struct nest_stmt *s, struct vector_l
     *loop = (struct vector_loop){.stmt = s};
     uint32_t weight = weigh(e, s->body.items, s->body.count, loop), elements = 0;
     loop->copies = weight <= 10 ? 4 : weight <= 40 ? 2 : 1;
-    for (uint32_t i = 0; i < loop->sum_count; i++)
-        elements += e->regs[loop->sums[i]].count;
-    while (loop->copies > 1 && loop->copies * elements > 12)
-        loop->copies /= 2;
-    if (loop->tile || loop->crowded)
-        loop->copies = 1;
+    for (uint32_t i = 0; i < loop->sum_count; i++) elements += e->regs[loop->sums[i]].count;
+    while (loop->copies > 1 && loop->copies * elements > 12) loop->copies /= 2;
+    if (loop->tile || loop->crowded) loop->copies = 1;
 }
 
-static void print_vector(struct emit *e, const struct vector_loop *loop, LLVMValueRef base, LLVMValueRef mask, uint32_t copy)
+static void print_vector(struct emit *e, const struct vector_loop *loop, LLVMValueRef base, LLVMValueRef mask,
+                         uint32_t copy)
 {
     e->vars[loop->stmt->var] = (struct emit_variable){base, e->depth, true};
     e->mask = mask;
@@ -300,13 +289,10 @@ static void print_known(struct emit *e, struct vector_loop *loop, int64_t from, 
     int64_t all = vectors + (tail != 0), rounds = vectors / copies;
     /* A short loop is printed straight, with as many partial sums as it has vectors. */
     bool straight = loop->tile || all <= copies;
-    if (straight)
-        rounds = 0;
+    if (straight) rounds = 0;
     int64_t used = straight ? (all < EMIT_MAX_COPIES ? all : EMIT_MAX_COPIES) : copies;
-    if (all == 0)
-        return;
-    if (!loop->tile)
-        open_sums(e, loop, (uint32_t)used);
+    if (all == 0) return;
+    if (!loop->tile) open_sums(e, loop, (uint32_t)used);
     int64_t at = from + rounds * copies * lanes;
     if (rounds == 1) {
         for (uint32_t copy = 0; copy < copies; copy++)
@@ -318,12 +304,11 @@ static void print_known(struct emit *e, struct vector_loop *loop, int64_t from, 
         emit_loop_end(e, l);
     }
     uint32_t copy = 0;
-    for (; at + lanes <= to; at += lanes, copy++)
-        print_vector(e, loop, emit_i64(e, at), NULL, copy);
+    for (; at + lanes <= to; at += lanes, copy++) print_vector(e, loop, emit_i64(e, at), NULL, copy);
     if (tail)
-        print_vector(e, loop, emit_i64(e, at), tail_mask(e, emit_i64(e, tail)), copy % (uint32_t)(loop->tile ? all : used));
-    if (!loop->tile)
-        close_sums(e, loop, (uint32_t)used);
+        print_vector(e, loop, emit_i64(e, at), tail_mask(e, emit_i64(e, tail)),
+                     copy % (uint32_t)(loop->tile ? all : used));
+    if (!loop->tile) close_sums(e, loop, (uint32_t)used);
 }
 
 /* Extent not known: whole iterations, then the rest one masked vector at a time, which keeps the code short. */
@@ -349,21 +334,24 @@ static void print_unknown(struct emit *e, struct vector_loop *loop, LLVMValueRef
 
 /* ---------------------------------------------------------------- long unrolled loops */
 
-/* Registers want constant indices, so loops over them come unrolled. What follows a tile of a contraction may be long and
- * only reads the tile: it runs as a loop over a copy of the tile in memory, which is far less code. */
+/* Registers want constant indices, so loops over them come unrolled. What follows a tile of a contraction may be long
+ * and only reads the tile: it runs as a loop over a copy of the tile in memory, which is far less code. */
 enum { LONG_UNROLL = 60, LONG_UNROLL_OF_REGISTERS = 160 };
 
-struct body_survey { bool reads, other; }; /* registers are read; something else is done to some */
+struct body_survey {
+    bool reads, other;
+}; /* registers are read; something else is done to some */
 
 /* Instructions in all when printed. */
-static uint64_t printed(const struct emit *e, struct nest_stmt *const *items, size_t count, struct body_survey *survey_of)
+static uint64_t printed(const struct emit *e, struct nest_stmt *const *items, size_t count,
+                        struct body_survey *survey_of)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
         const struct nest_stmt *s = items[i];
         const struct emit_register *reg = s->kind == NEST_GET ? &e->regs[s->reg] : NULL;
-        if (s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_REG || s->kind == NEST_FOLD
-            || (reg && (reg->in_vector || reg->copies != 1)))
+        if (s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_REG || s->kind == NEST_FOLD ||
+            (reg && (reg->in_vector || reg->copies != 1)))
             survey_of->other = true;
         survey_of->reads = survey_of->reads || reg;
         uint64_t times = s->kind == NEST_FOR && s->loop == NEST_UNROLL ? (uint64_t)s->extent : 1;
@@ -386,8 +374,7 @@ static void spill(struct emit *e, struct nest_stmt *const *items, size_t count, 
         const struct nest_stmt *s = items[i];
         struct emit_register *reg = s->kind == NEST_GET ? &e->regs[s->reg] : NULL;
         spill(e, s->body.items, s->body.count, mine);
-        if (!reg || reg->spilled)
-            continue;
+        if (!reg || reg->spilled) continue;
         LLVMTypeRef type = emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0);
         reg->spilled = LLVMBuildAlloca(e->allocas, LLVMArrayType(type, reg->count), "");
         mine[s->reg] = true;
@@ -408,8 +395,7 @@ static void print_long(struct emit *e, const struct nest_stmt *s)
     print_body(e, s->body.items, s->body.count);
     emit_loop_end(e, l);
     for (uint32_t i = 0; i < e->nest->reg_count; i++)
-        if (mine[i])
-            e->regs[i].spilled = NULL;
+        if (mine[i]) e->regs[i].spilled = NULL;
 }
 
 /* ---------------------------------------------------------------- statements */
@@ -420,15 +406,12 @@ static void print_for(struct emit *e, const struct nest_stmt *s)
     LLVMValueRef from = runs ? e->lo : emit_i64(e, 0), to = runs ? e->hi : emit_i64(e, s->extent);
     int64_t first = 0, last = 0;
     bool known = emit_known(from, &first) && emit_known(to, &last);
-    if (known && first >= last)
-        return;
+    if (known && first >= last) return;
     if (s->loop == NEST_VECTOR) {
         struct vector_loop loop;
         plan_loop(e, s, &loop);
-        if (known)
-            print_known(e, &loop, first, last);
-        else
-            print_unknown(e, &loop, from, to);
+        if (known) print_known(e, &loop, first, last);
+        else print_unknown(e, &loop, from, to);
         return;
     }
     struct emit_variable *var = &e->vars[s->var];
@@ -462,24 +445,19 @@ static void print_op(struct emit *e, const struct nest_stmt *s)
 {
     LLVMValueRef args[4];
     bool varies = false;
-    for (uint32_t i = 0; i < s->arg_count; i++)
-        varies = varies || e->values[s->args[i]].varies;
-    for (uint32_t i = 0; i < s->arg_count; i++)
-        args[i] = emit_spread(e, &e->values[s->args[i]], varies);
+    for (uint32_t i = 0; i < s->arg_count; i++) varies = varies || e->values[s->args[i]].varies;
+    for (uint32_t i = 0; i < s->arg_count; i++) args[i] = emit_spread(e, &e->values[s->args[i]], varies);
     enum ir_dtype operand = e->values[s->args[s->op == OP_select ? 1 : 0]].dtype;
-    LLVMValueRef v = s->kind == NEST_FMA
-                         ? emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]))
-                         : emit_op(e, s->op, s->dtype, operand, s->word, args);
+    LLVMValueRef v = s->kind == NEST_FMA ? emit_round_to(e, s->dtype, emit_fma(e, args[0], args[1], args[2]))
+                                         : emit_op(e, s->op, s->dtype, operand, s->word, args);
     e->values[s->result] = (struct emit_value){v, s->dtype, varies};
 }
 
 LLVMValueRef emit_number(struct emit *e, const struct nest_stmt *s)
 {
     LLVMTypeRef type = emit_register_type(e, s->dtype, 0);
-    if (ir_dtype_is_float(s->dtype))
-        return emit_round_to(e, s->dtype, emit_real(type, s->number));
-    if (ir_dtype_is_signed(s->dtype) || s->number < 0)
-        return LLVMConstInt(type, (uint64_t)(int64_t)s->number, 1);
+    if (ir_dtype_is_float(s->dtype)) return emit_round_to(e, s->dtype, emit_real(type, s->number));
+    if (ir_dtype_is_signed(s->dtype) || s->number < 0) return LLVMConstInt(type, (uint64_t)(int64_t)s->number, 1);
     return LLVMConstInt(type, s->dtype == IR_BOOL ? (uint64_t)(s->number != 0) : (uint64_t)s->number, 0);
 }
 
@@ -494,7 +472,8 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     switch (s->kind) {
     case NEST_FOR: print_for(e, s); break;
     case NEST_IF: print_if(e, s); break;
-    case NEST_OP: case NEST_FMA: print_op(e, s); break;
+    case NEST_OP:
+    case NEST_FMA: print_op(e, s); break;
     case NEST_NUMBER: print_number(e, s); break;
     case NEST_POSITION: emit_position(e, s); break;
     case NEST_LOAD: emit_load(e, s); break;
@@ -512,16 +491,14 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
 
 static void print_body(struct emit *e, struct nest_stmt *const *items, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        print_stmt(e, items[i]);
+    for (size_t i = 0; i < count; i++) print_stmt(e, items[i]);
 }
 
 void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
                LLVMValueRef scratch)
 {
     int64_t first = 0, last = 0, flat_extent = -1;
-    if (emit_known(lo, &first) && emit_known(hi, &last))
-        flat_extent = last - first;
+    if (emit_known(lo, &first) && emit_known(hi, &last)) flat_extent = last - first;
     e->nest = nest;
     e->lo = lo;
     e->hi = hi;

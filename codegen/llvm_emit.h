@@ -11,15 +11,23 @@
 
 enum { EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64, EMIT_MAX_NUMBERS = 8 };
 
-struct emit_value { LLVMValueRef v; uint8_t dtype; bool varies; };
-struct emit_variable { LLVMValueRef value; uint32_t depth; bool vector; };
+struct emit_value {
+    LLVMValueRef v;
+    uint8_t dtype;
+    bool varies;
+};
+struct emit_variable {
+    LLVMValueRef value;
+    uint32_t depth;
+    bool vector;
+};
 struct emit_register {
     uint8_t dtype;
-    uint32_t count;      /* elements */
-    uint32_t copies;     /* vectors per element: of a tile, or partial sums of an unrolled loop */
-    uint16_t reduce;     /* the op of its reductions in vector loops, 0 = none */
+    uint32_t count;  /* elements */
+    uint32_t copies; /* vectors per element: of a tile, or partial sums of an unrolled loop */
+    uint16_t reduce; /* the op of its reductions in vector loops, 0 = none */
     bool lanes, tile, in_vector;
-    LLVMValueRef *slots; /* [count * copies], made on first use */
+    LLVMValueRef *slots;  /* [count * copies], made on first use */
     LLVMValueRef spilled; /* a copy of all elements in memory, while a loop runs that was not unrolled; else NULL */
 };
 
@@ -47,7 +55,7 @@ struct emit {
 
     /* of the vector loop being printed */
     bool in_vector;
-    LLVMValueRef mask;   /* NULL: all lanes live */
+    LLVMValueRef mask; /* NULL: all lanes live */
     uint32_t copy;
 };
 
@@ -58,8 +66,8 @@ LLVMValueRef emit_function(struct emit *, const char *name, LLVMTypeRef type);
 void emit_function_end(struct emit *);
 void emit_nest(struct emit *, const struct nest *, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
                LLVMValueRef scratch);
-/* A kernel: one function of the ABI's type around one nest. `numbers`: statements of the nest whose values become further
- * arguments; emit_kernel_of makes the kernel that calls such a body with the values of its own numbers. */
+/* A kernel: one function of the ABI's type around one nest. `numbers`: statements of the nest whose values become
+ * further arguments; emit_kernel_of makes the kernel that calls such a body with the values of its own numbers. */
 LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name, const struct nest_stmt *const *numbers,
                          uint32_t count);
 LLVMValueRef emit_kernel_of(struct emit *, LLVMValueRef body, const char *name, const struct nest_stmt *const *numbers,
@@ -72,7 +80,8 @@ uint64_t emit_scratch_bytes(const struct nest *);
 LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */
 LLVMValueRef emit_spread(struct emit *, const struct emit_value *, bool lanes);      /* as a vector, if `lanes` */
 LLVMValueRef emit_register_load(struct emit *, const struct emit_register *, LLVMValueRef at);
-LLVMValueRef emit_identity(struct emit *, enum ir_op, enum ir_dtype, uint32_t lanes); /* the value that leaves others as they are */
+LLVMValueRef emit_identity(struct emit *, enum ir_op, enum ir_dtype,
+                           uint32_t lanes); /* the value that leaves others as they are */
 LLVMValueRef emit_combine(struct emit *, enum ir_op, enum ir_dtype, LLVMValueRef, LLVMValueRef);
 void emit_declare(struct emit *, const struct nest_stmt *);
 void emit_get(struct emit *, const struct nest_stmt *);
@@ -84,7 +93,7 @@ void emit_fold(struct emit *, const struct nest_stmt *);
 LLVMTypeRef emit_register_type(const struct emit *, enum ir_dtype, uint32_t lanes); /* lanes 0: scalar */
 LLVMTypeRef emit_memory_type(const struct emit *, enum ir_dtype);
 LLVMTypeRef emit_shaped(LLVMTypeRef like, LLVMTypeRef element); /* `element` in the shape of `like` */
-uint32_t emit_lane_count(LLVMTypeRef);                             /* 0: scalar */
+uint32_t emit_lane_count(LLVMTypeRef);                          /* 0: scalar */
 LLVMValueRef emit_real(LLVMTypeRef, double);
 LLVMValueRef emit_int(LLVMTypeRef, uint64_t);
 LLVMValueRef emit_i64(const struct emit *, int64_t);
@@ -95,18 +104,24 @@ LLVMValueRef emit_intrinsic(struct emit *, const char *name, LLVMTypeRef *overlo
 LLVMValueRef emit_call1(struct emit *, const char *intrinsic, LLVMValueRef);
 LLVMValueRef emit_call2(struct emit *, const char *intrinsic, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_fma(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* two roundings without the hardware */
-LLVMValueRef emit_bits(struct emit *, LLVMValueRef);           /* float to the integer of its size */
-LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);      /* back: i32 to f32, i64 to f64 */
+LLVMValueRef emit_bits(struct emit *, LLVMValueRef);                            /* float to the integer of its size */
+LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);                       /* back: i32 to f32, i64 to f64 */
 LLVMValueRef emit_select(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_libm(struct emit *, const char *name, const LLVMValueRef *args, uint32_t count); /* lane by lane */
 LLVMBasicBlockRef emit_block(struct emit *);
 bool emit_known(LLVMValueRef, int64_t *);
 /* `then` is printed between the two calls; nothing else happens where the condition is false. */
-struct emit_branch { LLVMBasicBlockRef before, after; };
+struct emit_branch {
+    LLVMBasicBlockRef before, after;
+};
 struct emit_branch emit_if(struct emit *, LLVMValueRef condition);
 void emit_endif(struct emit *, struct emit_branch);
 /* for (i = from; i < to; i += step); `once`: known to run at least once. */
-struct emit_loop { LLVMValueRef index, to; int64_t step; LLVMBasicBlockRef body, after; };
+struct emit_loop {
+    LLVMValueRef index, to;
+    int64_t step;
+    LLVMBasicBlockRef body, after;
+};
 struct emit_loop emit_loop_begin(struct emit *, LLVMValueRef from, LLVMValueRef to, int64_t step, bool once);
 void emit_loop_end(struct emit *, struct emit_loop);
 

@@ -18,10 +18,17 @@ LLVMTypeRef emit_shaped(LLVMTypeRef like, LLVMTypeRef element)
 LLVMTypeRef emit_memory_type(const struct emit *e, enum ir_dtype dtype)
 {
     switch (dtype) {
-    case IR_BOOL: case IR_U8: case IR_I8: return e->i8;
-    case IR_U16: case IR_I16: case IR_F16: case IR_BF16: return e->i16;
-    case IR_U32: case IR_I32: return e->i32;
-    case IR_U64: case IR_I64: return e->i64;
+    case IR_BOOL:
+    case IR_U8:
+    case IR_I8: return e->i8;
+    case IR_U16:
+    case IR_I16:
+    case IR_F16:
+    case IR_BF16: return e->i16;
+    case IR_U32:
+    case IR_I32: return e->i32;
+    case IR_U64:
+    case IR_I64: return e->i64;
     case IR_F32: return e->f32;
     case IR_F64: return e->f64;
     default: BUG("no machine type for dtype %d", (int)dtype);
@@ -30,9 +37,9 @@ LLVMTypeRef emit_memory_type(const struct emit *e, enum ir_dtype dtype)
 
 LLVMTypeRef emit_register_type(const struct emit *e, enum ir_dtype dtype, uint32_t lanes)
 {
-    LLVMTypeRef type = dtype == IR_BOOL                        ? e->i1
+    LLVMTypeRef type = dtype == IR_BOOL                      ? e->i1
                        : dtype == IR_F16 || dtype == IR_BF16 ? e->f32
-                                                              : emit_memory_type(e, dtype);
+                                                             : emit_memory_type(e, dtype);
     return lanes ? LLVMVectorType(type, lanes) : type;
 }
 
@@ -40,24 +47,18 @@ static LLVMValueRef repeat(LLVMTypeRef type, LLVMValueRef element)
 {
     LLVMValueRef all[EMIT_MAX_LANES];
     uint32_t lanes = emit_lane_count(type);
-    if (!lanes)
-        return element;
-    for (uint32_t i = 0; i < lanes; i++)
-        all[i] = element;
+    if (!lanes) return element;
+    for (uint32_t i = 0; i < lanes; i++) all[i] = element;
     return LLVMConstVector(all, lanes);
 }
 
-static LLVMTypeRef element_of(LLVMTypeRef type)
-{
-    return emit_lane_count(type) ? LLVMGetElementType(type) : type;
-}
+static LLVMTypeRef element_of(LLVMTypeRef type) { return emit_lane_count(type) ? LLVMGetElementType(type) : type; }
 
 LLVMValueRef emit_real(LLVMTypeRef type, double number)
 {
     LLVMTypeRef element = element_of(type);
     /* LLVM converts from double; round here first so that the constant is that of C. */
-    if (LLVMGetTypeKind(element) == LLVMFloatTypeKind)
-        number = (double)(float)number;
+    if (LLVMGetTypeKind(element) == LLVMFloatTypeKind) number = (double)(float)number;
     return repeat(type, LLVMConstReal(element, number));
 }
 
@@ -66,16 +67,12 @@ LLVMValueRef emit_int(LLVMTypeRef type, uint64_t number)
     return repeat(type, LLVMConstInt(element_of(type), number, 0));
 }
 
-LLVMValueRef emit_i64(const struct emit *e, int64_t number)
-{
-    return LLVMConstInt(e->i64, (uint64_t)number, 1);
-}
+LLVMValueRef emit_i64(const struct emit *e, int64_t number) { return LLVMConstInt(e->i64, (uint64_t)number, 1); }
 
 LLVMValueRef emit_splat(struct emit *e, LLVMValueRef scalar, uint32_t lanes)
 {
     LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), lanes);
-    if (LLVMIsConstant(scalar) && !LLVMIsAGlobalValue(scalar))
-        return repeat(type, scalar);
+    if (LLVMIsConstant(scalar) && !LLVMIsAGlobalValue(scalar)) return repeat(type, scalar);
     LLVMValueRef poison = LLVMGetPoison(type);
     LLVMValueRef first = LLVMBuildInsertElement(e->b, poison, scalar, LLVMConstInt(e->i32, 0, 0), "");
     return LLVMBuildShuffleVector(e->b, first, poison, LLVMConstNull(LLVMVectorType(e->i32, lanes)), "");
@@ -84,8 +81,7 @@ LLVMValueRef emit_splat(struct emit *e, LLVMValueRef scalar, uint32_t lanes)
 LLVMValueRef emit_iota(struct emit *e, LLVMTypeRef element, int64_t scale)
 {
     LLVMValueRef all[EMIT_MAX_LANES];
-    for (uint32_t i = 0; i < e->lanes; i++)
-        all[i] = LLVMConstInt(element, (uint64_t)(scale * (int64_t)i), 1);
+    for (uint32_t i = 0; i < e->lanes; i++) all[i] = LLVMConstInt(element, (uint64_t)(scale * (int64_t)i), 1);
     return LLVMConstVector(all, e->lanes);
 }
 
@@ -114,8 +110,7 @@ LLVMValueRef emit_call2(struct emit *e, const char *intrinsic, LLVMValueRef x, L
 
 LLVMValueRef emit_fma(struct emit *e, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z)
 {
-    if (!e->has_fma)
-        return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, x, y, ""), z, "");
+    if (!e->has_fma) return LLVMBuildFAdd(e->b, LLVMBuildFMul(e->b, x, y, ""), z, "");
     LLVMTypeRef type = LLVMTypeOf(x);
     LLVMValueRef args[] = {x, y, z};
     return emit_intrinsic(e, "llvm.fma", &type, 1, args, 3);
@@ -145,8 +140,7 @@ LLVMValueRef emit_libm(struct emit *e, const char *name, const LLVMValueRef *arg
     LLVMTypeRef type = LLVMTypeOf(args[0]), element = element_of(type), types[3] = {element, element, element};
     LLVMTypeRef function_type = LLVMFunctionType(element, types, count, 0);
     LLVMValueRef callee = LLVMGetNamedFunction(e->module, name);
-    if (!callee)
-        callee = LLVMAddFunction(e->module, name, function_type);
+    if (!callee) callee = LLVMAddFunction(e->module, name, function_type);
     uint32_t lanes = emit_lane_count(type);
     LLVMValueRef one[3], result = lanes ? LLVMGetPoison(type) : NULL;
     for (uint32_t lane = 0; lane < (lanes ? lanes : 1); lane++) {
@@ -163,8 +157,7 @@ LLVMBasicBlockRef emit_block(struct emit *e) { return LLVMAppendBasicBlockInCont
 
 bool emit_known(LLVMValueRef v, int64_t *number)
 {
-    if (!LLVMIsAConstantInt(v))
-        return false;
+    if (!LLVMIsAConstantInt(v)) return false;
     *number = LLVMConstIntGetSExtValue(v);
     return true;
 }
@@ -190,10 +183,8 @@ struct emit_loop emit_loop_begin(struct emit *e, LLVMValueRef from, LLVMValueRef
 {
     struct emit_loop loop = {NULL, to, step, emit_block(e), emit_block(e)};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(e->b);
-    if (once)
-        LLVMBuildBr(e->b, loop.body);
-    else
-        LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), loop.body, loop.after);
+    if (once) LLVMBuildBr(e->b, loop.body);
+    else LLVMBuildCondBr(e->b, LLVMBuildICmp(e->b, LLVMIntSLT, from, to, ""), loop.body, loop.after);
     LLVMPositionBuilderAtEnd(e->b, loop.body);
     loop.index = LLVMBuildPhi(e->b, e->i64, "");
     LLVMAddIncoming(loop.index, &from, &before, 1);

@@ -3,7 +3,13 @@
  * integers with saturation and NaN to 0. bf16 and f16 compute in f32 and round after every operation. */
 #include "codegen/llvm_emit.h"
 
-struct op_context { struct emit *e; enum ir_op op; enum ir_dtype result, operand; uint8_t word; const LLVMValueRef *x; };
+struct op_context {
+    struct emit *e;
+    enum ir_op op;
+    enum ir_dtype result, operand;
+    uint8_t word;
+    const LLVMValueRef *x;
+};
 
 /* ---------------------------------------------------------------- rounding to 16 bits */
 
@@ -33,23 +39,27 @@ static LLVMValueRef f16_bits(struct emit *e, LLVMValueRef x)
     normal = LLVMBuildLShr(e->b, normal, emit_int(type, 13), "");
     LLVMValueRef small = emit_bits(e, LLVMBuildFAdd(e->b, emit_from_bits(e, size), emit_real(real, 0.5), ""));
     small = LLVMBuildSub(e->b, small, emit_int(type, 0x3f000000), "");
-    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x38800000), ""), small, normal);
-    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x477ff000), ""), emit_int(type, 0x7c00), r);
-    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGT, size, emit_int(type, 0x7f800000), ""), emit_int(type, 0x7e00), r);
+    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x38800000), ""), small,
+                                 normal);
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x477ff000), ""), emit_int(type, 0x7c00),
+                    r);
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGT, size, emit_int(type, 0x7f800000), ""), emit_int(type, 0x7e00),
+                    r);
     return LLVMBuildOr(e->b, r, LLVMBuildLShr(e->b, sign, emit_int(type, 16), ""), "");
 }
 
 LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
 {
     LLVMTypeRef shape = LLVMTypeOf(raw), type = emit_shaped(shape, e->i32), real = emit_shaped(shape, e->f32);
-    if (e->has_f16c)
-        return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real, "");
+    if (e->has_f16c) return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real, "");
     LLVMValueRef bits = LLVMBuildZExt(e->b, raw, type, "");
-    LLVMValueRef sign = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, bits, emit_int(type, 0x8000), ""), emit_int(type, 16), "");
+    LLVMValueRef sign = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, bits, emit_int(type, 0x8000), ""), emit_int(type, 16),
+                                     "");
     LLVMValueRef size = LLVMBuildAnd(e->b, bits, emit_int(type, 0x7fff), "");
     LLVMValueRef wide = LLVMBuildShl(e->b, size, emit_int(type, 13), "");
     LLVMValueRef normal = LLVMBuildAdd(e->b, wide, emit_int(type, 0x38000000), "");
-    LLVMValueRef small = emit_bits(e, LLVMBuildFMul(e->b, LLVMBuildUIToFP(e->b, size, real, ""), emit_real(real, 0x1p-24), ""));
+    LLVMValueRef small = emit_bits(
+        e, LLVMBuildFMul(e->b, LLVMBuildUIToFP(e->b, size, real, ""), emit_real(real, 0x1p-24), ""));
     LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x400), ""), small, normal);
     LLVMValueRef end = LLVMBuildOr(e->b, wide, emit_int(type, 0x7f800000), "");
     r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x7c00), ""), end, r);
@@ -59,17 +69,14 @@ LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
 LLVMValueRef emit_f16_to_memory(struct emit *e, LLVMValueRef x)
 {
     LLVMTypeRef narrow = emit_shaped(LLVMTypeOf(x), e->i16);
-    if (!e->has_f16c)
-        return LLVMBuildTrunc(e->b, f16_bits(e, x), narrow, "");
+    if (!e->has_f16c) return LLVMBuildTrunc(e->b, f16_bits(e, x), narrow, "");
     return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(LLVMTypeOf(x), e->f16), ""), narrow, "");
 }
 
 LLVMValueRef emit_round_to(struct emit *e, enum ir_dtype dtype, LLVMValueRef x)
 {
-    if (dtype == IR_BF16)
-        return round_bf16(e, x);
-    if (dtype == IR_F16)
-        return emit_f16_from_memory(e, emit_f16_to_memory(e, x));
+    if (dtype == IR_BF16) return round_bf16(e, x);
+    if (dtype == IR_F16) return emit_f16_from_memory(e, emit_f16_to_memory(e, x));
     return x;
 }
 
@@ -86,7 +93,8 @@ static bool is_number(LLVMValueRef x) /* a constant that is not NaN */
     }
     if (emit_lane_count(LLVMTypeOf(x)) && LLVMIsConstant(x)) {
         LLVMValueRef first = LLVMGetAggregateElement(x, 0);
-        return first && LLVMIsAConstantFP(first) && LLVMConstRealGetDouble(first, &lossy) == LLVMConstRealGetDouble(first, &lossy);
+        return first && LLVMIsAConstantFP(first) &&
+               LLVMConstRealGetDouble(first, &lossy) == LLVMConstRealGetDouble(first, &lossy);
     }
     return false;
 }
@@ -96,10 +104,10 @@ static LLVMValueRef extremum(const struct op_context *c, LLVMValueRef x, LLVMVal
 {
     struct emit *e = c->e;
     bool max = c->op == OP_max;
-    if (c->operand == IR_BOOL)
-        return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
+    if (c->operand == IR_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
     if (!ir_dtype_is_float(c->operand)) {
-        const char *name = ir_dtype_is_signed(c->operand) ? (max ? "llvm.smax" : "llvm.smin") : (max ? "llvm.umax" : "llvm.umin");
+        const char *name = ir_dtype_is_signed(c->operand) ? (max ? "llvm.smax" : "llvm.smin")
+                                                          : (max ? "llvm.umax" : "llvm.umin");
         return emit_call2(e, name, x, y);
     }
     if (is_number(y)) {
@@ -109,24 +117,23 @@ static LLVMValueRef extremum(const struct op_context *c, LLVMValueRef x, LLVMVal
     }
     LLVMValueRef wins = LLVMBuildFCmp(e->b, max ? LLVMRealOGT : LLVMRealOLT, x, y, "");
     LLVMValueRef r = emit_select(e, wins, x, y);
-    if (is_number(x))
-        return r;
+    if (is_number(x)) return r;
     return emit_select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
 }
 
 static LLVMValueRef compare(const struct op_context *c)
 {
+    /* clang-format off */
     static const struct { enum ir_op op; LLVMRealPredicate real; LLVMIntPredicate is_signed, is_unsigned; } rows[] = {
         {OP_eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ},
         {OP_ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE},
         {OP_lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT},
         {OP_le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].op != c->op)
-            continue;
-        if (ir_dtype_is_float(c->operand))
-            return LLVMBuildFCmp(c->e->b, rows[i].real, c->x[0], c->x[1], "");
+        if (rows[i].op != c->op) continue;
+        if (ir_dtype_is_float(c->operand)) return LLVMBuildFCmp(c->e->b, rows[i].real, c->x[0], c->x[1], "");
         LLVMIntPredicate p = ir_dtype_is_signed(c->operand) ? rows[i].is_signed : rows[i].is_unsigned;
         return LLVMBuildICmp(c->e->b, p, c->x[0], c->x[1], "");
     }
@@ -140,8 +147,7 @@ static LLVMValueRef divide(const struct op_context *c)
     LLVMTypeRef type = LLVMTypeOf(x);
     bool rem = c->op == OP_rem, is_signed = ir_dtype_is_signed(c->operand);
     if (ir_dtype_is_float(c->operand)) {
-        if (!rem)
-            return LLVMBuildFDiv(e->b, x, y, "");
+        if (!rem) return LLVMBuildFDiv(e->b, x, y, "");
         LLVMValueRef args[] = {x, y};
         return emit_libm(e, c->operand == IR_F64 ? "fmod" : "fmodf", args, 2);
     }
@@ -158,8 +164,7 @@ static LLVMValueRef divide(const struct op_context *c)
         return emit_select(e, by_zero, x, r);
     }
     r = is_signed ? LLVMBuildSDiv(e->b, x, safe, "") : LLVMBuildUDiv(e->b, x, safe, "");
-    if (is_signed)
-        r = emit_select(e, by_minus, LLVMBuildNeg(e->b, x, ""), r);
+    if (is_signed) r = emit_select(e, by_minus, LLVMBuildNeg(e->b, x, ""), r);
     return emit_select(e, by_zero, minus, r);
 }
 
@@ -172,8 +177,7 @@ static LLVMValueRef shift(const struct op_context *c)
     bool arithmetic = c->op == OP_shr && ir_dtype_is_signed(c->operand);
     LLVMValueRef in = LLVMBuildICmp(e->b, LLVMIntULT, y, emit_int(type, bits), "");
     LLVMValueRef by = emit_select(e, in, y, emit_int(type, arithmetic ? bits - 1 : 0));
-    if (arithmetic)
-        return LLVMBuildAShr(e->b, x, by, "");
+    if (arithmetic) return LLVMBuildAShr(e->b, x, by, "");
     LLVMValueRef r = c->op == OP_shl ? LLVMBuildShl(e->b, x, by, "") : LLVMBuildLShr(e->b, x, by, "");
     return emit_select(e, in, r, zero_like(x));
 }
@@ -182,17 +186,15 @@ static LLVMValueRef cast_float(const struct op_context *c, LLVMTypeRef to)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0];
-    if (c->result == IR_BOOL)
-        return LLVMBuildFCmp(e->b, LLVMRealUNE, x, zero_like(x), "");
+    if (c->result == IR_BOOL) return LLVMBuildFCmp(e->b, LLVMRealUNE, x, zero_like(x), "");
     if (!ir_dtype_is_float(c->result)) {
         LLVMTypeRef types[] = {to, LLVMTypeOf(x)};
-        return emit_intrinsic(e, ir_dtype_is_signed(c->result) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &x, 1);
+        return emit_intrinsic(e, ir_dtype_is_signed(c->result) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &x,
+                              1);
     }
     bool wide = c->operand == IR_F64;
-    if (wide && c->result != IR_F64)
-        x = LLVMBuildFPTrunc(e->b, x, to, "");
-    else if (!wide && c->result == IR_F64)
-        x = LLVMBuildFPExt(e->b, x, to, "");
+    if (wide && c->result != IR_F64) x = LLVMBuildFPTrunc(e->b, x, to, "");
+    else if (!wide && c->result == IR_F64) x = LLVMBuildFPExt(e->b, x, to, "");
     return emit_round_to(e, c->result, x);
 }
 
@@ -201,12 +203,9 @@ static LLVMValueRef cast(const struct op_context *c)
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0];
     LLVMTypeRef to = emit_shaped(LLVMTypeOf(x), emit_register_type(e, c->result, 0));
-    if (c->operand == c->result)
-        return x;
-    if (ir_dtype_is_float(c->operand))
-        return cast_float(c, to);
-    if (c->result == IR_BOOL)
-        return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
+    if (c->operand == c->result) return x;
+    if (ir_dtype_is_float(c->operand)) return cast_float(c, to);
+    if (c->result == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
     bool is_signed = ir_dtype_is_signed(c->operand);
     if (ir_dtype_is_float(c->result)) {
         x = is_signed ? LLVMBuildSIToFP(e->b, x, to, "") : LLVMBuildUIToFP(e->b, x, to, "");
@@ -223,25 +222,23 @@ static LLVMValueRef bitcast(const struct op_context *c)
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0];
     LLVMTypeRef type = LLVMTypeOf(x);
-    bool half_in = c->operand == IR_F16 || c->operand == IR_BF16, half_out = c->result == IR_F16 || c->result == IR_BF16;
-    if (half_in && half_out && c->operand != c->result)
-        BUG("bitcast between two 16-bit floats");
+    bool half_in = c->operand == IR_F16 || c->operand == IR_BF16,
+         half_out = c->result == IR_F16 || c->result == IR_BF16;
+    if (half_in && half_out && c->operand != c->result) BUG("bitcast between two 16-bit floats");
     if (half_in && !half_out) {
-        if (c->operand == IR_F16)
-            return emit_f16_to_memory(e, x);
+        if (c->operand == IR_F16) return emit_f16_to_memory(e, x);
         LLVMTypeRef wide = emit_shaped(type, e->i32);
-        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""), emit_shaped(type, e->i16), "");
+        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""),
+                              emit_shaped(type, e->i16), "");
     }
     if (half_out && !half_in) {
-        if (c->result == IR_F16)
-            return emit_f16_from_memory(e, x);
+        if (c->result == IR_F16) return emit_f16_from_memory(e, x);
         LLVMTypeRef wide = emit_shaped(type, e->i32);
         return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, x, wide, ""), emit_int(wide, 16), ""));
     }
     if (c->operand == IR_BOOL)
         return LLVMBuildZExt(e->b, x, emit_shaped(type, emit_register_type(e, c->result, 0)), "");
-    if (c->result == IR_BOOL)
-        return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
+    if (c->result == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
     return LLVMBuildBitCast(e->b, x, emit_shaped(type, emit_register_type(e, c->result, 0)), "");
 }
 
@@ -255,8 +252,7 @@ static LLVMValueRef sign(const struct op_context *c)
         return emit_select(e, nonzero, emit_call2(e, "llvm.copysign", emit_real(type, 1.0), x), x);
     }
     LLVMValueRef up = LLVMBuildZExt(e->b, LLVMBuildICmp(e->b, LLVMIntNE, x, zero, ""), type, "");
-    if (!ir_dtype_is_signed(c->operand))
-        return up;
+    if (!ir_dtype_is_signed(c->operand)) return up;
     return emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero, ""), LLVMConstAllOnes(type), up);
 }
 
@@ -292,7 +288,9 @@ static LLVMValueRef arithmetic(const struct op_context *c)
     LLVMValueRef x = c->x[0], y = c->x[1];
     bool is_float = ir_dtype_is_float(c->operand);
     if (c->operand == IR_BOOL) /* as in JAX: sums are or, products and */
-        return c->op == OP_mul ? LLVMBuildAnd(b, x, y, "") : c->op == OP_add ? LLVMBuildOr(b, x, y, "") : LLVMBuildXor(b, x, y, "");
+        return c->op == OP_mul   ? LLVMBuildAnd(b, x, y, "")
+               : c->op == OP_add ? LLVMBuildOr(b, x, y, "")
+                                 : LLVMBuildXor(b, x, y, "");
     switch (c->op) {
     case OP_add: return is_float ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
     case OP_sub: return is_float ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
@@ -309,36 +307,44 @@ static LLVMValueRef simple(const struct op_context *c, bool *rounds)
     switch (c->op) {
     case OP_neg: return is_float ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
     case OP_abs:
-        if (is_float)
-            return emit_call1(e, "llvm.fabs", x);
+        if (is_float) return emit_call1(e, "llvm.fabs", x);
         return ir_dtype_is_signed(c->operand)
-                   ? emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero_like(x), ""), LLVMBuildNeg(e->b, x, ""), x) : x;
+                   ? emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero_like(x), ""), LLVMBuildNeg(e->b, x, ""), x)
+                   : x;
     case OP_sign: return sign(c);
     case OP_floor: return is_float ? emit_call1(e, "llvm.floor", x) : x;
     case OP_ceil: return is_float ? emit_call1(e, "llvm.ceil", x) : x;
     case OP_round: return is_float ? emit_call1(e, "llvm.roundeven", x) : x;
     case OP_not: return LLVMBuildNot(e->b, x, "");
     case OP_is_finite:
-        if (!is_float)
-            return emit_int(emit_shaped(LLVMTypeOf(x), e->i1), 1);
-        return LLVMBuildFCmp(e->b, LLVMRealOLT, emit_call1(e, "llvm.fabs", x), emit_real(LLVMTypeOf(x), __builtin_inf()), "");
+        if (!is_float) return emit_int(emit_shaped(LLVMTypeOf(x), e->i1), 1);
+        return LLVMBuildFCmp(e->b, LLVMRealOLT, emit_call1(e, "llvm.fabs", x),
+                             emit_real(LLVMTypeOf(x), __builtin_inf()), "");
     case OP_cast: return cast(c);
     case OP_bitcast: return bitcast(c);
     case OP_stop_gradient: return x;
-    case OP_max: case OP_min: return extremum(c, x, c->x[1]);
+    case OP_max:
+    case OP_min: return extremum(c, x, c->x[1]);
     case OP_and: return LLVMBuildAnd(e->b, x, c->x[1], "");
     case OP_or: return LLVMBuildOr(e->b, x, c->x[1], "");
     case OP_xor: return LLVMBuildXor(e->b, x, c->x[1], "");
-    case OP_shl: case OP_shr: return shift(c);
-    case OP_eq: case OP_ne: case OP_lt: case OP_le: return compare(c);
+    case OP_shl:
+    case OP_shr: return shift(c);
+    case OP_eq:
+    case OP_ne:
+    case OP_lt:
+    case OP_le: return compare(c);
     case OP_select: return emit_select(e, x, c->x[1], c->x[2]);
     case OP_threefry: return threefry(c);
     default: break;
     }
     *rounds = true;
     switch (c->op) {
-    case OP_add: case OP_sub: case OP_mul: return arithmetic(c);
-    case OP_div: case OP_rem: return divide(c);
+    case OP_add:
+    case OP_sub:
+    case OP_mul: return arithmetic(c);
+    case OP_div:
+    case OP_rem: return divide(c);
     default: return NULL;
     }
 }
@@ -350,7 +356,8 @@ static LLVMValueRef integer_power(const struct op_context *c)
     LLVMTypeRef wide = emit_shaped(LLVMTypeOf(c->x[0]), e->f64);
     LLVMValueRef args[2];
     for (int i = 0; i < 2; i++)
-        args[i] = ir_dtype_is_signed(c->operand) ? LLVMBuildSIToFP(e->b, c->x[i], wide, "") : LLVMBuildUIToFP(e->b, c->x[i], wide, "");
+        args[i] = ir_dtype_is_signed(c->operand) ? LLVMBuildSIToFP(e->b, c->x[i], wide, "")
+                                                 : LLVMBuildUIToFP(e->b, c->x[i], wide, "");
     LLVMValueRef r = emit_libm(e, "pow", args, 2);
     LLVMTypeRef types[] = {LLVMTypeOf(c->x[0]), wide};
     return emit_intrinsic(e, ir_dtype_is_signed(c->operand) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &r, 1);
@@ -362,9 +369,7 @@ LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum i
     struct op_context c = {e, op, result, operand, word, args};
     bool rounds;
     LLVMValueRef v = simple(&c, &rounds);
-    if (!v && op == OP_pow && !ir_dtype_is_float(operand))
-        v = integer_power(&c);
-    if (!v)
-        v = emit_math(e, op, args);
+    if (!v && op == OP_pow && !ir_dtype_is_float(operand)) v = integer_power(&c);
+    if (!v) v = emit_math(e, op, args);
     return rounds ? emit_round_to(e, result, v) : v;
 }

@@ -1,5 +1,5 @@
-/* The registers of a nest: allocas with constant indices, which mem2reg dissolves. One of lanes is a vector, or, where a
- * loop over vectors is unrolled, as many of them as it needs: the vectors of a tile, or partial sums. */
+/* The registers of a nest: allocas with constant indices, which mem2reg dissolves. One of lanes is a vector, or, where
+ * a loop over vectors is unrolled, as many of them as it needs: the vectors of a tile, or partial sums. */
 #include "codegen/llvm_emit.h"
 
 LLVMValueRef emit_slot(struct emit *e, uint32_t r, int64_t element, uint32_t copy)
@@ -8,11 +8,9 @@ LLVMValueRef emit_slot(struct emit *e, uint32_t r, int64_t element, uint32_t cop
     uint32_t stride = reg->tile ? reg->copies : EMIT_MAX_COPIES;
     if (element < 0 || element >= (int64_t)reg->count)
         BUG("element %lld of a register of %u", (long long)element, reg->count);
-    if (!reg->slots)
-        reg->slots = arena_new_array(e->arena, LLVMValueRef, (size_t)reg->count * stride);
+    if (!reg->slots) reg->slots = arena_new_array(e->arena, LLVMValueRef, (size_t)reg->count * stride);
     LLVMValueRef *at = &reg->slots[(uint32_t)element * stride + copy];
-    if (!*at)
-        *at = LLVMBuildAlloca(e->allocas, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), "");
+    if (!*at) *at = LLVMBuildAlloca(e->allocas, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), "");
     return *at;
 }
 
@@ -26,10 +24,8 @@ static LLVMValueRef current_slot(struct emit *e, const struct nest_stmt *s)
 
 LLVMValueRef emit_spread(struct emit *e, const struct emit_value *value, bool lanes)
 {
-    if (lanes && !value->varies)
-        return emit_splat(e, value->v, e->lanes);
-    if (!lanes && value->varies)
-        BUG("a value that varies over lanes where one for all is needed");
+    if (lanes && !value->varies) return emit_splat(e, value->v, e->lanes);
+    if (!lanes && value->varies) BUG("a value that varies over lanes where one for all is needed");
     return value->v;
 }
 
@@ -50,7 +46,8 @@ LLVMValueRef emit_identity(struct emit *e, enum ir_op op, enum ir_dtype dtype, u
     case OP_max: return is_float ? emit_real(type, -__builtin_inf()) : emit_int(type, is_signed ? top : 0);
     case OP_min: return is_float ? emit_real(type, __builtin_inf()) : emit_int(type, is_signed ? top - 1 : UINT64_MAX);
     case OP_and: return LLVMConstAllOnes(type);
-    case OP_or: case OP_xor: return LLVMConstNull(type);
+    case OP_or:
+    case OP_xor: return LLVMConstNull(type);
     default: BUG("%s is not a reduction", ir_ops[op].name);
     }
 }
@@ -74,11 +71,11 @@ void emit_get(struct emit *e, const struct nest_stmt *s)
 {
     const struct emit_register *reg = &e->regs[s->reg];
     LLVMValueRef at;
-    if (reg->lanes && !e->in_vector)
-        BUG("a lane register is read outside a vector loop");
+    if (reg->lanes && !e->in_vector) BUG("a lane register is read outside a vector loop");
     if (reg->spilled) {
         LLVMValueRef index = emit_affine(e, &s->index);
-        at = LLVMBuildInBoundsGEP2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), reg->spilled, &index, 1, "");
+        at = LLVMBuildInBoundsGEP2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), reg->spilled,
+                                   &index, 1, "");
     } else {
         at = current_slot(e, s);
     }
@@ -92,8 +89,7 @@ void emit_set(struct emit *e, const struct nest_stmt *s)
     if (reg->lanes && !e->in_vector)
         for (uint32_t copy = 0; copy < reg->copies; copy++)
             LLVMBuildStore(e->b, v, emit_slot(e, s->reg, emit_constant_index(e, &s->index), copy));
-    else
-        LLVMBuildStore(e->b, v, current_slot(e, s));
+    else LLVMBuildStore(e->b, v, current_slot(e, s));
 }
 
 void emit_reduce(struct emit *e, const struct nest_stmt *s)
@@ -102,8 +98,7 @@ void emit_reduce(struct emit *e, const struct nest_stmt *s)
     LLVMValueRef at = current_slot(e, s), v = emit_spread(e, &e->values[s->args[0]], reg->lanes);
     LLVMValueRef old = emit_register_load(e, reg, at);
     LLVMValueRef now = emit_combine(e, s->op, reg->dtype, old, v);
-    if (e->mask && reg->lanes)
-        now = emit_select(e, e->mask, now, old);
+    if (e->mask && reg->lanes) now = emit_select(e, e->mask, now, old);
     LLVMBuildStore(e->b, now, at);
 }
 
@@ -112,7 +107,8 @@ void emit_fold(struct emit *e, const struct nest_stmt *s)
 {
     const struct emit_register *reg = &e->regs[s->reg];
     int64_t element = emit_constant_index(e, &s->index);
-    LLVMValueRef all = emit_register_load(e, reg, emit_slot(e, s->reg, element, 0)), lower[EMIT_MAX_LANES], upper[EMIT_MAX_LANES];
+    LLVMValueRef all = emit_register_load(e, reg, emit_slot(e, s->reg, element, 0)), lower[EMIT_MAX_LANES],
+                 upper[EMIT_MAX_LANES];
     if (!reg->lanes) {
         e->values[s->result] = (struct emit_value){all, reg->dtype, false};
         return;

@@ -7,31 +7,72 @@
  * Cephes library (exp, log, tanh, sin, cos), N. Juffa's erff, M. Giles (2012) for erf_inv, fdlibm's log1p. */
 #include "codegen/llvm_emit.h"
 
-struct math { struct emit *e; LLVMTypeRef f, i; };
+struct math {
+    struct emit *e;
+    LLVMTypeRef f, i;
+};
 
-static LLVMValueRef add(const struct math *m, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildFAdd(m->e->b, x, y, ""); }
-static LLVMValueRef sub(const struct math *m, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildFSub(m->e->b, x, y, ""); }
-static LLVMValueRef mul(const struct math *m, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildFMul(m->e->b, x, y, ""); }
-static LLVMValueRef divide(const struct math *m, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildFDiv(m->e->b, x, y, ""); }
-static LLVMValueRef fma3(const struct math *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z) { return emit_fma(m->e, x, y, z); }
+static LLVMValueRef add(const struct math *m, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildFAdd(m->e->b, x, y, "");
+}
+static LLVMValueRef sub(const struct math *m, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildFSub(m->e->b, x, y, "");
+}
+static LLVMValueRef mul(const struct math *m, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildFMul(m->e->b, x, y, "");
+}
+static LLVMValueRef divide(const struct math *m, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildFDiv(m->e->b, x, y, "");
+}
+static LLVMValueRef fma3(const struct math *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z)
+{
+    return emit_fma(m->e, x, y, z);
+}
 static LLVMValueRef real(const struct math *m, double c) { return emit_real(m->f, c); }
 static LLVMValueRef whole(const struct math *m, int64_t c) { return emit_int(m->i, (uint64_t)c); }
-static LLVMValueRef iadd(const struct math *m, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildAdd(m->e->b, x, y, ""); }
-static LLVMValueRef isub(const struct math *m, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildSub(m->e->b, x, y, ""); }
-static LLVMValueRef shl(const struct math *m, LLVMValueRef x, int64_t by) { return LLVMBuildShl(m->e->b, x, whole(m, by), ""); }
-static LLVMValueRef sar(const struct math *m, LLVMValueRef x, int64_t by) { return LLVMBuildAShr(m->e->b, x, whole(m, by), ""); }
+static LLVMValueRef iadd(const struct math *m, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildAdd(m->e->b, x, y, "");
+}
+static LLVMValueRef isub(const struct math *m, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildSub(m->e->b, x, y, "");
+}
+static LLVMValueRef shl(const struct math *m, LLVMValueRef x, int64_t by)
+{
+    return LLVMBuildShl(m->e->b, x, whole(m, by), "");
+}
+static LLVMValueRef sar(const struct math *m, LLVMValueRef x, int64_t by)
+{
+    return LLVMBuildAShr(m->e->b, x, whole(m, by), "");
+}
 static LLVMValueRef absolute(const struct math *m, LLVMValueRef x) { return emit_call1(m->e, "llvm.fabs", x); }
-static LLVMValueRef with_sign(const struct math *m, LLVMValueRef x, LLVMValueRef s) { return emit_call2(m->e, "llvm.copysign", x, s); }
-static LLVMValueRef pick(const struct math *m, LLVMValueRef p, LLVMValueRef x, LLVMValueRef y) { return emit_select(m->e, p, x, y); }
-static LLVMValueRef test(const struct math *m, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y) { return LLVMBuildFCmp(m->e->b, p, x, y, ""); }
-static LLVMValueRef both(const struct math *m, LLVMValueRef p, LLVMValueRef q) { return LLVMBuildAnd(m->e->b, p, q, ""); }
+static LLVMValueRef with_sign(const struct math *m, LLVMValueRef x, LLVMValueRef s)
+{
+    return emit_call2(m->e, "llvm.copysign", x, s);
+}
+static LLVMValueRef pick(const struct math *m, LLVMValueRef p, LLVMValueRef x, LLVMValueRef y)
+{
+    return emit_select(m->e, p, x, y);
+}
+static LLVMValueRef test(const struct math *m, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y)
+{
+    return LLVMBuildFCmp(m->e->b, p, x, y, "");
+}
+static LLVMValueRef both(const struct math *m, LLVMValueRef p, LLVMValueRef q)
+{
+    return LLVMBuildAnd(m->e->b, p, q, "");
+}
 
 /* Highest power first. */
 static LLVMValueRef polynomial(const struct math *m, LLVMValueRef x, const double *c, size_t count)
 {
     LLVMValueRef r = real(m, c[0]);
-    for (size_t i = 1; i < count; i++)
-        r = fma3(m, r, x, real(m, c[i]));
+    for (size_t i = 1; i < count; i++) r = fma3(m, r, x, real(m, c[i]));
     return r;
 }
 #define POLYNOMIAL(m, x, ...) \
@@ -139,8 +180,7 @@ static LLVMValueRef log_sum(const struct math *m, LLVMValueRef f, LLVMValueRef k
     y = mul(m, mul(m, y, f), z);
     y = fma3(m, k, real(m, -2.12194440e-4), y);
     y = fma3(m, z, real(m, -0.5), y);
-    if (c)
-        y = add(m, y, c);
+    if (c) y = add(m, y, c);
     return fma3(m, k, real(m, 0.693359375), add(m, f, y));
 }
 
@@ -169,7 +209,8 @@ static LLVMValueRef math_log1p(const struct math *m, LLVMValueRef x)
     LLVMValueRef f = sub(m, split(m, u, &k), one);
     LLVMValueRef k_real = LLVMBuildSIToFP(m->e->b, k, m->f, "");
     /* what rounding 1 + x lost */
-    LLVMValueRef lost = pick(m, test(m, LLVMRealOGE, k_real, real(m, 2.0)), sub(m, one, sub(m, u, x)), sub(m, x, sub(m, u, one)));
+    LLVMValueRef lost = pick(m, test(m, LLVMRealOGE, k_real, real(m, 2.0)), sub(m, one, sub(m, u, x)),
+                             sub(m, x, sub(m, u, one)));
     LLVMValueRef y = log_ends(m, u, log_sum(m, f, k_real, divide(m, lost, u)));
     return pick(m, test(m, LLVMRealOLT, absolute(m, x), real(m, 1e-5)), fma3(m, mul(m, x, x), real(m, -0.5), x), y);
 }
@@ -241,8 +282,7 @@ static LLVMValueRef sine_cosine(const struct math *m, LLVMValueRef x, bool cosin
     s = fma3(m, mul(m, s, z), r, r);
     LLVMValueRef c = POLYNOMIAL(m, z, 2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2);
     c = fma3(m, mul(m, c, z), z, fma3(m, z, real(m, -0.5), real(m, 1.0)));
-    if (cosine)
-        n = iadd(m, n, whole(m, 1));
+    if (cosine) n = iadd(m, n, whole(m, 1));
     LLVMValueRef odd = LLVMBuildICmp(b, LLVMIntNE, LLVMBuildAnd(b, n, whole(m, 1), ""), whole(m, 0), "");
     LLVMValueRef y = pick(m, odd, c, s);
     LLVMValueRef flip = shl(m, LLVMBuildAnd(b, n, whole(m, 2), ""), 30);
@@ -270,7 +310,8 @@ static LLVMValueRef wide_log2(const struct math *w, LLVMValueRef x)
 {
     LLVMBuilderRef b = w->e->b;
     LLVMValueRef bits = emit_bits(w->e, x);
-    LLVMValueRef k = LLVMBuildLShr(b, iadd(w, bits, whole(w, 0x3ff0000000000000 - 0x3fe6a09e667f3bcd)), whole(w, 52), "");
+    LLVMValueRef k = LLVMBuildLShr(b, iadd(w, bits, whole(w, 0x3ff0000000000000 - 0x3fe6a09e667f3bcd)), whole(w, 52),
+                                   "");
     LLVMValueRef mantissa = emit_from_bits(w->e, isub(w, bits, shl(w, isub(w, k, whole(w, 1023)), 52)));
     LLVMValueRef k_real = sub(w, emit_from_bits(w->e, LLVMBuildOr(b, k, whole(w, 0x4330000000000000), "")),
                               real(w, 4503599627370496.0 + 1023.0));
@@ -285,8 +326,8 @@ static LLVMValueRef wide_exp2(const struct math *w, LLVMValueRef x)
     LLVMValueRef magic = real(w, 6755399441055744.0), limited = clamp(w, x, -200.0, 200.0);
     LLVMValueRef t = add(w, limited, magic);
     LLVMValueRef r = mul(w, sub(w, limited, sub(w, t, magic)), real(w, 0.69314718055994530942));
-    LLVMValueRef p = POLYNOMIAL(w, r, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
-                                1.0 / 6, 0.5, 1.0, 1.0);
+    LLVMValueRef p = POLYNOMIAL(w, r, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120,
+                                1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0);
     return emit_from_bits(w->e, iadd(w, emit_bits(w->e, p), shl(w, emit_bits(w->e, t), 52)));
 }
 
@@ -304,7 +345,8 @@ static LLVMValueRef math_cbrt(const struct math *m, LLVMValueRef x)
     struct math w = wide_of(m);
     LLVMValueRef y = wide_exp2(&w, mul(&w, wide_log2_of(m, &w, x), real(&w, 1.0 / 3)));
     y = with_sign(m, LLVMBuildFPTrunc(m->e->b, y, m->f, ""), x);
-    LLVMValueRef inside = both(m, test(m, LLVMRealOLT, absolute(m, x), real(m, __builtin_inf())), test(m, LLVMRealONE, x, real(m, 0.0)));
+    LLVMValueRef inside = both(m, test(m, LLVMRealOLT, absolute(m, x), real(m, __builtin_inf())),
+                               test(m, LLVMRealONE, x, real(m, 0.0)));
     return pick(m, inside, y, x);
 }
 
@@ -320,7 +362,8 @@ static LLVMValueRef math_pow(const struct math *m, LLVMValueRef x, LLVMValueRef 
     LLVMValueRef r = LLVMBuildFPTrunc(b, wide_exp2(&w, t), m->f, "");
     LLVMValueRef half = mul(m, y, real(m, 0.5));
     LLVMValueRef fraction = test(m, LLVMRealUNE, emit_call1(m->e, "llvm.floor", y), y);
-    LLVMValueRef odd = both(m, test(m, LLVMRealUNE, emit_call1(m->e, "llvm.floor", half), half), LLVMBuildNot(b, fraction, ""));
+    LLVMValueRef odd = both(m, test(m, LLVMRealUNE, emit_call1(m->e, "llvm.floor", half), half),
+                            LLVMBuildNot(b, fraction, ""));
     r = pick(m, odd, with_sign(m, r, x), r);
     LLVMValueRef negative = both(m, test(m, LLVMRealOLT, x, zero), test(m, LLVMRealOGT, x, real(m, -__builtin_inf())));
     r = pick(m, both(m, negative, fraction), nan, r);
@@ -347,16 +390,16 @@ static LLVMValueRef wide_erf_inv(const struct math *m, LLVMValueRef x)
 
 static LLVMValueRef math_f64(const struct math *m, enum ir_op op, const LLVMValueRef *x)
 {
+    /* clang-format off */
     static const struct { enum ir_op op; const char *name; uint32_t args; } rows[] = {
         {OP_exp, "exp", 1}, {OP_expm1, "expm1", 1}, {OP_log, "log", 1}, {OP_log1p, "log1p", 1}, {OP_cbrt, "cbrt", 1},
         {OP_tanh, "tanh", 1}, {OP_sin, "sin", 1}, {OP_cos, "cos", 1}, {OP_erf, "erf", 1}, {OP_pow, "pow", 2},
         {OP_atan2, "atan2", 2},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].op == op)
-            return emit_libm(m->e, rows[i].name, x, rows[i].args);
-    if (op == OP_erf_inv)
-        return wide_erf_inv(m, x[0]);
+        if (rows[i].op == op) return emit_libm(m->e, rows[i].name, x, rows[i].args);
+    if (op == OP_erf_inv) return wide_erf_inv(m, x[0]);
     ASSERT(op == OP_logistic);
     LLVMValueRef minus = LLVMBuildFNeg(m->e->b, x[0], "");
     return divide(m, real(m, 1.0), add(m, real(m, 1.0), emit_libm(m->e, "exp", &minus, 1)));
@@ -369,8 +412,7 @@ LLVMValueRef emit_math(struct emit *e, enum ir_op op, const LLVMValueRef *x)
         LLVMValueRef root = emit_call1(e, "llvm.sqrt", x[0]);
         return op == OP_sqrt ? root : divide(&m, real(&m, 1.0), root);
     }
-    if (m.f == emit_shaped(m.f, e->f64))
-        return math_f64(&m, op, x);
+    if (m.f == emit_shaped(m.f, e->f64)) return math_f64(&m, op, x);
     switch (op) {
     case OP_exp: return math_exp(&m, x[0]);
     case OP_expm1: return math_expm1(&m, x[0]);

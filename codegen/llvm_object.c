@@ -32,8 +32,7 @@ struct cg_object *cg_object_new(const struct cg_target *target, struct arena *ar
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
-    if (LLVMGetTargetFromTriple(triple, &llvm_target, &message))
-        BUG("LLVM has no target %s: %s", triple, message);
+    if (LLVMGetTargetFromTriple(triple, &llvm_target, &message)) BUG("LLVM has no target %s: %s", triple, message);
     LLVMCodeGenOptLevel level = target->level == 0   ? LLVMCodeGenLevelNone
                                 : target->level == 1 ? LLVMCodeGenLevelLess
                                 : target->level == 3 ? LLVMCodeGenLevelAggressive
@@ -57,15 +56,14 @@ static void save_bytes(const char *path, const void *data, size_t size)
 {
     FILE *file = fopen(path, "wb");
     bool whole = file && fwrite(data, 1, size, file) == size;
-    if (file && (fclose(file) != 0 || !whole))
-        remove(path);
+    if (file && (fclose(file) != 0 || !whole)) remove(path);
 }
 
 static void save_text(const struct cg_object *object, const char *prefix, const char *suffix)
 {
-    if (!prefix)
-        return;
-    char *text = LLVMPrintModuleToString(object->module); /* LLVM's own printing to a file ends the program on a full disk */
+    if (!prefix) return;
+    char *text = LLVMPrintModuleToString(
+        object->module); /* LLVM's own printing to a file ends the program on a full disk */
     save_bytes(arena_format(object->arena, "%s%s", prefix, suffix), text, strlen(text));
     LLVMDisposeMessage(text);
 }
@@ -79,8 +77,7 @@ static void optimise(const struct cg_object *object)
     LLVMPassBuilderOptionsSetLoopVectorization(options, 0);
     LLVMPassBuilderOptionsSetSLPVectorization(options, 0);
     LLVMErrorRef error = LLVMRunPasses(object->module, passes, object->machine, options);
-    if (error)
-        BUG("LLVM's passes: %s", LLVMGetErrorMessage(error));
+    if (error) BUG("LLVM's passes: %s", LLVMGetErrorMessage(error));
     LLVMDisposePassBuilderOptions(options);
 }
 
@@ -102,8 +99,7 @@ struct cg_bytes cg_object_finish(struct cg_object *object, const char *save_temp
     size_t size = LLVMGetBufferSize(buffer);
     struct cg_bytes bytes = {arena_copy(object->arena, LLVMGetBufferStart(buffer), size), size};
     LLVMDisposeMemoryBuffer(buffer);
-    if (save_temps)
-        save_bytes(arena_format(object->arena, "%s.o", save_temps), bytes.data, bytes.size);
+    if (save_temps) save_bytes(arena_format(object->arena, "%s.o", save_temps), bytes.data, bytes.size);
     return bytes;
 }
 

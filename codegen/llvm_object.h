@@ -7,7 +7,10 @@
 #include <stdio.h>
 
 struct emit;
-struct cg_bytes { const void *data; size_t size; };
+struct cg_bytes {
+    const void *data;
+    size_t size;
+};
 
 /* An empty module for the target; the printer's state is ready for emit_kernel and tables. */
 struct cg_object *cg_object_new(const struct cg_target *, struct arena *);
@@ -20,13 +23,14 @@ void cg_object_free(struct cg_object *);
 struct cg_entry {
     const struct plan *plan;
     const struct cg_kernel *kernels; /* by group */
-    void **functions;                 /* by group: LLVMValueRef of the kernel; NULL where `whole` stands for all */
-    void *whole;                      /* LLVMValueRef, NULL: none */
+    void **functions;                /* by group: LLVMValueRef of the kernel; NULL where `whole` stands for all */
+    void *whole;                     /* LLVMValueRef, NULL: none */
 };
-/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. `cuda` (cuda.h): NULL for CPU objects. */
+/* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. `cuda` (cuda.h): NULL for CPU
+ * objects. */
 struct cg_cuda;
-void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *, uint32_t count,
-                 const struct cg_cuda *);
+void cg_describe(struct emit *, const struct plan_module *, const struct cg_target *, const struct cg_entry *,
+                 uint32_t count, const struct cg_cuda *);
 /* describe_members.c: the sets of buffers that a kernel command is computed for. */
 struct cg_members {
     uint32_t count;    /* 1 unless it is a command over many tensors */
@@ -35,15 +39,17 @@ struct cg_members {
     int64_t extent;    /* of all */
     double work;
 };
-void cg_members(const struct plan *, const struct plan_command *, const struct cg_kernel *, struct arena *, struct cg_members *);
+void cg_members(const struct plan *, const struct plan_command *, const struct cg_kernel *, struct arena *,
+                struct cg_members *);
 /* describe_pack.c: slots, buffers and commands as bytes; a dtype's number in tables. */
 struct cg_packed {
     struct cg_bytes bytes;
-    void **functions;                /* LLVMValueRef of the kernels that commands name by number */
-    const struct cg_kernel **gemms;  /* those that a library computes */
+    void **functions;               /* LLVMValueRef of the kernels that commands name by number */
+    const struct cg_kernel **gemms; /* those that a library computes */
     uint32_t function_count, gemm_count;
 };
-struct cg_packed pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, bool cuda, struct arena *);
+struct cg_packed pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, bool cuda,
+                             struct arena *);
 uint32_t pack_dtype(enum ir_dtype);
 size_t cg_command_count(const struct cg_entry *, bool cuda); /* those that are in the tables */
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
@@ -61,7 +67,10 @@ const char *cg_target_needs(const struct cg_target *);
 
 /* link.c: object + archive -> shared object at `output`, written beside it and renamed. Returns NULL or what went
  * wrong. `archive` may be empty (then the object must define everything). */
-struct cg_link { struct cg_bytes object, archive; const char *output, *linker, *export_symbol; };
+struct cg_link {
+    struct cg_bytes object, archive;
+    const char *output, *linker, *export_symbol;
+};
 const char *cg_link(const struct cg_link *, struct arena *);
 /* The runtime archive that is part of this program. */
 struct cg_bytes cg_runtime_archive(void);

@@ -7,19 +7,22 @@ typedef VEC(struct nest_stmt *) statements;
 typedef VEC(int64_t *) extents;
 struct kernel {
     const struct nest *nest;
-    uint64_t shape;      /* hash of the nest without its numbers */
-    statements numbers;  /* in the order of the nest */
+    uint64_t shape;     /* hash of the nest without its numbers */
+    statements numbers; /* in the order of the nest */
     const char *name;
     bool done;
     LLVMValueRef function;
 };
-struct kernels { struct emit *e; VEC(struct kernel) list; struct map known; /* hash of the nest -> index */ };
+struct kernels {
+    struct emit *e;
+    VEC(struct kernel) list;
+    struct map known; /* hash of the nest -> index */
+};
 
 static void collect_numbers(struct arena *arena, struct nest_stmt *const *items, size_t count, statements *out)
 {
     for (size_t i = 0; i < count; i++) {
-        if (items[i]->kind == NEST_NUMBER)
-            vec_push(arena, out, items[i]);
+        if (items[i]->kind == NEST_NUMBER) vec_push(arena, out, items[i]);
         collect_numbers(arena, items[i]->body.items, items[i]->body.count, out);
     }
 }
@@ -28,8 +31,7 @@ static void collect_numbers(struct arena *arena, struct nest_stmt *const *items,
 static void collect_extents(struct arena *arena, struct nest_stmt *const *items, size_t count, extents *out)
 {
     for (size_t i = 0; i < count; i++) {
-        if (items[i]->kind == NEST_FOR && items[i]->loop == NEST_PARALLEL)
-            vec_push(arena, out, &items[i]->extent);
+        if (items[i]->kind == NEST_FOR && items[i]->loop == NEST_PARALLEL) vec_push(arena, out, &items[i]->extent);
         collect_extents(arena, items[i]->body.items, items[i]->body.count, out);
     }
 }
@@ -49,10 +51,8 @@ static uint64_t shape_of(const struct kernels *k, const struct nest *nest, const
         *aside.items[i] = 1;
     }
     uint64_t shape = nest_hash(nest);
-    for (size_t i = 0; i < numbers->count; i++)
-        numbers->items[i]->number = saved[i];
-    for (size_t i = 0; i < aside.count; i++)
-        *aside.items[i] = saved_extents[i];
+    for (size_t i = 0; i < numbers->count; i++) numbers->items[i]->number = saved[i];
+    for (size_t i = 0; i < aside.count; i++) *aside.items[i] = saved_extents[i];
     return shape;
 }
 
@@ -60,8 +60,7 @@ static uint32_t find(struct kernels *k, const struct cg_kernel *kernel, FILE *lo
 {
     struct arena *arena = k->e->arena;
     uint32_t index = map_get_number(&k->known, kernel->hash);
-    if (index != MAP_NONE)
-        return index;
+    if (index != MAP_NONE) return index;
     struct kernel one = {.nest = kernel->nest, .name = arena_format(arena, "kernel.%zu", k->list.count)};
     collect_numbers(arena, kernel->nest->body.items, kernel->nest->body.count, &one.numbers);
     one.shape = shape_of(k, kernel->nest, &one.numbers);
@@ -90,8 +89,7 @@ static uint32_t select_numbers(const struct kernel *k, const bool *differs, cons
     uint32_t count = 0;
     for (size_t i = 0; i < k->numbers.count; i++)
         if (differs[i]) {
-            if (count == EMIT_MAX_NUMBERS)
-                return count + 1;
+            if (count == EMIT_MAX_NUMBERS) return count + 1;
             out[count++] = k->numbers.items[i];
         }
     return count;
@@ -115,13 +113,14 @@ static void emit_shape(struct kernels *k, size_t first)
         leader->function = emit_kernel(k->e, leader->nest, leader->name, NULL, 0);
         return;
     }
-    LLVMValueRef body = emit_kernel(k->e, leader->nest, arena_format(k->e->arena, "%s.body", leader->name), numbers, count);
+    LLVMValueRef body = emit_kernel(k->e, leader->nest, arena_format(k->e->arena, "%s.body", leader->name), numbers,
+                                    count);
     unsigned noinline = LLVMGetEnumAttributeKindForName("noinline", 8);
-    LLVMAddAttributeAtIndex(body, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, LLVMCreateEnumAttribute(k->e->context, noinline, 0));
+    LLVMAddAttributeAtIndex(body, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(k->e->context, noinline, 0));
     for (size_t i = first; i < k->list.count; i++) {
         struct kernel *other = &k->list.items[i];
-        if (other->shape != leader->shape)
-            continue;
+        if (other->shape != leader->shape) continue;
         select_numbers(other, differs, numbers);
         other->function = emit_kernel_of(k->e, body, other->name, numbers, count);
         other->done = true;
@@ -135,8 +134,7 @@ void cg_emit_kernels(struct emit *e, struct cg_entry *entries, uint32_t count, F
         for (size_t g = 0; !entries[i].whole && g < entries[i].plan->groups.count; g++)
             find(&k, &entries[i].kernels[g], log);
     for (size_t i = 0; i < k.list.count; i++)
-        if (!k.list.items[i].done)
-            emit_shape(&k, i);
+        if (!k.list.items[i].done) emit_shape(&k, i);
     for (uint32_t i = 0; i < count; i++)
         for (size_t g = 0; !entries[i].whole && g < entries[i].plan->groups.count; g++)
             entries[i].functions[g] = k.list.items[find(&k, &entries[i].kernels[g], NULL)].function;

@@ -3,7 +3,8 @@
 #include "codegen/lower.h"
 #include <string.h>
 
-nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent) {
+nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent)
+{
     nest_var var = nest_open(&l->b, loop, extent);
     struct var_info info = {.extent = extent};
     vec_push(l->arena, &l->vars, info);
@@ -12,7 +13,8 @@ nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent) {
 }
 
 nest_var lower_open_piece(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part, int64_t extent,
-                          int64_t unit) {
+                          int64_t unit)
+{
     nest_var var = lower_open(l, loop, extent);
     struct var_info *info = &l->vars.items[var];
     info->axis = (uint8_t)axis, info->part = (uint8_t)part, info->splits = true;
@@ -20,22 +22,25 @@ nest_var lower_open_piece(struct lower *l, enum nest_loop loop, uint32_t axis, u
     return var;
 }
 
-nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part) {
+nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part)
+{
     return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
 }
 
-int64_t axis_stride(const struct axis *axis, uint32_t part) {
+int64_t axis_stride(const struct axis *axis, uint32_t part)
+{
     int64_t stride = 1;
-    for (uint32_t i = part + 1; i < axis->parts; i++)
-        stride *= axis->part[i];
+    for (uint32_t i = part + 1; i < axis->parts; i++) stride *= axis->part[i];
     return stride;
 }
 
-uint32_t lower_argument_of_output(const struct lower *l, size_t output) {
+uint32_t lower_argument_of_output(const struct lower *l, size_t output)
+{
     return (uint32_t)(l->group->inputs.count + output);
 }
 
-void lower_fail(struct lower *l, ir_value v, const char *what) {
+void lower_fail(struct lower *l, ir_value v, const char *what)
+{
     if (!l->failed) {
         l->failed = what;
         l->failed_at = v;
@@ -56,12 +61,13 @@ struct context {
     uint32_t *argument;
 };
 
-static void clear_overrides(struct lower *l) {
-    for (size_t i = 0; i < l->group->nodes.count; i++)
-        memset(&l->from[l->group->nodes.items[i]], 0, sizeof *l->from);
+static void clear_overrides(struct lower *l)
+{
+    for (size_t i = 0; i < l->group->nodes.count; i++) memset(&l->from[l->group->nodes.items[i]], 0, sizeof *l->from);
 }
 
-static void start(struct lower *l) {
+static void start(struct lower *l)
+{
     const struct plan_group *g = l->group;
     struct nest *nest = nest_new(l->arena);
     nest->lanes = l->lanes;
@@ -79,7 +85,8 @@ static void start(struct lower *l) {
         nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
 }
 
-static void run_template(struct lower *l, struct cg_gemm *gemm) {
+static void run_template(struct lower *l, struct cg_gemm *gemm)
+{
     switch (l->group->kind) {
     case GROUP_MAP:
     case GROUP_COPY: lower_map(l); break;
@@ -90,7 +97,8 @@ static void run_template(struct lower *l, struct cg_gemm *gemm) {
     }
 }
 
-static struct lower *prepare(struct context *c, const struct plan_group *group) {
+static struct lower *prepare(struct context *c, const struct plan_group *group)
+{
     struct lower *l = arena_new(c->arena, struct lower);
     l->arena = c->arena;
     l->plan = c->plan;
@@ -106,26 +114,23 @@ static struct lower *prepare(struct context *c, const struct plan_group *group) 
     }
     l->member = c->member;
     l->from = c->from;
-    for (size_t i = 0; i < group->nodes.count; i++)
-        l->member[group->nodes.items[i]] = true;
-    for (size_t i = 0; i < group->inputs.count; i++)
-        c->argument[group->inputs.items[i]] = (uint32_t)i + 1;
+    for (size_t i = 0; i < group->nodes.count; i++) l->member[group->nodes.items[i]] = true;
+    for (size_t i = 0; i < group->inputs.count; i++) c->argument[group->inputs.items[i]] = (uint32_t)i + 1;
     l->argument = c->argument;
     return l;
 }
 
-static void leave(struct context *c, struct lower *l) {
+static void leave(struct context *c, struct lower *l)
+{
     clear_overrides(l);
-    for (size_t i = 0; i < l->group->nodes.count; i++)
-        l->member[l->group->nodes.items[i]] = false;
-    for (size_t i = 0; i < l->group->inputs.count; i++)
-        c->argument[l->group->inputs.items[i]] = 0;
+    for (size_t i = 0; i < l->group->nodes.count; i++) l->member[l->group->nodes.items[i]] = false;
+    for (size_t i = 0; i < l->group->inputs.count; i++) c->argument[l->group->inputs.items[i]] = 0;
 }
 
 /* Does a library's product take the place of the nest? */
-static bool prefers_library(const struct cg_gemm *g, int blas) {
-    if (!g->valid)
-        return false;
+static bool prefers_library(const struct cg_gemm *g, int blas)
+{
+    if (!g->valid) return false;
     int64_t m = g->m, n = g->n, k = g->k, batch = g->batch;
     bool trans_a = g->trans_a, trans_b = g->trans_b;
     (void)m, (void)n, (void)k, (void)batch, (void)trans_a, (void)trans_b;
@@ -136,8 +141,8 @@ static bool prefers_library(const struct cg_gemm *g, int blas) {
     return (blas ? blas : best) == 2;
 }
 
-static bool lower_group(struct context *c, const struct plan_group *group, struct diags *diags,
-                        struct cg_kernel *out) {
+static bool lower_group(struct context *c, const struct plan_group *group, struct diags *diags, struct cg_kernel *out)
+{
     struct lower *l = prepare(c, group);
     memset(out, 0, sizeof *out);
     uint32_t tries = 0;
@@ -153,8 +158,7 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
         const struct ir_place *where = known ? &l->f->module->places.items[place] : NULL;
         struct diag *d = diag_error(diags, known ? where->span : (struct diag_span){0, 0}, "E0111",
                                     "%s is not supported yet by code generation", l->failed);
-        if (known)
-            d->pointer = where->pointer;
+        if (known) d->pointer = where->pointer;
         return false;
     }
     struct str faults = STR(c->arena);
@@ -170,7 +174,8 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
 }
 
 bool cg_lower(const struct plan_module *module, const struct plan *plan, const struct cg_target *target,
-              struct arena *arena, struct diags *diags, struct cg_kernel *out) {
+              struct arena *arena, struct diags *diags, struct cg_kernel *out)
+{
     struct context c = {.module = module, .plan = plan, .target = target, .arena = arena};
     bool ok = true;
     struct map known = MAP(arena); /* groups of one function that are alike have the same nest */
@@ -182,8 +187,7 @@ bool cg_lower(const struct plan_module *module, const struct plan *plan, const s
             continue;
         }
         ok &= lower_group(&c, g, diags, &out[i]);
-        if (g->alike && g->func->entry)
-            map_set_number(&known, g->alike, (uint32_t)i);
+        if (g->alike && g->func->entry) map_set_number(&known, g->alike, (uint32_t)i);
     }
     return ok;
 }

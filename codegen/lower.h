@@ -9,7 +9,10 @@
 
 enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 10 };
 
-struct pos_scaled { nest_value value; int64_t scale, max; }; /* an int32 in [0, max] */
+struct pos_scaled {
+    nest_value value;
+    int64_t scale, max;
+}; /* an int32 in [0, max] */
 struct pos {
     int64_t offset;
     uint32_t term_count, scaled_count;
@@ -18,44 +21,52 @@ struct pos {
 };
 
 /* A linear range of the domain, split into parts, outermost first. */
-struct axis { int64_t extent; uint32_t parts; int64_t part[AXIS_PARTS]; };
+struct axis {
+    int64_t extent;
+    uint32_t parts;
+    int64_t part[AXIS_PARTS];
+};
 
 enum lower_source { FROM_NODE, FROM_VALUE, FROM_BUFFER };
 struct lower_override {
     uint8_t source;
-    nest_value value;    /* FROM_VALUE: what it is here */
-    uint32_t buffer;     /* FROM_BUFFER: a local that holds it, at its position minus `base` */
+    nest_value value; /* FROM_VALUE: what it is here */
+    uint32_t buffer;  /* FROM_BUFFER: a local that holds it, at its position minus `base` */
     struct pos base;
 };
 
 /* `unit`: steps of its axis part that one step of the variable is; `splits`: the part may be split on its behalf. */
-struct var_info { int64_t extent, unit; uint8_t axis, part; bool splits; };
+struct var_info {
+    int64_t extent, unit;
+    uint8_t axis, part;
+    bool splits;
+};
 
 struct lower {
     struct nest_builder b;
-    struct arena *arena;       /* nests and everything else */
+    struct arena *arena; /* nests and everything else */
     const struct plan *plan;
     const struct plan_group *group;
     const struct ir_func *f;
     const struct cg_target *target;
     uint32_t lanes;
-    const uint32_t *argument;  /* by value: kernel argument + 1 of a group input, 0 = none */
-    bool *member;              /* by value */
+    const uint32_t *argument;    /* by value: kernel argument + 1 of a group input, 0 = none */
+    bool *member;                /* by value */
     struct lower_override *from; /* by value */
-    nest_value cond;           /* mask of the loads made now; 0 = none */
-    nest_value tile_mask;      /* lanes inside a tile that sticks out; loads that move with this axis part need it */
+    nest_value cond;             /* mask of the loads made now; 0 = none */
+    nest_value tile_mask;        /* lanes inside a tile that sticks out; loads that move with this axis part need it */
     uint32_t tile_axis, tile_part;
     VEC(struct var_info) vars; /* by nest_var */
     /* the domain; kept when the lowering starts over */
     struct axis axes[LOWER_AXES];
     uint32_t axis_count;
-    bool retry;                /* an axis was split, or something was probed */
-    bool probed, probing;      /* contractions: how far apart in memory neighbouring columns are */
+    bool retry;           /* an axis was split, or something was probed */
+    bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
     nest_var probe_var;
     int64_t lane_stride;
-    const char *failed;        /* what has no lowering; NULL: fine */
+    const char *failed; /* what has no lowering; NULL: fine */
     ir_value failed_at;
-    double cost;               /* operations per evaluation, summed as nodes are first emitted */
+    double cost; /* operations per evaluation, summed as nodes are first emitted */
     struct map memo;
 };
 
@@ -83,7 +94,7 @@ void lower_fail(struct lower *, ir_value, const char *what);
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct pos *);
 nest_value lower_load(struct lower *, uint32_t buffer, const struct pos *); /* under the masks that apply */
-nest_value lower_and(struct lower *, nest_value, nest_value); /* 0 = true */
+nest_value lower_and(struct lower *, nest_value, nest_value);               /* 0 = true */
 /* lower_taps.c: an element of what plan_find_taps says yes to, at these two positions: outside the runs, and in what is
  * concatenated. False: that it is not, or the slices are stored. */
 bool lower_taps(struct lower *, ir_value concat, const struct pos *outer, const struct pos *inner, nest_value *result);
@@ -96,13 +107,14 @@ void lower_reduction(struct lower *);
 void lower_dot(struct lower *, struct cg_gemm *);
 void lower_scatter(struct lower *);
 
-/* lower_window.c: outputs, which may be a row of a larger buffer: the type of what is stored, its element at a position, and
- * where that goes. */
+/* lower_window.c: outputs, which may be a row of a larger buffer: the type of what is stored, its element at a
+ * position, and where that goes. */
 const struct ir_type *lower_output_type(const struct lower *, ir_value);
 nest_value lower_output(struct lower *, ir_value, const struct pos *);
 struct nest_index lower_output_index(struct lower *, ir_value, const struct pos *);
 /* Is a part of a tensor, of the same rank, one run of its elements? Where does it start? */
 bool lower_is_run(const struct ir_type *whole, const struct ir_type *part);
-void lower_add_start(struct lower *, struct pos *, const struct ir_type *whole, const struct ir_type *part, const ir_value *starts);
+void lower_add_start(struct lower *, struct pos *, const struct ir_type *whole, const struct ir_type *part,
+                     const ir_value *starts);
 nest_value lower_clamped(struct lower *, nest_value index, int64_t most); /* int32 in [0, most] */
 #endif

@@ -13,9 +13,9 @@
 
 /* ---------------------------------------------------------------- operands */
 
-static void add_run(struct operand *o, uint32_t class, int64_t extent, int64_t stride) {
-    if (extent == 1)
-        return;
+static void add_run(struct operand *o, uint32_t class, int64_t extent, int64_t stride)
+{
+    if (extent == 1) return;
     uint32_t n = o->count[class];
     if (n && o->run[class][n - 1].stride == extent * stride) {
         o->run[class][n - 1].extent *= extent;
@@ -27,7 +27,8 @@ static void add_run(struct operand *o, uint32_t class, int64_t extent, int64_t s
 }
 
 static void describe(struct operand *o, const struct ir_func *f, ir_value v, uint32_t free_class, struct ir_ints batch,
-                     struct ir_ints contract) {
+                     struct ir_ints contract)
+{
     const struct ir_type *type = ir_type(f, v);
     int64_t stride[IR_MAX_RANK], step = 1;
     bool used[IR_MAX_RANK] = {false};
@@ -45,35 +46,31 @@ static void describe(struct operand *o, const struct ir_func *f, ir_value v, uin
         used[contract.v[i]] = true;
     }
     for (uint32_t i = 0; i < type->rank; i++)
-        if (!used[i])
-            add_run(o, free_class, type->dim[i], stride[i]);
+        if (!used[i]) add_run(o, free_class, type->dim[i], stride[i]);
 }
 
 /* ---------------------------------------------------------------- shape of the tile */
 
 static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
 
-static void choose_columns(struct product *p) {
+static void choose_columns(struct product *p)
+{
     p->lanes = p->l->lanes;
     p->width = p->n < p->lanes ? p->n : p->lanes;
     int64_t whole = (p->n + p->lanes - 1) / p->lanes;
     bool many = p->l->target->vector_registers >= 32;
-    if (whole <= 3)
-        p->vectors = (uint32_t)whole;
-    else if (whole % 3 == 0)
-        p->vectors = 3;
-    else if (whole % 4 == 0 && many)
-        p->vectors = 4;
-    else
-        p->vectors = whole % 2 == 0 ? 2 : 3;
-    if (p->vectors == 0)
-        p->vectors = 1;
+    if (whole <= 3) p->vectors = (uint32_t)whole;
+    else if (whole % 3 == 0) p->vectors = 3;
+    else if (whole % 4 == 0 && many) p->vectors = 4;
+    else p->vectors = whole % 2 == 0 ? 2 : 3;
+    if (p->vectors == 0) p->vectors = 1;
     p->panel_columns = p->vectors * (int64_t)p->width;
     p->panels = p->n / p->panel_columns;
     p->tail_columns = p->n % p->panel_columns;
 }
 
-static void choose_rows(struct product *p) {
+static void choose_rows(struct product *p)
+{
     static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
     bool many = p->l->target->vector_registers >= 32;
     int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
@@ -83,39 +80,40 @@ static void choose_rows(struct product *p) {
             p->rows = (uint32_t)r;
             break;
         }
-    if (p->rows == 0)
-        p->rows = 1;
+    if (p->rows == 0) p->rows = 1;
     p->blocks = p->m / p->rows;
     p->tail_rows = p->m % p->rows;
 }
 
-static double epilogue_cost(const struct product *p) {
+static double epilogue_cost(const struct product *p)
+{
     double cost = 0;
     for (size_t i = 0; i < p->l->group->nodes.count; i++) {
         const struct ir_node *node = ir_get(p->l->f, p->l->group->nodes.items[i]);
-        if (node->op != OP_dot && ir_ops[node->op].emit == EMIT_ewise)
-            cost += lower_op_cost(node);
+        if (node->op != OP_dot && ir_ops[node->op].emit == EMIT_ewise) cost += lower_op_cost(node);
     }
     return cost;
 }
 
 /* Steps of a part of k that are long enough to be blocks: the images of a batch, say. */
-static uint32_t choose_outer_k(const struct axis *k) {
+static uint32_t choose_outer_k(const struct axis *k)
+{
     uint32_t i = 0;
-    while (i + 1 < k->parts && k->part[i] == 1)
-        i++;
+    while (i + 1 < k->parts && k->part[i] == 1) i++;
     return i + 1 < k->parts && k->extent > LONG_K && k->extent / k->part[i] >= BLOCK_K / 4 ? i : UINT32_MAX;
 }
 
 /* The rows of y are as long as the panel and lie one behind the other: a packed panel would be the same again. */
-static bool packed_already(const struct product *p) {
+static bool packed_already(const struct product *p)
+{
     const struct operand *y = &p->y;
-    return p->l->argument[y->value] && p->l->lane_stride == 1 && p->panels == 1 && !p->tail_columns && y->count[AXIS_N] == 1
-           && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n && y->run[AXIS_N][0].extent == p->n
-           && ir_type(p->l->f, y->value)->dtype == p->sum;
+    return p->l->argument[y->value] && p->l->lane_stride == 1 && p->panels == 1 && !p->tail_columns &&
+           y->count[AXIS_N] == 1 && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n &&
+           y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
-static void choose_blocks(struct product *p) {
+static void choose_blocks(struct product *p)
+{
     const struct lower *l = p->l;
     bool one_part = l->axes[AXIS_K].parts == 1;
     p->outer_k = choose_outer_k(&l->axes[AXIS_K]);
@@ -136,8 +134,7 @@ static void choose_blocks(struct product *p) {
     int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
     bool reused = p->m > 2 * (int64_t)p->rows;
     p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
-    if (!one_part && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024)
-        p->pack = false;
+    if (!one_part && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
     /* rows that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets */
     uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
     bool apart = one_part && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 && p->x.run[AXIS_K][nk - 1].stride >= 64;
@@ -146,55 +143,57 @@ static void choose_blocks(struct product *p) {
 
 /* ---------------------------------------------------------------- loops outside the tile */
 
-struct outer { uint32_t axis, part; int64_t extent, unit; };
+struct outer {
+    uint32_t axis, part;
+    int64_t extent, unit;
+};
 
-static void open_outer(struct product *p, enum nest_loop loop, const struct outer *o) {
+static void open_outer(struct product *p, enum nest_loop loop, const struct outer *o)
+{
     nest_var var = lower_open_piece(p->l, loop, o->axis, o->part, o->extent, o->unit);
     pos_add_term(p->l, &p->at[o->axis], var, o->unit * axis_stride(&p->l->axes[o->axis], o->part));
 }
 
 /* The loops over whole axis parts, and which loop is the parallel one. */
-static uint32_t list_outer(struct product *p, struct outer *list) {
+static uint32_t list_outer(struct product *p, struct outer *list)
+{
     const struct lower *l = p->l;
     uint32_t n = 0;
     for (uint32_t axis = AXIS_B; axis <= AXIS_N; axis++) {
         uint32_t parts = axis == AXIS_B ? l->axes[axis].parts : dot_last_index(l, axis);
         for (uint32_t i = 0; i < parts; i++)
-            if (l->axes[axis].part[i] != 1)
-                list[n++] = (struct outer){axis, i, l->axes[axis].part[i], 1};
+            if (l->axes[axis].part[i] != 1) list[n++] = (struct outer){axis, i, l->axes[axis].part[i], 1};
     }
     return n;
 }
 
-static void choose_chunks(struct product *p, bool parallel) {
+static void choose_chunks(struct product *p, bool parallel)
+{
     int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
     most = most < 1 ? 1 : most;
     if (p->pack_rows && p->blocks_k <= 1) /* the packed rows of a chunk stay in the second cache */
-        while (most > 1 && most * p->rows * p->k * 4 > 512 * 1024)
-            most--;
+        while (most > 1 && most * p->rows * p->k * 4 > 512 * 1024) most--;
     int64_t least = p->pack ? (p->l->lane_stride != 1 ? 128 : 32) / p->rows : 1; /* a packed panel serves many rows */
     p->chunk = all < most ? all : most;
     if (parallel) /* enough chunks for a team */
-        while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16)
-            p->chunk--;
-    while (p->even && p->chunk > 1 && all % p->chunk)
-        p->chunk--;
-    if (p->chunk < 1)
-        p->chunk = 1;
+        while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16) p->chunk--;
+    while (p->even && p->chunk > 1 && all % p->chunk) p->chunk--;
+    if (p->chunk < 1) p->chunk = 1;
     p->chunks = (all + p->chunk - 1) / p->chunk;
 }
 typedef void row_block(struct product *, uint32_t rows, const void *user);
 
 /* ---------------------------------------------------------------- row blocks, panels */
 
-static nest_value compare(struct lower *l, enum ir_op op, const struct pos *at, int64_t with) {
+static nest_value compare(struct lower *l, enum ir_op op, const struct pos *at, int64_t with)
+{
     nest_value args[2] = {pos_value(l, at), nest_number(&l->b, IR_I32, (double)with)};
     return nest_op(&l->b, op, IR_BOOL, args, 2);
 }
 
-
 /* The row blocks of the chunk whose first block is at `chunk` (a position counted in blocks). */
-static void each_block(struct product *p, const struct pos *chunk, row_block *body, const void *user) {
+static void each_block(struct product *p, const struct pos *chunk, row_block *body, const void *user)
+{
     struct lower *l = p->l;
     struct pos m = p->at[AXIS_M], local_row = p->local_row, block = *chunk;
     int64_t all = p->blocks + (p->tail_rows > 0);
@@ -208,11 +207,9 @@ static void each_block(struct product *p, const struct pos *chunk, row_block *bo
         opened++;
     }
     if (p->blocks > 0) {
-        if (!even)
-            nest_open_if(&l->b, compare(l, OP_lt, &block, p->blocks));
+        if (!even) nest_open_if(&l->b, compare(l, OP_lt, &block, p->blocks));
         body(p, p->rows, user);
-        if (!even)
-            nest_close(&l->b);
+        if (!even) nest_close(&l->b);
     }
     if (p->tail_rows > 0) {
         nest_open_if(&l->b, compare(l, OP_eq, &block, p->blocks));
@@ -223,15 +220,21 @@ static void each_block(struct product *p, const struct pos *chunk, row_block *bo
     p->at[AXIS_M] = m, p->local_row = local_row;
 }
 
-struct panel { uint32_t vectors; bool masked, first; int64_t extent_k; };
+struct panel {
+    uint32_t vectors;
+    bool masked, first;
+    int64_t extent_k;
+};
 
-static void tile_block(struct product *p, uint32_t rows, const void *user) {
+static void tile_block(struct product *p, uint32_t rows, const void *user)
+{
     const struct panel *panel = user;
     dot_tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
 }
 
 /* The epilogue of tiles that wait in the local: row by row, so that its code stands there once. */
-static void finish_block(struct product *p, uint32_t rows, const void *user) {
+static void finish_block(struct product *p, uint32_t rows, const void *user)
+{
     const struct panel *panel = user;
     struct lower *l = p->l;
     struct pos m = p->at[AXIS_M], local_row = p->local_row;
@@ -246,15 +249,15 @@ static void finish_block(struct product *p, uint32_t rows, const void *user) {
     p->at[AXIS_M] = m, p->local_row = local_row;
 }
 
-static void panel_block_k(struct product *p, const struct pos *chunk, struct panel *panel) {
-    if (p->pack)
-        dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
-    if (p->pack_rows && p->local_blocks)
-        each_block(p, chunk, dot_pack_block, &panel->extent_k);
+static void panel_block_k(struct product *p, const struct pos *chunk, struct panel *panel)
+{
+    if (p->pack) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
+    if (p->pack_rows && p->local_blocks) each_block(p, chunk, dot_pack_block, &panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
 
-static void one_panel(struct product *p, const struct pos *chunk, uint32_t vectors, bool masked) {
+static void one_panel(struct product *p, const struct pos *chunk, uint32_t vectors, bool masked)
+{
     struct lower *l = p->l;
     struct pos k = p->at[AXIS_K];
     struct panel panel = {vectors, masked, true, p->block_k};
@@ -283,12 +286,12 @@ static void one_panel(struct product *p, const struct pos *chunk, uint32_t vecto
         panel_block_k(p, chunk, &panel);
         p->at[AXIS_K] = k;
     }
-    if (p->local_tile && !p->wide)
-        each_block(p, chunk, finish_block, &panel);
+    if (p->local_tile && !p->wide) each_block(p, chunk, finish_block, &panel);
 }
 
 /* The epilogue of whole rows. */
-static void finish_rows(struct product *p, uint32_t rows, const void *user) {
+static void finish_rows(struct product *p, uint32_t rows, const void *user)
+{
     (void)user;
     struct lower *l = p->l;
     struct pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
@@ -304,7 +307,8 @@ static void finish_rows(struct product *p, uint32_t rows, const void *user) {
     p->at[AXIS_M] = m, p->local_row = local_row, p->at[AXIS_N] = n;
 }
 
-static void tail_panel(struct product *p, const struct pos *chunk) {
+static void tail_panel(struct product *p, const struct pos *chunk)
+{
     struct pos n = p->at[AXIS_N];
     uint32_t vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
     p->at[AXIS_N].offset += p->panels * p->panel_columns;
@@ -313,17 +317,15 @@ static void tail_panel(struct product *p, const struct pos *chunk) {
 }
 
 /* All panels of one chunk of rows; `panel`: the loop over panels is open already, as the parallel one. */
-static void all_panels(struct product *p, const struct pos *chunk, const struct pos *panel) {
+static void all_panels(struct product *p, const struct pos *chunk, const struct pos *panel)
+{
     struct lower *l = p->l;
     struct pos n = p->at[AXIS_N];
-    if (p->pack_rows && !p->local_blocks)
-        each_block(p, chunk, dot_pack_block, &p->block_k);
+    if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
     if (panel) {
         bool both = p->panels > 0 && p->tail_columns > 0;
-        if (both)
-            nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
-        if (p->panels > 0)
-            one_panel(p, chunk, p->vectors, false);
+        if (both) nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
+        if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
         if (both) {
             nest_close(&l->b);
             nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
@@ -341,45 +343,42 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns);
         pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
     }
-    if (p->panels > 0)
-        one_panel(p, chunk, p->vectors, false);
+    if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
     if (p->panels > 1) {
         nest_close(&l->b);
         p->at[AXIS_N] = n;
     }
-    if (p->tail_columns)
-        tail_panel(p, chunk);
-    if (p->wide)
-        each_block(p, chunk, finish_rows, NULL);
+    if (p->tail_columns) tail_panel(p, chunk);
+    if (p->wide) each_block(p, chunk, finish_rows, NULL);
 }
 
 /* Full-size tensors that the epilogue reads and writes beside the product's own store. */
-static uint32_t epilogue_streams(const struct product *p) {
+static uint32_t epilogue_streams(const struct product *p)
+{
     const struct lower *l = p->l;
     int64_t full = ir_type_elements(ir_type(l->f, p->root));
     uint32_t count = 0;
     for (size_t i = 0; i < l->group->inputs.count; i++)
-        count += l->group->input_level.items[i] == 1 && ir_type_elements(ir_type(l->f, l->group->inputs.items[i])) == full;
+        count += l->group->input_level.items[i] == 1 &&
+                 ir_type_elements(ir_type(l->f, l->group->inputs.items[i])) == full;
     return count + (uint32_t)l->group->outputs.count - 1;
 }
 
-static void choose_locals(struct product *p, bool panels_parallel) {
+static void choose_locals(struct product *p, bool panels_parallel)
+{
     struct lower *l = p->l;
     int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
     bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
     bool several = p->panels + (p->tail_columns > 0) > 1;
-    if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1)))
-        p->wide = p->local_tile = true;
+    if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
     p->tile_columns = p->wide ? columns : p->panel_columns;
-    if (p->pack)
-        p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
-    if (p->pack_rows)
-        p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
-    if (p->local_tile)
-        p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
+    if (p->pack) p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
+    if (p->pack_rows) p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
+    if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }
 
-static void loops(struct product *p) {
+static void loops(struct product *p)
+{
     struct lower *l = p->l;
     struct outer list[4 * AXIS_PARTS];
     uint32_t count = list_outer(p, list), best = UINT32_MAX, opened = 0;
@@ -387,14 +386,12 @@ static void loops(struct product *p) {
     choose_chunks(p, true);
     int64_t largest = 1;
     for (uint32_t i = 0; i < count; i++)
-        if (list[i].extent > largest)
-            largest = list[best = i].extent;
-    bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) && (p->chunks >= 4 || p->chunks >= all_panels_count);
+        if (list[i].extent > largest) largest = list[best = i].extent;
+    bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) &&
+                           (p->chunks >= 4 || p->chunks >= all_panels_count);
     bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
-    if (!chunks_parallel)
-        choose_chunks(p, false);
-    if (chunks_parallel || panels_parallel)
-        best = UINT32_MAX;
+    if (!chunks_parallel) choose_chunks(p, false);
+    if (chunks_parallel || panels_parallel) best = UINT32_MAX;
     choose_locals(p, panels_parallel);
     uint32_t part = dot_last_index(l, AXIS_M);
     struct pos chunk = pos_constant(0), panel = pos_constant(0);
@@ -417,8 +414,7 @@ static void loops(struct product *p) {
                                         p->chunk * p->rows);
         pos_add_term(l, &p->at[AXIS_M], var, p->chunk * p->rows);
         pos_add_term(l, &chunk, var, p->chunk);
-        if (chunks_parallel)
-            l->b.nest->parallel_extent = p->chunks;
+        if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
         opened++;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -432,18 +428,18 @@ static void loops(struct product *p) {
 
 /* ---------------------------------------------------------------- the template */
 
-static int64_t class_extent(const struct operand *o, uint32_t class) {
+static int64_t class_extent(const struct operand *o, uint32_t class)
+{
     int64_t extent = 1;
-    for (uint32_t i = 0; i < o->count[class]; i++)
-        extent *= o->run[class][i].extent;
+    for (uint32_t i = 0; i < o->count[class]; i++) extent *= o->run[class][i].extent;
     return extent;
 }
 
 /* The distance in memory between neighbouring columns of y, found by walking to it once. */
-static bool probe(struct product *p) {
+static bool probe(struct product *p)
+{
     struct lower *l = p->l;
-    if (l->probed)
-        return false;
+    if (l->probed) return false;
     l->probed = true;
     uint32_t part = dot_last_index(l, AXIS_N);
     nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->n, 1);
@@ -456,16 +452,18 @@ static bool probe(struct product *p) {
     return true;
 }
 
-static void fill_gemm(const struct product *p, struct cg_gemm *g) {
+static void fill_gemm(const struct product *p, struct cg_gemm *g)
+{
     const struct lower *l = p->l;
-    if (p->dtype != IR_F32 || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root
-        || l->group->nodes.count != 1 || !l->argument[p->x.value] || !l->argument[p->y.value])
+    if (p->dtype != IR_F32 || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root ||
+        l->group->nodes.count != 1 || !l->argument[p->x.value] || !l->argument[p->y.value])
         return;
-    for (uint32_t class = 0; class < 4; class++)
-        if (p->x.count[class] > 1 || p->y.count[class] > 1)
-            return;
-    const struct run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL, *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
-    const struct run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL, *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
+    for (uint32_t class = 0; class < 4; class ++)
+        if (p->x.count[class] > 1 || p->y.count[class] > 1) return;
+    const struct run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL,
+                     *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
+    const struct run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL,
+                     *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
     if (!xm || !xk || !yn || !yk || (xm->stride != 1 && xk->stride != 1) || (yn->stride != 1 && yk->stride != 1))
         return;
     *g = (struct cg_gemm){.valid = true, .m = xm->extent, .n = yn->extent, .k = xk->extent};
@@ -483,7 +481,8 @@ static void fill_gemm(const struct product *p, struct cg_gemm *g) {
     g->c = lower_argument_of_output(l, 0);
 }
 
-void lower_dot(struct lower *l, struct cg_gemm *gemm) {
+void lower_dot(struct lower *l, struct cg_gemm *gemm)
+{
     struct product p;
     memset(&p, 0, sizeof p);
     p.l = l;
@@ -501,14 +500,14 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm) {
             l->axes[i] = (struct axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
     }
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
-    if (probe(&p))
-        return;
+    if (probe(&p)) return;
     p.even = !l->argument[p.x.value] && l->axes[AXIS_M].parts > 1;
     choose_columns(&p);
     choose_rows(&p);
     choose_blocks(&p);
     loops(&p);
-    double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent * (double)l->axes[AXIS_N].extent;
+    double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent *
+                   (double)l->axes[AXIS_N].extent;
     l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * epilogue_cost(&p);
     fill_gemm(&p, gemm);
 }

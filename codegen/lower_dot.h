@@ -6,37 +6,46 @@
 enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
 enum { LONG_K = 2048, BLOCK_K = 1024, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12, PACK_K = 64 };
 
-struct run { int64_t extent, stride; };
-struct operand { ir_value value; uint32_t count[4]; struct run run[4][IR_MAX_RANK]; };
+struct run {
+    int64_t extent, stride;
+};
+struct operand {
+    ir_value value;
+    uint32_t count[4];
+    struct run run[4][IR_MAX_RANK];
+};
 
 struct product {
     struct lower *l;
     ir_value root;
     enum ir_dtype dtype, sum;
     struct operand x, y;
-    int64_t m, n, k;            /* extents of the last parts, which the tile covers */
-    int64_t lanes, width;       /* columns of one vector */
+    int64_t m, n, k;      /* extents of the last parts, which the tile covers */
+    int64_t lanes, width; /* columns of one vector */
     uint32_t vectors, rows;
-    bool even;                  /* x is a view whose rows change their distance between parts: no block of rows may
+    bool even; /* x is a view whose rows change their distance between parts: no block of rows may
                                    stick out, or its elements would be found by division, step by step */
     int64_t panels, tail_columns;
-    int64_t blocks, tail_rows;  /* whole row blocks */
-    int64_t chunk;              /* row blocks of a chunk */
+    int64_t blocks, tail_rows; /* whole row blocks */
+    int64_t chunk;             /* row blocks of a chunk */
     int64_t chunks;
     int64_t block_k, blocks_k, tail_k;
-    uint32_t outer_k;           /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
+    uint32_t outer_k; /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
     bool pack, pack_rows, local_tile;
-    bool local_blocks;          /* k goes by blocks */
+    bool local_blocks; /* k goes by blocks */
     uint32_t panel_local, rows_local, tile_local;
-    int64_t panel_columns;      /* row length of the packed panel */
-    bool wide;                  /* the local tile holds whole rows, so that the epilogue streams through memory */
-    int64_t tile_columns;       /* row length of the local tile */
-    struct pos at[4];           /* where the open loops stand on each axis */
+    int64_t panel_columns;         /* row length of the packed panel */
+    bool wide;                     /* the local tile holds whole rows, so that the epilogue streams through memory */
+    int64_t tile_columns;          /* row length of the local tile */
+    struct pos at[4];              /* where the open loops stand on each axis */
     struct pos local_k, local_row; /* inside the block of k, inside the chunk */
 };
 
 /* One column vector of the panel: its loops, its place on the axis before them. */
-struct column { struct pos before; nest_var vector, lane; };
+struct column {
+    struct pos before;
+    nest_var vector, lane;
+};
 
 static inline uint32_t dot_last_index(const struct lower *l, uint32_t axis) { return l->axes[axis].parts - 1; }
 

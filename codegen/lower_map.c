@@ -3,15 +3,16 @@
 #include "codegen/lower.h"
 
 /* The part whose loop is shared out among workers: the largest one that is not the vector loop. */
-static uint32_t choose_parallel(const struct axis *axis) {
+static uint32_t choose_parallel(const struct axis *axis)
+{
     uint32_t best = 0;
     for (uint32_t i = 1; i + 1 < axis->parts; i++)
-        if (axis->part[i] > axis->part[best])
-            best = i;
+        if (axis->part[i] > axis->part[best]) best = i;
     return best;
 }
 
-static void store_all(struct lower *l, const struct pos *p) {
+static void store_all(struct lower *l, const struct pos *p)
+{
     const struct plan_group *g = l->group;
     nest_value *value = arena_new_array(l->arena, nest_value, g->outputs.count);
     for (size_t i = 0; i < g->outputs.count; i++) /* all loads come before the first store: outputs may be inputs */
@@ -23,7 +24,8 @@ static void store_all(struct lower *l, const struct pos *p) {
 /* What is called for many tensors, or copies one of many: single elements have the code of the larger tensors. */
 static bool one_of_many(const struct plan_group *g) { return g->alike && (!g->func->entry || g->kind == GROUP_COPY); }
 
-void lower_map(struct lower *l) {
+void lower_map(struct lower *l)
+{
     struct axis *axis = &l->axes[0];
     struct nest *nest = l->b.nest;
     int64_t extent = ir_type_elements(lower_output_type(l, l->group->outputs.items[0]));
@@ -38,7 +40,8 @@ void lower_map(struct lower *l) {
         nest->parallel_extent = extent;
         nest->grain = 256;
         nest_var var = nest_open(&l->b, NEST_VECTOR, -1);
-        struct var_info info = {.extent = extent > 1 ? extent : 2 /* a variable, not 0 */, .unit = 1, .splits = extent > 1};
+        struct var_info info = {
+            .extent = extent > 1 ? extent : 2 /* a variable, not 0 */, .unit = 1, .splits = extent > 1};
         vec_push(l->arena, &l->vars, info);
         pos_add_term(l, &p, var, 1);
         store_all(l, &p);
@@ -52,15 +55,13 @@ void lower_map(struct lower *l) {
             opened++;
         }
         for (uint32_t i = 0; i < axis->parts; i++) {
-            if ((i == parallel && axis->parts > 1) || axis->part[i] == 1)
-                continue;
+            if ((i == parallel && axis->parts > 1) || axis->part[i] == 1) continue;
             nest_var var = lower_open_part(l, i == last ? NEST_VECTOR : NEST_SERIAL, 0, i);
             pos_add_term(l, &p, var, axis_stride(axis, i));
             opened++;
         }
         store_all(l, &p);
-        while (opened--)
-            nest_close(&l->b);
+        while (opened--) nest_close(&l->b);
     }
     nest->work = (l->cost + 2.0 * (double)(l->group->outputs.count + l->group->inputs.count)) * (double)extent;
 }

@@ -4,10 +4,10 @@
 #include <string.h>
 
 /* Does the group's only command find its first operand where it stores the result? */
-static bool in_place(const struct lower *l, ir_value operand) {
+static bool in_place(const struct lower *l, ir_value operand)
+{
     uint32_t group = (uint32_t)(l->group - l->plan->groups.items);
-    if (!l->argument[operand])
-        return false;
+    if (!l->argument[operand]) return false;
     for (size_t i = 0; i < l->plan->commands.count; i++) {
         const struct plan_command *c = &l->plan->commands.items[i];
         if (c->kind == PLAN_KERNEL && c->group == group && c->writes.count == 1)
@@ -17,20 +17,20 @@ static bool in_place(const struct lower *l, ir_value operand) {
 }
 
 /* Elements of the innermost dimensions that one iteration of the parallel loop works on. */
-static int64_t block_of(const struct lower *l, int64_t inner) {
-    if (inner % (4 * (int64_t)l->lanes) == 0 && inner > 8 * (int64_t)l->lanes)
-        return 4 * l->lanes;
+static int64_t block_of(const struct lower *l, int64_t inner)
+{
+    if (inner % (4 * (int64_t)l->lanes) == 0 && inner > 8 * (int64_t)l->lanes) return 4 * l->lanes;
     return inner % l->lanes == 0 ? (int64_t)l->lanes : inner;
 }
 
-void lower_scatter(struct lower *l) {
+void lower_scatter(struct lower *l)
+{
     const struct ir_node *node = ir_get(l->f, l->group->root);
     const struct ir_type *type = &node->type;
     int64_t dim = node->attr[0].v[0], outer = 1, inner = 1, extent = type->dim[dim];
     int64_t count = ir_type_elements(ir_type(l->f, node->args[1]));
     for (uint32_t i = 0; i < type->rank; i++)
-        if (i != dim)
-            *(i < dim ? &outer : &inner) *= type->dim[i];
+        if (i != dim) *(i < dim ? &outer : &inner) *= type->dim[i];
     int64_t block = block_of(l, inner), blocks = block ? inner / block : 0;
     uint32_t out = lower_argument_of_output(l, 0);
     struct nest_builder *b = &l->b;
@@ -52,8 +52,7 @@ void lower_scatter(struct lower *l) {
     struct pos at = pos_constant(0);
     pos_add_term(l, &at, i, 1);
     nest_value index = lower_value(l, node->args[1], &at);
-    if (nest_dtype(b, index) != IR_I32)
-        index = nest_op(b, OP_cast, IR_I32, &index, 1);
+    if (nest_dtype(b, index) != IR_I32) index = nest_op(b, OP_cast, IR_I32, &index, 1);
     nest_value low[2] = {nest_number(b, IR_I32, 0), index}, high[2] = {index, nest_number(b, IR_I32, (double)extent)};
     nest_open_if(b, lower_and(l, nest_op(b, OP_le, IR_BOOL, low, 2), nest_op(b, OP_lt, IR_BOOL, high, 2)));
     nest_var lane = lower_open(l, NEST_VECTOR, block);
@@ -66,7 +65,6 @@ void lower_scatter(struct lower *l) {
     pos_add_term(l, &from, i, inner);
     nest_value x = lower_value(l, node->args[2], &from);
     nest_add_to(b, out, pos_index(l, &to), x);
-    for (uint32_t n = 0; n < 5; n++)
-        nest_close(b);
+    for (uint32_t n = 0; n < 5; n++) nest_close(b);
     b->nest->work = (double)inner * (double)outer * (double)(count + extent);
 }

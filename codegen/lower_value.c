@@ -6,26 +6,45 @@
 #include <math.h>
 #include <string.h>
 
-double lower_op_cost(const struct ir_node *node) {
+double lower_op_cost(const struct ir_node *node)
+{
     switch ((enum ir_op)node->op) {
-    case OP_exp: case OP_expm1: case OP_log: case OP_log1p: case OP_tanh: case OP_logistic: return 12;
-    case OP_erf: case OP_erf_inv: case OP_sin: case OP_cos: case OP_cbrt: return 20;
-    case OP_pow: case OP_atan2: return 40;
+    case OP_exp:
+    case OP_expm1:
+    case OP_log:
+    case OP_log1p:
+    case OP_tanh:
+    case OP_logistic: return 12;
+    case OP_erf:
+    case OP_erf_inv:
+    case OP_sin:
+    case OP_cos:
+    case OP_cbrt: return 20;
+    case OP_pow:
+    case OP_atan2: return 40;
     case OP_threefry: return 60;
-    case OP_div: case OP_rem: case OP_sqrt: case OP_rsqrt: return 4;
-    case OP_take: case OP_dynamic_slice: case OP_dynamic_update: case OP_pad: case OP_concat: return 2;
+    case OP_div:
+    case OP_rem:
+    case OP_sqrt:
+    case OP_rsqrt: return 4;
+    case OP_take:
+    case OP_dynamic_slice:
+    case OP_dynamic_update:
+    case OP_pad:
+    case OP_concat: return 2;
     default: return 1;
     }
 }
 
-nest_value lower_and(struct lower *l, nest_value x, nest_value y) {
-    if (!x || !y)
-        return x ? x : y;
+nest_value lower_and(struct lower *l, nest_value x, nest_value y)
+{
+    if (!x || !y) return x ? x : y;
     nest_value args[2] = {x, y};
     return nest_op(&l->b, OP_and, IR_BOOL, args, 2);
 }
 
-static nest_value binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, nest_value x, nest_value y) {
+static nest_value binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, nest_value x, nest_value y)
+{
     nest_value args[2] = {x, y};
     return nest_op(&l->b, op, dtype, args, 2);
 }
@@ -33,29 +52,31 @@ static nest_value binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, ne
 static nest_value number(struct lower *l, int64_t n) { return nest_number(&l->b, IR_I32, (double)n); }
 
 /* low <= p < high as a condition; 0 where it always holds. */
-static nest_value within(struct lower *l, const struct pos *p, int64_t low, int64_t high) {
+static nest_value within(struct lower *l, const struct pos *p, int64_t low, int64_t high)
+{
     int64_t least, most;
     pos_range(l, p, &least, &most);
     nest_value cond = 0;
-    if (least < low)
-        cond = binary(l, OP_le, IR_BOOL, number(l, low), pos_value(l, p));
-    if (most >= high)
-        cond = lower_and(l, cond, binary(l, OP_lt, IR_BOOL, pos_value(l, p), number(l, high)));
+    if (least < low) cond = binary(l, OP_le, IR_BOOL, number(l, low), pos_value(l, p));
+    if (most >= high) cond = lower_and(l, cond, binary(l, OP_lt, IR_BOOL, pos_value(l, p), number(l, high)));
     return cond;
 }
 
-static bool never_within(struct lower *l, const struct pos *p, int64_t low, int64_t high) {
+static bool never_within(struct lower *l, const struct pos *p, int64_t low, int64_t high)
+{
     int64_t least, most;
     pos_range(l, p, &least, &most);
     return most < low || least >= high;
 }
 
-static nest_value select_of(struct lower *l, nest_value cond, nest_value x, nest_value y) {
+static nest_value select_of(struct lower *l, nest_value cond, nest_value x, nest_value y)
+{
     nest_value args[3] = {cond, x, y};
     return nest_op(&l->b, OP_select, nest_dtype(&l->b, x), args, 3);
 }
 
-static nest_value masked_value(struct lower *l, nest_value cond, ir_value v, const struct pos *p) {
+static nest_value masked_value(struct lower *l, nest_value cond, ir_value v, const struct pos *p)
+{
     nest_value before = l->cond;
     l->cond = lower_and(l, before, cond);
     nest_value result = lower_value(l, v, p);
@@ -63,14 +84,16 @@ static nest_value masked_value(struct lower *l, nest_value cond, ir_value v, con
     return result;
 }
 
-static nest_value zero_of(struct lower *l, const struct ir_type *type) {
+static nest_value zero_of(struct lower *l, const struct ir_type *type)
+{
     return nest_number(&l->b, (enum ir_dtype)type->dtype, 0);
 }
 
 /* ---------------------------------------------------------------- index ops */
 
 /* Runs of dimensions that are all kept or all repeated are taken together: fewer coordinates, fewer splits. */
-static nest_value from_broadcast(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_broadcast(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *from = ir_type(l->f, node->args[0]);
     int64_t shape[IR_MAX_RANK];
     bool kept[IR_MAX_RANK], has[IR_MAX_RANK] = {false};
@@ -78,8 +101,7 @@ static nest_value from_broadcast(struct lower *l, const struct ir_node *node, co
     for (uint32_t i = 0; i < from->rank; i++)
         has[node->attr[0].v[i]] = from->dim[i] != 1 || node->type.dim[node->attr[0].v[i]] == 1;
     for (uint32_t i = 0; i < node->type.rank; i++) {
-        if (node->type.dim[i] == 1)
-            continue;
+        if (node->type.dim[i] == 1) continue;
         if (runs && kept[runs - 1] == has[i]) {
             shape[runs - 1] *= node->type.dim[i];
         } else {
@@ -100,7 +122,8 @@ static nest_value from_broadcast(struct lower *l, const struct ir_node *node, co
     return lower_value(l, node->args[0], &inner);
 }
 
-static nest_value from_transpose(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_transpose(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *from = ir_type(l->f, node->args[0]);
     int64_t stride[IR_MAX_RANK], shape[IR_MAX_RANK], scale[IR_MAX_RANK], step = 1;
     for (uint32_t i = from->rank; i-- > 0;) {
@@ -110,8 +133,7 @@ static nest_value from_transpose(struct lower *l, const struct ir_node *node, co
     uint32_t runs = 0;
     for (uint32_t i = 0; i < node->type.rank; i++) { /* neighbours that stay neighbours are one */
         int64_t source = node->attr[0].v[i];
-        if (node->type.dim[i] == 1)
-            continue;
+        if (node->type.dim[i] == 1) continue;
         if (runs && scale[runs - 1] == stride[source] * node->type.dim[i]) {
             shape[runs - 1] *= node->type.dim[i];
             scale[runs - 1] = stride[source];
@@ -122,17 +144,18 @@ static nest_value from_transpose(struct lower *l, const struct ir_node *node, co
     }
     struct pos at[IR_MAX_RANK], inner = pos_constant(0);
     pos_split(l, p, runs, shape, at);
-    for (uint32_t i = 0; i < runs; i++)
-        pos_add(l, &inner, &at[i], scale[i]);
+    for (uint32_t i = 0; i < runs; i++) pos_add(l, &inner, &at[i], scale[i]);
     return lower_value(l, node->args[0], &inner);
 }
 
 /* Coordinates of `p` in the shape of `type`. */
-static void coordinates(struct lower *l, const struct pos *p, const struct ir_type *type, struct pos *at) {
+static void coordinates(struct lower *l, const struct pos *p, const struct ir_type *type, struct pos *at)
+{
     pos_split(l, p, type->rank, type->dim, at);
 }
 
-static nest_value from_slice(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_slice(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *from = ir_type(l->f, node->args[0]);
     int64_t result[IR_MAX_RANK], source[IR_MAX_RANK], start[IR_MAX_RANK], step[IR_MAX_RANK];
     uint32_t runs = 0;
@@ -157,14 +180,14 @@ static nest_value from_slice(struct lower *l, const struct ir_node *node, const 
     for (uint32_t i = 0; i < runs; i++) {
         inner[i] = pos_constant(start[i]);
         pos_add(l, &inner[i], &at[i], step[i]);
-        if (result[i] == 1 && source[i] != 1)
-            inner[i] = pos_constant(start[i]);
+        if (result[i] == 1 && source[i] != 1) inner[i] = pos_constant(start[i]);
     }
     struct pos joined = pos_join(l, runs, source, inner);
     return lower_value(l, node->args[0], &joined);
 }
 
-static nest_value from_reverse(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_reverse(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     struct pos at[IR_MAX_RANK];
     coordinates(l, p, &node->type, at);
     for (uint32_t i = 0; i < node->attr[0].n; i++) {
@@ -177,7 +200,8 @@ static nest_value from_reverse(struct lower *l, const struct ir_node *node, cons
     return lower_value(l, node->args[0], &inner);
 }
 
-static nest_value from_pad(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_pad(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *from = ir_type(l->f, node->args[0]);
     struct pos at[IR_MAX_RANK], none = pos_constant(0);
     nest_value cond = 0, fill = lower_value(l, node->args[1], &none);
@@ -187,8 +211,7 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
         struct pos moved = at[i];
         moved.offset -= node->attr[0].v[i];
         int64_t last = from->dim[i] ? (from->dim[i] - 1) * step + 1 : 0;
-        if (never_within(l, &moved, 0, last))
-            return fill;
+        if (never_within(l, &moved, 0, last)) return fill;
         cond = lower_and(l, cond, within(l, &moved, 0, last));
         if (step > 1) {
             nest_value x = pos_value(l, &moved), by = number(l, step);
@@ -203,7 +226,8 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
     return cond ? select_of(l, cond, x, fill) : x;
 }
 
-static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node *node, const struct pos *p) {
+static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node *node, const struct pos *p)
+{
     int64_t dim = node->attr[0].v[0], inner = 1, outer = 1;
     for (uint32_t i = 0; i < node->type.rank; i++)
         *(i < dim ? &outer : &inner) *= i == (uint32_t)dim ? 1 : node->type.dim[i];
@@ -212,8 +236,7 @@ static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node 
     struct pos at[2];
     pos_split(l, p, 2, shape, at);
     nest_value result = 0;
-    if (lower_taps(l, v, &at[0], &at[1], &result))
-        return result;
+    if (lower_taps(l, v, &at[0], &at[1], &result)) return result;
     for (uint32_t i = 0; i < node->arg_count; i++) {
         int64_t size = ir_type(l->f, node->args[i])->dim[dim] * inner;
         if (size == 0 || never_within(l, &at[1], first, first + size)) {
@@ -224,8 +247,7 @@ static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node 
         struct pos moved[2] = {at[0], at[1]};
         moved[1].offset -= first;
         int64_t part[2] = {outer, size};
-        if (size == 1)
-            moved[1] = pos_constant(0);
+        if (size == 1) moved[1] = pos_constant(0);
         struct pos joined = pos_join(l, 2, part, moved);
         nest_value x = masked_value(l, cond, node->args[i], &joined);
         result = result ? select_of(l, cond, x, result) : x;
@@ -234,7 +256,8 @@ static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node 
     return result ? result : zero_of(l, &node->type);
 }
 
-static nest_value from_dynamic_slice(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_dynamic_slice(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *from = ir_type(l->f, node->args[0]);
     struct pos at[IR_MAX_RANK], inner = *p, none = pos_constant(0);
     if (lower_is_run(from, &node->type)) {
@@ -244,22 +267,21 @@ static nest_value from_dynamic_slice(struct lower *l, const struct ir_node *node
     coordinates(l, p, &node->type, at);
     for (uint32_t i = 0; i < from->rank; i++) {
         int64_t room = from->dim[i] - node->type.dim[i];
-        if (room)
-            pos_add_scaled(l, &at[i], lower_clamped(l, lower_value(l, node->args[1 + i], &none), room), 1, room);
+        if (room) pos_add_scaled(l, &at[i], lower_clamped(l, lower_value(l, node->args[1 + i], &none), room), 1, room);
     }
     inner = pos_join(l, from->rank, from->dim, at);
     return lower_value(l, node->args[0], &inner);
 }
 
-static nest_value from_dynamic_update(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_dynamic_update(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *update = ir_type(l->f, node->args[1]);
     struct pos at[IR_MAX_RANK], none = pos_constant(0);
     nest_value cond = 0;
     coordinates(l, p, &node->type, at);
     for (uint32_t i = 0; i < node->type.rank; i++) {
         int64_t room = node->type.dim[i] - update->dim[i];
-        if (!room)
-            continue;
+        if (!room) continue;
         nest_value start = lower_clamped(l, lower_value(l, node->args[2 + i], &none), room);
         nest_value here = pos_value(l, &at[i]);
         nest_value inside = binary(l, OP_le, IR_BOOL, start, here);
@@ -268,19 +290,18 @@ static nest_value from_dynamic_update(struct lower *l, const struct ir_node *nod
         pos_add_scaled(l, &at[i], start, -1, room);
     }
     for (uint32_t i = 0; i < update->rank; i++)
-        if (update->dim[i] == 1 && node->type.dim[i] != 1)
-            at[i] = pos_constant(0);
+        if (update->dim[i] == 1 && node->type.dim[i] != 1) at[i] = pos_constant(0);
     struct pos inner = pos_join(l, update->rank, update->dim, at);
     nest_value x = masked_value(l, cond, node->args[1], &inner);
     return cond ? select_of(l, cond, x, lower_value(l, node->args[0], p)) : x;
 }
 
-static nest_value from_take(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_take(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     const struct ir_type *from = ir_type(l->f, node->args[0]), *indices = ir_type(l->f, node->args[1]);
     int64_t dim = node->attr[0].v[0], outer = 1, inner = 1;
     for (uint32_t i = 0; i < from->rank; i++)
-        if (i != dim)
-            *(i < dim ? &outer : &inner) *= from->dim[i];
+        if (i != dim) *(i < dim ? &outer : &inner) *= from->dim[i];
     int64_t shape[3] = {outer, ir_type_elements(indices), inner}, source[3] = {outer, from->dim[dim], inner};
     struct pos at[3];
     pos_split(l, p, 3, shape, at);
@@ -291,11 +312,11 @@ static nest_value from_take(struct lower *l, const struct ir_node *node, const s
     return lower_value(l, node->args[0], &joined);
 }
 
-static nest_value from_iota(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_iota(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     int64_t dim = node->attr[0].v[0], shape[3] = {1, node->type.dim[dim], 1};
     for (uint32_t i = 0; i < node->type.rank; i++)
-        if (i != dim)
-            shape[i < dim ? 0 : 2] *= node->type.dim[i];
+        if (i != dim) shape[i < dim ? 0 : 2] *= node->type.dim[i];
     struct pos at[3];
     pos_split(l, p, 3, shape, at);
     nest_value x = pos_value(l, &at[1]);
@@ -304,23 +325,24 @@ static nest_value from_iota(struct lower *l, const struct ir_node *node, const s
 
 /* ---------------------------------------------------------------- leaves and element-wise ops */
 
-static double splat_value(struct lower *l, const struct ir_node *node) {
+static double splat_value(struct lower *l, const struct ir_node *node)
+{
     struct ir_tensor t = {.type = ir_type_scalar((enum ir_dtype)node->type.dtype)};
     ir_tensor_from_bytes(&t, node->data, l->arena);
     return t.v[0];
 }
 
-static nest_value from_ewise(struct lower *l, const struct ir_node *node, const struct pos *p) {
+static nest_value from_ewise(struct lower *l, const struct ir_node *node, const struct pos *p)
+{
     nest_value args[4];
     ASSERT(node->arg_count <= 4);
-    for (uint32_t i = 0; i < node->arg_count; i++)
-        args[i] = lower_value(l, node->args[i], p);
-    if (node->op == OP_threefry)
-        return nest_threefry(&l->b, args, (uint32_t)node->attr[0].v[0]);
+    for (uint32_t i = 0; i < node->arg_count; i++) args[i] = lower_value(l, node->args[i], p);
+    if (node->op == OP_threefry) return nest_threefry(&l->b, args, (uint32_t)node->attr[0].v[0]);
     return nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
 }
 
-static nest_value from_node(struct lower *l, ir_value v, const struct ir_node *node, const struct pos *p) {
+static nest_value from_node(struct lower *l, ir_value v, const struct ir_node *node, const struct pos *p)
+{
     switch ((enum ir_op)node->op) {
     case OP_constant: return nest_number(&l->b, (enum ir_dtype)node->type.dtype, splat_value(l, node));
     case OP_iota: return from_iota(l, node, p);
@@ -338,19 +360,21 @@ static nest_value from_node(struct lower *l, ir_value v, const struct ir_node *n
     case OP_take: return from_take(l, node, p);
     default: break;
     }
-    if (ir_ops[node->op].emit == EMIT_ewise)
-        return from_ewise(l, node, p);
+    if (ir_ops[node->op].emit == EMIT_ewise) return from_ewise(l, node, p);
     lower_fail(l, v, ir_ops[node->op].name);
     return zero_of(l, &node->type);
 }
 
-double reduce_identity(enum ir_op op, enum ir_dtype dtype) {
+double reduce_identity(enum ir_op op, enum ir_dtype dtype)
+{
+    /* clang-format off */
     static const struct { double low, high; } range[IR_DTYPE_COUNT] = {
         [IR_BOOL] = {0, 1}, [IR_U8] = {0, 255}, [IR_U16] = {0, 65535}, [IR_U32] = {0, 4294967295.0},
         [IR_U64] = {0, 18446744073709551615.0}, [IR_I8] = {-128, 127}, [IR_I16] = {-32768, 32767},
         [IR_I32] = {-2147483648.0, 2147483647.0}, [IR_I64] = {-0x1p63, 0x1p63},
         [IR_F16] = {-HUGE_VAL, HUGE_VAL}, [IR_BF16] = {-HUGE_VAL, HUGE_VAL}, [IR_F32] = {-HUGE_VAL, HUGE_VAL},
         [IR_F64] = {-HUGE_VAL, HUGE_VAL}};
+    /* clang-format on */
     switch (op) {
     case OP_reduce_sum: return 0;
     case OP_reduce_prod: return 1;
@@ -359,22 +383,22 @@ double reduce_identity(enum ir_op op, enum ir_dtype dtype) {
     }
 }
 
-static uint64_t memo_key(const struct lower *l, ir_value v, const struct pos *p) {
+static uint64_t memo_key(const struct lower *l, ir_value v, const struct pos *p)
+{
     uint64_t h = hash_u64(hash_u64(v, l->cond), (uint64_t)p->offset);
-    for (uint32_t i = 0; i < p->term_count; i++)
-        h = hash_u64(hash_u64(h, p->term[i].var), (uint64_t)p->term[i].scale);
+    for (uint32_t i = 0; i < p->term_count; i++) h = hash_u64(hash_u64(h, p->term[i].var), (uint64_t)p->term[i].scale);
     h = hash_u64(h, p->term_count);
     for (uint32_t i = 0; i < p->scaled_count; i++)
         h = hash_u64(hash_u64(h, p->scaled[i].value), (uint64_t)p->scaled[i].scale);
     return h;
 }
 
-nest_value lower_load(struct lower *l, uint32_t buffer, const struct pos *p) {
+nest_value lower_load(struct lower *l, uint32_t buffer, const struct pos *p)
+{
     nest_value cond = l->cond;
     bool moves = false;
     for (uint32_t i = 0; i < p->term_count && l->probing; i++)
-        if (p->term[i].var == l->probe_var)
-            l->lane_stride = p->term[i].scale;
+        if (p->term[i].var == l->probe_var) l->lane_stride = p->term[i].scale;
     for (uint32_t i = 0; i < p->term_count && l->tile_mask; i++) {
         const struct var_info *info = &l->vars.items[p->term[i].var];
         moves |= info->splits && info->axis == l->tile_axis && info->part == l->tile_part;
@@ -382,24 +406,22 @@ nest_value lower_load(struct lower *l, uint32_t buffer, const struct pos *p) {
     return nest_load(&l->b, buffer, pos_index(l, p), moves ? lower_and(l, cond, l->tile_mask) : cond);
 }
 
-nest_value lower_value(struct lower *l, ir_value v, const struct pos *p) {
+nest_value lower_value(struct lower *l, ir_value v, const struct pos *p)
+{
     const struct ir_node *node = ir_get(l->f, v);
     const struct lower_override *from = &l->from[v];
-    if (from->source == FROM_VALUE)
-        return from->value;
+    if (from->source == FROM_VALUE) return from->value;
     if (from->source == FROM_BUFFER) {
         struct pos at = *p;
         pos_add(l, &at, &from->base, -1);
         return lower_load(l, from->buffer, &at);
     }
-    if (l->argument[v])
-        return lower_load(l, l->argument[v] - 1, p);
+    if (l->argument[v]) return lower_load(l, l->argument[v] - 1, p);
     uint64_t key = memo_key(l, v, p);
     uint32_t known = map_get_number(&l->memo, key);
     if (known != MAP_NONE) {
         const struct nest_value_info *info = &l->b.values.items[known];
-        if (info->level <= l->b.depth && l->b.scope[info->level] == info->scope)
-            return known;
+        if (info->level <= l->b.depth && l->b.scope[info->level] == info->scope) return known;
     }
     if (!l->failed && !l->member[v] && !(node->op == OP_constant && node->splat))
         BUG("value %u (%s) is not in the group that needs it", v, ir_ops[node->op].name);

@@ -2,48 +2,51 @@
  * nothing else is touched, and a run of elements that is read from a larger tensor stays one run. */
 #include "codegen/lower.h"
 
-nest_value lower_clamped(struct lower *l, nest_value x, int64_t most) {
+nest_value lower_clamped(struct lower *l, nest_value x, int64_t most)
+{
     nest_value args[2] = {x, nest_number(&l->b, IR_I32, (double)(most < 0 ? 0 : most))};
-    if (nest_dtype(&l->b, x) != IR_I32)
-        args[0] = nest_op(&l->b, OP_cast, IR_I32, &x, 1);
+    if (nest_dtype(&l->b, x) != IR_I32) args[0] = nest_op(&l->b, OP_cast, IR_I32, &x, 1);
     args[0] = nest_op(&l->b, OP_min, IR_I32, args, 2);
     args[1] = nest_number(&l->b, IR_I32, 0);
     return nest_op(&l->b, OP_max, IR_I32, args, 2);
 }
 
-bool lower_is_run(const struct ir_type *whole, const struct ir_type *part) {
+bool lower_is_run(const struct ir_type *whole, const struct ir_type *part)
+{
     bool begun = false;
     for (uint32_t i = 0; i < whole->rank; i++) {
-        if (begun && part->dim[i] != whole->dim[i])
-            return false;
+        if (begun && part->dim[i] != whole->dim[i]) return false;
         begun |= part->dim[i] != 1;
     }
     return true;
 }
 
 void lower_add_start(struct lower *l, struct pos *p, const struct ir_type *whole, const struct ir_type *part,
-                     const ir_value *starts) {
+                     const ir_value *starts)
+{
     struct pos none = pos_constant(0);
     int64_t stride = 1;
     for (uint32_t i = whole->rank; i-- > 0;) {
         int64_t room = whole->dim[i] - part->dim[i];
-        if (room)
-            pos_add_scaled(l, p, lower_clamped(l, lower_value(l, starts[i], &none), room), stride, room);
+        if (room) pos_add_scaled(l, p, lower_clamped(l, lower_value(l, starts[i], &none), room), stride, room);
         stride *= whole->dim[i];
     }
 }
 
 /* ---------------------------------------------------------------- outputs */
 
-const struct ir_type *lower_output_type(const struct lower *l, ir_value v) {
+const struct ir_type *lower_output_type(const struct lower *l, ir_value v)
+{
     return ir_type(l->f, plan_is_window(l->f, v) ? ir_get(l->f, v)->args[1] : v);
 }
 
-nest_value lower_output(struct lower *l, ir_value v, const struct pos *p) {
+nest_value lower_output(struct lower *l, ir_value v, const struct pos *p)
+{
     return lower_value(l, plan_is_window(l->f, v) ? ir_get(l->f, v)->args[1] : v, p);
 }
 
-struct nest_index lower_output_index(struct lower *l, ir_value v, const struct pos *p) {
+struct nest_index lower_output_index(struct lower *l, ir_value v, const struct pos *p)
+{
     const struct ir_node *node = ir_get(l->f, v);
     struct pos at[IR_MAX_RANK], to = *p;
     if (plan_is_window(l->f, v)) {
@@ -53,8 +56,7 @@ struct nest_index lower_output_index(struct lower *l, ir_value v, const struct p
             to = pos_constant(0);
             int64_t stride = 1;
             for (uint32_t i = part->rank; i-- > 0; stride *= node->type.dim[i])
-                if (part->dim[i] != 1)
-                    pos_add(l, &to, &at[i], stride);
+                if (part->dim[i] != 1) pos_add(l, &to, &at[i], stride);
         }
         lower_add_start(l, &to, &node->type, part, node->args + 2);
     }

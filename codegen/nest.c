@@ -5,7 +5,8 @@
 #include "codegen/nest.h"
 #include <string.h>
 
-struct nest *nest_new(struct arena *arena) {
+struct nest *nest_new(struct arena *arena)
+{
     struct nest *nest = arena_new(arena, struct nest);
     nest->arena = arena;
     nest->parallel_extent = 1;
@@ -14,7 +15,8 @@ struct nest *nest_new(struct arena *arena) {
     return nest;
 }
 
-void nest_builder_init(struct nest_builder *b, struct nest *nest) {
+void nest_builder_init(struct nest_builder *b, struct nest *nest)
+{
     memset(b, 0, sizeof *b);
     b->nest = nest;
     b->shared = MAP(nest->arena);
@@ -23,16 +25,19 @@ void nest_builder_init(struct nest_builder *b, struct nest *nest) {
     vec_push(nest->arena, &b->values, none);
 }
 
-enum ir_dtype nest_dtype(const struct nest_builder *b, nest_value value) {
+enum ir_dtype nest_dtype(const struct nest_builder *b, nest_value value)
+{
     return (enum ir_dtype)b->values.items[value].dtype;
 }
 
-static uint32_t add_buffer(struct nest_builder *b, struct nest_buffer buffer) {
+static uint32_t add_buffer(struct nest_builder *b, struct nest_buffer buffer)
+{
     vec_push(b->nest->arena, &b->nest->buffers, buffer);
     return (uint32_t)b->nest->buffers.count - 1;
 }
 
-uint32_t nest_argument(struct nest_builder *b, enum ir_dtype dtype, bool written, const char *doc) {
+uint32_t nest_argument(struct nest_builder *b, enum ir_dtype dtype, bool written, const char *doc)
+{
     struct nest_buffer buffer = {.dtype = (uint8_t)dtype, .written = written, .doc = doc};
     b->nest->argument_count++;
     return add_buffer(b, buffer);
@@ -40,13 +45,15 @@ uint32_t nest_argument(struct nest_builder *b, enum ir_dtype dtype, bool written
 
 /* ---------------------------------------------------------------- statements */
 
-static struct nest_stmt *new_stmt(struct nest_builder *b, enum nest_kind kind) {
+static struct nest_stmt *new_stmt(struct nest_builder *b, enum nest_kind kind)
+{
     struct nest_stmt *stmt = arena_new(b->nest->arena, struct nest_stmt);
     stmt->kind = kind;
     return stmt;
 }
 
-static void append(struct nest_builder *b, uint32_t level, struct nest_stmt *stmt) {
+static void append(struct nest_builder *b, uint32_t level, struct nest_stmt *stmt)
+{
     if (level == 0) {
         vec_push(b->nest->arena, &b->nest->body, stmt);
     } else {
@@ -55,16 +62,17 @@ static void append(struct nest_builder *b, uint32_t level, struct nest_stmt *stm
     }
 }
 
-static struct nest_index copy_index(struct nest_builder *b, struct nest_index index) {
+static struct nest_index copy_index(struct nest_builder *b, struct nest_index index)
+{
     struct nest_index copy = index;
-    if (index.term_count)
-        copy.terms = arena_copy(b->nest->arena, index.terms, index.term_count * sizeof *index.terms);
+    if (index.term_count) copy.terms = arena_copy(b->nest->arena, index.terms, index.term_count * sizeof *index.terms);
     if (index.scaled_count)
         copy.scaled = arena_copy(b->nest->arena, index.scaled, index.scaled_count * sizeof *index.scaled);
     return copy;
 }
 
-static nest_value new_value(struct nest_builder *b, enum ir_dtype dtype, uint32_t level) {
+static nest_value new_value(struct nest_builder *b, enum ir_dtype dtype, uint32_t level)
+{
     struct nest_value_info info = {(uint8_t)dtype, (uint8_t)level, b->scope[level]};
     vec_push(b->nest->arena, &b->values, info);
     return b->nest->value_count++;
@@ -72,26 +80,27 @@ static nest_value new_value(struct nest_builder *b, enum ir_dtype dtype, uint32_
 
 static uint32_t max_level(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-static uint32_t index_level(const struct nest_builder *b, const struct nest_index *index) {
+static uint32_t index_level(const struct nest_builder *b, const struct nest_index *index)
+{
     uint32_t level = 0;
-    for (uint32_t i = 0; i < index->term_count; i++)
-        level = max_level(level, b->var_level.items[index->terms[i].var]);
+    for (uint32_t i = 0; i < index->term_count; i++) level = max_level(level, b->var_level.items[index->terms[i].var]);
     for (uint32_t i = 0; i < index->scaled_count; i++)
         level = max_level(level, b->values.items[index->scaled[i].value].level);
     return level;
 }
 
 /* The outermost level a load may move to: not out of a condition and not out of a loop that may run zero times. */
-static uint32_t guard_level(const struct nest_builder *b) {
+static uint32_t guard_level(const struct nest_builder *b)
+{
     for (uint32_t level = b->depth; level > 0; level--) {
         const struct nest_stmt *outer = b->stack[level - 1];
-        if (outer->kind == NEST_IF || outer->extent == 0)
-            return level;
+        if (outer->kind == NEST_IF || outer->extent == 0) return level;
     }
     return 0;
 }
 
-static uint64_t hash_index(uint64_t seed, const struct nest_index *index) {
+static uint64_t hash_index(uint64_t seed, const struct nest_index *index)
+{
     uint64_t h = hash_u64(seed, (uint64_t)index->offset);
     for (uint32_t i = 0; i < index->term_count; i++) {
         h = hash_u64(h, index->terms[i].var);
@@ -106,12 +115,12 @@ static uint64_t hash_index(uint64_t seed, const struct nest_index *index) {
 }
 
 /* Everything of one statement but its result and its body. */
-static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt) {
-    uint64_t h = hash_u64(seed, (uint64_t)stmt->kind | (uint64_t)stmt->op << 8 | (uint64_t)stmt->dtype << 24
-                                    | (uint64_t)stmt->loop << 32 | (uint64_t)stmt->lanes << 40
-                                    | (uint64_t)stmt->arg_count << 44 | (uint64_t)stmt->word << 48);
-    for (uint32_t i = 0; i < stmt->arg_count; i++)
-        h = hash_u64(h, stmt->args[i]);
+static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt)
+{
+    uint64_t h = hash_u64(seed, (uint64_t)stmt->kind | (uint64_t)stmt->op << 8 | (uint64_t)stmt->dtype << 24 |
+                                    (uint64_t)stmt->loop << 32 | (uint64_t)stmt->lanes << 40 |
+                                    (uint64_t)stmt->arg_count << 44 | (uint64_t)stmt->word << 48);
+    for (uint32_t i = 0; i < stmt->arg_count; i++) h = hash_u64(h, stmt->args[i]);
     h = hash_u64(h, stmt->cond);
     h = hash_u64(h, stmt->var);
     h = hash_u64(h, (uint64_t)stmt->extent);
@@ -123,13 +132,13 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt) {
 }
 
 /* Adds a pure statement at `level`, or returns the equal one that is visible here. */
-static nest_value pure(struct nest_builder *b, struct nest_stmt *stmt, uint32_t level) {
+static nest_value pure(struct nest_builder *b, struct nest_stmt *stmt, uint32_t level)
+{
     uint64_t key = hash_stmt(17, stmt);
     uint32_t known = map_get_number(&b->shared, key);
     if (known != MAP_NONE) {
         const struct nest_value_info *info = &b->values.items[known];
-        if (info->level <= b->depth && b->scope[info->level] == info->scope)
-            return known;
+        if (info->level <= b->depth && b->scope[info->level] == info->scope) return known;
     }
     stmt->index = copy_index(b, stmt->index);
     stmt->result = new_value(b, (enum ir_dtype)stmt->dtype, level);
@@ -138,7 +147,8 @@ static nest_value pure(struct nest_builder *b, struct nest_stmt *stmt, uint32_t 
     return stmt->result;
 }
 
-nest_var nest_open(struct nest_builder *b, enum nest_loop loop, int64_t extent) {
+nest_var nest_open(struct nest_builder *b, enum nest_loop loop, int64_t extent)
+{
     ASSERT(b->depth < NEST_DEPTH);
     struct nest_stmt *stmt = new_stmt(b, NEST_FOR);
     stmt->loop = (uint8_t)loop;
@@ -151,13 +161,15 @@ nest_var nest_open(struct nest_builder *b, enum nest_loop loop, int64_t extent) 
     return stmt->var;
 }
 
-void nest_close(struct nest_builder *b) {
+void nest_close(struct nest_builder *b)
+{
     ASSERT(b->depth > 0);
     b->depth--;
     append(b, b->depth, b->stack[b->depth]);
 }
 
-void nest_open_if(struct nest_builder *b, nest_value cond) {
+void nest_open_if(struct nest_builder *b, nest_value cond)
+{
     ASSERT(b->depth < NEST_DEPTH);
     struct nest_stmt *stmt = new_stmt(b, NEST_IF);
     stmt->cond = cond;
@@ -166,7 +178,8 @@ void nest_open_if(struct nest_builder *b, nest_value cond) {
     b->scope[b->depth] = b->scope_count++;
 }
 
-nest_value nest_op(struct nest_builder *b, enum ir_op op, enum ir_dtype dtype, const nest_value *args, uint32_t n) {
+nest_value nest_op(struct nest_builder *b, enum ir_op op, enum ir_dtype dtype, const nest_value *args, uint32_t n)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_OP);
     uint32_t level = 0;
     stmt->op = (uint16_t)op;
@@ -179,7 +192,8 @@ nest_value nest_op(struct nest_builder *b, enum ir_op op, enum ir_dtype dtype, c
     return pure(b, stmt, level);
 }
 
-nest_value nest_threefry(struct nest_builder *b, const nest_value *args, uint32_t word) {
+nest_value nest_threefry(struct nest_builder *b, const nest_value *args, uint32_t word)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_OP);
     uint32_t level = 0;
     stmt->op = OP_threefry;
@@ -193,7 +207,8 @@ nest_value nest_threefry(struct nest_builder *b, const nest_value *args, uint32_
     return pure(b, stmt, level);
 }
 
-nest_value nest_fma(struct nest_builder *b, enum ir_dtype dtype, nest_value x, nest_value y, nest_value z) {
+nest_value nest_fma(struct nest_builder *b, enum ir_dtype dtype, nest_value x, nest_value y, nest_value z)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_FMA);
     stmt->dtype = (uint8_t)dtype;
     stmt->arg_count = 3;
@@ -202,21 +217,24 @@ nest_value nest_fma(struct nest_builder *b, enum ir_dtype dtype, nest_value x, n
     return pure(b, stmt, max_level(level, b->values.items[z].level));
 }
 
-nest_value nest_number(struct nest_builder *b, enum ir_dtype dtype, double number) {
+nest_value nest_number(struct nest_builder *b, enum ir_dtype dtype, double number)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_NUMBER);
     stmt->dtype = (uint8_t)dtype;
     stmt->number = number;
     return pure(b, stmt, 0);
 }
 
-nest_value nest_position(struct nest_builder *b, struct nest_index index) {
+nest_value nest_position(struct nest_builder *b, struct nest_index index)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_POSITION);
     stmt->dtype = IR_I32;
     stmt->index = index;
     return pure(b, stmt, index_level(b, &index));
 }
 
-nest_value nest_load(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value cond) {
+nest_value nest_load(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value cond)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_LOAD);
     const struct nest_buffer *from = &b->nest->buffers.items[buffer];
     stmt->dtype = from->dtype;
@@ -234,7 +252,8 @@ nest_value nest_load(struct nest_builder *b, uint32_t buffer, struct nest_index 
 }
 
 static void effect(struct nest_builder *b, enum nest_kind kind, uint32_t buffer, uint32_t reg, struct nest_index index,
-                   nest_value value, nest_value cond, enum ir_op op) {
+                   nest_value value, nest_value cond, enum ir_op op)
+{
     struct nest_stmt *stmt = new_stmt(b, kind);
     stmt->buffer = buffer;
     stmt->reg = reg;
@@ -247,23 +266,28 @@ static void effect(struct nest_builder *b, enum nest_kind kind, uint32_t buffer,
     append(b, b->depth, stmt);
 }
 
-void nest_store(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value, nest_value cond) {
+void nest_store(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value, nest_value cond)
+{
     effect(b, NEST_STORE, buffer, 0, index, value, cond, IR_NONE);
 }
 
-void nest_add_to(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value) {
+void nest_add_to(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value)
+{
     effect(b, NEST_ADD_TO, buffer, 0, index, value, 0, IR_NONE);
 }
 
-void nest_set(struct nest_builder *b, uint32_t reg, struct nest_index index, nest_value value) {
+void nest_set(struct nest_builder *b, uint32_t reg, struct nest_index index, nest_value value)
+{
     effect(b, NEST_SET, 0, reg, index, value, 0, IR_NONE);
 }
 
-void nest_reduce(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index, nest_value value) {
+void nest_reduce(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index, nest_value value)
+{
     effect(b, NEST_REDUCE, 0, reg, index, value, 0, op);
 }
 
-uint32_t nest_local(struct nest_builder *b, enum ir_dtype dtype, int64_t extent) {
+uint32_t nest_local(struct nest_builder *b, enum ir_dtype dtype, int64_t extent)
+{
     struct nest_buffer buffer = {.dtype = (uint8_t)dtype, .written = true, .local = true, .extent = extent};
     struct nest_stmt *stmt = new_stmt(b, NEST_LOCAL);
     stmt->dtype = (uint8_t)dtype;
@@ -275,7 +299,8 @@ uint32_t nest_local(struct nest_builder *b, enum ir_dtype dtype, int64_t extent)
     return stmt->buffer;
 }
 
-uint32_t nest_reg(struct nest_builder *b, enum ir_dtype dtype, uint32_t count, bool lanes, double initial) {
+uint32_t nest_reg(struct nest_builder *b, enum ir_dtype dtype, uint32_t count, bool lanes, double initial)
+{
     struct nest_stmt *stmt = new_stmt(b, NEST_REG);
     stmt->args[0] = nest_number(b, dtype, initial);
     stmt->arg_count = 1;
@@ -289,7 +314,8 @@ uint32_t nest_reg(struct nest_builder *b, enum ir_dtype dtype, uint32_t count, b
 }
 
 static nest_value read_reg(struct nest_builder *b, enum nest_kind kind, enum ir_op op, uint32_t reg,
-                           struct nest_index index, enum ir_dtype dtype) {
+                           struct nest_index index, enum ir_dtype dtype)
+{
     struct nest_stmt *stmt = new_stmt(b, kind);
     stmt->op = (uint16_t)op;
     stmt->reg = reg;
@@ -301,14 +327,15 @@ static nest_value read_reg(struct nest_builder *b, enum nest_kind kind, enum ir_
 }
 
 /* The dtype a register was declared with. */
-static enum ir_dtype reg_dtype_in(const struct nest_stmt *const *items, size_t count, uint32_t reg) {
+static enum ir_dtype reg_dtype_in(const struct nest_stmt *const *items, size_t count, uint32_t reg)
+{
     for (size_t i = count; i-- > 0;)
-        if (items[i]->kind == NEST_REG && items[i]->reg == reg)
-            return (enum ir_dtype)items[i]->dtype;
+        if (items[i]->kind == NEST_REG && items[i]->reg == reg) return (enum ir_dtype)items[i]->dtype;
     return IR_TUPLE;
 }
 
-static enum ir_dtype reg_dtype(const struct nest_builder *b, uint32_t reg) {
+static enum ir_dtype reg_dtype(const struct nest_builder *b, uint32_t reg)
+{
     for (uint32_t level = b->depth + 1; level-- > 0;) {
         const struct nest_stmt *const *items;
         size_t count;
@@ -320,23 +347,25 @@ static enum ir_dtype reg_dtype(const struct nest_builder *b, uint32_t reg) {
             count = b->nest->body.count;
         }
         enum ir_dtype found = reg_dtype_in(items, count, reg);
-        if (found != IR_TUPLE)
-            return found;
+        if (found != IR_TUPLE) return found;
     }
     BUG("register %u is not declared here", reg);
 }
 
-nest_value nest_get(struct nest_builder *b, uint32_t reg, struct nest_index index) {
+nest_value nest_get(struct nest_builder *b, uint32_t reg, struct nest_index index)
+{
     return read_reg(b, NEST_GET, IR_NONE, reg, index, reg_dtype(b, reg));
 }
 
-nest_value nest_fold(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index) {
+nest_value nest_fold(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index)
+{
     return read_reg(b, NEST_FOLD, op, reg, index, reg_dtype(b, reg));
 }
 
 /* ---------------------------------------------------------------- hash */
 
-static uint64_t hash_body(uint64_t h, struct nest_stmt *const *items, size_t count) {
+static uint64_t hash_body(uint64_t h, struct nest_stmt *const *items, size_t count)
+{
     for (size_t i = 0; i < count; i++) {
         h = hash_u64(hash_stmt(h, items[i]), items[i]->result);
         h = hash_body(h, items[i]->body.items, items[i]->body.count);
@@ -344,7 +373,8 @@ static uint64_t hash_body(uint64_t h, struct nest_stmt *const *items, size_t cou
     return hash_u64(h, count);
 }
 
-uint64_t nest_hash(const struct nest *nest) {
+uint64_t nest_hash(const struct nest *nest)
+{
     uint64_t h = hash_u64(nest->lanes, (uint64_t)nest->argument_count << 1 | nest->flat);
     for (size_t i = 0; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];

@@ -20,16 +20,22 @@
 enum nest_loop {
     NEST_PARALLEL, /* outermost only, at most one: its range is the kernel's arguments lo and hi */
     NEST_SERIAL,
-    NEST_UNROLL,   /* constant small extent, printed once per iteration; register indices may use its variable */
-    NEST_VECTOR    /* innermost data-parallel loop: iterations are independent but for `reduce`; the lane of
+    NEST_UNROLL, /* constant small extent, printed once per iteration; register indices may use its variable */
+    NEST_VECTOR  /* innermost data-parallel loop: iterations are independent but for `reduce`; the lane of
                       iteration i is i % nest.lanes */
 };
 
 typedef uint32_t nest_value; /* SSA; 0 = none */
 typedef uint32_t nest_var;   /* loop variable; numbered from 0 per nest */
 
-struct nest_term { nest_var var; int64_t scale; };
-struct nest_scaled { nest_value value; int64_t scale; }; /* an int32 value, sign-extended */
+struct nest_term {
+    nest_var var;
+    int64_t scale;
+};
+struct nest_scaled {
+    nest_value value;
+    int64_t scale;
+}; /* an int32 value, sign-extended */
 struct nest_index {
     int64_t offset;
     uint32_t term_count, scaled_count;
@@ -38,61 +44,66 @@ struct nest_index {
 };
 
 enum nest_kind {
-    NEST_FOR,     /* var, loop, extent, body */
-    NEST_IF,      /* cond (bool, the same for all lanes: must not vary in an enclosing vector loop), body */
-    NEST_OP,      /* result = op(args): an element-wise ir op, of dtype `dtype` (comparisons: the operands' dtype is
+    NEST_FOR,      /* var, loop, extent, body */
+    NEST_IF,       /* cond (bool, the same for all lanes: must not vary in an enclosing vector loop), body */
+    NEST_OP,       /* result = op(args): an element-wise ir op, of dtype `dtype` (comparisons: the operands' dtype is
                      that of args[0]) */
-    NEST_FMA,     /* result = args[0] * args[1] + args[2], one rounding */
-    NEST_NUMBER,  /* result = number, of `dtype` */
-    NEST_POSITION,/* result = index as int32 */
-    NEST_LOAD,    /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read */
-    NEST_STORE,   /* buffer[index] = args[0]; `cond` as above */
-    NEST_ADD_TO,  /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
-    NEST_REG,     /* declares `reg`: an array of `extent` registers of `dtype`, each set to args[0] (a number).
+    NEST_FMA,      /* result = args[0] * args[1] + args[2], one rounding */
+    NEST_NUMBER,   /* result = number, of `dtype` */
+    NEST_POSITION, /* result = index as int32 */
+    NEST_LOAD,     /* result = buffer[index]; `cond` (0 = always): where false the result is 0 and nothing is read */
+    NEST_STORE,    /* buffer[index] = args[0]; `cond` as above */
+    NEST_ADD_TO,   /* buffer[index] += args[0], by one worker at a time (scatter inside a serial loop) */
+    NEST_REG,      /* declares `reg`: an array of `extent` registers of `dtype`, each set to args[0] (a number).
                      `lanes`: one partial value per lane, for reductions over a vector loop or as a tile of
                      vectors whose lane is the vector loop's variable */
-    NEST_GET,     /* result = reg[index]   (index: constant once unrolled) */
-    NEST_SET,     /* reg[index] = args[0] */
-    NEST_REDUCE,  /* reg[index] = reg[index] op args[0], per lane; masked lanes keep their value. op: OP_add, OP_mul,
+    NEST_GET,      /* result = reg[index]   (index: constant once unrolled) */
+    NEST_SET,      /* reg[index] = args[0] */
+    NEST_REDUCE,   /* reg[index] = reg[index] op args[0], per lane; masked lanes keep their value. op: OP_add, OP_mul,
                      OP_max, OP_min, OP_and, OP_or */
-    NEST_FOLD,    /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
-    NEST_LOCAL    /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
+    NEST_FOLD,     /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
+    NEST_LOCAL     /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
 };
 
 struct nest_stmt {
     enum nest_kind kind;
-    uint16_t op;         /* enum ir_op */
-    uint8_t dtype;       /* of the result, or of what is declared */
-    uint8_t loop;        /* enum nest_loop */
+    uint16_t op;   /* enum ir_op */
+    uint8_t dtype; /* of the result, or of what is declared */
+    uint8_t loop;  /* enum nest_loop */
     bool lanes;
     nest_value result;
     nest_value args[4];
     uint8_t arg_count;
-    uint8_t word;        /* threefry */
+    uint8_t word; /* threefry */
     nest_value cond;
     nest_var var;
-    int64_t extent;      /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
+    int64_t extent; /* NEST_FOR: iterations; -1: the vector loop of a flat nest (see nest.flat) */
     uint32_t buffer, reg;
     struct nest_index index;
     double number;
     VEC(struct nest_stmt *) body;
 };
 
-struct nest_buffer { uint8_t dtype; bool written, local; int64_t extent; /* of locals */ const char *doc; };
+struct nest_buffer {
+    uint8_t dtype;
+    bool written, local;
+    int64_t extent; /* of locals */
+    const char *doc;
+};
 
 struct nest {
     struct arena *arena;
     VEC(struct nest_buffer) buffers; /* the first `argument_count` are the kernel's arguments, in order */
     uint32_t argument_count;
-    VEC(struct nest_stmt *) body;    /* statements before, the parallel loop (if any), statements after */
+    VEC(struct nest_stmt *) body; /* statements before, the parallel loop (if any), statements after */
     uint32_t value_count, var_count, reg_count;
-    uint64_t scratch_bytes;          /* of all locals */
-    int64_t parallel_extent;         /* iterations of the parallel loop; 1 if there is none */
-    int64_t grain;                   /* workers get multiples of this many iterations */
-    double work;                     /* rough operations in all, to choose the number of workers */
-    uint32_t lanes;                  /* elements of a vector, whatever their dtype: vector bytes / 4. A vector loop that
+    uint64_t scratch_bytes;  /* of all locals */
+    int64_t parallel_extent; /* iterations of the parallel loop; 1 if there is none */
+    int64_t grain;           /* workers get multiples of this many iterations */
+    double work;             /* rough operations in all, to choose the number of workers */
+    uint32_t lanes;          /* elements of a vector, whatever their dtype: vector bytes / 4. A vector loop that
                                         uses a lane register by get or set (a tile) has at most this many iterations */
-    bool flat;                       /* no parallel loop: one vector loop of extent -1 stands in its place and runs over
+    bool flat;               /* no parallel loop: one vector loop of extent -1 stands in its place and runs over
                                         [lo, hi); its index starts at lo; parallel_extent says how many there are */
 };
 
@@ -106,7 +117,10 @@ bool nest_verify(const struct nest *, struct str *faults);
 /* Construction (nest.c). nest_open starts a loop and makes its body the place where the following statements go;
  * nest_close ends it. Pure statements (ops, numbers, positions, loads of buffers that are not written) go to the
  * outermost loop where their operands are visible, and equal ones are one. */
-struct nest_value_info { uint8_t dtype, level; uint32_t scope; };
+struct nest_value_info {
+    uint8_t dtype, level;
+    uint32_t scope;
+};
 enum { NEST_DEPTH = 24 };
 struct nest_builder {
     struct nest *nest;
@@ -117,7 +131,7 @@ struct nest_builder {
     VEC(uint8_t) var_level;             /* by nest_var: depth inside its loop */
     VEC(int64_t) var_extent;            /* by nest_var */
     uint32_t scope[NEST_DEPTH + 1], scope_count;
-    struct map shared;                  /* hash of a pure statement -> value */
+    struct map shared; /* hash of a pure statement -> value */
 };
 struct nest *nest_new(struct arena *);
 void nest_builder_init(struct nest_builder *, struct nest *); /* before the first call */

@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-struct scalar { double f; int64_t i; };
+struct scalar {
+    double f;
+    int64_t i;
+};
 
 struct machine {
     const struct nest *nest;
@@ -23,20 +26,20 @@ struct machine {
 
 /* ---------------------------------------------------------------- dtypes */
 
-static float bf16_round(float x) {
+static float bf16_round(float x)
+{
     uint32_t bits;
     memcpy(&bits, &x, 4);
-    if (isnan(x))
-        return x;
+    if (isnan(x)) return x;
     bits += 0x7fff + (bits >> 16 & 1);
     bits &= 0xffff0000u;
     memcpy(&x, &bits, 4);
     return x;
 }
 
-static double f16_round(double x) {
-    if (!isfinite(x) || x == 0)
-        return x;
+static double f16_round(double x)
+{
+    if (!isfinite(x) || x == 0) return x;
     int exponent;
     frexp(x, &exponent);
     double unit = ldexp(1, (exponent < -13 ? -13 : exponent) - 11);
@@ -44,7 +47,8 @@ static double f16_round(double x) {
     return fabs(rounded) >= 65520 ? copysign(HUGE_VAL, x) : rounded;
 }
 
-static struct scalar from_double(enum ir_dtype dtype, double x) {
+static struct scalar from_double(enum ir_dtype dtype, double x)
+{
     struct scalar s = {0};
     switch (dtype) {
     case IR_F64: s.f = x; break;
@@ -56,7 +60,8 @@ static struct scalar from_double(enum ir_dtype dtype, double x) {
     return s;
 }
 
-static int64_t wrap(enum ir_dtype dtype, int64_t x) {
+static int64_t wrap(enum ir_dtype dtype, int64_t x)
+{
     switch (dtype) {
     case IR_BOOL: return x != 0;
     case IR_U8: return (uint8_t)x;
@@ -69,30 +74,33 @@ static int64_t wrap(enum ir_dtype dtype, int64_t x) {
     }
 }
 
-static struct scalar from_int(enum ir_dtype dtype, int64_t x) {
+static struct scalar from_int(enum ir_dtype dtype, int64_t x)
+{
     return ir_dtype_is_float(dtype) ? from_double(dtype, (double)x) : (struct scalar){.i = wrap(dtype, x)};
 }
 
-static struct scalar convert(enum ir_dtype to, enum ir_dtype from, struct scalar x) {
+static struct scalar convert(enum ir_dtype to, enum ir_dtype from, struct scalar x)
+{
     if (!ir_dtype_is_float(from))
-        return to == IR_BOOL ? from_int(to, x.i != 0)
-               : from == IR_U64 && ir_dtype_is_float(to) ? from_double(to, (double)(uint64_t)x.i) : from_int(to, x.i);
-    if (ir_dtype_is_float(to))
-        return from_double(to, x.f);
-    if (to == IR_BOOL)
-        return (struct scalar){.i = x.f != 0};
-    static const struct { double low, high; } range[IR_DTYPE_COUNT] = {
-        [IR_U8] = {0, 255}, [IR_U16] = {0, 65535}, [IR_U32] = {0, 4294967295.0}, [IR_I8] = {-128, 127},
-        [IR_I16] = {-32768, 32767}, [IR_I32] = {-2147483648.0, 2147483647.0}};
+        return to == IR_BOOL                             ? from_int(to, x.i != 0)
+               : from == IR_U64 && ir_dtype_is_float(to) ? from_double(to, (double)(uint64_t)x.i)
+                                                         : from_int(to, x.i);
+    if (ir_dtype_is_float(to)) return from_double(to, x.f);
+    if (to == IR_BOOL) return (struct scalar){.i = x.f != 0};
+    static const struct {
+        double low, high;
+    } range[IR_DTYPE_COUNT] = {
+        [IR_U8] = {0, 255},    [IR_U16] = {0, 65535},      [IR_U32] = {0, 4294967295.0},
+        [IR_I8] = {-128, 127}, [IR_I16] = {-32768, 32767}, [IR_I32] = {-2147483648.0, 2147483647.0}};
     double t = isnan(x.f) ? 0 : trunc(x.f);
-    if (to == IR_U64)
-        return (struct scalar){.i = t <= 0 ? 0 : t >= 0x1p64 ? -1 : (int64_t)(uint64_t)t};
+    if (to == IR_U64) return (struct scalar){.i = t <= 0 ? 0 : t >= 0x1p64 ? -1 : (int64_t)(uint64_t)t};
     if (range[to].high != 0) /* saturates, as XLA does */
         t = t < range[to].low ? range[to].low : t > range[to].high ? range[to].high : t;
     return from_double(to, t);
 }
 
-static struct scalar read_bytes(enum ir_dtype dtype, const unsigned char *at) {
+static struct scalar read_bytes(enum ir_dtype dtype, const unsigned char *at)
+{
     struct ir_tensor t = {.type = ir_type_scalar(dtype)};
     struct scalar s = {0};
     size_t n = ir_dtype_bytes(dtype);
@@ -115,7 +123,8 @@ static struct scalar read_bytes(enum ir_dtype dtype, const unsigned char *at) {
     return s;
 }
 
-static void write_bytes(enum ir_dtype dtype, unsigned char *at, struct scalar s) {
+static void write_bytes(enum ir_dtype dtype, unsigned char *at, struct scalar s)
+{
     if (dtype == IR_F64) {
         memcpy(at, &s.f, 8);
     } else if (dtype == IR_F32) {
@@ -135,17 +144,17 @@ static double sign_of(double x) { return isnan(x) ? x : (double)((x > 0) - (x < 
 static double max_of(double x, double y) { return isnan(x) || isnan(y) ? NAN : x > y ? x : y; }
 static double min_of(double x, double y) { return isnan(x) || isnan(y) ? NAN : x < y ? x : y; }
 
-static double erf_inv(double x) { /* Winitzki's approximation and three Newton steps */
-    if (fabs(x) >= 1)
-        return fabs(x) > 1 ? NAN : x * HUGE_VAL;
+static double erf_inv(double x)
+{ /* Winitzki's approximation and three Newton steps */
+    if (fabs(x) >= 1) return fabs(x) > 1 ? NAN : x * HUGE_VAL;
     double w = -log((1 - x) * (1 + x)), t = 2 / (3.14159265358979323846 * 0.147) - w / 2;
     double y = copysign(sqrt(sqrt(t * t + w / 0.147) - t), x);
-    for (int i = 0; i < 3; i++)
-        y -= (erf(y) - x) / (1.1283791670955126 * exp(-y * y));
+    for (int i = 0; i < 3; i++) y -= (erf(y) - x) / (1.1283791670955126 * exp(-y * y));
     return y;
 }
 
-static double float_unary(enum ir_op op, double x) {
+static double float_unary(enum ir_op op, double x)
+{
     switch (op) {
     case OP_neg: return -x;
     case OP_abs: return fabs(x);
@@ -170,7 +179,8 @@ static double float_unary(enum ir_op op, double x) {
     }
 }
 
-static double float_binary(enum ir_op op, double x, double y) {
+static double float_binary(enum ir_op op, double x, double y)
+{
     switch (op) {
     case OP_add: return x + y;
     case OP_sub: return x - y;
@@ -185,16 +195,16 @@ static double float_binary(enum ir_op op, double x, double y) {
     }
 }
 
-static int64_t int_power(int64_t x, int64_t y) {
-    if (y < 0)
-        return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
+static int64_t int_power(int64_t x, int64_t y)
+{
+    if (y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
     uint64_t result = 1;
-    for (uint64_t base = (uint64_t)x; y; y >>= 1, base *= base)
-        result *= y & 1 ? base : 1;
+    for (uint64_t base = (uint64_t)x; y; y >>= 1, base *= base) result *= y & 1 ? base : 1;
     return (int64_t)result;
 }
 
-static int64_t int_op(enum ir_op op, enum ir_dtype dtype, int64_t x, int64_t y) {
+static int64_t int_op(enum ir_op op, enum ir_dtype dtype, int64_t x, int64_t y)
+{
     int64_t bits = (int64_t)ir_dtype_bytes(dtype) * 8;
     bool is_signed = ir_dtype_is_signed(dtype);
     switch (op) {
@@ -202,7 +212,9 @@ static int64_t int_op(enum ir_op op, enum ir_dtype dtype, int64_t x, int64_t y) 
     case OP_abs: return x < 0 ? -x : x;
     case OP_sign: return (x > 0) - (x < 0);
     case OP_not: return dtype == IR_BOOL ? !x : ~x;
-    case OP_floor: case OP_ceil: case OP_round: return x;
+    case OP_floor:
+    case OP_ceil:
+    case OP_round: return x;
     case OP_add: return dtype == IR_BOOL ? x | y : (int64_t)((uint64_t)x + (uint64_t)y);
     case OP_sub: return (int64_t)((uint64_t)x - (uint64_t)y);
     case OP_mul: return (int64_t)((uint64_t)x * (uint64_t)y);
@@ -216,21 +228,22 @@ static int64_t int_op(enum ir_op op, enum ir_dtype dtype, int64_t x, int64_t y) 
     case OP_xor: return x ^ y;
     case OP_shl: return (uint64_t)y >= (uint64_t)bits ? 0 : (int64_t)((uint64_t)x << y);
     case OP_shr:
-        if (is_signed)
-            return (uint64_t)y >= (uint64_t)bits ? (x < 0 ? -1 : 0) : x >> y;
+        if (is_signed) return (uint64_t)y >= (uint64_t)bits ? (x < 0 ? -1 : 0) : x >> y;
         return (uint64_t)y >= (uint64_t)bits ? 0 : (int64_t)((uint64_t)x >> y);
     default: BUG("nest_eval: no %s of integers", ir_ops[op].name);
     }
 }
 
-static bool compare(enum ir_op op, enum ir_dtype dtype, struct scalar x, struct scalar y) {
+static bool compare(enum ir_op op, enum ir_dtype dtype, struct scalar x, struct scalar y)
+{
     if (ir_dtype_is_float(dtype))
         return op == OP_eq ? x.f == y.f : op == OP_ne ? x.f != y.f : op == OP_lt ? x.f < y.f : x.f <= y.f;
     bool less = ir_dtype_is_signed(dtype) ? x.i < y.i : (uint64_t)x.i < (uint64_t)y.i;
     return op == OP_eq ? x.i == y.i : op == OP_ne ? x.i != y.i : op == OP_lt ? less : less || x.i == y.i;
 }
 
-static uint32_t threefry(const struct scalar *a, uint32_t word) {
+static uint32_t threefry(const struct scalar *a, uint32_t word)
+{
     static const uint32_t turn[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     uint32_t k[3] = {(uint32_t)a[0].i, (uint32_t)a[1].i, 0}, x[2] = {(uint32_t)a[2].i, (uint32_t)a[3].i};
     k[2] = k[0] ^ k[1] ^ 0x1BD11BDAu;
@@ -247,15 +260,15 @@ static uint32_t threefry(const struct scalar *a, uint32_t word) {
     return x[word];
 }
 
-static struct scalar combine(enum ir_op op, enum ir_dtype dtype, struct scalar x, struct scalar y) {
-    if (ir_dtype_is_float(dtype))
-        return from_double(dtype, float_binary(op, x.f, y.f));
-    if (dtype == IR_BOOL && (op == OP_max || op == OP_min))
-        op = op == OP_max ? OP_or : OP_and;
+static struct scalar combine(enum ir_op op, enum ir_dtype dtype, struct scalar x, struct scalar y)
+{
+    if (ir_dtype_is_float(dtype)) return from_double(dtype, float_binary(op, x.f, y.f));
+    if (dtype == IR_BOOL && (op == OP_max || op == OP_min)) op = op == OP_max ? OP_or : OP_and;
     return from_int(dtype, int_op(op, dtype, x.i, y.i));
 }
 
-static struct scalar apply(const struct nest_stmt *s, const struct scalar *x, enum ir_dtype from) {
+static struct scalar apply(const struct nest_stmt *s, const struct scalar *x, enum ir_dtype from)
+{
     enum ir_dtype to = (enum ir_dtype)s->dtype;
     switch ((enum ir_op)s->op) {
     case OP_cast: return convert(to, from, x[0]);
@@ -265,32 +278,34 @@ static struct scalar apply(const struct nest_stmt *s, const struct scalar *x, en
         return read_bytes(to, bytes);
     }
     case OP_is_finite: return (struct scalar){.i = !ir_dtype_is_float(from) || isfinite(x[0].f)};
-    case OP_eq: case OP_ne: case OP_lt: case OP_le:
-        return (struct scalar){.i = compare((enum ir_op)s->op, from, x[0], x[1])};
+    case OP_eq:
+    case OP_ne:
+    case OP_lt:
+    case OP_le: return (struct scalar){.i = compare((enum ir_op)s->op, from, x[0], x[1])};
     case OP_select: return x[0].i ? x[1] : x[2];
     case OP_threefry: return (struct scalar){.i = threefry(x, s->word)};
     default: break;
     }
-    if (s->arg_count == 2)
-        return combine((enum ir_op)s->op, to, x[0], x[1]);
-    if (ir_dtype_is_float(to))
-        return from_double(to, float_unary((enum ir_op)s->op, x[0].f));
+    if (s->arg_count == 2) return combine((enum ir_op)s->op, to, x[0], x[1]);
+    if (ir_dtype_is_float(to)) return from_double(to, float_unary((enum ir_op)s->op, x[0].f));
     return from_int(to, int_op((enum ir_op)s->op, to, x[0].i, 0));
 }
 
 /* ---------------------------------------------------------------- statements */
 
-static int64_t index_of(const struct machine *m, const struct nest_index *index) {
+static int64_t index_of(const struct machine *m, const struct nest_index *index)
+{
     int64_t at = index->offset;
-    for (uint32_t i = 0; i < index->term_count; i++)
-        at += m->var[index->terms[i].var] * index->terms[i].scale;
+    for (uint32_t i = 0; i < index->term_count; i++) at += m->var[index->terms[i].var] * index->terms[i].scale;
     for (uint32_t i = 0; i < index->scaled_count; i++)
         at += m->value[index->scaled[i].value].i * index->scaled[i].scale;
     return at;
 }
 
-static unsigned char *address(struct machine *m, const struct nest_stmt *s) {
-    int64_t at = index_of(m, &s->index), size = (int64_t)ir_dtype_bytes((enum ir_dtype)m->nest->buffers.items[s->buffer].dtype);
+static unsigned char *address(struct machine *m, const struct nest_stmt *s)
+{
+    int64_t at = index_of(m, &s->index),
+            size = (int64_t)ir_dtype_bytes((enum ir_dtype)m->nest->buffers.items[s->buffer].dtype);
     if (at < 0 || (at + 1) * size > (int64_t)m->bytes[s->buffer]) {
         m->ok = false;
         return NULL;
@@ -298,49 +313,48 @@ static unsigned char *address(struct machine *m, const struct nest_stmt *s) {
     return (unsigned char *)m->buffers[s->buffer] + at * size;
 }
 
-static struct scalar *reg_at(struct machine *m, const struct nest_stmt *s) {
+static struct scalar *reg_at(struct machine *m, const struct nest_stmt *s)
+{
     return &m->reg[s->reg][index_of(m, &s->index) * m->nest->lanes + m->lane];
 }
 
 static void run(struct machine *, struct nest_stmt *const *items, size_t count, const uint8_t *dtypes);
 
-static void run_loop(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes) {
+static void run_loop(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes)
+{
     bool range = s->loop == NEST_PARALLEL || s->extent < 0;
     int64_t from = range ? m->lo : 0, to = range ? m->hi : s->extent;
     for (int64_t i = from; i < to && m->ok; i++) {
         m->var[s->var] = i;
-        if (s->loop == NEST_VECTOR)
-            m->lane = (uint32_t)((i - from) % m->nest->lanes);
+        if (s->loop == NEST_VECTOR) m->lane = (uint32_t)((i - from) % m->nest->lanes);
         run(m, s->body.items, s->body.count, dtypes);
     }
     m->lane = 0;
 }
 
-static void declare(struct machine *m, const struct nest_stmt *s) {
+static void declare(struct machine *m, const struct nest_stmt *s)
+{
     if (s->kind == NEST_LOCAL) {
         m->bytes[s->buffer] = (size_t)s->extent * ir_dtype_bytes((enum ir_dtype)s->dtype);
         m->buffers[s->buffer] = arena_alloc(m->arena, m->bytes[s->buffer]);
         return;
     }
     size_t count = (size_t)s->extent * m->nest->lanes;
-    if (!m->reg[s->reg])
-        m->reg[s->reg] = arena_new_array(m->arena, struct scalar, count);
+    if (!m->reg[s->reg]) m->reg[s->reg] = arena_new_array(m->arena, struct scalar, count);
     m->reg_dtype[s->reg] = s->dtype;
-    for (size_t i = 0; i < count; i++)
-        m->reg[s->reg][i] = m->value[s->args[0]];
+    for (size_t i = 0; i < count; i++) m->reg[s->reg][i] = m->value[s->args[0]];
 }
 
-static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes) {
+static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes)
+{
     struct scalar x[4], result = {0};
     enum ir_dtype dtype = (enum ir_dtype)s->dtype;
     unsigned char *at;
-    for (uint32_t i = 0; i < s->arg_count; i++)
-        x[i] = m->value[s->args[i]];
+    for (uint32_t i = 0; i < s->arg_count; i++) x[i] = m->value[s->args[i]];
     switch (s->kind) {
     case NEST_FOR: run_loop(m, s, dtypes); return;
     case NEST_IF:
-        if (m->value[s->cond].i)
-            run(m, s->body.items, s->body.count, dtypes);
+        if (m->value[s->cond].i) run(m, s->body.items, s->body.count, dtypes);
         return;
     case NEST_OP: result = apply(s, x, (enum ir_dtype)(s->arg_count ? dtypes[s->args[0]] : s->dtype)); break;
     case NEST_FMA:
@@ -350,18 +364,14 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     case NEST_NUMBER: result = from_double(dtype, s->number); break;
     case NEST_POSITION: result.i = (int32_t)index_of(m, &s->index); break;
     case NEST_LOAD:
-        if (s->cond && !m->value[s->cond].i)
-            break;
-        if ((at = address(m, s)))
-            result = read_bytes(dtype, at);
+        if (s->cond && !m->value[s->cond].i) break;
+        if ((at = address(m, s))) result = read_bytes(dtype, at);
         break;
     case NEST_STORE:
-        if (!(s->cond && !m->value[s->cond].i) && (at = address(m, s)))
-            write_bytes(dtype, at, x[0]);
+        if (!(s->cond && !m->value[s->cond].i) && (at = address(m, s))) write_bytes(dtype, at, x[0]);
         return;
     case NEST_ADD_TO:
-        if ((at = address(m, s)))
-            write_bytes(dtype, at, combine(OP_add, dtype, read_bytes(dtype, at), x[0]));
+        if ((at = address(m, s))) write_bytes(dtype, at, combine(OP_add, dtype, read_bytes(dtype, at), x[0]));
         return;
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
@@ -377,26 +387,26 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
     m->value[s->result] = result;
 }
 
-static void run(struct machine *m, struct nest_stmt *const *items, size_t count, const uint8_t *dtypes) {
-    for (size_t i = 0; i < count && m->ok; i++)
-        step(m, items[i], dtypes);
+static void run(struct machine *m, struct nest_stmt *const *items, size_t count, const uint8_t *dtypes)
+{
+    for (size_t i = 0; i < count && m->ok; i++) step(m, items[i], dtypes);
 }
 
-static void collect_dtypes(struct nest_stmt *const *items, size_t count, uint8_t *dtypes) {
+static void collect_dtypes(struct nest_stmt *const *items, size_t count, uint8_t *dtypes)
+{
     for (size_t i = 0; i < count; i++) {
-        if (items[i]->result)
-            dtypes[items[i]->result] = items[i]->dtype;
+        if (items[i]->result) dtypes[items[i]->result] = items[i]->dtype;
         collect_dtypes(items[i]->body.items, items[i]->body.count, dtypes);
     }
 }
 
 bool nest_eval(const struct nest *nest, void *const *buffers, const size_t *bytes, int64_t lo, int64_t hi,
-               struct arena *arena) {
+               struct arena *arena)
+{
     struct machine m = {.nest = nest, .lo = lo, .hi = hi, .ok = true, .arena = arena};
     m.buffers = arena_new_array(arena, void *, nest->buffers.count);
     m.bytes = arena_new_array(arena, size_t, nest->buffers.count);
-    for (uint32_t i = 0; i < nest->argument_count; i++)
-        m.buffers[i] = buffers[i], m.bytes[i] = bytes[i];
+    for (uint32_t i = 0; i < nest->argument_count; i++) m.buffers[i] = buffers[i], m.bytes[i] = bytes[i];
     m.value = arena_new_array(arena, struct scalar, nest->value_count);
     m.var = arena_new_array(arena, int64_t, nest->var_count + 1);
     m.reg = arena_new_array(arena, struct scalar *, nest->reg_count + 1);

@@ -7,23 +7,31 @@
 #include <string.h>
 #include <unistd.h>
 
-struct level { const char *name, *features, *needs; uint32_t vector_bytes, vector_registers, l1_bytes, l2_bytes; };
+struct level {
+    const char *name, *features, *needs;
+    uint32_t vector_bytes, vector_registers, l1_bytes, l2_bytes;
+};
+/* clang-format off */
 static const struct level levels[] = {
     {"x86-64-v2", "", "ssse3,sse4.1,sse4.2,popcnt", 16, 16, 32 << 10, 256 << 10},
     {"x86-64-v3", "", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe", 32, 16, 32 << 10, 512 << 10},
     {"x86-64-v4", "-prefer-256-bit", "avx,avx2,bmi,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl", 64, 32,
      32 << 10, 1 << 20},
 };
+/* clang-format on */
 enum { LEVEL_COUNT = sizeof levels / sizeof *levels };
 
-struct cpu { const char *name; uint8_t level; };
+struct cpu {
+    const char *name;
+    uint8_t level;
+};
 static const struct cpu cpus[] = {
-    {"nehalem", 0}, {"westmere", 0}, {"sandybridge", 0}, {"ivybridge", 0}, {"silvermont", 0}, {"goldmont", 0},
-    {"tremont", 0}, {"bdver1", 0}, {"bdver2", 0}, {"btver2", 0},
-    {"haswell", 1}, {"broadwell", 1}, {"skylake", 1}, {"alderlake", 1}, {"raptorlake", 1}, {"bdver4", 1},
-    {"znver1", 1}, {"znver2", 1}, {"znver3", 1},
-    {"skylake-avx512", 2}, {"cascadelake", 2}, {"cooperlake", 2}, {"cannonlake", 2}, {"icelake-client", 2},
-    {"icelake-server", 2}, {"rocketlake", 2}, {"tigerlake", 2}, {"sapphirerapids", 2}, {"znver4", 2},
+    {"nehalem", 0},     {"westmere", 0},   {"sandybridge", 0},    {"ivybridge", 0},      {"silvermont", 0},
+    {"goldmont", 0},    {"tremont", 0},    {"bdver1", 0},         {"bdver2", 0},         {"btver2", 0},
+    {"haswell", 1},     {"broadwell", 1},  {"skylake", 1},        {"alderlake", 1},      {"raptorlake", 1},
+    {"bdver4", 1},      {"znver1", 1},     {"znver2", 1},         {"znver3", 1},         {"skylake-avx512", 2},
+    {"cascadelake", 2}, {"cooperlake", 2}, {"cannonlake", 2},     {"icelake-client", 2}, {"icelake-server", 2},
+    {"rocketlake", 2},  {"tigerlake", 2},  {"sapphirerapids", 2}, {"znver4", 2},
 };
 enum { CPU_COUNT = sizeof cpus / sizeof *cpus };
 
@@ -70,8 +78,7 @@ static bool use_native(struct cg_target *target, const char **why)
 bool cg_target_init(struct cg_target *target, const char *cpu, const char **why, struct arena *arena)
 {
     const char *names[1 + LEVEL_COUNT + CPU_COUNT] = {"native"};
-    if (strcmp(cpu, "native") == 0)
-        return use_native(target, why);
+    if (strcmp(cpu, "native") == 0) return use_native(target, why);
     for (size_t i = 0; i < LEVEL_COUNT; i++) {
         names[1 + i] = levels[i].name;
         if (strcmp(cpu, levels[i].name) == 0) {
@@ -88,14 +95,15 @@ bool cg_target_init(struct cg_target *target, const char *cpu, const char **why,
     }
     const char *near = str_nearest(cpu, names, 1 + LEVEL_COUNT + CPU_COUNT);
     *why = near ? arena_format(arena, "unknown CPU \"%s\"; did you mean \"%s\"?", cpu, near)
-                : arena_format(arena, "unknown CPU \"%s\"; native, x86-64-v2, x86-64-v3, x86-64-v4 or LLVM's name of a CPU", cpu);
+                : arena_format(arena,
+                               "unknown CPU \"%s\"; native, x86-64-v2, x86-64-v3, x86-64-v4 or LLVM's name of a CPU",
+                               cpu);
     return false;
 }
 
 const char *cg_target_needs(const struct cg_target *target)
 {
     for (size_t i = 0; i < LEVEL_COUNT; i++)
-        if (strcmp(target->cpu, levels[i].name) == 0)
-            return levels[i].needs;
+        if (strcmp(target->cpu, levels[i].name) == 0) return levels[i].needs;
     return "";
 }

@@ -1,12 +1,12 @@
-/* Adapters: low-rank products beside the linear layers of a model, as flax.nnx.LoRA around them: x a b is added to what the
- * layer gives, without a scaling by the rank. The layer keeps its path and its parameters, so a checkpoint of the base
- * loads unchanged; `lora_a` and `lora_b` stand beside its kernel. Layers are met while the model is traced the first
- * time, and which adapter each gets is decided when all are known: the parameters of adapters are declared, and drawn,
- * after those of the whole model, layer by layer, a before b.
+/* Adapters: low-rank products beside the linear layers of a model, as flax.nnx.LoRA around them: x a b is added to what
+ * the layer gives, without a scaling by the rank. The layer keeps its path and its parameters, so a checkpoint of the
+ * base loads unchanged; `lora_a` and `lora_b` stand beside its kernel. Layers are met while the model is traced the
+ * first time, and which adapter each gets is decided when all are known: the parameters of adapters are declared, and
+ * drawn, after those of the whole model, layer by layer, a before b.
  *
- * A pattern stands for the linear layers that it matches (what nnx calls Linear: linear, lora_linear, the products inside
- * of cells); one that matches none of these stands for the general products (linear_general, einsum, the projections of
- * attention). */
+ * A pattern stands for the linear layers that it matches (what nnx calls Linear: linear, lora_linear, the products
+ * inside of cells); one that matches none of these stands for the general products (linear_general, einsum, the
+ * projections of attention). */
 #include "frontend/model.h"
 #include <string.h>
 
@@ -111,7 +111,8 @@ static struct low_rank low_rank_of(struct arena *arena, const struct fe_adaptabl
 }
 
 /* Declares or finds the two parameters; false: an error was recorded. */
-static bool parameters(struct fe_block *block, const struct fe_adaptable *layer, struct low_rank *l, struct fe_val out[2])
+static bool parameters(struct fe_block *block, const struct fe_adaptable *layer, struct low_rank *l,
+                       struct fe_val out[2])
 {
     struct arena *arena = block->site.fe->arena;
     const struct fe_value *args = layer->adapter;
@@ -213,7 +214,8 @@ static bool match(struct fe *fe, struct fe_trace *trace, fe_json pattern, const 
             any = true;
             if (layer->adapter && layer->adapter != adapter) {
                 struct diag *d = fe_error(fe, pattern, "E0408", "layer \"%s\" has an adapter already", layer->path);
-                diag_note(fe->diags, d, (struct diag_span){0}, "the other is %s", fe_pointer(fe, layer->adapter[MATCH].json));
+                diag_note(fe->diags, d, (struct diag_span){0}, "the other is %s",
+                          fe_pointer(fe, layer->adapter[MATCH].json));
                 return false;
             }
             layer->adapter = adapter;

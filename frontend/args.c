@@ -6,16 +6,25 @@
 #include <math.h>
 #include <string.h>
 
-struct reader { struct fe *fe; const char *what; const struct fe_arg *row; };
+struct reader {
+    struct fe *fe;
+    const char *what;
+    const struct fe_arg *row;
+};
 
 /* ---------------------------------------------------------------- numbers */
 
 const char *fe_range_text(uint32_t flags)
 {
-    static const struct { uint32_t flags; const char *text; } texts[] = {
-        {FE_POSITIVE | FE_UNIT, "more than 0 and less than 1"}, {FE_POSITIVE | FE_UNIT_CLOSED, "more than 0 and at most 1"},
-        {FE_POSITIVE, "more than 0"}, {FE_NOT_NEGATIVE, "at least 0"}, {FE_UNIT, "at least 0 and less than 1"},
-        {FE_UNIT_CLOSED, "between 0 and 1"}};
+    static const struct {
+        uint32_t flags;
+        const char *text;
+    } texts[] = {{FE_POSITIVE | FE_UNIT, "more than 0 and less than 1"},
+                 {FE_POSITIVE | FE_UNIT_CLOSED, "more than 0 and at most 1"},
+                 {FE_POSITIVE, "more than 0"},
+                 {FE_NOT_NEGATIVE, "at least 0"},
+                 {FE_UNIT, "at least 0 and less than 1"},
+                 {FE_UNIT_CLOSED, "between 0 and 1"}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if ((flags & texts[i].flags) == texts[i].flags) return texts[i].text;
     return NULL;
@@ -45,12 +54,14 @@ static bool check_range(const struct reader *r, fe_json v, double x)
 
 const char *fe_kind_text(struct arena *a, const struct fe_arg *row)
 {
+    /* clang-format off */
     static const char *const names[] = {
         [FE_NUMBER] = "a number", [FE_INTEGER] = "an integer", [FE_BOOL] = "true or false", [FE_STRING] = "a string",
         [FE_ENUM] = "one of", [FE_SCHEDULE] = "a number or a schedule", [FE_EXPR] = "an expression (a string) or a number",
         [FE_DTYPE] = "a dtype (a string)", [FE_SHAPE] = "an array of integers", [FE_NUMBERS] = "an array of numbers",
         [FE_OBJECT] = "an object", [FE_LIST] = "an array", [FE_PATTERNS] = "a pattern or an array of patterns",
         [FE_MAP] = "an object", [FE_ANY] = "a value"};
+    /* clang-format on */
     const char *text = names[row->kind];
     return row->flags & FE_NULLABLE ? arena_format(a, "%s or null", text) : text;
 }
@@ -98,7 +109,8 @@ static bool read_choice(const struct reader *r, fe_json v, struct fe_value *out)
     const char *names[CHOICES];
     size_t count = split_choices(r->fe->arena, r->row->choices, names);
     if (find_choice(names, count, v->string, out)) return true;
-    struct diag *d = fe_error(r->fe, v, "E0103", "%s: \"%s\" has no choice %s", r->what, r->row->name, fe_found(r->fe, v));
+    struct diag *d = fe_error(r->fe, v, "E0103", "%s: \"%s\" has no choice %s", r->what, r->row->name,
+                              fe_found(r->fe, v));
     fe_suggest(r->fe, d, v->string, names, count);
     return false;
 }
@@ -131,7 +143,8 @@ static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
     bool single = v->kind != JSON_ARRAY;
     uint32_t n = single ? 1 : fe_count(r->fe, v), i = 0;
     if (shape && n > IR_MAX_RANK) {
-        fe_error(r->fe, v, "E0202", "%s: \"%s\" has at most %d entries, found %u", r->what, r->row->name, IR_MAX_RANK, n);
+        fe_error(r->fe, v, "E0202", "%s: \"%s\" has at most %d entries, found %u", r->what, r->row->name, IR_MAX_RANK,
+                 n);
         return false;
     }
     int64_t *dims = arena_new_array(r->fe->arena, int64_t, n + 1);
@@ -260,7 +273,8 @@ static const char *why_not(const char *key)
 #undef X
     };
     size_t length = strlen(key), ending = strlen("_metadata");
-    if (length > ending && !strcmp(key + length - ending, "_metadata")) return "metadata of parameters is their sharding, which stands in \"sharding\"";
+    if (length > ending && !strcmp(key + length - ending, "_metadata"))
+        return "metadata of parameters is their sharding, which stands in \"sharding\"";
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strcmp(rows[i].key, key)) return rows[i].why;
     return NULL;
@@ -293,7 +307,9 @@ static void note_astray(struct fe *fe, struct diag *d, fe_json object, const cha
 {
     for (fe_json m = fe_first(fe, object); m; m = fe_next(fe, m)) {
         fe_json found = m->kind == JSON_OBJECT ? fe_member(fe, m, name) : NULL;
-        if (found) diag_note(fe->diags, d, (struct diag_span){found->offset, found->length}, "\"%s\" stands inside \"%s\" here", name, m->key);
+        if (found)
+            diag_note(fe->diags, d, (struct diag_span){found->offset, found->length},
+                      "\"%s\" stands inside \"%s\" here", name, m->key);
     }
 }
 

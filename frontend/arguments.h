@@ -11,7 +11,8 @@
 #define INTEGER(name, preset) ARG(name, FE_INTEGER, 0, preset, NULL)
 #define INTEGER_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED, NULL, NULL)
 #define COUNT_REQUIRED(name) ARG(name, FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL)
-/* With ranges. FRACTION: [0, 1], 1 - x of something is mixed in; BETA: [0, 1), where 1 divides by zero or stands still. */
+/* With ranges. FRACTION: [0, 1], 1 - x of something is mixed in; BETA: [0, 1), where 1 divides by zero or stands still.
+ */
 #define POSITIVE(name, preset) ARG(name, FE_NUMBER, FE_POSITIVE, preset, NULL)
 #define POSITIVE_REQUIRED(name) ARG(name, FE_NUMBER, FE_REQUIRED | FE_POSITIVE, NULL, NULL)
 #define POSITIVE_OR_NULL(name) ARG(name, FE_NUMBER, FE_NULLABLE | FE_POSITIVE, "null", NULL)

@@ -8,7 +8,10 @@
 
 enum { LONGEST = 64 * 1024, DEEPEST = 128 };
 
-struct number { double value; bool integer; };
+struct number {
+    double value;
+    bool integer;
+};
 struct sum { /* one evaluation */
     struct fe *fe;
     fe_json where;
@@ -60,7 +63,8 @@ static struct number name(struct sum *s)
     for (const struct fe_scope *c = s->fe->constants; c; c = c->outer) names[i++] = c->name;
     if (s->failed) return (struct number){0, true};
     s->failed = true;
-    struct diag *d = fe_error_in(s->fe, s->where, from, s->at - from, "E0108", "in \"%s\": unknown constant \"%.80s\"", s->shown, wanted);
+    struct diag *d = fe_error_in(s->fe, s->where, from, s->at - from, "E0108", "in \"%s\": unknown constant \"%.80s\"",
+                                 s->shown, wanted);
     fe_suggest(s->fe, d, wanted, names, count);
     return (struct number){0, true};
 }
@@ -85,12 +89,15 @@ static struct number literal(struct sum *s)
     uint32_t length = s->at - from;
     if (is_letter(s->text[s->at])) return wrong(s, from, length + 1, "E0106", "a number runs into a name");
     /* The JSON reader knows how to read it exactly; it wants digits on both sides of the point. */
-    const char *digits = arena_format(s->fe->arena, "%s%.*s", s->text[from] == '.' ? "0" : "", (int)length, s->text + from);
+    const char *digits = arena_format(s->fe->arena, "%s%.*s", s->text[from] == '.' ? "0" : "", (int)length,
+                                      s->text + from);
     const char *point = strchr(digits, '.');
-    if (point && !is_digit(point[1])) digits = arena_format(s->fe->arena, "%.*s0%s", (int)(point - digits) + 1, digits, point + 1);
+    if (point && !is_digit(point[1]))
+        digits = arena_format(s->fe->arena, "%.*s0%s", (int)(point - digits) + 1, digits, point + 1);
     struct json json;
     struct json_error error;
-    if (!json_scan(s->fe->arena, digits, strlen(digits), NULL, &json, &error)) return wrong(s, from, length, "E0106", error.message);
+    if (!json_scan(s->fe->arena, digits, strlen(digits), NULL, &json, &error))
+        return wrong(s, from, length, "E0106", error.message);
     return (struct number){json.values[0].number, integer};
 }
 
@@ -105,12 +112,14 @@ static struct number operand(struct sum *s)
         struct number x = add_sub(s);
         skip(s);
         if (!s->failed && s->text[s->at] != ')')
-            return wrong(s, open, 1, "E0106", arena_format(s->fe->arena, "this '(' is not closed, ')' expected after character %u", s->at));
+            return wrong(s, open, 1, "E0106",
+                         arena_format(s->fe->arena, "this '(' is not closed, ')' expected after character %u", s->at));
         if (!s->failed) s->at++;
         return x;
     }
     if (c == 0) return wrong(s, s->at, 1, "E0106", "it ends where a number, a name or '(' was expected");
-    return wrong(s, s->at, 1, "E0106", arena_format(s->fe->arena, "a number, a name or '(' was expected at character %u", s->at + 1));
+    return wrong(s, s->at, 1, "E0106",
+                 arena_format(s->fe->arena, "a number, a name or '(' was expected at character %u", s->at + 1));
 }
 
 /* ---------------------------------------------------------------- operators */
@@ -144,7 +153,8 @@ static struct number apply(struct sum *s, uint32_t at, const char *op, struct nu
         r.value = nearbyint((a.value - rest) / b.value);
     } else {
         if (a.value == 0 && b.value < 0) return wrong(s, at, n, "E0106", "zero to a negative power: division by zero");
-        if (a.value < 0 && b.value != floor(b.value)) return wrong(s, at, n, "E0106", "a negative number to a fractional power");
+        if (a.value < 0 && b.value != floor(b.value))
+            return wrong(s, at, n, "E0106", "a negative number to a fractional power");
         r = (struct number){pow(a.value, b.value), r.integer && b.value >= 0};
     }
     return checked(s, at, n, r);
@@ -212,7 +222,8 @@ bool fe_arithmetic(struct fe *fe, fe_json where, double *value, bool *integer)
     struct number x = add_sub(&s);
     skip(&s);
     if (!s.failed && s.text[s.at])
-        wrong(&s, s.at, 1, "E0106", arena_format(fe->arena, "an operator or the end was expected at character %u", s.at + 1));
+        wrong(&s, s.at, 1, "E0106",
+              arena_format(fe->arena, "an operator or the end was expected at character %u", s.at + 1));
     *value = x.value;
     *integer = x.integer;
     return !s.failed;

@@ -6,16 +6,22 @@
 static const char *const block_keys[] = {"name", "input", "inputs", NULL};
 
 /* Arguments of each, besides block_keys. */
-#define REQUIRED(name, kind) {name, kind, FE_REQUIRED, NULL, NULL}
+#define REQUIRED(name, kind) \
+    { \
+        name, kind, FE_REQUIRED, NULL, NULL \
+    }
 static const struct fe_arg chain_args[] = {REQUIRED("layers", FE_LIST)};
-static const struct fe_arg repeat_args[] = {{"count", FE_INTEGER, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL}, REQUIRED("block", FE_OBJECT)};
+static const struct fe_arg repeat_args[] = {{"count", FE_INTEGER, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL},
+                                            REQUIRED("block", FE_OBJECT)};
 static const struct fe_arg graph_args[] = {REQUIRED("nodes", FE_LIST), REQUIRED("output", FE_ANY)};
 static const struct fe_arg shared_args[] = {REQUIRED("block", FE_STRING)};
 static const struct fe_arg expr_args[] = {REQUIRED("expr", FE_EXPR)};
-static const struct fe_arg param_args[] = {
-    {"shape", FE_SHAPE, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL}, {"init", FE_OBJECT, FE_NULLABLE, "null", NULL}, {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
-static const struct fe_arg remat_args[] = {
-    REQUIRED("block", FE_OBJECT), {"policy", FE_ANY, FE_NULLABLE, "null", NULL}, {"prevent_cse", FE_BOOL, 0, "true", NULL}};
+static const struct fe_arg param_args[] = {{"shape", FE_SHAPE, FE_REQUIRED | FE_NOT_NEGATIVE, NULL, NULL},
+                                           {"init", FE_OBJECT, FE_NULLABLE, "null", NULL},
+                                           {"dtype", FE_DTYPE, FE_NULLABLE, "null", NULL}};
+static const struct fe_arg remat_args[] = {REQUIRED("block", FE_OBJECT),
+                                           {"policy", FE_ANY, FE_NULLABLE, "null", NULL},
+                                           {"prevent_cse", FE_BOOL, 0, "true", NULL}};
 static const struct fe_arg constraint_args[] = {REQUIRED("spec", FE_LIST)};
 
 static bool read_args(struct fe_block *block, const struct fe_arg *rows, uint32_t count, struct fe_value *out)
@@ -291,17 +297,23 @@ static const struct structure {
     struct fe_row row;
     struct fe_val (*apply)(struct fe_block *);
 } structures[] = {
-#define ROW(name, args, doc) {{#name, args, sizeof(args) / sizeof *(args), doc}, block_##name}
+#define ROW(name, args, doc) \
+    { \
+        {#name, args, sizeof(args) / sizeof *(args), doc}, block_##name \
+    }
     ROW(sequential, chain_args, "One block after another; several results of one are the inputs of the next."),
     ROW(residual, chain_args, "Its input plus what its layers compute of it."),
-    ROW(repeat, repeat_args, "Copies of a block one after another, each with parameters of its own, under `0`, `1`, ..."),
+    ROW(repeat, repeat_args,
+        "Copies of a block one after another, each with parameters of its own, under `0`, `1`, ..."),
     ROW(graph, graph_args,
-        "Blocks with names: the `input` of each is an expression over inputs and earlier nodes, and so is `output`, or a map of them."),
+        "Blocks with names: the `input` of each is an expression over inputs and earlier nodes, and so is `output`, or "
+        "a map of them."),
     ROW(shared, shared_args, "An earlier block, named by its path, used again with the same parameters."),
     ROW(expr, expr_args, "The value of an expression, in which x is the input."),
     ROW(param, param_args, "A parameter by itself: its value is the block's output."),
     ROW(remat, remat_args, "The block inside, computed again for its gradient instead of kept."),
-    ROW(micro_vmap, fe_micro_vmap_args, "The block inside as a function of one row, mapped over the batch a few rows at a time."),
+    ROW(micro_vmap, fe_micro_vmap_args,
+        "The block inside as a function of one row, mapped over the batch a few rows at a time."),
     ROW(sharding_constraint, constraint_args, "Its input, split over the mesh as the spec says."),
 #undef ROW
 };

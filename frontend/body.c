@@ -1,12 +1,13 @@
-/* Moving what was traced in place into a function of its own: what depends on the stand-ins goes, what it uses from outside
- * becomes parameters. */
+/* Moving what was traced in place into a function of its own: what depends on the stand-ins goes, what it uses from
+ * outside becomes parameters. */
 #include "frontend/body.h"
 #include <string.h>
 
 /* The results of a call, which is never looked into. */
 void fe_stand_ins(struct fe *fe, struct ir_builder *b, const struct ir_type *types, uint32_t n, ir_value *out)
 {
-    struct ir_builder c = {.f = ir_func_new(fe->module, arena_format(fe->arena, "stand.in.%zu", fe->module->funcs.count), false)};
+    struct ir_builder c = {
+        .f = ir_func_new(fe->module, arena_format(fe->arena, "stand.in.%zu", fe->module->funcs.count), false)};
     for (uint32_t i = 0; i < n; i++) ir_result_add(&c, "x", ir_number(&c, types[i], 0), -1);
     ir_value tuple = ir_call(b, c.f, NULL, 0);
     for (uint32_t i = 0; i < n; i++) out[i] = ir_proj(b, tuple, i);
@@ -32,7 +33,8 @@ static ir_value moved(struct fe_body *m, ir_value v)
 {
     const struct ir_node *n = ir_get(m->from, v);
     if (m->map[v]) return m->map[v];
-    if (n->arg_count == 0 && n->op != OP_param && !ir_has_body((enum ir_op)n->op)) return m->map[v] = ir_remake(&m->b, n, NULL);
+    if (n->arg_count == 0 && n->op != OP_param && !ir_has_body((enum ir_op)n->op))
+        return m->map[v] = ir_remake(&m->b, n, NULL);
     if (n->op == OP_broadcast && ir_type_elements(ir_type(m->from, n->args[0])) < ir_type_elements(&n->type)) {
         ir_value one = moved(m, n->args[0]);
         return m->map[v] = ir_remake(&m->b, ir_get(m->from, v), &one);

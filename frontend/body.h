@@ -1,5 +1,5 @@
-/* Bodies of loops: a function that is traced in place, so that it may use anything around it, and then moved (body.c); loops
- * over time (walk.c). */
+/* Bodies of loops: a function that is traced in place, so that it may use anything around it, and then moved (body.c);
+ * loops over time (walk.c). */
 #ifndef FRONTEND_BODY_H
 #define FRONTEND_BODY_H
 #include "frontend/expr.h"
@@ -7,17 +7,18 @@
 struct fe_body {
     struct fe *fe;
     struct ir_func *from;
-    struct ir_builder b; /* of the new function */
-    ir_value first;      /* stand-ins and what depends on them are values from here on */
-    bool *inside;        /* per value: depends on a stand-in */
-    ir_value *map;       /* per value: in the new function; 0 = not there yet */
+    struct ir_builder b;    /* of the new function */
+    ir_value first;         /* stand-ins and what depends on them are values from here on */
+    bool *inside;           /* per value: depends on a stand-in */
+    ir_value *map;          /* per value: in the new function; 0 = not there yet */
     VEC(ir_value) captured; /* what it uses from around it, constants aside: parameters after those for stand-ins */
 };
 
 /* n values that nothing else computes, to trace with: they stand for what each turn of the loop is given. */
 void fe_stand_ins(struct fe *, struct ir_builder *, const struct ir_type *, uint32_t n, ir_value *out);
 
-/* After tracing: the new function; a parameter for every stand-in, in this order; the results and all that they need. */
+/* After tracing: the new function; a parameter for every stand-in, in this order; the results and all that they need.
+ */
 void fe_body_begin(struct fe_body *, struct fe *, struct ir_func *from, const char *name, ir_value first);
 void fe_body_param(struct fe_body *, ir_value stand_in);
 void fe_body_end(struct fe_body *, const ir_value *results, uint32_t n);
@@ -29,7 +30,7 @@ enum { FE_MAX_CARRIES = 2, FE_MAX_ROWS = 4 };
 struct fe_walk {
     struct fe_site *site;
     int64_t times;
-    bool backwards;              /* the last row first */
+    bool backwards; /* the last row first */
     uint32_t carries, row_count;
     struct fe_val carry[FE_MAX_CARRIES]; /* the first ones, then the last */
     struct fe_val rows[FE_MAX_ROWS];     /* [times, ..] */

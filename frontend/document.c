@@ -34,7 +34,8 @@ bool fe_is_name(const char *name)
 static bool good_name(struct fe *fe, fe_json member, const char *what)
 {
     if (fe_is_name(member->key)) return true;
-    fe_error_key(fe, member, "E0110", "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first", member->key, what);
+    fe_error_key(fe, member, "E0110", "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first",
+                 member->key, what);
     return false;
 }
 
@@ -43,7 +44,8 @@ static bool version_and_name(struct fe *fe, const struct fe_value *top)
     fe_json v = top[TOP_stepc].json, name = top[TOP_name].json;
     bool good = true;
     if (v && (v->kind != JSON_NUMBER || v->number != LANGUAGE_VERSION)) {
-        fe_error(fe, v, "E0112", "\"stepc\" is the version of the language, %d; found %s", LANGUAGE_VERSION, fe_found(fe, v));
+        fe_error(fe, v, "E0112", "\"stepc\" is the version of the language, %d; found %s", LANGUAGE_VERSION,
+                 fe_found(fe, v));
         good = false;
     }
     if (!name || name->kind != JSON_STRING) return good;
@@ -127,8 +129,8 @@ static const struct fe_arg input_rows[IN_COUNT] = {
 };
 FE_SETTINGS(input, input_rows);
 /* What expressions call by these names. */
-static const char *const reserved[] = {"model", "loss", "params", "grads", "updates", "hyperparams", "loss_scale",
-                                       "True", "False", "None", NULL};
+static const char *const reserved[] = {"model",      "loss", "params", "grads", "updates", "hyperparams",
+                                       "loss_scale", "True", "False",  "None",  NULL};
 
 /* Type of `shape` and `dtype`, within the limits. */
 bool fe_type(struct fe *fe, fe_json shape, const int64_t *dim, uint32_t rank, enum ir_dtype dtype, struct ir_type *out)
@@ -173,7 +175,8 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
     bool good = good_name(fe, input, "the name of an input");
     for (const char *const *r = reserved; *r; r++)
         if (strcmp(*r, input->key) == 0) {
-            fe_error_key(fe, input, "E0110", "\"%s\" cannot be the name of an input: it has a meaning in expressions", *r);
+            fe_error_key(fe, input, "E0110", "\"%s\" cannot be the name of an input: it has a meaning in expressions",
+                         *r);
             good = false;
         }
     if (fe_constant(fe, input->key)) {
@@ -181,7 +184,8 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
         good = false;
     }
     if (!fe_settings(fe, input, what, input_rows, IN_COUNT, NULL, v)) return false;
-    enum ir_dtype dtype = v[IN_dtype].given ? fe_dtype(fe, v[IN_dtype].json) : v[IN_dtype].dtype; /* 64 bits as the host has them */
+    enum ir_dtype dtype = v[IN_dtype].given ? fe_dtype(fe, v[IN_dtype].json)
+                                            : v[IN_dtype].dtype; /* 64 bits as the host has them */
     *slot = (struct ir_slot){.name = input->key, .role = IR_ROLE_INPUT, .place = fe_place(fe, input)};
     if (!fe_type(fe, v[IN_shape].json, v[IN_shape].shape, v[IN_shape].rank, dtype, &slot->type)) return false;
     if (v[IN_axes].json && !read_axes(fe, v[IN_axes].json, slot->type.rank, &slot->batch_dims)) return false;
@@ -210,9 +214,11 @@ static bool read_inputs(struct fe *fe, fe_json inputs)
             batched = shape;
             batch = slot.type.dim[0];
         } else if (slot.type.dim[0] != batch) {
-            struct diag *d = fe_error(fe, shape, "E0204", "the batch of input \"%s\" has %lld rows, that of an earlier one %lld",
+            struct diag *d = fe_error(fe, shape, "E0204",
+                                      "the batch of input \"%s\" has %lld rows, that of an earlier one %lld",
                                       input->key, (long long)slot.type.dim[0], (long long)batch);
-            diag_note(fe->diags, d, (struct diag_span){batched->offset, batched->length}, "%lld rows here", (long long)batch);
+            diag_note(fe->diags, d, (struct diag_span){batched->offset, batched->length}, "%lld rows here",
+                      (long long)batch);
             good = false;
         }
     }
@@ -240,11 +246,13 @@ static bool add_axis(struct fe *fe, fe_json where, const char *name, int64_t siz
     int64_t devices = size;
     for (uint32_t i = 0; i < mesh->axis_count; i++) devices *= mesh->size[i]; /* each factor is at most 4096 */
     if (size < 1 || size > MOST_DEVICES) {
-        fe_error(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\" has size %lld; a size is 1 to %d", name, (long long)size, MOST_DEVICES);
+        fe_error(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\" has size %lld; a size is 1 to %d", name,
+                 (long long)size, MOST_DEVICES);
         return false;
     }
     if (devices > MOST_DEVICES) {
-        fe_error(fe, where, where ? "E0103" : "E0109", "a mesh of %lld devices; at most %d are supported", (long long)devices, MOST_DEVICES);
+        fe_error(fe, where, where ? "E0103" : "E0109", "a mesh of %lld devices; at most %d are supported",
+                 (long long)devices, MOST_DEVICES);
         return false;
     }
     if (mesh->axis_count == IR_MAX_AXES) {
@@ -276,7 +284,8 @@ static bool read_mesh_option(struct fe *fe, const char *text)
             size = size * 10 + (p[at] - '0');
         }
         if (!good) {
-            fe_error(fe, NULL, "E0109", "--mesh %.200s: expected AXIS=N,AXIS=N,..., found \"%.*s\"", text, (int)(n > 80 ? 80 : n), p);
+            fe_error(fe, NULL, "E0109", "--mesh %.200s: expected AXIS=N,AXIS=N,..., found \"%.*s\"", text,
+                     (int)(n > 80 ? 80 : n), p);
             return false;
         }
         if (has_axis(fe, name)) {
@@ -309,15 +318,17 @@ static bool read_mesh(struct fe *fe, fe_json mesh)
         if (!good_name(fe, axis, "the name of a mesh axis") || !fe_integer(fe, axis, &size)) good = false;
         else if (!option) good &= add_axis(fe, axis, axis->key, size);
         /* An axis that --mesh leaves out has one device, so that rules and specs which name it keep a meaning. */
-        else if (!has_axis(fe, axis->key) && fe->module->mesh.axis_count < IR_MAX_AXES) good &= add_axis(fe, axis, axis->key, 1);
+        else if (!has_axis(fe, axis->key) && fe->module->mesh.axis_count < IR_MAX_AXES)
+            good &= add_axis(fe, axis, axis->key, 1);
     }
     return good;
 }
 
 /* ---------------------------------------------------------------- definitions */
 
-static const struct fe_arg define_rows[] = {
-    {"params", FE_MAP, 0, NULL, NULL}, {"inputs", FE_LIST, 0, NULL, NULL}, {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
+static const struct fe_arg define_rows[] = {{"params", FE_MAP, 0, NULL, NULL},
+                                            {"inputs", FE_LIST, 0, NULL, NULL},
+                                            {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
 FE_SETTINGS(define, define_rows);
 
 /* The form of every definition, used or not; what its body means is the model's. */
@@ -330,16 +341,22 @@ static bool check_definitions(struct fe *fe, fe_json defines)
         bool taken = false;
         for (uint32_t i = 0; fe_structure_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
         for (uint32_t i = 0; fe_layer_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
-        if (taken) fe_error_key(fe, define, "E0110", "\"%s\" is a block of the language already: a use of this definition would mean that", define->key);
+        if (taken)
+            fe_error_key(fe, define, "E0110",
+                         "\"%s\" is a block of the language already: a use of this definition would mean that",
+                         define->key);
         good &= !taken;
-        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), define_rows, 3, NULL, v);
+        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), define_rows, 3, NULL,
+                            v);
         if (define->kind != JSON_OBJECT) continue;
         if (v[0].json && v[0].json->kind == JSON_OBJECT)
-            for (fe_json p = fe_first(fe, v[0].json); p; p = fe_next(fe, p)) good &= good_name(fe, p, "the name of a parameter");
+            for (fe_json p = fe_first(fe, v[0].json); p; p = fe_next(fe, p))
+                good &= good_name(fe, p, "the name of a parameter");
         if (!v[1].json || v[1].json->kind != JSON_ARRAY) continue;
         for (fe_json input = fe_first(fe, v[1].json); input; input = fe_next(fe, input)) {
             if (input->kind == JSON_STRING && fe_is_name(input->string)) continue;
-            fe_error(fe, input, "E0101", "the inputs of a definition are names (strings), found %s", fe_found(fe, input));
+            fe_error(fe, input, "E0101", "the inputs of a definition are names (strings), found %s",
+                     fe_found(fe, input));
             good = false;
         }
     }

@@ -1,7 +1,7 @@
-/* Gradients of single examples (as optax.microbatching.micro_grad): the loss sees a batch of one; each example's gradient
- * is measured, transformed and accumulated. Examples come in groups: within a group the function of one example is
- * applied to all at once (the marker vmap), and the groups are accumulated, so memory holds the gradients of one group.
- * Also the clipped sums that differentially private optimizers ask for. */
+/* Gradients of single examples (as optax.microbatching.micro_grad): the loss sees a batch of one; each example's
+ * gradient is measured, transformed and accumulated. Examples come in groups: within a group the function of one
+ * example is applied to all at once (the marker vmap), and the groups are accumulated, so memory holds the gradients of
+ * one group. Also the clipped sums that differentially private optimizers ask for. */
 #include "frontend/step.h"
 #include <string.h>
 
@@ -79,7 +79,8 @@ static const struct fe_env *example_env(struct step *s, struct fe_trace *trace, 
 {
     ir_value *norms = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++)
-        if (grads[i]) norms[i] = term_sqrt(trace->b, term_sum(trace->b, term_square(trace->b, term_tensor(grads[i])))).v;
+        if (grads[i])
+            norms[i] = term_sqrt(trace->b, term_sum(trace->b, term_square(trace->b, term_tensor(grads[i])))).v;
     return bind(s, bind(s, trace->env, "grads", tree_val(s, grads)), "per_param_norm", tree_val(s, norms));
 }
 
@@ -107,10 +108,12 @@ static bool apply_transform(struct step *s, struct fe_optim_state *o, fe_json js
 {
     struct fe *fe = s->fe;
     size_t errors = fe->diags->errors;
-    if (json->kind == JSON_OBJECT) optim_apply(o, json, arena_format(fe->arena, "per_example.%u", number), u, o->trained);
+    if (json->kind == JSON_OBJECT)
+        optim_apply(o, json, arena_format(fe->arena, "per_example.%u", number), u, o->trained);
     else optim_map(o, json, u, o->trained);
     if (fe->diags->errors == errors && o->slots.count)
-        fe_error(fe, json, "E0433", "this transformation keeps a state (\"%s\"): it cannot be applied to single examples",
+        fe_error(fe, json, "E0433",
+                 "this transformation keeps a state (\"%s\"): it cannot be applied to single examples",
                  o->slots.items[0].name);
     return fe->diags->errors == errors;
 }
@@ -120,17 +123,18 @@ static bool can_accumulate(struct step *s, struct fe_trace *trace, fe_json list,
 {
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct ir_type *type = u[i] ? ir_type(trace->b->f, u[i]) : NULL;
-        if (!type || ir_dtype_is_float((enum ir_dtype)type->dtype) || (s->examples.kind == FE_SUM && !clipped)) continue;
-        fe_error(s->fe, list, "E0433", "the gradient of an example by \"%s\" becomes %s, which cannot be %s", s->params[i].path,
-                 ir_type_text(s->fe->arena, type), clipped ? "clipped" : "averaged");
+        if (!type || ir_dtype_is_float((enum ir_dtype)type->dtype) || (s->examples.kind == FE_SUM && !clipped))
+            continue;
+        fe_error(s->fe, list, "E0433", "the gradient of an example by \"%s\" becomes %s, which cannot be %s",
+                 s->params[i].path, ir_type_text(s->fe->arena, type), clipped ? "clipped" : "averaged");
         return false;
     }
     return true;
 }
 
 /* The list `transform`, in order, on the gradients of one example. */
-static bool transform_example(struct step *s, struct fe_trace *trace, ir_value loss, const ir_value *grads, bool clipped,
-                              ir_value *u)
+static bool transform_example(struct step *s, struct fe_trace *trace, ir_value loss, const ir_value *grads,
+                              bool clipped, ir_value *u)
 {
     struct fe *fe = s->fe;
     fe_json list = s->examples.json ? s->examples.transform : NULL;
@@ -152,7 +156,8 @@ static bool transform_example(struct step *s, struct fe_trace *trace, ir_value l
     for (fe_json t = list ? fe_first(fe, list) : NULL; t; t = fe_next(fe, t)) {
         trace->b->place = fe_place(fe, t);
         for (uint32_t i = 0; number && i < s->param_count; i++) /* from a comparison */
-            if (u[i] && !ir_dtype_is_float((enum ir_dtype)ir_type(trace->b->f, u[i])->dtype)) u[i] = ir_cast(trace->b, u[i], IR_F32);
+            if (u[i] && !ir_dtype_is_float((enum ir_dtype)ir_type(trace->b->f, u[i])->dtype))
+                u[i] = ir_cast(trace->b, u[i], IR_F32);
         if (!apply_transform(s, &o, t, number++, u)) return false;
     }
     return !list || can_accumulate(s, trace, list, clipped, u);
@@ -276,7 +281,8 @@ bool fe_step_examples(struct step *s, struct fe_trace *trace, bool grads, const 
     for (uint32_t i = 0; grads && i < s->param_count; i++)
         if (g.out.grads[i]) all[i] = ir_proj(trace->b, tuple, at[i]);
     for (uint32_t i = 0; grads && i < s->param_count; i++) /* counts, if a transformation compares */
-        if (all[i] && !ir_dtype_is_float((enum ir_dtype)ir_type(trace->b->f, all[i])->dtype)) all[i] = ir_cast(trace->b, all[i], IR_F32);
+        if (all[i] && !ir_dtype_is_float((enum ir_dtype)ir_type(trace->b->f, all[i])->dtype))
+            all[i] = ir_cast(trace->b, all[i], IR_F32);
     if (grads) out->grads = all;
     for (uint32_t i = 0; i < s->metric_count; i++)
         if (g.out.metrics[i]) out->metrics[i] = ir_proj(trace->b, tuple, at[s->param_count + i]);
@@ -342,7 +348,8 @@ bool fe_step_examples_read(struct step *s, fe_json json)
         fe_error_key(fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
         return false;
     }
-    if (!fe_settings(fe, json, "\"per_example\"", example_rows, EX_COUNT, NULL, v) || !fe_step_batch_rows(s, json, &rows))
+    if (!fe_settings(fe, json, "\"per_example\"", example_rows, EX_COUNT, NULL, v) ||
+        !fe_step_batch_rows(s, json, &rows))
         return false;
     *e = (struct examples){.json = json,
                            .rows = v[EX_SIZE].null ? 0 : v[EX_SIZE].integer,

@@ -53,8 +53,9 @@ void fe_hook_reset(struct fe_site *s, struct fe_hook old)
 /* ---------------------------------------------------------------- names */
 
 /* What stands behind the dot of a tensor, and the function that gives it. */
-static const char *const facts[][2] = {{"T", "transpose"}, {"mT", "matrix_transpose"}, {"shape", "shape"}, {"ndim", "ndim"}, {"size", "size"},
-                                       {"dtype", "dtype"}, {"real", "real"}, {"imag", "imag"}};
+static const char *const facts[][2] = {
+    {"T", "transpose"}, {"mT", "matrix_transpose"}, {"shape", "shape"}, {"ndim", "ndim"},
+    {"size", "size"},   {"dtype", "dtype"},         {"real", "real"},   {"imag", "imag"}};
 enum { FACTS = sizeof facts / sizeof *facts };
 
 static struct fe_val member(struct fe_site *, const struct fe_val *base, const char *root, const char *rest);
@@ -85,7 +86,9 @@ static struct fe_val tree_member(struct fe_site *s, const struct fe_tree *tree, 
     }
     for (uint32_t i = 0; i < tree->count; i++) {
         struct fe_val tensor = fe_val_tensor(tree->values[i]);
-        if (behind(tree->paths[i], path)) return member(s, &tensor, arena_format(s->fe->arena, "%s.%s", root, tree->paths[i]), behind(tree->paths[i], path));
+        if (behind(tree->paths[i], path))
+            return member(s, &tensor, arena_format(s->fe->arena, "%s.%s", root, tree->paths[i]),
+                          behind(tree->paths[i], path));
     }
     struct diag *d = fe_fail_at(s, &s->where, "E0304", "%s has no \"%s\"", root, path);
     fe_suggest(s->fe, d, path, tree->paths, tree->count);
@@ -206,7 +209,9 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
     for (const struct fe_env *e = env; e; e = e->outer) metric |= strcmp(e->name, "loss") == 0;
     for (size_t i = 0; metric && i < 3; i++) vec_push(s->fe->arena, &names, elsewhere[i]);
     bool input = !strcmp(root, "x") && !dot;
-    struct diag *d = fe_fail_at(s, &s->where, "E0301", input ? "\"%s\" is not known here: the block has no input" : "unknown name \"%s\"", root);
+    struct diag *d = fe_fail_at(s, &s->where, "E0301",
+                                input ? "\"%s\" is not known here: the block has no input" : "unknown name \"%s\"",
+                                root);
     fe_suggest(s->fe, d, root, names.items, names.count);
     return fe_bad();
 }
@@ -254,9 +259,11 @@ static struct fe_where where_of(const struct fe_site *s, const struct expr_node 
 
 /* What stands behind a dot is a function of what stands before it: x.sum(axis=0) is sum(x, axis=0). */
 static const char *const methods[] = {
-    "sum", "mean", "max", "min", "prod", "any", "all", "var", "std", "ptp", "argmax", "argmin", "argsort", "sort", "argpartition", "partition",
-    "cumsum", "cumprod", "clip", "round", "astype", "reshape", "ravel", "flatten", "transpose", "swapaxes", "squeeze", "repeat", "take", "dot",
-    "diagonal", "trace", "conj", "conjugate", "copy", "nonzero", "searchsorted", "choose", "compress",
+    "sum",       "mean",      "max",     "min",     "prod",         "any",     "all",          "var",
+    "std",       "ptp",       "argmax",  "argmin",  "argsort",      "sort",    "argpartition", "partition",
+    "cumsum",    "cumprod",   "clip",    "round",   "astype",       "reshape", "ravel",        "flatten",
+    "transpose", "swapaxes",  "squeeze", "repeat",  "take",         "dot",     "diagonal",     "trace",
+    "conj",      "conjugate", "copy",    "nonzero", "searchsorted", "choose",  "compress",
 };
 
 static const struct fe_function *method(const char *name)
@@ -269,7 +276,8 @@ static const struct fe_function *method(const char *name)
 static struct fe_val unknown_function(struct fe_site *s, const char *name, const struct fe_env *env)
 {
     const char *last = strrchr(name, '.');
-    static const char *const modules[] = {"jnp", "np", "jax", "nn", "nnx", "lax", "optax", "numpy", "scipy", "linalg", "special"};
+    static const char *const modules[] = {"jnp",   "np",    "jax",   "nn",     "nnx",    "lax",
+                                          "optax", "numpy", "scipy", "linalg", "special"};
     bool module = !last || !method(last + 1);
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
         size_t length = strlen(modules[i]);
@@ -293,7 +301,8 @@ static struct fe_val unknown_method(struct fe_site *s, const struct fe_val *base
 }
 
 /* x.reshape(2, 3) and x.transpose(1, 0): several numbers are one tuple. */
-static uint32_t pack_numbers(struct fe_site *s, const char *name, struct fe_val *args, const char **names, uint32_t count)
+static uint32_t pack_numbers(struct fe_site *s, const char *name, struct fe_val *args, const char **names,
+                             uint32_t count)
 {
     uint32_t n = 1;
     if ((strcmp(name, "reshape") && strcmp(name, "transpose")) || count < 3) return count;
@@ -305,7 +314,8 @@ static uint32_t pack_numbers(struct fe_site *s, const char *name, struct fe_val 
 }
 
 /* x.at[index].set(value), with what is to happen outside the tensor as mode=, and hints that change nothing. */
-static struct fe_val eval_at(struct fe_site *s, const struct fe_val *base, const char *name, const struct fe_val *args, const char *const *names, uint32_t count)
+static struct fe_val eval_at(struct fe_site *s, const struct fe_val *base, const char *name, const struct fe_val *args,
+                             const char *const *names, uint32_t count)
 {
     struct fe_val fill = fe_none();
     const char *mode = NULL;
@@ -313,19 +323,22 @@ static struct fe_val eval_at(struct fe_site *s, const struct fe_val *base, const
     uint32_t positional = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (!names[i]) positional++;
-        else if (!strcmp(names[i], "mode") && (args[i].kind == FE_VAL_STRING || fe_is_none(&args[i]))) mode = args[i].string;
+        else if (!strcmp(names[i], "mode") && (args[i].kind == FE_VAL_STRING || fe_is_none(&args[i])))
+            mode = args[i].string;
         else if (!strcmp(names[i], "fill_value") && get) fill = args[i];
         else if (strcmp(names[i], "unique_indices") && strcmp(names[i], "indices_are_sorted"))
             return fe_fail(s, "E0312", "x.at[index].%s has no argument \"%s\"", name, names[i]);
     }
     if (base->count < 2 || positional != !get)
-        return fe_fail(s, "E0312", get ? "an element is x.at[index].get()" : "an update is x.at[index].%s(value)", name);
+        return fe_fail(s, "E0312", get ? "an element is x.at[index].get()" : "an update is x.at[index].%s(value)",
+                       name);
     return get ? fe_get(s, base, mode, &fill) : fe_update(s, base, name, mode, args[0]);
 }
 
 /* name(args), with the first argument before the dot where it is a method. */
-static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, const char *name, const struct fe_val *base,
-                                 const struct expr_node *const *items, const char *const *keywords, uint32_t count, const struct fe_env *env)
+static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, const char *name,
+                                 const struct fe_val *base, const struct expr_node *const *items,
+                                 const char *const *keywords, uint32_t count, const struct fe_env *env)
 {
     struct fe_where here = where_of(s, n);
     struct fe_val *args = arena_new_array(s->fe->arena, struct fe_val, count + 1);
@@ -355,23 +368,27 @@ static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, c
 static bool base_of(struct fe_site *s, const char *name, const char *dot, const struct fe_env *env, struct fe_val *base)
 {
     const char *before = arena_string_n(s->fe->arena, name, (size_t)(dot - name));
-    const char *first = strchr(before, '.'), *root = first ? arena_string_n(s->fe->arena, before, (size_t)(first - before)) : before;
+    const char *first = strchr(before, '.'),
+               *root = first ? arena_string_n(s->fe->arena, before, (size_t)(first - before)) : before;
     if (!fe_env_find(s->fe, env, root) && strcmp(root, "params") && !fe_constant(s->fe, root)) return false;
     *base = fe_lookup(s, before, env);
     return true;
 }
 
 /* reduce_fn=mean: the name of a function where a word is expected. */
-static bool is_word_of(struct fe_site *s, const struct fe_function *f, const char *keyword, const struct expr_node *n, const struct fe_env *env)
+static bool is_word_of(struct fe_site *s, const struct fe_function *f, const char *keyword, const struct expr_node *n,
+                       const struct fe_env *env)
 {
-    return keyword && n->kind == EXPR_NAME && fe_takes_word(f, keyword) && fe_function_find(n->text) && !fe_env_find(s->fe, env, n->text);
+    return keyword && n->kind == EXPR_NAME && fe_takes_word(f, keyword) && fe_function_find(n->text) &&
+           !fe_env_find(s->fe, env, n->text);
 }
 
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
 {
     struct fe_where here = where_of(s, n);
     const struct fe_env *form = fe_env_find(s->fe, env, n->text);
-    while (form && form->value.kind != FE_VAL_FORM) form = fe_env_find(s->fe, form->outer, n->text); /* a value is no function */
+    while (form && form->value.kind != FE_VAL_FORM)
+        form = fe_env_find(s->fe, form->outer, n->text); /* a value is no function */
     if (form) return form->value.form->apply(form->value.form, s, n, env);
     const struct fe_function *f = fe_function_find(n->text);
     s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
@@ -384,8 +401,9 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     struct fe_where *wheres = arena_new_array(s->fe->arena, struct fe_where, n->count + 1);
     bool bad = false;
     for (uint32_t i = 0; i < n->count; i++) {
-        args[i] = is_word_of(s, f, n->names[i], n->items[i], env) ? (struct fe_val){.kind = FE_VAL_STRING, .string = n->items[i]->text}
-                                                                  : fe_on_time(s, eval(s, n->items[i], env));
+        args[i] = is_word_of(s, f, n->names[i], n->items[i], env)
+                      ? (struct fe_val){.kind = FE_VAL_STRING, .string = n->items[i]->text}
+                      : fe_on_time(s, eval(s, n->items[i], env));
         wheres[i] = where_of(s, n->items[i]);
         bad |= args[i].bad;
     }
@@ -461,7 +479,8 @@ static struct fe_val eval_index(struct fe_site *s, const struct expr_node *n, co
     }
     s->where = where_of(s, n);
     uint32_t count = n->count;
-    if (!bad && count == 2 && items[1].kind == FE_VAL_TUPLE && !items[1].list && !items[1].names) { /* x[(0, 1)] is x[0, 1] */
+    if (!bad && count == 2 && items[1].kind == FE_VAL_TUPLE && !items[1].list &&
+        !items[1].names) { /* x[(0, 1)] is x[0, 1] */
         const struct fe_val *parts = items[1].items;
         struct fe_val base = items[0];
         struct fe_where where = wheres[1];
@@ -512,7 +531,8 @@ static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const st
     case EXPR_PART: return eval_part(s, n, env);
     case EXPR_METHOD: {
         struct fe_val base = eval(s, n->items[0], env);
-        return eval_method(s, n, n->text, &base, (const struct expr_node *const *)n->items + 1, n->names + 1, n->count - 1, env);
+        return eval_method(s, n, n->text, &base, (const struct expr_node *const *)n->items + 1, n->names + 1,
+                           n->count - 1, env);
     }
     }
     BUG("expression node of kind %d", (int)n->kind);
@@ -559,7 +579,10 @@ struct expr_node *fe_expr_tree(struct fe *fe, fe_json json)
     return n;
 }
 
-struct fe_val fe_eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env) { return eval(s, n, env); }
+struct fe_val fe_eval(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
+{
+    return eval(s, n, env);
+}
 
 struct fe_val fe_expr_of(struct fe *fe, struct fe_trace *trace, fe_json json, const struct expr_node *n,
                          const struct fe_env *env)

@@ -108,7 +108,8 @@ struct fe_val fe_fail(const struct fe_site *, const char *code, const char *form
 
 /* A function that an environment knows: it gets its arguments as they are written and evaluates them itself. */
 struct fe_form {
-    struct fe_val (*apply)(const struct fe_form *, struct fe_site *, const struct expr_node *call, const struct fe_env *);
+    struct fe_val (*apply)(const struct fe_form *, struct fe_site *, const struct expr_node *call,
+                           const struct fe_env *);
     void *user;
 };
 /* Expressions that are evaluated more than once: the tree of a string (NULL: an error was recorded; a value that is no
@@ -155,8 +156,8 @@ bool fe_takes_word(const struct fe_function *, const char *argument);
 struct fe_val fe_call_function(struct fe_site *, const struct fe_function *, const struct fe_val *args,
                                const char *const *names, const struct fe_where *wheres, uint32_t count);
 struct fe_val fe_apply_at(struct fe_site *, const char *function, const struct fe_val *args, uint32_t n);
-#define FE_APPLY(site, function, ...)                                                                                  \
-    fe_apply_at((site), (function), (const struct fe_val[]){__VA_ARGS__},                                              \
+#define FE_APPLY(site, function, ...) \
+    fe_apply_at((site), (function), (const struct fe_val[]){__VA_ARGS__}, \
                 (uint32_t)(sizeof((const struct fe_val[]){__VA_ARGS__}) / sizeof(struct fe_val)))
 
 /* A JSON literal as a value: a string is itself, a list a tuple. `expression`: a string is an expression. */
@@ -231,12 +232,13 @@ bool fe_get_axis_arg(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *ou
 bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
 bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
 bool fe_get_tensor(struct fe_call *, uint32_t arg, struct ir_type *); /* as a tensor, and its type */
-struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg, struct fe_val); /* cast to the dtype of an argument; None: as it is */
+struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg,
+                          struct fe_val); /* cast to the dtype of an argument; None: as it is */
 
 /* ---------------------------------------------------------------- loops (expr_loop.c) */
 
-/* A loop inside an expression, of which nothing is differentiated. Opened, then all that it carries, then what it sees of
- * outside; `in` is where its body is made. */
+/* A loop inside an expression, of which nothing is differentiated. Opened, then all that it carries, then what it sees
+ * of outside; `in` is where its body is made. */
 struct fe_loop {
     struct fe_site *outer, in;
     struct ir_builder body;
@@ -248,11 +250,12 @@ struct fe_loop {
 void fe_loop_open(struct fe_loop *, struct fe_site *, const char *name);
 struct fe_val fe_loop_carry(struct fe_loop *, struct fe_val initial); /* what it is inside */
 struct fe_val fe_loop_see(struct fe_loop *, struct fe_val outer);
-/* One value for each that is carried, of its type, after `rounds`, or, if the first one is a bool scalar `go`, as soon as
- * that is false. False: an error was recorded. */
+/* One value for each that is carried, of its type, after `rounds`, or, if the first one is a bool scalar `go`, as soon
+ * as that is false. False: an error was recorded. */
 bool fe_loop_close(struct fe_loop *, int64_t rounds, bool go, const struct fe_val *next, struct fe_val *after);
 
-/* ---------------------------------------------------------------- reductions, shapes (expr_reduce.c, expr_shape.c, ...) */
+/* ---------------------------------------------------------------- reductions, shapes (expr_reduce.c, expr_shape.c,
+ * ...) */
 
 enum fe_reduction { FE_RED_SUM, FE_RED_MEAN, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD, FE_RED_ANY, FE_RED_ALL };
 struct fe_reduce_options {
@@ -272,14 +275,18 @@ struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_v
 struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres,
                        uint32_t count);
 /* x.at[...]: set, add, multiply, ... (place: kind FE_VAL_AT, the tensor and its index) */
-struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, const char *mode, struct fe_val with);
-struct fe_val fe_get(struct fe_site *, const struct fe_val *place, const char *mode, const struct fe_val *fill); /* x.at[...].get() */
+struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, const char *mode,
+                        struct fe_val with);
+struct fe_val fe_get(struct fe_site *, const struct fe_val *place, const char *mode,
+                     const struct fe_val *fill); /* x.at[...].get() */
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
 /* Complex values (expr_complex.c): pairs `real`, `imag`. */
 bool fe_is_complex(const struct fe_val *);
 struct fe_val fe_complex_binary(struct fe_site *, enum expr_operator, struct fe_val, struct fe_val);
-struct fe_val fe_complex_index(struct fe_site *, const struct fe_val *z, const struct fe_val *items, const struct fe_where *wheres, uint32_t count);
-bool fe_complex_call(struct fe_call *, const struct fe_function *, struct fe_val *result); /* the first argument is complex */
+struct fe_val fe_complex_index(struct fe_site *, const struct fe_val *z, const struct fe_val *items,
+                               const struct fe_where *wheres, uint32_t count);
+bool fe_complex_call(struct fe_call *, const struct fe_function *,
+                     struct fe_val *result); /* the first argument is complex */
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);
 struct fe_val fe_softmax_parts(struct fe_site *, struct fe_val x, const uint32_t *axes, uint32_t count,

@@ -1,4 +1,5 @@
-/* Arguments of functions in expressions that are known while compiling: numbers, axes, dtypes; and tensors with their type. */
+/* Arguments of functions in expressions that are known while compiling: numbers, axes, dtypes; and tensors with their
+ * type. */
 #include "frontend/expr.h"
 #include <math.h>
 #include <string.h>

@@ -5,7 +5,10 @@
 static enum ir_dtype integer_like(enum ir_dtype d, bool is_signed)
 {
     size_t bytes = ir_dtype_bytes(d);
-    return bytes == 1 ? (is_signed ? IR_I8 : IR_U8) : bytes == 2 ? (is_signed ? IR_I16 : IR_U16) : is_signed ? IR_I32 : IR_U32;
+    return bytes == 1   ? (is_signed ? IR_I8 : IR_U8)
+           : bytes == 2 ? (is_signed ? IR_I16 : IR_U16)
+           : is_signed  ? IR_I32
+                        : IR_U32;
 }
 
 static struct fe_val bits(struct fe_site *s, struct fe_val x, enum ir_dtype d)
@@ -34,8 +37,10 @@ struct fe_val make_frexp(struct fe_call *c)
     struct fe_val normal = fe_where3(s, tiny, fe_mul(s, wide, fe_float(0x1p25)), wide), v = bits(s, normal, IR_I32);
     struct fe_val exponent = fe_sub(s, fe_op2(s, OP_and, fe_op2(s, OP_shr, v, fe_int(23)), fe_int(255)), fe_int(126));
     exponent = fe_sub(s, exponent, fe_where3(s, tiny, fe_int(25), fe_int(0)));
-    struct fe_val mantissa = bits(s, fe_op2(s, OP_or, fe_op2(s, OP_and, v, fe_int(-2139095041.0)), fe_int(1056964608)), IR_F32);
-    struct fe_val plain = fe_op2(s, OP_or, fe_op1(s, OP_not, fe_op1(s, OP_is_finite, wide)), fe_binary(s, EXPR_OP_EQ, wide, fe_float(0)));
+    struct fe_val mantissa = bits(s, fe_op2(s, OP_or, fe_op2(s, OP_and, v, fe_int(-2139095041.0)), fe_int(1056964608)),
+                                  IR_F32);
+    struct fe_val plain = fe_op2(s, OP_or, fe_op1(s, OP_not, fe_op1(s, OP_is_finite, wide)),
+                                 fe_binary(s, EXPR_OP_EQ, wide, fe_float(0)));
     both[0] = fe_where3(s, plain, wide, mantissa);
     both[1] = fe_where3(s, plain, fe_int(0), exponent);
     if (both[0].bad || both[1].bad) return fe_bad();
@@ -55,13 +60,15 @@ struct fe_val make_nextafter(struct fe_call *c)
     x = fe_broadcast_val(s, fe_cast(s, x, d), t.rank, t.dim), y = fe_broadcast_val(s, fe_cast(s, y, d), t.rank, t.dim);
     double least = ir_dtype_bytes(d) == 2 ? -32768.0 : -2147483648.0;
     struct fe_val v = bits(s, x, whole), w = bits(s, y, whole), sign = fe_full(s, ir_type_scalar(whole), least);
-    struct fe_val size = fe_op2(s, OP_and, v, fe_op1(s, OP_not, sign)), other = fe_op2(s, OP_and, w, fe_op1(s, OP_not, sign));
+    struct fe_val size = fe_op2(s, OP_and, v, fe_op1(s, OP_not, sign)),
+                  other = fe_op2(s, OP_and, w, fe_op1(s, OP_not, sign));
     struct fe_val signs = fe_op2(s, OP_ne, fe_binary(s, EXPR_OP_LT, v, zero), fe_binary(s, EXPR_OP_LT, w, zero));
     struct fe_val down = fe_op2(s, OP_or, signs, fe_binary(s, EXPR_OP_GT, size, other));
     struct fe_val next = fe_add(s, v, fe_where3(s, down, fe_int(-1), one));
     struct fe_val first = fe_op2(s, OP_or, fe_op2(s, OP_and, w, sign), one); /* the least number with y's sign */
     next = fe_where3(s, fe_binary(s, EXPR_OP_EQ, size, zero), first, next);
-    next = fe_where3(s, fe_op2(s, OP_and, fe_binary(s, EXPR_OP_EQ, size, zero), fe_binary(s, EXPR_OP_EQ, other, zero)), w, next);
+    next = fe_where3(s, fe_op2(s, OP_and, fe_binary(s, EXPR_OP_EQ, size, zero), fe_binary(s, EXPR_OP_EQ, other, zero)),
+                     w, next);
     next = fe_where3(s, fe_binary(s, EXPR_OP_EQ, v, w), w, next);
     struct fe_val nan = fe_op2(s, OP_or, fe_binary(s, EXPR_OP_NE, x, x), fe_binary(s, EXPR_OP_NE, y, y));
     return fe_where3(s, nan, fe_float((double)NAN), bits(s, fe_cast(s, next, whole), d));
@@ -82,7 +89,8 @@ struct fe_val make_gcd(struct fe_call *c)
     SITE;
     struct fe_val a = ARG(0), b = ARG(1), common, after[3];
     if (!fe_as_tensor(s, &a) || !fe_as_tensor(s, &b)) return fe_bad();
-    if (!ir_dtype_is_integer(fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype)) return fe_fail(s, "E0211", "gcd needs integers, found %s and %s", fe_describe(s, &a), fe_describe(s, &b));
+    if (!ir_dtype_is_integer(fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype))
+        return fe_fail(s, "E0211", "gcd needs integers, found %s and %s", fe_describe(s, &a), fe_describe(s, &b));
     common = fe_op2(s, OP_or, a, b);
     if (common.bad) return common;
     struct ir_type t = fe_type_at(s, &common);
@@ -96,6 +104,7 @@ struct fe_val make_gcd(struct fe_call *c)
     if (x.bad || y.bad) return fe_bad();
     struct fe_val done = fe_binary(&l.in, EXPR_OP_EQ, y, zero);
     struct fe_val rest = fe_op2(&l.in, OP_rem, x, fe_where3(&l.in, done, fe_int(1), y));
-    struct fe_val next[] = {fe_reduce_all(&l.in, FE_RED_ANY, fe_binary(&l.in, EXPR_OP_NE, y, zero)), fe_where3(&l.in, done, x, y), fe_where3(&l.in, done, zero, rest)};
+    struct fe_val next[] = {fe_reduce_all(&l.in, FE_RED_ANY, fe_binary(&l.in, EXPR_OP_NE, y, zero)),
+                            fe_where3(&l.in, done, x, y), fe_where3(&l.in, done, zero, rest)};
     return fe_loop_close(&l, 48, true, next, after) ? after[1] : fe_bad();
 }

@@ -18,7 +18,9 @@ static const struct fe_function functions[] = {
 enum { FUNCTION_COUNT = sizeof functions / sizeof *functions };
 
 /* Names of jax.numpy, jax.nn and Optax that have no row yet. */
-static const struct { const char *name, *why; } not_yet[] = {
+static const struct {
+    const char *name, *why;
+} not_yet[] = {
 #define X(name, why) {#name, why},
 #include "frontend/functions_later.def"
 #undef X
@@ -43,7 +45,8 @@ const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t
     const char **names = arena_new_array(arena, const char *, FUNCTION_COUNT);
     *count = 0;
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
-        if (!(functions[i].flags & FE_HIDDEN) && (!flags || (functions[i].flags & flags))) names[(*count)++] = functions[i].name;
+        if (!(functions[i].flags & FE_HIDDEN) && (!flags || (functions[i].flags & flags)))
+            names[(*count)++] = functions[i].name;
     return names;
 }
 
@@ -55,8 +58,8 @@ bool fe_is_activation(const char *name)
 
 /* ---------------------------------------------------------------- signatures */
 
-/* `silent`: ~name, which changes nothing of the result (precision, overwrite_a): taken and forgotten. `fixed`: !name=default,
- * of which nothing but the default is supported. The maker sees neither. */
+/* `silent`: ~name, which changes nothing of the result (precision, overwrite_a): taken and forgotten. `fixed`:
+ * !name=default, of which nothing but the default is supported. The maker sees neither. */
 struct parameter {
     const char *name;
     size_t length;
@@ -136,7 +139,8 @@ static struct fe_val preset_value(struct arena *arena, const char *text)
 
 static struct fe_val too_many(struct fe_site *s, const struct fe_function *f)
 {
-    return fe_fail(s, "E0312", "%s takes fewer arguments: %s(%s)", f->name, f->name, fe_signature_text(s->fe->arena, f));
+    return fe_fail(s, "E0312", "%s takes fewer arguments: %s(%s)", f->name, f->name,
+                   fe_signature_text(s->fe->arena, f));
 }
 
 static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function *f, const char *name,
@@ -156,13 +160,16 @@ static bool is_preset(struct fe_site *s, const struct parameter *p, const struct
     struct fe_val preset = preset_value(s->fe->arena, p->preset);
     if (fe_is_none(v)) return true;
     if (v->kind != preset.kind) return false;
-    return v->kind == FE_VAL_STRING ? !strcmp(v->string, preset.string) : v->kind == FE_VAL_NUMBER && v->number == preset.number;
+    return v->kind == FE_VAL_STRING ? !strcmp(v->string, preset.string)
+                                    : v->kind == FE_VAL_NUMBER && v->number == preset.number;
 }
 
-static struct fe_val only_default(struct fe_site *s, const struct fe_function *f, const struct parameter *p, const struct fe_where *where)
+static struct fe_val only_default(struct fe_site *s, const struct fe_function *f, const struct parameter *p,
+                                  const struct fe_where *where)
 {
     int preset = (int)strcspn(p->preset, " ");
-    fe_fail_at(s, where, "E0312", "%s with another \"%.*s\" than %.*s is not supported yet", f->name, (int)p->length, p->name, preset, p->preset);
+    fe_fail_at(s, where, "E0312", "%s with another \"%.*s\" than %.*s is not supported yet", f->name, (int)p->length,
+               p->name, preset, p->preset);
     return fe_bad();
 }
 
@@ -198,7 +205,8 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
         if (p.silent || p.fixed) {
             if (found == UINT32_MAX) continue;
             used[found] = true;
-            if (p.fixed && !is_preset(s, &p, &args[found])) return only_default(s, f, &p, wheres ? &wheres[found] : &s->where);
+            if (p.fixed && !is_preset(s, &p, &args[found]))
+                return only_default(s, f, &p, wheres ? &wheres[found] : &s->where);
             continue;
         }
         call.where[n] = s->where;

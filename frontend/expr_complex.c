@@ -1,6 +1,7 @@
-/* Complex values and Fourier transforms. A complex value is a pair of tensors with the parts `real` and `imag`: what fft gives
- * and what + - * /, abs, angle, conj, exp, sums, shapes and indices take; it has no dtype of its own and is no result of a
- * document. Transforms are products with small matrices, one for each factor of the length (Cooley and Tukey 1965). */
+/* Complex values and Fourier transforms. A complex value is a pair of tensors with the parts `real` and `imag`: what
+ * fft gives and what + - * /, abs, angle, conj, exp, sums, shapes and indices take; it has no dtype of its own and is
+ * no result of a document. Transforms are products with small matrices, one for each factor of the length (Cooley and
+ * Tukey 1965). */
 #include "frontend/expr_makers.h"
 #include <math.h>
 #include <string.h>
@@ -49,11 +50,13 @@ struct fe_val fe_complex_binary(struct fe_site *s, enum expr_operator op, struct
     case EXPR_OP_SUB: return complex_of(s, fe_binary(s, op, ar, br), fe_binary(s, op, ai, bi));
     case EXPR_OP_MUL:
         if (scaled) return complex_of(s, fe_mul(s, ar, br), fe_mul(s, ai, br));
-        return complex_of(s, fe_sub(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)), fe_add(s, fe_mul(s, ar, bi), fe_mul(s, ai, br)));
+        return complex_of(s, fe_sub(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)),
+                          fe_add(s, fe_mul(s, ar, bi), fe_mul(s, ai, br)));
     case EXPR_OP_DIV: {
         if (scaled) return complex_of(s, fe_div(s, ar, br), fe_div(s, ai, br));
         struct fe_val size = fe_add(s, fe_mul(s, br, br), fe_mul(s, bi, bi));
-        return complex_of(s, fe_div(s, fe_add(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)), size), fe_div(s, fe_sub(s, fe_mul(s, ai, br), fe_mul(s, ar, bi)), size));
+        return complex_of(s, fe_div(s, fe_add(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)), size),
+                          fe_div(s, fe_sub(s, fe_mul(s, ai, br), fe_mul(s, ar, bi)), size));
     }
     default: return fe_fail(s, "E0310", "complex values know + - * / and whole powers; take abs, real or imag");
     }
@@ -62,8 +65,11 @@ struct fe_val fe_complex_binary(struct fe_site *s, enum expr_operator op, struct
 /* ---------------------------------------------------------------- functions of complex values */
 
 /* Linear ones: of both parts alike. */
-static const char *const linear[] = {"sum", "mean", "negative", "positive", "reshape", "ravel", "transpose", "swapaxes", "moveaxis", "expand_dims", "squeeze", "flip", "roll",
-                                     "take", "cumsum", "stop_gradient", "fftshift", "ifftshift", "broadcast_to", "pad", "diff", "matrix_transpose", "copy"};
+static const char *const linear[] = {
+    "sum",          "mean",     "negative", "positive",         "reshape",  "ravel",
+    "transpose",    "swapaxes", "moveaxis", "expand_dims",      "squeeze",  "flip",
+    "roll",         "take",     "cumsum",   "stop_gradient",    "fftshift", "ifftshift",
+    "broadcast_to", "pad",      "diff",     "matrix_transpose", "copy"};
 
 /* False: not a function of complex values. */
 bool fe_complex_call(struct fe_call *c, const struct fe_function *f, struct fe_val *result)
@@ -86,7 +92,8 @@ bool fe_complex_call(struct fe_call *c, const struct fe_function *f, struct fe_v
     else if (!strcmp(name, "imag")) *result = y;
     else if (!strcmp(name, "conj") || !strcmp(name, "conjugate")) *result = complex_of(s, x, fe_op1(s, OP_neg, y));
     else if (!strcmp(name, "abs") || !strcmp(name, "absolute")) {
-        struct fe_val square = fe_add(s, fe_mul(s, x, x), fe_mul(s, y, y)), none = fe_binary(s, EXPR_OP_EQ, square, zero);
+        struct fe_val square = fe_add(s, fe_mul(s, x, x), fe_mul(s, y, y)),
+                      none = fe_binary(s, EXPR_OP_EQ, square, zero);
         *result = fe_where3(s, none, zero, fe_op1(s, OP_sqrt, fe_where3(s, none, fe_float(1), square)));
     } else if (!strcmp(name, "square")) *result = fe_complex_binary(s, EXPR_OP_MUL, z, z);
     else if (!strcmp(name, "angle")) {
@@ -99,13 +106,17 @@ bool fe_complex_call(struct fe_call *c, const struct fe_function *f, struct fe_v
         struct fe_call one = *c;
         one.arg[0] = x;
         *result = f->make(&one);
-    } else return !strcmp(name, "fft") || !strcmp(name, "ifft") || !strcmp(name, "irfft") ? (*result = f->make(c), true) : false;
+    } else
+        return !strcmp(name, "fft") || !strcmp(name, "ifft") || !strcmp(name, "irfft") ? (*result = f->make(c), true)
+                                                                                       : false;
     return true;
 }
 
-struct fe_val fe_complex_index(struct fe_site *s, const struct fe_val *z, const struct fe_val *items, const struct fe_where *wheres, uint32_t count)
+struct fe_val fe_complex_index(struct fe_site *s, const struct fe_val *z, const struct fe_val *items,
+                               const struct fe_where *wheres, uint32_t count)
 {
-    return complex_of(s, fe_index(s, z->items[0], items, wheres, count), fe_index(s, z->items[1], items, wheres, count));
+    return complex_of(s, fe_index(s, z->items[0], items, wheres, count),
+                      fe_index(s, z->items[1], items, wheres, count));
 }
 
 /* ---------------------------------------------------------------- Fourier transforms */
@@ -114,18 +125,28 @@ struct fe_val fe_complex_index(struct fe_site *s, const struct fe_val *z, const 
 static void roots(struct fe_site *s, int64_t n, int64_t rows, int64_t columns, double sign, struct fe_val w[2])
 {
     float *v[2];
-    for (int k = 0; k < 2; k++) v[k] = arena_new_array(s->fe->arena, float, rows * columns);
+    for (int k = 0; k < 2; k++) v[k] = arena_new_array(s->fe->arena, float, rows *columns);
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++) {
             double angle = sign * 2 * acos(-1.0) * (double)(i * j % n) / (double)n;
             v[0][i * columns + j] = (float)cos(angle), v[1][i * columns + j] = (float)sin(angle);
         }
-    for (int k = 0; k < 2; k++) w[k] = fe_val_tensor(ir_constant(s->b, ir_type_of(IR_F32, 2, (int64_t[]){rows, columns}), v[k]));
+    for (int k = 0; k < 2; k++)
+        w[k] = fe_val_tensor(ir_constant(s->b, ir_type_of(IR_F32, 2, (int64_t[]){rows, columns}), v[k]));
 }
 
-static struct fe_val times(struct fe_site *s, struct fe_val x, struct fe_val w) { return fe_is_none(&x) ? x : fe_binary(s, EXPR_OP_MATMUL, x, w); }
-static struct fe_val plus(struct fe_site *s, struct fe_val a, struct fe_val b) { return fe_is_none(&a) ? b : fe_is_none(&b) ? a : fe_add(s, a, b); }
-static struct fe_val minus(struct fe_site *s, struct fe_val a, struct fe_val b) { return fe_is_none(&b) ? a : fe_is_none(&a) ? fe_op1(s, OP_neg, b) : fe_sub(s, a, b); }
+static struct fe_val times(struct fe_site *s, struct fe_val x, struct fe_val w)
+{
+    return fe_is_none(&x) ? x : fe_binary(s, EXPR_OP_MATMUL, x, w);
+}
+static struct fe_val plus(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_is_none(&a) ? b : fe_is_none(&b) ? a : fe_add(s, a, b);
+}
+static struct fe_val minus(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    return fe_is_none(&b) ? a : fe_is_none(&a) ? fe_op1(s, OP_neg, b) : fe_sub(s, a, b);
+}
 
 /* x[0] + i x[1] [batch, n] along its last axis; x[1] may be None. */
 static bool transform(struct fe_site *s, int64_t n, double sign, struct fe_val x[2])
@@ -141,7 +162,8 @@ static bool transform(struct fe_site *s, int64_t n, double sign, struct fe_val x
         y[1] = plus(s, times(s, x[0], w[1]), times(s, x[1], w[0]));
         return x[0] = y[0], x[1] = y[1], !y[0].bad && !y[1].bad;
     }
-    /* [batch, factor, rest] -> [batch, rest, factor]: transform, turn by the angles between, turn around, transform the rest */
+    /* [batch, factor, rest] -> [batch, rest, factor]: transform, turn by the angles between, turn around, transform the
+     * rest */
     int64_t rest = n / factor;
     static const uint32_t swap[] = {0, 2, 1};
     for (int k = 0; k < 2; k++) {
@@ -152,7 +174,8 @@ static bool transform(struct fe_site *s, int64_t n, double sign, struct fe_val x
     }
     if (!transform(s, factor, sign, x)) return false;
     roots(s, n, rest, factor, sign, w);
-    for (int k = 0; k < 2; k++) x[k] = fe_is_none(&x[k]) ? x[k] : fe_reshape_val(s, x[k], 3, (int64_t[]){batch, rest, factor});
+    for (int k = 0; k < 2; k++)
+        x[k] = fe_is_none(&x[k]) ? x[k] : fe_reshape_val(s, x[k], 3, (int64_t[]){batch, rest, factor});
     for (int k = 0; k < 2; k++) y[k] = fe_is_none(&x[k]) ? x[k] : fe_mul(s, x[k], w[0]);
     struct fe_val cross[] = {fe_is_none(&x[1]) ? x[1] : fe_mul(s, x[1], w[1]), fe_mul(s, x[0], w[1])};
     x[0] = minus(s, y[0], cross[0]), x[1] = plus(s, cross[1], y[1]);
@@ -199,10 +222,12 @@ struct fe_val make_fft(struct fe_call *c)
     int64_t have = fe_type_at(s, &x[0]).dim[at];
     n = from_half ? 2 * (have - 1) : have;
     if (!fe_is_none(&ARG(N)) && !fe_get_int(c, N, &n)) return fe_bad();
-    if (n < 1 || n > LONGEST || !largest_prime_fits(n)) return fe_fail(s, "E0302", "%s of length %lld is not supported yet", c->function, (long long)n);
+    if (n < 1 || n > LONGEST || !largest_prime_fits(n))
+        return fe_fail(s, "E0302", "%s of length %lld is not supported yet", c->function, (long long)n);
     const char *norm = ARG(NORM).kind == FE_VAL_STRING ? ARG(NORM).string : fe_is_none(&ARG(NORM)) ? "backward" : "";
     bool ortho = !strcmp(norm, "ortho"), forward = !strcmp(norm, "forward");
-    if (!ortho && !forward && strcmp(norm, "backward")) return fe_fail(s, "E0310", "%s: the norm is 'backward', 'ortho' or 'forward'", c->function);
+    if (!ortho && !forward && strcmp(norm, "backward"))
+        return fe_fail(s, "E0310", "%s: the norm is 'backward', 'ortho' or 'forward'", c->function);
     struct ir_type t = {0};
     for (int k = 0; k < 2; k++) {
         if (fe_is_none(&x[k])) continue;
@@ -247,11 +272,14 @@ struct fe_val make_fftn(struct fe_call *c)
     if (!fe_get_axes(c, AXES, rank, axes, &n)) return fe_bad();
     if (fe_is_none(&ARG(AXES))) { /* the last ones */
         uint32_t some = strchr(c->function, '2') ? 2 : sized ? given : n;
-        if (some > rank) return fe_fail(s, "E0212", "%s: %s has fewer than %u axes", c->function, fe_describe(s, &first), (unsigned)some);
+        if (some > rank)
+            return fe_fail(s, "E0212", "%s: %s has fewer than %u axes", c->function, fe_describe(s, &first),
+                           (unsigned)some);
         for (uint32_t i = 0; i < some; i++) axes[i] = rank - some + i;
         n = some;
     }
-    if (!n || (sized && given != n)) return fe_fail(s, "E0212", "%s: %u sizes for %u axes", c->function, (unsigned)given, (unsigned)n);
+    if (!n || (sized && given != n))
+        return fe_fail(s, "E0212", "%s: %u sizes for %u axes", c->function, (unsigned)given, (unsigned)n);
     for (uint32_t k = 0; k < n && !x.bad; k++) {
         uint32_t i = c->data == 3 ? (k + 1 < n ? n - 2 - k : n - 1) : n - 1 - k; /* irfftn: the last axis at the end */
         int kind = half && i == n - 1 ? c->data : c->data & 1;
@@ -281,7 +309,8 @@ struct fe_val make_dct(struct fe_call *c)
     int64_t type;
     if (!fe_get_int(c, 1, &type)) return fe_bad();
     if (type != 2) return fe_fail(s, "E0302", "%s of type %lld is not supported yet", c->function, (long long)type);
-    if (!fe_is_none(&ARG(4)) && (ARG(4).kind != FE_VAL_STRING || strcmp(ARG(4).string, "ortho"))) return fe_fail(s, "E0310", "%s: the norm is None or 'ortho'", c->function);
+    if (!fe_is_none(&ARG(4)) && (ARG(4).kind != FE_VAL_STRING || strcmp(ARG(4).string, "ortho")))
+        return fe_fail(s, "E0310", "%s: the norm is None or 'ortho'", c->function);
     struct fe_val x = fe_inexact(s, ARG(0)), last = fe_int(-1);
     int64_t n;
     if (!fe_is_none(&ARG(2))) { /* cut off, or with zeros behind */

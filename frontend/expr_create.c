@@ -124,15 +124,18 @@ struct fe_val make_linspace(struct fe_call *c)
     struct fe_val a = fe_inexact(s, ARG(START)), b = fe_inexact(s, ARG(STOP));
     if (a.bad || b.bad) return fe_bad();
     ta = fe_type_at(s, &a), tb = fe_type_at(s, &b);
-    if (!fe_broadcast_shapes(&ta, &tb, &t) || t.rank == IR_MAX_RANK) return fe_fail(s, "E0210", "linspace: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
+    if (!fe_broadcast_shapes(&ta, &tb, &t) || t.rank == IR_MAX_RANK)
+        return fe_fail(s, "E0210", "linspace: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     t.dtype = (uint8_t)(d = k.dtype);
     if (!fe_is_none(&ARG(DTYPE)) && !fe_get_dtype(c, DTYPE, &d)) return fe_bad();
     if (!fe_get_axis(s, given, t.rank + 1u, &axis)) return fe_bad();
-    a = fe_broadcast_val(s, fe_cast(s, a, k.dtype), t.rank, t.dim), b = fe_broadcast_val(s, fe_cast(s, b, k.dtype), t.rank, t.dim);
+    a = fe_broadcast_val(s, fe_cast(s, a, k.dtype), t.rank, t.dim),
+    b = fe_broadcast_val(s, fe_cast(s, b, k.dtype), t.rank, t.dim);
     bool ends = fe_truth(&ARG(ENDPOINT));
     int64_t parts = ends ? n - 1 : n, shape[IR_MAX_RANK + 1] = {0};
-    struct fe_val all[2], result[2], step = parts > 0 ? fe_div(s, fe_sub(s, b, a), fe_float((double)parts)) : fe_full(s, t, (double)NAN);
+    struct fe_val all[2], result[2],
+        step = parts > 0 ? fe_div(s, fe_sub(s, b, a), fe_float((double)parts)) : fe_full(s, t, (double)NAN);
     shape[0] = n - (ends && n > 1);
     for (uint32_t i = 1; i <= t.rank; i++) shape[i] = 1;
     struct fe_val at = fe_iota(s, ir_type_of(k.dtype, t.rank + 1u, shape), 0);
@@ -237,7 +240,9 @@ struct fe_val make_diag(struct fe_call *c)
 struct fe_val make_diagonal(struct fe_call *c)
 {
     int64_t k, axis1, axis2;
-    if (!fe_as_tensor(c->site, &ARG(0)) || !fe_get_int(c, 1, &k) || !fe_get_int(c, 2, &axis1) || !fe_get_int(c, 3, &axis2)) return fe_bad();
+    if (!fe_as_tensor(c->site, &ARG(0)) || !fe_get_int(c, 1, &k) || !fe_get_int(c, 2, &axis1) ||
+        !fe_get_int(c, 3, &axis2))
+        return fe_bad();
     return of_dtype(c->site, diagonal_of(c->site, ARG(0), k, axis1, axis2), ARG(0));
 }
 
@@ -251,7 +256,8 @@ struct fe_val make_trace(struct fe_call *c)
 struct fe_val make_array(struct fe_call *c)
 {
     int64_t least = 0;
-    bool weak = ARG(0).kind == FE_VAL_NUMBER ? ARG(0).python != FE_PY_BOOL : ARG(0).kind == FE_VAL_TENSOR && ARG(0).weak;
+    bool weak = ARG(0).kind == FE_VAL_NUMBER ? ARG(0).python != FE_PY_BOOL
+                                             : ARG(0).kind == FE_VAL_TENSOR && ARG(0).weak;
     if (!fe_as_tensor(c->site, &ARG(0)) || (c->data && !fe_get_int(c, 2, &least))) return fe_bad();
     struct fe_val v = fe_is_none(&ARG(1)) ? fe_tensor_val(ARG(0).tensor, weak) : fe_as_dtype(c, 1, ARG(0));
     while (!v.bad && fe_rank(c->site, &v) < least) v = fe_expand(c->site, v, 0);

@@ -67,12 +67,14 @@ static struct fe_val align(struct fe_site *s, const struct labelled *x, const ch
 }
 
 /* The product in what x and y promote to; of bools, whether any product is true. */
-static struct fe_val promoted_dot(struct fe_site *s, const struct fe_val *x, const struct fe_val *y, struct ir_ints lhs_batch,
-                             struct ir_ints rhs_batch, struct ir_ints lhs_contract, struct ir_ints rhs_contract)
+static struct fe_val promoted_dot(struct fe_site *s, const struct fe_val *x, const struct fe_val *y,
+                                  struct ir_ints lhs_batch, struct ir_ints rhs_batch, struct ir_ints lhs_contract,
+                                  struct ir_ints rhs_contract)
 {
     struct fe_kind_of k = fe_promote(fe_kind(s, x), fe_kind(s, y));
     enum ir_dtype dtype = k.dtype == IR_BOOL ? IR_I32 : k.dtype;
-    ir_value v = ir_dot(s->b, fe_value_as(s, x, dtype), fe_value_as(s, y, dtype), lhs_batch, rhs_batch, lhs_contract, rhs_contract);
+    ir_value v = ir_dot(s->b, fe_value_as(s, x, dtype), fe_value_as(s, y, dtype), lhs_batch, rhs_batch, lhs_contract,
+                        rhs_contract);
     return fe_tensor_val(v ? ir_cast(s->b, v, k.dtype) : 0, k.weak);
 }
 
@@ -113,8 +115,8 @@ static struct labelled pair(struct fe_site *s, struct labelled x, struct labelle
         out.v = fe_mul(s, align(s, &x, out.label, out.rank), align(s, &y, out.label, out.rank));
         return out;
     }
-    out.v = promoted_dot(s, &x.v, &y.v, (struct ir_ints){lb, batch}, (struct ir_ints){rb, batch}, (struct ir_ints){lc, contract},
-                    (struct ir_ints){rc, contract});
+    out.v = promoted_dot(s, &x.v, &y.v, (struct ir_ints){lb, batch}, (struct ir_ints){rb, batch},
+                         (struct ir_ints){lc, contract}, (struct ir_ints){rc, contract});
     return out;
 }
 
@@ -283,7 +285,8 @@ struct fe_val fe_einsum(struct fe_site *s, const char *text, const struct fe_val
     }
     for (uint32_t i = all.rank; i-- > 0;)
         if (!has(out, n, all.label[i])) drop(s, &all, i);
-    if (!all.v.bad && !ir_dtype_is_float(kind.dtype)) all.v = fe_cast(s, all.v, kind.dtype); /* sums of what is narrow stay so */
+    if (!all.v.bad && !ir_dtype_is_float(kind.dtype))
+        all.v = fe_cast(s, all.v, kind.dtype); /* sums of what is narrow stay so */
     return all.v.bad ? all.v : reorder(s, &all, out, n);
 }
 
@@ -366,7 +369,8 @@ static struct fe_val dot_of(struct fe_call *c)
     if (b.rank == 1) return two(c, "...k,k->...");
     if (b.rank == 2) return two(c, "...k,kn->...n");
     int64_t lc = a.rank - 1, rc = b.rank - 2;
-    return promoted_dot(c->site, &ARG(0), &ARG(1), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){&lc, 1}, (struct ir_ints){&rc, 1});
+    return promoted_dot(c->site, &ARG(0), &ARG(1), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){&lc, 1},
+                        (struct ir_ints){&rc, 1});
 }
 
 static struct fe_val vdot_of(struct fe_call *c)
@@ -452,7 +456,8 @@ static struct fe_val tensordot_of(struct fe_call *c)
         lc[i] = x;
         rc[i] = y;
     }
-    return promoted_dot(s, &ARG(0), &ARG(1), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n}, (struct ir_ints){rc, n});
+    return promoted_dot(s, &ARG(0), &ARG(1), (struct ir_ints){0}, (struct ir_ints){0}, (struct ir_ints){lc, n},
+                        (struct ir_ints){rc, n});
 }
 
 /* Each of them with its preferred_element_type. */

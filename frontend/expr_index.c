@@ -1,5 +1,6 @@
 /* x[...]: numbers, slices, None, `...` and integer tensors, as in NumPy; take and take_along_axis. Indices that are
- * tensors count from the end when negative and are clamped; x.at[...].set(y) and the like, which drop what is outside. */
+ * tensors count from the end when negative and are clamped; x.at[...].set(y) and the like, which drop what is outside.
+ */
 #include "frontend/expr_makers.h"
 #include <math.h>
 #include <string.h>
@@ -16,10 +17,12 @@ struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices,
 {
     if (!fe_as_tensor(s, &x) || !fe_as_tensor(s, &indices) || !is_index_tensor(s, &indices)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x), ti = fe_type_at(s, &indices);
-    if (t.dim[axis] == 0 && ir_type_elements(&ti) == 0 && t.rank - 1u + ti.rank <= IR_MAX_RANK) { /* nothing of nothing */
+    if (t.dim[axis] == 0 && ir_type_elements(&ti) == 0 &&
+        t.rank - 1u + ti.rank <= IR_MAX_RANK) { /* nothing of nothing */
         struct ir_type out = ir_type_of((enum ir_dtype)t.dtype, 0, NULL);
         for (uint32_t i = 0; i < t.rank; i++)
-            for (uint32_t j = 0; j < (i == axis ? ti.rank : 1u); j++) out.dim[out.rank++] = i == axis ? ti.dim[j] : t.dim[i];
+            for (uint32_t j = 0; j < (i == axis ? ti.rank : 1u); j++)
+                out.dim[out.rank++] = i == axis ? ti.dim[j] : t.dim[i];
         return fe_full(s, out, 0);
     }
     if (t.dim[axis] == 0)
@@ -96,7 +99,7 @@ struct indexing {
     uint32_t rank;
     struct fe_val tensor[IR_MAX_RANK]; /* integer tensors and the axis of the new shape that each replaces */
     uint32_t tensor_axis[IR_MAX_RANK], tensor_count;
-    bool all; /* the slices leave everything */
+    bool all;   /* the slices leave everything */
     bool apart; /* something else stands between numbers and tensors: the dimensions of these come first */
 };
 
@@ -158,7 +161,9 @@ static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type
     case FE_VAL_TENSOR:
         if (!fe_as_tensor(s, &v)) return false;
         if (fe_type_at(s, &v).dtype == IR_BOOL) {
-            fe_fail(s, "E0310", "a bool index would give a shape that depends on values; use where(mask, x, other), or sum(x, where=mask)");
+            fe_fail(s, "E0310",
+                    "a bool index would give a shape that depends on values; use where(mask, x, other), or sum(x, "
+                    "where=mask)");
             return false;
         }
         if (!is_index_tensor(s, &v)) return false;
@@ -169,8 +174,8 @@ static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type
     }
 }
 
-/* The axes that tensors index stand next to each other, first if a slice stood between them: their number, and where each
- * axis of the result comes from. */
+/* The axes that tensors index stand next to each other, first if a slice stood between them: their number, and where
+ * each axis of the result comes from. */
 static uint32_t gather_axes(const struct indexing *x, uint32_t rank, uint32_t *perm)
 {
     uint32_t n = x->tensor_count, at = 0;
@@ -187,9 +192,10 @@ static uint32_t gather_axes(const struct indexing *x, uint32_t rank, uint32_t *p
     return first;
 }
 
-/* Several index tensors: they are broadcast together and become one index into the merged axes. `inside`: where it is none,
- * an index outside is no index, otherwise the nearest one is meant. */
-static struct fe_val merged_index(struct fe_site *s, const struct indexing *x, const struct ir_type *t, struct fe_val *inside)
+/* Several index tensors: they are broadcast together and become one index into the merged axes. `inside`: where it is
+ * none, an index outside is no index, otherwise the nearest one is meant. */
+static struct fe_val merged_index(struct fe_site *s, const struct indexing *x, const struct ir_type *t,
+                                  struct fe_val *inside)
 {
     struct fe_val flat = fe_int(0);
     for (uint32_t i = 0; i < x->tensor_count; i++) {
@@ -207,7 +213,8 @@ static struct fe_val merged_index(struct fe_site *s, const struct indexing *x, c
 }
 
 /* The axes of the tensors in front of the others or between them, merged into one. */
-static struct fe_val merge_axes(struct fe_site *s, struct fe_val v, const struct indexing *x, const uint32_t *perm, uint32_t first)
+static struct fe_val merge_axes(struct fe_site *s, struct fe_val v, const struct indexing *x, const uint32_t *perm,
+                                uint32_t first)
 {
     int64_t shape[IR_MAX_RANK];
     v = fe_transpose_val(s, v, perm);
@@ -220,11 +227,13 @@ static struct fe_val merge_axes(struct fe_site *s, struct fe_val v, const struct
     return fe_reshape_val(s, v, rank, shape);
 }
 
-/* What an index outside means: nan (or `fill`), the nearest element, one counted on, or the nearest one without a gradient. */
+/* What an index outside means: nan (or `fill`), the nearest element, one counted on, or the nearest one without a
+ * gradient. */
 enum outside { FILL, CLIP, WRAP, NEAREST };
 static struct fe_val filled(struct fe_site *, struct fe_val inside, struct fe_val x, const struct fe_val *fill);
 
-static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x, enum outside mode, const struct fe_val *fill)
+static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x, enum outside mode,
+                                  const struct fe_val *fill)
 {
     uint32_t n = x->tensor_count, perm[IR_MAX_RANK];
     if (n == 0 || v.bad) return v;
@@ -245,26 +254,30 @@ static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct ind
 }
 
 /* What an index says about a tensor of this type; false: an error was recorded. */
-static bool read_index(struct fe_site *s, const struct ir_type *t, const struct fe_val *items, const struct fe_where *wheres,
-                       uint32_t count, struct indexing *x)
+static bool read_index(struct fe_site *s, const struct ir_type *t, const struct fe_val *items,
+                       const struct fe_where *wheres, uint32_t count, struct indexing *x)
 {
     struct fe_where whole = s->where;
     uint32_t used = 0, none = 0, groups = 0; /* of numbers and tensors side by side */
     bool ellipsis = false, inside = false;
     *x = (struct indexing){0};
     for (uint32_t i = 0; i < count; i++) {
-        if (items[i].kind == FE_VAL_ELLIPSIS && ellipsis) return (void)fe_fail(s, "E0310", "an index may hold one \"...\""), false;
+        if (items[i].kind == FE_VAL_ELLIPSIS && ellipsis)
+            return (void)fe_fail(s, "E0310", "an index may hold one \"...\""), false;
         if (items[i].kind == FE_VAL_ELLIPSIS) ellipsis = true;
         else if (fe_is_none(&items[i])) none++;
         else used++;
     }
     if (used > t->rank)
-        return (void)fe_fail(s, "E0212", "%u indices for %s, which has rank %u", (unsigned)used, ir_type_text(s->fe->arena, t),
-                             (unsigned)t->rank), false;
-    if (t->rank + none > IR_MAX_RANK) return (void)fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK), false;
+        return (void)fe_fail(s, "E0212", "%u indices for %s, which has rank %u", (unsigned)used,
+                             ir_type_text(s->fe->arena, t), (unsigned)t->rank),
+               false;
+    if (t->rank + none > IR_MAX_RANK)
+        return (void)fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK), false;
     for (uint32_t i = 0; i < count; i++) {
         if (wheres) s->where = wheres[i];
-        bool advanced = items[i].kind == FE_VAL_NUMBER || items[i].kind == FE_VAL_TENSOR || items[i].kind == FE_VAL_TUPLE;
+        bool advanced = items[i].kind == FE_VAL_NUMBER || items[i].kind == FE_VAL_TENSOR ||
+                        items[i].kind == FE_VAL_TUPLE;
         groups += advanced && !inside, inside = advanced;
         if (items[i].kind == FE_VAL_ELLIPSIS) {
             for (uint32_t j = used; j < t->rank; j++) add_whole(x, t);
@@ -321,7 +334,17 @@ struct fe_val fe_get(struct fe_site *s, const struct fe_val *place, const char *
 
 /* ---------------------------------------------------------------- x.at[...] */
 
-enum update { UPDATE_SET, UPDATE_ADD, UPDATE_SUBTRACT, UPDATE_MULTIPLY, UPDATE_DIVIDE, UPDATE_MIN, UPDATE_MAX, UPDATE_POWER, UPDATES };
+enum update {
+    UPDATE_SET,
+    UPDATE_ADD,
+    UPDATE_SUBTRACT,
+    UPDATE_MULTIPLY,
+    UPDATE_DIVIDE,
+    UPDATE_MIN,
+    UPDATE_MAX,
+    UPDATE_POWER,
+    UPDATES
+};
 static const char *const updates[] = {"set", "add", "subtract", "multiply", "divide", "min", "max", "power", "mul"};
 
 static struct fe_val updated(struct fe_site *s, enum update how, struct fe_val old, struct fe_val with)
@@ -350,25 +373,35 @@ static struct fe_val along(struct fe_site *s, struct fe_val v, const struct ir_t
 static struct fe_val joined(struct fe_site *s, enum update how, struct fe_val same, struct fe_val with, uint32_t axis)
 {
     struct ir_type t = fe_type_at(s, &with);
-    if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0202", "this update of a tensor of %d dimensions is not supported yet", IR_MAX_RANK);
+    if (t.rank == IR_MAX_RANK)
+        return fe_fail(s, "E0202", "this update of a tensor of %d dimensions is not supported yet", IR_MAX_RANK);
     bool floats = ir_dtype_is_float((enum ir_dtype)t.dtype), least = how == UPDATE_MIN;
-    struct fe_val neutral = how != UPDATE_MIN && how != UPDATE_MAX ? fe_int(1) : floats ? fe_float(least ? INFINITY : -INFINITY) : fe_int(least ? 2147483647.0 : -2147483648.0);
+    struct fe_val neutral = how != UPDATE_MIN && how != UPDATE_MAX ? fe_int(1)
+                            : floats                               ? fe_float(least ? INFINITY : -INFINITY)
+                                                                   : fe_int(least ? 2147483647.0 : -2147483648.0);
     struct fe_val wide = fe_expand(s, with, axis);
     int64_t shape[IR_MAX_RANK];
     for (uint32_t i = 0; i <= t.rank; i++) shape[i] = i == axis || i == axis + 1 ? t.dim[axis] : 1;
     wide = fe_where3(s, fe_reshape_val(s, same, t.rank + 1u, shape), wide, neutral);
     axis++;
-    return wide.bad ? wide : fe_reduce(s, how == UPDATE_MIN ? FE_RED_MIN : how == UPDATE_MAX ? FE_RED_MAX : FE_RED_PROD, wide, &axis, 1, NULL);
+    return wide.bad ? wide
+                    : fe_reduce(s,
+                                how == UPDATE_MIN   ? FE_RED_MIN
+                                : how == UPDATE_MAX ? FE_RED_MAX
+                                                    : FE_RED_PROD,
+                                wide, &axis, 1, NULL);
 }
 
-/* old [before.., n, after..] with the updates [before.., k, after..] at int32[k]; of several updates of one element the last
- * one is set. */
-static struct fe_val scatter(struct fe_site *s, enum update how, struct fe_val old, struct fe_val index, struct fe_val with, uint32_t axis)
+/* old [before.., n, after..] with the updates [before.., k, after..] at int32[k]; of several updates of one element the
+ * last one is set. */
+static struct fe_val scatter(struct fe_site *s, enum update how, struct fe_val old, struct fe_val index,
+                             struct fe_val with, uint32_t axis)
 {
     struct ir_type t = fe_type_at(s, &old), tu = fe_type_at(s, &with), list = ir_type_of(IR_I32, 1, &tu.dim[axis]);
     if (how == UPDATE_SUBTRACT) with = fe_op1(s, OP_neg, with);
     if (with.bad || index.bad) return fe_bad();
-    if (how == UPDATE_ADD || how == UPDATE_SUBTRACT) return fe_tensor_val(ir_scatter_add(s->b, old.tensor, index.tensor, with.tensor, axis), old.weak);
+    if (how == UPDATE_ADD || how == UPDATE_SUBTRACT)
+        return fe_tensor_val(ir_scatter_add(s->b, old.tensor, index.tensor, with.tensor, axis), old.weak);
     struct ir_type pairs = ir_type_of(IR_I32, 2, (int64_t[]){list.dim[0], list.dim[0]});
     uint32_t last = 1;
     struct fe_val same = fe_binary(s, EXPR_OP_EQ, fe_expand(s, index, 1), fe_expand(s, index, 0));
@@ -385,11 +418,13 @@ static struct fe_val scatter(struct fe_site *s, enum update how, struct fe_val o
     struct fe_val there = fe_binary(s, EXPR_OP_NE, hit, fe_int(0));
     /* what is not touched is combined with 1, so that no gradient of it is NaN */
     if (how != UPDATE_SET) fresh = fe_where3(s, along(s, there, &t, axis), fresh, fe_int(1));
-    return there.bad || fresh.bad ? fe_bad() : fe_where3(s, along(s, there, &t, axis), updated(s, how, old, fresh), old);
+    return there.bad || fresh.bad ? fe_bad()
+                                  : fe_where3(s, along(s, there, &t, axis), updated(s, how, old, fresh), old);
 }
 
 /* The part of the tensor that the slices leave, where tensors index it. */
-static struct fe_val scatter_part(struct fe_site *s, enum update how, struct fe_val part, const struct indexing *x, enum outside mode, struct fe_val with)
+static struct fe_val scatter_part(struct fe_site *s, enum update how, struct fe_val part, const struct indexing *x,
+                                  enum outside mode, struct fe_val with)
 {
     uint32_t perm[IR_MAX_RANK], back[IR_MAX_RANK], n = x->tensor_count;
     struct ir_type t = fe_type_at(s, &part), turned = t;
@@ -401,7 +436,8 @@ static struct fe_val scatter_part(struct fe_site *s, enum update how, struct fe_
     target.rank = 0;
     for (uint32_t i = 0; i < to.rank; i++)
         for (uint32_t j = 0; j < (i == first ? ti.rank : 1u); j++) {
-            if (target.rank == IR_MAX_RANK) return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
+            if (target.rank == IR_MAX_RANK)
+                return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
             target.dim[target.rank++] = i == first ? ti.dim[j] : to.dim[i];
         }
     with = fe_broadcast_val(s, with, target.rank, target.dim);
@@ -417,17 +453,20 @@ static struct fe_val scatter_part(struct fe_site *s, enum update how, struct fe_
     return fe_transpose_val(s, fe_reshape_val(s, all, t.rank, turned.dim), back);
 }
 
-static struct fe_val update_masked(struct fe_site *s, enum update how, struct fe_val base, struct fe_val mask, struct fe_val with)
+static struct fe_val update_masked(struct fe_site *s, enum update how, struct fe_val base, struct fe_val mask,
+                                   struct fe_val with)
 {
     while (!mask.bad && fe_rank(s, &mask) < fe_rank(s, &base)) mask = fe_expand(s, mask, fe_rank(s, &mask));
     if (mask.bad || with.bad) return fe_bad();
     if (with.kind == FE_VAL_TENSOR && fe_rank(s, &with))
-        return fe_fail(s, "E0310", "where a bool tensor is the index, the update is a scalar; use where() for %s", fe_describe(s, &with));
+        return fe_fail(s, "E0310", "where a bool tensor is the index, the update is a scalar; use where() for %s",
+                       fe_describe(s, &with));
     return fe_where3(s, mask, updated(s, how, base, with), base);
 }
 
 /* place: the tensor, then its index. */
-struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, const char *mode_name, struct fe_val with)
+struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const char *name, const char *mode_name,
+                        struct fe_val with)
 {
     uint32_t how = 0;
     struct indexing x;
@@ -435,16 +474,21 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
     struct fe_val base = place->items[0];
     while (how <= UPDATES && strcmp(updates[how], name)) how++;
     if (how == UPDATES) how = UPDATE_MULTIPLY;
-    if (how > UPDATES) return fe_fail(s, "E0302", "an update is set, add, subtract, multiply, divide, power, min or max, not \"%s\"", name);
+    if (how > UPDATES)
+        return fe_fail(s, "E0302", "an update is set, add, subtract, multiply, divide, power, min or max, not \"%s\"",
+                       name);
     if (!fe_as_tensor(s, &base) || with.bad || !mode_of(s, mode_name, FILL, &mode)) return fe_bad();
     struct ir_type t = fe_type_at(s, &base);
     enum ir_dtype dtype = (enum ir_dtype)t.dtype;
-    if (place->count == 2 && place->items[1].kind == FE_VAL_TENSOR && fe_type_at(s, &place->items[1]).dtype == IR_BOOL) {
+    if (place->count == 2 && place->items[1].kind == FE_VAL_TENSOR &&
+        fe_type_at(s, &place->items[1]).dtype == IR_BOOL) {
         struct fe_val v = update_masked(s, (enum update)how, base, place->items[1], with);
         return v.bad ? v : fe_cast(s, v, dtype);
     }
     if (!read_index(s, &t, place->items + 1, NULL, place->count - 1, &x)) return fe_bad();
-    enum ir_dtype common = with.kind == FE_VAL_NUMBER || with.kind == FE_VAL_TENSOR ? fe_promote(fe_kind(s, &base), fe_kind(s, &with)).dtype : dtype;
+    enum ir_dtype common = with.kind == FE_VAL_NUMBER || with.kind == FE_VAL_TENSOR
+                               ? fe_promote(fe_kind(s, &base), fe_kind(s, &with)).dtype
+                               : dtype;
     with = fe_cast(s, with, common); /* computed in the common dtype, kept in the tensor's */
     struct fe_val part = sliced(s, common == dtype ? base : fe_cast(s, base, common), &x);
     if (part.bad || with.bad) return fe_bad();
@@ -461,7 +505,8 @@ struct fe_val fe_update(struct fe_site *s, const struct fe_val *place, const cha
         high[i] = t.dim[i] - low[i] - (n + (n - 1) * interior[i]);
     }
     part = fe_reshape_val(s, part, t.rank, shape);
-    if (x.reversed_count && !part.bad) part = fe_tensor_val(ir_reverse(s->b, part.tensor, x.reversed, x.reversed_count), part.weak);
+    if (x.reversed_count && !part.bad)
+        part = fe_tensor_val(ir_reverse(s->b, part.tensor, x.reversed, x.reversed_count), part.weak);
     struct fe_val here = fe_full(s, ir_type_of(IR_BOOL, t.rank, shape), 1);
     if (part.bad || here.bad) return fe_bad();
     part = fe_val_tensor(ir_pad(s->b, part.tensor, ir_scalar(s->b, dtype, 0), low, high, interior));
@@ -551,7 +596,8 @@ struct fe_val make_take_along_axis(struct fe_call *c)
     int64_t given, rows = 1;
     struct fe_val x = ARG(0), i = ARG(1), inside;
     enum outside mode;
-    if (!get_mode(c, 3, &mode) || !fe_as_tensor(s, &x) || !fe_as_tensor(s, &i) || !is_index_tensor(s, &i)) return fe_bad();
+    if (!get_mode(c, 3, &mode) || !fe_as_tensor(s, &x) || !fe_as_tensor(s, &i) || !is_index_tensor(s, &i))
+        return fe_bad();
     struct ir_type t, ti;
     if (fe_is_none(&ARG(2))) x = FE_APPLY(s, "ravel", x), t = fe_type_at(s, &x);
     else {

@@ -1,6 +1,6 @@
-/* Linear algebra: solve, slogdet, cholesky by elimination. For a few rows it is unrolled, a step per row, and so has the
- * gradient of its steps; for more it is a loop, which is not differentiated: what it gives gets its first derivatives from the
- * inverse. Batches stand in front. */
+/* Linear algebra: solve, slogdet, cholesky by elimination. For a few rows it is unrolled, a step per row, and so has
+ * the gradient of its steps; for more it is a loop, which is not differentiated: what it gives gets its first
+ * derivatives from the inverse. Batches stand in front. */
 #include "frontend/expr_makers.h"
 #include <math.h>
 
@@ -13,8 +13,10 @@ static bool square(struct fe_call *c, struct fe_val *x, int64_t *n)
     if (x->bad) return false;
     struct ir_type t = fe_type_at(c->site, x);
     *n = t.rank < 2 ? 0 : t.dim[t.rank - 1];
-    if (t.rank < 2 || t.dim[t.rank - 2] != *n || *n < 1) fe_fail(c->site, "E0212", "%s needs square matrices, found %s", c->function, fe_describe(c->site, x));
-    else if (*n > LARGEST) fe_fail(c->site, "E0302", "%s of matrices of more than %d rows is not supported yet", c->function, LARGEST);
+    if (t.rank < 2 || t.dim[t.rank - 2] != *n || *n < 1)
+        fe_fail(c->site, "E0212", "%s needs square matrices, found %s", c->function, fe_describe(c->site, x));
+    else if (*n > LARGEST)
+        fe_fail(c->site, "E0302", "%s of matrices of more than %d rows is not supported yet", c->function, LARGEST);
     else return true;
     return false;
 }
@@ -57,7 +59,10 @@ static struct fe_val eliminate(struct fe_site *s, struct fe_val x, int64_t n, st
 }
 
 static struct fe_val turn(struct fe_site *s, struct fe_val x) { return FE_APPLY(s, "matrix_transpose", x); }
-static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y) { return fe_binary(s, EXPR_OP_MATMUL, x, y); }
+static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y)
+{
+    return fe_binary(s, EXPR_OP_MATMUL, x, y);
+}
 
 /* What changes of a value that is not differentiated: 0, with the gradient of x. */
 static struct fe_val change(struct fe_site *s, struct fe_val x) { return fe_sub(s, x, fe_stop(s, x)); }
@@ -72,10 +77,12 @@ static struct fe_val column_numbers(struct fe_site *s, struct fe_val x)
 /* Column or row k of matrices, k being known in the loop. */
 static struct fe_val picked(struct fe_site *s, struct fe_val x, struct fe_val is_k, uint32_t axis)
 {
-    return fe_reduce(s, FE_RED_SUM, fe_where3(s, is_k, x, fe_float(0)), &axis, 1, &(struct fe_reduce_options){.keepdims = true});
+    return fe_reduce(s, FE_RED_SUM, fe_where3(s, is_k, x, fe_float(0)), &axis, 1,
+                     &(struct fe_reduce_options){.keepdims = true});
 }
 
-/* The same as a loop: the inverse applied to what stands behind the first n columns, and the determinant's sign and logarithm
+/* The same as a loop: the inverse applied to what stands behind the first n columns, and the determinant's sign and
+ * logarithm
  * [.., 1, 1]. */
 static bool eliminate_in_loop(struct fe_site *s, struct fe_val x, int64_t n, struct fe_val after[3])
 {
@@ -85,18 +92,24 @@ static bool eliminate_in_loop(struct fe_site *s, struct fe_val x, int64_t n, str
     fe_loop_open(&l, s, "eliminate");
     struct fe_site *in = &l.in;
     one.dim[row] = one.dim[column] = 1;
-    struct fe_val a = fe_loop_carry(&l, x), sign = fe_loop_carry(&l, fe_full(s, one, 1)), size = fe_loop_carry(&l, fe_full(s, one, 0));
+    struct fe_val a = fe_loop_carry(&l, x), sign = fe_loop_carry(&l, fe_full(s, one, 1)),
+                  size = fe_loop_carry(&l, fe_full(s, one, 0));
     if (a.bad || sign.bad || size.bad) return false;
     struct fe_val rows = row_numbers(in, a), columns = column_numbers(in, a), k = l.number;
-    struct fe_val is_k = fe_binary(in, EXPR_OP_EQ, rows, k), of_k = picked(in, a, fe_binary(in, EXPR_OP_EQ, columns, k), column);
+    struct fe_val is_k = fe_binary(in, EXPR_OP_EQ, rows, k),
+                  of_k = picked(in, a, fe_binary(in, EXPR_OP_EQ, columns, k), column);
     struct fe_val height = fe_where3(in, fe_binary(in, EXPR_OP_GE, rows, k), fe_op1(in, OP_abs, of_k), fe_float(-1));
     if (height.bad) return false;
-    struct fe_val p = fe_expand(in, fe_val_tensor(ir_argreduce(in->b, OP_argmax, height.tensor, row)), row), hit = fe_binary(in, EXPR_OP_EQ, rows, p);
+    struct fe_val p = fe_expand(in, fe_val_tensor(ir_argreduce(in->b, OP_argmax, height.tensor, row)), row),
+                  hit = fe_binary(in, EXPR_OP_EQ, rows, p);
     struct fe_val chosen = picked(in, a, hit, row), old = picked(in, a, is_k, row), pivot = picked(in, of_k, hit, row);
     a = fe_where3(in, is_k, chosen, fe_where3(in, hit, old, a));
-    struct fe_val normal = fe_div(in, chosen, pivot), factor = fe_where3(in, is_k, fe_float(0), picked(in, a, fe_binary(in, EXPR_OP_EQ, columns, k), column));
+    struct fe_val normal = fe_div(in, chosen, pivot),
+                  factor = fe_where3(in, is_k, fe_float(0),
+                                     picked(in, a, fe_binary(in, EXPR_OP_EQ, columns, k), column));
     struct fe_val turned = fe_where3(in, fe_binary(in, EXPR_OP_NE, p, k), fe_op1(in, OP_neg, pivot), pivot);
-    struct fe_val next[] = {fe_where3(in, is_k, normal, fe_sub(in, a, fe_mul(in, factor, normal))), fe_mul(in, sign, fe_op1(in, OP_sign, turned)),
+    struct fe_val next[] = {fe_where3(in, is_k, normal, fe_sub(in, a, fe_mul(in, factor, normal))),
+                            fe_mul(in, sign, fe_op1(in, OP_sign, turned)),
                             fe_add(in, size, fe_op1(in, OP_log, fe_op1(in, OP_abs, turned)))};
     if (!fe_loop_close(&l, n, false, next, after)) return false;
     after[0] = fe_slice_axis(s, after[0], column, n, t.dim[column]);
@@ -134,10 +147,12 @@ struct fe_val make_solve(struct fe_call *c)
     struct ir_type ta = fe_type_at(s, &a), tb = fe_type_at(s, &b);
     bool vector = tb.rank == 1;
     if (vector) b = fe_expand(s, b, 1), tb = fe_type_at(s, &b);
-    if (tb.rank < 2 || tb.dim[tb.rank - 2] != n) return fe_fail(s, "E0210", "solve: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
+    if (tb.rank < 2 || tb.dim[tb.rank - 2] != n)
+        return fe_fail(s, "E0210", "solve: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
     struct ir_type rows_a = ta, rows_b = tb, all;
     rows_a.dim[ta.rank - 1] = rows_b.dim[tb.rank - 1] = 1;
-    if (!fe_broadcast_shapes(&rows_a, &rows_b, &all)) return fe_fail(s, "E0210", "solve: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
+    if (!fe_broadcast_shapes(&rows_a, &rows_b, &all))
+        return fe_fail(s, "E0210", "solve: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
     all.dim[all.rank - 1] = n;
     a = fe_broadcast_val(s, a, all.rank, all.dim);
     int64_t m = all.dim[all.rank - 1] = tb.dim[tb.rank - 1];
@@ -167,9 +182,11 @@ struct fe_val make_slogdet(struct fe_call *c)
         struct fe_val after[3], both = beside_identity(s, fe_stop(s, x), NULL);
         if (both.bad || !eliminate_in_loop(s, both, n, after)) return fe_bad();
         uint32_t axes[] = {t.rank - 2u, t.rank - 1u};
-        struct fe_val trace = fe_reduce(s, FE_RED_SUM, fe_mul(s, turn(s, after[0]), change(s, x)), axes, 2, &(struct fe_reduce_options){.keepdims = true});
+        struct fe_val trace = fe_reduce(s, FE_RED_SUM, fe_mul(s, turn(s, after[0]), change(s, x)), axes, 2,
+                                        &(struct fe_reduce_options){.keepdims = true});
         struct fe_val whole = fe_mul(s, after[1], fe_op1(s, OP_exp, after[2]));
-        parts[0] = after[1], parts[1] = fe_add(s, after[2], trace), parts[2] = fe_add(s, whole, fe_mul(s, whole, trace));
+        parts[0] = after[1], parts[1] = fe_add(s, after[2], trace),
+        parts[2] = fe_add(s, whole, fe_mul(s, whole, trace));
     } else if (eliminate(s, x, n, e).bad) return fe_bad();
     for (int64_t k = 0; k < n && n <= FEW; k++) {
         struct fe_val turned = fe_where3(s, e->swapped[k], fe_op1(s, OP_neg, e->pivot[k]), e->pivot[k]);
@@ -179,11 +196,13 @@ struct fe_val make_slogdet(struct fe_call *c)
     }
     for (int i = 0; i < 3; i++) parts[i] = parts[i].bad ? parts[i] : fe_reshape_val(s, parts[i], t.rank - 2u, t.dim);
     static const char *const names[] = {"sign", "logabsdet"};
-    return parts[0].bad || parts[1].bad || parts[2].bad ? fe_bad() : c->data ? parts[2] : fe_named_tuple(s, parts, 2, names);
+    return parts[0].bad || parts[1].bad || parts[2].bad ? fe_bad()
+           : c->data                                    ? parts[2]
+                                                        : fe_named_tuple(s, parts, 2, names);
 }
 
-/* The factor by a loop; its change is that times the lower triangle, the diagonal halved, of what the matrix changes between
- * the inverses. */
+/* The factor by a loop; its change is that times the lower triangle, the diagonal halved, of what the matrix changes
+ * between the inverses. */
 static struct fe_val cholesky_in_loop(struct fe_site *s, struct fe_val x, int64_t n)
 {
     uint32_t column = fe_rank(s, &x) - 1, row = column - 1;
@@ -193,7 +212,8 @@ static struct fe_val cholesky_in_loop(struct fe_site *s, struct fe_val x, int64_
     struct fe_site *in = &l.in;
     struct fe_val a = fe_loop_carry(&l, x), lower = fe_loop_carry(&l, fe_full(s, fe_type_at(s, &x), 0));
     if (a.bad || lower.bad) return fe_bad();
-    struct fe_val rows = row_numbers(in, a), is_k = fe_binary(in, EXPR_OP_EQ, column_numbers(in, a), l.number), part = picked(in, a, is_k, column);
+    struct fe_val rows = row_numbers(in, a), is_k = fe_binary(in, EXPR_OP_EQ, column_numbers(in, a), l.number),
+                  part = picked(in, a, is_k, column);
     struct fe_val root = fe_op1(in, OP_sqrt, picked(in, part, fe_binary(in, EXPR_OP_EQ, rows, l.number), row));
     struct fe_val fresh = fe_where3(in, fe_binary(in, EXPR_OP_GE, rows, l.number), fe_div(in, part, root), zero);
     struct fe_val next[] = {fe_sub(in, a, fe_mul(in, fresh, turn(in, fresh))), fe_where3(in, is_k, fresh, lower)};
@@ -201,7 +221,8 @@ static struct fe_val cholesky_in_loop(struct fe_site *s, struct fe_val x, int64_
     struct fe_val both = beside_identity(s, after[1], NULL);
     if (both.bad || !eliminate_in_loop(s, both, n, inverse)) return fe_bad();
     struct fe_val inner = product(s, product(s, inverse[0], change(s, x)), turn(s, inverse[0]));
-    struct fe_val half = fe_where3(s, fe_binary(s, EXPR_OP_EQ, row_numbers(s, x), column_numbers(s, x)), fe_float(0.5), fe_float(1));
+    struct fe_val half = fe_where3(s, fe_binary(s, EXPR_OP_EQ, row_numbers(s, x), column_numbers(s, x)), fe_float(0.5),
+                                   fe_float(1));
     inner = inner.bad ? inner : fe_mul(s, FE_APPLY(s, "tril", inner), half);
     return fe_add(s, after[1], product(s, after[1], inner));
 }
@@ -219,16 +240,21 @@ struct fe_val make_cholesky(struct fe_call *c)
     struct fe_val rows = row_numbers(s, x);
     if (n > FEW) lower = x.bad ? x : cholesky_in_loop(s, x, n);
     for (int64_t k = 0; k < n && n <= FEW && !x.bad; k++) {
-        struct fe_val part = fe_slice_axis(s, x, column, k, k + 1), root = fe_op1(s, OP_sqrt, fe_slice_axis(s, part, row, k, k + 1));
-        columns[k] = fe_where3(s, fe_binary(s, EXPR_OP_GE, rows, fe_int((double)k)), fe_div(s, part, root), fe_float(0));
+        struct fe_val part = fe_slice_axis(s, x, column, k, k + 1),
+                      root = fe_op1(s, OP_sqrt, fe_slice_axis(s, part, row, k, k + 1));
+        columns[k] = fe_where3(s, fe_binary(s, EXPR_OP_GE, rows, fe_int((double)k)), fe_div(s, part, root),
+                               fe_float(0));
         if (columns[k].bad) return columns[k];
         x = fe_sub(s, x, fe_mul(s, columns[k], FE_APPLY(s, "swapaxes", columns[k], fe_int(-1), fe_int(-2))));
     }
     if (n <= FEW) lower = x.bad ? x : FE_APPLY(s, "concatenate", fe_tuple(s, columns, (uint32_t)n), fe_int(-1));
     if (lower.bad) return lower;
     /* of a matrix that is not positive definite, everything in the triangle is NaN */
-    struct fe_val last = fe_slice_axis(s, fe_slice_axis(s, fe_stop(s, lower), row, n - 1, n), column, n - 1, n), none = fe_binary(s, EXPR_OP_NE, last, last);
-    lower = fe_where3(s, fe_op2(s, OP_and, none, fe_binary(s, EXPR_OP_LE, column_numbers(s, lower), row_numbers(s, lower))), fe_float((double)NAN), lower);
+    struct fe_val last = fe_slice_axis(s, fe_slice_axis(s, fe_stop(s, lower), row, n - 1, n), column, n - 1, n),
+                  none = fe_binary(s, EXPR_OP_NE, last, last);
+    lower = fe_where3(
+        s, fe_op2(s, OP_and, none, fe_binary(s, EXPR_OP_LE, column_numbers(s, lower), row_numbers(s, lower))),
+        fe_float((double)NAN), lower);
     return lower.bad || !fe_truth(&ARG(1)) ? lower : FE_APPLY(s, "matrix_transpose", lower);
 }
 
@@ -237,7 +263,9 @@ struct fe_val make_polyval(struct fe_call *c)
     SITE;
     struct fe_val p = ARG(0), x = ARG(1), index;
     if (!fe_as_tensor(s, &p) || !fe_as_tensor(s, &x)) return fe_bad();
-    if (fe_rank(s, &p) != 1 || fe_type_at(s, &p).dim[0] > 256) return fe_fail(s, "E0212", "polyval: a vector of up to 256 coefficients expected, found %s", fe_describe(s, &p));
+    if (fe_rank(s, &p) != 1 || fe_type_at(s, &p).dim[0] > 256)
+        return fe_fail(s, "E0212", "polyval: a vector of up to 256 coefficients expected, found %s",
+                       fe_describe(s, &p));
     struct fe_val y = FE_APPLY(s, "zeros_like", x);
     for (int64_t i = 0; i < fe_type_at(s, &p).dim[0] && !y.bad; i++) {
         index = fe_int((double)i);
@@ -263,8 +291,10 @@ struct fe_val make_block_diag(struct fe_call *c)
         }
         struct fe_val none = fe_int(0), below = fe_int((double)t.dim[0]), right = fe_int((double)t.dim[1]);
         struct fe_val above = fe_int((double)before.dim[0]), left = fe_int((double)before.dim[1]);
-        struct fe_val first[] = {fe_tuple(s, (struct fe_val[]){none, below}, 2), fe_tuple(s, (struct fe_val[]){none, right}, 2)};
-        struct fe_val second[] = {fe_tuple(s, (struct fe_val[]){above, none}, 2), fe_tuple(s, (struct fe_val[]){left, none}, 2)};
+        struct fe_val first[] = {fe_tuple(s, (struct fe_val[]){none, below}, 2),
+                                 fe_tuple(s, (struct fe_val[]){none, right}, 2)};
+        struct fe_val second[] = {fe_tuple(s, (struct fe_val[]){above, none}, 2),
+                                  fe_tuple(s, (struct fe_val[]){left, none}, 2)};
         out = fe_add(s, FE_APPLY(s, "pad", out, fe_tuple(s, first, 2)), FE_APPLY(s, "pad", x, fe_tuple(s, second, 2)));
         if (out.bad) return out;
     }

@@ -6,10 +6,12 @@
 /* The items of a list, or the parts of a tensor along its first axis. */
 static bool items_of(struct fe_call *c, uint32_t arg, const struct fe_val **items, uint32_t *count)
 {
-    if (ARG(arg).kind == FE_VAL_TENSOR && fe_rank(c->site, &ARG(arg))) ARG(arg) = FE_APPLY(c->site, "unstack", ARG(arg));
+    if (ARG(arg).kind == FE_VAL_TENSOR && fe_rank(c->site, &ARG(arg)))
+        ARG(arg) = FE_APPLY(c->site, "unstack", ARG(arg));
     if (ARG(arg).bad) return false;
     if (ARG(arg).kind != FE_VAL_TUPLE || !ARG(arg).count) {
-        fe_fail_at(c->site, &c->where[arg], "E0310", "%s needs a list of tensors, found %s", c->function, fe_describe(c->site, &ARG(arg)));
+        fe_fail_at(c->site, &c->where[arg], "E0310", "%s needs a list of tensors, found %s", c->function,
+                   fe_describe(c->site, &ARG(arg)));
         return false;
     }
     *items = ARG(arg).items, *count = ARG(arg).count;
@@ -32,14 +34,17 @@ struct fe_val make_is_float(struct fe_call *c)
 {
     struct ir_type t;
     if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = ir_dtype_is_float((enum ir_dtype)t.dtype)};
+    return (struct fe_val){
+        .kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = ir_dtype_is_float((enum ir_dtype)t.dtype)};
 }
 
 struct fe_val make_needs_size(struct fe_call *c)
 {
     int64_t n;
     if (fe_is_none(&ARG(0)))
-        return fe_fail(c->site, "E0312", "the shape of a result may not depend on values: give it size= (bincount: length=), and fill_value= for what is left; where(mask, x, other) keeps the shape");
+        return fe_fail(c->site, "E0312",
+                       "the shape of a result may not depend on values: give it size= (bincount: length=), and "
+                       "fill_value= for what is left; where(mask, x, other) keeps the shape");
     return fe_get_int(c, 0, &n) ? ARG(0) : fe_bad();
 }
 
@@ -73,7 +78,8 @@ struct fe_val make_result_type(struct fe_call *c)
 struct fe_val make_finfo(struct fe_call *c)
 { /* data 1: integers */
     SITE;
-    static const char *const float_names[] = {"eps", "max", "min", "tiny", "smallest_normal", "bits"}, *const integer_names[] = {"max", "min", "bits"};
+    static const char *const float_names[] = {"eps", "max", "min", "tiny", "smallest_normal", "bits"},
+                             *const integer_names[] = {"max", "min", "bits"};
     struct fe_kind_of k;
     if (!kind_of_arg(s, &ARG(0), &k)) return fe_bad();
     if (k.dtype == IR_F64) k.dtype = IR_F32;
@@ -81,7 +87,8 @@ struct fe_val make_finfo(struct fe_call *c)
     if (k.dtype == IR_BF16) top = 3.3895313892515355e38, eps = 0x1p-7;
     if (k.dtype == IR_F16) top = 65504, eps = 0x1p-10, tiny = 0x1p-14;
     if (c->data ? !ir_dtype_is_integer(k.dtype) : !ir_dtype_is_float(k.dtype))
-        return fe_fail(s, "E0310", "%s needs %s dtype, found %s", c->function, c->data ? "an integer" : "a float", ir_dtype_name(k.dtype));
+        return fe_fail(s, "E0310", "%s needs %s dtype, found %s", c->function, c->data ? "an integer" : "a float",
+                       ir_dtype_name(k.dtype));
     bool is_signed = ir_dtype_is_signed(k.dtype);
     double most = ldexp(1, (int)bits - is_signed) - 1;
     struct fe_val whole[] = {fe_int(most), fe_int(is_signed ? -most - 1 : 0), fe_int(bits)};
@@ -118,7 +125,8 @@ static bool common_shape(struct fe_call *c, struct ir_type *t)
             one = ir_type_of(IR_I32, rank, one.dim);
         } else if (!fe_as_tensor(s, &x)) return false;
         else one = fe_type_at(s, &x);
-        if (!fe_broadcast_shapes(t, &one, t)) return (void)fe_fail(s, "E0210", "%s: the shapes do not fit", c->function), false;
+        if (!fe_broadcast_shapes(t, &one, t))
+            return (void)fe_fail(s, "E0210", "%s: the shapes do not fit", c->function), false;
     }
     return true;
 }
@@ -154,7 +162,8 @@ struct fe_val make_unstack(struct fe_call *c)
     uint32_t rank = 0;
     for (uint32_t i = 0; i < t.rank; i++)
         if (i != at) shape[rank++] = t.dim[i];
-    for (int64_t i = 0; i < t.dim[at]; i++) all[i] = fe_reshape_val(s, fe_slice_axis(s, ARG(0), at, i, i + 1), rank, shape);
+    for (int64_t i = 0; i < t.dim[at]; i++)
+        all[i] = fe_reshape_val(s, fe_slice_axis(s, ARG(0), at, i, i + 1), rank, shape);
     return fe_tuple(s, all, (uint32_t)t.dim[at]);
 }
 
@@ -202,7 +211,8 @@ struct fe_val make_rollaxis(struct fe_call *c)
     int64_t start;
     if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &from) || !fe_get_int(c, 2, &start)) return fe_bad();
     if (start < 0) start += t.rank;
-    if (start < 0 || start > t.rank) return fe_fail(c->site, "E0212", "rollaxis: start %lld is outside 0 to %u", (long long)start, (unsigned)t.rank);
+    if (start < 0 || start > t.rank)
+        return fe_fail(c->site, "E0212", "rollaxis: start %lld is outside 0 to %u", (long long)start, (unsigned)t.rank);
     return FE_APPLY(c->site, "moveaxis", ARG(0), fe_int(from), fe_int((double)(start > from ? start - 1 : start)));
 }
 
@@ -229,11 +239,14 @@ struct fe_val make_delete(struct fe_call *c)
         ARG(1) = fe_index(s, fe_tuple(s, places, (uint32_t)size), &ARG(1), NULL, 1);
         if (ARG(1).bad) return ARG(1);
     }
-    int64_t extent = fe_type_at(s, &x).dim[at], *gone = arena_new_array(s->fe->arena, int64_t, ARG(1).count + 1), next = 0;
+    int64_t extent = fe_type_at(s, &x).dim[at], *gone = arena_new_array(s->fe->arena, int64_t, ARG(1).count + 1),
+            next = 0;
     if (!fe_get_ints(s, &ARG(1), gone, ARG(1).kind == FE_VAL_TUPLE ? ARG(1).count : 1, &n, "delete")) return fe_bad();
     bool *is_gone = arena_new_array(s->fe->arena, bool, extent + 1);
     for (uint32_t i = 0; i < n; i++) {
-        if (gone[i] < -extent || gone[i] >= extent) return fe_fail(s, "E0212", "delete: index %lld is outside %lld elements", (long long)gone[i], (long long)extent);
+        if (gone[i] < -extent || gone[i] >= extent)
+            return fe_fail(s, "E0212", "delete: index %lld is outside %lld elements", (long long)gone[i],
+                           (long long)extent);
         is_gone[gone[i] < 0 ? gone[i] + extent : gone[i]] = true;
     }
     struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, n + 2);
@@ -253,7 +266,9 @@ struct fe_val make_insert(struct fe_call *c)
     struct fe_val x = opened(c, 3, &at), y = ARG(2);
     if (x.bad || !fe_get_int(c, 1, &index) || !fe_as_tensor(s, &y)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
-    if (index < -t.dim[at] || index > t.dim[at]) return fe_fail(s, "E0212", "insert: index %lld is outside %lld elements", (long long)index, (long long)t.dim[at]);
+    if (index < -t.dim[at] || index > t.dim[at])
+        return fe_fail(s, "E0212", "insert: index %lld is outside %lld elements", (long long)index,
+                       (long long)t.dim[at]);
     if (index < 0) index += t.dim[at];
     struct ir_type row = t;
     if (fe_rank(s, &y) == t.rank) row.dim[at] = fe_type_at(s, &y).dim[at];
@@ -284,7 +299,8 @@ struct fe_val make_choose(struct fe_call *c)
     struct ir_type t;
     if (!fe_get_tensor(c, 0, &t) || !items_of(c, 1, &items, &n)) return fe_bad();
     const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
-    if (strcmp(mode, "clip") && strcmp(mode, "wrap")) return fe_fail(s, "E0310", "choose: the mode is 'clip' or 'wrap'");
+    if (strcmp(mode, "clip") && strcmp(mode, "wrap"))
+        return fe_fail(s, "E0310", "choose: the mode is 'clip' or 'wrap'");
     return chosen(s, *mode == 'w' ? fe_binary(s, EXPR_OP_MOD, ARG(0), fe_int(n)) : ARG(0), items, n);
 }
 
@@ -341,10 +357,12 @@ struct fe_val make_diag_indices(struct fe_call *c)
     struct ir_type t;
     if (c->data) {
         if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-        if (t.rank < 2) return fe_fail(s, "E0212", "diag_indices_from needs a matrix, found %s", fe_describe(s, &ARG(0)));
+        if (t.rank < 2)
+            return fe_fail(s, "E0212", "diag_indices_from needs a matrix, found %s", fe_describe(s, &ARG(0)));
         n = t.dim[0], rank = t.rank;
     } else if (!fe_get_int(c, 0, &n) || !fe_get_int(c, 1, &rank)) return fe_bad();
-    if (n < 0 || rank < 1 || rank > IR_MAX_RANK) return fe_fail(s, "E0212", "%s: a size or number of dimensions that is none", c->function);
+    if (n < 0 || rank < 1 || rank > IR_MAX_RANK)
+        return fe_fail(s, "E0212", "%s: a size or number of dimensions that is none", c->function);
     struct fe_val all[IR_MAX_RANK], one = fe_iota(s, ir_type_of(IR_I32, 1, &n), 0);
     for (int64_t i = 0; i < rank; i++) all[i] = one;
     return fe_tuple(s, all, (uint32_t)rank);
@@ -359,15 +377,18 @@ struct fe_val make_triangle_indices(struct fe_call *c)
     if (!fe_get_int(c, 1, &k)) return fe_bad();
     if (c->data > 1) {
         if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-        if (t.rank != 2) return fe_fail(s, "E0212", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+        if (t.rank != 2)
+            return fe_fail(s, "E0212", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
         rows = t.dim[0], columns = t.dim[1];
     } else {
         if (!fe_get_int(c, 0, &rows)) return fe_bad();
         columns = rows;
         if (!fe_is_none(&ARG(2)) && !fe_get_int(c, 2, &columns)) return fe_bad();
     }
-    if (rows < 0 || columns < 0 || rows > 1 << 14 || columns > 1 << 14) return fe_fail(s, "E0212", "%s: %lld rows and %lld columns", c->function, (long long)rows, (long long)columns);
-    int32_t *first = arena_new_array(s->fe->arena, int32_t, rows * columns + 1), *second = arena_new_array(s->fe->arena, int32_t, rows * columns + 1);
+    if (rows < 0 || columns < 0 || rows > 1 << 14 || columns > 1 << 14)
+        return fe_fail(s, "E0212", "%s: %lld rows and %lld columns", c->function, (long long)rows, (long long)columns);
+    int32_t *first = arena_new_array(s->fe->arena, int32_t, rows * columns + 1),
+            *second = arena_new_array(s->fe->arena, int32_t, rows * columns + 1);
     int64_t n = 0;
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < columns; j++)
@@ -385,7 +406,8 @@ struct fe_val make_ix(struct fe_call *c)
     for (uint32_t i = 0; i < n; i++) {
         all[i] = c->rest[i];
         if (!fe_as_tensor(s, &all[i])) return fe_bad();
-        if (fe_rank(s, &all[i]) != 1) return fe_fail(s, "E0212", "ix_ needs vectors, found %s", fe_describe(s, &all[i]));
+        if (fe_rank(s, &all[i]) != 1)
+            return fe_fail(s, "E0212", "ix_ needs vectors, found %s", fe_describe(s, &all[i]));
         int64_t shape[IR_MAX_RANK];
         for (uint32_t j = 0; j < n; j++) shape[j] = j == i ? fe_type_at(s, &all[i]).dim[0] : 1;
         all[i] = fe_reshape_val(s, all[i], n, shape);
@@ -413,7 +435,8 @@ struct fe_val make_unravel_index(struct fe_call *c)
     struct ir_type t;
     if (!fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
     for (uint32_t i = 0; i < rank; i++) total *= shape[i];
-    struct fe_val size = fe_int((double)total), low = fe_int((double)-total), flat = fe_op2(s, OP_min, fe_op2(s, OP_max, ARG(0), low), fe_int((double)total - 1));
+    struct fe_val size = fe_int((double)total), low = fe_int((double)-total),
+                  flat = fe_op2(s, OP_min, fe_op2(s, OP_max, ARG(0), low), fe_int((double)total - 1));
     flat = fe_where3(s, fe_binary(s, EXPR_OP_LT, flat, fe_int(0)), fe_add(s, flat, size), flat);
     return flat.bad ? flat : coordinates(s, flat, rank, shape);
 }
@@ -425,7 +448,8 @@ struct fe_val make_ravel_multi_index(struct fe_call *c)
     int64_t shape[IR_MAX_RANK];
     uint32_t n, rank;
     if (!items_of(c, 0, &items, &n) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "dims")) return fe_bad();
-    if (n != rank) return fe_fail(s, "E0212", "ravel_multi_index: %u indices for %u dimensions", (unsigned)n, (unsigned)rank);
+    if (n != rank)
+        return fe_fail(s, "E0212", "ravel_multi_index: %u indices for %u dimensions", (unsigned)n, (unsigned)rank);
     const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
     struct fe_val flat = fe_int(0);
     for (uint32_t i = 0; i < n; i++) {
@@ -445,14 +469,17 @@ struct fe_val make_nonzero(struct fe_call *c)
     struct ir_type t;
     struct fe_val given = FE_APPLY(s, "needs_size", ARG(1));
     if (given.bad || !fe_get_int(c, 1, &size) || !fe_get_tensor(c, 0, &t)) return fe_bad();
-    if (!t.rank || size < 0) return fe_fail(s, "E0212", "%s needs a tensor of rank 1 or more and a size of 0 or more", c->function);
+    if (!t.rank || size < 0)
+        return fe_fail(s, "E0212", "%s needs a tensor of rank 1 or more and a size of 0 or more", c->function);
     int64_t n = ir_type_elements(&t), found = size < n ? size : n;
-    struct fe_val mask = fe_reshape_val(s, fe_boolean(s, ARG(0)), 1, &n), order = FE_APPLY(s, "argsort", fe_op1(s, OP_not, mask));
+    struct fe_val mask = fe_reshape_val(s, fe_boolean(s, ARG(0)), 1, &n),
+                  order = FE_APPLY(s, "argsort", fe_op1(s, OP_not, mask));
     order = order.bad ? order : fe_slice_axis(s, order, 0, 0, found);
     if (order.bad) return order;
     struct fe_val more[] = {order, fe_full(s, ir_type_of(IR_I32, 1, (int64_t[]){size - found}), 0)};
     if (size > found) order = FE_APPLY(s, "concatenate", fe_tuple(s, more, 2));
-    struct fe_val there = fe_binary(s, EXPR_OP_LT, fe_iota(s, ir_type_of(IR_I32, 1, &size), 0), fe_reduce_all(s, FE_RED_SUM, mask));
+    struct fe_val there = fe_binary(s, EXPR_OP_LT, fe_iota(s, ir_type_of(IR_I32, 1, &size), 0),
+                                    fe_reduce_all(s, FE_RED_SUM, mask));
     struct fe_val all = coordinates(s, order, t.rank, t.dim), out[IR_MAX_RANK];
     for (uint32_t i = 0; i < t.rank && !all.bad; i++) {
         const struct fe_val *fill = ARG(2).kind == FE_VAL_TUPLE && i < ARG(2).count ? &ARG(2).items[i] : &ARG(2);
@@ -464,21 +491,27 @@ struct fe_val make_nonzero(struct fe_call *c)
 
 /* ---------------------------------------------------------------- slices that begin anywhere */
 
-static struct fe_val sliced_at(struct fe_site *s, struct fe_val x, const struct fe_val *starts, const int64_t *sizes, const struct fe_val *update)
+static struct fe_val sliced_at(struct fe_site *s, struct fe_val x, const struct fe_val *starts, const int64_t *sizes,
+                               const struct fe_val *update)
 {
     struct ir_type t = fe_type_at(s, &x);
     ir_value at[IR_MAX_RANK];
     for (uint32_t i = 0; i < t.rank; i++) {
         struct fe_val start = starts[i];
         if (!fe_as_tensor(s, &start)) return fe_bad();
-        if (fe_rank(s, &start) || !ir_dtype_is_integer((enum ir_dtype)fe_type_at(s, &start).dtype)) return fe_fail(s, "E0211", "a start must be an integer scalar, found %s", fe_describe(s, &start));
-        if (sizes && (sizes[i] < 0 || sizes[i] > t.dim[i])) return fe_fail(s, "E0212", "%lld elements of an axis of %lld", (long long)sizes[i], (long long)t.dim[i]);
+        if (fe_rank(s, &start) || !ir_dtype_is_integer((enum ir_dtype)fe_type_at(s, &start).dtype))
+            return fe_fail(s, "E0211", "a start must be an integer scalar, found %s", fe_describe(s, &start));
+        if (sizes && (sizes[i] < 0 || sizes[i] > t.dim[i]))
+            return fe_fail(s, "E0212", "%lld elements of an axis of %lld", (long long)sizes[i], (long long)t.dim[i]);
         start = fe_cast(s, start, IR_I32);
-        start = fe_where3(s, fe_binary(s, EXPR_OP_LT, start, fe_int(0)), fe_add(s, start, fe_int((double)t.dim[i])), start);
+        start = fe_where3(s, fe_binary(s, EXPR_OP_LT, start, fe_int(0)), fe_add(s, start, fe_int((double)t.dim[i])),
+                          start);
         if (start.bad) return start;
         at[i] = start.tensor;
     }
-    return fe_tensor_val(update ? ir_dynamic_update(s->b, x.tensor, update->tensor, at) : ir_dynamic_slice(s->b, x.tensor, at, sizes), x.weak);
+    return fe_tensor_val(update ? ir_dynamic_update(s->b, x.tensor, update->tensor, at)
+                                : ir_dynamic_slice(s->b, x.tensor, at, sizes),
+                         x.weak);
 }
 
 static bool starts_of(struct fe_call *c, uint32_t arg, uint32_t rank, const struct fe_val **starts)
@@ -499,8 +532,12 @@ struct fe_val make_dynamic_slice(struct fe_call *c)
     const struct fe_val *starts;
     int64_t sizes[IR_MAX_RANK];
     uint32_t n;
-    if (!fe_get_tensor(c, 0, &t) || !starts_of(c, 1, t.rank, &starts) || !fe_get_ints(s, &ARG(2), sizes, IR_MAX_RANK, &n, "slice_sizes")) return fe_bad();
-    return n == t.rank ? sliced_at(s, ARG(0), starts, sizes, NULL) : fe_fail(s, "E0212", "dynamic_slice: %u sizes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
+    if (!fe_get_tensor(c, 0, &t) || !starts_of(c, 1, t.rank, &starts) ||
+        !fe_get_ints(s, &ARG(2), sizes, IR_MAX_RANK, &n, "slice_sizes"))
+        return fe_bad();
+    return n == t.rank
+               ? sliced_at(s, ARG(0), starts, sizes, NULL)
+               : fe_fail(s, "E0212", "dynamic_slice: %u sizes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
 }
 
 /* The update, of the tensor's dtype; false: it does not fit. */
@@ -511,7 +548,9 @@ static bool update_of(struct fe_call *c, uint32_t arg, const struct ir_type *t, 
     struct ir_type u = fe_type_at(c->site, update);
     bool fits = u.rank == t->rank;
     for (uint32_t i = 0; fits && i < t->rank; i++) fits = u.dim[i] <= t->dim[i];
-    if (!fits) fe_fail(c->site, "E0210", "%s: the update %s does not fit into %s", c->function, fe_describe(c->site, update), fe_describe(c->site, &ARG(0)));
+    if (!fits)
+        fe_fail(c->site, "E0210", "%s: the update %s does not fit into %s", c->function, fe_describe(c->site, update),
+                fe_describe(c->site, &ARG(0)));
     return fits;
 }
 
@@ -531,7 +570,9 @@ struct fe_val make_dynamic_slice_in_dim(struct fe_call *c)
     uint32_t at;
     struct fe_val starts[IR_MAX_RANK];
     int64_t size = 1;
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, c->data ? 2 : 3, t.rank, &at) || (!c->data && !fe_get_int(c, 2, &size))) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, c->data ? 2 : 3, t.rank, &at) ||
+        (!c->data && !fe_get_int(c, 2, &size)))
+        return fe_bad();
     int64_t sizes[IR_MAX_RANK], shape[IR_MAX_RANK];
     uint32_t rank = 0;
     for (uint32_t i = 0; i < t.rank; i++) {
@@ -548,7 +589,8 @@ struct fe_val make_dynamic_update_in_dim(struct fe_call *c)
     struct ir_type t;
     uint32_t at;
     struct fe_val starts[IR_MAX_RANK], update;
-    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !fe_get_axis_arg(c, 3, t.rank, &at)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !fe_get_axis_arg(c, 3, t.rank, &at))
+        return fe_bad();
     for (uint32_t i = 0; i < t.rank; i++) starts[i] = i == at ? ARG(2) : fe_int(0);
     return sliced_at(c->site, ARG(0), starts, NULL, &update);
 }
@@ -566,7 +608,8 @@ struct fe_val make_slice(struct fe_call *c)
 
 /* ---------------------------------------------------------------- segments */
 
-/* Rows of `data` with the same id together; ids outside are left out. data 0: their sum, 1: largest, 2: smallest, 3: product. */
+/* Rows of `data` with the same id together; ids outside are left out. data 0: their sum, 1: largest, 2: smallest, 3:
+ * product. */
 struct fe_val make_segment(struct fe_call *c)
 {
     SITE;
@@ -574,25 +617,33 @@ struct fe_val make_segment(struct fe_call *c)
     int64_t n;
     if (!fe_get_tensor(c, 0, &t) || !fe_get_tensor(c, 1, &ti) || !fe_get_int(c, 2, &n)) return fe_bad();
     if (!t.rank || ti.rank != 1 || ti.dim[0] != t.dim[0] || !ir_dtype_is_integer((enum ir_dtype)ti.dtype) || n < 0)
-        return fe_fail(s, "E0210", "%s: data %s, ids %s and %lld segments do not fit", c->function, fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)), (long long)n);
+        return fe_fail(s, "E0210", "%s: data %s, ids %s and %lld segments do not fit", c->function,
+                       fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)), (long long)n);
     struct ir_type out = t;
     out.dim[0] = n;
     const char *mode = ARG(3).kind == FE_VAL_STRING ? ARG(3).string : "drop";
     struct fe_val ids = fe_cast(s, ARG(1), IR_I32);
     if (!strcmp(mode, "clip") && n) ids = fe_op2(s, OP_min, fe_op2(s, OP_max, ids, fe_int(0)), fe_int((double)n - 1));
-    else if (strcmp(mode, "drop") && strcmp(mode, "fill") && strcmp(mode, "promise_in_bounds")) return fe_fail(s, "E0310", "%s: the mode is 'drop', 'fill' or 'clip'", c->function);
+    else if (strcmp(mode, "drop") && strcmp(mode, "fill") && strcmp(mode, "promise_in_bounds"))
+        return fe_fail(s, "E0310", "%s: the mode is 'drop', 'fill' or 'clip'", c->function);
     if (c->data == 0 && t.dtype != IR_BOOL) {
         struct fe_val none = fe_full(s, out, 0);
-        return ids.bad || none.bad || !n || !t.dim[0] ? none : fe_val_tensor(ir_scatter_add(s->b, none.tensor, ids.tensor, ARG(0).tensor, 0));
+        return ids.bad || none.bad || !n || !t.dim[0]
+                   ? none
+                   : fe_val_tensor(ir_scatter_add(s->b, none.tensor, ids.tensor, ARG(0).tensor, 0));
     }
-    if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0202", "%s of a tensor of %d dimensions is not supported yet", c->function, IR_MAX_RANK);
+    if (t.rank == IR_MAX_RANK)
+        return fe_fail(s, "E0202", "%s of a tensor of %d dimensions is not supported yet", c->function, IR_MAX_RANK);
     static const enum fe_reduction kinds[] = {FE_RED_SUM, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD};
     bool floats = ir_dtype_is_float((enum ir_dtype)t.dtype);
-    double far = floats ? (double)INFINITY : 2147483648.0, neutral = c->data == 1 ? -far : c->data == 2 ? far - !floats : c->data == 3;
+    double far = floats ? (double)INFINITY : 2147483648.0, neutral = c->data == 1   ? -far
+                                                                     : c->data == 2 ? far - !floats
+                                                                                    : c->data == 3;
     int64_t shape[IR_MAX_RANK] = {0};
     struct fe_val hit = fe_one_hot_mask(s, ids, n, 0);
     for (uint32_t i = 0; i <= t.rank; i++) shape[i] = i == 0 ? n : i == 1 ? t.dim[0] : 1;
-    struct fe_val wide = fe_where3(s, fe_reshape_val(s, hit, t.rank + 1u, shape), fe_expand(s, ARG(0), 0), floats ? fe_float(neutral) : fe_int(neutral));
+    struct fe_val wide = fe_where3(s, fe_reshape_val(s, hit, t.rank + 1u, shape), fe_expand(s, ARG(0), 0),
+                                   floats ? fe_float(neutral) : fe_int(neutral));
     uint32_t rows = 1;
     struct fe_val v = wide.bad ? wide : fe_reduce(s, kinds[c->data], wide, &rows, 1, NULL);
     return v.bad ? v : fe_cast(s, v, (enum ir_dtype)t.dtype);

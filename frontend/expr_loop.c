@@ -40,11 +40,14 @@ bool fe_loop_close(struct fe_loop *l, int64_t rounds, bool go, const struct fe_v
     uint32_t n = (uint32_t)l->carried.count;
     for (uint32_t i = 0; i < n; i++) {
         const struct ir_type *t = ir_type(s->b->f, l->carried.items[i]);
-        struct fe_val v = next[i].bad ? next[i] : fe_broadcast_val(&l->in, fe_cast(&l->in, next[i], (enum ir_dtype)t->dtype), t->rank, t->dim);
+        struct fe_val v = next[i].bad ? next[i]
+                                      : fe_broadcast_val(&l->in, fe_cast(&l->in, next[i], (enum ir_dtype)t->dtype),
+                                                         t->rank, t->dim);
         if (v.bad) return false;
         ir_result_add(&l->body, arena_format(s->fe->arena, "carried%u", i), v.tensor, -1);
     }
-    ir_value tuple = ir_loop(s->b, l->body.f, ir_scalar(s->b, IR_I32, (double)rounds), l->carried.items, n, go, l->captured.items, (uint32_t)l->captured.count);
+    ir_value tuple = ir_loop(s->b, l->body.f, ir_scalar(s->b, IR_I32, (double)rounds), l->carried.items, n, go,
+                             l->captured.items, (uint32_t)l->captured.count);
     for (uint32_t i = 0; i < n; i++) after[i] = fe_val_tensor(ir_proj(s->b, tuple, i));
     return tuple != 0;
 }

@@ -9,7 +9,7 @@
 #include "frontend/losses.def"
 #undef X
 
-#define SITE   struct fe_site *s = c->site
+#define SITE struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])
 
 static inline struct fe_val neg(struct fe_site *s, struct fe_val x) { return fe_op1(s, OP_neg, x); }

@@ -84,7 +84,8 @@ struct fe_val make_tan(struct fe_call *c)
 static struct fe_val root_of(struct fe_site *s, struct fe_val x, double sign)
 {
     struct fe_val one = fe_float(1), end = fe_binary(s, EXPR_OP_EQ, fe_op1(s, OP_abs, x), one);
-    struct fe_val parts = fe_mul(s, sign > 0 ? fe_sub(s, one, x) : fe_sub(s, x, one), fe_add(s, one, x)), square = fe_mul(s, x, x);
+    struct fe_val parts = fe_mul(s, sign > 0 ? fe_sub(s, one, x) : fe_sub(s, x, one), fe_add(s, one, x)),
+                  square = fe_mul(s, x, x);
     struct fe_val whole = sign > 0 ? fe_sub(s, one, square) : fe_sub(s, square, one);
     return fe_op1(s, OP_sqrt, fe_where3(s, end, whole, parts));
 }
@@ -115,7 +116,8 @@ static void halved_exponentials(struct fe_site *s, struct fe_val x, struct fe_va
 struct fe_val make_sinh(struct fe_call *c)
 { /* from expm1, exact near 0 */
     SITE;
-    struct fe_val x = fe_inexact(s, ARG(0)), small = fe_binary(s, EXPR_OP_LT, fe_op1(s, OP_abs, x), fe_float(1)), e, far[2];
+    struct fe_val x = fe_inexact(s, ARG(0)), small = fe_binary(s, EXPR_OP_LT, fe_op1(s, OP_abs, x), fe_float(1)), e,
+                  far[2];
     e = fe_op1(s, OP_expm1, fe_where3(s, small, x, fe_float(0)));
     halved_exponentials(s, x, far);
     return fe_where3(s, small, fe_mul(s, fe_float(0.5), fe_add(s, e, fe_div(s, e, fe_add(s, e, fe_float(1))))),
@@ -239,10 +241,13 @@ struct fe_val make_hypot(struct fe_call *c)
     SITE;
     struct fe_val x = ARG(0), y = ARG(1);
     both_inexact(s, &x, &y);
-    struct fe_val a = fe_op1(s, OP_abs, x), b = fe_op1(s, OP_abs, y), most = fe_op2(s, OP_max, a, b), least = fe_op2(s, OP_min, a, b);
-    struct fe_val zero = fe_binary(s, EXPR_OP_EQ, most, fe_float(0)), ratio = fe_div(s, least, fe_where3(s, zero, fe_float(1), most));
+    struct fe_val a = fe_op1(s, OP_abs, x), b = fe_op1(s, OP_abs, y), most = fe_op2(s, OP_max, a, b),
+                  least = fe_op2(s, OP_min, a, b);
+    struct fe_val zero = fe_binary(s, EXPR_OP_EQ, most, fe_float(0)),
+                  ratio = fe_div(s, least, fe_where3(s, zero, fe_float(1), most));
     /* no square overflows, and 0 has a gradient */
-    return fe_where3(s, zero, most, fe_mul(s, most, fe_op1(s, OP_sqrt, fe_add(s, fe_float(1), fe_mul(s, ratio, ratio)))));
+    return fe_where3(s, zero, most,
+                     fe_mul(s, most, fe_op1(s, OP_sqrt, fe_add(s, fe_float(1), fe_mul(s, ratio, ratio)))));
 }
 struct fe_val make_copysign(struct fe_call *c)
 { /* the sign bit of a zero counts: 1 / -0 is negative */
@@ -291,9 +296,12 @@ struct fe_val make_clip(struct fe_call *c)
 }
 struct fe_val make_where(struct fe_call *c)
 {
-    if (!c->given[1] && !c->given[2] && !fe_is_none(&ARG(3))) return FE_APPLY(c->site, "nonzero", ARG(0), ARG(3), ARG(4));
+    if (!c->given[1] && !c->given[2] && !fe_is_none(&ARG(3)))
+        return FE_APPLY(c->site, "nonzero", ARG(0), ARG(3), ARG(4));
     if (!c->given[1] || !c->given[2])
-        return fe_fail(c->site, "E0312", "where needs three arguments, or size= for the indices: the shape of a result may not depend on values");
+        return fe_fail(
+            c->site, "E0312",
+            "where needs three arguments, or size= for the indices: the shape of a result may not depend on values");
     return fe_where3(c->site, ARG(0), ARG(1), ARG(2));
 }
 struct fe_val make_select(struct fe_call *c)

@@ -52,8 +52,10 @@ static struct fe_val roll_late(struct fe_call *c, const struct ir_type *t)
 static struct fe_val roll_one_by_one(struct fe_call *c)
 {
     struct fe_val x = ARG(0);
-    if (ARG(2).kind != FE_VAL_TUPLE || ARG(1).count != ARG(2).count) return fe_fail(c->site, "E0212", "roll: one axis for every shift expected");
-    for (uint32_t i = 0; i < ARG(1).count && !x.bad; i++) x = FE_APPLY(c->site, "roll", x, ARG(1).items[i], ARG(2).items[i]);
+    if (ARG(2).kind != FE_VAL_TUPLE || ARG(1).count != ARG(2).count)
+        return fe_fail(c->site, "E0212", "roll: one axis for every shift expected");
+    for (uint32_t i = 0; i < ARG(1).count && !x.bad; i++)
+        x = FE_APPLY(c->site, "roll", x, ARG(1).items[i], ARG(2).items[i]);
     return x;
 }
 
@@ -64,7 +66,8 @@ struct fe_val make_roll(struct fe_call *c)
     uint32_t axes[IR_MAX_RANK], n, m;
     int64_t shift[IR_MAX_RANK];
     if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    if (ARG(1).kind == FE_VAL_TENSOR && fe_rank(s, &ARG(1)) == 1 && ARG(2).kind == FE_VAL_TUPLE) ARG(1) = FE_APPLY(s, "unstack", ARG(1));
+    if (ARG(1).kind == FE_VAL_TENSOR && fe_rank(s, &ARG(1)) == 1 && ARG(2).kind == FE_VAL_TUPLE)
+        ARG(1) = FE_APPLY(s, "unstack", ARG(1));
     if (ARG(1).bad) return ARG(1);
     if (ARG(1).kind == FE_VAL_TUPLE && ARG(1).count && ARG(1).items[0].kind == FE_VAL_TENSOR) return roll_one_by_one(c);
     if (ARG(1).kind == FE_VAL_TENSOR && !fe_rank(s, &ARG(1))) return roll_late(c, &t);
@@ -138,7 +141,8 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
 static struct fe_val side_of(const struct fe_val *v, uint32_t axis, int side)
 {
     if (v->kind != FE_VAL_TUPLE || !v->count) return *v;
-    if (v->items[0].kind == FE_VAL_TUPLE) return side_of(&v->items[v->count == 1 || axis >= v->count ? 0 : axis], axis, side);
+    if (v->items[0].kind == FE_VAL_TUPLE)
+        return side_of(&v->items[v->count == 1 || axis >= v->count ? 0 : axis], axis, side);
     return v->items[v->count == 1 ? 0 : side];
 }
 
@@ -161,25 +165,31 @@ static struct fe_val pad_constants(struct fe_call *c, const struct ir_type *t, c
 }
 
 /* The largest, smallest, mean or middle element of an axis, or of the first or last `count` ones. */
-static struct fe_val statistic(struct fe_site *s, struct fe_val x, uint32_t axis, const char *mode, const struct fe_val *count, int side)
+static struct fe_val statistic(struct fe_site *s, struct fe_val x, uint32_t axis, const char *mode,
+                               const struct fe_val *count, int side)
 {
     static const struct fe_val yes = {.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = 1};
     struct ir_type t = fe_type_at(s, &x);
     struct fe_reduce_options keep = {.keepdims = true};
     int64_t n = t.dim[axis], some = n;
     if (!fe_is_none(count)) {
-        if (count->kind != FE_VAL_NUMBER || count->number < 1 || count->number != (double)(int64_t)count->number) return fe_fail(s, "E0310", "pad: stat_length is a positive integer");
+        if (count->kind != FE_VAL_NUMBER || count->number < 1 || count->number != (double)(int64_t)count->number)
+            return fe_fail(s, "E0310", "pad: stat_length is a positive integer");
         some = (int64_t)count->number < n ? (int64_t)count->number : n;
     }
     x = fe_slice_axis(s, x, axis, side ? n - some : 0, side ? n : some);
-    enum fe_reduction kind = !strcmp(mode, "maximum") ? FE_RED_MAX : !strcmp(mode, "minimum") ? FE_RED_MIN : FE_RED_MEAN;
-    x = !strcmp(mode, "median") ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), yes) : fe_reduce(s, kind, x, &axis, 1, &keep);
+    enum fe_reduction kind = !strcmp(mode, "maximum")   ? FE_RED_MAX
+                             : !strcmp(mode, "minimum") ? FE_RED_MIN
+                                                        : FE_RED_MEAN;
+    x = !strcmp(mode, "median") ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), yes)
+                                : fe_reduce(s, kind, x, &axis, 1, &keep);
     if (!ir_dtype_is_float((enum ir_dtype)t.dtype) && !x.bad) x = FE_APPLY(s, "round", x);
     return fe_cast(s, x, (enum ir_dtype)t.dtype);
 }
 
 /* Both sides filled with what stands for the axis, or with a ramp from an end to the edge. */
-static struct fe_val pad_beside(struct fe_call *c, struct fe_val x, uint32_t axis, int64_t low, int64_t high, const char *mode)
+static struct fe_val pad_beside(struct fe_call *c, struct fe_val x, uint32_t axis, int64_t low, int64_t high,
+                                const char *mode)
 {
     SITE;
     struct ir_type t = fe_type_at(s, &x);
@@ -194,7 +204,8 @@ static struct fe_val pad_beside(struct fe_call *c, struct fe_val x, uint32_t axi
         if (!size) continue;
         struct fe_val fill, end = side_of(&ARG(4), axis, side), count = side_of(&ARG(5), axis, side);
         if (ramp) {
-            struct fe_val at = fe_slice_axis(s, x, axis, edge, edge + 1), place = fe_iota(s, (wide.dtype = IR_F32, wide), axis);
+            struct fe_val at = fe_slice_axis(s, x, axis, edge, edge + 1),
+                          place = fe_iota(s, (wide.dtype = IR_F32, wide), axis);
             if (side) place = fe_sub(s, fe_int((double)size - 1), place);
             fill = fe_add(s, end, fe_mul(s, fe_div(s, place, fe_int((double)size)), fe_sub(s, at, end)));
             if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) fill = FE_APPLY(s, "floor", fill);
@@ -212,7 +223,8 @@ static struct fe_val pad_beside(struct fe_call *c, struct fe_val x, uint32_t axi
 struct fe_val make_pad(struct fe_call *c)
 {
     SITE;
-    static const char *const modes[] = {"edge", "reflect", "symmetric", "wrap", "maximum", "minimum", "mean", "median", "linear_ramp"};
+    static const char *const modes[] = {"edge",    "reflect", "symmetric", "wrap",       "maximum",
+                                        "minimum", "mean",    "median",    "linear_ramp"};
     enum { FROM_SELF = 4, MODES = sizeof modes / sizeof *modes };
     struct ir_type t;
     int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], interior[IR_MAX_RANK] = {0};
@@ -227,11 +239,15 @@ struct fe_val make_pad(struct fe_call *c)
     uint32_t known = 0;
     while (known < MODES && strcmp(mode, modes[known])) known++;
     if (known == MODES)
-        return fe_fail(s, "E0310", "pad: mode '%s' is not one of constant, empty, edge, reflect, symmetric, wrap, maximum, minimum, mean, median, linear_ramp", mode);
+        return fe_fail(s, "E0310",
+                       "pad: mode '%s' is not one of constant, empty, edge, reflect, symmetric, wrap, maximum, "
+                       "minimum, mean, median, linear_ramp",
+                       mode);
     struct fe_val x = ARG(0);
     for (uint32_t i = 0; i < t.rank && !x.bad; i++)
         if (low[i] || high[i])
-            x = t.dim[i] ? known < FROM_SELF ? pad_from_self(s, x, i, low[i], high[i], mode) : pad_beside(c, x, i, low[i], high[i], mode)
+            x = t.dim[i] ? known < FROM_SELF ? pad_from_self(s, x, i, low[i], high[i], mode)
+                                             : pad_beside(c, x, i, low[i], high[i], mode)
                          : fe_fail(s, "E0212", "pad: axis %u is empty", (unsigned)i);
     return x;
 }
@@ -245,16 +261,20 @@ static struct fe_val repeat_each(struct fe_call *c, struct fe_val x, uint32_t ax
     uint32_t count;
     if (!fe_is_none(&ARG(3))) {
         if (!fe_get_int(c, 3, &total)) return fe_bad();
-    } else if (counts.kind == FE_VAL_TENSOR) return fe_fail(s, "E0312", "repeat by a tensor needs total_repeat_length=: the shape of a result may not depend on values");
+    } else if (counts.kind == FE_VAL_TENSOR)
+        return fe_fail(s, "E0312",
+                       "repeat by a tensor needs total_repeat_length=: the shape of a result may not depend on values");
     else {
         if (!fe_get_ints(s, &counts, copies, (uint32_t)n, &count, "repeats")) return fe_bad();
         for (uint32_t i = 0; i < count; i++) total += copies[i];
     }
     if (!fe_as_tensor(s, &counts)) return fe_bad();
     struct ir_type t = fe_type_at(s, &counts);
-    if (t.rank != 1 || (t.dim[0] != n && t.dim[0] != 1) || total < 0) return fe_fail(s, "E0210", "repeat: %s counts for %lld elements", fe_describe(s, &counts), (long long)n);
+    if (t.rank != 1 || (t.dim[0] != n && t.dim[0] != 1) || total < 0)
+        return fe_fail(s, "E0210", "repeat: %s counts for %lld elements", fe_describe(s, &counts), (long long)n);
     counts = FE_APPLY(s, "cumsum", fe_broadcast_val(s, counts, 1, &n));
-    struct fe_val place = FE_APPLY(s, "searchsorted", counts, fe_iota(s, ir_type_of(IR_I32, 1, &total), 0), (struct fe_val){.kind = FE_VAL_STRING, .string = "right"});
+    struct fe_val place = FE_APPLY(s, "searchsorted", counts, fe_iota(s, ir_type_of(IR_I32, 1, &total), 0),
+                                   (struct fe_val){.kind = FE_VAL_STRING, .string = "right"});
     return place.bad ? place : fe_take(s, x, place, axis, false);
 }
 

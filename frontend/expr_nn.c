@@ -88,7 +88,8 @@ struct fe_val make_hard_tanh(struct fe_call *c)
     SITE;
     struct fe_val x = ARG(0);
     if (!fe_as_tensor(s, &x)) return fe_bad();
-    return fe_where3(s, compare(s, EXPR_OP_GT, x, 1), fe_int(1), fe_where3(s, compare(s, EXPR_OP_LT, x, -1), fe_int(-1), x));
+    return fe_where3(s, compare(s, EXPR_OP_GT, x, 1), fe_int(1),
+                     fe_where3(s, compare(s, EXPR_OP_LT, x, -1), fe_int(-1), x));
 }
 struct fe_val make_log_sigmoid(struct fe_call *c)
 {
@@ -189,7 +190,8 @@ struct fe_val make_logsumexp(struct fe_call *c)
     bool whole = ARG(0).kind == FE_VAL_TENSOR && !ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &ARG(0)).dtype);
     if (!softmax_args(c, axes, &n)) return fe_bad();
     struct fe_val x = ARG(0), least = fe_float(-INFINITY), weights = ARG(2);
-    if (whole && !fe_is_none(&weights) && fe_as_tensor(s, &weights)) x = fe_cast(s, x, (enum ir_dtype)fe_type_at(s, (weights = fe_inexact(s, weights), &weights)).dtype);
+    if (whole && !fe_is_none(&weights) && fe_as_tensor(s, &weights))
+        x = fe_cast(s, x, (enum ir_dtype)fe_type_at(s, (weights = fe_inexact(s, weights), &weights)).dtype);
     if (!fe_is_none(&weights)) x = fe_where3(s, fe_binary(s, EXPR_OP_NE, weights, fe_int(0)), x, least);
     struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(4), .initial = &least};
     struct fe_val top = fe_stop(s, fe_reduce(s, FE_RED_MAX, x, axes, n, &keep));
@@ -375,7 +377,8 @@ struct fe_val make_attention(struct fe_call *c)
 {
     SITE;
     struct fe_val q = ARG(QUERY), k = ARG(KEY), v = ARG(VALUE), scale = ARG(SCALE), kind = ARG(IMPLEMENTATION);
-    if (!fe_is_none(&kind) && (kind.kind != FE_VAL_STRING || strcmp(kind.string, "xla") != 0)) /* one of them, or any: it is stepc's */
+    if (!fe_is_none(&kind) &&
+        (kind.kind != FE_VAL_STRING || strcmp(kind.string, "xla") != 0)) /* one of them, or any: it is stepc's */
         return fe_fail(s, "E0312", "dot_product_attention has the implementation 'xla' or None");
     if (!fe_as_tensor(s, &q) || !fe_as_tensor(s, &k) || !fe_as_tensor(s, &v) || !attention_fits(s, &q, &k, &v))
         return fe_bad();

@@ -56,7 +56,10 @@ const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
     case FE_VAL_NONE: return "None";
     case FE_VAL_NUMBER: return "a number";
     case FE_VAL_TENSOR: t = fe_type_at(s, v); return ir_type_text(s->fe->arena, &t);
-    case FE_VAL_TUPLE: return fe_is_complex(v) ? "a complex value (take abs, real or imag)" : v->names ? "several named values" : "a tuple";
+    case FE_VAL_TUPLE:
+        return fe_is_complex(v) ? "a complex value (take abs, real or imag)"
+               : v->names       ? "several named values"
+                                : "a tuple";
     case FE_VAL_STRING: return "a string";
     case FE_VAL_TREE: return "a tree of tensors";
     case FE_VAL_SLICE: return "a slice";
@@ -141,7 +144,8 @@ bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
 static double number_as(const struct fe_val *v, enum ir_dtype dtype)
 {
     size_t bits = 8 * ir_dtype_bytes(dtype);
-    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || bits > 32 || !(fabs(v->number) < 0x1p53)) return v->number;
+    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || bits > 32 || !(fabs(v->number) < 0x1p53))
+        return v->number;
     double span = ldexp(1, (int)bits), low = v->number - span * floor(v->number / span);
     return ir_dtype_is_signed(dtype) && low >= span / 2 ? low - span : low;
 }
@@ -382,7 +386,9 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
 static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n)
 {
     if (n == 0) return fe_add(s, fe_mul(s, x, fe_int(0)), fe_int(1));
-    if (n < 0) return integer_power(s, fe_div(s, fe_float(1), x), -n); /* at 0 its gradient is infinite, not 0 times infinity */
+    if (n < 0)
+        return integer_power(s, fe_div(s, fe_float(1), x),
+                             -n); /* at 0 its gradient is infinite, not 0 times infinity */
     struct fe_val result = fe_none();
     for (bool first = true; n; n >>= 1) {
         if (n & 1) {
@@ -460,7 +466,8 @@ static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_
     if (k.dtype == IR_BOOL) a = fe_cast(s, a, k.dtype = IR_I32), b = fe_cast(s, b, IR_I32);
     struct fe_val quotient = fe_op2(s, OP_div, a, b), rest = fe_op2(s, OP_rem, a, b);
     if (!ir_dtype_is_signed(k.dtype) || quotient.bad) return quotient;
-    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), a.weak), y = fe_tensor_val(fe_value_as(s, &b, k.dtype), b.weak);
+    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), a.weak),
+                  y = fe_tensor_val(fe_value_as(s, &b, k.dtype), b.weak);
     struct fe_val opposite = fe_op2(s, OP_ne, fe_op1(s, OP_sign, x), fe_op1(s, OP_sign, y));
     struct fe_val below = fe_op2(s, OP_and, opposite, fe_op2(s, OP_ne, rest, fe_int(0)));
     return fe_where3(s, below, fe_sub(s, quotient, fe_int(1)), quotient);
@@ -483,17 +490,20 @@ static bool same_word(const struct fe_val *a, const struct fe_val *b)
     return a->kind == b->kind && (a->kind != FE_VAL_STRING || !strcmp(a->string, b->string));
 }
 
-/* Tuples as in Python: a + b joins them, a * 2 repeats, == compares numbers one by one. *done is false for others: lists in
- * the place of tensors. */
-static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a, const struct fe_val *b, bool *done)
+/* Tuples as in Python: a + b joins them, a * 2 repeats, == compares numbers one by one. *done is false for others:
+ * lists in the place of tensors. */
+static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
+                                  const struct fe_val *b, bool *done)
 {
     bool both = a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_TUPLE, equal = both && a->count == b->count;
-    bool repeat = op == EXPR_OP_MUL && a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_NUMBER && b->python == FE_PY_INT && b->number >= 0 && b->number < 4096;
+    bool repeat = op == EXPR_OP_MUL && a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_NUMBER && b->python == FE_PY_INT &&
+                  b->number >= 0 && b->number < 4096;
     struct fe_val *items;
     *done = (both && (op == EXPR_OP_ADD || op == EXPR_OP_EQ || op == EXPR_OP_NE)) || repeat;
     if (op == EXPR_OP_ADD && both) {
         items = arena_new_array(s->fe->arena, struct fe_val, a->count + b->count + 1);
-        for (uint32_t i = 0; i < a->count + b->count; i++) items[i] = i < a->count ? a->items[i] : b->items[i - a->count];
+        for (uint32_t i = 0; i < a->count + b->count; i++)
+            items[i] = i < a->count ? a->items[i] : b->items[i - a->count];
         return fe_tuple(s, items, a->count + b->count);
     }
     if (repeat) {
@@ -519,7 +529,8 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
         if (done) return v;
     }
     if ((op == EXPR_OP_EQ || op == EXPR_OP_NE) && (is_word(&a) || is_word(&b)))
-        return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = same_word(&a, &b) == (op == EXPR_OP_EQ)};
+        return (struct fe_val){
+            .kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = same_word(&a, &b) == (op == EXPR_OP_EQ)};
     if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);
     if (!is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
     bool whole_power = op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python != FE_PY_FLOAT;

@@ -1,6 +1,6 @@
-/* Expressions: text -> tree. Tokens and precedence are those of Python, without lambdas, comprehensions and what branches.
- * A dotted name (params.layers.0.kernel) is one token, so its numeric segments are no numbers. Errors carry the
- * byte offset of the token that did not fit. */
+/* Expressions: text -> tree. Tokens and precedence are those of Python, without lambdas, comprehensions and what
+ * branches. A dotted name (params.layers.0.kernel) is one token, so its numeric segments are no numbers. Errors carry
+ * the byte offset of the token that did not fit. */
 #include "frontend/expr.h"
 #include <stdlib.h>
 #include <string.h>
@@ -261,7 +261,9 @@ static struct expr_node *parse_atom(struct parser *p)
         return finish(p, n);
     case TOK_NAME:
         if (word_is(p, "not")) return fail(p, t.at, t.length, "\"not\" does not work on tensors; use ~");
-        if (word_is(p, "lambda")) return fail(p, t.at, t.length, "\"lambda\" is not supported yet; the argument of a function is an expression over its names");
+        if (word_is(p, "lambda"))
+            return fail(p, t.at, t.length,
+                        "\"lambda\" is not supported yet; the argument of a function is an expression over its names");
         advance(p);
         if (accept(p, "(")) return parse_call(p, t.text, t.at);
         n = node_new(p, EXPR_NAME, t.at);
@@ -359,8 +361,9 @@ static struct expr_node *parse_postfix(struct parser *p)
 {
     struct expr_node *base = parse_atom(p);
     while (base) {
-        bool value = base->kind == EXPR_CALL || base->kind == EXPR_INDEX || base->kind == EXPR_METHOD || base->kind == EXPR_PART ||
-                     base->kind == EXPR_TUPLE || base->kind == EXPR_BINARY || base->kind == EXPR_UNARY || base->kind == EXPR_NAME;
+        bool value = base->kind == EXPR_CALL || base->kind == EXPR_INDEX || base->kind == EXPR_METHOD ||
+                     base->kind == EXPR_PART || base->kind == EXPR_TUPLE || base->kind == EXPR_BINARY ||
+                     base->kind == EXPR_UNARY || base->kind == EXPR_NAME;
         if (accept(p, "[")) base = parse_index(p, base);
         else if (value && sign_is(p, ".") && p->token.length == 1) {
             advance(p);

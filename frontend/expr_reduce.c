@@ -219,29 +219,40 @@ static struct fe_val matrix_norm(struct fe_site *s, struct fe_val x, const uint3
     struct fe_reduce_options keep = {.keepdims = true};
     uint32_t inner = isinf(order) ? 1 : 0;
     struct fe_val sums = fe_reduce(s, FE_RED_SUM, fe_op1(s, OP_abs, x), &axes[inner], 1, &keep);
-    return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, sums, axes, 2, &(struct fe_reduce_options){.keepdims = keepdims});
+    return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, sums, axes, 2,
+                     &(struct fe_reduce_options){.keepdims = keepdims});
 }
 
 /* (sum |x|**order)**(1/order), or what that tends to. */
-static struct fe_val vector_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n, double order, const struct fe_reduce_options *o)
+static struct fe_val vector_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n, double order,
+                                 const struct fe_reduce_options *o)
 {
     struct fe_val a = fe_op1(s, OP_abs, x);
     if (a.bad) return a;
     if (order == 2) return fe_op1(s, OP_sqrt, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, n, o));
     if (isinf(order)) return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, a, axes, n, o);
     if (order == 1) return fe_reduce(s, FE_RED_SUM, a, axes, n, o);
-    if (order == 0) return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n, o);
+    if (order == 0)
+        return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n,
+                         o);
     struct fe_val power = order == floor(order) ? fe_int(order) : fe_float(order);
-    return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, power), axes, n, o), fe_float(1 / order));
+    return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, power), axes, n, o),
+                     fe_float(1 / order));
 }
 
 /* 2, -2: the largest or smallest singular value, "nuc": the sum of all. */
-static struct fe_val singular_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool nuclear, bool keepdims)
+static struct fe_val singular_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool nuclear,
+                                   bool keepdims)
 {
     struct fe_val from[] = {fe_int(axes[0]), fe_int(axes[1])}, to[] = {fe_int(-2), fe_int(-1)};
     struct ir_type t = fe_type_at(s, &x);
     struct fe_val values = FE_APPLY(s, "svdvals", FE_APPLY(s, "moveaxis", x, fe_tuple(s, from, 2), fe_tuple(s, to, 2)));
-    struct fe_val norm = values.bad ? values : fe_reduce_last(s, nuclear ? FE_RED_SUM : order > 0 ? FE_RED_MAX : FE_RED_MIN, values, false);
+    struct fe_val norm = values.bad ? values
+                                    : fe_reduce_last(s,
+                                                     nuclear     ? FE_RED_SUM
+                                                     : order > 0 ? FE_RED_MAX
+                                                                 : FE_RED_MIN,
+                                                     values, false);
     t.dim[axes[0]] = t.dim[axes[1]] = 1;
     return norm.bad || !keepdims ? norm : fe_reshape_val(s, norm, t.rank, t.dim);
 }
@@ -260,8 +271,12 @@ struct fe_val make_norm(struct fe_call *c)
     if (n == 1 && number) return vector_norm(s, x, axes, n, order, &o);
     if (n == 2 && number && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, order, o.keepdims);
     if (n == 2 && (nuclear || (number && degree == 2))) return singular_norm(s, x, axes, order, nuclear, o.keepdims);
-    if (!number && !nuclear && strcmp(name, "fro")) return (void)fe_fail_at(s, &c->where[1], "E0310", "norm: the order is a number, 'fro' or 'nuc'"), fe_bad();
-    return fe_fail(s, "E0212", "norm: this order is not one of %u axes; two take 1, -1, 2, -2, inf, -inf, 'fro' and 'nuc', one any number, more None", (unsigned)n);
+    if (!number && !nuclear && strcmp(name, "fro"))
+        return (void)fe_fail_at(s, &c->where[1], "E0310", "norm: the order is a number, 'fro' or 'nuc'"), fe_bad();
+    return fe_fail(s, "E0212",
+                   "norm: this order is not one of %u axes; two take 1, -1, 2, -2, inf, -inf, 'fro' and 'nuc', one any "
+                   "number, more None",
+                   (unsigned)n);
 }
 
 struct fe_val make_vector_norm(struct fe_call *c)
@@ -274,9 +289,12 @@ struct fe_val make_vector_norm(struct fe_call *c)
     return vector_norm(s, x, axes, n, ARG(3).number, &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
 }
 
-/* ---------------------------------------------------------------- over the leaves of a tree, a list, or a tensor alone */
+/* ------------------------------------------------------------ over the leaves of a tree, a list, or a tensor alone */
 
-static uint32_t leaf_count(const struct fe_val *v) { return v->kind == FE_VAL_TREE ? v->tree->count : v->kind == FE_VAL_TUPLE ? v->count : 1; }
+static uint32_t leaf_count(const struct fe_val *v)
+{
+    return v->kind == FE_VAL_TREE ? v->tree->count : v->kind == FE_VAL_TUPLE ? v->count : 1;
+}
 
 static struct fe_val leaf(const struct fe_val *v, uint32_t i)
 {
@@ -323,8 +341,11 @@ struct fe_val make_tree_norm(struct fe_call *c)
         struct fe_val sum = over_leaves(s, &ARG(0), FE_RED_SUM, "square");
         return squared ? sum : fe_op1_float(s, OP_sqrt, sum);
     }
-    bool largest = (number && isinf(order->number) && order->number > 0) || (order->kind == FE_VAL_STRING && (!strcmp(order->string, "inf") || !strcmp(order->string, "infinity")));
-    if (!largest && !(number && order->number == 1)) return (void)fe_fail_at(s, &c->where[1], "E0310", "tree_norm: the order is None, 1, 2 or inf"), fe_bad();
+    bool largest = (number && isinf(order->number) && order->number > 0) ||
+                   (order->kind == FE_VAL_STRING &&
+                    (!strcmp(order->string, "inf") || !strcmp(order->string, "infinity")));
+    if (!largest && !(number && order->number == 1))
+        return (void)fe_fail_at(s, &c->where[1], "E0310", "tree_norm: the order is None, 1, 2 or inf"), fe_bad();
     struct fe_val norm = over_leaves(s, &ARG(0), largest ? FE_RED_MAX : FE_RED_SUM, "abs");
     return squared ? fe_mul(s, norm, norm) : norm;
 }
@@ -347,7 +368,9 @@ struct fe_val make_tree_vdot(struct fe_call *c)
     SITE;
     struct fe_val sum = fe_int(0);
     uint32_t n = leaf_count(&ARG(0));
-    if (n != leaf_count(&ARG(1))) return fe_fail(s, "E0310", "tree_vdot: trees of %u and of %u tensors", (unsigned)n, (unsigned)leaf_count(&ARG(1)));
+    if (n != leaf_count(&ARG(1)))
+        return fe_fail(s, "E0310", "tree_vdot: trees of %u and of %u tensors", (unsigned)n,
+                       (unsigned)leaf_count(&ARG(1)));
     for (uint32_t i = 0; i < n; i++) {
         struct fe_val product = FE_APPLY(s, "vdot", leaf(&ARG(0), i), leaf(&ARG(1), i));
         sum = i ? fe_add(s, sum, product) : product;
@@ -433,11 +456,15 @@ struct fe_val make_gradient(struct fe_call *c)
     uint32_t axes[IR_MAX_RANK], n;
     struct fe_val x = fe_inexact(s, ARG(0)), all[IR_MAX_RANK];
     if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    if (c->rest_count > 1 && c->rest_count != n) return fe_fail(s, "E0312", "gradient: %u spacings for %u axes", (unsigned)c->rest_count, (unsigned)n);
+    if (c->rest_count > 1 && c->rest_count != n)
+        return fe_fail(s, "E0312", "gradient: %u spacings for %u axes", (unsigned)c->rest_count, (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {
-        struct fe_val spacing = c->rest_count ? c->rest[c->rest_count == 1 ? 0 : i] : fe_float(1), at = fe_int(axes[i]), last = fe_int(-1);
-        if (fe_type_at(s, &x).dim[axes[i]] < 2) return fe_fail(s, "E0212", "gradient needs 2 or more elements along an axis");
-        all[i] = FE_APPLY(s, "moveaxis", FE_APPLY(s, "gradient_last", FE_APPLY(s, "moveaxis", x, at, last), spacing), last, at);
+        struct fe_val spacing = c->rest_count ? c->rest[c->rest_count == 1 ? 0 : i] : fe_float(1), at = fe_int(axes[i]),
+                      last = fe_int(-1);
+        if (fe_type_at(s, &x).dim[axes[i]] < 2)
+            return fe_fail(s, "E0212", "gradient needs 2 or more elements along an axis");
+        all[i] = FE_APPLY(s, "moveaxis", FE_APPLY(s, "gradient_last", FE_APPLY(s, "moveaxis", x, at, last), spacing),
+                          last, at);
         if (all[i].bad) return all[i];
     }
     return n == 1 ? all[0] : fe_tuple(s, all, n);

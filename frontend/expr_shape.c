@@ -67,7 +67,9 @@ struct fe_val make_reshape(struct fe_call *c)
     int64_t shape[IR_MAX_RANK], known = 1, total;
     uint32_t rank, open = UINT32_MAX;
     bool by_columns;
-    if (!order_arg(c, 2, &by_columns) || !fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    if (!order_arg(c, 2, &by_columns) || !fe_get_tensor(c, 0, &t) ||
+        !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape"))
+        return fe_bad();
     total = ir_type_elements(&t);
     for (uint32_t i = 0; i < rank; i++) {
         if (shape[i] < -1 || (shape[i] == -1 && open != UINT32_MAX))
@@ -114,7 +116,8 @@ struct fe_val make_swapaxes(struct fe_call *c)
 {
     struct ir_type t;
     uint32_t a, b, perm[IR_MAX_RANK];
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &a) || !fe_get_axis_arg(c, 2, t.rank, &b)) return fe_bad();
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &a) || !fe_get_axis_arg(c, 2, t.rank, &b))
+        return fe_bad();
     for (uint32_t i = 0; i < t.rank; i++) perm[i] = i == a ? b : i == b ? a : i;
     return fe_transpose_val(c->site, ARG(0), perm);
 }
@@ -298,7 +301,8 @@ struct fe_val make_split(struct fe_call *c)
     } else {
         if (!fe_get_int(c, 1, &sections)) return fe_bad();
         if (c->data && sections > 0) { /* parts that differ by one: the longer ones first */
-            for (int64_t i = 1, at = 0; i < sections; i++) vec_push(s->fe->arena, &cuts, at += extent / sections + (i <= extent % sections));
+            for (int64_t i = 1, at = 0; i < sections; i++)
+                vec_push(s->fe->arena, &cuts, at += extent / sections + (i <= extent % sections));
         } else if (sections < 1 || extent % sections)
             return fe_fail(s, "E0212", "%lld elements cannot be split into %lld equal parts", (long long)extent,
                            (long long)sections);

@@ -1,5 +1,6 @@
-/* sort, argsort, top_k, quantile, percentile, median, cross as jax.numpy. There is no sorting op: indices are found by counting
- * or by a sorting network, and what they take has the gradient of a gather. NaN comes last, equal elements keep their order. */
+/* sort, argsort, top_k, quantile, percentile, median, cross as jax.numpy. There is no sorting op: indices are found by
+ * counting or by a sorting network, and what they take has the gradient of a gather. NaN comes last, equal elements
+ * keep their order. */
 #include "frontend/expr_makers.h"
 #include <math.h>
 #include <stdlib.h>
@@ -23,20 +24,22 @@ static struct fe_val keys_of(struct fe_site *s, struct fe_val x, bool descending
         struct fe_val bits = v.bad ? v : fe_val_tensor(ir_bitcast(s->b, v.tensor, IR_I32));
         struct fe_val negative = fe_op2(s, OP_and, fe_op2(s, OP_shr, bits, fe_int(31)), fe_int(2147483647));
         key = fe_where3(s, nan, fe_int(2147483647), fe_op2(s, OP_xor, bits, negative));
-    } else if (d == IR_U32) key = fe_op2(s, OP_xor, fe_val_tensor(ir_bitcast(s->b, x.tensor, IR_I32)), fe_int(-2147483648.0));
+    } else if (d == IR_U32)
+        key = fe_op2(s, OP_xor, fe_val_tensor(ir_bitcast(s->b, x.tensor, IR_I32)), fe_int(-2147483648.0));
     else key = fe_cast(s, x, IR_I32);
     return descending ? fe_op1(s, OP_not, key) : key;
 }
 
-/* Rows of a few elements: the place of each is the number of those that come before it, and the index of every place is found
- * by comparing places; n * n comparisons, none of which is kept. */
+/* Rows of a few elements: the place of each is the number of those that come before it, and the index of every place is
+ * found by comparing places; n * n comparisons, none of which is kept. */
 static struct fe_val by_counting(struct fe_site *s, struct fe_val key)
 {
     struct ir_type t = fe_type_at(s, &key), pairs = t; /* [rows, n] */
     uint32_t last = 1, before_last = 2;
     pairs.rank = 3, pairs.dim[2] = t.dim[1];
     /* [row, i, j]: element j stands before element i */
-    struct fe_val i = fe_expand(s, key, 2), j = fe_expand(s, key, 1), row = fe_iota(s, pairs, 1), column = fe_iota(s, pairs, 2);
+    struct fe_val i = fe_expand(s, key, 2), j = fe_expand(s, key, 1), row = fe_iota(s, pairs, 1),
+                  column = fe_iota(s, pairs, 2);
     struct fe_val earlier = fe_op2(s, OP_and, fe_binary(s, EXPR_OP_EQ, j, i), fe_binary(s, EXPR_OP_LT, column, row));
     struct fe_val before = fe_cast(s, fe_op2(s, OP_or, fe_binary(s, EXPR_OP_LT, j, i), earlier), IR_I32);
     struct fe_val place = fe_reduce(s, FE_RED_SUM, before, &before_last, 1, NULL);
@@ -52,9 +55,9 @@ static struct ir_func *loop_body(struct fe_site *s, const char *name)
     return ir_func_new(s->fe->module, unique, false);
 }
 
-/* Longer rows: Batcher's bitonic network, a loop over its stages. In a stage every element meets the one whose index differs
- * in the bits of `meets`; keys and indices together are never equal, so that equal keys keep their order. The first stage of
- * a block compares it with its own mirror image, so that all blocks are sorted upwards. */
+/* Longer rows: Batcher's bitonic network, a loop over its stages. In a stage every element meets the one whose index
+ * differs in the bits of `meets`; keys and indices together are never equal, so that equal keys keep their order. The
+ * first stage of a block compares it with its own mirror image, so that all blocks are sorted upwards. */
 static struct fe_val by_network(struct fe_site *s, struct fe_val key)
 {
     struct ir_type t = fe_type_at(s, &key);
@@ -62,13 +65,17 @@ static struct fe_val by_network(struct fe_site *s, struct fe_val key)
     while (wide < n) wide *= 2;
     int32_t *meets = arena_new_array(s->fe->arena, int32_t, 64 * 64);
     for (int64_t block = 2; block <= wide; block *= 2)
-        for (int64_t step = block / 2; step > 0; step /= 2) meets[stages++] = (int32_t)(step == block / 2 ? block - 1 : step);
+        for (int64_t step = block / 2; step > 0; step /= 2)
+            meets[stages++] = (int32_t)(step == block / 2 ? block - 1 : step);
     struct ir_builder body = {.f = loop_body(s, "sort"), .place = s->b->place}, *b = &body;
     t.dim[1] = wide;
-    ir_value stage = ir_param_new(b, "i", ir_type_scalar(IR_I32), -1), keys = ir_param_new(b, "keys", t, -1), order = ir_param_new(b, "order", t, -1);
-    ir_value table = ir_param_new(b, "meets", ir_type_of(IR_I32, 1, &stages), -1), place = ir_iota(b, ir_type_of(IR_I32, 1, &wide), 0);
+    ir_value stage = ir_param_new(b, "i", ir_type_scalar(IR_I32), -1), keys = ir_param_new(b, "keys", t, -1),
+             order = ir_param_new(b, "order", t, -1);
+    ir_value table = ir_param_new(b, "meets", ir_type_of(IR_I32, 1, &stages), -1),
+             place = ir_iota(b, ir_type_of(IR_I32, 1, &wide), 0);
     ir_value bits = ir_broadcast(b, ir_reshape(b, ir_dynamic_slice(b, table, &stage, &one), 0, NULL), 1, &wide, NULL);
-    ir_value other = ir_binary(b, OP_xor, place, bits), rows[2] = {ir_take(b, keys, other, 1), ir_take(b, order, other, 1)};
+    ir_value other = ir_binary(b, OP_xor, place, bits),
+             rows[2] = {ir_take(b, keys, other, 1), ir_take(b, order, other, 1)};
     ir_value tie = ir_binary(b, OP_and, ir_binary(b, OP_eq, rows[0], keys), ir_binary(b, OP_lt, rows[1], order));
     ir_value less = ir_binary(b, OP_or, ir_binary(b, OP_lt, rows[0], keys), tie);
     ir_value lower = ir_broadcast(b, ir_binary(b, OP_lt, place, other), 2, t.dim, (const int64_t[]){1});
@@ -76,7 +83,8 @@ static struct fe_val by_network(struct fe_site *s, struct fe_val key)
     ir_result_add(b, "keys", ir_select(b, swap, rows[0], keys), -1);
     ir_result_add(b, "order", ir_select(b, swap, rows[1], order), -1);
     const int64_t more[2] = {0, wide - n}, limit[2] = {t.dim[0], n}, ones[2] = {1, 1};
-    ir_value carried[2] = {ir_pad(s->b, key.tensor, ir_scalar(s->b, IR_I32, 2147483647), zero, more, zero), ir_iota(s->b, t, 1)};
+    ir_value carried[2] = {ir_pad(s->b, key.tensor, ir_scalar(s->b, IR_I32, 2147483647), zero, more, zero),
+                           ir_iota(s->b, t, 1)};
     ir_value captured = ir_constant(s->b, ir_type_of(IR_I32, 1, &stages), meets);
     ir_value sorted = ir_loop(s->b, body.f, ir_scalar(s->b, IR_I32, (double)stages), carried, 2, false, &captured, 1);
     return fe_val_tensor(ir_slice(s->b, ir_proj(s->b, sorted, 1), zero, limit, ones));
@@ -109,7 +117,8 @@ struct fe_val make_sort(struct fe_call *c)
     int64_t given = -1;
     uint32_t axis;
     if (!fe_as_tensor(s, &x)) return fe_bad();
-    if (!fe_is_none(&ARG(3))) return (void)fe_fail_at(s, &c->where[3], "E0310", "%s: \"order\" must be None", c->function), fe_bad();
+    if (!fe_is_none(&ARG(3)))
+        return (void)fe_fail_at(s, &c->where[3], "E0310", "%s: \"order\" must be None", c->function), fe_bad();
     if (fe_is_none(&ARG(1))) x = FE_APPLY(s, "ravel", x);
     else if (!fe_get_int(c, 1, &given)) return fe_bad();
     if (x.bad || !fe_get_axis(s, given, fe_rank(s, &x), &axis)) return fe_bad();
@@ -137,7 +146,8 @@ static struct fe_val at_place(struct fe_site *s, struct fe_val x, struct fe_val 
 }
 
 /* One quantile of the sorted last axis, of which `count` elements are numbers. */
-static struct fe_val between(struct fe_site *s, struct fe_val x, struct fe_val q, struct fe_val count, enum method method)
+static struct fe_val between(struct fe_site *s, struct fe_val x, struct fe_val q, struct fe_val count,
+                             enum method method)
 {
     struct fe_val most = fe_sub(s, count, fe_float(1)), at = fe_mul(s, q, most), none = fe_float(0), value[2], weight;
     if (q.kind == FE_VAL_NUMBER && count.kind == FE_VAL_NUMBER) { /* known while compiling: slices */
@@ -169,12 +179,14 @@ static struct fe_val between(struct fe_site *s, struct fe_val x, struct fe_val q
     case MIDPOINT: return fe_mul(s, fe_add(s, value[0], value[1]), fe_float(0.5));
     case LINEAR: break;
     }
-    struct fe_val rest = weight.kind == FE_VAL_NUMBER ? fe_float((double)(1.0f - (float)weight.number)) : one_minus(s, weight);
+    struct fe_val rest = weight.kind == FE_VAL_NUMBER ? fe_float((double)(1.0f - (float)weight.number))
+                                                      : one_minus(s, weight);
     return fe_add(s, fe_mul(s, value[0], rest), fe_mul(s, value[1], weight));
 }
 
 /* The axes that are reduced, flattened behind the others. */
-static struct fe_val gather_axes(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count, struct ir_type *kept, struct ir_type *wide)
+static struct fe_val gather_axes(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count,
+                                 struct ir_type *kept, struct ir_type *wide)
 {
     struct ir_type t = fe_type_at(s, &x);
     uint32_t perm[IR_MAX_RANK], n = 0;
@@ -194,9 +206,13 @@ static struct fe_val gather_axes(struct fe_site *s, struct fe_val x, const uint3
 }
 
 /* `squash`: NaN does not count. */
-struct quantile { enum method method; bool keep, squash; };
+struct quantile {
+    enum method method;
+    bool keep, squash;
+};
 
-static struct fe_val quantile_at(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count, struct fe_val q, const struct quantile *o)
+static struct fe_val quantile_at(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count,
+                                 struct fe_val q, const struct quantile *o)
 {
     struct ir_type kept, wide;
     struct fe_val flat = gather_axes(s, x, axes, count, &kept, &wide), value;
@@ -210,27 +226,34 @@ static struct fe_val quantile_at(struct fe_site *s, struct fe_val x, const uint3
         value = between(s, sorted(s, flat), q, here, o->method);
     } else {
         struct fe_val any = fe_reduce(s, FE_RED_ANY, is_nan, &last, 1, NULL);
-        value = fe_where3(s, any, fe_float((double)NAN), between(s, sorted(s, flat), q, fe_float((double)n), o->method));
+        value = fe_where3(s, any, fe_float((double)NAN),
+                          between(s, sorted(s, flat), q, fe_float((double)n), o->method));
     }
     return value.bad || !o->keep ? value : fe_reshape_val(s, value, wide.rank, wide.dim);
 }
 
-static struct fe_val quantiles(struct fe_call *c, uint32_t axis_arg, const struct fe_val *q, double scale, const struct quantile *o)
+static struct fe_val quantiles(struct fe_call *c, uint32_t axis_arg, const struct fe_val *q, double scale,
+                               const struct quantile *o)
 {
     SITE;
     uint32_t axes[IR_MAX_RANK], n;
     struct fe_val x = fe_inexact(s, ARG(0)), parts[64], many = *q;
     if (x.bad || !fe_get_axes(c, axis_arg, fe_rank(s, &x), axes, &n)) return fe_bad();
     if (many.kind == FE_VAL_TENSOR && fe_rank(s, &many) == 1) many = FE_APPLY(s, "unstack", many);
-    bool list = many.kind == FE_VAL_TUPLE, single = many.kind == FE_VAL_NUMBER || (many.kind == FE_VAL_TENSOR && !fe_rank(s, &many));
+    bool list = many.kind == FE_VAL_TUPLE,
+         single = many.kind == FE_VAL_NUMBER || (many.kind == FE_VAL_TENSOR && !fe_rank(s, &many));
     if ((!list && !single) || (list && (many.count < 1 || many.count > 64)))
-        return (void)fe_fail_at(s, &c->where[1], "E0310", "%s: a number or a list of up to 64 numbers expected", c->function), fe_bad();
+        return (void)fe_fail_at(s, &c->where[1], "E0310", "%s: a number or a list of up to 64 numbers expected",
+                                c->function),
+               fe_bad();
     for (uint32_t i = 0; i < (list ? many.count : 1); i++) {
         struct fe_val one = list ? many.items[i] : many;
         if (one.kind == FE_VAL_NUMBER) {
             one = fe_float(one.number / scale);
             if (!(one.number >= 0 && one.number <= 1))
-                return (void)fe_fail_at(s, &c->where[1], "E0310", "%s: a number between 0 and %g expected", c->function, scale), fe_bad();
+                return (void)fe_fail_at(s, &c->where[1], "E0310", "%s: a number between 0 and %g expected", c->function,
+                                        scale),
+                       fe_bad();
         } else one = scale == 1 ? one : fe_div(s, one, fe_float(scale));
         parts[i] = quantile_at(s, x, axes, n, one, o);
         if (parts[i].bad) return parts[i];
@@ -244,7 +267,10 @@ struct fe_val make_quantile(struct fe_call *c)
     uint32_t method = 0;
     const char *name = ARG(METHOD).kind == FE_VAL_STRING ? ARG(METHOD).string : "";
     while (method < 5 && strcmp(methods[method], name)) method++;
-    if (method == 5) return (void)fe_fail_at(c->site, &c->where[METHOD], "E0310", "%s: the method is linear, lower, higher, nearest or midpoint", c->function), fe_bad();
+    if (method == 5)
+        return (void)fe_fail_at(c->site, &c->where[METHOD], "E0310",
+                                "%s: the method is linear, lower, higher, nearest or midpoint", c->function),
+               fe_bad();
     struct quantile o = {(enum method)method, fe_truth(&ARG(KEEPDIMS)), c->data < 0};
     return quantiles(c, 2, &ARG(1), abs(c->data), &o);
 }
@@ -280,7 +306,8 @@ static struct fe_val rounds(struct fe_site *s, struct fe_val x, int64_t k)
             index = fe_where3(s, twice, fe_val_tensor(ir_argreduce(s->b, OP_argmax, counted.tensor, last)), index);
         }
         struct fe_val hit = fe_one_hot_mask(s, index, t.dim[last], last);
-        struct fe_val value = fe_cast(s, fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false), (enum ir_dtype)t.dtype);
+        struct fe_val value = fe_cast(s, fe_reduce_last(s, FE_RED_SUM, fe_where3(s, hit, x, fe_int(0)), false),
+                                      (enum ir_dtype)t.dtype);
         struct fe_val least = least_of((enum ir_dtype)t.dtype);
         left = fe_where3(s, hit, least, left);
         taken = i ? fe_op2(s, OP_or, taken, hit) : hit;
@@ -288,7 +315,8 @@ static struct fe_val rounds(struct fe_site *s, struct fe_val x, int64_t k)
         indices[i] = fe_expand(s, index, last);
         if (values[i].bad || indices[i].bad) return fe_bad();
     }
-    struct fe_val parts[] = {FE_APPLY(s, "concatenate", fe_tuple(s, values, (uint32_t)k), axis), FE_APPLY(s, "concatenate", fe_tuple(s, indices, (uint32_t)k), axis)};
+    struct fe_val parts[] = {FE_APPLY(s, "concatenate", fe_tuple(s, values, (uint32_t)k), axis),
+                             FE_APPLY(s, "concatenate", fe_tuple(s, indices, (uint32_t)k), axis)};
     return left.bad ? left : fe_tuple(s, parts, 2);
 }
 
@@ -314,9 +342,11 @@ struct fe_val make_lexsort(struct fe_call *c)
     SITE;
     struct fe_val keys = ARG(0), index = fe_none();
     if (keys.kind == FE_VAL_TENSOR && fe_rank(s, &keys)) keys = FE_APPLY(s, "unstack", keys);
-    if (keys.kind != FE_VAL_TUPLE || !keys.count) return keys.bad ? keys : fe_fail(s, "E0310", "lexsort needs a list of keys");
+    if (keys.kind != FE_VAL_TUPLE || !keys.count)
+        return keys.bad ? keys : fe_fail(s, "E0310", "lexsort needs a list of keys");
     for (uint32_t i = 0; i < keys.count; i++) {
-        struct fe_val key = i ? FE_APPLY(s, "take_along_axis", keys.items[i], index, ARG(1), word("clip")) : keys.items[i];
+        struct fe_val key = i ? FE_APPLY(s, "take_along_axis", keys.items[i], index, ARG(1), word("clip"))
+                              : keys.items[i];
         struct fe_val next = key.bad ? key : FE_APPLY(s, "argsort", key, ARG(1));
         if (next.bad) return next;
         index = i ? FE_APPLY(s, "take_along_axis", index, next, ARG(1), word("clip")) : next;
@@ -345,15 +375,19 @@ struct fe_val make_cross(struct fe_call *c)
     uint32_t one = fe_is_none(&ARG(5)) ? 0 : 5;
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t at;
-        if (!fe_as_tensor(s, &v[i]) || !fe_get_int(c, one ? one : 2 + i, &axis) || !fe_get_axis(s, axis, fe_rank(s, &v[i]), &at)) return fe_bad();
+        if (!fe_as_tensor(s, &v[i]) || !fe_get_int(c, one ? one : 2 + i, &axis) ||
+            !fe_get_axis(s, axis, fe_rank(s, &v[i]), &at))
+            return fe_bad();
         size[i] = fe_type_at(s, &v[i]).dim[at];
-        if (size[i] != 2 && size[i] != 3) return fe_fail(s, "E0212", "cross: vectors have 2 or 3 components, found %lld", (long long)size[i]);
+        if (size[i] != 2 && size[i] != 3)
+            return fe_fail(s, "E0212", "cross: vectors have 2 or 3 components, found %lld", (long long)size[i]);
         v[i] = FE_APPLY(s, "moveaxis", v[i], fe_int(at), fe_int(-1));
         if (v[i].bad) return v[i];
     }
     for (int i = 0; i < 3; i++) {
         int64_t j = (i + 1) % 3, k = (i + 2) % 3;
-        part[i] = fe_sub(s, fe_mul(s, component(s, v[0], j), component(s, v[1], k)), fe_mul(s, component(s, v[0], k), component(s, v[1], j)));
+        part[i] = fe_sub(s, fe_mul(s, component(s, v[0], j), component(s, v[1], k)),
+                         fe_mul(s, component(s, v[0], k), component(s, v[1], j)));
         if (part[i].bad) return part[i];
     }
     if (size[0] == 2 && size[1] == 2) return part[2];

@@ -21,7 +21,10 @@ static enum ir_dtype wider(enum ir_dtype a, enum ir_dtype b)
 }
 
 /* A number that the host may set: see formula.h. */
-static bool is_late(struct ir_builder *b, struct term x) { return x.v && x.weak && ir_type(b->f, x.v)->dtype == IR_F64; }
+static bool is_late(struct ir_builder *b, struct term x)
+{
+    return x.v && x.weak && ir_type(b->f, x.v)->dtype == IR_F64;
+}
 
 /* The dtype that a term brings along where it meets a tensor. */
 static enum ir_dtype dtype_of(struct ir_builder *b, struct term x)
@@ -42,8 +45,8 @@ static enum ir_dtype join(struct ir_builder *b, struct term x, struct term y)
     return wider(dx, dy);
 }
 
-/* Whether a result gives way to what it meets next: both terms do, or the one of the higher category does, as in `count**0.5`
- * and `0.9**count`. */
+/* Whether a result gives way to what it meets next: both terms do, or the one of the higher category does, as in
+ * `count**0.5` and `0.9**count`. */
 static bool is_soft(struct ir_builder *b, struct term x, struct term y)
 {
     bool soft_x = !x.v || x.weak, soft_y = !y.v || y.weak;
@@ -246,7 +249,8 @@ struct term term_mean_over(struct ir_builder *b, struct term x, const int64_t *d
     for (uint32_t i = 0; i < count; i++) size *= type.dim[dims[i]];
     if (!count) return x;
     struct term wide = narrow ? term_cast(b, x, IR_F32) : x;
-    wide = term_div(b, (struct term){.v = ir_reduce(b, OP_reduce_sum, wide.v, dims, count), .weak = wide.weak}, term_integer(size));
+    wide = term_div(b, (struct term){.v = ir_reduce(b, OP_reduce_sum, wide.v, dims, count), .weak = wide.weak},
+                    term_integer(size));
     return narrow ? term_cast(b, wide, (enum ir_dtype)type.dtype) : wide;
 }
 

@@ -1,10 +1,12 @@
-/* Functions whose rows are formulas in the language itself (formulas.def). A formula sees nothing but the arguments, those of a
- * signature that ends in "*" as the tuple `rest`, and what its own first parts name: "n = shape(x)[0]; sum(x) / n". What is
- * wrong in it is said about the call. */
+/* Functions whose rows are formulas in the language itself (formulas.def). A formula sees nothing but the arguments,
+ * those of a signature that ends in "*" as the tuple `rest`, and what its own first parts name: "n = shape(x)[0];
+ * sum(x) / n". What is wrong in it is said about the call. */
 #include "frontend/expr_makers.h"
 #include <string.h>
 
-static const struct { const char *name, *text; } formulas[] = {
+static const struct {
+    const char *name, *text;
+} formulas[] = {
 #define X(name, text) {#name, text},
 #include "frontend/formulas.def"
 #undef X
@@ -45,7 +47,8 @@ struct fe_val make_formula(struct fe_call *c)
     struct fe_where where = s->where;
     const struct fe_function *row = fe_function_find(c->function);
     const char *const *names = fe_signature_names(s->fe->arena, row);
-    const struct fe_env *env = strchr(row->signature, '*') ? bind(s, NULL, "rest", fe_tuple(s, c->rest, c->rest_count)) : NULL;
+    const struct fe_env *env = strchr(row->signature, '*') ? bind(s, NULL, "rest", fe_tuple(s, c->rest, c->rest_count))
+                                                           : NULL;
     for (uint32_t i = 0; names[i]; i++) env = bind(s, env, names[i], c->arg[i]);
     for (; (end = strstr(text, "; ")); text = end + 2) {
         const char *sign = strstr(text, " = ");

@@ -127,8 +127,8 @@ static bool inner_outcome(struct step *s, struct fe_trace *trace, bool grads, co
     return fe_step_whole(s, trace, grads, out);
 }
 
-/* What the microbatch counts for in means, a float32 scalar: a microbatch that counts for nothing adds nothing, whatever
- * its loss is. False: an error was recorded. */
+/* What the microbatch counts for in means, a float32 scalar: a microbatch that counts for nothing adds nothing,
+ * whatever its loss is. False: an error was recorded. */
 static bool weigh(struct step *s, struct part *part, const struct fe_env *env, struct term *weight)
 {
     struct ir_builder *b = &part->b;
@@ -173,7 +173,8 @@ static struct accumulated add_result(struct step *s, struct part *part, const ch
 {
     static const int64_t one[] = {1};
     bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
-    if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank) v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
+    if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank)
+        v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
     bool any = kind == FE_SUM && ir_type(part->b.f, v)->dtype == IR_BOOL;
     if (weighted) v = times_weight(&part->b, v, weight), kind = FE_SUM;
     if (any) v = ir_cast(&part->b, v, IR_I32);
@@ -238,8 +239,8 @@ bool fe_step_outcome(struct step *s, struct fe_trace *trace, bool grads, struct 
     return s->accumulate.json ? by_microbatches(s, trace, grads, NULL, out) : inner_outcome(s, trace, grads, NULL, out);
 }
 
-/* Where an optimizer asks for clipped sums, loss, metrics and statistics are those of the same examples: what was computed
- * over the whole batch is not needed any more. */
+/* Where an optimizer asks for clipped sums, loss, metrics and statistics are those of the same examples: what was
+ * computed over the whole batch is not needed any more. */
 bool fe_step_clipped_sum(struct fe_optim_state *o, const struct clipped *clipped, ir_value *sums, int64_t *examples)
 {
     struct step *s = o->user;
@@ -262,7 +263,8 @@ bool fe_step_clipped_sum(struct fe_optim_state *o, const struct clipped *clipped
 
 /* ---------------------------------------------------------------- value and gradient elsewhere */
 
-/* Loss and rounded gradients of the batch as the step has them: in microbatches, by examples. Its metrics are not asked for. */
+/* Loss and rounded gradients of the batch as the step has them: in microbatches, by examples. Its metrics are not asked
+ * for. */
 static bool value_and_grad(struct step *s, struct fe_trace *trace, ir_value *loss, const ir_value **grads)
 {
     struct outcome out = {0};
@@ -276,8 +278,8 @@ static bool value_and_grad(struct step *s, struct fe_trace *trace, ir_value *los
     return true;
 }
 
-/* (trained parameters.., other parameters.., inputs..) -> (loss, gradients of the trained ones..), over the whole batch;
- * what comes after the trained parameters is captured. NULL: errors were recorded. */
+/* (trained parameters.., other parameters.., inputs..) -> (loss, gradients of the trained ones..), over the whole
+ * batch; what comes after the trained parameters is captured. NULL: errors were recorded. */
 struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
 {
     struct step *s = o->user;

@@ -80,7 +80,8 @@ void fe_check_streams(struct fe *fe)
     if (!state->streams_read) read_streams(fe);
     for (size_t i = 0; i < state->streams.count; i++) {
         const struct fe_stream *s = &state->streams.items[i];
-        if (s->count || !str_nearest(s->name, state->asked.items, state->asked.count)) continue; /* more streams than a model needs are usual */
+        if (s->count || !str_nearest(s->name, state->asked.items, state->asked.count))
+            continue; /* more streams than a model needs are usual */
         fe_json member = fe_member(fe, seed, s->name);
         struct diag *d = fe_warning(fe, member, "W0115", "nothing draws from the stream \"%s\"", s->name);
         d->span = (struct diag_span){member->key_offset, member->key_length};
@@ -104,7 +105,7 @@ static const struct initializer table[] = {
 };
 enum { TABLE_COUNT = sizeof table / sizeof *table, MAX_ROWS = 6 };
 
-#define AXES                                                                                                           \
+#define AXES \
     {"in_axis", FE_ANY, 0, "-2", NULL}, {"out_axis", FE_ANY, 0, "-1", NULL}, { "batch_axis", FE_ANY, 0, "[]", NULL }
 static const struct fe_arg scaled_rows[] = {AXES};
 static const struct fe_arg any_rows[] = {
@@ -184,7 +185,7 @@ struct drawing {
     struct ir_type type;
     ir_value k0, k1;
     const struct fe_part *part; /* NULL: the whole tensor */
-    enum ir_dtype narrow; /* if it has 16 bits, numbers are drawn in it: every result is rounded to it */
+    enum ir_dtype narrow;       /* if it has 16 bits, numbers are drawn in it: every result is rounded to it */
 };
 
 static ir_value like(struct drawing *d, double x) { return ir_number(d->b, d->type, x); }
@@ -255,8 +256,8 @@ static ir_value random_bits(struct drawing *d)
     return ir_binary(d->b, OP_xor, x, y);
 }
 
-/* [low, high): as many random bits as a fraction has become that of a number in [1, 2). They are the upper ones of 32, or
- * of the lower 16, or, where a byte is enough, 8. */
+/* [low, high): as many random bits as a fraction has become that of a number in [1, 2). They are the upper ones of 32,
+ * or of the lower 16, or, where a byte is enough, 8. */
 static ir_value random_uniform(struct drawing *d, float low, float high)
 {
     int width = fraction_bits(d), from = d->narrow == IR_BF16 ? 8 : d->narrow == IR_F16 ? 16 : 32;
@@ -448,19 +449,22 @@ ir_value fe_initial(struct fe *fe, struct ir_builder *b, const struct fe_param *
     else {
         const struct initializer *init = find(p->init_preset);
         v[0].number = p->init_value; /* of normal: its deviation */
-        if (!init || (init->family != FIXED && init->family != SCALED && init->family != ORTHOGONAL && init->family != NORMAL))
+        if (!init ||
+            (init->family != FIXED && init->family != SCALED && init->family != ORTHOGONAL && init->family != NORMAL))
             BUG("no initializer %s", p->init_preset);
         x = init->family == ORTHOGONAL ? fe_orthogonal(fe, b, p, key, 1, -1, false) : draw(fe, &d, p, init, v);
     }
     return x ? ir_cast(b, ir_cast(b, x, drawn), dtype) : ir_number(b, p->type, 0);
 }
 
-ir_value fe_initial_drawn(struct fe *fe, struct ir_builder *b, fe_json initializer, const struct fe_drawn *drawn, const struct ir_type *type)
+ir_value fe_initial_drawn(struct fe *fe, struct ir_builder *b, fe_json initializer, const struct fe_drawn *drawn,
+                          const struct ir_type *type)
 {
     struct fe_value v[MAX_ROWS] = {0};
     const struct initializer *init = read_object(fe, initializer, v);
     if (init && init->family == ORTHOGONAL) {
-        fe_error(fe, initializer, "E0111", "initializer \"%s\" is not supported yet for what is drawn in every step", init->name);
+        fe_error(fe, initializer, "E0111", "initializer \"%s\" is not supported yet for what is drawn in every step",
+                 init->name);
         return 0;
     }
     struct drawing d = drawing_of(b, drawn->key[0], drawn->key[1], type);

@@ -89,7 +89,10 @@ static void orthonormalise(double *a, int64_t rows, int64_t blocks)
     }
 }
 
-static int64_t place(int64_t row, int64_t column, int64_t rows) { return (column / WIDE * rows + row) * WIDE + column % WIDE; }
+static int64_t place(int64_t row, int64_t column, int64_t rows)
+{
+    return (column / WIDE * rows + row) * WIDE + column % WIDE;
+}
 
 /* scale * Q for a tensor whose axis `column` is one side and the rest the other; NULL: too large. */
 static float *orthogonal(struct arena *arena, const uint32_t key[2], const struct ir_type *t, uint32_t column,
@@ -100,7 +103,7 @@ static float *orthogonal(struct arena *arena, const uint32_t key[2], const struc
     bool wide = n > others; /* the matrix has its longer side first */
     int64_t rows = wide ? n : others, columns = wide ? others : n, after = 1;
     int64_t blocks = (columns + WIDE - 1) / WIDE;
-    double *a = arena_new_array(arena, double, rows * blocks * WIDE + 1);
+    double *a = arena_new_array(arena, double, rows *blocks *WIDE + 1);
     float *out = arena_new_array(arena, float, total + 1);
     for (int64_t i = 0; i < total; i++) a[place(i / columns, i % columns, rows)] = (double)normal(key, (uint64_t)i);
     orthonormalise(a, rows, blocks);

@@ -6,7 +6,10 @@
 
 static const char *const no_key = "//";
 
-static bool is_comment(const struct json_value *v) { return v->key && v->kind == JSON_STRING && strcmp(v->key, no_key) == 0; }
+static bool is_comment(const struct json_value *v)
+{
+    return v->key && v->kind == JSON_STRING && strcmp(v->key, no_key) == 0;
+}
 
 /* ---------------------------------------------------------------- the tree */
 
@@ -42,7 +45,7 @@ uint32_t fe_count(struct fe *fe, fe_json list)
 const char *fe_kind_name(fe_json v)
 {
     static const char *const names[] = {
-        [JSON_NULL] = "null", [JSON_FALSE] = "false", [JSON_TRUE] = "true", [JSON_NUMBER] = "a number",
+        [JSON_NULL] = "null",       [JSON_FALSE] = "false",    [JSON_TRUE] = "true",       [JSON_NUMBER] = "a number",
         [JSON_STRING] = "a string", [JSON_ARRAY] = "an array", [JSON_OBJECT] = "an object"};
     return v ? names[v->kind] : "nothing";
 }
@@ -121,10 +124,10 @@ static struct diag *error_at(struct fe *fe, struct diag_span span, fe_json v, co
     return d;
 }
 
-#define FORMATTED(fe, format, out)                                                                             \
-    va_list args;                                                                                              \
-    va_start(args, format);                                                                                    \
-    const char *out = arena_vformat((fe)->arena, format, args);                                                \
+#define FORMATTED(fe, format, out) \
+    va_list args; \
+    va_start(args, format); \
+    const char *out = arena_vformat((fe)->arena, format, args); \
     va_end(args)
 
 struct diag *fe_error(struct fe *fe, fe_json v, const char *code, const char *format, ...)
@@ -184,14 +187,16 @@ struct diag *fe_error_in(struct fe *fe, fe_json string, uint32_t at, uint32_t le
     return error_at(fe, (struct diag_span){from, to > from ? to - from : 1}, string, code, message);
 }
 
-/* A name that the document itself gives (an input, a node, a constant) may be what is misspelled: says where it stands. */
+/* A name that the document itself gives (an input, a node, a constant) may be what is misspelled: says where it stands.
+ */
 static void note_declared(struct fe *fe, struct diag *d, const char *name)
 {
     for (uint32_t i = 1; i < fe->json.count; i++) {
         fe_json v = &fe->json.values[i];
         bool key = v->key == name, string = v->kind == JSON_STRING && v->string == name;
         if (!key && !string) continue;
-        struct diag_span span = key ? (struct diag_span){v->key_offset, v->key_length} : (struct diag_span){v->offset, v->length};
+        struct diag_span span = key ? (struct diag_span){v->key_offset, v->key_length}
+                                    : (struct diag_span){v->offset, v->length};
         if (span.offset != d->span.offset) diag_note(fe->diags, d, span, "\"%s\" stands here", name);
         return;
     }
@@ -200,7 +205,8 @@ static void note_declared(struct fe *fe, struct diag *d, const char *name)
         diag_note(fe->diags, d, (struct diag_span){input->key_offset, input->key_length}, "\"%s\" stands here", name);
 }
 
-/* The name as it stands at a place that is a name and nothing else, with quotes where there are some; NULL: it is more than that. */
+/* The name as it stands at a place that is a name and nothing else, with quotes where there are some; NULL: it is more
+ * than that. */
 static const char *replacement(const struct fe *fe, struct diag_span span, const char *name)
 {
     const struct diag_source *source = &fe->diags->source;
@@ -208,9 +214,12 @@ static const char *replacement(const struct fe *fe, struct diag_span span, const
     const char *text = source->text + span.offset;
     uint32_t quotes = span.length > 2 && text[0] == '"' && text[span.length - 1] == '"';
     for (uint32_t i = quotes; i < span.length - quotes; i++)
-        if (!(text[i] == '_' || (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z'))) return NULL;
+        if (!(text[i] == '_' || (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') ||
+              (text[i] >= 'A' && text[i] <= 'Z')))
+            return NULL;
     const char *quote = quotes ? "\"" : "";
-    return arena_format(fe->arena, "%s%s%s", quote, name, quote); /* names of a module are gone when diagnostics are shown */
+    return arena_format(fe->arena, "%s%s%s", quote, name,
+                        quote); /* names of a module are gone when diagnostics are shown */
 }
 
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
@@ -236,9 +245,12 @@ void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *co
 void fe_misses(struct fe *fe, fe_json object, const char *what, const char *key)
 {
     fe_json member = fe_first(fe, object);
-    while (member && (strlen(member->key) < 3 || !str_nearest(key, (const char *const[]){member->key}, 1))) member = fe_next(fe, member);
+    while (member && (strlen(member->key) < 3 || !str_nearest(key, (const char *const[]){member->key}, 1)))
+        member = fe_next(fe, member);
     if (!member) fe_error(fe, object, "E0102", "%s \"%s\"", what, key);
-    else fe_suggest(fe, fe_error_key(fe, member, "E0102", "%s \"%s\", but \"%s\"", what, key, member->key), key, &key, 1);
+    else
+        fe_suggest(fe, fe_error_key(fe, member, "E0102", "%s \"%s\", but \"%s\"", what, key, member->key), key, &key,
+                   1);
 }
 
 const char *fe_type_of(struct fe *fe, fe_json object)
@@ -265,10 +277,11 @@ bool fe_scan(struct fe *fe, const char *text, size_t length)
 {
     struct json_error error;
     if (json_scan(fe->arena, text, length, NULL, &fe->json, &error)) return true;
-    struct diag *d = diag_error(fe->diags, (struct diag_span){error.offset, error.length}, error.code, "%s", error.message);
+    struct diag *d = diag_error(fe->diags, (struct diag_span){error.offset, error.length}, error.code, "%s",
+                                error.message);
     d->pointer = fe->json.count ? fe_pointer(fe, &fe->json.values[error.value]) : "";
     if (error.other_length)
-        diag_note(fe->diags, d, (struct diag_span){error.other_offset, error.other_length}, 
+        diag_note(fe->diags, d, (struct diag_span){error.other_offset, error.other_length},
                   strcmp(error.code, "E0014") == 0 ? "the first one is here" : "the comma is here");
     return false;
 }

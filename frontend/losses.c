@@ -174,7 +174,8 @@ static struct fe_val wrap_labels(struct fe_site *s, struct fe_val labels, int64_
     return n;
 }
 
-/* Logits less the largest one, and the logarithm of the sum of their exponentials; an infinite one stays, as in logsumexp. */
+/* Logits less the largest one, and the logarithm of the sum of their exponentials; an infinite one stays, as in
+ * logsumexp. */
 static struct fe_val shifted_logits(struct fe_site *s, struct fe_val x, uint32_t axis, struct fe_val *log_sum)
 {
     struct fe_reduce_options keep = {.keepdims = true};
@@ -257,7 +258,8 @@ struct fe_val loss_multiclass(struct fe_call *c)
     /* the one-hot labels are float32 and multiplied: infinite scores are NaN, 16-bit ones give a float32 loss */
     struct fe_val hit = fe_cast(s, fe_one_hot_mask(s, ARG(1), t.dim[axis], fe_rank(s, &ARG(1))), IR_F32);
     struct fe_val x = c->data ? fe_sub(s, fe_add(s, ARG(0), fe_float(1)), hit) : ARG(0);
-    return fe_sub(s, fe_reduce_last(s, FE_RED_MAX, x, false), fe_reduce_last(s, FE_RED_SUM, fe_mul(s, ARG(0), hit), false));
+    return fe_sub(s, fe_reduce_last(s, FE_RED_MAX, x, false),
+                  fe_reduce_last(s, FE_RED_SUM, fe_mul(s, ARG(0), hit), false));
 }
 struct fe_val loss_smooth_labels(struct fe_call *c)
 {
@@ -348,7 +350,9 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     uint32_t n = 0;
     fe_json weights = fe_member(fe, object, "weights");
     bool bad = false, weighted = f->flags & FE_OWN_REDUCTION && weights;
-    if (weighted) args[n] = fe_none(), names[n] = "reduction", wheres[n++] = (struct fe_where){.json = weights}; /* that is done here then */
+    if (weighted)
+        args[n] = fe_none(), names[n] = "reduction",
+        wheres[n++] = (struct fe_where){.json = weights}; /* that is done here then */
     for (fe_json m = fe_first(fe, object); m; m = fe_next(fe, m)) {
         if (!strcmp(m->key, "type")) continue;
         if (!strcmp(m->key, "reduction") && !(f->flags & FE_OWN_REDUCTION)) continue;
@@ -381,7 +385,8 @@ bool fe_trace_loss(struct fe *fe, struct fe_trace *trace)
     bool number = v.kind == FE_VAL_NUMBER && v.python != FE_PY_BOOL; /* a constant loss may be an integer */
     if (!fe_as_tensor(&s, &v)) v = fe_bad();
     else if (!number && !ir_dtype_is_float((enum ir_dtype)fe_type_at(&s, &v).dtype))
-        v = fe_fail(&s, "E0205", "the loss must be a scalar of a floating point dtype, found %s, which has no gradient", fe_describe(&s, &v));
+        v = fe_fail(&s, "E0205", "the loss must be a scalar of a floating point dtype, found %s, which has no gradient",
+                    fe_describe(&s, &v));
     else if (fe_rank(&s, &v))
         v = fe_fail(&s, "E0205", "the loss must be a scalar, found %s; reduce it %s", fe_describe(&s, &v),
                     json->kind == JSON_OBJECT ? "with \"reduction\": \"mean\" or \"sum\""

@@ -52,7 +52,8 @@ static int read_defines(struct cli *cli, struct fe_options *options)
     for (size_t i = 0; i < n; i++) {
         const char *equals = strchr(values[i], '=');
         if (!equals || equals == values[i]) return cli_usage(cli, "-D %s: expected NAME=VALUE", values[i]);
-        defines[i] = (struct fe_define){arena_string_n(cli->arena, values[i], (size_t)(equals - values[i])), equals + 1};
+        defines[i] = (struct fe_define){arena_string_n(cli->arena, values[i], (size_t)(equals - values[i])),
+                                        equals + 1};
     }
     options->defines = defines;
     options->define_count = n;
@@ -75,9 +76,12 @@ static int to_module(struct way *w, const char *path, const char *text, size_t l
     int code = read_defines(w->cli, &options);
     if (code) return code;
     w->diags.source = (struct diag_source){path, text, length};
-    if (memchr(text, 0, length)) return cli_failed(w->cli, EXIT_WRONG, "%s holds binary data: it is neither a document (JSON) nor an object (ELF)", path);
+    if (memchr(text, 0, length))
+        return cli_failed(w->cli, EXIT_WRONG,
+                          "%s holds binary data: it is neither a document (JSON) nor an object (ELF)", path);
     if (is_ir_text(path, text)) {
-        if (options.define_count || options.mesh) return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
+        if (options.define_count || options.mesh)
+            return cli_usage(w->cli, "-D and --mesh need a document, not a .sir text");
         w->first = ir_parse(text, length, &w->diags);
     } else {
         w->first = fe_compile(path, text, length, &options, &w->diags);
@@ -125,7 +129,9 @@ static int pass_settings(struct way *w)
         .verify_each = cli_count(cli, "verify-each") > 0 || getenv("STEPC_VERIFY_EACH") != NULL,
         .time_passes = cli_count(cli, "time-passes") > 0,
         .one_by_one = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0,
-        .blas = strcmp(blas, "own") == 0 ? 1 : strcmp(blas, "openblas") == 0 ? 2 : 0,
+        .blas = strcmp(blas, "own") == 0        ? 1
+                : strcmp(blas, "openblas") == 0 ? 2
+                                                : 0,
     };
     return 0;
 }
@@ -136,7 +142,8 @@ static void print_times(const struct way *w)
     for (size_t i = 0; i < w->pass.times.count; i++) all += w->pass.times.items[i].seconds;
     for (size_t i = 0; i < w->pass.times.count; i++) {
         const struct pass_time *t = &w->pass.times.items[i];
-        fprintf(stderr, "%-12s %9.3f ms %5.1f %% %8u nodes\n", t->name, t->seconds * 1e3, all > 0 ? t->seconds / all * 100 : 0, t->nodes);
+        fprintf(stderr, "%-12s %9.3f ms %5.1f %% %8u nodes\n", t->name, t->seconds * 1e3,
+                all > 0 ? t->seconds / all * 100 : 0, t->nodes);
     }
 }
 
@@ -147,8 +154,9 @@ static int check_memory(struct way *w)
     for (size_t i = 0; i < w->plans->plans.count; i++) {
         const struct plan *p = w->plans->plans.items[i];
         if (p->memory.peak <= limit) continue;
-        struct diag *d = diag_error(&w->diags, (struct diag_span){0}, "E0501", "entry \"%s\" needs %.1f TiB on one device, the limit is 16 TiB",
-                                    p->func->name, (double)p->memory.peak / (double)((uint64_t)1 << 40));
+        struct diag *d = diag_error(&w->diags, (struct diag_span){0}, "E0501",
+                                    "entry \"%s\" needs %.1f TiB on one device, the limit is 16 TiB", p->func->name,
+                                    (double)p->memory.peak / (double)((uint64_t)1 << 40));
         d->hint = "stepc explain --memory shows what is large";
         return EXIT_WRONG;
     }
@@ -168,8 +176,9 @@ static void note_idle_mesh(const struct way *w)
         for (size_t k = 0; k < p->commands.count; k++)
             if (p->commands.items[k].kind == PLAN_COLLECTIVE) return;
     }
-    fprintf(stderr, "stepc: note: nothing is split over the %lld devices of the mesh, each does the whole work;\n"
-                    "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch where %lld divides it\n",
+    fprintf(stderr,
+            "stepc: note: nothing is split over the %lld devices of the mesh, each does the whole work;\n"
+            "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch where %lld divides it\n",
             (long long)devices, mesh->name[0], (long long)mesh->size[0]);
 }
 
@@ -201,7 +210,8 @@ static int to_object(struct way *w, const char *output)
     struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
     const char *why = NULL, *cpu = cli_text(cli, "cpu", "native"), *temps = cli_text(cli, "save-temps", NULL);
     options.save_temps = temps && !*temps ? "." : temps;
-    if (!cg_target_init(&options.target, cpu, &why, cli->arena)) return cli_usage(cli, "--cpu %s: %s", cpu, why ? why : "unknown processor");
+    if (!cg_target_init(&options.target, cpu, &why, cli->arena))
+        return cli_usage(cli, "--cpu %s: %s", cpu, why ? why : "unknown processor");
     options.target.level = (int)cli_integer(cli, "optimize", 2);
     options.target.blas = w->options.blas;
     options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
@@ -230,7 +240,8 @@ static int write_beside(struct way *w, const char *output)
     struct str text = STR(cli->arena);
     const char *names[] = {output, cli->operands.items[0]};
     for (int k = 0; k < 2; k++) {
-        for (const char *p = names[k]; *p; p++) str_addf(&text, *p == ' ' || *p == '#' || *p == '\\' ? "\\%c" : *p == '$' ? "$%c" : "%c", *p);
+        for (const char *p = names[k]; *p; p++)
+            str_addf(&text, *p == ' ' || *p == '#' || *p == '\\' ? "\\%c" : *p == '$' ? "$%c" : "%c", *p);
         str_add(&text, k ? "\n" : ": ");
     }
     return cli_write(cli, depfile, str_text(&text), text.length);
@@ -241,8 +252,10 @@ static int check_beside(struct cli *cli, bool partly)
     const char *const *emits;
     size_t n = cli_values(cli, "emit", &emits);
     for (size_t i = 0; i < n; i++)
-        if (strncmp(emits[i], "header=", 7) != 0 || !emits[i][7]) return cli_usage(cli, "--emit %s: expected header=FILE", emits[i]);
-    if (partly && (n || cli_count(cli, "depfile"))) return cli_usage(cli, "--emit and -MF need an object: without --stop-after and --passes");
+        if (strncmp(emits[i], "header=", 7) != 0 || !emits[i][7])
+            return cli_usage(cli, "--emit %s: expected header=FILE", emits[i]);
+    if (partly && (n || cli_count(cli, "depfile")))
+        return cli_usage(cli, "--emit and -MF need an object: without --stop-after and --passes");
     return 0;
 }
 
@@ -296,7 +309,8 @@ static int check_gradient(struct cli *cli)
     return code;
 }
 
-/* Names that are not known are replaced by the nearest ones, over and over: behind one mistake another may be hidden. */
+/* Names that are not known are replaced by the nearest ones, over and over: behind one mistake another may be hidden.
+ */
 static int fix(struct cli *cli, const char *path)
 {
     size_t total = 0;
@@ -308,7 +322,9 @@ static int fix(struct cli *cli, const char *path)
         size_t count = w.diags.errors ? cli_fix(&w.diags, &text) : 0;
         way_free(&w);
         if (!count) {
-            if (total && !cli->quiet) fprintf(stderr, "stepc: note: %s: %zu name%s replaced by the nearest\n", path, total, total == 1 ? "" : "s");
+            if (total && !cli->quiet)
+                fprintf(stderr, "stepc: note: %s: %zu name%s replaced by the nearest\n", path, total,
+                        total == 1 ? "" : "s");
             return code && code != EXIT_WRONG && !w.diags.errors ? code : 0;
         }
         if ((code = cli_write(cli, path, str_text(&text), text.length))) return code;
@@ -330,7 +346,8 @@ int cli_check(struct cli *cli)
         ir_report(w.plans, NULL, &report);
         code = cli_summary(cli, str_text(&report), report.length);
     }
-    if (!code && w.plans && cli_count(cli, "weights")) code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
+    if (!code && w.plans && cli_count(cli, "weights"))
+        code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
     way_free(&w);
     return code || !cli_count(cli, "grad") ? code : check_gradient(cli);
 }
@@ -349,7 +366,8 @@ int cli_explain(struct cli *cli)
     if (report) return cli_explain_report(cli, report, report_length);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
-    if (length > DOCUMENT_LIMIT) code = cli_failed(cli, EXIT_WRONG, "%s has more than %d bytes, which is the limit", what, DOCUMENT_LIMIT);
+    if (length > DOCUMENT_LIMIT)
+        code = cli_failed(cli, EXIT_WRONG, "%s has more than %d bytes, which is the limit", what, DOCUMENT_LIMIT);
     else code = to_module(&w, what, text, length);
     if (!code) w.plans = pass_run(&w.pass, w.first, &w.last);
     code = finish(&w, code);
@@ -409,7 +427,8 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     int code = cli_parse(&cli, argc, argv);
     if (code == 0) code = commands[cli.command](&cli);
-    if (fflush(stdout) != 0 && code <= 0) code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));
+    if (fflush(stdout) != 0 && code <= 0)
+        code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));
     arena_free(&arena);
     return code < 0 ? EXIT_DONE : code;
 }

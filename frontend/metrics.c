@@ -30,9 +30,9 @@ static bool is_late(fe_json json)
 /* What T5X's WeightMetricsComputer reports of every trained parameter after the update, as <name>/<path>; the norm is
  * that of all gradients. */
 enum measure { WEIGHT_RMS, GRADIENT_RMS, UPDATE_RMS, RELATIVE_UPDATE_RMS, WEIGHT_MAX, GRADIENT_NORM, MEASURES };
-static const char *const measure_names[MEASURES] = {
-    "weight_rms", "weight_gradient_rms", "weight_update_rms", "weight_update_divided_by_weight_rms", "weight_max",
-    "weight_gradient_norm"};
+static const char *const measure_names[MEASURES] = {"weight_rms",        "weight_gradient_rms",
+                                                    "weight_update_rms", "weight_update_divided_by_weight_rms",
+                                                    "weight_max",        "weight_gradient_norm"};
 
 static bool read_object(struct fe *fe, fe_json json)
 {
@@ -169,8 +169,12 @@ void fe_step_metrics_results(struct step *s, struct ir_builder *b, const ir_valu
         struct metric *m = &s->metrics[i];
         if (!values[i]) continue;
         if (!m->slot) {
-            if (m->json && ir_type(b->f, values[i])->rank && ir_slot_find(s->module, m->name) >= 0) /* an array is read by its name */
-                fe_error_key(s->fe, m->json, "E0110", "metric \"%s\" is an array and needs a name of its own: there is an input or a state of that name", m->name);
+            if (m->json && ir_type(b->f, values[i])->rank &&
+                ir_slot_find(s->module, m->name) >= 0) /* an array is read by its name */
+                fe_error_key(
+                    s->fe, m->json, "E0110",
+                    "metric \"%s\" is an array and needs a name of its own: there is an input or a state of that name",
+                    m->name);
             struct ir_slot slot = {.name = m->name,
                                    .role = IR_ROLE_METRIC,
                                    .type = *ir_type(b->f, values[i]),
@@ -194,10 +198,8 @@ bool fe_step_measures(struct step *s, struct ir_builder *b)
             continue;
         }
         ir_value now = o->slots.items[map_get(&o->by_name, m->state)].now;
-        struct ir_slot slot = {.name = m->name,
-                               .role = IR_ROLE_METRIC,
-                               .type = *ir_type(b->f, now),
-                               .place = fe_place(s->fe, m->json)};
+        struct ir_slot slot = {
+            .name = m->name, .role = IR_ROLE_METRIC, .type = *ir_type(b->f, now), .place = fe_place(s->fe, m->json)};
         ir_result_add(b, m->name, now, (int32_t)ir_slot_new(s->module, slot));
     }
     return s->fe->diags->errors == errors;

@@ -1,6 +1,6 @@
 /* micro_vmap: a block that is a function of one row, applied to all rows of its inputs, a few at a time (as
- * optax.microbatching.micro_vmap). The block is traced in place on stand-ins for one row; what depends on them then moves
- * into a function of its own, so that expressions in the block may use anything around it. */
+ * optax.microbatching.micro_vmap). The block is traced in place on stand-ins for one row; what depends on them then
+ * moves into a function of its own, so that expressions in the block may use anything around it. */
 #include "frontend/body.h"
 #include "frontend/formula.h"
 #include "frontend/model.h"
@@ -21,20 +21,21 @@ struct rows {
     struct fe_block *block;
     struct fe *fe;
     struct ir_builder *b;
-    int64_t count, size;           /* rows; at once */
+    int64_t count, size; /* rows; at once */
     int64_t kind;
     ir_value whole[FE_MAX_INPUTS + 1], stand_in[FE_MAX_INPUTS + 1]; /* the inputs, then the numbers of the rows */
     uint32_t inputs;
-    VEC(ir_value) results;         /* of one row: those of the block, then what it makes of running statistics */
-    uint32_t own;                  /* results of the block */
-    VEC(uint32_t) running;         /* the parameter of each of the others */
+    VEC(ir_value) results; /* of one row: those of the block, then what it makes of running statistics */
+    uint32_t own;          /* results of the block */
+    VEC(uint32_t) running; /* the parameter of each of the others */
 };
 
 /* Values that nothing else computes: the results of a call that takes row 0. */
 static void make_stand_ins(struct rows *r)
 {
     static const int64_t start[IR_MAX_RANK] = {0}, stride[IR_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
-    struct ir_builder c = {.f = ir_func_new(r->fe->module, arena_format(r->fe->arena, "stand_in.%zu", r->fe->module->funcs.count), false)};
+    struct ir_builder c = {
+        .f = ir_func_new(r->fe->module, arena_format(r->fe->arena, "stand_in.%zu", r->fe->module->funcs.count), false)};
     for (uint32_t i = 0; i <= r->inputs; i++) {
         struct ir_type type = *ir_type(r->b->f, r->whole[i]);
         ir_value x = ir_param_new(&c, "x", type, -1);
@@ -62,8 +63,8 @@ static bool leaves(struct rows *r, struct fe_val *v, const ir_value *values, uin
     return true;
 }
 
-/* Running statistics that the block changed by what is in its row become results beside those of the block. All rows work
- * on the same old ones, and the mean of what they make of these is left. */
+/* Running statistics that the block changed by what is in its row become results beside those of the block. All rows
+ * work on the same old ones, and the mean of what they make of these is left. */
 static void running_results(struct rows *r, const ir_value *before)
 {
     struct fe_trace *trace = r->block->site.trace;
@@ -126,8 +127,9 @@ static struct ir_func *make_group(struct rows *r, struct ir_func *row)
     uint32_t n = (uint32_t)row->params.count;
     int64_t batched = r->inputs + 1;
     ir_value *args = arena_new_array(arena, ir_value, n + 1);
-    struct ir_builder b = {.f = ir_func_new(r->fe->module, arena_format(arena, "rows.%zu", r->fe->module->funcs.count), false),
-                           .place = r->b->place};
+    struct ir_builder b = {
+        .f = ir_func_new(r->fe->module, arena_format(arena, "rows.%zu", r->fe->module->funcs.count), false),
+        .place = r->b->place};
     for (uint32_t i = 0; i < n; i++) {
         struct ir_type type = row->params.items[i].type;
         if (i < batched) {
@@ -173,7 +175,9 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
         if (!fe_as_tensor(&block->site, &block->in[i])) return false;
         struct ir_type type = fe_type_at(&block->site, &block->in[i]);
         if (!type.rank || (i && type.dim[0] != r->count)) {
-            fe_block_fail(block, NULL, "E0210", type.rank ? "micro_vmap: %s has other rows than the first input" : "micro_vmap: %s has no rows",
+            fe_block_fail(block, NULL, "E0210",
+                          type.rank ? "micro_vmap: %s has other rows than the first input"
+                                    : "micro_vmap: %s has no rows",
                           fe_describe(&block->site, &block->in[i]));
             return false;
         }
@@ -181,7 +185,8 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
         r->whole[r->inputs++] = block->in[i].tensor;
     }
     if (r->count >= INT32_MAX) { /* rows are numbered by int32 */
-        fe_block_fail(block, NULL, "E0103", "micro_vmap: an input of %lld rows; at most %d can be split", (long long)r->count, INT32_MAX - 1);
+        fe_block_fail(block, NULL, "E0103", "micro_vmap: an input of %lld rows; at most %d can be split",
+                      (long long)r->count, INT32_MAX - 1);
         return false;
     }
     r->size = args[SIZE].null ? r->count : args[SIZE].integer;
@@ -205,8 +210,10 @@ static ir_value real_microbatches(struct rows *r, const struct fe_value *real, i
     ir_value n = v.bad ? 0 : fe_tensor(r->fe, r->block->site.trace, &v, real->json);
     if (!n) return 0;
     const struct ir_type *type = ir_type(r->b->f, n);
-    if (!type->rank && ir_dtype_is_integer((enum ir_dtype)type->dtype)) return ir_binary(r->b, OP_min, ir_cast(r->b, n, IR_I32), all);
-    fe_block_fail(r->block, real->json, "E0432", "expected a number of microbatches, found %s", ir_type_text(r->fe->arena, type));
+    if (!type->rank && ir_dtype_is_integer((enum ir_dtype)type->dtype))
+        return ir_binary(r->b, OP_min, ir_cast(r->b, n, IR_I32), all);
+    fe_block_fail(r->block, real->json, "E0432", "expected a number of microbatches, found %s",
+                  ir_type_text(r->fe->arena, type));
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* Tracing of the model: paths, names, inputs of blocks, declaration of parameters, dispatch to structures, layers,
  * activations and defines. Paths are those of nnx.state: the model's own block adds no segment, a child of `sequential`
- * or `residual` is `layers.<i>`, a copy of `repeat` is `<i>`, a node of `graph` its name; a `name` replaces that segment
- * and may hold dots, an empty one adds none. */
+ * or `residual` is `layers.<i>`, a copy of `repeat` is `<i>`, a node of `graph` its name; a `name` replaces that
+ * segment and may hold dots, an empty one adds none. */
 #include "frontend/model.h"
 #include <string.h>
 
@@ -88,7 +88,8 @@ static ir_value use_weights(const struct fe_weights *w, struct fe_block *block, 
 const char *fe_weights_inside(const struct fe_weights *w, const char *path)
 {
     size_t length = strlen(w->inside);
-    if (!length || strncmp(path, w->inside, length) != 0 || path[length] != '.') return path; /* shared from elsewhere */
+    if (!length || strncmp(path, w->inside, length) != 0 || path[length] != '.')
+        return path; /* shared from elsewhere */
     return path + length + 1;
 }
 
@@ -258,7 +259,8 @@ static struct fe_val unknown_type(struct fe_block *block)
     struct fe *fe = block->site.fe;
     fe_json type = fe_member(fe, block->json, "type");
     if (!strcmp(block->type, "pool"))
-        return fe_block_fail(block, type, "E0111", "layer \"pool\" is not supported yet; there are avg_pool, max_pool and min_pool");
+        return fe_block_fail(block, type, "E0111",
+                             "layer \"pool\" is not supported yet; there are avg_pool, max_pool and min_pool");
     VEC(const char *) names = {0};
     size_t count;
     const char *const *activations = fe_function_names(fe->arena, FE_ACTIVATION, &count);
@@ -292,7 +294,8 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
         return fe_bad();
     for (uint32_t i = 0; i < layer->count; i++) { /* also those of parameters that are not there */
         const char *name = layer->args[i].name, *end = strstr(name, "_init");
-        bool initializer = layer->args[i].kind == FE_OBJECT && end && (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
+        bool initializer = layer->args[i].kind == FE_OBJECT && end &&
+                           (!strcmp(end, "_init") || !strcmp(end, "_initializer"));
         if (initializer && args[i].json && !args[i].null && !fe_check_initializer(fe, args[i].json)) return fe_bad();
     }
     if (layer->inputs_max && !(layer->inputs_max & FE_NO_INPUT_TOO) && !block->in_count) return needs_input(block);
@@ -302,7 +305,8 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
         return fe_block_fail(block, NULL, "E0113", "layer \"%s\" takes at most %u inputs, found %u", layer->name,
                              (unsigned)most, (unsigned)block->in_count);
     for (uint32_t i = 0; i < block->in_count; i++)
-        if (!(tuples && block->in[i].kind == FE_VAL_TUPLE) && !fe_as_tensor(&block->site, &block->in[i])) return fe_bad();
+        if (!(tuples && block->in[i].kind == FE_VAL_TUPLE) && !fe_as_tensor(&block->site, &block->in[i]))
+            return fe_bad();
     return fe_block_dtypes(block, layer->args, layer->count, args) ? layer->apply(block, args) : fe_bad();
 }
 

@@ -1,6 +1,6 @@
-/* Where shapes come from. An error that two shapes do not fit stands where they meet; the mistake may be where one of them
- * is written. So every name in the text of such an error is followed to what gives it its shape, in a note: an input's
- * "shape", the "shape" or "features" of a block of that name, or of the model's last layer that has them. */
+/* Where shapes come from. An error that two shapes do not fit stands where they meet; the mistake may be where one of
+ * them is written. So every name in the text of such an error is followed to what gives it its shape, in a note: an
+ * input's "shape", the "shape" or "features" of a block of that name, or of the model's last layer that has them. */
 #include "frontend/fe.h"
 
 #include <ctype.h>
@@ -26,7 +26,8 @@ static fe_json named_block(struct fe *fe, const char *name)
 {
     for (uint32_t i = 1; i < fe->json.count; i++) {
         fe_json v = &fe->json.values[i];
-        if (v->kind == JSON_STRING && v->key && strcmp(v->key, "name") == 0 && strcmp(v->string, name) == 0 && v->parent)
+        if (v->kind == JSON_STRING && v->key && strcmp(v->key, "name") == 0 && strcmp(v->string, name) == 0 &&
+            v->parent)
             return &fe->json.values[v->parent];
     }
     return NULL;
@@ -34,18 +35,24 @@ static fe_json named_block(struct fe *fe, const char *name)
 
 static fe_json origin(struct fe *fe, const char *name, bool shapes)
 {
-    fe_json root = fe_root(fe), inputs = fe_member(fe, root, "inputs"), input = inputs ? fe_member(fe, inputs, name) : NULL;
+    fe_json root = fe_root(fe), inputs = fe_member(fe, root, "inputs"),
+            input = inputs ? fe_member(fe, inputs, name) : NULL;
     if (input) return fe_member(fe, input, shapes ? "shape" : "dtype");
     if (!shapes) return NULL;
     return shape_of(fe, strcmp(name, "model") == 0 ? fe_member(fe, root, "model") : named_block(fe, name), 0);
 }
 
-struct notes { fe_json seen[MOST_NOTES]; uint32_t count; bool shapes; /* or dtypes */ };
+struct notes {
+    fe_json seen[MOST_NOTES];
+    uint32_t count;
+    bool shapes; /* or dtypes */
+};
 
 static void follow_names(struct fe *fe, struct diag *d, struct diag_span span, struct notes *notes)
 {
     const char *text = fe->json.text + span.offset, *end = text + span.length;
-    fe_json root = fe_root(fe), model = fe_member(fe, root, "model"), input = model && model->kind == JSON_OBJECT ? fe_member(fe, model, "input") : NULL;
+    fe_json root = fe_root(fe), model = fe_member(fe, root, "model"),
+            input = model && model->kind == JSON_OBJECT ? fe_member(fe, model, "input") : NULL;
     for (const char *p = text; p < end && notes->count < MOST_NOTES;) {
         size_t n = 0;
         while (p + n < end && (isalnum((unsigned char)p[n]) || p[n] == '_')) n++;

@@ -1,6 +1,6 @@
 /* Functions that see a part of the batch: microbatches, groups of examples, single examples. Such a function takes its
- * rows of the batched inputs, the numbers of these rows (random tensors are parts of those of the whole batch), the parameters,
- * the other inputs, what else is captured, and last the state that goes from one microbatch to the next. */
+ * rows of the batched inputs, the numbers of these rows (random tensors are parts of those of the whole batch), the
+ * parameters, the other inputs, what else is captured, and last the state that goes from one microbatch to the next. */
 #include "frontend/step.h"
 #include "frontend/model.h"
 #include <string.h>
@@ -12,9 +12,10 @@ bool fe_step_batch_rows(struct step *s, fe_json json, int64_t *rows)
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
         if (!fe_input_batched(s->fe, i)) continue;
         if (slot->type.dim[0] >= INT32_MAX) { /* rows are numbered by int32 */
-            fe_json shape = fe_member(s->fe, fe_member(s->fe, fe_member(s->fe, fe_root(s->fe), "inputs"), slot->name), "shape");
-            fe_error(s->fe, shape, "E0103", "a batch of %lld rows; at most %d can be split", (long long)slot->type.dim[0],
-                     INT32_MAX - 1);
+            fe_json shape = fe_member(s->fe, fe_member(s->fe, fe_member(s->fe, fe_root(s->fe), "inputs"), slot->name),
+                                      "shape");
+            fe_error(s->fe, shape, "E0103", "a batch of %lld rows; at most %d can be split",
+                     (long long)slot->type.dim[0], INT32_MAX - 1);
             return false;
         }
         if (!first) {
@@ -104,12 +105,14 @@ bool fe_part_begin(struct step *s, struct part *p, struct fe_trace *outer, enum 
     struct fe *fe = s->fe;
     bool numbered = outer->train && draws(s);
     if (numbered && !note_random(s)) return false;
-    ir_value numbers = numbered ? row_numbers(s, outer) : 0, *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
+    ir_value numbers = numbered ? row_numbers(s, outer) : 0,
+             *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
              *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     const char *name = arena_format(fe->arena, "%s.%zu", names[level], s->module->funcs.count);
     *p = (struct part){.level = level, .rows = {.count = rows}};
     p->b = fe_step_builder(s, ir_func_new(s->module, name, false));
-    p->trace = (struct fe_trace){.b = &p->b, .train = outer->train, .inputs = inputs, .params = params, .rows = &p->rows};
+    p->trace = (struct fe_trace){
+        .b = &p->b, .train = outer->train, .inputs = inputs, .params = params, .rows = &p->rows};
     if (outer->statistics) p->trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     p->args = arena_new_array(fe->arena, ir_value, s->input_count + 2 * s->param_count + 5);
     for (uint32_t i = 0; i < s->input_count; i++) {
@@ -197,7 +200,8 @@ ir_value fe_part_end(struct step *s, struct part *p, struct fe_trace *outer, ir_
         if (!result[i] || !p->trace.statistics[i]) continue;
         ir_value now = ir_proj(b, tuple, result[i] - 1);
         if (p->level == PART_EXAMPLE) now = of_examples(b, &s->params[i], now);
-        else if (p->level == PART_EXAMPLES && s->examples.real) now = if_any(b, real, now, fe_trace_param(fe, outer, i));
+        else if (p->level == PART_EXAMPLES && s->examples.real)
+            now = if_any(b, real, now, fe_trace_param(fe, outer, i));
         outer->statistics[i] = now;
     }
     return tuple;
@@ -228,7 +232,8 @@ const struct fe_env *fe_step_outer_env(struct step *s, struct fe_trace *trace, i
     const struct fe_env *env = NULL;
     for (uint32_t i = 0; i < s->input_count; i++) {
         struct fe_env *e = arena_new(fe->arena, struct fe_env);
-        *e = (struct fe_env){env, s->module->slots.items[s->inputs[i]].name, fe_input_value(trace->b, trace->inputs[i])};
+        *e = (struct fe_env){env, s->module->slots.items[s->inputs[i]].name,
+                             fe_input_value(trace->b, trace->inputs[i])};
         env = e;
     }
     struct fe_tree *tree = arena_new(fe->arena, struct fe_tree);

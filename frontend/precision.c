@@ -1,7 +1,8 @@
-/* "precision": dtypes of parameters, layers and gradients, and the scale of the loss. The loss is multiplied by the scale
- * before it is differentiated, its gradients are divided by it in float32; the loss that is reported and that optimizers
- * see is the unscaled one. A dynamic scale is that of flax.training.dynamic_scale: a step whose gradients are not finite
- * leaves parameters and optimizer as they were and makes the scale smaller; so many finite steps in a row make it larger. */
+/* "precision": dtypes of parameters, layers and gradients, and the scale of the loss. The loss is multiplied by the
+ * scale before it is differentiated, its gradients are divided by it in float32; the loss that is reported and that
+ * optimizers see is the unscaled one. A dynamic scale is that of flax.training.dynamic_scale: a step whose gradients
+ * are not finite leaves parameters and optimizer as they were and makes the scale smaller; so many finite steps in a
+ * row make it larger. */
 #include "frontend/arguments.h"
 #include "frontend/step.h"
 #include <float.h>
@@ -18,11 +19,10 @@ FE_SETTINGS(precision, rows);
 
 enum { SCALE, GROWTH, BACKOFF, INTERVAL, MINIMUM, SCALE_ROWS };
 static const struct fe_arg static_rows[] = {POSITIVE_REQUIRED(scale)};
-static const struct fe_arg dynamic_rows[SCALE_ROWS] = {[SCALE] = POSITIVE(scale, "65536")
-                                                       [GROWTH] = POSITIVE(growth_factor, "2")
-                                                       [BACKOFF] = POSITIVE(backoff_factor, "0.5")
-                                                       [INTERVAL] = AT_LEAST_ONE(growth_interval, "2000")
-                                                       [MINIMUM] = POSITIVE_OR_NULL(minimum_scale)};
+static const struct fe_arg dynamic_rows[SCALE_ROWS] = {
+    [SCALE] = POSITIVE(scale, "65536")[GROWTH] = POSITIVE(growth_factor, "2")[BACKOFF] = POSITIVE(
+        backoff_factor, "0.5")[INTERVAL] = AT_LEAST_ONE(growth_interval,
+                                                        "2000")[MINIMUM] = POSITIVE_OR_NULL(minimum_scale)};
 static const char *const scales[] = {"static", "dynamic_scale"};
 
 static bool read_dtype(struct fe *fe, const struct fe_value *v, const char *name, enum ir_dtype *out)
@@ -62,8 +62,8 @@ static bool read_scale(struct step *s, fe_json json)
     if (!type) return false;
     bool dynamic = strcmp(type, scales[1]) == 0;
     if (!dynamic && strcmp(type, scales[0]) != 0) {
-        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0105", "unknown loss scale \"%s\"", type), type, scales,
-                   2);
+        fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0105", "unknown loss scale \"%s\"", type), type,
+                   scales, 2);
         return false;
     }
     const char *what = arena_format(fe->arena, "loss scale \"%s\"", type);
@@ -81,7 +81,8 @@ static bool read_scale(struct step *s, fe_json json)
     good &= check_number(fe, &v[BACKOFF], "backoff_factor", false, true);
     good &= check_number(fe, &v[MINIMUM], "minimum_scale", false, false);
     if (scale->interval > INT32_MAX) {
-        fe_error(fe, v[INTERVAL].json, "E0103", "\"growth_interval\" must fit an int32, found %s", fe_found(fe, v[INTERVAL].json));
+        fe_error(fe, v[INTERVAL].json, "E0103", "\"growth_interval\" must fit an int32, found %s",
+                 fe_found(fe, v[INTERVAL].json));
         good = false;
     }
     return good;

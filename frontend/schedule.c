@@ -32,7 +32,8 @@ static const struct schedule_row {
     uint32_t count;
     const char *doc;
 } rows[] = {
-#define X(name, arguments, doc) {#name, schedule_##name, name##_args, sizeof name##_args / sizeof *name##_args - 1, doc},
+#define X(name, arguments, doc) \
+    {#name, schedule_##name, name##_args, sizeof name##_args / sizeof *name##_args - 1, doc},
 #include "frontend/schedule.def"
 #undef X
 };
@@ -132,8 +133,8 @@ static struct term polynomial(struct schedule *s, struct term step, double init,
     if (begin < 0) begin = 0;
     struct term n = term_integer(steps);
     struct term count = term_min(s->b, term_max(s->b, sub(s, step, term_integer(begin)), term_integer(0)), n);
-    /* XLA computes 1 - count / n as one fused 1 - count * (1 / n) with a rounded reciprocal, so that after n steps the rest
-     * may lie a little below 0. The same without a fused operation: (n - count) / n + (1 - n * (1 / n)). */
+    /* XLA computes 1 - count / n as one fused 1 - count * (1 / n) with a rounded reciprocal, so that after n steps the
+     * rest may lie a little below 0. The same without a fused operation: (n - count) / n + (1 - n * (1 / n)). */
     double reciprocal = (double)(1.0f / (float)steps), error = 1 - (double)steps * reciprocal;
     struct term left = term_cast(s->b, sub(s, n, count), IR_F32); /* which a quotient of integers is */
     left = add(s, mul(s, left, constant(reciprocal)), constant(error));
@@ -310,7 +311,8 @@ static struct term schedule_linear_onecycle_schedule(struct schedule *s, struct 
     double div = num(s, "div_factor");
     const struct fe_value *start = arg(s, "pct_start"), *final = arg(s, "pct_final");
     if (start->number > final->number) {
-        fe_error(s->fe, start->json ? start->json : final->json, "E0103", "\"pct_start\" must be at most \"pct_final\"");
+        fe_error(s->fe, start->json ? start->json : final->json, "E0103",
+                 "\"pct_start\" must be at most \"pct_final\"");
         return bad();
     }
     struct boundary list[3];

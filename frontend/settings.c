@@ -5,7 +5,11 @@
 #include "frontend/settings.def"
 #undef X
 
-static const struct { const char *name; const struct fe_settings_rows *rows; const char *doc; } settings[] = {
+static const struct {
+    const char *name;
+    const struct fe_settings_rows *rows;
+    const char *doc;
+} settings[] = {
 #define X(name, doc) {#name, &fe_settings_##name, doc},
 #include "frontend/settings.def"
 #undef X
@@ -14,6 +18,7 @@ static const struct { const char *name; const struct fe_settings_rows *rows; con
 bool fe_setting_row(uint32_t index, struct fe_row *out)
 {
     if (index >= sizeof settings / sizeof *settings) return false;
-    *out = (struct fe_row){settings[index].name, settings[index].rows->args, settings[index].rows->count, settings[index].doc};
+    *out = (struct fe_row){settings[index].name, settings[index].rows->args, settings[index].rows->count,
+                           settings[index].doc};
     return true;
 }

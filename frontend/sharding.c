@@ -42,7 +42,9 @@ static bool unknown_axis(struct fe *fe, fe_json name, bool logical, fe_json rule
         fe_json left = fe_first(fe, rule);
         if (left && left->kind == JSON_STRING) vec_push(fe->arena, &names, left->string);
     }
-    struct diag *d = fe_error(fe, name, "E0406", logical ? "%s is neither a mesh axis nor a name of the rules" : "%s is not an axis of the mesh",
+    struct diag *d = fe_error(fe, name, "E0406",
+                              logical ? "%s is neither a mesh axis nor a name of the rules"
+                                      : "%s is not an axis of the mesh",
                               fe_found(fe, name));
     fe_suggest(fe, d, name->string, names.items, names.count);
     if (!fe->module->mesh.axis_count) d->hint = "the document has no \"mesh\"";
@@ -57,11 +59,13 @@ static bool check_rule(struct fe *fe, fe_json rule)
     bool pair = rule->kind == JSON_ARRAY && right && !fe_next(fe, right) && left->kind == JSON_STRING;
     bool axes = pair && (right->kind == JSON_STRING || right->kind == JSON_NULL || right->kind == JSON_ARRAY);
     if (!axes) {
-        fe_error(fe, rule, "E0406", "a rule is [\"logical name\", mesh axis, list of mesh axes or null], found %s", fe_found(fe, rule));
+        fe_error(fe, rule, "E0406", "a rule is [\"logical name\", mesh axis, list of mesh axes or null], found %s",
+                 fe_found(fe, rule));
         return false;
     }
     bool good = true;
-    for (fe_json a = right->kind == JSON_ARRAY ? fe_first(fe, right) : right; a; a = right->kind == JSON_ARRAY ? fe_next(fe, a) : NULL) {
+    for (fe_json a = right->kind == JSON_ARRAY ? fe_first(fe, right) : right; a;
+         a = right->kind == JSON_ARRAY ? fe_next(fe, a) : NULL) {
         if (a->kind == JSON_NULL && a == right) continue;
         if (a->kind != JSON_STRING) {
             fe_error(fe, a, "E0406", "a mesh axis is a string, found %s", fe_found(fe, a));
@@ -75,13 +79,19 @@ static bool check_rule(struct fe *fe, fe_json rule)
 
 /* ---------------------------------------------------------------- specs */
 
-struct spec { fe_json rules; const char *used[IR_MAX_RANK * IR_MAX_AXES]; uint32_t used_count; };
+struct spec {
+    fe_json rules;
+    const char *used[IR_MAX_RANK * IR_MAX_AXES];
+    uint32_t used_count;
+};
 
 static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
 {
     if (entry->kind == JSON_NULL) return true;
     if (entry->kind != JSON_STRING) {
-        fe_error(fe, entry, "E0406", "an entry of a spec is a mesh axis, a name of the rules, a list of them or null, found %s", fe_found(fe, entry));
+        fe_error(fe, entry, "E0406",
+                 "an entry of a spec is a mesh axis, a name of the rules, a list of them or null, found %s",
+                 fe_found(fe, entry));
         return false;
     }
     bool axis = is_axis(fe, entry->string);
@@ -133,7 +143,8 @@ static bool input_specs(struct fe *fe, fe_json map)
         uint32_t i = 0;
         while (i < fe->input_count && strcmp(names[i], spec->key) != 0) i++;
         if (i == fe->input_count) {
-            fe_suggest(fe, fe_error_key(fe, spec, "E0405", "the document has no input \"%s\"", spec->key), spec->key, names, i);
+            fe_suggest(fe, fe_error_key(fe, spec, "E0405", "the document has no input \"%s\"", spec->key), spec->key,
+                       names, i);
             good = false;
             continue;
         }
@@ -152,7 +163,8 @@ bool fe_sharding_form(struct fe *fe, fe_json sharding)
     fe_json rules = v[SH_rules].json;
     for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) good &= check_rule(fe, rule);
     for (int map = SH_params; good && map <= SH_inputs; map++)
-        for (fe_json spec = fe_first(fe, v[map].json); spec; spec = fe_next(fe, spec)) good &= check_spec(fe, spec, rules);
+        for (fe_json spec = fe_first(fe, v[map].json); spec; spec = fe_next(fe, spec))
+            good &= check_spec(fe, spec, rules);
     if (good && v[SH_mode].json && v[SH_mode].integer == 1) {
         fe_error(fe, v[SH_mode].json, "E0111", "sharding with \"mode\": \"explicit\" is not supported yet");
         good = false;
@@ -221,7 +233,8 @@ static const char *drop_entries(struct fe *fe, fe_json spec, const struct ir_slo
     bool same = param->rank == slot->type.rank && memcmp(param->dim, slot->type.dim, sizeof param->dim) == 0;
     const char *entries[IR_MAX_RANK] = {NULL};
     uint32_t n = 0;
-    for (fe_json entry = fe_first(fe, spec); entry && n < IR_MAX_RANK; entry = fe_next(fe, entry)) entries[n++] = fe_text(fe, entry);
+    for (fe_json entry = fe_first(fe, spec); entry && n < IR_MAX_RANK; entry = fe_next(fe, entry))
+        entries[n++] = fe_text(fe, entry);
     if (!slot->param_dims && !same) return NULL;
     struct str out = STR(fe->arena);
     for (uint32_t d = 0; d < slot->type.rank; d++) {

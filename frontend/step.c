@@ -75,7 +75,10 @@ static bool read_ema(struct step *s)
 
 /* ---------------------------------------------------------------- infer */
 
-struct output { const char *name; ir_value value; };
+struct output {
+    const char *name;
+    ir_value value;
+};
 typedef VEC(struct output) outputs;
 
 /* What the model gives: one output, or its named parts. */
@@ -91,10 +94,8 @@ static void list_outputs(struct step *s, const char *name, const struct fe_val *
 
 static void add_output(struct step *s, struct ir_builder *b, const char *name, ir_value value)
 {
-    struct ir_slot slot = {.name = name,
-                           .role = IR_ROLE_OUTPUT,
-                           .type = *ir_type(b->f, value),
-                           .place = fe_place(s->fe, top(s, "model"))};
+    struct ir_slot slot = {
+        .name = name, .role = IR_ROLE_OUTPUT, .type = *ir_type(b->f, value), .place = fe_place(s->fe, top(s, "model"))};
     ir_result_add(b, name, value, (int32_t)ir_slot_new(s->module, slot));
 }
 
@@ -122,8 +123,8 @@ static bool probe(struct step *s, bool *needed)
     return good;
 }
 
-/* Where a step works through the batch in parts, so does infer, or the memory for a whole batch would be needed after all.
- * Rows of a part; 0: the batch at once. */
+/* Where a step works through the batch in parts, so does infer, or the memory for a whole batch would be needed after
+ * all. Rows of a part; 0: the batch at once. */
 static int64_t infer_rows(const struct step *s)
 {
     if (s->accumulate.json) return s->accumulate.rows;
@@ -131,8 +132,8 @@ static int64_t infer_rows(const struct step *s)
 }
 
 /* Whether every output has the batch's rows, and a part's rows in a part. */
-static bool have_rows(const struct ir_func *whole, const outputs *all, const struct ir_func *f, const outputs *parts, int64_t rows,
-                      int64_t part)
+static bool have_rows(const struct ir_func *whole, const outputs *all, const struct ir_func *f, const outputs *parts,
+                      int64_t rows, int64_t part)
 {
     bool good = all->count == parts->count;
     for (size_t i = 0; good && i < all->count; i++) {
@@ -144,18 +145,21 @@ static bool have_rows(const struct ir_func *whole, const outputs *all, const str
     return good;
 }
 
-/* The outputs part by part, put together; `list` has those of the batch at once in function `whole`. False: they cannot be,
- * or errors were recorded. */
-static bool infer_parts(struct step *s, struct fe_trace *trace, int64_t part_rows, const struct ir_func *whole, outputs *list)
+/* The outputs part by part, put together; `list` has those of the batch at once in function `whole`. False: they cannot
+ * be, or errors were recorded. */
+static bool infer_parts(struct step *s, struct fe_trace *trace, int64_t part_rows, const struct ir_func *whole,
+                        outputs *list)
 {
     int64_t rows = 0;
     struct part part;
     outputs parts = {0};
     if (!fe_step_batch_rows(s, top(s, "model"), &rows) || rows <= part_rows || rows % part_rows) return false;
-    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, part_rows, 0) || !fe_trace_model(s->fe, &part.trace)) return false;
+    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, part_rows, 0) || !fe_trace_model(s->fe, &part.trace))
+        return false;
     list_outputs(s, "model", &part.trace.model, &parts);
     if (!have_rows(whole, list, part.b.f, &parts, rows, part_rows)) return false;
-    for (size_t i = 0; i < parts.count; i++) fe_part_result(s, &part, parts.items[i].name, parts.items[i].value, FE_CONCATENATE);
+    for (size_t i = 0; i < parts.count; i++)
+        fe_part_result(s, &part, parts.items[i].name, parts.items[i].value, FE_CONCATENATE);
     int64_t count = rows / part_rows;
     ir_value tuple = fe_part_end(s, &part, trace, ir_scalar(trace->b, IR_I32, (double)count), count, 1);
     for (uint32_t i = 0; i < parts.count; i++) list->items[i].value = ir_proj(trace->b, tuple, i);

@@ -7,13 +7,13 @@
 struct metric {
     const char *name;
     fe_json json;
-    uint32_t slot; /* of role METRIC + 1; 0 = not declared yet */
-    bool late;     /* reads grads, updates or hyperparams: computed after the update */
-    bool object;   /* a metric object: stands for several, see fe_step_metrics_expand */
+    uint32_t slot;               /* of role METRIC + 1; 0 = not declared yet */
+    bool late;                   /* reads grads, updates or hyperparams: computed after the update */
+    bool object;                 /* a metric object: stands for several, see fe_step_metrics_expand */
     uint32_t measure, parameter; /* of a metric object, once expanded */
-    bool example;  /* of per_example.metrics: computed for every example, from its gradients */
-    int64_t kind;  /* ... and then accumulated or put together (enum accumulator) */
-    uint32_t leaf; /* ... of a tree: which value it is */
+    bool example;                /* of per_example.metrics: computed for every example, from its gradients */
+    int64_t kind;                /* ... and then accumulated or put together (enum accumulator) */
+    uint32_t leaf;               /* ... of a tree: which value it is */
 };
 
 /* How results of parts of the batch become results of the batch: the kinds of the op accumulate. */
@@ -61,7 +61,7 @@ struct step {
     struct examples examples;
     struct loss_scale scale;
     struct outcome *outcome; /* of the step being built */
-    bool *averaged; /* per parameter; NULL: no ema */
+    bool *averaged;          /* per parameter; NULL: no ema */
     uint32_t *ema_slots;
     double ema_decay;
     uint32_t step_slot;
@@ -105,7 +105,8 @@ void fe_step_scale_init(struct step *, struct ir_builder *);
 ir_value fe_step_scale_end(struct step *, struct ir_builder *, const ir_value *grads);
 /* The scale of a trace's loss, a float32 scalar; 0: it has none. */
 ir_value fe_step_scale(struct step *, const struct fe_trace *);
-const struct fe_env *fe_step_scale_env(struct step *, const struct fe_trace *, const struct fe_env *outer); /* with the name loss_scale */
+const struct fe_env *fe_step_scale_env(struct step *, const struct fe_trace *,
+                                       const struct fe_env *outer); /* with the name loss_scale */
 ir_value fe_step_unscaled(struct ir_builder *, ir_value scale, ir_value grad);
 /* Gradients as optimizers get them. */
 const ir_value *fe_step_rounded(struct step *, struct ir_builder *, const ir_value *grads);
@@ -114,23 +115,23 @@ const ir_value *fe_step_rounded(struct step *, struct ir_builder *, const ir_val
 bool fe_step_examples_read(struct step *, fe_json);
 bool fe_step_examples(struct step *, struct fe_trace *trace, bool grads, const struct clipped *, struct outcome *);
 
-/* parts.c: functions that see a part of the batch. A microbatch works on the statistics that the one before left; examples
- * come in groups, each of which is computed at once, and all work on the same statistics. */
+/* parts.c: functions that see a part of the batch. A microbatch works on the statistics that the one before left;
+ * examples come in groups, each of which is computed at once, and all work on the same statistics. */
 enum part_level { PART_MICROBATCH, PART_EXAMPLES, PART_EXAMPLE };
 struct part {
     enum part_level level;
     struct ir_builder b;
     struct fe_trace trace; /* of the part */
     struct fe_rows rows;
-    ir_value *args;        /* operands, in the function around */
+    ir_value *args; /* operands, in the function around */
     uint32_t count, batched;
-    ir_value extra;        /* the captured value, in the part; 0 = none */
-    VEC(int64_t) kinds;    /* of the results */
+    ir_value extra;     /* the captured value, in the part; 0 = none */
+    VEC(int64_t) kinds; /* of the results */
 };
 bool fe_part_begin(struct step *, struct part *, struct fe_trace *outer, enum part_level, int64_t rows, ir_value extra);
 uint32_t fe_part_result(struct step *, struct part *, const char *name, ir_value, int64_t kind); /* its number */
-/* The tuple of the results for all `count` parts, of which `real` run (not for single examples); gives the statistics to
- * `outer`. */
+/* The tuple of the results for all `count` parts, of which `real` run (not for single examples); gives the statistics
+ * to `outer`. */
 ir_value fe_part_end(struct step *, struct part *, struct fe_trace *outer, ir_value real, int64_t count, int64_t split);
 /* The rows of the batch, which all batched inputs share; false: an error was recorded. */
 bool fe_step_batch_rows(struct step *, fe_json, int64_t *rows);

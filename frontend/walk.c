@@ -68,7 +68,8 @@ bool fe_walk(struct fe_walk *w, fe_walk_step *step, void *user)
     if (w->times <= FEW_TIMES) return unrolled(w, step, user);
     if (!trace(w, step, user, &body, &failed)) {
         if (!failed && w->times > MOST_UNROLLED)
-            fe_fail(s, "E0302", "what changes its dtype on the way through %lld times is not supported yet", (long long)w->times);
+            fe_fail(s, "E0302", "what changes its dtype on the way through %lld times is not supported yet",
+                    (long long)w->times);
         return !failed && w->times <= MOST_UNROLLED && unrolled(w, step, user);
     }
     uint32_t n = 0, captured = (uint32_t)body.captured.count;

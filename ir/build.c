@@ -231,7 +231,8 @@ ir_value ir_select(struct ir_builder *b, ir_value p, ir_value x, ir_value y)
 static ir_value convert(struct ir_builder *b, enum ir_op op, ir_value x, enum ir_dtype dtype)
 {
     if (!x || ir_type(b->f, x)->dtype == dtype) return x;
-    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .type = {.dtype = (uint8_t)dtype}});
+    return ir_make(b,
+                   (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .type = {.dtype = (uint8_t)dtype}});
 }
 
 ir_value ir_cast(struct ir_builder *b, ir_value x, enum ir_dtype dtype) { return convert(b, OP_cast, x, dtype); }
@@ -240,7 +241,9 @@ ir_value ir_bitcast(struct ir_builder *b, ir_value x, enum ir_dtype dtype) { ret
 ir_value ir_threefry(struct ir_builder *b, ir_value k0, ir_value k1, ir_value x0, ir_value x1, uint32_t word)
 {
     int64_t number = word;
-    return ir_make(b, (struct ir_node){.op = OP_threefry, .arg_count = 4, .args = (ir_value[]){k0, k1, x0, x1}, .attr = {{&number, 1}}});
+    return ir_make(
+        b, (struct ir_node){
+               .op = OP_threefry, .arg_count = 4, .args = (ir_value[]){k0, k1, x0, x1}, .attr = {{&number, 1}}});
 }
 
 /* ---------------------------------------------------------------- shapes */
@@ -257,7 +260,10 @@ static uint32_t rank_of(const struct ir_builder *b, ir_value x) { return x ? ir_
 
 ir_value ir_broadcast(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape, const int64_t *dims)
 {
-    return ir_make(b, (struct ir_node){.op = OP_broadcast, .arg_count = 1, .args = &x, .type = asked_shape(rank, shape),
+    return ir_make(b, (struct ir_node){.op = OP_broadcast,
+                                       .arg_count = 1,
+                                       .args = &x,
+                                       .type = asked_shape(rank, shape),
                                        .attr = {{dims, rank_of(b, x)}}});
 }
 
@@ -276,19 +282,24 @@ ir_value ir_reshape(struct ir_builder *b, ir_value x, uint32_t rank, const int64
 
 ir_value ir_transpose(struct ir_builder *b, ir_value x, const int64_t *perm)
 {
-    return ir_make(b, (struct ir_node){.op = OP_transpose, .arg_count = 1, .args = &x, .attr = {{perm, rank_of(b, x)}}});
+    return ir_make(b,
+                   (struct ir_node){.op = OP_transpose, .arg_count = 1, .args = &x, .attr = {{perm, rank_of(b, x)}}});
 }
 
 ir_value ir_slice(struct ir_builder *b, ir_value x, const int64_t *start, const int64_t *limit, const int64_t *stride)
 {
     uint32_t n = rank_of(b, x);
-    return ir_make(b, (struct ir_node){.op = OP_slice, .arg_count = 1, .args = &x, .attr = {{start, n}, {limit, n}, {stride, n}}});
+    return ir_make(
+        b, (struct ir_node){.op = OP_slice, .arg_count = 1, .args = &x, .attr = {{start, n}, {limit, n}, {stride, n}}});
 }
 
-ir_value ir_pad(struct ir_builder *b, ir_value x, ir_value fill, const int64_t *low, const int64_t *high, const int64_t *interior)
+ir_value ir_pad(struct ir_builder *b, ir_value x, ir_value fill, const int64_t *low, const int64_t *high,
+                const int64_t *interior)
 {
     uint32_t n = rank_of(b, x);
-    return ir_make(b, (struct ir_node){.op = OP_pad, .arg_count = 2, .args = (ir_value[]){x, fill},
+    return ir_make(b, (struct ir_node){.op = OP_pad,
+                                       .arg_count = 2,
+                                       .args = (ir_value[]){x, fill},
                                        .attr = {{low, n}, {high, n}, {interior, n}}});
 }
 
@@ -349,12 +360,17 @@ ir_value ir_reduce(struct ir_builder *b, enum ir_op op, ir_value x, const int64_
     return ir_cast(b, ir_reduce_plain(b, op, ir_cast(b, x, IR_F32), dims, n), dtype);
 }
 
-ir_value ir_argreduce(struct ir_builder *b, enum ir_op op, ir_value x, uint32_t dim) { return with_dim(b, op, &x, 1, dim); }
+ir_value ir_argreduce(struct ir_builder *b, enum ir_op op, ir_value x, uint32_t dim)
+{
+    return with_dim(b, op, &x, 1, dim);
+}
 
 ir_value ir_dot(struct ir_builder *b, ir_value x, ir_value y, struct ir_ints lhs_batch, struct ir_ints rhs_batch,
                 struct ir_ints lhs_contract, struct ir_ints rhs_contract)
 {
-    return ir_make(b, (struct ir_node){.op = OP_dot, .arg_count = 2, .args = (ir_value[]){x, y},
+    return ir_make(b, (struct ir_node){.op = OP_dot,
+                                       .arg_count = 2,
+                                       .args = (ir_value[]){x, y},
                                        .attr = {lhs_batch, rhs_batch, lhs_contract, rhs_contract}});
 }
 
@@ -363,8 +379,8 @@ ir_value ir_call(struct ir_builder *b, struct ir_func *callee, const ir_value *a
     return ir_make(b, (struct ir_node){.op = OP_call, .arg_count = count, .args = args, .func = ir_func_index(callee)});
 }
 
-ir_value ir_loop(struct ir_builder *b, struct ir_func *body, ir_value limit, const ir_value *carried, uint32_t n_carried,
-                 bool while_first, const ir_value *captured, uint32_t n_captured)
+ir_value ir_loop(struct ir_builder *b, struct ir_func *body, ir_value limit, const ir_value *carried,
+                 uint32_t n_carried, bool while_first, const ir_value *captured, uint32_t n_captured)
 {
     struct arena *arena = &b->f->module->arena;
     ir_value *args = arena_new_array(arena, ir_value, 1 + (size_t)n_carried + n_captured);
@@ -372,15 +388,20 @@ ir_value ir_loop(struct ir_builder *b, struct ir_func *body, ir_value limit, con
     if (n_carried) memcpy(args + 1, carried, n_carried * sizeof *args);
     if (n_captured) memcpy(args + 1 + n_carried, captured, n_captured * sizeof *args);
     int64_t number = n_carried, flag = while_first;
-    return ir_make(b, (struct ir_node){.op = OP_loop, .arg_count = 1 + n_carried + n_captured, .args = args,
-                                       .func = ir_func_index(body), .attr = {{&number, 1}, {&flag, 1}}});
+    return ir_make(b, (struct ir_node){.op = OP_loop,
+                                       .arg_count = 1 + n_carried + n_captured,
+                                       .args = args,
+                                       .func = ir_func_index(body),
+                                       .attr = {{&number, 1}, {&flag, 1}}});
 }
 
 ir_value ir_scan(struct ir_builder *b, struct ir_func *body, int64_t times, bool reverse, const ir_value *args,
                  uint32_t n_carried, uint32_t n_stacked, uint32_t n_captured)
 {
     int64_t carried = n_carried, stacked = n_stacked, back = reverse;
-    return ir_make(b, (struct ir_node){.op = OP_scan, .arg_count = n_carried + n_stacked + n_captured, .args = args,
+    return ir_make(b, (struct ir_node){.op = OP_scan,
+                                       .arg_count = n_carried + n_stacked + n_captured,
+                                       .args = args,
                                        .func = ir_func_index(body),
                                        .attr = {{&carried, 1}, {&stacked, 1}, {&times, 1}, {&back, 1}}});
 }

@@ -325,7 +325,8 @@ void eval_vmap(struct eval_call *c)
     struct ir_type *types = arena_new_array(&scratch, struct ir_type, results + 1);
     for (uint32_t i = 0; i < results; i++) {
         ir_value v = body->results.items[i].value;
-        types[i] = (struct ir_type){.dtype = body->nodes[v].type.dtype, .rank = body->nodes[v].type.rank, .dim[0] = rows};
+        types[i] = (struct ir_type){
+            .dtype = body->nodes[v].type.dtype, .rank = body->nodes[v].type.rank, .dim[0] = rows};
         for (uint32_t d = 0; d < types[i].rank; d++) types[i].dim[d + 1] = body->nodes[v].type.dim[d];
         types[i].rank++;
     }
@@ -353,8 +354,8 @@ void eval_vmap(struct eval_call *c)
 void eval_scan(struct eval_call *c)
 {
     const struct ir_func *body = body_of(c);
-    uint32_t carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0], args_count = c->n->arg_count,
-             results = (uint32_t)body->results.count;
+    uint32_t carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0],
+             args_count = c->n->arg_count, results = (uint32_t)body->results.count;
     int64_t times = c->n->attr[2].v[0];
     bool reverse = c->n->attr[3].v[0] != 0;
     struct arena scratch = {0};

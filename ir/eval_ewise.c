@@ -11,17 +11,17 @@ static void finish(struct eval_call *c) { eval_to_dtype(c->e->precision, out_dty
 
 /* ---------------------------------------------------------------- one operand */
 
-#define UNARY(name, expression)                                                                                        \
-    void eval_##name(struct eval_call *c)                                                                              \
-    {                                                                                                                  \
-        const double *a = eval_arg(c, 0)->v;                                                                           \
-        double *out = c->out->t->v;                                                                                    \
-        int64_t n = elements(c);                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            double x = a[i];                                                                                           \
-            out[i] = expression;                                                                                       \
-        }                                                                                                              \
-        finish(c);                                                                                                     \
+#define UNARY(name, expression) \
+    void eval_##name(struct eval_call *c) \
+    { \
+        const double *a = eval_arg(c, 0)->v; \
+        double *out = c->out->t->v; \
+        int64_t n = elements(c); \
+        for (int64_t i = 0; i < n; i++) { \
+            double x = a[i]; \
+            out[i] = expression; \
+        } \
+        finish(c); \
     }
 
 UNARY(neg, -x)
@@ -118,17 +118,17 @@ void eval_bitcast(struct eval_call *c)
 
 /* ---------------------------------------------------------------- two operands */
 
-#define BINARY(name, expression)                                                                                       \
-    void eval_##name(struct eval_call *c)                                                                              \
-    {                                                                                                                  \
-        const double *a = eval_arg(c, 0)->v, *b = eval_arg(c, 1)->v;                                                   \
-        double *out = c->out->t->v;                                                                                    \
-        int64_t n = elements(c);                                                                                       \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            double x = a[i], y = b[i];                                                                                 \
-            out[i] = expression;                                                                                       \
-        }                                                                                                              \
-        finish(c);                                                                                                     \
+#define BINARY(name, expression) \
+    void eval_##name(struct eval_call *c) \
+    { \
+        const double *a = eval_arg(c, 0)->v, *b = eval_arg(c, 1)->v; \
+        double *out = c->out->t->v; \
+        int64_t n = elements(c); \
+        for (int64_t i = 0; i < n; i++) { \
+            double x = a[i], y = b[i]; \
+            out[i] = expression; \
+        } \
+        finish(c); \
     }
 
 BINARY(add, x + y)
@@ -231,11 +231,11 @@ static void integers(struct eval_call *c, integer_rule *rule)
             rule(integer_of(a[i], is_signed), integer_of(b[i], is_signed), width, is_signed), width, is_signed);
 }
 
-#define MIXED(name, expression)                                                                                        \
-    static BINARY(floats_##name, expression) void eval_##name(struct eval_call *c)                                     \
-    {                                                                                                                  \
-        if (ir_dtype_is_float(out_dtype(c))) eval_floats_##name(c);                                                    \
-        else integers(c, integer_##name);                                                                              \
+#define MIXED(name, expression) \
+    static BINARY(floats_##name, expression) void eval_##name(struct eval_call *c) \
+    { \
+        if (ir_dtype_is_float(out_dtype(c))) eval_floats_##name(c); \
+        else integers(c, integer_##name); \
     }
 
 MIXED(mul, x *y)

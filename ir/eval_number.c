@@ -124,10 +124,12 @@ static uint16_t bf16_bits(double x)
 }
 
 /* The C type that holds a dtype, for the dtypes that have one. */
+/* clang-format off */
 #define EACH_C_TYPE(DO)                                                                                                \
     DO(IR_U8, uint8_t)                                                                                                 \
     DO(IR_U16, uint16_t) DO(IR_U32, uint32_t) DO(IR_U64, uint64_t) DO(IR_I8, int8_t) DO(IR_I16, int16_t)               \
         DO(IR_I32, int32_t) DO(IR_I64, int64_t) DO(IR_F32, float) DO(IR_F64, double)
+/* clang-format on */
 
 void ir_tensor_from_bytes(struct ir_tensor *t, const void *bytes, struct arena *arena)
 {
@@ -135,9 +137,9 @@ void ir_tensor_from_bytes(struct ir_tensor *t, const void *bytes, struct arena *
     t->v = arena_new_array(arena, double, count);
     const uint16_t *half = bytes;
     switch ((enum ir_dtype)t->type.dtype) {
-#define READ(DTYPE, C)                                                                                                 \
-    case DTYPE:                                                                                                        \
-        for (int64_t i = 0; i < count; i++) t->v[i] = (double)((const C *)bytes)[i];                                   \
+#define READ(DTYPE, C) \
+    case DTYPE: \
+        for (int64_t i = 0; i < count; i++) t->v[i] = (double)((const C *)bytes)[i]; \
         break;
         EACH_C_TYPE(READ)
     case IR_BOOL:
@@ -158,9 +160,9 @@ void ir_tensor_to_bytes(const struct ir_tensor *t, void *bytes)
     int64_t count = ir_type_elements(&t->type);
     uint16_t *half = bytes;
     switch ((enum ir_dtype)t->type.dtype) {
-#define WRITE(DTYPE, C)                                                                                                \
-    case DTYPE:                                                                                                        \
-        for (int64_t i = 0; i < count; i++) ((C *)bytes)[i] = (C)t->v[i];                                              \
+#define WRITE(DTYPE, C) \
+    case DTYPE: \
+        for (int64_t i = 0; i < count; i++) ((C *)bytes)[i] = (C)t->v[i]; \
         break;
         EACH_C_TYPE(WRITE)
     case IR_BOOL:

@@ -47,25 +47,25 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
     return reorder(c->e, x, order);
 }
 
-#define REDUCE(name, initial, step)                                                                                    \
-    void eval_##name(struct eval_call *c)                                                                              \
-    {                                                                                                                  \
-        enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;                                                         \
-        int64_t inner, outer = ir_type_elements(&c->n->type);                                                          \
-        struct ordered x = rows(c, &inner);                                                                            \
-        double first = initial;                                                                                        \
-        bool narrow = dtype == IR_BF16 || dtype == IR_F16; /* rounds at every step */                                   \
-        for (int64_t o = 0; o < outer; o++) {                                                                          \
-            double a = first;                                                                                          \
-            for (int64_t i = 0; i < inner; i++) {                                                                      \
-                double b = x.v[o * inner + i];                                                                         \
-                a = step;                                                                                              \
-                if (narrow) eval_to_dtype(c->e->precision, dtype, &a, 1);                                              \
-            }                                                                                                          \
-            c->out->t->v[o] = a;                                                                                       \
-        }                                                                                                              \
-        eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);                                                    \
-        eval_drop(c->e, x.v, x.count);                                                                                 \
+#define REDUCE(name, initial, step) \
+    void eval_##name(struct eval_call *c) \
+    { \
+        enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype; \
+        int64_t inner, outer = ir_type_elements(&c->n->type); \
+        struct ordered x = rows(c, &inner); \
+        double first = initial; \
+        bool narrow = dtype == IR_BF16 || dtype == IR_F16; /* rounds at every step */ \
+        for (int64_t o = 0; o < outer; o++) { \
+            double a = first; \
+            for (int64_t i = 0; i < inner; i++) { \
+                double b = x.v[o * inner + i]; \
+                a = step; \
+                if (narrow) eval_to_dtype(c->e->precision, dtype, &a, 1); \
+            } \
+            c->out->t->v[o] = a; \
+        } \
+        eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer); \
+        eval_drop(c->e, x.v, x.count); \
     }
 
 REDUCE(reduce_sum, 0, a + b)

@@ -61,10 +61,10 @@ static ir_value fold_add(struct ir_builder *b, const struct ir_node *node)
 static ir_value fold_sub(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0), *y = fold_arg(b, node, 1);
-    if (fold_is(y, 0.0)) return node->args[0];                                                        /* x - 0 = x */
-    if (fold_is(x, is_float(x) ? -0.0 : 0.0)) return ir_unary(b, OP_neg, node->args[1]);              /* -0 - x = -x */
-    if (!is_float(x) && node->args[0] == node->args[1]) return number(b, node, 0);                    /* integers: x - x = 0 */
-    if (negated(y)) return ir_binary(b, OP_add, node->args[0], negated(y));                           /* x - -y = x + y */
+    if (fold_is(y, 0.0)) return node->args[0];                                           /* x - 0 = x */
+    if (fold_is(x, is_float(x) ? -0.0 : 0.0)) return ir_unary(b, OP_neg, node->args[1]); /* -0 - x = -x */
+    if (!is_float(x) && node->args[0] == node->args[1]) return number(b, node, 0);       /* integers: x - x = 0 */
+    if (negated(y)) return ir_binary(b, OP_add, node->args[0], negated(y));              /* x - -y = x + y */
     return 0;
 }
 
@@ -72,12 +72,12 @@ static ir_value fold_mul(struct ir_builder *b, const struct ir_node *node)
 {
     for (uint32_t i = 0; i < 2; i++) {
         const struct ir_node *x = fold_arg(b, node, i);
-        if (fold_is(x, 1)) return node->args[1 - i];                                                  /* x * 1 = x */
-        if (fold_is(x, -1)) return ir_unary(b, OP_neg, node->args[1 - i]);                            /* x * -1 = -x */
-        if (!is_float(x) && fold_is(x, 0)) return node->args[i];                                      /* integers: x * 0 = 0 */
+        if (fold_is(x, 1)) return node->args[1 - i];                       /* x * 1 = x */
+        if (fold_is(x, -1)) return ir_unary(b, OP_neg, node->args[1 - i]); /* x * -1 = -x */
+        if (!is_float(x) && fold_is(x, 0)) return node->args[i];           /* integers: x * 0 = 0 */
     }
     ir_value x = negated(fold_arg(b, node, 0)), y = negated(fold_arg(b, node, 1));
-    return x && y ? ir_binary(b, OP_mul, x, y) : 0;                                                   /* -x * -y = x * y */
+    return x && y ? ir_binary(b, OP_mul, x, y) : 0; /* -x * -y = x * y */
 }
 
 /* The reciprocal of a power of two, if both are normal numbers of the dtype. */
@@ -96,20 +96,20 @@ static ir_value fold_div(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
     double reciprocal;
-    if (fold_is(y, 1)) return node->args[0];                                                          /* x / 1 = x */
-    if (is_float(y) && fold_is(y, -1)) return ir_unary(b, OP_neg, node->args[0]);                     /* x / -1 = -x */
-    if (exact_reciprocal(y, &reciprocal))                                                             /* x / 2**k = x * 2**-k */
+    if (fold_is(y, 1)) return node->args[0];                                      /* x / 1 = x */
+    if (is_float(y) && fold_is(y, -1)) return ir_unary(b, OP_neg, node->args[0]); /* x / -1 = -x */
+    if (exact_reciprocal(y, &reciprocal))                                         /* x / 2**k = x * 2**-k */
         return ir_binary(b, OP_mul, node->args[0], number(b, node, reciprocal));
     ir_value top = negated(fold_arg(b, node, 0));
-    if (is_float(y) && top && negated(y)) return ir_binary(b, OP_div, top, negated(y));               /* -x / -y = x / y */
+    if (is_float(y) && top && negated(y)) return ir_binary(b, OP_div, top, negated(y)); /* -x / -y = x / y */
     return 0;
 }
 
 static ir_value fold_pow(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
-    if (fold_is(y, 0)) return number(b, node, 1);                                                     /* x ** 0 = 1 */
-    if (fold_is(y, 1)) return node->args[0];                                                          /* x ** 1 = x */
+    if (fold_is(y, 0)) return number(b, node, 1); /* x ** 0 = 1 */
+    if (fold_is(y, 1)) return node->args[0];      /* x ** 1 = x */
     if (fold_is(y, 2) && y->type.dtype != IR_F64) /* x ** 2 = x * x; a double's pow may err */
         return ir_binary(b, OP_mul, node->args[0], node->args[0]);
     return 0;
@@ -117,16 +117,16 @@ static ir_value fold_pow(struct ir_builder *b, const struct ir_node *node)
 
 static ir_value fold_neg(struct ir_builder *b, const struct ir_node *node)
 {
-    return negated(fold_arg(b, node, 0));                                                             /* -(-x) = x */
+    return negated(fold_arg(b, node, 0)); /* -(-x) = x */
 }
 
 static ir_value fold_abs(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (x->op == OP_abs || x->type.dtype == IR_BOOL) return node->args[0];                            /* ||x|| = |x| */
+    if (x->op == OP_abs || x->type.dtype == IR_BOOL) return node->args[0]; /* ||x|| = |x| */
     if (ir_dtype_is_integer((enum ir_dtype)x->type.dtype) && !ir_dtype_is_signed((enum ir_dtype)x->type.dtype))
-        return node->args[0];                                                                         /* unsigned: |x| = x */
-    return negated(x) ? ir_unary(b, OP_abs, negated(x)) : 0;                                          /* |-x| = |x| */
+        return node->args[0];                                /* unsigned: |x| = x */
+    return negated(x) ? ir_unary(b, OP_abs, negated(x)) : 0; /* |-x| = |x| */
 }
 
 /* floor(floor(x)) = floor(x), and any two of floor, ceil, round: an integer stays */
@@ -139,8 +139,8 @@ static ir_value fold_round(struct ir_builder *b, const struct ir_node *node)
 static ir_value fold_extremum(struct ir_builder *b, const struct ir_node *node)
 {
     double neutral = node->op == OP_max ? -(double)INFINITY : (double)INFINITY;
-    if (node->args[0] == node->args[1]) return node->args[0];                                         /* max(x, x) = x */
-    for (uint32_t i = 0; i < 2; i++) /* max(x, -inf) = x, min(x, inf) = x; also NaN */
+    if (node->args[0] == node->args[1]) return node->args[0]; /* max(x, x) = x */
+    for (uint32_t i = 0; i < 2; i++)                          /* max(x, -inf) = x, min(x, inf) = x; also NaN */
         if (is_float(fold_arg(b, node, i)) && fold_is(fold_arg(b, node, i), neutral)) return node->args[1 - i];
     return 0;
 }
@@ -156,35 +156,35 @@ static ir_value fold_shift(struct ir_builder *b, const struct ir_node *node)
 static ir_value fold_not(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    return x->op == OP_not ? x->args[0] : 0;                                                          /* not not x = x */
+    return x->op == OP_not ? x->args[0] : 0; /* not not x = x */
 }
 
 static ir_value fold_and(struct ir_builder *b, const struct ir_node *node)
 {
-    if (node->args[0] == node->args[1]) return node->args[0];                                         /* x & x = x */
+    if (node->args[0] == node->args[1]) return node->args[0]; /* x & x = x */
     for (uint32_t i = 0; i < 2; i++) {
-        if (is_ones(fold_arg(b, node, i))) return node->args[1 - i];                                  /* x & ~0 = x */
-        if (fold_is(fold_arg(b, node, i), 0)) return node->args[i];                                   /* x & 0 = 0 */
+        if (is_ones(fold_arg(b, node, i))) return node->args[1 - i]; /* x & ~0 = x */
+        if (fold_is(fold_arg(b, node, i), 0)) return node->args[i];  /* x & 0 = 0 */
     }
     return 0;
 }
 
 static ir_value fold_or(struct ir_builder *b, const struct ir_node *node)
 {
-    if (node->args[0] == node->args[1]) return node->args[0];                                         /* x | x = x */
+    if (node->args[0] == node->args[1]) return node->args[0]; /* x | x = x */
     for (uint32_t i = 0; i < 2; i++) {
-        if (is_ones(fold_arg(b, node, i))) return node->args[i];                                      /* x | ~0 = ~0 */
-        if (fold_is(fold_arg(b, node, i), 0)) return node->args[1 - i];                               /* x | 0 = x */
+        if (is_ones(fold_arg(b, node, i))) return node->args[i];        /* x | ~0 = ~0 */
+        if (fold_is(fold_arg(b, node, i), 0)) return node->args[1 - i]; /* x | 0 = x */
     }
     return 0;
 }
 
 static ir_value fold_xor(struct ir_builder *b, const struct ir_node *node)
 {
-    if (node->args[0] == node->args[1]) return number(b, node, 0);                                    /* x ^ x = 0 */
+    if (node->args[0] == node->args[1]) return number(b, node, 0); /* x ^ x = 0 */
     for (uint32_t i = 0; i < 2; i++) {
-        if (is_ones(fold_arg(b, node, i))) return ir_unary(b, OP_not, node->args[1 - i]);             /* x ^ ~0 = not x */
-        if (fold_is(fold_arg(b, node, i), 0)) return node->args[1 - i];                               /* x ^ 0 = x */
+        if (is_ones(fold_arg(b, node, i))) return ir_unary(b, OP_not, node->args[1 - i]); /* x ^ ~0 = not x */
+        if (fold_is(fold_arg(b, node, i), 0)) return node->args[1 - i];                   /* x ^ 0 = x */
     }
     return 0;
 }
@@ -193,12 +193,12 @@ static ir_value fold_equal(struct ir_builder *b, const struct ir_node *node)
 {
     bool wants_equal = node->op == OP_eq;
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (!is_float(x) && node->args[0] == node->args[1]) return number(b, node, wants_equal);          /* not floats: x == x */
+    if (!is_float(x) && node->args[0] == node->args[1]) return number(b, node, wants_equal); /* not floats: x == x */
     for (uint32_t i = 0; x->type.dtype == IR_BOOL && i < 2; i++) {
         double v;
         if (!fold_number(fold_arg(b, node, i), &v)) continue;
-        if ((v != 0) == wants_equal) return node->args[1 - i];                                        /* p == true is p, p != false is p */
-        return ir_unary(b, OP_not, node->args[1 - i]);                                                /* p == false is not p */
+        if ((v != 0) == wants_equal) return node->args[1 - i]; /* p == true is p, p != false is p */
+        return ir_unary(b, OP_not, node->args[1 - i]);         /* p == false is not p */
     }
     return 0;
 }
@@ -206,21 +206,21 @@ static ir_value fold_equal(struct ir_builder *b, const struct ir_node *node)
 static ir_value fold_less(struct ir_builder *b, const struct ir_node *node)
 {
     if (node->args[0] != node->args[1]) return 0;
-    if (node->op == OP_lt) return number(b, node, 0);                                                 /* x < x is false, also for NaN */
-    return is_float(fold_arg(b, node, 0)) ? 0 : number(b, node, 1);                                   /* not floats: x <= x */
+    if (node->op == OP_lt) return number(b, node, 0);               /* x < x is false, also for NaN */
+    return is_float(fold_arg(b, node, 0)) ? 0 : number(b, node, 1); /* not floats: x <= x */
 }
 
 static ir_value fold_select(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *p = fold_arg(b, node, 0), *x = fold_arg(b, node, 1), *y = fold_arg(b, node, 2);
     double v;
-    if (node->args[1] == node->args[2]) return node->args[1];                                         /* p ? x : x = x */
-    if (fold_number(p, &v)) return node->args[v != 0 ? 1 : 2];                                        /* true ? x : y = x */
-    if (p->op == OP_not) return ir_select(b, p->args[0], node->args[2], node->args[1]);               /* not p ? x : y = p ? y : x */
-    if (x->type.dtype == IR_BOOL && fold_is(x, 1) && fold_is(y, 0)) return node->args[0];             /* p ? true : false = p */
-    if (x->op == OP_select && x->args[0] == node->args[0])                                            /* p ? (p ? x : z) : y = p ? x : y */
+    if (node->args[1] == node->args[2]) return node->args[1];                           /* p ? x : x = x */
+    if (fold_number(p, &v)) return node->args[v != 0 ? 1 : 2];                          /* true ? x : y = x */
+    if (p->op == OP_not) return ir_select(b, p->args[0], node->args[2], node->args[1]); /* not p ? x : y = p ? y : x */
+    if (x->type.dtype == IR_BOOL && fold_is(x, 1) && fold_is(y, 0)) return node->args[0]; /* p ? true : false = p */
+    if (x->op == OP_select && x->args[0] == node->args[0]) /* p ? (p ? x : z) : y = p ? x : y */
         return ir_select(b, node->args[0], x->args[1], node->args[2]);
-    if (y->op == OP_select && y->args[0] == node->args[0])                                            /* p ? x : (p ? z : y) = p ? x : y */
+    if (y->op == OP_select && y->args[0] == node->args[0]) /* p ? x : (p ? z : y) = p ? x : y */
         return ir_select(b, node->args[0], node->args[1], y->args[2]);
     return 0;
 }
@@ -245,7 +245,7 @@ static bool is_lossless(enum ir_dtype from, enum ir_dtype to)
 static ir_value fold_cast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (x->type.dtype == node->type.dtype) return node->args[0];                                      /* cast to its own type */
+    if (x->type.dtype == node->type.dtype) return node->args[0]; /* cast to its own type */
     if (x->op != OP_cast) return 0;
     enum ir_dtype from = (enum ir_dtype)b->f->nodes[x->args[0]].type.dtype;
     enum ir_dtype through = (enum ir_dtype)x->type.dtype, to = (enum ir_dtype)node->type.dtype;
@@ -258,8 +258,9 @@ static ir_value fold_cast(struct ir_builder *b, const struct ir_node *node)
 static ir_value fold_bitcast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (x->type.dtype == node->type.dtype) return node->args[0];                                      /* to its own type */
-    if (x->op == OP_bitcast) return ir_bitcast(b, x->args[0], (enum ir_dtype)node->type.dtype);       /* bits(bits(x)) = bits(x) */
+    if (x->type.dtype == node->type.dtype) return node->args[0]; /* to its own type */
+    if (x->op == OP_bitcast)
+        return ir_bitcast(b, x->args[0], (enum ir_dtype)node->type.dtype); /* bits(bits(x)) = bits(x) */
     return 0;
 }
 
@@ -286,12 +287,13 @@ static ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
     }
     double v;
     bool extremum = node->op == OP_reduce_max || node->op == OP_reduce_min;
-    if (terms && extremum && fold_number(x, &v)) return number(b, node, v);                           /* max(c, c, ..) = c */
+    if (terms && extremum && fold_number(x, &v)) return number(b, node, v); /* max(c, c, ..) = c */
     return 0;
 }
 
 /* ---------------------------------------------------------------- table */
 
+/* clang-format off */
 static fold_rule *const rules[IR_OP_COUNT] = {
     [OP_add] = fold_add, [OP_sub] = fold_sub, [OP_mul] = fold_mul, [OP_div] = fold_div, [OP_pow] = fold_pow,
     [OP_neg] = fold_neg, [OP_abs] = fold_abs, [OP_floor] = fold_round, [OP_ceil] = fold_round, [OP_round] = fold_round,
@@ -301,6 +303,7 @@ static fold_rule *const rules[IR_OP_COUNT] = {
     [OP_cast] = fold_cast, [OP_bitcast] = fold_bitcast, [OP_stop_gradient] = fold_stop_gradient,
     [OP_reduce_sum] = fold_reduce, [OP_reduce_prod] = fold_reduce, [OP_reduce_max] = fold_reduce, [OP_reduce_min] = fold_reduce,
 };
+/* clang-format on */
 
 ir_value ir_fold(struct ir_builder *b, const struct ir_node *node)
 {

@@ -54,7 +54,8 @@ static void *run_rule(const struct ir_func *f, const struct ir_node *node, const
     out.t = &result;
     out.count = 1;
     rules[node->op](&(struct eval_call){.e = &e, .f = f, .n = &copy, .cells = cells, .out = &out});
-    void *data = arena_array(arena, (size_t)ir_type_elements(&node->type), ir_dtype_bytes((enum ir_dtype)node->type.dtype));
+    void *data = arena_array(arena, (size_t)ir_type_elements(&node->type),
+                             ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     ir_tensor_to_bytes(&result, data);
     arena_free(&e.pool.arena);
     return data;
@@ -81,7 +82,8 @@ ir_value fold_constants(struct ir_builder *b, const struct ir_node *node)
     for (uint32_t i = 0; i < node->arg_count; i++) {
         const struct ir_node *x = fold_arg(b, node, i);
         types[i] = splats ? ir_type_scalar((enum ir_dtype)x->type.dtype) : x->type;
-        bytes[i] = splats ? arena_copy(&scratch, x->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype)) : dense_bytes(x, &scratch);
+        bytes[i] = splats ? arena_copy(&scratch, x->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype))
+                          : dense_bytes(x, &scratch);
     }
     if (node->op == OP_bitcast) data = bytes[0]; /* through doubles a NaN could lose bits */
     else data = run_rule(b->f, &copy, types, bytes, &scratch);

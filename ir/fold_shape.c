@@ -33,22 +33,22 @@ static ir_value fold_broadcast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t dims[IR_MAX_RANK];
-    if (ir_type_equal(&x->type, &node->type)) return node->args[0];                                   /* to its own shape */
+    if (ir_type_equal(&x->type, &node->type)) return node->args[0]; /* to its own shape */
     if (x->op == OP_reshape && adds_units(&b->f->nodes[x->args[0]].type, &x->type, dims)) {
         for (uint32_t i = 0; i < b->f->nodes[x->args[0]].type.rank; i++) dims[i] = node->attr[0].v[dims[i]];
-        return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims);                    /* B(x[:, None]) = B(x) */
+        return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims); /* B(x[:, None]) = B(x) */
     }
     if (x->op != OP_broadcast) return 0;
     for (uint32_t i = 0; i < x->attr[0].n; i++) dims[i] = node->attr[0].v[x->attr[0].v[i]];
-    return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims);                        /* B(B(x)) = B(x) */
+    return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims); /* B(B(x)) = B(x) */
 }
 
 static ir_value fold_reshape(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (ir_type_equal(&x->type, &node->type)) return node->args[0];                                   /* to its own shape */
-    if (x->op == OP_reshape) return ir_reshape(b, x->args[0], node->type.rank, node->type.dim);       /* R(R(x)) = R(x) */
-    if (x->op == OP_broadcast && x->attr[0].n == 0)                                                   /* R(B(s)) = B(s), s scalar */
+    if (ir_type_equal(&x->type, &node->type)) return node->args[0];                             /* to its own shape */
+    if (x->op == OP_reshape) return ir_reshape(b, x->args[0], node->type.rank, node->type.dim); /* R(R(x)) = R(x) */
+    if (x->op == OP_broadcast && x->attr[0].n == 0) /* R(B(s)) = B(s), s scalar */
         return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, NULL);
     return 0;
 }
@@ -57,12 +57,12 @@ static ir_value fold_transpose(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t perm[IR_MAX_RANK];
-    if (is_identity(node->attr[0])) return node->args[0];                                             /* nothing moves */
-    if (x->op == OP_broadcast && x->attr[0].n == 0)                                                   /* T(B(s)) = B(s), s scalar */
+    if (is_identity(node->attr[0])) return node->args[0]; /* nothing moves */
+    if (x->op == OP_broadcast && x->attr[0].n == 0)       /* T(B(s)) = B(s), s scalar */
         return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, NULL);
     if (x->op != OP_transpose) return 0;
     for (uint32_t i = 0; i < node->attr[0].n; i++) perm[i] = x->attr[0].v[node->attr[0].v[i]];
-    return ir_transpose(b, x->args[0], perm);                                                         /* T(T(x)) = T(x) */
+    return ir_transpose(b, x->args[0], perm); /* T(T(x)) = T(x) */
 }
 
 static ir_value slice_of_slice(struct ir_builder *b, const struct ir_node *node, const struct ir_node *x)
@@ -103,9 +103,9 @@ static ir_value slice_of_concat(struct ir_builder *b, const struct ir_node *node
 static ir_value fold_slice(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
-    if (ir_type_equal(&x->type, &node->type)) return node->args[0];                                   /* x[:] = x */
-    if (x->op == OP_slice) return slice_of_slice(b, node, x);                                         /* x[a:][b:] = x[a + b:] */
-    if (x->op == OP_concat) return slice_of_concat(b, node, x);                                       /* concat(x, y)[in x] = x[..] */
+    if (ir_type_equal(&x->type, &node->type)) return node->args[0]; /* x[:] = x */
+    if (x->op == OP_slice) return slice_of_slice(b, node, x);       /* x[a:][b:] = x[a + b:] */
+    if (x->op == OP_concat) return slice_of_concat(b, node, x);     /* concat(x, y)[in x] = x[..] */
     return 0;
 }
 
@@ -113,22 +113,22 @@ static ir_value fold_pad(struct ir_builder *b, const struct ir_node *node)
 {
     (void)b;
     bool none = all_equal(node->attr[0], 0) && all_equal(node->attr[1], 0) && all_equal(node->attr[2], 0);
-    return none ? node->args[0] : 0;                                                                  /* nothing is added */
+    return none ? node->args[0] : 0; /* nothing is added */
 }
 
 static ir_value fold_concat(struct ir_builder *b, const struct ir_node *node)
 {
     int64_t dim = node->attr[0].v[0];
     uint32_t kept = 0;
-    if (node->arg_count == 1) return node->args[0];                                                   /* concat(x) = x */
+    if (node->arg_count == 1) return node->args[0]; /* concat(x) = x */
     for (uint32_t i = 0; i < node->arg_count; i++) kept += fold_arg(b, node, i)->type.dim[dim] != 0;
     if (kept == node->arg_count) return 0;
-    if (kept == 0) return node->args[0];                                                              /* all empty along dim */
+    if (kept == 0) return node->args[0]; /* all empty along dim */
     ir_value *parts = arena_new_array(&b->f->module->arena, ir_value, kept);
     kept = 0;
     for (uint32_t i = 0; i < node->arg_count; i++)
         if (fold_arg(b, node, i)->type.dim[dim] != 0) parts[kept++] = node->args[i];
-    return ir_concat(b, parts, kept, (uint32_t)dim);                                                  /* concat(x, empty) = x */
+    return ir_concat(b, parts, kept, (uint32_t)dim); /* concat(x, empty) = x */
 }
 
 static ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
@@ -136,17 +136,17 @@ static ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
     const struct ir_node *x = fold_arg(b, node, 0);
     bool moves = false;
     for (uint32_t i = 0; i < node->attr[0].n; i++) moves |= node->type.dim[node->attr[0].v[i]] > 1;
-    if (!moves) return node->args[0];                                                                 /* of single elements */
+    if (!moves) return node->args[0]; /* of single elements */
     bool same = x->op == OP_reverse && x->attr[0].n == node->attr[0].n;
     for (uint32_t i = 0; same && i < node->attr[0].n; i++) same = x->attr[0].v[i] == node->attr[0].v[i];
-    return same ? x->args[0] : 0;                                                                     /* backwards twice */
+    return same ? x->args[0] : 0; /* backwards twice */
 }
 
 static ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t start[IR_MAX_RANK], limit[IR_MAX_RANK], stride[IR_MAX_RANK];
-    if (ir_type_equal(&x->type, &node->type)) return node->args[0];                                   /* clamped to all of x */
+    if (ir_type_equal(&x->type, &node->type)) return node->args[0]; /* clamped to all of x */
     for (uint32_t i = 0; i < node->type.rank; i++) {
         double v;
         int64_t last = x->type.dim[i] - node->type.dim[i];
@@ -156,21 +156,23 @@ static ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *n
         limit[i] = start[i] + node->type.dim[i];
         stride[i] = 1;
     }
-    return ir_slice(b, node->args[0], start, limit, stride);                                          /* constant starts */
+    return ir_slice(b, node->args[0], start, limit, stride); /* constant starts */
 }
 
 static ir_value fold_dynamic_update(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
-    if (ir_type_equal(&y->type, &node->type)) return node->args[1];                                   /* all of x is replaced */
-    return ir_type_elements(&y->type) == 0 ? node->args[0] : 0;                                       /* nothing is */
+    if (ir_type_equal(&y->type, &node->type)) return node->args[1]; /* all of x is replaced */
+    return ir_type_elements(&y->type) == 0 ? node->args[0] : 0;     /* nothing is */
 }
 
+/* clang-format off */
 static fold_rule *const rules[IR_OP_COUNT] = {
     [OP_broadcast] = fold_broadcast, [OP_reshape] = fold_reshape, [OP_transpose] = fold_transpose, [OP_slice] = fold_slice,
     [OP_pad] = fold_pad, [OP_concat] = fold_concat, [OP_reverse] = fold_reverse,
     [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update,
 };
+/* clang-format on */
 
 /* Moves of one repeated number: the same number in the new shape. */
 static ir_value fold_moved_number(struct ir_builder *b, const struct ir_node *node)
@@ -178,9 +180,15 @@ static ir_value fold_moved_number(struct ir_builder *b, const struct ir_node *no
     uint32_t tensors = 1; /* operands that give elements; the rest are indices */
     switch (node->op) {
     case OP_concat: tensors = node->arg_count; break;
-    case OP_pad: case OP_dynamic_update: tensors = 2; break;
-    case OP_broadcast: case OP_reshape: case OP_transpose: case OP_slice: case OP_reverse: case OP_dynamic_slice: case OP_take:
-        break;
+    case OP_pad:
+    case OP_dynamic_update: tensors = 2; break;
+    case OP_broadcast:
+    case OP_reshape:
+    case OP_transpose:
+    case OP_slice:
+    case OP_reverse:
+    case OP_dynamic_slice:
+    case OP_take: break;
     default: return 0;
     }
     const struct ir_node *first = fold_arg(b, node, 0);

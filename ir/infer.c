@@ -40,12 +40,14 @@ bool infer_result(struct infer *c, struct ir_type type)
 /* A stated type that a node may have. */
 bool infer_sane(struct infer *c, const struct ir_type *type)
 {
-    if (type->dtype == IR_TUPLE || type->dtype >= IR_DTYPE_COUNT) return infer_fail(c, "expected a result of a tensor type");
+    if (type->dtype == IR_TUPLE || type->dtype >= IR_DTYPE_COUNT)
+        return infer_fail(c, "expected a result of a tensor type");
     if (type->rank > IR_MAX_RANK)
         return infer_fail(c, "expected at most %d dimensions, found %d", IR_MAX_RANK, type->rank);
     for (uint32_t i = 0; i < type->rank; i++)
         if (type->dim[i] < 0)
-            return infer_fail(c, "expected extents of at least 0, found %lld in %s", extent(type, i), infer_text(c, type));
+            return infer_fail(c, "expected extents of at least 0, found %lld in %s", extent(type, i),
+                              infer_text(c, type));
     for (uint32_t i = type->rank; i < IR_MAX_RANK; i++)
         if (type->dim[i]) return infer_fail(c, "expected unused extents to be 0");
     if (ir_type_elements(type) < 0)
@@ -59,7 +61,7 @@ bool infer_attr_length(struct infer *c, uint32_t index, uint32_t n)
     const char *name = ir_attr_name((enum ir_op)c->node->op, index, &length);
     if (c->node->attr[index].n == n) return true;
     return infer_fail(c, "expected %u number%s in `%.*s`, found %s", n, n == 1 ? "" : "s", (int)length, name,
-                infer_ints_text(c, c->node->attr[index]));
+                      infer_ints_text(c, c->node->attr[index]));
 }
 
 /* One number in [low, high). */
@@ -72,7 +74,7 @@ bool infer_attr_number(struct infer *c, uint32_t index, int64_t low, int64_t hig
     const char *name = ir_attr_name((enum ir_op)c->node->op, index, &length);
     if (high <= low) return infer_fail(c, "there is no valid `%.*s`, found %lld", (int)length, name, (long long)*value);
     return infer_fail(c, "expected `%.*s` in %lld..%lld, found %lld", (int)length, name, (long long)low,
-                (long long)high - 1, (long long)*value);
+                      (long long)high - 1, (long long)*value);
 }
 
 /* A dimension of operand `i`. */
@@ -101,7 +103,8 @@ static bool ascending(struct infer *c, struct ir_ints list)
 {
     for (uint32_t i = 1; i < list.n; i++)
         if (list.v[i] <= list.v[i - 1])
-            return infer_fail(c, "expected different dimensions in ascending order, found %s", infer_ints_text(c, list));
+            return infer_fail(c, "expected different dimensions in ascending order, found %s",
+                              infer_ints_text(c, list));
     return true;
 }
 
@@ -109,7 +112,8 @@ static bool same_types(struct infer *c, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first + 1; i < end; i++)
         if (!ir_type_equal(infer_arg(c, i), infer_arg(c, first)))
-            return infer_fail(c, "expected operands of one type, found %s and %s", infer_arg_text(c, first), infer_arg_text(c, i));
+            return infer_fail(c, "expected operands of one type, found %s and %s", infer_arg_text(c, first),
+                              infer_arg_text(c, i));
     return true;
 }
 
@@ -142,8 +146,7 @@ static bool infer_given(struct infer *c)
     int64_t dim, mask;
     if (!infer_sane(c, type)) return false;
     switch (c->node->op) {
-    case OP_constant:
-        return c->node->data || ir_type_elements(type) == 0 ? true : infer_fail(c, "expected data");
+    case OP_constant: return c->node->data || ir_type_elements(type) == 0 ? true : infer_fail(c, "expected data");
     case OP_iota:
         if (type->dtype == IR_BOOL) return infer_fail(c, "expected a number type, found %s", infer_text(c, type));
         return infer_attr_number(c, 0, 0, type->rank, &dim);
@@ -153,11 +156,12 @@ static bool infer_given(struct infer *c)
     default: /* all_gather, reduce_scatter: one dimension changes its extent */
         if (!mesh_axes(c, &mask) || !attr_dim(c, 1, 0, &dim)) return false;
         if (type->dtype != infer_arg(c, 0)->dtype || type->rank != infer_arg(c, 0)->rank)
-            return infer_fail(c, "expected a result like the operand %s, found %s", infer_arg_text(c, 0), infer_text(c, type));
+            return infer_fail(c, "expected a result like the operand %s, found %s", infer_arg_text(c, 0),
+                              infer_text(c, type));
         for (int64_t i = 0; i < type->rank; i++)
             if (i != dim && type->dim[i] != infer_arg(c, 0)->dim[i])
-                return infer_fail(c, "expected a change of dimension %lld only, found %s from %s", (long long)dim, infer_text(c, type),
-                            infer_arg_text(c, 0));
+                return infer_fail(c, "expected a change of dimension %lld only, found %s from %s", (long long)dim,
+                                  infer_text(c, type), infer_arg_text(c, 0));
         return true;
     }
 }
@@ -169,10 +173,21 @@ static bool takes_dtype(enum ir_op op, enum ir_dtype dtype, const char **what)
 {
     bool is_float = ir_dtype_is_float(dtype);
     switch (op) {
-    case OP_floor: case OP_ceil: case OP_round: case OP_atan2: *what = "floats"; return is_float;
-    case OP_not: case OP_and: case OP_or: case OP_xor: *what = "bools or integers"; return !is_float;
-    case OP_shl: case OP_shr: *what = "integers"; return ir_dtype_is_integer(dtype);
-    case OP_max: case OP_min: case OP_stop_gradient: case OP_sharding_constraint: case OP_all_reduce: return true;
+    case OP_floor:
+    case OP_ceil:
+    case OP_round:
+    case OP_atan2: *what = "floats"; return is_float;
+    case OP_not:
+    case OP_and:
+    case OP_or:
+    case OP_xor: *what = "bools or integers"; return !is_float;
+    case OP_shl:
+    case OP_shr: *what = "integers"; return ir_dtype_is_integer(dtype);
+    case OP_max:
+    case OP_min:
+    case OP_stop_gradient:
+    case OP_sharding_constraint:
+    case OP_all_reduce: return true;
     default: *what = "numbers"; return dtype != IR_BOOL;
     }
 }
@@ -190,13 +205,15 @@ static bool infer_same(struct infer *c)
             if (c->node->attr[0].v[i] != -1 && c->node->attr[0].v[i] >> IR_MAX_AXES) /* -1: the axes of the batch */
                 return infer_fail(c, "expected masks of mesh axes, found %s", infer_ints_text(c, c->node->attr[0]));
     }
-    if (c->node->op == OP_all_reduce && (!mesh_axes(c, &number) || !infer_attr_number(c, 1, 0, 3, &number))) return false;
+    if (c->node->op == OP_all_reduce && (!mesh_axes(c, &number) || !infer_attr_number(c, 1, 0, 3, &number)))
+        return false;
     return infer_result(c, *infer_arg(c, 0));
 }
 
 static bool infer_float(struct infer *c)
 {
-    if (!ir_dtype_is_float((enum ir_dtype)infer_arg(c, 0)->dtype)) return infer_fail(c, "expected floats, found %s", infer_arg_text(c, 0));
+    if (!ir_dtype_is_float((enum ir_dtype)infer_arg(c, 0)->dtype))
+        return infer_fail(c, "expected floats, found %s", infer_arg_text(c, 0));
     return infer_same(c);
 }
 
@@ -217,17 +234,20 @@ static bool infer_cast(struct infer *c)
     if (to == IR_TUPLE || to >= IR_DTYPE_COUNT) return infer_fail(c, "expected an element type to convert to");
     if (c->node->op == OP_bitcast &&
         (ir_dtype_bytes(to) != ir_dtype_bytes((enum ir_dtype)type.dtype) || (to == IR_BOOL) != (type.dtype == IR_BOOL)))
-        return infer_fail(c, "expected element types of one size, found %s to %s", infer_arg_text(c, 0), ir_dtype_name(to));
+        return infer_fail(c, "expected element types of one size, found %s to %s", infer_arg_text(c, 0),
+                          ir_dtype_name(to));
     type.dtype = (uint8_t)to;
     return infer_result(c, type);
 }
 
 static bool infer_select(struct infer *c)
 {
-    if (infer_arg(c, 0)->dtype != IR_BOOL) return infer_fail(c, "expected a bool predicate, found %s", infer_arg_text(c, 0));
+    if (infer_arg(c, 0)->dtype != IR_BOOL)
+        return infer_fail(c, "expected a bool predicate, found %s", infer_arg_text(c, 0));
     if (!same_types(c, 1, 3)) return false;
     if (!same_shape(infer_arg(c, 0), infer_arg(c, 1)))
-        return infer_fail(c, "expected a predicate of the shape of %s, found %s", infer_arg_text(c, 1), infer_arg_text(c, 0));
+        return infer_fail(c, "expected a predicate of the shape of %s, found %s", infer_arg_text(c, 1),
+                          infer_arg_text(c, 0));
     return infer_result(c, *infer_arg(c, 1));
 }
 
@@ -252,8 +272,8 @@ static bool infer_broadcast(struct infer *c)
         if (dims.v[i] < 0 || dims.v[i] >= to->rank)
             return infer_fail(c, "dimension %lld is not one of the result %s", (long long)dims.v[i], infer_text(c, to));
         if (from->dim[i] != 1 && from->dim[i] != to->dim[dims.v[i]])
-            return infer_fail(c, "cannot broadcast %s to %s: dimension %u has extent %lld, expected 1 or %lld", infer_text(c, from),
-                        infer_text(c, to), i, extent(from, i), extent(to, dims.v[i]));
+            return infer_fail(c, "cannot broadcast %s to %s: dimension %u has extent %lld, expected 1 or %lld",
+                              infer_text(c, from), infer_text(c, to), i, extent(from, i), extent(to, dims.v[i]));
     }
     return true;
 }
@@ -265,8 +285,8 @@ static bool infer_reshape(struct infer *c)
     if (!infer_sane(c, to)) return false;
     int64_t expected = ir_type_elements(infer_arg(c, 0)), found = ir_type_elements(to);
     if (expected == found) return true;
-    return infer_fail(c, "cannot reshape %s to %s: expected %lld elements, found %lld", infer_arg_text(c, 0), infer_text(c, to),
-                (long long)expected, (long long)found);
+    return infer_fail(c, "cannot reshape %s to %s: expected %lld elements, found %lld", infer_arg_text(c, 0),
+                      infer_text(c, to), (long long)expected, (long long)found);
 }
 
 static bool infer_transpose(struct infer *c)
@@ -283,12 +303,14 @@ static bool infer_slice(struct infer *c)
 {
     struct ir_type type = *infer_arg(c, 0);
     const struct ir_ints *a = c->node->attr;
-    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) || !infer_attr_length(c, 2, type.rank)) return false;
+    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) ||
+        !infer_attr_length(c, 2, type.rank))
+        return false;
     for (uint32_t i = 0; i < type.rank; i++) {
         int64_t start = a[0].v[i], limit = a[1].v[i], stride = a[2].v[i];
         if (start < 0 || limit < start || limit > type.dim[i])
-            return infer_fail(c, "expected 0 <= start <= limit <= %lld in dimension %u of %s, found %lld:%lld", extent(&type, i), i,
-                        infer_arg_text(c, 0), (long long)start, (long long)limit);
+            return infer_fail(c, "expected 0 <= start <= limit <= %lld in dimension %u of %s, found %lld:%lld",
+                              extent(&type, i), i, infer_arg_text(c, 0), (long long)start, (long long)limit);
         if (stride < 1) return infer_fail(c, "expected strides of at least 1, found %lld", (long long)stride);
         type.dim[i] = limit == start ? 0 : 1 + (limit - start - 1) / stride;
     }
@@ -300,18 +322,21 @@ static bool infer_pad(struct infer *c)
     struct ir_type type = *infer_arg(c, 0);
     const struct ir_ints *a = c->node->attr;
     if (infer_arg(c, 1)->dtype != type.dtype || infer_arg(c, 1)->rank)
-        return infer_fail(c, "expected a scalar %s to fill with, found %s", ir_dtype_name((enum ir_dtype)type.dtype), infer_arg_text(c, 1));
-    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) || !infer_attr_length(c, 2, type.rank)) return false;
+        return infer_fail(c, "expected a scalar %s to fill with, found %s", ir_dtype_name((enum ir_dtype)type.dtype),
+                          infer_arg_text(c, 1));
+    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) ||
+        !infer_attr_length(c, 2, type.rank))
+        return false;
     for (uint32_t i = 0; i < type.rank; i++) {
         int64_t low = a[0].v[i], high = a[1].v[i], interior = a[2].v[i], between;
         if (low < -IR_MAX_ELEMENTS || low > IR_MAX_ELEMENTS || high < -IR_MAX_ELEMENTS || high > IR_MAX_ELEMENTS ||
             interior < 0 || !ir_size_multiply(type.dim[i] ? type.dim[i] - 1 : 0, interior, &between))
             return infer_fail(c, "the padding %lld, %lld, %lld of dimension %u of %s is out of range", (long long)low,
-                        (long long)high, (long long)interior, i, infer_arg_text(c, 0));
+                              (long long)high, (long long)interior, i, infer_arg_text(c, 0));
         type.dim[i] += low + high + between;
         if (type.dim[i] < 0)
-            return infer_fail(c, "expected a result extent of at least 0 in dimension %u of %s, found %lld", i, infer_arg_text(c, 0),
-                        extent(&type, i));
+            return infer_fail(c, "expected a result extent of at least 0 in dimension %u of %s, found %lld", i,
+                              infer_arg_text(c, 0), extent(&type, i));
     }
     return infer_result(c, type);
 }
@@ -326,8 +351,8 @@ static bool infer_concat(struct infer *c)
         struct ir_type other = *infer_arg(c, i);
         other.dim[dim] = infer_arg(c, 0)->dim[dim];
         if (!ir_type_equal(&other, infer_arg(c, 0)))
-            return infer_fail(c, "expected operands that differ in dimension %lld only, found %s and %s", (long long)dim,
-                        infer_arg_text(c, 0), infer_arg_text(c, i));
+            return infer_fail(c, "expected operands that differ in dimension %lld only, found %s and %s",
+                              (long long)dim, infer_arg_text(c, 0), infer_arg_text(c, i));
         if (type.dim[dim] <= IR_MAX_ELEMENTS) type.dim[dim] += infer_arg(c, i)->dim[dim];
     }
     return infer_result(c, type);
@@ -336,7 +361,8 @@ static bool infer_concat(struct infer *c)
 static bool infer_reverse(struct infer *c)
 {
     uint32_t mask = 0;
-    return distinct_dims(c, c->node->attr[0], infer_arg(c, 0), &mask) && ascending(c, c->node->attr[0]) && infer_result(c, *infer_arg(c, 0));
+    return distinct_dims(c, c->node->attr[0], infer_arg(c, 0), &mask) && ascending(c, c->node->attr[0]) &&
+           infer_result(c, *infer_arg(c, 0));
 }
 
 /* Operands from `first` on are one start per dimension of operand 0. */
@@ -344,9 +370,11 @@ static bool starts(struct infer *c, uint32_t first)
 {
     uint32_t rank = infer_arg(c, 0)->rank;
     if (c->node->arg_count != first + rank)
-        return infer_fail(c, "expected %u starts for %s, found %u", rank, infer_arg_text(c, 0), c->node->arg_count - first);
+        return infer_fail(c, "expected %u starts for %s, found %u", rank, infer_arg_text(c, 0),
+                          c->node->arg_count - first);
     for (uint32_t i = first; i < c->node->arg_count; i++)
-        if (!infer_is_index(infer_arg(c, i))) return infer_fail(c, "expected starts of type int32[], found %s", infer_arg_text(c, i));
+        if (!infer_is_index(infer_arg(c, i)))
+            return infer_fail(c, "expected starts of type int32[], found %s", infer_arg_text(c, i));
     return true;
 }
 
@@ -358,7 +386,8 @@ static bool infer_dynamic_slice(struct infer *c)
     for (uint32_t i = 0; i < type.rank; i++) {
         int64_t size = c->node->attr[0].v[i];
         if (size < 0 || size > type.dim[i])
-            return infer_fail(c, "expected sizes that fit in %s, found %s", infer_arg_text(c, 0), infer_ints_text(c, c->node->attr[0]));
+            return infer_fail(c, "expected sizes that fit in %s, found %s", infer_arg_text(c, 0),
+                              infer_ints_text(c, c->node->attr[0]));
         type.dim[i] = size;
     }
     return infer_result(c, type);
@@ -379,10 +408,12 @@ static bool infer_dynamic_update(struct infer *c)
 static bool taken_type(struct infer *c, struct ir_type *type, int64_t *dim)
 {
     const struct ir_type *x = infer_arg(c, 0), *y = infer_arg(c, 1);
-    if (!ir_dtype_is_integer((enum ir_dtype)y->dtype)) return infer_fail(c, "expected integer indices, found %s", infer_text(c, y));
+    if (!ir_dtype_is_integer((enum ir_dtype)y->dtype))
+        return infer_fail(c, "expected integer indices, found %s", infer_text(c, y));
     if (!attr_dim(c, 0, 0, dim)) return false;
     if (x->rank - 1 + y->rank > IR_MAX_RANK)
-        return infer_fail(c, "expected a result of at most %d dimensions, found %d", IR_MAX_RANK, x->rank - 1 + y->rank);
+        return infer_fail(c, "expected a result of at most %d dimensions, found %d", IR_MAX_RANK,
+                          x->rank - 1 + y->rank);
     *type = ir_type_of((enum ir_dtype)x->dtype, 0, NULL);
     for (int64_t i = 0; i < *dim; i++) type->dim[type->rank++] = x->dim[i];
     for (int64_t i = 0; i < y->rank; i++) type->dim[type->rank++] = y->dim[i];
@@ -396,7 +427,8 @@ static bool infer_take(struct infer *c)
     int64_t dim;
     if (!taken_type(c, &type, &dim)) return false;
     if (infer_arg(c, 0)->dim[dim] == 0 && ir_type_elements(infer_arg(c, 1)) != 0)
-        return infer_fail(c, "cannot take from dimension %lld of %s, which is empty", (long long)dim, infer_arg_text(c, 0));
+        return infer_fail(c, "cannot take from dimension %lld of %s, which is empty", (long long)dim,
+                          infer_arg_text(c, 0));
     return infer_result(c, type);
 }
 
@@ -436,9 +468,11 @@ static bool infer_argreduce(struct infer *c)
     int64_t dim;
     if (!attr_dim(c, 0, 0, &dim)) return false;
     if (infer_arg(c, 0)->dim[dim] == 0)
-        return infer_fail(c, "expected at least one element along dimension %lld, found %s", (long long)dim, infer_arg_text(c, 0));
+        return infer_fail(c, "expected at least one element along dimension %lld, found %s", (long long)dim,
+                          infer_arg_text(c, 0));
     if (infer_arg(c, 0)->dim[dim] > INT32_MAX)
-        return infer_fail(c, "expected fewer than 2^31 elements along dimension %lld, found %s", (long long)dim, infer_arg_text(c, 0));
+        return infer_fail(c, "expected fewer than 2^31 elements along dimension %lld, found %s", (long long)dim,
+                          infer_arg_text(c, 0));
     struct ir_type type = without_dims(infer_arg(c, 0), 1u << dim);
     type.dtype = IR_I32;
     return infer_result(c, type);
@@ -449,13 +483,15 @@ static bool matching(struct infer *c, struct ir_ints x_dims, struct ir_ints y_di
 {
     const struct ir_type *x = infer_arg(c, 0), *y = infer_arg(c, 1);
     if (x_dims.n != y_dims.n)
-        return infer_fail(c, "expected as many %s dimensions on both sides, found %s and %s", what, infer_ints_text(c, x_dims),
-                    infer_ints_text(c, y_dims));
+        return infer_fail(c, "expected as many %s dimensions on both sides, found %s and %s", what,
+                          infer_ints_text(c, x_dims), infer_ints_text(c, y_dims));
     for (uint32_t i = 0; i < x_dims.n; i++)
         if (x->dim[x_dims.v[i]] != y->dim[y_dims.v[i]])
-            return infer_fail(c, "expected equal extents of the %s dimensions, found %lld (dimension %lld of %s) and %lld (dimension %lld of %s)",
-                        what, extent(x, x_dims.v[i]), (long long)x_dims.v[i], infer_text(c, x), extent(y, y_dims.v[i]),
-                        (long long)y_dims.v[i], infer_text(c, y));
+            return infer_fail(c,
+                              "expected equal extents of the %s dimensions, found %lld (dimension %lld of %s) and %lld "
+                              "(dimension %lld of %s)",
+                              what, extent(x, x_dims.v[i]), (long long)x_dims.v[i], infer_text(c, x),
+                              extent(y, y_dims.v[i]), (long long)y_dims.v[i], infer_text(c, y));
     return true;
 }
 
@@ -471,7 +507,8 @@ static bool infer_dot(struct infer *c)
     if (!matching(c, a[0], a[1], "batch") || !matching(c, a[2], a[3], "contracted")) return false;
     struct ir_type x_free = without_dims(x, x_mask), y_free = without_dims(y, y_mask);
     uint32_t rank = a[0].n + x_free.rank + y_free.rank;
-    if (rank > IR_MAX_RANK) return infer_fail(c, "expected a result of at most %d dimensions, found %u", IR_MAX_RANK, rank);
+    if (rank > IR_MAX_RANK)
+        return infer_fail(c, "expected a result of at most %d dimensions, found %u", IR_MAX_RANK, rank);
     struct ir_type type = ir_type_scalar((enum ir_dtype)x->dtype);
     for (uint32_t i = 0; i < a[0].n; i++) type.dim[type.rank++] = x->dim[a[0].v[i]];
     for (uint32_t i = 0; i < x_free.rank; i++) type.dim[type.rank++] = x_free.dim[i];
@@ -499,10 +536,13 @@ bool ir_infer(const struct ir_func *f, struct ir_node *node, struct arena *arena
     if (wanted >= 0 && node->arg_count != (uint32_t)wanted)
         ok = infer_fail(&c, "expected %d operand%s, found %u", wanted, wanted == 1 ? "" : "s", node->arg_count);
     for (uint32_t i = 0; ok && i < node->arg_count; i++) {
-        if (node->args[i] == 0 || node->args[i] >= f->count) ok = infer_fail(&c, "operand %u is not a value of the function", i);
+        if (node->args[i] == 0 || node->args[i] >= f->count)
+            ok = infer_fail(&c, "operand %u is not a value of the function", i);
         else if (ir_type_elements(infer_arg(&c, i)) < 0) ok = infer_fail(&c, "operand %u has no valid type", i);
         else if ((infer_arg(&c, i)->dtype == IR_TUPLE) != (node->op == OP_proj))
-            ok = infer_fail(&c, node->op == OP_proj ? "expected a tuple, found %s" : "expected tensors, found a %s (see proj)", infer_arg_text(&c, i));
+            ok = infer_fail(
+                &c, node->op == OP_proj ? "expected a tuple, found %s" : "expected tensors, found a %s (see proj)",
+                infer_arg_text(&c, i));
     }
     if (ok) ok = rules[node->op](&c);
     *message = c.message;

@@ -26,7 +26,7 @@ static bool arguments_fit(struct infer *c, const struct ir_func *body, uint32_t 
         const struct ir_param *p = &body->params.items[from + i];
         if (!ir_type_equal(infer_arg(c, first + i), &p->type))
             return infer_fail(c, "expected %s for parameter %u (%s) of %s, found %s", infer_text(c, &p->type), from + i,
-                        p->name ? p->name : "", body->name, infer_arg_text(c, first + i));
+                              p->name ? p->name : "", body->name, infer_arg_text(c, first + i));
     }
     return true;
 }
@@ -37,8 +37,8 @@ static bool body_takes(struct infer *c, const struct ir_func **body, uint64_t pa
     if (!*body) return infer_fail(c, "there is no function number %u", c->node->func);
     if (*body == c->f) return infer_fail(c, "function %s may not call itself", c->f->name);
     if ((*body)->params.count == params) return true;
-    return infer_fail(c, "expected %zu operands for the parameters of %s, found %llu", (*body)->params.count, (*body)->name,
-                (unsigned long long)params);
+    return infer_fail(c, "expected %zu operands for the parameters of %s, found %llu", (*body)->params.count,
+                      (*body)->name, (unsigned long long)params);
 }
 
 bool infer_call(struct infer *c)
@@ -58,25 +58,26 @@ bool infer_loop(struct infer *c)
     if (!body_takes(c, &body, args)) return false;
     if (!infer_is_index(&body->params.items[0].type))
         return infer_fail(c, "expected parameter 0 of %s, the counter, to be int32[], found %s", body->name,
-                    infer_text(c, &body->params.items[0].type));
+                          infer_text(c, &body->params.items[0].type));
     if (!arguments_fit(c, body, 1, 1, args - 1)) return false;
     if (body->results.count != (uint64_t)carried)
-        return infer_fail(c, "expected %lld results of %s, one per carried value, found %zu", (long long)carried, body->name,
-                    body->results.count);
+        return infer_fail(c, "expected %lld results of %s, one per carried value, found %zu", (long long)carried,
+                          body->name, body->results.count);
     for (uint32_t i = 0; i < carried; i++)
         if (!ir_type_equal(result_type(body, i), infer_arg(c, 1 + i)))
             return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
-                        infer_arg_text(c, 1 + i), infer_text(c, result_type(body, i)));
+                              infer_arg_text(c, 1 + i), infer_text(c, result_type(body, i)));
     if (flag && (carried == 0 || infer_arg(c, 1)->dtype != IR_BOOL || infer_arg(c, 1)->rank))
         return infer_fail(c, "expected the first carried value, the condition, to be bool[], found %s",
-                    carried ? infer_arg_text(c, 1) : "nothing");
+                          carried ? infer_arg_text(c, 1) : "nothing");
     return tuple(c);
 }
 
 bool infer_grad(struct infer *c)
 {
     if (c->node->arg_count < 1 || !ir_dtype_is_float((enum ir_dtype)infer_arg(c, 0)->dtype) || infer_arg(c, 0)->rank)
-        return infer_fail(c, "expected a float scalar to differentiate, found %s", c->node->arg_count ? infer_arg_text(c, 0) : "nothing");
+        return infer_fail(c, "expected a float scalar to differentiate, found %s",
+                          c->node->arg_count ? infer_arg_text(c, 0) : "nothing");
     for (uint32_t i = 1; i < c->node->arg_count; i++)
         if (!ir_dtype_is_float((enum ir_dtype)infer_arg(c, i)->dtype))
             return infer_fail(c, "expected floats to differentiate by, found %s", infer_arg_text(c, i));
@@ -103,15 +104,17 @@ static bool accumulate_results(struct infer *c, const struct ir_func *body, int6
 {
     struct ir_ints kinds = c->node->attr[3];
     if (kinds.n != body->results.count)
-        return infer_fail(c, "expected %zu kinds, one per result of %s, found %s", body->results.count, body->name, infer_ints_text(c, kinds));
+        return infer_fail(c, "expected %zu kinds, one per result of %s, found %s", body->results.count, body->name,
+                          infer_ints_text(c, kinds));
     for (uint32_t i = 0; i < kinds.n; i++) {
         struct ir_type type = *result_type(body, i);
-        if (kinds.v[i] < 0 || kinds.v[i] >= KIND_COUNT) return infer_fail(c, "there is no kind %lld", (long long)kinds.v[i]);
+        if (kinds.v[i] < 0 || kinds.v[i] >= KIND_COUNT)
+            return infer_fail(c, "there is no kind %lld", (long long)kinds.v[i]);
         if (type.dtype == IR_TUPLE || (kinds.v[i] < KIND_CONCATENATE && type.dtype == IR_BOOL))
             return infer_fail(c, "cannot accumulate result %u of %s, found %s", i, body->name, infer_text(c, &type));
         if (!accumulated_type(kinds.v[i], microbatches, &type))
             return infer_fail(c, "cannot concatenate %lld times result %u of %s, found %s", (long long)microbatches, i,
-                        body->name, infer_text(c, result_type(body, i)));
+                              body->name, infer_text(c, result_type(body, i)));
     }
     return true;
 }
@@ -124,12 +127,12 @@ static bool carried_fit(struct infer *c, const struct ir_func *body, uint32_t ca
     for (uint32_t i = 0; i < kinds.n; i++) carried += kinds.v[i] == KIND_CARRY;
     if (carried > captured)
         return infer_fail(c, "expected %u captured operands at least, one per carried result of %s, found %u", carried,
-                    body->name, captured);
+                          body->name, captured);
     operand = c->node->arg_count - carried;
     for (uint32_t i = 0; i < kinds.n; i++)
         if (kinds.v[i] == KIND_CARRY && !ir_type_equal(result_type(body, i), infer_arg(c, operand++)))
             return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
-                        infer_arg_text(c, operand - 1), infer_text(c, result_type(body, i)));
+                              infer_arg_text(c, operand - 1), infer_text(c, result_type(body, i)));
     return true;
 }
 
@@ -139,13 +142,16 @@ bool infer_accumulate(struct infer *c)
     uint32_t args = c->node->arg_count;
     int64_t batched, microbatches, split;
     if (args < 1 || !infer_is_index(infer_arg(c, 0)))
-        return infer_fail(c, "expected a number of microbatches of type int32[], found %s", args ? infer_arg_text(c, 0) : "nothing");
-    if (!infer_attr_number(c, 0, 0, args, &batched) || !infer_attr_number(c, 1, 1, INT32_MAX, &microbatches)) return false;
+        return infer_fail(c, "expected a number of microbatches of type int32[], found %s",
+                          args ? infer_arg_text(c, 0) : "nothing");
+    if (!infer_attr_number(c, 0, 0, args, &batched) || !infer_attr_number(c, 1, 1, INT32_MAX, &microbatches))
+        return false;
     if (!infer_attr_number(c, 2, 0, 2, &split) || !body_takes(c, &body, args - 1)) return false;
     for (uint32_t i = 0; i < batched; i++)
         if (!is_part(infer_arg(c, 1 + i), &body->params.items[i].type, microbatches))
-            return infer_fail(c, "expected a batch of %lld times %s for parameter %u of %s, found %s", (long long)microbatches,
-                        infer_text(c, &body->params.items[i].type), i, body->name, infer_arg_text(c, 1 + i));
+            return infer_fail(c, "expected a batch of %lld times %s for parameter %u of %s, found %s",
+                              (long long)microbatches, infer_text(c, &body->params.items[i].type), i, body->name,
+                              infer_arg_text(c, 1 + i));
     uint32_t captured = args - 1 - (uint32_t)batched;
     return arguments_fit(c, body, 1 + (uint32_t)batched, (uint32_t)batched, captured) &&
            accumulate_results(c, body, microbatches) && carried_fit(c, body, captured) && tuple(c);
@@ -160,13 +166,14 @@ static struct ir_type mapped_type(int64_t rows, const struct ir_type *type)
 }
 
 /* What stands in rows, or is made row by row: `type` with the extent `rows` in front. */
-static bool rows_fit(struct infer *c, const struct ir_type *all, const struct ir_func *body, uint32_t param, int64_t rows)
+static bool rows_fit(struct infer *c, const struct ir_type *all, const struct ir_func *body, uint32_t param,
+                     int64_t rows)
 {
     const struct ir_type *one = &body->params.items[param].type;
     struct ir_type expected = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
     if (one->rank < IR_MAX_RANK && ir_type_equal(all, &expected)) return true;
-    return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows, infer_text(c, one), param,
-                      body->name, infer_text(c, all));
+    return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows,
+                      infer_text(c, one), param, body->name, infer_text(c, all));
 }
 
 static bool made_in_rows(struct infer *c, const struct ir_func *body, uint32_t result, int64_t rows)
@@ -193,8 +200,8 @@ bool infer_scan(struct infer *c)
         if (!rows_fit(c, infer_arg(c, i), body, i, times)) return false;
     if (!arguments_fit(c, body, captured, captured, args - captured)) return false;
     if (body->results.count < (uint64_t)carried)
-        return infer_fail(c, "expected %lld results of %s at least, one per carried value, found %zu", (long long)carried,
-                          body->name, body->results.count);
+        return infer_fail(c, "expected %lld results of %s at least, one per carried value, found %zu",
+                          (long long)carried, body->name, body->results.count);
     for (uint32_t i = 0; i < carried; i++)
         if (!ir_type_equal(result_type(body, i), infer_arg(c, i)))
             return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
@@ -236,7 +243,8 @@ struct ir_type ir_tuple_type(const struct ir_func *f, ir_value value, uint32_t i
     if (node->op == OP_grad) /* no operand list, or a value that does not exist: a malformed module is being verified */
         return f->nodes[node->args && node->args[1 + index] < f->count ? node->args[1 + index] : 0].type;
     struct ir_type type = *result_type(body_of(f, node), index);
-    if (node->op == OP_accumulate && index < node->attr[3].n && node->attr[3].v && node->attr[1].n == 1 && node->attr[1].v)
+    if (node->op == OP_accumulate && index < node->attr[3].n && node->attr[3].v && node->attr[1].n == 1 &&
+        node->attr[1].v)
         accumulated_type(node->attr[3].v[index], node->attr[1].v[0], &type);
     if (node->op == OP_scan && node->attr[0].n == 1 && node->attr[0].v && index >= node->attr[0].v[0] &&
         node->attr[2].n == 1 && node->attr[2].v && type.rank < IR_MAX_RANK)

@@ -27,7 +27,10 @@ enum { IR_MAX_RANK = 8, IR_MAX_ATTR = 4, IR_MAX_AXES = 6 };
 /* How a value lies on the mesh (stage spmd). Axes are numbered in the order of the mesh; `dim[i]` lists the axes
  * that split dimension i, first axis outermost, as nibbles (axis + 1), lowest nibble first; 0 = whole.
  * `partial`: bit mask of the axes over which the value is still to be summed. */
-struct ir_sharding { uint32_t dim[IR_MAX_RANK]; uint32_t partial; };
+struct ir_sharding {
+    uint32_t dim[IR_MAX_RANK];
+    uint32_t partial;
+};
 
 struct ir_type {
     uint8_t dtype; /* enum ir_dtype */
@@ -36,15 +39,15 @@ struct ir_type {
 };
 
 size_t ir_dtype_bytes(enum ir_dtype);
-const char *ir_dtype_name(enum ir_dtype);        /* "float32" */
-enum ir_dtype ir_dtype_find(const char *name);   /* IR_TUPLE if unknown */
+const char *ir_dtype_name(enum ir_dtype);      /* "float32" */
+enum ir_dtype ir_dtype_find(const char *name); /* IR_TUPLE if unknown */
 bool ir_dtype_is_float(enum ir_dtype);
-bool ir_dtype_is_integer(enum ir_dtype);         /* bool is not */
-bool ir_dtype_is_signed(enum ir_dtype);          /* signed integers and floats */
+bool ir_dtype_is_integer(enum ir_dtype); /* bool is not */
+bool ir_dtype_is_signed(enum ir_dtype);  /* signed integers and floats */
 struct ir_type ir_type_scalar(enum ir_dtype);
 struct ir_type ir_type_of(enum ir_dtype, uint32_t rank, const int64_t *dim);
 bool ir_type_equal(const struct ir_type *, const struct ir_type *);
-int64_t ir_type_elements(const struct ir_type *); /* -1: negative extents, or 2^48 and more */
+int64_t ir_type_elements(const struct ir_type *);                 /* -1: negative extents, or 2^48 and more */
 const char *ir_type_text(struct arena *, const struct ir_type *); /* "float32[2, 3]" for people, as in diagnostics */
 /* The one place where sizes are multiplied: false if a or b is negative or the product is over IR_MAX_ELEMENTS. */
 bool ir_size_multiply(int64_t a, int64_t b, int64_t *product);
@@ -67,7 +70,17 @@ enum ir_op {
 
 enum { IR_STAGE_TENSOR = 1, IR_STAGE_SPMD = 2, IR_STAGE_KERNEL = 4 };
 enum { IR_PURE = 1, IR_EWISE = 2, IR_COMMUTATIVE = 4, IR_LINEAR = 8, IR_MARKER = 16 };
-enum ir_emit { EMIT_none, EMIT_leaf, EMIT_ewise, EMIT_index, EMIT_reduce, EMIT_dot, EMIT_scatter, EMIT_control, EMIT_comm };
+enum ir_emit {
+    EMIT_none,
+    EMIT_leaf,
+    EMIT_ewise,
+    EMIT_index,
+    EMIT_reduce,
+    EMIT_dot,
+    EMIT_scatter,
+    EMIT_control,
+    EMIT_comm
+};
 
 struct ir_op_info {
     const char *name, *attributes, *doc;
@@ -75,13 +88,16 @@ struct ir_op_info {
     uint8_t attr_count, stages, flags, emit;
 };
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];
-enum ir_op ir_op_find(const char *name);                                     /* IR_NONE if unknown */
-const char *ir_attr_name(enum ir_op, uint32_t index, size_t *length);        /* not terminated */
-int32_t ir_attr_find(enum ir_op, const char *name);                          /* index into attr; -1 if unknown */
+enum ir_op ir_op_find(const char *name);                              /* IR_NONE if unknown */
+const char *ir_attr_name(enum ir_op, uint32_t index, size_t *length); /* not terminated */
+int32_t ir_attr_find(enum ir_op, const char *name);                   /* index into attr; -1 if unknown */
 
 typedef uint32_t ir_value; /* index into the function's nodes; 0 = none */
 
-struct ir_ints { const int64_t *v; uint32_t n; };
+struct ir_ints {
+    const int64_t *v;
+    uint32_t n;
+};
 
 struct ir_node {
     uint16_t op;
@@ -91,42 +107,57 @@ struct ir_node {
     struct ir_ints attr[IR_MAX_ATTR]; /* in the order of the op's row */
     const void *data; /* OP_constant: `splat` ? one element : all elements, in the dtype's own layout, C order */
     bool splat;
-    uint32_t func;   /* loop, call, accumulate, scan: index of the body in the module */
-    uint32_t place;  /* index into the module's places; 0 = none */
+    uint32_t func;               /* loop, call, accumulate, scan: index of the body in the module */
+    uint32_t place;              /* index into the module's places; 0 = none */
     struct ir_sharding sharding; /* stage spmd and kernel; type.dim are then local extents */
 };
 
 /* ---------------------------------------------------------------- functions and modules */
 
 enum ir_role { /* of a slot; numbers are those of the ABI */
-    IR_ROLE_PARAM = 1, IR_ROLE_EMA, IR_ROLE_OPT_STATE, IR_ROLE_STATE, IR_ROLE_INPUT, IR_ROLE_METRIC,
-    IR_ROLE_OUTPUT, IR_ROLE_HYPER /* float scalar that the host sets between steps; frozen: one that it cannot set */
+               IR_ROLE_PARAM = 1,
+               IR_ROLE_EMA,
+               IR_ROLE_OPT_STATE,
+               IR_ROLE_STATE,
+               IR_ROLE_INPUT,
+               IR_ROLE_METRIC,
+               IR_ROLE_OUTPUT,
+               IR_ROLE_HYPER /* float scalar that the host sets between steps; frozen: one that it cannot set */
 };
 
 struct ir_slot {
-    const char *name;     /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel"; unique among saved state (PARAM to
-                           * STATE, hyper-parameters), inputs, metrics and outputs, each for itself. Hosts know a
-                           * hyper-parameter by what stands behind "hyperparameters." or "hyperparams." */
+    const char *name; /* "layers.0.kernel", "opt_state.0.mu.layers.0.kernel"; unique among saved state (PARAM to
+                       * STATE, hyper-parameters), inputs, metrics and outputs, each for itself. Hosts know a
+                       * hyper-parameter by what stands behind "hyperparameters." or "hyperparams." */
     enum ir_role role;
-    struct ir_type type;  /* global */
+    struct ir_type type;         /* global */
     struct ir_sharding sharding; /* filled by pass shard */
-    bool frozen;          /* a parameter that is not trained */
-    bool computed;        /* saved and read, but not stored: filled by function "derive" (eval.<path>) */
-    int64_t index_limit;  /* inputs used as indices: values must lie in [0, index_limit); 0 = not checked */
-    double initial;       /* hyper-parameters: the value before the host sets one */
+    bool frozen;                 /* a parameter that is not trained */
+    bool computed;               /* saved and read, but not stored: filled by function "derive" (eval.<path>) */
+    int64_t index_limit;         /* inputs used as indices: values must lie in [0, index_limit); 0 = not checked */
+    double initial;              /* hyper-parameters: the value before the host sets one */
     uint32_t place;
     /* Which axes of the batch an input has: bit i set if dimension i is the batch ("axes" in the document). */
     uint32_t batch_dims;
     const char *sharding_spec; /* JSON text of the document's spec, NULL if not given; resolved by pass shard */
-    uint32_t param;       /* slots derived from a parameter (averages, moments): its slot index + 1; 0 = none */
-    uint32_t param_dims;  /* nibble per dimension: the parameter's dimension that it runs along + 1, 0 = none of them;
-                           * 0 as a whole: the parameter's own dimensions if the shapes are equal, else none */
+    uint32_t param;            /* slots derived from a parameter (averages, moments): its slot index + 1; 0 = none */
+    uint32_t param_dims; /* nibble per dimension: the parameter's dimension that it runs along + 1, 0 = none of them;
+                          * 0 as a whole: the parameter's own dimensions if the shapes are equal, else none */
 };
 
 /* Parameters and results of a function. `slot` is an index into the module's slots, or -1 for plain values.
  * An entry function reads each slot at most once (a parameter) and writes it at most once (a result). */
-struct ir_param { const char *name; struct ir_type type; int32_t slot; ir_value value; };
-struct ir_result { const char *name; ir_value value; int32_t slot; };
+struct ir_param {
+    const char *name;
+    struct ir_type type;
+    int32_t slot;
+    ir_value value;
+};
+struct ir_result {
+    const char *name;
+    ir_value value;
+    int32_t slot;
+};
 
 struct ir_func {
     const char *name; /* entries: "init", "step", "eval", "infer", "derive"; bodies: any unique name */
@@ -139,9 +170,16 @@ struct ir_func {
     struct map shared; /* hash of a pure node -> value */
 };
 
-struct ir_place { struct diag_span span; const char *pointer; }; /* in the document */
+struct ir_place {
+    struct diag_span span;
+    const char *pointer;
+}; /* in the document */
 
-struct ir_mesh { uint32_t axis_count; const char *name[IR_MAX_AXES]; int64_t size[IR_MAX_AXES]; };
+struct ir_mesh {
+    uint32_t axis_count;
+    const char *name[IR_MAX_AXES];
+    int64_t size[IR_MAX_AXES];
+};
 
 struct ir_module {
     struct arena arena;
@@ -160,7 +198,7 @@ void ir_module_free(struct ir_module *);
 struct ir_func *ir_func_new(struct ir_module *, const char *name, bool entry);
 struct ir_func *ir_func_find(const struct ir_module *, const char *name); /* NULL if there is none */
 uint32_t ir_func_index(const struct ir_func *);
-uint32_t ir_slot_new(struct ir_module *, struct ir_slot); /* returns its index */
+uint32_t ir_slot_new(struct ir_module *, struct ir_slot);         /* returns its index */
 int32_t ir_slot_find(const struct ir_module *, const char *name); /* -1 if there is none */
 uint32_t ir_place_new(struct ir_module *, struct diag_span, const char *pointer);
 
@@ -168,7 +206,7 @@ uint32_t ir_place_new(struct ir_module *, struct diag_span, const char *pointer)
 
 struct ir_builder {
     struct ir_func *f;
-    uint32_t place;         /* given to every node that is made */
+    uint32_t place; /* given to every node that is made */
     /* A node whose types do not fit: the builder calls this (never returns a bad node; it returns 0 and the caller
      * passes the 0 on: every builder call with an operand 0 returns 0). NULL: BUG. */
     void (*reject)(void *user, const char *message);
@@ -190,30 +228,31 @@ const struct ir_type *ir_type(const struct ir_func *, ir_value);
 ir_value ir_param_new(struct ir_builder *, const char *name, struct ir_type, int32_t slot);
 void ir_result_add(struct ir_builder *, const char *name, ir_value, int32_t slot);
 
-ir_value ir_constant(struct ir_builder *, struct ir_type, const void *data);        /* dense, copied */
-ir_value ir_number(struct ir_builder *, struct ir_type, double);                     /* one value repeated, rounded to the dtype */
+ir_value ir_constant(struct ir_builder *, struct ir_type, const void *data); /* dense, copied */
+ir_value ir_number(struct ir_builder *, struct ir_type, double); /* one value repeated, rounded to the dtype */
 ir_value ir_scalar(struct ir_builder *, enum ir_dtype, double);
 ir_value ir_number_like(struct ir_builder *, ir_value shape_and_dtype, double);
 ir_value ir_iota(struct ir_builder *, struct ir_type, uint32_t dim);
 ir_value ir_unary(struct ir_builder *, enum ir_op, ir_value);
-ir_value ir_binary(struct ir_builder *, enum ir_op, ir_value, ir_value);            /* equal types */
+ir_value ir_binary(struct ir_builder *, enum ir_op, ir_value, ir_value); /* equal types */
 ir_value ir_select(struct ir_builder *, ir_value p, ir_value x, ir_value y);
-ir_value ir_cast(struct ir_builder *, ir_value, enum ir_dtype);                      /* x itself if it has the dtype */
+ir_value ir_cast(struct ir_builder *, ir_value, enum ir_dtype); /* x itself if it has the dtype */
 ir_value ir_bitcast(struct ir_builder *, ir_value, enum ir_dtype);
 ir_value ir_broadcast(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape, const int64_t *dims);
 ir_value ir_broadcast_to(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape); /* NumPy: aligned right */
 ir_value ir_reshape(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape);
 ir_value ir_transpose(struct ir_builder *, ir_value, const int64_t *perm);
 ir_value ir_slice(struct ir_builder *, ir_value, const int64_t *start, const int64_t *limit, const int64_t *stride);
-ir_value ir_pad(struct ir_builder *, ir_value, ir_value fill, const int64_t *low, const int64_t *high, const int64_t *interior);
+ir_value ir_pad(struct ir_builder *, ir_value, ir_value fill, const int64_t *low, const int64_t *high,
+                const int64_t *interior);
 ir_value ir_concat(struct ir_builder *, const ir_value *, uint32_t count, uint32_t dim);
 ir_value ir_reverse(struct ir_builder *, ir_value, const int64_t *dims, uint32_t n);
 ir_value ir_dynamic_slice(struct ir_builder *, ir_value, const ir_value *starts, const int64_t *sizes);
 ir_value ir_dynamic_update(struct ir_builder *, ir_value, ir_value update, const ir_value *starts);
 ir_value ir_take(struct ir_builder *, ir_value, ir_value indices, uint32_t dim);
 ir_value ir_scatter_add(struct ir_builder *, ir_value, ir_value indices, ir_value updates, uint32_t dim);
-/* Sums and products of 16-bit floats are formed in float32, as jax.numpy does; plain: the op as it is, which rounds after
- * every step, as jax.lax does. */
+/* Sums and products of 16-bit floats are formed in float32, as jax.numpy does; plain: the op as it is, which rounds
+ * after every step, as jax.lax does. */
 ir_value ir_reduce(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
 ir_value ir_reduce_plain(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
 ir_value ir_argreduce(struct ir_builder *, enum ir_op, ir_value, uint32_t dim);
@@ -249,7 +288,7 @@ uint64_t ir_hash_func(const struct ir_func *);
 uint64_t ir_hash_module(const struct ir_module *);
 /* walk.c */
 uint32_t *ir_use_counts(const struct ir_func *, struct arena *); /* per value; results count as uses */
-bool *ir_live(const struct ir_func *, struct arena *);            /* reachable from results */
+bool *ir_live(const struct ir_func *, struct arena *);           /* reachable from results */
 bool ir_has_body(enum ir_op); /* node.func names a function: call, loop, accumulate, scan, vmap */
 /* Indices of all functions, bodies before those that use them: the order in which a pass rebuilds. */
 uint32_t *ir_func_order(const struct ir_module *, struct arena *);
@@ -259,13 +298,17 @@ struct ir_module *ir_module_like(const struct ir_module *);
  * (NULL: ir_remake). `map` (one entry per old value) is filled as it goes. Parameters are all copied, used or not, and
  * not rewritten; if `to` has them already (a pass that changes their types), those are taken. Results are copied.
  * Bodies come before their users: go by ir_func_order, a call is inferred from the new callee. */
-typedef ir_value ir_rewrite(void *user, struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
+typedef ir_value ir_rewrite(void *user, struct ir_builder *, const struct ir_func *from, ir_value old,
+                            const ir_value *map);
 ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite *, void *user, struct arena *scratch);
 
 /* ---------------------------------------------------------------- interpreter (eval.c): the definition */
 
 /* A tensor as doubles, C order. f32 mode rounds every result to its dtype; f64 mode keeps floats in double. */
-struct ir_tensor { struct ir_type type; double *v; };
+struct ir_tensor {
+    struct ir_type type;
+    double *v;
+};
 enum ir_precision { IR_EVAL_EXACT_DTYPES, IR_EVAL_F64 };
 /* Evaluates a function: params in, results out (arrays made in `arena`, one per result). Any stage that has no
  * collectives. BUG on a malformed module; never fails otherwise. */

@@ -47,7 +47,10 @@ static void read_operands(struct parser *p, struct ir_node *node)
 }
 
 /* Everything between the operands and the colon. */
-struct details { const char *name, *body; int32_t slot; };
+struct details {
+    const char *name, *body;
+    int32_t slot;
+};
 
 static void read_details(struct parser *p, struct ir_node *node, struct details *d)
 {
@@ -65,7 +68,8 @@ static void read_details(struct parser *p, struct ir_node *node, struct details 
         parse_need_sign(p, '=');
         if (p->failed) return;
         if (ir_has_body(op) && strcmp(key, "func") == 0) d->body = parse_need(p, TOKEN_STRING, "a function's name");
-        else if (index < 0 || seen >> index & 1) parse_error_at(p, span, "%s has no (other) attribute `%s`", ir_ops[op].name, key);
+        else if (index < 0 || seen >> index & 1)
+            parse_error_at(p, span, "%s has no (other) attribute `%s`", ir_ops[op].name, key);
         else {
             node->attr[index] = need_ints(p);
             seen |= 1u << index;
@@ -106,8 +110,10 @@ static void read_node(struct parser *p)
     parse_optional_place(p, &node.place);
     if (node.op == OP_constant) parse_read_data(p, data, &node);
     if (!p->failed && node.op == OP_param) add_param(p, &node, &d, span);
-    if (!p->failed && ir_has_body((enum ir_op)node.op) && !d.body) parse_error_at(p, span, "expected `func=` with the body's name");
-    if (!p->failed && map_get_number(&p->values, number) != MAP_NONE) parse_error_at(p, value_span, "this value is defined twice");
+    if (!p->failed && ir_has_body((enum ir_op)node.op) && !d.body)
+        parse_error_at(p, span, "expected `func=` with the body's name");
+    if (!p->failed && map_get_number(&p->values, number) != MAP_NONE)
+        parse_error_at(p, value_span, "this value is defined twice");
     if (p->failed) return;
     ir_value value = ir_append_raw(p->f, &node);
     map_set_number(&p->values, number, value);
@@ -144,7 +150,8 @@ static void read_mesh(struct parser *p)
 {
     struct ir_mesh *mesh = &p->m->mesh;
     do {
-        if (mesh->axis_count == IR_MAX_AXES) parse_error_at(p, parse_here(p), "expected at most %d mesh axes", IR_MAX_AXES);
+        if (mesh->axis_count == IR_MAX_AXES)
+            parse_error_at(p, parse_here(p), "expected at most %d mesh axes", IR_MAX_AXES);
         const char *name = parse_need(p, TOKEN_STRING, "the name of a mesh axis");
         parse_need_sign(p, '=');
         int64_t size = parse_need_integer(p, 1, INT32_MAX);
@@ -204,7 +211,8 @@ static void read_slot(struct parser *p)
 
 static void read_module(struct parser *p)
 {
-    if (!parse_take_word(p, "module")) parse_error_at(p, parse_here(p), "expected `module`, found `%s`", parse_found(p));
+    if (!parse_take_word(p, "module"))
+        parse_error_at(p, parse_here(p), "expected `module`, found `%s`", parse_found(p));
     const char *name = parse_need(p, TOKEN_STRING, "the module's name");
     if (!p->failed) p->m->name = arena_string(&p->m->arena, name);
     if (!parse_take_word(p, "stage")) parse_error_at(p, parse_here(p), "expected `stage`, found `%s`", parse_found(p));
@@ -213,7 +221,8 @@ static void read_module(struct parser *p)
     if (!stage) parse_error_at(p, span, "expected stage tensor, spmd or kernel");
     else memcpy(&p->m->stage, &stage, sizeof p->m->stage);
     while (!p->failed && p->token != TOKEN_END) {
-        if (parse_take_word(p, "document")) p->m->document = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
+        if (parse_take_word(p, "document"))
+            p->m->document = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
         else if (parse_take_word(p, "sharding_rules"))
             p->m->sharding_rules = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
         else if (parse_take_word(p, "mesh")) read_mesh(p);
@@ -247,7 +256,7 @@ static void check_types(struct parser *p)
         if (!ir_infer(n->f, &node, p->scratch, &message)) parse_error_at(p, n->span, "%s", message);
         else if (!ir_type_equal(&node.type, &stated))
             parse_error_at(p, n->span, "expected the type %s, found %s", ir_type_text(p->scratch, &node.type),
-                     ir_type_text(p->scratch, &stated));
+                           ir_type_text(p->scratch, &stated));
     }
 }
 

@@ -10,15 +10,21 @@ struct parser {
     const char *text;
     size_t length, at;
     enum token token;
-    uint32_t offset, size;  /* of the token */
-    const char *word;       /* WORD, NUMBER, STRING (unescaped), VALUE (digits), SIGN: terminated */
+    uint32_t offset, size; /* of the token */
+    const char *word;      /* WORD, NUMBER, STRING (unescaped), VALUE (digits), SIGN: terminated */
     struct arena *scratch;
     struct diags *diags;
     bool failed;
     struct ir_module *m;
     struct ir_func *f;
-    struct map values;      /* numbers in the text -> values of f */
-    VEC(struct node_place { struct ir_func *f; ir_value value; const char *body; struct diag_span span; }) nodes;
+    struct map values; /* numbers in the text -> values of f */
+    VEC(struct node_place {
+        struct ir_func *f;
+        ir_value value;
+        const char *body;
+        struct diag_span span;
+    })
+    nodes;
 };
 
 void parse_error_at(struct parser *, struct diag_span, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -41,7 +47,10 @@ int32_t parse_optional_slot(struct parser *); /* -1: none */
 double parse_number_of(struct parser *, const char *word, struct diag_span);
 
 /* The numbers of a constant come before its type: they are stepped over, and read once the type is known. */
-struct parse_data { size_t at; bool splat; };
+struct parse_data {
+    size_t at;
+    bool splat;
+};
 struct parse_data parse_skip_data(struct parser *);
 void parse_read_data(struct parser *, struct parse_data, struct ir_node *);
 #endif

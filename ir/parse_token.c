@@ -23,7 +23,10 @@ struct diag_span parse_here(const struct parser *p) { return (struct diag_span){
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static char peek(const struct parser *p, size_t ahead) { return p->at + ahead < p->length ? p->text[p->at + ahead] : 0; }
+static char peek(const struct parser *p, size_t ahead)
+{
+    return p->at + ahead < p->length ? p->text[p->at + ahead] : 0;
+}
 
 static void skip_blanks(struct parser *p)
 {
@@ -45,7 +48,10 @@ static int hex4(const struct parser *p)
     int value = 0;
     for (size_t i = 0; i < 4; i++) {
         char c = peek(p, i);
-        int digit = is_digit(c) ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = is_digit(c)            ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0) return -1;
         value = value * 16 + digit;
     }
@@ -103,7 +109,8 @@ static enum token read_token(struct parser *p)
     } else if (is_digit(c) || (c == '-' && (is_digit(second) || second == 'I'))) {
         token = TOKEN_NUMBER; /* also -Infinity and 0x7fc00001 */
         while (is_digit(peek(p, 0)) || is_letter(peek(p, 0)) || peek(p, 0) == '.' ||
-               ((peek(p, 0) == '+' || peek(p, 0) == '-') && p->text[p->at - 1] == 'e')) p->at++;
+               ((peek(p, 0) == '+' || peek(p, 0) == '-') && p->text[p->at - 1] == 'e'))
+            p->at++;
     } else if (!strchr("{}()[]<>=,:|@+-", c) || c == 0) {
         return TOKEN_BAD;
     }
@@ -120,7 +127,8 @@ void parse_next(struct parser *p)
     p->word = "";
     p->token = read_token(p);
     if (p->at > p->offset) p->size = (uint32_t)p->at - p->offset;
-    if (p->token == TOKEN_BAD) parse_error_at(p, parse_here(p), "this is no word, number, string or sign of the text form");
+    if (p->token == TOKEN_BAD)
+        parse_error_at(p, parse_here(p), "this is no word, number, string or sign of the text form");
 }
 
 const char *parse_found(const struct parser *p)
@@ -130,7 +138,10 @@ const char *parse_found(const struct parser *p)
 }
 
 bool parse_is_sign(const struct parser *p, char c) { return p->token == TOKEN_SIGN && p->word[0] == c; }
-bool parse_is_word(const struct parser *p, const char *word) { return p->token == TOKEN_WORD && strcmp(p->word, word) == 0; }
+bool parse_is_word(const struct parser *p, const char *word)
+{
+    return p->token == TOKEN_WORD && strcmp(p->word, word) == 0;
+}
 
 bool parse_take_sign(struct parser *p, char c)
 {
@@ -174,7 +185,8 @@ int64_t parse_need_integer(struct parser *p, int64_t least, int64_t most)
     errno = 0;
     long long value = strtoll(word, &end, 10);
     if (*end || errno || value < least || value > most) {
-        parse_error_at(p, span, "expected an integer in %lld..%lld, found `%s`", (long long)least, (long long)most, word);
+        parse_error_at(p, span, "expected an integer in %lld..%lld, found `%s`", (long long)least, (long long)most,
+                       word);
         return least;
     }
     return value;
@@ -203,7 +215,8 @@ struct ir_type parse_need_type(struct parser *p)
         if (!parse_take_sign(p, ',')) break;
     }
     parse_need_sign(p, ']');
-    if (ir_type_elements(&type) < 0) parse_error_at(p, span, "the type is too large (expected fewer than 2^48 elements)");
+    if (ir_type_elements(&type) < 0)
+        parse_error_at(p, span, "the type is too large (expected fewer than 2^48 elements)");
     return type;
 }
 
@@ -321,12 +334,13 @@ void parse_read_data(struct parser *p, struct parse_data d, struct ir_node *node
         need_element(p, dtype, bytes + count++ * size);
         if (!parse_take_sign(p, ',')) break;
     }
-    if (!d.splat && !p->failed && !parse_is_sign(p, ']')) parse_error_at(p, parse_here(p), "expected `]`, found `%s`", parse_found(p));
+    if (!d.splat && !p->failed && !parse_is_sign(p, ']'))
+        parse_error_at(p, parse_here(p), "expected `]`, found `%s`", parse_found(p));
     if (!d.splat && (int64_t)count != ir_type_elements(&node->type))
-        parse_error_at(p, parse_here(p), "expected %lld numbers, found %zu", (long long)ir_type_elements(&node->type), count);
+        parse_error_at(p, parse_here(p), "expected %lld numbers, found %zu", (long long)ir_type_elements(&node->type),
+                       count);
     if (p->failed) return;
     node->splat = d.splat;
     node->data = bytes ? bytes : arena_alloc(p->scratch, 8);
     p->at = back.at, p->token = back.token, p->offset = back.offset, p->size = back.size, p->word = back.word;
 }
-

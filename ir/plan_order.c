@@ -4,7 +4,10 @@
 
 uint32_t plan_turn(int64_t elements) { return elements % 64 == 0 ? 0 : elements == 1 ? 2 : 1; }
 
-struct key { uint64_t offset; uint32_t turn, member; };
+struct key {
+    uint64_t offset;
+    uint32_t turn, member;
+};
 
 static int by_offset(const void *x, const void *y)
 {
@@ -26,7 +29,9 @@ static size_t telling(const struct plan *plan, const struct plan_command *c, siz
     for (uint32_t s = 0; s < 2; s++)
         for (size_t i = 0; i < inputs + outputs; i++) {
             uint32_t first = buffer_of(c, inputs, outputs, 0, i), second = buffer_of(c, inputs, outputs, 1, i);
-            if (first != second && plan->buffers.items[first].space == spaces[s] && plan->buffers.items[second].space == spaces[s]) return i;
+            if (first != second && plan->buffers.items[first].space == spaces[s] &&
+                plan->buffers.items[second].space == spaces[s])
+                return i;
         }
     return SIZE_MAX;
 }

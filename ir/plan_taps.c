@@ -4,7 +4,10 @@
 #include "ir/plan.h"
 #include <string.h>
 
-static int64_t step_of(const struct ir_node *slice, uint32_t dim) { return slice->attr[2].n ? slice->attr[2].v[dim] : 1; }
+static int64_t step_of(const struct ir_node *slice, uint32_t dim)
+{
+    return slice->attr[2].n ? slice->attr[2].v[dim] : 1;
+}
 
 static bool alike(const struct ir_node *a, const struct ir_node *b)
 {
@@ -55,7 +58,8 @@ static bool find_digits(struct plan_taps *t, const int64_t *start, uint32_t coun
 static bool find_run(struct plan_taps *t, const struct ir_type *base, int64_t size)
 {
     t->outer = base->rank;
-    while (size > 1 && t->outer > 0 && t->slice->type.dim[t->outer - 1] == base->dim[t->outer - 1] && size % base->dim[t->outer - 1] == 0)
+    while (size > 1 && t->outer > 0 && t->slice->type.dim[t->outer - 1] == base->dim[t->outer - 1] &&
+           size % base->dim[t->outer - 1] == 0)
         size /= base->dim[--t->outer];
     return size == 1;
 }

@@ -8,7 +8,8 @@
 const char *ir_role_name(enum ir_role role)
 {
     switch (role) {
-#define X(NAME, text) case IR_ROLE_##NAME: return text;
+#define X(NAME, text) \
+    case IR_ROLE_##NAME: return text;
         IR_ROLES(X)
 #undef X
     }
@@ -18,7 +19,8 @@ const char *ir_role_name(enum ir_role role)
 const char *ir_stage_name(int stage)
 {
     switch (stage) {
-#define X(NAME, text) case IR_STAGE_##NAME: return text;
+#define X(NAME, text) \
+    case IR_STAGE_##NAME: return text;
         IR_STAGES(X)
 #undef X
     }
@@ -27,7 +29,8 @@ const char *ir_stage_name(int stage)
 
 int ir_role_find(const char *name)
 {
-#define X(NAME, text) if (strcmp(name, text) == 0) return IR_ROLE_##NAME;
+#define X(NAME, text) \
+    if (strcmp(name, text) == 0) return IR_ROLE_##NAME;
     IR_ROLES(X)
 #undef X
     return 0;
@@ -35,7 +38,8 @@ int ir_role_find(const char *name)
 
 int ir_stage_find(const char *name)
 {
-#define X(NAME, text) if (strcmp(name, text) == 0) return IR_STAGE_##NAME;
+#define X(NAME, text) \
+    if (strcmp(name, text) == 0) return IR_STAGE_##NAME;
     IR_STAGES(X)
 #undef X
     return 0;
@@ -151,7 +155,9 @@ static void add_slot_reference(struct str *out, int32_t slot)
 
 static void add_param(struct str *out, const struct ir_func *f, const struct ir_node *node)
 {
-    if (node->attr[0].n != 1 || !node->attr[0].v || node->attr[0].v[0] < 0 || node->attr[0].v[0] >= (int64_t)f->params.count) return;
+    if (node->attr[0].n != 1 || !node->attr[0].v || node->attr[0].v[0] < 0 ||
+        node->attr[0].v[0] >= (int64_t)f->params.count)
+        return;
     const struct ir_param *p = &f->params.items[node->attr[0].v[0]];
     str_add(out, " ");
     add_string(out, p->name);

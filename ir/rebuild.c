@@ -19,10 +19,12 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     return to;
 }
 
-ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite *rewrite, void *user, struct arena *scratch)
+ir_value *ir_rebuild(const struct ir_func *from, struct ir_func *to, ir_rewrite *rewrite, void *user,
+                     struct arena *scratch)
 {
     struct ir_builder b = {.f = to};
-    if (to->count == 1 && to->capacity < from->count) { /* about as many: growing by copies would cost more than the rest */
+    if (to->count == 1 &&
+        to->capacity < from->count) { /* about as many: growing by copies would cost more than the rest */
         to->capacity = from->count + 16;
         to->nodes = arena_new_array(&to->module->arena, struct ir_node, to->capacity);
     }

@@ -2,9 +2,9 @@
  * document. It is the manifest of an object, and what `stepc explain` shows. Keys are stable; sizes are bytes of one
  * device; places are JSON pointers.
  *
- * An object carries a brief form: the step's memory and groups only, nothing small or that follows from the rest, a group or
- * a tensor alive at the peak as a list of values in the order of `group_columns` and `alive_columns`, their texts and all
- * places as indices into the list "texts". */
+ * An object carries a brief form: the step's memory and groups only, nothing small or that follows from the rest, a
+ * group or a tensor alive at the peak as a list of values in the order of `group_columns` and `alive_columns`, their
+ * texts and all places as indices into the list "texts". */
 #include "ir/base/map.h"
 #include "ir/report.h"
 
@@ -25,7 +25,10 @@ struct report {
 
 /* ---------------------------------------------------------------- pieces */
 
-static void add_key(struct report *r, const char *before, const char *key) { str_addf(r->out, "%s\"%s\":", before, key); }
+static void add_key(struct report *r, const char *before, const char *key)
+{
+    str_addf(r->out, "%s\"%s\":", before, key);
+}
 
 static void add_text(struct report *r, const char *before, const char *key, const char *text)
 {
@@ -44,7 +47,10 @@ static uint32_t shared(struct report *r, const char *text)
     return (uint32_t)r->texts.count - 1;
 }
 
-static void add_shared(struct report *r, const char *text) { str_addf(r->out, ",%lld", text ? (long long)shared(r, text) : -1LL); }
+static void add_shared(struct report *r, const char *text)
+{
+    str_addf(r->out, ",%lld", text ? (long long)shared(r, text) : -1LL);
+}
 
 static void add_bytes(struct report *r, const char *before, const char *key, uint64_t bytes)
 {
@@ -62,7 +68,10 @@ static const char *place_of(const struct ir_module *m, uint32_t place)
     return place && place < m->places.count ? m->places.items[place].pointer : NULL;
 }
 
-static const char *place_of_value(const struct ir_func *f, ir_value v) { return place_of(f->module, f->nodes[v].place); }
+static const char *place_of_value(const struct ir_func *f, ir_value v)
+{
+    return place_of(f->module, f->nodes[v].place);
+}
 
 static void add_type(struct report *r, const struct ir_type *type)
 {
@@ -109,7 +118,9 @@ static void add_slots(struct report *r)
         if (s->computed) str_add(r->out, ",\"computed\":true");
         if (s->role == IR_ROLE_HYPER && isnan(s->initial)) str_add(r->out, ",\"initial\":null"); /* a schedule holds */
         else if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
-        const char *place = r->brief && s->role == IR_ROLE_OPT_STATE ? NULL : place_of(m, s->place); /* it is the optimizer's */
+        const char *place = r->brief && s->role == IR_ROLE_OPT_STATE
+                                ? NULL
+                                : place_of(m, s->place); /* it is the optimizer's */
         if (place && r->brief) {
             add_key(r, ",", "place");
             str_addf(r->out, "%u", shared(r, place));
@@ -177,7 +188,8 @@ static void add_memory(struct report *r, const struct plan *p)
     add_bytes(r, ",\"memory\":{", "peak", m->peak);
     add_bytes(r, ",", "lower_bound", m->lower_bound);
     add_bytes(r, ",", "arena", p->arena_bytes);
-    if (p->arena_lower_bound != p->arena_bytes || !r->brief) add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
+    if (p->arena_lower_bound != p->arena_bytes || !r->brief)
+        add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
     add_bytes(r, ",", "parameters", m->parameters);
     add_class(r, "averages", m->averages);
     add_class(r, "optimizer_state", m->optimizer_state);
@@ -273,14 +285,16 @@ static const char *place_of_group(const struct plan_group *g)
     return at ? place_of_value(g->func, at) : NULL;
 }
 
-/* group_columns: command, kind, ops, count, outputs, place, reason, flops, bytes, times; several names with "+" or blanks
- * between them */
-static void add_kernel_brief(struct report *r, const char *before, size_t command, const struct plan_command *c, double times)
+/* group_columns: command, kind, ops, count, outputs, place, reason, flops, bytes, times; several names with "+" or
+ * blanks between them */
+static void add_kernel_brief(struct report *r, const char *before, size_t command, const struct plan_command *c,
+                             double times)
 {
     const struct plan_group *g = &r->plan->groups.items[c->group];
     struct str ops = STR(&r->kept), outputs = STR(&r->kept);
     size_t listed = g->nodes.count > OPS_BRIEF + 1 ? OPS_BRIEF : g->nodes.count;
-    for (size_t i = 0; i < listed; i++) str_addf(&ops, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
+    for (size_t i = 0; i < listed; i++)
+        str_addf(&ops, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
     if (g->nodes.count > listed) str_addf(&ops, "+%zu more", g->nodes.count - listed);
     for (size_t i = 0; i < g->outputs.count; i++)
         str_addf(&outputs, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
@@ -384,7 +398,8 @@ static void add_entry(struct report *r, const struct plan *p)
     for (int comm = 0; comm < 2; comm++) {
         const char *before = "";
         size_t collectives = 0;
-        for (size_t i = 0; comm && i < p->commands.count; i++) collectives += p->commands.items[i].kind == PLAN_COLLECTIVE;
+        for (size_t i = 0; comm && i < p->commands.count; i++)
+            collectives += p->commands.items[i].kind == PLAN_COLLECTIVE;
         if (comm && r->brief && !collectives) continue;
         str_add(r->out, comm ? ",\"collectives\":[" : ",\"groups\":[");
         for (size_t i = 0; i < p->commands.count; i++) {

@@ -2,10 +2,10 @@
  * move. A node belongs to the update if its place in the document is the optimizer's or the averages'.
  *
  * The least: each slot that the update reads is read once, each that it changes is written once, each gradient is read
- * once; what a reduction (a norm) must have seen before the update can begin is read once more. Gradients that are made by
- * the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than that.
- * What fits into a page is not counted (scalars, partial sums, biases; neither their bytes nor their elements), unless
- * everything does. */
+ * once; what a reduction (a norm) must have seen before the update can begin is read once more. Gradients that are made
+ * by the kernel that uses them, and tensors that stay in a core's cache between two passes, are read less often than
+ * that. What fits into a page is not counted (scalars, partial sums, biases; neither their bytes nor their elements),
+ * unless everything does. */
 #include "ir/report.h"
 #include <string.h>
 
@@ -37,7 +37,12 @@ static bool of_update(const struct ir_func *f, ir_value v)
 static bool is_view(const struct ir_node *node)
 {
     switch ((enum ir_op)node->op) {
-    case OP_broadcast: case OP_reshape: case OP_transpose: case OP_slice: case OP_reverse: case OP_cast:
+    case OP_broadcast:
+    case OP_reshape:
+    case OP_transpose:
+    case OP_slice:
+    case OP_reverse:
+    case OP_cast:
     case OP_sharding_constraint: return true;
     default: return false;
     }
@@ -85,7 +90,8 @@ static void enter(struct traffic *t, const struct ir_func *f)
 }
 
 /* Bytes of one member of a kernel command that the update is responsible for; `*any`: it does some of the update. */
-static uint64_t member_bytes(struct traffic *t, const struct plan_group *g, const uint32_t *reads, const uint32_t *writes, bool *any)
+static uint64_t member_bytes(struct traffic *t, const struct plan_group *g, const uint32_t *reads,
+                             const uint32_t *writes, bool *any)
 {
     const struct plan_buffer *buffers = t->plan->buffers.items;
     uint64_t bytes = 0;
@@ -100,7 +106,8 @@ static uint64_t member_bytes(struct traffic *t, const struct plan_group *g, cons
     for (size_t i = 0; i < g->inputs.count; i++)
         if (t->needed[g->inputs.items[i]] && first_of(reads, i)) bytes += counted(t, buffers[reads[i]].bytes);
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (of_update(t->f, g->outputs.items[i]) || !t->member[g->outputs.items[i]]) bytes += counted(t, buffers[writes[i]].bytes);
+        if (of_update(t->f, g->outputs.items[i]) || !t->member[g->outputs.items[i]])
+            bytes += counted(t, buffers[writes[i]].bytes);
     for (size_t i = 0; i < g->nodes.count; i++) {
         const struct ir_node *node = ir_get(t->f, g->nodes.items[i]);
         t->member[g->nodes.items[i]] = false;
@@ -122,7 +129,10 @@ static uint64_t kernel_bytes(struct traffic *t, const struct plan_command *c, bo
     return bytes;
 }
 
-static bool trained_state(enum ir_role role) { return role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE; }
+static bool trained_state(enum ir_role role)
+{
+    return role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE;
+}
 
 /* A copy into a slot that could not be updated in place, or through which a slot's old value was saved. */
 static uint64_t copy_bytes(const struct traffic *t, const struct plan_command *c)
@@ -131,7 +141,8 @@ static uint64_t copy_bytes(const struct traffic *t, const struct plan_command *c
     uint64_t bytes = 0;
     bool state = false;
     for (size_t i = 0; i < c->reads.count + c->writes.count; i++) {
-        const struct plan_buffer *b = &t->plan->buffers.items[i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count]];
+        const struct plan_buffer *b =
+            &t->plan->buffers.items[i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count]];
         state |= b->space == PLAN_SLOT && trained_state(m->slots.items[b->slot].role);
         bytes += counted(t, b->bytes);
     }
@@ -178,9 +189,11 @@ static void add_least(struct traffic *t)
 {
     const struct ir_func *f = t->plan->func;
     const struct ir_module *m = f->module;
-    bool *live = ir_live(f, t->arena), *reduced = mark_reduced(t, f, live), *read = arena_new_array(t->arena, bool, f->count);
+    bool *live = ir_live(f, t->arena), *reduced = mark_reduced(t, f, live),
+         *read = arena_new_array(t->arena, bool, f->count);
     for (ir_value v = 1; v < f->count; v++)
-        for (uint32_t i = 0; live[v] && of_update(f, v) && i < f->nodes[v].arg_count; i++) read[shown(f, f->nodes[v].args[i])] = true;
+        for (uint32_t i = 0; live[v] && of_update(f, v) && i < f->nodes[v].arg_count; i++)
+            read[shown(f, f->nodes[v].args[i])] = true;
     for (ir_value v = 1; v < f->count; v++)
         if (read[v] && !of_update(f, v) && f->nodes[v].op != OP_constant && f->nodes[v].op != OP_iota)
             t->out->least += bytes_of(t, f, v) * (reduced[v] ? 2 : 1);
@@ -192,11 +205,13 @@ static void add_least(struct traffic *t)
         bool same = node->op == OP_param && f->params.items[node->attr[0].v[0]].slot == r->slot;
         if (same || !update) continue;
         t->out->least += bytes_of(t, f, r->value);
-        if (m->slots.items[r->slot].role == IR_ROLE_PARAM && bytes_of(t, f, r->value)) t->out->parameters += (uint64_t)ir_type_elements(&node->type);
+        if (m->slots.items[r->slot].role == IR_ROLE_PARAM && bytes_of(t, f, r->value))
+            t->out->parameters += (uint64_t)ir_type_elements(&node->type);
     }
 }
 
-static void measure(const struct plan *plan, const double *times, uint64_t small, struct arena *arena, struct report_update *out)
+static void measure(const struct plan *plan, const double *times, uint64_t small, struct arena *arena,
+                    struct report_update *out)
 {
     struct traffic t = {.plan = plan, .arena = arena, .out = out, .small = small};
     memset(out, 0, sizeof *out);

@@ -8,7 +8,11 @@
 
 enum dtype_class { CLASS_NONE, CLASS_B, CLASS_U, CLASS_S, CLASS_F };
 
-static const struct { const char *name; uint8_t bytes; uint8_t class; } dtypes[IR_DTYPE_COUNT] = {
+static const struct {
+    const char *name;
+    uint8_t bytes;
+    uint8_t class;
+} dtypes[IR_DTYPE_COUNT] = {
     [IR_TUPLE] = {"tuple", 0, CLASS_NONE},
 #define X(NAME, text, st, size, cls, abi) [IR_##NAME] = {text, size, CLASS_##cls},
 #include "kernels/dtypes.def"
@@ -117,9 +121,16 @@ double ir_element_round(enum ir_dtype dtype, double v)
 double ir_element_get(enum ir_dtype dtype, const void *data, size_t index)
 {
     const char *at = (const char *)data + index * ir_dtype_bytes(dtype);
-    uint8_t x_uint8_t; uint16_t x_uint16_t; uint32_t x_uint32_t; uint64_t x_uint64_t;
-    int8_t x_int8_t; int16_t x_int16_t; int32_t x_int32_t; int64_t x_int64_t;
-    float x_float; double x_double;
+    uint8_t x_uint8_t;
+    uint16_t x_uint16_t;
+    uint32_t x_uint32_t;
+    uint64_t x_uint64_t;
+    int8_t x_int8_t;
+    int16_t x_int16_t;
+    int32_t x_int32_t;
+    int64_t x_int64_t;
+    float x_float;
+    double x_double;
     switch (dtype) {
     case IR_BOOL: return LOAD(uint8_t) != 0;
     case IR_U8: return LOAD(uint8_t);
@@ -138,13 +149,18 @@ double ir_element_get(enum ir_dtype dtype, const void *data, size_t index)
     }
 }
 
-#define STORE(T, value) do { T x = (T)(value); memcpy(at, &x, sizeof x); } while (0)
+#define STORE(T, value) \
+    do { \
+        T x = (T)(value); \
+        memcpy(at, &x, sizeof x); \
+    } while (0)
 void ir_element_set(enum ir_dtype dtype, void *data, size_t index, double v)
 {
     char *at = (char *)data + index * ir_dtype_bytes(dtype);
     v = ir_element_round(dtype, v);
     switch (dtype) {
-    case IR_BOOL: case IR_U8: STORE(uint8_t, v); break;
+    case IR_BOOL:
+    case IR_U8: STORE(uint8_t, v); break;
     case IR_U16: STORE(uint16_t, v); break;
     case IR_U32: STORE(uint32_t, v); break;
     case IR_U64: STORE(uint64_t, v); break;

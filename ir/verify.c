@@ -2,13 +2,13 @@
  *
  * Module
  *   1. The stage is one of tensor, spmd, kernel; the mesh has at most IR_MAX_AXES axes, each named, of size >= 1.
- *   2. Function names are unique; slot names are unique by kind (saved state with the hyper-parameters, inputs, metrics,
- *      outputs).
+ *   2. Function names are unique; slot names are unique by kind (saved state with the hyper-parameters, inputs,
+ *      metrics, outputs).
  *   3. No function reaches itself through calls, loops and accumulations.
  * Slots
  *   4. The role is known, the type is a tensor type; `param` names a slot of role param, and dimensions that run
- *      along one of it have its extent; hyper-parameters are float scalars; an index limit stands on integers only; `computed` slots are not inputs.
- * Functions
+ *      along one of it have its extent; hyper-parameters are float scalars; an index limit stands on integers only;
+ *      `computed` slots are not inputs. Functions
  *   5. Parameter i is one node of op param with index i and the type of the parameter; no other param nodes exist.
  *   6. Every result names a value of the function, a tensor.
  *   7. Bindings to slots are indices of slots. Only entries bind. An entry reads a slot at most once and writes it at
@@ -140,7 +140,8 @@ static void check_node(struct verify *c, const struct ir_node *node)
     struct ir_node copy = *node;
     if (!ir_infer(c->f, &copy, c->scratch, &message)) fault(c, "%s", message);
     else if (!ir_type_equal(&copy.type, &node->type))
-        fault(c, "%s: expected the type %s, found %s", ir_ops[node->op].name, type_text(c, &copy.type), type_text(c, &node->type));
+        fault(c, "%s: expected the type %s, found %s", ir_ops[node->op].name, type_text(c, &copy.type),
+              type_text(c, &node->type));
     else if (node->op == OP_constant && !node->data) fault(c, "constant: has no data");
     else if (node->op == OP_constant && node->type.dtype == IR_BOOL && !bool_data(node))
         fault(c, "constant: expected bools of 0 or 1");
@@ -154,7 +155,8 @@ static void check_params(struct verify *c)
     for (size_t i = 0; i < f->params.count; i++) {
         const struct ir_param *p = &f->params.items[i];
         const struct ir_node *node = p->value < f->count ? &f->nodes[p->value] : NULL;
-        bool named = node && node->op == OP_param && node->attr[0].n == 1 && node->attr[0].v && node->attr[0].v[0] == (int64_t)i;
+        bool named = node && node->op == OP_param && node->attr[0].n == 1 && node->attr[0].v &&
+                     node->attr[0].v[0] == (int64_t)i;
         if (!named) fault(c, "parameter %zu has no node of its own", i);
         if (!is_tensor(&p->type)) fault(c, "parameter %zu is not a tensor", i);
         if (!p->name) fault(c, "parameter %zu has no name", i);
@@ -169,7 +171,8 @@ static void check_params(struct verify *c)
 }
 
 /* A parameter or result against its slot; `used` has a flag per slot. */
-static void check_binding(struct verify *c, const char *name, int32_t index, const struct ir_type *type, bool written, bool *used)
+static void check_binding(struct verify *c, const char *name, int32_t index, const struct ir_type *type, bool written,
+                          bool *used)
 {
     const char *verb = written ? "writes" : "reads";
     if (index < 0) return;
@@ -237,12 +240,14 @@ static void check_slot(struct verify *c, const struct ir_slot *s)
         fault(c, "slot %s belongs to slot %u, which is no parameter", name, s->param - 1);
     for (uint32_t d = 0; d < IR_MAX_RANK; d++) {
         uint32_t of = s->param_dims >> 4 * d & 15;
-        const struct ir_type *param = s->param && s->param <= c->m->slots.count ? &c->m->slots.items[s->param - 1].type : NULL;
+        const struct ir_type *param = s->param && s->param <= c->m->slots.count ? &c->m->slots.items[s->param - 1].type
+                                                                                : NULL;
         if (of && (!param || d >= s->type.rank || of > param->rank || param->dim[of - 1] != s->type.dim[d]))
             fault(c, "slot %s: dimension %u does not run along dimension %u of its parameter", name, d, of - 1);
     }
     if (s->role == IR_ROLE_HYPER && ((s->type.dtype != IR_F32 && s->type.dtype != IR_F64) || s->type.rank))
-        fault(c, "slot %s is %s, expected a hyper-parameter to be float32[] or float64[]", name, type_text(c, &s->type));
+        fault(c, "slot %s is %s, expected a hyper-parameter to be float32[] or float64[]", name,
+              type_text(c, &s->type));
     if (s->index_limit && (s->index_limit < 0 || !ir_dtype_is_integer((enum ir_dtype)s->type.dtype)))
         fault(c, "slot %s is %s and limits indices to %lld", name, type_text(c, &s->type), (long long)s->index_limit);
     if (s->computed && s->role == IR_ROLE_INPUT) fault(c, "slot %s is an input and computed", name);
@@ -297,7 +302,8 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
     check_mesh(&c);
     for (size_t i = 0; i < m->slots.count; i++) {
         uint32_t role = (uint32_t)m->slots.items[i].role;
-        unique_name(&c, &slots[role <= IR_ROLE_STATE || role >= IR_ROLE_HYPER ? 0 : role], "slot", m->slots.items[i].name);
+        unique_name(&c, &slots[role <= IR_ROLE_STATE || role >= IR_ROLE_HYPER ? 0 : role], "slot",
+                    m->slots.items[i].name);
         check_slot(&c, &m->slots.items[i]);
     }
     for (size_t i = 0; i < m->funcs.count; i++) unique_name(&c, &funcs, "function", m->funcs.items[i]->name);

@@ -1,9 +1,9 @@
-/* accumulate and scan markers become loops; scans in scan.c. The batch is never copied: each iteration reads its rows through
- * reshape and dynamic_slice, which are index maps. Microbatch i of M holds, as in optax.microbatching, the rows
+/* accumulate and scan markers become loops; scans in scan.c. The batch is never copied: each iteration reads its rows
+ * through reshape and dynamic_slice, which are index maps. Microbatch i of M holds, as in optax.microbatching, the rows
  * i, i + M, i + 2M, ... (strided: column i of the batch seen as [rows, M]) or, as in T5X, the i-th run of rows
  * (contiguous: row i of [M, rows]). Concatenated results are written back to the same rows; what an early end does
- * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. What is carried
- * begins as the operand that stands for it and goes from one microbatch to the next. */
+ * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. What is
+ * carried begins as the operand that stands for it and goes from one microbatch to the next. */
 #include "passes/scan.h"
 #include <string.h>
 
@@ -16,7 +16,7 @@ struct marker {
     struct ir_func *body; /* of one microbatch, rebuilt */
     uint32_t batched, captured, results;
     uint32_t inputs; /* batched and captured ones; what is carried comes after them */
-    int64_t count; /* microbatches, nominally */
+    int64_t count;   /* microbatches, nominally */
     bool contiguous;
     const int64_t *kinds;
     bool *numbers; /* per input: a batch of row numbers, no operand of the loop */
@@ -233,7 +233,8 @@ static bool has_markers(const struct ir_module *m)
 {
     for (size_t i = 0; i < m->funcs.count; i++)
         for (ir_value v = 1; v < m->funcs.items[i]->count; v++)
-            if (m->funcs.items[i]->nodes[v].op == OP_accumulate || m->funcs.items[i]->nodes[v].op == OP_scan) return true;
+            if (m->funcs.items[i]->nodes[v].op == OP_accumulate || m->funcs.items[i]->nodes[v].op == OP_scan)
+                return true;
     return false;
 }
 

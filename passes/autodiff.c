@@ -1,8 +1,8 @@
 /* Reverse-mode differentiation: every grad marker becomes backward nodes in the same function, one flat program. Only
  * nodes on a path from what is differentiated by to the loss are visited; cotangents are added from the last user to
  * the first, so the order of rounding is that of the text. What is called on the way to a loss is put in place of its
- * call first. Bodies come before their users, so a body's own markers are gone by then: also those that apply a function
- * to every row (vmap.c), which may stand around gradients and inside of losses. */
+ * call first. Bodies come before their users, so a body's own markers are gone by then: also those that apply a
+ * function to every row (vmap.c), which may stand around gradients and inside of losses. */
 #include "passes/vjp.h"
 #include "passes/vmap.h"
 #include <string.h>

@@ -24,11 +24,13 @@ struct ir_module *pass_rebuild(struct pass *p, const struct ir_module *from, ir_
     return to;
 }
 
-bool pass_keeps(struct pass *p, const struct ir_module *m, bool (*rewrites)(const struct ir_func *, const struct ir_node *))
+bool pass_keeps(struct pass *p, const struct ir_module *m,
+                bool (*rewrites)(const struct ir_func *, const struct ir_node *))
 {
     bool any = !p->owned;
     for (size_t i = 0; i < m->funcs.count && !any; i++)
-        for (ir_value v = 1; v < m->funcs.items[i]->count && !any; v++) any = rewrites(m->funcs.items[i], ir_get(m->funcs.items[i], v));
+        for (ir_value v = 1; v < m->funcs.items[i]->count && !any; v++)
+            any = rewrites(m->funcs.items[i], ir_get(m->funcs.items[i], v));
     return !any;
 }
 
@@ -64,4 +66,7 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
     return true;
 }
 
-bool pass_is_outlined(const struct ir_func *f) { return !f->entry && strncmp(f->name, PASS_OUTLINED, strlen(PASS_OUTLINED)) == 0; }
+bool pass_is_outlined(const struct ir_func *f)
+{
+    return !f->entry && strncmp(f->name, PASS_OUTLINED, strlen(PASS_OUTLINED)) == 0;
+}

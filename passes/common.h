@@ -11,7 +11,8 @@ struct diag *pass_error(struct pass *, const struct ir_module *, uint32_t place,
 struct ir_module *pass_rebuild(struct pass *, const struct ir_module *, ir_rewrite *, void *user);
 
 /* Is nothing live in the module that `rewrites` would make anew, and may the module be used as it is? */
-bool pass_keeps(struct pass *, const struct ir_module *, bool (*rewrites)(const struct ir_func *, const struct ir_node *));
+bool pass_keeps(struct pass *, const struct ir_module *,
+                bool (*rewrites)(const struct ir_func *, const struct ir_node *));
 
 /* Re-makes a node of another function with the operands that `map` gives. */
 ir_value pass_remake(struct pass *, struct ir_builder *, const struct ir_node *old, const ir_value *map);

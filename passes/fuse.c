@@ -7,76 +7,74 @@
 
 enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536, MAX_TRIED = 64 };
 
-uint32_t fuse_find(struct fuse *z, uint32_t c) {
+uint32_t fuse_find(struct fuse *z, uint32_t c)
+{
     struct fuse_cluster *k = z->clusters.items;
-    while (k[c].merged != c)
-        c = k[c].merged = k[k[c].merged].merged;
+    while (k[c].merged != c) c = k[c].merged = k[k[c].merged].merged;
     return c;
 }
 
 static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
 
-static bool clustered(const struct fuse *z, ir_value v) { return z->node[v].material || z->node[v].class == FUSE_CONTROL; }
+static bool clustered(const struct fuse *z, ir_value v)
+{
+    return z->node[v].material || z->node[v].class == FUSE_CONTROL;
+}
 
 /* The cluster that makes a value, UINT32_MAX for what is there from the start. */
-uint32_t fuse_maker(struct fuse *z, ir_value v) {
-    if (ir_get(z->f, v)->op == OP_proj)
-        v = ir_get(z->f, v)->args[0];
+uint32_t fuse_maker(struct fuse *z, ir_value v)
+{
+    if (ir_get(z->f, v)->op == OP_proj) v = ir_get(z->f, v)->args[0];
     return clustered(z, v) ? fuse_find(z, z->node[v].cluster) : UINT32_MAX;
 }
 
 /* ---------------------------------------------------------------- levels */
 
 /* The level at which a node has to be computed in a cluster, given how it reads that cluster's members: -1 none. */
-static int level_in(struct fuse *z, ir_value v, uint32_t c) {
+static int level_in(struct fuse *z, ir_value v, uint32_t c)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
     int level = -2;
     for (uint32_t i = 0; i < n->dep_count; i++) {
         const struct fuse_dep *d = &n->deps[i];
-        if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != c)
-            continue;
+        if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != c) continue;
         int here = -1, operand = z->node[d->value].level;
         if (n->class == FUSE_REDUCE)
             here = d->relation == FUSE_SAME && operand == FUSE_FULL && k->segments == n->segments ? FUSE_ROW : -1;
-        else if (d->relation == FUSE_SAME)
-            here = operand;
-        else if (d->relation == FUSE_SPREAD && operand == FUSE_ROW && k->segments == d->segments)
-            here = FUSE_FULL;
+        else if (d->relation == FUSE_SAME) here = operand;
+        else if (d->relation == FUSE_SPREAD && operand == FUSE_ROW && k->segments == d->segments) here = FUSE_FULL;
         /* a reduction's operand may be spread from rows inside the same domain */
-        if (n->class == FUSE_REDUCE && d->relation == FUSE_SPREAD && operand == FUSE_ROW && d->segments == n->segments
-            && k->segments == n->segments)
+        if (n->class == FUSE_REDUCE && d->relation == FUSE_SPREAD && operand == FUSE_ROW &&
+            d->segments == n->segments && k->segments == n->segments)
             here = FUSE_ROW;
-        if (here < 0 || (level >= 0 && level != here))
-            return -1;
+        if (here < 0 || (level >= 0 && level != here)) return -1;
         level = here;
     }
-    if (level == -2)
-        return -1;
+    if (level == -2) return -1;
     int64_t expected = level == FUSE_FULL ? k->full : k->rows;
     return n->elements == expected ? level : -1;
 }
 
-static uint32_t count_inputs(struct fuse *z, uint32_t c) {
+static uint32_t count_inputs(struct fuse *z, uint32_t c)
+{
     uint32_t count = 0;
     const struct fuse_cluster *k = &z->clusters.items[c];
-    for (size_t i = 0; i < k->nodes.count; i++)
-        count += z->node[k->nodes.items[i]].dep_count > 0;
+    for (size_t i = 0; i < k->nodes.count; i++) count += z->node[k->nodes.items[i]].dep_count > 0;
     return count;
 }
 
 /* ---------------------------------------------------------------- depth */
 
 /* Reductions of the clusters a and b that must follow one another before `v` is there. */
-static uint32_t find_depth(struct fuse *z, ir_value v, uint32_t a, uint32_t b) {
+static uint32_t find_depth(struct fuse *z, ir_value v, uint32_t a, uint32_t b)
+{
     const struct fuse_node *n = &z->node[v];
     uint32_t most = 0;
-    if (z->depth_stamp[v] == z->depth_turn)
-        return z->depth[v];
+    if (z->depth_stamp[v] == z->depth_turn) return z->depth[v];
     for (uint32_t i = 0; i < n->dep_count; i++) {
         uint32_t c = n->deps[i].value == v ? UINT32_MAX : fuse_maker(z, n->deps[i].value);
-        if (c == UINT32_MAX || (c != a && c != b) || z->node[n->deps[i].value].class == FUSE_CONTROL)
-            continue;
+        if (c == UINT32_MAX || (c != a && c != b) || z->node[n->deps[i].value].class == FUSE_CONTROL) continue;
         uint32_t depth = find_depth(z, n->deps[i].value, a, b);
         most = depth > most ? depth : most;
     }
@@ -86,36 +84,40 @@ static uint32_t find_depth(struct fuse *z, ir_value v, uint32_t a, uint32_t b) {
 
 /* Every reduction that needs another one's result walks the domain again and computes again what came before. That is
  * cheap as long as the domain is a row in the nearest cache. */
-static uint32_t depth_limit(int64_t full, int64_t rows) {
+static uint32_t depth_limit(int64_t full, int64_t rows)
+{
     return rows == 1 && full > FUSE_SMALL ? 3 : PLAN_MAX_PASSES - 1;
 }
 
-static bool shallow(struct fuse *z, uint32_t a, uint32_t b, ir_value added) {
+static bool shallow(struct fuse *z, uint32_t a, uint32_t b, ir_value added)
+{
     const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     const struct fuse_cluster *r = is_reduction(x->kind) ? x : y;
     uint32_t limit = depth_limit(r->full, r->rows);
-    if (!is_reduction(r->kind) || x->reductions + (a == b ? 0 : y->reductions) + (added != 0) <= limit)
-        return true;
+    if (!is_reduction(r->kind) || x->reductions + (a == b ? 0 : y->reductions) + (added != 0) <= limit) return true;
     z->depth_turn++;
-    if (added)
-        return find_depth(z, added, a, b) <= limit;
+    if (added) return find_depth(z, added, a, b) <= limit;
     for (int turn = 0; turn < 2; turn++)
         for (size_t i = 0; i < (turn ? x : y)->nodes.count; i++)
-            if (find_depth(z, (turn ? x : y)->nodes.items[i], a, b) > limit)
-                return false;
+            if (find_depth(z, (turn ? x : y)->nodes.items[i], a, b) > limit) return false;
     return true;
 }
 
 /* ---------------------------------------------------------------- clusters */
 
-static uint32_t new_cluster(struct fuse *z, enum plan_group_kind kind, int64_t full, int64_t rows) {
-    struct fuse_cluster c = {.kind = kind, .full = full, .rows = rows, .merged = (uint32_t)z->clusters.count,
+static uint32_t new_cluster(struct fuse *z, enum plan_group_kind kind, int64_t full, int64_t rows)
+{
+    struct fuse_cluster c = {.kind = kind,
+                             .full = full,
+                             .rows = rows,
+                             .merged = (uint32_t)z->clusters.count,
                              .reason = "nothing that follows walks the same elements"};
     vec_push(z->arena, &z->clusters, c);
     return c.merged;
 }
 
-static void add_node(struct fuse *z, uint32_t c, ir_value v, int level) {
+static void add_node(struct fuse *z, uint32_t c, ir_value v, int level)
+{
     z->node[v].cluster = c;
     z->node[v].level = (uint8_t)level;
     z->clusters.items[c].region |= z->node[v].region;
@@ -127,34 +129,36 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level) {
 }
 
 /* Enough rows, or columns, for several workers, or so little work that one is enough. */
-static bool parallel_enough(const struct fuse_segments *s) {
-    if (s->full <= 65536)
-        return true;
+static bool parallel_enough(const struct fuse_segments *s)
+{
+    if (s->full <= 65536) return true;
     bool row = s->reduced[s->n - 1];
     return row ? s->rows >= 16 : s->rows >= 512;
 }
 
-static enum plan_group_kind kind_of_segments(const struct fuse_segments *s) {
+static enum plan_group_kind kind_of_segments(const struct fuse_segments *s)
+{
     return s->reduced[s->n - 1] ? GROUP_ROW : GROUP_COLUMN;
 }
 
 /* A map can become part of a reduction's cluster: its elements are the domain's, or its rows. */
-static int level_of_map(const struct fuse_cluster *map, const struct fuse_cluster *reduction) {
-    if (map->full == reduction->full)
-        return FUSE_FULL;
+static int level_of_map(const struct fuse_cluster *map, const struct fuse_cluster *reduction)
+{
+    if (map->full == reduction->full) return FUSE_FULL;
     return map->full == reduction->rows ? FUSE_ROW : -1;
 }
 
-static bool read_outside(struct fuse *z, ir_value v) {
+static bool read_outside(struct fuse *z, ir_value v)
+{
     const struct fuse_node *n = &z->node[v];
     for (size_t i = 0; i < n->readers.count; i++)
-        if (fuse_find(z, z->node[n->readers.items[i]].cluster) != fuse_find(z, n->cluster))
-            return true;
+        if (fuse_find(z, z->node[n->readers.items[i]].cluster) != fuse_find(z, n->cluster)) return true;
     return false;
 }
 
 /* A map whose values are new state, and what is needed for nothing else. */
-static bool settled(struct fuse *z, uint32_t c) {
+static bool settled(struct fuse *z, uint32_t c)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     bool all = k->kind == GROUP_MAP;
     for (size_t i = 0; i < k->nodes.count && all; i++) {
@@ -165,7 +169,8 @@ static bool settled(struct fuse *z, uint32_t c) {
 }
 
 /* A reduction by rows that may as well be made with the update: nothing large waits for it. */
-static bool can_wait(struct fuse *z, uint32_t c) {
+static bool can_wait(struct fuse *z, uint32_t c)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     bool all = k->kind == GROUP_ROW && !k->region && k->rows >= 16 && k->full > LARGE;
     for (size_t i = 0; i < k->nodes.count && all; i++)
@@ -173,17 +178,18 @@ static bool can_wait(struct fuse *z, uint32_t c) {
     return all;
 }
 
-static bool regions_fit(struct fuse *z, uint32_t a, uint32_t b) {
+static bool regions_fit(struct fuse *z, uint32_t a, uint32_t b)
+{
     const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
-    return x->region == y->region || (x->full <= FUSE_SMALL && y->full <= FUSE_SMALL)
-           || (settled(z, a) && (settled(z, b) || can_wait(z, b))) || (settled(z, b) && can_wait(z, a));
+    return x->region == y->region || (x->full <= FUSE_SMALL && y->full <= FUSE_SMALL) ||
+           (settled(z, a) && (settled(z, b) || can_wait(z, b))) || (settled(z, b) && can_wait(z, a));
 }
 
-static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) {
+static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level)
+{
     struct fuse_cluster *a = &z->clusters.items[into], *b = &z->clusters.items[from];
     for (size_t i = 0; i < b->nodes.count; i++) {
-        if (map_level >= 0)
-            z->node[b->nodes.items[i]].level = (uint8_t)map_level;
+        if (map_level >= 0) z->node[b->nodes.items[i]].level = (uint8_t)map_level;
         vec_push(z->arena, &a->nodes, b->nodes.items[i]);
     }
     a->region |= b->region;
@@ -195,61 +201,56 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level) 
 }
 
 /* Do the members of the two agree on how their values are indexed where one reads the other? */
-static bool links_fit(struct fuse *z, uint32_t a, uint32_t b, int level_a, int level_b, uint32_t segments) {
+static bool links_fit(struct fuse *z, uint32_t a, uint32_t b, int level_a, int level_b, uint32_t segments)
+{
     const struct fuse_cluster *k = &z->clusters.items[a];
     for (size_t i = 0; i < k->nodes.count; i++) {
         const struct fuse_node *n = &z->node[k->nodes.items[i]];
         int level = level_a >= 0 ? level_a : n->level;
         for (uint32_t j = 0; j < n->dep_count; j++) {
             const struct fuse_dep *d = &n->deps[j];
-            if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != b)
-                continue;
+            if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != b) continue;
             int operand = level_b >= 0 ? level_b : z->node[d->value].level;
-            bool same = d->relation == FUSE_SAME
-                        && (n->class == FUSE_REDUCE ? operand == FUSE_FULL && n->segments == segments : operand == level);
-            bool spread = d->relation == FUSE_SPREAD && operand == FUSE_ROW && d->segments == segments
-                          && (n->class == FUSE_REDUCE ? n->segments == segments : level == FUSE_FULL);
-            if (!same && !spread)
-                return false;
+            bool same = d->relation == FUSE_SAME &&
+                        (n->class == FUSE_REDUCE ? operand == FUSE_FULL && n->segments == segments : operand == level);
+            bool spread = d->relation == FUSE_SPREAD && operand == FUSE_ROW && d->segments == segments &&
+                          (n->class == FUSE_REDUCE ? n->segments == segments : level == FUSE_FULL);
+            if (!same && !spread) return false;
         }
     }
     return true;
 }
 
 /* Puts two clusters together if one template can do both. Returns the joint one, or UINT32_MAX. */
-static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b) {
+static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
+{
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
-    if (a == b)
-        return a;
-    if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP))
-        return UINT32_MAX;
-    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b)
-        || fuse_apart(z, a, b))
+    if (a == b) return a;
+    if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
+    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b) ||
+        fuse_apart(z, a, b))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
-        if (x->segments != y->segments)
-            return UINT32_MAX;
+        if (x->segments != y->segments) return UINT32_MAX;
     } else if (is_reduction(x->kind) && y->kind == GROUP_MAP) {
-        if ((level_b = level_of_map(y, x)) < 0)
-            return UINT32_MAX;
+        if ((level_b = level_of_map(y, x)) < 0) return UINT32_MAX;
     } else if (is_reduction(y->kind) && x->kind == GROUP_MAP) {
         return merge(z, b, a);
     } else if (x->kind != GROUP_MAP || y->kind != GROUP_MAP || x->full != y->full) {
         return UINT32_MAX;
     }
-    if (count_inputs(z, a) + count_inputs(z, b) > 4 * MAX_BUFFERS)
-        return UINT32_MAX;
+    if (count_inputs(z, a) + count_inputs(z, b) > 4 * MAX_BUFFERS) return UINT32_MAX;
     if (!links_fit(z, a, b, level_a, level_b, x->segments) || !links_fit(z, b, a, level_b, level_a, x->segments))
         return UINT32_MAX;
-    if (!shallow(z, a, b, 0) || fuse_makes_cycle(z, a, b))
-        return UINT32_MAX;
+    if (!shallow(z, a, b, 0) || fuse_makes_cycle(z, a, b)) return UINT32_MAX;
     absorb(z, a, b, level_b);
     return a;
 }
 
 /* The number of full-size tensors a node reads beside the cluster it would join. */
-static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c) {
+static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c)
+{
     uint32_t count = 0;
     const struct fuse_node *n = &z->node[v];
     for (uint32_t i = 0; i < n->dep_count; i++) {
@@ -261,7 +262,8 @@ static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c) {
 }
 
 /* A sum of what several reductions made, say: it would hold up a cluster that reads a tensor to be updated in place. */
-static bool holds_up(struct fuse *z, ir_value v, uint32_t c) {
+static bool holds_up(struct fuse *z, ir_value v, uint32_t c)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
     bool foreign = false;
@@ -272,44 +274,42 @@ static bool holds_up(struct fuse *z, ir_value v, uint32_t c) {
     for (size_t i = 0; i < k->nodes.count && foreign; i++)
         for (uint32_t j = 0; j < z->node[k->nodes.items[i]].dep_count; j++) {
             const struct fuse_node *d = &z->node[z->node[k->nodes.items[i]].deps[j].value];
-            if (d->replaced && d->elements > 1)
-                return true;
+            if (d->replaced && d->elements > 1) return true;
         }
     return false;
 }
 
 /* Joining means that whatever else the node reads is complete before the cluster starts. */
-static bool can_join(struct fuse *z, ir_value v, uint32_t c) {
+static bool can_join(struct fuse *z, ir_value v, uint32_t c)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v) || fuse_outsider(z, v, c))
+    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v) ||
+        fuse_outsider(z, v, c))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;
-    if (holds_up(z, v, c) || (n->window && k->kind != GROUP_MAP))
-        return false;
-    if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2))
-        return false;
+    if (holds_up(z, v, c) || (n->window && k->kind != GROUP_MAP)) return false;
+    if (k->kind == GROUP_DOT && (n->region || n->class != FUSE_EWISE || foreign_inputs(z, v, c) > 2)) return false;
     return !fuse_needs(z, v, c);
 }
 
-static int preference(enum plan_group_kind kind) {
+static int preference(enum plan_group_kind kind)
+{
     return kind == GROUP_ROW ? 0 : kind == GROUP_COLUMN ? 1 : kind == GROUP_DOT ? 2 : 3;
 }
 
 /* The clusters of a node's operands, best first, each once. */
-static uint32_t candidates(struct fuse *z, ir_value v, uint32_t *out, uint32_t capacity) {
+static uint32_t candidates(struct fuse *z, ir_value v, uint32_t *out, uint32_t capacity)
+{
     uint32_t count = 0;
     const struct fuse_node *n = &z->node[v];
     for (uint32_t i = 0; i < n->dep_count && count < capacity; i++) {
-        if (!clustered(z, n->deps[i].value) || n->deps[i].relation == FUSE_OTHER)
-            continue;
+        if (!clustered(z, n->deps[i].value) || n->deps[i].relation == FUSE_OTHER) continue;
         uint32_t c = fuse_find(z, z->node[n->deps[i].value].cluster);
         bool known = false;
-        for (uint32_t j = 0; j < count; j++)
-            known |= out[j] == c;
-        if (known)
-            continue;
+        for (uint32_t j = 0; j < count; j++) known |= out[j] == c;
+        if (known) continue;
         uint32_t at = count++;
         while (at > 0 && preference(z->clusters.items[out[at - 1]].kind) > preference(z->clusters.items[c].kind)) {
             out[at] = out[at - 1];
@@ -321,21 +321,21 @@ static uint32_t candidates(struct fuse *z, ir_value v, uint32_t *out, uint32_t c
 }
 
 /* After a node joined: the other clusters it reads may now be one with its own. */
-static void gather(struct fuse *z, ir_value v, const uint32_t *list, uint32_t count) {
+static void gather(struct fuse *z, ir_value v, const uint32_t *list, uint32_t count)
+{
     for (uint32_t i = 0; i < count; i++) {
         uint32_t a = fuse_find(z, z->node[v].cluster), b = fuse_find(z, list[i]);
-        if (a != b)
-            merge(z, a, b);
+        if (a != b) merge(z, a, b);
     }
 }
 
-static void place_ewise(struct fuse *z, ir_value v) {
+static void place_ewise(struct fuse *z, ir_value v)
+{
     uint32_t list[16], count = candidates(z, v, list, 16);
     const struct fuse_node *n = &z->node[v];
     for (uint32_t i = 0; i < count; i++) {
         int level = level_in(z, v, list[i]);
-        if (level < 0 || !can_join(z, v, list[i]))
-            continue;
+        if (level < 0 || !can_join(z, v, list[i])) continue;
         add_node(z, list[i], v, level);
         gather(z, v, list, count);
         return;
@@ -345,12 +345,13 @@ static void place_ewise(struct fuse *z, ir_value v) {
     gather(z, v, list, count);
 }
 
-static void place_reduce(struct fuse *z, ir_value v) {
+static void place_reduce(struct fuse *z, ir_value v)
+{
     uint32_t list[16], count = candidates(z, v, list, 16);
     const struct fuse_segments *s = &z->segments.items[z->node[v].segments];
     for (uint32_t i = 0; i < count; i++) {
-        if (!is_reduction(z->clusters.items[list[i]].kind) || level_in(z, v, list[i]) != FUSE_ROW
-            || !can_join(z, v, list[i]))
+        if (!is_reduction(z->clusters.items[list[i]].kind) || level_in(z, v, list[i]) != FUSE_ROW ||
+            !can_join(z, v, list[i]))
             continue;
         add_node(z, list[i], v, FUSE_ROW);
         gather(z, v, list, count);
@@ -359,11 +360,11 @@ static void place_reduce(struct fuse *z, ir_value v) {
     uint32_t c = new_cluster(z, kind_of_segments(s), s->full, s->rows);
     z->clusters.items[c].segments = z->node[v].segments;
     add_node(z, c, v, FUSE_ROW);
-    if (parallel_enough(s))
-        gather(z, v, list, count);
+    if (parallel_enough(s)) gather(z, v, list, count);
 }
 
-static void place(struct fuse *z, ir_value v) {
+static void place(struct fuse *z, ir_value v)
+{
     const struct fuse_node *n = &z->node[v];
     uint32_t c;
     switch (n->class) {
@@ -386,22 +387,23 @@ static void place(struct fuse *z, ir_value v) {
 /* ---------------------------------------------------------------- siblings */
 
 /* Marks what a cluster reads, and with `deep` what the makers of that read in their turn. */
-static void mark_read(struct fuse *z, uint32_t c, uint32_t *seen, bool deep) {
+static void mark_read(struct fuse *z, uint32_t c, uint32_t *seen, bool deep)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     for (size_t i = 0; i < k->nodes.count; i++) {
         const struct fuse_node *n = &z->node[k->nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
             uint32_t m = fuse_maker(z, n->deps[j].value);
             seen[n->deps[j].value] = z->stamp;
-            if (deep && m != UINT32_MAX && m != c)
-                mark_read(z, m, seen, false);
+            if (deep && m != UINT32_MAX && m != c) mark_read(z, m, seen, false);
         }
     }
 }
 
 /* Do the two read the same tensor, or one of them something made from what the other reads? Their operands live
  * at the same time anyway, so putting them together keeps nothing alive for longer. */
-static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen) {
+static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen)
+{
     for (uint32_t turn = 0; turn < 2; turn++) {
         const struct fuse_cluster *y = &z->clusters.items[turn ? a : b];
         z->stamp++;
@@ -409,50 +411,50 @@ static bool share_input(struct fuse *z, uint32_t a, uint32_t b, uint32_t *seen) 
         for (size_t i = 0; i < y->nodes.count; i++)
             for (uint32_t j = 0; j < z->node[y->nodes.items[i]].dep_count; j++) {
                 ir_value d = z->node[y->nodes.items[i]].deps[j].value;
-                if (seen[d] == z->stamp && z->node[d].elements * 4 > y->full)
-                    return true;
+                if (seen[d] == z->stamp && z->node[d].elements * 4 > y->full) return true;
             }
     }
     return false;
 }
 
-/* A cluster that makes new state, of the same size, reads a tensor that cluster `a` reads too, and can become one with it.
- * Returns the joint one, UINT32_MAX if there is none. */
-static uint32_t merge_with_update(struct fuse *z, uint32_t a) {
+/* A cluster that makes new state, of the same size, reads a tensor that cluster `a` reads too, and can become one with
+ * it. Returns the joint one, UINT32_MAX if there is none. */
+static uint32_t merge_with_update(struct fuse *z, uint32_t a)
+{
     uint32_t last = a, tried = 0;
     for (size_t i = 0; i < z->clusters.items[a].nodes.count; i++) {
         const struct fuse_node *n = &z->node[z->clusters.items[a].nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
             const struct fuse_node *d = &z->node[n->deps[j].value];
-            for (size_t r = 0; r < d->readers.count && d->elements * 4 > z->clusters.items[a].full && tried < MAX_TRIED; r++) {
+            for (size_t r = 0; r < d->readers.count && d->elements * 4 > z->clusters.items[a].full && tried < MAX_TRIED;
+                 r++) {
                 uint32_t b = fuse_find(z, z->node[d->readers.items[r]].cluster);
-                if (b == a || b == last || z->clusters.items[b].full != z->clusters.items[a].full)
-                    continue;
+                if (b == a || b == last || z->clusters.items[b].full != z->clusters.items[a].full) continue;
                 last = b;
                 tried++;
                 uint32_t joint = settled(z, b) ? merge(z, a, b) : UINT32_MAX;
-                if (joint != UINT32_MAX)
-                    return joint;
+                if (joint != UINT32_MAX) return joint;
             }
         }
     }
     return UINT32_MAX;
 }
 
-/* Maps of new state that read the same tensors go together, then the large reductions that nothing waits for (a loss that
- * reads the parameters, norms that are only reported) join them. Before other siblings: it saves the most. */
-static void merge_updates(struct fuse *z) {
+/* Maps of new state that read the same tensors go together, then the large reductions that nothing waits for (a loss
+ * that reads the parameters, norms that are only reported) join them. Before other siblings: it saves the most. */
+static void merge_updates(struct fuse *z)
+{
     uint32_t count = (uint32_t)z->clusters.count;
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t c = a; c != UINT32_MAX && z->clusters.items[c].merged == c && settled(z, c);)
             c = merge_with_update(z, c);
     for (uint32_t a = 0; a < count; a++)
-        if (z->clusters.items[a].merged == a && can_wait(z, a))
-            merge_with_update(z, a);
+        if (z->clusters.items[a].merged == a && can_wait(z, a)) merge_with_update(z, a);
 }
 
 /* By cluster: the next one that may be its sibling. */
-static uint32_t *find_alike(struct fuse *z) {
+static uint32_t *find_alike(struct fuse *z)
+{
     uint32_t count = (uint32_t)z->clusters.count, *next = arena_new_array(z->arena, uint32_t, count + 1);
     struct map last = MAP(z->arena);
     for (uint32_t c = count; c-- > 0;) {
@@ -460,35 +462,33 @@ static uint32_t *find_alike(struct fuse *z) {
         uint64_t key = hash_u64(hash_u64(k->kind, (uint64_t)k->full), k->segments);
         uint32_t known = map_get_number(&last, key);
         next[c] = known == MAP_NONE ? count : known;
-        if (k->merged == c)
-            map_set_number(&last, key, c);
+        if (k->merged == c) map_set_number(&last, key, c);
     }
     return next;
 }
 
 /* Reductions over the same domain that read the same tensors, and small maps of one size, go together. */
-static void merge_siblings(struct fuse *z) {
+static void merge_siblings(struct fuse *z)
+{
     uint32_t count = (uint32_t)z->clusters.count, *seen = arena_new_array(z->arena, uint32_t, z->f->count);
     const uint32_t *next = find_alike(z);
     for (uint32_t a = 0; a < count; a++) {
         const struct fuse_cluster *x = &z->clusters.items[a];
-        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER)
-            continue;
+        if (x->merged != a || x->lone || x->kind == GROUP_DOT || x->kind == GROUP_SCATTER) continue;
         for (uint32_t b = next[a], tried = 0; b < count && tried < MAX_TRIED; b = next[b]) {
             const struct fuse_cluster *y = &z->clusters.items[b];
-            if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments)
-                continue;
+            if (y->merged != b || y->kind != x->kind || y->full != x->full || y->segments != x->segments) continue;
             bool small = x->full <= FUSE_SMALL && x->nodes.count + y->nodes.count <= 60;
             tried++;
-            if (small || (is_reduction(x->kind) && share_input(z, a, b, seen)))
-                merge(z, a, b);
+            if (small || (is_reduction(x->kind) && share_input(z, a, b, seen))) merge(z, a, b);
         }
     }
 }
 
 /* ---------------------------------------------------------------- the pass */
 
-static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *plan) {
+static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *plan)
+{
     struct fuse z = {.pass = p, .arena = &p->scratch, .keep = p->keep, .f = f};
     struct fuse_segments none;
     memset(&none, 0, sizeof none);
@@ -498,35 +498,32 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
     fuse_classify(&z);
     fuse_dependencies(&z);
     for (ir_value v = 1; v < f->count; v++)
-        if (z.node[v].live && clustered(&z, v))
-            place(&z, v);
+        if (z.node[v].live && clustered(&z, v)) place(&z, v);
     merge_updates(&z);
     merge_siblings(&z);
     fuse_emit_groups(&z, plan);
 }
 
 /* The function, the bodies of its loops and what it calls, each once. */
-static void fuse_reachable(struct pass *p, const struct ir_func *f, bool outlined, struct plan *plan, bool *done) {
-    if (done[ir_func_index(f)])
-        return;
+static void fuse_reachable(struct pass *p, const struct ir_func *f, bool outlined, struct plan *plan, bool *done)
+{
+    if (done[ir_func_index(f)]) return;
     done[ir_func_index(f)] = true;
     bool *live = ir_live(f, &p->scratch);
     for (ir_value v = 1; v < f->count; v++)
         if (live[v] && ir_has_body((enum ir_op)ir_get(f, v)->op))
             fuse_reachable(p, f->module->funcs.items[ir_get(f, v)->func], ir_get(f, v)->op == OP_call, plan, done);
-    if (outlined)
-        fuse_outlined(p, f, plan);
-    else
-        fuse_function(p, f, plan);
+    if (outlined) fuse_outlined(p, f, plan);
+    else fuse_function(p, f, plan);
 }
 
-struct ir_module *pass_fuse(struct pass *p, struct ir_module *m) {
+struct ir_module *pass_fuse(struct pass *p, struct ir_module *m)
+{
     m = fuse_prepare(p, m);
     p->plans = arena_new(p->keep, struct plan_module);
     p->plans->module = m;
     for (size_t i = 0; i < m->funcs.count; i++) {
-        if (!m->funcs.items[i]->entry)
-            continue;
+        if (!m->funcs.items[i]->entry) continue;
         struct plan *plan = arena_new(p->keep, struct plan);
         plan->func = m->funcs.items[i];
         plan->arena = p->keep;

@@ -11,26 +11,37 @@ enum fuse_level { FUSE_FULL, FUSE_ROW };
 enum { FUSE_SMALL = 4096 }; /* elements that cost next to nothing to store and load again */
 
 /* A shape cut into runs of dimensions that are kept or reduced (by a reduction), or mapped or repeated (by a
- * broadcast): dimensions of extent 1 are gone and neighbours of a kind are one. Numbered, so that equal ones have equal numbers. */
-struct fuse_segments { uint32_t n; int64_t extent[IR_MAX_RANK]; bool reduced[IR_MAX_RANK]; int64_t full, rows; };
+ * broadcast): dimensions of extent 1 are gone and neighbours of a kind are one. Numbered, so that equal ones have equal
+ * numbers. */
+struct fuse_segments {
+    uint32_t n;
+    int64_t extent[IR_MAX_RANK];
+    bool reduced[IR_MAX_RANK];
+    int64_t full, rows;
+};
 
-struct fuse_dep { ir_value value; uint8_t relation; uint32_t segments; };
+struct fuse_dep {
+    ir_value value;
+    uint8_t relation;
+    uint32_t segments;
+};
 
 struct fuse_node {
     uint8_t class, level;
-    bool live, needs_buffer, material, multi, region, state; /* state: stored to a parameter, an average or optimizer state */
+    bool live, needs_buffer, material, multi, region,
+        state;                /* state: stored to a parameter, an average or optimizer state */
     uint32_t uses, only_user; /* live ones */
     uint32_t cluster;         /* of material nodes */
     uint32_t segments;        /* of reductions and broadcasts */
     int64_t elements;
     double inline_cost;
-    uint32_t inline_inputs;   /* full-size values read when inlined */
-    struct fuse_dep *deps;    /* material nodes and leaves it reads */
+    uint32_t inline_inputs; /* full-size values read when inlined */
+    struct fuse_dep *deps;  /* material nodes and leaves it reads */
     uint32_t dep_count;
-    VEC(ir_value) readers;    /* material nodes that have it as a dependency */
-    bool late;                /* whatever follows from it reads small values only */
-    bool replaced;            /* a parameter whose slot gets another value */
-    bool window;              /* plan_is_window: its elements are those of the row that is written */
+    VEC(ir_value) readers; /* material nodes that have it as a dependency */
+    bool late;             /* whatever follows from it reads small values only */
+    bool replaced;         /* a parameter whose slot gets another value */
+    bool window;           /* plan_is_window: its elements are those of the row that is written */
 };
 
 struct fuse_cluster {
@@ -40,7 +51,7 @@ struct fuse_cluster {
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */
     uint32_t reductions;
-    uint32_t height;   /* above that of all clusters it reads */
+    uint32_t height; /* above that of all clusters it reads */
     uint32_t stamp, stamp_up;
     ir_value root;
     const char *reason;
@@ -56,7 +67,7 @@ struct fuse {
     VEC(struct fuse_cluster) clusters;
     VEC(struct fuse_segments) segments; /* [0] = none */
     uint32_t stamp;
-    ir_value placed; /* all that have a cluster come before it, or are it */
+    ir_value placed;                           /* all that have a cluster come before it, or are it */
     uint32_t *depth, *depth_stamp, depth_turn; /* of find_depth */
     const bool *crowd; /* by value: one of very many reductions, or sums of scalars, that are alike */
 };
@@ -78,14 +89,15 @@ struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 uint32_t fuse_find(struct fuse *, uint32_t cluster);
 uint32_t fuse_maker(struct fuse *, ir_value);
 void fuse_emit_groups(struct fuse *, struct plan *);
-/* fuse_order.c: does anything that a node reads beside the cluster itself need it; would one cluster of the two need its
- * own result; keeping the heights. */
+/* fuse_order.c: does anything that a node reads beside the cluster itself need it; would one cluster of the two need
+ * its own result; keeping the heights. */
 bool fuse_needs(struct fuse *, ir_value, uint32_t cluster);
 bool fuse_makes_cycle(struct fuse *, uint32_t a, uint32_t b);
 void fuse_raise(struct fuse *, uint32_t cluster, uint32_t height);
 void fuse_lift(struct fuse *, uint32_t cluster, ir_value added);
 /* fuse_sums.c: sums of very many scalars become trees. */
-ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old, const ir_value *map);
+ir_value fuse_sum(struct fuse_sums *, struct ir_builder *, const struct ir_func *from, ir_value old,
+                  const ir_value *map);
 bool fuse_is_scalar_sum(const struct ir_node *);
 enum { FUSE_MANY_TERMS = 64, FUSE_FAN_IN = 16 };
 /* fuse_alike.c: keeps groups alike where there are many of them. May clusters not be one; may a node not join one? */

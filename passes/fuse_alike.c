@@ -1,5 +1,5 @@
-/* Crowds and likeness: where hundreds of small tensors are treated alike, groups are kept alike too, so that one command
- * can compute many of them.
+/* Crowds and likeness: where hundreds of small tensors are treated alike, groups are kept alike too, so that one
+ * command can compute many of them.
  *
  * A crowd is many full reductions of small tensors of one shape, such as the norms of all parameters. What adds their
  * results up would otherwise draw them into groups of whatever size the limits allow. */
@@ -8,38 +8,37 @@
 
 enum { CROWD = 64, LARGEST = 16384 /* elements */ };
 
-static uint64_t crowd_key(const struct fuse *z, ir_value v) {
+static uint64_t crowd_key(const struct fuse *z, ir_value v)
+{
     const struct fuse_node *n = &z->node[v];
     const struct fuse_segments *s = &z->segments.items[n->segments];
-    if (!n->live || n->class != FUSE_REDUCE || s->rows != 1 || s->full > LARGEST)
-        return 0;
+    if (!n->live || n->class != FUSE_REDUCE || s->rows != 1 || s->full > LARGEST) return 0;
     return hash_u64(hash_u64(ir_get(z->f, v)->op, ir_get(z->f, v)->type.dtype), n->segments) | 1;
 }
 
 /* A sum of scalars is stored where it has as many terms as one node of the tree that fuse_sums.c makes. */
-static void cut_sums(struct fuse *z, bool *crowd) {
+static void cut_sums(struct fuse *z, bool *crowd)
+{
     uint32_t *terms = arena_new_array(z->arena, uint32_t, z->f->count), sums = 0;
-    for (ir_value v = 1; v < z->f->count; v++)
-        sums += z->node[v].live && fuse_is_scalar_sum(ir_get(z->f, v));
+    for (ir_value v = 1; v < z->f->count; v++) sums += z->node[v].live && fuse_is_scalar_sum(ir_get(z->f, v));
     for (ir_value v = 1; v < z->f->count && sums + 1 >= FUSE_MANY_TERMS; v++) {
         const struct ir_node *n = ir_get(z->f, v);
-        if (!z->node[v].live || !fuse_is_scalar_sum(n))
-            continue;
+        if (!z->node[v].live || !fuse_is_scalar_sum(n)) continue;
         for (uint32_t i = 0; i < n->arg_count; i++)
-            terms[v] += terms[n->args[i]] && !crowd[n->args[i]] && z->node[n->args[i]].uses == 1 ? terms[n->args[i]] : 1;
-        if (terms[v] >= FUSE_FAN_IN)
-            crowd[v] = z->node[v].needs_buffer = true;
+            terms[v] += terms[n->args[i]] && !crowd[n->args[i]] && z->node[n->args[i]].uses == 1 ? terms[n->args[i]]
+                                                                                                 : 1;
+        if (terms[v] >= FUSE_FAN_IN) crowd[v] = z->node[v].needs_buffer = true;
     }
 }
 
-void fuse_find_crowds(struct fuse *z) {
+void fuse_find_crowds(struct fuse *z)
+{
     struct map counts = MAP(z->arena);
     bool *crowd = arena_new_array(z->arena, bool, z->f->count);
     for (ir_value v = 1; v < z->f->count; v++) {
         uint64_t key = crowd_key(z, v);
         uint32_t before = key ? map_get_number(&counts, key) : 0;
-        if (key)
-            map_set_number(&counts, key, before == MAP_NONE ? 1 : before + 1);
+        if (key) map_set_number(&counts, key, before == MAP_NONE ? 1 : before + 1);
     }
     for (ir_value v = 1; v < z->f->count && counts.count; v++) {
         uint64_t key = crowd_key(z, v);
@@ -49,71 +48,67 @@ void fuse_find_crowds(struct fuse *z) {
     z->crowd = crowd;
 }
 
-static bool of_crowd(const struct fuse *z, uint32_t c) {
+static bool of_crowd(const struct fuse *z, uint32_t c)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     for (size_t i = 0; i < k->nodes.count; i++)
-        if (z->crowd[k->nodes.items[i]])
-            return true;
+        if (z->crowd[k->nodes.items[i]]) return true;
     return false;
 }
 
 /* Two of a crowd, or one and the scalars that are made of many, stay apart. */
-bool fuse_apart(const struct fuse *z, uint32_t a, uint32_t b) {
+bool fuse_apart(const struct fuse *z, uint32_t a, uint32_t b)
+{
     const struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
-    if (x->full == 1 && x->kind == GROUP_MAP)
-        return of_crowd(z, b);
-    if (y->full == 1 && y->kind == GROUP_MAP)
-        return of_crowd(z, a);
+    if (x->full == 1 && x->kind == GROUP_MAP) return of_crowd(z, b);
+    if (y->full == 1 && y->kind == GROUP_MAP) return of_crowd(z, a);
     return of_crowd(z, a) && of_crowd(z, b);
 }
 
 /* A scalar that needs more than one member of a crowd gives is of none. */
-bool fuse_outsider(struct fuse *z, ir_value v, uint32_t c) {
+bool fuse_outsider(struct fuse *z, ir_value v, uint32_t c)
+{
     const struct fuse_node *n = &z->node[v];
-    if (n->elements != 1 || !of_crowd(z, c))
-        return false;
+    if (n->elements != 1 || !of_crowd(z, c)) return false;
     for (uint32_t i = 0; i < n->dep_count; i++) {
         const struct fuse_node *d = &z->node[n->deps[i].value];
-        if (d->material && fuse_find(z, d->cluster) != c)
-            return true;
+        if (d->material && fuse_find(z, d->cluster) != c) return true;
     }
     return false;
 }
 
 /* ---------------------------------------------------------------- likeness */
 
-static uint64_t hash_type(uint64_t h, const struct ir_type *t) {
+static uint64_t hash_type(uint64_t h, const struct ir_type *t)
+{
     h = hash_u64(h, (uint64_t)t->dtype << 8 | t->rank);
-    for (uint32_t i = 0; i < t->rank; i++)
-        h = hash_u64(h, (uint64_t)t->dim[i]);
+    for (uint32_t i = 0; i < t->rank; i++) h = hash_u64(h, (uint64_t)t->dim[i]);
     return h;
 }
 
-static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const uint32_t *number) {
+static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const uint32_t *number)
+{
     uint64_t h = hash_type(hash_u64(n->op, n->arg_count), &n->type);
     for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++)
-        for (uint32_t k = 0; k < n->attr[i].n; k++)
-            h = hash_u64(h, (uint64_t)n->attr[i].v[k] + i);
+        for (uint32_t k = 0; k < n->attr[i].n; k++) h = hash_u64(h, (uint64_t)n->attr[i].v[k] + i);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node *a = ir_get(z->f, n->args[i]);
         if (a->op == OP_constant && a->splat) /* part of the code */
             h = hash_bytes(hash_type(h, &a->type), a->data, ir_dtype_bytes((enum ir_dtype)a->type.dtype));
-        else
-            h = hash_u64(h, number[n->args[i]]);
+        else h = hash_u64(h, number[n->args[i]]);
     }
     return h;
 }
 
 /* `number`: by value, all 0; left so. Contractions and scatters have code and libraries of their own. */
-uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_t *number) {
+uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_t *number)
+{
     uint64_t h = hash_u64(g->kind, g->nodes.count);
     uint32_t next = 0;
-    if (g->kind != GROUP_MAP && g->kind != GROUP_ROW && g->kind != GROUP_COLUMN)
-        return 0;
+    if (g->kind != GROUP_MAP && g->kind != GROUP_ROW && g->kind != GROUP_COLUMN) return 0;
     for (size_t i = 0; i < g->inputs.count; i++) {
         const struct ir_type *type = ir_type(z->f, g->inputs.items[i]);
-        if (ir_type_elements(type) > LARGEST)
-            return 0;
+        if (ir_type_elements(type) > LARGEST) return 0;
         number[g->inputs.items[i]] = ++next;
         h = hash_u64(hash_type(h, type), g->input_level.items[i]);
     }
@@ -126,9 +121,7 @@ uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_
         small = small && ir_type_elements(ir_type(z->f, g->outputs.items[i])) <= LARGEST;
         h = hash_u64(hash_u64(h, number[g->outputs.items[i]]), g->output_level.items[i]);
     }
-    for (size_t i = 0; i < g->inputs.count; i++)
-        number[g->inputs.items[i]] = 0;
-    for (size_t i = 0; i < g->nodes.count; i++)
-        number[g->nodes.items[i]] = 0;
+    for (size_t i = 0; i < g->inputs.count; i++) number[g->inputs.items[i]] = 0;
+    for (size_t i = 0; i < g->nodes.count; i++) number[g->nodes.items[i]] = 0;
     return small && z->f->entry ? h | 1 : 0;
 }

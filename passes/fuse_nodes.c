@@ -4,9 +4,15 @@
 #include "passes/fuse.h"
 #include <string.h>
 
-static uint8_t class_of(const struct ir_node *node) {
+static uint8_t class_of(const struct ir_node *node)
+{
     switch ((enum ir_op)node->op) {
-    case OP_broadcast: case OP_reshape: case OP_transpose: case OP_slice: case OP_reverse: case OP_iota:
+    case OP_broadcast:
+    case OP_reshape:
+    case OP_transpose:
+    case OP_slice:
+    case OP_reverse:
+    case OP_iota:
     case OP_sharding_constraint: return FUSE_VIEW;
     case OP_proj: return FUSE_LEAF;
     default: break;
@@ -17,23 +23,41 @@ static uint8_t class_of(const struct ir_node *node) {
     case EMIT_reduce: return FUSE_REDUCE;
     case EMIT_dot: return FUSE_DOT;
     case EMIT_scatter: return FUSE_SCATTER;
-    case EMIT_control: case EMIT_comm: return FUSE_CONTROL;
+    case EMIT_control:
+    case EMIT_comm: return FUSE_CONTROL;
     default: return FUSE_LEAF;
     }
 }
 
-static double cost_of(const struct ir_node *node) {
+static double cost_of(const struct ir_node *node)
+{
     switch ((enum ir_op)node->op) {
-    case OP_exp: case OP_expm1: case OP_log: case OP_log1p: case OP_tanh: case OP_logistic: case OP_erf: case OP_erf_inv:
-    case OP_sin: case OP_cos: case OP_cbrt: case OP_pow: case OP_atan2: case OP_threefry: return 100;
-    case OP_div: case OP_rem: case OP_sqrt: case OP_rsqrt: return 3;
+    case OP_exp:
+    case OP_expm1:
+    case OP_log:
+    case OP_log1p:
+    case OP_tanh:
+    case OP_logistic:
+    case OP_erf:
+    case OP_erf_inv:
+    case OP_sin:
+    case OP_cos:
+    case OP_cbrt:
+    case OP_pow:
+    case OP_atan2:
+    case OP_threefry: return 100;
+    case OP_div:
+    case OP_rem:
+    case OP_sqrt:
+    case OP_rsqrt: return 3;
     default: return 1;
     }
 }
 
 /* ---------------------------------------------------------------- segmentations */
 
-static uint32_t intern_segments(struct fuse *z, const int64_t *extent, const bool *reduced, uint32_t rank) {
+static uint32_t intern_segments(struct fuse *z, const int64_t *extent, const bool *reduced, uint32_t rank)
+{
     struct fuse_segments s;
     memset(&s, 0, sizeof s);
     s.full = s.rows = 1;
@@ -41,8 +65,7 @@ static uint32_t intern_segments(struct fuse *z, const int64_t *extent, const boo
     for (uint32_t i = 0; i < rank; i++) {
         s.full *= extent[i];
         s.rows *= reduced[i] ? 1 : extent[i];
-        if (extent[i] == 1)
-            continue;
+        if (extent[i] == 1) continue;
         any |= reduced[i];
         if (s.n && s.reduced[s.n - 1] == reduced[i]) {
             s.extent[s.n - 1] *= extent[i];
@@ -56,89 +79,84 @@ static uint32_t intern_segments(struct fuse *z, const int64_t *extent, const boo
         s.reduced[s.n++] = true;
     }
     for (uint32_t i = 1; i < z->segments.count; i++)
-        if (memcmp(&z->segments.items[i], &s, sizeof s) == 0)
-            return i;
+        if (memcmp(&z->segments.items[i], &s, sizeof s) == 0) return i;
     vec_push(z->arena, &z->segments, s);
     return (uint32_t)z->segments.count - 1;
 }
 
-static uint32_t reduce_segments(struct fuse *z, const struct ir_node *node) {
+static uint32_t reduce_segments(struct fuse *z, const struct ir_node *node)
+{
     const struct ir_type *from = ir_type(z->f, node->args[0]);
     bool reduced[IR_MAX_RANK] = {false};
-    for (uint32_t i = 0; i < node->attr[0].n; i++)
-        reduced[node->attr[0].v[i]] = true;
+    for (uint32_t i = 0; i < node->attr[0].n; i++) reduced[node->attr[0].v[i]] = true;
     return intern_segments(z, from->dim, reduced, from->rank);
 }
 
-static uint32_t broadcast_segments(struct fuse *z, const struct ir_node *node) {
+static uint32_t broadcast_segments(struct fuse *z, const struct ir_node *node)
+{
     const struct ir_type *from = ir_type(z->f, node->args[0]);
     bool repeated[IR_MAX_RANK];
-    for (uint32_t i = 0; i < node->type.rank; i++)
-        repeated[i] = true;
-    for (uint32_t i = 0; i < from->rank; i++)
-        repeated[node->attr[0].v[i]] = from->dim[i] == 1;
+    for (uint32_t i = 0; i < node->type.rank; i++) repeated[i] = true;
+    for (uint32_t i = 0; i < from->rank; i++) repeated[node->attr[0].v[i]] = from->dim[i] == 1;
     return intern_segments(z, node->type.dim, repeated, node->type.rank);
 }
 
 /* ---------------------------------------------------------------- classes and stores */
 
 /* A reshape shares the memory of its operand, so its operand must be stored in its place. */
-static struct fuse_node *store(struct fuse *z, ir_value v) {
-    while (ir_get(z->f, v)->op == OP_reshape && z->node[v].class == FUSE_VIEW)
-        v = ir_get(z->f, v)->args[0];
+static struct fuse_node *store(struct fuse *z, ir_value v)
+{
+    while (ir_get(z->f, v)->op == OP_reshape && z->node[v].class == FUSE_VIEW) v = ir_get(z->f, v)->args[0];
     z->node[v].needs_buffer = true;
     return &z->node[v];
 }
 
 /* What a contraction reads is read many times: the value under its views must be stored. */
-static void store_operand(struct fuse *z, ir_value v) {
-    while (z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count)
-        v = ir_get(z->f, v)->args[0];
+static void store_operand(struct fuse *z, ir_value v)
+{
+    while (z->node[v].class == FUSE_VIEW && ir_get(z->f, v)->arg_count) v = ir_get(z->f, v)->args[0];
     z->node[v].needs_buffer = true;
 }
 
-static void mark_stored(struct fuse *z, ir_value v) {
+static void mark_stored(struct fuse *z, ir_value v)
+{
     const struct ir_node *node = ir_get(z->f, v);
     switch (z->node[v].class) {
     case FUSE_CONTROL:
-        for (uint32_t i = 0; i < node->arg_count; i++)
-            store(z, node->args[i]);
+        for (uint32_t i = 0; i < node->arg_count; i++) store(z, node->args[i]);
         break;
     case FUSE_DOT:
         store_operand(z, node->args[0]);
         store_operand(z, node->args[1]);
         break;
-    case FUSE_SCATTER:
-        store_operand(z, node->args[0]);
-        break;
+    case FUSE_SCATTER: store_operand(z, node->args[0]); break;
     default: break;
     }
 }
 
 /* Arithmetic that nothing but a region needs belongs to it: a clipped gradient is made where it is used. */
-static void extend_region(struct fuse *z) {
+static void extend_region(struct fuse *z)
+{
     const struct ir_func *f = z->f;
     bool *elsewhere = arena_new_array(z->arena, bool, f->count);
     for (ir_value v = f->count; v-- > 1;) {
         struct fuse_node *n = &z->node[v];
         const struct ir_node *node = ir_get(f, v);
-        if (!n->live)
-            continue;
+        if (!n->live) continue;
         bool arithmetic = n->class == FUSE_EWISE || n->class == FUSE_VIEW;
         if (!n->region && n->uses && arithmetic && n->elements > 1 && !n->needs_buffer && !elsewhere[v])
             n->region = true;
-        for (uint32_t i = 0; i < node->arg_count; i++)
-            elsewhere[node->args[i]] |= !n->region;
+        for (uint32_t i = 0; i < node->arg_count; i++) elsewhere[node->args[i]] |= !n->region;
     }
 }
 
 /* Does the value depend on state that only the optimizer reads? Such nodes stay out of contractions. */
-static void mark_region(struct fuse *z) {
+static void mark_region(struct fuse *z)
+{
     const struct ir_func *f = z->f;
     for (size_t i = 0; i < f->params.count; i++) {
         int32_t slot = f->params.items[i].slot;
-        if (slot < 0)
-            continue;
+        if (slot < 0) continue;
         enum ir_role role = f->module->slots.items[slot].role;
         z->node[f->params.items[i].value].region = role == IR_ROLE_OPT_STATE || role == IR_ROLE_EMA;
     }
@@ -152,25 +170,26 @@ static void mark_region(struct fuse *z) {
 }
 
 /* Convolutions: where nothing but contractions reads their taps, the taps stay where they are in the tensor. They are
- * laid out if tiles would be cut short at the edges of the image, or, for the kernel's gradient, at the ends of a run. */
+ * laid out if tiles would be cut short at the edges of the image, or, for the kernel's gradient, at the ends of a run.
+ */
 static bool fits_tiles(int64_t extent) { return extent % 4 == 0 || extent % 5 == 0 || extent % 6 == 0; }
 
-static bool stays(const struct plan_taps *t) {
+static bool stays(const struct plan_taps *t)
+{
     int64_t run = t->step[0] == t->size ? t->size * t->radix[0] : t->size;
     return t->outer && fits_tiles(t->slice->type.dim[t->outer - 1]) && (run <= 16 || fits_tiles(run));
 }
 
-static void find_taps(struct fuse *z) {
+static void find_taps(struct fuse *z)
+{
     const struct ir_func *f = z->f;
     bool *elsewhere = arena_new_array(z->arena, bool, f->count);
-    for (size_t i = 0; i < f->results.count; i++)
-        elsewhere[f->results.items[i].value] = true;
+    for (size_t i = 0; i < f->results.count; i++) elsewhere[f->results.items[i].value] = true;
     for (ir_value v = f->count; v-- > 1;) {
         struct fuse_node *n = &z->node[v];
         const struct ir_node *node = ir_get(f, v);
         struct plan_taps t;
-        if (!n->live)
-            continue;
+        if (!n->live) continue;
         if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && plan_find_taps(f, v, &t) && stays(&t))
             n->class = FUSE_VIEW;
         for (uint32_t i = 0; i < node->arg_count; i++)
@@ -180,33 +199,34 @@ static void find_taps(struct fuse *z) {
 
 /* ---------------------------------------------------------------- inlining */
 
-static bool expands(const struct fuse *z, ir_value user) {
+static bool expands(const struct fuse *z, ir_value user)
+{
     enum ir_op op = (enum ir_op)ir_get(z->f, user)->op;
-    return (op == OP_broadcast && z->node[user].elements != z->node[ir_get(z->f, user)->args[0]].elements)
-           || op == OP_take || z->node[user].class == FUSE_DOT;
+    return (op == OP_broadcast && z->node[user].elements != z->node[ir_get(z->f, user)->args[0]].elements) ||
+           op == OP_take || z->node[user].class == FUSE_DOT;
 }
 
 /* Would inlining compute an element more than once? */
-static bool computed_often(const struct fuse *z, ir_value v) {
+static bool computed_often(const struct fuse *z, ir_value v)
+{
     const struct fuse_node *n = &z->node[v];
-    if (n->uses != 1)
-        return true;
+    if (n->uses != 1) return true;
     return expands(z, n->only_user) || (!z->node[n->only_user].material && z->node[n->only_user].multi);
 }
 
 /* A row of something that a loop's body is given: read where it stands as often as need be. */
-static bool is_row(const struct ir_func *f, ir_value v) {
+static bool is_row(const struct ir_func *f, ir_value v)
+{
     const struct ir_node *n = ir_get(f, v);
-    if (n->op != OP_dynamic_slice || f->entry || ir_get(f, n->args[0])->op != OP_param)
-        return false;
+    if (n->op != OP_dynamic_slice || f->entry || ir_get(f, n->args[0])->op != OP_param) return false;
     const struct ir_type *from = ir_type(f, n->args[0]);
     for (uint32_t i = 1; i < from->rank; i++)
-        if (from->dim[i] != n->type.dim[i])
-            return false;
+        if (from->dim[i] != n->type.dim[i]) return false;
     return n->type.dim[0] == 1;
 }
 
-static void decide(struct fuse *z, ir_value v) {
+static void decide(struct fuse *z, ir_value v)
+{
     struct fuse_node *n = &z->node[v];
     n->multi = computed_often(z, v);
     if (n->needs_buffer || n->class >= FUSE_REDUCE) {
@@ -217,16 +237,17 @@ static void decide(struct fuse *z, ir_value v) {
         n->material = n->multi && !is_row(z->f, v);
     } else {
         bool cheap = n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1;
-        bool once = !n->multi && n->uses == 1
-                    && (z->node[n->only_user].class == FUSE_VIEW || z->node[n->only_user].class == FUSE_INDEX)
-                    && !z->node[n->only_user].needs_buffer;
+        bool once = !n->multi && n->uses == 1 &&
+                    (z->node[n->only_user].class == FUSE_VIEW || z->node[n->only_user].class == FUSE_INDEX) &&
+                    !z->node[n->only_user].needs_buffer;
         n->material = !cheap && !once;
     }
 }
 
 /* Cost and inputs of computing a node in place, with everything that would be inlined into it. Needs the decisions
  * of its operands, so it guesses them the way `decide` will: from cost alone. */
-static void measure(struct fuse *z, ir_value v) {
+static void measure(struct fuse *z, ir_value v)
+{
     struct fuse_node *n = &z->node[v];
     const struct ir_node *node = ir_get(z->f, v);
     n->inline_cost = n->class == FUSE_VIEW ? 0 : cost_of(node);
@@ -234,14 +255,12 @@ static void measure(struct fuse *z, ir_value v) {
         const struct fuse_node *a = &z->node[node->args[i]];
         const struct ir_node *arg = ir_get(z->f, node->args[i]);
         bool number = arg->op == OP_constant && arg->splat;
-        bool stored = a->class >= FUSE_REDUCE || a->needs_buffer
-                      || (a->class == FUSE_EWISE && (a->inline_cost > 8 || a->inline_inputs > 1));
+        bool stored = a->class >= FUSE_REDUCE || a->needs_buffer ||
+                      (a->class == FUSE_EWISE && (a->inline_cost > 8 || a->inline_inputs > 1));
         bool full = a->elements * 4 > n->elements && n->elements > 1;
         bool again = false;
-        for (uint32_t j = 0; j < i; j++)
-            again |= node->args[j] == node->args[i];
-        if (again || number)
-            continue;
+        for (uint32_t j = 0; j < i; j++) again |= node->args[j] == node->args[i];
+        if (again || number) continue;
         if (stored || a->class == FUSE_LEAF) {
             n->inline_inputs += full;
         } else {
@@ -251,19 +270,20 @@ static void measure(struct fuse *z, ir_value v) {
     }
 }
 
-static void mark_replaced(struct fuse *z) {
+static void mark_replaced(struct fuse *z)
+{
     const struct ir_func *f = z->f;
     ir_value *new_value = arena_new_array(z->arena, ir_value, f->module->slots.count + 1);
     for (size_t i = 0; i < f->results.count; i++)
-        if (f->results.items[i].slot >= 0)
-            new_value[f->results.items[i].slot] = f->results.items[i].value;
+        if (f->results.items[i].slot >= 0) new_value[f->results.items[i].slot] = f->results.items[i].value;
     for (size_t i = 0; i < f->params.count; i++) {
         const struct ir_param *p = &f->params.items[i];
         z->node[p->value].replaced = p->slot >= 0 && new_value[p->slot] && new_value[p->slot] != p->value;
     }
 }
 
-void fuse_classify(struct fuse *z) {
+void fuse_classify(struct fuse *z)
+{
     const struct ir_func *f = z->f;
     bool *live = ir_live(f, z->arena);
     z->node = arena_new_array(z->arena, struct fuse_node, f->count);
@@ -273,11 +293,11 @@ void fuse_classify(struct fuse *z) {
         n->class = plan_is_join(f, v) && !z->pass->options->one_by_one ? FUSE_CONTROL : class_of(node);
         n->live = live[v];
         n->window = plan_is_window(f, v);
-        n->elements = node->type.dtype == IR_TUPLE ? 0 : ir_type_elements(n->window ? ir_type(f, node->args[1]) : &node->type);
-        if (n->class == FUSE_REDUCE && n->live)
-            n->segments = reduce_segments(z, node);
-        if (node->op == OP_broadcast && n->live)
-            n->segments = broadcast_segments(z, node);
+        n->elements = node->type.dtype == IR_TUPLE
+                          ? 0
+                          : ir_type_elements(n->window ? ir_type(f, node->args[1]) : &node->type);
+        if (n->class == FUSE_REDUCE && n->live) n->segments = reduce_segments(z, node);
+        if (node->op == OP_broadcast && n->live) n->segments = broadcast_segments(z, node);
         for (uint32_t i = 0; i < node->arg_count && n->live; i++) {
             z->node[node->args[i]].uses++;
             z->node[node->args[i]].only_user = v;
@@ -286,31 +306,32 @@ void fuse_classify(struct fuse *z) {
     for (size_t i = 0; i < f->results.count; i++) {
         int32_t slot = f->results.items[i].slot;
         enum ir_role role = slot < 0 ? IR_ROLE_METRIC : f->module->slots.items[slot].role;
-        store(z, f->results.items[i].value)->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA || role == IR_ROLE_OPT_STATE;
+        store(z, f->results.items[i].value)->state |= role == IR_ROLE_PARAM || role == IR_ROLE_EMA ||
+                                                      role == IR_ROLE_OPT_STATE;
     }
     mark_replaced(z);
     find_taps(z);
     for (ir_value v = 1; v < f->count; v++)
-        if (z->node[v].live)
-            mark_stored(z, v);
+        if (z->node[v].live) mark_stored(z, v);
     fuse_find_crowds(z);
     mark_region(z);
-    for (ir_value v = 1; v < f->count; v++)
-        measure(z, v);
+    for (ir_value v = 1; v < f->count; v++) measure(z, v);
     for (ir_value v = f->count; v-- > 1;)
-        if (z->node[v].live)
-            decide(z, v);
+        if (z->node[v].live) decide(z, v);
 }
 
 /* ---------------------------------------------------------------- dependencies */
 
-struct walk { struct fuse *z; VEC(struct fuse_dep) deps; };
+struct walk {
+    struct fuse *z;
+    VEC(struct fuse_dep) deps;
+};
 
-static void add_dep(struct walk *w, ir_value v, uint8_t relation, uint32_t segments) {
+static void add_dep(struct walk *w, ir_value v, uint8_t relation, uint32_t segments)
+{
     for (size_t i = 0; i < w->deps.count; i++) {
         const struct fuse_dep *d = &w->deps.items[i];
-        if (d->value == v && d->relation == relation && d->segments == segments)
-            return;
+        if (d->value == v && d->relation == relation && d->segments == segments) return;
     }
     struct fuse_dep d = {v, relation, segments};
     vec_push(w->z->arena, &w->deps, d);
@@ -318,24 +339,23 @@ static void add_dep(struct walk *w, ir_value v, uint8_t relation, uint32_t segme
 
 static void walk_operand(struct walk *, ir_value, uint8_t relation, uint32_t segments);
 
-static void walk_operands(struct walk *w, ir_value v, uint8_t relation, uint32_t segments) {
+static void walk_operands(struct walk *w, ir_value v, uint8_t relation, uint32_t segments)
+{
     const struct ir_node *node = ir_get(w->z->f, v);
     const struct fuse_node *n = &w->z->node[v];
     uint8_t next = FUSE_OTHER;
-    if (n->class == FUSE_EWISE || node->op == OP_reshape || n->class == FUSE_REDUCE)
-        next = relation;
-    else if (node->op == OP_broadcast && relation == FUSE_SAME)
-        next = FUSE_SPREAD, segments = n->segments;
+    if (n->class == FUSE_EWISE || node->op == OP_reshape || n->class == FUSE_REDUCE) next = relation;
+    else if (node->op == OP_broadcast && relation == FUSE_SAME) next = FUSE_SPREAD, segments = n->segments;
     for (uint32_t i = 0; i < node->arg_count; i++) /* what is written into is read at the same place */
         walk_operand(w, node->args[i], node->op == OP_dynamic_update && i <= n->window ? relation : next, segments);
 }
 
-static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t segments) {
+static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t segments)
+{
     const struct fuse_node *n = &w->z->node[v];
     const struct ir_node *node = ir_get(w->z->f, v);
     uint32_t known = relation == FUSE_SPREAD ? segments : 0;
-    if (node->op == OP_constant && node->splat)
-        return;
+    if (node->op == OP_constant && node->splat) return;
     if (n->material || n->class == FUSE_LEAF || n->class == FUSE_CONTROL) {
         add_dep(w, v, relation, known);
         return;
@@ -344,11 +364,11 @@ static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t 
 }
 
 /* For every material node: the material nodes and leaves it reads through inlined ones, and how. */
-void fuse_dependencies(struct fuse *z) {
+void fuse_dependencies(struct fuse *z)
+{
     for (ir_value v = 1; v < z->f->count; v++) {
         struct fuse_node *n = &z->node[v];
-        if (!n->live || !(n->material || n->class == FUSE_CONTROL))
-            continue;
+        if (!n->live || !(n->material || n->class == FUSE_CONTROL)) continue;
         struct walk w = {.z = z};
         walk_operands(&w, v, n->class == FUSE_DOT || n->class == FUSE_SCATTER ? FUSE_OTHER : FUSE_SAME, 0);
         for (size_t i = 0; i < w.deps.count; i++) /* what is added to may be updated in place */
@@ -359,8 +379,7 @@ void fuse_dependencies(struct fuse *z) {
         for (size_t i = 0; i < w.deps.count; i++) {
             ir_value d = w.deps.items[i].value;
             vec_push(z->arena, &z->node[d].readers, v);
-            if (ir_get(z->f, d)->op == OP_proj)
-                vec_push(z->arena, &z->node[ir_get(z->f, d)->args[0]].readers, v);
+            if (ir_get(z->f, d)->op == OP_proj) vec_push(z->arena, &z->node[ir_get(z->f, d)->args[0]].readers, v);
         }
     }
     for (ir_value v = z->f->count; v-- > 1;) {

@@ -1,27 +1,32 @@
 /* The order of clusters: would one that is made of two need its own result? Every cluster has a height, more than that
- * of all clusters it reads. A path between two goes through heights in between only, and it is looked for from both ends
- * in turn, so that neither what very many read nor what reads very many is walked through where the other end is near. */
+ * of all clusters it reads. A path between two goes through heights in between only, and it is looked for from both
+ * ends in turn, so that neither what very many read nor what reads very many is walked through where the other end is
+ * near. */
 #include "passes/fuse.h"
 
 enum { LIMIT = 100000 /* edges; where a search gives up, two clusters stay two */ };
 
 /* Breadth first, one edge at a time. */
-struct search { VEC(uint32_t) queue; size_t head, node, edge; };
+struct search {
+    VEC(uint32_t) queue;
+    size_t head, node, edge;
+};
 
 /* The cluster at the other end of the next edge, UINT32_MAX: this one leads nowhere. */
-static uint32_t next_read(struct fuse *z, struct search *s) {
+static uint32_t next_read(struct fuse *z, struct search *s)
+{
     const struct fuse_cluster *k = &z->clusters.items[s->queue.items[s->head]];
     for (; s->node < k->nodes.count; s->node++, s->edge = 0) {
         const struct fuse_node *n = &z->node[k->nodes.items[s->node]];
-        if (s->edge < n->dep_count)
-            return fuse_maker(z, n->deps[s->edge++].value);
+        if (s->edge < n->dep_count) return fuse_maker(z, n->deps[s->edge++].value);
     }
     s->head++;
     s->node = s->edge = 0;
     return UINT32_MAX;
 }
 
-static uint32_t next_reader(struct fuse *z, struct search *s) {
+static uint32_t next_reader(struct fuse *z, struct search *s)
+{
     const struct fuse_cluster *k = &z->clusters.items[s->queue.items[s->head]];
     for (; s->node < k->nodes.count; s->node++, s->edge = 0) {
         const struct fuse_node *n = &z->node[k->nodes.items[s->node]];
@@ -34,7 +39,8 @@ static uint32_t next_reader(struct fuse *z, struct search *s) {
 }
 
 /* Does one of the clusters in `sources`, all of them above `target`, depend on it? They have stamps. */
-static bool found(struct fuse *z, struct search *sources, uint32_t target, uint32_t top) {
+static bool found(struct fuse *z, struct search *sources, uint32_t target, uint32_t top)
+{
     struct search readers = {0};
     uint32_t bottom = z->clusters.items[target].height;
     z->clusters.items[target].stamp_up = z->stamp;
@@ -42,16 +48,14 @@ static bool found(struct fuse *z, struct search *sources, uint32_t target, uint3
     for (uint32_t i = 0; i < LIMIT && sources->head < sources->queue.count && readers.head < readers.queue.count; i++) {
         uint32_t c = next_read(z, sources);
         struct fuse_cluster *k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
-        if (k && k->stamp_up == z->stamp)
-            return true;
+        if (k && k->stamp_up == z->stamp) return true;
         if (k && k->height > bottom && k->stamp != z->stamp) {
             k->stamp = z->stamp;
             vec_push(z->arena, &sources->queue, c);
         }
         c = next_reader(z, &readers);
         k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
-        if (k && k->stamp == z->stamp)
-            return true;
+        if (k && k->stamp == z->stamp) return true;
         if (k && k->height < top && k->stamp_up != z->stamp) {
             k->stamp_up = z->stamp;
             vec_push(z->arena, &readers.queue, c);
@@ -61,7 +65,9 @@ static bool found(struct fuse *z, struct search *sources, uint32_t target, uint3
 }
 
 /* What a node reads beside `inside` and `target`, if it is above the target. */
-static uint32_t add_sources(struct fuse *z, struct search *s, ir_value v, uint32_t inside, uint32_t target, uint32_t top) {
+static uint32_t add_sources(struct fuse *z, struct search *s, ir_value v, uint32_t inside, uint32_t target,
+                            uint32_t top)
+{
     const struct fuse_node *n = &z->node[v];
     for (uint32_t i = 0; i < n->dep_count; i++) {
         uint32_t c = fuse_maker(z, n->deps[i].value);
@@ -75,7 +81,8 @@ static uint32_t add_sources(struct fuse *z, struct search *s, ir_value v, uint32
     return top;
 }
 
-bool fuse_needs(struct fuse *z, ir_value v, uint32_t target) {
+bool fuse_needs(struct fuse *z, ir_value v, uint32_t target)
+{
     struct search sources = {0};
     z->stamp++;
     uint32_t top = add_sources(z, &sources, v, target, target, 0);
@@ -83,36 +90,39 @@ bool fuse_needs(struct fuse *z, ir_value v, uint32_t target) {
 }
 
 /* Does anything that cluster `c` reads depend on cluster `target`? Reading `target` itself directly is fine. */
-static bool needs_between(struct fuse *z, uint32_t c, uint32_t target) {
+static bool needs_between(struct fuse *z, uint32_t c, uint32_t target)
+{
     const struct fuse_cluster *k = &z->clusters.items[c];
     struct search sources = {0};
     uint32_t top = 0;
-    if (k->height < z->clusters.items[target].height + 2)
-        return false;
+    if (k->height < z->clusters.items[target].height + 2) return false;
     z->stamp++;
-    for (size_t i = 0; i < k->nodes.count; i++)
-        top = add_sources(z, &sources, k->nodes.items[i], c, target, top);
+    for (size_t i = 0; i < k->nodes.count; i++) top = add_sources(z, &sources, k->nodes.items[i], c, target, top);
     return sources.queue.count && found(z, &sources, target, top);
 }
 
-bool fuse_makes_cycle(struct fuse *z, uint32_t a, uint32_t b) { return needs_between(z, a, b) || needs_between(z, b, a); }
+bool fuse_makes_cycle(struct fuse *z, uint32_t a, uint32_t b)
+{
+    return needs_between(z, a, b) || needs_between(z, b, a);
+}
 
 /* Raises a cluster, and what reads it as far as it has to. */
-void fuse_raise(struct fuse *z, uint32_t c, uint32_t height) {
+void fuse_raise(struct fuse *z, uint32_t c, uint32_t height)
+{
     struct search up = {0};
     z->clusters.items[c].height = height;
     vec_push(z->arena, &up.queue, c);
     while (up.head < up.queue.count) {
         uint32_t at = up.queue.items[up.head], r = next_reader(z, &up);
-        if (r == UINT32_MAX || r == at || z->clusters.items[r].height > z->clusters.items[at].height)
-            continue;
+        if (r == UINT32_MAX || r == at || z->clusters.items[r].height > z->clusters.items[at].height) continue;
         z->clusters.items[r].height = z->clusters.items[at].height + 1;
         vec_push(z->arena, &up.queue, r);
     }
 }
 
 /* After a node was added: the cluster is above all that the node reads. */
-void fuse_lift(struct fuse *z, uint32_t c, ir_value v) {
+void fuse_lift(struct fuse *z, uint32_t c, ir_value v)
+{
     const struct fuse_node *n = &z->node[v];
     uint32_t height = z->clusters.items[c].height;
     for (uint32_t i = 0; i < n->dep_count; i++) {
@@ -120,6 +130,5 @@ void fuse_lift(struct fuse *z, uint32_t c, ir_value v) {
         if (d != UINT32_MAX && d != c && z->clusters.items[d].height >= height)
             height = z->clusters.items[d].height + 1;
     }
-    if (height > z->clusters.items[c].height)
-        fuse_raise(z, c, height);
+    if (height > z->clusters.items[c].height) fuse_raise(z, c, height);
 }

@@ -1,25 +1,25 @@
-/* Norms and weighted sums of the gradients of single examples without the gradients (Goodfellow 2015; Li et al. 2022). The
- * gradient of a matrix for example e is a product over few positions t, d[e] = sum_t x[e, t] (outer) y[e, t]. Then
+/* Norms and weighted sums of the gradients of single examples without the gradients (Goodfellow 2015; Li et al. 2022).
+ * The gradient of a matrix for example e is a product over few positions t, d[e] = sum_t x[e, t] (outer) y[e, t]. Then
  *
  *     sum(d[e]**2)      = sum_{t, t'} (x[e, t] . x[e, t']) (y[e, t] . y[e, t'])
  *     sum_e c[e] * d[e] = sum_{e, t} (c[e] * x[e, t]) (outer) y[e, t]     one ordinary product
  *
- * and d, as large as the matrix for every example, is never there. Done where all that reads d is of these two kinds and
- * the positions are so few that it is less work. What lies between d and these, a factor that is the same for all elements
- * of an example (the scale of the loss), becomes a factor of x or y. A gradient in 16 bits stays: its roundings, and where
- * it overflows, are what the document means. */
+ * and d, as large as the matrix for every example, is never there. Done where all that reads d is of these two kinds
+ * and the positions are so few that it is less work. What lies between d and these, a factor that is the same for all
+ * elements of an example (the scale of the loss), becomes a factor of x or y. A gradient in 16 bits stays: its
+ * roundings, and where it overflows, are what the document means. */
 #include "passes/common.h"
 
 /* A batched dot as its readers see it. */
 struct product {
-    ir_value dot, seen;    /* the node; the value that is read, the dot or the last link */
-    struct ir_node d;      /* the dot's node */
-    VEC(ir_value) links;   /* factors between them, in order */
+    ir_value dot, seen;  /* the node; the value that is read, the dot or the last link */
+    struct ir_node d;    /* the dot's node */
+    VEC(ir_value) links; /* factors between them, in order */
 };
 
 /* What reads it. */
 struct reader {
-    ir_value root;   /* the value that is made in another way */
+    ir_value root; /* the value that is made in another way */
     const struct product *of;
     ir_value weight; /* of a weighted sum: the broadcast factor; 0 = none */
     bool norm;
@@ -68,8 +68,8 @@ static bool sums_examples(const struct ir_func *f, const struct ir_node *n, cons
     for (uint32_t i = 0; i < d->type.rank; i++)
         if (i < batch) examples *= d->type.dim[i];
         else rest.dim[i - batch] = d->type.dim[i];
-    return n->op == OP_reshape && examples == 1 && ir_type_elements(ir_type(f, n->args[0])) == ir_type_elements(&d->type) &&
-           ir_type_equal(&n->type, &rest);
+    return n->op == OP_reshape && examples == 1 &&
+           ir_type_elements(ir_type(f, n->args[0])) == ir_type_elements(&d->type) && ir_type_equal(&n->type, &rest);
 }
 
 /* A factor that is the same for all elements of an example. */
@@ -157,7 +157,8 @@ static void look_at(struct ghost *g, ir_value dot)
         const struct ir_node *n = ir_get(g->f, u);
         struct reader r;
         bool reads = false;
-        for (uint32_t i = 0; g->uses[u] && i < n->arg_count; i++) left -= n->args[i] == p->seen, reads |= n->args[i] == p->seen;
+        for (uint32_t i = 0; g->uses[u] && i < n->arg_count; i++)
+            left -= n->args[i] == p->seen, reads |= n->args[i] == p->seen;
         if (!reads) continue;
         if (!read_as(g, p, u, &r)) return;
         vec_push(scratch, &readers, r);
@@ -168,7 +169,8 @@ static void look_at(struct ghost *g, ir_value dot)
 
 /* ---------------------------------------------------------------- rewriting */
 
-static struct ir_ints free_dims(struct pass_dims *list, const struct ir_type *t, struct ir_ints batch, struct ir_ints contract)
+static struct ir_ints free_dims(struct pass_dims *list, const struct ir_type *t, struct ir_ints batch,
+                                struct ir_ints contract)
 {
     list->n = 0;
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -212,7 +214,8 @@ static struct ir_ints join(struct pass_dims *list, struct ir_ints batch, struct 
 }
 
 /* x times or by `weight`, which is a broadcast (or a repeated number) over d's type: the same over the type of x. */
-static ir_value weighted(struct ir_builder *b, const struct ir_func *from, enum ir_op op, ir_value weight, const ir_value *map, ir_value x)
+static ir_value weighted(struct ir_builder *b, const struct ir_func *from, enum ir_op op, ir_value weight,
+                         const ir_value *map, ir_value x)
 {
     const struct ir_node *w = ir_get(from, weight);
     struct ir_type type = *ir_type(b->f, x);
@@ -222,10 +225,12 @@ static ir_value weighted(struct ir_builder *b, const struct ir_func *from, enum 
 }
 
 /* The operands of a product with its links: factors of the one that is smaller. */
-static void operands(struct ir_builder *b, const struct ir_func *from, const struct product *p, const ir_value *map, ir_value *x, ir_value *y)
+static void operands(struct ir_builder *b, const struct ir_func *from, const struct product *p, const ir_value *map,
+                     ir_value *x, ir_value *y)
 {
     *x = map[p->d.args[0]], *y = map[p->d.args[1]];
-    ir_value *small = ir_type_elements(ir_type(b->f, *x)) <= ir_type_elements(ir_type(b->f, *y)) ? x : y, before = p->dot;
+    ir_value *small = ir_type_elements(ir_type(b->f, *x)) <= ir_type_elements(ir_type(b->f, *y)) ? x : y,
+             before = p->dot;
     for (size_t i = 0; i < p->links.count; before = p->links.items[i++]) {
         const struct ir_node *n = ir_get(from, p->links.items[i]);
         *small = weighted(b, from, n->op, n->args[n->args[0] == before], map, *small);

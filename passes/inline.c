@@ -70,7 +70,9 @@ struct ir_module *pass_inline(struct pass *p, struct ir_module *m)
 {
     if (nothing_to_do(m)) return m;
     struct ir_module *to = ir_module_like(m);
-    struct state s = {.pass = p, .from = m, .copies = arena_new_array(&p->scratch, uint32_t, m->funcs.count),
+    struct state s = {.pass = p,
+                      .from = m,
+                      .copies = arena_new_array(&p->scratch, uint32_t, m->funcs.count),
                       .outlined = arena_new_array(&p->scratch, uint32_t, m->funcs.count)};
     to->funcs.count = 0; /* entries and copies of bodies only */
     for (size_t i = 0; i < m->funcs.count; i++)

@@ -1,16 +1,23 @@
-/* Sums over very many small tensors: sum(f(a)) + sum(f(b)) + ... becomes sum(f(a and b and ... laid end to end)). The norm of
- * all gradients, or a penalty on all parameters, is then one reduction that workers share and that other reductions over
- * the same tensors join, instead of thousands with thousands of additions behind them; and what made a gradient is left to
- * its update where it is cheap enough to be made for the norm once more. The tensors need not move: the memory plan lays
- * them end to end.
+/* Sums over very many small tensors: sum(f(a)) + sum(f(b)) + ... becomes sum(f(a and b and ... laid end to end)). The
+ * norm of all gradients, or a penalty on all parameters, is then one reduction that workers share and that other
+ * reductions over the same tensors join, instead of thousands with thousands of additions behind them; and what made a
+ * gradient is left to its update where it is cheap enough to be made for the norm once more. The tensors need not move:
+ * the memory plan lays them end to end.
  *
  * Terms of a sum are alike if they do the same to one or two tensors, whatever their shapes. */
 #include "passes/common.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { JOIN_LEAST = 64 /* terms */, LARGEST = 16384 /* elements of a tensor */, NODES = 16 /* of a term */, OPERANDS = 8, TENSORS = 2,
-       SHARED = 65536 /* elements that workers share */, ROWS = 64 };
+enum {
+    JOIN_LEAST = 64 /* terms */,
+    LARGEST = 16384 /* elements of a tensor */,
+    NODES = 16 /* of a term */,
+    OPERANDS = 8,
+    TENSORS = 2,
+    SHARED = 65536 /* elements that workers share */,
+    ROWS = 64
+};
 
 struct term {
     ir_value reduce;
@@ -64,12 +71,21 @@ static bool is_spread(const struct ir_func *f, const struct ir_node *n)
 static bool is_cheap(enum ir_op op)
 {
     switch (op) {
-    case OP_add: case OP_sub: case OP_mul: case OP_neg: case OP_abs: case OP_max: case OP_min: case OP_select: case OP_cast: return true;
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_neg:
+    case OP_abs:
+    case OP_max:
+    case OP_min:
+    case OP_select:
+    case OP_cast: return true;
     default: return false;
     }
 }
 
-/* Is the node part of the term, rather than a tensor that it reads? What others read too is made again if it is cheap. */
+/* Is the node part of the term, rather than a tensor that it reads? What others read too is made again if it is cheap.
+ */
 static bool is_inside(const struct join *j, const struct term *t, ir_value v, bool again)
 {
     const struct ir_node *n = ir_get(j->f, v);
@@ -139,13 +155,20 @@ static bool look_at_term(const struct join *j, ir_value v, struct term *t)
 typedef VEC(struct term) terms;
 
 /* By value of the function looked at: what it is for all tensors together. */
-struct making { struct join *j; struct ir_builder *b; const ir_value *map; ir_value *made; int64_t elements; };
+struct making {
+    struct join *j;
+    struct ir_builder *b;
+    const ir_value *map;
+    ir_value *made;
+    int64_t elements;
+};
 
 static ir_value lay_end_to_end(struct making *m, const struct term *list, size_t count, uint32_t which)
 {
     ir_value *parts = arena_new_array(m->j->arena, ir_value, count);
     uint32_t n = 0;
-    for (size_t i = 0; i < count; i++) parts[n++] = ir_reshape(m->b, m->map[list[i].tensor[which]], 1, &list[i].elements);
+    for (size_t i = 0; i < count; i++)
+        parts[n++] = ir_reshape(m->b, m->map[list[i].tensor[which]], 1, &list[i].elements);
     return ir_concat(m->b, parts, n, 0);
 }
 
@@ -161,7 +184,8 @@ static ir_value make(struct making *m, const struct term *list, size_t count, ir
         number.type = flat;
         return m->made[v] = ir_remake(m->b, &number, NULL);
     }
-    if (is_spread(m->j->f, n)) return m->made[v] = ir_broadcast(m->b, ir_reshape(m->b, m->map[n->args[0]], 0, NULL), 1, &m->elements, NULL);
+    if (is_spread(m->j->f, n))
+        return m->made[v] = ir_broadcast(m->b, ir_reshape(m->b, m->map[n->args[0]], 0, NULL), 1, &m->elements, NULL);
     if (n->op == OP_reshape) return m->made[v] = make(m, list, count, n->args[0]);
     ir_value args[OPERANDS];
     struct ir_node like = *n;
@@ -170,7 +194,8 @@ static ir_value make(struct making *m, const struct term *list, size_t count, ir
     return m->made[v] = ir_remake(m->b, &like, args);
 }
 
-static ir_value make_joined(struct join *j, struct ir_builder *b, const ir_value *map, const struct term *list, size_t count)
+static ir_value make_joined(struct join *j, struct ir_builder *b, const ir_value *map, const struct term *list,
+                            size_t count)
 {
     struct making m = {.j = j, .b = b, .map = map, .made = arena_new_array(j->arena, ir_value, j->f->count)};
     const struct ir_node *reduce = ir_get(j->f, list->reduce);
@@ -193,7 +218,9 @@ static size_t whole_rows(const struct term *list, size_t count)
 static int by_parameter(const void *x, const void *y)
 {
     const struct term *a = x, *b = y;
-    return a->tensor[0] != b->tensor[0] ? (a->tensor[0] < b->tensor[0] ? -1 : 1) : a->reduce < b->reduce ? -1 : a->reduce > b->reduce;
+    return a->tensor[0] != b->tensor[0] ? (a->tensor[0] < b->tensor[0] ? -1 : 1)
+           : a->reduce < b->reduce      ? -1
+                                        : a->reduce > b->reduce;
 }
 
 static bool reads_parameters(const struct join *j, const struct term *list, size_t count)
@@ -205,13 +232,15 @@ static bool reads_parameters(const struct join *j, const struct term *list, size
 
 static ir_value plus(struct ir_builder *b, ir_value x, ir_value y) { return x ? ir_binary(b, OP_add, x, y) : y; }
 
-static ir_value join_class(struct join *j, struct ir_builder *b, const ir_value *map, const terms *all, uint64_t key, ir_value sum)
+static ir_value join_class(struct join *j, struct ir_builder *b, const ir_value *map, const terms *all, uint64_t key,
+                           ir_value sum)
 {
     terms list = {0};
     for (uint32_t turn = 0; turn < PLAN_TURNS; turn++) {
         size_t first = list.count;
         for (size_t i = 0; i < all->count; i++)
-            if (all->items[i].key == key && plan_turn(all->items[i].elements) == turn) vec_push(j->arena, &list, all->items[i]);
+            if (all->items[i].key == key && plan_turn(all->items[i].elements) == turn)
+                vec_push(j->arena, &list, all->items[i]);
         if (list.count > first && reads_parameters(j, list.items + first, list.count - first))
             qsort(list.items + first, list.count - first, sizeof *list.items, by_parameter);
     }
@@ -224,7 +253,9 @@ static ir_value join_class(struct join *j, struct ir_builder *b, const ir_value 
 /* ---------------------------------------------------------------- sums */
 
 /* A sum with its terms from left to right; those of no joined class have the key 0. */
-struct sum { terms list; };
+struct sum {
+    terms list;
+};
 
 static void collect(struct join *j, ir_value root, terms *out, struct map *counts)
 {

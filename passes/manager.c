@@ -1,6 +1,6 @@
 /* The pass manager: runs the pipeline of passes.def over a module, with everything that helps to see what happens.
- * It verifies before and after each pass, times it, dumps its result, and can stop, skip or run single ones. On a defect it
- * leaves the module that went into the failing pass and prints the command that replays it. */
+ * It verifies before and after each pass, times it, dumps its result, and can stop, skip or run single ones. On a
+ * defect it leaves the module that went into the failing pass and prints the command that replays it. */
 #include "passes/common.h"
 #include <errno.h>
 #include <string.h>
@@ -15,7 +15,7 @@ struct row {
 };
 
 static const struct row rows[] = {
-#define X(name, required, stage_in, stage_out, doc)                                                                    \
+#define X(name, required, stage_in, stage_out, doc) \
     {#name, pass_##name, required, IR_STAGE_##stage_in, IR_STAGE_##stage_out},
 #include "passes/passes.def"
 #undef X
@@ -175,7 +175,8 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
             BUG("the result is at stage %d, not %d", (int)result->stage, row->stage_out);
         check(p, result, "after", row->name);
         vec_push(p->keep, &p->times,
-                 ((struct pass_time){row->name, time, count_nodes(result), result != m && (!compare || ir_hash_module(result) != hash)}));
+                 ((struct pass_time){row->name, time, count_nodes(result),
+                                     result != m && (!compare || ir_hash_module(result) != hash)}));
     } else if (!result && p->diags->errors == 0) {
         BUG("a pass gave up without a diagnostic");
     }

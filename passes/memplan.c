@@ -3,36 +3,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-ir_value memplan_base(const struct ir_func *f, ir_value v) {
-    while (ir_get(f, v)->op == OP_reshape)
-        v = ir_get(f, v)->args[0];
+ir_value memplan_base(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_reshape) v = ir_get(f, v)->args[0];
     return v;
 }
 
-/* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the cache.
- * A large one that fills its lines gets lines of its own. */
-uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close) {
+/* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the
+ * cache. A large one that fills its lines gets lines of its own. */
+uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close)
+{
     bool own = bytes % 256 == 0 && bytes >= 1024;
     return close && !own ? at : (at + 63) & ~(uint64_t)63;
 }
 
 /* Types of all slots on one device: parameters and results of entries carry its extents. */
-static struct ir_type *local_types(const struct ir_module *m, struct arena *scratch) {
+static struct ir_type *local_types(const struct ir_module *m, struct arena *scratch)
+{
     struct ir_type *type = arena_new_array(scratch, struct ir_type, m->slots.count + 1);
     bool *known = arena_new_array(scratch, bool, m->slots.count + 1);
-    for (size_t i = 0; i < m->slots.count; i++)
-        type[i] = m->slots.items[i].type;
+    for (size_t i = 0; i < m->slots.count; i++) type[i] = m->slots.items[i].type;
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *f = m->funcs.items[i];
         for (size_t j = 0; j < f->params.count && f->entry; j++) {
             int32_t slot = f->params.items[j].slot;
-            if (slot >= 0 && !known[slot])
-                type[slot] = f->params.items[j].type, known[slot] = true;
+            if (slot >= 0 && !known[slot]) type[slot] = f->params.items[j].type, known[slot] = true;
         }
         for (size_t j = 0; j < f->results.count && f->entry; j++) {
             int32_t slot = f->results.items[j].slot;
-            if (slot >= 0 && !known[slot])
-                type[slot] = *ir_type(f, f->results.items[j].value), known[slot] = true;
+            if (slot >= 0 && !known[slot]) type[slot] = *ir_type(f, f->results.items[j].value), known[slot] = true;
         }
     }
     return type;
@@ -40,65 +39,77 @@ static struct ir_type *local_types(const struct ir_module *m, struct arena *scra
 
 /* ---------------------------------------------------------------- the order of slots */
 
-/* `close`: by slot: lies directly behind the one before it. By value of the function looked at: its slot, -1: none; its place
- * among those that lie end to end, 0: none yet. */
-struct order { uint32_t *slots, count; bool *listed, *close; int32_t *slot_of; uint32_t *place, places; };
+/* `close`: by slot: lies directly behind the one before it. By value of the function looked at: its slot, -1: none; its
+ * place among those that lie end to end, 0: none yet. */
+struct order {
+    uint32_t *slots, count;
+    bool *listed, *close;
+    int32_t *slot_of;
+    uint32_t *place, places;
+};
 
 /* Returns whether the slot was not listed yet. */
-static bool list_slot(struct order *o, int32_t slot, bool close) {
-    if (slot < 0 || o->listed[slot])
-        return false;
+static bool list_slot(struct order *o, int32_t slot, bool close)
+{
+    if (slot < 0 || o->listed[slot]) return false;
     o->listed[slot] = true;
     o->close[slot] = close;
     o->slots[o->count++] = (uint32_t)slot;
     return true;
 }
 
-static bool list_value(struct order *o, ir_value v, bool close) {
-    if (!o->place[v])
-        o->place[v] = ++o->places;
+static bool list_value(struct order *o, ir_value v, bool close)
+{
+    if (!o->place[v]) o->place[v] = ++o->places;
     return list_slot(o, o->slot_of[v], close);
 }
 
 /* Tensors that are read end to end. */
-static void list_join(struct order *o, const struct ir_func *f, const struct ir_node *join) {
+static void list_join(struct order *o, const struct ir_func *f, const struct ir_node *join)
+{
     bool close = false;
-    for (uint32_t i = 0; i < join->arg_count; i++)
-        close = list_value(o, memplan_base(f, join->args[i]), close);
+    for (uint32_t i = 0; i < join->arg_count; i++) close = list_value(o, memplan_base(f, join->args[i]), close);
 }
 
-struct calls { const struct plan *plan; const struct plan_command *k; };
-struct turn { uint32_t place, turn, member; };
+struct calls {
+    const struct plan *plan;
+    const struct plan_command *k;
+};
+struct turn {
+    uint32_t place, turn, member;
+};
 
-static ir_value operand(struct calls c, uint32_t member, size_t argument) {
+static ir_value operand(struct calls c, uint32_t member, size_t argument)
+{
     const struct plan_group *g = &c.plan->groups.items[plan_member(c.k, member)];
     const struct ir_node *call = ir_get(c.k->func, c.k->calls.items[member]);
     const struct ir_node *parameter = ir_get(g->func, g->inputs.items[argument]);
     return memplan_base(c.k->func, call->args[parameter->attr[0].v[0]]);
 }
 
-static int by_place(const void *x, const void *y) {
+static int by_place(const void *x, const void *y)
+{
     const struct turn *a = x, *b = y;
-    if (a->place != b->place)
-        return a->place < b->place ? -1 : 1;
-    if (a->turn != b->turn)
-        return a->turn < b->turn ? -1 : 1;
+    if (a->place != b->place) return a->place < b->place ? -1 : 1;
+    if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
     return a->member < b->member ? -1 : a->member > b->member;
 }
 
-/* The slots that a command of many calls reads, argument by argument: all in the order in which one of them lies already. */
-static void list_calls(struct order *o, struct calls c, struct arena *scratch) {
+/* The slots that a command of many calls reads, argument by argument: all in the order in which one of them lies
+ * already. */
+static void list_calls(struct order *o, struct calls c, struct arena *scratch)
+{
     uint32_t members = plan_members(c.k), known = 0;
     size_t arguments = c.plan->groups.items[c.k->group].inputs.count, telling = 0;
     struct turn *turns = arena_new_array(scratch, struct turn, members);
     for (size_t a = 0; a < arguments && !known; a++)
         for (uint32_t m = 0; m < members && operand(c, 0, a) != operand(c, 1, a) && !known; m++)
-            if ((known = o->place[operand(c, m, a)]))
-                telling = a;
+            if ((known = o->place[operand(c, m, a)])) telling = a;
     for (uint32_t m = 0; m < members; m++) {
         const struct plan_group *g = &c.plan->groups.items[plan_member(c.k, m)];
         uint32_t place = known ? o->place[operand(c, m, telling)] : 0;
-        turns[m] = (struct turn){place ? place : UINT32_MAX, plan_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
+        turns[m] = (struct turn){place ? place : UINT32_MAX,
+                                 plan_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
     }
     qsort(turns, members, sizeof *turns, by_place);
     for (size_t a = 0; a < arguments; a++) {
@@ -108,14 +119,13 @@ static void list_calls(struct order *o, struct calls c, struct arena *scratch) {
     }
 }
 
-static void list_plan(struct order *o, const struct plan *plan, struct arena *scratch) {
+static void list_plan(struct order *o, const struct plan *plan, struct arena *scratch)
+{
     const struct ir_func *f = plan->func;
     o->slot_of = arena_new_array(scratch, int32_t, f->count);
     o->place = arena_new_array(scratch, uint32_t, f->count);
-    for (ir_value v = 0; v < f->count; v++)
-        o->slot_of[v] = -1;
-    for (size_t i = 0; i < f->params.count; i++)
-        o->slot_of[f->params.items[i].value] = f->params.items[i].slot;
+    for (ir_value v = 0; v < f->count; v++) o->slot_of[v] = -1;
+    for (size_t i = 0; i < f->params.count; i++) o->slot_of[f->params.items[i].value] = f->params.items[i].slot;
     for (size_t c = 0; c < plan->commands.count; c++)
         if (plan->commands.items[c].kind == PLAN_JOIN && plan->commands.items[c].func == f)
             list_join(o, f, ir_get(f, plan->commands.items[c].node));
@@ -124,21 +134,24 @@ static void list_plan(struct order *o, const struct plan *plan, struct arena *sc
             list_calls(o, (struct calls){plan, &plan->commands.items[c]}, scratch);
 }
 
-/* All slots, those first that a step's commands for many tensors go through: one behind the other, so that one loop does. */
-static struct order order_slots(struct memplan *mp) {
+/* All slots, those first that a step's commands for many tensors go through: one behind the other, so that one loop
+ * does. */
+static struct order order_slots(struct memplan *mp)
+{
     const struct ir_module *m = mp->plans->module;
     size_t room = m->slots.count + 1;
-    struct order o = {.slots = arena_new_array(mp->arena, uint32_t, room), .listed = arena_new_array(mp->arena, bool, room),
+    struct order o = {.slots = arena_new_array(mp->arena, uint32_t, room),
+                      .listed = arena_new_array(mp->arena, bool, room),
                       .close = arena_new_array(mp->arena, bool, room)};
     for (size_t i = 0; i < mp->plans->plans.count; i++)
         if (strcmp(mp->plans->plans.items[i]->func->name, "step") == 0)
             list_plan(&o, mp->plans->plans.items[i], mp->arena);
-    for (uint32_t i = 0; i < m->slots.count; i++)
-        list_slot(&o, (int32_t)i, false);
+    for (uint32_t i = 0; i < m->slots.count; i++) list_slot(&o, (int32_t)i, false);
     return o;
 }
 
-static void place_slots(struct memplan *mp) {
+static void place_slots(struct memplan *mp)
+{
     struct plan_module *pm = mp->plans;
     const struct ir_module *m = pm->module;
     pm->slot_offset = arena_new_array(mp->keep, uint64_t, m->slots.count + 1);
@@ -151,8 +164,7 @@ static void place_slots(struct memplan *mp) {
         struct ir_type type = types[i];
         uint64_t bytes = (uint64_t)ir_type_elements(&type) * ir_dtype_bytes((enum ir_dtype)type.dtype);
         bool result = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
-        if (role == IR_ROLE_INPUT)
-            continue;
+        if (role == IR_ROLE_INPUT) continue;
         uint64_t *total = result ? &pm->result_bytes : &pm->state_bytes;
         pm->slot_offset[i] = memplan_begin(*total, bytes, order.close[i]);
         *total = pm->slot_offset[i] + bytes;
@@ -161,7 +173,8 @@ static void place_slots(struct memplan *mp) {
     pm->result_bytes = memplan_begin(pm->result_bytes, 0, false);
 }
 
-uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const struct ir_func *f, ir_value v) {
+uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const struct ir_func *f, ir_value v)
+{
     const struct ir_type *type = ir_type(f, v);
     struct plan_buffer b = {.space = space, .func = f, .value = v, .slot = UINT32_MAX, .first = UINT32_MAX};
     b.bytes = (uint64_t)ir_type_elements(type) * ir_dtype_bytes((enum ir_dtype)type->dtype);
@@ -169,8 +182,10 @@ uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const str
     return (uint32_t)mp->plan->buffers.count - 1;
 }
 
-struct ir_module *pass_memplan(struct pass *p, struct ir_module *m) {
-    struct memplan mp = {.pass = p, .plans = p->plans, .arena = &p->scratch, .keep = p->keep, .placed = MAP(&p->scratch)};
+struct ir_module *pass_memplan(struct pass *p, struct ir_module *m)
+{
+    struct memplan mp = {
+        .pass = p, .plans = p->plans, .arena = &p->scratch, .keep = p->keep, .placed = MAP(&p->scratch)};
     place_slots(&mp);
     for (size_t i = 0; i < p->plans->plans.count; i++) {
         mp.plan = p->plans->plans.items[i];
@@ -182,8 +197,7 @@ struct ir_module *pass_memplan(struct pass *p, struct ir_module *m) {
         mp.plan->buffer_of = arena_new_array(p->keep, uint32_t *, m->funcs.count);
         for (size_t f = 0; f < m->funcs.count; f++) {
             mp.plan->buffer_of[f] = arena_new_array(p->keep, uint32_t, m->funcs.items[f]->count);
-            for (uint32_t v = 0; v < m->funcs.items[f]->count; v++)
-                mp.plan->buffer_of[f][v] = NO_BUFFER;
+            for (uint32_t v = 0; v < m->funcs.items[f]->count; v++) mp.plan->buffer_of[f][v] = NO_BUFFER;
         }
         memplan_assign(&mp);
         memplan_place(&mp);

@@ -9,11 +9,11 @@ struct memplan {
     struct pass *pass;
     struct plan_module *plans;
     struct plan *plan;
-    struct arena *arena, *keep; /* scratch, lasting */
-    struct map constants;       /* hash of data -> buffer of this plan */
-    struct map along;           /* group << 16 | output -> buffer: inputs that are also stored as results */
-    struct map laid;            /* buffers of this plan that lie end to end with others */
-    struct map placed;          /* hash of data -> constant block's offset / 8, of all plans */
+    struct arena *arena, *keep;   /* scratch, lasting */
+    struct map constants;         /* hash of data -> buffer of this plan */
+    struct map along;             /* group << 16 | output -> buffer: inputs that are also stored as results */
+    struct map laid;              /* buffers of this plan that lie end to end with others */
+    struct map placed;            /* hash of data -> constant block's offset / 8, of all plans */
     VEC(struct plan_command) out; /* the commands with copies */
 };
 

@@ -1,6 +1,7 @@
 /* Values to buffers. A result of the function (a slot, a metric, a carried value) is written where it belongs at once
  * if nobody can still want what stands there: every reader of the old value comes earlier, or is the writing
- * kernel itself and reads each element at the index it stores. Otherwise it is computed elsewhere and copied at the end. */
+ * kernel itself and reads each element at the index it stores. Otherwise it is computed elsewhere and copied at the
+ * end. */
 #include "passes/memplan.h"
 #include <string.h>
 
@@ -8,36 +9,38 @@ enum { SEVERAL = UINT32_MAX, MANY_NUMBERS = 16 };
 
 struct frame { /* one function being walked */
     const struct ir_func *f;
-    uint32_t *buffer;        /* by value */
-    uint32_t *last_read;     /* by value: the last command that reads it, +1; of this function's commands */
-    uint32_t *producer;      /* by value: the command that makes it, +1 */
+    uint32_t *buffer;         /* by value */
+    uint32_t *last_read;      /* by value: the last command that reads it, +1; of this function's commands */
+    uint32_t *producer;       /* by value: the command that makes it, +1 */
     uint32_t *reader, *maker; /* by value: which member of these commands; SEVERAL */
     ir_value *first_result, *next_result; /* by value: the projections of a call */
-    uint32_t *target;        /* by result: the buffer it belongs to */
-    const ir_value *old;     /* by result: the parameter that it replaces, 0 = none */
-    bool *along;             /* by result: a kernel that reads the value stores it where it belongs */
-    bool *in_state;          /* by value: tensors laid end to end that are slots which lie so */
-    uint32_t begin, end;     /* commands [begin, end) of plan->commands */
+    uint32_t *target;                     /* by result: the buffer it belongs to */
+    const ir_value *old;                  /* by result: the parameter that it replaces, 0 = none */
+    bool *along;                          /* by result: a kernel that reads the value stores it where it belongs */
+    bool *in_state;                       /* by value: tensors laid end to end that are slots which lie so */
+    uint32_t begin, end;                  /* commands [begin, end) of plan->commands */
 };
 
-static uint32_t *buffers_of(struct memplan *mp, const struct ir_func *f) { return mp->plan->buffer_of[ir_func_index(f)]; }
+static uint32_t *buffers_of(struct memplan *mp, const struct ir_func *f)
+{
+    return mp->plan->buffer_of[ir_func_index(f)];
+}
 
 /* ---------------------------------------------------------------- leaves */
 
-static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_value v) {
+static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_value v)
+{
     const struct ir_node *node = ir_get(f, v);
     uint64_t n = (uint64_t)ir_type_elements(&node->type), size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
     const void *data = node->data;
     if (node->splat) {
         unsigned char *all = arena_alloc(mp->keep, n * size + 1);
-        for (uint64_t i = 0; i < n; i++)
-            memcpy(all + i * size, node->data, size);
+        for (uint64_t i = 0; i < n; i++) memcpy(all + i * size, node->data, size);
         data = all;
     }
     uint64_t key = hash_bytes(size, data, n * size);
     uint32_t known = map_get_number(&mp->constants, key);
-    if (known != MAP_NONE)
-        return known;
+    if (known != MAP_NONE) return known;
     uint32_t b = memplan_new_buffer(mp, PLAN_CONSTANT, f, v);
     struct plan_buffer *buffer = &mp->plan->buffers.items[b];
     buffer->data = data;
@@ -55,23 +58,23 @@ static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_
 }
 
 /* The buffer of a value that must have one by now. */
-static uint32_t buffer_of(struct memplan *mp, const struct ir_func *f, ir_value v) {
+static uint32_t buffer_of(struct memplan *mp, const struct ir_func *f, ir_value v)
+{
     uint32_t *buffer = buffers_of(mp, f);
     ir_value base = memplan_base(f, v);
     const struct ir_node *node = ir_get(f, base);
-    if (buffer[base] == NO_BUFFER && node->op == OP_constant)
-        buffer[base] = constant_buffer(mp, f, base);
+    if (buffer[base] == NO_BUFFER && node->op == OP_constant) buffer[base] = constant_buffer(mp, f, base);
     if (buffer[base] == NO_BUFFER && node->op == OP_device_index) {
         buffer[base] = memplan_new_buffer(mp, PLAN_DEVICE, f, base);
         mp->plan->buffers.items[buffer[base]].offset = 4 * (uint64_t)node->attr[0].v[0];
     }
-    if (buffer[base] == NO_BUFFER)
-        BUG("value %u (%s) of %s has no buffer", base, ir_ops[node->op].name, f->name);
+    if (buffer[base] == NO_BUFFER) BUG("value %u (%s) of %s has no buffer", base, ir_ops[node->op].name, f->name);
     buffer[v] = buffer[base];
     return buffer[base];
 }
 
-static void entry_params(struct memplan *mp, struct frame *fr) {
+static void entry_params(struct memplan *mp, struct frame *fr)
+{
     const struct ir_func *f = fr->f;
     for (size_t i = 0; i < f->params.count; i++) {
         const struct ir_param *p = &f->params.items[i];
@@ -86,15 +89,16 @@ static void entry_params(struct memplan *mp, struct frame *fr) {
 
 /* ---------------------------------------------------------------- readers */
 
-static uint32_t matching_end(const struct plan *plan, uint32_t c) {
+static uint32_t matching_end(const struct plan *plan, uint32_t c)
+{
     return plan->commands.items[c].kind == PLAN_LOOP_BEGIN ? plan->commands.items[c].other : c;
 }
 
-static void note_read(struct frame *fr, ir_value v, uint32_t command, uint32_t member) {
+static void note_read(struct frame *fr, ir_value v, uint32_t command, uint32_t member)
+{
     ir_value base = memplan_base(fr->f, v);
     const struct ir_node *node = ir_get(fr->f, base);
-    for (uint32_t i = 0; i < node->arg_count && fr->in_state[base]; i++)
-        note_read(fr, node->args[i], command, member);
+    for (uint32_t i = 0; i < node->arg_count && fr->in_state[base]; i++) note_read(fr, node->args[i], command, member);
     bool again = fr->last_read[base] == command + 1 && fr->reader[base] != member;
     fr->reader[base] = again ? (uint32_t)SEVERAL : member;
     fr->last_read[base] = command + 1;
@@ -102,33 +106,34 @@ static void note_read(struct frame *fr, ir_value v, uint32_t command, uint32_t m
 
 /* ---------------------------------------------------------------- members of kernel commands */
 
-static const struct plan_group *group_of(const struct memplan *mp, const struct plan_command *k, uint32_t member) {
+static const struct plan_group *group_of(const struct memplan *mp, const struct plan_command *k, uint32_t member)
+{
     return &mp->plan->groups.items[plan_member(k, member)];
 }
 
 /* What a member's group reads, in the function that the command stands in. */
-static ir_value input_of(const struct frame *fr, const struct plan_command *k, const struct plan_group *g, uint32_t member,
-                         size_t i) {
+static ir_value input_of(const struct frame *fr, const struct plan_command *k, const struct plan_group *g,
+                         uint32_t member, size_t i)
+{
     ir_value v = g->inputs.items[i];
     return k->calls.count ? ir_get(fr->f, k->calls.items[member])->args[ir_get(g->func, v)->attr[0].v[0]] : v;
 }
 
 /* What it makes; 0 if nobody reads that. Outputs of a call are in the order of its function's results. */
-static ir_value output_of(const struct frame *fr, const struct plan_command *k, const struct plan_group *g, uint32_t member,
-                          size_t o) {
-    if (!k->calls.count)
-        return g->outputs.items[o];
+static ir_value output_of(const struct frame *fr, const struct plan_command *k, const struct plan_group *g,
+                          uint32_t member, size_t o)
+{
+    if (!k->calls.count) return g->outputs.items[o];
     ir_value v = fr->first_result[k->calls.items[member]];
-    while (v && ir_get(fr->f, v)->attr[0].v[0] != (int64_t)o)
-        v = fr->next_result[v];
+    while (v && ir_get(fr->f, v)->attr[0].v[0] != (int64_t)o) v = fr->next_result[v];
     return v;
 }
 
-static void scan_kernel(struct memplan *mp, struct frame *fr, const struct plan_command *k, uint32_t c) {
+static void scan_kernel(struct memplan *mp, struct frame *fr, const struct plan_command *k, uint32_t c)
+{
     for (uint32_t m = 0; m < plan_members(k); m++) {
         const struct plan_group *g = group_of(mp, k, m);
-        for (size_t i = 0; i < g->inputs.count; i++)
-            note_read(fr, input_of(fr, k, g, m, i), c, m);
+        for (size_t i = 0; i < g->inputs.count; i++) note_read(fr, input_of(fr, k, g, m, i), c, m);
         for (size_t o = 0; o < g->outputs.count; o++) {
             ir_value v = output_of(fr, k, g, m, o);
             fr->producer[v] = c + 1;
@@ -137,7 +142,8 @@ static void scan_kernel(struct memplan *mp, struct frame *fr, const struct plan_
     }
 }
 
-static void scan(struct memplan *mp, struct frame *fr) {
+static void scan(struct memplan *mp, struct frame *fr)
+{
     const struct plan *plan = mp->plan;
     for (uint32_t c = fr->begin; c < fr->end; c = matching_end(plan, c) + 1) {
         const struct plan_command *k = &plan->commands.items[c];
@@ -145,29 +151,25 @@ static void scan(struct memplan *mp, struct frame *fr) {
             scan_kernel(mp, fr, k, c);
         } else {
             const struct ir_node *node = ir_get(fr->f, k->node);
-            for (uint32_t i = 0; i < node->arg_count; i++)
-                note_read(fr, node->args[i], matching_end(plan, c), 0);
+            for (uint32_t i = 0; i < node->arg_count; i++) note_read(fr, node->args[i], matching_end(plan, c), 0);
             fr->producer[k->node] = c + 1;
         }
     }
 }
 
 /* May the command that makes value `v` overwrite what parameter `old` holds? */
-static bool may_overwrite(struct memplan *mp, const struct frame *fr, ir_value v, ir_value old) {
+static bool may_overwrite(struct memplan *mp, const struct frame *fr, ir_value v, ir_value old)
+{
     uint32_t writer = fr->producer[v];
-    if (!writer || fr->last_read[old] > writer)
-        return false;
-    if (fr->last_read[old] < writer)
-        return true;
+    if (!writer || fr->last_read[old] > writer) return false;
+    if (fr->last_read[old] < writer) return true;
     const struct plan_command *k = &mp->plan->commands.items[writer - 1];
     uint32_t member = fr->maker[v];
-    if (k->kind != PLAN_KERNEL || fr->reader[old] != member)
-        return false;
+    if (k->kind != PLAN_KERNEL || fr->reader[old] != member) return false;
     const struct plan_group *g = group_of(mp, k, member);
     uint8_t stored = 0;
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (output_of(fr, k, g, member, i) == v)
-            stored = g->output_level.items[i];
+        if (output_of(fr, k, g, member, i) == v) stored = g->output_level.items[i];
     for (size_t i = 0; i < g->inputs.count; i++)
         if (memplan_base(fr->f, input_of(fr, k, g, member, i)) == old && (g->input_level.items[i] != stored || !stored))
             return false;
@@ -176,30 +178,27 @@ static bool may_overwrite(struct memplan *mp, const struct frame *fr, ir_value v
 
 /* ---------------------------------------------------------------- results */
 
-static bool reads_only_at_index(const struct frame *fr, const struct plan_group *g, ir_value base) {
+static bool reads_only_at_index(const struct frame *fr, const struct plan_group *g, ir_value base)
+{
     for (size_t i = 0; i < g->inputs.count; i++)
-        if (memplan_base(fr->f, g->inputs.items[i]) == base && g->input_level.items[i] != 1)
-            return false;
+        if (memplan_base(fr->f, g->inputs.items[i]) == base && g->input_level.items[i] != 1) return false;
     return true;
 }
 
 /* A result that something else made or that came in (the last gradient, the parameters of before) is stored by the
  * kernel that reads it and is the last to read what it replaces: no copy of its own. */
-static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_value old) {
+static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_value old)
+{
     ir_value x = memplan_base(fr->f, fr->f->results.items[result].value);
     uint32_t reader = old && fr->last_read[old] ? fr->last_read[old] : fr->last_read[x];
-    if (!reader || reader == UINT32_MAX || ir_get(fr->f, x)->op == OP_constant)
-        return false;
+    if (!reader || reader == UINT32_MAX || ir_get(fr->f, x)->op == OP_constant) return false;
     const struct plan_command *k = &mp->plan->commands.items[reader - 1];
-    if (k->kind != PLAN_KERNEL || k->calls.count || k->more.count)
-        return false;
+    if (k->kind != PLAN_KERNEL || k->calls.count || k->more.count) return false;
     struct plan_group *g = &mp->plan->groups.items[k->group];
-    if ((g->kind != GROUP_MAP && g->kind != GROUP_ROW) || (old && !reads_only_at_index(fr, g, old)))
-        return false;
+    if ((g->kind != GROUP_MAP && g->kind != GROUP_ROW) || (old && !reads_only_at_index(fr, g, old))) return false;
     for (size_t i = 0; i < g->inputs.count; i++) {
         ir_value v = g->inputs.items[i];
-        if (memplan_base(fr->f, v) != x || g->input_level.items[i] != 1)
-            continue;
+        if (memplan_base(fr->f, v) != x || g->input_level.items[i] != 1) continue;
         map_set_number(&mp->along, (uint64_t)k->group << 16 | g->outputs.count, fr->target[result]);
         vec_push(mp->keep, &g->outputs, v);
         vec_push(mp->keep, &g->output_level, 1);
@@ -209,12 +208,18 @@ static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_
     return false;
 }
 
-static bool is_number(const struct ir_func *f, ir_value v) { return ir_get(f, v)->op == OP_constant && ir_get(f, v)->splat; }
+static bool is_number(const struct ir_func *f, ir_value v)
+{
+    return ir_get(f, v)->op == OP_constant && ir_get(f, v)->splat;
+}
 
 /* `from_buffer`: NO_BUFFER if the value is a number to fill the buffer with. */
-static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to) {
-    struct plan_group g = {.kind = GROUP_COPY, .func = f, .reason = "what stands there is still read, so the new value is copied in"};
-    struct plan_command c = {.kind = PLAN_KERNEL, .func = f, .counter = NO_BUFFER, .limit = NO_BUFFER, .flag = NO_BUFFER};
+static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to)
+{
+    struct plan_group g = {
+        .kind = GROUP_COPY, .func = f, .reason = "what stands there is still read, so the new value is copied in"};
+    struct plan_command c = {
+        .kind = PLAN_KERNEL, .func = f, .counter = NO_BUFFER, .limit = NO_BUFFER, .flag = NO_BUFFER};
     if (from_buffer != NO_BUFFER) { /* else a number */
         vec_push(mp->keep, &g.inputs, from);
         vec_push(mp->keep, &g.input_level, 1);
@@ -228,13 +233,14 @@ static void add_copy(struct memplan *mp, const struct ir_func *f, ir_value from,
     vec_push(mp->keep, &mp->out, c);
 }
 
-/* A result that is filled with a number or copied. An initialisation has one per tensor of state: those of one number, and
- * the copies of one dtype, are one command. None reads what another one writes: see copy_results. */
-static void add_result(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to, struct map *alike) {
+/* A result that is filled with a number or copied. An initialisation has one per tensor of state: those of one number,
+ * and the copies of one dtype, are one command. None reads what another one writes: see copy_results. */
+static void add_result(struct memplan *mp, const struct ir_func *f, ir_value from, uint32_t from_buffer, uint32_t to,
+                       struct map *alike)
+{
     const struct ir_node *node = ir_get(f, from);
     uint64_t key = hash_u64(node->type.dtype, from_buffer == NO_BUFFER);
-    if (from_buffer == NO_BUFFER)
-        key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
+    if (from_buffer == NO_BUFFER) key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     int64_t elements = ir_type_elements(&node->type);
     bool many = !mp->pass->options->one_by_one;
     uint32_t known = many ? map_get_number(alike, key) : MAP_NONE;
@@ -242,20 +248,19 @@ static void add_result(struct memplan *mp, const struct ir_func *f, ir_value fro
     uint32_t last = (uint32_t)mp->out.count - 1;
     mp->plan->groups.items[mp->out.items[last].group].alike = hash_u64(key, (uint64_t)elements) | 1;
     if (known == MAP_NONE) {
-        if (many)
-            map_set_number(alike, key, last);
+        if (many) map_set_number(alike, key, last);
         return;
     }
     struct plan_command *all = &mp->out.items[known];
     vec_push(mp->keep, &all->more, mp->out.items[last].group);
-    if (from_buffer != NO_BUFFER)
-        vec_push(mp->keep, &all->reads, from_buffer);
+    if (from_buffer != NO_BUFFER) vec_push(mp->keep, &all->reads, from_buffer);
     vec_push(mp->keep, &all->writes, to);
     mp->out.count--;
 }
 
 /* Gives results their final buffers where that is safe. */
-static void place_results(struct memplan *mp, struct frame *fr, const ir_value *old) {
+static void place_results(struct memplan *mp, struct frame *fr, const ir_value *old)
+{
     const struct ir_func *f = fr->f;
     fr->old = old;
     for (size_t i = 0; i < f->results.count; i++) { /* a parameter passed on as another result is read at the end */
@@ -265,18 +270,18 @@ static void place_results(struct memplan *mp, struct frame *fr, const ir_value *
     }
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value base = memplan_base(f, f->results.items[i].value);
-        bool elsewhere = ir_get(f, base)->op == OP_loop || (fr->producer[base] && mp->plan->commands.items[fr->producer[base] - 1].kind == PLAN_JOIN);
-        if (fr->buffer[base] != NO_BUFFER || !fr->producer[base] || elsewhere)
-            continue;
-        if (!old[i] || may_overwrite(mp, fr, base, old[i]))
-            fr->buffer[base] = fr->target[i];
-        else if (f->entry)
-            store_along(mp, fr, i, old[i]);
+        bool elsewhere = ir_get(f, base)->op == OP_loop ||
+                         (fr->producer[base] && mp->plan->commands.items[fr->producer[base] - 1].kind == PLAN_JOIN);
+        if (fr->buffer[base] != NO_BUFFER || !fr->producer[base] || elsewhere) continue;
+        if (!old[i] || may_overwrite(mp, fr, base, old[i])) fr->buffer[base] = fr->target[i];
+        else if (f->entry) store_along(mp, fr, i, old[i]);
     }
 }
 
-/* Single numbers that nearly all differ: copies of constants are one command, stores of each would be as many kernels. */
-static bool many_numbers(const struct ir_func *f) {
+/* Single numbers that nearly all differ: copies of constants are one command, stores of each would be as many kernels.
+ */
+static bool many_numbers(const struct ir_func *f)
+{
     size_t count = 0;
     for (size_t i = 0; i < f->results.count; i++) {
         const struct ir_node *node = ir_get(f, memplan_base(f, f->results.items[i].value));
@@ -286,22 +291,20 @@ static bool many_numbers(const struct ir_func *f) {
 }
 
 /* Results that are not where they belong; parameters that are overwritten by others go through a temporary. */
-static void copy_results(struct memplan *mp, struct frame *fr) {
+static void copy_results(struct memplan *mp, struct frame *fr)
+{
     const struct ir_func *f = fr->f;
     uint32_t *from = arena_new_array(mp->arena, uint32_t, f->results.count);
     bool copied = many_numbers(f);
     struct map written = MAP(mp->arena);
-    for (size_t i = 0; i < f->results.count; i++)
-        map_set_number(&written, fr->target[i], (uint32_t)i);
+    for (size_t i = 0; i < f->results.count; i++) map_set_number(&written, fr->target[i], (uint32_t)i);
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
         bool number = ir_get(f, base)->op == OP_constant && ir_get(f, base)->splat;
         number = number && !(copied && ir_type_elements(ir_type(f, base)) == 1);
         from[i] = number ? NO_BUFFER : buffer_of(mp, f, v);
-        if (fr->along[i])
-            from[i] = fr->target[i];
-        if (number || from[i] == fr->target[i] || ir_get(f, base)->op != OP_param)
-            continue;
+        if (fr->along[i]) from[i] = fr->target[i];
+        if (number || from[i] == fr->target[i] || ir_get(f, base)->op != OP_param) continue;
         if (map_get_number(&written, from[i]) != MAP_NONE) { /* by another result: its own target differs */
             uint32_t temporary = memplan_new_buffer(mp, PLAN_ARENA, f, base);
             add_copy(mp, f, base, from[i], temporary);
@@ -314,14 +317,14 @@ static void copy_results(struct memplan *mp, struct frame *fr) {
         if (from[i] != fr->target[i])
             add_result(mp, f, memplan_base(f, f->results.items[i].value), from[i], fr->target[i], &alike);
     for (size_t i = first; i < mp->out.count; i++) /* alone: nothing is gained by the code for many */
-        if (!mp->out.items[i].more.count)
-            mp->plan->groups.items[mp->out.items[i].group].alike = 0;
+        if (!mp->out.items[i].more.count) mp->plan->groups.items[mp->out.items[i].group].alike = 0;
 }
 
 /* ---------------------------------------------------------------- tensors laid end to end */
 
 /* Slots that lie so already. Where a host may put other tensors in the place of parameters they do not count. */
-static bool lies_in_state(const struct memplan *mp, const struct ir_func *f, const struct ir_node *join) {
+static bool lies_in_state(const struct memplan *mp, const struct ir_func *f, const struct ir_node *join)
+{
     uint64_t at = 0;
     for (uint32_t i = 0; i < join->arg_count; i++) {
         ir_value base = memplan_base(f, join->args[i]);
@@ -329,28 +332,31 @@ static bool lies_in_state(const struct memplan *mp, const struct ir_func *f, con
         int32_t slot = n->op == OP_param && f->entry ? f->params.items[n->attr[0].v[0]].slot : -1;
         if (slot < 0 || f->module->slots.items[slot].role == IR_ROLE_INPUT || (i && mp->plans->slot_offset[slot] != at))
             return false;
-        at = mp->plans->slot_offset[slot] + (uint64_t)ir_type_elements(&n->type) * ir_dtype_bytes((enum ir_dtype)n->type.dtype);
+        at = mp->plans->slot_offset[slot] +
+             (uint64_t)ir_type_elements(&n->type) * ir_dtype_bytes((enum ir_dtype)n->type.dtype);
     }
     return strcmp(f->name, "step") == 0;
 }
 
 /* Temporaries that nothing else lays end to end: the memory plan can. */
-static bool can_be_laid(struct memplan *mp, const struct ir_func *f, const struct ir_node *join, const uint32_t *parts) {
+static bool can_be_laid(struct memplan *mp, const struct ir_func *f, const struct ir_node *join, const uint32_t *parts)
+{
     for (uint32_t i = 0; i < join->arg_count; i++) {
         const struct plan_buffer *b = &mp->plan->buffers.items[parts[i]];
-        bool whole = b->bytes == (uint64_t)ir_type_elements(ir_type(f, join->args[i])) * ir_dtype_bytes((enum ir_dtype)join->type.dtype);
-        if (b->space != PLAN_ARENA || !whole || b->part_count || ir_get(f, memplan_base(f, join->args[i]))->op == OP_param
-            || !map_set_number(&mp->laid, parts[i], 1))
+        bool whole = b->bytes == (uint64_t)ir_type_elements(ir_type(f, join->args[i])) *
+                                     ir_dtype_bytes((enum ir_dtype)join->type.dtype);
+        if (b->space != PLAN_ARENA || !whole || b->part_count ||
+            ir_get(f, memplan_base(f, join->args[i]))->op == OP_param || !map_set_number(&mp->laid, parts[i], 1))
             return false;
     }
     return true;
 }
 
-static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_command *k) {
+static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_command *k)
+{
     const struct ir_node *join = ir_get(fr->f, k->node);
     uint32_t *parts = arena_new_array(mp->keep, uint32_t, join->arg_count + 1);
-    for (uint32_t i = 0; i < join->arg_count; i++)
-        parts[i] = buffer_of(mp, fr->f, join->args[i]);
+    for (uint32_t i = 0; i < join->arg_count; i++) parts[i] = buffer_of(mp, fr->f, join->args[i]);
     bool in_state = fr->in_state[k->node], copies = !in_state && !can_be_laid(mp, fr->f, join, parts);
     struct map alike = MAP(mp->arena);
     for (uint32_t i = 0; i < join->arg_count && copies; i++) {
@@ -372,7 +378,8 @@ static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_co
 
 static void walk(struct memplan *, struct frame *);
 
-static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_func *f, uint32_t begin, uint32_t end) {
+static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_func *f, uint32_t begin, uint32_t end)
+{
     *fr = (struct frame){.f = f, .buffer = buffers_of(mp, f), .begin = begin, .end = end};
     fr->last_read = arena_new_array(mp->arena, uint32_t, f->count);
     fr->producer = arena_new_array(mp->arena, uint32_t, f->count);
@@ -391,26 +398,25 @@ static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_fu
     fr->in_state = arena_new_array(mp->arena, bool, f->count);
     for (uint32_t c = begin; c < end; c = matching_end(mp->plan, c) + 1) {
         const struct plan_command *k = &mp->plan->commands.items[c];
-        if (k->kind == PLAN_JOIN)
-            fr->in_state[k->node] = lies_in_state(mp, f, ir_get(f, k->node));
+        if (k->kind == PLAN_JOIN) fr->in_state[k->node] = lies_in_state(mp, f, ir_get(f, k->node));
     }
     scan(mp, fr);
 }
 
-static uint32_t scalar_buffer(struct memplan *mp, const struct ir_func *body) {
+static uint32_t scalar_buffer(struct memplan *mp, const struct ir_func *body)
+{
     return memplan_new_buffer(mp, PLAN_ARENA, body, body->params.items[0].value);
 }
 
-/* The buffer that carried value `i` of a loop may live in from the start: that of a parameter which it begins as, whose new
- * value it ends as, and which nothing but the loop reads from then on. */
-static uint32_t carried_in_place(const struct frame *fr, const struct plan_command *loop, uint32_t i) {
+/* The buffer that carried value `i` of a loop may live in from the start: that of a parameter which it begins as, whose
+ * new value it ends as, and which nothing but the loop reads from then on. */
+static uint32_t carried_in_place(const struct frame *fr, const struct plan_command *loop, uint32_t i)
+{
     const struct ir_node *node = ir_get(fr->f, loop->node);
     ir_value initial = memplan_base(fr->f, node->args[1 + i]), last = fr->first_result[loop->node];
     uint32_t uses = 0;
-    for (uint32_t k = 0; k < node->arg_count; k++)
-        uses += memplan_base(fr->f, node->args[k]) == initial;
-    while (last && ir_get(fr->f, last)->attr[0].v[0] != i)
-        last = fr->next_result[last];
+    for (uint32_t k = 0; k < node->arg_count; k++) uses += memplan_base(fr->f, node->args[k]) == initial;
+    while (last && ir_get(fr->f, last)->attr[0].v[0] != i) last = fr->next_result[last];
     if (!last || uses != 1 || ir_get(fr->f, initial)->op != OP_param || fr->last_read[initial] != loop->other + 1)
         return NO_BUFFER;
     for (size_t r = 0; r < fr->f->results.count; r++)
@@ -420,22 +426,20 @@ static uint32_t carried_in_place(const struct frame *fr, const struct plan_comma
 }
 
 /* Is carried value `i` of a loop a buffer of rows of which the loop writes every one and reads none? */
-static bool written_whole(const struct frame *outer, const struct ir_node *loop, const struct ir_func *body, uint32_t i) {
-    ir_value p = body->params.items[1 + i].value, v = body->results.items[i].value, counter = body->params.items[0].value;
+static bool written_whole(const struct frame *outer, const struct ir_node *loop, const struct ir_func *body, uint32_t i)
+{
+    ir_value p = body->params.items[1 + i].value, v = body->results.items[i].value,
+             counter = body->params.items[0].value;
     const struct ir_node *n = ir_get(body, v), *limit = ir_get(outer->f, loop->args[0]);
-    if (!plan_is_window(body, v) || n->args[0] != p || limit->op != OP_constant || loop->attr[1].v[0])
-        return false;
+    if (!plan_is_window(body, v) || n->args[0] != p || limit->op != OP_constant || loop->attr[1].v[0]) return false;
     for (ir_value u = 1; u < body->count; u++)
         for (uint32_t k = 0; k < ir_get(body, u)->arg_count; k++)
-            if (ir_get(body, u)->args[k] == p && (u != v || k))
-                return false;
+            if (ir_get(body, u)->args[k] == p && (u != v || k)) return false;
     const struct ir_type *part = ir_type(body, n->args[1]);
     int64_t rows = n->type.dim[0];
     for (uint32_t d = 1; d < n->type.rank; d++)
-        if (part->dim[d] != n->type.dim[d])
-            return false;
-    if (part->dim[0] != 1 || (int64_t)ir_element_get(IR_I32, limit->data, 0) != rows)
-        return false;
+        if (part->dim[d] != n->type.dim[d]) return false;
+    if (part->dim[0] != 1 || (int64_t)ir_element_get(IR_I32, limit->data, 0) != rows) return false;
     const struct ir_node *start = ir_get(body, n->args[2]);
     if (start->op == OP_sub && start->args[1] == counter) { /* the last row first */
         const struct ir_node *last = ir_get(body, start->args[0]);
@@ -445,7 +449,8 @@ static bool written_whole(const struct frame *outer, const struct ir_node *loop,
 }
 
 /* The operands fill the carried buffers; the body runs; its results are the next values; projections read them. */
-static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
+static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
+{
     struct plan_command head = mp->plan->commands.items[begin], tail = mp->plan->commands.items[head.other];
     const struct ir_node *node = ir_get(outer->f, head.node);
     const struct ir_func *body = outer->f->module->funcs.items[node->func];
@@ -484,15 +489,14 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin) {
     vec_push(mp->keep, &mp->out, tail);
 }
 
-static double flops_of(const struct plan_group *g) {
+static double flops_of(const struct plan_group *g)
+{
     double flops = 0;
     for (size_t i = 0; i < g->nodes.count; i++) {
         const struct ir_node *node = ir_get(g->func, g->nodes.items[i]);
         enum ir_emit emit = (enum ir_emit)ir_ops[node->op].emit;
-        if (emit == EMIT_ewise && node->op != OP_iota)
-            flops += (double)ir_type_elements(&node->type);
-        else if (emit == EMIT_reduce)
-            flops += (double)ir_type_elements(ir_type(g->func, node->args[0]));
+        if (emit == EMIT_ewise && node->op != OP_iota) flops += (double)ir_type_elements(&node->type);
+        else if (emit == EMIT_reduce) flops += (double)ir_type_elements(ir_type(g->func, node->args[0]));
         if (emit == EMIT_dot) {
             double k = 1;
             for (uint32_t j = 0; j < node->attr[2].n; j++)
@@ -503,52 +507,50 @@ static double flops_of(const struct plan_group *g) {
     return flops;
 }
 
-static uint32_t output_buffer(struct memplan *mp, struct frame *fr, const struct plan_command *k, const struct plan_group *g,
-                              uint32_t member, size_t o) {
+static uint32_t output_buffer(struct memplan *mp, struct frame *fr, const struct plan_command *k,
+                              const struct plan_group *g, uint32_t member, size_t o)
+{
     uint32_t along = map_get_number(&mp->along, (uint64_t)k->group << 16 | o);
-    if (along != MAP_NONE)
-        return along;
+    if (along != MAP_NONE) return along;
     ir_value v = output_of(fr, k, g, member, o);
-    if (!v)
-        return memplan_new_buffer(mp, PLAN_ARENA, g->func, g->outputs.items[o]);
-    if (fr->buffer[v] == NO_BUFFER)
-        fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
+    if (!v) return memplan_new_buffer(mp, PLAN_ARENA, g->func, g->outputs.items[o]);
+    if (fr->buffer[v] == NO_BUFFER) fr->buffer[v] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, v);
     return fr->buffer[v];
 }
 
-/* A row is written into what stands there: where the carried buffer could not be the output's, its contents come first. */
-static void fill_around_windows(struct memplan *mp, struct frame *fr, const struct plan_command *k) {
+/* A row is written into what stands there: where the carried buffer could not be the output's, its contents come first.
+ */
+static void fill_around_windows(struct memplan *mp, struct frame *fr, const struct plan_command *k)
+{
     for (uint32_t m = 0; m < plan_members(k) && !k->calls.count && !fr->f->entry; m++) {
         const struct plan_group *g = group_of(mp, k, m);
         for (size_t o = 0; o < g->outputs.count; o++) {
             ir_value v = g->outputs.items[o];
-            if (!plan_is_window(fr->f, v))
-                continue;
+            if (!plan_is_window(fr->f, v)) continue;
             ir_value old = ir_get(fr->f, v)->args[0];
             uint32_t from = buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
-            if (from != to)
-                add_copy(mp, fr->f, old, is_number(fr->f, old) ? NO_BUFFER : from, to);
+            if (from != to) add_copy(mp, fr->f, old, is_number(fr->f, old) ? NO_BUFFER : from, to);
         }
     }
 }
 
-static void walk_kernel(struct memplan *mp, struct frame *fr, struct plan_command c) {
+static void walk_kernel(struct memplan *mp, struct frame *fr, struct plan_command c)
+{
     double flops = 0;
     fill_around_windows(mp, fr, &c);
     for (uint32_t m = 0; m < plan_members(&c); m++) {
         const struct plan_group *g = group_of(mp, &c, m);
         for (size_t i = 0; i < g->inputs.count; i++)
             vec_push(mp->keep, &c.reads, buffer_of(mp, fr->f, input_of(fr, &c, g, m, i)));
-        for (size_t i = 0; i < g->outputs.count; i++)
-            vec_push(mp->keep, &c.writes, output_buffer(mp, fr, &c, g, m, i));
-        if (m == 0 || plan_member(&c, m) != plan_member(&c, m - 1))
-            flops = flops_of(g);
+        for (size_t i = 0; i < g->outputs.count; i++) vec_push(mp->keep, &c.writes, output_buffer(mp, fr, &c, g, m, i));
+        if (m == 0 || plan_member(&c, m) != plan_member(&c, m - 1)) flops = flops_of(g);
         c.flops += flops;
     }
     vec_push(mp->keep, &mp->out, c);
 }
 
-static void walk(struct memplan *mp, struct frame *fr) {
+static void walk(struct memplan *mp, struct frame *fr)
+{
     for (uint32_t c = fr->begin; c < fr->end; c = matching_end(mp->plan, c) + 1) {
         struct plan_command k = mp->plan->commands.items[c];
         if (k.kind == PLAN_KERNEL) {
@@ -560,23 +562,22 @@ static void walk(struct memplan *mp, struct frame *fr) {
         } else if (k.kind == PLAN_COLLECTIVE) {
             const struct ir_node *node = ir_get(fr->f, k.node);
             vec_push(mp->keep, &k.reads, buffer_of(mp, fr->f, node->args[0]));
-            if (fr->buffer[k.node] == NO_BUFFER)
-                fr->buffer[k.node] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, k.node);
+            if (fr->buffer[k.node] == NO_BUFFER) fr->buffer[k.node] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, k.node);
             vec_push(mp->keep, &k.writes, fr->buffer[k.node]);
             vec_push(mp->keep, &mp->out, k);
         }
     }
 }
 
-void memplan_assign(struct memplan *mp) {
+void memplan_assign(struct memplan *mp)
+{
     const struct ir_func *f = mp->plan->func;
     struct frame fr;
     start_frame(mp, &fr, f, 0, (uint32_t)mp->plan->commands.count);
     entry_params(mp, &fr);
     ir_value *old = arena_new_array(mp->arena, ir_value, f->results.count + 1);
     ir_value *parameter = arena_new_array(mp->arena, ir_value, f->module->slots.count + 1); /* by slot */
-    for (size_t j = 0; j < f->params.count; j++)
-        parameter[f->params.items[j].slot] = f->params.items[j].value;
+    for (size_t j = 0; j < f->params.count; j++) parameter[f->params.items[j].slot] = f->params.items[j].value;
     for (size_t i = 0; i < f->results.count; i++) {
         int32_t slot = f->results.items[i].slot;
         ASSERT(slot >= 0);

@@ -20,7 +20,12 @@ static bool is_outlined(const struct outline *o, uint32_t region)
 /* ---------------------------------------------------------------- the body */
 
 /* By value of o->f, what stands for it in the body: as arithmetic sees it, and as operand of a call. */
-struct body { struct outline *o; struct ir_builder b; const struct outline_class *class; ir_value *map, *plain; };
+struct body {
+    struct outline *o;
+    struct ir_builder b;
+    const struct outline_class *class;
+    ir_value *map, *plain;
+};
 
 static const struct ir_type *scalar_or_same(const struct body *y, const struct ir_type *t, struct ir_type *scalar)
 {
@@ -92,7 +97,8 @@ static void put_call(struct body *y, ir_value v)
 static ir_value copy_position(struct body *y, const struct ir_type *t)
 {
     int64_t elements = ir_type_elements(t);
-    return ir_reshape(&y->b, ir_iota(&y->b, (struct ir_type){.dtype = t->dtype, .rank = 1, .dim = {elements}}, 0), t->rank, t->dim);
+    return ir_reshape(&y->b, ir_iota(&y->b, (struct ir_type){.dtype = t->dtype, .rank = 1, .dim = {elements}}, 0),
+                      t->rank, t->dim);
 }
 
 static void put_member(struct body *y, ir_value v)
@@ -126,7 +132,8 @@ static void make_body(struct outline *o, struct ir_module *to, struct outline_cl
     y->b = (struct ir_builder){.f = c->body};
     for (size_t i = 0; i < r->inputs.count; i++)
         put_input(y, r->inputs.items[i], arena_format(o->arena, "in%zu", i), c->uniform[i]);
-    for (size_t i = 0; i < r->numbers.count; i++) put_number(y, r->numbers.items[i], o->families.items[c->family].varies[i]);
+    for (size_t i = 0; i < r->numbers.count; i++)
+        put_number(y, r->numbers.items[i], o->families.items[c->family].varies[i]);
     for (size_t i = 0; i < r->members.count; i++) put_member(y, r->members.items[i]);
     for (size_t i = 0; i < r->outputs.count; i++)
         ir_result_add(&y->b, arena_format(o->arena, "out%zu", i), y->map[r->outputs.items[i]], -1);
@@ -157,7 +164,8 @@ static void make_call(struct making *m, uint32_t region)
     m->b.place = ir_get(o->f, r->members.items[r->members.count - 1])->place;
     for (size_t i = 0; i < r->numbers.count; i++) {
         const struct ir_node *n = ir_get(o->f, r->numbers.items[i]);
-        if (o->families.items[c->family].varies[i]) args[count++] = ir_constant(&m->b, ir_type_scalar((enum ir_dtype)n->type.dtype), n->data);
+        if (o->families.items[c->family].varies[i])
+            args[count++] = ir_constant(&m->b, ir_type_scalar((enum ir_dtype)n->type.dtype), n->data);
     }
     r->call = ir_call(&m->b, c->body, args, count);
     for (size_t i = 0; i < r->outputs.count; i++) {
@@ -250,7 +258,8 @@ static void choose(struct outline *o)
     for (size_t i = 0; i < o->classes.count; i++) {
         const struct outline_class *c = &o->classes.items[i];
         const struct outline_family *y = &o->families.items[c->family];
-        o->chosen[i] = y->count >= OUTLINE_LEAST && y->varying <= OUTLINE_VARYING && (!c->flat || calls_fit(o, c, scalar));
+        o->chosen[i] = y->count >= OUTLINE_LEAST && y->varying <= OUTLINE_VARYING &&
+                       (!c->flat || calls_fit(o, c, scalar));
     }
 }
 
@@ -287,7 +296,8 @@ static struct ir_module *outline(struct pass *p, struct ir_module *m)
             ir_rebuild(m->funcs.items[i], to->funcs.items[i], NULL, NULL, &p->scratch);
             continue;
         }
-        struct body y = {.o = o, .map = arena_new_array(&p->scratch, ir_value, o->f->count),
+        struct body y = {.o = o,
+                         .map = arena_new_array(&p->scratch, ir_value, o->f->count),
                          .plain = arena_new_array(&p->scratch, ir_value, o->f->count)};
         for (size_t c = 0; c < o->classes.count; c++)
             if (o->chosen[c]) make_body(o, to, &o->classes.items[c], &y);

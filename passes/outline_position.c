@@ -1,9 +1,12 @@
-/* Positions: what a random initialization makes of the indices along all dimensions is the index in C order. Seen as that,
- * it does not depend on the shape. */
+/* Positions: what a random initialization makes of the indices along all dimensions is the index in C order. Seen as
+ * that, it does not depend on the shape. */
 #include "passes/outline.h"
 
 /* An integer that is `offset` + sum of scale[d] * index along d. */
-struct affine { bool known; int64_t offset, scale[IR_MAX_RANK]; };
+struct affine {
+    bool known;
+    int64_t offset, scale[IR_MAX_RANK];
+};
 
 static bool is_number(const struct affine *a, uint32_t rank)
 {

@@ -104,26 +104,34 @@ static void add_region(struct outline *o, const bool *arithmetic, uint32_t *pare
 static void collect(struct outline *o, const bool *arithmetic, uint32_t *parent)
 {
     uint32_t *number = arena_new_array(o->arena, uint32_t, o->f->count);
-    for (size_t i = 0; i < o->f->results.count; i++) add_region(o, arithmetic, parent, number, o->f->results.items[i].value);
+    for (size_t i = 0; i < o->f->results.count; i++)
+        add_region(o, arithmetic, parent, number, o->f->results.items[i].value);
     for (ir_value v = 1; v < o->f->count && o->f->module->stage != IR_AT_TENSOR; v++)
-        for (uint32_t i = 0; o->summed[v] && i < 2; i++) add_region(o, arithmetic, parent, number, o->f->nodes[v].args[i]);
+        for (uint32_t i = 0; o->summed[v] && i < 2; i++)
+            add_region(o, arithmetic, parent, number, o->f->nodes[v].args[i]);
     for (ir_value v = 1; v < o->f->count; v++)
         if (arithmetic[v]) o->region_of[v] = number[root_of(parent, v)];
 }
 
 /* ---------------------------------------------------------------- what a region is */
 
-struct place { uint32_t region; uint8_t source; uint32_t index; };
+struct place {
+    uint32_t region;
+    uint8_t source;
+    uint32_t index;
+};
 
 /* What a region is, with the shape of its tensors and without. */
-struct identity { uint64_t exact, form; };
+struct identity {
+    uint64_t exact, form;
+};
 
 /* The members of a region with what they read, numbered as they are first met, and the hash of all that. */
 struct reader {
     struct outline *o;
     struct place *place, *own; /* by value: in the region that saw it last; as a member of its region */
-    struct identity *is; /* by region */
-    bool *outside;       /* by value: read by other nodes than those of its region */
+    struct identity *is;       /* by region */
+    bool *outside;             /* by value: read by other nodes than those of its region */
 };
 
 static void mix(struct identity *is, uint64_t x)
@@ -272,13 +280,16 @@ static void classify(struct outline *o, const struct identity *is)
     for (uint32_t i = 0; i < o->regions.count; i++) {
         struct outline_region *r = &o->regions.items[i];
         if (!fits(o, r)) continue;
-        uint32_t y = number_of(&families, is[i].form, o->families.count), c = number_of(&classes, is[i].exact, o->classes.count);
+        uint32_t y = number_of(&families, is[i].form, o->families.count),
+                 c = number_of(&classes, is[i].exact, o->classes.count);
         if (y == o->families.count) {
             struct outline_family new = {.leader = i, .varies = arena_new_array(o->arena, bool, r->numbers.count + 1)};
             vec_push(o->arena, &o->families, new);
         }
         if (c == o->classes.count) {
-            struct outline_class new = {.family = y, .leader = i, .uniform = arena_new_array(o->arena, bool, r->inputs.count + 1),
+            struct outline_class new = {.family = y,
+                                        .leader = i,
+                                        .uniform = arena_new_array(o->arena, bool, r->inputs.count + 1),
                                         .flat = elements_of(o->f, r->members.items[r->members.count - 1]) == 1};
             for (size_t k = 0; k < r->inputs.count; k++) new.uniform[k] = true;
             vec_push(o->arena, &o->classes, new);
@@ -339,7 +350,8 @@ void outline_find(struct outline *o)
     uint32_t *parent = arena_new_array(o->arena, uint32_t, o->f->count);
     connect(o, arithmetic, find_levels(o, arithmetic), parent);
     collect(o, arithmetic, parent);
-    struct reader r = {.o = o, .place = arena_new_array(o->arena, struct place, o->f->count),
+    struct reader r = {.o = o,
+                       .place = arena_new_array(o->arena, struct place, o->f->count),
                        .own = arena_new_array(o->arena, struct place, o->f->count),
                        .is = arena_new_array(o->arena, struct identity, o->regions.count + 1),
                        .outside = arena_new_array(o->arena, bool, o->f->count)};

@@ -4,27 +4,32 @@
 #include "ir/plan.h"
 
 struct pass_options {
-    const char *dump;        /* "" all, "a,b" named ones, NULL none */
-    const char *dump_dir;    /* default "." */
-    const char *stop_after;  /* NULL: to the end */
-    const char *disable;     /* "a,b"; required passes cannot be */
-    const char *only;        /* "a,b": run just these, in pipeline order (--passes); NULL all */
+    const char *dump;           /* "" all, "a,b" named ones, NULL none */
+    const char *dump_dir;       /* default "." */
+    const char *stop_after;     /* NULL: to the end */
+    const char *disable;        /* "a,b"; required passes cannot be */
+    const char *only;           /* "a,b": run just these, in pipeline order (--passes); NULL all */
     const char *reproducer_dir; /* where a failing pass leaves its input; default "." */
     bool verify_each, time_passes;
-    bool one_by_one;         /* a command computes one group: a launch of a GPU has one set of buffers */
-    int blas;                /* 0 auto, 1 own, 2 openblas */
-    bool consumes;           /* the module that comes in is not needed any more: it is freed as those between passes are */
+    bool one_by_one; /* a command computes one group: a launch of a GPU has one set of buffers */
+    int blas;        /* 0 auto, 1 own, 2 openblas */
+    bool consumes;   /* the module that comes in is not needed any more: it is freed as those between passes are */
 };
 
-struct pass_time { const char *name; double seconds; uint32_t nodes; bool changed; /* or made anew, where nobody asked */ };
+struct pass_time {
+    const char *name;
+    double seconds;
+    uint32_t nodes;
+    bool changed; /* or made anew, where nobody asked */
+};
 
 struct pass {
     const struct pass_options *options;
-    struct diags *diags;     /* the user's mistakes found by a pass: not differentiable, sharding, memory */
-    struct arena scratch;    /* reset after every pass */
-    struct arena *keep;      /* lives as long as the result */
+    struct diags *diags;       /* the user's mistakes found by a pass: not differentiable, sharding, memory */
+    struct arena scratch;      /* reset after every pass */
+    struct arena *keep;        /* lives as long as the result */
     struct plan_module *plans; /* made by the last passes */
-    bool owned;                /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
+    bool owned; /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
     VEC(struct pass_time) times;
 };
 
@@ -32,7 +37,8 @@ struct pass {
 typedef struct ir_module *pass_fn(struct pass *, struct ir_module *);
 
 /* Runs the pipeline. Returns the plans; NULL if a diagnostic was recorded or --stop-after ended it early (then
- * *last is the module at that point). The module that came in stays valid, unless options->consumes and *last is another. */
+ * *last is the module at that point). The module that came in stays valid, unless options->consumes and *last is
+ * another. */
 struct plan_module *pass_run(struct pass *, struct ir_module *, struct ir_module **last);
 const char *const *pass_names(size_t *count);
 

@@ -1,6 +1,6 @@
 /* scan markers become loops: rows of what is stacked are read through dynamic_slice, and what the body makes is written
- * through dynamic_update into a buffer that the loop carries. Nothing stands there before and every row is written once,
- * so the updates are done in place. Buffers that nobody reads are left out; one row needs no loop. */
+ * through dynamic_update into a buffer that the loop carries. Nothing stands there before and every row is written
+ * once, so the updates are done in place. Buffers that nobody reads are left out; one row needs no loop. */
 #include "passes/scan.h"
 
 struct scan scan_of(const struct ir_module *m, const struct ir_node *n)
@@ -70,18 +70,21 @@ static struct ir_func *loop_body(struct pass *p, const struct scan *s, const str
         args[i] = ir_param_new(b, s->body->params.items[i].name, s->body->params.items[i].type, -1);
     for (uint32_t r = s->carried; r < s->results; r++) {
         const struct ir_result *result = &s->body->results.items[r];
-        if (used[r]) buffer[r] = ir_param_new(b, result->name, scan_rows(ir_type(s->body, result->value), s->times), -1);
+        if (used[r])
+            buffer[r] = ir_param_new(b, result->name, scan_rows(ir_type(s->body, result->value), s->times), -1);
     }
     for (uint32_t i = s->carried; i < count; i++)
         if (i >= s->carried + s->stacked || !is_row_numbers(outer, operands[i]))
             args[i] = ir_param_new(b, s->body->params.items[i].name, *ir_type(outer, operands[i]), -1);
     for (uint32_t i = s->carried; i < s->carried + s->stacked; i++)
-        args[i] = args[i] ? read_row(b, args[i], row) : ir_cast(b, row, (enum ir_dtype)s->body->params.items[i].type.dtype);
+        args[i] = args[i] ? read_row(b, args[i], row)
+                          : ir_cast(b, row, (enum ir_dtype)s->body->params.items[i].type.dtype);
     ir_value tuple = ir_call(b, m->funcs.items[s->n->func], args, count);
     for (uint32_t r = 0; r < s->results; r++) {
         if (r >= s->carried && !used[r]) continue;
         ir_value value = ir_proj(b, tuple, r);
-        ir_result_add(b, s->body->results.items[r].name, r < s->carried ? value : write_row(b, buffer[r], row, value), -1);
+        ir_result_add(b, s->body->results.items[r].name, r < s->carried ? value : write_row(b, buffer[r], row, value),
+                      -1);
     }
     return f;
 }
@@ -105,8 +108,8 @@ static void expand_plainly(struct pass *p, struct ir_builder *b, const struct sc
     }
 }
 
-void scan_expand(struct pass *p, struct ir_builder *b, const struct ir_node *n, const ir_value *operands, const bool *used,
-                 ir_value *out)
+void scan_expand(struct pass *p, struct ir_builder *b, const struct ir_node *n, const ir_value *operands,
+                 const bool *used, ir_value *out)
 {
     struct scan s = scan_of(b->f->module, n);
     if (s.times <= 1) {
@@ -119,7 +122,8 @@ void scan_expand(struct pass *p, struct ir_builder *b, const struct ir_node *n, 
     struct ir_func *body = loop_body(p, &s, b->f, n->place, operands, used);
     for (uint32_t i = 0; i < s.carried; i++) initial[carried++] = operands[i];
     for (uint32_t r = s.carried; r < s.results; r++)
-        if (used[r]) initial[carried++] = ir_number(b, scan_rows(ir_type(s.body, s.body->results.items[r].value), s.times), 0);
+        if (used[r])
+            initial[carried++] = ir_number(b, scan_rows(ir_type(s.body, s.body->results.items[r].value), s.times), 0);
     for (uint32_t i = s.carried; i < n->arg_count; i++)
         if (i >= s.carried + s.stacked || !is_row_numbers(b->f, operands[i])) rest[captured++] = operands[i];
     ir_value loop = ir_loop(b, body, ir_scalar(b, IR_I32, (double)s.times), initial, carried, false, rest, captured);

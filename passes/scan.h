@@ -16,7 +16,8 @@ struct scan scan_of(const struct ir_module *, const struct ir_node *);
 /* `one` with `times` rows in front. */
 struct ir_type scan_rows(const struct ir_type *one, int64_t times);
 
-/* scan.c: puts a loop in place of the node; out[i] are its results, 0 where `used` is false. `body` is the rebuilt one. */
+/* scan.c: puts a loop in place of the node; out[i] are its results, 0 where `used` is false. `body` is the rebuilt one.
+ */
 void scan_expand(struct pass *, struct ir_builder *, const struct ir_node *, const ir_value *operands, const bool *used,
                  ir_value *out);
 #endif

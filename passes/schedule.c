@@ -8,10 +8,10 @@
 enum { BATCH_LEAST = 16, BATCH_ELEMENTS = 1 << 22 };
 
 struct unit {
-    uint32_t group; /* or UINT32_MAX: the node */
-    ir_value node;  /* loop, collective, call */
-    VEC(ir_value) calls;  /* of functions with the same code, none of which depends on another: one command */
-    VEC(uint32_t) groups; /* beside `group`: the same for what is not called */
+    uint32_t group;           /* or UINT32_MAX: the node */
+    ir_value node;            /* loop, collective, call */
+    VEC(ir_value) calls;      /* of functions with the same code, none of which depends on another: one command */
+    VEC(uint32_t) groups;     /* beside `group`: the same for what is not called */
     uint32_t key, hard, soft; /* order in the program; waiting for so many */
     bool done, writes_state;
     VEC(uint32_t) hard_users, soft_users;
@@ -22,28 +22,27 @@ struct schedule {
     struct plan *plan;
     const struct ir_func *f;
     VEC(struct unit) units;
-    uint32_t *producer; /* by value: unit + 1 */
-    uint32_t *writer;   /* by parameter: the unit that makes the new value of its slot, + 1 */
-    uint32_t *group_of; /* by function that is called: its group */
+    uint32_t *producer;     /* by value: unit + 1 */
+    uint32_t *writer;       /* by parameter: the unit that makes the new value of its slot, + 1 */
+    uint32_t *group_of;     /* by function that is called: its group */
     VEC(uint32_t) ready[2]; /* heaps of units that may run: whose wishes are met, and all */
 };
 
-static ir_value base_of(const struct ir_func *f, ir_value v) {
-    while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_proj)
-        v = ir_get(f, v)->args[0];
+static ir_value base_of(const struct ir_func *f, ir_value v)
+{
+    while (ir_get(f, v)->op == OP_reshape || ir_get(f, v)->op == OP_proj) v = ir_get(f, v)->args[0];
     return v;
 }
 
-static void collect_units(struct schedule *s) {
+static void collect_units(struct schedule *s)
+{
     const struct ir_func *f = s->f;
     for (size_t i = 0; i < s->plan->groups.count; i++) {
         const struct plan_group *g = &s->plan->groups.items[i];
-        if (g->func != f)
-            continue;
+        if (g->func != f) continue;
         struct unit u = {.group = (uint32_t)i, .key = g->nodes.items[g->nodes.count - 1]};
         vec_push(&s->pass->scratch, &s->units, u);
-        for (size_t j = 0; j < g->outputs.count; j++)
-            s->producer[g->outputs.items[j]] = (uint32_t)s->units.count;
+        for (size_t j = 0; j < g->outputs.count; j++) s->producer[g->outputs.items[j]] = (uint32_t)s->units.count;
     }
     bool *live = ir_live(f, &s->pass->scratch);
     s->group_of = arena_new_array(&s->pass->scratch, uint32_t, f->module->funcs.count + 1);
@@ -55,30 +54,29 @@ static void collect_units(struct schedule *s) {
         if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm && !join))
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
-        if (node->op == OP_call)
-            vec_push(&s->pass->scratch, &u.calls, v);
+        if (node->op == OP_call) vec_push(&s->pass->scratch, &u.calls, v);
         vec_push(&s->pass->scratch, &s->units, u);
         s->producer[v] = (uint32_t)s->units.count;
     }
 }
 
 /* Tells of everything that a unit reads. */
-static void for_inputs(struct schedule *s, uint32_t u, void (*tell)(struct schedule *, uint32_t u, ir_value)) {
+static void for_inputs(struct schedule *s, uint32_t u, void (*tell)(struct schedule *, uint32_t u, ir_value))
+{
     struct unit unit = s->units.items[u]; /* the list may move */
     bool kernel = unit.group != UINT32_MAX;
     for (size_t k = 0; kernel && k <= unit.groups.count; k++) {
         const struct plan_group *g = &s->plan->groups.items[k ? unit.groups.items[k - 1] : unit.group];
-        for (size_t i = 0; i < g->inputs.count; i++)
-            tell(s, u, base_of(s->f, g->inputs.items[i]));
+        for (size_t i = 0; i < g->inputs.count; i++) tell(s, u, base_of(s->f, g->inputs.items[i]));
     }
     for (size_t c = 0; !kernel && (c == 0 || c < unit.calls.count); c++) {
         const struct ir_node *node = ir_get(s->f, unit.calls.count ? unit.calls.items[c] : unit.node);
-        for (uint32_t i = 0; i < node->arg_count; i++)
-            tell(s, u, base_of(s->f, node->args[i]));
+        for (uint32_t i = 0; i < node->arg_count; i++) tell(s, u, base_of(s->f, node->args[i]));
     }
 }
 
-static void needs(struct schedule *s, uint32_t u, ir_value v) {
+static void needs(struct schedule *s, uint32_t u, ir_value v)
+{
     if (s->producer[v] && s->producer[v] != u + 1) {
         vec_push(&s->pass->scratch, &s->units.items[s->producer[v] - 1].hard_users, u);
         s->units.items[u].hard++;
@@ -86,7 +84,8 @@ static void needs(struct schedule *s, uint32_t u, ir_value v) {
 }
 
 /* A unit would like to read a parameter before it is overwritten. */
-static void wishes(struct schedule *s, uint32_t u, ir_value v) {
+static void wishes(struct schedule *s, uint32_t u, ir_value v)
+{
     const struct ir_node *node = ir_get(s->f, v);
     for (uint32_t i = 0; i < node->arg_count && plan_is_join(s->f, v); i++) /* it may be their memory that is read */
         wishes(s, u, base_of(s->f, node->args[i]));
@@ -99,17 +98,17 @@ static void wishes(struct schedule *s, uint32_t u, ir_value v) {
 /* ---------------------------------------------------------------- many that become one command */
 
 /* How many units at most follow a unit, each needing the one before. Those of one height do not need each other. */
-static uint32_t *heights(struct schedule *s) {
-    uint32_t count = (uint32_t)s->units.count, done = 0, *order = arena_new_array(&s->pass->scratch, uint32_t, count + 1);
+static uint32_t *heights(struct schedule *s)
+{
+    uint32_t count = (uint32_t)s->units.count, done = 0,
+             *order = arena_new_array(&s->pass->scratch, uint32_t, count + 1);
     uint32_t *height = arena_new_array(&s->pass->scratch, uint32_t, count + 1), end = 0;
     for (uint32_t u = 0; u < count; u++)
-        if (!s->units.items[u].hard)
-            order[end++] = u;
+        if (!s->units.items[u].hard) order[end++] = u;
     for (; done < end; done++) {
         struct unit *u = &s->units.items[order[done]];
         for (size_t i = 0; i < u->hard_users.count; i++)
-            if (--s->units.items[u->hard_users.items[i]].hard == 0)
-                order[end++] = u->hard_users.items[i];
+            if (--s->units.items[u->hard_users.items[i]].hard == 0) order[end++] = u->hard_users.items[i];
     }
     while (done-- > 0) {
         const struct unit *u = &s->units.items[order[done]];
@@ -121,31 +120,32 @@ static uint32_t *heights(struct schedule *s) {
 }
 
 /* The group of a unit that may be one of many, NULL: it is none. */
-static const struct plan_group *group_of_unit(const struct schedule *s, const struct unit *u) {
-    if (u->group == UINT32_MAX && !u->calls.count)
-        return NULL;
-    const struct plan_group *g = &s->plan->groups.items[u->calls.count ? s->group_of[ir_get(s->f, u->node)->func] : u->group];
+static const struct plan_group *group_of_unit(const struct schedule *s, const struct unit *u)
+{
+    if (u->group == UINT32_MAX && !u->calls.count) return NULL;
+    const struct plan_group *g =
+        &s->plan->groups.items[u->calls.count ? s->group_of[ir_get(s->f, u->node)->func] : u->group];
     return g->alike ? g : NULL;
 }
 
 /* How many units of the same code and height there are, by unit. */
-static uint32_t *count_alike(struct schedule *s, const uint32_t *height, uint64_t *key) {
+static uint32_t *count_alike(struct schedule *s, const uint32_t *height, uint64_t *key)
+{
     struct map counts = MAP(&s->pass->scratch);
     uint32_t *count = arena_new_array(&s->pass->scratch, uint32_t, s->units.count + 1);
     for (uint32_t u = 0; u < s->units.count; u++) {
         const struct plan_group *g = group_of_unit(s, &s->units.items[u]);
-        if (!g)
-            continue;
+        if (!g) continue;
         key[u] = hash_u64(g->alike, height[u]);
         uint32_t before = map_get_number(&counts, key[u]);
         map_set_number(&counts, key[u], before == MAP_NONE ? 1 : before + 1);
     }
-    for (uint32_t u = 0; u < s->units.count; u++)
-        count[u] = key[u] ? map_get_number(&counts, key[u]) : 0;
+    for (uint32_t u = 0; u < s->units.count; u++) count[u] = key[u] ? map_get_number(&counts, key[u]) : 0;
     return count;
 }
 
-static void add_to_batch(struct schedule *s, uint32_t into, uint32_t u) {
+static void add_to_batch(struct schedule *s, uint32_t into, uint32_t u)
+{
     struct unit *unit = &s->units.items[u], *all = &s->units.items[into];
     if (unit->calls.count) {
         vec_push(&s->pass->scratch, &all->calls, unit->node);
@@ -153,14 +153,14 @@ static void add_to_batch(struct schedule *s, uint32_t into, uint32_t u) {
     } else {
         const struct plan_group *g = &s->plan->groups.items[unit->group];
         vec_push(&s->pass->scratch, &all->groups, unit->group);
-        for (size_t i = 0; i < g->outputs.count; i++)
-            s->producer[g->outputs.items[i]] = into + 1;
+        for (size_t i = 0; i < g->outputs.count; i++) s->producer[g->outputs.items[i]] = into + 1;
     }
     unit->done = true;
 }
 
 /* Puts units of the same code and height together, as long as not too much memory waits for the last of them. */
-static void batch(struct schedule *s) {
+static void batch(struct schedule *s)
+{
     struct map open = MAP(&s->pass->scratch); /* key -> unit */
     uint32_t count = (uint32_t)s->units.count;
     uint64_t *key = arena_new_array(&s->pass->scratch, uint64_t, count + 1);
@@ -170,32 +170,29 @@ static void batch(struct schedule *s) {
         struct unit *unit = &s->units.items[u];
         unit->hard = 0;
         unit->hard_users.count = 0;
-        if (alike[u] < BATCH_LEAST || s->pass->options->one_by_one)
-            continue;
+        if (alike[u] < BATCH_LEAST || s->pass->options->one_by_one) continue;
         const struct plan_group *g = group_of_unit(s, unit);
         uint32_t into = map_get_number(&open, key[u]);
         int64_t here = ir_type_elements(ir_type(g->func, g->outputs.items[0]));
-        if (into == MAP_NONE || elements[into] + here > BATCH_ELEMENTS)
-            map_set_number(&open, key[u], into = u);
-        else
-            add_to_batch(s, into, u);
+        if (into == MAP_NONE || elements[into] + here > BATCH_ELEMENTS) map_set_number(&open, key[u], into = u);
+        else add_to_batch(s, into, u);
         elements[into] += here;
     }
 }
 
 /* ---------------------------------------------------------------- what waits for what */
 
-static void connect(struct schedule *s) {
+static void connect(struct schedule *s)
+{
     const struct ir_func *f = s->f;
     s->writer = arena_new_array(&s->pass->scratch, uint32_t, f->count);
-    ir_value *reader = arena_new_array(&s->pass->scratch, ir_value, f->module->slots.count + 1); /* by slot: its parameter */
+    ir_value *reader = arena_new_array(&s->pass->scratch, ir_value,
+                                       f->module->slots.count + 1); /* by slot: its parameter */
     for (size_t j = 0; j < f->params.count; j++)
-        if (f->params.items[j].slot >= 0)
-            reader[f->params.items[j].slot] = f->params.items[j].value;
+        if (f->params.items[j].slot >= 0) reader[f->params.items[j].slot] = f->params.items[j].value;
     for (size_t i = 0; i < f->results.count; i++) {
         uint32_t u = s->producer[base_of(f, f->results.items[i].value)];
-        if (!u)
-            continue;
+        if (!u) continue;
         int32_t slot = f->results.items[i].slot;
         if (slot >= 0 && reader[slot]) {
             s->writer[reader[slot]] = u;
@@ -211,18 +208,19 @@ static void connect(struct schedule *s) {
         }
 }
 
-static void command(struct schedule *s, struct plan_command c) {
+static void command(struct schedule *s, struct plan_command c)
+{
     c.counter = c.limit = c.flag = UINT32_MAX;
     vec_push(s->plan->arena, &s->plan->commands, c);
 }
 
 static void schedule_function(struct pass *, struct plan *, const struct ir_func *);
 
-static void emit(struct schedule *s, const struct unit *u) {
+static void emit(struct schedule *s, const struct unit *u)
+{
     if (u->group != UINT32_MAX) {
         struct plan_command k = {.kind = PLAN_KERNEL, .group = u->group, .func = s->f};
-        for (size_t i = 0; i < u->groups.count; i++)
-            vec_push(s->plan->arena, &k.more, u->groups.items[i]);
+        for (size_t i = 0; i < u->groups.count; i++) vec_push(s->plan->arena, &k.more, u->groups.items[i]);
         command(s, k);
         return;
     }
@@ -233,10 +231,8 @@ static void emit(struct schedule *s, const struct unit *u) {
         for (size_t i = 0; i < u->calls.count; i++) {
             uint32_t group = s->group_of[ir_get(s->f, u->calls.items[i])->func];
             vec_push(s->plan->arena, &c.calls, u->calls.items[i]);
-            if (i)
-                vec_push(s->plan->arena, &c.more, group);
-            else
-                c.group = group;
+            if (i) vec_push(s->plan->arena, &c.more, group);
+            else c.group = group;
         }
         command(s, c);
         return;
@@ -259,29 +255,29 @@ static void emit(struct schedule *s, const struct unit *u) {
 /* ---------------------------------------------------------------- the next one */
 
 /* Does unit x go before unit y? */
-static bool before(const struct schedule *s, uint32_t x, uint32_t y) {
+static bool before(const struct schedule *s, uint32_t x, uint32_t y)
+{
     const struct unit *a = &s->units.items[x], *b = &s->units.items[y];
     return a->writes_state != b->writes_state ? a->writes_state : a->key != b->key ? a->key < b->key : x < y;
 }
 
-static void heap_push(struct schedule *s, uint32_t heap, uint32_t unit) {
+static void heap_push(struct schedule *s, uint32_t heap, uint32_t unit)
+{
     vec_push(&s->pass->scratch, &s->ready[heap], unit);
     uint32_t *items = s->ready[heap].items;
     size_t at = s->ready[heap].count - 1;
-    for (; at > 0 && before(s, unit, items[(at - 1) / 2]); at = (at - 1) / 2)
-        items[at] = items[(at - 1) / 2];
+    for (; at > 0 && before(s, unit, items[(at - 1) / 2]); at = (at - 1) / 2) items[at] = items[(at - 1) / 2];
     items[at] = unit;
 }
 
-static uint32_t heap_pop(struct schedule *s, uint32_t heap) {
+static uint32_t heap_pop(struct schedule *s, uint32_t heap)
+{
     uint32_t *items = s->ready[heap].items, top = items[0];
     size_t count = --s->ready[heap].count, at = 0;
     uint32_t last = items[count];
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && before(s, items[child + 1], items[child]))
-            child++;
-        if (!before(s, items[child], last))
-            break;
+        if (child + 1 < count && before(s, items[child + 1], items[child])) child++;
+        if (!before(s, items[child], last)) break;
         items[at] = items[child];
     }
     items[at] = last;
@@ -289,55 +285,50 @@ static uint32_t heap_pop(struct schedule *s, uint32_t heap) {
 }
 
 /* Notes that a unit waits for less than before. */
-static void update(struct schedule *s, uint32_t unit) {
+static void update(struct schedule *s, uint32_t unit)
+{
     const struct unit *u = &s->units.items[unit];
-    if (u->done || u->hard)
-        return;
-    if (!u->soft)
-        heap_push(s, 0, unit);
+    if (u->done || u->hard) return;
+    if (!u->soft) heap_push(s, 0, unit);
     heap_push(s, 1, unit);
 }
 
 /* The best one whose wishes are met, else the best one that may run at all. */
-static struct unit *next_unit(struct schedule *s) {
+static struct unit *next_unit(struct schedule *s)
+{
     for (uint32_t heap = 0; heap < 2; heap++)
         while (s->ready[heap].count) {
             struct unit *u = &s->units.items[heap_pop(s, heap)];
-            if (!u->done)
-                return u;
+            if (!u->done) return u;
         }
     return NULL;
 }
 
-static void schedule_function(struct pass *p, struct plan *plan, const struct ir_func *f) {
+static void schedule_function(struct pass *p, struct plan *plan, const struct ir_func *f)
+{
     struct schedule s = {.pass = p, .plan = plan, .f = f};
     s.producer = arena_new_array(&p->scratch, uint32_t, f->count);
     collect_units(&s);
-    for (uint32_t u = 0; u < s.units.count; u++)
-        for_inputs(&s, u, needs);
+    for (uint32_t u = 0; u < s.units.count; u++) for_inputs(&s, u, needs);
     batch(&s);
     connect(&s);
-    for (uint32_t u = 0; u < s.units.count; u++)
-        update(&s, u);
+    for (uint32_t u = 0; u < s.units.count; u++) update(&s, u);
     uint32_t left = 0;
-    for (uint32_t u = 0; u < s.units.count; u++)
-        left += !s.units.items[u].done;
+    for (uint32_t u = 0; u < s.units.count; u++) left += !s.units.items[u].done;
     for (; left > 0; left--) {
         struct unit *u = next_unit(&s);
-        if (!u)
-            BUG("the groups of %s depend on each other in a cycle", f->name);
+        if (!u) BUG("the groups of %s depend on each other in a cycle", f->name);
         u->done = true;
         emit(&s, u);
         for (size_t i = 0; i < u->hard_users.count; i++)
-            if (--s.units.items[u->hard_users.items[i]].hard == 0)
-                update(&s, u->hard_users.items[i]);
+            if (--s.units.items[u->hard_users.items[i]].hard == 0) update(&s, u->hard_users.items[i]);
         for (size_t i = 0; i < u->soft_users.count; i++)
-            if (--s.units.items[u->soft_users.items[i]].soft == 0)
-                update(&s, u->soft_users.items[i]);
+            if (--s.units.items[u->soft_users.items[i]].soft == 0) update(&s, u->soft_users.items[i]);
     }
 }
 
-struct ir_module *pass_schedule(struct pass *p, struct ir_module *m) {
+struct ir_module *pass_schedule(struct pass *p, struct ir_module *m)
+{
     for (size_t i = 0; i < p->plans->plans.count; i++) {
         struct plan *plan = p->plans->plans.items[i];
         schedule_function(p, plan, plan->func);

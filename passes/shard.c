@@ -1,6 +1,6 @@
-/* Sharding: from the tensor stage, global shapes, to the program of one device. The document's specs are resolved to mesh
- * axes (shard_spec.c), every value gets a layout (shard_propagate.c by the rules of shard_rules.c), and the module is
- * rebuilt with local shapes and collectives (spmd.c). A mesh of one device needs no more than that constraints and
+/* Sharding: from the tensor stage, global shapes, to the program of one device. The document's specs are resolved to
+ * mesh axes (shard_spec.c), every value gets a layout (shard_propagate.c by the rules of shard_rules.c), and the module
+ * is rebuilt with local shapes and collectives (spmd.c). A mesh of one device needs no more than that constraints and
  * stop_gradient, which have done their work, go. */
 #include "passes/common.h"
 #include "passes/shard_int.h"
@@ -15,8 +15,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
 {
     const struct ir_node *n = ir_get(from, old);
     struct pass *p = user;
-    if (rewrites(from, n))
-        return map[n->args[0]];
+    if (rewrites(from, n)) return map[n->args[0]];
     return pass_remake(p, b, n, map);
 }
 
@@ -34,8 +33,7 @@ static uint32_t batch_axes(const struct ir_module *m)
 struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
 {
     int64_t devices = 1;
-    for (uint32_t i = 0; i < m->mesh.axis_count; i++)
-        devices *= m->mesh.size[i];
+    for (uint32_t i = 0; i < m->mesh.axis_count; i++) devices *= m->mesh.size[i];
     if (devices == 1) {
         struct ir_module *to = pass_keeps(p, m, rewrites) ? m : pass_rebuild(p, m, rewrite, p);
         to->stage = IR_AT_SPMD;

@@ -12,10 +12,10 @@ struct shard_rule {
     int64_t size[SHARD_MAX_FACTORS];
     int8_t (*arg)[IR_MAX_RANK]; /* per operand and dimension: its factor, -1 = must be whole */
     int8_t result[IR_MAX_RANK];
-    uint32_t summed;            /* factors that the op sums over: split, they make the result partial */
-    uint32_t whole;             /* factors that must not be split */
-    uint32_t linear;            /* operands in which, taken together, the op is linear: partial sums pass through */
-    bool product;               /* linear in each of `linear` alone: at most one may be partial */
+    uint32_t summed; /* factors that the op sums over: split, they make the result partial */
+    uint32_t whole;  /* factors that must not be split */
+    uint32_t linear; /* operands in which, taken together, the op is linear: partial sums pass through */
+    bool product;    /* linear in each of `linear` alone: at most one may be partial */
 };
 static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
 {
@@ -39,16 +39,16 @@ void shard_resolve_slots(struct ir_module *, struct arena *);
 /* shard_propagate.c: the sharding of every value, decided front to back. */
 struct shard_func {
     const struct ir_func *func;
-    struct ir_sharding *value;   /* per value */
-    struct ir_sharding **tuple;  /* per loop: of its carried values */
+    struct ir_sharding *value;        /* per value */
+    struct ir_sharding **tuple;       /* per loop: of its carried values */
     const struct ir_sharding *result; /* of a loop body: how its carried results must lie; NULL: as they are */
-    bool *settled;               /* per value: a consumer needs the whole sum, so it is summed where it is made */
+    bool *settled;                    /* per value: a consumer needs the whole sum, so it is summed where it is made */
 };
 struct shard {
-    struct ir_module *module;    /* stage tensor: global shapes */
+    struct ir_module *module; /* stage tensor: global shapes */
     struct arena *arena;
-    uint32_t batch_axes;         /* what "as the batch" stands for */
-    struct shard_func *funcs;    /* per function of the module */
+    uint32_t batch_axes;      /* what "as the batch" stands for */
+    struct shard_func *funcs; /* per function of the module */
     bool changed;
 };
 /* The shardings in which a node wants its operands, and that of its result before it is settled. */

@@ -11,14 +11,15 @@
 #include <string.h>
 
 /* Axes for every factor: the first of the operands, largest first, that splits it; each axis once. */
-static void choose_factors(const struct shard *s, const struct shard_func *f, const struct ir_node *n, const struct shard_rule *r,
-                           uint32_t used, uint32_t *axes)
+static void choose_factors(const struct shard *s, const struct shard_func *f, const struct ir_node *n,
+                           const struct shard_rule *r, uint32_t used, uint32_t *axes)
 {
     uint32_t count = n->arg_count < 16 ? n->arg_count : 16, order[16];
     for (uint32_t i = 0; i < count; i++) {
         int64_t elements = ir_type_elements(ir_type(f->func, n->args[i]));
         uint32_t at = i;
-        for (; at > 0 && ir_type_elements(ir_type(f->func, n->args[order[at - 1]])) < elements; at--) order[at] = order[at - 1];
+        for (; at > 0 && ir_type_elements(ir_type(f->func, n->args[order[at - 1]])) < elements; at--)
+            order[at] = order[at - 1];
         order[at] = i;
     }
     memset(axes, 0, SHARD_MAX_FACTORS * sizeof *axes);
@@ -29,7 +30,8 @@ static void choose_factors(const struct shard *s, const struct shard_func *f, co
             int8_t factor = r->arg[i][d];
             uint32_t split = f->value[n->args[i]].dim[d];
             if (factor < 0 || !split || axes[factor] || (r->whole >> factor & 1)) continue;
-            if (shard_axes_mask(split) & used || r->size[factor] % shard_axes_size(&s->module->mesh, split) != 0) continue;
+            if (shard_axes_mask(split) & used || r->size[factor] % shard_axes_size(&s->module->mesh, split) != 0)
+                continue;
             axes[factor] = split;
             used |= shard_axes_mask(split);
         }
@@ -72,7 +74,8 @@ static struct ir_sharding shard_captured(const struct shard *s, const struct sha
     return shard_is_input(s, f->func, v) ? whole : as_made;
 }
 
-void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sharding *wanted, struct ir_sharding *result)
+void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sharding *wanted,
+                struct ir_sharding *result)
 {
     const struct ir_node *n = ir_get(f->func, v);
     struct shard_rule r;
@@ -106,7 +109,8 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
         wanted[0].partial = result->partial = 0;
     } else if (n->op == OP_param) {
         int32_t slot = f->func->params.items[n->attr[0].v[0]].slot;
-        *result = slot >= 0 ? s->module->slots.items[slot].sharding : f->value[v]; /* set by the loop that owns the body */
+        *result = slot >= 0 ? s->module->slots.items[slot].sharding
+                            : f->value[v]; /* set by the loop that owns the body */
     } else if (n->op == OP_proj) {
         if (f->tuple[n->args[0]]) *result = f->tuple[n->args[0]][n->attr[0].v[0]];
         wanted[0] = f->value[n->args[0]];
@@ -120,21 +124,24 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
     }
 }
 
-/* Whether the sum can end in parts: the consumer wants a dimension split along exactly the axes of the sum, so that each
- * device needs only its own part (a reduce-scatter). */
+/* Whether the sum can end in parts: the consumer wants a dimension split along exactly the axes of the sum, so that
+ * each device needs only its own part (a reduce-scatter). */
 static bool scatters(const struct ir_sharding *has, const struct ir_sharding *wanted)
 {
     for (uint32_t d = 0; d < IR_MAX_RANK; d++)
-        if (!has->dim[d] && wanted->dim[d] && shard_axes_mask(wanted->dim[d]) == (has->partial & ~wanted->partial)) return true;
+        if (!has->dim[d] && wanted->dim[d] && shard_axes_mask(wanted->dim[d]) == (has->partial & ~wanted->partial))
+            return true;
     return false;
 }
 
 /* Asks for whole sums: what is wanted without a partial axis that the operand has must be settled where it is made. */
-static void settle_operands(struct shard *s, struct shard_func *f, const struct ir_node *n, const struct ir_sharding *wanted)
+static void settle_operands(struct shard *s, struct shard_func *f, const struct ir_node *n,
+                            const struct ir_sharding *wanted)
 {
     for (uint32_t i = 0; i < n->arg_count; i++) {
         ir_value a = n->args[i];
-        if (!(f->value[a].partial & ~wanted[i].partial) || f->settled[a] || scatters(&f->value[a], &wanted[i])) continue;
+        if (!(f->value[a].partial & ~wanted[i].partial) || f->settled[a] || scatters(&f->value[a], &wanted[i]))
+            continue;
         f->settled[a] = true;
         s->changed = true;
     }
@@ -159,10 +166,13 @@ static void propagate_func(struct shard *s, struct shard_func *f)
     }
 }
 
-static bool is_splat(const struct ir_func *f, ir_value v) { return ir_get(f, v)->op == OP_constant && ir_get(f, v)->splat; }
+static bool is_splat(const struct ir_func *f, ir_value v)
+{
+    return ir_get(f, v)->op == OP_constant && ir_get(f, v)->splat;
+}
 
-/* A loop's carried values: laid out as the body makes them where the initial value is a constant (zero also as a partial
- * sum: accumulated gradients are summed over the devices once, after the loop), else as they came in. */
+/* A loop's carried values: laid out as the body makes them where the initial value is a constant (zero also as a
+ * partial sum: accumulated gradients are summed over the devices once, after the loop), else as they came in. */
 static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f->func, v);
@@ -173,7 +183,8 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         for (uint32_t i = 0; i < carried; i++) {
             f->tuple[v][i] = f->value[n->args[1 + i]];
             /* A guess, which the body confirms or corrects: what starts at zero gathers partial sums of the batch. */
-            bool gathers = shard_is_zero(f->func, n->args[1 + i]) && ir_dtype_is_float(ir_type(f->func, n->args[1 + i])->dtype);
+            bool gathers = shard_is_zero(f->func, n->args[1 + i]) &&
+                           ir_dtype_is_float(ir_type(f->func, n->args[1 + i])->dtype);
             f->tuple[v][i].partial = gathers ? s->batch_axes : 0;
         }
     }
@@ -188,7 +199,8 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         bool stable = true;
         for (uint32_t i = 0; i < carried; i++) {
             struct ir_sharding made = body->value[body->func->results.items[i].value], *now = &f->tuple[v][i];
-            bool whole = body->settled[body->func->params.items[1 + i].value]; /* a partial sum that the body needs whole */
+            bool whole =
+                body->settled[body->func->params.items[1 + i].value]; /* a partial sum that the body needs whole */
             if (whole || !shard_is_zero(f->func, n->args[1 + i])) made.partial = 0;
             if (!is_splat(f->func, n->args[1 + i]) || shard_equal(&made, now) || round == 3) continue;
             *now = made;

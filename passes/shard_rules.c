@@ -28,7 +28,8 @@ static void rule_ewise(struct rule_maker *k)
             if (arg_type(k, i)->rank == k->n->type.rank) k->r->arg[i][d] = k->r->result[d];
     }
     if (k->n->arg_count == 1 && (ir_ops[k->n->op].flags & IR_LINEAR)) k->r->linear = 1;
-    if (k->n->op == OP_cast && !(ir_dtype_is_float(arg_type(k, 0)->dtype) && ir_dtype_is_float(k->n->type.dtype))) k->r->linear = 0;
+    if (k->n->op == OP_cast && !(ir_dtype_is_float(arg_type(k, 0)->dtype) && ir_dtype_is_float(k->n->type.dtype)))
+        k->r->linear = 0;
 }
 
 static void rule_add(struct rule_maker *k) { rule_ewise(k), k->r->linear = 3; }
@@ -65,8 +66,14 @@ static void rule_reshape(struct rule_maker *k)
     const struct ir_type *x = arg_type(k, 0), *y = &k->n->type;
     k->r->linear = 1;
     for (uint32_t i = 0, j = 0; i < x->rank && j < y->rank;) {
-        if (x->dim[i] == 1 && y->dim[j] != 1) { i++; continue; }
-        if (y->dim[j] == 1 && x->dim[i] != 1) { j++; continue; }
+        if (x->dim[i] == 1 && y->dim[j] != 1) {
+            i++;
+            continue;
+        }
+        if (y->dim[j] == 1 && x->dim[i] != 1) {
+            j++;
+            continue;
+        }
         int64_t p = x->dim[i], q = y->dim[j], least = p < q ? p : q;
         if (p == 0 || q == 0) return;
         if (p % least == 0 && q % least == 0) k->r->arg[0][i] = k->r->result[j] = new_factor(k, least);
@@ -145,7 +152,8 @@ static void rule_take(struct rule_maker *k)
     uint32_t dim = (uint32_t)k->n->attr[0].v[0];
     for (uint32_t d = 0; d < dim; d++) k->r->arg[0][d] = k->r->result[d] = new_factor(k, x->dim[d]);
     for (uint32_t d = 0; d < y->rank; d++) k->r->arg[1][d] = k->r->result[dim + d] = new_factor(k, y->dim[d]);
-    for (uint32_t d = dim + 1; d < x->rank; d++) k->r->arg[0][d] = k->r->result[y->rank + d - 1] = new_factor(k, x->dim[d]);
+    for (uint32_t d = dim + 1; d < x->rank; d++)
+        k->r->arg[0][d] = k->r->result[y->rank + d - 1] = new_factor(k, x->dim[d]);
 }
 
 /* Updates spread over devices are partial sums, if what they are added to is zero. */

@@ -45,7 +45,8 @@ static uint32_t name_axes(const struct spec *s, const char *name, uint32_t used)
     const struct json_value *rules = s->rules.count ? json_get(&s->rules, &s->rules.values[0], "rules") : NULL;
     uint32_t found = 0;
     for (uint32_t at = rules ? rules->first : 0; at; at = s->rules.values[at].next) {
-        const struct json_value *left = child(&s->rules, &s->rules.values[at], 0), *right = child(&s->rules, &s->rules.values[at], 1);
+        const struct json_value *left = child(&s->rules, &s->rules.values[at], 0),
+                                *right = child(&s->rules, &s->rules.values[at], 1);
         if (!left || !right || left->kind != JSON_STRING || strcmp(left->string, name) != 0) continue;
         uint32_t mask = rule_axes(s, &s->rules, right);
         if (!s->first_fit) found = mask;
@@ -68,7 +69,9 @@ static struct ir_sharding resolve(const struct spec *s, const struct ir_slot *sl
     struct ir_sharding out = {{0}, 0};
     struct json j;
     struct json_error error;
-    if (!slot->sharding_spec || !json_scan(s->arena, slot->sharding_spec, strlen(slot->sharding_spec), NULL, &j, &error)) return out;
+    if (!slot->sharding_spec ||
+        !json_scan(s->arena, slot->sharding_spec, strlen(slot->sharding_spec), NULL, &j, &error))
+        return out;
     if (j.values[0].kind != JSON_ARRAY) return out;
     uint32_t used = 0, d = 0;
     for (uint32_t at = j.values[0].first; at && d < slot->type.rank; at = j.values[at].next, d++) {
@@ -99,7 +102,8 @@ void shard_resolve_slots(struct ir_module *m, struct arena *arena)
             uint32_t along = slot->param_dims >> 4 * d & 15;
             if (along) slot->sharding.dim[d] = of->sharding.dim[along - 1];
         }
-        if (!slot->param_dims && of->type.rank == slot->type.rank && memcmp(of->type.dim, slot->type.dim, sizeof of->type.dim) == 0)
+        if (!slot->param_dims && of->type.rank == slot->type.rank &&
+            memcmp(of->type.dim, slot->type.dim, sizeof of->type.dim) == 0)
             slot->sharding = of->sharding;
     }
 }

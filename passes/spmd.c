@@ -8,24 +8,35 @@ struct spmd_part {
     struct shard *s;
     struct shard_func *f;
     struct ir_builder b;
-    ir_value *map;                 /* per old value: the new one, laid out as f->value says */
-    ir_value *whole;               /* per old value: the whole one, of inputs */
-    VEC(struct made { ir_value old; struct ir_sharding sharding; ir_value made; }) made;
+    ir_value *map;   /* per old value: the new one, laid out as f->value says */
+    ir_value *whole; /* per old value: the whole one, of inputs */
+    VEC(struct made {
+        ir_value old;
+        struct ir_sharding sharding;
+        ir_value made;
+    })
+    made;
 };
 
-static int64_t mask_size(const struct ir_mesh *mesh, uint32_t mask) { return shard_axes_size(mesh, shard_axes_of_mask(mask)); }
+static int64_t mask_size(const struct ir_mesh *mesh, uint32_t mask)
+{
+    return shard_axes_size(mesh, shard_axes_of_mask(mask));
+}
 
-static ir_value collective(struct spmd_part *p, enum ir_op op, ir_value x, uint32_t mask, int64_t second, struct ir_type type)
+static ir_value collective(struct spmd_part *p, enum ir_op op, ir_value x, uint32_t mask, int64_t second,
+                           struct ir_type type)
 {
     int64_t axes = mask;
-    return ir_make(&p->b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .type = type,
-                                           .attr = {{&axes, 1}, {&second, 1}}});
+    return ir_make(
+        &p->b, (struct ir_node){
+                   .op = (uint16_t)op, .arg_count = 1, .args = &x, .type = type, .attr = {{&axes, 1}, {&second, 1}}});
 }
 
 static ir_value device_index(struct spmd_part *p, uint32_t mask)
 {
     int64_t axes = mask;
-    return ir_make(&p->b, (struct ir_node){.op = OP_device_index, .type = ir_type_scalar(IR_I32), .attr = {{&axes, 1}}});
+    return ir_make(&p->b,
+                   (struct ir_node){.op = OP_device_index, .type = ir_type_scalar(IR_I32), .attr = {{&axes, 1}}});
 }
 
 /* This device's part of dimension d of a whole value. */
@@ -40,7 +51,8 @@ static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t m
 }
 
 /* Sums over the axes in `mask`; where the target is split along exactly these, every device keeps only its part. */
-static ir_value sum_over(struct spmd_part *p, ir_value x, uint32_t mask, struct ir_sharding *from, const struct ir_sharding *to)
+static ir_value sum_over(struct spmd_part *p, ir_value x, uint32_t mask, struct ir_sharding *from,
+                         const struct ir_sharding *to)
 {
     struct ir_type t = *ir_type(p->b.f, x);
     from->partial &= ~mask;
@@ -104,7 +116,8 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
 static void partition_func(struct shard *, struct ir_module *, uint32_t index);
 
 /* The node with local shapes. Attributes that repeat an extent become local too. */
-static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_value *args, const struct ir_sharding *result)
+static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_value *args,
+                       const struct ir_sharding *result)
 {
     struct ir_node local = *n;
     int64_t extents[IR_MAX_RANK];
@@ -199,6 +212,7 @@ struct ir_module *shard_partition(struct shard *s)
     for (uint32_t i = 0; i < s->module->funcs.count; i++)
         if (s->module->funcs.items[i]->entry) partition_func(s, to, i);
     for (size_t i = 0; i < to->slots.count; i++)
-        if (to->slots.items[i].role == IR_ROLE_INPUT) memset(&to->slots.items[i].sharding, 0, sizeof(struct ir_sharding));
+        if (to->slots.items[i].role == IR_ROLE_INPUT)
+            memset(&to->slots.items[i].sharding, 0, sizeof(struct ir_sharding));
     return to;
 }

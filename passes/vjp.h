@@ -24,8 +24,8 @@ typedef void vjp_rule(struct vjp *);
 bool vjp_wants(const struct vjp *, uint32_t operand);
 void vjp_give(struct vjp *, uint32_t operand, ir_value ct); /* adds to the cotangent of an operand; 0 is nothing */
 
-/* autodiff.c: derivatives of a float scalar by each of wrt, all values of the builder's function; zeros where it does not
- * depend on them. */
+/* autodiff.c: derivatives of a float scalar by each of wrt, all values of the builder's function; zeros where it does
+ * not depend on them. */
 void vjp_gradients(struct pass *, struct ir_builder *, ir_value loss, const ir_value *wrt, uint32_t n, ir_value *out);
 /* Puts a function in place of a call, and so what it calls, so that it can be differentiated. */
 void vjp_copy_body(struct pass *, struct ir_builder *, const struct ir_func *callee, const ir_value *operands,

@@ -1,6 +1,6 @@
 /* Gradients of control. That of an accumulation is an accumulation over the same microbatches: each is computed again
- * from its rows, so nothing of it is kept from the forward loop. That of a scan is in vjp_scan.c. Rows get the gradients of their rows, what all
- * microbatches share the sum. */
+ * from its rows, so nothing of it is kept from the forward loop. That of a scan is in vjp_scan.c. Rows get the
+ * gradients of their rows, what all microbatches share the sum. */
 #include "passes/vjp.h"
 #include <string.h>
 
@@ -22,11 +22,11 @@ void vjp_proj(struct vjp *c)
 struct accumulation {
     struct vjp *c;
     const struct ir_func *body;
-    uint32_t batched, count;  /* operands of the body */
-    ir_value *args;           /* of the gradient's accumulation, without the limit */
-    VEC(ir_value) shared;     /* cotangents that all microbatches share */
-    VEC(ir_value) rows;       /* cotangents of rows */
-    bool *wanted;             /* per operand of the body */
+    uint32_t batched, count; /* operands of the body */
+    ir_value *args;          /* of the gradient's accumulation, without the limit */
+    VEC(ir_value) shared;    /* cotangents that all microbatches share */
+    VEC(ir_value) rows;      /* cotangents of rows */
+    bool *wanted;            /* per operand of the body */
 };
 
 /* The cotangent of result r for one microbatch: a mean is a sum whose parts count for less. */

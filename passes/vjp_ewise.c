@@ -1,20 +1,20 @@
-/* Gradients of element-wise ops. The formulas are JAX's (jax/_src/lax/lax.py), so that rounding and the behaviour at the
- * edges (0, infinities, ties) are the same. g is the cotangent, y the result. */
+/* Gradients of element-wise ops. The formulas are JAX's (jax/_src/lax/lax.py), so that rounding and the behaviour at
+ * the edges (0, infinities, ties) are the same. g is the cotangent, y the result. */
 #include "passes/vjp.h"
 
-#define G                         c->ct
-#define Y                         c->value
-#define ARG(i)                    vjp_arg(c, i)
-#define NUMBER(number)            vjp_like(c, c->ct, number)
-#define MUL(left, right)          vjp_op2(c, OP_mul, left, right)
-#define DIV(left, right)          vjp_op2(c, OP_div, left, right)
-#define ADD(left, right)          vjp_op2(c, OP_add, left, right)
-#define SUB(left, right)          vjp_op2(c, OP_sub, left, right)
-#define NEG(x)                    vjp_op1(c, OP_neg, x)
+#define G c->ct
+#define Y c->value
+#define ARG(i) vjp_arg(c, i)
+#define NUMBER(number) vjp_like(c, c->ct, number)
+#define MUL(left, right) vjp_op2(c, OP_mul, left, right)
+#define DIV(left, right) vjp_op2(c, OP_div, left, right)
+#define ADD(left, right) vjp_op2(c, OP_add, left, right)
+#define SUB(left, right) vjp_op2(c, OP_sub, left, right)
+#define NEG(x) vjp_op1(c, OP_neg, x)
 #define WHERE(condition, yes, no) ir_select(c->b, condition, yes, no)
-#define IS(op, left, right)       vjp_op2(c, OP_##op, left, right)
+#define IS(op, left, right) vjp_op2(c, OP_##op, left, right)
 
-#define UNARY(name, expression)                                                                                        \
+#define UNARY(name, expression) \
     void vjp_##name(struct vjp *c) { vjp_give(c, 0, expression); }
 
 UNARY(neg, NEG(G))

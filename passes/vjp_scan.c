@@ -1,13 +1,18 @@
-/* The gradient of a scan is a scan the other way round (Griewank and Walther 2008, chapter 6): the forward one is given a
- * body that also stacks what the backward one reads of every row, unless that is cheap to compute again; the backward one
- * carries the cotangents of what is carried and sums the gradients of what all rows share. Where such a gradient is a
- * product or a sum of values that are stacked anyway, there is one over all rows behind the scan instead. Both are scans
- * again, so gradients of gradients need nothing else. */
+/* The gradient of a scan is a scan the other way round (Griewank and Walther 2008, chapter 6): the forward one is given
+ * a body that also stacks what the backward one reads of every row, unless that is cheap to compute again; the backward
+ * one carries the cotangents of what is carried and sums the gradients of what all rows share. Where such a gradient is
+ * a product or a sum of values that are stacked anyway, there is one over all rows behind the scan instead. Both are
+ * scans again, so gradients of gradients need nothing else. */
 #include "passes/scan.h"
 #include "passes/vjp.h"
 #include <string.h>
 
-enum how { UNDECIDED, GIVEN /* parameters of the backward body, numbers */, SAVED, AGAIN /* computed from its operands */ };
+enum how {
+    UNDECIDED,
+    GIVEN /* parameters of the backward body, numbers */,
+    SAVED,
+    AGAIN /* computed from its operands */
+};
 
 /* A gradient that may be made behind the scan: `base`, a product or a sum, of stacked operands, then `view`s of it. */
 struct hoisted {
@@ -25,18 +30,21 @@ struct reverse {
     bool *active;        /* per operand: has a gradient; of what is carried, a cotangent to carry */
     struct ir_func *f;   /* one row, forward and backward: (the body's parameters.., cotangents of its results..) */
     uint32_t forward;    /* its nodes before this one are the row's own */
-    ir_value *in, *y, *ct, *grad; /* in f: per operand, per result, per result, per operand */
-    uint8_t *how;        /* per value of f: enum how */
-    bool *free, *varies; /* ... cheap to compute from what is given; differs from row to row */
-    uint32_t *saved;     /* ... SAVED: result of the forward body */
-    VEC(ir_value) saves; /* new results of the forward body */
-    VEC(ir_value) *sums; /* per operand: terms that the backward scan adds up */
+    ir_value *in, *y, *ct, *grad;       /* in f: per operand, per result, per result, per operand */
+    uint8_t *how;                       /* per value of f: enum how */
+    bool *free, *varies;                /* ... cheap to compute from what is given; differs from row to row */
+    uint32_t *saved;                    /* ... SAVED: result of the forward body */
+    VEC(ir_value) saves;                /* new results of the forward body */
+    VEC(ir_value) * sums;               /* per operand: terms that the backward scan adds up */
     VEC(struct hoisted) terms, hoisted; /* of all; those behind the scan */
 };
 
 static struct arena *scratch_of(struct reverse *r) { return &r->c->pass->scratch; }
 
-static bool is_float(const struct ir_func *f, ir_value v) { return ir_dtype_is_float((enum ir_dtype)ir_type(f, v)->dtype); }
+static bool is_float(const struct ir_func *f, ir_value v)
+{
+    return ir_dtype_is_float((enum ir_dtype)ir_type(f, v)->dtype);
+}
 
 static uint32_t operands(const struct reverse *r) { return r->node.arg_count; }
 
@@ -51,7 +59,8 @@ static void find_active(struct reverse *r)
     uint32_t n = operands(r), carried = r->s.carried;
     bool *wanted = arena_new_array(scratch_of(r), bool, n + 1), *matters = arena_new_array(scratch_of(r), bool, n + 1),
          *alive = arena_new_array(scratch_of(r), bool, r->s.results + 1),
-         *from = arena_new_array(scratch_of(r), bool, body->count), *to = arena_new_array(scratch_of(r), bool, body->count);
+         *from = arena_new_array(scratch_of(r), bool, body->count),
+         *to = arena_new_array(scratch_of(r), bool, body->count);
     for (uint32_t i = 0; i < n; i++) wanted[i] = vjp_wants(r->c, i) && is_float(r->c->b->f, r->node.args[i]);
     for (uint32_t i = 0; i < r->s.results; i++) alive[i] = r->cts[i] != 0;
     for (bool more = true; more;) {
@@ -100,7 +109,8 @@ static bool make_row(struct reverse *r)
     struct ir_builder b = {.f = r->f, .place = c->b->place};
     ir_value loss = 0, *wrt = arena_new_array(scratch_of(r), ir_value, n + 1),
              *grads = arena_new_array(scratch_of(r), ir_value, n + 1);
-    for (uint32_t i = 0; i < n; i++) r->in[i] = ir_param_new(&b, body->params.items[i].name, body->params.items[i].type, -1);
+    for (uint32_t i = 0; i < n; i++)
+        r->in[i] = ir_param_new(&b, body->params.items[i].name, body->params.items[i].type, -1);
     for (uint32_t i = 0; i < r->s.results; i++) {
         ir_value result = body->results.items[i].value;
         if (i < r->s.carried ? r->active[i] : r->cts[i] && is_float(body, result))
@@ -137,9 +147,25 @@ static bool is_mapped(const struct ir_node *n)
 static bool is_cheap(const struct ir_node *n)
 {
     switch ((enum ir_op)n->op) {
-    case OP_neg: case OP_abs: case OP_sign: case OP_not: case OP_cast: case OP_stop_gradient: case OP_add: case OP_sub:
-    case OP_mul: case OP_max: case OP_min: case OP_and: case OP_or: case OP_xor: case OP_eq: case OP_ne: case OP_lt:
-    case OP_le: case OP_select: return true;
+    case OP_neg:
+    case OP_abs:
+    case OP_sign:
+    case OP_not:
+    case OP_cast:
+    case OP_stop_gradient:
+    case OP_add:
+    case OP_sub:
+    case OP_mul:
+    case OP_max:
+    case OP_min:
+    case OP_and:
+    case OP_or:
+    case OP_xor:
+    case OP_eq:
+    case OP_ne:
+    case OP_lt:
+    case OP_le:
+    case OP_select: return true;
     default: return false;
     }
 }
@@ -361,8 +387,8 @@ static ir_value zeros(struct reverse *r, ir_value operand)
     return ir_number(r->c->b, *ir_type(r->c->b->f, operand), 0);
 }
 
-/* Parameters: cotangents and sums that are carried, rows, what is shared. sum[i]: the parameter that operand i's gradient
- * is summed in. */
+/* Parameters: cotangents and sums that are carried, rows, what is shared. sum[i]: the parameter that operand i's
+ * gradient is summed in. */
 static void make_params(struct reverse *r, struct backward *k, const bool *needed, ir_value *sum)
 {
     struct ir_builder *b = r->c->b;
@@ -442,8 +468,8 @@ static ir_value sum_of(struct reverse *r, const struct hoisted *h, ir_value tupl
     for (uint32_t k = 0; k < 2; k++)
         if (h->x[k]) x[k] = h->made[k] ? ir_proj(b, tuple, h->made[k] - 1) : h->stacked[k];
     if (n->op == OP_dot) {
-        sum = ir_dot(b, x[0], x[1], moved(a, n->attr[0], false), moved(a, n->attr[1], false), moved(a, n->attr[2], true),
-                     moved(a, n->attr[3], true));
+        sum = ir_dot(b, x[0], x[1], moved(a, n->attr[0], false), moved(a, n->attr[1], false),
+                     moved(a, n->attr[2], true), moved(a, n->attr[3], true));
     } else {
         struct ir_ints dims = moved(a, n->attr[0], true);
         sum = ir_reduce(b, OP_reduce_sum, x[0], dims.v, dims.n);

@@ -2,7 +2,8 @@
 #include "passes/vjp.h"
 #include <string.h>
 
-/* Windows of so many elements are summed at a time: the order of XLA on a CPU, which rounds 16-bit sums at every step. */
+/* Windows of so many elements are summed at a time: the order of XLA on a CPU, which rounds 16-bit sums at every step.
+ */
 enum { SUM_WINDOW = 32 };
 
 /* One round of 16-bit sums: every dimension in `dims` is cut into windows; `dims` are then those that are left. */
@@ -14,7 +15,8 @@ static ir_value sum_windows(struct ir_builder *b, ir_value x, struct pass_dims *
     uint32_t next = 0, kept = 0;
     for (uint32_t i = 0; i < type.rank; i++) {
         bool reduced = next < dims->n && dims->v[next] == i;
-        int64_t n = type.dim[i], window = n < SUM_WINDOW ? n : SUM_WINDOW, windows = window ? (n + window - 1) / window : 1;
+        int64_t n = type.dim[i], window = n < SUM_WINDOW ? n : SUM_WINDOW,
+                windows = window ? (n + window - 1) / window : 1;
         next += reduced;
         if (!reduced || n <= SUM_WINDOW) {
             if (reduced) pass_dims_add(&inner, cut.rank);
@@ -46,7 +48,8 @@ static ir_value sum_over(struct ir_builder *b, ir_value x, struct pass_dims dims
         for (uint32_t i = 0; i < dims.n; i++) wide |= ir_type(b->f, x)->dim[dims.v[i]] > SUM_WINDOW;
     }
     if (!dims.n) return x;
-    return narrow && wide ? ir_reduce(b, OP_reduce_sum, x, dims.v, dims.n) : ir_reduce_plain(b, OP_reduce_sum, x, dims.v, dims.n);
+    return narrow && wide ? ir_reduce(b, OP_reduce_sum, x, dims.v, dims.n)
+                          : ir_reduce_plain(b, OP_reduce_sum, x, dims.v, dims.n);
 }
 
 static ir_value zeros_of(struct vjp *c, const struct ir_type *type) { return ir_number(c->b, *type, 0); }

@@ -1,6 +1,6 @@
-/* Vectorisation: a function of one row becomes one of all rows. Every value that depends on a row gets the rows as a new
- * dimension 0; what is the same for all rows stays as it is. One rule per op (vmap_rules.c, vmap_control.c); element-wise
- * ops share one. As jax.vmap: Frostig et al. 2018. */
+/* Vectorisation: a function of one row becomes one of all rows. Every value that depends on a row gets the rows as a
+ * new dimension 0; what is the same for all rows stays as it is. One rule per op (vmap_rules.c, vmap_control.c);
+ * element-wise ops share one. As jax.vmap: Frostig et al. 2018. */
 #include "passes/vmap.h"
 #include <string.h>
 
@@ -60,7 +60,8 @@ ir_value vmap_arg(struct vmap *c, uint32_t i) { return vmap_spread(c, c->map[c->
 
 ir_value vmap_fail(struct vmap *c, const char *what)
 {
-    pass_error(c->pass, c->b->f->module, c->n->place, "E0313", "for every row by itself, %s is not supported yet", what);
+    pass_error(c->pass, c->b->f->module, c->n->place, "E0313", "for every row by itself, %s is not supported yet",
+               what);
     return 0;
 }
 

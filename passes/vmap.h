@@ -4,8 +4,8 @@
 #include "passes/common.h"
 
 /* Puts `callee`, applied to every row of the first `batched` operands (their dimension 0; the others are the same for
- * all rows), into the builder's function. The results have the rows as their dimension 0. `callee` holds no grad or vmap
- * marker any more. */
+ * all rows), into the builder's function. The results have the rows as their dimension 0. `callee` holds no grad or
+ * vmap marker any more. */
 void vmap_rows(struct pass *, struct ir_builder *, const struct ir_func *callee, uint32_t batched,
                const ir_value *operands, ir_value *results);
 
@@ -21,11 +21,11 @@ struct vmap {
     struct pass *pass;
     struct ir_builder *b;
     int64_t rows;
-    const struct ir_func *from;      /* the function of one row */
-    const struct ir_node *n;         /* the node at hand: at least one operand is mapped */
-    const struct vmap_value *map;    /* per value of `from` */
-    struct vmap_value **tuples;      /* per value of `from`: the parts of a tuple that was mapped */
-    ir_value value;                  /* the number of n */
+    const struct ir_func *from;   /* the function of one row */
+    const struct ir_node *n;      /* the node at hand: at least one operand is mapped */
+    const struct vmap_value *map; /* per value of `from` */
+    struct vmap_value **tuples;   /* per value of `from`: the parts of a tuple that was mapped */
+    ir_value value;               /* the number of n */
 };
 
 /* Gives the node for all rows: with the rows in front. */

@@ -1,5 +1,5 @@
-/* Calls, loops, accumulations and scans applied to all rows at once. Which values of a body depend on the row is found first, in
- * rounds for what a loop carries; then the body is copied for all rows. */
+/* Calls, loops, accumulations and scans applied to all rows at once. Which values of a body depend on the row is found
+ * first, in rounds for what a loop carries; then the body is copied for all rows. */
 #include "passes/vmap.h"
 #include <string.h>
 

@@ -287,8 +287,8 @@ ir_value vmap_dynamic_update(struct vmap *c)
 
 /* ---------------------------------------------------------------- contraction */
 
-/* Rows on both sides are one more batch dimension; on one side they are a free dimension, so that a product with weights
- * that all rows share stays one product. The result's dimensions are batch, free of x, free of y. */
+/* Rows on both sides are one more batch dimension; on one side they are a free dimension, so that a product with
+ * weights that all rows share stays one product. The result's dimensions are batch, free of x, free of y. */
 ir_value vmap_dot(struct vmap *c)
 {
     struct ir_builder *b = c->b;

@@ -8,9 +8,12 @@ static step_status create(const struct step_options *options, struct step_instan
     return rt_create(&stepc_program, options, out);
 }
 
-static const struct step_api table = {
-    .size = sizeof table, .abi_major = STEP_ABI_MAJOR, .abi_minor = STEP_ABI_MINOR, .describe = describe, .create = create,
-    RT_TABLE};
+static const struct step_api table = {.size = sizeof table,
+                                      .abi_major = STEP_ABI_MAJOR,
+                                      .abi_minor = STEP_ABI_MINOR,
+                                      .describe = describe,
+                                      .create = create,
+                                      RT_TABLE};
 
 __attribute__((visibility("default"))) const struct step_api *step_query(uint32_t abi_major, uint32_t abi_minor)
 {

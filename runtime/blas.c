@@ -27,7 +27,8 @@ static void blas_open(struct step_instance *t)
 enum { CBLAS_ROW_MAJOR = 101, CBLAS_NO_TRANS = 111, CBLAS_TRANS = 112 };
 
 /* Rows are cut at multiples of 8, so that a piece does not split the library's own tiles. */
-static void blas_run(struct step_instance *t, const struct stepc_gemm *g, void *const *arguments, uint32_t worker, uint32_t workers)
+static void blas_run(struct step_instance *t, const struct stepc_gemm *g, void *const *arguments, uint32_t worker,
+                     uint32_t workers)
 {
     const float *a = arguments[g->a], *b = arguments[g->b];
     float *c = arguments[g->c];
@@ -38,8 +39,8 @@ static void blas_run(struct step_instance *t, const struct stepc_gemm *g, void *
         if (last > blocks) last = blocks;
         int64_t row = first * 8, rows = (last * 8 < g->m ? last * 8 : g->m) - row;
         t->sgemm(CBLAS_ROW_MAJOR, g->trans_a ? CBLAS_TRANS : CBLAS_NO_TRANS, g->trans_b ? CBLAS_TRANS : CBLAS_NO_TRANS,
-                 (int)rows, (int)g->n, (int)g->k, 1.0f, a + item * g->stride_a + (g->trans_a ? row : row * g->lda), (int)g->lda,
-                 b + item * g->stride_b, (int)g->ldb, g->accumulate ? 1.0f : 0.0f,
+                 (int)rows, (int)g->n, (int)g->k, 1.0f, a + item * g->stride_a + (g->trans_a ? row : row * g->lda),
+                 (int)g->lda, b + item * g->stride_b, (int)g->ldb, g->accumulate ? 1.0f : 0.0f,
                  c + item * g->stride_c + row * g->ldc, (int)g->ldc);
         at += last - first;
     }

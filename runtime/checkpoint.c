@@ -96,7 +96,8 @@ static step_status save_file(struct step_instance *t, const struct step_save *sa
     char error[ST_TEXT];
     struct save_plan plan = {.t = t};
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "save: call init or load first");
-    if (!is_file_name(save->directory)) return rt_fail(t, STEP_EUNSUPPORTED, "save: directories are not written yet; name a .safetensors file");
+    if (!is_file_name(save->directory))
+        return rt_fail(t, STEP_EUNSUPPORTED, "save: directories are not written yet; name a .safetensors file");
     if (save->item_count || save->keep) return rt_fail(t, STEP_EUNSUPPORTED, "save: items and keep are not there yet");
     step_status status = parse_patterns(&plan, save->slots);
     if (!status) status = collect(&plan);
@@ -104,7 +105,9 @@ static step_status save_file(struct step_instance *t, const struct step_save *sa
     if (!status) {
         status = st_write(save->directory, plan.tensors, plan.count, t->steps, fetch_tensor, &plan, error);
         if (status) rt_fail(t, status, "save: %s", error);
-        else rt_log(t, 2, "saved step %llu: %u tensors in %s", (unsigned long long)t->steps, plan.count, save->directory);
+        else
+            rt_log(t, 2, "saved step %llu: %u tensors in %s", (unsigned long long)t->steps, plan.count,
+                   save->directory);
     }
     free(plan.tensors);
     free(plan.patterns);
@@ -112,7 +115,9 @@ static step_status save_file(struct step_instance *t, const struct step_save *sa
     return status;
 }
 
-struct step_job { step_status status; };
+struct step_job {
+    step_status status;
+};
 
 step_status rt_save(struct step_instance *t, const struct step_save *from, struct step_job **out)
 {
@@ -144,8 +149,12 @@ struct load_plan {
     struct step_instance *t;
     struct st_file *file;
     uint32_t flags;
-    bool whole;      /* the file holds the whole state */
-    struct load_item { const struct st_tensor *source; char *data; bool wrong; } *items; /* per slot; source NULL: not in the file or not wanted */
+    bool whole; /* the file holds the whole state */
+    struct load_item {
+        const struct st_tensor *source;
+        char *data;
+        bool wrong;
+    } *items; /* per slot; source NULL: not in the file or not wanted */
     uint32_t faults;
     char text[RT_TEXT / 2];
 };
@@ -175,11 +184,13 @@ static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
     }
     const struct stepc_slot *s = &l->t->program->slots[i];
     if ((l->flags & STEP_LOAD_PARAMS_ONLY) && s->role != STEP_PARAM) return;
-    bool same = tensor->rank == s->rank, cast = (l->flags & STEP_LOAD_CAST) && is_float(tensor->dtype) && is_float(s->dtype);
+    bool same = tensor->rank == s->rank,
+         cast = (l->flags & STEP_LOAD_CAST) && is_float(tensor->dtype) && is_float(s->dtype);
     for (int32_t k = 0; same && k < s->rank; k++) same = tensor->shape[k] == s->shape[k];
     if (!same || (tensor->dtype != s->dtype && !cast)) {
         char want[200], found[200];
-        fault(l, "tensor \"%s\": expected %s, found %s", tensor->name, rt_type_text(want, sizeof want, s->dtype, s->rank, s->shape),
+        fault(l, "tensor \"%s\": expected %s, found %s", tensor->name,
+              rt_type_text(want, sizeof want, s->dtype, s->rank, s->shape),
               rt_type_text(found, sizeof found, tensor->dtype, tensor->rank, tensor->shape));
         l->items[i].wrong = true;
         return;
@@ -197,7 +208,8 @@ static void match_missing(struct load_plan *l)
         bool needed = s->role == STEP_PARAM || (!(l->flags & STEP_LOAD_PARAMS_ONLY) && (all || rt_slot_statistic(s)));
         char text[200];
         if (rt_slot_stored(s) && needed && !l->items[i].source && !l->items[i].wrong && !(l->flags & STEP_LOAD_PARTIAL))
-            fault(l, "tensor \"%s\" is missing; expected %s", s->name, rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
+            fault(l, "tensor \"%s\" is missing; expected %s", s->name,
+                  rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
     }
 }
 
@@ -244,9 +256,12 @@ static void copy_averages(struct load_plan *l)
     const struct stepc_program *p = l->t->program;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
-        const char *name = strncmp(s->name, "ema.", 4) == 0 ? s->name + 4 : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5 : NULL;
+        const char *name = strncmp(s->name, "ema.", 4) == 0    ? s->name + 4
+                           : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5
+                                                               : NULL;
         int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
-        if (from >= 0 && l->items[from].data && p->slots[from].dtype == s->dtype && rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
+        if (from >= 0 && l->items[from].data && p->slots[from].dtype == s->dtype &&
+            rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
             store(l->t, s, l->items[from].data);
     }
 }
@@ -278,7 +293,8 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
 {
     const struct stepc_program *p = t->program;
     char *memory = NULL;
-    struct load_plan l = {.t = t, .file = file, .flags = load->flags, .items = calloc(p->slot_count + 1, sizeof *l.items)};
+    struct load_plan l = {
+        .t = t, .file = file, .flags = load->flags, .items = calloc(p->slot_count + 1, sizeof *l.items)};
     if (!l.items) return rt_fail(t, STEP_ENOMEM, "load: out of memory");
     for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
     match_missing(&l);
@@ -286,7 +302,8 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
     if (l.faults > 10) status = rt_fail(t, STEP_ESHAPE, "%s: %s\n  and %u more", file->path, l.text, l.faults - 10);
     else if (l.faults) status = rt_fail(t, STEP_ESHAPE, "%s: %s", file->path, l.text);
     else if (atomic_load(&t->poisoned) && !l.whole)
-        status = rt_fail(t, STEP_EPOISONED, "%s holds only a part of the state; a poisoned instance needs all of it", file->path);
+        status = rt_fail(t, STEP_EPOISONED, "%s holds only a part of the state; a poisoned instance needs all of it",
+                         file->path);
     else status = read_all(&l, &memory);
     if (!status) status = apply(&l);
     free(memory);
@@ -298,7 +315,8 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
 static step_status heal(struct step_instance *t)
 {
     if (!atomic_load(&t->poisoned)) return STEP_OK;
-    if (atomic_load(&t->pending)) return rt_fail(t, STEP_EPOISONED, "load: a worker has not come back from the failed call");
+    if (atomic_load(&t->pending))
+        return rt_fail(t, STEP_EPOISONED, "load: a worker has not come back from the failed call");
     for (uint32_t d = 0; d < t->device_count; d++) {
         atomic_store(&t->devices[d].barrier.arrived, 0);
         for (uint32_t i = 0; i < t->comm_count; i++) atomic_store(&t->comms[i].of_device[d]->barrier.arrived, 0);
@@ -316,13 +334,15 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
     struct st_file file;
     char error[ST_TEXT];
     if (!t) return rt_fail(NULL, STEP_EINVAL, "load: null pointer");
-    if (!rt_take(&load, sizeof load, from) || !load.path) return rt_fail(t, STEP_EINVAL, "load: wrong size field or no path");
+    if (!rt_take(&load, sizeof load, from) || !load.path)
+        return rt_fail(t, STEP_EINVAL, "load: wrong size field or no path");
     step_status status = rt_enter(t, true);
     if (status) return status;
     if (load.map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
     struct stat about;
     if (!status && stat(load.path, &about) == 0 && S_ISDIR(about.st_mode))
-        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file", load.path);
+        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file",
+                         load.path);
     if (!status) status = heal(t);
     if (!status && (status = st_open(&file, load.path, error))) rt_fail(t, status, "load: %s", error);
     if (status) return rt_leave(t, status);

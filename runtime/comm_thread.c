@@ -48,7 +48,8 @@ static bool plan(struct step_instance *t)
     bool ok = t->comms != NULL;
     for (uint32_t e = 0; ok && e < t->program->entry_count; e++)
         for (uint32_t i = 0; ok && i < t->program->entries[e].command_count; i++)
-            if (t->program->entries[e].commands[i].kind == STEPC_COLLECTIVE) ok = comm_add(t, t->program->entries[e].commands[i].axes);
+            if (t->program->entries[e].commands[i].kind == STEPC_COLLECTIVE)
+                ok = comm_add(t, t->program->entries[e].commands[i].axes);
     if (!ok) rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
     return ok;
 }
@@ -90,7 +91,8 @@ static void store_integer(void *to, uint32_t dtype, int64_t i, int64_t x)
 }
 
 /* One chunk (n <= RT_CHUNK elements from `at`) of the operands of a group, combined in order into `out`. */
-static void reduce_chunk(const struct stepc_command *c, const void *const *operands, uint32_t count, int64_t at, int64_t n, void *out)
+static void reduce_chunk(const struct stepc_command *c, const void *const *operands, uint32_t count, int64_t at,
+                         int64_t n, void *out)
 {
     uint32_t bytes = rt_dtype_bytes(c->dtype);
     if (c->dtype == STEP_F32 && c->reduction == STEPC_SUM) {
@@ -104,7 +106,8 @@ static void reduce_chunk(const struct stepc_command *c, const void *const *opera
         if (integer) {
             int64_t acc = integer_at(first, c->dtype, i);
             for (uint32_t k = 1; k < count; k++)
-                acc = combine_integer(acc, integer_at((const char *)operands[k] + (size_t)at * bytes, c->dtype, i), c->reduction, c->dtype);
+                acc = combine_integer(acc, integer_at((const char *)operands[k] + (size_t)at * bytes, c->dtype, i),
+                                      c->reduction, c->dtype);
             store_integer(out, c->dtype, i, acc);
             continue;
         }
@@ -131,7 +134,7 @@ struct comm_call {
     struct rt_worker *w;
     const struct stepc_command *c;
     struct rt_group *g;
-    uint32_t rank; /* of the device in its group */
+    uint32_t rank;     /* of the device in its group */
     uint32_t argument; /* offset of the command's arguments in the maps */
 };
 
@@ -214,7 +217,8 @@ static void report_late(const struct comm_call *call)
         int n = snprintf(text + at, sizeof text - at, "\n  device %u has not entered; ", d->index);
         if (n > 0) at += (size_t)n;
         if (at >= sizeof text - 1) break;
-        n = last ? snprintf(text + at, sizeof text - at, "last seen in #%llu (%s, %s)", (unsigned long long)seen, kind_name(last), last->place ? last->place : "")
+        n = last ? snprintf(text + at, sizeof text - at, "last seen in #%llu (%s, %s)", (unsigned long long)seen,
+                            kind_name(last), last->place ? last->place : "")
                  : snprintf(text + at, sizeof text - at, "it has entered none");
         if (n > 0) at += (size_t)n;
     }

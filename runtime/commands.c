@@ -1,12 +1,17 @@
-/* The commands of entries: unpacked (step_abi.h); how many workers run each, how it is shared, and what it waits for. */
+/* The commands of entries: unpacked (step_abi.h); how many workers run each, how it is shared, and what it waits for.
+ */
 #include "runtime/rt.h"
 
 #include <string.h>
 
 /* Where the next indices and ends go. */
-struct arrays { uint32_t *buffers; int64_t *ends; };
+struct arrays {
+    uint32_t *buffers;
+    int64_t *ends;
+};
 
-static void unpack_kernel(const struct stepc_program *p, struct stepc_command *c, struct arrays *to, const unsigned char **at)
+static void unpack_kernel(const struct stepc_program *p, struct stepc_command *c, struct arrays *to,
+                          const unsigned char **at)
 {
     float work;
     uint64_t kernel = rt_packed_number(at), gemm = rt_packed_number(at);
@@ -25,7 +30,8 @@ static void unpack_kernel(const struct stepc_program *p, struct stepc_command *c
     for (uint32_t i = 0; c->members > 1 && i < c->members; i++) *to->ends++ = (int64_t)rt_packed_number(at);
 }
 
-static void unpack_command(const struct stepc_program *p, struct stepc_command *c, struct arrays *to, const unsigned char **at)
+static void unpack_command(const struct stepc_program *p, struct stepc_command *c, struct arrays *to,
+                           const unsigned char **at)
 {
     unsigned bits = *(*at)++;
     c->kind = bits & 3;
@@ -99,7 +105,8 @@ uint32_t rt_useful_workers(const struct stepc_program *p, uint32_t most)
 {
     uint32_t n = 1;
     for (uint32_t e = 0; e < p->entry_count; e++)
-        for (uint32_t i = 0; !p->entries[e].whole && p->entries[e].work >= RT_WORK_OF_TEAM && i < p->entries[e].command_count; i++) {
+        for (uint32_t i = 0;
+             !p->entries[e].whole && p->entries[e].work >= RT_WORK_OF_TEAM && i < p->entries[e].command_count; i++) {
             const struct stepc_command *c = &p->entries[e].commands[i];
             uint32_t w = c->kind == STEPC_KERNEL ? command_workers(c, most) : 1;
             if (w > n) n = w;
@@ -151,8 +158,8 @@ bool rt_plan_commands(struct step_instance *t, struct rt_entry *e)
         e->commands[i].workers = command_workers(c, t->threads);
         e->pointer_count += c->buffer_count;
         if (c->kind == STEPC_LOOP_END) depth--;
-        e->commands[i].microbatches = depth == 0 && c->kind <= STEPC_LOOP_END && c->kind >= STEPC_LOOP_BEGIN && c->place &&
-                                      strncmp(c->place, "/accumulate", 11) == 0;
+        e->commands[i].microbatches = depth == 0 && c->kind <= STEPC_LOOP_END && c->kind >= STEPC_LOOP_BEGIN &&
+                                      c->place && strncmp(c->place, "/accumulate", 11) == 0;
         if (c->kind == STEPC_LOOP_BEGIN) depth++;
     }
     mark_solo(table, e->commands);

@@ -13,6 +13,7 @@
 #if defined(__x86_64__)
 /* leaf 1 and 7 (subleaf 0, 1) and 0x80000001; register a b c d = 0..3; state: what the system must save, 0 none,
  * 1 YMM, 2 ZMM, 3 tiles */
+/* clang-format off */
 #define FEATURES \
     F("sse3", 1, 2, 0, 0) F("ssse3", 1, 2, 9, 0) F("fma", 1, 2, 12, 1) F("sse4.1", 1, 2, 19, 0) \
     F("sse4.2", 1, 2, 20, 0) F("movbe", 1, 2, 22, 0) F("popcnt", 1, 2, 23, 0) F("avx", 1, 2, 28, 1) \
@@ -22,11 +23,14 @@
     F("avx512bitalg", 7, 2, 12, 2) F("avx512vpopcntdq", 7, 2, 14, 2) F("amx-bf16", 7, 3, 22, 3) \
     F("avx512fp16", 7, 3, 23, 2) F("amx-tile", 7, 3, 24, 3) F("amx-int8", 7, 3, 25, 3) F("avxvnni", 8, 0, 4, 1) \
     F("avx512bf16", 8, 0, 5, 2) F("lzcnt", 9, 2, 5, 0)
+/* clang-format on */
 #define F(name, leaf, reg, bit, state) name "\0"
 static const char feature_names[] = FEATURES; /* one after another: pointers would cost relocations */
 #undef F
 #define F(name, leaf, reg, bit, state) {leaf, reg, bit, state},
-static const struct { uint8_t leaf, reg, bit, state; } features[] = {FEATURES};
+static const struct {
+    uint8_t leaf, reg, bit, state;
+} features[] = {FEATURES};
 #undef F
 
 static bool feature_there(size_t i)

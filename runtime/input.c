@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static step_status range_error(struct step_instance *t, const struct stepc_slot *s, const int64_t *at, int32_t rank, double value)
+static step_status range_error(struct step_instance *t, const struct stepc_slot *s, const int64_t *at, int32_t rank,
+                               double value)
 {
     char place[200] = "";
     int n = 0;
@@ -18,8 +19,8 @@ static step_status range_error(struct step_instance *t, const struct stepc_slot 
 }
 
 /* Values used as indices lie in [0, limit). Generated code relies on it. */
-static step_status range_check(struct step_instance *t, const struct stepc_slot *s, const char *base, const int64_t *stride,
-                               const int64_t *shape, int32_t rank)
+static step_status range_check(struct step_instance *t, const struct stepc_slot *s, const char *base,
+                               const int64_t *stride, const int64_t *shape, int32_t rank)
 {
     int64_t at[RT_MAX_RANK + 1] = {0}, count = 1;
     size_t item = rt_dtype_bytes(s->dtype);
@@ -33,7 +34,10 @@ static step_status range_check(struct step_instance *t, const struct stepc_slot 
         if (!bad) return STEP_OK;
     }
     for (;;) {
-        union { char bytes[8]; double aligned; } v; /* the host's array may lie at any address */
+        union {
+            char bytes[8];
+            double aligned;
+        } v; /* the host's array may lie at any address */
         memcpy(v.bytes, base, item);
         double x = rt_number_at(&v, s->dtype, 0);
         if (!(x >= 0 && x < (double)s->index_limit)) return range_error(t, s, at, rank, x);
@@ -57,11 +61,13 @@ static int32_t input_find(const struct step_instance *t, const char *name, uint3
     return -1;
 }
 
-static step_status bind_array(struct step_instance *t, struct rt_bound *bound, const struct step_array *from, uint32_t guess, uint64_t steps)
+static step_status bind_array(struct step_instance *t, struct rt_bound *bound, const struct step_array *from,
+                              uint32_t guess, uint64_t steps)
 {
     struct step_array a;
     int64_t stride[RT_MAX_RANK + 1];
-    if (!rt_take(&a, sizeof a, from) || !a.name) return rt_fail(t, STEP_EINVAL, "input %u: wrong size field or no name", guess);
+    if (!rt_take(&a, sizeof a, from) || !a.name)
+        return rt_fail(t, STEP_EINVAL, "input %u: wrong size field or no name", guess);
     int32_t i = input_find(t, a.name, guess);
     if (i < 0) return rt_fail(t, STEP_ENOTFOUND, "there is no input \"%s\"", a.name);
     const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
@@ -84,7 +90,8 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     return STEP_OK;
 }
 
-static step_status bind_arrays(struct step_instance *t, struct rt_bound *bound, const struct step_batch *batch, bool infer, uint64_t steps)
+static step_status bind_arrays(struct step_instance *t, struct rt_bound *bound, const struct step_batch *batch,
+                               bool infer, uint64_t steps)
 {
     for (uint32_t i = 0; i < t->input_count; i++) bound[i].given = false;
     const char *at = (const char *)batch->inputs;
@@ -108,7 +115,8 @@ static size_t staged_offset(const struct step_instance *t, uint32_t input)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < input; i++)
-        at += (size_t)(rt_slot_bytes(&t->program->slots[t->input_slots[i]], false) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        at += (size_t)(rt_slot_bytes(&t->program->slots[t->input_slots[i]], false) + RT_ALIGN - 1) / RT_ALIGN *
+              RT_ALIGN;
     return at;
 }
 
@@ -165,7 +173,8 @@ static const char *part_copied(struct step_instance *t, struct rt_device *d, uin
     rt_c_strides(local, s->local ? s->local : s->shape, s->rank, item);
     bool some = rt_shard(t, d, s, start, extent);
     for (int32_t i = 0; i < s->rank; i++) {
-        if (!some || extent[i] != (s->local ? s->local : s->shape)[i]) memset(to, 0, rt_slot_bytes(s, true)); /* uneven parts end in zeros */
+        if (!some || extent[i] != (s->local ? s->local : s->shape)[i])
+            memset(to, 0, rt_slot_bytes(s, true)); /* uneven parts end in zeros */
         base += start[i] * b->stride[i];
     }
     if (some) rt_copy(to, local, base, b->stride, extent, s->rank, item);
@@ -201,7 +210,8 @@ static step_status stage_locked(struct step_instance *t, const struct step_batch
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
         int64_t stride[RT_MAX_RANK];
         rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-        rt_copy(t->staged + staged_offset(t, i), stride, bound[i].base, bound[i].stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+        rt_copy(t->staged + staged_offset(t, i), stride, bound[i].base, bound[i].stride, s->shape, s->rank,
+                rt_dtype_bytes(s->dtype));
     }
     if (!status) t->staged_ready = true;
     free(bound);
@@ -214,7 +224,8 @@ step_status rt_stage(struct step_instance *t, const struct step_batch *from)
     if (!t || !from) return rt_fail(NULL, STEP_EINVAL, "stage: null pointer");
     if (!rt_take(&batch, sizeof batch, from)) return rt_fail(t, STEP_EINVAL, "stage: wrong size field");
     if (!*t->alive) return rt_fail(NULL, STEP_EINVAL, "stage: the instance belongs to the process before fork");
-    if (atomic_load(&t->poisoned)) return rt_fail(t, STEP_EPOISONED, "stage: an earlier error left the state undefined: load or destroy");
+    if (atomic_load(&t->poisoned))
+        return rt_fail(t, STEP_EPOISONED, "stage: an earlier error left the state undefined: load or destroy");
     if (!batch.inputs && batch.input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
     pthread_mutex_lock(&t->stage_lock);
     step_status status = stage_locked(t, &batch);

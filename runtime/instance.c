@@ -50,7 +50,10 @@ static bool fork_guard(struct step_instance *t)
 
 /* ---------------------------------------------------------------- options and environment */
 
-struct settings { struct step_options o; uint64_t max_memory; };
+struct settings {
+    struct step_options o;
+    uint64_t max_memory;
+};
 
 static const char *variable(const struct settings *s, const char *name)
 {
@@ -84,11 +87,13 @@ static step_status settings_read(struct step_instance *t, struct settings *s)
         t->log_level = level;
     }
     if (!s->o.threads && (v = variable(s, "STEPC_THREADS"))) {
-        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096) return bad_variable("STEPC_THREADS", v, "a number of threads from 1 to 4096");
+        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096)
+            return bad_variable("STEPC_THREADS", v, "a number of threads from 1 to 4096");
         s->o.threads = (uint32_t)x;
     }
     if (!s->o.timeout_ms && (v = variable(s, "STEPC_TIMEOUT"))) {
-        if (!parse_number(v, &x, &end) || *end || x > 1e9) return bad_variable("STEPC_TIMEOUT", v, "seconds, 0 for none");
+        if (!parse_number(v, &x, &end) || *end || x > 1e9)
+            return bad_variable("STEPC_TIMEOUT", v, "seconds, 0 for none");
         s->o.timeout_ms = x > 0 ? (int64_t)(x * 1000 + 0.999) : -1;
     }
     if (!s->o.max_memory && (v = variable(s, "STEPC_MAX_MEMORY"))) {
@@ -114,14 +119,18 @@ static step_status devices_check(struct step_instance *t, const struct settings 
     const struct step_options *o = &s->o;
     char name[64];
     if (t->program->version != STEPC_TABLES)
-        return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", t->program->version, STEPC_TABLES);
+        return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", t->program->version,
+                       STEPC_TABLES);
     if (t->program->gpu) return t->program->gpu->check(t->program->cuda);
     const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
     if (missing)
-        return rt_fail(NULL, STEP_EDEVICE, "this CPU lacks %s, which the object was compiled for (compile with --cpu x86-64-v3 or v2)", missing);
+        return rt_fail(NULL, STEP_EDEVICE,
+                       "this CPU lacks %s, which the object was compiled for (compile with --cpu x86-64-v3 or v2)",
+                       missing);
     if (o->communicator) return rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: not there yet");
     if (o->transport && strcmp(o->transport, "thread") != 0 && strcmp(o->transport, "self") != 0)
-        return rt_fail(NULL, strcmp(o->transport, "mpi") && strcmp(o->transport, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
+        return rt_fail(NULL,
+                       strcmp(o->transport, "mpi") && strcmp(o->transport, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
                        "transport \"%s\": expected \"thread\" or \"self\"", o->transport);
     if (o->transport && strcmp(o->transport, "self") == 0 && t->device_count != 1)
         return rt_fail(NULL, STEP_EDEVICE, "transport \"self\" has one device, the mesh has %u", t->device_count);
@@ -190,7 +199,8 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
     t->metric_slots = rt_alloc(t, p->slot_count * sizeof *t->metric_slots);
     t->bound = rt_alloc(t, p->slot_count * sizeof *t->bound);
     t->bound_now = rt_alloc(t, (size_t)p->slot_count * t->device_count * sizeof *t->bound_now);
-    if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound || !t->bound_now) return false;
+    if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound || !t->bound_now)
+        return false;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         if (s->role == STEP_METRIC && strcmp(s->name, "loss") == 0 && s->rank == 0) t->loss_slot = (int32_t)i;
@@ -209,12 +219,16 @@ static step_status build(struct step_instance *t, struct settings *s)
     const struct stepc_program *p = t->program;
     uint64_t staging = 0, bytes = p->state_bytes + p->result_bytes + largest(p, false) + largest(p, true) * t->threads;
     if (s->o.max_memory && bytes > s->o.max_memory)
-        return rt_fail(NULL, STEP_ENOMEM, "device 0 needs %llu bytes, limit %llu (state %llu, arena %llu)", (unsigned long long)bytes,
-                       (unsigned long long)s->o.max_memory, (unsigned long long)p->state_bytes, (unsigned long long)largest(p, false));
-    bool ok = fork_guard(t) && slots_make(t, &staging) && (t->devices = rt_alloc(t, t->device_count * sizeof *t->devices)) != NULL;
+        return rt_fail(NULL, STEP_ENOMEM, "device 0 needs %llu bytes, limit %llu (state %llu, arena %llu)",
+                       (unsigned long long)bytes, (unsigned long long)s->o.max_memory,
+                       (unsigned long long)p->state_bytes, (unsigned long long)largest(p, false));
+    bool ok = fork_guard(t) && slots_make(t, &staging) &&
+              (t->devices = rt_alloc(t, t->device_count * sizeof *t->devices)) != NULL;
     for (uint32_t d = 0; ok && d < t->device_count; d++) ok = device_make(t, d, staging);
     ok = ok && rt_plan(t);
-    if (!ok) return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes, t->device_count);
+    if (!ok)
+        return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes,
+                       t->device_count);
     if (p->mesh && !p->mesh->plan(t)) return STEP_EDEVICE;
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
@@ -223,14 +237,17 @@ static step_status build(struct step_instance *t, struct settings *s)
     return !p->team || p->team->start(t) ? STEP_OK : STEP_ENOMEM;
 }
 
-step_status rt_create(const struct stepc_program *program, const struct step_options *options, struct step_instance **out)
+step_status rt_create(const struct stepc_program *program, const struct step_options *options,
+                      struct step_instance **out)
 {
     struct settings s = {0};
     if (!out) return rt_fail(NULL, STEP_EINVAL, "create: null pointer");
     *out = NULL;
-    if (!rt_take(&s.o, sizeof s.o, options)) return rt_fail(NULL, STEP_EINVAL, "create: options is NULL or has a wrong size field");
+    if (!rt_take(&s.o, sizeof s.o, options))
+        return rt_fail(NULL, STEP_EINVAL, "create: options is NULL or has a wrong size field");
     void *memory = NULL;
-    if (posix_memalign(&memory, RT_ALIGN, sizeof(struct step_instance))) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    if (posix_memalign(&memory, RT_ALIGN, sizeof(struct step_instance)))
+        return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
     struct step_instance *t = memset(memory, 0, sizeof *t);
     t->program = program;
     t->created_ns = rt_now();
@@ -247,8 +264,9 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     }
     if (status) rt_destroy(t);
     else {
-        rt_log(t, 2, "%s: %u device%s (cpu, %u thread%s each), %llu bytes of state and arena", program->name, t->device_count,
-               t->device_count == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s", (unsigned long long)t->measured_bytes);
+        rt_log(t, 2, "%s: %u device%s (cpu, %u thread%s each), %llu bytes of state and arena", program->name,
+               t->device_count, t->device_count == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s",
+               (unsigned long long)t->measured_bytes);
         *out = t;
     }
     return status;
@@ -257,7 +275,8 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
 void rt_destroy(struct step_instance *t)
 {
     if (!t) return;
-    if (t->alive && (!*t->alive || (t->pid && t->pid != getpid()))) return; /* the child of a fork has no threads to stop */
+    if (t->alive && (!*t->alive || (t->pid && t->pid != getpid())))
+        return; /* the child of a fork has no threads to stop */
     if (t->devices && t->program->team && !t->program->team->stop(t)) {
         rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
         return;
@@ -275,7 +294,8 @@ step_status rt_init(struct step_instance *t)
     if (!t) return rt_fail(NULL, STEP_EINVAL, "init: null pointer");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    if (!t->entries[RT_INIT].table) return rt_leave(t, rt_fail(t, STEP_EUNSUPPORTED, "this object has no initial values: load a file"));
+    if (!t->entries[RT_INIT].table)
+        return rt_leave(t, rt_fail(t, STEP_EUNSUPPORTED, "this object has no initial values: load a file"));
     struct rt_fp fp = rt_fp_enter();
     status = rt_run_entry(t, RT_INIT);
     if (!status && t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);

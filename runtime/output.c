@@ -17,7 +17,8 @@ static bool output_error(const struct st_output *o, const char *doing, char erro
     return false;
 }
 
-/* Characters of the path's directory with its slash. Without strrchr and strdup: every import costs an object 70 bytes. */
+/* Characters of the path's directory with its slash. Without strrchr and strdup: every import costs an object 70 bytes.
+ */
 static size_t directory_length(const char *path)
 {
     size_t n = strlen(path);
@@ -46,7 +47,8 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
     for (int tries = 0; o->fd < 0 && tries < 100; tries++) {
         struct timespec now;
         clock_gettime(CLOCK_REALTIME, &now);
-        snprintf(o->temporary, bytes, "%.*s.tmp-%s-%ld-%lx", directory, path, path + directory, (long)getpid(), (unsigned long)now.tv_nsec);
+        snprintf(o->temporary, bytes, "%.*s.tmp-%s-%ld-%lx", directory, path, path + directory, (long)getpid(),
+                 (unsigned long)now.tv_nsec);
         o->fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (o->fd < 0 && errno != EEXIST) break;
     }

@@ -13,7 +13,7 @@ static void *buffer_address(const struct step_instance *t, const struct rt_devic
     case STEPC_AT_ARENA: return d->arena + b->offset;
     case STEPC_AT_STATE: return d->state + b->offset;
     case STEPC_AT_RESULT: return d->result + b->offset;
-    case STEPC_AT_DEVICE: return (char *)(uintptr_t)d->position + b->offset; /* kernels only read it */
+    case STEPC_AT_DEVICE: return (char *)(uintptr_t)d->position + b->offset;               /* kernels only read it */
     case STEPC_AT_CONSTANT: return (void *)(uintptr_t)(t->program->constants + b->offset); /* kernels only read it */
     default: return NULL;
     }
@@ -38,7 +38,8 @@ static const struct stepc_slot **parameters_sorted(struct step_instance *t, uint
 }
 
 /* The parameter that a buffer of the state block lies in, NULL: none. */
-static const struct stepc_slot *parameter_of(const struct stepc_slot **list, uint32_t count, const struct stepc_buffer *b)
+static const struct stepc_slot *parameter_of(const struct stepc_slot **list, uint32_t count,
+                                             const struct stepc_buffer *b)
 {
     uint32_t low = 0, high = count;
     while (low < high) { /* the first that begins behind it */
@@ -64,8 +65,8 @@ static void patch_add(struct rt_patch *list, uint32_t *count, uint32_t at, uint3
 }
 
 /* Fills pointers and patches; without arrays it only counts. */
-static void map_fill(const struct step_instance *t, const struct rt_device *d, const struct rt_entry *e, struct rt_map *m,
-                     const struct stepc_slot **parameters, uint32_t parameter_count)
+static void map_fill(const struct step_instance *t, const struct rt_device *d, const struct rt_entry *e,
+                     struct rt_map *m, const struct stepc_slot **parameters, uint32_t parameter_count)
 {
     const struct stepc_entry *table = e->table;
     m->input_count = m->weight_count = 0;
@@ -77,7 +78,9 @@ static void map_fill(const struct step_instance *t, const struct rt_device *d, c
             if (m->pointers) m->pointers[first + k] = buffer_address(t, d, b);
             if (b->space == STEPC_AT_INPUT) patch_add(m->inputs, &m->input_count, first + k, b->slot, b->offset);
             const struct stepc_slot *s = parameter_of(parameters, parameter_count, b);
-            if (s) patch_add(m->weights, &m->weight_count, first + k, (uint32_t)(s - t->program->slots), b->offset - s->offset);
+            if (s)
+                patch_add(m->weights, &m->weight_count, first + k, (uint32_t)(s - t->program->slots),
+                          b->offset - s->offset);
         }
         if (c == 0) m->whole_input_count = m->input_count;
     }
@@ -108,7 +111,9 @@ bool rt_plan(struct step_instance *t)
         e->pointer_count = e->table->buffer_count;
         if (!e->table->whole && !t->program->team->plan(t, e)) return false;
         for (uint32_t d = 0; d < t->device_count; d++)
-            if (!plan_map(t, &t->devices[d], e, &t->devices[d].maps[k], parameters, k == RT_EVALUATE || k == RT_INFER ? count : 0)) return false;
+            if (!plan_map(t, &t->devices[d], e, &t->devices[d].maps[k], parameters,
+                          k == RT_EVALUATE || k == RT_INFER ? count : 0))
+                return false;
     }
     return true;
 }
@@ -120,7 +125,8 @@ void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whol
         const void *const *now = t->bound_now + d * t->program->slot_count;
         uint32_t n = whole_only ? m->whole_input_count : m->input_count;
         for (uint32_t i = 0; i < n; i++)
-            m->pointers[m->inputs[i].at] = (char *)(uintptr_t)now[m->inputs[i].slot] + m->inputs[i].offset; /* kernels only read it */
+            m->pointers[m->inputs[i].at] = (char *)(uintptr_t)now[m->inputs[i].slot] +
+                                           m->inputs[i].offset; /* kernels only read it */
     }
 }
 

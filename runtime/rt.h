@@ -19,7 +19,8 @@
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
 
-#pragma GCC visibility push(hidden) /* calls between files are direct: five bytes instead of six, no slot in the table of addresses */
+#pragma GCC visibility push( \
+        hidden) /* calls between files are direct: five bytes instead of six, no slot in the table of addresses */
 
 enum {
     RT_HYPER = 8, /* role of hyper-parameters in the tables; hosts see them as state too: rt_slot_role */
@@ -35,10 +36,15 @@ enum {
 /* ---------------------------------------------------------------- waiting */
 
 /* A number that threads wait for to change: they spin a little, then sleep in the kernel. */
-struct rt_signal { _Atomic uint32_t value, sleepers; };
+struct rt_signal {
+    _Atomic uint32_t value, sleepers;
+};
 /* What is taken and what is finished of a command. Workers begin with their own chunks and go on with those of others,
  * so that one that lost its core holds up the rest by one chunk at most. */
-struct rt_progress { struct rt_signal done; _Atomic uint32_t next[]; /* per worker: chunks taken of its own */ };
+struct rt_progress {
+    struct rt_signal done;
+    _Atomic uint32_t next[]; /* per worker: chunks taken of its own */
+};
 struct rt_barrier {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) struct rt_signal generation;
@@ -47,10 +53,17 @@ struct rt_barrier {
 
 /* ---------------------------------------------------------------- devices */
 
-struct rt_block { void *data; size_t bytes; bool host; };
+struct rt_block {
+    void *data;
+    size_t bytes;
+    bool host;
+};
 
 /* Where an address has to be put before a call. `at`: into rt_map.pointers. */
-struct rt_patch { uint32_t at, slot; uint64_t offset; };
+struct rt_patch {
+    uint32_t at, slot;
+    uint64_t offset;
+};
 
 /* The addresses of one entry on one device: first those of all buffers, then the arguments of every command. */
 struct rt_map {
@@ -78,8 +91,8 @@ struct rt_device {
     struct rt_map *maps; /* per entry */
     struct rt_worker *workers;
     struct rt_barrier barrier;
-    char *progress; /* per command of the entry that runs: struct rt_progress, progress_bytes apart */
-    _Atomic uint64_t collectives;           /* entered by its worker 0 */
+    char *progress;               /* per command of the entry that runs: struct rt_progress, progress_bytes apart */
+    _Atomic uint64_t collectives; /* entered by its worker 0 */
     const struct stepc_command *_Atomic at; /* the last collective entered */
 };
 
@@ -87,26 +100,46 @@ struct rt_device {
 
 /* How a command runs with this number of workers. */
 struct rt_command {
-    uint32_t arguments;  /* index of the first one in rt_map.pointers */
+    uint32_t arguments; /* index of the first one in rt_map.pointers */
     uint32_t workers;
-    uint32_t chunks;     /* pieces of it that one worker takes at a time; 0: not shared */
-    bool sync;           /* all commands before it must be finished */
-    bool solo;           /* a loop that worker 0 runs alone */
-    bool microbatches;   /* the loop over microbatches */
+    uint32_t chunks;   /* pieces of it that one worker takes at a time; 0: not shared */
+    bool sync;         /* all commands before it must be finished */
+    bool solo;         /* a loop that worker 0 runs alone */
+    bool microbatches; /* the loop over microbatches */
 };
-/* Whether a team pays is found by trying, where the host did not say how many threads it wants: a few runs with it, a few
- * without, then the faster for a while that grows each time the answer is the same. */
-struct rt_trial { uint64_t ns[2]; uint32_t runs, hold; bool alone; };
-struct rt_entry { const struct stepc_entry *table; struct rt_command *commands; uint32_t pointer_count; struct rt_trial trial; };
+/* Whether a team pays is found by trying, where the host did not say how many threads it wants: a few runs with it, a
+ * few without, then the faster for a while that grows each time the answer is the same. */
+struct rt_trial {
+    uint64_t ns[2];
+    uint32_t runs, hold;
+    bool alone;
+};
+struct rt_entry {
+    const struct stepc_entry *table;
+    struct rt_command *commands;
+    uint32_t pointer_count;
+    struct rt_trial trial;
+};
 
 enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
 enum rt_entry_kind { RT_INIT, RT_RESTART, RT_STEP, RT_EVALUATE, RT_INFER, RT_DERIVE, RT_ENTRIES };
 
 /* An input of the call in progress: the host's array (strides in bytes), and whether it can be used in place. */
-struct rt_bound { const char *base; int64_t step_stride, stride[RT_MAX_RANK]; bool given, dense; };
+struct rt_bound {
+    const char *base;
+    int64_t step_stride, stride[RT_MAX_RANK];
+    bool given, dense;
+};
 
-struct rt_group { uint32_t count; uint32_t *members; struct rt_barrier barrier; };
-struct rt_comm { uint32_t mask; struct rt_group **of_device; };
+struct rt_group {
+    uint32_t count;
+    uint32_t *members;
+    struct rt_barrier barrier;
+};
+struct rt_comm {
+    uint32_t mask;
+    struct rt_group **of_device;
+};
 
 typedef void rt_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
                          const float *b, int ldb, float beta, float *c, int ldc);
@@ -121,21 +154,21 @@ struct step_instance {
     uint32_t comm_count;
     rt_sgemm_fn *sgemm;
     uint32_t flags;
-    int64_t timeout_ns;     /* 0: none */
+    int64_t timeout_ns; /* 0: none */
     uint64_t created_ns;
     int log_level;
     bool huge_pages, initialized, oversubscribed;
-    bool tries;             /* may leave the team asleep: see rt_trial */
-    bool alone;             /* the call in progress runs on the caller only */
-    const struct stepc_slot **by_name;  /* slots that hosts see */
+    bool tries;                        /* may leave the team asleep: see rt_trial */
+    bool alone;                        /* the call in progress runs on the caller only */
+    const struct stepc_slot **by_name; /* slots that hosts see */
     uint32_t named;
     uint32_t *by_role, role_end[RT_HYPER]; /* numbers of slots role after role, in the order of the table */
-    uint32_t *input_slots, input_count; /* slots of the declared inputs */
-    uint64_t *staging_offset;           /* per input, in rt_device.staging */
-    int32_t loss_slot, step_slot;       /* -1: none */
-    uint32_t *metric_slots, metric_count; /* scalar metrics */
+    uint32_t *input_slots, input_count;    /* slots of the declared inputs */
+    uint64_t *staging_offset;              /* per input, in rt_device.staging */
+    int32_t loss_slot, step_slot;          /* -1: none */
+    uint32_t *metric_slots, metric_count;  /* scalar metrics */
     uint64_t steps;
-    const char *alive;      /* zero in a child after fork */
+    const char *alive; /* zero in a child after fork */
     int pid;
 
     struct rt_block *blocks;
@@ -144,11 +177,11 @@ struct step_instance {
 
     /* the call in progress */
     _Atomic int busy, interrupted, poisoned;
-    struct rt_bound *bound;  /* per input */
-    const void **bound_now;  /* per device and slot: address for this step */
+    struct rt_bound *bound; /* per input */
+    const void **bound_now; /* per device and slot: address for this step */
     enum rt_entry_kind running;
     uint32_t microbatches;
-    _Atomic int failed;      /* a status; workers leave when they see it */
+    _Atomic int failed; /* a status; workers leave when they see it */
     struct rt_signal job, done;
     _Atomic uint32_t pending;
     _Atomic int stop;
@@ -158,9 +191,9 @@ struct step_instance {
     pthread_mutex_t stage_lock;
     bool staged_ready;
     char *staged, *staged_live; /* global inputs in C order: being filled, used by the step */
-    char *snapshot;          /* state before a step under a non-finite policy */
+    char *snapshot;             /* state before a step under a non-finite policy */
 
-    char text[RT_TEXT];      /* of the last failing call */
+    char text[RT_TEXT]; /* of the last failing call */
 };
 
 /* ---------------------------------------------------------------- status.c */
@@ -179,12 +212,13 @@ uint64_t rt_now(void); /* monotonic nanoseconds */
 
 /* NULL, or the first feature of the comma-separated list that this CPU lacks. */
 const char *rt_missing_feature(const char *list, char *name, size_t bytes);
-struct rt_fp { uint32_t control; };
+struct rt_fp {
+    uint32_t control;
+};
 struct rt_fp rt_fp_enter(void); /* round to nearest, FTZ and DAZ; returns the caller's */
 void rt_fp_leave(struct rt_fp);
 
 /* ---------------------------------------------------------------- device_cuda.c */
-
 
 /* ---------------------------------------------------------------- memory.c */
 
@@ -205,16 +239,18 @@ step_status rt_hyper_get(const struct step_instance *, const char *, double *);
 step_status rt_hyper_set(struct step_instance *, const char *, double);
 /* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */
 uint32_t rt_slot_role(const struct stepc_slot *); /* as hosts see it; 0: not at all */
-bool rt_slots_sort(struct step_instance *); /* so that names are found; false: no memory */
+bool rt_slots_sort(struct step_instance *);       /* so that names are found; false: no memory */
 int32_t rt_slot_find(const struct step_instance *, const char *name);
-int32_t rt_slot_find_under(const struct step_instance *, const char *prefix, const char *name); /* of a name in two pieces */
+int32_t rt_slot_find_under(const struct step_instance *, const char *prefix,
+                           const char *name); /* of a name in two pieces */
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
 /* -1: `where` (NULL: the thread) and the status say why. */
 int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);
 double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 uint64_t rt_slot_bytes(const struct stepc_slot *, bool local);
-bool rt_slot_stored(const struct stepc_slot *);   /* in the state block, part of a checkpoint */
-bool rt_slot_made_by(const struct stepc_entry *, const struct stepc_slot *); /* a metric or output that the entry computes */
+bool rt_slot_stored(const struct stepc_slot *); /* in the state block, part of a checkpoint */
+bool rt_slot_made_by(const struct stepc_entry *,
+                     const struct stepc_slot *);   /* a metric or output that the entry computes */
 bool rt_slot_statistic(const struct stepc_slot *); /* a running statistic among the slots of role state */
 bool rt_slot_sharded(const struct stepc_slot *);
 char *rt_slot_address(const struct step_instance *, const struct rt_device *, const struct stepc_slot *);
@@ -226,7 +262,8 @@ void rt_c_strides(int64_t *stride, const int64_t *shape, int32_t rank, size_t it
 /* Place of a device along the axes of a mask, row-major. */
 uint32_t rt_mesh_index(const struct step_instance *, const struct rt_device *, uint32_t mask);
 /* The part of a slot that a device holds: first global index and extent per dimension. False: nothing. */
-bool rt_shard(const struct step_instance *, const struct rt_device *, const struct stepc_slot *, int64_t *start, int64_t *extent);
+bool rt_shard(const struct step_instance *, const struct rt_device *, const struct stepc_slot *, int64_t *start,
+              int64_t *extent);
 /* Whole tensors between host memory (strides in bytes) and all devices. */
 void rt_gather(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
 void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
@@ -236,7 +273,8 @@ step_status rt_read(struct step_instance *, const struct step_array *);
 step_status rt_write(struct step_instance *, const struct step_array *);
 /* Checks an array of the host against a slot and fills strides in bytes. `lead`: extent of an additional leading
  * dimension, 0 = none. */
-step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead, int64_t *stride);
+step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead,
+                           int64_t *stride);
 bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
 
 /* Copies a struct of the host, whatever its version: what the caller lacks is zero. False: no or bad size. */
@@ -246,11 +284,12 @@ void rt_give(void *to, const void *from, size_t bytes);
 /* ---------------------------------------------------------------- parts that an object may lack */
 
 struct stepc_team { /* team.c, commands.c */
-    bool (*unpack)(struct step_instance *, struct stepc_entry *, const unsigned char *at); /* the commands; false: out of memory */
+    bool (*unpack)(struct step_instance *, struct stepc_entry *,
+                   const unsigned char *at); /* the commands; false: out of memory */
     uint32_t (*useful_workers)(const struct stepc_program *, uint32_t most);
     bool (*plan)(struct step_instance *, struct rt_entry *); /* commands of an entry; false: out of memory */
     bool (*start)(struct step_instance *);                   /* threads; false: message was set */
-    bool (*stop)(struct step_instance *);                    /* false: a worker does not come back; its memory must stay */
+    bool (*stop)(struct step_instance *);       /* false: a worker does not come back; its memory must stay */
     step_status (*run)(struct step_instance *); /* the entry that is `running`, on all devices */
 };
 struct stepc_mesh { /* comm_thread.c */
@@ -259,9 +298,10 @@ struct stepc_mesh { /* comm_thread.c */
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);
-    void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker, uint32_t workers);
+    void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker,
+                uint32_t workers);
 };
-struct stepc_gpu { /* device_cuda.c */
+struct stepc_gpu {                                   /* device_cuda.c */
     step_status (*check)(const struct stepc_cuda *); /* why the object's GPU kernels cannot run here */
 };
 
@@ -269,7 +309,7 @@ struct stepc_gpu { /* device_cuda.c */
 
 uint64_t rt_packed_number(const unsigned char **at);
 bool rt_unpack(struct step_instance *); /* tables of slots and buffers; false: out of memory */
-bool rt_plan(struct step_instance *); /* entries and address maps; false: out of memory */
+bool rt_plan(struct step_instance *);   /* entries and address maps; false: out of memory */
 void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
 void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weights);
 
@@ -294,10 +334,11 @@ bool rt_plan_commands(struct step_instance *, struct rt_entry *);
 step_status rt_step(struct step_instance *, const struct step_batch *, struct step_result *);
 step_status rt_step_n(struct step_instance *, const struct step_batch *, uint64_t, struct step_result *);
 step_status rt_eval(struct step_instance *, const struct step_batch *, const char *, struct step_result *);
-step_status rt_infer(struct step_instance *, const struct step_batch *, const char *, const struct step_array *, size_t);
+step_status rt_infer(struct step_instance *, const struct step_batch *, const char *, const struct step_array *,
+                     size_t);
 step_status rt_run_entry(struct step_instance *, enum rt_entry_kind); /* poisons the instance on failure */
-step_status rt_derive(struct step_instance *); /* fills computed slots */
-void rt_step_counter(struct step_instance *); /* reads the slot "step" where there is one */
+step_status rt_derive(struct step_instance *);                        /* fills computed slots */
+void rt_step_counter(struct step_instance *);                         /* reads the slot "step" where there is one */
 
 /* ---------------------------------------------------------------- instance.c, checkpoint.c */
 
@@ -323,13 +364,13 @@ step_status rt_dlpack(struct step_instance *, const char *, struct DLManagedTens
 step_status rt_dlpack_legacy(struct step_instance *, const char *, struct DLManagedTensor **);
 
 /* Everything of a step_api but `describe` and `create`, which name the tables of one program. */
-#define RT_TABLE                                                                                                      \
-    .status_name = rt_status_name, .last_error = rt_last_error, .destroy = rt_destroy, .init = rt_init,               \
-    .tensor_count = rt_tensor_count, .tensor_at = rt_tensor_at, .tensor_find = rt_tensor_find, .read = rt_read,       \
-    .write = rt_write, .dlpack = rt_dlpack, .dlpack_legacy = rt_dlpack_legacy, .hyper_count = rt_hyper_count,         \
-    .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage,                 \
-    .step = rt_step, .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save,                        \
-    .job_wait = rt_job_wait, .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt,    \
+#define RT_TABLE \
+    .status_name = rt_status_name, .last_error = rt_last_error, .destroy = rt_destroy, .init = rt_init, \
+    .tensor_count = rt_tensor_count, .tensor_at = rt_tensor_at, .tensor_find = rt_tensor_find, .read = rt_read, \
+    .write = rt_write, .dlpack = rt_dlpack, .dlpack_legacy = rt_dlpack_legacy, .hyper_count = rt_hyper_count, \
+    .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage, .step = rt_step, \
+    .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save, .job_wait = rt_job_wait, \
+    .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt, \
     .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace
 
 #pragma GCC visibility pop

@@ -17,8 +17,12 @@
 
 enum { ST_HEADER = 16 << 20, ST_TENSORS = 1000000, ST_NAME = 1024 };
 
-static const struct { char name[8]; uint8_t dtype, bytes; } st_dtypes[] = {
-    {"F8_E4M3", STEP_F8E4M3, 1}, {"F8_E5M2", STEP_F8E5M2, 1},
+static const struct {
+    char name[8];
+    uint8_t dtype, bytes;
+} st_dtypes[] = {
+    {"F8_E4M3", STEP_F8E4M3, 1},
+    {"F8_E5M2", STEP_F8E5M2, 1},
 #define X(NAME, text, st, bytes, cls, abi) {st, abi, bytes},
 #include "kernels/dtypes.def"
 #undef X
@@ -32,7 +36,8 @@ struct st_check {
     char *error;
 };
 
-static step_status corrupt(struct st_check *c, const char *tensor, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static step_status corrupt(struct st_check *c, const char *tensor, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static step_status corrupt(struct st_check *c, const char *tensor, const char *format, ...)
 {
     va_list args;
@@ -95,11 +100,16 @@ static step_status check_bytes(struct st_check *c, struct st_tensor *t, uint64_t
 {
     uint64_t data_bytes = c->file_bytes - c->data_at;
     for (int32_t i = 0; i < t->rank; i++)
-        if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes) || bytes >> 52) return corrupt(c, t->name, "its size overflows");
+        if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes) || bytes >> 52)
+            return corrupt(c, t->name, "its size overflows");
     if (t->offset > end || end > data_bytes)
-        return corrupt(c, t->name, "data_offsets [%" PRIu64 ", %" PRIu64 "] lie outside the %" PRIu64 " bytes of data (truncated file?)", t->offset, end, data_bytes);
+        return corrupt(c, t->name,
+                       "data_offsets [%" PRIu64 ", %" PRIu64 "] lie outside the %" PRIu64
+                       " bytes of data (truncated file?)",
+                       t->offset, end, data_bytes);
     if (end - t->offset != bytes)
-        return corrupt(c, t->name, "dtype and shape need %" PRIu64 " bytes, data_offsets hold %" PRIu64, bytes, end - t->offset);
+        return corrupt(c, t->name, "dtype and shape need %" PRIu64 " bytes, data_offsets hold %" PRIu64, bytes,
+                       end - t->offset);
     t->offset += c->data_at;
     t->bytes = bytes;
     return STEP_OK;
@@ -119,7 +129,8 @@ static step_status check_tensor(struct st_check *c, const char *name, struct st_
         uint32_t k = 0;
         if (!key) return syntax(c);
         while (k < 3 && strcmp(keys[k], key) != 0) k++;
-        if (k == 3 || seen >> k & 1) return corrupt(c, name, "expected an object of dtype, shape and data_offsets, found \"%.40s\"", key);
+        if (k == 3 || seen >> k & 1)
+            return corrupt(c, name, "expected an object of dtype, shape and data_offsets, found \"%.40s\"", key);
         seen |= 1u << k;
         if (k == 1) status = check_shape(c, t);
         else if (k == 2) status = check_offsets(c, t, &end);
@@ -132,7 +143,8 @@ static step_status check_tensor(struct st_check *c, const char *name, struct st_
     }
     if (status) return status;
     if (c->scan.fault) return syntax(c);
-    return seen == 7 ? check_bytes(c, t, bytes, end) : corrupt(c, name, "expected an object of dtype, shape and data_offsets");
+    return seen == 7 ? check_bytes(c, t, bytes, end)
+                     : corrupt(c, name, "expected an object of dtype, shape and data_offsets");
 }
 
 static step_status check_metadata(struct st_check *c)
@@ -167,14 +179,16 @@ static step_status check_ranges(struct st_check *c)
     for (uint32_t i = 0; i < f->count; i++) {
         const struct st_tensor *t = &f->tensors[i];
         if (t->offset != at)
-            return corrupt(c, t->name, "its data begin at byte %" PRIu64 " of the file, expected %" PRIu64 " (%s)", t->offset, at,
-                           t->offset < at ? "overlaps the tensor before it" : "a hole before it");
+            return corrupt(c, t->name, "its data begin at byte %" PRIu64 " of the file, expected %" PRIu64 " (%s)",
+                           t->offset, at, t->offset < at ? "overlaps the tensor before it" : "a hole before it");
         at += t->bytes;
     }
-    if (at != c->file_bytes) return corrupt(c, NULL, "the file has %" PRIu64 " bytes, its header describes %" PRIu64, c->file_bytes, at);
+    if (at != c->file_bytes)
+        return corrupt(c, NULL, "the file has %" PRIu64 " bytes, its header describes %" PRIu64, c->file_bytes, at);
     if (f->count) qsort(f->tensors, f->count, sizeof *f->tensors, by_name);
     for (uint32_t i = 1; i < f->count; i++)
-        if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0) return corrupt(c, f->tensors[i].name, "is there twice");
+        if (strcmp(f->tensors[i - 1].name, f->tensors[i].name) == 0)
+            return corrupt(c, f->tensors[i].name, "is there twice");
     return STEP_OK;
 }
 
@@ -224,12 +238,16 @@ static step_status open_checked(struct st_check *c)
         return STEP_EIO;
     }
     uint64_t file_bytes = (uint64_t)s.st_size;
-    if (file_bytes < 8) return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 bytes of header length", file_bytes);
+    if (file_bytes < 8)
+        return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 bytes of header length",
+                       file_bytes);
     bool ok = read_at(f->fd, head, 8, 0);
     for (int i = 0; i < 8; i++) length |= (uint64_t)head[i] << (8 * i);
-    if (ok && length > ST_HEADER) return corrupt(c, NULL, "no safetensors file (a header of %" PRIu64 " bytes)", length);
+    if (ok && length > ST_HEADER)
+        return corrupt(c, NULL, "no safetensors file (a header of %" PRIu64 " bytes)", length);
     if (ok && (length < 2 || length > file_bytes - 8))
-        return corrupt(c, NULL, "header of %" PRIu64 " bytes in a file of %" PRIu64 " bytes (truncated?)", length, file_bytes);
+        return corrupt(c, NULL, "header of %" PRIu64 " bytes in a file of %" PRIu64 " bytes (truncated?)", length,
+                       file_bytes);
     if (ok && !(f->text = malloc(length + 1))) return STEP_ENOMEM;
     if (!ok || !read_at(f->fd, f->text, length, 8)) {
         snprintf(c->error, ST_TEXT, "%s: read: %s", f->path, errno ? strerror(errno) : "unexpected end of file");
@@ -264,17 +282,22 @@ const struct st_tensor *st_find(const struct st_file *f, const char *name)
     return f->count ? bsearch(&key, f->tensors, f->count, sizeof *f->tensors, by_name) : NULL;
 }
 
-step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes, char error[ST_TEXT])
+step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes,
+                    char error[ST_TEXT])
 {
     if (read_at(f->fd, to, bytes, t->offset + offset)) return STEP_OK;
-    snprintf(error, ST_TEXT, "%s: tensor \"%s\": %s", f->path, t->name, errno ? strerror(errno) : "the file became shorter while it was read");
+    snprintf(error, ST_TEXT, "%s: tensor \"%s\": %s", f->path, t->name,
+             errno ? strerror(errno) : "the file became shorter while it was read");
     return STEP_EIO;
 }
 
 /* ---------------------------------------------------------------- writing */
 
 /* The header under construction; `text` is NULL once memory ran out. */
-struct header { char *text; size_t length, capacity; };
+struct header {
+    char *text;
+    size_t length, capacity;
+};
 
 static void add(struct header *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(struct header *h, const char *format, ...)
@@ -323,12 +346,15 @@ static void write_header(struct header *h, const struct st_tensor *tensors, uint
     if (h->text) memcpy(h->text, &length, 8); /* little-endian, as every machine here */
 }
 
-static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch, void *user, char error[ST_TEXT])
+static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch,
+                              void *user, char error[ST_TEXT])
 {
     for (uint32_t i = 0; i < count; i++) {
         void *buffer = malloc(tensors[i].bytes ? tensors[i].bytes : 1);
         step_status status = buffer ? fetch(user, i, buffer) : STEP_ENOMEM;
-        if (status) snprintf(error, ST_TEXT, "%s: tensor \"%s\": %s", o->path, tensors[i].name, buffer ? "cannot be read" : "out of memory");
+        if (status)
+            snprintf(error, ST_TEXT, "%s: tensor \"%s\": %s", o->path, tensors[i].name,
+                     buffer ? "cannot be read" : "out of memory");
         else if (!st_output_write(o, buffer, tensors[i].bytes, error)) status = STEP_EIO;
         free(buffer);
         if (status) return status;
@@ -336,7 +362,8 @@ static step_status write_data(struct st_output *o, const struct st_tensor *tenso
     return STEP_OK;
 }
 
-step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *fetch, void *user, char error[ST_TEXT])
+step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *fetch,
+                     void *user, char error[ST_TEXT])
 {
     struct st_output o;
     struct header h;

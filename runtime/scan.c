@@ -51,8 +51,10 @@ bool scan_whole(struct rt_scan *s, uint64_t *out)
     skip(s);
     const char *begin = s->at;
     uint64_t n = 0;
-    while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && n < (uint64_t)1 << 53) n = n * 10 + (uint64_t)(*s->at++ - '0');
-    if (s->at == begin || n >> 53 || (*begin == '0' && s->at - begin > 1) || (s->at < s->end && (*s->at == '.' || *s->at == 'e' || *s->at == 'E')))
+    while (s->at < s->end && *s->at >= '0' && *s->at <= '9' && n < (uint64_t)1 << 53)
+        n = n * 10 + (uint64_t)(*s->at++ - '0');
+    if (s->at == begin || n >> 53 || (*begin == '0' && s->at - begin > 1) ||
+        (s->at < s->end && (*s->at == '.' || *s->at == 'e' || *s->at == 'E')))
         return fail(s, "expected a whole number below 2^53");
     *out = n;
     return true;

@@ -12,11 +12,11 @@ struct rt_scan {
     bool first;        /* nothing was read in the innermost object or list */
 };
 
-bool scan_open(struct rt_scan *, char bracket);  /* '{' or '[' */
+bool scan_open(struct rt_scan *, char bracket); /* '{' or '[' */
 /* Whether another member follows; after the closing bracket or on a fault: false. */
 bool scan_more(struct rt_scan *, char bracket);
-char *scan_string(struct rt_scan *);             /* NULL: fault */
-char *scan_key(struct rt_scan *);                /* a string and its colon */
-bool scan_whole(struct rt_scan *, uint64_t *);   /* a whole number in [0, 2^53) */
-bool scan_end(struct rt_scan *);                 /* nothing but space is left */
+char *scan_string(struct rt_scan *);           /* NULL: fault */
+char *scan_key(struct rt_scan *);              /* a string and its colon */
+bool scan_whole(struct rt_scan *, uint64_t *); /* a whole number in [0, 2^53) */
+bool scan_end(struct rt_scan *);               /* nothing but space is left */
 #endif

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A hyper-parameter is stored as a tensor of one number, and saved as such: hyperparameters.learning_rate, or where Optax
- * has a place for it opt_state.hyperparams.learning_rate; no name begins otherwise. A frozen one follows a schedule and is
- * no tensor: nothing but hyper_set knows it, to say so. */
+/* A hyper-parameter is stored as a tensor of one number, and saved as such: hyperparameters.learning_rate, or where
+ * Optax has a place for it opt_state.hyperparams.learning_rate; no name begins otherwise. A frozen one follows a
+ * schedule and is no tensor: nothing but hyper_set knows it, to say so. */
 uint32_t rt_slot_role(const struct stepc_slot *s)
 {
     if (s->role != RT_HYPER) return s->role;
@@ -64,7 +64,9 @@ int32_t rt_slot_find_under(const struct step_instance *t, const char *prefix, co
         if (compare_name(t->by_name[middle], prefix, name) < 0) low = middle + 1;
         else high = middle;
     }
-    return low < t->named && compare_name(t->by_name[low], prefix, name) == 0 ? (int32_t)(t->by_name[low] - t->program->slots) : -1;
+    return low < t->named && compare_name(t->by_name[low], prefix, name) == 0
+               ? (int32_t)(t->by_name[low] - t->program->slots)
+               : -1;
 }
 
 int32_t rt_slot_find(const struct step_instance *t, const char *name) { return rt_slot_find_under(t, "", name); }
@@ -74,12 +76,16 @@ static int32_t hyper_slot_at(const struct stepc_program *p, size_t index, size_t
 {
     *count = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (p->slots[i].role == RT_HYPER && !(p->slots[i].flags & STEP_FROZEN) && (*count)++ == index) return (int32_t)i;
+        if (p->slots[i].role == RT_HYPER && !(p->slots[i].flags & STEP_FROZEN) && (*count)++ == index)
+            return (int32_t)i;
     return -1;
 }
 
 /* Arguments that no call can do anything with. */
-static step_status unusable(const char *call) { return rt_fail(NULL, STEP_EINVAL, "%s: null pointer or wrong size field", call); }
+static step_status unusable(const char *call)
+{
+    return rt_fail(NULL, STEP_EINVAL, "%s: null pointer or wrong size field", call);
+}
 
 uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
 {
@@ -88,7 +94,10 @@ uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
     return n;
 }
 
-bool rt_slot_stored(const struct stepc_slot *s) { return rt_slot_role(s) >= STEP_PARAM && rt_slot_role(s) <= STEP_STATE && !s->computed; }
+bool rt_slot_stored(const struct stepc_slot *s)
+{
+    return rt_slot_role(s) >= STEP_PARAM && rt_slot_role(s) <= STEP_STATE && !s->computed;
+}
 
 bool rt_slot_made_by(const struct stepc_entry *e, const struct stepc_slot *s)
 {
@@ -112,10 +121,15 @@ bool rt_slot_statistic(const struct stepc_slot *s) { return s->role == STEP_STAT
 
 static void tensor_fill(const struct step_instance *t, const struct stepc_slot *s, struct step_tensor *out)
 {
-    struct step_tensor full = {
-        .name = s->name, .role = rt_slot_role(s), .dtype = s->dtype, .rank = s->rank, .flags = s->flags, .shape = s->shape,
-        .sharding = s->sharding ? s->sharding : "[]",
-        .bytes_global = rt_slot_bytes(s, false), .bytes_local = rt_slot_bytes(s, true)};
+    struct step_tensor full = {.name = s->name,
+                               .role = rt_slot_role(s),
+                               .dtype = s->dtype,
+                               .rank = s->rank,
+                               .flags = s->flags,
+                               .shape = s->shape,
+                               .sharding = s->sharding ? s->sharding : "[]",
+                               .bytes_global = rt_slot_bytes(s, false),
+                               .bytes_local = rt_slot_bytes(s, true)};
     full.flags &= ~(uint32_t)STEP_SHARDED; /* this process holds every part */
     if (s->role == STEP_METRIC && !rt_slot_made_by(t->entries[RT_EVALUATE].table, s)) full.flags |= STEP_NOT_EVALUATED;
     rt_give(out, &full, sizeof full);
@@ -136,7 +150,8 @@ static step_status tensor_give(const struct step_instance *t, int32_t i, struct 
 step_status rt_tensor_at(const struct step_instance *t, uint32_t role, size_t index, struct step_tensor *out)
 {
     if (!t || !out) return unusable("tensor_at");
-    if (index >= rt_tensor_count(t, role)) return rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index);
+    if (index >= rt_tensor_count(t, role))
+        return rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index);
     return tensor_give(t, (int32_t)t->by_role[t->role_end[role - 1] + index], out);
 }
 
@@ -170,7 +185,8 @@ step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step
     size_t n;
     int32_t i = hyper_slot_at(t->program, index, &n);
     if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: no hyper-parameter %zu", index);
-    struct step_hyper full = {.name = hyper_name(&t->program->slots[i]), .value = rt_hyper_load(t, &t->program->slots[i])};
+    struct step_hyper full = {.name = hyper_name(&t->program->slots[i]),
+                              .value = rt_hyper_load(t, &t->program->slots[i])};
     rt_give(out, &full, sizeof full);
     return STEP_OK;
 }
@@ -181,9 +197,11 @@ int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where
     const struct stepc_slot *slots = t->program->slots, *s = NULL;
     *status = STEP_OK;
     for (uint32_t i = 0; i < t->program->slot_count && !s; i++)
-        if (slots[i].role == RT_HYPER && (strcmp(hyper_name(&slots[i]), name) == 0 || strcmp(slots[i].name, name) == 0)) s = &slots[i];
+        if (slots[i].role == RT_HYPER && (strcmp(hyper_name(&slots[i]), name) == 0 || strcmp(slots[i].name, name) == 0))
+            s = &slots[i];
     if (s && !(s->flags & STEP_FROZEN)) return (int32_t)(s - slots);
-    *status = rt_fail(where, s ? STEP_EINVAL : STEP_ENOTFOUND, s ? "\"%s\" cannot be set: it follows a schedule" : "no hyper-parameter \"%s\"", name);
+    *status = rt_fail(where, s ? STEP_EINVAL : STEP_ENOTFOUND,
+                      s ? "\"%s\" cannot be set: it follows a schedule" : "no hyper-parameter \"%s\"", name);
     return -1;
 }
 

@@ -9,7 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-struct rt_record { const struct step_instance *instance; char text[RT_TEXT]; };
+struct rt_record {
+    const struct step_instance *instance;
+    char text[RT_TEXT];
+};
 
 /* The only mutable globals of the runtime: a key is process-wide by nature. */
 static pthread_once_t record_once = PTHREAD_ONCE_INIT;
@@ -31,9 +34,9 @@ static struct rt_record *record_of_thread(bool make)
 }
 
 static const char status_names[][17] = {
-    "STEP_OK", "STEP_EINVAL", "STEP_ENOTFOUND", "STEP_ESHAPE", "STEP_ERANGE", "STEP_ENOMEM", "STEP_EIO",
-    "STEP_ECORRUPT", "STEP_EVERSION", "STEP_EDEVICE", "STEP_EPEER", "STEP_ETIMEOUT", "STEP_ENONFINITE",
-    "STEP_ECANCELLED", "STEP_EBUSY", "STEP_EUNSUPPORTED", "STEP_EPOISONED", "STEP_EINTERNAL"};
+    "STEP_OK",         "STEP_EINVAL",     "STEP_ENOTFOUND", "STEP_ESHAPE",       "STEP_ERANGE",    "STEP_ENOMEM",
+    "STEP_EIO",        "STEP_ECORRUPT",   "STEP_EVERSION",  "STEP_EDEVICE",      "STEP_EPEER",     "STEP_ETIMEOUT",
+    "STEP_ENONFINITE", "STEP_ECANCELLED", "STEP_EBUSY",     "STEP_EUNSUPPORTED", "STEP_EPOISONED", "STEP_EINTERNAL"};
 
 const char *rt_status_name(step_status status)
 {
@@ -94,8 +97,12 @@ uint64_t rt_now(void)
 }
 
 /* By ABI code; the 8-bit floats have no row in dtypes.def. */
-static const struct { char name[9]; uint8_t bytes; } dtypes[] = {
-    [STEP_F8E4M3] = {"f8e4m3", 1}, [STEP_F8E5M2] = {"f8e5m2", 1},
+static const struct {
+    char name[9];
+    uint8_t bytes;
+} dtypes[] = {
+    [STEP_F8E4M3] = {"f8e4m3", 1},
+    [STEP_F8E5M2] = {"f8e5m2", 1},
 #define X(NAME, text, st, bytes, cls, abi) [abi] = {text, bytes},
 #include "kernels/dtypes.def"
 #undef X

@@ -35,7 +35,10 @@ static double result_number(const struct step_instance *t, uint32_t slot)
     return rt_number_at(t->devices[0].result + s->offset, s->dtype, 0);
 }
 
-static double loss_of(const struct step_instance *t) { return t->loss_slot < 0 ? NAN : result_number(t, (uint32_t)t->loss_slot); }
+static double loss_of(const struct step_instance *t)
+{
+    return t->loss_slot < 0 ? NAN : result_number(t, (uint32_t)t->loss_slot);
+}
 
 static void fill_result(const struct step_instance *t, struct step_result *out, uint32_t flags, uint64_t ns)
 {
@@ -60,12 +63,16 @@ static bool snapshot_take(struct step_instance *t)
 {
     uint64_t bytes = t->program->state_bytes;
     if (!t->snapshot) t->snapshot = rt_alloc(t, bytes * t->device_count);
-    for (uint32_t d = 0; t->snapshot && d < t->device_count; d++) memcpy(t->snapshot + d * bytes, t->devices[d].state, bytes);
+    for (uint32_t d = 0; t->snapshot && d < t->device_count; d++)
+        memcpy(t->snapshot + d * bytes, t->devices[d].state, bytes);
     return t->snapshot != NULL;
 }
 
 /* A skipped step keeps random counters and the step number: the next one must not repeat the same noise. */
-static bool slot_advances(const struct stepc_slot *s) { return s->role == STEP_STATE && !rt_slot_statistic(s) && strcmp(s->name, "loss_scale"); }
+static bool slot_advances(const struct stepc_slot *s)
+{
+    return s->role == STEP_STATE && !rt_slot_statistic(s) && strcmp(s->name, "loss_scale");
+}
 
 static void snapshot_restore(struct step_instance *t, bool all)
 {
@@ -73,7 +80,8 @@ static void snapshot_restore(struct step_instance *t, bool all)
         for (uint32_t i = 0; i < t->program->slot_count; i++) {
             const struct stepc_slot *s = &t->program->slots[i];
             if (!rt_slot_stored(s) || (!all && slot_advances(s))) continue;
-            memcpy(t->devices[d].state + s->offset, t->snapshot + d * t->program->state_bytes + s->offset, rt_slot_bytes(s, true));
+            memcpy(t->devices[d].state + s->offset, t->snapshot + d * t->program->state_bytes + s->offset,
+                   rt_slot_bytes(s, true));
         }
 }
 
@@ -94,7 +102,8 @@ static bool state_finite(const struct step_instance *t)
 /* ---------------------------------------------------------------- one step */
 
 /* `clock`: when the step before ended; a small step takes little longer than asking for the time. */
-static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy, struct step_result *result, uint64_t *clock)
+static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy, struct step_result *result,
+                            uint64_t *clock)
 {
     uint64_t begin = *clock;
     uint32_t flags = 0;
@@ -107,7 +116,8 @@ static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy
         snapshot_restore(t, policy == STEP_ON_NONFINITE_STOP);
         flags = STEP_NONFINITE | (policy == STEP_ON_NONFINITE_SKIP ? STEP_SKIPPED : 0);
         if (policy == STEP_ON_NONFINITE_STOP)
-            status = rt_fail(t, STEP_ENONFINITE, "step %llu: loss or update is not finite (loss %g); the state is as before the step",
+            status = rt_fail(t, STEP_ENONFINITE,
+                             "step %llu: loss or update is not finite (loss %g); the state is as before the step",
                              (unsigned long long)t->steps + 1, loss_of(t));
     }
     if (!status) t->steps++;
@@ -120,7 +130,11 @@ static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy
 /* ---------------------------------------------------------------- hyper-parameters of one call */
 
 enum { RT_CALL_HYPERS = 32 };
-struct call_hypers { uint32_t count; uint32_t slot[RT_CALL_HYPERS]; double old[RT_CALL_HYPERS]; };
+struct call_hypers {
+    uint32_t count;
+    uint32_t slot[RT_CALL_HYPERS];
+    double old[RT_CALL_HYPERS];
+};
 
 static void hypers_restore(struct step_instance *t, const struct call_hypers *h)
 {
@@ -134,13 +148,16 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
     if (!at && batch->hyper_count) return rt_fail(t, STEP_EINVAL, "batch: hypers is NULL");
     for (size_t i = 0; i < batch->hyper_count; i++, at += batch->hypers->size) {
         struct step_hyper value;
-        if (!rt_take(&value, sizeof value, at) || !value.name) return rt_fail(t, STEP_EINVAL, "batch: hyper-parameter %zu has a wrong size field or no name", i);
+        if (!rt_take(&value, sizeof value, at) || !value.name)
+            return rt_fail(t, STEP_EINVAL, "batch: hyper-parameter %zu has a wrong size field or no name", i);
         step_status status;
         int32_t slot = rt_hyper_find(t, t, value.name, &status);
         if (slot < 0) return status;
         for (uint32_t k = 0; k < h->count; k++)
-            if (h->slot[k] == (uint32_t)slot) return rt_fail(t, STEP_EINVAL, "hyper-parameter \"%s\" is given twice", value.name);
-        if (h->count == RT_CALL_HYPERS) return rt_fail(t, STEP_EINVAL, "batch: more than %d hyper-parameters", RT_CALL_HYPERS);
+            if (h->slot[k] == (uint32_t)slot)
+                return rt_fail(t, STEP_EINVAL, "hyper-parameter \"%s\" is given twice", value.name);
+        if (h->count == RT_CALL_HYPERS)
+            return rt_fail(t, STEP_EINVAL, "batch: more than %d hyper-parameters", RT_CALL_HYPERS);
         const struct stepc_slot *s = &t->program->slots[slot];
         h->old[h->count] = rt_hyper_load(t, s);
         h->slot[h->count++] = (uint32_t)slot;
@@ -151,11 +168,14 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
 
 /* ---------------------------------------------------------------- step, step_n */
 
-static step_status batch_check(struct step_instance *t, const struct step_batch *from, struct step_batch *batch, enum rt_entry_kind kind)
+static step_status batch_check(struct step_instance *t, const struct step_batch *from, struct step_batch *batch,
+                               enum rt_entry_kind kind)
 {
     static const char names[][6] = {[RT_STEP] = "step", [RT_EVALUATE] = "eval", [RT_INFER] = "infer"};
-    if (!rt_take(batch, sizeof *batch, from)) return rt_fail(t, STEP_EINVAL, "%s: the batch is NULL or has a wrong size field", names[kind]);
-    if (!t->entries[kind].table) return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
+    if (!rt_take(batch, sizeof *batch, from))
+        return rt_fail(t, STEP_EINVAL, "%s: the batch is NULL or has a wrong size field", names[kind]);
+    if (!t->entries[kind].table)
+        return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", names[kind]);
     t->microbatches = 0;
     if (!batch->microbatches || kind != RT_STEP) return STEP_OK;
@@ -163,25 +183,30 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
     for (uint32_t i = 0; e->commands && i < e->table->command_count; i++)
         if (e->commands[i].microbatches) t->microbatches = batch->microbatches;
     if (!t->microbatches || e->table->whole)
-        return rt_fail(t, STEP_EUNSUPPORTED, "microbatches: this step has no loop over microbatches that can end early");
+        return rt_fail(t, STEP_EUNSUPPORTED,
+                       "microbatches: this step has no loop over microbatches that can end early");
     return STEP_OK;
 }
 
 /* A locked instruction only if there is something to take. */
 static step_status interrupt_check(struct step_instance *t, const char *when, uint64_t ahead)
 {
-    if (!atomic_load_explicit(&t->interrupted, memory_order_relaxed) || !atomic_exchange(&t->interrupted, 0)) return STEP_OK;
+    if (!atomic_load_explicit(&t->interrupted, memory_order_relaxed) || !atomic_exchange(&t->interrupted, 0))
+        return STEP_OK;
     return rt_fail(t, STEP_ECANCELLED, "interrupted %s step %llu", when, (unsigned long long)(t->steps + ahead));
 }
 
-static step_status steps_run(struct step_instance *t, const struct step_batch *from, uint64_t n, bool leading, struct step_result *results)
+static step_status steps_run(struct step_instance *t, const struct step_batch *from, uint64_t n, bool leading,
+                             struct step_result *results)
 {
     struct step_batch batch;
     struct call_hypers hypers;
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, RT_STEP);
-    if (!status && results && results->size < sizeof results->size) status = rt_fail(t, STEP_EINVAL, "step: wrong size field of the result");
-    if (!status && batch.flags > STEP_ON_NONFINITE_SKIP) status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
+    if (!status && results && results->size < sizeof results->size)
+        status = rt_fail(t, STEP_EINVAL, "step: wrong size field of the result");
+    if (!status && batch.flags > STEP_ON_NONFINITE_SKIP)
+        status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
     if (!status) status = rt_bind(t, &batch, RT_STEP, leading ? n : 0);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     uint64_t clock = results ? rt_now() : 0;
@@ -190,13 +215,16 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
         if (!status) status = one_step(t, k, batch.flags, results, &clock);
         else fill_result(t, results, 0, 0);
         if (!status) status = interrupt_check(t, "after", 0);
-        if (results) results = (struct step_result *)(void *)((char *)results + results->size); /* the caller's struct, of its version */
+        if (results)
+            results = (struct step_result *)(void *)((char *)results +
+                                                     results->size); /* the caller's struct, of its version */
     }
     hypers_restore(t, &hypers);
     return status;
 }
 
-static step_status steps_call(struct step_instance *t, const struct step_batch *batch, uint64_t n, bool leading, struct step_result *results)
+static step_status steps_call(struct step_instance *t, const struct step_batch *batch, uint64_t n, bool leading,
+                              struct step_result *results)
 {
     if (!t) return rt_fail(NULL, STEP_EINVAL, "step: null pointer");
     step_status status = rt_enter(t, false);
@@ -221,7 +249,8 @@ step_status rt_step_n(struct step_instance *t, const struct step_batch *batch, u
 
 step_status rt_derive(struct step_instance *t)
 {
-    if (!t->entries[RT_DERIVE].table) return rt_fail(t, STEP_EINTERNAL, "this object has computed tensors but no entry that computes them");
+    if (!t->entries[RT_DERIVE].table)
+        return rt_fail(t, STEP_EINTERNAL, "this object has computed tensors but no entry that computes them");
     struct rt_fp fp = rt_fp_enter();
     step_status status = rt_run_entry(t, RT_DERIVE);
     rt_fp_leave(fp);
@@ -237,7 +266,8 @@ static step_status weights_select(struct step_instance *t, enum rt_entry_kind ki
     for (uint32_t i = 0; w < RT_WEIGHTS && i < t->program->slot_count; i++) {
         const struct stepc_slot *s = &t->program->slots[i];
         size_t n = strlen(names[w]);
-        if (s->role == STEP_PARAM || s->role > STEP_STATE || strncmp(s->name, names[w], n) != 0 || s->name[n] != '.') continue;
+        if (s->role == STEP_PARAM || s->role > STEP_STATE || strncmp(s->name, names[w], n) != 0 || s->name[n] != '.')
+            continue;
         there = true;
         computed |= s->computed;
     }
@@ -252,13 +282,17 @@ static step_status output_find(struct step_instance *t, const struct step_array 
 {
     for (uint32_t i = 0; i < t->program->slot_count; i++) { /* a parameter may have the same name */
         const struct stepc_slot *s = *slot = &t->program->slots[i];
-        if ((s->role == STEP_OUTPUT || s->role == STEP_METRIC) && strcmp(s->name, a->name) == 0 && rt_slot_made_by(t->entries[RT_INFER].table, s))
+        if ((s->role == STEP_OUTPUT || s->role == STEP_METRIC) && strcmp(s->name, a->name) == 0 &&
+            rt_slot_made_by(t->entries[RT_INFER].table, s))
             return STEP_OK;
     }
     return rt_fail(t, STEP_ENOTFOUND, "infer has no output \"%s\"", a->name);
 }
 
-struct outputs { const struct step_array *arrays; size_t count; };
+struct outputs {
+    const struct step_array *arrays;
+    size_t count;
+};
 
 /* First all are checked, then, with `fetch`, they are copied. */
 static step_status outputs_go(struct step_instance *t, const struct outputs *o, bool fetch)
@@ -270,7 +304,8 @@ static step_status outputs_go(struct step_instance *t, const struct outputs *o, 
         struct step_array a;
         const struct stepc_slot *slot = NULL;
         int64_t stride[RT_MAX_RANK + 1];
-        if (!rt_take(&a, sizeof a, at) || !a.name) return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
+        if (!rt_take(&a, sizeof a, at) || !a.name)
+            return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
         status = output_find(t, &a, &slot);
         if (!status) status = rt_array_check(t, &a, slot, 0, stride);
         if (!status && fetch) rt_gather(t, slot, a.data, stride);
@@ -283,18 +318,20 @@ static void fill_evaluated(struct step_instance *t, struct step_result *result, 
     const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
     fill_result(t, result, 0, ns);
     for (uint32_t i = 0; result && result->metrics && i < t->metric_count && i < result->metric_capacity; i++)
-        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) result->metrics[i] = (double)NAN;
+        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]]))
+            result->metrics[i] = (double)NAN;
 }
 
-static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from, const char *weights,
-                                   struct step_result *result, const struct outputs *outputs)
+static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from,
+                                   const char *weights, struct step_result *result, const struct outputs *outputs)
 {
     struct step_batch batch;
     struct call_hypers hypers;
     uint64_t begin = rt_now();
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, kind);
-    if (!status && result && result->size < sizeof result->size) status = rt_fail(t, STEP_EINVAL, "eval: wrong size field of the result");
+    if (!status && result && result->size < sizeof result->size)
+        status = rt_fail(t, STEP_EINVAL, "eval: wrong size field of the result");
     if (!status) status = weights_select(t, kind, weights);
     if (!status) status = rt_bind(t, &batch, kind, 0);
     if (!status) status = outputs_go(t, outputs, false);
@@ -310,8 +347,8 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
 }
 
 /* eval and infer: an entry that changes nothing, by the weights of that name. */
-static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *batch, const char *weights,
-                            struct step_result *result, struct outputs outputs)
+static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *batch,
+                            const char *weights, struct step_result *result, struct outputs outputs)
 {
     if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", kind == RT_INFER ? "infer" : "eval");
     step_status status = rt_enter(t, false);
@@ -322,7 +359,8 @@ static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, co
     return rt_leave(t, status);
 }
 
-step_status rt_eval(struct step_instance *t, const struct step_batch *batch, const char *weights, struct step_result *result)
+step_status rt_eval(struct step_instance *t, const struct step_batch *batch, const char *weights,
+                    struct step_result *result)
 {
     return evaluate(t, RT_EVALUATE, batch, weights, result, (struct outputs){0});
 }

@@ -21,16 +21,24 @@ void rt_abort_peers(struct step_instance *t)
 
 step_status rt_memory(const struct step_instance *t, uint32_t device, struct step_memory *out)
 {
-    if (!t || !out || out->size < sizeof out->size) return rt_fail(NULL, STEP_EINVAL, "memory: null pointer or wrong size field");
-    if (device >= t->device_count) return rt_fail(NULL, STEP_ENOTFOUND, "memory: device %u of %u", device, t->device_count);
+    if (!t || !out || out->size < sizeof out->size)
+        return rt_fail(NULL, STEP_EINVAL, "memory: null pointer or wrong size field");
+    if (device >= t->device_count)
+        return rt_fail(NULL, STEP_ENOTFOUND, "memory: device %u of %u", device, t->device_count);
     const struct stepc_program *p = t->program;
     uint64_t arena = 0;
     for (uint32_t i = 0; i < p->entry_count; i++)
         if (p->entries[i].arena_bytes > arena) arena = p->entries[i].arena_bytes;
-    struct step_memory m = {
-        .parameters = p->memory[0], .averages = p->memory[1], .optimizer_state = p->memory[2], .other_state = p->memory[3],
-        .gradients = p->memory[4], .activations = p->memory[5], .workspace = p->memory[6], .lower_bound = p->memory[7],
-        .planned_peak = p->state_bytes + arena, .measured_peak = t->measured_bytes / t->device_count};
+    struct step_memory m = {.parameters = p->memory[0],
+                            .averages = p->memory[1],
+                            .optimizer_state = p->memory[2],
+                            .other_state = p->memory[3],
+                            .gradients = p->memory[4],
+                            .activations = p->memory[5],
+                            .workspace = p->memory[6],
+                            .lower_bound = p->memory[7],
+                            .planned_peak = p->state_bytes + arena,
+                            .measured_peak = t->measured_bytes / t->device_count};
     rt_give(out, &m, sizeof m);
     return STEP_OK;
 }
@@ -52,6 +60,7 @@ step_status rt_dlpack_legacy(struct step_instance *t, const char *name, struct D
     return rt_dlpack(t, NULL, NULL);
 }
 
-static const struct step_api tools_table = {.size = sizeof tools_table, .abi_major = STEP_ABI_MAJOR, .abi_minor = STEP_ABI_MINOR, RT_TABLE};
+static const struct step_api tools_table = {
+    .size = sizeof tools_table, .abi_major = STEP_ABI_MAJOR, .abi_minor = STEP_ABI_MINOR, RT_TABLE};
 
 const struct step_api *rt_tools_api(void) { return &tools_table; }

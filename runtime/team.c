@@ -33,11 +33,13 @@ static inline void relax(void)
 void rt_signal_change(struct rt_signal *s)
 {
     atomic_fetch_add(&s->value, 1);
-    if (atomic_load(&s->sleepers)) syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load(&s->sleepers))
+        syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Until the value is no longer `old`: true. False: the call failed elsewhere, or the deadline (0: none) passed. */
-static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline, bool leave_on_failure)
+static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t old, uint64_t deadline,
+                        bool leave_on_failure)
 {
     uint32_t spins = t->oversubscribed ? 0 : RT_SPINS;
     for (uint32_t i = 0; i < spins; i++) {
@@ -50,7 +52,8 @@ static bool signal_wait(struct step_instance *t, struct rt_signal *s, uint32_t o
         if (leave_on_failure && atomic_load(&t->failed)) break;
         if (deadline && rt_now() >= deadline) break;
         struct timespec poll = {0, RT_POLL_NS};
-        syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAIT_PRIVATE, old, leave_on_failure || deadline ? &poll : NULL, NULL, 0);
+        syscall(SYS_futex, (uint32_t *)&s->value, FUTEX_WAIT_PRIVATE, old, leave_on_failure || deadline ? &poll : NULL,
+                NULL, 0);
     }
     atomic_fetch_sub(&s->sleepers, 1);
     return changed;
@@ -100,7 +103,8 @@ static int64_t cut(const struct stepc_command *c, uint32_t chunk, uint32_t chunk
     return start + (at - start) / grain * grain;
 }
 
-static void run_members(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk, uint32_t chunks)
+static void run_members(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
+                        uint32_t chunks)
 {
     int64_t lo = cut(c, chunk, chunks), hi = cut(c, chunk + 1, chunks);
     uint32_t m = member_at(c, lo), per = c->buffer_count / c->members;
@@ -112,7 +116,8 @@ static void run_members(struct rt_worker *w, const struct stepc_command *c, void
     }
 }
 
-static void run_chunk(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk, uint32_t chunks)
+static void run_chunk(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
+                      uint32_t chunks)
 {
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
         w->instance->program->blas->run(w->instance, c->gemm, arguments, chunk, chunks);
@@ -174,7 +179,8 @@ static bool wait_for_earlier(struct rt_worker *w, const struct rt_entry *e, uint
 /* Nobody has begun these commands. */
 static void clear_progress(const struct step_instance *t, const struct rt_device *d, uint32_t first, uint32_t end)
 {
-    if (t->threads > 1) memset(d->progress + (size_t)first * t->progress_bytes, 0, (size_t)(end - first) * t->progress_bytes);
+    if (t->threads > 1)
+        memset(d->progress + (size_t)first * t->progress_bytes, 0, (size_t)(end - first) * t->progress_bytes);
 }
 
 /* Whether the loop goes on at iteration i. */
@@ -188,7 +194,8 @@ static bool loop_goes_on(const struct step_instance *t, const struct stepc_comma
 
 /* Begin or end of a loop. Everyone keeps the counter; worker 0 writes it where kernels read it, between two meetings.
  * Returns the index of the command to go on with, UINT32_MAX on failure. */
-static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *buffers, int32_t *counter)
+static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t at, void *const *buffers,
+                         int32_t *counter)
 {
     struct step_instance *t = w->instance;
     const struct stepc_command *c = &e->table->commands[at];
@@ -203,7 +210,8 @@ static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t
     if (w->index == 0 && !how->solo) clear_progress(t, w->device, first + 1, begin ? c->other : at);
     if (how->solo && !go && e->commands[first].chunks && !works_alone(w)) finish_chunks(progress_of(w, first), 1, 1);
     if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
-    return go == begin ? at + 1 : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
+    return go == begin ? at + 1
+                       : c->other + 1; /* begin and go: body; begin, no go: after END; end and go: after BEGIN */
 }
 
 static void run_commands(struct rt_worker *w, const struct rt_entry *e, const struct rt_map *m)
@@ -243,7 +251,8 @@ static void run_worker(struct rt_worker *w)
     const struct rt_entry *e = &w->instance->entries[w->instance->running];
     const struct rt_map *m = &w->device->maps[w->instance->running];
     if (!e->table->whole) run_commands(w, e, m);
-    else if (w->index == 0) e->table->whole(m->pointers, w->scratch); /* it has no collectives: every device on its own */
+    else if (w->index == 0)
+        e->table->whole(m->pointers, w->scratch); /* it has no collectives: every device on its own */
 }
 
 static void *worker_main(void *argument)
@@ -299,7 +308,8 @@ static step_status run_trial(struct step_instance *t, struct rt_trial *trial)
     else trial->ns[t->alone] += rt_now() - begin;
     if (++trial->runs < 2 * RT_TRIAL) return status;
     bool alone = trial->ns[1] <= trial->ns[0];
-    trial->hold = alone == trial->alone && trial->hold ? (trial->hold < RT_LONGEST ? trial->hold * 2 : RT_LONGEST) : RT_HOLD;
+    trial->hold = alone == trial->alone && trial->hold ? (trial->hold < RT_LONGEST ? trial->hold * 2 : RT_LONGEST)
+                                                       : RT_HOLD;
     trial->alone = alone;
     return status;
 }
@@ -330,7 +340,8 @@ static bool make_progress(struct step_instance *t)
 {
     uint32_t commands = 0;
     for (uint32_t i = 0; i < RT_ENTRIES; i++)
-        if (t->entries[i].commands && t->entries[i].table->command_count > commands) commands = t->entries[i].table->command_count;
+        if (t->entries[i].commands && t->entries[i].table->command_count > commands)
+            commands = t->entries[i].table->command_count;
     uint64_t bytes = sizeof(struct rt_progress) + t->threads * sizeof(_Atomic uint32_t);
     t->progress_bytes = (uint32_t)((bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN); /* a line apart */
     for (uint32_t d = 0; t->threads > 1 && d < t->device_count; d++) {

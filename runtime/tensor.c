@@ -60,7 +60,8 @@ uint32_t rt_mesh_index(const struct step_instance *t, const struct rt_device *d,
     return (uint32_t)index;
 }
 
-bool rt_shard(const struct step_instance *t, const struct rt_device *d, const struct stepc_slot *s, int64_t *start, int64_t *extent)
+bool rt_shard(const struct step_instance *t, const struct rt_device *d, const struct stepc_slot *s, int64_t *start,
+              int64_t *extent)
 {
     bool some = true;
     for (int32_t i = 0; i < s->rank; i++) {
@@ -118,7 +119,8 @@ void rt_gather(struct step_instance *t, const struct stepc_slot *s, char *to, co
 void rt_scatter(struct step_instance *t, const struct stepc_slot *s, const char *from, const int64_t *stride)
 {
     /* shard_move copies from `host` here; the cast only gives both directions one signature */
-    for (uint32_t d = 0; d < t->device_count; d++) shard_move(t, &t->devices[d], s, (char *)(uintptr_t)from, stride, false);
+    for (uint32_t d = 0; d < t->device_count; d++)
+        shard_move(t, &t->devices[d], s, (char *)(uintptr_t)from, stride, false);
 }
 
 /* ---------------------------------------------------------------- numbers */
@@ -126,7 +128,8 @@ void rt_scatter(struct step_instance *t, const struct stepc_slot *s, const char 
 double rt_number_at(const void *data, uint32_t dtype, int64_t i)
 {
     switch (dtype) {
-    case STEP_BOOL: case STEP_U8: return ((const uint8_t *)data)[i];
+    case STEP_BOOL:
+    case STEP_U8: return ((const uint8_t *)data)[i];
     case STEP_I8: return ((const int8_t *)data)[i];
     case STEP_U16: return ((const uint16_t *)data)[i];
     case STEP_I16: return ((const int16_t *)data)[i];
@@ -164,7 +167,8 @@ void rt_number_put(void *data, uint32_t dtype, int64_t i, double x)
 
 /* ---------------------------------------------------------------- read and write */
 
-step_status rt_array_check(struct step_instance *t, const struct step_array *a, const struct stepc_slot *s, uint64_t lead, int64_t *stride)
+step_status rt_array_check(struct step_instance *t, const struct step_array *a, const struct stepc_slot *s,
+                           uint64_t lead, int64_t *stride)
 {
     int32_t extra = lead != 0;
     bool fits = a->dtype == s->dtype && a->rank == s->rank + extra && (a->shape || !a->rank);
@@ -183,10 +187,12 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
     }
     if (!a->data && rt_slot_bytes(s, false)) return rt_fail(t, STEP_EINVAL, "\"%s\": data is NULL", s->name);
     if (a->device_type > 1 && a->device_type != 3)
-        return rt_fail(t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d; this object runs on the CPU", s->name, a->device_type);
+        return rt_fail(t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d; this object runs on the CPU", s->name,
+                       a->device_type);
     size_t item = rt_dtype_bytes(s->dtype);
     if (!a->strides) rt_c_strides(stride, a->shape, a->rank, item);
-    else for (int32_t i = 0; i < a->rank; i++) stride[i] = a->strides[i] * (int64_t)item;
+    else
+        for (int32_t i = 0; i < a->rank; i++) stride[i] = a->strides[i] * (int64_t)item;
     return STEP_OK;
 }
 
@@ -194,11 +200,13 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
 static step_status access_check(struct step_instance *t, const struct step_array *from, struct step_array *a,
                                 const struct stepc_slot **slot, int64_t *stride, const char *call)
 {
-    if (!rt_take(a, sizeof *a, from) || !a->name) return rt_fail(t, STEP_EINVAL, "%s: wrong size field or no name", call);
+    if (!rt_take(a, sizeof *a, from) || !a->name)
+        return rt_fail(t, STEP_EINVAL, "%s: wrong size field or no name", call);
     int32_t i = rt_slot_find(t, a->name);
     if (i < 0) return rt_fail(t, STEP_ENOTFOUND, "%s: no tensor \"%s\"", call, a->name);
     *slot = &t->program->slots[i];
-    if ((*slot)->role == STEP_INPUT) return rt_fail(t, STEP_EINVAL, "%s: \"%s\" is an input; inputs are not kept", call, a->name);
+    if ((*slot)->role == STEP_INPUT)
+        return rt_fail(t, STEP_EINVAL, "%s: \"%s\" is an input; inputs are not kept", call, a->name);
     step_status status = rt_array_check(t, a, *slot, 0, stride);
     if (!status && !t->initialized) status = rt_fail(t, STEP_EINVAL, "%s: call init or load first", call);
     return status;
@@ -227,7 +235,8 @@ step_status rt_write(struct step_instance *t, const struct step_array *in)
     step_status status = rt_enter(t, false);
     if (status) return status;
     status = access_check(t, in, &a, &slot, stride, "write");
-    if (!status && !rt_slot_stored(slot)) status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);
+    if (!status && !rt_slot_stored(slot))
+        status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);
     if (!status) rt_scatter(t, slot, a.data, stride);
     if (!status && t->step_slot >= 0 && slot == &t->program->slots[t->step_slot]) rt_step_counter(t);
     return rt_leave(t, status);

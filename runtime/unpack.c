@@ -1,5 +1,5 @@
-/* The tables of slots and buffers, which an object carries as a stream of bytes (step_abi.h), as the arrays that the rest
- * of the runtime reads. They live as long as the instance; names stay in the object. */
+/* The tables of slots and buffers, which an object carries as a stream of bytes (step_abi.h), as the arrays that the
+ * rest of the runtime reads. They live as long as the instance; names stay in the object. */
 #include "runtime/rt.h"
 
 #include <string.h>
@@ -21,7 +21,11 @@ static const char *text(const unsigned char **at)
 }
 
 /* What a slot's pointers point at. */
-struct extents { int64_t shape[RT_MAX_RANK], local[RT_MAX_RANK]; uint32_t axes[RT_MAX_RANK]; char sharding[RT_MAX_RANK * 5 + 3]; };
+struct extents {
+    int64_t shape[RT_MAX_RANK], local[RT_MAX_RANK];
+    uint32_t axes[RT_MAX_RANK];
+    char sharding[RT_MAX_RANK * 5 + 3];
+};
 
 static void whole_sharding(char *out, int32_t rank)
 {
@@ -38,7 +42,8 @@ static void slot(const unsigned char **at, struct stepc_slot *s, struct extents 
     s->dtype = *(*at)++;
     s->rank = *(*at)++;
     unsigned bits = *(*at)++;
-    s->flags = (bits & STEPC_PACKED_FROZEN ? (uint32_t)STEP_FROZEN : 0) | (bits & STEPC_PACKED_SHARDED ? (uint32_t)STEP_SHARDED : 0);
+    s->flags = (bits & STEPC_PACKED_FROZEN ? (uint32_t)STEP_FROZEN : 0) |
+               (bits & STEPC_PACKED_SHARDED ? (uint32_t)STEP_SHARDED : 0);
     s->computed = (bits & STEPC_PACKED_COMPUTED) != 0;
     s->used_by_infer = (bits & STEPC_PACKED_INFER) != 0;
     for (int32_t i = 0; i < s->rank; i++) x->shape[i] = x->local[i] = (int64_t)rt_packed_number(at);

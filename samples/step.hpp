@@ -11,7 +11,8 @@
 
 #include "stepc/step.h"
 
-namespace step {
+namespace step
+{
 
 struct error : std::runtime_error {
     step_status status;
@@ -19,12 +20,24 @@ struct error : std::runtime_error {
 };
 
 template <class T> struct dtype_of;
-template <> struct dtype_of<float> { static constexpr uint32_t value = STEP_F32; };
-template <> struct dtype_of<int32_t> { static constexpr uint32_t value = STEP_I32; };
-template <> struct dtype_of<double> { static constexpr uint32_t value = STEP_F64; };
-template <> struct dtype_of<uint32_t> { static constexpr uint32_t value = STEP_U32; };
-template <> struct dtype_of<uint16_t> { static constexpr uint32_t value = STEP_BF16; }; // its bits
-template <> struct dtype_of<uint8_t> { static constexpr uint32_t value = STEP_U8; };
+template <> struct dtype_of<float> {
+    static constexpr uint32_t value = STEP_F32;
+};
+template <> struct dtype_of<int32_t> {
+    static constexpr uint32_t value = STEP_I32;
+};
+template <> struct dtype_of<double> {
+    static constexpr uint32_t value = STEP_F64;
+};
+template <> struct dtype_of<uint32_t> {
+    static constexpr uint32_t value = STEP_U32;
+};
+template <> struct dtype_of<uint16_t> {
+    static constexpr uint32_t value = STEP_BF16;
+}; // its bits
+template <> struct dtype_of<uint8_t> {
+    static constexpr uint32_t value = STEP_U8;
+};
 
 /// A view of host memory in C order; it must outlive the call that it is given to.
 struct array {
@@ -39,10 +52,13 @@ struct array {
         uint64_t elements = 1;
         for (int64_t extent : shape) elements *= static_cast<uint64_t>(extent);
         if (elements != v.size())
-            throw error(STEP_ESHAPE, "array \"" + name + "\": its shape has " + std::to_string(elements) + " elements, the vector " +
-                                         std::to_string(v.size()));
+            throw error(STEP_ESHAPE, "array \"" + name + "\": its shape has " + std::to_string(elements) +
+                                         " elements, the vector " + std::to_string(v.size()));
     }
-    array(std::string n, std::vector<int64_t> s, uint32_t d, void *p) : name(std::move(n)), shape(std::move(s)), dtype(d), data(p) {}
+    array(std::string n, std::vector<int64_t> s, uint32_t d, void *p)
+        : name(std::move(n)), shape(std::move(s)), dtype(d), data(p)
+    {
+    }
     step_array c() const
     {
         step_array a{};
@@ -62,7 +78,8 @@ struct slot {
 };
 
 /// One trainer: a compiled step and its state.
-class trainer {
+class trainer
+{
   public:
     explicit trainer(const char *path)
     {
@@ -152,8 +169,8 @@ class trainer {
         s.size = sizeof s, s.directory = file.c_str();
         check(api_->save(instance_, &s, nullptr));
     }
-    /// A file of parameters and running statistics after init, or of all state. Flags: STEP_LOAD_PARTIAL (names may be missing or
-    /// unknown), STEP_LOAD_CAST (other float dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state).
+    /// A file of parameters and running statistics after init, or of all state. Flags: STEP_LOAD_PARTIAL (names may be
+    /// missing or unknown), STEP_LOAD_CAST (other float dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state).
     void load(const std::string &file, uint32_t flags = 0)
     {
         step_load l{};

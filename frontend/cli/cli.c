@@ -7,7 +7,11 @@
 
 /* ---------------------------------------------------------------- the table */
 
-struct command { const char *name, *operands; uint32_t low, high; const char *doc, *examples; };
+struct command {
+    const char *name, *operands;
+    uint32_t low, high;
+    const char *doc, *examples;
+};
 
 static const struct command commands[] = {
 #define COMMAND(name, operands, low, high, doc, examples) {#name, operands, low, high, doc, examples},
@@ -21,7 +25,8 @@ static const struct command commands[] = {
 #define EVERY (~0u)
 static const struct cli_option options[] = {
 #define COMMAND(name, operands, low, high, doc, examples)
-#define OPTION(commands, name, letter, argument, kind, choices, doc) {commands, name, letter, argument, kind, choices, doc},
+#define OPTION(commands, name, letter, argument, kind, choices, doc) \
+    {commands, name, letter, argument, kind, choices, doc},
 #include "frontend/cli/options.def"
 #undef COMMAND
 #undef OPTION
@@ -29,7 +34,9 @@ static const struct cli_option options[] = {
 enum { OPTIONS = sizeof options / sizeof *options };
 
 /* What is not there yet. */
-static const struct { const char *command, *name, *instead; } later[] = {
+static const struct {
+    const char *command, *name, *instead;
+} later[] = {
 #define LATER(command, name, instead) {command, name, instead},
 #include "frontend/cli/later.def"
 #undef LATER
@@ -39,8 +46,10 @@ static const struct { const char *command, *name, *instead; } later[] = {
 static int not_yet(const struct cli *cli, const char *command, const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof later / sizeof *later; i++) {
-        if (strcmp(later[i].command, command) != 0 || strlen(later[i].name) != n || memcmp(later[i].name, name, n) != 0) continue;
-        return cli_failed(cli, EXIT_USAGE, "%s%s is not supported yet%s%s", *command ? "--" : "stepc ", later[i].name, *later[i].instead ? ": " : "", later[i].instead);
+        if (strcmp(later[i].command, command) != 0 || strlen(later[i].name) != n || memcmp(later[i].name, name, n) != 0)
+            continue;
+        return cli_failed(cli, EXIT_USAGE, "%s%s is not supported yet%s%s", *command ? "--" : "stepc ", later[i].name,
+                          *later[i].instead ? ": " : "", later[i].instead);
     }
     return 0;
 }
@@ -59,7 +68,8 @@ bool cli_option_at(size_t index, struct cli_option *o)
 static const struct cli_option *find_long(const struct cli *cli, const char *name, size_t n)
 {
     for (size_t i = 0; i < OPTIONS; i++)
-        if (applies(cli, &options[i]) && strlen(options[i].name) == n && memcmp(options[i].name, name, n) == 0) return &options[i];
+        if (applies(cli, &options[i]) && strlen(options[i].name) == n && memcmp(options[i].name, name, n) == 0)
+            return &options[i];
     return NULL;
 }
 
@@ -155,7 +165,8 @@ static int check_value(const struct cli *cli, const struct cli_option *o, const 
         char *end;
         bool digits = *value >= '0' && *value <= '9' && strlen(value) <= 18;
         strtoll(value, &end, 10);
-        if (!digits || *end) return cli_usage(cli, "--%s: expected a whole number of at most 18 digits, found \"%s\"", o->name, value);
+        if (!digits || *end)
+            return cli_usage(cli, "--%s: expected a whole number of at most 18 digits, found \"%s\"", o->name, value);
     }
     if (o->kind == CLI_CHOICE) {
         const char *names[16];
@@ -180,7 +191,8 @@ static int give(struct cli *cli, const struct cli_option *o, const char *value)
 }
 
 /* The option at argv[*at]; `value`: what was attached to it, NULL if nothing. */
-static int take(struct cli *cli, const struct cli_option *o, const char *shown, const char *value, int argc, char **argv, int *at)
+static int take(struct cli *cli, const struct cli_option *o, const char *shown, const char *value, int argc,
+                char **argv, int *at)
 {
     if (o->kind == CLI_FLAG) return value ? cli_usage(cli, "%s takes no value", shown) : give(cli, o, NULL);
     if (o->kind == CLI_OPTIONAL) return give(cli, o, value ? value : "");
@@ -262,7 +274,8 @@ int cli_parse(struct cli *cli, int argc, char **argv)
         const char *word = argv[at];
         if (options_end || word[0] != '-' || !word[1]) vec_push(cli->arena, &cli->operands, word);
         else if (strcmp(word, "--") == 0) options_end = true;
-        else if (strcmp(word, "-MF") == 0 && find_long(cli, "depfile", 7)) code = take(cli, find_long(cli, "depfile", 7), word, NULL, argc, argv, &at);
+        else if (strcmp(word, "-MF") == 0 && find_long(cli, "depfile", 7))
+            code = take(cli, find_long(cli, "depfile", 7), word, NULL, argc, argv, &at);
         else if (word[1] == '-') code = take_long(cli, argc, argv, &at);
         else code = take_letters(cli, argc, argv, &at);
     }
@@ -274,7 +287,8 @@ int cli_parse(struct cli *cli, int argc, char **argv)
     }
     const struct command *c = &commands[cli->command];
     if (cli->operands.count < c->low) return cli_usage(cli, "stepc %s needs %s", c->name, c->operands);
-    if (cli->operands.count > c->high) return cli_usage(cli, "stepc %s: \"%s\" is one argument too many", c->name, cli->operands.items[c->high]);
+    if (cli->operands.count > c->high)
+        return cli_usage(cli, "stepc %s: \"%s\" is one argument too many", c->name, cli->operands.items[c->high]);
     return 0;
 }
 
@@ -307,10 +321,13 @@ void cli_describe(const struct cli *cli, FILE *f, bool all)
     }
     fputs("stepc compiles a training step, one JSON document, into one shared object.\n\nexamples:\n"
           "  stepc compile model.json -o step.so\n"
-          "  stepc run step.so --steps 100 --data train.safetensors --save final.safetensors\n\ncommands:\n", f);
+          "  stepc run step.so --steps 100 --data train.safetensors --save final.safetensors\n\ncommands:\n",
+          f);
     for (int i = 0; i < CLI_COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].doc);
     fputs("\nstepc COMMAND --help lists the options of a command.\n"
-          "Exit codes: 0 done, 1 the document or the data is wrong, 2 wrong usage, 3 the environment failed, 4 a defect.\n", f);
+          "Exit codes: 0 done, 1 the document or the data is wrong, 2 wrong usage, 3 the environment failed, 4 a "
+          "defect.\n",
+          f);
 }
 
 int cli_describe_command(struct cli *cli, const char *name)

@@ -36,7 +36,10 @@ struct cli_option {
     const char *choices;
     const char *doc;
 };
-struct cli_given { const struct cli_option *option; const char *value; };
+struct cli_given {
+    const struct cli_option *option;
+    const char *value;
+};
 
 struct ir_module;
 struct cli {
@@ -65,11 +68,13 @@ int cli_failed(const struct cli *, int exit_code, const char *format, ...) __att
 
 /* Says on standard output what a command has to say; 3 if it could not be written. */
 int cli_print(struct cli *, const char *text, size_t length);
-/* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and the reason. */
+/* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and
+ * the reason. */
 int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *length);
 /* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
 int cli_write(struct cli *, const char *path, const char *text, size_t length);
-size_t cli_fix(const struct diags *, struct str *out); /* fix.c: the document with replacements, and how many there are */
+size_t cli_fix(const struct diags *,
+               struct str *out); /* fix.c: the document with replacements, and how many there are */
 
 /* 0, or 2 after a message; -1: --help or the like was answered, the exit code is 0. */
 int cli_parse(struct cli *, int argc, char **argv);
@@ -85,8 +90,8 @@ int cli_describe_command(struct cli *, const char *command);
 /* The table of commands and options; NULL, false: no more. */
 const char *cli_command_name(size_t index);
 bool cli_option_at(size_t index, struct cli_option *);
-/* grad.c: a document whose step subtracts the gradient of the loss (NULL: the text is no document); what its module, differentiated,
- * says about the gradient. 0 or an exit code. */
+/* grad.c: a document whose step subtracts the gradient of the loss (NULL: the text is no document); what its module,
+ * differentiated, says about the gradient. 0 or an exit code. */
 const char *cli_gradient_document(struct cli *, const char *text, size_t length);
 int cli_check_gradient(struct cli *, const struct ir_module *);
 /* weights.c: whether a file could be the initial values. 0 or an exit code. */
@@ -99,10 +104,12 @@ void cli_timeout(const struct cli *);
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
-const char *cli_headline(struct cli *, const char *report, size_t length); /* name, parameters, devices; NULL: damaged */
+const char *cli_headline(struct cli *, const char *report,
+                         size_t length);         /* name, parameters, devices; NULL: damaged */
 const char *cli_grouped(struct arena *, double); /* 6,336 */
 /* The report inside an object, without loading it: *report is NULL if the file is no ELF file. 0 or 1. */
-int cli_read_note(struct cli *, const char *path, const char *file, size_t length, const char **report, size_t *report_length);
-int cli_explain_code(struct cli *, const char *code); /* "E0107" */
+int cli_read_note(struct cli *, const char *path, const char *file, size_t length, const char **report,
+                  size_t *report_length);
+int cli_explain_code(struct cli *, const char *code);                                       /* "E0107" */
 bool cli_code_page(size_t index, const char **code, const char **title, const char **text); /* false: no such page */
 #endif

@@ -3,7 +3,9 @@
 
 #include <string.h>
 
-static const struct { const char *code, *title, *text; } pages[] = {
+static const struct {
+    const char *code, *title, *text;
+} pages[] = {
 #define CODE(code, title, text) {#code, title, text},
 #include "frontend/cli/codes.def"
 #undef CODE
@@ -27,5 +29,6 @@ int cli_explain_code(struct cli *cli, const char *code)
         return cli_print(cli, text, strlen(text));
     }
     const char *nearest = str_nearest(code, names, PAGES);
-    return cli_usage(cli, nearest ? "there is no diagnostic %s; the nearest is %s" : "there is no diagnostic %s", code, nearest);
+    return cli_usage(cli, nearest ? "there is no diagnostic %s; the nearest is %s" : "there is no diagnostic %s", code,
+                     nearest);
 }

@@ -7,8 +7,10 @@ static void add_bash(struct cli *cli, struct str *out)
 {
     struct cli_option o;
     const char *name;
-    str_add(out, "_stepc() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n    COMPREPLY=()\n"
-                 "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W \"");
+    str_add(
+        out,
+        "_stepc() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n    COMPREPLY=()\n"
+        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W \"");
     for (size_t c = 0; (name = cli_command_name(c)); c++) str_addf(out, "%s%s", c ? " " : "", name);
     str_add(out, "\" -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]} $before\" in\n");
     for (size_t c = 0; (name = cli_command_name(c)); c++)
@@ -25,7 +27,8 @@ static void add_bash(struct cli *cli, struct str *out)
             if (o.commands >> c & 1) str_addf(out, "--%s ", o.name);
         str_add(out, "\" -- \"$word\")) ;;\n");
     }
-    str_add(out, "        esac\n        return\n    fi\n    compopt -o filenames 2>/dev/null\n    COMPREPLY=($(compgen -f -- \"$word\"))\n}\n");
+    str_add(out, "        esac\n        return\n    fi\n    compopt -o filenames 2>/dev/null\n    COMPREPLY=($(compgen "
+                 "-f -- \"$word\"))\n}\n");
     (void)cli;
 }
 

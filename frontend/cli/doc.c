@@ -7,7 +7,10 @@
 
 /* ---------------------------------------------------------------- entries */
 
-static const char *default_text(const struct fe_arg *a) { return a->flags & FE_REQUIRED ? "required" : a->preset ? a->preset : "null"; }
+static const char *default_text(const struct fe_arg *a)
+{
+    return a->flags & FE_REQUIRED ? "required" : a->preset ? a->preset : "null";
+}
 
 static const char *range_of(struct arena *arena, const struct fe_arg *a)
 {
@@ -41,7 +44,12 @@ static void add_row(struct doc *d, const struct fe_row *row)
 typedef const char *topic_name(struct doc *, uint32_t i);
 typedef void topic_entry(struct doc *, uint32_t i);
 
-static const struct top_level { const char *name; enum fe_kind kind; bool required; const char *doc; } top_level[] = {
+static const struct top_level {
+    const char *name;
+    enum fe_kind kind;
+    bool required;
+    const char *doc;
+} top_level[] = {
 #define X(name, kind, required, doc) {#name, kind, required, doc},
 #include "frontend/document.def"
 #undef X
@@ -143,7 +151,10 @@ static const char *function_name(struct doc *d, uint32_t i, bool losses)
 static const char *loss_name(struct doc *d, uint32_t i) { return function_name(d, i, true); }
 static const char *expression_name(struct doc *d, uint32_t i) { return function_name(d, i, false); }
 
-static void add_signature(struct doc *d, const struct fe_function *f) { str_addf(&d->out, "`%s(%s)`", f->name, fe_signature_text(d->out.arena, f)); }
+static void add_signature(struct doc *d, const struct fe_function *f)
+{
+    str_addf(&d->out, "`%s(%s)`", f->name, fe_signature_text(d->out.arena, f));
+}
 
 static void loss_entry(struct doc *d, uint32_t i)
 {
@@ -183,38 +194,50 @@ static const struct topic {
     const char *page; /* a text instead of entries */
 } topics[] = {
     {"document", "Keys of a document", "An object of the file itself, at the top.\n", key_name, key_entry, NULL},
-    {"settings", "Objects at the top of a document", "Their keys; `input` and `define` are one entry of `inputs` and of `define`.\n",
-     setting_name, setting_entry, NULL},
-    {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name, doc_optimizer_entry, NULL},
+    {"settings", "Objects at the top of a document",
+     "Their keys; `input` and `define` are one entry of `inputs` and of `define`.\n", setting_name, setting_entry,
+     NULL},
+    {"optimizers", "Optimizers and gradient transformations", doc_optimizer_intro, doc_optimizer_name,
+     doc_optimizer_entry, NULL},
     {"custom", "Optimizers that the document writes itself", "", no_name, NULL, doc_custom_page},
     {"state", "State, and what can be set between steps", "", no_name, NULL, doc_state_page},
     {"inference", "Evaluation and inference", "", no_name, NULL, doc_inference_page},
     {"microbatches", "Microbatches and gradients of single examples", "", no_name, NULL, doc_microbatches_page},
     {"schedules", "Schedules",
-     "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, from 0.\n",
+     "An object with these arguments stands wherever a number may be a schedule. c is the number of updates so far, "
+     "from 0.\n",
      schedule_name, schedule_entry, NULL},
     {"losses", "Losses",
-     "Functions of expressions, and loss objects: their arguments are keys, each an expression, beside `reduction` (`mean` or\n"
+     "Functions of expressions, and loss objects: their arguments are keys, each an expression, beside `reduction` "
+     "(`mean` or\n"
      "`sum`) or `weights`.\n",
      loss_name, loss_entry, NULL},
     {"structures", "Structures",
-     "Blocks of blocks, and the like. Any block may have `name` (its segment of the paths of parameters), `input` (an expression)\n"
+     "Blocks of blocks, and the like. Any block may have `name` (its segment of the paths of parameters), `input` (an "
+     "expression)\n"
      "or `inputs` (a list of them). A block of `define` is used by its name: `{\"type\": \"mlp\", \"width\": 7}`.\n",
      structure_name, structure_entry, NULL},
-    {"layers", "Layers", "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
+    {"layers", "Layers",
+     "Blocks with parameters of their own, by the names of flax.nnx. Sizes of inputs are inferred.\n", layer_name,
      layer_entry, NULL},
-    {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry, NULL},
+    {"initializers", "Initializers", "By the names of jax.nn.initializers.\n", initializer_name, initializer_entry,
+     NULL},
     {"expressions", "Functions of expressions",
      "By the names of jax.numpy, jax.nn, jax.scipy.special and Optax. Around them: `+ - * / // % ** @`, comparisons,\n"
-     "`~ & | ^ << >>`, indexing and slices (`x[:, :-1]`, `x[..., None]`), `x.T`, `x.shape`, keyword arguments, numbers, strings,\n"
-     "tuples, lists, `True`, `False`, `None`, `pi`, `e`, `inf`, `nan`, dotted paths of parameters (`params.layers.0.kernel`), and\n"
-     "`a if c else b`, where c is known while compiling (shapes, ranks, constants) and only the branch taken has to make sense.\n"
-     "Functions that NumPy has as methods are methods, too (`x.sum(axis=0)`, `(a @ b).reshape(-1)`); `x.at[i].set(y)` and `add`,\n"
-     "`subtract`, `multiply`, `divide`, `power`, `min`, `max` give x with some elements changed. What fft gives is a complex value:\n"
-     "it knows `+ - * /`, `.real`, `.imag`, `abs`, `angle`, `conj`, `exp`, sums, shapes and indices, and is no result of a document.\n"
+     "`~ & | ^ << >>`, indexing and slices (`x[:, :-1]`, `x[..., None]`), `x.T`, `x.shape`, keyword arguments, "
+     "numbers, strings,\n"
+     "tuples, lists, `True`, `False`, `None`, `pi`, `e`, `inf`, `nan`, dotted paths of parameters "
+     "(`params.layers.0.kernel`), and\n"
+     "`a if c else b`, where c is known while compiling (shapes, ranks, constants) and only the branch taken has to "
+     "make sense.\n"
+     "Functions that NumPy has as methods are methods, too (`x.sum(axis=0)`, `(a @ b).reshape(-1)`); `x.at[i].set(y)` "
+     "and `add`,\n"
+     "`subtract`, `multiply`, `divide`, `power`, `min`, `max` give x with some elements changed. What fft gives is a "
+     "complex value:\n"
+     "it knows `+ - * /`, `.real`, `.imag`, `abs`, `angle`, `conj`, `exp`, sums, shapes and indices, and is no result "
+     "of a document.\n"
      "Types promote as in JAX with 64-bit types off.\n",
-     expression_name,
-     expression_entry, NULL},
+     expression_name, expression_entry, NULL},
     {"diagnostics", "Diagnostics", "`stepc explain CODE` prints one of them.\n", code_name, code_entry, NULL}};
 enum { TOPICS = sizeof topics / sizeof *topics };
 

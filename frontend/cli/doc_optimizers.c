@@ -1,18 +1,22 @@
-/* stepc doc optimizers. The state is that of the real thing: a small document with the optimizer is compiled and its slots
- * are listed; then each optional argument is changed in turn, to see what it does to the slots. */
+/* stepc doc optimizers. The state is that of the real thing: a small document with the optimizer is compiled and its
+ * slots are listed; then each optional argument is changed in turn, to see what it does to the slots. */
 #include "frontend/cli/doc.h"
 #include "frontend/optim/optim.h"
 
 #include <string.h>
 
-const char doc_optimizer_intro[] =
-    "In formulas g is the update that comes in (the gradient at first), p the parameter, u the update that goes on; parameters\n"
-    "become p + u. t counts updates from 1. Products and quotients are element by element. Where an argument is \"a number or a\n"
-    "schedule\", an object of `stepc doc schedules` may stand; inside of `inject_hyperparams` any number may be one. Patterns\n"
-    "choose the parameters that a mask is true for.\n\n"
-    "State has the path `opt_state.<slot>`; `<path>` is that of the parameter. Shapes are those for a matrix of shape [n, m] and\n"
-    "a vector of shape [m]; slots without `<path>` are there once. `inner`, `opt` and the like are a `trace` here, to show where\n"
-    "their state is.\n";
+const char doc_optimizer_intro[] = "In formulas g is the update that comes in (the gradient at first), p the "
+                                   "parameter, u the update that goes on; parameters\n"
+                                   "become p + u. t counts updates from 1. Products and quotients are element by "
+                                   "element. Where an argument is \"a number or a\n"
+                                   "schedule\", an object of `stepc doc schedules` may stand; inside of "
+                                   "`inject_hyperparams` any number may be one. Patterns\n"
+                                   "choose the parameters that a mask is true for.\n\n"
+                                   "State has the path `opt_state.<slot>`; `<path>` is that of the parameter. Shapes "
+                                   "are those for a matrix of shape [n, m] and\n"
+                                   "a vector of shape [m]; slots without `<path>` are there once. `inner`, `opt` and "
+                                   "the like are a `trace` here, to show where\n"
+                                   "their state is.\n";
 
 const char *doc_optimizer_name(struct doc *d, uint32_t i)
 {
@@ -26,6 +30,7 @@ const char *doc_optimizer_name(struct doc *d, uint32_t i)
 
 #define INNER "{\"type\": \"trace\", \"decay\": 0.5}"
 /* Arguments whose kind alone does not tell what they take; `row` NULL: of any row. */
+/* clang-format off */
 static const struct { const char *row, *name, *value; } examples[] = {
     {"chain", "transforms", "[" INNER "]"},
     {NULL, "transforms", "{\"label\": " INNER "}"},
@@ -42,6 +47,7 @@ static const struct { const char *row, *name, *value; } examples[] = {
     {"custom", "update", "{\"slot\": \"g\", \"g\": \"slot\"}"},
     {"custom", "slots", "{\"slot\": {}}"},
 };
+/* clang-format on */
 
 /* A value of the argument as JSON; NULL: none is known. */
 static const char *example(const char *row, const struct fe_arg *a)
@@ -61,7 +67,8 @@ static const char *example(const char *row, const struct fe_arg *a)
     }
 }
 
-/* Where a row is tried: with a matrix and a vector; some refuse vectors; some are for the gradients of single examples. */
+/* Where a row is tried: with a matrix and a vector; some refuse vectors; some are for the gradients of single examples.
+ */
 enum trial { USUAL, NO_VECTOR, PER_EXAMPLE, TRIALS };
 
 /* The document of a probe: a linear layer and the optimizer with its required arguments and one more (NULL: none). */
@@ -69,13 +76,15 @@ static const char *probe_text(struct arena *arena, const struct optim_row *row, 
                               enum trial trial)
 {
     struct str s = STR(arena);
-    str_addf(&s,
-             "{\"stepc\": 1, \"name\": \"probe\", \"inputs\": {\"x\": {\"shape\": [4, 256], \"axes\": [\"batch\", null]}}, "
-             "\"model\": {\"type\": \"linear\", \"input\": \"x\", \"features\": 384, \"use_bias\": %s}, "
-             "\"loss\": \"mean(model**2)\", %s{\"type\": \"%s\"",
-             trial == NO_VECTOR ? "false" : "true",
-             trial == PER_EXAMPLE ? "\"optimizer\": {\"type\": \"identity\"}, \"per_example\": {\"transform\": [" : "\"optimizer\": ",
-             row->name);
+    str_addf(
+        &s,
+        "{\"stepc\": 1, \"name\": \"probe\", \"inputs\": {\"x\": {\"shape\": [4, 256], \"axes\": [\"batch\", null]}}, "
+        "\"model\": {\"type\": \"linear\", \"input\": \"x\", \"features\": 384, \"use_bias\": %s}, "
+        "\"loss\": \"mean(model**2)\", %s{\"type\": \"%s\"",
+        trial == NO_VECTOR ? "false" : "true",
+        trial == PER_EXAMPLE ? "\"optimizer\": {\"type\": \"identity\"}, \"per_example\": {\"transform\": ["
+                             : "\"optimizer\": ",
+        row->name);
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
         bool wanted = argument && strcmp(argument, a->name) == 0;
@@ -102,8 +111,10 @@ struct slots {
 
 static const char *shape_text(struct arena *arena, const struct ir_type *type)
 {
-    static const struct { int64_t extent; const char *text; } known[] = {
-        {ROWS, "n"}, {COLUMNS, "m"}, {ROWS * COLUMNS, "n m"}, {ROWS * COLUMNS + COLUMNS, "all elements"}};
+    static const struct {
+        int64_t extent;
+        const char *text;
+    } known[] = {{ROWS, "n"}, {COLUMNS, "m"}, {ROWS * COLUMNS, "n m"}, {ROWS * COLUMNS + COLUMNS, "all elements"}};
     struct str s = STR(arena);
     if (!type->rank) return "scalar";
     for (uint32_t i = 0; i < type->rank; i++) {
@@ -154,7 +165,8 @@ static struct slots compile(struct arena *arena, const char *text)
 static struct slots probe(struct arena *arena, const struct optim_row *row, const char *argument, const char *value)
 {
     struct slots s = {0};
-    for (enum trial k = USUAL; k < TRIALS && !s.good; k++) s = compile(arena, probe_text(arena, row, argument, value, k));
+    for (enum trial k = USUAL; k < TRIALS && !s.good; k++)
+        s = compile(arena, probe_text(arena, row, argument, value, k));
     return s;
 }
 
@@ -191,14 +203,15 @@ static void add_lines(struct doc *d, const struct slots *s)
     str_add(&d->out, "| slot | dtype | once | of a matrix [n, m] | of a vector [m] |\n|---|---|---|---|---|\n");
     for (size_t i = 0; i < s->lines.count; i++) {
         const struct line *l = &s->lines.items[i];
-        str_addf(&d->out, "| `%s` | %s | %s | %s | %s |\n", l->stem, l->dtype, or_none(l->shape[ONCE]), or_none(l->shape[MATRIX]),
-                 or_none(l->shape[VECTOR]));
+        str_addf(&d->out, "| `%s` | %s | %s | %s | %s |\n", l->stem, l->dtype, or_none(l->shape[ONCE]),
+                 or_none(l->shape[MATRIX]), or_none(l->shape[VECTOR]));
     }
     str_add(&d->out, "\n");
 }
 
 /* What an argument changes: slots that come or are of another type, and slots that go. */
-static void add_change(struct doc *d, const char *argument, const char *value, const struct slots *before, const struct slots *after)
+static void add_change(struct doc *d, const char *argument, const char *value, const struct slots *before,
+                       const struct slots *after)
 {
     struct str s = STR(d->arena);
     for (size_t i = 0; i < after->lines.count; i++) {
@@ -211,15 +224,23 @@ static void add_change(struct doc *d, const char *argument, const char *value, c
     bool gone = false;
     for (size_t i = 0; i < before->lines.count; i++) {
         bool kept = false;
-        for (size_t k = 0; k < after->lines.count; k++) kept |= strcmp(before->lines.items[i].stem, after->lines.items[k].stem) == 0;
-        if (!kept) str_addf(&s, "%s`%s`", gone ? ", " : s.length ? "; without " : " without ", before->lines.items[i].stem), gone = true;
+        for (size_t k = 0; k < after->lines.count; k++)
+            kept |= strcmp(before->lines.items[i].stem, after->lines.items[k].stem) == 0;
+        if (!kept)
+            str_addf(&s, "%s`%s`",
+                     gone       ? ", "
+                     : s.length ? "; without "
+                                : " without ",
+                     before->lines.items[i].stem),
+                gone = true;
     }
     if (s.length) str_addf(&d->out, "With `\"%s\": %s`:%s.\n\n", argument, value, str_text(&s));
 }
 
 #define SCHEDULE "{\"type\": \"constant_schedule\", \"value\": 0.5}"
 /* Other values of an optional argument that may change the state, at most `room`. */
-static uint32_t others(struct arena *arena, const struct optim_row *row, const struct fe_arg *a, const char **out, uint32_t room)
+static uint32_t others(struct arena *arena, const struct optim_row *row, const struct fe_arg *a, const char **out,
+                       uint32_t room)
 {
     uint32_t n = 0;
     if (a->kind == FE_BOOL) out[n++] = strcmp(a->preset, "true") == 0 ? "false" : "true";

@@ -7,7 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
-struct report { struct cli *cli; struct str out; bool missing; };
+struct report {
+    struct cli *cli;
+    struct str out;
+    bool missing;
+};
 
 static void line(struct report *r, const char *what, const char *found, const char *need)
 {
@@ -40,7 +44,8 @@ static const char *instructions(void)
 {
 #ifdef __x86_64__
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return "x86-64-v4 (AVX-512)";
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        return "x86-64-v4 (AVX-512)";
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86-64-v3 (AVX2)";
     return "x86-64-v2 (SSE4)";
 #else
@@ -50,24 +55,35 @@ static const char *instructions(void)
 
 int cli_doctor(struct cli *cli)
 {
-    static const char *const blas[] = {"libopenblas.so.0"}, *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"}, *const driver[] = {"libcuda.so.1"};
-    static const char *const variables[][2] = {
-        {"STEPC_THREADS", "worker threads of each device"}, {"STEPC_LOG", "error, warning, info or debug"}, {"STEPC_MAX_MEMORY", "limit per device"},
-        {"STEPC_TIMEOUT", "seconds that a device waits for another"}, {"STEPC_PIN", "1: a core for every thread"}, {"STEPC_HUGEPAGES", "never: small pages"},
-        {"STEPC_OPENBLAS", "path of OpenBLAS"}, {"STEPC_TRANSPORT", "thread or self"}, {"STEPC_DEVICES", "cpu"}, {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"}};
+    static const char *const blas[] = {"libopenblas.so.0"},
+                             *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
+                             *const driver[] = {"libcuda.so.1"};
+    static const char *const variables[][2] = {{"STEPC_THREADS", "worker threads of each device"},
+                                               {"STEPC_LOG", "error, warning, info or debug"},
+                                               {"STEPC_MAX_MEMORY", "limit per device"},
+                                               {"STEPC_TIMEOUT", "seconds that a device waits for another"},
+                                               {"STEPC_PIN", "1: a core for every thread"},
+                                               {"STEPC_HUGEPAGES", "never: small pages"},
+                                               {"STEPC_OPENBLAS", "path of OpenBLAS"},
+                                               {"STEPC_TRANSPORT", "thread or self"},
+                                               {"STEPC_DEVICES", "cpu"},
+                                               {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"}};
     struct report r = {.cli = cli, .out = STR(cli->arena)};
     const char *linker = program(&r, "ld.lld"), *plain = linker ? NULL : program(&r, "ld");
     cpu_set_t set;
     line(&r, "version", STEPC_VERSION, NULL);
     line(&r, "processor", instructions(), NULL);
-    if (sched_getaffinity(0, sizeof set, &set) == 0) line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT(&set)), NULL);
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        line(&r, "cores", arena_format(cli->arena, "%d", CPU_COUNT(&set)), NULL);
     line(&r, "linker", linker ? linker : plain, "missing: install lld or binutils; compiling needs one");
     line(&r, "OpenBLAS", library(blas, 1), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "NVRTC", library(nvrtc, 3), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
     line(&r, "CUDA driver", library(driver, 1), "not found: objects for CUDA do not run here");
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i][0]);
-        str_addf(&r.out, "%-18s %s\n", variables[i][0], value ? arena_format(cli->arena, "= %s", value) : arena_format(cli->arena, "not set (%s)", variables[i][1]));
+        str_addf(&r.out, "%-18s %s\n", variables[i][0],
+                 value ? arena_format(cli->arena, "= %s", value)
+                       : arena_format(cli->arena, "not set (%s)", variables[i][1]));
     }
     int code = cli_print(cli, str_text(&r.out), r.out.length);
     return code ? code : linker || plain ? 0 : EXIT_ENVIRONMENT;

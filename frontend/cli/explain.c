@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-struct view { struct cli *cli; struct json json; struct str out; };
+struct view {
+    struct cli *cli;
+    struct json json;
+    struct str out;
+};
 typedef const struct json_value *node;
 
 /* ---------------------------------------------------------------- the report */
@@ -14,7 +18,8 @@ static node first(const struct view *v, node list) { return list && list->first 
 static node next(const struct view *v, node child) { return child->next ? &v->json.values[child->next] : NULL; }
 
 /* Objects carry a brief report, in which groups and tensors alive are lists: the columns are those of ir/report.c. */
-static const char *const group_columns[] = {"command", "kind", "ops", "count", "outputs", "place", "reason", "flops", "bytes", "times"};
+static const char *const group_columns[] = {"command", "kind",   "ops",   "count", "outputs",
+                                            "place",   "reason", "flops", "bytes", "times"};
 static const char *const alive_columns[] = {"bytes", "type", "op", "place"};
 
 static node column(const struct view *v, node list, const char *key)
@@ -104,7 +109,8 @@ static const char *type_text(struct view *v, node object)
     struct str s = STR(v->cli->arena);
     const char *comma = "";
     str_addf(&s, "%s[", text_at(v, object, "dtype"));
-    for (node d = first(v, at(v, object, "shape")); d; d = next(v, d), comma = ",") str_addf(&s, "%s%.0f", comma, d->number);
+    for (node d = first(v, at(v, object, "shape")); d; d = next(v, d), comma = ",")
+        str_addf(&s, "%s%.0f", comma, d->number);
     str_add(&s, "]");
     return str_text(&s);
 }
@@ -112,7 +118,10 @@ static const char *type_text(struct view *v, node object)
 static void add_type(struct view *v, node object) { str_add(&v->out, type_text(v, object)); }
 
 /* "1 kernel", "2,000 kernels" */
-static void add_count(struct view *v, double n, const char *what) { str_addf(&v->out, "%s %s%s", grouped(v, n), what, n == 1 ? "" : "s"); }
+static void add_count(struct view *v, double n, const char *what)
+{
+    str_addf(&v->out, "%s %s%s", grouped(v, n), what, n == 1 ? "" : "s");
+}
 
 static void add_sharding(struct view *v, node object)
 {
@@ -148,7 +157,8 @@ static void summary(struct view *v)
     add_count(v, devices, "device");
     node mesh = at(v, root, "mesh");
     const char *before = " (mesh ";
-    for (node axis = first(v, mesh); axis; axis = next(v, axis), before = ", ") str_addf(&v->out, "%s%s=%.0f", before, axis->key, axis->number);
+    for (node axis = first(v, mesh); axis; axis = next(v, axis), before = ", ")
+        str_addf(&v->out, "%s%s=%.0f", before, axis->key, axis->number);
     if (first(v, mesh)) str_add(&v->out, ")");
     node target = at(v, root, "target");
     if (target) str_addf(&v->out, ", %s %s", text_at(v, target, "device"), text_at(v, target, "cpu"));
@@ -158,7 +168,8 @@ static void summary(struct view *v)
 static void flops_line(struct view *v, node e)
 {
     head(v, text_at(v, e, "name"));
-    str_addf(&v->out, "%sFLOP, reads and writes %sB, ", scaled(v, number_at(v, e, "flops")), scaled(v, number_at(v, e, "bytes")));
+    str_addf(&v->out, "%sFLOP, reads and writes %sB, ", scaled(v, number_at(v, e, "flops")),
+             scaled(v, number_at(v, e, "bytes")));
     add_count(v, number_at(v, e, "kernels"), "kernel");
     str_add(&v->out, "\n");
 }
@@ -167,10 +178,12 @@ static void flops_line(struct view *v, node e)
 static void update(struct view *v, node e)
 {
     node u = at(v, e, "update");
-    double count = number_at(v, u, "parameters"), bytes = number_at(v, u, "bytes") / count, least = number_at(v, u, "least") / count;
+    double count = number_at(v, u, "parameters"), bytes = number_at(v, u, "bytes") / count,
+           least = number_at(v, u, "least") / count;
     if (!u) return;
     head(v, "update");
-    str_addf(&v->out, "reads and writes %.1f B per parameter, %.1f at least (%.2fx), ", bytes, least, least > 0 ? bytes / least : 1);
+    str_addf(&v->out, "reads and writes %.1f B per parameter, %.1f at least (%.2fx), ", bytes, least,
+             least > 0 ? bytes / least : 1);
     add_count(v, number_at(v, u, "kernels"), "kernel");
     str_add(&v->out, "\n");
 }
@@ -180,36 +193,47 @@ static void flops(struct view *v, node e)
     node groups = at(v, e, "groups");
     double total = number_at(v, e, "flops");
     for (node g = first(v, groups); g; g = next(v, g)) {
-        double times = number_at(v, g, "times"), f = number_at(v, g, "flops") * times, b = number_at(v, g, "bytes") * times;
-        str_addf(&v->out, "         #%-4.0f %-7s %9s %5.1f %%  %7s  %5.2g FLOP/B", number_at(v, g, "command"), text_at(v, g, "kind"),
-                 arena_format(v->cli->arena, "%sFLOP", scaled(v, f)), total > 0 ? f / total * 100 : 0, arena_format(v->cli->arena, "%sB", scaled(v, b)),
-                 b > 0 ? f / b : 0);
+        double times = number_at(v, g, "times"), f = number_at(v, g, "flops") * times,
+               b = number_at(v, g, "bytes") * times;
+        str_addf(&v->out, "         #%-4.0f %-7s %9s %5.1f %%  %7s  %5.2g FLOP/B", number_at(v, g, "command"),
+                 text_at(v, g, "kind"), arena_format(v->cli->arena, "%sFLOP", scaled(v, f)),
+                 total > 0 ? f / total * 100 : 0, arena_format(v->cli->arena, "%sB", scaled(v, b)), b > 0 ? f / b : 0);
         if (times != 1) str_addf(&v->out, "  x%.0f", times);
         add_place(v, g);
         str_add(&v->out, "\n");
     }
 }
 
-static double arena_of(const struct view *v, node e) { return number_at(v, at(v, e, "memory") ? at(v, e, "memory") : e, "arena"); }
+static double arena_of(const struct view *v, node e)
+{
+    return number_at(v, at(v, e, "memory") ? at(v, e, "memory") : e, "arena");
+}
 
 /* Temporaries of the entry that needs most: there is one block of them. */
 static double largest_arena(const struct view *v)
 {
     double most = 0;
-    for (node e = first(v, at(v, v->json.values, "entries")); e; e = next(v, e)) most = arena_of(v, e) > most ? arena_of(v, e) : most;
+    for (node e = first(v, at(v, v->json.values, "entries")); e; e = next(v, e))
+        most = arena_of(v, e) > most ? arena_of(v, e) : most;
     return most;
 }
 
 /* The peak of a step, and what other entries need beyond it. */
-static double peak_bytes(const struct view *v, node step) { return number_at(v, at(v, step, "memory"), "peak") - arena_of(v, step) + largest_arena(v); }
+static double peak_bytes(const struct view *v, node step)
+{
+    return number_at(v, at(v, step, "memory"), "peak") - arena_of(v, step) + largest_arena(v);
+}
 
 static void memory(struct view *v, node e, bool all)
 {
-    static const char *const classes[][2] = {{"parameters", "parameters"}, {"averages", "averages"}, {"optimizer_state", "optimizer state"},
-        {"other_state", "other state"}, {"gradients", "gradients"}, {"activations", "activations"}, {"workspace", "workspace"}};
+    static const char *const classes[][2] = {
+        {"parameters", "parameters"},   {"averages", "averages"},   {"optimizer_state", "optimizer state"},
+        {"other_state", "other state"}, {"gradients", "gradients"}, {"activations", "activations"},
+        {"workspace", "workspace"}};
     node m = at(v, e, "memory"), peak = at(v, e, "peak");
     head(v, "memory");
-    str_addf(&v->out, "peak %s B on one device (lower bound %s):", grouped(v, peak_bytes(v, e)), grouped(v, number_at(v, m, "lower_bound")));
+    str_addf(&v->out, "peak %s B on one device (lower bound %s):", grouped(v, peak_bytes(v, e)),
+             grouped(v, number_at(v, m, "lower_bound")));
     const char *comma = " ";
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         double bytes = number_at(v, m, classes[i][0]);
@@ -219,12 +243,14 @@ static void memory(struct view *v, node e, bool all)
     }
     str_add(&v->out, "\n");
     if (!peak) return;
-    str_addf(&v->out, "         temporaries need %s B of it, most at kernel #%.0f", grouped(v, number_at(v, m, "arena")), number_at(v, peak, "command"));
+    str_addf(&v->out, "         temporaries need %s B of it, most at kernel #%.0f",
+             grouped(v, number_at(v, m, "arena")), number_at(v, peak, "command"));
     add_place(v, peak);
     str_add(&v->out, "\n");
     for (node b = all ? first(v, at(v, peak, "alive")) : NULL; b; b = next(v, b)) {
         const char *type = at(v, b, "dtype") ? type_text(v, b) : text_at(v, b, "type");
-        str_addf(&v->out, "         alive there: %13s B  %-24s %s", grouped(v, number_at(v, b, "bytes")), type, text_at(v, b, "op"));
+        str_addf(&v->out, "         alive there: %13s B  %-24s %s", grouped(v, number_at(v, b, "bytes")), type,
+                 text_at(v, b, "op"));
         add_place(v, b);
         str_add(&v->out, "\n");
     }
@@ -255,7 +281,8 @@ static void shared(struct view *v)
 static bool is_state(const struct view *v, node t)
 {
     const char *role = text_at(v, t, "role");
-    return strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0 || strcmp(role, "hyper") == 0;
+    return strcmp(role, "ema") == 0 || strcmp(role, "opt_state") == 0 || strcmp(role, "state") == 0 ||
+           strcmp(role, "hyper") == 0;
 }
 
 /* Slots: parameters, inputs and metrics as "tensors", the rest as "state"; in columns. */
@@ -275,7 +302,8 @@ static void tensors(struct view *v, bool state)
         if (is_state(v, t) != state) continue;
         head(v, name);
         str_addf(&v->out, "%-*s  %-*s", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t));
-        str_addf(&v->out, "  %s%s%s", role, true_at(v, t, "frozen") ? ", frozen" : "", true_at(v, t, "computed") ? ", computed when read" : "");
+        str_addf(&v->out, "  %s%s%s", role, true_at(v, t, "frozen") ? ", frozen" : "",
+                 true_at(v, t, "computed") ? ", computed when read" : "");
         add_sharding(v, t);
         add_place(v, t);
         str_add(&v->out, "\n");
@@ -290,7 +318,10 @@ enum { ALL_BYTES, DEVICE_BYTES };
 
 static uint64_t element_bytes(const char *dtype)
 {
-    static const struct { const char *name; uint8_t bytes; } known[] = {
+    static const struct {
+        const char *name;
+        uint8_t bytes;
+    } known[] = {
 #define X(NAME, text, st, bytes, cls, abi) {text, bytes},
 #include "kernels/dtypes.def"
 #undef X
@@ -300,7 +331,8 @@ static uint64_t element_bytes(const char *dtype)
     return 0;
 }
 
-/* Bytes of the whole tensor and of what one device holds of it: every mesh axis divides the dimension that it splits. */
+/* Bytes of the whole tensor and of what one device holds of it: every mesh axis divides the dimension that it splits.
+ */
 static void count_bytes(struct view *v, node t, double bytes[2])
 {
     node mesh = at(v, v->json.values, "mesh"), split = first(v, at(v, t, "sharding"));
@@ -309,7 +341,8 @@ static void count_bytes(struct view *v, node t, double bytes[2])
         double parts = 1;
         for (node a = first(v, split); a; a = next(v, a)) parts *= number_at(v, mesh, a->string);
         bytes[ALL_BYTES] *= d->number;
-        bytes[DEVICE_BYTES] *= parts > 1 ? (double)(((int64_t)d->number + (int64_t)parts - 1) / (int64_t)parts) : d->number;
+        bytes[DEVICE_BYTES] *= parts > 1 ? (double)(((int64_t)d->number + (int64_t)parts - 1) / (int64_t)parts)
+                                         : d->number;
         if (split) split = next(v, split);
     }
 }
@@ -396,9 +429,11 @@ static void state_table(struct view *v)
         count_bytes(v, t, bytes);
         head(v, name);
         name = "";
-        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t), computed ? "0" : grouped(v, bytes[ALL_BYTES]));
+        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t),
+                 computed ? "0" : grouped(v, bytes[ALL_BYTES]));
         if (mesh) str_addf(&v->out, "  %12s B per device", computed ? "0" : grouped(v, bytes[DEVICE_BYTES]));
-        str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(v, t, "frozen") ? ", frozen" : "", computed ? ", computed when read" : "");
+        str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(v, t, "frozen") ? ", frozen" : "",
+                 computed ? ", computed when read" : "");
         add_sharding(v, t);
         str_add(&v->out, "\n");
         for (int k = 0; k < 2 && !computed; k++) sums[role_index(v, t)][k] += bytes[k], total[k] += bytes[k];
@@ -408,14 +443,15 @@ static void state_table(struct view *v)
         const double *sum = i < KEPT_ROLES ? sums[i] : total;
         if (i < KEPT_ROLES && !sum[0]) continue;
         head(v, i ? "" : "bytes");
-        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, i < KEPT_ROLES ? kept_names[i] : "in all", (int)types, "", grouped(v, sum[ALL_BYTES]));
+        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, i < KEPT_ROLES ? kept_names[i] : "in all", (int)types, "",
+                 grouped(v, sum[ALL_BYTES]));
         if (mesh) str_addf(&v->out, "  %12s B per device", grouped(v, sum[DEVICE_BYTES]));
         str_add(&v->out, "\n");
     }
     if (frozen(v) == 0) return;
     head(v, "frozen");
-    str_addf(&v->out, "%s of %s parameters are not trained: no gradient, no state of the optimizer\n", grouped(v, frozen(v)),
-             grouped(v, number_at(v, v->json.values, "parameters")));
+    str_addf(&v->out, "%s of %s parameters are not trained: no gradient, no state of the optimizer\n",
+             grouped(v, frozen(v)), grouped(v, number_at(v, v->json.values, "parameters")));
 }
 
 static void add_bytes(struct view *v, const char *before, const double bytes[2])
@@ -438,9 +474,11 @@ static void state_json(struct view *v)
         if (true_at(v, t, "computed")) bytes[0] = bytes[1] = 0;
         str_addf(&v->out, "%s{\"name\":", comma);
         str_add_json(&v->out, text_at(v, t, "name"));
-        str_addf(&v->out, ",\"role\":\"%s\",\"dtype\":\"%s\",\"shape\":[", text_at(v, t, "role"), text_at(v, t, "dtype"));
+        str_addf(&v->out, ",\"role\":\"%s\",\"dtype\":\"%s\",\"shape\":[", text_at(v, t, "role"),
+                 text_at(v, t, "dtype"));
         comma = "";
-        for (node d = first(v, at(v, t, "shape")); d; d = next(v, d), comma = ",") str_addf(&v->out, "%s%.0f", comma, d->number);
+        for (node d = first(v, at(v, t, "shape")); d; d = next(v, d), comma = ",")
+            str_addf(&v->out, "%s%.0f", comma, d->number);
         str_add(&v->out, "]");
         if (at(v, t, "sharding")) str_add(&v->out, ",\"sharding\":[");
         comma = "";
@@ -521,7 +559,8 @@ static void comm(struct view *v, node e)
         for (node a = first(v, at(v, c, "axes")); a; a = next(v, a)) str_addf(&v->out, " %s", a->string);
         str_add(&v->out, " of ");
         add_type(v, c);
-        str_addf(&v->out, ", %s B, %.0f times per step", grouped(v, number_at(v, c, "bytes")), number_at(v, c, "times"));
+        str_addf(&v->out, ", %s B, %.0f times per step", grouped(v, number_at(v, c, "bytes")),
+                 number_at(v, c, "times"));
         add_place(v, c);
         str_add(&v->out, "\n");
     }
@@ -534,8 +573,10 @@ static int open_report(struct view *v, const char *report, size_t length)
 {
     static const struct json_limits limits = {(size_t)1 << 30, 128, 50000000};
     struct json_error error;
-    if (json_scan(v->cli->arena, report, length, &limits, &v->json, &error) && v->json.values[0].kind == JSON_OBJECT) return 0;
-    return cli_failed(v->cli, EXIT_WRONG, "the manifest is damaged: %s", v->json.count ? "it is no object" : error.message);
+    if (json_scan(v->cli->arena, report, length, &limits, &v->json, &error) && v->json.values[0].kind == JSON_OBJECT)
+        return 0;
+    return cli_failed(v->cli, EXIT_WRONG, "the manifest is damaged: %s",
+                      v->json.count ? "it is no object" : error.message);
 }
 
 int cli_explain_report(struct cli *cli, const char *report, size_t length)
@@ -555,7 +596,8 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     int code = open_report(&v, report, length);
     if (code) return code;
     node step = entry(&v, "step");
-    bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"), c = cli_count(cli, "comm"), s = cli_count(cli, "state");
+    bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"),
+         c = cli_count(cli, "comm"), s = cli_count(cli, "state");
     bool all = !m && !f && !g && !c && !s;
     summary(&v);
     if (all)
@@ -588,8 +630,8 @@ int cli_summary(struct cli *cli, const char *report, size_t length)
     int code = open_report(&v, report, length);
     if (code) return code;
     node step = entry(&v, "step");
-    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n", text_at(&v, v.json.values, "name"),
-             grouped(&v, number_at(&v, v.json.values, "parameters")), scaled(&v, number_at(&v, step, "flops")),
-             grouped(&v, peak_bytes(&v, step)));
+    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n",
+             text_at(&v, v.json.values, "name"), grouped(&v, number_at(&v, v.json.values, "parameters")),
+             scaled(&v, number_at(&v, step, "flops")), grouped(&v, peak_bytes(&v, step)));
     return cli_print(cli, str_text(&v.out), v.out.length);
 }

@@ -27,7 +27,8 @@ static int read_all(struct cli *cli, int fd, const char *path, size_t limit, cha
         if (got < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "cannot read %s: %s", path, strerror(errno));
         if (got == 0) break;
         n += (size_t)got;
-        if (n > limit) return cli_failed(cli, EXIT_WRONG, "%s has more than %zu bytes, which is the limit", path, limit);
+        if (n > limit)
+            return cli_failed(cli, EXIT_WRONG, "%s has more than %zu bytes, which is the limit", path, limit);
     }
     buffer[n] = 0;
     *text = buffer;

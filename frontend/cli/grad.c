@@ -1,6 +1,7 @@
-/* stepc check --grad: the gradient of the loss against central differences of the loss, both in float64 by the interpreter, at the
- * document's initial values (or those of --weights) and random inputs (or those of --data). Of every trained tensor the derivative along one random direction
- * is compared. The document is read with plain SGD of rate 1 in the place of its optimizer, so that a step subtracts the gradient. */
+/* stepc check --grad: the gradient of the loss against central differences of the loss, both in float64 by the
+ * interpreter, at the document's initial values (or those of --weights) and random inputs (or those of --data). Of
+ * every trained tensor the derivative along one random direction is compared. The document is read with plain SGD of
+ * rate 1 in the place of its optimizer, so that a step subtracts the gradient. */
 #include "frontend/cli/run.h"
 #include "ir/base/json_scan.h"
 #include "ir/ir.h"
@@ -40,7 +41,8 @@ const char *cli_gradient_document(struct cli *cli, const char *text, size_t leng
         const struct json_value *v = &json.values[i];
         bool keep = true;
         for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++) keep = keep && strcmp(left_out[k], v->key) != 0;
-        if (keep && strcmp(v->key, "accumulate") == 0 && v->kind == JSON_OBJECT && !json_get(&json, v, "//")) add_accumulate(&out, text, &json, v);
+        if (keep && strcmp(v->key, "accumulate") == 0 && v->kind == JSON_OBJECT && !json_get(&json, v, "//"))
+            add_accumulate(&out, text, &json, v);
         else if (keep) add_member(&out, text, v);
     }
     str_add(&out, "\"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}\n");
@@ -65,7 +67,10 @@ static double uniform(struct gradient *g)
     return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-static double normal(struct gradient *g) { return sqrt(-2 * log(1 - uniform(g))) * cos(6.283185307179586 * uniform(g)); }
+static double normal(struct gradient *g)
+{
+    return sqrt(-2 * log(1 - uniform(g))) * cos(6.283185307179586 * uniform(g));
+}
 
 static double *slot_values(struct gradient *g, int32_t slot, int64_t elements)
 {
@@ -81,7 +86,8 @@ static void random_inputs(struct gradient *g)
         int64_t n = ir_type_elements(&s->type), classes = s->index_limit > 0 ? s->index_limit : 2;
         if (s->role != IR_ROLE_INPUT || g->slots[i]) continue;
         double *v = slot_values(g, (int32_t)i, n);
-        for (int64_t k = 0; k < n; k++) v[k] = ir_dtype_is_float((enum ir_dtype)s->type.dtype) ? normal(g) : floor(uniform(g) * (double)classes);
+        for (int64_t k = 0; k < n; k++)
+            v[k] = ir_dtype_is_float((enum ir_dtype)s->type.dtype) ? normal(g) : floor(uniform(g) * (double)classes);
     }
 }
 
@@ -91,14 +97,16 @@ static int read_tensor(struct gradient *g, const struct st_file *f, const char *
     const struct ir_slot *s = &g->module->slots.items[slot];
     bool input = s->role == IR_ROLE_INPUT;
     const struct st_tensor *t = st_find(f, s->name);
-    uint64_t elements = (uint64_t)ir_type_elements(&s->type), bytes = elements * ir_dtype_bytes((enum ir_dtype)s->type.dtype);
+    uint64_t elements = (uint64_t)ir_type_elements(&s->type),
+             bytes = elements * ir_dtype_bytes((enum ir_dtype)s->type.dtype);
     char error[ST_TEXT];
     if (!t) return 0;
-    bool fits = t->rank == s->type.rank + input && (!input || t->shape[0] > 0) && t->bytes == bytes * (input ? (uint64_t)t->shape[0] : 1);
+    bool fits = t->rank == s->type.rank + input && (!input || t->shape[0] > 0) &&
+                t->bytes == bytes * (input ? (uint64_t)t->shape[0] : 1);
     for (int32_t k = 0; fits && k < s->type.rank; k++) fits = t->shape[k + input] == s->type.dim[k];
     if (!fits)
-        return cli_failed(g->cli, EXIT_WRONG, "%s: %s: tensor \"%s\": expected %s%s", option, f->path, s->name, ir_type_text(g->cli->arena, &s->type),
-                          input ? " behind a dimension of steps" : "");
+        return cli_failed(g->cli, EXIT_WRONG, "%s: %s: tensor \"%s\": expected %s%s", option, f->path, s->name,
+                          ir_type_text(g->cli->arena, &s->type), input ? " behind a dimension of steps" : "");
     char *raw = arena_alloc(g->cli->arena, bytes + 8);
     if (st_read(f, t, 0, raw, bytes, error)) return cli_failed(g->cli, EXIT_ENVIRONMENT, "%s: %s", option, error);
     double *v = slot_values(g, (int32_t)slot, (int64_t)elements);
@@ -115,10 +123,12 @@ static int read_files(struct gradient *g, const char *option, bool inputs)
     for (size_t p = 0; p < n && !code; p++) {
         struct st_file f;
         step_status status = st_open(&f, paths[p], error);
-        if (status) return cli_failed(g->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error);
+        if (status)
+            return cli_failed(g->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error);
         for (uint32_t i = 0; i < g->module->slots.count && !code; i++) {
             enum ir_role role = g->module->slots.items[i].role;
-            if (inputs ? role == IR_ROLE_INPUT : role == IR_ROLE_PARAM || role == IR_ROLE_STATE) code = read_tensor(g, &f, option, i);
+            if (inputs ? role == IR_ROLE_INPUT : role == IR_ROLE_PARAM || role == IR_ROLE_STATE)
+                code = read_tensor(g, &f, option, i);
         }
         st_close(&f);
     }
@@ -127,7 +137,8 @@ static int read_files(struct gradient *g, const char *option, bool inputs)
 
 static struct ir_tensor *run(struct gradient *g, const struct ir_func *f, struct arena *arena)
 {
-    struct ir_tensor *in = arena_new_array(arena, struct ir_tensor, f->params.count + 1), *out = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
+    struct ir_tensor *in = arena_new_array(arena, struct ir_tensor, f->params.count + 1),
+                     *out = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
     for (size_t i = 0; i < f->params.count; i++) {
         const struct ir_param *p = &f->params.items[i];
         const struct ir_slot *s = &g->module->slots.items[p->slot];
@@ -157,10 +168,12 @@ static double loss(struct gradient *g)
 }
 
 /* Whether the two derivatives along a random direction agree, relative to the larger one and to the gradient's size. */
-static bool compare(struct gradient *g, const struct ir_slot *s, double *p, const double *with, const double *without, double *by_gradient, double *by_loss)
+static bool compare(struct gradient *g, const struct ir_slot *s, double *p, const double *with, const double *without,
+                    double *by_gradient, double *by_loss)
 {
     int64_t n = ir_type_elements(&s->type);
-    double *direction = arena_new_array(g->cli->arena, double, (size_t)n + 1), *before = arena_new_array(g->cli->arena, double, (size_t)n + 1);
+    double *direction = arena_new_array(g->cli->arena, double, (size_t)n + 1),
+           *before = arena_new_array(g->cli->arena, double, (size_t)n + 1);
     double size = 0, length = 0, gradient = 0, h = 1e-6;
     memcpy(before, p, (size_t)n * sizeof *p);
     *by_gradient = 0;
@@ -178,7 +191,8 @@ static bool compare(struct gradient *g, const struct ir_slot *s, double *p, cons
     memcpy(p, before, (size_t)n * sizeof *p);
     *by_loss = (up - down) / (2 * h);
     double noise = (fabs(up) + fabs(down)) * 1e-13 / h; /* of the loss itself */
-    double difference = fabs(*by_loss - *by_gradient), scale = fmax(fabs(*by_loss), fabs(*by_gradient)) + 1e-3 * sqrt(gradient);
+    double difference = fabs(*by_loss - *by_gradient),
+           scale = fmax(fabs(*by_loss), fabs(*by_gradient)) + 1e-3 * sqrt(gradient);
     return difference <= noise + 1e-4 * scale;
 }
 
@@ -206,17 +220,26 @@ int cli_check_gradient(struct cli *cli, const struct ir_module *module)
         const struct ir_result *r = &g.step->results.items[i];
         const struct ir_slot *s = &module->slots.items[r->slot];
         double by_gradient, by_loss;
-        if (!code && is_loss(&g, r) && !isfinite(with[i].v[0])) code = cli_failed(cli, EXIT_WRONG, "--grad: the loss is %g at these inputs; --data FILE gives others", with[i].v[0]);
+        if (!code && is_loss(&g, r) && !isfinite(with[i].v[0]))
+            code = cli_failed(cli, EXIT_WRONG, "--grad: the loss is %g at these inputs; --data FILE gives others",
+                              with[i].v[0]);
         if (code || s->role != IR_ROLE_PARAM || s->frozen || !g.slots[r->slot]) continue;
         tensors++;
         if (compare(&g, s, g.slots[r->slot], with[i].v, without[i].v, &by_gradient, &by_loss)) continue;
         wrong++;
-        str_addf(&out, "%s: along a random direction the gradient says %.9g, differences of the loss %.9g\n", s->name, by_gradient, by_loss);
+        str_addf(&out, "%s: along a random direction the gradient says %.9g, differences of the loss %.9g\n", s->name,
+                 by_gradient, by_loss);
     }
     arena_free(&scratch);
     if (code) return code;
-    if (wrong) str_addf(&out, "gradient: %u of %u tensors differ; stop_gradient, rounding and jumps of the loss are reasons that are meant\n", wrong, tensors);
-    else if (!cli->quiet) str_addf(&out, "gradient: %u tensor%s agree%s with differences of the loss\n", tensors, tensors == 1 ? "" : "s", tensors == 1 ? "s" : "");
+    if (wrong)
+        str_addf(&out,
+                 "gradient: %u of %u tensors differ; stop_gradient, rounding and jumps of the loss are reasons that "
+                 "are meant\n",
+                 wrong, tensors);
+    else if (!cli->quiet)
+        str_addf(&out, "gradient: %u tensor%s agree%s with differences of the loss\n", tensors, tensors == 1 ? "" : "s",
+                 tensors == 1 ? "s" : "");
     code = cli_print(cli, str_text(&out), out.length);
     return code ? code : wrong ? EXIT_WRONG : 0;
 }

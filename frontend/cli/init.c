@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* clang-format off */
 #define TEMPLATES(X) \
     X(mlp, "a classifier of rows with one hidden layer") \
     X(cnn, "a convolutional network with batch normalisation") \
@@ -11,12 +12,15 @@
     X(llama, "a transformer as Llama: rotary positions, grouped queries, SwiGLU") \
     X(lora, "adapters of low rank beside frozen layers") \
     X(microbatches, "accumulation, clipping and an average of the weights")
+/* clang-format on */
 
 #define X(name, doc) extern const char cli_template_##name[];
 TEMPLATES(X)
 #undef X
 
-static const struct { const char *name, *doc, *text; } templates[] = {
+static const struct {
+    const char *name, *doc, *text;
+} templates[] = {
 #define X(name, doc) {#name, doc, cli_template_##name},
     TEMPLATES(X)
 #undef X
@@ -38,6 +42,7 @@ int cli_init(struct cli *cli)
     const char *near = i < COUNT ? NULL : str_nearest(name, names, COUNT);
     if (near) return cli_usage(cli, "there is no template \"%s\"; did you mean \"%s\"?", name, near);
     if (i == COUNT) return cli_usage(cli, "there is no template \"%s\"; stepc init lists them", name);
-    if (strcmp(path, "-") != 0 && access(path, F_OK) == 0) return cli_failed(cli, EXIT_ENVIRONMENT, "%s is there already; init replaces no file", path);
+    if (strcmp(path, "-") != 0 && access(path, F_OK) == 0)
+        return cli_failed(cli, EXIT_ENVIRONMENT, "%s is there already; init replaces no file", path);
     return cli_write(cli, path, templates[i].text, strlen(templates[i].text));
 }

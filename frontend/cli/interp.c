@@ -1,6 +1,6 @@
-/* Runs a document without compiling it: the tables of an object are built in memory, and the one function of every entry is
- * the interpreter. Everything else (names, shapes, ranges, files) is the runtime's, so `stepc run` has one
- * way through for objects and documents.
+/* Runs a document without compiling it: the tables of an object are built in memory, and the one function of every
+ * entry is the interpreter. Everything else (names, shapes, ranges, files) is the runtime's, so `stepc run` has one way
+ * through for objects and documents.
  *
  * That function has no user pointer: the first buffer is a constant of the program that holds the address of what
  * it needs. */
@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-struct interp_entry { const struct ir_func *func; const struct ir_slot *slots; };
+struct interp_entry {
+    const struct ir_func *func;
+    const struct ir_slot *slots;
+};
 
 static const uint8_t abi_dtype[IR_DTYPE_COUNT] = {
 #define X(NAME, text, st, bytes, cls, abi) [IR_##NAME] = abi,
@@ -47,9 +50,18 @@ static void make_slots(struct arena *a, const struct ir_module *m, struct stepc_
         uint64_t *block = in_result_block(s) ? &p->result_bytes : &p->state_bytes;
         int64_t *shape = arena_new_array(a, int64_t, IR_MAX_RANK);
         memcpy(shape, s->type.dim, sizeof s->type.dim);
-        slots[i] = (struct stepc_slot){
-            .name = s->name, .role = s->role, .dtype = abi_dtype[s->type.dtype], .rank = s->type.rank, .flags = s->frozen ? STEP_FROZEN : 0,
-            .shape = shape, .local = shape, .sharding = "[]", .offset = *block, .index_limit = s->index_limit, .initial = s->initial, .computed = s->computed};
+        slots[i] = (struct stepc_slot){.name = s->name,
+                                       .role = s->role,
+                                       .dtype = abi_dtype[s->type.dtype],
+                                       .rank = s->type.rank,
+                                       .flags = s->frozen ? STEP_FROZEN : 0,
+                                       .shape = shape,
+                                       .local = shape,
+                                       .sharding = "[]",
+                                       .offset = *block,
+                                       .index_limit = s->index_limit,
+                                       .initial = s->initial,
+                                       .computed = s->computed};
         if (s->role != IR_ROLE_INPUT) *block += (bytes + 63) / 64 * 64;
     }
     p->slots = slots;
@@ -61,11 +73,12 @@ static struct stepc_buffer slot_buffer(const struct ir_module *m, const struct s
     if (slot < 0) BUG("an entry has a parameter or result without a slot");
     const struct ir_slot *s = &m->slots.items[slot];
     uint32_t space = s->role == IR_ROLE_INPUT ? STEPC_AT_INPUT : in_result_block(s) ? STEPC_AT_RESULT : STEPC_AT_STATE;
-    return (struct stepc_buffer){.space = space, .slot = (uint32_t)slot, .offset = space == STEPC_AT_INPUT ? 0 : p->slots[slot].offset};
+    return (struct stepc_buffer){
+        .space = space, .slot = (uint32_t)slot, .offset = space == STEPC_AT_INPUT ? 0 : p->slots[slot].offset};
 }
 
-static void make_entry(struct arena *a, const struct ir_module *m, struct stepc_program *p, struct ir_func *f, struct stepc_entry *e,
-                       struct interp_entry **constant, uint64_t offset)
+static void make_entry(struct arena *a, const struct ir_module *m, struct stepc_program *p, struct ir_func *f,
+                       struct stepc_entry *e, struct interp_entry **constant, uint64_t offset)
 {
     uint32_t n = 1;
     struct stepc_buffer *buffers = arena_new_array(a, struct stepc_buffer, 1 + f->params.count + f->results.count);
@@ -82,8 +95,12 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
     struct stepc_program *p = arena_new(a, struct stepc_program);
     struct stepc_entry *entries = arena_new_array(a, struct stepc_entry, m->funcs.count + 1);
     struct interp_entry **constants = arena_new_array(a, struct interp_entry *, m->funcs.count + 1);
-    *p = (struct stepc_program){.version = STEPC_TABLES, .name = m->name ? m->name : "step", .manifest = "{}", .features = "",
-                                .entries = entries, .constants = (const unsigned char *)constants};
+    *p = (struct stepc_program){.version = STEPC_TABLES,
+                                .name = m->name ? m->name : "step",
+                                .manifest = "{}",
+                                .features = "",
+                                .entries = entries,
+                                .constants = (const unsigned char *)constants};
     make_slots(a, m, p);
     for (size_t i = 0; i < m->funcs.count; i++) {
         struct ir_func *f = m->funcs.items[i];
@@ -101,7 +118,8 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
     return p;
 }
 
-int cli_interpret(struct cli *cli, const char *path, const struct step_api **api, struct step_instance **instance, const char **name)
+int cli_interpret(struct cli *cli, const char *path, const struct step_api **api, struct step_instance **instance,
+                  const char **name)
 {
     struct ir_module *module = NULL;
     struct step_options options = {.size = sizeof options, .threads = 1};

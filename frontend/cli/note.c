@@ -5,7 +5,10 @@
 #include <elf.h>
 #include <string.h>
 
-static bool within(size_t length, uint64_t offset, uint64_t size) { return offset <= length && size <= length - offset; }
+static bool within(size_t length, uint64_t offset, uint64_t size)
+{
+    return offset <= length && size <= length - offset;
+}
 
 /* The note's text in a section of notes; false: none of ours. */
 static bool find_note(const char *section, uint64_t size, const char **text, size_t *length)
@@ -27,14 +30,16 @@ static bool find_note(const char *section, uint64_t size, const char **text, siz
     return false;
 }
 
-int cli_read_note(struct cli *cli, const char *path, const char *file, size_t length, const char **report, size_t *report_length)
+int cli_read_note(struct cli *cli, const char *path, const char *file, size_t length, const char **report,
+                  size_t *report_length)
 {
     *report = NULL;
     if (length < SELFMAG || memcmp(file, ELFMAG, SELFMAG) != 0) return 0;
     Elf64_Ehdr head;
     bool good = length >= sizeof head;
     if (good) memcpy(&head, file, sizeof head);
-    good = good && head.e_ident[EI_CLASS] == ELFCLASS64 && head.e_ident[EI_DATA] == ELFDATA2LSB && head.e_shentsize == sizeof(Elf64_Shdr) &&
+    good = good && head.e_ident[EI_CLASS] == ELFCLASS64 && head.e_ident[EI_DATA] == ELFDATA2LSB &&
+           head.e_shentsize == sizeof(Elf64_Shdr) &&
            within(length, head.e_shoff, (uint64_t)head.e_shnum * sizeof(Elf64_Shdr));
     if (!good) return cli_failed(cli, EXIT_WRONG, "%s is a damaged ELF file, or one of another kind of machine", path);
     for (uint32_t i = 0; i < head.e_shnum; i++) {

@@ -51,13 +51,15 @@ static int read_set(struct run *r, const char *text)
     char *end;
     double ignored;
     if (!equals || equals == text) return cli_usage(r->cli, "--set %s: expected NAME=VALUE or NAME=VALUE@STEP", text);
-    struct run_set set = {.name = arena_string_n(r->cli->arena, text, (size_t)(equals - text))}; /* step 0: the first of this run */
+    struct run_set set = {
+        .name = arena_string_n(r->cli->arena, text, (size_t)(equals - text))}; /* step 0: the first of this run */
     set.value = strtod(equals + 1, &end);
     if (end == equals + 1 || (*end && end != at)) return cli_usage(r->cli, "--set %s: the value is not a number", text);
     if (at) {
         errno = 0;
         unsigned long long step = strtoull(at + 1, &end, 10);
-        if (at[1] < '0' || at[1] > '9' || *end || errno || !step) return cli_usage(r->cli, "--set %s: expected a step from 1 on after @", text);
+        if (at[1] < '0' || at[1] > '9' || *end || errno || !step)
+            return cli_usage(r->cli, "--set %s: expected a step from 1 on after @", text);
         set.step = step;
     }
     step_status status = r->api->hyper_get(r->instance, set.name, &ignored);
@@ -74,7 +76,8 @@ static int read_set(struct run *r, const char *text)
         str_add(&why, run_message(r->api->last_error(NULL)));
         if (status == STEP_ENOTFOUND && near) str_addf(&why, "; did you mean \"%s\"?", near);
         if (status == STEP_ENOTFOUND) str_add(&why, n ? "; there" : "; none can be set");
-        for (size_t i = 0; status == STEP_ENOTFOUND && i < n; i++) str_addf(&why, "%s %s", i ? "," : n == 1 ? " is" : " are", names[i]);
+        for (size_t i = 0; status == STEP_ENOTFOUND && i < n; i++)
+            str_addf(&why, "%s %s", i ? "," : n == 1 ? " is" : " are", names[i]);
         return cli_failed(r->cli, EXIT_WRONG, "--set %s: %s", text, str_text(&why));
     }
     vec_push(r->cli->arena, &r->sets, set);
@@ -88,7 +91,8 @@ static int check_outputs(struct run *r)
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < i; k++) {
             const char *a = cli_text(r->cli, outputs[i], NULL), *b = cli_text(r->cli, outputs[k], NULL);
-            if (a && b && strcmp(a, b) == 0 && strcmp(a, "/dev/null") != 0) return cli_usage(r->cli, "--%s and --%s name one file: %s", outputs[k], outputs[i], a);
+            if (a && b && strcmp(a, b) == 0 && strcmp(a, "/dev/null") != 0)
+                return cli_usage(r->cli, "--%s and --%s name one file: %s", outputs[k], outputs[i], a);
         }
     return 0;
 }
@@ -99,7 +103,8 @@ static int read_options(struct run *r)
     const char *const *sets, *policy = cli_text(r->cli, "on-nonfinite", "continue");
     size_t n = cli_values(r->cli, "set", &sets);
     int code = 0;
-    if (cli_count(r->cli, "all-state") && !cli_count(r->cli, "save")) return cli_usage(r->cli, "--all-state needs --save FILE");
+    if (cli_count(r->cli, "all-state") && !cli_count(r->cli, "save"))
+        return cli_usage(r->cli, "--all-state needs --save FILE");
     for (size_t i = 0; !code && i < n; i++) code = read_set(r, sets[i]);
     while (strcmp(policies[r->policy], policy) != 0) r->policy++;
     return code;
@@ -115,10 +120,13 @@ static int read_steps(struct run *r)
     if (r->eval_every && !evaluates) return cli_usage(r->cli, "--eval-every needs --eval-data");
     r->eval_last = evaluates && !r->eval_every;
     if ((infer || evaluates) && !steps && !epochs) return 0; /* no step at all */
-    if (steps == epochs) return cli_usage(r->cli, steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
+    if (steps == epochs)
+        return cli_usage(r->cli,
+                         steps ? "--steps and --epochs exclude each other" : "--steps N or --epochs N is missing");
     r->steps = (uint64_t)cli_integer(r->cli, steps ? "steps" : "epochs", 0);
     if (epochs && !r->data.steps) return cli_usage(r->cli, "--epochs needs --data");
-    if (epochs && __builtin_mul_overflow(r->steps, r->data.steps, &r->steps)) return cli_usage(r->cli, "--epochs: too many steps");
+    if (epochs && __builtin_mul_overflow(r->steps, r->data.steps, &r->steps))
+        return cli_usage(r->cli, "--epochs: too many steps");
     return 0;
 }
 
@@ -171,7 +179,8 @@ static int evaluate(struct run *r)
     return 0;
 }
 
-/* The scalar metric of --eval-count. Rows that do not fill the last batch need one: without it the zeros there would count. */
+/* The scalar metric of --eval-count. Rows that do not fill the last batch need one: without it the zeros there would
+ * count. */
 static int read_eval_count(struct run *r)
 {
     const char *name = cli_text(r->cli, "eval-count", NULL);
@@ -189,14 +198,19 @@ static int read_eval_count(struct run *r)
     if (name && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-count needs --eval-data");
     if (name && r->eval_count < 0) {
         const char *near = str_nearest(name, names, n);
-        return cli_failed(r->cli, EXIT_WRONG, near ? "--eval-count: no metric \"%s\" of one number that an evaluation computes; did you mean \"%s\"?"
-                                                        : "--eval-count: no metric \"%s\" of one number that an evaluation computes",
-                          name, near);
+        return cli_failed(
+            r->cli, EXIT_WRONG,
+            near ? "--eval-count: no metric \"%s\" of one number that an evaluation computes; did you mean \"%s\"?"
+                 : "--eval-count: no metric \"%s\" of one number that an evaluation computes",
+            name, near);
     }
     const struct run_data *d = &r->eval_data;
     if (!d->rows || d->rows % d->batch == 0 || name) return 0;
-    return cli_failed(r->cli, EXIT_WRONG, "--eval-data: %llu rows do not fill batches of %llu; zeros fill the last one, and a metric that says what a batch counts "
-                      "for, such as \"sum(mask)\", is named by --eval-count (stepc doc inference)", (unsigned long long)d->rows, (unsigned long long)d->batch);
+    return cli_failed(r->cli, EXIT_WRONG,
+                      "--eval-data: %llu rows do not fill batches of %llu; zeros fill the last one, and a metric that "
+                      "says what a batch counts "
+                      "for, such as \"sum(mask)\", is named by --eval-count (stepc doc inference)",
+                      (unsigned long long)d->rows, (unsigned long long)d->batch);
 }
 
 static int apply_sets(struct run *r, uint64_t step)
@@ -258,18 +272,22 @@ static int train(struct run *r)
     int closed = run_metrics_close(r, !code || !r->metrics_file.temporary);
     if (!code) code = closed;
     if (caught && !code && !r->cli->quiet)
-        fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "", caught == SIGINT ? "Ctrl-C" : "a signal",
-                (unsigned long long)(r->first_step + r->done), (unsigned long long)(r->first_step + r->steps),
+        fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "",
+                caught == SIGINT ? "Ctrl-C" : "a signal", (unsigned long long)(r->first_step + r->done),
+                (unsigned long long)(r->first_step + r->steps),
                 save ? "; its state is saved" : "; without --save FILE its state is lost");
     if (caught) r->line_open = false;
     if (save && (!code || r->done)) { /* what ended the run early must not cost the steps that are done */
         int saved = run_save(r, save, cli_count(r->cli, "all-state") > 0);
-        if (code && !saved) fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save, (unsigned long long)(r->first_step + r->done));
+        if (code && !saved)
+            fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save,
+                    (unsigned long long)(r->first_step + r->done));
         if (!code) code = saved;
     }
     const char *infer = cli_text(r->cli, "infer", NULL);
     if (infer && !code && !caught) code = run_infer(r, infer);
-    if (infer && !code && caught && !r->cli->quiet) fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
+    if (infer && !code && caught && !r->cli->quiet)
+        fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
     signals_restore(old);
@@ -289,9 +307,12 @@ static int read_step_counter(struct run *r)
     for (size_t i = 0; i < r->sets.count && !r->cli->quiet; i++) {
         uint64_t step = r->sets.items[i].step, last = r->first_step + r->steps;
         if (!step || (step > r->first_step && step <= last)) continue;
-        fprintf(stderr, step > last ? "stepc: warning: --set %s=%g@%llu: the run ends with step %llu; nothing is set\n"
-                                    : "stepc: warning: --set %s=%g@%llu: step %llu is done already; the value that was saved holds\n",
-                r->sets.items[i].name, r->sets.items[i].value, (unsigned long long)step, (unsigned long long)(step > last ? last : r->first_step));
+        fprintf(stderr,
+                step > last
+                    ? "stepc: warning: --set %s=%g@%llu: the run ends with step %llu; nothing is set\n"
+                    : "stepc: warning: --set %s=%g@%llu: step %llu is done already; the value that was saved holds\n",
+                r->sets.items[i].name, r->sets.items[i].value, (unsigned long long)step,
+                (unsigned long long)(step > last ? last : r->first_step));
     }
     return 0;
 }
@@ -325,11 +346,13 @@ static int start(struct run *r)
     if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
     if (status) return run_status(r, status, r->path);
     const char *init = cli_text(r->cli, "init", NULL);
-    struct step_load load = {.size = sizeof load, .path = init, .flags = init && !is_whole_state(init) ? STEP_LOAD_CAST : 0};
+    struct step_load load = {
+        .size = sizeof load, .path = init, .flags = init && !is_whole_state(init) ? STEP_LOAD_CAST : 0};
     if (init && (status = r->api->load(r->instance, &load))) {
         code = run_status(r, status, "--init");
         if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
-            fprintf(stderr, "stepc: note: a file with optimizer state must hold all state of this step and nothing else; --save without --all-state writes "
+            fprintf(stderr, "stepc: note: a file with optimizer state must hold all state of this step and nothing "
+                            "else; --save without --all-state writes "
                             "parameters that fit any optimizer\n");
         return code;
     }

@@ -8,48 +8,52 @@
 
 /* Tensors with a leading step dimension, one per input of the step. */
 struct run_data {
-    const char *option;          /* "--data", for messages */
+    const char *option; /* "--data", for messages */
     struct run_tensor {
         struct st_file *file;
         const struct st_tensor *tensor;
-        uint64_t bytes;          /* of one step */
-        char *memory;            /* all steps, or one step where `streamed` */
-        char *last;              /* by rows: the batch that they do not fill, and zeros */
+        uint64_t bytes; /* of one step */
+        char *memory;   /* all steps, or one step where `streamed` */
+        char *last;     /* by rows: the batch that they do not fill, and zeros */
     } *tensors;
     struct step_array *arrays;
     size_t count;
-    uint64_t steps;              /* leading extent; 0 if the step has no inputs */
+    uint64_t steps; /* leading extent; 0 if the step has no inputs */
     bool streamed;
-    bool some;                   /* inputs without a tensor are left out: infer does not need all */
-    bool rows_allowed;           /* tensors without the dimension of steps: rows, from which batches are taken */
-    uint64_t rows;               /* then: how many; 0: tensors count steps */
-    uint64_t batch;              /* then: rows of a batch */
+    bool some;         /* inputs without a tensor are left out: infer does not need all */
+    bool rows_allowed; /* tensors without the dimension of steps: rows, from which batches are taken */
+    uint64_t rows;     /* then: how many; 0: tensors count steps */
+    uint64_t batch;    /* then: rows of a batch */
     VEC(struct st_file *) files;
 };
 
-struct run_set { const char *name; double value; uint64_t step; };
+struct run_set {
+    const char *name;
+    double value;
+    uint64_t step;
+};
 
 struct run {
     struct cli *cli;
     const char *path;
     const struct step_api *api;
     struct step_instance *instance;
-    const char *manifest;        /* NULL: none (the interpreter) */
+    const char *manifest; /* NULL: none (the interpreter) */
     const char *name;
     struct run_data data, eval_data, infer_data;
     VEC(struct run_set) sets;
     uint64_t steps, eval_every;
     const char *eval_weights;
-    bool eval_last;              /* after the last step */
-    int32_t eval_count;          /* number of the scalar metric that says what a batch counts for; -1: all the same */
-    uint32_t policy;             /* STEP_ON_NONFINITE_* */
+    bool eval_last;     /* after the last step */
+    int32_t eval_count; /* number of the scalar metric that says what a batch counts for; -1: all the same */
+    uint32_t policy;    /* STEP_ON_NONFINITE_* */
 
     struct step_tensor *metrics; /* all, in order */
     size_t metric_count;
-    double *scalars;             /* of the step, in the order of the rank 0 ones */
+    double *scalars; /* of the step, in the order of the rank 0 ones */
     uint32_t scalar_count;
-    double *eval_sums;           /* per scalar, plus the loss at the end */
-    void *array;                 /* room for the largest array metric */
+    double *eval_sums; /* per scalar, plus the loss at the end */
+    void *array;       /* room for the largest array metric */
     struct st_output metrics_file;
     bool metrics_open, metrics_stdout;
     struct str line;
@@ -59,11 +63,11 @@ struct run {
     double shown_rate;
     uint64_t shown_done;
     double last_loss;
-    bool line_open;              /* a progress line stands on the terminal */
+    bool line_open; /* a progress line stands on the terminal */
 };
 
 int run_status(struct run *, step_status, const char *doing); /* message; exit code */
-const char *run_message(const char *text); /* last_error without the name of the status */
+const char *run_message(const char *text);                    /* last_error without the name of the status */
 uint64_t run_now(void);
 
 bool run_stopped(void); /* by a signal */
@@ -89,9 +93,10 @@ int run_infer(struct run *, const char *path); /* the outputs of the model into 
 
 /* run_output.c */
 int run_metrics_open(struct run *, const char *path);
-int run_metrics_begin(struct run *, const struct step_result *); /* before the arrays of the step are overwritten; NULL: none was made */
-bool run_is_evaluated(const struct step_tensor *metric);         /* one number, of the loss and what comes before it */
-int run_metrics_end(struct run *, const double *evaluated);      /* NULL: nothing was evaluated */
+int run_metrics_begin(
+    struct run *, const struct step_result *); /* before the arrays of the step are overwritten; NULL: none was made */
+bool run_is_evaluated(const struct step_tensor *metric);    /* one number, of the loss and what comes before it */
+int run_metrics_end(struct run *, const double *evaluated); /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
 int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
 int run_save(struct run *, const char *path, bool all_state);

@@ -1,7 +1,7 @@
-/* Batches from safetensors or NumPy files: one tensor per input of the step, with a leading dimension that counts steps. What is
- * evaluated or inferred may also be rows, as many as there are: batches are taken from them, zeros fill the last one.
- * Everything is checked before the first step, all problems at once. Data that fit are read at the start, others step
- * by step. */
+/* Batches from safetensors or NumPy files: one tensor per input of the step, with a leading dimension that counts
+ * steps. What is evaluated or inferred may also be rows, as many as there are: batches are taken from them, zeros fill
+ * the last one. Everything is checked before the first step, all problems at once. Data that fit are read at the start,
+ * others step by step. */
 #include "frontend/cli/run.h"
 
 #include <stdlib.h>
@@ -9,7 +9,10 @@
 
 #define RUN_MEMORY ((uint64_t)1 << 30) /* above this the files are read step by step */
 
-struct problems { struct str text; uint32_t count; };
+struct problems {
+    struct str text;
+    uint32_t count;
+};
 
 static void problem(struct problems *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void problem(struct problems *p, const char *format, ...)
@@ -36,7 +39,8 @@ static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, cons
     return str_text(&s);
 }
 
-/* Rows: the input's shape but for the first dimension. One of exactly the input's shape may also be what all batches share. */
+/* Rows: the input's shape but for the first dimension. One of exactly the input's shape may also be what all batches
+ * share. */
 static bool is_rows(const struct st_tensor *t, const struct step_tensor *input)
 {
     bool fits = t->dtype == input->dtype && t->rank == input->rank && t->rank > 0;
@@ -70,10 +74,12 @@ static int open_file(struct run *r, const char *option, const char *given, struc
     const char *equals = strchr(given, '='), *path = equals ? equals + 1 : given;
     size_t length = strlen(path);
     bool npy = run_is_npy(path) || (length > 4 && strcmp(path + length - 4, ".npy") == 0); /* a damaged one, too */
-    if (equals && npy) return run_npy_open(r->cli, f, arena_string_n(r->cli->arena, given, (size_t)(equals - given)), path);
+    if (equals && npy)
+        return run_npy_open(r->cli, f, arena_string_n(r->cli->arena, given, (size_t)(equals - given)), path);
     if (npy) return cli_usage(r->cli, "%s %s: a NumPy file holds one input: %s NAME=%s", option, given, option, given);
     step_status status = st_open(f, given, error);
-    return status ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error) : 0;
+    return status ? cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s: %s", option, error)
+                  : 0;
 }
 
 static int open_files(struct run *r, struct run_data *d)
@@ -95,49 +101,60 @@ static void find_tensor(struct run_data *d, size_t i, const char *name, struct p
     struct run_tensor *t = &d->tensors[i];
     for (size_t k = 0; k < d->files.count; k++) {
         const struct st_tensor *found = st_find(d->files.items[k], name);
-        if (found && t->tensor) problem(p, "tensor \"%s\" is in %s and in %s", name, t->file->path, d->files.items[k]->path);
+        if (found && t->tensor)
+            problem(p, "tensor \"%s\" is in %s and in %s", name, t->file->path, d->files.items[k]->path);
         if (found) t->tensor = found, t->file = d->files.items[k];
     }
 }
 
 /* All rows are as many, but for tensors that all batches share. */
-static void bind_rows(struct run_data *d, const struct run_tensor *t, const struct step_tensor *input, struct problems *p)
+static void bind_rows(struct run_data *d, const struct run_tensor *t, const struct step_tensor *input,
+                      struct problems *p)
 {
     uint64_t rows = (uint64_t)t->tensor->shape[0], batch = (uint64_t)input->shape[0];
     if (!rows) problem(p, "%s: tensor \"%s\" holds no row", t->file->path, input->name);
     else if (is_whole_input(t->tensor, input) && d->rows && (rows != d->rows || batch != d->batch)) return;
     else if (d->rows && (rows != d->rows || batch != d->batch))
-        problem(p, "%s: tensor \"%s\" has %llu rows in batches of %llu; others have %llu in batches of %llu", t->file->path, input->name,
-                (unsigned long long)rows, (unsigned long long)batch, (unsigned long long)d->rows, (unsigned long long)d->batch);
+        problem(p, "%s: tensor \"%s\" has %llu rows in batches of %llu; others have %llu in batches of %llu",
+                t->file->path, input->name, (unsigned long long)rows, (unsigned long long)batch,
+                (unsigned long long)d->rows, (unsigned long long)d->batch);
     else if (batch) d->rows = rows, d->batch = batch, d->steps = (rows + batch - 1) / batch;
 }
 
 /* NumPy makes 64-bit numbers of most things; data are not converted silently. */
 static const char *conversion(struct arena *a, const struct st_tensor *t, const struct step_tensor *input)
 {
-    bool wide = (t->dtype == STEP_F64 && input->dtype == STEP_F32) || (t->dtype == STEP_I64 && input->dtype == STEP_I32);
+    bool wide = (t->dtype == STEP_F64 && input->dtype == STEP_F32) ||
+                (t->dtype == STEP_I64 && input->dtype == STEP_I32);
     return wide ? arena_format(a, " (NumPy: a.astype(np.%s))", input->dtype == STEP_F32 ? "float32" : "int32") : "";
 }
 
-static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, bool rows, struct problems *p)
+static void bind_input(struct run *r, struct run_data *d, size_t i, const struct step_tensor *input, bool rows,
+                       struct problems *p)
 {
     struct run_tensor *t = &d->tensors[i];
     struct arena *a = r->cli->arena;
     const char *wanted = type_text(a, input->dtype, input->rank, input->shape, "steps");
     if (d->rows_allowed && input->rank)
-        wanted = arena_format(a, "%s or %s", wanted, type_text(a, input->dtype, input->rank - 1, input->shape + 1, "rows"));
+        wanted = arena_format(a, "%s or %s", wanted,
+                              type_text(a, input->dtype, input->rank - 1, input->shape + 1, "rows"));
     if (!t->tensor && d->some) return;
     if (!t->tensor) {
         problem(p, "no tensor for input \"%s\"; expected %s", input->name, wanted);
         return;
     }
     t->bytes = input->bytes_global;
-    d->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = input->name, .dtype = input->dtype, .rank = input->rank, .shape = input->shape};
+    d->arrays[i] = (struct step_array){.size = sizeof(struct step_array),
+                                       .name = input->name,
+                                       .dtype = input->dtype,
+                                       .rank = input->rank,
+                                       .shape = input->shape};
     bool fits = t->tensor->dtype == input->dtype && t->tensor->rank == input->rank + 1;
     for (int32_t k = 0; fits && k < input->rank; k++) fits = t->tensor->shape[k + 1] == input->shape[k];
     if (rows ? !is_rows(t->tensor, input) : !fits)
         problem(p, "%s: tensor \"%s\": expected %s, found %s%s", t->file->path, input->name, wanted,
-                type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL), conversion(a, t->tensor, input));
+                type_text(a, t->tensor->dtype, t->tensor->rank, t->tensor->shape, NULL),
+                conversion(a, t->tensor, input));
     else if (rows) bind_rows(d, t, input, p);
     else if (t->tensor->shape[0] < 1) problem(p, "%s: tensor \"%s\" holds no step", t->file->path, input->name);
     else if ((uint64_t)t->tensor->shape[0] > d->steps) d->steps = (uint64_t)t->tensor->shape[0];
@@ -175,7 +192,9 @@ static void find_extra(const struct run *r, const struct run_data *d, struct pro
             bool known = false;
             for (size_t n = 0; n < d->count; n++) known |= strcmp(names[n], name) == 0;
             const char *near = known ? NULL : str_nearest(name, names, d->count);
-            if (near) problem(p, "%s: tensor \"%s\" is no input of this step; did you mean \"%s\"?", d->files.items[k]->path, name, near);
+            if (near)
+                problem(p, "%s: tensor \"%s\" is no input of this step; did you mean \"%s\"?", d->files.items[k]->path,
+                        name, near);
             else if (!known) problem(p, "%s: tensor \"%s\" is no input of this step", d->files.items[k]->path, name);
         }
 }
@@ -203,8 +222,11 @@ static int read_data(struct run *r, struct run_data *d)
         struct run_tensor *t = &d->tensors[i];
         uint64_t bytes = d->streamed ? t->bytes : t->tensor->bytes;
         t->memory = malloc(bytes + 64);
-        if (!t->memory) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path, (unsigned long long)bytes);
-        if (!d->streamed && st_read(t->file, t->tensor, 0, t->memory, bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+        if (!t->memory)
+            return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
+                              (unsigned long long)bytes);
+        if (!d->streamed && st_read(t->file, t->tensor, 0, t->memory, bytes, error))
+            return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
     }
     return 0;
 }
@@ -215,7 +237,9 @@ static void warn_of_lengths(const struct run_data *d)
     for (size_t i = 0; i < d->count; i++) {
         unsigned long long steps = (unsigned long long)d->tensors[i].tensor->shape[0];
         if (steps != d->steps && steps != 1)
-            fprintf(stderr, "stepc: warning: %s: tensor \"%s\" holds %llu steps, another one %llu; each begins again at its own end\n",
+            fprintf(stderr,
+                    "stepc: warning: %s: tensor \"%s\" holds %llu steps, another one %llu; each begins again at its "
+                    "own end\n",
                     d->tensors[i].file->path, d->arrays[i].name, steps, (unsigned long long)d->steps);
     }
 }
@@ -250,9 +274,12 @@ static int fill_last(struct run *r, struct run_data *d, struct run_tensor *t, ui
     uint64_t bytes = t->bytes / d->batch * rows;
     char error[ST_TEXT];
     if (!t->last) t->last = calloc(1, t->bytes + 64);
-    if (!t->last) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path, (unsigned long long)t->bytes);
+    if (!t->last)
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: out of memory (%llu bytes)", t->file->path,
+                          (unsigned long long)t->bytes);
     if (!d->streamed) memcpy(t->last, from, bytes);
-    else if (st_read(t->file, t->tensor, t->tensor->bytes - bytes, t->last, bytes, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
+    else if (st_read(t->file, t->tensor, t->tensor->bytes - bytes, t->last, bytes, error))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
     return 0;
 }
 
@@ -272,7 +299,8 @@ int run_data_batch(struct run *r, struct run_data *d, uint64_t k, struct step_ba
         } else if (d->streamed && st_read(t->file, t->tensor, at * t->bytes, t->memory, t->bytes, error))
             return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s", error);
     }
-    *batch = (struct step_batch){.size = sizeof *batch, .inputs = d->count ? d->arrays : NULL, .input_count = d->count, .flags = r->policy};
+    *batch = (struct step_batch){
+        .size = sizeof *batch, .inputs = d->count ? d->arrays : NULL, .input_count = d->count, .flags = r->policy};
     return 0;
 }
 

@@ -1,5 +1,6 @@
-/* stepc run --infer: the model's outputs over the batches of --infer-data (or of --data), by the weights that the run ends
- * with, as one safetensors file. Its tensors have a leading dimension that counts batches; of data that are rows, a row each. */
+/* stepc run --infer: the model's outputs over the batches of --infer-data (or of --data), by the weights that the run
+ * ends with, as one safetensors file. Its tensors have a leading dimension that counts batches; of data that are rows,
+ * a row each. */
 #include "frontend/cli/run.h"
 
 #include <stdlib.h>
@@ -50,18 +51,23 @@ static int outputs_open(struct run *r, const struct run_data *data, struct outpu
         struct st_tensor *to = &o->tensors[i];
         r->api->tensor_at(r->instance, STEP_OUTPUT, from, &t);
         o->rows[i] = data->rows && t.rank && (uint64_t)t.shape[0] == data->batch;
-        *to = (struct st_tensor){.name = t.name, .dtype = t.dtype, .rank = t.rank + !o->rows[i], .bytes = t.bytes_global * batches};
+        *to = (struct st_tensor){
+            .name = t.name, .dtype = t.dtype, .rank = t.rank + !o->rows[i], .bytes = t.bytes_global * batches};
         if (to->rank > (int32_t)(sizeof to->shape / sizeof *to->shape))
-            return cli_failed(r->cli, EXIT_WRONG, "--infer: output \"%s\" has too many dimensions to be stacked", t.name);
+            return cli_failed(r->cli, EXIT_WRONG, "--infer: output \"%s\" has too many dimensions to be stacked",
+                              t.name);
         for (int32_t k = 0; k < t.rank; k++) to->shape[k + !o->rows[i]] = t.shape[k];
         to->shape[0] = (int64_t)(o->rows[i] ? data->rows : batches);
         int64_t *shape = arena_new_array(r->cli->arena, int64_t, (size_t)t.rank + 1);
         memcpy(shape, t.shape, (size_t)t.rank * sizeof *shape);
-        o->arrays[i] = (struct step_array){.size = sizeof(struct step_array), .name = t.name, .dtype = t.dtype, .rank = t.rank, .shape = shape};
+        o->arrays[i] = (struct step_array){
+            .size = sizeof(struct step_array), .name = t.name, .dtype = t.dtype, .rank = t.rank, .shape = shape};
         o->memory[i] = malloc(t.bytes_global * batches + 1);
         o->bytes[i] = t.bytes_global;
         if (o->rows[i]) to->bytes = t.bytes_global / data->batch * data->rows;
-        if (!o->memory[i]) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--infer: out of memory (%llu bytes)", (unsigned long long)to->bytes);
+        if (!o->memory[i])
+            return cli_failed(r->cli, EXIT_ENVIRONMENT, "--infer: out of memory (%llu bytes)",
+                              (unsigned long long)to->bytes);
     }
     return 0;
 }
@@ -90,7 +96,8 @@ int run_infer(struct run *r, const char *path)
     if (!code) code = outputs_compute(r, data, &o, batches);
     if (!code && !run_stopped()) {
         step_status status = st_write(path, o.tensors, (uint32_t)o.count, r->first_step + r->done, fetch, &o, error);
-        if (status) code = cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--infer: %s", error);
+        if (status)
+            code = cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--infer: %s", error);
     }
     for (size_t i = 0; i < o.count; i++) free(o.memory[i]);
     return code;

@@ -20,7 +20,8 @@ static bool is_whole(int fd, uint64_t size)
     if (head.e_ident[EI_CLASS] != ELFCLASS64) return true; /* the loader has a message for it */
     for (uint32_t i = 0; i < head.e_phnum; i++) {
         Elf64_Phdr part;
-        if (pread(fd, &part, sizeof part, (off_t)(head.e_phoff + (uint64_t)i * sizeof part)) != sizeof part) return false;
+        if (pread(fd, &part, sizeof part, (off_t)(head.e_phoff + (uint64_t)i * sizeof part)) != sizeof part)
+            return false;
         if (part.p_type == PT_LOAD && (part.p_filesz > size || part.p_offset > size - part.p_filesz)) return false;
     }
     return true;
@@ -30,7 +31,8 @@ static int load_object(struct run *r, int fd)
 {
     char name[64];
     struct stat s;
-    if (fstat(fd, &s) == 0 && !is_whole(fd, (uint64_t)s.st_size)) return cli_failed(r->cli, EXIT_WRONG, "%s is damaged: a part of the file is missing", r->path);
+    if (fstat(fd, &s) == 0 && !is_whole(fd, (uint64_t)s.st_size))
+        return cli_failed(r->cli, EXIT_WRONG, "%s is damaged: a part of the file is missing", r->path);
     if (fstat(fd, &s) == 0 && (s.st_mode & S_IWOTH) && !r->cli->quiet)
         fprintf(stderr, "stepc: warning: %s can be changed by anyone; it is native code\n", r->path);
     snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
@@ -41,13 +43,16 @@ static int load_object(struct run *r, int fd)
     }
     if (!object) {
         const char *why = dlerror(), *rest = strstr(why, ": ");
-        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: cannot be loaded: %s", r->path, strncmp(why, "/proc/", 6) == 0 && rest ? rest + 2 : why);
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: cannot be loaded: %s", r->path,
+                          strncmp(why, "/proc/", 6) == 0 && rest ? rest + 2 : why);
     }
     step_query_fn *query;
     *(void **)&query = dlsym(object, "step_query");
     if (!query) return cli_failed(r->cli, EXIT_WRONG, "%s: not a compiled step: it exports no step_query", r->path);
     r->api = query(STEP_ABI_MAJOR, STEP_ABI_MINOR);
-    if (!r->api) return cli_failed(r->cli, EXIT_WRONG, "%s: compiled for another version of the interface; this is %u.%u", r->path, STEP_ABI_MAJOR, STEP_ABI_MINOR);
+    if (!r->api)
+        return cli_failed(r->cli, EXIT_WRONG, "%s: compiled for another version of the interface; this is %u.%u",
+                          r->path, STEP_ABI_MAJOR, STEP_ABI_MINOR);
     r->manifest = r->api->describe();
     return 0;
 }
@@ -69,7 +74,8 @@ int run_open(struct run *r)
     if (n < 0) code = cli_failed(r->cli, EXIT_ENVIRONMENT, "cannot read %s: %s", r->path, strerror(errno));
     else if (n == 4 && memcmp(magic, "\177ELF", 4) == 0) {
         bool fixed = cli_count(r->cli, "define") || cli_count(r->cli, "mesh");
-        code = fixed ? cli_usage(r->cli, "-D and --mesh change a document; %s is compiled already", r->path) : load_object(r, fd);
+        code = fixed ? cli_usage(r->cli, "-D and --mesh change a document; %s is compiled already", r->path)
+                     : load_object(r, fd);
         if (!code) code = create(r);
     } else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
     close(fd);
@@ -78,7 +84,8 @@ int run_open(struct run *r)
     struct json json;
     struct json_error error;
     if (json_scan(r->cli->arena, r->manifest, strlen(r->manifest), NULL, &json, &error)) {
-        const struct json_value *name = json.values[0].kind == JSON_OBJECT ? json_get(&json, &json.values[0], "name") : NULL;
+        const struct json_value *name = json.values[0].kind == JSON_OBJECT ? json_get(&json, &json.values[0], "name")
+                                                                           : NULL;
         if (name && name->kind == JSON_STRING) r->name = name->string;
     }
     return 0;

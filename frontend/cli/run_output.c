@@ -30,12 +30,14 @@ const char *run_message(const char *text)
 
 int run_status(struct run *r, step_status status, const char *doing)
 {
+    /* clang-format off */
     static const uint8_t codes[] = {
         [STEP_EINVAL] = EXIT_WRONG, [STEP_ENOTFOUND] = EXIT_WRONG, [STEP_ESHAPE] = EXIT_WRONG, [STEP_ERANGE] = EXIT_WRONG,
         [STEP_ENOMEM] = EXIT_ENVIRONMENT, [STEP_EIO] = EXIT_ENVIRONMENT, [STEP_ECORRUPT] = EXIT_WRONG, [STEP_EVERSION] = EXIT_WRONG,
         [STEP_EDEVICE] = EXIT_ENVIRONMENT, [STEP_EPEER] = EXIT_ENVIRONMENT, [STEP_ETIMEOUT] = EXIT_ENVIRONMENT, [STEP_ENONFINITE] = EXIT_WRONG,
         [STEP_ECANCELLED] = EXIT_ENVIRONMENT, [STEP_EBUSY] = EXIT_DEFECT, [STEP_EUNSUPPORTED] = EXIT_WRONG, [STEP_EPOISONED] = EXIT_ENVIRONMENT,
         [STEP_EINTERNAL] = EXIT_DEFECT};
+    /* clang-format on */
     const char *text = run_message(r->api->last_error(r->instance));
     end_progress_line(r);
     if (doing && strncmp(text, "load: ", 6) == 0) text += 6; /* the option says it */
@@ -50,7 +52,8 @@ int run_metrics_open(struct run *r, const char *path)
     char error[ST_TEXT];
     r->metrics_stdout = strcmp(path, "-") == 0;
     if (r->metrics_stdout) r->metrics_file = (struct st_output){.fd = 1, .direct = true, .path = "standard output"};
-    else if (!st_output_open(&r->metrics_file, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
+    else if (!st_output_open(&r->metrics_file, path, error))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
     r->metrics_open = true;
     return 0;
 }
@@ -79,7 +82,8 @@ static double element(const void *data, uint32_t dtype, int64_t i)
     case STEP_U32: return ((const uint32_t *)data)[i];
     case STEP_I64: return (double)((const int64_t *)data)[i];
     case STEP_U64: return (double)((const uint64_t *)data)[i];
-    case STEP_BOOL: case STEP_U8: return ((const uint8_t *)data)[i];
+    case STEP_BOOL:
+    case STEP_U8: return ((const uint8_t *)data)[i];
     case STEP_I8: return ((const int8_t *)data)[i];
     case STEP_I16: return ((const int16_t *)data)[i];
     case STEP_U16: return ((const uint16_t *)data)[i];
@@ -110,7 +114,8 @@ static int add_metric(struct run *r, const struct step_tensor *t, uint32_t *scal
         add_number(&r->line, r->scalars[(*scalar)++], t->dtype);
         return 0;
     }
-    struct step_array a = {.size = sizeof a, .name = t->name, .data = r->array, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
+    struct step_array a = {
+        .size = sizeof a, .name = t->name, .data = r->array, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
     step_status status = r->api->read(r->instance, &a);
     if (status) return run_status(r, status, "--metrics");
     int64_t at = 0;
@@ -129,7 +134,10 @@ int run_metrics_begin(struct run *r, const struct step_result *result)
     return code;
 }
 
-bool run_is_evaluated(const struct step_tensor *metric) { return metric->rank == 0 && !(metric->flags & STEP_NOT_EVALUATED); }
+bool run_is_evaluated(const struct step_tensor *metric)
+{
+    return metric->rank == 0 && !(metric->flags & STEP_NOT_EVALUATED);
+}
 
 int run_metrics_end(struct run *r, const double *evaluated)
 {
@@ -143,7 +151,9 @@ int run_metrics_end(struct run *r, const double *evaluated)
         add_number(&r->line, value, STEP_F64);
     }
     str_add(&r->line, "}\n");
-    if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error) && st_output_publish(&r->metrics_file, error)) return 0;
+    if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error) &&
+        st_output_publish(&r->metrics_file, error))
+        return 0;
     end_progress_line(r);
     return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
 }
@@ -161,7 +171,11 @@ int run_metrics_close(struct run *r, bool keep)
 
 /* ---------------------------------------------------------------- saving */
 
-struct save { struct run *r; struct st_tensor *tensors; uint32_t count; };
+struct save {
+    struct run *r;
+    struct st_tensor *tensors;
+    uint32_t count;
+};
 
 static int by_name(const void *a, const void *b)
 {
@@ -179,7 +193,8 @@ static step_status fetch(void *user, uint32_t index, void *to)
 {
     struct save *s = user;
     const struct st_tensor *t = &s->tensors[index];
-    struct step_array a = {.size = sizeof a, .name = t->name, .data = to, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
+    struct step_array a = {
+        .size = sizeof a, .name = t->name, .data = to, .dtype = t->dtype, .rank = t->rank, .shape = t->shape};
     return s->r->api->read(s->r->instance, &a);
 }
 
@@ -189,7 +204,8 @@ int run_save_possible(struct run *r, const char *option, const char *path)
     struct stat s;
     struct st_output o;
     char error[ST_TEXT], ignored[ST_TEXT];
-    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: Is a directory", option, path);
+    if (stat(path, &s) == 0 && S_ISDIR(s.st_mode))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s: Is a directory", option, path);
     if (stat(path, &s) == 0 && !S_ISREG(s.st_mode)) return 0; /* a device or a pipe */
     if (!st_output_open(&o, path, error)) return cli_failed(r->cli, EXIT_ENVIRONMENT, "%s: %s", option, error);
     st_output_close(&o, false, ignored);
@@ -224,7 +240,8 @@ int run_save(struct run *r, const char *path, bool all_state)
 static const char *bytes_text(struct arena *a, uint64_t bytes)
 {
     if (bytes < 10000) return arena_format(a, "%llu B", (unsigned long long)bytes);
-    return bytes < 10000000 ? arena_format(a, "%.1f kB", (double)bytes * 1e-3) : arena_format(a, "%.1f MB", (double)bytes * 1e-6);
+    return bytes < 10000000 ? arena_format(a, "%.1f kB", (double)bytes * 1e-3)
+                            : arena_format(a, "%.1f MB", (double)bytes * 1e-6);
 }
 
 static const char *seconds_text(struct arena *a, double s)
@@ -254,17 +271,27 @@ void run_head(struct run *r)
     r->api->memory(r->instance, 0, &m);
     const char *line = r->manifest ? cli_headline(r->cli, r->manifest, strlen(r->manifest)) : NULL;
     if (line) fputs(line, stderr);
-    else fprintf(stderr, "%s: %s parameters in %zu tensor%s, interpreted\n", r->name, cli_grouped(a, (double)parameters), tensors, tensors == 1 ? "" : "s");
-    const struct { const char *name; uint64_t bytes; } parts[] = {
-        {"parameters", m.parameters}, {"averages", m.averages}, {"optimizer state", m.optimizer_state}, {"gradients", m.gradients},
-        {"activations", m.activations}};
+    else
+        fprintf(stderr, "%s: %s parameters in %zu tensor%s, interpreted\n", r->name, cli_grouped(a, (double)parameters),
+                tensors, tensors == 1 ? "" : "s");
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {{"parameters", m.parameters},
+                 {"averages", m.averages},
+                 {"optimizer state", m.optimizer_state},
+                 {"gradients", m.gradients},
+                 {"activations", m.activations}};
     if (r->manifest) fprintf(stderr, "memory   peak %s: ", bytes_text(a, m.planned_peak));
     for (size_t i = 0; r->manifest && i < sizeof parts / sizeof *parts; i++)
-        if (parts[i].bytes) fprintf(stderr, "%s%s %s", comma, parts[i].name, bytes_text(a, parts[i].bytes)), comma = ", ";
+        if (parts[i].bytes)
+            fprintf(stderr, "%s%s %s", comma, parts[i].name, bytes_text(a, parts[i].bytes)), comma = ", ";
     if (r->manifest) fputc('\n', stderr);
     fprintf(stderr, "run      %s step%s", cli_grouped(a, (double)r->steps), r->steps == 1 ? "" : "s");
     if (r->first_step) fprintf(stderr, " after step %s", cli_grouped(a, (double)r->first_step));
-    if (r->data.steps) fprintf(stderr, ", data for %s%s", cli_grouped(a, (double)r->data.steps), r->data.steps < r->steps ? " (used again from the start)" : "");
+    if (r->data.steps)
+        fprintf(stderr, ", data for %s%s", cli_grouped(a, (double)r->data.steps),
+                r->data.steps < r->steps ? " (used again from the start)" : "");
     fputc('\n', stderr);
 }
 
@@ -273,7 +300,8 @@ void run_show_evaluated(struct run *r, uint64_t step)
     end_progress_line(r);
     for (size_t i = 0, k = 0; !r->cli->quiet && i < r->metric_count; i++) {
         double value = r->metrics[i].rank ? 0 : r->eval_sums[k++];
-        if (run_is_evaluated(&r->metrics[i])) fprintf(stderr, "step %llu  eval_%s %.6g\n", (unsigned long long)step, r->metrics[i].name, value);
+        if (run_is_evaluated(&r->metrics[i]))
+            fprintf(stderr, "step %llu  eval_%s %.6g\n", (unsigned long long)step, r->metrics[i].name, value);
     }
 }
 
@@ -284,14 +312,16 @@ void run_progress(struct run *r, const struct step_result *result, bool last)
     if (r->cli->quiet) return;
     now = run_now();
     if (now - r->shown_ns < pause && !(last && r->line_open)) return;
-    double seconds = (double)(now - r->shown_ns) * 1e-9, rate = seconds > 0 ? (double)(r->done - r->shown_done) / seconds : 0;
+    double seconds = (double)(now - r->shown_ns) * 1e-9,
+           rate = seconds > 0 ? (double)(r->done - r->shown_done) / seconds : 0;
     if (last && r->shown_rate > 0) rate = r->shown_rate;
     char text[32];
     double left = rate > 0 ? (double)(r->steps - r->done) / rate : 0;
     struct arena scratch = {0};
     snprintf(text, sizeof text, rate < 10 ? "%.2f" : "%.0f", rate);
-    fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s steps/s  ETA %s%s", r->cli->progress ? "\r" : "", (unsigned long long)r->done,
-            (unsigned long long)r->steps, result->loss, text, seconds_text(&scratch, left), r->cli->progress ? "\033[K" : "\n");
+    fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s steps/s  ETA %s%s", r->cli->progress ? "\r" : "",
+            (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, text, seconds_text(&scratch, left),
+            r->cli->progress ? "\033[K" : "\n");
     arena_free(&scratch);
     fflush(stderr);
     r->line_open = r->cli->progress;
@@ -310,8 +340,10 @@ void run_summary(struct run *r)
     r->api->memory(r->instance, 0, &m);
     fprintf(stderr, "%s step%s", cli_grouped(a, (double)r->done), r->done == 1 ? "" : "s");
     if (r->done)
-        fprintf(stderr, " in %s, mean %s, best %s per step, loss %.6g", seconds_text(a, seconds), seconds_text(a, seconds / (double)r->done),
-                seconds_text(a, (double)r->best_ns * 1e-9), r->last_loss);
-    if (r->manifest) fprintf(stderr, "; peak memory %s predicted, %s measured", bytes_text(a, m.planned_peak), bytes_text(a, m.measured_peak));
+        fprintf(stderr, " in %s, mean %s, best %s per step, loss %.6g", seconds_text(a, seconds),
+                seconds_text(a, seconds / (double)r->done), seconds_text(a, (double)r->best_ns * 1e-9), r->last_loss);
+    if (r->manifest)
+        fprintf(stderr, "; peak memory %s predicted, %s measured", bytes_text(a, m.planned_peak),
+                bytes_text(a, m.measured_peak));
     fputc('\n', stderr);
 }

@@ -1,6 +1,7 @@
 /* stepc doc schema: a JSON Schema (draft 2020-12) of documents, from the tables that the compiler itself works by, for
- * editors that complete and check while one writes. It says what a table can say: keys, kinds, ranges, choices and names;
- * shapes, expressions and patterns are for `stepc check`. A text of the schema is made bottom up, each part a string. */
+ * editors that complete and check while one writes. It says what a table can say: keys, kinds, ranges, choices and
+ * names; shapes, expressions and patterns are for `stepc check`. A text of the schema is made bottom up, each part a
+ * string. */
 #include "frontend/cli/doc.h"
 #include "frontend/expr.h"
 #include "frontend/optim/optim.h"
@@ -26,14 +27,26 @@ static void add_name(struct str *list, const char *name)
     str_add_json(list, name);
 }
 
-static const char *enumeration(struct str *names) { return arena_format(names->arena, "{\"enum\": [%s]}", str_text(names)); }
-static const char *list_of(struct arena *a, const char *item) { return arena_format(a, "{\"type\": \"array\", \"items\": %s}", item); }
+static const char *enumeration(struct str *names)
+{
+    return arena_format(names->arena, "{\"enum\": [%s]}", str_text(names));
+}
+static const char *list_of(struct arena *a, const char *item)
+{
+    return arena_format(a, "{\"type\": \"array\", \"items\": %s}", item);
+}
 static const char *map_of(struct arena *a, const char *value)
 {
     return arena_format(a, "{\"type\": \"object\", \"additionalProperties\": %s}", value);
 }
-static const char *reference(struct arena *a, const char *name) { return arena_format(a, "{\"$ref\": \"#/$defs/%s\"}", name); }
-static const char *either(struct arena *a, const char *x, const char *y) { return arena_format(a, "{\"anyOf\": [%s, %s]}", x, y); }
+static const char *reference(struct arena *a, const char *name)
+{
+    return arena_format(a, "{\"$ref\": \"#/$defs/%s\"}", name);
+}
+static const char *either(struct arena *a, const char *x, const char *y)
+{
+    return arena_format(a, "{\"anyOf\": [%s, %s]}", x, y);
+}
 
 /* ---------------------------------------------------------------- one argument */
 
@@ -57,6 +70,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* What the objects of an argument are, by its name; `many`: the argument is a list or a map of them. */
+/* clang-format off */
 static const struct { enum table table; bool many; const char *name, *schema; } roles[] = {
     {BLOCKS, true, "layers", "block"},
     {BLOCKS, true, "nodes", "block"},
@@ -77,13 +91,15 @@ static const struct { enum table table; bool many; const char *name, *schema; } 
     {SETTINGS, true, "transform", "transformation"},
     {SCHEDULES, true, "schedules", "rate"},
 };
+/* clang-format on */
 
 /* The schema that objects of the argument refer to; NULL: any. */
 static const char *role(enum table table, const struct fe_arg *arg)
 {
     bool many = arg->kind == FE_LIST || arg->kind == FE_MAP;
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (roles[i].table == table && roles[i].many == many && ends_with(arg->name, roles[i].name)) return roles[i].schema;
+        if (roles[i].table == table && roles[i].many == many && ends_with(arg->name, roles[i].name))
+            return roles[i].schema;
     return NULL;
 }
 
@@ -171,8 +187,8 @@ static const char *finish(struct object *o, const char *doc)
     str_add(&s, "{\"type\": \"object\"");
     if (doc) str_addf(&s, ", \"description\": %s", quoted(o->arena, doc));
     add_property(o, "//", "{\"type\": \"string\"}");
-    str_addf(&s, ", \"properties\": {\n%s},\n    \"required\": [%s], \"additionalProperties\": false}", str_text(&o->properties),
-             str_text(&o->required));
+    str_addf(&s, ", \"properties\": {\n%s},\n    \"required\": [%s], \"additionalProperties\": false}",
+             str_text(&o->properties), str_text(&o->required));
     return str_text(&s);
 }
 
@@ -184,8 +200,8 @@ static struct object object(struct arena *a) { return (struct object){a, STR(a),
  * complaint is about the kind that was written. */
 struct kinds {
     struct arena *arena;
-    struct str *out;       /* definitions */
-    const char *name;      /* "block" */
+    struct str *out;  /* definitions */
+    const char *name; /* "block" */
     struct str names, conditions;
 };
 
@@ -200,8 +216,9 @@ static void add_kind(struct kinds *k, const char *type, struct object *o, const 
     add_property(o, "type", arena_format(k->arena, "{\"const\": %s}", constant));
     add_definition(k->out, own, finish(o, doc));
     add_name(&k->names, type);
-    str_addf(&k->conditions, "%s\n    {\"if\": {\"required\": [\"type\"], \"properties\": {\"type\": {\"const\": %s}}}, \"then\": %s}", k->conditions.length ? "," : "",
-             constant, reference(k->arena, own));
+    str_addf(&k->conditions,
+             "%s\n    {\"if\": {\"required\": [\"type\"], \"properties\": {\"type\": {\"const\": %s}}}, \"then\": %s}",
+             k->conditions.length ? "," : "", constant, reference(k->arena, own));
 }
 
 /* `open`: other types are known elsewhere (to the document). */
@@ -211,7 +228,8 @@ static void finish_kinds(struct kinds *k, bool open, const char *doc)
     if (open) type = either(k->arena, type, "{\"type\": \"string\"}");
     add_definition(k->out, k->name,
                    arena_format(k->arena,
-                                "{\"type\": \"object\", \"description\": %s, \"required\": [\"type\"], \"properties\": {\"type\": %s}, \"allOf\": [%s]}",
+                                "{\"type\": \"object\", \"description\": %s, \"required\": [\"type\"], \"properties\": "
+                                "{\"type\": %s}, \"allOf\": [%s]}",
                                 quoted(k->arena, doc), type, str_text(&k->conditions)));
 }
 
@@ -223,8 +241,11 @@ static struct kinds kinds(struct str *out, const char *name)
 static void add_block_keys(struct object *o)
 {
     add_property(o, "name", "{\"type\": \"string\", \"description\": \"segment of the path of its parameters\"}");
-    add_property(o, "input", described(o->arena, reference(o->arena, "expression"), "its input; x is what arrives", NULL));
-    add_property(o, "inputs", described(o->arena, list_of(o->arena, reference(o->arena, "expression")), "its positional inputs", NULL));
+    add_property(o, "input",
+                 described(o->arena, reference(o->arena, "expression"), "its input; x is what arrives", NULL));
+    add_property(
+        o, "inputs",
+        described(o->arena, list_of(o->arena, reference(o->arena, "expression")), "its positional inputs", NULL));
 }
 
 static void add_row(struct kinds *k, enum table table, const struct fe_row *row)
@@ -238,7 +259,9 @@ static void add_row(struct kinds *k, enum table table, const struct fe_row *row)
 /* A default of a signature as JSON. */
 static const char *json_default(struct arena *a, const char *text, size_t n)
 {
-    static const struct { const char *python, *json; } constants[] = {{"None", "null"}, {"True", "true"}, {"False", "false"}};
+    static const struct {
+        const char *python, *json;
+    } constants[] = {{"None", "null"}, {"True", "true"}, {"False", "false"}};
     const char *word = arena_string_n(a, text, n);
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (!strcmp(word, constants[i].python)) return constants[i].json;
@@ -252,7 +275,8 @@ static struct object function_object(struct arena *a, const struct fe_function *
     const char *at = f->signature;
     for (uint32_t i = 0; *at; i++) {
         size_t length = strcspn(at, " "), name = strcspn(at, " =");
-        const char *preset = name < length ? json_default(a, at + name + 1, length - name - 1) : NULL, *key = arena_string_n(a, at, name);
+        const char *preset = name < length ? json_default(a, at + name + 1, length - name - 1) : NULL,
+                   *key = arena_string_n(a, at, name);
         bool shown = i >= skip && *at != '~' && *at != '!'; /* the others change nothing, or are not supported */
         if (shown) add_property(&o, key, described(a, reference(a, "literal"), NULL, preset));
         if (shown && !preset) add_name(&o.required, key);
@@ -276,8 +300,10 @@ static void add_blocks(struct str *out)
         add_block_keys(&o);
         add_kind(&activation, names[i], &o, "an activation");
         add_name(&block.names, names[i]);
-        str_addf(&block.conditions, ",\n    {\"if\": {\"required\": [\"type\"], \"properties\": {\"type\": {\"const\": %s}}}, \"then\": %s}", quoted(out->arena, names[i]),
-                 reference(out->arena, arena_format(out->arena, "activation.%s", names[i])));
+        str_addf(
+            &block.conditions,
+            ",\n    {\"if\": {\"required\": [\"type\"], \"properties\": {\"type\": {\"const\": %s}}}, \"then\": %s}",
+            quoted(out->arena, names[i]), reference(out->arena, arena_format(out->arena, "activation.%s", names[i])));
     }
     finish_kinds(&block, true, "a block: a structure, a layer, an activation or the name of a definition");
     finish_kinds(&activation, false, "an activation, by its name in jax.nn");
@@ -300,7 +326,8 @@ static void add_losses(struct str *out)
 
 static void add_transformations(struct str *out)
 {
-    struct kinds optimizer = kinds(out, "optimizer"), schedule = kinds(out, "schedule"), initializer = kinds(out, "initializer");
+    struct kinds optimizer = kinds(out, "optimizer"), schedule = kinds(out, "schedule"),
+                 initializer = kinds(out, "initializer");
     struct fe_row row;
     uint32_t count;
     const struct optim_row *rows = optim_rows(&count);
@@ -320,16 +347,24 @@ static void add_basics(struct str *out)
     struct str names = STR(out->arena);
     for (int i = IR_TUPLE + 1; i < IR_DTYPE_COUNT; i++) add_name(&names, ir_dtype_name((enum ir_dtype)i));
     add_definition(out, "dtype", enumeration(&names));
-    add_definition(out, "arithmetic", "{\"type\": \"string\", \"pattern\": \"^[$]\", \"description\": \"arithmetic over constants: $4*hidden\"}");
+    add_definition(
+        out, "arithmetic",
+        "{\"type\": \"string\", \"pattern\": \"^[$]\", \"description\": \"arithmetic over constants: $4*hidden\"}");
     add_definition(out, "expression",
-                   "{\"type\": [\"string\", \"number\", \"boolean\"], \"description\": \"an expression over tensors (stepc doc expressions)\"}");
-    add_definition(out, "literal", "{\"type\": [\"string\", \"number\", \"boolean\", \"null\", \"array\"], \"description\": \"an expression, or a list of them\"}");
+                   "{\"type\": [\"string\", \"number\", \"boolean\"], \"description\": \"an expression over tensors "
+                   "(stepc doc expressions)\"}");
+    add_definition(out, "literal",
+                   "{\"type\": [\"string\", \"number\", \"boolean\", \"null\", \"array\"], \"description\": \"an "
+                   "expression, or a list of them\"}");
     add_definition(out, "patterns",
-                   "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"array\", \"items\": {\"type\": \"string\"}}], \"description\": \"globs over paths of "
+                   "{\"anyOf\": [{\"type\": \"string\"}, {\"type\": \"array\", \"items\": {\"type\": \"string\"}}], "
+                   "\"description\": \"globs over paths of "
                    "parameters: * within a segment, ** any number of segments, {a,b} either\"}");
     struct fe_arg any = {.kind = FE_NUMBER};
-    add_definition(out, "rate", either(out->arena, number_schema(out->arena, &any, "number"), reference(out->arena, "schedule")));
-    add_definition(out, "transformation", either(out->arena, reference(out->arena, "optimizer"), reference(out->arena, "expression")));
+    add_definition(out, "rate",
+                   either(out->arena, number_schema(out->arena, &any, "number"), reference(out->arena, "schedule")));
+    add_definition(out, "transformation",
+                   either(out->arena, reference(out->arena, "optimizer"), reference(out->arena, "expression")));
     struct fe_row row;
     for (uint32_t i = 0; fe_setting_row(i, &row); i++) {
         struct object o = object(out->arena);
@@ -339,6 +374,7 @@ static void add_basics(struct str *out)
 }
 
 /* Of top-level keys: what says more than their kind. */
+/* clang-format off */
 static const struct { const char *key, *form; } forms[] = {
     {"stepc", "{\"const\": 1}"},
     {"constants", "{\"type\": \"object\", \"additionalProperties\": {\"anyOf\": [{\"type\": \"number\"}, {\"type\": \"string\"}]}}"},
@@ -357,10 +393,16 @@ static const struct { const char *key, *form; } forms[] = {
     {"sharding", "{\"$ref\": \"#/$defs/sharding\"}"},
     {"seed", "{\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"object\", \"additionalProperties\": {\"anyOf\": [{\"type\": \"integer\"}, {\"type\": \"string\"}]}}]}"},
 };
+/* clang-format on */
 
 static void add_top_level(struct str *out)
 {
-    static const struct { const char *name; enum fe_kind kind; bool required; const char *doc; } keys[] = {
+    static const struct {
+        const char *name;
+        enum fe_kind kind;
+        bool required;
+        const char *doc;
+    } keys[] = {
 #define X(name, kind, required, doc) {#name, kind, required, doc},
 #include "frontend/document.def"
 #undef X

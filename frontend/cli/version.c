@@ -14,7 +14,8 @@ int cli_version(struct cli *cli)
     const char *machine = "unknown";
 #endif
     if (cli_count(cli, "json"))
-        str_addf(&s, "{\"schema\":1,\"version\":\"%s\",\"language\":1,\"machine\":\"%s\",\"compiler\":\"%s\"}\n", STEPC_VERSION, machine, __VERSION__);
+        str_addf(&s, "{\"schema\":1,\"version\":\"%s\",\"language\":1,\"machine\":\"%s\",\"compiler\":\"%s\"}\n",
+                 STEPC_VERSION, machine, __VERSION__);
     else str_addf(&s, "stepc %s\nlanguage 1, %s, built with %s\n", STEPC_VERSION, machine, __VERSION__);
     return cli_print(cli, str_text(&s), s.length);
 }

@@ -1,5 +1,5 @@
-/* stepc check --weights: whether a safetensors file holds the parameters and running statistics of a document, as `stepc run --init`
- * will ask; all that does not fit is listed. Averages may be there too. */
+/* stepc check --weights: whether a safetensors file holds the parameters and running statistics of a document, as
+ * `stepc run --init` will ask; all that does not fit is listed. Averages may be there too. */
 #include "frontend/cli/cli.h"
 #include "ir/ir.h"
 #include <stepc/step.h>
@@ -9,7 +9,10 @@
 
 static enum ir_dtype dtype_of(uint32_t abi)
 {
-    static const struct { uint32_t abi; enum ir_dtype dtype; } known[] = {
+    static const struct {
+        uint32_t abi;
+        enum ir_dtype dtype;
+    } known[] = {
 #define X(NAME, text, st, bytes, cls, number) {number, IR_##NAME},
 #include "kernels/dtypes.def"
 #undef X
@@ -29,13 +32,18 @@ static const char *misfit(struct cli *cli, const struct ir_slot *s, const struct
 {
     enum ir_dtype dtype = dtype_of(t->dtype);
     int64_t dim[IR_MAX_RANK] = {0};
-    bool fits = t->rank == s->type.rank && (dtype == s->type.dtype || (ir_dtype_is_float(dtype) && ir_dtype_is_float((enum ir_dtype)s->type.dtype)));
+    bool fits = t->rank == s->type.rank &&
+                (dtype == s->type.dtype ||
+                 (ir_dtype_is_float(dtype) && ir_dtype_is_float((enum ir_dtype)s->type.dtype)));
     for (int32_t i = 0; i < t->rank && i < IR_MAX_RANK; i++) {
         dim[i] = t->shape[i];
         fits = fits && dim[i] == s->type.dim[i];
     }
-    struct ir_type found = ir_type_of(dtype == IR_TUPLE ? IR_F32 : dtype, t->rank <= IR_MAX_RANK ? (uint32_t)t->rank : IR_MAX_RANK, dim);
-    return fits ? NULL : arena_format(cli->arena, "expected %s, found %s", ir_type_text(cli->arena, &s->type), ir_type_text(cli->arena, &found));
+    struct ir_type found = ir_type_of(dtype == IR_TUPLE ? IR_F32 : dtype,
+                                      t->rank <= IR_MAX_RANK ? (uint32_t)t->rank : IR_MAX_RANK, dim);
+    return fits ? NULL
+                : arena_format(cli->arena, "expected %s, found %s", ir_type_text(cli->arena, &s->type),
+                               ir_type_text(cli->arena, &found));
 }
 
 int cli_check_weights(struct cli *cli, const struct ir_module *module, const char *path)
@@ -50,7 +58,10 @@ int cli_check_weights(struct cli *cli, const struct ir_module *module, const cha
     for (uint32_t i = 0; i < module->slots.count; i++) {
         const struct ir_slot *s = &module->slots.items[i];
         const struct st_tensor *t = is_initial(s) || s->role == IR_ROLE_EMA ? st_find(&f, s->name) : NULL;
-        const char *why = t ? misfit(cli, s, t) : is_initial(s) ? arena_format(cli->arena, "is missing; expected %s", ir_type_text(cli->arena, &s->type)) : NULL;
+        const char *why = t ? misfit(cli, s, t)
+                          : is_initial(s)
+                              ? arena_format(cli->arena, "is missing; expected %s", ir_type_text(cli->arena, &s->type))
+                              : NULL;
         if (is_initial(s) || s->role == IR_ROLE_EMA) known[names++] = s->name;
         if (why && ++faults) str_addf(&out, "%s: tensor \"%s\"%s%s\n", path, s->name, t ? ": " : " ", why);
     }

@@ -1,16 +1,30 @@
-/* conv and conv_transpose as flax.nnx: [batch.., spatial.., in] with a kernel [spatial.., in / groups, out]. What stands
- * under each tap of the kernel is laid side by side, so that the convolution is one matrix product. */
+/* conv and conv_transpose as flax.nnx: [batch.., spatial.., in] with a kernel [spatial.., in / groups, out]. What
+ * stands under each tap of the kernel is laid side by side, so that the convolution is one matrix product. */
 #include "frontend/layers/window.h"
 #include <string.h>
 
-enum { FEATURES, IN, KERNEL, STRIDES, PADDING, KERNEL_DILATION, USE_BIAS, MASK, KERNEL_INIT, BIAS_INIT, PRECISION, PREFERRED, FIRST_OWN };
-#define COMMON                                                                                                         \
-    {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},                                                   \
-        {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},                                          \
-        {"kernel_size", FE_ANY, FE_REQUIRED, NULL, NULL}, {"strides", FE_ANY, FE_NULLABLE, "1", NULL},                 \
-        {"padding", FE_ANY, 0, "\"SAME\"", NULL}, {"kernel_dilation", FE_ANY, FE_NULLABLE, "1", NULL},                 \
-        {"use_bias", FE_BOOL, 0, "true", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},                          \
-        {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},                                           \
+enum {
+    FEATURES,
+    IN,
+    KERNEL,
+    STRIDES,
+    PADDING,
+    KERNEL_DILATION,
+    USE_BIAS,
+    MASK,
+    KERNEL_INIT,
+    BIAS_INIT,
+    PRECISION,
+    PREFERRED,
+    FIRST_OWN
+};
+#define COMMON \
+    {"features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL}, \
+        {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL}, \
+        {"kernel_size", FE_ANY, FE_REQUIRED, NULL, NULL}, {"strides", FE_ANY, FE_NULLABLE, "1", NULL}, \
+        {"padding", FE_ANY, 0, "\"SAME\"", NULL}, {"kernel_dilation", FE_ANY, FE_NULLABLE, "1", NULL}, \
+        {"use_bias", FE_BOOL, 0, "true", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL}, \
+        {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL}, \
         {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, FE_PRODUCT_ROWS
 
 /* Kernel (times its mask) and bias, promoted with the input: v[0] input, v[1] kernel, v[2] bias or None. */
@@ -66,7 +80,7 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct windo
 
 /* Kernel [spatial.., in / groups, out] over a placed input. */
 static struct fe_val sum_of_taps(struct fe_block *block, struct window *w, struct fe_val x, struct fe_val kernel,
-                              int64_t groups)
+                                 int64_t groups)
 {
     struct fe_site *s = &block->site;
     int64_t taps = window_taps(w);
@@ -82,8 +96,7 @@ static struct fe_val sum_of_taps(struct fe_block *block, struct window *w, struc
         uint32_t at = t.rank - 1u;
         parts[i] = part;
         if (groups == 1) continue;
-        if (at + 3 > IR_MAX_RANK)
-            return fe_block_fail(block, NULL, "E0202", "more than %d dimensions", IR_MAX_RANK);
+        if (at + 3 > IR_MAX_RANK) return fe_block_fail(block, NULL, "E0202", "more than %d dimensions", IR_MAX_RANK);
         t.dim[at] = 1;
         t.dim[at + 1] = groups;
         t.dim[at + 2] = in;
@@ -136,7 +149,8 @@ static struct fe_val apply_conv(struct fe_block *block, const struct fe_value *a
     return fe_is_none(&v[2]) ? y : fe_add(s, y, v[2]);
 }
 
-/* lax.conv_transpose: the input is dilated by the strides; paddings are those of the forward convolution turned round. */
+/* lax.conv_transpose: the input is dilated by the strides; paddings are those of the forward convolution turned round.
+ */
 static bool transpose_padding(struct fe_block *block, const struct fe_value *v, struct window *w,
                               const struct ir_type *t)
 {
@@ -146,7 +160,8 @@ static bool transpose_padding(struct fe_block *block, const struct fe_value *v, 
     else if (!window_padding(block, v, "SAME", w, t)) return false;
     if (named && strcmp(name, "SAME") && strcmp(name, "VALID"))
         return fe_block_fail(block, v->json, "E0103",
-                             "conv_transpose: padding is \"SAME\", \"VALID\", \"CIRCULAR\" or numbers, found \"%s\"", name),
+                             "conv_transpose: padding is \"SAME\", \"VALID\", \"CIRCULAR\" or numbers, found \"%s\"",
+                             name),
                false;
     for (uint32_t i = 0; named && i < w->rank; i++) {
         int64_t k = (w->size[i] - 1) * w->dilation[i] + 1, stride = w->input_dilation[i];
@@ -158,16 +173,19 @@ static bool transpose_padding(struct fe_block *block, const struct fe_value *v, 
     return true;
 }
 
-/* As NNX: what reaches over the period, the input's size times the stride, is added at the other end. Zeros fill up to two
- * periods, of an odd number one more on the left (a transposed kernel: on the right). */
-static struct fe_val wrap_around(struct fe_block *block, const struct window *w, const struct ir_type *in, struct fe_val y, bool transposed)
+/* As NNX: what reaches over the period, the input's size times the stride, is added at the other end. Zeros fill up to
+ * two periods, of an odd number one more on the left (a transposed kernel: on the right). */
+static struct fe_val wrap_around(struct fe_block *block, const struct window *w, const struct ir_type *in,
+                                 struct fe_val y, bool transposed)
 {
     struct fe_site *s = &block->site;
     for (uint32_t i = 0; i < w->rank && !y.bad; i++) {
         struct ir_type t = fe_type_at(s, &y);
         uint32_t axis = t.rank - 1u - w->rank + i;
-        int64_t period = in->dim[in->rank - 1u - w->rank + i] * w->input_dilation[i], none[IR_MAX_RANK] = {0}, low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0};
-        if (period < 1 || t.rank == IR_MAX_RANK) return fe_block_fail(block, NULL, "E0212", "nothing to wrap around in %s", fe_describe(s, &y));
+        int64_t period = in->dim[in->rank - 1u - w->rank + i] * w->input_dilation[i], none[IR_MAX_RANK] = {0},
+                low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0};
+        if (period < 1 || t.rank == IR_MAX_RANK)
+            return fe_block_fail(block, NULL, "E0212", "nothing to wrap around in %s", fe_describe(s, &y));
         int64_t missing = (2 * period - (t.dim[axis] - period) % (2 * period)) % (2 * period);
         low[axis] = transposed ? missing / 2 : (missing + 1) / 2;
         high[axis] = missing - low[axis];

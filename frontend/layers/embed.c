@@ -2,8 +2,8 @@
 #include "frontend/model.h"
 #include <string.h>
 
-/* Whether it is known that all indices are from 0 to `limit` - 1: numbers that are counted, or an input of the document as
- * it is (or a part of it), whose values are checked where they come in. */
+/* Whether it is known that all indices are from 0 to `limit` - 1: numbers that are counted, or an input of the document
+ * as it is (or a part of it), whose values are checked where they come in. */
 static bool is_inside(struct fe_block *block, ir_value v, int64_t limit)
 {
     const struct ir_func *f = block->site.b->f;
@@ -18,8 +18,10 @@ static bool is_inside(struct fe_block *block, ir_value v, int64_t limit)
         const struct ir_node *n = ir_get(f, v);
         if (n->op == OP_iota) return n->type.dim[n->attr[0].v[0]] <= limit;
         if (n->op == OP_argmax) return ir_type(f, n->args[0])->dim[n->attr[0].v[0]] <= limit;
-        bool narrowed = n->op == OP_cast && n->type.dtype == IR_I32 && ir_dtype_is_integer((enum ir_dtype)ir_type(f, n->args[0])->dtype);
-        if (!narrowed && n->op != OP_slice && n->op != OP_reshape && n->op != OP_transpose && n->op != OP_broadcast) return false;
+        bool narrowed = n->op == OP_cast && n->type.dtype == IR_I32 &&
+                        ir_dtype_is_integer((enum ir_dtype)ir_type(f, n->args[0])->dtype);
+        if (!narrowed && n->op != OP_slice && n->op != OP_reshape && n->op != OP_transpose && n->op != OP_broadcast)
+            return false;
         v = n->args[0];
     }
 }
@@ -45,7 +47,8 @@ static struct fe_val apply_embed(struct fe_block *block, const struct fe_value *
     }
     /* Cast behind the gather: the same numbers, and the gradients of a row are summed before they are rounded. */
     bool checked = is_inside(block, block->in[0].tensor, a[0].integer);
-    struct fe_val rows = checked ? fe_take(s, table, block->in[0], 0, false) : FE_APPLY(s, "take", table, block->in[0], fe_int(0));
+    struct fe_val rows = checked ? fe_take(s, table, block->in[0], 0, false)
+                                 : FE_APPLY(s, "take", table, block->in[0], fe_int(0));
     return rows.bad ? rows : fe_cast(s, rows, fe_block_dtype(block, &table, 1));
 }
 
@@ -84,4 +87,5 @@ static const struct fe_arg embed_args[] = {{"num_embeddings", FE_INTEGER, FE_REQ
                                            FE_DTYPE_ROWS};
 static const struct fe_arg attend_args[] = {{"embedding", FE_STRING, FE_REQUIRED, NULL, NULL}, FE_DTYPE_ROW};
 const struct fe_layer fe_layer_embed = {"embed", embed_args, sizeof embed_args / sizeof *embed_args, 1, apply_embed};
-const struct fe_layer fe_layer_attend = {"attend", attend_args, sizeof attend_args / sizeof *attend_args, 1, apply_attend};
+const struct fe_layer fe_layer_attend = {"attend", attend_args, sizeof attend_args / sizeof *attend_args, 1,
+                                         apply_attend};

@@ -36,8 +36,8 @@ static struct fe_val apply_lora(struct fe_block *block, const struct fe_value *a
     struct ir_type t = fe_type_at(s, &block->in[0]);
     int64_t features = a[FEATURES].integer, in = t.rank ? t.dim[t.rank - 1] : 0;
     if (!a[IN].null && a[IN].integer != in)
-        return fe_block_fail(block, a[IN].json, "E0212", "lora expects %lld inputs, found %lld in %s", (long long)a[IN].integer, (long long)in,
-                             fe_describe(s, &block->in[0]));
+        return fe_block_fail(block, a[IN].json, "E0212", "lora expects %lld inputs, found %lld in %s",
+                             (long long)a[IN].integer, (long long)in, fe_describe(s, &block->in[0]));
     if (given(&a[BASE])) {
         base = fe_block_child(block, a[BASE].json, "base_module", block->env, block->in, 1);
         if (!fe_as_tensor(s, &base)) return fe_bad();
@@ -54,7 +54,8 @@ static struct fe_val apply_lora(struct fe_block *block, const struct fe_value *a
 }
 
 enum { LINEAR_ARGS = 7, LORA_ARGS = 3 };
-static const struct fe_arg low_rank_args[] = {FE_DTYPE_ROWS}; /* the last two of lora_linear, as the dtypes of a layer */
+static const struct fe_arg low_rank_args[] = {
+    FE_DTYPE_ROWS}; /* the last two of lora_linear, as the dtypes of a layer */
 static struct fe_val apply_lora_linear(struct fe_block *block, const struct fe_value *a)
 {
     struct fe_block beside = *block;
@@ -66,10 +67,10 @@ static struct fe_val apply_lora_linear(struct fe_block *block, const struct fe_v
                   low_rank(&beside, "lora", own[0].integer, a[0].integer, given(&own[1]), given(&own[2])));
 }
 
-#define INITS                                                                                                          \
-    {"a_initializer", FE_OBJECT, 0, "{\"type\": \"he_uniform\"}", NULL},                                               \
-    {                                                                                                                  \
-        "b_initializer", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL                                                   \
+#define INITS \
+    {"a_initializer", FE_OBJECT, 0, "{\"type\": \"he_uniform\"}", NULL}, \
+    { \
+        "b_initializer", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL \
     }
 static const struct fe_arg lora_args[] = {{"lora_rank", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
                                           {"features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},

@@ -1,6 +1,6 @@
 /* noise: random numbers as a block, for what a model draws while it runs (the latent of a variational autoencoder, the
- * noise and the times of a diffusion model). The distributions of jax.random by its formulas, from its uniform numbers, so
- * that a call gives what jax.random gives with the layer's key. */
+ * noise and the times of a diffusion model). The distributions of jax.random by its formulas, from its uniform numbers,
+ * so that a call gives what jax.random gives with the layer's key. */
 #include "frontend/model.h"
 #include <float.h>
 #include <limits.h>
@@ -9,25 +9,25 @@
 
 enum { DISTRIBUTION, SHAPE, MINVAL, MAXVAL, LOWER, UPPER, P, DTYPE, TRAIN_ONLY, STREAM };
 
-/* What is drawn, between which bounds, the formula over it (`u`; NULL: the draw itself), and which arguments belong to it. */
+/* What is drawn, between which bounds, the formula over it (`u`; NULL: the draw itself), and which arguments belong to
+ * it. */
 static const struct distribution {
     const char *name;
     enum fe_drawing drawing;
     float low, high;
     const char *formula;
     uint32_t own;
-} distributions[] = {
-    {"normal", FE_DRAW_NORMAL, 0, 1, NULL, 0},
-    {"uniform", FE_DRAW_UNIFORM, 0, 1, NULL, 1 << MINVAL | 1 << MAXVAL},
-    {"truncated_normal", FE_DRAW_TRUNCATED_NORMAL, 0, 1, NULL, 1 << LOWER | 1 << UPPER},
-    {"bernoulli", FE_DRAW_UNIFORM, 0, 1, "u < p", 1 << P},
-    {"rademacher", FE_DRAW_UNIFORM, 0, 1, "where(u < 0.5, 1.0, -1.0)", 0},
-    {"exponential", FE_DRAW_UNIFORM, 0, 1, "-log1p(-u)", 0},
-    {"gumbel", FE_DRAW_UNIFORM, FLT_MIN, 1, "-log(-log(u))", 0},
-    {"logistic", FE_DRAW_UNIFORM, FLT_MIN, 1, "log(u) - log1p(-u)", 0},
-    {"laplace", FE_DRAW_UNIFORM, -1 + FLT_EPSILON / 2, 1, "sign(u) * log1p(-abs(u))", 0},
-    {"cauchy", FE_DRAW_UNIFORM, FLT_EPSILON, 1, "tan(pi * (u - 0.5))", 0},
-    {"randint", FE_DRAW_BITS, 0, 1, NULL, 1 << MINVAL | 1 << MAXVAL}}; /* maxval is not among them */
+} distributions[] = {{"normal", FE_DRAW_NORMAL, 0, 1, NULL, 0},
+                     {"uniform", FE_DRAW_UNIFORM, 0, 1, NULL, 1 << MINVAL | 1 << MAXVAL},
+                     {"truncated_normal", FE_DRAW_TRUNCATED_NORMAL, 0, 1, NULL, 1 << LOWER | 1 << UPPER},
+                     {"bernoulli", FE_DRAW_UNIFORM, 0, 1, "u < p", 1 << P},
+                     {"rademacher", FE_DRAW_UNIFORM, 0, 1, "where(u < 0.5, 1.0, -1.0)", 0},
+                     {"exponential", FE_DRAW_UNIFORM, 0, 1, "-log1p(-u)", 0},
+                     {"gumbel", FE_DRAW_UNIFORM, FLT_MIN, 1, "-log(-log(u))", 0},
+                     {"logistic", FE_DRAW_UNIFORM, FLT_MIN, 1, "log(u) - log1p(-u)", 0},
+                     {"laplace", FE_DRAW_UNIFORM, -1 + FLT_EPSILON / 2, 1, "sign(u) * log1p(-abs(u))", 0},
+                     {"cauchy", FE_DRAW_UNIFORM, FLT_EPSILON, 1, "tan(pi * (u - 0.5))", 0},
+                     {"randint", FE_DRAW_BITS, 0, 1, NULL, 1 << MINVAL | 1 << MAXVAL}}; /* maxval is not among them */
 
 static const struct distribution *find(const char *name)
 {
@@ -132,8 +132,10 @@ static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
     fe_block_fork(block, a[STREAM].string, true);
     if (!bounds(block, args, a, &d)) return fe_bad();
     if (a[SHAPE].null && !block->in_count)
-        return fe_block_fail(block, NULL, "E0113", "noise takes its shape from its input or from \"shape\": it has neither");
-    if (!a[SHAPE].null ? !fe_type(s->fe, a[SHAPE].json, a[SHAPE].shape, a[SHAPE].rank, IR_F32, &t) : !fe_as_tensor(s, &block->in[0]))
+        return fe_block_fail(block, NULL, "E0113",
+                             "noise takes its shape from its input or from \"shape\": it has neither");
+    if (!a[SHAPE].null ? !fe_type(s->fe, a[SHAPE].json, a[SHAPE].shape, a[SHAPE].rank, IR_F32, &t)
+                       : !fe_as_tensor(s, &block->in[0]))
         return fe_bad();
     if (a[SHAPE].null) t = fe_type_at(s, &block->in[0]);
     t.dtype = (uint8_t)dtype_of(&d, &a[DTYPE], (enum ir_dtype)t.dtype);

@@ -5,18 +5,32 @@
 #include <string.h>
 
 /* Arguments that all have, in this order; then those of each, which begin with the bias where there can be one. */
-enum { EPSILON, USE_SCALE, SCALE_INIT, MASK, FAST, AXIS_NAME, AXIS_GROUPS, FEATURES, UNBIASED_OWN, USE_BIAS = UNBIASED_OWN, BIAS_INIT, OWN };
-#define COMMON(epsilon)                                                                                                \
-    {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, epsilon, NULL}, {"use_scale", FE_BOOL, 0, "true", NULL},                   \
-        {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL},      \
-        {"use_fast_variance", FE_BOOL, 0, "true", NULL}, {"axis_name", FE_STRING, FE_NULLABLE, "null", NULL},          \
-        {"axis_index_groups", FE_LIST, FE_NULLABLE, "null", NULL}, {"num_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL}
-#define BIAS                                                                                                           \
-    {"use_bias", FE_BOOL, 0, "true", NULL},                                                                            \
-    {                                                                                                                  \
-        "bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL                                                       \
+enum {
+    EPSILON,
+    USE_SCALE,
+    SCALE_INIT,
+    MASK,
+    FAST,
+    AXIS_NAME,
+    AXIS_GROUPS,
+    FEATURES,
+    UNBIASED_OWN,
+    USE_BIAS = UNBIASED_OWN,
+    BIAS_INIT,
+    OWN
+};
+#define COMMON(epsilon) \
+    {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, epsilon, NULL}, {"use_scale", FE_BOOL, 0, "true", NULL}, \
+        {"scale_init", FE_OBJECT, 0, "{\"type\": \"ones\"}", NULL}, {"mask", FE_EXPR, FE_NULLABLE, "null", NULL}, \
+        {"use_fast_variance", FE_BOOL, 0, "true", NULL}, {"axis_name", FE_STRING, FE_NULLABLE, "null", NULL}, \
+        {"axis_index_groups", FE_LIST, FE_NULLABLE, "null", NULL}, \
+    { \
+        "num_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL \
     }
-#define AXES {"reduction_axes", FE_ANY, 0, "-1", NULL}, {"feature_axes", FE_ANY, 0, "-1", NULL}
+#define BIAS \
+    {"use_bias", FE_BOOL, 0, "true", NULL}, { "bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL }
+#define AXES \
+    {"reduction_axes", FE_ANY, 0, "-1", NULL}, { "feature_axes", FE_ANY, 0, "-1", NULL }
 
 struct axes {
     uint32_t at[IR_MAX_RANK], count;
@@ -68,8 +82,11 @@ static bool begin(struct norm *n, struct fe_block *block, const struct fe_value 
     if (!fe_block_float_input(block, 0)) return false;
     n->x = block->in[0];
     n->type = fe_type_at(s, &n->x);
-    if (a[AXIS_NAME].given && !a[AXIS_NAME].null && strcmp(block->type, "batch_norm")) /* its statistics are those of all devices anyway */
-        return fe_block_fail(block, a[AXIS_NAME].json, "E0111", "\"axis_name\" of %s is not supported yet", block->type), false;
+    if (a[AXIS_NAME].given && !a[AXIS_NAME].null &&
+        strcmp(block->type, "batch_norm")) /* its statistics are those of all devices anyway */
+        return fe_block_fail(block, a[AXIS_NAME].json, "E0111", "\"axis_name\" of %s is not supported yet",
+                             block->type),
+               false;
     if (a[AXIS_GROUPS].given && !a[AXIS_GROUPS].null)
         return fe_block_fail(block, a[AXIS_GROUPS].json, "E0111", "\"axis_index_groups\" is not supported yet"), false;
     if (!n->type.rank)
@@ -108,8 +125,9 @@ static bool feature_param(struct norm *n, const char *name, const char *preset, 
                          .statistic = statistic};
     const struct fe_value *given = &n->args[FEATURES];
     if (given->given && !given->null && given->integer != ir_type_elements(&p.type))
-        return fe_block_fail(n->block, given->json, "E0212", "%s expects %lld features, found %lld in %s", n->block->type, (long long)given->integer,
-                             (long long)ir_type_elements(&p.type), fe_describe(&n->block->site, &n->block->in[0])),
+        return fe_block_fail(n->block, given->json, "E0212", "%s expects %lld features, found %lld in %s",
+                             n->block->type, (long long)given->integer, (long long)ir_type_elements(&p.type),
+                             fe_describe(&n->block->site, &n->block->in[0])),
                false;
     *value = fe_reshape_val(&n->block->site, fe_val_tensor(fe_block_param(n->block, name, p)), n->type.rank, wide);
     return !value->bad;
@@ -123,9 +141,10 @@ static bool scale_and_bias(struct norm *n, bool with_bias, struct fe_val *scale,
     return !with_bias || !a[USE_BIAS].boolean || feature_param(n, "bias", "zeros", &a[BIAS_INIT], false, bias);
 }
 
-/* Input, scale and bias, and running mean and variance if there are any, in the layer's dtype; for the statistics the input is
- * float32 at least. */
-static bool promote(struct norm *n, struct fe_val *scale, struct fe_val *bias, struct fe_val *mean, struct fe_val *variance)
+/* Input, scale and bias, and running mean and variance if there are any, in the layer's dtype; for the statistics the
+ * input is float32 at least. */
+static bool promote(struct norm *n, struct fe_val *scale, struct fe_val *bias, struct fe_val *mean,
+                    struct fe_val *variance)
 {
     struct fe_val all[] = {n->x, *scale, *bias, mean ? *mean : fe_none(), variance ? *variance : fe_none()};
     fe_block_promote(n->block, all, 5);
@@ -152,7 +171,8 @@ static struct fe_val finish(struct norm *n, struct fe_val mean, struct fe_val va
 /* ---------------------------------------------------------------- the layers */
 
 /* `axes`: the arguments of the axes. */
-static struct fe_val over_axes(struct fe_block *block, const struct fe_value *a, const struct fe_value *axes, bool centred)
+static struct fe_val over_axes(struct fe_block *block, const struct fe_value *a, const struct fe_value *axes,
+                               bool centred)
 {
     struct norm n;
     struct fe_val scale, bias, mean, variance;
@@ -186,9 +206,11 @@ static struct fe_val apply_instance_norm(struct fe_block *block, const struct fe
     return finish(&n, mean, variance, scale, bias);
 }
 
-/* Statistics of groups [.., groups, 1] for every feature. NNX repeats along the second of the axes that are left, which is
- * that of the groups unless `reduction_axes` leave more: then features get other groups' statistics, here as there. */
-static struct fe_val spread_groups(struct norm *n, struct fe_val v, const struct ir_type *spread, const struct ir_type *kept)
+/* Statistics of groups [.., groups, 1] for every feature. NNX repeats along the second of the axes that are left, which
+ * is that of the groups unless `reduction_axes` leave more: then features get other groups' statistics, here as there.
+ */
+static struct fe_val spread_groups(struct norm *n, struct fe_val v, const struct ir_type *spread,
+                                   const struct ir_type *kept)
 {
     struct fe_site *s = &n->block->site;
     uint32_t rank = n->type.rank, left = 0;
@@ -197,7 +219,8 @@ static struct fe_val spread_groups(struct norm *n, struct fe_val v, const struct
         if (!has(&n->reduced, i)) shape[left++] = n->type.dim[i];
     shape[left++] = spread->dim[rank - 1];
     if (left <= 2) return fe_reshape_val(s, fe_broadcast_val(s, v, rank + 1, spread->dim), rank, kept->dim);
-    struct fe_val all = FE_APPLY(s, "repeat", fe_reshape_val(s, v, left, shape), fe_int((double)spread->dim[rank]), fe_int(1));
+    struct fe_val all = FE_APPLY(s, "repeat", fe_reshape_val(s, v, left, shape), fe_int((double)spread->dim[rank]),
+                                 fe_int(1));
     return all.bad ? all : fe_reshape_val(s, all, rank, kept->dim);
 }
 
@@ -293,19 +316,22 @@ static struct fe_val apply_prelu(struct fe_block *block, const struct fe_value *
 
 static const struct fe_arg layer_args[] = {COMMON("1e-6"), BIAS, AXES, FE_DTYPE_ROWS};
 static const struct fe_arg rms_args[] = {COMMON("1e-6"), AXES, FE_DTYPE_ROWS};
-static const struct fe_arg instance_args[] = {COMMON("1e-6"), BIAS, {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
-static const struct fe_arg group_args[] = {COMMON("1e-6"), BIAS,
+static const struct fe_arg instance_args[] = {
+    COMMON("1e-6"), BIAS, {"feature_axes", FE_ANY, 0, "-1", NULL}, FE_DTYPE_ROWS};
+static const struct fe_arg group_args[] = {COMMON("1e-6"),
+                                           BIAS,
                                            {"num_groups", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "32", NULL},
                                            {"group_size", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
                                            {"reduction_axes", FE_ANY, FE_NULLABLE, "null", NULL},
                                            FE_DTYPE_ROWS};
-static const struct fe_arg batch_args[] = {COMMON("1e-5"), BIAS,
+static const struct fe_arg batch_args[] = {COMMON("1e-5"),
+                                           BIAS,
                                            {"use_running_average", FE_BOOL, 0, "false", NULL},
                                            {"axis", FE_ANY, 0, "-1", NULL},
                                            {"momentum", FE_NUMBER, FE_UNIT_CLOSED, "0.99", NULL},
                                            FE_DTYPE_ROWS};
 static const struct fe_arg prelu_args[] = {{"negative_slope_init", FE_NUMBER, 0, "0.01", NULL}, FE_DTYPE_ROWS};
-#define LAYER(name, rows)                                                                                              \
+#define LAYER(name, rows) \
     const struct fe_layer fe_layer_##name = {#name, rows, sizeof rows / sizeof *rows, 1, apply_##name}
 LAYER(layer_norm, layer_args);
 LAYER(rms_norm, rms_args);

@@ -1,23 +1,35 @@
-/* rnn and bidirectional over lstm_cell, optimized_lstm_cell, gru_cell and simple_cell, as flax.nnx. Time is a scan; what
- * a cell does to its input alone is computed for all times at once. Carries start at zero. */
+/* rnn and bidirectional over lstm_cell, optimized_lstm_cell, gru_cell and simple_cell, as flax.nnx. Time is a scan;
+ * what a cell does to its input alone is computed for all times at once. Carries start at zero. */
 #include "frontend/body.h"
 #include "frontend/model.h"
 #include <string.h>
 
 enum cell_kind { LSTM, OPTIMIZED_LSTM, GRU, SIMPLE };
-enum { HIDDEN, IN, ACTIVATION, KERNEL_INIT, RECURRENT_INIT, BIAS_INIT, CARRY_INIT, KEEP_RNGS, GATE, RESIDUAL = GATE }; /* the last: of one kind each */
-#define CELL_ROWS                                                                                                      \
-    [HIDDEN] = {"hidden_features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},                                 \
-    [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},                                       \
-    [ACTIVATION] = {"activation_fn", FE_OBJECT, 0, "{\"type\": \"tanh\"}", NULL},                                      \
-    [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL},                               \
-    [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL},                    \
-    [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},                                          \
-    [CARRY_INIT] = {"carry_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL},                                        \
+enum {
+    HIDDEN,
+    IN,
+    ACTIVATION,
+    KERNEL_INIT,
+    RECURRENT_INIT,
+    BIAS_INIT,
+    CARRY_INIT,
+    KEEP_RNGS,
+    GATE,
+    RESIDUAL = GATE
+}; /* the last: of one kind each */
+#define CELL_ROWS \
+    [HIDDEN] = {"hidden_features", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL}, \
+    [IN] = {"in_features", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL}, \
+    [ACTIVATION] = {"activation_fn", FE_OBJECT, 0, "{\"type\": \"tanh\"}", NULL}, \
+    [KERNEL_INIT] = {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL}, \
+    [RECURRENT_INIT] = {"recurrent_kernel_init", FE_OBJECT, 0, "{\"type\": \"orthogonal\"}", NULL}, \
+    [BIAS_INIT] = {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, \
+    [CARRY_INIT] = {"carry_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, \
     [KEEP_RNGS] = {"keep_rngs", FE_BOOL, 0, "false", NULL}
 static const struct fe_arg gated_args[] = {
     CELL_ROWS, [GATE] = {"gate_fn", FE_OBJECT, 0, "{\"type\": \"sigmoid\"}", NULL}, FE_DTYPE_ROWS};
-static const struct fe_arg simple_args[] = {CELL_ROWS, [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL}, FE_DTYPE_ROWS};
+static const struct fe_arg simple_args[] = {CELL_ROWS, [RESIDUAL] = {"residual", FE_BOOL, 0, "false", NULL},
+                                            FE_DTYPE_ROWS};
 enum { CELL_ARGS = sizeof gated_args / sizeof *gated_args, MAX_GATES = FE_MAX_ROWS };
 
 struct cell {
@@ -66,7 +78,9 @@ static bool declare_input(struct cell *c, struct fe_val x)
     int64_t width = width_of(c), in = t.dim[t.rank - 1];
     const struct fe_value *given = &c->args[IN];
     if (given->given && !given->null && given->integer != in)
-        return fe_block_fail(&c->block, given->json, "E0212", "the cell expects %lld inputs, found %lld", (long long)given->integer, (long long)in), false;
+        return fe_block_fail(&c->block, given->json, "E0212", "the cell expects %lld inputs, found %lld",
+                             (long long)given->integer, (long long)in),
+               false;
     for (uint32_t i = 0; i < c->dense_count; i++) {
         const char *name = c->kind == LSTM ? names[i] : "dense_i";
         struct fe_val w = dense_param(c, name, "kernel", 2, (int64_t[]){in, width}, KERNEL_INIT, "lecun_normal");
@@ -102,7 +116,8 @@ static bool declare_carry(struct cell *c)
 static bool prepare(struct cell *c, struct fe_val x, bool alone)
 {
     double constant;
-    bool random = c->args[CARRY_INIT].given && !fe_initializer_constant(c->block.site.fe, c->args[CARRY_INIT].json, &constant);
+    bool random = c->args[CARRY_INIT].given &&
+                  !fe_initializer_constant(c->block.site.fe, c->args[CARRY_INIT].json, &constant);
     if (c->args[KEEP_RNGS].boolean) fe_block_fork(&c->block, "carry", alone && random); /* before the parameters */
     c->dense_count = c->kind == LSTM ? 4 : 1;
     if (c->kind == SIMPLE) return declare_carry(c) && declare_input(c, x);
@@ -210,7 +225,8 @@ static bool read_cell(struct fe_block *block, fe_json json, struct cell *c)
     if (c->args[CARRY_INIT].given && !fe_check_initializer(fe, c->args[CARRY_INIT].json)) return false;
     c->hidden = c->args[HIDDEN].integer;
     fe_block_own_dtypes(&c->block);
-    if (c->kind == SIMPLE && c->block.compute == IR_TUPLE) c->block.compute = IR_F32; /* nnx's only cell with a default */
+    if (c->kind == SIMPLE && c->block.compute == IR_TUPLE)
+        c->block.compute = IR_F32; /* nnx's only cell with a default */
     return fe_block_dtypes(&c->block, rows, CELL_ARGS, c->args);
 }
 
@@ -230,8 +246,8 @@ static struct fe_val flip(struct fe_site *s, struct fe_val x, uint32_t axis, con
     return FE_APPLY(s, "take_along_axis", x, at, fe_int(axis));
 }
 
-/* Of carries [time, ..], that at the last real time of every row: x[lengths - 1], from the end where that is negative. (Of
- * several batch axes NNX takes carries of other rows; here too each row's own.) */
+/* Of carries [time, ..], that at the last real time of every row: x[lengths - 1], from the end where that is negative.
+ * (Of several batch axes NNX takes carries of other rows; here too each row's own.) */
 static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_t n, const struct fe_val *lengths)
 {
     if (carries.bad) return carries;
@@ -244,9 +260,10 @@ static struct fe_val last_carry(struct fe_site *s, struct fe_val carries, int64_
     return FE_APPLY(s, "squeeze", FE_APPLY(s, "take_along_axis", carries, at, fe_int(0)), fe_int(0));
 }
 
-/* As nnx.RNN, which draws with keys of its own stream, whatever the seed: those of key 0, counted on from call to call. A
- * cell by itself has the fork of the stream "carry" that it keeps. */
-static struct fe_val draw_carry(struct fe_block *owner, const char *stream, struct cell *c, uint32_t rank, const int64_t *shape, bool used)
+/* As nnx.RNN, which draws with keys of its own stream, whatever the seed: those of key 0, counted on from call to call.
+ * A cell by itself has the fork of the stream "carry" that it keeps. */
+static struct fe_val draw_carry(struct fe_block *owner, const char *stream, struct cell *c, uint32_t rank,
+                                const int64_t *shape, bool used)
 {
     struct fe_site *s = &c->block.site;
     struct ir_type type = ir_type_of(c->block.param_dtype, rank, shape);
@@ -257,8 +274,8 @@ static struct fe_val draw_carry(struct fe_block *owner, const char *stream, stru
     return x ? fe_val_tensor(x) : fe_bad();
 }
 
-static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, uint32_t axis, const struct fe_val *initial, uint32_t count,
-                        struct fe_val *carry)
+static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, uint32_t axis,
+                        const struct fe_val *initial, uint32_t count, struct fe_val *carry)
 {
     struct fe_site *s = &c->block.site;
     int64_t shape[IR_MAX_RANK];
@@ -271,14 +288,16 @@ static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, u
     const struct fe_value *init = &c->args[CARRY_INIT];
     bool drawn = init->given && !fe_initializer_constant(s->fe, init->json, &start);
     if (drawn && !r && fe_is_none(initial) && !c->args[KEEP_RNGS].boolean)
-        return fe_block_fail(&c->block, init->json, "E0103", "a cell by itself draws no carry unless it has \"keep_rngs\": give it that or a carry"),
+        return fe_block_fail(&c->block, init->json, "E0103",
+                             "a cell by itself draws no carry unless it has \"keep_rngs\": give it that or a carry"),
                false;
     if (!fe_is_none(initial) && (pair ? initial->count : 1) != count)
         return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
                false;
     for (uint32_t i = 0; i < count; i++) {
         if (fe_is_none(initial) && (drawn || (r && r->draws))) {
-            carry[i] = r ? draw_carry(r->owner, NULL, c, rank, shape, drawn) : draw_carry(&c->block, "carry", c, rank, shape, true);
+            carry[i] = r ? draw_carry(r->owner, NULL, c, rank, shape, drawn)
+                         : draw_carry(&c->block, "carry", c, rank, shape, true);
             if (carry[i].bad) return false;
         }
         if (fe_is_none(initial) && drawn) continue;
@@ -298,7 +317,8 @@ static bool lengths_fit(struct fe_block *block, const struct run *r, const struc
     for (uint32_t i = 0; fits && i < t.rank; i++) fits = t.dim[i] == x->dim[i < axis ? i : i + 1];
     if (!fits)
         return fe_block_fail(block, NULL, "E0212", "seq_lengths must be one integer per row, found %s for an input %s",
-                             fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x)), false;
+                             fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x)),
+               false;
     return true;
 }
 
@@ -324,17 +344,22 @@ static struct fe_val run_rnn(struct fe_block *block, fe_json cell_json, const st
                              fe_describe(s, &x));
     bool ragged = !fe_is_none(&r->lengths);
     uint32_t axis = r->time_major ? 0 : t.rank - 2u;
-    struct fe_walk w = {.site = s, .times = t.dim[axis], .backwards = r->reverse && !ragged, .carries = c.kind == GRU || c.kind == SIMPLE ? 1 : 2};
+    struct fe_walk w = {.site = s,
+                        .times = t.dim[axis],
+                        .backwards = r->reverse && !ragged,
+                        .carries = c.kind == GRU || c.kind == SIMPLE ? 1 : 2};
     if (w.times < 1) return fe_block_fail(block, NULL, "E0103", "rnn over %lld times", (long long)w.times);
     if (ragged && !lengths_fit(block, r, &t, axis)) return fe_bad();
     if (r->reverse && ragged) x = flip(s, x, axis, &r->lengths);
     x = move_axis(s, x, axis, 0);
-    if (x.bad || !prepare(&c, x, false) || !first_carry(r, &c, t, axis, &r->initial, w.carries, w.carry)) return fe_bad();
+    if (x.bad || !prepare(&c, x, false) || !first_carry(r, &c, t, axis, &r->initial, w.carries, w.carry))
+        return fe_bad();
     w.row_count = c.dense_count;
     memcpy(w.rows, c.input, sizeof c.input);
     if (!fe_walk(&w, step, &c)) return fe_bad();
     struct fe_val y = move_axis(s, w.all[w.carries - 1], 0, axis);
-    if (r->reverse && r->keep_order == ragged) y = flip(s, y, axis, &r->lengths); /* rows stand at their own times, or as they were walked */
+    if (r->reverse && r->keep_order == ragged)
+        y = flip(s, y, axis, &r->lengths); /* rows stand at their own times, or as they were walked */
     if (!r->return_carry || y.bad) return y;
     for (uint32_t i = 0; i < w.carries && ragged; i++) w.carry[i] = last_carry(s, w.all[i], w.times, &r->lengths);
     struct fe_val both[] = {w.carries == 1 ? w.carry[0] : fe_tuple(s, w.carry, 2), y};
@@ -403,7 +428,8 @@ static struct fe_val one_way(struct fe_block *block, fe_json json, const char *s
 /* Both draw from one stream, also what they do not use. */
 static bool draws_carry(struct fe *fe, fe_json rnn)
 {
-    fe_json cell = fe_member(fe, rnn, "cell"), init = cell && cell->kind == JSON_OBJECT ? fe_member(fe, cell, "carry_init") : NULL;
+    fe_json cell = fe_member(fe, rnn, "cell"),
+            init = cell && cell->kind == JSON_OBJECT ? fe_member(fe, cell, "carry_init") : NULL;
     fe_json type = init && init->kind == JSON_OBJECT ? fe_member(fe, init, "type") : NULL;
     if (!type || type->kind != JSON_STRING) return false;
     return strcmp(type->string, "zeros") && strcmp(type->string, "ones") && strcmp(type->string, "constant");
@@ -456,12 +482,12 @@ static struct fe_val apply_cell(struct fe_block *block, const struct fe_value *a
     (void)args; /* read_cell reads them, as it does inside of rnn */
     if (!read_cell(block, block->json, &c) || !fe_as_tensor(s, &x)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
-    if (!t.rank)
-        return fe_block_fail(block, NULL, "E0212", "a cell needs an input of rank 1 or more, found a scalar");
+    if (!t.rank) return fe_block_fail(block, NULL, "E0212", "a cell needs an input of rank 1 or more, found a scalar");
     if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) x = fe_cast(s, x, IR_F32);
     uint32_t count = c.kind == GRU || c.kind == SIMPLE ? 1 : 2;
     struct fe_val none = fe_none();
-    if (x.bad || !prepare(&c, x, block->in_count == 1) || !first_carry(NULL, &c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
+    if (x.bad || !prepare(&c, x, block->in_count == 1) ||
+        !first_carry(NULL, &c, t, IR_MAX_RANK, block->in_count > 1 ? &block->in[0] : &none, count, carry))
         return fe_bad();
     advance(&c, c.input, carry);
     struct fe_val both[] = {count == 1 ? carry[0] : fe_tuple(s, carry, 2), carry[count - 1]};
@@ -469,7 +495,8 @@ static struct fe_val apply_cell(struct fe_block *block, const struct fe_value *a
 }
 
 #define CELL_LAYER(cell, rows) \
-    const struct fe_layer fe_layer_##cell = {.name = #cell, .args = rows, .count = CELL_ARGS, .inputs_max = 2 | FE_TUPLE_INPUTS, .apply = apply_cell}
+    const struct fe_layer fe_layer_##cell = { \
+        .name = #cell, .args = rows, .count = CELL_ARGS, .inputs_max = 2 | FE_TUPLE_INPUTS, .apply = apply_cell}
 CELL_LAYER(lstm_cell, gated_args);
 CELL_LAYER(optimized_lstm_cell, gated_args);
 CELL_LAYER(gru_cell, gated_args);

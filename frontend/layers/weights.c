@@ -1,8 +1,8 @@
 /* weight_norm and spectral_norm as flax.nnx: around a layer, whose weights are normalised before it uses them.
  *
- * In NNX the wrapper writes the normalised weights back into the layer. So a training step leaves them there: the optimizer
- * sees them as the parameters and adds its update to them, while the gradient is taken with respect to what the weights
- * were before. Outside of training nothing is written. */
+ * In NNX the wrapper writes the normalised weights back into the layer. So a training step leaves them there: the
+ * optimizer sees them as the parameters and adds its update to them, while the gradient is taken with respect to what
+ * the weights were before. Outside of training nothing is written. */
 #include "frontend/model.h"
 #include <string.h>
 
@@ -18,12 +18,16 @@ static void leave(struct fe_block *block, uint32_t param, struct fe_val value)
     if (block->site.trace->statistics && !value.bad) block->site.trace->statistics[param] = value.tensor;
 }
 
-static const char *path_of(const struct fe_block *block, uint32_t param) { return block->site.fe->state->params.items[param].path; }
+static const char *path_of(const struct fe_block *block, uint32_t param)
+{
+    return block->site.fe->state->params.items[param].path;
+}
 
 /* x / sqrt(sum(x**2) + epsilon), summed over `axes` */
 static struct fe_val unit(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count, double epsilon)
 {
-    struct fe_val sum = fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, count, &(struct fe_reduce_options){.keepdims = true});
+    struct fe_val sum = fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, count,
+                                  &(struct fe_reduce_options){.keepdims = true});
     return sum.bad ? sum : fe_mul(s, x, fe_op1(s, OP_rsqrt, fe_add(s, sum, fe_float(epsilon))));
 }
 
@@ -33,7 +37,10 @@ static struct fe_weights weights_of(struct fe_block *block, const struct fe_valu
     struct fe *fe = block->site.fe;
     fe_json name = fe_member(fe, layer, "name");
     const char *segment = name && name->kind == JSON_STRING ? name->string : "layer_instance";
-    return (struct fe_weights){.wrapper = block, .args = args, .outer = block->weights, .inside = fe_path_join(fe->arena, block->path, segment)};
+    return (struct fe_weights){.wrapper = block,
+                               .args = args,
+                               .outer = block->weights,
+                               .inside = fe_path_join(fe->arena, block->path, segment)};
 }
 
 static struct fe_val wrap(struct fe_block *block, fe_json layer, const struct fe_weights *weights)
@@ -44,16 +51,15 @@ static struct fe_val wrap(struct fe_block *block, fe_json layer, const struct fe
 }
 
 /* IR_TUPLE: not given. */
-static enum ir_dtype dtype_of(const struct fe_value *v)
-{
-    return !v->given || v->null ? IR_TUPLE : v->dtype;
-}
+static enum ir_dtype dtype_of(const struct fe_value *v) { return !v->given || v->null ? IR_TUPLE : v->dtype; }
 
 static bool check_dtypes(struct fe_block *block, const struct fe_value *v, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (dtype_of(&v[i]) != IR_TUPLE && !ir_dtype_is_float(v[i].dtype))
-            return fe_block_fail(block, v[i].json, "E0213", "%s cannot be %s: weights are floating point", block->type, ir_dtype_name(v[i].dtype)), false;
+            return fe_block_fail(block, v[i].json, "E0213", "%s cannot be %s: weights are floating point", block->type,
+                                 ir_dtype_name(v[i].dtype)),
+                   false;
     return true;
 }
 
@@ -78,8 +84,8 @@ static bool has_segment(const char *path, const char *segment)
     return false;
 }
 
-/* The weights that are normalised: those that the patterns match, or whose path has a segment "kernel". In NNX they have the
- * dtype of the wrapper from the first step on, or what promotes with the scale, which is float32. */
+/* The weights that are normalised: those that the patterns match, or whose path has a segment "kernel". In NNX they
+ * have the dtype of the wrapper from the first step on, or what promotes with the scale, which is float32. */
 static bool weight_norm_changes(const struct fe_weights *w, const char *path, uint32_t rank, enum ir_dtype *stored)
 {
     struct fe *fe = w->wrapper->site.fe;
@@ -89,7 +95,8 @@ static bool weight_norm_changes(const struct fe_weights *w, const char *path, ui
     if (!filter->given || filter->null) found = has_segment(path, "kernel");
     else if (filter->json->kind != JSON_ARRAY) found = glob_match(filter->json->string, path);
     else
-        for (fe_json p = fe_first(fe, filter->json); p && !found; p = fe_next(fe, p)) found = glob_match(p->string, path);
+        for (fe_json p = fe_first(fe, filter->json); p && !found; p = fe_next(fe, p))
+            found = glob_match(p->string, path);
     if (!found) return false;
     if (dtype_of(&w->args[WN_DTYPE]) != IR_TUPLE) *stored = dtype_of(&w->args[WN_DTYPE]);
     else if (w->args[WN_USE_SCALE].boolean) *stored = IR_F32;
@@ -97,26 +104,30 @@ static bool weight_norm_changes(const struct fe_weights *w, const char *path, ui
 }
 
 /* Kernels to length 1 (or the scale) over all axes but the feature axes (null: over all). */
-static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
+static struct fe_val use_weight_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param,
+                                     struct fe_val value)
 {
     struct fe_site *s = &inside->site;
     const struct fe_value *feature = &w->args[WN_AXES];
     enum ir_dtype stored = (enum ir_dtype)fe_type_at(s, &value).dtype;
-    if (!weight_norm_changes(w, fe_weights_inside(w, path_of(inside, param)), fe_rank(s, &value), &stored)) return value;
+    if (!weight_norm_changes(w, fe_weights_inside(w, path_of(inside, param)), fe_rank(s, &value), &stored))
+        return value;
     value = current(inside, param, value);
     uint32_t rank = fe_rank(s, &value), axes[IR_MAX_RANK], count = 0;
     bool kept[IR_MAX_RANK] = {0};
     for (uint32_t i = 0; !feature->null && i < (feature->json ? feature->rank : 1); i++) {
         double given = feature->json ? feature->numbers[i] : -1, axis = given < 0 ? given + rank : given;
         if (axis < 0 || axis >= rank || axis != (double)(uint32_t)axis)
-            return fe_block_fail(w->wrapper, feature->json, "E0212", "axis %g is outside of the kernel, which has rank %u", given, (unsigned)rank);
+            return fe_block_fail(w->wrapper, feature->json, "E0212",
+                                 "axis %g is outside of the kernel, which has rank %u", given, (unsigned)rank);
         kept[(uint32_t)axis] = true;
     }
     for (uint32_t i = 0; i < rank; i++)
         if (!kept[i]) axes[count++] = i;
     value = unit(s, value, axes, count, w->args[WN_EPSILON].number);
     double scale = 1;
-    if (w->args[WN_USE_SCALE].boolean && w->args[WN_SCALE_INIT].json) fe_initializer_constant(s->fe, w->args[WN_SCALE_INIT].json, &scale);
+    if (w->args[WN_USE_SCALE].boolean && w->args[WN_SCALE_INIT].json)
+        fe_initializer_constant(s->fe, w->args[WN_SCALE_INIT].json, &scale);
     if (scale != 1) value = value.bad ? value : fe_mul(s, value, fe_float(scale));
     if (!value.bad) value = fe_cast(s, value, stored);
     leave(inside, param, value);
@@ -129,7 +140,8 @@ static bool patterns_match(struct fe_block *block, const struct fe_weights *w, u
     struct fe *fe = block->site.fe;
     fe_json list = w->args[WN_FILTER].json;
     if (!list || w->args[WN_FILTER].null) return true;
-    for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p; p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
+    for (fe_json p = list->kind == JSON_ARRAY ? fe_first(fe, list) : list; p;
+         p = list->kind == JSON_ARRAY ? fe_next(fe, p) : NULL) {
         bool any = false;
         size_t count = fe->state->params.count, n = 0;
         const char **names = arena_new_array(fe->arena, const char *, count - first + 1);
@@ -139,7 +151,8 @@ static bool patterns_match(struct fe_block *block, const struct fe_weights *w, u
             any |= glob_match(p->string, names[n - 1]);
         }
         if (any) continue;
-        fe_suggest(fe, fe_error(fe, p, "E0405", "pattern \"%s\" matches no parameter of the layer inside", p->string), p->string, names, n);
+        fe_suggest(fe, fe_error(fe, p, "E0405", "pattern \"%s\" matches no parameter of the layer inside", p->string),
+                   p->string, names, n);
         return false;
     }
     return true;
@@ -153,7 +166,9 @@ static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_v
     if (!check_dtypes(block, &a[WN_DTYPE], 2)) return fe_bad();
     fe_json init = a[WN_SCALE_INIT].json; /* NNX's scales are no parameters, and have no key to be drawn with */
     if (a[WN_USE_SCALE].boolean && init && !fe_initializer_constant(block->site.fe, init, &scale))
-        return fe_block_fail(block, init, "E0103", "\"scale_init\" of weight_norm must be \"ones\", \"zeros\" or \"constant\": Flax NNX draws no scales");
+        return fe_block_fail(
+            block, init, "E0103",
+            "\"scale_init\" of weight_norm must be \"ones\", \"zeros\" or \"constant\": Flax NNX draws no scales");
     struct fe_weights weights = weights_of(block, a, a[WN_LAYER].json);
     weights.use = use_weight_norm;
     weights.changes = weight_norm_changes;
@@ -164,13 +179,14 @@ static struct fe_val apply_weight_norm(struct fe_block *block, const struct fe_v
 /* ---------------------------------------------------------------- spectral_norm (Miyato et al. 2018) */
 
 enum { SN_LAYER, SN_STEPS, SN_EPSILON, SN_UPDATE, SN_STRICT, SN_DTYPE, SN_PARAM_DTYPE, SN_ARGS };
-static const struct fe_arg spectral_norm_args[SN_ARGS] = {[SN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
-                                                          [SN_STEPS] = {"n_steps", FE_INTEGER, FE_NOT_NEGATIVE, "1", NULL},
-                                                          [SN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
-                                                          [SN_UPDATE] = {"update_stats", FE_BOOL, 0, "true", NULL},
-                                                          [SN_STRICT] = {"error_on_non_matrix", FE_BOOL, 0, "false", NULL},
-                                                          [SN_DTYPE] = FE_DTYPE_ROW,
-                                                          [SN_PARAM_DTYPE] = FE_PARAM_DTYPE_ROW};
+static const struct fe_arg spectral_norm_args[SN_ARGS] = {
+    [SN_LAYER] = {"layer_instance", FE_OBJECT, FE_REQUIRED, NULL, NULL},
+    [SN_STEPS] = {"n_steps", FE_INTEGER, FE_NOT_NEGATIVE, "1", NULL},
+    [SN_EPSILON] = {"epsilon", FE_NUMBER, FE_NOT_NEGATIVE, "1e-12", NULL},
+    [SN_UPDATE] = {"update_stats", FE_BOOL, 0, "true", NULL},
+    [SN_STRICT] = {"error_on_non_matrix", FE_BOOL, 0, "false", NULL},
+    [SN_DTYPE] = FE_DTYPE_ROW,
+    [SN_PARAM_DTYPE] = FE_PARAM_DTYPE_ROW};
 
 /* The running value `name` of a parameter inside: batch_stats.<its path there>.<name>. */
 static const char *running_path(const struct fe_weights *w, uint32_t param, const char *name)
@@ -194,7 +210,8 @@ static bool spectral_norm_changes(const struct fe_weights *w, const char *path, 
 
 /* A matrix (what has more dimensions is reshaped to one of as many columns as the last has) over its largest singular
  * value, which a power iteration follows from step to step. */
-static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param, struct fe_val value)
+static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_block *inside, uint32_t param,
+                                       struct fe_val value)
 {
     struct fe_site *s = &inside->site;
     struct ir_type shape = fe_type_at(s, &value);
@@ -202,7 +219,9 @@ static struct fe_val use_spectral_norm(const struct fe_weights *w, struct fe_blo
     value = current(inside, param, value);
     uint32_t ui = running(w, param, "u"), si = running(w, param, "sigma");
     if (ui == MAP_NONE || si == MAP_NONE)
-        return fe_block_fail(w->wrapper, NULL, "E0111", "spectral_norm around a block that is shared from elsewhere is not supported yet (\"%s\")", path_of(inside, param));
+        return fe_block_fail(w->wrapper, NULL, "E0111",
+                             "spectral_norm around a block that is shared from elsewhere is not supported yet (\"%s\")",
+                             path_of(inside, param));
     double epsilon = w->args[SN_EPSILON].number;
     int64_t columns = shape.dim[shape.rank - 1], rows = columns ? ir_type_elements(&shape) / columns : 0;
     const uint32_t both[] = {0, 1}, swap[] = {1, 0};
@@ -255,13 +274,20 @@ static bool declare_running(struct fe_block *block, const struct fe_weights *w, 
         struct fe_param p = fe->state->params.items[i]; /* a copy: the vector grows */
         if (p.statistic || p.type.rank < 2) continue;
         if (p.type.rank > 2 && a[SN_STRICT].boolean) {
-            fe_block_fail(block, a[SN_STRICT].json, "E0202", "\"%s\" has rank %u and is no matrix", p.path, (unsigned)p.type.rank);
+            fe_block_fail(block, a[SN_STRICT].json, "E0202", "\"%s\" has rank %u and is no matrix", p.path,
+                          (unsigned)p.type.rank);
             return false;
         }
         enum ir_dtype dtype = dtype_of(&a[SN_PARAM_DTYPE]) == IR_TUPLE ? IR_F32 : dtype_of(&a[SN_PARAM_DTYPE]);
-        struct fe_param u = {.path = running_path(w, i, "u"), .type = ir_type_of(dtype, 2, (int64_t[]){1, p.type.dim[p.type.rank - 1]}),
-                             .statistic = true, .init_preset = "normal", .init_value = 0.01};
-        struct fe_param sigma = {.path = running_path(w, i, "sigma"), .type = ir_type_scalar(dtype), .statistic = true, .init_preset = "ones"};
+        struct fe_param u = {.path = running_path(w, i, "u"),
+                             .type = ir_type_of(dtype, 2, (int64_t[]){1, p.type.dim[p.type.rank - 1]}),
+                             .statistic = true,
+                             .init_preset = "normal",
+                             .init_value = 0.01};
+        struct fe_param sigma = {.path = running_path(w, i, "sigma"),
+                                 .type = ir_type_scalar(dtype),
+                                 .statistic = true,
+                                 .init_preset = "ones"};
         fe_draw(fe, "params", &u.stream, &u.draw);
         if (!fe_block_param(block, "", u) || !fe_block_param(block, "", sigma)) return false;
     }
@@ -274,7 +300,8 @@ static struct fe_val apply_spectral_norm(struct fe_block *block, const struct fe
     uint32_t first = (uint32_t)state->params.count;
     if (!check_dtypes(block, &a[SN_DTYPE], 2)) return fe_bad();
     if (a[SN_STEPS].integer > 100) /* they are unrolled */
-        return fe_block_fail(block, a[SN_STEPS].json, "E0103", "\"n_steps\" must be at most 100, found %lld", (long long)a[SN_STEPS].integer);
+        return fe_block_fail(block, a[SN_STEPS].json, "E0103", "\"n_steps\" must be at most 100, found %lld",
+                             (long long)a[SN_STEPS].integer);
     struct fe_weights weights = weights_of(block, a, a[SN_LAYER].json);
     weights.use = use_spectral_norm;
     weights.changes = spectral_norm_changes;
@@ -283,5 +310,7 @@ static struct fe_val apply_spectral_norm(struct fe_block *block, const struct fe
     return declare_running(block, &weights, first) ? y : fe_bad();
 }
 
-const struct fe_layer fe_layer_weight_norm = {"weight_norm", weight_norm_args, WN_ARGS, FE_MAX_INPUTS, apply_weight_norm};
-const struct fe_layer fe_layer_spectral_norm = {"spectral_norm", spectral_norm_args, SN_ARGS, FE_MAX_INPUTS, apply_spectral_norm};
+const struct fe_layer fe_layer_weight_norm = {"weight_norm", weight_norm_args, WN_ARGS, FE_MAX_INPUTS,
+                                              apply_weight_norm};
+const struct fe_layer fe_layer_spectral_norm = {"spectral_norm", spectral_norm_args, SN_ARGS, FE_MAX_INPUTS,
+                                                apply_spectral_norm};

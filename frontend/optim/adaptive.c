@@ -1,5 +1,5 @@
-/* Optimizers that find their own step size: from the distance to where they began, from bets, or from the loss. Formulas
- * and order of operations are those of optax.contrib. Initial parameters are those of the first step. */
+/* Optimizers that find their own step size: from the distance to where they began, from bets, or from the loss.
+ * Formulas and order of operations are those of optax.contrib. Initial parameters are those of the first step. */
 #include "frontend/optim/optim.h"
 #include <math.h>
 #include <string.h>
@@ -114,8 +114,7 @@ void transform_scale_by_distance_over_gradients(struct transform *t)
     struct term first = optim_first(t);
     enum ir_dtype kept = dtype_of(t, "param_dtype");
     ir_value *init = optim_first_params(t, "init_params", kept);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), exact = T(kept == IR_F32 ? init[i] : t->p[i]);
         struct term norm = term_sqrt(b, term_sum(b, term_square(b, exact)));
         struct term start = term_mul(b, number(t, "reps_rel"), term_add(b, term_integer(1), norm));
@@ -152,7 +151,8 @@ static struct term bias(struct ir_builder *b, struct term beta1, struct term bet
 }
 
 /* d * learning_rate * bias, in the dtype that d is kept in */
-static struct term rate_of_estimate(struct transform *t, struct term estimate, struct term count, struct term correction_of_both)
+static struct term rate_of_estimate(struct transform *t, struct term estimate, struct term count,
+                                    struct term correction_of_both)
 {
     struct ir_builder *b = t->b;
     struct term rate = term_mul(b, term_mul(b, estimate, at_count(t, "learning_rate", count)), correction_of_both);
@@ -174,8 +174,7 @@ void transform_dadapt_adamw(struct transform *t)
     ir_value *sum = optim_tree(t, "grad_sum", IR_TUPLE, zero), *scaled = optim_new_tree(t);
     EACH_LEAF(t, i) scaled[i] = term_div(b, T(sum[i]), term_add(b, term_sqrt(b, T(sq[i])), eps)).v;
     struct term product = optim_dot(b, t->count, t->u, scaled);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]);
         avg[i] =
             term_add(b, term_mul(b, beta1, T(avg[i])), term_mul(b, term_mul(b, term_sub(b, one, beta1), rate), g)).v;
@@ -212,8 +211,7 @@ void transform_prodigy(struct transform *t)
     struct term product = optim_dot(b, t->count, t->u, differences(t, init, t->p));
     ir_value *avg = optim_tree(t, "exp_avg", IR_TUPLE, zero), *sq = optim_tree(t, "exp_avg_sq", IR_TUPLE, zero);
     ir_value *sum = optim_tree(t, "grad_sum", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = term_mul(b, estimate, T(t->u[i])), factor = flag(t, "safeguard_warmup") ? estimate : rate;
         avg[i] = moment(b, g, T(avg[i]), beta1).v;
         sq[i] = square_moment(b, g, T(sq[i]), beta2).v;
@@ -223,8 +221,7 @@ void transform_prodigy(struct transform *t)
     weighted = term_add(b, term_mul(b, beta3, weighted), share);
     struct term found = term_div(b, term_mul(b, number(t, "estim_lr_coef"), weighted), sum_of_abs(t, sum));
     estimate = term_max(b, estimate, found);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term root = term_add(b, term_sqrt(b, T(sq[i])), term_mul(b, estimate, number(t, "eps")));
         struct term decay = term_mul(b, term_neg(b, term_mul(b, number(t, "weight_decay"), rate)), T(t->p[i]));
         if (!decays[i]) decay = term_number(0);
@@ -249,8 +246,7 @@ void transform_scale_by_cocob(struct transform *t)
              *total = optim_tree(t, "subgradients", IR_TUPLE, zero);
     ir_value *scale = optim_tree(t, "scale", IR_TUPLE, (struct start){.number = arg(t, "eps")->number});
     ir_value *reward = optim_tree(t, "reward", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term c = T(t->u[i]), p = T(t->p[i]), p0 = T(init[i]);
         struct term L = term_max(b, T(scale[i]), term_abs(b, c)), G = term_add(b, T(total[i]), term_abs(b, c));
         struct term R = term_max(b, term_sub(b, T(reward[i]), term_mul(b, c, term_sub(b, p, p0))), term_number(0));
@@ -275,8 +271,7 @@ void transform_scale_by_madgrad(struct transform *t)
     struct term lambda = term_mul(b, term_add(b, at_count(t, "learning_rate", count), eps), term_sqrt(b, steps));
     ir_value *init = optim_first_params(t, "x0", IR_TUPLE);
     ir_value *sq = optim_tree(t, "grad_sum_sq", IR_TUPLE, zero), *sum = optim_tree(t, "s", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), p = T(t->p[i]);
         sq[i] = term_add(b, T(sq[i]), term_cast_like(b, term_mul(b, lambda, term_square(b, g)), g)).v;
         sum[i] = term_add(b, T(sum[i]), term_cast_like(b, term_mul(b, lambda, g), g)).v;
@@ -309,8 +304,7 @@ static void momo_like(struct transform *t, bool adam)
     ir_value *avg = optim_tree(t, "exp_avg", IR_TUPLE, zero),
              *sq = adam ? optim_tree(t, "exp_avg_sq", IR_TUPLE, zero) : NULL;
     ir_value *weighted = optim_new_tree(t), *root = optim_new_tree(t);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]);
         avg[i] = weighted[i] = moment(b, g, T(avg[i]), beta).v;
         if (!adam) continue;
@@ -334,8 +328,7 @@ static void momo_like(struct transform *t, bool adam)
                                     term_mul(b, term_mul(b, term_number(0.5), tau), norm));
         least = term_max(b, term_div(b, next, c1), bound);
     }
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term move = term_mul(b, tau, T(avg[i]));
         t->u[i] = term_sub(b, term_mul(b, shrink, T(t->p[i])), adam ? term_div(b, move, T(root[i])) : move).v;
     }

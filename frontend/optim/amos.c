@@ -15,7 +15,8 @@ static bool eta_of_shape(struct transform *t, const struct ir_type *type, fe_jso
     struct fe_val v = fe_expr(t->fe, t->o->trace, json, &env);
     if (v.bad) return false;
     if (v.kind == FE_VAL_NUMBER) *out = term_number(v.number);
-    else if (v.kind == FE_VAL_TENSOR && ir_type(t->b->f, v.tensor)->rank == 0) *out = term_cast(t->b, T(v.tensor), IR_F32);
+    else if (v.kind == FE_VAL_TENSOR && ir_type(t->b->f, v.tensor)->rank == 0)
+        *out = term_cast(t->b, T(v.tensor), IR_F32);
     else {
         fe_error(t->fe, json, "E0103", "\"eta_fn\" gives one number per parameter");
         return false;
@@ -30,8 +31,8 @@ static bool eta_of(struct transform *t, uint32_t leaf, struct term *out)
     fe_json map = arg(t, "eta_fn")->json, e = optim_match(t, map, p->path);
     double value;
     if (!e) {
-        struct diag *d = fe_error(fe, map, "E0422", "\"eta_fn\" has no entry for parameter \"%s\": no pattern matches it",
-                                  p->path);
+        struct diag *d = fe_error(fe, map, "E0422",
+                                  "\"eta_fn\" has no entry for parameter \"%s\": no pattern matches it", p->path);
         d->hint = "a last pattern \"**\" is for the rest";
         return false;
     }
@@ -57,8 +58,10 @@ static bool slot_type(struct transform *t, uint32_t leaf, struct ir_type *out)
     out->dtype = IR_F32;
     if (!list) return true;
     if (list->kind != JSON_ARRAY || (n && n != p->type.rank)) {
-        fe_error(fe, list, "E0427", "\"shape_fn\" gives [] or one entry (1 or null) per dimension of parameter \"%s\", "
-                 "which is %s, found %s", p->path, ir_type_text(fe->arena, &p->type),
+        fe_error(fe, list, "E0427",
+                 "\"shape_fn\" gives [] or one entry (1 or null) per dimension of parameter \"%s\", "
+                 "which is %s, found %s",
+                 p->path, ir_type_text(fe->arena, &p->type),
                  list->kind == JSON_ARRAY ? arena_format(fe->arena, "%u entries", n) : fe_found(fe, list));
         return false;
     }
@@ -90,7 +93,9 @@ static struct term reduced(struct ir_builder *b, struct term x, const struct ir_
 /* ---------------------------------------------------------------- the step */
 
 /* What all leaves share: the rate at the step counted from 1, 1 - beta**t. */
-struct step_of { struct term rate, correction; };
+struct step_of {
+    struct term rate, correction;
+};
 
 static void update_leaf(struct transform *t, const struct step_of *s, uint32_t leaf, struct term eta,
                         const struct ir_type *slot)
@@ -125,6 +130,7 @@ void transform_scale_by_amos(struct transform *t)
     if (!good) return;
     struct term count = optim_increment(b, counter(t, "count"));
     optim_state_set(t, "count", count);
-    struct step_of s = {.rate = at_count(t, "learning_rate", count), .correction = correction(b, number(t, "beta"), count)};
+    struct step_of s = {.rate = at_count(t, "learning_rate", count),
+                        .correction = correction(b, number(t, "beta"), count)};
     EACH_LEAF(t, i) update_leaf(t, &s, i, eta[i], &slots[i]);
 }

@@ -1,12 +1,17 @@
 /* Whether a description of a transformation makes sense: its type, arguments, what they say together, masks, and what a
- * wrapper around it can give. All mistakes of a document are told in one run, so those inside of a transformation that is
- * itself in error, and so never runs, are looked for by optim_check. */
+ * wrapper around it can give. All mistakes of a document are told in one run, so those inside of a transformation that
+ * is itself in error, and so never runs, are looked for by optim_check. */
 #include "frontend/optim/optim.h"
 #include <string.h>
 
 /* ---------------------------------------------------------------- what arguments say together */
 
-struct reading { struct fe *fe; fe_json json; const struct optim_row *row; const struct fe_value *args; };
+struct reading {
+    struct fe *fe;
+    fe_json json;
+    const struct optim_row *row;
+    const struct fe_value *args;
+};
 
 static const struct fe_value *argument(const struct reading *r, const char *name)
 {
@@ -40,7 +45,8 @@ static bool check_betas(const struct reading *r)
 {
     const struct fe_value *betas = argument(r, "betas");
     if (!betas || betas->rank == 2) return true;
-    fe_error(r->fe, betas->json, "E0103", "optimizer \"%s\": \"betas\" are two numbers, found %u", r->row->name, (unsigned)betas->rank);
+    fe_error(r->fe, betas->json, "E0103", "optimizer \"%s\": \"betas\" are two numbers, found %u", r->row->name,
+             (unsigned)betas->rank);
     return false;
 }
 
@@ -48,14 +54,15 @@ static bool check_step_sizes(const struct reading *r)
 {
     const struct fe_value *least = argument(r, "min_step_size"), *most = argument(r, "max_step_size");
     if (!least || !most || least->number <= most->number || !is_plain(least) || !is_plain(most)) return true;
-    fe_error(r->fe, least->json ? least->json : most->json, "E0103", "optimizer \"%s\": \"min_step_size\" is larger than \"max_step_size\"",
-             r->row->name);
+    fe_error(r->fe, least->json ? least->json : most->json, "E0103",
+             "optimizer \"%s\": \"min_step_size\" is larger than \"max_step_size\"", r->row->name);
     return false;
 }
 
 static bool check_together(const struct reading *r)
 {
-    static bool (*const rules[])(const struct reading *) = {check_verbose, check_tolerances, check_betas, check_step_sizes};
+    static bool (*const rules[])(const struct reading *) = {check_verbose, check_tolerances, check_betas,
+                                                            check_step_sizes};
     bool good = true;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) good &= rules[i](r);
     return good;
@@ -83,7 +90,8 @@ static const struct optim_row *row_of(struct fe *fe, fe_json json)
     uint32_t count;
     if (!type || row) return row;
     (void)optim_rows(&count);
-    fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0400", "unknown optimizer \"%s\"", type), type, optim_names(fe->arena), count);
+    fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0400", "unknown optimizer \"%s\"", type), type,
+               optim_names(fe->arena), count);
     return NULL;
 }
 
@@ -95,8 +103,10 @@ static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe
     for (uint32_t i = 0; i < row->count; i++)
         if (args[i].json && !args[i].null &&
             (row->args[i].kind == FE_PATTERNS || strcmp(row->args[i].name, "optimizers") == 0)) {
-            bool all = row->args[i].kind == FE_PATTERNS && (args[i].json->kind == JSON_ARRAY || is_everything(args[i].json));
-            for (fe_json e = all && args[i].json->kind == JSON_ARRAY ? fe_first(fe, args[i].json) : NULL; e; e = fe_next(fe, e))
+            bool all = row->args[i].kind == FE_PATTERNS &&
+                       (args[i].json->kind == JSON_ARRAY || is_everything(args[i].json));
+            for (fe_json e = all && args[i].json->kind == JSON_ARRAY ? fe_first(fe, args[i].json) : NULL; e;
+                 e = fe_next(fe, e))
                 all &= is_everything(e);
             if (all && (args[i].json->kind != JSON_ARRAY || fe_first(fe, args[i].json))) continue;
             fe_error(fe, args[i].json, "E0428",
@@ -106,7 +116,8 @@ static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe
     return true;
 }
 
-/* Masks are checked where they stand, also those that nothing uses (the mask of a weight decay that is not asked for). */
+/* Masks are checked where they stand, also those that nothing uses (the mask of a weight decay that is not asked for).
+ */
 static bool check_patterns(struct fe_optim_state *o, const struct optim_row *row, const struct fe_value *args)
 {
     bool good = true, *unused = arena_new_array(o->fe->arena, bool, o->count + 1);
@@ -119,11 +130,18 @@ static bool check_patterns(struct fe_optim_state *o, const struct optim_row *row
 /* Optimizers that look at the loss itself; some wrappers of Optax hand on gradients and parameters only. */
 static bool check_value(struct fe_optim_state *o, fe_json json, const struct optim_row *row)
 {
-    static const char *const needs[] = {"polyak_sgd", "scale_by_polyak", "reduce_on_plateau", "momo", "momo_adam", "lbfgs",
-                                        "scale_by_backtracking_linesearch", "scale_by_zoom_linesearch"};
+    static const char *const needs[] = {"polyak_sgd",
+                                        "scale_by_polyak",
+                                        "reduce_on_plateau",
+                                        "momo",
+                                        "momo_adam",
+                                        "lbfgs",
+                                        "scale_by_backtracking_linesearch",
+                                        "scale_by_zoom_linesearch"};
     for (size_t i = 0; o->no_value && i < sizeof needs / sizeof *needs; i++)
         if (strcmp(needs[i], row->name) == 0) {
-            struct diag *d = fe_error(o->fe, json, "E0429", "\"%s\" needs the value of the loss, which \"%s\" does not hand on", row->name,
+            struct diag *d = fe_error(o->fe, json, "E0429",
+                                      "\"%s\" needs the value of the loss, which \"%s\" does not hand on", row->name,
                                       o->no_value);
             d->hint = "put it around instead, or after it in a chain";
             return false;
@@ -133,7 +151,8 @@ static bool check_value(struct fe_optim_state *o, fe_json json, const struct opt
 
 /* ---------------------------------------------------------------- without running */
 
-/* Arguments, then the schedules and transformations among them: objects, what `transforms` holds, `opt` in `optimizers`. */
+/* Arguments, then the schedules and transformations among them: objects, what `transforms` holds, `opt` in
+ * `optimizers`. */
 static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json json, bool injected)
 {
     struct fe_value args[OPTIM_MOST_ARGS] = {0};
@@ -169,12 +188,13 @@ const struct optim_row *optim_read(struct fe_optim_state *o, fe_json json, struc
 {
     struct fe *fe = o->fe;
     struct reading r = {fe, json, row_of(fe, json), args};
-    bool good = r.row && read_arguments(&r, args, hyper) && (!o->outside || is_whole(fe, r.row, args)) && check_patterns(o, r.row, args) &&
-                check_value(o, json, r.row);
+    bool good = r.row && read_arguments(&r, args, hyper) && (!o->outside || is_whole(fe, r.row, args)) &&
+                check_patterns(o, r.row, args) && check_value(o, json, r.row);
     return good ? r.row : NULL;
 }
 
-void optim_apply_without_value(struct fe_optim_state *o, fe_json json, const char *wrapper, const char *path, ir_value *u, const ir_value *p)
+void optim_apply_without_value(struct fe_optim_state *o, fe_json json, const char *wrapper, const char *path,
+                               ir_value *u, const ir_value *p)
 {
     const char *outer = o->no_value;
     if (!outer) o->no_value = wrapper;

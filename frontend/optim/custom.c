@@ -23,7 +23,10 @@ static const struct fe_env *scope_of(struct custom *c, struct fe_env *scope, uin
     return outer;
 }
 
-static struct fe_env *scope_new(struct custom *c) { return arena_new_array(c->fe->arena, struct fe_env, c->names.count + 1); }
+static struct fe_env *scope_new(struct custom *c)
+{
+    return arena_new_array(c->fe->arena, struct fe_env, c->names.count + 1);
+}
 
 /* The errors since `before` belong to a parameter. */
 static void blame(struct custom *c, size_t before, uint32_t leaf)
@@ -32,7 +35,8 @@ static void blame(struct custom *c, size_t before, uint32_t leaf)
     if (c->fe->diags->list.count <= before) return;
     struct diag *d = &c->fe->diags->list.items[c->fe->diags->list.count - 1];
     if (!d->hint)
-        d->hint = arena_format(c->fe->arena, "at parameter \"%s\" of shape %s", p->path, ir_type_text(c->fe->arena, &p->type));
+        d->hint = arena_format(c->fe->arena, "at parameter \"%s\" of shape %s", p->path,
+                               ir_type_text(c->fe->arena, &p->type));
 }
 
 static struct fe_val evaluate(struct custom *c, const struct text *text, uint32_t leaf)
@@ -50,8 +54,7 @@ static bool evaluate_all(struct custom *c, const struct text *text, bool leaf, c
         out[0] = evaluate(c, text, any < t->count ? any : 0);
         return !out[0].bad;
     }
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         size_t before = c->fe->diags->list.count;
         if (there && !there[i]) continue;
         out[i] = evaluate(c, text, i);
@@ -73,8 +76,7 @@ static bool form_argument(struct custom *c, struct fe_site *s, const struct expr
     *out = values, *count = 0;
     if (custom_walk(c, s->where.json, n, false, c->ready)) {
         struct fe_env *scope = scope_new(c);
-        EACH_LEAF(t, i)
-        {
+        EACH_LEAF(t, i) {
             size_t before = c->fe->diags->list.count;
             struct fe_val v = fe_eval(s, n, scope_of(c, scope, i));
             if (!v.bad && fe_as_tensor(s, &v)) {
@@ -129,7 +131,8 @@ static struct fe_val form_apply(const struct fe_form *form, struct fe_site *s, c
     for (uint32_t i = 0; i < call->count; i++) good = good && !call->names[i];
     s->where = here;
     if (!good)
-        fe_fail(s, "E0312", "%s takes %s", call->text, custom_forms[row].arguments == 1 ? "one argument" : "two arguments: tree_vdot(x, y)");
+        fe_fail(s, "E0312", "%s takes %s", call->text,
+                custom_forms[row].arguments == 1 ? "one argument" : "two arguments: tree_vdot(x, y)");
     for (uint32_t i = 0; good && i < call->count; i++) {
         good = form_argument(c, s, call->items[i], env, &x[i], &count[i]);
         s->where = here;
@@ -142,8 +145,8 @@ static struct fe_val form_apply(const struct fe_form *form, struct fe_site *s, c
 
 /* ---------------------------------------------------------------- slots */
 
-/* Which axis of the parameter every dimension of a slot of own shape runs along: as `axes` says, else where only one has its
- * extent. It is split over devices like these. */
+/* Which axis of the parameter every dimension of a slot of own shape runs along: as `axes` says, else where only one
+ * has its extent. It is split over devices like these. */
 static bool slot_axes(struct custom *c, struct name *n, uint32_t leaf, const struct ir_type *type)
 {
     const struct ir_type *like = &c->t->o->params[leaf].type;
@@ -161,7 +164,8 @@ static bool slot_axes(struct custom *c, struct name *n, uint32_t leaf, const str
     }
     if (fe_is_none(&v)) return true;
     if (v.kind != FE_VAL_TUPLE || v.count != type->rank) {
-        fe_fail(&s, "E0310", "\"axes\": one of the parameter's axes or None for every dimension of %s expected, found %s",
+        fe_fail(&s, "E0310",
+                "\"axes\": one of the parameter's axes or None for every dimension of %s expected, found %s",
                 ir_type_text(c->fe->arena, type), fe_describe(&s, &v));
         return false;
     }
@@ -169,12 +173,16 @@ static bool slot_axes(struct custom *c, struct name *n, uint32_t leaf, const str
         int64_t number;
         uint32_t one;
         if (fe_is_none(&v.items[d])) continue;
-        if (!fe_get_ints(&s, &v.items[d], &number, 1, &one, "\"axes\"") || !fe_get_axis(&s, number, like->rank, &axis)) return false;
+        if (!fe_get_ints(&s, &v.items[d], &number, 1, &one, "\"axes\"") || !fe_get_axis(&s, number, like->rank, &axis))
+            return false;
         for (uint32_t k = 0; k < d; k++)
-            if ((*along >> 4 * k & 15) == axis + 1) return fe_fail(&s, "E0310", "\"axes\": axis %u stands there twice", (unsigned)axis), false;
+            if ((*along >> 4 * k & 15) == axis + 1)
+                return fe_fail(&s, "E0310", "\"axes\": axis %u stands there twice", (unsigned)axis), false;
         if (like->dim[axis] != type->dim[d])
-            return fe_fail(&s, "E0310", "\"axes\": dimension %u of the slot has %lld elements, axis %u of the parameter has %lld", (unsigned)d,
-                           (long long)type->dim[d], (unsigned)axis, (long long)like->dim[axis]), false;
+            return fe_fail(&s, "E0310",
+                           "\"axes\": dimension %u of the slot has %lld elements, axis %u of the parameter has %lld",
+                           (unsigned)d, (long long)type->dim[d], (unsigned)axis, (long long)like->dim[axis]),
+                   false;
         *along |= (axis + 1) << 4 * d;
     }
     return true;
@@ -224,7 +232,8 @@ static ir_value slot_begin(struct custom *c, struct name *n, uint32_t leaf, stru
     }
     if (!fe_as_tensor(&s, &v)) return 0;
     struct ir_type have = fe_type_at(&s, &v);
-    if (!fe_broadcast_shapes(&have, type, &both) || both.rank != type->rank || memcmp(both.dim, type->dim, sizeof *type->dim * type->rank)) {
+    if (!fe_broadcast_shapes(&have, type, &both) || both.rank != type->rank ||
+        memcmp(both.dim, type->dim, sizeof *type->dim * type->rank)) {
         fe_error(c->fe, n->start.json, "E0452", "slot \"%s\" is %s and cannot begin with %s", n->name,
                  ir_type_text(c->fe->arena, type), ir_type_text(c->fe->arena, &have));
         return 0;
@@ -261,8 +270,7 @@ static void declare(struct custom *c, struct name *n)
         n->values[0] = slot_value(c, n, 0);
         return;
     }
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         size_t before = c->fe->diags->list.count;
         n->there[i] = slot_type(c, n, i, &n->types[i]);
         if (n->there[i]) n->values[i] = slot_value(c, n, i);
@@ -283,7 +291,8 @@ static ir_value fitted(struct custom *c, const struct fe_val *value, fe_json whe
 {
     struct fe_site s = {.fe = c->fe, .trace = c->t->o->trace, .b = c->t->b, .where = {.json = where}};
     struct fe_val v = *value;
-    if (v.kind == FE_VAL_NUMBER && ir_dtype_is_float((enum ir_dtype)want->dtype)) return ir_number(c->t->b, *want, v.number);
+    if (v.kind == FE_VAL_NUMBER && ir_dtype_is_float((enum ir_dtype)want->dtype))
+        return ir_number(c->t->b, *want, v.number);
     if (!fe_as_tensor(&s, &v)) return 0;
     struct ir_type have = fe_type_at(&s, &v);
     bool same = have.rank == want->rank && !memcmp(have.dim, want->dim, have.rank * sizeof *have.dim);
@@ -305,8 +314,7 @@ static bool next_values(struct custom *c, struct name *n, ir_value *out)
     const char *what = arena_format(c->fe->arena, "slot \"%s\"", n->name);
     if (!evaluate_all(c, &n->next, leaf, n->leaf ? n->there : NULL, values)) return false;
     if (!n->leaf) return (out[0] = fitted(c, &values[0], n->next.json, &n->types[0], what)) != 0;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         size_t before = c->fe->diags->list.count;
         if (!n->there[i]) continue;
         out[i] = fitted(c, &values[leaf ? i : 0], n->next.json, &n->types[i], what);
@@ -324,12 +332,12 @@ static bool next_updates(struct custom *c, ir_value *out)
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
     bool leaf = custom_walk_text(c, &c->update, c->names.count);
     if (!evaluate_all(c, &c->update, leaf, NULL, values)) return false;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct fe_val *v = &values[leaf ? i : 0];
         struct ir_type want = *ir_type(t->b->f, t->u[i]);
         size_t before = c->fe->diags->list.count;
-        if (v->kind == FE_VAL_TENSOR && !v->weak && ir_dtype_is_float((enum ir_dtype)ir_type(t->b->f, v->tensor)->dtype))
+        if (v->kind == FE_VAL_TENSOR && !v->weak &&
+            ir_dtype_is_float((enum ir_dtype)ir_type(t->b->f, v->tensor)->dtype))
             want.dtype = ir_type(t->b->f, v->tensor)->dtype;
         out[i] = fitted(c, v, c->update.json, &want, "the update");
         if (out[i]) continue;
@@ -353,8 +361,7 @@ static void builtin_values(struct custom *c, struct term count)
     struct fe_val *g = arena_new_array(c->fe->arena, struct fe_val, t->count + 1),
                   *p = arena_new_array(c->fe->arena, struct fe_val, t->count + 1),
                   *rank = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         g[i] = fe_val_tensor(t->u[i]);
         p[i] = fe_val_tensor(t->p[i]);
         rank[i] = fe_int((double)t->o->params[i].type.rank);
@@ -418,7 +425,7 @@ void transform_custom(struct transform *t)
         if (n->kind != SLOT) continue;
         if (!n->leaf) optim_state_set(t, n->name, T(next[i][0]));
         EACH_LEAF(t, k)
-        if (n->leaf && n->there[k]) optim_leaf_set(t, n->name, k, T(next[i][k]));
+            if (n->leaf && n->there[k]) optim_leaf_set(t, n->name, k, T(next[i][k]));
     }
     if (c.counted) optim_state_set(t, "count", optim_increment(t->b, count));
     EACH_LEAF(t, i) t->u[i] = u[i];

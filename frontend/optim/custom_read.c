@@ -123,7 +123,8 @@ static void read_slot(struct custom *c, fe_json member)
                                          {"axes", FE_ANY, FE_NULLABLE, "null", NULL}};
     struct fe_value v[6] = {0};
     struct name *n = name_given(c, member, SLOT, true);
-    if (!n || !fe_settings(c->fe, member, arena_format(c->fe->arena, "slot \"%s\"", member->key), rows, 6, NULL, v)) return;
+    if (!n || !fe_settings(c->fe, member, arena_format(c->fe->arena, "slot \"%s\"", member->key), rows, 6, NULL, v))
+        return;
     n->leaf = strcmp(v[0].string, "tree") != 0;
     n->reduced = !v[2].null;
     if (!v[1].null && !v[2].null)
@@ -145,7 +146,7 @@ static void read_names(struct custom *c)
     static const struct {
         const char *name;
         bool leaf;
-    } builtins[] = {{"g", true},           {"p", true},      {"rank", true},     {"step", false},
+    } builtins[] = {{"g", true},          {"p", true},      {"rank", true},     {"step", false},
                     {"count_inc", false}, {"value", false}, {"updates", false}, {"params", false}};
     struct transform *t = c->t;
     fe_json hyper = arg(t, "hyperparams")->json, slots = arg(t, "slots")->json, let = arg(t, "let")->json;
@@ -159,7 +160,8 @@ static void read_names(struct custom *c)
         (void)custom_walk_text(c, &n->shape, early);
         if (!custom_walk_text(c, &n->start, early) || n->leaf) continue;
         fe_error(c->fe, n->start.json, "E0452",
-                 "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm take them together",
+                 "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm take "
+                 "them together",
                  n->name);
     }
     size_t late = c->names.count;
@@ -167,7 +169,8 @@ static void read_names(struct custom *c)
         struct name *n = name_given(c, m, LET, false);
         if (n) n->text = text_of(c, m);
     }
-    for (size_t i = late; i < c->names.count; i++) c->names.items[i].leaf = custom_walk_text(c, &c->names.items[i].text, i);
+    for (size_t i = late; i < c->names.count; i++)
+        c->names.items[i].leaf = custom_walk_text(c, &c->names.items[i].text, i);
 }
 
 /* "update": the next value of every slot, and g. */
@@ -187,24 +190,26 @@ static void read_update(struct custom *c)
         else if (n && n->kind == SLOT) {
             n->next = text;
             if (!n->leaf && leaf)
-                fe_error(c->fe, m, "E0452",
-                         "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm "
-                         "take them together",
-                         n->name);
+                fe_error(
+                    c->fe, m, "E0452",
+                    "slot \"%s\" is one value for the whole tree, this has one per parameter; tree_sum and tree_norm "
+                    "take them together",
+                    n->name);
         } else if (!arg(c->t, "slots")->json || !fe_member(c->fe, arg(c->t, "slots")->json, m->key)) {
-            struct diag *d = fe_error_key(c->fe, m, "E0107", "\"update\" has no use for \"%s\": it is no slot%s", m->key,
-                                          n ? "" : ", and not g");
+            struct diag *d = fe_error_key(c->fe, m, "E0107", "\"update\" has no use for \"%s\": it is no slot%s",
+                                          m->key, n ? "" : ", and not g");
             fe_suggest(c->fe, d, m->key, known.items, known.count);
         }
     }
     for (size_t i = 0; i < c->names.count && c->fe->diags->errors == errors; i++) {
         const struct name *n = &c->names.items[i];
         if (n->kind == SLOT && !n->next.json)
-            fe_error_key(c->fe, n->json, "E0451", "slot \"%s\" never gets a new value: add \"%s\" to \"update\"", n->name,
-                         n->name);
+            fe_error_key(c->fe, n->json, "E0451", "slot \"%s\" never gets a new value: add \"%s\" to \"update\"",
+                         n->name, n->name);
     }
     if (!c->update.json)
-        fe_error(c->fe, update, "E0102", "\"update\" needs \"g\", the update that goes on (\"g\": \"g\" leaves it as it is)");
+        fe_error(c->fe, update, "E0102",
+                 "\"update\" needs \"g\", the update that goes on (\"g\": \"g\" leaves it as it is)");
 }
 
 /* Nothing is ignored: what is given has to be used. A misspelt use is reported where it stands, so this comes last. */

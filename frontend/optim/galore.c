@@ -1,6 +1,6 @@
 /* GaLore (Zhao et al. 2024): an optimizer that sees its matrices through a projection on their first singular vectors,
- * taken anew every `update_proj_gap` steps, so that its state is small. The formulas are those of optax.contrib; the signs
- * of singular vectors are free. */
+ * taken anew every `update_proj_gap` steps, so that its state is small. The formulas are those of optax.contrib; the
+ * signs of singular vectors are free. */
 #include "frontend/optim/matrices.h"
 #include "frontend/optim/svd.h"
 #include <string.h>
@@ -47,26 +47,26 @@ static void projectors(struct transform *t, const struct optim_matrices *m, cons
     ir_value *matrix = optim_new_tree(t), *old = optim_new_tree(t), *new = optim_new_tree(t);
     uint32_t n = 0, from;
     EACH_LEAF(t, i)
-    if (p[i].used) {
-        old[n++] = optim_leaf(t, "projector", i, p[i].projector, zero).v;
-        matrix[i] = matrix_of(t, i, &m[i]);
-    }
+        if (p[i].used) {
+            old[n++] = optim_leaf(t, "projector", i, p[i].projector, zero).v;
+            matrix[i] = matrix_of(t, i, &m[i]);
+        }
     from = b->f->count;
     n = 0;
     EACH_LEAF(t, i)
-    if (p[i].used) {
-        ir_value x = p[i].left ? ir_transpose(b, matrix[i], swap) : matrix[i];
-        ir_value vectors = optim_singular_vectors(t, x, p[i].projector.dim[1]);
-        new[n++] = ir_cast(b, ir_transpose(b, vectors, swap), (enum ir_dtype)p[i].projector.dtype);
-    }
+        if (p[i].used) {
+            ir_value x = p[i].left ? ir_transpose(b, matrix[i], swap) : matrix[i];
+            ir_value vectors = optim_singular_vectors(t, x, p[i].projector.dim[1]);
+            new[n++] = ir_cast(b, ir_transpose(b, vectors, swap), (enum ir_dtype)p[i].projector.dtype);
+        }
     if (!n) return;
     optim_branch(t, from, when, new, old, n);
     n = 0;
     EACH_LEAF(t, i)
-    if (p[i].used) {
-        out[i] = new[n++];
-        optim_leaf_set(t, "projector", i, T(out[i]));
-    }
+        if (p[i].used) {
+            out[i] = new[n++];
+            optim_leaf_set(t, "projector", i, T(out[i]));
+        }
 }
 
 static struct ir_func *no_loss(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
@@ -89,8 +89,8 @@ static bool is_read(const struct ir_func *f, uint32_t from, const ir_value *valu
     return false;
 }
 
-/* Runs the base optimizer on the projected tree. It is given no parameters, as in Optax: what stands in their place must
- * not be read. */
+/* Runs the base optimizer on the projected tree. It is given no parameters, as in Optax: what stands in their place
+ * must not be read. */
 static void run_base(struct transform *t, const struct projection *p, ir_value *low)
 {
     struct fe_optim_state *o = t->o, outer = *o;
@@ -99,8 +99,7 @@ static void run_base(struct transform *t, const struct projection *p, ir_value *
     fe_json base = arg(t, "base_optimizer")->json;
     const char *path = optim_path(t, "base_optimizer_state");
     memcpy(params, o->params, o->count * sizeof *params);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         params[i].type = p[i].low;
         none[i] = ir_unary(t->b, OP_stop_gradient, low[i]);
         watched[i] = none[i] == low[i] ? 0 : none[i];
@@ -130,8 +129,7 @@ void transform_scale_by_galore(struct transform *t)
     ir_value *projector = optim_new_tree(t), *low = optim_new_tree(t);
     struct term count = counter(t, "count");
     if (!optim_read_matrices(t, "weight_dimension_numbers", m)) return;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         p[i] = projection_of(&m[i], &t->o->params[i].type, arg(t, "rank")->integer);
         if (!m[i].used || m[i].size[0] == 1) continue;
         fe_error(t->fe, arg(t, "weight_dimension_numbers")->json, "E0202",
@@ -140,15 +138,13 @@ void transform_scale_by_galore(struct transform *t)
         return;
     }
     projectors(t, m, p, count, projector);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         low[i] = t->u[i];
         if (p[i].used && p[i].left) low[i] = product(b, projector[i], matrix_of(t, i, &m[i]), 0, 0);
         else if (p[i].used) low[i] = product(b, matrix_of(t, i, &m[i]), projector[i], 1, 0);
     }
     run_base(t, p, low);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         t->u[i] = low[i];
         if (!p[i].used) continue;
         ir_value back = p[i].left ? product(b, projector[i], low[i], 1, 0) : product(b, low[i], projector[i], 1, 1);

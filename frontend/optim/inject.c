@@ -1,13 +1,13 @@
 /* Hyper-parameters: scalar slots that the host may read and set between steps.
  *
- * inject_hyperparams makes one of every numeric argument of the transformations inside: a float32 array, as in Optax, whose
- * slot has the name that an NNX optimizer gives, <path>.hyperparams.<name>. Where the argument is a schedule, that slot
- * holds the value of the last step, and what the host sets is a slot of its own, NaN while nobody set it and the schedule
- * holds.
+ * inject_hyperparams makes one of every numeric argument of the transformations inside: a float32 array, as in Optax,
+ * whose slot has the name that an NNX optimizer gives, <path>.hyperparams.<name>. Where the argument is a schedule,
+ * that slot holds the value of the last step, and what the host sets is a slot of its own, NaN while nobody set it and
+ * the schedule holds.
  *
- * A learning rate outside of it that is a plain number is one too, without an own name in Optax: hyperparameters.<name>, a
- * number in the sense of formula.h, so that nothing but its place changes. One that is a schedule is declared as frozen:
- * who sets it is told why that cannot be. */
+ * A learning rate outside of it that is a plain number is one too, without an own name in Optax:
+ * hyperparameters.<name>, a number in the sense of formula.h, so that nothing but its place changes. One that is a
+ * schedule is declared as frozen: who sets it is told why that cannot be. */
 #include "frontend/optim/optim.h"
 #include <math.h>
 #include <stdlib.h>
@@ -27,9 +27,9 @@ struct search {
     VEC(struct found) list;
     fe_json static_args;
     VEC(const char *) names; /* of all arguments */
-    bool rates;    /* learning rates only; else all numbers */
-    bool injected; /* now inside of inject_hyperparams */
-    fe_json root;  /* whose `opt` this is */
+    bool rates;              /* learning rates only; else all numbers */
+    bool injected;           /* now inside of inject_hyperparams */
+    fe_json root;            /* whose `opt` this is */
 };
 
 static bool is_static(const struct search *s, const char *name)
@@ -44,7 +44,10 @@ bool optim_injects(const struct optim_row *row)
     return row->rule == transform_inject_hyperparams || row->rule == transform_inject_stateful_hyperparams;
 }
 
-static bool is_rate(const char *name) { return strcmp(name, "learning_rate") == 0 || strcmp(name, "adam_learning_rate") == 0; }
+static bool is_rate(const char *name)
+{
+    return strcmp(name, "learning_rate") == 0 || strcmp(name, "adam_learning_rate") == 0;
+}
 
 static const char *below(const struct search *s, const char *path, const char *name)
 {
@@ -63,7 +66,8 @@ static void search_inside(struct search *s, fe_json value, const char *path)
     }
     for (fe_json v = fe_first(s->fe, value); v; v = fe_next(s->fe, v), i++)
         if (v->kind == JSON_OBJECT)
-            search_inside(s, v, below(s, path, value->kind == JSON_ARRAY ? arena_format(s->fe->arena, "%u", i) : v->key));
+            search_inside(s, v,
+                          below(s, path, value->kind == JSON_ARRAY ? arena_format(s->fe->arena, "%u", i) : v->key));
 }
 
 /* The hyper-parameters that a custom transformation names itself; their map stands for the object. */
@@ -71,11 +75,13 @@ static void search_own(struct search *s, fe_json map, const char *path)
 {
     for (fe_json v = fe_first(s->fe, map); v; v = fe_next(s->fe, v)) {
         struct fe_arg *row = arena_new(s->fe->arena, struct fe_arg);
-        bool numeric = v->kind == JSON_NUMBER || v->kind == JSON_OBJECT || (v->kind == JSON_STRING && v->string[0] == '$');
+        bool numeric = v->kind == JSON_NUMBER || v->kind == JSON_OBJECT ||
+                       (v->kind == JSON_STRING && v->string[0] == '$');
         *row = (struct fe_arg){.name = v->key, .kind = FE_SCHEDULE};
         vec_push(s->fe->arena, &s->names, v->key);
         if (numeric && (s->rates ? is_rate(v->key) : !is_static(s, v->key)))
-            vec_push(s->fe->arena, &s->list, ((struct found){map, row, v, below(s, path, v->key), s->injected, s->root}));
+            vec_push(s->fe->arena, &s->list,
+                     ((struct found){map, row, v, below(s, path, v->key), s->injected, s->root}));
     }
 }
 
@@ -173,7 +179,8 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     struct ir_builder *b = t->b;
     enum ir_dtype dtype = kept_dtype(t);
     struct hyper *public = find(t->o->shared.items, t->o->shared.count, f->json, f->row->name),
-                 *known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name); /* it runs twice in a step */
+                 *known = find(t->o->hypers.items, t->o->hypers.count, f->json,
+                               f->row->name); /* it runs twice in a step */
     struct fe_value value = {.given = true, .json = f->value};
     bool schedule = f->value && f->value->kind == JSON_OBJECT;
     const char *own_name = name_of(s, f), *name = public ? public->name : own_name;
@@ -198,7 +205,8 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     known = find(t->o->hypers.items, t->o->hypers.count, f->json, f->row->name);
     known->value = term_cast(b, now, dtype).v;
     if (!apart) return true;
-    (void)optim_state(t, state, ir_type_scalar(dtype), (struct start){.number = schedule ? at_zero(t, &value) : value.number});
+    (void)optim_state(t, state, ir_type_scalar(dtype),
+                      (struct start){.number = schedule ? at_zero(t, &value) : value.number});
     optim_state_set(t, state, term_tensor(known->value));
     if (schedule) optim_state_set(t, path, optim_increment(b, count));
     return true;
@@ -212,7 +220,8 @@ static bool check_static(struct search *s)
         size_t i = 0;
         while (a->kind == JSON_STRING && i < s->names.count && strcmp(s->names.items[i], a->string) != 0) i++;
         if (a->kind == JSON_STRING && i < s->names.count) continue;
-        struct diag *d = fe_error(s->fe, a, "E0450", "\"static_args\" names arguments of \"opt\", found %s", fe_found(s->fe, a));
+        struct diag *d = fe_error(s->fe, a, "E0450", "\"static_args\" names arguments of \"opt\", found %s",
+                                  fe_found(s->fe, a));
         if (a->kind == JSON_STRING) fe_suggest(s->fe, d, a->string, s->names.items, s->names.count);
         good = false;
     }
@@ -246,7 +255,8 @@ static void find_shared(struct fe_optim_state *o, fe_json optimizer)
         bool shared = false;
         for (size_t k = 0; k < s.list.count; k++) {
             const struct found *other = &s.list.items[k];
-            shared |= f->injected && other->injected && other->root != f->root && strcmp(other->row->name, f->row->name) == 0;
+            shared |= f->injected && other->injected && other->root != f->root &&
+                      strcmp(other->row->name, f->row->name) == 0;
         }
         if (shared) vec_push(o->fe->arena, &o->shared, ((struct hyper){f->json, f->row->name, f->path, 0, 0}));
     }

@@ -89,18 +89,17 @@ void transform_scale_by_lbfgs(struct transform *t)
     struct memory m = {.size = arg(t, "memory_size")->integer, .s = optim_new_tree(t), .y = optim_new_tree(t)};
     if (!optim_at_most(t, "memory_size", 1000)) return; /* the loops over it are unrolled */
     EACH_LEAF(t, i)
-    if (t->o->params[i].type.rank == IR_MAX_RANK) {
-        fe_error(t->fe, t->json, "E0111", "L-BFGS with a parameter of %d dimensions (\"%s\") is not supported yet",
-                 IR_MAX_RANK, t->o->params[i].path);
-        return;
-    }
+        if (t->o->params[i].type.rank == IR_MAX_RANK) {
+            fe_error(t->fe, t->json, "E0111", "L-BFGS with a parameter of %d dimensions (\"%s\") is not supported yet",
+                     IR_MAX_RANK, t->o->params[i].path);
+            return;
+        }
     struct term count = counter(t, "count"), size = term_integer(m.size), none = term_number(0), one = term_number(1);
     struct term later = term_lt(b, term_integer(0), count), first = term_rem(b, count, size);
     struct term last = term_rem(b, term_add(b, count, term_integer(m.size - 1)), size);
     ir_value *params = optim_tree(t, "params", IR_TUPLE, zero), *updates = optim_tree(t, "updates", IR_TUPLE, zero);
     ir_value *s = optim_new_tree(t), *y = optim_new_tree(t), *g = optim_new_tree(t);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         s[i] = term_where(b, later, term_sub(b, T(t->p[i]), T(params[i])), none).v;
         y[i] = term_where(b, later, term_sub(b, T(t->u[i]), T(updates[i])), none).v;
         params[i] = t->p[i], updates[i] = g[i] = t->u[i];
@@ -109,8 +108,7 @@ void transform_scale_by_lbfgs(struct transform *t)
     struct term weight = term_where(b, term_eq(b, product, none), none, term_div(b, one, product));
     m.rho = optim_state(t, "weights_memory", ir_type_of(IR_F32, 1, &m.size), zero).v;
     optim_state_set(t, "weights_memory", T(ring_put(b, m.rho, last.v, weight.v)));
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct ir_type type = stacked(&t->o->params[i].type, m.size);
         m.s[i] = optim_leaf(t, "diff_params_memory", i, type, zero).v;
         m.y[i] = optim_leaf(t, "diff_updates_memory", i, type, zero).v;

@@ -3,7 +3,7 @@
 #include "frontend/optim/optim.h"
 #include <math.h>
 
-#define T(v)        term_tensor(v)
+#define T(v) term_tensor(v)
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
 /* The line x + a * u on which a search moves: what a probe needs, in the step. */
@@ -75,7 +75,7 @@ static enum ir_dtype dtype_of_first(struct transform *t)
 {
     enum ir_dtype dtype = IR_F32;
     EACH_LEAF(t, i)
-    if (optim_rank(t, i) == 0) dtype = (enum ir_dtype)t->o->params[i].type.dtype;
+        if (optim_rank(t, i) == 0) dtype = (enum ir_dtype)t->o->params[i].type.dtype;
     return dtype;
 }
 
@@ -102,8 +102,9 @@ void transform_scale_by_backtracking_linesearch(struct transform *t)
     optim_carry(&loop, T(t->o->value), IR_F32);
     optim_carry(&loop, inf, IR_F32);
     optim_carry(&loop, term_integer(0), IR_I32);
-    if (store) EACH_LEAF(t, i)
-    optim_carry(&loop, T(ir_number_like(b, grad[i], 0)), (enum ir_dtype)ir_type(b->f, grad[i])->dtype);
+    if (store)
+        EACH_LEAF(t, i)
+            optim_carry(&loop, T(ir_number_like(b, grad[i], 0)), (enum ir_dtype)ir_type(b->f, grad[i])->dtype);
 
     struct term iteration = optim_now(&loop, ITERATION), a = optim_now(&loop, RATE), zero_number = term_integer(0);
     struct term slope = optim_captured(&loop, line.slope), value = optim_captured(&loop, T(t->o->value)),
@@ -121,8 +122,8 @@ void transform_scale_by_backtracking_linesearch(struct transform *t)
     uint32_t n = GRADS;
     next[GO] = go.v, next[RATE] = a.v, next[VALUE] = p.value.v, next[ERROR] = error.v;
     next[ITERATION] = term_add(in, iteration, term_integer(1)).v;
-    if (store) EACH_LEAF(t, i)
-        {
+    if (store)
+        EACH_LEAF(t, i) {
             next[n] = term_where(in, go, optim_now(&loop, n), T(p.grads[i])).v;
             n++;
         }
@@ -361,8 +362,7 @@ static const ir_value *zoom_round(struct transform *t, struct loop *loop, const 
     ir_value *next = arena_new_array(t->fe->arena, ir_value, Z_TREES + 2 * t->count + 1);
     for (uint32_t i = 0; i < Z_TREES; i++) next[i] = o.s[i].v;
     uint32_t n = Z_TREES;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term safe = term_where(b, o.safe, T(p.grads[i]), optim_now(loop, n + 1));
         next[n++] = term_where(b, retreat, safe, T(p.grads[i])).v;
         next[n++] = safe.v;
@@ -397,8 +397,8 @@ void transform_scale_by_zoom_linesearch(struct transform *t)
     for (uint32_t i = 0; i < Z_TREES; i++)
         optim_carry(&loop, initial[i], i == Z_GO || i == Z_FOUND ? IR_BOOL : i == Z_COUNT ? IR_I32 : IR_F32);
     EACH_LEAF(t, i)
-    for (int twice = 0; twice < 2; twice++)
-        optim_carry(&loop, T(t->o->grads[i]), (enum ir_dtype)ir_type(b->f, t->o->grads[i])->dtype);
+        for (int twice = 0; twice < 2; twice++)
+            optim_carry(&loop, T(t->o->grads[i]), (enum ir_dtype)ir_type(b->f, t->o->grads[i])->dtype);
     const ir_value *next = zoom_round(t, &loop, &line);
     const ir_value *end = optim_loop_end(&loop, term_integer(arg(t, "max_linesearch_steps")->integer), next);
 

@@ -1,4 +1,5 @@
-/* Parameters as matrices: which leaves are some, by their dimension numbers, and the way there and back (matrices.h). */
+/* Parameters as matrices: which leaves are some, by their dimension numbers, and the way there and back (matrices.h).
+ */
 #include "frontend/optim/matrices.h"
 #include <string.h>
 
@@ -73,8 +74,7 @@ bool optim_read_matrices(struct transform *t, const char *name, struct optim_mat
 {
     fe_json map = arg(t, name)->json;
     bool given = map && map->kind == JSON_OBJECT, good = true;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct ir_type *type = &t->o->params[i].type;
         if (!given && type->rank == 2)
             out[i] = (struct optim_matrices){.used = true, .order = {0, 1}, .size = {1, type->dim[0], type->dim[1]}};
@@ -109,7 +109,8 @@ struct term optim_as_matrices(struct ir_builder *b, struct term x, const struct 
     return T(ir_reshape(b, v, 3, m->size));
 }
 
-struct term optim_as_leaf(struct ir_builder *b, struct term x, const struct optim_matrices *m, const struct ir_type *type)
+struct term optim_as_leaf(struct ir_builder *b, struct term x, const struct optim_matrices *m,
+                          const struct ir_type *type)
 {
     int64_t dim[IR_MAX_RANK], back[IR_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++) dim[i] = type->dim[m->order[i]], back[m->order[i]] = i;

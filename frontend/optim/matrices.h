@@ -13,5 +13,6 @@ struct optim_matrices {
  * null, else what the first pattern says. False: errors were recorded. */
 bool optim_read_matrices(struct transform *, const char *name, struct optim_matrices *out);
 struct term optim_as_matrices(struct ir_builder *, struct term x, const struct optim_matrices *);
-struct term optim_as_leaf(struct ir_builder *, struct term x, const struct optim_matrices *, const struct ir_type *leaf);
+struct term optim_as_leaf(struct ir_builder *, struct term x, const struct optim_matrices *,
+                          const struct ir_type *leaf);
 #endif

@@ -31,8 +31,7 @@ static void per_leaf(struct transform *t, bool trees)
     EACH_LEAF(t, i) given[i] = t->u[i];
     struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p)},
                   updates = {&params, "updates", optim_tree_value(t, given)};
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct fe_env param = {trees ? &updates : t->o->trace->env, "param", fe_val_tensor(t->p[i])};
         struct fe_env update = {&param, "update", fe_val_tensor(given[i])};
         ir_value value = evaluate(t, f, &update);
@@ -44,7 +43,8 @@ static void per_leaf(struct transform *t, bool trees)
             return;
         }
         /* what comes next computes with floats; of examples the sum decides */
-        if (!t->o->example && !ir_dtype_is_float((enum ir_dtype)type->dtype)) value = ir_cast(t->b, value, (enum ir_dtype)ir_type(t->b->f, given[i])->dtype);
+        if (!t->o->example && !ir_dtype_is_float((enum ir_dtype)type->dtype))
+            value = ir_cast(t->b, value, (enum ir_dtype)ir_type(t->b->f, given[i])->dtype);
         t->u[i] = ir_broadcast_to(t->b, value, want->rank, want->dim);
     }
 }
@@ -61,9 +61,10 @@ static ir_value measure(struct transform *t, fe_json text)
     return evaluate(t, text, &updates);
 }
 
-/* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. `begin`: what it
- * begins with; 0: zero. */
-static void report(struct transform *t, const char *slot, const char *name, fe_json where, struct term value, ir_value begin)
+/* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. `begin`: what
+ * it begins with; 0: zero. */
+static void report(struct transform *t, const char *slot, const char *name, fe_json where, struct term value,
+                   ir_value begin)
 {
     const struct ir_type type = *ir_type(t->b->f, value.v);
     struct optim_measure m = {.name = name, .state = optim_path(t, slot), .json = where};

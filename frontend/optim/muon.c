@@ -167,12 +167,11 @@ static void by_muon(struct transform *t, const struct optim_matrices *matrices)
     struct term beta = number(t, "beta"), before = counter(t, "count"), count = optim_increment(b, before);
     struct term now = correction(b, beta, count), next = correction(b, beta, optim_increment(b, count));
     ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), beta), x = corrected(b, m, now);
         if (flag(t, "nesterov")) x = moment(b, corrected(b, g, now), corrected(b, m, next), beta);
-        /* A matrix stays as it lies, whatever its dimension numbers are, as in Optax; they say how it is scaled. Only the
-         * rows of "aol" tell a square matrix from its transpose. */
+        /* A matrix stays as it lies, whatever its dimension numbers are, as in Optax; they say how it is scaled. Only
+         * the rows of "aol" tell a square matrix from its transpose. */
         const struct ir_type *type = &t->o->params[i].type;
         struct optim_matrices m2 = matrices[i];
         if (type->rank == 2) m2 = (struct optim_matrices){.order = {0, 1}, .size = {1, type->dim[0], type->dim[1]}};
@@ -189,12 +188,12 @@ void transform_scale_by_muon(struct transform *t)
     struct optim_matrices *matrices = arena_new_array(t->fe->arena, struct optim_matrices, t->count + 1);
     if (!optim_read_matrices(t, "weight_dimension_numbers", matrices)) return;
     EACH_LEAF(t, i)
-    if (!matrices[i].used) {
-        fe_error(t->fe, t->json, "E0202",
-                 "parameter \"%s\" of shape %s is no matrix: mask it or give \"weight_dimension_numbers\"",
-                 t->o->params[i].path, ir_type_text(t->fe->arena, &t->o->params[i].type));
-        return;
-    }
+        if (!matrices[i].used) {
+            fe_error(t->fe, t->json, "E0202",
+                     "parameter \"%s\" of shape %s is no matrix: mask it or give \"weight_dimension_numbers\"",
+                     t->o->params[i].path, ir_type_text(t->fe->arena, &t->o->params[i].type));
+            return;
+        }
     by_muon(t, matrices);
 }
 
@@ -202,8 +201,7 @@ void transform_scale_by_muon(struct transform *t)
 static void by_shape(struct transform *t, const struct optim_matrices *matrices)
 {
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         double in = (double)matrices[i].size[1], out = (double)matrices[i].size[2];
         struct term scale = term_number((double)sqrtf((float)fmax(1, out / in)));
         if (!absent(t, "consistent_rms"))
@@ -218,7 +216,7 @@ void transform_muon(struct transform *t)
     if (!optim_read_matrices(t, "muon_weight_dimension_numbers", matrices)) return;
     struct transform matrix = *t, other = *t, first;
     matrix.u = optim_new_tree(t), other.u = optim_new_tree(t);
-    EACH_LEAF(t, i) * (matrices[i].used ? &matrix.u[i] : &other.u[i]) = t->u[i];
+    EACH_LEAF(t, i) *(matrices[i].used ? &matrix.u[i] : &other.u[i]) = t->u[i];
     matrix.path = optim_path(t, "inner_states.muon.inner_state");
     other.path = optim_path(t, "inner_states.adam.inner_state");
     first = matrix;

@@ -79,8 +79,7 @@ void transform_add_noise(struct transform *t)
         return;
     }
     struct optim_key sample = optim_next_key(t, "rng_key", arg(t, absent(t, "seed") ? "key" : "seed")->integer);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct optim_key own = optim_leaf_key(t, sample, i);
         struct term noise = T(fe_normal(b, own.word[0], own.word[1], ir_type(b->f, t->u[i]))), u = T(t->u[i]);
         t->u[i] = term_add(b, u, term_mul(b, deviation, term_cast_like(b, noise, u))).v;

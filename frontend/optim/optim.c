@@ -6,15 +6,15 @@
 
 /* ---------------------------------------------------------------- the table */
 
-#define TRANSFORM(name, arguments, doc)    static const struct fe_arg name##_args[] = {arguments{0}};
+#define TRANSFORM(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #define ALIAS(name, chain, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #include "frontend/optim.def"
 #undef TRANSFORM
 #undef ALIAS
 
 static const struct optim_row rows[] = {
-#define COUNT(name)                        sizeof name##_args / sizeof *name##_args - 1
-#define TRANSFORM(name, arguments, doc)    {#name, transform_##name, NULL, name##_args, COUNT(name), doc},
+#define COUNT(name) sizeof name##_args / sizeof *name##_args - 1
+#define TRANSFORM(name, arguments, doc) {#name, transform_##name, NULL, name##_args, COUNT(name), doc},
 #define ALIAS(name, chain, arguments, doc) {#name, NULL, chain, name##_args, COUNT(name), doc},
 #include "frontend/optim.def"
 #undef TRANSFORM
@@ -87,7 +87,8 @@ const char *optim_either(const struct transform *t, const char *name, const char
 {
     if (absent(t, other)) return name;
     if (absent(t, name)) return other;
-    fe_error_key(t->fe, optim_arg(t, other)->json, "E0103", "\"%s\" and \"%s\" are two names of one argument", name, other);
+    fe_error_key(t->fe, optim_arg(t, other)->json, "E0103", "\"%s\" and \"%s\" are two names of one argument", name,
+                 other);
     return NULL;
 }
 
@@ -335,8 +336,7 @@ void optim_leaf_set(struct transform *t, const char *name, uint32_t leaf, struct
 ir_value *optim_tree(struct transform *t, const char *name, enum ir_dtype dtype, struct start start)
 {
     ir_value *values = optim_new_tree(t);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct ir_type type = t->o->params[i].type;
         if (dtype != IR_TUPLE) type.dtype = (uint8_t)dtype;
         values[i] = optim_leaf(t, name, i, type, start).v;
@@ -391,7 +391,8 @@ ir_value *optim_copies(struct transform *t, const char *prefix)
 {
     ir_value *values = optim_new_tree(t);
     if (t->o->outside) {
-        fe_error(t->fe, t->json, "E0428", "\"%s\" keeps a copy of every parameter and cannot stand inside \"flatten\"", t->row->name);
+        fe_error(t->fe, t->json, "E0428", "\"%s\" keeps a copy of every parameter and cannot stand inside \"flatten\"",
+                 t->row->name);
         return t->u; /* ends with an error */
     }
     EACH_LEAF(t, i) values[i] = copy_of(t, prefix, i)->now;
@@ -485,7 +486,8 @@ static enum ir_dtype extreme_dtype(const struct transform *t, bool widest)
     for (uint32_t i = 0; i < t->count; i++) {
         enum ir_dtype own = t->p[i] ? (enum ir_dtype)ir_type(t->b->f, t->p[i])->dtype : found;
         if (own == IR_TUPLE || !ir_dtype_is_float(own)) continue;
-        bool wider = found != IR_TUPLE && ir_dtype_bytes(own) > ir_dtype_bytes(found), narrower = found != IR_TUPLE && ir_dtype_bytes(own) < ir_dtype_bytes(found);
+        bool wider = found != IR_TUPLE && ir_dtype_bytes(own) > ir_dtype_bytes(found),
+             narrower = found != IR_TUPLE && ir_dtype_bytes(own) < ir_dtype_bytes(found);
         if (found == IR_TUPLE || (widest ? wider : narrower)) found = own;
     }
     return found == IR_TUPLE ? IR_F32 : found;

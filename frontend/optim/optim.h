@@ -75,8 +75,8 @@ struct fe_optim_state {
     struct ir_func *value_and_grad_func;
     const ir_value *captured;
     uint32_t captured_count;
-    /* The sums of the clipped gradients of the examples, and how many examples; false: errors were recorded. NULL: there
-     * are no examples. */
+    /* The sums of the clipped gradients of the examples, and how many examples; false: errors were recorded. NULL:
+     * there are no examples. */
     bool (*clipped_sum)(struct fe_optim_state *, const struct clipped *, ir_value *sums, int64_t *examples);
     bool example; /* these are the gradients of one example */
     void *user;
@@ -104,7 +104,7 @@ struct optim_row {
     const char *name;
     optim_rule *rule;  /* NULL: an alias */
     const char *chain; /* "scale_by_adam(nesterov=true) -> trace(decay=momentum)?momentum -> ...": arguments go by name;
-                          * a part with `?argument` is there if the argument is not null */
+                        * a part with `?argument` is there if the argument is not null */
     const struct fe_arg *args;
     uint32_t count;
     const char *doc;
@@ -131,15 +131,16 @@ void optim_map(struct fe_optim_state *, fe_json expression, ir_value *u, const i
 /* Clips one example's gradients, as optax.per_example_global_norm_clip does each. */
 void optim_clip_example(struct ir_builder *, uint32_t count, const bool *leaves, struct term limit, ir_value *u);
 /* The same where the loss's value cannot be given (as Optax's `wrapper` gives none): an error for who needs it. */
-void optim_apply_without_value(struct fe_optim_state *, fe_json, const char *wrapper, const char *path, ir_value *u, const ir_value *p);
+void optim_apply_without_value(struct fe_optim_state *, fe_json, const char *wrapper, const char *path, ir_value *u,
+                               const ir_value *p);
 /* check.c: the row of an object and its arguments; `hyper`: which numbers are hyper-parameters. NULL: errors were
  * recorded. */
 const struct optim_row *optim_read(struct fe_optim_state *, fe_json, struct fe_value *args, const bool *hyper);
 /* Records the errors of a description alone (types, arguments, schedules), for documents that are in error anyway. */
 void optim_check(struct fe *, fe_json);
 void optim_custom_check(struct fe *, fe_json); /* of a `custom` object: the form of its expressions */
-/* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, ..; OPTIM_HERE: the one part
- * that it has is no chain, and its state under <path>. */
+/* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, ..; OPTIM_HERE: the one
+ * part that it has is no chain, and its state under <path>. */
 enum { OPTIM_HERE = INT32_MAX };
 void optim_chain(struct transform *t, const char *chain, uint32_t first);
 /* "path.name" */
@@ -157,20 +158,21 @@ bool optim_gradient_at(struct transform *, const ir_value *params, ir_value *gra
 /* Arguments by name. */
 const struct fe_value *optim_arg(const struct transform *, const char *name);
 struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets: one
-                                                                        * of inject_hyperparams is a float32 array, a
-                                                                        * learning rate remains a number (formula.h) */
+                                                                       * of inject_hyperparams is a float32 array, a
+                                                                       * learning rate remains a number (formula.h) */
 bool optim_absent(const struct transform *, const char *name);        /* null */
 bool optim_scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
 /* For integers that something is unrolled over: false and an error if the argument is larger. */
 bool optim_at_most(const struct transform *, const char *name, int64_t limit);
-/* Of two names for one argument, both nullable, the one that is given, else the first; NULL and an error if both are. */
+/* Of two names for one argument, both nullable, the one that is given, else the first; NULL and an error if both are.
+ */
 const char *optim_either(const struct transform *, const char *name, const char *other);
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
 bool optim_mask(const struct transform *, const char *name, bool *out);
 /* An expression of one name, a counter: its value as a scalar. False: an error was recorded. */
 bool optim_of_counter(struct transform *, fe_json text, const char *name, struct term count, struct term *out);
-/* Maps from patterns (a map may be NULL): the first member that matches a path, NULL = none; whether all patterns match a
- * parameter ("**" need not), else errors were recorded. */
+/* Maps from patterns (a map may be NULL): the first member that matches a path, NULL = none; whether all patterns match
+ * a parameter ("**" need not), else errors were recorded. */
 fe_json optim_match(struct transform *, fe_json map, const char *path);
 bool optim_patterns_match(struct transform *, fe_json map);
 
@@ -181,17 +183,17 @@ ir_value *optim_tree(struct transform *, const char *name, enum ir_dtype /* IR_T
 void optim_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
 struct term optim_leaf(struct transform *, const char *name, uint32_t leaf, struct ir_type, struct start);
 void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct term);
-/* How the dimensions of a slot lie along those of a parameter, so that both can be split alike: `lead` dimensions of its
- * own come first, then the parameter's without those whose bits are set. Not needed for a leaf of the parameter's rank:
- * its dimensions of the same extents are the parameter's. */
+/* How the dimensions of a slot lie along those of a parameter, so that both can be split alike: `lead` dimensions of
+ * its own come first, then the parameter's without those whose bits are set. Not needed for a leaf of the parameter's
+ * rank: its dimensions of the same extents are the parameter's. */
 void optim_leaf_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
 void optim_state_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
 void optim_leaf_axes(struct transform *, const char *name, uint32_t leaf, uint32_t param_dims); /* as in ir_slot */
 /* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
 struct term optim_first(struct transform *);
-/* The parameters as they were in the document's first step, even if a wrapper kept the transformation from running then,
- * or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE: the
- * parameter's). */
+/* The parameters as they were in the document's first step, even if a wrapper kept the transformation from running
+ * then, or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE:
+ * the parameter's). */
 ir_value *optim_first_params(struct transform *, const char *name, enum ir_dtype);
 /* The same for a state of the tree that begins with any value; right after it was declared. */
 void optim_begin_with(struct transform *, const char *name, ir_value begin);
@@ -199,8 +201,8 @@ void optim_begin_with(struct transform *, const char *name, ir_value begin);
 uint32_t optim_rank(const struct transform *, uint32_t leaf);
 /* flatten: from the one vector to the leaves. */
 void optim_split(struct transform *, ir_value whole, ir_value *leaves);
-/* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. They can be set without having been
- * read. */
+/* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. They can be set without having
+ * been read. */
 ir_value *optim_copies(struct transform *, const char *prefix);
 void optim_copies_set(struct transform *, const char *prefix, const ir_value *values);
 struct term optim_increment(struct ir_builder *, struct term count); /* saturates */
@@ -235,9 +237,9 @@ void optim_branch(struct transform *t, uint32_t from, struct term when, ir_value
 void optim_branch_state(struct transform *t, const ir_value *before, uint32_t from, struct term when, ir_value *values,
                         const ir_value *otherwise, uint32_t count);
 
-/* Random keys (noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the first part
- * of its split. Returned is the key itself (carried) or the second part of the split (next). Leaves take the parts of a
- * key in the order of their paths, from part 0 or `first` on. */
+/* Random keys (noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the first
+ * part of its split. Returned is the key itself (carried) or the second part of the split (next). Leaves take the parts
+ * of a key in the order of their paths, from part 0 or `first` on. */
 struct optim_key {
     ir_value word[2];
 };
@@ -259,8 +261,8 @@ struct term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, con
 /* ---------------------------------------------------------------- short names for the files of rules */
 
 #define T(v) term_tensor(v)
-#define EACH_LEAF(t, i)                                                                                                \
-    for (uint32_t i = 0; i < (t)->count; i++)                                                                          \
+#define EACH_LEAF(t, i) \
+    for (uint32_t i = 0; i < (t)->count; i++) \
         if ((t)->u[i])
 
 static const struct start zero = {0};

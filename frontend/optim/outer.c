@@ -55,7 +55,8 @@ static void sam_transparent(struct transform *t)
     struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
                 one = term_integer(1);
     struct term begin = term_eq(b, steps, term_integer(0)), last = term_eq(b, steps, term_sub(b, period, one));
-    ir_value *old = optim_first_params(t, "cache", IR_TUPLE), *cache = optim_new_tree(t), *before = optim_snapshot(t->o);
+    ir_value *old = optim_first_params(t, "cache", IR_TUPLE), *cache = optim_new_tree(t),
+             *before = optim_snapshot(t->o);
     ir_value *up = optim_new_tree(t), *down = optim_new_tree(t);
     copy_tree(t, up, t->u);
     copy_tree(t, down, t->u);
@@ -65,8 +66,7 @@ static void sam_transparent(struct transform *t)
     optim_select(t->o, opt, last, before);
     if (flag(t, "reset_state")) optim_reset(t->o, adv, last);
     else optim_select(t->o, adv, term_not(b, last), before);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term back = term_add(b, term_sub(b, T(old[i]), T(t->p[i])), T(down[i]));
         cache[i] = picked(t, begin, T(t->p[i]), T(old[i])).v;
         t->u[i] = picked(t, last, back, T(up[i])).v;
@@ -94,8 +94,7 @@ void transform_lookahead(struct transform *t)
     ir_value *slow = optim_copies(t, "slow");
     run_inner(t, "fast_optimizer", "fast_state", t->u, t->p);
     if (flag(t, "reset_state")) optim_reset(t->o, optim_path(t, "fast_state"), sync);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), diff = term_sub(b, term_add(b, T(t->p[i]), u), T(slow[i]));
         diff = sent_or_zero(t, sync, diff);
         slow[i] = term_add(b, T(slow[i]), term_mul(b, part, diff)).v;
@@ -117,8 +116,8 @@ void transform_mechanize(struct transform *t)
                 none = term_number(0);
     float *list = arena_new_array(t->fe->arena, float, n);
     for (int64_t i = 0; i < n; i++) list[i] = (float)(1 - pow(0.1, (double)(i + 1)));
-    struct term betas = T(ir_cast(b, ir_constant(b, exact, list), optim_lowest(t))), m = optim_state(t, "m", vector, zero),
-                v = optim_state(t, "v", vector, zero);
+    struct term betas = T(ir_cast(b, ir_constant(b, exact, list), optim_lowest(t))),
+                m = optim_state(t, "m", vector, zero), v = optim_state(t, "v", vector, zero);
     struct term r = optim_state(t, "r", vector, zero),
                 s = optim_state(t, "s", vector, (struct start){.number = arg(t, "s_init")->number});
     ir_value *x0 = optim_tree(t, "x0", IR_TUPLE, zero);
@@ -130,8 +129,7 @@ void transform_mechanize(struct transform *t)
     struct term decay = term_mul(b, term_mul(b, number(t, "weight_decay"), sum), grad_norm);
     decay = term_div(b, decay, term_add(b, param_norm, eps));
     ir_value *g = optim_new_tree(t), *previous = optim_new_tree(t), *delta = optim_new_tree(t);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         g[i] = term_add(b, T(t->u[i]), term_mul(b, decay, T(t->p[i]))).v;
         previous[i] = term_div(b, term_sub(b, T(x0[i]), T(t->p[i])), term_add(b, sum, eps)).v;
     }
@@ -150,8 +148,7 @@ void transform_mechanize(struct transform *t)
     optim_state_set(t, "s", s);
     optim_state_set(t, "count", optim_increment(b, count));
     struct term rate = term_sum(b, s);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term x = term_sub(b, T(x0[i]), term_mul(b, rate, T(delta[i])));
         t->u[i] = term_sub(b, x, T(t->p[i])).v;
     }
@@ -162,8 +159,9 @@ void transform_mechanize(struct transform *t)
 static struct ir_func *no_loss(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
 {
     *captured = NULL, *count = 0;
-    fe_error(o->fe, fe_member(o->fe, fe_root(o->fe), "optimizer"), "E0428",
-             "\"flatten\" makes one vector, and the loss takes parameters: nothing inside of it can take the loss again");
+    fe_error(
+        o->fe, fe_member(o->fe, fe_root(o->fe), "optimizer"), "E0428",
+        "\"flatten\" makes one vector, and the loss takes parameters: nothing inside of it can take the loss again");
     return NULL;
 }
 
@@ -172,8 +170,7 @@ static ir_value joined(struct transform *t, const ir_value *tree, enum ir_dtype 
 {
     ir_value *parts = arena_new_array(t->fe->arena, ir_value, t->count + 1);
     uint32_t n = 0;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         int64_t size = ir_type_elements(ir_type(t->b->f, tree[i]));
         parts[optim_rank(t, i)] = ir_cast(t->b, ir_reshape(t->b, tree[i], 1, &size), dtype);
         n++;
@@ -190,7 +187,8 @@ void optim_split(struct transform *t, ir_value whole, ir_value *leaves)
     for (uint32_t k = 0; k < n; k++) {
         const struct ir_type type = *ir_type(t->b->f, t->u[order[k]]);
         int64_t end = at + ir_type_elements(&type);
-        leaves[order[k]] = ir_reshape(t->b, ir_slice(t->b, whole, &at, &end, &step), type.rank, type.dim); /* of the vector's dtype */
+        leaves[order[k]] = ir_reshape(t->b, ir_slice(t->b, whole, &at, &end, &step), type.rank,
+                                      type.dim); /* of the vector's dtype */
         at = end;
     }
 }
@@ -201,8 +199,7 @@ void transform_flatten(struct transform *t)
     struct fe_optim_state *o = t->o;
     int64_t total = 0;
     enum ir_dtype dtype = IR_TUPLE;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct ir_type *type = ir_type(t->b->f, t->u[i]);
         total += ir_type_elements(type);
         dtype = dtype == IR_TUPLE || dtype == (enum ir_dtype)type->dtype ? (enum ir_dtype)type->dtype : IR_F32;

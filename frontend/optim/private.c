@@ -40,8 +40,7 @@ void transform_per_example_layer_norm_clip(struct transform *t)
     bool *leaves = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!is_example(t)) return;
     EACH_LEAF(t, i) layers++, elements += (double)ir_type_elements(&t->o->params[i].type);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         double share = flag(t, "uniform") ? 1 / layers : (double)ir_type_elements(&t->o->params[i].type) / elements;
         struct term limit = term_mul(t->b, number(t, "global_l2_norm_clip"), term_number(sqrt(share)));
         leaves[i] = true;
@@ -83,8 +82,7 @@ void transform_differentially_private_aggregate(struct transform *t)
     struct clipped clipped = {clip, leaves};
     if (!t->o->clipped_sum(t->o, &clipped, t->u, &rows)) return;
     struct optim_key now = optim_carried_key(t, "rng_key", key->null ? seed->integer : key->integer);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct optim_key own = optim_leaf_key_from(t, now, i, 1);
         struct term sum = T(t->u[i]), noise = T(fe_normal(b, own.word[0], own.word[1], &t->o->params[i].type));
         noise = term_mul(b, scale, term_cast_like(b, noise, sum));

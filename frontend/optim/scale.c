@@ -47,8 +47,7 @@ static void adam_like(struct transform *t, enum family family, enum ir_dtype mu_
     struct term second_correction = correction(b, b2, count);
     ir_value *mu = optim_tree(t, "mu", mu_dtype, start), *nu = optim_tree(t, "nu", IR_TUPLE, start);
     ir_value *nu_max = family == AMSGRAD ? optim_tree(t, "nu_max", IR_TUPLE, zero) : NULL;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1), v = second(b, family, g, m, T(nu[i]), b2, eps_root);
         struct term m_hat = correct_mu ? first_hat(b, &first, m, g) : m;
         struct term v_hat = correct_nu ? corrected(b, v, second_correction) : v;
@@ -91,8 +90,7 @@ void transform_scale_by_adamax(struct transform *t)
                 eps = number(t, "eps");
     struct term c = correction(b, b1, count);
     ir_value *mu = optim_tree(t, "mu", IR_TUPLE, zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1);
         struct term v = term_max(b, term_add(b, term_abs(b, g), eps), term_mul(b, b2, T(nu[i])));
         t->u[i] = term_div(b, corrected(b, m, c), v).v;
@@ -109,8 +107,7 @@ void transform_scale_by_lion(struct transform *t)
     const char *mode = arg(t, "mode")->string;
     struct term b1 = number(t, "b1"), b2 = number(t, "b2"), count = counter(t, "count");
     ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), m = T(mu[i]), x = moment(b, g, m, b1), sign = term_sign(b, x);
         if (strcmp(mode, "hard") == 0) x = sign;
         else if (strcmp(mode, "smooth") == 0) x = term_tanh(b, term_mul(b, number(t, "smooth_beta"), x));
@@ -141,8 +138,7 @@ static void rms_like(struct transform *t, bool centered)
     }
     ir_value *mu = centered ? optim_tree(t, "mu", IR_TUPLE, zero) : NULL;
     ir_value *nu = optim_tree(t, "nu", IR_TUPLE, (struct start){.number = arg(t, "initial_scale")->number});
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), v = moment(b, term_square(b, g), T(nu[i]), decay), spread = corrected(b, v, c);
         if (centered) {
             struct term m = moment(b, g, T(mu[i]), decay);
@@ -164,8 +160,7 @@ void transform_scale_by_rss(struct transform *t)
     struct ir_builder *b = t->b;
     ir_value *sum = optim_tree(t, "sum_of_squares", IR_TUPLE,
                                (struct start){.number = arg(t, "initial_accumulator_value")->number});
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), a = term_add(b, term_square(b, g), T(sum[i]));
         struct term scale = term_rsqrt(b, term_add(b, a, number(t, "eps")));
         scale = term_where(b, term_lt(b, term_number(0), a), scale, term_number(0));
@@ -180,8 +175,7 @@ void transform_scale_by_adadelta(struct transform *t)
     struct ir_builder *b = t->b;
     struct term rho = number(t, "rho"), eps = number(t, "eps");
     ir_value *e_g = optim_tree(t, "e_g", IR_TUPLE, zero), *e_x = optim_tree(t, "e_x", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), eg = moment(b, term_square(b, g), T(e_g[i]), rho);
         struct term ratio = term_div(b, term_sqrt(b, term_add(b, T(e_x[i]), eps)), term_sqrt(b, term_add(b, eg, eps)));
         struct term u = term_mul(b, ratio, g);
@@ -219,8 +213,7 @@ void transform_trace(struct transform *t)
     struct term decay = number(t, "decay");
     bool nesterov = flag(t, "nesterov");
     ir_value *trace = optim_tree(t, "trace", dtype_or(t, "accumulator_dtype"), zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), new = term_add(b, g, term_mul(b, decay, T(trace[i])));
         t->u[i] = (nesterov ? term_add(b, g, term_mul(b, decay, new)) : new).v;
         trace[i] = new.v;
@@ -235,8 +228,7 @@ void transform_ema(struct transform *t)
     bool debias = flag(t, "debias");
     struct term c = debias ? correction(b, decay, count) : term_integer(1);
     ir_value *ema = optim_tree(t, "ema", dtype_or(t, "accumulator_dtype"), zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term new = moment(b, T(t->u[i]), T(ema[i]), decay);
         t->u[i] = debias ? corrected(b, new, c).v : new.v;
         ema[i] = new.v;

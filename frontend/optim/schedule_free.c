@@ -39,8 +39,7 @@ static void average(struct transform *t, bool warms_up)
     struct term count, part = part_of_average(t, warms_up, &count), one = term_integer(1), b1 = number(t, "b1");
     struct term rest = term_sub(b, term_number(1), b1);
     ir_value *z = optim_first_params(t, "z", dtype_or(t, "state_dtype")), *x = optim_new_tree(t);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term p = T(t->p[i]), old = T(z[i]), new = term_cast_like(b, term_add(b, old, T(t->u[i])), old);
         struct term before = term_div(b, term_sub(b, p, term_mul(b, rest, old)), b1);
         struct term mean = term_add(b, term_mul(b, term_sub(b, one, part), before), term_mul(b, part, new));

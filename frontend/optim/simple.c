@@ -4,7 +4,10 @@
 
 void transform_identity(struct transform *t) { (void)t; }
 
-void transform_set_to_zero(struct transform *t) { EACH_LEAF(t, i) t->u[i] = ir_number_like(t->b, t->u[i], 0); }
+void transform_set_to_zero(struct transform *t)
+{
+    EACH_LEAF(t, i) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+}
 
 void transform_scale(struct transform *t)
 {
@@ -35,7 +38,10 @@ void transform_scale_by_learning_rate(struct transform *t)
     EACH_LEAF(t, i) t->u[i] = term_mul(t->b, rate, T(t->u[i])).v;
 }
 
-void transform_scale_by_sign(struct transform *t) { EACH_LEAF(t, i) t->u[i] = ir_unary(t->b, OP_sign, t->u[i]); }
+void transform_scale_by_sign(struct transform *t)
+{
+    EACH_LEAF(t, i) t->u[i] = ir_unary(t->b, OP_sign, t->u[i]);
+}
 
 /* The decay of the leaves in the mask. A mask wraps the decay, so that its counter is an inner state. */
 void transform_add_decayed_weights(struct transform *t)
@@ -53,7 +59,7 @@ void transform_add_decayed_weights(struct transform *t)
     }
     if (!decay.v && decay.number == 0) return;
     EACH_LEAF(t, i)
-    if (in[i]) t->u[i] = term_add(b, T(t->u[i]), term_mul(b, decay, T(t->p[i]))).v;
+        if (in[i]) t->u[i] = term_add(b, T(t->u[i]), term_mul(b, decay, T(t->p[i]))).v;
 }
 
 /* ---------------------------------------------------------------- clipping */
@@ -68,8 +74,7 @@ void transform_clip(struct transform *t)
 void transform_clip_by_block_rms(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), rms = term_sqrt(b, term_mean(b, term_square(b, u)));
         t->u[i] = term_div(b, u, term_max(b, term_number(1), term_div(b, rms, number(t, "threshold")))).v;
     }
@@ -86,8 +91,7 @@ void transform_clip_by_global_norm(struct transform *t)
         EACH_LEAF(t, i) t->u[i] = term_mul(b, term_cast_like(b, keep, T(t->u[i])), T(t->u[i])).v;
         return;
     }
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), clipped = term_mul(b, term_div(b, u, term_cast_like(b, norm, u)), limit);
         t->u[i] = term_where(b, small, u, clipped).v;
     }
@@ -108,8 +112,7 @@ void transform_scale_by_trust_ratio(struct transform *t)
 {
     struct ir_builder *b = t->b;
     struct term least = number(t, "min_norm"), none = term_number(0);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), pn = at_least(b, norm(b, T(t->p[i])), least), un = at_least(b, norm(b, u), least);
         struct term ratio = term_div(b, term_mul(b, number(t, "trust_coefficient"), pn),
                                      term_add(b, un, number(t, "eps")));
@@ -121,13 +124,13 @@ void transform_scale_by_trust_ratio(struct transform *t)
 void transform_scale_by_param_block_norm(struct transform *t)
 {
     EACH_LEAF(t, i)
-    t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, norm(t->b, T(t->p[i])), number(t, "min_scale"))).v;
+        t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, norm(t->b, T(t->p[i])), number(t, "min_scale"))).v;
 }
 
 void transform_scale_by_param_block_rms(struct transform *t)
 {
     EACH_LEAF(t, i)
-    t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, rms(t->b, T(t->p[i])), number(t, "min_scale"))).v;
+        t->u[i] = term_mul(t->b, T(t->u[i]), at_least(t->b, rms(t->b, T(t->p[i])), number(t, "min_scale"))).v;
 }
 
 void transform_normalize_by_update_norm(struct transform *t)
@@ -144,8 +147,7 @@ void transform_centralize(struct transform *t)
 {
     static const int64_t rest[IR_MAX_RANK] = {1, 2, 3, 4, 5, 6, 7}, first[1] = {0};
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct ir_type type = *ir_type(b->f, t->u[i]);
         if (type.rank < 2) continue;
         ir_value mean = term_mean_over(b, T(t->u[i]), rest, type.rank - 1u).v;
@@ -156,8 +158,7 @@ void transform_centralize(struct transform *t)
 void transform_zero_nans(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), nan = term_is_nan(b, u);
         const char *path = arena_format(t->fe->arena, "found_nan.%s", t->o->params[i].path);
         (void)optim_state(t, path, ir_type_scalar(IR_BOOL), zero);
@@ -171,8 +172,7 @@ void transform_zero_nans(struct transform *t)
 void transform_keep_params_nonnegative(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), p = T(t->p[i]);
         t->u[i] = term_where(b, term_lt(b, term_add(b, p, u), term_number(0)), term_neg(b, p), u).v;
     }
@@ -188,6 +188,6 @@ void transform_lars(struct transform *t)
     EACH_LEAF(t, i) inner.u[i] = in[i] ? t->u[i] : 0;
     optim_chain(&inner, "scale_by_trust_ratio(min_norm=0.0)", 1);
     EACH_LEAF(t, i)
-    if (in[i]) t->u[i] = inner.u[i];
+        if (in[i]) t->u[i] = inner.u[i];
     optim_chain(t, "scale_by_learning_rate -> trace(decay=momentum,accumulator_dtype=null)", 2);
 }

@@ -1,8 +1,8 @@
 /* Sophia (Liu et al. 2023): momentum divided by an estimate of the Hessian's diagonal, clipped; and Hutchinson's
  * estimate of that diagonal. The formulas are those of optax.contrib.
  *
- * A product of the Hessian with a vector r is the derivative of <gradient, r>. Every op that a backward pass consists of
- * can be differentiated, so this is one more reverse pass over the value-and-gradient function of the step. */
+ * A product of the Hessian with a vector r is the derivative of <gradient, r>. Every op that a backward pass consists
+ * of can be differentiated, so this is one more reverse pass over the value-and-gradient function of the step. */
 #include "frontend/model.h"
 #include "frontend/optim/optim.h"
 
@@ -12,8 +12,7 @@ static struct ir_func *hessian_product_function(struct transform *t, uint32_t ca
 {
     struct fe_optim_state *o = t->o;
     const char *name = "hessian_product";
-    for (int i = 1; ir_func_find(t->fe->module, name); i++)
-        name = arena_format(t->fe->arena, "hessian_product_%d", i);
+    for (int i = 1; ir_func_find(t->fe->module, name); i++) name = arena_format(t->fe->arena, "hessian_product_%d", i);
     struct ir_builder b = {.f = ir_func_new(t->fe->module, name, false), .place = t->b->place};
     ir_value *args = arena_new_array(t->fe->arena, ir_value, o->count + captured_count + 1),
              *direction = optim_new_tree(t), *wrt = arena_new_array(t->fe->arena, ir_value, o->count + 1);
@@ -21,8 +20,8 @@ static struct ir_func *hessian_product_function(struct transform *t, uint32_t ca
     for (uint32_t i = 0; i < o->count; i++)
         if (o->grads[i]) wrt[trained++] = args[n++] = ir_param_new(&b, o->params[i].path, o->params[i].type, -1);
     EACH_LEAF(t, i)
-    direction[i] = ir_param_new(&b, arena_format(t->fe->arena, "direction.%s", o->params[i].path), o->params[i].type,
-                                -1);
+        direction[i] = ir_param_new(&b, arena_format(t->fe->arena, "direction.%s", o->params[i].path),
+                                    o->params[i].type, -1);
     for (uint32_t i = 0; i < captured_count; i++) {
         const struct ir_param *p = &gradient->params.items[n];
         args[n++] = ir_param_new(&b, p->name, p->type, -1);
@@ -58,7 +57,8 @@ static bool has_derivative(struct transform *t, const struct ir_func *gradient)
     const struct ir_node *loop = find_loop(t, gradient);
     if (!loop) return true;
     const char *pointer = loop->place ? t->fe->module->places.items[loop->place].pointer : "the loss";
-    fe_error(t->fe, t->json, "E0111", "the derivative of the gradient through a loop is not supported yet; there is one in %s", pointer);
+    fe_error(t->fe, t->json, "E0111",
+             "the derivative of the gradient through a loop is not supported yet; there is one in %s", pointer);
     return false;
 }
 
@@ -87,8 +87,7 @@ static void hutchinson(struct transform *t, int64_t seed)
 {
     ir_value *r = optim_new_tree(t), *products = optim_new_tree(t);
     struct optim_key sample = optim_next_key(t, "key", seed);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct ir_type *type = &t->o->params[i].type;
         struct optim_key own = optim_leaf_key(t, sample, i);
         r[i] = ir_cast(t->b, fe_rademacher(t->b, own.word[0], own.word[1], type), (enum ir_dtype)type->dtype);
@@ -123,12 +122,13 @@ static void estimate_diagonal(struct transform *t, struct term when, ir_value *h
     EACH_LEAF(t, i) h[i] = values[n++];
 }
 
-/* The average of the diagonal takes a new estimate, every `update_interval` steps only. It has a branch of its own, after
- * the parameters have moved by what it was before: so it can be updated where it lies. */
+/* The average of the diagonal takes a new estimate, every `update_interval` steps only. It has a branch of its own,
+ * after the parameters have moved by what it was before: so it can be updated where it lies. */
 static void update_diagonal(struct transform *t, struct term count, ir_value *nu)
 {
     struct ir_builder *b = t->b;
-    struct term when = term_eq(b, term_rem(b, count, term_integer(arg(t, "update_interval")->integer)), term_integer(0));
+    struct term when = term_eq(b, term_rem(b, count, term_integer(arg(t, "update_interval")->integer)),
+                               term_integer(0));
     ir_value *h = optim_new_tree(t), *next = optim_new_tree(t), *old = optim_new_tree(t);
     uint32_t from, n = 0;
     estimate_diagonal(t, when, h);
@@ -146,8 +146,7 @@ static void scale_by_sophia(struct transform *t)
                 limit = number(t, "clip_threshold"), c = correction(b, b1, after);
     ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero),
              *u = optim_new_tree(t);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         mu[i] = moment(b, T(t->u[i]), T(mu[i]), b1).v;
         struct term curvature = term_max(b, term_mul(b, number(t, "gamma"), T(nu[i])), number(t, "eps"));
         struct term step = term_div(b, corrected(b, T(mu[i]), c), curvature);

@@ -1,8 +1,8 @@
-/* Singular vectors from the tensor IR alone, so that every target has them: one-sided Jacobi (Hestenes 1958) on the rows
- * of a matrix, in blocks (Drmac, Veselic 2008). A round takes disjoint pairs of blocks, diagonalises the products of their
- * rows by one sweep of cyclic Jacobi, all pairs at once, and turns the rows by what that found. Blocks, and rows inside
- * of them, meet by the circle method of a tournament. When all rows are orthogonal they are the singular vectors times
- * the singular values, each with an error relative to its own length. */
+/* Singular vectors from the tensor IR alone, so that every target has them: one-sided Jacobi (Hestenes 1958) on the
+ * rows of a matrix, in blocks (Drmac, Veselic 2008). A round takes disjoint pairs of blocks, diagonalises the products
+ * of their rows by one sweep of cyclic Jacobi, all pairs at once, and turns the rows by what that found. Blocks, and
+ * rows inside of them, meet by the circle method of a tournament. When all rows are orthogonal they are the singular
+ * vectors times the singular values, each with an error relative to its own length. */
 #include "frontend/optim/svd.h"
 #include <math.h>
 
@@ -119,7 +119,8 @@ static struct term largest_cosine(struct ir_builder *b, ir_value products, int64
     ir_value is_diagonal = ir_binary(b, OP_eq, ir_iota(b, index, 1), ir_iota(b, index, 2));
     ir_value none = ir_number_like(b, products, 0);
     ir_value squares = ir_reduce(b, OP_reduce_sum, ir_select(b, is_diagonal, products, none), dims + 2, 1);
-    struct term largest = T(ir_reduce(b, OP_reduce_max, squares, dims, 2)), relative = term_number((double)rows * epsilon);
+    struct term largest = T(ir_reduce(b, OP_reduce_max, squares, dims, 2)),
+                relative = term_number((double)rows * epsilon);
     struct term negligible = term_mul(b, term_square(b, relative), largest);
     struct term significant = term_lt(b, negligible, T(squares));
     ir_value inverse = term_where(b, significant, term_rsqrt(b, T(squares)), term_number(0)).v;
@@ -180,8 +181,8 @@ static ir_value without(struct ir_builder *b, ir_value x, ir_value basis)
     return ir_binary(b, OP_sub, x, ir_dot(b, parts, basis, none, none, first, first));
 }
 
-/* Replaces the last `missing` rows of `basis`, which are zero, by unit vectors orthogonal to all others: each begins as the
- * axis that the others reach least. */
+/* Replaces the last `missing` rows of `basis`, which are zero, by unit vectors orthogonal to all others: each begins as
+ * the axis that the others reach least. */
 static ir_value completed(struct transform *t, ir_value basis, struct term missing)
 {
     const struct ir_type type = *ir_type(t->b->f, basis);
@@ -225,7 +226,8 @@ ir_value optim_singular_vectors(struct transform *t, ir_value x, int64_t r)
     struct ir_builder *b = t->b;
     const struct ir_type type = *ir_type(b->f, x);
     if (type.dim[0] >= INT32_MAX || type.dim[1] >= INT32_MAX) { /* rows are numbered by int32 */
-        fe_error(t->fe, t->json, "E0212", "\"%s\": a matrix %s is too large for singular vectors", t->row->name, ir_type_text(t->fe->arena, &type));
+        fe_error(t->fe, t->json, "E0212", "\"%s\": a matrix %s is too large for singular vectors", t->row->name,
+                 ir_type_text(t->fe->arena, &type));
         return ir_number(b, ir_type_of(IR_F32, 2, (int64_t[]){r, type.dim[1]}), 0);
     }
     int64_t n = type.dim[0], block = n <= 2 * BLOCK ? (n + 1) / 2 : BLOCK, pair = 2 * block;

@@ -1,6 +1,6 @@
-/* T5X's generalised Adafactor. Second moments are factored over sets of dimensions: every parameter has a rule that calls
- * each of its dimensions a row, a column, a batch dimension (never averaged over) or none of these. Rules come from
- * patterns (factor_map) or from the logical names of the parameters' dimensions (logical_factor_rules). */
+/* T5X's generalised Adafactor. Second moments are factored over sets of dimensions: every parameter has a rule that
+ * calls each of its dimensions a row, a column, a batch dimension (never averaged over) or none of these. Rules come
+ * from patterns (factor_map) or from the logical names of the parameters' dimensions (logical_factor_rules). */
 #include "frontend/optim/optim.h"
 #include <string.h>
 
@@ -117,8 +117,10 @@ static bool check_map(struct transform *t, fe_json map)
             for (fe_json f = fe_first(t->fe, e); f; f = fe_next(t->fe, f)) good &= read_factor(t->fe, f, &ignored);
         bool word = e->kind == JSON_STRING && strcmp(e->string, words[0]) == 0;
         if (word || e->kind == JSON_ARRAY || e->kind == JSON_NULL) continue;
-        struct diag *d = fe_error(t->fe, e, "E0425", "a factor rule is an array with one entry per dimension, "
-                                  "\"heuristic\" or null, found %s", fe_found(t->fe, e));
+        struct diag *d = fe_error(t->fe, e, "E0425",
+                                  "a factor rule is an array with one entry per dimension, "
+                                  "\"heuristic\" or null, found %s",
+                                  fe_found(t->fe, e));
         if (e->kind == JSON_STRING) fe_suggest(t->fe, d, e->string, words, 1);
         good = false;
     }
@@ -128,6 +130,7 @@ static bool check_map(struct transform *t, fe_json map)
 /* ---------------------------------------------------------------- rules from logical names */
 
 /* T5X's standard rules, with those of its mixture of experts. */
+/* clang-format off */
 static const struct { const char *name; enum factor factor; } standard[] = {
     {"vocab", FACTOR_COLUMN},           {"embed", FACTOR_ROW},           {"mlp", FACTOR_COLUMN},
     {"heads", FACTOR_COLUMN},           {"kv", FACTOR_COLUMN},           {"joined_kv", FACTOR_COLUMN},
@@ -137,9 +140,14 @@ static const struct { const char *name; enum factor factor; } standard[] = {
     {"expert", FACTOR_BATCH},           {"expert_mlp", FACTOR_COLUMN},   {"unmodeled", FACTOR_NONE},
     {"mlp_embed", FACTOR_ROW},
 };
+/* clang-format on */
 enum { STANDARD = sizeof standard / sizeof *standard };
 
-struct logical { const char **names; enum factor *factors; uint32_t count; };
+struct logical {
+    const char **names;
+    enum factor *factors;
+    uint32_t count;
+};
 
 static bool read_logical(struct transform *t, fe_json json, struct logical *out)
 {
@@ -153,8 +161,10 @@ static bool read_logical(struct transform *t, fe_json json, struct logical *out)
         out->names[out->count] = standard[out->count].name, out->factors[out->count] = standard[out->count].factor;
     if (is_standard) return true;
     if (json->kind != JSON_OBJECT) {
-        struct diag *d = fe_error(fe, json, "E0425", "\"logical_factor_rules\" is \"standard\" or a map of logical "
-                                  "names to \"row\", \"col\", \"batch\" or \"none\", found %s", fe_found(fe, json));
+        struct diag *d = fe_error(fe, json, "E0425",
+                                  "\"logical_factor_rules\" is \"standard\" or a map of logical "
+                                  "names to \"row\", \"col\", \"batch\" or \"none\", found %s",
+                                  fe_found(fe, json));
         if (json->kind == JSON_STRING) fe_suggest(fe, d, json->string, words, 1);
         return false;
     }
@@ -190,9 +200,10 @@ static bool rule_of_names(struct transform *t, uint32_t leaf, fe_json where, con
     bool seen[4] = {0};
     uint32_t i = 0;
     if (!names || fe_count(fe, names) != p->type.rank) {
-        struct diag *d = names ? fe_error(fe, names, "E0427", "%u logical names, but parameter \"%s\" has %u dimensions",
-                                          fe_count(fe, names), p->path, p->type.rank)
-                               : fe_error(fe, where, "E0422", "parameter \"%s\" has no logical names", p->path);
+        struct diag *d = names
+                             ? fe_error(fe, names, "E0427", "%u logical names, but parameter \"%s\" has %u dimensions",
+                                        fe_count(fe, names), p->path, p->type.rank)
+                             : fe_error(fe, where, "E0422", "parameter \"%s\" has no logical names", p->path);
         d->hint = "\"logical_factor_rules\" needs a name or null for every dimension in \"sharding\", \"params\"";
         return false;
     }
@@ -202,8 +213,10 @@ static bool rule_of_names(struct transform *t, uint32_t leaf, fe_json where, con
     }
     bool both = seen[FACTOR_ROW] && seen[FACTOR_COLUMN];
     if (both && seen[FACTOR_NONE]) {
-        fe_error(fe, names, "E0426", "incomplete rule for parameter \"%s\": with rows and columns no other dimension may "
-                 "be \"none\"", p->path);
+        fe_error(fe, names, "E0426",
+                 "incomplete rule for parameter \"%s\": with rows and columns no other dimension may "
+                 "be \"none\"",
+                 p->path);
         return false;
     }
     for (i = 0; i < p->type.rank && !both; i++)
@@ -230,8 +243,7 @@ static bool read_rules(struct transform *t, struct rule *rules)
     }
     if (map && !check_map(t, map)) return false;
     if (names && !read_logical(t, names, &logical)) return false;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         if (names) good &= rule_of_names(t, i, names, &logical, &rules[i]);
         else if (!map) good &= heuristic(t, i, t->json, &rules[i]);
         else {
@@ -249,13 +261,14 @@ static bool read_scaled(struct transform *t, bool *scaled)
     bool map = json && json->kind == JSON_OBJECT, good = !map || optim_patterns_match(t, json);
     for (fe_json e = map ? fe_first(t->fe, json) : json; e; e = map ? fe_next(t->fe, e) : NULL)
         if (e->kind != JSON_TRUE && e->kind != JSON_FALSE) {
-            fe_error(t->fe, e, "E0101", "\"multiply_by_parameter_scale\" is true or false, or a map of patterns to these, "
-                     "found %s", fe_found(t->fe, e));
+            fe_error(t->fe, e, "E0101",
+                     "\"multiply_by_parameter_scale\" is true or false, or a map of patterns to these, "
+                     "found %s",
+                     fe_found(t->fe, e));
             good = false;
         }
     if (!good) return false;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         fe_json e = map ? entry_of(t, json, i, "\"multiply_by_parameter_scale\"") : json;
         good &= e || !map;
         scaled[i] = !e || e->kind == JSON_TRUE;
@@ -405,7 +418,6 @@ void transform_t5x_adafactor(struct transform *t)
         struct term norm = term_sqrt(b, optim_square_sum(t, t->u));
         clip = term_mul(b, most, term_min(b, term_div(b, one, most), term_div(b, one, norm)));
     }
-    EACH_LEAF(t, i)
-    update_leaf(t, &s, i, &rules[i], scaled[i], term_mul(b, term_cast(b, T(t->u[i]), IR_F32), clip));
+    EACH_LEAF(t, i) update_leaf(t, &s, i, &rules[i], scaled[i], term_mul(b, term_cast(b, T(t->u[i]), IR_F32), clip));
     optim_state_set(t, "count", optim_increment(b, count));
 }

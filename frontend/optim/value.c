@@ -104,8 +104,7 @@ static struct term unit_norm(struct ir_builder *b, struct term x, const int64_t 
 void transform_adaptive_grad_clip(struct transform *t)
 {
     struct ir_builder *b = t->b;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         int64_t dims[IR_MAX_RANK];
         uint32_t n;
         if (!unit_dims(t, ir_type(b->f, t->u[i]), dims, &n)) return;
@@ -144,8 +143,7 @@ void transform_fromage(struct transform *t)
     struct term rate = own_rate(t, 1), decay = own_rate(t, 2);
     rate = term_neg(b, term_mul(b, shrink(b, rate), rate));
     decay = term_sub(b, shrink(b, decay), term_integer(1));
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]);
         t->u[i] = term_add(b, term_mul(b, term_cast_like(b, rate, u), u), term_mul(b, decay, T(t->p[i]))).v;
     }

@@ -20,8 +20,7 @@ void transform_scale_by_radam(struct transform *t)
     struct term c1 = correction(b, b1, count), c2 = correction(b, b2, count);
     struct term next = correction(b, b1, optim_increment(b, count));
     ir_value *mu = optim_tree(t, "mu", IR_TUPLE, zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), m = moment(b, g, T(mu[i]), b1), v = moment(b, term_square(b, g), T(nu[i]), b2);
         struct term m_hat = corrected(b, m, c1),
                     root = root_plus(b, corrected(b, v, c2), number(t, "eps_root"), number(t, "eps"));
@@ -47,8 +46,7 @@ void transform_scale_by_adan(struct transform *t)
     struct term c1 = correction(b, b1, count), c2 = correction(b, b2, count), c3 = correction(b, b3, count);
     ir_value *m = optim_tree(t, "m", IR_TUPLE, zero), *v = optim_tree(t, "v", IR_TUPLE, zero);
     ir_value *n = optim_tree(t, "n", IR_TUPLE, zero), *g = optim_tree(t, "g", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term u = T(t->u[i]), diff = term_where(b, first, term_number(0), term_sub(b, u, T(g[i])));
         struct term sum = term_add(b, u, term_mul(b, rest, diff));
         struct term new_m = moment(b, u, T(m[i]), b1), new_v = moment(b, diff, T(v[i]), b2);
@@ -71,8 +69,7 @@ void transform_scale_by_novograd(struct transform *t)
     struct ir_builder *b = t->b;
     struct term count = optim_increment(b, counter(t, "count")), first = term_eq(b, count, term_integer(1));
     ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), norm = term_square(b, term_sqrt(b, term_sum(b, term_square(b, g))));
         struct ir_type scalar = ir_type_scalar((enum ir_dtype)t->o->params[i].type.dtype);
         struct term nu = optim_leaf(t, "nu", i, scalar, zero);
@@ -95,8 +92,7 @@ void transform_scale_by_acprop(struct transform *t)
     struct term before = counter(t, "count"), count = optim_increment(b, before), b2 = number(t, "b2");
     struct term first = term_eq(b, before, term_integer(0)), c = correction(b, b2, term_where(b, first, count, before));
     ir_value *mu = optim_tree(t, "mu", IR_TUPLE, zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), error = term_square(b, term_sub(b, g, T(mu[i])));
         struct term old = term_where(b, first, term_number(1), corrected(b, T(nu[i]), c));
         nu[i] = term_add(b, moment(b, error, T(nu[i]), b2), number(t, "eps_root")).v;
@@ -112,7 +108,8 @@ void transform_scale_by_acprop(struct transform *t)
 static enum ir_dtype beginning_with(struct transform *t, enum ir_dtype dtype)
 {
     bool differs = dtype == IR_F32;
-    EACH_LEAF(t, i) differs |= dtype != IR_TUPLE && t->o->params[i].type.dtype != IR_F32 && t->o->params[i].type.dtype != dtype;
+    EACH_LEAF(t, i)
+        differs |= dtype != IR_TUPLE && t->o->params[i].type.dtype != IR_F32 && t->o->params[i].type.dtype != dtype;
     return differs ? IR_F32 : IR_TUPLE;
 }
 
@@ -124,9 +121,9 @@ void transform_scale_by_ademamix(struct transform *t)
     struct term b3 = at_count(t, "b3", count_m2), alpha = at_count(t, "alpha", count_m2);
     struct term c1 = correction(b, b1, count), c2 = correction(b, b2, count);
     enum ir_dtype dtype = beginning_with(t, dtype_or(t, "mu_dtype"));
-    ir_value *m1 = optim_tree(t, "m1", dtype, zero), *m2 = optim_tree(t, "m2", dtype, zero), *nu = optim_tree(t, "nu", dtype, zero);
-    EACH_LEAF(t, i)
-    {
+    ir_value *m1 = optim_tree(t, "m1", dtype, zero), *m2 = optim_tree(t, "m2", dtype, zero),
+             *nu = optim_tree(t, "nu", dtype, zero);
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), fast = moment(b, g, T(m1[i]), b1), slow = moment(b, g, T(m2[i]), b3);
         struct term v = moment(b, term_square(b, g), T(nu[i]), b2);
         struct term root = root_plus(b, corrected(b, v, c2), number(t, "eps_root"), number(t, "eps"));
@@ -146,8 +143,7 @@ void transform_scale_by_simplified_ademamix(struct transform *t)
     struct term before = counter(t, "t"), count = optim_increment(b, before), alpha = at_count(t, "alpha", before);
     struct term b2 = number(t, "b2"), c = correction(b, b2, count);
     ir_value *m = optim_tree(t, "m", IR_TUPLE, zero), *n = optim_tree(t, "n", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), sq = term_square(b, g),
                     new_m = term_add(b, g, term_mul(b, number(t, "b1"), T(m[i])));
         struct term new_n = term_add(b, sq, term_mul(b, b2, term_sub(b, T(n[i]), sq)));
@@ -175,8 +171,7 @@ void transform_scale_by_adopt(struct transform *t)
         limit = term_pow(b, count, term_number(0.25));
     }
     ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), u = term_div(b, g, term_max(b, term_sqrt(b, T(nu[i])), number(t, "eps")));
         if (flag(t, "use_clipping")) u = term_min(b, term_max(b, u, term_neg(b, limit)), limit);
         struct term m = moment(b, u, T(mu[i]), b1);
@@ -199,8 +194,7 @@ void transform_scale_by_rprop(struct transform *t)
     struct start rate = {.number = arg(t, "learning_rate")->number};
     ir_value *sizes = optim_tree(t, "step_sizes", IR_TUPLE, rate),
              *prev = optim_tree(t, "prev_updates", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), size = T(sizes[i]), sign = term_mul(b, g, T(prev[i]));
         struct term factor = term_where(b, term_lt(b, none, sign), number(t, "eta_plus"), number(t, "eta_minus"));
         struct term moved = term_max(b, term_mul(b, size, factor), number(t, "min_step_size"));
@@ -221,8 +215,7 @@ void transform_scale_by_optimistic_gradient(struct transform *t)
     struct term alpha = number(t, "alpha"), beta = number(t, "beta");
     struct term first = optim_state(t, "is_initial_step", ir_type_scalar(IR_BOOL), (struct start){.number = 1});
     ir_value *previous = optim_tree(t, "previous_gradient", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), old = term_where(b, first, g, T(previous[i]));
         previous[i] = g.v;
         t->u[i] = term_sub(b, term_mul(b, term_add(b, alpha, beta), g), term_mul(b, beta, old)).v;
@@ -260,8 +253,7 @@ void transform_scale_by_sm3(struct transform *t)
     struct term b2 = number(t, "b2"), none = term_number(0);
     struct term share = !b2.v && b2.number == 1 ? term_number(1) : term_sub(b, term_number(1), b2);
     ir_value *nu = optim_tree(t, "nu", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct ir_type type = t->o->params[i].type;
         struct term g = T(t->u[i]), least = {0};
         uint32_t vectors = type.rank > 1 ? type.rank : 1;
@@ -325,12 +317,14 @@ static struct term along(struct ir_builder *b, struct term x, const struct ir_ty
 static bool decay_by(struct transform *t, struct term step, struct term *decay)
 {
     struct term rate = number(t, "decay_rate");
-    struct fe_env env = {t->o->trace->env, "decay_rate", rate.v ? fe_val_tensor(rate.v) : fe_val_number(rate.number, false)};
+    struct fe_env env = {t->o->trace->env, "decay_rate",
+                         rate.v ? fe_val_tensor(rate.v) : fe_val_number(rate.number, false)};
     const struct fe_env *before = t->o->trace->env;
     t->o->trace->env = &env;
     bool good = optim_of_counter(t, arg(t, "decay_rate_fn")->json, "step", step, decay);
     t->o->trace->env = before;
-    if (good && !(decay->weak && ir_dtype_is_float(ir_type(t->b->f, decay->v)->dtype))) *decay = term_cast(t->b, *decay, IR_F32);
+    if (good && !(decay->weak && ir_dtype_is_float(ir_type(t->b->f, decay->v)->dtype)))
+        *decay = term_cast(t->b, *decay, IR_F32);
     return good;
 }
 
@@ -345,8 +339,7 @@ void transform_scale_by_factored_rms(struct transform *t)
     struct term decay = term_pow(b, term_cast(b, steps, IR_F32), term_neg(b, number(t, "decay_rate")));
     decay = term_sub(b, term_number(1), decay);
     if (arg(t, "decay_rate_fn")->json && !decay_by(t, term_sub(b, steps, term_integer(1)), &decay)) return;
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         const struct ir_type type = t->o->params[i].type, none = ir_type_of((enum ir_dtype)type.dtype, 1, one);
         uint32_t d1, d0;
         bool factored = factored_dims(&type, flag(t, "factored"), arg(t, "min_dim_size_to_factor")->integer, &d1, &d0);

@@ -25,11 +25,11 @@ static void run_masked(struct transform *t, fe_json inner, const char *path, con
 {
     ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
     EACH_LEAF(t, i)
-    if (in[i]) u[i] = t->u[i], p[i] = t->p[i];
+        if (in[i]) u[i] = t->u[i], p[i] = t->p[i];
     if (t->row->rule == transform_multi_optimizer) optim_apply_without_value(t->o, inner, t->row->name, path, u, p);
     else optim_apply(t->o, inner, path, u, p);
     EACH_LEAF(t, i)
-    if (in[i]) t->u[i] = u[i];
+        if (in[i]) t->u[i] = u[i];
 }
 
 void transform_masked(struct transform *t)
@@ -43,7 +43,7 @@ void transform_freeze(struct transform *t)
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!optim_mask(t, "mask", in)) return;
     EACH_LEAF(t, i)
-    if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+        if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
 
 void transform_selective_transform(struct transform *t)
@@ -54,7 +54,7 @@ void transform_selective_transform(struct transform *t)
     for (uint32_t i = 0; i < t->count; i++) in[i] = !frozen[i];
     run_masked(t, arg(t, "optimizer")->json, optim_path(t, "inner_states.train.inner_state"), in);
     EACH_LEAF(t, i)
-    if (frozen[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+        if (frozen[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
 
 /* T5X's MultiOptimizer: every set of parameters has its optimizer; a parameter in two sets is an error. */
@@ -80,7 +80,7 @@ void transform_multi_optimizer(struct transform *t)
         run_masked(t, v[1].json, arena_format(fe->arena, "%s.%u", t->path, number_of), in);
     }
     EACH_LEAF(t, i)
-    if (!taken[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
+        if (!taken[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
 
 /* ---------------------------------------------------------------- partition */
@@ -138,10 +138,10 @@ void transform_partition(struct transform *t)
     int32_t *label = arena_new_array(fe->arena, int32_t, t->count + 1), group = 0;
     bool *in = arena_new_array(fe->arena, bool, t->count + 1), good = read_labels(t, transforms, labels, label);
     EACH_LEAF(t, i)
-    if (label[i] < 0 && good) {
-        fe_error(fe, labels, "E0422", "parameter \"%s\" has no label: no pattern matches it", t->o->params[i].path);
-        good = false;
-    }
+        if (label[i] < 0 && good) {
+            fe_error(fe, labels, "E0422", "parameter \"%s\" has no label: no pattern matches it", t->o->params[i].path);
+            good = false;
+        }
     for (fe_json e = fe_first(fe, transforms); e; e = fe_next(fe, e), group++) {
         for (uint32_t i = 0; i < t->count; i++) in[i] = label[i] == group;
         run_masked(t, e, arena_format(fe->arena, "%s.inner_states.%s.inner_state", t->path, e->key), in);
@@ -152,7 +152,8 @@ void transform_multi_transform(struct transform *t) { transform_partition(t); }
 
 /* ---------------------------------------------------------------- over several calls */
 
-/* How many calls make one update: an integer, a schedule or an expression over gradient_step; an int32 scalar or a number. */
+/* How many calls make one update: an integer, a schedule or an expression over gradient_step; an int32 scalar or a
+ * number. */
 static bool steps_per_update(struct transform *t, struct term gradient_step, struct term *k)
 {
     fe_json every = arg(t, "every_k_schedule")->json;
@@ -201,8 +202,7 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
         optim_state_set(&report, "norm_squared", norm);
     } else {
         struct term bad = term_integer(0);
-        EACH_LEAF(t, i)
-        {
+        EACH_LEAF(t, i) {
             ir_value finite = ir_unary(b, OP_is_finite, t->u[i]);
             bad = term_add(b, bad, term_sum(b, term_cast(b, term_not(b, T(finite)), IR_I32)));
         }
@@ -229,8 +229,7 @@ void transform_multi_steps(struct transform *t)
     ir_value *acc = optim_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = optim_new_tree(t);
     struct term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
     struct term kept = term_not(b, emit);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         struct term g = T(t->u[i]), a = T(acc[i]);
         if (flag(t, "use_grad_mean"))
             a = term_add(b, a, term_div(b, term_sub(b, g, a), term_add(b, mini, term_integer(1))));
@@ -262,8 +261,7 @@ void transform_apply_every(struct transform *t)
     struct term kept = term_not(b, term_eq(b, c, term_integer(0))),
                 sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
     ir_value *acc = optim_tree(t, "grad_acc", IR_TUPLE, zero);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         acc[i] = term_add(b, sent_or_zero(t, kept, T(acc[i])), T(t->u[i])).v;
         t->u[i] = sent_or_zero(t, sent, T(acc[i])).v;
     }
@@ -309,8 +307,7 @@ void transform_apply_if_finite(struct transform *t)
     static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct ir_builder *b = t->b;
     struct term finite = T(ir_scalar(b, IR_BOOL, 1)), one = term_integer(1);
-    EACH_LEAF(t, i)
-    {
+    EACH_LEAF(t, i) {
         uint32_t rank = ir_type(b->f, t->u[i])->rank;
         ir_value leaf = ir_unary(b, OP_is_finite, t->u[i]);
         finite = term_and(b, finite, T(rank ? ir_reduce(b, OP_reduce_min, leaf, dims, rank) : leaf));

@@ -1,5 +1,6 @@
 /* Memory of the compiler: arenas. A module has one, a pass has a scratch one; nothing in them is freed alone.
- * Running out of memory ends a compilation with exit code 3 and a message; the runtime, which may not exit, uses none. */
+ * Running out of memory ends a compilation with exit code 3 and a message; the runtime, which may not exit, uses none.
+ */
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 #include <stdarg.h>
@@ -30,8 +31,12 @@ void arena_free(struct arena *); /* everything at once; the struct can be used a
 /* Grows `items` (an arena array with `count` used of `*capacity`) so that one more fits. */
 void *arena_grow(struct arena *, void *items, size_t count, size_t *capacity, size_t size);
 /* A growable array: struct { T *items; size_t count, capacity; } v; vec_push(arena, &v, x); */
-#define VEC(T) struct { T *items; size_t count, capacity; }
-#define vec_push(a, v, x)                                                                                     \
-    ((v)->items = arena_grow((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items),               \
+#define VEC(T) \
+    struct { \
+        T *items; \
+        size_t count, capacity; \
+    }
+#define vec_push(a, v, x) \
+    ((v)->items = arena_grow((a), (v)->items, (v)->count, &(v)->capacity, sizeof *(v)->items), \
      (v)->items[(v)->count++] = (x))
 #endif

@@ -63,7 +63,11 @@ void diag_line_column(const struct diag_source *source, uint32_t offset, uint32_
 
 /* ---------------------------------------------------------------- text form */
 
-struct form { struct str out; const struct diag_source *source; bool color; };
+struct form {
+    struct str out;
+    const struct diag_source *source;
+    bool color;
+};
 
 static void paint(struct form *f, const char *code)
 {
@@ -169,14 +173,15 @@ static void add_member(struct str *s, const char *name, const char *text)
     str_add_json(s, text);
 }
 
-static void add_span(struct str *s, const struct diag_source *source, struct diag_span span, const char *label, bool primary)
+static void add_span(struct str *s, const struct diag_source *source, struct diag_span span, const char *label,
+                     bool primary)
 {
     uint32_t line, column;
     diag_line_column(source, span.offset, &line, &column);
     str_add(s, "{\"file\":");
     str_add_json(s, source->name ? source->name : "");
-    str_addf(s, ",\"byte_start\":%u,\"byte_end\":%u,\"line\":%u,\"column\":%u", span.offset,
-             span.offset + span.length, line, column);
+    str_addf(s, ",\"byte_start\":%u,\"byte_end\":%u,\"line\":%u,\"column\":%u", span.offset, span.offset + span.length,
+             line, column);
     add_member(s, "label", label);
     str_addf(s, ",\"primary\":%s}", primary ? "true" : "false");
 }
@@ -241,7 +246,10 @@ void diags_print(const struct diags *d, FILE *file, bool json, bool color)
 /* ---------------------------------------------------------------- defects */
 
 /* The one piece of state outside a context: a defect may show itself anywhere, far from any context. */
-static _Thread_local struct { void (*run)(void *, FILE *); void *user; } bug_hook;
+static _Thread_local struct {
+    void (*run)(void *, FILE *);
+    void *user;
+} bug_hook;
 
 void bug_set_hook(void (*run)(void *user, FILE *), void *user)
 {

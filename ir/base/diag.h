@@ -7,7 +7,9 @@
 #include <stdio.h>
 
 /* A place: a byte span of a source text. length 0: no place (the message stands alone). */
-struct diag_span { uint32_t offset, length; };
+struct diag_span {
+    uint32_t offset, length;
+};
 
 struct diag_source {
     const char *name; /* file name as given, "-" for standard input */
@@ -15,14 +17,17 @@ struct diag_source {
     size_t length;
 };
 
-struct diag_note { struct diag_span span; const char *text; };
+struct diag_note {
+    struct diag_span span;
+    const char *text;
+};
 struct diag {
     enum { DIAG_ERROR, DIAG_WARNING } severity;
-    const char *code;      /* "E0107"; families as in diag.c */
+    const char *code; /* "E0107"; families as in diag.c */
     const char *message;
-    const char *label;     /* under the excerpt: "did you mean \"features\"?"; may be NULL */
-    const char *pointer;   /* JSON pointer; may be NULL */
-    const char *hint;      /* a cure, on its own line; may be NULL */
+    const char *label;       /* under the excerpt: "did you mean \"features\"?"; may be NULL */
+    const char *pointer;     /* JSON pointer; may be NULL */
+    const char *hint;        /* a cure, on its own line; may be NULL */
     const char *replacement; /* what belongs where `span` is: the nearest name; may be NULL */
     struct diag_span span;
     VEC(struct diag_note) notes;
@@ -43,7 +48,8 @@ struct diag *diag_error(struct diags *, struct diag_span, const char *code, cons
     __attribute__((format(printf, 4, 5)));
 void diag_note(struct diags *, struct diag *, struct diag_span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void diag_line_column(const struct diag_source *, uint32_t offset, uint32_t *line, uint32_t *column); /* from 1; columns count characters */
+void diag_line_column(const struct diag_source *, uint32_t offset, uint32_t *line,
+                      uint32_t *column); /* from 1; columns count characters */
 /* Prints all (the first 20, then a count), ordered by place. `json`: one object per line. */
 void diags_print(const struct diags *, FILE *, bool json, bool color);
 

@@ -14,7 +14,9 @@
 enum { NUMBER_LIMIT = 63, SMALL_OBJECT = 12 };
 static const struct json_limits default_limits = {64u << 20, 128, 1000000};
 
-struct open { uint32_t value, last; }; /* last: newest child, 0 = none yet */
+struct open {
+    uint32_t value, last;
+}; /* last: newest child, 0 = none yet */
 struct scan {
     struct arena *arena;
     const char *text;
@@ -31,8 +33,11 @@ struct scan {
 
 static bool fail(struct scan *s, size_t at, size_t length, const char *code, const char *message)
 {
-    *s->error = (struct json_error){.code = code, .message = message, .offset = (uint32_t)at,
-                                    .length = (uint32_t)(length ? length : 1), .value = s->current};
+    *s->error = (struct json_error){.code = code,
+                                    .message = message,
+                                    .offset = (uint32_t)at,
+                                    .length = (uint32_t)(length ? length : 1),
+                                    .value = s->current};
     return false;
 }
 
@@ -40,7 +45,10 @@ static bool fail(struct scan *s, size_t at, size_t length, const char *code, con
 
 static size_t utf8_put(char *to, uint32_t c)
 {
-    if (c < 0x80) { to[0] = (char)c; return 1; }
+    if (c < 0x80) {
+        to[0] = (char)c;
+        return 1;
+    }
     if (c < 0x800) {
         to[0] = (char)(0xc0 | c >> 6);
         to[1] = (char)(0x80 | (c & 0x3f));
@@ -169,7 +177,8 @@ static const char *scan_string(struct scan *s)
             if (line) fail(s, start, s->at - start, "E0002", "this string is not closed on its line");
             else
                 fail(s, s->at, 1, "E0004",
-                     arena_format(s->arena, "the control character 0x%02x must be written as \\u%04x in a string", c, c));
+                     arena_format(s->arena, "the control character 0x%02x must be written as \\u%04x in a string", c,
+                                  c));
             return NULL;
         }
         if (!(n = str_utf8((const unsigned char *)s->text + s->at, s->length - s->at))) {
@@ -269,8 +278,10 @@ static bool scan_number(struct scan *s, struct json_value *v)
 
 static bool scan_word(struct scan *s, struct json_value *v)
 {
-    static const struct { const char *word; uint8_t kind; } words[] = {
-        {"null", JSON_NULL}, {"true", JSON_TRUE}, {"false", JSON_FALSE}};
+    static const struct {
+        const char *word;
+        uint8_t kind;
+    } words[] = {{"null", JSON_NULL}, {"true", JSON_TRUE}, {"false", JSON_FALSE}};
     size_t end = s->at;
     while (end < s->length && ((s->text[end] | 32) >= 'a' && (s->text[end] | 32) <= 'z')) end++;
     size_t n = end - s->at;
@@ -434,11 +445,11 @@ static bool scan_after(struct scan *s, bool opened, bool *more)
     return true;
 }
 
-bool json_scan(struct arena *arena, const char *text, size_t length, const struct json_limits *limits,
-               struct json *out, struct json_error *error)
+bool json_scan(struct arena *arena, const char *text, size_t length, const struct json_limits *limits, struct json *out,
+               struct json_error *error)
 {
-    struct scan s = {.arena = arena, .text = text, .length = length, .limits = default_limits, .out = out,
-                     .error = error};
+    struct scan s = {
+        .arena = arena, .text = text, .length = length, .limits = default_limits, .out = out, .error = error};
     if (limits && limits->bytes) s.limits.bytes = limits->bytes;
     if (limits && limits->depth) s.limits.depth = limits->depth;
     if (limits && limits->values) s.limits.values = limits->values;

@@ -19,12 +19,15 @@ struct json_value {
     uint32_t first, next, count, parent; /* indices; 0 = none (the root is never a child) */
 };
 
-struct json_limits { size_t bytes; uint32_t depth, values; };
+struct json_limits {
+    size_t bytes;
+    uint32_t depth, values;
+};
 struct json_error {
     const char *code, *message; /* "E0003", ready to print */
     uint32_t offset, length;
     uint32_t other_offset, other_length; /* the first of two equal keys, the comma too many; length 0: none */
-    uint32_t value; /* index of the value that was being read (0 too if there is none yet) */
+    uint32_t value;                      /* index of the value that was being read (0 too if there is none yet) */
 };
 struct json {
     const char *text;
@@ -33,7 +36,8 @@ struct json {
     uint32_t count;
 };
 
-/* False: *error says what and where, and *out holds the values up to there. A zero limit means the default (64 MiB, depth 128, 1,000,000 values). */
+/* False: *error says what and where, and *out holds the values up to there. A zero limit means the default (64 MiB,
+ * depth 128, 1,000,000 values). */
 bool json_scan(struct arena *, const char *text, size_t length, const struct json_limits *, struct json *out,
                struct json_error *error);
 /* The member of an object, NULL if it has none of that name. */

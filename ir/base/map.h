@@ -5,7 +5,11 @@
 #include "ir/base/arena.h"
 #include <stdbool.h>
 
-struct map_entry { const char *key; uint64_t number; uint32_t value; };
+struct map_entry {
+    const char *key;
+    uint64_t number;
+    uint32_t value;
+};
 struct map {
     struct arena *arena;
     struct map_entry *entries; /* insertion order */

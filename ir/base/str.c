@@ -75,7 +75,8 @@ void str_add_json(struct str *s, const char *text)
         else if (c == '\t') str_add(s, "\\t");
         else if (c == '\r') str_add(s, "\\r");
         else if (c < 0x20 || c == 0x7f) str_addf(s, "\\u%04x", c);
-        else if (!(n = str_utf8((const unsigned char *)p, left))) n = 1, str_add(s, "\xef\xbf\xbd"); /* of what is wrong in a document */
+        else if (!(n = str_utf8((const unsigned char *)p, left)))
+            n = 1, str_add(s, "\xef\xbf\xbd"); /* of what is wrong in a document */
         else str_add_n(s, p, n);
     }
     str_add_n(s, "\"", 1);
@@ -105,7 +106,10 @@ static bool reads_back(double x, const char *digits, int exponent, bool single)
 
 void str_add_number(struct str *s, double x, bool single)
 {
-    if (isnan(x)) { str_add(s, "NaN"); return; }
+    if (isnan(x)) {
+        str_add(s, "NaN");
+        return;
+    }
     if (signbit(x)) str_add(s, isinf(x) ? "-Infinity" : "-");
     else if (isinf(x)) str_add(s, "Infinity");
     if (isinf(x)) return;
@@ -191,7 +195,9 @@ const char *str_nearest(const char *name, const char *const *names, size_t count
  * make the match slower than its length times the path's. Moves that read nothing only go forward. */
 
 enum { GLOB_LIMIT = 1024 }; /* bytes of a pattern; longer ones match nothing */
-struct glob_set { uint64_t bits[GLOB_LIMIT / 64 + 1]; };
+struct glob_set {
+    uint64_t bits[GLOB_LIMIT / 64 + 1];
+};
 struct glob {
     const char *pattern;
     size_t length;

@@ -75,7 +75,8 @@ static step_status train_on(const struct step_api *s, struct step_instance *t, s
     static float image[BATCH][PIXELS];
     static int32_t digit[BATCH];
     static int order[MOST_DIGITS];
-    struct step_array in[] = {array("image", STEP_F32, 2, image_shape, image), array("digit", STEP_I32, 1, digit_shape, digit)};
+    struct step_array in[] = {array("image", STEP_F32, 2, image_shape, image),
+                              array("digit", STEP_I32, 1, digit_shape, digit)};
     struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = 2};
     uint64_t seed = 42;
     int next = d->count;
@@ -94,7 +95,8 @@ static step_status train_on(const struct step_api *s, struct step_instance *t, s
         double time = now();
         if (step == 1 || step == steps || step % (steps >= 10 ? steps / 10 : 1) == 0 || time - shown > 1) {
             double rate = step / (time - start);
-            printf("step %5d/%d  loss %.4f  %7.0f steps/s  ETA %.1f s\n", step, steps, r.loss, rate, (steps - step) / rate);
+            printf("step %5d/%d  loss %.4f  %7.0f steps/s  ETA %.1f s\n", step, steps, r.loss, rate,
+                   (steps - step) / rate);
             fflush(stdout);
             shown = time;
         }
@@ -140,7 +142,8 @@ int main(int argc, char **argv)
     const struct step_api *s = query ? query(STEP_ABI_MAJOR, STEP_ABI_MINOR) : NULL;
     struct step_options options = {.size = sizeof options};
     struct step_instance *t = NULL;
-    if (!s || s->create(&options, &t) != STEP_OK) return fprintf(stderr, "%s\n", s ? s->last_error(NULL) : "another ABI"), 3;
+    if (!s || s->create(&options, &t) != STEP_OK)
+        return fprintf(stderr, "%s\n", s ? s->last_error(NULL) : "another ABI"), 3;
 
     printf("%d digits to train on, %d to test\n", train.count, test.count);
     double accuracy = 0;

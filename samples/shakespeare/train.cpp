@@ -15,7 +15,8 @@
 
 #include "step.hpp"
 
-namespace {
+namespace
+{
 
 constexpr int batch = 12, context = 64, vocabulary = 65;
 
@@ -75,7 +76,10 @@ try {
     std::string text{std::istreambuf_iterator<char>(file), {}}, alphabet = text;
     std::sort(alphabet.begin(), alphabet.end());
     alphabet.erase(std::unique(alphabet.begin(), alphabet.end()), alphabet.end());
-    if (alphabet.size() != vocabulary) return std::fprintf(stderr, "%s: %zu different characters, expected %d\n", argv[2], alphabet.size(), vocabulary), 1;
+    if (alphabet.size() != vocabulary)
+        return std::fprintf(stderr, "%s: %zu different characters, expected %d\n", argv[2], alphabet.size(),
+                            vocabulary),
+               1;
     std::vector<int32_t> numbers;
     for (char c : text) numbers.push_back(static_cast<int32_t>(alphabet.find(c)));
     auto cut = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() * 9 / 10);
@@ -88,12 +92,15 @@ try {
     for (int i = 1; i <= steps; i++) {
         double loss = trainer.step(training.next());
         if (i == 1 || i == steps || i % std::max(1, steps / 10) == 0) {
-            double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), rate = i / seconds;
-            std::printf("step %5d/%d  loss %.4f  %6.1f steps/s  ETA %.0f s\n", i, steps, loss, rate, (steps - i) / rate);
+            double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+                   rate = i / seconds;
+            std::printf("step %5d/%d  loss %.4f  %6.1f steps/s  ETA %.0f s\n", i, steps, loss, rate,
+                        (steps - i) / rate);
             std::fflush(stdout);
         }
     }
-    std::printf("validation loss %.4f\n\n%s\n", validation_loss(trainer, held_out, 200), generate(trainer, alphabet, 500).c_str());
+    std::printf("validation loss %.4f\n\n%s\n", validation_loss(trainer, held_out, 200),
+                generate(trainer, alphabet, 500).c_str());
     return 0;
 } catch (const std::exception &e) {
     return std::fprintf(stderr, "%s\n", e.what()), 1;

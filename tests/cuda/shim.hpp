@@ -16,7 +16,9 @@
 #define __shared__ static
 #define __launch_bounds__(n) __attribute__((visibility("default")))
 
-struct dim3 { unsigned x, y, z; };
+struct dim3 {
+    unsigned x, y, z;
+};
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 /* ---- functions that CUDA has and C++ has not ---- */
@@ -35,11 +37,13 @@ static inline float erfinvf(float x) { return (float)erfinv(x); }
 
 /* ---- fibers ---- */
 
-namespace shim {
+namespace shim
+{
 
 enum { STACK = 64 * 1024, MOST = 1024 };
 
-/* Puts the registers that a call keeps on the stack, leaves the stack's address in *from and goes on with the other stack. */
+/* Puts the registers that a call keeps on the stack, leaves the stack's address in *from and goes on with the other
+ * stack. */
 extern "C" __attribute__((visibility("hidden"))) void shim_switch(void **from, void *to);
 __asm__(".text\n.hidden shim_switch\n.globl shim_switch\nshim_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
@@ -47,7 +51,11 @@ __asm__(".text\n.hidden shim_switch\n.globl shim_switch\nshim_switch:\n"
         "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 
 /* A fiber lives as long as the program and runs one kernel after the other. */
-struct fiber { void *stack; bool done; int waits; };
+struct fiber {
+    void *stack;
+    bool done;
+    int waits;
+};
 static fiber fibers[MOST], *current;
 static void *scheduler;
 static unsigned fiber_count;
@@ -108,7 +116,8 @@ template <typename... A> struct call {
 };
 
 /* 0, or -1: threads disagree about a barrier. */
-template <typename... A> static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void **arguments, int backwards)
+template <typename... A>
+static int launch(void (*kernel)(A...), unsigned blocks, unsigned threads, void **arguments, int backwards)
 {
     call<A...> c = {kernel, arguments};
     body = call<A...>::enter;
@@ -136,9 +145,10 @@ static void shim_barrier(int line)
 #define __syncthreads() shim_barrier(__LINE__)
 
 /* The way in for the test: arguments as for cuLaunchKernel, but by value, each as wide as a pointer. */
-#define SHIM_LAUNCHER(kernel)                                                                                          \
-    extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, void **a, int backwards) \
-    {                                                                                                                  \
-        return shim::launch(kernel, blocks, threads, a, backwards);                                                    \
+#define SHIM_LAUNCHER(kernel) \
+    extern "C" __attribute__((visibility("default"))) int launch_##kernel(unsigned blocks, unsigned threads, void **a, \
+                                                                          int backwards) \
+    { \
+        return shim::launch(kernel, blocks, threads, a, backwards); \
     }
 #endif

@@ -12,7 +12,8 @@ template <class F> static bool refused(step_status want, const char *word, F cal
         call();
     } catch (const step::error &e) {
         bool right = e.status == want && std::string(e.what()).find(word) != std::string::npos;
-        if (!right) std::fprintf(stderr, "expected status %d and \"%s\", found %d: %s\n", want, word, e.status, e.what());
+        if (!right)
+            std::fprintf(stderr, "expected status %d and \"%s\", found %d: %s\n", want, word, e.status, e.what());
         return right;
     }
     std::fprintf(stderr, "not refused: %s\n", word);
@@ -27,17 +28,21 @@ static bool outputs(const char *path, const std::string &file)
     std::vector<float> x{1, 2, 3, 4, -1, -2, -3, -4}, y{1, 0, -1, 2}, score(4);
     std::vector<uint16_t> half(24);
     std::vector<step::array> batch{{"tokens", {4, 3}, tokens}, {"x", {4, 2}, x}, {"y", {4}, y}};
-    const std::vector<step::array> read(batch.begin(), batch.begin() + 2), out{{"model.half", {4, 6}, half}, {"model.score", {4}, score}};
+    const std::vector<step::array> read(batch.begin(), batch.begin() + 2),
+        out{{"model.half", {4, 6}, half}, {"model.score", {4}, score}};
     bool good = refused(STEP_EINVAL, "init or load", [&] { t.infer(read, out); });
     t.init();
     t.step(batch);
-    good &= t.slots(STEP_OUTPUT).size() == 3 && t.slots(STEP_OUTPUT)[0].name == "model.score" && t.metrics().size() == 4;
+    good &= t.slots(STEP_OUTPUT).size() == 3 && t.slots(STEP_OUTPUT)[0].name == "model.score" &&
+            t.metrics().size() == 4;
     double loss = t.eval(batch), sum = 0;
     t.infer(read, out);
     t.infer(read, {"model.class", {4}, classes});
     for (size_t i = 0; i < 4; i++) sum += (score[i] - y[i]) * (score[i] - y[i]) / 4;
     good &= std::fabs(sum - loss) < 1e-5 && t.metrics()[0] == loss;
-    good &= refused(STEP_ESHAPE, "its shape has 12 elements, the vector 4", [&] { step::array("model.half", {4, 3}, score); });
+    good &= refused(STEP_ESHAPE, "its shape has 12 elements, the vector 4", [&] {
+        step::array("model.half", {4, 3}, score);
+    });
     good &= refused(STEP_ESHAPE, "expected bfloat16[4, 6]", [&] { t.infer(read, {"model.half", {4}, score}); });
     good &= refused(STEP_ENOTFOUND, "\"model\"", [&] { t.infer(read, {"model", {4}, score}); });
     good &= refused(STEP_ENOTFOUND, "\"x\" is missing", [&] { t.infer({{"tokens", {4, 3}, tokens}}, out); });
@@ -92,7 +97,8 @@ try {
     } catch (const step::error &e) {
         refused = e.status == STEP_ESHAPE;
     }
-    bool good = outputs(argv[2], argv[3]) && before == first && last < first && refused && same && std::fabs(loss - t.eval(batch)) < 1e-5;
+    bool good = outputs(argv[2], argv[3]) && before == first && last < first && refused && same &&
+                std::fabs(loss - t.eval(batch)) < 1e-5;
     std::printf("C++ host: loss %.6f -> %.6f, %s\n", first, last, good ? "all checks passed" : "FAILED");
     return good ? 0 : 1;
 } catch (const std::exception &e) {

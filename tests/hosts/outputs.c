@@ -1,6 +1,6 @@
-/* Evaluation and inference from C, on a step.so made of outputs.json: several outputs of several dtypes, weights by name, a file of
- * parameters alone; then everything that may be wrong with a call, each refused with a status and a text that names it.
- * outputs STEP.SO SCRATCH-FILE */
+/* Evaluation and inference from C, on a step.so made of outputs.json: several outputs of several dtypes, weights by
+ * name, a file of parameters alone; then everything that may be wrong with a call, each refused with a status and a
+ * text that names it. outputs STEP.SO SCRATCH-FILE */
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,11 +9,14 @@
 
 #include "stepc/step.h"
 
-#define CHECK(x) ((x) ? (void)0 : (fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, s && t ? s->last_error(t) : ""), exit(1)))
+#define CHECK(x) \
+    ((x) ? (void)0 \
+         : (fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #x, s && t ? s->last_error(t) : ""), exit(1)))
 
 static const struct step_api *s;
 static struct step_instance *t;
-static const int64_t tokens_shape[] = {4, 3}, x_shape[] = {4, 2}, rows_shape[] = {4}, half_shape[] = {4, 6}, longer[] = {4, 3, 1}, negative[] = {-4, 3};
+static const int64_t tokens_shape[] = {4, 3}, x_shape[] = {4, 2}, rows_shape[] = {4}, half_shape[] = {4, 6},
+                     longer[] = {4, 3, 1}, negative[] = {-4, 3};
 static int32_t tokens[12] = {0, 1, 2, 3, 4, 5, 6, 0, 1, 2, 3, 4}, class_of[4];
 static float x[8] = {1, 2, 3, 4, -1, -2, -3, -4}, y[4] = {1, 0, -1, 2}, score[4];
 static uint16_t half[24];
@@ -25,22 +28,35 @@ static struct step_array array(const char *name, uint32_t dtype, int32_t rank, c
 }
 
 /* A call of infer is refused with that status, and the text has that word. */
-static void refused(step_status want, const char *word, const struct step_array *in, size_t inputs, const struct step_array *out, size_t outputs)
+static void refused(step_status want, const char *word, const struct step_array *in, size_t inputs,
+                    const struct step_array *out, size_t outputs)
 {
     struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = inputs};
     step_status got = s->infer(t, &batch, NULL, out, outputs);
     if (got == want && strstr(s->last_error(t), word)) return;
-    fprintf(stderr, "expected %s and \"%s\", found %s: %s\n", s->status_name(want), word, s->status_name(got), s->last_error(t));
+    fprintf(stderr, "expected %s and \"%s\", found %s: %s\n", s->status_name(want), word, s->status_name(got),
+            s->last_error(t));
     exit(1);
 }
 
 static void wrong_inputs(const struct step_array *good, const struct step_array *out)
 {
     struct step_array in[3];
-    const struct { step_status status; const char *word; int field; } cases[] = {
-        {STEP_ESHAPE, "expected int32[4, 3], found int32[4, 3, 1]", 0}, {STEP_ESHAPE, "int32[4, 3]", 1}, {STEP_ESHAPE, "found float32", 2},
-        {STEP_ENOTFOUND, "\"tokns\"", 3}, {STEP_EINVAL, "name", 4}, {STEP_EINVAL, "data is NULL", 5}, {STEP_EINVAL, "size field", 6},
-        {STEP_ESHAPE, "without a shape", 7}, {STEP_ESHAPE, "rank beyond 8", 8}, {STEP_EUNSUPPORTED, "device type 2", 9}, {STEP_ESHAPE, "int32[4, 3]", 10}};
+    const struct {
+        step_status status;
+        const char *word;
+        int field;
+    } cases[] = {{STEP_ESHAPE, "expected int32[4, 3], found int32[4, 3, 1]", 0},
+                 {STEP_ESHAPE, "int32[4, 3]", 1},
+                 {STEP_ESHAPE, "found float32", 2},
+                 {STEP_ENOTFOUND, "\"tokns\"", 3},
+                 {STEP_EINVAL, "name", 4},
+                 {STEP_EINVAL, "data is NULL", 5},
+                 {STEP_EINVAL, "size field", 6},
+                 {STEP_ESHAPE, "without a shape", 7},
+                 {STEP_ESHAPE, "rank beyond 8", 8},
+                 {STEP_EUNSUPPORTED, "device type 2", 9},
+                 {STEP_ESHAPE, "int32[4, 3]", 10}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memcpy(in, good, sizeof in);
         switch (cases[i].field) {
@@ -73,9 +89,17 @@ static void wrong_inputs(const struct step_array *good, const struct step_array 
 static void wrong_outputs(const struct step_array *in, const struct step_array *good)
 {
     struct step_array out[3];
-    const struct { step_status status; const char *word; int field; } cases[] = {
-        {STEP_ESHAPE, "expected bfloat16[4, 6], found bfloat16[4, 2]", 0}, {STEP_ESHAPE, "found float32[4, 6]", 1}, {STEP_ENOTFOUND, "\"model\"", 2},
-        {STEP_EINVAL, "no name", 3}, {STEP_EINVAL, "data is NULL", 4}, {STEP_ENOTFOUND, "\"rows\"", 5}, {STEP_ENOTFOUND, "\"head.kernel\"", 6}};
+    const struct {
+        step_status status;
+        const char *word;
+        int field;
+    } cases[] = {{STEP_ESHAPE, "expected bfloat16[4, 6], found bfloat16[4, 2]", 0},
+                 {STEP_ESHAPE, "found float32[4, 6]", 1},
+                 {STEP_ENOTFOUND, "\"model\"", 2},
+                 {STEP_EINVAL, "no name", 3},
+                 {STEP_EINVAL, "data is NULL", 4},
+                 {STEP_ENOTFOUND, "\"rows\"", 5},
+                 {STEP_ENOTFOUND, "\"head.kernel\"", 6}};
     memset(score, 0, sizeof score);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         memcpy(out, good, sizeof out);
@@ -104,28 +128,36 @@ int main(int argc, char **argv)
     s = query(STEP_ABI_MAJOR, STEP_ABI_MINOR);
     struct step_options options = {.size = sizeof options};
     CHECK(s->create(&options, &t) == STEP_OK);
-    struct step_array in[] = {array("tokens", STEP_I32, 2, tokens_shape, tokens), array("x", STEP_F32, 2, x_shape, x), array("y", STEP_F32, 1, rows_shape, y)};
-    struct step_array out[] = {array("model.score", STEP_F32, 1, rows_shape, score), array("model.class", STEP_I32, 1, rows_shape, class_of),
+    struct step_array in[] = {array("tokens", STEP_I32, 2, tokens_shape, tokens), array("x", STEP_F32, 2, x_shape, x),
+                              array("y", STEP_F32, 1, rows_shape, y)};
+    struct step_array out[] = {array("model.score", STEP_F32, 1, rows_shape, score),
+                               array("model.class", STEP_I32, 1, rows_shape, class_of),
                                array("model.half", STEP_BF16, 2, half_shape, half)};
-    struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = 3}, two = {.size = sizeof two, .inputs = in, .input_count = 2};
+    struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = 3},
+                      two = {.size = sizeof two, .inputs = in, .input_count = 2};
     double numbers[3] = {0};
-    struct step_result r = {.size = sizeof r, .metrics = numbers, .metric_capacity = 3}, small = {.size = sizeof small, .metrics = numbers, .metric_capacity = 1};
+    struct step_result r = {.size = sizeof r, .metrics = numbers, .metric_capacity = 3},
+                       small = {.size = sizeof small, .metrics = numbers, .metric_capacity = 1};
 
     refused(STEP_EINVAL, "init or load first", in, 2, out, 3);
     CHECK(s->eval(t, &batch, NULL, &r) == STEP_EINVAL && s->init(t) == STEP_OK);
     for (int i = 0; i < 3; i++) CHECK(s->step(t, &batch, &r) == STEP_OK);
     CHECK(r.metric_count == 3 && numbers[2] > 0); /* loss, error, grads */
 
-    /* Evaluation twice is the same, and what infer gives is what it saw; metrics of a step alone are no numbers there. */
+    /* Evaluation twice is the same, and what infer gives is what it saw; metrics of a step alone are no numbers there.
+     */
     double loss, sum = 0, error = 0;
     CHECK(s->eval(t, &batch, NULL, &r) == STEP_OK);
     loss = r.loss;
-    CHECK(s->eval(t, &batch, "params", &r) == STEP_OK && r.loss == loss && r.step == 3 && numbers[0] == loss && isnan(numbers[2]));
-    CHECK(s->infer(t, &two, NULL, out, 3) == STEP_OK && s->infer(t, &batch, NULL, out + 1, 1) == STEP_OK && s->infer(t, &two, NULL, NULL, 0) == STEP_OK);
+    CHECK(s->eval(t, &batch, "params", &r) == STEP_OK && r.loss == loss && r.step == 3 && numbers[0] == loss &&
+          isnan(numbers[2]));
+    CHECK(s->infer(t, &two, NULL, out, 3) == STEP_OK && s->infer(t, &batch, NULL, out + 1, 1) == STEP_OK &&
+          s->infer(t, &two, NULL, NULL, 0) == STEP_OK);
     for (int i = 0; i < 4; i++) sum += (score[i] - y[i]) * (score[i] - y[i]) / 4, error += fabs(score[i] - y[i]) / 4;
     CHECK(fabs(sum - loss) < 1e-5 && fabs(error - numbers[1]) < 1e-5);
     numbers[1] = -1;
-    CHECK(s->eval(t, &batch, NULL, &small) == STEP_OK && small.metric_count == 3 && numbers[1] == -1); /* no more than there is room for */
+    CHECK(s->eval(t, &batch, NULL, &small) == STEP_OK && small.metric_count == 3 &&
+          numbers[1] == -1); /* no more than there is room for */
     for (int i = 0; i < 4; i++) CHECK(class_of[i] >= 0 && class_of[i] < 3);
     for (int i = 0; i < 24; i++) CHECK(half[i] != 0);
     float rows[4];
@@ -133,14 +165,17 @@ int main(int argc, char **argv)
     CHECK(s->eval(t, &batch, NULL, &r) == STEP_OK && s->read(t, &rows_array) == STEP_OK);
     for (int i = 0; i < 4; i++) CHECK(fabs(rows[i] - fabsf(score[i] - y[i])) < 1e-6f);
     CHECK(s->eval(t, &batch, "ema", &r) == STEP_OK && r.loss != loss);
-    CHECK(s->infer(t, &two, "slow", out, 3) == STEP_ENOTFOUND && strstr(s->last_error(t), "slow") && s->eval(t, &batch, "", &r) == STEP_ENOTFOUND);
+    CHECK(s->infer(t, &two, "slow", out, 3) == STEP_ENOTFOUND && strstr(s->last_error(t), "slow") &&
+          s->eval(t, &batch, "", &r) == STEP_ENOTFOUND);
 
     wrong_inputs(in, out);
     wrong_outputs(in, out);
     struct step_batch no_size = two;
     no_size.size = 1;
-    CHECK(s->infer(t, &no_size, NULL, out, 3) == STEP_EINVAL && s->infer(t, NULL, NULL, out, 3) == STEP_EINVAL && s->infer(NULL, &two, NULL, out, 3) == STEP_EINVAL);
-    CHECK(s->eval(t, NULL, NULL, &r) == STEP_EINVAL && s->eval(NULL, &batch, NULL, &r) == STEP_EINVAL && s->eval(t, &two, NULL, &r) == STEP_ENOTFOUND);
+    CHECK(s->infer(t, &no_size, NULL, out, 3) == STEP_EINVAL && s->infer(t, NULL, NULL, out, 3) == STEP_EINVAL &&
+          s->infer(NULL, &two, NULL, out, 3) == STEP_EINVAL);
+    CHECK(s->eval(t, NULL, NULL, &r) == STEP_EINVAL && s->eval(NULL, &batch, NULL, &r) == STEP_EINVAL &&
+          s->eval(t, &two, NULL, &r) == STEP_ENOTFOUND);
     CHECK(s->eval(t, &batch, NULL, NULL) == STEP_OK);
     r.size = 4;
     CHECK(s->eval(t, &batch, NULL, &r) == STEP_EINVAL);
@@ -153,7 +188,8 @@ int main(int argc, char **argv)
     CHECK(s->eval(t, &batch, NULL, &r) == STEP_OK && r.loss == loss); /* and none of this changed anything */
     s->destroy(t);
     CHECK(s->create(&options, &t) == STEP_OK && s->init(t) == STEP_OK && s->load(t, &load) == STEP_OK);
-    CHECK(s->eval(t, &batch, NULL, &r) == STEP_OK && r.step == 0 && r.loss != loss); /* running statistics are those of init */
+    CHECK(s->eval(t, &batch, NULL, &r) == STEP_OK && r.step == 0 &&
+          r.loss != loss); /* running statistics are those of init */
     load.flags = 0;
     CHECK(s->load(t, &load) == STEP_OK && s->eval(t, &batch, NULL, &r) == STEP_OK && r.step == 3 && r.loss == loss);
     s->destroy(t);

@@ -4,7 +4,8 @@
 #include <check.h>
 #include <stddef.h>
 
-/* A case of the named tests, each of which may take `seconds` (0: as long as it likes). Fixtures and loops can be added. */
+/* A case of the named tests, each of which may take `seconds` (0: as long as it likes). Fixtures and loops can be
+ * added. */
 #define CASE_OF(seconds, ...) \
     case_of(seconds, (const TTest *const[]){__VA_ARGS__}, sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(TTest *))
 

@@ -20,46 +20,58 @@ struct DLManagedTensorVersioned;
 typedef int32_t step_status;
 enum {
     STEP_OK = 0,
-    STEP_EINVAL = 1,       /* null pointer, wrong size field, call out of order */
-    STEP_ENOTFOUND = 2,    /* no tensor, hyper-parameter, output or item of that name */
-    STEP_ESHAPE = 3,       /* rank, extent, dtype or byte count differs */
-    STEP_ERANGE = 4,       /* an input value outside its range (token id, label) */
-    STEP_ENOMEM = 5,       /* host or device memory, or over max_memory */
-    STEP_EIO = 6,          /* open, read, write, fsync, rename; no space left */
-    STEP_ECORRUPT = 7,     /* a file contradicts its checksum or its format */
-    STEP_EVERSION = 8,     /* a file or object of a version this code cannot read */
-    STEP_EDEVICE = 9,      /* no such device, driver failure */
-    STEP_EPEER = 10,       /* a peer is gone or disagrees */
-    STEP_ETIMEOUT = 11,    /* a peer or device did not answer in time */
-    STEP_ENONFINITE = 12,  /* stopped by the non-finite policy; state as before the step */
-    STEP_ECANCELLED = 13,  /* interrupt() was called */
-    STEP_EBUSY = 14,       /* another thread is inside this instance */
-    STEP_EUNSUPPORTED = 15,/* the object was compiled without it */
-    STEP_EPOISONED = 16,   /* an earlier error left the state undefined: load or destroy */
-    STEP_EINTERNAL = 17    /* a defect */
+    STEP_EINVAL = 1,        /* null pointer, wrong size field, call out of order */
+    STEP_ENOTFOUND = 2,     /* no tensor, hyper-parameter, output or item of that name */
+    STEP_ESHAPE = 3,        /* rank, extent, dtype or byte count differs */
+    STEP_ERANGE = 4,        /* an input value outside its range (token id, label) */
+    STEP_ENOMEM = 5,        /* host or device memory, or over max_memory */
+    STEP_EIO = 6,           /* open, read, write, fsync, rename; no space left */
+    STEP_ECORRUPT = 7,      /* a file contradicts its checksum or its format */
+    STEP_EVERSION = 8,      /* a file or object of a version this code cannot read */
+    STEP_EDEVICE = 9,       /* no such device, driver failure */
+    STEP_EPEER = 10,        /* a peer is gone or disagrees */
+    STEP_ETIMEOUT = 11,     /* a peer or device did not answer in time */
+    STEP_ENONFINITE = 12,   /* stopped by the non-finite policy; state as before the step */
+    STEP_ECANCELLED = 13,   /* interrupt() was called */
+    STEP_EBUSY = 14,        /* another thread is inside this instance */
+    STEP_EUNSUPPORTED = 15, /* the object was compiled without it */
+    STEP_EPOISONED = 16,    /* an earlier error left the state undefined: load or destroy */
+    STEP_EINTERNAL = 17     /* a defect */
 };
 
 enum { /* step_tensor.dtype, step_array.dtype */
-    STEP_BOOL = 1, STEP_U8 = 2, STEP_I8 = 3, STEP_U16 = 4, STEP_I16 = 5, STEP_U32 = 6, STEP_I32 = 7,
-    STEP_U64 = 8, STEP_I64 = 9, STEP_F8E4M3 = 10, STEP_F8E5M2 = 11, STEP_F16 = 12, STEP_BF16 = 13,
-    STEP_F32 = 14, STEP_F64 = 15
+       STEP_BOOL = 1,
+       STEP_U8 = 2,
+       STEP_I8 = 3,
+       STEP_U16 = 4,
+       STEP_I16 = 5,
+       STEP_U32 = 6,
+       STEP_I32 = 7,
+       STEP_U64 = 8,
+       STEP_I64 = 9,
+       STEP_F8E4M3 = 10,
+       STEP_F8E5M2 = 11,
+       STEP_F16 = 12,
+       STEP_BF16 = 13,
+       STEP_F32 = 14,
+       STEP_F64 = 15
 };
 
-enum { /* step_tensor.role */
-    STEP_PARAM = 1,     /* layers.0.kernel */
-    STEP_EMA = 2,       /* ema.layers.0.kernel */
-    STEP_OPT_STATE = 3, /* opt_state.0.mu.layers.0.kernel */
-    STEP_STATE = 4,     /* running statistics, random state, counters, data cursor, hyper-parameters */
-    STEP_INPUT = 5,     /* declared inputs of the document */
-    STEP_METRIC = 6,    /* metrics of the last step, scalars and per-example arrays */
-    STEP_OUTPUT = 7     /* "model" */
+enum {                     /* step_tensor.role */
+       STEP_PARAM = 1,     /* layers.0.kernel */
+       STEP_EMA = 2,       /* ema.layers.0.kernel */
+       STEP_OPT_STATE = 3, /* opt_state.0.mu.layers.0.kernel */
+       STEP_STATE = 4,     /* running statistics, random state, counters, data cursor, hyper-parameters */
+       STEP_INPUT = 5,     /* declared inputs of the document */
+       STEP_METRIC = 6,    /* metrics of the last step, scalars and per-example arrays */
+       STEP_OUTPUT = 7     /* "model" */
 };
 
-enum { /* step_tensor.flags */
-    STEP_FROZEN = 1u,  /* not in `trainable` */
-    STEP_SHARDED = 2u, /* this process holds a part */
-    STEP_PACKED = 4u,  /* stored in a kernel's layout: read and write convert, dlpack copies */
-    STEP_NOT_EVALUATED = 8u /* a metric that eval does not compute (of gradients, updates or the optimizer) */
+enum {                         /* step_tensor.flags */
+       STEP_FROZEN = 1u,       /* not in `trainable` */
+       STEP_SHARDED = 2u,      /* this process holds a part */
+       STEP_PACKED = 4u,       /* stored in a kernel's layout: read and write convert, dlpack copies */
+       STEP_NOT_EVALUATED = 8u /* a metric that eval does not compute (of gradients, updates or the optimizer) */
 };
 
 struct step_tensor { /* filled by the object; pointers live as long as the instance */
@@ -68,8 +80,8 @@ struct step_tensor { /* filled by the object; pointers live as long as the insta
     uint32_t role, dtype;
     int32_t rank; /* 0..8 */
     uint32_t flags;
-    const int64_t *shape;    /* global extents */
-    const char *sharding;    /* JSON, one entry per dimension: ["data",null] */
+    const int64_t *shape; /* global extents */
+    const char *sharding; /* JSON, one entry per dimension: ["data",null] */
     uint64_t bytes_global, bytes_local;
 };
 
@@ -85,8 +97,15 @@ struct step_array { /* memory of the host; never written when used as an input *
     int32_t device_id;
 };
 
-struct step_hyper { size_t size; const char *name; double value; };
-struct step_item { size_t size; const char *name, *json; };
+struct step_hyper {
+    size_t size;
+    const char *name;
+    double value;
+};
+struct step_item {
+    size_t size;
+    const char *name, *json;
+};
 
 struct step_host { /* services of the host; any member may be NULL */
     size_t size;
@@ -99,14 +118,14 @@ struct step_host { /* services of the host; any member may be NULL */
 struct step_options { /* zero everything but size for the defaults */
     size_t size;
     const struct step_host *host;
-    const char *transport;   /* "thread" (default), "self", "mpi", "nccl" */
-    const void *communicator;/* MPI_Comm * or ncclComm_t *; NULL: made by create */
-    const char *devices;     /* "cpu", "cuda:0,1", in mesh order; NULL: as compiled */
-    uint32_t threads;        /* per device; 0: cores of this process / its devices */
-    uint32_t flags;          /* STEP_NO_ENV, STEP_PIN, STEP_CHECK_INPUTS_OFF */
-    const uint64_t *seed;    /* NULL: the document's */
-    int64_t timeout_ms;      /* one collective; 0: 60000, -1: none */
-    uint64_t max_memory;     /* bytes per device; 0: none */
+    const char *transport;    /* "thread" (default), "self", "mpi", "nccl" */
+    const void *communicator; /* MPI_Comm * or ncclComm_t *; NULL: made by create */
+    const char *devices;      /* "cpu", "cuda:0,1", in mesh order; NULL: as compiled */
+    uint32_t threads;         /* per device; 0: cores of this process / its devices */
+    uint32_t flags;           /* STEP_NO_ENV, STEP_PIN, STEP_CHECK_INPUTS_OFF */
+    const uint64_t *seed;     /* NULL: the document's */
+    int64_t timeout_ms;       /* one collective; 0: 60000, -1: none */
+    uint64_t max_memory;      /* bytes per device; 0: none */
 };
 enum { STEP_NO_ENV = 1u, STEP_PIN = 2u, STEP_CHECK_INPUTS_OFF = 4u };
 
@@ -123,7 +142,7 @@ enum { STEP_ON_NONFINITE_CONTINUE = 0u, STEP_ON_NONFINITE_STOP = 1u, STEP_ON_NON
 
 struct step_result { /* caller sets size, metrics and metric_capacity */
     size_t size;
-    uint64_t step;  /* steps done, this one included */
+    uint64_t step; /* steps done, this one included */
     double loss;
     uint32_t flags; /* STEP_NONFINITE, STEP_SKIPPED */
     uint32_t metric_capacity, metric_count;
@@ -134,28 +153,27 @@ enum { STEP_NONFINITE = 1u, STEP_SKIPPED = 2u };
 
 struct step_save {
     size_t size;
-    const char *directory;          /* run directory; the checkpoint becomes directory/step-N */
-    const char *slots;              /* JSON list of patterns; NULL: every slot */
-    const struct step_item *items;  /* JSON documents stored beside the tensors */
+    const char *directory;         /* run directory; the checkpoint becomes directory/step-N */
+    const char *slots;             /* JSON list of patterns; NULL: every slot */
+    const struct step_item *items; /* JSON documents stored beside the tensors */
     size_t item_count;
     const struct step_hyper *metrics; /* recorded for the retention rule best= */
     size_t metric_count;
-    const char *keep;               /* "latest=3,every=1000,best=loss:min:2"; NULL: keep all */
+    const char *keep; /* "latest=3,every=1000,best=loss:min:2"; NULL: keep all */
     uint32_t flags;
 };
 
 struct step_load {
     size_t size;
-    const char *path;  /* a checkpoint, a run directory (its newest good one) or a .safetensors file */
-    const char *map;   /* JSON, see the checkpoint reference; NULL: identity */
-    uint32_t flags;    /* STEP_LOAD_* */
+    const char *path; /* a checkpoint, a run directory (its newest good one) or a .safetensors file */
+    const char *map;  /* JSON, see the checkpoint reference; NULL: identity */
+    uint32_t flags;   /* STEP_LOAD_* */
 };
 enum { STEP_LOAD_PARTIAL = 1u, STEP_LOAD_CAST = 2u, STEP_LOAD_PARAMS_ONLY = 4u, STEP_LOAD_NO_VERIFY = 8u };
 
 struct step_memory { /* bytes on one device */
     size_t size;
-    uint64_t parameters, averages, optimizer_state, other_state, gradients, activations, workspace,
-        communication, code;
+    uint64_t parameters, averages, optimizer_state, other_state, gradients, activations, workspace, communication, code;
     uint64_t planned_peak, lower_bound, measured_peak;
 };
 
@@ -163,8 +181,8 @@ struct step_api {
     size_t size;
     uint32_t abi_major, abi_minor;
 
-    const char *(*describe)(void);            /* JSON manifest, static */
-    const char *(*status_name)(step_status);  /* "STEP_ESHAPE" */
+    const char *(*describe)(void);                           /* JSON manifest, static */
+    const char *(*status_name)(step_status);                 /* "STEP_ESHAPE" */
     const char *(*last_error)(const struct step_instance *); /* NULL: of this thread */
 
     step_status (*create)(const struct step_options *, struct step_instance **out);

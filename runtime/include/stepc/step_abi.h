@@ -9,8 +9,14 @@
  * in place and only aligned to their element; everything else is aligned to 64 bytes where its offset is. */
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
 
-enum { STEPC_AT_ARENA, STEPC_AT_STATE, STEPC_AT_INPUT, STEPC_AT_RESULT, STEPC_AT_CONSTANT,
-       STEPC_AT_DEVICE /* int32 positions of this device along each set of mesh axes: offset = 4 * bit mask of the axes */ };
+enum {
+    STEPC_AT_ARENA,
+    STEPC_AT_STATE,
+    STEPC_AT_INPUT,
+    STEPC_AT_RESULT,
+    STEPC_AT_CONSTANT,
+    STEPC_AT_DEVICE /* int32 positions of this device along each set of mesh axes: offset = 4 * bit mask of the axes */
+};
 struct stepc_buffer {
     uint32_t space;  /* STEPC_AT_* */
     uint32_t slot;   /* INPUT: which slot */
@@ -24,15 +30,15 @@ enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
 
 struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(B), row-major f32 */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
-    uint32_t a, b, c;   /* which of the command's buffers */
+    uint32_t a, b, c; /* which of the command's buffers */
     uint8_t trans_a, trans_b, accumulate, prefer;
 };
 
 struct stepc_command {
     uint8_t kind;
-    uint8_t barrier;       /* workers meet before this command */
+    uint8_t barrier;               /* workers meet before this command */
     uint8_t collective, reduction; /* STEPC_ALL_REDUCE.., STEPC_SUM.. */
-    uint8_t dtype;         /* of a collective's elements */
+    uint8_t dtype;                 /* of a collective's elements */
     uint32_t buffer_count;         /* of all members */
     const uint32_t *buffers;       /* indices into the entry's buffers */
     stepc_kernel_fn *kernel;
@@ -42,16 +48,16 @@ struct stepc_command {
     /* loops: indices into the entry's buffers; flag UINT32_MAX = none; other = index of the matching command */
     uint32_t counter, limit, flag, other;
     /* collectives */
-    uint32_t axes;                 /* bit mask of mesh axes */
-    uint64_t count;                /* elements per device, of the operand */
-    uint64_t inner;                /* all_gather, reduce_scatter: contiguous elements of one device's part: its extent of
+    uint32_t axes;     /* bit mask of mesh axes */
+    uint64_t count;    /* elements per device, of the operand */
+    uint64_t inner;    /* all_gather, reduce_scatter: contiguous elements of one device's part: its extent of
                                       the dimension times the extents behind it */
-    const char *place;             /* "/model/layers/1: grad of dot", for messages; of the loop over microbatches:
+    const char *place; /* "/model/layers/1: grad of dot", for messages; of the loop over microbatches:
                                       begins with "/accumulate" (the host may end that one early) */
-    /* A kernel over many tensors: the same for several sets of buffers, which stand one after another in `buffers`. Then
-     * `extent` is that of all, and the kernel's ranges are those of a member. */
-    uint32_t members;              /* 0, 1: one */
-    const int64_t *ends;           /* by member: iterations of it and those before it */
+    /* A kernel over many tensors: the same for several sets of buffers, which stand one after another in `buffers`.
+     * Then `extent` is that of all, and the kernel's ranges are those of a member. */
+    uint32_t members;    /* 0, 1: one */
+    const int64_t *ends; /* by member: iterations of it and those before it */
     /* A collective's buffers are [operand, result]. Those of all_reduce may be the same memory; those of the other two
      * must not overlap, because peers read the operand while the result is written. */
 };
@@ -61,7 +67,7 @@ struct stepc_command {
 typedef void stepc_program_fn(void *const *buffers, void *scratch);
 
 struct stepc_entry {
-    const char *name;              /* "init", "step", "eval", "infer", "derive"; "restart" (optional): everything that
+    const char *name; /* "init", "step", "eval", "infer", "derive"; "restart" (optional): everything that
                                       starts from the parameters, run after init and when parameters were loaded */
     const struct stepc_buffer *buffers;
     uint32_t buffer_count;
@@ -69,41 +75,43 @@ struct stepc_entry {
     uint32_t command_count;
     uint64_t arena_bytes, scratch_bytes;
     double work;
-    stepc_program_fn *whole;       /* NULL: too large, or it has collectives. With it the commands may be left out */
+    stepc_program_fn *whole; /* NULL: too large, or it has collectives. With it the commands may be left out */
 };
 
 struct stepc_slot {
     const char *name;
-    uint32_t role;                 /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter */
-    uint32_t dtype;                /* STEP_F32 .. */
+    uint32_t role;  /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter */
+    uint32_t dtype; /* STEP_F32 .. */
     int32_t rank;
-    uint32_t flags;                /* STEP_FROZEN, STEP_SHARDED */
-    const int64_t *shape;          /* global */
-    const int64_t *local;          /* per device */
-    const uint32_t *axes;          /* per dimension: mesh axes that split it, nibbles (axis + 1), outermost first */
-    const char *sharding;          /* JSON */
-    uint64_t offset;               /* metrics and outputs: in the result block; all others, computed ones too: in the state block */
-    int64_t index_limit;           /* inputs: values in [0, limit); 0 = not checked */
-    double initial;                /* hyper-parameters */
-    uint8_t computed;              /* read through entry "derive" */
-    uint8_t used_by_infer;         /* inputs that infer needs */
+    uint32_t flags;       /* STEP_FROZEN, STEP_SHARDED */
+    const int64_t *shape; /* global */
+    const int64_t *local; /* per device */
+    const uint32_t *axes; /* per dimension: mesh axes that split it, nibbles (axis + 1), outermost first */
+    const char *sharding; /* JSON */
+    uint64_t offset; /* metrics and outputs: in the result block; all others, computed ones too: in the state block */
+    int64_t index_limit;   /* inputs: values in [0, limit); 0 = not checked */
+    double initial;        /* hyper-parameters */
+    uint8_t computed;      /* read through entry "derive" */
+    uint8_t used_by_infer; /* inputs that infer needs */
 };
 
 /* Objects for CUDA: their kernels as cubins, one per architecture. A kernel's parameters are the addresses of its
  * command's buffers, lo and hi (int64) and, if scratch_bytes is not 0, a block of blocks * scratch_bytes. */
 struct stepc_cuda_kernel {
-    const char *name;              /* in every image */
-    uint32_t threads;              /* of a block */
-    uint32_t argument_count;       /* buffers */
-    uint64_t shared_bytes;         /* static shared memory of a block */
-    uint64_t scratch_bytes;        /* global memory per block */
+    const char *name;        /* in every image */
+    uint32_t threads;        /* of a block */
+    uint32_t argument_count; /* buffers */
+    uint64_t shared_bytes;   /* static shared memory of a block */
+    uint64_t scratch_bytes;  /* global memory per block */
 };
 struct stepc_cuda_image {
-    const char *arch;              /* "sm_80" */
+    const char *arch; /* "sm_80" */
     const unsigned char *data;
     uint64_t bytes;
 };
-struct stepc_cuda_launch { uint32_t kernel, blocks; }; /* kernel: UINT32_MAX for commands that are none */
+struct stepc_cuda_launch {
+    uint32_t kernel, blocks;
+}; /* kernel: UINT32_MAX for commands that are none */
 struct stepc_cuda {
     const struct stepc_cuda_kernel *kernels;
     const struct stepc_cuda_image *images;
@@ -119,10 +127,10 @@ extern const struct stepc_blas stepc_part_blas; /* a command with gemm->prefer *
 extern const struct stepc_gpu stepc_part_gpu;   /* `cuda` is there */
 
 struct stepc_program {
-    uint32_t version;              /* of these tables: STEPC_TABLES */
+    uint32_t version; /* of these tables: STEPC_TABLES */
     const char *name;
-    const char *manifest;          /* JSON */
-    const char *features;          /* CPU features the code needs: "avx512f,avx512vl"; ends with a zero or a quotation mark */
+    const char *manifest; /* JSON */
+    const char *features; /* CPU features the code needs: "avx512f,avx512vl"; ends with a zero or a quotation mark */
     const struct stepc_slot *slots;
     uint32_t slot_count;
     const struct stepc_entry *entries;
@@ -131,28 +139,35 @@ struct stepc_program {
     uint64_t constant_bytes, state_bytes, result_bytes;
     uint32_t axis_count;
     const char *const *axis_names;
-    const int64_t *axis_sizes;     /* product = devices */
-    uint64_t memory[8];            /* planned bytes: parameters, averages, optimizer, other state, gradients, activations, workspace, lower bound */
+    const int64_t *axis_sizes; /* product = devices */
+    uint64_t memory[8];        /* planned bytes: parameters, averages, optimizer, other state, gradients, activations,
+                                  workspace, lower bound */
     const struct stepc_cuda *cuda; /* NULL: CPU object */
     const struct stepc_team *team; /* NULL: not needed */
     const struct stepc_mesh *mesh;
     const struct stepc_blas *blas;
     const struct stepc_gpu *gpu;
-    /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then): every
-     * pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role; dtype; rank;
-     * STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its zero; offset; limit
-     * and initial value (8 bytes) if their bit is set. Then per entry and buffer: space, slot, offset, bytes.
-     * Then the commands of all entries that have some (whose `commands` are NULL): how many buffer indices and ends there are in
-     * all; per command a byte, kind | barrier << 2. A kernel: its number in `kernels` and in `gemms` (from 1, 0: none), buffers (their
-     * number first), extent, grain, work (a float), and the number of its members with their ends if there are several. A loop:
-     * counter, limit, flag + 1, other, place with its zero. A collective: its kind, reduction, dtype (bytes), the two buffers,
-     * axes, count, inner, place. */
+    /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then):
+     * every pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role;
+     * dtype; rank; STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its
+     * zero; offset; limit and initial value (8 bytes) if their bit is set. Then per entry and buffer: space, slot,
+     * offset, bytes. Then the commands of all entries that have some (whose `commands` are NULL): how many buffer
+     * indices and ends there are in all; per command a byte, kind | barrier << 2. A kernel: its number in `kernels` and
+     * in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a float), and the number of its
+     * members with their ends if there are several. A loop: counter, limit, flag + 1, other, place with its zero. A
+     * collective: its kind, reduction, dtype (bytes), the two buffers, axes, count, inner, place. */
     const unsigned char *packed;
     stepc_kernel_fn *const *kernels;
     const struct stepc_gemm *gemms;
 };
-enum { STEPC_PACKED_FROZEN = 1, STEPC_PACKED_SHARDED = 2, STEPC_PACKED_COMPUTED = 4, STEPC_PACKED_INFER = 8, STEPC_PACKED_LIMIT = 16,
-       STEPC_PACKED_INITIAL = 32 };
+enum {
+    STEPC_PACKED_FROZEN = 1,
+    STEPC_PACKED_SHARDED = 2,
+    STEPC_PACKED_COMPUTED = 4,
+    STEPC_PACKED_INFER = 8,
+    STEPC_PACKED_LIMIT = 16,
+    STEPC_PACKED_INITIAL = 32
+};
 enum { STEPC_TABLES = 3 };
 
 extern const struct stepc_program stepc_program;

@@ -24,7 +24,7 @@ struct st_file {
     char *text;                /* the header; names point into it */
     struct st_tensor *tensors; /* by name, ascending */
     uint32_t count, capacity;
-    const char *step;          /* "__metadata__".step, NULL: none */
+    const char *step; /* "__metadata__".step, NULL: none */
 };
 
 /* Opens and checks the whole structure. Not STEP_OK: `error` says file, tensor, expected, found; nothing is open.
@@ -33,20 +33,27 @@ step_status st_open(struct st_file *, const char *path, char error[ST_TEXT]);
 void st_close(struct st_file *);
 const struct st_tensor *st_find(const struct st_file *, const char *name); /* NULL: none */
 /* `bytes` from `offset` within the tensor. */
-step_status st_read(const struct st_file *, const struct st_tensor *, uint64_t offset, void *to, uint64_t bytes, char error[ST_TEXT]);
+step_status st_read(const struct st_file *, const struct st_tensor *, uint64_t offset, void *to, uint64_t bytes,
+                    char error[ST_TEXT]);
 
 /* Writes beside `path` and renames; whatever fails, `path` is as before. `tensors` must be sorted by name; `fetch`
  * fills the bytes of one (C order). */
 typedef step_status st_fetch(void *user, uint32_t index, void *to);
-step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *, void *user,
-                     char error[ST_TEXT]);
+step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *,
+                     void *user, char error[ST_TEXT]);
 
-/* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not. */
+/* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
+ */
 bool st_is_statistic(const char *name);
 
 /* ---------------------------------------------------------------- files written beside and renamed */
 
-struct st_output { int fd; bool direct; char *temporary; const char *path; };
+struct st_output {
+    int fd;
+    bool direct;
+    char *temporary;
+    const char *path;
+};
 /* Opens a temporary file in the same directory; a path that exists and is no regular file is written directly. */
 bool st_output_open(struct st_output *, const char *path, char error[ST_TEXT]);
 bool st_output_write(struct st_output *, const void *, size_t, char error[ST_TEXT]);

@@ -58,10 +58,12 @@ START_TEST(json_form)
     struct diag *e = diag_error(&d, span_of(&d, "oops"), "E0009", "no \"word\"");
     e->pointer = "/1";
     char *text = print(&d, true);
-    ck_assert_str_eq(text, "{\"level\":\"error\",\"code\":\"E0009\",\"message\":\"no \\\"word\\\"\",\"pointer\":\"/1\",\"spans\":"
-                           "[{\"file\":\"model.json\",\"byte_start\":5,\"byte_end\":9,\"line\":2,\"column\":2,\"primary\":true}],"
-                           "\"retry\":false,\"rendered\":\"model.json:2:2: error[E0009]: no \\\"word\\\"\\n    2 |  oops]\\n      |  ^^^^\\n"
-                           "   at /1\\n\"}\n");
+    ck_assert_str_eq(
+        text, "{\"level\":\"error\",\"code\":\"E0009\",\"message\":\"no \\\"word\\\"\",\"pointer\":\"/1\",\"spans\":"
+              "[{\"file\":\"model.json\",\"byte_start\":5,\"byte_end\":9,\"line\":2,\"column\":2,\"primary\":true}],"
+              "\"retry\":false,\"rendered\":\"model.json:2:2: error[E0009]: no \\\"word\\\"\\n    2 |  oops]\\n      | "
+              " ^^^^\\n"
+              "   at /1\\n\"}\n");
     free(text);
     arena_free(&arena);
 }
@@ -141,7 +143,4 @@ START_TEST(defect)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("diag", CASE_OF(30, text_form, json_form, order_and_count, odd_places, defect));
-}
+int main(void) { return run_case("diag", CASE_OF(30, text_form, json_form, order_and_count, odd_places, defect)); }

@@ -32,10 +32,26 @@ END_TEST
 
 START_TEST(numbers)
 {
-    static const struct { double x; const char *text; } rows[] = {
-        {0, "0"}, {1, "1"}, {-1.5, "-1.5"}, {0.1, "0.1"}, {1e-5, "0.00001"}, {1e-6, "1e-06"}, {1234567, "1234567"}, {1e16, "10000000000000000"},
-        {1e17, "1e+17"}, {1.5e300, "1.5e+300"}, {0.30000000000000004, "0.30000000000000004"}, {123456.789, "123456.789"},
-        {5e-324, "5e-324"}, {100, "100"}, {-0.0, "-0"}, {INFINITY, "Infinity"}, {-INFINITY, "-Infinity"}};
+    static const struct {
+        double x;
+        const char *text;
+    } rows[] = {{0, "0"},
+                {1, "1"},
+                {-1.5, "-1.5"},
+                {0.1, "0.1"},
+                {1e-5, "0.00001"},
+                {1e-6, "1e-06"},
+                {1234567, "1234567"},
+                {1e16, "10000000000000000"},
+                {1e17, "1e+17"},
+                {1.5e300, "1.5e+300"},
+                {0.30000000000000004, "0.30000000000000004"},
+                {123456.789, "123456.789"},
+                {5e-324, "5e-324"},
+                {100, "100"},
+                {-0.0, "-0"},
+                {INFINITY, "Infinity"},
+                {-INFINITY, "-Infinity"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) ck_assert_str_eq(number(rows[i].x, false), rows[i].text);
     ck_assert_str_eq(number(NAN, false), "NaN");
     ck_assert_str_eq(number((double)0.1f, true), "0.1");
@@ -75,19 +91,52 @@ END_TEST
 
 START_TEST(globs)
 {
-    static const struct { const char *pattern, *path; bool match; } rows[] = {
-        {"a", "a", true}, {"a", "b", false}, {"a", "ab", false}, {"*", "abc", true}, {"*", "a.b", false}, {"**", "a.b.c", true},
-        {"**", "a", true}, {"**.kernel", "kernel", true}, {"**.kernel", "a.b.kernel", true}, {"**.kernel", "a.xkernel", false},
-        {"layers.*.bias", "layers.0.bias", true}, {"layers.*.bias", "layers.0.1.bias", false}, {"layers.**", "layers.0.1", true},
-        {"layers.**", "layers", true}, {"layers.**", "layersx.1", false}, {"layers.{0,2}.**", "layers.2.kernel", true},
-        {"layers.{0,2}.**", "layers.1.kernel", false}, {"**.{query,key,value}.kernel", "b.3.attn.key.kernel", true},
-        {"**.{query,key,value}.kernel", "b.3.attn.out.kernel", false}, {"{a,b{c,d}}.x", "bd.x", true}, {"{a,b{c,d}}.x", "bc.x", true},
-        {"{a,b{c,d}}.x", "b.x", false}, {"{a.b,c}.x", "a.b.x", true}, {"fc*", "fc12", true}, {"*a*b*", "xxayyb", true},
-        {"a.**.z", "a.z", true}, {"a.**.z", "a.b.c.z", true}, {"a.**.z", "az", false}, {"{,x}a", "xa", true}, {"{,x}a", "a", true},
-        {"a{b", "a{b", true}, {"a}b", "a}b", true}, {"a,b", "a,b", true}, {"{a", "a", false}, {"", "", true}, {"", "a", false},
-        {"**.2.bias", "layers.2.bias", true}, {"**.**.x", "x", true}, {"**.b.**", "a.b", true}, {"{a,**}.k", "q.r.k", true}};
+    static const struct {
+        const char *pattern, *path;
+        bool match;
+    } rows[] = {{"a", "a", true},
+                {"a", "b", false},
+                {"a", "ab", false},
+                {"*", "abc", true},
+                {"*", "a.b", false},
+                {"**", "a.b.c", true},
+                {"**", "a", true},
+                {"**.kernel", "kernel", true},
+                {"**.kernel", "a.b.kernel", true},
+                {"**.kernel", "a.xkernel", false},
+                {"layers.*.bias", "layers.0.bias", true},
+                {"layers.*.bias", "layers.0.1.bias", false},
+                {"layers.**", "layers.0.1", true},
+                {"layers.**", "layers", true},
+                {"layers.**", "layersx.1", false},
+                {"layers.{0,2}.**", "layers.2.kernel", true},
+                {"layers.{0,2}.**", "layers.1.kernel", false},
+                {"**.{query,key,value}.kernel", "b.3.attn.key.kernel", true},
+                {"**.{query,key,value}.kernel", "b.3.attn.out.kernel", false},
+                {"{a,b{c,d}}.x", "bd.x", true},
+                {"{a,b{c,d}}.x", "bc.x", true},
+                {"{a,b{c,d}}.x", "b.x", false},
+                {"{a.b,c}.x", "a.b.x", true},
+                {"fc*", "fc12", true},
+                {"*a*b*", "xxayyb", true},
+                {"a.**.z", "a.z", true},
+                {"a.**.z", "a.b.c.z", true},
+                {"a.**.z", "az", false},
+                {"{,x}a", "xa", true},
+                {"{,x}a", "a", true},
+                {"a{b", "a{b", true},
+                {"a}b", "a}b", true},
+                {"a,b", "a,b", true},
+                {"{a", "a", false},
+                {"", "", true},
+                {"", "a", false},
+                {"**.2.bias", "layers.2.bias", true},
+                {"**.**.x", "x", true},
+                {"**.b.**", "a.b", true},
+                {"{a,**}.k", "q.r.k", true}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        ck_assert_msg(glob_match(rows[i].pattern, rows[i].path) == rows[i].match, "%s on %s", rows[i].pattern, rows[i].path);
+        ck_assert_msg(glob_match(rows[i].pattern, rows[i].path) == rows[i].match, "%s on %s", rows[i].pattern,
+                      rows[i].path);
     char hard[1024 + 8], path[1025]; /* a backtracking matcher would not end */
     for (int i = 0; i < 1000; i++) hard[i] = "*a"[i % 2];
     strcpy(hard + 1000, "b");
@@ -100,7 +149,4 @@ START_TEST(globs)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("str", CASE_OF(30, text, numbers, nearest_names, globs));
-}
+int main(void) { return run_case("str", CASE_OF(30, text, numbers, nearest_names, globs)); }

@@ -39,8 +39,7 @@ static inline uint32_t cuda_harness_add(struct cuda_harness *h, const struct nes
 {
     uint64_t hash = nest_hash(nest);
     uint32_t known = map_get_number(&h->known, hash);
-    if (known != MAP_NONE)
-        return known;
+    if (known != MAP_NONE) return known;
     ck_assert_uint_lt(h->count, CUDA_MOST);
     h->kernels[h->count] = cuda_emit(&h->text, nest, arena_format(h->arena, "kernel_%u", h->count), h->arena);
     h->nests[h->count] = nest;
@@ -53,10 +52,8 @@ static inline int cuda_run(char *const *arguments)
     extern char **environ;
     pid_t child;
     int status = 0;
-    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0)
-        return CUDA_NO_COMPILER;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    if (posix_spawnp(&child, arguments[0], NULL, NULL, arguments, environ) != 0) return CUDA_NO_COMPILER;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
@@ -66,31 +63,45 @@ static inline bool cuda_harness_compile(struct cuda_harness *h)
     char folder[] = "/tmp/stepc-cuda-XXXXXX";
     const char *keep = getenv("STEPC_TEST_TEMPS"), *compiler = getenv("CXX");
     ck_assert(mkdtemp(folder) != NULL);
-    const char *source = arena_format(h->arena, "%s/kernels.cpp", keep ? keep : folder), *object = arena_format(h->arena, "%s/kernels.so", folder);
+    const char *source = arena_format(h->arena, "%s/kernels.cpp", keep ? keep : folder),
+               *object = arena_format(h->arena, "%s/kernels.so", folder);
     FILE *file = fopen(source, "w");
     ck_assert(file != NULL);
     fprintf(file, "#include \"shim.hpp\"\n%s", str_text(&h->text));
-    for (uint32_t i = 0; i < h->count; i++)
-        fprintf(file, "SHIM_LAUNCHER(kernel_%u)\n", i);
+    for (uint32_t i = 0; i < h->count; i++) fprintf(file, "SHIM_LAUNCHER(kernel_%u)\n", i);
     ck_assert_int_eq(fclose(file), 0);
-    char *const arguments[] = {(char *)(uintptr_t)(compiler && *compiler ? compiler : "c++"), "-x", "c++", "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-fno-strict-aliasing",
-                               "-march=native", "-fvisibility=hidden", "-shared", "-fPIC", "-I", "tests/cuda", "-o",
-                               (char *)(uintptr_t)object, (char *)(uintptr_t)source, NULL};
+    char *const arguments[] = {(char *)(uintptr_t)(compiler && *compiler ? compiler : "c++"),
+                               "-x",
+                               "c++",
+                               "-std=c++17",
+                               "-O1",
+                               "-w",
+                               "-ffp-contract=off",
+                               "-fno-strict-aliasing",
+                               "-march=native",
+                               "-fvisibility=hidden",
+                               "-shared",
+                               "-fPIC",
+                               "-I",
+                               "tests/cuda",
+                               "-o",
+                               (char *)(uintptr_t)object,
+                               (char *)(uintptr_t)source,
+                               NULL};
     int status = cuda_run(arguments);
     h->handle = status == 0 ? dlopen(object, RTLD_NOW | RTLD_LOCAL) : NULL;
     unlink(object);
-    if (!keep)
-        unlink(source);
+    if (!keep) unlink(source);
     rmdir(folder);
-    if (status == CUDA_NO_COMPILER)
-        return false;
+    if (status == CUDA_NO_COMPILER) return false;
     ck_assert_msg(status == 0, "the host compiler does not take the kernels (STEPC_TEST_TEMPS=/tmp keeps them)");
     ck_assert_msg(h->handle != NULL, "%s", dlerror());
     return true;
 }
 
 /* Few blocks and threads in reverse order the second time: blocks take several iterations then. */
-static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void *const *buffers, int64_t lo, int64_t hi, bool backwards)
+static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void *const *buffers, int64_t lo, int64_t hi,
+                                       bool backwards)
 {
     const struct cuda_kernel *kernel = &h->kernels[k];
     uint32_t blocks = cuda_blocks(kernel, hi - lo), most = backwards ? 2 : 100000, n = kernel->argument_count;
@@ -98,8 +109,7 @@ static inline void cuda_harness_launch(struct cuda_harness *h, uint32_t k, void 
     void **arguments = malloc((n + 3) * sizeof *arguments);
     unsigned char *scratch = malloc(kernel->scratch_bytes * blocks + 1);
     memset(scratch, 0xff, kernel->scratch_bytes * blocks + 1);
-    for (uint32_t i = 0; i < n; i++)
-        arguments[i] = buffers[i];
+    for (uint32_t i = 0; i < n; i++) arguments[i] = buffers[i];
     arguments[n] = (void *)(intptr_t)lo;
     arguments[n + 1] = (void *)(intptr_t)hi;
     arguments[n + 2] = scratch;

@@ -11,10 +11,14 @@
 
 typedef void kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
 
-struct harness { struct cg_bytes object; void *handle; kernel_fn *const *kernels; };
+struct harness {
+    struct cg_bytes object;
+    void *handle;
+    kernel_fn *const *kernels;
+};
 
 static inline struct cg_bytes harness_object(struct arena *arena, const struct cg_target *target,
-                                              struct nest *const *nests, size_t count)
+                                             struct nest *const *nests, size_t count)
 {
     struct cg_object *object = cg_object_new(target, arena);
     struct emit *e = cg_object_emit(object);
@@ -35,8 +39,8 @@ static inline struct cg_bytes harness_object(struct arena *arena, const struct c
     return bytes;
 }
 
-static inline struct harness harness_open(struct arena *arena, const struct cg_target *target, struct nest *const *nests,
-                                           size_t count)
+static inline struct harness harness_open(struct arena *arena, const struct cg_target *target,
+                                          struct nest *const *nests, size_t count)
 {
     struct harness h = {harness_object(arena, target, nests, count), NULL, NULL};
     char path[] = "/tmp/stepc-test-XXXXXX";
@@ -65,9 +69,10 @@ static inline struct cg_target harness_target(struct arena *arena, const char *c
 /* offset + sum of scale * var */
 static inline struct nest_index at(struct arena *arena, int64_t offset, uint32_t count, const struct nest_term *terms)
 {
-    return (struct nest_index){.offset = offset, .term_count = count,
-                               .terms = count ? arena_copy(arena, terms, count * sizeof *terms) : NULL};
+    return (struct nest_index){
+        .offset = offset, .term_count = count, .terms = count ? arena_copy(arena, terms, count * sizeof *terms) : NULL};
 }
 #define AT(arena, offset, ...) \
-    at((arena), (offset), sizeof((struct nest_term[]){__VA_ARGS__}) / sizeof(struct nest_term), (struct nest_term[]){__VA_ARGS__})
+    at((arena), (offset), sizeof((struct nest_term[]){__VA_ARGS__}) / sizeof(struct nest_term), \
+       (struct nest_term[]){__VA_ARGS__})
 #endif

@@ -1,5 +1,5 @@
-/* Runs a function the long way, fuse, schedule, memory plan, nests, interpreter of nests, in the memory that the plan lays
- * out, with every parallel loop cut in two, and compares with the interpreter of the IR. */
+/* Runs a function the long way, fuse, schedule, memory plan, nests, interpreter of nests, in the memory that the plan
+ * lays out, with every parallel loop cut in two, and compares with the interpreter of the IR. */
 #ifndef LOWER_HARNESS_H
 #define LOWER_HARNESS_H
 #include "codegen/codegen.h"
@@ -9,7 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture { struct ir_module *m; struct ir_builder b; uint32_t inputs, outputs; };
+struct fixture {
+    struct ir_module *m;
+    struct ir_builder b;
+    uint32_t inputs, outputs;
+};
 
 static inline struct fixture fixture_new(void)
 {
@@ -19,14 +23,18 @@ static inline struct fixture fixture_new(void)
     return x;
 }
 
-static inline struct ir_type type_of(enum ir_dtype dtype, uint32_t rank, const int64_t *dim) { return ir_type_of(dtype, rank, dim); }
+static inline struct ir_type type_of(enum ir_dtype dtype, uint32_t rank, const int64_t *dim)
+{
+    return ir_type_of(dtype, rank, dim);
+}
 #define DIMS(...) (sizeof((int64_t[]){__VA_ARGS__}) / 8), ((const int64_t[]){__VA_ARGS__})
 #define F32(...) type_of(IR_F32, DIMS(__VA_ARGS__))
 #define I32(...) type_of(IR_I32, DIMS(__VA_ARGS__))
 
 static inline int32_t fixture_slot(struct fixture *x, enum ir_role role, const char *name, struct ir_type type)
 {
-    return (int32_t)ir_slot_new(x->m, (struct ir_slot){.name = arena_string(&x->m->arena, name), .role = role, .type = type});
+    return (int32_t)ir_slot_new(x->m,
+                                (struct ir_slot){.name = arena_string(&x->m->arena, name), .role = role, .type = type});
 }
 
 static inline ir_value fixture_param(struct fixture *x, enum ir_role role, struct ir_type type)
@@ -35,7 +43,10 @@ static inline ir_value fixture_param(struct fixture *x, enum ir_role role, struc
     return ir_param_new(&x->b, name, type, fixture_slot(x, role, name, type));
 }
 static inline ir_value input(struct fixture *x, struct ir_type type) { return fixture_param(x, IR_ROLE_INPUT, type); }
-static inline ir_value parameter(struct fixture *x, struct ir_type type) { return fixture_param(x, IR_ROLE_PARAM, type); }
+static inline ir_value parameter(struct fixture *x, struct ir_type type)
+{
+    return fixture_param(x, IR_ROLE_PARAM, type);
+}
 
 static inline void output(struct fixture *x, ir_value v)
 {
@@ -53,11 +64,21 @@ static inline void update(struct fixture *x, ir_value param, ir_value v)
 
 static inline struct cg_target test_target(uint32_t vector_bytes)
 {
-    return (struct cg_target){.cpu = "test", .features = "", .vector_bytes = vector_bytes,
-                              .vector_registers = vector_bytes == 64 ? 32 : 16, .l1_bytes = 32768, .l2_bytes = 1 << 20};
+    return (struct cg_target){.cpu = "test",
+                              .features = "",
+                              .vector_bytes = vector_bytes,
+                              .vector_registers = vector_bytes == 64 ? 32 : 16,
+                              .l1_bytes = 32768,
+                              .l2_bytes = 1 << 20};
 }
 
-struct planned { struct pass pass; struct arena keep, diag_arena; struct diags diags; struct plan_module *plans; struct pass_options options; };
+struct planned {
+    struct pass pass;
+    struct arena keep, diag_arena;
+    struct diags diags;
+    struct plan_module *plans;
+    struct pass_options options;
+};
 
 static inline void plan_module(struct planned *p, struct ir_module *m)
 {
@@ -94,7 +115,8 @@ static inline struct ir_tensor random_tensor(struct ir_type type, int64_t limit,
     for (int64_t i = 0; i < n; i++) {
         double r = (double)(next_random(state) % 4001) / 1000 - 2;
         t.v[i] = ir_dtype_is_float((enum ir_dtype)type.dtype) ? (double)(float)r
-                 : type.dtype == IR_BOOL ? (double)(next_random(state) & 1) : (double)(next_random(state) % (uint64_t)(limit ? limit : 10));
+                 : type.dtype == IR_BOOL                      ? (double)(next_random(state) & 1)
+                                         : (double)(next_random(state) % (uint64_t)(limit ? limit : 10));
     }
     return t;
 }
@@ -170,8 +192,7 @@ static inline void execute(struct executor *x)
         int32_t *counter = address_of(x, k->counter), limit = *(int32_t *)address_of(x, k->limit);
         *counter = k->kind == PLAN_LOOP_BEGIN ? 0 : *counter + 1;
         bool go = *counter < limit && (k->flag == UINT32_MAX || *(unsigned char *)address_of(x, k->flag));
-        if (k->kind == PLAN_LOOP_BEGIN ? !go : go)
-            c = k->other;
+        if (k->kind == PLAN_LOOP_BEGIN ? !go : go) c = k->other;
     }
 }
 
@@ -186,8 +207,7 @@ static inline void dump_plan(const struct planned *p, const struct cg_kernel *ke
         for (size_t j = 0; j < plan->groups.items[i].nodes.count; j++)
             str_addf(&text, " %u", plan->groups.items[i].nodes.items[j]);
         str_add(&text, "\n");
-        if (kernels)
-            nest_print(kernels[i].nest, &text);
+        if (kernels) nest_print(kernels[i].nest, &text);
     }
     fprintf(stderr, "%s", str_text(&text));
     arena_free(&a);
@@ -206,8 +226,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
     struct cg_kernel *kernels = arena_new_array(&a, struct cg_kernel, plan->groups.count);
     bool lowered = cg_lower(p.plans, plan, &target, &a, &p.diags, kernels);
     ck_assert_msg(lowered, "%s", p.diags.list.count ? p.diags.list.items[0].message : "not lowered");
-    if (getenv("STEPC_TEST_DUMP"))
-        dump_plan(&p, kernels);
+    if (getenv("STEPC_TEST_DUMP")) dump_plan(&p, kernels);
 
     uint64_t state = 7;
     const struct ir_func *f = plan->func;
@@ -223,8 +242,7 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
         const struct ir_param *q = &f->params.items[i];
         params[i] = random_tensor(q->type, limit, &state, &a);
         size_t bytes = (size_t)ir_type_elements(&q->type) * ir_dtype_bytes((enum ir_dtype)q->type.dtype);
-        if (p.plans->module->slots.items[q->slot].role == IR_ROLE_INPUT)
-            e.input[q->slot] = arena_alloc(&a, bytes + 1);
+        if (p.plans->module->slots.items[q->slot].role == IR_ROLE_INPUT) e.input[q->slot] = arena_alloc(&a, bytes + 1);
         ir_tensor_to_bytes(&params[i], e.input[q->slot] ? e.input[q->slot] : e.state + p.plans->slot_offset[q->slot]);
     }
     execute(&e);
@@ -237,19 +255,19 @@ static inline void check_lowering(struct fixture *x, uint32_t vector_bytes, doub
         ir_tensor_from_bytes(&got, block + p.plans->slot_offset[slot], &a);
         double largest = 1e-30;
         int64_t n = ir_type_elements(&got.type);
-        for (int64_t j = 0; j < n; j++)
-            largest = fmax(largest, isfinite(results[i].v[j]) ? fabs(results[i].v[j]) : 0);
+        for (int64_t j = 0; j < n; j++) largest = fmax(largest, isfinite(results[i].v[j]) ? fabs(results[i].v[j]) : 0);
         for (int64_t j = 0; j < n; j++) {
-            bool same = got.v[j] == results[i].v[j] || (isnan(got.v[j]) && isnan(results[i].v[j]))
-                        || fabs(got.v[j] - results[i].v[j]) <= tolerance * largest;
-            if (!same)
-                dump_plan(&p, kernels);
-            ck_assert_msg(same, "result %zu element %lld: %.9g, expected %.9g", i, (long long)j, got.v[j], results[i].v[j]);
+            bool same = got.v[j] == results[i].v[j] || (isnan(got.v[j]) && isnan(results[i].v[j])) ||
+                        fabs(got.v[j] - results[i].v[j]) <= tolerance * largest;
+            if (!same) dump_plan(&p, kernels);
+            ck_assert_msg(same, "result %zu element %lld: %.9g, expected %.9g", i, (long long)j, got.v[j],
+                          results[i].v[j]);
         }
     }
     arena_free(&a);
     drop_plans(&p);
 }
 
-#define CHECK_BOTH(x, tolerance, limit) (check_lowering(&(x), 64, tolerance, limit), check_lowering(&(x), 16, tolerance, limit))
+#define CHECK_BOTH(x, tolerance, limit) \
+    (check_lowering(&(x), 64, tolerance, limit), check_lowering(&(x), 16, tolerance, limit))
 #endif

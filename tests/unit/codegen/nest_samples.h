@@ -1,5 +1,5 @@
-/* Nests built by hand that cover every statement: maps, reductions with every tail, tiles, gathers, scatters, conditions,
- * locals, every op on every dtype; with memory to run them on. For one program per printer. */
+/* Nests built by hand that cover every statement: maps, reductions with every tail, tiles, gathers, scatters,
+ * conditions, locals, every op on every dtype; with memory to run them on. For one program per printer. */
 #ifndef NEST_SAMPLES_H
 #define NEST_SAMPLES_H
 #include "emit_harness.h"
@@ -7,7 +7,14 @@
 #include <stdio.h>
 
 enum { MAX_NESTS = 800, MAX_BUFFERS = 6 };
-struct sample { struct nest *nest; size_t count; size_t bytes[MAX_BUFFERS]; int64_t lo, hi; const char *name; double tolerance; };
+struct sample {
+    struct nest *nest;
+    size_t count;
+    size_t bytes[MAX_BUFFERS];
+    int64_t lo, hi;
+    const char *name;
+    double tolerance;
+};
 static struct arena arena;
 static struct sample samples[MAX_NESTS];
 static size_t sample_count;
@@ -27,8 +34,7 @@ static struct sample *add(struct nest_builder *b, const char *name, int64_t lo, 
     struct sample *s = &samples[sample_count++];
     ck_assert(sample_count < MAX_NESTS);
     *s = (struct sample){.nest = b->nest, .lo = lo, .hi = hi, .name = arena_string(&arena, name)};
-    for (; bytes[s->count]; s->count++)
-        s->bytes[s->count] = bytes[s->count];
+    for (; bytes[s->count]; s->count++) s->bytes[s->count] = bytes[s->count];
     return s;
 }
 #define ADD(b, name, lo, hi, ...) add((b), (name), (lo), (hi), (const size_t[]){__VA_ARGS__, 0})
@@ -83,7 +89,11 @@ static void integer_reduce(int64_t n, enum ir_op op)
 {
     struct nest_builder b = begin();
     uint32_t x = nest_argument(&b, IR_I32, false, "x"), y = nest_argument(&b, IR_I32, true, "y");
-    uint32_t reg = nest_reg(&b, IR_I32, 1, true, op == OP_max ? INT32_MIN : op == OP_min ? INT32_MAX : op == OP_and ? -1 : 0);
+    uint32_t reg = nest_reg(&b, IR_I32, 1, true,
+                            op == OP_max   ? INT32_MIN
+                            : op == OP_min ? INT32_MAX
+                            : op == OP_and ? -1
+                                           : 0);
     nest_var i = nest_open(&b, NEST_VECTOR, n);
     nest_reduce(&b, op, reg, at(&arena, 0, 0, NULL), nest_load(&b, x, AT(&arena, 0, {i, 1}), 0));
     nest_close(&b);
@@ -105,18 +115,21 @@ static void matrix_product(int64_t m, int64_t n, int64_t k, int64_t width)
     nest_value right = nest_load(&b, y, AT(&arena, 0, {p, n}, {column, width}, {q, 1}), 0);
     for (int64_t r = 0; r < 4; r++) {
         nest_value left = nest_load(&b, x, AT(&arena, r * k, {row, 4 * k}, {p, 1}), 0);
-        nest_set(&b, tile, AT(&arena, r, {row, 0}), nest_fma(&b, IR_F32, left, right, nest_get(&b, tile, AT(&arena, r, {row, 0}))));
+        nest_set(&b, tile, AT(&arena, r, {row, 0}),
+                 nest_fma(&b, IR_F32, left, right, nest_get(&b, tile, AT(&arena, r, {row, 0}))));
     }
     nest_close(&b);
     nest_close(&b);
     nest_var u = nest_open(&b, NEST_UNROLL, 4);
     q = nest_open(&b, NEST_VECTOR, width);
-    nest_store(&b, z, AT(&arena, 0, {row, 4 * n}, {u, n}, {column, width}, {q, 1}), nest_get(&b, tile, AT(&arena, 0, {u, 1})), 0);
+    nest_store(&b, z, AT(&arena, 0, {row, 4 * n}, {u, n}, {column, width}, {q, 1}),
+               nest_get(&b, tile, AT(&arena, 0, {u, 1})), 0);
     nest_close(&b);
     nest_close(&b);
     nest_close(&b);
     nest_close(&b);
-    ADD(&b, "matrix product", 0, m / 4, (size_t)(4 * m * k), (size_t)(4 * k * n), (size_t)(4 * m * n))->tolerance = 1e-5;
+    ADD(&b, "matrix product", 0, m / 4, (size_t)(4 * m * k), (size_t)(4 * k * n), (size_t)(4 * m * n))->tolerance =
+        1e-5;
 }
 
 /* y[i] = x[stride * i + 1], then gathered again through an index, then added to by index. */
@@ -132,7 +145,8 @@ static void gather_scatter(int64_t n, int64_t stride)
     nest_value j = nest_op(&b, OP_rem, IR_I32, limit, 2);
     nest_value positive = nest_op(&b, OP_abs, IR_I32, &j, 1);
     struct nest_scaled scaled = {positive, 1}, tripled = {positive, 3};
-    struct nest_index by = {.scaled_count = 1, .scaled = &scaled}, by_three = {.offset = 1, .scaled_count = 1, .scaled = &tripled};
+    struct nest_index by = {.scaled_count = 1, .scaled = &scaled},
+                      by_three = {.offset = 1, .scaled_count = 1, .scaled = &tripled};
     nest_value w = nest_load(&b, x, by, 0), t = nest_load(&b, x, by_three, 0);
     nest_value pair[] = {v, w}, pair2[] = {nest_op(&b, OP_add, IR_F32, pair, 2), t};
     nest_store(&b, y, AT(&arena, first, {i, stride}), nest_op(&b, OP_add, IR_F32, pair2, 2), 0);
@@ -172,8 +186,8 @@ static void conditions(int64_t n)
     ADD(&b, "conditions", 1, 5, size + 40, size, size);
 }
 
-/* Scratch that one lane writes and another reads, in a loop that uses it again; scalars in memory, written, read and added
- * to; registers without lanes. */
+/* Scratch that one lane writes and another reads, in a loop that uses it again; scalars in memory, written, read and
+ * added to; registers without lanes. */
 static void exchange(int64_t n)
 {
     struct nest_builder b = begin();
@@ -219,12 +233,12 @@ static void one_op(enum ir_op op, enum ir_dtype dtype, double tolerance)
         in[k] = nest_argument(&b, op == OP_select && k == 0 ? IR_BOOL : dtype, false, "x");
     uint32_t y = nest_argument(&b, result, true, "y");
     nest_var i = nest_open(&b, NEST_VECTOR, 53);
-    for (int k = 0; k < info->args; k++)
-        v[k] = nest_load(&b, in[k], AT(&arena, 0, {i, 1}), 0);
+    for (int k = 0; k < info->args; k++) v[k] = nest_load(&b, in[k], AT(&arena, 0, {i, 1}), 0);
     nest_value out = op == OP_threefry ? nest_threefry(&b, v, 1) : nest_op(&b, op, result, v, (uint32_t)info->args);
     nest_store(&b, y, AT(&arena, 0, {i, 1}), out, 0);
     nest_close(&b);
-    struct sample *s = add(&b, arena_format(&arena, "%s of %s", info->name, ir_dtype_name(dtype)), 0, 1, (const size_t[]){0});
+    struct sample *s = add(&b, arena_format(&arena, "%s of %s", info->name, ir_dtype_name(dtype)), 0, 1,
+                           (const size_t[]){0});
     for (s->count = 0; s->count < (size_t)info->args; s->count++)
         s->bytes[s->count] = 53 * ir_dtype_bytes(op == OP_select && s->count == 0 ? IR_BOOL : dtype);
     s->bytes[s->count++] = 53 * ir_dtype_bytes(result);
@@ -239,58 +253,70 @@ static void one_cast(enum ir_dtype from, enum ir_dtype to)
     nest_value v = nest_load(&b, x, AT(&arena, 0, {i, 1}), 0);
     nest_store(&b, y, AT(&arena, 0, {i, 1}), nest_op(&b, OP_cast, to, &v, 1), 0);
     nest_close(&b);
-    ADD(&b, arena_format(&arena, "cast %s to %s", ir_dtype_name(from), ir_dtype_name(to)), 0, 1, 53 * ir_dtype_bytes(from),
-        53 * ir_dtype_bytes(to));
+    ADD(&b, arena_format(&arena, "cast %s to %s", ir_dtype_name(from), ir_dtype_name(to)), 0, 1,
+        53 * ir_dtype_bytes(from), 53 * ir_dtype_bytes(to));
 }
 
 static bool applies(enum ir_op op, enum ir_dtype dtype)
 {
     bool real = ir_dtype_is_float(dtype), boolean = dtype == IR_BOOL;
     switch (op) {
-    case OP_and: case OP_or: case OP_xor: case OP_not: return !real;
-    case OP_shl: case OP_shr: return !real && !boolean;
+    case OP_and:
+    case OP_or:
+    case OP_xor:
+    case OP_not: return !real;
+    case OP_shl:
+    case OP_shr: return !real && !boolean;
     case OP_threefry: return dtype == IR_U32;
-    case OP_eq: case OP_ne: case OP_select: return true;
+    case OP_eq:
+    case OP_ne:
+    case OP_select: return true;
     case OP_neg: return real || ir_dtype_is_signed(dtype);
-    case OP_floor: case OP_ceil: case OP_round: case OP_is_finite: return real;
-    case OP_cast: case OP_bitcast: case OP_stop_gradient: case OP_sharding_constraint: return false;
-    case OP_pow: case OP_atan2: return real;
+    case OP_floor:
+    case OP_ceil:
+    case OP_round:
+    case OP_is_finite: return real;
+    case OP_cast:
+    case OP_bitcast:
+    case OP_stop_gradient:
+    case OP_sharding_constraint: return false;
+    case OP_pow:
+    case OP_atan2: return real;
     default: return (op >= OP_exp && op <= OP_erf_inv) ? real : !boolean;
     }
 }
 
 static void all_ops(void)
 {
-    static const enum ir_dtype dtypes[] = {IR_BOOL, IR_I8, IR_U8, IR_I16, IR_I32, IR_U32, IR_F32, IR_F64, IR_BF16, IR_F16, IR_U16, IR_I64, IR_U64};
+    static const enum ir_dtype dtypes[] = {IR_BOOL, IR_I8,   IR_U8,  IR_I16, IR_I32, IR_U32, IR_F32,
+                                           IR_F64,  IR_BF16, IR_F16, IR_U16, IR_I64, IR_U64};
     for (int op = 1; op < IR_OP_COUNT; op++) {
-        if (ir_ops[op].emit != EMIT_ewise || !(ir_ops[op].flags & IR_EWISE))
-            continue;
+        if (ir_ops[op].emit != EMIT_ewise || !(ir_ops[op].flags & IR_EWISE)) continue;
         for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
             enum ir_dtype dtype = dtypes[d];
             bool math = (op >= OP_exp && op <= OP_erf_inv) || op == OP_pow || op == OP_atan2;
-            double tolerance = !math ? 0 : dtype == IR_BF16 ? 0.01 : dtype == IR_F16 ? 2e-3 : dtype == IR_F32 ? 1e-6 : 1e-12;
-            if (applies((enum ir_op)op, dtype))
-                one_op((enum ir_op)op, dtype, tolerance);
+            double tolerance = !math              ? 0
+                               : dtype == IR_BF16 ? 0.01
+                               : dtype == IR_F16  ? 2e-3
+                               : dtype == IR_F32  ? 1e-6
+                                                  : 1e-12;
+            if (applies((enum ir_op)op, dtype)) one_op((enum ir_op)op, dtype, tolerance);
         }
     }
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++)
-            one_cast(dtypes[i], dtypes[k]);
+        for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) one_cast(dtypes[i], dtypes[k]);
 }
 
 static void build_all(void)
 {
-    if (sample_count)
-        return;
+    if (sample_count) return;
     static const int64_t sizes[] = {1, 15, 16, 17, 100, 1000};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        flat_map(sizes[i]);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) flat_map(sizes[i]);
     for (int64_t n = 1; n <= 70; n++)
         integer_reduce(n, n % 4 == 0 ? OP_max : n % 4 == 1 ? OP_add : n % 4 == 2 ? OP_min : OP_and);
     integer_reduce(1000, OP_add);
     integer_reduce(555, OP_max);
-    for (int64_t n = 1; n <= 70; n += 7)
-        softmax(3, n);
+    for (int64_t n = 1; n <= 70; n += 7) softmax(3, n);
     softmax(2, 257);
     matrix_product(8, 32, 5, 16);
     matrix_product(4, 10, 7, 10);
@@ -314,21 +340,24 @@ static uint32_t next_random(uint32_t *state) { return *state = *state * 1664525u
 static void fill(void *data, size_t bytes, enum ir_dtype dtype, uint32_t seed)
 {
     size_t size = ir_dtype_bytes(dtype), count = bytes / size;
-    struct ir_tensor t = {.type = ir_type_of(dtype, 1, &(int64_t){(int64_t)count}), .v = arena_new_array(&arena, double, count)};
-    static const double special[] = {0, -0.0, 1, -1, 0.5, 2, INFINITY, -INFINITY, NAN, 1e10, -1e10, 3e9, 100, -100, 0.25, 7};
+    struct ir_tensor t = {.type = ir_type_of(dtype, 1, &(int64_t){(int64_t)count}),
+                          .v = arena_new_array(&arena, double, count)};
+    static const double special[] = {0,   -0.0, 1,     -1,  0.5, 2,    INFINITY, -INFINITY,
+                                     NAN, 1e10, -1e10, 3e9, 100, -100, 0.25,     7};
     for (size_t i = 0; i < count; i++) {
         double x = (double)(next_random(&seed) >> 8) / 65536.0 - 128.0;
-        if (dtype == IR_BOOL)
-            t.v[i] = x > 0;
+        if (dtype == IR_BOOL) t.v[i] = x > 0;
         else if (ir_dtype_is_float(dtype))
             t.v[i] = seed % 5 == 0 ? special[seed / 5 % 16] : seed % 3 == 0 ? x / 100 : x / 8;
-        else
-            t.v[i] = seed % 5 == 0 ? 0 : trunc(ir_dtype_is_signed(dtype) ? x : fabs(x));
+        else t.v[i] = seed % 5 == 0 ? 0 : trunc(ir_dtype_is_signed(dtype) ? x : fabs(x));
     }
     ir_tensor_to_bytes(&t, data);
 }
 
-struct memory { void *buffers[MAX_BUFFERS]; void *scratch; };
+struct memory {
+    void *buffers[MAX_BUFFERS];
+    void *scratch;
+};
 
 static struct memory make_memory(const struct sample *s)
 {
@@ -341,8 +370,7 @@ static struct memory make_memory(const struct sample *s)
         if (strchr(s->name, ' ') && (strncmp(s->name, "soft", 4) == 0 || strncmp(s->name, "matrix", 6) == 0))
             for (size_t k = 0; k < s->bytes[i] / 4; k++)
                 ((float *)m.buffers[i])[k] = (float)((k * 37 + i * 11) % 61) / 8 - 3;
-        else
-            fill(m.buffers[i], s->bytes[i], dtype, (uint32_t)i * 77 + 5);
+        else fill(m.buffers[i], s->bytes[i], dtype, (uint32_t)i * 77 + 5);
     }
     m.scratch = aligned_alloc(64, (size_t)emit_scratch_bytes(s->nest) + 64);
     return m;
@@ -350,8 +378,7 @@ static struct memory make_memory(const struct sample *s)
 
 static void free_memory(struct memory *m, const struct sample *s)
 {
-    for (size_t i = 0; i < s->count; i++)
-        free(m->buffers[i]);
+    for (size_t i = 0; i < s->count; i++) free(m->buffers[i]);
     free(m->scratch);
 }
 

@@ -1,8 +1,8 @@
-/* Whole functions through the CUDA printer: the cases of the lowering and the entries of whole documents are planned and
- * printed as kernels, the kernels run on this CPU with their barriers in the memory that the plan lays out, and the results
- * are those of the interpreter of the IR. All kernels are one text: cases are collected first, then compiled together.
- * The same text goes through NVRTC where it is installed. An object for CUDA opens on any machine, describes itself, and
- * create says why it cannot run. */
+/* Whole functions through the CUDA printer: the cases of the lowering and the entries of whole documents are planned
+ * and printed as kernels, the kernels run on this CPU with their barriers in the memory that the plan lays out, and the
+ * results are those of the interpreter of the IR. All kernels are one text: cases are collected first, then compiled
+ * together. The same text goes through NVRTC where it is installed. An object for CUDA opens on any machine, describes
+ * itself, and create says why it cannot run. */
 #include "cuda_harness.h"
 #include "frontend/fe.h"
 #include "lower_harness.h"
@@ -17,7 +17,7 @@ struct job {
     struct cg_kernel *kernels; /* by group */
     uint32_t *kernel_of;       /* by group */
     double tolerance;
-    int64_t limit;       /* of integers where the slot says none */
+    int64_t limit; /* of integers where the slot says none */
 };
 static struct arena arena;
 static struct cuda_harness harness;
@@ -27,7 +27,8 @@ static const struct plan_module *first_document;
 
 /* ---------------------------------------------------------------- collecting */
 
-static void add_job(const char *name, const struct plan_module *plans, const struct plan *plan, double tolerance, int64_t limit)
+static void add_job(const char *name, const struct plan_module *plans, const struct plan *plan, double tolerance,
+                    int64_t limit)
 {
     struct cg_kernel *kernels = arena_new_array(&arena, struct cg_kernel, plan->groups.count + 1);
     struct diags diags = {.arena = &arena};
@@ -35,9 +36,9 @@ static void add_job(const char *name, const struct plan_module *plans, const str
     cuda_target(&target);
     if (!cg_lower(plans, plan, &target, &arena, &diags, kernels))
         ck_abort_msg("%s: %s", name, diags.list.count ? diags.list.items[0].message : "not lowered");
-    struct job job = {name, plans, plan, kernels, arena_new_array(&arena, uint32_t, plan->groups.count + 1), tolerance, limit};
-    for (size_t i = 0; i < plan->groups.count; i++)
-        job.kernel_of[i] = cuda_harness_add(&harness, kernels[i].nest);
+    struct job job = {name,      plans, plan, kernels, arena_new_array(&arena, uint32_t, plan->groups.count + 1),
+                      tolerance, limit};
+    for (size_t i = 0; i < plan->groups.count; i++) job.kernel_of[i] = cuda_harness_add(&harness, kernels[i].nest);
     ck_assert_uint_lt(job_count, MOST_JOBS);
     jobs[job_count++] = job;
 }
@@ -78,7 +79,8 @@ static void collect_document(const char *path, const char *const *names, const c
     ck_assert_msg(plans && !diags.errors, "%s: %s", path, diags.list.count ? diags.list.items[0].message : "?");
     first_document = first_document ? first_document : plans;
     for (size_t i = 0; i < plans->plans.count; i++)
-        add_job(arena_format(&arena, "%s: %s", path, plans->plans.items[i]->func->name), plans, plans->plans.items[i], tolerance, 10);
+        add_job(arena_format(&arena, "%s: %s", path, plans->plans.items[i]->func->name), plans, plans->plans.items[i],
+                tolerance, 10);
 }
 
 START_TEST(documents)
@@ -88,7 +90,8 @@ START_TEST(documents)
     static const char *const names[] = {"batch", "context", "width", "heads", "layers", NULL};
     static const char *const values[] = {"2", "16", "32", "2", "2", NULL};
     collect_document("samples/shakespeare/model.json", names, values, 1e-4);
-    static const char *const more[] = {"accumulate_transformer", "dropout_attention", "layer_batch_norm_images", "layer_conv2d", "model_rnn_language"};
+    static const char *const more[] = {"accumulate_transformer", "dropout_attention", "layer_batch_norm_images",
+                                       "layer_conv2d", "model_rnn_language"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         collect_document(arena_format(&arena, "tests/parity/cases/%s/model.json", more[i]), NULL, NULL, 1e-4);
 }
@@ -106,9 +109,11 @@ static void run_kernel(struct executor *x, const struct job *job, const struct p
         size_t reads = g->inputs.count, writes = g->outputs.count;
         ck_assert_uint_lt(reads + writes, 256);
         for (size_t i = 0; i < reads + writes; i++)
-            buffers[i] = address_of(x, i < reads ? c->reads.items[m * reads + i] : c->writes.items[m * writes + i - reads]);
+            buffers[i] = address_of(x, i < reads ? c->reads.items[m * reads + i]
+                                                 : c->writes.items[m * writes + i - reads]);
         /* the number of iterations belongs to the group: flat kernels of different sizes are one kernel */
-        cuda_harness_launch(&harness, job->kernel_of[plan_member(c, m)], buffers, 0, x->kernels[plan_member(c, m)].nest->parallel_extent, backwards_now);
+        cuda_harness_launch(&harness, job->kernel_of[plan_member(c, m)], buffers, 0,
+                            x->kernels[plan_member(c, m)].nest->parallel_extent, backwards_now);
     }
 }
 
@@ -125,8 +130,7 @@ static void run_plan(struct executor *x, const struct job *job)
         int32_t *counter = address_of(x, k->counter), limit = *(int32_t *)address_of(x, k->limit);
         *counter = k->kind == PLAN_LOOP_BEGIN ? 0 : *counter + 1;
         bool go = *counter < limit && (k->flag == UINT32_MAX || *(unsigned char *)address_of(x, k->flag));
-        if (k->kind == PLAN_LOOP_BEGIN ? !go : go)
-            c = k->other;
+        if (k->kind == PLAN_LOOP_BEGIN ? !go : go) c = k->other;
     }
 }
 
@@ -135,22 +139,23 @@ static struct ir_tensor some_tensor(const struct job *job, const struct ir_param
 {
     const struct ir_slot *slot = &job->plans->module->slots.items[p->slot];
     struct ir_tensor t = random_tensor(p->type, slot->index_limit ? slot->index_limit : job->limit, state, a);
-    for (int64_t i = 0; slot->role == IR_ROLE_OPT_STATE && i < ir_type_elements(&p->type); i++)
-        t.v[i] = fabs(t.v[i]);
+    for (int64_t i = 0; slot->role == IR_ROLE_OPT_STATE && i < ir_type_elements(&p->type); i++) t.v[i] = fabs(t.v[i]);
     return t;
 }
 
-static void compare(const struct job *job, const struct ir_result *r, const struct ir_tensor *want, const void *data, struct arena *a)
+static void compare(const struct job *job, const struct ir_result *r, const struct ir_tensor *want, const void *data,
+                    struct arena *a)
 {
     struct ir_tensor got = {.type = want->type};
     double largest = 1e-30;
     int64_t n = ir_type_elements(&got.type);
     ir_tensor_from_bytes(&got, data, a);
-    for (int64_t j = 0; j < n; j++)
-        largest = fmax(largest, isfinite(want->v[j]) ? fabs(want->v[j]) : 0);
+    for (int64_t j = 0; j < n; j++) largest = fmax(largest, isfinite(want->v[j]) ? fabs(want->v[j]) : 0);
     for (int64_t j = 0; j < n; j++) {
-        bool same = got.v[j] == want->v[j] || (isnan(got.v[j]) && isnan(want->v[j])) || fabs(got.v[j] - want->v[j]) <= job->tolerance * largest;
-        ck_assert_msg(same, "%s: element %lld of %s is %.9g, the interpreter says %.9g", job->name, (long long)j, r->name, got.v[j], want->v[j]);
+        bool same = got.v[j] == want->v[j] || (isnan(got.v[j]) && isnan(want->v[j])) ||
+                    fabs(got.v[j] - want->v[j]) <= job->tolerance * largest;
+        ck_assert_msg(same, "%s: element %lld of %s is %.9g, the interpreter says %.9g", job->name, (long long)j,
+                      r->name, got.v[j], want->v[j]);
     }
 }
 
@@ -172,8 +177,10 @@ static void run_job(const struct job *job)
         const struct ir_param *q = &f->params.items[i];
         params[i] = some_tensor(job, q, &state, &a);
         if (job->plans->module->slots.items[q->slot].role == IR_ROLE_INPUT)
-            e.input[q->slot] = arena_alloc(&a, (size_t)ir_type_elements(&q->type) * ir_dtype_bytes((enum ir_dtype)q->type.dtype) + 1);
-        ir_tensor_to_bytes(&params[i], e.input[q->slot] ? e.input[q->slot] : e.state + job->plans->slot_offset[q->slot]);
+            e.input[q->slot] = arena_alloc(
+                &a, (size_t)ir_type_elements(&q->type) * ir_dtype_bytes((enum ir_dtype)q->type.dtype) + 1);
+        ir_tensor_to_bytes(&params[i],
+                           e.input[q->slot] ? e.input[q->slot] : e.state + job->plans->slot_offset[q->slot]);
     }
     run_plan(&e, job);
     ir_eval(f, IR_EVAL_EXACT_DTYPES, params, results, &a);

@@ -9,12 +9,10 @@ static uint32_t kernel_of[MAX_NESTS];
 
 static void print_all(void)
 {
-    if (harness.count)
-        return;
+    if (harness.count) return;
     build_all();
     cuda_harness_init(&harness, &arena);
-    for (size_t i = 0; i < sample_count; i++)
-        kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
+    for (size_t i = 0; i < sample_count; i++) kernel_of[i] = cuda_harness_add(&harness, samples[i].nest);
 }
 
 static size_t compare(const struct sample *s, uint32_t kernel, bool backwards)
@@ -23,8 +21,7 @@ static size_t compare(const struct sample *s, uint32_t kernel, bool backwards)
     size_t failures = 0;
     cuda_harness_launch(&harness, kernel, got.buffers, s->lo, s->hi, backwards);
     ck_assert(nest_eval(s->nest, want.buffers, s->bytes, s->lo, s->hi, &arena));
-    for (size_t i = 0; i < s->count && !failures; i++)
-        failures += !close_enough(s, i, got.buffers[i], want.buffers[i]);
+    for (size_t i = 0; i < s->count && !failures; i++) failures += !close_enough(s, i, got.buffers[i], want.buffers[i]);
     free_memory(&got, s);
     free_memory(&want, s);
     return failures;
@@ -51,7 +48,4 @@ START_TEST(nvrtc_compiles)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles));
-}
+int main(void) { return run_case("cuda_emit", CASE_OF(240, cpu_agrees, nvrtc_compiles)); }

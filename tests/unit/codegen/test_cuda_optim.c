@@ -1,7 +1,7 @@
-/* Optimizers through the CUDA printer: recorded trajectories (tests/unit/frontend/optim_cases.json, from optax) are replayed
- * by the kernels of whole documents, which run on this CPU with their barriers. The document's loss is linear in its
- * parameters, so that the recorded gradients are its inputs. All kernels are one text: cases are collected first, then
- * compiled together. */
+/* Optimizers through the CUDA printer: recorded trajectories (tests/unit/frontend/optim_cases.json, from optax) are
+ * replayed by the kernels of whole documents, which run on this CPU with their barriers. The document's loss is linear
+ * in its parameters, so that the recorded gradients are its inputs. All kernels are one text: cases are collected
+ * first, then compiled together. */
 #include "cuda_harness.h"
 #include "frontend/fe.h"
 #include "lower_harness.h"
@@ -9,14 +9,55 @@
 #include "tests/unit/suite.h"
 #include <math.h>
 
-/* One of every shape that an update has: element-wise alone, with one norm over all or per parameter, by rows and columns,
- * matrix products, state that begins with the parameters, wrappers that choose, noise, schedules. */
+/* One of every shape that an update has: element-wise alone, with one norm over all or per parameter, by rows and
+ * columns, matrix products, state that begins with the parameters, wrappers that choose, noise, schedules. */
 static const char *const wanted[] = {
-    "adabelief", "adadelta", "adafactor", "adagrad", "adam", "adamw", "adan", "ademamix", "adopt", "amos", "amsgrad",
-    "apply_if_finite", "centralize", "chain", "clip_by_block_rms", "clip_by_global_norm", "cocob", "conditionally_mask",
-    "dadapt_adamw", "dog", "flatten", "fromage", "inject_hyperparams", "lamb", "lars", "lion", "lookahead", "madgrad",
-    "masked", "mechanize", "momo", "multi_steps", "muon", "noisy_sgd", "novograd", "partition", "prodigy", "radam",
-    "rmsprop", "rprop", "sam", "schedule_free_adamw", "scale_by_lbfgs", "sgd", "t5x_adafactor", "yogi",
+    "adabelief",
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamw",
+    "adan",
+    "ademamix",
+    "adopt",
+    "amos",
+    "amsgrad",
+    "apply_if_finite",
+    "centralize",
+    "chain",
+    "clip_by_block_rms",
+    "clip_by_global_norm",
+    "cocob",
+    "conditionally_mask",
+    "dadapt_adamw",
+    "dog",
+    "flatten",
+    "fromage",
+    "inject_hyperparams",
+    "lamb",
+    "lars",
+    "lion",
+    "lookahead",
+    "madgrad",
+    "masked",
+    "mechanize",
+    "momo",
+    "multi_steps",
+    "muon",
+    "noisy_sgd",
+    "novograd",
+    "partition",
+    "prodigy",
+    "radam",
+    "rmsprop",
+    "rprop",
+    "sam",
+    "schedule_free_adamw",
+    "scale_by_lbfgs",
+    "sgd",
+    "t5x_adafactor",
+    "yogi",
 };
 enum { WANTED = sizeof wanted / sizeof *wanted };
 
@@ -42,13 +83,16 @@ static const char *document(const char *optimizer)
 {
     struct str s = STR(&arena), inputs = STR(&arena), nodes = STR(&arena), loss = STR(&arena);
     const char *comma = "", *plus = "";
-    for (const struct json_value *p = child(get(recorded.values, "shapes")); p; p = sibling(p), comma = ", ", plus = " + ") {
+    for (const struct json_value *p = child(get(recorded.values, "shapes")); p;
+         p = sibling(p), comma = ", ", plus = " + ") {
         const char *name = underlined(p->key);
         str_addf(&inputs, "%s\"%s\": {\"shape\": %s}", comma, name, text_of(p));
         str_addf(&nodes, "%s{\"type\": \"param\", \"name\": \"%s\", \"shape\": %s}", comma, p->key, text_of(p));
         str_addf(&loss, "%ssum(params.%s * %s)", plus, p->key, name);
     }
-    str_addf(&s, "{\"stepc\": 1, \"name\": \"test\", \"inputs\": {%s}, \"model\": {\"type\": \"graph\", \"nodes\": [%s], \"output\": \"scale\"},",
+    str_addf(&s,
+             "{\"stepc\": 1, \"name\": \"test\", \"inputs\": {%s}, \"model\": {\"type\": \"graph\", \"nodes\": [%s], "
+             "\"output\": \"scale\"},",
              str_text(&inputs), str_text(&nodes));
     str_addf(&s, "\"loss\": \"%s\", \"optimizer\": %s}", str_text(&loss), optimizer);
     return str_text(&s);
@@ -190,8 +234,9 @@ static void compare(struct machine *m, const struct json_value *tree)
     for (const struct json_value *p = child(tree); p; p = sibling(p)) {
         const float *got = slot(m, p->key);
         for (const struct json_value *x = child(p); x; x = sibling(x), got++)
-            ck_assert_msg(fabs((double)*got - x->number) <= 4e-6 + 2e-5 * fabs(x->number), "%s: %s is %.9g instead of %.9g",
-                          text_of(get(m->job->recorded, "optimizer")), p->key, (double)*got, x->number);
+            ck_assert_msg(fabs((double)*got - x->number) <= 4e-6 + 2e-5 * fabs(x->number),
+                          "%s: %s is %.9g instead of %.9g", text_of(get(m->job->recorded, "optimizer")), p->key,
+                          (double)*got, x->number);
     }
 }
 

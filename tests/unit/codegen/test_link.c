@@ -42,8 +42,7 @@ static int count_and_remove(const char *path)
     DIR *dir = opendir(path);
     int count = 0;
     for (struct dirent *entry; (entry = readdir(dir));) {
-        if (entry->d_name[0] == '.')
-            continue;
+        if (entry->d_name[0] == '.') continue;
         count++;
         unlink(arena_format(&arena, "%s/%s", path, entry->d_name));
     }
@@ -95,7 +94,8 @@ END_TEST
 
 START_TEST(no_such_linker)
 {
-    struct cg_link link = {.object = object(), .output = "/tmp/never.so", .linker = "no-such-linker", .export_symbol = "test_kernels"};
+    struct cg_link link = {
+        .object = object(), .output = "/tmp/never.so", .linker = "no-such-linker", .export_symbol = "test_kernels"};
     const char *fault = cg_link(&link, &arena);
     ck_assert(fault && strstr(fault, "no-such-linker"));
 }
@@ -105,7 +105,8 @@ END_TEST
 START_TEST(no_space)
 {
     const char *in = folder();
-    struct cg_link link = {.object = object(), .output = arena_format(&arena, "%s/a.so", in), .export_symbol = "test_kernels"};
+    struct cg_link link = {
+        .object = object(), .output = arena_format(&arena, "%s/a.so", in), .export_symbol = "test_kernels"};
     struct rlimit limit = {512, RLIM_INFINITY}, old;
     getrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, SIG_IGN);
@@ -130,6 +131,6 @@ END_TEST
 
 int main(void)
 {
-    return run_case("link", CASE_OF(30, same_bytes, old_file_survives, no_such_folder, no_such_linker, no_space,
-                                    cpu_names));
+    return run_case("link",
+                    CASE_OF(30, same_bytes, old_file_survives, no_such_folder, no_such_linker, no_space, cpu_names));
 }

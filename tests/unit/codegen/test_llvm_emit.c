@@ -1,5 +1,5 @@
-/* The nests of nest_samples.h compiled, run and compared with the nest interpreter. The same bytes from two compilations,
- * the same bits at -O0 and -O2. */
+/* The nests of nest_samples.h compiled, run and compared with the nest interpreter. The same bytes from two
+ * compilations, the same bits at -O0 and -O2. */
 #include "nest_samples.h"
 #include "tests/unit/suite.h"
 
@@ -30,8 +30,7 @@ static struct harness compile_all(const char *cpu, int level)
     struct cg_target target = harness_target(&arena, cpu, level);
     struct nest *nests[MAX_NESTS];
     build_all();
-    for (size_t i = 0; i < sample_count; i++)
-        nests[i] = samples[i].nest;
+    for (size_t i = 0; i < sample_count; i++) nests[i] = samples[i].nest;
     return harness_open(&arena, &target, nests, sample_count);
 }
 
@@ -67,7 +66,8 @@ static bool same_bits(const struct sample *s, size_t i, void *x, void *y)
     ir_tensor_from_bytes(&a, x, &arena);
     ir_tensor_from_bytes(&b, y, &arena);
     for (int64_t k = 0; k < count; k++)
-        if (memcmp((char *)x + size * (size_t)k, (char *)y + size * (size_t)k, size) != 0 && !(isnan(a.v[k]) && isnan(b.v[k])))
+        if (memcmp((char *)x + size * (size_t)k, (char *)y + size * (size_t)k, size) != 0 &&
+            !(isnan(a.v[k]) && isnan(b.v[k])))
             return false;
     return true;
 }
@@ -89,7 +89,4 @@ START_TEST(levels_agree)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree));
-}
+int main(void) { return run_case("llvm_emit", CASE_OF(120, native_agrees, narrow_agrees, levels_agree)); }

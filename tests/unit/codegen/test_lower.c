@@ -14,7 +14,8 @@ END_TEST
 START_TEST(map_broadcast)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(4, 3, 5)), row = input(&x, F32(5)), middle = input(&x, F32(3)), one = input(&x, ir_type_scalar(IR_F32));
+    ir_value a = input(&x, F32(4, 3, 5)), row = input(&x, F32(5)), middle = input(&x, F32(3)),
+             one = input(&x, ir_type_scalar(IR_F32));
     int64_t last = 2, mid = 1;
     ir_value r = ir_broadcast(&x.b, row, DIMS(4, 3, 5), &last), m = ir_broadcast(&x.b, middle, DIMS(4, 3, 5), &mid);
     ir_value s = ir_broadcast(&x.b, one, DIMS(4, 3, 5), NULL);
@@ -56,18 +57,23 @@ START_TEST(map_pad_concat)
 }
 END_TEST
 
-/* The taps of convolutions, concatenated: in one and two dimensions, with strides, dilation and groups, and a few that are not regular. */
-static ir_value taps_of(struct fixture *x, ir_value a, int64_t rows, int64_t columns, int64_t by, int64_t apart, int64_t groups)
+/* The taps of convolutions, concatenated: in one and two dimensions, with strides, dilation and groups, and a few that
+ * are not regular. */
+static ir_value taps_of(struct fixture *x, ir_value a, int64_t rows, int64_t columns, int64_t by, int64_t apart,
+                        int64_t groups)
 {
     const struct ir_type t = *ir_type(x->b.f, a);
     ir_value list[16];
     uint32_t n = 0;
-    int64_t high = (t.dim[1] - (rows - 1) * apart - 1) / by, wide = (t.dim[2] - (columns - 1) * apart - 1) / by, stride[] = {1, by, by, 1};
+    int64_t high = (t.dim[1] - (rows - 1) * apart - 1) / by, wide = (t.dim[2] - (columns - 1) * apart - 1) / by,
+            stride[] = {1, by, by, 1};
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
-            int64_t start[] = {0, r * apart, c * apart, 0}, limit[] = {t.dim[0], r * apart + high * by + 1, c * apart + wide * by + 1, t.dim[3]};
+            int64_t start[] = {0, r * apart, c * apart, 0},
+                    limit[] = {t.dim[0], r * apart + high * by + 1, c * apart + wide * by + 1, t.dim[3]};
             list[n] = ir_slice(&x->b, a, start, limit, stride);
-            if (groups > 1) list[n] = ir_reshape(&x->b, list[n], DIMS(t.dim[0], high + 1, wide + 1, 1, groups, t.dim[3] / groups));
+            if (groups > 1)
+                list[n] = ir_reshape(&x->b, list[n], DIMS(t.dim[0], high + 1, wide + 1, 1, groups, t.dim[3] / groups));
             n++;
         }
     return ir_concat(&x->b, list, n, 3);
@@ -97,7 +103,8 @@ END_TEST
 START_TEST(map_dynamic)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(6, 5)), i = input(&x, ir_type_scalar(IR_I32)), j = input(&x, ir_type_scalar(IR_I32)), u = input(&x, F32(2, 3));
+    ir_value a = input(&x, F32(6, 5)), i = input(&x, ir_type_scalar(IR_I32)), j = input(&x, ir_type_scalar(IR_I32)),
+             u = input(&x, F32(2, 3));
     ir_value starts[] = {i, j}, table = input(&x, F32(9, 4)), index = input(&x, I32(3, 2));
     int64_t sizes[] = {4, 2};
     output(&x, ir_dynamic_slice(&x.b, a, starts, sizes));
@@ -127,7 +134,8 @@ END_TEST
 START_TEST(map_update_in_place)
 {
     struct fixture x = fixture_new();
-    ir_value p = parameter(&x, F32(8, 9)), m = fixture_param(&x, IR_ROLE_OPT_STATE, F32(8, 9)), g = input(&x, F32(8, 9));
+    ir_value p = parameter(&x, F32(8, 9)), m = fixture_param(&x, IR_ROLE_OPT_STATE, F32(8, 9)),
+             g = input(&x, F32(8, 9));
     ir_value m1 = ir_binary(&x.b, OP_add, ir_binary(&x.b, OP_mul, m, number_like(&x, m, 0.9)),
                             ir_binary(&x.b, OP_mul, g, number_like(&x, g, 0.1)));
     ir_value root = ir_unary(&x.b, OP_sqrt, ir_binary(&x.b, OP_mul, m1, m1));
@@ -172,8 +180,8 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("lower");
-    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_taps, map_dynamic, map_types,
-                                   map_update_in_place, map_swap, map_constants));
+    suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_taps, map_dynamic,
+                                   map_types, map_update_in_place, map_swap, map_constants));
     add_cases(suite);
     return run_suite(suite);
 }

@@ -4,8 +4,7 @@ static ir_value bcast(struct fixture *x, ir_value v, ir_value like, int64_t dim0
 {
     const struct ir_type *t = ir_type(x->b.f, like);
     int64_t dims[IR_MAX_RANK];
-    for (uint32_t i = 0; i < t->rank; i++)
-        dims[i] = i + dim0;
+    for (uint32_t i = 0; i < t->rank; i++) dims[i] = i + dim0;
     return ir_broadcast(&x->b, v, t->rank, t->dim, dims);
 }
 
@@ -114,8 +113,8 @@ START_TEST(reduce_types)
 }
 END_TEST
 
-/* Sums of 16-bit rows are formed one element after the other, by a loop of their own; those that follow in the group read at
- * other variables, and the parts of a concatenation where these say. */
+/* Sums of 16-bit rows are formed one element after the other, by a loop of their own; those that follow in the group
+ * read at other variables, and the parts of a concatenation where these say. */
 START_TEST(row_sum_in_order)
 {
     struct fixture x = fixture_new();
@@ -165,7 +164,8 @@ static ir_value product(struct fixture *x, ir_value a, ir_value b, int64_t ka, i
 /* Every way the two operands may lie, in shapes with and without tails. */
 START_TEST(dot_layouts)
 {
-    static const int64_t shapes[][3] = {{32, 2, 8}, {32, 8, 8}, {5, 7, 3}, {1, 9, 4}, {9, 4, 1}, {30, 40, 70}, {17, 33, 100}, {64, 16, 48}};
+    static const int64_t shapes[][3] = {{32, 2, 8}, {32, 8, 8},   {5, 7, 3},     {1, 9, 4},
+                                        {9, 4, 1},  {30, 40, 70}, {17, 33, 100}, {64, 16, 48}};
     for (uint32_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (uint32_t layout = 0; layout < 4; layout++) {
             int64_t m = shapes[i][0], k = shapes[i][1], n = shapes[i][2];
@@ -181,8 +181,10 @@ END_TEST
 START_TEST(dot_long_k)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(19, 1300)), b = input(&x, F32(1300, 21)), c = input(&x, F32(4, 2048)), d = input(&x, F32(6, 2048));
-    output(&x, ir_unary(&x.b, OP_exp, ir_binary(&x.b, OP_mul, product(&x, a, b, 1, 0), ir_number(&x.b, F32(19, 21), 1e-3))));
+    ir_value a = input(&x, F32(19, 1300)), b = input(&x, F32(1300, 21)), c = input(&x, F32(4, 2048)),
+             d = input(&x, F32(6, 2048));
+    output(&x, ir_unary(&x.b, OP_exp,
+                        ir_binary(&x.b, OP_mul, product(&x, a, b, 1, 0), ir_number(&x.b, F32(19, 21), 1e-3))));
     output(&x, product(&x, c, d, 1, 1));
     CHECK_BOTH(x, 3e-5, 0);
 }
@@ -191,7 +193,8 @@ END_TEST
 START_TEST(dot_epilogue)
 {
     struct fixture x = fixture_new();
-    ir_value a = input(&x, F32(33, 20)), w = parameter(&x, F32(20, 50)), bias = input(&x, F32(50)), r = input(&x, F32(33, 50));
+    ir_value a = input(&x, F32(33, 20)), w = parameter(&x, F32(20, 50)), bias = input(&x, F32(50)),
+             r = input(&x, F32(33, 50));
     int64_t one = 1;
     ir_value pre = ir_binary(&x.b, OP_add, product(&x, a, w, 1, 0), ir_broadcast(&x.b, bias, DIMS(33, 50), &one));
     ir_value act = ir_unary(&x.b, OP_tanh, pre);
@@ -279,9 +282,9 @@ START_TEST(loop)
 }
 END_TEST
 
-/* Rows that a loop writes into buffers which it carries: all of them, forwards and backwards; some, around which the rest
- * stays; columns and blocks, which are no run of elements; with what the same buffer holds at the row, and at another one,
- * so that it cannot be written in place; made by a reduction and by a product. */
+/* Rows that a loop writes into buffers which it carries: all of them, forwards and backwards; some, around which the
+ * rest stays; columns and blocks, which are no run of elements; with what the same buffer holds at the row, and at
+ * another one, so that it cannot be written in place; made by a reduction and by a product. */
 START_TEST(rows)
 {
     enum { BUFFERS = 9, TIMES = 4 };
@@ -289,7 +292,8 @@ START_TEST(rows)
     ir_value batch = input(&x, F32(TIMES, 6)), w = input(&x, F32(6, 6)), carried[BUFFERS], p[BUFFERS], row[BUFFERS];
     struct ir_func *body = ir_func_new(x.m, "body", false);
     struct ir_builder b = {.f = body};
-    ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1), zero = ir_scalar(&b, IR_I32, 0), one = ir_scalar(&b, IR_I32, 1);
+    ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1), zero = ir_scalar(&b, IR_I32, 0),
+             one = ir_scalar(&b, IR_I32, 1);
     for (int k = 0; k < BUFFERS; k++) {
         carried[k] = k < 2 ? ir_number(&x.b, F32(TIMES, 6), 7) : input(&x, F32(TIMES, 6));
         p[k] = ir_param_new(&b, "p", F32(TIMES, 6), -1);
@@ -297,7 +301,8 @@ START_TEST(rows)
     ir_value all = ir_param_new(&b, "all", F32(TIMES, 6), -1), v = ir_param_new(&b, "w", F32(6, 6), -1);
     const int64_t size[] = {1, 6}, column[] = {4, 1}, block[] = {2, 2}, sum[] = {1};
     ir_value now[] = {i, zero}, back[] = {ir_binary(&b, OP_sub, ir_scalar(&b, IR_I32, TIMES - 1), i), zero};
-    ir_value next[] = {ir_binary(&b, OP_add, i, one), zero}, aside[] = {zero, i}, away[] = {i, ir_scalar(&b, IR_I32, 9)};
+    ir_value next[] = {ir_binary(&b, OP_add, i, one), zero}, aside[] = {zero, i},
+             away[] = {i, ir_scalar(&b, IR_I32, 9)};
     ir_value at = ir_dynamic_slice(&b, all, now, size), first = ir_dynamic_slice(&b, all, aside, column);
     ir_value y = ir_unary(&b, OP_tanh, at), total = ir_reduce(&b, OP_reduce_sum, y, sum, 1);
     int64_t k0 = 0, k1 = 1;
@@ -308,10 +313,15 @@ START_TEST(rows)
     row[4] = ir_dynamic_update(&b, p[4], ir_dynamic_slice(&b, all, away, block), away);
     row[5] = ir_dynamic_update(&b, p[5], ir_binary(&b, OP_add, ir_dynamic_slice(&b, p[5], now, size), y), now);
     row[6] = ir_dynamic_update(&b, p[6], ir_binary(&b, OP_add, ir_dynamic_slice(&b, p[6], next, size), y), now);
-    row[7] = ir_dynamic_update(&b, p[7], ir_binary(&b, OP_div, y, ir_broadcast(&b, total, 2, size, (int64_t[]){0})), now);
-    row[8] = ir_dynamic_update(&b, p[8], ir_dot(&b, y, v, (struct ir_ints){NULL, 0}, (struct ir_ints){NULL, 0}, (struct ir_ints){&k1, 1}, (struct ir_ints){&k0, 1}), now);
+    row[7] = ir_dynamic_update(&b, p[7], ir_binary(&b, OP_div, y, ir_broadcast(&b, total, 2, size, (int64_t[]){0})),
+                               now);
+    row[8] = ir_dynamic_update(&b, p[8],
+                               ir_dot(&b, y, v, (struct ir_ints){NULL, 0}, (struct ir_ints){NULL, 0},
+                                      (struct ir_ints){&k1, 1}, (struct ir_ints){&k0, 1}),
+                               now);
     for (int k = 0; k < BUFFERS; k++) ir_result_add(&b, "p", row[k], -1);
-    ir_value t = ir_loop(&x.b, body, ir_scalar(&x.b, IR_I32, TIMES), carried, BUFFERS, false, (ir_value[]){batch, w}, 2);
+    ir_value t = ir_loop(&x.b, body, ir_scalar(&x.b, IR_I32, TIMES), carried, BUFFERS, false, (ir_value[]){batch, w},
+                         2);
     for (uint32_t k = 0; k < BUFFERS; k++) output(&x, ir_proj(&x.b, t, k));
     CHECK_BOTH(x, 2e-6, 0);
 }

@@ -10,11 +10,23 @@ static struct arena arena;
 static double one_over_sqrt(double x) { return 1 / sqrt(x); }
 static double sigmoid(double x) { return x < -700 ? 0 : 1 / (1 + exp(-x)); }
 
-static const struct function { enum ir_op op; double (*exact)(double); double ulps, ulps_without_fma; } functions[] = {
-    {OP_exp, exp, 1.05, 1.5},      {OP_expm1, expm1, 1.6, 2.1},     {OP_log, log, 0.9, 1.5},
-    {OP_log1p, log1p, 1.5, 2.0},  {OP_tanh, tanh, 1.4, 2.0},       {OP_logistic, sigmoid, 2.5, 2.5},
-    {OP_erf, erf, 1.05, 2.0},      {OP_sin, sin, 1.6, 1.6},         {OP_cos, cos, 1.6, 1.6},
-    {OP_sqrt, sqrt, 0.5, 0.5},    {OP_rsqrt, one_over_sqrt, 1.5, 1.5}, {OP_cbrt, cbrt, 0.6, 0.6},
+static const struct function {
+    enum ir_op op;
+    double (*exact)(double);
+    double ulps, ulps_without_fma;
+} functions[] = {
+    {OP_exp, exp, 1.05, 1.5},
+    {OP_expm1, expm1, 1.6, 2.1},
+    {OP_log, log, 0.9, 1.5},
+    {OP_log1p, log1p, 1.5, 2.0},
+    {OP_tanh, tanh, 1.4, 2.0},
+    {OP_logistic, sigmoid, 2.5, 2.5},
+    {OP_erf, erf, 1.05, 2.0},
+    {OP_sin, sin, 1.6, 1.6},
+    {OP_cos, cos, 1.6, 1.6},
+    {OP_sqrt, sqrt, 0.5, 0.5},
+    {OP_rsqrt, one_over_sqrt, 1.5, 1.5},
+    {OP_cbrt, cbrt, 0.6, 0.6},
 };
 enum { FUNCTION_COUNT = sizeof functions / sizeof *functions, BLOCK = 1 << 12 };
 
@@ -26,12 +38,10 @@ static struct nest *map(enum ir_op op, uint32_t args)
     nest->flat = true;
     nest_value v[2];
     uint32_t in[2];
-    for (uint32_t i = 0; i < args; i++)
-        in[i] = nest_argument(&b, IR_F32, false, "x");
+    for (uint32_t i = 0; i < args; i++) in[i] = nest_argument(&b, IR_F32, false, "x");
     uint32_t y = nest_argument(&b, IR_F32, true, "y");
     nest_var i = nest_open(&b, NEST_VECTOR, -1);
-    for (uint32_t k = 0; k < args; k++)
-        v[k] = nest_load(&b, in[k], AT(&arena, 0, {i, 1}), 0);
+    for (uint32_t k = 0; k < args; k++) v[k] = nest_load(&b, in[k], AT(&arena, 0, {i, 1}), 0);
     nest_store(&b, y, AT(&arena, 0, {i, 1}), nest_op(&b, op, IR_F32, v, args), 0);
     nest_close(&b);
     return nest;
@@ -41,15 +51,12 @@ static struct nest *map(enum ir_op op, uint32_t args)
  * they are where denormals are flushed. */
 static double ulps(float got, double want)
 {
-    if (isnan(want))
-        return isnan(got) ? 0 : INFINITY;
+    if (isnan(want)) return isnan(got) ? 0 : INFINITY;
     float near = (float)want;
-    if (isnan(got))
-        return INFINITY;
+    if (isnan(got)) return INFINITY;
     if (isinf(near) || isinf(got))
         return near == got ? 0 : fabs(want) > 0x1.fffffep127 && fabsf(got) > 0x1.fffffcp127f ? 1 : INFINITY;
-    if (got == 0 && fabs(want) < 0x1p-126)
-        return 0;
+    if (got == 0 && fabs(want) < 0x1p-126) return 0;
     int exponent;
     frexp(want, &exponent);
     double last = ldexp(1, exponent < -125 ? -149 : exponent - 24);
@@ -65,8 +72,7 @@ static double worst(kernel_fn *kernel, const struct function *f, uint32_t stride
     for (uint64_t bits = 0; bits <= UINT32_MAX; bits += stride) {
         uint32_t b = (uint32_t)bits;
         memcpy(&x[count++], &b, 4);
-        if (count < BLOCK && bits + stride <= UINT32_MAX)
-            continue;
+        if (count < BLOCK && bits + stride <= UINT32_MAX) continue;
         kernel((void *[]){x, y}, 0, count, NULL);
         for (uint32_t i = 0; i < count; i++) {
             double error = ulps(y[i], f->exact((double)x[i]));
@@ -85,13 +91,13 @@ static void check_all(const char *cpu, bool fma)
 {
     struct cg_target target = harness_target(&arena, cpu, 2);
     struct nest *nests[FUNCTION_COUNT];
-    for (size_t i = 0; i < FUNCTION_COUNT; i++)
-        nests[i] = map(functions[i].op, 1);
+    for (size_t i = 0; i < FUNCTION_COUNT; i++) nests[i] = map(functions[i].op, 1);
     struct harness h = harness_open(&arena, &target, nests, FUNCTION_COUNT);
     const char *stride = getenv("STEPC_TEST_FLOAT_STRIDE");
     bool failed = false;
     for (size_t i = 0; i < FUNCTION_COUNT; i++)
-        failed |= !(worst(h.kernels[i], &functions[i], stride ? (uint32_t)atoi(stride) : 1021) <= (fma ? functions[i].ulps : functions[i].ulps_without_fma));
+        failed |= !(worst(h.kernels[i], &functions[i], stride ? (uint32_t)atoi(stride) : 1021) <=
+                    (fma ? functions[i].ulps : functions[i].ulps_without_fma));
     ck_assert(!failed);
 }
 
@@ -104,8 +110,10 @@ END_TEST
 /* The ends: infinities, NaN, zeros and their signs, odd and even powers. */
 START_TEST(powers)
 {
-    static const float numbers[] = {0.0f, -0.0f, 1, -1, 2, -2, 3, -3, 0.5f, -0.5f, 1.5f, -1.5f, 1e10f, -1e10f, 1e-10f, 0.1f, 0.9f,
-                                    0.999f, 100, -100, 1e30f, INFINITY, -INFINITY, NAN, 7, 0.3333333f, 16777217.0f, 33, 127.5f, -126};
+    static const float numbers[] = {0.0f, -0.0f,      1,           -1,    2,      -2,       3,         -3,
+                                    0.5f, -0.5f,      1.5f,        -1.5f, 1e10f,  -1e10f,   1e-10f,    0.1f,
+                                    0.9f, 0.999f,     100,         -100,  1e30f,  INFINITY, -INFINITY, NAN,
+                                    7,    0.3333333f, 16777217.0f, 33,    127.5f, -126};
     enum { N = sizeof numbers / sizeof *numbers };
     static float x[N * N], y[N * N], z[N * N];
     struct nest *nest = map(OP_pow, 2);
@@ -119,8 +127,10 @@ START_TEST(powers)
     h.kernels[0]((void *[]){x, y, z}, 0, N * N, NULL);
     for (size_t i = 0; i < N * N; i++) {
         double want = pow((double)x[i], (double)y[i]);
-        ck_assert_msg(ulps(z[i], want) <= 0.6, "pow(%g, %g) = %.9g, want %.9g", (double)x[i], (double)y[i], (double)z[i], want);
-        ck_assert_msg(isnan(want) || !signbit(z[i]) == !signbit(want), "sign of pow(%g, %g)", (double)x[i], (double)y[i]);
+        ck_assert_msg(ulps(z[i], want) <= 0.6, "pow(%g, %g) = %.9g, want %.9g", (double)x[i], (double)y[i],
+                      (double)z[i], want);
+        ck_assert_msg(isnan(want) || !signbit(z[i]) == !signbit(want), "sign of pow(%g, %g)", (double)x[i],
+                      (double)y[i]);
     }
 }
 END_TEST
@@ -131,8 +141,7 @@ START_TEST(inverse_error_function)
     struct nest *nest = map(OP_erf_inv, 1);
     struct cg_target target = harness_target(&arena, "native", 2);
     struct harness h = harness_open(&arena, &target, &nest, 1);
-    for (int i = 0; i <= 4000; i++)
-        x[i] = (float)(i - 2000) / 2000.0f;
+    for (int i = 0; i <= 4000; i++) x[i] = (float)(i - 2000) / 2000.0f;
     h.kernels[0]((void *[]){x, y}, 0, 4001, NULL);
     ck_assert(isinf(y[0]) && y[0] < 0 && isinf(y[4000]) && y[4000] > 0);
     for (int i = 1; i < 4000; i++)

@@ -7,7 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture { struct arena arena; struct diags diags; struct fe fe; struct fe_options options; };
+struct fixture {
+    struct arena arena;
+    struct diags diags;
+    struct fe fe;
+    struct fe_options options;
+};
 
 static inline bool fixture_scan(struct fixture *f, const char *text)
 {

@@ -5,12 +5,9 @@
 
 enum { RATE, COUNT, FLAG, MODE, SHAPE, WHERE, ROWS };
 static const struct fe_arg rows[ROWS] = {
-    {"rate", FE_NUMBER, FE_REQUIRED | FE_UNIT, NULL, NULL},
-    {"count", FE_INTEGER, FE_POSITIVE, "3", NULL},
-    {"flag", FE_BOOL, FE_NULLABLE, "true", NULL},
-    {"mode", FE_ENUM, 0, "\"slow\"", "slower|slow|fast"},
-    {"shape", FE_SHAPE, FE_POSITIVE, "[1, 2]", NULL},
-    {"where", FE_PATTERNS, 0, NULL, NULL},
+    {"rate", FE_NUMBER, FE_REQUIRED | FE_UNIT, NULL, NULL}, {"count", FE_INTEGER, FE_POSITIVE, "3", NULL},
+    {"flag", FE_BOOL, FE_NULLABLE, "true", NULL},           {"mode", FE_ENUM, 0, "\"slow\"", "slower|slow|fast"},
+    {"shape", FE_SHAPE, FE_POSITIVE, "[1, 2]", NULL},       {"where", FE_PATTERNS, 0, NULL, NULL},
 };
 static struct fixture f;
 static struct fe_value out[ROWS];
@@ -42,7 +39,9 @@ END_TEST
 
 START_TEST(mistakes)
 {
-    static const struct { const char *text, *says; } table[] = {
+    static const struct {
+        const char *text, *says;
+    } table[] = {
         {"{}", "E0102]: thing \"t\" needs \"rate\" (a number)"},
         {"{\"rat\": 0.5}", "did you mean \"rate\"?"},
         {"{\"rate\": 1}", "must be at least 0 and less than 1, found 1"},
@@ -81,24 +80,42 @@ static bool sum(const char *text, double *value, bool *integer)
 
 START_TEST(arithmetic)
 { /* as Python computes it */
-    static const struct { const char *text; double value; bool integer; } good[] = {
-        {"\"$4*hidden\"", 24, true}, {"\"$ 1 + 2 * 3 \"", 7, true}, {"\"$(1+2)*3\"", 9, true}, {"\"$7//2\"", 3, true},
-        {"\"$-7//2\"", -4, true}, {"\"$-7%3\"", 2, true}, {"\"$7%-3\"", -2, true}, {"\"$6/2\"", 3, false}, {"\"$2**10\"", 1024, true},
-        {"\"$2**-1\"", 0.5, false}, {"\"$-2**2\"", -4, true}, {"\"$2**3**2\"", 512, true}, {"\"$half*2\"", 1, false},
-        {"\"$7.5//2\"", 3, false}, {"\"$1e3\"", 1000, false}, {"\"$.5+1.\"", 1.5, false}, {"\"$--3\"", 3, true}, {"\"$10-2-3\"", 5, true},
-        {"\"$\\u0068idden\"", 6, true}, {"\"$0**0\"", 1, true}, {"\"$5.5%2\"", 1.5, false}};
+    static const struct {
+        const char *text;
+        double value;
+        bool integer;
+    } good[] = {{"\"$4*hidden\"", 24, true},    {"\"$ 1 + 2 * 3 \"", 7, true}, {"\"$(1+2)*3\"", 9, true},
+                {"\"$7//2\"", 3, true},         {"\"$-7//2\"", -4, true},      {"\"$-7%3\"", 2, true},
+                {"\"$7%-3\"", -2, true},        {"\"$6/2\"", 3, false},        {"\"$2**10\"", 1024, true},
+                {"\"$2**-1\"", 0.5, false},     {"\"$-2**2\"", -4, true},      {"\"$2**3**2\"", 512, true},
+                {"\"$half*2\"", 1, false},      {"\"$7.5//2\"", 3, false},     {"\"$1e3\"", 1000, false},
+                {"\"$.5+1.\"", 1.5, false},     {"\"$--3\"", 3, true},         {"\"$10-2-3\"", 5, true},
+                {"\"$\\u0068idden\"", 6, true}, {"\"$0**0\"", 1, true},        {"\"$5.5%2\"", 1.5, false}};
     double value;
     bool integer;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         ck_assert_msg(sum(good[i].text, &value, &integer), "%s", good[i].text);
         ck_assert_msg(value == good[i].value && integer == good[i].integer, "%s is %g", good[i].text, value);
     }
-    static const struct { const char *text, *says; } bad[] = {
-        {"\"$\"", ":1:3: error[E0106]: in \"$\": it ends where"}, {"\"$4*\"", ":1:5: error[E0106]"}, {"\"$4 4\"", "an operator or the end was expected at character 4"},
-        {"\"$(1+2\"", "')' expected"}, {"\"$1/0\"", "division by zero"}, {"\"$1//(hidden-6)\"", ":1:4: error[E0106]: in \"$1//(hidden-6)\": division by zero"},
-        {"\"$1%0\"", "division by zero"}, {"\"$0**-1\"", "division by zero"}, {"\"$10**hidden**hidden\"", "overflow"}, {"\"$9007199254740991+1\"", "2^53-1"},
-        {"\"$1e999\"", "too large"}, {"\"$hiden+1\"", ":1:3: error[E0108]"}, {"\"$2 * hiden\"", "did you mean \"hidden\"?"}, {"\"$2x\"", "runs into a name"},
-        {"\"$(-8)**0.5\"", "fractional power"}, {"\"$2 ^ 3\"", "an operator or the end"}, {"\"$\\u0032 @\"", ":1:10: error[E0106]"}};
+    static const struct {
+        const char *text, *says;
+    } bad[] = {{"\"$\"", ":1:3: error[E0106]: in \"$\": it ends where"},
+               {"\"$4*\"", ":1:5: error[E0106]"},
+               {"\"$4 4\"", "an operator or the end was expected at character 4"},
+               {"\"$(1+2\"", "')' expected"},
+               {"\"$1/0\"", "division by zero"},
+               {"\"$1//(hidden-6)\"", ":1:4: error[E0106]: in \"$1//(hidden-6)\": division by zero"},
+               {"\"$1%0\"", "division by zero"},
+               {"\"$0**-1\"", "division by zero"},
+               {"\"$10**hidden**hidden\"", "overflow"},
+               {"\"$9007199254740991+1\"", "2^53-1"},
+               {"\"$1e999\"", "too large"},
+               {"\"$hiden+1\"", ":1:3: error[E0108]"},
+               {"\"$2 * hiden\"", "did you mean \"hidden\"?"},
+               {"\"$2x\"", "runs into a name"},
+               {"\"$(-8)**0.5\"", "fractional power"},
+               {"\"$2 ^ 3\"", "an operator or the end"},
+               {"\"$\\u0032 @\"", ":1:10: error[E0106]"}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ck_assert_msg(!sum(bad[i].text, &value, &integer), "%s is %g", bad[i].text, value);
         char *said = fixture_said(&f);
@@ -121,7 +138,8 @@ START_TEST(places)
 {
     const char *text = "{\"a/b\": [10, {\"~\": \"caf\\u00e9 \\ud83d\\ude00 x\"}]}";
     ck_assert(fixture_scan(&f, text));
-    fe_json list = fe_member(&f.fe, f.fe.json.values, "a/b"), string = fe_first(&f.fe, fe_next(&f.fe, fe_first(&f.fe, list)));
+    fe_json list = fe_member(&f.fe, f.fe.json.values, "a/b"),
+            string = fe_first(&f.fe, fe_next(&f.fe, fe_first(&f.fe, list)));
     ck_assert_str_eq(fe_pointer(&f.fe, string), "/a~1b/1/~0");
     ck_assert_str_eq(string->string, "caf\xc3\xa9 \xf0\x9f\x98\x80 x");
     struct diag *d = fe_error_in(&f.fe, string, 11, 1, "E0301", "here");
@@ -134,7 +152,4 @@ START_TEST(places)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("args", CASE_OF(30, values, mistakes, arithmetic, places));
-}
+int main(void) { return run_case("args", CASE_OF(30, values, mistakes, arithmetic, places)); }

@@ -9,64 +9,122 @@ static char *document(const char *optimizer, const char *more)
 {
     static char text[4096];
     snprintf(text, sizeof text,
-             "{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4, 6]}}, \"model\": {\"type\": \"sequential\", \"input\": \"x\", \"layers\": ["
+             "{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4, 6]}}, \"model\": {\"type\": \"sequential\", "
+             "\"input\": \"x\", \"layers\": ["
              "{\"type\": \"linear\", \"name\": \"first\", \"features\": 5}, {\"type\": \"tanh\", \"name\": \"act\"}, "
-             "{\"type\": \"linear_general\", \"name\": \"second\", \"features\": [2, 3]}]}, \"loss\": \"mean(model**2)\", %s\"optimizer\": %s}",
+             "{\"type\": \"linear_general\", \"name\": \"second\", \"features\": [2, 3]}]}, \"loss\": "
+             "\"mean(model**2)\", %s\"optimizer\": %s}",
              more, optimizer);
     return text;
 }
 
 /* Every error is one of "pointer: part of the message". */
-static const struct { const char *optimizer, *more, *errors[4]; } cases[] = {
-    {LABELS("{\"**.kernel\": \"a\", \"**.bias\": \"c\"}"), "", {"/optimizer/labels/**.bias: label \"c\" has no transformation", "/optimizer/transforms/b: \"b\" has no label"}},
+static const struct {
+    const char *optimizer, *more, *errors[4];
+} cases[] = {
+    {LABELS("{\"**.kernel\": \"a\", \"**.bias\": \"c\"}"),
+     "",
+     {"/optimizer/labels/**.bias: label \"c\" has no transformation", "/optimizer/transforms/b: \"b\" has no label"}},
     {LABELS("{\"**.kernel\": \"a\", \"first.**\": \"b\"}"), "", {"/optimizer/labels: \"second.bias\" has no label"}},
     {LABELS("{\"**\": \"a\", \"frist.**\": \"b\"}"), "", {"/optimizer/labels/frist.**: matches no parameter"}},
-    {LABELS("{\"**\": 1, \"first.**\": \"b\"}"), "", {"/optimizer/labels/**: a label must be a string", "/optimizer/transforms/a: has no label"}},
-    {"{\"type\": \"partition\", \"transforms\": {\"a\": " SGD "}, \"labels\": {\"**\": \"A\"}}", "", {"/optimizer/labels/**: label \"A\"", "/optimizer/transforms/a: has no label"}},
-    {"{\"type\": \"multi_optimizer\", \"optimizers\": [{\"match\": [\"first.**\"], \"opt\": " SGD "}, {\"match\": [\"**.bias\"], \"opt\": " SGD "}]}", "",
+    {LABELS("{\"**\": 1, \"first.**\": \"b\"}"),
+     "",
+     {"/optimizer/labels/**: a label must be a string", "/optimizer/transforms/a: has no label"}},
+    {"{\"type\": \"partition\", \"transforms\": {\"a\": " SGD "}, \"labels\": {\"**\": \"A\"}}",
+     "",
+     {"/optimizer/labels/**: label \"A\"", "/optimizer/transforms/a: has no label"}},
+    {"{\"type\": \"multi_optimizer\", \"optimizers\": [{\"match\": [\"first.**\"], \"opt\": " SGD
+     "}, {\"match\": [\"**.bias\"], \"opt\": " SGD "}]}",
+     "",
      {"/optimizer/optimizers: \"first.bias\" is matched by two"}},
-    {"{\"type\": \"multi_optimizer\", \"optimizers\": [{\"match\": [\"third\"], \"opt\": " SGD "}]}", "", {"/optimizer/optimizers/0/match/0: matches no parameter"}},
-    {"{\"type\": \"multi_optimizer\", \"optimizers\": [{\"match\": [\"**\"], \"opts\": " SGD "}]}", "",
+    {"{\"type\": \"multi_optimizer\", \"optimizers\": [{\"match\": [\"third\"], \"opt\": " SGD "}]}",
+     "",
+     {"/optimizer/optimizers/0/match/0: matches no parameter"}},
+    {"{\"type\": \"multi_optimizer\", \"optimizers\": [{\"match\": [\"**\"], \"opts\": " SGD "}]}",
+     "",
      {"/optimizer/optimizers/0/opts: unknown key"}},
-    {"{\"type\": \"adamw\", \"learning_rate\": 1, \"b1\": 1, \"b2\": -0.1, \"eps\": -1}", "",
-     {"/optimizer/b1: at least 0 and less than 1", "/optimizer/b2: at least 0 and less than 1", "/optimizer/eps: at least 0"}},
+    {"{\"type\": \"adamw\", \"learning_rate\": 1, \"b1\": 1, \"b2\": -0.1, \"eps\": -1}",
+     "",
+     {"/optimizer/b1: at least 0 and less than 1", "/optimizer/b2: at least 0 and less than 1",
+      "/optimizer/eps: at least 0"}},
     {"{\"type\": \"adamw\", \"learning_rate\": 0.1, \"maks\": [\"**\"]}", "", {"/optimizer/maks: unknown key"}},
-    {"{\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"momo\"}, \"sync_period\": 2, \"slow_step_size\": 0.5}", "", {"/optimizer/fast_optimizer: needs the value of the loss"}},
-    {"{\"type\": \"sam\", \"optimizer\": " SGD ", \"adv_optimizer\": {\"type\": \"chain\", \"transforms\": [{\"type\": \"reduce_on_plateau\"}]}}", "",
+    {"{\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"momo\"}, \"sync_period\": 2, \"slow_step_size\": 0.5}",
+     "",
+     {"/optimizer/fast_optimizer: needs the value of the loss"}},
+    {"{\"type\": \"sam\", \"optimizer\": " SGD
+     ", \"adv_optimizer\": {\"type\": \"chain\", \"transforms\": [{\"type\": \"reduce_on_plateau\"}]}}",
+     "",
      {"/optimizer/adv_optimizer/transforms/0: which \"sam\" does not hand on"}},
-    {"{\"type\": \"split_real_and_imaginary\", \"inner\": {\"type\": \"lbfgs\"}}", "", {"/optimizer/inner: needs the value"}},
+    {"{\"type\": \"split_real_and_imaginary\", \"inner\": {\"type\": \"lbfgs\"}}",
+     "",
+     {"/optimizer/inner: needs the value"}},
     {"{\"type\": \"reduce_on_plateau\", \"rtol\": 0}", "", {"/optimizer/rtol: must be more than 0"}},
     {"{\"type\": \"prodigy\", \"betas\": [0.9]}", "", {"/optimizer/betas: two numbers"}},
-    {"{\"type\": \"rprop\", \"learning_rate\": 0.1, \"min_step_size\": 1, \"max_step_size\": 0.5}", "", {"/optimizer/min_step_size: larger than"}},
-    {"{\"type\": \"inject_hyperparams\", \"opt\": " SGD ", \"static_args\": [\"lerning_rate\"]}", "", {"/optimizer/static_args/0: names arguments"}},
-    {"{\"type\": \"multi_steps\", \"every_k_schedule\": 0, \"opt\": {\"type\": \"masked\", \"mask\": [\"x\"], \"inner\": {\"type\": \"adam\"}}}", "",
+    {"{\"type\": \"rprop\", \"learning_rate\": 0.1, \"min_step_size\": 1, \"max_step_size\": 0.5}",
+     "",
+     {"/optimizer/min_step_size: larger than"}},
+    {"{\"type\": \"inject_hyperparams\", \"opt\": " SGD ", \"static_args\": [\"lerning_rate\"]}",
+     "",
+     {"/optimizer/static_args/0: names arguments"}},
+    {"{\"type\": \"multi_steps\", \"every_k_schedule\": 0, \"opt\": {\"type\": \"masked\", \"mask\": [\"x\"], "
+     "\"inner\": {\"type\": \"adam\"}}}",
+     "",
      {"/optimizer/every_k_schedule: at least 1", "/optimizer/opt/inner: needs \"learning_rate\""}},
-    {RATE("{\"type\": \"join_schedules\", \"schedules\": [{\"type\": \"constant_schedule\", \"value\": 1}, {\"type\": \"constant_schedule\", \"value\": 1}, "
-          "{\"type\": \"constant_schedule\", \"value\": 1}], \"boundaries\": [5, 3]}"), "", {"/optimizer/learning_rate/boundaries/1: ascending"}},
-    {RATE("{\"type\": \"piecewise_constant_schedule\", \"init_value\": 1, \"boundaries_and_scales\": {\"-1\": 0.5, \"x\": 1, \"3\": -1}}"), "",
-     {"/optimizer/learning_rate/boundaries_and_scales/-1: negative", "/optimizer/learning_rate/boundaries_and_scales/x: step number",
+    {RATE("{\"type\": \"join_schedules\", \"schedules\": [{\"type\": \"constant_schedule\", \"value\": 1}, {\"type\": "
+          "\"constant_schedule\", \"value\": 1}, "
+          "{\"type\": \"constant_schedule\", \"value\": 1}], \"boundaries\": [5, 3]}"),
+     "",
+     {"/optimizer/learning_rate/boundaries/1: ascending"}},
+    {RATE("{\"type\": \"piecewise_constant_schedule\", \"init_value\": 1, \"boundaries_and_scales\": {\"-1\": 0.5, "
+          "\"x\": 1, \"3\": -1}}"),
+     "",
+     {"/optimizer/learning_rate/boundaries_and_scales/-1: negative",
+      "/optimizer/learning_rate/boundaries_and_scales/x: step number",
       "/optimizer/learning_rate/boundaries_and_scales/3: negative"}},
-    {RATE("{\"type\": \"linear_onecycle_schedule\", \"transition_steps\": 9, \"peak_value\": 1, \"pct_start\": 0.9}"), "", {"/optimizer/learning_rate/pct_start: pct_final"}},
-    {RATE("{\"type\": \"warmup_cosine_decay_schedule\", \"init_value\": 0, \"peak_value\": 1, \"warmup_steps\": 9, \"decay_steps\": 9}"), "",
+    {RATE("{\"type\": \"linear_onecycle_schedule\", \"transition_steps\": 9, \"peak_value\": 1, \"pct_start\": 0.9}"),
+     "",
+     {"/optimizer/learning_rate/pct_start: pct_final"}},
+    {RATE("{\"type\": \"warmup_cosine_decay_schedule\", \"init_value\": 0, \"peak_value\": 1, \"warmup_steps\": 9, "
+          "\"decay_steps\": 9}"),
+     "",
      {"/optimizer/learning_rate/decay_steps: greater than warmup_steps"}},
-    {RATE("{\"type\": \"sgdr_schedule\", \"cosine_kwargs\": [{\"init_value\": 0, \"peek_value\": 1, \"warmup_steps\": 1, \"decay_steps\": 3}]}"), "",
+    {RATE("{\"type\": \"sgdr_schedule\", \"cosine_kwargs\": [{\"init_value\": 0, \"peek_value\": 1, \"warmup_steps\": "
+          "1, \"decay_steps\": 3}]}"),
+     "",
      {"/optimizer/learning_rate/cosine_kwargs/0/peek_value: unknown key"}},
-    {SGD, "\"ema\": {\"decay\": -1}, \"trainable\": [\"frist.*\"], ", {"/ema/decay: between 0 and 1", "/trainable/0: matches no parameter"}},
+    {SGD,
+     "\"ema\": {\"decay\": -1}, \"trainable\": [\"frist.*\"], ",
+     {"/ema/decay: between 0 and 1", "/trainable/0: matches no parameter"}},
     /* adapters */
-    {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 0, \"match\": [\"**\"]}], ", {"/adapters/0/rank: more than 0"}},
+    {SGD,
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 0, \"match\": [\"**\"]}], ",
+     {"/adapters/0/rank: more than 0"}},
     {SGD, "\"adapters\": [{\"type\": \"lora\", \"match\": [\"**\"]}], ", {"/adapters/0: needs \"rank\""}},
     {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2}], ", {"/adapters/0: needs \"match\""}},
     {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": []}], ", {"/adapters/0/match: needs a pattern"}},
-    {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"**\"], \"alpha\": 1}], ", {"/adapters/0/alpha: unknown key"}},
-    {SGD, "\"adapters\": [{\"type\": \"lara\", \"rank\": 2, \"match\": [\"**\"]}], ", {"/adapters/0/type: unknown adapter type"}},
+    {SGD,
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"**\"], \"alpha\": 1}], ",
+     {"/adapters/0/alpha: unknown key"}},
+    {SGD,
+     "\"adapters\": [{\"type\": \"lara\", \"rank\": 2, \"match\": [\"**\"]}], ",
+     {"/adapters/0/type: unknown adapter type"}},
     {SGD, "\"adapters\": [7], ", {"/adapters/0: an adapter is an object"}},
     {SGD, "\"adapters\": {\"type\": \"lora\"}, ", {"/adapters: must be an array"}},
-    {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"act\", \"frist\", \"first.kernel\", 3]}], ", {"/adapters/0/match/3: a pattern"}},
-    {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"act\", \"frist\", \"first.kernel\"]}], ",
-     {"/adapters/0/match/0: matches no linear layer", "/adapters/0/match/1: matches no linear layer", "/adapters/0/match/2: matches no linear layer"}},
-    {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"first\"]}, {\"type\": \"lora\", \"rank\": 1, \"match\": [\"second\", \"**\"]}], ",
+    {SGD,
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"act\", \"frist\", \"first.kernel\", 3]}], ",
+     {"/adapters/0/match/3: a pattern"}},
+    {SGD,
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"act\", \"frist\", \"first.kernel\"]}], ",
+     {"/adapters/0/match/0: matches no linear layer", "/adapters/0/match/1: matches no linear layer",
+      "/adapters/0/match/2: matches no linear layer"}},
+    {SGD,
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"first\"]}, {\"type\": \"lora\", \"rank\": 1, "
+     "\"match\": [\"second\", \"**\"]}], ",
      {"/adapters/1/match/1: \"first\" has an adapter already"}},
-    {SGD, "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"**\"], \"a_initializer\": {\"type\": \"he_unifrom\"}}], ", {"/adapters/0/a_initializer/type: he_unifrom"}},
+    {SGD,
+     "\"adapters\": [{\"type\": \"lora\", \"rank\": 2, \"match\": [\"**\"], \"a_initializer\": {\"type\": "
+     "\"he_unifrom\"}}], ",
+     {"/adapters/0/a_initializer/type: he_unifrom"}},
     {SGD, "\"trainable\": [\"@lora\"], ", {"/trainable/0: matches no parameter"}},
 };
 
@@ -86,8 +144,8 @@ START_TEST(blame)
         bool found = false;
         for (size_t i = 0; i < diags.list.count; i++) {
             const struct diag *d = &diags.list.items[i];
-            found |= d->pointer && strlen(d->pointer) == (size_t)(colon - want) && !strncmp(d->pointer, want, (size_t)(colon - want)) &&
-                     strstr(d->message, colon + 2);
+            found |= d->pointer && strlen(d->pointer) == (size_t)(colon - want) &&
+                     !strncmp(d->pointer, want, (size_t)(colon - want)) && strstr(d->message, colon + 2);
         }
         ck_assert_msg(found, "\"%s\" expected: %s\n%s", want, text, said);
         wanted++;

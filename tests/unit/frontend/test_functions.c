@@ -1,6 +1,7 @@
-/* Every function that expressions know, against what JAX gave (function_cases.json, written by tests/fuzz/expressions.py
- * --record): its value, the gradient of a weighted sum of it, and that gradient against differences in float64. A row of
- * functions.def or losses.def without a case fails by name. */
+/* Every function that expressions know, against what JAX gave (function_cases.json, written by
+ * tests/fuzz/expressions.py
+ * --record): its value, the gradient of a weighted sum of it, and that gradient against differences in float64. A row
+ * of functions.def or losses.def without a case fails by name. */
 #include "passes/pass.h"
 #include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
@@ -8,7 +9,10 @@
 #include "frontend/expr.h"
 #include <math.h>
 
-static double number_of(const struct json_value *v) { return v->kind == JSON_STRING ? strtod(v->string, NULL) : v->number; }
+static double number_of(const struct json_value *v)
+{
+    return v->kind == JSON_STRING ? strtod(v->string, NULL) : v->number;
+}
 
 static struct ir_type type_of(const struct json_value *v)
 {
@@ -23,7 +27,8 @@ static struct ir_tensor tensor_of(const struct json_value *v)
     struct ir_tensor t = {.type = type_of(v)};
     t.v = arena_new_array(&arena, double, ir_type_elements(&t.type) + 1);
     size_t i = 0;
-    for (const struct json_value *x = child(get(v, "values")); x; x = sibling(x)) t.v[i++] = ir_element_round((enum ir_dtype)t.type.dtype, number_of(x));
+    for (const struct json_value *x = child(get(v, "values")); x; x = sibling(x))
+        t.v[i++] = ir_element_round((enum ir_dtype)t.type.dtype, number_of(x));
     return t;
 }
 
@@ -40,9 +45,13 @@ static const char *document(const struct json_value *c)
     struct str s = STR(&arena);
     str_add(&s, "{\"stepc\": 1, \"inputs\": {\"unused\": {\"shape\": [1], \"dtype\": \"float32\"}");
     for (const struct json_value *v = child(get(c, "inputs")); v; v = sibling(v))
-        str_addf(&s, ", \"%s\": {\"shape\": %s, \"dtype\": \"%s\"}", v->key, text_of(get(v, "shape")), get(v, "dtype")->string);
-    str_addf(&s, "}, \"model\": {\"type\": \"param\", \"name\": \"w\", \"shape\": [1]}, \"loss\": \"sum(params.w)\", \"metrics\": {\"m\": %s}, "
-                 "\"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}", text_of(get(c, "expr")));
+        str_addf(&s, ", \"%s\": {\"shape\": %s, \"dtype\": \"%s\"}", v->key, text_of(get(v, "shape")),
+                 get(v, "dtype")->string);
+    str_addf(&s,
+             "}, \"model\": {\"type\": \"param\", \"name\": \"w\", \"shape\": [1]}, \"loss\": \"sum(params.w)\", "
+             "\"metrics\": {\"m\": %s}, "
+             "\"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}",
+             text_of(get(c, "expr")));
     return str_text(&s);
 }
 
@@ -110,28 +119,36 @@ static struct ir_func *differentiated(struct traced *t, const struct json_value 
     return m ? ir_func_find(m, "test") : NULL;
 }
 
-static void evaluate(const struct ir_func *f, const struct json_value *c, enum ir_precision precision, const char *moved, int64_t at, double by, struct ir_tensor *results)
+static void evaluate(const struct ir_func *f, const struct json_value *c, enum ir_precision precision,
+                     const char *moved, int64_t at, double by, struct ir_tensor *results)
 {
     struct ir_tensor *params = arena_new_array(&arena, struct ir_tensor, f->params.count);
     for (size_t i = 0; i < f->params.count; i++) {
         const struct json_value *input = json_get(&recorded, get(c, "inputs"), f->params.items[i].name);
-        params[i] = input ? tensor_of(input) : (struct ir_tensor){f->params.items[i].type, arena_new_array(&arena, double, 1)};
+        params[i] = input ? tensor_of(input)
+                          : (struct ir_tensor){f->params.items[i].type, arena_new_array(&arena, double, 1)};
         if (moved && !strcmp(f->params.items[i].name, moved)) params[i].v[at] += by;
     }
     ir_eval(f, precision, params, results, &arena);
 }
 
-static void compare(const char *text, const char *what, const struct ir_tensor *got, const struct json_value *recorded_value, bool typed)
+static void compare(const char *text, const char *what, const struct ir_tensor *got,
+                    const struct json_value *recorded_value, bool typed)
 {
     struct ir_tensor want = tensor_of(recorded_value);
     bool narrow = strstr(text, "float16") != NULL;
     double relative = strstr(text, "bfloat16") ? 3e-2 : narrow ? 4e-3 : 1e-4, most = 0;
-    ck_assert_msg(!typed || ir_type_equal(&want.type, &got->type), "%s: %s is %s, %s expected", text, what, ir_type_text(&arena, &got->type), ir_type_text(&arena, &want.type));
+    ck_assert_msg(!typed || ir_type_equal(&want.type, &got->type), "%s: %s is %s, %s expected", text, what,
+                  ir_type_text(&arena, &got->type), ir_type_text(&arena, &want.type));
     for (int64_t i = 0; i < ir_type_elements(&want.type); i++)
         if (isfinite(want.v[i]) && fabs(want.v[i]) > most) most = fabs(want.v[i]);
     for (int64_t i = 0; i < ir_type_elements(&want.type); i++) {
         double x = got->v[i], y = want.v[i];
-        if ((isnan(x) && isnan(y)) || x == y || fabs(x - y) <= relative * (fabs(y) + 0.1 * most) + (relative > 1e-2 ? 1e-2 : narrow ? 2e-3 : 2e-6)) continue;
+        if ((isnan(x) && isnan(y)) || x == y ||
+            fabs(x - y) <= relative * (fabs(y) + 0.1 * most) + (relative > 1e-2 ? 1e-2
+                                                                : narrow        ? 2e-3
+                                                                                : 2e-6))
+            continue;
         if (isnan(y) && !typed) continue; /* a gradient that is 0 times infinity there */
         ck_abort_msg("%s: element %lld of %s is %.9g, %.9g expected", text, (long long)i, what, x, y);
     }
@@ -153,7 +170,8 @@ static void differences(const struct ir_func *f, const struct json_value *c, con
             evaluate(f, c, IR_EVAL_F64, g->key, i, step, high);
             double slope = (high[1].v[0] - low[1].v[0]) / (2 * step), found = base[k].v[i];
             if (!isfinite(slope) || !isfinite(found) || fabs(slope - found) <= 2e-3 * (1 + most)) continue;
-            ck_abort_msg("%s: the derivative by element %lld of %s is %.9g, differences give %.9g", text, (long long)i, g->key, found, slope);
+            ck_abort_msg("%s: the derivative by element %lld of %s is %.9g, differences give %.9g", text, (long long)i,
+                         g->key, found, slope);
         }
     }
 }
@@ -174,7 +192,8 @@ START_TEST(one)
     evaluate(f, c, IR_EVAL_EXACT_DTYPES, NULL, 0, 0, results);
     compare(text, "the value", &results[0], get(c, "value"), true);
     uint32_t k = 2;
-    for (const struct json_value *g = child(get(c, "grads")); g; g = sibling(g)) compare(text, g->key, &results[k++], g, false);
+    for (const struct json_value *g = child(get(c, "grads")); g; g = sibling(g))
+        compare(text, g->key, &results[k++], g, false);
     if (k > 2 && get(c, "rough")->kind == JSON_FALSE) differences(f, c, text);
     if (f->module != t->f.fe.module) ir_module_free((struct ir_module *)f->module);
     fixture_free(&t->f);

@@ -109,7 +109,7 @@ START_TEST(flax)
 END_TEST
 
 /* Paths of the parameters of a model, in order. */
-#define LINEAR      "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false}"
+#define LINEAR "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false}"
 #define NAMED(name) "{\"type\": \"linear\", \"features\": 4, \"use_bias\": false, \"name\": \"" name "\"}"
 static const struct {
     const char *model, *more, *paths;
@@ -187,15 +187,22 @@ static const struct {
     {"{\"type\": \"param\", \"shape\": [2], \"init\": {\"type\": \"norml\"}}", "", "/model/init/type",
      "did you mean \"normal\""},
     {"{\"type\": \"sequential\", \"input\": \"x\", \"layers\": {\"0\": 1}}", "", "/model/layers", "array"},
-    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"dot_general\": \"f\"}", "", "/model/dot_general", "no functions of Python"},
-    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"kernel_metadata\": {}}", "", "/model/kernel_metadata", "stands in \"sharding\""},
-    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"preferred_element_type\": \"bfloat16\"}", "", "/model/preferred_element_type", "a product of float32 is that or float32"},
-    {"{\"type\": \"layer_norm\", \"input\": \"x\", \"num_features\": 3}", "", "/model/num_features", "expects 3 features, found 4"},
-    {"{\"type\": \"lstm_cell\", \"hidden_features\": 2, \"carry_init\": {\"type\": \"normal\"}, \"input\": \"x\"}", "", "/model/carry_init", "keep_rngs"},
-    {"{\"type\": \"simple_cell\", \"hidden_features\": 2, \"activation_fn\": {\"type\": \"relu\", \"input\": \"2*x\"}, \"input\": \"x\"}", "", "/model/activation_fn/input",
-     "unknown key \"input\" in activation"},
-    {"{\"type\": \"weight_norm\", \"input\": \"x\", \"layer_instance\": {\"type\": \"linear\", \"features\": 2}, \"variable_filter\": [\"**.krnel\"]}", "",
-     "/model/variable_filter/0", "matches no parameter of the layer inside"},
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"dot_general\": \"f\"}", "", "/model/dot_general",
+     "no functions of Python"},
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"kernel_metadata\": {}}", "", "/model/kernel_metadata",
+     "stands in \"sharding\""},
+    {"{\"type\": \"linear\", \"features\": 2, \"input\": \"x\", \"preferred_element_type\": \"bfloat16\"}", "",
+     "/model/preferred_element_type", "a product of float32 is that or float32"},
+    {"{\"type\": \"layer_norm\", \"input\": \"x\", \"num_features\": 3}", "", "/model/num_features",
+     "expects 3 features, found 4"},
+    {"{\"type\": \"lstm_cell\", \"hidden_features\": 2, \"carry_init\": {\"type\": \"normal\"}, \"input\": \"x\"}", "",
+     "/model/carry_init", "keep_rngs"},
+    {"{\"type\": \"simple_cell\", \"hidden_features\": 2, \"activation_fn\": {\"type\": \"relu\", \"input\": \"2*x\"}, "
+     "\"input\": \"x\"}",
+     "", "/model/activation_fn/input", "unknown key \"input\" in activation"},
+    {"{\"type\": \"weight_norm\", \"input\": \"x\", \"layer_instance\": {\"type\": \"linear\", \"features\": 2}, "
+     "\"variable_filter\": [\"**.krnel\"]}",
+     "", "/model/variable_filter/0", "matches no parameter of the layer inside"},
 };
 
 START_TEST(blame)

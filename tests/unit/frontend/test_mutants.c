@@ -4,26 +4,91 @@
 
 static const char seed[] =
     "{\"stepc\": 1, \"name\": \"m\", \"constants\": {\"hidden\": 6, \"heads\": \"$hidden//3\"},"
-    "\"inputs\": {\"x\": {\"shape\": [8, 4], \"dtype\": \"float32\", \"axes\": [\"batch\", null]}, \"y\": {\"shape\": [8], \"dtype\": \"int32\", \"axes\": [\"batch\"]}},"
-    "\"define\": {\"mlp\": {\"params\": {\"width\": 5}, \"body\": {\"type\": \"residual\", \"layers\": [{\"type\": \"layer_norm\"}, {\"type\": \"linear\", \"features\": \"$width\"}, "
+    "\"inputs\": {\"x\": {\"shape\": [8, 4], \"dtype\": \"float32\", \"axes\": [\"batch\", null]}, \"y\": {\"shape\": "
+    "[8], \"dtype\": \"int32\", \"axes\": [\"batch\"]}},"
+    "\"define\": {\"mlp\": {\"params\": {\"width\": 5}, \"body\": {\"type\": \"residual\", \"layers\": [{\"type\": "
+    "\"layer_norm\"}, {\"type\": \"linear\", \"features\": \"$width\"}, "
     "{\"type\": \"gelu\"}, {\"type\": \"linear\", \"features\": \"$hidden\"}]}}},"
-    "\"model\": {\"type\": \"graph\", \"nodes\": [{\"type\": \"linear\", \"name\": \"a\", \"input\": \"x\", \"features\": \"$hidden\", \"kernel_init\": {\"type\": \"zeros\"}}, "
-    "{\"type\": \"repeat\", \"name\": \"r\", \"input\": \"a\", \"count\": 2, \"block\": {\"type\": \"mlp\", \"width\": 7}}, "
-    "{\"type\": \"expr\", \"name\": \"e\", \"input\": \"r\", \"expr\": \"where(x > 0, x, 0.1 * x)[:, ::1]\"}], \"output\": \"e + a\"},"
-    "\"loss\": {\"type\": \"softmax_cross_entropy_with_integer_labels\", \"logits\": \"model\", \"labels\": \"y\", \"reduction\": \"mean\"},"
+    "\"model\": {\"type\": \"graph\", \"nodes\": [{\"type\": \"linear\", \"name\": \"a\", \"input\": \"x\", "
+    "\"features\": \"$hidden\", \"kernel_init\": {\"type\": \"zeros\"}}, "
+    "{\"type\": \"repeat\", \"name\": \"r\", \"input\": \"a\", \"count\": 2, \"block\": {\"type\": \"mlp\", \"width\": "
+    "7}}, "
+    "{\"type\": \"expr\", \"name\": \"e\", \"input\": \"r\", \"expr\": \"where(x > 0, x, 0.1 * x)[:, ::1]\"}], "
+    "\"output\": \"e + a\"},"
+    "\"loss\": {\"type\": \"softmax_cross_entropy_with_integer_labels\", \"logits\": \"model\", \"labels\": \"y\", "
+    "\"reduction\": \"mean\"},"
     "\"metrics\": {\"accuracy\": \"mean(argmax(model, axis=-1) == y)\", \"norm\": \"global_norm(grads)\"},"
-    "\"optimizer\": {\"type\": \"chain\", \"transforms\": [{\"type\": \"clip_by_global_norm\", \"max_norm\": 1.0}, {\"type\": \"adamw\", \"learning_rate\": "
-    "{\"type\": \"warmup_cosine_decay_schedule\", \"init_value\": 0, \"peak_value\": 0.1, \"warmup_steps\": 3, \"decay_steps\": 9}, \"mask\": [\"**.kernel\"]}]},"
-    "\"trainable\": [\"**\"], \"ema\": {\"decay\": 0.9, \"only\": [\"**\"]}, \"accumulate\": {\"microbatch_size\": 4, \"accumulator\": \"mean\"},"
-    "\"mesh\": {\"axes\": {\"data\": 2}}, \"sharding\": {\"rules\": [[\"batch\", \"data\"]], \"params\": {\"**\": []}}, \"seed\": 7}";
+    "\"optimizer\": {\"type\": \"chain\", \"transforms\": [{\"type\": \"clip_by_global_norm\", \"max_norm\": 1.0}, "
+    "{\"type\": \"adamw\", \"learning_rate\": "
+    "{\"type\": \"warmup_cosine_decay_schedule\", \"init_value\": 0, \"peak_value\": 0.1, \"warmup_steps\": 3, "
+    "\"decay_steps\": 9}, \"mask\": [\"**.kernel\"]}]},"
+    "\"trainable\": [\"**\"], \"ema\": {\"decay\": 0.9, \"only\": [\"**\"]}, \"accumulate\": {\"microbatch_size\": 4, "
+    "\"accumulator\": \"mean\"},"
+    "\"mesh\": {\"axes\": {\"data\": 2}}, \"sharding\": {\"rules\": [[\"batch\", \"data\"]], \"params\": {\"**\": "
+    "[]}}, \"seed\": 7}";
 
-static const char *const values[] = {
-    "null", "true", "false", "0", "1", "-1", "2.5", "1e300", "1000000000000", "4294967296", "\"\"", "\"x\"", "\"y\"", "\"$\"", "\"$hidden\"", "\"$1/0\"",
-    "\"$nope\"", "[]", "{}", "[[]]", "[1, 2]", "[null]", "{\"type\": \"linear\"}", "{\"type\": \"linear\", \"features\": 3}", "{\"type\": \"tanh\"}",
-    "{\"type\": 1}", "{\"type\": \"mlp\"}", "{\"type\": \"adam\", \"learning_rate\": 1}", "\"mean(model)\"", "\"model[\"", "\"x +\"", "\"x @ x\"", "\"x[9]\"",
-    "\"sum(x, axis=5)\"", "\"reshape(x, (3, 5))\"", "\"model\"", "\"params\"", "\"grads\"", "\"params.a.kernel\"", "\"((((((x))))))\"", "\"x if\"", "\"1 // 0\"",
-    "\"x ** x\"", "\"einsum('ij,jk->ik', x, x)\"", "\"linear\"", "\"mlp\"", "\"sequential\"", "\"dropout\"", "\"multi_head_attention\"", "\"embed\"", "\"conv\"",
-    "\"sgd\"", "\"lion\"", "\"chain\"", "\"multi_steps\"", "\"partition\"", "\"cosine_decay_schedule\"", "\"int32\"", "\"bfloat16\"", "\"**\"", "\"{a,b\"", "\"\\ud83d\\ude00\""};
+static const char *const values[] = {"null",
+                                     "true",
+                                     "false",
+                                     "0",
+                                     "1",
+                                     "-1",
+                                     "2.5",
+                                     "1e300",
+                                     "1000000000000",
+                                     "4294967296",
+                                     "\"\"",
+                                     "\"x\"",
+                                     "\"y\"",
+                                     "\"$\"",
+                                     "\"$hidden\"",
+                                     "\"$1/0\"",
+                                     "\"$nope\"",
+                                     "[]",
+                                     "{}",
+                                     "[[]]",
+                                     "[1, 2]",
+                                     "[null]",
+                                     "{\"type\": \"linear\"}",
+                                     "{\"type\": \"linear\", \"features\": 3}",
+                                     "{\"type\": \"tanh\"}",
+                                     "{\"type\": 1}",
+                                     "{\"type\": \"mlp\"}",
+                                     "{\"type\": \"adam\", \"learning_rate\": 1}",
+                                     "\"mean(model)\"",
+                                     "\"model[\"",
+                                     "\"x +\"",
+                                     "\"x @ x\"",
+                                     "\"x[9]\"",
+                                     "\"sum(x, axis=5)\"",
+                                     "\"reshape(x, (3, 5))\"",
+                                     "\"model\"",
+                                     "\"params\"",
+                                     "\"grads\"",
+                                     "\"params.a.kernel\"",
+                                     "\"((((((x))))))\"",
+                                     "\"x if\"",
+                                     "\"1 // 0\"",
+                                     "\"x ** x\"",
+                                     "\"einsum('ij,jk->ik', x, x)\"",
+                                     "\"linear\"",
+                                     "\"mlp\"",
+                                     "\"sequential\"",
+                                     "\"dropout\"",
+                                     "\"multi_head_attention\"",
+                                     "\"embed\"",
+                                     "\"conv\"",
+                                     "\"sgd\"",
+                                     "\"lion\"",
+                                     "\"chain\"",
+                                     "\"multi_steps\"",
+                                     "\"partition\"",
+                                     "\"cosine_decay_schedule\"",
+                                     "\"int32\"",
+                                     "\"bfloat16\"",
+                                     "\"**\"",
+                                     "\"{a,b\"",
+                                     "\"\\ud83d\\ude00\""};
 enum { VALUES = sizeof values / sizeof *values };
 
 static uint32_t state = 12345;
@@ -91,7 +156,4 @@ START_TEST(mutants)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("mutants", CASE_OF(240, mutants));
-}
+int main(void) { return run_case("mutants", CASE_OF(240, mutants)); }

@@ -222,16 +222,18 @@ START_TEST(averages)
 }
 END_TEST
 
-/* Every row has a recorded trajectory (line searches are tested with a loss that is not linear, rows for single examples
- * or the Hessian with a batch, former names: tests/parity). */
+/* Every row has a recorded trajectory (line searches are tested with a loss that is not linear, rows for single
+ * examples or the Hessian with a batch, former names: tests/parity). */
 START_TEST(every_row_is_recorded)
 {
-    static const char *const elsewhere[] = {"linesearch", "per_example", "private", "dpsgd", "sophia", "hessian", "stateful"};
+    static const char *const elsewhere[] = {"linesearch", "per_example", "private", "dpsgd",
+                                            "sophia",     "hessian",     "stateful"};
     uint32_t count;
     const struct optim_row *rows = optim_rows(&count);
     for (uint32_t i = 0; i < count; i++) {
         bool found = strstr(recorded.text, arena_format(&arena, "\"type\": \"%s\"", rows[i].name)) != NULL;
-        for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) found |= strstr(rows[i].name, elsewhere[k]) != NULL;
+        for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++)
+            found |= strstr(rows[i].name, elsewhere[k]) != NULL;
         ck_assert_msg(found, "%s has no recorded trajectory", rows[i].name);
     }
 }
@@ -258,22 +260,29 @@ START_TEST(refused)
 {
     REFUSE("{\"type\": \"admaw\"}", "admaw", "\"adamw\"", "/optimizer/type");
     REFUSE("{\"type\": \"per_example_global_norm_clip\", \"l2_norm_clip\": 1}", "\"transform\" of \"per_example\"");
-    REFUSE("{\"type\": \"chain\", \"transforms\": [{\"type\": \"scale\", \"step_size\": 2}, {\"type\": \"dpsgd\", \"learning_rate\": 1,"
+    REFUSE("{\"type\": \"chain\", \"transforms\": [{\"type\": \"scale\", \"step_size\": 2}, {\"type\": \"dpsgd\", "
+           "\"learning_rate\": 1,"
            "\"l2_norm_clip\": 1, \"noise_multiplier\": 1, \"seed\": 1}]}",
            "must come first");
-    REFUSE("{\"type\": \"galore\", \"learning_rate\": 1, \"rank\": 2, \"base_optimizer\": {\"type\": \"adamw\", \"learning_rate\": 1}}",
+    REFUSE("{\"type\": \"galore\", \"learning_rate\": 1, \"rank\": 2, \"base_optimizer\": {\"type\": \"adamw\", "
+           "\"learning_rate\": 1}}",
            "needs the parameters", "/optimizer/base_optimizer");
-    REFUSE("{\"type\": \"scale_by_galore\", \"weight_dimension_numbers\": {\"**.kernel\": {\"reduction_axis\": [0, 1], \"output_axis\": 1}, "
+    REFUSE("{\"type\": \"scale_by_galore\", \"weight_dimension_numbers\": {\"**.kernel\": {\"reduction_axis\": [0, 1], "
+           "\"output_axis\": 1}, "
            "\"**\": null}}",
            "axis 1 is named twice");
-    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": [1, 2]}", "three numbers", "/optimizer/ns_coeffs");
+    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": [1, 2]}", "three numbers",
+           "/optimizer/ns_coeffs");
     REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"ns_coeffs\": \"dino\"}", "\"dion\"", "/optimizer/ns_coeffs");
     REFUSE("{\"type\": \"scale_by_muon\"}", "is no matrix");
-    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"muon_weight_dimension_numbers\": {\"**.kernel\": {\"output_axis\": 2}, "
+    REFUSE("{\"type\": \"muon\", \"learning_rate\": 1, \"muon_weight_dimension_numbers\": {\"**.kernel\": "
+           "{\"output_axis\": 2}, "
            "\"**\": null}}",
            "axis 2", "[3, 4]", "output_axis");
-    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"freeze\", \"mask\": [\"scale\"]}}", "/optimizer/inner/mask");
-    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}, "
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"freeze\", \"mask\": [\"scale\"]}}",
+           "/optimizer/inner/mask");
+    REFUSE("{\"type\": \"flatten\", \"inner\": {\"type\": \"lookahead\", \"fast_optimizer\": {\"type\": \"sgd\", "
+           "\"learning_rate\": 1}, "
            "\"sync_period\": 2, \"slow_step_size\": 0.5}}",
            "E0428", "lookahead");
     REFUSE("{\"type\": \"stateless\", \"f\": \"sum(update) + zeros((3, 5))\"}", "shape", "/optimizer/f");
@@ -313,6 +322,6 @@ END_TEST
 int main(void)
 {
     load("tests/unit/frontend/optim_cases.json");
-    return run_case("optim", CASE_OF(120, trajectories, schedules, names_of_state, averages, every_row_is_recorded,
-                                     refused));
+    return run_case("optim",
+                    CASE_OF(120, trajectories, schedules, names_of_state, averages, every_row_is_recorded, refused));
 }

@@ -4,17 +4,22 @@
 static char *document(const char *layer, const char *more)
 {
     static char text[4096];
-    snprintf(text, sizeof text,
-             "{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4, 6], \"axes\": [\"batch\", null]}}, \"model\": {\"type\": \"sequential\", "
-             "\"input\": \"x\", \"layers\": [{\"type\": \"linear\", \"name\": \"first\", \"features\": 5%s}, {\"type\": \"batch_norm\", \"name\": \"norm\"}]}, "
-             "\"loss\": \"mean(model**2)\", \"optimizer\": {\"type\": \"adam\", \"learning_rate\": 0.1}, %s\"seed\": 1}",
-             layer, more);
+    snprintf(
+        text, sizeof text,
+        "{\"stepc\": 1, \"inputs\": {\"x\": {\"shape\": [4, 6], \"axes\": [\"batch\", null]}}, \"model\": {\"type\": "
+        "\"sequential\", "
+        "\"input\": \"x\", \"layers\": [{\"type\": \"linear\", \"name\": \"first\", \"features\": 5%s}, {\"type\": "
+        "\"batch_norm\", \"name\": \"norm\"}]}, "
+        "\"loss\": \"mean(model**2)\", \"optimizer\": {\"type\": \"adam\", \"learning_rate\": 0.1}, %s\"seed\": 1}",
+        layer, more);
     return text;
 }
 
 #define PRECISION(members) "\"precision\": {" members "}, "
-#define SCALE(members)     PRECISION("\"loss_scale\": {\"type\": \"dynamic_scale\", " members "}")
-static const struct { const char *layer, *more, *error; } mistakes[] = {
+#define SCALE(members) PRECISION("\"loss_scale\": {\"type\": \"dynamic_scale\", " members "}")
+static const struct {
+    const char *layer, *more, *error;
+} mistakes[] = {
     {"", PRECISION("\"compute\": \"int32\""), "/precision/compute: must be a floating-point dtype"},
     {"", PRECISION("\"params\": \"bool\""), "/precision/params: must be a floating-point dtype"},
     {"", PRECISION("\"gradients\": \"uint8\""), "/precision/gradients: must be a floating-point dtype"},
@@ -26,8 +31,10 @@ static const struct { const char *layer, *more, *error; } mistakes[] = {
     {"", PRECISION("\"loss_scale\": {\"type\": \"dynamic\"}"), "/precision/loss_scale/type: unknown loss scale"},
     {"", PRECISION("\"loss_scale\": {\"type\": \"static\"}"), "/precision/loss_scale: needs \"scale\""},
     {"", PRECISION("\"loss_scale\": {\"type\": \"static\", \"scale\": 0}"), "/precision/loss_scale/scale: more than 0"},
-    {"", PRECISION("\"loss_scale\": {\"type\": \"static\", \"scale\": 1e39}"), "/precision/loss_scale/scale: normal float32"},
-    {"", PRECISION("\"loss_scale\": {\"type\": \"static\", \"scale\": 8, \"growth_factor\": 2}"), "/precision/loss_scale/growth_factor: unknown key"},
+    {"", PRECISION("\"loss_scale\": {\"type\": \"static\", \"scale\": 1e39}"),
+     "/precision/loss_scale/scale: normal float32"},
+    {"", PRECISION("\"loss_scale\": {\"type\": \"static\", \"scale\": 8, \"growth_factor\": 2}"),
+     "/precision/loss_scale/growth_factor: unknown key"},
     {"", SCALE("\"growth_factor\": 0.5"), "/precision/loss_scale/growth_factor: at least 1"},
     {"", SCALE("\"backoff_factor\": 2"), "/precision/loss_scale/backoff_factor: at most 1"},
     {"", SCALE("\"growth_interval\": 0"), "/precision/loss_scale/growth_interval: more than 0"},
@@ -43,14 +50,15 @@ START_TEST(refused)
     struct arena arena = {0};
     struct diags diags = {.arena = &arena};
     struct fe_options options = {0};
-    const char *text = document(mistakes[_i].layer, mistakes[_i].more), *want = mistakes[_i].error, *colon = strstr(want, ": ");
+    const char *text = document(mistakes[_i].layer, mistakes[_i].more), *want = mistakes[_i].error,
+               *colon = strstr(want, ": ");
     struct ir_module *m = fe_compile("precision.json", text, strlen(text), &options, &diags);
     struct fixture f = {.diags = diags};
     char *said = fixture_said(&f);
     ck_assert_msg(m == NULL && diags.errors == 1, "one error expected: %s\n%s", text, said);
     const struct diag *d = &diags.list.items[0];
-    ck_assert_msg(d->pointer && strlen(d->pointer) == (size_t)(colon - want) && !strncmp(d->pointer, want, (size_t)(colon - want)) &&
-                      strstr(d->message, colon + 2),
+    ck_assert_msg(d->pointer && strlen(d->pointer) == (size_t)(colon - want) &&
+                      !strncmp(d->pointer, want, (size_t)(colon - want)) && strstr(d->message, colon + 2),
                   "expected %s\n%s", want, said);
     free(said);
     arena_free(&arena);
@@ -60,7 +68,10 @@ END_TEST
 /* Parameters and the moments of the optimizer are stored as the document says, running statistics in float32. */
 START_TEST(stored)
 {
-    static const struct { const char *layer, *more, *name; enum ir_dtype dtype; } slots[] = {
+    static const struct {
+        const char *layer, *more, *name;
+        enum ir_dtype dtype;
+    } slots[] = {
         {"", PRECISION("\"params\": \"bfloat16\""), "first.kernel", IR_BF16},
         {"", PRECISION("\"params\": \"bfloat16\""), "opt_state.0.nu.first.kernel", IR_BF16},
         {"", PRECISION("\"params\": \"bfloat16\""), "norm.scale", IR_BF16},

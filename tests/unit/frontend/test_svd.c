@@ -1,5 +1,5 @@
-/* Singular vectors: orthonormal, in order, and such that what they leave of the matrix is as small as it can be; also where
- * the rank is low, and for more rows than one block of rotations holds. */
+/* Singular vectors: orthonormal, in order, and such that what they leave of the matrix is as small as it can be; also
+ * where the rank is low, and for more rows than one block of rotations holds. */
 #include "frontend/optim/svd.h"
 #include "tests/unit/suite.h"
 
@@ -10,8 +10,8 @@
 static const struct {
     int64_t n, m, r, rank;
     double falls; /* factor between neighbouring columns before mixing */
-} tests[] = {{1, 1, 1, 1, 1},     {1, 5, 1, 1, 1},    {2, 2, 2, 2, 1},     {3, 7, 2, 3, 0.5}, {5, 5, 5, 2, 1},
-             {4, 6, 3, 0, 1},     {20, 33, 6, 20, 1}, {37, 40, 8, 37, 0.8}, {50, 64, 12, 9, 1}};
+} tests[] = {{1, 1, 1, 1, 1}, {1, 5, 1, 1, 1},    {2, 2, 2, 2, 1},      {3, 7, 2, 3, 0.5}, {5, 5, 5, 2, 1},
+             {4, 6, 3, 0, 1}, {20, 33, 6, 20, 1}, {37, 40, 8, 37, 0.8}, {50, 64, 12, 9, 1}};
 
 /* x = sum of `rank` products of columns and rows. */
 static void fill(double *x, int64_t n, int64_t m, int64_t rank, double falls)
@@ -21,7 +21,8 @@ static void fill(double *x, int64_t n, int64_t m, int64_t rank, double falls)
     for (int64_t k = 0; k < rank; k++, scale *= falls)
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < m; j++)
-                x[i * m + j] += scale * sin(1.3 * (double)(i * (k + 2) + k) + 1) * cos(0.7 * (double)(j * (k + 1)) + (double)k);
+                x[i * m + j] += scale * sin(1.3 * (double)(i * (k + 2) + k) + 1) *
+                                cos(0.7 * (double)(j * (k + 1)) + (double)k);
     for (int64_t i = 0; i < n * m; i++) x[i] = (double)(float)x[i];
 }
 
@@ -58,13 +59,12 @@ START_TEST(vectors)
     struct ir_tensor x = {.type = ir_type_of(IR_F32, 2, (int64_t[]){n, m})}, v;
     ir_value in = ir_param_new(&b, "x", x.type, -1);
     ir_result_add(&b, "v", optim_singular_vectors(&t, in, r), -1);
-    x.v = arena_new_array(&arena, double, n * m);
+    x.v = arena_new_array(&arena, double, n *m);
     fill(x.v, n, m, tests[_i].rank, tests[_i].falls);
     ir_eval(b.f, IR_EVAL_EXACT_DTYPES, &x, &v, &arena);
     double size = sqrt(dot(x.v, x.v, n * m)), before = INFINITY, value;
     for (int64_t i = 0; i < r; i++) {
-        for (int64_t k = 0; k <= i; k++)
-            ck_assert_double_eq_tol(dot(v.v + i * m, v.v + k * m, m), i == k, 3e-6);
+        for (int64_t k = 0; k <= i; k++) ck_assert_double_eq_tol(dot(v.v + i * m, v.v + k * m, m), i == k, 3e-6);
         ck_assert_double_le(residual(x.v, v.v + i * m, n, m, &value), 1e-5 * size * size + 1e-30);
         ck_assert_double_le(value, before + 1e-5 * size);
         before = value;

@@ -1,10 +1,11 @@
-/* One typo in a valid document: of 3,000 such mutants none crashes, and what is said of them points at the line with the
- * typo. The documents are those of tests/parity, which have one value per line; here a shape is one value too. Some
+/* One typo in a valid document: of 3,000 such mutants none crashes, and what is said of them points at the line with
+ * the typo. The documents are those of tests/parity, which have one value per line; here a shape is one value too. Some
  * mutants have a second typo: they only must not crash.
  *
- * STEPC_FUZZ_ROUNDS and STEPC_FUZZ_SEED ask for more and for others, STEPC_FUZZ_DOCUMENTS for other documents (a pattern
- * of files, one value per line); STEPC_FUZZ_SHOW=1 prints every diagnostic that points elsewhere, STEPC_FUZZ_SLOW=2 what
- * takes more seconds than that; STEPC_FUZZ_KEEP is a file for the mutant that is being read, what is left after a crash. */
+ * STEPC_FUZZ_ROUNDS and STEPC_FUZZ_SEED ask for more and for others, STEPC_FUZZ_DOCUMENTS for other documents (a
+ * pattern of files, one value per line); STEPC_FUZZ_SHOW=1 prints every diagnostic that points elsewhere,
+ * STEPC_FUZZ_SLOW=2 what takes more seconds than that; STEPC_FUZZ_KEEP is a file for the mutant that is being read,
+ * what is left after a crash. */
 #include "tests/unit/frontend/fe_test.h"
 
 #include <ctype.h>
@@ -12,8 +13,8 @@
 #include <time.h>
 
 enum typo { KEY, TYPE, PATTERN, NAME, KIND, DROP, NUMBER, EXPRESSION, DTYPE, EXTREME, TYPOS };
-static const char *const typo_names[TYPOS] = {"key",      "type",   "pattern",    "name in a string", "kind",
-                                              "left out", "number", "expression", "dtype",            "extreme"};
+static const char *const typo_names[TYPOS] = {"key",    "type",       "pattern", "name in a string", "kind", "left out",
+                                              "number", "expression", "dtype",   "extreme"};
 
 static uint32_t state = 20250101;
 static uint32_t below(uint32_t n)
@@ -24,7 +25,10 @@ static uint32_t below(uint32_t n)
 
 /* ---------------------------------------------------------------- typos */
 
-struct mutant { const char *text; uint32_t line, seen; }; /* the line of the typo, and that of the object it is in */
+struct mutant {
+    const char *text;
+    uint32_t line, seen;
+}; /* the line of the typo, and that of the object it is in */
 
 static uint32_t line_of(const char *text, uint32_t offset)
 {
@@ -33,7 +37,8 @@ static uint32_t line_of(const char *text, uint32_t offset)
     return line;
 }
 
-static void replace(struct arena *arena, const char *text, uint32_t from, uint32_t to, const char *with, struct mutant *m)
+static void replace(struct arena *arena, const char *text, uint32_t from, uint32_t to, const char *with,
+                    struct mutant *m)
 {
     struct str out = STR(arena);
     str_add_n(&out, text, from);
@@ -65,13 +70,95 @@ static bool misspell(struct arena *arena, const char *text, uint32_t from, uint3
 /* Replaces an operator, a parenthesis, a number or a name of an expression, or puts something more into it. */
 static void change_expression(struct arena *arena, const char *text, uint32_t from, uint32_t to, struct mutant *m)
 {
-    static const char *const pieces[] = {
-        "+", "-", "*", "/", "//", "%", "**", "@", "<", ">=", "==", "!=", "&", "|", "^", "~", "<<", ">>", "(", ")", "[", "]", ",", ":", ".",
-        "=", "'", "...", "None", "True", "0", "1", "-1", "2", "3", "7", "0.5", "1e400", "1e-320", "2147483648", "1e12", "nan", "inf", "pi",
-        "x", "model", "loss", "params", "y", "axis=0", "axis=-1", "axis=1", "axis=(0, 1)", "axis=None", "keepdims=True", "dtype='int8'",
-        "dtype='bool'", ".astype('bool')", ".astype('uint8')", ".astype('int32')", ".astype('bfloat16')", ".T", "[None]", "[0]", "[:, 0]",
-        "[...]", "[:0]", "[::-1]", "> 0", "x > 0", "sum(x)", "mean(x)", "zeros((0, 3))", "ones(3)", "arange(5)", "(1, 2)", "[]", "()", "{}",
-        "reshape(x, (-1,))", "x.at[0].set(1)", "lambda a: a", "einsum('ij,jk->ik', x, x)", "x[0](1)", "and", "not", "if", "is", "in"};
+    static const char *const pieces[] = {"+",
+                                         "-",
+                                         "*",
+                                         "/",
+                                         "//",
+                                         "%",
+                                         "**",
+                                         "@",
+                                         "<",
+                                         ">=",
+                                         "==",
+                                         "!=",
+                                         "&",
+                                         "|",
+                                         "^",
+                                         "~",
+                                         "<<",
+                                         ">>",
+                                         "(",
+                                         ")",
+                                         "[",
+                                         "]",
+                                         ",",
+                                         ":",
+                                         ".",
+                                         "=",
+                                         "'",
+                                         "...",
+                                         "None",
+                                         "True",
+                                         "0",
+                                         "1",
+                                         "-1",
+                                         "2",
+                                         "3",
+                                         "7",
+                                         "0.5",
+                                         "1e400",
+                                         "1e-320",
+                                         "2147483648",
+                                         "1e12",
+                                         "nan",
+                                         "inf",
+                                         "pi",
+                                         "x",
+                                         "model",
+                                         "loss",
+                                         "params",
+                                         "y",
+                                         "axis=0",
+                                         "axis=-1",
+                                         "axis=1",
+                                         "axis=(0, 1)",
+                                         "axis=None",
+                                         "keepdims=True",
+                                         "dtype='int8'",
+                                         "dtype='bool'",
+                                         ".astype('bool')",
+                                         ".astype('uint8')",
+                                         ".astype('int32')",
+                                         ".astype('bfloat16')",
+                                         ".T",
+                                         "[None]",
+                                         "[0]",
+                                         "[:, 0]",
+                                         "[...]",
+                                         "[:0]",
+                                         "[::-1]",
+                                         "> 0",
+                                         "x > 0",
+                                         "sum(x)",
+                                         "mean(x)",
+                                         "zeros((0, 3))",
+                                         "ones(3)",
+                                         "arange(5)",
+                                         "(1, 2)",
+                                         "[]",
+                                         "()",
+                                         "{}",
+                                         "reshape(x, (-1,))",
+                                         "x.at[0].set(1)",
+                                         "lambda a: a",
+                                         "einsum('ij,jk->ik', x, x)",
+                                         "x[0](1)",
+                                         "and",
+                                         "not",
+                                         "if",
+                                         "is",
+                                         "in"};
     static const char *const separators = "+-*/()[],.:=<>&|^~%@ ";
     uint32_t at = from + below(to - from + 1), end = at, kind = below(3);
     const char *piece = pieces[below(sizeof pieces / sizeof *pieces)];
@@ -87,16 +174,49 @@ static void change_expression(struct arena *arena, const char *text, uint32_t fr
 /* A value that is at the end of what is possible, or beyond. */
 static const char *extreme(struct arena *arena)
 {
-    static const char *const values[] = {"0", "-0", "-0.0", "1e400", "-1e400", "2147483647", "2147483648", "9223372036854775807",
-                                         "9223372036854775808", "1e-320", "1e308", "1e18", "65536", "1000000", "\"NaN\"", "\"nan\"",
-                                         "\"Infinity\"", "\"\"", "\" \"", "\"$\"", "\"$1/0\"", "\"$0\"", "\"$2**70\"", "\"\\u0000\"",
-                                         "\"\\ud83d\\ude00\"", "\"**\"", "\"*\"", "\"{a,b}\"", "\".\"", "null", "[[]]", "[null]",
-                                         "{\"type\": null}", "{\"type\": \"\"}", "{\"\": 0}", "[0]", "[1, 1, 1, 1, 1, 1, 1, 1, 1]"};
+    static const char *const values[] = {"0",
+                                         "-0",
+                                         "-0.0",
+                                         "1e400",
+                                         "-1e400",
+                                         "2147483647",
+                                         "2147483648",
+                                         "9223372036854775807",
+                                         "9223372036854775808",
+                                         "1e-320",
+                                         "1e308",
+                                         "1e18",
+                                         "65536",
+                                         "1000000",
+                                         "\"NaN\"",
+                                         "\"nan\"",
+                                         "\"Infinity\"",
+                                         "\"\"",
+                                         "\" \"",
+                                         "\"$\"",
+                                         "\"$1/0\"",
+                                         "\"$0\"",
+                                         "\"$2**70\"",
+                                         "\"\\u0000\"",
+                                         "\"\\ud83d\\ude00\"",
+                                         "\"**\"",
+                                         "\"*\"",
+                                         "\"{a,b}\"",
+                                         "\".\"",
+                                         "null",
+                                         "[[]]",
+                                         "[null]",
+                                         "{\"type\": null}",
+                                         "{\"type\": \"\"}",
+                                         "{\"\": 0}",
+                                         "[0]",
+                                         "[1, 1, 1, 1, 1, 1, 1, 1, 1]"};
     uint32_t kind = below(12);
     struct str out = STR(arena);
     if (kind > 1) return values[below(sizeof values / sizeof *values)];
     if (kind == 0) { /* deep */
-        static const char *const open[] = {"[", "{\"type\": ", "\"((((", "{\"type\": \"sequential\", \"layers\": ["}, *const close[] = {"]", "}", "\"", "]}"};
+        static const char *const open[] = {"[", "{\"type\": ", "\"((((", "{\"type\": \"sequential\", \"layers\": ["},
+                                 *const close[] = {"]", "}", "\"", "]}"};
         uint32_t form = below(4), depth = form == 2 ? 1 : 10u << below(8);
         for (uint32_t i = 0; i < depth; i++) str_add(&out, open[form]);
         for (uint32_t i = 0; i < depth; i++) str_add(&out, close[form]);
@@ -126,7 +246,11 @@ static const char *other_kind(const struct json_value *v)
     static const char *const values[] = {"\"many\"", "7", "true", "[]", "{}"};
     for (;;) {
         const char *value = values[below(5)];
-        int kind = *value == '"' ? JSON_STRING : *value == '7' ? JSON_NUMBER : *value == 't' ? JSON_TRUE : *value == '[' ? JSON_ARRAY : JSON_OBJECT;
+        int kind = *value == '"'   ? JSON_STRING
+                   : *value == '7' ? JSON_NUMBER
+                   : *value == 't' ? JSON_TRUE
+                   : *value == '[' ? JSON_ARRAY
+                                   : JSON_OBJECT;
         if (kind != v->kind && !(kind == JSON_TRUE && v->kind == JSON_FALSE)) return value;
     }
 }
@@ -134,7 +258,8 @@ static const char *other_kind(const struct json_value *v)
 /* Members of these objects are names that the document gives, and so none is required. */
 static bool gives_names(const struct json *json, const struct json_value *v)
 {
-    static const char *const keys[] = {"inputs", "constants", "define", "params", "metrics", "transforms", "labels", "axes"};
+    static const char *const keys[] = {"inputs",  "constants",  "define", "params",
+                                       "metrics", "transforms", "labels", "axes"};
     const char *key = json->values[v->parent].key;
     for (size_t i = 0; key && i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i], key) == 0) return true;
@@ -142,7 +267,8 @@ static bool gives_names(const struct json *json, const struct json_value *v)
 }
 
 /* Leaves out a member, with the comma before or after it. */
-static void drop(struct arena *arena, const char *text, const struct json *json, const struct json_value *v, struct mutant *m)
+static void drop(struct arena *arena, const char *text, const struct json *json, const struct json_value *v,
+                 struct mutant *m)
 {
     uint32_t from = v->key_offset, to = v->offset + v->length;
     if (text[to] == ',') to++;
@@ -160,7 +286,8 @@ static bool mutate(struct arena *arena, const char *text, enum typo typo, struct
     if (!json_scan(arena, text, strlen(text), NULL, &json, &error)) return false;
     for (int tries = 0; tries < 200; tries++) {
         const struct json_value *v = &json.values[1 + below(json.count - 1)];
-        bool type = v->key && strcmp(v->key, "type") == 0, string = v->kind == JSON_STRING, pattern = is_pattern(&json, v);
+        bool type = v->key && strcmp(v->key, "type") == 0, string = v->kind == JSON_STRING,
+             pattern = is_pattern(&json, v);
         uint32_t from = v->offset, to = v->offset + v->length;
         *m = (struct mutant){0};
         switch (typo) {
@@ -183,7 +310,11 @@ static bool mutate(struct arena *arena, const char *text, enum typo typo, struct
             return true;
         case NUMBER: {
             if (v->kind != JSON_NUMBER) break;
-            const char *values[] = {"0", "-1", "2.5", "1e12", arena_format(arena, "-%.*s", (int)v->length, text + from),
+            const char *values[] = {"0",
+                                    "-1",
+                                    "2.5",
+                                    "1e12",
+                                    arena_format(arena, "-%.*s", (int)v->length, text + from),
                                     arena_format(arena, "%.*s0", (int)v->length, text + from)};
             replace(arena, text, from, to, values[below(6)], m);
             return true;
@@ -193,8 +324,9 @@ static bool mutate(struct arena *arena, const char *text, enum typo typo, struct
             change_expression(arena, text, from + 1, to - 1, m);
             return true;
         case DTYPE: {
-            static const char *const dtypes[] = {"bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "bfloat16", "float32",
-                                                 "float64", "int64", "int4", "complex64", "float8_e4m3fn"};
+            static const char *const dtypes[] = {"bool",    "int8",   "int16",   "int32",     "uint8",
+                                                 "uint16",  "uint32", "float16", "bfloat16",  "float32",
+                                                 "float64", "int64",  "int4",    "complex64", "float8_e4m3fn"};
             if (!string || ir_dtype_find(v->string) == IR_TUPLE) break;
             replace(arena, text, from + 1, to - 1, dtypes[below(15)], m);
             return true;
@@ -265,13 +397,22 @@ static void show(const char *path, enum typo typo, const struct mutant *m, const
 }
 
 /* What the driver was asked for. */
-struct fuzz { uint32_t rounds; const char *keep; bool shows; double slow; glob_t paths; };
+struct fuzz {
+    uint32_t rounds;
+    const char *keep;
+    bool shows;
+    double slow;
+    glob_t paths;
+};
 
 static struct fuzz asked(void)
 {
-    const char *rounds = getenv("STEPC_FUZZ_ROUNDS"), *seed = getenv("STEPC_FUZZ_SEED"), *slow = getenv("STEPC_FUZZ_SLOW");
+    const char *rounds = getenv("STEPC_FUZZ_ROUNDS"), *seed = getenv("STEPC_FUZZ_SEED"),
+               *slow = getenv("STEPC_FUZZ_SLOW");
     const char *documents = getenv("STEPC_FUZZ_DOCUMENTS");
-    struct fuzz f = {.rounds = rounds ? (uint32_t)atoi(rounds) : 3000, .keep = getenv("STEPC_FUZZ_KEEP"), .shows = getenv("STEPC_FUZZ_SHOW") != NULL,
+    struct fuzz f = {.rounds = rounds ? (uint32_t)atoi(rounds) : 3000,
+                     .keep = getenv("STEPC_FUZZ_KEEP"),
+                     .shows = getenv("STEPC_FUZZ_SHOW") != NULL,
                      .slow = slow ? atof(slow) : 0};
     if (seed) state = (uint32_t)strtoul(seed, NULL, 10);
     ck_assert_int_eq(glob(documents ? documents : "tests/parity/cases/*/model.json", GLOB_BRACE, NULL, &f.paths), 0);
@@ -309,7 +450,9 @@ static void try_typo(const struct fuzz *f, const char *path, enum typo typo, boo
             struct json json;
             struct json_error error;
             struct mutant second;
-            if (json_scan(&arena, m.text, strlen(m.text), NULL, &json, &error) && mutate(&arena, m.text, (enum typo)below(TYPOS), &second)) m = second;
+            if (json_scan(&arena, m.text, strlen(m.text), NULL, &json, &error) &&
+                mutate(&arena, m.text, (enum typo)below(TYPOS), &second))
+                m = second;
         }
         struct ir_module *module = compile(f, path, m.text, &diags);
         *is_refused = !module && !twice;
@@ -345,7 +488,4 @@ START_TEST(typos)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("typos", CASE_OF(240, typos));
-}
+int main(void) { return run_case("typos", CASE_OF(240, typos)); }

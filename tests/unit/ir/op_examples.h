@@ -3,6 +3,7 @@
 #ifndef OP_EXAMPLES_H
 #define OP_EXAMPLES_H
 
+/* clang-format off */
 struct op_example { const char *op, *accept, *reject; };
 
 #define P(number, index, type) "%" #number " = param index=" #index " \"p" #index "\" : " type "\n"

@@ -18,7 +18,10 @@ static void refuse(void *user, const char *message)
     refused = message;
 }
 
-static struct ir_type matrix(int64_t rows, int64_t columns) { return ir_type_of(IR_F32, 2, (int64_t[]){rows, columns}); }
+static struct ir_type matrix(int64_t rows, int64_t columns)
+{
+    return ir_type_of(IR_F32, 2, (int64_t[]){rows, columns});
+}
 
 static void setup(void)
 {
@@ -45,7 +48,8 @@ START_TEST(equal_nodes_are_one)
     ck_assert_uint_eq(ir_number_like(&b, x, 0.1), ir_number(&b, matrix(2, 3), (double)0.1f));
     ck_assert_uint_ne(ir_number_like(&b, x, 0), ir_number_like(&b, x, -0.0));
     ck_assert_uint_eq(ir_constant(&b, matrix(1, 2), (float[]){2, 2}), ir_number(&b, matrix(1, 2), 2));
-    ck_assert_uint_eq(ir_reduce(&b, OP_reduce_sum, x, (int64_t[]){1, 0}, 2), ir_reduce(&b, OP_reduce_sum, x, (int64_t[]){0, 1}, 2));
+    ck_assert_uint_eq(ir_reduce(&b, OP_reduce_sum, x, (int64_t[]){1, 0}, 2),
+                      ir_reduce(&b, OP_reduce_sum, x, (int64_t[]){0, 1}, 2));
     ir_value iota = ir_iota(&b, ir_type_of(IR_I32, 2, (int64_t[]){2, 2}), 0);
     ck_assert_uint_ne(iota, ir_iota(&b, ir_type_of(IR_I32, 2, (int64_t[]){2, 2}), 1));
     ir_value t1 = ir_call(&b, ir_func_new(m, "g", false), NULL, 0), t2 = ir_call(&b, ir_func_find(m, "g"), NULL, 0);
@@ -60,10 +64,13 @@ START_TEST(refusals_say_what_was_found)
     ck_assert_uint_eq(ir_binary(&b, OP_add, x, y), 0);
     ck_assert_str_eq(refused, "add: expected operands of one type, found float32[2, 3] and float32[4, 5]");
     ir_dot(&b, x, y, (struct ir_ints){0}, (struct ir_ints){0}, LIST(1), LIST(0));
-    ck_assert_str_eq(refused, "dot: expected equal extents of the contracted dimensions, found 3 (dimension 1 of float32[2, 3]) "
-                              "and 4 (dimension 0 of float32[4, 5])");
+    ck_assert_str_eq(refused,
+                     "dot: expected equal extents of the contracted dimensions, found 3 (dimension 1 of float32[2, 3]) "
+                     "and 4 (dimension 0 of float32[4, 5])");
     ir_broadcast_to(&b, x, 2, (int64_t[]){4, 3});
-    ck_assert_str_eq(refused, "broadcast: cannot broadcast float32[2, 3] to float32[4, 3]: dimension 0 has extent 2, expected 1 or 4");
+    ck_assert_str_eq(
+        refused,
+        "broadcast: cannot broadcast float32[2, 3] to float32[4, 3]: dimension 0 has extent 2, expected 1 or 4");
     ir_reshape(&b, x, 1, (int64_t[]){7});
     ck_assert_str_eq(refused, "reshape: cannot reshape float32[2, 3] to float32[7]: expected 6 elements, found 7");
     ir_broadcast_to(&b, ir_scalar(&b, IR_F32, 1), 3, (int64_t[]){1 << 20, 1 << 20, 1 << 20});
@@ -120,7 +127,8 @@ START_TEST(half_precision_rounds_to_nearest)
 }
 END_TEST
 
-static ir_value minus_for_plus(void *user, struct ir_builder *to, const struct ir_func *from, ir_value old, const ir_value *map)
+static ir_value minus_for_plus(void *user, struct ir_builder *to, const struct ir_func *from, ir_value old,
+                               const ir_value *map)
 {
     const struct ir_node *node = &from->nodes[old];
     ir_value args[4];

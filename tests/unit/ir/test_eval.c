@@ -38,7 +38,7 @@ static ir_value input(enum ir_dtype dtype, uint32_t rank, const int64_t *shape, 
     memcpy(given[at], v, (size_t)ir_type_elements(&type) * sizeof(double));
     return ir_param_new(&b, "x", type, -1);
 }
-#define INPUT(dtype, ...)                                                                                              \
+#define INPUT(dtype, ...) \
     input(dtype, 1, (int64_t[]){sizeof((double[]){__VA_ARGS__}) / sizeof(double)}, (double[]){__VA_ARGS__})
 
 static double *result_of(ir_value v, enum ir_precision precision)

@@ -1,5 +1,6 @@
 /* Folding: every rule fires, and what it gives is what the interpreter gives without it, bit for bit (NaN is NaN), on
- * zeros of both signs, infinities, NaN, denormals and ordinary numbers. A text is read as it stands; rebuilding folds. */
+ * zeros of both signs, infinities, NaN, denormals and ordinary numbers. A text is read as it stands; rebuilding folds.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static const char *print(const struct ir_module *m)
 
 static double sample(enum ir_dtype dtype, uint64_t *state)
 {
-    static const double special[] = {0, -0.0, 1, -1, 0.5, 2, -3.75, INFINITY, -INFINITY, NAN, 1e-45, -1e-40, 3e38, 7, 100, 65504};
+    static const double special[] = {0,         -0.0, 1,     -1,     0.5,  2, -3.75, INFINITY,
+                                     -INFINITY, NAN,  1e-45, -1e-40, 3e38, 7, 100,   65504};
     *state = hash_u64(*state, 1);
     if (dtype == IR_BOOL) return (double)(*state & 1);
     double v = *state % 3 ? special[*state / 3 % 16] : ((double)(*state >> 11) * 0x1p-53 - 0.5) * 20;
@@ -71,8 +73,8 @@ static void same_values(const struct ir_module *m, const struct ir_module *folde
         for (int64_t k = 0; k < n; k++) {
             double a = one[i].v[k], b = two[i].v[k];
             if (isnan(a) && isnan(b)) continue;
-            ck_assert_msg(a == b && signbit(a) == signbit(b), "result %zu element %lld: %.17g, folded %.17g\n%s\n%s", i, (long long)k, a, b,
-                          print(m), print(folded));
+            ck_assert_msg(a == b && signbit(a) == signbit(b), "result %zu element %lld: %.17g, folded %.17g\n%s\n%s", i,
+                          (long long)k, a, b, print(m), print(folded));
         }
     }
 }
@@ -81,7 +83,10 @@ static void same_values(const struct ir_module *m, const struct ir_module *folde
 
 /* x, y float32[2, 3], p bool[2, 3], n int32[2, 3], s float32[], i int32[]; the body's last value is the result. The
  * result is then made by op `op` and the function has `nodes` live nodes that are no parameters. */
-static const struct { const char *body, *op; uint32_t nodes; } rules[] = {
+static const struct {
+    const char *body, *op;
+    uint32_t nodes;
+} rules[] = {
 #define F " : float32[2, 3]\n"
 #define N " : int32[2, 3]\n"
 #define B " : bool[2, 3]\n"
@@ -170,9 +175,12 @@ static const struct { const char *body, *op; uint32_t nodes; } rules[] = {
     {C(9, 2) " : float32[99, 99]\n%10 = reduce_min(%9) dims=[0, 1] : float32[]\n", "constant", 1},
     {C(9, 2) " : float32[0, 99]\n%10 = reduce_min(%9) dims=0 : float32[99]\n", "reduce_min", 2},
     {"%9 = broadcast(%1) dims=[0, 1]" F, "param", 0},
-    {"%9 = broadcast(%1) dims=[0, 2] : float32[2, 4, 3]\n%10 = broadcast(%9) dims=[1, 2, 3] : float32[5, 2, 4, 3]\n", "broadcast", 1},
-    {"%9 = reshape(%1) : float32[2, 1, 3, 1]\n%10 = broadcast(%9) dims=[0, 1, 2, 3] : float32[2, 5, 3, 4]\n", "broadcast", 1},
-    {"%9 = reduce_max(%1) dims=1 : float32[2]\n%10 = reshape(%9) : float32[2, 1]\n%11 = broadcast(%10) dims=[0, 1]" F, "broadcast", 2},
+    {"%9 = broadcast(%1) dims=[0, 2] : float32[2, 4, 3]\n%10 = broadcast(%9) dims=[1, 2, 3] : float32[5, 2, 4, 3]\n",
+     "broadcast", 1},
+    {"%9 = reshape(%1) : float32[2, 1, 3, 1]\n%10 = broadcast(%9) dims=[0, 1, 2, 3] : float32[2, 5, 3, 4]\n",
+     "broadcast", 1},
+    {"%9 = reduce_max(%1) dims=1 : float32[2]\n%10 = reshape(%9) : float32[2, 1]\n%11 = broadcast(%10) dims=[0, 1]" F,
+     "broadcast", 2},
     {"%9 = reshape(%1) : float32[3, 1, 2]\n%10 = broadcast(%9) dims=[0, 1, 2] : float32[3, 5, 2]\n", "broadcast", 2},
     {C(9, 2) F "%10 = broadcast(%9) dims=[0, 2] : float32[2, 4, 3]\n", "constant", 1},
     {"%9 = reshape(%1)" F, "param", 0},
@@ -183,13 +191,23 @@ static const struct { const char *body, *op; uint32_t nodes; } rules[] = {
     {"%9 = transpose(%1) perm=[1, 0] : float32[3, 2]\n%10 = transpose(%9) perm=[1, 0]" F, "param", 0},
     {"%9 = broadcast(%5) dims=[] : float32[4, 2]\n%10 = transpose(%9) perm=[1, 0] : float32[2, 4]\n", "broadcast", 1},
     {"%9 = slice(%1) start=[0, 0] limit=[2, 3] stride=[1, 1]" F, "param", 0},
-    {"%9 = slice(%1) start=[0, 1] limit=[2, 3] stride=[1, 1] : float32[2, 2]\n%10 = slice(%9) start=[1, 0] limit=[2, 2] stride=[1, 1] : float32[1, 2]\n", "slice", 1},
-    {"%9 = iota dim=0 : int32[20]\n%10 = slice(%9) start=1 limit=20 stride=3 : int32[7]\n%11 = slice(%10) start=1 limit=7 stride=2 : int32[3]\n", "slice", 2},
-    {"%9 = concat(%1, %2) dim=0 : float32[4, 3]\n%10 = slice(%9) start=[2, 1] limit=[4, 3] stride=[1, 1] : float32[2, 2]\n", "slice", 1},
-    {"%9 = concat(%1, %2) dim=0 : float32[4, 3]\n%10 = slice(%9) start=[2, 0] limit=[4, 3] stride=[1, 1]" F, "param", 0},
-    {"%9 = concat(%1, %2) dim=0 : float32[4, 3]\n%10 = slice(%9) start=[1, 1] limit=[3, 3] stride=[1, 1] : float32[2, 2]\n", "slice", 2},
+    {"%9 = slice(%1) start=[0, 1] limit=[2, 3] stride=[1, 1] : float32[2, 2]\n%10 = slice(%9) start=[1, 0] limit=[2, "
+     "2] stride=[1, 1] : float32[1, 2]\n",
+     "slice", 1},
+    {"%9 = iota dim=0 : int32[20]\n%10 = slice(%9) start=1 limit=20 stride=3 : int32[7]\n%11 = slice(%10) start=1 "
+     "limit=7 stride=2 : int32[3]\n",
+     "slice", 2},
+    {"%9 = concat(%1, %2) dim=0 : float32[4, 3]\n%10 = slice(%9) start=[2, 1] limit=[4, 3] stride=[1, 1] : float32[2, "
+     "2]\n",
+     "slice", 1},
+    {"%9 = concat(%1, %2) dim=0 : float32[4, 3]\n%10 = slice(%9) start=[2, 0] limit=[4, 3] stride=[1, 1]" F, "param",
+     0},
+    {"%9 = concat(%1, %2) dim=0 : float32[4, 3]\n%10 = slice(%9) start=[1, 1] limit=[3, 3] stride=[1, 1] : float32[2, "
+     "2]\n",
+     "slice", 2},
     {"%9 = pad(%1, %5) low=[0, 0] high=[0, 0] interior=[0, 0]" F, "param", 0},
-    {C(9, 2) F C(10, 2) " : float32[]\n%11 = pad(%9, %10) low=[1, 0] high=[0, -1] interior=[0, 1] : float32[3, 4]\n", "constant", 1},
+    {C(9, 2) F C(10, 2) " : float32[]\n%11 = pad(%9, %10) low=[1, 0] high=[0, -1] interior=[0, 1] : float32[3, 4]\n",
+     "constant", 1},
     {"%9 = concat(%1) dim=0" F, "param", 0},
     {C(9, 0) " : float32[2, 0]\n%10 = concat(%9, %1, %9) dim=1" F, "param", 0},
     {"%9 = reverse(%1) dims=1" F "%10 = reverse(%9) dims=1" F, "param", 0},
@@ -200,8 +218,13 @@ static const struct { const char *body, *op; uint32_t nodes; } rules[] = {
     {"%9 = dynamic_update(%1, %2, %6, %6)" F, "param", 0},
     {C(9, 2) F "%10 = take(%9, %4) dim=1 : float32[2, 2, 3]\n", "constant", 1},
     {C(9, 2) F C(10, 0.1) F "%11 = div(%10, %9)" F "%12 = exp(%11)" F, "constant", 1},
-    {C(9, [1, 2, 3]) " : int32[3]\n%10 = iota dim=0 : int32[3]\n%11 = mul(%9, %9) : int32[3]\n%12 = add(%10, %11) : int32[3]\n", "add", 3},
-    {C(9, [true, false, true]) " : bool[3]\n%10 = cast(%9) : float32[3]\n%11 = reduce_sum(%10) dims=0 : float32[]\n", "constant", 1},
+    {C(9,
+       [
+           1, 2, 3
+       ]) " : int32[3]\n%10 = iota dim=0 : int32[3]\n%11 = mul(%9, %9) : int32[3]\n%12 = add(%10, %11) : int32[3]\n",
+     "add", 3},
+    {C(9, [ true, false, true ]) " : bool[3]\n%10 = cast(%9) : float32[3]\n%11 = reduce_sum(%10) dims=0 : float32[]\n",
+     "constant", 1},
     {C(9, 0x7fc00123) F "%10 = bitcast(%9) : uint32[2, 3]\n", "constant", 1},
     {C(9, 100) " : int8[3]\n%10 = add(%9, %9) : int8[3]\n", "constant", 1},
     {"%9 = add(%1, %2)" F "%10 = add(%2, %1)" F "%11 = mul(%9, %10)" F, "mul", 2},
@@ -226,9 +249,12 @@ static unsigned last_value(const char *body)
 static struct ir_module *module_of(const char *body)
 {
     return parse(arena_format(&arena,
-        "module \"m\" stage tensor\nfunc \"f\" {\n%%1 = param index=0 \"x\" : float32[2, 3]\n%%2 = param index=1 \"y\" : float32[2, 3]\n"
-        "%%3 = param index=2 \"p\" : bool[2, 3]\n%%4 = param index=3 \"n\" : int32[2, 3]\n%%5 = param index=4 \"s\" : float32[]\n"
-        "%%6 = param index=5 \"i\" : int32[]\n%sresult \"r\" %%%u\n}\n", body, last_value(body)));
+                              "module \"m\" stage tensor\nfunc \"f\" {\n%%1 = param index=0 \"x\" : float32[2, 3]\n%%2 "
+                              "= param index=1 \"y\" : float32[2, 3]\n"
+                              "%%3 = param index=2 \"p\" : bool[2, 3]\n%%4 = param index=3 \"n\" : int32[2, 3]\n%%5 = "
+                              "param index=4 \"s\" : float32[]\n"
+                              "%%6 = param index=5 \"i\" : int32[]\n%sresult \"r\" %%%u\n}\n",
+                              body, last_value(body)));
 }
 
 START_TEST(each_rule)
@@ -252,7 +278,8 @@ static uint64_t draw(uint64_t *state, uint64_t n) { return (*state = hash_u64(*s
 
 START_TEST(random_programs)
 {
-    static const char *const numbers[] = {"0", "-0", "1", "-1", "2", "0.5", "0.1", "NaN", "Infinity", "1e-45", "[1, -0, 3, NaN, 5, 0.3]"};
+    static const char *const numbers[] = {
+        "0", "-0", "1", "-1", "2", "0.5", "0.1", "NaN", "Infinity", "1e-45", "[1, -0, 3, NaN, 5, 0.3]"};
     static const char *const integers[] = {"0", "1", "-1", "8", "2147483647", "-2147483648", "[0, 1, 2, -3, 4, 5]"};
     static const char *const unary[] = {"neg", "abs", "sign", "floor", "round", "sqrt", "stop_gradient"};
     static const char *const binary[] = {"add", "sub", "mul", "div", "max", "min", "rem", "pow"};
@@ -262,16 +289,43 @@ START_TEST(random_programs)
         struct str body = STR(&arena);
         unsigned floats[64] = {1, 2}, ints[64] = {4}, bools[64] = {3}, nf = 2, ni = 1, nb = 1;
         for (unsigned v = 9; v < 40; v++) {
-            unsigned a = floats[draw(&s, nf)], b = floats[draw(&s, nf)], x = ints[draw(&s, ni)], y = ints[draw(&s, ni)], p = bools[draw(&s, nb)];
+            unsigned a = floats[draw(&s, nf)], b = floats[draw(&s, nf)], x = ints[draw(&s, ni)], y = ints[draw(&s, ni)],
+                     p = bools[draw(&s, nb)];
             switch (draw(&s, 10)) {
-            case 0: case 1: str_addf(&body, "%%%u = constant %s" F, v, numbers[draw(&s, 11)]); floats[nf++] = v; break;
-            case 2: str_addf(&body, "%%%u = %s(%%%u)" F, v, unary[draw(&s, 7)], a); floats[nf++] = v; break;
-            case 3: case 4: str_addf(&body, "%%%u = %s(%%%u, %%%u)" F, v, binary[draw(&s, 8)], a, b); floats[nf++] = v; break;
-            case 5: str_addf(&body, "%%%u = constant %s" N, v, integers[draw(&s, 7)]); ints[ni++] = v; break;
-            case 6: str_addf(&body, "%%%u = %s(%%%u, %%%u)" N, v, logic[draw(&s, 10)], x, y); ints[ni++] = v; break;
-            case 7: str_addf(&body, "%%%u = %s(%%%u, %%%u)" B, v, draw(&s, 2) ? "lt" : "eq", a, b); bools[nb++] = v; break;
-            case 8: str_addf(&body, "%%%u = select(%%%u, %%%u, %%%u)" F, v, p, a, b); floats[nf++] = v; break;
-            default: str_addf(&body, "%%%u = cast(%%%u)%s", v, draw(&s, 2) ? x : p, F); floats[nf++] = v; break;
+            case 0:
+            case 1:
+                str_addf(&body, "%%%u = constant %s" F, v, numbers[draw(&s, 11)]);
+                floats[nf++] = v;
+                break;
+            case 2:
+                str_addf(&body, "%%%u = %s(%%%u)" F, v, unary[draw(&s, 7)], a);
+                floats[nf++] = v;
+                break;
+            case 3:
+            case 4:
+                str_addf(&body, "%%%u = %s(%%%u, %%%u)" F, v, binary[draw(&s, 8)], a, b);
+                floats[nf++] = v;
+                break;
+            case 5:
+                str_addf(&body, "%%%u = constant %s" N, v, integers[draw(&s, 7)]);
+                ints[ni++] = v;
+                break;
+            case 6:
+                str_addf(&body, "%%%u = %s(%%%u, %%%u)" N, v, logic[draw(&s, 10)], x, y);
+                ints[ni++] = v;
+                break;
+            case 7:
+                str_addf(&body, "%%%u = %s(%%%u, %%%u)" B, v, draw(&s, 2) ? "lt" : "eq", a, b);
+                bools[nb++] = v;
+                break;
+            case 8:
+                str_addf(&body, "%%%u = select(%%%u, %%%u, %%%u)" F, v, p, a, b);
+                floats[nf++] = v;
+                break;
+            default:
+                str_addf(&body, "%%%u = cast(%%%u)%s", v, draw(&s, 2) ? x : p, F);
+                floats[nf++] = v;
+                break;
             }
         }
         str_addf(&body, "%%40 = add(%%%u, %%%u)" F, floats[nf - 1], floats[nf - 2]);

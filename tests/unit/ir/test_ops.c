@@ -30,8 +30,10 @@ static const struct op_example *example_of(enum ir_op op)
 static const char *module_text(enum ir_op op, const char *name, const char *body)
 {
     bool tensor = ir_ops[op].stages & IR_STAGE_TENSOR;
-    return arena_format(&arena, "module \"m\" stage %s\nmesh \"data\"=2, \"model\"=4\nplace 1 10+4 \"/model/0\"\n%sfunc \"%s\" {\n%s\n}\n",
-                        tensor ? "tensor" : "spmd", op_preamble, name, body);
+    return arena_format(
+        &arena,
+        "module \"m\" stage %s\nmesh \"data\"=2, \"model\"=4\nplace 1 10+4 \"/model/0\"\n%sfunc \"%s\" {\n%s\n}\n",
+        tensor ? "tensor" : "spmd", op_preamble, name, body);
 }
 
 static const char *print(const struct ir_module *m)
@@ -52,7 +54,8 @@ START_TEST(attribute_counts)
 {
     for (int op = 1; op < IR_OP_COUNT; op++) {
         uint32_t words = 0;
-        for (const char *s = ir_ops[op].attributes; *s; s++) words += *s != ' ' && (s == ir_ops[op].attributes || s[-1] == ' ');
+        for (const char *s = ir_ops[op].attributes; *s; s++)
+            words += *s != ' ' && (s == ir_ops[op].attributes || s[-1] == ' ');
         ck_assert_msg(words == ir_ops[op].attr_count && words <= IR_MAX_ATTR, "%s: %d attributes counted, %u named",
                       ir_ops[op].name, ir_ops[op].attr_count, words);
     }
@@ -85,8 +88,9 @@ START_TEST(rejects)
         struct ir_module *m = parse(module_text((enum ir_op)op, "f", example_of((enum ir_op)op)->reject));
         ck_assert_msg(!m, "%s: the bad example was accepted", ir_ops[op].name);
         ck_assert_uint_eq(diags.errors, 1);
-        ck_assert_msg(strstr(diags.list.items[0].message, "expected") || strstr(diags.list.items[0].message, "not one of") ||
-                      strstr(diags.list.items[0].message, "cannot") || strstr(diags.list.items[0].message, "twice"),
+        ck_assert_msg(strstr(diags.list.items[0].message, "expected") ||
+                          strstr(diags.list.items[0].message, "not one of") ||
+                          strstr(diags.list.items[0].message, "cannot") || strstr(diags.list.items[0].message, "twice"),
                       "%s: %s", ir_ops[op].name, diags.list.items[0].message);
     }
 }

@@ -81,7 +81,8 @@ END_TEST
 
 START_TEST(numbers_may_have_gaps)
 {
-    static const char text[] = "module \"m\" stage tensor // a comment\nfunc \"f\" {\n%7=param index=0 \"x\":float32[2]\n%3=neg(%7):float32[2]\nresult \"y\" %3\n}";
+    static const char text[] = "module \"m\" stage tensor // a comment\nfunc \"f\" {\n%7=param index=0 "
+                               "\"x\":float32[2]\n%3=neg(%7):float32[2]\nresult \"y\" %3\n}";
     struct ir_module *m = parse_n(text, sizeof text - 1);
     ck_assert_ptr_nonnull(m);
     ck_assert_ptr_nonnull(strstr(print(m), "%2 = neg(%1) : float32[2]"));
@@ -89,7 +90,10 @@ START_TEST(numbers_may_have_gaps)
 }
 END_TEST
 
-static const struct { const char *text, *message; uint32_t line, column; } errors[] = {
+static const struct {
+    const char *text, *message;
+    uint32_t line, column;
+} errors[] = {
 #define START "module \"m\" stage tensor\nfunc \"f\" {\n%1 = param index=0 \"x\" : float32[2]\n"
     {"", "expected `module`, found `the end`", 1, 1},
     {"module \"m\" stage nowhere", "expected stage tensor, spmd or kernel", 1, 18},
@@ -107,7 +111,8 @@ static const struct { const char *text, *message; uint32_t line, column; } error
     {START "%2 = constant [1, 2, 3] : float32[2]\n}", "expected 2 numbers, found 3", 4, 23},
     {START "%2 = constant 300 : int8[2]\n}", "`300` is no int8", 4, 15},
     {START "%2 = constant \"x\" : int8[2]\n}", "expected a number, found `\"x\"`", 4, 15},
-    {START "%2 = iota dim=0 : int32[99999999, 99999999]\n}", "the type is too large (expected fewer than 2^48 elements)", 4, 19},
+    {START "%2 = iota dim=0 : int32[99999999, 99999999]\n}",
+     "the type is too large (expected fewer than 2^48 elements)", 4, 19},
     {START "result \"y\" %1 slot=0\n}", "expected an integer in 0..-1, found `0`", 4, 20},
     {START "result \"y", "this is no word, number, string or sign of the text form", 4, 8},
     {START, "expected a value, `result` or `}`, found `the end`", 4, 1},
@@ -167,7 +172,9 @@ static size_t mutate(char *text, size_t n, size_t capacity, uint64_t *s)
             memcpy(text + at, piece, length);
             n += length;
             break;
-        default: if (text[at] >= '0' && text[at] <= '9') text[at] = (char)('0' + draw(s, 10)); break;
+        default:
+            if (text[at] >= '0' && text[at] <= '9') text[at] = (char)('0' + draw(s, 10));
+            break;
         }
     }
     return n;
@@ -203,10 +210,7 @@ static void mutate_and_parse(const char *text, uint64_t seed, int rounds)
     }
 }
 
-START_TEST(mutated_texts)
-{
-    mutate_and_parse(whole, 1, 6000);
-}
+START_TEST(mutated_texts) { mutate_and_parse(whole, 1, 6000); }
 END_TEST
 
 START_TEST(mutated_examples)
@@ -214,7 +218,8 @@ START_TEST(mutated_examples)
     for (size_t i = 0; i < sizeof op_examples / sizeof *op_examples; i++) {
         bool tensor = ir_ops[ir_op_find(op_examples[i].op)].stages & IR_STAGE_TENSOR;
         struct arena own = {0};
-        const char *text = arena_format(&own, "module \"m\" stage %s\nmesh \"data\"=2, \"model\"=4\n%sfunc \"f\" {\n%s\n}\n",
+        const char *text = arena_format(&own,
+                                        "module \"m\" stage %s\nmesh \"data\"=2, \"model\"=4\n%sfunc \"f\" {\n%s\n}\n",
                                         tensor ? "tensor" : "spmd", op_preamble, op_examples[i].accept);
         mutate_and_parse(text, i, 100);
         arena_free(&own);

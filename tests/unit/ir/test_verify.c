@@ -14,7 +14,8 @@ static const char text[] =
     "module \"m\" stage tensor\nmesh \"data\"=2\nplace 1 1+1\n"
     "slot 0 \"w\" param float32[2, 3]\nslot 1 \"x\" input float32[2, 3]\nslot 2 \"loss\" metric float32[]\n"
     "slot 3 \"mu.w\" opt_state float32[2, 3] of=0\n"
-    "func \"body\" {\n%1 = param index=0 \"i\" : int32[]\n%2 = param index=1 \"c\" : float32[2, 3]\n%3 = neg(%2) : float32[2, 3]\nresult \"c\" %3\n}\n"
+    "func \"body\" {\n%1 = param index=0 \"i\" : int32[]\n%2 = param index=1 \"c\" : float32[2, 3]\n%3 = neg(%2) : "
+    "float32[2, 3]\nresult \"c\" %3\n}\n"
     "func \"step\" entry {\n"
     "%1 = param index=0 \"w\" slot=0 : float32[2, 3]\n"
     "%2 = param index=1 \"x\" slot=1 : float32[2, 3]\n"
@@ -51,7 +52,13 @@ static void faults(const char *wanted)
 }
 
 /* Breaks one thing, looks for the fault, and starts again. */
-#define BREAK(wanted, ...) do { __VA_ARGS__; faults(wanted); teardown(); setup(); } while (0)
+#define BREAK(wanted, ...) \
+    do { \
+        __VA_ARGS__; \
+        faults(wanted); \
+        teardown(); \
+        setup(); \
+    } while (0)
 
 START_TEST(modules_and_slots)
 {
@@ -67,7 +74,8 @@ START_TEST(modules_and_slots)
     BREAK("slot x is not a tensor", m->slots.items[1].type.rank = 200);
     BREAK("belongs to slot 1", m->slots.items[3].param = 2);
     BREAK("expected a hyper-parameter to be float32[] or float64[]", m->slots.items[3].role = IR_ROLE_HYPER);
-    BREAK("does not run along dimension 7 of its parameter", m->slots.items[3].param = 1; m->slots.items[3].param_dims = 8);
+    BREAK("does not run along dimension 7 of its parameter", m->slots.items[3].param = 1;
+          m->slots.items[3].param_dims = 8);
     BREAK("limits indices", m->slots.items[1].index_limit = 5);
     BREAK("is an input and computed", m->slots.items[1].computed = true);
     BREAK("place 9 does not exist", m->slots.items[1].place = 9);
@@ -99,8 +107,8 @@ START_TEST(nodes)
     BREAK("all_reduce may not stand in stage tensor", step->nodes[3].op = OP_all_reduce);
     BREAK("operand 1 is %7, expected a value defined before", ((ir_value *)step->nodes[3].args)[1] = 7);
     BREAK("has no operand list", step->nodes[3].args = NULL);
-    BREAK("add: expected the type float32[2, 3], found float32[3, 2]",
-          step->nodes[3].type.dim[0] = 3; step->nodes[3].type.dim[1] = 2);
+    BREAK("add: expected the type float32[2, 3], found float32[3, 2]", step->nodes[3].type.dim[0] = 3;
+          step->nodes[3].type.dim[1] = 2);
     BREAK("reduce_sum: dimension 5 is not one of", ((int64_t *)step->nodes[7].attr[0].v)[1] = 5);
     BREAK("attribute 0 has no numbers", step->nodes[7].attr[0].v = NULL);
     BREAK("constant: expected data", step->nodes[4].data = NULL);
@@ -117,8 +125,10 @@ START_TEST(shardings)
 {
     BREAK("has a sharding in stage tensor", step->nodes[3].sharding.dim[0] = 1);
     BREAK("split by axes 0x2", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[0] = 2);
-    BREAK("axis 0 is used twice", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[0] = 1; step->nodes[3].sharding.dim[1] = 1);
-    BREAK("axis 0 is used twice", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[0] = 1; step->nodes[3].sharding.partial = 1);
+    BREAK("axis 0 is used twice", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[0] = 1;
+          step->nodes[3].sharding.dim[1] = 1);
+    BREAK("axis 0 is used twice", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[0] = 1;
+          step->nodes[3].sharding.partial = 1);
     BREAK("dimension 2 is split", m->stage = IR_AT_SPMD; step->nodes[3].sharding.dim[2] = 1);
     BREAK("partial sums over axes 0x2", m->stage = IR_AT_SPMD; step->nodes[3].sharding.partial = 2);
     m->stage = IR_AT_SPMD;
@@ -156,10 +166,16 @@ START_TEST(corruption_is_survived)
             case 1: node->type.dtype = (uint8_t)value; break;
             case 2: node->type.rank = (uint8_t)value; break;
             case 3: node->type.dim[draw(&s, IR_MAX_RANK)] = value; break;
-            case 4: if (node->arg_count) ((ir_value *)node->args)[draw(&s, node->arg_count)] = (ir_value)value; break;
-            case 5: if (node->arg_count) node->arg_count--; break;
+            case 4:
+                if (node->arg_count) ((ir_value *)node->args)[draw(&s, node->arg_count)] = (ir_value)value;
+                break;
+            case 5:
+                if (node->arg_count) node->arg_count--;
+                break;
             case 6: node->func = (uint32_t)value; break;
-            case 7: if (node->attr[0].n) ((int64_t *)node->attr[0].v)[draw(&s, node->attr[0].n)] = value; break;
+            case 7:
+                if (node->attr[0].n) ((int64_t *)node->attr[0].v)[draw(&s, node->attr[0].n)] = value;
+                break;
             case 8: f->results.items[0].value = (ir_value)value; break;
             default: f->params.items[draw(&s, 2)].type.dim[0] = value; break;
             }

@@ -4,7 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct fixture { struct ir_module *m; struct ir_builder b; struct pass pass; struct arena keep, diag_arena; struct diags diags; struct pass_options options; uint32_t slots; };
+struct fixture {
+    struct ir_module *m;
+    struct ir_builder b;
+    struct pass pass;
+    struct arena keep, diag_arena;
+    struct diags diags;
+    struct pass_options options;
+    uint32_t slots;
+};
 
 static void start(struct fixture *x)
 {
@@ -23,21 +31,27 @@ static void start(struct fixture *x)
 
 static int32_t slot(struct fixture *x, enum ir_role role, struct ir_type type)
 {
-    return (int32_t)ir_slot_new(x->m, (struct ir_slot){.name = arena_format(&x->m->arena, "s%u", x->slots++), .role = role, .type = type});
+    return (int32_t)ir_slot_new(
+        x->m, (struct ir_slot){.name = arena_format(&x->m->arena, "s%u", x->slots++), .role = role, .type = type});
 }
 static ir_value param(struct fixture *x, enum ir_role role, struct ir_type type)
 {
     int32_t s = slot(x, role, type);
     return ir_param_new(&x->b, x->m->slots.items[s].name, type, s);
 }
-static void output(struct fixture *x, ir_value v) { ir_result_add(&x->b, "out", v, slot(x, IR_ROLE_OUTPUT, *ir_type(x->b.f, v))); }
+static void output(struct fixture *x, ir_value v)
+{
+    ir_result_add(&x->b, "out", v, slot(x, IR_ROLE_OUTPUT, *ir_type(x->b.f, v)));
+}
 static void update(struct fixture *x, ir_value p, ir_value v)
 {
     for (size_t i = 0; i < x->b.f->params.count; i++)
-        if (x->b.f->params.items[i].value == p)
-            ir_result_add(&x->b, "new", v, x->b.f->params.items[i].slot);
+        if (x->b.f->params.items[i].value == p) ir_result_add(&x->b, "new", v, x->b.f->params.items[i].slot);
 }
-static ir_value scaled(struct fixture *x, ir_value v, double by) { return ir_binary(&x->b, OP_mul, v, ir_number_like(&x->b, v, by)); }
+static ir_value scaled(struct fixture *x, ir_value v, double by)
+{
+    return ir_binary(&x->b, OP_mul, v, ir_number_like(&x->b, v, by));
+}
 static ir_value add(struct fixture *x, ir_value a, ir_value b) { return ir_binary(&x->b, OP_add, a, b); }
 static ir_value rows(struct fixture *x, ir_value v, ir_value like)
 {
@@ -75,8 +89,7 @@ static void drop(struct fixture *x)
 static uint32_t kinds(const struct plan *p, enum plan_group_kind kind)
 {
     uint32_t n = 0;
-    for (size_t i = 0; i < p->groups.count; i++)
-        n += p->groups.items[i].kind == kind;
+    for (size_t i = 0; i < p->groups.count; i++) n += p->groups.items[i].kind == kind;
     return n;
 }
 
@@ -86,8 +99,7 @@ static void check_memory(const struct plan *p)
     uint64_t end = 0;
     for (size_t i = 0; i < p->buffers.count; i++) {
         const struct plan_buffer *a = &p->buffers.items[i];
-        if (a->space != PLAN_ARENA || a->first == UINT32_MAX)
-            continue;
+        if (a->space != PLAN_ARENA || a->first == UINT32_MAX) continue;
         if (a->part_count) { /* lies where its parts do */
             uint64_t at = a->offset;
             for (uint32_t k = 0; k < a->part_count; k++) {
@@ -102,7 +114,8 @@ static void check_memory(const struct plan *p)
         end = behind > end ? behind : end;
         for (size_t j = 0; j < i; j++) {
             const struct plan_buffer *b = &p->buffers.items[j];
-            if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count || b->last < a->first || b->first > a->last)
+            if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count || b->last < a->first ||
+                b->first > a->last)
                 continue;
             ck_assert(a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes);
         }
@@ -137,8 +150,10 @@ START_TEST(layer_norm_is_two_kernels)
     ir_value var = scaled(&x, row_sum(&x, OP_reduce_sum, ir_binary(&x.b, OP_mul, c, c)), 0.01);
     ir_value r = ir_unary(&x.b, OP_rsqrt, add(&x, var, ir_number_like(&x.b, var, 1e-6)));
     ir_value hat = ir_binary(&x.b, OP_mul, c, rows(&x, r, a)), weighted = ir_binary(&x.b, OP_mul, g, hat);
-    ir_value m1 = scaled(&x, row_sum(&x, OP_reduce_sum, g), 0.01), m2 = scaled(&x, row_sum(&x, OP_reduce_sum, weighted), 0.01);
-    ir_value d = ir_binary(&x.b, OP_sub, ir_binary(&x.b, OP_sub, g, rows(&x, m1, a)), ir_binary(&x.b, OP_mul, hat, rows(&x, m2, a)));
+    ir_value m1 = scaled(&x, row_sum(&x, OP_reduce_sum, g), 0.01),
+             m2 = scaled(&x, row_sum(&x, OP_reduce_sum, weighted), 0.01);
+    ir_value d = ir_binary(&x.b, OP_sub, ir_binary(&x.b, OP_sub, g, rows(&x, m1, a)),
+                           ir_binary(&x.b, OP_mul, hat, rows(&x, m2, a)));
     output(&x, hat);
     output(&x, ir_binary(&x.b, OP_mul, d, rows(&x, r, a)));
     output(&x, ir_reduce(&x.b, OP_reduce_sum, weighted, &first, 1));
@@ -157,7 +172,8 @@ START_TEST(adam_is_one_kernel)
     struct fixture x;
     start(&x);
     ir_value p = param(&x, IR_ROLE_PARAM, F32(300, 40)), m = param(&x, IR_ROLE_OPT_STATE, F32(300, 40));
-    ir_value v = param(&x, IR_ROLE_OPT_STATE, F32(300, 40)), e = param(&x, IR_ROLE_EMA, F32(300, 40)), g = param(&x, IR_ROLE_INPUT, F32(300, 40));
+    ir_value v = param(&x, IR_ROLE_OPT_STATE, F32(300, 40)), e = param(&x, IR_ROLE_EMA, F32(300, 40)),
+             g = param(&x, IR_ROLE_INPUT, F32(300, 40));
     ir_value m1 = add(&x, scaled(&x, m, 0.9), scaled(&x, g, 0.1));
     ir_value v1 = add(&x, scaled(&x, v, 0.99), scaled(&x, ir_binary(&x.b, OP_mul, g, g), 0.01));
     ir_value root = ir_unary(&x.b, OP_sqrt, v1);
@@ -194,7 +210,8 @@ START_TEST(layers_and_memory)
     ir_value g = h;
     for (uint32_t i = 6; i-- > 0;) {
         ir_value t = ir_unary(&x.b, OP_tanh, pre[i]);
-        g = ir_binary(&x.b, OP_mul, g, ir_binary(&x.b, OP_sub, ir_number_like(&x.b, t, 1), ir_binary(&x.b, OP_mul, t, t)));
+        g = ir_binary(&x.b, OP_mul, g,
+                      ir_binary(&x.b, OP_sub, ir_number_like(&x.b, t, 1), ir_binary(&x.b, OP_mul, t, t)));
         update(&x, w[i], ir_binary(&x.b, OP_sub, w[i], scaled(&x, product(&x, in[i], g, 0, 0), 0.1)));
         g = product(&x, g, w[i], 1, 1);
     }
@@ -235,7 +252,8 @@ START_TEST(tensors_end_to_end)
         in_state += b->part_count && b->space == PLAN_SLOT;
         laid += b->part_count && b->space == PLAN_ARENA;
         for (uint32_t k = 1; k < b->part_count; k++)
-            ck_assert_uint_eq(p->buffers.items[b->parts[k]].offset, p->buffers.items[b->parts[k - 1]].offset + p->buffers.items[b->parts[k - 1]].bytes);
+            ck_assert_uint_eq(p->buffers.items[b->parts[k]].offset,
+                              p->buffers.items[b->parts[k - 1]].offset + p->buffers.items[b->parts[k - 1]].bytes);
     }
     ck_assert(in_state == 1 && laid == 2);
     ck_assert_uint_eq(kinds(p, GROUP_COPY), MANY); /* of the third */

@@ -1,6 +1,6 @@
 /* Golden text of the passes: tests/golden/<pass>/<case>.sir goes through that pass and must print as <case>.out. With
- * STEPC_GOLDEN_UPDATE=1 the .out files are written instead: look at the difference before committing it. The input and the
- * result also compute the same. */
+ * STEPC_GOLDEN_UPDATE=1 the .out files are written instead: look at the difference before committing it. The input and
+ * the result also compute the same. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,7 +50,8 @@ static bool is_evaluable(const struct ir_module *m, const struct ir_func *f)
 {
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *n = ir_get(f, v);
-        if (n->op == OP_grad || n->op == OP_device_index || ir_ops[n->op].emit == EMIT_comm || (ir_has_body((enum ir_op)n->op) && !is_evaluable(m, m->funcs.items[n->func])))
+        if (n->op == OP_grad || n->op == OP_device_index || ir_ops[n->op].emit == EMIT_comm ||
+            (ir_has_body((enum ir_op)n->op) && !is_evaluable(m, m->funcs.items[n->func])))
             return false;
     }
     return true;
@@ -60,7 +61,8 @@ static void expect_same_values(const struct ir_module *before, const struct ir_m
 {
     for (size_t k = 0; k < before->funcs.count; k++) {
         const struct ir_func *f = before->funcs.items[k], *g = ir_func_find(after, f->name);
-        if (!f->entry || !is_evaluable(before, f) || !is_evaluable(after, g)) continue; /* collectives need their peers */
+        if (!f->entry || !is_evaluable(before, f) || !is_evaluable(after, g))
+            continue; /* collectives need their peers */
         struct ir_tensor *params = arena_new_array(arena, struct ir_tensor, f->params.count + 1);
         struct ir_tensor *a = arena_new_array(arena, struct ir_tensor, f->results.count + 1);
         struct ir_tensor *b = arena_new_array(arena, struct ir_tensor, f->results.count + 1);

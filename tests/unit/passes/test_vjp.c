@@ -21,13 +21,13 @@ struct shape {
     int rank;
     int64_t dim[4];
 };
-#define S(...)                                                                                                         \
-    {                                                                                                                  \
-        sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), { __VA_ARGS__ }                                            \
+#define S(...) \
+    { \
+        sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), { __VA_ARGS__ } \
     }
-#define SCALAR                                                                                                         \
-    {                                                                                                                  \
-        0, { 0 }                                                                                                       \
+#define SCALAR \
+    { \
+        0, { 0 } \
     }
 
 /* `low`, `high`: the elements are spread over this range; `given` replaces those of operand 0 and 1. */
@@ -235,7 +235,8 @@ static ir_value called(struct ir_builder *b, enum ir_op op, const ir_value *a)
 /* ---------------------------------------------------------------- scans */
 
 /* All results of a scan, one after the other. */
-static ir_value scanned(struct ir_builder *b, struct ir_func *body, bool reverse, const ir_value *args, const uint32_t *n)
+static ir_value scanned(struct ir_builder *b, struct ir_func *body, bool reverse, const ir_value *args,
+                        const uint32_t *n)
 {
     ir_value tuple = ir_scan(b, body, ir_type(b->f, args[n[0]])->dim[0], reverse, args, n[0], n[1], n[2]), parts[8];
     uint32_t count = ir_tuple_count(b->f, tuple), used = 0;
@@ -265,22 +266,32 @@ static ir_value recurrent_way(struct ir_builder *b, const ir_value *a, bool reve
     return scanned(b, c.f, reverse, a, (uint32_t[]){1, 1, 1});
 }
 
-static ir_value recurrent(struct ir_builder *b, enum ir_op op, const ir_value *a) { (void)op; return recurrent_way(b, a, false); }
+static ir_value recurrent(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    (void)op;
+    return recurrent_way(b, a, false);
+}
 
-static ir_value recurrent_back(struct ir_builder *b, enum ir_op op, const ir_value *a) { (void)op; return recurrent_way(b, a, true); }
+static ir_value recurrent_back(struct ir_builder *b, enum ir_op op, const ir_value *a)
+{
+    (void)op;
+    return recurrent_way(b, a, true);
+}
 
-/* A gate of what all rows share: its gradient is summed up row by row. A number is carried, too, and what nothing reads. */
+/* A gate of what all rows share: its gradient is summed up row by row. A number is carried, too, and what nothing
+ * reads. */
 static ir_value gated(struct ir_builder *b, enum ir_op op, const ir_value *a)
 {
     (void)op;
     struct ir_builder c = {.f = ir_func_new(b->f->module, "cell", false)};
     ir_value all[] = {a[0], ir_scalar(b, IR_I32, 1), a[0], a[1], a[2]}, h = like(&c, b, a[0], false);
-    ir_value n = ir_param_new(&c, "n", ir_type_scalar(IR_I32), -1), idle = like(&c, b, a[0], false), x = like(&c, b, a[1], true),
-             w = like(&c, b, a[2], false);
+    ir_value n = ir_param_new(&c, "n", ir_type_scalar(IR_I32), -1), idle = like(&c, b, a[0], false),
+             x = like(&c, b, a[1], true), w = like(&c, b, a[2], false);
     ir_value gate = ir_unary(&c, OP_logistic, ir_binary(&c, OP_mul, x, w)), one = ir_number_like(&c, h, 1);
     const struct ir_type *t = ir_type(c.f, h);
     ir_value count = ir_broadcast_to(&c, ir_cast(&c, n, IR_F64), t->rank, t->dim);
-    ir_value next = ir_binary(&c, OP_add, ir_binary(&c, OP_mul, gate, h), ir_binary(&c, OP_mul, ir_binary(&c, OP_sub, one, gate), w));
+    ir_value next = ir_binary(&c, OP_add, ir_binary(&c, OP_mul, gate, h),
+                              ir_binary(&c, OP_mul, ir_binary(&c, OP_sub, one, gate), w));
     ir_result_add(&c, "h", next, -1);
     ir_result_add(&c, "n", ir_binary(&c, OP_add, n, ir_scalar(&c, IR_I32, 2)), -1);
     ir_result_add(&c, "idle", ir_unary(&c, OP_sin, idle), -1);
@@ -292,7 +303,8 @@ static ir_value gated(struct ir_builder *b, enum ir_op op, const ir_value *a)
 static ir_value nested(struct ir_builder *b, enum ir_op op, const ir_value *a)
 {
     (void)op;
-    struct ir_builder c = {.f = ir_func_new(b->f->module, "inner", false)}, d = {.f = ir_func_new(b->f->module, "outer", false)};
+    struct ir_builder c = {.f = ir_func_new(b->f->module, "inner", false)},
+                      d = {.f = ir_func_new(b->f->module, "outer", false)};
     ir_value x = like(&d, b, a[0], false), rows = like(&d, b, a[1], true), w = like(&d, b, a[2], false);
     ir_value h = like(&c, &d, x, false), row = like(&c, &d, rows, true), v = like(&c, &d, w, false);
     h = ir_unary(&c, OP_sin, ir_binary(&c, OP_add, ir_binary(&c, OP_mul, h, v), row));
@@ -311,11 +323,11 @@ static const double ties[] = {1, 3, 3, 2, 2, 2}, more_ties[] = {1, 2, 3, 4, 2, 1
 static const double no_zero[] = {1, 2, 3, -4, 2, 1}, one_zero[] = {1, 0, 3, -4, 2, 1},
                     two_zeros[] = {0, 0, 3, -4, 0, 1};
 
-#define ANY(op, low, high)                                                                                             \
-    {OP_##op, ewise, low, high, S(2, 3), S(2, 3), S(2, 3), 0, 0, 0},                                                   \
-        {OP_##op, ewise, low, high, SCALAR, SCALAR, SCALAR, 0, 0, 0},                                                  \
-    {                                                                                                                  \
-        OP_##op, ewise, low, high, S(0, 3), S(0, 3), S(0, 3), 0, 0, 0                                                  \
+#define ANY(op, low, high) \
+    {OP_##op, ewise, low, high, S(2, 3), S(2, 3), S(2, 3), 0, 0, 0}, \
+        {OP_##op, ewise, low, high, SCALAR, SCALAR, SCALAR, 0, 0, 0}, \
+    { \
+        OP_##op, ewise, low, high, S(0, 3), S(0, 3), S(0, 3), 0, 0, 0 \
     }
 /* clang-format off */
 static const struct test tests[] = {
@@ -412,7 +424,8 @@ static struct problem make_problem(const struct test *t, bool squares, struct ar
     struct ir_type type = *ir_type(b.f, y);
     for (int i = 0; i < MOST_ELEMENTS; i++) weights[i] = cos(1.7 * i) + 0.3;
     ck_assert_int_le(ir_type_elements(&type), MOST_ELEMENTS);
-    ir_value weighted = ir_binary(&b, OP_mul, squares ? ir_binary(&b, OP_mul, y, y) : y, ir_constant(&b, type, weights));
+    ir_value weighted = ir_binary(&b, OP_mul, squares ? ir_binary(&b, OP_mul, y, y) : y,
+                                  ir_constant(&b, type, weights));
     ir_value loss = ir_reduce(&b, OP_reduce_sum, weighted, all, type.rank);
     ir_result_add(&b, "loss", loss, -1);
     ir_value grads = ir_grad(&b, loss, a, p.args);

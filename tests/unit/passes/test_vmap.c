@@ -1,5 +1,5 @@
-/* A function applied to all rows at once equals one row after the other, as the interpreter's vmap does it: for every op
- * and every choice of what differs between rows, for random functions with and without gradients, for loops; and the
+/* A function applied to all rows at once equals one row after the other, as the interpreter's vmap does it: for every
+ * op and every choice of what differs between rows, for random functions with and without gradients, for loops; and the
  * gradient of an accumulation is that of differences. */
 #include <math.h>
 #include <string.h>
@@ -112,11 +112,10 @@ static void apply_to_rows(struct ir_module *m, struct ir_func *row, uint32_t map
     ir_value tuple = ir_call(&c, row, in, count);
     for (uint32_t i = 0; i < row->results.count; i++)
         ir_result_add(&c, row->results.items[i].name, ir_proj(&c, tuple, i), -1);
-    tuple = ir_make(&b, (struct ir_node){.op = OP_vmap,
-                                         .arg_count = count,
-                                         .args = args,
-                                         .func = ir_func_index(inner),
-                                         .attr = {{&batched, 1}}});
+    tuple = ir_make(
+        &b,
+        (struct ir_node){
+            .op = OP_vmap, .arg_count = count, .args = args, .func = ir_func_index(inner), .attr = {{&batched, 1}}});
     for (uint32_t i = 0; i < row->results.count; i++)
         ir_result_add(&b, row->results.items[i].name, ir_proj(&b, tuple, i), -1);
 }
@@ -233,11 +232,12 @@ static struct ir_module *differentiated(int64_t count, int64_t split, int64_t ki
     x = ir_param_new(&p, "x", ir_type_of(IR_F64, 2, (int64_t[]){12 / count, 2}), -1);
     w = ir_param_new(&p, "w", row, -1);
     int64_t batched = 1, kinds[2] = {kind, 3};
-    ir_value rows = mapped ? ir_proj(&p, ir_make(&p, (struct ir_node){.op = OP_vmap,
-                                                                      .arg_count = 2,
-                                                                      .args = (ir_value[]){x, w},
-                                                                      .func = ir_func_index(r.f),
-                                                                      .attr = {{&batched, 1}}}),
+    ir_value rows = mapped ? ir_proj(&p,
+                                     ir_make(&p, (struct ir_node){.op = OP_vmap,
+                                                                  .arg_count = 2,
+                                                                  .args = (ir_value[]){x, w},
+                                                                  .func = ir_func_index(r.f),
+                                                                  .attr = {{&batched, 1}}}),
                                      0)
                            : ir_binary(&p, OP_mul, ir_unary(&p, OP_sin, x),
                                        ir_broadcast_to(&p, w, 2, (int64_t[]){12 / count, 2}));
@@ -286,8 +286,10 @@ END_TEST
 /* Products of 3 examples over some positions: their norms, the sum weighted by these and the sum. */
 START_TEST(norms_and_sums_of_examples)
 {
-    static const struct { int64_t positions, rows, columns; bool pays; } sizes[] = {
-        {1, 3, 4, true}, {1, 1, 5, false}, {2, 6, 5, true}, {4, 3, 4, false}, {0, 3, 4, false}};
+    static const struct {
+        int64_t positions, rows, columns;
+        bool pays;
+    } sizes[] = {{1, 3, 4, true}, {1, 1, 5, false}, {2, 6, 5, true}, {4, 3, 4, false}, {0, 3, 4, false}};
     const int64_t all[] = {1, 2}, first[] = {0}, batch[] = {0};
     int64_t t = sizes[_i / 2].positions, rows = sizes[_i / 2].rows, columns = sizes[_i / 2].columns;
     bool last = _i % 2, found = false; /* where the positions stand in y */
@@ -295,8 +297,10 @@ START_TEST(norms_and_sums_of_examples)
     struct ir_builder b = {.f = ir_func_new(m, "top", true)};
     int64_t tx = 1, ty = last ? 2 : 1, whole[] = {ROWS, rows, columns};
     ir_value x = ir_param_new(&b, "x", ir_type_of(IR_F32, 3, (int64_t[]){ROWS, t, rows}), -1);
-    ir_value y = ir_param_new(&b, "y", ir_type_of(IR_F32, 3, last ? (int64_t[]){ROWS, columns, t} : (int64_t[]){ROWS, t, columns}), -1);
-    ir_value d = ir_dot(&b, x, y, (struct ir_ints){batch, 1}, (struct ir_ints){batch, 1}, (struct ir_ints){&tx, 1}, (struct ir_ints){&ty, 1});
+    ir_value y = ir_param_new(
+        &b, "y", ir_type_of(IR_F32, 3, last ? (int64_t[]){ROWS, columns, t} : (int64_t[]){ROWS, t, columns}), -1);
+    ir_value d = ir_dot(&b, x, y, (struct ir_ints){batch, 1}, (struct ir_ints){batch, 1}, (struct ir_ints){&tx, 1},
+                        (struct ir_ints){&ty, 1});
     ir_value norm = ir_reduce(&b, OP_reduce_sum, ir_binary(&b, OP_mul, d, d), all, 2);
     ir_value weight = ir_broadcast(&b, ir_unary(&b, OP_cos, norm), 3, whole, first);
     ir_result_add(&b, "norm", norm, -1);
@@ -307,7 +311,8 @@ START_TEST(norms_and_sums_of_examples)
     const struct ir_func *f = ir_func_find(clean, "top");
     bool *live = ir_live(f, &arena);
     for (ir_value v = 1; v < f->count; v++)
-        found |= live[v] && ir_type(f, v)->rank == 3 && ir_type(f, v)->dim[1] == rows && ir_type(f, v)->dim[2] == columns;
+        found |= live[v] && ir_type(f, v)->rank == 3 && ir_type(f, v)->dim[1] == rows &&
+                 ir_type(f, v)->dim[2] == columns;
     ck_assert_int_eq(found, !sizes[_i / 2].pays);
 }
 END_TEST

@@ -18,10 +18,22 @@ static struct toy toy, linked;
 static struct toy_data data;
 
 /* What an object would hold; the arrays are filled by main. */
-const struct stepc_program stepc_program = {
-    .version = STEPC_TABLES, .name = "toy", .manifest = "{\"name\": \"toy\"}", .features = "", .slots = linked.slots, .slot_count = TOY_SLOTS,
-    .entries = linked.entries, .entry_count = 5, .constants = (const unsigned char *)linked.constants, .constant_bytes = sizeof linked.constants,
-    .state_bytes = TOY_STATE, .result_bytes = TOY_RESULT, .axis_count = 1, .axis_names = toy_axis_names, .axis_sizes = linked.axis, .team = &stepc_part_team};
+const struct stepc_program stepc_program = {.version = STEPC_TABLES,
+                                            .name = "toy",
+                                            .manifest = "{\"name\": \"toy\"}",
+                                            .features = "",
+                                            .slots = linked.slots,
+                                            .slot_count = TOY_SLOTS,
+                                            .entries = linked.entries,
+                                            .entry_count = 5,
+                                            .constants = (const unsigned char *)linked.constants,
+                                            .constant_bytes = sizeof linked.constants,
+                                            .state_bytes = TOY_STATE,
+                                            .result_bytes = TOY_RESULT,
+                                            .axis_count = 1,
+                                            .axis_names = toy_axis_names,
+                                            .axis_sizes = linked.axis,
+                                            .team = &stepc_part_team};
 
 static struct step_instance *ready(int64_t devices, uint32_t threads)
 {
@@ -43,7 +55,8 @@ START_TEST(query)
     ck_assert_str_eq(api->status_name(STEP_ESHAPE), "STEP_ESHAPE");
     ck_assert_str_eq(api->status_name(99), "unknown status");
     void *const *entries = (void *const *)(const void *)&api->describe; /* every entry is there */
-    for (size_t i = 0; i < (sizeof *api - offsetof(struct step_api, describe)) / sizeof(void *); i++) ck_assert_ptr_nonnull(entries[i]);
+    for (size_t i = 0; i < (sizeof *api - offsetof(struct step_api, describe)) / sizeof(void *); i++)
+        ck_assert_ptr_nonnull(entries[i]);
     struct step_options options = {.size = sizeof options, .threads = 1};
     struct step_instance *t;
     struct step_result r = {.size = sizeof r};
@@ -61,7 +74,10 @@ END_TEST
 START_TEST(struct_sizes)
 { /* rule 1: an older caller's structs are shorter, a newer one's longer */
     struct step_instance *t = ready(1, 1);
-    struct { struct step_tensor base; char canary[16]; } tensor;
+    struct {
+        struct step_tensor base;
+        char canary[16];
+    } tensor;
     memset(&tensor, 0x5a, sizeof tensor);
     tensor.base.size = offsetof(struct step_tensor, shape); /* knows nothing behind flags */
     ck_assert_int_eq(rt_tensor_at(t, STEP_PARAM, 0, &tensor.base), STEP_OK);
@@ -76,13 +92,17 @@ START_TEST(struct_sizes)
     ck_assert_int_eq(rt_step(t, &data.batch, r), STEP_OK);
     ck_assert_uint_eq(r[0].step, 1);
     ck_assert_uint_eq(r[0].flags, 0x5a5a5a5au);
-    struct { struct step_array base; char more[40]; } wide[3]; /* arrays are walked by the caller's size */
+    struct {
+        struct step_array base;
+        char more[40];
+    } wide[3]; /* arrays are walked by the caller's size */
     for (int i = 0; i < 3; i++) {
         memset(&wide[i], 0x77, sizeof wide[i]);
         wide[i].base = data.arrays[i];
         wide[i].base.size = sizeof wide[i];
     }
-    struct step_batch batch = {.size = offsetof(struct step_batch, hypers), .inputs = &wide[0].base, .input_count = 3, .hyper_count = 99};
+    struct step_batch batch = {
+        .size = offsetof(struct step_batch, hypers), .inputs = &wide[0].base, .input_count = 3, .hyper_count = 99};
     ck_assert_msg(rt_step(t, &batch, NULL) == STEP_OK, "%s", rt_last_error(t));
     struct step_options options = {.size = sizeof options.size};
     struct step_instance *u;
@@ -143,7 +163,8 @@ static void one_is_late(const float *r)
 {
     (void)r;
     if (atomic_fetch_add(&late, 1) == 0) { /* whichever device comes first */
-        usleep(5000000); /* far from the limit below, and that far from what a busy machine takes to run all threads once */
+        usleep(5000000); /* far from the limit below, and that far from what a busy machine takes to run all threads
+                            once */
         atomic_store(&back, 1);
     }
 }
@@ -168,7 +189,8 @@ START_TEST(late_peer)
     toy_hook = NULL;
     ck_assert_int_eq(status, STEP_ETIMEOUT);
     const char *text = rt_last_error(t);
-    ck_assert_msg(strncmp(text, "STEP_ETIMEOUT: all_reduce #2 (/loss: gradients) waited 1.5 s at step 2", 60) == 0, "%s", text);
+    ck_assert_msg(strncmp(text, "STEP_ETIMEOUT: all_reduce #2 (/loss: gradients) waited 1.5 s at step 2", 60) == 0,
+                  "%s", text);
     ck_assert_msg(strstr(text, "has not entered; last seen in #1 (all_reduce, /loss: gradients)") != NULL, "%s", text);
     ck_assert_int_eq(rt_step(t, &data.batch, &r), STEP_EPOISONED);
     ck_assert_int_eq(toy_read(t, "w", w, 3), STEP_EPOISONED);
@@ -190,7 +212,8 @@ static void refused(struct step_instance *t, size_t count, struct step_array *in
 {
     struct step_batch batch = {.size = sizeof batch, .inputs = in, .input_count = count};
     step_status got = rt_step(t, &batch, NULL);
-    ck_assert_msg(got == want && strstr(rt_last_error(t), text), "%s (wanted %s, %s)", rt_last_error(t), rt_status_name(want), text);
+    ck_assert_msg(got == want && strstr(rt_last_error(t), text), "%s (wanted %s, %s)", rt_last_error(t),
+                  rt_status_name(want), text);
 }
 
 START_TEST(inputs)
@@ -228,7 +251,8 @@ START_TEST(inputs)
     data.label[5] = -1;
     refused(t, 3, in, STEP_ERANGE, "[5] is -1");
     data.label[5] = 4;
-    struct step_array a = {.size = sizeof a, .name = "w", .data = data.x, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row};
+    struct step_array a = {
+        .size = sizeof a, .name = "w", .data = data.x, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row};
     ck_assert_int_eq(rt_write(t, &a), STEP_ESHAPE);
     a.name = "nope";
     ck_assert_int_eq(rt_write(t, &a), STEP_ENOTFOUND);
@@ -272,7 +296,13 @@ START_TEST(write_and_read)
     struct step_instance *t = ready(4, 1);
     float w[6] = {9, 1, 9, 2, 9, 3}, got[3], ema[3];
     const int64_t stride[] = {-2};
-    struct step_array a = {.size = sizeof a, .name = "w", .data = w + 5, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .strides = stride};
+    struct step_array a = {.size = sizeof a,
+                           .name = "w",
+                           .data = w + 5,
+                           .dtype = STEP_F32,
+                           .rank = 1,
+                           .shape = toy_shape_w,
+                           .strides = stride};
     ck_assert_int_eq(rt_write(t, &a), STEP_OK);
     toy_read(t, "w", got, 3), toy_read(t, "ema.w", ema, 3);
     ck_assert(got[0] == 3 && got[1] == 2 && got[2] == 1);
@@ -322,7 +352,8 @@ START_TEST(after_fork)
     ck_assert_int_eq(rt_step(t, &data.batch, NULL), STEP_OK);
     pid_t child = fork();
     if (child == 0) {
-        int ok = rt_step(t, &data.batch, NULL) == STEP_EINVAL && strstr(rt_last_error(NULL), "fork") && rt_stage(t, &data.batch) == STEP_EINVAL;
+        int ok = rt_step(t, &data.batch, NULL) == STEP_EINVAL && strstr(rt_last_error(NULL), "fork") &&
+                 rt_stage(t, &data.batch) == STEP_EINVAL;
         rt_destroy(t); /* neither hangs nor crashes */
         _exit(ok ? 7 : 8);
     }
@@ -433,7 +464,8 @@ START_TEST(refusing_create)
     setenv("STEPC_THREADS", "many", 1);
     options.flags = 0, p.features = "";
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EINVAL);
-    ck_assert_str_eq(rt_last_error(NULL), "STEP_EINVAL: STEPC_THREADS=many: expected a number of threads from 1 to 4096");
+    ck_assert_str_eq(rt_last_error(NULL),
+                     "STEP_EINVAL: STEPC_THREADS=many: expected a number of threads from 1 to 4096");
     setenv("STEPC_THREADS", "1", 1);
     setenv("STEPC_MAX_MEMORY", "1KiB", 1);
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_ENOMEM);
@@ -494,7 +526,7 @@ END_TEST
 int main(void)
 {
     toy_build(&linked, 1, false, true);
-    return run_case("abi", CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided,
-                                   write_and_read, floating_point, after_fork, interrupted, order_and_null,
-                                   refusing_create, services));
+    return run_case("abi",
+                    CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided, write_and_read,
+                            floating_point, after_fork, interrupted, order_and_null, refusing_create, services));
 }

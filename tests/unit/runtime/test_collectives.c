@@ -13,22 +13,29 @@ static const char *const names[] = {"a", "b", "c"};
 static uint32_t devices, dtype;
 
 /* Small whole numbers, different everywhere: exact in every dtype. */
-static double value(uint32_t device, int64_t i) { return (double)((device * 3 + (uint32_t)i * 5) % 7) + (i % 4 == 0 ? (double)device : 0); }
+static double value(uint32_t device, int64_t i)
+{
+    return (double)((device * 3 + (uint32_t)i * 5) % 7) + (i % 4 == 0 ? (double)device : 0);
+}
 
 static void fill(void *const *b, int64_t lo, int64_t hi, void *scratch)
 {
-    uint32_t device = (uint32_t)*(const int32_t *)b[1];
+    uint32_t device = (uint32_t) * (const int32_t *)b[1];
     int64_t n = *(const int32_t *)b[2];
     (void)lo, (void)hi, (void)scratch;
     for (int64_t i = 0; i < n; i++) rt_number_put(b[0], dtype, i, value(device, i));
 }
 
 /* Keeps the team at full size: the work is said to be large. */
-static void nothing(void *const *b, int64_t lo, int64_t hi, void *scratch) { (void)b, (void)lo, (void)hi, (void)scratch; }
+static void nothing(void *const *b, int64_t lo, int64_t hi, void *scratch)
+{
+    (void)b, (void)lo, (void)hi, (void)scratch;
+}
 
 static const uint32_t fill_args[] = {0, 2, 3}, comm_args[] = {0, 1}, same_args[] = {0, 0};
 
-static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, int64_t outer, int64_t inner, uint32_t threads, bool in_place)
+static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, int64_t outer, int64_t inner,
+                uint32_t threads, bool in_place)
 {
     uint32_t item = rt_dtype_bytes(dtype), axis_count = 0;
     devices = 1;
@@ -37,18 +44,52 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
     int64_t results = kind == STEPC_ALL_GATHER ? part * parts : kind == STEPC_REDUCE_SCATTER ? part : count;
     uint64_t stride = (uint64_t)MOST * 8;
     ck_assert(results <= MOST && count <= MOST);
-    const struct stepc_buffer buffers[] = {{.space = STEPC_AT_ARENA}, {.space = STEPC_AT_ARENA, .offset = stride},
-        {.space = STEPC_AT_DEVICE, .offset = 4 * ((1u << axis_count) - 1)}, {.space = STEPC_AT_CONSTANT}};
+    const struct stepc_buffer buffers[] = {{.space = STEPC_AT_ARENA},
+                                           {.space = STEPC_AT_ARENA, .offset = stride},
+                                           {.space = STEPC_AT_DEVICE, .offset = 4 * ((1u << axis_count) - 1)},
+                                           {.space = STEPC_AT_CONSTANT}};
     const struct stepc_command commands[] = {
-        {.kind = STEPC_KERNEL, .kernel = fill, .buffers = fill_args, .buffer_count = 3, .extent = 1, .grain = 1, .flag = UINT32_MAX},
+        {.kind = STEPC_KERNEL,
+         .kernel = fill,
+         .buffers = fill_args,
+         .buffer_count = 3,
+         .extent = 1,
+         .grain = 1,
+         .flag = UINT32_MAX},
         {.kind = STEPC_KERNEL, .kernel = nothing, .extent = 1000, .grain = 1, .work = 1e9, .flag = UINT32_MAX},
-        {.kind = STEPC_COLLECTIVE, .barrier = 1, .collective = kind, .reduction = reduction, .dtype = (uint8_t)dtype, .buffers = in_place ? same_args : comm_args,
-         .buffer_count = 2, .axes = mask, .count = (uint64_t)count, .inner = (uint64_t)inner, .place = "/test", .flag = UINT32_MAX}};
-    const struct stepc_entry entry = {.name = "init", .buffers = buffers, .buffer_count = 4, .commands = commands, .command_count = 3, .arena_bytes = 2 * stride, .scratch_bytes = 1, .work = 1e9};
+        {.kind = STEPC_COLLECTIVE,
+         .barrier = 1,
+         .collective = kind,
+         .reduction = reduction,
+         .dtype = (uint8_t)dtype,
+         .buffers = in_place ? same_args : comm_args,
+         .buffer_count = 2,
+         .axes = mask,
+         .count = (uint64_t)count,
+         .inner = (uint64_t)inner,
+         .place = "/test",
+         .flag = UINT32_MAX}};
+    const struct stepc_entry entry = {.name = "init",
+                                      .buffers = buffers,
+                                      .buffer_count = 4,
+                                      .commands = commands,
+                                      .command_count = 3,
+                                      .arena_bytes = 2 * stride,
+                                      .scratch_bytes = 1,
+                                      .work = 1e9};
     const int32_t n[16] = {(int32_t)count};
-    const struct stepc_program p = {.version = STEPC_TABLES, .name = "collective", .features = "", .entries = &entry, .entry_count = 1, .constants = (const unsigned char *)n,
-                                    .constant_bytes = 64, .axis_count = axis_count, .axis_names = names, .axis_sizes = axes,
-                                    .team = &stepc_part_team, .mesh = &stepc_part_mesh};
+    const struct stepc_program p = {.version = STEPC_TABLES,
+                                    .name = "collective",
+                                    .features = "",
+                                    .entries = &entry,
+                                    .entry_count = 1,
+                                    .constants = (const unsigned char *)n,
+                                    .constant_bytes = 64,
+                                    .axis_count = axis_count,
+                                    .axis_names = names,
+                                    .axis_sizes = axes,
+                                    .team = &stepc_part_team,
+                                    .mesh = &stepc_part_mesh};
     struct step_instance *t = toy_create(&p, threads);
     ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
     ck_assert_uint_eq(t->threads, threads);
@@ -71,11 +112,17 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
                 int64_t at = kind == STEPC_ALL_REDUCE ? i : (i / inner * parts + rank) * inner + i % inner;
                 for (uint32_t k = 0; k < size; k++) {
                     double v = value(group[k], at);
-                    want = k == 0 ? v : reduction == STEPC_SUM ? want + v : (reduction == STEPC_MAX) == (v > want) ? v : want;
+                    want = k == 0                                   ? v
+                           : reduction == STEPC_SUM                 ? want + v
+                           : (reduction == STEPC_MAX) == (v > want) ? v
+                                                                    : want;
                 }
             }
             double found = rt_number_at(got, dtype, i);
-            ck_assert_msg(found == want, "kind %u reduction %u dtype %u mask %u device %u element %lld: %g, expected %g (%u bytes each)", kind, reduction, dtype, mask, d, (long long)i, found, want, item);
+            ck_assert_msg(
+                found == want,
+                "kind %u reduction %u dtype %u mask %u device %u element %lld: %g, expected %g (%u bytes each)", kind,
+                reduction, dtype, mask, d, (long long)i, found, want, item);
         }
     }
     rt_destroy(t);
@@ -85,7 +132,8 @@ static void mesh(int64_t a, int64_t b, int64_t c) { axes[0] = a, axes[1] = b, ax
 
 START_TEST(every_dtype)
 {
-    static const uint32_t dtypes[] = {STEP_U8, STEP_I8, STEP_U16, STEP_I16, STEP_U32, STEP_I32, STEP_U64, STEP_I64, STEP_F16, STEP_BF16, STEP_F32, STEP_F64};
+    static const uint32_t dtypes[] = {STEP_U8,  STEP_I8,  STEP_U16, STEP_I16,  STEP_U32, STEP_I32,
+                                      STEP_U64, STEP_I64, STEP_F16, STEP_BF16, STEP_F32, STEP_F64};
     mesh(4, 0, 0);
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         for (uint8_t r = STEPC_SUM; r <= STEPC_MIN; r++) {
@@ -134,7 +182,8 @@ START_TEST(conversions)
         if (b == b) ck_assert_uint_eq(k_bf16_of_float(b), h);
         uint16_t nan = k_f16_of_float(f);
         if (f != f) ck_assert(k_float_of_f16(nan) != k_float_of_f16(nan));
-        if ((h & 0x7c00) < 0x7800 && !(h & 0x8000)) { /* halfway to the next one: to the even one; a little beside: to the nearer one */
+        if ((h & 0x7c00) < 0x7800 &&
+            !(h & 0x8000)) { /* halfway to the next one: to the even one; a little beside: to the nearer one */
             double low = (double)f, high = (double)k_float_of_f16((uint16_t)(h + 1)), half = (low + high) / 2;
             ck_assert_uint_eq(k_f16_of_float((float)half), h + (h & 1));
             uint16_t up = 0, down = 0;
@@ -151,7 +200,4 @@ START_TEST(conversions)
 }
 END_TEST
 
-int main(void)
-{
-    return run_case("collectives", CASE_OF(120, every_dtype, groups, teams, conversions));
-}
+int main(void) { return run_case("collectives", CASE_OF(120, every_dtype, groups, teams, conversions)); }

@@ -9,7 +9,9 @@ static struct toy toy;
 static struct toy_data data;
 
 /* The formulas of toy.h once more, in plain code. */
-struct reference { float w[3], b, e[5], m[3], ema[3], loss; };
+struct reference {
+    float w[3], b, e[5], m[3], ema[3], loss;
+};
 
 static void reference_init(struct reference *s)
 {
@@ -39,7 +41,10 @@ static void reference_step(struct reference *s, const struct toy_data *d, float 
     for (int k = 0; k < 5; k++) s->e[k] -= lr * ge[k];
 }
 
-static void near(double got, double want) { ck_assert_msg(fabs(got - want) < 2e-6 * (1 + fabs(want)), "%.9g, expected %.9g", got, want); }
+static void near(double got, double want)
+{
+    ck_assert_msg(fabs(got - want) < 2e-6 * (1 + fabs(want)), "%.9g, expected %.9g", got, want);
+}
 
 static void train_and_compare(int64_t devices, uint32_t threads, bool big, bool whole)
 {
@@ -66,7 +71,9 @@ static void train_and_compare(int64_t devices, uint32_t threads, bool big, bool 
     ck_assert_int_eq(toy_read(t, "ema.w", ema, 3), STEP_OK);
     ck_assert_int_eq(toy_read(t, "eval.w", derived, 3), STEP_OK);
     ck_assert_int_eq(toy_read(t, "err", err, 8), STEP_OK);
-    for (int k = 0; k < 3; k++) near((double)w[k], (double)ref.w[k]), near((double)ema[k], (double)ref.ema[k]), near((double)derived[k], 2 * (double)w[k]);
+    for (int k = 0; k < 3; k++)
+        near((double)w[k], (double)ref.w[k]), near((double)ema[k], (double)ref.ema[k]),
+            near((double)derived[k], 2 * (double)w[k]);
     for (int k = 0; k < 5; k++) near((double)e[k], (double)ref.e[k]);
     for (int k = 0; k < 8; k++) sum += err[k] / 8;
     near((double)sum, (double)ref.loss);
@@ -105,7 +112,8 @@ static void evaluate(int64_t devices, uint32_t threads)
         double want = 0;
         float model[8];
         int64_t rows = 8;
-        struct step_array out = {.size = sizeof out, .name = "model", .data = model, .dtype = STEP_F32, .rank = 1, .shape = &rows};
+        struct step_array out = {
+            .size = sizeof out, .name = "model", .data = model, .dtype = STEP_F32, .rank = 1, .shape = &rows};
         ck_assert_msg(rt_eval(t, &data.batch, weights[n], &r) == STEP_OK, "%s", rt_last_error(t));
         ck_assert_msg(rt_infer(t, &data.batch, weights[n], &out, 1) == STEP_OK, "%s", rt_last_error(t));
         for (int i = 0; i < 8; i++) {
@@ -156,7 +164,8 @@ START_TEST(team_on_trial)
     t->tries = true;
     toy_fill(&data, 5);
     ck_assert_int_eq(rt_init(t) | rt_init(u), STEP_OK);
-    for (int i = 0; i < 600; i++) ck_assert_int_eq(rt_step(t, &data.batch, NULL) | rt_step(u, &data.batch, NULL), STEP_OK);
+    for (int i = 0; i < 600; i++)
+        ck_assert_int_eq(rt_step(t, &data.batch, NULL) | rt_step(u, &data.batch, NULL), STEP_OK);
     toy_read(t, "w", a, 3), toy_read(u, "w", b, 3);
     ck_assert_mem_eq(a, b, sizeof a);
     rt_destroy(t), rt_destroy(u);
@@ -168,7 +177,8 @@ START_TEST(many_steps)
     enum { N = 5 };
     static float x[N][24], y[N][8], wide[N][8][6];
     static int32_t label[N][8];
-    struct step_instance *one = toy_create(toy_build(&toy, 2, false, false), 1), *all = toy_create(&toy.program, 1), *strided = toy_create(&toy.program, 1);
+    struct step_instance *one = toy_create(toy_build(&toy, 2, false, false), 1), *all = toy_create(&toy.program, 1),
+                         *strided = toy_create(&toy.program, 1);
     ck_assert_int_eq(rt_init(one) | rt_init(all) | rt_init(strided), STEP_OK);
     for (uint32_t i = 0; i < N; i++) {
         toy_fill(&data, 100 + i);
@@ -254,7 +264,8 @@ START_TEST(hypers)
     ck_assert_int_eq(rt_tensor_find(t, "hyperparameters.learning_rate", &about), STEP_OK);
     ck_assert_uint_eq(about.role, STEP_STATE);
     ck_assert_int_eq(rt_hyper_set(t, "hyperparameters.learning_rate", 0.25), STEP_OK);
-    struct step_array number = {.size = sizeof number, .name = "hyperparameters.learning_rate", .data = after, .dtype = STEP_F32};
+    struct step_array number = {
+        .size = sizeof number, .name = "hyperparameters.learning_rate", .data = after, .dtype = STEP_F32};
     ck_assert_int_eq(rt_read(t, &number), STEP_OK);
     ck_assert_float_eq(after[0], 0.25f);
     struct stepc_slot *slots = (struct stepc_slot *)(uintptr_t)t->program->slots;

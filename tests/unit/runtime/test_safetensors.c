@@ -57,34 +57,55 @@ static int files_in_folder(void)
 
 START_TEST(refused)
 {
-    static const struct { const char *header; size_t data; const char *text; } rows[] = {
+    static const struct {
+        const char *header;
+        size_t data;
+        const char *text;
+    } rows[] = {
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, NULL},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"__metadata__\":{\"k\":\"v\"}}   ", 4, NULL},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, NULL},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[0,3],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],"
+         "\"data_offsets\":[0,1]}}",
+         1, NULL},
         {"{}", 0, NULL},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7, "tensor \"a\": data_offsets [0, 8] lie outside the 7 bytes"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9, "has 71 bytes, its header describes 70"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8, "dtype and shape need 12 bytes, data_offsets hold 8"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 7,
+         "tensor \"a\": data_offsets [0, 8] lie outside the 7 bytes"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 9,
+         "has 71 bytes, its header describes 70"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]}}", 8,
+         "dtype and shape need 12 bytes, data_offsets hold 8"},
         {"{\"a\":{\"dtype\":\"F33\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "unknown dtype \"F33\""},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8, "shape: expected a whole number below 2^53"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-2],\"data_offsets\":[0,8]}}", 8,
+         "shape: expected a whole number below 2^53"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2.5],\"data_offsets\":[0,8]}}", 8, "shape: expected a whole number"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8, "its size overflows"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4, "more than 8 dimensions"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,8]}}", 8,
+         "its size overflows"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
+         "more than 8 dimensions"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,0]}}", 8, "lie outside"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0]}}", 8, "\"data_offsets\" of two whole numbers"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,\"8\"]}}", 8, "\"data_offsets\" of two whole numbers"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,\"8\"]}}", 8,
+         "\"data_offsets\" of two whole numbers"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":2,\"data_offsets\":[0,8]}}", 8, "header, byte"},
         {"{\"a\":{\"dtype\":7,\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "\"dtype\" string"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2]}}", 8, "expected an object of dtype, shape and data_offsets"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"more\":1}}", 8, "expected an object of dtype, shape and data_offsets"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8],\"more\":1}}", 8,
+         "expected an object of dtype, shape and data_offsets"},
         {"{\"a\":7}", 0, "expected an object"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "is there twice"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "a hole before it"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", 8, "overlaps"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"a\":{\"dtype\":\"F32\",\"shape\":[1],"
+         "\"data_offsets\":[4,8]}}",
+         8, "is there twice"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
+         "\"data_offsets\":[8,12]}}",
+         12, "a hole before it"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[1],"
+         "\"data_offsets\":[4,8]}}",
+         8, "overlaps"},
         {"{\"__metadata__\":{\"k\":1}}", 0, "must be a string"},
         {"{\"__metadata__\":[]}", 0, "must be an object of strings"},
         {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "is there twice"},
-        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "expected an object of dtype"},
+        {"{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4,
+         "expected an object of dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[01],\"data_offsets\":[0,4]}}", 4, "expected a whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,],\"data_offsets\":[0,4]}}", 4, "expected a whole number"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1 1],\"data_offsets\":[0,4]}}", 4, "header, byte 39: expected ','"},
@@ -111,7 +132,8 @@ START_TEST(refused)
             continue;
         }
         ck_assert_msg(status == STEP_ECORRUPT, "%s was accepted", rows[i].header);
-        ck_assert_msg(strstr(error, rows[i].text) && strncmp(error, file, strlen(file)) == 0, "%s\n%s", rows[i].header, error);
+        ck_assert_msg(strstr(error, rows[i].text) && strncmp(error, file, strlen(file)) == 0, "%s\n%s", rows[i].header,
+                      error);
     }
     struct st_file f;
     ck_assert_int_eq(st_open(&f, "/nonexistent/x", error), STEP_EIO);
@@ -153,7 +175,9 @@ static step_status zero(void *user, uint32_t index, void *to)
 START_TEST(names)
 { /* escapes are read as what they mean, and written so that they can be read */
     struct st_file f;
-    put_header("{ \"a\\u00e9\\u20ac\\ud83d\\ude00\\n\\\"\" : { \"dtype\" : \"U8\" , \"shape\" : [ ] , \"data_offsets\" : [ 0 , 1 ] } }", 1);
+    put_header("{ \"a\\u00e9\\u20ac\\ud83d\\ude00\\n\\\"\" : { \"dtype\" : \"U8\" , \"shape\" : [ ] , \"data_offsets\" "
+               ": [ 0 , 1 ] } }",
+               1);
     ck_assert_msg(st_open(&f, file, error) == STEP_OK, "%s", error);
     ck_assert_uint_eq(f.count, 1);
     ck_assert_str_eq(f.tensors[0].name, "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n\"");
@@ -235,7 +259,8 @@ START_TEST(initial_values)
     ck_assert_int_eq(save_as(a, file, "[\"w\", \"b\", \"e\", \"norm.mean\"]"), STEP_OK);
     ck_assert_int_eq(rt_init(b), STEP_OK);
     ck_assert_msg(load_from(b, file, 0) == STEP_OK, "%s", rt_last_error(b));
-    toy_read(a, "w", w, 3), toy_read(b, "ema.w", ema, 3), toy_read(b, "opt_state.0.trace.w", m, 3), toy_read(b, "e", e, 5);
+    toy_read(a, "w", w, 3), toy_read(b, "ema.w", ema, 3), toy_read(b, "opt_state.0.trace.w", m, 3),
+        toy_read(b, "e", e, 5);
     ck_assert_mem_eq(w, ema, sizeof w); /* not given: a copy */
     ck_assert(m[0] == 0);
     float given[3];
@@ -262,12 +287,16 @@ END_TEST
 START_TEST(problems_together)
 {
     struct step_instance *t = trained(1);
-    put_header("{\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"q\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[4,8]},"
-               "\"w\":{\"dtype\":\"F16\",\"shape\":[3],\"data_offsets\":[8,14]}}", 14);
+    put_header("{\"b\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0,4]},\"q\":{\"dtype\":\"F32\",\"shape\":[],"
+               "\"data_offsets\":[4,8]},"
+               "\"w\":{\"dtype\":\"F16\",\"shape\":[3],\"data_offsets\":[8,14]}}",
+               14);
     ck_assert_int_eq(load_from(t, file, 0), STEP_ESHAPE);
     const char *text = rt_last_error(t);
-    ck_assert_msg(strstr(text, file) && strstr(text, "tensor \"q\" is not one of this object's") && strstr(text, "tensor \"w\": expected float32[3], found float16[3]") &&
-                  strstr(text, "tensor \"e\" is missing") && !strstr(text, "\"w\" is missing"), "%s", text);
+    ck_assert_msg(strstr(text, file) && strstr(text, "tensor \"q\" is not one of this object's") &&
+                      strstr(text, "tensor \"w\": expected float32[3], found float16[3]") &&
+                      strstr(text, "tensor \"e\" is missing") && !strstr(text, "\"w\" is missing"),
+                  "%s", text);
     ck_assert_int_eq(load_from(t, file, STEP_LOAD_PARTIAL | STEP_LOAD_CAST), STEP_OK);
     float w[3];
     toy_read(t, "w", w, 3);

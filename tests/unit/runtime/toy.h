@@ -12,9 +12,53 @@
 #include <string.h>
 
 enum { TOY_ROWS = 8, TOY_DIM = 3, TOY_LABELS = 5, TOY_GRADS = 10 };
-enum { S_X, S_Y, S_LABEL, S_W, S_B, S_E, S_EMA, S_EVAL, S_M, S_STAT, S_STEP, S_LOSS, S_NORM, S_ERR, S_MODEL, S_LR, TOY_SLOTS };
-enum { B_X, B_Y, B_LABEL, B_W, B_B, B_E, B_EMA, B_EVAL, B_M, B_STAT, B_STEP, B_LOSS, B_NORM, B_ERR, B_MODEL, B_LR, B_R, B_G, B_SUM,
-       B_ERRS, B_COUNTER, B_LIMIT, B_FLAG, B_ACC, B_ROWS, TOY_BUFFERS };
+enum {
+    S_X,
+    S_Y,
+    S_LABEL,
+    S_W,
+    S_B,
+    S_E,
+    S_EMA,
+    S_EVAL,
+    S_M,
+    S_STAT,
+    S_STEP,
+    S_LOSS,
+    S_NORM,
+    S_ERR,
+    S_MODEL,
+    S_LR,
+    TOY_SLOTS
+};
+enum {
+    B_X,
+    B_Y,
+    B_LABEL,
+    B_W,
+    B_B,
+    B_E,
+    B_EMA,
+    B_EVAL,
+    B_M,
+    B_STAT,
+    B_STEP,
+    B_LOSS,
+    B_NORM,
+    B_ERR,
+    B_MODEL,
+    B_LR,
+    B_R,
+    B_G,
+    B_SUM,
+    B_ERRS,
+    B_COUNTER,
+    B_LIMIT,
+    B_FLAG,
+    B_ACC,
+    B_ROWS,
+    TOY_BUFFERS
+};
 enum { TOY_STATE = 640, TOY_RESULT = 512, TOY_ARENA = 1024 };
 
 struct toy {
@@ -85,7 +129,8 @@ static inline void toy_backward(void *const *b, int64_t lo, int64_t hi, void *sc
 static inline void toy_update(void *const *b, int64_t lo, int64_t hi, void *scratch)
 {
     const float *g = b[0], *lr = b[1];
-    float *w = b[2], *bias = b[3], *e = b[4], *m = b[5], *ema = b[6], *stat = b[7], *loss = b[8], *norm = b[9], square = 0;
+    float *w = b[2], *bias = b[3], *e = b[4], *m = b[5], *ema = b[6], *stat = b[7], *loss = b[8], *norm = b[9],
+          square = 0;
     int32_t *step = b[10];
     (void)lo, (void)hi, (void)scratch;
     for (int k = 0; k < TOY_DIM; k++) {
@@ -156,7 +201,8 @@ static inline void toy_whole(void *const *b, void *scratch)
 {
     void *rows[] = {b[B_X], b[B_W], b[B_B], b[B_E], b[B_LABEL], b[B_MODEL], b[B_Y], b[B_R], b[B_ERR]};
     void *backward[] = {b[B_R], b[B_X], b[B_LABEL], b[B_ROWS], b[B_G]};
-    void *update[] = {b[B_G], b[B_LR], b[B_W], b[B_B], b[B_E], b[B_M], b[B_EMA], b[B_STAT], b[B_LOSS], b[B_NORM], b[B_STEP]};
+    void *update[] = {b[B_G],   b[B_LR],   b[B_W],    b[B_B],    b[B_E],   b[B_M],
+                      b[B_EMA], b[B_STAT], b[B_LOSS], b[B_NORM], b[B_STEP]};
     toy_rows(rows, 0, TOY_ROWS, scratch);
     toy_backward(backward, 0, 1, scratch);
     toy_update(update, 0, 1, scratch);
@@ -181,42 +227,114 @@ static const uint32_t toy_finish_args[] = {B_ACC, B_LOSS};
 static const uint32_t toy_init_args[] = {B_W, B_B, B_E, B_M, B_EMA, B_STAT, B_STEP};
 static const uint32_t toy_derive_args[] = {B_W, B_EVAL};
 static const char *const toy_axis_names[] = {"data"};
-static const int64_t toy_shape_x[] = {TOY_ROWS, TOY_DIM}, toy_shape_row[] = {TOY_ROWS}, toy_shape_w[] = {TOY_DIM}, toy_shape_e[] = {TOY_LABELS};
+static const int64_t toy_shape_x[] = {TOY_ROWS, TOY_DIM}, toy_shape_row[] = {TOY_ROWS}, toy_shape_w[] = {TOY_DIM},
+                     toy_shape_e[] = {TOY_LABELS};
 
 #define TOY_ARGS(a) .buffers = a, .buffer_count = sizeof(a) / sizeof *(a)
 
-static inline struct stepc_command toy_kernel(stepc_kernel_fn *kernel, const uint32_t *args, uint32_t n, int64_t extent, bool big)
+static inline struct stepc_command toy_kernel(stepc_kernel_fn *kernel, const uint32_t *args, uint32_t n, int64_t extent,
+                                              bool big)
 {
-    return (struct stepc_command){.kind = STEPC_KERNEL, .barrier = 1, .buffers = args, .buffer_count = n, .kernel = kernel, .extent = extent,
-                                  .grain = 1, .work = big ? 1e6 : 10, .flag = UINT32_MAX};
+    return (struct stepc_command){.kind = STEPC_KERNEL,
+                                  .barrier = 1,
+                                  .buffers = args,
+                                  .buffer_count = n,
+                                  .kernel = kernel,
+                                  .extent = extent,
+                                  .grain = 1,
+                                  .work = big ? 1e6 : 10,
+                                  .flag = UINT32_MAX};
 }
 #define TOY_KERNEL(kernel, args, extent, big) toy_kernel(kernel, args, sizeof(args) / sizeof *(args), extent, big)
 
 static inline struct stepc_command toy_collective(uint8_t kind, const uint32_t *args, uint64_t count, const char *place)
 {
-    return (struct stepc_command){.kind = STEPC_COLLECTIVE, .barrier = 1, .collective = kind, .reduction = STEPC_SUM, .dtype = STEP_F32,
-                                  .buffers = args, .buffer_count = 2, .axes = 1, .count = count, .inner = count, .place = place, .flag = UINT32_MAX};
+    return (struct stepc_command){.kind = STEPC_COLLECTIVE,
+                                  .barrier = 1,
+                                  .collective = kind,
+                                  .reduction = STEPC_SUM,
+                                  .dtype = STEP_F32,
+                                  .buffers = args,
+                                  .buffer_count = 2,
+                                  .axes = 1,
+                                  .count = count,
+                                  .inner = count,
+                                  .place = place,
+                                  .flag = UINT32_MAX};
 }
 
 static inline void toy_slots(struct toy *t, int64_t devices)
 {
     const struct stepc_slot slots[TOY_SLOTS] = {
-        [S_X] = {.name = "x", .role = STEP_INPUT, .dtype = STEP_F32, .rank = 2, .shape = toy_shape_x, .local = t->local_x, .axes = t->axes_x, .sharding = "[\"data\", null]", .used_by_infer = 1},
-        [S_Y] = {.name = "y", .role = STEP_INPUT, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row, .local = t->local_row, .axes = t->axes_row},
-        [S_LABEL] = {.name = "label", .role = STEP_INPUT, .dtype = STEP_I32, .rank = 1, .shape = toy_shape_row, .local = t->local_row, .axes = t->axes_row, .index_limit = TOY_LABELS, .used_by_infer = 1},
+        [S_X] = {.name = "x",
+                 .role = STEP_INPUT,
+                 .dtype = STEP_F32,
+                 .rank = 2,
+                 .shape = toy_shape_x,
+                 .local = t->local_x,
+                 .axes = t->axes_x,
+                 .sharding = "[\"data\", null]",
+                 .used_by_infer = 1},
+        [S_Y] = {.name = "y",
+                 .role = STEP_INPUT,
+                 .dtype = STEP_F32,
+                 .rank = 1,
+                 .shape = toy_shape_row,
+                 .local = t->local_row,
+                 .axes = t->axes_row},
+        [S_LABEL] = {.name = "label",
+                     .role = STEP_INPUT,
+                     .dtype = STEP_I32,
+                     .rank = 1,
+                     .shape = toy_shape_row,
+                     .local = t->local_row,
+                     .axes = t->axes_row,
+                     .index_limit = TOY_LABELS,
+                     .used_by_infer = 1},
         [S_W] = {.name = "w", .role = STEP_PARAM, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 0},
         [S_B] = {.name = "b", .role = STEP_PARAM, .dtype = STEP_F32, .rank = 0, .offset = 64},
         [S_E] = {.name = "e", .role = STEP_PARAM, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_e, .offset = 128},
-        [S_EMA] = {.name = "ema.w", .role = STEP_EMA, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 192},
-        [S_EVAL] = {.name = "eval.w", .role = STEP_EMA, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 512, .computed = 1},
-        [S_M] = {.name = "opt_state.0.trace.w", .role = STEP_OPT_STATE, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 256},
+        [S_EMA] =
+            {.name = "ema.w", .role = STEP_EMA, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_w, .offset = 192},
+        [S_EVAL] = {.name = "eval.w",
+                    .role = STEP_EMA,
+                    .dtype = STEP_F32,
+                    .rank = 1,
+                    .shape = toy_shape_w,
+                    .offset = 512,
+                    .computed = 1},
+        [S_M] = {.name = "opt_state.0.trace.w",
+                 .role = STEP_OPT_STATE,
+                 .dtype = STEP_F32,
+                 .rank = 1,
+                 .shape = toy_shape_w,
+                 .offset = 256},
         [S_STAT] = {.name = "norm.mean", .role = STEP_STATE, .dtype = STEP_F32, .rank = 0, .offset = 320},
         [S_STEP] = {.name = "step", .role = STEP_STATE, .dtype = STEP_I32, .rank = 0, .offset = 384},
         [S_LOSS] = {.name = "loss", .role = STEP_METRIC, .dtype = STEP_F32, .rank = 0, .offset = 0},
         [S_NORM] = {.name = "grad_norm", .role = STEP_METRIC, .dtype = STEP_F32, .rank = 0, .offset = 64},
-        [S_ERR] = {.name = "err", .role = STEP_METRIC, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row, .local = t->local_row, .axes = t->axes_row, .offset = 128},
-        [S_MODEL] = {.name = "model", .role = STEP_OUTPUT, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row, .local = t->local_row, .axes = t->axes_row, .offset = 192},
-        [S_LR] = {.name = "hyperparameters.learning_rate", .role = RT_HYPER, .dtype = STEP_F32, .rank = 0, .offset = 448, .initial = 0.1},
+        [S_ERR] = {.name = "err",
+                   .role = STEP_METRIC,
+                   .dtype = STEP_F32,
+                   .rank = 1,
+                   .shape = toy_shape_row,
+                   .local = t->local_row,
+                   .axes = t->axes_row,
+                   .offset = 128},
+        [S_MODEL] = {.name = "model",
+                     .role = STEP_OUTPUT,
+                     .dtype = STEP_F32,
+                     .rank = 1,
+                     .shape = toy_shape_row,
+                     .local = t->local_row,
+                     .axes = t->axes_row,
+                     .offset = 192},
+        [S_LR] = {.name = "hyperparameters.learning_rate",
+                  .role = RT_HYPER,
+                  .dtype = STEP_F32,
+                  .rank = 0,
+                  .offset = 448,
+                  .initial = 0.1},
     };
     memcpy(t->slots, slots, sizeof slots);
     t->local_x[0] = t->local_row[0] = TOY_ROWS / devices;
@@ -224,11 +342,13 @@ static inline void toy_slots(struct toy *t, int64_t devices)
     t->axes_x[0] = t->axes_row[0] = devices > 1 ? 1 : 0;
     for (uint32_t i = 0; i < TOY_SLOTS; i++) {
         const struct stepc_slot *s = &t->slots[i];
-        uint32_t space = s->role == STEP_INPUT ? STEPC_AT_INPUT
-                         : s->role == STEP_METRIC || s->role == STEP_OUTPUT ? STEPC_AT_RESULT : STEPC_AT_STATE;
+        uint32_t space = s->role == STEP_INPUT                              ? STEPC_AT_INPUT
+                         : s->role == STEP_METRIC || s->role == STEP_OUTPUT ? STEPC_AT_RESULT
+                                                                            : STEPC_AT_STATE;
         t->buffers[i] = (struct stepc_buffer){.space = space, .slot = i, .offset = s->offset, .bytes = 64};
     }
-    for (uint32_t i = B_R; i < B_ROWS; i++) t->buffers[i] = (struct stepc_buffer){.space = STEPC_AT_ARENA, .offset = 64 * (i - B_R), .bytes = 64};
+    for (uint32_t i = B_R; i < B_ROWS; i++)
+        t->buffers[i] = (struct stepc_buffer){.space = STEPC_AT_ARENA, .offset = 64 * (i - B_R), .bytes = 64};
     t->buffers[B_ROWS] = (struct stepc_buffer){.space = STEPC_AT_CONSTANT, .offset = 0, .bytes = 4};
     t->buffers[B_LIMIT] = (struct stepc_buffer){.space = STEPC_AT_CONSTANT, .offset = 4, .bytes = 4};
     t->constants[0] = (int32_t)(TOY_ROWS / devices);
@@ -250,17 +370,30 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
     t->eval[1] = devices > 1 ? toy_collective(STEPC_ALL_GATHER, toy_gather_args, (uint64_t)rows, "/metrics: rows")
                              : TOY_KERNEL(toy_copy_errs, toy_gather_args, 1, false);
     t->eval[2] = TOY_KERNEL(toy_zero, toy_zero_args, 1, false);
-    t->eval[3] = (struct stepc_command){.kind = STEPC_LOOP_BEGIN, .barrier = 1, .counter = B_COUNTER, .limit = B_LIMIT, .flag = B_FLAG, .other = 5};
+    t->eval[3] = (struct stepc_command){
+        .kind = STEPC_LOOP_BEGIN, .barrier = 1, .counter = B_COUNTER, .limit = B_LIMIT, .flag = B_FLAG, .other = 5};
     t->eval[4] = TOY_KERNEL(toy_add_row, toy_row_args, 1, false);
-    t->eval[5] = (struct stepc_command){.kind = STEPC_LOOP_END, .barrier = 1, .counter = B_COUNTER, .limit = B_LIMIT, .flag = B_FLAG, .other = 3};
+    t->eval[5] = (struct stepc_command){
+        .kind = STEPC_LOOP_END, .barrier = 1, .counter = B_COUNTER, .limit = B_LIMIT, .flag = B_FLAG, .other = 3};
     t->eval[6] = TOY_KERNEL(toy_finish, toy_finish_args, 1, false);
     t->init[0] = TOY_KERNEL(toy_init, toy_init_args, 1, false);
-    t->infer[0] = (struct stepc_command){.kind = STEPC_KERNEL, .buffers = toy_rows_args, .buffer_count = 6, .kernel = toy_forward, .extent = rows, .grain = 1, .work = 10};
+    t->infer[0] = (struct stepc_command){.kind = STEPC_KERNEL,
+                                         .buffers = toy_rows_args,
+                                         .buffer_count = 6,
+                                         .kernel = toy_forward,
+                                         .extent = rows,
+                                         .grain = 1,
+                                         .work = 10};
     t->derive[0] = TOY_KERNEL(toy_derive, toy_derive_args, 1, false);
-#define TOY_ENTRY(text, list) {.name = text, .buffers = t->buffers, .buffer_count = TOY_BUFFERS, .commands = list, \
-                               .command_count = sizeof(list) / sizeof *(list), .arena_bytes = TOY_ARENA, .scratch_bytes = 64, .work = big ? 1e9 : 100}
-    const struct stepc_entry entries[5] = {TOY_ENTRY("init", t->init), TOY_ENTRY("step", t->step), TOY_ENTRY("eval", t->eval),
-                                           TOY_ENTRY("infer", t->infer), TOY_ENTRY("derive", t->derive)};
+#define TOY_ENTRY(text, list) \
+    { \
+        .name = text, .buffers = t->buffers, .buffer_count = TOY_BUFFERS, .commands = list, \
+        .command_count = sizeof(list) / sizeof *(list), .arena_bytes = TOY_ARENA, .scratch_bytes = 64, \
+        .work = big ? 1e9 : 100 \
+    }
+    const struct stepc_entry entries[5] = {TOY_ENTRY("init", t->init), TOY_ENTRY("step", t->step),
+                                           TOY_ENTRY("eval", t->eval), TOY_ENTRY("infer", t->infer),
+                                           TOY_ENTRY("derive", t->derive)};
     memcpy(t->entries, entries, sizeof entries);
     if (whole && devices == 1) t->entries[1].whole = toy_whole;
     if (whole) { /* as compiled: one function and no kernels beside it */
@@ -268,16 +401,34 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
         t->init[0].kernel = NULL;
     }
     t->axis[0] = devices;
-    t->program = (struct stepc_program){
-        .version = STEPC_TABLES, .name = "toy", .manifest = "{\"name\": \"toy\"}", .features = "", .slots = t->slots, .slot_count = TOY_SLOTS,
-        .entries = t->entries, .entry_count = 5, .constants = (const unsigned char *)t->constants, .constant_bytes = sizeof t->constants,
-        .state_bytes = TOY_STATE, .result_bytes = TOY_RESULT, .axis_count = 1, .axis_names = toy_axis_names, .axis_sizes = t->axis, .team = &stepc_part_team, .mesh = &stepc_part_mesh};
+    t->program = (struct stepc_program){.version = STEPC_TABLES,
+                                        .name = "toy",
+                                        .manifest = "{\"name\": \"toy\"}",
+                                        .features = "",
+                                        .slots = t->slots,
+                                        .slot_count = TOY_SLOTS,
+                                        .entries = t->entries,
+                                        .entry_count = 5,
+                                        .constants = (const unsigned char *)t->constants,
+                                        .constant_bytes = sizeof t->constants,
+                                        .state_bytes = TOY_STATE,
+                                        .result_bytes = TOY_RESULT,
+                                        .axis_count = 1,
+                                        .axis_names = toy_axis_names,
+                                        .axis_sizes = t->axis,
+                                        .team = &stepc_part_team,
+                                        .mesh = &stepc_part_mesh};
     return &t->program;
 }
 
 /* ---------------------------------------------------------------- data */
 
-struct toy_data { float x[TOY_ROWS * TOY_DIM], y[TOY_ROWS]; int32_t label[TOY_ROWS]; struct step_array arrays[3]; struct step_batch batch; };
+struct toy_data {
+    float x[TOY_ROWS * TOY_DIM], y[TOY_ROWS];
+    int32_t label[TOY_ROWS];
+    struct step_array arrays[3];
+    struct step_batch batch;
+};
 
 static inline void toy_fill(struct toy_data *d, uint32_t seed)
 {
@@ -289,9 +440,24 @@ static inline void toy_fill(struct toy_data *d, uint32_t seed)
         d->label[i] = i % TOY_LABELS;
         d->y[i] = 1 + 2 * d->x[i * TOY_DIM] - d->x[i * TOY_DIM + 1] + 0.1f * (float)d->label[i];
     }
-    d->arrays[0] = (struct step_array){.size = sizeof(struct step_array), .name = "x", .data = d->x, .dtype = STEP_F32, .rank = 2, .shape = toy_shape_x};
-    d->arrays[1] = (struct step_array){.size = sizeof(struct step_array), .name = "y", .data = d->y, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row};
-    d->arrays[2] = (struct step_array){.size = sizeof(struct step_array), .name = "label", .data = d->label, .dtype = STEP_I32, .rank = 1, .shape = toy_shape_row};
+    d->arrays[0] = (struct step_array){.size = sizeof(struct step_array),
+                                       .name = "x",
+                                       .data = d->x,
+                                       .dtype = STEP_F32,
+                                       .rank = 2,
+                                       .shape = toy_shape_x};
+    d->arrays[1] = (struct step_array){.size = sizeof(struct step_array),
+                                       .name = "y",
+                                       .data = d->y,
+                                       .dtype = STEP_F32,
+                                       .rank = 1,
+                                       .shape = toy_shape_row};
+    d->arrays[2] = (struct step_array){.size = sizeof(struct step_array),
+                                       .name = "label",
+                                       .data = d->label,
+                                       .dtype = STEP_I32,
+                                       .rank = 1,
+                                       .shape = toy_shape_row};
     d->batch = (struct step_batch){.size = sizeof d->batch, .inputs = d->arrays, .input_count = 3};
 }
 
