@@ -1,5 +1,6 @@
 if(PYTHON)
   add_test(NAME lint.includes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/includes.py)
   add_test(NAME lint.words COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/words.py)
+  add_test(NAME lint.format COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/format.py)
   add_test(NAME lint.tools COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/tools.py)
 endif()
