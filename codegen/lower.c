@@ -6,7 +6,7 @@
 nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent)
 {
     nest_var var = nest_open(&l->b, loop, extent);
-    struct var_info info = {.extent = extent};
+    struct lower_var_info info = {.extent = extent};
     vec_push(l->arena, &l->vars, info);
     ASSERT(l->vars.count == var + 1u); /* a loop opened elsewhere would shift what is known of all later ones */
     return var;
@@ -16,7 +16,7 @@ nest_var lower_open_piece(struct lower *l, enum nest_loop loop, uint32_t axis, u
                           int64_t unit)
 {
     nest_var var = lower_open(l, loop, extent);
-    struct var_info *info = &l->vars.items[var];
+    struct lower_var_info *info = &l->vars.items[var];
     info->axis = (uint8_t)axis, info->part = (uint8_t)part, info->splits = true;
     info->unit = unit;
     return var;
@@ -27,7 +27,7 @@ nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, ui
     return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
 }
 
-int64_t axis_stride(const struct axis *axis, uint32_t part)
+int64_t axis_stride(const struct lower_axis *axis, uint32_t part)
 {
     int64_t stride = 1;
     for (uint32_t i = part + 1; i < axis->parts; i++) stride *= axis->part[i];

@@ -9,19 +9,19 @@
 
 enum { POS_TERMS = 16, POS_SCALED = 8, AXIS_PARTS = 10, LOWER_AXES = 10 };
 
-struct pos_scaled {
+struct lower_pos_scaled {
     nest_value value;
     int64_t scale, max;
 }; /* an int32 in [0, max] */
-struct pos {
+struct lower_pos {
     int64_t offset;
     uint32_t term_count, scaled_count;
     struct nest_term term[POS_TERMS];
-    struct pos_scaled scaled[POS_SCALED];
+    struct lower_pos_scaled scaled[POS_SCALED];
 };
 
 /* A linear range of the domain, split into parts, outermost first. */
-struct axis {
+struct lower_axis {
     int64_t extent;
     uint32_t parts;
     int64_t part[AXIS_PARTS];
@@ -32,11 +32,11 @@ struct lower_override {
     uint8_t source;
     nest_value value; /* FROM_VALUE: what it is here */
     uint32_t buffer;  /* FROM_BUFFER: a local that holds it, at its position minus `base` */
-    struct pos base;
+    struct lower_pos base;
 };
 
 /* `unit`: steps of its axis part that one step of the variable is; `splits`: the part may be split on its behalf. */
-struct var_info {
+struct lower_var_info {
     int64_t extent, unit;
     uint8_t axis, part;
     bool splits;
@@ -56,9 +56,9 @@ struct lower {
     nest_value cond;             /* mask of the loads made now; 0 = none */
     nest_value tile_mask;        /* lanes inside a tile that sticks out; loads that move with this axis part need it */
     uint32_t tile_axis, tile_part;
-    VEC(struct var_info) vars; /* by nest_var */
+    VEC(struct lower_var_info) vars; /* by nest_var */
     /* the domain; kept when the lowering starts over */
-    struct axis axes[LOWER_AXES];
+    struct lower_axis axes[LOWER_AXES];
     uint32_t axis_count;
     bool retry;           /* an axis was split, or something was probed */
     bool probed, probing; /* contractions: how far apart in memory neighbouring columns are */
@@ -71,33 +71,35 @@ struct lower {
 };
 
 /* lower_pos.c */
-struct pos pos_constant(int64_t);
-void pos_add_term(struct lower *, struct pos *, nest_var, int64_t scale);
-void pos_add(struct lower *, struct pos *, const struct pos *, int64_t scale); /* p += scale * q */
-void pos_add_scaled(struct lower *, struct pos *, nest_value, int64_t scale, int64_t max);
-void pos_range(const struct lower *, const struct pos *, int64_t *low, int64_t *high);
-nest_value pos_value(struct lower *, const struct pos *); /* as int32 */
-struct nest_index pos_index(struct lower *, const struct pos *);
+struct lower_pos lower_pos_constant(int64_t);
+void lower_pos_add_term(struct lower *, struct lower_pos *, nest_var, int64_t scale);
+void lower_pos_add(struct lower *, struct lower_pos *, const struct lower_pos *, int64_t scale); /* p += scale * q */
+void lower_pos_add_scaled(struct lower *, struct lower_pos *, nest_value, int64_t scale, int64_t max);
+void lower_pos_range(const struct lower *, const struct lower_pos *, int64_t *low, int64_t *high);
+nest_value lower_pos_value(struct lower *, const struct lower_pos *); /* as int32 */
+struct nest_index lower_pos_index(struct lower *, const struct lower_pos *);
 /* Coordinates of a position in a shape; the outermost may exceed its extent if the position does. */
-void pos_split(struct lower *, const struct pos *, uint32_t rank, const int64_t *shape, struct pos *out);
-struct pos pos_join(struct lower *, uint32_t rank, const int64_t *shape, const struct pos *);
+void lower_pos_split(struct lower *, const struct lower_pos *, uint32_t rank, const int64_t *shape,
+                     struct lower_pos *out);
+struct lower_pos lower_pos_join(struct lower *, uint32_t rank, const int64_t *shape, const struct lower_pos *);
 
 /* lower.c */
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop that is no part of an axis */
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
-int64_t axis_stride(const struct axis *, uint32_t part); /* of one step of a part, in elements of the axis */
+int64_t axis_stride(const struct lower_axis *, uint32_t part); /* of one step of a part, in elements of the axis */
 uint32_t lower_argument_of_output(const struct lower *, size_t output);
 void lower_fail(struct lower *, ir_value, const char *what);
 
 /* lower_value.c: a value at a position of its own C order. */
-nest_value lower_value(struct lower *, ir_value, const struct pos *);
-nest_value lower_load(struct lower *, uint32_t buffer, const struct pos *); /* under the masks that apply */
-nest_value lower_and(struct lower *, nest_value, nest_value);               /* 0 = true */
+nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
+nest_value lower_load(struct lower *, uint32_t buffer, const struct lower_pos *); /* under the masks that apply */
+nest_value lower_and(struct lower *, nest_value, nest_value);                     /* 0 = true */
 /* lower_taps.c: an element of what plan_find_taps says yes to, at these two positions: outside the runs, and in what is
  * concatenated. False: that it is not, or the slices are stored. */
-bool lower_taps(struct lower *, ir_value concat, const struct pos *outer, const struct pos *inner, nest_value *result);
+bool lower_taps(struct lower *, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
+                nest_value *result);
 double lower_op_cost(const struct ir_node *);
 double reduce_identity(enum ir_op, enum ir_dtype);
 
@@ -110,11 +112,11 @@ void lower_scatter(struct lower *);
 /* lower_window.c: outputs, which may be a row of a larger buffer: the type of what is stored, its element at a
  * position, and where that goes. */
 const struct ir_type *lower_output_type(const struct lower *, ir_value);
-nest_value lower_output(struct lower *, ir_value, const struct pos *);
-struct nest_index lower_output_index(struct lower *, ir_value, const struct pos *);
+nest_value lower_output(struct lower *, ir_value, const struct lower_pos *);
+struct nest_index lower_output_index(struct lower *, ir_value, const struct lower_pos *);
 /* Is a part of a tensor, of the same rank, one run of its elements? Where does it start? */
 bool lower_is_run(const struct ir_type *whole, const struct ir_type *part);
-void lower_add_start(struct lower *, struct pos *, const struct ir_type *whole, const struct ir_type *part,
+void lower_add_start(struct lower *, struct lower_pos *, const struct ir_type *whole, const struct ir_type *part,
                      const ir_value *starts);
 nest_value lower_clamped(struct lower *, nest_value index, int64_t most); /* int32 in [0, most] */
 #endif

@@ -13,7 +13,7 @@
 
 /* ---------------------------------------------------------------- operands */
 
-static void add_run(struct operand *o, uint32_t class, int64_t extent, int64_t stride)
+static void add_run(struct lower_dot_operand *o, uint32_t class, int64_t extent, int64_t stride)
 {
     if (extent == 1) return;
     uint32_t n = o->count[class];
@@ -22,12 +22,12 @@ static void add_run(struct operand *o, uint32_t class, int64_t extent, int64_t s
         o->run[class][n - 1].stride = stride;
         return;
     }
-    o->run[class][n] = (struct run){extent, stride};
+    o->run[class][n] = (struct lower_dot_run){extent, stride};
     o->count[class]++;
 }
 
-static void describe(struct operand *o, const struct ir_func *f, ir_value v, uint32_t free_class, struct ir_ints batch,
-                     struct ir_ints contract)
+static void describe(struct lower_dot_operand *o, const struct ir_func *f, ir_value v, uint32_t free_class,
+                     struct ir_ints batch, struct ir_ints contract)
 {
     const struct ir_type *type = ir_type(f, v);
     int64_t stride[IR_MAX_RANK], step = 1;
@@ -53,7 +53,7 @@ static void describe(struct operand *o, const struct ir_func *f, ir_value v, uin
 
 static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
 
-static void choose_columns(struct product *p)
+static void choose_columns(struct lower_dot_product *p)
 {
     p->lanes = p->l->lanes;
     p->width = p->n < p->lanes ? p->n : p->lanes;
@@ -69,7 +69,7 @@ static void choose_columns(struct product *p)
     p->tail_columns = p->n % p->panel_columns;
 }
 
-static void choose_rows(struct product *p)
+static void choose_rows(struct lower_dot_product *p)
 {
     static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
     bool many = p->l->target->vector_registers >= 32;
@@ -85,7 +85,7 @@ static void choose_rows(struct product *p)
     p->tail_rows = p->m % p->rows;
 }
 
-static double epilogue_cost(const struct product *p)
+static double epilogue_cost(const struct lower_dot_product *p)
 {
     double cost = 0;
     for (size_t i = 0; i < p->l->group->nodes.count; i++) {
@@ -96,7 +96,7 @@ static double epilogue_cost(const struct product *p)
 }
 
 /* Steps of a part of k that are long enough to be blocks: the images of a batch, say. */
-static uint32_t choose_outer_k(const struct axis *k)
+static uint32_t choose_outer_k(const struct lower_axis *k)
 {
     uint32_t i = 0;
     while (i + 1 < k->parts && k->part[i] == 1) i++;
@@ -104,15 +104,15 @@ static uint32_t choose_outer_k(const struct axis *k)
 }
 
 /* The rows of y are as long as the panel and lie one behind the other: a packed panel would be the same again. */
-static bool packed_already(const struct product *p)
+static bool packed_already(const struct lower_dot_product *p)
 {
-    const struct operand *y = &p->y;
+    const struct lower_dot_operand *y = &p->y;
     return p->l->argument[y->value] && p->l->lane_stride == 1 && p->panels == 1 && !p->tail_columns &&
            y->count[AXIS_N] == 1 && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n &&
            y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
 }
 
-static void choose_blocks(struct product *p)
+static void choose_blocks(struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     bool one_part = l->axes[AXIS_K].parts == 1;
@@ -148,14 +148,14 @@ struct outer {
     int64_t extent, unit;
 };
 
-static void open_outer(struct product *p, enum nest_loop loop, const struct outer *o)
+static void open_outer(struct lower_dot_product *p, enum nest_loop loop, const struct outer *o)
 {
     nest_var var = lower_open_piece(p->l, loop, o->axis, o->part, o->extent, o->unit);
-    pos_add_term(p->l, &p->at[o->axis], var, o->unit * axis_stride(&p->l->axes[o->axis], o->part));
+    lower_pos_add_term(p->l, &p->at[o->axis], var, o->unit * axis_stride(&p->l->axes[o->axis], o->part));
 }
 
 /* The loops over whole axis parts, and which loop is the parallel one. */
-static uint32_t list_outer(struct product *p, struct outer *list)
+static uint32_t list_outer(struct lower_dot_product *p, struct outer *list)
 {
     const struct lower *l = p->l;
     uint32_t n = 0;
@@ -167,7 +167,7 @@ static uint32_t list_outer(struct product *p, struct outer *list)
     return n;
 }
 
-static void choose_chunks(struct product *p, bool parallel)
+static void choose_chunks(struct lower_dot_product *p, bool parallel)
 {
     int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
     most = most < 1 ? 1 : most;
@@ -181,29 +181,29 @@ static void choose_chunks(struct product *p, bool parallel)
     if (p->chunk < 1) p->chunk = 1;
     p->chunks = (all + p->chunk - 1) / p->chunk;
 }
-typedef void row_block(struct product *, uint32_t rows, const void *user);
+typedef void row_block(struct lower_dot_product *, uint32_t rows, const void *user);
 
 /* ---------------------------------------------------------------- row blocks, panels */
 
-static nest_value compare(struct lower *l, enum ir_op op, const struct pos *at, int64_t with)
+static nest_value compare(struct lower *l, enum ir_op op, const struct lower_pos *at, int64_t with)
 {
-    nest_value args[2] = {pos_value(l, at), nest_number(&l->b, IR_I32, (double)with)};
+    nest_value args[2] = {lower_pos_value(l, at), nest_number(&l->b, IR_I32, (double)with)};
     return nest_op(&l->b, op, IR_BOOL, args, 2);
 }
 
 /* The row blocks of the chunk whose first block is at `chunk` (a position counted in blocks). */
-static void each_block(struct product *p, const struct pos *chunk, row_block *body, const void *user)
+static void each_block(struct lower_dot_product *p, const struct lower_pos *chunk, row_block *body, const void *user)
 {
     struct lower *l = p->l;
-    struct pos m = p->at[AXIS_M], local_row = p->local_row, block = *chunk;
+    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row, block = *chunk;
     int64_t all = p->blocks + (p->tail_rows > 0);
     bool even = all % p->chunk == 0 && p->tail_rows == 0;
     uint32_t opened = 0;
     if (p->chunk > 1) {
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), p->chunk, p->rows);
-        pos_add_term(l, &p->at[AXIS_M], var, p->rows);
-        pos_add_term(l, &p->local_row, var, p->rows);
-        pos_add_term(l, &block, var, 1);
+        lower_pos_add_term(l, &p->at[AXIS_M], var, p->rows);
+        lower_pos_add_term(l, &p->local_row, var, p->rows);
+        lower_pos_add_term(l, &block, var, 1);
         opened++;
     }
     if (p->blocks > 0) {
@@ -226,55 +226,55 @@ struct panel {
     int64_t extent_k;
 };
 
-static void tile_block(struct product *p, uint32_t rows, const void *user)
+static void tile_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     const struct panel *panel = user;
     dot_tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
 }
 
 /* The epilogue of tiles that wait in the local: row by row, so that its code stands there once. */
-static void finish_block(struct product *p, uint32_t rows, const void *user)
+static void finish_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     const struct panel *panel = user;
     struct lower *l = p->l;
-    struct pos m = p->at[AXIS_M], local_row = p->local_row;
+    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row;
     nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
-    pos_add_term(l, &p->at[AXIS_M], row, 1);
-    pos_add_term(l, &p->local_row, row, 1);
-    struct column c = dot_open_column(p, panel->vectors, panel->masked);
-    struct pos at = dot_tile_pos(p, &c);
-    dot_finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
+    lower_pos_add_term(l, &p->local_row, row, 1);
+    struct lower_dot_column c = dot_open_column(p, panel->vectors, panel->masked);
+    struct lower_pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
     dot_close_column(p, &c);
     nest_close(&l->b);
     p->at[AXIS_M] = m, p->local_row = local_row;
 }
 
-static void panel_block_k(struct product *p, const struct pos *chunk, struct panel *panel)
+static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)
 {
     if (p->pack) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
     if (p->pack_rows && p->local_blocks) each_block(p, chunk, dot_pack_block, &panel->extent_k);
     each_block(p, chunk, tile_block, panel);
 }
 
-static void one_panel(struct product *p, const struct pos *chunk, uint32_t vectors, bool masked)
+static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked)
 {
     struct lower *l = p->l;
-    struct pos k = p->at[AXIS_K];
+    struct lower_pos k = p->at[AXIS_K];
     struct panel panel = {vectors, masked, true, p->block_k};
     panel_block_k(p, chunk, &panel);
     panel.first = false;
     if (p->outer_k != UINT32_MAX) {
-        const struct axis *axis = &l->axes[AXIS_K];
+        const struct lower_axis *axis = &l->axes[AXIS_K];
         int64_t step = axis_stride(axis, p->outer_k);
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, p->outer_k, axis->part[p->outer_k] - 1, 1);
-        pos_add_term(l, &p->at[AXIS_K], var, step);
+        lower_pos_add_term(l, &p->at[AXIS_K], var, step);
         p->at[AXIS_K].offset += step;
         panel_block_k(p, chunk, &panel);
         nest_close(&l->b);
         p->at[AXIS_K] = k;
     } else if (p->blocks_k > 1) {
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
-        pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
+        lower_pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
         p->at[AXIS_K].offset += p->block_k;
         panel_block_k(p, chunk, &panel);
         nest_close(&l->b);
@@ -290,26 +290,26 @@ static void one_panel(struct product *p, const struct pos *chunk, uint32_t vecto
 }
 
 /* The epilogue of whole rows. */
-static void finish_rows(struct product *p, uint32_t rows, const void *user)
+static void finish_rows(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     (void)user;
     struct lower *l = p->l;
-    struct pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
+    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
     nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
     nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1);
-    pos_add_term(l, &p->at[AXIS_M], row, 1);
-    pos_add_term(l, &p->local_row, row, 1);
-    pos_add_term(l, &p->at[AXIS_N], lane, 1);
-    struct column c = {.vector = lane, .lane = lane};
-    struct pos at = dot_tile_pos(p, &c);
-    dot_finish(p, nest_load(&l->b, p->tile_local, pos_index(l, &at), 0));
+    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
+    lower_pos_add_term(l, &p->local_row, row, 1);
+    lower_pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    struct lower_dot_column c = {.vector = lane, .lane = lane};
+    struct lower_pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
     dot_close_loops(l, 2);
     p->at[AXIS_M] = m, p->local_row = local_row, p->at[AXIS_N] = n;
 }
 
-static void tail_panel(struct product *p, const struct pos *chunk)
+static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chunk)
 {
-    struct pos n = p->at[AXIS_N];
+    struct lower_pos n = p->at[AXIS_N];
     uint32_t vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
     p->at[AXIS_N].offset += p->panels * p->panel_columns;
     one_panel(p, chunk, vectors, p->tail_columns % p->width != 0);
@@ -317,10 +317,10 @@ static void tail_panel(struct product *p, const struct pos *chunk)
 }
 
 /* All panels of one chunk of rows; `panel`: the loop over panels is open already, as the parallel one. */
-static void all_panels(struct product *p, const struct pos *chunk, const struct pos *panel)
+static void all_panels(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *panel)
 {
     struct lower *l = p->l;
-    struct pos n = p->at[AXIS_N];
+    struct lower_pos n = p->at[AXIS_N];
     if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
     if (panel) {
         bool both = p->panels > 0 && p->tail_columns > 0;
@@ -329,10 +329,10 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
         if (both) {
             nest_close(&l->b);
             nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
-            struct pos before = p->at[AXIS_N];
+            struct lower_pos before = p->at[AXIS_N];
             p->at[AXIS_N] = n;
             for (uint32_t i = 0; i < panel->term_count; i++) /* the panel's number is known here */
-                pos_add_term(l, &p->at[AXIS_N], panel->term[i].var, -p->panel_columns);
+                lower_pos_add_term(l, &p->at[AXIS_N], panel->term[i].var, -p->panel_columns);
             tail_panel(p, chunk);
             p->at[AXIS_N] = before;
             nest_close(&l->b);
@@ -341,7 +341,7 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
     }
     if (p->panels > 1) {
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns);
-        pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+        lower_pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
     }
     if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
     if (p->panels > 1) {
@@ -353,7 +353,7 @@ static void all_panels(struct product *p, const struct pos *chunk, const struct 
 }
 
 /* Full-size tensors that the epilogue reads and writes beside the product's own store. */
-static uint32_t epilogue_streams(const struct product *p)
+static uint32_t epilogue_streams(const struct lower_dot_product *p)
 {
     const struct lower *l = p->l;
     int64_t full = ir_type_elements(ir_type(l->f, p->root));
@@ -364,7 +364,7 @@ static uint32_t epilogue_streams(const struct product *p)
     return count + (uint32_t)l->group->outputs.count - 1;
 }
 
-static void choose_locals(struct product *p, bool panels_parallel)
+static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
 {
     struct lower *l = p->l;
     int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
@@ -377,7 +377,7 @@ static void choose_locals(struct product *p, bool panels_parallel)
     if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
 }
 
-static void loops(struct product *p)
+static void loops(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
     struct outer list[4 * AXIS_PARTS];
@@ -394,7 +394,7 @@ static void loops(struct product *p)
     if (chunks_parallel || panels_parallel) best = UINT32_MAX;
     choose_locals(p, panels_parallel);
     uint32_t part = dot_last_index(l, AXIS_M);
-    struct pos chunk = pos_constant(0), panel = pos_constant(0);
+    struct lower_pos chunk = lower_pos_constant(0), panel = lower_pos_constant(0);
     l->b.nest->parallel_extent = 1;
     if (best != UINT32_MAX) {
         open_outer(p, NEST_PARALLEL, &list[best]);
@@ -403,8 +403,8 @@ static void loops(struct product *p)
     } else if (panels_parallel) {
         uint32_t part_n = dot_last_index(l, AXIS_N);
         nest_var var = lower_open_piece(l, NEST_PARALLEL, AXIS_N, part_n, all_panels_count, p->panel_columns);
-        pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
-        pos_add_term(l, &panel, var, 1);
+        lower_pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+        lower_pos_add_term(l, &panel, var, 1);
         l->b.nest->parallel_extent = all_panels_count;
         opened++;
     }
@@ -412,8 +412,8 @@ static void loops(struct product *p)
     if (chunk_loop) {
         nest_var var = lower_open_piece(l, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, part, p->chunks,
                                         p->chunk * p->rows);
-        pos_add_term(l, &p->at[AXIS_M], var, p->chunk * p->rows);
-        pos_add_term(l, &chunk, var, p->chunk);
+        lower_pos_add_term(l, &p->at[AXIS_M], var, p->chunk * p->rows);
+        lower_pos_add_term(l, &chunk, var, p->chunk);
         if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
         opened++;
     }
@@ -428,7 +428,7 @@ static void loops(struct product *p)
 
 /* ---------------------------------------------------------------- the template */
 
-static int64_t class_extent(const struct operand *o, uint32_t class)
+static int64_t class_extent(const struct lower_dot_operand *o, uint32_t class)
 {
     int64_t extent = 1;
     for (uint32_t i = 0; i < o->count[class]; i++) extent *= o->run[class][i].extent;
@@ -436,14 +436,14 @@ static int64_t class_extent(const struct operand *o, uint32_t class)
 }
 
 /* The distance in memory between neighbouring columns of y, found by walking to it once. */
-static bool probe(struct product *p)
+static bool probe(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
     if (l->probed) return false;
     l->probed = true;
     uint32_t part = dot_last_index(l, AXIS_N);
     nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->n, 1);
-    pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    lower_pos_add_term(l, &p->at[AXIS_N], lane, 1);
     l->probe_var = lane, l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
     dot_operand_value(p, &p->y);
     l->probing = false;
@@ -452,7 +452,7 @@ static bool probe(struct product *p)
     return true;
 }
 
-static void fill_gemm(const struct product *p, struct cg_gemm *g)
+static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
 {
     const struct lower *l = p->l;
     if (p->dtype != IR_F32 || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root ||
@@ -460,10 +460,10 @@ static void fill_gemm(const struct product *p, struct cg_gemm *g)
         return;
     for (uint32_t class = 0; class < 4; class ++)
         if (p->x.count[class] > 1 || p->y.count[class] > 1) return;
-    const struct run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL,
-                     *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
-    const struct run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL,
-                     *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
+    const struct lower_dot_run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL,
+                               *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
+    const struct lower_dot_run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL,
+                               *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
     if (!xm || !xk || !yn || !yk || (xm->stride != 1 && xk->stride != 1) || (yn->stride != 1 && yk->stride != 1))
         return;
     *g = (struct cg_gemm){.valid = true, .m = xm->extent, .n = yn->extent, .k = xk->extent};
@@ -483,7 +483,7 @@ static void fill_gemm(const struct product *p, struct cg_gemm *g)
 
 void lower_dot(struct lower *l, struct cg_gemm *gemm)
 {
-    struct product p;
+    struct lower_dot_product p;
     memset(&p, 0, sizeof p);
     p.l = l;
     p.root = l->group->root;
@@ -497,7 +497,7 @@ void lower_dot(struct lower *l, struct cg_gemm *gemm)
                              class_extent(&p.x, AXIS_K)};
         l->axis_count = 4;
         for (uint32_t i = 0; i < 4; i++)
-            l->axes[i] = (struct axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+            l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
     }
     p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
     if (probe(&p)) return;

@@ -2,15 +2,15 @@
 #include "codegen/lower.h"
 #include <string.h>
 
-struct pos pos_constant(int64_t offset)
+struct lower_pos lower_pos_constant(int64_t offset)
 {
-    struct pos p;
+    struct lower_pos p;
     memset(&p, 0, sizeof p);
     p.offset = offset;
     return p;
 }
 
-void pos_add_term(struct lower *l, struct pos *p, nest_var var, int64_t scale)
+void lower_pos_add_term(struct lower *l, struct lower_pos *p, nest_var var, int64_t scale)
 {
     if (l->vars.items[var].extent == 1 || scale == 0) return;
     uint32_t i = 0;
@@ -28,7 +28,7 @@ void pos_add_term(struct lower *l, struct pos *p, nest_var var, int64_t scale)
     p->term[i] = (struct nest_term){var, scale};
 }
 
-void pos_add_scaled(struct lower *l, struct pos *p, nest_value value, int64_t scale, int64_t max)
+void lower_pos_add_scaled(struct lower *l, struct lower_pos *p, nest_value value, int64_t scale, int64_t max)
 {
     if (max == 0 || scale == 0) return;
     for (uint32_t i = 0; i < p->scaled_count; i++)
@@ -42,23 +42,24 @@ void pos_add_scaled(struct lower *l, struct pos *p, nest_value value, int64_t sc
         }
     if (p->scaled_count == POS_SCALED) { /* put what is there into one value */
         int64_t low, high;
-        pos_range(l, p, &low, &high);
-        nest_value sum = pos_value(l, p);
-        *p = pos_constant(0);
-        pos_add_scaled(l, p, sum, 1, high);
+        lower_pos_range(l, p, &low, &high);
+        nest_value sum = lower_pos_value(l, p);
+        *p = lower_pos_constant(0);
+        lower_pos_add_scaled(l, p, sum, 1, high);
     }
-    struct pos_scaled *s = &p->scaled[p->scaled_count++];
+    struct lower_pos_scaled *s = &p->scaled[p->scaled_count++];
     memset(s, 0, sizeof *s);
     s->value = value, s->scale = scale, s->max = max;
 }
 
-void pos_add(struct lower *l, struct pos *p, const struct pos *q, int64_t scale)
+void lower_pos_add(struct lower *l, struct lower_pos *p, const struct lower_pos *q, int64_t scale)
 {
-    struct pos copy = *q;
+    struct lower_pos copy = *q;
     p->offset += copy.offset * scale;
-    for (uint32_t i = 0; i < copy.term_count; i++) pos_add_term(l, p, copy.term[i].var, copy.term[i].scale * scale);
+    for (uint32_t i = 0; i < copy.term_count; i++)
+        lower_pos_add_term(l, p, copy.term[i].var, copy.term[i].scale * scale);
     for (uint32_t i = 0; i < copy.scaled_count; i++)
-        pos_add_scaled(l, p, copy.scaled[i].value, copy.scaled[i].scale * scale, copy.scaled[i].max);
+        lower_pos_add_scaled(l, p, copy.scaled[i].value, copy.scaled[i].scale * scale, copy.scaled[i].max);
 }
 
 static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)
@@ -67,7 +68,7 @@ static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)
     else *high += scale * max;
 }
 
-void pos_range(const struct lower *l, const struct pos *p, int64_t *low, int64_t *high)
+void lower_pos_range(const struct lower *l, const struct lower_pos *p, int64_t *low, int64_t *high)
 {
     *low = *high = p->offset;
     for (uint32_t i = 0; i < p->term_count; i++)
@@ -75,7 +76,7 @@ void pos_range(const struct lower *l, const struct pos *p, int64_t *low, int64_t
     for (uint32_t i = 0; i < p->scaled_count; i++) widen(p->scaled[i].scale, p->scaled[i].max, low, high);
 }
 
-struct nest_index pos_index(struct lower *l, const struct pos *p)
+struct nest_index lower_pos_index(struct lower *l, const struct lower_pos *p)
 {
     struct nest_index index = {.offset = p->offset, .term_count = p->term_count, .scaled_count = p->scaled_count};
     if (p->term_count) index.terms = arena_copy(l->arena, p->term, p->term_count * sizeof p->term[0]);
@@ -87,7 +88,10 @@ struct nest_index pos_index(struct lower *l, const struct pos *p)
     return index;
 }
 
-nest_value pos_value(struct lower *l, const struct pos *p) { return nest_position(&l->b, pos_index(l, p)); }
+nest_value lower_pos_value(struct lower *l, const struct lower_pos *p)
+{
+    return nest_position(&l->b, lower_pos_index(l, p));
+}
 
 /* ---------------------------------------------------------------- coordinates */
 
@@ -97,11 +101,11 @@ static int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
  * `extent` elements. False: it cannot be done. */
 static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t extent)
 {
-    struct var_info *info = &l->vars.items[var];
+    struct lower_var_info *info = &l->vars.items[var];
     scale = scale < 0 ? -scale : scale;
     if (!info->splits || scale % info->unit || extent % (scale / info->unit)) return false;
     int64_t inner = extent / (scale / info->unit);
-    struct axis *axis = &l->axes[info->axis];
+    struct lower_axis *axis = &l->axes[info->axis];
     int64_t whole = axis->part[info->part];
     if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
     if (!l->retry) { /* one at a time: later ones may follow from this one */
@@ -121,57 +125,59 @@ static nest_value divide(struct lower *l, enum ir_op op, nest_value x, int64_t b
 }
 
 /* p = extent * high + low with low in [0, extent). */
-static void split_last(struct lower *l, const struct pos *p, int64_t extent, struct pos *high, struct pos *low)
+static void split_last(struct lower *l, const struct lower_pos *p, int64_t extent, struct lower_pos *high,
+                       struct lower_pos *low)
 {
-    *high = pos_constant(0);
-    *low = pos_constant(floor_mod(p->offset, extent));
+    *high = lower_pos_constant(0);
+    *low = lower_pos_constant(floor_mod(p->offset, extent));
     high->offset = (p->offset - low->offset) / extent;
     for (uint32_t i = 0; i < p->term_count; i++) {
         bool whole = p->term[i].scale % extent == 0;
-        pos_add_term(l, whole ? high : low, p->term[i].var, whole ? p->term[i].scale / extent : p->term[i].scale);
+        lower_pos_add_term(l, whole ? high : low, p->term[i].var, whole ? p->term[i].scale / extent : p->term[i].scale);
     }
     for (uint32_t i = 0; i < p->scaled_count; i++) {
-        const struct pos_scaled *s = &p->scaled[i];
+        const struct lower_pos_scaled *s = &p->scaled[i];
         bool whole = s->scale % extent == 0;
-        pos_add_scaled(l, whole ? high : low, s->value, whole ? s->scale / extent : s->scale, s->max);
+        lower_pos_add_scaled(l, whole ? high : low, s->value, whole ? s->scale / extent : s->scale, s->max);
     }
     int64_t least, most;
-    pos_range(l, low, &least, &most);
+    lower_pos_range(l, low, &least, &most);
     if (least >= 0 && most < extent) return;
     for (uint32_t i = 0; i < low->term_count; i++)
         if (ask_split(l, low->term[i].var, low->term[i].scale, extent)) break;
-    pos_range(l, p, &least, &most);
-    nest_value whole = pos_value(l, p);
-    *high = *low = pos_constant(0);
-    pos_add_scaled(l, high, divide(l, OP_div, whole, extent), 1, most < extent ? 1 : most / extent);
-    pos_add_scaled(l, low, divide(l, OP_rem, whole, extent), 1, extent - 1);
+    lower_pos_range(l, p, &least, &most);
+    nest_value whole = lower_pos_value(l, p);
+    *high = *low = lower_pos_constant(0);
+    lower_pos_add_scaled(l, high, divide(l, OP_div, whole, extent), 1, most < extent ? 1 : most / extent);
+    lower_pos_add_scaled(l, low, divide(l, OP_rem, whole, extent), 1, extent - 1);
 }
 
-void pos_split(struct lower *l, const struct pos *p, uint32_t rank, const int64_t *shape, struct pos *out)
+void lower_pos_split(struct lower *l, const struct lower_pos *p, uint32_t rank, const int64_t *shape,
+                     struct lower_pos *out)
 {
-    struct pos rest = *p;
+    struct lower_pos rest = *p;
     for (uint32_t i = rank; i-- > 0;) {
         bool more = false; /* does any dimension outside have an extent? */
         for (uint32_t j = 0; j < i; j++) more |= shape[j] != 1;
         if (shape[i] == 1) {
-            out[i] = pos_constant(0);
+            out[i] = lower_pos_constant(0);
         } else if (!more) {
             out[i] = rest;
-            rest = pos_constant(0);
+            rest = lower_pos_constant(0);
         } else {
-            struct pos high;
+            struct lower_pos high;
             split_last(l, &rest, shape[i] ? shape[i] : 1, &high, &out[i]);
             rest = high;
         }
     }
 }
 
-struct pos pos_join(struct lower *l, uint32_t rank, const int64_t *shape, const struct pos *at)
+struct lower_pos lower_pos_join(struct lower *l, uint32_t rank, const int64_t *shape, const struct lower_pos *at)
 {
-    struct pos p = pos_constant(0);
+    struct lower_pos p = lower_pos_constant(0);
     int64_t stride = 1;
     for (uint32_t i = rank; i-- > 0;) {
-        if (shape[i] != 1) pos_add(l, &p, &at[i], stride);
+        if (shape[i] != 1) lower_pos_add(l, &p, &at[i], stride);
         stride *= shape[i];
     }
     return p;

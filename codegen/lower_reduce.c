@@ -21,12 +21,12 @@ struct reduction {
     bool laid_out; /* ... whose terms are computed by the lanes and laid out in a local row first */
     uint32_t *stage; /* by value: passes that must be complete before it can be computed */
     uint32_t passes;
-    VEC(ir_value) sums;   /* the reductions */
-    uint32_t *reg;        /* by value: register of a reduction */
-    bool *keep;           /* by value: kept in a local from its pass on */
-    uint32_t *local;      /* by value */
-    struct pos full, row; /* of the loops open now */
-    struct pos first;     /* of a row */
+    VEC(ir_value) sums;         /* the reductions */
+    uint32_t *reg;              /* by value: register of a reduction */
+    bool *keep;                 /* by value: kept in a local from its pass on */
+    uint32_t *local;            /* by value */
+    struct lower_pos full, row; /* of the loops open now */
+    struct lower_pos first;     /* of a row */
     /* columns: the tile */
     uint32_t vectors; /* registers of one block */
     int64_t width;    /* lanes used of each */
@@ -79,7 +79,7 @@ static void find_runs(struct reduction *r, const struct ir_node *node)
     if (r->l->axis_count == 0) {
         r->l->axis_count = r->runs;
         for (uint32_t i = 0; i < r->runs; i++)
-            r->l->axes[i] = (struct axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+            r->l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
     }
 }
 
@@ -141,8 +141,8 @@ static void find_kept(struct reduction *r)
 
 static void add_part(struct reduction *r, uint32_t axis, nest_var var, int64_t stride)
 {
-    pos_add_term(r->l, &r->full, var, stride * r->full_stride[axis]);
-    pos_add_term(r->l, &r->row, var, stride * r->row_stride[axis]);
+    lower_pos_add_term(r->l, &r->full, var, stride * r->full_stride[axis]);
+    lower_pos_add_term(r->l, &r->row, var, stride * r->row_stride[axis]);
 }
 
 static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, uint32_t part)
@@ -237,9 +237,9 @@ static void declare_sums(struct reduction *r, uint32_t pass)
 /* Where the element lies in its row. */
 static struct nest_index row_index(struct reduction *r)
 {
-    struct pos at = r->full;
-    pos_add(r->l, &at, &r->first, -1);
-    return pos_index(r->l, &at);
+    struct lower_pos at = r->full;
+    lower_pos_add(r->l, &at, &r->first, -1);
+    return lower_pos_index(r->l, &at);
 }
 
 /* The work of one element in one pass; `reg` is the register of the tile. */
@@ -263,12 +263,12 @@ static void body(struct reduction *r, uint32_t pass, struct nest_index reg)
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];
         if (!r->keep[v] || r->stage[v] != pass) continue;
-        struct pos at = r->full;
-        pos_add(l, &at, &l->from[v].base, -1);
-        nest_store(&l->b, r->local[v], pos_index(l, &at), lower_value(l, v, &r->full), 0);
+        struct lower_pos at = r->full;
+        lower_pos_add(l, &at, &l->from[v].base, -1);
+        nest_store(&l->b, r->local[v], lower_pos_index(l, &at), lower_value(l, v, &r->full), 0);
     }
     for (size_t i = 0; i < g->outputs.count && last; i++)
-        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), pos_index(l, &r->full), out[i], r->mask);
+        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &r->full), out[i], r->mask);
 }
 
 static void store_rows(struct reduction *r)
@@ -279,7 +279,7 @@ static void store_rows(struct reduction *r)
     for (size_t i = 0; i < g->outputs.count; i++)
         if (g->output_level.items[i] == 2) out[i] = lower_value(l, g->outputs.items[i], &r->row);
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), pos_index(l, &r->row), out[i], r->mask);
+        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &r->row), out[i], r->mask);
 }
 
 /* ---------------------------------------------------------------- row kernels */
@@ -300,7 +300,7 @@ static void sum_row(struct reduction *r, ir_value v)
 static void row_pass(struct reduction *r, uint32_t pass)
 {
     struct lower *l = r->l;
-    struct pos full = r->full, row = r->row;
+    struct lower_pos full = r->full, row = r->row;
     struct nest_index zero = {0};
     declare_sums(r, pass);
     uint32_t opened = open_reduced(r);
@@ -362,13 +362,13 @@ static void open_tile(struct reduction *r, int64_t extent, bool masked, nest_var
     add_part(r, axis, lane, 1);
     if (!masked) return;
     /* the position inside the part, from the terms that were just made */
-    struct pos at = pos_constant(0);
+    struct lower_pos at = lower_pos_constant(0);
     for (uint32_t i = 0; i < r->full.term_count; i++) {
-        const struct var_info *info = &l->vars.items[r->full.term[i].var];
+        const struct lower_var_info *info = &l->vars.items[r->full.term[i].var];
         if (info->splits && info->axis == axis && info->part == part)
-            pos_add_term(l, &at, r->full.term[i].var, info->unit);
+            lower_pos_add_term(l, &at, r->full.term[i].var, info->unit);
     }
-    nest_value args[2] = {pos_value(l, &at), nest_number(&l->b, IR_I32, (double)extent)};
+    nest_value args[2] = {lower_pos_value(l, &at), nest_number(&l->b, IR_I32, (double)extent)};
     l->tile_axis = axis, l->tile_part = part;
     r->mask = l->tile_mask = nest_op(&l->b, OP_lt, IR_BOOL, args, 2);
 }
@@ -393,9 +393,9 @@ static void read_sums(struct reduction *r, uint32_t pass, struct nest_index reg)
 
 static struct nest_index tile_index(struct lower *l, nest_var unroll)
 {
-    struct pos at = pos_constant(0);
-    pos_add_term(l, &at, unroll, 1);
-    return pos_index(l, &at);
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, unroll, 1);
+    return lower_pos_index(l, &at);
 }
 
 static void choose_tile(struct reduction *r, int64_t extent)
@@ -420,7 +420,7 @@ static void column_kernel(struct reduction *r)
     bool masked = extent % tile != 0;
     nest_var unroll;
     uint32_t opened = open_kept(r, axis, part, blocks);
-    struct pos full = r->full, row = r->row;
+    struct lower_pos full = r->full, row = r->row;
     for (uint32_t pass = 0; pass < r->passes; pass++) {
         declare_sums(r, pass);
         uint32_t inner = open_reduced(r);
@@ -444,7 +444,7 @@ void lower_reduction(struct lower *l)
     struct reduction r;
     memset(&r, 0, sizeof r);
     r.l = l;
-    r.full = r.row = pos_constant(0);
+    r.full = r.row = lower_pos_constant(0);
     r.stage = arena_new_array(l->arena, uint32_t, l->f->count);
     r.reg = arena_new_array(l->arena, uint32_t, l->f->count);
     r.local = arena_new_array(l->arena, uint32_t, l->f->count);

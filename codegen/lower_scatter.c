@@ -37,34 +37,34 @@ void lower_scatter(struct lower *l)
 
     nest_var var = lower_open(l, NEST_PARALLEL, blocks);
     b->nest->parallel_extent = blocks;
-    struct pos column = pos_constant(0);
-    pos_add_term(l, &column, var, block);
+    struct lower_pos column = lower_pos_constant(0);
+    lower_pos_add_term(l, &column, var, block);
     if (!in_place(l, node->args[0])) {
         nest_var row = lower_open(l, NEST_SERIAL, outer * extent), lane = lower_open(l, NEST_VECTOR, block);
-        struct pos at = column;
-        pos_add_term(l, &at, row, inner);
-        pos_add_term(l, &at, lane, 1);
-        nest_store(b, out, pos_index(l, &at), lower_value(l, node->args[0], &at), 0);
+        struct lower_pos at = column;
+        lower_pos_add_term(l, &at, row, inner);
+        lower_pos_add_term(l, &at, lane, 1);
+        nest_store(b, out, lower_pos_index(l, &at), lower_value(l, node->args[0], &at), 0);
         nest_close(b);
         nest_close(b);
     }
     nest_var o = lower_open(l, NEST_SERIAL, outer), i = lower_open(l, NEST_SERIAL, count);
-    struct pos at = pos_constant(0);
-    pos_add_term(l, &at, i, 1);
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, i, 1);
     nest_value index = lower_value(l, node->args[1], &at);
     if (nest_dtype(b, index) != IR_I32) index = nest_op(b, OP_cast, IR_I32, &index, 1);
     nest_value low[2] = {nest_number(b, IR_I32, 0), index}, high[2] = {index, nest_number(b, IR_I32, (double)extent)};
     nest_open_if(b, lower_and(l, nest_op(b, OP_le, IR_BOOL, low, 2), nest_op(b, OP_lt, IR_BOOL, high, 2)));
     nest_var lane = lower_open(l, NEST_VECTOR, block);
-    struct pos to = column, from = column;
-    pos_add_term(l, &to, lane, 1);
-    pos_add_term(l, &to, o, extent * inner);
-    pos_add_scaled(l, &to, index, inner, extent - 1);
-    pos_add_term(l, &from, lane, 1);
-    pos_add_term(l, &from, o, count * inner);
-    pos_add_term(l, &from, i, inner);
+    struct lower_pos to = column, from = column;
+    lower_pos_add_term(l, &to, lane, 1);
+    lower_pos_add_term(l, &to, o, extent * inner);
+    lower_pos_add_scaled(l, &to, index, inner, extent - 1);
+    lower_pos_add_term(l, &from, lane, 1);
+    lower_pos_add_term(l, &from, o, count * inner);
+    lower_pos_add_term(l, &from, i, inner);
     nest_value x = lower_value(l, node->args[2], &from);
-    nest_add_to(b, out, pos_index(l, &to), x);
+    nest_add_to(b, out, lower_pos_index(l, &to), x);
     for (uint32_t n = 0; n < 5; n++) nest_close(b);
     b->nest->work = (double)inner * (double)outer * (double)(count + extent);
 }

@@ -19,7 +19,7 @@ static bool slices_are_views(const struct lower *l, const struct ir_node *concat
 
 /* The part of the position that is the same for all slices, in elements of the base; neighbours that stay neighbours
  * are one dimension. */
-static void add_outer(struct lower *l, const struct plan_taps *t, const struct pos *outer, struct pos *sum)
+static void add_outer(struct lower *l, const struct plan_taps *t, const struct lower_pos *outer, struct lower_pos *sum)
 {
     const struct ir_type *base = ir_type(l->f, t->base);
     int64_t shape[IR_MAX_RANK], scale[IR_MAX_RANK], stride[IR_MAX_RANK + 1];
@@ -37,12 +37,13 @@ static void add_outer(struct lower *l, const struct plan_taps *t, const struct p
             scale[runs++] = by;
         }
     }
-    struct pos at[IR_MAX_RANK];
-    pos_split(l, outer, runs, shape, at);
-    for (uint32_t i = 0; i < runs; i++) pos_add(l, sum, &at[i], scale[i]);
+    struct lower_pos at[IR_MAX_RANK];
+    lower_pos_split(l, outer, runs, shape, at);
+    for (uint32_t i = 0; i < runs; i++) lower_pos_add(l, sum, &at[i], scale[i]);
 }
 
-bool lower_taps(struct lower *l, ir_value concat, const struct pos *outer, const struct pos *inner, nest_value *result)
+bool lower_taps(struct lower *l, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
+                nest_value *result)
 {
     struct plan_taps t;
     if (!plan_find_taps(l->f, concat, &t) || !slices_are_views(l, ir_get(l->f, concat))) return false;
@@ -51,11 +52,11 @@ bool lower_taps(struct lower *l, ir_value concat, const struct pos *outer, const
     int64_t shape[IR_MAX_RANK + 1];
     for (uint32_t i = t.digits; i-- > first;) shape[dims++] = t.radix[i];
     shape[dims] = first ? t.size * t.radix[0] : t.size;
-    struct pos digit[IR_MAX_RANK + 1], sum = pos_constant(t.start);
-    pos_split(l, inner, dims + 1, shape, digit);
+    struct lower_pos digit[IR_MAX_RANK + 1], sum = lower_pos_constant(t.start);
+    lower_pos_split(l, inner, dims + 1, shape, digit);
     add_outer(l, &t, outer, &sum);
-    for (uint32_t i = 0; i < dims; i++) pos_add(l, &sum, &digit[i], t.step[t.digits - 1 - i]);
-    pos_add(l, &sum, &digit[dims], 1);
+    for (uint32_t i = 0; i < dims; i++) lower_pos_add(l, &sum, &digit[i], t.step[t.digits - 1 - i]);
+    lower_pos_add(l, &sum, &digit[dims], 1);
     *result = lower_value(l, t.base, &sum);
     return true;
 }

@@ -21,14 +21,14 @@ bool lower_is_run(const struct ir_type *whole, const struct ir_type *part)
     return true;
 }
 
-void lower_add_start(struct lower *l, struct pos *p, const struct ir_type *whole, const struct ir_type *part,
+void lower_add_start(struct lower *l, struct lower_pos *p, const struct ir_type *whole, const struct ir_type *part,
                      const ir_value *starts)
 {
-    struct pos none = pos_constant(0);
+    struct lower_pos none = lower_pos_constant(0);
     int64_t stride = 1;
     for (uint32_t i = whole->rank; i-- > 0;) {
         int64_t room = whole->dim[i] - part->dim[i];
-        if (room) pos_add_scaled(l, p, lower_clamped(l, lower_value(l, starts[i], &none), room), stride, room);
+        if (room) lower_pos_add_scaled(l, p, lower_clamped(l, lower_value(l, starts[i], &none), room), stride, room);
         stride *= whole->dim[i];
     }
 }
@@ -40,25 +40,25 @@ const struct ir_type *lower_output_type(const struct lower *l, ir_value v)
     return ir_type(l->f, plan_is_window(l->f, v) ? ir_get(l->f, v)->args[1] : v);
 }
 
-nest_value lower_output(struct lower *l, ir_value v, const struct pos *p)
+nest_value lower_output(struct lower *l, ir_value v, const struct lower_pos *p)
 {
     return lower_value(l, plan_is_window(l->f, v) ? ir_get(l->f, v)->args[1] : v, p);
 }
 
-struct nest_index lower_output_index(struct lower *l, ir_value v, const struct pos *p)
+struct nest_index lower_output_index(struct lower *l, ir_value v, const struct lower_pos *p)
 {
     const struct ir_node *node = ir_get(l->f, v);
-    struct pos at[IR_MAX_RANK], to = *p;
+    struct lower_pos at[IR_MAX_RANK], to = *p;
     if (plan_is_window(l->f, v)) {
         const struct ir_type *part = ir_type(l->f, node->args[1]);
         if (!lower_is_run(&node->type, part)) {
-            pos_split(l, p, part->rank, part->dim, at);
-            to = pos_constant(0);
+            lower_pos_split(l, p, part->rank, part->dim, at);
+            to = lower_pos_constant(0);
             int64_t stride = 1;
             for (uint32_t i = part->rank; i-- > 0; stride *= node->type.dim[i])
-                if (part->dim[i] != 1) pos_add(l, &to, &at[i], stride);
+                if (part->dim[i] != 1) lower_pos_add(l, &to, &at[i], stride);
         }
         lower_add_start(l, &to, &node->type, part, node->args + 2);
     }
-    return pos_index(l, &to);
+    return lower_pos_index(l, &to);
 }

@@ -5,7 +5,7 @@
  *   expr*.c              expressions over tensors
  *   model.c, layers/     blocks; tracing builds IR and declares parameters
  *   adapters.c           low-rank products beside layers
- *   losses.c, schedule.c, optim/   what their names say
+ *   loss_object.c, schedules.c, optim/   what their names say
  *   init.c               nnx.Rngs streams and initializers as IR
  *   step.c               assembles the entry functions init, step, eval, infer
  */
@@ -36,7 +36,7 @@ struct fe_precision {
 };
 
 struct fe_trace;
-struct term;
+struct fe_term;
 struct fe_scope;
 struct fe_state;
 struct fe_optim_state;
@@ -59,7 +59,7 @@ struct fe {
     uint32_t *places; /* per value of the document: its place in the module, 0 = none yet (json.c) */
     uint32_t *
         positions; /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
-    struct map graph_env; /* a name's address -> index into graph_envs, for those of graphs (blocks.c) */
+    struct map graph_env; /* a name's address -> index into graph_envs, for those of graphs (structure.c) */
     VEC(struct fe_graph_env) graph_envs;
     struct fe_state *state;       /* model.c: parameters, streams, inputs */
     struct fe_optim_state *optim; /* optim/: slots, hyper-parameters */
@@ -208,7 +208,7 @@ const char *fe_range_text(uint32_t flags); /* the range that the flags of a row 
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 enum ir_dtype fe_dtype_narrow(enum ir_dtype);        /* what computes: 64-bit types are off, as in JAX by default */
 
-/* ---------------------------------------------------------------- values of expressions (expr.c) */
+/* ---------------------------------------------------------------- values of expressions (expr_eval.c) */
 
 enum fe_val_kind {
     FE_VAL_NONE, /* Python's None, or an error already recorded when `bad` */
@@ -272,10 +272,10 @@ struct fe_param {
     const char *path;
     struct ir_type type;
     uint32_t slot;
-    bool statistic;          /* running statistics: state, not trained */
-    bool rewritten;          /* a parameter that a step leaves changed, apart from the update (layers/weights.c) */
-    bool trained;            /* selected by `trainable` */
-    fe_json init;            /* initializer object, NULL = `init_preset` */
+    bool statistic; /* running statistics: state, not trained */
+    bool rewritten; /* a parameter that a step leaves changed, apart from the update (model/layers/weights.c) */
+    bool trained;   /* selected by `trainable` */
+    fe_json init;   /* initializer object, NULL = `init_preset` */
     const char *init_preset; /* "lecun_normal", "zeros", ... */
     enum ir_dtype drawn;     /* as which it is drawn; IR_TUPLE: as what it is stored */
     double init_value;       /* of the preset "constant"; the deviation of "normal" */
@@ -332,12 +332,12 @@ void fe_check_streams(
 struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x, bool is_block);
 bool fe_is_activation(const char *name);
 
-/* ---------------------------------------------------------------- schedules, optimizers (schedule.c, optim/) */
+/* ---------------------------------------------------------------- schedules, optimizers (schedules.c, optim/) */
 
 /* The value of a number or schedule at an int32 scalar step: float32 scalar. `json` NULL: `preset`. */
 ir_value fe_schedule(struct fe *, struct ir_builder *, const struct fe_value *, ir_value step);
 /* The same, weak where JAX computes it from the step and Python's numbers without fixing a dtype. */
-struct term fe_schedule_term(struct fe *, struct ir_builder *, const struct fe_value *, ir_value step);
+struct fe_term fe_schedule_term(struct fe *, struct ir_builder *, const struct fe_value *, ir_value step);
 /* The patterns' matches over parameter paths: out[i] true if parameter i matches; a pattern without a match is an
  * error. */
 bool fe_patterns(struct fe *, fe_json list, bool *out);

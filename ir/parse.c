@@ -8,7 +8,7 @@
 
 /* ---------------------------------------------------------------- nodes */
 
-static struct ir_ints need_ints(struct parser *p)
+static struct ir_ints need_ints(struct parse_state *p)
 {
     VEC(int64_t) list = {0};
     if (!parse_take_sign(p, '[')) {
@@ -23,7 +23,7 @@ static struct ir_ints need_ints(struct parser *p)
     return (struct ir_ints){list.items, (uint32_t)list.count};
 }
 
-static ir_value need_value(struct parser *p)
+static ir_value need_value(struct parse_state *p)
 {
     struct diag_span span = parse_here(p);
     const char *word = parse_need(p, TOKEN_VALUE, "a value like %1");
@@ -33,7 +33,7 @@ static ir_value need_value(struct parser *p)
     return 0;
 }
 
-static void read_operands(struct parser *p, struct ir_node *node)
+static void read_operands(struct parse_state *p, struct ir_node *node)
 {
     VEC(ir_value) args = {0};
     if (!parse_take_sign(p, '(')) return;
@@ -52,7 +52,7 @@ struct details {
     int32_t slot;
 };
 
-static void read_details(struct parser *p, struct ir_node *node, struct details *d)
+static void read_details(struct parse_state *p, struct ir_node *node, struct details *d)
 {
     enum ir_op op = (enum ir_op)node->op;
     uint32_t seen = 0;
@@ -77,7 +77,7 @@ static void read_details(struct parser *p, struct ir_node *node, struct details 
     }
 }
 
-static void add_param(struct parser *p, const struct ir_node *node, const struct details *d, struct diag_span span)
+static void add_param(struct parse_state *p, const struct ir_node *node, const struct details *d, struct diag_span span)
 {
     struct ir_func *f = p->f;
     int64_t index = (int64_t)f->params.count;
@@ -89,7 +89,7 @@ static void add_param(struct parser *p, const struct ir_node *node, const struct
     vec_push(&p->m->arena, &f->params, param);
 }
 
-static void read_node(struct parser *p)
+static void read_node(struct parse_state *p)
 {
     struct ir_node node = {0};
     struct details d = {NULL, NULL, -1};
@@ -120,7 +120,7 @@ static void read_node(struct parser *p)
     vec_push(p->scratch, &p->nodes, ((struct node_place){p->f, value, d.body, span}));
 }
 
-static void read_func(struct parser *p)
+static void read_func(struct parse_state *p)
 {
     struct diag_span span = parse_here(p);
     const char *name = parse_need(p, TOKEN_STRING, "the function's name");
@@ -146,7 +146,7 @@ static void read_func(struct parser *p)
 
 /* ---------------------------------------------------------------- module */
 
-static void read_mesh(struct parser *p)
+static void read_mesh(struct parse_state *p)
 {
     struct ir_mesh *mesh = &p->m->mesh;
     do {
@@ -161,7 +161,7 @@ static void read_mesh(struct parser *p)
     } while (parse_take_sign(p, ','));
 }
 
-static void read_place(struct parser *p)
+static void read_place(struct parse_state *p)
 {
     struct diag_span span = {0};
     parse_need_integer(p, (int64_t)p->m->places.count, (int64_t)p->m->places.count);
@@ -172,7 +172,7 @@ static void read_place(struct parser *p)
     if (!p->failed) ir_place_new(p->m, span, pointer);
 }
 
-static void read_slot_detail(struct parser *p, struct ir_slot *slot)
+static void read_slot_detail(struct parse_state *p, struct ir_slot *slot)
 {
     struct diag_span span = parse_here(p);
     const char *key = parse_need(p, TOKEN_WORD, "a property of the slot");
@@ -193,7 +193,7 @@ static void read_slot_detail(struct parser *p, struct ir_slot *slot)
     }
 }
 
-static void read_slot(struct parser *p)
+static void read_slot(struct parse_state *p)
 {
     struct ir_slot slot = {0};
     parse_need_integer(p, (int64_t)p->m->slots.count, (int64_t)p->m->slots.count);
@@ -209,7 +209,7 @@ static void read_slot(struct parser *p)
     if (!p->failed) ir_slot_new(p->m, slot);
 }
 
-static void read_module(struct parser *p)
+static void read_module(struct parse_state *p)
 {
     if (!parse_take_word(p, "module"))
         parse_error_at(p, parse_here(p), "expected `module`, found `%s`", parse_found(p));
@@ -235,7 +235,7 @@ static void read_module(struct parser *p)
 
 /* ---------------------------------------------------------------- after reading */
 
-static void resolve_bodies(struct parser *p)
+static void resolve_bodies(struct parse_state *p)
 {
     for (size_t i = 0; i < p->nodes.count && !p->failed; i++) {
         struct node_place *n = &p->nodes.items[i];
@@ -246,7 +246,7 @@ static void resolve_bodies(struct parser *p)
     }
 }
 
-static void check_types(struct parser *p)
+static void check_types(struct parse_state *p)
 {
     for (size_t i = 0; i < p->nodes.count && !p->failed; i++) {
         struct node_place *n = &p->nodes.items[i];
@@ -260,7 +260,7 @@ static void check_types(struct parser *p)
     }
 }
 
-static void check_module(struct parser *p)
+static void check_module(struct parse_state *p)
 {
     struct str faults = STR(p->scratch);
     if (p->failed || ir_verify(p->m, &faults)) return;
@@ -271,7 +271,8 @@ static void check_module(struct parser *p)
 struct ir_module *ir_parse(const char *text, size_t length, struct diags *diags)
 {
     struct arena scratch = {0};
-    struct parser p = {.text = text, .length = length, .scratch = &scratch, .diags = diags, .m = ir_module_new("")};
+    struct parse_state p = {
+        .text = text, .length = length, .scratch = &scratch, .diags = diags, .m = ir_module_new("")};
     if (length >= UINT32_MAX) parse_error_at(&p, (struct diag_span){0, 0}, "the text is too long");
     parse_next(&p);
     read_module(&p);

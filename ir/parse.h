@@ -4,12 +4,12 @@
 #define IR_PARSE_H
 #include "ir/text.h"
 
-enum token { TOKEN_END, TOKEN_WORD, TOKEN_NUMBER, TOKEN_STRING, TOKEN_VALUE, TOKEN_SIGN, TOKEN_BAD };
+enum parse_token { TOKEN_END, TOKEN_WORD, TOKEN_NUMBER, TOKEN_STRING, TOKEN_VALUE, TOKEN_SIGN, TOKEN_BAD };
 
-struct parser {
+struct parse_state {
     const char *text;
     size_t length, at;
-    enum token token;
+    enum parse_token token;
     uint32_t offset, size; /* of the token */
     const char *word;      /* WORD, NUMBER, STRING (unescaped), VALUE (digits), SIGN: terminated */
     struct arena *scratch;
@@ -27,30 +27,31 @@ struct parser {
     nodes;
 };
 
-void parse_error_at(struct parser *, struct diag_span, const char *format, ...) __attribute__((format(printf, 3, 4)));
-struct diag_span parse_here(const struct parser *); /* the token */
-const char *parse_found(const struct parser *);     /* its text, for messages */
-void parse_next(struct parser *);
-bool parse_is_sign(const struct parser *, char);
-bool parse_is_word(const struct parser *, const char *word);
+void parse_error_at(struct parse_state *, struct diag_span, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+struct diag_span parse_here(const struct parse_state *); /* the token */
+const char *parse_found(const struct parse_state *);     /* its text, for messages */
+void parse_next(struct parse_state *);
+bool parse_is_sign(const struct parse_state *, char);
+bool parse_is_word(const struct parse_state *, const char *word);
 /* take: steps over it if it is there; need: records an error if it is not. */
-bool parse_take_sign(struct parser *, char);
-bool parse_take_word(struct parser *, const char *word);
-void parse_need_sign(struct parser *, char);
-const char *parse_need(struct parser *, enum token, const char *what); /* "" after an error */
-int64_t parse_need_integer(struct parser *, int64_t least, int64_t most);
-uint32_t parse_need_index(struct parser *, uint64_t count);
-struct ir_type parse_need_type(struct parser *);
-void parse_optional_sharding(struct parser *, struct ir_sharding *);
-void parse_optional_place(struct parser *, uint32_t *place);
-int32_t parse_optional_slot(struct parser *); /* -1: none */
-double parse_number_of(struct parser *, const char *word, struct diag_span);
+bool parse_take_sign(struct parse_state *, char);
+bool parse_take_word(struct parse_state *, const char *word);
+void parse_need_sign(struct parse_state *, char);
+const char *parse_need(struct parse_state *, enum parse_token, const char *what); /* "" after an error */
+int64_t parse_need_integer(struct parse_state *, int64_t least, int64_t most);
+uint32_t parse_need_index(struct parse_state *, uint64_t count);
+struct ir_type parse_need_type(struct parse_state *);
+void parse_optional_sharding(struct parse_state *, struct ir_sharding *);
+void parse_optional_place(struct parse_state *, uint32_t *place);
+int32_t parse_optional_slot(struct parse_state *); /* -1: none */
+double parse_number_of(struct parse_state *, const char *word, struct diag_span);
 
 /* The numbers of a constant come before its type: they are stepped over, and read once the type is known. */
 struct parse_data {
     size_t at;
     bool splat;
 };
-struct parse_data parse_skip_data(struct parser *);
-void parse_read_data(struct parser *, struct parse_data, struct ir_node *);
+struct parse_data parse_skip_data(struct parse_state *);
+void parse_read_data(struct parse_state *, struct parse_data, struct ir_node *);
 #endif

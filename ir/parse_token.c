@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void parse_error_at(struct parser *p, struct diag_span span, const char *format, ...)
+void parse_error_at(struct parse_state *p, struct diag_span span, const char *format, ...)
 {
     if (p->failed) return;
     p->failed = true;
@@ -17,18 +17,18 @@ void parse_error_at(struct parser *p, struct diag_span span, const char *format,
     va_end(list);
 }
 
-struct diag_span parse_here(const struct parser *p) { return (struct diag_span){p->offset, p->size}; }
+struct diag_span parse_here(const struct parse_state *p) { return (struct diag_span){p->offset, p->size}; }
 
 /* ---------------------------------------------------------------- tokens */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-static char peek(const struct parser *p, size_t ahead)
+static char peek(const struct parse_state *p, size_t ahead)
 {
     return p->at + ahead < p->length ? p->text[p->at + ahead] : 0;
 }
 
-static void skip_blanks(struct parser *p)
+static void skip_blanks(struct parse_state *p)
 {
     while (p->at < p->length) {
         char c = p->text[p->at];
@@ -43,7 +43,7 @@ static void skip_blanks(struct parser *p)
 }
 
 /* Four hex digits; -1 if they are not. */
-static int hex4(const struct parser *p)
+static int hex4(const struct parse_state *p)
 {
     int value = 0;
     for (size_t i = 0; i < 4; i++) {
@@ -59,7 +59,7 @@ static int hex4(const struct parser *p)
 }
 
 /* A JSON string as str_add_json writes it: \u only for control characters. */
-static enum token read_string(struct parser *p)
+static enum parse_token read_string(struct parse_state *p)
 {
     static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     struct str s = STR(p->scratch);
@@ -90,11 +90,11 @@ static enum token read_string(struct parser *p)
     return TOKEN_STRING;
 }
 
-static enum token read_token(struct parser *p)
+static enum parse_token read_token(struct parse_state *p)
 {
     size_t start = p->at;
     char c = peek(p, 0), second = peek(p, 1);
-    enum token token = TOKEN_SIGN;
+    enum parse_token token = TOKEN_SIGN;
     if (p->at >= p->length) return TOKEN_END;
     if (c == '"') return read_string(p);
     p->at++;
@@ -118,7 +118,7 @@ static enum token read_token(struct parser *p)
     return token;
 }
 
-void parse_next(struct parser *p)
+void parse_next(struct parse_state *p)
 {
     if (p->failed) return;
     skip_blanks(p);
@@ -131,33 +131,33 @@ void parse_next(struct parser *p)
         parse_error_at(p, parse_here(p), "this is no word, number, string or sign of the text form");
 }
 
-const char *parse_found(const struct parser *p)
+const char *parse_found(const struct parse_state *p)
 {
     if (p->token == TOKEN_END) return "the end";
     return arena_format(p->scratch, "%.*s", (int)(p->size < 40 ? p->size : 40), p->text + p->offset);
 }
 
-bool parse_is_sign(const struct parser *p, char c) { return p->token == TOKEN_SIGN && p->word[0] == c; }
-bool parse_is_word(const struct parser *p, const char *word)
+bool parse_is_sign(const struct parse_state *p, char c) { return p->token == TOKEN_SIGN && p->word[0] == c; }
+bool parse_is_word(const struct parse_state *p, const char *word)
 {
     return p->token == TOKEN_WORD && strcmp(p->word, word) == 0;
 }
 
-bool parse_take_sign(struct parser *p, char c)
+bool parse_take_sign(struct parse_state *p, char c)
 {
     if (!parse_is_sign(p, c)) return false;
     parse_next(p);
     return true;
 }
 
-bool parse_take_word(struct parser *p, const char *word)
+bool parse_take_word(struct parse_state *p, const char *word)
 {
     if (!parse_is_word(p, word)) return false;
     parse_next(p);
     return true;
 }
 
-void parse_need_sign(struct parser *p, char c)
+void parse_need_sign(struct parse_state *p, char c)
 {
     if (!parse_take_sign(p, c)) parse_error_at(p, parse_here(p), "expected `%c`, found `%s`", c, parse_found(p));
 }
@@ -165,7 +165,7 @@ void parse_need_sign(struct parser *p, char c)
 /* ---------------------------------------------------------------- small parts */
 
 /* The text of a token of a kind, "" after an error. */
-const char *parse_need(struct parser *p, enum token token, const char *what)
+const char *parse_need(struct parse_state *p, enum parse_token token, const char *what)
 {
     if (p->token != token) {
         parse_error_at(p, parse_here(p), "expected %s, found `%s`", what, parse_found(p));
@@ -176,7 +176,7 @@ const char *parse_need(struct parser *p, enum token token, const char *what)
     return word;
 }
 
-int64_t parse_need_integer(struct parser *p, int64_t least, int64_t most)
+int64_t parse_need_integer(struct parse_state *p, int64_t least, int64_t most)
 {
     struct diag_span span = parse_here(p);
     const char *word = parse_need(p, TOKEN_NUMBER, "a number");
@@ -192,12 +192,12 @@ int64_t parse_need_integer(struct parser *p, int64_t least, int64_t most)
     return value;
 }
 
-uint32_t parse_need_index(struct parser *p, uint64_t count)
+uint32_t parse_need_index(struct parse_state *p, uint64_t count)
 {
     return count ? (uint32_t)parse_need_integer(p, 0, (int64_t)count - 1) : (uint32_t)parse_need_integer(p, 0, -1);
 }
 
-struct ir_type parse_need_type(struct parser *p)
+struct ir_type parse_need_type(struct parse_state *p)
 {
     struct ir_type type = {0};
     struct diag_span span = parse_here(p);
@@ -220,7 +220,7 @@ struct ir_type parse_need_type(struct parser *p)
     return type;
 }
 
-static uint32_t need_axis(struct parser *p)
+static uint32_t need_axis(struct parse_state *p)
 {
     if (p->token == TOKEN_NUMBER) return (uint32_t)parse_need_integer(p, 0, 14);
     struct diag_span span = parse_here(p);
@@ -231,9 +231,9 @@ static uint32_t need_axis(struct parser *p)
     return 0;
 }
 
-static bool at_axis(const struct parser *p) { return p->token == TOKEN_STRING || p->token == TOKEN_NUMBER; }
+static bool at_axis(const struct parse_state *p) { return p->token == TOKEN_STRING || p->token == TOKEN_NUMBER; }
 
-void parse_optional_sharding(struct parser *p, struct ir_sharding *s)
+void parse_optional_sharding(struct parse_state *p, struct ir_sharding *s)
 {
     if (!parse_take_sign(p, '<')) return;
     for (uint32_t i = 0; !p->failed && !parse_is_sign(p, '|') && !parse_is_sign(p, '>'); i++) {
@@ -251,19 +251,19 @@ void parse_optional_sharding(struct parser *p, struct ir_sharding *s)
     parse_need_sign(p, '>');
 }
 
-void parse_optional_place(struct parser *p, uint32_t *place)
+void parse_optional_place(struct parse_state *p, uint32_t *place)
 {
     if (parse_take_sign(p, '@')) *place = parse_need_index(p, p->m->places.count);
 }
 
-int32_t parse_optional_slot(struct parser *p)
+int32_t parse_optional_slot(struct parse_state *p)
 {
     if (!parse_take_word(p, "slot")) return -1;
     parse_need_sign(p, '=');
     return (int32_t)parse_need_index(p, p->m->slots.count);
 }
 
-double parse_number_of(struct parser *p, const char *word, struct diag_span span)
+double parse_number_of(struct parse_state *p, const char *word, struct diag_span span)
 {
     char *end = NULL;
     if (strcmp(word, "NaN") == 0) return (double)NAN;
@@ -278,7 +278,7 @@ double parse_number_of(struct parser *p, const char *word, struct diag_span span
 
 /* One element in the dtype's own layout, at `out`. Floats are read at once as single (or double) numbers: a value
  * that the printer wrote is read back exactly. */
-static void need_element(struct parser *p, enum ir_dtype dtype, void *out)
+static void need_element(struct parse_state *p, enum ir_dtype dtype, void *out)
 {
     struct diag_span span = parse_here(p);
     const char *word = p->word;
@@ -306,7 +306,7 @@ static void need_element(struct parser *p, enum ir_dtype dtype, void *out)
     parse_next(p);
 }
 
-struct parse_data parse_skip_data(struct parser *p)
+struct parse_data parse_skip_data(struct parse_state *p)
 {
     struct parse_data d = {p->offset, !parse_is_sign(p, '[')};
     parse_next(p);
@@ -315,10 +315,10 @@ struct parse_data parse_skip_data(struct parser *p)
     return d;
 }
 
-void parse_read_data(struct parser *p, struct parse_data d, struct ir_node *node)
+void parse_read_data(struct parse_state *p, struct parse_data d, struct ir_node *node)
 {
     if (p->failed) return;
-    struct parser back = *p; /* where to go on */
+    struct parse_state back = *p; /* where to go on */
     enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
     size_t size = ir_dtype_bytes(dtype), count = 0, capacity = 0;
     char *bytes = NULL;

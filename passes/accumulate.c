@@ -4,7 +4,7 @@
  * (contiguous: row i of [M, rows]). Concatenated results are written back to the same rows; what an early end does
  * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. What is
  * carried begins as the operand that stands for it and goes from one microbatch to the next. */
-#include "passes/scan.h"
+#include "passes/accumulate_scan.h"
 #include <string.h>
 
 enum { CONTIGUOUS = 1 };

@@ -3,7 +3,7 @@
  * one carries the cotangents of what is carried and sums the gradients of what all rows share. Where such a gradient is
  * a product or a sum of values that are stacked anyway, there is one over all rows behind the scan instead. Both are
  * scans again, so gradients of gradients need nothing else. */
-#include "passes/scan.h"
+#include "passes/accumulate_scan.h"
 #include "passes/vjp.h"
 #include <string.h>
 

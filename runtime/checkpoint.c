@@ -6,7 +6,7 @@
  * is touched, and it is replaced only after everything was read. */
 #include "ir/base/str.h"
 #include "runtime/rt.h"
-#include "runtime/scan.h"
+#include "runtime/header_scan.h"
 #include <stepc/step_tools.h>
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * everything is checked before a byte of data is used: the header's length and JSON, dtypes, shapes, ranges
  * without holes or overlaps that end exactly at the end of the file. On writing: names in ascending order, data in
  * the same order, the header padded with spaces so that data begins at a multiple of 64 bytes. */
-#include "runtime/scan.h"
+#include "runtime/header_scan.h"
 #include <stepc/step_tools.h>
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* stepc doc: the reference of optimizers, schedules, layers and so on, printed from the tables that the compiler itself
  * works by, as Markdown. */
 #include "frontend/cli/doc.h"
-#include "frontend/expr.h"
+#include "frontend/expr/expr.h"
 
 #include <string.h>
 
@@ -51,7 +51,7 @@ static const struct top_level {
     const char *doc;
 } top_level[] = {
 #define X(name, kind, required, doc) {#name, kind, required, doc},
-#include "frontend/document.def"
+#include "frontend/document/document.def"
 #undef X
 };
 

@@ -10,10 +10,8 @@ struct doc {
 };
 void doc_arguments(struct doc *, const struct fe_arg *, uint32_t count); /* as a table */
 
-extern const char doc_custom_page[];       /* optim/CUSTOM.md, embedded by custom_page.S */
-extern const char doc_state_page[];        /* optim/STATE.md, embedded by state_page.S */
-extern const char doc_inference_page[];    /* INFERENCE.md, embedded by inference_page.S */
-extern const char doc_microbatches_page[]; /* MICROBATCHES.md, embedded by microbatches_page.S */
+/* Pages, embedded by texts.S. */
+extern const char doc_custom_page[], doc_state_page[], doc_inference_page[], doc_microbatches_page[];
 extern const char doc_optimizer_intro[];
 const char *doc_optimizer_name(struct doc *, uint32_t i); /* NULL: there are no more */
 void doc_optimizer_entry(struct doc *, uint32_t i);

@@ -3,7 +3,7 @@
  * names; shapes, expressions and patterns are for `stepc check`. A text of the schema is made bottom up, each part a
  * string. */
 #include "frontend/cli/doc.h"
-#include "frontend/expr.h"
+#include "frontend/expr/expr.h"
 #include "frontend/optim/optim.h"
 
 #include <string.h>
@@ -404,7 +404,7 @@ static void add_top_level(struct str *out)
         const char *doc;
     } keys[] = {
 #define X(name, kind, required, doc) {#name, kind, required, doc},
-#include "frontend/document.def"
+#include "frontend/document/document.def"
 #undef X
     };
     struct object o = object(out->arena);

@@ -3,7 +3,7 @@
 #include "frontend/optim/optim.h"
 
 struct branch {
-    struct loop loop;
+    struct optim_loop loop;
     const struct ir_func *f; /* of the step */
     uint32_t from;           /* nodes from here on move */
     ir_value *inside;        /* per value of f: the same in the body */
@@ -38,8 +38,8 @@ static void move(struct branch *r, const ir_value *values, uint32_t count)
     }
 }
 
-void optim_branch(struct transform *t, uint32_t from, struct term when, ir_value *values, const ir_value *otherwise,
-                  uint32_t count)
+void optim_branch(struct optim_transform *t, uint32_t from, struct fe_term when, ir_value *values,
+                  const ir_value *otherwise, uint32_t count)
 {
     if (!count || !when.v) BUG("a branch needs a condition and values");
     struct branch r = {.loop = optim_loop(t, "branch"), .f = t->b->f, .from = from};
@@ -59,8 +59,8 @@ void optim_branch(struct transform *t, uint32_t from, struct term when, ir_value
     for (uint32_t i = 0; i < count; i++) values[i] = after[i];
 }
 
-void optim_branch_state(struct transform *t, const ir_value *before, uint32_t from, struct term when, ir_value *values,
-                        const ir_value *otherwise, uint32_t count)
+void optim_branch_state(struct optim_transform *t, const ir_value *before, uint32_t from, struct fe_term when,
+                        ir_value *values, const ir_value *otherwise, uint32_t count)
 {
     struct fe_optim_state *o = t->o;
     size_t room = count + o->slots.count;
@@ -69,7 +69,7 @@ void optim_branch_state(struct transform *t, const ir_value *before, uint32_t fr
     bool known = true;
     for (uint32_t i = 0; i < count; i++) all[i] = values[i], old[i] = otherwise[i];
     for (uint32_t i = 0; i < o->slots.count; i++) {
-        const struct state_slot *s = &o->slots.items[i];
+        const struct optim_slot *s = &o->slots.items[i];
         known = known && before[i]; /* later ones are new */
         ir_value was = known ? before[i] : s->old;
         if (s->now != was) slot[n] = i, all[n] = s->now, old[n++] = was;

@@ -15,7 +15,7 @@ static const struct fe_env *scope_of(struct custom *c, struct fe_env *scope, uin
 {
     const struct fe_env *outer = c->base;
     for (size_t i = 0; i < c->ready; i++) {
-        const struct name *n = &c->names.items[i];
+        const struct custom_name *n = &c->names.items[i];
         if (!n->values) continue;
         scope[i] = (struct fe_env){outer, n->name, n->values[n->leaf ? leaf : 0]};
         outer = &scope[i];
@@ -39,15 +39,16 @@ static void blame(struct custom *c, size_t before, uint32_t leaf)
                                ir_type_text(c->fe->arena, &p->type));
 }
 
-static struct fe_val evaluate(struct custom *c, const struct text *text, uint32_t leaf)
+static struct fe_val evaluate(struct custom *c, const struct custom_text *text, uint32_t leaf)
 {
     return fe_expr_of(c->fe, c->t->o->trace, text->json, text->tree, scope_of(c, c->scope, leaf));
 }
 
 /* One value per parameter, or one. False: errors were recorded. */
-static bool evaluate_all(struct custom *c, const struct text *text, bool leaf, const bool *there, struct fe_val *out)
+static bool evaluate_all(struct custom *c, const struct custom_text *text, bool leaf, const bool *there,
+                         struct fe_val *out)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     if (!leaf) {
         uint32_t any = 0;
         while (any < t->count && !t->u[any]) any++;
@@ -71,7 +72,7 @@ static bool evaluate_all(struct custom *c, const struct text *text, bool leaf, c
 static bool form_argument(struct custom *c, struct fe_site *s, const struct expr_node *n, const struct fe_env *env,
                           struct fe_val **out, uint32_t *count)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
     *out = values, *count = 0;
     if (custom_walk(c, s->where.json, n, false, c->ready)) {
@@ -100,8 +101,8 @@ static bool form_argument(struct custom *c, struct fe_site *s, const struct expr
 }
 
 /* Sums are taken parameter by parameter, in the order of the document, in float32. */
-static struct fe_val form_value(struct fe_site *s, enum form_kind kind, const struct fe_val *x, const struct fe_val *y,
-                                uint32_t count)
+static struct fe_val form_value(struct fe_site *s, enum custom_form_kind kind, const struct fe_val *x,
+                                const struct fe_val *y, uint32_t count)
 {
     struct fe_val all = fe_float(0);
     for (uint32_t i = 0; i < count; i++) {
@@ -126,7 +127,7 @@ static struct fe_val form_apply(const struct fe_form *form, struct fe_site *s, c
     uint32_t count[2] = {0};
     for (size_t i = 0; i < c->folded.count; i++)
         if (c->folded.items[i].call == call) return c->folded.items[i].value;
-    struct folded new = {call, fe_bad()};
+    struct custom_folded new = {call, fe_bad()};
     bool good = call->count == custom_forms[row].arguments;
     for (uint32_t i = 0; i < call->count; i++) good = good && !call->names[i];
     s->where = here;
@@ -147,7 +148,7 @@ static struct fe_val form_apply(const struct fe_form *form, struct fe_site *s, c
 
 /* Which axis of the parameter every dimension of a slot of own shape runs along: as `axes` says, else where only one
  * has its extent. It is split over devices like these. */
-static bool slot_axes(struct custom *c, struct name *n, uint32_t leaf, const struct ir_type *type)
+static bool slot_axes(struct custom *c, struct custom_name *n, uint32_t leaf, const struct ir_type *type)
 {
     const struct ir_type *like = &c->t->o->params[leaf].type;
     struct fe_site s = {.fe = c->fe, .trace = c->t->o->trace, .b = c->t->b, .where = {.json = n->axes.json}};
@@ -189,7 +190,7 @@ static bool slot_axes(struct custom *c, struct name *n, uint32_t leaf, const str
 }
 
 /* The shape of a slot at a parameter; false: the slot is not there, or an error was recorded. */
-static bool slot_type(struct custom *c, struct name *n, uint32_t leaf, struct ir_type *out)
+static bool slot_type(struct custom *c, struct custom_name *n, uint32_t leaf, struct ir_type *out)
 {
     const struct ir_type *like = &c->t->o->params[leaf].type;
     int64_t dim[IR_MAX_RANK];
@@ -217,7 +218,7 @@ static bool slot_type(struct custom *c, struct name *n, uint32_t leaf, struct ir
 }
 
 /* The value that a slot begins with: a number, or what the first step computes. */
-static ir_value slot_begin(struct custom *c, struct name *n, uint32_t leaf, struct start *start)
+static ir_value slot_begin(struct custom *c, struct custom_name *n, uint32_t leaf, struct optim_start *start)
 {
     struct fe_site s = {.fe = c->fe, .trace = c->t->o->trace, .b = c->t->b, .where = {.json = n->start.json}};
     const struct ir_type *type = &n->types[n->leaf ? leaf : 0];
@@ -242,13 +243,13 @@ static ir_value slot_begin(struct custom *c, struct name *n, uint32_t leaf, stru
 }
 
 /* Declares a slot at a parameter, or for the tree, and gives its value in this step. */
-static struct fe_val slot_value(struct custom *c, struct name *n, uint32_t leaf)
+static struct fe_val slot_value(struct custom *c, struct custom_name *n, uint32_t leaf)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     struct ir_type type = n->types[n->leaf ? leaf : 0];
-    struct start start;
+    struct optim_start start;
     ir_value begin = slot_begin(c, n, leaf, &start);
-    struct term now = n->leaf ? optim_leaf(t, n->name, leaf, type, start) : optim_state(t, n->name, type, start);
+    struct fe_term now = n->leaf ? optim_leaf(t, n->name, leaf, type, start) : optim_state(t, n->name, type, start);
     if (n->leaf && n->reduced) optim_leaf_along(t, n->name, leaf, 0, n->without[leaf]);
     else if (n->leaf && n->shape.json) optim_leaf_axes(t, n->name, leaf, n->along[leaf]);
     if (begin && !c->first.v) c->first = optim_first(t);
@@ -256,9 +257,9 @@ static struct fe_val slot_value(struct custom *c, struct name *n, uint32_t leaf)
     return fe_val_tensor(now.v);
 }
 
-static void declare(struct custom *c, struct name *n)
+static void declare(struct custom *c, struct custom_name *n)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     uint32_t count = n->leaf ? t->count + 1 : 1;
     n->values = arena_new_array(c->fe->arena, struct fe_val, count);
     n->types = arena_new_array(c->fe->arena, struct ir_type, count);
@@ -306,9 +307,9 @@ static ir_value fitted(struct custom *c, const struct fe_val *value, fe_json whe
 }
 
 /* The next values of a slot, which are set when all are known. */
-static bool next_values(struct custom *c, struct name *n, ir_value *out)
+static bool next_values(struct custom *c, struct custom_name *n, ir_value *out)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
     bool leaf = custom_walk_text(c, &n->next, c->names.count);
     const char *what = arena_format(c->fe->arena, "slot \"%s\"", n->name);
@@ -328,7 +329,7 @@ static bool next_values(struct custom *c, struct name *n, ir_value *out)
 /* The updates that go on: in the dtype that they have; numbers and integers in that of g. */
 static bool next_updates(struct custom *c, ir_value *out)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     struct fe_val *values = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
     bool leaf = custom_walk_text(c, &c->update, c->names.count);
     if (!evaluate_all(c, &c->update, leaf, NULL, values)) return false;
@@ -355,9 +356,9 @@ static void set_values(struct custom *c, const char *name, struct fe_val value)
 }
 
 /* What every expression knows. */
-static void builtin_values(struct custom *c, struct term count)
+static void builtin_values(struct custom *c, struct fe_term count)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     struct fe_val *g = arena_new_array(c->fe->arena, struct fe_val, t->count + 1),
                   *p = arena_new_array(c->fe->arena, struct fe_val, t->count + 1),
                   *rank = arena_new_array(c->fe->arena, struct fe_val, t->count + 1);
@@ -373,7 +374,7 @@ static void builtin_values(struct custom *c, struct term count)
     set_values(c, "updates", optim_tree_value(t, t->u));
     set_values(c, "params", optim_tree_value(t, t->p));
     for (size_t i = 0; i < c->names.count; i++) {
-        struct name *n = &c->names.items[i];
+        struct custom_name *n = &c->names.items[i];
         if (n->kind != HYPER || n->json->kind != JSON_OBJECT || !fe_is_none(&n->values[0])) continue;
         struct fe_value schedule = {.given = true, .json = n->json};
         n->values[0] = fe_tensor_val(fe_schedule(c->fe, t->b, &schedule, count.v), true);
@@ -382,10 +383,10 @@ static void builtin_values(struct custom *c, struct term count)
 
 static bool compute(struct custom *c, ir_value *u, ir_value **next)
 {
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     size_t errors = c->fe->diags->errors;
     for (size_t i = 0; i < c->names.count; i++, c->ready = i) {
-        struct name *n = &c->names.items[i];
+        struct custom_name *n = &c->names.items[i];
         if (n->kind == SLOT) declare(c, n);
         if (c->fe->diags->errors > errors) return false;
         if (n->kind != LET) continue;
@@ -400,11 +401,11 @@ static bool compute(struct custom *c, ir_value *u, ir_value **next)
     return next_updates(c, u);
 }
 
-void transform_custom(struct transform *t)
+void transform_custom(struct optim_transform *t)
 {
     struct custom c = {.t = t, .fe = t->fe, .base = t->o->trace->env};
     size_t errors = t->fe->diags->errors;
-    struct term count = {0};
+    struct fe_term count = {0};
     struct fe_form form = {form_apply, &c};
     struct fe_env forms[FORMS];
     custom_read(&c);
@@ -421,7 +422,7 @@ void transform_custom(struct transform *t)
     if (t->fe->diags->errors > errors || !compute(&c, u, next)) return;
     custom_check_use(&c);
     for (size_t i = 0; i < c.names.count; i++) {
-        struct name *n = &c.names.items[i];
+        struct custom_name *n = &c.names.items[i];
         if (n->kind != SLOT) continue;
         if (!n->leaf) optim_state_set(t, n->name, T(next[i][0]));
         EACH_LEAF(t, k)

@@ -2,11 +2,11 @@
 #include "frontend/optim/custom.h"
 #include <string.h>
 
-const struct form_row custom_forms[FORMS] = {{"tree_sum", TREE_SUM, 1},
-                                             {"tree_vdot", TREE_VDOT, 2},
-                                             {"tree_norm", TREE_NORM, 1},
-                                             {"global_norm", TREE_NORM, 1},
-                                             {"tree_max", TREE_MAX, 1}};
+const struct custom_form_row custom_forms[FORMS] = {{"tree_sum", TREE_SUM, 1},
+                                                    {"tree_vdot", TREE_VDOT, 2},
+                                                    {"tree_norm", TREE_NORM, 1},
+                                                    {"global_norm", TREE_NORM, 1},
+                                                    {"tree_max", TREE_MAX, 1}};
 
 int custom_form(const char *name)
 {
@@ -17,24 +17,25 @@ int custom_form(const char *name)
 
 /* ---------------------------------------------------------------- names */
 
-struct name *custom_name(struct custom *c, const char *text, size_t length)
+struct custom_name *custom_name(struct custom *c, const char *text, size_t length)
 {
     for (size_t i = 0; i < c->names.count; i++) {
-        struct name *n = &c->names.items[i];
+        struct custom_name *n = &c->names.items[i];
         if (strncmp(n->name, text, length) == 0 && !n->name[length]) return n;
     }
     return NULL;
 }
 
-static struct name *name_add(struct custom *c, const char *name, enum name_kind kind, fe_json json, bool leaf)
+static struct custom_name *name_add(struct custom *c, const char *name, enum custom_name_kind kind, fe_json json,
+                                    bool leaf)
 {
-    struct name new = {.name = name, .kind = kind, .json = json, .leaf = leaf};
+    struct custom_name new = {.name = name, .kind = kind, .json = json, .leaf = leaf};
     vec_push(c->fe->arena, &c->names, new);
     return &c->names.items[c->names.count - 1];
 }
 
 /* A name that the document gives; NULL: an error was recorded. */
-static struct name *name_given(struct custom *c, fe_json member, enum name_kind kind, bool leaf)
+static struct custom_name *name_given(struct custom *c, fe_json member, enum custom_name_kind kind, bool leaf)
 {
     static const char *const kept[] = {"count", "first"}; /* slots of the mechanism */
     static const char *const kinds[] = {"name of the mechanism", "hyper-parameter", "slot", "name of \"let\""};
@@ -43,7 +44,7 @@ static struct name *name_given(struct custom *c, fe_json member, enum name_kind 
         fe_error_key(c->fe, member, "E0110", "\"%s\" is no name: letters, digits and '_', no digit first", key);
         return NULL;
     }
-    const struct name *other = custom_name(c, key, strlen(key));
+    const struct custom_name *other = custom_name(c, key, strlen(key));
     bool reserved = (other && other->kind == BUILTIN) || custom_form(key) >= 0;
     for (size_t i = 0; kind == SLOT && i < 2; i++) reserved |= strcmp(kept[i], key) == 0;
     if (!other && !reserved) return name_add(c, key, kind, member, leaf);
@@ -54,9 +55,9 @@ static struct name *name_given(struct custom *c, fe_json member, enum name_kind 
 
 /* ---------------------------------------------------------------- reading */
 
-static struct text text_of(struct custom *c, fe_json json)
+static struct custom_text text_of(struct custom *c, fe_json json)
 {
-    return (struct text){json, json ? fe_expr_tree(c->fe, json) : NULL};
+    return (struct custom_text){json, json ? fe_expr_tree(c->fe, json) : NULL};
 }
 
 /* Notes what an expression uses; true: it has a value per parameter. Inside a form names stand for whole trees. */
@@ -65,7 +66,7 @@ bool custom_walk(struct custom *c, fe_json json, const struct expr_node *n, bool
     bool leaf = false;
     if (!n) return false;
     if (n->kind == EXPR_NAME) {
-        struct name *name = custom_name(c, n->text, strcspn(n->text, "."));
+        struct custom_name *name = custom_name(c, n->text, strcspn(n->text, "."));
         if (!name) return false;
         name->used = true;
         if (strcmp(name->name, "step") == 0 || strcmp(name->name, "count_inc") == 0) c->counted = true;
@@ -81,7 +82,7 @@ bool custom_walk(struct custom *c, fe_json json, const struct expr_node *n, bool
     for (uint32_t i = 0; i < n->count; i++) leaf |= custom_walk(c, json, n->items[i], inside, limit);
     return leaf;
 }
-bool custom_walk_text(struct custom *c, const struct text *text, size_t limit)
+bool custom_walk_text(struct custom *c, const struct custom_text *text, size_t limit)
 {
     return custom_walk(c, text->json, text->tree, false, limit);
 }
@@ -89,8 +90,8 @@ bool custom_walk_text(struct custom *c, const struct text *text, size_t limit)
 /* A number, a flag or a schedule; inside inject_hyperparams the value that the host may set. */
 static void read_hyper(struct custom *c, fe_json map, fe_json member)
 {
-    struct transform *t = c->t;
-    struct name *n = name_given(c, member, HYPER, false);
+    struct optim_transform *t = c->t;
+    struct custom_name *n = name_given(c, member, HYPER, false);
     struct fe_val v = fe_none();
     double number;
     bool integer;
@@ -122,7 +123,7 @@ static void read_slot(struct custom *c, fe_json member)
                                          {"init", FE_EXPR, 0, "0", NULL},
                                          {"axes", FE_ANY, FE_NULLABLE, "null", NULL}};
     struct fe_value v[6] = {0};
-    struct name *n = name_given(c, member, SLOT, true);
+    struct custom_name *n = name_given(c, member, SLOT, true);
     if (!n || !fe_settings(c->fe, member, arena_format(c->fe->arena, "slot \"%s\"", member->key), rows, 6, NULL, v))
         return;
     n->leaf = strcmp(v[0].string, "tree") != 0;
@@ -148,7 +149,7 @@ static void read_names(struct custom *c)
         bool leaf;
     } builtins[] = {{"g", true},          {"p", true},      {"rank", true},     {"step", false},
                     {"count_inc", false}, {"value", false}, {"updates", false}, {"params", false}};
-    struct transform *t = c->t;
+    struct optim_transform *t = c->t;
     fe_json hyper = arg(t, "hyperparams")->json, slots = arg(t, "slots")->json, let = arg(t, "let")->json;
     for (size_t i = 0; i < sizeof builtins / sizeof *builtins; i++)
         name_add(c, builtins[i].name, BUILTIN, NULL, builtins[i].leaf);
@@ -156,7 +157,7 @@ static void read_names(struct custom *c)
     size_t early = c->names.count; /* what shapes and initial values may use */
     for (fe_json m = slots ? fe_first(c->fe, slots) : NULL; m; m = fe_next(c->fe, m)) read_slot(c, m);
     for (size_t i = early; i < c->names.count; i++) {
-        struct name *n = &c->names.items[i];
+        struct custom_name *n = &c->names.items[i];
         (void)custom_walk_text(c, &n->shape, early);
         if (!custom_walk_text(c, &n->start, early) || n->leaf) continue;
         fe_error(c->fe, n->start.json, "E0452",
@@ -166,7 +167,7 @@ static void read_names(struct custom *c)
     }
     size_t late = c->names.count;
     for (fe_json m = let ? fe_first(c->fe, let) : NULL; m; m = fe_next(c->fe, m)) {
-        struct name *n = name_given(c, m, LET, false);
+        struct custom_name *n = name_given(c, m, LET, false);
         if (n) n->text = text_of(c, m);
     }
     for (size_t i = late; i < c->names.count; i++)
@@ -183,9 +184,9 @@ static void read_update(struct custom *c)
     for (size_t i = 0; i < c->names.count; i++)
         if (c->names.items[i].kind == SLOT) vec_push(c->fe->arena, &known, c->names.items[i].name);
     for (fe_json m = fe_first(c->fe, update); m; m = fe_next(c->fe, m)) {
-        struct text text = text_of(c, m);
+        struct custom_text text = text_of(c, m);
         bool leaf = custom_walk_text(c, &text, c->names.count);
-        struct name *n = custom_name(c, m->key, strlen(m->key));
+        struct custom_name *n = custom_name(c, m->key, strlen(m->key));
         if (strcmp(m->key, "g") == 0) c->update = text;
         else if (n && n->kind == SLOT) {
             n->next = text;
@@ -202,7 +203,7 @@ static void read_update(struct custom *c)
         }
     }
     for (size_t i = 0; i < c->names.count && c->fe->diags->errors == errors; i++) {
-        const struct name *n = &c->names.items[i];
+        const struct custom_name *n = &c->names.items[i];
         if (n->kind == SLOT && !n->next.json)
             fe_error_key(c->fe, n->json, "E0451", "slot \"%s\" never gets a new value: add \"%s\" to \"update\"",
                          n->name, n->name);

@@ -31,19 +31,19 @@ static struct projection projection_of(const struct optim_matrices *m, const str
     return p;
 }
 
-static ir_value matrix_of(struct transform *t, uint32_t i, const struct optim_matrices *m)
+static ir_value matrix_of(struct optim_transform *t, uint32_t i, const struct optim_matrices *m)
 {
     return ir_reshape(t->b, optim_as_matrices(t->b, T(t->u[i]), m).v, 2, m->size + 1);
 }
 
 /* The projectors of this step, per leaf: new ones in some steps, then kept. */
-static void projectors(struct transform *t, const struct optim_matrices *m, const struct projection *p,
-                       struct term count, ir_value *out)
+static void projectors(struct optim_transform *t, const struct optim_matrices *m, const struct projection *p,
+                       struct fe_term count, ir_value *out)
 {
     static const int64_t swap[] = {1, 0};
     struct ir_builder *b = t->b;
-    struct term gap = term_integer(arg(t, "update_proj_gap")->integer),
-                when = term_eq(b, term_rem(b, count, gap), term_integer(0));
+    struct fe_term gap = term_integer(arg(t, "update_proj_gap")->integer),
+                   when = term_eq(b, term_rem(b, count, gap), term_integer(0));
     ir_value *matrix = optim_new_tree(t), *old = optim_new_tree(t), *new = optim_new_tree(t);
     uint32_t n = 0, from;
     EACH_LEAF(t, i)
@@ -91,7 +91,7 @@ static bool is_read(const struct ir_func *f, uint32_t from, const ir_value *valu
 
 /* Runs the base optimizer on the projected tree. It is given no parameters, as in Optax: what stands in their place
  * must not be read. */
-static void run_base(struct transform *t, const struct projection *p, ir_value *low)
+static void run_base(struct optim_transform *t, const struct projection *p, ir_value *low)
 {
     struct fe_optim_state *o = t->o, outer = *o;
     struct fe_param *params = arena_new_array(t->fe->arena, struct fe_param, o->count + 1);
@@ -110,7 +110,7 @@ static void run_base(struct transform *t, const struct projection *p, ir_value *
     if (base && base->kind == JSON_OBJECT) {
         optim_apply(o, base, path, low, none);
     } else {
-        struct transform inner = *t;
+        struct optim_transform inner = *t;
         inner.path = path, inner.u = low, inner.p = none;
         optim_chain(&inner, "scale_by_adam", OPTIM_HERE);
     }
@@ -121,13 +121,13 @@ static void run_base(struct transform *t, const struct projection *p, ir_value *
                  "an optimizer inside \"galore\" sees projected gradients alone, and this one needs the parameters");
 }
 
-void transform_scale_by_galore(struct transform *t)
+void transform_scale_by_galore(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
     struct optim_matrices *m = arena_new_array(t->fe->arena, struct optim_matrices, t->count + 1);
     struct projection *p = arena_new_array(t->fe->arena, struct projection, t->count + 1);
     ir_value *projector = optim_new_tree(t), *low = optim_new_tree(t);
-    struct term count = counter(t, "count");
+    struct fe_term count = counter(t, "count");
     if (!optim_read_matrices(t, "weight_dimension_numbers", m)) return;
     EACH_LEAF(t, i) {
         p[i] = projection_of(&m[i], &t->o->params[i].type, arg(t, "rank")->integer);
@@ -149,7 +149,7 @@ void transform_scale_by_galore(struct transform *t)
         if (!p[i].used) continue;
         ir_value back = p[i].left ? product(b, projector[i], low[i], 1, 0) : product(b, low[i], projector[i], 1, 1);
         const struct ir_type *type = &t->o->params[i].type;
-        struct term u = optim_as_leaf(b, T(back), &m[i], type);
+        struct fe_term u = optim_as_leaf(b, T(back), &m[i], type);
         t->u[i] = ir_cast(b, term_mul(b, number(t, "scale"), u).v, (enum ir_dtype)type->dtype);
     }
     optim_state_set(t, "count", optim_increment(b, count));

@@ -111,7 +111,7 @@ static void search_object(struct search *s, fe_json json, const char *path)
     s->root = root;
 }
 
-static struct hyper *find(struct hyper *list, size_t count, fe_json json, const char *argument)
+static struct optim_hyper *find(struct optim_hyper *list, size_t count, fe_json json, const char *argument)
 {
     for (size_t i = 0; i < count; i++)
         if (list[i].json == json && strcmp(list[i].argument, argument) == 0) return &list[i];
@@ -141,14 +141,14 @@ static ir_value declare(struct fe_optim_state *o, const struct found *f, const c
     slot.place = fe_place(o->fe, where);
     uint32_t index = ir_slot_new(o->fe->module, slot);
     ir_value value = slot.frozen ? 0 : ir_param_new(o->b, slot.name, slot.type, (int32_t)index);
-    vec_push(o->fe->arena, &o->hypers, ((struct hyper){f->json, f->row->name, name, value, value}));
+    vec_push(o->fe->arena, &o->hypers, ((struct optim_hyper){f->json, f->row->name, name, value, value}));
     return value;
 }
 
 /* ---------------------------------------------------------------- inject_hyperparams */
 
 /* What a schedule gives before the first step. */
-static double at_zero(struct transform *t, const struct fe_value *schedule)
+static double at_zero(struct optim_transform *t, const struct fe_value *schedule)
 {
     size_t funcs = t->fe->module->funcs.count;
     struct ir_builder b = {.f = ir_func_new(t->fe->module, "schedule_at_zero", false)};
@@ -163,7 +163,7 @@ static double at_zero(struct transform *t, const struct fe_value *schedule)
 }
 
 /* What numbers are kept in: by default the widest dtype among the parameters. */
-static enum ir_dtype kept_dtype(struct transform *t)
+static enum ir_dtype kept_dtype(struct optim_transform *t)
 {
     enum ir_dtype dtype = dtype_or(t, "hyperparam_dtype"), widest = IR_TUPLE;
     for (uint32_t i = 0; i < t->count && dtype == IR_TUPLE; i++) {
@@ -174,13 +174,13 @@ static enum ir_dtype kept_dtype(struct transform *t)
 }
 
 /* Declares the slots and reads the value that holds in this step. */
-static bool inject(struct search *s, struct transform *t, const struct found *f)
+static bool inject(struct search *s, struct optim_transform *t, const struct found *f)
 {
     struct ir_builder *b = t->b;
     enum ir_dtype dtype = kept_dtype(t);
-    struct hyper *public = find(t->o->shared.items, t->o->shared.count, f->json, f->row->name),
-                 *known = find(t->o->hypers.items, t->o->hypers.count, f->json,
-                               f->row->name); /* it runs twice in a step */
+    struct optim_hyper *public = find(t->o->shared.items, t->o->shared.count, f->json, f->row->name),
+                       *known = find(t->o->hypers.items, t->o->hypers.count, f->json,
+                                     f->row->name); /* it runs twice in a step */
     struct fe_value value = {.given = true, .json = f->value};
     bool schedule = f->value && f->value->kind == JSON_OBJECT;
     const char *own_name = name_of(s, f), *name = public ? public->name : own_name;
@@ -192,9 +192,9 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     bool apart = schedule || public || dtype != IR_F32;
     slot.name = apart ? arena_format(t->fe->arena, "hyperparameters.%s", name) : optim_path(t, state);
     if (!schedule) slot.initial = value.number;
-    struct term now = term_tensor(known ? known->given : declare(t->o, f, name, slot));
+    struct fe_term now = term_tensor(known ? known->given : declare(t->o, f, name, slot));
     if (!now.v) return false;
-    struct term count = now, own;
+    struct fe_term count = now, own;
     const char *path = arena_format(t->fe->arena, "hyperparams_states.%s.count", own_name);
     if (schedule) {
         count = counter(t, path), own = fe_schedule_term(t->fe, b, &value, count.v);
@@ -206,7 +206,7 @@ static bool inject(struct search *s, struct transform *t, const struct found *f)
     known->value = term_cast(b, now, dtype).v;
     if (!apart) return true;
     (void)optim_state(t, state, ir_type_scalar(dtype),
-                      (struct start){.number = schedule ? at_zero(t, &value) : value.number});
+                      (struct optim_start){.number = schedule ? at_zero(t, &value) : value.number});
     optim_state_set(t, state, term_tensor(known->value));
     if (schedule) optim_state_set(t, path, optim_increment(b, count));
     return true;
@@ -228,9 +228,9 @@ static bool check_static(struct search *s)
     return good;
 }
 
-void transform_inject_stateful_hyperparams(struct transform *t) { transform_inject_hyperparams(t); }
+void transform_inject_stateful_hyperparams(struct optim_transform *t) { transform_inject_hyperparams(t); }
 
-void transform_inject_hyperparams(struct transform *t)
+void transform_inject_hyperparams(struct optim_transform *t)
 {
     struct search s = {.fe = t->fe, .static_args = arg(t, "static_args")->json};
     fe_json opt = arg(t, "opt")->json;
@@ -238,7 +238,7 @@ void transform_inject_hyperparams(struct transform *t)
     search_object(&s, opt, "");
     good &= check_static(&s);
     for (size_t i = 0; i < s.list.count; i++) good &= inject(&s, t, &s.list.items[i]);
-    struct term count = counter(t, "count");
+    struct fe_term count = counter(t, "count");
     optim_state_set(t, "count", optim_increment(t->b, count));
     if (good) optim_apply(t->o, opt, optim_path(t, "inner_state"), t->u, t->p);
 }
@@ -258,7 +258,7 @@ static void find_shared(struct fe_optim_state *o, fe_json optimizer)
             shared |= f->injected && other->injected && other->root != f->root &&
                       strcmp(other->row->name, f->row->name) == 0;
         }
-        if (shared) vec_push(o->fe->arena, &o->shared, ((struct hyper){f->json, f->row->name, f->path, 0, 0}));
+        if (shared) vec_push(o->fe->arena, &o->shared, ((struct optim_hyper){f->json, f->row->name, f->path, 0, 0}));
     }
 }
 
@@ -273,16 +273,16 @@ void optim_rates(struct fe_optim_state *o, fe_json optimizer)
         for (size_t k = 0; k < s.list.count; k++)
             taken |= s.list.items[k].injected && strcmp(s.list.items[k].row->name, f->path) == 0;
         if (!f->injected && !taken)
-            vec_push(o->fe->arena, &o->rates, ((struct hyper){f->json, f->row->name, name_of(&s, f), 0, 0}));
+            vec_push(o->fe->arena, &o->rates, ((struct optim_hyper){f->json, f->row->name, name_of(&s, f), 0, 0}));
     }
 }
 
 ir_value optim_rate(struct fe_optim_state *o, fe_json json, const struct fe_arg *row, const struct fe_value *value)
 {
     for (size_t i = 0; i < o->rates.count; i++) {
-        const struct hyper *h = &o->rates.items[i];
+        const struct optim_hyper *h = &o->rates.items[i];
         if (h->json != json || strcmp(h->argument, row->name) != 0 || row->flags & FE_BEGINNING) continue;
-        const struct hyper *known = find(o->hypers.items, o->hypers.count, json, row->name);
+        const struct optim_hyper *known = find(o->hypers.items, o->hypers.count, json, row->name);
         if (known) return known->value; /* a wrapper runs it twice in a step */
         bool schedule = value->json && value->json->kind == JSON_OBJECT;
         struct found f = {.json = json, .row = row, .value = value->json};

@@ -41,8 +41,8 @@ static ir_value ring_get(struct ir_builder *b, ir_value memory, ir_value index)
 
 /* One entry of the memories. */
 struct entry {
-    ir_value *s, *y; /* differences of parameters and of gradients, per leaf */
-    struct term rho; /* 1 / <y, s> */
+    ir_value *s, *y;    /* differences of parameters and of gradients, per leaf */
+    struct fe_term rho; /* 1 / <y, s> */
 };
 
 /* The memories in the step, as they were before it, and the newest entry, which takes the place of the oldest. */
@@ -52,38 +52,38 @@ struct memory {
     struct entry newest;
 };
 
-static struct entry entry_at(struct transform *t, const struct memory *m, struct term index)
+static struct entry entry_at(struct optim_transform *t, const struct memory *m, struct fe_term index)
 {
     struct entry e = {optim_new_tree(t), optim_new_tree(t), T(ring_get(t->b, m->rho, index.v))};
     EACH_LEAF(t, i) e.s[i] = ring_get(t->b, m->s[i], index.v), e.y[i] = ring_get(t->b, m->y[i], index.v);
     return e;
 }
 
-static void add_scaled(struct transform *t, struct term factor, const ir_value *x)
+static void add_scaled(struct optim_transform *t, struct fe_term factor, const ir_value *x)
 {
     EACH_LEAF(t, i) t->u[i] = term_add(t->b, T(t->u[i]), term_mul(t->b, factor, T(x[i]))).v;
 }
 
 /* The two loops over the memory, newest entry first and back; `first` is the ring's oldest entry. */
-static void precondition(struct transform *t, const struct memory *m, struct term first, struct term scale)
+static void precondition(struct optim_transform *t, const struct memory *m, struct fe_term first, struct fe_term scale)
 {
     struct ir_builder *b = t->b;
     struct entry *entries = arena_new_array(t->fe->arena, struct entry, m->size);
-    struct term *alpha = arena_new_array(t->fe->arena, struct term, m->size);
+    struct fe_term *alpha = arena_new_array(t->fe->arena, struct fe_term, m->size);
     for (int64_t k = m->size; k-- > 0;) {
-        struct term index = term_rem(b, term_add(b, first, term_integer(k)), term_integer(m->size));
+        struct fe_term index = term_rem(b, term_add(b, first, term_integer(k)), term_integer(m->size));
         entries[k] = k == m->size - 1 ? m->newest : entry_at(t, m, index);
         alpha[k] = term_mul(b, entries[k].rho, optim_dot(b, t->count, entries[k].s, t->u));
         add_scaled(t, term_neg(b, alpha[k]), entries[k].y);
     }
     EACH_LEAF(t, i) t->u[i] = term_mul(b, scale, T(t->u[i])).v;
     for (int64_t k = 0; k < m->size; k++) {
-        struct term beta = term_mul(b, entries[k].rho, optim_dot(b, t->count, entries[k].y, t->u));
+        struct fe_term beta = term_mul(b, entries[k].rho, optim_dot(b, t->count, entries[k].y, t->u));
         add_scaled(t, term_sub(b, alpha[k], beta), entries[k].s);
     }
 }
 
-void transform_scale_by_lbfgs(struct transform *t)
+void transform_scale_by_lbfgs(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
     struct memory m = {.size = arg(t, "memory_size")->integer, .s = optim_new_tree(t), .y = optim_new_tree(t)};
@@ -94,9 +94,10 @@ void transform_scale_by_lbfgs(struct transform *t)
                      IR_MAX_RANK, t->o->params[i].path);
             return;
         }
-    struct term count = counter(t, "count"), size = term_integer(m.size), none = term_number(0), one = term_number(1);
-    struct term later = term_lt(b, term_integer(0), count), first = term_rem(b, count, size);
-    struct term last = term_rem(b, term_add(b, count, term_integer(m.size - 1)), size);
+    struct fe_term count = counter(t, "count"), size = term_integer(m.size), none = term_number(0),
+                   one = term_number(1);
+    struct fe_term later = term_lt(b, term_integer(0), count), first = term_rem(b, count, size);
+    struct fe_term last = term_rem(b, term_add(b, count, term_integer(m.size - 1)), size);
     ir_value *params = optim_tree(t, "params", IR_TUPLE, zero), *updates = optim_tree(t, "updates", IR_TUPLE, zero);
     ir_value *s = optim_new_tree(t), *y = optim_new_tree(t), *g = optim_new_tree(t);
     EACH_LEAF(t, i) {
@@ -104,8 +105,8 @@ void transform_scale_by_lbfgs(struct transform *t)
         y[i] = term_where(b, later, term_sub(b, T(t->u[i]), T(updates[i])), none).v;
         params[i] = t->p[i], updates[i] = g[i] = t->u[i];
     }
-    struct term product = optim_dot(b, t->count, y, s);
-    struct term weight = term_where(b, term_eq(b, product, none), none, term_div(b, one, product));
+    struct fe_term product = optim_dot(b, t->count, y, s);
+    struct fe_term weight = term_where(b, term_eq(b, product, none), none, term_div(b, one, product));
     m.rho = optim_state(t, "weights_memory", ir_type_of(IR_F32, 1, &m.size), zero).v;
     optim_state_set(t, "weights_memory", T(ring_put(b, m.rho, last.v, weight.v)));
     EACH_LEAF(t, i) {
@@ -118,9 +119,9 @@ void transform_scale_by_lbfgs(struct transform *t)
         optim_leaf_set(t, "diff_updates_memory", i, T(ring_put(b, m.y[i], last.v, y[i])));
     }
     m.newest = (struct entry){s, y, weight};
-    struct term scale = one;
+    struct fe_term scale = one;
     if (flag(t, "scale_init_precond")) {
-        struct term squares = optim_square_sum(t, y), norm = term_sqrt(b, optim_square_sum(t, g));
+        struct fe_term squares = optim_square_sum(t, y), norm = term_sqrt(b, optim_square_sum(t, g));
         scale = term_where(b, term_lt(b, none, squares), term_div(b, product, squares), one);
         scale = term_where(b, later, scale, term_min(b, one, term_div(b, one, norm)));
     }
@@ -130,7 +131,7 @@ void transform_scale_by_lbfgs(struct transform *t)
     optim_state_set(t, "count", optim_increment(b, count));
 }
 
-void transform_lbfgs(struct transform *t)
+void transform_lbfgs(struct optim_transform *t)
 {
     const struct fe_value *search = arg(t, "linesearch");
     optim_chain(t, "scale_by_lbfgs", 0);

@@ -6,7 +6,7 @@
 /* ---------------------------------------------------------------- dimension numbers */
 
 /* Adds an axis or a list of axes to the order. False: an error was recorded. */
-static bool read_axes(struct transform *t, fe_json json, const struct ir_type *type, uint32_t *taken,
+static bool read_axes(struct optim_transform *t, fe_json json, const struct ir_type *type, uint32_t *taken,
                       struct optim_matrices *m, uint32_t *at, int64_t *size)
 {
     fe_json one = json->kind == JSON_ARRAY ? fe_first(t->fe, json) : json;
@@ -31,7 +31,7 @@ static bool read_axes(struct transform *t, fe_json json, const struct ir_type *t
 }
 
 /* The numbers {"reduction_axis", "output_axis"} of one leaf. */
-static bool read_numbers(struct transform *t, fe_json json, uint32_t leaf, struct optim_matrices *m)
+static bool read_numbers(struct optim_transform *t, fe_json json, uint32_t leaf, struct optim_matrices *m)
 {
     static const struct fe_arg rows[] = {{"reduction_axis", FE_ANY, 0, "0", NULL},
                                          {"output_axis", FE_ANY, 0, "1", NULL}};
@@ -70,7 +70,7 @@ static bool read_numbers(struct transform *t, fe_json json, uint32_t leaf, struc
     return true;
 }
 
-bool optim_read_matrices(struct transform *t, const char *name, struct optim_matrices *out)
+bool optim_read_matrices(struct optim_transform *t, const char *name, struct optim_matrices *out)
 {
     fe_json map = arg(t, name)->json;
     bool given = map && map->kind == JSON_OBJECT, good = true;
@@ -103,14 +103,14 @@ bool optim_read_matrices(struct transform *t, const char *name, struct optim_mat
 
 /* ---------------------------------------------------------------- matrices */
 
-struct term optim_as_matrices(struct ir_builder *b, struct term x, const struct optim_matrices *m)
+struct fe_term optim_as_matrices(struct ir_builder *b, struct fe_term x, const struct optim_matrices *m)
 {
     ir_value v = ir_transpose(b, x.v, m->order);
     return T(ir_reshape(b, v, 3, m->size));
 }
 
-struct term optim_as_leaf(struct ir_builder *b, struct term x, const struct optim_matrices *m,
-                          const struct ir_type *type)
+struct fe_term optim_as_leaf(struct ir_builder *b, struct fe_term x, const struct optim_matrices *m,
+                             const struct ir_type *type)
 {
     int64_t dim[IR_MAX_RANK], back[IR_MAX_RANK];
     for (uint32_t i = 0; i < type->rank; i++) dim[i] = type->dim[m->order[i]], back[m->order[i]] = i;

@@ -11,8 +11,8 @@ struct optim_matrices {
 };
 /* Which leaves are matrices, and how, by an argument that maps patterns to dimension numbers: those of rank 2 if it is
  * null, else what the first pattern says. False: errors were recorded. */
-bool optim_read_matrices(struct transform *, const char *name, struct optim_matrices *out);
-struct term optim_as_matrices(struct ir_builder *, struct term x, const struct optim_matrices *);
-struct term optim_as_leaf(struct ir_builder *, struct term x, const struct optim_matrices *,
-                          const struct ir_type *leaf);
+bool optim_read_matrices(struct optim_transform *, const char *name, struct optim_matrices *out);
+struct fe_term optim_as_matrices(struct ir_builder *, struct fe_term x, const struct optim_matrices *);
+struct fe_term optim_as_leaf(struct ir_builder *, struct fe_term x, const struct optim_matrices *,
+                             const struct ir_type *leaf);
 #endif

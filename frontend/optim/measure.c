@@ -1,11 +1,11 @@
 /* Transformations written as expressions over the updates, and measures of the updates that the step reports. */
 #include "frontend/optim/optim.h"
-#include "frontend/arguments.h"
+#include "frontend/document/arguments.h"
 #include <string.h>
 
 /* ---------------------------------------------------------------- expressions over trees */
 
-struct fe_val optim_tree_value(struct transform *t, const ir_value *values)
+struct fe_val optim_tree_value(struct optim_transform *t, const ir_value *values)
 {
     struct fe_tree *tree = arena_new(t->fe->arena, struct fe_tree);
     const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
@@ -17,14 +17,14 @@ struct fe_val optim_tree_value(struct transform *t, const ir_value *values)
 }
 
 /* The expression's value; 0: an error was recorded. */
-static ir_value evaluate(struct transform *t, fe_json text, const struct fe_env *env)
+static ir_value evaluate(struct optim_transform *t, fe_json text, const struct fe_env *env)
 {
     struct fe_val v = fe_expr(t->fe, t->o->trace, text, env);
     return v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, text);
 }
 
 /* f(update, param) per parameter; `trees`: it sees `updates` and `params` too. */
-static void per_leaf(struct transform *t, bool trees)
+static void per_leaf(struct optim_transform *t, bool trees)
 {
     fe_json f = arg(t, "f")->json;
     ir_value *given = optim_new_tree(t);
@@ -49,12 +49,12 @@ static void per_leaf(struct transform *t, bool trees)
     }
 }
 
-void transform_stateless(struct transform *t) { per_leaf(t, true); }
-void transform_stateless_with_tree_map(struct transform *t) { per_leaf(t, false); }
+void transform_stateless(struct optim_transform *t) { per_leaf(t, true); }
+void transform_stateless_with_tree_map(struct optim_transform *t) { per_leaf(t, false); }
 
 /* ---------------------------------------------------------------- measures */
 
-static ir_value measure(struct transform *t, fe_json text)
+static ir_value measure(struct optim_transform *t, fe_json text)
 {
     struct fe_env params = {t->o->trace->env, "params", optim_tree_value(t, t->p)},
                   updates = {&params, "updates", optim_tree_value(t, t->u)};
@@ -63,7 +63,7 @@ static ir_value measure(struct transform *t, fe_json text)
 
 /* Keeps a measure in the state, so that wrappers choose between its old and new value, and reports that. `begin`: what
  * it begins with; 0: zero. */
-static void report(struct transform *t, const char *slot, const char *name, fe_json where, struct term value,
+static void report(struct optim_transform *t, const char *slot, const char *name, fe_json where, struct fe_term value,
                    ir_value begin)
 {
     const struct ir_type type = *ir_type(t->b->f, value.v);
@@ -74,10 +74,10 @@ static void report(struct transform *t, const char *slot, const char *name, fe_j
     vec_push(t->fe->arena, &t->o->measures, m);
 }
 
-void transform_snapshot(struct transform *t)
+void transform_snapshot(struct optim_transform *t)
 {
     const struct fe_value *text = arg(t, "measure"), *name = arg(t, "measure_name");
-    struct transform first = *t; /* before there are updates, Optax measures the parameters */
+    struct optim_transform first = *t; /* before there are updates, Optax measures the parameters */
     first.u = (ir_value *)(uintptr_t)t->p;
     ir_value value = measure(t, text->json), begin = value ? measure(&first, text->json) : 0;
     const char *slot = arena_format(t->fe->arena, "measurement.%s", name->string);
@@ -85,7 +85,7 @@ void transform_snapshot(struct transform *t)
 }
 
 /* An exponential moving average of a measure. False: an error was recorded. */
-static bool smoothed(struct transform *t, fe_json object, uint32_t index, struct term *out)
+static bool smoothed(struct optim_transform *t, fe_json object, uint32_t index, struct fe_term *out)
 {
     static const struct fe_arg rows[] = {{"measure", FE_EXPR, FE_REQUIRED, NULL, NULL},
                                          {"decay", FE_NUMBER, FE_REQUIRED, NULL, NULL},
@@ -103,24 +103,24 @@ static bool smoothed(struct transform *t, fe_json object, uint32_t index, struct
     if (!fe_args(t->fe, object, "measure \"measure_with_ema\"", rows, 4, NULL, v)) return false;
     ir_value now = measure(t, v[0].json);
     if (!now) return false;
-    struct transform inner = *t;
+    struct optim_transform inner = *t;
     inner.path = optim_path(t, arena_format(t->fe->arena, "measure_states.%u.1", index));
     struct ir_type kept = *ir_type(b->f, now);
     if (!v[3].null) kept.dtype = (uint8_t)v[3].dtype;
-    struct term count = optim_increment(b, counter(&inner, "count")), decay = term_number(v[1].number);
-    struct term ema = moment(b, T(now), optim_state(&inner, "ema", kept, zero), decay);
+    struct fe_term count = optim_increment(b, counter(&inner, "count")), decay = term_number(v[1].number);
+    struct fe_term ema = moment(b, T(now), optim_state(&inner, "ema", kept, zero), decay);
     *out = v[2].boolean ? corrected(b, ema, correction(b, decay, count)) : ema;
     optim_state_set(&inner, "count", count);
     optim_state_set(&inner, "ema", ema);
     return true;
 }
 
-void transform_monitor(struct transform *t)
+void transform_monitor(struct optim_transform *t)
 {
     fe_json measures = arg(t, "measures")->json;
     uint32_t index = 0;
     for (fe_json m = fe_first(t->fe, measures); m; m = fe_next(t->fe, m), index++) {
-        struct term value = {0};
+        struct fe_term value = {0};
         if (m->kind == JSON_OBJECT) {
             if (!smoothed(t, m, index, &value)) continue;
         } else {

@@ -1,6 +1,6 @@
 /* The mechanism of gradient transformations: the table, arguments, aliases, state (optim.h). */
 #include "frontend/optim/optim.h"
-#include "frontend/arguments.h"
+#include "frontend/document/arguments.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 
 #define TRANSFORM(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #define ALIAS(name, chain, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
-#include "frontend/optim.def"
+#include "frontend/optim/optim.def"
 #undef TRANSFORM
 #undef ALIAS
 
@@ -16,7 +16,7 @@ static const struct optim_row rows[] = {
 #define COUNT(name) sizeof name##_args / sizeof *name##_args - 1
 #define TRANSFORM(name, arguments, doc) {#name, transform_##name, NULL, name##_args, COUNT(name), doc},
 #define ALIAS(name, chain, arguments, doc) {#name, NULL, chain, name##_args, COUNT(name), doc},
-#include "frontend/optim.def"
+#include "frontend/optim/optim.def"
 #undef TRANSFORM
 #undef ALIAS
 };
@@ -51,30 +51,33 @@ static int32_t arg_find(const struct optim_row *row, const char *name, size_t le
     return -1;
 }
 
-static uint32_t arg_index(const struct transform *t, const char *name)
+static uint32_t arg_index(const struct optim_transform *t, const char *name)
 {
     int32_t i = arg_find(t->row, name, strlen(name));
     if (i < 0) BUG("optimizer %s has no argument %s", t->row->name, name);
     return (uint32_t)i;
 }
 
-const struct fe_value *optim_arg(const struct transform *t, const char *name) { return &t->args[arg_index(t, name)]; }
-bool optim_absent(const struct transform *t, const char *name) { return optim_arg(t, name)->null; }
+const struct fe_value *optim_arg(const struct optim_transform *t, const char *name)
+{
+    return &t->args[arg_index(t, name)];
+}
+bool optim_absent(const struct optim_transform *t, const char *name) { return optim_arg(t, name)->null; }
 
-bool optim_scheduled(const struct transform *t, const char *name)
+bool optim_scheduled(const struct optim_transform *t, const char *name)
 {
     const struct fe_value *v = optim_arg(t, name);
     return !t->injected[arg_index(t, name)] && v->json && v->json->kind == JSON_OBJECT;
 }
 
-struct term optim_number(const struct transform *t, const char *name)
+struct fe_term optim_number(const struct optim_transform *t, const char *name)
 {
     ir_value injected = t->injected[arg_index(t, name)];
     if (!injected) return term_number(arg(t, name)->number);
-    return (struct term){.v = injected, .weak = ir_type(t->o->b->f, injected)->dtype == IR_F64};
+    return (struct fe_term){.v = injected, .weak = ir_type(t->o->b->f, injected)->dtype == IR_F64};
 }
 
-bool optim_at_most(const struct transform *t, const char *name, int64_t limit)
+bool optim_at_most(const struct optim_transform *t, const char *name, int64_t limit)
 {
     const struct fe_value *v = optim_arg(t, name);
     if (v->integer <= limit) return true;
@@ -83,7 +86,7 @@ bool optim_at_most(const struct transform *t, const char *name, int64_t limit)
     return false;
 }
 
-const char *optim_either(const struct transform *t, const char *name, const char *other)
+const char *optim_either(const struct optim_transform *t, const char *name, const char *other)
 {
     if (absent(t, other)) return name;
     if (absent(t, name)) return other;
@@ -92,7 +95,7 @@ const char *optim_either(const struct transform *t, const char *name, const char
     return NULL;
 }
 
-bool optim_mask(const struct transform *t, const char *name, bool *out)
+bool optim_mask(const struct optim_transform *t, const char *name, bool *out)
 {
     const struct fe_value *v = arg(t, name);
     for (uint32_t i = 0; i < t->count; i++) out[i] = true;
@@ -100,7 +103,7 @@ bool optim_mask(const struct transform *t, const char *name, bool *out)
 }
 
 /* The first entry of a map from patterns that matches; NULL: none. */
-fe_json optim_match(struct transform *t, fe_json map, const char *path)
+fe_json optim_match(struct optim_transform *t, fe_json map, const char *path)
 {
     fe_json e = map ? fe_first(t->fe, map) : NULL;
     while (e && !glob_match(e->key, path)) e = fe_next(t->fe, e);
@@ -108,7 +111,7 @@ fe_json optim_match(struct transform *t, fe_json map, const char *path)
 }
 
 /* Patterns that match nothing are slips, except the one for the rest. */
-bool optim_patterns_match(struct transform *t, fe_json map)
+bool optim_patterns_match(struct optim_transform *t, fe_json map)
 {
     bool good = true;
     const char **paths = arena_new_array(t->fe->arena, const char *, t->count + 1);
@@ -124,7 +127,8 @@ bool optim_patterns_match(struct transform *t, fe_json map)
     return good;
 }
 
-bool optim_of_counter(struct transform *t, fe_json text, const char *name, struct term count, struct term *out)
+bool optim_of_counter(struct optim_transform *t, fe_json text, const char *name, struct fe_term count,
+                      struct fe_term *out)
 {
     struct fe_env env = {.outer = t->o->trace->env, .name = name, .value = fe_val_tensor(count.v)};
     struct fe_val v = fe_expr(t->fe, t->o->trace, text, &env);
@@ -135,7 +139,7 @@ bool optim_of_counter(struct transform *t, fe_json text, const char *name, struc
                  ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
         return false;
     }
-    *out = (struct term){.v = tensor, .weak = v.weak || v.kind != FE_VAL_TENSOR};
+    *out = (struct fe_term){.v = tensor, .weak = v.weak || v.kind != FE_VAL_TENSOR};
     return true;
 }
 
@@ -150,7 +154,7 @@ static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *n
     return false;
 }
 
-static void run(struct transform *t)
+static void run(struct optim_transform *t)
 {
     if (t->row->rule) t->row->rule(t);
     else optim_chain(t, t->row->chain, 0);
@@ -168,17 +172,17 @@ void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_va
     if (!row) return;
     for (uint32_t i = 0; i < row->count; i++)
         if (!hyper[i] && !args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
-    struct transform t = {.o = o,
-                          .fe = o->fe,
-                          .b = o->b,
-                          .row = row,
-                          .json = json,
-                          .path = path,
-                          .args = args,
-                          .injected = injected,
-                          .count = o->count,
-                          .u = u,
-                          .p = p};
+    struct optim_transform t = {.o = o,
+                                .fe = o->fe,
+                                .b = o->b,
+                                .row = row,
+                                .json = json,
+                                .path = path,
+                                .args = args,
+                                .injected = injected,
+                                .count = o->count,
+                                .u = u,
+                                .p = p};
     run(&t);
 }
 
@@ -198,7 +202,7 @@ static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const ch
 
 /* One part of a chain: "name(argument=value,..)?condition", where a value is an argument of the alias or a literal.
  * What is not given there comes from the alias's argument of the same name, else from the part's default. */
-static void run_part(struct transform *t, const char *part, size_t length, uint32_t index)
+static void run_part(struct optim_transform *t, const char *part, size_t length, uint32_t index)
 {
     const char *text = arena_string_n(t->fe->arena, part, length);
     size_t name_length = strcspn(text, "(?");
@@ -222,13 +226,13 @@ static void run_part(struct transform *t, const char *part, size_t length, uint3
             args[i] = literal(t->fe, &row->args[i],
                               value ? arena_string_n(t->fe->arena, value, value_length) : row->args[i].preset);
     }
-    struct transform inner = *t;
+    struct optim_transform inner = *t;
     inner.row = row, inner.args = args, inner.injected = injected;
     if (index != OPTIM_HERE) inner.path = arena_format(t->fe->arena, "%s.%u", t->path, index);
     run(&inner);
 }
 
-void optim_chain(struct transform *t, const char *chain, uint32_t first)
+void optim_chain(struct optim_transform *t, const char *chain, uint32_t first)
 {
     for (uint32_t index = first; *chain; index++) {
         const char *end = strstr(chain, " -> ");
@@ -240,14 +244,14 @@ void optim_chain(struct transform *t, const char *chain, uint32_t first)
 
 /* ---------------------------------------------------------------- state */
 
-const char *optim_path(struct transform *t, const char *name)
+const char *optim_path(struct optim_transform *t, const char *name)
 {
     return arena_format(t->fe->arena, "%s.%s", t->path, name);
 }
 
 /* The slot of that name; declared, and read in the step, if it is new. `parameter`: index + 1 of the one it follows. */
-static struct state_slot *slot_of(struct fe_optim_state *o, const char *name, struct ir_type type, struct start start,
-                                  uint32_t parameter)
+static struct optim_slot *slot_of(struct fe_optim_state *o, const char *name, struct ir_type type,
+                                  struct optim_start start, uint32_t parameter)
 {
     uint32_t index = map_get(&o->by_name, name);
     if (index == MAP_NONE) {
@@ -257,7 +261,7 @@ static struct state_slot *slot_of(struct fe_optim_state *o, const char *name, st
                                .type = type,
                                .place = o->b->place,
                                .param = parameter ? o->params[parameter - 1].slot + 1 : 0};
-        struct state_slot new = {.name = name, .type = type, .start = start, .parameter = parameter};
+        struct optim_slot new = {.name = name, .type = type, .start = start, .parameter = parameter};
         new.slot = ir_slot_new(o->fe->module, slot);
         new.old = new.now = ir_param_new(o->b, name, type, (int32_t) new.slot);
         vec_push(o->fe->arena, &o->slots, new);
@@ -266,34 +270,35 @@ static struct state_slot *slot_of(struct fe_optim_state *o, const char *name, st
     return &o->slots.items[index];
 }
 
-static struct state_slot *slot_find(struct fe_optim_state *o, const char *name)
+static struct optim_slot *slot_find(struct fe_optim_state *o, const char *name)
 {
     uint32_t index = map_get(&o->by_name, name);
     if (index == MAP_NONE) BUG("state %s is not declared", name);
     return &o->slots.items[index];
 }
 
-struct term optim_state(struct transform *t, const char *name, struct ir_type type, struct start start)
+struct fe_term optim_state(struct optim_transform *t, const char *name, struct ir_type type, struct optim_start start)
 {
     return term_tensor(slot_of(t->o, optim_path(t, name), type, start, 0)->now);
 }
 
-void optim_state_set(struct transform *t, const char *name, struct term value)
+void optim_state_set(struct optim_transform *t, const char *name, struct fe_term value)
 {
-    struct state_slot *s = slot_find(t->o, optim_path(t, name));
+    struct optim_slot *s = slot_find(t->o, optim_path(t, name));
     s->now = term_value(t->b, value, s->type.dtype);
 }
 
-static const char *leaf_path(struct transform *t, const char *name, uint32_t leaf)
+static const char *leaf_path(struct optim_transform *t, const char *name, uint32_t leaf)
 {
     const char *path = t->o->params[leaf].path; /* none inside `flatten` */
     return arena_format(t->fe->arena, "%s.%s%s%s", t->path, name, *path ? "." : "", path);
 }
 
-struct term optim_leaf(struct transform *t, const char *name, uint32_t leaf, struct ir_type type, struct start start)
+struct fe_term optim_leaf(struct optim_transform *t, const char *name, uint32_t leaf, struct ir_type type,
+                          struct optim_start start)
 {
     const struct ir_type *param = &t->o->params[leaf].type;
-    struct state_slot *s = slot_of(t->o, leaf_path(t, name, leaf), type, start, leaf + 1);
+    struct optim_slot *s = slot_of(t->o, leaf_path(t, name, leaf), type, start, leaf + 1);
     struct ir_slot *slot = &t->fe->module->slots.items[s->slot];
     bool same = type.rank == param->rank && memcmp(type.dim, param->dim, sizeof type.dim) == 0;
     for (uint32_t d = 0; !same && d < type.rank && type.rank == param->rank && slot->param; d++)
@@ -301,7 +306,7 @@ struct term optim_leaf(struct transform *t, const char *name, uint32_t leaf, str
     return term_tensor(s->now);
 }
 
-static void along(struct fe_optim_state *o, struct state_slot *s, uint32_t leaf, uint32_t lead, uint32_t without)
+static void along(struct fe_optim_state *o, struct optim_slot *s, uint32_t leaf, uint32_t lead, uint32_t without)
 {
     struct ir_slot *slot = &o->fe->module->slots.items[s->slot];
     uint32_t at = lead;
@@ -311,29 +316,29 @@ static void along(struct fe_optim_state *o, struct state_slot *s, uint32_t leaf,
         if (!(without >> d & 1)) slot->param_dims |= (d + 1) << 4 * at++;
 }
 
-void optim_leaf_along(struct transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
+void optim_leaf_along(struct optim_transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
 {
     along(t->o, slot_find(t->o, leaf_path(t, name, leaf)), leaf, lead, without);
 }
 
-void optim_leaf_axes(struct transform *t, const char *name, uint32_t leaf, uint32_t dims)
+void optim_leaf_axes(struct optim_transform *t, const char *name, uint32_t leaf, uint32_t dims)
 {
     struct ir_slot *slot = &t->fe->module->slots.items[slot_find(t->o, leaf_path(t, name, leaf))->slot];
     if (slot->param) slot->param_dims = dims;
 }
 
-void optim_state_along(struct transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
+void optim_state_along(struct optim_transform *t, const char *name, uint32_t leaf, uint32_t lead, uint32_t without)
 {
     along(t->o, slot_find(t->o, optim_path(t, name)), leaf, lead, without);
 }
 
-void optim_leaf_set(struct transform *t, const char *name, uint32_t leaf, struct term value)
+void optim_leaf_set(struct optim_transform *t, const char *name, uint32_t leaf, struct fe_term value)
 {
-    struct state_slot *s = slot_find(t->o, leaf_path(t, name, leaf));
+    struct optim_slot *s = slot_find(t->o, leaf_path(t, name, leaf));
     s->now = term_value(t->b, value, s->type.dtype);
 }
 
-ir_value *optim_tree(struct transform *t, const char *name, enum ir_dtype dtype, struct start start)
+ir_value *optim_tree(struct optim_transform *t, const char *name, enum ir_dtype dtype, struct optim_start start)
 {
     ir_value *values = optim_new_tree(t);
     EACH_LEAF(t, i) {
@@ -344,50 +349,50 @@ ir_value *optim_tree(struct transform *t, const char *name, enum ir_dtype dtype,
     return values;
 }
 
-void optim_tree_set(struct transform *t, const char *name, const ir_value *values)
+void optim_tree_set(struct optim_transform *t, const char *name, const ir_value *values)
 {
     EACH_LEAF(t, i) optim_leaf_set(t, name, i, term_tensor(values[i]));
 }
 
-struct term optim_first(struct transform *t)
+struct fe_term optim_first(struct optim_transform *t)
 {
-    struct term first = optim_state(t, "first", ir_type_scalar(IR_BOOL), (struct start){.number = 1});
+    struct fe_term first = optim_state(t, "first", ir_type_scalar(IR_BOOL), (struct optim_start){.number = 1});
     optim_state_set(t, "first", term_tensor(ir_scalar(t->b, IR_BOOL, 0)));
     return first;
 }
 
-static struct state_slot *begin_with(struct transform *t, struct state_slot *s, ir_value begin)
+static struct optim_slot *begin_with(struct optim_transform *t, struct optim_slot *s, ir_value begin)
 {
-    struct term first = term_eq(t->b, term_tensor(t->o->step), term_integer(0));
+    struct fe_term first = term_eq(t->b, term_tensor(t->o->step), term_integer(0));
     if (s->begin) return s; /* it runs for the second time in one step */
     s->begin = term_cast(t->b, term_tensor(begin), (enum ir_dtype)s->type.dtype).v;
     s->now = s->old = term_where(t->b, first, term_tensor(s->begin), term_tensor(s->old)).v;
     return s;
 }
 
-void optim_begin_with(struct transform *t, const char *name, ir_value begin)
+void optim_begin_with(struct optim_transform *t, const char *name, ir_value begin)
 {
     (void)begin_with(t, slot_find(t->o, optim_path(t, name)), begin);
 }
 
-ir_value *optim_first_params(struct transform *t, const char *name, enum ir_dtype dtype)
+ir_value *optim_first_params(struct optim_transform *t, const char *name, enum ir_dtype dtype)
 {
     ir_value *kept = optim_tree(t, name, dtype, zero);
     EACH_LEAF(t, i) kept[i] = begin_with(t, slot_find(t->o, leaf_path(t, name, i)), t->p[i])->now;
     return kept;
 }
 
-static struct state_slot *copy_of(struct transform *t, const char *prefix, uint32_t leaf)
+static struct optim_slot *copy_of(struct optim_transform *t, const char *prefix, uint32_t leaf)
 {
     const struct fe_param *p = &t->o->params[leaf];
-    struct state_slot *s = slot_of(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero, leaf + 1);
+    struct optim_slot *s = slot_of(t->o, arena_format(t->fe->arena, "%s.%s", prefix, p->path), p->type, zero, leaf + 1);
     t->fe->module->slots.items[s->slot].role = IR_ROLE_EMA;
     s->copy = true;
     s->owner = t->path;
     return s;
 }
 
-ir_value *optim_copies(struct transform *t, const char *prefix)
+ir_value *optim_copies(struct optim_transform *t, const char *prefix)
 {
     ir_value *values = optim_new_tree(t);
     if (t->o->outside) {
@@ -399,9 +404,9 @@ ir_value *optim_copies(struct transform *t, const char *prefix)
     return values;
 }
 
-void optim_copies_set(struct transform *t, const char *prefix, const ir_value *values)
+void optim_copies_set(struct optim_transform *t, const char *prefix, const ir_value *values)
 {
-    struct transform outside = t->o->outside ? *t->o->outside : *t;
+    struct optim_transform outside = t->o->outside ? *t->o->outside : *t;
     if (t->o->outside) { /* the parts of the one vector go to the parameters that it stands for */
         struct fe_optim_state inside = *t->o;
         ir_value *parts = optim_new_tree(&outside);
@@ -415,14 +420,14 @@ void optim_copies_set(struct transform *t, const char *prefix, const ir_value *v
     EACH_LEAF(t, i) copy_of(t, prefix, i)->now = ir_cast(t->b, values[i], t->o->params[i].type.dtype);
 }
 
-struct term optim_increment(struct ir_builder *b, struct term count)
+struct fe_term optim_increment(struct ir_builder *b, struct fe_term count)
 {
-    struct term limit = term_integer(INT32_MAX);
+    struct fe_term limit = term_integer(INT32_MAX);
     return term_where(b, term_lt(b, count, limit), term_add(b, count, term_integer(1)), limit);
 }
 
 /* Whether a slot's name, or the path of who declared it, lies at or under a path. */
-static bool is_under(const struct state_slot *s, const char *path)
+static bool is_under(const struct optim_slot *s, const char *path)
 {
     size_t n = strlen(path);
     if (strncmp(s->name, path, n) == 0 && s->name[n] == '.') return true;
@@ -437,11 +442,11 @@ ir_value *optim_snapshot(struct fe_optim_state *o)
     return values;
 }
 
-void optim_select(struct fe_optim_state *o, const char *path, struct term keep, const ir_value *before)
+void optim_select(struct fe_optim_state *o, const char *path, struct fe_term keep, const ir_value *before)
 {
     bool known = true;
     for (size_t i = 0; i < o->slots.count; i++) {
-        struct state_slot *s = &o->slots.items[i];
+        struct optim_slot *s = &o->slots.items[i];
         known = known && before[i];
         ir_value old = known ? before[i] : s->old;
         if (!is_under(s, path) || s->now == old) continue;
@@ -449,10 +454,10 @@ void optim_select(struct fe_optim_state *o, const char *path, struct term keep, 
     }
 }
 
-void optim_reset(struct fe_optim_state *o, const char *path, struct term when)
+void optim_reset(struct fe_optim_state *o, const char *path, struct fe_term when)
 {
     for (size_t i = 0; i < o->slots.count; i++) {
-        struct state_slot *s = &o->slots.items[i];
+        struct optim_slot *s = &o->slots.items[i];
         if (!is_under(s, path) || s->copy) continue;
         ir_value start = s->begin        ? s->begin
                          : s->start.data ? ir_constant(o->b, s->type, s->start.data)
@@ -461,7 +466,7 @@ void optim_reset(struct fe_optim_state *o, const char *path, struct term when)
     }
 }
 
-bool optim_gradient_at(struct transform *t, const ir_value *params, ir_value *grads)
+bool optim_gradient_at(struct optim_transform *t, const ir_value *params, ir_value *grads)
 {
     struct fe_optim_state *o = t->o;
     const ir_value *captured;
@@ -480,7 +485,7 @@ bool optim_gradient_at(struct transform *t, const ir_value *params, ir_value *gr
 
 /* ---------------------------------------------------------------- trees */
 
-static enum ir_dtype extreme_dtype(const struct transform *t, bool widest)
+static enum ir_dtype extreme_dtype(const struct optim_transform *t, bool widest)
 {
     enum ir_dtype found = IR_TUPLE;
     for (uint32_t i = 0; i < t->count; i++) {
@@ -493,19 +498,22 @@ static enum ir_dtype extreme_dtype(const struct transform *t, bool widest)
     return found == IR_TUPLE ? IR_F32 : found;
 }
 
-enum ir_dtype optim_lowest(const struct transform *t) { return extreme_dtype(t, false); }
-enum ir_dtype optim_highest(const struct transform *t) { return extreme_dtype(t, true); }
+enum ir_dtype optim_lowest(const struct optim_transform *t) { return extreme_dtype(t, false); }
+enum ir_dtype optim_highest(const struct optim_transform *t) { return extreme_dtype(t, true); }
 
-ir_value *optim_new_tree(const struct transform *t) { return arena_new_array(t->fe->arena, ir_value, t->count + 1); }
+ir_value *optim_new_tree(const struct optim_transform *t)
+{
+    return arena_new_array(t->fe->arena, ir_value, t->count + 1);
+}
 
-struct term optim_square_sum(struct transform *t, const ir_value *tree)
+struct fe_term optim_square_sum(struct optim_transform *t, const ir_value *tree)
 {
     return optim_dot(t->b, t->count, tree, tree);
 }
 
-struct term optim_dot(struct ir_builder *b, uint32_t count, const ir_value *x, const ir_value *y)
+struct fe_term optim_dot(struct ir_builder *b, uint32_t count, const ir_value *x, const ir_value *y)
 {
-    struct term sum = term_integer(0);
+    struct fe_term sum = term_integer(0);
     for (uint32_t i = 0; i < count; i++)
         if (x[i] && y[i]) sum = term_add(b, sum, term_dot(b, term_tensor(x[i]), term_tensor(y[i])));
     return sum.v ? sum : term_cast(b, sum, IR_F32); /* of the leaves' dtype, as in Optax */

@@ -9,20 +9,20 @@
 #ifndef FRONTEND_OPTIM_OPTIM_H
 #define FRONTEND_OPTIM_OPTIM_H
 #include "frontend/fe.h"
-#include "frontend/formula.h"
+#include "frontend/expr/term.h"
 
 /* How a slot begins. Never as a function of the parameters: those may be replaced after `init` (--init). What depends
  * on them is formed in the first step: optim_first, optim_first_params. */
-struct start {
+struct optim_start {
     double number;    /* the value repeated */
     const void *data; /* dense data instead, in the slot's dtype */
 };
 
-struct state_slot {
+struct optim_slot {
     const char *name;
     uint32_t slot; /* of the module */
     struct ir_type type;
-    struct start start;
+    struct optim_start start;
     const char *owner;  /* path of the transformation that declared it */
     bool copy;          /* begins as a copy of its parameter; who loads parameters copies them again */
     uint32_t parameter; /* index of the parameter that it belongs to + 1; 0 = none */
@@ -31,7 +31,7 @@ struct state_slot {
 };
 
 /* A hyper-parameter that the host may set: an argument of the transformation object `json`. */
-struct hyper {
+struct optim_hyper {
     fe_json json;
     const char *argument, *name; /* name: for the host */
     ir_value value;
@@ -45,8 +45,8 @@ struct optim_measure {
 };
 
 /* Gradients of single examples are to be clipped to a norm, that over some of the parameters. */
-struct clipped {
-    struct term norm;
+struct optim_clipped {
+    struct fe_term norm;
     const bool *leaves;
 };
 
@@ -57,12 +57,12 @@ struct fe_optim_state {
     struct ir_builder *b;
     uint32_t count; /* parameters of the document */
     const struct fe_param *params;
-    VEC(struct state_slot) slots;
+    VEC(struct optim_slot) slots;
     struct map by_name;
-    VEC(struct hyper) hypers, rates; /* rates: those that become hyper-parameters, without values */
-    VEC(struct hyper) shared;        /* names of those that another inject_hyperparams has too, without values */
+    VEC(struct optim_hyper) hypers, rates; /* rates: those that become hyper-parameters, without values */
+    VEC(struct optim_hyper) shared;        /* names of those that another inject_hyperparams has too, without values */
     VEC(struct optim_measure) measures;
-    const struct transform *outside; /* inside `flatten`: that one. The one parameter is none of the document */
+    const struct optim_transform *outside; /* inside `flatten`: that one. The one parameter is none of the document */
     const struct fe_param *outside_params;
     ir_value step;           /* of the document, from 0 */
     ir_value value;          /* the loss */
@@ -77,7 +77,7 @@ struct fe_optim_state {
     uint32_t captured_count;
     /* The sums of the clipped gradients of the examples, and how many examples; false: errors were recorded. NULL:
      * there are no examples. */
-    bool (*clipped_sum)(struct fe_optim_state *, const struct clipped *, ir_value *sums, int64_t *examples);
+    bool (*clipped_sum)(struct fe_optim_state *, const struct optim_clipped *, ir_value *sums, int64_t *examples);
     bool example; /* these are the gradients of one example */
     void *user;
 };
@@ -85,7 +85,7 @@ struct fe_optim_state {
 struct optim_row;
 
 /* One use of a row. */
-struct transform {
+struct optim_transform {
     struct fe_optim_state *o;
     struct fe *fe;
     struct ir_builder *b;
@@ -99,7 +99,7 @@ struct transform {
     const ir_value *p;           /* the parameters; 0 where u is 0 */
 };
 
-typedef void optim_rule(struct transform *);
+typedef void optim_rule(struct optim_transform *);
 struct optim_row {
     const char *name;
     optim_rule *rule;  /* NULL: an alias */
@@ -111,7 +111,7 @@ struct optim_row {
 };
 #define TRANSFORM(name, arguments, doc) optim_rule transform_##name;
 #define ALIAS(name, chain, arguments, doc)
-#include "frontend/optim.def"
+#include "frontend/optim/optim.def"
 #undef TRANSFORM
 #undef ALIAS
 const struct optim_row *optim_rows(uint32_t *count);
@@ -129,7 +129,7 @@ ir_value optim_rate(struct fe_optim_state *, fe_json, const struct fe_arg *, con
 /* Applies an expression over update, param, updates and params to every parameter. */
 void optim_map(struct fe_optim_state *, fe_json expression, ir_value *u, const ir_value *p);
 /* Clips one example's gradients, as optax.per_example_global_norm_clip does each. */
-void optim_clip_example(struct ir_builder *, uint32_t count, const bool *leaves, struct term limit, ir_value *u);
+void optim_clip_example(struct ir_builder *, uint32_t count, const bool *leaves, struct fe_term limit, ir_value *u);
 /* The same where the loss's value cannot be given (as Optax's `wrapper` gives none): an error for who needs it. */
 void optim_apply_without_value(struct fe_optim_state *, fe_json, const char *wrapper, const char *path, ir_value *u,
                                const ir_value *p);
@@ -142,75 +142,80 @@ void optim_custom_check(struct fe *, fe_json); /* of a `custom` object: the form
 /* Runs a chain text with the arguments of t; its parts have their states under <path>.<first>, ..; OPTIM_HERE: the one
  * part that it has is no chain, and its state under <path>. */
 enum { OPTIM_HERE = INT32_MAX };
-void optim_chain(struct transform *t, const char *chain, uint32_t first);
+void optim_chain(struct optim_transform *t, const char *chain, uint32_t first);
 /* "path.name" */
-const char *optim_path(struct transform *, const char *name);
+const char *optim_path(struct optim_transform *, const char *name);
 /* After the inner transformations under `path` ran: every state there takes its new value only where `keep` (a bool
  * scalar) is true. `before` is optim_snapshot from before they ran. */
 ir_value *optim_snapshot(struct fe_optim_state *);
-void optim_select(struct fe_optim_state *, const char *path, struct term keep, const ir_value *before);
+void optim_select(struct fe_optim_state *, const char *path, struct fe_term keep, const ir_value *before);
 
 /* Every state under `path` takes its initial value where `when` is true. */
-void optim_reset(struct fe_optim_state *, const char *path, struct term when);
+void optim_reset(struct fe_optim_state *, const char *path, struct fe_term when);
 /* Gradients of the loss at other parameters (0: as they are); false: errors were recorded. */
-bool optim_gradient_at(struct transform *, const ir_value *params, ir_value *grads);
+bool optim_gradient_at(struct optim_transform *, const ir_value *params, ir_value *grads);
 
 /* Arguments by name. */
-const struct fe_value *optim_arg(const struct transform *, const char *name);
-struct term optim_number(const struct transform *, const char *name); /* a number, or the value that the host sets: one
-                                                                       * of inject_hyperparams is a float32 array, a
-                                                                       * learning rate remains a number (formula.h) */
-bool optim_absent(const struct transform *, const char *name);        /* null */
-bool optim_scheduled(const struct transform *, const char *name);     /* a schedule object, not injected */
+const struct fe_value *optim_arg(const struct optim_transform *, const char *name);
+struct fe_term optim_number(const struct optim_transform *,
+                            const char *name);                       /* a number, or the value that the host sets: one
+                                                                      * of inject_hyperparams is a float32 array, a
+                                                                      * learning rate remains a number (formula.h) */
+bool optim_absent(const struct optim_transform *, const char *name); /* null */
+bool optim_scheduled(const struct optim_transform *, const char *name); /* a schedule object, not injected */
 /* For integers that something is unrolled over: false and an error if the argument is larger. */
-bool optim_at_most(const struct transform *, const char *name, int64_t limit);
+bool optim_at_most(const struct optim_transform *, const char *name, int64_t limit);
 /* Of two names for one argument, both nullable, the one that is given, else the first; NULL and an error if both are.
  */
-const char *optim_either(const struct transform *, const char *name, const char *other);
+const char *optim_either(const struct optim_transform *, const char *name, const char *other);
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
-bool optim_mask(const struct transform *, const char *name, bool *out);
+bool optim_mask(const struct optim_transform *, const char *name, bool *out);
 /* An expression of one name, a counter: its value as a scalar. False: an error was recorded. */
-bool optim_of_counter(struct transform *, fe_json text, const char *name, struct term count, struct term *out);
+bool optim_of_counter(struct optim_transform *, fe_json text, const char *name, struct fe_term count,
+                      struct fe_term *out);
 /* Maps from patterns (a map may be NULL): the first member that matches a path, NULL = none; whether all patterns match
  * a parameter ("**" need not), else errors were recorded. */
-fe_json optim_match(struct transform *, fe_json map, const char *path);
-bool optim_patterns_match(struct transform *, fe_json map);
+fe_json optim_match(struct optim_transform *, fe_json map, const char *path);
+bool optim_patterns_match(struct optim_transform *, fe_json map);
 
 /* State of the whole tree; of every leaf, in the parameter's shape; of one leaf, in any shape. */
-struct term optim_state(struct transform *, const char *name, struct ir_type, struct start);
-void optim_state_set(struct transform *, const char *name, struct term);
-ir_value *optim_tree(struct transform *, const char *name, enum ir_dtype /* IR_TUPLE: the parameter's */, struct start);
-void optim_tree_set(struct transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
-struct term optim_leaf(struct transform *, const char *name, uint32_t leaf, struct ir_type, struct start);
-void optim_leaf_set(struct transform *, const char *name, uint32_t leaf, struct term);
+struct fe_term optim_state(struct optim_transform *, const char *name, struct ir_type, struct optim_start);
+void optim_state_set(struct optim_transform *, const char *name, struct fe_term);
+ir_value *optim_tree(struct optim_transform *, const char *name, enum ir_dtype /* IR_TUPLE: the parameter's */,
+                     struct optim_start);
+void optim_tree_set(struct optim_transform *, const char *name, const ir_value *values); /* cast to the slots' dtypes */
+struct fe_term optim_leaf(struct optim_transform *, const char *name, uint32_t leaf, struct ir_type,
+                          struct optim_start);
+void optim_leaf_set(struct optim_transform *, const char *name, uint32_t leaf, struct fe_term);
 /* How the dimensions of a slot lie along those of a parameter, so that both can be split alike: `lead` dimensions of
  * its own come first, then the parameter's without those whose bits are set. Not needed for a leaf of the parameter's
  * rank: its dimensions of the same extents are the parameter's. */
-void optim_leaf_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
-void optim_state_along(struct transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
-void optim_leaf_axes(struct transform *, const char *name, uint32_t leaf, uint32_t param_dims); /* as in ir_slot */
+void optim_leaf_along(struct optim_transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
+void optim_state_along(struct optim_transform *, const char *name, uint32_t leaf, uint32_t lead, uint32_t without);
+void optim_leaf_axes(struct optim_transform *, const char *name, uint32_t leaf,
+                     uint32_t param_dims); /* as in ir_slot */
 /* Whether the transformation runs for the first time: a bool scalar, kept in a slot of its own. */
-struct term optim_first(struct transform *);
+struct fe_term optim_first(struct optim_transform *);
 /* The parameters as they were in the document's first step, even if a wrapper kept the transformation from running
  * then, or as they are when a wrapper resets its state: what Optax's `init` saw. Kept in slots of a dtype (IR_TUPLE:
  * the parameter's). */
-ir_value *optim_first_params(struct transform *, const char *name, enum ir_dtype);
+ir_value *optim_first_params(struct optim_transform *, const char *name, enum ir_dtype);
 /* The same for a state of the tree that begins with any value; right after it was declared. */
-void optim_begin_with(struct transform *, const char *name, ir_value begin);
+void optim_begin_with(struct optim_transform *, const char *name, ir_value begin);
 /* The number of a leaf when the leaves are ordered by path, as JAX orders those of a tree. */
-uint32_t optim_rank(const struct transform *, uint32_t leaf);
+uint32_t optim_rank(const struct optim_transform *, uint32_t leaf);
 /* flatten: from the one vector to the leaves. */
-void optim_split(struct transform *, ir_value whole, ir_value *leaves);
+void optim_split(struct optim_transform *, ir_value whole, ir_value *leaves);
 /* Second parameters, saved as <prefix>.<path>, that begin as copies of the parameters. They can be set without having
  * been read. */
-ir_value *optim_copies(struct transform *, const char *prefix);
-void optim_copies_set(struct transform *, const char *prefix, const ir_value *values);
-struct term optim_increment(struct ir_builder *, struct term count); /* saturates */
+ir_value *optim_copies(struct optim_transform *, const char *prefix);
+void optim_copies_set(struct optim_transform *, const char *prefix, const ir_value *values);
+struct fe_term optim_increment(struct ir_builder *, struct fe_term count); /* saturates */
 
 /* A loop in the step (loop.c): declare what it carries, close the list with optim_now, write the body with `b` and
  * optim_capture for outer values, and finish with one new value per carried one. It runs while the first carried value,
  * a bool scalar, is true, and at most `limit` times. */
-struct loop {
+struct optim_loop {
     struct ir_builder b; /* of the body */
     struct ir_builder *outer;
     VEC(ir_value) carried;  /* initial values, in the step */
@@ -219,23 +224,23 @@ struct loop {
     VEC(ir_value) inside;   /* the same in the body */
     struct arena *arena;
 };
-struct loop optim_loop(struct transform *, const char *name);
-uint32_t optim_carry(struct loop *, struct term initial, enum ir_dtype); /* the number of the value */
-struct term optim_now(const struct loop *, uint32_t);
-ir_value optim_capture(struct loop *, ir_value outer);        /* 0 stays 0 */
-struct term optim_captured(struct loop *, struct term outer); /* numbers stay numbers */
+struct optim_loop optim_loop(struct optim_transform *, const char *name);
+uint32_t optim_carry(struct optim_loop *, struct fe_term initial, enum ir_dtype); /* the number of the value */
+struct fe_term optim_now(const struct optim_loop *, uint32_t);
+ir_value optim_capture(struct optim_loop *, ir_value outer);              /* 0 stays 0 */
+struct fe_term optim_captured(struct optim_loop *, struct fe_term outer); /* numbers stay numbers */
 /* The values after the loop, in order. */
-const ir_value *optim_loop_end(struct loop *, struct term limit, const ir_value *next);
+const ir_value *optim_loop_end(struct optim_loop *, struct fe_term limit, const ir_value *next);
 /* The same; without `flag` the first carried value is none in particular, and the loop runs `limit` times. */
-const ir_value *optim_loop_close(struct loop *, struct term limit, const ir_value *next, bool flag);
+const ir_value *optim_loop_close(struct optim_loop *, struct fe_term limit, const ir_value *next, bool flag);
 
 /* A branch (branch.c): what was built since `from` (a number of nodes of the step's function) and what `values` need of
  * it is carried out only where `when`, a bool scalar, is true; `values` then hold the result, else `otherwise`. */
-void optim_branch(struct transform *t, uint32_t from, struct term when, ir_value *values, const ir_value *otherwise,
-                  uint32_t count);
+void optim_branch(struct optim_transform *t, uint32_t from, struct fe_term when, ir_value *values,
+                  const ir_value *otherwise, uint32_t count);
 /* The same for values and all state that changed since `before` was taken (optim_snapshot). */
-void optim_branch_state(struct transform *t, const ir_value *before, uint32_t from, struct term when, ir_value *values,
-                        const ir_value *otherwise, uint32_t count);
+void optim_branch_state(struct optim_transform *t, const ir_value *before, uint32_t from, struct fe_term when,
+                        ir_value *values, const ir_value *otherwise, uint32_t count);
 
 /* Random keys (noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the first
  * part of its split. Returned is the key itself (carried) or the second part of the split (next). Leaves take the parts
@@ -243,20 +248,20 @@ void optim_branch_state(struct transform *t, const ir_value *before, uint32_t fr
 struct optim_key {
     ir_value word[2];
 };
-struct optim_key optim_carried_key(struct transform *, const char *name, int64_t seed);
-struct optim_key optim_next_key(struct transform *, const char *name, int64_t seed);
-struct optim_key optim_leaf_key_from(struct transform *, struct optim_key, uint32_t leaf, uint32_t first);
-struct optim_key optim_leaf_key(struct transform *, struct optim_key, uint32_t leaf);
+struct optim_key optim_carried_key(struct optim_transform *, const char *name, int64_t seed);
+struct optim_key optim_next_key(struct optim_transform *, const char *name, int64_t seed);
+struct optim_key optim_leaf_key_from(struct optim_transform *, struct optim_key, uint32_t leaf, uint32_t first);
+struct optim_key optim_leaf_key(struct optim_transform *, struct optim_key, uint32_t leaf);
 
 /* The narrowest and the widest dtype of the parameters: numbers kept beside them have it, as in Optax. */
-enum ir_dtype optim_lowest(const struct transform *);
-enum ir_dtype optim_highest(const struct transform *);
-ir_value *optim_new_tree(const struct transform *);
+enum ir_dtype optim_lowest(const struct optim_transform *);
+enum ir_dtype optim_highest(const struct optim_transform *);
+ir_value *optim_new_tree(const struct optim_transform *);
 /* The leaves of the transformation as a tree of expressions. */
-struct fe_val optim_tree_value(struct transform *, const ir_value *);
+struct fe_val optim_tree_value(struct optim_transform *, const ir_value *);
 /* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
-struct term optim_square_sum(struct transform *, const ir_value *);
-struct term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);
+struct fe_term optim_square_sum(struct optim_transform *, const ir_value *);
+struct fe_term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);
 
 /* ---------------------------------------------------------------- short names for the files of rules */
 
@@ -265,56 +270,61 @@ struct term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, con
     for (uint32_t i = 0; i < (t)->count; i++) \
         if ((t)->u[i])
 
-static const struct start zero = {0};
-static inline const struct fe_value *arg(const struct transform *t, const char *name) { return optim_arg(t, name); }
-static inline struct term number(const struct transform *t, const char *name) { return optim_number(t, name); }
-static inline bool flag(const struct transform *t, const char *name) { return optim_arg(t, name)->boolean; }
-static inline bool absent(const struct transform *t, const char *name) { return optim_absent(t, name); }
-static inline enum ir_dtype dtype_of(const struct transform *t, const char *name) { return arg(t, name)->dtype; }
+static const struct optim_start zero = {0};
+static inline const struct fe_value *arg(const struct optim_transform *t, const char *name)
+{
+    return optim_arg(t, name);
+}
+static inline struct fe_term number(const struct optim_transform *t, const char *name) { return optim_number(t, name); }
+static inline bool flag(const struct optim_transform *t, const char *name) { return optim_arg(t, name)->boolean; }
+static inline bool absent(const struct optim_transform *t, const char *name) { return optim_absent(t, name); }
+static inline enum ir_dtype dtype_of(const struct optim_transform *t, const char *name) { return arg(t, name)->dtype; }
 /* The dtype of a nullable argument; null: that of the parameters. */
-static inline enum ir_dtype dtype_or(const struct transform *t, const char *name)
+static inline enum ir_dtype dtype_or(const struct optim_transform *t, const char *name)
 {
     return absent(t, name) ? IR_TUPLE : dtype_of(t, name);
 }
-static inline struct term counter(struct transform *t, const char *name) /* int32, from 0 */
+static inline struct fe_term counter(struct optim_transform *t, const char *name) /* int32, from 0 */
 {
     return optim_state(t, name, ir_type_scalar(IR_I32), zero);
 }
 /* A number, or a schedule at a counter. */
-static inline struct term at_count(struct transform *t, const char *name, struct term count)
+static inline struct fe_term at_count(struct optim_transform *t, const char *name, struct fe_term count)
 {
     if (!optim_scheduled(t, name)) return number(t, name);
     return fe_schedule_term(t->fe, t->b, arg(t, name), count.v);
 }
 /* x where it is sent, else 0. By multiplication, as in Optax, if the document asks for it: then a NaN gets through. */
-static inline struct term sent_or_zero(struct transform *t, struct term sent, struct term x)
+static inline struct fe_term sent_or_zero(struct optim_transform *t, struct fe_term sent, struct fe_term x)
 {
     if (flag(t, "nan_passes")) return term_mul(t->b, sent, x);
     return term_where(t->b, sent, x, term_number(0));
 }
 /* x where the condition holds, else y; by multiplication as well if the document asks for it */
-static inline struct term picked(struct transform *t, struct term condition, struct term x, struct term y)
+static inline struct fe_term picked(struct optim_transform *t, struct fe_term condition, struct fe_term x,
+                                    struct fe_term y)
 {
     struct ir_builder *b = t->b;
     if (!flag(t, "nan_passes")) return term_where(b, condition, x, y);
     return term_add(b, term_mul(b, condition, x), term_mul(b, term_not(b, condition), y));
 }
 /* (1 - decay) * g + decay * m */
-static inline struct term moment(struct ir_builder *b, struct term g, struct term m, struct term decay)
+static inline struct fe_term moment(struct ir_builder *b, struct fe_term g, struct fe_term m, struct fe_term decay)
 {
     return term_add(b, term_mul(b, term_sub(b, term_integer(1), decay), g), term_mul(b, decay, m));
 }
 /* 1 - decay**count, in float32 */
-static inline struct term correction(struct ir_builder *b, struct term decay, struct term count)
+static inline struct fe_term correction(struct ir_builder *b, struct fe_term decay, struct fe_term count)
 {
     return term_sub(b, term_integer(1), term_pow(b, decay, count));
 }
-static inline struct term corrected(struct ir_builder *b, struct term m, struct term c)
+static inline struct fe_term corrected(struct ir_builder *b, struct fe_term m, struct fe_term c)
 {
     return term_div(b, m, term_cast_like(b, c, m));
 }
 /* sqrt(v + eps_root) + eps */
-static inline struct term root_plus(struct ir_builder *b, struct term v, struct term eps_root, struct term eps)
+static inline struct fe_term root_plus(struct ir_builder *b, struct fe_term v, struct fe_term eps_root,
+                                       struct fe_term eps)
 {
     return term_add(b, term_sqrt(b, term_add(b, v, eps_root)), eps);
 }

@@ -5,7 +5,8 @@
 /* ---------------------------------------------------------------- SAM (Foret et al. 2021) */
 
 /* Runs an inner optimizer. SAM and lookahead hand on gradients and parameters alone. */
-static void run_inner(struct transform *t, const char *argument, const char *state, ir_value *u, const ir_value *p)
+static void run_inner(struct optim_transform *t, const char *argument, const char *state, ir_value *u,
+                      const ir_value *p)
 {
     fe_json inner = arg(t, argument)->json;
     const char *path = optim_path(t, state);
@@ -13,20 +14,20 @@ static void run_inner(struct transform *t, const char *argument, const char *sta
     else optim_apply_without_value(t->o, inner, t->row->name, path, u, p);
 }
 
-static ir_value *negated(struct transform *t, const ir_value *x)
+static ir_value *negated(struct optim_transform *t, const ir_value *x)
 {
     ir_value *y = optim_new_tree(t);
     EACH_LEAF(t, i) y[i] = term_neg(t->b, T(x[i])).v;
     return y;
 }
 
-static void copy_tree(struct transform *t, ir_value *to, const ir_value *from)
+static void copy_tree(struct optim_transform *t, ir_value *to, const ir_value *from)
 {
     for (uint32_t i = 0; i < t->count; i++) to[i] = t->u[i] ? from[i] : 0;
 }
 
 /* All in one step: uphill by the adversary, then the optimizer's update for the gradient found there. */
-static void sam_opaque(struct transform *t)
+static void sam_opaque(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
     const char *adv = optim_path(t, "adv_state");
@@ -48,13 +49,13 @@ static void sam_opaque(struct transform *t)
 }
 
 /* Over sync_period steps: the parameters move uphill; the last step jumps back and takes the optimizer's update. */
-static void sam_transparent(struct transform *t)
+static void sam_transparent(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
     const char *adv = optim_path(t, "adv_state"), *opt = optim_path(t, "opt_state");
-    struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
-                one = term_integer(1);
-    struct term begin = term_eq(b, steps, term_integer(0)), last = term_eq(b, steps, term_sub(b, period, one));
+    struct fe_term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
+                   one = term_integer(1);
+    struct fe_term begin = term_eq(b, steps, term_integer(0)), last = term_eq(b, steps, term_sub(b, period, one));
     ir_value *old = optim_first_params(t, "cache", IR_TUPLE), *cache = optim_new_tree(t),
              *before = optim_snapshot(t->o);
     ir_value *up = optim_new_tree(t), *down = optim_new_tree(t);
@@ -67,7 +68,7 @@ static void sam_transparent(struct transform *t)
     if (flag(t, "reset_state")) optim_reset(t->o, adv, last);
     else optim_select(t->o, adv, term_not(b, last), before);
     EACH_LEAF(t, i) {
-        struct term back = term_add(b, term_sub(b, T(old[i]), T(t->p[i])), T(down[i]));
+        struct fe_term back = term_add(b, term_sub(b, T(old[i]), T(t->p[i])), T(down[i]));
         cache[i] = picked(t, begin, T(t->p[i]), T(old[i])).v;
         t->u[i] = picked(t, last, back, T(up[i])).v;
     }
@@ -75,7 +76,7 @@ static void sam_transparent(struct transform *t)
     optim_state_set(t, "steps_since_sync", term_rem(b, term_add(b, steps, one), period));
 }
 
-void transform_sam(struct transform *t)
+void transform_sam(struct optim_transform *t)
 {
     if (flag(t, "opaque_mode")) sam_opaque(t);
     else sam_transparent(t);
@@ -85,17 +86,17 @@ void transform_sam(struct transform *t)
 
 /* The parameters are the fast ones; every sync_period steps the slow ones follow them a part of the way, and the fast
  * ones go there. */
-void transform_lookahead(struct transform *t)
+void transform_lookahead(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
-                one = term_integer(1);
-    struct term sync = term_eq(b, steps, term_sub(b, period, one)), part = number(t, "slow_step_size");
+    struct fe_term steps = counter(t, "steps_since_sync"), period = term_integer(arg(t, "sync_period")->integer),
+                   one = term_integer(1);
+    struct fe_term sync = term_eq(b, steps, term_sub(b, period, one)), part = number(t, "slow_step_size");
     ir_value *slow = optim_copies(t, "slow");
     run_inner(t, "fast_optimizer", "fast_state", t->u, t->p);
     if (flag(t, "reset_state")) optim_reset(t->o, optim_path(t, "fast_state"), sync);
     EACH_LEAF(t, i) {
-        struct term u = T(t->u[i]), diff = term_sub(b, term_add(b, T(t->p[i]), u), T(slow[i]));
+        struct fe_term u = T(t->u[i]), diff = term_sub(b, term_add(b, T(t->p[i]), u), T(slow[i]));
         diff = sent_or_zero(t, sync, diff);
         slow[i] = term_add(b, T(slow[i]), term_mul(b, part, diff)).v;
         t->u[i] = term_sub(b, u, term_mul(b, term_sub(b, one, part), diff)).v;
@@ -106,27 +107,27 @@ void transform_lookahead(struct transform *t)
 
 /* ---------------------------------------------------------------- Mechanic (Cutkosky et al. 2023) */
 
-void transform_mechanize(struct transform *t)
+void transform_mechanize(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
     int64_t n = arg(t, "num_betas")->integer;
     if (!optim_at_most(t, "num_betas", 1000)) return;
     const struct ir_type exact = ir_type_of(IR_F32, 1, &n), vector = ir_type_of(optim_lowest(t), 1, &n);
-    struct term eps = number(t, "eps"), s_init = number(t, "s_init"), count = counter(t, "count"),
-                none = term_number(0);
+    struct fe_term eps = number(t, "eps"), s_init = number(t, "s_init"), count = counter(t, "count"),
+                   none = term_number(0);
     float *list = arena_new_array(t->fe->arena, float, n);
     for (int64_t i = 0; i < n; i++) list[i] = (float)(1 - pow(0.1, (double)(i + 1)));
-    struct term betas = T(ir_cast(b, ir_constant(b, exact, list), optim_lowest(t))),
-                m = optim_state(t, "m", vector, zero), v = optim_state(t, "v", vector, zero);
-    struct term r = optim_state(t, "r", vector, zero),
-                s = optim_state(t, "s", vector, (struct start){.number = arg(t, "s_init")->number});
+    struct fe_term betas = T(ir_cast(b, ir_constant(b, exact, list), optim_lowest(t))),
+                   m = optim_state(t, "m", vector, zero), v = optim_state(t, "v", vector, zero);
+    struct fe_term r = optim_state(t, "r", vector, zero),
+                   s = optim_state(t, "s", vector, (struct optim_start){.number = arg(t, "s_init")->number});
     ir_value *x0 = optim_tree(t, "x0", IR_TUPLE, zero);
     EACH_LEAF(t, i) x0[i] = term_where(b, term_eq(b, count, term_integer(0)), T(t->p[i]), T(x0[i])).v;
     optim_tree_set(t, "x0", x0);
 
-    struct term sum = term_sum(b, s), grad_norm = term_sqrt(b, optim_square_sum(t, t->u)),
-                param_norm = term_sqrt(b, optim_square_sum(t, t->p));
-    struct term decay = term_mul(b, term_mul(b, number(t, "weight_decay"), sum), grad_norm);
+    struct fe_term sum = term_sum(b, s), grad_norm = term_sqrt(b, optim_square_sum(t, t->u)),
+                   param_norm = term_sqrt(b, optim_square_sum(t, t->p));
+    struct fe_term decay = term_mul(b, term_mul(b, number(t, "weight_decay"), sum), grad_norm);
     decay = term_div(b, decay, term_add(b, param_norm, eps));
     ir_value *g = optim_new_tree(t), *previous = optim_new_tree(t), *delta = optim_new_tree(t);
     EACH_LEAF(t, i) {
@@ -136,20 +137,20 @@ void transform_mechanize(struct transform *t)
     run_inner(t, "base_optimizer", "base_optimizer_state", t->u, t->p);
     EACH_LEAF(t, i) delta[i] = term_sub(b, T(previous[i]), T(t->u[i])).v;
 
-    struct term h = optim_dot(b, t->count, g, previous), clipped = term_min(b, term_max(b, h, term_neg(b, m)), m);
+    struct fe_term h = optim_dot(b, t->count, g, previous), clipped = term_min(b, term_max(b, h, term_neg(b, m)), m);
     m = term_max(b, term_mul(b, betas, m), term_add(b, term_abs(b, h), eps));
     v = term_add(b, term_mul(b, term_square(b, betas), v), term_square(b, h));
     r = term_add(b, term_mul(b, betas, r), term_mul(b, clipped, s));
-    struct term wealth = term_add(b, term_mul(b, term_div(b, s_init, term_integer(n)), m), term_max(b, none, r));
+    struct fe_term wealth = term_add(b, term_mul(b, term_div(b, s_init, term_integer(n)), m), term_max(b, none, r));
     s = term_div(b, wealth, term_add(b, term_sqrt(b, v), eps));
     optim_state_set(t, "m", m);
     optim_state_set(t, "v", v);
     optim_state_set(t, "r", r);
     optim_state_set(t, "s", s);
     optim_state_set(t, "count", optim_increment(b, count));
-    struct term rate = term_sum(b, s);
+    struct fe_term rate = term_sum(b, s);
     EACH_LEAF(t, i) {
-        struct term x = term_sub(b, T(x0[i]), term_mul(b, rate, T(delta[i])));
+        struct fe_term x = term_sub(b, T(x0[i]), term_mul(b, rate, T(delta[i])));
         t->u[i] = term_sub(b, x, T(t->p[i])).v;
     }
 }
@@ -166,7 +167,7 @@ static struct ir_func *no_loss(struct fe_optim_state *o, const ir_value **captur
 }
 
 /* The leaves of a tree behind each other, in the order of their paths. */
-static ir_value joined(struct transform *t, const ir_value *tree, enum ir_dtype dtype)
+static ir_value joined(struct optim_transform *t, const ir_value *tree, enum ir_dtype dtype)
 {
     ir_value *parts = arena_new_array(t->fe->arena, ir_value, t->count + 1);
     uint32_t n = 0;
@@ -178,7 +179,7 @@ static ir_value joined(struct transform *t, const ir_value *tree, enum ir_dtype 
     return ir_concat(t->b, parts, n, 0);
 }
 
-void optim_split(struct transform *t, ir_value whole, ir_value *leaves)
+void optim_split(struct optim_transform *t, ir_value whole, ir_value *leaves)
 {
     static const int64_t step = 1;
     uint32_t *order = arena_new_array(t->fe->arena, uint32_t, t->count + 1), n = 0;
@@ -194,7 +195,7 @@ void optim_split(struct transform *t, ir_value whole, ir_value *leaves)
 }
 
 /* Runs the inner transformation for one parameter, which stands for all. */
-void transform_flatten(struct transform *t)
+void transform_flatten(struct optim_transform *t)
 {
     struct fe_optim_state *o = t->o;
     int64_t total = 0;

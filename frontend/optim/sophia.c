@@ -3,12 +3,13 @@
  *
  * A product of the Hessian with a vector r is the derivative of <gradient, r>. Every op that a backward pass consists
  * of can be differentiated, so this is one more reverse pass over the value-and-gradient function of the step. */
-#include "frontend/model.h"
+#include "frontend/model/model.h"
 #include "frontend/optim/optim.h"
 
 /* The function (trained parameters.., one vector per leaf of the transformation.., captured..) -> products per trained
  * parameter. NULL: errors were recorded. */
-static struct ir_func *hessian_product_function(struct transform *t, uint32_t captured_count, struct ir_func *gradient)
+static struct ir_func *hessian_product_function(struct optim_transform *t, uint32_t captured_count,
+                                                struct ir_func *gradient)
 {
     struct fe_optim_state *o = t->o;
     const char *name = "hessian_product";
@@ -29,7 +30,7 @@ static struct ir_func *hessian_product_function(struct transform *t, uint32_t ca
     ir_value tuple = ir_call(&b, gradient, args, n), *grads = optim_new_tree(t);
     for (uint32_t i = 0, result = 1; i < o->count; i++)
         if (o->grads[i]) grads[i] = ir_proj(&b, tuple, result++);
-    struct term along = optim_dot(&b, o->count, grads, direction);
+    struct fe_term along = optim_dot(&b, o->count, grads, direction);
     ir_value products = ir_grad(&b, along.v, wrt, trained);
     for (uint32_t i = 0, result = 0; i < o->count; i++)
         if (o->grads[i]) ir_result_add(&b, o->params[i].path, ir_proj(&b, products, result++), -1);
@@ -37,7 +38,7 @@ static struct ir_func *hessian_product_function(struct transform *t, uint32_t ca
 }
 
 /* A loop that f runs, whose results are tensors with first derivatives only (expr_loop.c); NULL: none. */
-static const struct ir_node *find_loop(struct transform *t, const struct ir_func *f)
+static const struct ir_node *find_loop(struct optim_transform *t, const struct ir_func *f)
 {
     const bool *live = ir_live(f, t->fe->arena);
     for (ir_value v = 1; v < f->count; v++) {
@@ -52,7 +53,7 @@ static const struct ir_node *find_loop(struct transform *t, const struct ir_func
 }
 
 /* False: the gradient cannot be differentiated, and an error says so. */
-static bool has_derivative(struct transform *t, const struct ir_func *gradient)
+static bool has_derivative(struct optim_transform *t, const struct ir_func *gradient)
 {
     const struct ir_node *loop = find_loop(t, gradient);
     if (!loop) return true;
@@ -63,7 +64,7 @@ static bool has_derivative(struct transform *t, const struct ir_func *gradient)
 }
 
 /* H r for the leaves of the transformation; the other trained parameters stay where they are. */
-static bool hessian_product(struct transform *t, const ir_value *r, ir_value *products)
+static bool hessian_product(struct optim_transform *t, const ir_value *r, ir_value *products)
 {
     struct fe_optim_state *o = t->o;
     const ir_value *captured;
@@ -83,7 +84,7 @@ static bool hessian_product(struct transform *t, const ir_value *r, ir_value *pr
 }
 
 /* r * (H r) with random signs r: its mean is the diagonal (Hutchinson 1989). */
-static void hutchinson(struct transform *t, int64_t seed)
+static void hutchinson(struct optim_transform *t, int64_t seed)
 {
     ir_value *r = optim_new_tree(t), *products = optim_new_tree(t);
     struct optim_key sample = optim_next_key(t, "key", seed);
@@ -96,13 +97,13 @@ static void hutchinson(struct transform *t, int64_t seed)
     EACH_LEAF(t, i) t->u[i] = term_mul(t->b, T(products[i]), T(r[i])).v;
 }
 
-void transform_hutchinson_estimator_diag_hessian(struct transform *t)
+void transform_hutchinson_estimator_diag_hessian(struct optim_transform *t)
 {
     hutchinson(t, absent(t, "random_seed") ? 0 : arg(t, "random_seed")->integer);
 }
 
 /* A new estimate of the diagonal, in the steps that want one; what stands there in others is never read. */
-static void estimate_diagonal(struct transform *t, struct term when, ir_value *h)
+static void estimate_diagonal(struct optim_transform *t, struct fe_term when, ir_value *h)
 {
     fe_json own = arg(t, "hessian_diagonal_fn")->json;
     const char *path = optim_path(t, "hessian_fn_state");
@@ -112,7 +113,7 @@ static void estimate_diagonal(struct transform *t, struct term when, ir_value *h
     if (own && own->kind == JSON_OBJECT) {
         optim_apply(t->o, own, path, h, t->p);
     } else {
-        struct transform inner = *t;
+        struct optim_transform inner = *t;
         inner.path = path, inner.u = h;
         hutchinson(&inner, 0);
     }
@@ -124,11 +125,11 @@ static void estimate_diagonal(struct transform *t, struct term when, ir_value *h
 
 /* The average of the diagonal takes a new estimate, every `update_interval` steps only. It has a branch of its own,
  * after the parameters have moved by what it was before: so it can be updated where it lies. */
-static void update_diagonal(struct transform *t, struct term count, ir_value *nu)
+static void update_diagonal(struct optim_transform *t, struct fe_term count, ir_value *nu)
 {
     struct ir_builder *b = t->b;
-    struct term when = term_eq(b, term_rem(b, count, term_integer(arg(t, "update_interval")->integer)),
-                               term_integer(0));
+    struct fe_term when = term_eq(b, term_rem(b, count, term_integer(arg(t, "update_interval")->integer)),
+                                  term_integer(0));
     ir_value *h = optim_new_tree(t), *next = optim_new_tree(t), *old = optim_new_tree(t);
     uint32_t from, n = 0;
     estimate_diagonal(t, when, h);
@@ -139,17 +140,17 @@ static void update_diagonal(struct transform *t, struct term count, ir_value *nu
     EACH_LEAF(t, i) nu[i] = next[n++];
 }
 
-static void scale_by_sophia(struct transform *t)
+static void scale_by_sophia(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term count = counter(t, "count"), after = optim_increment(b, count), b1 = number(t, "b1"),
-                limit = number(t, "clip_threshold"), c = correction(b, b1, after);
+    struct fe_term count = counter(t, "count"), after = optim_increment(b, count), b1 = number(t, "b1"),
+                   limit = number(t, "clip_threshold"), c = correction(b, b1, after);
     ir_value *mu = optim_tree(t, "mu", dtype_or(t, "mu_dtype"), zero), *nu = optim_tree(t, "nu", IR_TUPLE, zero),
              *u = optim_new_tree(t);
     EACH_LEAF(t, i) {
         mu[i] = moment(b, T(t->u[i]), T(mu[i]), b1).v;
-        struct term curvature = term_max(b, term_mul(b, number(t, "gamma"), T(nu[i])), number(t, "eps"));
-        struct term step = term_div(b, corrected(b, T(mu[i]), c), curvature);
+        struct fe_term curvature = term_max(b, term_mul(b, number(t, "gamma"), T(nu[i])), number(t, "eps"));
+        struct fe_term step = term_div(b, corrected(b, T(mu[i]), c), curvature);
         if (!absent(t, "clip_threshold")) step = term_min(b, term_max(b, step, term_neg(b, limit)), limit);
         u[i] = step.v;
     }
@@ -160,9 +161,9 @@ static void scale_by_sophia(struct transform *t)
     optim_state_set(t, "count", after);
 }
 
-void transform_sophia(struct transform *t)
+void transform_sophia(struct optim_transform *t)
 {
-    struct transform first = *t;
+    struct optim_transform first = *t;
     first.path = optim_path(t, "0");
     scale_by_sophia(&first);
     optim_chain(t, "add_decayed_weights(mask=weight_decay_mask) -> scale_by_learning_rate", 1);

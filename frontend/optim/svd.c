@@ -72,20 +72,20 @@ static ir_value corners(struct ir_builder *b, struct arena *arena, ir_value prod
 /* The rotations that make row i of the first half orthogonal to row i of the second. */
 static void rotations(struct ir_builder *b, struct arena *arena, ir_value products, ir_value *cosine, ir_value *sine)
 {
-    struct term xx = T(corners(b, arena, products, 0, 0)), yy = T(corners(b, arena, products, 1, 1)),
-                xy = T(corners(b, arena, products, 0, 1)), one = term_number(1), none = term_number(0);
-    struct term is_zero = term_eq(b, xy, none), safe = term_where(b, is_zero, one, xy);
-    struct term zeta = term_div(b, term_sub(b, yy, xx), term_mul(b, term_number(2), safe));
-    struct term sign = term_where(b, term_lt(b, zeta, none), term_number(-1), one);
-    struct term root = term_sqrt(b, term_add(b, one, term_square(b, zeta)));
-    struct term tangent = term_where(b, is_zero, none, term_div(b, sign, term_add(b, term_abs(b, zeta), root)));
-    struct term c = term_rsqrt(b, term_add(b, one, term_square(b, tangent)));
+    struct fe_term xx = T(corners(b, arena, products, 0, 0)), yy = T(corners(b, arena, products, 1, 1)),
+                   xy = T(corners(b, arena, products, 0, 1)), one = term_number(1), none = term_number(0);
+    struct fe_term is_zero = term_eq(b, xy, none), safe = term_where(b, is_zero, one, xy);
+    struct fe_term zeta = term_div(b, term_sub(b, yy, xx), term_mul(b, term_number(2), safe));
+    struct fe_term sign = term_where(b, term_lt(b, zeta, none), term_number(-1), one);
+    struct fe_term root = term_sqrt(b, term_add(b, one, term_square(b, zeta)));
+    struct fe_term tangent = term_where(b, is_zero, none, term_div(b, sign, term_add(b, term_abs(b, zeta), root)));
+    struct fe_term c = term_rsqrt(b, term_add(b, one, term_square(b, tangent)));
     *cosine = c.v;
     *sine = term_mul(b, c, tangent).v;
 }
 
 /* An orthogonal matrix per pair [pairs, k, k] that brings the symmetric `products` close to diagonal form. */
-static ir_value sweep(struct transform *t, ir_value products)
+static ir_value sweep(struct optim_transform *t, ir_value products)
 {
     enum { GO, PRODUCTS, TURN };
     struct ir_builder *b = t->b;
@@ -93,8 +93,8 @@ static ir_value sweep(struct transform *t, ir_value products)
     const struct ir_type type = *ir_type(b->f, products);
     struct ir_type index = type;
     index.dtype = IR_I32;
-    struct term is_diagonal = T(ir_binary(b, OP_eq, ir_iota(b, index, 1), ir_iota(b, index, 2)));
-    struct loop loop = optim_loop(t, "jacobi_sweep");
+    struct fe_term is_diagonal = T(ir_binary(b, OP_eq, ir_iota(b, index, 1), ir_iota(b, index, 2)));
+    struct optim_loop loop = optim_loop(t, "jacobi_sweep");
     struct ir_builder *in = &loop.b;
     optim_carry(&loop, T(ir_scalar(b, IR_BOOL, 1)), IR_BOOL);
     optim_carry(&loop, T(products), IR_F32);
@@ -110,7 +110,7 @@ static ir_value sweep(struct transform *t, ir_value products)
 /* ---------------------------------------------------------------- all rows */
 
 /* The largest cosine between two rows that are not negligible, from the products of the pairs. */
-static struct term largest_cosine(struct ir_builder *b, ir_value products, int64_t rows)
+static struct fe_term largest_cosine(struct ir_builder *b, ir_value products, int64_t rows)
 {
     static const int64_t row[] = {0, 1}, column[] = {0, 2};
     const struct ir_type type = *ir_type(b->f, products);
@@ -119,37 +119,37 @@ static struct term largest_cosine(struct ir_builder *b, ir_value products, int64
     ir_value is_diagonal = ir_binary(b, OP_eq, ir_iota(b, index, 1), ir_iota(b, index, 2));
     ir_value none = ir_number_like(b, products, 0);
     ir_value squares = ir_reduce(b, OP_reduce_sum, ir_select(b, is_diagonal, products, none), dims + 2, 1);
-    struct term largest = T(ir_reduce(b, OP_reduce_max, squares, dims, 2)),
-                relative = term_number((double)rows * epsilon);
-    struct term negligible = term_mul(b, term_square(b, relative), largest);
-    struct term significant = term_lt(b, negligible, T(squares));
+    struct fe_term largest = T(ir_reduce(b, OP_reduce_max, squares, dims, 2)),
+                   relative = term_number((double)rows * epsilon);
+    struct fe_term negligible = term_mul(b, term_square(b, relative), largest);
+    struct fe_term significant = term_lt(b, negligible, T(squares));
     ir_value inverse = term_where(b, significant, term_rsqrt(b, T(squares)), term_number(0)).v;
-    struct term cosine = term_mul(b, T(spread(b, inverse, products, row)), T(spread(b, inverse, products, column)));
+    struct fe_term cosine = term_mul(b, T(spread(b, inverse, products, row)), T(spread(b, inverse, products, column)));
     cosine = term_mul(b, cosine, term_abs(b, T(ir_select(b, is_diagonal, none, products))));
     return T(ir_reduce(b, OP_reduce_max, cosine.v, dims, 3));
 }
 
 /* Rows [n, m] that are orthogonal to each other, from those of x by rotations; n is a multiple of twice the block. */
-static ir_value orthogonal(struct transform *t, ir_value x, int64_t block)
+static ir_value orthogonal(struct optim_transform *t, ir_value x, int64_t block)
 {
     enum { GO, ROWS, WORST };
     const struct ir_type type = *ir_type(t->b->f, x);
     int64_t n = type.dim[0], m = type.dim[1], blocks = n / block, rounds = blocks - 1;
     int64_t paired[3] = {blocks / 2, 2 * block, m}, single[3] = {blocks, block, m};
-    struct loop loop = optim_loop(t, "jacobi");
+    struct optim_loop loop = optim_loop(t, "jacobi");
     struct ir_builder *b = &loop.b;
-    struct transform in = *t;
+    struct optim_transform in = *t;
     in.b = b;
     optim_carry(&loop, T(ir_scalar(t->b, IR_BOOL, 1)), IR_BOOL);
     optim_carry(&loop, T(x), IR_F32);
     optim_carry(&loop, term_number(0), IR_F32);
-    struct term round = T(loop.b.f->params.items[0].value);
+    struct fe_term round = T(loop.b.f->params.items[0].value);
     ir_value now = ir_reshape(b, optim_now(&loop, ROWS).v, 3, paired), products = product(b, now, now, 2), next[3];
-    struct term worst = term_max(b, optim_now(&loop, WORST), largest_cosine(b, products, n));
+    struct fe_term worst = term_max(b, optim_now(&loop, WORST), largest_cosine(b, products, n));
     ir_value after = product(b, sweep(&in, products), now, 1);
     if (blocks > 2) after = ir_take(b, ir_reshape(b, after, 3, single), next_places(b, t->fe->arena, blocks, false), 0);
-    struct term is_last = term_eq(b, term_rem(b, round, term_integer(rounds)), term_integer(rounds - 1));
-    struct term tolerance = term_number((4 + sqrt((double)m)) * epsilon);
+    struct fe_term is_last = term_eq(b, term_rem(b, round, term_integer(rounds)), term_integer(rounds - 1));
+    struct fe_term tolerance = term_number((4 + sqrt((double)m)) * epsilon);
     next[GO] = term_not(b, term_and(b, is_last, term_le(b, worst, tolerance))).v;
     next[ROWS] = ir_reshape(b, after, 2, type.dim);
     next[WORST] = term_where(b, is_last, term_number(0), worst).v;
@@ -183,27 +183,27 @@ static ir_value without(struct ir_builder *b, ir_value x, ir_value basis)
 
 /* Replaces the last `missing` rows of `basis`, which are zero, by unit vectors orthogonal to all others: each begins as
  * the axis that the others reach least. */
-static ir_value completed(struct transform *t, ir_value basis, struct term missing)
+static ir_value completed(struct optim_transform *t, ir_value basis, struct fe_term missing)
 {
     const struct ir_type type = *ir_type(t->b->f, basis);
     int64_t r = type.dim[0], m = type.dim[1], row[2] = {1, m};
-    struct loop loop = optim_loop(t, "complete_basis");
+    struct optim_loop loop = optim_loop(t, "complete_basis");
     struct ir_builder *b = &loop.b;
     uint32_t number = optim_carry(&loop, T(basis), IR_F32);
     ir_value now = optim_now(&loop, number).v, next;
-    struct term i = T(b->f->params.items[0].value), left = optim_captured(&loop, missing);
+    struct fe_term i = T(b->f->params.items[0].value), left = optim_captured(&loop, missing);
     ir_value reach = ir_reduce(b, OP_reduce_sum, ir_binary(b, OP_mul, now, now), dims, 1);
     ir_value least = ir_argreduce(b, OP_argmin, reach, 0), axes = ir_iota(b, ir_type_of(IR_I32, 1, &m), 0);
     ir_value x = ir_cast(b, ir_binary(b, OP_eq, axes, ir_broadcast(b, least, 1, &m, NULL)), IR_F32);
     x = without(b, without(b, x, now), now);
-    struct term length = term_sqrt(b, term_sum(b, term_square(b, T(x))));
+    struct fe_term length = term_sqrt(b, term_sum(b, term_square(b, T(x))));
     ir_value starts[2] = {term_add(b, term_sub(b, term_integer(r), left), i).v, ir_scalar(b, IR_I32, 0)};
     next = ir_dynamic_update(b, now, ir_reshape(b, term_div(b, T(x), length).v, 2, row), starts);
     return optim_loop_close(&loop, missing, &next, false)[0];
 }
 
 /* The r rows of most length, as unit vectors, with others where there are less. */
-static ir_value unit_rows(struct transform *t, ir_value rows, int64_t r)
+static ir_value unit_rows(struct optim_transform *t, ir_value rows, int64_t r)
 {
     static const int64_t row[] = {0}, zeroth[] = {0}, step[] = {1};
     struct ir_builder *b = t->b;
@@ -211,16 +211,16 @@ static ir_value unit_rows(struct transform *t, ir_value rows, int64_t r)
     ir_value squares = ir_reduce(b, OP_reduce_sum, ir_binary(b, OP_mul, rows, rows), dims + 1, 1);
     ir_value order = ir_slice(b, descending(b, squares), zeroth, &r, step);
     ir_value longest = ir_take(b, rows, order, 0);
-    struct term s = T(ir_take(b, squares, order, 0)), largest = T(ir_reduce(b, OP_reduce_max, squares, dims, 1));
-    struct term relative = term_square(b, term_number((double)n * epsilon));
-    struct term is_there = term_lt(b, term_mul(b, relative, largest), s);
+    struct fe_term s = T(ir_take(b, squares, order, 0)), largest = T(ir_reduce(b, OP_reduce_max, squares, dims, 1));
+    struct fe_term relative = term_square(b, term_number((double)n * epsilon));
+    struct fe_term is_there = term_lt(b, term_mul(b, relative, largest), s);
     ir_value inverse = term_where(b, is_there, term_rsqrt(b, s), term_number(0)).v;
     ir_value unit = ir_binary(b, OP_mul, longest, spread(b, inverse, longest, row));
-    struct term missing = term_sum(b, term_cast(b, term_not(b, is_there), IR_I32));
+    struct fe_term missing = term_sum(b, term_cast(b, term_not(b, is_there), IR_I32));
     return completed(t, unit, missing);
 }
 
-ir_value optim_singular_vectors(struct transform *t, ir_value x, int64_t r)
+ir_value optim_singular_vectors(struct optim_transform *t, ir_value x, int64_t r)
 {
     static const int64_t none[2] = {0, 0};
     struct ir_builder *b = t->b;
@@ -232,7 +232,8 @@ ir_value optim_singular_vectors(struct transform *t, ir_value x, int64_t r)
     }
     int64_t n = type.dim[0], block = n <= 2 * BLOCK ? (n + 1) / 2 : BLOCK, pair = 2 * block;
     int64_t more[2] = {(pair - n % pair) % pair, 0}, no[2] = {0, 0};
-    struct term rows = term_cast(b, T(x), IR_F32), most = T(ir_reduce(b, OP_reduce_max, term_abs(b, rows).v, dims, 2));
+    struct fe_term rows = term_cast(b, T(x), IR_F32),
+                   most = T(ir_reduce(b, OP_reduce_max, term_abs(b, rows).v, dims, 2));
     most = term_where(b, term_lt(b, term_number(0), most), most, term_number(1));
     rows = term_div(b, rows, most);
     ir_value padded = ir_pad(b, rows.v, ir_scalar(b, IR_F32, 0), none, more, no);

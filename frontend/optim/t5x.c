@@ -33,7 +33,7 @@ static bool read_factor(struct fe *fe, fe_json json, enum factor *out)
 /* ---------------------------------------------------------------- maps from patterns: the first that matches */
 
 /* The entry of a parameter; NULL: an error was recorded. */
-static fe_json entry_of(struct transform *t, fe_json map, uint32_t leaf, const char *what)
+static fe_json entry_of(struct optim_transform *t, fe_json map, uint32_t leaf, const char *what)
 {
     const char *path = t->o->params[leaf].path;
     fe_json e = optim_match(t, map, path);
@@ -48,7 +48,7 @@ static fe_json entry_of(struct transform *t, fe_json map, uint32_t leaf, const c
 static uint32_t all_dims(const struct ir_type *type) { return (1u << type->rank) - 1; }
 
 /* Rows and columns of a matrix whose dimensions are both large enough; ties as in a stable sort. */
-static void by_size(struct transform *t, const struct ir_type *type, struct rule *out)
+static void by_size(struct optim_transform *t, const struct ir_type *type, struct rule *out)
 {
     int64_t least = arg(t, "min_dim_size_to_factor")->integer;
     out->factored = flag(t, "factored") && type->rank == 2 && type->dim[0] >= least && type->dim[1] >= least;
@@ -56,7 +56,7 @@ static void by_size(struct transform *t, const struct ir_type *type, struct rule
     out->row = wide ? 1 : 2, out->column = wide ? 2 : 1;
 }
 
-static bool heuristic(struct transform *t, uint32_t leaf, fe_json where, struct rule *out)
+static bool heuristic(struct optim_transform *t, uint32_t leaf, fe_json where, struct rule *out)
 {
     const struct fe_param *p = &t->o->params[leaf];
     out->averaged = all_dims(&p->type);
@@ -71,7 +71,8 @@ static bool heuristic(struct transform *t, uint32_t leaf, fe_json where, struct 
 
 /* A rule of one factor per dimension. One for a vector or a matrix without batch dimensions gives way to the test by
  * size, as in T5X. */
-static void by_factors(struct transform *t, const struct ir_type *type, const enum factor *factors, struct rule *out)
+static void by_factors(struct optim_transform *t, const struct ir_type *type, const enum factor *factors,
+                       struct rule *out)
 {
     uint32_t batch = 0;
     *out = (struct rule){0};
@@ -85,7 +86,7 @@ static void by_factors(struct transform *t, const struct ir_type *type, const en
     if (type->rank <= 2 && !batch) by_size(t, type, out);
 }
 
-static bool rule_of_entry(struct transform *t, uint32_t leaf, fe_json entry, struct rule *out)
+static bool rule_of_entry(struct optim_transform *t, uint32_t leaf, fe_json entry, struct rule *out)
 {
     struct fe *fe = t->fe;
     const struct fe_param *p = &t->o->params[leaf];
@@ -107,7 +108,7 @@ static bool rule_of_entry(struct transform *t, uint32_t leaf, fe_json entry, str
     return true;
 }
 
-static bool check_map(struct transform *t, fe_json map)
+static bool check_map(struct optim_transform *t, fe_json map)
 {
     static const char *const words[] = {"heuristic"};
     bool good = optim_patterns_match(t, map);
@@ -149,7 +150,7 @@ struct logical {
     uint32_t count;
 };
 
-static bool read_logical(struct transform *t, fe_json json, struct logical *out)
+static bool read_logical(struct optim_transform *t, fe_json json, struct logical *out)
 {
     static const char *const words[] = {"standard"};
     struct fe *fe = t->fe;
@@ -188,7 +189,7 @@ static bool logical_factor(struct fe *fe, const struct logical *rules, fe_json n
     return false;
 }
 
-static bool rule_of_names(struct transform *t, uint32_t leaf, fe_json where, const struct logical *rules,
+static bool rule_of_names(struct optim_transform *t, uint32_t leaf, fe_json where, const struct logical *rules,
                           struct rule *out)
 {
     struct fe *fe = t->fe;
@@ -226,7 +227,7 @@ static bool rule_of_names(struct transform *t, uint32_t leaf, fe_json where, con
 }
 
 /* The rules of all leaves; false: errors were recorded. */
-static bool read_rules(struct transform *t, struct rule *rules)
+static bool read_rules(struct optim_transform *t, struct rule *rules)
 {
     fe_json map = absent(t, "factor_map") ? NULL : arg(t, "factor_map")->json,
             names = absent(t, "logical_factor_rules") ? NULL : arg(t, "logical_factor_rules")->json;
@@ -255,7 +256,7 @@ static bool read_rules(struct transform *t, struct rule *rules)
 }
 
 /* multiply_by_parameter_scale: a bool, or one by pattern. */
-static bool read_scaled(struct transform *t, bool *scaled)
+static bool read_scaled(struct optim_transform *t, bool *scaled)
 {
     fe_json json = arg(t, "multiply_by_parameter_scale")->json;
     bool map = json && json->kind == JSON_OBJECT, good = !map || optim_patterns_match(t, json);
@@ -288,7 +289,7 @@ static struct ir_type without(const struct ir_type *type, uint32_t set)
 }
 
 /* The mean over a set of dimensions, which go. */
-static struct term mean_over(struct ir_builder *b, struct term x, uint32_t set)
+static struct fe_term mean_over(struct ir_builder *b, struct fe_term x, uint32_t set)
 {
     int64_t dims[IR_MAX_RANK];
     uint32_t n = 0, rank = ir_type(b->f, x.v)->rank;
@@ -298,7 +299,7 @@ static struct term mean_over(struct ir_builder *b, struct term x, uint32_t set)
 }
 
 /* x, which lacks a set of dimensions of the shape, repeated along them. */
-static struct term along(struct ir_builder *b, struct term x, const struct ir_type *type, uint32_t set)
+static struct fe_term along(struct ir_builder *b, struct fe_term x, const struct ir_type *type, uint32_t set)
 {
     int64_t dims[IR_MAX_RANK];
     uint32_t n = 0;
@@ -307,77 +308,77 @@ static struct term along(struct ir_builder *b, struct term x, const struct ir_ty
     return set ? T(ir_broadcast(b, x.v, type->rank, type->dim, dims)) : x;
 }
 
-static struct term root_mean_square(struct ir_builder *b, struct term x, uint32_t set)
+static struct fe_term root_mean_square(struct ir_builder *b, struct fe_term x, uint32_t set)
 {
     return term_sqrt(b, mean_over(b, term_square(b, x), set));
 }
 
 /* What all leaves share. */
 struct step_of {
-    struct term rate, decay, weight_decay; /* of the second moments; of the parameters */
+    struct fe_term rate, decay, weight_decay; /* of the second moments; of the parameters */
     bool decayed, skip_nan;
 };
 
 /* A slot's next value; kept where it is not a number, if so asked. */
-static void keep(struct transform *t, const struct step_of *s, const char *name, uint32_t leaf, struct term old,
-                 struct term new)
+static void keep(struct optim_transform *t, const struct step_of *s, const char *name, uint32_t leaf,
+                 struct fe_term old, struct fe_term new)
 {
     optim_leaf_set(t, name, leaf, s->skip_nan ? term_where(t->b, term_is_nan(t->b, new), old, new) : new);
 }
 
 /* g over the root of its second moment. What a parameter does not use is a slot of one zero, as in T5X. */
-static struct term normalized(struct transform *t, const struct step_of *s, uint32_t leaf, const struct rule *rule,
-                              struct term g)
+static struct fe_term normalized(struct optim_transform *t, const struct step_of *s, uint32_t leaf,
+                                 const struct rule *rule, struct fe_term g)
 {
     static const int64_t one[1] = {1};
     struct ir_builder *b = t->b;
     struct ir_type type = t->o->params[leaf].type, none = ir_type_of(IR_F32, 1, one);
     type.dtype = IR_F32;
-    struct term sq = term_add(b, term_square(b, g), number(t, "epsilon1"));
-    struct term row = optim_leaf(t, "v_row", leaf, rule->factored ? without(&type, rule->column) : none, zero);
-    struct term col = optim_leaf(t, "v_col", leaf, rule->factored ? without(&type, rule->row) : none, zero);
-    struct term v = optim_leaf(t, "v", leaf, rule->factored ? none : type, zero);
+    struct fe_term sq = term_add(b, term_square(b, g), number(t, "epsilon1"));
+    struct fe_term row = optim_leaf(t, "v_row", leaf, rule->factored ? without(&type, rule->column) : none, zero);
+    struct fe_term col = optim_leaf(t, "v_col", leaf, rule->factored ? without(&type, rule->row) : none, zero);
+    struct fe_term v = optim_leaf(t, "v", leaf, rule->factored ? none : type, zero);
     if (rule->factored) {
         optim_leaf_along(t, "v_row", leaf, 0, rule->column);
         optim_leaf_along(t, "v_col", leaf, 0, rule->row);
     } else {
-        struct term new = moment(b, sq, v, s->decay);
+        struct fe_term new = moment(b, sq, v, s->decay);
         keep(t, s, "v", leaf, v, new);
         return term_mul(b, g, term_rsqrt(b, new));
     }
-    struct term new_row = moment(b, mean_over(b, sq, rule->column), row, s->decay);
-    struct term new_col = moment(b, mean_over(b, sq, rule->row), col, s->decay);
+    struct fe_term new_row = moment(b, mean_over(b, sq, rule->column), row, s->decay);
+    struct fe_term new_col = moment(b, mean_over(b, sq, rule->row), col, s->decay);
     keep(t, s, "v_row", leaf, row, new_row);
     keep(t, s, "v_col", leaf, col, new_col);
     const struct ir_type row_type = *ir_type(b->f, new_row.v);
     uint32_t rows_there = 0; /* the row dimensions, counted without the column dimensions */
     for (uint32_t i = 0, n = 0; i < type.rank; i++)
         if (!(rule->column >> i & 1)) rows_there |= (rule->row >> i & 1) << n++;
-    struct term mean = along(b, mean_over(b, new_row, rows_there), &row_type, rows_there);
-    struct term by_row = along(b, term_rsqrt(b, term_div(b, new_row, mean)), &type, rule->column);
+    struct fe_term mean = along(b, mean_over(b, new_row, rows_there), &row_type, rows_there);
+    struct fe_term by_row = along(b, term_rsqrt(b, term_div(b, new_row, mean)), &type, rule->column);
     return term_mul(b, term_mul(b, g, by_row), along(b, term_rsqrt(b, new_col), &type, rule->row));
 }
 
-static void update_leaf(struct transform *t, const struct step_of *s, uint32_t leaf, const struct rule *rule,
-                        bool scaled, struct term g)
+static void update_leaf(struct optim_transform *t, const struct step_of *s, uint32_t leaf, const struct rule *rule,
+                        bool scaled, struct fe_term g)
 {
     struct ir_builder *b = t->b;
     const struct ir_type type = t->o->params[leaf].type;
-    struct term p = term_cast(b, T(t->p[leaf]), IR_F32), y = normalized(t, s, leaf, rule, g), scale = s->rate;
+    struct fe_term p = term_cast(b, T(t->p[leaf]), IR_F32), y = normalized(t, s, leaf, rule, g), scale = s->rate;
     if (!absent(t, "clipping_threshold")) {
-        struct term over = term_div(b, root_mean_square(b, y, rule->averaged), number(t, "clipping_threshold"));
+        struct fe_term over = term_div(b, root_mean_square(b, y, rule->averaged), number(t, "clipping_threshold"));
         y = term_div(b, y, along(b, term_max(b, term_number(1), over), &type, rule->averaged));
     }
     if (scaled) {
-        struct term size = term_max(b, root_mean_square(b, p, rule->averaged), number(t, "epsilon2"));
+        struct fe_term size = term_max(b, root_mean_square(b, p, rule->averaged), number(t, "epsilon2"));
         if (!absent(t, "max_parameter_scale")) size = term_min(b, size, number(t, "max_parameter_scale"));
         scale = along(b, term_mul(b, scale, size), &type, rule->averaged);
     }
-    struct term change = term_mul(b, scale, y);
+    struct fe_term change = term_mul(b, scale, y);
     if (!absent(t, "beta1")) {
         struct ir_type momentum = type;
         momentum.dtype = (uint8_t)dtype_of(t, "dtype_momentum");
-        struct term m = optim_leaf(t, "m", leaf, momentum, zero);
+        struct fe_term m = optim_leaf(t, "m", leaf, momentum, zero);
         change = moment(b, change, m, number(t, "beta1"));
         keep(t, s, "m", leaf, m, term_cast(b, change, (enum ir_dtype)momentum.dtype));
     }
@@ -388,34 +389,34 @@ static void update_leaf(struct transform *t, const struct step_of *s, uint32_t l
 }
 
 /* What is taken from every parameter, as a part of it: weight_decay_rate, times the rate to a power if one is given. */
-static void read_decay(struct transform *t, struct step_of *s)
+static void read_decay(struct optim_transform *t, struct step_of *s)
 {
     struct ir_builder *b = t->b;
-    struct term power = number(t, "weight_decay_rate_lr_exponent");
+    struct fe_term power = number(t, "weight_decay_rate_lr_exponent");
     s->decayed = !absent(t, "weight_decay_rate");
     if (s->decayed) s->weight_decay = number(t, "weight_decay_rate");
     if (absent(t, "weight_decay_rate_lr_exponent") || (!power.v && power.number == 0)) return;
     bool given = s->decayed && (s->weight_decay.v || s->weight_decay.number != 0);
-    struct term by_rate = term_pow(b, s->rate, power);
+    struct fe_term by_rate = term_pow(b, s->rate, power);
     s->weight_decay = given ? term_mul(b, s->weight_decay, by_rate) : by_rate;
     s->decayed = true;
 }
 
-void transform_t5x_adafactor(struct transform *t)
+void transform_t5x_adafactor(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
     struct rule *rules = arena_new_array(t->fe->arena, struct rule, t->count + 1);
     bool *scaled = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!(read_rules(t, rules) & read_scaled(t, scaled))) return;
-    struct term count = counter(t, "count"), clip = term_number(1);
-    struct term steps = term_sub(b, count, term_integer(arg(t, "step_offset")->integer));
+    struct fe_term count = counter(t, "count"), clip = term_number(1);
+    struct fe_term steps = term_sub(b, count, term_integer(arg(t, "step_offset")->integer));
     steps = term_add(b, term_cast(b, steps, IR_F32), term_number(1));
     struct step_of s = {.rate = at_count(t, "learning_rate", count), .skip_nan = flag(t, "skip_nan_updates")};
     s.decay = term_sub(b, term_number(1), term_pow(b, steps, term_neg(b, number(t, "decay_rate"))));
     read_decay(t, &s);
     if (!absent(t, "global_norm_clip_threshold")) {
-        struct term most = number(t, "global_norm_clip_threshold"), one = term_number(1);
-        struct term norm = term_sqrt(b, optim_square_sum(t, t->u));
+        struct fe_term most = number(t, "global_norm_clip_threshold"), one = term_number(1);
+        struct fe_term norm = term_sqrt(b, optim_square_sum(t, t->u));
         clip = term_mul(b, most, term_min(b, term_div(b, one, most), term_div(b, one, norm)));
     }
     EACH_LEAF(t, i) update_leaf(t, &s, i, &rules[i], scaled[i], term_mul(b, term_cast(b, T(t->u[i]), IR_F32), clip));

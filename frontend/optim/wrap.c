@@ -5,14 +5,14 @@
 
 /* ---------------------------------------------------------------- chains */
 
-void transform_chain(struct transform *t)
+void transform_chain(struct optim_transform *t)
 {
     uint32_t i = 0;
     for (fe_json e = fe_first(t->fe, arg(t, "transforms")->json); e; e = fe_next(t->fe, e), i++)
         optim_apply(t->o, e, arena_format(t->fe->arena, "%s.%u", t->path, i), t->u, t->p);
 }
 
-void transform_named_chain(struct transform *t)
+void transform_named_chain(struct optim_transform *t)
 {
     for (fe_json e = fe_first(t->fe, arg(t, "transforms")->json); e; e = fe_next(t->fe, e))
         optim_apply(t->o, e, optim_path(t, e->key), t->u, t->p);
@@ -21,7 +21,7 @@ void transform_named_chain(struct transform *t)
 /* ---------------------------------------------------------------- masks */
 
 /* Runs the transformation on the leaves that are in; the others pass unchanged. */
-static void run_masked(struct transform *t, fe_json inner, const char *path, const bool *in)
+static void run_masked(struct optim_transform *t, fe_json inner, const char *path, const bool *in)
 {
     ir_value *u = optim_new_tree(t), *p = optim_new_tree(t);
     EACH_LEAF(t, i)
@@ -32,13 +32,13 @@ static void run_masked(struct transform *t, fe_json inner, const char *path, con
         if (in[i]) t->u[i] = u[i];
 }
 
-void transform_masked(struct transform *t)
+void transform_masked(struct optim_transform *t)
 {
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (optim_mask(t, "mask", in)) run_masked(t, arg(t, "inner")->json, optim_path(t, "inner_state"), in);
 }
 
-void transform_freeze(struct transform *t)
+void transform_freeze(struct optim_transform *t)
 {
     bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!optim_mask(t, "mask", in)) return;
@@ -46,7 +46,7 @@ void transform_freeze(struct transform *t)
         if (in[i]) t->u[i] = ir_number_like(t->b, t->u[i], 0);
 }
 
-void transform_selective_transform(struct transform *t)
+void transform_selective_transform(struct optim_transform *t)
 {
     bool *frozen = arena_new_array(t->fe->arena, bool, t->count + 1),
          *in = arena_new_array(t->fe->arena, bool, t->count + 1);
@@ -58,7 +58,7 @@ void transform_selective_transform(struct transform *t)
 }
 
 /* T5X's MultiOptimizer: every set of parameters has its optimizer; a parameter in two sets is an error. */
-void transform_multi_optimizer(struct transform *t)
+void transform_multi_optimizer(struct optim_transform *t)
 {
     static const struct fe_arg rows[] = {{"match", FE_PATTERNS, FE_REQUIRED, NULL, NULL},
                                          {"opt", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
@@ -86,7 +86,7 @@ void transform_multi_optimizer(struct transform *t)
 /* ---------------------------------------------------------------- partition */
 
 /* The label of every parameter by the first pattern that matches: an index into the transforms, -1 = none. */
-static bool read_labels(struct transform *t, fe_json transforms, fe_json labels, int32_t *label)
+static bool read_labels(struct optim_transform *t, fe_json transforms, fe_json labels, int32_t *label)
 {
     struct fe *fe = t->fe;
     uint32_t known = fe_count(fe, transforms), k = 0;
@@ -131,7 +131,7 @@ static bool read_labels(struct transform *t, fe_json transforms, fe_json labels,
     return good;
 }
 
-void transform_partition(struct transform *t)
+void transform_partition(struct optim_transform *t)
 {
     struct fe *fe = t->fe;
     fe_json transforms = arg(t, "transforms")->json, labels = arg(t, "labels")->json;
@@ -148,13 +148,13 @@ void transform_partition(struct transform *t)
     }
 }
 
-void transform_multi_transform(struct transform *t) { transform_partition(t); }
+void transform_multi_transform(struct optim_transform *t) { transform_partition(t); }
 
 /* ---------------------------------------------------------------- over several calls */
 
 /* How many calls make one update: an integer, a schedule or an expression over gradient_step; an int32 scalar or a
  * number. */
-static bool steps_per_update(struct transform *t, struct term gradient_step, struct term *k)
+static bool steps_per_update(struct optim_transform *t, struct fe_term gradient_step, struct fe_term *k)
 {
     fe_json every = arg(t, "every_k_schedule")->json;
     if (every->kind == JSON_OBJECT) {
@@ -178,12 +178,12 @@ static bool steps_per_update(struct transform *t, struct term gradient_step, str
 }
 
 /* Whether this call is to be skipped (multi_steps' should_skip_update_fn); its report is state. */
-static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
+static bool skip_rule(struct optim_transform *t, fe_json rule, struct fe_term *skip)
 {
     static const char *const names[] = {"skip_not_finite", "skip_large_updates"};
     static const struct fe_arg large[] = {{"max_squared_norm", FE_NUMBER, FE_REQUIRED, NULL, NULL}};
     struct ir_builder *b = t->b;
-    struct transform report = *t;
+    struct optim_transform report = *t;
     report.path = optim_path(t, "skip_state");
     const char *type = fe_type_of(t->fe, rule);
     if (!type) return false;
@@ -196,12 +196,12 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
     struct fe_value limit = {0};
     if (!fe_args(t->fe, rule, type, large, by_norm, NULL, &limit)) return false;
     if (by_norm) {
-        struct term norm = optim_square_sum(t, t->u);
+        struct fe_term norm = optim_square_sum(t, t->u);
         *skip = term_not(b, term_lt(b, norm, term_number(limit.number)));
         (void)optim_state(&report, "norm_squared", ir_type_scalar(IR_F32), zero);
         optim_state_set(&report, "norm_squared", norm);
     } else {
-        struct term bad = term_integer(0);
+        struct fe_term bad = term_integer(0);
         EACH_LEAF(t, i) {
             ir_value finite = ir_unary(b, OP_is_finite, t->u[i]);
             bad = term_add(b, bad, term_sum(b, term_cast(b, term_not(b, T(finite)), IR_I32)));
@@ -218,19 +218,19 @@ static bool skip_rule(struct transform *t, fe_json rule, struct term *skip)
 
 /* The inner transformation runs on the accumulated gradients at every call; its state and its update count at the
  * last call of k. */
-void transform_multi_steps(struct transform *t)
+void transform_multi_steps(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term mini = counter(t, "mini_step"), step = counter(t, "gradient_step"), k, skip = {0};
+    struct fe_term mini = counter(t, "mini_step"), step = counter(t, "gradient_step"), k, skip = {0};
     fe_json rule = arg(t, "should_skip_update_fn")->json;
     bool may_skip = rule && rule->kind == JSON_OBJECT;
     enum ir_dtype dtype = dtype_of(t, "accumulator_dtype");
     if (!steps_per_update(t, step, &k) || (may_skip && !skip_rule(t, rule, &skip))) return;
     ir_value *acc = optim_tree(t, "acc_grads", dtype, zero), *before = optim_snapshot(t->o), *u = optim_new_tree(t);
-    struct term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
-    struct term kept = term_not(b, emit);
+    struct fe_term emit = term_eq(b, mini, term_sub(b, k, term_integer(1)));
+    struct fe_term kept = term_not(b, emit);
     EACH_LEAF(t, i) {
-        struct term g = T(t->u[i]), a = T(acc[i]);
+        struct fe_term g = T(t->u[i]), a = T(acc[i]);
         if (flag(t, "use_grad_mean"))
             a = term_add(b, a, term_div(b, term_sub(b, g, a), term_add(b, mini, term_integer(1))));
         else a = term_add(b, g, a);
@@ -254,12 +254,12 @@ void transform_multi_steps(struct transform *t)
     EACH_LEAF(t, i) t->u[i] = term_where(b, skip, term_number(0), T(t->u[i])).v;
 }
 
-void transform_apply_every(struct transform *t)
+void transform_apply_every(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
-    struct term k = term_integer(arg(t, "k")->integer), c = term_rem(b, counter(t, "count"), k);
-    struct term kept = term_not(b, term_eq(b, c, term_integer(0))),
-                sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
+    struct fe_term k = term_integer(arg(t, "k")->integer), c = term_rem(b, counter(t, "count"), k);
+    struct fe_term kept = term_not(b, term_eq(b, c, term_integer(0))),
+                   sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
     ir_value *acc = optim_tree(t, "grad_acc", IR_TUPLE, zero);
     EACH_LEAF(t, i) {
         acc[i] = term_add(b, sent_or_zero(t, kept, T(acc[i])), T(t->u[i])).v;
@@ -272,7 +272,7 @@ void transform_apply_every(struct transform *t)
 /* ---------------------------------------------------------------- conditions */
 
 /* Runs the inner transformation; where `keep` is false its state stays and the update is `otherwise` (NULL: zero). */
-static void run_if(struct transform *t, const char *name, struct term keep, const ir_value *otherwise)
+static void run_if(struct optim_transform *t, const char *name, struct fe_term keep, const ir_value *otherwise)
 {
     struct ir_builder *b = t->b;
     ir_value *before = optim_snapshot(t->o);
@@ -282,9 +282,9 @@ static void run_if(struct transform *t, const char *name, struct term keep, cons
     EACH_LEAF(t, i) t->u[i] = term_where(b, keep, T(t->u[i]), otherwise ? T(otherwise[i]) : term_number(0)).v;
 }
 
-static void conditionally(struct transform *t, const char *condition, bool pass)
+static void conditionally(struct optim_transform *t, const char *condition, bool pass)
 {
-    struct term step = counter(t, "step"), keep;
+    struct fe_term step = counter(t, "step"), keep;
     if (!optim_of_counter(t, arg(t, condition)->json, "step", step, &keep)) return;
     ir_value *given = optim_new_tree(t);
     EACH_LEAF(t, i) given[i] = t->u[i];
@@ -292,30 +292,30 @@ static void conditionally(struct transform *t, const char *condition, bool pass)
     optim_state_set(t, "step", optim_increment(t->b, step));
 }
 
-void transform_conditionally_transform(struct transform *t) { conditionally(t, "should_transform_fn", true); }
-void transform_conditionally_mask(struct transform *t) { conditionally(t, "should_transform_fn", false); }
-void transform_maybe_update(struct transform *t) { conditionally(t, "should_update_fn", true); }
+void transform_conditionally_transform(struct optim_transform *t) { conditionally(t, "should_transform_fn", true); }
+void transform_conditionally_mask(struct optim_transform *t) { conditionally(t, "should_transform_fn", false); }
+void transform_maybe_update(struct optim_transform *t) { conditionally(t, "should_update_fn", true); }
 
 /* Parameters are real numbers. */
-void transform_split_real_and_imaginary(struct transform *t)
+void transform_split_real_and_imaginary(struct optim_transform *t)
 {
     optim_apply_without_value(t->o, arg(t, "inner")->json, t->row->name, optim_path(t, "inner_state"), t->u, t->p);
 }
 
-void transform_apply_if_finite(struct transform *t)
+void transform_apply_if_finite(struct optim_transform *t)
 {
     static const int64_t dims[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
     struct ir_builder *b = t->b;
-    struct term finite = T(ir_scalar(b, IR_BOOL, 1)), one = term_integer(1);
+    struct fe_term finite = T(ir_scalar(b, IR_BOOL, 1)), one = term_integer(1);
     EACH_LEAF(t, i) {
         uint32_t rank = ir_type(b->f, t->u[i])->rank;
         ir_value leaf = ir_unary(b, OP_is_finite, t->u[i]);
         finite = term_and(b, finite, T(rank ? ir_reduce(b, OP_reduce_min, leaf, dims, rank) : leaf));
     }
-    struct term count = counter(t, "notfinite_count"), total = counter(t, "total_notfinite");
-    (void)optim_state(t, "last_finite", ir_type_scalar(IR_BOOL), (struct start){.number = 1});
+    struct fe_term count = counter(t, "notfinite_count"), total = counter(t, "total_notfinite");
+    (void)optim_state(t, "last_finite", ir_type_scalar(IR_BOOL), (struct optim_start){.number = 1});
     count = term_where(b, finite, term_integer(0), term_add(b, count, one));
-    struct term give_up = term_lt(b, term_integer(arg(t, "max_consecutive_errors")->integer), count);
+    struct fe_term give_up = term_lt(b, term_integer(arg(t, "max_consecutive_errors")->integer), count);
     run_if(t, "inner_state", term_or(b, finite, give_up), NULL);
     optim_state_set(t, "notfinite_count", count);
     optim_state_set(t, "last_finite", finite);

@@ -1,6 +1,7 @@
 /* A strict RFC 8259 pass over a text: it accepts what the standard accepts and nothing else (no comments, no
  * duplicate keys, no raw control characters, no lone surrogates, valid UTF-8, no trailing text, bounded depth and
- * count) and records where every value stands. The runtime, which has no arena, reads with runtime/scan.h instead. */
+ * count) and records where every value stands. The runtime, which has no arena, reads with runtime/header_scan.h
+ * instead. */
 #ifndef BASE_JSON_SCAN_H
 #define BASE_JSON_SCAN_H
 #include "ir/base/arena.h"

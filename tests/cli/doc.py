@@ -38,7 +38,7 @@ class Doc(unittest.TestCase):
             self.assertEqual(run(topic, name)[1], "## %s\n%s" % (name, found[name]))
 
     def test_pages(self):
-        for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "MICROBATCHES.md"), ("inference", "INFERENCE.md")):
+        for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "step/MICROBATCHES.md"), ("inference", "step/INFERENCE.md")):
             path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "frontend", page)
             with open(path, encoding="utf-8") as f:
                 self.assertEqual(run(topic)[1], f.read())

@@ -1,7 +1,7 @@
 /* Every argument of every optimizer, schedule and layer, from their tables: left out, misspelt, of each wrong kind, out
  * of its range, and huge. A document with one such mistake is refused at the place of the mistake, by the name of what
  * was meant; one with a strange but legal value may be accepted, and nothing crashes. */
-#include "frontend/expr.h"
+#include "frontend/expr/expr.h"
 #include "frontend/optim/optim.h"
 #include "tests/unit/suite.h"
 
@@ -431,7 +431,7 @@ START_TEST(losses)
         uint32_t flags;
     } rows[] = {
 #define X(name, signature, maker, data, flags) {#name, signature, flags},
-#include "frontend/losses.def"
+#include "frontend/losses/losses.def"
 #undef X
     };
     static const char *const values[] = {"null",       "true",        "[]",          "{}",    "{\"type\": \"x\"}",

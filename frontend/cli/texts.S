@@ -1,0 +1,23 @@
+/* Texts that the program carries, as C strings: pages of `stepc doc`, starter documents of `stepc init`. Paths start at
+ * frontend/. */
+    .section .rodata
+    .macro text name path
+    .globl \name
+\name:
+    .incbin "\path"
+    .byte 0
+    .endm
+    text doc_custom_page "optim/CUSTOM.md"
+    text doc_state_page "optim/STATE.md"
+    text doc_inference_page "step/INFERENCE.md"
+    text doc_microbatches_page "step/MICROBATCHES.md"
+    .macro template name
+    text cli_template_\name "cli/templates/\name\().json"
+    .endm
+    template mlp
+    template cnn
+    template gpt2
+    template llama
+    template lora
+    template microbatches
+    .section .note.GNU-stack,"",%progbits

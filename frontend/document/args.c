@@ -1,0 +1,372 @@
+/* Typed reading of an object by a table of arguments. Layers, losses, optimizers, schedules and the top-level
+ * settings all come through here, so an unknown key, a missing one or a value of the wrong kind reads the same
+ * everywhere. */
+#include "frontend/fe.h"
+
+#include <math.h>
+#include <string.h>
+
+struct reader {
+    struct fe *fe;
+    const char *what;
+    const struct fe_arg *row;
+};
+
+/* ---------------------------------------------------------------- numbers */
+
+const char *fe_range_text(uint32_t flags)
+{
+    static const struct {
+        uint32_t flags;
+        const char *text;
+    } texts[] = {{FE_POSITIVE | FE_UNIT, "more than 0 and less than 1"},
+                 {FE_POSITIVE | FE_UNIT_CLOSED, "more than 0 and at most 1"},
+                 {FE_POSITIVE, "more than 0"},
+                 {FE_NOT_NEGATIVE, "at least 0"},
+                 {FE_UNIT, "at least 0 and less than 1"},
+                 {FE_UNIT_CLOSED, "between 0 and 1"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if ((flags & texts[i].flags) == texts[i].flags) return texts[i].text;
+    return NULL;
+}
+
+static bool in_range(uint32_t flags, double x)
+{
+    if (flags & FE_POSITIVE && !(x > 0)) return false;
+    if (flags & FE_NOT_NEGATIVE && !(x >= 0)) return false;
+    if (flags & FE_UNIT && !(x >= 0 && x < 1)) return false;
+    if (flags & FE_UNIT_CLOSED && !(x >= 0 && x <= 1)) return false;
+    return true;
+}
+
+static bool check_range(const struct reader *r, fe_json v, double x)
+{
+    if (in_range(r->row->flags, x)) return true;
+    struct str number = STR(r->fe->arena);
+    str_add_number(&number, x, false);
+    struct diag *d = fe_error(r->fe, v, "E0103", "%s: \"%s\" must be %s, found %s", r->what, r->row->name,
+                              fe_range_text(r->row->flags), str_text(&number));
+    d->label = arena_format(r->fe->arena, "expected %s", fe_range_text(r->row->flags));
+    return false;
+}
+
+/* ---------------------------------------------------------------- kinds */
+
+const char *fe_kind_text(struct arena *a, const struct fe_arg *row)
+{
+    /* clang-format off */
+    static const char *const names[] = {
+        [FE_NUMBER] = "a number", [FE_INTEGER] = "an integer", [FE_BOOL] = "true or false", [FE_STRING] = "a string",
+        [FE_ENUM] = "one of", [FE_SCHEDULE] = "a number or a schedule", [FE_EXPR] = "an expression (a string) or a number",
+        [FE_DTYPE] = "a dtype (a string)", [FE_SHAPE] = "an array of integers", [FE_NUMBERS] = "an array of numbers",
+        [FE_OBJECT] = "an object", [FE_LIST] = "an array", [FE_PATTERNS] = "a pattern or an array of patterns",
+        [FE_MAP] = "an object", [FE_ANY] = "a value"};
+    /* clang-format on */
+    const char *text = names[row->kind];
+    return row->flags & FE_NULLABLE ? arena_format(a, "%s or null", text) : text;
+}
+
+static bool wrong_kind(const struct reader *r, fe_json v)
+{
+    const char *want = fe_kind_text(r->fe->arena, r->row);
+    if (r->row->kind == FE_ENUM) want = "a string";
+    struct diag *d = fe_error(r->fe, v, "E0101", "%s: \"%s\" must be %s, found %s", r->what, r->row->name, want,
+                              fe_found(r->fe, v));
+    d->label = arena_format(r->fe->arena, "expected %s", want);
+    return false;
+}
+
+static bool is_arithmetic(fe_json v) { return v->kind == JSON_STRING && v->string[0] == '$'; }
+static bool is_number(fe_json v) { return v->kind == JSON_NUMBER || is_arithmetic(v); }
+
+enum { CHOICES = 32 };
+/* The names of "a|b|c". */
+static size_t split_choices(struct arena *a, const char *choices, const char *names[CHOICES])
+{
+    size_t count = 0;
+    for (const char *p = choices; p && *p && count < CHOICES;) {
+        size_t n = strcspn(p, "|");
+        names[count++] = arena_string_n(a, p, n);
+        p += n + (p[n] == '|');
+    }
+    return count;
+}
+
+static bool find_choice(const char *const *names, size_t count, const char *name, struct fe_value *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        out->string = names[i];
+        out->integer = (int64_t)i;
+        return true;
+    }
+    return false;
+}
+
+static bool read_choice(const struct reader *r, fe_json v, struct fe_value *out)
+{
+    if (v->kind != JSON_STRING) return wrong_kind(r, v);
+    const char *names[CHOICES];
+    size_t count = split_choices(r->fe->arena, r->row->choices, names);
+    if (find_choice(names, count, v->string, out)) return true;
+    struct diag *d = fe_error(r->fe, v, "E0103", "%s: \"%s\" has no choice %s", r->what, r->row->name,
+                              fe_found(r->fe, v));
+    fe_suggest(r->fe, d, v->string, names, count);
+    return false;
+}
+
+enum ir_dtype fe_dtype(struct fe *fe, fe_json v)
+{
+    if (v->kind != JSON_STRING) {
+        fe_error(fe, v, "E0101", "expected a dtype (a string), found %s", fe_found(fe, v));
+        return IR_TUPLE;
+    }
+    enum ir_dtype dtype = ir_dtype_find(v->string);
+    if (dtype != IR_TUPLE) return dtype;
+    const char *names[IR_DTYPE_COUNT];
+    size_t count = 0;
+    for (int i = IR_TUPLE + 1; i < IR_DTYPE_COUNT; i++) names[count++] = ir_dtype_name((enum ir_dtype)i);
+    fe_suggest(fe, fe_error(fe, v, "E0201", "unknown dtype %s", fe_found(fe, v)), v->string, names, count);
+    return IR_TUPLE;
+}
+
+enum ir_dtype fe_dtype_narrow(enum ir_dtype dtype)
+{
+    return dtype == IR_F64 ? IR_F32 : dtype == IR_I64 ? IR_I32 : dtype == IR_U64 ? IR_U32 : dtype;
+}
+
+/* Arrays of integers or numbers; a single one stands for an array of one. */
+static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
+{
+    bool shape = r->row->kind == FE_SHAPE, good = true;
+    if (v->kind != JSON_ARRAY && !is_number(v)) return wrong_kind(r, v);
+    bool single = v->kind != JSON_ARRAY;
+    uint32_t n = single ? 1 : fe_count(r->fe, v), i = 0;
+    if (shape && n > IR_MAX_RANK) {
+        fe_error(r->fe, v, "E0202", "%s: \"%s\" has at most %d entries, found %u", r->what, r->row->name, IR_MAX_RANK,
+                 n);
+        return false;
+    }
+    int64_t *dims = arena_new_array(r->fe->arena, int64_t, n + 1);
+    double *numbers = arena_new_array(r->fe->arena, double, n + 1);
+    for (fe_json x = single ? v : fe_first(r->fe, v); x; x = single ? NULL : fe_next(r->fe, x), i++) {
+        if (shape) good &= fe_integer(r->fe, x, &dims[i]) && check_range(r, x, (double)dims[i]);
+        else good &= fe_number(r->fe, x, &numbers[i]) && check_range(r, x, numbers[i]);
+        if (shape) numbers[i] = (double)dims[i];
+    }
+    out->shape = dims;
+    out->numbers = numbers;
+    out->rank = n;
+    return good;
+}
+
+static bool read_patterns(const struct reader *r, fe_json v)
+{
+    if (v->kind == JSON_STRING) return true;
+    if (v->kind != JSON_ARRAY) return wrong_kind(r, v);
+    for (fe_json x = fe_first(r->fe, v); x; x = fe_next(r->fe, x))
+        if (x->kind != JSON_STRING) {
+            fe_error(r->fe, x, "E0101", "%s: a pattern in \"%s\" is a string, found %s", r->what, r->row->name,
+                     fe_found(r->fe, x));
+            return false;
+        }
+    return true;
+}
+
+static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
+{
+    if (v->kind == JSON_NULL && r->row->flags & FE_NULLABLE) {
+        out->null = true;
+        return true;
+    }
+    bool text = v->kind == JSON_STRING, good = true;
+    if (text) out->string = v->string;
+    switch (r->row->kind) {
+    case FE_NUMBER:
+        if (!is_number(v)) return wrong_kind(r, v);
+        good = fe_number(r->fe, v, &out->number) && check_range(r, v, out->number);
+        out->integer = fabs(out->number) < 9e15 ? (int64_t)out->number : 0;
+        return good;
+    case FE_INTEGER:
+        if (!is_number(v)) return wrong_kind(r, v);
+        good = fe_integer(r->fe, v, &out->integer) && check_range(r, v, (double)out->integer);
+        out->number = (double)out->integer;
+        return good;
+    case FE_BOOL:
+        out->boolean = v->kind == JSON_TRUE;
+        return v->kind == JSON_TRUE || v->kind == JSON_FALSE || wrong_kind(r, v);
+    case FE_STRING: return text || wrong_kind(r, v);
+    case FE_ENUM: return read_choice(r, v, out);
+    case FE_SCHEDULE:
+        if (v->kind == JSON_OBJECT) return fe_type_of(r->fe, v) != NULL;
+        if (!is_number(v)) return wrong_kind(r, v);
+        return fe_number(r->fe, v, &out->number) && check_range(r, v, out->number);
+    case FE_EXPR:
+        if (v->kind == JSON_NUMBER) out->number = v->number;
+        out->boolean = v->kind == JSON_TRUE;
+        return v->kind == JSON_NUMBER || v->kind == JSON_TRUE || v->kind == JSON_FALSE || text || wrong_kind(r, v);
+    case FE_DTYPE:
+        if (!text) return wrong_kind(r, v);
+        out->dtype = fe_dtype_narrow(fe_dtype(r->fe, v)); /* of every table; inputs look at the document themselves */
+        return out->dtype != IR_TUPLE;
+    case FE_SHAPE:
+    case FE_NUMBERS: return read_array(r, v, out);
+    case FE_OBJECT: return v->kind == JSON_OBJECT || wrong_kind(r, v);
+    case FE_LIST: return v->kind == JSON_ARRAY || wrong_kind(r, v);
+    case FE_PATTERNS: return read_patterns(r, v);
+    case FE_MAP: return v->kind == JSON_OBJECT || wrong_kind(r, v);
+    case FE_ANY: return true;
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- defaults */
+
+static void read_preset(const struct reader *r, struct fe_value *out)
+{
+    const char *text = r->row->preset;
+    if (!text || strcmp(text, "null") == 0) {
+        out->null = true;
+        return;
+    }
+    struct json json;
+    struct json_error error;
+    if (!json_scan(r->fe->arena, text, strlen(text), NULL, &json, &error))
+        BUG("the default of \"%s\" of %s is not JSON: %s", r->row->name, r->what, text);
+    const struct json_value *v = json.values;
+    out->number = v->number;
+    out->integer = fabs(v->number) < 9e15 ? (int64_t)v->number : 0;
+    out->boolean = v->kind == JSON_TRUE;
+    if (v->kind == JSON_STRING) out->string = v->string;
+    if (r->row->kind == FE_DTYPE) out->dtype = ir_dtype_find(out->string);
+    const char *names[CHOICES];
+    if (r->row->kind == FE_ENUM)
+        find_choice(names, split_choices(r->fe->arena, r->row->choices, names), out->string, out);
+    if (v->kind != JSON_ARRAY) return;
+    int64_t *dims = arena_new_array(r->fe->arena, int64_t, v->count + 1);
+    double *numbers = arena_new_array(r->fe->arena, double, v->count + 1);
+    for (uint32_t i = v->first; i; i = json.values[i].next) {
+        numbers[out->rank] = json.values[i].number;
+        dims[out->rank++] = (int64_t)json.values[i].number;
+    }
+    out->shape = dims;
+    out->numbers = numbers;
+}
+
+/* ---------------------------------------------------------------- the object */
+
+static bool listed(const char *key, const char *const *also)
+{
+    for (; also && *also; also++)
+        if (strcmp(*also, key) == 0) return true;
+    return false;
+}
+
+/* What the libraries have and the language does not, or has elsewhere: why, NULL if the key is none of these. */
+static const char *why_not(const char *key)
+{
+    static const struct {
+        const char *key, *why;
+    } rows[] = {
+#define X(key, why) {#key, why},
+#include "frontend/document/elsewhere.def"
+#undef X
+    };
+    size_t length = strlen(key), ending = strlen("_metadata");
+    if (length > ending && !strcmp(key + length - ending, "_metadata"))
+        return "metadata of parameters is their sharding, which stands in \"sharding\"";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!strcmp(rows[i].key, key)) return rows[i].why;
+    return NULL;
+}
+
+/* Records the error and returns the argument that was probably meant, `count` if there is none. */
+static uint32_t unknown_key(struct fe *fe, fe_json member, const char *what, const struct fe_arg *rows, uint32_t count,
+                            const char *const *also)
+{
+    size_t n = 0, room = count + 1;
+    if (fe->diags->errors > DIAG_RECORDED) {
+        fe->diags->errors++;
+        return count;
+    }
+    for (const char *const *p = also; p && *p; p++) room++;
+    const char **names = arena_new_array(fe->arena, const char *, room);
+    for (uint32_t i = 0; i < count; i++) names[n++] = rows[i].name;
+    for (; also && *also; also++) names[n++] = *also;
+    struct diag *d = fe_error_key(fe, member, "E0107", "unknown key \"%s\" in %s", member->key, what);
+    fe_suggest(fe, d, member->key, names, n);
+    if (d) d->hint = why_not(member->key);
+    const char *nearest = str_nearest(member->key, names, n);
+    for (uint32_t i = 0; i < count; i++)
+        if (nearest == rows[i].name) return i;
+    return count;
+}
+
+/* Where something that is wanted here stands one object too deep: a brace was closed too late. */
+static void note_astray(struct fe *fe, struct diag *d, fe_json object, const char *name)
+{
+    for (fe_json m = fe_first(fe, object); m; m = fe_next(fe, m)) {
+        fe_json found = m->kind == JSON_OBJECT ? fe_member(fe, m, name) : NULL;
+        if (found)
+            diag_note(fe->diags, d, (struct diag_span){found->offset, found->length},
+                      "\"%s\" stands inside \"%s\" here", name, m->key);
+    }
+}
+
+/* What is not given: defaults, and one error for all that is required. */
+static bool read_absent(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+                        const bool *meant, struct fe_value *out)
+{
+    struct str missing = STR(fe->arena);
+    for (uint32_t i = 0; i < count; i++) {
+        if (out[i].given) continue;
+        if (meant[i]) continue; /* its misspelling was reported */
+        if (rows[i].flags & FE_REQUIRED) {
+            const char *join = missing.length ? ", and " : "";
+            str_addf(&missing, "%s\"%s\"", join, rows[i].name);
+            if (rows[i].kind != FE_ANY) str_addf(&missing, " (%s)", fe_kind_text(fe->arena, &rows[i]));
+            continue;
+        }
+        struct reader r = {fe, what, &rows[i]};
+        read_preset(&r, &out[i]);
+    }
+    if (!missing.length) return true;
+    struct diag *d = fe_error(fe, object, "E0102", "%s needs %s", what, str_text(&missing));
+    for (uint32_t i = 0; d && i < count; i++)
+        if (!out[i].given && !meant[i] && rows[i].flags & FE_REQUIRED) note_astray(fe, d, object, rows[i].name);
+    return false;
+}
+
+bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+             const char *const *also, struct fe_value *out)
+{
+    bool good = true, *meant = arena_new_array(fe->arena, bool, count + 1);
+    if (count) memset(out, 0, count * sizeof *out);
+    if (object && object->kind != JSON_OBJECT) {
+        fe_error(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
+        return false;
+    }
+    for (fe_json member = fe_first(fe, object); member; member = fe_next(fe, member)) {
+        uint32_t i = 0;
+        while (i < count && strcmp(rows[i].name, member->key) != 0) i++;
+        if (i < count) {
+            struct reader r = {fe, what, &rows[i]};
+            out[i].given = true;
+            out[i].json = member;
+            good &= read_value(&r, member, &out[i]);
+        } else if (strcmp(member->key, "type") != 0 && !listed(member->key, also)) {
+            meant[unknown_key(fe, member, what, rows, count, also)] = true;
+            good = false;
+        }
+    }
+    return read_absent(fe, object, what, rows, count, meant, out) && good;
+}
+
+bool fe_settings(struct fe *fe, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+                 const char *const *also, struct fe_value *out)
+{
+    bool good = fe_args(fe, object, what, rows, count, also, out);
+    fe_json type = fe_member(fe, object, "type");
+    if (type) unknown_key(fe, type, what, rows, count, also);
+    return good && !type;
+}

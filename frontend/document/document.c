@@ -1,0 +1,427 @@
+/* The top level of a document: version, name, constants and -D, inputs, mesh and --mesh. What the model, the loss and
+ * the optimizer make of their members is theirs; here only their presence and kind is checked. */
+#include "frontend/document/document.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANGUAGE_VERSION = 1, LONGEST_NAME = 1024, MOST_CONSTANTS = 10000, MOST_DEVICES = 4096 };
+
+static const struct fe_arg top_level[] = {
+#define X(name, kind, required, doc) {#name, kind, (required) ? FE_REQUIRED : 0, NULL, NULL},
+#include "frontend/document/document.def"
+#undef X
+};
+enum {
+#define X(name, kind, required, doc) TOP_##name,
+#include "frontend/document/document.def"
+#undef X
+    TOP_COUNT
+};
+
+fe_json fe_root(const struct fe *fe) { return fe->json.values; }
+
+bool fe_is_name(const char *name)
+{
+    if (!*name || (*name >= '0' && *name <= '9')) return false;
+    for (const char *p = name; *p; p++) {
+        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_';
+        if (!letter && !(*p >= '0' && *p <= '9')) return false;
+    }
+    return strlen(name) <= LONGEST_NAME;
+}
+
+static bool good_name(struct fe *fe, fe_json member, const char *what)
+{
+    if (fe_is_name(member->key)) return true;
+    fe_error_key(fe, member, "E0110", "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first",
+                 member->key, what);
+    return false;
+}
+
+static bool version_and_name(struct fe *fe, const struct fe_value *top)
+{
+    fe_json v = top[TOP_stepc].json, name = top[TOP_name].json;
+    bool good = true;
+    if (v && (v->kind != JSON_NUMBER || v->number != LANGUAGE_VERSION)) {
+        fe_error(fe, v, "E0112", "\"stepc\" is the version of the language, %d; found %s", LANGUAGE_VERSION,
+                 fe_found(fe, v));
+        good = false;
+    }
+    if (!name || name->kind != JSON_STRING) return good;
+    if (!*name->string || strlen(name->string) > LONGEST_NAME) {
+        fe_error(fe, name, "E0110", "\"name\" has 1 to %d bytes", LONGEST_NAME);
+        return false;
+    }
+    fe->module->name = arena_string(&fe->module->arena, name->string);
+    return good;
+}
+
+/* ---------------------------------------------------------------- constants */
+
+/* The value of -D name=value: a JSON number. */
+static bool define_value(struct fe *fe, const struct fe_define *define, double *value, bool *integer)
+{
+    struct json json;
+    struct json_error error;
+    bool read = json_scan(fe->arena, define->value, strlen(define->value), NULL, &json, &error);
+    if (!read || json.values[0].kind != JSON_NUMBER) {
+        struct diag *d = fe_error(fe, NULL, "E0109", "-D %s=%.80s: the value is a number", define->name, define->value);
+        if (!read && strchr("-0123456789", define->value[0])) d->hint = error.message;
+        return false;
+    }
+    *value = json.values[0].number;
+    *integer = !strpbrk(define->value, ".eE");
+    return true;
+}
+
+static const struct fe_define *find_define(const struct fe *fe, const char *name)
+{
+    const struct fe_define *found = NULL; /* the last one counts */
+    for (size_t i = 0; i < fe->options->define_count; i++)
+        if (strcmp(fe->options->defines[i].name, name) == 0) found = &fe->options->defines[i];
+    return found;
+}
+
+static bool check_defines(struct fe *fe, fe_json constants)
+{
+    bool good = true;
+    uint32_t count = fe_count(fe, constants), n = 0;
+    const char **names = arena_new_array(fe->arena, const char *, count + 1);
+    for (fe_json c = fe_first(fe, constants); c; c = fe_next(fe, c)) names[n++] = c->key;
+    for (size_t i = 0; i < fe->options->define_count; i++) {
+        const char *name = fe->options->defines[i].name;
+        if (fe_member(fe, constants, name)) continue;
+        struct diag *d = fe_error(fe, NULL, "E0109", "-D %s=%.80s: the document has no constant \"%s\"", name,
+                                  fe->options->defines[i].value, name);
+        fe_suggest(fe, d, name, names, count);
+        good = false;
+    }
+    return good;
+}
+
+static bool read_constants(struct fe *fe, fe_json constants)
+{
+    bool good = check_defines(fe, constants);
+    if (fe_count(fe, constants) > MOST_CONSTANTS) {
+        fe_error_key(fe, constants, "E0103", "more than %d constants", MOST_CONSTANTS);
+        return false;
+    }
+    for (fe_json c = fe_first(fe, constants); c; c = fe_next(fe, c)) {
+        double value = NAN; /* of a constant in error: what uses it says nothing more */
+        bool integer = true, right = good_name(fe, c, "the name of a constant");
+        const struct fe_define *define = find_define(fe, c->key);
+        if (define) right &= define_value(fe, define, &value, &integer);
+        else right &= fe_number_kind(fe, c, &value, &integer);
+        fe_constant_push(fe, c->key, right ? value : NAN, integer);
+        good &= right;
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- inputs */
+
+enum { IN_shape, IN_dtype, IN_axes, IN_COUNT };
+static const struct fe_arg input_rows[IN_COUNT] = {
+    {"shape", FE_SHAPE, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
+    {"dtype", FE_DTYPE, 0, "\"float32\"", NULL},
+    {"axes", FE_LIST, 0, NULL, NULL},
+};
+FE_SETTINGS(input, input_rows);
+/* What expressions call by these names. */
+static const char *const reserved[] = {"model",      "loss", "params", "grads", "updates", "hyperparams",
+                                       "loss_scale", "True", "False",  "None",  NULL};
+
+/* Type of `shape` and `dtype`, within the limits. */
+bool fe_type(struct fe *fe, fe_json shape, const int64_t *dim, uint32_t rank, enum ir_dtype dtype, struct ir_type *out)
+{
+    if (rank > IR_MAX_RANK) {
+        fe_error(fe, shape, "E0202", "a shape of %u dimensions; at most %d are supported", rank, IR_MAX_RANK);
+        return false;
+    }
+    *out = ir_type_of(dtype, rank, dim);
+    for (uint32_t i = 0; i < rank; i++)
+        if (dim[i] < 0) {
+            fe_error(fe, shape, "E0203", "%s has a negative dimension", ir_type_text(fe->arena, out));
+            return false;
+        }
+    if (ir_type_elements(out) >= 0) return true;
+    fe_error(fe, shape, "E0203", "%s has 2^48 elements or more, which is the limit", ir_type_text(fe->arena, out));
+    return false;
+}
+
+static bool read_axes(struct fe *fe, fe_json axes, uint32_t rank, uint32_t *batch)
+{
+    uint32_t i = 0, count = fe_count(fe, axes);
+    if (count != rank) {
+        fe_error(fe, axes, "E0202", "\"axes\" has %u entries for a shape of %u dimensions", count, rank);
+        return false;
+    }
+    for (fe_json axis = fe_first(fe, axes); axis; axis = fe_next(fe, axis), i++) {
+        if (axis->kind == JSON_NULL) continue;
+        if (axis->kind != JSON_STRING || !*axis->string) {
+            fe_error(fe, axis, "E0101", "an axis is a name (a string) or null, found %s", fe_found(fe, axis));
+            return false;
+        }
+        if (strcmp(axis->string, "batch") == 0) *batch |= 1u << i;
+    }
+    return true;
+}
+
+static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
+{
+    struct fe_value v[IN_COUNT];
+    const char *what = arena_format(fe->arena, "input \"%.80s\"", input->key);
+    bool good = good_name(fe, input, "the name of an input");
+    for (const char *const *r = reserved; *r; r++)
+        if (strcmp(*r, input->key) == 0) {
+            fe_error_key(fe, input, "E0110", "\"%s\" cannot be the name of an input: it has a meaning in expressions",
+                         *r);
+            good = false;
+        }
+    if (fe_constant(fe, input->key)) {
+        fe_error_key(fe, input, "E0110", "\"%s\" is the name of a constant already", input->key);
+        good = false;
+    }
+    if (!fe_settings(fe, input, what, input_rows, IN_COUNT, NULL, v)) return false;
+    enum ir_dtype dtype = v[IN_dtype].given ? fe_dtype(fe, v[IN_dtype].json)
+                                            : v[IN_dtype].dtype; /* 64 bits as the host has them */
+    *slot = (struct ir_slot){.name = input->key, .role = IR_ROLE_INPUT, .place = fe_place(fe, input)};
+    if (!fe_type(fe, v[IN_shape].json, v[IN_shape].shape, v[IN_shape].rank, dtype, &slot->type)) return false;
+    if (v[IN_axes].json && !read_axes(fe, v[IN_axes].json, slot->type.rank, &slot->batch_dims)) return false;
+    if (v[IN_axes].json) slot->sharding_spec = fe_text(fe, v[IN_axes].json);
+    return good;
+}
+
+static bool read_inputs(struct fe *fe, fe_json inputs)
+{
+    bool good = true;
+    uint32_t count = fe_count(fe, inputs);
+    uint32_t *slots = arena_new_array(fe->arena, uint32_t, count + 1);
+    fe_json batched = NULL; /* the shape of the first input with a batch */
+    int64_t batch = 0;
+    fe->inputs = slots;
+    for (fe_json input = fe_first(fe, inputs); input; input = fe_next(fe, input)) {
+        struct ir_slot slot;
+        if (!read_input(fe, input, &slot)) {
+            good = false;
+            continue;
+        }
+        slots[fe->input_count++] = ir_slot_new(fe->module, slot);
+        fe_json shape = fe_member(fe, input, "shape");
+        if (!(slot.batch_dims & 1)) continue;
+        if (!batched) {
+            batched = shape;
+            batch = slot.type.dim[0];
+        } else if (slot.type.dim[0] != batch) {
+            struct diag *d = fe_error(fe, shape, "E0204",
+                                      "the batch of input \"%s\" has %lld rows, that of an earlier one %lld",
+                                      input->key, (long long)slot.type.dim[0], (long long)batch);
+            diag_note(fe->diags, d, (struct diag_span){batched->offset, batched->length}, "%lld rows here",
+                      (long long)batch);
+            good = false;
+        }
+    }
+    return good;
+}
+
+uint32_t fe_inputs(const struct fe *fe, const uint32_t **slots)
+{
+    *slots = fe->inputs;
+    return fe->input_count;
+}
+
+bool fe_input_batched(struct fe *fe, uint32_t index)
+{
+    const struct ir_slot *slot = &fe->module->slots.items[fe->inputs[index]];
+    fe_json input = fe_member(fe, fe_member(fe, fe_root(fe), "inputs"), slot->name);
+    return slot->type.rank > 0 && (slot->batch_dims & 1 || !fe_member(fe, input, "axes"));
+}
+
+/* ---------------------------------------------------------------- mesh */
+
+static bool add_axis(struct fe *fe, fe_json where, const char *name, int64_t size)
+{
+    struct ir_mesh *mesh = &fe->module->mesh;
+    int64_t devices = size;
+    for (uint32_t i = 0; i < mesh->axis_count; i++) devices *= mesh->size[i]; /* each factor is at most 4096 */
+    if (size < 1 || size > MOST_DEVICES) {
+        fe_error(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\" has size %lld; a size is 1 to %d", name,
+                 (long long)size, MOST_DEVICES);
+        return false;
+    }
+    if (devices > MOST_DEVICES) {
+        fe_error(fe, where, where ? "E0103" : "E0109", "a mesh of %lld devices; at most %d are supported",
+                 (long long)devices, MOST_DEVICES);
+        return false;
+    }
+    if (mesh->axis_count == IR_MAX_AXES) {
+        fe_error(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\": more than %d axes", name, IR_MAX_AXES);
+        return false;
+    }
+    mesh->name[mesh->axis_count] = arena_string(&fe->module->arena, name);
+    mesh->size[mesh->axis_count++] = size;
+    return true;
+}
+
+static bool has_axis(const struct fe *fe, const char *name)
+{
+    for (uint32_t i = 0; i < fe->module->mesh.axis_count; i++)
+        if (strcmp(fe->module->mesh.name[i], name) == 0) return true;
+    return false;
+}
+
+/* --mesh data=2,model=4 */
+static bool read_mesh_option(struct fe *fe, const char *text)
+{
+    for (const char *p = text; *p || p == text;) {
+        size_t n = strcspn(p, ","), name_length = strcspn(p, "=,"), at = name_length + 1;
+        char *name = arena_string_n(fe->arena, p, name_length);
+        int64_t size = 0;
+        bool good = fe_is_name(name) && p[name_length] == '=' && at < n && n - at <= 9;
+        for (; good && at < n; at++) {
+            good = p[at] >= '0' && p[at] <= '9';
+            size = size * 10 + (p[at] - '0');
+        }
+        if (!good) {
+            fe_error(fe, NULL, "E0109", "--mesh %.200s: expected AXIS=N,AXIS=N,..., found \"%.*s\"", text,
+                     (int)(n > 80 ? 80 : n), p);
+            return false;
+        }
+        if (has_axis(fe, name)) {
+            fe_error(fe, NULL, "E0109", "--mesh %.200s: axis \"%s\" is given twice", text, name);
+            return false;
+        }
+        if (!add_axis(fe, NULL, name, size)) return false;
+        p += n;
+        if (*p == ',' && p[1]) p++;
+        else if (*p == ',') {
+            fe_error(fe, NULL, "E0109", "--mesh %.200s: it ends with a comma", text);
+            return false;
+        }
+    }
+    return true;
+}
+
+static const struct fe_arg mesh_rows[] = {{"axes", FE_MAP, FE_REQUIRED, NULL, NULL}};
+FE_SETTINGS(mesh, mesh_rows);
+
+static bool read_mesh(struct fe *fe, fe_json mesh)
+{
+    struct fe_value v[1];
+    const char *option = fe->options->mesh;
+    bool good = !option || read_mesh_option(fe, option);
+    if (!mesh) return good;
+    if (!fe_settings(fe, mesh, "\"mesh\"", mesh_rows, 1, NULL, v)) return false;
+    for (fe_json axis = fe_first(fe, v[0].json); axis; axis = fe_next(fe, axis)) {
+        int64_t size;
+        if (!good_name(fe, axis, "the name of a mesh axis") || !fe_integer(fe, axis, &size)) good = false;
+        else if (!option) good &= add_axis(fe, axis, axis->key, size);
+        /* An axis that --mesh leaves out has one device, so that rules and specs which name it keep a meaning. */
+        else if (!has_axis(fe, axis->key) && fe->module->mesh.axis_count < IR_MAX_AXES)
+            good &= add_axis(fe, axis, axis->key, 1);
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- definitions */
+
+static const struct fe_arg define_rows[] = {{"params", FE_MAP, 0, NULL, NULL},
+                                            {"inputs", FE_LIST, 0, NULL, NULL},
+                                            {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
+FE_SETTINGS(define, define_rows);
+
+/* The form of every definition, used or not; what its body means is the model's. */
+static bool check_definitions(struct fe *fe, fe_json defines)
+{
+    bool good = true;
+    for (fe_json define = fe_first(fe, defines); define; define = fe_next(fe, define)) {
+        struct fe_value v[3];
+        struct fe_row row;
+        bool taken = false;
+        for (uint32_t i = 0; fe_structure_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
+        for (uint32_t i = 0; fe_layer_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
+        if (taken)
+            fe_error_key(fe, define, "E0110",
+                         "\"%s\" is a block of the language already: a use of this definition would mean that",
+                         define->key);
+        good &= !taken;
+        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), define_rows, 3, NULL,
+                            v);
+        if (define->kind != JSON_OBJECT) continue;
+        if (v[0].json && v[0].json->kind == JSON_OBJECT)
+            for (fe_json p = fe_first(fe, v[0].json); p; p = fe_next(fe, p))
+                good &= good_name(fe, p, "the name of a parameter");
+        if (!v[1].json || v[1].json->kind != JSON_ARRAY) continue;
+        for (fe_json input = fe_first(fe, v[1].json); input; input = fe_next(fe, input)) {
+            if (input->kind == JSON_STRING && fe_is_name(input->string)) continue;
+            fe_error(fe, input, "E0101", "the inputs of a definition are names (strings), found %s",
+                     fe_found(fe, input));
+            good = false;
+        }
+    }
+    return good;
+}
+
+/* ---------------------------------------------------------------- the canonical text */
+
+static void write_value(struct fe *fe, struct str *out, fe_json v)
+{
+    if (v->kind == JSON_STRING) {
+        str_add_json(out, v->string);
+        return;
+    }
+    if (v->kind != JSON_ARRAY && v->kind != JSON_OBJECT) {
+        str_add_n(out, fe->json.text + v->offset, v->length);
+        return;
+    }
+    bool object = v->kind == JSON_OBJECT;
+    bool constants = object && v->key && strcmp(v->key, "constants") == 0 && v->parent == 0;
+    str_add(out, object ? "{" : "[");
+    const char *between = "";
+    for (fe_json child = fe_first(fe, v); child; child = fe_next(fe, child)) {
+        str_add(out, between);
+        if (object) {
+            str_add_json(out, child->key);
+            str_add(out, ":");
+        }
+        const struct fe_define *define = constants ? find_define(fe, child->key) : NULL;
+        if (define) str_add(out, define->value);
+        else write_value(fe, out, child); /* as deep as the reader allows */
+        between = ",";
+    }
+    str_add(out, object ? "}" : "]");
+}
+
+const char *fe_text(struct fe *fe, fe_json v)
+{
+    struct str out = STR(fe->arena);
+    write_value(fe, &out, v);
+    return str_text(&out);
+}
+
+/* ---------------------------------------------------------------- the whole */
+
+bool fe_document(struct fe *fe)
+{
+    static const struct fe_options no_options;
+    struct fe_value top[TOP_COUNT];
+    if (!fe->options) fe->options = &no_options;
+    if (!fe->module) fe->module = ir_module_new("step");
+    fe_json root = fe_root(fe);
+    if (root->kind != JSON_OBJECT) {
+        fe_error(fe, root, "E0101", "a document is an object {...}, found %s", fe_found(fe, root));
+        return false;
+    }
+    bool good = fe_settings(fe, root, "the document", top_level, TOP_COUNT, NULL, top);
+    good &= version_and_name(fe, top);
+    fe_json constants = top[TOP_constants].json, inputs = top[TOP_inputs].json, mesh = top[TOP_mesh].json;
+    if (!constants || constants->kind == JSON_OBJECT) good &= read_constants(fe, constants);
+    if (!inputs || inputs->kind == JSON_OBJECT) good &= read_inputs(fe, inputs);
+    if (!mesh || mesh->kind == JSON_OBJECT) good &= read_mesh(fe, mesh);
+    fe_json sharding = top[TOP_sharding].json, defines = top[TOP_define].json;
+    if (defines && defines->kind == JSON_OBJECT) good &= check_definitions(fe, defines);
+    if (sharding && sharding->kind == JSON_OBJECT) good &= fe_sharding_form(fe, sharding);
+    if (good) fe->module->document = arena_string(&fe->module->arena, fe_text(fe, root));
+    return good;
+}

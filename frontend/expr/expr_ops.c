@@ -1,0 +1,564 @@
+/* Arithmetic of expressions: numbers and tensors with the promotion and broadcasting of JAX (64-bit types off).
+ * A number of the text stays a Python number as long as only numbers meet; beside a tensor it is of weak type. */
+#include "frontend/expr/expr.h"
+#include <math.h>
+#include <string.h>
+
+struct fe_val fe_bad(void) { return (struct fe_val){.kind = FE_VAL_NONE, .bad = true}; }
+struct fe_val fe_none(void) { return (struct fe_val){.kind = FE_VAL_NONE}; }
+struct fe_val fe_int(double x) { return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_INT, .number = x}; }
+struct fe_val fe_float(double x) { return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_FLOAT, .number = x}; }
+struct fe_val fe_val_number(double x, bool integer) { return integer ? fe_int(x) : fe_float(x); }
+struct fe_val fe_tensor_val(ir_value v, bool weak)
+{
+    return v ? (struct fe_val){.kind = FE_VAL_TENSOR, .tensor = v, .weak = weak} : fe_bad();
+}
+struct fe_val fe_val_tensor(ir_value v) { return fe_tensor_val(v, false); }
+struct fe_val fe_input_value(struct ir_builder *b, ir_value v)
+{
+    return fe_val_tensor(ir_cast(b, v, fe_dtype_narrow((enum ir_dtype)ir_type(b->f, v)->dtype)));
+}
+bool fe_is_none(const struct fe_val *v) { return v->kind == FE_VAL_NONE && !v->bad; }
+bool fe_truth(const struct fe_val *v) { return v->kind == FE_VAL_NUMBER && v->number != 0; }
+
+struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count)
+{
+    struct fe_val t = {.kind = FE_VAL_TUPLE, .count = count};
+    t.items = count ? arena_copy(s->fe->arena, items, count * sizeof *items) : NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (items[i].bad) return fe_bad();
+    return t;
+}
+
+struct fe_val fe_named_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count, const char *const *names)
+{
+    struct fe_val t = fe_tuple(s, items, count);
+    t.names = names, t.list = true;
+    return t;
+}
+
+static enum ir_dtype number_dtype(const struct fe_val *v)
+{
+    return v->python == FE_PY_BOOL ? IR_BOOL : v->python == FE_PY_INT ? IR_I32 : IR_F32;
+}
+
+struct ir_type fe_type_at(const struct fe_site *s, const struct fe_val *v)
+{
+    if (v->kind == FE_VAL_TENSOR) return *ir_type(s->b->f, v->tensor);
+    return ir_type_scalar(v->kind == FE_VAL_NUMBER ? number_dtype(v) : IR_F32);
+}
+uint32_t fe_rank(const struct fe_site *s, const struct fe_val *v) { return fe_type_at(s, v).rank; }
+
+const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
+{
+    struct ir_type t;
+    switch (v->kind) {
+    case FE_VAL_NONE: return "None";
+    case FE_VAL_NUMBER: return "a number";
+    case FE_VAL_TENSOR: t = fe_type_at(s, v); return ir_type_text(s->fe->arena, &t);
+    case FE_VAL_TUPLE:
+        return fe_is_complex(v) ? "a complex value (take abs, real or imag)"
+               : v->names       ? "several named values"
+                                : "a tuple";
+    case FE_VAL_STRING: return "a string";
+    case FE_VAL_TREE: return "a tree of tensors";
+    case FE_VAL_SLICE: return "a slice";
+    case FE_VAL_FORM: return "a function";
+    case FE_VAL_AT: return "a place of a tensor";
+    default: return "...";
+    }
+}
+
+/* ---------------------------------------------------------------- promotion */
+
+static int class_of(enum ir_dtype d) { return ir_dtype_is_float(d) ? 2 : d == IR_BOOL ? 0 : 1; }
+
+static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b)
+{
+    bool sa = ir_dtype_is_signed(a), sb = ir_dtype_is_signed(b);
+    size_t na = ir_dtype_bytes(a), nb = ir_dtype_bytes(b);
+    if (sa == sb) return na >= nb ? a : b;
+    enum ir_dtype is = sa ? a : b;
+    size_t nu = sa ? nb : na, ns = sa ? na : nb;
+    if (ns > nu) return is;
+    return nu == 1 ? IR_I16 : IR_I32; /* uint32 with a signed one would be int64 */
+}
+
+static enum ir_dtype join_dtypes(enum ir_dtype a, enum ir_dtype b)
+{
+    if (a == b) return a;
+    int ca = class_of(a), cb = class_of(b);
+    if (ca != cb) return ca > cb ? a : b;
+    if (ca == 1) return join_integers(a, b);
+    if (ir_dtype_bytes(a) == ir_dtype_bytes(b)) return IR_F32; /* float16 and bfloat16 */
+    return ir_dtype_bytes(a) > ir_dtype_bytes(b) ? a : b;
+}
+
+struct fe_kind_of fe_promote(struct fe_kind_of a, struct fe_kind_of b)
+{
+    if (a.weak == b.weak) return (struct fe_kind_of){join_dtypes(a.dtype, b.dtype), a.weak};
+    struct fe_kind_of weak = a.weak ? a : b, strong = a.weak ? b : a;
+    return class_of(weak.dtype) > class_of(strong.dtype) ? weak : strong;
+}
+
+struct fe_kind_of fe_kind(const struct fe_site *s, const struct fe_val *v)
+{
+    if (v->kind == FE_VAL_NUMBER) return (struct fe_kind_of){number_dtype(v), v->python != FE_PY_BOOL};
+    return (struct fe_kind_of){(enum ir_dtype)fe_type_at(s, v).dtype, v->weak};
+}
+
+bool fe_broadcast_shapes(const struct ir_type *a, const struct ir_type *b, struct ir_type *out)
+{
+    struct ir_type t = {.dtype = a->dtype, .rank = a->rank > b->rank ? a->rank : b->rank};
+    for (uint32_t i = 0; i < t.rank; i++) {
+        int64_t x = i < a->rank ? a->dim[a->rank - 1 - i] : 1, y = i < b->rank ? b->dim[b->rank - 1 - i] : 1;
+        if (x != y && x != 1 && y != 1) return false;
+        t.dim[t.rank - 1 - i] = x == 1 ? y : x;
+    }
+    *out = t;
+    return true;
+}
+
+/* ---------------------------------------------------------------- conversions */
+
+bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
+{
+    if (v->bad) return false;
+    if (v->kind == FE_VAL_TENSOR) return true;
+    if (v->kind == FE_VAL_NUMBER) {
+        *v = fe_tensor_val(ir_scalar(s->b, number_dtype(v), v->number), v->python != FE_PY_BOOL);
+        return true;
+    }
+    if (v->kind == FE_VAL_TUPLE && !v->names && v->count) { /* [1, 2, 3] where an array is meant */
+        struct fe_site site = *s;
+        struct fe_val stacked = fe_apply_at(&site, "stack", v, 1);
+        *v = stacked;
+        return !stacked.bad;
+    }
+    fe_fail(s, "E0310", "a tensor expected, found %s", fe_describe(s, v));
+    *v = fe_bad();
+    return false;
+}
+
+/* A whole number beside short integers keeps its low bits. */
+static double number_as(const struct fe_val *v, enum ir_dtype dtype)
+{
+    size_t bits = 8 * ir_dtype_bytes(dtype);
+    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || bits > 32 || !(fabs(v->number) < 0x1p53))
+        return v->number;
+    double span = ldexp(1, (int)bits), low = v->number - span * floor(v->number / span);
+    return ir_dtype_is_signed(dtype) && low >= span / 2 ? low - span : low;
+}
+
+ir_value fe_value_as(const struct fe_site *s, const struct fe_val *v, enum ir_dtype dtype)
+{
+    struct fe_val t = *v;
+    if (t.kind == FE_VAL_NUMBER) return ir_scalar(s->b, dtype, number_as(&t, dtype));
+    return fe_as_tensor(s, &t) ? ir_cast(s->b, t.tensor, dtype) : 0;
+}
+
+struct fe_val fe_cast(struct fe_site *s, struct fe_val v, enum ir_dtype dtype)
+{
+    if (v.bad) return v;
+    if (dtype == IR_BOOL && v.kind == FE_VAL_TENSOR) return fe_boolean(s, v);
+    return fe_val_tensor(fe_value_as(s, &v, dtype));
+}
+
+struct fe_val fe_inexact(struct fe_site *s, struct fe_val v)
+{
+    if (v.bad) return v;
+    struct fe_kind_of k = fe_kind(s, &v);
+    if (ir_dtype_is_float(k.dtype)) return fe_as_tensor(s, &v) ? v : fe_bad();
+    return fe_tensor_val(fe_value_as(s, &v, IR_F32), k.weak);
+}
+
+struct fe_val fe_boolean(struct fe_site *s, struct fe_val v)
+{
+    if (!fe_as_tensor(s, &v)) return fe_bad();
+    if (fe_type_at(s, &v).dtype == IR_BOOL) return v;
+    return fe_op2(s, OP_ne, v, fe_int(0));
+}
+
+struct fe_val fe_stop(struct fe_site *s, struct fe_val v) { return fe_op1(s, OP_stop_gradient, v); }
+
+struct fe_val fe_broadcast_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape)
+{
+    if (!fe_as_tensor(s, &v)) return fe_bad();
+    struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape), both;
+    if (ir_type_equal(&have, &want)) return v;
+    if (!fe_broadcast_shapes(&have, &want, &both) || !ir_type_equal(&both, &want))
+        return fe_fail(s, "E0210", "%s cannot be broadcast to %s", ir_type_text(s->fe->arena, &have),
+                       ir_type_text(s->fe->arena, &want));
+    return fe_tensor_val(ir_broadcast_to(s->b, v.tensor, rank, shape), v.weak);
+}
+
+struct fe_val fe_reshape_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape)
+{
+    if (!fe_as_tensor(s, &v)) return fe_bad();
+    struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape);
+    if (ir_type_equal(&have, &want)) return v;
+    return fe_tensor_val(ir_reshape(s->b, v.tensor, rank, shape), v.weak);
+}
+
+struct fe_val fe_full(struct fe_site *s, struct ir_type type, double x)
+{
+    return fe_val_tensor(ir_number(s->b, type, x));
+}
+
+/* ---------------------------------------------------------------- operations */
+
+struct fe_val fe_op1(struct fe_site *s, enum ir_op op, struct fe_val v)
+{
+    if (!fe_as_tensor(s, &v)) return fe_bad();
+    return fe_tensor_val(ir_unary(s->b, op, v.tensor), v.weak);
+}
+
+struct fe_val fe_op1_float(struct fe_site *s, enum ir_op op, struct fe_val v)
+{
+    return fe_op1(s, op, fe_inexact(s, v));
+}
+
+/* Brings an operand to the common type; a number becomes one constant of the full shape. */
+static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
+{
+    if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, number_as(v, (enum ir_dtype)t->dtype));
+    ir_value x = t->dtype == IR_BOOL ? v->tensor : ir_cast(s->b, v->tensor, (enum ir_dtype)t->dtype);
+    if (!x || ir_type_equal(ir_type(s->b->f, x), t)) return x;
+    return ir_broadcast_to(s->b, x, t->rank, t->dim);
+}
+
+static bool is_operand(struct fe_site *s, struct fe_val *v) { return v->kind == FE_VAL_NUMBER || fe_as_tensor(s, v); }
+
+/* A learning rate that the host sets is a weak float64 scalar: a Python number, only that it comes late. Arithmetic
+ * keeps it; beside a tensor it is float32, as such a number is, and functions get it so. */
+static bool is_late(const struct fe_site *s, const struct fe_val *v)
+{
+    return v->kind == FE_VAL_TENSOR && v->weak && fe_type_at(s, v).dtype == IR_F64;
+}
+
+static struct fe_kind_of kind_beside(const struct fe_site *s, const struct fe_val *v, const struct fe_val *other)
+{
+    struct fe_kind_of k = fe_kind(s, v);
+    if (is_late(s, v) && other->kind == FE_VAL_TENSOR && !is_late(s, other)) k.dtype = IR_F32;
+    return k;
+}
+
+struct fe_val fe_on_time(const struct fe_site *s, struct fe_val v)
+{
+    return is_late(s, &v) ? fe_tensor_val(ir_cast(s->b, v.tensor, IR_F32), true) : v;
+}
+
+/* Common type of two operands; false: they do not fit. */
+static bool common_type(struct fe_site *s, const struct fe_val *a, const struct fe_val *b, struct ir_type *t,
+                        bool *weak)
+{
+    struct ir_type ta = fe_type_at(s, a), tb = fe_type_at(s, b);
+    if (!fe_broadcast_shapes(&ta, &tb, t)) {
+        fe_fail(s, "E0210", "shapes of %s and %s do not fit", ir_type_text(s->fe->arena, &ta),
+                ir_type_text(s->fe->arena, &tb));
+        return false;
+    }
+    struct fe_kind_of k = fe_promote(kind_beside(s, a, b), kind_beside(s, b, a));
+    t->dtype = (uint8_t)k.dtype;
+    *weak = k.weak;
+    return true;
+}
+
+struct fe_val fe_op2(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
+{
+    struct ir_type t;
+    bool weak;
+    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b) || !common_type(s, &a, &b, &t, &weak))
+        return fe_bad();
+    bool compare = op == OP_eq || op == OP_ne || op == OP_lt || op == OP_le;
+    ir_value x = operand(s, &a, &t), y = operand(s, &b, &t);
+    return fe_tensor_val(ir_binary(s->b, op, x, y), weak && !compare);
+}
+
+struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
+{
+    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
+    if (!ir_dtype_is_float(k.dtype)) { /* integers and bools: float32 */
+        if (a.kind == FE_VAL_NUMBER) a.python = FE_PY_FLOAT;
+        else a = fe_inexact(s, a);
+        if (b.kind == FE_VAL_NUMBER) b.python = FE_PY_FLOAT;
+        else b = fe_inexact(s, b);
+    }
+    return fe_op2(s, op, a, b);
+}
+
+/* The bool tensor of a shape that a factor is, as itself or as 0 and 1. */
+static ir_value mask_of(const struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
+{
+    if (v->kind != FE_VAL_TENSOR) return 0;
+    const struct ir_node *node = ir_get(s->b->f, v->tensor);
+    ir_value mask = node->op == OP_cast ? node->args[0] : v->tensor;
+    struct ir_type want = *t;
+    want.dtype = IR_BOOL;
+    return ir_type_equal(ir_type(s->b->f, mask), &want) ? mask : 0;
+}
+
+/* A product with a mask is 0 outside it, whatever stands there (infinities, NaN): XLA makes a choice of it, too. */
+static struct fe_val multiply(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    struct ir_type t;
+    bool weak;
+    if (!common_type(s, &a, &b, &t, &weak)) return fe_bad();
+    for (int i = 0; i < 2 && ir_dtype_is_float((enum ir_dtype)t.dtype); i++) {
+        ir_value mask = mask_of(s, i ? &b : &a, &t);
+        if (mask) return fe_tensor_val(ir_select(s->b, mask, operand(s, i ? &a : &b, &t), ir_number(s->b, t, 0)), weak);
+    }
+    return fe_op2(s, OP_mul, a, b);
+}
+
+struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, struct fe_val y)
+{
+    struct ir_type t, tp, all;
+    bool weak;
+    p = fe_boolean(s, p);
+    if (p.bad || x.bad || y.bad || !is_operand(s, &x) || !is_operand(s, &y) || !common_type(s, &x, &y, &t, &weak))
+        return fe_bad();
+    tp = fe_type_at(s, &p);
+    if (!fe_broadcast_shapes(&t, &tp, &all))
+        return fe_fail(s, "E0210", "the condition %s does not fit %s", fe_describe(s, &p),
+                       ir_type_text(s->fe->arena, &t));
+    tp = all;
+    tp.dtype = IR_BOOL;
+    return fe_tensor_val(ir_select(s->b, operand(s, &p, &tp), operand(s, &x, &all), operand(s, &y, &all)), weak);
+}
+
+/* ---------------------------------------------------------------- operators */
+
+static double python_mod(double a, double b)
+{
+    double r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+/* Two Python numbers. */
+static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
+                                 const struct fe_val *b)
+{
+    double x = a->number, y = b->number;
+    bool integer = a->python != FE_PY_FLOAT && b->python != FE_PY_FLOAT;
+    bool flags = a->python == FE_PY_BOOL && b->python == FE_PY_BOOL;
+    struct fe_val r;
+    if ((op == EXPR_OP_DIV || op == EXPR_OP_FLOORDIV || op == EXPR_OP_MOD) && y == 0)
+        return fe_fail(s, "E0311", "division by zero");
+    switch (op) {
+    case EXPR_OP_ADD: return fe_val_number(x + y, integer);
+    case EXPR_OP_SUB: return fe_val_number(x - y, integer);
+    case EXPR_OP_MUL: return fe_val_number(x * y, integer);
+    case EXPR_OP_DIV: return fe_float(x / y);
+    case EXPR_OP_FLOORDIV: return fe_val_number(floor(x / y), integer);
+    case EXPR_OP_MOD: return fe_val_number(python_mod(x, y), integer);
+    case EXPR_OP_POW: return fe_val_number(pow(x, y), integer && y >= 0);
+    case EXPR_OP_EQ: r = fe_int(x == y); break;
+    case EXPR_OP_NE: r = fe_int(x != y); break;
+    case EXPR_OP_LT: r = fe_int(x < y); break;
+    case EXPR_OP_LE: r = fe_int(x <= y); break;
+    case EXPR_OP_GT: r = fe_int(x > y); break;
+    case EXPR_OP_GE: r = fe_int(x >= y); break;
+    case EXPR_OP_AND:
+    case EXPR_OP_OR:
+    case EXPR_OP_XOR:
+    case EXPR_OP_SHL:
+    case EXPR_OP_SHR: {
+        if (!integer) return fe_fail(s, "E0310", "bit operations need integers");
+        int64_t i = (int64_t)x, j = (int64_t)y;
+        if ((op == EXPR_OP_SHL || op == EXPR_OP_SHR) && (j < 0 || j > 31))
+            return fe_fail(s, "E0311", "a shift by %lld is outside 0 to 31", (long long)j);
+        r = fe_int((double)(op == EXPR_OP_AND   ? (i & j)
+                            : op == EXPR_OP_OR  ? (i | j)
+                            : op == EXPR_OP_XOR ? (i ^ j)
+                            : op == EXPR_OP_SHL ? (int64_t)((uint64_t)i << j)
+                                                : i >> j));
+        if (flags && op != EXPR_OP_SHL && op != EXPR_OP_SHR) r.python = FE_PY_BOOL;
+        return r;
+    }
+    default: return fe_fail(s, "E0310", "matrix products need tensors");
+    }
+    r.python = FE_PY_BOOL;
+    return r;
+}
+
+static struct fe_val integer_power(struct fe_site *s, struct fe_val x, int64_t n)
+{
+    if (n == 0) return fe_add(s, fe_mul(s, x, fe_int(0)), fe_int(1));
+    if (n < 0)
+        return integer_power(s, fe_div(s, fe_float(1), x),
+                             -n); /* at 0 its gradient is infinite, not 0 times infinity */
+    struct fe_val result = fe_none();
+    for (bool first = true; n; n >>= 1) {
+        if (n & 1) {
+            result = first ? x : fe_mul(s, result, x);
+            first = false;
+        }
+        if (n > 1) x = fe_mul(s, x, x);
+    }
+    return result;
+}
+
+/* Integers to exponents that are known when the step runs: by the lowest six bits of the exponents, as in JAX. */
+static struct fe_val whole_power_of(struct fe_site *s, struct fe_val a, struct fe_val b, enum ir_dtype dtype)
+{
+    struct fe_val result = fe_cast(s, fe_int(1), dtype), x = fe_cast(s, a, dtype), n = fe_cast(s, b, dtype);
+    for (int bit = 0; bit < 6; bit++) {
+        struct fe_val odd = fe_binary(s, EXPR_OP_NE, fe_op2(s, OP_and, n, fe_int(1)), fe_int(0));
+        result = fe_where3(s, odd, fe_mul(s, result, x), result);
+        x = fe_mul(s, x, x);
+        n = fe_op2(s, OP_shr, n, fe_int(1));
+    }
+    return result;
+}
+
+static struct fe_val power(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    if (b.kind == FE_VAL_NUMBER && a.kind == FE_VAL_TENSOR) {
+        double n = b.number;
+        bool whole = n == floor(n) && fabs(n) <= 1024;
+        bool real = ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &a).dtype);
+        if (b.python != FE_PY_FLOAT && whole && n == 0) {
+            struct ir_type t = fe_type_at(s, &a);
+            return fe_tensor_val(ir_number(s->b, t, 1), a.weak);
+        }
+        if (b.python != FE_PY_FLOAT && whole) {
+            if (n < 0 && !real) return fe_fail(s, "E0310", "integers cannot be raised to a negative power");
+            if (fe_type_at(s, &a).dtype == IR_BOOL) a = fe_cast(s, a, IR_I32);
+            return integer_power(s, a, (int64_t)n);
+        }
+        if (n == 2 && real) return fe_mul(s, a, a);
+    }
+    struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
+    if (!ir_dtype_is_float(k.dtype)) return whole_power_of(s, a, b, k.dtype == IR_BOOL ? IR_I32 : k.dtype);
+    struct fe_val v = fe_op2_float(s, OP_pow, a, b);
+    if (!ir_dtype_is_float(fe_kind(s, &b).dtype)) v.weak = false;
+    return v;
+}
+
+/* Remainder with the sign of the divisor. Integers: 0 if that is 0. */
+static struct fe_val modulo(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    enum ir_dtype common = fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype;
+    if (common == IR_BOOL) a = fe_cast(s, a, IR_I32), b = fe_cast(s, b, IR_I32);
+    if (!ir_dtype_is_float(common) && b.kind == FE_VAL_NUMBER && b.number == 0) b = fe_int(1);
+    if (!ir_dtype_is_float(common) && b.kind == FE_VAL_TENSOR)
+        b = fe_where3(s, fe_binary(s, EXPR_OP_EQ, b, fe_int(0)), fe_int(1), b);
+    struct fe_val r = fe_op2(s, OP_rem, a, b);
+    if (r.bad) return r;
+    bool real = ir_dtype_is_float((enum ir_dtype)fe_type_at(s, &r).dtype);
+    struct fe_val zero = real ? fe_float(0) : fe_int(0);
+    struct fe_val signs = fe_op2(
+        s, OP_ne, fe_op2(s, OP_lt, r, zero),
+        fe_op2(s, OP_lt, b.kind == FE_VAL_NUMBER ? fe_cast(s, b, (enum ir_dtype)fe_type_at(s, &r).dtype) : b, zero));
+    struct fe_val wrong = fe_op2(s, OP_and, signs, fe_op2(s, OP_ne, r, zero));
+    return fe_where3(s, wrong, fe_add(s, r, b), r);
+}
+
+static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_val b)
+{
+    struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
+    if (ir_dtype_is_float(k.dtype)) {
+        struct fe_val r = modulo(s, a, b);
+        return r.bad ? r : fe_op1(s, OP_round, fe_div(s, fe_sub(s, a, r), b));
+    }
+    if (k.dtype == IR_BOOL) a = fe_cast(s, a, k.dtype = IR_I32), b = fe_cast(s, b, IR_I32);
+    struct fe_val quotient = fe_op2(s, OP_div, a, b), rest = fe_op2(s, OP_rem, a, b);
+    if (!ir_dtype_is_signed(k.dtype) || quotient.bad) return quotient;
+    struct fe_val x = fe_tensor_val(fe_value_as(s, &a, k.dtype), a.weak),
+                  y = fe_tensor_val(fe_value_as(s, &b, k.dtype), b.weak);
+    struct fe_val opposite = fe_op2(s, OP_ne, fe_op1(s, OP_sign, x), fe_op1(s, OP_sign, y));
+    struct fe_val below = fe_op2(s, OP_and, opposite, fe_op2(s, OP_ne, rest, fe_int(0)));
+    return fe_where3(s, below, fe_sub(s, quotient, fe_int(1)), quotient);
+}
+
+static struct fe_val bitwise(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
+{
+    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
+    if (ir_dtype_is_float(k.dtype))
+        return fe_fail(s, "E0310", "bit operations need bool or integer tensors, found %s and %s", fe_describe(s, &a),
+                       fe_describe(s, &b));
+    return fe_op2(s, op, a, b);
+}
+
+/* Words and None can be told apart, for the choices of `if`. */
+static bool is_word(const struct fe_val *v) { return v->kind == FE_VAL_STRING || fe_is_none(v); }
+static bool same_word(const struct fe_val *a, const struct fe_val *b)
+{
+    return a->kind == b->kind && (a->kind != FE_VAL_STRING || !strcmp(a->string, b->string));
+}
+
+/* Tuples as in Python: a + b joins them, a * 2 repeats, == compares numbers one by one. *done is false for others:
+ * lists in the place of tensors. */
+static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
+                                  const struct fe_val *b, bool *done)
+{
+    bool both = a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_TUPLE, equal = both && a->count == b->count;
+    bool repeat = op == EXPR_OP_MUL && a->kind == FE_VAL_TUPLE && b->kind == FE_VAL_NUMBER && b->python == FE_PY_INT &&
+                  b->number >= 0 && b->number < 4096;
+    struct fe_val *items;
+    *done = (both && (op == EXPR_OP_ADD || op == EXPR_OP_EQ || op == EXPR_OP_NE)) || repeat;
+    if (op == EXPR_OP_ADD && both) {
+        items = arena_new_array(s->fe->arena, struct fe_val, a->count + b->count + 1);
+        for (uint32_t i = 0; i < a->count + b->count; i++)
+            items[i] = i < a->count ? a->items[i] : b->items[i - a->count];
+        return fe_tuple(s, items, a->count + b->count);
+    }
+    if (repeat) {
+        uint32_t n = a->count * (uint32_t)b->number;
+        items = arena_new_array(s->fe->arena, struct fe_val, n + 1);
+        for (uint32_t i = 0; i < n; i++) items[i] = a->items[i % a->count];
+        return fe_tuple(s, items, n);
+    }
+    for (uint32_t i = 0; *done && i < a->count && equal; i++) {
+        if (a->items[i].kind != FE_VAL_NUMBER || b->items[i].kind != FE_VAL_NUMBER) *done = false;
+        else equal = a->items[i].number == b->items[i].number;
+    }
+    return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = equal == (op == EXPR_OP_EQ)};
+}
+
+struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
+{
+    bool done;
+    if (a.bad || b.bad) return fe_bad();
+    if (fe_is_complex(&a) || fe_is_complex(&b)) return fe_complex_binary(s, op, a, b);
+    if (a.kind == FE_VAL_TUPLE && !a.names) {
+        struct fe_val v = tuple_binary(s, op, &a, &b, &done);
+        if (done) return v;
+    }
+    if ((op == EXPR_OP_EQ || op == EXPR_OP_NE) && (is_word(&a) || is_word(&b)))
+        return (struct fe_val){
+            .kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = same_word(&a, &b) == (op == EXPR_OP_EQ)};
+    if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);
+    if (!is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    bool whole_power = op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python != FE_PY_FLOAT;
+    if (op != EXPR_OP_ADD && op != EXPR_OP_SUB && op != EXPR_OP_MUL && op != EXPR_OP_DIV && !whole_power)
+        a = fe_on_time(s, a), b = fe_on_time(s, b);
+    bool flags = fe_promote(fe_kind(s, &a), fe_kind(s, &b)).dtype == IR_BOOL;
+    switch (op) {
+    case EXPR_OP_ADD: return fe_op2(s, flags ? OP_or : OP_add, a, b);
+    case EXPR_OP_SUB:
+        if (flags) return fe_fail(s, "E0310", "bool tensors cannot be subtracted; use ^");
+        return fe_op2(s, OP_sub, a, b);
+    case EXPR_OP_MUL: return flags ? fe_op2(s, OP_and, a, b) : multiply(s, a, b);
+    case EXPR_OP_DIV: return fe_op2_float(s, OP_div, a, b);
+    case EXPR_OP_FLOORDIV: return floor_divide(s, a, b);
+    case EXPR_OP_MOD: return modulo(s, a, b);
+    case EXPR_OP_POW: return power(s, a, b);
+    case EXPR_OP_MATMUL: return FE_APPLY(s, "matmul", a, b);
+    case EXPR_OP_EQ: return fe_op2(s, OP_eq, a, b);
+    case EXPR_OP_NE: return fe_op2(s, OP_ne, a, b);
+    case EXPR_OP_LT: return fe_op2(s, OP_lt, a, b);
+    case EXPR_OP_LE: return fe_op2(s, OP_le, a, b);
+    case EXPR_OP_GT: return fe_op2(s, OP_lt, b, a);
+    case EXPR_OP_GE: return fe_op2(s, OP_le, b, a);
+    case EXPR_OP_AND: return bitwise(s, OP_and, a, b);
+    case EXPR_OP_OR: return bitwise(s, OP_or, a, b);
+    case EXPR_OP_XOR: return bitwise(s, OP_xor, a, b);
+    case EXPR_OP_SHL: return bitwise(s, OP_shl, a, b);
+    case EXPR_OP_SHR: return bitwise(s, OP_shr, a, b);
+    default: BUG("operator %d has no rule", (int)op);
+    }
+}

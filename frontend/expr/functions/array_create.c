@@ -1,0 +1,265 @@
+/* Functions of expressions that make tensors: filled ones, ranges, triangles, diagonals. */
+#include "frontend/expr/makers.h"
+#include <math.h>
+
+struct fe_val fe_iota(struct fe_site *s, struct ir_type type, uint32_t axis)
+{
+    return fe_val_tensor(ir_iota(s->b, type, axis));
+}
+
+static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t)
+{
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank;
+    struct fe_site at = *c->site;
+    at.where = c->where[arg];
+    if (!fe_get_ints(&at, &c->arg[arg], shape, IR_MAX_RANK, &rank, "shape")) return false;
+    for (uint32_t i = 0; i < rank; i++)
+        if (shape[i] < 0) {
+            fe_fail(&at, "E0212", "a shape may not hold the negative number %lld", (long long)shape[i]);
+            return false;
+        }
+    *t = ir_type_of(IR_F32, rank, shape);
+    if (ir_type_elements(t) < 0) {
+        fe_fail(&at, "E0212", "the shape is too large");
+        return false;
+    }
+    return true;
+}
+
+struct fe_val make_filled(struct fe_call *c)
+{
+    struct ir_type t;
+    enum ir_dtype d;
+    if (!shape_arg(c, 0, &t) || !fe_get_dtype(c, 1, &d)) return fe_bad();
+    t.dtype = (uint8_t)d;
+    return fe_full(c->site, t, c->data);
+}
+
+static struct fe_val filled(struct fe_call *c, struct ir_type t, struct fe_val value, uint32_t dtype_arg)
+{
+    SITE;
+    enum ir_dtype d = (enum ir_dtype)t.dtype;
+    if (!fe_is_none(&ARG(dtype_arg)) && !fe_get_dtype(c, dtype_arg, &d)) return fe_bad();
+    t.dtype = (uint8_t)d;
+    if (value.kind == FE_VAL_NUMBER) return fe_full(s, t, value.number);
+    return fe_broadcast_val(s, fe_cast(s, value, d), t.rank, t.dim);
+}
+
+struct fe_val make_full(struct fe_call *c)
+{
+    struct ir_type t;
+    if (!shape_arg(c, 0, &t)) return fe_bad();
+    struct fe_kind_of k = fe_kind(c->site, &ARG(1));
+    t.dtype = (uint8_t)k.dtype;
+    struct fe_val v = filled(c, t, ARG(1), 2);
+    v.weak = k.weak && fe_is_none(&ARG(2));
+    return v;
+}
+
+/* The type of a tensor, or that with another shape. */
+static bool like_arg(struct fe_call *c, uint32_t shape, struct ir_type *t)
+{
+    struct ir_type other;
+    if (!fe_as_tensor(c->site, &ARG(0))) return false;
+    *t = fe_type_at(c->site, &ARG(0));
+    if (fe_is_none(&ARG(shape))) return true;
+    if (!shape_arg(c, shape, &other)) return false;
+    other.dtype = t->dtype;
+    *t = other;
+    return true;
+}
+
+struct fe_val make_filled_like(struct fe_call *c)
+{
+    struct ir_type t;
+    return like_arg(c, 2, &t) ? filled(c, t, fe_int(c->data), 1) : fe_bad();
+}
+
+struct fe_val make_full_like(struct fe_call *c)
+{
+    struct ir_type t;
+    return like_arg(c, 3, &t) ? filled(c, t, ARG(1), 2) : fe_bad();
+}
+
+struct fe_val make_arange(struct fe_call *c)
+{
+    SITE;
+    double start = 0, stop, step = 1;
+    bool integer = true;
+    for (int i = 0; i < 3; i++) {
+        if (fe_is_none(&ARG(i))) continue;
+        if (ARG(i).kind != FE_VAL_NUMBER)
+            return fe_fail(s, "E0310", "arange needs numbers, found %s", fe_describe(s, &ARG(i)));
+        integer &= ARG(i).python != FE_PY_FLOAT;
+    }
+    stop = ARG(0).number;
+    if (!fe_is_none(&ARG(1))) {
+        start = ARG(0).number;
+        stop = ARG(1).number;
+    }
+    if (!fe_is_none(&ARG(2))) step = ARG(2).number;
+    if (step == 0) return fe_fail(s, "E0212", "the step of arange may not be 0");
+    double n = ceil((stop - start) / step);
+    if (!(n > 0)) n = 0;
+    if (n > 1e12) return fe_fail(s, "E0212", "the range is too long");
+    enum ir_dtype d = integer ? IR_I32 : IR_F32;
+    if (!fe_is_none(&ARG(3)) && !fe_get_dtype(c, 3, &d)) return fe_bad();
+    struct fe_val v = fe_iota(s, ir_type_of(d, 1, (int64_t[]){(int64_t)n}), 0);
+    if (step != 1) v = fe_mul(s, v, fe_val_number(step, integer));
+    return start != 0 ? fe_add(s, v, fe_val_number(start, integer)) : v;
+}
+
+/* As jax.numpy: start * (1 - i / n) + stop * (i / n), and the stop itself; the ends may be tensors. */
+struct fe_val make_linspace(struct fe_call *c)
+{
+    enum { START, STOP, NUM, ENDPOINT, RETSTEP, DTYPE, AXIS };
+    SITE;
+    int64_t n, given;
+    uint32_t axis;
+    enum ir_dtype d = IR_F32;
+    struct ir_type ta, tb, t;
+    if (!fe_get_int(c, NUM, &n) || !fe_get_int(c, AXIS, &given)) return fe_bad();
+    if (n < 0 || n > 1 << 24) return fe_fail(s, "E0212", "linspace: %lld points", (long long)n);
+    struct fe_val a = fe_inexact(s, ARG(START)), b = fe_inexact(s, ARG(STOP));
+    if (a.bad || b.bad) return fe_bad();
+    ta = fe_type_at(s, &a), tb = fe_type_at(s, &b);
+    if (!fe_broadcast_shapes(&ta, &tb, &t) || t.rank == IR_MAX_RANK)
+        return fe_fail(s, "E0210", "linspace: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
+    struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
+    t.dtype = (uint8_t)(d = k.dtype);
+    if (!fe_is_none(&ARG(DTYPE)) && !fe_get_dtype(c, DTYPE, &d)) return fe_bad();
+    if (!fe_get_axis(s, given, t.rank + 1u, &axis)) return fe_bad();
+    a = fe_broadcast_val(s, fe_cast(s, a, k.dtype), t.rank, t.dim),
+    b = fe_broadcast_val(s, fe_cast(s, b, k.dtype), t.rank, t.dim);
+    bool ends = fe_truth(&ARG(ENDPOINT));
+    int64_t parts = ends ? n - 1 : n, shape[IR_MAX_RANK + 1] = {0};
+    struct fe_val all[2], result[2],
+        step = parts > 0 ? fe_div(s, fe_sub(s, b, a), fe_float((double)parts)) : fe_full(s, t, (double)NAN);
+    shape[0] = n - (ends && n > 1);
+    for (uint32_t i = 1; i <= t.rank; i++) shape[i] = 1;
+    struct fe_val at = fe_iota(s, ir_type_of(k.dtype, t.rank + 1u, shape), 0);
+    if (parts > 0) at = fe_div(s, at, fe_float((double)parts));
+    all[0] = fe_add(s, fe_mul(s, fe_expand(s, a, 0), fe_sub(s, fe_float(1), at)), fe_mul(s, fe_expand(s, b, 0), at));
+    all[1] = fe_expand(s, b, 0);
+    result[0] = ends && n > 1 && !all[0].bad && !all[1].bad ? FE_APPLY(s, "concatenate", fe_tuple(s, all, 2)) : all[0];
+    result[0] = result[0].bad ? result[0] : FE_APPLY(s, "moveaxis", result[0], fe_int(0), fe_int(axis));
+    if (!result[0].bad && !ir_dtype_is_float(d)) result[0] = FE_APPLY(s, "floor", result[0]);
+    result[0] = result[0].bad ? result[0] : fe_cast(s, result[0], d);
+    result[1] = step;
+    return fe_truth(&ARG(RETSTEP)) ? fe_tuple(s, result, 2) : result[0];
+}
+
+/* ---------------------------------------------------------------- triangles and diagonals */
+
+/* bool[.., rows, columns]: column - row compared with k. */
+static struct fe_val band(struct fe_site *s, enum expr_operator op, int64_t rows, int64_t columns, int64_t k)
+{
+    struct ir_type t = ir_type_of(IR_I32, 2, (int64_t[]){rows, columns});
+    struct fe_val row = fe_iota(s, t, 0), column = fe_iota(s, t, 1);
+    if (k) row = fe_add(s, row, fe_int((double)k));
+    return fe_binary(s, op, column, row);
+}
+
+static bool matrix_args(struct fe_call *c, int64_t *rows, int64_t *columns, int64_t *k)
+{
+    if (!fe_get_int(c, 0, rows) || !fe_get_int(c, 2, k)) return false;
+    *columns = *rows;
+    if (!fe_is_none(&ARG(1)) && !fe_get_int(c, 1, columns)) return false;
+    if (*rows >= 0 && *columns >= 0) return true;
+    fe_fail(c->site, "E0212", "%s: a negative size", c->function);
+    return false;
+}
+
+static struct fe_val matrix(struct fe_call *c, enum expr_operator op)
+{
+    int64_t rows, columns, k;
+    enum ir_dtype d;
+    if (!matrix_args(c, &rows, &columns, &k) || !fe_get_dtype(c, 3, &d)) return fe_bad();
+    return fe_cast(c->site, band(c->site, op, rows, columns, k), d);
+}
+
+struct fe_val make_eye(struct fe_call *c) { return matrix(c, EXPR_OP_EQ); }
+struct fe_val make_tri(struct fe_call *c) { return matrix(c, EXPR_OP_LE); }
+
+struct fe_val make_triangle(struct fe_call *c)
+{ /* data 0: lower, 1: upper */
+    SITE;
+    int64_t k;
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &k)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &ARG(0));
+    if (t.rank < 2) return fe_fail(s, "E0212", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+    struct fe_val keep = band(s, c->data ? EXPR_OP_GE : EXPR_OP_LE, t.dim[t.rank - 2], t.dim[t.rank - 1], k);
+    return fe_where3(s, keep, ARG(0), t.dtype == IR_BOOL ? fe_cast(s, fe_int(0), IR_BOOL) : fe_int(0));
+}
+
+/* The diagonal `k` of two axes, which becomes the last axis. */
+static struct fe_val diagonal_of(struct fe_site *s, struct fe_val x, int64_t k, int64_t axis1, int64_t axis2)
+{
+    uint32_t first, second, perm[IR_MAX_RANK], at = 0;
+    if (!fe_as_tensor(s, &x)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    if (t.rank < 2) return fe_fail(s, "E0212", "a diagonal needs a matrix, found %s", fe_describe(s, &x));
+    if (!fe_get_axis(s, axis1, t.rank, &first) || !fe_get_axis(s, axis2, t.rank, &second)) return fe_bad();
+    if (first == second) return fe_fail(s, "E0212", "the two axes of a diagonal are the same");
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (i != first && i != second) perm[at++] = i;
+    perm[at++] = first, perm[at] = second;
+    int64_t low = k < 0 ? -k : 0, high = k > 0 ? k : 0, n = t.dim[first] - low, m = t.dim[second] - high;
+    n = n < m ? n : m;
+    if (n <= 0) n = low = high = 0;
+    x = fe_transpose_val(s, x, perm);
+    x = fe_slice_axis(s, fe_slice_axis(s, x, at - 1, low, low + n), at, high, high + n);
+    x = fe_where3(s, band(s, EXPR_OP_EQ, n, n, 0), x, fe_cast(s, fe_int(0), (enum ir_dtype)t.dtype));
+    return fe_reduce_last(s, t.dtype == IR_BOOL ? FE_RED_ANY : FE_RED_SUM, x, false);
+}
+
+/* A sum keeps its dtype, except for integers that are shorter than 32 bits. */
+static struct fe_val of_dtype(struct fe_site *s, struct fe_val v, struct fe_val like)
+{
+    return v.bad ? v : fe_cast(s, v, (enum ir_dtype)fe_type_at(s, &like).dtype);
+}
+
+struct fe_val make_diag(struct fe_call *c)
+{
+    SITE;
+    int64_t k;
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_int(c, 1, &k)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &ARG(0));
+    if (t.rank != 1 && t.rank != 2)
+        return fe_fail(s, "E0212", "%s needs a vector or a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+    if (t.rank == 2) return of_dtype(s, diagonal_of(s, ARG(0), k, 0, 1), ARG(0));
+    struct fe_val zero = fe_cast(s, fe_int(0), (enum ir_dtype)t.dtype);
+    struct fe_val square = fe_where3(s, band(s, EXPR_OP_EQ, t.dim[0], t.dim[0], 0), fe_expand(s, ARG(0), 1), zero);
+    struct fe_val low = fe_int(k < 0 ? (double)-k : 0), high = fe_int(k > 0 ? (double)k : 0);
+    struct fe_val rows[] = {low, high}, columns[] = {high, low};
+    struct fe_val widths[] = {fe_tuple(s, rows, 2), fe_tuple(s, columns, 2)};
+    return k && !square.bad ? FE_APPLY(s, "pad", square, fe_tuple(s, widths, 2)) : square;
+}
+
+struct fe_val make_diagonal(struct fe_call *c)
+{
+    int64_t k, axis1, axis2;
+    if (!fe_as_tensor(c->site, &ARG(0)) || !fe_get_int(c, 1, &k) || !fe_get_int(c, 2, &axis1) ||
+        !fe_get_int(c, 3, &axis2))
+        return fe_bad();
+    return of_dtype(c->site, diagonal_of(c->site, ARG(0), k, axis1, axis2), ARG(0));
+}
+
+struct fe_val make_trace(struct fe_call *c)
+{
+    struct fe_val x = FE_APPLY(c->site, "diagonal", ARG(0), ARG(1), ARG(2), ARG(3));
+    x = fe_as_dtype(c, 4, x);
+    return x.bad ? x : fe_reduce_last(c->site, FE_RED_SUM, x, false);
+}
+
+struct fe_val make_array(struct fe_call *c)
+{
+    int64_t least = 0;
+    bool weak = ARG(0).kind == FE_VAL_NUMBER ? ARG(0).python != FE_PY_BOOL
+                                             : ARG(0).kind == FE_VAL_TENSOR && ARG(0).weak;
+    if (!fe_as_tensor(c->site, &ARG(0)) || (c->data && !fe_get_int(c, 2, &least))) return fe_bad();
+    struct fe_val v = fe_is_none(&ARG(1)) ? fe_tensor_val(ARG(0).tensor, weak) : fe_as_dtype(c, 1, ARG(0));
+    while (!v.bad && fe_rank(c->site, &v) < least) v = fe_expand(c->site, v, 0);
+    return v;
+}

@@ -1,0 +1,650 @@
+/* Functions of expressions whose arguments or results are lists, shapes and dtypes: what is known while compiling. */
+#include "frontend/expr/makers.h"
+#include <math.h>
+#include <string.h>
+
+/* The items of a list, or the parts of a tensor along its first axis. */
+static bool items_of(struct fe_call *c, uint32_t arg, const struct fe_val **items, uint32_t *count)
+{
+    if (ARG(arg).kind == FE_VAL_TENSOR && fe_rank(c->site, &ARG(arg)))
+        ARG(arg) = FE_APPLY(c->site, "unstack", ARG(arg));
+    if (ARG(arg).bad) return false;
+    if (ARG(arg).kind != FE_VAL_TUPLE || !ARG(arg).count) {
+        fe_fail_at(c->site, &c->where[arg], "E0310", "%s needs a list of tensors, found %s", c->function,
+                   fe_describe(c->site, &ARG(arg)));
+        return false;
+    }
+    *items = ARG(arg).items, *count = ARG(arg).count;
+    return true;
+}
+
+/* ---------------------------------------------------------------- dtypes */
+
+static struct fe_val word(const char *text) { return (struct fe_val){.kind = FE_VAL_STRING, .string = text}; }
+
+struct fe_val make_dtype_of(struct fe_call *c)
+{
+    struct ir_type t;
+    if (ARG(0).kind == FE_VAL_STRING) return ARG(0);
+    return fe_get_tensor(c, 0, &t) ? word(ir_dtype_name((enum ir_dtype)t.dtype)) : fe_bad();
+}
+
+/* Static: whether the elements of a tensor, or of all in a list, are floats. */
+struct fe_val make_is_float(struct fe_call *c)
+{
+    struct ir_type t;
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+    return (struct fe_val){
+        .kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = ir_dtype_is_float((enum ir_dtype)t.dtype)};
+}
+
+struct fe_val make_needs_size(struct fe_call *c)
+{
+    int64_t n;
+    if (fe_is_none(&ARG(0)))
+        return fe_fail(c->site, "E0312",
+                       "the shape of a result may not depend on values: give it size= (bincount: length=), and "
+                       "fill_value= for what is left; where(mask, x, other) keeps the shape");
+    return fe_get_int(c, 0, &n) ? ARG(0) : fe_bad();
+}
+
+static bool kind_of_arg(struct fe_site *s, const struct fe_val *v, struct fe_kind_of *k)
+{
+    if (v->bad) return false;
+    if (v->kind == FE_VAL_STRING) {
+        enum ir_dtype d = ir_dtype_find(v->string);
+        *k = (struct fe_kind_of){d, false};
+        if (d == IR_TUPLE) fe_fail(s, "E0310", "'%s' is no dtype such as 'float32'", v->string);
+        return d != IR_TUPLE;
+    }
+    struct fe_val x = *v;
+    if (x.kind != FE_VAL_NUMBER && !fe_as_tensor(s, &x)) return false;
+    *k = fe_kind(s, &x);
+    return true;
+}
+
+struct fe_val make_result_type(struct fe_call *c)
+{
+    struct fe_kind_of all = {0}, k;
+    const struct fe_val *list = c->rest_count ? c->rest : c->arg;
+    uint32_t n = c->rest_count ? c->rest_count : c->given[0] ? 2 : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!kind_of_arg(c->site, &list[i], &k)) return fe_bad();
+        all = i ? fe_promote(all, k) : k;
+    }
+    return n ? word(ir_dtype_name(all.dtype)) : fe_fail(c->site, "E0312", "%s needs tensors or dtypes", c->function);
+}
+
+struct fe_val make_finfo(struct fe_call *c)
+{ /* data 1: integers */
+    SITE;
+    static const char *const float_names[] = {"eps", "max", "min", "tiny", "smallest_normal", "bits"},
+                             *const integer_names[] = {"max", "min", "bits"};
+    struct fe_kind_of k;
+    if (!kind_of_arg(s, &ARG(0), &k)) return fe_bad();
+    if (k.dtype == IR_F64) k.dtype = IR_F32;
+    double bits = 8 * (double)ir_dtype_bytes(k.dtype), top = 3.4028234663852886e38, eps = 0x1p-23, tiny = 0x1p-126;
+    if (k.dtype == IR_BF16) top = 3.3895313892515355e38, eps = 0x1p-7;
+    if (k.dtype == IR_F16) top = 65504, eps = 0x1p-10, tiny = 0x1p-14;
+    if (c->data ? !ir_dtype_is_integer(k.dtype) : !ir_dtype_is_float(k.dtype))
+        return fe_fail(s, "E0310", "%s needs %s dtype, found %s", c->function, c->data ? "an integer" : "a float",
+                       ir_dtype_name(k.dtype));
+    bool is_signed = ir_dtype_is_signed(k.dtype);
+    double most = ldexp(1, (int)bits - is_signed) - 1;
+    struct fe_val whole[] = {fe_int(most), fe_int(is_signed ? -most - 1 : 0), fe_int(bits)};
+    struct fe_val real[] = {fe_float(eps), fe_float(top), fe_float(-top), fe_float(tiny), fe_float(tiny), fe_int(bits)};
+    struct fe_val all = c->data ? fe_tuple(s, whole, 3) : fe_tuple(s, real, 6);
+    all.names = c->data ? integer_names : float_names;
+    return all;
+}
+
+/* ---------------------------------------------------------------- ranks, shapes, parts */
+
+struct fe_val make_atleast(struct fe_call *c)
+{ /* data: the rank */
+    SITE;
+    struct ir_type t;
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+    struct fe_val x = ARG(0);
+    if (c->data == 3 && t.rank == 2) return fe_expand(s, x, 2);
+    if (c->data == 3 && t.rank == 1) x = fe_expand(s, x, 1);
+    while (!x.bad && fe_rank(s, &x) < (uint32_t)c->data) x = fe_expand(s, x, 0);
+    return x;
+}
+
+static bool common_shape(struct fe_call *c, struct ir_type *t)
+{
+    SITE;
+    *t = ir_type_of(IR_I32, 0, NULL);
+    for (uint32_t i = 0; i < c->rest_count; i++) {
+        struct fe_val x = c->rest[i];
+        struct ir_type one = *t;
+        if (x.kind == FE_VAL_TUPLE && !strcmp(c->function, "broadcast_shapes")) {
+            uint32_t rank;
+            if (!fe_get_ints(s, &x, one.dim, IR_MAX_RANK, &rank, "shape")) return false;
+            one = ir_type_of(IR_I32, rank, one.dim);
+        } else if (!fe_as_tensor(s, &x)) return false;
+        else one = fe_type_at(s, &x);
+        if (!fe_broadcast_shapes(t, &one, t))
+            return (void)fe_fail(s, "E0210", "%s: the shapes do not fit", c->function), false;
+    }
+    return true;
+}
+
+struct fe_val make_broadcast_arrays(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t;
+    if (!common_shape(c, &t)) return fe_bad();
+    struct fe_val *all = arena_new_array(s->fe->arena, struct fe_val, c->rest_count + 1);
+    for (uint32_t i = 0; i < c->rest_count; i++) all[i] = fe_broadcast_val(s, c->rest[i], t.rank, t.dim);
+    return fe_tuple(s, all, c->rest_count);
+}
+
+struct fe_val make_broadcast_shapes(struct fe_call *c)
+{
+    struct ir_type t;
+    struct fe_val dims[IR_MAX_RANK];
+    if (!common_shape(c, &t)) return fe_bad();
+    for (uint32_t i = 0; i < t.rank; i++) dims[i] = fe_int((double)t.dim[i]);
+    return fe_tuple(c->site, dims, t.rank);
+}
+
+struct fe_val make_unstack(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t;
+    uint32_t at;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &at)) return fe_bad();
+    if (t.dim[at] > 4096) return fe_fail(s, "E0212", "unstack: more than 4096 parts");
+    struct fe_val *all = arena_new_array(s->fe->arena, struct fe_val, t.dim[at] + 1);
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (i != at) shape[rank++] = t.dim[i];
+    for (int64_t i = 0; i < t.dim[at]; i++)
+        all[i] = fe_reshape_val(s, fe_slice_axis(s, ARG(0), at, i, i + 1), rank, shape);
+    return fe_tuple(s, all, (uint32_t)t.dim[at]);
+}
+
+/* [[a, b], [c, d]]: the innermost lists along the last axis, the others before it. */
+static struct fe_val joined_block(struct fe_call *c, const struct fe_val *v, int depth, uint32_t rank)
+{
+    SITE;
+    if (depth == 0) {
+        struct fe_val x = *v;
+        if (!fe_as_tensor(s, &x)) return fe_bad();
+        while (!x.bad && fe_rank(s, &x) < rank) x = fe_expand(s, x, 0);
+        return x;
+    }
+    if (v->kind != FE_VAL_TUPLE || !v->count) return fe_fail(s, "E0310", "block: lists of one depth expected");
+    struct fe_val *all = arena_new_array(s->fe->arena, struct fe_val, v->count);
+    for (uint32_t i = 0; i < v->count; i++) {
+        all[i] = joined_block(c, &v->items[i], depth - 1, rank);
+        if (all[i].bad) return fe_bad();
+    }
+    return FE_APPLY(s, "concatenate", fe_tuple(s, all, v->count), fe_int(-depth));
+}
+
+static uint32_t largest_rank(struct fe_site *s, const struct fe_val *v)
+{
+    uint32_t most = v->kind == FE_VAL_TENSOR ? fe_rank(s, v) : 0;
+    for (uint32_t i = 0; v->kind == FE_VAL_TUPLE && i < v->count; i++) {
+        uint32_t one = largest_rank(s, &v->items[i]);
+        most = one > most ? one : most;
+    }
+    return most;
+}
+
+struct fe_val make_block(struct fe_call *c)
+{
+    int depth = 0;
+    for (const struct fe_val *v = &ARG(0); v->kind == FE_VAL_TUPLE && v->count; v = &v->items[0]) depth++;
+    uint32_t rank = largest_rank(c->site, &ARG(0));
+    return joined_block(c, &ARG(0), depth, rank > (uint32_t)depth ? rank : (uint32_t)depth);
+}
+
+struct fe_val make_rollaxis(struct fe_call *c)
+{
+    struct ir_type t;
+    uint32_t from;
+    int64_t start;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &from) || !fe_get_int(c, 2, &start)) return fe_bad();
+    if (start < 0) start += t.rank;
+    if (start < 0 || start > t.rank)
+        return fe_fail(c->site, "E0212", "rollaxis: start %lld is outside 0 to %u", (long long)start, (unsigned)t.rank);
+    return FE_APPLY(c->site, "moveaxis", ARG(0), fe_int(from), fe_int((double)(start > from ? start - 1 : start)));
+}
+
+/* The axis of delete and insert, moved to the front of the flattened or the whole tensor. */
+static struct fe_val opened(struct fe_call *c, uint32_t arg, uint32_t *at)
+{
+    struct ir_type t;
+    *at = 0;
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+    if (fe_is_none(&ARG(arg))) return FE_APPLY(c->site, "ravel", ARG(0));
+    return fe_get_axis_arg(c, arg, t.rank, at) ? ARG(0) : fe_bad();
+}
+
+struct fe_val make_delete(struct fe_call *c)
+{ /* a number, a list of numbers, or a slice */
+    SITE;
+    uint32_t at, n, count = 0;
+    struct fe_val x = opened(c, 2, &at);
+    if (x.bad) return x;
+    if (ARG(1).kind == FE_VAL_SLICE) { /* the places that it means */
+        int64_t size = fe_type_at(s, &x).dim[at];
+        struct fe_val *places = arena_new_array(s->fe->arena, struct fe_val, size + 1);
+        for (int64_t i = 0; i < size; i++) places[i] = fe_int((double)i);
+        ARG(1) = fe_index(s, fe_tuple(s, places, (uint32_t)size), &ARG(1), NULL, 1);
+        if (ARG(1).bad) return ARG(1);
+    }
+    int64_t extent = fe_type_at(s, &x).dim[at], *gone = arena_new_array(s->fe->arena, int64_t, ARG(1).count + 1),
+            next = 0;
+    if (!fe_get_ints(s, &ARG(1), gone, ARG(1).kind == FE_VAL_TUPLE ? ARG(1).count : 1, &n, "delete")) return fe_bad();
+    bool *is_gone = arena_new_array(s->fe->arena, bool, extent + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        if (gone[i] < -extent || gone[i] >= extent)
+            return fe_fail(s, "E0212", "delete: index %lld is outside %lld elements", (long long)gone[i],
+                           (long long)extent);
+        is_gone[gone[i] < 0 ? gone[i] + extent : gone[i]] = true;
+    }
+    struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, n + 2);
+    for (int64_t i = 0; i <= extent; i++)
+        if (i == extent || is_gone[i]) {
+            if (i > next || (i == extent && !count)) parts[count++] = fe_slice_axis(s, x, at, next, i);
+            next = i + 1;
+        }
+    return FE_APPLY(s, "concatenate", fe_tuple(s, parts, count), fe_int(at));
+}
+
+struct fe_val make_insert(struct fe_call *c)
+{ /* before one index */
+    SITE;
+    uint32_t at;
+    int64_t index;
+    struct fe_val x = opened(c, 3, &at), y = ARG(2);
+    if (x.bad || !fe_get_int(c, 1, &index) || !fe_as_tensor(s, &y)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    if (index < -t.dim[at] || index > t.dim[at])
+        return fe_fail(s, "E0212", "insert: index %lld is outside %lld elements", (long long)index,
+                       (long long)t.dim[at]);
+    if (index < 0) index += t.dim[at];
+    struct ir_type row = t;
+    if (fe_rank(s, &y) == t.rank) row.dim[at] = fe_type_at(s, &y).dim[at];
+    else {
+        row.dim[at] = 1;
+        if (fe_rank(s, &y) && t.rank > 1 && at + 1 < t.rank) y = fe_expand(s, y, at);
+        else if (fe_rank(s, &y)) row.dim[at] = fe_type_at(s, &y).dim[fe_rank(s, &y) - 1];
+    }
+    y = fe_broadcast_val(s, fe_cast(s, y, (enum ir_dtype)t.dtype), row.rank, row.dim);
+    struct fe_val parts[] = {fe_slice_axis(s, x, at, 0, index), y, fe_slice_axis(s, x, at, index, t.dim[at])};
+    return FE_APPLY(s, "concatenate", fe_tuple(s, parts, 3), fe_int(at));
+}
+
+/* ---------------------------------------------------------------- choices */
+
+static struct fe_val chosen(struct fe_site *s, struct fe_val which, const struct fe_val *items, uint32_t n)
+{
+    struct fe_val v = items[n - 1];
+    for (uint32_t i = n - 1; i-- > 0;) v = fe_where3(s, fe_binary(s, EXPR_OP_LE, which, fe_int(i)), items[i], v);
+    return v;
+}
+
+struct fe_val make_choose(struct fe_call *c)
+{
+    SITE;
+    const struct fe_val *items;
+    uint32_t n;
+    struct ir_type t;
+    if (!fe_get_tensor(c, 0, &t) || !items_of(c, 1, &items, &n)) return fe_bad();
+    const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
+    if (strcmp(mode, "clip") && strcmp(mode, "wrap"))
+        return fe_fail(s, "E0310", "choose: the mode is 'clip' or 'wrap'");
+    return chosen(s, *mode == 'w' ? fe_binary(s, EXPR_OP_MOD, ARG(0), fe_int(n)) : ARG(0), items, n);
+}
+
+struct fe_val make_select_n(struct fe_call *c)
+{
+    struct ir_type t;
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+    if (c->rest_count < 1) return fe_fail(c->site, "E0312", "select_n needs the cases");
+    return chosen(c->site, t.dtype == IR_BOOL ? fe_cast(c->site, ARG(0), IR_I32) : ARG(0), c->rest, c->rest_count);
+}
+
+/* ---------------------------------------------------------------- indices */
+
+static struct fe_val integers(struct fe_site *s, const int32_t *v, int64_t n)
+{
+    return fe_val_tensor(ir_constant(s->b, ir_type_of(IR_I32, 1, &n), v));
+}
+
+struct fe_val make_iota(struct fe_call *c)
+{ /* data 1: of a shape, along a dimension */
+    enum ir_dtype d;
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank, along = 0;
+    if (!fe_get_dtype(c, 0, &d) || !fe_get_ints(c->site, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    if (c->data && !fe_get_axis_arg(c, 2, rank, &along)) return fe_bad();
+    for (uint32_t i = 0; i < rank; i++)
+        if (shape[i] < 0 || !rank) return fe_fail(c->site, "E0212", "%s: a negative size", c->function);
+    return rank ? fe_iota(c->site, ir_type_of(d, rank, shape), along) : fe_bad();
+}
+
+struct fe_val make_indices(struct fe_call *c)
+{
+    SITE;
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank;
+    enum ir_dtype d;
+    struct fe_val all[IR_MAX_RANK];
+    if (!fe_get_ints(s, &ARG(0), shape, IR_MAX_RANK, &rank, "dimensions") || !fe_get_dtype(c, 1, &d)) return fe_bad();
+    for (uint32_t i = 0; i < rank; i++)
+        if (shape[i] < 0) return fe_fail(s, "E0212", "indices: a negative size");
+    for (uint32_t i = 0; i < rank; i++) {
+        struct ir_type t = ir_type_of(d, rank, shape);
+        for (uint32_t j = 0; j < rank && fe_truth(&ARG(2)); j++) t.dim[j] = j == i ? shape[j] : 1;
+        all[i] = fe_iota(s, t, i);
+    }
+    struct fe_val list = fe_tuple(s, all, rank);
+    return fe_truth(&ARG(2)) || list.bad || !rank ? list : FE_APPLY(s, "stack", list);
+}
+
+struct fe_val make_diag_indices(struct fe_call *c)
+{ /* data 1: of a tensor */
+    SITE;
+    int64_t n, rank;
+    struct ir_type t;
+    if (c->data) {
+        if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+        if (t.rank < 2)
+            return fe_fail(s, "E0212", "diag_indices_from needs a matrix, found %s", fe_describe(s, &ARG(0)));
+        n = t.dim[0], rank = t.rank;
+    } else if (!fe_get_int(c, 0, &n) || !fe_get_int(c, 1, &rank)) return fe_bad();
+    if (n < 0 || rank < 1 || rank > IR_MAX_RANK)
+        return fe_fail(s, "E0212", "%s: a size or number of dimensions that is none", c->function);
+    struct fe_val all[IR_MAX_RANK], one = fe_iota(s, ir_type_of(IR_I32, 1, &n), 0);
+    for (int64_t i = 0; i < rank; i++) all[i] = one;
+    return fe_tuple(s, all, (uint32_t)rank);
+}
+
+struct fe_val make_triangle_indices(struct fe_call *c)
+{ /* data 1: the upper triangle; 2, 3: of a tensor */
+    SITE;
+    int64_t rows, columns, k;
+    struct ir_type t;
+    bool upper = c->data & 1;
+    if (!fe_get_int(c, 1, &k)) return fe_bad();
+    if (c->data > 1) {
+        if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+        if (t.rank != 2)
+            return fe_fail(s, "E0212", "%s needs a matrix, found %s", c->function, fe_describe(s, &ARG(0)));
+        rows = t.dim[0], columns = t.dim[1];
+    } else {
+        if (!fe_get_int(c, 0, &rows)) return fe_bad();
+        columns = rows;
+        if (!fe_is_none(&ARG(2)) && !fe_get_int(c, 2, &columns)) return fe_bad();
+    }
+    if (rows < 0 || columns < 0 || rows > 1 << 14 || columns > 1 << 14)
+        return fe_fail(s, "E0212", "%s: %lld rows and %lld columns", c->function, (long long)rows, (long long)columns);
+    int32_t *first = arena_new_array(s->fe->arena, int32_t, rows * columns + 1),
+            *second = arena_new_array(s->fe->arena, int32_t, rows * columns + 1);
+    int64_t n = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            if (upper ? j - i >= k : j - i <= k) first[n] = (int32_t)i, second[n++] = (int32_t)j;
+    struct fe_val both[] = {integers(s, first, n), integers(s, second, n)};
+    return fe_tuple(s, both, 2);
+}
+
+struct fe_val make_ix(struct fe_call *c)
+{
+    SITE;
+    struct fe_val all[IR_MAX_RANK];
+    uint32_t n = c->rest_count;
+    if (n < 1 || n > IR_MAX_RANK) return fe_fail(s, "E0312", "ix_ needs 1 to %d vectors", IR_MAX_RANK);
+    for (uint32_t i = 0; i < n; i++) {
+        all[i] = c->rest[i];
+        if (!fe_as_tensor(s, &all[i])) return fe_bad();
+        if (fe_rank(s, &all[i]) != 1)
+            return fe_fail(s, "E0212", "ix_ needs vectors, found %s", fe_describe(s, &all[i]));
+        int64_t shape[IR_MAX_RANK];
+        for (uint32_t j = 0; j < n; j++) shape[j] = j == i ? fe_type_at(s, &all[i]).dim[0] : 1;
+        all[i] = fe_reshape_val(s, all[i], n, shape);
+    }
+    return fe_tuple(s, all, n);
+}
+
+/* Flat indices as one index per dimension of a shape. */
+static struct fe_val coordinates(struct fe_site *s, struct fe_val flat, uint32_t rank, const int64_t *shape)
+{
+    struct fe_val all[IR_MAX_RANK];
+    int64_t behind = 1;
+    for (uint32_t i = rank; i-- > 0; behind *= shape[i]) {
+        struct fe_val v = behind == 1 ? flat : fe_binary(s, EXPR_OP_FLOORDIV, flat, fe_int((double)behind));
+        all[i] = i ? fe_binary(s, EXPR_OP_MOD, v, fe_int((double)(shape[i] ? shape[i] : 1))) : v;
+    }
+    return fe_tuple(s, all, rank);
+}
+
+struct fe_val make_unravel_index(struct fe_call *c)
+{ /* indices outside become the nearest ones */
+    SITE;
+    int64_t shape[IR_MAX_RANK], total = 1;
+    uint32_t rank;
+    struct ir_type t;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    for (uint32_t i = 0; i < rank; i++) total *= shape[i];
+    struct fe_val size = fe_int((double)total), low = fe_int((double)-total),
+                  flat = fe_op2(s, OP_min, fe_op2(s, OP_max, ARG(0), low), fe_int((double)total - 1));
+    flat = fe_where3(s, fe_binary(s, EXPR_OP_LT, flat, fe_int(0)), fe_add(s, flat, size), flat);
+    return flat.bad ? flat : coordinates(s, flat, rank, shape);
+}
+
+struct fe_val make_ravel_multi_index(struct fe_call *c)
+{
+    SITE;
+    const struct fe_val *items;
+    int64_t shape[IR_MAX_RANK];
+    uint32_t n, rank;
+    if (!items_of(c, 0, &items, &n) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "dims")) return fe_bad();
+    if (n != rank)
+        return fe_fail(s, "E0212", "ravel_multi_index: %u indices for %u dimensions", (unsigned)n, (unsigned)rank);
+    const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
+    struct fe_val flat = fe_int(0);
+    for (uint32_t i = 0; i < n; i++) {
+        struct fe_val one = items[i], extent = fe_int((double)shape[i]);
+        if (!strcmp(mode, "clip")) one = FE_APPLY(s, "clip", one, fe_int(0), fe_int((double)shape[i] - 1));
+        else if (!strcmp(mode, "wrap")) one = fe_binary(s, EXPR_OP_MOD, one, extent);
+        if (one.bad) return one;
+        flat = i ? fe_add(s, fe_mul(s, flat, extent), one) : one;
+    }
+    return flat;
+}
+
+struct fe_val make_nonzero(struct fe_call *c)
+{ /* data 1: as the rows of a matrix */
+    SITE;
+    int64_t size;
+    struct ir_type t;
+    struct fe_val given = FE_APPLY(s, "needs_size", ARG(1));
+    if (given.bad || !fe_get_int(c, 1, &size) || !fe_get_tensor(c, 0, &t)) return fe_bad();
+    if (!t.rank || size < 0)
+        return fe_fail(s, "E0212", "%s needs a tensor of rank 1 or more and a size of 0 or more", c->function);
+    int64_t n = ir_type_elements(&t), found = size < n ? size : n;
+    struct fe_val mask = fe_reshape_val(s, fe_boolean(s, ARG(0)), 1, &n),
+                  order = FE_APPLY(s, "argsort", fe_op1(s, OP_not, mask));
+    order = order.bad ? order : fe_slice_axis(s, order, 0, 0, found);
+    if (order.bad) return order;
+    struct fe_val more[] = {order, fe_full(s, ir_type_of(IR_I32, 1, (int64_t[]){size - found}), 0)};
+    if (size > found) order = FE_APPLY(s, "concatenate", fe_tuple(s, more, 2));
+    struct fe_val there = fe_binary(s, EXPR_OP_LT, fe_iota(s, ir_type_of(IR_I32, 1, &size), 0),
+                                    fe_reduce_all(s, FE_RED_SUM, mask));
+    struct fe_val all = coordinates(s, order, t.rank, t.dim), out[IR_MAX_RANK];
+    for (uint32_t i = 0; i < t.rank && !all.bad; i++) {
+        const struct fe_val *fill = ARG(2).kind == FE_VAL_TUPLE && i < ARG(2).count ? &ARG(2).items[i] : &ARG(2);
+        out[i] = fe_where3(s, there, all.items[i], fe_is_none(fill) ? fe_int(0) : *fill);
+    }
+    all = all.bad ? all : fe_tuple(s, out, t.rank);
+    return c->data && !all.bad ? FE_APPLY(s, "stack", all, fe_int(1)) : all;
+}
+
+/* ---------------------------------------------------------------- slices that begin anywhere */
+
+static struct fe_val sliced_at(struct fe_site *s, struct fe_val x, const struct fe_val *starts, const int64_t *sizes,
+                               const struct fe_val *update)
+{
+    struct ir_type t = fe_type_at(s, &x);
+    ir_value at[IR_MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) {
+        struct fe_val start = starts[i];
+        if (!fe_as_tensor(s, &start)) return fe_bad();
+        if (fe_rank(s, &start) || !ir_dtype_is_integer((enum ir_dtype)fe_type_at(s, &start).dtype))
+            return fe_fail(s, "E0211", "a start must be an integer scalar, found %s", fe_describe(s, &start));
+        if (sizes && (sizes[i] < 0 || sizes[i] > t.dim[i]))
+            return fe_fail(s, "E0212", "%lld elements of an axis of %lld", (long long)sizes[i], (long long)t.dim[i]);
+        start = fe_cast(s, start, IR_I32);
+        start = fe_where3(s, fe_binary(s, EXPR_OP_LT, start, fe_int(0)), fe_add(s, start, fe_int((double)t.dim[i])),
+                          start);
+        if (start.bad) return start;
+        at[i] = start.tensor;
+    }
+    return fe_tensor_val(update ? ir_dynamic_update(s->b, x.tensor, update->tensor, at)
+                                : ir_dynamic_slice(s->b, x.tensor, at, sizes),
+                         x.weak);
+}
+
+static bool starts_of(struct fe_call *c, uint32_t arg, uint32_t rank, const struct fe_val **starts)
+{
+    uint32_t n = 0;
+    *starts = NULL;
+    if (!rank) return true;
+    if (!items_of(c, arg, starts, &n)) return false;
+    if (n == rank) return true;
+    fe_fail(c->site, "E0212", "%s: %u starts for a tensor of rank %u", c->function, (unsigned)n, (unsigned)rank);
+    return false;
+}
+
+struct fe_val make_dynamic_slice(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t;
+    const struct fe_val *starts;
+    int64_t sizes[IR_MAX_RANK];
+    uint32_t n;
+    if (!fe_get_tensor(c, 0, &t) || !starts_of(c, 1, t.rank, &starts) ||
+        !fe_get_ints(s, &ARG(2), sizes, IR_MAX_RANK, &n, "slice_sizes"))
+        return fe_bad();
+    return n == t.rank
+               ? sliced_at(s, ARG(0), starts, sizes, NULL)
+               : fe_fail(s, "E0212", "dynamic_slice: %u sizes for a tensor of rank %u", (unsigned)n, (unsigned)t.rank);
+}
+
+/* The update, of the tensor's dtype; false: it does not fit. */
+static bool update_of(struct fe_call *c, uint32_t arg, const struct ir_type *t, struct fe_val *update)
+{
+    *update = fe_cast(c->site, ARG(arg), (enum ir_dtype)t->dtype);
+    if (update->bad) return false;
+    struct ir_type u = fe_type_at(c->site, update);
+    bool fits = u.rank == t->rank;
+    for (uint32_t i = 0; fits && i < t->rank; i++) fits = u.dim[i] <= t->dim[i];
+    if (!fits)
+        fe_fail(c->site, "E0210", "%s: the update %s does not fit into %s", c->function, fe_describe(c->site, update),
+                fe_describe(c->site, &ARG(0)));
+    return fits;
+}
+
+struct fe_val make_dynamic_update_slice(struct fe_call *c)
+{
+    struct ir_type t;
+    const struct fe_val *starts;
+    struct fe_val update;
+    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !starts_of(c, 2, t.rank, &starts)) return fe_bad();
+    return sliced_at(c->site, ARG(0), starts, NULL, &update);
+}
+
+struct fe_val make_dynamic_slice_in_dim(struct fe_call *c)
+{ /* data 1: one index, whose dimension may go */
+    SITE;
+    struct ir_type t;
+    uint32_t at;
+    struct fe_val starts[IR_MAX_RANK];
+    int64_t size = 1;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, c->data ? 2 : 3, t.rank, &at) ||
+        (!c->data && !fe_get_int(c, 2, &size)))
+        return fe_bad();
+    int64_t sizes[IR_MAX_RANK], shape[IR_MAX_RANK];
+    uint32_t rank = 0;
+    for (uint32_t i = 0; i < t.rank; i++) {
+        starts[i] = i == at ? ARG(1) : fe_int(0);
+        sizes[i] = i == at ? size : t.dim[i];
+        if (i != at) shape[rank++] = t.dim[i];
+    }
+    struct fe_val v = sliced_at(s, ARG(0), starts, sizes, NULL);
+    return v.bad || !c->data || fe_truth(&ARG(3)) ? v : fe_reshape_val(s, v, rank, shape);
+}
+
+struct fe_val make_dynamic_update_in_dim(struct fe_call *c)
+{
+    struct ir_type t;
+    uint32_t at;
+    struct fe_val starts[IR_MAX_RANK], update;
+    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !fe_get_axis_arg(c, 3, t.rank, &at))
+        return fe_bad();
+    for (uint32_t i = 0; i < t.rank; i++) starts[i] = i == at ? ARG(2) : fe_int(0);
+    return sliced_at(c->site, ARG(0), starts, NULL, &update);
+}
+
+/* slice(stop), slice(start, stop), slice(start, stop, step): what stands in brackets as start:stop:step. */
+struct fe_val make_slice(struct fe_call *c)
+{
+    struct fe_val parts[3] = {fe_none(), fe_none(), fe_none()};
+    if (c->rest_count < 1 || c->rest_count > 3) return fe_fail(c->site, "E0312", "slice takes one to three integers");
+    for (uint32_t i = 0; i < c->rest_count; i++) parts[c->rest_count == 1 ? 1 : i] = c->rest[i];
+    struct fe_val v = fe_tuple(c->site, parts, 3);
+    v.kind = FE_VAL_SLICE;
+    return v;
+}
+
+/* ---------------------------------------------------------------- segments */
+
+/* Rows of `data` with the same id together; ids outside are left out. data 0: their sum, 1: largest, 2: smallest, 3:
+ * product. */
+struct fe_val make_segment(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t, ti;
+    int64_t n;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_tensor(c, 1, &ti) || !fe_get_int(c, 2, &n)) return fe_bad();
+    if (!t.rank || ti.rank != 1 || ti.dim[0] != t.dim[0] || !ir_dtype_is_integer((enum ir_dtype)ti.dtype) || n < 0)
+        return fe_fail(s, "E0210", "%s: data %s, ids %s and %lld segments do not fit", c->function,
+                       fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)), (long long)n);
+    struct ir_type out = t;
+    out.dim[0] = n;
+    const char *mode = ARG(3).kind == FE_VAL_STRING ? ARG(3).string : "drop";
+    struct fe_val ids = fe_cast(s, ARG(1), IR_I32);
+    if (!strcmp(mode, "clip") && n) ids = fe_op2(s, OP_min, fe_op2(s, OP_max, ids, fe_int(0)), fe_int((double)n - 1));
+    else if (strcmp(mode, "drop") && strcmp(mode, "fill") && strcmp(mode, "promise_in_bounds"))
+        return fe_fail(s, "E0310", "%s: the mode is 'drop', 'fill' or 'clip'", c->function);
+    if (c->data == 0 && t.dtype != IR_BOOL) {
+        struct fe_val none = fe_full(s, out, 0);
+        return ids.bad || none.bad || !n || !t.dim[0]
+                   ? none
+                   : fe_val_tensor(ir_scatter_add(s->b, none.tensor, ids.tensor, ARG(0).tensor, 0));
+    }
+    if (t.rank == IR_MAX_RANK)
+        return fe_fail(s, "E0202", "%s of a tensor of %d dimensions is not supported yet", c->function, IR_MAX_RANK);
+    static const enum fe_reduction kinds[] = {FE_RED_SUM, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD};
+    bool floats = ir_dtype_is_float((enum ir_dtype)t.dtype);
+    double far = floats ? (double)INFINITY : 2147483648.0, neutral = c->data == 1   ? -far
+                                                                     : c->data == 2 ? far - !floats
+                                                                                    : c->data == 3;
+    int64_t shape[IR_MAX_RANK] = {0};
+    struct fe_val hit = fe_one_hot_mask(s, ids, n, 0);
+    for (uint32_t i = 0; i <= t.rank; i++) shape[i] = i == 0 ? n : i == 1 ? t.dim[0] : 1;
+    struct fe_val wide = fe_where3(s, fe_reshape_val(s, hit, t.rank + 1u, shape), fe_expand(s, ARG(0), 0),
+                                   floats ? fe_float(neutral) : fe_int(neutral));
+    uint32_t rows = 1;
+    struct fe_val v = wide.bad ? wide : fe_reduce(s, kinds[c->data], wide, &rows, 1, NULL);
+    return v.bad ? v : fe_cast(s, v, (enum ir_dtype)t.dtype);
+}

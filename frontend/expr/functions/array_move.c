@@ -1,0 +1,324 @@
+/* Functions of expressions that move and repeat elements: broadcast, flip, roll, pad, repeat, tile. */
+#include "frontend/expr/makers.h"
+#include <string.h>
+
+struct fe_val make_broadcast_to(struct fe_call *c)
+{
+    int64_t shape[IR_MAX_RANK];
+    uint32_t rank;
+    if (!fe_get_ints(c->site, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
+    return fe_broadcast_val(c->site, ARG(0), rank, shape);
+}
+
+struct fe_val make_flip(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t;
+    uint32_t axes[IR_MAX_RANK], n;
+    int64_t dims[IR_MAX_RANK];
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axes(c, 1, t.rank, axes, &n)) return fe_bad();
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < t.rank; i++)
+        for (uint32_t j = 0; j < n; j++)
+            if (axes[j] == i) dims[m++] = i;
+    return m ? fe_tensor_val(ir_reverse(s->b, ARG(0).tensor, dims, m), ARG(0).weak) : ARG(0);
+}
+
+static struct fe_val roll_axis(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t shift)
+{
+    if (x.bad) return x;
+    int64_t n = fe_type_at(s, &x).dim[axis];
+    shift = n ? ((shift % n) + n) % n : 0;
+    if (!shift) return x;
+    struct fe_val parts[] = {fe_slice_axis(s, x, axis, n - shift, n), fe_slice_axis(s, x, axis, 0, n - shift)};
+    return parts[0].bad || parts[1].bad ? fe_bad() : fe_join(s, parts, 2, axis);
+}
+
+/* By a number that is known when the step runs. */
+static struct fe_val roll_late(struct fe_call *c, const struct ir_type *t)
+{
+    SITE;
+    uint32_t axis = 0;
+    bool flat = fe_is_none(&ARG(2));
+    struct fe_val x = flat ? FE_APPLY(s, "ravel", ARG(0)) : ARG(0);
+    if (x.bad || (!flat && !fe_get_axis_arg(c, 2, t->rank, &axis))) return fe_bad();
+    int64_t n = fe_type_at(s, &x).dim[axis];
+    if (!n) return ARG(0);
+    struct fe_val place = fe_sub(s, fe_iota(s, ir_type_of(IR_I32, 1, &n), 0), ARG(1));
+    x = fe_take(s, x, fe_binary(s, EXPR_OP_MOD, place, fe_int((double)n)), axis, false);
+    return flat && !x.bad ? fe_reshape_val(s, x, t->rank, t->dim) : x;
+}
+
+static struct fe_val roll_one_by_one(struct fe_call *c)
+{
+    struct fe_val x = ARG(0);
+    if (ARG(2).kind != FE_VAL_TUPLE || ARG(1).count != ARG(2).count)
+        return fe_fail(c->site, "E0212", "roll: one axis for every shift expected");
+    for (uint32_t i = 0; i < ARG(1).count && !x.bad; i++)
+        x = FE_APPLY(c->site, "roll", x, ARG(1).items[i], ARG(2).items[i]);
+    return x;
+}
+
+struct fe_val make_roll(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t;
+    uint32_t axes[IR_MAX_RANK], n, m;
+    int64_t shift[IR_MAX_RANK];
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+    if (ARG(1).kind == FE_VAL_TENSOR && fe_rank(s, &ARG(1)) == 1 && ARG(2).kind == FE_VAL_TUPLE)
+        ARG(1) = FE_APPLY(s, "unstack", ARG(1));
+    if (ARG(1).bad) return ARG(1);
+    if (ARG(1).kind == FE_VAL_TUPLE && ARG(1).count && ARG(1).items[0].kind == FE_VAL_TENSOR) return roll_one_by_one(c);
+    if (ARG(1).kind == FE_VAL_TENSOR && !fe_rank(s, &ARG(1))) return roll_late(c, &t);
+    if (!fe_get_ints(s, &ARG(1), shift, IR_MAX_RANK, &m, "shift")) return fe_bad();
+    if (fe_is_none(&ARG(2))) {
+        for (uint32_t i = 1; i < m; i++) shift[0] += shift[i];
+        struct fe_val flat = fe_reshape_val(s, ARG(0), 1, (int64_t[]){ir_type_elements(&t)});
+        return fe_reshape_val(s, roll_axis(s, flat, 0, m ? shift[0] : 0), t.rank, t.dim);
+    }
+    if (!fe_get_axes(c, 2, t.rank, axes, &n)) return fe_bad();
+    if (m != n && m != 1 && n != 1) return fe_fail(s, "E0212", "roll: %u shifts for %u axes", (unsigned)m, (unsigned)n);
+    struct fe_val x = ARG(0);
+    for (uint32_t i = 0; i < (m > n ? m : n); i++) x = roll_axis(s, x, axes[n == 1 ? 0 : i], shift[m == 1 ? 0 : i]);
+    return x;
+}
+
+/* One side of an axis, taken from the tensor itself: edge, reflect, symmetric, wrap. */
+static struct fe_val pad_from_self(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t low, int64_t high,
+                                   const char *mode)
+{
+    int64_t n = fe_type_at(s, &x).dim[axis];
+    struct fe_val *parts = arena_new_array(s->fe->arena, struct fe_val, low + high + 1);
+    uint32_t count = 0;
+    for (int64_t i = -low; i < n + high; i++) {
+        int64_t at = i, period;
+        if (i == 0) {
+            parts[count++] = x;
+            i = n - 1;
+            continue;
+        }
+        if (!strcmp(mode, "edge")) at = i < 0 ? 0 : n - 1;
+        else if (!strcmp(mode, "wrap")) at = ((i % n) + n) % n;
+        else {
+            bool symmetric = !strcmp(mode, "symmetric");
+            period = symmetric ? 2 * n : n > 1 ? 2 * n - 2 : 1;
+            at = ((i % period) + period) % period;
+            if (at >= n) at = symmetric ? 2 * n - 1 - at : 2 * n - 2 - at;
+        }
+        parts[count++] = fe_slice_axis(s, x, axis, at, at + 1);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (parts[i].bad) return fe_bad();
+    return fe_join(s, parts, count, axis);
+}
+
+static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *high)
+{
+    SITE;
+    const struct fe_val *w = &ARG(1);
+    bool nested = w->kind == FE_VAL_TUPLE && w->count && w->items[0].kind == FE_VAL_TUPLE;
+    for (uint32_t i = 0; i < rank; i++) {
+        int64_t pair[2];
+        uint32_t n;
+        const struct fe_val *v = nested ? &w->items[w->count == 1 ? 0 : i] : w;
+        if (nested && w->count != 1 && w->count != rank) {
+            fe_fail(s, "E0212", "pad: %u pairs of widths for a tensor of rank %u", (unsigned)w->count, (unsigned)rank);
+            return false;
+        }
+        if (!fe_get_ints(s, v, pair, 2, &n, "pad_width")) return false;
+        low[i] = pair[0];
+        high[i] = n == 2 ? pair[1] : pair[0];
+        if (low[i] < 0 || high[i] < 0 || low[i] > 1 << 20 || high[i] > 1 << 20) {
+            fe_fail(s, "E0212", "pad: widths may not be negative");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* x, (x,), (before, after), ((before, after),) or a pair for every axis. */
+static struct fe_val side_of(const struct fe_val *v, uint32_t axis, int side)
+{
+    if (v->kind != FE_VAL_TUPLE || !v->count) return *v;
+    if (v->items[0].kind == FE_VAL_TUPLE)
+        return side_of(&v->items[v->count == 1 || axis >= v->count ? 0 : axis], axis, side);
+    return v->items[v->count == 1 ? 0 : side];
+}
+
+/* Every axis on its own: what is put later goes over the corners. */
+static struct fe_val pad_constants(struct fe_call *c, const struct ir_type *t, const int64_t *low, const int64_t *high)
+{
+    SITE;
+    int64_t none[IR_MAX_RANK] = {0};
+    struct fe_val x = ARG(0);
+    for (uint32_t i = 0; i < t->rank; i++)
+        for (int side = 0; side < 2; side++) {
+            int64_t one[IR_MAX_RANK] = {0};
+            if (!(one[i] = side ? high[i] : low[i])) continue;
+            struct fe_val with = side_of(&ARG(3), i, side);
+            ir_value fill = fe_value_as(s, &with, (enum ir_dtype)t->dtype);
+            x = fe_tensor_val(ir_pad(s->b, x.tensor, fill, side ? none : one, side ? one : none, none), x.weak);
+            if (x.bad) return x;
+        }
+    return x;
+}
+
+/* The largest, smallest, mean or middle element of an axis, or of the first or last `count` ones. */
+static struct fe_val statistic(struct fe_site *s, struct fe_val x, uint32_t axis, const char *mode,
+                               const struct fe_val *count, int side)
+{
+    static const struct fe_val yes = {.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = 1};
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_reduce_options keep = {.keepdims = true};
+    int64_t n = t.dim[axis], some = n;
+    if (!fe_is_none(count)) {
+        if (count->kind != FE_VAL_NUMBER || count->number < 1 || count->number != (double)(int64_t)count->number)
+            return fe_fail(s, "E0310", "pad: stat_length is a positive integer");
+        some = (int64_t)count->number < n ? (int64_t)count->number : n;
+    }
+    x = fe_slice_axis(s, x, axis, side ? n - some : 0, side ? n : some);
+    enum fe_reduction kind = !strcmp(mode, "maximum")   ? FE_RED_MAX
+                             : !strcmp(mode, "minimum") ? FE_RED_MIN
+                                                        : FE_RED_MEAN;
+    x = !strcmp(mode, "median") ? FE_APPLY(s, "median", x, fe_int(axis), fe_none(), fe_none(), yes)
+                                : fe_reduce(s, kind, x, &axis, 1, &keep);
+    if (!ir_dtype_is_float((enum ir_dtype)t.dtype) && !x.bad) x = FE_APPLY(s, "round", x);
+    return fe_cast(s, x, (enum ir_dtype)t.dtype);
+}
+
+/* Both sides filled with what stands for the axis, or with a ramp from an end to the edge. */
+static struct fe_val pad_beside(struct fe_call *c, struct fe_val x, uint32_t axis, int64_t low, int64_t high,
+                                const char *mode)
+{
+    SITE;
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_val parts[3];
+    bool ramp = !strcmp(mode, "linear_ramp");
+    uint32_t n = 0;
+    for (int side = 0; side < 2; side++) {
+        int64_t size = side ? high : low, edge = side ? t.dim[axis] - 1 : 0;
+        struct ir_type wide = t;
+        wide.dim[axis] = size;
+        if (side) parts[n++] = x;
+        if (!size) continue;
+        struct fe_val fill, end = side_of(&ARG(4), axis, side), count = side_of(&ARG(5), axis, side);
+        if (ramp) {
+            struct fe_val at = fe_slice_axis(s, x, axis, edge, edge + 1),
+                          place = fe_iota(s, (wide.dtype = IR_F32, wide), axis);
+            if (side) place = fe_sub(s, fe_int((double)size - 1), place);
+            fill = fe_add(s, end, fe_mul(s, fe_div(s, place, fe_int((double)size)), fe_sub(s, at, end)));
+            if (!ir_dtype_is_float((enum ir_dtype)t.dtype)) fill = FE_APPLY(s, "floor", fill);
+            fill = fe_cast(s, fill, (enum ir_dtype)t.dtype);
+        } else {
+            fill = statistic(s, x, axis, mode, &count, side);
+            fill = fill.bad ? fill : fe_broadcast_val(s, fill, wide.rank, wide.dim);
+        }
+        if (fill.bad) return fill;
+        parts[n++] = fill;
+    }
+    return fe_join(s, parts, n, axis);
+}
+
+struct fe_val make_pad(struct fe_call *c)
+{
+    SITE;
+    static const char *const modes[] = {"edge",    "reflect", "symmetric", "wrap",       "maximum",
+                                        "minimum", "mean",    "median",    "linear_ramp"};
+    enum { FROM_SELF = 4, MODES = sizeof modes / sizeof *modes };
+    struct ir_type t;
+    int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], interior[IR_MAX_RANK] = {0};
+    if (!fe_get_tensor(c, 0, &t) || !pad_widths(c, t.rank, low, high)) return fe_bad();
+    const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
+    if (!strcmp(mode, "empty")) mode = "constant", ARG(3) = fe_int(0);
+    if (!strcmp(mode, "constant") && ARG(3).kind == FE_VAL_TUPLE) return pad_constants(c, &t, low, high);
+    if (!strcmp(mode, "constant")) {
+        ir_value fill = fe_value_as(s, &ARG(3), (enum ir_dtype)t.dtype);
+        return fe_tensor_val(ir_pad(s->b, ARG(0).tensor, fill, low, high, interior), ARG(0).weak);
+    }
+    uint32_t known = 0;
+    while (known < MODES && strcmp(mode, modes[known])) known++;
+    if (known == MODES)
+        return fe_fail(s, "E0310",
+                       "pad: mode '%s' is not one of constant, empty, edge, reflect, symmetric, wrap, maximum, "
+                       "minimum, mean, median, linear_ramp",
+                       mode);
+    struct fe_val x = ARG(0);
+    for (uint32_t i = 0; i < t.rank && !x.bad; i++)
+        if (low[i] || high[i])
+            x = t.dim[i] ? known < FROM_SELF ? pad_from_self(s, x, i, low[i], high[i], mode)
+                                             : pad_beside(c, x, i, low[i], high[i], mode)
+                         : fe_fail(s, "E0212", "pad: axis %u is empty", (unsigned)i);
+    return x;
+}
+
+/* A number of copies for every element: the place of copy i is that of the first running sum beyond i. */
+static struct fe_val repeat_each(struct fe_call *c, struct fe_val x, uint32_t axis)
+{
+    SITE;
+    int64_t total = 0, n = fe_type_at(s, &x).dim[axis], *copies = arena_new_array(s->fe->arena, int64_t, n + 1);
+    struct fe_val counts = ARG(1);
+    uint32_t count;
+    if (!fe_is_none(&ARG(3))) {
+        if (!fe_get_int(c, 3, &total)) return fe_bad();
+    } else if (counts.kind == FE_VAL_TENSOR)
+        return fe_fail(s, "E0312",
+                       "repeat by a tensor needs total_repeat_length=: the shape of a result may not depend on values");
+    else {
+        if (!fe_get_ints(s, &counts, copies, (uint32_t)n, &count, "repeats")) return fe_bad();
+        for (uint32_t i = 0; i < count; i++) total += copies[i];
+    }
+    if (!fe_as_tensor(s, &counts)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &counts);
+    if (t.rank != 1 || (t.dim[0] != n && t.dim[0] != 1) || total < 0)
+        return fe_fail(s, "E0210", "repeat: %s counts for %lld elements", fe_describe(s, &counts), (long long)n);
+    counts = FE_APPLY(s, "cumsum", fe_broadcast_val(s, counts, 1, &n));
+    struct fe_val place = FE_APPLY(s, "searchsorted", counts, fe_iota(s, ir_type_of(IR_I32, 1, &total), 0),
+                                   (struct fe_val){.kind = FE_VAL_STRING, .string = "right"});
+    return place.bad ? place : fe_take(s, x, place, axis, false);
+}
+
+struct fe_val make_repeat(struct fe_call *c)
+{ /* a new axis behind the repeated one, merged */
+    SITE;
+    struct ir_type t;
+    int64_t n;
+    uint32_t axis = 0;
+    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
+    struct fe_val x = ARG(0);
+    if (fe_is_none(&ARG(2))) {
+        x = FE_APPLY(s, "ravel", x);
+        t = fe_type_at(s, &x);
+    } else if (!fe_get_axis_arg(c, 2, t.rank, &axis)) return fe_bad();
+    if (ARG(1).kind == FE_VAL_TUPLE || ARG(1).kind == FE_VAL_TENSOR) return repeat_each(c, x, axis);
+    if (!fe_get_int(c, 1, &n)) return fe_bad();
+    if (n < 0) return fe_fail(s, "E0212", "repeat: a negative number of copies");
+    x = fe_expand(s, x, axis + 1);
+    if (x.bad) return x;
+    struct ir_type wide = fe_type_at(s, &x);
+    wide.dim[axis + 1] = n;
+    t.dim[axis] *= n;
+    return fe_reshape_val(s, fe_broadcast_val(s, x, wide.rank, wide.dim), t.rank, t.dim);
+}
+
+struct fe_val make_tile(struct fe_call *c)
+{
+    SITE;
+    struct ir_type t;
+    int64_t reps[IR_MAX_RANK];
+    uint32_t n;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), reps, IR_MAX_RANK, &n, "reps")) return fe_bad();
+    struct fe_val x = ARG(0);
+    while (!x.bad && fe_rank(s, &x) < n) x = fe_expand(s, x, 0);
+    for (uint32_t i = 0; i < n && !x.bad; i++) {
+        uint32_t axis = fe_rank(s, &x) - n + i;
+        if (reps[i] < 0 || reps[i] > 4096)
+            return fe_fail(s, "E0212", "tile: %lld copies are outside 0 to 4096", (long long)reps[i]);
+        if (reps[i] == 0) x = fe_slice_axis(s, x, axis, 0, 0);
+        if (reps[i] <= 1) continue;
+        struct fe_val *copies = arena_new_array(s->fe->arena, struct fe_val, reps[i]);
+        for (int64_t j = 0; j < reps[i]; j++) copies[j] = x;
+        x = fe_join(s, copies, (uint32_t)reps[i], axis);
+    }
+    return x;
+}

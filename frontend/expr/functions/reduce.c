@@ -1,0 +1,471 @@
+/* Reductions and running sums of expressions. Sums of 16-bit floats run in float32, as in JAX. */
+#include "frontend/expr/makers.h"
+#include <math.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- reductions */
+
+static int64_t extent(const struct ir_type *t, const uint32_t *axes, uint32_t count)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < count; i++) n *= t->dim[axes[i]];
+    return n;
+}
+
+static struct fe_val keep_dims(struct fe_site *s, struct fe_val v, struct ir_type t, const uint32_t *axes,
+                               uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) t.dim[axes[i]] = 1;
+    return v.bad ? v : fe_reshape_val(s, v, t.rank, t.dim);
+}
+
+/* The dtype a reduction works in: bool counts as int32, means are floats, 16-bit floats are summed in float32. */
+static struct fe_val prepare(struct fe_site *s, enum fe_reduction kind, struct fe_val x)
+{
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &x).dtype;
+    if (kind == FE_RED_ANY || kind == FE_RED_ALL) return fe_boolean(s, x);
+    if (kind == FE_RED_MEAN) x = fe_inexact(s, x);
+    else if ((kind == FE_RED_SUM || kind == FE_RED_PROD) && !ir_dtype_is_float(d) && ir_dtype_bytes(d) < 4)
+        x = fe_cast(s, x, d == IR_U8 || d == IR_U16 ? IR_U32 : IR_I32);
+    if ((kind == FE_RED_SUM || kind == FE_RED_MEAN || kind == FE_RED_PROD) && (d == IR_BF16 || d == IR_F16))
+        x = fe_cast(s, x, IR_F32);
+    return x;
+}
+
+static double neutral(enum fe_reduction kind) { return kind == FE_RED_PROD || kind == FE_RED_ALL ? 1 : 0; }
+
+static struct fe_val apply_initial(struct fe_site *s, enum fe_reduction kind, struct fe_val v,
+                                   const struct fe_val *initial)
+{
+    static const enum ir_op ops[] = {OP_add, OP_add, OP_max, OP_min, OP_mul, OP_or, OP_and};
+    if (!initial || fe_is_none(initial) || v.bad) return v;
+    return fe_op2(s, ops[kind], v, fe_cast(s, *initial, (enum ir_dtype)fe_type_at(s, &v).dtype));
+}
+
+struct fe_val fe_reduce(struct fe_site *s, enum fe_reduction kind, struct fe_val x, const uint32_t *axes,
+                        uint32_t count, const struct fe_reduce_options *o)
+{
+    static const enum ir_op ops[] = {OP_reduce_sum,  OP_reduce_sum, OP_reduce_max, OP_reduce_min,
+                                     OP_reduce_prod, OP_reduce_max, OP_reduce_min};
+    static const struct fe_reduce_options none = {0};
+    if (!o) o = &none;
+    if (!fe_as_tensor(s, &x)) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    bool masked = o->where && !fe_is_none(o->where), extremum = kind == FE_RED_MAX || kind == FE_RED_MIN;
+    bool initial = o->initial && !fe_is_none(o->initial);
+    if (extremum && masked && !initial)
+        return fe_fail(s, "E0312", "a maximum or minimum with \"where\" needs \"initial\"");
+    if (extremum && !initial && extent(&t, axes, count) == 0)
+        return fe_fail(s, "E0212", "an empty tensor has no maximum or minimum");
+    struct fe_val v = prepare(s, kind, x);
+    if (masked) {
+        struct fe_val fill = extremum                                   ? *o->initial
+                             : kind == FE_RED_ANY || kind == FE_RED_ALL ? fe_cast(s, fe_int(neutral(kind)), IR_BOOL)
+                                                                        : fe_int(neutral(kind));
+        v = fe_where3(s, *o->where, v, fill);
+        if (v.bad) return v;
+        t = fe_type_at(s, &v);
+    }
+    if (v.bad) return v;
+    int64_t dims[IR_MAX_RANK];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t.rank; i++) /* ascending */
+        for (uint32_t j = 0; j < count; j++)
+            if (axes[j] == i) dims[n++] = i;
+    struct fe_val r = fe_tensor_val(n ? ir_reduce(s->b, ops[kind], v.tensor, dims, n) : v.tensor,
+                                    x.weak && kind != FE_RED_ANY && kind != FE_RED_ALL);
+    if (kind == FE_RED_MEAN && masked) {
+        struct fe_val mask = fe_broadcast_val(s, fe_boolean(s, *o->where), t.rank, t.dim);
+        r = fe_div(
+            s, r,
+            fe_reduce(s, FE_RED_SUM, fe_cast(s, mask, (enum ir_dtype)fe_type_at(s, &v).dtype), axes, count, NULL));
+    } else if (kind == FE_RED_MEAN) r = fe_div(s, r, fe_float((double)extent(&t, axes, count)));
+    r = apply_initial(s, kind, r, o->initial);
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &x).dtype;
+    if (!r.bad && (d == IR_BF16 || d == IR_F16) && !extremum && kind != FE_RED_ANY && kind != FE_RED_ALL)
+        r = fe_cast(s, r, d);
+    return o->keepdims ? keep_dims(s, r, t, axes, count) : r;
+}
+
+struct fe_val fe_reduce_last(struct fe_site *s, enum fe_reduction kind, struct fe_val x, bool keepdims)
+{
+    if (!fe_as_tensor(s, &x)) return fe_bad();
+    uint32_t rank = fe_rank(s, &x), axis = rank - 1;
+    if (!rank) return fe_fail(s, "E0212", "a scalar has no last axis");
+    return fe_reduce(s, kind, x, &axis, 1, &(struct fe_reduce_options){.keepdims = keepdims});
+}
+
+struct fe_val fe_reduce_all(struct fe_site *s, enum fe_reduction kind, struct fe_val x)
+{
+    uint32_t axes[IR_MAX_RANK];
+    if (!fe_as_tensor(s, &x)) return fe_bad();
+    for (uint32_t i = 0; i < IR_MAX_RANK; i++) axes[i] = i;
+    return fe_reduce(s, kind, x, axes, fe_rank(s, &x), NULL);
+}
+
+struct fe_val make_reduction(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
+    if (ARG(0).bad || (ARG(0) = fe_as_dtype(c, 2, ARG(0))).bad) return fe_bad();
+    struct fe_reduce_options o = {fe_truth(&ARG(3)), &ARG(5), &ARG(4)};
+    return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
+}
+
+struct fe_val make_count_nonzero(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
+    return fe_reduce(s, FE_RED_SUM, fe_boolean(s, ARG(0)), axes, n,
+                     &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
+}
+
+struct fe_val make_ptp(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
+    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(2))};
+    return fe_sub(s, fe_reduce(s, FE_RED_MAX, ARG(0), axes, n, &o), fe_reduce(s, FE_RED_MIN, ARG(0), axes, n, &o));
+}
+
+struct fe_val make_average(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    struct fe_val x = ARG(0), w = ARG(2), result[2];
+    if (!fe_as_tensor(s, &x) || (!fe_is_none(&w) && !fe_as_tensor(s, &w))) return fe_bad();
+    struct fe_kind_of k = fe_is_none(&w) ? fe_kind(s, &x) : fe_promote(fe_kind(s, &x), fe_kind(s, &w));
+    x = ir_dtype_is_float(k.dtype) ? fe_cast(s, x, k.dtype) : fe_inexact(s, x);
+    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
+    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(4))};
+    struct ir_type t = fe_type_at(s, &x);
+    if (fe_is_none(&w)) {
+        result[0] = fe_reduce(s, FE_RED_MEAN, x, axes, n, &o);
+        if (!fe_truth(&ARG(3)) || result[0].bad) return result[0];
+        result[1] = fe_full(s, fe_type_at(s, &result[0]), (double)extent(&t, axes, n));
+        return fe_tuple(s, result, 2);
+    }
+    if (!fe_as_tensor(s, &w)) return fe_bad();
+    if (fe_rank(s, &w) == n && n < t.rank) { /* one weight per index of the axes, in the order in which these stand */
+        uint32_t order[IR_MAX_RANK];
+        int64_t shape[IR_MAX_RANK];
+        for (uint32_t i = 0, at = 0; i < t.rank; i++) {
+            shape[i] = 1;
+            for (uint32_t j = 0; j < n; j++)
+                if (axes[j] == i) shape[i] = fe_type_at(s, &w).dim[j], order[at++] = j;
+        }
+        w = fe_transpose_val(s, w, order);
+        w = w.bad ? w : fe_reshape_val(s, w, t.rank, shape);
+    }
+    w = fe_broadcast_val(s, w, t.rank, t.dim);
+    result[1] = fe_reduce(s, FE_RED_SUM, w, axes, n, &o);
+    result[0] = fe_div(s, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, w), axes, n, &o), result[1]);
+    return fe_truth(&ARG(3)) ? fe_tuple(s, result, 2) : result[0];
+}
+
+struct fe_val make_var(struct fe_call *c)
+{ /* data 1: its square root */
+    enum { DTYPE = 2, DDOF = 4, KEEPDIMS, WHERE, CORRECTION };
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    enum ir_dtype d;
+    if (!fe_is_none(&ARG(DTYPE))) {
+        if (!fe_get_dtype(c, DTYPE, &d)) return fe_bad();
+        ARG(0) = fe_cast(s, ARG(0), d);
+    }
+    struct fe_val x = fe_inexact(s, ARG(0)), less = fe_is_none(&ARG(CORRECTION)) ? ARG(DDOF) : ARG(CORRECTION);
+    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
+    if (less.kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "ddof must be a number");
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(WHERE)},
+                             o = {.keepdims = fe_truth(&ARG(KEEPDIMS)), .where = &ARG(WHERE)};
+    struct fe_val centred = fe_sub(s, x, fe_reduce(s, FE_RED_MEAN, x, axes, n, &keep));
+    struct fe_val sum = fe_reduce(s, FE_RED_SUM, fe_mul(s, centred, centred), axes, n, &o);
+    struct fe_val count = fe_float((double)extent(&t, axes, n));
+    if (!fe_is_none(&ARG(WHERE))) {
+        struct fe_val mask = fe_broadcast_val(s, fe_boolean(s, ARG(WHERE)), t.rank, t.dim);
+        count = fe_reduce(s, FE_RED_SUM, fe_cast(s, mask, (enum ir_dtype)t.dtype), axes, n,
+                          &(struct fe_reduce_options){.keepdims = o.keepdims});
+    }
+    struct fe_val divisor = fe_sub(s, count, less), v = fe_div(s, sum, divisor);
+    if (divisor.kind != FE_VAL_NUMBER || divisor.number <= 0)
+        v = fe_where3(s, fe_binary(s, EXPR_OP_GT, divisor, fe_float(0)), v, fe_float((double)NAN));
+    return c->data ? fe_op1(s, OP_sqrt, v) : v;
+}
+
+struct fe_val make_argreduce(struct fe_call *c)
+{
+    SITE;
+    uint32_t axis = 0;
+    int64_t given;
+    if (!fe_as_tensor(s, &ARG(0))) return fe_bad();
+    struct ir_type t = fe_type_at(s, &ARG(0));
+    struct fe_val x = ARG(0);
+    if (fe_is_none(&ARG(1))) x = fe_reshape_val(s, x, 1, (int64_t[]){ir_type_elements(&t)});
+    else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
+    struct fe_val v = fe_val_tensor(ir_argreduce(s->b, (enum ir_op)c->data, x.tensor, axis));
+    if (!fe_truth(&ARG(2)) || v.bad) return v;
+    for (uint32_t i = 0; i < t.rank; i++)
+        if (i == axis || fe_is_none(&ARG(1))) t.dim[i] = 1;
+    return fe_reshape_val(s, v, t.rank, t.dim);
+}
+
+/* Order 1: the largest sum of a column, -1 the smallest; infinite: of a row. axes: the rows', the columns'. */
+static struct fe_val matrix_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool keepdims)
+{
+    struct fe_reduce_options keep = {.keepdims = true};
+    uint32_t inner = isinf(order) ? 1 : 0;
+    struct fe_val sums = fe_reduce(s, FE_RED_SUM, fe_op1(s, OP_abs, x), &axes[inner], 1, &keep);
+    return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, sums, axes, 2,
+                     &(struct fe_reduce_options){.keepdims = keepdims});
+}
+
+/* (sum |x|**order)**(1/order), or what that tends to. */
+static struct fe_val vector_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n, double order,
+                                 const struct fe_reduce_options *o)
+{
+    struct fe_val a = fe_op1(s, OP_abs, x);
+    if (a.bad) return a;
+    if (order == 2) return fe_op1(s, OP_sqrt, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, n, o));
+    if (isinf(order)) return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, a, axes, n, o);
+    if (order == 1) return fe_reduce(s, FE_RED_SUM, a, axes, n, o);
+    if (order == 0)
+        return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n,
+                         o);
+    struct fe_val power = order == floor(order) ? fe_int(order) : fe_float(order);
+    return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, power), axes, n, o),
+                     fe_float(1 / order));
+}
+
+/* 2, -2: the largest or smallest singular value, "nuc": the sum of all. */
+static struct fe_val singular_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool nuclear,
+                                   bool keepdims)
+{
+    struct fe_val from[] = {fe_int(axes[0]), fe_int(axes[1])}, to[] = {fe_int(-2), fe_int(-1)};
+    struct ir_type t = fe_type_at(s, &x);
+    struct fe_val values = FE_APPLY(s, "svdvals", FE_APPLY(s, "moveaxis", x, fe_tuple(s, from, 2), fe_tuple(s, to, 2)));
+    struct fe_val norm = values.bad ? values
+                                    : fe_reduce_last(s,
+                                                     nuclear     ? FE_RED_SUM
+                                                     : order > 0 ? FE_RED_MAX
+                                                                 : FE_RED_MIN,
+                                                     values, false);
+    t.dim[axes[0]] = t.dim[axes[1]] = 1;
+    return norm.bad || !keepdims ? norm : fe_reshape_val(s, norm, t.rank, t.dim);
+}
+
+struct fe_val make_norm(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    struct fe_val x = fe_inexact(s, ARG(0));
+    if (x.bad || !fe_get_axes(c, 2, fe_rank(s, &x), axes, &n)) return fe_bad();
+    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(3))};
+    const char *name = ARG(1).kind == FE_VAL_STRING ? ARG(1).string : "";
+    if (fe_is_none(&ARG(1)) || (!strcmp(name, "fro") && n == 2)) return vector_norm(s, x, axes, n, 2, &o);
+    bool number = ARG(1).kind == FE_VAL_NUMBER, nuclear = !strcmp(name, "nuc");
+    double order = number ? ARG(1).number : 0, degree = fabs(order);
+    if (n == 1 && number) return vector_norm(s, x, axes, n, order, &o);
+    if (n == 2 && number && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, order, o.keepdims);
+    if (n == 2 && (nuclear || (number && degree == 2))) return singular_norm(s, x, axes, order, nuclear, o.keepdims);
+    if (!number && !nuclear && strcmp(name, "fro"))
+        return (void)fe_fail_at(s, &c->where[1], "E0310", "norm: the order is a number, 'fro' or 'nuc'"), fe_bad();
+    return fe_fail(s, "E0212",
+                   "norm: this order is not one of %u axes; two take 1, -1, 2, -2, inf, -inf, 'fro' and 'nuc', one any "
+                   "number, more None",
+                   (unsigned)n);
+}
+
+struct fe_val make_vector_norm(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    struct fe_val x = fe_inexact(s, ARG(0));
+    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
+    if (ARG(3).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "vector_norm: the order is a number");
+    return vector_norm(s, x, axes, n, ARG(3).number, &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
+}
+
+/* ------------------------------------------------------------ over the leaves of a tree, a list, or a tensor alone */
+
+static uint32_t leaf_count(const struct fe_val *v)
+{
+    return v->kind == FE_VAL_TREE ? v->tree->count : v->kind == FE_VAL_TUPLE ? v->count : 1;
+}
+
+static struct fe_val leaf(const struct fe_val *v, uint32_t i)
+{
+    return v->kind == FE_VAL_TREE ? fe_val_tensor(v->tree->values[i]) : v->kind == FE_VAL_TUPLE ? v->items[i] : *v;
+}
+
+struct fe_val make_global_norm(struct fe_call *c)
+{ /* in float32 at least */
+    SITE;
+    struct fe_val sum = fe_float(0);
+    for (uint32_t i = 0; i < leaf_count(&ARG(0)); i++) {
+        struct fe_val x = fe_inexact(s, leaf(&ARG(0), i)), square = fe_reduce_all(s, FE_RED_SUM, fe_mul(s, x, x));
+        sum = i ? fe_add(s, sum, square) : square;
+    }
+    return fe_op1_float(s, OP_sqrt, sum);
+}
+
+/* Sum, largest or smallest of all elements; what `each` makes of them, if that is given. */
+static struct fe_val over_leaves(struct fe_site *s, const struct fe_val *tree, enum fe_reduction kind, const char *each)
+{
+    struct fe_val all = fe_int(0);
+    for (uint32_t i = 0; i < leaf_count(tree); i++) {
+        struct fe_val x = leaf(tree, i);
+        if (each) x = FE_APPLY(s, each, x);
+        if (!fe_as_tensor(s, &x)) return fe_bad();
+        x = fe_reduce_all(s, kind, x);
+        all = !i ? x : kind == FE_RED_SUM ? fe_add(s, all, x) : fe_op2(s, kind == FE_RED_MAX ? OP_max : OP_min, all, x);
+    }
+    return all;
+}
+
+struct fe_val make_tree(struct fe_call *c)
+{
+    SITE;
+    return over_leaves(s, &ARG(0), (enum fe_reduction)c->data, NULL);
+}
+
+struct fe_val make_tree_norm(struct fe_call *c)
+{
+    SITE;
+    const struct fe_val *order = &ARG(1);
+    bool squared = fe_truth(&ARG(2)), number = order->kind == FE_VAL_NUMBER;
+    if (fe_is_none(order) || (number && order->number == 2)) {
+        struct fe_val sum = over_leaves(s, &ARG(0), FE_RED_SUM, "square");
+        return squared ? sum : fe_op1_float(s, OP_sqrt, sum);
+    }
+    bool largest = (number && isinf(order->number) && order->number > 0) ||
+                   (order->kind == FE_VAL_STRING &&
+                    (!strcmp(order->string, "inf") || !strcmp(order->string, "infinity")));
+    if (!largest && !(number && order->number == 1))
+        return (void)fe_fail_at(s, &c->where[1], "E0310", "tree_norm: the order is None, 1, 2 or inf"), fe_bad();
+    struct fe_val norm = over_leaves(s, &ARG(0), largest ? FE_RED_MAX : FE_RED_SUM, "abs");
+    return squared ? fe_mul(s, norm, norm) : norm;
+}
+
+struct fe_val make_tree_size(struct fe_call *c)
+{
+    SITE;
+    double size = 0;
+    for (uint32_t i = 0; i < leaf_count(&ARG(0)); i++) {
+        struct fe_val x = leaf(&ARG(0), i);
+        if (!fe_as_tensor(s, &x)) return fe_bad();
+        struct ir_type t = fe_type_at(s, &x);
+        size += (double)ir_type_elements(&t);
+    }
+    return fe_int(size);
+}
+
+struct fe_val make_tree_vdot(struct fe_call *c)
+{
+    SITE;
+    struct fe_val sum = fe_int(0);
+    uint32_t n = leaf_count(&ARG(0));
+    if (n != leaf_count(&ARG(1)))
+        return fe_fail(s, "E0310", "tree_vdot: trees of %u and of %u tensors", (unsigned)n,
+                       (unsigned)leaf_count(&ARG(1)));
+    for (uint32_t i = 0; i < n; i++) {
+        struct fe_val product = FE_APPLY(s, "vdot", leaf(&ARG(0), i), leaf(&ARG(1), i));
+        sum = i ? fe_add(s, sum, product) : product;
+    }
+    return sum;
+}
+
+/* ---------------------------------------------------------------- running sums, differences */
+
+static struct fe_val combine(struct fe_site *s, int kind, struct fe_val a, struct fe_val b)
+{
+    switch (kind) {
+    case 0: return fe_add(s, a, b);
+    case 1: return fe_mul(s, a, b);
+    case 2: return fe_op2(s, OP_max, a, b);
+    case 3: return fe_op2(s, OP_min, a, b);
+    default: return FE_APPLY(s, "logaddexp", a, b);
+    }
+}
+
+/* Doubling: after the step of width k every element holds the result over the last 2k ones. */
+struct fe_val make_scan(struct fe_call *c)
+{
+    SITE;
+    uint32_t axis = 0;
+    int64_t given;
+    struct fe_val x = ARG(0);
+    if (!fe_as_tensor(s, &x) || (x = c->data < 2 ? fe_as_dtype(c, 2, x) : x).bad) return fe_bad();
+    struct ir_type t = fe_type_at(s, &x);
+    if (t.dtype == IR_BOOL) x = fe_cast(s, x, IR_I32);
+    if (c->data == 4) x = fe_inexact(s, x);
+    if (fe_is_none(&ARG(1))) {
+        if (c->data < 2) x = fe_reshape_val(s, x, 1, (int64_t[]){ir_type_elements(&t)});
+    } else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
+    if (x.bad || !fe_rank(s, &x)) return x;
+    int64_t n = fe_type_at(s, &x).dim[axis];
+    bool reverse = fe_truth(&ARG(c->data < 2 ? 3 : 2));
+    for (int64_t k = 1; k < n && !x.bad; k *= 2) {
+        struct fe_val head = fe_slice_axis(s, x, axis, 0, reverse ? n - k : k),
+                      tail = fe_slice_axis(s, x, axis, reverse ? n - k : k, n);
+        struct fe_val moved = combine(s, c->data, reverse ? head : tail,
+                                      fe_slice_axis(s, x, axis, reverse ? k : 0, reverse ? n : n - k));
+        struct fe_val parts[] = {reverse ? moved : head, reverse ? tail : moved};
+        if (parts[0].bad || parts[1].bad) return fe_bad();
+        ir_value both[] = {parts[0].tensor, parts[1].tensor};
+        x = fe_tensor_val(ir_concat(s->b, both, 2, axis), x.weak);
+    }
+    return x;
+}
+
+struct fe_val make_diff(struct fe_call *c)
+{
+    SITE;
+    int64_t n, given;
+    uint32_t axis;
+    struct fe_val x = ARG(0);
+    if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &n) || !fe_get_int(c, 2, &given) ||
+        !fe_get_axis(s, given, fe_rank(s, &x), &axis))
+        return fe_bad();
+    for (uint32_t i = 3; i < 5 && n && !x.bad; i++) { /* what stands before and behind */
+        struct fe_val more = ARG(i);
+        if (fe_is_none(&more)) continue;
+        if (!fe_as_tensor(s, &more)) return fe_bad();
+        struct ir_type t = fe_type_at(s, &x);
+        t.dim[axis] = fe_rank(s, &more) ? fe_type_at(s, &more).dim[axis] : 1;
+        if (!fe_rank(s, &more)) more = fe_broadcast_val(s, more, t.rank, t.dim);
+        struct fe_val both[] = {i == 3 ? more : x, i == 3 ? x : more};
+        x = more.bad ? more : FE_APPLY(s, "concatenate", fe_tuple(s, both, 2), fe_int(axis));
+    }
+    for (int64_t i = 0; i < n && !x.bad; i++) {
+        int64_t extent_now = fe_type_at(s, &x).dim[axis];
+        if (extent_now < 1) return fe_fail(s, "E0212", "diff of an axis without elements");
+        enum expr_operator op = fe_type_at(s, &x).dtype == IR_BOOL ? EXPR_OP_NE : EXPR_OP_SUB;
+        x = fe_binary(s, op, fe_slice_axis(s, x, axis, 1, extent_now), fe_slice_axis(s, x, axis, 0, extent_now - 1));
+    }
+    return x;
+}
+
+/* Central differences along each axis, one-sided at its ends; a spacing for all axes, or one for each. */
+struct fe_val make_gradient(struct fe_call *c)
+{
+    SITE;
+    uint32_t axes[IR_MAX_RANK], n;
+    struct fe_val x = fe_inexact(s, ARG(0)), all[IR_MAX_RANK];
+    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
+    if (c->rest_count > 1 && c->rest_count != n)
+        return fe_fail(s, "E0312", "gradient: %u spacings for %u axes", (unsigned)c->rest_count, (unsigned)n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct fe_val spacing = c->rest_count ? c->rest[c->rest_count == 1 ? 0 : i] : fe_float(1), at = fe_int(axes[i]),
+                      last = fe_int(-1);
+        if (fe_type_at(s, &x).dim[axes[i]] < 2)
+            return fe_fail(s, "E0212", "gradient needs 2 or more elements along an axis");
+        all[i] = FE_APPLY(s, "moveaxis", FE_APPLY(s, "gradient_last", FE_APPLY(s, "moveaxis", x, at, last), spacing),
+                          last, at);
+        if (all[i].bad) return all[i];
+    }
+    return n == 1 ? all[0] : fe_tuple(s, all, n);
+}

@@ -1,0 +1,47 @@
+/* dropout: zeros at the rate given, and the rest scaled up. */
+#include "frontend/model/model.h"
+
+struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
+{
+    struct ir_builder *b = block->site.b;
+    struct fe_drawn drawn;
+    if (!fe_block_draw(block, stream, shape, &drawn)) return fe_bad();
+    struct ir_type t = *shape;
+    t.dtype = IR_F32;
+    ir_value u = fe_random(b, drawn.key, &t, FE_DRAW_UNIFORM, 0, 1, drawn.is_part ? &drawn.part : NULL);
+    return fe_val_tensor(ir_binary(b, OP_lt, u, ir_number(b, t, (double)(float)(1 - rate))));
+}
+
+static struct fe_val apply(struct fe_block *block, const struct fe_value *a)
+{
+    struct fe_site *s = &block->site;
+    struct ir_type t = fe_type_at(s, &block->in[0]);
+    struct fe_site at = *s;
+    const char *stream = a[3].string;
+    double rate = a[0].number;
+    int64_t dims[IR_MAX_RANK];
+    uint32_t count = 0, axis;
+    bool used = rate > 0 && rate < 1 && !a[2].boolean;
+    fe_block_fork(block, stream, used);
+    if (rate <= 0 || a[2].boolean || !s->trace->train) return block->in[0];
+    if (!fe_block_float_input(block, 0)) return fe_bad();
+    struct ir_type full = fe_type_at(s, &block->in[0]);
+    if (rate >= 1) return fe_full(s, full, 0);
+    if (a[1].given) {
+        at.where.json = a[1].json;
+        struct fe_val list = fe_literal(&at, a[1].json, NULL, false);
+        if (list.bad || !fe_get_ints(&at, &list, dims, IR_MAX_RANK, &count, "broadcast_dims")) return fe_bad();
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!fe_get_axis(&at, dims[i], t.rank, &axis)) return fe_bad();
+        t.dim[axis] = 1;
+    }
+    struct fe_val keep = fe_block_mask(block, stream, &t, rate);
+    return fe_where3(s, keep, fe_div(s, block->in[0], fe_float(1 - rate)), fe_float(0));
+}
+
+static const struct fe_arg args[] = {{"rate", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
+                                     {"broadcast_dims", FE_ANY, 0, "[]", NULL},
+                                     {"deterministic", FE_BOOL, 0, "false", NULL},
+                                     {"rng_collection", FE_STRING, 0, "\"dropout\"", NULL}};
+const struct fe_layer fe_layer_dropout = {"dropout", args, 4, 1, apply};

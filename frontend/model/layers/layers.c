@@ -1,0 +1,33 @@
+/* The layers by name: the rows of layers.def. */
+#include "frontend/model/model.h"
+#include <string.h>
+
+#define X(name, doc) extern const struct fe_layer fe_layer_##name;
+#include "frontend/model/layers.def"
+#undef X
+
+static const struct fe_layer *const layers[] = {
+#define X(name, doc) &fe_layer_##name,
+#include "frontend/model/layers.def"
+#undef X
+};
+static const char *const docs[] = {
+#define X(name, doc) doc,
+#include "frontend/model/layers.def"
+#undef X
+};
+enum { LAYERS = sizeof layers / sizeof *layers };
+
+bool fe_layer_row(uint32_t index, struct fe_row *out)
+{
+    if (index >= LAYERS) return false;
+    *out = (struct fe_row){layers[index]->name, layers[index]->args, layers[index]->count, docs[index]};
+    return true;
+}
+
+const struct fe_layer *fe_layer_find(const char *name)
+{
+    for (size_t i = 0; i < LAYERS; i++)
+        if (!strcmp(layers[i]->name, name)) return layers[i];
+    return NULL;
+}

@@ -1,0 +1,58 @@
+/* avg_pool, max_pool, min_pool as flax.nnx over [batch.., spatial.., features]; strides are 1 unless given. */
+#include "frontend/model/layers/window.h"
+#include <math.h>
+
+enum { SHAPE, STRIDES, PADDING, COUNT_PADDING };
+enum kind { AVERAGE, LARGEST, SMALLEST };
+
+/* Sum or extremum over the taps; of equal extrema the first one counts, also for the gradient. */
+static struct fe_val slide(struct fe_block *block, struct fe_window *w, struct fe_val x, enum kind kind)
+{
+    struct fe_site *s = &block->site;
+    x = window_place(block, w, x, fe_float(kind == AVERAGE ? 0 : kind == LARGEST ? -INFINITY : INFINITY));
+    struct fe_val y = fe_none();
+    for (int64_t i = 0; i < window_taps(w) && !x.bad && !y.bad; i++) {
+        struct fe_val part = window_tap(block, w, x, i);
+        if (!i) y = part;
+        else if (kind == AVERAGE) y = fe_add(s, y, part);
+        else y = fe_where3(s, fe_binary(s, kind == LARGEST ? EXPR_OP_GT : EXPR_OP_LT, part, y), part, y);
+    }
+    return x.bad ? x : y;
+}
+
+static struct fe_val pool(struct fe_block *block, const struct fe_value *a, enum kind kind)
+{
+    struct fe_site *s = &block->site;
+    struct fe_window w = {0};
+    if (!fe_block_float_input(block, 0)) return fe_bad();
+    struct fe_val x = block->in[0];
+    struct ir_type t = fe_type_at(s, &x);
+    if (!window_ints(block, &a[SHAPE], 1, 1, w.size, &w.rank)) return fe_bad();
+    if (!w.rank) w.rank = 1;
+    if (t.rank < w.rank + 1u)
+        return fe_block_fail(block, NULL, "E0212", "%s needs an input of rank %u or more, found %s", block->type,
+                             (unsigned)w.rank + 1, fe_describe(s, &x));
+    w.first = t.rank - w.rank - 1u;
+    if (window_taps(&w) > 4096)
+        return fe_block_fail(block, a[SHAPE].json, "E0103", "a window of more than 4096 elements is not supported yet");
+    for (uint32_t i = 0; i < w.rank; i++) w.dilation[i] = w.input_dilation[i] = 1;
+    if (!window_per_axis(block, &a[STRIDES], 1, w.rank, w.stride) ||
+        !window_padding(block, &a[PADDING], "VALID", &w, &t))
+        return fe_bad();
+    struct fe_val y = slide(block, &w, x, kind);
+    if (kind != AVERAGE || y.bad) return y;
+    if (a[COUNT_PADDING].boolean) return fe_div(s, y, fe_float((double)window_taps(&w)));
+    return fe_div(s, y, slide(block, &w, fe_full(s, t, 1), AVERAGE));
+}
+
+static struct fe_val apply_avg(struct fe_block *block, const struct fe_value *a) { return pool(block, a, AVERAGE); }
+static struct fe_val apply_max(struct fe_block *block, const struct fe_value *a) { return pool(block, a, LARGEST); }
+static struct fe_val apply_min(struct fe_block *block, const struct fe_value *a) { return pool(block, a, SMALLEST); }
+
+static const struct fe_arg args[] = {{"window_shape", FE_ANY, FE_REQUIRED, NULL, NULL},
+                                     {"strides", FE_ANY, FE_NULLABLE, "null", NULL},
+                                     {"padding", FE_ANY, 0, "\"VALID\"", NULL},
+                                     {"count_include_pad", FE_BOOL, 0, "true", NULL}};
+const struct fe_layer fe_layer_avg_pool = {"avg_pool", args, 4, 1, apply_avg};
+const struct fe_layer fe_layer_max_pool = {"max_pool", args, 3, 1, apply_max};
+const struct fe_layer fe_layer_min_pool = {"min_pool", args, 3, 1, apply_min};

@@ -1,0 +1,161 @@
+/* Geometry of sliding windows, as lax.conv_general_dilated and lax.reduce_window have it. */
+#include "frontend/model/layers/window.h"
+#include <string.h>
+
+bool window_ints(struct fe_block *block, const struct fe_value *v, int64_t preset, int64_t least, int64_t *out,
+                 uint32_t *count)
+{
+    struct fe *fe = block->site.fe;
+    *count = 0;
+    out[0] = preset;
+    if (!v->given || v->null) return true;
+    bool list = v->json->kind == JSON_ARRAY;
+    for (fe_json c = list ? fe_first(fe, v->json) : v->json; c; c = list ? fe_next(fe, c) : NULL) {
+        if (*count == IR_MAX_RANK - 1)
+            return fe_block_fail(block, v->json, "E0103", "at most %d integers expected", IR_MAX_RANK - 1), false;
+        if (!fe_integer(fe, c, &out[list ? (*count)++ : 0])) return false;
+        int64_t last = out[list ? *count - 1 : 0];
+        if (last < least || last > 1 << 30)
+            return fe_block_fail(block, c, "E0103", "an integer from %lld on expected, found %lld", (long long)least,
+                                 (long long)last),
+                   false;
+        if (!list) break;
+    }
+    if (list && !*count)
+        return fe_block_fail(block, v->json, "E0103", "an integer or a list of integers expected, found an empty list"),
+               false;
+    return true;
+}
+
+bool window_per_axis(struct fe_block *block, const struct fe_value *v, int64_t preset, uint32_t rank, int64_t *out)
+{
+    uint32_t count;
+    if (!window_ints(block, v, preset, 1, out, &count)) return false;
+    if (count && count != rank)
+        return fe_block_fail(block, v->json, "E0212", "%u integers expected, one per spatial axis, found %u",
+                             (unsigned)rank, (unsigned)count),
+               false;
+    for (uint32_t i = 1; !count && i < rank; i++) out[i] = out[0];
+    return true;
+}
+
+static bool padding_pairs(struct fe_block *block, fe_json list, struct fe_window *w)
+{
+    struct fe *fe = block->site.fe;
+    uint32_t n = 0;
+    for (fe_json c = fe_first(fe, list); c; c = fe_next(fe, c), n++) {
+        if (n == w->rank) break;
+        fe_json low = c->kind == JSON_ARRAY ? fe_first(fe, c) : c,
+                high = c->kind == JSON_ARRAY && low ? fe_next(fe, low) : c;
+        if (!low || !high || (c->kind == JSON_ARRAY && c->count != 2))
+            return fe_block_fail(block, c, "E0103", "a padding is an integer or a pair [low, high]"), false;
+        if (!fe_integer(fe, low, &w->low[n]) || !fe_integer(fe, high, &w->high[n])) return false;
+    }
+    if (n == w->rank && list->count == n) return true;
+    return fe_block_fail(block, list, "E0212", "%u paddings expected, one per spatial axis, found %u",
+                         (unsigned)w->rank, (unsigned)list->count),
+           false;
+}
+
+bool window_padding(struct fe_block *block, const struct fe_value *v, const char *preset, struct fe_window *w,
+                    const struct ir_type *t)
+{
+    static const char *const names[] = {"SAME", "VALID", "CAUSAL", "CIRCULAR", "REFLECT", "SAME_LOWER"};
+    enum { SAME, VALID, CAUSAL, CIRCULAR, REFLECT, SAME_LOWER, NAMES };
+    struct fe *fe = block->site.fe;
+    bool string = !v->given || v->json->kind == JSON_STRING;
+    const char *name = !v->given ? preset : string ? v->json->string : "";
+    int64_t all = 0; /* on every side, if it is a number */
+    w->mode = "constant";
+    if (!string && v->json->kind == JSON_ARRAY) return padding_pairs(block, v->json, w);
+    if (!string && !fe_integer(fe, v->json, &all)) return false;
+    int which = -1;
+    for (int i = 0; string && i < NAMES; i++)
+        if (!strcmp(names[i], name)) which = i;
+    if (string && which < 0) {
+        fe_suggest(fe, fe_error(fe, v->json, "E0103", "unknown padding \"%s\"", name), name, names, NAMES);
+        return false;
+    }
+    if (which == CAUSAL && w->rank != 1)
+        return fe_block_fail(block, v->json, "E0212", "causal padding is for one spatial axis, found %u",
+                             (unsigned)w->rank),
+               false;
+    bool around = which == CIRCULAR || which == REFLECT;
+    if (around) w->mode = which == CIRCULAR ? "wrap" : "reflect";
+    for (uint32_t i = 0; i < w->rank; i++) {
+        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, in = t->dim[w->first + i];
+        int64_t total = ((in + w->stride[i] - 1) / w->stride[i] - 1) * w->stride[i] + reach - in;
+        if (total < 0) total = 0;
+        int64_t low = which == SAME ? total / 2 : total - total / 2;
+        bool same = which == SAME || which == SAME_LOWER;
+        w->low[i] = !string ? all : same ? low : which == CAUSAL ? reach - 1 : around ? (reach - 1) / 2 : 0;
+        w->high[i] = !string ? all : same ? total - low : around ? reach / 2 : 0;
+    }
+    return true;
+}
+
+static struct fe_val pad_by_itself(struct fe_site *s, const struct fe_window *w, struct fe_val x, uint32_t rank)
+{
+    struct fe_val widths[IR_MAX_RANK], pair[2], mode = {.kind = FE_VAL_STRING, .string = w->mode};
+    for (uint32_t i = 0; i < rank; i++) {
+        bool spatial = i >= w->first && i < w->first + w->rank;
+        pair[0] = fe_int(spatial ? (double)w->low[i - w->first] : 0);
+        pair[1] = fe_int(spatial ? (double)w->high[i - w->first] : 0);
+        widths[i] = fe_tuple(s, pair, 2);
+    }
+    return FE_APPLY(s, "pad", x, fe_tuple(s, widths, rank), mode);
+}
+
+struct fe_val window_place(struct fe_block *block, struct fe_window *w, struct fe_val x, struct fe_val fill)
+{
+    struct fe_site *s = &block->site;
+    struct ir_type t = fe_type_at(s, &x);
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0}, interior[IR_MAX_RANK] = {0};
+    bool any = false, constant = !strcmp(w->mode, "constant");
+    if (!constant) x = pad_by_itself(s, w, x, t.rank);
+    for (uint32_t i = 0; i < w->rank; i++) {
+        low[w->first + i] = constant ? w->low[i] : 0;
+        high[w->first + i] = constant ? w->high[i] : 0;
+        interior[w->first + i] = w->input_dilation[i] - 1;
+        any |= low[w->first + i] || high[w->first + i] || interior[w->first + i];
+    }
+    if (x.bad) return x;
+    if (any)
+        x = fe_tensor_val(ir_pad(s->b, x.tensor, fe_value_as(s, &fill, (enum ir_dtype)t.dtype), low, high, interior),
+                          x.weak);
+    if (x.bad) return x;
+    t = fe_type_at(s, &x);
+    for (uint32_t i = 0; i < w->rank; i++) {
+        int64_t reach = (w->size[i] - 1) * w->dilation[i] + 1, room = t.dim[w->first + i] - reach;
+        if (room < 0)
+            return fe_block_fail(block, NULL, "E0212", "%s: a window of %lld does not fit into %lld elements",
+                                 block->type, (long long)reach, (long long)t.dim[w->first + i]);
+        w->out[i] = room / w->stride[i] + 1;
+    }
+    return x;
+}
+
+int64_t window_taps(const struct fe_window *w)
+{
+    int64_t n = 1;
+    for (uint32_t i = 0; i < w->rank; i++) n *= w->size[i];
+    return n;
+}
+
+struct fe_val window_tap(struct fe_block *block, const struct fe_window *w, struct fe_val x, int64_t tap)
+{
+    struct fe_site *s = &block->site;
+    struct ir_type t = fe_type_at(s, &x);
+    int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], stride[IR_MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) {
+        limit[i] = t.dim[i];
+        stride[i] = 1;
+    }
+    for (uint32_t i = w->rank; i-- > 0; tap /= w->size[i]) {
+        uint32_t axis = w->first + i;
+        start[axis] = tap % w->size[i] * w->dilation[i];
+        stride[axis] = w->stride[i];
+        limit[axis] = start[axis] + (w->out[i] - 1) * w->stride[i] + 1;
+    }
+    return fe_tensor_val(ir_slice(s->b, x.tensor, start, limit, stride), x.weak);
+}

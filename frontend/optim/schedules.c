@@ -1,0 +1,474 @@
+/* Schedules: numbers that depend on a step counter, as formulas over an int32 scalar. Rows are in schedules.def; the
+ * arithmetic is that of optax.schedules: what does not depend on the step is formed in double. */
+#include "frontend/document/arguments.h"
+#include "frontend/fe.h"
+#include "frontend/expr/term.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct schedule_row;
+/* One schedule being built. */
+struct schedule {
+    struct fe *fe;
+    struct ir_builder *b;
+    const struct schedule_row *row;
+    fe_json json;                /* its object */
+    const struct fe_value *args; /* in the order of the row */
+};
+typedef struct fe_term schedule_rule(struct schedule *, struct fe_term step);
+
+#define X(name, arguments, doc) static schedule_rule schedule_##name;
+#include "frontend/optim/schedules.def"
+#undef X
+#define X(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
+#include "frontend/optim/schedules.def"
+#undef X
+
+static const struct schedule_row {
+    const char *name;
+    schedule_rule *rule;
+    const struct fe_arg *args;
+    uint32_t count;
+    const char *doc;
+} rows[] = {
+#define X(name, arguments, doc) \
+    {#name, schedule_##name, name##_args, sizeof name##_args / sizeof *name##_args - 1, doc},
+#include "frontend/optim/schedules.def"
+#undef X
+};
+enum { ROW_COUNT = sizeof rows / sizeof *rows, MOST_ARGS = 12, MOST_BOUNDARIES = 4096 };
+
+static const struct schedule_row *row_find(const char *name)
+{
+    for (size_t i = 0; i < ROW_COUNT; i++)
+        if (strcmp(rows[i].name, name) == 0) return &rows[i];
+    return NULL;
+}
+
+bool fe_schedule_row(uint32_t index, struct fe_row *out)
+{
+    if (index >= ROW_COUNT) return false;
+    *out = (struct fe_row){rows[index].name, rows[index].args, rows[index].count, rows[index].doc};
+    return true;
+}
+
+static const struct fe_value *arg(const struct schedule *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->row->count; i++)
+        if (strcmp(s->row->args[i].name, name) == 0) return &s->args[i];
+    BUG("schedule %s has no argument %s", s->row->name, name);
+}
+static double num(const struct schedule *s, const char *name) { return arg(s, name)->number; }
+static int64_t whole(const struct schedule *s, const char *name) { return arg(s, name)->integer; }
+
+/* The value of an error: formulas go on with it. */
+static struct fe_term bad(void) { return term_number(0); }
+
+/* Steps are counted in int32. */
+static bool is_step(struct fe *fe, fe_json json, int64_t step)
+{
+    if (step >= INT32_MIN && step <= INT32_MAX) return true;
+    fe_error(fe, json, "E0103", "a number of steps must fit into 32 bits, found %s", fe_found(fe, json));
+    return false;
+}
+
+static bool read_step(struct fe *fe, fe_json json, int64_t *step)
+{
+    return fe_integer(fe, json, step) && is_step(fe, json, *step);
+}
+
+/* Reads the arguments of `json` by the row and computes the schedule at `step`. */
+static struct fe_term run_row(struct fe *fe, struct ir_builder *b, const struct schedule_row *row, fe_json json,
+                              struct fe_term step)
+{
+    struct fe_value values[MOST_ARGS] = {0};
+    ASSERT(row->count <= MOST_ARGS);
+    if (!fe_args(fe, json, arena_format(fe->arena, "schedule \"%s\"", row->name), row->args, row->count, NULL, values))
+        return bad();
+    for (uint32_t i = 0; i < row->count; i++)
+        if (row->args[i].kind == FE_INTEGER && values[i].json && !is_step(fe, values[i].json, values[i].integer))
+            return bad();
+    struct schedule s = {.fe = fe, .b = b, .row = row, .json = json, .args = values};
+    return row->rule(&s, step);
+}
+
+static struct fe_term run_object(struct fe *fe, struct ir_builder *b, fe_json json, struct fe_term step)
+{
+    const char *type = fe_type_of(fe, json);
+    if (!type) return bad();
+    const struct schedule_row *row = row_find(type);
+    if (row) return run_row(fe, b, row, json, step);
+    const char *names[ROW_COUNT];
+    for (size_t i = 0; i < ROW_COUNT; i++) names[i] = rows[i].name;
+    struct diag *d = fe_error(fe, fe_member(fe, json, "type"), "E0410", "unknown schedule \"%s\"", type);
+    fe_suggest(fe, d, type, names, ROW_COUNT);
+    return bad();
+}
+
+struct fe_term fe_schedule_term(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step)
+{
+    bool runs = value->json && value->json->kind == JSON_OBJECT;
+    struct fe_term x = runs ? run_object(fe, b, value->json, term_tensor(step)) : term_number(value->number);
+    return (struct fe_term){.v = term_value(b, x, IR_F32), .weak = !x.v || x.weak};
+}
+
+ir_value fe_schedule(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step)
+{
+    return fe_schedule_term(fe, b, value, step).v;
+}
+
+/* ---------------------------------------------------------------- formulas over numbers */
+
+static struct fe_term constant(double x) { return term_number(x); }
+static struct fe_term sub(struct schedule *s, struct fe_term x, struct fe_term y) { return term_sub(s->b, x, y); }
+static struct fe_term add(struct schedule *s, struct fe_term x, struct fe_term y) { return term_add(s->b, x, y); }
+static struct fe_term mul(struct schedule *s, struct fe_term x, struct fe_term y) { return term_mul(s->b, x, y); }
+static struct fe_term quotient(struct schedule *s, struct fe_term x, struct fe_term y) { return term_div(s->b, x, y); }
+
+static struct fe_term polynomial(struct schedule *s, struct fe_term step, double init, double end, struct fe_term power,
+                                 int64_t steps, int64_t begin)
+{
+    if (steps <= 0) return constant(init);
+    if (begin < 0) begin = 0;
+    struct fe_term n = term_integer(steps);
+    struct fe_term count = term_min(s->b, term_max(s->b, sub(s, step, term_integer(begin)), term_integer(0)), n);
+    /* XLA computes 1 - count / n as one fused 1 - count * (1 / n) with a rounded reciprocal, so that after n steps the
+     * rest may lie a little below 0. The same without a fused operation: (n - count) / n + (1 - n * (1 / n)). */
+    double reciprocal = (double)(1.0f / (float)steps), error = 1 - (double)steps * reciprocal;
+    struct fe_term left = term_cast(s->b, sub(s, n, count), IR_F32); /* which a quotient of integers is */
+    left = add(s, mul(s, left, constant(reciprocal)), constant(error));
+    return add(s, mul(s, constant(init - end), term_pow(s->b, left, power)), constant(end));
+}
+
+static struct fe_term linear(struct schedule *s, struct fe_term step, double init, double end, int64_t steps,
+                             int64_t begin)
+{
+    return polynomial(s, step, init, end, term_integer(1), steps, begin);
+}
+
+static struct fe_term cosine(struct schedule *s, struct fe_term step, double init, int64_t steps, double alpha,
+                             double exponent)
+{
+    struct fe_term n = constant((double)steps), count = term_min(s->b, step, n);
+    struct fe_term wave = add(s, term_integer(1), term_cos(s->b, quotient(s, mul(s, constant(acos(-1.0)), count), n)));
+    struct fe_term decay = term_pow(s->b, mul(s, constant(0.5), wave), constant(exponent));
+    return mul(s, constant(init), add(s, mul(s, constant(1 - alpha), decay), constant(alpha)));
+}
+
+static struct fe_term exponential(struct schedule *s, struct fe_term step, double init)
+{
+    int64_t steps = whole(s, "transition_steps"), begin = whole(s, "transition_begin");
+    double rate = num(s, "decay_rate");
+    const struct fe_value *end = arg(s, "end_value");
+    if (steps <= 0 || rate == 0) return constant(init);
+    if (begin < 0) begin = 0;
+    struct fe_term count = sub(s, step, term_integer(begin)), p = quotient(s, count, term_integer(steps));
+    if (arg(s, "staircase")->boolean) p = term_floor(s->b, p);
+    struct fe_term decayed = mul(s, constant(init), term_pow(s->b, constant(rate), p));
+    decayed = term_where(s->b, term_le(s->b, count, term_integer(0)), constant(init), decayed);
+    if (end->null) return decayed;
+    return rate < 1 ? term_max(s->b, decayed, constant(end->number)) : term_min(s->b, decayed, constant(end->number));
+}
+
+/* Joined schedules: before the boundary the one, from it on the other, which counts from there. */
+static struct fe_term after(struct schedule *s, struct fe_term step, int64_t boundary, struct fe_term before,
+                            struct fe_term later)
+{
+    return term_where(s->b, term_lt(s->b, step, term_integer(boundary)), before, later);
+}
+
+static struct fe_term since(struct schedule *s, struct fe_term step, int64_t boundary)
+{
+    return sub(s, step, term_integer(boundary));
+}
+
+/* Boundaries and scales in ascending order; a later equal one replaces an earlier one. */
+struct boundary {
+    int64_t at;
+    double scale;
+};
+
+static uint32_t boundary_put(struct boundary *list, uint32_t n, struct boundary new)
+{
+    uint32_t i = 0;
+    while (i < n && list[i].at < new.at) i++;
+    if (i < n && list[i].at == new.at) {
+        list[i] = new;
+        return n;
+    }
+    memmove(list + i + 1, list + i, (n - i) * sizeof *list);
+    list[i] = new;
+    return n + 1;
+}
+
+static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t *count)
+{
+    const struct fe_value *map = arg(s, "boundaries_and_scales");
+    *count = 0;
+    if (map->null || !map->json) return true;
+    *out = arena_new_array(s->fe->arena, struct boundary, map->json->count + 1);
+    bool good = true;
+    for (fe_json m = fe_first(s->fe, map->json); m; m = fe_next(s->fe, m)) {
+        char *end;
+        struct boundary b = {.at = strtoll(m->key, &end, 10)};
+        if (strcmp(m->key, "//") == 0) continue;
+        if (end == m->key || *end || b.at < INT32_MIN || b.at > INT32_MAX) {
+            fe_error_key(s->fe, m, "E0411", "a boundary must be a step number, found \"%s\"", m->key);
+            good = false;
+        } else if (!fe_number(s->fe, m, &b.scale)) {
+            good = false;
+        } else if (b.at < 0) {
+            fe_error_key(s->fe, m, "E0411", "a boundary must not be negative, found \"%s\"", m->key);
+            good = false;
+        } else if (b.scale < 0) {
+            fe_error(s->fe, m, "E0411", "a scale must not be negative, found %g", b.scale);
+            good = false;
+        } else {
+            *count = boundary_put(*out, *count, b);
+        }
+    }
+    return good;
+}
+
+/* Values at the boundaries are products of scales in float32, as jnp.cumprod forms them. */
+static struct fe_term interpolate(struct schedule *s, struct fe_term step, bool cosines, double init,
+                                  const struct boundary *list, uint32_t n)
+{
+    float *values = arena_new_array(s->fe->arena, float, n + 1);
+    values[0] = (float)init;
+    for (uint32_t i = 0; i < n; i++) values[i + 1] = values[i] * (float)list[i].scale;
+    struct fe_term result = term_tensor(ir_scalar(s->b, IR_F32, (double)values[n]));
+    for (uint32_t i = n; i-- > 0;) {
+        int64_t from = i ? list[i - 1].at : 0, size = list[i].at - from;
+        struct fe_term part = quotient(s, sub(s, step, term_integer(from)), term_integer(size > 1 ? size : 1)), value;
+        struct fe_term start = constant((double)values[i]), end = constant((double)values[i + 1]);
+        if (cosines) {
+            struct fe_term wave = add(s, term_cos(s->b, mul(s, constant(acos(-1.0)), part)), term_integer(1));
+            value = add(s, end, mul(s, constant((double)((values[i] - values[i + 1]) / 2)), wave));
+        } else {
+            value = add(s, mul(s, constant((double)(values[i + 1] - values[i])), part), start);
+        }
+        result = after(s, step, list[i].at, value, result);
+    }
+    return result;
+}
+
+/* ---------------------------------------------------------------- the rows */
+
+static struct fe_term schedule_constant_schedule(struct schedule *s, struct fe_term step)
+{
+    (void)step;
+    return constant(num(s, "value"));
+}
+
+static struct fe_term schedule_polynomial_schedule(struct schedule *s, struct fe_term step)
+{
+    const struct fe_value *power = arg(s, "power");
+    bool integer = power->json && power->json->kind == JSON_NUMBER &&
+                   !memchr(s->fe->json.text + power->json->offset, '.', power->json->length);
+    struct fe_term exponent = integer ? term_integer((int64_t)power->number) : constant(power->number);
+    return polynomial(s, step, num(s, "init_value"), num(s, "end_value"), exponent, whole(s, "transition_steps"),
+                      whole(s, "transition_begin"));
+}
+
+static struct fe_term schedule_linear_schedule(struct schedule *s, struct fe_term step)
+{
+    return linear(s, step, num(s, "init_value"), num(s, "end_value"), whole(s, "transition_steps"),
+                  whole(s, "transition_begin"));
+}
+
+static struct fe_term schedule_piecewise_constant_schedule(struct schedule *s, struct fe_term step)
+{
+    struct boundary *list = NULL;
+    uint32_t n;
+    if (!boundaries_read(s, &list, &n)) return bad();
+    struct fe_term value = {.v = ir_scalar(s->b, IR_F32, num(s, "init_value")), .weak = true};
+    for (uint32_t i = 0; i < n; i++) value = after(s, step, list[i].at, value, mul(s, constant(list[i].scale), value));
+    return value;
+}
+
+static struct fe_term schedule_exponential_decay(struct schedule *s, struct fe_term step)
+{
+    return exponential(s, step, num(s, "init_value"));
+}
+
+static struct fe_term schedule_cosine_decay_schedule(struct schedule *s, struct fe_term step)
+{
+    return cosine(s, step, num(s, "init_value"), whole(s, "decay_steps"), num(s, "alpha"), num(s, "exponent"));
+}
+
+static struct fe_term schedule_piecewise_interpolate_schedule(struct schedule *s, struct fe_term step)
+{
+    struct boundary *list = NULL;
+    uint32_t n;
+    if (!boundaries_read(s, &list, &n)) return bad();
+    return interpolate(s, step, strcmp(arg(s, "interpolate_type")->string, "cosine") == 0, num(s, "init_value"), list,
+                       n);
+}
+
+static struct fe_term schedule_linear_onecycle_schedule(struct schedule *s, struct fe_term step)
+{
+    int64_t steps = whole(s, "transition_steps");
+    double div = num(s, "div_factor");
+    const struct fe_value *start = arg(s, "pct_start"), *final = arg(s, "pct_final");
+    if (start->number > final->number) {
+        fe_error(s->fe, start->json ? start->json : final->json, "E0103",
+                 "\"pct_start\" must be at most \"pct_final\"");
+        return bad();
+    }
+    struct boundary list[3];
+    uint32_t n = boundary_put(list, 0, (struct boundary){(int64_t)(num(s, "pct_start") * (double)steps), div});
+    n = boundary_put(list, n, (struct boundary){(int64_t)(num(s, "pct_final") * (double)steps), 1 / div});
+    n = boundary_put(list, n, (struct boundary){steps, 1 / num(s, "final_div_factor")});
+    return interpolate(s, step, false, num(s, "peak_value") / div, list, n);
+}
+
+static struct fe_term schedule_cosine_onecycle_schedule(struct schedule *s, struct fe_term step)
+{
+    int64_t steps = whole(s, "transition_steps");
+    double div = num(s, "div_factor");
+    struct boundary list[2];
+    uint32_t n = boundary_put(list, 0, (struct boundary){(int64_t)(num(s, "pct_start") * (double)steps), div});
+    n = boundary_put(list, n, (struct boundary){steps, 1 / (div * num(s, "final_div_factor"))});
+    return interpolate(s, step, true, num(s, "peak_value") / div, list, n);
+}
+
+static struct fe_term schedule_warmup_constant_schedule(struct schedule *s, struct fe_term step)
+{
+    return linear(s, step, num(s, "init_value"), num(s, "peak_value"), whole(s, "warmup_steps"), 0);
+}
+
+static struct fe_term schedule_warmup_cosine_decay_schedule(struct schedule *s, struct fe_term step)
+{
+    int64_t warmup = whole(s, "warmup_steps"), steps = whole(s, "decay_steps");
+    double peak = num(s, "peak_value"), alpha = peak == 0 ? 0 : num(s, "end_value") / peak;
+    if (steps <= warmup) {
+        fe_error(s->fe, arg(s, "decay_steps")->json, "E0412",
+                 "decay_steps counts all steps and must be greater than warmup_steps (%lld), found %lld",
+                 (long long)warmup, (long long)steps);
+        return bad();
+    }
+    struct fe_term rise = linear(s, step, num(s, "init_value"), peak, warmup, 0);
+    return after(s, step, warmup, rise,
+                 cosine(s, since(s, step, warmup), peak, steps - warmup, alpha, num(s, "exponent")));
+}
+
+static struct fe_term schedule_warmup_exponential_decay_schedule(struct schedule *s, struct fe_term step)
+{
+    int64_t warmup = whole(s, "warmup_steps");
+    double peak = num(s, "peak_value");
+    struct fe_term rise = linear(s, step, num(s, "init_value"), peak, warmup, 0);
+    return after(s, step, warmup, rise, exponential(s, since(s, step, warmup), peak));
+}
+
+static struct fe_term schedule_sgdr_schedule(struct schedule *s, struct fe_term step)
+{
+    const struct schedule_row *segment = row_find("warmup_cosine_decay_schedule");
+    struct fe_term value = constant(0);
+    int64_t begin = 0;
+    bool first = true;
+    for (fe_json e = fe_first(s->fe, arg(s, "cosine_kwargs")->json); e; e = fe_next(s->fe, e)) {
+        int64_t steps = 0;
+        struct fe_term part = run_row(s->fe, s->b, segment, e, since(s, step, begin));
+        value = first ? part : after(s, step, begin, value, part);
+        fe_json length = fe_member(s->fe, e, "decay_steps");
+        if (!length || !read_step(s->fe, length, &steps)) return bad();
+        begin += steps;
+        first = false;
+    }
+    if (first) fe_error(s->fe, arg(s, "cosine_kwargs")->json, "E0413", "cosine_kwargs must list at least one cycle");
+    return value;
+}
+
+static struct fe_term schedule_join_schedules(struct schedule *s, struct fe_term step)
+{
+    fe_json schedules = arg(s, "schedules")->json, boundaries = arg(s, "boundaries")->json,
+            boundary = fe_first(s->fe, boundaries);
+    if (schedules->count == 0) {
+        fe_error(s->fe, schedules, "E0413", "join_schedules needs at least one schedule");
+        return bad();
+    }
+    if (boundaries->count + 1 != schedules->count) {
+        fe_error(s->fe, boundaries, "E0413",
+                 "expected %u boundaries, one between each two of the %u schedules, found %u", schedules->count - 1,
+                 schedules->count, boundaries->count);
+        return bad();
+    }
+    fe_json e = fe_first(s->fe, schedules);
+    struct fe_term value = run_object(s->fe, s->b, e, step);
+    int64_t before = 0;
+    for (e = fe_next(s->fe, e); e; e = fe_next(s->fe, e), boundary = fe_next(s->fe, boundary)) {
+        int64_t at = 0;
+        if (!read_step(s->fe, boundary, &at)) return bad();
+        if (at < before) {
+            fe_error(s->fe, boundary, "E0413", "boundaries are steps in ascending order, found %lld after %lld",
+                     (long long)at, (long long)before);
+            return bad();
+        }
+        before = at;
+        value = after(s, step, at, value, run_object(s->fe, s->b, e, since(s, step, at)));
+    }
+    return value;
+}
+
+/* ---------------------------------------------------------------- T5X: a product of named factors */
+
+static const char *const factor_names[] = {"constant",    "linear_warmup",          "linear_decay",
+                                           "rsqrt_decay", "rsqrt_normalized_decay", "decay_every",
+                                           "cosine_decay"};
+enum { FACTOR_COUNT = sizeof factor_names / sizeof *factor_names };
+
+static struct fe_term factor(struct schedule *s, uint32_t which, struct fe_term step)
+{
+    struct ir_builder *b = s->b;
+    double base = num(s, "base_learning_rate"), decay = num(s, "decay_factor");
+    int64_t w = whole(s, "warmup_steps");
+    struct fe_term warmup = term_integer(w), one = constant(1.0);
+    switch (which) {
+    case 0: return constant(base);
+    case 1: return term_min(b, one, quotient(s, step, warmup));
+    case 2: {
+        struct fe_term down = add(s, one, mul(s, constant(decay), sub(s, warmup, step)));
+        return mul(s, constant(base), term_min(b, quotient(s, step, warmup), down));
+    }
+    case 3: return quotient(s, one, term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
+    case 4:
+        return quotient(s, constant(sqrt((double)w)), term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
+    case 5:
+        return term_pow(b, constant(decay),
+                        term_floor(b, quotient(s, step, term_integer(whole(s, "steps_per_decay")))));
+    default: {
+        struct fe_term progress = term_max(
+            b, constant(0.0), quotient(s, sub(s, step, warmup), term_number((double)whole(s, "steps_per_cycle"))));
+        return mul(s, constant(0.5),
+                   add(s, one, term_cos(b, mul(s, constant(acos(-1.0)), term_rem(b, progress, constant(1.0))))));
+    }
+    }
+}
+
+static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, struct fe_term step)
+{
+    const struct fe_value *factors = arg(s, "factors");
+    const char *text = factors->string;
+    struct fe_term rate = constant(1.0),
+                   count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
+    for (const char *at = text, *next = text; next; at = next) { /* between stars, as T5X splits them */
+        const char *star = strchr(at, '*');
+        at += strspn(at, " \t\n");
+        size_t n = strcspn(at, "*");
+        next = star ? star + 1 : NULL;
+        while (n && strchr(" \t\n", at[n - 1])) n--;
+        const char *name = arena_string_n(s->fe->arena, at, n);
+        uint32_t which = 0;
+        while (which < FACTOR_COUNT && strcmp(name, factor_names[which])) which++;
+        if (which == FACTOR_COUNT) {
+            struct diag *d = fe_error_in(s->fe, factors->json, (uint32_t)(at - text), (uint32_t)n, "E0414",
+                                         "unknown factor \"%s\"", name);
+            fe_suggest(s->fe, d, name, factor_names, FACTOR_COUNT);
+            return bad();
+        }
+        rate = mul(s, rate, factor(s, which, count));
+    }
+    return term_cast(s->b, term_max(s->b, rate, constant(num(s, "min_learning_rate"))), IR_F32);
+}
