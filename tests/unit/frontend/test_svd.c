@@ -55,7 +55,7 @@ START_TEST(vectors)
     struct ir_module *module = ir_module_new("test");
     struct fe fe = {.arena = &arena, .module = module};
     struct ir_builder b = {.f = ir_func_new(module, "main", true)};
-    struct transform t = {.fe = &fe, .b = &b};
+    struct optim_transform t = {.fe = &fe, .b = &b};
     struct ir_tensor x = {.type = ir_type_of(IR_F32, 2, (int64_t[]){n, m})}, v;
     ir_value in = ir_param_new(&b, "x", x.type, -1);
     ir_result_add(&b, "v", optim_singular_vectors(&t, in, r), -1);
