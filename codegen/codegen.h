@@ -2,7 +2,7 @@
  * of the object (describe.c), one shared object (link.c). */
 #ifndef CODEGEN_CODEGEN_H
 #define CODEGEN_CODEGEN_H
-#include "codegen/nest.h"
+#include "codegen/nest/nest.h"
 #include "ir/plan.h"
 
 struct cg_target {

@@ -1,7 +1,7 @@
 /* The whole way from plans to a shared object: lower, print every distinct kernel once, tables, object, link. */
-#include "codegen/cuda.h"
-#include "codegen/llvm_emit.h"
-#include "codegen/llvm_object.h"
+#include "codegen/cuda/cuda.h"
+#include "codegen/llvm/llvm_emit.h"
+#include "codegen/llvm/llvm_object.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * temporary folder; the result is written beside the target and renamed, so that a full disk or a failing linker never
  * leaves half a file. The only exported symbol is `export_symbol`; needed libraries are libc and libm as this program
  * itself has them. */
-#include "codegen/llvm_object.h"
+#include "codegen/llvm/llvm_object.h"
 #include "ir/base/str.h"
 #include <dlfcn.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
  * and a name (whose timings the scheduler uses), so that an object's needs are one of three short lists that the
  * runtime can check. */
 #include "codegen/codegen.h"
-#include "codegen/llvm_object.h"
+#include "codegen/llvm/llvm_object.h"
 #include "ir/base/str.h"
 #include <string.h>
 #include <unistd.h>

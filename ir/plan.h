@@ -33,7 +33,7 @@ struct plan_buffer {
     uint32_t part_count;
 };
 
-/* What kind of nest a group becomes: which template of codegen/lower_*.c. */
+/* What kind of nest a group becomes: which template of codegen/lower/lower_*.c. */
 enum plan_group_kind {
     GROUP_MAP,     /* one output element per iteration; all outputs have the same extents */
     GROUP_ROW,     /* rows: reductions over trailing dimensions and element-wise work on the same rows */

@@ -21,9 +21,9 @@ MAY = {
 }
 # A foreign header stays behind few files: header prefix, who may include it, and how many files at most.
 FOREIGN = [
-    ("llvm-c/", r"codegen/(llvm_[a-z_]+|describe)\.[ch]$", 14),
-    ("nvrtc", r"codegen/cuda_[a-z_]+\.c$", 2),
-    ("cuda", r"(codegen/cuda_[a-z_]+|runtime/device_cuda)\.c$", 2),
+    ("llvm-c/", r"codegen/(llvm/llvm_[a-z_]+|describe/describe)\.[ch]$", 14),
+    ("nvrtc", r"codegen/cuda/cuda_[a-z_]+\.c$", 2),
+    ("cuda", r"(codegen/cuda/cuda_[a-z_]+|runtime/device_cuda)\.c$", 2),
     ("mpi.h", r"runtime/comm_mpi\.c$", 1),
     ("nccl", r"runtime/comm_nccl\.c$", 1),
     ("cjson/", r"(frontend|codegen)/[a-z_/]+\.c$", 6),

@@ -2,7 +2,7 @@
  * on host memory. All nests of a program are one text, because the host compiler is slow to start. */
 #ifndef CUDA_HARNESS_H
 #define CUDA_HARNESS_H
-#include "codegen/cuda.h"
+#include "codegen/cuda/cuda.h"
 #include <check.h>
 #include <dlfcn.h>
 #include <errno.h>

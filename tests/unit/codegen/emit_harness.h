@@ -1,8 +1,8 @@
 /* Compiles nests to a shared object in a temporary folder, opens it and hands out the kernels. */
 #ifndef EMIT_HARNESS_H
 #define EMIT_HARNESS_H
-#include "codegen/llvm_emit.h"
-#include "codegen/llvm_object.h"
+#include "codegen/llvm/llvm_emit.h"
+#include "codegen/llvm/llvm_object.h"
 #include <check.h>
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,0 +1,82 @@
+/* Inside codegen: loop nests as CUDA C (cuda_emit.c, cuda_op.c), compiled by NVRTC (cuda_nvrtc.c), all kernels of a
+ * module as one text per architecture (cuda_module.c).
+ *
+ * The parallel loop becomes the grid (blocks stride over [lo, hi)), a vector loop the threads of a block, everything
+ * else is done by all threads alike: a value outside a vector loop is the same in every thread, a store there is thread
+ * 0's. A lane register is one register array per thread; the lane of iteration i is thread i % threads. */
+#ifndef CODEGEN_CUDA_H
+#define CODEGEN_CUDA_H
+#include "codegen/codegen.h"
+#include "codegen/llvm/llvm_object.h"
+
+enum {
+    CUDA_LANES = 128,
+    CUDA_SHARED_BYTES = 48 * 1024,
+    CUDA_MAX_THREADS = 1024,
+    CUDA_SCRATCH_BYTES = 256 << 20 /* of a whole grid */
+};
+
+/* Of one printed nest. The kernel's parameters: a pointer per argument of the nest, then lo and hi (int64), then, if
+ * scratch_bytes is not 0, a block of blocks * scratch_bytes for locals that did not fit the shared memory. */
+struct cuda_kernel {
+    const char *name;
+    uint32_t threads;        /* of a block, a power of two */
+    uint32_t argument_count; /* of the nest */
+    uint64_t shared_bytes;   /* static */
+    uint64_t scratch_bytes;  /* per block */
+    bool flat;               /* [lo, hi) is shared out to threads, not to blocks */
+};
+
+/* cuda_emit.c */
+struct cuda_kernel cuda_emit(struct str *out, const struct nest *, const char *name, struct arena *);
+uint32_t cuda_blocks(const struct cuda_kernel *, int64_t extent); /* a grid for that many parallel iterations */
+
+/* cuda_order.c: which threads touch which elements. One load, store or addition of a nest as the threads of a block do
+ * it. Two that may meet at one element from different threads, one of them writing, need a barrier between them. */
+struct cuda_access {
+    const struct nest_stmt *stmt, *vector; /* vector: the loop around it; NULL: all threads read, thread 0 writes */
+    bool solo;                             /* the vector loop is run by thread 0 alone */
+    bool before;                           /* before the parallel loop */
+};
+struct cuda_order {
+    const struct nest *nest;
+    bool *varies;    /* by value: computed inside a vector loop */
+    int64_t *extent; /* by variable; -1: not known */
+};
+bool cuda_conflict(const struct cuda_order *, const struct cuda_access *, const struct cuda_access *);
+/* Lanes of the loop may add to one element: they have to go one after the other. */
+bool cuda_collides(const struct cuda_order *, const struct nest_stmt *vector, const struct nest_stmt *add_to);
+
+/* cuda_op.c: types and expressions as text. */
+const char *cuda_register_type(enum ir_dtype);
+const char *cuda_memory_type(enum ir_dtype);
+const char *cuda_number(struct arena *, enum ir_dtype, double);
+const char *cuda_from_memory(struct arena *, enum ir_dtype, const char *place);
+const char *cuda_to_memory(struct arena *, enum ir_dtype, const char *value);
+const char *cuda_op(struct arena *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
+                    const char *const *args);
+const char *cuda_fma(struct arena *, enum ir_dtype, const char *const *args);
+
+/* cuda_nvrtc.c: text to a cubin. NULL, or what is wrong with the machine (no NVRTC, or one that does not know the
+ * architecture). A text that does not compile is a defect: it is saved as <save> and the compiler stops. */
+const char *cuda_nvrtc(const char *text, const char *arch, const char *save, struct arena *, struct cg_bytes *cubin);
+
+/* cuda_module.c: the kernels of all entries, equal nests once. */
+struct cuda_image {
+    const char *arch;
+    struct cg_bytes cubin;
+};
+struct cg_cuda {
+    VEC(struct cuda_kernel) kernels;
+    VEC(struct cuda_image) images;
+    uint32_t **kernel_of; /* by entry, then by group */
+    const char *text;
+};
+void cuda_target(struct cg_target *); /* the shape of nests that suits blocks of threads */
+void cuda_print_module(struct cg_cuda *, const struct cg_entry *, uint32_t count, struct arena *);
+/* An exit code: 0, 2 (bad list of architectures), 3, with *why. `temps`: NULL or a prefix for the text. */
+int cuda_build(struct cg_cuda *, const struct cg_entry *, uint32_t count, const struct cg_options *, const char *temps,
+               struct arena *, const char **why);
+
+extern const char cg_cuda_prelude[];
+#endif

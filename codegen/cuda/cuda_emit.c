@@ -1,0 +1,519 @@
+/* Prints loop nests as CUDA C: one kernel per nest. What cuda.h says about the mapping is kept by these rules:
+ *
+ *   - A value outside a vector loop is computed by every thread alike. So are loads there, gets of registers without
+ *     lanes and folds, whose result all threads read from shared memory; conditions of `if` are therefore the same for
+ *     all, and barriers may stand in them.
+ *   - A store or addition outside a vector loop is thread 0's.
+ *   - A lane register is an array of each thread. Where a vector loop gets or sets it, the loop has at most as many
+ *     iterations as the block has threads, so that iteration and thread are one.
+ *   - Between two accesses that may meet at one element from different threads stands a barrier (cuda_order.c). A loop
+ *     is walked without printing until what its end leaves open is known at its beginning. What a loop needs to be
+ *     closed when it is entered is closed before it.
+ *   - Additions whose lanes may meet are left to thread 0, one lane after the other, in order.
+ *   - Loops are printed as loops; unrolled ones carry the pragma, which makes register indices constant. */
+#include "codegen/cuda/cuda.h"
+#include <stdarg.h>
+
+struct cuda_register {
+    uint8_t dtype;
+    bool lanes, in_vector, tile;
+};
+
+struct emitter {
+    struct str *out;
+    struct arena *arena;
+    const struct nest *nest;
+    struct cuda_kernel kernel;
+    int indent;
+    uint32_t quiet;  /* > 0: walked, not printed */
+    uint8_t *dtypes; /* by value */
+    struct cuda_order order;
+    struct cuda_register *regs;
+    bool folds, in_parallel;
+    const struct nest_stmt *vector;
+    VEC(struct cuda_access) open; /* since the last barrier */
+};
+
+/* ---------------------------------------------------------------- what must be known before printing */
+
+static void survey_register(struct emitter *e, const struct nest_stmt *s, bool in_vector)
+{
+    struct cuda_register *reg = &e->regs[s->reg];
+    if (s->kind == NEST_REG)
+        *reg = (struct cuda_register){.dtype = s->dtype, .lanes = s->lanes || in_vector, .in_vector = in_vector};
+    else if (s->kind == NEST_REDUCE && in_vector) reg->lanes = true;
+    if ((s->kind == NEST_GET || s->kind == NEST_SET) && in_vector && reg->lanes && !reg->in_vector) reg->tile = true;
+}
+
+static void survey(struct emitter *e, struct nest_stmt *const *items, size_t count, bool in_vector)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        if (s->result) {
+            e->dtypes[s->result] = s->dtype;
+            e->order.varies[s->result] = in_vector;
+        }
+        if (s->kind == NEST_REG || s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE)
+            survey_register(e, s, in_vector);
+        if (s->kind == NEST_FOR)
+            e->order.extent[s->var] = s->loop == NEST_PARALLEL ? e->nest->parallel_extent : s->extent;
+        survey(e, s->body.items, s->body.count, in_vector || (s->kind == NEST_FOR && s->loop == NEST_VECTOR));
+    }
+}
+
+/* Folds are known to be needed and tiles to be tiles only after all registers were seen. */
+static bool uses_tile(const struct emitter *e, struct nest_stmt *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        bool reg = s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE;
+        if ((reg && e->regs[s->reg].tile) || uses_tile(e, s->body.items, s->body.count)) return true;
+    }
+    return false;
+}
+
+static bool is_solo(const struct emitter *e, const struct nest_stmt *vector, struct nest_stmt *const *items,
+                    size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if ((items[i]->kind == NEST_ADD_TO && cuda_collides(&e->order, vector, items[i])) ||
+            is_solo(e, vector, items[i]->body.items, items[i]->body.count))
+            return true;
+    return false;
+}
+
+/* The longest vector loop, and the longest that needs a thread per iteration. */
+struct lengths {
+    int64_t longest, tile;
+};
+
+static void measure(struct emitter *e, struct nest_stmt *const *items, size_t count, struct lengths *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        e->folds = e->folds || (s->kind == NEST_FOLD && e->regs[s->reg].lanes);
+        if (s->kind != NEST_FOR || s->loop != NEST_VECTOR) {
+            measure(e, s->body.items, s->body.count, out);
+            continue;
+        }
+        int64_t extent = s->extent < 0 ? INT64_MAX : s->extent;
+        bool tile = uses_tile(e, s->body.items, s->body.count);
+        if (is_solo(e, s, s->body.items, s->body.count)) {
+            if (tile || s->extent < 0) BUG("additions that may meet in a tile or a flat map");
+            continue;
+        }
+        out->longest = extent > out->longest ? extent : out->longest;
+        if (tile && extent > out->tile) out->tile = extent;
+    }
+}
+
+static uint32_t choose_threads(struct emitter *e)
+{
+    struct lengths lengths = {0, 0};
+    uint32_t threads = 32;
+    measure(e, e->nest->body.items, e->nest->body.count, &lengths);
+    while (threads < 256 && (int64_t)threads < lengths.longest) threads *= 2;
+    while ((int64_t)threads < lengths.tile && threads < CUDA_MAX_THREADS) threads *= 2;
+    if ((int64_t)threads < lengths.tile) BUG("a tile of %lld lanes", (long long)lengths.tile);
+    return threads;
+}
+
+/* ---------------------------------------------------------------- text */
+
+__attribute__((format(printf, 2, 3))) static void line(struct emitter *e, const char *format, ...)
+{
+    if (e->quiet) return;
+    va_list list;
+    va_start(list, format);
+    str_addf(e->out, "%*s%s\n", 4 * e->indent, "", arena_vformat(e->arena, format, list));
+    va_end(list);
+}
+
+static void open_brace(struct emitter *e, const char *head)
+{
+    line(e, "%s {", head);
+    e->indent++;
+}
+
+static void close_brace(struct emitter *e)
+{
+    e->indent--;
+    line(e, "}");
+}
+
+static const char *name_of(struct emitter *e, nest_value v) { return arena_format(e->arena, "v%u", v); }
+
+static void add_term(struct str *out, int64_t scale, const char *what)
+{
+    if (out->length) str_add(out, scale < 0 ? " - " : " + ");
+    else if (scale < 0) str_add(out, "-");
+    unsigned long long size = scale < 0 ? 0 - (unsigned long long)scale : (unsigned long long)scale;
+    if (size != 1) str_addf(out, "%llull * ", size);
+    str_add(out, what);
+}
+
+static const char *index_text(struct emitter *e, const struct nest_index *index)
+{
+    struct str out = STR(e->arena);
+    for (uint32_t i = 0; i < index->term_count; i++)
+        if (index->terms[i].scale)
+            add_term(&out, index->terms[i].scale, arena_format(e->arena, "i%u", index->terms[i].var));
+    for (uint32_t i = 0; i < index->scaled_count; i++)
+        if (index->scaled[i].scale)
+            add_term(&out, index->scaled[i].scale, arena_format(e->arena, "(long long)v%u", index->scaled[i].value));
+    if (!out.length) str_addf(&out, "%lld", (long long)index->offset);
+    else if (index->offset)
+        str_addf(&out, " %c %lld", index->offset < 0 ? '-' : '+',
+                 (long long)(index->offset < 0 ? -index->offset : index->offset));
+    return str_text(&out);
+}
+
+static const char *element(struct emitter *e, char kind, uint32_t number, const struct nest_index *index)
+{
+    return arena_format(e->arena, "%c%u[%s]", kind, number, index_text(e, index));
+}
+
+/* ---------------------------------------------------------------- barriers */
+
+static void barrier(struct emitter *e)
+{
+    line(e, "__syncthreads();");
+    e->open.count = 0;
+}
+
+static void add_open(struct emitter *e, struct cuda_access access)
+{
+    for (size_t i = 0; i < e->open.count; i++)
+        if (e->open.items[i].stmt == access.stmt) return;
+    vec_push(e->arena, &e->open, access);
+}
+
+static bool meets(const struct emitter *e, const struct cuda_access *access)
+{
+    for (size_t i = 0; i < e->open.count; i++)
+        if (cuda_conflict(&e->order, &e->open.items[i], access)) return true;
+    return false;
+}
+
+static bool is_access(const struct nest_stmt *s)
+{
+    return s->kind == NEST_LOAD || s->kind == NEST_STORE || s->kind == NEST_ADD_TO;
+}
+
+static struct cuda_access access_of(const struct emitter *e, const struct nest_stmt *s, const struct nest_stmt *vector,
+                                    bool solo)
+{
+    bool whole = e->nest->parallel_extent == 1 && !e->nest->flat;
+    return (struct cuda_access){.stmt = s, .vector = vector, .solo = solo, .before = !e->in_parallel && !whole};
+}
+
+/* Does one access in these statements, at whatever depth, meet one that is open? */
+static bool body_meets(const struct emitter *e, const struct nest_stmt *vector, bool solo,
+                       struct nest_stmt *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct nest_stmt *s = items[i];
+        bool here = s->kind == NEST_FOR && s->loop == NEST_VECTOR;
+        struct cuda_access access = access_of(e, s, vector, solo);
+        if (is_access(s) && meets(e, &access)) return true;
+        bool alone = here ? is_solo(e, s, s->body.items, s->body.count) : solo;
+        if (body_meets(e, here ? s : vector, alone, s->body.items, s->body.count)) return true;
+    }
+    return false;
+}
+
+static void open_loop_accesses(struct emitter *e, const struct nest_stmt *vector, bool solo,
+                               struct nest_stmt *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (is_access(items[i])) add_open(e, access_of(e, items[i], vector, solo));
+        open_loop_accesses(e, vector, solo, items[i]->body.items, items[i]->body.count);
+    }
+}
+
+static void order_access(struct emitter *e, const struct nest_stmt *s)
+{
+    struct cuda_access access = access_of(e, s, NULL, false);
+    if (meets(e, &access)) barrier(e);
+    add_open(e, access);
+}
+
+static size_t keep_open(struct emitter *e, struct cuda_access **out)
+{
+    *out = arena_copy(e->arena, e->open.items, e->open.count * sizeof **out);
+    return e->open.count;
+}
+
+static void merge_open(struct emitter *e, const struct cuda_access *kept, size_t count)
+{
+    for (size_t i = 0; i < count; i++) add_open(e, kept[i]);
+}
+
+/* ---------------------------------------------------------------- statements */
+
+static void print_body(struct emitter *e, struct nest_stmt *const *items, size_t count);
+
+/* Walks a body that may run any number of times: what its end leaves open may be open at its beginning. */
+static void print_repeated(struct emitter *e, const struct nest_stmt *s)
+{
+    struct cuda_access *kept;
+    size_t count = keep_open(e, &kept), before;
+    e->quiet++;
+    do {
+        before = count;
+        print_body(e, s->body.items, s->body.count);
+        merge_open(e, kept, count);
+        count = keep_open(e, &kept);
+    } while (count != before);
+    e->quiet--;
+    print_body(e, s->body.items, s->body.count);
+    merge_open(e, kept, count); /* the loop may not run at all */
+}
+
+static void print_vector(struct emitter *e, const struct nest_stmt *s)
+{
+    bool solo = is_solo(e, s, s->body.items, s->body.count);
+    uint32_t threads = e->kernel.threads;
+    if (body_meets(e, s, solo, s->body.items, s->body.count)) barrier(e);
+    open_loop_accesses(e, s, solo, s->body.items, s->body.count);
+    if (e->quiet) return;
+    if (s->extent < 0)
+        open_brace(e, arena_format(e->arena,
+                                   "for (long long i%u = lo + (long long)blockIdx.x * %u + thread; i%u < hi; i%u += "
+                                   "(long long)gridDim.x * %u)",
+                                   s->var, threads, s->var, s->var, threads));
+    else if (solo)
+        open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < (thread == 0 ? %lldll : 0); i%u++)", s->var,
+                                   s->var, (long long)s->extent, s->var));
+    else if (s->extent > threads)
+        open_brace(e, arena_format(e->arena, "for (long long i%u = thread; i%u < %lldll; i%u += %u)", s->var, s->var,
+                                   (long long)s->extent, s->var, threads));
+    else open_brace(e, s->extent == threads ? "" : arena_format(e->arena, "if (thread < %lld)", (long long)s->extent));
+    if (s->extent >= 0 && !solo && s->extent <= threads) line(e, "const long long i%u = thread;", s->var);
+    e->vector = s;
+    print_body(e, s->body.items, s->body.count);
+    e->vector = NULL;
+    close_brace(e);
+}
+
+static void print_for(struct emitter *e, const struct nest_stmt *s)
+{
+    if (s->extent == 0 && s->loop != NEST_PARALLEL) return;
+    if (s->loop == NEST_VECTOR) {
+        print_vector(e, s);
+        return;
+    }
+    bool parallel = s->loop == NEST_PARALLEL;
+    if (s->extent == 1 && !parallel) {
+        open_brace(e, "");
+        line(e, "const long long i%u = 0;", s->var);
+        print_body(e, s->body.items, s->body.count);
+        close_brace(e);
+        return;
+    }
+    /* Before the loop rather than in it, where it would be met in every iteration. */
+    if (body_meets(e, NULL, false, s->body.items, s->body.count)) barrier(e);
+    if (s->loop == NEST_UNROLL) line(e, "#pragma unroll");
+    if (parallel)
+        open_brace(e, arena_format(e->arena, "for (long long i%u = lo + blockIdx.x; i%u < hi; i%u += gridDim.x)",
+                                   s->var, s->var, s->var));
+    else
+        open_brace(e, arena_format(e->arena, "for (long long i%u = 0; i%u < %lldll; i%u++)", s->var, s->var,
+                                   (long long)s->extent, s->var));
+    e->in_parallel = e->in_parallel || parallel;
+    print_repeated(e, s);
+    e->in_parallel = e->in_parallel && !parallel;
+    close_brace(e);
+}
+
+static void print_if(struct emitter *e, const struct nest_stmt *s)
+{
+    struct cuda_access *kept;
+    size_t count = keep_open(e, &kept);
+    open_brace(e, arena_format(e->arena, "if (v%u)", s->cond));
+    print_body(e, s->body.items, s->body.count);
+    close_brace(e);
+    merge_open(e, kept, count);
+}
+
+static const char *op_text(struct emitter *e, const struct nest_stmt *s)
+{
+    const char *args[4] = {NULL};
+    for (uint32_t i = 0; i < s->arg_count; i++) args[i] = name_of(e, s->args[i]);
+    if (s->kind == NEST_FMA) return cuda_fma(e->arena, (enum ir_dtype)s->dtype, args);
+    enum ir_dtype operand = (enum ir_dtype)e->dtypes[s->args[s->op == OP_select ? 1 : 0]];
+    return cuda_op(e->arena, (enum ir_op)s->op, (enum ir_dtype)s->dtype, operand, s->word, args);
+}
+
+static const char *combine_text(struct emitter *e, const struct nest_stmt *s, const char *x, const char *y)
+{
+    enum ir_dtype dtype = (enum ir_dtype)e->regs[s->reg].dtype;
+    return cuda_op(e->arena, (enum ir_op)s->op, dtype, dtype, 0, (const char *const[]){x, y});
+}
+
+static const char *load_text(struct emitter *e, const struct nest_stmt *s)
+{
+    enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
+    const char *text = cuda_from_memory(e->arena, dtype, element(e, 'b', s->buffer, &s->index));
+    if (!s->cond) return text;
+    return arena_format(e->arena, "v%u ? %s : (%s)0", s->cond, text, cuda_register_type(dtype));
+}
+
+static const char *fold_text(struct emitter *e, const struct nest_stmt *s)
+{
+    const struct cuda_register *reg = &e->regs[s->reg];
+    const char *place = element(e, 'r', s->reg, &s->index), *type = cuda_register_type((enum ir_dtype)reg->dtype);
+    if (!reg->lanes) return place;
+    return arena_format(e->arena, "stepc_fold<%u>(tree, %s, [](%s x, %s y) -> %s { return %s; })", e->kernel.threads,
+                        place, type, type, type, combine_text(e, s, "x", "y"));
+}
+
+static void print_value(struct emitter *e, const struct nest_stmt *s)
+{
+    const char *text = NULL;
+    if (s->kind == NEST_LOAD && !e->vector) order_access(e, s);
+    if (s->kind == NEST_GET && e->regs[s->reg].lanes && !e->vector)
+        BUG("a lane register is read outside a vector loop");
+    if (s->kind == NEST_FOLD && e->regs[s->reg].lanes) e->open.count = 0; /* it has barriers of its own */
+    if (e->quiet) return;
+    switch (s->kind) {
+    case NEST_NUMBER: text = cuda_number(e->arena, (enum ir_dtype)s->dtype, s->number); break;
+    case NEST_POSITION: text = arena_format(e->arena, "(int)(%s)", index_text(e, &s->index)); break;
+    case NEST_LOAD: text = load_text(e, s); break;
+    case NEST_GET: text = element(e, 'r', s->reg, &s->index); break;
+    case NEST_FOLD: text = fold_text(e, s); break;
+    default: text = op_text(e, s); break;
+    }
+    line(e, "const %s v%u = %s;", cuda_register_type((enum ir_dtype)s->dtype), s->result, text);
+}
+
+static void print_store(struct emitter *e, const struct nest_stmt *s)
+{
+    enum ir_dtype dtype = (enum ir_dtype)e->nest->buffers.items[s->buffer].dtype;
+    if (!e->vector) order_access(e, s);
+    if (e->quiet) return;
+    const char *place = element(e, 'b', s->buffer, &s->index), *value = name_of(e, s->args[0]), *guard = "";
+    if (s->kind == NEST_ADD_TO) {
+        const char *args[] = {cuda_from_memory(e->arena, dtype, place), value};
+        if (dtype == IR_BOOL) args[0] = arena_format(e->arena, "(%s)", args[0]);
+        value = cuda_op(e->arena, OP_add, dtype, dtype, 0, args);
+    }
+    if (!e->vector) guard = s->cond ? arena_format(e->arena, "if (thread == 0 && v%u) ", s->cond) : "if (thread == 0) ";
+    else if (s->cond) guard = arena_format(e->arena, "if (v%u) ", s->cond);
+    line(e, "%s%s = %s;", guard, place, cuda_to_memory(e->arena, dtype, value));
+}
+
+static void print_register(struct emitter *e, const struct nest_stmt *s)
+{
+    const struct cuda_register *reg = &e->regs[s->reg];
+    const char *place;
+    if (e->quiet) return;
+    if (s->kind == NEST_REG) {
+        line(e, "%s r%u[%lld];", cuda_register_type((enum ir_dtype)s->dtype), s->reg, (long long)s->extent);
+        if (s->extent > 1) line(e, "#pragma unroll");
+        line(e, "for (int i = 0; i < %lld; i++) r%u[i] = v%u;", (long long)s->extent, s->reg, s->args[0]);
+        return;
+    }
+    if (reg->lanes != (e->vector != NULL) && (reg->lanes || s->kind == NEST_SET))
+        BUG("register %u is set %s a vector loop", s->reg, reg->lanes ? "outside" : "for all lanes inside");
+    place = element(e, 'r', s->reg, &s->index);
+    line(e, "%s = %s;", place,
+         s->kind == NEST_SET ? name_of(e, s->args[0]) : combine_text(e, s, place, name_of(e, s->args[0])));
+}
+
+static void print_stmt(struct emitter *e, const struct nest_stmt *s)
+{
+    switch (s->kind) {
+    case NEST_FOR: print_for(e, s); break;
+    case NEST_IF: print_if(e, s); break;
+    case NEST_OP:
+    case NEST_FMA:
+    case NEST_NUMBER:
+    case NEST_POSITION:
+    case NEST_LOAD:
+    case NEST_GET:
+    case NEST_FOLD: print_value(e, s); break;
+    case NEST_STORE:
+    case NEST_ADD_TO: print_store(e, s); break;
+    case NEST_REG:
+    case NEST_SET:
+    case NEST_REDUCE: print_register(e, s); break;
+    case NEST_LOCAL: break; /* at the kernel's head */
+    default: BUG("statement kind %d", (int)s->kind);
+    }
+}
+
+static void print_body(struct emitter *e, struct nest_stmt *const *items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) print_stmt(e, items[i]);
+}
+
+/* ---------------------------------------------------------------- the kernel */
+
+/* Locals go to shared memory in order while they fit, the rest to this block's part of the scratch. */
+static void place_locals(struct emitter *e, struct str *out)
+{
+    const struct nest *nest = e->nest;
+    if (e->folds) {
+        e->kernel.shared_bytes = 8 * (uint64_t)e->kernel.threads;
+        str_addf(out, "    __shared__ double tree[%u];\n", e->kernel.threads);
+    }
+    struct str scratch = STR(e->arena);
+    for (uint32_t i = nest->argument_count; i < nest->buffers.count; i++) {
+        const struct nest_buffer *buffer = &nest->buffers.items[i];
+        const char *type = cuda_memory_type((enum ir_dtype)buffer->dtype);
+        int64_t extent = buffer->extent > 0 ? buffer->extent : 1;
+        uint64_t bytes = ((uint64_t)extent * ir_dtype_bytes((enum ir_dtype)buffer->dtype) + 63) / 64 * 64;
+        if (e->kernel.shared_bytes + bytes <= CUDA_SHARED_BYTES) {
+            str_addf(out, "    __shared__ %s b%u[%lld];\n", type, i, (long long)extent);
+            e->kernel.shared_bytes += bytes;
+        } else {
+            str_addf(&scratch, "    %s *b%u = (%s *)(block + %llu);\n", type, i, type,
+                     (unsigned long long)e->kernel.scratch_bytes);
+            e->kernel.scratch_bytes += bytes;
+        }
+    }
+    if (e->kernel.scratch_bytes)
+        str_addf(out, "    unsigned char *block = scratch + (long long)blockIdx.x * %llull;\n%s",
+                 (unsigned long long)e->kernel.scratch_bytes, str_text(&scratch));
+}
+
+static void print_head(struct emitter *e, const char *locals)
+{
+    const struct nest *nest = e->nest;
+    str_addf(e->out, "extern \"C\" __global__ void __launch_bounds__(%u) %s(", e->kernel.threads, e->kernel.name);
+    for (uint32_t i = 0; i < nest->argument_count; i++) {
+        const struct nest_buffer *buffer = &nest->buffers.items[i];
+        str_addf(e->out, "%s%s *b%u, ", buffer->written ? "" : "const ", cuda_memory_type((enum ir_dtype)buffer->dtype),
+                 i);
+    }
+    str_addf(e->out, "long long lo, long long hi%s)\n{\n%s", e->kernel.scratch_bytes ? ", unsigned char *scratch" : "",
+             locals);
+    line(e, "const unsigned thread = threadIdx.x;");
+}
+
+struct cuda_kernel cuda_emit(struct str *out, const struct nest *nest, const char *name, struct arena *arena)
+{
+    struct emitter e = {.out = out, .arena = arena, .nest = nest, .indent = 1};
+    struct str locals = STR(arena);
+    e.dtypes = arena_new_array(arena, uint8_t, nest->value_count + 1);
+    e.order = (struct cuda_order){nest, arena_new_array(arena, bool, nest->value_count + 1),
+                                  arena_new_array(arena, int64_t, nest->var_count + 1)};
+    e.regs = arena_new_array(arena, struct cuda_register, nest->reg_count + 1);
+    survey(&e, nest->body.items, nest->body.count, false);
+    e.kernel = (struct cuda_kernel){.name = name, .argument_count = nest->argument_count, .flat = nest->flat};
+    e.kernel.threads = choose_threads(&e);
+    place_locals(&e, &locals);
+    print_head(&e, str_text(&locals));
+    print_body(&e, nest->body.items, nest->body.count);
+    str_add(out, "}\n\n");
+    return e.kernel;
+}
+
+uint32_t cuda_blocks(const struct cuda_kernel *kernel, int64_t extent)
+{
+    int64_t blocks = kernel->flat ? (extent + kernel->threads - 1) / kernel->threads : extent;
+    int64_t most = kernel->scratch_bytes ? (int64_t)(CUDA_SCRATCH_BYTES / kernel->scratch_bytes) : INT32_MAX;
+    blocks = blocks < most ? blocks : most;
+    return (uint32_t)(blocks < 1 ? 1 : blocks);
+}

@@ -1,0 +1,78 @@
+/* All kernels of a module as one CUDA text, equal nests once, and its cubins. */
+#include "codegen/cuda/cuda.h"
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+void cuda_target(struct cg_target *target)
+{
+    target->vector_bytes = 4 * CUDA_LANES;
+    target->vector_registers = 32;
+}
+
+void cuda_print_module(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, struct arena *arena)
+{
+    struct str text = STR(arena);
+    struct map known = MAP(arena);
+    memset(cuda, 0, sizeof *cuda);
+    cuda->kernel_of = arena_new_array(arena, uint32_t *, count + 1);
+    str_add(&text, cg_cuda_prelude);
+    str_add(&text, "\n");
+    for (uint32_t i = 0; i < count; i++) {
+        size_t groups = entries[i].plan->groups.count;
+        cuda->kernel_of[i] = arena_new_array(arena, uint32_t, groups + 1);
+        for (size_t g = 0; g < groups; g++) {
+            const struct cg_kernel *kernel = &entries[i].kernels[g];
+            uint32_t index = map_get_number(&known, kernel->hash);
+            if (index == MAP_NONE) {
+                index = (uint32_t)cuda->kernels.count;
+                struct cuda_kernel printed = cuda_emit(&text, kernel->nest, arena_format(arena, "kernel_%u", index),
+                                                       arena);
+                vec_push(arena, &cuda->kernels, printed);
+                map_set_number(&known, kernel->hash, index);
+            }
+            cuda->kernel_of[i][g] = index;
+        }
+    }
+    cuda->text = str_text(&text);
+}
+
+/* "sm_80", with a letter behind the number for code of one architecture only. */
+static bool is_arch(const char *name)
+{
+    size_t digits = strncmp(name, "sm_", 3) == 0 ? strspn(name + 3, "0123456789") : 0;
+    const char *end = name + 3 + digits;
+    return (digits == 2 || digits == 3) && (*end == 0 || ((*end == 'a' || *end == 'f') && end[1] == 0));
+}
+
+static void save_text(const struct cg_cuda *cuda, const char *temps, struct arena *arena)
+{
+    FILE *file = temps ? fopen(arena_format(arena, "%s.cu", temps), "w") : NULL;
+    if (!file) return; /* a by-product: the compilation goes on */
+    fputs(cuda->text, file);
+    fclose(file);
+}
+
+int cuda_build(struct cg_cuda *cuda, const struct cg_entry *entries, uint32_t count, const struct cg_options *options,
+               const char *temps, struct arena *arena, const char **why)
+{
+    const char *save = arena_format(arena, "%s.rejected.cu", options->output);
+    bool known = *options->target.cuda_arch != 0; /* a mistake is a mistake also where there is no NVRTC */
+    for (const char *at = options->target.cuda_arch; *at; at += strcspn(at, ","), at += *at == ',')
+        known &= is_arch(arena_string_n(arena, at, strcspn(at, ",")));
+    if (!known) {
+        *why = arena_format(arena, "--cuda-arch %s: expected a list like sm_80,sm_90", options->target.cuda_arch);
+        return 2;
+    }
+    cuda_print_module(cuda, entries, count, arena);
+    save_text(cuda, temps, arena);
+    for (const char *at = options->target.cuda_arch; *at; at += *at == ',') {
+        size_t length = strcspn(at, ",");
+        struct cuda_image image = {.arch = arena_string_n(arena, at, length)};
+        at += length;
+        *why = cuda_nvrtc(cuda->text, image.arch, save, arena, &image.cubin);
+        if (*why) return 3;
+        vec_push(arena, &cuda->images, image);
+    }
+    return 0;
+}

@@ -1,0 +1,184 @@
+/* Element-wise operations of the op table as CUDA C expressions, with the meaning that ops.def gives them
+ * (kernels/cuda/prelude.cu has what C leaves open).
+ *
+ * Elementary functions are CUDA's own. Their largest errors in f32 by the CUDA programming guide, in units in the last
+ * place over the full range: exp 1, expm1 1, log 1, log1p 1, rsqrt 2, cbrt 1, tanh 2, sin 2, cos 2, erf 2, erfinv 2,
+ * pow 4, atan2 3; sqrt, division and fmod are exact or correctly rounded; logistic is made of exp, an addition and a
+ * division, within 3. In f64 all are within 2, but erfinv (5). bf16 and f16 compute in f32 and round after
+ * every operation. */
+#include "codegen/cuda/cuda.h"
+#include <math.h>
+#include <string.h>
+
+/* clang-format off */
+static const struct { const char *in_register, *in_memory, *as_unsigned; } types[IR_DTYPE_COUNT] = {
+    [IR_BOOL] = {"bool", "unsigned char", "unsigned"},
+    [IR_U8] = {"unsigned char", "unsigned char", "unsigned"},
+    [IR_U16] = {"unsigned short", "unsigned short", "unsigned"},
+    [IR_U32] = {"unsigned", "unsigned", "unsigned"},
+    [IR_U64] = {"unsigned long long", "unsigned long long", "unsigned long long"},
+    [IR_I8] = {"signed char", "signed char", "unsigned"},
+    [IR_I16] = {"short", "short", "unsigned"},
+    [IR_I32] = {"int", "int", "unsigned"},
+    [IR_I64] = {"long long", "long long", "unsigned long long"},
+    [IR_F16] = {"float", "unsigned short", NULL},
+    [IR_BF16] = {"float", "unsigned short", NULL},
+    [IR_F32] = {"float", "float", NULL},
+    [IR_F64] = {"double", "double", NULL},
+};
+/* clang-format on */
+
+const char *cuda_register_type(enum ir_dtype dtype) { return types[dtype].in_register; }
+const char *cuda_memory_type(enum ir_dtype dtype) { return types[dtype].in_memory; }
+
+static bool is_half(enum ir_dtype dtype) { return dtype == IR_F16 || dtype == IR_BF16; }
+static const char *half_name(enum ir_dtype dtype) { return dtype == IR_F16 ? "f16" : "bf16"; }
+
+static const char *rounded(struct arena *arena, enum ir_dtype dtype, const char *text)
+{
+    return is_half(dtype) ? arena_format(arena, "stepc_%s_round(%s)", half_name(dtype), text) : text;
+}
+
+const char *cuda_from_memory(struct arena *arena, enum ir_dtype dtype, const char *place)
+{
+    if (dtype == IR_BOOL) return arena_format(arena, "%s != 0", place);
+    return is_half(dtype) ? arena_format(arena, "stepc_%s_value(%s)", half_name(dtype), place) : place;
+}
+
+const char *cuda_to_memory(struct arena *arena, enum ir_dtype dtype, const char *value)
+{
+    return is_half(dtype) ? arena_format(arena, "stepc_%s_bits(%s)", half_name(dtype), value) : value;
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static const char *real_number(struct arena *arena, enum ir_dtype dtype, double x)
+{
+    bool wide = dtype == IR_F64;
+    struct str out = STR(arena);
+    if (!isfinite(x)) {
+        const char *bits = isnan(x) ? (wide ? "0x7ff8000000000000ull" : "0x7fc00000u")
+                                    : (wide ? "0x7ff0000000000000ull" : "0x7f800000u");
+        return arena_format(arena, "%sstepc_bits<%s>(%s)", x < 0 ? "-" : "", wide ? "double" : "float", bits);
+    }
+    str_add_number(&out, x, !wide);
+    if (!strpbrk(str_text(&out), ".e")) str_add(&out, ".0");
+    str_add(&out, wide ? "" : "f");
+    return str_text(&out);
+}
+
+const char *cuda_number(struct arena *arena, enum ir_dtype dtype, double x)
+{
+    if (ir_dtype_is_float(dtype)) return real_number(arena, dtype, dtype == IR_F64 ? x : ir_element_round(dtype, x));
+    if (dtype == IR_BOOL) return x != 0 ? "true" : "false";
+    if (dtype == IR_U64 && x >= 0x1p63)
+        return arena_format(arena, "%lluull", x >= 0x1p64 ? UINT64_MAX : (unsigned long long)x);
+    if (x <= -0x1p63) return "(-9223372036854775807ll - 1)";
+    return arena_format(arena, "(%s)%lldll", types[dtype].in_register, x >= 0x1p63 ? INT64_MAX : (long long)x);
+}
+
+/* ---------------------------------------------------------------- operations */
+
+/* $0 $1 $2: operands; $t: the result's type; $u: an unsigned type at least as wide, where sums wrap; $f: the suffix of
+ * functions and numbers in f32. `exact`: the result needs no rounding to 16 bits. */
+struct spelling {
+    const char *real, *integer, *logical;
+    bool exact;
+};
+#define SAME(text) text, text, text
+#define FUNCTION(name) name "$f($0)", NULL, NULL, false
+static const struct spelling spellings[IR_OP_COUNT] = {
+    [OP_neg] = {"-$0", "($t)(0 - ($u)$0)", NULL, true},
+    [OP_abs] = {"fabs$f($0)", "stepc_abs($0)", "$0", true},
+    [OP_sign] = {"stepc_sign($0)", "stepc_sign($0)", "$0", true},
+    [OP_exp] = {FUNCTION("exp")},
+    [OP_expm1] = {FUNCTION("expm1")},
+    [OP_log] = {FUNCTION("log")},
+    [OP_log1p] = {FUNCTION("log1p")},
+    [OP_sqrt] = {FUNCTION("sqrt")},
+    [OP_rsqrt] = {FUNCTION("rsqrt")},
+    [OP_cbrt] = {FUNCTION("cbrt")},
+    [OP_tanh] = {FUNCTION("tanh")},
+    [OP_logistic] = {"1.0$f / (1.0$f + exp$f(-$0))", NULL, NULL, false},
+    [OP_sin] = {FUNCTION("sin")},
+    [OP_cos] = {FUNCTION("cos")},
+    [OP_erf] = {FUNCTION("erf")},
+    [OP_erf_inv] = {FUNCTION("erfinv")},
+    [OP_floor] = {"floor$f($0)", "$0", "$0", true},
+    [OP_ceil] = {"ceil$f($0)", "$0", "$0", true},
+    [OP_round] = {"rint$f($0)", "$0", "$0", true},
+    [OP_not] = {NULL, "($t)~$0", "!$0", true},
+    [OP_is_finite] = {"$0 - $0 == 0", "true", "true", true},
+    [OP_stop_gradient] = {SAME("$0"), true},
+    [OP_sharding_constraint] = {SAME("$0"), true},
+    [OP_add] = {"$0 + $1", "($t)(($u)$0 + ($u)$1)", "$0 || $1", false},
+    [OP_sub] = {"$0 - $1", "($t)(($u)$0 - ($u)$1)", "$0 != $1", false},
+    [OP_mul] = {"$0 * $1", "($t)(($u)$0 * ($u)$1)", "$0 && $1", false},
+    [OP_div] = {"$0 / $1", "stepc_div($0, $1)", NULL, false},
+    [OP_rem] = {"fmod$f($0, $1)", "stepc_rem($0, $1)", NULL, false},
+    [OP_pow] = {"pow$f($0, $1)", "stepc_pow($0, $1)", NULL, false},
+    [OP_atan2] = {"atan2$f($0, $1)", NULL, NULL, false},
+    [OP_max] = {"stepc_max($0, $1)", "stepc_max($0, $1)", "$0 || $1", true},
+    [OP_min] = {"stepc_min($0, $1)", "stepc_min($0, $1)", "$0 && $1", true},
+    [OP_and] = {NULL, "($t)($0 & $1)", "$0 && $1", true},
+    [OP_or] = {NULL, "($t)($0 | $1)", "$0 || $1", true},
+    [OP_xor] = {NULL, "($t)($0 ^ $1)", "$0 != $1", true},
+    [OP_shl] = {NULL, "stepc_shl($0, $1)", NULL, true},
+    [OP_shr] = {NULL, "stepc_shr($0, $1)", NULL, true},
+    [OP_eq] = {SAME("$0 == $1"), true},
+    [OP_ne] = {SAME("$0 != $1"), true},
+    [OP_lt] = {SAME("$0 < $1"), true},
+    [OP_le] = {SAME("$0 <= $1"), true},
+    [OP_select] = {SAME("$0 ? $1 : $2"), true},
+};
+
+static const char *fill(struct arena *arena, const char *format, enum ir_dtype dtype, const char *const *args)
+{
+    struct str out = STR(arena);
+    for (const char *at = format; *at; at++) {
+        if (*at != '$') str_add_n(&out, at, 1);
+        else if (*++at == 't') str_add(&out, types[dtype].in_register);
+        else if (*at == 'u') str_add(&out, types[dtype].as_unsigned);
+        else if (*at == 'f') str_add(&out, dtype == IR_F64 ? "" : "f");
+        else str_add(&out, args[*at - '0']);
+    }
+    return str_text(&out);
+}
+
+static const char *cast(struct arena *arena, enum ir_dtype to, enum ir_dtype from, const char *x)
+{
+    if (to == from) return x;
+    if (to == IR_BOOL) return arena_format(arena, "%s != 0", x);
+    if (ir_dtype_is_float(from) && !ir_dtype_is_float(to))
+        return arena_format(arena, "stepc_saturate<%s>(%s)", types[to].in_register, x);
+    return rounded(arena, to, arena_format(arena, "(%s)%s", types[to].in_register, x));
+}
+
+static const char *bitcast(struct arena *arena, enum ir_dtype to, enum ir_dtype from, const char *x)
+{
+    if (to == from) return x;
+    if (is_half(from)) x = arena_format(arena, "stepc_%s_bits(%s)", half_name(from), x);
+    if (is_half(to)) return arena_format(arena, "stepc_%s_value((unsigned short)%s)", half_name(to), x);
+    if (to == IR_BOOL) return arena_format(arena, "%s != 0", x);
+    if (is_half(from) || from == IR_BOOL) return arena_format(arena, "(%s)%s", types[to].in_register, x);
+    return arena_format(arena, "stepc_bits<%s>(%s)", types[to].in_register, x);
+}
+
+const char *cuda_op(struct arena *arena, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
+                    const char *const *args)
+{
+    if (op == OP_cast) return cast(arena, result, operand, args[0]);
+    if (op == OP_bitcast) return bitcast(arena, result, operand, args[0]);
+    if (op == OP_threefry)
+        return arena_format(arena, "stepc_threefry(%s, %s, %s, %s, %d)", args[0], args[1], args[2], args[3], (int)word);
+    const struct spelling *s = &spellings[op];
+    const char *format = ir_dtype_is_float(operand) ? s->real : operand == IR_BOOL ? s->logical : s->integer;
+    if (!format) BUG("CUDA has no %s of %s", ir_ops[op].name, ir_dtype_name(operand));
+    const char *text = fill(arena, format, operand, args);
+    return s->exact ? text : rounded(arena, result, text);
+}
+
+const char *cuda_fma(struct arena *arena, enum ir_dtype dtype, const char *const *args)
+{
+    return rounded(arena, dtype, fill(arena, "fma$f($0, $1, $2)", dtype, args));
+}

@@ -1,0 +1,234 @@
+/* Slots, buffers and commands as the stream of bytes that an object carries instead of tables with pointers
+ * (step_abi.h). */
+#include "codegen/llvm/llvm_object.h"
+#include "ir/plan.h"
+#include <cjson/cJSON.h>
+#include <stepc/step.h>
+#include <stepc/step_abi.h>
+#include <string.h>
+
+struct pack {
+    struct arena *arena;
+    const struct ir_module *module;
+    VEC(char) out;
+};
+
+static void add_byte(struct pack *p, uint32_t v) { vec_push(p->arena, &p->out, (char)v); }
+
+static void add_number(struct pack *p, uint64_t v)
+{
+    for (; v > 127; v >>= 7) add_byte(p, (uint32_t)(v & 127) | 128);
+    add_byte(p, (uint32_t)v);
+}
+
+static void add_bytes(struct pack *p, const void *data, size_t size)
+{
+    const char *from = data;
+    for (size_t i = 0; i < size; i++) vec_push(p->arena, &p->out, from[i]);
+}
+
+static void add_text(struct pack *p, const char *text) { add_bytes(p, text, strlen(text) + 1); }
+
+uint32_t pack_dtype(enum ir_dtype dtype)
+{
+    switch (dtype) {
+#define X(NAME, text, st, bytes, cls, abi) \
+    case IR_##NAME: return abi;
+#include "kernels/dtypes.def"
+#undef X
+    default: return 0;
+    }
+}
+
+static int64_t parts(const struct ir_module *m, uint32_t axes)
+{
+    int64_t n = 1;
+    for (; axes; axes >>= 4) n *= m->mesh.size[(axes & 15) - 1];
+    return n;
+}
+
+/* ["data", null, ["data", "model"]] */
+static cJSON *sharding_json(const struct ir_module *m, const struct ir_slot *slot)
+{
+    cJSON *all = cJSON_CreateArray();
+    for (uint32_t i = 0; i < slot->type.rank; i++) {
+        uint32_t axes = slot->sharding.dim[i];
+        if (!axes) {
+            cJSON_AddItemToArray(all, cJSON_CreateNull());
+        } else if (axes < 16) {
+            cJSON_AddItemToArray(all, cJSON_CreateString(m->mesh.name[axes - 1]));
+        } else {
+            cJSON *several = cJSON_CreateArray();
+            for (; axes; axes >>= 4) cJSON_AddItemToArray(several, cJSON_CreateString(m->mesh.name[(axes & 15) - 1]));
+            cJSON_AddItemToArray(all, several);
+        }
+    }
+    return all;
+}
+
+/* The printed form, moved to the arena. */
+static const char *json_text(struct arena *arena, cJSON *json)
+{
+    char *text = cJSON_PrintUnformatted(json);
+    const char *copy = arena_string(arena, text ? text : "null");
+    cJSON_free(text);
+    cJSON_Delete(json);
+    return copy;
+}
+
+static bool used_by(const struct ir_module *module, const char *entry, uint32_t slot)
+{
+    const struct ir_func *f = ir_func_find(module, entry);
+    for (size_t i = 0; f && i < f->params.count; i++)
+        if (f->params.items[i].slot == (int32_t)slot) return true;
+    return false;
+}
+
+static void add_slot(struct pack *p, uint32_t index, uint64_t offset)
+{
+    const struct ir_slot *s = &p->module->slots.items[index];
+    bool sharded = false;
+    for (uint32_t i = 0; i < s->type.rank; i++) sharded = sharded || s->sharding.dim[i];
+    add_text(p, s->name);
+    add_byte(p, s->role);
+    add_byte(p, pack_dtype(s->type.dtype));
+    add_byte(p, s->type.rank);
+    add_byte(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) |
+                    (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
+                    (s->role == IR_ROLE_INPUT && used_by(p->module, "infer", index) ? STEPC_PACKED_INFER : 0u) |
+                    (s->index_limit ? STEPC_PACKED_LIMIT : 0u) | (s->initial != 0 ? STEPC_PACKED_INITIAL : 0u));
+    for (uint32_t i = 0; i < s->type.rank; i++) add_number(p, (uint64_t)s->type.dim[i]);
+    for (uint32_t i = 0; sharded && i < s->type.rank; i++) {
+        add_number(p, (uint64_t)(s->type.dim[i] / parts(p->module, s->sharding.dim[i])));
+        add_number(p, s->sharding.dim[i]);
+    }
+    if (sharded) add_text(p, json_text(p->arena, sharding_json(p->module, s)));
+    add_number(p, offset);
+    if (s->index_limit) add_number(p, (uint64_t)s->index_limit);
+    if (s->initial != 0) add_bytes(p, &s->initial, sizeof s->initial);
+}
+
+/* ---------------------------------------------------------------- commands */
+
+struct commands {
+    struct pack p;
+    struct map kernels; /* address of a function -> number, from 0 */
+    VEC(void *) functions;
+    VEC(const struct cg_kernel *) libraries;
+    uint64_t buffers, ends; /* in all */
+};
+
+/* Nobody reads them beside one function. */
+size_t cg_command_count(const struct cg_entry *entry, bool cuda)
+{
+    return entry->whole && !cuda ? 0 : entry->plan->commands.count;
+}
+
+static const char *place_of(const struct ir_module *m, const struct plan_command *c, struct arena *arena)
+{
+    const struct ir_node *node = c->func && c->node ? ir_get(c->func, c->node) : NULL;
+    const char *pointer = node && node->place < m->places.count ? m->places.items[node->place].pointer : NULL;
+    return node ? arena_format(arena, "%s: %s", pointer && *pointer ? pointer : "/", ir_ops[node->op].name) : "";
+}
+
+static void add_kernel(struct commands *c, const struct cg_entry *entry, const struct plan_command *command)
+{
+    const struct plan_group *g = &entry->plan->groups.items[command->group];
+    const struct cg_kernel *kernel = &entry->kernels[command->group];
+    void *function = entry->functions[command->group]; /* none in an object for CUDA */
+    struct cg_members members;
+    cg_members(entry->plan, command, entry->kernels, c->p.arena, &members);
+    uint32_t count = members.count * (uint32_t)(g->inputs.count + g->outputs.count), number = 0, gemm = 0;
+    if (function) {
+        uint64_t key = (uint64_t)(uintptr_t)function;
+        if (map_get_number(&c->kernels, key) == MAP_NONE) {
+            map_set_number(&c->kernels, key, (uint32_t)c->functions.count);
+            vec_push(c->p.arena, &c->functions, function);
+        }
+        number = 1 + map_get_number(&c->kernels, key);
+    }
+    if (function && kernel->gemm.valid && kernel->prefer_gemm) {
+        vec_push(c->p.arena, &c->libraries, kernel);
+        gemm = (uint32_t)c->libraries.count;
+    }
+    float work = (float)members.work;
+    add_number(&c->p, number);
+    add_number(&c->p, gemm);
+    add_number(&c->p, count);
+    for (uint32_t i = 0; i < count; i++) add_number(&c->p, members.buffers[i]);
+    add_number(&c->p, (uint64_t)members.extent);
+    add_number(&c->p, (uint64_t)kernel->nest->grain);
+    add_bytes(&c->p, &work, sizeof work);
+    add_number(&c->p, members.count);
+    for (uint32_t i = 0; members.count > 1 && i < members.count; i++) add_number(&c->p, (uint64_t)members.ends[i]);
+    c->buffers += count;
+    c->ends += members.count > 1 ? members.count : 0;
+}
+
+static void add_collective(struct commands *c, const struct plan_command *command)
+{
+    const struct ir_node *node = ir_get(command->func, command->node);
+    const struct ir_type *operand = ir_type(command->func, node->args[0]);
+    uint64_t inner = 1;
+    if (node->op != OP_all_reduce) {
+        const struct ir_type *part = node->op == OP_all_gather ? operand : &node->type;
+        for (uint32_t i = (uint32_t)node->attr[1].v[0]; i < part->rank; i++) inner *= (uint64_t)part->dim[i];
+    }
+    add_byte(&c->p, node->op == OP_all_reduce   ? STEPC_ALL_REDUCE
+                    : node->op == OP_all_gather ? STEPC_ALL_GATHER
+                                                : STEPC_REDUCE_SCATTER);
+    add_byte(&c->p, node->op == OP_all_reduce ? (uint32_t)node->attr[1].v[0] : STEPC_SUM);
+    add_byte(&c->p, pack_dtype((enum ir_dtype)node->type.dtype));
+    add_number(&c->p, command->reads.items[0]);
+    add_number(&c->p, command->writes.items[0]);
+    add_number(&c->p, (uint64_t)node->attr[0].v[0]);
+    add_number(&c->p, (uint64_t)ir_type_elements(operand));
+    add_number(&c->p, inner);
+    c->buffers += 2;
+}
+
+static void add_command(struct commands *c, const struct cg_entry *entry, const struct plan_command *command)
+{
+    add_byte(&c->p, (uint32_t)command->kind | (uint32_t)command->barrier_before << 2);
+    if (command->kind == PLAN_KERNEL) {
+        add_kernel(c, entry, command);
+        return;
+    }
+    if (command->kind == PLAN_COLLECTIVE) {
+        add_collective(c, command);
+    } else {
+        add_number(&c->p, command->counter);
+        add_number(&c->p, command->limit);
+        add_number(&c->p, (uint32_t)(command->flag + 1));
+        add_number(&c->p, command->other);
+    }
+    add_text(&c->p, place_of(c->p.module, command, c->p.arena)); /* of kernels it would be dead weight */
+}
+
+struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_entry *entries, uint32_t count, bool cuda,
+                             struct arena *arena)
+{
+    struct pack p = {.arena = arena, .module = plans->module};
+    struct commands c = {.p = p, .kernels = MAP(arena)};
+    for (uint32_t i = 0; i < plans->module->slots.count; i++)
+        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0);
+    for (uint32_t e = 0; e < count; e++)
+        for (size_t i = 0; i < entries[e].plan->buffers.count; i++) {
+            const struct plan_buffer *b = &entries[e].plan->buffers.items[i];
+            add_number(&p, b->space);
+            add_number(&p, b->slot);
+            add_number(&p, b->offset);
+            add_number(&p, b->bytes);
+        }
+    for (uint32_t e = 0; e < count; e++)
+        for (size_t i = 0; i < cg_command_count(&entries[e], cuda); i++)
+            add_command(&c, &entries[e], &entries[e].plan->commands.items[i]);
+    add_number(&p, c.buffers); /* never empty */
+    add_number(&p, c.ends);
+    add_bytes(&p, c.p.out.items, c.p.out.count);
+    return (struct cg_packed){.bytes = {p.out.items, p.out.count},
+                              .functions = c.functions.items,
+                              .function_count = (uint32_t)c.functions.count,
+                              .gemms = c.libraries.items,
+                              .gemm_count = (uint32_t)c.libraries.count};
+}

@@ -1,0 +1,334 @@
+/* Loads and stores of the LLVM printer. An index is a scalar part, a chain of address steps from the outermost
+ * loop variable inwards so that LLVM can hoist them, and for what varies from lane to lane either nothing (lanes are
+ * neighbours in memory) or a vector of offsets (gather, scatter). */
+#include "codegen/llvm/llvm_emit.h"
+
+enum place_kind { PLACE_UNIFORM, PLACE_NEIGHBOURS, PLACE_LANES };
+struct place {
+    enum place_kind kind;
+    LLVMValueRef base, offsets;
+};
+
+static LLVMValueRef step(struct emit *e, LLVMTypeRef type, LLVMValueRef base, LLVMValueRef index)
+{
+    int64_t known;
+    if (emit_known(index, &known) && known == 0) return base;
+    return LLVMBuildInBoundsGEP2(e->b, type, base, &index, 1, "");
+}
+
+static LLVMValueRef scaled(struct emit *e, LLVMValueRef value, int64_t scale)
+{
+    return scale == 1 ? value : LLVMBuildNSWMul(e->b, value, emit_i64(e, scale), "");
+}
+
+/* The terms whose variable has this depth; variables of unrolled loops are constants and fold into `*constant`. */
+static LLVMValueRef add_depth(struct emit *e, LLVMTypeRef type, LLVMValueRef base, const struct nest_index *index,
+                              uint32_t depth, int64_t *constant)
+{
+    for (uint32_t i = 0; i < index->term_count; i++) {
+        const struct emit_variable *var = &e->vars[index->terms[i].var];
+        int64_t known, scale = index->terms[i].scale;
+        if (var->depth != depth) continue;
+        ASSERT(var->value);
+        if (emit_known(var->value, &known)) *constant += known * scale;
+        else if (scale) base = step(e, type, base, scaled(e, var->value, scale));
+    }
+    return base;
+}
+
+static int64_t lane_scale(const struct emit *e, const struct nest_index *index)
+{
+    int64_t scale = 0;
+    for (uint32_t i = 0; i < index->term_count; i++)
+        if (e->vars[index->terms[i].var].vector) scale += index->terms[i].scale;
+    return scale;
+}
+
+static LLVMValueRef widen(struct emit *e, const struct emit_value *value)
+{
+    LLVMTypeRef type = emit_shaped(LLVMTypeOf(value->v), e->i64);
+    if (ir_dtype_is_signed(value->dtype)) return LLVMBuildSExt(e->b, value->v, type, "");
+    return LLVMBuildZExt(e->b, value->v, type, "");
+}
+
+static struct place find_place(struct emit *e, uint32_t buffer, LLVMTypeRef type, const struct nest_index *index)
+{
+    struct place place = {PLACE_UNIFORM, e->buffers[buffer], NULL};
+    int64_t constant = index->offset, scale = e->in_vector ? lane_scale(e, index) : 0;
+    for (uint32_t depth = 0; depth <= e->depth; depth++) {
+        if (depth + 1 == e->depth || e->depth == 0) /* data-dependent parts: outside the innermost variable */
+            for (uint32_t i = 0; i < index->scaled_count; i++) {
+                const struct emit_value *value = &e->values[index->scaled[i].value];
+                if (!value->varies)
+                    place.base = step(e, type, place.base, scaled(e, widen(e, value), index->scaled[i].scale));
+            }
+        place.base = add_depth(e, type, place.base, index, depth, &constant);
+    }
+    place.base = step(e, type, place.base, emit_i64(e, constant));
+    if (scale == 1) place.kind = PLACE_NEIGHBOURS;
+    else if (scale != 0) {
+        place.kind = PLACE_LANES;
+        bool narrow = scale * (int64_t)e->lanes < INT32_MAX && scale * (int64_t)e->lanes > INT32_MIN;
+        place.offsets = emit_iota(e, narrow ? e->i32 : e->i64, scale);
+    }
+    for (uint32_t i = 0; i < index->scaled_count; i++) {
+        const struct emit_value *value = &e->values[index->scaled[i].value];
+        int64_t by = index->scaled[i].scale;
+        if (!value->varies) continue;
+        LLVMTypeRef wide = LLVMVectorType(e->i64, e->lanes);
+        /* One 32-bit index is an x86 gather as it is; sums are made in 64 bits. */
+        if (place.kind == PLACE_UNIFORM && by == 1 && value->dtype == IR_I32) {
+            place.offsets = value->v;
+        } else {
+            LLVMValueRef more = LLVMBuildNSWMul(e->b, widen(e, value), emit_int(wide, (uint64_t)by), "");
+            if (place.kind == PLACE_NEIGHBOURS) place.offsets = emit_iota(e, e->i64, 1);
+            if (place.offsets && LLVMTypeOf(place.offsets) != wide)
+                place.offsets = LLVMBuildSExt(e->b, place.offsets, wide, "");
+            place.offsets = place.offsets ? LLVMBuildNSWAdd(e->b, place.offsets, more, "") : more;
+        }
+        place.kind = PLACE_LANES;
+    }
+    return place;
+}
+
+int64_t emit_constant_index(struct emit *e, const struct nest_index *index)
+{
+    int64_t sum = index->offset, known;
+    ASSERT(index->scaled_count == 0);
+    for (uint32_t i = 0; i < index->term_count; i++) {
+        if (index->terms[i].scale == 0) continue;
+        if (!emit_known(e->vars[index->terms[i].var].value, &known))
+            BUG("a register's index uses the variable of a loop that is not unrolled");
+        sum += known * index->terms[i].scale;
+    }
+    return sum;
+}
+
+LLVMValueRef emit_affine(struct emit *e, const struct nest_index *index)
+{
+    LLVMValueRef sum = emit_i64(e, index->offset);
+    for (uint32_t i = 0; i < index->term_count; i++)
+        sum = LLVMBuildAdd(e->b, sum, scaled(e, e->vars[index->terms[i].var].value, index->terms[i].scale), "");
+    return sum;
+}
+
+/* ---------------------------------------------------------------- between memory and registers */
+
+static LLVMValueRef from_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRef raw)
+{
+    LLVMTypeRef type = LLVMTypeOf(raw);
+    if (dtype == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, raw, LLVMConstNull(type), "");
+    if (dtype == IR_BF16) {
+        LLVMTypeRef wide = emit_shaped(type, e->i32);
+        return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, raw, wide, ""), emit_int(wide, 16), ""));
+    }
+    if (dtype == IR_F16) return emit_f16_from_memory(e, raw);
+    return raw;
+}
+
+static LLVMValueRef to_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRef v)
+{
+    LLVMTypeRef type = LLVMTypeOf(v);
+    if (dtype == IR_BOOL) return LLVMBuildZExt(e->b, v, emit_shaped(type, e->i8), "");
+    if (dtype == IR_BF16) {
+        LLVMTypeRef wide = emit_shaped(type, e->i32);
+        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, v), emit_int(wide, 16), ""),
+                              emit_shaped(type, e->i16), "");
+    }
+    if (dtype == IR_F16) return emit_f16_to_memory(e, v);
+    return v;
+}
+
+static LLVMValueRef alignment(struct emit *e, enum ir_dtype dtype)
+{
+    return LLVMConstInt(e->i32, ir_dtype_bytes(dtype), 0);
+}
+
+static LLVMValueRef aligned_load(struct emit *e, LLVMTypeRef type, LLVMValueRef at, enum ir_dtype dtype)
+{
+    LLVMValueRef v = LLVMBuildLoad2(e->b, type, at, "");
+    LLVMSetAlignment(v, (unsigned)ir_dtype_bytes(dtype));
+    return v;
+}
+
+static void aligned_store(struct emit *e, LLVMValueRef v, LLVMValueRef at, enum ir_dtype dtype)
+{
+    LLVMSetAlignment(LLVMBuildStore(e->b, v, at), (unsigned)ir_dtype_bytes(dtype));
+}
+
+static LLVMValueRef all_lanes(struct emit *e) { return emit_int(LLVMVectorType(e->i1, e->lanes), 1); }
+
+/* The live lanes where `cond` holds; NULL: all. */
+static LLVMValueRef live(struct emit *e, nest_value cond)
+{
+    if (!cond) return e->mask;
+    LLVMValueRef c = e->values[cond].v;
+    if (!e->values[cond].varies) c = emit_splat(e, c, e->lanes);
+    return e->mask ? LLVMBuildAnd(e->b, c, e->mask, "") : c;
+}
+
+static LLVMValueRef lane_addresses(struct emit *e, LLVMTypeRef memory, const struct place *place)
+{
+    LLVMValueRef offsets = place->kind == PLACE_UNIFORM ? LLVMConstNull(LLVMVectorType(e->i64, e->lanes))
+                                                        : place->offsets;
+    return LLVMBuildInBoundsGEP2(e->b, memory, place->base, &offsets, 1, "");
+}
+
+static LLVMValueRef load_scalar(struct emit *e, LLVMTypeRef memory, LLVMValueRef at, enum ir_dtype dtype,
+                                nest_value cond)
+{
+    if (!cond) return aligned_load(e, memory, at, dtype);
+    LLVMBasicBlockRef from[2];
+    LLVMValueRef v[2] = {LLVMConstNull(memory), NULL};
+    struct emit_branch branch = emit_if(e, e->values[cond].v);
+    v[1] = aligned_load(e, memory, at, dtype);
+    from[0] = branch.before;
+    from[1] = LLVMGetInsertBlock(e->b);
+    emit_endif(e, branch);
+    LLVMValueRef phi = LLVMBuildPhi(e->b, memory, "");
+    LLVMAddIncoming(phi, v, from, 2);
+    return phi;
+}
+
+void emit_load(struct emit *e, const struct nest_stmt *s)
+{
+    enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
+    LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
+    struct place place = find_place(e, s->buffer, memory, &s->index);
+    struct emit_value *out = &e->values[s->result];
+    bool lane_cond = s->cond && e->values[s->cond].varies;
+    out->dtype = (uint8_t)dtype;
+    out->varies = place.kind != PLACE_UNIFORM || lane_cond;
+    LLVMValueRef raw;
+    if (!out->varies) {
+        raw = load_scalar(e, memory, place.base, dtype, s->cond);
+    } else if (place.kind == PLACE_NEIGHBOURS) {
+        LLVMValueRef mask = live(e, s->cond);
+        LLVMTypeRef types[] = {vector, e->ptr};
+        LLVMValueRef args[] = {place.base, alignment(e, dtype), mask, LLVMConstNull(vector)};
+        raw = mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4)
+                   : aligned_load(e, vector, place.base, dtype);
+    } else {
+        LLVMValueRef mask = live(e, s->cond);
+        LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
+        LLVMValueRef args[] = {lane_addresses(e, memory, &place), alignment(e, dtype), mask ? mask : all_lanes(e),
+                               LLVMConstNull(vector)};
+        raw = emit_intrinsic(e, "llvm.masked.gather", types, 2, args, 4);
+    }
+    out->v = from_memory(e, dtype, raw);
+}
+
+static LLVMValueRef vector_of(struct emit *e, const struct emit_value *value)
+{
+    return value->varies ? value->v : emit_splat(e, value->v, e->lanes);
+}
+
+void emit_store(struct emit *e, const struct nest_stmt *s)
+{
+    enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
+    LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
+    struct place place = find_place(e, s->buffer, memory, &s->index);
+    const struct emit_value *value = &e->values[s->args[0]];
+    bool lane_cond = s->cond && e->values[s->cond].varies;
+    if (place.kind == PLACE_UNIFORM && !value->varies && !lane_cond) {
+        struct emit_branch branch = {NULL, NULL};
+        if (s->cond) branch = emit_if(e, e->values[s->cond].v);
+        aligned_store(e, to_memory(e, dtype, value->v), place.base, dtype);
+        if (s->cond) emit_endif(e, branch);
+        return;
+    }
+    LLVMValueRef mask = live(e, s->cond), raw = to_memory(e, dtype, vector_of(e, value));
+    if (place.kind == PLACE_NEIGHBOURS) {
+        LLVMTypeRef types[] = {vector, e->ptr};
+        LLVMValueRef args[] = {raw, place.base, alignment(e, dtype), mask};
+        if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
+        else aligned_store(e, raw, place.base, dtype);
+        return;
+    }
+    LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
+    LLVMValueRef args[] = {raw, lane_addresses(e, memory, &place), alignment(e, dtype), mask ? mask : all_lanes(e)};
+    emit_intrinsic(e, "llvm.masked.scatter", types, 2, args, 4);
+}
+
+/* ---------------------------------------------------------------- scatter */
+
+static LLVMValueRef sum(struct emit *e, enum ir_dtype dtype, LLVMValueRef old, LLVMValueRef more)
+{
+    LLVMValueRef args[] = {old, more};
+    return emit_op(e, dtype == IR_BOOL ? OP_or : OP_add, dtype, dtype, 0, args);
+}
+
+static void add_scalar(struct emit *e, enum ir_dtype dtype, LLVMValueRef at, LLVMValueRef more)
+{
+    LLVMTypeRef memory = emit_memory_type(e, dtype);
+    LLVMValueRef old = from_memory(e, dtype, aligned_load(e, memory, at, dtype));
+    aligned_store(e, to_memory(e, dtype, sum(e, dtype, old, more)), at, dtype);
+}
+
+/* Lanes may hit the same element, so they go one after another, in order. */
+static void add_lanes(struct emit *e, enum ir_dtype dtype, const struct place *place, LLVMValueRef more,
+                      LLVMValueRef mask)
+{
+    LLVMValueRef addresses = lane_addresses(e, emit_memory_type(e, dtype), place);
+    struct emit_loop loop = emit_loop_begin(e, emit_i64(e, 0), emit_i64(e, e->lanes), 1, true);
+    struct emit_branch branch = {NULL, NULL};
+    if (mask) {
+        LLVMValueRef bytes = LLVMBuildZExt(e->b, mask, LLVMVectorType(e->i8, e->lanes), "");
+        LLVMValueRef bit = LLVMBuildExtractElement(e->b, bytes, loop.index, "");
+        branch = emit_if(e, LLVMBuildICmp(e->b, LLVMIntNE, bit, LLVMConstNull(e->i8), ""));
+    }
+    if (LLVMTypeOf(more) == LLVMVectorType(e->i1, e->lanes))
+        more = LLVMBuildZExt(e->b, more, LLVMVectorType(e->i8, e->lanes), "");
+    LLVMValueRef one = LLVMBuildExtractElement(e->b, more, loop.index, "");
+    if (dtype == IR_BOOL) one = LLVMBuildICmp(e->b, LLVMIntNE, one, LLVMConstNull(e->i8), "");
+    add_scalar(e, dtype, LLVMBuildExtractElement(e->b, addresses, loop.index, ""), one);
+    if (mask) emit_endif(e, branch);
+    emit_loop_end(e, loop);
+}
+
+void emit_add_to(struct emit *e, const struct nest_stmt *s)
+{
+    enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
+    LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
+    struct place place = find_place(e, s->buffer, memory, &s->index);
+    const struct emit_value *value = &e->values[s->args[0]];
+    if (!e->in_vector) {
+        struct emit_branch branch = {NULL, NULL};
+        if (s->cond) branch = emit_if(e, e->values[s->cond].v);
+        add_scalar(e, dtype, place.base, value->v);
+        if (s->cond) emit_endif(e, branch);
+        return;
+    }
+    LLVMValueRef mask = live(e, s->cond), more = vector_of(e, value);
+    if (place.kind != PLACE_NEIGHBOURS) {
+        add_lanes(e, dtype, &place, more, mask);
+        return;
+    }
+    LLVMTypeRef types[] = {vector, e->ptr};
+    LLVMValueRef load_args[] = {place.base, alignment(e, dtype), mask, LLVMConstNull(vector)};
+    LLVMValueRef old = mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, load_args, 4)
+                            : aligned_load(e, vector, place.base, dtype);
+    LLVMValueRef raw = to_memory(e, dtype, sum(e, dtype, from_memory(e, dtype, old), more));
+    LLVMValueRef store_args[] = {raw, place.base, alignment(e, dtype), mask};
+    if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, store_args, 4);
+    else aligned_store(e, raw, place.base, dtype);
+}
+
+void emit_position(struct emit *e, const struct nest_stmt *s)
+{
+    struct emit_value *out = &e->values[s->result];
+    int64_t scale = e->in_vector ? lane_scale(e, &s->index) : 0;
+    LLVMValueRef v = LLVMBuildTrunc(e->b, emit_affine(e, &s->index), e->i32, "");
+    bool varies = scale != 0;
+    if (varies) v = LLVMBuildAdd(e->b, emit_splat(e, v, e->lanes), emit_iota(e, e->i32, scale), "");
+    for (uint32_t i = 0; i < s->index.scaled_count; i++) {
+        const struct emit_value *value = &e->values[s->index.scaled[i].value];
+        LLVMValueRef more = value->v;
+        if (value->varies && !varies) v = emit_splat(e, v, e->lanes);
+        else if (!value->varies && varies) more = emit_splat(e, more, e->lanes);
+        varies = varies || value->varies;
+        more = LLVMBuildMul(e->b, more, emit_int(LLVMTypeOf(more), (uint64_t)s->index.scaled[i].scale), "");
+        v = LLVMBuildAdd(e->b, v, more, "");
+    }
+    *out = (struct emit_value){v, IR_I32, varies};
+}

@@ -1,0 +1,375 @@
+/* Element-wise operations of the op table as LLVM instructions, with the meaning that ops.def gives them: integer
+ * division by zero is -1, NaN wins in max and min, shifts by the width or more are defined, floats convert to
+ * integers with saturation and NaN to 0. bf16 and f16 compute in f32 and round after every operation. */
+#include "codegen/llvm/llvm_emit.h"
+
+struct op_context {
+    struct emit *e;
+    enum ir_op op;
+    enum ir_dtype result, operand;
+    uint8_t word;
+    const LLVMValueRef *x;
+};
+
+/* ---------------------------------------------------------------- rounding to 16 bits */
+
+/* To nearest, ties to even, on the bits; NaN stays NaN. */
+static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
+{
+    LLVMValueRef bits = emit_bits(e, x);
+    LLVMTypeRef type = LLVMTypeOf(bits);
+    LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, bits, emit_int(type, 16), ""), emit_int(type, 1), "");
+    LLVMValueRef up = LLVMBuildAdd(e->b, bits, LLVMBuildAdd(e->b, odd, emit_int(type, 0x7fff), ""), "");
+    LLVMValueRef quiet = LLVMBuildOr(e->b, bits, emit_int(type, 0x400000), "");
+    LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, "");
+    LLVMValueRef r = LLVMBuildAnd(e->b, emit_select(e, nan, quiet, up), emit_int(type, 0xffff0000), "");
+    return emit_from_bits(e, r);
+}
+
+/* Bits of the nearest f16 of an f32, and back, in integer arithmetic where the hardware has no conversion: denormals
+ * by adding a number whose last place is theirs. */
+static LLVMValueRef f16_bits(struct emit *e, LLVMValueRef x)
+{
+    LLVMValueRef bits = emit_bits(e, x);
+    LLVMTypeRef type = LLVMTypeOf(bits), real = LLVMTypeOf(x);
+    LLVMValueRef sign = LLVMBuildAnd(e->b, bits, emit_int(type, 0x80000000), "");
+    LLVMValueRef size = LLVMBuildXor(e->b, bits, sign, "");
+    LLVMValueRef odd = LLVMBuildAnd(e->b, LLVMBuildLShr(e->b, size, emit_int(type, 13), ""), emit_int(type, 1), "");
+    LLVMValueRef normal = LLVMBuildAdd(e->b, LLVMBuildAdd(e->b, size, emit_int(type, 0xc8000fffu), ""), odd, "");
+    normal = LLVMBuildLShr(e->b, normal, emit_int(type, 13), "");
+    LLVMValueRef small = emit_bits(e, LLVMBuildFAdd(e->b, emit_from_bits(e, size), emit_real(real, 0.5), ""));
+    small = LLVMBuildSub(e->b, small, emit_int(type, 0x3f000000), "");
+    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x38800000), ""), small,
+                                 normal);
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x477ff000), ""), emit_int(type, 0x7c00),
+                    r);
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGT, size, emit_int(type, 0x7f800000), ""), emit_int(type, 0x7e00),
+                    r);
+    return LLVMBuildOr(e->b, r, LLVMBuildLShr(e->b, sign, emit_int(type, 16), ""), "");
+}
+
+LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
+{
+    LLVMTypeRef shape = LLVMTypeOf(raw), type = emit_shaped(shape, e->i32), real = emit_shaped(shape, e->f32);
+    if (e->has_f16c) return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real, "");
+    LLVMValueRef bits = LLVMBuildZExt(e->b, raw, type, "");
+    LLVMValueRef sign = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, bits, emit_int(type, 0x8000), ""), emit_int(type, 16),
+                                     "");
+    LLVMValueRef size = LLVMBuildAnd(e->b, bits, emit_int(type, 0x7fff), "");
+    LLVMValueRef wide = LLVMBuildShl(e->b, size, emit_int(type, 13), "");
+    LLVMValueRef normal = LLVMBuildAdd(e->b, wide, emit_int(type, 0x38000000), "");
+    LLVMValueRef small = emit_bits(
+        e, LLVMBuildFMul(e->b, LLVMBuildUIToFP(e->b, size, real, ""), emit_real(real, 0x1p-24), ""));
+    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x400), ""), small, normal);
+    LLVMValueRef end = LLVMBuildOr(e->b, wide, emit_int(type, 0x7f800000), "");
+    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x7c00), ""), end, r);
+    return emit_from_bits(e, LLVMBuildOr(e->b, r, sign, ""));
+}
+
+LLVMValueRef emit_f16_to_memory(struct emit *e, LLVMValueRef x)
+{
+    LLVMTypeRef narrow = emit_shaped(LLVMTypeOf(x), e->i16);
+    if (!e->has_f16c) return LLVMBuildTrunc(e->b, f16_bits(e, x), narrow, "");
+    return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(LLVMTypeOf(x), e->f16), ""), narrow, "");
+}
+
+LLVMValueRef emit_round_to(struct emit *e, enum ir_dtype dtype, LLVMValueRef x)
+{
+    if (dtype == IR_BF16) return round_bf16(e, x);
+    if (dtype == IR_F16) return emit_f16_from_memory(e, emit_f16_to_memory(e, x));
+    return x;
+}
+
+/* ---------------------------------------------------------------- helpers */
+
+static LLVMValueRef zero_like(LLVMValueRef x) { return LLVMConstNull(LLVMTypeOf(x)); }
+
+static bool is_number(LLVMValueRef x) /* a constant that is not NaN */
+{
+    LLVMBool lossy;
+    if (LLVMIsAConstantFP(x)) {
+        double v = LLVMConstRealGetDouble(x, &lossy);
+        return v == v;
+    }
+    if (emit_lane_count(LLVMTypeOf(x)) && LLVMIsConstant(x)) {
+        LLVMValueRef first = LLVMGetAggregateElement(x, 0);
+        return first && LLVMIsAConstantFP(first) &&
+               LLVMConstRealGetDouble(first, &lossy) == LLVMConstRealGetDouble(first, &lossy);
+    }
+    return false;
+}
+
+/* maxps and minps give their second operand where either is NaN; one more select makes the first one's NaN win. */
+static LLVMValueRef extremum(const struct op_context *c, LLVMValueRef x, LLVMValueRef y)
+{
+    struct emit *e = c->e;
+    bool max = c->op == OP_max;
+    if (c->operand == IR_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
+    if (!ir_dtype_is_float(c->operand)) {
+        const char *name = ir_dtype_is_signed(c->operand) ? (max ? "llvm.smax" : "llvm.smin")
+                                                          : (max ? "llvm.umax" : "llvm.umin");
+        return emit_call2(e, name, x, y);
+    }
+    if (is_number(y)) {
+        LLVMValueRef swap = x;
+        x = y;
+        y = swap;
+    }
+    LLVMValueRef wins = LLVMBuildFCmp(e->b, max ? LLVMRealOGT : LLVMRealOLT, x, y, "");
+    LLVMValueRef r = emit_select(e, wins, x, y);
+    if (is_number(x)) return r;
+    return emit_select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
+}
+
+static LLVMValueRef compare(const struct op_context *c)
+{
+    /* clang-format off */
+    static const struct { enum ir_op op; LLVMRealPredicate real; LLVMIntPredicate is_signed, is_unsigned; } rows[] = {
+        {OP_eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ},
+        {OP_ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE},
+        {OP_lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT},
+        {OP_le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE},
+    };
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].op != c->op) continue;
+        if (ir_dtype_is_float(c->operand)) return LLVMBuildFCmp(c->e->b, rows[i].real, c->x[0], c->x[1], "");
+        LLVMIntPredicate p = ir_dtype_is_signed(c->operand) ? rows[i].is_signed : rows[i].is_unsigned;
+        return LLVMBuildICmp(c->e->b, p, c->x[0], c->x[1], "");
+    }
+    BUG("not a comparison");
+}
+
+static LLVMValueRef divide(const struct op_context *c)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0], y = c->x[1];
+    LLVMTypeRef type = LLVMTypeOf(x);
+    bool rem = c->op == OP_rem, is_signed = ir_dtype_is_signed(c->operand);
+    if (ir_dtype_is_float(c->operand)) {
+        if (!rem) return LLVMBuildFDiv(e->b, x, y, "");
+        LLVMValueRef args[] = {x, y};
+        return emit_libm(e, c->operand == IR_F64 ? "fmod" : "fmodf", args, 2);
+    }
+    /* The hardware traps on x / 0 and on least / -1: divide by 1 there and put the defined result in. */
+    LLVMValueRef by_zero = LLVMBuildICmp(e->b, LLVMIntEQ, y, zero_like(y), "");
+    LLVMValueRef odd = by_zero, minus = LLVMConstAllOnes(type), by_minus = NULL;
+    if (is_signed) {
+        by_minus = LLVMBuildICmp(e->b, LLVMIntEQ, y, minus, "");
+        odd = LLVMBuildOr(e->b, by_zero, by_minus, "");
+    }
+    LLVMValueRef safe = emit_select(e, odd, emit_int(type, 1), y), r;
+    if (rem) {
+        r = is_signed ? LLVMBuildSRem(e->b, x, safe, "") : LLVMBuildURem(e->b, x, safe, "");
+        return emit_select(e, by_zero, x, r);
+    }
+    r = is_signed ? LLVMBuildSDiv(e->b, x, safe, "") : LLVMBuildUDiv(e->b, x, safe, "");
+    if (is_signed) r = emit_select(e, by_minus, LLVMBuildNeg(e->b, x, ""), r);
+    return emit_select(e, by_zero, minus, r);
+}
+
+static LLVMValueRef shift(const struct op_context *c)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0], y = c->x[1];
+    LLVMTypeRef type = LLVMTypeOf(x);
+    uint64_t bits = ir_dtype_bytes(c->operand) * 8;
+    bool arithmetic = c->op == OP_shr && ir_dtype_is_signed(c->operand);
+    LLVMValueRef in = LLVMBuildICmp(e->b, LLVMIntULT, y, emit_int(type, bits), "");
+    LLVMValueRef by = emit_select(e, in, y, emit_int(type, arithmetic ? bits - 1 : 0));
+    if (arithmetic) return LLVMBuildAShr(e->b, x, by, "");
+    LLVMValueRef r = c->op == OP_shl ? LLVMBuildShl(e->b, x, by, "") : LLVMBuildLShr(e->b, x, by, "");
+    return emit_select(e, in, r, zero_like(x));
+}
+
+static LLVMValueRef cast_float(const struct op_context *c, LLVMTypeRef to)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0];
+    if (c->result == IR_BOOL) return LLVMBuildFCmp(e->b, LLVMRealUNE, x, zero_like(x), "");
+    if (!ir_dtype_is_float(c->result)) {
+        LLVMTypeRef types[] = {to, LLVMTypeOf(x)};
+        return emit_intrinsic(e, ir_dtype_is_signed(c->result) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &x,
+                              1);
+    }
+    bool wide = c->operand == IR_F64;
+    if (wide && c->result != IR_F64) x = LLVMBuildFPTrunc(e->b, x, to, "");
+    else if (!wide && c->result == IR_F64) x = LLVMBuildFPExt(e->b, x, to, "");
+    return emit_round_to(e, c->result, x);
+}
+
+static LLVMValueRef cast(const struct op_context *c)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0];
+    LLVMTypeRef to = emit_shaped(LLVMTypeOf(x), emit_register_type(e, c->result, 0));
+    if (c->operand == c->result) return x;
+    if (ir_dtype_is_float(c->operand)) return cast_float(c, to);
+    if (c->result == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
+    bool is_signed = ir_dtype_is_signed(c->operand);
+    if (ir_dtype_is_float(c->result)) {
+        x = is_signed ? LLVMBuildSIToFP(e->b, x, to, "") : LLVMBuildUIToFP(e->b, x, to, "");
+        return emit_round_to(e, c->result, x);
+    }
+    size_t from_bytes = ir_dtype_bytes(c->operand), to_bytes = ir_dtype_bytes(c->result);
+    if (c->operand == IR_BOOL || to_bytes > from_bytes)
+        return is_signed ? LLVMBuildSExt(e->b, x, to, "") : LLVMBuildZExt(e->b, x, to, "");
+    return to_bytes < from_bytes ? LLVMBuildTrunc(e->b, x, to, "") : x;
+}
+
+static LLVMValueRef bitcast(const struct op_context *c)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0];
+    LLVMTypeRef type = LLVMTypeOf(x);
+    bool half_in = c->operand == IR_F16 || c->operand == IR_BF16,
+         half_out = c->result == IR_F16 || c->result == IR_BF16;
+    if (half_in && half_out && c->operand != c->result) BUG("bitcast between two 16-bit floats");
+    if (half_in && !half_out) {
+        if (c->operand == IR_F16) return emit_f16_to_memory(e, x);
+        LLVMTypeRef wide = emit_shaped(type, e->i32);
+        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""),
+                              emit_shaped(type, e->i16), "");
+    }
+    if (half_out && !half_in) {
+        if (c->result == IR_F16) return emit_f16_from_memory(e, x);
+        LLVMTypeRef wide = emit_shaped(type, e->i32);
+        return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, x, wide, ""), emit_int(wide, 16), ""));
+    }
+    if (c->operand == IR_BOOL)
+        return LLVMBuildZExt(e->b, x, emit_shaped(type, emit_register_type(e, c->result, 0)), "");
+    if (c->result == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
+    return LLVMBuildBitCast(e->b, x, emit_shaped(type, emit_register_type(e, c->result, 0)), "");
+}
+
+static LLVMValueRef sign(const struct op_context *c)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0], zero = zero_like(x);
+    LLVMTypeRef type = LLVMTypeOf(x);
+    if (ir_dtype_is_float(c->operand)) {
+        LLVMValueRef nonzero = LLVMBuildFCmp(e->b, LLVMRealONE, x, zero, "");
+        return emit_select(e, nonzero, emit_call2(e, "llvm.copysign", emit_real(type, 1.0), x), x);
+    }
+    LLVMValueRef up = LLVMBuildZExt(e->b, LLVMBuildICmp(e->b, LLVMIntNE, x, zero, ""), type, "");
+    if (!ir_dtype_is_signed(c->operand)) return up;
+    return emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero, ""), LLVMConstAllOnes(type), up);
+}
+
+/* ---------------------------------------------------------------- random numbers */
+
+/* Threefry-2x32, 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011. */
+static LLVMValueRef threefry(const struct op_context *c)
+{
+    static const uint8_t rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    struct emit *e = c->e;
+    LLVMTypeRef type = LLVMTypeOf(c->x[0]);
+    LLVMValueRef key[3] = {c->x[0], c->x[1], NULL}, x0, x1;
+    key[2] = LLVMBuildXor(e->b, LLVMBuildXor(e->b, key[0], key[1], ""), emit_int(type, 0x1BD11BDA), "");
+    x0 = LLVMBuildAdd(e->b, c->x[2], key[0], "");
+    x1 = LLVMBuildAdd(e->b, c->x[3], key[1], "");
+    for (uint32_t group = 0; group < 5; group++) {
+        for (uint32_t round = 0; round < 4; round++) {
+            x0 = LLVMBuildAdd(e->b, x0, x1, "");
+            LLVMValueRef args[] = {x1, x1, emit_int(type, rotations[group % 2][round])};
+            x1 = LLVMBuildXor(e->b, emit_intrinsic(e, "llvm.fshl", &type, 1, args, 3), x0, "");
+        }
+        x0 = LLVMBuildAdd(e->b, x0, key[(group + 1) % 3], "");
+        x1 = LLVMBuildAdd(e->b, x1, LLVMBuildAdd(e->b, key[(group + 2) % 3], emit_int(type, group + 1), ""), "");
+    }
+    return c->word ? x1 : x0;
+}
+
+/* ---------------------------------------------------------------- the table's `ewise` column */
+
+static LLVMValueRef arithmetic(const struct op_context *c)
+{
+    LLVMBuilderRef b = c->e->b;
+    LLVMValueRef x = c->x[0], y = c->x[1];
+    bool is_float = ir_dtype_is_float(c->operand);
+    if (c->operand == IR_BOOL) /* as in JAX: sums are or, products and */
+        return c->op == OP_mul   ? LLVMBuildAnd(b, x, y, "")
+               : c->op == OP_add ? LLVMBuildOr(b, x, y, "")
+                                 : LLVMBuildXor(b, x, y, "");
+    switch (c->op) {
+    case OP_add: return is_float ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
+    case OP_sub: return is_float ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
+    default: return is_float ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
+    }
+}
+
+static LLVMValueRef simple(const struct op_context *c, bool *rounds)
+{
+    struct emit *e = c->e;
+    LLVMValueRef x = c->x[0];
+    bool is_float = ir_dtype_is_float(c->operand);
+    *rounds = false;
+    switch (c->op) {
+    case OP_neg: return is_float ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
+    case OP_abs:
+        if (is_float) return emit_call1(e, "llvm.fabs", x);
+        return ir_dtype_is_signed(c->operand)
+                   ? emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero_like(x), ""), LLVMBuildNeg(e->b, x, ""), x)
+                   : x;
+    case OP_sign: return sign(c);
+    case OP_floor: return is_float ? emit_call1(e, "llvm.floor", x) : x;
+    case OP_ceil: return is_float ? emit_call1(e, "llvm.ceil", x) : x;
+    case OP_round: return is_float ? emit_call1(e, "llvm.roundeven", x) : x;
+    case OP_not: return LLVMBuildNot(e->b, x, "");
+    case OP_is_finite:
+        if (!is_float) return emit_int(emit_shaped(LLVMTypeOf(x), e->i1), 1);
+        return LLVMBuildFCmp(e->b, LLVMRealOLT, emit_call1(e, "llvm.fabs", x),
+                             emit_real(LLVMTypeOf(x), __builtin_inf()), "");
+    case OP_cast: return cast(c);
+    case OP_bitcast: return bitcast(c);
+    case OP_stop_gradient: return x;
+    case OP_max:
+    case OP_min: return extremum(c, x, c->x[1]);
+    case OP_and: return LLVMBuildAnd(e->b, x, c->x[1], "");
+    case OP_or: return LLVMBuildOr(e->b, x, c->x[1], "");
+    case OP_xor: return LLVMBuildXor(e->b, x, c->x[1], "");
+    case OP_shl:
+    case OP_shr: return shift(c);
+    case OP_eq:
+    case OP_ne:
+    case OP_lt:
+    case OP_le: return compare(c);
+    case OP_select: return emit_select(e, x, c->x[1], c->x[2]);
+    case OP_threefry: return threefry(c);
+    default: break;
+    }
+    *rounds = true;
+    switch (c->op) {
+    case OP_add:
+    case OP_sub:
+    case OP_mul: return arithmetic(c);
+    case OP_div:
+    case OP_rem: return divide(c);
+    default: return NULL;
+    }
+}
+
+/* Integer powers through double: exact while the result has at most 53 bits. */
+static LLVMValueRef integer_power(const struct op_context *c)
+{
+    struct emit *e = c->e;
+    LLVMTypeRef wide = emit_shaped(LLVMTypeOf(c->x[0]), e->f64);
+    LLVMValueRef args[2];
+    for (int i = 0; i < 2; i++)
+        args[i] = ir_dtype_is_signed(c->operand) ? LLVMBuildSIToFP(e->b, c->x[i], wide, "")
+                                                 : LLVMBuildUIToFP(e->b, c->x[i], wide, "");
+    LLVMValueRef r = emit_libm(e, "pow", args, 2);
+    LLVMTypeRef types[] = {LLVMTypeOf(c->x[0]), wide};
+    return emit_intrinsic(e, ir_dtype_is_signed(c->operand) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &r, 1);
+}
+
+LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
+                     const LLVMValueRef *args)
+{
+    struct op_context c = {e, op, result, operand, word, args};
+    bool rounds;
+    LLVMValueRef v = simple(&c, &rounds);
+    if (!v && op == OP_pow && !ir_dtype_is_float(operand)) v = integer_power(&c);
+    if (!v) v = emit_math(e, op, args);
+    return rounds ? emit_round_to(e, result, v) : v;
+}

@@ -1,0 +1,193 @@
+/* Groups to nests: sets up the domain of a group, calls the template of its kind, and starts over when a position
+ * asked for an axis to be split (lower.h). */
+#include "codegen/lower/lower.h"
+#include <string.h>
+
+nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent)
+{
+    nest_var var = nest_open(&l->b, loop, extent);
+    struct lower_var_info info = {.extent = extent};
+    vec_push(l->arena, &l->vars, info);
+    ASSERT(l->vars.count == var + 1u); /* a loop opened elsewhere would shift what is known of all later ones */
+    return var;
+}
+
+nest_var lower_open_piece(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part, int64_t extent,
+                          int64_t unit)
+{
+    nest_var var = lower_open(l, loop, extent);
+    struct lower_var_info *info = &l->vars.items[var];
+    info->axis = (uint8_t)axis, info->part = (uint8_t)part, info->splits = true;
+    info->unit = unit;
+    return var;
+}
+
+nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part)
+{
+    return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
+}
+
+int64_t axis_stride(const struct lower_axis *axis, uint32_t part)
+{
+    int64_t stride = 1;
+    for (uint32_t i = part + 1; i < axis->parts; i++) stride *= axis->part[i];
+    return stride;
+}
+
+uint32_t lower_argument_of_output(const struct lower *l, size_t output)
+{
+    return (uint32_t)(l->group->inputs.count + output);
+}
+
+void lower_fail(struct lower *l, ir_value v, const char *what)
+{
+    if (!l->failed) {
+        l->failed = what;
+        l->failed_at = v;
+    }
+}
+
+/* ---------------------------------------------------------------- one group */
+
+struct context {
+    const struct plan_module *module;
+    const struct plan *plan;
+    const struct cg_target *target;
+    struct arena *arena;
+    /* by value of `f`; every group leaves them cleared, because a function has many groups and many more values */
+    const struct ir_func *f;
+    bool *member;
+    struct lower_override *from;
+    uint32_t *argument;
+};
+
+static void clear_overrides(struct lower *l)
+{
+    for (size_t i = 0; i < l->group->nodes.count; i++) memset(&l->from[l->group->nodes.items[i]], 0, sizeof *l->from);
+}
+
+static void start(struct lower *l)
+{
+    const struct plan_group *g = l->group;
+    struct nest *nest = nest_new(l->arena);
+    nest->lanes = l->lanes;
+    nest_builder_init(&l->b, nest);
+    l->memo = MAP(l->arena);
+    l->vars.count = 0;
+    l->cond = l->tile_mask = 0;
+    l->cost = 0;
+    l->retry = false;
+    l->failed = NULL;
+    clear_overrides(l);
+    for (size_t i = 0; i < g->inputs.count; i++)
+        nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
+}
+
+static void run_template(struct lower *l, struct cg_gemm *gemm)
+{
+    switch (l->group->kind) {
+    case GROUP_MAP:
+    case GROUP_COPY: lower_map(l); break;
+    case GROUP_ROW:
+    case GROUP_COLUMN: lower_reduction(l); break;
+    case GROUP_DOT: lower_dot(l, gemm); break;
+    case GROUP_SCATTER: lower_scatter(l); break;
+    }
+}
+
+static struct lower *prepare(struct context *c, const struct plan_group *group)
+{
+    struct lower *l = arena_new(c->arena, struct lower);
+    l->arena = c->arena;
+    l->plan = c->plan;
+    l->group = group;
+    l->f = group->func;
+    l->target = c->target;
+    l->lanes = (c->target->vector_bytes ? c->target->vector_bytes : 32) / 4;
+    if (c->f != l->f) {
+        c->f = l->f;
+        c->member = arena_new_array(c->arena, bool, l->f->count);
+        c->from = arena_new_array(c->arena, struct lower_override, l->f->count);
+        c->argument = arena_new_array(c->arena, uint32_t, l->f->count);
+    }
+    l->member = c->member;
+    l->from = c->from;
+    for (size_t i = 0; i < group->nodes.count; i++) l->member[group->nodes.items[i]] = true;
+    for (size_t i = 0; i < group->inputs.count; i++) c->argument[group->inputs.items[i]] = (uint32_t)i + 1;
+    l->argument = c->argument;
+    return l;
+}
+
+static void leave(struct context *c, struct lower *l)
+{
+    clear_overrides(l);
+    for (size_t i = 0; i < l->group->nodes.count; i++) l->member[l->group->nodes.items[i]] = false;
+    for (size_t i = 0; i < l->group->inputs.count; i++) c->argument[l->group->inputs.items[i]] = 0;
+}
+
+/* Does a library's product take the place of the nest? */
+static bool prefers_library(const struct cg_gemm *g, int blas)
+{
+    if (!g->valid) return false;
+    int64_t m = g->m, n = g->n, k = g->k, batch = g->batch;
+    bool trans_a = g->trans_a, trans_b = g->trans_b;
+    (void)m, (void)n, (void)k, (void)batch, (void)trans_a, (void)trans_b;
+    int best = 1;
+#define X(name, number, rule, doc) best = (rule) ? number : best;
+#include "kernels/kernels.def"
+#undef X
+    return (blas ? blas : best) == 2;
+}
+
+static bool lower_group(struct context *c, const struct plan_group *group, struct diags *diags, struct cg_kernel *out)
+{
+    struct lower *l = prepare(c, group);
+    memset(out, 0, sizeof *out);
+    uint32_t tries = 0;
+    do {
+        start(l);
+        memset(&out->gemm, 0, sizeof out->gemm);
+        run_template(l, &out->gemm);
+    } while (l->retry && ++tries < 40 && !l->failed);
+    leave(c, l);
+    if (l->failed) {
+        uint32_t place = ir_get(l->f, l->failed_at)->place;
+        bool known = place > 0 && place < l->f->module->places.count;
+        const struct ir_place *where = known ? &l->f->module->places.items[place] : NULL;
+        struct diag *d = diag_error(diags, known ? where->span : (struct diag_span){0, 0}, "E0111",
+                                    "%s is not supported yet by code generation", l->failed);
+        if (known) d->pointer = where->pointer;
+        return false;
+    }
+    struct str faults = STR(c->arena);
+    if (!nest_verify(l->b.nest, &faults)) {
+        struct str text = STR(c->arena);
+        nest_print(l->b.nest, &text);
+        BUG("the nest of a group is malformed: %s%s", str_text(&faults), str_text(&text));
+    }
+    out->nest = l->b.nest;
+    out->hash = nest_hash(out->nest);
+    out->prefer_gemm = prefers_library(&out->gemm, c->target->blas);
+    return true;
+}
+
+bool cg_lower(const struct plan_module *module, const struct plan *plan, const struct cg_target *target,
+              struct arena *arena, struct diags *diags, struct cg_kernel *out)
+{
+    struct context c = {.module = module, .plan = plan, .target = target, .arena = arena};
+    bool ok = true;
+    struct map known = MAP(arena); /* groups of one function that are alike have the same nest */
+    for (size_t i = 0; i < plan->groups.count; i++) {
+        const struct plan_group *g = &plan->groups.items[i];
+        uint32_t same = g->alike && g->func->entry ? map_get_number(&known, g->alike) : MAP_NONE;
+        if (same != MAP_NONE) {
+            out[i] = out[same];
+            continue;
+        }
+        ok &= lower_group(&c, g, diags, &out[i]);
+        if (g->alike && g->func->entry) map_set_number(&known, g->alike, (uint32_t)i);
+    }
+    return ok;
+}

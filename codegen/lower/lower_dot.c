@@ -1,0 +1,513 @@
+/* Contractions: a register tile of `rows` x `vectors` accumulators, the shape fixed by the target and the extents.
+ *
+ *   parallel   one of: a batch dimension, chunks of rows, panels of columns
+ *     panel    vectors * lanes columns; packed into a local where its rows are far apart or not contiguous
+ *       block  of the contracted dimension, if it is long: partial tiles wait in a local
+ *         tile rows; k innermost: one vector load per register column, one scalar per row, one FMA per accumulator
+ *     then the element-wise work on the tile, and the store
+ *
+ * The four axes (batch, rows m, columns n, contracted k) are linear; where an operand's dimensions are apart in memory
+ * the axis is split by the machinery of positions. */
+#include "codegen/lower/lower_dot.h"
+#include <string.h>
+
+/* ---------------------------------------------------------------- operands */
+
+static void add_run(struct lower_dot_operand *o, uint32_t class, int64_t extent, int64_t stride)
+{
+    if (extent == 1) return;
+    uint32_t n = o->count[class];
+    if (n && o->run[class][n - 1].stride == extent * stride) {
+        o->run[class][n - 1].extent *= extent;
+        o->run[class][n - 1].stride = stride;
+        return;
+    }
+    o->run[class][n] = (struct lower_dot_run){extent, stride};
+    o->count[class]++;
+}
+
+static void describe(struct lower_dot_operand *o, const struct ir_func *f, ir_value v, uint32_t free_class,
+                     struct ir_ints batch, struct ir_ints contract)
+{
+    const struct ir_type *type = ir_type(f, v);
+    int64_t stride[IR_MAX_RANK], step = 1;
+    bool used[IR_MAX_RANK] = {false};
+    o->value = v;
+    for (uint32_t i = type->rank; i-- > 0;) {
+        stride[i] = step;
+        step *= type->dim[i];
+    }
+    for (uint32_t i = 0; i < batch.n; i++) {
+        add_run(o, AXIS_B, type->dim[batch.v[i]], stride[batch.v[i]]);
+        used[batch.v[i]] = true;
+    }
+    for (uint32_t i = 0; i < contract.n; i++) {
+        add_run(o, AXIS_K, type->dim[contract.v[i]], stride[contract.v[i]]);
+        used[contract.v[i]] = true;
+    }
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (!used[i]) add_run(o, free_class, type->dim[i], stride[i]);
+}
+
+/* ---------------------------------------------------------------- shape of the tile */
+
+static int64_t last_part(const struct lower *l, uint32_t axis) { return l->axes[axis].part[l->axes[axis].parts - 1]; }
+
+static void choose_columns(struct lower_dot_product *p)
+{
+    p->lanes = p->l->lanes;
+    p->width = p->n < p->lanes ? p->n : p->lanes;
+    int64_t whole = (p->n + p->lanes - 1) / p->lanes;
+    bool many = p->l->target->vector_registers >= 32;
+    if (whole <= 3) p->vectors = (uint32_t)whole;
+    else if (whole % 3 == 0) p->vectors = 3;
+    else if (whole % 4 == 0 && many) p->vectors = 4;
+    else p->vectors = whole % 2 == 0 ? 2 : 3;
+    if (p->vectors == 0) p->vectors = 1;
+    p->panel_columns = p->vectors * (int64_t)p->width;
+    p->panels = p->n / p->panel_columns;
+    p->tail_columns = p->n % p->panel_columns;
+}
+
+static void choose_rows(struct lower_dot_product *p)
+{
+    static const uint32_t most_many[] = {0, 14, 14, 9, 6}, most_few[] = {0, 10, 6, 4, 3};
+    bool many = p->l->target->vector_registers >= 32;
+    int64_t most = many ? most_many[p->vectors] : most_few[p->vectors];
+    p->rows = (uint32_t)(p->m < most ? p->m : most);
+    for (int64_t r = most; r > (p->even ? 1 : most / 2); r--)
+        if (p->m % r == 0) {
+            p->rows = (uint32_t)r;
+            break;
+        }
+    if (p->rows == 0) p->rows = 1;
+    p->blocks = p->m / p->rows;
+    p->tail_rows = p->m % p->rows;
+}
+
+static double epilogue_cost(const struct lower_dot_product *p)
+{
+    double cost = 0;
+    for (size_t i = 0; i < p->l->group->nodes.count; i++) {
+        const struct ir_node *node = ir_get(p->l->f, p->l->group->nodes.items[i]);
+        if (node->op != OP_dot && ir_ops[node->op].emit == EMIT_ewise) cost += lower_op_cost(node);
+    }
+    return cost;
+}
+
+/* Steps of a part of k that are long enough to be blocks: the images of a batch, say. */
+static uint32_t choose_outer_k(const struct lower_axis *k)
+{
+    uint32_t i = 0;
+    while (i + 1 < k->parts && k->part[i] == 1) i++;
+    return i + 1 < k->parts && k->extent > LONG_K && k->extent / k->part[i] >= BLOCK_K / 4 ? i : UINT32_MAX;
+}
+
+/* The rows of y are as long as the panel and lie one behind the other: a packed panel would be the same again. */
+static bool packed_already(const struct lower_dot_product *p)
+{
+    const struct lower_dot_operand *y = &p->y;
+    return p->l->argument[y->value] && p->l->lane_stride == 1 && p->panels == 1 && !p->tail_columns &&
+           y->count[AXIS_N] == 1 && y->count[AXIS_K] == 1 && y->run[AXIS_K][0].stride == p->n &&
+           y->run[AXIS_N][0].extent == p->n && ir_type(p->l->f, y->value)->dtype == p->sum;
+}
+
+static void choose_blocks(struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    bool one_part = l->axes[AXIS_K].parts == 1;
+    p->outer_k = choose_outer_k(&l->axes[AXIS_K]);
+    p->block_k = p->k;
+    if (one_part && p->k > LONG_K) {
+        p->block_k = BLOCK_K;
+        for (int64_t size = LONG_K; size >= BLOCK_K / 2; size--)
+            if (p->k % size == 0) {
+                p->block_k = size;
+                break;
+            }
+    }
+    p->blocks_k = p->k ? p->k / p->block_k : 0;
+    p->tail_k = p->k ? p->k % p->block_k : 0;
+    bool many_k = p->blocks_k + (p->tail_k > 0) > 1 || p->outer_k != UINT32_MAX;
+    p->local_blocks = many_k;
+    p->local_tile = many_k || (epilogue_cost(p) >= COSTLY_EPILOGUE && p->rows > 1);
+    int64_t all_k = l->axes[AXIS_K].extent, bytes = all_k * l->axes[AXIS_N].extent * 4;
+    bool reused = p->m > 2 * (int64_t)p->rows;
+    p->pack = l->lane_stride != 1 ? p->m >= 4 : reused && bytes > DIRECT_BYTES && all_k > 16 && !packed_already(p);
+    if (!one_part && dot_packed_k(p) * p->panel_columns * 4 > 4 * 1024 * 1024) p->pack = false;
+    /* rows that are neighbours in memory, but each step of k far away: the steps would fight for the same cache sets */
+    uint32_t nk = p->x.count[AXIS_K], nm = p->x.count[AXIS_M];
+    bool apart = one_part && nk && nm && p->x.run[AXIS_M][nm - 1].stride == 1 && p->x.run[AXIS_K][nk - 1].stride >= 64;
+    p->pack_rows = apart && p->k >= 64 && p->n > 2 * p->panel_columns;
+}
+
+/* ---------------------------------------------------------------- loops outside the tile */
+
+struct outer {
+    uint32_t axis, part;
+    int64_t extent, unit;
+};
+
+static void open_outer(struct lower_dot_product *p, enum nest_loop loop, const struct outer *o)
+{
+    nest_var var = lower_open_piece(p->l, loop, o->axis, o->part, o->extent, o->unit);
+    lower_pos_add_term(p->l, &p->at[o->axis], var, o->unit * axis_stride(&p->l->axes[o->axis], o->part));
+}
+
+/* The loops over whole axis parts, and which loop is the parallel one. */
+static uint32_t list_outer(struct lower_dot_product *p, struct outer *list)
+{
+    const struct lower *l = p->l;
+    uint32_t n = 0;
+    for (uint32_t axis = AXIS_B; axis <= AXIS_N; axis++) {
+        uint32_t parts = axis == AXIS_B ? l->axes[axis].parts : dot_last_index(l, axis);
+        for (uint32_t i = 0; i < parts; i++)
+            if (l->axes[axis].part[i] != 1) list[n++] = (struct outer){axis, i, l->axes[axis].part[i], 1};
+    }
+    return n;
+}
+
+static void choose_chunks(struct lower_dot_product *p, bool parallel)
+{
+    int64_t all = p->blocks + (p->tail_rows > 0), most = CHUNK_ROWS / p->rows;
+    most = most < 1 ? 1 : most;
+    if (p->pack_rows && p->blocks_k <= 1) /* the packed rows of a chunk stay in the second cache */
+        while (most > 1 && most * p->rows * p->k * 4 > 512 * 1024) most--;
+    int64_t least = p->pack ? (p->l->lane_stride != 1 ? 128 : 32) / p->rows : 1; /* a packed panel serves many rows */
+    p->chunk = all < most ? all : most;
+    if (parallel) /* enough chunks for a team */
+        while (p->chunk > 1 && p->chunk > least && (all + p->chunk - 1) / p->chunk < 16) p->chunk--;
+    while (p->even && p->chunk > 1 && all % p->chunk) p->chunk--;
+    if (p->chunk < 1) p->chunk = 1;
+    p->chunks = (all + p->chunk - 1) / p->chunk;
+}
+typedef void row_block(struct lower_dot_product *, uint32_t rows, const void *user);
+
+/* ---------------------------------------------------------------- row blocks, panels */
+
+static nest_value compare(struct lower *l, enum ir_op op, const struct lower_pos *at, int64_t with)
+{
+    nest_value args[2] = {lower_pos_value(l, at), nest_number(&l->b, IR_I32, (double)with)};
+    return nest_op(&l->b, op, IR_BOOL, args, 2);
+}
+
+/* The row blocks of the chunk whose first block is at `chunk` (a position counted in blocks). */
+static void each_block(struct lower_dot_product *p, const struct lower_pos *chunk, row_block *body, const void *user)
+{
+    struct lower *l = p->l;
+    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row, block = *chunk;
+    int64_t all = p->blocks + (p->tail_rows > 0);
+    bool even = all % p->chunk == 0 && p->tail_rows == 0;
+    uint32_t opened = 0;
+    if (p->chunk > 1) {
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), p->chunk, p->rows);
+        lower_pos_add_term(l, &p->at[AXIS_M], var, p->rows);
+        lower_pos_add_term(l, &p->local_row, var, p->rows);
+        lower_pos_add_term(l, &block, var, 1);
+        opened++;
+    }
+    if (p->blocks > 0) {
+        if (!even) nest_open_if(&l->b, compare(l, OP_lt, &block, p->blocks));
+        body(p, p->rows, user);
+        if (!even) nest_close(&l->b);
+    }
+    if (p->tail_rows > 0) {
+        nest_open_if(&l->b, compare(l, OP_eq, &block, p->blocks));
+        body(p, (uint32_t)p->tail_rows, user);
+        nest_close(&l->b);
+    }
+    dot_close_loops(l, opened);
+    p->at[AXIS_M] = m, p->local_row = local_row;
+}
+
+struct panel {
+    uint32_t vectors;
+    bool masked, first;
+    int64_t extent_k;
+};
+
+static void tile_block(struct lower_dot_product *p, uint32_t rows, const void *user)
+{
+    const struct panel *panel = user;
+    dot_tile(p, rows, panel->vectors, panel->masked, panel->extent_k, panel->first);
+}
+
+/* The epilogue of tiles that wait in the local: row by row, so that its code stands there once. */
+static void finish_block(struct lower_dot_product *p, uint32_t rows, const void *user)
+{
+    const struct panel *panel = user;
+    struct lower *l = p->l;
+    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row;
+    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
+    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
+    lower_pos_add_term(l, &p->local_row, row, 1);
+    struct lower_dot_column c = dot_open_column(p, panel->vectors, panel->masked);
+    struct lower_pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
+    dot_close_column(p, &c);
+    nest_close(&l->b);
+    p->at[AXIS_M] = m, p->local_row = local_row;
+}
+
+static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)
+{
+    if (p->pack) dot_pack_panel(p, panel->vectors, panel->masked, panel->extent_k);
+    if (p->pack_rows && p->local_blocks) each_block(p, chunk, dot_pack_block, &panel->extent_k);
+    each_block(p, chunk, tile_block, panel);
+}
+
+static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked)
+{
+    struct lower *l = p->l;
+    struct lower_pos k = p->at[AXIS_K];
+    struct panel panel = {vectors, masked, true, p->block_k};
+    panel_block_k(p, chunk, &panel);
+    panel.first = false;
+    if (p->outer_k != UINT32_MAX) {
+        const struct lower_axis *axis = &l->axes[AXIS_K];
+        int64_t step = axis_stride(axis, p->outer_k);
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, p->outer_k, axis->part[p->outer_k] - 1, 1);
+        lower_pos_add_term(l, &p->at[AXIS_K], var, step);
+        p->at[AXIS_K].offset += step;
+        panel_block_k(p, chunk, &panel);
+        nest_close(&l->b);
+        p->at[AXIS_K] = k;
+    } else if (p->blocks_k > 1) {
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
+        lower_pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
+        p->at[AXIS_K].offset += p->block_k;
+        panel_block_k(p, chunk, &panel);
+        nest_close(&l->b);
+        p->at[AXIS_K] = k;
+    }
+    if (p->tail_k) {
+        p->at[AXIS_K].offset += p->block_k * p->blocks_k;
+        panel.extent_k = p->tail_k;
+        panel_block_k(p, chunk, &panel);
+        p->at[AXIS_K] = k;
+    }
+    if (p->local_tile && !p->wide) each_block(p, chunk, finish_block, &panel);
+}
+
+/* The epilogue of whole rows. */
+static void finish_rows(struct lower_dot_product *p, uint32_t rows, const void *user)
+{
+    (void)user;
+    struct lower *l = p->l;
+    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
+    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
+    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1);
+    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
+    lower_pos_add_term(l, &p->local_row, row, 1);
+    lower_pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    struct lower_dot_column c = {.vector = lane, .lane = lane};
+    struct lower_pos at = dot_tile_pos(p, &c);
+    dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
+    dot_close_loops(l, 2);
+    p->at[AXIS_M] = m, p->local_row = local_row, p->at[AXIS_N] = n;
+}
+
+static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chunk)
+{
+    struct lower_pos n = p->at[AXIS_N];
+    uint32_t vectors = (uint32_t)((p->tail_columns + p->width - 1) / p->width);
+    p->at[AXIS_N].offset += p->panels * p->panel_columns;
+    one_panel(p, chunk, vectors, p->tail_columns % p->width != 0);
+    p->at[AXIS_N] = n;
+}
+
+/* All panels of one chunk of rows; `panel`: the loop over panels is open already, as the parallel one. */
+static void all_panels(struct lower_dot_product *p, const struct lower_pos *chunk, const struct lower_pos *panel)
+{
+    struct lower *l = p->l;
+    struct lower_pos n = p->at[AXIS_N];
+    if (p->pack_rows && !p->local_blocks) each_block(p, chunk, dot_pack_block, &p->block_k);
+    if (panel) {
+        bool both = p->panels > 0 && p->tail_columns > 0;
+        if (both) nest_open_if(&l->b, compare(l, OP_lt, panel, p->panels));
+        if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
+        if (both) {
+            nest_close(&l->b);
+            nest_open_if(&l->b, compare(l, OP_eq, panel, p->panels));
+            struct lower_pos before = p->at[AXIS_N];
+            p->at[AXIS_N] = n;
+            for (uint32_t i = 0; i < panel->term_count; i++) /* the panel's number is known here */
+                lower_pos_add_term(l, &p->at[AXIS_N], panel->term[i].var, -p->panel_columns);
+            tail_panel(p, chunk);
+            p->at[AXIS_N] = before;
+            nest_close(&l->b);
+        }
+        return;
+    }
+    if (p->panels > 1) {
+        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns);
+        lower_pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+    }
+    if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
+    if (p->panels > 1) {
+        nest_close(&l->b);
+        p->at[AXIS_N] = n;
+    }
+    if (p->tail_columns) tail_panel(p, chunk);
+    if (p->wide) each_block(p, chunk, finish_rows, NULL);
+}
+
+/* Full-size tensors that the epilogue reads and writes beside the product's own store. */
+static uint32_t epilogue_streams(const struct lower_dot_product *p)
+{
+    const struct lower *l = p->l;
+    int64_t full = ir_type_elements(ir_type(l->f, p->root));
+    uint32_t count = 0;
+    for (size_t i = 0; i < l->group->inputs.count; i++)
+        count += l->group->input_level.items[i] == 1 &&
+                 ir_type_elements(ir_type(l->f, l->group->inputs.items[i])) == full;
+    return count + (uint32_t)l->group->outputs.count - 1;
+}
+
+static void choose_locals(struct lower_dot_product *p, bool panels_parallel)
+{
+    struct lower *l = p->l;
+    int64_t columns = (p->n + p->lanes - 1) / p->lanes * p->lanes, rows = p->chunk * p->rows;
+    bool fits = !panels_parallel && l->axes[AXIS_N].parts == 1 && rows * columns * 4 <= 512 * 1024;
+    bool several = p->panels + (p->tail_columns > 0) > 1;
+    if (fits && several && (p->local_tile || (epilogue_streams(p) >= 2 && rows > 1))) p->wide = p->local_tile = true;
+    p->tile_columns = p->wide ? columns : p->panel_columns;
+    if (p->pack) p->panel_local = nest_local(&l->b, p->sum, dot_packed_k(p) * p->panel_columns);
+    if (p->pack_rows) p->rows_local = nest_local(&l->b, p->sum, rows * p->block_k);
+    if (p->local_tile) p->tile_local = nest_local(&l->b, p->sum, rows * p->tile_columns);
+}
+
+static void loops(struct lower_dot_product *p)
+{
+    struct lower *l = p->l;
+    struct outer list[4 * AXIS_PARTS];
+    uint32_t count = list_outer(p, list), best = UINT32_MAX, opened = 0;
+    int64_t all_panels_count = p->panels + (p->tail_columns > 0);
+    choose_chunks(p, true);
+    int64_t largest = 1;
+    for (uint32_t i = 0; i < count; i++)
+        if (list[i].extent > largest) largest = list[best = i].extent;
+    bool chunks_parallel = p->chunks > 1 && (p->chunks >= largest || largest < 8) &&
+                           (p->chunks >= 4 || p->chunks >= all_panels_count);
+    bool panels_parallel = !chunks_parallel && all_panels_count > 1 && largest < 4 && all_panels_count >= largest;
+    if (!chunks_parallel) choose_chunks(p, false);
+    if (chunks_parallel || panels_parallel) best = UINT32_MAX;
+    choose_locals(p, panels_parallel);
+    uint32_t part = dot_last_index(l, AXIS_M);
+    struct lower_pos chunk = lower_pos_constant(0), panel = lower_pos_constant(0);
+    l->b.nest->parallel_extent = 1;
+    if (best != UINT32_MAX) {
+        open_outer(p, NEST_PARALLEL, &list[best]);
+        l->b.nest->parallel_extent = list[best].extent;
+        opened++;
+    } else if (panels_parallel) {
+        uint32_t part_n = dot_last_index(l, AXIS_N);
+        nest_var var = lower_open_piece(l, NEST_PARALLEL, AXIS_N, part_n, all_panels_count, p->panel_columns);
+        lower_pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+        lower_pos_add_term(l, &panel, var, 1);
+        l->b.nest->parallel_extent = all_panels_count;
+        opened++;
+    }
+    bool chunk_loop = p->chunks > 1;
+    if (chunk_loop) {
+        nest_var var = lower_open_piece(l, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, part, p->chunks,
+                                        p->chunk * p->rows);
+        lower_pos_add_term(l, &p->at[AXIS_M], var, p->chunk * p->rows);
+        lower_pos_add_term(l, &chunk, var, p->chunk);
+        if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
+        opened++;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (i != best) {
+            open_outer(p, NEST_SERIAL, &list[i]);
+            opened++;
+        }
+    all_panels(p, &chunk, panels_parallel ? &panel : NULL);
+    dot_close_loops(l, opened);
+}
+
+/* ---------------------------------------------------------------- the template */
+
+static int64_t class_extent(const struct lower_dot_operand *o, uint32_t class)
+{
+    int64_t extent = 1;
+    for (uint32_t i = 0; i < o->count[class]; i++) extent *= o->run[class][i].extent;
+    return extent;
+}
+
+/* The distance in memory between neighbouring columns of y, found by walking to it once. */
+static bool probe(struct lower_dot_product *p)
+{
+    struct lower *l = p->l;
+    if (l->probed) return false;
+    l->probed = true;
+    uint32_t part = dot_last_index(l, AXIS_N);
+    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->n, 1);
+    lower_pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    l->probe_var = lane, l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
+    dot_operand_value(p, &p->y);
+    l->probing = false;
+    nest_close(&l->b);
+    l->retry = true;
+    return true;
+}
+
+static void fill_gemm(const struct lower_dot_product *p, struct cg_gemm *g)
+{
+    const struct lower *l = p->l;
+    if (p->dtype != IR_F32 || l->group->outputs.count != 1 || l->group->outputs.items[0] != p->root ||
+        l->group->nodes.count != 1 || !l->argument[p->x.value] || !l->argument[p->y.value])
+        return;
+    for (uint32_t class = 0; class < 4; class ++)
+        if (p->x.count[class] > 1 || p->y.count[class] > 1) return;
+    const struct lower_dot_run *xm = p->x.count[AXIS_M] ? &p->x.run[AXIS_M][0] : NULL,
+                               *xk = p->x.count[AXIS_K] ? &p->x.run[AXIS_K][0] : NULL;
+    const struct lower_dot_run *yn = p->y.count[AXIS_N] ? &p->y.run[AXIS_N][0] : NULL,
+                               *yk = p->y.count[AXIS_K] ? &p->y.run[AXIS_K][0] : NULL;
+    if (!xm || !xk || !yn || !yk || (xm->stride != 1 && xk->stride != 1) || (yn->stride != 1 && yk->stride != 1))
+        return;
+    *g = (struct cg_gemm){.valid = true, .m = xm->extent, .n = yn->extent, .k = xk->extent};
+    g->trans_a = xk->stride != 1;
+    g->trans_b = yn->stride != 1;
+    g->lda = g->trans_a ? xk->stride : xm->stride;
+    g->ldb = g->trans_b ? yn->stride : yk->stride;
+    g->ldc = g->n;
+    g->batch = class_extent(&p->x, AXIS_B);
+    g->stride_a = p->x.count[AXIS_B] ? p->x.run[AXIS_B][0].stride : 0;
+    g->stride_b = p->y.count[AXIS_B] ? p->y.run[AXIS_B][0].stride : 0;
+    g->stride_c = g->m * g->n;
+    g->a = l->argument[p->x.value] - 1;
+    g->b = l->argument[p->y.value] - 1;
+    g->c = lower_argument_of_output(l, 0);
+}
+
+void lower_dot(struct lower *l, struct cg_gemm *gemm)
+{
+    struct lower_dot_product p;
+    memset(&p, 0, sizeof p);
+    p.l = l;
+    p.root = l->group->root;
+    const struct ir_node *node = ir_get(l->f, p.root);
+    p.dtype = (enum ir_dtype)node->type.dtype;
+    p.sum = p.dtype == IR_F16 || p.dtype == IR_BF16 ? IR_F32 : p.dtype;
+    describe(&p.x, l->f, node->args[0], AXIS_M, node->attr[0], node->attr[2]);
+    describe(&p.y, l->f, node->args[1], AXIS_N, node->attr[1], node->attr[3]);
+    if (l->axis_count == 0) {
+        int64_t extent[4] = {class_extent(&p.x, AXIS_B), class_extent(&p.x, AXIS_M), class_extent(&p.y, AXIS_N),
+                             class_extent(&p.x, AXIS_K)};
+        l->axis_count = 4;
+        for (uint32_t i = 0; i < 4; i++)
+            l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+    }
+    p.m = last_part(l, AXIS_M), p.n = last_part(l, AXIS_N), p.k = last_part(l, AXIS_K);
+    if (probe(&p)) return;
+    p.even = !l->argument[p.x.value] && l->axes[AXIS_M].parts > 1;
+    choose_columns(&p);
+    choose_rows(&p);
+    choose_blocks(&p);
+    loops(&p);
+    double flops = 2.0 * (double)l->axes[AXIS_B].extent * (double)l->axes[AXIS_M].extent *
+                   (double)l->axes[AXIS_N].extent;
+    l->b.nest->work = flops * (double)l->axes[AXIS_K].extent / 2 + flops / 2 * epilogue_cost(&p);
+    fill_gemm(&p, gemm);
+}

@@ -1,0 +1,72 @@
+/* What the files of the contraction's template share (see lower_dot.c). */
+#ifndef CODEGEN_LOWER_DOT_H
+#define CODEGEN_LOWER_DOT_H
+#include "codegen/lower/lower.h"
+
+enum { AXIS_B, AXIS_M, AXIS_N, AXIS_K };
+enum { LONG_K = 2048, BLOCK_K = 1024, CHUNK_ROWS = 128, DIRECT_BYTES = 64 * 1024, COSTLY_EPILOGUE = 12, PACK_K = 64 };
+
+struct lower_dot_run {
+    int64_t extent, stride;
+};
+struct lower_dot_operand {
+    ir_value value;
+    uint32_t count[4];
+    struct lower_dot_run run[4][IR_MAX_RANK];
+};
+
+struct lower_dot_product {
+    struct lower *l;
+    ir_value root;
+    enum ir_dtype dtype, sum;
+    struct lower_dot_operand x, y;
+    int64_t m, n, k;      /* extents of the last parts, which the tile covers */
+    int64_t lanes, width; /* columns of one vector */
+    uint32_t vectors, rows;
+    bool even; /* x is a view whose rows change their distance between parts: no block of rows may
+                                   stick out, or its elements would be found by division, step by step */
+    int64_t panels, tail_columns;
+    int64_t blocks, tail_rows; /* whole row blocks */
+    int64_t chunk;             /* row blocks of a chunk */
+    int64_t chunks;
+    int64_t block_k, blocks_k, tail_k;
+    uint32_t outer_k; /* where k has parts: the one whose steps are the blocks; UINT32_MAX: there are none */
+    bool pack, pack_rows, local_tile;
+    bool local_blocks; /* k goes by blocks */
+    uint32_t panel_local, rows_local, tile_local;
+    int64_t panel_columns;  /* row length of the packed panel */
+    bool wide;              /* the local tile holds whole rows, so that the epilogue streams through memory */
+    int64_t tile_columns;   /* row length of the local tile */
+    struct lower_pos at[4]; /* where the open loops stand on each axis */
+    struct lower_pos local_k, local_row; /* inside the block of k, inside the chunk */
+};
+
+/* One column vector of the panel: its loops, its place on the axis before them. */
+struct lower_dot_column {
+    struct lower_pos before;
+    nest_var vector, lane;
+};
+
+static inline uint32_t dot_last_index(const struct lower *l, uint32_t axis) { return l->axes[axis].parts - 1; }
+
+/* Steps of k between two packings. */
+static inline int64_t dot_packed_k(const struct lower_dot_product *p)
+{
+    const struct lower_axis *k = &p->l->axes[AXIS_K];
+    return k->parts == 1 ? p->block_k : p->outer_k == UINT32_MAX ? k->extent : k->extent / k->part[p->outer_k];
+}
+
+/* lower_dot_tile.c */
+nest_value dot_operand_value(struct lower_dot_product *,
+                             const struct lower_dot_operand *); /* where the open loops stand */
+void dot_close_loops(struct lower *, uint32_t count);
+void dot_pack_panel(struct lower_dot_product *, uint32_t vectors, bool masked, int64_t extent_k);
+void dot_pack_block(struct lower_dot_product *, uint32_t rows, const void *extent_k); /* rows of x, k-major */
+void dot_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first);
+void dot_finish(struct lower_dot_product *,
+                nest_value sum); /* the epilogue on one vector of the product, and the stores */
+struct lower_dot_column dot_open_column(struct lower_dot_product *, uint32_t vectors, bool masked);
+void dot_close_column(struct lower_dot_product *, const struct lower_dot_column *);
+struct lower_pos dot_tile_pos(struct lower_dot_product *,
+                              const struct lower_dot_column *); /* where the open column stands in the local tile */
+#endif

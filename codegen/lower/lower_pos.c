@@ -1,0 +1,184 @@
+/* Symbolic positions: affine expressions of loop variables (see lower.h). */
+#include "codegen/lower/lower.h"
+#include <string.h>
+
+struct lower_pos lower_pos_constant(int64_t offset)
+{
+    struct lower_pos p;
+    memset(&p, 0, sizeof p);
+    p.offset = offset;
+    return p;
+}
+
+void lower_pos_add_term(struct lower *l, struct lower_pos *p, nest_var var, int64_t scale)
+{
+    if (l->vars.items[var].extent == 1 || scale == 0) return;
+    uint32_t i = 0;
+    while (i < p->term_count && p->term[i].var < var) i++;
+    if (i < p->term_count && p->term[i].var == var) {
+        p->term[i].scale += scale;
+        if (p->term[i].scale == 0) {
+            memmove(&p->term[i], &p->term[i + 1], (--p->term_count - i) * sizeof p->term[0]);
+            p->term[p->term_count] = (struct nest_term){0, 0};
+        }
+        return;
+    }
+    ASSERT(p->term_count < POS_TERMS);
+    memmove(&p->term[i + 1], &p->term[i], (p->term_count++ - i) * sizeof p->term[0]);
+    p->term[i] = (struct nest_term){var, scale};
+}
+
+void lower_pos_add_scaled(struct lower *l, struct lower_pos *p, nest_value value, int64_t scale, int64_t max)
+{
+    if (max == 0 || scale == 0) return;
+    for (uint32_t i = 0; i < p->scaled_count; i++)
+        if (p->scaled[i].value == value) {
+            p->scaled[i].scale += scale;
+            if (p->scaled[i].scale == 0) {
+                p->scaled[i] = p->scaled[--p->scaled_count];
+                memset(&p->scaled[p->scaled_count], 0, sizeof p->scaled[0]);
+            }
+            return;
+        }
+    if (p->scaled_count == POS_SCALED) { /* put what is there into one value */
+        int64_t low, high;
+        lower_pos_range(l, p, &low, &high);
+        nest_value sum = lower_pos_value(l, p);
+        *p = lower_pos_constant(0);
+        lower_pos_add_scaled(l, p, sum, 1, high);
+    }
+    struct lower_pos_scaled *s = &p->scaled[p->scaled_count++];
+    memset(s, 0, sizeof *s);
+    s->value = value, s->scale = scale, s->max = max;
+}
+
+void lower_pos_add(struct lower *l, struct lower_pos *p, const struct lower_pos *q, int64_t scale)
+{
+    struct lower_pos copy = *q;
+    p->offset += copy.offset * scale;
+    for (uint32_t i = 0; i < copy.term_count; i++)
+        lower_pos_add_term(l, p, copy.term[i].var, copy.term[i].scale * scale);
+    for (uint32_t i = 0; i < copy.scaled_count; i++)
+        lower_pos_add_scaled(l, p, copy.scaled[i].value, copy.scaled[i].scale * scale, copy.scaled[i].max);
+}
+
+static void widen(int64_t scale, int64_t max, int64_t *low, int64_t *high)
+{
+    if (scale < 0) *low += scale * max;
+    else *high += scale * max;
+}
+
+void lower_pos_range(const struct lower *l, const struct lower_pos *p, int64_t *low, int64_t *high)
+{
+    *low = *high = p->offset;
+    for (uint32_t i = 0; i < p->term_count; i++)
+        widen(p->term[i].scale, l->vars.items[p->term[i].var].extent - 1, low, high);
+    for (uint32_t i = 0; i < p->scaled_count; i++) widen(p->scaled[i].scale, p->scaled[i].max, low, high);
+}
+
+struct nest_index lower_pos_index(struct lower *l, const struct lower_pos *p)
+{
+    struct nest_index index = {.offset = p->offset, .term_count = p->term_count, .scaled_count = p->scaled_count};
+    if (p->term_count) index.terms = arena_copy(l->arena, p->term, p->term_count * sizeof p->term[0]);
+    struct nest_scaled *scaled = p->scaled_count ? arena_new_array(l->arena, struct nest_scaled, p->scaled_count)
+                                                 : NULL;
+    for (uint32_t i = 0; i < p->scaled_count; i++)
+        scaled[i] = (struct nest_scaled){p->scaled[i].value, p->scaled[i].scale};
+    index.scaled = scaled;
+    return index;
+}
+
+nest_value lower_pos_value(struct lower *l, const struct lower_pos *p)
+{
+    return nest_position(&l->b, lower_pos_index(l, p));
+}
+
+/* ---------------------------------------------------------------- coordinates */
+
+static int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
+
+/* Asks for the axis part of a variable to be split so that a step of its outer half is a whole multiple of
+ * `extent` elements. False: it cannot be done. */
+static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t extent)
+{
+    struct lower_var_info *info = &l->vars.items[var];
+    scale = scale < 0 ? -scale : scale;
+    if (!info->splits || scale % info->unit || extent % (scale / info->unit)) return false;
+    int64_t inner = extent / (scale / info->unit);
+    struct lower_axis *axis = &l->axes[info->axis];
+    int64_t whole = axis->part[info->part];
+    if (inner <= 1 || inner >= whole || whole % inner || axis->parts == AXIS_PARTS) return false;
+    if (!l->retry) { /* one at a time: later ones may follow from this one */
+        l->retry = true;
+        memmove(&axis->part[info->part + 1], &axis->part[info->part],
+                (axis->parts++ - info->part) * sizeof axis->part[0]);
+        axis->part[info->part] = whole / inner;
+        axis->part[info->part + 1] = inner;
+    }
+    return true;
+}
+
+static nest_value divide(struct lower *l, enum ir_op op, nest_value x, int64_t by)
+{
+    nest_value args[2] = {x, nest_number(&l->b, IR_I32, (double)by)};
+    return nest_op(&l->b, op, IR_I32, args, 2);
+}
+
+/* p = extent * high + low with low in [0, extent). */
+static void split_last(struct lower *l, const struct lower_pos *p, int64_t extent, struct lower_pos *high,
+                       struct lower_pos *low)
+{
+    *high = lower_pos_constant(0);
+    *low = lower_pos_constant(floor_mod(p->offset, extent));
+    high->offset = (p->offset - low->offset) / extent;
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        bool whole = p->term[i].scale % extent == 0;
+        lower_pos_add_term(l, whole ? high : low, p->term[i].var, whole ? p->term[i].scale / extent : p->term[i].scale);
+    }
+    for (uint32_t i = 0; i < p->scaled_count; i++) {
+        const struct lower_pos_scaled *s = &p->scaled[i];
+        bool whole = s->scale % extent == 0;
+        lower_pos_add_scaled(l, whole ? high : low, s->value, whole ? s->scale / extent : s->scale, s->max);
+    }
+    int64_t least, most;
+    lower_pos_range(l, low, &least, &most);
+    if (least >= 0 && most < extent) return;
+    for (uint32_t i = 0; i < low->term_count; i++)
+        if (ask_split(l, low->term[i].var, low->term[i].scale, extent)) break;
+    lower_pos_range(l, p, &least, &most);
+    nest_value whole = lower_pos_value(l, p);
+    *high = *low = lower_pos_constant(0);
+    lower_pos_add_scaled(l, high, divide(l, OP_div, whole, extent), 1, most < extent ? 1 : most / extent);
+    lower_pos_add_scaled(l, low, divide(l, OP_rem, whole, extent), 1, extent - 1);
+}
+
+void lower_pos_split(struct lower *l, const struct lower_pos *p, uint32_t rank, const int64_t *shape,
+                     struct lower_pos *out)
+{
+    struct lower_pos rest = *p;
+    for (uint32_t i = rank; i-- > 0;) {
+        bool more = false; /* does any dimension outside have an extent? */
+        for (uint32_t j = 0; j < i; j++) more |= shape[j] != 1;
+        if (shape[i] == 1) {
+            out[i] = lower_pos_constant(0);
+        } else if (!more) {
+            out[i] = rest;
+            rest = lower_pos_constant(0);
+        } else {
+            struct lower_pos high;
+            split_last(l, &rest, shape[i] ? shape[i] : 1, &high, &out[i]);
+            rest = high;
+        }
+    }
+}
+
+struct lower_pos lower_pos_join(struct lower *l, uint32_t rank, const int64_t *shape, const struct lower_pos *at)
+{
+    struct lower_pos p = lower_pos_constant(0);
+    int64_t stride = 1;
+    for (uint32_t i = rank; i-- > 0;) {
+        if (shape[i] != 1) lower_pos_add(l, &p, &at[i], stride);
+        stride *= shape[i];
+    }
+    return p;
+}

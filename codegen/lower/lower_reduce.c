@@ -1,0 +1,462 @@
+/* Reductions with the element-wise work around them. The domain is cut into runs of dimensions that are kept (rows) or
+ * reduced (columns). A row kernel gives each row to one iteration and walks its columns with the lanes; a column kernel
+ * gives a block of kept elements to one iteration, each element a lane, and walks the reduced ones.
+ *
+ * A reduction that needs another one's result comes a pass later over the same columns. What a later pass needs again
+ * is computed again, but for expensive operations: those are kept in a local row. Outputs are stored in the last pass,
+ * so that an output may take the place of an input. */
+#include "codegen/lower/lower.h"
+#include <string.h>
+
+enum { LOCAL_COLUMNS = 1 << 16 };
+
+struct reduction {
+    struct lower *l;
+    uint32_t runs;
+    bool reduced[IR_MAX_RANK + 1];
+    int64_t full_stride[IR_MAX_RANK + 1], row_stride[IR_MAX_RANK + 1];
+    int64_t columns, rows;
+    bool by_rows;  /* the last run is reduced */
+    bool in_order; /* by rows: one element after the other, as there are 16-bit sums, which are rounded at every step */
+    bool laid_out; /* ... whose terms are computed by the lanes and laid out in a local row first */
+    uint32_t *stage; /* by value: passes that must be complete before it can be computed */
+    uint32_t passes;
+    VEC(ir_value) sums;         /* the reductions */
+    uint32_t *reg;              /* by value: register of a reduction */
+    bool *keep;                 /* by value: kept in a local from its pass on */
+    uint32_t *local;            /* by value */
+    struct lower_pos full, row; /* of the loops open now */
+    struct lower_pos first;     /* of a row */
+    /* columns: the tile */
+    uint32_t vectors; /* registers of one block */
+    int64_t width;    /* lanes used of each */
+    nest_value mask;  /* of a block that sticks out */
+};
+
+/* ---------------------------------------------------------------- what is computed when */
+
+static bool is_reduce(const struct ir_node *node) { return ir_ops[node->op].emit == EMIT_reduce; }
+static bool is_stepwise(const struct ir_node *node)
+{
+    bool sum = node->op == OP_reduce_sum || node->op == OP_reduce_prod;
+    return sum && (node->type.dtype == IR_BF16 || node->type.dtype == IR_F16);
+}
+static bool in_order(const struct reduction *r, const struct ir_node *node)
+{
+    return r->in_order && (!r->laid_out || is_stepwise(node));
+}
+
+static void find_runs(struct reduction *r, const struct ir_node *node)
+{
+    const struct ir_type *from = ir_type(r->l->f, node->args[0]);
+    bool reduced[IR_MAX_RANK] = {false}, any = false;
+    int64_t extent[IR_MAX_RANK + 1];
+    for (uint32_t i = 0; i < node->attr[0].n; i++) reduced[node->attr[0].v[i]] = true;
+    for (uint32_t i = 0; i < from->rank; i++) {
+        if (from->dim[i] == 1) continue;
+        any |= reduced[i];
+        if (r->runs && r->reduced[r->runs - 1] == reduced[i]) {
+            extent[r->runs - 1] *= from->dim[i];
+        } else {
+            r->reduced[r->runs] = reduced[i];
+            extent[r->runs++] = from->dim[i];
+        }
+    }
+    if (!any) {
+        r->reduced[r->runs] = true;
+        extent[r->runs++] = 1;
+    }
+    int64_t full = 1, row = 1;
+    r->columns = r->rows = 1;
+    for (uint32_t i = r->runs; i-- > 0;) {
+        r->full_stride[i] = full;
+        r->row_stride[i] = r->reduced[i] ? 0 : row;
+        full *= extent[i];
+        row *= r->reduced[i] ? 1 : extent[i];
+        *(r->reduced[i] ? &r->columns : &r->rows) *= extent[i];
+    }
+    r->by_rows = r->reduced[r->runs - 1];
+    if (r->l->axis_count == 0) {
+        r->l->axis_count = r->runs;
+        for (uint32_t i = 0; i < r->runs; i++)
+            r->l->axes[i] = (struct lower_axis){.extent = extent[i], .parts = 1, .part = {extent[i]}};
+    }
+}
+
+static void find_stages(struct reduction *r)
+{
+    struct lower *l = r->l;
+    const struct plan_group *g = l->group;
+    for (size_t i = 0; i < g->nodes.count; i++) {
+        ir_value v = g->nodes.items[i];
+        const struct ir_node *node = ir_get(l->f, v);
+        for (uint32_t j = 0; j < node->arg_count; j++)
+            if (l->member[node->args[j]] && r->stage[node->args[j]] > r->stage[v])
+                r->stage[v] = r->stage[node->args[j]];
+        if (!is_reduce(node)) continue;
+        vec_push(l->arena, &r->sums, v);
+        r->in_order |= is_stepwise(node);
+        r->stage[v]++; /* reduced in pass stage - 1 */
+        r->passes = r->stage[v] > r->passes ? r->stage[v] : r->passes;
+    }
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (g->output_level.items[i] == 1 && r->stage[g->outputs.items[i]] + 1 > r->passes)
+            r->passes = r->stage[g->outputs.items[i]] + 1;
+}
+
+/* Marks the expensive values that pass `pass` needs at the index of `v` but an earlier pass could compute. */
+static void mark_kept(struct reduction *r, ir_value v, uint32_t pass)
+{
+    struct lower *l = r->l;
+    const struct ir_node *node = ir_get(l->f, v);
+    if (!l->member[v] || l->argument[v] || is_reduce(node) || r->keep[v]) return;
+    bool pointwise = ir_ops[node->op].emit == EMIT_ewise && node->op != OP_iota;
+    if (pointwise && lower_op_cost(node) >= 8 && r->stage[v] < pass) {
+        r->keep[v] = true;
+        return;
+    }
+    for (uint32_t i = 0; i < node->arg_count && (pointwise || node->op == OP_reshape); i++)
+        mark_kept(r, node->args[i], pass);
+}
+
+/* Whether a row lies in one piece and fits a local. */
+static bool has_one_run(const struct reduction *r)
+{
+    uint32_t reduced_runs = 0;
+    for (uint32_t i = 0; i < r->runs; i++) reduced_runs += r->reduced[i];
+    return r->by_rows && reduced_runs == 1 && r->columns <= LOCAL_COLUMNS;
+}
+
+static void find_kept(struct reduction *r)
+{
+    const struct plan_group *g = r->l->group;
+    if (!has_one_run(r)) return;
+    for (size_t i = 0; i < r->sums.count; i++)
+        mark_kept(r, ir_get(r->l->f, r->sums.items[i])->args[0], r->stage[r->sums.items[i]] - 1);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (g->output_level.items[i] == 1) mark_kept(r, g->outputs.items[i], r->passes - 1);
+}
+
+/* ---------------------------------------------------------------- loops */
+
+static void add_part(struct reduction *r, uint32_t axis, nest_var var, int64_t stride)
+{
+    lower_pos_add_term(r->l, &r->full, var, stride * r->full_stride[axis]);
+    lower_pos_add_term(r->l, &r->row, var, stride * r->row_stride[axis]);
+}
+
+static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, uint32_t part)
+{
+    nest_var var = lower_open_part(r->l, loop, axis, part);
+    add_part(r, axis, var, axis_stride(&r->l->axes[axis], part));
+}
+
+/* The kept parts but the one given (the blocks of a column kernel), the largest of them in parallel. `blocks`: the
+ * number of blocks that part is cut into, which may be the parallel loop itself. */
+static uint32_t open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
+{
+    struct lower *l = r->l;
+    uint32_t axis = UINT32_MAX, part = 0, opened = 0;
+    int64_t largest = blocks > 1 ? blocks : 0;
+    for (uint32_t a = 0; a < r->runs; a++)
+        for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++)
+            if (!(a == skip_axis && p == skip_part) && l->axes[a].part[p] > largest) {
+                largest = l->axes[a].part[p];
+                axis = a, part = p;
+            }
+    l->b.nest->parallel_extent = largest > 0 ? largest : 1;
+    if (axis != UINT32_MAX) {
+        open_part(r, NEST_PARALLEL, axis, part);
+        opened++;
+    }
+    if (blocks > 1) {
+        int64_t tile = r->vectors * r->width;
+        nest_var block = lower_open_piece(l, opened ? NEST_SERIAL : NEST_PARALLEL, skip_axis, skip_part, blocks, tile);
+        add_part(r, skip_axis, block, tile);
+        opened++;
+    }
+    for (uint32_t a = 0; a < r->runs; a++)
+        for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
+            if ((a == skip_axis && p == skip_part) || (a == axis && p == part) || l->axes[a].part[p] == 1) continue;
+            open_part(r, NEST_SERIAL, a, p);
+            opened++;
+        }
+    return opened;
+}
+
+/* The reduced parts; in a row kernel the innermost one is the vector loop. */
+static uint32_t open_reduced(struct reduction *r)
+{
+    struct lower *l = r->l;
+    uint32_t opened = 0;
+    for (uint32_t a = 0; a < r->runs; a++)
+        for (uint32_t p = 0; p < l->axes[a].parts && r->reduced[a]; p++) {
+            bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
+            if (l->axes[a].part[p] == 1 && !last) continue;
+            open_part(r, last && (!r->in_order || r->laid_out) ? NEST_VECTOR : NEST_SERIAL, a, p);
+            opened++;
+        }
+    return opened;
+}
+
+static void close_loops(struct lower *l, uint32_t count)
+{
+    while (count--) nest_close(&l->b);
+}
+
+/* ---------------------------------------------------------------- bodies */
+
+static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype)
+{
+    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
+}
+
+static enum ir_op combine_op(const struct ir_node *node)
+{
+    bool logical = node->type.dtype == IR_BOOL;
+    switch ((enum ir_op)node->op) {
+    case OP_reduce_sum: return logical ? OP_or : OP_add;
+    case OP_reduce_prod: return logical ? OP_and : OP_mul;
+    case OP_reduce_max: return logical ? OP_or : OP_max;
+    default: return logical ? OP_and : OP_min;
+    }
+}
+
+static void declare_sums(struct reduction *r, uint32_t pass)
+{
+    for (size_t i = 0; i < r->sums.count; i++) {
+        ir_value v = r->sums.items[i];
+        const struct ir_node *node = ir_get(r->l->f, v);
+        enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
+        if (r->stage[v] == pass + 1)
+            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, !in_order(r, node),
+                                 reduce_identity((enum ir_op)node->op, dtype));
+    }
+}
+
+/* Where the element lies in its row. */
+static struct nest_index row_index(struct reduction *r)
+{
+    struct lower_pos at = r->full;
+    lower_pos_add(r->l, &at, &r->first, -1);
+    return lower_pos_index(r->l, &at);
+}
+
+/* The work of one element in one pass; `reg` is the register of the tile. */
+static void body(struct reduction *r, uint32_t pass, struct nest_index reg)
+{
+    struct lower *l = r->l;
+    const struct plan_group *g = l->group;
+    bool last = pass + 1 == r->passes;
+    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
+    for (size_t i = 0; i < g->outputs.count && last; i++)
+        if (g->output_level.items[i] == 1) out[i] = lower_value(l, g->outputs.items[i], &r->full);
+    for (size_t i = 0; i < r->sums.count; i++) {
+        ir_value v = r->sums.items[i];
+        const struct ir_node *node = ir_get(l->f, v);
+        if (r->stage[v] != pass + 1) continue;
+        nest_value x = lower_value(l, node->args[0], &r->full);
+        x = cast_to(l, x, (enum ir_dtype)node->type.dtype);
+        if (r->laid_out && is_stepwise(node)) nest_store(&l->b, r->local[v], row_index(r), x, 0);
+        else nest_reduce(&l->b, combine_op(node), r->reg[v], reg, x);
+    }
+    for (size_t i = 0; i < g->nodes.count; i++) {
+        ir_value v = g->nodes.items[i];
+        if (!r->keep[v] || r->stage[v] != pass) continue;
+        struct lower_pos at = r->full;
+        lower_pos_add(l, &at, &l->from[v].base, -1);
+        nest_store(&l->b, r->local[v], lower_pos_index(l, &at), lower_value(l, v, &r->full), 0);
+    }
+    for (size_t i = 0; i < g->outputs.count && last; i++)
+        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &r->full), out[i], r->mask);
+}
+
+static void store_rows(struct reduction *r)
+{
+    struct lower *l = r->l;
+    const struct plan_group *g = l->group;
+    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (g->output_level.items[i] == 2) out[i] = lower_value(l, g->outputs.items[i], &r->row);
+    for (size_t i = 0; i < g->outputs.count; i++)
+        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &r->row), out[i], r->mask);
+}
+
+/* ---------------------------------------------------------------- row kernels */
+
+/* The sum of terms that lie in a local row. */
+static void sum_row(struct reduction *r, ir_value v)
+{
+    struct lower *l = r->l;
+    const struct ir_node *node = ir_get(l->f, v);
+    struct nest_index zero = {0};
+    nest_var var = lower_open(l, NEST_SERIAL, r->columns);
+    struct nest_term term = {var, 1};
+    nest_value x = nest_load(&l->b, r->local[v], (struct nest_index){.term_count = 1, .terms = &term}, 0);
+    nest_reduce(&l->b, combine_op(node), r->reg[v], zero, x);
+    nest_close(&l->b);
+}
+
+static void row_pass(struct reduction *r, uint32_t pass)
+{
+    struct lower *l = r->l;
+    struct lower_pos full = r->full, row = r->row;
+    struct nest_index zero = {0};
+    declare_sums(r, pass);
+    uint32_t opened = open_reduced(r);
+    body(r, pass, zero);
+    close_loops(l, opened);
+    r->full = full, r->row = row;
+    for (size_t i = 0; i < r->sums.count; i++) {
+        ir_value v = r->sums.items[i];
+        const struct ir_node *node = ir_get(l->f, v);
+        if (r->stage[v] != pass + 1) continue;
+        if (r->laid_out && is_stepwise(node)) sum_row(r, v);
+        nest_value x = in_order(r, node) ? nest_get(&l->b, r->reg[v], zero)
+                                         : nest_fold(&l->b, combine_op(node), r->reg[v], zero);
+        l->from[v] = (struct lower_override){.source = FROM_VALUE,
+                                             .value = cast_to(l, x, (enum ir_dtype)node->type.dtype)};
+    }
+    for (size_t i = 0; i < l->group->nodes.count; i++) {
+        ir_value v = l->group->nodes.items[i];
+        if (r->keep[v] && r->stage[v] == pass) l->from[v].source = FROM_BUFFER;
+    }
+}
+
+static void row_kernel(struct reduction *r)
+{
+    struct lower *l = r->l;
+    r->vectors = 1;
+    find_kept(r);
+    for (size_t i = 0; i < l->group->nodes.count; i++) {
+        ir_value v = l->group->nodes.items[i];
+        if (r->keep[v]) r->local[v] = nest_local(&l->b, (enum ir_dtype)ir_type(l->f, v)->dtype, r->columns);
+    }
+    r->laid_out = r->in_order && has_one_run(r);
+    for (size_t i = 0; i < r->sums.count && r->laid_out; i++) {
+        const struct ir_node *node = ir_get(l->f, r->sums.items[i]);
+        if (is_stepwise(node))
+            r->local[r->sums.items[i]] = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
+    }
+    uint32_t opened = open_kept(r, UINT32_MAX, 0, 0);
+    r->first = r->full;
+    for (size_t i = 0; i < l->group->nodes.count; i++) {
+        ir_value v = l->group->nodes.items[i];
+        if (r->keep[v]) l->from[v] = (struct lower_override){.buffer = r->local[v], .base = r->full};
+    }
+    for (uint32_t pass = 0; pass < r->passes; pass++) row_pass(r, pass);
+    store_rows(r);
+    close_loops(l, opened);
+}
+
+/* ---------------------------------------------------------------- column kernels */
+
+/* Opens the tile's loops: its registers one after the other, each lane an element of the last kept part. */
+static void open_tile(struct reduction *r, int64_t extent, bool masked, nest_var *unroll)
+{
+    struct lower *l = r->l;
+    uint32_t axis = r->runs - 1, part = l->axes[axis].parts - 1;
+    *unroll = lower_open_piece(l, NEST_UNROLL, axis, part, r->vectors, r->width);
+    add_part(r, axis, *unroll, r->width);
+    nest_var lane = lower_open_piece(l, NEST_VECTOR, axis, part, r->width, 1);
+    add_part(r, axis, lane, 1);
+    if (!masked) return;
+    /* the position inside the part, from the terms that were just made */
+    struct lower_pos at = lower_pos_constant(0);
+    for (uint32_t i = 0; i < r->full.term_count; i++) {
+        const struct lower_var_info *info = &l->vars.items[r->full.term[i].var];
+        if (info->splits && info->axis == axis && info->part == part)
+            lower_pos_add_term(l, &at, r->full.term[i].var, info->unit);
+    }
+    nest_value args[2] = {lower_pos_value(l, &at), nest_number(&l->b, IR_I32, (double)extent)};
+    l->tile_axis = axis, l->tile_part = part;
+    r->mask = l->tile_mask = nest_op(&l->b, OP_lt, IR_BOOL, args, 2);
+}
+
+static void close_tile(struct reduction *r)
+{
+    r->mask = r->l->tile_mask = 0;
+    close_loops(r->l, 2);
+}
+
+/* Makes the finished reductions visible in a tile's body. */
+static void read_sums(struct reduction *r, uint32_t pass, struct nest_index reg)
+{
+    struct lower *l = r->l;
+    for (size_t i = 0; i < r->sums.count; i++) {
+        ir_value v = r->sums.items[i];
+        if (r->stage[v] > pass) continue;
+        nest_value x = cast_to(l, nest_get(&l->b, r->reg[v], reg), (enum ir_dtype)ir_type(l->f, v)->dtype);
+        l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = x};
+    }
+}
+
+static struct nest_index tile_index(struct lower *l, nest_var unroll)
+{
+    struct lower_pos at = lower_pos_constant(0);
+    lower_pos_add_term(l, &at, unroll, 1);
+    return lower_pos_index(l, &at);
+}
+
+static void choose_tile(struct reduction *r, int64_t extent)
+{
+    int64_t lanes = r->l->lanes, whole = (extent + lanes - 1) / lanes;
+    r->width = extent < 1 ? 1 : extent < lanes ? extent : lanes; /* a tensor without elements has no tile */
+    r->vectors = whole < 1 ? 1 : whole < 4 ? (uint32_t)whole : 4;
+    for (uint32_t n = 4; n > 1 && extent % lanes == 0; n--)
+        if (whole % n == 0 && n < whole) {
+            r->vectors = n;
+            break;
+        }
+}
+
+static void column_kernel(struct reduction *r)
+{
+    struct lower *l = r->l;
+    uint32_t axis = r->runs - 1, part = l->axes[axis].parts - 1;
+    int64_t extent = l->axes[axis].part[part];
+    choose_tile(r, extent);
+    int64_t tile = r->vectors * r->width, blocks = (extent + tile - 1) / tile;
+    bool masked = extent % tile != 0;
+    nest_var unroll;
+    uint32_t opened = open_kept(r, axis, part, blocks);
+    struct lower_pos full = r->full, row = r->row;
+    for (uint32_t pass = 0; pass < r->passes; pass++) {
+        declare_sums(r, pass);
+        uint32_t inner = open_reduced(r);
+        open_tile(r, extent, masked, &unroll);
+        struct nest_index reg = tile_index(l, unroll);
+        read_sums(r, pass, reg);
+        body(r, pass, reg);
+        close_tile(r);
+        close_loops(l, inner);
+        r->full = full, r->row = row;
+    }
+    open_tile(r, extent, masked, &unroll);
+    read_sums(r, r->passes, tile_index(l, unroll));
+    store_rows(r);
+    close_tile(r);
+    close_loops(l, opened);
+}
+
+void lower_reduction(struct lower *l)
+{
+    struct reduction r;
+    memset(&r, 0, sizeof r);
+    r.l = l;
+    r.full = r.row = lower_pos_constant(0);
+    r.stage = arena_new_array(l->arena, uint32_t, l->f->count);
+    r.reg = arena_new_array(l->arena, uint32_t, l->f->count);
+    r.local = arena_new_array(l->arena, uint32_t, l->f->count);
+    r.keep = arena_new_array(l->arena, bool, l->f->count);
+    find_stages(&r);
+    if (r.sums.count == 0 || r.passes > PLAN_MAX_PASSES) {
+        lower_fail(l, l->group->outputs.items[0], "this combination of reductions");
+        return;
+    }
+    find_runs(&r, ir_get(l->f, r.sums.items[0]));
+    r.in_order &= r.by_rows;
+    if (r.by_rows) row_kernel(&r);
+    else column_kernel(&r);
+    l->b.nest->work = (l->cost + 2.0 * (double)l->group->inputs.count) * (double)(r.rows * r.columns);
+}

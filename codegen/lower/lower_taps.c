@@ -1,0 +1,62 @@
+/* Windows (ir/plan_taps.c): each element is read once, at an index that needs no condition; as a concatenation like any
+ * other, every element would ask all slices whether it is theirs. */
+#include "codegen/lower/lower.h"
+
+static bool computed_here(const struct lower *l, ir_value v)
+{
+    return l->member[v] && !l->argument[v] && l->from[v].source == FROM_NODE;
+}
+
+static bool slices_are_views(const struct lower *l, const struct ir_node *concat)
+{
+    for (uint32_t k = 0; k < concat->arg_count; k++) {
+        ir_value v = concat->args[k];
+        while (computed_here(l, v) && ir_get(l->f, v)->op == OP_reshape) v = ir_get(l->f, v)->args[0];
+        if (!computed_here(l, v)) return false;
+    }
+    return true;
+}
+
+/* The part of the position that is the same for all slices, in elements of the base; neighbours that stay neighbours
+ * are one dimension. */
+static void add_outer(struct lower *l, const struct plan_taps *t, const struct lower_pos *outer, struct lower_pos *sum)
+{
+    const struct ir_type *base = ir_type(l->f, t->base);
+    int64_t shape[IR_MAX_RANK], scale[IR_MAX_RANK], stride[IR_MAX_RANK + 1];
+    uint32_t runs = 0;
+    stride[t->outer] = t->size;
+    for (uint32_t i = t->outer; i-- > 0;) stride[i] = stride[i + 1] * base->dim[i];
+    for (uint32_t i = 0; i < t->outer; i++) {
+        int64_t extent = t->slice->type.dim[i], by = stride[i + 1] * plan_tap_step(t, i);
+        if (extent == 1) continue;
+        if (runs && scale[runs - 1] == by * extent) {
+            shape[runs - 1] *= extent;
+            scale[runs - 1] = by;
+        } else {
+            shape[runs] = extent;
+            scale[runs++] = by;
+        }
+    }
+    struct lower_pos at[IR_MAX_RANK];
+    lower_pos_split(l, outer, runs, shape, at);
+    for (uint32_t i = 0; i < runs; i++) lower_pos_add(l, sum, &at[i], scale[i]);
+}
+
+bool lower_taps(struct lower *l, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
+                nest_value *result)
+{
+    struct plan_taps t;
+    if (!plan_find_taps(l->f, concat, &t) || !slices_are_views(l, ir_get(l->f, concat))) return false;
+    /* the innermost digit may go on where a run ends */
+    uint32_t first = t.step[0] == t.size ? 1 : 0, dims = 0;
+    int64_t shape[IR_MAX_RANK + 1];
+    for (uint32_t i = t.digits; i-- > first;) shape[dims++] = t.radix[i];
+    shape[dims] = first ? t.size * t.radix[0] : t.size;
+    struct lower_pos digit[IR_MAX_RANK + 1], sum = lower_pos_constant(t.start);
+    lower_pos_split(l, inner, dims + 1, shape, digit);
+    add_outer(l, &t, outer, &sum);
+    for (uint32_t i = 0; i < dims; i++) lower_pos_add(l, &sum, &digit[i], t.step[t.digits - 1 - i]);
+    lower_pos_add(l, &sum, &digit[dims], 1);
+    *result = lower_value(l, t.base, &sum);
+    return true;
+}
