@@ -186,6 +186,8 @@ struct fe_kind_of {
 };
 struct fe_kind_of fe_promote(struct fe_kind_of, struct fe_kind_of);
 struct fe_kind_of fe_kind(const struct fe_site *, const struct fe_val *);
+/* Of what two operands make. */
+struct fe_kind_of fe_kind_of_both(const struct fe_site *, const struct fe_val *, const struct fe_val *);
 bool fe_broadcast_shapes(const struct ir_type *, const struct ir_type *, struct ir_type *out);
 
 struct fe_val fe_op1(struct fe_site *, enum ir_op, struct fe_val);       /* keeps the dtype */

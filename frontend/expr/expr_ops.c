@@ -49,13 +49,19 @@ struct ir_type fe_type_at(const struct fe_site *s, const struct fe_val *v)
 }
 uint32_t fe_rank(const struct fe_site *s, const struct fe_val *v) { return fe_type_at(s, v).rank; }
 
+static const char *type_text(const struct fe_site *s, const struct ir_type *t)
+{
+    if (!s->fe) BUG("terms (term.c) that do not fit, of which one is %s", ir_dtype_name((enum ir_dtype)t->dtype));
+    return ir_type_text(s->fe->arena, t);
+}
+
 const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
 {
     struct ir_type t;
     switch (v->kind) {
     case FE_VAL_NONE: return "None";
     case FE_VAL_NUMBER: return "a number";
-    case FE_VAL_TENSOR: t = fe_type_at(s, v); return ir_type_text(s->fe->arena, &t);
+    case FE_VAL_TENSOR: t = fe_type_at(s, v); return type_text(s, &t);
     case FE_VAL_TUPLE:
         return fe_is_complex(v) ? "a complex value (take abs, real or imag)"
                : v->names       ? "several named values"
@@ -187,8 +193,7 @@ struct fe_val fe_broadcast_val(struct fe_site *s, struct fe_val v, uint32_t rank
     struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape), both;
     if (ir_type_equal(&have, &want)) return v;
     if (!fe_broadcast_shapes(&have, &want, &both) || !ir_type_equal(&both, &want))
-        return fe_fail(s, "E0210", "%s cannot be broadcast to %s", ir_type_text(s->fe->arena, &have),
-                       ir_type_text(s->fe->arena, &want));
+        return fe_fail(s, "E0210", "%s cannot be broadcast to %s", type_text(s, &have), type_text(s, &want));
     return fe_tensor_val(ir_broadcast_to(s->b, v.tensor, rank, shape), v.weak);
 }
 
@@ -248,17 +253,21 @@ struct fe_val fe_on_time(const struct fe_site *s, struct fe_val v)
     return is_late(s, &v) ? fe_tensor_val(ir_cast(s->b, v.tensor, IR_F32), true) : v;
 }
 
+struct fe_kind_of fe_kind_of_both(const struct fe_site *s, const struct fe_val *a, const struct fe_val *b)
+{
+    return fe_promote(kind_beside(s, a, b), kind_beside(s, b, a));
+}
+
 /* Common type of two operands; false: they do not fit. */
 static bool common_type(struct fe_site *s, const struct fe_val *a, const struct fe_val *b, struct ir_type *t,
                         bool *weak)
 {
     struct ir_type ta = fe_type_at(s, a), tb = fe_type_at(s, b);
     if (!fe_broadcast_shapes(&ta, &tb, t)) {
-        fe_fail(s, "E0210", "shapes of %s and %s do not fit", ir_type_text(s->fe->arena, &ta),
-                ir_type_text(s->fe->arena, &tb));
+        fe_fail(s, "E0210", "shapes of %s and %s do not fit", type_text(s, &ta), type_text(s, &tb));
         return false;
     }
-    struct fe_kind_of k = fe_promote(kind_beside(s, a, b), kind_beside(s, b, a));
+    struct fe_kind_of k = fe_kind_of_both(s, a, b);
     t->dtype = (uint8_t)k.dtype;
     *weak = k.weak;
     return true;
@@ -321,8 +330,7 @@ struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, str
         return fe_bad();
     tp = fe_type_at(s, &p);
     if (!fe_broadcast_shapes(&t, &tp, &all))
-        return fe_fail(s, "E0210", "the condition %s does not fit %s", fe_describe(s, &p),
-                       ir_type_text(s->fe->arena, &t));
+        return fe_fail(s, "E0210", "the condition %s does not fit %s", fe_describe(s, &p), type_text(s, &t));
     tp = all;
     tp.dtype = IR_BOOL;
     return fe_tensor_val(ir_select(s->b, operand(s, &p, &tp), operand(s, &x, &all), operand(s, &y, &all)), weak);
