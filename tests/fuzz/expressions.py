@@ -117,7 +117,7 @@ def table(name):
         return dict(re.findall(r'^X\((\w+), "([^"]*)"', f.read(), re.M))
 
 
-FUNCTIONS, LOSSES = table("functions.def"), table("losses.def")
+FUNCTIONS, LOSSES = table("expr/functions.def"), table("losses/losses.def")
 
 
 # ---------------------------------------------------------------- arguments
@@ -647,7 +647,7 @@ for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_sh
 COMPOSED = ["tanh({}) * {}", "where({} > {}, sin({}), {} ** 2)", "sum(softplus({}) * {})", "mean(({} - {}) ** 2)", "logsumexp({}) - {}", "maximum({}, {}) / (1 + {} ** 2)", "({} + {}) // 0.7", "exp(-abs({})) % ({} ** 2 + 0.3)",
             "sigmoid({} * 2) + relu({}) - {}", "sqrt({} ** 2 + {} ** 2 + 1e-3)", "clip({}, -1, 1) * sign({})", "cumsum(ravel({} * {}))", "sort(ravel({}))[::-1]", "stop_gradient({}) * {}"]
 OPERATORS = {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k", "large"}
-HIDDEN = set(re.findall(r'^X\((\w+), .*FE_HIDDEN\)', open(os.path.join(ROOT, "frontend", "functions.def")).read(), re.M))
+HIDDEN = set(re.findall(r'^X\((\w+), .*FE_HIDDEN\)', open(os.path.join(ROOT, "frontend", "expr", "functions.def")).read(), re.M))
 SKIP = HIDDEN | {"make_fenchel_young_loss", "compute_weighted_cross_entropy", "gradient_last", "interp_inside", "convolve_sized", "slide", "log_ndtr_low"}  # not functions of tensors alone
 
 

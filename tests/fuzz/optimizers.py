@@ -37,7 +37,7 @@ RTOL, ATOL = 2e-5, 2e-6
 
 def rows(table):
     """name -> argument -> (kind, flags, default, choices), as the C preprocessor sees the rows."""
-    with open(os.path.join(ROOT, "frontend", "arguments.h")) as f:
+    with open(os.path.join(ROOT, "frontend", "document", "arguments.h")) as f:
         short = [line for line in f.read().replace("\\\n", " ").splitlines() if line.startswith("#define") and not line.startswith(("#define ARG(", "#define FRONTEND"))]
     head = ["#define ARG(name, kind, flags, preset, choices) [A name ~ kind ~ flags ~ preset ~ choices A]", "#define TRANSFORM(name, arguments, ...) [R name ~ arguments R]",
             "#define ALIAS(name, chain, arguments, ...) [R name ~ arguments R]", "#define PLANNED(name)", "#define X(name, arguments, ...) [R name ~ arguments R]"]
@@ -50,7 +50,7 @@ def rows(table):
     return out
 
 
-OPTIMIZERS, SCHEDULES = rows("optim"), rows("schedule")
+OPTIMIZERS, SCHEDULES = rows("optim/optim"), rows("optim/schedules")
 WRAPPERS = {"chain", "named_chain", "masked", "partition", "multi_transform", "multi_steps", "selective_transform", "multi_optimizer", "apply_if_finite",
             "conditionally_transform", "conditionally_mask", "maybe_update", "inject_hyperparams", "flatten", "sam", "lookahead", "mechanize", "schedule_free",
             "split_real_and_imaginary", "apply_every", "scale_by_backtracking_linesearch", "scale_by_zoom_linesearch", "lbfgs", "scale_by_lbfgs",

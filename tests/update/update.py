@@ -17,7 +17,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = os.path.join(HERE, "..", "..", "frontend", "optim.def")
+TABLE = os.path.join(HERE, "..", "..", "frontend", "optim", "optim.def")
 SHAPES = {"a.kernel": (64, 48), "a.bias": (2048,), "b.kernel": (8, 16, 32), "c.embedding": (100, 64), "d.kernel": (33, 67),
           "e.kernel": (512, 160)}
 RATE = {"learning_rate": 1e-3}
