@@ -1,7 +1,8 @@
 /* stepc doc: the reference of optimizers, schedules, layers and so on, printed from the tables that the compiler itself
  * works by, as Markdown. */
 #include "frontend/cli/doc.h"
-#include "frontend/expr/expr.h"
+#include "frontend/model/model.h"
+#include "frontend/optim/schedules.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef FRONTEND_CLI_DOC_H
 #define FRONTEND_CLI_DOC_H
 #include "frontend/cli/cli.h"
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 struct doc {
     struct arena *arena;

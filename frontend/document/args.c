@@ -1,7 +1,7 @@
 /* Typed reading of an object by a table of arguments. Layers, losses, optimizers, schedules and the top-level
  * settings all come through here, so an unknown key, a missing one or a value of the wrong kind reads the same
  * everywhere. */
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Short forms for the argument rows of the tables of schedules and optimizers: each is one struct fe_arg. */
 #ifndef FRONTEND_ARGUMENTS_H
 #define FRONTEND_ARGUMENTS_H
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 #define ARG(name, kind, flags, preset, choices) {#name, kind, flags, preset, choices},
 #define NUMBER(name, preset) ARG(name, FE_NUMBER, 0, preset, NULL)

@@ -1,7 +1,7 @@
 /* `$` arithmetic: a string "$4*hidden" in a number position, over constants and the parameters of a `define`.
  * Python's operators on numbers: + - * / // % **, unary minus and plus, parentheses; integers stay integers
  * (within 2^53) except under /. Errors name the place inside the string. */
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 #include <math.h>
 #include <string.h>

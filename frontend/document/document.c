@@ -337,15 +337,6 @@ static bool check_definitions(struct fe *fe, fe_json defines)
     bool good = true;
     for (fe_json define = fe_first(fe, defines); define; define = fe_next(fe, define)) {
         struct fe_value v[3];
-        struct fe_row row;
-        bool taken = false;
-        for (uint32_t i = 0; fe_structure_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
-        for (uint32_t i = 0; fe_layer_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
-        if (taken)
-            fe_error_key(fe, define, "E0110",
-                         "\"%s\" is a block of the language already: a use of this definition would mean that",
-                         define->key);
-        good &= !taken;
         good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), define_rows, 3, NULL,
                             v);
         if (define->kind != JSON_OBJECT) continue;

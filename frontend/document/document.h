@@ -1,8 +1,157 @@
-/* What the files that read the top level share. */
+/* What the document offers: its values with their places, diagnostics at them, numbers and `$` arithmetic, the top
+ * level (document.c), and objects read by tables of arguments (args.c). Nothing here knows an op of the IR. */
 #ifndef FRONTEND_DOCUMENT_H
 #define FRONTEND_DOCUMENT_H
 #include "frontend/fe.h"
 
+/* ---------------------------------------------------------------- values and diagnostics (json.c) */
+
+/* Codes by what they say (E00xx is JSON itself, ir/base/json_scan.c):
+ *   E0101 wrong kind of value  E0102 missing key or type  E0103 out of range, unknown choice  E0104 not an integer
+ *   E0105 unknown type         E0106 `$` arithmetic       E0107 unknown key                  E0108 unknown name
+ *   E0109 -D, --mesh           E0110 duplicate or bad name  E0111 not supported yet          E0112 version
+ *   E02xx shapes, dtypes   E03xx expressions           E04xx optimizer, patterns, sharding */
+/* Errors at a place in the document; the pointer and the excerpt come from the value. `fe_error_key` underlines the
+ * key of a member instead of its value, `fe_error_in` a part of a string (byte offsets into the unescaped
+ * text). All return the diagnostic, so that a label, hint or note can be added. */
+struct diag *fe_error(struct fe *, fe_json, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+struct diag *fe_warning(struct fe *, fe_json, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+struct diag *fe_error_key(struct fe *, fe_json member, const char *code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t length, const char *code,
+                         const char *format, ...) __attribute__((format(printf, 6, 7)));
+void fe_suggest(struct fe *, struct diag *, const char *found, const char *const *names,
+                size_t count);                /* label: did you mean "..."? */
+const char *fe_pointer(struct fe *, fe_json); /* "/model/layers/0/features" */
+uint32_t fe_place(struct fe *, fe_json);      /* index into the module's places */
+
+fe_json fe_member(struct fe *, fe_json object, const char *key);
+fe_json fe_first(struct fe *, fe_json array_or_object); /* children in order; members have ->key */
+fe_json fe_next(struct fe *, fe_json child);
+uint32_t fe_count(struct fe *, fe_json array_or_object); /* children, as fe_first and fe_next see them ("//" is none) */
+const char *fe_kind_name(fe_json);                       /* "a string", for messages */
+const char *fe_found(struct fe *, fe_json);              /* what stands there, shortened: 6.5, "abc", an object */
+bool fe_scan(struct fe *, const char *text, size_t length); /* fills fe->json; false: an error was recorded */
+/* The error that an object lacks a key, at the one that is probably it, misspelled: WHAT "key", but "kye". */
+void fe_misses(struct fe *, fe_json object, const char *what, const char *key);
+const char *fe_type_of(struct fe *, fe_json object); /* its "type"; records an error and returns NULL if it has none */
+
+/* ---------------------------------------------------------------- numbers (arithmetic.c) */
+
+/* Numbers: a JSON number, or `$` arithmetic over the scope. False: an error was recorded. */
+struct fe_scope {
+    const struct fe_scope *outer;
+    const char *name;
+    double value;
+    bool integer;
+};
+bool fe_number(struct fe *, fe_json, double *);
+bool fe_number_kind(struct fe *, fe_json, double *, bool *integer); /* also whether it is an integer as in Python */
+bool fe_integer(struct fe *, fe_json, int64_t *);                   /* must come out as an integer */
+bool fe_arithmetic(struct fe *, fe_json string, double *,
+                   bool *integer); /* a string that starts with '$' (arithmetic.c) */
+const struct fe_scope *fe_constant(const struct fe *, const char *name);
+void fe_constant_push(struct fe *, const char *name, double value, bool integer);
+
+/* ---------------------------------------------------------------- the top level (document.c) */
+
+/* Reads, checks and registers the top level: version, name, constants, inputs, mesh, form of `sharding`; makes
+ * fe->module with its input slots. Model, loss, metrics, optimizer, trainable, ema, adapters, accumulate, per_example,
+ * precision, define and seed stay members of the root: fe_member(fe, fe_root(fe), key). False: errors. */
+bool fe_document(struct fe *);
+fe_json fe_root(const struct fe *);
+bool fe_is_name(const char *);             /* letters, digits, '_'; no digit first */
+const char *fe_text(struct fe *, fe_json); /* as compact JSON, without "//" members, constants replaced by -D */
+/* A type within the limits (rank, elements); false: an error at `shape` was recorded. */
+bool fe_type(struct fe *, fe_json shape, const int64_t *dim, uint32_t rank, enum ir_dtype, struct ir_type *out);
+uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared inputs: number and slot indices */
+/* Whether accumulation and per-example gradients split the input: its `axes` begin with "batch" or are not given
+ * (and it has a dimension). The slot's batch_dims hold only what `axes` say. (document.c) */
+bool fe_input_batched(struct fe *, uint32_t index);
 /* Checks keys, rules and names of the "sharding" object, and keeps rules and resolver in the module (sharding.c). */
 bool fe_sharding_form(struct fe *, fe_json sharding);
+/* Whether a spec has no more entries than the type dimensions; else an error about WHAT "NAME" was recorded. */
+bool fe_sharding_length(struct fe *, fe_json spec, const char *what, const char *name, const struct ir_type *);
+void fe_origins(struct fe *); /* origins.c: notes to errors about shapes, where these come from */
+
+/* ---------------------------------------------------------------- typed arguments (args.c) */
+
+enum fe_kind {
+    FE_NUMBER,
+    FE_INTEGER,
+    FE_BOOL,
+    FE_STRING,
+    FE_ENUM,     /* "a|b|c" in `choices` */
+    FE_SCHEDULE, /* a number or a schedule object; read with fe_schedule */
+    FE_EXPR,     /* a string that is an expression (or a number, or a bool) */
+    FE_DTYPE,
+    FE_SHAPE /* integers, $ allowed */,
+    FE_NUMBERS,
+    FE_OBJECT,   /* any object: a block, transformation, initializer, activation: whoever asked reads it */
+    FE_LIST,     /* an array */
+    FE_PATTERNS, /* a list of patterns (or one) */
+    FE_MAP,      /* an object without "type" */
+    FE_ANY
+};
+enum {
+    FE_NULLABLE = 1,
+    FE_REQUIRED = 2,
+    FE_POSITIVE = 4 /* > 0 */,
+    FE_NOT_NEGATIVE = 8,
+    FE_UNIT = 16 /* [0, 1) */,
+    FE_UNIT_CLOSED = 32 /* [0, 1] */,
+    FE_BEGINNING = 64 /* read only when the state begins */
+};
+
+/* One argument of a layer, optimizer, schedule, loss, ...: a row of their tables. `preset` is the default as JSON
+ * text ("0.9", "null", "true", "\"hard\""), NULL with FE_REQUIRED. */
+struct fe_arg {
+    const char *name;
+    enum fe_kind kind;
+    uint32_t flags;
+    const char *preset;
+    const char *choices;
+};
+
+const char *fe_kind_text(struct arena *, const struct fe_arg *); /* "a number or null", for messages */
+
+/* Rows of the tables, for the reference (cli/doc.c); false: there is no row of that number. */
+struct fe_row {
+    const char *name;
+    const struct fe_arg *args;
+    uint32_t count;
+    const char *doc; /* may be NULL */
+};
+struct fe_settings_rows {
+    const struct fe_arg *args;
+    uint32_t count;
+};
+#define FE_SETTINGS(name, rows) const struct fe_settings_rows fe_settings_##name = {rows, sizeof(rows) / sizeof *(rows)}
+bool fe_setting_row(uint32_t index, struct fe_row *); /* settings.def: objects without "type" */
+
+struct fe_value {
+    bool given, null; /* given in the document; null there or by default */
+    fe_json json;     /* NULL if not given */
+    double number;
+    int64_t integer;
+    bool boolean;
+    const char *string;
+    enum ir_dtype dtype;
+    const int64_t *shape;
+    uint32_t rank;
+    const double *numbers;
+};
+
+/* Reads `object` by its rows: unknown keys (besides "type", "//" and `also`, a NULL-terminated list), missing ones,
+ * wrong kinds and ranges are errors with the nearest valid name. `what` names it in messages: optimizer "adamw". */
+bool fe_args(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+             const char *const *also, struct fe_value *out);
+/* The same for an object that has no "type" (accumulate, ema, precision): "type" is an unknown key there. */
+bool fe_settings(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
+                 const char *const *also, struct fe_value *out);
+const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
+enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
+enum ir_dtype fe_dtype_narrow(enum ir_dtype);        /* what computes: 64-bit types are off, as in JAX by default */
 #endif

@@ -1,6 +1,6 @@
 /* The document as a tree with places: errors at a value, a key or inside a string; JSON pointers; members and
  * children. A "//" member holding a string means nothing and is stepped over here, so nobody else sees it. */
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 #include <string.h>
 

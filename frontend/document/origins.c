@@ -1,7 +1,7 @@
 /* Where shapes come from. An error that two shapes do not fit stands where they meet; the mistake may be where one of
  * them is written. So every name in the text of such an error is followed to what gives it its shape, in a note: an
  * input's "shape", the "shape" or "features" of a block of that name, or of the model's last layer that has them. */
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 #include <ctype.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Objects without "type", by name: the rows of settings.def. */
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 #define X(name, doc) extern const struct fe_settings_rows fe_settings_##name;
 #include "frontend/document/settings.def"

@@ -1,12 +1,9 @@
-/* Inside the frontend: what expr*.c, loss_object.c, model.c and layers/ share.
- *
- * An expression becomes a tree (expr_parse.c), the tree becomes values (expr_eval.c). Functions are rows of
- * functions.def and losses.def: a signature ("x axis=-1 where=None") and a maker. A maker gets its arguments
- * bound to the signature and works on `struct fe_val` with the helpers below, which promote and broadcast as
- * JAX does (64-bit types off). A bad value (an error was recorded) passes through every helper silently. */
+/* The expression language. An expression becomes a tree (expr_parse.c), the tree becomes values (expr_eval.c) in a
+ * trace: tensors of the function that is being built, numbers, tuples. The names that it sees are an environment.
+ * Functions are rows of functions.def and losses.def: a signature ("x axis=-1 where=None") and a maker (makers.h). */
 #ifndef FRONTEND_EXPR_H
 #define FRONTEND_EXPR_H
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 
 /* ---------------------------------------------------------------- syntax (expr_parse.c) */
 
@@ -73,6 +70,96 @@ struct expr_fault {
 /* NULL: *fault says what and where. */
 struct expr_node *expr_parse(struct arena *, const char *text, struct expr_fault *fault);
 
+/* ---------------------------------------------------------------- values, environments, traces */
+
+enum fe_val_kind {
+    FE_VAL_NONE, /* Python's None, or an error already recorded when `bad` */
+    FE_VAL_NUMBER,
+    FE_VAL_TENSOR,
+    FE_VAL_TUPLE,
+    FE_VAL_STRING,
+    FE_VAL_TREE,
+    FE_VAL_SLICE,
+    FE_VAL_ELLIPSIS,
+    FE_VAL_FORM /* a function of an environment */,
+    FE_VAL_AT /* x.at, x.at[..]: items are the tensor, then its index */
+};
+struct fe_tree {
+    const char *const *paths;
+    const ir_value *values;
+    uint32_t count;
+}; /* params, grads, updates */
+struct fe_val {
+    enum fe_val_kind kind;
+    bool bad;                                           /* an error was recorded while computing it */
+    bool weak;                                          /* tensor of weak type, as in JAX's promotion */
+    enum { FE_PY_BOOL, FE_PY_INT, FE_PY_FLOAT } python; /* of a NUMBER */
+    double number;
+    ir_value tensor;
+    const struct fe_val *items;
+    uint32_t count; /* TUPLE (lists too); a model with parts has `names` */
+    const char *const *names;
+    bool list; /* TUPLE: written in brackets; one with names: indexed by numbers, too */
+    const char *string;
+    const struct fe_tree *tree;
+    const struct fe_form *form;
+};
+
+/* Names that an expression sees, innermost first. */
+struct fe_env {
+    const struct fe_env *outer;
+    const char *name;
+    struct fe_val value;
+};
+/* The nodes of one graph, of which there may be thousands: found by name instead of one after another. */
+struct fe_names {
+    struct map position;
+    VEC(const struct fe_env *) list;
+    const struct fe_env *outer; /* of the first */
+};
+const struct fe_env *fe_env_find(const struct fe *, const struct fe_env *, const char *name); /* NULL: there is none */
+/* A name of a graph and which one it is. */
+struct fe_graph_env {
+    const struct fe_names *names;
+    uint32_t position;
+};
+struct fe_val fe_val_tensor(ir_value);
+struct fe_val fe_val_number(double, bool integer);
+struct fe_val fe_input_value(struct ir_builder *, ir_value); /* an input of the document, in 32 bits at most */
+
+/* Rows of the batch that a trace sees. */
+struct fe_rows {
+    ir_value
+        numbers; /* int32: per row its number in the batch; a scalar: one row without its dimension; 0: not asked for */
+    int64_t count;
+};
+
+/* One tracing of model and loss into a function. Before: `b` stands in the function, inputs and params are its
+ * values. The first trace of a document declares the parameters (params may then be NULL: an ir_param bound to the
+ * parameter's slot is made for each). */
+struct fe_trace {
+    struct ir_builder *b;
+    bool train;                 /* dropout and batch statistics */
+    bool notes_random;          /* the shapes of random tensors are written down: those of the whole batch */
+    const struct fe_rows *rows; /* which rows of the batch the trace sees; NULL: all of them */
+    const ir_value *inputs;     /* per declared input, in document order; 0 = not available (infer) */
+    const ir_value *params;     /* per parameter; NULL: entry function, made on demand */
+    ir_value *statistics;       /* per parameter: new value of a running statistic; 0 = unchanged */
+    ir_value scale;             /* by which the loss is multiplied for its gradient, if that changes; 0 = none */
+    struct fe_val model;        /* set by fe_trace_model */
+    struct fe_val loss;         /* set by fe_trace_loss: float32 scalar */
+    const struct fe_env *env;   /* inputs, model, loss, params as expressions see them */
+    struct fe_trace_own *own;   /* model.c's notes of this trace; starts as NULL */
+};
+
+/* The parameters of the model as expressions see them: values when they are asked for. */
+struct fe_parameters {
+    uint32_t (*count)(const struct fe *);
+    /* `statistic`: a running statistic, which has to be asked for by its path. */
+    const char *(*path)(const struct fe *, uint32_t index, bool *statistic);
+    ir_value (*value)(struct fe *, struct fe_trace *, uint32_t index);
+};
+
 /* ---------------------------------------------------------------- places of errors */
 
 /* A value of the document, or a part of a string of it. */
@@ -104,31 +191,30 @@ struct diag *fe_fail_at(const struct fe_site *, const struct fe_where *, const c
 struct fe_val fe_fail(const struct fe_site *, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* ---------------------------------------------------------------- functions */
+/* ---------------------------------------------------------------- evaluation (expr_eval.c) */
 
+/* Evaluates the expression string at `string` (a number or bool is taken as such) into the trace's function. */
+struct fe_val fe_expr(struct fe *, struct fe_trace *, fe_json string, const struct fe_env *);
+/* The value as one tensor (numbers become weak scalars); 0 and an error if it is none. */
+ir_value fe_tensor(struct fe *, struct fe_trace *, const struct fe_val *, fe_json where);
+/* Expressions that are evaluated more than once: the tree of a string (NULL: an error was recorded; a value that is no
+ * string has none), and its value. */
+struct expr_node *fe_expr_tree(struct fe *, fe_json);
+struct fe_val fe_expr_of(struct fe *, struct fe_trace *, fe_json, const struct expr_node *, const struct fe_env *);
+struct fe_val fe_eval(struct fe_site *, const struct expr_node *, const struct fe_env *);
+/* A JSON literal as a value: a string is itself, a list a tuple. `expression`: a string is an expression. */
+struct fe_val fe_literal(struct fe_site *, fe_json, const struct fe_env *, bool expression);
+struct fe_val fe_lookup(struct fe_site *, const char *dotted, const struct fe_env *);
 /* A function that an environment knows: it gets its arguments as they are written and evaluates them itself. */
 struct fe_form {
     struct fe_val (*apply)(const struct fe_form *, struct fe_site *, const struct expr_node *call,
                            const struct fe_env *);
     void *user;
 };
-/* Expressions that are evaluated more than once: the tree of a string (NULL: an error was recorded; a value that is no
- * string has none), and its value. */
-struct expr_node *fe_expr_tree(struct fe *, fe_json);
-struct fe_val fe_expr_of(struct fe *, struct fe_trace *, fe_json, const struct expr_node *, const struct fe_env *);
-struct fe_val fe_eval(struct fe_site *, const struct expr_node *, const struct fe_env *);
 
-enum { FE_MAX_ARGS = 12 };
-struct fe_call {
-    struct fe_site *site;
-    const char *function;
-    struct fe_val arg[FE_MAX_ARGS]; /* in the order of the signature; defaults filled in */
-    bool given[FE_MAX_ARGS];
-    struct fe_where where[FE_MAX_ARGS]; /* of each argument */
-    const struct fe_val *rest;          /* a signature that ends in "*" */
-    uint32_t rest_count;
-    int data; /* of the row */
-};
+/* ---------------------------------------------------------------- functions by name (expr_call.c) */
+
+struct fe_call; /* makers.h */
 typedef struct fe_val fe_maker(struct fe_call *);
 enum {
     FE_ACTIVATION = 1 /* may be a block and an activation object */,
@@ -159,138 +245,8 @@ struct fe_val fe_apply_at(struct fe_site *, const char *function, const struct f
 #define FE_APPLY(site, function, ...) \
     fe_apply_at((site), (function), (const struct fe_val[]){__VA_ARGS__}, \
                 (uint32_t)(sizeof((const struct fe_val[]){__VA_ARGS__}) / sizeof(struct fe_val)))
-
-/* A JSON literal as a value: a string is itself, a list a tuple. `expression`: a string is an expression. */
-struct fe_val fe_literal(struct fe_site *, fe_json, const struct fe_env *, bool expression);
-struct fe_val fe_lookup(struct fe_site *, const char *dotted, const struct fe_env *);
-
-/* ---------------------------------------------------------------- values (expr_ops.c) */
-
-struct fe_val fe_bad(void);
-struct fe_val fe_none(void);
-struct fe_val fe_int(double);
-struct fe_val fe_float(double);
-struct fe_val fe_tensor_val(ir_value, bool weak);
-bool fe_is_none(const struct fe_val *);
-bool fe_truth(const struct fe_val *);
-struct ir_type fe_type_at(const struct fe_site *, const struct fe_val *); /* of a tensor or number */
-uint32_t fe_rank(const struct fe_site *, const struct fe_val *);
-const char *fe_describe(const struct fe_site *, const struct fe_val *); /* "float32[2, 3]", "a string" */
-/* As a tensor of its own type; false: not a tensor or number, an error was recorded. */
-bool fe_as_tensor(const struct fe_site *, struct fe_val *);
-ir_value fe_value_as(const struct fe_site *, const struct fe_val *, enum ir_dtype);
-/* JAX's promotion of dtypes with weak types. */
-struct fe_kind_of {
-    enum ir_dtype dtype;
-    bool weak;
-};
-struct fe_kind_of fe_promote(struct fe_kind_of, struct fe_kind_of);
-struct fe_kind_of fe_kind(const struct fe_site *, const struct fe_val *);
-/* Of what two operands make. */
-struct fe_kind_of fe_kind_of_both(const struct fe_site *, const struct fe_val *, const struct fe_val *);
-bool fe_broadcast_shapes(const struct ir_type *, const struct ir_type *, struct ir_type *out);
-
-struct fe_val fe_op1(struct fe_site *, enum ir_op, struct fe_val);       /* keeps the dtype */
-struct fe_val fe_op1_float(struct fe_site *, enum ir_op, struct fe_val); /* integers become float32 */
-struct fe_val fe_op2(struct fe_site *, enum ir_op, struct fe_val, struct fe_val);
-struct fe_val fe_op2_float(struct fe_site *, enum ir_op, struct fe_val, struct fe_val);
-struct fe_val fe_binary(struct fe_site *, enum expr_operator, struct fe_val, struct fe_val);
-struct fe_val fe_where3(struct fe_site *, struct fe_val p, struct fe_val x, struct fe_val y);
-struct fe_val fe_cast(struct fe_site *, struct fe_val, enum ir_dtype);
-struct fe_val fe_on_time(const struct fe_site *, struct fe_val); /* a learning rate of the host as float32 */
-struct fe_val fe_inexact(struct fe_site *, struct fe_val);
-struct fe_val fe_boolean(struct fe_site *, struct fe_val); /* x != 0 */
-struct fe_val fe_stop(struct fe_site *, struct fe_val);
-struct fe_val fe_broadcast_val(struct fe_site *, struct fe_val, uint32_t rank, const int64_t *shape);
-struct fe_val fe_reshape_val(struct fe_site *, struct fe_val, uint32_t rank, const int64_t *shape);
-struct fe_val fe_full(struct fe_site *, struct ir_type, double);
-struct fe_val fe_tuple(struct fe_site *, const struct fe_val *, uint32_t count);
-/* A tuple whose parts have names, too: svd(x)[1] is svd(x).S. */
-struct fe_val fe_named_tuple(struct fe_site *, const struct fe_val *, uint32_t count, const char *const *names);
-
-static inline struct fe_val fe_add(struct fe_site *s, struct fe_val a, struct fe_val b)
-{
-    return fe_binary(s, EXPR_OP_ADD, a, b);
-}
-static inline struct fe_val fe_sub(struct fe_site *s, struct fe_val a, struct fe_val b)
-{
-    return fe_binary(s, EXPR_OP_SUB, a, b);
-}
-static inline struct fe_val fe_mul(struct fe_site *s, struct fe_val a, struct fe_val b)
-{
-    return fe_binary(s, EXPR_OP_MUL, a, b);
-}
-static inline struct fe_val fe_div(struct fe_site *s, struct fe_val a, struct fe_val b)
-{
-    return fe_binary(s, EXPR_OP_DIV, a, b);
-}
-
-/* Arguments (expr_arguments.c); false: an error was recorded. */
-bool fe_get_int(struct fe_call *, uint32_t arg, int64_t *out);
-bool fe_get_ints(struct fe_site *, const struct fe_val *, int64_t *out, uint32_t limit, uint32_t *count,
-                 const char *what);
-bool fe_get_axis(const struct fe_site *, int64_t axis, uint32_t rank, uint32_t *out);
-bool fe_get_axis_arg(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *out);
-bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
-bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
-bool fe_get_tensor(struct fe_call *, uint32_t arg, struct ir_type *); /* as a tensor, and its type */
-struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg,
-                          struct fe_val); /* cast to the dtype of an argument; None: as it is */
-
-/* ---------------------------------------------------------------- loops (expr_loop.c) */
-
-/* A loop inside an expression, of which nothing is differentiated. Opened, then all that it carries, then what it sees
- * of outside; `in` is where its body is made. */
-struct fe_loop {
-    struct fe_site *outer, in;
-    struct ir_builder body;
-    struct fe_val number; /* int32 scalar: of the round, from 0 */
-    bool unstopped;       /* a gradient may ask for it: an error then. Else it takes its operands as given */
-    VEC(ir_value) carried;
-    VEC(ir_value) captured;
-};
-void fe_loop_open(struct fe_loop *, struct fe_site *, const char *name);
-struct fe_val fe_loop_carry(struct fe_loop *, struct fe_val initial); /* what it is inside */
-struct fe_val fe_loop_see(struct fe_loop *, struct fe_val outer);
-/* One value for each that is carried, of its type, after `rounds`, or, if the first one is a bool scalar `go`, as soon
- * as that is false. False: an error was recorded. */
-bool fe_loop_close(struct fe_loop *, int64_t rounds, bool go, const struct fe_val *next, struct fe_val *after);
-
-/* ---------------------------------------------------------------- reductions, shapes (reduce.c, array_shape.c,
- * ...) */
-
-enum fe_reduction { FE_RED_SUM, FE_RED_MEAN, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD, FE_RED_ANY, FE_RED_ALL };
-struct fe_reduce_options {
-    bool keepdims;
-    const struct fe_val *where, *initial;
-};
-struct fe_val fe_reduce(struct fe_site *, enum fe_reduction, struct fe_val, const uint32_t *axes, uint32_t count,
-                        const struct fe_reduce_options *);
-struct fe_val fe_reduce_last(struct fe_site *, enum fe_reduction, struct fe_val, bool keepdims);
-struct fe_val fe_reduce_all(struct fe_site *, enum fe_reduction, struct fe_val);
-struct fe_val fe_transpose_val(struct fe_site *, struct fe_val, const uint32_t *perm);
-struct fe_val fe_slice_axis(struct fe_site *, struct fe_val, uint32_t axis, int64_t start, int64_t limit);
-struct fe_val fe_join(struct fe_site *, const struct fe_val *, uint32_t count, uint32_t axis); /* end to end */
-struct fe_val fe_expand(struct fe_site *, struct fe_val, uint32_t axis);
-struct fe_val fe_iota(struct fe_site *, struct ir_type, uint32_t axis);
-struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_val *operands, uint32_t count);
-struct fe_val fe_index(struct fe_site *, struct fe_val base, const struct fe_val *items, const struct fe_where *wheres,
-                       uint32_t count);
-/* x.at[...]: set, add, multiply, ... (place: kind FE_VAL_AT, the tensor and its index) */
-struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char *how, const char *mode,
-                        struct fe_val with);
-struct fe_val fe_get(struct fe_site *, const struct fe_val *place, const char *mode,
-                     const struct fe_val *fill); /* x.at[...].get() */
-struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
-/* Complex values (math_complex.c): pairs `real`, `imag`. */
-bool fe_is_complex(const struct fe_val *);
-struct fe_val fe_complex_binary(struct fe_site *, enum expr_operator, struct fe_val, struct fe_val);
-struct fe_val fe_complex_index(struct fe_site *, const struct fe_val *z, const struct fe_val *items,
-                               const struct fe_where *wheres, uint32_t count);
-bool fe_complex_call(struct fe_call *, const struct fe_function *,
-                     struct fe_val *result); /* the first argument is complex */
-/* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
-struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);
-struct fe_val fe_softmax_parts(struct fe_site *, struct fe_val x, const uint32_t *axes, uint32_t count,
-                               const struct fe_val *where, struct fe_val *log_sum);
+/* Applies an activation by its jax.nn name: object {"type": "gelu", ...}, which has the keys of every block if it is
+ * one. */
+struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x, bool is_block);
+bool fe_is_activation(const char *name);
 #endif

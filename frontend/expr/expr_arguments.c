@@ -1,6 +1,6 @@
 /* Arguments of functions in expressions that are known while compiling: numbers, axes, dtypes; and tensors with their
  * type. */
-#include "frontend/expr/expr.h"
+#include "frontend/expr/makers.h"
 #include <math.h>
 #include <string.h>
 

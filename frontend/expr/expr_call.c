@@ -1,14 +1,10 @@
 /* The table of functions, and calls: arguments are bound to the signature of a row. */
-#include "frontend/expr/expr.h"
+#include "frontend/expr/makers.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* ---------------------------------------------------------------- tables */
 
-#define X(name, signature, make, data, flags) fe_maker make;
-#include "frontend/expr/functions.def"
-#include "frontend/losses/losses.def"
-#undef X
 static const struct fe_function functions[] = {
 #define X(name, signature, make, data, flags) {#name, signature, make, data, flags},
 #include "frontend/expr/functions.def"

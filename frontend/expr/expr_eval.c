@@ -1,6 +1,6 @@
 /* Evaluates expression trees into IR: names, calls, methods, operators, indexing. The names an expression sees are an
  * environment, then the document's constants, then `params`, then pi and the like. */
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 #include <math.h>
 #include <string.h>
 
@@ -126,18 +126,20 @@ static struct fe_val member(struct fe_site *s, const struct fe_val *base, const 
     return fe_fail(s, "E0304", "\"%s\" is %s and has no part \"%s\"", root, fe_describe(s, base), rest);
 }
 
+static uint32_t param_count(const struct fe_site *s) { return s->fe->parameters ? s->fe->parameters->count(s->fe) : 0; }
+
+static ir_value param_value(struct fe_site *s, uint32_t i) { return s->fe->parameters->value(s->fe, s->trace, i); }
+
 static struct fe_val all_params(struct fe_site *s)
 {
-    uint32_t n;
-    const struct fe_param *list = fe_params(s->fe, &n);
+    uint32_t n = param_count(s), count = 0;
     const char **paths = arena_new_array(s->fe->arena, const char *, n + 1);
     ir_value *values = arena_new_array(s->fe->arena, ir_value, n + 1);
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (!list[i].statistic) {
-            paths[count] = list[i].path;
-            values[count++] = fe_trace_param(s->fe, s->trace, i);
-        }
+    for (uint32_t i = 0; i < n; i++) {
+        bool statistic;
+        paths[count] = s->fe->parameters->path(s->fe, i, &statistic);
+        if (!statistic) values[count++] = param_value(s, i);
+    }
     struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
     *tree = (struct fe_tree){paths, values, count};
     return (struct fe_val){.kind = FE_VAL_TREE, .tree = tree};
@@ -146,17 +148,19 @@ static struct fe_val all_params(struct fe_site *s)
 /* `params` or `params.<path>`; only the parameter that is asked for becomes a value. */
 static struct fe_val param_by_path(struct fe_site *s, const char *path)
 {
-    uint32_t n;
-    const struct fe_param *list = fe_params(s->fe, &n);
+    uint32_t n = param_count(s);
+    const char **paths = arena_new_array(s->fe->arena, const char *, n + 1);
+    bool statistic;
+    for (uint32_t i = 0; i < n; i++) paths[i] = s->fe->parameters->path(s->fe, i, &statistic);
     for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(list[i].path, path)) return fe_val_tensor(fe_trace_param(s->fe, s->trace, i));
+        if (!strcmp(paths[i], path)) return fe_val_tensor(param_value(s, i));
     for (uint32_t i = 0; i < n; i++) {
-        const char *rest = behind(list[i].path, path);
+        const char *rest = behind(paths[i], path);
         bool subtree = false;
-        for (uint32_t k = 0; rest && k < n; k++) subtree |= behind(path, list[k].path) != NULL;
+        for (uint32_t k = 0; rest && k < n; k++) subtree |= behind(path, paths[k]) != NULL;
         if (!rest || subtree) continue;
-        struct fe_val tensor = fe_val_tensor(fe_trace_param(s->fe, s->trace, i));
-        return member(s, &tensor, arena_format(s->fe->arena, "params.%s", list[i].path), rest);
+        struct fe_val tensor = fe_val_tensor(param_value(s, i));
+        return member(s, &tensor, arena_format(s->fe->arena, "params.%s", paths[i]), rest);
     }
     struct fe_val tree = all_params(s);
     return tree_member(s, tree.tree, "params", path);

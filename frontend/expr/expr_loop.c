@@ -1,5 +1,5 @@
 /* Loops inside expressions: iterations of special functions, sweeps of Jacobi, greatest common divisors. */
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 
 void fe_loop_open(struct fe_loop *l, struct fe_site *s, const char *name)
 {

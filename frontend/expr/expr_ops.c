@@ -1,6 +1,6 @@
 /* Arithmetic of expressions: numbers and tensors with the promotion and broadcasting of JAX (64-bit types off).
  * A number of the text stays a Python number as long as only numbers meet; beside a tensor it is of weak type. */
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 #include <math.h>
 #include <string.h>
 

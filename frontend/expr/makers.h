@@ -1,8 +1,32 @@
-/* For the files of makers, the functions that functions.def and losses.def name: their declarations, and the words that
- * their bodies begin with. */
+/* For the files of makers, the functions that functions.def and losses.def name: their declarations, their arguments,
+ * and the words that their bodies begin with. */
 #ifndef FRONTEND_EXPR_MAKERS_H
 #define FRONTEND_EXPR_MAKERS_H
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
+
+/* A call, its arguments bound to the signature. */
+enum { FE_MAX_ARGS = 12 };
+struct fe_call {
+    struct fe_site *site;
+    const char *function;
+    struct fe_val arg[FE_MAX_ARGS]; /* in the order of the signature; defaults filled in */
+    bool given[FE_MAX_ARGS];
+    struct fe_where where[FE_MAX_ARGS]; /* of each argument */
+    const struct fe_val *rest;          /* a signature that ends in "*" */
+    uint32_t rest_count;
+    int data; /* of the row */
+};
+
+/* Arguments (expr_arguments.c); false: an error was recorded. */
+bool fe_get_int(struct fe_call *, uint32_t arg, int64_t *out);
+bool fe_get_axis_arg(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *out);
+bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
+bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
+bool fe_get_tensor(struct fe_call *, uint32_t arg, struct ir_type *); /* as a tensor, and its type */
+struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg,
+                          struct fe_val); /* cast to the dtype of an argument; None: as it is */
+bool fe_complex_call(struct fe_call *, const struct fe_function *,
+                     struct fe_val *result); /* the first argument is complex */
 
 #define X(name, signature, make, data, flags) fe_maker make;
 #include "frontend/expr/functions.def"

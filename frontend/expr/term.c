@@ -1,7 +1,7 @@
 /* Terms of formulas: the arithmetic of expressions (expr_ops.c) without a place in a document, and numbers that stay
  * double until they meet a tensor (term.h). */
 #include "frontend/expr/term.h"
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 #include <math.h>
 
 struct fe_term term_number(double number) { return (struct fe_term){.number = number}; }

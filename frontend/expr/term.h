@@ -8,8 +8,8 @@
  * A weak float64 scalar is a number that is known only when the step runs (a learning rate that the host may set). It
  * behaves as a number does: double among numbers, rounded where it meets a tensor. So whoever sets a rate gets the bits
  * of a document that has this rate. */
-#ifndef FRONTEND_FORMULA_H
-#define FRONTEND_FORMULA_H
+#ifndef FRONTEND_TERM_H
+#define FRONTEND_TERM_H
 #include "ir/ir.h"
 
 struct fe_term {

@@ -1,6 +1,7 @@
 /* Losses: the formulas of optax.losses (as functions of expressions) and loss objects, which evaluate each argument as
  * an expression and reduce. The loss of a document is a float32 scalar. */
 #include "frontend/expr/makers.h"
+#include "frontend/losses/losses.h"
 #include <math.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * A pattern stands for the linear layers that it matches (what nnx calls Linear: linear, lora_linear, the products
  * inside of cells); one that matches none of these stands for the general products (linear_general, einsum, the
  * projections of attention). */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 enum { TYPE_LORA };

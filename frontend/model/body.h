@@ -2,7 +2,7 @@
  * loops over time (walk.c). */
 #ifndef FRONTEND_BODY_H
 #define FRONTEND_BODY_H
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 
 struct fe_body {
     struct fe *fe;

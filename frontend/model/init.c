@@ -2,7 +2,7 @@
  * uses it), and the initializers of jax.nn.initializers as IR. A key is known when the document is compiled; what is
  * drawn with it is computed by the compiled `init`, element by element from its global index, so that it does not
  * depend on the mesh. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <math.h>
 #include <string.h>
 

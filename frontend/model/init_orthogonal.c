@@ -1,6 +1,6 @@
 /* The orthogonal initializers. A QR decomposition has no place among the ops, so these values are computed here, while
  * the document is compiled, and become a constant of `init`. The normal numbers are those of jax.random.normal. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * moves into a function of its own, so that expressions in the block may use anything around it. */
 #include "frontend/model/body.h"
 #include "frontend/expr/term.h"
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 enum { SIZE, BLOCK, KIND, REAL, COUNT = FE_MICRO_VMAP_ARGS };

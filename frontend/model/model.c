@@ -2,14 +2,25 @@
  * activations and defines. Paths are those of nnx.state: the model's own block adds no segment, a child of `sequential`
  * or `residual` is `layers.<i>`, a copy of `repeat` is `<i>`, a node of `graph` its name; a `name` replaces that
  * segment and may hold dots, an empty one adds none. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
+
+static const char *parameter_path(const struct fe *fe, uint32_t index, bool *statistic)
+{
+    *statistic = fe->state->params.items[index].statistic;
+    return fe->state->params.items[index].path;
+}
+
+static uint32_t parameter_count(const struct fe *fe) { return (uint32_t)fe->state->params.count; }
+
+static const struct fe_parameters parameters = {parameter_count, parameter_path, fe_trace_param};
 
 static struct fe_state *state_of(struct fe *fe)
 {
     if (!fe->state) {
         fe->state = arena_new(fe->arena, struct fe_state);
         fe->state->by_path = MAP(fe->arena);
+        fe->parameters = &parameters;
     }
     return fe->state;
 }
@@ -308,6 +319,25 @@ static struct fe_val apply_layer(struct fe_block *block, const struct fe_layer *
         if (!(tuples && block->in[i].kind == FE_VAL_TUPLE) && !fe_as_tensor(&block->site, &block->in[i]))
             return fe_bad();
     return fe_block_dtypes(block, layer->args, layer->count, args) ? layer->apply(block, args) : fe_bad();
+}
+
+bool fe_check_definitions(struct fe *fe)
+{
+    fe_json defines = fe_member(fe, fe_root(fe), "define");
+    bool good = true;
+    if (!defines || defines->kind != JSON_OBJECT) return true;
+    for (fe_json define = fe_first(fe, defines); define; define = fe_next(fe, define)) {
+        struct fe_row row;
+        bool taken = false;
+        for (uint32_t i = 0; fe_structure_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
+        for (uint32_t i = 0; fe_layer_row(i, &row); i++) taken |= !strcmp(row.name, define->key);
+        if (taken)
+            fe_error_key(fe, define, "E0110",
+                         "\"%s\" is a block of the language already: a use of this definition would mean that",
+                         define->key);
+        good &= !taken;
+    }
+    return good;
 }
 
 static struct fe_val apply_define(struct fe_block *block, fe_json define);

@@ -1,201 +1,46 @@
-/* What model.c, init.c and layers/ share: blocks being traced, parameters being declared, streams of random numbers. */
+/* What the model offers to losses, optimizers and steps: parameters, and tracing the model into a function (model.c).
+ */
 #ifndef FRONTEND_MODEL_H
 #define FRONTEND_MODEL_H
 #include "frontend/expr/expr.h"
 
-enum { FE_MAX_INPUTS = 8, FE_MAX_BLOCK_DEPTH = 128 };
-
-/* A stream of nnx.Rngs: a key and a counter of draws. */
-struct fe_stream {
-    const char *name;
-    uint32_t key[2];
-    uint32_t count;
-};
-
-/* What a call of a random layer drew in the trace that sees the whole batch; the layer is known by its counter. */
-struct fe_random_call {
-    uint32_t counter;
-    struct ir_type type;
-};
-
-struct fe_adaptable;
-struct fe_block;
-struct fe_state {
-    VEC(struct fe_random_call) random_calls; /* of dropout and noise over the whole batch, in the order of the calls */
-    VEC(struct fe_param) params;
-    struct map by_path; /* path -> parameter */
-    bool declared;      /* the first trace is over */
-    VEC(struct fe_stream) streams;
-    VEC(const char *) asked; /* the names of the streams that blocks draw from */
-    bool streams_read;
-    VEC(struct fe_adaptable) adaptable; /* adapters.c: layers met, in the order of the document */
-    struct map adaptable_by_path;
-};
-
-/* A block that `shared` may name again. */
-struct fe_known_block {
+/* A parameter or running statistic of the model, in document order. */
+struct fe_param {
     const char *path;
-    fe_json json;
-    const struct fe_env *env;
-    const struct fe_scope *constants;
+    struct ir_type type;
+    uint32_t slot;
+    bool statistic; /* running statistics: state, not trained */
+    bool rewritten; /* a parameter that a step leaves changed, apart from the update (model/layers/weights.c) */
+    bool trained;   /* selected by `trainable` */
+    fe_json init;   /* initializer object, NULL = `init_preset` */
+    const char *init_preset; /* "lecun_normal", "zeros", ... */
+    enum ir_dtype drawn;     /* as which it is drawn; IR_TUPLE: as what it is stored */
+    double init_value;       /* of the preset "constant"; the deviation of "normal" */
+    uint32_t stream, draw;   /* nnx.Rngs: which stream and which draw of it */
+    int64_t init_shape[IR_MAX_RANK];
+    uint32_t init_rank;    /* linear_general is drawn flattened; 0: as the type */
+    enum ir_dtype compute; /* nnx's dtype of the layer that has it; IR_TUPLE: inferred */
+    int32_t batch_axes;    /* for fans: number of leading batch dimensions, normally 0 */
+    const char *spec_like; /* an adapter's: split as this parameter, unless a pattern names it alone; else NULL */
+    int8_t spec_axis[IR_MAX_RANK]; /* then, per dimension: that of the other, -1 = none */
 };
 
-struct fe_trace_own {
-    VEC(uint32_t) random_calls; /* so far: the counter of each */
-    ir_value *values;           /* per parameter, 0 = not made */
-    uint32_t capacity;
-    struct map claimed; /* parameter paths used in this trace */
-    struct map names;   /* explicit names of blocks, by path */
-    VEC(struct fe_known_block) blocks;
-    fe_json model;
-    const struct fe_env *inputs; /* the names of the top level */
-    const struct fe_scope *constants;
-    VEC(const char *) open_defines; /* uses that are being traced, to find recursion */
-};
+const struct fe_param *fe_params(const struct fe *, uint32_t *count);
+/* The value of parameter number `index` in this trace; with params == NULL the ir_param is made on demand. */
+ir_value fe_trace_param(struct fe *, struct fe_trace *, uint32_t index);
+/* The names of the document's definitions: false if one is that of a layer or structure, and errors were recorded. */
+bool fe_check_definitions(struct fe *);
+bool fe_trace_model(struct fe *, struct fe_trace *);
+/* Initial value of a parameter from the document's seed: nnx.Rngs' stream, draw and key derivation (init.c). */
+ir_value fe_initial(struct fe *, struct ir_builder *, const struct fe_param *);
+void fe_check_streams(
+    struct fe *); /* when all is drawn: warns of streams of "seed" with nearly the name of one that is drawn from */
+/* The patterns' matches over parameter paths: out[i] true if parameter i matches; a pattern without a match is an
+ * error. */
+bool fe_patterns(struct fe *, fe_json list, bool *out);
 
-/* What a wrapper does to the parameters of the block inside, in every trace but the one that declares them
- * (model/layers/weights.c). */
-struct fe_weights {
-    struct fe_val (*use)(const struct fe_weights *, struct fe_block *inside, uint32_t param, struct fe_val value);
-    struct fe_block *wrapper;
-    const struct fe_value *args;
-    const struct fe_weights *outer; /* of the wrapper around this one, which comes first; NULL: there is none */
-    /* Whether a parameter, by its path in the layer inside and its rank, is one that `use` changes; the dtype that it
-     * has from then on. */
-    bool (*changes)(const struct fe_weights *, const char *path, uint32_t rank, enum ir_dtype *stored);
-    const char *inside; /* the path of the layer inside */
-};
-
-const char *fe_weights_inside(const struct fe_weights *,
-                              const char *path); /* a parameter's path below the layer inside */
-
-/* A block while it is traced. */
-struct fe_block {
-    struct fe_site site; /* where: the block's object */
-    fe_json json;
-    const char *type, *path, *parent_path;
-    const struct fe_env *env; /* what the expressions of the block see, `x` among them */
-    struct fe_val in[FE_MAX_INPUTS];
-    uint32_t in_count;
-    uint32_t depth;
-    bool sharing;          /* inside `shared`: parameters exist already */
-    enum ir_dtype compute; /* nnx's dtype, to which a layer casts input and parameters; IR_TUPLE: inferred from them */
-    enum ir_dtype param_dtype;        /* of parameters that the layer declares as float32 */
-    const struct fe_weights *weights; /* NULL: parameters as they are */
-};
-
-enum { FE_TUPLE_INPUTS = 1 << 8, FE_NO_INPUT_TOO = 1 << 9 };
-struct fe_layer {
-    const char *name;
-    const struct fe_arg *args;
-    uint32_t count;
-    /* Positional inputs; at least one is needed unless 0 or with FE_NO_INPUT_TOO; with FE_TUPLE_INPUTS they may be
-     * tuples. */
-    uint32_t inputs_max;
-    struct fe_val (*apply)(struct fe_block *, const struct fe_value *args);
-};
-
-/* Traces a child: `segment` is its default path segment. */
-struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *segment, const struct fe_env *env,
-                             const struct fe_val *in, uint32_t in_count);
-/* Traces an earlier block again with the inputs of `block` and the same parameters. */
-struct fe_val fe_block_again(struct fe_block *, const struct fe_known_block *);
-const char *fe_path_join(struct arena *, const char *path, const char *segment);
-#define FE_NO_DRAW UINT32_MAX /* as `stream` of a parameter that takes no draw */
-/* Declares (first trace) or finds a parameter `name` of the block; 0: an error was recorded. */
-ir_value fe_block_param(struct fe_block *, const char *name, struct fe_param like);
-struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Structural blocks (structure.c): true if `type` is one, then *out is its value. */
-bool fe_structure(struct fe_block *, struct fe_val *out);
-const struct fe_layer *fe_layer_find(const char *name);
-
-/* adapters.c. What a linear layer gives, y = product(x, kernel) and a bias, with the adapter of its path added, if
- * there is one. `product` is an einsum "input,kernel->output"; `below` the path of the product below the block's,
- * normally ""; `general`: not what nnx calls Linear. */
-struct fe_val fe_block_adapt(struct fe_block *, const char *below, bool general, const char *product, struct fe_val x,
-                             struct fe_val kernel, struct fe_val y);
-/* After the first trace of the model: matches adapters with layers and declares their parameters; false: errors. */
-bool fe_adapters(struct fe *, struct fe_trace *);
-
-/* micro_vmap.c: the block of that name, with its arguments read. */
-enum { FE_MICRO_VMAP_ARGS = 4 };
-extern const struct fe_arg fe_micro_vmap_args[FE_MICRO_VMAP_ARGS];
-struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
-
-/* init.c: one draw of a stream; an unknown name falls back to "default". */
-void fe_draw(struct fe *, const char *stream, uint32_t *index, uint32_t *draw);
-bool fe_check_initializer(struct fe *, fe_json);                   /* false: an error was recorded */
-bool fe_initializer_constant(struct fe *, fe_json, double *value); /* false: it is random */
-/* A part of a larger random tensor: element (i0, i1, ..) of the part is element (.., at[d][id], ..) of the whole. */
-struct fe_part {
-    struct ir_type whole;
-    uint32_t dim;
-    ir_value at; /* uint32, one number per index along dim; a scalar: the part lacks dimension 0 of the whole */
-};
-/* Random tensors by a key of two uint32 scalars, float32 but for the bits. `part` NULL: all of it. */
-enum fe_drawing {
-    FE_DRAW_BITS,
-    FE_DRAW_UNIFORM,
-    FE_DRAW_NORMAL,
-    FE_DRAW_TRUNCATED_NORMAL
-}; /* jax.random's; bits: uint32 */
-ir_value fe_random(struct ir_builder *, const ir_value key[2], const struct ir_type *shape, enum fe_drawing, float low,
-                   float high, const struct fe_part *part);
-/* jax.random.normal in the dtype of the shape with the key of two uint32 scalars, as float32. */
-ir_value fe_normal(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape);
-ir_value fe_rademacher(struct ir_builder *, ir_value k0, ir_value k1, const struct ir_type *shape); /* -1 or 1 */
-void fe_fold_in(struct ir_builder *, const ir_value key[2], ir_value count, ir_value out[2]); /* jax.random.fold_in */
-void fe_fork_key(const struct fe *, uint32_t stream, uint32_t draw, uint32_t key[2]); /* fold_in(stream's key, draw) */
-/* What an initializer gives with a key that is drawn while the model runs; 0: an error was recorded. */
-struct fe_drawn;
-ir_value fe_initial_drawn(struct fe *, struct ir_builder *, fe_json initializer, const struct fe_drawn *,
-                          const struct ir_type *);
-ir_value fe_orthogonal(struct fe *, struct ir_builder *, const struct fe_param *, const uint32_t key[2], double scale,
-                       int64_t column_axis, bool delta); /* init_orthogonal.c; 0: an error was recorded */
-void fe_threefry(const uint32_t key[2], uint32_t x0, uint32_t x1, uint32_t out[2]);
-
-/* model/layers/random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then,
- * per call of the layer, a key, and which part of the whole batch's tensor `shape` is. */
-void fe_block_fork(struct fe_block *, const char *stream, bool used); /* not used: only the draw is taken */
-struct fe_drawn {
-    ir_value key[2];
-    struct fe_part part;
-    bool is_part;
-};
-bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape,
-                   struct fe_drawn *); /* NULL: that of key 0 */
-/* A mask that is true with the probability 1 - rate: what dropout keeps. */
-struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape, double rate);
-
-/* Helpers of layers/: numerics shared by several layers. */
-bool fe_block_float_input(struct fe_block *, uint32_t index);
-/* The last rows of layers that have nnx's dtype and param_dtype (which of them or both): they replace what "precision"
- * says. */
-#define FE_DTYPE_ROW \
-    { \
-        "dtype", FE_DTYPE, FE_NULLABLE, "null", NULL \
-    }
-#define FE_PARAM_DTYPE_ROW \
-    { \
-        "param_dtype", FE_DTYPE, FE_NULLABLE, "null", NULL \
-    }
-#define FE_DTYPE_ROWS FE_DTYPE_ROW, FE_PARAM_DTYPE_ROW
-/* Layers with a product. What it gives is that of the highest precision whichever is asked for. */
-#define FE_PRECISION_ROW \
-    { \
-        "precision", FE_ENUM, FE_NULLABLE, "null", "default|high|highest" \
-    }
-#define FE_PRODUCT_ROWS \
-    FE_PRECISION_ROW, { "preferred_element_type", FE_DTYPE, FE_NULLABLE, "null", NULL }
-/* Input and kernel, promoted, in the dtype in which their product is wanted; false: an error was recorded. */
-bool fe_block_wide_product(struct fe_block *, const struct fe_value *preferred, struct fe_val *x,
-                           struct fe_val *kernel);
-void fe_block_own_dtypes(struct fe_block *); /* those that "precision" gives to every layer */
-/* Takes over what the arguments say of dtypes; false: an error was recorded. */
-bool fe_block_dtypes(struct fe_block *, const struct fe_arg *rows, uint32_t count, const struct fe_value *args);
-/* The dtype of a layer's result that depends on these values: `compute`, else what they promote to. */
-enum ir_dtype fe_block_dtype(struct fe_block *, const struct fe_val *values, uint32_t count);
-/* Casts values to that dtype, as NNX's promote_dtype. */
-void fe_block_promote(struct fe_block *, struct fe_val *values, uint32_t count);
+/* Rows of the tables, for the reference (cli/doc.c); false: there is no row of that number. */
+bool fe_structure_row(uint32_t index, struct fe_row *); /* blocks made of blocks, and the like */
+bool fe_layer_row(uint32_t index, struct fe_row *);
+bool fe_initializer_row(struct arena *, uint32_t index, struct fe_row *);
 #endif

@@ -3,7 +3,7 @@
  * fork. How many there were is a counter among the state, `rng.<path>.count`. A trace that sees a part of the batch
  * draws the same part of the whole batch's tensor: which that is follows from the shape of the whole one, noted before.
  */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 
 static const char *counter_path(struct fe_block *block)
 {

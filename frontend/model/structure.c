@@ -1,6 +1,6 @@
 /* Structural blocks: sequential, residual, repeat, graph, shared, expr, param, remat, micro_vmap (micro_vmap.c),
  * sharding_constraint. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 static const char *const block_keys[] = {"name", "input", "inputs", NULL};

@@ -1,6 +1,6 @@
 /* Amos (Tian, Parikh 2022): decay and step size from the scale `eta` that a parameter is expected to have when it is
  * trained. Its second moments may be averaged over dimensions (`shape_fn`). */
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 #include "frontend/optim/optim.h"
 #include <string.h>
 

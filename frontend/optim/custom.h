@@ -1,7 +1,7 @@
 /* Inside of `custom`: what custom.c and custom_read.c share. */
 #ifndef FRONTEND_OPTIM_CUSTOM_H
 #define FRONTEND_OPTIM_CUSTOM_H
-#include "frontend/expr/expr.h"
+#include "frontend/expr/values.h"
 #include "frontend/optim/optim.h"
 
 enum custom_name_kind { BUILTIN, HYPER, SLOT, LET };

@@ -1,5 +1,5 @@
 /* Random keys in the state, one subkey per parameter; noise on the updates (Neelakantan et al. 2015). */
-#include "frontend/model/model.h"
+#include "frontend/model/init.h"
 #include "frontend/optim/optim.h"
 #include <string.h>
 

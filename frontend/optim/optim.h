@@ -8,8 +8,8 @@
  * choose between the old and the new inner state. Aliases are chains of other rows, written as text. */
 #ifndef FRONTEND_OPTIM_OPTIM_H
 #define FRONTEND_OPTIM_OPTIM_H
-#include "frontend/fe.h"
-#include "frontend/expr/term.h"
+#include "frontend/model/model.h"
+#include "frontend/optim/schedules.h"
 
 /* How a slot begins. Never as a function of the parameters: those may be replaced after `init` (--init). What depends
  * on them is formed in the first step: optim_first, optim_first_params. */

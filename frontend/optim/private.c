@@ -1,5 +1,5 @@
 /* Clips of the gradients of single examples, and the private mean of them (Abadi et al. 2016). */
-#include "frontend/model/model.h"
+#include "frontend/model/init.h"
 #include "frontend/optim/optim.h"
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,7 @@
 /* Schedules: numbers that depend on a step counter, as formulas over an int32 scalar. Rows are in schedules.def; the
  * arithmetic is that of optax.schedules: what does not depend on the step is formed in double. */
 #include "frontend/document/arguments.h"
-#include "frontend/fe.h"
-#include "frontend/expr/term.h"
+#include "frontend/optim/schedules.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  *
  * A product of the Hessian with a vector r is the derivative of <gradient, r>. Every op that a backward pass consists
  * of can be differentiated, so this is one more reverse pass over the value-and-gradient function of the step. */
-#include "frontend/model/model.h"
+#include "frontend/model/init.h"
 #include "frontend/optim/optim.h"
 
 /* The function (trained parameters.., one vector per leaf of the transformation.., captured..) -> products per trained

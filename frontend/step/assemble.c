@@ -409,6 +409,7 @@ struct ir_module *fe_compile(const char *file, const char *text, size_t length, 
     diags->source = (struct diag_source){file, text, length};
     if (!fe_scan(&fe, text, length)) return NULL;
     bool good = fe_document(&fe);
+    good &= fe_check_definitions(&fe);
     good = good && build(&step) && diags->errors == 0;
     if (good) return fe.module;
     fe_origins(&fe);

@@ -1,6 +1,7 @@
 /* What the files that assemble the entry functions share (step.c, gradient.c, metrics.c). */
 #ifndef FRONTEND_STEP_H
 #define FRONTEND_STEP_H
+#include "frontend/losses/losses.h"
 #include "frontend/optim/optim.h"
 
 /* A metric of the document, or `loss`. */
@@ -143,6 +144,10 @@ bool fe_step_batch_rows(struct fe_step *, fe_json, int64_t *rows);
 ir_value fe_step_real_parts(struct fe_step *, struct fe_trace *, fe_json real, int64_t count);
 /* Inputs, constants' outer names, parameters and the loss (0: none): what expressions around the parts see. */
 const struct fe_env *fe_step_outer_env(struct fe_step *, struct fe_trace *, ir_value loss);
+
+/* sharding_specs.c: gives slots their `sharding_spec` by the patterns of "sharding", and checks patterns and lengths
+ * against the parameters. Called once, when all slots exist. */
+bool fe_sharding(struct fe *);
 
 /* metrics.c */
 bool fe_step_metrics_read(struct fe_step *, fe_json);

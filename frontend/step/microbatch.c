@@ -2,7 +2,7 @@
  * rows of the batched inputs, the numbers of these rows (random tensors are parts of those of the whole batch), the
  * parameters, the other inputs, what else is captured, and last the state that goes from one microbatch to the next. */
 #include "frontend/step/assemble.h"
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 bool fe_step_batch_rows(struct fe_step *s, fe_json json, int64_t *rows)

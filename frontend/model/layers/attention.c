@@ -1,6 +1,6 @@
 /* multi_head_attention as flax.nnx.MultiHeadAttention: projections to (heads, depth), optional layer norm of query and
  * key, jax.nn.dot_product_attention, projection out over the last two dimensions. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <math.h>
 
 enum {

@@ -1,5 +1,5 @@
 /* dropout: zeros at the rate given, and the rest scaled up. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 
 struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const struct ir_type *shape, double rate)
 {

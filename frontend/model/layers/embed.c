@@ -1,5 +1,5 @@
 /* embed: rows of a table by integer index; attend: the product with that table, transposed. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 /* Whether it is known that all indices are from 0 to `limit` - 1: numbers that are counted, or an input of the document

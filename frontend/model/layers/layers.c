@@ -1,5 +1,5 @@
 /* The layers by name: the rows of layers.def. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 #define X(name, doc) extern const struct fe_layer fe_layer_##name;

@@ -1,5 +1,5 @@
 /* linear, linear_general, einsum: products with a kernel, as flax.nnx.nn.linear. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 #define KERNEL_INITS \

@@ -1,5 +1,5 @@
 /* lora and lora_linear as flax.nnx: x a b beside a base; no scaling by the rank. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 
 extern const struct fe_layer fe_layer_linear;
 

@@ -1,7 +1,7 @@
 /* noise: random numbers as a block, for what a model draws while it runs (the latent of a variational autoencoder, the
  * noise and the times of a diffusion model). The distributions of jax.random by its formulas, from its uniform numbers,
  * so that a call gives what jax.random gives with the layer's key. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <float.h>
 #include <limits.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* layer_norm, rms_norm, group_norm, instance_norm, batch_norm as flax.nnx.nn.normalization: statistics in float32 at
  * least, the variance as E[x^2] - E[x]^2 clipped at 0 (fast) or E[(x - mean)^2]; then (x - mean) * (rsqrt(variance +
  * epsilon) * scale) + bias. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 /* Arguments that all have, in this order; then those of each, which begin with the bias where there can be one. */

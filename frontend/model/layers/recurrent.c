@@ -1,7 +1,7 @@
 /* rnn and bidirectional over lstm_cell, optimized_lstm_cell, gru_cell and simple_cell, as flax.nnx. Time is a scan;
  * what a cell does to its input alone is computed for all times at once. Carries start at zero. */
 #include "frontend/model/body.h"
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 enum cell_kind { LSTM, OPTIMIZED_LSTM, GRU, SIMPLE };

@@ -3,7 +3,7 @@
  * In NNX the wrapper writes the normalised weights back into the layer. So a training step leaves them there: the
  * optimizer sees them as the parameters and adds its update to them, while the gradient is taken with respect to what
  * the weights were before. Outside of training nothing is written. */
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 #include <string.h>
 
 /* What the parameter is in this trace: what an earlier use has left, or the parameter itself. */

@@ -1,7 +1,7 @@
 /* Windows that slide over the spatial axes of [batch.., spatial.., features]: shared by conv and pool. */
 #ifndef FRONTEND_LAYERS_WINDOW_H
 #define FRONTEND_LAYERS_WINDOW_H
-#include "frontend/model/model.h"
+#include "frontend/model/block.h"
 
 struct fe_window {
     uint32_t rank;  /* spatial axes */

@@ -1,7 +1,7 @@
 /* A document in a string, read up to what a test needs. */
 #ifndef FE_TEST_H
 #define FE_TEST_H
-#include "frontend/fe.h"
+#include "frontend/document/document.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

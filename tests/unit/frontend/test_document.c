@@ -1,4 +1,5 @@
 /* The top level: what is registered, and the one diagnostic that each mistake gives. */
+#include "frontend/model/model.h"
 #include "tests/unit/frontend/fe_test.h"
 
 static struct fixture f;
@@ -12,7 +13,7 @@ static bool read(const char *text, const char *mesh, const struct fe_define *def
 {
     if (!fixture_scan(&f, text)) return false;
     f.options = (struct fe_options){defines, count, mesh};
-    return fe_document(&f.fe);
+    return fe_document(&f.fe) & fe_check_definitions(&f.fe);
 }
 
 START_TEST(registers)

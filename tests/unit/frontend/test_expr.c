@@ -1,5 +1,6 @@
 /* Expressions against values that JAX gave (expr_cases.json, recorded by record_expr.py), and where a wrong one is
  * blamed. Every expression is a metric of one document and evaluated by the interpreter. */
+#include "frontend/model/model.h"
 #include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
 

@@ -6,7 +6,7 @@
 #include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
 
-#include "frontend/expr/expr.h"
+#include "frontend/model/model.h"
 #include <math.h>
 
 static double number_of(const struct json_value *v)

@@ -1,5 +1,6 @@
 /* Blocks against Flax NNX (model_cases.json, recorded by record_model.py): paths, initial values from a seed, outputs.
  * Then the rules of paths and names, and what is said about wrong models. */
+#include "frontend/model/model.h"
 #include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
 
