@@ -1,12 +1,13 @@
 /* `$` arithmetic: a string "$4*hidden" in a number position, over constants and the parameters of a `define`.
- * Python's operators on numbers: + - * / // % **, unary minus and plus, parentheses; integers stay integers
- * (within 2^53) except under /. Errors name the place inside the string. */
+ * The syntax is that of expressions (expr_parse.c), of which numbers, names, + - * / // % ** and parentheses are there;
+ * integers stay integers as in Python (within 2^53) except under /. Errors name the place inside the string. */
 #include "frontend/document/document.h"
+#include "frontend/document/expr_parse.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LONGEST = 64 * 1024, DEEPEST = 128 };
+enum { LONGEST = 64 * 1024 };
 
 struct number {
     double value;
@@ -15,44 +16,20 @@ struct number {
 struct sum { /* one evaluation */
     struct fe *fe;
     fe_json where;
-    const char *text, *shown; /* shown: shortened, for messages */
-    uint32_t at, depth;
+    const char *shown; /* shortened, for messages */
     bool failed;
 };
 
-static struct number wrong(struct sum *s, uint32_t at, uint32_t length, const char *code, const char *message)
+static struct number wrong(struct sum *s, uint32_t at, uint32_t length, const char *message)
 {
-    if (!s->failed) fe_error_in(s->fe, s->where, at, length, code, "in \"%s\": %s", s->shown, message);
+    if (!s->failed) fe_error_in(s->fe, s->where, at, length, "E0106", "in \"%s\": %s", s->shown, message);
     s->failed = true;
     return (struct number){0, true};
 }
 
-static void skip(struct sum *s)
+static struct number name(struct sum *s, const struct expr_node *n)
 {
-    while (s->text[s->at] == ' ' || s->text[s->at] == '\t') s->at++;
-}
-
-static struct number add_sub(struct sum *);
-static struct number power(struct sum *);
-
-/* ---------------------------------------------------------------- operands */
-
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-
-/* The name at s->at, in the arena. */
-static const char *read_name(struct sum *s)
-{
-    uint32_t from = s->at;
-    while (is_letter(s->text[s->at]) || is_digit(s->text[s->at])) s->at++;
-    return arena_string_n(s->fe->arena, s->text + from, s->at - from);
-}
-
-static struct number name(struct sum *s)
-{
-    uint32_t from = s->at;
-    const char *wanted = read_name(s);
-    const struct fe_scope *found = fe_constant(s->fe, wanted);
+    const struct fe_scope *found = fe_constant(s->fe, n->text);
     if (found) {
         if (isnan(found->value)) s->failed = true; /* its own error was recorded */
         return (struct number){found->value, found->integer};
@@ -61,169 +38,83 @@ static struct number name(struct sum *s)
     for (const struct fe_scope *c = s->fe->constants; c; c = c->outer) count++;
     const char **names = arena_new_array(s->fe->arena, const char *, count + 1);
     for (const struct fe_scope *c = s->fe->constants; c; c = c->outer) names[i++] = c->name;
-    if (s->failed) return (struct number){0, true};
+    struct diag *d = fe_error_in(s->fe, s->where, n->at, n->length, "E0108", "in \"%s\": unknown constant \"%.80s\"",
+                                 s->shown, n->text);
+    fe_suggest(s->fe, d, n->text, names, count);
     s->failed = true;
-    struct diag *d = fe_error_in(s->fe, s->where, from, s->at - from, "E0108", "in \"%s\": unknown constant \"%.80s\"",
-                                 s->shown, wanted);
-    fe_suggest(s->fe, d, wanted, names, count);
     return (struct number){0, true};
 }
 
-static struct number literal(struct sum *s)
+double fe_python_number(enum expr_operator op, double a, double b)
 {
-    uint32_t from = s->at;
-    bool integer = true;
-    while (is_digit(s->text[s->at])) s->at++;
-    if (s->text[s->at] == '.') {
-        integer = false;
-        for (s->at++; is_digit(s->text[s->at]);) s->at++;
+    double rest = op == EXPR_OP_MOD || op == EXPR_OP_FLOORDIV ? fmod(a, b) : 0;
+    bool below = rest != 0 && (rest < 0) != (b < 0); /* the rest has the sign of the divisor */
+    switch (op) {
+    case EXPR_OP_ADD: return a + b;
+    case EXPR_OP_SUB: return a - b;
+    case EXPR_OP_MUL: return a * b;
+    case EXPR_OP_DIV: return a / b;
+    case EXPR_OP_MOD: return below ? rest + b : rest;
+    case EXPR_OP_FLOORDIV: return nearbyint((a - rest) / b) - below;
+    case EXPR_OP_POW: return pow(a, b);
+    default: BUG("operator %d is none of numbers", (int)op);
     }
-    if ((s->text[s->at] | 32) == 'e') {
-        uint32_t digits = s->at + 1;
-        if (s->text[digits] == '+' || s->text[digits] == '-') digits++;
-        if (is_digit(s->text[digits])) {
-            integer = false;
-            for (s->at = digits; is_digit(s->text[s->at]);) s->at++;
-        }
-    }
-    uint32_t length = s->at - from;
-    if (is_letter(s->text[s->at])) return wrong(s, from, length + 1, "E0106", "a number runs into a name");
-    /* The JSON reader knows how to read it exactly; it wants digits on both sides of the point. */
-    const char *digits = arena_format(s->fe->arena, "%s%.*s", s->text[from] == '.' ? "0" : "", (int)length,
-                                      s->text + from);
-    const char *point = strchr(digits, '.');
-    if (point && !is_digit(point[1]))
-        digits = arena_format(s->fe->arena, "%.*s0%s", (int)(point - digits) + 1, digits, point + 1);
-    struct json json;
-    struct json_error error;
-    if (!json_scan(s->fe->arena, digits, strlen(digits), NULL, &json, &error))
-        return wrong(s, from, length, "E0106", error.message);
-    return (struct number){json.values[0].number, integer};
 }
 
-static struct number operand(struct sum *s)
+static struct number evaluate(struct sum *, const struct expr_node *);
+
+static struct number binary(struct sum *s, const struct expr_node *n)
 {
-    skip(s);
-    char c = s->text[s->at];
-    if (is_digit(c) || (c == '.' && is_digit(s->text[s->at + 1]))) return literal(s);
-    if (is_letter(c)) return name(s);
-    if (c == '(') {
-        uint32_t open = s->at++;
-        struct number x = add_sub(s);
-        skip(s);
-        if (!s->failed && s->text[s->at] != ')')
-            return wrong(s, open, 1, "E0106",
-                         arena_format(s->fe->arena, "this '(' is not closed, ')' expected after character %u", s->at));
-        if (!s->failed) s->at++;
-        return x;
-    }
-    if (c == 0) return wrong(s, s->at, 1, "E0106", "it ends where a number, a name or '(' was expected");
-    return wrong(s, s->at, 1, "E0106",
-                 arena_format(s->fe->arena, "a number, a name or '(' was expected at character %u", s->at + 1));
+    struct number a = evaluate(s, n->items[0]), b = {0};
+    if (!s->failed) b = evaluate(s, n->items[1]);
+    if (s->failed) return a;
+    bool integer = a.integer && b.integer, power = n->op == EXPR_OP_POW;
+    uint32_t length = power || n->op == EXPR_OP_FLOORDIV ? 2 : 1;
+    bool divides = n->op == EXPR_OP_DIV || n->op == EXPR_OP_FLOORDIV || n->op == EXPR_OP_MOD;
+    if (divides && b.value == 0) return wrong(s, n->sign, length, "division by zero");
+    if (power && a.value == 0 && b.value < 0)
+        return wrong(s, n->sign, length, "zero to a negative power: division by zero");
+    if (power && a.value < 0 && b.value != floor(b.value))
+        return wrong(s, n->sign, length, "a negative number to a fractional power");
+    struct number r = {fe_python_number(n->op, a.value, b.value),
+                       integer && n->op != EXPR_OP_DIV && !(power && b.value < 0)};
+    if (!isfinite(r.value)) return wrong(s, n->sign, length, "the result is too large for a number (overflow)");
+    if (r.integer && fabs(r.value) > 9007199254740991.0)
+        return wrong(s, n->sign, length, "the result is an integer beyond 2^53-1 (overflow)");
+    return r;
 }
 
-/* ---------------------------------------------------------------- operators */
-
-static struct number checked(struct sum *s, uint32_t at, uint32_t length, struct number x)
+static struct number evaluate(struct sum *s, const struct expr_node *n)
 {
-    if (s->failed) return x;
-    if (!isfinite(x.value)) return wrong(s, at, length, "E0106", "the result is too large for a number (overflow)");
-    if (x.integer && fabs(x.value) > 9007199254740991.0)
-        return wrong(s, at, length, "E0106", "the result is an integer beyond 2^53-1 (overflow)");
-    return x;
-}
-
-static struct number apply(struct sum *s, uint32_t at, const char *op, struct number a, struct number b)
-{
-    uint32_t n = (uint32_t)strlen(op);
-    struct number r = {0, a.integer && b.integer};
-    if (s->failed) return r;
-    bool divides = *op == '/' || *op == '%';
-    if (divides && b.value == 0) return wrong(s, at, n, "E0106", "division by zero");
-    if (strcmp(op, "+") == 0) r.value = a.value + b.value;
-    else if (strcmp(op, "-") == 0) r.value = a.value - b.value;
-    else if (strcmp(op, "*") == 0) r.value = a.value * b.value;
-    else if (strcmp(op, "/") == 0) r = (struct number){a.value / b.value, false};
-    else if (strcmp(op, "%") == 0) {
-        r.value = fmod(a.value, b.value);
-        if (r.value != 0 && (r.value < 0) != (b.value < 0)) r.value += b.value; /* the sign of the divisor */
-    } else if (strcmp(op, "//") == 0) {
-        double rest = fmod(a.value, b.value);
-        if (rest != 0 && (rest < 0) != (b.value < 0)) rest += b.value;
-        r.value = nearbyint((a.value - rest) / b.value);
-    } else {
-        if (a.value == 0 && b.value < 0) return wrong(s, at, n, "E0106", "zero to a negative power: division by zero");
-        if (a.value < 0 && b.value != floor(b.value))
-            return wrong(s, at, n, "E0106", "a negative number to a fractional power");
-        r = (struct number){pow(a.value, b.value), r.integer && b.value >= 0};
-    }
-    return checked(s, at, n, r);
-}
-
-static struct number unary(struct sum *s)
-{
-    skip(s);
-    char c = s->text[s->at];
-    if (++s->depth > DEEPEST) return wrong(s, s->at, 1, "E0106", "nested deeper than 128 levels");
     struct number x;
-    if (c == '-' || c == '+') {
-        s->at++;
-        x = unary(s);
-        if (c == '-') x.value = x.integer && x.value == 0 ? 0 : -x.value;
-    } else {
-        x = power(s);
+    switch (n->kind) {
+    case EXPR_NUMBER:
+        if (!isfinite(n->number)) return wrong(s, n->at, n->length, "it is too large for a number");
+        return (struct number){n->number, n->integer};
+    case EXPR_NAME:
+    case EXPR_CONSTANT: return name(s, n);
+    case EXPR_BINARY: return binary(s, n);
+    case EXPR_UNARY:
+        if (n->op == EXPR_OP_NOT) break;
+        x = evaluate(s, n->items[0]);
+        if (n->op == EXPR_OP_NEG) x.value = x.integer && x.value == 0 ? 0 : -x.value;
+        return x;
+    default: break;
     }
-    s->depth--;
-    return x;
-}
-
-static struct number power(struct sum *s)
-{ /* binds tighter than a minus on its left, looser than one on its right: -2**-2 */
-    struct number x = operand(s);
-    skip(s);
-    if (s->failed || s->text[s->at] != '*' || s->text[s->at + 1] != '*') return x;
-    uint32_t at = s->at;
-    s->at += 2;
-    return apply(s, at, "**", x, unary(s));
-}
-
-static struct number mul_div(struct sum *s)
-{
-    struct number x = unary(s);
-    for (skip(s); !s->failed; skip(s)) {
-        uint32_t at = s->at;
-        char c = s->text[at];
-        const char *op = c == '*' ? "*" : c == '%' ? "%" : c == '/' ? s->text[at + 1] == '/' ? "//" : "/" : NULL;
-        if (!op) break;
-        s->at += (uint32_t)strlen(op);
-        x = apply(s, at, op, x, unary(s));
-    }
-    return x;
-}
-
-static struct number add_sub(struct sum *s)
-{
-    struct number x = mul_div(s);
-    for (skip(s); !s->failed && (s->text[s->at] == '+' || s->text[s->at] == '-'); skip(s)) {
-        uint32_t at = s->at++;
-        x = apply(s, at, s->text[at] == '+' ? "+" : "-", x, mul_div(s));
-    }
-    return x;
+    return wrong(s, n->at, n->length, "arithmetic is made of numbers, names, + - * / // % ** and parentheses");
 }
 
 bool fe_arithmetic(struct fe *fe, fe_json where, double *value, bool *integer)
 {
-    struct sum s = {.fe = fe, .where = where, .text = where->string, .at = 1};
-    s.shown = strlen(s.text) <= 60 ? s.text : arena_format(fe->arena, "%.56s...", s.text);
+    struct sum s = {.fe = fe, .where = where, .shown = where->string};
+    struct expr_fault fault;
+    if (strlen(s.shown) > 60) s.shown = arena_format(fe->arena, "%.56s...", s.shown);
     if (where->length > LONGEST) {
         fe_error(fe, where, "E0106", "arithmetic of %u characters; at most %d are read", where->length, LONGEST);
         return false;
     }
-    struct number x = add_sub(&s);
-    skip(&s);
-    if (!s.failed && s.text[s.at])
-        wrong(&s, s.at, 1, "E0106",
-              arena_format(fe->arena, "an operator or the end was expected at character %u", s.at + 1));
+    const struct expr_node *tree = expr_parse_arithmetic(fe->arena, where->string, &fault);
+    struct number x = tree ? evaluate(&s, tree) : wrong(&s, fault.at, fault.length, fault.message);
     *value = x.value;
     *integer = x.integer;
     return !s.failed;

@@ -338,12 +338,6 @@ struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, str
 
 /* ---------------------------------------------------------------- operators */
 
-static double python_mod(double a, double b)
-{
-    double r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
 /* Two Python numbers. */
 static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
                                  const struct fe_val *b)
@@ -355,13 +349,13 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
     if ((op == EXPR_OP_DIV || op == EXPR_OP_FLOORDIV || op == EXPR_OP_MOD) && y == 0)
         return fe_fail(s, "E0311", "division by zero");
     switch (op) {
-    case EXPR_OP_ADD: return fe_val_number(x + y, integer);
-    case EXPR_OP_SUB: return fe_val_number(x - y, integer);
-    case EXPR_OP_MUL: return fe_val_number(x * y, integer);
-    case EXPR_OP_DIV: return fe_float(x / y);
-    case EXPR_OP_FLOORDIV: return fe_val_number(floor(x / y), integer);
-    case EXPR_OP_MOD: return fe_val_number(python_mod(x, y), integer);
-    case EXPR_OP_POW: return fe_val_number(pow(x, y), integer && y >= 0);
+    case EXPR_OP_ADD:
+    case EXPR_OP_SUB:
+    case EXPR_OP_MUL:
+    case EXPR_OP_FLOORDIV:
+    case EXPR_OP_MOD: return fe_val_number(fe_python_number(op, x, y), integer);
+    case EXPR_OP_DIV: return fe_float(fe_python_number(op, x, y));
+    case EXPR_OP_POW: return fe_val_number(fe_python_number(op, x, y), integer && y >= 0);
     case EXPR_OP_EQ: r = fe_int(x == y); break;
     case EXPR_OP_NE: r = fe_int(x != y); break;
     case EXPR_OP_LT: r = fe_int(x < y); break;

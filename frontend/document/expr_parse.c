@@ -1,7 +1,7 @@
-/* Expressions: text -> tree. Tokens and precedence are those of Python, without lambdas, comprehensions and what
- * branches. A dotted name (params.layers.0.kernel) is one token, so its numeric segments are no numbers. Errors carry
- * the byte offset of the token that did not fit. */
-#include "frontend/expr/expr.h"
+/* Expressions and `$` arithmetic: text -> tree. Tokens and precedence are those of Python, without lambdas,
+ * comprehensions and what branches. A dotted name (params.layers.0.kernel) is one token, so its numeric segments are no
+ * numbers. Errors carry the byte offset of the token that did not fit. */
+#include "frontend/document/expr_parse.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +18,13 @@ struct token {
 struct parser {
     struct arena *arena;
     const char *text;
-    uint32_t length, at; /* at: behind the current token */
+    uint32_t at; /* behind the current token */
     struct token token;
     uint32_t end; /* of the token before */
     uint32_t depth;
     struct expr_fault *fault;
     bool failed;
+    bool arithmetic; /* of the operators those on numbers */
 };
 
 static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
@@ -64,6 +65,7 @@ static void read_number(struct parser *p, struct token *t)
             n = m;
         }
     }
+    if (p->arithmetic && is_letter(s[n])) fail(p, t->at, n + 1, "a number runs into a name");
     char *copy = arena_string_n(p->arena, s, n), *to = copy;
     for (const char *from = copy; *from; from++)
         if (*from != '_') *to++ = *from;
@@ -182,6 +184,15 @@ static struct expr_node *missing(struct parser *p, const char *expected)
         arena_format(p->arena, "%s expected, found '%.*s'", expected, (int)p->token.length, p->text + p->token.at));
 }
 
+/* What is missing where the current token stands, in the words of arithmetic. */
+static struct expr_node *missing_here(struct parser *p, const char *expected)
+{
+    bool end = p->token.kind == TOK_END;
+    return fail(p, p->token.at, 1,
+                end ? arena_format(p->arena, "it ends where %s was expected", expected)
+                    : arena_format(p->arena, "%s was expected at character %u", expected, p->token.at + 1));
+}
+
 /* A list up to `close`; the opening sign was read. `comma`: a comma was seen. */
 static bool parse_list(struct parser *p, const char *close, struct expr_node *into, bool *comma)
 {
@@ -292,7 +303,7 @@ static struct expr_node *parse_atom(struct parser *p)
         break;
     default: break;
     }
-    return missing(p, "a value");
+    return p->arithmetic ? missing_here(p, "a number, a name or '('") : missing(p, "a value");
 }
 
 /* a:b:c, each part optional, or an ordinary expression. */
@@ -373,11 +384,13 @@ static struct expr_node *parse_postfix(struct parser *p)
     return base;
 }
 
-static struct expr_node *binary(struct parser *p, enum expr_operator op, struct expr_node *a, struct expr_node *b)
+static struct expr_node *binary(struct parser *p, enum expr_operator op, uint32_t sign, struct expr_node *a,
+                                struct expr_node *b)
 {
     struct expr_node *n = node_new(p, EXPR_BINARY, a->at);
     struct expr_node *items[] = {a, b};
     n->op = op;
+    n->sign = sign;
     n->items = arena_copy(p->arena, items, sizeof items);
     n->count = 2;
     return finish(p, n);
@@ -405,9 +418,10 @@ static struct expr_node *parse_unary(struct parser *p)
         n = finish(p, n);
     } else {
         n = parse_postfix(p);
+        uint32_t sign = p->token.at;
         if (n && accept(p, "**")) { /* binds tighter than a unary sign on its left, groups to the right */
             struct expr_node *exponent = parse_unary(p);
-            n = exponent ? binary(p, EXPR_OP_POW, n, exponent) : NULL;
+            n = exponent ? binary(p, EXPR_OP_POW, sign, n, exponent) : NULL;
         }
     }
     p->depth--;
@@ -430,7 +444,10 @@ static enum expr_operator peek_operator(const struct parser *p, uint32_t level)
 {
     if (p->token.kind != TOK_SIGN) return EXPR_OP_NONE;
     for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
-        if (operators[i].level == level && !strcmp(operators[i].sign, p->token.sign)) return operators[i].op;
+        if (operators[i].level == level && !strcmp(operators[i].sign, p->token.sign)) {
+            enum expr_operator op = operators[i].op;
+            return p->arithmetic && (op < EXPR_OP_ADD || op > EXPR_OP_MOD) ? EXPR_OP_NONE : op;
+        }
     return EXPR_OP_NONE;
 }
 
@@ -443,9 +460,10 @@ static struct expr_node *parse_level(struct parser *p, uint32_t level)
     while (left && (op = peek_operator(p, level)) != EXPR_OP_NONE) {
         if (level == 1 && seen++)
             return fail(p, p->token.at, p->token.length, "comparisons cannot be chained; write (a < b) & (b < c)");
+        uint32_t sign = p->token.at;
         advance(p);
         struct expr_node *right = parse_level(p, level + 1);
-        left = right ? binary(p, op, left, right) : NULL;
+        left = right ? binary(p, op, sign, left, right) : NULL;
     }
     return left;
 }
@@ -486,14 +504,24 @@ static struct expr_node *parse_any(struct parser *p)
     return n;
 }
 
+static struct expr_node *parse(struct parser *p)
+{
+    advance(p);
+    if (p->failed) return NULL;
+    if (p->token.kind == TOK_END && !p->arithmetic)
+        return fail(p, 0, p->token.at ? p->token.at : 1, "the expression is empty");
+    struct expr_node *n = parse_any(p);
+    if (p->failed || !n) return NULL;
+    if (p->token.kind == TOK_END) return n;
+    return p->arithmetic ? missing_here(p, "an operator or the end") : missing(p, "an operator");
+}
+
 struct expr_node *expr_parse(struct arena *arena, const char *text, struct expr_fault *fault)
 {
-    struct parser p = {.arena = arena, .text = text, .length = (uint32_t)strlen(text), .fault = fault};
-    advance(&p);
-    if (p.failed) return NULL;
-    if (p.token.kind == TOK_END) return fail(&p, 0, p.length ? p.length : 1, "the expression is empty");
-    struct expr_node *n = parse_any(&p);
-    if (p.failed || !n) return NULL;
-    if (p.token.kind != TOK_END) return missing(&p, "an operator");
-    return n;
+    return parse(&(struct parser){.arena = arena, .text = text, .fault = fault});
+}
+
+struct expr_node *expr_parse_arithmetic(struct arena *arena, const char *text, struct expr_fault *fault)
+{
+    return parse(&(struct parser){.arena = arena, .text = text, .at = 1, .fault = fault, .arithmetic = true});
 }
