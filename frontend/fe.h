@@ -37,6 +37,7 @@ struct fe_precision {
 struct fe_scope;       /* document/document.h */
 struct fe_graph_env;   /* expr/expr.h */
 struct fe_parameters;  /* expr/expr.h */
+struct fe_library;     /* expr/library.h */
 struct fe_state;       /* model/block.h */
 struct fe_optim_state; /* optim/optim.h */
 
@@ -59,6 +60,7 @@ struct fe {
     const struct fe_parameters *parameters; /* what expressions call `params`: the model's; NULL: there are none */
     struct fe_state *state;                 /* model/: parameters, streams */
     struct fe_optim_state *optim;           /* optim/: slots, hyper-parameters */
+    const struct fe_library *library;       /* expr/library.c: functions of expressions, by name */
 };
 
 /* Compiles the text of a document to a module with entries init, step, eval, infer (step/assemble.c). NULL: errors were

@@ -143,9 +143,9 @@ static void initializer_entry(struct doc *d, uint32_t i)
 static const char *function_name(struct doc *d, uint32_t i, bool losses)
 {
     size_t count, n = 0;
-    const char *const *names = fe_function_names(d->arena, 0, &count);
+    const char *const *names = fe_function_names(d->library, 0, &count);
     for (size_t k = 0; k < count; k++)
-        if (!(fe_function_find(names[k])->flags & FE_LOSS) != losses && n++ == i) return names[k];
+        if (!(fe_function_find(d->library, names[k])->flags & FE_LOSS) != losses && n++ == i) return names[k];
     return NULL;
 }
 
@@ -159,7 +159,7 @@ static void add_signature(struct doc *d, const struct fe_function *f)
 
 static void loss_entry(struct doc *d, uint32_t i)
 {
-    const struct fe_function *f = fe_function_find(loss_name(d, i));
+    const struct fe_function *f = fe_function_find(d->library, loss_name(d, i));
     add_signature(d, f);
     if (f->flags & FE_OWN_WEIGHTS) str_add(&d->out, "; its `weights` are an argument of its own");
     if (f->flags & FE_OWN_REDUCTION) str_add(&d->out, "; its `reduction` is an argument of its own");
@@ -168,7 +168,7 @@ static void loss_entry(struct doc *d, uint32_t i)
 
 static void expression_entry(struct doc *d, uint32_t i)
 {
-    const struct fe_function *f = fe_function_find(expression_name(d, i));
+    const struct fe_function *f = fe_function_find(d->library, expression_name(d, i));
     add_signature(d, f);
     if (f->flags & FE_ACTIVATION) str_addf(&d->out, "; as a block: `{\"type\": \"%s\"}`", f->name);
     str_add(&d->out, "\n\n");
@@ -286,7 +286,7 @@ int cli_schema(struct cli *cli)
 
 int cli_doc(struct cli *cli)
 {
-    struct doc d = {.arena = cli->arena, .out = STR(cli->arena)};
+    struct doc d = {.arena = cli->arena, .out = STR(cli->arena), .library = fe_library_open(cli->arena)};
     if (!cli->operands.count) return print_topics(cli, &d);
     const char *name = cli->operands.items[0], *names[TOPICS + 1];
     if (strcmp(name, "schema") == 0) {

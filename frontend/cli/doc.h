@@ -4,9 +4,11 @@
 #include "frontend/cli/cli.h"
 #include "frontend/document/document.h"
 
+struct fe_library;
 struct doc {
     struct arena *arena;
     struct str out;
+    const struct fe_library *library; /* functions of expressions */
 };
 void doc_arguments(struct doc *, const struct fe_arg *, uint32_t count); /* as a table */
 

@@ -272,15 +272,14 @@ static const char *json_default(struct arena *a, const char *text, size_t n)
 static struct object function_object(struct arena *a, const struct fe_function *f, uint32_t skip)
 {
     struct object o = object(a);
-    const char *at = f->signature;
-    for (uint32_t i = 0; *at; i++) {
-        size_t length = strcspn(at, " "), name = strcspn(at, " =");
-        const char *preset = name < length ? json_default(a, at + name + 1, length - name - 1) : NULL,
-                   *key = arena_string_n(a, at, name);
-        bool shown = i >= skip && *at != '~' && *at != '!'; /* the others change nothing, or are not supported */
+    struct fe_parameter p;
+    uint32_t i = 0;
+    for (const char *at = f->signature; (at = fe_parameter_next(at, &p)); i++) {
+        const char *preset = p.preset ? json_default(a, p.preset, p.preset_length) : NULL,
+                   *key = arena_string_n(a, p.name, p.length);
+        bool shown = i >= skip && !p.silent && !p.fixed; /* the others change nothing, or are not supported */
         if (shown) add_property(&o, key, described(a, reference(a, "literal"), NULL, preset));
         if (shown && !preset) add_name(&o.required, key);
-        at += length, at += *at == ' ';
     }
     return o;
 }
@@ -294,9 +293,10 @@ static void add_blocks(struct str *out)
     size_t count;
     for (uint32_t i = 0; fe_structure_row(i, &row); i++) add_row(&block, BLOCKS, &row);
     for (uint32_t i = 0; fe_layer_row(i, &row); i++) add_row(&block, BLOCKS, &row);
-    const char *const *names = fe_function_names(out->arena, FE_ACTIVATION, &count);
+    const struct fe_library *library = fe_library_open(out->arena);
+    const char *const *names = fe_function_names(library, FE_ACTIVATION, &count);
     for (size_t i = 0; i < count; i++) {
-        struct object o = function_object(out->arena, fe_function_find(names[i]), 1);
+        struct object o = function_object(out->arena, fe_function_find(library, names[i]), 1);
         add_block_keys(&o);
         add_kind(&activation, names[i], &o, "an activation");
         add_name(&block.names, names[i]);
@@ -313,13 +313,14 @@ static void add_losses(struct str *out)
 {
     struct kinds loss = kinds(out, "loss");
     size_t count;
-    const char *const *names = fe_function_names(out->arena, FE_LOSS, &count);
+    const struct fe_library *library = fe_library_open(out->arena);
+    const char *const *names = fe_function_names(library, FE_LOSS, &count);
     for (size_t i = 0; i < count; i++) {
-        const struct fe_function *f = fe_function_find(names[i]);
+        const struct fe_function *f = fe_function_find(library, names[i]);
         struct object o = function_object(out->arena, f, 0);
         if (!(f->flags & FE_OWN_REDUCTION)) add_property(&o, "reduction", "{\"enum\": [\"mean\", \"sum\"]}");
         if (!(f->flags & FE_OWN_WEIGHTS)) add_property(&o, "weights", reference(out->arena, "expression"));
-        add_kind(&loss, names[i], &o, arena_format(out->arena, "%s(%s)", f->name, f->signature));
+        add_kind(&loss, names[i], &o, arena_format(out->arena, "%s(%s)", f->name, fe_signature_text(out->arena, f)));
     }
     finish_kinds(&loss, false, "a loss of Optax; each argument is an expression");
 }

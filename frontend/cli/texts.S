@@ -1,12 +1,7 @@
 /* Texts that the program carries, as C strings: pages of `stepc doc`, starter documents of `stepc init`. Paths start at
  * frontend/. */
     .section .rodata
-    .macro text name path
-    .globl \name
-\name:
-    .incbin "\path"
-    .byte 0
-    .endm
+    .include "text.inc"
     text doc_custom_page "optim/CUSTOM.md"
     text doc_state_page "optim/STATE.md"
     text doc_inference_page "step/INFERENCE.md"

@@ -1,6 +1,7 @@
 /* The expression language. An expression becomes a tree (document/expr_parse.c), the tree becomes values (expr_eval.c)
  * in a trace: tensors of the function that is being built, numbers, tuples. The names that it sees are an environment.
- * Functions are rows of functions.def and losses.def: a signature ("x axis=-1 where=None") and a maker (makers.h). */
+ * Functions are formulas of the library (library.h) or rows of functions.def and losses.def: a signature ("x axis=-1
+ * where=None") and a maker in C (makers.h). */
 #ifndef FRONTEND_EXPR_H
 #define FRONTEND_EXPR_H
 #include "frontend/document/document.h"
@@ -105,12 +106,23 @@ struct fe_where {
     bool part;
 };
 
+/* A formula of the library that is carried out: errors in it blame the call, or the arguments that it hands on. */
+struct fe_formula;
+struct fe_frame {
+    const struct fe_formula *formula;
+    const char *function; /* that the document calls */
+    struct fe_where where;
+    const char *const *names; /* of the arguments; NULL-terminated */
+    const struct fe_where *wheres;
+};
+
 /* What every helper needs: where nodes go and whom errors blame. */
 struct fe_site {
     struct fe *fe;
     struct fe_trace *trace;
     struct ir_builder *b;
     struct fe_where where;
+    const struct fe_frame *frame; /* NULL: an expression of the document */
 };
 
 /* The builder's reject hook and place, set to the site for a while. */
@@ -138,6 +150,8 @@ ir_value fe_tensor(struct fe *, struct fe_trace *, const struct fe_val *, fe_jso
 struct expr_node *fe_expr_tree(struct fe *, fe_json);
 struct fe_val fe_expr_of(struct fe *, struct fe_trace *, fe_json, const struct expr_node *, const struct fe_env *);
 struct fe_val fe_eval(struct fe_site *, const struct expr_node *, const struct fe_env *);
+/* Whom an error of an argument blames: what stands there; in a formula the argument of the call that is handed on. */
+struct fe_where fe_where_argument(const struct fe_site *, const struct expr_node *);
 /* A JSON literal as a value: a string is itself, a list a tuple. `expression`: a string is an expression. */
 struct fe_val fe_literal(struct fe_site *, fe_json, const struct fe_env *, bool expression);
 struct fe_val fe_lookup(struct fe_site *, const char *dotted, const struct fe_env *);
@@ -164,11 +178,41 @@ struct fe_function {
     fe_maker *make;
     int data;
     unsigned flags;
+    struct fe_formula *formula; /* NULL: a maker in C */
 };
-const struct fe_function *fe_function_find(const char *name);
+/* All functions by name: rows with makers and the formulas of the library. One is opened for each compilation. */
+struct fe_library;
+const struct fe_library *fe_library_open(struct arena *);
+const struct fe_library *fe_library(struct fe *);
+const struct fe_function *fe_function_rows(size_t *count); /* those with makers */
+const struct fe_function *fe_function_find(const struct fe_library *, const char *name);
 const char *fe_function_later(const char *name); /* known to the field, without a row: why ("": no reason); else NULL */
 /* All names with one of `flags` (0: all), for suggestions. */
-const char *const *fe_function_names(struct arena *, unsigned flags, size_t *count);
+const char *const *fe_function_names(const struct fe_library *, unsigned flags, size_t *count);
+/* What an argument becomes before the function sees it, and what is refused. */
+enum fe_argument_kind {
+    FE_ARG_ANY,
+    FE_ARG_TENSOR,   /* tensor: a number or list becomes one */
+    FE_ARG_FLOAT,    /* float: integers become float32 */
+    FE_ARG_COMMON,   /* common: all that are so marked get the float dtype that they promote to */
+    FE_ARG_FLOATING, /* floating: other dtypes are refused */
+    FE_ARG_INT,      /* int: a tensor of another dtype is refused */
+    FE_ARG_INTEGER,  /* integer: known while compiling */
+    FE_ARG_NUMBER    /* number: known while compiling */
+};
+/* An argument of a signature: `name`, `name: kind`, `name=default`. */
+struct fe_parameter {
+    const char *name;
+    size_t length;
+    const char *preset; /* the text of its default; NULL: none */
+    size_t preset_length;
+    enum fe_argument_kind kind;
+    bool rest;   /* "*": any number of positional ones */
+    bool silent; /* ~name: it changes nothing of the result (precision, overwrite_a): taken and forgotten */
+    bool fixed;  /* !name=default: nothing but the default is supported. The maker sees neither of the two */
+};
+/* The next one; returns the text behind it, NULL at the end. */
+const char *fe_parameter_next(const char *signature, struct fe_parameter *);
 /* The names of a signature; NULL-terminated. */
 const char *const *fe_signature_names(struct arena *, const struct fe_function *);
 const char *fe_signature_text(struct arena *, const struct fe_function *); /* "x, axis=-1": what makers see of it */
@@ -184,5 +228,5 @@ struct fe_val fe_apply_at(struct fe_site *, const char *function, const struct f
 /* Applies an activation by its jax.nn name: object {"type": "gelu", ...}, which has the keys of every block if it is
  * one. */
 struct fe_val fe_activation(struct fe *, struct fe_trace *, fe_json object, struct fe_val x, bool is_block);
-bool fe_is_activation(const char *name);
+bool fe_is_activation(struct fe *, const char *name);
 #endif

@@ -1,4 +1,4 @@
-/* The table of functions, and calls: arguments are bound to the signature of a row. */
+/* The table of functions in C, and calls: arguments are bound to the signature and become of the kinds that it says. */
 #include "frontend/expr/makers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,12 +6,11 @@
 /* ---------------------------------------------------------------- tables */
 
 static const struct fe_function functions[] = {
-#define X(name, signature, make, data, flags) {#name, signature, make, data, flags},
+#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL},
 #include "frontend/expr/functions.def"
 #include "frontend/losses/losses.def"
 #undef X
 };
-enum { FUNCTION_COUNT = sizeof functions / sizeof *functions };
 
 /* Names of jax.numpy, jax.nn and Optax that have no row yet. */
 static const struct {
@@ -22,11 +21,10 @@ static const struct {
 #undef X
 };
 
-const struct fe_function *fe_function_find(const char *name)
+const struct fe_function *fe_function_rows(size_t *count)
 {
-    for (size_t i = 0; i < FUNCTION_COUNT; i++)
-        if (!strcmp(functions[i].name, name)) return &functions[i];
-    return NULL;
+    *count = sizeof functions / sizeof *functions;
+    return functions;
 }
 
 const char *fe_function_later(const char *name)
@@ -36,50 +34,39 @@ const char *fe_function_later(const char *name)
     return NULL;
 }
 
-const char *const *fe_function_names(struct arena *arena, unsigned flags, size_t *count)
-{
-    const char **names = arena_new_array(arena, const char *, FUNCTION_COUNT);
-    *count = 0;
-    for (size_t i = 0; i < FUNCTION_COUNT; i++)
-        if (!(functions[i].flags & FE_HIDDEN) && (!flags || (functions[i].flags & flags)))
-            names[(*count)++] = functions[i].name;
-    return names;
-}
-
-bool fe_is_activation(const char *name)
-{
-    const struct fe_function *f = fe_function_find(name);
-    return f && (f->flags & FE_ACTIVATION);
-}
-
 /* ---------------------------------------------------------------- signatures */
 
-/* `silent`: ~name, which changes nothing of the result (precision, overwrite_a): taken and forgotten. `fixed`:
- * !name=default, of which nothing but the default is supported. The maker sees neither. */
-struct parameter {
-    const char *name;
-    size_t length;
-    const char *preset;
-    bool rest, silent, fixed;
-};
-
-/* The next parameter of a signature; returns the text behind it, NULL at the end. */
-static const char *next_parameter(const char *s, struct parameter *p)
+static enum fe_argument_kind kind_of(const char *word, size_t length)
 {
-    while (*s == ' ') s++;
+    static const char *const kinds[] = {"any", "tensor", "float", "common", "floating", "int", "integer", "number"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strlen(kinds[i]) == length && !memcmp(kinds[i], word, length)) return (enum fe_argument_kind)i;
+    BUG("\"%.*s\" is no kind of argument", (int)length, word);
+}
+
+const char *fe_parameter_next(const char *s, struct fe_parameter *p)
+{
+    s += strspn(s, ", \n");
     if (!*s) return NULL;
-    *p = (struct parameter){.name = s};
+    *p = (struct fe_parameter){.name = s};
     if (*s == '*') {
         p->rest = true;
         return s + 1;
     }
     p->silent = *s == '~', p->fixed = *s == '!';
     if (p->silent || p->fixed) p->name = ++s;
-    while (*s && *s != ' ' && *s != '=') s++;
-    p->length = (size_t)(s - p->name);
+    p->length = strcspn(s, ":, =\n");
+    s += p->length;
+    if (*s == ':') {
+        s += 1 + strspn(s + 1, " ");
+        size_t length = strcspn(s, ", =");
+        p->kind = kind_of(s, length);
+        s += length;
+    }
     if (*s == '=') {
         p->preset = ++s;
-        while (*s && *s != ' ') s++;
+        p->preset_length = strcspn(s, ", ");
+        s += p->preset_length;
     }
     return s;
 }
@@ -87,9 +74,9 @@ static const char *next_parameter(const char *s, struct parameter *p)
 const char *const *fe_signature_names(struct arena *arena, const struct fe_function *f)
 {
     const char **names = arena_new_array(arena, const char *, FE_MAX_ARGS + 1);
-    struct parameter p;
+    struct fe_parameter p;
     uint32_t n = 0;
-    for (const char *s = f->signature; (s = next_parameter(s, &p));)
+    for (const char *s = f->signature; (s = fe_parameter_next(s, &p));)
         if (!p.rest && !p.silent && !p.fixed) names[n++] = arena_string_n(arena, p.name, p.length);
     return names;
 }
@@ -97,20 +84,19 @@ const char *const *fe_signature_names(struct arena *arena, const struct fe_funct
 const char *fe_signature_text(struct arena *arena, const struct fe_function *f)
 {
     struct str out = STR(arena);
-    struct parameter p;
-    for (const char *s = f->signature, *from = s; (s = next_parameter(s, &p)); from = s) {
-        while (*from == ' ') from++;
+    struct fe_parameter p;
+    for (const char *s = f->signature; (s = fe_parameter_next(s, &p));) {
         if (p.silent || p.fixed) continue;
-        if (out.length) str_add(&out, ", ");
-        str_add_n(&out, from, (size_t)(s - from));
+        str_addf(&out, "%s%.*s", out.length ? ", " : "", p.rest ? 1 : (int)p.length, p.name);
+        if (p.preset) str_addf(&out, "=%.*s", (int)p.preset_length, p.preset);
     }
     return str_text(&out);
 }
 
 bool fe_takes_word(const struct fe_function *f, const char *argument)
 {
-    struct parameter p;
-    for (const char *s = f->signature; (s = next_parameter(s, &p));)
+    struct fe_parameter p;
+    for (const char *s = f->signature; (s = fe_parameter_next(s, &p));)
         if (strlen(argument) == p.length && !memcmp(argument, p.name, p.length)) return p.preset && *p.preset == '\'';
     return false;
 }
@@ -151,7 +137,7 @@ static struct fe_val unknown_keyword(struct fe_site *s, const struct fe_function
 }
 
 /* Whether a value is the default of its parameter, or None. */
-static bool is_preset(struct fe_site *s, const struct parameter *p, const struct fe_val *v)
+static bool is_preset(struct fe_site *s, const struct fe_parameter *p, const struct fe_val *v)
 {
     struct fe_val preset = preset_value(s->fe->arena, p->preset);
     if (fe_is_none(v)) return true;
@@ -160,28 +146,72 @@ static bool is_preset(struct fe_site *s, const struct parameter *p, const struct
                                     : v->kind == FE_VAL_NUMBER && v->number == preset.number;
 }
 
-static struct fe_val only_default(struct fe_site *s, const struct fe_function *f, const struct parameter *p,
+static struct fe_val only_default(struct fe_site *s, const struct fe_function *f, const struct fe_parameter *p,
                                   const struct fe_where *where)
 {
-    int preset = (int)strcspn(p->preset, " ");
+    int preset = (int)p->preset_length;
     fe_fail_at(s, where, "E0312", "%s with another \"%.*s\" than %.*s is not supported yet", f->name, (int)p->length,
                p->name, preset, p->preset);
     return fe_bad();
+}
+
+/* One argument as its kind says; false: an error was recorded. */
+static bool convert_one(struct fe_call *c, uint32_t i, enum fe_argument_kind kind)
+{
+    struct fe_val *v = &c->arg[i];
+    int64_t integer;
+    if (kind == FE_ARG_ANY || kind == FE_ARG_COMMON) return true;
+    if (kind == FE_ARG_INTEGER) return fe_get_int(c, i, &integer);
+    if (kind == FE_ARG_FLOAT) return !(*v = fe_inexact(c->site, *v)).bad;
+    if (kind == FE_ARG_NUMBER) {
+        if (v->kind == FE_VAL_NUMBER) return true;
+        fe_fail_at(c->site, &c->where[i], "E0310", "%s: a number expected, found %s", c->function,
+                   fe_describe(c->site, v));
+        return false;
+    }
+    if (!fe_as_tensor(c->site, v)) return false;
+    enum ir_dtype d = (enum ir_dtype)fe_type_at(c->site, v).dtype;
+    if (kind == FE_ARG_TENSOR || (kind == FE_ARG_INT ? ir_dtype_is_integer(d) : ir_dtype_is_float(d))) return true;
+    fe_fail_at(c->site, &c->where[i], "E0213",
+               kind == FE_ARG_INT ? "%s needs labels of an integer dtype such as int32, found %s"
+                                  : "%s needs floating point values such as float32, found %s",
+               c->function, fe_describe(c->site, v));
+    return false;
+}
+
+static bool convert(struct fe_call *c, const enum fe_argument_kind *kinds, uint32_t n)
+{
+    struct fe_kind_of common = {IR_BOOL, true};
+    bool any = false, ok = true;
+    for (uint32_t i = 0; i < n && ok; i++) {
+        ok = convert_one(c, i, kinds[i]);
+        if (kinds[i] != FE_ARG_COMMON || !ok) continue;
+        common = any ? fe_promote(common, fe_kind(c->site, &c->arg[i])) : fe_kind(c->site, &c->arg[i]);
+        any = true;
+    }
+    for (uint32_t i = 0; i < n && ok; i++)
+        if (kinds[i] == FE_ARG_COMMON) {
+            bool strong = ir_dtype_is_float(common.dtype) && !common.weak;
+            c->arg[i] = strong ? fe_cast(c->site, c->arg[i], common.dtype) : fe_inexact(c->site, c->arg[i]);
+            ok = !c->arg[i].bad;
+        }
+    return ok;
 }
 
 struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, const struct fe_val *args,
                                const char *const *names, const struct fe_where *wheres, uint32_t count)
 {
     if (!f->make) return fe_fail(s, "E0302", "%s is not supported yet", f->name);
-    struct fe_call call = {.site = s, .function = f->name, .data = f->data};
+    struct fe_call call = {.site = s, .row = f, .function = s->frame ? s->frame->function : f->name, .data = f->data};
+    enum fe_argument_kind kinds[FE_MAX_ARGS];
     uint32_t positional = 0, n = 0, place = 0; /* n: arguments that the maker sees; place: of the next positional one */
     while (positional < count && (!names || !names[positional])) positional++;
     for (uint32_t i = 0; i < count; i++)
         if (args[i].bad) return fe_bad();
     bool *used = arena_new_array(s->fe->arena, bool, count + 1);
-    struct parameter p;
+    struct fe_parameter p;
     bool rest = false;
-    for (const char *at = f->signature; (at = next_parameter(at, &p));) {
+    for (const char *at = f->signature; (at = fe_parameter_next(at, &p));) {
         if (p.rest) {
             rest = true;
             call.rest = args + (place < positional ? place : positional);
@@ -212,6 +242,7 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
             if (wheres) call.where[n] = wheres[found];
         } else if (p.preset) call.arg[n] = preset_value(s->fe->arena, p.preset);
         else return fe_fail(s, "E0312", "%s needs its argument \"%.*s\"", f->name, (int)p.length, p.name);
+        kinds[n] = fe_is_none(&call.arg[n]) && p.preset ? FE_ARG_ANY : p.kind;
         n++;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -221,12 +252,12 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
         }
     struct fe_val result;
     if (n && fe_is_complex(&call.arg[0]) && fe_complex_call(&call, f, &result)) return result;
-    return f->make(&call);
+    return convert(&call, kinds, n) ? f->make(&call) : fe_bad();
 }
 
 struct fe_val fe_apply_at(struct fe_site *s, const char *function, const struct fe_val *args, uint32_t n)
 {
-    const struct fe_function *f = fe_function_find(function);
+    const struct fe_function *f = fe_function_find(fe_library(s->fe), function);
     if (!f) BUG("no function %s", function);
     return fe_call_function(s, f, args, NULL, NULL, n);
 }

@@ -205,7 +205,8 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
                            i < 4 ? "\"%s\" is not known here: only metrics can use it"
                                  : "\"%s\" is not known here: it has no value yet",
                            root);
-    if (fe_function_find(root)) return fe_fail(s, "E0301", "\"%s\" is a function; call it: %s(...)", root, root);
+    if (fe_function_find(fe_library(s->fe), root))
+        return fe_fail(s, "E0301", "\"%s\" is a function; call it: %s(...)", root, root);
     for (const struct fe_env *e = env; e; e = e->outer) vec_push(s->fe->arena, &names, e->name);
     for (const struct fe_scope *c = s->fe->constants; c; c = c->outer) vec_push(s->fe->arena, &names, c->name);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) vec_push(s->fe->arena, &names, known[i]);
@@ -243,9 +244,9 @@ struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_e
         const char *name = arena_string_n(s->fe->arena, dotted, n);
         const struct fe_env *e = fe_env_find(s->fe, env, name);
         if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
-        const struct fe_scope *c = fe_constant(s->fe, name);
+        const struct fe_scope *c = s->frame ? NULL : fe_constant(s->fe, name);
         if (c && !rest) return fe_val_number(c->value, c->integer);
-        if (!strcmp(name, "params")) return rest ? param_by_path(s, rest) : all_params(s);
+        if (!s->frame && !strcmp(name, "params")) return rest ? param_by_path(s, rest) : all_params(s);
         struct fe_val v;
         if (!rest && builtin(name, &v)) return v;
     }
@@ -258,7 +259,14 @@ static struct fe_val eval(struct fe_site *s, const struct expr_node *n, const st
 
 static struct fe_where where_of(const struct fe_site *s, const struct expr_node *n)
 {
-    return (struct fe_where){s->where.json, n->at, n->length, true};
+    return s->frame ? s->frame->where : (struct fe_where){s->where.json, n->at, n->length, true};
+}
+
+struct fe_where fe_where_argument(const struct fe_site *s, const struct expr_node *n)
+{
+    for (uint32_t i = 0; s->frame && n->kind == EXPR_NAME && s->frame->names[i]; i++)
+        if (!strcmp(s->frame->names[i], n->text)) return s->frame->wheres[i];
+    return where_of(s, n);
 }
 
 /* What stands behind a dot is a function of what stands before it: x.sum(axis=0) is sum(x, axis=0). */
@@ -270,10 +278,11 @@ static const char *const methods[] = {
     "conj",      "conjugate", "copy",    "nonzero", "searchsorted", "choose",  "compress",
 };
 
-static const struct fe_function *method(const char *name)
+static const struct fe_function *method(struct fe_site *s, const char *name)
 {
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (!strcmp(methods[i], name)) return fe_function_find(!strcmp(name, "flatten") ? "ravel" : name);
+        if (!strcmp(methods[i], name))
+            return fe_function_find(fe_library(s->fe), !strcmp(name, "flatten") ? "ravel" : name);
     return NULL;
 }
 
@@ -282,7 +291,7 @@ static struct fe_val unknown_function(struct fe_site *s, const char *name, const
     const char *last = strrchr(name, '.');
     static const char *const modules[] = {"jnp",   "np",    "jax",   "nn",     "nnx",    "lax",
                                           "optax", "numpy", "scipy", "linalg", "special"};
-    bool module = !last || !method(last + 1);
+    bool module = !last || !method(s, last + 1);
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
         size_t length = strlen(modules[i]);
         module |= !strncmp(name, modules[i], length) && name[length] == '.';
@@ -291,7 +300,7 @@ static struct fe_val unknown_function(struct fe_site *s, const char *name, const
     const char *why = fe_function_later(last ? last + 1 : name);
     if (why) return fe_fail(s, "E0302", *why ? "%s is not supported yet: %s" : "%s is not supported yet", name, why);
     size_t count;
-    const char *const *names = fe_function_names(s->fe->arena, 0, &count);
+    const char *const *names = fe_function_names(fe_library(s->fe), 0, &count);
     struct diag *d = fe_fail_at(s, &s->where, "E0302", "unknown function \"%s\"", name);
     fe_suggest(s->fe, d, last ? last + 1 : name, names, count);
     return fe_bad();
@@ -353,13 +362,13 @@ static struct fe_val eval_method(struct fe_site *s, const struct expr_node *n, c
     for (uint32_t i = 0; i < count; i++) {
         args[i + 1] = fe_on_time(s, eval(s, items[i], env));
         names[i + 1] = keywords ? keywords[i] : NULL;
-        wheres[i + 1] = where_of(s, items[i]);
+        wheres[i + 1] = fe_where_argument(s, items[i]);
         bad |= args[i + 1].bad;
     }
     s->where = here;
     if (bad) return fe_bad();
     if (base->kind == FE_VAL_AT) return eval_at(s, base, name, args + 1, names + 1, count);
-    const struct fe_function *f = method(name);
+    const struct fe_function *f = method(s, name);
     if (!f) return unknown_method(s, base, name);
     if (!strcmp(name, "compress") && count && !names[1]) { /* the tensor is the second argument of the function */
         struct fe_val condition = args[1];
@@ -383,8 +392,8 @@ static bool base_of(struct fe_site *s, const char *name, const char *dot, const 
 static bool is_word_of(struct fe_site *s, const struct fe_function *f, const char *keyword, const struct expr_node *n,
                        const struct fe_env *env)
 {
-    return keyword && n->kind == EXPR_NAME && fe_takes_word(f, keyword) && fe_function_find(n->text) &&
-           !fe_env_find(s->fe, env, n->text);
+    return keyword && n->kind == EXPR_NAME && fe_takes_word(f, keyword) &&
+           fe_function_find(fe_library(s->fe), n->text) && !fe_env_find(s->fe, env, n->text);
 }
 
 static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
@@ -394,8 +403,8 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
     while (form && form->value.kind != FE_VAL_FORM)
         form = fe_env_find(s->fe, form->outer, n->text); /* a value is no function */
     if (form) return form->value.form->apply(form->value.form, s, n, env);
-    const struct fe_function *f = fe_function_find(n->text);
-    s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
+    const struct fe_function *f = fe_function_find(fe_library(s->fe), n->text);
+    if (!s->frame) s->where = (struct fe_where){here.json, n->at, (uint32_t)strlen(n->text), true};
     const char *dot = strrchr(n->text, '.');
     struct fe_val base;
     if (!f && dot && base_of(s, n->text, dot, env, &base))
@@ -408,7 +417,7 @@ static struct fe_val eval_call(struct fe_site *s, const struct expr_node *n, con
         args[i] = is_word_of(s, f, n->names[i], n->items[i], env)
                       ? (struct fe_val){.kind = FE_VAL_STRING, .string = n->items[i]->text}
                       : fe_on_time(s, eval(s, n->items[i], env));
-        wheres[i] = where_of(s, n->items[i]);
+        wheres[i] = fe_where_argument(s, n->items[i]);
         bad |= args[i].bad;
     }
     if (bad) return fe_bad();

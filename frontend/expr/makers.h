@@ -8,7 +8,8 @@
 enum { FE_MAX_ARGS = 12 };
 struct fe_call {
     struct fe_site *site;
-    const char *function;
+    const struct fe_function *row;
+    const char *function;           /* for messages: inside a formula the one that the document calls */
     struct fe_val arg[FE_MAX_ARGS]; /* in the order of the signature; defaults filled in */
     bool given[FE_MAX_ARGS];
     struct fe_where where[FE_MAX_ARGS]; /* of each argument */
@@ -32,6 +33,7 @@ bool fe_complex_call(struct fe_call *, const struct fe_function *,
 #include "frontend/expr/functions.def"
 #include "frontend/losses/losses.def"
 #undef X
+fe_maker make_formula;
 
 #define SITE struct fe_site *s = c->site
 #define ARG(i) (c->arg[i])

@@ -331,10 +331,10 @@ static struct fe_val loss_object(struct fe *fe, struct fe_trace *trace, fe_json 
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = object}};
     const char *type = fe_type_of(fe, object);
     if (!type) return fe_bad();
-    const struct fe_function *f = fe_function_find(type);
+    const struct fe_function *f = fe_function_find(fe_library(fe), type);
     if (!f || !(f->flags & FE_LOSS)) {
         size_t count;
-        const char *const *names = fe_function_names(fe->arena, FE_LOSS, &count);
+        const char *const *names = fe_function_names(fe_library(fe), FE_LOSS, &count);
         if (fe_function_later(type))
             fe_error(fe, fe_member(fe, object, "type"), "E0111", "loss \"%s\" is not supported yet", type);
         else

@@ -274,7 +274,7 @@ static struct fe_val unknown_type(struct fe_block *block)
                              "layer \"pool\" is not supported yet; there are avg_pool, max_pool and min_pool");
     VEC(const char *) names = {0};
     size_t count;
-    const char *const *activations = fe_function_names(fe->arena, FE_ACTIVATION, &count);
+    const char *const *activations = fe_function_names(fe_library(fe), FE_ACTIVATION, &count);
     struct fe_row row;
     for (uint32_t i = 0; fe_structure_row(i, &row); i++) vec_push(fe->arena, &names, row.name);
     for (uint32_t i = 0; fe_layer_row(i, &row); i++) vec_push(fe->arena, &names, row.name);
@@ -352,7 +352,7 @@ static struct fe_val dispatch(struct fe_block *block)
     if (fe_structure(block, &v)) return v;
     if (layer) return apply_layer(block, layer);
     if (define) return apply_define(block, define);
-    if (fe_is_activation(block->type)) {
+    if (fe_is_activation(fe, block->type)) {
         if (!block->in_count) return needs_input(block);
         if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
         const struct fe_env *outer = block->site.trace->env;

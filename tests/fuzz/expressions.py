@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random expressions against JAX: calls of every function of functions.def and every loss of losses.def, and expressions
+"""Random expressions against JAX: calls of every function of functions.def, losses.def and the library of formulas, and expressions
 composed of them, over random shapes (sizes 0 and 1, broadcasts), dtypes and values (ties, NaN, infinities, large ones).
 Values and gradients of many expressions are computed by one document.
 
@@ -14,6 +14,7 @@ the result as much as what differs, the case says nothing.
 """
 import ast
 import collections
+import glob
 import json
 import os
 import re
@@ -112,12 +113,28 @@ def lax_div(x, y):
 SPACE = namespace()
 
 
-def table(name):
-    with open(os.path.join(ROOT, "frontend", name)) as f:
-        return dict(re.findall(r'^X\((\w+), "([^"]*)"', f.read(), re.M))
+def tables():
+    """Signatures of functions and of losses ("x alpha=1.0") and the names that formulas alone use: rows with makers in C and
+    entries of the library."""
+    functions, losses, hidden = {}, {}, set()
+
+    def add(name, signature, words):
+        (losses if "loss" in words.lower() else functions)[name] = signature
+        if "hidden" in words.lower():
+            hidden.add(name)
+
+    for path in ("expr/functions.def", "losses/losses.def"):
+        with open(os.path.join(ROOT, "frontend", path)) as f:
+            for name, signature, flags in re.findall(r'^X\((\w+), "([^"]*)", \w+, [^,]*, (.*)\)', f.read(), re.M):
+                add(name, re.sub(r": \w+", "", signature), path + flags if "losses" in path else flags)
+    for path in sorted(glob.glob(os.path.join(ROOT, "frontend", "expr", "library", "*.step"))):
+        with open(path) as f:
+            for words, name, signature, other in re.findall(r"^(\w[\w ]*?) (\w+)(?:\(([^)]*)\)| = (\w+)$)", f.read(), re.M):
+                add(name, {**losses, **functions}[other] if other else " ".join(re.sub(r": \w+", "", signature).split(", ")), words)
+    return functions, losses, hidden
 
 
-FUNCTIONS, LOSSES = table("expr/functions.def"), table("losses/losses.def")
+FUNCTIONS, LOSSES, HIDDEN = tables()
 
 
 # ---------------------------------------------------------------- arguments
@@ -647,7 +664,6 @@ for name in ("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_sh
 COMPOSED = ["tanh({}) * {}", "where({} > {}, sin({}), {} ** 2)", "sum(softplus({}) * {})", "mean(({} - {}) ** 2)", "logsumexp({}) - {}", "maximum({}, {}) / (1 + {} ** 2)", "({} + {}) // 0.7", "exp(-abs({})) % ({} ** 2 + 0.3)",
             "sigmoid({} * 2) + relu({}) - {}", "sqrt({} ** 2 + {} ** 2 + 1e-3)", "clip({}, -1, 1) * sign({})", "cumsum(ravel({} * {}))", "sort(ravel({}))[::-1]", "stop_gradient({}) * {}"]
 OPERATORS = {"operator", "whole_operator", "unary_operator", "power_operator", "index", "matmul_operator", "at", "method", "long_sort", "long_top_k", "large"}
-HIDDEN = set(re.findall(r'^X\((\w+), .*FE_HIDDEN\)', open(os.path.join(ROOT, "frontend", "expr", "functions.def")).read(), re.M))
 SKIP = HIDDEN | {"make_fenchel_young_loss", "compute_weighted_cross_entropy", "gradient_last", "interp_inside", "convolve_sized", "slide", "log_ndtr_low"}  # not functions of tensors alone
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random losses against Optax: every row of losses.def with random shapes, arguments, masks, weights, reductions and dtypes,
+"""Random losses against Optax: every loss with random shapes, arguments, masks, weights, reductions and dtypes,
 values at the edges among them (infinite and huge logits, ties, labels of 0 and 1, empty batches). A document holds the
 predictions as a parameter, two steps of gradient descent show the loss and its gradient; some work through the rows in
 microbatches, some of those compiled are spread over devices.

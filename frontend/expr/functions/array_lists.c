@@ -119,7 +119,7 @@ static bool common_shape(struct fe_call *c, struct ir_type *t)
     for (uint32_t i = 0; i < c->rest_count; i++) {
         struct fe_val x = c->rest[i];
         struct ir_type one = *t;
-        if (x.kind == FE_VAL_TUPLE && !strcmp(c->function, "broadcast_shapes")) {
+        if (x.kind == FE_VAL_TUPLE && !strcmp(c->row->name, "broadcast_shapes")) {
             uint32_t rank;
             if (!fe_get_ints(s, &x, one.dim, IR_MAX_RANK, &rank, "shape")) return false;
             one = ir_type_of(IR_I32, rank, one.dim);

@@ -258,7 +258,7 @@ struct fe_val make_fft(struct fe_call *c)
 
 /* Along several axes, one after the other; the half is that of the last one. */
 struct fe_val make_fftn(struct fe_call *c)
-{ /* data 0: fftn, 1: ifftn, 2: rfftn, 3: irfftn; fft2: of the last two axes */
+{ /* data 0: fftn, 1: ifftn, 2: rfftn, 3: irfftn */
     enum { SIZES = 1, AXES, NORM };
     static const char *const names[] = {"fft", "ifft", "rfft", "irfft"};
     SITE;
@@ -271,7 +271,7 @@ struct fe_val make_fftn(struct fe_call *c)
     if (sized && !fe_get_ints(s, &ARG(SIZES), sizes, IR_MAX_RANK, &given, "s")) return fe_bad();
     if (!fe_get_axes(c, AXES, rank, axes, &n)) return fe_bad();
     if (fe_is_none(&ARG(AXES))) { /* the last ones */
-        uint32_t some = strchr(c->function, '2') ? 2 : sized ? given : n;
+        uint32_t some = sized ? given : n;
         if (some > rank)
             return fe_fail(s, "E0212", "%s: %s has fewer than %u axes", c->function, fe_describe(s, &first),
                            (unsigned)some);

@@ -50,7 +50,7 @@ static struct fe_val by_float32(struct fe_call *c)
 {
     SITE;
     enum ir_dtype d = (enum ir_dtype)fe_type_at(s, &ARG(0)).dtype;
-    struct fe_val y = fe_apply_at(s, c->function, (const struct fe_val[]){fe_cast(s, ARG(0), IR_F32)}, 1);
+    struct fe_val y = fe_apply_at(s, c->row->name, (const struct fe_val[]){fe_cast(s, ARG(0), IR_F32)}, 1);
     return y.bad ? y : fe_cast(s, y, d);
 }
 

@@ -413,11 +413,11 @@ struct fe_val fe_activation(struct fe *fe, struct fe_trace *trace, fe_json objec
     struct fe_site s = {.fe = fe, .trace = trace, .b = trace->b, .where = {.json = object}};
     const char *name = object->kind == JSON_STRING ? object->string : fe_type_of(fe, object);
     if (!name) return fe_bad();
-    const struct fe_function *f = fe_function_find(name);
+    const struct fe_function *f = fe_function_find(fe_library(fe), name);
     fe_json type = object->kind == JSON_STRING ? object : fe_member(fe, object, "type");
     if (!f || !(f->flags & FE_ACTIVATION)) {
         size_t count;
-        const char *const *names = fe_function_names(fe->arena, FE_ACTIVATION, &count);
+        const char *const *names = fe_function_names(fe_library(fe), FE_ACTIVATION, &count);
         fe_suggest(fe, fe_error(fe, type, "E0105", "unknown activation \"%s\"", name), name, names, count);
         return fe_bad();
     }

@@ -1,0 +1,9 @@
+/* The texts of library.def, as C strings. */
+    .section .rodata
+    .include "text.inc"
+    .macro entries name
+    text fe_library_\name "expr/library/\name\().step"
+    .endm
+#define TEXT(name) entries name
+#include "frontend/expr/library.def"
+    .section .note.GNU-stack,"",%progbits
