@@ -4,16 +4,14 @@ refuses those whose mistake is one of form, and single mistakes of form in a val
 
 usage: schema.py STEPC
 """
-import glob
 import json
 import os
 import re
-import subprocess
 import sys
-import unittest
 
-STEPC = None
-PARITY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "parity")
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import recorded, runner
+
 # Mistakes that a form cannot know of: unknown types of blocks (definitions may have any name), `$` arithmetic, names,
 # shapes, patterns and the like. The codes below are those that a table decides.
 OF_FORM = {"E0101", "E0102", "E0103", "E0107", "E0400"}
@@ -89,11 +87,6 @@ class Schema:
     check_exclusiveMaximum = bound(lambda v, x: v < x)
 
 
-def document(path):
-    with open(path, encoding="utf-8") as f:
-        return json.load(f)
-
-
 VALID = {
     "stepc": 1, "name": "m", "constants": {"hidden": 6},
     "inputs": {"x": {"shape": [8, 4], "axes": ["batch", None]}, "y": {"shape": [8], "dtype": "int32"}},
@@ -116,10 +109,10 @@ MISTAKES = [
     (("optimizer",), [])]
 
 
-class Test(unittest.TestCase):
+class Test(runner.Case):
     @classmethod
     def setUpClass(cls):
-        text = subprocess.run([STEPC, "doc", "schema"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, timeout=600).stdout
+        text = runner.call(cls.program, "doc", "schema")
         cls.root = json.loads(text, object_pairs_hook=cls.no_duplicates)
         cls.schema = Schema(cls.root)
 
@@ -130,22 +123,24 @@ class Test(unittest.TestCase):
         return dict(pairs)
 
     def test_recorded_documents(self):
-        paths = sorted(glob.glob(os.path.join(PARITY, "cases", "*", "model.json")))
-        self.assertGreater(len(paths), 100)
-        self.assertEqual([p for p in paths if not self.schema.good(document(p), self.root)], [])
+        names = recorded.names()
+        self.assertGreater(len(names), 100)
+        self.assertEqual([n for n in names if not self.schema.good(recorded.load(n).document, self.root)], [])
 
     def test_recorded_errors(self):
         accepted, refused = [], 0
-        for path in sorted(glob.glob(os.path.join(PARITY, "errors", "*.json"))):
-            said = subprocess.run([STEPC, "check", path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=600).stderr.decode("utf-8", "replace")
-            code = re.search(r"error\[?.*?(E\d{4})", said)
+        for name in recorded.error_names():
+            _, text = recorded.error(name)
+            with open(self.path("refused.json"), "wb") as f:
+                f.write(text)
+            code = re.search(r"error\[?.*?(E\d{4})", runner.attempt(self.program, "check", self.path("refused.json")).stderr)
             try:
-                good = self.schema.good(document(path), self.root)
+                good = self.schema.good(json.loads(text), self.root)
             except (ValueError, RecursionError):
                 continue
             if code and code.group(1) in OF_FORM:
                 refused += not good
-                accepted += [code.group(1) + " " + os.path.basename(path)] if good else []
+                accepted += [code.group(1) + " " + name] if good else []
         # The rest needs more than a form: two keys together, a schedule where only inject_hyperparams allows one, names.
         self.assertGreater(refused, 2 * len(accepted), accepted)
 
@@ -170,15 +165,14 @@ class Test(unittest.TestCase):
             self.skipTest("python3-jsonschema is not installed")
         jsonschema.Draft202012Validator.check_schema(self.root)
         full = jsonschema.Draft202012Validator(self.root)
-        paths = sorted(glob.glob(os.path.join(PARITY, "cases", "*", "model.json")))[::40] + sorted(glob.glob(os.path.join(PARITY, "errors", "*.json")))[::10]
-        for path in paths:
+        texts = [recorded.load(name).text for name in recorded.names()[::40]] + [recorded.error(name)[1] for name in recorded.error_names()[::10]]
+        for text in texts:
             try:
-                d = document(path)
+                d = json.loads(text)
             except (ValueError, RecursionError):
                 continue
-            self.assertEqual(full.is_valid(d), self.schema.good(d, self.root), path)
+            self.assertEqual(full.is_valid(d), self.schema.good(d, self.root), text)
 
 
 if __name__ == "__main__":
-    STEPC = sys.argv.pop(1)
-    unittest.main()
+    runner.main()

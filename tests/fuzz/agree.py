@@ -21,9 +21,9 @@ import tempfile
 
 import numpy as np
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import running
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import sharded
+from tool import command, comparison, draws, runner, safetensors
 
 STEPS, BATCH, RTOL, ATOL = 2, 6, 2e-3, 2e-4
 UNOPTIMISED = ["-O0", "--disable", "outline,ghost,simplify,outline_more"]
@@ -263,10 +263,10 @@ def data(document, seed, change=0.0):
 
 def results(stepc, folder, program, file="data.safetensors"):
     try:
-        tensors, lines = running.train(stepc, folder, STEPS, program, file, ["--all-state"], threads=None, timeout=600)
-    except running.Failed as e:
+        tensors, lines = runner.train(stepc, folder, STEPS, program, file, ["--all-state"], threads=None, timeout=600)
+    except runner.Failed as e:
         raise RuntimeError(e.brief()) from e
-    return {**tensors, **{"%s at step %d" % (name, n + 1): np.atleast_1d(running.parity.numbers(value)) for n, line in enumerate(lines) for name, value in line.items()}}
+    return {**tensors, **{"%s at step %d" % (name, n + 1): np.atleast_1d(comparison.numbers(value)) for n, line in enumerate(lines) for name, value in line.items()}}
 
 
 def differences(a, b, looser=1):
@@ -287,22 +287,22 @@ def differences(a, b, looser=1):
 
 
 def play(options, document, folder, seed):
-    running.write_document(folder, document, data(document, seed))
+    runner.write_document(folder, document, data(document, seed))
     shutil.copy(os.path.join(folder, "model.json"), os.path.join(folder, "plain.json"))
-    d = running.Draws(seed)
+    d = draws.Draws(seed)
     if d.chance(0.3):
-        said = running.call(options.stepc, "explain", os.path.join(folder, "model.json"), "--state", "--color", "never")
+        said = runner.call(options.stepc, "explain", os.path.join(folder, "model.json"), "--state", "--color", "never")
         shapes = {name: [int(n) for n in dims.split(",") if n] for name, dims in re.findall(r"(\S+) +\w+\[([\d, ]*)\] .* param$", said, re.M)}
-        running.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(document, shapes, d))
-    running.compile_document(options.stepc, folder, into="optimised.so", timeout=600)
-    running.compile_document(options.stepc, folder, UNOPTIMISED, "unoptimised.so", 120)
+        runner.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(document, shapes, d))
+    runner.compile_document(options.stepc, folder, into="optimised.so", timeout=600)
+    runner.compile_document(options.stepc, folder, UNOPTIMISED, "unoptimised.so", 120)
     got = {run: results(options.stepc, folder, program) for run, program in
            (("interpreted", "plain.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}
     looser = 15 if "float16" in json.dumps(document) else 1  # roundings of bfloat16
     bad = [(name, "optimised and %s: %s" % (other, d)) for other in ("interpreted", "unoptimised") for name, d in differences(got["optimised"], got[other], looser)]
     loose = set()
     for change in (3e-7, -3e-7, 2e-6, *((1e-3, -1e-3) if looser > 1 else ())) if bad else ():
-        running.write_tensors(os.path.join(folder, "changed.safetensors"), data(document, seed, change))
+        safetensors.write(os.path.join(folder, "changed.safetensors"), data(document, seed, change))
         loose |= {name for name, _ in differences(got["optimised"], results(options.stepc, folder, "optimised.so", "changed.safetensors"), looser)}
     if any(" at step " in name for name in loose):  # what comes after it is as loose
         loose |= {name for name, _ in bad}
@@ -317,7 +317,7 @@ def case(options, schema, seed):
         with tempfile.TemporaryDirectory(prefix="stepc-agree-") as folder:
             try:
                 bad, unsettled = play(options, document, folder, seed)
-            except running.Failed as e:
+            except runner.Failed as e:
                 if e.refused:
                     refused.append(e.said)
                     continue
@@ -331,11 +331,11 @@ def case(options, schema, seed):
 
 
 def main():
-    p = running.parser(__doc__, 60)
+    p = command.parser(__doc__, 60)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("-j", type=int, default=os.cpu_count() or 1)
     options = p.parse_args()
-    schema = json.loads(running.call(options.stepc, "doc", "schema"))
+    schema = json.loads(runner.call(options.stepc, "doc", "schema"))
     failed, unsettled, refused, used = 0, 0, [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for seed, document, bad, loose, refusals, kinds in pool.map(lambda n: case(options, schema, options.seed * 100000 + n), range(options.cases)):

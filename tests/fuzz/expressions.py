@@ -30,9 +30,8 @@ import numpy as np
 import optax
 from flax import nnx
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import running
-from running import ROOT, parity
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import ROOT, command, comparison, draws, runner
 
 SHAPES = [(), (1,), (0,), (3,), (4,), (5,), (2, 3), (3, 3), (1, 4), (3, 1), (0, 3), (2, 3, 4), (2, 1, 3)]
 WEIGHTS = 4096
@@ -139,7 +138,7 @@ FUNCTIONS, LOSSES, HIDDEN = tables()
 
 # ---------------------------------------------------------------- arguments
 
-class Call(running.Draws):
+class Call(draws.Draws):
     """Draws the arguments of one expression; tensors are parameters (floats) and inputs (integers and bools) of its own."""
 
     def __init__(self, seed, number):
@@ -759,10 +758,10 @@ def play(options, calls, weights, compiled):
     """Metrics, or the message of what went wrong."""
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
         init = {"zero": np.float32(0), **{"%s_%s" % (g.prefix, k): v for g in calls for k, v in g.params.items()}}
-        running.write_document(tmp, document(calls, weights), {"weights": weights[None], **{k: v[None] for g in calls for k, v in g.inputs.items()}}, init)
+        runner.write_document(tmp, document(calls, weights), {"weights": weights[None], **{k: v[None] for g in calls for k, v in g.inputs.items()}}, init)
         try:
-            return running.play(options.stepc, tmp, 1, compiled)[1][0]
-        except running.Failed as e:
+            return runner.play(options.stepc, tmp, 1, compiled)[1][0]
+        except runner.Failed as e:
             return str(e)
 
 
@@ -789,7 +788,7 @@ def play_all(options, calls, weights, compiled):
 
 
 def numbers(value, shape):
-    return np.asarray(parity.numbers(value), "f8").reshape(shape) if np.size(parity.numbers(value)) == int(np.prod(shape)) else None
+    return np.asarray(comparison.numbers(value), "f8").reshape(shape) if np.size(comparison.numbers(value)) == int(np.prod(shape)) else None
 
 
 def differs(g, what, got, want, noisy):
@@ -927,7 +926,7 @@ def record(options):
 
 
 def main():
-    p = running.parser(__doc__, 300, keep=False)
+    p = command.parser(__doc__, 300, keep=False)
     p.add_argument("--batch", type=int, default=50, help="expressions per document")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--first", type=int, default=0, help="number of the first case")
@@ -972,7 +971,7 @@ def main():
             say("no NaN" if forgiven else "differs" if why else "agrees", g, why or "")
             seen[g.function] += not why
         jax.clear_caches()
-    print(running.summary(counts))
+    print(command.summary(counts))
     never = sorted((set(FUNCTIONS) | set(LOSSES)) - set(seen) - HIDDEN)
     if never and not options.only and not written:
         print("never in a case that agrees: " + " ".join(never))

@@ -6,7 +6,7 @@ of SGD, gradients.
     tests/fuzz/layers.py --stepc build/stepc --cases 50 [--seed 0] [--blocks 3] [--compile 0.2] [--only conv rnn]
 
 It needs JAX and Flax (0.12.6 for weight_norm, spectral_norm and num_kv_heads), and so is none of the tests that always
-run. A case that disagrees is left as a folder (in the form of tests/parity/cases) under --keep. Differences that a change
+run. A case that disagrees is left as a recorded case under --keep. Differences that a change
 of the data in the last bits makes too are none.
 """
 import collections
@@ -26,15 +26,15 @@ import numpy as np
 from flax import nnx
 
 warnings.filterwarnings("ignore")
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import running
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, draws, recorded, runner, safetensors
 
 RTOL, ATOL, RATE = 2e-5, 2e-6, 0.1
 
 
 # ---------------------------------------------------------------- documents
 
-class Generator(running.Draws):
+class Generator(draws.Draws):
     def __init__(self, seed):
         super().__init__(seed)
         self.inputs, self.data = {}, {}
@@ -894,7 +894,7 @@ def oracle(case, factors):
 # ---------------------------------------------------------------- playing it
 
 def write_case(folder, case, tensors, metrics, note="from tests/fuzz/layers.py"):
-    running.write_case(folder, case["document"], case["data"], None, case["steps"], tensors, metrics, RTOL, ATOL, note)
+    recorded.write(folder, case["document"], case["data"], None, case["steps"], tensors, metrics, RTOL, ATOL, note)
 
 
 def compare(got, want, noisy, rough):
@@ -921,19 +921,19 @@ def compare(got, want, noisy, rough):
 
 def play(options, case, compiled, want, noisy):
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
-        running.write_document(tmp, case["document"], case["data"])
+        runner.write_document(tmp, case["document"], case["data"])
         try:
             program, inferred = "step.so" if compiled else "model.json", os.path.join(tmp, "inferred.safetensors")
             if compiled:
-                running.compile_document(options.stepc, tmp)
-            tensors, lines = running.train(options.stepc, tmp, case["steps"], program, arguments=["--infer", inferred])
-        except running.Failed as e:
+                runner.compile_document(options.stepc, tmp)
+            tensors, lines = runner.train(options.stepc, tmp, case["steps"], program, arguments=["--infer", inferred])
+        except runner.Failed as e:
             return e.brief()
-        header = running.header(inferred)
+        header = safetensors.header(inferred)
         for name, value in want[2].items():
-            if name in header and header[name]["dtype"] != running.DTYPES[value.dtype.name]:
+            if name in header and header[name]["dtype"] != safetensors.NAMES[value.dtype.name]:
                 return "inferred %s: %s instead of %s" % (name, header[name]["dtype"], value.dtype.name)
-        return compare((tensors, running.series(lines, want[1]), running.parity.tensors(inferred)), want, noisy, case["rough"])
+        return compare((tensors, runner.series(lines, want[1]), safetensors.wide(inferred)), want, noisy, case["rough"])
 
 
 def one(options, seed):
@@ -955,7 +955,7 @@ def one(options, seed):
 
 
 def main():
-    p = running.parser(__doc__, 50)
+    p = command.parser(__doc__, 50)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--blocks", type=int, default=2, help="blocks of a case, each with its own inputs")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
@@ -968,12 +968,12 @@ def main():
         seed, outcome, why, nodes = one(options, seed)
         counts[outcome] += 1
         if outcome == "agrees":
-            seen.update(set(running.types_in(json.loads(nodes))))
+            seen.update(set(draws.types_in(json.loads(nodes))))
         if options.v or outcome not in ("agrees", "not finite"):
             print("%s %d: %s\n    %s" % (outcome, seed, why, nodes), flush=True)
         if counts.total() % 40 == 0:
             jax.clear_caches()
-    print(running.summary(counts))
+    print(command.summary(counts))
     return 1 if counts["differs"] else 0
 
 

@@ -23,9 +23,9 @@ import ml_dtypes
 import numpy as np
 import optax
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import running
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import sharded
+from tool import command, draws, recorded, runner
 
 RTOL, ATOL, RATE, STEPS = 3e-5, 3e-6, 0.5, 2
 
@@ -45,7 +45,7 @@ def t5x_cross_entropy(logits, targets, weights=None, label_smoothing=0.0, z_loss
     return jnp.sum(loss)
 
 
-class Draw(running.Draws):
+class Draw(draws.Draws):
     """The arguments of one loss: what the document says of each, and its value."""
 
     def __init__(self, seed):
@@ -479,31 +479,31 @@ def one(options, seed):
     case, why = make_case(seed, options.only)
     if case is None:
         return "refused by Optax", why, ""
-    want, noisy, d = oracle(case), oracle(case, 1e-6), running.Draws((seed, 1))
+    want, noisy, d = oracle(case), oracle(case, 1e-6), draws.Draws((seed, 1))
     compiled = d.chance(options.compile)
     if compiled and d.chance(0.5):
         case["document"] = sharded.on_a_mesh(case["document"], {k: v.shape for k, v in case["init"].items()}, d)
     text = json.dumps({k: case["document"][k] for k in ("loss", "accumulate", "mesh", "sharding") if k in case["document"]})
     with tempfile.TemporaryDirectory(prefix="stepc-loss-") as folder:
-        running.write_document(folder, case["document"], case["data"], case["init"])
+        runner.write_document(folder, case["document"], case["data"], case["init"])
         try:
-            tensors, lines = running.play(options.stepc, folder, STEPS, compiled, options.compile_args.split())
-            why = compare(case, (tensors, running.series(lines, want[1])), want, noisy)
-        except running.Failed as e:
+            tensors, lines = runner.play(options.stepc, folder, STEPS, compiled, options.compile_args.split())
+            why = compare(case, (tensors, runner.series(lines, want[1])), want, noisy)
+        except runner.Failed as e:
             why = e.brief(500)
     if why and options.keep:
-        running.write_case(os.path.join(options.keep, "loss_%d" % seed), case["document"], case["data"], case["init"], STEPS, *want, *((4e-2, 2e-2) if case["narrow"] else (RTOL, ATOL)),
+        recorded.write(os.path.join(options.keep, "loss_%d" % seed), case["document"], case["data"], case["init"], STEPS, *want, *((4e-2, 2e-2) if case["narrow"] else (RTOL, ATOL)),
                            "from tests/fuzz/losses.py")
     options.seen[case["name"]] += not why
     return "differs" if why else "agrees", why or "", text
 
 
 def main():
-    p = running.parser(__doc__, 100)
+    p = command.parser(__doc__, 100)
     p.add_argument("--only", nargs="*", help="losses")
-    options = running.options(p)
+    options = command.options(p)
     options.seen = collections.Counter()
-    code = running.loop(options, one, jax.clear_caches)
+    code = command.loop(options, one, jax.clear_caches)
     never = sorted(set(DRAWS) - {k for k, n in options.seen.items() if n})
     if never and not options.only:
         print("never in a case that agrees: " + " ".join(never))

@@ -14,9 +14,9 @@ import tempfile
 
 import numpy as np
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import optimizers as fuzz
-import running
+from tool import command, runner, safetensors
 
 MESHES = [{"x": 2}, {"x": 2, "y": 2}, {"x": 3}, {"x": 4}, {"x": 1, "y": 2}]
 
@@ -49,14 +49,14 @@ def meshed(case, r):
 
 def run(options, folder, document, case, data, save, init="init.safetensors", steps=None):
     at = lambda name: os.path.join(folder, name)
-    running.write_json(at("model.json"), document)
-    running.write_tensors(at("data.safetensors"), data)
-    running.compile_document(options.stepc, folder)
+    runner.write_json(at("model.json"), document)
+    safetensors.write(at("data.safetensors"), data)
+    runner.compile_document(options.stepc, folder)
     steps = case["steps"] if steps is None else steps
-    running.call(options.stepc, "run", at("step.so"), "-q", "--steps", str(steps), "--data", at("data.safetensors"), "--init", at(init), "--save", at(save),
+    runner.call(options.stepc, "run", at("step.so"), "-q", "--steps", str(steps), "--data", at("data.safetensors"), "--init", at(init), "--save", at(save),
                  "--all-state", "--metrics", at(save + ".jsonl"))
     with open(at(save + ".jsonl")) as f:
-        return running.parity.tensors(at(save)), [json.loads(line) for line in f]
+        return safetensors.wide(at(save)), [json.loads(line) for line in f]
 
 
 def differ(case, ours, alone, other, skip=()):
@@ -89,10 +89,10 @@ def one(options, seed):
     document = meshed(case, r)
     text = json.dumps({k: document[k] for k in ("optimizer", "mesh", "sharding")})
     with tempfile.TemporaryDirectory(prefix="stepc-meshes-") as folder:
-        running.write_tensors(os.path.join(folder, "init.safetensors"), case["init"])
+        safetensors.write(os.path.join(folder, "init.safetensors"), case["init"])
         try:
             alone, _ = run(options, folder, case["document"], case, case["data"], "alone")
-        except running.Failed as e:
+        except runner.Failed as e:
             return "refused alone", e.brief(300), text
         try:
             ours, _ = run(options, folder, document, case, case["data"], "meshed")
@@ -100,18 +100,18 @@ def one(options, seed):
             rest, _ = run(options, folder, case["document"], case, case["data"], "rest", init="part", steps=case["steps"] - 2)
             noise = {k: (v * (1 + 1e-6 * np.cos(np.arange(v.size)).reshape(v.shape))).astype(v.dtype) for k, v in case["data"].items()}
             other, _ = run(options, folder, case["document"], case, noise, "other")
-        except running.Failed as e:
+        except runner.Failed as e:
             return "differs", e.brief(500), text
         why = differ(case, ours, alone, other, (".projector.",)) or differ(case, rest, alone, other, (".projector.",))
     return ("differs", why, text) if why else ("agrees", "", text)
 
 
 def main():
-    p = running.parser(__doc__, 100, keep=False)
+    p = command.parser(__doc__, 100, keep=False)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--steps", type=int, help="steps of a case (4)")
     p.add_argument("--only", nargs="*", help="optimizers at the root")
-    return running.loop(p.parse_args(), one)
+    return command.loop(p.parse_args(), one)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ in JAX that follows optax.microbatching.
 
     tests/fuzz/microbatches.py --stepc build/stepc --cases 100 [--seed 0] [--compile 0.3]
 
-It needs JAX and Optax 0.2.8, and so is none of the tests that always run. A case that disagrees is left as a folder (in the
-form of tests/parity/cases) under --keep.
+It needs JAX and Optax 0.2.8, and so is none of the tests that always run. A case that disagrees is left as a recorded
+case under --keep.
 """
 import argparse
 import collections
@@ -21,11 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import optim_reference
-import running
 import sharded
-from running import parity
+from tool import command, comparison, draws, recorded, runner
 
 RTOL, ATOL = 2e-5, 3e-6
 SEARCHES = False  # optimizers that want the loss elsewhere alone
@@ -364,7 +363,7 @@ def oracle(case):
 
 # ---------------------------------------------------------------- documents
 
-class Generator(running.Draws):
+class Generator(draws.Draws):
     def divisor(self, n):
         return self.one([d for d in range(1, n + 1) if n % d == 0])
 
@@ -615,20 +614,20 @@ def one(options, seed):
         want = reference()
     except Exception as e:
         return "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
-    init, loose, d = {**case["params"], **case["stats"]}, 0, running.Draws((seed, 1))
+    init, loose, d = {**case["params"], **case["stats"]}, 0, draws.Draws((seed, 1))
     compiled = d.chance(options.compile)
     if compiled and d.chance(options.mesh):
         case["document"] = sharded.on_a_mesh(case["document"], {k: v.shape for k, v in case["params"].items()}, d)
         text = json.dumps(case["document"])
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as folder:
-        running.write_document(folder, case["document"], case["data"], init)
+        runner.write_document(folder, case["document"], case["data"], init)
         try:
-            tensors, lines = running.play(options.stepc, folder, case["steps"], compiled, options.compile_args.split())
-            got = tensors, {k: [parity.numbers(line[k]) for line in lines] for k in want[1] if k in lines[0]}
+            tensors, lines = runner.play(options.stepc, folder, case["steps"], compiled, options.compile_args.split())
+            got = tensors, {k: [comparison.numbers(line[k]) for line in lines] for k in want[1] if k in lines[0]}
             why, _ = compare(got, want, want)
             if why is not None:  # as much as noise in the data can do?
                 why, loose = compare(got, want, reference(1e-6))
-        except running.Failed as e:
+        except runner.Failed as e:
             if e.unsupported:
                 return "not supported yet", e.brief(), text
             why = e.brief()
@@ -636,19 +635,19 @@ def one(options, seed):
         return "unsettled" if loose > 1e-2 else "agrees", "", text
     if options.keep:
         plain = lambda v: np.asarray(v, np.float64).tolist()
-        running.write_case(os.path.join(options.keep, "micro_%d" % seed), case["document"], case["data"], init, case["steps"],
+        recorded.write(os.path.join(options.keep, "micro_%d" % seed), case["document"], case["data"], init, case["steps"],
                            {k: np.asarray(v, np.float32) for k, v in want[0].items()}, {k: [plain(x) for x in v] for k, v in want[1].items()}, RTOL, ATOL, "")
     return "differs", why, text
 
 
 def main():
-    p = running.parser(__doc__, 100)
+    p = command.parser(__doc__, 100)
     p.add_argument("--searches", action="store_true", help="only optimizers that ask for loss and gradients at other parameters")
     p.add_argument("--mesh", type=float, default=0.3, help="the part of those compiled that runs on several devices")
-    options = running.options(p)
+    options = command.options(p)
     global SEARCHES
     SEARCHES = options.searches
-    return running.loop(options, one, jax.clear_caches)
+    return command.loop(options, one, jax.clear_caches)
 
 
 if __name__ == "__main__":

@@ -10,17 +10,15 @@ By default the documents are those of tests/parity/cases. It needs nothing but P
 import collections
 import concurrent.futures
 import copy
-import glob
 import json
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import running
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, recorded, runner
 
 
 def lines_of(value, mark, indent=0, found=None, line=None):
@@ -167,9 +165,9 @@ def one(options, documents, n, folder):
     with open(path, "w") as f:
         f.write(text + "\n")
     try:
-        p = subprocess.run([options.stepc, "check", path, "--diagnostics", "json"], capture_output=True, text=True, errors="replace", timeout=600)
-    except subprocess.TimeoutExpired:
-        return kind, "crash", "time-out", text
+        p = runner.attempt(options.stepc, "check", path, "--diagnostics", "json")
+    except runner.Failed as e:
+        return kind, "crash", str(e), text
     os.unlink(path)
     if p.returncode not in (0, 1):
         return kind, "crash", "exit %d: %s" % (p.returncode, p.stderr[-300:]), text
@@ -187,13 +185,12 @@ def one(options, documents, n, folder):
 
 
 def main():
-    p = running.parser(__doc__, 500)
+    p = command.parser(__doc__, 500)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("documents", nargs="*")
     p.add_argument("-j", type=int, default=1)
     options = p.parse_args()
-    paths = options.documents or sorted(glob.glob(os.path.join(running.ROOT, "tests", "parity", "cases", "*", "model.json")))
-    documents = [open(path).read() for path in paths]
+    documents = [open(path).read() for path in options.documents] or [recorded.load(name).text for name in recorded.names()]
     documents = [d for d in documents if len(d) < 20000]
     counts = collections.defaultdict(collections.Counter)
     with tempfile.TemporaryDirectory(prefix="stepc-mistakes-") as folder, concurrent.futures.ThreadPoolExecutor(options.j) as pool:
@@ -207,7 +204,7 @@ def main():
                     f.write(text)
     total = collections.Counter()
     for kind in sorted(counts):
-        print("%-14s %s" % (kind, running.summary(counts[kind])))
+        print("%-14s %s" % (kind, command.summary(counts[kind])))
         total += counts[kind]
     refused = total["at the place"] + total["elsewhere"]
     print("%d mutants, %d refused, %.1f %% of them at the place" % (options.cases, refused, 100.0 * total["at the place"] / max(1, refused)))

@@ -5,7 +5,7 @@ random arguments, nesting, masks, schedules, shapes and data, run by stepc and b
     tests/fuzz/optimizers.py --stepc build/stepc --cases 200 [--seed 0] [--compile 0.2] [--only adam lookahead]
 
 It needs JAX, Optax 0.2.8 and a C compiler's preprocessor, and so is none of the tests that always run. A case that
-disagrees is left as a folder (in the form of tests/parity/cases) under --keep. Where a change of the data in the last bits
+disagrees is left as a recorded case under --keep. Where a change of the data in the last bits
 changes the result more than the tolerance, the case says nothing, and is counted as unsettled.
 """
 import collections
@@ -25,10 +25,9 @@ import ml_dtypes
 import numpy as np
 import optax
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import optim_reference
-import running
-from running import ROOT
+from tool import ROOT, command, draws, recorded, runner
 
 RTOL, ATOL = 2e-5, 2e-6
 
@@ -66,7 +65,7 @@ LOSSES = [("sum({0} * {1})", lambda p, g: jnp.sum(p * g)), ("0.5 * sum(({0} - {1
           ("0.5 * sum(({0} - {1})**2) + 0.1 * sum(({0} - {1})**4)", lambda p, g: 0.5 * jnp.sum((p - g) ** 2) + 0.1 * jnp.sum((p - g) ** 4))]
 
 
-class Generator(running.Draws):
+class Generator(draws.Draws):
     def __init__(self, seed):
         super().__init__(seed)
         self.measures = 0
@@ -595,7 +594,7 @@ class Generator(running.Draws):
         self.batch = True
         o = {"type": "differentially_private_aggregate", "l2_norm_clip": self.log(0.1, 10), "noise_multiplier": self.one([0, 0.0, self.log(0.01, 2)]), "seed": int(self.r.integers(100))}
         rest = self.inner(depth)
-        while set(running.types_in(rest)) & (OF_LOSS | {"sam", "stateless", "flatten"}):
+        while set(draws.types_in(rest)) & (OF_LOSS | {"sam", "stateless", "flatten"}):
             rest = self.inner(depth)
         return {"type": "chain", "transforms": [o, rest]}
 
@@ -627,7 +626,7 @@ def make_case(seed, only, steps=None):
         del g.shapes[g.one(g.shapes)]
     name = g.one(only) if only else ("lookahead" if g.chance(0.04) else None)
     optimizer = g.transformation(0, name)
-    kinds = set(running.types_in(optimizer))
+    kinds = set(draws.types_in(optimizer))
     if kinds & OF_LOSS:
         g.quadratic = g.quadratic or g.chance(0.5)
     g.narrow = g.narrow and not g.batch
@@ -716,7 +715,7 @@ def oracle(case, factors, before=lambda t, state: state):
             e = jax.tree.map(lambda x, y: (ema["decay"] * x + (1 - ema["decay"]) * y).astype(x.dtype), e, p.fast if pair else p)
         return p, s, e, value
 
-    case["of_function"] = bool({"sophia", "hutchinson_estimator_diag_hessian"} & set(running.types_in(document["optimizer"])))
+    case["of_function"] = bool({"sophia", "hutchinson_estimator_diag_hessian"} & set(draws.types_in(document["optimizer"])))
     step = jax.jit(step)
     results = []
     for factor in factors:
@@ -739,7 +738,7 @@ def oracle(case, factors, before=lambda t, state: state):
 # ---------------------------------------------------------------- playing it
 
 def write_case(folder, case, tensors, metrics, note="from tests/fuzz/optimizers.py"):
-    running.write_case(folder, case["document"], case["data"], case["init"], case["steps"], tensors, metrics, *((4e-2, 2e-2) if case["narrow"] else (RTOL, ATOL)), note)
+    recorded.write(folder, case["document"], case["data"], case["init"], case["steps"], tensors, metrics, *((4e-2, 2e-2) if case["narrow"] else (RTOL, ATOL)), note)
 
 
 def compare(case, got, want, noisy):
@@ -770,12 +769,12 @@ def compare(case, got, want, noisy):
 
 def play(options, case, compiled, want, noisy):
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
-        running.write_document(tmp, case["document"], case["data"], case["init"])
+        runner.write_document(tmp, case["document"], case["data"], case["init"])
         try:
-            tensors, lines = running.play(options.stepc, tmp, case["steps"], compiled)
-        except running.Failed as e:
+            tensors, lines = runner.play(options.stepc, tmp, case["steps"], compiled)
+        except runner.Failed as e:
             return e.brief(500), 0
-        return compare(case, (tensors, running.series(lines, want[1])), want, noisy)
+        return compare(case, (tensors, runner.series(lines, want[1])), want, noisy)
 
 
 def one(options, seed):
@@ -797,7 +796,7 @@ def one(options, seed):
 
 
 def main():
-    p = running.parser(__doc__, 100)
+    p = command.parser(__doc__, 100)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--steps", type=int, help="steps of a case (5 to 9)")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
@@ -809,12 +808,12 @@ def main():
         for seed, outcome, why, optimizer in pool.map(lambda s: one(options, s), range(options.seed, options.seed + options.cases)):
             counts[outcome] += 1
             if optimizer and outcome == "agrees":
-                rows_seen.update(set(running.types_in(json.loads(optimizer))))
+                rows_seen.update(set(draws.types_in(json.loads(optimizer))))
             if options.v or outcome not in ("agrees", "unsettled"):
                 print("%s %d: %s\n    %s" % (outcome, seed, why, optimizer), flush=True)
             if counts.total() % 25 == 0:
                 jax.clear_caches()
-    print(running.summary(counts))
+    print(command.summary(counts))
     never = sorted((set(OPTIMIZERS) | set(SCHEDULES)) - set(rows_seen))
     if never and not options.only:
         print("never in a case that agrees: " + " ".join(never))

@@ -8,7 +8,6 @@ cheaper) and by an expression, groups of several sizes, and more threads.
 Documents that cannot see one row, and those whose state goes from one microbatch to the next, are left out. It needs numpy alone.
 """
 import collections
-import fnmatch
 import json
 import os
 import re
@@ -16,9 +15,10 @@ import sys
 import tempfile
 
 import numpy as np
-import running
 
-CASES = os.path.join(running.ROOT, "tests", "parity", "cases")
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, comparison, recorded, runner
+
 CLIP = 0.3
 # What must agree: names of ways, each a document's changes.
 WAYS = {
@@ -48,39 +48,27 @@ def is_statistic(document, name):
 
 
 def main():
-    p = running.parser(__doc__, 0, keep=False)
+    p = command.parser(__doc__, 0, keep=False)
     p.add_argument("--compile", action="store_true", help="compile instead of interpreting")
     p.add_argument("--steps", type=int, default=2)
     p.add_argument("only", nargs="*")
     options = p.parse_args()
     counts = collections.Counter()
-    for name in sorted(os.listdir(CASES)):
-        if options.only and not any(fnmatch.fnmatchcase(name, g) for g in options.only):
-            continue
-        with open(os.path.join(CASES, name, "model.json")) as f:
-            document = json.load(f)
+    for name in recorded.names(options.only):
+        case = recorded.load(name)
+        document = case.document
         text = json.dumps(document)
         if any('"%s"' % k in text for k in ("accumulate", "per_example", "mesh", "dpsgd", "differentially_private_aggregate", "loss_scale", "spectral_norm", "weight_norm")) or not any(i["shape"] for i in document.get("inputs", {}).values()):
             continue
-        with open(os.path.join(CASES, name, "case.json")) as f:
-            steps = min(options.steps, json.load(f)["steps"])
-        data, init = (os.path.join(CASES, name, n + ".safetensors") for n in ("data", "init"))
-        found = {}
+        steps, found = min(options.steps, case.steps), {}
         with tempfile.TemporaryDirectory(prefix="stepc-parts-") as tmp:
             for way in WAYS:
-                running.write_json(os.path.join(tmp, "model.json"), changed(document, way))
-                program, saved, metrics = "model.json", os.path.join(tmp, "out.safetensors"), os.path.join(tmp, "metrics.jsonl")
+                case.unpack(tmp, changed(document, way))
                 try:
-                    if options.compile:
-                        running.compile_document(options.stepc, tmp)
-                        program = "step.so"
-                    running.call(options.stepc, "run", os.path.join(tmp, program), "--steps", str(steps), "--data", data, *(["--init", init] if os.path.exists(init) else []),
-                                 "--save", saved, "--metrics", metrics, "-q", "--threads", "1")
-                    found[way] = running.parity.tensors(saved)
-                    with open(metrics) as f:
-                        found[way]["loss"] = np.array([running.parity.numbers(json.loads(line)["loss"]) for line in f])
-                except running.Failed as e:
-                    refused = e.code == 1 and "not supported yet" not in str(e)
+                    found[way], lines = runner.play(options.stepc, tmp, steps, options.compile)
+                    found[way]["loss"] = np.array(runner.series(lines, ["loss"])["loss"])
+                except runner.Failed as e:
+                    refused = e.refused and not e.unsupported
                     counts["refused" if refused else "unsupported" if e.code == 1 else "failed"] += 1
                     if not refused:
                         print("%s, %s: %s" % (name, way, e.brief(500)), flush=True)
@@ -96,16 +84,14 @@ def main():
                 for k in a:
                     if ways[0] == "row by row" and is_statistic(document, k):
                         continue
-                    with np.errstate(invalid="ignore"):
-                        bad = ~((np.abs(a[k] - b[k]) <= atol + rtol * np.abs(a[k])) | (a[k] == b[k]) | (np.isnan(a[k]) & np.isnan(b[k])))
-                    if bad.any():
-                        i = tuple(int(x) for x in np.argwhere(bad)[0])
-                        worst = "%s%s: %.9g and %.9g" % (k, list(i), a[k][i], b[k][i])
+                    worst = comparison.difference(b[k], a[k], rtol, atol)
+                    if worst:
+                        worst = k + worst
                         break
                 counts["differs" if worst else "agrees"] += 1
                 if worst:
                     print("%s: %s, %s: %s" % (name, ways[0], other, worst), flush=True)
-    print(running.summary(counts))
+    print(command.summary(counts))
     return 1 if counts["differs"] or counts["failed"] else 0
 
 

@@ -4,24 +4,24 @@ and gradients, loss scales, optimizers, losses, metrics, accumulation and clippe
 
     tests/fuzz/precision.py --stepc build/stepc --cases 50 [--seed 0] [--compile 0.3]
 
-It needs JAX, Flax and Optax, and so is none of the tests that always run. A case that disagrees is left as a folder (in the
-form of tests/parity/cases) under --keep. Sums in another order round otherwise now and then: a difference that noise of
+It needs JAX, Flax and Optax, and so is none of the tests that always run. A case that disagrees is left as a recorded
+case under --keep. Sums in another order round otherwise now and then: a difference that noise of
 half a unit of the coarsest dtype makes too is none.
 """
 import json
 import os
-import shutil
 import sys
 import tempfile
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 import numpy as np
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
-import running
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "parity")]
 import sharded
 import record_precision as models  # of tests/parity
 import jax
+from tool import command, draws, recorded, runner
 
 DTYPES = ["float32", "bfloat16", "float16"]
 RECURRENT = {"lstm_cell": "LSTMCell", "optimized_lstm_cell": "OptimizedLSTMCell", "gru_cell": "GRUCell", "simple_cell": "SimpleCell"}
@@ -120,30 +120,31 @@ def one(options, seed):
         return "refused by the reference", "%s: %s" % (type(e).__name__, str(e).strip()[:300]), text
     want = case[3:]
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as folder:
-        models.write(folder, *case, steps, rtol, atol)
-        d, compiled = running.Draws((seed, 1)), luck < options.compile
+        document, init, data, tensors, metrics = case
+        runner.write_document(folder, document, data, init)
+        d, compiled = draws.Draws((seed, 1)), luck < options.compile
         if compiled and d.chance(0.3) and not ("float16" in text and "dynamic" in text):  # sums in another order overflow or not
             shapes = {k: v.shape for k, v in case[1].items() if not k.endswith((".mean", ".var"))}
-            running.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(case[0], shapes, d))
+            runner.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(case[0], shapes, d))
         try:
-            tensors, lines = running.play(options.stepc, folder, steps, compiled, options.compile_args.split())
-            got = tensors, running.series(lines, lines[0])
+            tensors, lines = runner.play(options.stepc, folder, steps, compiled, options.compile_args.split())
+            got = tensors, runner.series(lines, lines[0])
             why = compare(got, want, want, rtol, atol)
             if why is not None:
                 why = compare(got, want, models.reference("fuzz", make, precision, opt, more, steps, seed, u)[3:], rtol, atol)
                 if why is None:
                     return "unsettled", "", text
-        except running.Failed as e:
+        except runner.Failed as e:
             if e.unsupported:
                 return "not supported yet", e.brief(), text
             why = e.brief()
         if why and options.keep:
-            shutil.copytree(folder, os.path.join(options.keep, "precision_%d" % seed), dirs_exist_ok=True)
+            recorded.write(os.path.join(options.keep, "precision_%d" % seed), document, data, init, steps, tensors, metrics, rtol, atol)
     return "agrees" if why is None else "differs", why or "", text
 
 
 def main():
-    return running.loop(running.options(running.parser(__doc__, 50)), one, jax.clear_caches)
+    return command.loop(command.options(command.parser(__doc__, 50)), one, jax.clear_caches)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,18 @@ It needs JAX and Optax 0.2.8, and so is none of the tests that always run.
 """
 import ast
 import collections
+import os
 import re
 import sys
 import tempfile
 
-import expressions
 import jax
 import jax.numpy as jnp
 import numpy as np
-import running
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+import expressions
+from tool import command, runner
 
 ROWS = 4
 
@@ -90,10 +93,10 @@ def document(calls, weights):
 def play(options, calls, weights):
     with tempfile.TemporaryDirectory(prefix="stepc-fuzz-") as tmp:
         init = {"zero": np.float32(0), **{"%s_%s" % (g.prefix, k): v for g in calls for k, v in g.params.items()}}
-        running.write_document(tmp, document(calls, weights), {"weights": weights[None], **{k: v[None] for g in calls for k, v in g.inputs.items()}}, init)
+        runner.write_document(tmp, document(calls, weights), {"weights": weights[None], **{k: v[None] for g in calls for k, v in g.inputs.items()}}, init)
         try:
-            return running.play(options.stepc, tmp, 1, options.compile)[1][0]
-        except running.Failed as e:
+            return runner.play(options.stepc, tmp, 1, options.compile)[1][0]
+        except runner.Failed as e:
             return str(e)
 
 
@@ -109,7 +112,7 @@ def play_all(options, calls, weights):
 
 
 def main():
-    p = running.parser(__doc__, 300, keep=False)
+    p = command.parser(__doc__, 300, keep=False)
     p.add_argument("--batch", type=int, default=20, help="expressions per document")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--first", type=int, default=0, help="number of the first case")
@@ -149,7 +152,7 @@ def main():
                 why = why or expressions.differs(g, "gradient of " + k, got["g_%s_%s" % (g.prefix, k)], g.want[1][k], lambda k=k: g.want[1][k])
             say("no NaN" if why and why.startswith("gradient") and expressions.kinder(g, got) else "differs" if why else "agrees", g, why or "")
         jax.clear_caches()
-    print(running.summary(counts))
+    print(command.summary(counts))
     return 1 if counts["differs"] else 0
 
 

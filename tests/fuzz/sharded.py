@@ -4,9 +4,8 @@ devices in one process, whether the extents divide or not, and the recorded numb
 
     tests/fuzz/sharded.py --stepc build/stepc --cases 200 [--seed 0] [GLOB...]
 
-It needs numpy alone. A case that differs is left as a folder (in the form of tests/parity/cases) under --keep.
+It needs numpy alone. A case that differs is left as a folder under --keep.
 """
-import fnmatch
 import json
 import os
 import re
@@ -15,10 +14,10 @@ import sys
 import tempfile
 
 import numpy as np
-import running
-from running import parity
 
-CASES = os.path.join(running.ROOT, "tests", "parity", "cases")
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, comparison, draws, recorded, runner
+
 MESHES = [{"data": 2}, {"data": 3}, {"data": 4}, {"data": 8}, {"model": 2}, {"model": 3}, {"data": 2, "model": 2}, {"data": 3, "model": 2}, {"data": 2, "model": 4}, {"fsdp": 4},
           {"data": 2, "fsdp": 2, "tensor": 2}, {"data": 1, "model": 2}, {"expert": 2, "data": 2}, {"data": 4, "model": 3}]
 LOOSER = 4  # than one device, for sums in another order
@@ -69,41 +68,27 @@ def names_logical(document):
 
 
 def one(options, seed):
-    d = running.Draws(seed)
+    d = draws.Draws(seed)
     name = d.one(options.names)
-    folder = os.path.join(CASES, name)
-    with open(os.path.join(folder, "model.json")) as f:
-        document = json.load(f)
-    with open(os.path.join(folder, "case.json")) as f:
-        case = json.load(f)
-    want = parity.tensors(os.path.join(folder, "expected.safetensors"))
+    case = recorded.load(name)
+    document = case.document
     statistic = lambda k: k.endswith((".mean", ".var")) or "batch_stats." in k
-    shapes = {k: v.shape for k, v in want.items() if not k.startswith(("ema.", "slow.", "eval.")) and not statistic(k)}
+    shapes = {k: v.shape for k, v in case.raw("expected").items() if not k.startswith(("ema.", "slow.", "eval.")) and not statistic(k)}
     if "optimizer" not in document or names_logical(document):
         return "left out", "", name
     o = on_a_mesh(document, shapes, d, 0.15)
     said = "%s %s" % (name, json.dumps({"mesh": o["mesh"], "sharding": o["sharding"]}))
     with tempfile.TemporaryDirectory(prefix="stepc-mesh-") as tmp:
-        for file in os.listdir(folder):
-            shutil.copy(os.path.join(folder, file), tmp)
-        running.write_json(os.path.join(tmp, "model.json"), o)
-        arguments = [w for at, values in case.get("set", {}).items() for k, v in values.items() for w in ("--set", "%s=%s@%s" % (k, json.dumps(v), at))]
+        case.unpack(tmp, o)
         why = None
         try:
-            running.compile_document(options.stepc, tmp)
-            tensors, lines = running.train(options.stepc, tmp, case["steps"], "step.so", arguments=arguments)
-            loose = {"rtol": LOOSER * case["rtol"], "atol": LOOSER * case["atol"]}
-            for k, v in want.items():
-                parity.agree(k, tensors[k], v, loose)
-            with open(os.path.join(folder, "expected.json")) as f:
-                for k, values in json.load(f).items():
-                    for i, v in enumerate(values):
-                        parity.agree("%s at step %d" % (k, i + 1), parity.numbers(lines[i][k]), parity.numbers(v), loose)
-        except running.Failed as e:
+            runner.compile_document(options.stepc, tmp)
+            case.check(*runner.train(options.stepc, tmp, case.steps, "step.so", arguments=case.sets()), LOOSER)
+        except runner.Failed as e:
             if e.refused and not e.unsupported:  # a constraint of what is no tensor, replaced constants
                 return "left out", e.brief(300), said
             return "not supported yet" if e.unsupported else "fails", e.brief(), said
-        except (parity.Failed, KeyError) as e:
+        except comparison.Differs as e:
             why = str(e)
         if why and options.keep:
             shutil.copytree(tmp, os.path.join(options.keep, "mesh_%d" % seed), dirs_exist_ok=True)
@@ -111,11 +96,11 @@ def one(options, seed):
 
 
 def main():
-    p = running.parser(__doc__, 100)
+    p = command.parser(__doc__, 100)
     p.add_argument("only", nargs="*", metavar="GLOB")
-    options = running.options(p)
-    options.names = [n for n in sorted(os.listdir(CASES)) if any(fnmatch.fnmatchcase(n, g) for g in options.only or ["*"]) and not any(fnmatch.fnmatchcase(n, g) for g in WITHOUT)]
-    return running.loop(options, one)
+    options = command.options(p)
+    options.names = recorded.names(options.only, WITHOUT)
+    return command.loop(options, one)
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ import tempfile
 
 import numpy as np
 
-sys.path[:0] = [os.path.dirname(os.path.abspath(__file__))]
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import optimizers as fuzz
-import running
 import jax
 import jax.numpy as jnp
 import optax
+from tool import command, draws, runner, safetensors
 
 # Those that optim_reference.py writes out in its own way.
 WRITTEN_OUT = {"t5x_adafactor", "amos", "scale_by_amos", "multi_optimizer", "maybe_update", "selective_transform", "split_real_and_imaginary"}
@@ -70,8 +70,8 @@ def states(case, factors, settings=None):
 
 def names_differ(path, theirs):
     """None, or which names, dtypes and shapes of a file are not Optax's."""
-    mine = {k: "%s%s" % (t["dtype"], t["shape"]) for k, t in running.header(path).items() if k.startswith("opt_state.")}
-    want = {k: "%s%s" % (running.DTYPES[v.dtype.name], list(v.shape)) for k, v in theirs.items() if k.startswith("opt_state.")}
+    mine = {k: "%s%s" % (t["dtype"], t["shape"]) for k, t in safetensors.header(path).items() if k.startswith("opt_state.")}
+    want = {k: "%s%s" % (safetensors.NAMES[v.dtype.name], list(v.shape)) for k, v in theirs.items() if k.startswith("opt_state.")}
     for k in [k for k in mine if k not in want and (".measurements." in k or k.startswith("opt_state.first") or ".first" in k)]:
         del mine[k]
     wrong = sorted(k for k in set(mine) | set(want) if mine.get(k) != want.get(k))
@@ -83,13 +83,13 @@ class Player:
         self.stepc, self.folder, self.steps = stepc, folder, steps
         self.program = "step.so" if compiled else "model.json"
         if compiled:
-            running.compile_document(stepc, folder)
+            runner.compile_document(stepc, folder)
 
     def at(self, name):
         return os.path.join(self.folder, name)
 
     def run(self, steps, init, save, *more):
-        running.call(self.stepc, "run", self.at(self.program), "-q", "--steps", str(steps), "--data", self.at("data.safetensors"), "--init", self.at(init),
+        runner.call(self.stepc, "run", self.at(self.program), "-q", "--steps", str(steps), "--data", self.at("data.safetensors"), "--init", self.at(init),
                      "--save", self.at(save), "--all-state", "--metrics", self.at(save + ".jsonl"), *more)
         with open(self.at(save + ".jsonl")) as f:
             text = f.read()
@@ -100,23 +100,23 @@ class Player:
         _, before = self.run(k, "init.safetensors", "part", *more)
         rest, after = self.run(self.steps - k, "part", "rest", *more)
         if rest != whole[0]:
-            a, b = running.parity.tensors(self.at("whole")), running.parity.tensors(self.at("rest"))
+            a, b = safetensors.wide(self.at("whole")), safetensors.wide(self.at("rest"))
             return "%d + %d steps: %s" % (k, self.steps - k, [n for n in sorted(set(a) | set(b)) if n not in a or n not in b or a[n].tobytes() != b[n].tobytes()][:5])
         return "%d + %d steps: metrics" % (k, self.steps - k) if before + after != whole[1] else None
 
     def listed(self):
-        return json.loads(running.call(self.stepc, "explain", self.at(self.program), "--state", "--json"))
+        return json.loads(runner.call(self.stepc, "explain", self.at(self.program), "--state", "--json"))
 
 
 def check(options, case, r, want, noisy):
-    kinds = set(running.types_in(case["document"]["optimizer"]))
+    kinds = set(draws.types_in(case["document"]["optimizer"]))
     compiled = r.random() < options.compile
     with tempfile.TemporaryDirectory(prefix="stepc-states-") as folder:
-        running.write_document(folder, case["document"], case["data"], case["init"])
+        runner.write_document(folder, case["document"], case["data"], case["init"])
         try:
             player = Player(options.stepc, folder, case["steps"], compiled)
             whole = player.run(case["steps"], "init.safetensors", "whole")
-            ours = running.parity.tensors(player.at("whole"))
+            ours = safetensors.wide(player.at("whole"))
             listed = player.listed()
             why = player.continues(int(r.integers(1, case["steps"])), whole)
             names = {t["name"] for t in listed["state"]}
@@ -128,11 +128,11 @@ def check(options, case, r, want, noisy):
                 of_ours = lambda k: k.startswith("opt_state.") and (kinds & WRITTEN_OUT or ".projector." in k)  # singular vectors of any sign
                 there = lambda w: ({k: v for k, v in w[0].items() if not of_ours(k)}, w[1])
                 lines = [json.loads(line) for line in whole[1].splitlines()]
-                why, loose = fuzz.compare(case, (ours, running.series(lines, want[1])), there(want), [there(n) for n in noisy])
+                why, loose = fuzz.compare(case, (ours, runner.series(lines, want[1])), there(want), [there(n) for n in noisy])
                 if not why and loose > 1e-2:
                     return "unsettled"
             return why or sets(case, player, listed, r)
-        except running.Failed as e:
+        except runner.Failed as e:
             return e.brief(500)
 
 
@@ -150,7 +150,7 @@ def sets(case, player, listed, r):
             with np.errstate(all="ignore"):
                 want, noisy = states(case, (0, 1e-6), {at - 1: {h["name"]: value}})
             lines = [json.loads(line) for line in whole[1].splitlines()]
-            why, _ = fuzz.compare(case, (running.parity.tensors(player.at("whole")), running.series(lines, want[1])), want, [noisy])
+            why, _ = fuzz.compare(case, (safetensors.wide(player.at("whole")), runner.series(lines, want[1])), want, [noisy])
             if why:
                 return "--set %s: %s" % (more[1], why)
     return None
@@ -173,12 +173,12 @@ def one(options, seed):
 
 
 def main():
-    p = running.parser(__doc__, 100)
+    p = command.parser(__doc__, 100)
     p.add_argument("--seed", type=int, default=0, help="of the first case; the others follow")
     p.add_argument("--steps", type=int, help="steps of a case (5 to 9)")
     p.add_argument("--compile", type=float, default=0.0, help="the part of the cases that is compiled instead of interpreted")
     p.add_argument("--only", nargs="*", help="optimizers at the root")
-    return running.loop(p.parse_args(), one, jax.clear_caches)
+    return command.loop(p.parse_args(), one, jax.clear_caches)
 
 
 if __name__ == "__main__":

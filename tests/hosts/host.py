@@ -1,6 +1,6 @@
 """A host in Python through samples/stepc.py: plays a recorded case and compares its numbers, asks for what must be
-refused, sets all state of another step by name, evaluates and infers. host.py STEP.SO CASE-FOLDER TWO-RATES.SO OUTPUTS.SO"""
-import json
+refused, sets all state of another step by name, evaluates and infers. host.py STEP.SO CASE TWO-RATES.SO OUTPUTS.SO; CASE.SO lies
+beside the folder CASE with its files."""
 import os
 import sys
 import tempfile
@@ -8,16 +8,9 @@ import tempfile
 import numpy as np
 
 here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(here, "../../samples")]
+sys.path[:0] = [os.path.join(here, ".."), os.path.join(here, "../../samples")]
 import stepc
-
-
-def tensors(path):
-    raw = open(path, "rb").read()
-    n = int.from_bytes(raw[:8], "little")
-    head = json.loads(raw[8:8 + n])
-    return {k: np.frombuffer(raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]], {"F32": "f4", "I32": "i4"}[t["dtype"]])
-            .reshape(t["shape"]) for k, t in head.items() if k != "__metadata__"}
+from tool import recorded
 
 
 def refused(status, call):
@@ -29,17 +22,15 @@ def refused(status, call):
     raise AssertionError("not refused")
 
 
-case = sys.argv[2]
-file = lambda name: os.path.join(case, name)
-steps, data, expected = json.load(open(file("case.json"))), tensors(file("data.safetensors")), tensors(file("expected.safetensors"))
-losses = json.load(open(file("expected.json")))["loss"]
+case = recorded.load(sys.argv[2])
+data = case.arrays("data")
 with stepc.Step(sys.argv[1], threads=1) as m:
     m.init()
-    m.load(file("init.safetensors"))
-    got = [m.step(**{k: v[i % len(v)] for k, v in data.items()}).loss for i in range(steps["steps"])]
-    np.testing.assert_allclose(got, losses, rtol=steps["rtol"], atol=steps["atol"])
-    for name, want in expected.items():
-        np.testing.assert_allclose(m[name], want, rtol=steps["rtol"], atol=steps["atol"])
+    m.load(os.path.join(os.path.dirname(sys.argv[1]), case.name, "init.safetensors"))
+    got = [m.step(**{k: v[i % len(v)] for k, v in data.items()}).loss for i in range(case.steps)]
+    np.testing.assert_allclose(got, case.metrics["loss"], rtol=case.rtol, atol=case.atol)
+    for name, want in case.arrays("expected").items():
+        np.testing.assert_allclose(m[name], want, rtol=case.rtol, atol=case.atol)
     first = {k: v[0] for k, v in data.items()}
     strided = {k: np.asfortranarray(v) for k, v in first.items()}  # other strides, same numbers
     assert m.eval(**first).loss == m.eval(**strided).loss

@@ -12,6 +12,7 @@ gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/ou
 "$out/outputs_c" "$out/outputs.so" "$out/outputs.safetensors"
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
 "$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors"
-"$stepc" compile "$root/tests/parity/cases/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
+"$python" "$root/tests/tool/recorded.py" cookbook_ema --into "$out"
+"$stepc" compile "$out/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
-"$python" "$here/host.py" "$out/cookbook_ema.so" "$root/tests/parity/cases/cookbook_ema" "$out/two_rates.so" "$out/outputs.so"
+"$python" "$here/host.py" "$out/cookbook_ema.so" cookbook_ema "$out/two_rates.so" "$out/outputs.so"

@@ -6,10 +6,10 @@ import sys
 
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_allow_excess_precision=false"  # casts to bfloat16 are meant
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../fuzz")]
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../fuzz")]
 import numpy as np
 import optimizers as fuzz
-import running
+from tool import command
 
 STEPS = 8
 LINE = {"type": "linear_schedule", "init_value": 2.0, "end_value": 0.5, "transition_steps": 5}
@@ -70,9 +70,9 @@ def record(name, out):
             "init": {p: r.normal(size=s).astype(np.float32) for p, s in shapes.items()},
             "data": {"g_" + p: r.normal(size=(STEPS, *s)).astype(np.float32) for p, s in shapes.items()}}
     tensors, metrics = fuzz.oracle(case, (0,))[0]
-    fuzz.write_case(os.path.join(out, "transform_arguments_" + name), case, tensors, metrics, "")
+    fuzz.write_case(os.path.join(out, "transform", "transform_arguments_" + name), case, tensors, metrics, "")
     print(name, metrics["loss"][0], metrics["loss"][-1])
 
 
 if __name__ == "__main__":
-    running.record(__doc__, list(GROUPS), record)
+    command.record(__doc__, list(GROUPS), record)

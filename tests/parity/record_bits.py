@@ -6,14 +6,14 @@ import sys
 
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_allow_excess_precision=false"  # every rounding is meant
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "../fuzz")]
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../fuzz")]
 import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import optax
 import optim_reference
-import running
+from tool import command, recorded
 
 SHAPES = {"bias": (21,), "kernel": (7, 9), "stack": (3, 4, 5)}
 STEPS = 4
@@ -70,11 +70,10 @@ def record(name, out):
     for t in range(STEPS):
         p, s, value = step(p, s, {k: jnp.asarray(v[t]) for k, v in data.items()})
         losses.append(float(value))
-    folder = os.path.join(out, "mixed_bits_" + name)
     wide = lambda tree: {k: np.asarray(v, np.float32) for k, v in tree.items()}
-    running.write_case(folder, document, data, wide(init), STEPS, wide(p), {"loss": losses}, 1e-6, 0, "rounded as JAX rounds it: the parameters bit by bit")
+    recorded.record("mixed_bits_" + name, document, data, wide(init), STEPS, wide(p), {"loss": losses}, 1e-6, 0, "rounded as JAX rounds it: the parameters bit by bit", out=out)
     print(name, losses[0], losses[-1])
 
 
 if __name__ == "__main__":
-    running.record(__doc__, list(CASES), record)
+    command.record(__doc__, list(CASES), record)

@@ -7,13 +7,13 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), "fuzz")]
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(os.path.dirname(HERE), "fuzz")]
 import expressions
-import running
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from tool import command, recorded
 
 # name: (shape of w and x, loss, metrics)
 CASES = {
@@ -60,8 +60,8 @@ def record(name, out):
             seen[k].append(float(v))
         p = p - 0.05 * g
     data = {k: v for k, v in {"x": x, "n": n}.items() if k in document["inputs"]}
-    running.write_case(os.path.join(out, document["name"]), document, data, {"w": w}, steps, {"w": np.asarray(p)}, seen, 5e-5, 5e-6, "")
+    recorded.record(document["name"], document, data, {"w": w}, steps, {"w": np.asarray(p)}, seen, 5e-5, 5e-6, out=out)
 
 
 if __name__ == "__main__":
-    running.record(__doc__, list(CASES), record)
+    command.record(__doc__, list(CASES), record)

@@ -11,8 +11,8 @@ import numpy as np
 from flax import nnx
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(HERE, "..", "fuzz")]
-import running
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "fuzz")]
+from tool import recorded
 
 INITIALIZERS = [{"type": "zeros"}, {"type": "ones"}, {"type": "constant", "value": 0.3}, {"type": "normal"}, {"type": "normal", "stddev": 0.37}, {"type": "uniform"},
                 {"type": "uniform", "scale": 0.7}, {"type": "truncated_normal"}, {"type": "truncated_normal", "stddev": 0.37, "lower": -1.3, "upper": 0.7},
@@ -61,7 +61,7 @@ def of_precision(dtype):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--out", default=os.path.join(HERE, "cases"))
+    p.add_argument("--out", default=recorded.CASES)
     options = p.parse_args()
     for dtype in ("bfloat16", "float16"):
         for name, make, seed in (("initializers", of_initializers, 7), ("layers", of_layers, 11), ("precision", of_precision, 11)):
@@ -70,7 +70,7 @@ def main():
             document = {"stepc": 1, "name": case, "inputs": {"x": {"shape": [2, 4, 5], "dtype": "float32"}, "i": {"shape": [2], "dtype": "int32"}}, "seed": seed,
                         "model": {"type": "graph", "nodes": nodes, "output": nodes[0]["name"]}, "loss": "sum(model)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, **more}
             data = {"x": np.zeros((1, 2, 4, 5), np.float32), "i": np.zeros((1, 2), np.int32)}
-            running.write_case(os.path.join(options.out, case), document, data, None, 0, {k: np.asarray(v, np.float32) for k, v in values.items()}, {}, 1e-6, 0, "drawn in 16 bits")
+            recorded.record(case, document, data, None, 0, {k: np.asarray(v, np.float32) for k, v in values.items()}, {}, 1e-6, 0, "drawn in 16 bits", out=options.out)
 
 
 if __name__ == "__main__":

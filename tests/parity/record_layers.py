@@ -7,13 +7,13 @@ import sys
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), "fuzz")]
-import running
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(os.path.dirname(HERE), "fuzz")]
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from tool import command, recorded
 
 RATE, STEPS = 0.1, 4
 CASES = {}
@@ -205,8 +205,8 @@ def record(name, out):
 
     first = {k: np.array(v) for k, v in tensors(holder, case).items()}
     losses = [float(step(holder, {k: jnp.asarray(v[t]) for k, v in data.items()})) for t in range(STEPS)]
-    running.write_case(os.path.join(out, name), document, data, None if "seed" in document else first, STEPS, tensors(holder, case), {"loss": losses}, case.tolerance, case.tolerance / 10, "")
+    recorded.record(name, document, data, None if "seed" in document else first, STEPS, tensors(holder, case), {"loss": losses}, case.tolerance, case.tolerance / 10, out=out)
 
 
 if __name__ == "__main__":
-    running.record(__doc__, list(CASES), record)
+    command.record(__doc__, list(CASES), record)

@@ -9,15 +9,15 @@ import sys
 import types
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path[:0] = [os.path.join(os.path.dirname(HERE), "fuzz")]
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(os.path.dirname(HERE), "fuzz")]
 import expressions
 import layers
-import running
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from tool import command, recorded
 
 RATE, STEPS = 0.1, 3
 MODELS = {}
@@ -573,8 +573,8 @@ def record(name, out):
         return value
 
     losses = [float(step(net, feed(t))) for t in range(STEPS)]
-    running.write_case(os.path.join(out, document["name"]), document, data, None, STEPS, ref.tensors(net), {"loss": losses}, 2e-4, 2e-5, "")
+    recorded.record(document["name"], document, data, None, STEPS, ref.tensors(net), {"loss": losses}, 2e-4, 2e-5, out=out)
 
 
 if __name__ == "__main__":
-    running.record(__doc__, list(MODELS), record)
+    command.record(__doc__, list(MODELS), record)

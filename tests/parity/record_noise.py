@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Records cases/noise_*: models that draw random numbers while they run, beside Flax NNX and jax.random. `--out DIR` writes
 them elsewhere."""
-import argparse
-import json
 import os
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +10,8 @@ import numpy as np
 import optax
 from flax import nnx
 
-from record_precision import HERE, save
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, recorded
 
 STEPS = 4
 
@@ -92,7 +92,8 @@ def path_of(path):
     return ".".join("layers.%d" % (2 * p) if isinstance(p, int) else p for p in path)  # an activation lies between two
 
 
-def record(name, document, module, loss, variants, out):
+def record(name, out):
+    document, module, loss, variants = CASES[name]
     document = dict({"stepc": 1, "name": name}, **document, optimizer={"type": "adam", "learning_rate": 0.01},
                     seed={"params": 1, "noise": 5})
     shape = document["inputs"]["x"]["shape"]
@@ -105,20 +106,9 @@ def record(name, document, module, loss, variants, out):
         opt.update(model, grads)
         for key, v in dict(metrics, loss=value).items():
             expected.setdefault(key, []).append(np.asarray(v, np.float32).tolist())
-    folder = os.path.join(out, name)
-    os.makedirs(folder, exist_ok=True)
-    for file, content in ("model.json", document), ("expected.json", expected), (
-            "case.json", {"steps": STEPS, "init": False, "rtol": 2e-4, "atol": 2e-5, "note": "", "variants": variants}):
-        with open(os.path.join(folder, file), "w", encoding="utf-8") as f:
-            json.dump(content, f, indent=1)
-    save(os.path.join(folder, "data.safetensors"), {"x": data})
     final = nnx.to_flat_state(nnx.state(model, nnx.Param))
-    save(os.path.join(folder, "expected.safetensors"), {path_of(path): value[...] for path, value in final})
+    recorded.record(name, document, {"x": data}, None, STEPS, {path_of(path): np.asarray(value[...]) for path, value in final}, expected, 2e-4, 2e-5, variants=variants, out=out)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", default=os.path.join(HERE, "cases"))
-    options = parser.parse_args()
-    for name, case in CASES.items():
-        record(name, *case, options.out)
+    command.record(__doc__, list(CASES), record)

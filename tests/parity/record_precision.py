@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
 """Records cases/mixed_*: documents with 16-bit parameters, layers and gradients, beside the same models of Flax NNX, trained
 with Optax and Flax's DynamicScale. Run from anywhere; `--out DIR` writes them elsewhere."""
-import argparse
-import json
 import os
-import struct
+import sys
 
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_allow_excess_precision=false"  # every rounding is meant
 import jax
@@ -13,22 +11,10 @@ import numpy as np
 import optax
 from flax import nnx
 
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, recorded
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float16": jnp.float16, None: None}
-
-
-def save(path, tensors):
-    header, blob = {}, b""
-    for name, value in tensors.items():
-        value = np.asarray(value, order="C")
-        kind = {"float32": "F32", "int32": "I32"}[str(value.dtype)]
-        header[name] = {"dtype": kind, "shape": list(value.shape), "data_offsets": [len(blob), len(blob) + value.nbytes]}
-        blob += value.tobytes()
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + blob)
 
 
 # ---------------------------------------------------------------- models: (block of the document, NNX module, inputs)
@@ -333,31 +319,13 @@ def tolerances(make, precision):
     return rtol * (2 if params_half else 1), rtol / (2 if params_half or make is attention else 4)
 
 
-def write(folder, document, init, data, final, expected, steps, rtol, atol):
-    case = {"steps": steps, "rtol": rtol, "atol": atol, "variants": [[]], "note": ""}
-    os.makedirs(folder, exist_ok=True)
-    for file, value in (("model.json", document), ("case.json", case), ("expected.json", expected)):
-        with open(os.path.join(folder, file), "w") as f:
-            json.dump(value, f, indent=1)
-            f.write("\n")
-    save(os.path.join(folder, "init.safetensors"), init)
-    save(os.path.join(folder, "data.safetensors"), data)
-    save(os.path.join(folder, "expected.safetensors"), final)
-
-
-def record(name, make, precision, opt, more, out):
+def record(name, out):
+    make, precision, opt, more = CASES[name]
     steps = more.get("steps", 12 if precision.get("loss_scale", {}).get("type") == "dynamic_scale" else 6)
-    case = reference(name, make, precision, opt, more, steps, more.get("seed", 11 + len(name)))
-    write(os.path.join(out, "mixed_" + name), *case, steps, *tolerances(make, precision))
-    expected = case[-1]
+    document, init, data, final, expected = reference(name, make, precision, opt, more, steps, more.get("seed", 11 + len(name)))
+    recorded.record("mixed_" + name, document, data, init, steps, final, expected, *tolerances(make, precision), out=out)
     print(name, expected["loss"][0], expected["loss"][-1], [int(s) for s in expected.get("scale", [])])
 
 
 if __name__ == "__main__":
-    arguments = argparse.ArgumentParser()
-    arguments.add_argument("--out", default=os.path.join(HERE, "cases"))
-    arguments.add_argument("only", nargs="*")
-    options = arguments.parse_args()
-    for name, (make, precision, opt, more) in CASES.items():
-        if not options.only or name in options.only:
-            record(name, make, precision, opt, more, options.out)
+    command.record(__doc__, list(CASES), record)

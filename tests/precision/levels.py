@@ -3,13 +3,13 @@
 x86-64, with and without conversions in hardware. Levels that this processor lacks are left out.
 
     tests/precision/levels.py build/stepc"""
-import json
 import os
-import subprocess
 import sys
 import tempfile
 
-CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "parity", "cases")
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import recorded, runner
+
 # Those whose float32 sums are exact or rounded away.
 EXACT = ["precision_compute_bfloat16", "precision_compute_float16", "precision_dynamic_loss_scale_options", "precision_params_bfloat16_adam",
          "mixed_all_attention", "mixed_compute_conv", "mixed_compute_lstm", "mixed_dynamic_clip_ema", "mixed_dynamic_params", "mixed_params_adamw"]
@@ -24,19 +24,17 @@ def main(stepc):
     with tempfile.TemporaryDirectory() as tmp:
         step, final = os.path.join(tmp, "step.so"), os.path.join(tmp, "final.safetensors")
         for name in EXACT:
-            folder = os.path.join(CASES, name)
-            file = lambda n: os.path.join(folder, n)
-            with open(file("case.json")) as f:
-                steps = json.load(f)["steps"]
+            case = recorded.load(name)
+            model = case.unpack(tmp)
 
             def run(what):
-                subprocess.run([stepc, "run", what, "-q", "--steps", str(steps), "--data", file("data.safetensors"), "--init", file("init.safetensors"),
-                                "--all-state", "--save", final], check=True)
+                runner.call(stepc, "run", what, "-q", "--steps", str(case.steps), "--data", os.path.join(tmp, "data.safetensors"),
+                            "--init", os.path.join(tmp, "init.safetensors"), "--all-state", "--save", final)
                 with open(final, "rb") as f:
                     return f.read()
-            want = run(file("model.json"))
+            want = run(model)
             for level in levels:
-                subprocess.run([stepc, "compile", file("model.json"), "-o", step, *level], check=True)
+                runner.call(stepc, "compile", model, "-o", step, *level)
                 if run(step) != want:
                     print("%s %s: other bits than the interpreter's" % (name, " ".join(level)))
                     different += 1

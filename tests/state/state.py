@@ -17,41 +17,19 @@ import copy
 import fnmatch
 import json
 import os
-import struct
-import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(HERE, "..")]
+from tool import ROOT, comparison, recorded, runner, safetensors
+from tool.comparison import Differs
+from tool.safetensors import Raw
+
 IN_TABLE = ("optimizer_", "transform_")  # recorded cases that are played with --all only: the table has them too
 WITHOUT_STATE = ("layer_", "act_", "op_", "loss_", "init_", "expr_", "struct_", "model_", "attn_", "schedule_")
-BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1}
-
-
-class Failed(Exception):
-    pass
-
-
-def read(path):
-    """Names to (dtype, shape, bytes)."""
-    with open(path, "rb") as f:
-        raw = f.read()
-    (n,) = struct.unpack("<Q", raw[:8])
-    header = json.loads(raw[8:8 + n])
-    header.pop("__metadata__", None)
-    return {k: (t["dtype"], t["shape"], raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]]) for k, t in header.items()}
-
-
-def write(path, tensors):
-    header, at = {}, 0
-    for name in sorted(tensors):
-        dtype, shape, data = tensors[name]
-        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(tensors[n][2] for n in sorted(tensors)))
 
 
 class Run:
@@ -60,8 +38,7 @@ class Run:
     def __init__(self, stepc, folder, document, data, steps, compiled=False, more=()):
         self.stepc, self.folder, self.data, self.steps, self.more = stepc, folder, data, steps, list(more)
         self.model = self.path("model.json")
-        with open(self.model, "w") as f:
-            json.dump(document, f)
+        runner.write_json(self.model, document)
         if compiled:
             self.must("compile", self.model, "-o", self.path("step.so"))
             self.model = self.path("step.so")
@@ -69,15 +46,8 @@ class Run:
     def path(self, name):
         return os.path.join(self.folder, name)
 
-    def call(self, *arguments):
-        done = subprocess.run([self.stepc, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
-        return done.returncode, done.stderr.decode("utf-8", "replace"), done.stdout.decode("utf-8", "replace")
-
     def must(self, *arguments):
-        code, text, out = self.call(*arguments)
-        if code:
-            raise Failed("%s ended with %d: %s" % (arguments[0], code, text.strip()[:300]))
-        return out
+        return runner.call(self.stepc, *arguments)
 
     def run(self, name, steps, init=None, *more):
         data = ["--data", self.data] if self.data else []
@@ -91,10 +61,8 @@ def same(what, a, b):
     with open(a, "rb") as x, open(b, "rb") as y:
         if x.read() == y.read():
             return
-    a, b = read(a), read(b)
-    if set(a) != set(b):
-        raise Failed("%s: names differ: %s" % (what, sorted(set(a) ^ set(b))[:5]))
-    raise Failed("%s: %s" % (what, [n for n in sorted(a) if a[n] != b[n]][:5] or "the step in the file"))
+    comparison.same_bits(what, safetensors.raw(b), safetensors.raw(a))
+    raise Differs(what + ": the headers of the files")
 
 
 def continues(run, init, breaks):
@@ -104,7 +72,7 @@ def continues(run, init, breaks):
         rest, after = run.run("rest", run.steps - k, part)
         same("%d + %d steps" % (k, run.steps - k), whole, rest)
         if before + after != metrics:
-            raise Failed("%d + %d steps: metrics differ" % (k, run.steps - k))
+            raise Differs("%d + %d steps: metrics differ" % (k, run.steps - k))
     return whole
 
 
@@ -120,33 +88,33 @@ def moves(stepc, folder, document, whole, run):
 
 def complains(run, whole):
     """Missing, extra and mistyped tensors of a whole state."""
-    tensors = read(whole)
+    tensors = safetensors.raw(whole)
     state = sorted(n for n in tensors if n.startswith("opt_state.")) or ["step"]
     for change, says in [(lambda t: t.pop(state[0]), '"%s" is missing' % state[0]),
-                         (lambda t: t.update(zzz=("F32", [1], bytes(4))), '"zzz" is not one of'),
-                         (lambda t: t.update({state[-1]: ("F64", [3], bytes(24))}), '"%s": expected' % state[-1])]:
+                         (lambda t: t.update(zzz=Raw("F32", [1], bytes(4))), '"zzz" is not one of'),
+                         (lambda t: t.update({state[-1]: Raw("F64", [3], bytes(24))}), '"%s": expected' % state[-1])]:
         broken = dict(tensors)
         change(broken)
         if state == ["step"] and "step" not in broken and not any(n.startswith("hyperparameters.") for n in broken):
             continue  # what is left are parameters
-        write(run.path("broken"), broken)
-        code, text, _ = run.call("run", run.model, "-q", "--steps", "1", *(["--data", run.data] if run.data else []), "--init", run.path("broken"))
+        safetensors.write(run.path("broken"), broken)
+        code, _, text = runner.attempt(run.stepc, "run", run.model, "-q", "--steps", "1", *(["--data", run.data] if run.data else []), "--init", run.path("broken"))
         if code != 1 or says not in text:
-            raise Failed("expected %r, found exit %d: %s" % (says, code, text.strip()[:200]))
+            raise Differs("expected %r, found exit %d: %s" % (says, code, text.strip()[:200]))
 
 
 def lists(run, whole):
     listed = json.loads(run.must("explain", run.model, "--state", "--json", *[m for m in run.more if m != "--init"]))
-    saved, names = read(whole), {t["name"]: t for t in listed["state"]}
+    saved, names = safetensors.raw(whole), {t["name"]: t for t in listed["state"]}
     if set(saved) != set(names):
-        raise Failed("explain --state and --all-state differ: %s" % sorted(set(saved) ^ set(names))[:5])
+        raise Differs("explain --state and --all-state differ: %s" % sorted(set(saved) ^ set(names))[:5])
     total = 0
     for name, (dtype, shape, data) in saved.items():
         if names[name]["shape"] != shape or (names[name]["bytes"] != len(data) and not names[name].get("computed")):
-            raise Failed("explain --state: %s is %s of %d bytes, saved %s of %d" % (name, names[name]["shape"], names[name]["bytes"], shape, len(data)))
+            raise Differs("explain --state: %s is %s of %d bytes, saved %s of %d" % (name, names[name]["shape"], names[name]["bytes"], shape, len(data)))
         total += names[name]["bytes"]
     if total != listed["totals"]["bytes"]:
-        raise Failed("explain --state: %d bytes in all, found %d" % (listed["totals"]["bytes"], total))
+        raise Differs("explain --state: %d bytes in all, found %d" % (listed["totals"]["bytes"], total))
     return listed
 
 
@@ -177,7 +145,7 @@ def sets_rate(run, document, init, listed, stepc, compiled):
         got, ours = run.run("got", run.steps, init, "--set", "learning_rate=%r" % value)
         same("--set learning_rate", want, got)
         if metrics != ours:
-            raise Failed("--set learning_rate: metrics differ")
+            raise Differs("--set learning_rate: metrics differ")
     return True
 
 
@@ -190,10 +158,10 @@ ADDITIONAL = ("slow.", "eval.", "opt_state.first", "opt_state.0.measurements.")
 
 def names_agree(options):
     with open(os.path.join(HERE, "names.json")) as f:
-        recorded = json.load(f)
+        optax = json.load(f)
     document, initial, data, steps, _ = next(table_documents())[1:]
     agree = 0
-    for case in recorded["cases"]:
+    for case in optax["cases"]:
         with tempfile.TemporaryDirectory(prefix="stepc-state-") as folder:
             run = Run(options.stepc, folder, dict(document, optimizer=case["optimizer"]), None, steps)
             listed = json.loads(run.must("explain", run.model, "--state", "--json"))["state"]
@@ -206,43 +174,34 @@ def names_agree(options):
             different = sorted(n for n in set(ours) | set(theirs) if ours.get(n) != theirs.get(n))
             print("failed  names of %s: %s" % (json.dumps(case["optimizer"])[:100], [(n, ours.get(n), theirs.get(n)) for n in different[:4]]))
         agree += ours == theirs
-    print("%d of %d optimizers name their state as Optax does" % (agree, len(recorded["cases"])))
-    return agree == len(recorded["cases"])
+    print("%d of %d optimizers name their state as Optax does" % (agree, len(optax["cases"])))
+    return agree == len(optax["cases"])
 
 
 # ---------------------------------------------------------------- documents
 
-
 def table_documents():
     """Those of tests/unit/frontend/test_optim.c: a loss whose gradients are the inputs."""
     with open(os.path.join(ROOT, "tests/unit/frontend/optim_cases.json")) as f:
-        recorded = json.load(f)
-    names = {p: p.replace(".", "_") for p in recorded["shapes"]}
-    document = {"stepc": 1, "name": "test", "inputs": {"g_" + names[p]: {"shape": s} for p, s in recorded["shapes"].items()},
+        table = json.load(f)
+    names = {p: p.replace(".", "_") for p in table["shapes"]}
+    document = {"stepc": 1, "name": "test", "inputs": {"g_" + names[p]: {"shape": s} for p, s in table["shapes"].items()},
                 "model": {"type": "graph", "output": "scale",
-                          "nodes": [{"type": "param", "name": p, "shape": s} for p, s in recorded["shapes"].items()]},
+                          "nodes": [{"type": "param", "name": p, "shape": s} for p, s in table["shapes"].items()]},
                 "loss": " + ".join("sum(params.%s * g_%s)" % (p, names[p]) for p in names), "metrics": {"size": "global_norm(updates)"}}
-    flat = lambda v: struct.pack("<%df" % len(v), *v)
-    initial = {p: ("F32", s, flat(recorded["initial"][p])) for p, s in recorded["shapes"].items()}
-    data = {"g_" + names[p]: ("F32", [len(recorded["grads"])] + s, b"".join(flat(g[p]) for g in recorded["grads"])) for p, s in recorded["shapes"].items()}
-    for i, case in enumerate(recorded["cases"]):
-        yield "table_%03d_%s" % (i, case["optimizer"]["type"]), dict(document, optimizer=case["optimizer"]), initial, data, len(recorded["grads"]), ()
+    initial = {p: np.reshape(np.float32(table["initial"][p]), s) for p, s in table["shapes"].items()}
+    data = {"g_" + names[p]: np.reshape(np.float32([g[p] for g in table["grads"]]), [len(table["grads"])] + s) for p, s in table["shapes"].items()}
+    for i, case in enumerate(table["cases"]):
+        yield "table_%03d_%s" % (i, case["optimizer"]["type"]), dict(document, optimizer=case["optimizer"]), initial, data, len(table["grads"]), ()
 
 
 def recorded_cases(everything):
-    folder = os.path.join(ROOT, "tests/parity/cases")
-    for name in sorted(os.listdir(folder)):
-        file = lambda n: os.path.join(folder, name, n)
+    for name in recorded.names():
         if name.startswith(WITHOUT_STATE) or (name.startswith(IN_TABLE) and not everything):
             continue
-        with open(file("model.json")) as f:
-            document = json.load(f)
-        with open(file("case.json")) as f:
-            case = json.load(f)
-        if case["steps"] < 2:
-            continue
-        sets = [a for at, values in case.get("set", {}).items() for n, v in values.items() for a in ("--set", "%s=%s@%s" % (n, json.dumps(v), at))]
-        yield name, document, file("init.safetensors") if case.get("init", True) else None, file("data.safetensors"), min(case["steps"], 7), sets
+        case = recorded.load(name)
+        if case.steps >= 2:
+            yield name, case.document, case.raw("init") or None, case.raw("data"), min(case.steps, 7), case.sets()
 
 
 def layered(optimizer, mesh=None, params=None, state=None, **more):
@@ -256,7 +215,7 @@ def layered(optimizer, mesh=None, params=None, state=None, **more):
             document["sharding"]["optimizer_state"] = state
     document.update(more)
     values = [((i * 2654435761) % 2048) / 1024.0 - 1 for i in range(5 * 8 * 12)]
-    data = {"x": ("F32", [5, 8, 12], struct.pack("<480f", *values)), "y": ("F32", [5, 8, 4], struct.pack("<160f", *values[:160]))}
+    data = {"x": np.reshape(np.float32(values), (5, 8, 12)), "y": np.reshape(np.float32(values[:160]), (5, 8, 4))}
     return document, None, data, 7, ()
 
 
@@ -296,13 +255,12 @@ def play(options, job):
     compiled = name.startswith(("mesh_", "half_", "lookahead_", "compiled_"))
     with tempfile.TemporaryDirectory(prefix="stepc-state-") as folder:
         try:
-            for what, value in (("init", init), ("data", data)):
-                if isinstance(value, dict):
-                    write(os.path.join(folder, what), value)
-            own = isinstance(data, dict)
-            init = os.path.join(folder, "init") if isinstance(init, dict) else init
-            data = os.path.join(folder, "data") if isinstance(data, dict) else data
-            run = Run(options.stepc, folder, document, data, steps, compiled, sets)
+            own = name not in options.recorded
+            safetensors.write(os.path.join(folder, "data"), data)
+            if init:
+                safetensors.write(os.path.join(folder, "init"), init)
+                init = os.path.join(folder, "init")
+            run = Run(options.stepc, folder, document, os.path.join(folder, "data"), steps, compiled, sets)
             # the recorded cases are many, and each optimizer is in the table too
             whole = continues(run, init, [steps // 2] if not own else sorted({1, steps // 2}))
             if document.get("mesh"):
@@ -312,9 +270,9 @@ def play(options, job):
             if own and not name.startswith("mesh_"):
                 complains(run, whole)
             return name, "set" if sets == () and sets_rate(run, document, init, listed, options.stepc, compiled) else "", ""
-        except Failed as e:
-            return name, "unsupported" if "not supported yet" in str(e) else "failed", str(e)
-        except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as e:
+        except runner.Failed as e:
+            return name, "unsupported" if e.unsupported else "failed", e.brief()
+        except (Differs, OSError, ValueError, KeyError) as e:
             return name, "failed", repr(e)
 
 
@@ -326,6 +284,7 @@ def main():
     p.add_argument("only", nargs="*")
     options = p.parse_args()
     options.stepc = os.path.abspath(options.stepc)
+    options.recorded = set(recorded.names())
     jobs = [j for source in (own_documents(), some_compiled(table_documents()), recorded_cases(options.all or options.only)) for j in source
             if not options.only or any(fnmatch.fnmatchcase(j[0], g) for g in options.only)]
     counts = {"": 0, "set": 0, "unsupported": 0, "failed": 0}

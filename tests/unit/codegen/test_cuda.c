@@ -6,6 +6,7 @@
 #include "cuda_harness.h"
 #include "frontend/fe.h"
 #include "lower_harness.h"
+#include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 #include <stepc/step.h>
 
@@ -64,11 +65,8 @@ static void collect_document(const char *path, const char *const *names, const c
     struct pass_options pass_options = {.one_by_one = true}; /* as for a GPU */
     struct pass *pass = arena_new(&arena, struct pass);
     struct ir_module *last = NULL;
-    FILE *file = fopen(path, "rb");
-    char *text = arena_alloc(&arena, 1 << 20);
-    ck_assert_msg(file != NULL, "%s", path);
-    size_t length = fread(text, 1, (1 << 20) - 1, file);
-    fclose(file);
+    const char *text = document_text(&arena, path);
+    size_t length = strlen(text);
     for (; names && names[options.define_count]; options.define_count++)
         defines[options.define_count] = (struct fe_define){names[options.define_count], values[options.define_count]};
     diags.source = (struct diag_source){path, text, length};
@@ -90,10 +88,11 @@ START_TEST(documents)
     static const char *const names[] = {"batch", "context", "width", "heads", "layers", NULL};
     static const char *const values[] = {"2", "16", "32", "2", "2", NULL};
     collect_document("samples/shakespeare/model.json", names, values, 1e-4);
-    static const char *const more[] = {"accumulate_transformer", "dropout_attention", "layer_batch_norm_images",
-                                       "layer_conv2d", "model_rnn_language"};
+    static const char *const more[] = {"accumulate/accumulate_transformer", "random/dropout_attention",
+                                       "layer/layer_batch_norm_images", "layer/layer_conv2d",
+                                       "model/model_rnn_language"};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-        collect_document(arena_format(&arena, "tests/parity/cases/%s/model.json", more[i]), NULL, NULL, 1e-4);
+        collect_document(arena_format(&arena, "tests/parity/cases/%s.json", more[i]), NULL, NULL, 1e-4);
 }
 END_TEST
 

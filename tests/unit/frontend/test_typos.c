@@ -6,6 +6,7 @@
  * pattern of files, one value per line); STEPC_FUZZ_SHOW=1 prints every diagnostic that points elsewhere,
  * STEPC_FUZZ_SLOW=2 what takes more seconds than that; STEPC_FUZZ_KEEP is a file for the mutant that is being read,
  * what is left after a crash. */
+#include "tests/unit/file.h"
 #include "tests/unit/frontend/fe_test.h"
 
 #include <ctype.h>
@@ -373,21 +374,6 @@ static void join_numbers(char *text)
     *to = 0;
 }
 
-static char *read_file(const char *path)
-{
-    FILE *f = fopen(path, "rb");
-    ck_assert_msg(f != NULL, "%s", path);
-    ck_assert_int_eq(fseek(f, 0, SEEK_END), 0);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    char *text = malloc(n + 1);
-    ck_assert_uint_eq(fread(text, 1, n, f), n);
-    text[n] = 0;
-    fclose(f);
-    join_numbers(text);
-    return text;
-}
-
 static void show(const char *path, enum typo typo, const struct mutant *m, const struct diags *diags)
 {
     const char *at = m->text;
@@ -415,7 +401,7 @@ static struct fuzz asked(void)
                      .shows = getenv("STEPC_FUZZ_SHOW") != NULL,
                      .slow = slow ? atof(slow) : 0};
     if (seed) state = (uint32_t)strtoul(seed, NULL, 10);
-    ck_assert_int_eq(glob(documents ? documents : "tests/parity/cases/*/model.json", GLOB_BRACE, NULL, &f.paths), 0);
+    ck_assert_int_eq(glob(documents ? documents : "tests/parity/cases/*/*.json", GLOB_BRACE, NULL, &f.paths), 0);
     return f;
 }
 
@@ -442,7 +428,8 @@ static void try_typo(const struct fuzz *f, const char *path, enum typo typo, boo
     struct arena arena = {0};
     struct mutant m;
     struct diags diags = {.arena = &arena};
-    char *text = read_file(path);
+    char *text = document_text(&arena, path);
+    join_numbers(text);
     *is_refused = *is_good = false;
     if (mutate(&arena, text, typo, &m)) {
         bool twice = below(8) == 0; /* a second one, which may hide the first */
@@ -460,7 +447,6 @@ static void try_typo(const struct fuzz *f, const char *path, enum typo typo, boo
         if (*is_refused && !*is_good && f->shows) show(path, typo, &m, &diags);
         if (module) ir_module_free(module);
     }
-    free(text);
     arena_free(&arena);
 }
 

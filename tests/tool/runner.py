@@ -1,0 +1,138 @@
+"""The one runner of stepc: time limits, environment, exit codes, what was said; documents and tensors in a folder, compiled or
+interpreted there, and read back. The verifier runs around every pass, but where time or sizes are measured."""
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from . import comparison, safetensors
+
+TIMEOUT = 600
+VERIFY = "STEPC_VERIFY_EACH"
+
+Done = collections.namedtuple("Done", "returncode stdout stderr")
+
+
+class Failed(Exception):
+    """stepc did not end with 0. `refused`: the document is at fault; `unsupported`: it says "not supported yet"."""
+
+    def __init__(self, verb, code, said):
+        super().__init__("%s ended with %s: %s" % (verb, code, said.strip() or "nothing said"))
+        self.verb, self.code, self.said = verb, code, said
+        self.refused, self.unsupported = code == 1, code == 1 and "not supported yet" in said
+
+    def brief(self, length=700):
+        return re.sub(r"\s+", " ", str(self))[:length]
+
+
+def environment(verify=True, **more):
+    """That of this process with the verifier on or off."""
+    env = {**os.environ, VERIFY: "1", **more}
+    if not verify:
+        del env[VERIFY]
+    return env
+
+
+def attempt(program, *arguments, timeout=TIMEOUT, verify=True, env=None, **more):
+    """However it ends: exit code, what it printed and what it said. Failed if it takes longer than `timeout` seconds."""
+    try:
+        done = subprocess.run([program, *arguments], stdin=more.pop("stdin", subprocess.DEVNULL), capture_output=True, timeout=timeout,
+                              env=environment(verify, **(env or {})), **more)
+    except subprocess.TimeoutExpired:
+        raise Failed(arguments[0], "a time-out", "it took more than %g s" % timeout) from None
+    return Done(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def call(program, *arguments, **more):
+    """What stepc prints, or Failed with all that it said."""
+    done = attempt(program, *arguments, **more)
+    if done.returncode:
+        raise Failed(arguments[0], done.returncode, done.stderr + done.stdout)
+    return done.stdout
+
+
+# ---------------------------------------------------------------- a document in a folder
+
+def write_json(path, value):
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(value, f, indent=1)
+    return path
+
+
+def write_document(folder, document, data, init=None):
+    """model.json, data.safetensors (a leading dimension counts steps) and, unless stepc draws them, init.safetensors."""
+    os.makedirs(folder, exist_ok=True)
+    write_json(os.path.join(folder, "model.json"), document)
+    safetensors.write(os.path.join(folder, "data.safetensors"), data)
+    if init is not None:
+        safetensors.write(os.path.join(folder, "init.safetensors"), init)
+
+
+def compile_document(program, folder, arguments=(), into="step.so", timeout=TIMEOUT):
+    call(program, "compile", os.path.join(folder, "model.json"), "-q", "-o", os.path.join(folder, into), *arguments, timeout=timeout)
+
+
+def metrics(path):
+    """A map of metrics per step."""
+    with open(path) as f:
+        return [json.loads(line) for line in f]
+
+
+def train(program, folder, steps, what="model.json", data="data.safetensors", arguments=(), threads=1, timeout=TIMEOUT):
+    """The tensors that are saved and a list of metrics per step, by an object or, for a document, by the interpreter."""
+    at = lambda name: os.path.join(folder, name)
+    init = ["--init", at("init.safetensors")] if os.path.exists(at("init.safetensors")) else []
+    call(program, "run", at(what), "--steps", str(steps), "--data", at(data), *init, "--save", at("out.safetensors"), "--metrics", at("metrics.jsonl"),
+         "-q", *(["--threads", str(threads)] if threads else []), *arguments, timeout=timeout)
+    return safetensors.wide(at("out.safetensors")), metrics(at("metrics.jsonl"))
+
+
+def play(program, folder, steps, compiled, compile_arguments=()):
+    """What `train` gives for the document of the folder."""
+    if compiled:
+        compile_document(program, folder, compile_arguments)
+    return train(program, folder, steps, "step.so" if compiled else "model.json")
+
+
+def series(lines, names):
+    """name -> its values in the order of steps."""
+    return {k: [comparison.numbers(line.get(k, "NaN")) for line in lines] for k in names}
+
+
+# ---------------------------------------------------------------- unit tests
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, in which `stepc` runs."""
+    program = None  # the path of stepc: `main` sets it
+    verify = True
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="stepc-test-")
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write(self, name, content):
+        """A text, or a document, in the folder: its path."""
+        with open(self.path(name), "w") as f:
+            f.write(content if isinstance(content, str) else json.dumps(content, indent=1))
+        return self.path(name)
+
+    def stepc(self, *arguments, code=0, **more):
+        """Done, after it has ended with `code`."""
+        done = attempt(Case.program, *arguments, verify=self.verify, **{"cwd": self.folder.name, **more})
+        self.assertEqual(done.returncode, code, "stepc %s: %s%s" % (" ".join(arguments), done.stdout, done.stderr))
+        return done
+
+
+def main():
+    """The command line of a file of unit tests: STEPC, then what unittest takes."""
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: %s STEPC [TEST...]" % sys.argv[0])
+    Case.program = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
