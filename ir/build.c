@@ -25,7 +25,7 @@ const struct ir_type *ir_type(const struct ir_func *f, ir_value value) { return 
 /* Lists of dimensions that mean a set are kept in ascending order. `sorted` has room for IR_MAX_RANK numbers. */
 static void sort_dims(struct ir_node *node, int64_t *sorted)
 {
-    bool is_set = node->op == OP_reverse || (node->op >= OP_reduce_sum && node->op <= OP_reduce_min);
+    bool is_set = node->op == OP_reverse || ir_ops[node->op].emit == EMIT_reduce;
     struct ir_ints dims = node->attr[0];
     if (!is_set || dims.n < 2 || dims.n > IR_MAX_RANK) return;
     for (uint32_t i = 0; i < dims.n; i++) {

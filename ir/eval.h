@@ -32,7 +32,7 @@ struct eval_call {
 };
 typedef void eval_rule(struct eval_call *);
 
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) eval_rule eval_##eval;
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) eval_rule eval_##eval;
 #include "ir/ops.def"
 #undef X
 
@@ -47,7 +47,10 @@ static inline void eval_move(double *to, const double *from, int64_t count)
     for (int64_t i = 0; i < count; i++) to[i] = from[i];
 }
 
-/* eval.c */
+/* eval.c: runs `f` and copies its results to `out`, whose storage exists. */
+void eval_run(struct eval *, const struct ir_func *f, const struct ir_tensor *params, struct ir_tensor *out);
+
+/* eval_storage.c */
 double *eval_new(struct eval *, int64_t count);
 void eval_drop(struct eval *, double *v, int64_t count);
 /* Makes the cell hold `count` tensors of the given types. */

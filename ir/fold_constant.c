@@ -1,17 +1,10 @@
 /* Constants computed at compile time, by the very rules of the interpreter: element-wise ops on repeated numbers,
  * and anything small on constants. 64-bit integers are left alone (the interpreter holds numbers as doubles). */
-#include "ir/eval.h"
 #include "ir/fold.h"
 
 #include <string.h>
 
-enum { SMALL = 64, MOST_OPERANDS = 16 };
-
-static eval_rule *const rules[IR_OP_COUNT] = {
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = eval_##eval,
-#include "ir/ops.def"
-#undef X
-};
+enum { SMALL = 64 };
 
 static bool is_wide(const struct ir_type *type) { return type->dtype == IR_I64 || type->dtype == IR_U64; }
 
@@ -34,37 +27,26 @@ static void *dense_bytes(const struct ir_node *node, struct arena *arena)
     return bytes;
 }
 
-/* Runs the interpreter's rule on operands given as bytes. `node` has the types to compute with. */
-static void *run_rule(const struct ir_func *f, const struct ir_node *node, const struct ir_type *types, void **bytes,
-                      struct arena *arena)
+/* Runs the interpreter's rule on operands given as bytes. `node` has the type to compute with. */
+static void *run_rule(const struct ir_node *node, const struct ir_type *types, void **bytes, struct arena *arena)
 {
-    struct eval e = {.precision = IR_EVAL_EXACT_DTYPES};
-    struct eval_cell cells[MOST_OPERANDS + 1] = {{0}}, out = {0};
-    struct ir_tensor tensors[MOST_OPERANDS], result = {node->type, NULL};
-    ir_value args[MOST_OPERANDS];
-    struct ir_node copy = *node;
+    struct ir_tensor args[IR_EVAL_OPERANDS], result = {node->type, NULL};
     for (uint32_t i = 0; i < node->arg_count; i++) {
-        tensors[i] = (struct ir_tensor){types[i], NULL};
-        ir_tensor_from_bytes(&tensors[i], bytes[i], arena);
-        args[i] = i + 1;
-        cells[i + 1] = (struct eval_cell){&tensors[i], 1, 1, false};
+        args[i].type = types[i];
+        ir_tensor_from_bytes(&args[i], bytes[i], arena);
     }
-    copy.args = args;
     result.v = arena_new_array(arena, double, ir_type_elements(&node->type));
-    out.t = &result;
-    out.count = 1;
-    rules[node->op](&(struct eval_call){.e = &e, .f = f, .n = &copy, .cells = cells, .out = &out});
+    ir_eval_node(node, args, &result);
     void *data = arena_array(arena, (size_t)ir_type_elements(&node->type),
                              ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     ir_tensor_to_bytes(&result, data);
-    arena_free(&e.pool.arena);
     return data;
 }
 
 /* f(c, d, ..) of repeated numbers is the repeated f(c, d, ..); small constants element by element */
 ir_value fold_constants(struct ir_builder *b, const struct ir_node *node)
 {
-    if (node->arg_count > MOST_OPERANDS || keeps_node((enum ir_op)node->op) || is_wide(&node->type)) return 0;
+    if (node->arg_count > IR_EVAL_OPERANDS || keeps_node((enum ir_op)node->op) || is_wide(&node->type)) return 0;
     bool splats = ir_ops[node->op].flags & IR_EWISE, small = is_small(&node->type);
     for (uint32_t i = 0; i < node->arg_count; i++) {
         const struct ir_node *x = fold_arg(b, node, i);
@@ -75,8 +57,8 @@ ir_value fold_constants(struct ir_builder *b, const struct ir_node *node)
     if (!splats && !small) return 0;
 
     struct arena scratch = {0};
-    struct ir_type types[MOST_OPERANDS];
-    void *bytes[MOST_OPERANDS], *data;
+    struct ir_type types[IR_EVAL_OPERANDS];
+    void *bytes[IR_EVAL_OPERANDS], *data;
     struct ir_node copy = *node;
     if (splats) copy.type = ir_type_scalar((enum ir_dtype)node->type.dtype);
     for (uint32_t i = 0; i < node->arg_count; i++) {
@@ -86,7 +68,7 @@ ir_value fold_constants(struct ir_builder *b, const struct ir_node *node)
                           : dense_bytes(x, &scratch);
     }
     if (node->op == OP_bitcast) data = bytes[0]; /* through doubles a NaN could lose bits */
-    else data = run_rule(b->f, &copy, types, bytes, &scratch);
+    else data = run_rule(&copy, types, bytes, &scratch);
     ir_value value = ir_make(b, (struct ir_node){.op = OP_constant, .type = node->type, .data = data, .splat = splats});
     arena_free(&scratch);
     return value;

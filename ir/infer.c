@@ -168,53 +168,43 @@ static bool infer_given(struct infer *c)
 
 /* ---------------------------------------------------------------- element-wise */
 
-/* What an op of rule `same` computes on. */
-static bool takes_dtype(enum ir_op op, enum ir_dtype dtype, const char **what)
-{
-    bool is_float = ir_dtype_is_float(dtype);
-    switch (op) {
-    case OP_floor:
-    case OP_ceil:
-    case OP_round:
-    case OP_atan2: *what = "floats"; return is_float;
-    case OP_not:
-    case OP_and:
-    case OP_or:
-    case OP_xor: *what = "bools or integers"; return !is_float;
-    case OP_shl:
-    case OP_shr: *what = "integers"; return ir_dtype_is_integer(dtype);
-    case OP_max:
-    case OP_min:
-    case OP_stop_gradient:
-    case OP_sharding_constraint:
-    case OP_all_reduce: return true;
-    default: *what = "numbers"; return dtype != IR_BOOL;
-    }
-}
-
 static bool infer_same(struct infer *c)
 {
-    const char *what = "";
-    int64_t number;
-    if (!same_types(c, 0, c->node->arg_count)) return false;
-    if (!takes_dtype((enum ir_op)c->node->op, (enum ir_dtype)infer_arg(c, 0)->dtype, &what))
-        return infer_fail(c, "expected %s, found %s", what, infer_arg_text(c, 0));
-    if (c->node->op == OP_sharding_constraint) {
-        if (!infer_attr_length(c, 0, infer_arg(c, 0)->rank)) return false;
-        for (uint32_t i = 0; i < c->node->attr[0].n; i++)
-            if (c->node->attr[0].v[i] != -1 && c->node->attr[0].v[i] >> IR_MAX_AXES) /* -1: the axes of the batch */
-                return infer_fail(c, "expected masks of mesh axes, found %s", infer_ints_text(c, c->node->attr[0]));
-    }
-    if (c->node->op == OP_all_reduce && (!mesh_axes(c, &number) || !infer_attr_number(c, 1, 0, 3, &number)))
-        return false;
-    return infer_result(c, *infer_arg(c, 0));
+    return same_types(c, 0, c->node->arg_count) && infer_result(c, *infer_arg(c, 0));
 }
 
-static bool infer_float(struct infer *c)
+static bool same_of(struct infer *c, bool takes, const char *what)
 {
-    if (!ir_dtype_is_float((enum ir_dtype)infer_arg(c, 0)->dtype))
-        return infer_fail(c, "expected floats, found %s", infer_arg_text(c, 0));
+    if (!same_types(c, 0, c->node->arg_count)) return false;
+    return takes ? infer_result(c, *infer_arg(c, 0))
+                 : infer_fail(c, "expected %s, found %s", what, infer_arg_text(c, 0));
+}
+
+#define SAME_OF(name, takes, what) \
+    static bool infer_##name(struct infer *c) \
+    { \
+        enum ir_dtype dtype = (enum ir_dtype)infer_arg(c, 0)->dtype; \
+        return same_of(c, takes, what); \
+    }
+
+SAME_OF(number, dtype != IR_BOOL, "numbers")
+SAME_OF(float, ir_dtype_is_float(dtype), "floats")
+SAME_OF(integer, ir_dtype_is_integer(dtype), "integers")
+SAME_OF(bits, !ir_dtype_is_float(dtype), "bools or integers")
+
+static bool infer_constraint(struct infer *c)
+{
+    if (!infer_attr_length(c, 0, infer_arg(c, 0)->rank)) return false;
+    for (uint32_t i = 0; i < c->node->attr[0].n; i++)
+        if (c->node->attr[0].v[i] != -1 && c->node->attr[0].v[i] >> IR_MAX_AXES) /* -1: the axes of the batch */
+            return infer_fail(c, "expected masks of mesh axes, found %s", infer_ints_text(c, c->node->attr[0]));
     return infer_same(c);
+}
+
+static bool infer_all_reduce(struct infer *c)
+{
+    int64_t number;
+    return mesh_axes(c, &number) && infer_attr_number(c, 1, 0, 3, &number) && infer_same(c);
 }
 
 static bool infer_predicate(struct infer *c)
@@ -519,7 +509,7 @@ static bool infer_dot(struct infer *c)
 /* ---------------------------------------------------------------- table */
 
 static infer_rule *const rules[IR_OP_COUNT] = {
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = infer_##infer,
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) [OP_##name] = infer_##infer,
 #include "ir/ops.def"
 #undef X
 };

@@ -62,7 +62,7 @@ double ir_element_round(enum ir_dtype, double value); /* the value that setting 
 
 enum ir_op {
     IR_NONE,
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) OP_##name,
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) OP_##name,
 #include "ir/ops.def"
 #undef X
     IR_OP_COUNT
@@ -74,6 +74,7 @@ enum ir_emit {
     EMIT_none,
     EMIT_leaf,
     EMIT_ewise,
+    EMIT_view,
     EMIT_index,
     EMIT_reduce,
     EMIT_dot,
@@ -85,9 +86,12 @@ enum ir_emit {
 struct ir_op_info {
     const char *name, *attributes, *doc;
     int8_t args; /* -1: any number */
-    uint8_t attr_count, stages, flags, emit;
+    uint8_t attr_count, stages, flags, emit, cost;
 };
 extern const struct ir_op_info ir_ops[IR_OP_COUNT];
+static inline bool ir_is_ewise(enum ir_op op) { return ir_ops[op].flags & IR_EWISE; }
+/* Arithmetic that takes no longer than reading its result from memory would. */
+static inline bool ir_is_cheap(enum ir_op op) { return ir_is_ewise(op) && ir_ops[op].cost <= 1; }
 enum ir_op ir_op_find(const char *name);                              /* IR_NONE if unknown */
 const char *ir_attr_name(enum ir_op, uint32_t index, size_t *length); /* not terminated */
 int32_t ir_attr_find(enum ir_op, const char *name);                   /* index into attr; -1 if unknown */
@@ -314,6 +318,10 @@ enum ir_precision { IR_EVAL_EXACT_DTYPES, IR_EVAL_F64 };
  * collectives. BUG on a malformed module; never fails otherwise. */
 void ir_eval(const struct ir_func *, enum ir_precision, const struct ir_tensor *params, struct ir_tensor *results,
              struct arena *arena);
+/* One node that calls no function, with at most IR_EVAL_OPERANDS operands: op, arg_count, type and attr count, operands
+ * are `args`. Fills `out`, whose type is the node's. Floats are rounded to their dtypes. */
+enum { IR_EVAL_OPERANDS = 16 };
+void ir_eval_node(const struct ir_node *, struct ir_tensor *args, struct ir_tensor *out);
 void ir_tensor_from_bytes(struct ir_tensor *, const void *bytes, struct arena *); /* type is set; fills v */
 void ir_tensor_to_bytes(const struct ir_tensor *, void *bytes);
 #endif

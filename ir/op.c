@@ -9,6 +9,7 @@
 #define L IR_LINEAR
 #define M IR_MARKER
 #define STAGES_T IR_STAGE_TENSOR
+#define STAGES_TS (IR_STAGE_TENSOR | IR_STAGE_SPMD)
 #define STAGES_SK (IR_STAGE_SPMD | IR_STAGE_KERNEL)
 #define STAGES_TSK (IR_STAGE_TENSOR | IR_STAGE_SPMD | IR_STAGE_KERNEL)
 
@@ -20,9 +21,9 @@
 #define WORDS(s) (sizeof(s) == 1 ? 0 : 1 + BLANKS16(s, 0) + BLANKS16(s, 16) + BLANKS16(s, 32))
 
 const struct ir_op_info ir_ops[IR_OP_COUNT] = {
-    [IR_NONE] = {"none", "", "", 0, 0, 0, 0, 0},
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) \
-    [OP_##name] = {#name, attrs, doc, args, WORDS(attrs), STAGES_##stages, flags, EMIT_##emit},
+    [IR_NONE] = {"none", "", "", 0, 0, 0, 0, 0, 0},
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) \
+    [OP_##name] = {#name, attrs, doc, args, WORDS(attrs), STAGES_##stages, flags, EMIT_##emit, cost},
 #include "ir/ops.def"
 #undef X
 };

@@ -36,16 +36,7 @@ static bool of_update(const struct ir_func *f, ir_value v)
 /* Ops that only show their operand in another shape or dtype. */
 static bool is_view(const struct ir_node *node)
 {
-    switch ((enum ir_op)node->op) {
-    case OP_broadcast:
-    case OP_reshape:
-    case OP_transpose:
-    case OP_slice:
-    case OP_reverse:
-    case OP_cast:
-    case OP_sharding_constraint: return true;
-    default: return false;
-    }
+    return (ir_ops[node->op].emit == EMIT_view && node->arg_count) || node->op == OP_cast;
 }
 
 static bool is_reduction(const struct ir_node *node) { return ir_ops[node->op].emit == EMIT_reduce; }

@@ -100,8 +100,8 @@ static double round_integer(double v, int bits, bool is_signed)
     if (isnan(v)) return 0;
     v = trunc(v);
     if (v <= least) return least;
-    if (v >= limit) return bits > 53 ? nextafter(limit, 0) : limit - 1;
-    return v == 0 ? 0 : v; /* no -0 */
+    if (v >= limit) return limit - 1; /* of 64 bits: 2^63 or 2^64, the double nearest to the greatest number */
+    return v == 0 ? 0 : v;            /* no -0 */
 }
 
 double ir_element_round(enum ir_dtype dtype, double v)
@@ -163,11 +163,11 @@ void ir_element_set(enum ir_dtype dtype, void *data, size_t index, double v)
     case IR_U8: STORE(uint8_t, v); break;
     case IR_U16: STORE(uint16_t, v); break;
     case IR_U32: STORE(uint32_t, v); break;
-    case IR_U64: STORE(uint64_t, v); break;
+    case IR_U64: STORE(uint64_t, v >= 0x1p64 ? UINT64_MAX : (uint64_t)v); break;
     case IR_I8: STORE(int8_t, v); break;
     case IR_I16: STORE(int16_t, v); break;
     case IR_I32: STORE(int32_t, v); break;
-    case IR_I64: STORE(int64_t, v); break;
+    case IR_I64: STORE(int64_t, v >= 0x1p63 ? INT64_MAX : (int64_t)v); break;
     case IR_F32: STORE(float, v); break;
     case IR_F64: STORE(double, v); break;
     case IR_F16: STORE(uint16_t, k_f16_of_float(k_float_to_odd(v))); break;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static vjp_rule *const rules[IR_OP_COUNT] = {
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = vjp_##vjp,
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) [OP_##name] = vjp_##vjp,
 #include "ir/ops.def"
 #undef X
 };

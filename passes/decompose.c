@@ -76,7 +76,7 @@ static ir_value widened(struct ir_builder *b, ir_value x, ir_value (*rule)(struc
 static bool rewrites(const struct ir_func *f, const struct ir_node *n)
 {
     (void)f;
-    return n->op == OP_is_finite || n->op == OP_cbrt || n->op == OP_argmax || n->op == OP_argmin || n->op == OP_erf_inv;
+    return !(ir_ops[n->op].stages & IR_STAGE_KERNEL);
 }
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)

@@ -6,19 +6,9 @@
 
 static uint8_t class_of(const struct ir_node *node)
 {
-    switch ((enum ir_op)node->op) {
-    case OP_broadcast:
-    case OP_reshape:
-    case OP_transpose:
-    case OP_slice:
-    case OP_reverse:
-    case OP_iota:
-    case OP_sharding_constraint: return FUSE_VIEW;
-    case OP_proj: return FUSE_LEAF;
-    default: break;
-    }
     switch ((enum ir_emit)ir_ops[node->op].emit) {
     case EMIT_ewise: return FUSE_EWISE;
+    case EMIT_view: return FUSE_VIEW;
     case EMIT_index: return FUSE_INDEX;
     case EMIT_reduce: return FUSE_REDUCE;
     case EMIT_dot: return FUSE_DOT;
@@ -29,29 +19,11 @@ static uint8_t class_of(const struct ir_node *node)
     }
 }
 
+/* A division counts as three operations; an elementary function is more than any operations that are done again. */
 static double cost_of(const struct ir_node *node)
 {
-    switch ((enum ir_op)node->op) {
-    case OP_exp:
-    case OP_expm1:
-    case OP_log:
-    case OP_log1p:
-    case OP_tanh:
-    case OP_logistic:
-    case OP_erf:
-    case OP_erf_inv:
-    case OP_sin:
-    case OP_cos:
-    case OP_cbrt:
-    case OP_pow:
-    case OP_atan2:
-    case OP_threefry: return 100;
-    case OP_div:
-    case OP_rem:
-    case OP_sqrt:
-    case OP_rsqrt: return 3;
-    default: return 1;
-    }
+    uint32_t cost = ir_ops[node->op].cost;
+    return cost >= 12 ? 100 : cost >= 4 ? 3 : 1;
 }
 
 /* ---------------------------------------------------------------- segmentations */

@@ -67,23 +67,6 @@ static bool is_spread(const struct ir_func *f, const struct ir_node *n)
     return n->op == OP_broadcast && ir_type_elements(ir_type(f, n->args[0])) == 1;
 }
 
-/* As cheap as reading the result from memory. */
-static bool is_cheap(enum ir_op op)
-{
-    switch (op) {
-    case OP_add:
-    case OP_sub:
-    case OP_mul:
-    case OP_neg:
-    case OP_abs:
-    case OP_max:
-    case OP_min:
-    case OP_select:
-    case OP_cast: return true;
-    default: return false;
-    }
-}
-
 /* Is the node part of the term, rather than a tensor that it reads? What others read too is made again if it is cheap.
  */
 static bool is_inside(const struct join *j, const struct term *t, ir_value v, bool again)
@@ -93,7 +76,7 @@ static bool is_inside(const struct join *j, const struct term *t, ir_value v, bo
     if (!(ir_ops[n->op].flags & IR_EWISE) || !n->arg_count || n->arg_count > OPERANDS) return false;
     for (uint32_t i = 0; i < n->arg_count; i++)
         if (ir_type_elements(ir_type(j->f, n->args[i])) != t->elements) return false;
-    return j->uses[v] == 1 || (again && is_cheap((enum ir_op)n->op));
+    return j->uses[v] == 1 || (again && ir_is_cheap((enum ir_op)n->op));
 }
 
 /* Adds what is done to make `v` to the key. False: more than fits. */

@@ -217,7 +217,7 @@ static void rule_dot(struct rule_maker *k)
 
 typedef void rule_fn(struct rule_maker *);
 static rule_fn *const rules[IR_OP_COUNT] = {
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = rule_##shard,
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) [OP_##name] = rule_##shard,
 #include "ir/ops.def"
 #undef X
 };

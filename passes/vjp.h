@@ -17,7 +17,7 @@ struct vjp {
 };
 typedef void vjp_rule(struct vjp *);
 
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) vjp_rule vjp_##vjp;
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) vjp_rule vjp_##vjp;
 #include "ir/ops.def"
 #undef X
 

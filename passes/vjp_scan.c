@@ -141,33 +141,8 @@ static bool is_forward(const struct reverse *r, ir_value v)
 
 static bool is_mapped(const struct ir_node *n)
 {
-    return (ir_ops[n->op].flags & IR_PURE) && (ir_ops[n->op].emit == EMIT_ewise || ir_ops[n->op].emit == EMIT_index);
-}
-
-static bool is_cheap(const struct ir_node *n)
-{
-    switch ((enum ir_op)n->op) {
-    case OP_neg:
-    case OP_abs:
-    case OP_sign:
-    case OP_not:
-    case OP_cast:
-    case OP_stop_gradient:
-    case OP_add:
-    case OP_sub:
-    case OP_mul:
-    case OP_max:
-    case OP_min:
-    case OP_and:
-    case OP_or:
-    case OP_xor:
-    case OP_eq:
-    case OP_ne:
-    case OP_lt:
-    case OP_le:
-    case OP_select: return true;
-    default: return false;
-    }
+    return (ir_ops[n->op].flags & IR_PURE) &&
+           (ir_is_ewise((enum ir_op)n->op) || ir_ops[n->op].emit == EMIT_view || ir_ops[n->op].emit == EMIT_index);
 }
 
 static bool is_view(const struct ir_node *n)
@@ -206,7 +181,7 @@ static void decide(struct reverse *r, ir_value v)
     for (uint32_t i = 0; i < n->arg_count; i++) known = known && (r->how[n->args[i]] || r->free[n->args[i]]);
     if (r->free[v] && n->arg_count == 0) {
         r->how[v] = GIVEN;
-    } else if (r->free[v] || is_view(n) || (known && n->arg_count && is_cheap(n))) {
+    } else if (r->free[v] || is_view(n) || (known && n->arg_count && ir_is_cheap((enum ir_op)n->op))) {
         for (uint32_t i = 0; i < n->arg_count; i++) decide(r, n->args[i]);
         r->how[v] = AGAIN;
     } else {

@@ -5,38 +5,12 @@
 #include <string.h>
 
 static vmap_rule *const rules[IR_OP_COUNT] = {
-    [OP_broadcast] = vmap_broadcast,
-    [OP_reshape] = vmap_reshape,
-    [OP_transpose] = vmap_transpose,
-    [OP_slice] = vmap_slice,
-    [OP_pad] = vmap_pad,
-    [OP_concat] = vmap_concat,
-    [OP_reverse] = vmap_reverse,
-    [OP_dynamic_slice] = vmap_dynamic_slice,
-    [OP_dynamic_update] = vmap_dynamic_update,
-    [OP_take] = vmap_take,
-    [OP_scatter_add] = vmap_scatter_add,
-    [OP_reduce_sum] = vmap_reduce,
-    [OP_reduce_prod] = vmap_reduce,
-    [OP_reduce_max] = vmap_reduce,
-    [OP_reduce_min] = vmap_reduce,
-    [OP_argmax] = vmap_argreduce,
-    [OP_argmin] = vmap_argreduce,
-    [OP_dot] = vmap_dot,
-    [OP_sharding_constraint] = vmap_constraint,
-    [OP_call] = vmap_call,
-    [OP_loop] = vmap_loop,
-    [OP_accumulate] = vmap_accumulate,
-    [OP_scan] = vmap_scan,
-    [OP_proj] = vmap_proj,
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) [OP_##name] = vmap_##vmap,
+#include "ir/ops.def"
+#undef X
 };
 
-static vmap_rule *rule_of(uint16_t op)
-{
-    if (rules[op]) return rules[op];
-    if (ir_ops[op].flags & IR_EWISE) return vmap_ewise;
-    BUG("op %s cannot be applied to rows", ir_ops[op].name);
-}
+ir_value vmap_none(struct vmap *c) { BUG("op %s cannot be applied to rows", ir_ops[c->n->op].name); }
 
 /* ---------------------------------------------------------------- what rules use */
 
@@ -79,7 +53,7 @@ static struct vmap_value apply(struct vmap *c)
 {
     bool tuple = c->n->type.dtype == IR_TUPLE;
     if (c->n->type.rank == IR_MAX_RANK) vmap_fail(c, "a tensor of the highest rank");
-    ir_value v = c->n->type.rank == IR_MAX_RANK ? 0 : rule_of(c->n->op)(c);
+    ir_value v = c->n->type.rank == IR_MAX_RANK ? 0 : rules[c->n->op](c);
     if (v || tuple) return (struct vmap_value){v, true};
     return (struct vmap_value){ir_number(c->b, c->n->type, 0), false};
 }

@@ -44,7 +44,7 @@ void vmap_body(struct vmap *, struct ir_builder *, const struct ir_func *callee,
 /* Not possible: records the error once; the rule then returns 0. */
 ir_value vmap_fail(struct vmap *, const char *what);
 
-vmap_rule vmap_ewise, vmap_broadcast, vmap_reshape, vmap_transpose, vmap_slice, vmap_pad, vmap_concat, vmap_reverse,
-    vmap_dynamic_slice, vmap_dynamic_update, vmap_take, vmap_scatter_add, vmap_reduce, vmap_argreduce, vmap_dot,
-    vmap_constraint, vmap_call, vmap_loop, vmap_scan, vmap_accumulate, vmap_proj;
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) vmap_rule vmap_##vmap;
+#include "ir/ops.def"
+#undef X
 #endif

@@ -191,12 +191,9 @@ struct vector_loop {
 /* Instructions that a statement becomes, roughly. */
 static uint32_t weight_of(const struct nest_stmt *s)
 {
-    if (s->kind == NEST_OP)
-        return s->op == OP_threefry                     ? 100
-               : s->op == OP_pow || s->op == OP_cbrt    ? 50
-               : s->op >= OP_exp && s->op <= OP_erf_inv ? 20
-                                                        : 2;
-    return 1;
+    if (s->kind != NEST_OP) return 1;
+    const struct ir_op_info *op = &ir_ops[s->op];
+    return op->cost >= 60 ? 100 : op->cost >= 40 ? 50 : op->args == 1 && op->cost > 1 ? 20 : 2;
 }
 
 /* How much code an iteration is, and which registers it reduces into. */
@@ -457,8 +454,9 @@ LLVMValueRef emit_number(struct emit *e, const struct nest_stmt *s)
 {
     LLVMTypeRef type = emit_register_type(e, s->dtype, 0);
     if (ir_dtype_is_float(s->dtype)) return emit_round_to(e, s->dtype, emit_real(type, s->number));
-    if (ir_dtype_is_signed(s->dtype) || s->number < 0) return LLVMConstInt(type, (uint64_t)(int64_t)s->number, 1);
-    return LLVMConstInt(type, s->dtype == IR_BOOL ? (uint64_t)(s->number != 0) : (uint64_t)s->number, 0);
+    uint64_t bits = 0;
+    ir_element_set(s->dtype, &bits, 0, s->number);
+    return LLVMConstInt(type, bits, 0);
 }
 
 static void print_number(struct emit *e, const struct nest_stmt *s)

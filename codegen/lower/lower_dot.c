@@ -90,7 +90,7 @@ static double epilogue_cost(const struct lower_dot_product *p)
     double cost = 0;
     for (size_t i = 0; i < p->l->group->nodes.count; i++) {
         const struct ir_node *node = ir_get(p->l->f, p->l->group->nodes.items[i]);
-        if (node->op != OP_dot && ir_ops[node->op].emit == EMIT_ewise) cost += lower_op_cost(node);
+        if (ir_ops[node->op].emit == EMIT_ewise || node->op == OP_iota) cost += ir_ops[node->op].cost;
     }
     return cost;
 }

@@ -110,8 +110,8 @@ static void mark_kept(struct reduction *r, ir_value v, uint32_t pass)
     struct lower *l = r->l;
     const struct ir_node *node = ir_get(l->f, v);
     if (!l->member[v] || l->argument[v] || is_reduce(node) || r->keep[v]) return;
-    bool pointwise = ir_ops[node->op].emit == EMIT_ewise && node->op != OP_iota;
-    if (pointwise && lower_op_cost(node) >= 8 && r->stage[v] < pass) {
+    bool pointwise = ir_ops[node->op].emit == EMIT_ewise;
+    if (pointwise && ir_ops[node->op].cost >= 8 && r->stage[v] < pass) {
         r->keep[v] = true;
         return;
     }

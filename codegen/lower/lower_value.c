@@ -6,36 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-double lower_op_cost(const struct ir_node *node)
-{
-    switch ((enum ir_op)node->op) {
-    case OP_exp:
-    case OP_expm1:
-    case OP_log:
-    case OP_log1p:
-    case OP_tanh:
-    case OP_logistic: return 12;
-    case OP_erf:
-    case OP_erf_inv:
-    case OP_sin:
-    case OP_cos:
-    case OP_cbrt: return 20;
-    case OP_pow:
-    case OP_atan2: return 40;
-    case OP_threefry: return 60;
-    case OP_div:
-    case OP_rem:
-    case OP_sqrt:
-    case OP_rsqrt: return 4;
-    case OP_take:
-    case OP_dynamic_slice:
-    case OP_dynamic_update:
-    case OP_pad:
-    case OP_concat: return 2;
-    default: return 1;
-    }
-}
-
 nest_value lower_and(struct lower *l, nest_value x, nest_value y)
 {
     if (!x || !y) return x ? x : y;
@@ -348,9 +318,7 @@ static nest_value from_node(struct lower *l, ir_value v, const struct ir_node *n
     case OP_constant: return nest_number(&l->b, (enum ir_dtype)node->type.dtype, splat_value(l, node));
     case OP_iota: return from_iota(l, node, p);
     case OP_broadcast: return from_broadcast(l, node, p);
-    case OP_reshape:
-    case OP_sharding_constraint:
-    case OP_stop_gradient: return lower_value(l, node->args[0], p);
+    case OP_reshape: return lower_value(l, node->args[0], p);
     case OP_transpose: return from_transpose(l, node, p);
     case OP_slice: return from_slice(l, node, p);
     case OP_reverse: return from_reverse(l, node, p);
@@ -427,7 +395,7 @@ nest_value lower_value(struct lower *l, ir_value v, const struct lower_pos *p)
     if (!l->failed && !l->member[v] && !(node->op == OP_constant && node->splat))
         BUG("value %u (%s) is not in the group that needs it", v, ir_ops[node->op].name);
     nest_value result = from_node(l, v, node, p);
-    l->cost += lower_op_cost(node);
+    l->cost += ir_ops[node->op].cost;
     map_set_number(&l->memo, key, result);
     return result;
 }

@@ -18,7 +18,7 @@ struct fixture {
 static inline struct fixture fixture_new(void)
 {
     struct fixture x = {.m = ir_module_new("test")};
-    x.m->stage = IR_AT_KERNEL;
+    x.m->stage = IR_AT_SPMD;
     x.b.f = ir_func_new(x.m, "step", true);
     return x;
 }
@@ -87,7 +87,7 @@ static inline void plan_module(struct planned *p, struct ir_module *m)
     p->pass.keep = &p->keep;
     p->pass.diags = &p->diags;
     p->pass.options = &p->options;
-    m = pass_fuse(&p->pass, m);
+    m = pass_fuse(&p->pass, pass_decompose(&p->pass, m));
     m = pass_schedule(&p->pass, m);
     m = pass_memplan(&p->pass, m);
     p->plans = p->pass.plans;

@@ -11,7 +11,8 @@ static const struct {
     const char *name, *vjp;
     int8_t args;
 } ops[IR_OP_COUNT] = {
-#define X(name, args, attrs, stages, flags, infer, eval, vjp, shard, emit, doc) [OP_##name] = {#name, #vjp, args},
+#define X(name, args, attrs, stages, flags, infer, eval, vjp, vmap, shard, emit, cost, doc) \
+    [OP_##name] = {#name, #vjp, args},
 #include "ir/ops.def"
 #undef X
 };
