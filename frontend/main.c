@@ -342,9 +342,8 @@ int cli_check(struct cli *cli)
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     int code = finish(&w, to_plans(&w, cli->operands.items[0]));
     if (!code && w.plans && !cli->quiet) {
-        struct str report = STR(cli->arena);
-        ir_report(w.plans, NULL, &report);
-        code = cli_summary(cli, str_text(&report), report.length);
+        const char *report = ir_report(w.plans, cli->arena, NULL, NULL);
+        code = cli_summary(cli, report, strlen(report));
     }
     if (!code && w.plans && cli_count(cli, "weights"))
         code = cli_check_weights(cli, w.plans->module, cli_text(cli, "weights", NULL));
@@ -372,9 +371,8 @@ int cli_explain(struct cli *cli)
     if (!code) w.plans = pass_run(&w.pass, w.first, &w.last);
     code = finish(&w, code);
     if (!code && w.plans) {
-        struct str out = STR(cli->arena);
-        ir_report(w.plans, NULL, &out);
-        code = cli_explain_report(cli, str_text(&out), out.length);
+        report = ir_report(w.plans, cli->arena, NULL, NULL);
+        code = cli_explain_report(cli, report, strlen(report));
     }
     way_free(&w);
     return code;

@@ -170,7 +170,9 @@ struct plan_module {
     uint64_t state_bytes, result_bytes, constant_bytes;
 };
 
-/* report.c: the plan as JSON (schema 1): the manifest of an object, and what `stepc explain` reads. `more`: members
- * that only the caller knows, as JSON text ("\"abi\":\"1.0\",\"target\":{...}"); may be NULL. */
-void ir_report(const struct plan_module *, const char *more, struct str *out);
+/* report.c: the plan as JSON (schema 1): the manifest of an object, and what `stepc explain` reads. `more` adds members
+ * that only the caller knows ("abi", "target"), and makes the report the brief one of objects; may be NULL. */
+struct json_tree;
+const char *ir_report(const struct plan_module *, struct arena *, void (*more)(void *user, struct json_tree),
+                      void *user);
 #endif

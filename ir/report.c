@@ -5,6 +5,7 @@
  * An object carries a brief form: the step's memory and groups only, nothing small or that follows from the rest, a
  * group or a tensor alive at the peak as a list of values in the order of `group_columns` and `alive_columns`, their
  * texts and all places as indices into the list "texts". */
+#include "ir/base/json_tree.h"
 #include "ir/base/map.h"
 #include "ir/report.h"
 
@@ -14,10 +15,11 @@
 enum { ALIVE_LISTED = 12, OPS_LISTED = 24, OPS_BRIEF = 12 };
 
 struct report {
-    struct str *out;
+    struct json_tree out; /* the object or list that is being filled, unless a function gets its own */
     const struct plan_module *pm;
     const struct plan *plan;
-    struct arena scratch, kept; /* of one entry; of the whole report */
+    struct arena scratch; /* of one entry */
+    struct arena *kept;   /* of the whole report */
     bool brief;
     struct map known; /* text -> index in texts */
     VEC(const char *) texts;
@@ -25,43 +27,27 @@ struct report {
 
 /* ---------------------------------------------------------------- pieces */
 
-static void add_key(struct report *r, const char *before, const char *key)
-{
-    str_addf(r->out, "%s\"%s\":", before, key);
-}
-
-static void add_text(struct report *r, const char *before, const char *key, const char *text)
-{
-    add_key(r, before, key);
-    if (text) str_add_json(r->out, text);
-    else str_add(r->out, "null");
-}
-
 /* A text in the brief form: an index into "texts", -1 for none. */
 static uint32_t shared(struct report *r, const char *text)
 {
     uint32_t index = map_get(&r->known, text);
     if (index != MAP_NONE) return index;
     map_set(&r->known, text, (uint32_t)r->texts.count);
-    vec_push(&r->kept, &r->texts, text);
+    vec_push(r->kept, &r->texts, text);
     return (uint32_t)r->texts.count - 1;
 }
 
-static void add_shared(struct report *r, const char *text)
+static void add_shared(struct report *r, struct json_tree to, const char *key, const char *text)
 {
-    str_addf(r->out, ",%lld", text ? (long long)shared(r, text) : -1LL);
+    json_add_integer(to, key, text ? (int64_t)shared(r, text) : -1);
 }
 
-static void add_bytes(struct report *r, const char *before, const char *key, uint64_t bytes)
+static void add_bytes(struct json_tree to, const char *key, uint64_t bytes)
 {
-    str_addf(r->out, "%s\"%s\":%llu", before, key, (unsigned long long)bytes);
+    json_add_integer(to, key, (int64_t)bytes);
 }
 
-static void add_number(struct report *r, const char *before, const char *key, double x)
-{
-    add_key(r, before, key);
-    str_add_number(r->out, x, false);
-}
+static void add_number(struct json_tree to, const char *key, double x) { json_add_number(to, key, x, false); }
 
 static const char *place_of(const struct ir_module *m, uint32_t place)
 {
@@ -73,31 +59,26 @@ static const char *place_of_value(const struct ir_func *f, ir_value v)
     return place_of(f->module, f->nodes[v].place);
 }
 
-static void add_type(struct report *r, const struct ir_type *type)
+static void add_type(struct json_tree to, const struct ir_type *type)
 {
-    add_text(r, ",", "dtype", ir_dtype_name((enum ir_dtype)type->dtype));
-    add_key(r, ",", "shape");
-    str_add(r->out, "[");
-    for (uint32_t d = 0; d < type->rank; d++) str_addf(r->out, "%s%lld", d ? "," : "", (long long)type->dim[d]);
-    str_add(r->out, "]");
+    json_add_text(to, "dtype", ir_dtype_name((enum ir_dtype)type->dtype));
+    struct json_tree shape = json_add_array(to, "shape");
+    for (uint32_t d = 0; d < type->rank; d++) json_add_integer(shape, NULL, type->dim[d]);
 }
 
 /* Mesh axes of each dimension, outermost first. */
-static void add_sharding(struct report *r, const struct ir_type *type, const struct ir_sharding *sharding)
+static void add_sharding(struct report *r, struct json_tree to, const struct ir_type *type,
+                         const struct ir_sharding *sharding)
 {
     const struct ir_mesh *mesh = &r->pm->module->mesh;
-    add_key(r, ",", "sharding");
-    str_add(r->out, "[");
+    struct json_tree dimensions = json_add_array(to, "sharding");
     for (uint32_t d = 0; d < type->rank; d++) {
-        str_add(r->out, d ? ",[" : "[");
-        for (uint32_t axes = sharding->dim[d], first = 1; axes; axes >>= 4, first = 0) {
-            if (!first) str_add(r->out, ",");
+        struct json_tree several = json_add_array(dimensions, NULL);
+        for (uint32_t axes = sharding->dim[d]; axes; axes >>= 4) {
             uint32_t axis = (axes & 15) - 1;
-            str_add_json(r->out, axis < mesh->axis_count ? mesh->name[axis] : "?");
+            json_add_text(several, NULL, axis < mesh->axis_count ? mesh->name[axis] : "?");
         }
-        str_add(r->out, "]");
     }
-    str_add(r->out, "]");
 }
 
 /* ---------------------------------------------------------------- the module */
@@ -106,43 +87,36 @@ static void add_slots(struct report *r)
 {
     static const char *const roles[] = {"", "param", "ema", "opt_state", "state", "input", "metric", "output", "hyper"};
     const struct ir_module *m = r->pm->module;
-    add_key(r, ",", "tensors");
-    str_add(r->out, "[");
+    struct json_tree tensors = json_add_array(r->out, "tensors");
     for (size_t i = 0; i < m->slots.count; i++) {
         const struct ir_slot *s = &m->slots.items[i];
-        add_text(r, i ? ",{" : "{", "name", s->name);
-        add_text(r, ",", "role", roles[s->role <= IR_ROLE_HYPER ? s->role : 0]);
-        add_type(r, &s->type);
-        if (m->mesh.axis_count) add_sharding(r, &s->type, &s->sharding);
-        if (s->frozen) str_add(r->out, ",\"frozen\":true");
-        if (s->computed) str_add(r->out, ",\"computed\":true");
-        if (s->role == IR_ROLE_HYPER && isnan(s->initial)) str_add(r->out, ",\"initial\":null"); /* a schedule holds */
-        else if (s->role == IR_ROLE_HYPER) add_number(r, ",", "initial", s->initial);
+        struct json_tree t = json_add_object(tensors, NULL);
+        json_add_text(t, "name", s->name);
+        json_add_text(t, "role", roles[s->role <= IR_ROLE_HYPER ? s->role : 0]);
+        add_type(t, &s->type);
+        if (m->mesh.axis_count) add_sharding(r, t, &s->type, &s->sharding);
+        if (s->frozen) json_add_bool(t, "frozen", true);
+        if (s->computed) json_add_bool(t, "computed", true);
+        if (s->role == IR_ROLE_HYPER && isnan(s->initial)) json_add_text(t, "initial", NULL); /* a schedule holds */
+        else if (s->role == IR_ROLE_HYPER) add_number(t, "initial", s->initial);
         const char *place = r->brief && s->role == IR_ROLE_OPT_STATE
                                 ? NULL
                                 : place_of(m, s->place); /* it is the optimizer's */
-        if (place && r->brief) {
-            add_key(r, ",", "place");
-            str_addf(r->out, "%u", shared(r, place));
-        } else if (place) add_text(r, ",", "place", place);
-        str_add(r->out, "}");
+        if (place && r->brief) add_shared(r, t, "place", place);
+        else if (place) json_add_text(t, "place", place);
     }
-    str_add(r->out, "]");
 }
 
 static void add_mesh(struct report *r)
 {
     const struct ir_mesh *mesh = &r->pm->module->mesh;
     int64_t devices = 1;
-    add_key(r, ",", "mesh");
-    str_add(r->out, "{");
+    struct json_tree axes = json_add_object(r->out, "mesh");
     for (uint32_t i = 0; i < mesh->axis_count; i++) {
-        if (i) str_add(r->out, ",");
-        str_add_json(r->out, mesh->name[i]);
-        str_addf(r->out, ":%lld", (long long)mesh->size[i]);
+        json_add_integer(axes, mesh->name[i], mesh->size[i]);
         devices *= mesh->size[i];
     }
-    str_addf(r->out, "},\"devices\":%lld", (long long)devices);
+    json_add_integer(r->out, "devices", devices);
 }
 
 /* ---------------------------------------------------------------- an entry */
@@ -177,28 +151,25 @@ static double *repeats(struct report *r)
 }
 
 /* What is not there is zero in the brief form. */
-static void add_class(struct report *r, const char *key, uint64_t bytes)
-{
-    if (bytes || !r->brief) add_bytes(r, ",", key, bytes);
-}
-
-static void add_memory(struct report *r, const struct plan *p)
+static void add_memory(const struct report *r, struct json_tree to, const struct plan *p)
 {
     const struct plan_memory *m = &p->memory;
-    add_bytes(r, ",\"memory\":{", "peak", m->peak);
-    add_bytes(r, ",", "lower_bound", m->lower_bound);
-    add_bytes(r, ",", "arena", p->arena_bytes);
+    const struct {
+        const char *key;
+        uint64_t bytes;
+    } classes[] = {{"averages", m->averages},       {"optimizer_state", m->optimizer_state},
+                   {"other_state", m->other_state}, {"gradients", m->gradients},
+                   {"activations", m->activations}, {"workspace", m->workspace},
+                   {"constants", m->constants}};
+    struct json_tree memory = json_add_object(to, "memory");
+    add_bytes(memory, "peak", m->peak);
+    add_bytes(memory, "lower_bound", m->lower_bound);
+    add_bytes(memory, "arena", p->arena_bytes);
     if (p->arena_lower_bound != p->arena_bytes || !r->brief)
-        add_bytes(r, ",", "arena_lower_bound", p->arena_lower_bound);
-    add_bytes(r, ",", "parameters", m->parameters);
-    add_class(r, "averages", m->averages);
-    add_class(r, "optimizer_state", m->optimizer_state);
-    add_class(r, "other_state", m->other_state);
-    add_class(r, "gradients", m->gradients);
-    add_class(r, "activations", m->activations);
-    add_class(r, "workspace", m->workspace);
-    add_class(r, "constants", m->constants);
-    str_add(r->out, "}");
+        add_bytes(memory, "arena_lower_bound", p->arena_lower_bound);
+    add_bytes(memory, "parameters", m->parameters);
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (classes[i].bytes || !r->brief) add_bytes(memory, classes[i].key, classes[i].bytes);
 }
 
 static bool alive(const struct plan_buffer *b, size_t command)
@@ -216,19 +187,28 @@ static const char *origin(const struct plan_buffer *b)
     return plan_is_window(b->func, b->func->results.items[result].value) ? "rows of a loop" : "carried by a loop";
 }
 
-/* alive_columns: bytes, type, op, place */
-static void add_alive_brief(struct report *r, const char *before, const struct plan_buffer *b)
+static void add_alive(struct report *r, struct json_tree list, const struct plan_buffer *b)
 {
     const struct ir_node *node = b->func && b->value ? &b->func->nodes[b->value] : NULL;
-    str_addf(r->out, "%s[%llu", before, (unsigned long long)b->bytes);
-    add_shared(r, node ? ir_type_text(&r->kept, &node->type) : NULL);
-    add_shared(r, node ? origin(b) : NULL);
-    add_shared(r, node ? place_of_value(b->func, b->value) : NULL);
-    str_add(r->out, "]");
+    const char *place = node ? place_of_value(b->func, b->value) : NULL;
+    if (r->brief) { /* alive_columns: bytes, type, op, place */
+        struct json_tree row = json_add_array(list, NULL);
+        add_bytes(row, NULL, b->bytes);
+        add_shared(r, row, NULL, node ? ir_type_text(r->kept, &node->type) : NULL);
+        add_shared(r, row, NULL, node ? origin(b) : NULL);
+        add_shared(r, row, NULL, place);
+        return;
+    }
+    struct json_tree t = json_add_object(list, NULL);
+    add_bytes(t, "bytes", b->bytes);
+    if (!node) return;
+    add_type(t, &node->type);
+    json_add_text(t, "op", origin(b));
+    json_add_text(t, "place", place);
 }
 
 /* The command with the most temporaries alive, and the largest of them. */
-static void add_peak(struct report *r)
+static void add_peak(struct report *r, struct json_tree to)
 {
     const struct plan *p = r->plan;
     uint64_t *sums = arena_new_array(&r->scratch, uint64_t, p->commands.count + 2);
@@ -250,9 +230,11 @@ static void add_peak(struct report *r)
         const struct plan_group *g = &p->groups.items[c->group];
         if (g->outputs.count) place = place_of_value(g->func, g->outputs.items[0]);
     }
-    str_addf(r->out, ",\"peak\":{\"command\":%zu,\"bytes\":%llu", peak, (unsigned long long)sums[peak]);
-    if (place) add_text(r, ",", "place", place);
-    str_add(r->out, ",\"alive\":[");
+    struct json_tree out = json_add_object(to, "peak");
+    json_add_integer(out, "command", (int64_t)peak);
+    add_bytes(out, "bytes", sums[peak]);
+    if (place) json_add_text(out, "place", place);
+    struct json_tree list = json_add_array(out, "alive");
     bool *taken = arena_new_array(&r->scratch, bool, p->buffers.count + 1);
     for (uint32_t n = 0; n < ALIVE_LISTED; n++) {
         const struct plan_buffer *best = NULL;
@@ -262,19 +244,8 @@ static void add_peak(struct report *r)
         }
         if (!best || (r->brief && best->bytes * 100 < sums[peak])) break; /* what does not matter is left out there */
         taken[best - p->buffers.items] = true;
-        if (r->brief) {
-            add_alive_brief(r, n ? "," : "", best);
-            continue;
-        }
-        add_bytes(r, n ? ",{" : "{", "bytes", best->bytes);
-        if (best->func && best->value) {
-            add_type(r, &best->func->nodes[best->value].type);
-            add_text(r, ",", "op", origin(best));
-            add_text(r, ",", "place", place_of_value(best->func, best->value));
-        }
-        str_add(r->out, "}");
+        add_alive(r, list, best);
     }
-    str_add(r->out, "]}");
 }
 
 static const char *const kinds[] = {"map", "row", "column", "dot", "scatter", "copy"};
@@ -287,141 +258,127 @@ static const char *place_of_group(const struct plan_group *g)
 
 /* group_columns: command, kind, ops, count, outputs, place, reason, flops, bytes, times; several names with "+" or
  * blanks between them */
-static void add_kernel_brief(struct report *r, const char *before, size_t command, const struct plan_command *c,
+static void add_kernel_brief(struct report *r, struct json_tree list, size_t command, const struct plan_command *c,
                              double times)
 {
     const struct plan_group *g = &r->plan->groups.items[c->group];
-    struct str ops = STR(&r->kept), outputs = STR(&r->kept);
+    struct str ops = STR(r->kept), outputs = STR(r->kept);
     size_t listed = g->nodes.count > OPS_BRIEF + 1 ? OPS_BRIEF : g->nodes.count;
     for (size_t i = 0; i < listed; i++)
         str_addf(&ops, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
     if (g->nodes.count > listed) str_addf(&ops, "+%zu more", g->nodes.count - listed);
     for (size_t i = 0; i < g->outputs.count; i++)
         str_addf(&outputs, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
-    str_addf(r->out, "%s[%zu", before, command);
-    add_shared(r, kinds[g->kind]);
-    add_shared(r, str_text(&ops));
-    str_addf(r->out, ",%zu", g->nodes.count);
-    add_shared(r, str_text(&outputs));
-    add_shared(r, place_of_group(g));
-    add_shared(r, g->reason);
-    str_add(r->out, ",");
-    str_add_number(r->out, c->flops, false);
-    str_addf(r->out, ",%llu,", (unsigned long long)c->bytes);
-    str_add_number(r->out, times, false);
-    str_add(r->out, "]");
+    struct json_tree row = json_add_array(list, NULL);
+    json_add_integer(row, NULL, (int64_t)command);
+    add_shared(r, row, NULL, kinds[g->kind]);
+    add_shared(r, row, NULL, str_text(&ops));
+    json_add_integer(row, NULL, (int64_t)g->nodes.count);
+    add_shared(r, row, NULL, str_text(&outputs));
+    add_shared(r, row, NULL, place_of_group(g));
+    add_shared(r, row, NULL, g->reason);
+    add_number(row, NULL, c->flops);
+    add_bytes(row, NULL, c->bytes);
+    add_number(row, NULL, times);
 }
 
-static void add_kernel(struct report *r, const struct plan_group *g)
+static void add_kernel(struct json_tree t, const struct plan_group *g)
 {
-    add_text(r, ",", "kind", kinds[g->kind]);
-    str_add(r->out, ",\"ops\":[");
-    for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++) {
-        if (i) str_add(r->out, ",");
-        str_add_json(r->out, ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
-    }
-    str_addf(r->out, "],\"count\":%zu,\"outputs\":[", g->nodes.count);
-    for (size_t i = 0; i < g->outputs.count; i++) {
-        if (i) str_add(r->out, ",");
-        str_add_json(r->out, ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
-    }
-    str_add(r->out, "]");
-    add_text(r, ",", "place", place_of_group(g));
-    if (g->reason) add_text(r, ",", "reason", g->reason);
+    json_add_text(t, "kind", kinds[g->kind]);
+    struct json_tree ops = json_add_array(t, "ops");
+    for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++)
+        json_add_text(ops, NULL, ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
+    json_add_integer(t, "count", (int64_t)g->nodes.count);
+    struct json_tree outputs = json_add_array(t, "outputs");
+    for (size_t i = 0; i < g->outputs.count; i++)
+        json_add_text(outputs, NULL, ir_type_text(t.arena, &g->func->nodes[g->outputs.items[i]].type));
+    json_add_text(t, "place", place_of_group(g));
+    if (g->reason) json_add_text(t, "reason", g->reason);
 }
 
-static void add_collective(struct report *r, const struct plan_command *c)
+static void add_collective(const struct report *r, struct json_tree t, const struct plan_command *c)
 {
     const struct ir_node *node = &c->func->nodes[c->node];
     const struct ir_mesh *mesh = &r->pm->module->mesh;
-    add_text(r, ",", "kind", ir_ops[node->op].name);
-    add_type(r, &node->type);
-    str_add(r->out, ",\"axes\":[");
-    const char *comma = "";
+    json_add_text(t, "kind", ir_ops[node->op].name);
+    add_type(t, &node->type);
+    struct json_tree axes = json_add_array(t, "axes");
     int64_t mask = node->attr[0].n ? node->attr[0].v[0] : 0;
-    for (uint32_t axis = 0; axis < mesh->axis_count; axis++) {
-        if (!(mask >> axis & 1)) continue;
-        str_add(r->out, comma);
-        str_add_json(r->out, mesh->name[axis]);
-        comma = ",";
-    }
-    str_add(r->out, "]");
-    add_text(r, ",", "place", place_of(c->func->module, node->place));
+    for (uint32_t axis = 0; axis < mesh->axis_count; axis++)
+        if (mask >> axis & 1) json_add_text(axes, NULL, mesh->name[axis]);
+    json_add_text(t, "place", place_of(c->func->module, node->place));
 }
 
 /* Operations and bytes of one call. */
-static void add_totals(struct report *r, const struct plan *p, const double *times)
+static void add_totals(struct json_tree to, const struct plan *p, const double *times)
 {
     double flops = 0, bytes = 0;
     for (size_t i = 0; i < p->commands.count; i++) {
         flops += p->commands.items[i].flops * times[i];
         bytes += (double)p->commands.items[i].bytes * times[i];
     }
-    add_number(r, ",", "flops", flops);
-    add_number(r, ",", "bytes", bytes);
+    add_number(to, "flops", flops);
+    add_number(to, "bytes", bytes);
 }
 
 static bool is_step(const struct plan *p) { return strcmp(p->func->name, "step") == 0; }
 
 /* What the update moves through memory beside one pass over the state. */
-static void add_update(struct report *r, const struct plan *p, const double *times)
+static void add_update(struct report *r, struct json_tree to, const struct plan *p, const double *times)
 {
     struct report_update u;
     if (!is_step(p) || !ir_report_update(p, times, &r->scratch, &u)) return;
-    add_bytes(r, ",\"update\":{", "parameters", u.parameters);
-    add_bytes(r, ",", "kernels", u.kernels);
-    add_bytes(r, ",", "bytes", u.bytes);
-    add_bytes(r, ",", "least", u.least);
-    if (!r->brief) add_number(r, ",", "bytes_per_parameter", (double)u.bytes / (double)u.parameters);
-    if (!r->brief) add_number(r, ",", "least_per_parameter", (double)u.least / (double)u.parameters);
-    str_add(r->out, "}");
+    struct json_tree t = json_add_object(to, "update");
+    add_bytes(t, "parameters", u.parameters);
+    add_bytes(t, "kernels", u.kernels);
+    add_bytes(t, "bytes", u.bytes);
+    add_bytes(t, "least", u.least);
+    if (r->brief) return;
+    add_number(t, "bytes_per_parameter", (double)u.bytes / (double)u.parameters);
+    add_number(t, "least_per_parameter", (double)u.least / (double)u.parameters);
 }
 
-static void add_entry(struct report *r, const struct plan *p)
+/* The kernels of an entry or its collectives. */
+static void add_commands(struct report *r, struct json_tree list, const struct plan *p, bool comm, const double *times)
+{
+    for (size_t i = 0; i < p->commands.count; i++) {
+        const struct plan_command *c = &p->commands.items[i];
+        if (c->kind != (comm ? PLAN_COLLECTIVE : PLAN_KERNEL)) continue;
+        if (!comm && r->brief) {
+            add_kernel_brief(r, list, i, c, times[i]);
+            continue;
+        }
+        struct json_tree t = json_add_object(list, NULL);
+        json_add_integer(t, "command", (int64_t)i);
+        if (comm) add_collective(r, t, c);
+        else add_kernel(t, &p->groups.items[c->group]);
+        add_number(t, "flops", c->flops);
+        add_bytes(t, "bytes", c->bytes);
+        add_number(t, "times", times[i]);
+    }
+}
+
+static void add_entry(struct report *r, struct json_tree e, const struct plan *p)
 {
     r->plan = p;
     const double *times = repeats(r);
-    size_t kernels = 0;
-    for (size_t i = 0; i < p->commands.count; i++) kernels += p->commands.items[i].kind == PLAN_KERNEL;
-    add_text(r, "{", "name", p->func->name);
-    str_addf(r->out, ",\"kernels\":%zu", kernels);
-    add_totals(r, p, times);
-    add_update(r, p, times);
+    size_t kernels = 0, collectives = 0;
+    for (size_t i = 0; i < p->commands.count; i++) {
+        kernels += p->commands.items[i].kind == PLAN_KERNEL;
+        collectives += p->commands.items[i].kind == PLAN_COLLECTIVE;
+    }
+    json_add_text(e, "name", p->func->name);
+    json_add_integer(e, "kernels", (int64_t)kernels);
+    add_totals(e, p, times);
+    add_update(r, e, p, times);
     if (r->brief && !is_step(p)) {
-        if (p->arena_bytes) add_bytes(r, ",", "arena", p->arena_bytes);
-        str_add(r->out, "}");
-        arena_free(&r->scratch);
-        return;
+        if (p->arena_bytes) add_bytes(e, "arena", p->arena_bytes);
+    } else {
+        add_memory(r, e, p);
+        add_peak(r, e);
+        add_commands(r, json_add_array(e, "groups"), p, false, times);
+        if (!r->brief || collectives) add_commands(r, json_add_array(e, "collectives"), p, true, times);
     }
-    add_memory(r, p);
-    add_peak(r);
-    for (int comm = 0; comm < 2; comm++) {
-        const char *before = "";
-        size_t collectives = 0;
-        for (size_t i = 0; comm && i < p->commands.count; i++)
-            collectives += p->commands.items[i].kind == PLAN_COLLECTIVE;
-        if (comm && r->brief && !collectives) continue;
-        str_add(r->out, comm ? ",\"collectives\":[" : ",\"groups\":[");
-        for (size_t i = 0; i < p->commands.count; i++) {
-            const struct plan_command *c = &p->commands.items[i];
-            if (c->kind != (comm ? PLAN_COLLECTIVE : PLAN_KERNEL)) continue;
-            if (!comm && r->brief) {
-                add_kernel_brief(r, before, i, c, times[i]);
-                before = ",";
-                continue;
-            }
-            str_addf(r->out, "%s{\"command\":%zu", before, i);
-            if (comm) add_collective(r, c);
-            else add_kernel(r, &p->groups.items[c->group]);
-            add_number(r, ",", "flops", c->flops);
-            add_bytes(r, ",", "bytes", c->bytes);
-            add_number(r, ",", "times", times[i]);
-            str_add(r->out, "}");
-            before = ",";
-        }
-        str_add(r->out, "]");
-    }
-    str_add(r->out, "}");
     arena_free(&r->scratch);
 }
 
@@ -432,15 +389,16 @@ static void add_step(struct report *r)
         const struct plan *p = r->pm->plans.items[i];
         if (!is_step(p)) continue;
         r->plan = p;
-        add_totals(r, p, repeats(r));
-        if (!r->brief) add_memory(r, p); /* there it stands in the entry */
+        add_totals(r->out, p, repeats(r));
+        if (!r->brief) add_memory(r, r->out, p); /* there it stands in the entry */
     }
 }
 
-void ir_report(const struct plan_module *pm, const char *more, struct str *out)
+const char *ir_report(const struct plan_module *pm, struct arena *arena, void (*more)(void *, struct json_tree),
+                      void *user)
 {
-    struct report r = {.out = out, .pm = pm, .brief = more != NULL};
-    r.known = MAP(&r.kept);
+    struct report r = {.out = json_object(arena), .pm = pm, .kept = arena, .brief = more != NULL};
+    r.known = MAP(arena);
     const struct ir_module *m = pm->module;
     uint64_t parameters = 0, tensors = 0;
     for (size_t i = 0; i < m->slots.count; i++) {
@@ -449,33 +407,27 @@ void ir_report(const struct plan_module *pm, const char *more, struct str *out)
         tensors++;
         parameters += (uint64_t)ir_type_elements(&s->type);
     }
-    str_add(out, "{\"schema\":1,\"stepc\":");
-    str_add_json(out, STEPC_VERSION);
-    str_add(out, ",\"language\":1");
-    add_text(&r, ",", "name", m->name);
-    if (more && *more) str_addf(out, ",%s", more);
-    str_addf(out, ",\"hash\":\"%016llx\"", (unsigned long long)ir_hash_module(m));
+    json_add_integer(r.out, "schema", 1);
+    json_add_text(r.out, "stepc", STEPC_VERSION);
+    json_add_integer(r.out, "language", 1);
+    json_add_text(r.out, "name", m->name);
+    if (more) more(user, r.out);
+    json_add_text(r.out, "hash", arena_format(arena, "%016llx", (unsigned long long)ir_hash_module(m)));
     add_mesh(&r);
-    add_bytes(&r, ",", "parameters", parameters);
-    add_bytes(&r, ",", "parameter_tensors", tensors);
+    add_bytes(r.out, "parameters", parameters);
+    add_bytes(r.out, "parameter_tensors", tensors);
     add_step(&r);
-    add_bytes(&r, ",", "state_bytes", pm->state_bytes);
-    add_bytes(&r, ",", "result_bytes", pm->result_bytes);
-    if (pm->constant_bytes || !r.brief) add_bytes(&r, ",", "constant_bytes", pm->constant_bytes);
+    add_bytes(r.out, "state_bytes", pm->state_bytes);
+    add_bytes(r.out, "result_bytes", pm->result_bytes);
+    if (pm->constant_bytes || !r.brief) add_bytes(r.out, "constant_bytes", pm->constant_bytes);
     add_slots(&r);
-    str_add(out, ",\"entries\":[");
-    for (size_t i = 0; i < pm->plans.count; i++) {
-        if (i) str_add(out, ",");
-        add_entry(&r, pm->plans.items[i]);
+    struct json_tree entries = json_add_array(r.out, "entries");
+    for (size_t i = 0; i < pm->plans.count; i++) add_entry(&r, json_add_object(entries, NULL), pm->plans.items[i]);
+    if (r.texts.count) {
+        struct json_tree texts = json_add_array(r.out, "texts");
+        for (size_t i = 0; i < r.texts.count; i++) json_add_text(texts, NULL, r.texts.items[i]);
     }
-    str_add(out, "]");
-    for (size_t i = 0; i < r.texts.count; i++) {
-        str_add(out, i ? "," : ",\"texts\":[");
-        str_add_json(out, r.texts.items[i]);
-    }
-    str_add(out, r.texts.count ? "],\"document\":" : ",\"document\":");
-    str_add(out, m->document && *m->document == '{' ? m->document : "null");
-    str_add(out, "}");
+    json_add(r.out, "document", json_raw(arena, m->document && *m->document == '{' ? m->document : "null"));
     arena_free(&r.scratch);
-    arena_free(&r.kept);
+    return json_print(r.out);
 }

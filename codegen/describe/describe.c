@@ -4,7 +4,7 @@
 #include "codegen/cuda/cuda.h"
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
-#include <cjson/cJSON.h>
+#include "ir/base/json_tree.h"
 #include <llvm-c/Target.h>
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
@@ -150,14 +150,14 @@ static const char *cpu_features(const struct describe *d) { return d->cuda ? "" 
 
 /* "code":{"step":[50,50],"eval":[16,6]}: per entry its different kernels, and those that no entry before it has: equal
  * ones are in the object once. [0,0]: the whole entry is one function. */
-static void add_code(const struct describe *d, struct str *out)
+static void add_code(const struct describe *d, struct json_tree to)
 {
     struct map known = MAP(d->e->arena);
     bool shared = false;
     for (uint32_t i = 0; i < d->entry_count; i++) shared = shared || !d->entries[i].whole;
     if (!shared) /* a small object */
         return;
-    str_add(out, ",\"code\":{");
+    struct json_tree code = json_add_object(to, "code");
     for (uint32_t i = 0; i < d->entry_count; i++) {
         const struct cg_entry *entry = &d->entries[i];
         uint32_t own = 0, all = 0;
@@ -169,24 +169,22 @@ static void add_code(const struct describe *d, struct str *out)
             map_set_number(&here, hash, all++);
             map_set_number(&known, hash, i);
         }
-        str_addf(out, "%s\"%s\":[%u,%u]", i ? "," : "", entry->plan->func->name, all, own);
+        struct json_tree counts = json_add_array(code, entry->plan->func->name);
+        json_add_integer(counts, NULL, all);
+        json_add_integer(counts, NULL, own);
     }
-    str_add(out, "}");
 }
 
-/* The report on the plan, with what only this folder knows. */
-static const char *manifest(const struct describe *d)
+/* What only this folder knows of the report on the plan. */
+static void add_target(void *user, struct json_tree to)
 {
-    struct str out = STR(d->e->arena), more = STR(d->e->arena);
-    str_addf(&more, "\"abi\":\"%u.%u\",\"target\":{\"device\":\"%s\",\"cpu\":", STEP_ABI_MAJOR, STEP_ABI_MINOR,
-             d->target->cuda ? "cuda" : "cpu");
-    str_add_json(&more, d->cuda ? d->target->cuda_arch : d->target->cpu);
-    str_add(&more, ",\"features\":");
-    str_add_json(&more, cpu_features(d));
-    str_add(&more, "}");
-    if (!d->cuda) add_code(d, &more);
-    ir_report(d->plans, str_text(&more), &out);
-    return str_text(&out);
+    const struct describe *d = user;
+    json_add_text(to, "abi", arena_format(to.arena, "%u.%u", STEP_ABI_MAJOR, STEP_ABI_MINOR));
+    struct json_tree target = json_add_object(to, "target");
+    json_add_text(target, "device", d->target->cuda ? "cuda" : "cpu");
+    json_add_text(target, "cpu", d->cuda ? d->target->cuda_arch : d->target->cpu);
+    json_add_text(target, "features", cpu_features(d));
+    if (!d->cuda) add_code(d, to);
 }
 
 /* The note's layout: sizes of name and text, type, name padded to 4, text padded to 4. Returns the text's address. */
@@ -357,7 +355,8 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
     for (uint32_t i = 0; i < count; i++) records[i] = entry_record(&d, &entries[i]);
     word_field(&r, STEPC_TABLES);
     field(&r, string(&d, plans->module->name));
-    const char *text = manifest(&d), *key = "\"features\":\"", *features = strstr(text, key);
+    const char *text = ir_report(plans, e->arena, add_target, &d), *key = "\"features\":\"",
+               *features = strstr(text, key);
     LLVMValueRef in_note = note(&d, text), after = emit_i64(e, features ? features + strlen(key) - text : 0);
     field(&r, in_note);
     field(&r, features ? LLVMConstInBoundsGEP2(e->i8, in_note, &after, 1) : string(&d, cpu_features(&d)));

@@ -1,8 +1,8 @@
 /* Slots, buffers and commands as the stream of bytes that an object carries instead of tables with pointers
  * (step_abi.h). */
 #include "codegen/llvm/llvm_object.h"
+#include "ir/base/json_tree.h"
 #include "ir/plan.h"
-#include <cjson/cJSON.h>
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
 #include <string.h>
@@ -48,32 +48,16 @@ static int64_t parts(const struct ir_module *m, uint32_t axes)
 }
 
 /* ["data", null, ["data", "model"]] */
-static cJSON *sharding_json(const struct ir_module *m, const struct ir_slot *slot)
+static const char *sharding_text(struct arena *arena, const struct ir_module *m, const struct ir_slot *slot)
 {
-    cJSON *all = cJSON_CreateArray();
+    struct json_tree all = json_array(arena);
     for (uint32_t i = 0; i < slot->type.rank; i++) {
         uint32_t axes = slot->sharding.dim[i];
-        if (!axes) {
-            cJSON_AddItemToArray(all, cJSON_CreateNull());
-        } else if (axes < 16) {
-            cJSON_AddItemToArray(all, cJSON_CreateString(m->mesh.name[axes - 1]));
-        } else {
-            cJSON *several = cJSON_CreateArray();
-            for (; axes; axes >>= 4) cJSON_AddItemToArray(several, cJSON_CreateString(m->mesh.name[(axes & 15) - 1]));
-            cJSON_AddItemToArray(all, several);
-        }
+        struct json_tree to = axes < 16 ? all : json_add_array(all, NULL);
+        if (!axes) json_add_text(all, NULL, NULL);
+        for (; axes; axes >>= 4) json_add_text(to, NULL, m->mesh.name[(axes & 15) - 1]);
     }
-    return all;
-}
-
-/* The printed form, moved to the arena. */
-static const char *json_text(struct arena *arena, cJSON *json)
-{
-    char *text = cJSON_PrintUnformatted(json);
-    const char *copy = arena_string(arena, text ? text : "null");
-    cJSON_free(text);
-    cJSON_Delete(json);
-    return copy;
+    return json_print(all);
 }
 
 static bool used_by(const struct ir_module *module, const char *entry, uint32_t slot)
@@ -102,7 +86,7 @@ static void add_slot(struct pack *p, uint32_t index, uint64_t offset)
         add_number(p, (uint64_t)(s->type.dim[i] / parts(p->module, s->sharding.dim[i])));
         add_number(p, s->sharding.dim[i]);
     }
-    if (sharded) add_text(p, json_text(p->arena, sharding_json(p->module, s)));
+    if (sharded) add_text(p, sharding_text(p->arena, p->module, s));
     add_number(p, offset);
     if (s->index_limit) add_number(p, (uint64_t)s->index_limit);
     if (s->initial != 0) add_bytes(p, &s->initial, sizeof s->initial);

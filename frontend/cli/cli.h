@@ -104,6 +104,7 @@ void cli_timeout(const struct cli *);
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
+const char *cli_report_name(struct cli *, const char *report);    /* of the model; "": it has none */
 const char *cli_headline(struct cli *, const char *report,
                          size_t length);         /* name, parameters, devices; NULL: damaged */
 const char *cli_grouped(struct arena *, double); /* 6,336 */

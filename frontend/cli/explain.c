@@ -1,70 +1,68 @@
 /* stepc explain: prints the report on a plan. The report is JSON (ir/report.c) whether it comes from a document or from
  * an object's note, so both read the same. */
 #include "frontend/cli/cli.h"
-#include "ir/base/json_scan.h"
+#include "ir/base/json_tree.h"
 
+#include <cjson/cJSON.h>
 #include <string.h>
 
 struct view {
     struct cli *cli;
-    struct json json;
+    const struct cJSON *root;
     struct str out;
 };
-typedef const struct json_value *node;
+typedef const struct cJSON *node;
 
 /* ---------------------------------------------------------------- the report */
 
-static node first(const struct view *v, node list) { return list && list->first ? &v->json.values[list->first] : NULL; }
-static node next(const struct view *v, node child) { return child->next ? &v->json.values[child->next] : NULL; }
+static node first(node list) { return list ? list->child : NULL; }
+static node next(node child) { return child->next; }
+static uint32_t count_of(node list) { return list ? (uint32_t)cJSON_GetArraySize(list) : 0; }
 
 /* Objects carry a brief report, in which groups and tensors alive are lists: the columns are those of ir/report.c. */
 static const char *const group_columns[] = {"command", "kind",   "ops",   "count", "outputs",
                                             "place",   "reason", "flops", "bytes", "times"};
 static const char *const alive_columns[] = {"bytes", "type", "op", "place"};
 
-static node column(const struct view *v, node list, const char *key)
+static node column(node list, const char *key)
 {
-    bool alive = list->count == sizeof alive_columns / sizeof *alive_columns;
+    bool alive = count_of(list) == sizeof alive_columns / sizeof *alive_columns;
     const char *const *keys = alive ? alive_columns : group_columns;
     size_t count = alive ? sizeof alive_columns / sizeof *alive_columns : sizeof group_columns / sizeof *group_columns;
-    node n = first(v, list);
-    for (size_t i = 0; n && i < count; i++, n = next(v, n))
+    node n = first(list);
+    for (size_t i = 0; n && i < count; i++, n = next(n))
         if (strcmp(keys[i], key) == 0) return n;
     return NULL;
 }
 
-static node at(const struct view *v, node object, const char *key)
+static node at(node object, const char *key)
 {
     if (!object) return NULL;
-    return object->kind == JSON_ARRAY ? column(v, object, key) : json_get(&v->json, object, key);
+    return cJSON_IsArray(object) ? column(object, key) : cJSON_GetObjectItemCaseSensitive(object, key);
 }
 
 /* In a brief report a number stands for an element of "texts". */
 static const char *text_at(const struct view *v, node object, const char *key)
 {
-    node n = at(v, object, key);
-    if (n && n->kind == JSON_NUMBER && n->number >= 0) {
-        double index = n->number;
-        for (n = first(v, at(v, v->json.values, "texts")); n && index >= 1; index--) n = next(v, n);
+    node n = at(object, key);
+    if (cJSON_IsNumber(n) && n->valuedouble >= 0) {
+        double index = n->valuedouble;
+        for (n = first(at(v->root, "texts")); n && index >= 1; index--) n = next(n);
     }
-    return n && n->kind == JSON_STRING ? n->string : "";
+    return cJSON_IsString(n) ? n->valuestring : "";
 }
 
-static double number_at(const struct view *v, node object, const char *key)
+static double number_at(node object, const char *key)
 {
-    node n = at(v, object, key);
-    return n && n->kind == JSON_NUMBER ? n->number : 0;
+    node n = at(object, key);
+    return cJSON_IsNumber(n) ? n->valuedouble : 0;
 }
 
-static bool true_at(const struct view *v, node object, const char *key)
-{
-    node n = at(v, object, key);
-    return n && n->kind == JSON_TRUE;
-}
+static bool true_at(node object, const char *key) { return cJSON_IsTrue(at(object, key)); }
 
 static node entry(const struct view *v, const char *name)
 {
-    for (node e = first(v, at(v, v->json.values, "entries")); e; e = next(v, e))
+    for (node e = first(at(v->root, "entries")); e; e = next(e))
         if (strcmp(text_at(v, e, "name"), name) == 0) return e;
     return NULL;
 }
@@ -109,8 +107,8 @@ static const char *type_text(struct view *v, node object)
     struct str s = STR(v->cli->arena);
     const char *comma = "";
     str_addf(&s, "%s[", text_at(v, object, "dtype"));
-    for (node d = first(v, at(v, object, "shape")); d; d = next(v, d), comma = ",")
-        str_addf(&s, "%s%.0f", comma, d->number);
+    for (node d = first(at(object, "shape")); d; d = next(d), comma = ",")
+        str_addf(&s, "%s%.0f", comma, d->valuedouble);
     str_add(&s, "]");
     return str_text(&s);
 }
@@ -125,14 +123,14 @@ static void add_count(struct view *v, double n, const char *what)
 
 static void add_sharding(struct view *v, node object)
 {
-    node sharding = at(v, object, "sharding");
+    node sharding = at(object, "sharding");
     if (!sharding) return;
     str_add(&v->out, "  sharding [");
     const char *comma = "";
-    for (node d = first(v, sharding); d; d = next(v, d), comma = ", ") {
-        str_addf(&v->out, "%s%s", comma, d->count ? "" : "-");
+    for (node d = first(sharding); d; d = next(d), comma = ", ") {
+        str_addf(&v->out, "%s%s", comma, d->child ? "" : "-");
         const char *plus = "";
-        for (node a = first(v, d); a; a = next(v, a), plus = "+") str_addf(&v->out, "%s%s", plus, a->string);
+        for (node a = first(d); a; a = next(a), plus = "+") str_addf(&v->out, "%s%s", plus, a->valuestring);
     }
     str_add(&v->out, "]");
 }
@@ -147,20 +145,20 @@ static void add_place(struct view *v, node object)
 
 static void summary(struct view *v)
 {
-    node root = v->json.values;
-    double devices = number_at(v, root, "devices");
+    node root = v->root;
+    double devices = number_at(root, "devices");
     str_addf(&v->out, "%s: ", text_at(v, root, "name"));
-    add_count(v, number_at(v, root, "parameters"), "parameter");
+    add_count(v, number_at(root, "parameters"), "parameter");
     str_add(&v->out, " in ");
-    add_count(v, number_at(v, root, "parameter_tensors"), "tensor");
+    add_count(v, number_at(root, "parameter_tensors"), "tensor");
     str_add(&v->out, ", ");
     add_count(v, devices, "device");
-    node mesh = at(v, root, "mesh");
+    node mesh = at(root, "mesh");
     const char *before = " (mesh ";
-    for (node axis = first(v, mesh); axis; axis = next(v, axis), before = ", ")
-        str_addf(&v->out, "%s%s=%.0f", before, axis->key, axis->number);
-    if (first(v, mesh)) str_add(&v->out, ")");
-    node target = at(v, root, "target");
+    for (node axis = first(mesh); axis; axis = next(axis), before = ", ")
+        str_addf(&v->out, "%s%s=%.0f", before, axis->string, axis->valuedouble);
+    if (first(mesh)) str_add(&v->out, ")");
+    node target = at(root, "target");
     if (target) str_addf(&v->out, ", %s %s", text_at(v, target, "device"), text_at(v, target, "cpu"));
     str_add(&v->out, "\n");
 }
@@ -168,34 +166,33 @@ static void summary(struct view *v)
 static void flops_line(struct view *v, node e)
 {
     head(v, text_at(v, e, "name"));
-    str_addf(&v->out, "%sFLOP, reads and writes %sB, ", scaled(v, number_at(v, e, "flops")),
-             scaled(v, number_at(v, e, "bytes")));
-    add_count(v, number_at(v, e, "kernels"), "kernel");
+    str_addf(&v->out, "%sFLOP, reads and writes %sB, ", scaled(v, number_at(e, "flops")),
+             scaled(v, number_at(e, "bytes")));
+    add_count(v, number_at(e, "kernels"), "kernel");
     str_add(&v->out, "\n");
 }
 
 /* What the optimizer and the averages move through memory, and what one pass would. */
 static void update(struct view *v, node e)
 {
-    node u = at(v, e, "update");
-    double count = number_at(v, u, "parameters"), bytes = number_at(v, u, "bytes") / count,
-           least = number_at(v, u, "least") / count;
+    node u = at(e, "update");
+    double count = number_at(u, "parameters"), bytes = number_at(u, "bytes") / count,
+           least = number_at(u, "least") / count;
     if (!u) return;
     head(v, "update");
     str_addf(&v->out, "reads and writes %.1f B per parameter, %.1f at least (%.2fx), ", bytes, least,
              least > 0 ? bytes / least : 1);
-    add_count(v, number_at(v, u, "kernels"), "kernel");
+    add_count(v, number_at(u, "kernels"), "kernel");
     str_add(&v->out, "\n");
 }
 
 static void flops(struct view *v, node e)
 {
-    node groups = at(v, e, "groups");
-    double total = number_at(v, e, "flops");
-    for (node g = first(v, groups); g; g = next(v, g)) {
-        double times = number_at(v, g, "times"), f = number_at(v, g, "flops") * times,
-               b = number_at(v, g, "bytes") * times;
-        str_addf(&v->out, "         #%-4.0f %-7s %9s %5.1f %%  %7s  %5.2g FLOP/B", number_at(v, g, "command"),
+    node groups = at(e, "groups");
+    double total = number_at(e, "flops");
+    for (node g = first(groups); g; g = next(g)) {
+        double times = number_at(g, "times"), f = number_at(g, "flops") * times, b = number_at(g, "bytes") * times;
+        str_addf(&v->out, "         #%-4.0f %-7s %9s %5.1f %%  %7s  %5.2g FLOP/B", number_at(g, "command"),
                  text_at(v, g, "kind"), arena_format(v->cli->arena, "%sFLOP", scaled(v, f)),
                  total > 0 ? f / total * 100 : 0, arena_format(v->cli->arena, "%sB", scaled(v, b)), b > 0 ? f / b : 0);
         if (times != 1) str_addf(&v->out, "  x%.0f", times);
@@ -204,24 +201,20 @@ static void flops(struct view *v, node e)
     }
 }
 
-static double arena_of(const struct view *v, node e)
-{
-    return number_at(v, at(v, e, "memory") ? at(v, e, "memory") : e, "arena");
-}
+static double arena_of(node e) { return number_at(at(e, "memory") ? at(e, "memory") : e, "arena"); }
 
 /* Temporaries of the entry that needs most: there is one block of them. */
 static double largest_arena(const struct view *v)
 {
     double most = 0;
-    for (node e = first(v, at(v, v->json.values, "entries")); e; e = next(v, e))
-        most = arena_of(v, e) > most ? arena_of(v, e) : most;
+    for (node e = first(at(v->root, "entries")); e; e = next(e)) most = arena_of(e) > most ? arena_of(e) : most;
     return most;
 }
 
 /* The peak of a step, and what other entries need beyond it. */
 static double peak_bytes(const struct view *v, node step)
 {
-    return number_at(v, at(v, step, "memory"), "peak") - arena_of(v, step) + largest_arena(v);
+    return number_at(at(step, "memory"), "peak") - arena_of(step) + largest_arena(v);
 }
 
 static void memory(struct view *v, node e, bool all)
@@ -230,26 +223,26 @@ static void memory(struct view *v, node e, bool all)
         {"parameters", "parameters"},   {"averages", "averages"},   {"optimizer_state", "optimizer state"},
         {"other_state", "other state"}, {"gradients", "gradients"}, {"activations", "activations"},
         {"workspace", "workspace"}};
-    node m = at(v, e, "memory"), peak = at(v, e, "peak");
+    node m = at(e, "memory"), peak = at(e, "peak");
     head(v, "memory");
     str_addf(&v->out, "peak %s B on one device (lower bound %s):", grouped(v, peak_bytes(v, e)),
-             grouped(v, number_at(v, m, "lower_bound")));
+             grouped(v, number_at(m, "lower_bound")));
     const char *comma = " ";
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
-        double bytes = number_at(v, m, classes[i][0]);
+        double bytes = number_at(m, classes[i][0]);
         if (bytes == 0) continue;
         str_addf(&v->out, "%s%s %s", comma, classes[i][1], grouped(v, bytes));
         comma = ", ";
     }
     str_add(&v->out, "\n");
     if (!peak) return;
-    str_addf(&v->out, "         temporaries need %s B of it, most at kernel #%.0f",
-             grouped(v, number_at(v, m, "arena")), number_at(v, peak, "command"));
+    str_addf(&v->out, "         temporaries need %s B of it, most at kernel #%.0f", grouped(v, number_at(m, "arena")),
+             number_at(peak, "command"));
     add_place(v, peak);
     str_add(&v->out, "\n");
-    for (node b = all ? first(v, at(v, peak, "alive")) : NULL; b; b = next(v, b)) {
-        const char *type = at(v, b, "dtype") ? type_text(v, b) : text_at(v, b, "type");
-        str_addf(&v->out, "         alive there: %13s B  %-24s %s", grouped(v, number_at(v, b, "bytes")), type,
+    for (node b = all ? first(at(peak, "alive")) : NULL; b; b = next(b)) {
+        const char *type = at(b, "dtype") ? type_text(v, b) : text_at(v, b, "type");
+        str_addf(&v->out, "         alive there: %13s B  %-24s %s", grouped(v, number_at(b, "bytes")), type,
                  text_at(v, b, "op"));
         add_place(v, b);
         str_add(&v->out, "\n");
@@ -259,21 +252,23 @@ static void memory(struct view *v, node e, bool all)
 /* State and temporaries are in an object once: its entries run one at a time. Of kernels those that are equal. */
 static void shared(struct view *v)
 {
-    node root = v->json.values, code = at(v, root, "code");
+    node root = v->root, code = at(root, "code");
     const char *comma = "";
     head(v, "shared");
     str_add(&v->out, "the state by all entries; temporaries of");
-    for (node e = first(v, at(v, root, "entries")); e; e = next(v, e), comma = ",")
-        str_addf(&v->out, "%s %s %s B", comma, text_at(v, e, "name"), grouped(v, arena_of(v, e)));
+    for (node e = first(at(root, "entries")); e; e = next(e), comma = ",")
+        str_addf(&v->out, "%s %s %s B", comma, text_at(v, e, "name"), grouped(v, arena_of(e)));
     str_addf(&v->out, ": one block of %s B\n", grouped(v, largest_arena(v)));
     if (!code) return;
     str_add(&v->out, "         kernels:");
     comma = "";
-    for (node e = first(v, code); e; e = next(v, e), comma = ",") {
-        node all = first(v, e), own = next(v, all);
-        str_addf(&v->out, "%s %s ", comma, e->key);
-        if (all->number == 0) str_add(&v->out, "in one function");
-        else str_addf(&v->out, own->number == all->number ? "%.0f" : "%.0f, of its own %.0f", all->number, own->number);
+    for (node e = first(code); e; e = next(e), comma = ",") {
+        node all = first(e), own = next(all);
+        str_addf(&v->out, "%s %s ", comma, e->string);
+        if (all->valuedouble == 0) str_add(&v->out, "in one function");
+        else
+            str_addf(&v->out, own->valuedouble == all->valuedouble ? "%.0f" : "%.0f, of its own %.0f", all->valuedouble,
+                     own->valuedouble);
     }
     str_add(&v->out, "\n");
 }
@@ -291,19 +286,19 @@ static void tensors(struct view *v, bool state)
     enum { WIDEST = 48 }; /* one long name does not push all others aside */
     const char *name = state ? "state" : "tensors";
     size_t names = 0, types = 0;
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
         if (is_state(v, t) != state) continue;
         if (n > names && n <= WIDEST) names = n;
         if (k > types && k <= WIDEST) types = k;
     }
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         const char *role = text_at(v, t, "role");
         if (is_state(v, t) != state) continue;
         head(v, name);
         str_addf(&v->out, "%-*s  %-*s", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t));
-        str_addf(&v->out, "  %s%s%s", role, true_at(v, t, "frozen") ? ", frozen" : "",
-                 true_at(v, t, "computed") ? ", computed when read" : "");
+        str_addf(&v->out, "  %s%s%s", role, true_at(t, "frozen") ? ", frozen" : "",
+                 true_at(t, "computed") ? ", computed when read" : "");
         add_sharding(v, t);
         add_place(v, t);
         str_add(&v->out, "\n");
@@ -333,17 +328,17 @@ static uint64_t element_bytes(const char *dtype)
 
 /* Bytes of the whole tensor and of what one device holds of it: every mesh axis divides the dimension that it splits.
  */
-static void count_bytes(struct view *v, node t, double bytes[2])
+static void count_bytes(const struct view *v, node t, double bytes[2])
 {
-    node mesh = at(v, v->json.values, "mesh"), split = first(v, at(v, t, "sharding"));
+    node mesh = at(v->root, "mesh"), split = first(at(t, "sharding"));
     bytes[ALL_BYTES] = bytes[DEVICE_BYTES] = (double)element_bytes(text_at(v, t, "dtype"));
-    for (node d = first(v, at(v, t, "shape")); d; d = next(v, d)) {
+    for (node d = first(at(t, "shape")); d; d = next(d)) {
         double parts = 1;
-        for (node a = first(v, split); a; a = next(v, a)) parts *= number_at(v, mesh, a->string);
-        bytes[ALL_BYTES] *= d->number;
-        bytes[DEVICE_BYTES] *= parts > 1 ? (double)(((int64_t)d->number + (int64_t)parts - 1) / (int64_t)parts)
-                                         : d->number;
-        if (split) split = next(v, split);
+        for (node a = first(split); a; a = next(a)) parts *= number_at(mesh, a->valuestring);
+        bytes[ALL_BYTES] *= d->valuedouble;
+        bytes[DEVICE_BYTES] *= parts > 1 ? (double)(((int64_t)d->valuedouble + (int64_t)parts - 1) / (int64_t)parts)
+                                         : d->valuedouble;
+        if (split) split = next(split);
     }
 }
 
@@ -351,7 +346,7 @@ static void count_bytes(struct view *v, node t, double bytes[2])
 static bool is_kept(const struct view *v, node t)
 {
     const char *role = text_at(v, t, "role");
-    if (strcmp(role, "hyper") == 0) return !true_at(v, t, "frozen");
+    if (strcmp(role, "hyper") == 0) return !true_at(t, "frozen");
     return is_state(v, t) || strcmp(role, "param") == 0;
 }
 
@@ -378,18 +373,18 @@ static const char *hyper_name(const struct view *v, node t)
 static const char *hyper_text(struct view *v, node t)
 {
     struct str s = STR(v->cli->arena);
-    node value = at(v, t, "initial");
-    if (true_at(v, t, "frozen")) return "follows a schedule";
-    if (!value || value->kind != JSON_NUMBER) return "follows a schedule until it is set";
+    node value = at(t, "initial");
+    if (true_at(t, "frozen")) return "follows a schedule";
+    if (!value || !cJSON_IsNumber(value)) return "follows a schedule until it is set";
     str_add(&s, "= ");
-    str_add_number(&s, value->number, false);
+    str_add_number(&s, value->valuedouble, false);
     return str_text(&s);
 }
 
 static void settable(struct view *v)
 {
     const char *name = "set";
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         if (strcmp(text_at(v, t, "role"), "hyper") != 0) continue;
         head(v, name);
         str_addf(&v->out, "%s %s\n", hyper_name(v, t), hyper_text(v, t));
@@ -399,11 +394,11 @@ static void settable(struct view *v)
 }
 
 /* Parameters that are not trained: no gradient and no state of the optimizer is kept for them. */
-static double frozen(struct view *v)
+static double frozen(const struct view *v)
 {
     double count = 0, bytes[2];
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
-        if (strcmp(text_at(v, t, "role"), "param") != 0 || !true_at(v, t, "frozen")) continue;
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
+        if (strcmp(text_at(v, t, "role"), "param") != 0 || !true_at(t, "frozen")) continue;
         count_bytes(v, t, bytes);
         count += bytes[ALL_BYTES] / (double)element_bytes(text_at(v, t, "dtype"));
     }
@@ -416,23 +411,23 @@ static void state_table(struct view *v)
     size_t names = 0, types = 0;
     double sums[KEPT_ROLES][2] = {{0}}, total[2] = {0}, bytes[2];
     const char *name = "state";
-    bool mesh = number_at(v, v->json.values, "devices") > 1;
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+    bool mesh = number_at(v->root, "devices") > 1;
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
         if (!is_kept(v, t)) continue;
         if (n > names && n <= WIDEST) names = n;
         if (k > types && k <= WIDEST) types = k;
     }
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         if (!is_kept(v, t)) continue;
-        bool computed = true_at(v, t, "computed");
+        bool computed = true_at(t, "computed");
         count_bytes(v, t, bytes);
         head(v, name);
         name = "";
         str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t),
                  computed ? "0" : grouped(v, bytes[ALL_BYTES]));
         if (mesh) str_addf(&v->out, "  %12s B per device", computed ? "0" : grouped(v, bytes[DEVICE_BYTES]));
-        str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(v, t, "frozen") ? ", frozen" : "",
+        str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(t, "frozen") ? ", frozen" : "",
                  computed ? ", computed when read" : "");
         add_sharding(v, t);
         str_add(&v->out, "\n");
@@ -451,77 +446,54 @@ static void state_table(struct view *v)
     if (frozen(v) == 0) return;
     head(v, "frozen");
     str_addf(&v->out, "%s of %s parameters are not trained: no gradient, no state of the optimizer\n",
-             grouped(v, frozen(v)), grouped(v, number_at(v, v->json.values, "parameters")));
+             grouped(v, frozen(v)), grouped(v, number_at(v->root, "parameters")));
 }
 
-static void add_bytes(struct view *v, const char *before, const double bytes[2])
+static void add_bytes(struct json_tree to, const double bytes[2])
 {
-    str_addf(&v->out, "%s\"bytes\":%.0f,\"bytes_per_device\":%.0f", before, bytes[ALL_BYTES], bytes[DEVICE_BYTES]);
+    json_add_integer(to, "bytes", (int64_t)bytes[ALL_BYTES]);
+    json_add_integer(to, "bytes_per_device", (int64_t)bytes[DEVICE_BYTES]);
 }
 
 /* {"schema":1,"name":..,"devices":..,"state":[..],"totals":{..},"frozen_parameters":..,"hyperparameters":[..]}: a
  * hyper-parameter's value is null where a schedule holds. */
-static void state_json(struct view *v)
+static const char *state_json(const struct view *v)
 {
     double sums[KEPT_ROLES][2] = {{0}}, total[2] = {0}, bytes[2];
-    const char *comma = "";
-    str_add(&v->out, "{\"schema\":1,\"name\":");
-    str_add_json(&v->out, text_at(v, v->json.values, "name"));
-    str_addf(&v->out, ",\"devices\":%.0f,\"state\":[", number_at(v, v->json.values, "devices"));
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
+    struct arena *arena = v->cli->arena;
+    struct json_tree out = json_object(arena);
+    json_add_integer(out, "schema", 1);
+    json_add_text(out, "name", text_at(v, v->root, "name"));
+    json_add_integer(out, "devices", (int64_t)number_at(v->root, "devices"));
+    struct json_tree state = json_add_array(out, "state");
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
+        static const char *const same[] = {"name", "role", "dtype", "shape", "sharding", "frozen", "computed"};
         if (!is_kept(v, t)) continue;
         count_bytes(v, t, bytes);
-        if (true_at(v, t, "computed")) bytes[0] = bytes[1] = 0;
-        str_addf(&v->out, "%s{\"name\":", comma);
-        str_add_json(&v->out, text_at(v, t, "name"));
-        str_addf(&v->out, ",\"role\":\"%s\",\"dtype\":\"%s\",\"shape\":[", text_at(v, t, "role"),
-                 text_at(v, t, "dtype"));
-        comma = "";
-        for (node d = first(v, at(v, t, "shape")); d; d = next(v, d), comma = ",")
-            str_addf(&v->out, "%s%.0f", comma, d->number);
-        str_add(&v->out, "]");
-        if (at(v, t, "sharding")) str_add(&v->out, ",\"sharding\":[");
-        comma = "";
-        for (node d = first(v, at(v, t, "sharding")); d; d = next(v, d), comma = ",") {
-            str_addf(&v->out, "%s[", comma);
-            for (node a = first(v, d), begin = a; a; a = next(v, a)) {
-                if (a != begin) str_add(&v->out, ",");
-                str_add_json(&v->out, a->string);
-            }
-            str_add(&v->out, "]");
-        }
-        if (at(v, t, "sharding")) str_add(&v->out, "]");
-        if (true_at(v, t, "frozen")) str_add(&v->out, ",\"frozen\":true");
-        if (true_at(v, t, "computed")) str_add(&v->out, ",\"computed\":true");
-        add_bytes(v, ",", bytes);
-        str_add(&v->out, "}");
+        if (true_at(t, "computed")) bytes[0] = bytes[1] = 0;
+        struct json_tree to = json_add_object(state, NULL);
+        for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+            if (at(t, same[i])) json_add(to, same[i], json_copy(arena, at(t, same[i])));
+        add_bytes(to, bytes);
         for (int k = 0; k < 2; k++) sums[role_index(v, t)][k] += bytes[k], total[k] += bytes[k];
-        comma = ",";
     }
-    str_add(&v->out, "],\"totals\":{");
-    for (uint32_t i = 0; i < KEPT_ROLES; i++) {
-        str_addf(&v->out, "\"%s\":", kept_names[i]);
-        add_bytes(v, "{", sums[i]);
-        str_add(&v->out, "},");
-    }
-    add_bytes(v, "", total);
-    str_addf(&v->out, "},\"frozen_parameters\":%.0f,\"hyperparameters\":[", frozen(v));
-    comma = "";
-    for (node t = first(v, at(v, v->json.values, "tensors")); t; t = next(v, t)) {
-        node value = at(v, t, "initial");
-        bool fixed = true_at(v, t, "frozen");
+    struct json_tree totals = json_add_object(out, "totals");
+    for (uint32_t i = 0; i < KEPT_ROLES; i++) add_bytes(json_add_object(totals, kept_names[i]), sums[i]);
+    add_bytes(totals, total);
+    json_add_integer(out, "frozen_parameters", (int64_t)frozen(v));
+    struct json_tree hyper = json_add_array(out, "hyperparameters");
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
+        node value = at(t, "initial");
+        bool fixed = true_at(t, "frozen");
         if (strcmp(text_at(v, t, "role"), "hyper") != 0) continue;
-        str_addf(&v->out, "%s{\"name\":", comma);
-        str_add_json(&v->out, hyper_name(v, t));
-        if (!fixed) str_add(&v->out, ",\"slot\":");
-        if (!fixed) str_add_json(&v->out, text_at(v, t, "name"));
-        str_addf(&v->out, ",\"settable\":%s,\"value\":", fixed ? "false" : "true");
-        if (!fixed && value && value->kind == JSON_NUMBER) str_add_number(&v->out, value->number, false);
-        else str_add(&v->out, "null");
-        str_add(&v->out, "}");
-        comma = ",";
+        struct json_tree to = json_add_object(hyper, NULL);
+        json_add_text(to, "name", hyper_name(v, t));
+        if (!fixed) json_add_text(to, "slot", text_at(v, t, "name"));
+        json_add_bool(to, "settable", !fixed);
+        if (!fixed && cJSON_IsNumber(value)) json_add_number(to, "value", value->valuedouble, false);
+        else json_add_text(to, "value", NULL);
     }
-    str_add(&v->out, "]}\n");
+    return arena_format(arena, "%s\n", json_print(out));
 }
 
 /* ---------------------------------------------------------------- */
@@ -529,19 +501,19 @@ static void state_json(struct view *v)
 static void fusion(struct view *v, node e)
 {
     const char *name = "fusion";
-    for (node g = first(v, at(v, e, "groups")); g; g = next(v, g)) {
+    for (node g = first(at(e, "groups")); g; g = next(g)) {
         head(v, name);
         name = "";
-        str_addf(&v->out, "#%-4.0f %-7s", number_at(v, g, "command"), text_at(v, g, "kind"));
-        node ops = at(v, g, "ops");
-        bool brief = ops && ops->kind == JSON_NUMBER;
+        str_addf(&v->out, "#%-4.0f %-7s", number_at(g, "command"), text_at(v, g, "kind"));
+        node ops = at(g, "ops");
+        bool brief = cJSON_IsNumber(ops);
         const char *plus = " ";
         if (brief) str_addf(&v->out, " %s -> %s", text_at(v, g, "ops"), text_at(v, g, "outputs"));
-        for (node op = first(v, ops); op; op = next(v, op), plus = "+") str_addf(&v->out, "%s%s", plus, op->string);
-        double hidden = number_at(v, g, "count") - (ops ? ops->count : 0);
+        for (node op = first(ops); op; op = next(op), plus = "+") str_addf(&v->out, "%s%s", plus, op->valuestring);
+        double hidden = number_at(g, "count") - count_of(ops);
         if (hidden > 0 && !brief) str_addf(&v->out, "+%.0f more", hidden);
         if (!brief) str_add(&v->out, " ->");
-        for (node o = first(v, at(v, g, "outputs")); o; o = next(v, o)) str_addf(&v->out, " %s", o->string);
+        for (node o = first(at(g, "outputs")); o; o = next(o)) str_addf(&v->out, " %s", o->valuestring);
         add_place(v, g);
         if (*text_at(v, g, "reason")) str_addf(&v->out, "; ends: %s", text_at(v, g, "reason"));
         str_add(&v->out, "\n");
@@ -552,15 +524,14 @@ static void fusion(struct view *v, node e)
 static void comm(struct view *v, node e)
 {
     const char *name = "comm";
-    for (node c = first(v, at(v, e, "collectives")); c; c = next(v, c)) {
+    for (node c = first(at(e, "collectives")); c; c = next(c)) {
         head(v, name);
         name = "";
-        str_addf(&v->out, "#%-4.0f %s over", number_at(v, c, "command"), text_at(v, c, "kind"));
-        for (node a = first(v, at(v, c, "axes")); a; a = next(v, a)) str_addf(&v->out, " %s", a->string);
+        str_addf(&v->out, "#%-4.0f %s over", number_at(c, "command"), text_at(v, c, "kind"));
+        for (node a = first(at(c, "axes")); a; a = next(a)) str_addf(&v->out, " %s", a->valuestring);
         str_add(&v->out, " of ");
         add_type(v, c);
-        str_addf(&v->out, ", %s B, %.0f times per step", grouped(v, number_at(v, c, "bytes")),
-                 number_at(v, c, "times"));
+        str_addf(&v->out, ", %s B, %.0f times per step", grouped(v, number_at(c, "bytes")), number_at(c, "times"));
         add_place(v, c);
         str_add(&v->out, "\n");
     }
@@ -571,22 +542,19 @@ static void comm(struct view *v, node e)
 
 static int open_report(struct view *v, const char *report, size_t length)
 {
-    static const struct json_limits limits = {(size_t)1 << 30, 128, 50000000};
-    struct json_error error;
-    if (json_scan(v->cli->arena, report, length, &limits, &v->json, &error) && v->json.values[0].kind == JSON_OBJECT)
-        return 0;
-    return cli_failed(v->cli, EXIT_WRONG, "the manifest is damaged: %s",
-                      v->json.count ? "it is no object" : error.message);
+    v->root = json_read(v->cli->arena, report, length);
+    if (cJSON_IsObject(v->root)) return 0;
+    return cli_failed(v->cli, EXIT_WRONG, "the manifest is damaged: it is no %s", v->root ? "object" : "JSON");
 }
 
 int cli_explain_report(struct cli *cli, const char *report, size_t length)
 {
     if (cli_count(cli, "json") && cli_count(cli, "state")) {
-        struct view state = {.cli = cli, .out = STR(cli->arena)};
+        struct view state = {.cli = cli};
         int code = open_report(&state, report, length);
         if (code) return code;
-        state_json(&state);
-        return cli_print(cli, str_text(&state.out), state.out.length);
+        const char *text = state_json(&state);
+        return cli_print(cli, text, strlen(text));
     }
     if (cli_count(cli, "json")) {
         int code = cli_print(cli, report, length);
@@ -601,7 +569,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     bool all = !m && !f && !g && !c && !s;
     summary(&v);
     if (all)
-        for (node e = first(&v, at(&v, v.json.values, "entries")); e; e = next(&v, e)) flops_line(&v, e);
+        for (node e = first(at(v.root, "entries")); e; e = next(e)) flops_line(&v, e);
     if (f && step) flops_line(&v, step);
     if ((all || f) && step) update(&v, step);
     if (f) flops(&v, step);
@@ -624,14 +592,20 @@ const char *cli_headline(struct cli *cli, const char *report, size_t length)
     return str_text(&v.out);
 }
 
+const char *cli_report_name(struct cli *cli, const char *report)
+{
+    struct view v = {.cli = cli, .root = json_read(cli->arena, report, strlen(report))};
+    return text_at(&v, v.root, "name");
+}
+
 int cli_summary(struct cli *cli, const char *report, size_t length)
 {
     struct view v = {.cli = cli, .out = STR(cli->arena)};
     int code = open_report(&v, report, length);
     if (code) return code;
     node step = entry(&v, "step");
-    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n",
-             text_at(&v, v.json.values, "name"), grouped(&v, number_at(&v, v.json.values, "parameters")),
-             scaled(&v, number_at(&v, step, "flops")), grouped(&v, peak_bytes(&v, step)));
+    str_addf(&v.out, "%s: %s parameters, %sFLOP per step, %s B of memory per device\n", text_at(&v, v.root, "name"),
+             grouped(&v, number_at(v.root, "parameters")), scaled(&v, number_at(step, "flops")),
+             grouped(&v, peak_bytes(&v, step)));
     return cli_print(cli, str_text(&v.out), v.out.length);
 }

@@ -3,6 +3,7 @@
 #ifndef FRONTEND_CLI_RUN_H
 #define FRONTEND_CLI_RUN_H
 #include "frontend/cli/cli.h"
+#include "ir/base/json_tree.h"
 #include <stepc/step.h>
 #include <stepc/step_tools.h>
 
@@ -56,7 +57,7 @@ struct run {
     void *array;       /* room for the largest array metric */
     struct st_output metrics_file;
     bool metrics_open, metrics_stdout;
-    struct str line;
+    struct json_tree line;
     struct arena line_arena;
 
     uint64_t begin_ns, shown_ns, best_ns, done, first_step;

@@ -1,7 +1,6 @@
 /* Opens what is to be run. The file is opened once and loaded through /proc/self/fd, so that what was looked at is
  * what is loaded. Anything that is no ELF file is taken for a document and interpreted. */
 #include "frontend/cli/run.h"
-#include "ir/base/json_scan.h"
 
 #include <dlfcn.h>
 #include <elf.h>
@@ -80,14 +79,8 @@ int run_open(struct run *r)
     } else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
     close(fd);
     if (code || !r->manifest) return code;
-    r->name = "step";
-    struct json json;
-    struct json_error error;
-    if (json_scan(r->cli->arena, r->manifest, strlen(r->manifest), NULL, &json, &error)) {
-        const struct json_value *name = json.values[0].kind == JSON_OBJECT ? json_get(&json, &json.values[0], "name")
-                                                                           : NULL;
-        if (name && name->kind == JSON_STRING) r->name = name->string;
-    }
+    const char *name = cli_report_name(r->cli, r->manifest);
+    r->name = *name ? name : "step";
     return 0;
 }
 

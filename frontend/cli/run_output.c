@@ -58,17 +58,9 @@ int run_metrics_open(struct run *r, const char *path)
     return 0;
 }
 
-static bool single(uint32_t dtype) { return dtype != STEP_F64; }
-
-static void add_number(struct str *s, double x, uint32_t dtype)
+static void add_number(struct json_tree to, const char *key, double x, uint32_t dtype)
 {
-    if (isfinite(x)) {
-        str_add_number(s, x, single(dtype));
-        return;
-    }
-    str_add(s, "\"");
-    str_add_number(s, x, false);
-    str_add(s, "\"");
+    json_add_number(to, key, x, isfinite(x) && dtype != STEP_F64);
 }
 
 static double element(const void *data, uint32_t dtype, int64_t i)
@@ -91,27 +83,21 @@ static double element(const void *data, uint32_t dtype, int64_t i)
     }
 }
 
-static void add_array(struct str *s, const struct step_tensor *t, const void *data, int32_t dim, int64_t *at)
+static void add_array(struct json_tree to, const char *key, const struct step_tensor *t, const void *data, int32_t dim,
+                      int64_t *at)
 {
     if (dim == t->rank) {
-        add_number(s, element(data, t->dtype, (*at)++), t->dtype);
+        add_number(to, key, element(data, t->dtype, (*at)++), t->dtype);
         return;
     }
-    str_add(s, "[");
-    for (int64_t i = 0; i < t->shape[dim]; i++) {
-        if (i) str_add(s, ", ");
-        add_array(s, t, data, dim + 1, at);
-    }
-    str_add(s, "]");
+    struct json_tree list = json_add_array(to, key);
+    for (int64_t i = 0; i < t->shape[dim]; i++) add_array(list, NULL, t, data, dim + 1, at);
 }
 
 static int add_metric(struct run *r, const struct step_tensor *t, uint32_t *scalar)
 {
-    str_add(&r->line, ", ");
-    str_add_json(&r->line, t->name);
-    str_add(&r->line, ": ");
     if (t->rank == 0) {
-        add_number(&r->line, r->scalars[(*scalar)++], t->dtype);
+        add_number(r->line, t->name, r->scalars[(*scalar)++], t->dtype);
         return 0;
     }
     struct step_array a = {
@@ -119,7 +105,7 @@ static int add_metric(struct run *r, const struct step_tensor *t, uint32_t *scal
     step_status status = r->api->read(r->instance, &a);
     if (status) return run_status(r, status, "--metrics");
     int64_t at = 0;
-    add_array(&r->line, t, r->array, 0, &at);
+    add_array(r->line, t->name, t, r->array, 0, &at);
     return 0;
 }
 
@@ -128,8 +114,8 @@ int run_metrics_begin(struct run *r, const struct step_result *result)
     uint32_t scalar = 0;
     int code = 0;
     arena_free(&r->line_arena);
-    r->line = STR(&r->line_arena);
-    str_addf(&r->line, "{\"step\": %llu", (unsigned long long)(result ? result->step : r->first_step));
+    r->line = json_object(&r->line_arena);
+    json_add_integer(r->line, "step", (int64_t)(result ? result->step : r->first_step));
     for (size_t i = 0; result && !code && i < r->metric_count; i++) code = add_metric(r, &r->metrics[i], &scalar);
     return code;
 }
@@ -145,14 +131,10 @@ int run_metrics_end(struct run *r, const double *evaluated)
     for (size_t i = 0, k = 0; evaluated && i < r->metric_count; i++) {
         double value = r->metrics[i].rank ? 0 : evaluated[k++];
         if (!run_is_evaluated(&r->metrics[i])) continue;
-        str_add(&r->line, ", ");
-        str_add_json(&r->line, arena_format(&r->line_arena, "eval_%s", r->metrics[i].name));
-        str_add(&r->line, ": ");
-        add_number(&r->line, value, STEP_F64);
+        add_number(r->line, arena_format(&r->line_arena, "eval_%s", r->metrics[i].name), value, STEP_F64);
     }
-    str_add(&r->line, "}\n");
-    if (st_output_write(&r->metrics_file, r->line.text, r->line.length, error) &&
-        st_output_publish(&r->metrics_file, error))
+    const char *line = arena_format(&r->line_arena, "%s\n", json_print(r->line));
+    if (st_output_write(&r->metrics_file, line, strlen(line), error) && st_output_publish(&r->metrics_file, error))
         return 0;
     end_progress_line(r);
     return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);

@@ -1,5 +1,6 @@
 /* stepc version, stepc help. */
 #include "frontend/cli/cli.h"
+#include "ir/base/json_tree.h"
 
 #include <string.h>
 
@@ -13,10 +14,15 @@ int cli_version(struct cli *cli)
 #else
     const char *machine = "unknown";
 #endif
-    if (cli_count(cli, "json"))
-        str_addf(&s, "{\"schema\":1,\"version\":\"%s\",\"language\":1,\"machine\":\"%s\",\"compiler\":\"%s\"}\n",
-                 STEPC_VERSION, machine, __VERSION__);
-    else str_addf(&s, "stepc %s\nlanguage 1, %s, built with %s\n", STEPC_VERSION, machine, __VERSION__);
+    if (cli_count(cli, "json")) {
+        struct json_tree t = json_object(cli->arena);
+        json_add_integer(t, "schema", 1);
+        json_add_text(t, "version", STEPC_VERSION);
+        json_add_integer(t, "language", 1);
+        json_add_text(t, "machine", machine);
+        json_add_text(t, "compiler", __VERSION__);
+        str_addf(&s, "%s\n", json_print(t));
+    } else str_addf(&s, "stepc %s\nlanguage 1, %s, built with %s\n", STEPC_VERSION, machine, __VERSION__);
     return cli_print(cli, str_text(&s), s.length);
 }
 

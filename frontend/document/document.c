@@ -1,6 +1,7 @@
 /* The top level of a document: version, name, constants and -D, inputs, mesh and --mesh. What the model, the loss and
  * the optimizer make of their members is theirs; here only their presence and kind is checked. */
 #include "frontend/document/document.h"
+#include "ir/base/json_tree.h"
 
 #include <math.h>
 #include <string.h>
@@ -356,40 +357,23 @@ static bool check_definitions(struct fe *fe, fe_json defines)
 
 /* ---------------------------------------------------------------- the canonical text */
 
-static void write_value(struct fe *fe, struct str *out, fe_json v)
+/* The text of numbers stays as it is written. */
+static struct json_tree tree_of(struct fe *fe, fe_json v)
 {
-    if (v->kind == JSON_STRING) {
-        str_add_json(out, v->string);
-        return;
-    }
-    if (v->kind != JSON_ARRAY && v->kind != JSON_OBJECT) {
-        str_add_n(out, fe->json.text + v->offset, v->length);
-        return;
-    }
+    if (v->kind == JSON_STRING) return json_text(fe->arena, v->string);
+    if (v->kind != JSON_ARRAY && v->kind != JSON_OBJECT)
+        return json_raw(fe->arena, arena_string_n(fe->arena, fe->json.text + v->offset, v->length));
     bool object = v->kind == JSON_OBJECT;
     bool constants = object && v->key && strcmp(v->key, "constants") == 0 && v->parent == 0;
-    str_add(out, object ? "{" : "[");
-    const char *between = "";
+    struct json_tree t = object ? json_object(fe->arena) : json_array(fe->arena);
     for (fe_json child = fe_first(fe, v); child; child = fe_next(fe, child)) {
-        str_add(out, between);
-        if (object) {
-            str_add_json(out, child->key);
-            str_add(out, ":");
-        }
         const struct fe_define *define = constants ? find_define(fe, child->key) : NULL;
-        if (define) str_add(out, define->value);
-        else write_value(fe, out, child); /* as deep as the reader allows */
-        between = ",";
+        json_add(t, child->key, define ? json_raw(fe->arena, define->value) : tree_of(fe, child));
     }
-    str_add(out, object ? "}" : "]");
+    return t; /* as deep as the reader allows */
 }
 
-const char *fe_text(struct fe *fe, fe_json v)
-{
-    struct str out = STR(fe->arena);
-    write_value(fe, &out, v);
-    return str_text(&out);
-}
+const char *fe_text(struct fe *fe, fe_json v) { return json_print(tree_of(fe, v)); }
 
 /* ---------------------------------------------------------------- the whole */
 

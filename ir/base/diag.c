@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "ir/base/json_tree.h"
 #include "ir/base/str.h"
 
 enum { PRINTED = 20, EXCERPT_WIDTH = 110 };
@@ -166,52 +167,49 @@ static void add_text(struct form *f, const struct diag *d)
 
 /* ---------------------------------------------------------------- JSON form */
 
-static void add_member(struct str *s, const char *name, const char *text)
+static void add_bytes(struct json_tree to, struct diag_span span)
 {
-    if (!text) return;
-    str_addf(s, ",\"%s\":", name);
-    str_add_json(s, text);
+    json_add_integer(to, "byte_start", span.offset);
+    json_add_integer(to, "byte_end", (int64_t)span.offset + span.length);
 }
 
-static void add_span(struct str *s, const struct diag_source *source, struct diag_span span, const char *label,
+static void add_span(struct json_tree spans, const struct diag_source *source, struct diag_span span, const char *label,
                      bool primary)
 {
     uint32_t line, column;
+    if (!span.length || !source->text) return;
     diag_line_column(source, span.offset, &line, &column);
-    str_add(s, "{\"file\":");
-    str_add_json(s, source->name ? source->name : "");
-    str_addf(s, ",\"byte_start\":%u,\"byte_end\":%u,\"line\":%u,\"column\":%u", span.offset, span.offset + span.length,
-             line, column);
-    add_member(s, "label", label);
-    str_addf(s, ",\"primary\":%s}", primary ? "true" : "false");
+    struct json_tree t = json_add_object(spans, NULL);
+    json_add_text(t, "file", source->name ? source->name : "");
+    add_bytes(t, span);
+    json_add_integer(t, "line", line);
+    json_add_integer(t, "column", column);
+    if (label) json_add_text(t, "label", label);
+    json_add_bool(t, "primary", primary);
 }
 
-static void add_json(struct str *s, const struct diags *all, const struct diag *d)
+static const char *json_line(struct arena *arena, const struct diag_source *source, const struct diag *d)
 {
-    struct form text = {STR(s->arena), &all->source, false};
+    struct form text = {STR(arena), source, false};
+    struct json_tree t = json_object(arena);
     add_text(&text, d);
-    str_addf(s, "{\"level\":\"%s\",\"code\":\"%s\"", d->severity == DIAG_ERROR ? "error" : "warning", d->code);
-    add_member(s, "message", d->message);
-    add_member(s, "pointer", d->pointer);
-    str_add(s, ",\"spans\":[");
-    bool some = d->span.length && all->source.text;
-    if (some) add_span(s, &all->source, d->span, d->label, true);
-    for (size_t i = 0; i < d->notes.count; i++) {
-        if (!d->notes.items[i].span.length || !all->source.text) continue;
-        if (some) str_add(s, ",");
-        add_span(s, &all->source, d->notes.items[i].span, d->notes.items[i].text, false);
-        some = true;
-    }
-    str_add(s, "]");
-    add_member(s, "hint", d->hint);
+    json_add_text(t, "level", d->severity == DIAG_ERROR ? "error" : "warning");
+    json_add_text(t, "code", d->code);
+    json_add_text(t, "message", d->message);
+    if (d->pointer) json_add_text(t, "pointer", d->pointer);
+    struct json_tree spans = json_add_array(t, "spans");
+    add_span(spans, source, d->span, d->label, true);
+    for (size_t i = 0; i < d->notes.count; i++)
+        add_span(spans, source, d->notes.items[i].span, d->notes.items[i].text, false);
+    if (d->hint) json_add_text(t, "hint", d->hint);
     if (d->replacement) {
-        str_addf(s, ",\"fix\":{\"byte_start\":%u,\"byte_end\":%u", d->span.offset, d->span.offset + d->span.length);
-        add_member(s, "text", d->replacement);
-        str_add(s, "}");
+        struct json_tree fix = json_add_object(t, "fix");
+        add_bytes(fix, d->span);
+        json_add_text(fix, "text", d->replacement);
     }
-    str_add(s, ",\"retry\":false");
-    add_member(s, "rendered", str_text(&text.out));
-    str_add(s, "}\n");
+    json_add_bool(t, "retry", false);
+    json_add_text(t, "rendered", str_text(&text.out));
+    return json_print(t);
 }
 
 /* ---------------------------------------------------------------- printing */
@@ -234,7 +232,7 @@ void diags_print(const struct diags *d, FILE *file, bool json, bool color)
     size_t shown = d->list.count < PRINTED ? d->list.count : PRINTED;
     struct form form = {STR(&scratch), &d->source, color && !json};
     for (size_t i = 0; i < shown; i++) {
-        if (json) add_json(&form.out, d, sorted[i]);
+        if (json) str_addf(&form.out, "%s\n", json_line(&scratch, &d->source, sorted[i]));
         else add_text(&form, sorted[i]);
     }
     size_t all = d->list.count > d->errors ? d->list.count : d->errors;
