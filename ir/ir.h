@@ -69,7 +69,7 @@ enum ir_op {
 };
 
 enum { IR_STAGE_TENSOR = 1, IR_STAGE_SPMD = 2, IR_STAGE_KERNEL = 4 };
-enum { IR_PURE = 1, IR_EWISE = 2, IR_COMMUTATIVE = 4, IR_LINEAR = 8, IR_MARKER = 16 };
+enum { IR_PURE = 1, IR_EWISE = 2, IR_COMMUTATIVE = 4, IR_LINEAR = 8, IR_MARKER = 16, IR_ROUNDS = 32 };
 enum ir_emit {
     EMIT_none,
     EMIT_leaf,

@@ -2,9 +2,9 @@
  * (kernels/cuda/prelude.cu has what C leaves open).
  *
  * Elementary functions are CUDA's own. Their largest errors in f32 by the CUDA programming guide, in units in the last
- * place over the full range: exp 1, expm1 1, log 1, log1p 1, rsqrt 2, cbrt 1, tanh 2, sin 2, cos 2, erf 2, erfinv 2,
+ * place over the full range: exp 1, expm1 1, log 1, log1p 1, rsqrt 2, tanh 2, sin 2, cos 2, erf 2,
  * pow 4, atan2 3; sqrt, division and fmod are exact or correctly rounded; logistic is made of exp, an addition and a
- * division, within 3. In f64 all are within 2, but erfinv (5). bf16 and f16 compute in f32 and round after
+ * division, within 3. In f64 all are within 2. bf16 and f16 compute in f32 and round after
  * every operation. */
 #include "codegen/cuda/cuda.h"
 #include <math.h>
@@ -79,60 +79,26 @@ const char *cuda_number(struct arena *arena, enum ir_dtype dtype, double x)
 
 /* ---------------------------------------------------------------- operations */
 
-/* $0 $1 $2: operands; $t: the result's type; $u: an unsigned type at least as wide, where sums wrap; $f: the suffix of
- * functions and numbers in f32. `exact`: the result needs no rounding to 16 bits. */
-struct spelling {
+static const struct {
     const char *real, *integer, *logical;
-    bool exact;
-};
-#define SAME(text) text, text, text
-#define FUNCTION(name) name "$f($0)", NULL, NULL, false
-static const struct spelling spellings[IR_OP_COUNT] = {
-    [OP_neg] = {"-$0", "($t)(0 - ($u)$0)", NULL, true},
-    [OP_abs] = {"fabs$f($0)", "stepc_abs($0)", "$0", true},
-    [OP_sign] = {"stepc_sign($0)", "stepc_sign($0)", "$0", true},
-    [OP_exp] = {FUNCTION("exp")},
-    [OP_expm1] = {FUNCTION("expm1")},
-    [OP_log] = {FUNCTION("log")},
-    [OP_log1p] = {FUNCTION("log1p")},
-    [OP_sqrt] = {FUNCTION("sqrt")},
-    [OP_rsqrt] = {FUNCTION("rsqrt")},
-    [OP_cbrt] = {FUNCTION("cbrt")},
-    [OP_tanh] = {FUNCTION("tanh")},
-    [OP_logistic] = {"1.0$f / (1.0$f + exp$f(-$0))", NULL, NULL, false},
-    [OP_sin] = {FUNCTION("sin")},
-    [OP_cos] = {FUNCTION("cos")},
-    [OP_erf] = {FUNCTION("erf")},
-    [OP_erf_inv] = {FUNCTION("erfinv")},
-    [OP_floor] = {"floor$f($0)", "$0", "$0", true},
-    [OP_ceil] = {"ceil$f($0)", "$0", "$0", true},
-    [OP_round] = {"rint$f($0)", "$0", "$0", true},
-    [OP_not] = {NULL, "($t)~$0", "!$0", true},
-    [OP_is_finite] = {"$0 - $0 == 0", "true", "true", true},
-    [OP_stop_gradient] = {SAME("$0"), true},
-    [OP_sharding_constraint] = {SAME("$0"), true},
-    [OP_add] = {"$0 + $1", "($t)(($u)$0 + ($u)$1)", "$0 || $1", false},
-    [OP_sub] = {"$0 - $1", "($t)(($u)$0 - ($u)$1)", "$0 != $1", false},
-    [OP_mul] = {"$0 * $1", "($t)(($u)$0 * ($u)$1)", "$0 && $1", false},
-    [OP_div] = {"$0 / $1", "stepc_div($0, $1)", NULL, false},
-    [OP_rem] = {"fmod$f($0, $1)", "stepc_rem($0, $1)", NULL, false},
-    [OP_pow] = {"pow$f($0, $1)", "stepc_pow($0, $1)", NULL, false},
-    [OP_atan2] = {"atan2$f($0, $1)", NULL, NULL, false},
-    [OP_max] = {"stepc_max($0, $1)", "stepc_max($0, $1)", "$0 || $1", true},
-    [OP_min] = {"stepc_min($0, $1)", "stepc_min($0, $1)", "$0 && $1", true},
-    [OP_and] = {NULL, "($t)($0 & $1)", "$0 && $1", true},
-    [OP_or] = {NULL, "($t)($0 | $1)", "$0 || $1", true},
-    [OP_xor] = {NULL, "($t)($0 ^ $1)", "$0 != $1", true},
-    [OP_shl] = {NULL, "stepc_shl($0, $1)", NULL, true},
-    [OP_shr] = {NULL, "stepc_shr($0, $1)", NULL, true},
-    [OP_eq] = {SAME("$0 == $1"), true},
-    [OP_ne] = {SAME("$0 != $1"), true},
-    [OP_lt] = {SAME("$0 < $1"), true},
-    [OP_le] = {SAME("$0 <= $1"), true},
-    [OP_select] = {SAME("$0 ? $1 : $2"), true},
+} spellings[IR_OP_COUNT] = {
+#define X(name, real, integer, logical) [OP_##name] = {real, integer, logical},
+#include "codegen/cuda/cuda_op.def"
+#undef X
 };
 
-static const char *fill(struct arena *arena, const char *format, enum ir_dtype dtype, const char *const *args)
+/* Every element-wise op has a row. */
+enum {
+#define X(name, real, integer, logical) SPELLED_##name,
+#include "codegen/cuda/cuda_op.def"
+#undef X
+#define EWISE(name) NEEDED_##name = SPELLED_##name,
+#include "ir/ewise.def"
+#undef EWISE
+};
+
+static const char *fill(struct arena *arena, const char *format, enum ir_dtype dtype, uint8_t word,
+                        const char *const *args)
 {
     struct str out = STR(arena);
     for (const char *at = format; *at; at++) {
@@ -140,6 +106,7 @@ static const char *fill(struct arena *arena, const char *format, enum ir_dtype d
         else if (*++at == 't') str_add(&out, types[dtype].in_register);
         else if (*at == 'u') str_add(&out, types[dtype].as_unsigned);
         else if (*at == 'f') str_add(&out, dtype == IR_F64 ? "" : "f");
+        else if (*at == 'w') str_addf(&out, "%d", (int)word);
         else str_add(&out, args[*at - '0']);
     }
     return str_text(&out);
@@ -151,7 +118,7 @@ static const char *cast(struct arena *arena, enum ir_dtype to, enum ir_dtype fro
     if (to == IR_BOOL) return arena_format(arena, "%s != 0", x);
     if (ir_dtype_is_float(from) && !ir_dtype_is_float(to))
         return arena_format(arena, "stepc_saturate<%s>(%s)", types[to].in_register, x);
-    return rounded(arena, to, arena_format(arena, "(%s)%s", types[to].in_register, x));
+    return arena_format(arena, "(%s)%s", types[to].in_register, x);
 }
 
 static const char *bitcast(struct arena *arena, enum ir_dtype to, enum ir_dtype from, const char *x)
@@ -167,18 +134,17 @@ static const char *bitcast(struct arena *arena, enum ir_dtype to, enum ir_dtype 
 const char *cuda_op(struct arena *arena, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                     const char *const *args)
 {
-    if (op == OP_cast) return cast(arena, result, operand, args[0]);
-    if (op == OP_bitcast) return bitcast(arena, result, operand, args[0]);
-    if (op == OP_threefry)
-        return arena_format(arena, "stepc_threefry(%s, %s, %s, %s, %d)", args[0], args[1], args[2], args[3], (int)word);
-    const struct spelling *s = &spellings[op];
-    const char *format = ir_dtype_is_float(operand) ? s->real : operand == IR_BOOL ? s->logical : s->integer;
-    if (!format) BUG("CUDA has no %s of %s", ir_ops[op].name, ir_dtype_name(operand));
-    const char *text = fill(arena, format, operand, args);
-    return s->exact ? text : rounded(arena, result, text);
+    const char *text = NULL, *format = ir_dtype_is_float(operand) ? spellings[op].real
+                                       : operand == IR_BOOL       ? spellings[op].logical
+                                                                  : spellings[op].integer;
+    if (op == OP_cast) text = cast(arena, result, operand, args[0]);
+    else if (op == OP_bitcast) text = bitcast(arena, result, operand, args[0]);
+    else if (format) text = fill(arena, format, operand, word, args);
+    else BUG("CUDA has no %s of %s", ir_ops[op].name, ir_dtype_name(operand));
+    return ir_ops[op].flags & IR_ROUNDS ? rounded(arena, result, text) : text;
 }
 
 const char *cuda_fma(struct arena *arena, enum ir_dtype dtype, const char *const *args)
 {
-    return rounded(arena, dtype, fill(arena, "fma$f($0, $1, $2)", dtype, args));
+    return rounded(arena, dtype, fill(arena, "fma$f($0, $1, $2)", dtype, 0, args));
 }

@@ -106,7 +106,7 @@ LLVMValueRef emit_call2(struct emit *, const char *intrinsic, LLVMValueRef, LLVM
 LLVMValueRef emit_fma(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef); /* two roundings without the hardware */
 LLVMValueRef emit_bits(struct emit *, LLVMValueRef);                            /* float to the integer of its size */
 LLVMValueRef emit_from_bits(struct emit *, LLVMValueRef);                       /* back: i32 to f32, i64 to f64 */
-LLVMValueRef emit_select(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef);
+LLVMValueRef emit_pick(struct emit *, LLVMValueRef, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_libm(struct emit *, const char *name, const LLVMValueRef *args, uint32_t count); /* lane by lane */
 LLVMBasicBlockRef emit_block(struct emit *);
 bool emit_known(LLVMValueRef, int64_t *);
@@ -133,14 +133,24 @@ void emit_position(struct emit *, const struct nest_stmt *);
 int64_t emit_constant_index(struct emit *, const struct nest_index *); /* BUG unless all its variables are unrolled */
 LLVMValueRef emit_affine(struct emit *, const struct nest_index *);    /* offset and terms as i64 */
 
-/* llvm_emit_op.c: an element-wise op on operands of one shape; operands' dtype may differ from the result's. */
+/* llvm_emit_op.c: an element-wise op on operands of one shape; operands' dtype may differ from the result's. Its rule
+ * is emit_<op> there or, for elementary functions, in llvm_math.c, where errors are stated; it computes on registers,
+ * f32 for 16-bit floats, and emit_op rounds what comes out. */
+struct emit_scalar {
+    struct emit *e;
+    enum ir_op op;
+    enum ir_dtype result, operand;
+    uint8_t word; /* threefry */
+    const LLVMValueRef *x;
+};
+typedef LLVMValueRef emit_rule(const struct emit_scalar *);
+#define EWISE(name) emit_rule emit_##name;
+#include "ir/ewise.def"
+#undef EWISE
 LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                      const LLVMValueRef *args);
 LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */
 
 LLVMValueRef emit_f16_from_memory(struct emit *, LLVMValueRef); /* i16 to f32 */
 LLVMValueRef emit_f16_to_memory(struct emit *, LLVMValueRef);   /* f32 to i16 */
-
-/* llvm_math*.c: f32 and f64, scalar or vector; errors are stated there. */
-LLVMValueRef emit_math(struct emit *, enum ir_op, const LLVMValueRef *args);
 #endif

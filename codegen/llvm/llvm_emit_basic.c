@@ -130,7 +130,7 @@ LLVMValueRef emit_from_bits(struct emit *e, LLVMValueRef x)
     return LLVMBuildBitCast(e->b, x, emit_shaped(type, wide ? e->f64 : e->f32), "");
 }
 
-LLVMValueRef emit_select(struct emit *e, LLVMValueRef condition, LLVMValueRef x, LLVMValueRef y)
+LLVMValueRef emit_pick(struct emit *e, LLVMValueRef condition, LLVMValueRef x, LLVMValueRef y)
 {
     return LLVMBuildSelect(e->b, condition, x, y, "");
 }

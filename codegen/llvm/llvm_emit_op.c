@@ -3,14 +3,6 @@
  * integers with saturation and NaN to 0. bf16 and f16 compute in f32 and round after every operation. */
 #include "codegen/llvm/llvm_emit.h"
 
-struct op_context {
-    struct emit *e;
-    enum ir_op op;
-    enum ir_dtype result, operand;
-    uint8_t word;
-    const LLVMValueRef *x;
-};
-
 /* ---------------------------------------------------------------- rounding to 16 bits */
 
 /* To nearest, ties to even, on the bits; NaN stays NaN. */
@@ -22,7 +14,7 @@ static LLVMValueRef round_bf16(struct emit *e, LLVMValueRef x)
     LLVMValueRef up = LLVMBuildAdd(e->b, bits, LLVMBuildAdd(e->b, odd, emit_int(type, 0x7fff), ""), "");
     LLVMValueRef quiet = LLVMBuildOr(e->b, bits, emit_int(type, 0x400000), "");
     LLVMValueRef nan = LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, "");
-    LLVMValueRef r = LLVMBuildAnd(e->b, emit_select(e, nan, quiet, up), emit_int(type, 0xffff0000), "");
+    LLVMValueRef r = LLVMBuildAnd(e->b, emit_pick(e, nan, quiet, up), emit_int(type, 0xffff0000), "");
     return emit_from_bits(e, r);
 }
 
@@ -39,12 +31,9 @@ static LLVMValueRef f16_bits(struct emit *e, LLVMValueRef x)
     normal = LLVMBuildLShr(e->b, normal, emit_int(type, 13), "");
     LLVMValueRef small = emit_bits(e, LLVMBuildFAdd(e->b, emit_from_bits(e, size), emit_real(real, 0.5), ""));
     small = LLVMBuildSub(e->b, small, emit_int(type, 0x3f000000), "");
-    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x38800000), ""), small,
-                                 normal);
-    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x477ff000), ""), emit_int(type, 0x7c00),
-                    r);
-    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGT, size, emit_int(type, 0x7f800000), ""), emit_int(type, 0x7e00),
-                    r);
+    LLVMValueRef r = emit_pick(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x38800000), ""), small, normal);
+    r = emit_pick(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x477ff000), ""), emit_int(type, 0x7c00), r);
+    r = emit_pick(e, LLVMBuildICmp(e->b, LLVMIntUGT, size, emit_int(type, 0x7f800000), ""), emit_int(type, 0x7e00), r);
     return LLVMBuildOr(e->b, r, LLVMBuildLShr(e->b, sign, emit_int(type, 16), ""), "");
 }
 
@@ -60,9 +49,9 @@ LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
     LLVMValueRef normal = LLVMBuildAdd(e->b, wide, emit_int(type, 0x38000000), "");
     LLVMValueRef small = emit_bits(
         e, LLVMBuildFMul(e->b, LLVMBuildUIToFP(e->b, size, real, ""), emit_real(real, 0x1p-24), ""));
-    LLVMValueRef r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x400), ""), small, normal);
+    LLVMValueRef r = emit_pick(e, LLVMBuildICmp(e->b, LLVMIntULT, size, emit_int(type, 0x400), ""), small, normal);
     LLVMValueRef end = LLVMBuildOr(e->b, wide, emit_int(type, 0x7f800000), "");
-    r = emit_select(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x7c00), ""), end, r);
+    r = emit_pick(e, LLVMBuildICmp(e->b, LLVMIntUGE, size, emit_int(type, 0x7c00), ""), end, r);
     return emit_from_bits(e, LLVMBuildOr(e->b, r, sign, ""));
 }
 
@@ -100,9 +89,10 @@ static bool is_number(LLVMValueRef x) /* a constant that is not NaN */
 }
 
 /* maxps and minps give their second operand where either is NaN; one more select makes the first one's NaN win. */
-static LLVMValueRef extremum(const struct op_context *c, LLVMValueRef x, LLVMValueRef y)
+static LLVMValueRef extremum(const struct emit_scalar *c)
 {
     struct emit *e = c->e;
+    LLVMValueRef x = c->x[0], y = c->x[1];
     bool max = c->op == OP_max;
     if (c->operand == IR_BOOL) return max ? LLVMBuildOr(e->b, x, y, "") : LLVMBuildAnd(e->b, x, y, "");
     if (!ir_dtype_is_float(c->operand)) {
@@ -116,31 +106,19 @@ static LLVMValueRef extremum(const struct op_context *c, LLVMValueRef x, LLVMVal
         y = swap;
     }
     LLVMValueRef wins = LLVMBuildFCmp(e->b, max ? LLVMRealOGT : LLVMRealOLT, x, y, "");
-    LLVMValueRef r = emit_select(e, wins, x, y);
+    LLVMValueRef r = emit_pick(e, wins, x, y);
     if (is_number(x)) return r;
-    return emit_select(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
+    return emit_pick(e, LLVMBuildFCmp(e->b, LLVMRealUNO, x, x, ""), x, r);
 }
 
-static LLVMValueRef compare(const struct op_context *c)
+static LLVMValueRef compare(const struct emit_scalar *c, LLVMRealPredicate real, LLVMIntPredicate is_signed,
+                            LLVMIntPredicate is_unsigned)
 {
-    /* clang-format off */
-    static const struct { enum ir_op op; LLVMRealPredicate real; LLVMIntPredicate is_signed, is_unsigned; } rows[] = {
-        {OP_eq, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ},
-        {OP_ne, LLVMRealUNE, LLVMIntNE, LLVMIntNE},
-        {OP_lt, LLVMRealOLT, LLVMIntSLT, LLVMIntULT},
-        {OP_le, LLVMRealOLE, LLVMIntSLE, LLVMIntULE},
-    };
-    /* clang-format on */
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].op != c->op) continue;
-        if (ir_dtype_is_float(c->operand)) return LLVMBuildFCmp(c->e->b, rows[i].real, c->x[0], c->x[1], "");
-        LLVMIntPredicate p = ir_dtype_is_signed(c->operand) ? rows[i].is_signed : rows[i].is_unsigned;
-        return LLVMBuildICmp(c->e->b, p, c->x[0], c->x[1], "");
-    }
-    BUG("not a comparison");
+    if (ir_dtype_is_float(c->operand)) return LLVMBuildFCmp(c->e->b, real, c->x[0], c->x[1], "");
+    return LLVMBuildICmp(c->e->b, ir_dtype_is_signed(c->operand) ? is_signed : is_unsigned, c->x[0], c->x[1], "");
 }
 
-static LLVMValueRef divide(const struct op_context *c)
+static LLVMValueRef divide(const struct emit_scalar *c)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0], y = c->x[1];
@@ -158,17 +136,17 @@ static LLVMValueRef divide(const struct op_context *c)
         by_minus = LLVMBuildICmp(e->b, LLVMIntEQ, y, minus, "");
         odd = LLVMBuildOr(e->b, by_zero, by_minus, "");
     }
-    LLVMValueRef safe = emit_select(e, odd, emit_int(type, 1), y), r;
+    LLVMValueRef safe = emit_pick(e, odd, emit_int(type, 1), y), r;
     if (rem) {
         r = is_signed ? LLVMBuildSRem(e->b, x, safe, "") : LLVMBuildURem(e->b, x, safe, "");
-        return emit_select(e, by_zero, x, r);
+        return emit_pick(e, by_zero, x, r);
     }
     r = is_signed ? LLVMBuildSDiv(e->b, x, safe, "") : LLVMBuildUDiv(e->b, x, safe, "");
-    if (is_signed) r = emit_select(e, by_minus, LLVMBuildNeg(e->b, x, ""), r);
-    return emit_select(e, by_zero, minus, r);
+    if (is_signed) r = emit_pick(e, by_minus, LLVMBuildNeg(e->b, x, ""), r);
+    return emit_pick(e, by_zero, minus, r);
 }
 
-static LLVMValueRef shift(const struct op_context *c)
+static LLVMValueRef shift(const struct emit_scalar *c)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0], y = c->x[1];
@@ -176,13 +154,13 @@ static LLVMValueRef shift(const struct op_context *c)
     uint64_t bits = ir_dtype_bytes(c->operand) * 8;
     bool arithmetic = c->op == OP_shr && ir_dtype_is_signed(c->operand);
     LLVMValueRef in = LLVMBuildICmp(e->b, LLVMIntULT, y, emit_int(type, bits), "");
-    LLVMValueRef by = emit_select(e, in, y, emit_int(type, arithmetic ? bits - 1 : 0));
+    LLVMValueRef by = emit_pick(e, in, y, emit_int(type, arithmetic ? bits - 1 : 0));
     if (arithmetic) return LLVMBuildAShr(e->b, x, by, "");
     LLVMValueRef r = c->op == OP_shl ? LLVMBuildShl(e->b, x, by, "") : LLVMBuildLShr(e->b, x, by, "");
-    return emit_select(e, in, r, zero_like(x));
+    return emit_pick(e, in, r, zero_like(x));
 }
 
-static LLVMValueRef cast_float(const struct op_context *c, LLVMTypeRef to)
+static LLVMValueRef cast_float(const struct emit_scalar *c, LLVMTypeRef to)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0];
@@ -195,10 +173,10 @@ static LLVMValueRef cast_float(const struct op_context *c, LLVMTypeRef to)
     bool wide = c->operand == IR_F64;
     if (wide && c->result != IR_F64) x = LLVMBuildFPTrunc(e->b, x, to, "");
     else if (!wide && c->result == IR_F64) x = LLVMBuildFPExt(e->b, x, to, "");
-    return emit_round_to(e, c->result, x);
+    return x;
 }
 
-static LLVMValueRef cast(const struct op_context *c)
+LLVMValueRef emit_cast(const struct emit_scalar *c)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0];
@@ -207,17 +185,15 @@ static LLVMValueRef cast(const struct op_context *c)
     if (ir_dtype_is_float(c->operand)) return cast_float(c, to);
     if (c->result == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");
     bool is_signed = ir_dtype_is_signed(c->operand);
-    if (ir_dtype_is_float(c->result)) {
-        x = is_signed ? LLVMBuildSIToFP(e->b, x, to, "") : LLVMBuildUIToFP(e->b, x, to, "");
-        return emit_round_to(e, c->result, x);
-    }
+    if (ir_dtype_is_float(c->result))
+        return is_signed ? LLVMBuildSIToFP(e->b, x, to, "") : LLVMBuildUIToFP(e->b, x, to, "");
     size_t from_bytes = ir_dtype_bytes(c->operand), to_bytes = ir_dtype_bytes(c->result);
     if (c->operand == IR_BOOL || to_bytes > from_bytes)
         return is_signed ? LLVMBuildSExt(e->b, x, to, "") : LLVMBuildZExt(e->b, x, to, "");
     return to_bytes < from_bytes ? LLVMBuildTrunc(e->b, x, to, "") : x;
 }
 
-static LLVMValueRef bitcast(const struct op_context *c)
+LLVMValueRef emit_bitcast(const struct emit_scalar *c)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0];
@@ -242,24 +218,24 @@ static LLVMValueRef bitcast(const struct op_context *c)
     return LLVMBuildBitCast(e->b, x, emit_shaped(type, emit_register_type(e, c->result, 0)), "");
 }
 
-static LLVMValueRef sign(const struct op_context *c)
+LLVMValueRef emit_sign(const struct emit_scalar *c)
 {
     struct emit *e = c->e;
     LLVMValueRef x = c->x[0], zero = zero_like(x);
     LLVMTypeRef type = LLVMTypeOf(x);
     if (ir_dtype_is_float(c->operand)) {
         LLVMValueRef nonzero = LLVMBuildFCmp(e->b, LLVMRealONE, x, zero, "");
-        return emit_select(e, nonzero, emit_call2(e, "llvm.copysign", emit_real(type, 1.0), x), x);
+        return emit_pick(e, nonzero, emit_call2(e, "llvm.copysign", emit_real(type, 1.0), x), x);
     }
     LLVMValueRef up = LLVMBuildZExt(e->b, LLVMBuildICmp(e->b, LLVMIntNE, x, zero, ""), type, "");
     if (!ir_dtype_is_signed(c->operand)) return up;
-    return emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero, ""), LLVMConstAllOnes(type), up);
+    return emit_pick(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero, ""), LLVMConstAllOnes(type), up);
 }
 
 /* ---------------------------------------------------------------- random numbers */
 
 /* Threefry-2x32, 20 rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011. */
-static LLVMValueRef threefry(const struct op_context *c)
+LLVMValueRef emit_threefry(const struct emit_scalar *c)
 {
     static const uint8_t rotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     struct emit *e = c->e;
@@ -280,96 +256,55 @@ static LLVMValueRef threefry(const struct op_context *c)
     return c->word ? x1 : x0;
 }
 
-/* ---------------------------------------------------------------- the table's `ewise` column */
+/* ---------------------------------------------------------------- the rest, and the table */
 
-static LLVMValueRef arithmetic(const struct op_context *c)
-{
-    LLVMBuilderRef b = c->e->b;
-    LLVMValueRef x = c->x[0], y = c->x[1];
-    bool is_float = ir_dtype_is_float(c->operand);
-    if (c->operand == IR_BOOL) /* as in JAX: sums are or, products and */
-        return c->op == OP_mul   ? LLVMBuildAnd(b, x, y, "")
-               : c->op == OP_add ? LLVMBuildOr(b, x, y, "")
-                                 : LLVMBuildXor(b, x, y, "");
-    switch (c->op) {
-    case OP_add: return is_float ? LLVMBuildFAdd(b, x, y, "") : LLVMBuildAdd(b, x, y, "");
-    case OP_sub: return is_float ? LLVMBuildFSub(b, x, y, "") : LLVMBuildSub(b, x, y, "");
-    default: return is_float ? LLVMBuildFMul(b, x, y, "") : LLVMBuildMul(b, x, y, "");
+#define RULE(name, expression) \
+    LLVMValueRef emit_##name(const struct emit_scalar *c) \
+    { \
+        LLVMBuilderRef b = c->e->b; \
+        const LLVMValueRef *x = c->x; \
+        bool is_float = ir_dtype_is_float(c->operand); \
+        (void)b, (void)x, (void)is_float; \
+        return expression; \
     }
-}
 
-static LLVMValueRef simple(const struct op_context *c, bool *rounds)
-{
-    struct emit *e = c->e;
-    LLVMValueRef x = c->x[0];
-    bool is_float = ir_dtype_is_float(c->operand);
-    *rounds = false;
-    switch (c->op) {
-    case OP_neg: return is_float ? LLVMBuildFNeg(e->b, x, "") : LLVMBuildNeg(e->b, x, "");
-    case OP_abs:
-        if (is_float) return emit_call1(e, "llvm.fabs", x);
-        return ir_dtype_is_signed(c->operand)
-                   ? emit_select(e, LLVMBuildICmp(e->b, LLVMIntSLT, x, zero_like(x), ""), LLVMBuildNeg(e->b, x, ""), x)
-                   : x;
-    case OP_sign: return sign(c);
-    case OP_floor: return is_float ? emit_call1(e, "llvm.floor", x) : x;
-    case OP_ceil: return is_float ? emit_call1(e, "llvm.ceil", x) : x;
-    case OP_round: return is_float ? emit_call1(e, "llvm.roundeven", x) : x;
-    case OP_not: return LLVMBuildNot(e->b, x, "");
-    case OP_is_finite:
-        if (!is_float) return emit_int(emit_shaped(LLVMTypeOf(x), e->i1), 1);
-        return LLVMBuildFCmp(e->b, LLVMRealOLT, emit_call1(e, "llvm.fabs", x),
-                             emit_real(LLVMTypeOf(x), __builtin_inf()), "");
-    case OP_cast: return cast(c);
-    case OP_bitcast: return bitcast(c);
-    case OP_stop_gradient: return x;
-    case OP_max:
-    case OP_min: return extremum(c, x, c->x[1]);
-    case OP_and: return LLVMBuildAnd(e->b, x, c->x[1], "");
-    case OP_or: return LLVMBuildOr(e->b, x, c->x[1], "");
-    case OP_xor: return LLVMBuildXor(e->b, x, c->x[1], "");
-    case OP_shl:
-    case OP_shr: return shift(c);
-    case OP_eq:
-    case OP_ne:
-    case OP_lt:
-    case OP_le: return compare(c);
-    case OP_select: return emit_select(e, x, c->x[1], c->x[2]);
-    case OP_threefry: return threefry(c);
-    default: break;
-    }
-    *rounds = true;
-    switch (c->op) {
-    case OP_add:
-    case OP_sub:
-    case OP_mul: return arithmetic(c);
-    case OP_div:
-    case OP_rem: return divide(c);
-    default: return NULL;
-    }
-}
+RULE(neg, is_float ? LLVMBuildFNeg(b, x[0], "") : LLVMBuildNeg(b, x[0], ""))
+RULE(abs, is_float                         ? emit_call1(c->e, "llvm.fabs", x[0])
+          : ir_dtype_is_signed(c->operand) ? emit_pick(c->e, LLVMBuildICmp(b, LLVMIntSLT, x[0], zero_like(x[0]), ""),
+                                                       LLVMBuildNeg(b, x[0], ""), x[0])
+                                           : x[0])
+RULE(floor, emit_call1(c->e, "llvm.floor", x[0]))
+RULE(ceil, emit_call1(c->e, "llvm.ceil", x[0]))
+RULE(round, emit_call1(c->e, "llvm.roundeven", x[0]))
+RULE(not, LLVMBuildNot(b, x[0], ""))
+RULE(add, is_float ? LLVMBuildFAdd(b, x[0], x[1], "") : LLVMBuildAdd(b, x[0], x[1], ""))
+RULE(sub, is_float ? LLVMBuildFSub(b, x[0], x[1], "") : LLVMBuildSub(b, x[0], x[1], ""))
+RULE(mul, is_float ? LLVMBuildFMul(b, x[0], x[1], "") : LLVMBuildMul(b, x[0], x[1], ""))
+RULE(div, divide(c))
+RULE(rem, divide(c))
+RULE(max, extremum(c))
+RULE(min, extremum(c))
+RULE(and, LLVMBuildAnd(b, x[0], x[1], ""))
+RULE(or, LLVMBuildOr(b, x[0], x[1], ""))
+RULE(xor, LLVMBuildXor(b, x[0], x[1], ""))
+RULE(shl, shift(c))
+RULE(shr, shift(c))
+RULE(eq, compare(c, LLVMRealOEQ, LLVMIntEQ, LLVMIntEQ))
+RULE(ne, compare(c, LLVMRealUNE, LLVMIntNE, LLVMIntNE))
+RULE(lt, compare(c, LLVMRealOLT, LLVMIntSLT, LLVMIntULT))
+RULE(le, compare(c, LLVMRealOLE, LLVMIntSLE, LLVMIntULE))
+RULE(select, emit_pick(c->e, x[0], x[1], x[2]))
 
-/* Integer powers through double: exact while the result has at most 53 bits. */
-static LLVMValueRef integer_power(const struct op_context *c)
-{
-    struct emit *e = c->e;
-    LLVMTypeRef wide = emit_shaped(LLVMTypeOf(c->x[0]), e->f64);
-    LLVMValueRef args[2];
-    for (int i = 0; i < 2; i++)
-        args[i] = ir_dtype_is_signed(c->operand) ? LLVMBuildSIToFP(e->b, c->x[i], wide, "")
-                                                 : LLVMBuildUIToFP(e->b, c->x[i], wide, "");
-    LLVMValueRef r = emit_libm(e, "pow", args, 2);
-    LLVMTypeRef types[] = {LLVMTypeOf(c->x[0]), wide};
-    return emit_intrinsic(e, ir_dtype_is_signed(c->operand) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &r, 1);
-}
+static emit_rule *const rules[IR_OP_COUNT] = {
+#define EWISE(name) [OP_##name] = emit_##name,
+#include "ir/ewise.def"
+#undef EWISE
+};
 
 LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                      const LLVMValueRef *args)
 {
-    struct op_context c = {e, op, result, operand, word, args};
-    bool rounds;
-    LLVMValueRef v = simple(&c, &rounds);
-    if (!v && op == OP_pow && !ir_dtype_is_float(operand)) v = integer_power(&c);
-    if (!v) v = emit_math(e, op, args);
-    return rounds ? emit_round_to(e, result, v) : v;
+    if (!rules[op]) BUG("no scalar code for op %s", ir_ops[op].name);
+    LLVMValueRef v = rules[op](&(struct emit_scalar){e, op, result, operand, word, args});
+    return ir_ops[op].flags & IR_ROUNDS ? emit_round_to(e, result, v) : v;
 }

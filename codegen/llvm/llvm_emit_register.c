@@ -98,7 +98,7 @@ void emit_reduce(struct emit *e, const struct nest_stmt *s)
     LLVMValueRef at = current_slot(e, s), v = emit_spread(e, &e->values[s->args[0]], reg->lanes);
     LLVMValueRef old = emit_register_load(e, reg, at);
     LLVMValueRef now = emit_combine(e, s->op, reg->dtype, old, v);
-    if (e->mask && reg->lanes) now = emit_select(e, e->mask, now, old);
+    if (e->mask && reg->lanes) now = emit_pick(e, e->mask, now, old);
     LLVMBuildStore(e->b, now, at);
 }
 

@@ -1,10 +1,10 @@
 /* Elementary functions in f32 as inlined polynomials, the same code for a scalar and for a vector; f64 calls libm lane
  * by lane. Largest errors over all floats against a correctly rounded result, measured by
  * tests/unit/codegen/test_math.c, in units in the last place, with FMA (without: about half an ulp more):
- *   exp 1.05  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  cbrt, pow 0.6
+ *   exp 1.05  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  pow 0.6
  * Denormal arguments and results are right where the caller's floating-point mode keeps them, but logistic below -88.7
  * is 0. Sources: S. Moshier's
- * Cephes library (exp, log, tanh, sin, cos), N. Juffa's erff, M. Giles (2012) for erf_inv, fdlibm's log1p. */
+ * Cephes library (exp, log, tanh, sin, cos), N. Juffa's erff, fdlibm's log1p. */
 #include "codegen/llvm/llvm_emit.h"
 
 struct math {
@@ -57,7 +57,7 @@ static LLVMValueRef with_sign(const struct math *m, LLVMValueRef x, LLVMValueRef
 }
 static LLVMValueRef pick(const struct math *m, LLVMValueRef p, LLVMValueRef x, LLVMValueRef y)
 {
-    return emit_select(m->e, p, x, y);
+    return emit_pick(m->e, p, x, y);
 }
 static LLVMValueRef test(const struct math *m, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y)
 {
@@ -145,12 +145,6 @@ static LLVMValueRef math_expm1(const struct math *m, LLVMValueRef x)
     return pick(m, test(m, LLVMRealOLT, absolute(m, x), real(m, 1e-5)), fma3(m, mul(m, x, x), real(m, 0.5), x), y);
 }
 
-static LLVMValueRef math_logistic(const struct math *m, LLVMValueRef x)
-{
-    LLVMValueRef one = real(m, 1.0);
-    return divide(m, one, add(m, one, math_exp(m, LLVMBuildFNeg(m->e->b, x, ""))));
-}
-
 static LLVMValueRef math_tanh(const struct math *m, LLVMValueRef x)
 {
     LLVMValueRef a = absolute(m, x), z = mul(m, x, x), one = real(m, 1.0);
@@ -231,25 +225,6 @@ static LLVMValueRef math_erf(const struct math *m, LLVMValueRef x)
     LLVMValueRef p = POLYNOMIAL(m, s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
                                 1.28379166e-1);
     return pick(m, test(m, LLVMRealOGT, t, real(m, 0.927734375)), large, fma3(m, p, x, x));
-}
-
-/* Giles, "Approximating the erfinv function", GPU Computing Gems, 2012: the single-precision polynomials. */
-static LLVMValueRef erf_inv_from(const struct math *m, LLVMValueRef x, LLVMValueRef w)
-{
-    LLVMValueRef near = sub(m, w, real(m, 2.5)), far = sub(m, emit_call1(m->e, "llvm.sqrt", w), real(m, 3.0));
-    LLVMValueRef p = POLYNOMIAL(m, near, 2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                                -0.00125372503, -0.00417768164, 0.246640727, 1.50140941);
-    LLVMValueRef q = POLYNOMIAL(m, far, -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                                -0.0076224613, 0.00943887047, 1.00167406, 2.83297682);
-    LLVMValueRef y = mul(m, pick(m, test(m, LLVMRealOLT, w, real(m, 5.0)), p, q), x);
-    LLVMValueRef end = test(m, LLVMRealOEQ, absolute(m, x), real(m, 1.0));
-    return pick(m, end, mul(m, x, real(m, __builtin_inf())), y);
-}
-
-static LLVMValueRef math_erf_inv(const struct math *m, LLVMValueRef x)
-{
-    LLVMValueRef square = LLVMBuildFNeg(m->e->b, mul(m, x, x), "");
-    return erf_inv_from(m, x, LLVMBuildFNeg(m->e->b, math_log1p(m, square), ""));
 }
 
 /* ---------------------------------------------------------------- sine and cosine */
@@ -340,16 +315,6 @@ static LLVMValueRef wide_log2_of(const struct math *m, const struct math *w, LLV
     return pick(w, test(w, LLVMRealULT, a, infinity), l, a);
 }
 
-static LLVMValueRef math_cbrt(const struct math *m, LLVMValueRef x)
-{
-    struct math w = wide_of(m);
-    LLVMValueRef y = wide_exp2(&w, mul(&w, wide_log2_of(m, &w, x), real(&w, 1.0 / 3)));
-    y = with_sign(m, LLVMBuildFPTrunc(m->e->b, y, m->f, ""), x);
-    LLVMValueRef inside = both(m, test(m, LLVMRealOLT, absolute(m, x), real(m, __builtin_inf())),
-                               test(m, LLVMRealONE, x, real(m, 0.0)));
-    return pick(m, inside, y, x);
-}
-
 /* C's pow, special cases included. */
 static LLVMValueRef math_pow(const struct math *m, LLVMValueRef x, LLVMValueRef y)
 {
@@ -372,61 +337,54 @@ static LLVMValueRef math_pow(const struct math *m, LLVMValueRef x, LLVMValueRef 
     return pick(m, unit, one, r);
 }
 
-/* ---------------------------------------------------------------- dispatch */
-
-/* Two Newton steps from the f32 polynomials. */
-static LLVMValueRef wide_erf_inv(const struct math *m, LLVMValueRef x)
+/* Integer powers through double: exact while the result has at most 53 bits. */
+static LLVMValueRef integer_power(const struct emit_scalar *c)
 {
-    LLVMValueRef square = LLVMBuildFNeg(m->e->b, mul(m, x, x), "");
-    LLVMValueRef w = LLVMBuildFNeg(m->e->b, emit_libm(m->e, "log1p", &square, 1), "");
-    LLVMValueRef start = erf_inv_from(m, x, w), y = start;
-    for (int i = 0; i < 2; i++) {
-        LLVMValueRef minus = LLVMBuildFNeg(m->e->b, mul(m, y, y), "");
-        LLVMValueRef slope = mul(m, real(m, 1.12837916709551257390), emit_libm(m->e, "exp", &minus, 1));
-        y = sub(m, y, divide(m, sub(m, emit_libm(m->e, "erf", &y, 1), x), slope));
-    }
-    return pick(m, test(m, LLVMRealOLT, absolute(m, x), real(m, 1.0)), y, start);
+    struct emit *e = c->e;
+    LLVMTypeRef wide = emit_shaped(LLVMTypeOf(c->x[0]), e->f64), types[] = {LLVMTypeOf(c->x[0]), wide};
+    bool is_signed = ir_dtype_is_signed(c->operand);
+    LLVMValueRef args[2];
+    for (int i = 0; i < 2; i++)
+        args[i] = is_signed ? LLVMBuildSIToFP(e->b, c->x[i], wide, "") : LLVMBuildUIToFP(e->b, c->x[i], wide, "");
+    LLVMValueRef r = emit_libm(e, "pow", args, 2);
+    return emit_intrinsic(e, is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &r, 1);
 }
 
-static LLVMValueRef math_f64(const struct math *m, enum ir_op op, const LLVMValueRef *x)
+/* ---------------------------------------------------------------- rules */
+
+static bool is_wide(const struct emit_scalar *c) { return c->operand == IR_F64; }
+
+/* libm's function of the same name in f64. */
+#define FUNCTION(name, narrow) \
+    LLVMValueRef emit_##name(const struct emit_scalar *c) \
+    { \
+        const LLVMValueRef *x = c->x; \
+        struct math of = math_of(c->e, x[0]), *m = &of; \
+        return is_wide(c) ? emit_libm(c->e, #name, x, (uint32_t)ir_ops[c->op].args) : narrow; \
+    }
+
+FUNCTION(exp, math_exp(m, x[0]))
+FUNCTION(expm1, math_expm1(m, x[0]))
+FUNCTION(log, math_log(m, x[0]))
+FUNCTION(log1p, math_log1p(m, x[0]))
+FUNCTION(tanh, math_tanh(m, x[0]))
+FUNCTION(sin, sine_cosine(m, x[0], false))
+FUNCTION(cos, sine_cosine(m, x[0], true))
+FUNCTION(erf, math_erf(m, x[0]))
+FUNCTION(atan2, emit_libm(m->e, "atan2f", x, 2))
+FUNCTION(pow, ir_dtype_is_float(c->operand) ? math_pow(m, x[0], x[1]) : integer_power(c))
+
+LLVMValueRef emit_logistic(const struct emit_scalar *c)
 {
-    /* clang-format off */
-    static const struct { enum ir_op op; const char *name; uint32_t args; } rows[] = {
-        {OP_exp, "exp", 1}, {OP_expm1, "expm1", 1}, {OP_log, "log", 1}, {OP_log1p, "log1p", 1}, {OP_cbrt, "cbrt", 1},
-        {OP_tanh, "tanh", 1}, {OP_sin, "sin", 1}, {OP_cos, "cos", 1}, {OP_erf, "erf", 1}, {OP_pow, "pow", 2},
-        {OP_atan2, "atan2", 2},
-    };
-    /* clang-format on */
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].op == op) return emit_libm(m->e, rows[i].name, x, rows[i].args);
-    if (op == OP_erf_inv) return wide_erf_inv(m, x[0]);
-    ASSERT(op == OP_logistic);
-    LLVMValueRef minus = LLVMBuildFNeg(m->e->b, x[0], "");
-    return divide(m, real(m, 1.0), add(m, real(m, 1.0), emit_libm(m->e, "exp", &minus, 1)));
+    struct math m = math_of(c->e, c->x[0]);
+    LLVMValueRef minus = LLVMBuildFNeg(c->e->b, c->x[0], ""), one = real(&m, 1.0);
+    return divide(&m, one, add(&m, one, is_wide(c) ? emit_libm(c->e, "exp", &minus, 1) : math_exp(&m, minus)));
 }
 
-LLVMValueRef emit_math(struct emit *e, enum ir_op op, const LLVMValueRef *x)
+LLVMValueRef emit_sqrt(const struct emit_scalar *c) { return emit_call1(c->e, "llvm.sqrt", c->x[0]); }
+
+LLVMValueRef emit_rsqrt(const struct emit_scalar *c)
 {
-    struct math m = math_of(e, x[0]);
-    if (op == OP_sqrt || op == OP_rsqrt) {
-        LLVMValueRef root = emit_call1(e, "llvm.sqrt", x[0]);
-        return op == OP_sqrt ? root : divide(&m, real(&m, 1.0), root);
-    }
-    if (m.f == emit_shaped(m.f, e->f64)) return math_f64(&m, op, x);
-    switch (op) {
-    case OP_exp: return math_exp(&m, x[0]);
-    case OP_expm1: return math_expm1(&m, x[0]);
-    case OP_log: return math_log(&m, x[0]);
-    case OP_log1p: return math_log1p(&m, x[0]);
-    case OP_cbrt: return math_cbrt(&m, x[0]);
-    case OP_tanh: return math_tanh(&m, x[0]);
-    case OP_logistic: return math_logistic(&m, x[0]);
-    case OP_sin: return sine_cosine(&m, x[0], false);
-    case OP_cos: return sine_cosine(&m, x[0], true);
-    case OP_erf: return math_erf(&m, x[0]);
-    case OP_erf_inv: return math_erf_inv(&m, x[0]);
-    case OP_pow: return math_pow(&m, x[0], x[1]);
-    case OP_atan2: return emit_libm(e, "atan2f", x, 2);
-    default: BUG("no code for op %s", ir_ops[op].name);
-    }
+    struct math m = math_of(c->e, c->x[0]);
+    return divide(&m, real(&m, 1.0), emit_sqrt(c));
 }
