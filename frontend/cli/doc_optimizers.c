@@ -5,18 +5,26 @@
 
 #include <string.h>
 
-const char doc_optimizer_intro[] = "In formulas g is the update that comes in (the gradient at first), p the "
-                                   "parameter, u the update that goes on; parameters\n"
-                                   "become p + u. t counts updates from 1. Products and quotients are element by "
-                                   "element. Where an argument is \"a number or a\n"
-                                   "schedule\", an object of `stepc doc schedules` may stand; inside of "
-                                   "`inject_hyperparams` any number may be one. Patterns\n"
-                                   "choose the parameters that a mask is true for.\n\n"
-                                   "State has the path `opt_state.<slot>`; `<path>` is that of the parameter. Shapes "
-                                   "are those for a matrix of shape [n, m] and\n"
-                                   "a vector of shape [m]; slots without `<path>` are there once. `inner`, `opt` and "
-                                   "the like are a `trace` here, to show where\n"
-                                   "their state is.\n";
+/* clang-format off */
+const char doc_optimizer_intro[] =
+    "In formulas g is the update that comes in (the gradient at first), p the parameter, u the update that goes on; parameters\n"
+    "become p + u. t counts updates from 1. Products and quotients are element by element. Where an argument is \"a number or a\n"
+    "schedule\", an object of `stepc doc schedules` may stand; inside of `inject_hyperparams` any number may be one. Patterns\n"
+    "choose the parameters that a mask is true for.\n\n"
+    "Lines in a frame are the formula that runs. `slots` are state: one like each parameter, one number for each (`scalar`) or one\n"
+    "for all (`once`), in the parameter's dtype, the one that is named, that of an argument (null: the parameter's), the\n"
+    "`narrowest` or `widest` of all parameters, or what `zeros` of an argument's dtype become beside them. They begin as 0, as the\n"
+    "number behind `=`, or as the parameter p; the path is another name after `as`. `name = ...` names a value, `slot <- ...` gives\n"
+    "a slot its next value and `g <- ...` is the update that goes on; all lines see g and the slots as they were before the step.\n"
+    "What mentions g, p, rank (the number of dimensions) or a slot of each parameter has a value per parameter, anything else one\n"
+    "for all; `tree_sum(x)` and `tree_dot(x, y)` add all elements of all parameters. `value` is the loss. Arithmetic among numbers\n"
+    "is done in double and rounded where it meets a tensor; adding the number 0 and multiplying by 1 do nothing. A schedule is\n"
+    "called with a count. `a if c else b` chooses while compiling, by flags, words and None ('schedule': the argument is one);\n"
+    "`where(c, a, b)` chooses by values. `like(x, y)` is x in the dtype of y, `increment(n)` is n + 1 as long as that is an int32.\n\n"
+    "State has the path `opt_state.<slot>`; `<path>` is that of the parameter. Shapes are those for a matrix of shape [n, m] and\n"
+    "a vector of shape [m]; slots without `<path>` are there once. `inner`, `opt` and the like are a `trace` here, to show where\n"
+    "their state is.\n";
+/* clang-format on */
 
 const char *doc_optimizer_name(struct doc *d, uint32_t i)
 {
@@ -278,7 +286,9 @@ void doc_optimizer_entry(struct doc *d, uint32_t i)
     uint32_t count;
     const struct optim_row *row = &optim_rows(&count)[i];
     str_addf(&d->out, "%s\n\n", row->doc);
+    const char *formula = optim_formula(d->arena, row->name);
     if (row->chain) str_addf(&d->out, "A chain: `%s`.\n\n", row->chain);
+    if (formula) str_addf(&d->out, "```\n%s```\n\n", formula);
     doc_arguments(d, row->args, row->count);
     add_state(d, row);
 }

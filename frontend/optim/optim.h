@@ -110,14 +110,18 @@ struct optim_row {
     const char *doc;
 };
 #define TRANSFORM(name, arguments, doc) optim_rule transform_##name;
+#define FORMULA(name, arguments, doc)
 #define ALIAS(name, chain, arguments, doc)
 #include "frontend/optim/optim.def"
 #undef TRANSFORM
+#undef FORMULA
 #undef ALIAS
 const struct optim_row *optim_rows(uint32_t *count);
 const struct optim_row *optim_row_find(const char *name);
-const char *const *optim_names(struct arena *); /* of all rows */
-bool optim_injects(const struct optim_row *);   /* inject_hyperparams by either name */
+const char *const *optim_names(struct arena *);              /* of all rows */
+bool optim_injects(const struct optim_row *);                /* inject_hyperparams by either name */
+optim_rule optim_formula_run;                                /* formula.c: of rows that are formulas */
+const char *optim_formula(struct arena *, const char *name); /* their lines; NULL: it is none */
 enum { OPTIM_MOST_ARGS = 24 };
 
 /* Runs the transformation that a JSON object describes on u, with its state under `path`. */

@@ -76,7 +76,7 @@ class Doc(unittest.TestCase):
                     first = text.strip().split("\n")[0]
                     self.assertRegex(first, SOURCE, "no source: an author with a year, Optax or T5X, in parentheses at the end")
                     others = "|".join(n for n in found if n != name)
-                    self.assertTrue("`" in first or "A chain: `" in text or re.search(r"\b(%s)\b" % others, first) or "| an object | required" in text
+                    self.assertTrue("`" in first or "A chain: `" in text or "<- " in text or re.search(r"\b(%s)\b" % others, first) or "| an object | required" in text
                                     or "| an array | required" in text, "no formula (in backticks) and no chain: " + first)
                     self.assertNotIn("depends on the arguments", text, "doc_optimizers.c needs an example of an argument")
 

@@ -1,0 +1,115 @@
+/* Distance over gradients: the step size is how far the parameters have come, over the root of the sum of squared
+ * gradients (Ivgi et al. 2023; Khaled et al. 2023). Initial parameters are those of the first step. */
+#include "frontend/optim/optim.h"
+#include <string.h>
+
+static struct fe_term scalar_state(struct optim_transform *t, const char *name, double initial)
+{
+    return optim_state(t, name, ir_type_scalar(optim_lowest(t)), (struct optim_start){.number = initial});
+}
+
+static ir_value *differences(struct optim_transform *t, const ir_value *x, const ir_value *y)
+{
+    ir_value *d = optim_new_tree(t);
+    EACH_LEAF(t, i) d[i] = term_sub(t->b, T(x[i]), T(y[i])).v;
+    return d;
+}
+
+static void scale_all(struct optim_transform *t, struct fe_term rate)
+{
+    EACH_LEAF(t, i) t->u[i] = term_mul(t->b, rate, T(t->u[i])).v;
+}
+
+/* ["heuristic" | "distance" | "learning_rate", number] */
+static bool read_init_step(struct optim_transform *t, char *kind, double *value)
+{
+    static const char *const kinds[] = {"heuristic", "distance", "learning_rate"};
+    fe_json list = arg(t, "init_step")->json, name = list ? fe_first(t->fe, list) : NULL,
+            second = name ? fe_next(t->fe, name) : NULL;
+    *kind = 'h';
+    *value = 1e-6;
+    if (!list) return true;
+    bool pair = second && !fe_next(t->fe, second) && name->kind == JSON_STRING;
+    for (int i = 0; pair && i < 3; i++)
+        if (strcmp(name->string, kinds[i]) == 0) {
+            *kind = kinds[i][0];
+            return fe_number(t->fe, second, value);
+        }
+    struct diag *d = fe_error(t->fe, pair ? name : list, "E0103",
+                              "\"init_step\" is [\"heuristic\", \"distance\" or \"learning_rate\", number], found %s",
+                              fe_found(t->fe, pair ? name : list));
+    if (pair) fe_suggest(t->fe, d, name->string, kinds, 3);
+    return false;
+}
+
+void transform_dog(struct optim_transform *t)
+{
+    struct ir_builder *b = t->b;
+    char kind;
+    double initial;
+    if (!read_init_step(t, &kind, &initial)) return;
+    optim_chain(t, "add_decayed_weights?weight_decay", 0);
+    struct optim_transform inner = *t;
+    inner.path = optim_path(t, "1");
+    struct fe_term first = optim_state(&inner, "is_init_step", ir_type_scalar(IR_BOOL),
+                                       (struct optim_start){.number = 1}),
+                   start = term_number(kind == 'l' ? 0 : initial);
+    optim_state_set(&inner, "is_init_step", T(ir_scalar(b, IR_BOOL, 0)));
+    ir_value *init = optim_first_params(&inner, "init_params", IR_TUPLE);
+    if (kind == 'h') {
+        struct fe_term norm = term_sqrt(b, optim_square_sum(t, init));
+        start = term_mul(b, term_number(initial), term_add(b, term_integer(1), norm));
+    }
+    struct fe_term most = scalar_state(&inner, "max_dist", 0), sum = scalar_state(&inner, "sum_sq_norm_grads", 0);
+    most = term_where(b, first, term_cast_like(b, start, most), most);
+    most = term_max(b, most, term_sqrt(b, optim_square_sum(t, differences(t, init, t->p))));
+    sum = term_add(b, sum, optim_square_sum(t, t->u));
+    optim_state_set(&inner, "max_dist", most);
+    optim_state_set(&inner, "sum_sq_norm_grads", sum);
+    struct fe_term rate = term_div(b, most, term_sqrt(b, term_add(b, sum, number(t, "eps"))));
+    scale_all(t, kind == 'l' ? term_where(b, first, term_number(initial), rate) : rate);
+    optim_chain(t, "scale_by_learning_rate", 2);
+}
+
+void transform_dowg(struct optim_transform *t)
+{
+    struct ir_builder *b = t->b;
+    optim_chain(t, "add_decayed_weights?weight_decay", 0);
+    struct optim_transform inner = *t;
+    inner.path = optim_path(t, "1");
+    ir_value *init = optim_first_params(&inner, "init_params", IR_TUPLE);
+    double initial = absent(t, "init_estim_sq_dist") ? arg(t, "eps")->number : arg(t, "init_estim_sq_dist")->number;
+    struct fe_term distance = scalar_state(&inner, "estim_sq_dist", initial),
+                   sum = scalar_state(&inner, "weighted_sq_norm_grads", 0);
+    distance = term_max(b, distance, optim_square_sum(t, differences(t, init, t->p)));
+    sum = term_add(b, term_mul(b, distance, optim_square_sum(t, t->u)), sum);
+    optim_state_set(&inner, "estim_sq_dist", distance);
+    optim_state_set(&inner, "weighted_sq_norm_grads", sum);
+    scale_all(t, term_div(b, distance, term_add(b, term_sqrt(b, sum), number(t, "eps"))));
+    optim_chain(t, "scale_by_learning_rate", 2);
+}
+
+/* The same per parameter. */
+void transform_scale_by_distance_over_gradients(struct optim_transform *t)
+{
+    static const int64_t one[1] = {1};
+    struct ir_builder *b = t->b;
+    struct fe_term first = optim_first(t);
+    enum ir_dtype kept = dtype_of(t, "param_dtype");
+    ir_value *init = optim_first_params(t, "init_params", kept);
+    EACH_LEAF(t, i) {
+        struct fe_term g = T(t->u[i]), exact = T(kept == IR_F32 ? init[i] : t->p[i]);
+        struct fe_term norm = term_sqrt(b, term_sum(b, term_square(b, exact)));
+        struct fe_term start = term_mul(b, number(t, "reps_rel"), term_add(b, term_integer(1), norm));
+        struct fe_term far = term_sqrt(b, term_sum(b, term_square(b, term_sub(b, T(t->p[i]), T(init[i])))));
+        struct fe_term most = optim_leaf(t, "max_dist", i, ir_type_scalar(IR_F32), zero);
+        most = term_max(b, term_where(b, first, start, most), far);
+        struct fe_term sum = optim_leaf(t, "grad_sum_of_squares", i, ir_type_of(IR_F32, 1, one), zero);
+        sum = term_add(b, sum, term_sum(b, term_square(b, g)));
+        optim_leaf_set(t, "max_dist", i, most);
+        optim_leaf_set(t, "grad_sum_of_squares", i, sum);
+        struct fe_term flat = T(ir_reshape(b, sum.v, 0, NULL));
+        struct fe_term rate = term_div(b, most, term_sqrt(b, term_add(b, flat, number(t, "eps"))));
+        t->u[i] = term_mul(b, term_mul(b, number(t, "global_scale"), rate), g).v;
+    }
+}
