@@ -5,42 +5,14 @@ checkpoints do not change.
 
 usage: adapters.py STEPC
 """
-import json
 import os
 import re
-import struct
-import subprocess
 import sys
-import tempfile
-import unittest
 
 import numpy as np
 
-STEPC = None
-
-
-def load(path):
-    with open(path, "rb") as f:
-        raw = f.read()
-    (n,) = struct.unpack("<Q", raw[:8])
-    out = {}
-    for name, t in json.loads(raw[8:8 + n]).items():
-        if name != "__metadata__" and t["dtype"] == "F32":
-            begin, end = t["data_offsets"]
-            out[name] = np.frombuffer(raw[8 + n + begin:8 + n + end], "<f4").reshape(t["shape"])
-    return out
-
-
-def save(path, tensors):
-    header, data = {}, b""
-    for name, t in tensors.items():
-        b = np.ascontiguousarray(t, {"i": "<i4", "f": "<f4"}[t.dtype.kind]).tobytes()
-        header[name] = {"dtype": "I32" if t.dtype.kind == "i" else "F32", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(b)]}
-        data += b
-    head = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(head)) + head + data)
-
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
 
 LORA = lambda rank, *match: {"type": "lora", "rank": rank, "match": list(match)}
 X = {"x": {"shape": [4, 3, 6]}}
@@ -78,44 +50,27 @@ CASES = {
 }
 
 
-class Adapters(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="stepc-adapters-")
-        self.counter = 0
-
-    def tearDown(self):
-        self.folder.cleanup()
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def stepc(self, *args, code=0):
-        p = subprocess.run([STEPC, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
-        self.assertEqual(p.returncode, code, "stepc %s: %s%s" % (" ".join(args), p.stdout, p.stderr))
-        return p.stdout
+class Adapters(runner.Case):
+    counter = 0
 
     def document(self, model, **more):
         self.counter += 1
-        path = self.path("model%d.json" % self.counter)
         document = {"stepc": 1, "inputs": X, "model": model, "loss": "mean(sin(model)**2)", "optimizer": {"type": "sgd", "learning_rate": 1.0}, "seed": 3}
         document.update(more)
-        with open(path, "w") as f:
-            json.dump(document, f)
-        return path
+        return self.write("model%d.json" % self.counter, document)
 
     def run_steps(self, document, steps, init=None, compiled=False):
-        save(self.path("data"), {"x": np.random.default_rng(1).standard_normal((1, 4, 3, 6)).astype("f4")})
+        safetensors.write(self.path("data"), {"x": np.random.default_rng(1).standard_normal((1, 4, 3, 6)).astype("f4")})
         step = document
         if compiled:
             step = self.path("step.so")
             self.stepc("compile", document, "-o", step)
         args = ["run", step, "--steps", str(steps), "--data", self.path("data"), "--save", self.path("out"), "--metrics", self.path("metrics")]
         if init:
-            save(self.path("init"), init)
+            safetensors.write(self.path("init"), init)
             args += ["--init", self.path("init")]
         self.stepc(*args)
-        with open(self.path("metrics")) as f:
-            return load(self.path("out")), [json.loads(line)["loss"] for line in f]
+        return safetensors.read(self.path("out")), [line["loss"] for line in runner.metrics(self.path("metrics"))]
 
     def test_numbers(self):
         for name, (model, adapters, layers) in CASES.items():
@@ -154,7 +109,7 @@ class Adapters(unittest.TestCase):
         frozen, free = self.document(model, trainable=["@lora"], **more), self.document(model, **more)
         dots = {}
         for document in (frozen, free):
-            text = self.stepc("compile", document, "--stop-after", "autodiff", "-o", "-")
+            text = self.stepc("compile", document, "--stop-after", "autodiff", "-o", "-").stdout
             body = text[text.index('func "step"'):]
             body = body[:body.index("\n}")]
             dots[document] = body.count(" = dot(")
@@ -162,7 +117,7 @@ class Adapters(unittest.TestCase):
         # the input), into both adapters' middle, and for their a and b
         self.assertEqual(dots[frozen], 4 + 2 * 2 + 3 + 1 + 2 + 2 * 2)
         self.assertEqual(dots[free], dots[frozen] + 4)  # the four kernels
-        explained = self.stepc("explain", frozen)
+        explained = self.stepc("explain", frozen).stdout
         self.assertEqual(len(re.findall(r"l\d\.(kernel|bias) +\S+ +param, frozen", explained)), 8)
         self.assertNotIn("kernel", " ".join(line for line in explained.splitlines() if "opt_state" in line))
         start = self.run_steps(frozen, 0)[0]
@@ -189,7 +144,7 @@ class Adapters(unittest.TestCase):
         model = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 8, "name": "a"}, {"type": "linear", "features": 6, "name": "b"}]}
         spec = {"mesh": {"axes": {"m": 2}}, "sharding": {"params": {"a.kernel": [None, "m"], "b.kernel": ["m", None], "b.lora_b": ["m"], "**": []}}}
         document = self.document(model, adapters=[LORA(2, "**")], **spec)
-        text = self.stepc("compile", document, "--stop-after", "autodiff", "-o", "-")
+        text = self.stepc("compile", document, "--stop-after", "autodiff", "-o", "-").stdout
         specs = dict(re.findall(r'slot \d+ "(\w+\.lora_\w)" .*?spec="((?:[^"\\]|\\.)*)"', text))
         self.assertEqual(specs, {"a.lora_a": "[null,null]", "a.lora_b": r'[null,\"m\"]', "b.lora_a": r'[\"m\",null]', "b.lora_b": r'[\"m\"]'})
         split, _ = self.run_steps(document, 2, compiled=True)
@@ -199,5 +154,4 @@ class Adapters(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STEPC = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    runner.main()

@@ -6,18 +6,17 @@ usage: doc.py STEPC
 """
 import os
 import re
-import subprocess
 import sys
-import unittest
 
-STEPC = None
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import ROOT, runner
+
 TOPICS = ("document", "settings", "optimizers", "schedules", "losses", "structures", "layers", "initializers", "expressions", "diagnostics")
 SOURCE = re.compile(r"\([^()]*((19|20)\d\d|Optax|T5X|stepc)[^()]*\)$")
 
 
 def run(*args):
-    p = subprocess.run([STEPC, "doc", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
-    return p.returncode, p.stdout, p.stderr
+    return runner.attempt(runner.Case.program, "doc", *args)
 
 
 def entries(topic):
@@ -26,7 +25,7 @@ def entries(topic):
     return dict(zip(parts[1::2], parts[2::2]))
 
 
-class Doc(unittest.TestCase):
+class Doc(runner.Case):
     def test_topics(self):
         code, text, _ = run()
         self.assertEqual(code, 0)
@@ -39,7 +38,7 @@ class Doc(unittest.TestCase):
 
     def test_pages(self):
         for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "step/MICROBATCHES.md"), ("inference", "step/INFERENCE.md")):
-            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "frontend", page)
+            path = os.path.join(ROOT, "frontend", page)
             with open(path, encoding="utf-8") as f:
                 self.assertEqual(run(topic)[1], f.read())
 
@@ -82,5 +81,4 @@ class Doc(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STEPC = sys.argv.pop(1)
-    unittest.main()
+    runner.main()

@@ -7,16 +7,17 @@ usage: infer.py STEPC
 import json
 import os
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
 import numpy as np
 
-STEPC = None
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
+from tool.safetensors import read
+
 MODEL = {
     "stepc": 1, "name": "infer",
     "inputs": {"x": {"shape": [8, 4], "axes": ["batch", None]}, "y": {"shape": [8, 3], "axes": ["batch", None]}},
@@ -32,30 +33,10 @@ MODEL = {
 
 
 def write(path, tensors):
-    header, blobs, at = {}, [], 0
-    for name, t in tensors.items():
-        data = np.ascontiguousarray(t, "<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + len(data)]}
-        blobs.append(data)
-        at += len(data)
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
+    safetensors.write(path, {name: np.asarray(t, "f4") for name, t in tensors.items()})
 
 
-def read(path):
-    with open(path, "rb") as f:
-        raw = f.read()
-    n = struct.unpack("<Q", raw[:8])[0]
-    out = {}
-    for name, t in json.loads(raw[8:8 + n]).items():
-        if name != "__metadata__":
-            a, b = t["data_offsets"]
-            out[name] = np.frombuffer(raw[8 + n + a:8 + n + b], "<f4").reshape(t["shape"])
-    return out
-
-
-class Infer(unittest.TestCase):
+class Infer(runner.Case):
     @classmethod
     def setUpClass(cls):
         cls.tmp = tempfile.TemporaryDirectory(prefix="stepc-infer-")
@@ -76,10 +57,10 @@ class Infer(unittest.TestCase):
     def path(cls, name):
         return os.path.join(cls.tmp.name, name)
 
-    @staticmethod
-    def run_stepc(*args):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
-        return p.returncode, p.stderr
+    @classmethod
+    def run_stepc(cls, *args):
+        done = runner.attempt(cls.program, *args)
+        return done.returncode, done.stderr
 
     def expected(self, state, prefix=""):
         hidden = (self.x - state["norm.mean"]) / np.sqrt(state["norm.var"] + 1e-5) * state[prefix + "norm.scale"] + state[prefix + "norm.bias"]
@@ -110,8 +91,7 @@ class Infer(unittest.TestCase):
         code, said = self.run_stepc("run", self.path("step.so"), "--steps", "2", "--data", self.path("data.st"), "--eval-data", self.path("data.st"),
                                     "--eval-every", "2", "--infer", self.path("out.st"), "--metrics", self.path("metrics.jsonl"))
         self.assertEqual(code, 0, said)
-        with open(self.path("metrics.jsonl")) as f:
-            last = json.loads(f.readlines()[-1])
+        last = runner.metrics(self.path("metrics.jsonl"))[-1]
         mean = read(self.path("out.st"))["model.mean"]
         self.assertAlmostEqual(last["eval_loss"], float(np.mean((mean - self.y) ** 2)), places=5)
         self.assertAlmostEqual(last["eval_error"], float(np.mean(np.abs(mean - self.y))), places=5)
@@ -125,8 +105,7 @@ class Infer(unittest.TestCase):
             want = None
             for parts in ({}, {"accumulate": {"microbatch_size": 2}}, {"accumulate": {"microbatch_size": 4, "split": "contiguous"}},
                           {"per_example": {"microbatch_size": 2}}):
-                with open(self.path("parts.json"), "w") as f:
-                    json.dump(dict(base, **parts), f)
+                self.write("parts.json", dict(base, **parts))
                 self.assertEqual(self.run_stepc("compile", self.path("parts.json"), "-o", self.path("parts.so")), (0, ""))
                 for program in ("parts.so", "parts.json"):
                     code, said = self.run_stepc("run", self.path(program), "--infer", self.path("out.st"), "--infer-data", self.path("x.st"))
@@ -144,8 +123,7 @@ class Infer(unittest.TestCase):
         for parts in ({}, {"accumulate": {"microbatch_size": 2}}, {"accumulate": {"microbatch_size": 4, "split": "contiguous"}}):
             for axes in ({}, {"d": 2}, {"d": 2, "m": 3}, {"d": 1, "m": 2}):
                 more = dict(parts, mesh={"axes": axes}, sharding=ruled) if "m" in axes else dict(parts, mesh={"axes": axes}, sharding={"rules": ruled["rules"]}) if axes else parts
-                with open(self.path("mesh.json"), "w") as f:
-                    json.dump(dict(MODEL, **more), f)
+                self.write("mesh.json", dict(MODEL, **more))
                 self.assertEqual(self.run_stepc("compile", self.path("mesh.json"), "-o", self.path("mesh.so"), "-q")[0], 0)
                 code, said = self.run_stepc("run", self.path("mesh.so"), "--infer", self.path("out.st"), "--infer-data", self.path("rows.st"), "--eval-data",
                                             self.path("data.st"), "--metrics", self.path("metrics.jsonl"))
@@ -175,8 +153,7 @@ class Infer(unittest.TestCase):
         mask, and from batches that a mask covers in parts; a batch that counts for nothing does not spoil it."""
         masked = dict(MODEL, inputs=dict(MODEL["inputs"], mask={"shape": [8], "axes": ["batch"]}), loss="sum(mask * mean((model.mean - y)**2, axis=-1)) / sum(mask)",
                       metrics={"error": "sum(mask * mean(abs(model.mean - y), axis=-1)) / sum(mask)", "rows": "sum(mask)"})
-        with open(self.path("masked.json"), "w") as f:
-            json.dump(masked, f)
+        self.write("masked.json", masked)
         self.assertEqual(self.run_stepc("compile", self.path("masked.json"), "-o", self.path("masked.so")), (0, ""))
         random = np.random.default_rng(3)
         x, y, mask = random.normal(size=(27, 4)), random.normal(size=(27, 3)), (random.random(27) < 0.6).astype("f4")
@@ -191,8 +168,7 @@ class Infer(unittest.TestCase):
             for program in ("masked.so", "masked.json"):
                 code, said = self.run_stepc("run", self.path(program), "--eval-data", self.path(data), "--eval-count", "rows", "--metrics", self.path("metrics.jsonl"))
                 self.assertEqual(code, 0, said)
-                with open(self.path("metrics.jsonl")) as f:
-                    lines = [json.loads(line) for line in f]
+                lines = runner.metrics(self.path("metrics.jsonl"))
                 self.assertEqual([sorted(line) for line in lines], [["eval_error", "eval_loss", "eval_rows", "step"]])
                 self.assertAlmostEqual(lines[0]["eval_error"], float((error * mask).sum() / mask.sum()), places=5)
                 self.assertEqual(lines[0]["eval_rows"], float(mask.sum()))
@@ -215,15 +191,13 @@ class Infer(unittest.TestCase):
 
     def test_only_what_is_computed(self):
         """Metrics of the gradients or the update are none of an evaluation's."""
-        with open(self.path("updates.json"), "w") as f:
-            json.dump(dict(MODEL, metrics={"norm": "global_norm(grads)", "error": "mean(abs(model.mean - y))", "moved": "global_norm(updates)"}), f)
+        self.write("updates.json", dict(MODEL, metrics={"norm": "global_norm(grads)", "error": "mean(abs(model.mean - y))", "moved": "global_norm(updates)"}))
         self.assertEqual(self.run_stepc("compile", self.path("updates.json"), "-o", self.path("updates.so")), (0, ""))
         for program in ("updates.so", "updates.json"):
             code, said = self.run_stepc("run", self.path(program), "--steps", "2", "--data", self.path("data.st"), "--eval-data", self.path("data.st"),
                                         "--metrics", self.path("metrics.jsonl"))
             self.assertEqual(code, 0, said)
-            with open(self.path("metrics.jsonl")) as f:
-                last = json.loads(f.readlines()[-1])
+            last = runner.metrics(self.path("metrics.jsonl"))[-1]
             self.assertEqual(sorted(last), ["error", "eval_error", "eval_loss", "loss", "moved", "norm", "step"])
             said = self.run_stepc("run", self.path(program), "--eval-data", self.path("data.st"))[1]
             self.assertRegex(said, r"step 0  eval_loss [0-9.]+\nstep 0  eval_error [0-9.]+\n")
@@ -264,8 +238,8 @@ class Infer(unittest.TestCase):
         """Ctrl-C ends after a step, says what became of the state, and the parent sees the signal."""
         for more, says in ((("--save", self.path("stopped.st"), "--all-state"), "its state is saved"), ((), "without --save FILE its state is lost")):
             open(self.path("m.jsonl"), "w").close()
-            p = subprocess.Popen([STEPC, "run", self.path("step.so"), "--steps", "1000000000", "--data", self.path("data.st"), "--metrics",
-                                  self.path("m.jsonl"), *more], stderr=subprocess.PIPE, text=True)
+            p = subprocess.Popen([self.program, "run", self.path("step.so"), "--steps", "1000000000", "--data", self.path("data.st"), "--metrics",
+                                  self.path("m.jsonl"), *more], stderr=subprocess.PIPE, text=True, env=runner.environment())
             while not (os.path.exists(self.path("m.jsonl")) and os.path.getsize(self.path("m.jsonl"))) and p.poll() is None:
                 time.sleep(0.05)
             p.send_signal(signal.SIGINT)
@@ -275,7 +249,7 @@ class Infer(unittest.TestCase):
         rows = 1600000  # more than any machine gets through before the signal, which comes at once
         write(self.path("many.st"), {"x": np.zeros((rows, 4), "f4"), "y": np.zeros((rows, 3), "f4")})
         for what in (("--eval-data", self.path("many.st"), "--metrics", self.path("many.jsonl")), ("--infer-data", self.path("many.st"), "--infer", self.path("many.out"))):
-            p = subprocess.Popen([STEPC, "run", self.path("model.json"), *what], stderr=subprocess.PIPE, text=True)  # interpreted: it takes its time
+            p = subprocess.Popen([self.program, "run", self.path("model.json"), *what], stderr=subprocess.PIPE, text=True, env=runner.environment())  # interpreted: it takes its time
             while not p.stderr.readline().startswith("run "):
                 pass
             p.send_signal(signal.SIGINT)
@@ -299,5 +273,4 @@ class Infer(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STEPC = sys.argv.pop(1)
-    unittest.main()
+    runner.main()

@@ -8,15 +8,17 @@ The entries of one object (step, eval, infer, init) share state, one block of te
 """
 import json
 import os
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
 STEPC = sys.argv[1]
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../samples"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../samples")]
 import stepc
+from tool import runner
+
 CLIP = [{"type": "clip_by_global_norm", "max_norm": 1.0}]
 LINEAR = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 48}, {"type": "relu"}, {"type": "linear", "features": 8}]}
 ROWS = {"type": "sequential", "input": "x", "layers": [
@@ -67,11 +69,7 @@ def needs(name, model, more, rows):
     document = {"stepc": 1, "name": name, "inputs": {"x": {"shape": [rows, 24], "dtype": "float32"}}, "model": model,
                 "loss": "mean(model**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, **more}
     with tempfile.TemporaryDirectory(prefix="stepc-memory-") as tmp:
-        path = os.path.join(tmp, "model.json")
-        with open(path, "w") as f:
-            json.dump(document, f)
-        done = subprocess.run([STEPC, "explain", path, "--memory", "--json"], stdout=subprocess.PIPE, check=True, timeout=600)
-    report = json.loads(done.stdout)
+        report = json.loads(runner.call(STEPC, "explain", runner.write_json(os.path.join(tmp, "model.json"), document), "--memory", "--json"))
     arenas = {e["name"]: e["memory"]["arena"] for e in report["entries"]}
     outputs = sum((2 if "16" in t["dtype"] else 4) * np.prod(t["shape"]) for t in report["tensors"] if t["role"] == "output")
     if "per_example" in more or "accumulate" in more:
@@ -96,11 +94,9 @@ def shared(document, least, input_shape):
     """least: kernels that eval and step have in common."""
     with tempfile.TemporaryDirectory(prefix="stepc-shared-") as tmp:
         path, so = os.path.join(tmp, "model.json"), os.path.join(tmp, "step.so")
-        with open(path, "w") as f:
-            json.dump(document, f)
-        subprocess.run([STEPC, "compile", path, "-o", so, "--save-temps=" + tmp], check=True, timeout=600)
-        report = json.loads(subprocess.run([STEPC, "explain", so, "--json"], stdout=subprocess.PIPE, check=True, timeout=600).stdout)
-        text = subprocess.run([STEPC, "explain", so, "--memory"], stdout=subprocess.PIPE, check=True, timeout=600).stdout.decode()
+        runner.call(STEPC, "compile", runner.write_json(path, document), "-o", so, "--save-temps=" + tmp)
+        report = json.loads(runner.call(STEPC, "explain", so, "--json"))
+        text = runner.call(STEPC, "explain", so, "--memory")
         with open(os.path.join(tmp, "step.nests")) as f:
             nests = [n.split(": ", 1)[1] for n in f.read().split("kernel.")[1:]]
         size = os.path.getsize(so)

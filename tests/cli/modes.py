@@ -7,15 +7,13 @@ usage: modes.py STEPC
 import json
 import os
 import re
-import struct
-import subprocess
 import sys
-import tempfile
-import unittest
 
 import numpy as np
 
-STEPC = None
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
+
 FLAT, TIMES, IMAGE, IDS = [4, 6], [4, 5, 6], [4, 6, 6, 2], [4, 3]
 LINEAR, LSTM = {"type": "linear", "features": 3}, {"type": "lstm_cell", "hidden_features": 3}
 CARRY = "zeros((4, 3))"
@@ -59,28 +57,7 @@ LAYERS = {
 }
 
 
-def write(path, name, array):
-    kind = {"f": "F32", "i": "I32"}[array.dtype.kind]
-    text = json.dumps({name: {"dtype": kind, "shape": list(array.shape), "data_offsets": [0, array.nbytes]}}).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + array.tobytes())
-
-
-class Modes(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="stepc-modes-")
-
-    def tearDown(self):
-        self.folder.cleanup()
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def stepc(self, *args):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
-        self.assertEqual(p.returncode, 0, "stepc %s: %s" % (" ".join(args), p.stderr))
-        return p.stdout
-
+class Modes(runner.Case):
     def document(self, name, shape, block, data):
         """A bias behind the layer gives something to train where the layer has nothing."""
         layers = [dict(block, name="layer"), {"type": "expr", "expr": "x + params.shift"}]
@@ -89,32 +66,28 @@ class Modes(unittest.TestCase):
                     "model": {"type": "graph", "output": "body", "nodes": [{"type": "param", "name": "shift", "shape": [], "init": {"type": "zeros"}},
                                                                            dict(inner, name="body", input="x")]},
                     "loss": "mean((model - 0.25)**2)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, "seed": 2}
-        with open(self.path("model.json"), "w") as f:
-            json.dump(document, f)
-        return self.path("model.json")
+        return self.write("model.json", document)
 
     def run_all(self, program):
         """Loss of a first step, of an evaluation before it, twice; then the file with the state after two steps."""
         data, state = self.path("data.st"), self.path("state.st")
         lines = lambda text: [json.loads(line) for line in text.splitlines()]
-        evaluated = [lines(self.stepc("run", program, "-q", "--eval-data", data, "--metrics", "-"))[0]["eval_loss"] for _ in range(2)]
-        steps = lines(self.stepc("run", program, "-q", "--steps", "2", "--data", data, "--metrics", "-", "--save", state))
+        evaluated = [lines(self.stepc("run", program, "-q", "--eval-data", data, "--metrics", "-").stdout)[0]["eval_loss"] for _ in range(2)]
+        steps = lines(self.stepc("run", program, "-q", "--steps", "2", "--data", data, "--metrics", "-", "--save", state).stdout)
         self.assertEqual(evaluated[0], evaluated[1])
         return steps[0]["loss"], evaluated[0], state
 
     def outputs(self, program, state):
         self.stepc("run", program, "-q", "--init", state, "--infer", self.path("out.st"), "--infer-data", self.path("data.st"))
-        with open(self.path("out.st"), "rb") as f:
-            raw = f.read()
-        return np.frombuffer(raw, "<f4", offset=8 + struct.unpack("<Q", raw[:8])[0])
+        return np.concatenate([v.ravel() for v in safetensors.read(self.path("out.st")).values()])
 
     def test_every_layer(self):
-        names = re.findall(r"^## (\S+)$", self.stepc("doc", "layers"), re.M)
+        names = re.findall(r"^## (\S+)$", self.stepc("doc", "layers").stdout, re.M)
         self.assertEqual(sorted(names), sorted(LAYERS), "a layer without a case here")
         random = np.random.default_rng(0)
         for name, (shape, block, *off) in LAYERS.items():
             data = (random.integers(0, 7, [1] + shape) if shape == IDS else random.normal(size=[1] + shape)).astype("i4" if shape == IDS else "f4")
-            write(self.path("data.st"), "x", data)
+            safetensors.write(self.path("data.st"), {"x": data})
             for compiled in (False, True) if off else (False,):
                 with self.subTest(name, compiled=compiled):
                     program = self.document(name, shape, block, data)
@@ -139,5 +112,4 @@ class Modes(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STEPC = sys.argv.pop(1)
-    unittest.main()
+    runner.main()

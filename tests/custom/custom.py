@@ -10,17 +10,14 @@ usage: custom.py STEPC [NAME...]
 import json
 import os
 import re
-import struct
-import subprocess
 import sys
-import tempfile
-import unittest
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.abspath(os.path.join(HERE, "..", ".."))
-STEPC = None
+sys.path[:0] = [os.path.join(HERE, "..")]
+from tool import ROOT, runner, safetensors
+
 STEPS = 9
 DOCUMENT = {
     "stepc": 1, "name": "custom",
@@ -30,46 +27,7 @@ DOCUMENT = {
     "loss": "mean((model - y)**2)", "seed": 3}
 
 
-def safetensors(path, arrays):
-    header, body = {}, b""
-    for name, a in arrays.items():
-        raw = np.ascontiguousarray(a, "<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": list(a.shape), "data_offsets": [len(body), len(body) + len(raw)]}
-        body += raw
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + body)
-
-
-def tensors(path):
-    with open(path, "rb") as f:
-        raw = f.read()
-    (n,) = struct.unpack("<Q", raw[:8])
-    begin = 8 + n
-    return {name: (t["dtype"], t["shape"], raw[begin + t["data_offsets"][0]:begin + t["data_offsets"][1]])
-            for name, t in json.loads(raw[8:begin]).items() if name != "__metadata__"}
-
-
-class Custom(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="stepc-custom-")
-
-    def tearDown(self):
-        self.folder.cleanup()
-
-    def path(self, name):
-        return os.path.join(self.folder.name, name)
-
-    def stepc(self, *args, code=0):
-        p = subprocess.run([STEPC, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
-        self.assertEqual(p.returncode, code, "stepc %s: %s%s" % (" ".join(args), p.stdout, p.stderr))
-        return p.stderr + p.stdout
-
-    def write(self, name, document):
-        with open(self.path(name), "w") as f:
-            json.dump(document, f, indent=1)
-        return self.path(name)
-
+class Custom(runner.Case):
     def trained(self, name, optimizer, compiled, settings, *more):
         model = self.write(name + ".json", dict(DOCUMENT, optimizer=optimizer))
         if compiled:
@@ -78,11 +36,11 @@ class Custom(unittest.TestCase):
         arguments = [a for s in settings for a in ("--set", s)]
         out = self.path(name + ".safetensors")
         self.stepc("run", model, "--steps", str(STEPS), "--data", self.path("data.safetensors"), "--save", out, *arguments, *more)
-        return tensors(out)
+        return safetensors.raw(out)
 
     def data(self):
         rng = np.random.default_rng(0)
-        safetensors(self.path("data.safetensors"), {"x": rng.normal(size=(STEPS, 8, 3)), "y": rng.normal(size=(STEPS, 8, 2))})
+        safetensors.write(self.path("data.safetensors"), {"x": np.float32(rng.normal(size=(STEPS, 8, 3))), "y": np.float32(rng.normal(size=(STEPS, 8, 2)))})
 
     def test_pairs(self):
         self.data()
@@ -100,7 +58,7 @@ class Custom(unittest.TestCase):
                     self.assertEqual(sorted(got), sorted(want))
                     for tensor in want:
                         self.assertNotEqual(want[tensor], untrained[tensor], tensor)
-                        a, b = (np.frombuffer(t[2], "<f4") for t in (got[tensor], want[tensor]))
+                        a, b = (safetensors.array(t) for t in (got[tensor], want[tensor]))
                         self.assertEqual(got[tensor], want[tensor], "%s differs by %g" % (tensor, np.abs(a - b).max()))
 
     def test_inside_wrappers(self):
@@ -144,9 +102,9 @@ class Custom(unittest.TestCase):
                 model = self.write("mesh.json", dict(DOCUMENT, optimizer=optimizer, **more))
                 self.stepc("compile", model, "-o", self.path("step.so"))
                 self.stepc("run", self.path("step.so"), "--steps", "5", "--data", self.path("data.safetensors"), "--save", self.path("mesh.safetensors"))
-                saved.append(tensors(self.path("mesh.safetensors")))
+                saved.append(safetensors.raw(self.path("mesh.safetensors")))
             for name in saved[0]:
-                a, b = (np.frombuffer(s[name][2], "<f4") for s in saved)
+                a, b = (safetensors.array(s[name]) for s in saved)
                 np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5, err_msg=name)
 
     def test_slots_of_own_shape_on_meshes(self):
@@ -176,14 +134,14 @@ class Custom(unittest.TestCase):
             self.stepc("compile", document, "-o", self.path("step.so"))
             self.stepc("run", self.path("step.so"), "--steps", "6", "--data", self.path("data.safetensors"), "--all-state", "--save",
                        self.path("mesh.safetensors"))
-            saved.append(tensors(self.path("mesh.safetensors")))
+            saved.append(safetensors.raw(self.path("mesh.safetensors")))
             for name in saved[0]:
                 self.assertEqual(saved[0][name][:2], saved[-1][name][:2], name)
                 if saved[0][name][0] == "F32":
-                    a, b = (np.frombuffer(s[name][2], "<f4") for s in (saved[0], saved[-1]))
+                    a, b = (safetensors.array(s[name]) for s in (saved[0], saved[-1]))
                     np.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-5, err_msg=name)
             if len(saved) == 2:
-                slots = {t["name"]: t for t in json.loads(self.stepc("explain", self.path("step.so"), "--state", "--json"))["state"]}
+                slots = {t["name"]: t for t in json.loads(self.stepc("explain", self.path("step.so"), "--state", "--json").stdout)["state"]}
                 for name, sharding in (("row.layers.0.kernel", [[]]), ("column.layers.0.kernel", [["m"]]), ("turned.layers.0.kernel", [["m"], []]),
                                        ("row.layers.2.kernel", [[]]), ("column.layers.2.kernel", [["m"]]), ("last.layers.2.kernel", [[], ["d"], ["m"]]),
                                        ("turned.layers.2.kernel", [["m"], ["d"]]), ("last.layers.0.kernel", [[], [], ["m"]])):
@@ -232,7 +190,7 @@ class Custom(unittest.TestCase):
                 if inside:
                     optimizer = {"type": inside, "optimizer": optimizer, "adv_optimizer": {"type": "sgd", "learning_rate": 0.1}}
                 model = self.write("model.json", dict(DOCUMENT, optimizer=optimizer))
-                text = self.stepc("check", model, code=1)
+                text = self.stepc("check", model, code=1).stderr
                 self.assertRegex(text, r"^\S*model\.json:\d+:\d+: error")
                 self.assertEqual(text.count("error["), 1, text)
                 for part in says:
@@ -251,8 +209,7 @@ class Custom(unittest.TestCase):
                 self.stepc("compile", self.write("page.json", document), "-o", self.path("page.so"))
                 metrics = self.path("metrics.jsonl")
                 self.stepc("run", self.path("page.so"), "--steps", str(STEPS), "--data", self.path("data.safetensors"), "--metrics", metrics)
-                with open(metrics) as f:
-                    losses = [json.loads(line)["loss"] for line in f]
+                losses = [line["loss"] for line in runner.metrics(metrics)]
                 self.assertEqual(len([x for x in losses if isinstance(x, float)]), STEPS)
                 self.assertEqual(len(set(losses)), STEPS)
 
@@ -260,7 +217,7 @@ class Custom(unittest.TestCase):
         """Expressions that are not well-formed are found even where the model cannot be traced."""
         custom = {"type": "custom", "slots": {"m": {"init": "1 +"}}, "let": {"a": "g *"}, "update": {"m": "m)", "g": "a"}}
         model = dict(DOCUMENT, model={"type": "liner", "features": 2, "input": "x"}, optimizer={"type": "chain", "transforms": [custom]})
-        text = self.stepc("check", self.write("model.json", model), code=1)
+        text = self.stepc("check", self.write("model.json", model), code=1).stderr
         self.assertEqual(text.count("error[E0305]"), 3, text)
 
     def test_names_of_state(self):
@@ -281,5 +238,4 @@ class Custom(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STEPC = sys.argv.pop(1)
-    unittest.main()
+    runner.main()

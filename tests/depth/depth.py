@@ -5,27 +5,18 @@ time, the least of three, because machines have others to serve.
 usage: depth.py STEPC
 """
 import os
-import resource
-import subprocess
 import sys
 import tempfile
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner
 
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformer.json")
 
 
-def seconds(stepc, layers, out):
-    spent = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([stepc, "compile", MODEL, "-D", "layers=%d" % layers, "-o", out], check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    return min(spent)
-
-
 def main():
     with tempfile.TemporaryDirectory(prefix="stepc-depth-") as folder:
-        few, many = (seconds(sys.argv[1], n, os.path.join(folder, "step.so")) for n in (12, 48))
+        few, many = (runner.seconds(sys.argv[1], "compile", MODEL, "-D", "layers=%d" % n, "-o", os.path.join(folder, "step.so")) for n in (12, 48))
     print("12 layers %.2f s, 48 layers %.2f s: %.2f times per layer" % (few, many, many / 48 / (few / 12)))
     return few > 3 or many / 48 > 1.3 * few / 12
 

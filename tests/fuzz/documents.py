@@ -2,9 +2,8 @@
 """Mutates documents and asks stepc to check (or compile) them: whatever the mistake, the exit code is 0, 1 or 3 and
 no mutant takes long. Prints every mutant that breaks this, and keeps it in --keep.
 
-usage: documents.py STEPC [--rounds N] [--seed N] [--compile] [--keep DIR] [--args ARGS] DOCUMENT...
+    tests/fuzz/documents.py --stepc build/stepc --cases 2000 [--seed 1] [--bytes] [--compile] [DOCUMENT...]
 """
-import argparse
 import collections
 import concurrent.futures
 import copy
@@ -12,9 +11,12 @@ import json
 import os
 import random
 import re
-import subprocess
+import shutil
 import sys
 import tempfile
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import command, recorded, runner
 
 VALUES = [None, True, False, 0, 1, 2, 3, -1, 7, 2.5, 1e300, 10**12, 2**32, "", "x", "y", "$", "$hidden", "$1/0", [], {}, [[]], [1, 2], [None],
           {"type": "linear", "features": 3}, {"type": "tanh"}, {"type": "sequential", "layers": []}, {"type": "adam", "learning_rate": 1},
@@ -87,51 +89,43 @@ def scramble(text, random_):
 
 
 def main():
-    ap = argparse.ArgumentParser()
-    ap.add_argument("stepc")
-    ap.add_argument("documents", nargs="+")
-    ap.add_argument("--rounds", type=int, default=200)
-    ap.add_argument("--seed", type=int, default=1)
-    ap.add_argument("--bytes", action="store_true", help="change bytes of the text instead of values")
-    ap.add_argument("--compile", action="store_true")
-    ap.add_argument("--keep")
-    ap.add_argument("--args", default="", help="more arguments for stepc, separated by spaces")
-    ap.add_argument("-j", type=int, default=os.cpu_count() or 1)
-    opt = ap.parse_args()
-    seeds = []
-    for path in opt.documents:
-        with open(path, encoding="utf-8") as f:
-            seeds.append(json.load(f))
-    folder = tempfile.mkdtemp(prefix="stepc-fuzz-")
-    env = dict(os.environ, STEPC_VERIFY_EACH="1")
+    p = command.parser(__doc__, 200)
+    p.add_argument("documents", nargs="*", metavar="DOCUMENT", help="by default those of tests/parity/cases")
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--bytes", action="store_true", help="change bytes of the text instead of values")
+    p.add_argument("--compile", action="store_true")
+    p.add_argument("--args", default="", help="more arguments for stepc, separated by spaces")
+    p.add_argument("-j", type=int, default=os.cpu_count() or 1)
+    options = p.parse_args()
+    seeds = [json.load(open(path, encoding="utf-8")) for path in options.documents] or [recorded.load(name).document for name in recorded.names()]
+    folder = tempfile.TemporaryDirectory(prefix="stepc-fuzz-")
 
     def one(n):
-        random_ = random.Random(opt.seed * 1000003 + n)
+        random_ = random.Random(options.seed * 1000003 + n)
         chosen = random_.choice(seeds)
-        text = scramble(json.dumps(chosen, indent=random_.choice((None, 1))), random_) if opt.bytes else json.dumps(mutate(chosen, random_), indent=1).encode()
-        path = os.path.join(folder, "m%d.json" % n)
+        text = scramble(json.dumps(chosen, indent=random_.choice((None, 1))), random_) if options.bytes else json.dumps(mutate(chosen, random_), indent=1).encode()
+        path = os.path.join(folder.name, "m%d.json" % n)
         with open(path, "wb") as f:
             f.write(text)
-        argv = [opt.stepc, "compile", path, "-o", path + ".so"] if opt.compile else [opt.stepc, "check", path]
-        argv += opt.args.split()
+        arguments = ["compile", path, "-o", path + ".so"] if options.compile else ["check", path]
         try:
-            p = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600, cwd=folder, env=env)
-            code, said = p.returncode, p.stderr.decode("utf-8", "replace")
-        except subprocess.TimeoutExpired:
+            done = runner.attempt(options.stepc, *arguments, *options.args.split(), cwd=folder.name)
+            code, said = done.returncode, done.stderr
+        except runner.Failed:
             code, said = "time-out", ""
         if os.path.exists(path + ".so"):
             os.unlink(path + ".so")
         bad = code not in (0, 1, 3) or (code == 1 and "error" not in said)
-        if bad and opt.keep:
-            os.makedirs(opt.keep, exist_ok=True)
-            os.replace(path, os.path.join(opt.keep, "seed%d-%d.json" % (opt.seed, n)))
+        if bad and options.keep:
+            os.makedirs(options.keep, exist_ok=True)
+            shutil.move(path, os.path.join(options.keep, "seed%d-%d.json" % (options.seed, n)))
         else:
             os.unlink(path)
         return n, code, said, bad
 
     counts, kinds = collections.Counter(), collections.Counter()
-    with concurrent.futures.ThreadPoolExecutor(opt.j) as pool:
-        for n, code, said, bad in pool.map(one, range(opt.rounds)):
+    with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+        for n, code, said, bad in pool.map(one, range(options.cases)):
             counts[code] += 1
             if not bad:
                 continue
@@ -139,8 +133,8 @@ def main():
             kind = re.sub(r"\d+", "N", line)
             kinds[kind] += 1
             if kinds[kind] == 1:
-                print("seed %d round %d: %s: %s" % (opt.seed, n, code, line), flush=True)
-    print("%d mutants: %s" % (opt.rounds, ", ".join("exit %s: %d" % (c, counts[c]) for c in sorted(counts, key=str))))
+                print("seed %d round %d: %s: %s" % (options.seed, n, code, line), flush=True)
+    print("%d mutants: %s" % (options.cases, ", ".join("exit %s: %d" % (c, counts[c]) for c in sorted(counts, key=str))))
     for kind, n in kinds.most_common():
         print("%5d  %s" % (n, kind))
     return 1 if kinds else 0

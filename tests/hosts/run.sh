@@ -4,6 +4,7 @@ set -eu
 stepc=$1 out=$2 python=$3 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 mkdir -p "$out"
+export STEPC_VERIFY_EACH=1
 "$stepc" compile "$root/samples/cookbook/model.json" -o "$out/step.so"
 gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/host.c" -o "$out/host_c" -ldl -lm
 "$out/host_c" "$out/step.so" "$out/state.safetensors"

@@ -9,21 +9,18 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import unittest
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.join(HERE, "..", "..")
-sys.path[:0] = [os.path.join(ROOT, "samples"), os.path.join(ROOT, "samples", "import")]
+sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "../../samples"), os.path.join(HERE, "../../samples/import")]
 import hf
 import stepc
 import tensors
+from tool import runner
 
-STEPC = None
 MODELS = sorted(os.listdir(os.path.join(HERE, "models")))
 
 
@@ -37,9 +34,7 @@ def run(*arguments):
 
 def compiled(folder):
     out = os.path.join(tempfile.mkdtemp(dir=folder), "step.so")  # a path of its own: dlopen knows objects by their paths
-    r = subprocess.run([STEPC, "compile", os.path.join(folder, "model.json"), "-o", out], capture_output=True, text=True)
-    if r.returncode:
-        raise AssertionError(r.stderr)
+    runner.call(runner.Case.program, "compile", os.path.join(folder, "model.json"), "-o", out)
     return out
 
 
@@ -51,11 +46,7 @@ def begin(m, folder):
         m[name] = weights.array(name)
 
 
-class HuggingFace(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="stepc-import-")
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class HuggingFace(runner.Case):
     def copy(self, name, **changes):
         """A copy of a model with other values in its config.json."""
         to = os.path.join(self.folder, "model")
@@ -117,8 +108,7 @@ class HuggingFace(unittest.TestCase):
             json.dump(document, f)
         step, data, saved = compiled(self.folder), os.path.join(self.folder, "data.safetensors"), os.path.join(self.folder, "saved.safetensors")
         tensors.write(data, [("tokens", "I32", (1, 2, 12), lambda: np.arange(24).reshape(1, 2, 12))])
-        subprocess.run([STEPC, "run", step, "--steps", "2", "--data", data, "--init", os.path.join(self.folder, "init.safetensors"),
-                        "--save", saved], check=True, capture_output=True)
+        self.stepc("run", step, "--steps", "2", "--data", data, "--init", os.path.join(self.folder, "init.safetensors"), "--save", saved)
         for weights in ("params", "ema"):
             shutil.rmtree(back, ignore_errors=True)
             self.assertEqual(run("export", source, saved, "-o", back, "--weights", weights), (0, ""))
@@ -155,7 +145,7 @@ class HuggingFace(unittest.TestCase):
         self.assertEqual(*documents)
 
     def test_learns_a_text(self):
-        with open(os.path.join(ROOT, "samples", "shakespeare", "tinyshakespeare.txt"), "rb") as f:
+        with open(os.path.join(HERE, "../../samples", "shakespeare", "tinyshakespeare.txt"), "rb") as f:
             text = np.frombuffer(f.read(200000), np.uint8)
         letters, text = np.unique(text, return_inverse=True)
         for name, vocabulary in (("gpt2", "vocab_size"), ("llama", "vocab_size")):
@@ -237,5 +227,4 @@ class HuggingFace(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STEPC = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    runner.main()

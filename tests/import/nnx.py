@@ -7,16 +7,14 @@ usage: nnx.py STEPC            (nnx.py --record [NAME...] writes tests/import/nn
 import json
 import os
 import shutil
-import subprocess
 import sys
-import tempfile
 import unittest
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 GOLDEN = os.path.join(HERE, "nnx")
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "samples", "import")]
+sys.path[:0] = [HERE, os.path.join(HERE, ".."), os.path.join(HERE, "..", "..", "samples", "import")]
 try:
     import jax
     import jax.numpy as jnp
@@ -28,8 +26,7 @@ try:
 except ImportError as e:
     MISSING = e
 import tensors
-
-STEPC = None
+from tool import runner
 
 
 def record(names):
@@ -48,18 +45,12 @@ def record(names):
             f.write("\n")
 
 
-class Documents(unittest.TestCase):
-    def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="stepc-nnx-")
-        self.addCleanup(shutil.rmtree, self.folder)
-
+class Documents(runner.Case):
     def losses(self, model, init, data, steps):
         step, metrics = os.path.join(self.folder, "step.so"), os.path.join(self.folder, "metrics")
         for arguments in (["compile", model, "-o", step], ["run", step, "--steps", str(steps), "--init", init, "--data", data, "--metrics", metrics]):
-            r = subprocess.run([STEPC] + arguments, capture_output=True, text=True)
-            self.assertEqual(r.returncode, 0, r.stderr)
-        with open(metrics) as f:
-            return [json.loads(line)["loss"] for line in f]
+            self.stepc(*arguments)
+        return [line["loss"] for line in runner.metrics(metrics)]
 
     def test_recorded(self):
         for name in sorted(os.listdir(GOLDEN)):
@@ -158,5 +149,4 @@ if __name__ == "__main__":
     else:
         if MISSING:
             print("nnx.py: %s: recorded documents only, no conversion" % MISSING)
-        STEPC = os.path.abspath(sys.argv.pop(1))
-        unittest.main()
+        runner.main()

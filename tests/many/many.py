@@ -7,11 +7,13 @@ usage: many.py STEPC
 import json
 import os
 import random
-import subprocess
 import sys
 import tempfile
 
 import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
 
 SHAPES = ([], [16], [8, 8], [100], [3], [5, 7], [1])
 STEP_OF_LAYER = 3
@@ -57,43 +59,19 @@ def deep(count, optimizer, ema, features=4, **more):
     return dict(document, ema={"decay": 0.9}) if ema else document
 
 
-def save(path, arrays):
-    header, data = {}, b""
-    for name, a in arrays.items():
-        header[name] = {"dtype": "F32", "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
-        data += a.tobytes()
-    text = json.dumps(header).encode()
-    with open(path, "wb") as f:
-        f.write(len(text).to_bytes(8, "little") + text + data)
-
-
-def load(path):
-    with open(path, "rb") as f:
-        raw = f.read()
-    size = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8:8 + size])
-    types = {"F64": np.float64, "F32": np.float32, "I32": np.int32, "U32": np.uint32, "BOOL": np.bool_}
-    return {n: np.frombuffer(raw[8 + size + h["data_offsets"][0]:8 + size + h["data_offsets"][1]], types[h["dtype"]])
-            for n, h in header.items() if n != "__metadata__"}
-
-
 class Case:
     def __init__(self, stepc, folder, document):
         self.stepc, self.folder = stepc, folder
         self.model, self.data = self.file("model.json"), self.file("data.safetensors")
-        with open(self.model, "w") as f:
-            json.dump(document, f)
+        runner.write_json(self.model, document)
         rng = np.random.default_rng(1)
-        save(self.data, {n: rng.normal(size=[3] + i["shape"]).astype(np.float32) for n, i in document["inputs"].items()})
+        safetensors.write(self.data, {n: rng.normal(size=[3] + i["shape"]).astype(np.float32) for n, i in document["inputs"].items()})
 
     def file(self, name):
         return os.path.join(self.folder, name)
 
     def call(self, *arguments):
-        done = subprocess.run([self.stepc, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        if done.returncode:
-            sys.exit("%s\nexit code %d: %s" % (" ".join(arguments), done.returncode, done.stderr[-2000:]))
-        return done.stdout
+        return runner.call(self.stepc, *arguments)
 
     def compile(self, name, *arguments):
         self.call("compile", self.model, "-o", self.file(name), "-q", *arguments)
@@ -102,7 +80,7 @@ class Case:
         out, metrics = self.file("out.safetensors"), self.file("metrics.jsonl")
         self.call("run", what, "-q", "--steps", "3", "--data", self.data, "--save", out, "--all-state", "--metrics", metrics, *arguments)
         with open(out, "rb") as f, open(metrics) as m:
-            return f.read(), m.read(), load(out)
+            return f.read(), m.read(), safetensors.read(out)
 
     def kernels(self, name):
         report = json.loads(self.call("explain", self.file(name), "--json"))

@@ -7,29 +7,20 @@ usage: times.py STEPC
 """
 import json
 import os
-import resource
-import subprocess
 import sys
 import tempfile
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner
 
 MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "model.json")
 
 
-def seconds(command):
-    spent = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        spent.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    return min(spent)
-
-
 def measure(stepc, folder, times):
     path = os.path.join(folder, "step.so")
-    spent = seconds([stepc, "compile", MODEL, "-D", "times=%d" % times, "-o", path])
-    report = subprocess.run([stepc, "explain", MODEL, "-D", "times=%d" % times, "--memory", "--json"], check=True, capture_output=True, text=True)
-    return spent, os.path.getsize(path), json.loads(report.stdout)["memory"]["peak"]
+    spent = runner.seconds(stepc, "compile", MODEL, "-D", "times=%d" % times, "-o", path)
+    report = runner.call(stepc, "explain", MODEL, "-D", "times=%d" % times, "--memory", "--json")
+    return spent, os.path.getsize(path), json.loads(report)["memory"]["peak"]
 
 
 def main():

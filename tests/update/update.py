@@ -11,13 +11,14 @@ import json
 import math
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = os.path.join(HERE, "..", "..", "frontend", "optim", "optim.def")
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import ROOT, runner
+
+TABLE = os.path.join(ROOT, "frontend", "optim", "optim.def")
 SHAPES = {"a.kernel": (64, 48), "a.bias": (2048,), "b.kernel": (8, 16, 32), "c.embedding": (100, 64), "d.kernel": (33, 67),
           "e.kernel": (512, 160)}
 RATE = {"learning_rate": 1e-3}
@@ -92,7 +93,7 @@ def traffic(stepc, optimizer, averages):
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(document(optimizer, averages), f)
         f.flush()
-        p = subprocess.run([stepc, "explain", f.name, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        p = runner.attempt(stepc, "explain", f.name, "--json")
     if p.returncode:
         return None, p.stderr.strip()
     step = {e["name"]: e for e in json.loads(p.stdout)["entries"]}["step"]

@@ -62,7 +62,7 @@ static void collect_document(const char *path, const char *const *names, const c
     struct fe_define defines[8];
     struct fe_options options = {.defines = defines};
     struct diags diags = {.arena = &arena};
-    struct pass_options pass_options = {.one_by_one = true}; /* as for a GPU */
+    struct pass_options pass_options = {.one_by_one = true, .verify_each = true}; /* as for a GPU */
     struct pass *pass = arena_new(&arena, struct pass);
     struct ir_module *last = NULL;
     const char *text = document_text(&arena, path);
@@ -221,11 +221,9 @@ static int make_object(const char *path, const char *archs, const char **why)
 
 static struct cg_bytes contents(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "%s", path);
-    char *data = arena_alloc(&arena, 4 << 20);
-    size_t size = fread(data, 1, 4 << 20, file);
-    fclose(file);
+    size_t size = 0;
+    const char *data = file_bytes(&arena, path, &size);
+    ck_assert_msg(data != NULL, "%s", path);
     return (struct cg_bytes){data, size};
 }
 

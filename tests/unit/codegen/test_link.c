@@ -1,5 +1,6 @@
 /* Linking: one exported symbol, the same bytes twice, and environments that fail leave a message and no file. */
 #include "emit_harness.h"
+#include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 #include <dirent.h>
 #include <signal.h>
@@ -21,11 +22,9 @@ static struct cg_bytes object(void)
 
 static struct cg_bytes contents(const char *path)
 {
-    FILE *file = fopen(path, "rb");
-    ck_assert(file != NULL);
-    char *data = arena_alloc(&arena, 1 << 20);
-    size_t size = fread(data, 1, 1 << 20, file);
-    fclose(file);
+    size_t size = 0;
+    const char *data = file_bytes(&arena, path, &size);
+    ck_assert_msg(data != NULL, "%s", path);
     return (struct cg_bytes){data, size};
 }
 

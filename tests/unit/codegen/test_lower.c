@@ -1,5 +1,6 @@
 /* Lowered groups compute what the interpreter of the IR computes: small functions of every kind of group. */
 #include "lower_harness.h"
+#include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 
 START_TEST(map_flat)

@@ -343,16 +343,7 @@ static void check_golden(struct fixture *x, const char *name)
         nest_print(kernels[i].nest, &text);
     }
     const char *path = arena_format(&a, "tests/golden/lower/%s.nest", name);
-    FILE *f = fopen(path, getenv("STEPC_GOLDEN_UPDATE") ? "w" : "r");
-    ck_assert_msg(f != NULL, "%s cannot be opened", path);
-    if (getenv("STEPC_GOLDEN_UPDATE")) {
-        fputs(str_text(&text), f);
-    } else {
-        char *recorded = arena_alloc(&a, 1 << 20);
-        recorded[fread(recorded, 1, (1 << 20) - 1, f)] = 0;
-        ck_assert_str_eq(str_text(&text), recorded);
-    }
-    fclose(f);
+    golden_text(&a, path, str_text(&text));
 }
 
 START_TEST(golden)

@@ -3,8 +3,7 @@
 #define FE_RECORDED_H
 #include "ir/base/diag.h"
 #include "ir/base/json_scan.h"
-
-#include <stdio.h>
+#include "tests/unit/file.h"
 
 static struct arena arena;
 static struct json recorded;
@@ -32,14 +31,9 @@ static inline const char *text_of(const struct json_value *v)
 static inline void load(const char *path)
 {
     recorded_path = path;
-    FILE *f = fopen(path, "rb");
-    if (!f) BUG("no %s: run this from the top of the source tree", path);
-    fseek(f, 0, SEEK_END);
-    size_t n = (size_t)ftell(f);
-    rewind(f);
-    char *text = arena_alloc(&arena, n + 1);
-    n = fread(text, 1, n, f);
-    fclose(f);
+    size_t n = 0;
+    const char *text = file_bytes(&arena, path, &n);
+    if (!text) BUG("no %s: run this from the top of the source tree", path);
     struct json_error error;
     if (!json_scan(&arena, text, n, NULL, &recorded, &error)) BUG("%s at %u: %s", path, error.offset, error.message);
 }

@@ -1,8 +1,7 @@
 /* Expressions against values that JAX gave (expr_cases.json, recorded by record_expr.py), and where a wrong one is
  * blamed. Every expression is a metric of one document and evaluated by the interpreter. */
-#include "frontend/model/model.h"
-#include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
+#include "tests/unit/frontend/traced.h"
 
 #include <math.h>
 
@@ -40,28 +39,6 @@ static const char *document(const char *metrics)
     return str_text(&s);
 }
 
-struct traced {
-    struct fixture f;
-    struct fe_trace trace;
-    struct ir_builder b;
-    ir_value inputs[16];
-};
-
-static void trace_document(struct traced *t, const char *text)
-{
-    ck_assert(fixture_scan(&t->f, text));
-    ck_assert(fe_document(&t->f.fe));
-    const uint32_t *slots;
-    uint32_t n = fe_inputs(&t->f.fe, &slots);
-    t->b = (struct ir_builder){.f = ir_func_new(t->f.fe.module, "test", true)};
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ir_slot *slot = &t->f.fe.module->slots.items[slots[i]];
-        t->inputs[i] = ir_param_new(&t->b, slot->name, slot->type, (int32_t)slots[i]);
-    }
-    t->trace = (struct fe_trace){.b = &t->b, .train = true, .inputs = t->inputs};
-    ck_assert(fe_trace_model(&t->f.fe, &t->trace));
-}
-
 static void compare(const struct json_value *c, const struct ir_tensor *got)
 {
     struct ir_tensor want = tensor_of(c);
@@ -84,7 +61,7 @@ START_TEST(values)
         str_addf(&metrics, "%s\"m%u\": %s", count ? ", " : "{", count, text_of(get(c, "expr")));
     str_add(&metrics, "}");
     struct traced *t = arena_new(&arena, struct traced);
-    trace_document(t, document(str_text(&metrics)));
+    ck_assert(trace_document(t, document(str_text(&metrics))));
     fe_json json = fe_member(&t->f.fe, fe_root(&t->f.fe), "metrics");
     for (fe_json m = fe_first(&t->f.fe, json); m; m = fe_next(&t->f.fe, m)) {
         struct fe_val v = fe_expr(&t->f.fe, &t->trace, m, t->trace.env);
@@ -170,7 +147,7 @@ START_TEST(blame)
     str_add_json(&metric, wrong[_i].text);
     str_add(&metric, "}");
     const char *text = document(str_text(&metric));
-    trace_document(t, text);
+    ck_assert(trace_document(t, text));
     fe_json m = fe_first(&t->f.fe, fe_member(&t->f.fe, fe_root(&t->f.fe), "metrics"));
     struct fe_val v = fe_expr(&t->f.fe, &t->trace, m, t->trace.env);
     if (!*wrong[_i].says) { /* this one is right */
@@ -202,7 +179,7 @@ START_TEST(depth)
     for (int i = 0; i < 1000; i++) str_add(&s, "+x");
     str_add(&s, "\"}");
     struct traced *t = arena_new(&arena, struct traced);
-    trace_document(t, document(str_text(&s)));
+    ck_assert(trace_document(t, document(str_text(&s))));
     fe_json metrics = fe_member(&t->f.fe, fe_root(&t->f.fe), "metrics");
     ck_assert(fe_expr(&t->f.fe, &t->trace, fe_member(&t->f.fe, metrics, "deep"), t->trace.env).bad);
     ck_assert(fe_expr(&t->f.fe, &t->trace, fe_member(&t->f.fe, metrics, "long"), t->trace.env).bad);

@@ -3,10 +3,9 @@
  * --record): its value, the gradient of a weighted sum of it, and that gradient against differences in float64. A row
  * of functions.def or losses.def, or an entry of the library, without a case fails by name. */
 #include "passes/pass.h"
-#include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
+#include "tests/unit/frontend/traced.h"
 
-#include "frontend/model/model.h"
 #include <math.h>
 
 static double number_of(const struct json_value *v)
@@ -32,14 +31,6 @@ static struct ir_tensor tensor_of(const struct json_value *v)
     return t;
 }
 
-struct traced {
-    struct fixture f;
-    struct fe_trace trace;
-    struct ir_builder b;
-    ir_value inputs[32];
-    ir_value value;
-};
-
 static const char *document(const struct json_value *c)
 {
     struct str s = STR(&arena);
@@ -59,18 +50,7 @@ static const char *document(const struct json_value *c)
 static void trace(struct traced *t, const struct json_value *c)
 {
     const char *text = get(c, "expr")->string;
-    ck_assert(fixture_scan(&t->f, document(c)));
-    ck_assert_msg(fe_document(&t->f.fe), "%s: %s", text, fixture_said(&t->f));
-    const uint32_t *slots;
-    uint32_t n = fe_inputs(&t->f.fe, &slots);
-    t->b = (struct ir_builder){.f = ir_func_new(t->f.fe.module, "test", true)};
-    ck_assert(n <= 32);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ir_slot *slot = &t->f.fe.module->slots.items[slots[i]];
-        t->inputs[i] = ir_param_new(&t->b, slot->name, slot->type, (int32_t)slots[i]);
-    }
-    t->trace = (struct fe_trace){.b = &t->b, .train = true, .inputs = t->inputs};
-    ck_assert(fe_trace_model(&t->f.fe, &t->trace));
+    if (!trace_document(t, document(c))) ck_abort_msg("%s: %s", text, fixture_said(&t->f));
     fe_json m = fe_first(&t->f.fe, fe_member(&t->f.fe, fe_root(&t->f.fe), "metrics"));
     struct fe_val v = fe_expr(&t->f.fe, &t->trace, m, t->trace.env);
     t->value = v.bad ? 0 : fe_tensor(&t->f.fe, &t->trace, &v, m);

@@ -1,8 +1,7 @@
 /* Blocks against Flax NNX (model_cases.json, recorded by record_model.py): paths, initial values from a seed, outputs.
  * Then the rules of paths and names, and what is said about wrong models. */
-#include "frontend/model/model.h"
-#include "tests/unit/frontend/fe_test.h"
 #include "tests/unit/frontend/recorded.h"
+#include "tests/unit/frontend/traced.h"
 
 #include <math.h>
 
@@ -27,28 +26,10 @@ static const char *document(const char *model, const char *more)
     return str_text(&s);
 }
 
-struct traced {
-    struct fixture f;
-    struct fe_trace trace;
-    struct ir_builder b;
-    ir_value inputs[8];
-    bool good;
-};
-
-static struct traced *trace_document(const char *text)
+static struct traced *traced(const char *text)
 {
     struct traced *t = arena_new(&arena, struct traced);
-    const uint32_t *slots;
-    ck_assert(fixture_scan(&t->f, text));
-    if (!fe_document(&t->f.fe)) return t;
-    uint32_t n = fe_inputs(&t->f.fe, &slots);
-    t->b = (struct ir_builder){.f = ir_func_new(t->f.fe.module, "test", true)};
-    for (uint32_t i = 0; i < n; i++) {
-        const struct ir_slot *slot = &t->f.fe.module->slots.items[slots[i]];
-        t->inputs[i] = ir_param_new(&t->b, slot->name, slot->type, (int32_t)slots[i]);
-    }
-    t->trace = (struct fe_trace){.b = &t->b, .train = true, .inputs = t->inputs};
-    t->good = fe_trace_model(&t->f.fe, &t->trace);
+    trace_document(t, text);
     return t;
 }
 
@@ -81,7 +62,7 @@ static struct ir_tensor *initial_values(struct traced *t, const struct json_valu
 static void check_case(const struct json_value *c)
 {
     const char *name = get(c, "name")->string;
-    struct traced *t = trace_document(
+    struct traced *t = traced(
         document(text_of(get(c, "model")), arena_format(&arena, "\"seed\": %s,", text_of(get(c, "seed")))));
     ck_assert_msg(t->good, "%s: %s", name, fixture_said(&t->f));
     struct ir_tensor *values = initial_values(t, get(c, "params"), name), result;
@@ -142,7 +123,7 @@ static const struct {
 
 START_TEST(path_rules)
 {
-    struct traced *t = trace_document(document(paths[_i].model, paths[_i].more));
+    struct traced *t = traced(document(paths[_i].model, paths[_i].more));
     ck_assert_msg(t->good, "%s", fixture_said(&t->f));
     struct str s = STR(&arena);
     uint32_t n;
@@ -208,7 +189,7 @@ static const struct {
 
 START_TEST(blame)
 {
-    struct traced *t = trace_document(document(wrong[_i].model, wrong[_i].more));
+    struct traced *t = traced(document(wrong[_i].model, wrong[_i].more));
     char *said = fixture_said(&t->f);
     ck_assert_msg(!t->good && t->f.diags.errors == 1, "%s: %s", wrong[_i].model, said);
     ck_assert_msg(strstr(said, wrong[_i].says) != NULL, "\"%s\" expected in\n%s", wrong[_i].says, said);

@@ -5,6 +5,7 @@
 
 #include "ir/ir.h"
 #include "op_examples.h"
+#include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 
 static struct arena arena;
@@ -134,18 +135,16 @@ END_TEST
 
 START_TEST(reference_example)
 { /* the first block of ir/LANG.md, from the root of the sources */
-    static char page[20000];
-    FILE *file = fopen("ir/LANG.md", "r");
-    ck_assert_msg(file != NULL, "run from the root of the sources");
-    size_t n = fread(page, 1, sizeof page - 1, file);
-    fclose(file);
-    page[n] = 0;
+    struct arena kept = {0};
+    char *page = file_bytes(&kept, "ir/LANG.md", NULL);
+    ck_assert_msg(page != NULL, "run from the root of the sources");
     char *start = strstr(page, "```\n") + 4, *end = strstr(start, "```");
     *end = 0;
     struct ir_module *m = parse_n(start, strlen(start));
     if (!m) ck_abort_msg("%s", diags.list.items[0].message);
     ck_assert_str_eq(print(m), start);
     ir_module_free(m);
+    arena_free(&kept);
 }
 END_TEST
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "passes/pass.h"
+#include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 
 enum { MOST_CASES = 200 };
@@ -34,16 +35,6 @@ static void find_cases(void)
         if (dir) closedir(dir);
     }
     qsort(cases, (size_t)case_count, sizeof cases[0], by_name);
-}
-
-static char *read_text(struct arena *arena, const char *path, size_t *n)
-{
-    FILE *file = fopen(path, "r");
-    char *text = arena_alloc(arena, 1 << 20);
-    if (!file) return NULL;
-    *n = fread(text, 1, (1 << 20) - 1, file);
-    fclose(file);
-    return text;
 }
 
 static bool is_evaluable(const struct ir_module *m, const struct ir_func *f)
@@ -87,10 +78,10 @@ START_TEST(golden)
 {
     const struct golden *c = &cases[_i];
     struct arena arena = {0};
-    size_t n = 0, expected_n = 0;
+    size_t n = 0;
     const char *path = arena_format(&arena, "tests/golden/%s/%s.sir", c->pass, c->name);
     const char *out = arena_format(&arena, "tests/golden/%s/%s.out", c->pass, c->name);
-    char *text = read_text(&arena, path, &n);
+    const char *text = file_bytes(&arena, path, &n);
     struct diags diags = {.arena = &arena, .source = {path, text, n}};
     struct pass_options options = {.verify_each = true, .only = c->pass};
     struct pass pass = {.options = &options, .diags = &diags, .keep = &arena};
@@ -100,15 +91,7 @@ START_TEST(golden)
     ck_assert_msg(diags.errors == 0, "%s", path);
     struct str printed = STR(&arena);
     ir_print(last, &printed);
-    if (getenv("STEPC_GOLDEN_UPDATE")) {
-        FILE *file = fopen(out, "w");
-        ck_assert_ptr_nonnull(file);
-        fputs(str_text(&printed), file);
-        fclose(file);
-    }
-    const char *expected = read_text(&arena, out, &expected_n);
-    ck_assert_msg(expected && strcmp(expected, str_text(&printed)) == 0, "%s: expected\n%s\nfound\n%s", path,
-                  expected ? expected : "(nothing)", str_text(&printed));
+    golden_text(&arena, out, str_text(&printed));
     expect_same_values(m, last, &arena);
     if (last != m) ir_module_free(last);
     ir_module_free(m);

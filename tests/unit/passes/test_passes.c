@@ -6,46 +6,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "passes/pass.h"
-#include "random_ir.h"
-#include "tests/unit/suite.h"
-
-static struct arena arena;
-static struct diags diags;
-
-static struct ir_module *modules[32];
-static size_t module_count;
-
-/* Freed after the test. */
-static struct ir_module *own(struct ir_module *m)
-{
-    for (size_t i = 0; i < module_count; i++)
-        if (modules[i] == m) return m;
-    ck_assert_uint_lt(module_count, sizeof modules / sizeof modules[0]);
-    return modules[module_count++] = m;
-}
-
-static void setup(void) { diags = (struct diags){.arena = &arena}; }
-
-static void teardown(void)
-{
-    while (module_count) ir_module_free(modules[--module_count]);
-    arena_free(&arena);
-}
-
-static struct ir_module *run_with(struct pass_options options, struct ir_module *m, struct pass *pass)
-{
-    struct ir_module *last;
-    *pass = (struct pass){.options = arena_copy(&arena, &options, sizeof options), .diags = &diags, .keep = &arena};
-    pass_run(pass, own(m), &last);
-    return own(last);
-}
-
-static struct ir_module *run(const char *only, struct ir_module *m)
-{
-    struct pass pass;
-    return run_with((struct pass_options){.verify_each = true, .only = only}, m, &pass);
-}
+#include "pass_run.h"
+#include "tests/unit/file.h"
 
 /* ---------------------------------------------------------------- equality */
 
@@ -282,8 +244,7 @@ START_TEST(options)
     run_with((struct pass_options){.disable = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 1);
     setup();
-    struct ir_module *last = run_with(
-        (struct pass_options){.disable = "simplify", .stop_after = "shard", .verify_each = true}, m, &pass);
+    struct ir_module *last = run_with((struct pass_options){.disable = "simplify", .stop_after = "shard"}, m, &pass);
     ck_assert_int_eq((int)diags.errors, 0);
     ck_assert_int_eq((int)last->stage, IR_AT_SPMD);
     ck_assert_int_eq((int)pass.times.count, 6); /* outline, autodiff, accumulate, inline, ghost, shard */
@@ -302,10 +263,8 @@ START_TEST(dumps)
     ck_assert_ptr_ne(last, m);
     const char *path = arena_format(&arena, "%s/02-autodiff.sir", dir);
     ck_assert_int_eq(access(path, R_OK), 0);
-    FILE *file = fopen(path, "r");
-    static char text[1 << 20];
-    size_t n = fread(text, 1, sizeof text, file);
-    fclose(file);
+    size_t n = 0;
+    const char *text = file_bytes(&arena, path, &n);
     struct ir_module *again = own(ir_parse(text, n, &diags));
     ck_assert_ptr_nonnull(again);
     expect_equal(run("autodiff", m), again, "dump", 0);
@@ -332,7 +291,7 @@ START_TEST(defects)
         struct ir_builder b = {.f = m->funcs.items[0]};
         ir_result_add(&b, "bad", ir_append_raw(b.f, &bad), -1);
         if (!freopen("/dev/null", "w", stderr)) _exit(9);
-        run_with((struct pass_options){.verify_each = true, .only = "autodiff", .reproducer_dir = dir}, m, &pass);
+        run_with((struct pass_options){.only = "autodiff", .reproducer_dir = dir}, m, &pass);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);

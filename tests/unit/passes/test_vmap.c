@@ -3,42 +3,10 @@
  * gradient of an accumulation is that of differences. */
 #include <math.h>
 #include <string.h>
-#include "passes/pass.h"
-#include "random_ir.h"
+#include "pass_run.h"
 #include "tests/unit/ir/op_examples.h"
-#include "tests/unit/suite.h"
 
 enum { ROWS = 3 };
-
-static struct arena arena;
-static struct diags diags;
-static struct ir_module *modules[512];
-static size_t module_count;
-
-static struct ir_module *own(struct ir_module *m)
-{
-    for (size_t i = 0; i < module_count; i++)
-        if (modules[i] == m) return m;
-    ck_assert_uint_lt(module_count, sizeof modules / sizeof modules[0]);
-    return modules[module_count++] = m;
-}
-
-static void setup(void) { diags = (struct diags){.arena = &arena}; }
-
-static void teardown(void)
-{
-    while (module_count) ir_module_free(modules[--module_count]);
-    arena_free(&arena);
-}
-
-static struct ir_module *run(const char *only, struct ir_module *m)
-{
-    struct ir_module *last;
-    struct pass_options options = {.verify_each = true, .only = only};
-    struct pass pass = {.options = arena_copy(&arena, &options, sizeof options), .diags = &diags, .keep = &arena};
-    pass_run(&pass, own(m), &last);
-    return own(last);
-}
 
 /* Element k of parameter i: small integers on both sides of what an index may be, and numbers away from jumps. */
 static double sample(const struct ir_type *type, size_t i, int64_t k)
