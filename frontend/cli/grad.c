@@ -3,9 +3,10 @@
  * every trained tensor the derivative along one random direction is compared. The document is read with plain SGD of
  * rate 1 in the place of its optimizer, so that a step subtracts the gradient. */
 #include "frontend/cli/run.h"
-#include "ir/base/json_scan.h"
+#include "ir/base/json_tree.h"
 #include "ir/ir.h"
 
+#include <cjson/cJSON.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,40 +14,25 @@
 /* Members that have no part in the loss. */
 static const char *const left_out[] = {"optimizer", "ema", "per_example", "precision", "metrics", "mesh", "sharding"};
 
-static void add_member(struct str *out, const char *text, const struct json_value *v)
-{
-    str_add_n(out, text + v->key_offset, v->key_length);
-    str_add(out, ": ");
-    str_add_n(out, text + v->offset, v->length);
-    str_add(out, ",\n");
-}
-
-/* "accumulate" without the accumulators of metrics. */
-static void add_accumulate(struct str *out, const char *text, const struct json *json, const struct json_value *v)
-{
-    str_add(out, "\"accumulate\": {");
-    for (uint32_t i = v->first; i; i = json->values[i].next)
-        if (strcmp(json->values[i].key, "metrics") != 0) add_member(out, text, &json->values[i]);
-    str_add(out, "\"//\": \"\"},\n");
-}
-
 const char *cli_gradient_document(struct cli *cli, const char *text, size_t length)
 {
-    struct json json;
-    struct json_error error;
-    struct str out = STR(cli->arena);
-    if (!json_scan(cli->arena, text, length, NULL, &json, &error) || json.values[0].kind != JSON_OBJECT) return NULL;
-    str_add(&out, "{");
-    for (uint32_t i = json.values[0].first; i; i = json.values[i].next) {
-        const struct json_value *v = &json.values[i];
+    const struct cJSON *document = json_read(cli->arena, text, length);
+    struct json_tree out = json_object(cli->arena);
+    if (!cJSON_IsObject(document)) return NULL;
+    for (const struct cJSON *v = document->child; v; v = v->next) {
         bool keep = true;
-        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++) keep = keep && strcmp(left_out[k], v->key) != 0;
-        if (keep && strcmp(v->key, "accumulate") == 0 && v->kind == JSON_OBJECT && !json_get(&json, v, "//"))
-            add_accumulate(&out, text, &json, v);
-        else if (keep) add_member(&out, text, v);
+        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++) keep &= strcmp(left_out[k], v->string) != 0;
+        if (keep && strcmp(v->string, "accumulate") == 0 &&
+            cJSON_IsObject(v)) { /* without the accumulators of metrics */
+            struct json_tree accumulate = json_add_object(out, v->string);
+            for (const struct cJSON *m = v->child; m; m = m->next)
+                if (strcmp(m->string, "metrics") != 0) json_add(accumulate, m->string, json_copy(cli->arena, m));
+        } else if (keep) json_add(out, v->string, json_copy(cli->arena, v));
     }
-    str_add(&out, "\"optimizer\": {\"type\": \"sgd\", \"learning_rate\": 1}}\n");
-    return str_text(&out);
+    struct json_tree optimizer = json_add_object(out, "optimizer");
+    json_add_text(optimizer, "type", "sgd");
+    json_add_integer(optimizer, "learning_rate", 1);
+    return json_print(out);
 }
 
 struct gradient {

@@ -31,6 +31,13 @@ struct json_tree json_text(struct arena *arena, const char *text)
     return value(arena, cJSON_String, str_text(&clean));
 }
 
+static struct json_tree number(struct arena *arena, double x, bool single)
+{
+    struct str text = STR(arena);
+    str_add_number(&text, x, single);
+    return value(arena, isfinite(x) ? cJSON_Raw : cJSON_String, str_text(&text));
+}
+
 void json_add(struct json_tree to, const char *key, struct json_tree t)
 {
     if (key) cJSON_AddItemToObjectCS(to.item, arena_string(to.arena, key), t.item);
@@ -68,25 +75,26 @@ void json_add_integer(struct json_tree to, const char *key, int64_t x)
 
 void json_add_number(struct json_tree to, const char *key, double x, bool single)
 {
-    struct str text = STR(to.arena);
-    str_add_number(&text, x, single);
-    json_add(to, key, value(to.arena, isfinite(x) ? cJSON_Raw : cJSON_String, str_text(&text)));
+    json_add(to, key, number(to.arena, x, single));
 }
 
-struct json_tree json_copy(struct arena *arena, const struct cJSON *from)
+/* `printed`: numbers as texts, since cJSON prints some of them in too few digits. */
+static struct json_tree copy(struct arena *arena, const struct cJSON *from, bool printed)
 {
+    if (printed && cJSON_IsNumber(from)) return number(arena, from->valuedouble, false);
     struct json_tree t = value(arena, from->type & 0xff, from->valuestring);
-    t.item->valueint = from->valueint;
     t.item->valuedouble = from->valuedouble;
     for (const struct cJSON *child = from->child; child; child = child->next)
-        json_add(t, child->string, json_copy(arena, child));
+        json_add(t, child->string, copy(arena, child, printed));
     return t;
 }
+
+struct json_tree json_copy(struct arena *arena, const struct cJSON *from) { return copy(arena, from, true); }
 
 const struct cJSON *json_read(struct arena *arena, const char *text, size_t length)
 {
     struct cJSON *parsed = cJSON_ParseWithLength(text, length);
-    const struct cJSON *kept = parsed ? json_copy(arena, parsed).item : NULL;
+    const struct cJSON *kept = parsed ? copy(arena, parsed, false).item : NULL;
     cJSON_Delete(parsed);
     return kept;
 }
