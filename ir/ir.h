@@ -195,6 +195,8 @@ struct ir_module {
     VEC(struct ir_place) places; /* [0] = no place */
     struct ir_mesh mesh;
     const char *sharding_rules; /* JSON text of the document's "sharding" object without params/inputs; may be NULL */
+    const char *after;          /* the pass whose result this is; NULL: none */
+    struct plan_module *plans;  /* ir/plan.h: from pass fuse on */
 };
 
 struct ir_module *ir_module_new(const char *name);
@@ -281,9 +283,10 @@ bool ir_infer(const struct ir_func *, struct ir_node *node, struct arena *, cons
 /* fold.c: an equal simpler value for a node about to be made, 0 = none. Exact in floating point. */
 ir_value ir_fold(struct ir_builder *, const struct ir_node *);
 
-/* verify.c: every invariant of this file; faults are collected, one per line. True if there are none. */
+/* verify.c: every invariant of this file, and of the plans if there are any; faults are collected, one per line. True
+ * if there are none. */
 bool ir_verify(const struct ir_module *, struct str *faults);
-/* print.c, parse.c: the text form; see ir/LANG.md. parse(print(m)) prints the same. */
+/* print.c, parse.c: the text form, plans included; see ir/LANG.md. parse(print(m)) prints the same. */
 void ir_print(const struct ir_module *, struct str *);
 void ir_print_func(const struct ir_func *, struct str *);
 struct ir_module *ir_parse(const char *text, size_t length, struct diags *); /* NULL: errors were recorded */

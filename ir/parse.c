@@ -23,7 +23,7 @@ static struct ir_ints need_ints(struct parse_state *p)
     return (struct ir_ints){list.items, (uint32_t)list.count};
 }
 
-static ir_value need_value(struct parse_state *p)
+ir_value parse_need_value(struct parse_state *p)
 {
     struct diag_span span = parse_here(p);
     const char *word = parse_need(p, TOKEN_VALUE, "a value like %1");
@@ -38,7 +38,7 @@ static void read_operands(struct parse_state *p, struct ir_node *node)
     VEC(ir_value) args = {0};
     if (!parse_take_sign(p, '(')) return;
     while (!p->failed && !parse_is_sign(p, ')')) {
-        vec_push(p->scratch, &args, need_value(p));
+        vec_push(p->scratch, &args, parse_need_value(p));
         if (!parse_take_sign(p, ',')) break;
     }
     parse_need_sign(p, ')');
@@ -135,13 +135,14 @@ static void read_func(struct parse_state *p)
             continue;
         }
         struct ir_result r = {.name = parse_need(p, TOKEN_STRING, "the result's name")};
-        r.value = need_value(p);
+        r.value = parse_need_value(p);
         r.slot = parse_optional_slot(p);
         if (p->failed) return;
         r.name = arena_string(&p->m->arena, r.name);
         vec_push(&p->m->arena, &p->f->results, r);
     }
     parse_need_sign(p, '}');
+    vec_push(p->scratch, &p->func_values, p->values);
 }
 
 /* ---------------------------------------------------------------- module */
@@ -204,7 +205,9 @@ static void read_slot(struct parse_state *p)
     if (!slot.role) parse_error_at(p, span, "there is no role `%s`", role);
     slot.type = parse_need_type(p);
     parse_optional_sharding(p, &slot.sharding);
-    while (p->token == TOKEN_WORD && !parse_is_word(p, "slot") && !parse_is_word(p, "func")) read_slot_detail(p, &slot);
+    while (p->token == TOKEN_WORD && !parse_is_word(p, "slot") && !parse_is_word(p, "func") &&
+           !parse_is_word(p, "plans"))
+        read_slot_detail(p, &slot);
     parse_optional_place(p, &slot.place);
     if (!p->failed) ir_slot_new(p->m, slot);
 }
@@ -220,6 +223,7 @@ static void read_module(struct parse_state *p)
     int stage = ir_stage_find(parse_need(p, TOKEN_WORD, "a stage"));
     if (!stage) parse_error_at(p, span, "expected stage tensor, spmd or kernel");
     else memcpy(&p->m->stage, &stage, sizeof p->m->stage);
+    if (parse_take_word(p, "after")) p->m->after = arena_string(&p->m->arena, parse_need(p, TOKEN_WORD, "a pass"));
     while (!p->failed && p->token != TOKEN_END) {
         if (parse_take_word(p, "document"))
             p->m->document = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
@@ -229,7 +233,9 @@ static void read_module(struct parse_state *p)
         else if (parse_take_word(p, "place")) read_place(p);
         else if (parse_take_word(p, "slot")) read_slot(p);
         else if (parse_take_word(p, "func")) read_func(p);
-        else parse_error_at(p, parse_here(p), "expected mesh, place, slot or func, found `%s`", parse_found(p));
+        else if (parse_take_word(p, "plans")) parse_plans(p);
+        else if (parse_take_word(p, "plan")) parse_plan(p);
+        else parse_error_at(p, parse_here(p), "expected mesh, place, slot, func or plan, found `%s`", parse_found(p));
     }
 }
 
@@ -260,12 +266,20 @@ static void check_types(struct parse_state *p)
     }
 }
 
+/* The first fault, at the line that it is about if it is one of the plans. */
 static void check_module(struct parse_state *p)
 {
     struct str faults = STR(p->scratch);
-    if (p->failed || ir_verify(p->m, &faults)) return;
+    struct plan_module *plans = p->m->plans;
+    struct plan_place place;
+    if (p->failed) return;
+    p->m->plans = NULL;
+    bool sound = ir_verify(p->m, &faults), planned = sound && plans && !plan_verify(plans, &faults, &place);
+    p->m->plans = plans;
     const char *text = str_text(&faults);
-    parse_error_at(p, (struct diag_span){0, 6}, "%.*s", (int)strcspn(text, "\n"), text); /* the first one */
+    if (!sound || planned)
+        parse_error_at(p, planned ? parse_plan_span(p, place) : (struct diag_span){0, 6}, "%.*s",
+                       (int)strcspn(text, "\n"), text);
 }
 
 struct ir_module *ir_parse(const char *text, size_t length, struct diags *diags)
@@ -279,6 +293,7 @@ struct ir_module *ir_parse(const char *text, size_t length, struct diags *diags)
     resolve_bodies(&p);
     check_types(&p);
     check_module(&p);
+    parse_plan_data(&p);
     if (p.failed) {
         ir_module_free(p.m);
         p.m = NULL;

@@ -2,6 +2,7 @@
  * error every token is the end, so loops end by themselves. */
 #ifndef IR_PARSE_H
 #define IR_PARSE_H
+#include "ir/plan.h"
 #include "ir/text.h"
 
 enum parse_token { TOKEN_END, TOKEN_WORD, TOKEN_NUMBER, TOKEN_STRING, TOKEN_VALUE, TOKEN_SIGN, TOKEN_BAD };
@@ -17,7 +18,13 @@ struct parse_state {
     bool failed;
     struct ir_module *m;
     struct ir_func *f;
-    struct map values; /* numbers in the text -> values of f */
+    struct map values;           /* numbers in the text -> values of f */
+    VEC(struct map) func_values; /* those of all functions read so far */
+    VEC(struct plan_span {
+        struct plan_place place;
+        struct diag_span span;
+    })
+    plan_places;
     VEC(struct node_place {
         struct ir_func *f;
         ir_value value;
@@ -41,6 +48,7 @@ void parse_need_sign(struct parse_state *, char);
 const char *parse_need(struct parse_state *, enum parse_token, const char *what); /* "" after an error */
 int64_t parse_need_integer(struct parse_state *, int64_t least, int64_t most);
 uint32_t parse_need_index(struct parse_state *, uint64_t count);
+ir_value parse_need_value(struct parse_state *); /* %1, of the function at hand */
 struct ir_type parse_need_type(struct parse_state *);
 void parse_optional_sharding(struct parse_state *, struct ir_sharding *);
 void parse_optional_place(struct parse_state *, uint32_t *place);
@@ -54,4 +62,11 @@ struct parse_data {
 };
 struct parse_data parse_skip_data(struct parse_state *);
 void parse_read_data(struct parse_state *, struct parse_data, struct ir_node *);
+
+/* plan_parse.c: what stands behind the words `plans` and `plan`; the data of constant buffers, once all is verified;
+ * where the text tells of a place. */
+void parse_plans(struct parse_state *);
+void parse_plan(struct parse_state *);
+void parse_plan_data(struct parse_state *);
+struct diag_span parse_plan_span(const struct parse_state *, struct plan_place);
 #endif

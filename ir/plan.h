@@ -12,14 +12,52 @@
 #define IR_PLAN_H
 #include "ir/ir.h"
 
-enum plan_space {
-    PLAN_ARENA,    /* temporaries: offset in the arena of this entry */
-    PLAN_SLOT,     /* a slot of the module: storage that outlives the call (offset in the state block) */
-    PLAN_INPUT,    /* an input slot: memory of the host or staging; the index is the slot */
-    PLAN_METRIC,   /* a metric or output slot (offset in the result block) */
-    PLAN_CONSTANT, /* read-only data of the object (offset in its constant block) */
-    PLAN_DEVICE    /* int32 positions of this device on the mesh (device_index): offset = 4 * mask of axes */
+/* What the plans of a module tell so far, and the words of the text form for it and for all kinds below. */
+#define PLAN_STAGES(X) \
+    X(GROUPS, "groups")     /* by pass fuse: what is computed together */ \
+    X(COMMANDS, "commands") /* by pass schedule: in which order */ \
+    X(MEMORY, "memory")     /* by pass memplan: where everything lies, and where workers meet */
+
+#define PLAN_SPACES(X) \
+    X(ARENA, "arena")       /* temporaries: offset in the arena of this entry */ \
+    X(SLOT, "slot")         /* a slot of the module: storage that outlives the call (offset in the state block) */ \
+    X(INPUT, "input")       /* an input slot: memory of the host or staging; the index is the slot */ \
+    X(METRIC, "metric")     /* a metric or output slot (offset in the result block) */ \
+    X(CONSTANT, "constant") /* read-only data of the object (offset in its constant block) */ \
+    X(DEVICE, "device")     /* int32 positions of this device on the mesh (device_index): offset = 4 * mask of axes */
+
+/* What kind of nest a group becomes: which template of codegen/lower/lower_*.c. */
+#define PLAN_GROUP_KINDS(X) \
+    X(MAP, "map")         /* one output element per iteration; all outputs have the same extents */ \
+    X(ROW, "row")         /* rows: reductions over trailing dimensions and element-wise work on the same rows */ \
+    X(COLUMN, "column")   /* reductions over leading dimensions */ \
+    X(DOT, "dot")         /* one contraction with element-wise prologues and epilogues */ \
+    X(SCATTER, "scatter") /* scatter_add */ \
+    X(COPY, "copy")       /* a buffer to another: loop-carried values, slots that could not be updated in place */
+
+#define PLAN_COMMAND_KINDS(X) \
+    X(KERNEL, "kernel") \
+    X(LOOP_BEGIN, "loop") X(LOOP_END, "end") X(COLLECTIVE, "collective") X(JOIN, "join") /* until memory is planned */
+
+#define X(NAME, text) PLAN_##NAME,
+enum plan_stage { PLAN_STAGES(X) };
+enum plan_space { PLAN_SPACES(X) };
+enum plan_command_kind { PLAN_COMMAND_KINDS(X) };
+#undef X
+#define X(NAME, text) GROUP_##NAME,
+enum plan_group_kind { PLAN_GROUP_KINDS(X) };
+#undef X
+#define X(NAME, text) +1
+enum {
+    PLAN_STAGE_COUNT = 0 PLAN_STAGES(X),
+    PLAN_SPACE_COUNT = 0 PLAN_SPACES(X),
+    PLAN_GROUP_KIND_COUNT = 0 PLAN_GROUP_KINDS(X),
+    PLAN_COMMAND_KIND_COUNT = 0 PLAN_COMMAND_KINDS(X)
 };
+#undef X
+/* By number of the kind. */
+extern const char *const plan_stage_names[], *const plan_space_names[], *const plan_group_names[],
+                                                                            *const plan_command_names[];
 
 struct plan_buffer {
     enum plan_space space;
@@ -28,19 +66,9 @@ struct plan_buffer {
     ir_value value;         /* of `func`: whose contents it first holds; its type gives extent and layout (C order) */
     uint64_t offset, bytes; /* within its space; on a 64-byte boundary, unless it lies close behind another one */
     uint32_t first, last;   /* commands between which it is live (ARENA) */
-    const void *data;       /* CONSTANT */
-    const uint32_t *parts;  /* of tensors laid end to end: buffers that are this one together; else NULL */
-    uint32_t part_count;
-};
-
-/* What kind of nest a group becomes: which template of codegen/lower/lower_*.c. */
-enum plan_group_kind {
-    GROUP_MAP,     /* one output element per iteration; all outputs have the same extents */
-    GROUP_ROW,     /* rows: reductions over trailing dimensions and element-wise work on the same rows */
-    GROUP_COLUMN,  /* reductions over leading dimensions */
-    GROUP_DOT,     /* one contraction with element-wise prologues and epilogues */
-    GROUP_SCATTER, /* scatter_add */
-    GROUP_COPY     /* a buffer to another: loop-carried values, slots that could not be updated in place */
+    const void *data;       /* CONSTANT: all elements of the value */
+    VEC(uint32_t) parts;    /* of tensors laid end to end: buffers that are this one together */
+    bool windows;           /* a loop carries it and writes it part by part (plan_group) */
 };
 
 /* A group's reductions that need one another's results: so many passes over its domain at most. */
@@ -59,64 +87,40 @@ struct plan_group {
     ir_value root;             /* DOT, SCATTER: the contraction or scatter; else 0 */
     const char *reason;        /* why it ends here, for explain --fusion */
     uint64_t alike;            /* groups with equal numbers have the same code; 0: not known */
+    VEC(ir_value)
+    windows; /* outputs that are one part, a row say, of a buffer that a loop's body carries: the group
+                stores the part, and nothing else of the buffer is touched; what stood in the carried
+                buffer is in the output's */
 };
 
-/* A row that a loop's body writes into a buffer which it carries: a group that has it as an output stores the row, and
- * nothing else of the buffer is touched; what stood in the carried buffer is in the output's. */
-static inline bool plan_is_window(const struct ir_func *f, ir_value v)
-{
-    const struct ir_node *n = ir_get(f, v);
-    if (n->op != OP_dynamic_update || f->entry || ir_get(f, n->args[0])->op != OP_param) return false;
-    for (size_t i = 0; i < f->results.count; i++)
-        if (f->results.items[i].value == v) return true;
-    return false;
-}
+/* A concatenation of slices of `base` at regular distances (a convolution's taps), each with runs of `size` elements of
+ * the base. Element `start` + what the outer dimensions and the digits of the slice's number add + the place in the
+ * run. */
+struct plan_taps {
+    const struct ir_func *func;
+    ir_value concat, base, slice; /* slice: the first */
+    uint64_t start, size;
+    uint32_t outer; /* dimensions of the slice that are outside of the runs */
+    VEC(int64_t)
+    radix, steps;             /* the number of a slice in mixed radix, innermost digit first; elements of the base that
+                                 a step of a digit moves */
+    VEC(int64_t) outer_steps; /* the same of the slices along an outer dimension, in their own elements */
+};
 
 /* Tensors laid end to end: no kernel, but one piece of memory that holds them, if that can be; else they are copied.
  * Where a command computes one group, a concatenation is element-wise work like any other. */
-enum { PLAN_JOIN_LEAST = 16 };
-static inline bool plan_is_join(const struct ir_func *f, ir_value v)
-{
-    const struct ir_node *n = ir_get(f, v);
-    bool whole = n->op == OP_concat && n->arg_count >= PLAN_JOIN_LEAST;
-    for (int64_t i = 0; whole && i < n->attr[0].v[0]; i++) whole = n->type.dim[i] == 1;
-    return whole;
-}
-
-/* plan_taps.c: a concatenation of slices of `base` at regular distances (a convolution's taps), each with runs of
- * `size` elements of the base. Element `start` + what the outer dimensions and the digits of the slice's number add +
- * the place in the run. */
-enum { PLAN_MAX_TAPS = 1024 };
-struct plan_taps {
-    ir_value base;
-    const struct ir_node *slice; /* the first */
-    int64_t start, size;
-    uint32_t outer;                                /* dimensions of the slice that are outside of the runs */
-    uint32_t digits;                               /* the number of a slice in mixed radix, innermost digit first */
-    int64_t radix[IR_MAX_RANK], step[IR_MAX_RANK]; /* elements of the base that a step of a digit moves */
-};
-bool plan_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *); /* false: that is not what it is */
-int64_t plan_tap_step(const struct plan_taps *, uint32_t dim); /* of the slices along an outer dimension */
-
-/* Tensors of many sizes that lie end to end: those that fill lines of the cache (0) come first, so that all of them
- * begin on one; single numbers (2) come last. */
-uint32_t plan_turn(int64_t elements);
-enum { PLAN_TURNS = 3 };
-
-enum plan_command_kind {
-    PLAN_KERNEL,
-    PLAN_LOOP_BEGIN,
-    PLAN_LOOP_END,
-    PLAN_COLLECTIVE,
-    PLAN_JOIN /* until memory is planned */
+struct plan_join {
+    const struct ir_func *func;
+    ir_value concat;
 };
 
 struct plan_command {
     enum plan_command_kind kind;
     uint32_t group; /* KERNEL: the first, or only, member */
     VEC(uint32_t)
-    more; /* KERNEL: further members, groups of the same code on other tensors; none depends on
-                                       another. See plan_members */
+    more;                /* KERNEL: further members, groups of the same code on other tensors; none depends on
+                                                      another. See plan_members */
+    VEC(uint32_t) order; /* KERNEL of several members, once memory is planned: as their tensors lie in memory */
     VEC(ir_value)
     calls;                       /* KERNEL: of outlined functions: the call in `func` that each member stands for; its
                                        operands and projections are the group's parameters and outputs */
@@ -148,27 +152,45 @@ struct plan_memory {
 
 struct plan {
     struct ir_func *func; /* the entry */
-    struct arena *arena;
     VEC(struct plan_buffer) buffers;
     VEC(struct plan_group) groups;
+    VEC(struct plan_taps) taps;
+    VEC(struct plan_join) joins;
     VEC(struct plan_command) commands;
-    uint32_t **buffer_of; /* [function index][value]: its buffer, UINT32_MAX = lives only inside a group */
     uint64_t arena_bytes; /* size of the ARENA space, the predicted peak */
     uint64_t arena_lower_bound;
     struct plan_memory memory;
 };
 
-/* The members of a kernel command in the order in which their tensors lie in memory, as far as they have their places.
- */
-uint32_t *plan_order(const struct plan *, const struct plan_command *, struct arena *);
-
 /* All entries of one module. The state block (SLOT) and the result block (METRIC) are common. */
 struct plan_module {
     struct ir_module *module;
+    enum plan_stage stage;
+    bool one_by_one;          /* a kernel command computes one group, and no tensors are laid end to end */
     VEC(struct plan *) plans; /* in the order of the module's entry functions */
     uint64_t *slot_offset;    /* per slot: offset in its block (state or result) */
     uint64_t state_bytes, result_bytes, constant_bytes;
 };
+
+/* plan.c. Is an output one of the group's windows? What is known of a concatenation that consists of taps, NULL: it
+ * does not. Is a concatenation a join? */
+bool plan_is_window(const struct plan_group *, ir_value output);
+const struct plan_taps *plan_taps_of(const struct plan *, const struct ir_func *, ir_value concat);
+bool plan_is_join(const struct plan *, const struct ir_func *, ir_value);
+/* Another one whose lists can be changed and added to. */
+struct plan_module *plan_copy(const struct plan_module *, struct arena *);
+/* All elements of a constant in C order. */
+const void *plan_constant_data(const struct ir_node *, struct arena *);
+
+/* plan_print.c, plan_parse.c: the text form (ir/LANG.md), which ir_print and ir_parse call. plan_verify.c: every
+ * invariant of this file; faults are collected, one per line, and the place of the first one is told. Called by
+ * ir_verify, after the module itself was found to be sound. */
+struct plan_place {
+    enum { PLAN_AT_MODULE, PLAN_AT_PLAN, PLAN_AT_LINE /* + which of plan_lines (ir/plan_text.h) */ } kind;
+    uint32_t plan, index;
+};
+void plan_print(const struct plan_module *, struct str *);
+bool plan_verify(const struct plan_module *, struct str *faults, struct plan_place *first);
 
 /* report.c: the plan as JSON (schema 1): the manifest of an object, and what `stepc explain` reads. `more` adds members
  * that only the caller knows ("abi", "target"), and makes the report the brief one of objects; may be NULL. */

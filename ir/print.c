@@ -1,5 +1,6 @@
 /* The text form of a module (ir/LANG.md). Complete: what is not printed is not part of a module. Prints malformed
  * modules too, as far as their pointers hold, because faults are shown with it. */
+#include "ir/plan.h"
 #include "ir/text.h"
 
 #include <math.h>
@@ -242,7 +243,9 @@ void ir_print(const struct ir_module *m, struct str *out)
 {
     str_add(out, "module ");
     add_string(out, m->name);
-    str_addf(out, " stage %s\n", ir_stage_name((int)m->stage));
+    str_addf(out, " stage %s", ir_stage_name((int)m->stage));
+    if (m->after) str_addf(out, " after %s", m->after);
+    str_add(out, "\n");
     add_optional(out, "document", m->document);
     add_optional(out, "sharding_rules", m->sharding_rules);
     for (uint32_t i = 0; i < m->mesh.axis_count && i < IR_MAX_AXES; i++) {
@@ -263,4 +266,5 @@ void ir_print(const struct ir_module *m, struct str *out)
         str_add(out, "\n");
         ir_print_func(m->funcs.items[i], out);
     }
+    if (m->plans) plan_print(m->plans, out);
 }

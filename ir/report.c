@@ -184,7 +184,7 @@ static const char *origin(const struct plan_buffer *b)
     if (node->op != OP_param || b->func->entry) return ir_ops[node->op].name;
     uint32_t result = (uint32_t)node->attr[0].v[0] - 1; /* parameter 0 is the counter */
     if (result >= b->func->results.count) return ir_ops[node->op].name;
-    return plan_is_window(b->func, b->func->results.items[result].value) ? "rows of a loop" : "carried by a loop";
+    return b->windows ? "rows of a loop" : "carried by a loop";
 }
 
 static void add_alive(struct report *r, struct json_tree list, const struct plan_buffer *b)
@@ -248,8 +248,6 @@ static void add_peak(struct report *r, struct json_tree to)
     }
 }
 
-static const char *const kinds[] = {"map", "row", "column", "dot", "scatter", "copy"};
-
 static const char *place_of_group(const struct plan_group *g)
 {
     ir_value at = g->root ? g->root : g->outputs.count ? g->outputs.items[0] : 0;
@@ -271,7 +269,7 @@ static void add_kernel_brief(struct report *r, struct json_tree list, size_t com
         str_addf(&outputs, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
     struct json_tree row = json_add_array(list, NULL);
     json_add_integer(row, NULL, (int64_t)command);
-    add_shared(r, row, NULL, kinds[g->kind]);
+    add_shared(r, row, NULL, plan_group_names[g->kind]);
     add_shared(r, row, NULL, str_text(&ops));
     json_add_integer(row, NULL, (int64_t)g->nodes.count);
     add_shared(r, row, NULL, str_text(&outputs));
@@ -284,7 +282,7 @@ static void add_kernel_brief(struct report *r, struct json_tree list, size_t com
 
 static void add_kernel(struct json_tree t, const struct plan_group *g)
 {
-    json_add_text(t, "kind", kinds[g->kind]);
+    json_add_text(t, "kind", plan_group_names[g->kind]);
     struct json_tree ops = json_add_array(t, "ops");
     for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++)
         json_add_text(ops, NULL, ir_ops[g->func->nodes[g->nodes.items[i]].op].name);

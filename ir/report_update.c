@@ -169,7 +169,7 @@ static bool *mark_reduced(struct traffic *t, const struct ir_func *f, const bool
     bool *reduced = arena_new_array(t->arena, bool, f->count);
     for (ir_value v = f->count; v-- > 1;) {
         const struct ir_node *node = ir_get(f, v);
-        bool pointwise = (ir_ops[node->op].flags & IR_EWISE) || is_view(node) || plan_is_join(f, v);
+        bool pointwise = (ir_ops[node->op].flags & IR_EWISE) || is_view(node) || plan_is_join(t->plan, f, v);
         if (!live[v] || !of_update(f, v) || !(is_reduction(node) || (reduced[v] && pointwise))) continue;
         for (uint32_t i = 0; i < node->arg_count; i++) reduced[shown(f, node->args[i])] = true;
     }

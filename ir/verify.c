@@ -26,6 +26,7 @@
  *  15. In stage tensor nodes have none. Later every axis is of the mesh, splits at most one dimension, and is not also
  *      partial; only dimensions that exist are split.
  */
+#include "ir/plan.h"
 #include "ir/text.h"
 
 #include <stdarg.h>
@@ -310,5 +311,6 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
     check_recursion(&c);
     for (size_t i = 0; i < m->funcs.count; i++) check_func(&c, m->funcs.items[i]);
     arena_free(&scratch);
-    return c.ok;
+    struct plan_place first;
+    return c.ok && (!m->plans || plan_verify(m->plans, faults, &first));
 }

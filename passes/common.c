@@ -66,6 +66,8 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
     return true;
 }
 
+uint32_t pass_turn(int64_t elements) { return elements % 64 == 0 ? 0 : elements == 1 ? 2 : 1; }
+
 bool pass_is_outlined(const struct ir_func *f)
 {
     return !f->entry && strncmp(f->name, PASS_OUTLINED, strlen(PASS_OUTLINED)) == 0;

@@ -31,6 +31,11 @@ bool pass_is_outlined(const struct ir_func *);
 /* Equal for two of them: the same arithmetic on the same numbers, whatever the shape of the tensors. */
 uint64_t pass_outlined_form(const struct ir_func *, struct arena *);
 
+/* Tensors of many sizes that lie end to end: those that fill lines of the cache (0) come first, so that all of them
+ * begin on one; single numbers (2) come last. */
+uint32_t pass_turn(int64_t elements);
+enum { PASS_TURNS = 3 };
+
 /* In a sharding_constraint: the axes along which the batch lies. */
 enum { PASS_AS_BATCH = -1 };
 

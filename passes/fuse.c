@@ -520,15 +520,15 @@ static void fuse_reachable(struct pass *p, const struct ir_func *f, bool outline
 struct ir_module *pass_fuse(struct pass *p, struct ir_module *m)
 {
     m = fuse_prepare(p, m);
-    p->plans = arena_new(p->keep, struct plan_module);
-    p->plans->module = m;
+    m->plans = arena_new(p->keep, struct plan_module);
+    m->plans->module = m;
+    m->plans->one_by_one = p->options->one_by_one;
     for (size_t i = 0; i < m->funcs.count; i++) {
         if (!m->funcs.items[i]->entry) continue;
         struct plan *plan = arena_new(p->keep, struct plan);
         plan->func = m->funcs.items[i];
-        plan->arena = p->keep;
         fuse_reachable(p, plan->func, false, plan, arena_new_array(&p->scratch, bool, m->funcs.count));
-        vec_push(p->keep, &p->plans->plans, plan);
+        vec_push(p->keep, &m->plans->plans, plan);
     }
     return m;
 }

@@ -41,7 +41,7 @@ struct fuse_node {
     VEC(ir_value) readers; /* material nodes that have it as a dependency */
     bool late;             /* whatever follows from it reads small values only */
     bool replaced;         /* a parameter whose slot gets another value */
-    bool window;           /* plan_is_window: its elements are those of the row that is written */
+    bool window;           /* see plan_group: its elements are those of the row that is written */
 };
 
 struct fuse_cluster {
@@ -77,7 +77,7 @@ struct fuse_sums {
     struct arena *arena;
     const struct ir_func *f;
     bool *inner; /* by value: read by one such sum only */
-    bool join;   /* see plan_is_join */
+    bool join;   /* see plan_join */
 };
 
 /* fuse_nodes.c */
@@ -85,6 +85,8 @@ void fuse_classify(struct fuse *);
 void fuse_dependencies(struct fuse *);
 /* fuse_prepare.c: rewrites what has no template of its own. */
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
+/* fuse_taps.c: is a concatenation one of taps, and of which? */
+bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
 /* fuse_groups.c */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);
 uint32_t fuse_maker(struct fuse *, ir_value);

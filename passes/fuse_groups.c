@@ -90,6 +90,7 @@ static void emit_group(struct fuse *z, struct plan *plan, const bool *output, st
 {
     struct fuse_cluster *k = &z->clusters.items[c];
     struct plan_group g = {.kind = k->kind, .func = z->f, .root = k->root, .reason = reason_of(z, k)};
+    struct plan_taps taps;
     m->touched.count = 0;
     qsort(k->nodes.items, k->nodes.count, sizeof *k->nodes.items, by_number);
     for (size_t i = 0; i < k->nodes.count; i++) mark(z, m, m->in, k->nodes.items[i]);
@@ -98,6 +99,8 @@ static void emit_group(struct fuse *z, struct plan *plan, const bool *output, st
     for (size_t i = 0; i < m->touched.count; i++) {
         ir_value v = m->touched.items[i];
         if (m->in[v]) vec_push(z->keep, &g.nodes, v);
+        if (m->in[v] && !plan_taps_of(plan, z->f, v) && fuse_find_taps(z->f, v, &taps, z->keep))
+            vec_push(z->keep, &plan->taps, taps);
         if (m->read[v]) {
             vec_push(z->keep, &g.inputs, v);
             vec_push(z->keep, &g.input_level, level_read(z, k, v));
@@ -105,6 +108,7 @@ static void emit_group(struct fuse *z, struct plan *plan, const bool *output, st
         if (m->in[v] && z->node[v].material && output[v]) {
             vec_push(z->keep, &g.outputs, v);
             vec_push(z->keep, &g.output_level, (uint8_t)(z->node[v].level + 1));
+            if (z->node[v].window) vec_push(z->keep, &g.windows, v);
         }
         m->in[v] = m->read[v] = false;
     }
@@ -122,4 +126,7 @@ void fuse_emit_groups(struct fuse *z, struct plan *plan)
         const struct fuse_cluster *k = &z->clusters.items[c];
         if (k->merged == c && !k->lone && k->nodes.count > 0) emit_group(z, plan, output, &m, c);
     }
+    for (ir_value v = 1; v < z->f->count; v++)
+        if (z->node[v].live && z->node[v].class == FUSE_CONTROL && ir_get(z->f, v)->op == OP_concat)
+            vec_push(z->keep, &plan->joins, ((struct plan_join){z->f, v}));
 }

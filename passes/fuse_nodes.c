@@ -148,8 +148,8 @@ static bool fits_tiles(int64_t extent) { return extent % 4 == 0 || extent % 5 ==
 
 static bool stays(const struct plan_taps *t)
 {
-    int64_t run = t->step[0] == t->size ? t->size * t->radix[0] : t->size;
-    return t->outer && fits_tiles(t->slice->type.dim[t->outer - 1]) && (run <= 16 || fits_tiles(run));
+    int64_t size = (int64_t)t->size, run = t->steps.items[0] == size ? size * t->radix.items[0] : size;
+    return t->outer && fits_tiles(ir_type(t->func, t->slice)->dim[t->outer - 1]) && (run <= 16 || fits_tiles(run));
 }
 
 static void find_taps(struct fuse *z)
@@ -162,7 +162,8 @@ static void find_taps(struct fuse *z)
         const struct ir_node *node = ir_get(f, v);
         struct plan_taps t;
         if (!n->live) continue;
-        if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && plan_find_taps(f, v, &t) && stays(&t))
+        if (n->class == FUSE_INDEX && node->op == OP_concat && !elsewhere[v] && fuse_find_taps(f, v, &t, z->arena) &&
+            stays(&t))
             n->class = FUSE_VIEW;
         for (uint32_t i = 0; i < node->arg_count; i++)
             elsewhere[node->args[i]] |= n->class != FUSE_DOT && (n->class != FUSE_VIEW || elsewhere[v]);
@@ -254,6 +255,25 @@ static void mark_replaced(struct fuse *z)
     }
 }
 
+/* A row that a loop's body writes into a buffer which it carries. */
+static bool is_window(const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_dynamic_update || f->entry || ir_get(f, n->args[0])->op != OP_param) return false;
+    for (size_t i = 0; i < f->results.count; i++)
+        if (f->results.items[i].value == v) return true;
+    return false;
+}
+
+/* Many tensors one behind the other in memory. */
+static bool is_join(const struct ir_node *n)
+{
+    enum { LEAST = 16 };
+    bool whole = n->op == OP_concat && n->arg_count >= LEAST;
+    for (int64_t i = 0; whole && i < n->attr[0].v[0]; i++) whole = n->type.dim[i] == 1;
+    return whole;
+}
+
 void fuse_classify(struct fuse *z)
 {
     const struct ir_func *f = z->f;
@@ -262,9 +282,9 @@ void fuse_classify(struct fuse *z)
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *node = ir_get(f, v);
         struct fuse_node *n = &z->node[v];
-        n->class = plan_is_join(f, v) && !z->pass->options->one_by_one ? FUSE_CONTROL : class_of(node);
+        n->class = is_join(node) && !z->pass->options->one_by_one ? FUSE_CONTROL : class_of(node);
         n->live = live[v];
-        n->window = plan_is_window(f, v);
+        n->window = is_window(f, v);
         n->elements = node->type.dtype == IR_TUPLE
                           ? 0
                           : ir_type_elements(n->window ? ir_type(f, node->args[1]) : &node->type);

@@ -219,10 +219,10 @@ static ir_value join_class(struct join *j, struct ir_builder *b, const ir_value 
                            ir_value sum)
 {
     terms list = {0};
-    for (uint32_t turn = 0; turn < PLAN_TURNS; turn++) {
+    for (uint32_t turn = 0; turn < PASS_TURNS; turn++) {
         size_t first = list.count;
         for (size_t i = 0; i < all->count; i++)
-            if (all->items[i].key == key && plan_turn(all->items[i].elements) == turn)
+            if (all->items[i].key == key && pass_turn(all->items[i].elements) == turn)
                 vec_push(j->arena, &list, all->items[i]);
         if (list.count > first && reads_parameters(j, list.items + first, list.count - first))
             qsort(list.items + first, list.count - first, sizeof *list.items, by_parameter);

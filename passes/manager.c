@@ -1,6 +1,7 @@
 /* The pass manager: runs the pipeline of passes.def over a module, with everything that helps to see what happens.
  * It verifies before and after each pass, times it, dumps its result, and can stop, skip or run single ones. On a
  * defect it leaves the module that went into the failing pass and prints the command that replays it. */
+#include "ir/text.h"
 #include "passes/common.h"
 #include <errno.h>
 #include <string.h>
@@ -11,12 +12,11 @@ struct row {
     const char *name;
     pass_fn *run;
     bool required;
-    int stage_in, stage_out;
+    enum pass_stage stage_in, stage_out;
 };
 
 static const struct row rows[] = {
-#define X(name, required, stage_in, stage_out, doc) \
-    {#name, pass_##name, required, IR_STAGE_##stage_in, IR_STAGE_##stage_out},
+#define X(name, required, stage_in, stage_out, doc) {#name, pass_##name, required, PASS_##stage_in, PASS_##stage_out},
 #include "passes/passes.def"
 #undef X
 };
@@ -27,6 +27,16 @@ static const char *const names[] = {
 #include "passes/passes.def"
 #undef X
 };
+
+static enum pass_stage stage_of(const struct ir_module *m)
+{
+    return m->plans ? (enum pass_stage)(PASS_PLANS + m->plans->stage) : (enum pass_stage)m->stage;
+}
+
+static const char *stage_name(enum pass_stage stage)
+{
+    return stage >= PASS_PLANS ? plan_stage_names[stage - PASS_PLANS] : ir_stage_name((int)stage);
+}
 
 const char *const *pass_names(size_t *count)
 {
@@ -109,7 +119,8 @@ static bool dump(struct pass *p, const struct ir_module *m, size_t number, const
 
 struct running {
     struct pass *pass;
-    const struct ir_module *input;
+    struct ir_module *input;
+    struct plan_module *plans; /* the input's, which the pass may have changed already */
     const char *name;
 };
 
@@ -120,11 +131,25 @@ static void report_defect(void *user, FILE *out)
     struct arena arena = {0};
     const char *dir = r->pass->options->reproducer_dir ? r->pass->options->reproducer_dir : ".";
     const char *path = arena_format(&arena, "%s/repro-%s.sir", dir, r->name);
+    r->input->plans = r->plans;
     fprintf(out, "in pass %s\n", r->name);
     if (write_module(r->input, path, &arena))
         fprintf(out, "its input was written to %s; to replay: stepc compile %s --passes=%s\n", path, path, r->name);
     else fprintf(out, "its input could not be written to %s: %s\n", path, strerror(errno));
     arena_free(&arena);
+}
+
+/* What is sound, and has plans, is its text: read from it, it prints the same. */
+static void check_text(struct pass *p, const struct ir_module *m, const char *name)
+{
+    struct str text = STR(&p->scratch), again = STR(&p->scratch);
+    struct diags diags = {.arena = &p->scratch};
+    ir_print(m, &text);
+    struct ir_module *read = ir_parse(str_text(&text), text.length, &diags);
+    if (!read) BUG("the text after pass %s cannot be read: %s", name, diags.list.items[0].message);
+    ir_print(read, &again);
+    if (strcmp(str_text(&text), str_text(&again)) != 0) BUG("the text after pass %s prints otherwise once read", name);
+    ir_module_free(read);
 }
 
 static void check(struct pass *p, const struct ir_module *m, const char *when, const char *name)
@@ -153,16 +178,33 @@ static uint32_t count_nodes(const struct ir_module *m)
 static bool is_wanted(const struct pass_options *o, const struct row *row, const struct ir_module *m)
 {
     if (o->only) return in_list(o->only, row->name);
-    return !in_list(o->disable, row->name) && row->stage_in == (int)m->stage;
+    return !in_list(o->disable, row->name) && row->stage_in == stage_of(m);
+}
+
+/* The first row behind the pass whose result the module is; ROW_COUNT: there is nothing left to do. */
+static size_t first_row(struct pass *p, const struct ir_module *m)
+{
+    bool stopped = false;
+    if (!m->after || p->options->only) return 0;
+    for (size_t i = 0; i < ROW_COUNT; i++) {
+        stopped |= p->options->stop_after && strcmp(rows[i].name, p->options->stop_after) == 0;
+        if (strcmp(rows[i].name, m->after) == 0) return stopped ? (size_t)ROW_COUNT : i + 1;
+    }
+    diag_error(p->diags, (struct diag_span){0}, "E0107",
+               "the module is the result of pass \"%s\", which does not exist", m->after);
+    return ROW_COUNT;
 }
 
 static struct ir_module *run_one(struct pass *p, const struct row *row, struct ir_module *m)
 {
-    struct running running = {p, m, row->name};
-    if (row->stage_in != (int)m->stage) {
-        option_error(p, "--passes", row->name, "the module is at another stage than that of pass");
+    struct running running = {p, m, m->plans, row->name};
+    if (row->stage_in != stage_of(m)) {
+        diag_error(p->diags, (struct diag_span){0}, "E0107",
+                   "--passes: the module is at stage %s, pass \"%s\" needs stage %s", stage_name(stage_of(m)),
+                   row->name, stage_name(row->stage_in));
         return NULL;
     }
+    if (m->plans) m->plans = plan_copy(m->plans, p->keep);
     bug_set_hook(report_defect, &running);
     check(p, m, "before", row->name);
     bool compare = p->options->time_passes || p->options->verify_each;
@@ -171,8 +213,10 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
     struct ir_module *result = row->run(p, m);
     double time = seconds() - start;
     if (result && p->diags->errors == 0) {
-        if ((int)result->stage != row->stage_out)
-            BUG("the result is at stage %d, not %d", (int)result->stage, row->stage_out);
+        if (stage_of(result) != row->stage_out)
+            BUG("the result is at stage %s, not %s", stage_name(stage_of(result)), stage_name(row->stage_out));
+        result->after = row->name;
+        if (p->options->verify_each && result->plans) check_text(p, result, row->name);
         check(p, result, "after", row->name);
         vec_push(p->keep, &p->times,
                  ((struct pass_time){row->name, time, count_nodes(result),
@@ -194,7 +238,7 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
     bool good = !all || dump(p, in, 0, "input");
     arena_free(&p->scratch);
     if (!good) return NULL;
-    for (size_t i = 0; i < ROW_COUNT; i++) {
+    for (size_t i = first_row(p, in); i < ROW_COUNT; i++) {
         if (!is_wanted(p->options, &rows[i], m)) continue;
         p->owned = m != in || p->options->consumes;
         struct ir_module *next = run_one(p, &rows[i], m);
@@ -205,5 +249,5 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
         *last = m = next;
         if (p->options->stop_after && strcmp(p->options->stop_after, rows[i].name) == 0) return NULL;
     }
-    return p->plans;
+    return p->diags->errors || stage_of(m) != PASS_MEMORY ? NULL : m->plans;
 }

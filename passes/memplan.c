@@ -109,7 +109,7 @@ static void list_calls(struct order *o, struct calls c, struct arena *scratch)
         const struct plan_group *g = &c.plan->groups.items[plan_member(c.k, m)];
         uint32_t place = known ? o->place[operand(c, m, telling)] : 0;
         turns[m] = (struct turn){place ? place : UINT32_MAX,
-                                 plan_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
+                                 pass_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
     }
     qsort(turns, members, sizeof *turns, by_place);
     for (size_t a = 0; a < arguments; a++) {
@@ -185,23 +185,24 @@ uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const str
 struct ir_module *pass_memplan(struct pass *p, struct ir_module *m)
 {
     struct memplan mp = {
-        .pass = p, .plans = p->plans, .arena = &p->scratch, .keep = p->keep, .placed = MAP(&p->scratch)};
+        .pass = p, .plans = m->plans, .arena = &p->scratch, .keep = p->keep, .placed = MAP(&p->scratch)};
     place_slots(&mp);
-    for (size_t i = 0; i < p->plans->plans.count; i++) {
-        mp.plan = p->plans->plans.items[i];
+    for (size_t i = 0; i < m->plans->plans.count; i++) {
+        mp.plan = m->plans->plans.items[i];
         mp.constants = MAP(&p->scratch);
         mp.along = MAP(&p->scratch);
         mp.laid = MAP(&p->scratch);
         mp.out.items = NULL;
         mp.out.count = mp.out.capacity = 0;
-        mp.plan->buffer_of = arena_new_array(p->keep, uint32_t *, m->funcs.count);
+        mp.buffer_of = arena_new_array(mp.arena, uint32_t *, m->funcs.count);
         for (size_t f = 0; f < m->funcs.count; f++) {
-            mp.plan->buffer_of[f] = arena_new_array(p->keep, uint32_t, m->funcs.items[f]->count);
-            for (uint32_t v = 0; v < m->funcs.items[f]->count; v++) mp.plan->buffer_of[f][v] = NO_BUFFER;
+            mp.buffer_of[f] = arena_new_array(mp.arena, uint32_t, m->funcs.items[f]->count);
+            for (uint32_t v = 0; v < m->funcs.items[f]->count; v++) mp.buffer_of[f][v] = NO_BUFFER;
         }
         memplan_assign(&mp);
         memplan_place(&mp);
         memplan_barriers(mp.plan, &p->scratch);
     }
+    m->plans->stage = PLAN_MEMORY;
     return m;
 }

@@ -10,6 +10,7 @@ struct memplan {
     struct plan_module *plans;
     struct plan *plan;
     struct arena *arena, *keep;   /* scratch, lasting */
+    uint32_t **buffer_of;         /* [function index][value]: its buffer, NO_BUFFER = lives only inside a group */
     struct map constants;         /* hash of data -> buffer of this plan */
     struct map along;             /* group << 16 | output -> buffer: inputs that are also stored as results */
     struct map laid;              /* buffers of this plan that lie end to end with others */
@@ -21,6 +22,9 @@ struct memplan {
 ir_value memplan_base(const struct ir_func *, ir_value); /* under reshapes: the value whose buffer it shares */
 uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close);
 uint32_t memplan_new_buffer(struct memplan *, enum plan_space, const struct ir_func *, ir_value);
+/* memplan_order.c: the members of a kernel command in the order in which their tensors lie in memory, as far as they
+ * have their places. */
+uint32_t *memplan_order(const struct plan *, const struct plan_command *, struct arena *);
 /* memplan_assign.c: values to buffers, copies where an update in place is not proven. */
 void memplan_assign(struct memplan *);
 /* memplan_place.c: lifetimes, sharing, offsets, barriers, the summary. */

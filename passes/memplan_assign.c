@@ -21,10 +21,7 @@ struct frame { /* one function being walked */
     uint32_t begin, end;                  /* commands [begin, end) of plan->commands */
 };
 
-static uint32_t *buffers_of(struct memplan *mp, const struct ir_func *f)
-{
-    return mp->plan->buffer_of[ir_func_index(f)];
-}
+static uint32_t *buffers_of(struct memplan *mp, const struct ir_func *f) { return mp->buffer_of[ir_func_index(f)]; }
 
 /* ---------------------------------------------------------------- leaves */
 
@@ -32,12 +29,7 @@ static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_
 {
     const struct ir_node *node = ir_get(f, v);
     uint64_t n = (uint64_t)ir_type_elements(&node->type), size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
-    const void *data = node->data;
-    if (node->splat) {
-        unsigned char *all = arena_alloc(mp->keep, n * size + 1);
-        for (uint64_t i = 0; i < n; i++) memcpy(all + i * size, node->data, size);
-        data = all;
-    }
+    const void *data = plan_constant_data(node, mp->keep);
     uint64_t key = hash_bytes(size, data, n * size);
     uint32_t known = map_get_number(&mp->constants, key);
     if (known != MAP_NONE) return known;
@@ -242,7 +234,7 @@ static void add_result(struct memplan *mp, const struct ir_func *f, ir_value fro
     uint64_t key = hash_u64(node->type.dtype, from_buffer == NO_BUFFER);
     if (from_buffer == NO_BUFFER) key = hash_bytes(key, node->data, ir_dtype_bytes((enum ir_dtype)node->type.dtype));
     int64_t elements = ir_type_elements(&node->type);
-    bool many = !mp->pass->options->one_by_one;
+    bool many = !mp->plans->one_by_one;
     uint32_t known = many ? map_get_number(alike, key) : MAP_NONE;
     add_copy(mp, f, from, from_buffer, to);
     uint32_t last = (uint32_t)mp->out.count - 1;
@@ -345,7 +337,7 @@ static bool can_be_laid(struct memplan *mp, const struct ir_func *f, const struc
         const struct plan_buffer *b = &mp->plan->buffers.items[parts[i]];
         bool whole = b->bytes == (uint64_t)ir_type_elements(ir_type(f, join->args[i])) *
                                      ir_dtype_bytes((enum ir_dtype)join->type.dtype);
-        if (b->space != PLAN_ARENA || !whole || b->part_count ||
+        if (b->space != PLAN_ARENA || !whole || b->parts.count ||
             ir_get(f, memplan_base(f, join->args[i]))->op == OP_param || !map_set_number(&mp->laid, parts[i], 1))
             return false;
     }
@@ -355,7 +347,7 @@ static bool can_be_laid(struct memplan *mp, const struct ir_func *f, const struc
 static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_command *k)
 {
     const struct ir_node *join = ir_get(fr->f, k->node);
-    uint32_t *parts = arena_new_array(mp->keep, uint32_t, join->arg_count + 1);
+    uint32_t *parts = arena_new_array(mp->keep, uint32_t, join->arg_count);
     for (uint32_t i = 0; i < join->arg_count; i++) parts[i] = buffer_of(mp, fr->f, join->args[i]);
     bool in_state = fr->in_state[k->node], copies = !in_state && !can_be_laid(mp, fr->f, join, parts);
     struct map alike = MAP(mp->arena);
@@ -369,8 +361,8 @@ static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_co
     struct plan_buffer *buffer = &mp->plan->buffers.items[b];
     buffer->slot = mp->plan->buffers.items[parts[0]].slot;
     buffer->offset = mp->plan->buffers.items[parts[0]].offset;
-    buffer->parts = parts;
-    buffer->part_count = join->arg_count;
+    buffer->parts.items = parts;
+    buffer->parts.count = buffer->parts.capacity = join->arg_count;
     fr->buffer[k->node] = b;
 }
 
@@ -425,13 +417,22 @@ static uint32_t carried_in_place(const struct frame *fr, const struct plan_comma
     return NO_BUFFER;
 }
 
-/* Is carried value `i` of a loop a buffer of rows of which the loop writes every one and reads none? */
-static bool written_whole(const struct frame *outer, const struct ir_node *loop, const struct ir_func *body, uint32_t i)
+/* Is a value of the function one that its group stores as a window? */
+static bool is_window(const struct memplan *mp, const struct frame *fr, ir_value v)
 {
+    const struct plan_command *k = fr->producer[v] ? &mp->plan->commands.items[fr->producer[v] - 1] : NULL;
+    return k && k->kind == PLAN_KERNEL && !k->calls.count && plan_is_window(group_of(mp, k, fr->maker[v]), v);
+}
+
+/* Is carried value `i` of a loop a buffer of rows of which the loop writes every one and reads none? */
+static bool written_whole(const struct memplan *mp, const struct frame *outer, const struct frame *inner,
+                          const struct ir_node *loop, uint32_t i)
+{
+    const struct ir_func *body = inner->f;
     ir_value p = body->params.items[1 + i].value, v = body->results.items[i].value,
              counter = body->params.items[0].value;
     const struct ir_node *n = ir_get(body, v), *limit = ir_get(outer->f, loop->args[0]);
-    if (!plan_is_window(body, v) || n->args[0] != p || limit->op != OP_constant || loop->attr[1].v[0]) return false;
+    if (!is_window(mp, inner, v) || n->args[0] != p || limit->op != OP_constant || loop->attr[1].v[0]) return false;
     for (ir_value u = 1; u < body->count; u++)
         for (uint32_t k = 0; k < ir_get(body, u)->arg_count; k++)
             if (ir_get(body, u)->args[k] == p && (u != v || k)) return false;
@@ -468,7 +469,8 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
         uint32_t b = carried_in_place(outer, &head, i);
         if (b == NO_BUFFER) {
             b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
-            if (!written_whole(outer, node, body, i))
+            mp->plan->buffers.items[b].windows = is_window(mp, &fr, body->results.items[i].value);
+            if (!written_whole(mp, outer, &fr, node, i))
                 add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
         }
         fr.buffer[p->value] = fr.target[i] = b;
@@ -526,7 +528,7 @@ static void fill_around_windows(struct memplan *mp, struct frame *fr, const stru
         const struct plan_group *g = group_of(mp, k, m);
         for (size_t o = 0; o < g->outputs.count; o++) {
             ir_value v = g->outputs.items[o];
-            if (!plan_is_window(fr->f, v)) continue;
+            if (!plan_is_window(g, v)) continue;
             ir_value old = ir_get(fr->f, v)->args[0];
             uint32_t from = buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
             if (from != to) add_copy(mp, fr->f, old, is_number(fr->f, old) ? NO_BUFFER : from, to);

@@ -1,49 +1,11 @@
 /* Barriers: workers meet where a command touches bytes that another one has touched since they last met, one of the two
  * writing. What was touched is kept as sorted intervals, so that a plan of many commands without a meeting is not
  * compared command by command. */
+#include "ir/base/intervals.h"
 #include "passes/memplan.h"
 #include <string.h>
 
-struct interval {
-    uint64_t low, high;
-};
-struct intervals {
-    VEC(struct interval) list;
-}; /* disjoint, ascending */
-enum { SPACES = PLAN_DEVICE + 1, INPUT_SHIFT = 48 };
-
-/* The first interval that ends at or behind `low`. */
-static size_t find(const struct intervals *s, uint64_t low)
-{
-    size_t from = 0, to = s->list.count;
-    while (from < to) {
-        size_t middle = (from + to) / 2;
-        if (s->list.items[middle].high < low) from = middle + 1;
-        else to = middle;
-    }
-    return from;
-}
-
-static bool hit(const struct intervals *s, struct interval x)
-{
-    for (size_t i = find(s, x.low); i < s->list.count && s->list.items[i].low < x.high; i++)
-        if (x.low < s->list.items[i].high) return true;
-    return false;
-}
-
-static void add(struct intervals *s, struct interval x, struct arena *arena)
-{
-    size_t at = find(s, x.low), end = at;
-    for (; end < s->list.count && s->list.items[end].low <= x.high; end++) {
-        x.low = s->list.items[end].low < x.low ? s->list.items[end].low : x.low;
-        x.high = s->list.items[end].high > x.high ? s->list.items[end].high : x.high;
-    }
-    size_t rest = s->list.count - end;
-    if (end == at) vec_push(arena, &s->list, x);
-    memmove(s->list.items + at + 1, s->list.items + end, rest * sizeof *s->list.items);
-    s->list.items[at] = x;
-    s->list.count = at + 1 + rest;
-}
+enum { INPUT_SHIFT = 48 };
 
 /* Inputs are apart from each other; what is only read anyway needs no meeting. */
 static bool place_of(const struct plan *plan, uint32_t buffer, enum plan_space *space, struct interval *out)
@@ -70,7 +32,7 @@ static uint64_t bytes_read(const struct plan_group *g, ir_value v, uint64_t whol
         for (uint32_t k = 0; k < n->arg_count; k++) {
             if (n->args[k] != v) continue;
             if (n->op == OP_dynamic_slice && !k) rows += bytes_of(&n->type);
-            else if (k || !plan_is_window(f, g->nodes.items[i])) return whole;
+            else if (k || !plan_is_window(g, g->nodes.items[i])) return whole;
         }
     }
     return rows < whole ? rows : whole;
@@ -86,13 +48,13 @@ static uint64_t bytes_touched(const struct plan *plan, const struct plan_command
     const struct plan_group *g = &plan->groups.items[k->group];
     if (g->func->entry || g->kind == GROUP_COPY) return whole;
     ir_value v = write ? g->outputs.items[at] : g->inputs.items[at];
-    if (write) return plan_is_window(g->func, v) ? bytes_of(ir_type(g->func, ir_get(g->func, v)->args[1])) : whole;
+    if (write) return plan_is_window(g, v) ? bytes_of(ir_type(g->func, ir_get(g->func, v)->args[1])) : whole;
     return ir_get(g->func, v)->op == OP_param ? bytes_read(g, v, whole) : whole;
 }
 
 void memplan_barriers(struct plan *plan, struct arena *scratch)
 {
-    struct intervals touched[SPACES], written[SPACES];
+    struct intervals touched[PLAN_SPACE_COUNT], written[PLAN_SPACE_COUNT];
     memset(touched, 0, sizeof touched);
     memset(written, 0, sizeof written);
     bool after = false; /* a loop's border or a collective stands before */
@@ -105,17 +67,17 @@ void memplan_barriers(struct plan *plan, struct arena *scratch)
         for (size_t i = 0; i < total && !meet; i++) {
             bool write = i >= k->reads.count;
             if (place_of(plan, write ? k->writes.items[i - k->reads.count] : k->reads.items[i], &space, &x))
-                meet = hit(write ? &touched[space] : &written[space], x);
+                meet = intervals_meet(write ? &touched[space] : &written[space], x);
         }
         k->barrier_before = meet && c > 0;
-        for (size_t i = 0; i < SPACES && meet; i++) touched[i].list.count = written[i].list.count = 0;
+        for (size_t i = 0; i < PLAN_SPACE_COUNT && meet; i++) touched[i].list.count = written[i].list.count = 0;
         for (size_t i = 0; i < total; i++) {
             bool write = i >= k->reads.count;
             uint32_t b = write ? k->writes.items[i - k->reads.count] : k->reads.items[i];
             k->bytes += bytes_touched(plan, k, i);
             if (!place_of(plan, b, &space, &x)) continue;
-            add(&touched[space], x, scratch);
-            if (write) add(&written[space], x, scratch);
+            intervals_add(&touched[space], x, scratch);
+            if (write) intervals_add(&written[space], x, scratch);
         }
         after = k->kind != PLAN_KERNEL;
     }

@@ -10,7 +10,7 @@ static void touch(struct plan *plan, uint32_t b, uint32_t command)
 {
     if (b == NO_BUFFER) return;
     struct plan_buffer *buffer = &plan->buffers.items[b];
-    for (uint32_t i = 0; i < buffer->part_count; i++) touch(plan, buffer->parts[i], command);
+    for (size_t i = 0; i < buffer->parts.count; i++) touch(plan, buffer->parts.items[i], command);
     if (buffer->first == UINT32_MAX) buffer->first = command;
     if (buffer->last < command) buffer->last = command;
 }
@@ -63,9 +63,6 @@ static void rename_buffers(struct plan *plan, uint32_t *taken)
         k->limit = final(taken, k->limit);
         k->flag = final(taken, k->flag);
     }
-    for (size_t f = 0; f < plan->func->module->funcs.count; f++)
-        for (uint32_t v = 0; v < plan->func->module->funcs.items[f]->count; v++)
-            plan->buffer_of[f][v] = final(taken, plan->buffer_of[f][v]);
 }
 
 struct taking {
@@ -89,7 +86,7 @@ static void take_over_group(struct taking *t, uint32_t c, const struct plan_grou
         for (size_t i = 0; i < g->inputs.count; i++) {
             uint32_t in_index = reads[i];
             struct plan_buffer *in = &t->plan->buffers.items[in_index];
-            if (in->space != PLAN_ARENA || in->part_count || map_get_number(t->laid, in_index) != MAP_NONE ||
+            if (in->space != PLAN_ARENA || in->parts.count || map_get_number(t->laid, in_index) != MAP_NONE ||
                 in->last != c || in->bytes != out->bytes || t->reads[in_index] != 1 ||
                 g->input_level.items[i] != g->output_level.items[o] || t->writes[in_index])
                 continue;
@@ -229,7 +226,7 @@ static void sum_living(struct memplan *mp, const uint32_t *next, const bool *inn
     uint64_t *live = arena_new_array(mp->arena, uint64_t, plan->commands.count + 2), now = 0;
     for (size_t i = 0; i < plan->buffers.count; i++) {
         const struct plan_buffer *b = &plan->buffers.items[i];
-        if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count) continue;
+        if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->parts.count) continue;
         uint64_t bytes = inner[i] || next[i] ? b->bytes : align64(b->bytes);
         live[b->first] += bytes;
         live[b->last + 1] -= bytes;
@@ -248,7 +245,7 @@ static bool make_chain(const struct plan *plan, const uint32_t *list, uint32_t c
     for (uint32_t m = 0; m < count; m++) {
         const struct plan_buffer *b = &plan->buffers.items[list[m]];
         bool alone = !s->next[list[m]] && !s->inner[list[m]] && s->seen[list[m]] != s->lists;
-        if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count || !alone) return false;
+        if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->parts.count || !alone) return false;
         s->seen[list[m]] = s->lists;
     }
     for (uint32_t m = 1; m < count; m++) {
@@ -268,8 +265,8 @@ static void make_chains(struct memplan *mp, struct chains *s)
     uint32_t *list = arena_new_array(mp->arena, uint32_t, plan->buffers.count + plan->groups.count + 1);
     for (size_t b = 0; b < plan->buffers.count; b++) {
         const struct plan_buffer *whole = &plan->buffers.items[b];
-        if (whole->space == PLAN_ARENA && whole->part_count && whole->first != UINT32_MAX &&
-            !make_chain(plan, whole->parts, whole->part_count, true, s))
+        if (whole->space == PLAN_ARENA && whole->parts.count && whole->first != UINT32_MAX &&
+            !make_chain(plan, whole->parts.items, (uint32_t)whole->parts.count, true, s))
             BUG("tensors of %s that should lie end to end belong together with others", plan->func->name);
     }
     for (size_t c = 0; c < plan->commands.count; c++) {
@@ -277,7 +274,7 @@ static void make_chains(struct memplan *mp, struct chains *s)
         uint32_t members = plan_members(k);
         if (k->kind != PLAN_KERNEL || members < 2) continue;
         const struct plan_group *g = &plan->groups.items[k->group];
-        const uint32_t *order = plan_order(plan, k, mp->arena);
+        const uint32_t *order = memplan_order(plan, k, mp->arena);
         for (size_t a = 0; a < g->inputs.count + g->outputs.count; a++) {
             bool in = a < g->inputs.count;
             const uint32_t *from = in ? k->reads.items + a : k->writes.items + (a - g->inputs.count);
@@ -303,7 +300,7 @@ static void place_all(struct memplan *mp)
     const bool *inner = chains.inner;
     for (uint32_t b = 0; b < plan->buffers.count; b++) {
         if (plan->buffers.items[b].space != PLAN_ARENA || plan->buffers.items[b].first == UINT32_MAX || inner[b] ||
-            plan->buffers.items[b].part_count)
+            plan->buffers.items[b].parts.count)
             continue;
         struct item item = {.buffer = b, .first = UINT32_MAX};
         for (uint32_t x = b + 1; x; x = next[x - 1]) {
@@ -324,8 +321,8 @@ static void place_all(struct memplan *mp)
     for (uint32_t i = 0; i < count; i++) lay_down(plan, items[i].buffer, &chains, items[i].offset);
     for (size_t b = 0; b < plan->buffers.count; b++) {
         struct plan_buffer *whole = &plan->buffers.items[b];
-        if (whole->space == PLAN_ARENA && whole->part_count)
-            whole->offset = plan->buffers.items[whole->parts[0]].offset;
+        if (whole->space == PLAN_ARENA && whole->parts.count)
+            whole->offset = plan->buffers.items[whole->parts.items[0]].offset;
     }
     sum_living(mp, next, inner);
 }
@@ -341,7 +338,7 @@ static void summarise(struct memplan *mp)
     for (size_t i = 0; i < plan->buffers.count; i++) {
         const struct plan_buffer *b = &plan->buffers.items[i];
         if (b->space == PLAN_CONSTANT) s->constants += b->bytes;
-        if (b->space != PLAN_SLOT || b->part_count) continue;
+        if (b->space != PLAN_SLOT || b->parts.count) continue;
         switch (m->slots.items[b->slot].role) {
         case IR_ROLE_PARAM: s->parameters += b->bytes; break;
         case IR_ROLE_EMA: s->averages += b->bytes; break;
@@ -371,5 +368,11 @@ void memplan_place(struct memplan *mp)
     take_over(mp);
     lifetimes(mp->plan);
     place_all(mp);
+    for (size_t c = 0; c < mp->plan->commands.count; c++) {
+        struct plan_command *k = &mp->plan->commands.items[c];
+        if (k->kind != PLAN_KERNEL || !k->more.count) continue;
+        k->order.items = memplan_order(mp->plan, k, mp->keep);
+        k->order.count = k->order.capacity = plan_members(k);
+    }
     summarise(mp);
 }

@@ -25,20 +25,30 @@ struct pass_time {
 
 struct pass {
     const struct pass_options *options;
-    struct diags *diags;       /* the user's mistakes found by a pass: not differentiable, sharding, memory */
-    struct arena scratch;      /* reset after every pass */
-    struct arena *keep;        /* lives as long as the result */
-    struct plan_module *plans; /* made by the last passes */
-    bool owned; /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
+    struct diags *diags;  /* the user's mistakes found by a pass: not differentiable, sharding, memory */
+    struct arena scratch; /* reset after every pass */
+    struct arena *keep;   /* lives as long as the result */
+    bool owned;           /* nobody else has the module at hand: a pass with nothing to rewrite may set its stage */
     VEC(struct pass_time) times;
+};
+
+/* How far a module is: its stage, and from fuse on how far its plans are (enum plan_stage). */
+enum pass_stage {
+    PASS_TENSOR = IR_STAGE_TENSOR,
+    PASS_SPMD = IR_STAGE_SPMD,
+    PASS_KERNEL = IR_STAGE_KERNEL,
+    PASS_PLANS,
+    PASS_GROUPS = PASS_PLANS + PLAN_GROUPS,
+    PASS_COMMANDS = PASS_PLANS + PLAN_COMMANDS,
+    PASS_MEMORY = PASS_PLANS + PLAN_MEMORY
 };
 
 /* A pass returns the rebuilt module, or the same one if it only annotates; NULL: a diagnostic was recorded. */
 typedef struct ir_module *pass_fn(struct pass *, struct ir_module *);
 
-/* Runs the pipeline. Returns the plans; NULL if a diagnostic was recorded or --stop-after ended it early (then
- * *last is the module at that point). The module that came in stays valid, unless options->consumes and *last is
- * another. */
+/* Runs the pipeline, from behind the pass whose result the module is. Returns the plans; NULL if a diagnostic was
+ * recorded or --stop-after or --passes ended it early (then *last is the module at that point). The module that came in
+ * stays valid, unless options->consumes and *last is another. */
 struct plan_module *pass_run(struct pass *, struct ir_module *, struct ir_module **last);
 const char *const *pass_names(size_t *count);
 

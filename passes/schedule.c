@@ -50,7 +50,7 @@ static void collect_units(struct schedule *s)
         s->group_of[ir_func_index(s->plan->groups.items[i].func)] = (uint32_t)i;
     for (ir_value v = 1; v < f->count; v++) {
         const struct ir_node *node = ir_get(f, v);
-        bool join = plan_is_join(f, v) && !s->pass->options->one_by_one;
+        bool join = plan_is_join(s->plan, f, v);
         if (!live[v] || (node->op != OP_loop && node->op != OP_call && ir_ops[node->op].emit != EMIT_comm && !join))
             continue;
         struct unit u = {.group = UINT32_MAX, .node = v, .key = v};
@@ -87,7 +87,8 @@ static void needs(struct schedule *s, uint32_t u, ir_value v)
 static void wishes(struct schedule *s, uint32_t u, ir_value v)
 {
     const struct ir_node *node = ir_get(s->f, v);
-    for (uint32_t i = 0; i < node->arg_count && plan_is_join(s->f, v); i++) /* it may be their memory that is read */
+    for (uint32_t i = 0; i < node->arg_count && plan_is_join(s->plan, s->f, v);
+         i++) /* it may be their memory that is read */
         wishes(s, u, base_of(s->f, node->args[i]));
     if (s->writer[v] && s->writer[v] != u + 1) {
         vec_push(&s->pass->scratch, &s->units.items[u].soft_users, s->writer[v] - 1);
@@ -170,7 +171,7 @@ static void batch(struct schedule *s)
         struct unit *unit = &s->units.items[u];
         unit->hard = 0;
         unit->hard_users.count = 0;
-        if (alike[u] < BATCH_LEAST || s->pass->options->one_by_one) continue;
+        if (alike[u] < BATCH_LEAST || s->f->module->plans->one_by_one) continue;
         const struct plan_group *g = group_of_unit(s, unit);
         uint32_t into = map_get_number(&open, key[u]);
         int64_t here = ir_type_elements(ir_type(g->func, g->outputs.items[0]));
@@ -211,7 +212,7 @@ static void connect(struct schedule *s)
 static void command(struct schedule *s, struct plan_command c)
 {
     c.counter = c.limit = c.flag = UINT32_MAX;
-    vec_push(s->plan->arena, &s->plan->commands, c);
+    vec_push(s->pass->keep, &s->plan->commands, c);
 }
 
 static void schedule_function(struct pass *, struct plan *, const struct ir_func *);
@@ -220,7 +221,7 @@ static void emit(struct schedule *s, const struct unit *u)
 {
     if (u->group != UINT32_MAX) {
         struct plan_command k = {.kind = PLAN_KERNEL, .group = u->group, .func = s->f};
-        for (size_t i = 0; i < u->groups.count; i++) vec_push(s->plan->arena, &k.more, u->groups.items[i]);
+        for (size_t i = 0; i < u->groups.count; i++) vec_push(s->pass->keep, &k.more, u->groups.items[i]);
         command(s, k);
         return;
     }
@@ -230,8 +231,8 @@ static void emit(struct schedule *s, const struct unit *u)
         c.kind = PLAN_KERNEL;
         for (size_t i = 0; i < u->calls.count; i++) {
             uint32_t group = s->group_of[ir_get(s->f, u->calls.items[i])->func];
-            vec_push(s->plan->arena, &c.calls, u->calls.items[i]);
-            if (i) vec_push(s->plan->arena, &c.more, group);
+            vec_push(s->pass->keep, &c.calls, u->calls.items[i]);
+            if (i) vec_push(s->pass->keep, &c.more, group);
             else c.group = group;
         }
         command(s, c);
@@ -329,9 +330,10 @@ static void schedule_function(struct pass *p, struct plan *plan, const struct ir
 
 struct ir_module *pass_schedule(struct pass *p, struct ir_module *m)
 {
-    for (size_t i = 0; i < p->plans->plans.count; i++) {
-        struct plan *plan = p->plans->plans.items[i];
+    for (size_t i = 0; i < m->plans->plans.count; i++) {
+        struct plan *plan = m->plans->plans.items[i];
         schedule_function(p, plan, plan->func);
     }
+    m->plans->stage = PLAN_COMMANDS;
     return m;
 }

@@ -62,16 +62,15 @@ void cg_members(const struct plan *plan, const struct plan_command *c, const str
     *out = (struct cg_members){.buffers = arena_new_array(arena, uint32_t, (size_t)per * members + 1),
                                .ends = arena_new_array(arena, int64_t, members + 1)};
     int64_t before = 0; /* of the member at hand, from the start of its run */
-    const uint32_t *order = plan_order(plan, c, arena);
     for (uint32_t k = 0; k < members; k++) {
-        uint32_t m = order[k];
+        uint32_t m = members > 1 ? c->order.items[k] : k;
         const struct cg_kernel *kernel = &kernels[plan_member(c, m)];
         if (kernel->hash != kernels[c->group].hash) BUG("the members of a command do not have the same code");
         int64_t elements = kernel->nest->parallel_extent;
         for (size_t i = 0; i < per && !before; i++) out->buffers[out->count * per + i] = argument(&a, m, i);
         before += elements;
         out->work += kernel->nest->work;
-        if (k + 1 < members && kernel->nest->flat && joined(&a, m, order[k + 1], elements)) continue;
+        if (k + 1 < members && kernel->nest->flat && joined(&a, m, c->order.items[k + 1], elements)) continue;
         out->extent += before;
         out->ends[out->count++] = out->extent;
         before = 0;

@@ -96,7 +96,7 @@ void lower_fail(struct lower *, ir_value, const char *what);
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);
 nest_value lower_load(struct lower *, uint32_t buffer, const struct lower_pos *); /* under the masks that apply */
 nest_value lower_and(struct lower *, nest_value, nest_value);                     /* 0 = true */
-/* lower_taps.c: an element of what plan_find_taps says yes to, at these two positions: outside the runs, and in what is
+/* lower_taps.c: an element of what plan_taps_of knows, at these two positions: outside the runs, and in what is
  * concatenated. False: that it is not, or the slices are stored. */
 bool lower_taps(struct lower *, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
                 nest_value *result);

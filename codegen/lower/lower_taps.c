@@ -1,4 +1,4 @@
-/* Windows (ir/plan_taps.c): each element is read once, at an index that needs no condition; as a concatenation like any
+/* Taps (ir/plan.h): each element is read once, at an index that needs no condition; as a concatenation like any
  * other, every element would ask all slices whether it is theirs. */
 #include "codegen/lower/lower.h"
 
@@ -24,10 +24,10 @@ static void add_outer(struct lower *l, const struct plan_taps *t, const struct l
     const struct ir_type *base = ir_type(l->f, t->base);
     int64_t shape[IR_MAX_RANK], scale[IR_MAX_RANK], stride[IR_MAX_RANK + 1];
     uint32_t runs = 0;
-    stride[t->outer] = t->size;
+    stride[t->outer] = (int64_t)t->size;
     for (uint32_t i = t->outer; i-- > 0;) stride[i] = stride[i + 1] * base->dim[i];
     for (uint32_t i = 0; i < t->outer; i++) {
-        int64_t extent = t->slice->type.dim[i], by = stride[i + 1] * plan_tap_step(t, i);
+        int64_t extent = ir_type(l->f, t->slice)->dim[i], by = stride[i + 1] * t->outer_steps.items[i];
         if (extent == 1) continue;
         if (runs && scale[runs - 1] == by * extent) {
             shape[runs - 1] *= extent;
@@ -45,18 +45,18 @@ static void add_outer(struct lower *l, const struct plan_taps *t, const struct l
 bool lower_taps(struct lower *l, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
                 nest_value *result)
 {
-    struct plan_taps t;
-    if (!plan_find_taps(l->f, concat, &t) || !slices_are_views(l, ir_get(l->f, concat))) return false;
+    const struct plan_taps *t = plan_taps_of(l->plan, l->f, concat);
+    if (!t || !slices_are_views(l, ir_get(l->f, concat))) return false;
     /* the innermost digit may go on where a run ends */
-    uint32_t first = t.step[0] == t.size ? 1 : 0, dims = 0;
-    int64_t shape[IR_MAX_RANK + 1];
-    for (uint32_t i = t.digits; i-- > first;) shape[dims++] = t.radix[i];
-    shape[dims] = first ? t.size * t.radix[0] : t.size;
-    struct lower_pos digit[IR_MAX_RANK + 1], sum = lower_pos_constant(t.start);
+    int64_t shape[IR_MAX_RANK + 1], size = (int64_t)t->size;
+    uint32_t digits = (uint32_t)t->radix.count, first = t->steps.items[0] == size ? 1 : 0, dims = 0;
+    for (uint32_t i = digits; i-- > first;) shape[dims++] = t->radix.items[i];
+    shape[dims] = first ? size * t->radix.items[0] : size;
+    struct lower_pos digit[IR_MAX_RANK + 1], sum = lower_pos_constant((int64_t)t->start);
     lower_pos_split(l, inner, dims + 1, shape, digit);
-    add_outer(l, &t, outer, &sum);
-    for (uint32_t i = 0; i < dims; i++) lower_pos_add(l, &sum, &digit[i], t.step[t.digits - 1 - i]);
+    add_outer(l, t, outer, &sum);
+    for (uint32_t i = 0; i < dims; i++) lower_pos_add(l, &sum, &digit[i], t->steps.items[digits - 1 - i]);
     lower_pos_add(l, &sum, &digit[dims], 1);
-    *result = lower_value(l, t.base, &sum);
+    *result = lower_value(l, t->base, &sum);
     return true;
 }

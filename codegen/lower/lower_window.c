@@ -37,19 +37,19 @@ void lower_add_start(struct lower *l, struct lower_pos *p, const struct ir_type 
 
 const struct ir_type *lower_output_type(const struct lower *l, ir_value v)
 {
-    return ir_type(l->f, plan_is_window(l->f, v) ? ir_get(l->f, v)->args[1] : v);
+    return ir_type(l->f, plan_is_window(l->group, v) ? ir_get(l->f, v)->args[1] : v);
 }
 
 nest_value lower_output(struct lower *l, ir_value v, const struct lower_pos *p)
 {
-    return lower_value(l, plan_is_window(l->f, v) ? ir_get(l->f, v)->args[1] : v, p);
+    return lower_value(l, plan_is_window(l->group, v) ? ir_get(l->f, v)->args[1] : v, p);
 }
 
 struct nest_index lower_output_index(struct lower *l, ir_value v, const struct lower_pos *p)
 {
     const struct ir_node *node = ir_get(l->f, v);
     struct lower_pos at[IR_MAX_RANK], to = *p;
-    if (plan_is_window(l->f, v)) {
+    if (plan_is_window(l->group, v)) {
         const struct ir_type *part = ir_type(l->f, node->args[1]);
         if (!lower_is_run(&node->type, part)) {
             lower_pos_split(l, p, part->rank, part->dim, at);

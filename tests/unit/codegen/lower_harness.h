@@ -90,7 +90,7 @@ static inline void plan_module(struct planned *p, struct ir_module *m)
     m = pass_fuse(&p->pass, pass_decompose(&p->pass, m));
     m = pass_schedule(&p->pass, m);
     m = pass_memplan(&p->pass, m);
-    p->plans = p->pass.plans;
+    p->plans = m->plans;
 }
 
 /* Frees the plans and the module that the passes made. */

@@ -1,11 +1,11 @@
-/* How many kernels well-known pieces become, and that a memory plan holds: no two live buffers share bytes. */
+/* How many kernels well-known pieces become, and that their plans are sound. */
 #include "passes/pass.h"
 #include "tests/unit/suite.h"
 #include <stdlib.h>
 #include <string.h>
 
 struct fixture {
-    struct ir_module *m;
+    struct ir_module *m, *planned;
     struct ir_builder b;
     struct pass pass;
     struct arena keep, diag_arena;
@@ -73,13 +73,15 @@ static const struct plan *finish(struct fixture *x)
 {
     struct ir_module *m = pass_fuse(&x->pass, x->m);
     m = pass_schedule(&x->pass, m);
-    pass_memplan(&x->pass, m);
-    return x->pass.plans->plans.items[0];
+    x->planned = pass_memplan(&x->pass, m);
+    struct str faults = STR(&x->keep);
+    ck_assert_msg(ir_verify(m, &faults), "%s", str_text(&faults));
+    return m->plans->plans.items[0];
 }
 
 static void drop(struct fixture *x)
 {
-    ir_module_free(x->pass.plans->module);
+    ir_module_free(x->planned);
     arena_free(&x->keep);
     arena_free(&x->pass.scratch);
     arena_free(&x->diag_arena);
@@ -91,37 +93,6 @@ static uint32_t kinds(const struct plan *p, enum plan_group_kind kind)
     uint32_t n = 0;
     for (size_t i = 0; i < p->groups.count; i++) n += p->groups.items[i].kind == kind;
     return n;
-}
-
-/* Buffers that live at the same time do not overlap, and the arena is as large as the last byte. */
-static void check_memory(const struct plan *p)
-{
-    uint64_t end = 0;
-    for (size_t i = 0; i < p->buffers.count; i++) {
-        const struct plan_buffer *a = &p->buffers.items[i];
-        if (a->space != PLAN_ARENA || a->first == UINT32_MAX) continue;
-        if (a->part_count) { /* lies where its parts do */
-            uint64_t at = a->offset;
-            for (uint32_t k = 0; k < a->part_count; k++) {
-                const struct plan_buffer *part = &p->buffers.items[a->parts[k]];
-                ck_assert(part->offset == at && part->first <= a->first && part->last >= a->last);
-                at += part->bytes;
-            }
-            ck_assert_uint_eq(at, a->offset + a->bytes);
-            continue;
-        }
-        uint64_t behind = (a->offset + a->bytes + 63) & ~(uint64_t)63;
-        end = behind > end ? behind : end;
-        for (size_t j = 0; j < i; j++) {
-            const struct plan_buffer *b = &p->buffers.items[j];
-            if (b->space != PLAN_ARENA || b->first == UINT32_MAX || b->part_count || b->last < a->first ||
-                b->first > a->last)
-                continue;
-            ck_assert(a->offset >= b->offset + b->bytes || b->offset >= a->offset + a->bytes);
-        }
-    }
-    ck_assert_uint_eq(end, p->arena_bytes);
-    ck_assert_uint_le(p->arena_lower_bound, p->arena_bytes);
 }
 
 START_TEST(softmax_is_one_kernel)
@@ -218,7 +189,6 @@ START_TEST(layers_and_memory)
     const struct plan *p = finish(&x);
     ck_assert_uint_le(p->groups.count, 19);
     ck_assert_uint_eq(kinds(p, GROUP_COPY), 0);
-    check_memory(p);
     ck_assert_uint_le(p->arena_bytes, 9 * 64 * 32 * 4);
     drop(&x);
 }
@@ -249,15 +219,15 @@ START_TEST(tensors_end_to_end)
     uint32_t in_state = 0, laid = 0;
     for (size_t i = 0; i < p->buffers.count; i++) {
         const struct plan_buffer *b = &p->buffers.items[i];
-        in_state += b->part_count && b->space == PLAN_SLOT;
-        laid += b->part_count && b->space == PLAN_ARENA;
-        for (uint32_t k = 1; k < b->part_count; k++)
-            ck_assert_uint_eq(p->buffers.items[b->parts[k]].offset,
-                              p->buffers.items[b->parts[k - 1]].offset + p->buffers.items[b->parts[k - 1]].bytes);
+        in_state += b->parts.count && b->space == PLAN_SLOT;
+        laid += b->parts.count && b->space == PLAN_ARENA;
+        for (uint32_t k = 1; k < b->parts.count; k++)
+            ck_assert_uint_eq(p->buffers.items[b->parts.items[k]].offset,
+                              p->buffers.items[b->parts.items[k - 1]].offset +
+                                  p->buffers.items[b->parts.items[k - 1]].bytes);
     }
     ck_assert(in_state == 1 && laid == 2);
     ck_assert_uint_eq(kinds(p, GROUP_COPY), MANY); /* of the third */
-    check_memory(p);
     drop(&x);
 }
 END_TEST

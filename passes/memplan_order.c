@@ -1,8 +1,6 @@
 /* The order of the members of a kernel command in memory: one loop goes over those that lie one behind the other. */
-#include "ir/plan.h"
+#include "passes/memplan.h"
 #include <stdlib.h>
-
-uint32_t plan_turn(int64_t elements) { return elements % 64 == 0 ? 0 : elements == 1 ? 2 : 1; }
 
 struct key {
     uint64_t offset;
@@ -36,7 +34,7 @@ static size_t telling(const struct plan *plan, const struct plan_command *c, siz
     return SIZE_MAX;
 }
 
-uint32_t *plan_order(const struct plan *plan, const struct plan_command *c, struct arena *arena)
+uint32_t *memplan_order(const struct plan *plan, const struct plan_command *c, struct arena *arena)
 {
     const struct plan_group *g = &plan->groups.items[c->group];
     uint32_t members = plan_members(c), *out = arena_new_array(arena, uint32_t, members);
@@ -46,7 +44,7 @@ uint32_t *plan_order(const struct plan *plan, const struct plan_command *c, stru
     for (uint32_t m = 0; m < members; m++) {
         const struct plan_group *group = &plan->groups.items[plan_member(c, m)];
         keys[m].member = m;
-        keys[m].turn = plan_turn(ir_type_elements(ir_type(group->func, group->outputs.items[0])));
+        keys[m].turn = pass_turn(ir_type_elements(ir_type(group->func, group->outputs.items[0])));
         keys[m].offset = i == SIZE_MAX ? 0 : plan->buffers.items[buffer_of(c, inputs, outputs, m, i)].offset;
     }
     qsort(keys, members, sizeof *keys, by_offset);

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""resume.py STEPC: compiling on from the text after any pass.
+
+The object is the very same that one go makes, and --stop-after of that pass prints the text again. A pass that needs
+another stage than a text is at says so.
+"""
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# What makes plans differ in kind: (document, flags).
+RESUMED = [
+    ("tests/resume/mesh.json", []),  # collectives, parts of tensors, a loop over microbatches
+    ("tests/times/model.json", []),  # recurrent: loops over time that write rows
+    ("tests/resume/many.json", []),  # outlined groups, tensors laid end to end
+    ("tests/resume/convolution.json", []),  # taps
+    ("tests/resume/mesh.json", ["--target=cuda", "--cuda-arch=sm_80"]),
+]
+
+
+def stepc(*args):
+    return subprocess.run([sys.argv[1], *args], capture_output=True, text=True)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def parallel(check, items):
+    with ThreadPoolExecutor(2) as pool:
+        wrong = [text for texts in pool.map(check, items) for text in texts]
+    for text in wrong:
+        print(text)
+    print(f"{len(items)} checked, {len(wrong)} wrong")
+    return 1 if wrong else 0
+
+
+def resumes(job):
+    document, flags = job
+    with tempfile.TemporaryDirectory() as folder:
+        whole = stepc("compile", f"{ROOT}/{document}", "--dump", "--dump-dir=" + folder, "--verify-each", "-o",
+                      folder + "/whole.so", *flags)
+        if whole.returncode:
+            return [f"{document} {flags}: {whole.stderr}"]
+        wrong = []
+        texts = sorted(glob.glob(folder + "/*.sir"))
+        for text in texts:
+            rest = stepc("compile", text, "--verify-each", "-o", folder + "/rest.so", *flags)
+            if rest.returncode or read(folder + "/whole.so") != read(folder + "/rest.so"):
+                wrong.append(f"{document} {flags}: {os.path.basename(text)} makes another object\n{rest.stderr}")
+            name = text[text.rindex("-") + 1:-4]
+            again = stepc("compile", text, "--stop-after=" + name, "-o", folder + "/again", *flags)
+            if name != "input" and (again.returncode or read(text) != read(folder + "/again")):
+                wrong.append(f"{document} {flags}: {os.path.basename(text)} prints otherwise once read\n{again.stderr}")
+        return wrong if len(texts) > 13 else wrong + [f"{document}: {len(texts)} texts"]
+
+
+def lacking():
+    wrong, tried = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        stepc("compile", f"{ROOT}/tests/times/model.json", "--dump", "--dump-dir=" + folder, "-o", folder + "/whole.so")
+        for text in sorted(glob.glob(folder + "/*.sir")):
+            number = int(os.path.basename(text)[:2])
+            for name, fits in [("shard", number < 7), ("decompose", 7 <= number < 10), ("fuse", number == 10),
+                               ("schedule", number == 11), ("memplan", number == 12)]:
+                tried += 1
+                run = stepc("compile", text, "--passes=" + name, "-o", os.devnull)
+                good = run.returncode == 0 if fits else run.returncode == 1 and "E0107" in run.stderr
+                if not good:
+                    wrong.append(f"{os.path.basename(text)} --passes={name}: exit {run.returncode}\n{run.stderr}")
+    print("\n".join(wrong) + f"{tried} checked, {len(wrong)} wrong")
+    return 1 if wrong or tried < 60 else 0
+
+
+sys.exit(parallel(resumes, RESUMED) or lacking())

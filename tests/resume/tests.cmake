@@ -1,0 +1,4 @@
+if(PYTHON AND TARGET stepc)
+  add_test(NAME resume COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/resume/resume.py $<TARGET_FILE:stepc>)
+  set_tests_properties(resume PROPERTIES PROCESSORS 2 TIMEOUT 1800 LABELS sanitize ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+endif()
