@@ -20,8 +20,6 @@ enum {
     TOP_COUNT
 };
 
-fe_json fe_root(const struct fe *fe) { return fe->json.values; }
-
 bool fe_is_name(const char *name)
 {
     if (!*name || (*name >= '0' && *name <= '9')) return false;
@@ -123,12 +121,6 @@ static bool read_constants(struct fe *fe, fe_json constants)
 /* ---------------------------------------------------------------- inputs */
 
 enum { IN_shape, IN_dtype, IN_axes, IN_COUNT };
-static const struct fe_arg input_rows[IN_COUNT] = {
-    {"shape", FE_SHAPE, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-    {"dtype", FE_DTYPE, 0, "\"float32\"", NULL},
-    {"axes", FE_LIST, 0, NULL, NULL},
-};
-FE_SETTINGS(input, input_rows);
 /* What expressions call by these names. */
 static const char *const reserved[] = {"model",      "loss", "params", "grads", "updates", "hyperparams",
                                        "loss_scale", "True", "False",  "None",  NULL};
@@ -184,7 +176,7 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
         fe_error_key(fe, input, "E0110", "\"%s\" is the name of a constant already", input->key);
         good = false;
     }
-    if (!fe_settings(fe, input, what, input_rows, IN_COUNT, NULL, v)) return false;
+    if (!fe_setting(fe, FE_SETTING_input, input, what, v)) return false;
     enum ir_dtype dtype = v[IN_dtype].given ? fe_dtype(fe, v[IN_dtype].json)
                                             : v[IN_dtype].dtype; /* 64 bits as the host has them */
     *slot = (struct ir_slot){.name = input->key, .role = IR_ROLE_INPUT, .place = fe_place(fe, input)};
@@ -304,16 +296,13 @@ static bool read_mesh_option(struct fe *fe, const char *text)
     return true;
 }
 
-static const struct fe_arg mesh_rows[] = {{"axes", FE_MAP, FE_REQUIRED, NULL, NULL}};
-FE_SETTINGS(mesh, mesh_rows);
-
 static bool read_mesh(struct fe *fe, fe_json mesh)
 {
     struct fe_value v[1];
     const char *option = fe->options->mesh;
     bool good = !option || read_mesh_option(fe, option);
     if (!mesh) return good;
-    if (!fe_settings(fe, mesh, "\"mesh\"", mesh_rows, 1, NULL, v)) return false;
+    if (!fe_setting(fe, FE_SETTING_mesh, mesh, "\"mesh\"", v)) return false;
     for (fe_json axis = fe_first(fe, v[0].json); axis; axis = fe_next(fe, axis)) {
         int64_t size;
         if (!good_name(fe, axis, "the name of a mesh axis") || !fe_integer(fe, axis, &size)) good = false;
@@ -327,19 +316,13 @@ static bool read_mesh(struct fe *fe, fe_json mesh)
 
 /* ---------------------------------------------------------------- definitions */
 
-static const struct fe_arg define_rows[] = {{"params", FE_MAP, 0, NULL, NULL},
-                                            {"inputs", FE_LIST, 0, NULL, NULL},
-                                            {"body", FE_OBJECT, FE_REQUIRED, NULL, NULL}};
-FE_SETTINGS(define, define_rows);
-
 /* The form of every definition, used or not; what its body means is the model's. */
 static bool check_definitions(struct fe *fe, fe_json defines)
 {
     bool good = true;
     for (fe_json define = fe_first(fe, defines); define; define = fe_next(fe, define)) {
         struct fe_value v[3];
-        good &= fe_settings(fe, define, arena_format(fe->arena, "define \"%.80s\"", define->key), define_rows, 3, NULL,
-                            v);
+        good &= fe_setting(fe, FE_SETTING_define, define, arena_format(fe->arena, "define \"%.80s\"", define->key), v);
         if (define->kind != JSON_OBJECT) continue;
         if (v[0].json && v[0].json->kind == JSON_OBJECT)
             for (fe_json p = fe_first(fe, v[0].json); p; p = fe_next(fe, p))

@@ -124,12 +124,6 @@ struct fe_row {
     uint32_t count;
     const char *doc; /* may be NULL */
 };
-struct fe_settings_rows {
-    const struct fe_arg *args;
-    uint32_t count;
-};
-#define FE_SETTINGS(name, rows) const struct fe_settings_rows fe_settings_##name = {rows, sizeof(rows) / sizeof *(rows)}
-bool fe_setting_row(uint32_t index, struct fe_row *); /* settings.def: objects without "type" */
 
 struct fe_value {
     bool given, null; /* given in the document; null there or by default */
@@ -151,6 +145,14 @@ bool fe_args(struct fe *, fe_json object, const char *what, const struct fe_arg 
 /* The same for an object that has no "type" (accumulate, ema, precision): "type" is an unknown key there. */
 bool fe_settings(struct fe *, fe_json object, const char *what, const struct fe_arg *rows, uint32_t count,
                  const char *const *also, struct fe_value *out);
+/* The same for one of those that settings.def lists. */
+enum fe_setting {
+#define SETTING(name, arguments, doc) FE_SETTING_##name,
+#include "frontend/document/settings.def"
+#undef SETTING
+};
+bool fe_setting(struct fe *, enum fe_setting, fe_json object, const char *what, struct fe_value *out);
+bool fe_setting_row(uint32_t index, struct fe_row *);
 const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 enum ir_dtype fe_dtype_narrow(enum ir_dtype);        /* what computes: 64-bit types are off, as in JAX by default */

@@ -6,6 +6,8 @@
 
 static const char *const no_key = "//";
 
+fe_json fe_root(const struct fe *fe) { return fe->json.values; }
+
 static bool is_comment(const struct json_value *v)
 {
     return v->key && v->kind == JSON_STRING && strcmp(v->key, no_key) == 0;

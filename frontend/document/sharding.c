@@ -6,15 +6,6 @@
 #include <string.h>
 
 enum { SH_rules, SH_resolver, SH_mode, SH_params, SH_optimizer_state, SH_inputs, SH_COUNT };
-static const struct fe_arg rows[SH_COUNT] = {
-    {"rules", FE_LIST, 0, NULL, NULL},
-    {"resolver", FE_ENUM, 0, "\"first_fit\"", "first_fit|map"},
-    {"mode", FE_ENUM, 0, "\"propagate\"", "propagate|explicit"},
-    {"params", FE_MAP, 0, NULL, NULL},
-    {"optimizer_state", FE_MAP, 0, NULL, NULL},
-    {"inputs", FE_MAP, 0, NULL, NULL},
-};
-FE_SETTINGS(sharding, rows);
 
 /* ---------------------------------------------------------------- names */
 
@@ -159,7 +150,7 @@ static bool input_specs(struct fe *fe, fe_json map)
 bool fe_sharding_form(struct fe *fe, fe_json sharding)
 {
     struct fe_value v[SH_COUNT];
-    if (!fe_settings(fe, sharding, "\"sharding\"", rows, SH_COUNT, NULL, v)) return false;
+    if (!fe_setting(fe, FE_SETTING_sharding, sharding, "\"sharding\"", v)) return false;
     bool good = true;
     fe_json rules = v[SH_rules].json;
     for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) good &= check_rule(fe, rule);

@@ -28,6 +28,8 @@ struct fe_param {
 const struct fe_param *fe_params(const struct fe *, uint32_t *count);
 /* The value of parameter number `index` in this trace; with params == NULL the ir_param is made on demand. */
 ir_value fe_trace_param(struct fe *, struct fe_trace *, uint32_t index);
+/* precision.c: what "precision" says of dtypes, and the object about the scale of the loss; NULL: there is none. */
+bool fe_read_precision(struct fe *, fe_json, fe_json *loss_scale);
 /* The names of the document's definitions: false if one is that of a layer or structure, and errors were recorded. */
 bool fe_check_definitions(struct fe *);
 bool fe_trace_model(struct fe *, struct fe_trace *);

@@ -43,16 +43,12 @@ static bool read_trainable(struct fe_step *s)
     return trained > 0;
 }
 
-static const struct fe_arg ema_rows[] = {{"decay", FE_NUMBER, FE_REQUIRED | FE_UNIT_CLOSED, NULL, NULL},
-                                         {"only", FE_PATTERNS, 0, "[\"**\"]", NULL}};
-FE_SETTINGS(ema, ema_rows);
-
 static bool read_ema(struct fe_step *s)
 {
     struct fe_value v[2] = {0};
     fe_json ema = top(s, "ema");
     if (!ema) return true;
-    if (!fe_settings(s->fe, ema, "\"ema\"", ema_rows, 2, NULL, v)) return false;
+    if (!fe_setting(s->fe, FE_SETTING_ema, ema, "\"ema\"", v)) return false;
     s->ema_decay = v[0].number;
     bool *in = arena_new_array(s->fe->arena, bool, s->param_count + 1);
     memset(in, 1, s->param_count);
@@ -380,7 +376,9 @@ static bool build(struct fe_step *s)
     s->module = fe->module;
     s->input_count = fe_inputs(fe, &s->inputs);
     bool *needed = arena_new_array(fe->arena, bool, s->input_count + 1);
-    bool good = fe_step_precision(s, top(s, "precision"));
+    fe_json loss_scale;
+    bool good = fe_read_precision(fe, top(s, "precision"), &loss_scale);
+    good = fe_step_loss_scale(s, loss_scale) & good;
     good &= fe_step_metrics_read(s, top(s, "metrics"));
     if (!probe(s, needed)) {
         optim_check(fe, top(s, "optimizer"));

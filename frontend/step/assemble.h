@@ -97,8 +97,8 @@ bool fe_step_whole(struct fe_step *, struct fe_trace *trace, bool grads, struct 
 bool fe_step_metric_kind(struct fe_step *, const struct fe_metric *, fe_json kinds, int64_t rows, int64_t preset,
                          const struct ir_type *, int64_t *kind);
 
-/* precision.c */
-bool fe_step_precision(struct fe_step *, fe_json);
+/* loss_scale.c */
+bool fe_step_loss_scale(struct fe_step *, fe_json); /* NULL: there is none */
 /* Declares the state of a dynamic scale in the entry function of a trace; gives it initial values; computes its next
  * values from the gradients and returns whether these are finite, a bool scalar (0: the scale is not dynamic). */
 void fe_step_scale_begin(struct fe_step *, struct fe_trace *);

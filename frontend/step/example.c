@@ -10,14 +10,6 @@ static const char *const accumulators[] = {"sum", "mean", "running_mean", "conca
 /* ---------------------------------------------------------------- the document */
 
 enum { EX_SIZE, EX_TRANSFORM, EX_METRICS, EX_KIND, EX_REAL, EX_COUNT };
-static const struct fe_arg example_rows[EX_COUNT] = {
-    {"microbatch_size", FE_INTEGER, FE_NULLABLE | FE_POSITIVE, "null", NULL},
-    {"transform", FE_LIST, 0, "[]", NULL},
-    {"metrics", FE_MAP, 0, NULL, NULL},
-    {"accumulator", FE_ENUM, 0, "\"sum\"", "sum|mean|running_mean"},
-    {"num_real_microbatches", FE_EXPR, FE_NULLABLE, "null", NULL},
-};
-FE_SETTINGS(per_example, example_rows);
 enum { METRIC_EXPR, METRIC_KIND, METRIC_COUNT };
 static const struct fe_arg metric_rows[METRIC_COUNT] = {
     {"expr", FE_EXPR, FE_REQUIRED, NULL, NULL},
@@ -349,8 +341,7 @@ bool fe_step_examples_read(struct fe_step *s, fe_json json)
         fe_error_key(fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
         return false;
     }
-    if (!fe_settings(fe, json, "\"per_example\"", example_rows, EX_COUNT, NULL, v) ||
-        !fe_step_batch_rows(s, json, &rows))
+    if (!fe_setting(fe, FE_SETTING_per_example, json, "\"per_example\"", v) || !fe_step_batch_rows(s, json, &rows))
         return false;
     *e = (struct fe_examples){.json = json,
                               .rows = v[EX_SIZE].null ? 0 : v[EX_SIZE].integer,

@@ -38,15 +38,6 @@ bool fe_step_whole(struct fe_step *s, struct fe_trace *trace, bool grads, struct
 /* ---------------------------------------------------------------- accumulation: the document */
 
 enum { ACC_SIZE, ACC_KIND, ACC_SPLIT, ACC_REAL, ACC_METRICS, ACC_WEIGHT, ACC_COUNT };
-static const struct fe_arg accumulate_rows[ACC_COUNT] = {
-    {"microbatch_size", FE_INTEGER, FE_REQUIRED | FE_POSITIVE, NULL, NULL},
-    {"accumulator", FE_ENUM, 0, "\"mean\"", "sum|mean|running_mean"},
-    {"split", FE_ENUM, 0, "\"strided\"", "strided|contiguous"},
-    {"num_real_microbatches", FE_EXPR, FE_NULLABLE, "null", NULL},
-    {"metrics", FE_MAP, 0, NULL, NULL},
-    {"weight", FE_EXPR, FE_NULLABLE, "null", NULL},
-};
-FE_SETTINGS(accumulate, accumulate_rows);
 static const char *const accumulators[] = {"sum", "mean", "running_mean", "concat"};
 
 /* accumulate.metrics: names of metrics that are computed per microbatch, with an accumulator each. */
@@ -81,8 +72,7 @@ bool fe_step_accumulation(struct fe_step *s, fe_json json)
     struct fe_value v[ACC_COUNT] = {0};
     int64_t rows = 0;
     if (!json) return true;
-    if (!fe_settings(s->fe, json, "\"accumulate\"", accumulate_rows, ACC_COUNT, NULL, v) ||
-        !fe_step_batch_rows(s, json, &rows))
+    if (!fe_setting(s->fe, FE_SETTING_accumulate, json, "\"accumulate\"", v) || !fe_step_batch_rows(s, json, &rows))
         return false;
     *a = (struct fe_accumulation){.json = json,
                                   .rows = v[ACC_SIZE].integer,
