@@ -38,6 +38,7 @@ struct fe_scope;       /* document/document.h */
 struct fe_graph_env;   /* expr/expr.h */
 struct fe_parameters;  /* expr/expr.h */
 struct fe_library;     /* expr/library.h */
+struct fe_layers;      /* model/block.h */
 struct fe_state;       /* model/block.h */
 struct fe_optim_state; /* optim/optim.h */
 
@@ -57,6 +58,7 @@ struct fe {
         positions; /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
     struct map graph_env; /* a name's address -> index into graph_envs, for those of graphs (structure.c) */
     VEC(struct fe_graph_env) graph_envs;
+    const struct fe_layers *layers;         /* what blocks call by name: the table of model/layers/ */
     const struct fe_parameters *parameters; /* what expressions call `params`: the model's; NULL: there are none */
     struct fe_state *state;                 /* model/: parameters, streams */
     struct fe_optim_state *optim;           /* optim/: slots, hyper-parameters */

@@ -3,45 +3,8 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---------------------------------------------------------------- signals */
-
-/* A handler has no argument: this is the one mutable global of the command. */
-static volatile sig_atomic_t caught;
-
-static void on_signal(int number)
-{
-    if (caught) { /* the second time at once */
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    caught = number;
-}
-
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-
-static void signals_catch(struct sigaction *old)
-{
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < 3; i++) {
-        sigaction(signals[i], NULL, &old[i]);
-        if (old[i].sa_handler != SIG_IGN) sigaction(signals[i], &action, NULL); /* nohup stays nohup */
-    }
-}
-
-static void signals_restore(const struct sigaction *old)
-{
-    for (size_t i = 0; i < 3; i++) sigaction(signals[i], &old[i], NULL);
-    if (caught) { /* so that the parent sees what happened */
-        int number = caught;
-        caught = 0;
-        raise(number);
-    }
-}
 
 /* ---------------------------------------------------------------- options */
 
@@ -152,8 +115,6 @@ static int prepare_metrics(struct run *r)
 
 enum { EVALUATION_STOPPED = -1 }; /* by a signal: what it has so far is no result */
 
-bool run_stopped(void) { return caught != 0; }
-
 /* Scalar metrics without update: the mean over the batches of --eval-data, in which a batch counts for what the metric
  * --eval-count says; that one itself is summed. */
 static int evaluate(struct run *r)
@@ -162,7 +123,7 @@ static int evaluate(struct run *r)
     for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] = 0;
     uint64_t batches = r->eval_data.steps ? r->eval_data.steps : 1;
     for (uint64_t k = 0; k < batches; k++) {
-        if (caught) return EVALUATION_STOPPED;
+        if (run_stopped()) return EVALUATION_STOPPED;
         struct step_batch batch;
         struct step_result result = {.size = sizeof result, .metrics = one, .metric_capacity = r->scalar_count};
         int code = run_data_batch(r, &r->eval_data, k, &batch);
@@ -259,24 +220,23 @@ static int evaluate_alone(struct run *r)
 
 static int train(struct run *r)
 {
-    struct sigaction old[3];
+    struct sigaction old[RUN_SIGNALS];
     const char *save = cli_text(r->cli, "save", NULL);
-    caught = 0;
-    signals_catch(old);
+    run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
     int code = 0;
-    for (uint64_t k = 0; !code && !caught && k < r->steps; k++) code = one_step(r, r->first_step + k);
+    for (uint64_t k = 0; !code && !run_stopped() && k < r->steps; k++) code = one_step(r, r->first_step + k);
     uint64_t end = run_now();
-    if (!code && !caught && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
+    if (!code && !run_stopped() && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
     /* Without a single line the file that was there stays. */
     int closed = run_metrics_close(r, !code || !r->metrics_file.temporary);
     if (!code) code = closed;
-    if (caught && !code && !r->cli->quiet)
+    if (run_stopped() && !code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "",
-                caught == SIGINT ? "Ctrl-C" : "a signal", (unsigned long long)(r->first_step + r->done),
+                run_stopped() == SIGINT ? "Ctrl-C" : "a signal", (unsigned long long)(r->first_step + r->done),
                 (unsigned long long)(r->first_step + r->steps),
                 save ? "; its state is saved" : "; without --save FILE its state is lost");
-    if (caught) r->line_open = false;
+    if (run_stopped()) r->line_open = false;
     if (save && (!code || r->done)) { /* what ended the run early must not cost the steps that are done */
         int saved = run_save(r, save, cli_count(r->cli, "all-state") > 0);
         if (code && !saved)
@@ -285,12 +245,12 @@ static int train(struct run *r)
         if (!code) code = saved;
     }
     const char *infer = cli_text(r->cli, "infer", NULL);
-    if (infer && !code && !caught) code = run_infer(r, infer);
-    if (infer && !code && caught && !r->cli->quiet)
+    if (infer && !code && !run_stopped()) code = run_infer(r, infer);
+    if (infer && !code && run_stopped() && !r->cli->quiet)
         fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
-    signals_restore(old);
+    run_signals_restore(old);
     return code;
 }
 

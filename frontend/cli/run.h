@@ -4,6 +4,7 @@
 #define FRONTEND_CLI_RUN_H
 #include "frontend/cli/cli.h"
 #include "ir/base/json_tree.h"
+#include <signal.h>
 #include <stepc/step.h>
 #include <stepc/step_tools.h>
 
@@ -71,7 +72,11 @@ int run_status(struct run *, step_status, const char *doing); /* message; exit c
 const char *run_message(const char *text);                    /* last_error without the name of the status */
 uint64_t run_now(void);
 
-bool run_stopped(void); /* by a signal */
+/* run_signals.c: keeps what was set before in `old`. */
+enum { RUN_SIGNALS = 3 };
+void run_signals_catch(struct sigaction old[RUN_SIGNALS]);
+void run_signals_restore(const struct sigaction old[RUN_SIGNALS]);
+int run_stopped(void); /* the signal by which; 0: none */
 
 /* run_object.c. 0 or an exit code after a message. */
 int run_open(struct run *);

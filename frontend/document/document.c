@@ -1,7 +1,6 @@
 /* The top level of a document: version, name, constants and -D, inputs, mesh and --mesh. What the model, the loss and
  * the optimizer make of their members is theirs; here only their presence and kind is checked. */
 #include "frontend/document/document.h"
-#include "ir/base/json_tree.h"
 
 #include <math.h>
 #include <string.h>
@@ -74,14 +73,6 @@ static bool define_value(struct fe *fe, const struct fe_define *define, double *
     return true;
 }
 
-static const struct fe_define *find_define(const struct fe *fe, const char *name)
-{
-    const struct fe_define *found = NULL; /* the last one counts */
-    for (size_t i = 0; i < fe->options->define_count; i++)
-        if (strcmp(fe->options->defines[i].name, name) == 0) found = &fe->options->defines[i];
-    return found;
-}
-
 static bool check_defines(struct fe *fe, fe_json constants)
 {
     bool good = true;
@@ -109,7 +100,7 @@ static bool read_constants(struct fe *fe, fe_json constants)
     for (fe_json c = fe_first(fe, constants); c; c = fe_next(fe, c)) {
         double value = NAN; /* of a constant in error: what uses it says nothing more */
         bool integer = true, right = good_name(fe, c, "the name of a constant");
-        const struct fe_define *define = find_define(fe, c->key);
+        const struct fe_define *define = fe_define_find(fe, c->key);
         if (define) right &= define_value(fe, define, &value, &integer);
         else right &= fe_number_kind(fe, c, &value, &integer);
         fe_constant_push(fe, c->key, right ? value : NAN, integer);
@@ -337,26 +328,6 @@ static bool check_definitions(struct fe *fe, fe_json defines)
     }
     return good;
 }
-
-/* ---------------------------------------------------------------- the canonical text */
-
-/* The text of numbers stays as it is written. */
-static struct json_tree tree_of(struct fe *fe, fe_json v)
-{
-    if (v->kind == JSON_STRING) return json_text(fe->arena, v->string);
-    if (v->kind != JSON_ARRAY && v->kind != JSON_OBJECT)
-        return json_raw(fe->arena, arena_string_n(fe->arena, fe->json.text + v->offset, v->length));
-    bool object = v->kind == JSON_OBJECT;
-    bool constants = object && v->key && strcmp(v->key, "constants") == 0 && v->parent == 0;
-    struct json_tree t = object ? json_object(fe->arena) : json_array(fe->arena);
-    for (fe_json child = fe_first(fe, v); child; child = fe_next(fe, child)) {
-        const struct fe_define *define = constants ? find_define(fe, child->key) : NULL;
-        json_add(t, child->key, define ? json_raw(fe->arena, define->value) : tree_of(fe, child));
-    }
-    return t; /* as deep as the reader allows */
-}
-
-const char *fe_text(struct fe *fe, fe_json v) { return json_print(tree_of(fe, v)); }
 
 /* ---------------------------------------------------------------- the whole */
 

@@ -62,7 +62,8 @@ void fe_constant_push(struct fe *, const char *name, double value, bool integer)
  * precision, define and seed stay members of the root: fe_member(fe, fe_root(fe), key). False: errors. */
 bool fe_document(struct fe *);
 fe_json fe_root(const struct fe *);
-bool fe_is_name(const char *);             /* letters, digits, '_'; no digit first */
+bool fe_is_name(const char *);                                               /* letters, digits, '_'; no digit first */
+const struct fe_define *fe_define_find(const struct fe *, const char *name); /* -D of that name; NULL: there is none */
 const char *fe_text(struct fe *, fe_json); /* as compact JSON, without "//" members, constants replaced by -D */
 /* A type within the limits (rank, elements); false: an error at `shape` was recorded. */
 bool fe_type(struct fe *, fe_json shape, const int64_t *dim, uint32_t rank, enum ir_dtype, struct ir_type *out);

@@ -54,6 +54,7 @@ struct fe_names {
     VEC(const struct fe_env *) list;
     const struct fe_env *outer; /* of the first */
 };
+const struct fe_env *fe_bind(struct arena *, const struct fe_env *outer, const char *name, struct fe_val);
 const struct fe_env *fe_env_find(const struct fe *, const struct fe_env *, const char *name); /* NULL: there is none */
 /* A name of a graph and which one it is. */
 struct fe_graph_env {

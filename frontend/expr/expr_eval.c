@@ -221,6 +221,13 @@ static struct fe_val unknown_name(struct fe_site *s, const char *name, const str
     return fe_bad();
 }
 
+const struct fe_env *fe_bind(struct arena *arena, const struct fe_env *outer, const char *name, struct fe_val value)
+{
+    struct fe_env *e = arena_new(arena, struct fe_env);
+    *e = (struct fe_env){outer, name, value};
+    return e;
+}
+
 const struct fe_env *fe_env_find(const struct fe *fe, const struct fe_env *e, const char *name)
 {
     while (e && strcmp(e->name, name)) {

@@ -396,8 +396,6 @@ bool fe_trace_loss(struct fe *fe, struct fe_trace *trace)
     fe_hook_reset(&s, hook);
     trace->loss = v;
     if (v.bad) return false;
-    struct fe_env *env = arena_new(fe->arena, struct fe_env);
-    *env = (struct fe_env){trace->env, "loss", v};
-    trace->env = env;
+    trace->env = fe_bind(fe->arena, trace->env, "loss", v);
     return true;
 }

@@ -96,6 +96,12 @@ struct fe_layer {
     struct fe_val (*apply)(struct fe_block *, const struct fe_value *args);
 };
 
+/* The table of layers. They come after the blocks that they are used in, which find them through the context. */
+struct fe_layers {
+    uint32_t count;
+    const struct fe_layer *const *rows;
+};
+
 /* Traces a child: `segment` is its default path segment. */
 struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *segment, const struct fe_env *env,
                              const struct fe_val *in, uint32_t in_count);
@@ -105,11 +111,12 @@ const char *fe_path_join(struct arena *, const char *path, const char *segment);
 #define FE_NO_DRAW UINT32_MAX /* as `stream` of a parameter that takes no draw */
 /* Declares (first trace) or finds a parameter `name` of the block; 0: an error was recorded. */
 ir_value fe_block_param(struct fe_block *, const char *name, struct fe_param like);
+struct fe_state *fe_state(struct fe *);
+struct fe_trace_own *fe_trace_own(struct fe *, struct fe_trace *);
 struct fe_val fe_block_fail(struct fe_block *, fe_json where, const char *code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Structural blocks (structure.c): true if `type` is one, then *out is its value. */
 bool fe_structure(struct fe_block *, struct fe_val *out);
-const struct fe_layer *fe_layer_find(const char *name);
 
 /* adapters.c. What a linear layer gives, y = product(x, kernel) and a bias, with the adapter of its path added, if
  * there is one. `product` is an einsum "input,kernel->output"; `below` the path of the product below the block's,

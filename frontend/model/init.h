@@ -1,4 +1,4 @@
-/* Random numbers and initializers as IR (init.c): keys by threefry as JAX derives them, nnx.Rngs' streams. */
+/* Random numbers: the streams of nnx.Rngs (streams.c), drawing and initializers as IR (init.c). */
 #ifndef FRONTEND_MODEL_INIT_H
 #define FRONTEND_MODEL_INIT_H
 #include "frontend/model/model.h"

@@ -30,6 +30,7 @@ const struct fe_param *fe_params(const struct fe *, uint32_t *count);
 ir_value fe_trace_param(struct fe *, struct fe_trace *, uint32_t index);
 /* precision.c: what "precision" says of dtypes, and the object about the scale of the loss; NULL: there is none. */
 bool fe_read_precision(struct fe *, fe_json, fe_json *loss_scale);
+extern const struct fe_layers fe_layers; /* layers/: what the context gives to the blocks */
 /* The names of the document's definitions: false if one is that of a layer or structure, and errors were recorded. */
 bool fe_check_definitions(struct fe *);
 bool fe_trace_model(struct fe *, struct fe_trace *);

@@ -5,22 +5,6 @@
 #include "frontend/document/arguments.h"
 #include <string.h>
 
-struct ir_builder fe_step_builder(struct fe_step *s, struct ir_func *f)
-{
-    (void)s;
-    return (struct ir_builder){.f = f};
-}
-
-const ir_value *fe_step_inputs(struct fe_step *s, struct ir_builder *b)
-{
-    ir_value *values = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
-    for (uint32_t i = 0; i < s->input_count; i++) {
-        const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
-        values[i] = ir_param_new(b, slot->name, slot->type, (int32_t)s->inputs[i]);
-    }
-    return values;
-}
-
 static fe_json top(const struct fe_step *s, const char *key) { return fe_member(s->fe, fe_root(s->fe), key); }
 
 /* ---------------------------------------------------------------- parameters: trained, averaged */
@@ -101,8 +85,8 @@ static bool probe(struct fe_step *s, bool *needed)
 {
     size_t funcs = s->module->funcs.count, slots = s->module->slots.count;
     struct ir_func *f = ir_func_new(s->module, "probe", true);
-    struct ir_builder b = fe_step_builder(s, f);
-    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b)};
+    struct ir_builder b = {.f = f};
+    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b, NULL)};
     bool good = fe_trace_model(s->fe, &trace);
     if (good) {
         /* What the model needs: its outputs become results for a moment. */
@@ -165,13 +149,8 @@ static bool infer_parts(struct fe_step *s, struct fe_trace *trace, int64_t part_
 /* The function of the model alone, of the inputs that it reads. */
 static void infer_begin(struct fe_step *s, const bool *needed, struct ir_builder *b, struct fe_trace *trace)
 {
-    *b = fe_step_builder(s, ir_func_new(s->module, "infer", true));
-    ir_value *inputs = arena_new_array(s->fe->arena, ir_value, s->input_count + 1);
-    for (uint32_t i = 0; i < s->input_count; i++) {
-        const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
-        if (needed[i]) inputs[i] = ir_param_new(b, slot->name, slot->type, (int32_t)s->inputs[i]);
-    }
-    *trace = (struct fe_trace){.b = b, .inputs = inputs};
+    *b = (struct ir_builder){.f = ir_func_new(s->module, "infer", true)};
+    *trace = (struct fe_trace){.b = b, .inputs = fe_step_inputs(s, b, needed)};
 }
 
 static bool build_infer(struct fe_step *s, const bool *needed)
@@ -205,8 +184,8 @@ static bool build_infer(struct fe_step *s, const bool *needed)
 static bool build_eval(struct fe_step *s)
 {
     struct ir_func *f = ir_func_new(s->module, "eval", true);
-    struct ir_builder b = fe_step_builder(s, f);
-    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b)};
+    struct ir_builder b = {.f = f};
+    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b, NULL)};
     struct fe_outcome out = {0};
     if (!fe_step_outcome(s, &trace, false, &out)) return false;
     fe_step_metrics_results(s, &b, out.metrics);
@@ -215,27 +194,11 @@ static bool build_eval(struct fe_step *s)
 
 /* ---------------------------------------------------------------- step */
 
-static const struct fe_env *env_tree(struct fe_step *s, const struct fe_env *outer, const char *name,
-                                     const ir_value *values)
-{
-    struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
-    const char **paths = arena_new_array(s->fe->arena, const char *, s->param_count + 1);
-    ir_value *present = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
-    struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
-    for (uint32_t i = 0; i < s->param_count; i++)
-        if (values[i]) paths[tree->count] = s->params[i].path, present[tree->count++] = values[i];
-    tree->paths = paths;
-    tree->values = present;
-    *env = (struct fe_env){outer, name, {.kind = FE_VAL_TREE, .tree = tree}};
-    return env;
-}
-
 static const struct fe_env *env_hyperparams(struct fe_step *s, struct ir_builder *b, const struct fe_env *outer)
 {
     struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
     const char **paths = arena_new_array(s->fe->arena, const char *, s->optim.hypers.count + 1);
     ir_value *values = arena_new_array(s->fe->arena, ir_value, s->optim.hypers.count + 1);
-    struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
     for (size_t i = 0; i < s->optim.hypers.count; i++) {
         const struct optim_hyper *h = &s->optim.hypers.items[i];
         if (!h->value) continue; /* a schedule that cannot be set */
@@ -244,8 +207,7 @@ static const struct fe_env *env_hyperparams(struct fe_step *s, struct ir_builder
     }
     tree->paths = paths;
     tree->values = values;
-    *env = (struct fe_env){outer, "hyperparams", {.kind = FE_VAL_TREE, .tree = tree}};
-    return env;
+    return fe_bind(s->fe->arena, outer, "hyperparams", (struct fe_val){.kind = FE_VAL_TREE, .tree = tree});
 }
 
 /* A parameter as the forward pass leaves it: normalised weights are written back (model/layers/weights.c). */
@@ -288,8 +250,8 @@ static bool build_step(struct fe_step *s)
 {
     struct fe *fe = s->fe;
     struct ir_func *f = ir_func_new(s->module, "step", true);
-    struct ir_builder b = fe_step_builder(s, f);
-    struct fe_trace trace = {.b = &b, .train = true, .inputs = fe_step_inputs(s, &b)};
+    struct ir_builder b = {.f = f};
+    struct fe_trace trace = {.b = &b, .train = true, .inputs = fe_step_inputs(s, &b, NULL)};
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     struct fe_outcome out = {0};
     s->outcome = &out;
@@ -335,7 +297,8 @@ static bool build_step(struct fe_step *s)
     ir_result_add(&b, "step", optim_increment(&b, count).v, (int32_t)s->step_slot);
 
     const struct fe_env *env = fe_step_scale_env(s, &trace, out.env);
-    env = env_tree(s, env_tree(s, env, "grads", out.grads), "updates", u);
+    env = fe_bind(fe->arena, env, "grads", fe_step_tree(s, out.grads));
+    env = fe_bind(fe->arena, env, "updates", fe_step_tree(s, u));
     if (!fe_step_metrics(s, &trace, env_hyperparams(s, &b, env), true, out.metrics)) return false;
     fe_step_metrics_results(s, &b, out.metrics);
     return fe_step_measures(s, &b);
@@ -346,7 +309,7 @@ static bool build_step(struct fe_step *s)
 static void build_init(struct fe_step *s)
 {
     struct ir_func *f = ir_func_new(s->module, "init", true);
-    struct ir_builder b = fe_step_builder(s, f);
+    struct ir_builder b = {.f = f};
     ir_value *initial = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct fe_param *p = &s->params[i];
@@ -402,7 +365,7 @@ static bool build(struct fe_step *s)
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options,
                              struct diags *diags)
 {
-    struct fe fe = {.arena = diags->arena, .diags = diags, .options = options};
+    struct fe fe = {.arena = diags->arena, .diags = diags, .options = options, .layers = &fe_layers};
     struct fe_step step = {.fe = &fe};
     diags->source = (struct diag_source){file, text, length};
     if (!fe_scan(&fe, text, length)) return NULL;

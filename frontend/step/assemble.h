@@ -18,6 +18,7 @@ struct fe_metric {
 };
 
 /* How results of parts of the batch become results of the batch: the kinds of the op accumulate. */
+extern const char *const fe_accumulators[]; /* their names; that of FE_CARRY is none of the document */
 enum fe_accumulator { FE_SUM, FE_MEAN, FE_RUNNING_MEAN, FE_CONCATENATE, FE_CARRY };
 
 struct fe_accumulation {
@@ -77,18 +78,19 @@ struct fe_outcome {
     const struct fe_env *env; /* for late metrics */
 };
 
-/* A builder that stands at the end of `f`. */
-struct ir_builder fe_step_builder(struct fe_step *, struct ir_func *f);
-/* Parameters of an entry function for all declared inputs. */
-const ir_value *fe_step_inputs(struct fe_step *, struct ir_builder *);
+/* inputs.c: parameters of an entry function for the declared inputs; `needed` (may be NULL): for some of them. */
+const ir_value *fe_step_inputs(struct fe_step *, struct ir_builder *, const bool *needed);
+/* Values by the paths of the parameters, those that are not 0. */
+struct fe_val fe_step_tree(struct fe_step *, const ir_value *values);
 
-/* gradient.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
+/* outcome.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
  * microbatch by microbatch if the document says so. False: errors were recorded. */
 bool fe_step_outcome(struct fe_step *, struct fe_trace *trace, bool grads, struct fe_outcome *);
 bool fe_step_clipped_sum(struct fe_optim_state *, const struct optim_clipped *, ir_value *sums, int64_t *examples);
 struct ir_func *fe_step_value_and_grad(struct fe_optim_state *, const ir_value **captured, uint32_t *count);
 bool fe_step_accumulation(struct fe_step *, fe_json);
-/* Gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
+
+/* gradient.c: gradients of a loss by the trained parameters of a trace: one per parameter, 0 where not trained. */
 ir_value *fe_step_gradients(struct fe_step *, struct fe_trace *, ir_value loss);
 /* Loss, early metrics and gradients of all rows that the trace sees, at once. */
 bool fe_step_whole(struct fe_step *, struct fe_trace *trace, bool grads, struct fe_outcome *);

@@ -5,8 +5,6 @@
 #include "frontend/step/assemble.h"
 #include <string.h>
 
-static const char *const accumulators[] = {"sum", "mean", "running_mean", "concat"};
-
 /* ---------------------------------------------------------------- the document */
 
 enum { EX_SIZE, EX_TRANSFORM, EX_METRICS, EX_KIND, EX_REAL, EX_COUNT };
@@ -19,7 +17,7 @@ static const struct fe_arg metric_rows[METRIC_COUNT] = {
 static int64_t kind_of(const char *name)
 {
     int64_t kind = 0;
-    while (strcmp(accumulators[kind], name)) kind++;
+    while (strcmp(fe_accumulators[kind], name)) kind++;
     return kind;
 }
 
@@ -47,25 +45,6 @@ static bool read_metrics(struct fe_step *s, fe_json map, struct fe_metric *out, 
 
 /* ---------------------------------------------------------------- one example */
 
-static struct fe_val tree_val(struct fe_step *s, const ir_value *values)
-{
-    struct fe_tree *tree = arena_new(s->fe->arena, struct fe_tree);
-    const char **paths = arena_new_array(s->fe->arena, const char *, s->param_count + 1);
-    ir_value *present = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
-    for (uint32_t i = 0; i < s->param_count; i++)
-        if (values[i]) paths[tree->count] = s->params[i].path, present[tree->count++] = values[i];
-    tree->paths = paths;
-    tree->values = present;
-    return (struct fe_val){.kind = FE_VAL_TREE, .tree = tree};
-}
-
-static const struct fe_env *bind(struct fe_step *s, const struct fe_env *outer, const char *name, struct fe_val value)
-{
-    struct fe_env *e = arena_new(s->fe->arena, struct fe_env);
-    *e = (struct fe_env){outer, name, value};
-    return e;
-}
-
 /* What metrics of an example see: also its gradients and their norms by parameter. */
 static const struct fe_env *example_env(struct fe_step *s, struct fe_trace *trace, const ir_value *grads)
 {
@@ -73,7 +52,8 @@ static const struct fe_env *example_env(struct fe_step *s, struct fe_trace *trac
     for (uint32_t i = 0; i < s->param_count; i++)
         if (grads[i])
             norms[i] = term_sqrt(trace->b, term_sum(trace->b, term_square(trace->b, term_tensor(grads[i])))).v;
-    return bind(s, bind(s, trace->env, "grads", tree_val(s, grads)), "per_param_norm", tree_val(s, norms));
+    const struct fe_env *env = fe_bind(s->fe->arena, trace->env, "grads", fe_step_tree(s, grads));
+    return fe_bind(s->fe->arena, env, "per_param_norm", fe_step_tree(s, norms));
 }
 
 /* Metrics of the example, one value each. */
@@ -291,8 +271,8 @@ static bool take_trees_apart(struct fe_step *s, const struct fe_metric *given, u
 {
     struct fe *fe = s->fe;
     size_t funcs = s->module->funcs.count;
-    struct ir_builder b = fe_step_builder(s, ir_func_new(s->module, "probe", true));
-    struct fe_trace outer = {.b = &b, .inputs = fe_step_inputs(s, &b)};
+    struct ir_builder b = {.f = ir_func_new(s->module, "probe", true)};
+    struct fe_trace outer = {.b = &b, .inputs = fe_step_inputs(s, &b, NULL)};
     struct fe_outcome out = {0};
     struct fe_rows_part part;
     VEC(struct fe_metric) all = {0};

@@ -108,9 +108,7 @@ const struct fe_env *fe_step_scale_env(struct fe_step *s, const struct fe_trace 
 {
     ir_value scale = fe_step_scale(s, trace);
     if (!scale) return outer;
-    struct fe_env *env = arena_new(s->fe->arena, struct fe_env);
-    *env = (struct fe_env){outer, "loss_scale", fe_val_tensor(scale)};
-    return env;
+    return fe_bind(s->fe->arena, outer, "loss_scale", fe_val_tensor(scale));
 }
 
 /* ---------------------------------------------------------------- gradients */

@@ -54,10 +54,10 @@ static bool note_random(struct fe_step *s)
     struct fe *fe = s->fe;
     if (fe->state->random_calls.count) return true;
     size_t funcs = s->module->funcs.count;
-    struct ir_builder b = fe_step_builder(s, ir_func_new(s->module, "masks", false));
+    struct ir_builder b = {.f = ir_func_new(s->module, "masks", false)};
     struct fe_trace trace = {.b = &b, .train = true, .notes_random = true};
     trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
-    trace.inputs = fe_step_inputs(s, &b);
+    trace.inputs = fe_step_inputs(s, &b, NULL);
     bool good = fe_trace_model(fe, &trace);
     s->module->funcs.count = funcs;
     return good;
@@ -110,7 +110,7 @@ bool fe_part_begin(struct fe_step *s, struct fe_rows_part *p, struct fe_trace *o
              *params = arena_new_array(fe->arena, ir_value, s->param_count + 1);
     const char *name = arena_format(fe->arena, "%s.%zu", names[level], s->module->funcs.count);
     *p = (struct fe_rows_part){.level = level, .rows = {.count = rows}};
-    p->b = fe_step_builder(s, ir_func_new(s->module, name, false));
+    p->b = (struct ir_builder){.f = ir_func_new(s->module, name, false)};
     p->trace = (struct fe_trace){
         .b = &p->b, .train = outer->train, .inputs = inputs, .params = params, .rows = &p->rows};
     if (outer->statistics) p->trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
@@ -231,20 +231,11 @@ const struct fe_env *fe_step_outer_env(struct fe_step *s, struct fe_trace *trace
     struct fe *fe = s->fe;
     const struct fe_env *env = NULL;
     for (uint32_t i = 0; i < s->input_count; i++) {
-        struct fe_env *e = arena_new(fe->arena, struct fe_env);
-        *e = (struct fe_env){env, s->module->slots.items[s->inputs[i]].name,
-                             fe_input_value(trace->b, trace->inputs[i])};
-        env = e;
+        const char *name = s->module->slots.items[s->inputs[i]].name;
+        env = fe_bind(fe->arena, env, name, fe_input_value(trace->b, trace->inputs[i]));
     }
-    struct fe_tree *tree = arena_new(fe->arena, struct fe_tree);
-    const char **paths = arena_new_array(fe->arena, const char *, s->param_count + 1);
     ir_value *values = arena_new_array(fe->arena, ir_value, s->param_count + 1);
-    for (uint32_t i = 0; i < s->param_count; i++)
-        paths[i] = s->params[i].path, values[i] = fe_trace_param(fe, trace, i);
-    *tree = (struct fe_tree){paths, values, s->param_count};
-    struct fe_env *params = arena_new(fe->arena, struct fe_env), *last = arena_new(fe->arena, struct fe_env);
-    *params = (struct fe_env){env, "params", {.kind = FE_VAL_TREE, .tree = tree}};
-    if (!loss) return params;
-    *last = (struct fe_env){params, "loss", fe_val_tensor(loss)};
-    return last;
+    for (uint32_t i = 0; i < s->param_count; i++) values[i] = fe_trace_param(fe, trace, i);
+    env = fe_bind(fe->arena, env, "params", fe_step_tree(s, values));
+    return loss ? fe_bind(fe->arena, env, "loss", fe_val_tensor(loss)) : env;
 }

@@ -1,6 +1,5 @@
 /* The layers by name: the rows of layers.def. */
 #include "frontend/model/block.h"
-#include <string.h>
 
 #define X(name, doc) extern const struct fe_layer fe_layer_##name;
 #include "frontend/model/layers.def"
@@ -17,17 +16,11 @@ static const char *const docs[] = {
 #undef X
 };
 enum { LAYERS = sizeof layers / sizeof *layers };
+const struct fe_layers fe_layers = {LAYERS, layers};
 
 bool fe_layer_row(uint32_t index, struct fe_row *out)
 {
     if (index >= LAYERS) return false;
     *out = (struct fe_row){layers[index]->name, layers[index]->args, layers[index]->count, docs[index]};
     return true;
-}
-
-const struct fe_layer *fe_layer_find(const char *name)
-{
-    for (size_t i = 0; i < LAYERS; i++)
-        if (!strcmp(layers[i]->name, name)) return layers[i];
-    return NULL;
 }

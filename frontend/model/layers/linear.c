@@ -6,59 +6,6 @@
     {"kernel_init", FE_OBJECT, 0, "{\"type\": \"lecun_normal\"}", NULL}, \
         {"bias_init", FE_OBJECT, 0, "{\"type\": \"zeros\"}", NULL}, FE_PRODUCT_ROWS
 
-bool fe_block_float_input(struct fe_block *block, uint32_t index)
-{
-    struct fe_val *v = &block->in[index];
-    if (!ir_dtype_is_float((enum ir_dtype)fe_type_at(&block->site, v).dtype)) *v = fe_cast(&block->site, *v, IR_F32);
-    return !v->bad;
-}
-
-bool fe_block_dtypes(struct fe_block *block, const struct fe_arg *rows, uint32_t count, const struct fe_value *args)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        bool dtype = strcmp(rows[i].name, "dtype") == 0;
-        if ((!dtype && strcmp(rows[i].name, "param_dtype") != 0) || args[i].null || !args[i].given) continue;
-        if (!ir_dtype_is_float(args[i].dtype))
-            return fe_block_fail(block, args[i].json, "E0213", "\"%s\" must be a floating-point dtype, found %s",
-                                 rows[i].name, ir_dtype_name(args[i].dtype)),
-                   false;
-        if (dtype) block->compute = args[i].dtype;
-        else block->param_dtype = args[i].dtype;
-    }
-    return true;
-}
-
-enum ir_dtype fe_block_dtype(struct fe_block *block, const struct fe_val *values, uint32_t count)
-{
-    struct fe_kind_of k = {IR_BOOL, false};
-    if (block->compute != IR_TUPLE) return block->compute;
-    for (uint32_t i = 0; i < count; i++)
-        if (!fe_is_none(&values[i]) && !values[i].bad)
-            k = fe_promote(k, (struct fe_kind_of){(enum ir_dtype)fe_type_at(&block->site, &values[i]).dtype, false});
-    return ir_dtype_is_float(k.dtype) ? k.dtype : IR_F32;
-}
-
-void fe_block_promote(struct fe_block *block, struct fe_val *values, uint32_t count)
-{
-    enum ir_dtype dtype = fe_block_dtype(block, values, count);
-    for (uint32_t i = 0; i < count; i++)
-        if (!fe_is_none(&values[i]) && !values[i].bad) values[i] = fe_cast(&block->site, values[i], dtype);
-}
-
-bool fe_block_wide_product(struct fe_block *block, const struct fe_value *preferred, struct fe_val *x,
-                           struct fe_val *kernel)
-{
-    if (!preferred->given || preferred->null) return true;
-    enum ir_dtype have = (enum ir_dtype)fe_type_at(&block->site, x).dtype, want = preferred->dtype;
-    if (!ir_dtype_is_float(want) || (want != have && want != IR_F32))
-        return fe_block_fail(block, preferred->json, "E0213", "a product of %s is that or float32, found %s",
-                             ir_dtype_name(have), ir_dtype_name(preferred->dtype)),
-               false;
-    *x = fe_cast(&block->site, *x, want);
-    *kernel = fe_cast(&block->site, *kernel, want);
-    return true;
-}
-
 static fe_json given(const struct fe_value *v) { return v->given && !v->null ? v->json : NULL; }
 
 struct kernel {

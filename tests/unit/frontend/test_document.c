@@ -1,5 +1,4 @@
 /* The top level: what is registered, and the one diagnostic that each mistake gives. */
-#include "frontend/model/model.h"
 #include "tests/unit/frontend/fe_test.h"
 
 static struct fixture f;

@@ -1,0 +1,269 @@
+/* Loss and gradients of one step: at once, or microbatch by microbatch through the accumulate marker, whose body holds
+ * a grad marker of its own, or the examples' (example.c). Also the function that line searches call for the value and
+ * gradient at other parameters. */
+#include "frontend/step/assemble.h"
+#include <string.h>
+
+/* ---------------------------------------------------------------- accumulation: the document */
+
+enum { ACC_SIZE, ACC_KIND, ACC_SPLIT, ACC_REAL, ACC_METRICS, ACC_WEIGHT, ACC_COUNT };
+
+/* accumulate.metrics: names of metrics that are computed per microbatch, with an accumulator each. */
+static bool check_kinds(struct fe_step *s, fe_json kinds)
+{
+    struct fe *fe = s->fe;
+    bool good = true;
+    const char **names = arena_new_array(fe->arena, const char *, s->metric_count);
+    for (uint32_t i = 1; i < s->metric_count; i++) names[i - 1] = s->metrics[i].name;
+    for (fe_json k = fe_first(fe, kinds); k; k = fe_next(fe, k)) {
+        uint32_t i = 1, a = 0;
+        while (i < s->metric_count && strcmp(s->metrics[i].name, k->key)) i++;
+        if (i == s->metric_count) {
+            fe_suggest(fe, fe_error_key(fe, k, "E0108", "there is no metric \"%s\"", k->key), k->key, names,
+                       s->metric_count - 1);
+            good = false;
+        }
+        while (a <= FE_CONCATENATE && (k->kind != JSON_STRING || strcmp(fe_accumulators[a], k->string))) a++;
+        if (a > FE_CONCATENATE) {
+            struct diag *d = fe_error(
+                fe, k, "E0103", "expected an accumulator (sum, mean, running_mean, concat), found %s", fe_found(fe, k));
+            if (k->kind == JSON_STRING) fe_suggest(fe, d, k->string, fe_accumulators, FE_CONCATENATE + 1);
+            good = false;
+        }
+    }
+    return good;
+}
+
+bool fe_step_accumulation(struct fe_step *s, fe_json json)
+{
+    struct fe_accumulation *a = &s->accumulate;
+    struct fe_value v[ACC_COUNT] = {0};
+    int64_t rows = 0;
+    if (!json) return true;
+    if (!fe_setting(s->fe, FE_SETTING_accumulate, json, "\"accumulate\"", v) || !fe_step_batch_rows(s, json, &rows))
+        return false;
+    *a = (struct fe_accumulation){.json = json,
+                                  .rows = v[ACC_SIZE].integer,
+                                  .real = v[ACC_REAL].null ? NULL : v[ACC_REAL].json,
+                                  .weight = v[ACC_WEIGHT].null ? NULL : v[ACC_WEIGHT].json,
+                                  .kinds = v[ACC_METRICS].json};
+    while (strcmp(fe_accumulators[a->kind], v[ACC_KIND].string)) a->kind++;
+    if (a->weight && a->kind == FE_SUM) {
+        fe_error(s->fe, a->weight, "E0103", "\"weight\" is for means, not for \"accumulator\": \"sum\"");
+        return false;
+    }
+    a->split = strcmp(v[ACC_SPLIT].string, "contiguous") == 0;
+    if (rows % a->rows) {
+        fe_error(s->fe, v[ACC_SIZE].json, "E0431", "microbatches of %lld rows do not divide the batch of %lld rows",
+                 (long long)a->rows, (long long)rows);
+        return false;
+    }
+    a->microbatches = rows / a->rows;
+    return !a->kinds || check_kinds(s, a->kinds);
+}
+
+/* ---------------------------------------------------------------- accumulation: the marker */
+
+/* What a microbatch computes. */
+static bool inner_outcome(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
+                          struct fe_outcome *out)
+{
+    if (s->examples.json || s->examples.asked || clipped) return fe_step_examples(s, trace, grads, clipped, out);
+    return fe_step_whole(s, trace, grads, out);
+}
+
+/* What the microbatch counts for in means, a float32 scalar: a microbatch that counts for nothing adds nothing,
+ * whatever its loss is. False: an error was recorded. */
+static bool weigh(struct fe_step *s, struct fe_rows_part *part, const struct fe_env *env, struct fe_term *weight)
+{
+    struct ir_builder *b = &part->b;
+    fe_json json = s->accumulate.weight;
+    if (!json) return true;
+    b->place = fe_place(s->fe, json);
+    struct fe_val v = fe_expr(s->fe, &part->trace, json, env);
+    ir_value w = v.bad ? 0 : fe_tensor(s->fe, &part->trace, &v, json);
+    if (!w) return false;
+    if (ir_type(b->f, w)->rank) {
+        fe_error(s->fe, json, "E0432", "expected the weight of a microbatch, a number, found %s",
+                 ir_type_text(s->fe->arena, ir_type(b->f, w)));
+        return false;
+    }
+    *weight = term_cast(b, term_tensor(w), IR_F32);
+    return true;
+}
+
+/* A microbatch's part of a weighted sum, and the mean from the whole sum. */
+static ir_value times_weight(struct ir_builder *b, ir_value v, struct fe_term weight)
+{
+    struct fe_term x = term_tensor(v), none = term_number(0);
+    struct fe_term weighted = term_mul(b, x, term_cast_like(b, weight, x));
+    return term_where(b, term_eq(b, weight, none), none, weighted).v;
+}
+
+static ir_value by_weight(struct ir_builder *b, ir_value sum, struct fe_term total)
+{
+    struct fe_term x = term_tensor(sum), none = term_number(0), mean = term_div(b, x, term_cast_like(b, total, x));
+    return term_where(b, term_eq(b, total, none), none, mean).v;
+}
+
+/* How a result was accumulated; a mean by weight is a sum of weighted parts first. A sum of bools says whether any is
+ * true (jax.numpy: True + True is True): it is counted. */
+struct accumulated {
+    uint32_t at;
+    bool weighted, any;
+};
+
+static struct accumulated add_result(struct fe_step *s, struct fe_rows_part *part, const char *name, ir_value v,
+                                     int64_t kind, struct fe_term weight)
+{
+    static const int64_t one[] = {1};
+    bool weighted = weight.v && (kind == FE_MEAN || kind == FE_RUNNING_MEAN);
+    if (kind == FE_CONCATENATE && !ir_type(part->b.f, v)->rank)
+        v = ir_reshape(&part->b, v, 1, one); /* one per microbatch */
+    bool any = kind == FE_SUM && ir_type(part->b.f, v)->dtype == IR_BOOL;
+    if (weighted) v = times_weight(&part->b, v, weight), kind = FE_SUM;
+    if (any) v = ir_cast(&part->b, v, IR_I32);
+    return (struct accumulated){fe_part_result(s, part, name, v, kind), weighted, any};
+}
+
+static ir_value get_result(struct ir_builder *b, ir_value tuple, struct accumulated from, struct fe_term total)
+{
+    ir_value v = ir_proj(b, tuple, from.at);
+    if (from.any) return ir_cast(b, v, IR_BOOL);
+    return from.weighted ? by_weight(b, v, total) : v;
+}
+
+static bool by_microbatches(struct fe_step *s, struct fe_trace *trace, bool grads, const struct optim_clipped *clipped,
+                            struct fe_outcome *out)
+{
+    struct fe *fe = s->fe;
+    const struct fe_accumulation *a = &s->accumulate;
+    struct fe_outcome inner = {0};
+    struct fe_rows_part part;
+    struct optim_clipped within = clipped ? *clipped : (struct optim_clipped){0};
+    struct fe_term weight = {0}, total = {0};
+    if (!fe_part_begin(s, &part, trace, PART_MICROBATCH, a->rows, within.norm.v)) return false;
+    if (within.norm.v) within.norm.v = part.extra;
+    if (!inner_outcome(s, &part.trace, grads, clipped ? &within : NULL, &inner)) return false;
+    if (!weigh(s, &part, inner.env, &weight)) return false;
+
+    struct accumulated *at = arena_new_array(fe->arena, struct accumulated, s->param_count + s->metric_count + 1);
+    int64_t kind = clipped ? FE_SUM : a->kind;
+    bool good = true;
+    for (uint32_t i = 0; grads && i < s->param_count; i++)
+        if (inner.grads[i]) at[i] = add_result(s, &part, s->params[i].path, inner.grads[i], kind, weight);
+    for (uint32_t i = 0; i < s->metric_count; i++) {
+        if (!inner.metrics[i]) continue;
+        kind = a->kind;
+        if (i)
+            good &= fe_step_metric_kind(s, &s->metrics[i], a->kinds, a->rows, a->kind,
+                                        ir_type(part.b.f, inner.metrics[i]), &kind);
+        at[s->param_count + i] = add_result(s, &part, s->metrics[i].name, inner.metrics[i], kind, weight);
+    }
+    uint32_t weights = weight.v ? fe_part_result(s, &part, "weight", weight.v, FE_SUM) : 0;
+    ir_value real = fe_step_real_parts(s, trace, a->real, a->microbatches);
+    if (!good || !real) return false;
+    trace->b->place = fe_place(fe, a->json);
+    ir_value tuple = fe_part_end(s, &part, trace, real, a->microbatches, a->split);
+    if (weight.v) total = term_tensor(ir_proj(trace->b, tuple, weights));
+
+    ir_value *all = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+    for (uint32_t i = 0; grads && i < s->param_count; i++)
+        if (inner.grads[i]) all[i] = get_result(trace->b, tuple, at[i], total);
+    if (grads) out->grads = all;
+    out->metrics = arena_new_array(fe->arena, ir_value, s->metric_count);
+    for (uint32_t i = 0; i < s->metric_count; i++)
+        if (inner.metrics[i]) out->metrics[i] = get_result(trace->b, tuple, at[s->param_count + i], total);
+    out->loss = out->metrics[0];
+    out->env = fe_step_outer_env(s, trace, out->loss);
+    return true;
+}
+
+bool fe_step_outcome(struct fe_step *s, struct fe_trace *trace, bool grads, struct fe_outcome *out)
+{
+    return s->accumulate.json ? by_microbatches(s, trace, grads, NULL, out) : inner_outcome(s, trace, grads, NULL, out);
+}
+
+/* Where an optimizer asks for clipped sums, loss, metrics and statistics are those of the same examples: what was
+ * computed over the whole batch is not needed any more. */
+bool fe_step_clipped_sum(struct fe_optim_state *o, const struct optim_clipped *clipped, ir_value *sums,
+                         int64_t *examples)
+{
+    struct fe_step *s = o->user;
+    struct fe_outcome out = {0};
+    fe_json optimizer = fe_member(s->fe, fe_root(s->fe), "optimizer");
+    if (!fe_step_batch_rows(s, optimizer, examples)) return false;
+    memset(o->trace->statistics, 0, s->param_count * sizeof *o->trace->statistics);
+    if (s->accumulate.json ? !by_microbatches(s, o->trace, true, clipped, &out)
+                           : !inner_outcome(s, o->trace, true, clipped, &out))
+        return false;
+    s->scale.checked = out.grads = fe_step_rounded(s, o->b, out.grads);
+    for (uint32_t i = 0; i < s->param_count; i++)
+        if (clipped->leaves[i]) sums[i] = out.grads[i];
+    s->examples.asked = true;
+    s->outcome->loss = out.loss;
+    s->outcome->metrics = out.metrics;
+    s->outcome->env = out.env;
+    return true;
+}
+
+/* ---------------------------------------------------------------- value and gradient elsewhere */
+
+/* Loss and rounded gradients of the batch as the step has them: in microbatches, by examples. Its metrics are not asked
+ * for. */
+static bool value_and_grad(struct fe_step *s, struct fe_trace *trace, ir_value *loss, const ir_value **grads)
+{
+    struct fe_outcome out = {0};
+    uint32_t metrics = s->metric_count;
+    s->metric_count = 1; /* the loss */
+    bool good = fe_step_outcome(s, trace, true, &out);
+    s->metric_count = metrics;
+    if (!good) return false;
+    *loss = out.loss;
+    *grads = fe_step_rounded(s, trace->b, out.grads);
+    return true;
+}
+
+/* (trained parameters.., other parameters.., inputs..) -> (loss, gradients of the trained ones..), over the whole
+ * batch; what comes after the trained parameters is captured. NULL: errors were recorded. */
+struct ir_func *fe_step_value_and_grad(struct fe_optim_state *o, const ir_value **captured, uint32_t *count)
+{
+    struct fe_step *s = o->user;
+    struct fe *fe = s->fe;
+    if (!o->value_and_grad_func) {
+        struct fe_trace trace = {.train = true};
+        struct ir_func *func = ir_func_new(s->module, "value_and_grad", false);
+        struct ir_builder b = {.f = func};
+        ir_value *inputs = arena_new_array(fe->arena, ir_value, s->input_count + 1),
+                 *params = arena_new_array(fe->arena, ir_value, s->param_count + 1), loss;
+        ir_value *outer = arena_new_array(fe->arena, ir_value, s->input_count + s->param_count + 2);
+        const ir_value *grads;
+        for (uint32_t i = 0; i < s->param_count; i++)
+            if (s->trained[i]) params[i] = ir_param_new(&b, s->params[i].path, s->params[i].type, -1);
+        for (uint32_t i = 0; i < s->param_count; i++)
+            if (!s->trained[i]) {
+                params[i] = ir_param_new(&b, s->params[i].path, s->params[i].type, -1);
+                outer[o->captured_count++] = fe_trace_param(fe, o->trace, i);
+            }
+        for (uint32_t i = 0; i < s->input_count; i++) {
+            const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
+            inputs[i] = ir_param_new(&b, slot->name, slot->type, -1);
+            outer[o->captured_count++] = o->trace->inputs[i];
+        }
+        if (o->trace->scale) {
+            trace.scale = ir_param_new(&b, "loss_scale", *ir_type(o->b->f, o->trace->scale), -1);
+            outer[o->captured_count++] = o->trace->scale;
+        }
+        trace.b = &b, trace.inputs = inputs, trace.params = params;
+        trace.statistics = arena_new_array(fe->arena, ir_value, s->param_count + 1);
+        if (!value_and_grad(s, &trace, &loss, &grads)) return NULL;
+        ir_result_add(&b, "loss", loss, -1);
+        for (uint32_t i = 0; i < s->param_count; i++)
+            if (s->trained[i]) ir_result_add(&b, s->params[i].path, grads[i], -1);
+        o->value_and_grad_func = func;
+        o->captured = outer;
+    }
+    *captured = o->captured;
+    *count = o->captured_count;
+    return o->value_and_grad_func;
+}
