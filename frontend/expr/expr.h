@@ -172,7 +172,8 @@ enum {
     FE_LOSS = 2 /* may be a loss object */,
     FE_OWN_WEIGHTS = 4 /* a loss whose `weights` argument is its own */,
     FE_OWN_REDUCTION = 8 /* ... `reduction` */,
-    FE_HIDDEN = 16 /* for formulas alone: no suggestion, not in the reference */
+    FE_HIDDEN = 16 /* for formulas alone: no suggestion, not in the reference */,
+    FE_WIDE = 32 /* 16-bit floats are computed in float32, and the result is rounded once */
 };
 struct fe_function {
     const char *name, *signature;

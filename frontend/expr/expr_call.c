@@ -179,6 +179,19 @@ static bool convert_one(struct fe_call *c, uint32_t i, enum fe_argument_kind kin
     return false;
 }
 
+/* Of what is 16 bits wide in float32, the result rounded once. */
+static struct fe_val make_wide(struct fe_call *c, const enum fe_argument_kind *kinds, uint32_t n)
+{
+    struct fe_kind_of all = fe_kind(c->site, &c->arg[0]);
+    for (uint32_t i = 1; i < n; i++)
+        if (kinds[i] == FE_ARG_FLOAT) all = fe_promote(all, fe_kind(c->site, &c->arg[i]));
+    bool narrow = ir_dtype_bytes(all.dtype) < 4;
+    for (uint32_t i = 0; narrow && i < n; i++)
+        if (kinds[i] == FE_ARG_FLOAT) c->arg[i] = fe_cast(c->site, c->arg[i], IR_F32);
+    struct fe_val v = c->row->make(c);
+    return narrow && !v.bad ? fe_cast(c->site, v, all.dtype) : v;
+}
+
 static bool convert(struct fe_call *c, const enum fe_argument_kind *kinds, uint32_t n)
 {
     struct fe_kind_of common = {IR_BOOL, true};
@@ -252,7 +265,8 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
         }
     struct fe_val result;
     if (n && fe_is_complex(&call.arg[0]) && fe_complex_call(&call, f, &result)) return result;
-    return convert(&call, kinds, n) ? f->make(&call) : fe_bad();
+    if (!convert(&call, kinds, n)) return fe_bad();
+    return f->flags & FE_WIDE ? make_wide(&call, kinds, n) : f->make(&call);
 }
 
 struct fe_val fe_apply_at(struct fe_site *s, const char *function, const struct fe_val *args, uint32_t n)

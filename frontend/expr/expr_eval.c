@@ -524,6 +524,7 @@ static struct fe_val eval_if(struct fe_site *s, const struct expr_node *n, const
 {
     struct fe_val c = eval(s, n->items[0], env);
     s->where = where_of(s, n->items[0]);
+    if (s->frame && fe_is_none(&c)) return eval(s, n->items[2], env);
     if (c.bad || c.kind == FE_VAL_NUMBER) return c.bad ? c : eval(s, n->items[c.number != 0 ? 1 : 2], env);
     return fe_fail(s, "E0310", "\"if\" chooses while compiling, by numbers, shapes and ranks; use where() for %s",
                    fe_describe(s, &c));

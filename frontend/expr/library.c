@@ -35,7 +35,8 @@ static unsigned flags_of(const struct fe_reader *r, const struct fe_entry *e)
                  {"activation", FE_ACTIVATION},
                  {"loss", FE_LOSS},
                  {"own_weights", FE_OWN_WEIGHTS},
-                 {"own_reduction", FE_OWN_REDUCTION}};
+                 {"own_reduction", FE_OWN_REDUCTION},
+                 {"wide", FE_WIDE}};
     unsigned flags = 0;
     const char *at = e->words.text, *end = at + e->words.length;
     while (at < end) {
@@ -77,7 +78,7 @@ static void add_text(struct fe_library *l, const char *file, const char *text)
             uint32_t at = map_get(&l->names, other);
             if (at == MAP_NONE) BUG("%s:%u: no function \"%s\"", file, (unsigned)e.line, other);
             struct fe_function same = l->functions.items[at];
-            same.name = f.name, same.flags = f.flags;
+            same.name = f.name, same.flags = f.flags | (same.flags & FE_WIDE);
             f = same;
         }
         add(l, f, formula);
@@ -214,8 +215,6 @@ static bool required(struct fe_site *s, const struct fe_statement *t, const stru
     struct expr_node *const *item = t->tree->items;
     struct fe_val holds = fe_eval(s, item[0], env);
     if (holds.bad || fe_truth(&holds)) return !holds.bad;
-    if (holds.kind != FE_VAL_NUMBER)
-        BUG("%s:%u: the condition is no number", s->frame->formula->file, (unsigned)t->line);
     struct fe_where where = t->tree->count == 4 ? fe_where_argument(s, item[3]) : s->frame->where;
     fe_fail_at(s, &where, item[1]->text, "%s", filled(s, item[2]->text, env));
     return false;

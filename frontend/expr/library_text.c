@@ -64,6 +64,8 @@ bool fe_entry_next(struct fe_reader *r, struct fe_entry *e)
                                       (size_t)(end - (e->doc.text ? e->doc.text : from))};
         else {
             e->line = r->line;
+            while (*r->at == ' ' && memchr(from, '(', (size_t)(end - from)) && !memchr(from, ')', (size_t)(end - from)))
+                end = end_of_line(r); /* a long signature */
             read_head(r, from, end, e);
             break;
         }

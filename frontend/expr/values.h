@@ -124,6 +124,4 @@ struct fe_val fe_complex_index(struct fe_site *, const struct fe_val *z, const s
                                const struct fe_where *wheres, uint32_t count);
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);
-struct fe_val fe_softmax_parts(struct fe_site *, struct fe_val x, const uint32_t *axes, uint32_t count,
-                               const struct fe_val *where, struct fe_val *log_sum);
 #endif

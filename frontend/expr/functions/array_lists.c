@@ -48,6 +48,48 @@ struct fe_val make_needs_size(struct fe_call *c)
     return fe_get_int(c, 0, &n) ? ARG(0) : fe_bad();
 }
 
+/* For choices of formulas: what kind of value an argument is. */
+struct fe_val make_kind_of(struct fe_call *c)
+{
+    const char *kind = "other";
+    switch (ARG(0).kind) {
+    case FE_VAL_NUMBER: kind = "number"; break;
+    case FE_VAL_TENSOR: kind = "tensor"; break;
+    case FE_VAL_TUPLE: kind = "tuple"; break;
+    case FE_VAL_STRING: kind = "string"; break;
+    default: break;
+    }
+    return (struct fe_val){.kind = FE_VAL_STRING, .string = kind};
+}
+
+struct fe_val make_axis_of(struct fe_call *c)
+{ /* counted from the first one */
+    struct ir_type t;
+    uint32_t axis;
+    return fe_get_tensor(c, 1, &t) && fe_get_axis_arg(c, 0, t.rank, &axis) ? fe_int(axis) : fe_bad();
+}
+
+struct fe_val make_range(struct fe_call *c)
+{
+    int64_t start = 0, stop;
+    bool both = !fe_is_none(&ARG(1));
+    if ((both && !fe_get_int(c, 0, &start)) || !fe_get_int(c, both, &stop)) return fe_bad();
+    uint32_t n = stop > start ? (uint32_t)(stop - start) : 0;
+    struct fe_val *items = arena_new_array(c->site->fe->arena, struct fe_val, n + 1);
+    for (uint32_t i = 0; i < n; i++) items[i] = fe_int((double)(start + i));
+    return fe_tuple(c->site, items, n);
+}
+
+struct fe_val make_leaves(struct fe_call *c)
+{
+    const struct fe_val *v = &ARG(0);
+    if (v->kind == FE_VAL_TUPLE) return *v;
+    uint32_t n = v->kind == FE_VAL_TREE ? v->tree->count : 1;
+    struct fe_val *items = arena_new_array(c->site->fe->arena, struct fe_val, n + 1);
+    for (uint32_t i = 0; i < n; i++) items[i] = v->kind == FE_VAL_TREE ? fe_val_tensor(v->tree->values[i]) : *v;
+    return fe_tuple(c->site, items, n);
+}
+
 static bool kind_of_arg(struct fe_site *s, const struct fe_val *v, struct fe_kind_of *k)
 {
     if (v->bad) return false;

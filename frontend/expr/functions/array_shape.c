@@ -331,10 +331,11 @@ struct fe_val make_shape(struct fe_call *c)
 struct fe_val make_size(struct fe_call *c)
 {
     struct ir_type t;
-    uint32_t axis;
-    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    if (fe_is_none(&ARG(1))) return fe_int((double)ir_type_elements(&t));
-    return fe_get_axis_arg(c, 1, t.rank, &axis) ? fe_int((double)t.dim[axis]) : fe_bad();
+    uint32_t axes[IR_MAX_RANK], count;
+    double n = 1;
+    if (!fe_get_tensor(c, 0, &t) || !fe_get_axes(c, 1, t.rank, axes, &count)) return fe_bad();
+    for (uint32_t i = 0; i < count; i++) n *= (double)t.dim[axes[i]];
+    return fe_int(n);
 }
 /* A number: how many elements a shape has. */
 struct fe_val make_product_of(struct fe_call *c)

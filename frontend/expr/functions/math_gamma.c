@@ -387,15 +387,3 @@ struct fe_val make_expi(struct fe_call *c)
                    fe_div(s, exp_of(s, still), still));
     return y.bad ? y : fe_cast(s, y, d);
 }
-
-struct fe_val make_multigammaln(struct fe_call *c)
-{
-    SITE;
-    int64_t d;
-    if (!fe_get_int(c, 1, &d)) return fe_bad();
-    if (d < 1 || d > 64) return fe_fail(s, "E0212", "multigammaln: the dimension is a whole number from 1 to 64");
-    struct fe_val a = fe_inexact(s, ARG(0)), sum = fe_float((double)(d * (d - 1)) / 4 * log(acos(-1.0)));
-    for (int64_t i = 0; i < d && !a.bad; i++)
-        sum = fe_add(s, sum, FE_APPLY(s, "gammaln", fe_sub(s, a, fe_float((double)i / 2))));
-    return a.bad ? a : sum;
-}

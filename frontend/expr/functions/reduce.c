@@ -113,24 +113,6 @@ struct fe_val make_reduction(struct fe_call *c)
     return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
 }
 
-struct fe_val make_count_nonzero(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
-    return fe_reduce(s, FE_RED_SUM, fe_boolean(s, ARG(0)), axes, n,
-                     &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
-}
-
-struct fe_val make_ptp(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
-    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(2))};
-    return fe_sub(s, fe_reduce(s, FE_RED_MAX, ARG(0), axes, n, &o), fe_reduce(s, FE_RED_MIN, ARG(0), axes, n, &o));
-}
-
 struct fe_val make_average(struct fe_call *c)
 {
     SITE;
@@ -164,36 +146,6 @@ struct fe_val make_average(struct fe_call *c)
     result[1] = fe_reduce(s, FE_RED_SUM, w, axes, n, &o);
     result[0] = fe_div(s, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, w), axes, n, &o), result[1]);
     return fe_truth(&ARG(3)) ? fe_tuple(s, result, 2) : result[0];
-}
-
-struct fe_val make_var(struct fe_call *c)
-{ /* data 1: its square root */
-    enum { DTYPE = 2, DDOF = 4, KEEPDIMS, WHERE, CORRECTION };
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    enum ir_dtype d;
-    if (!fe_is_none(&ARG(DTYPE))) {
-        if (!fe_get_dtype(c, DTYPE, &d)) return fe_bad();
-        ARG(0) = fe_cast(s, ARG(0), d);
-    }
-    struct fe_val x = fe_inexact(s, ARG(0)), less = fe_is_none(&ARG(CORRECTION)) ? ARG(DDOF) : ARG(CORRECTION);
-    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    if (less.kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "ddof must be a number");
-    struct ir_type t = fe_type_at(s, &x);
-    struct fe_reduce_options keep = {.keepdims = true, .where = &ARG(WHERE)},
-                             o = {.keepdims = fe_truth(&ARG(KEEPDIMS)), .where = &ARG(WHERE)};
-    struct fe_val centred = fe_sub(s, x, fe_reduce(s, FE_RED_MEAN, x, axes, n, &keep));
-    struct fe_val sum = fe_reduce(s, FE_RED_SUM, fe_mul(s, centred, centred), axes, n, &o);
-    struct fe_val count = fe_float((double)extent(&t, axes, n));
-    if (!fe_is_none(&ARG(WHERE))) {
-        struct fe_val mask = fe_broadcast_val(s, fe_boolean(s, ARG(WHERE)), t.rank, t.dim);
-        count = fe_reduce(s, FE_RED_SUM, fe_cast(s, mask, (enum ir_dtype)t.dtype), axes, n,
-                          &(struct fe_reduce_options){.keepdims = o.keepdims});
-    }
-    struct fe_val divisor = fe_sub(s, count, less), v = fe_div(s, sum, divisor);
-    if (divisor.kind != FE_VAL_NUMBER || divisor.number <= 0)
-        v = fe_where3(s, fe_binary(s, EXPR_OP_GT, divisor, fe_float(0)), v, fe_float((double)NAN));
-    return c->data ? fe_op1(s, OP_sqrt, v) : v;
 }
 
 struct fe_val make_argreduce(struct fe_call *c)
@@ -287,95 +239,6 @@ struct fe_val make_vector_norm(struct fe_call *c)
     if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
     if (ARG(3).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "vector_norm: the order is a number");
     return vector_norm(s, x, axes, n, ARG(3).number, &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
-}
-
-/* ------------------------------------------------------------ over the leaves of a tree, a list, or a tensor alone */
-
-static uint32_t leaf_count(const struct fe_val *v)
-{
-    return v->kind == FE_VAL_TREE ? v->tree->count : v->kind == FE_VAL_TUPLE ? v->count : 1;
-}
-
-static struct fe_val leaf(const struct fe_val *v, uint32_t i)
-{
-    return v->kind == FE_VAL_TREE ? fe_val_tensor(v->tree->values[i]) : v->kind == FE_VAL_TUPLE ? v->items[i] : *v;
-}
-
-struct fe_val make_global_norm(struct fe_call *c)
-{ /* in float32 at least */
-    SITE;
-    struct fe_val sum = fe_float(0);
-    for (uint32_t i = 0; i < leaf_count(&ARG(0)); i++) {
-        struct fe_val x = fe_inexact(s, leaf(&ARG(0), i)), square = fe_reduce_all(s, FE_RED_SUM, fe_mul(s, x, x));
-        sum = i ? fe_add(s, sum, square) : square;
-    }
-    return fe_op1_float(s, OP_sqrt, sum);
-}
-
-/* Sum, largest or smallest of all elements; what `each` makes of them, if that is given. */
-static struct fe_val over_leaves(struct fe_site *s, const struct fe_val *tree, enum fe_reduction kind, const char *each)
-{
-    struct fe_val all = fe_int(0);
-    for (uint32_t i = 0; i < leaf_count(tree); i++) {
-        struct fe_val x = leaf(tree, i);
-        if (each) x = FE_APPLY(s, each, x);
-        if (!fe_as_tensor(s, &x)) return fe_bad();
-        x = fe_reduce_all(s, kind, x);
-        all = !i ? x : kind == FE_RED_SUM ? fe_add(s, all, x) : fe_op2(s, kind == FE_RED_MAX ? OP_max : OP_min, all, x);
-    }
-    return all;
-}
-
-struct fe_val make_tree(struct fe_call *c)
-{
-    SITE;
-    return over_leaves(s, &ARG(0), (enum fe_reduction)c->data, NULL);
-}
-
-struct fe_val make_tree_norm(struct fe_call *c)
-{
-    SITE;
-    const struct fe_val *order = &ARG(1);
-    bool squared = fe_truth(&ARG(2)), number = order->kind == FE_VAL_NUMBER;
-    if (fe_is_none(order) || (number && order->number == 2)) {
-        struct fe_val sum = over_leaves(s, &ARG(0), FE_RED_SUM, "square");
-        return squared ? sum : fe_op1_float(s, OP_sqrt, sum);
-    }
-    bool largest = (number && isinf(order->number) && order->number > 0) ||
-                   (order->kind == FE_VAL_STRING &&
-                    (!strcmp(order->string, "inf") || !strcmp(order->string, "infinity")));
-    if (!largest && !(number && order->number == 1))
-        return (void)fe_fail_at(s, &c->where[1], "E0310", "tree_norm: the order is None, 1, 2 or inf"), fe_bad();
-    struct fe_val norm = over_leaves(s, &ARG(0), largest ? FE_RED_MAX : FE_RED_SUM, "abs");
-    return squared ? fe_mul(s, norm, norm) : norm;
-}
-
-struct fe_val make_tree_size(struct fe_call *c)
-{
-    SITE;
-    double size = 0;
-    for (uint32_t i = 0; i < leaf_count(&ARG(0)); i++) {
-        struct fe_val x = leaf(&ARG(0), i);
-        if (!fe_as_tensor(s, &x)) return fe_bad();
-        struct ir_type t = fe_type_at(s, &x);
-        size += (double)ir_type_elements(&t);
-    }
-    return fe_int(size);
-}
-
-struct fe_val make_tree_vdot(struct fe_call *c)
-{
-    SITE;
-    struct fe_val sum = fe_int(0);
-    uint32_t n = leaf_count(&ARG(0));
-    if (n != leaf_count(&ARG(1)))
-        return fe_fail(s, "E0310", "tree_vdot: trees of %u and of %u tensors", (unsigned)n,
-                       (unsigned)leaf_count(&ARG(1)));
-    for (uint32_t i = 0; i < n; i++) {
-        struct fe_val product = FE_APPLY(s, "vdot", leaf(&ARG(0), i), leaf(&ARG(1), i));
-        sum = i ? fe_add(s, sum, product) : product;
-    }
-    return sum;
 }
 
 /* ---------------------------------------------------------------- running sums, differences */

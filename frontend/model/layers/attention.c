@@ -148,7 +148,7 @@ static struct fe_val attend_with_dropout(struct fe_block *block, const struct fe
 {
     struct fe_site *s = &block->site;
     struct ir_type tq = fe_type_at(s, &q), tk = fe_type_at(s, &k);
-    uint32_t r = tq.rank, last = r - 1;
+    uint32_t r = tq.rank;
     double rate = a[DROPOUT].number;
     if (tq.dim[r - 2] != tk.dim[r - 2]) { /* groups of query heads share a key head */
         struct fe_val groups = fe_int((double)(tq.dim[r - 2] / tk.dim[r - 2]));
@@ -167,7 +167,7 @@ static struct fe_val attend_with_dropout(struct fe_block *block, const struct fe
     }
     double least = tq.dtype == IR_F16 ? -65504 : tq.dtype == IR_BF16 ? -0x1.fep127 : -0x1.fffffep127;
     if (!fe_is_none(&mask)) scores = fe_where3(s, mask, scores, fe_float(least));
-    struct fe_val weights = scores.bad ? scores : fe_softmax_parts(s, scores, &last, 1, NULL, NULL);
+    struct fe_val weights = scores.bad ? scores : FE_APPLY(s, "softmax", scores);
     for (uint32_t i = 0; a[BROADCAST].boolean && i + 2 < r; i++) t.dim[i] = 1;
     struct fe_val keep = fe_cast(s, fe_block_mask(block, "dropout", &t, rate), (enum ir_dtype)tq.dtype);
     struct fe_val factor = rate < 1 ? fe_div(s, keep, fe_float(1 - rate)) : fe_float(0);
