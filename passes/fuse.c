@@ -7,26 +7,7 @@
 
 enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536, MAX_TRIED = 64 };
 
-uint32_t fuse_find(struct fuse *z, uint32_t c)
-{
-    struct fuse_cluster *k = z->clusters.items;
-    while (k[c].merged != c) c = k[c].merged = k[k[c].merged].merged;
-    return c;
-}
-
 static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
-
-static bool clustered(const struct fuse *z, ir_value v)
-{
-    return z->node[v].material || z->node[v].class == FUSE_CONTROL;
-}
-
-/* The cluster that makes a value, UINT32_MAX for what is there from the start. */
-uint32_t fuse_maker(struct fuse *z, ir_value v)
-{
-    if (ir_get(z->f, v)->op == OP_proj) v = ir_get(z->f, v)->args[0];
-    return clustered(z, v) ? fuse_find(z, z->node[v].cluster) : UINT32_MAX;
-}
 
 /* ---------------------------------------------------------------- levels */
 
@@ -38,7 +19,7 @@ static int level_in(struct fuse *z, ir_value v, uint32_t c)
     int level = -2;
     for (uint32_t i = 0; i < n->dep_count; i++) {
         const struct fuse_dep *d = &n->deps[i];
-        if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != c) continue;
+        if (!fuse_is_clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != c) continue;
         int here = -1, operand = z->node[d->value].level;
         if (n->class == FUSE_REDUCE)
             here = d->relation == FUSE_SAME && operand == FUSE_FULL && k->segments == n->segments ? FUSE_ROW : -1;
@@ -209,7 +190,7 @@ static bool links_fit(struct fuse *z, uint32_t a, uint32_t b, int level_a, int l
         int level = level_a >= 0 ? level_a : n->level;
         for (uint32_t j = 0; j < n->dep_count; j++) {
             const struct fuse_dep *d = &n->deps[j];
-            if (!clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != b) continue;
+            if (!fuse_is_clustered(z, d->value) || fuse_find(z, z->node[d->value].cluster) != b) continue;
             int operand = level_b >= 0 ? level_b : z->node[d->value].level;
             bool same = d->relation == FUSE_SAME &&
                         (n->class == FUSE_REDUCE ? operand == FUSE_FULL && n->segments == segments : operand == level);
@@ -255,7 +236,7 @@ static uint32_t foreign_inputs(struct fuse *z, ir_value v, uint32_t c)
     const struct fuse_node *n = &z->node[v];
     for (uint32_t i = 0; i < n->dep_count; i++) {
         ir_value d = n->deps[i].value;
-        bool inside = clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
+        bool inside = fuse_is_clustered(z, d) && fuse_find(z, z->node[d].cluster) == c;
         count += !inside && z->node[d].elements * 4 > n->elements;
     }
     return count;
@@ -305,7 +286,7 @@ static uint32_t candidates(struct fuse *z, ir_value v, uint32_t *out, uint32_t c
     uint32_t count = 0;
     const struct fuse_node *n = &z->node[v];
     for (uint32_t i = 0; i < n->dep_count && count < capacity; i++) {
-        if (!clustered(z, n->deps[i].value) || n->deps[i].relation == FUSE_OTHER) continue;
+        if (!fuse_is_clustered(z, n->deps[i].value) || n->deps[i].relation == FUSE_OTHER) continue;
         uint32_t c = fuse_find(z, z->node[n->deps[i].value].cluster);
         bool known = false;
         for (uint32_t j = 0; j < count; j++) known |= out[j] == c;
@@ -498,7 +479,7 @@ static void fuse_function(struct pass *p, const struct ir_func *f, struct plan *
     fuse_classify(&z);
     fuse_dependencies(&z);
     for (ir_value v = 1; v < f->count; v++)
-        if (z.node[v].live && clustered(&z, v)) place(&z, v);
+        if (z.node[v].live && fuse_is_clustered(&z, v)) place(&z, v);
     merge_updates(&z);
     merge_siblings(&z);
     fuse_emit_groups(&z, plan);

@@ -87,9 +87,12 @@ void fuse_dependencies(struct fuse *);
 struct ir_module *fuse_prepare(struct pass *, struct ir_module *);
 /* fuse_taps.c: is a concatenation one of taps, and of which? */
 bool fuse_find_taps(const struct ir_func *, ir_value concat, struct plan_taps *, struct arena *);
-/* fuse_groups.c */
+/* fuse_clusters.c: the cluster that one became part of; is a value computed in one; the one that makes it, UINT32_MAX
+ * for what is there from the start. */
 uint32_t fuse_find(struct fuse *, uint32_t cluster);
+bool fuse_is_clustered(const struct fuse *, ir_value);
 uint32_t fuse_maker(struct fuse *, ir_value);
+/* fuse_groups.c */
 void fuse_emit_groups(struct fuse *, struct plan *);
 /* fuse_order.c: does anything that a node reads beside the cluster itself need it; would one cluster of the two need
  * its own result; keeping the heights. */

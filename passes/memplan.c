@@ -3,20 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-ir_value memplan_base(const struct ir_func *f, ir_value v)
-{
-    while (ir_get(f, v)->op == OP_reshape) v = ir_get(f, v)->args[0];
-    return v;
-}
-
-/* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the
- * cache. A large one that fills its lines gets lines of its own. */
-uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close)
-{
-    bool own = bytes % 256 == 0 && bytes >= 1024;
-    return close && !own ? at : (at + 63) & ~(uint64_t)63;
-}
-
 /* Types of all slots on one device: parameters and results of entries carry its extents. */
 static struct ir_type *local_types(const struct ir_module *m, struct arena *scratch)
 {
@@ -171,15 +157,6 @@ static void place_slots(struct memplan *mp)
     }
     pm->state_bytes = memplan_begin(pm->state_bytes, 0, false);
     pm->result_bytes = memplan_begin(pm->result_bytes, 0, false);
-}
-
-uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const struct ir_func *f, ir_value v)
-{
-    const struct ir_type *type = ir_type(f, v);
-    struct plan_buffer b = {.space = space, .func = f, .value = v, .slot = UINT32_MAX, .first = UINT32_MAX};
-    b.bytes = (uint64_t)ir_type_elements(type) * ir_dtype_bytes((enum ir_dtype)type->dtype);
-    vec_push(mp->keep, &mp->plan->buffers, b);
-    return (uint32_t)mp->plan->buffers.count - 1;
 }
 
 struct ir_module *pass_memplan(struct pass *p, struct ir_module *m)

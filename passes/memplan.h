@@ -18,10 +18,15 @@ struct memplan {
     VEC(struct plan_command) out; /* the commands with copies */
 };
 
-/* memplan.c */
-ir_value memplan_base(const struct ir_func *, ir_value); /* under reshapes: the value whose buffer it shares */
+/* memplan_buffers.c. Under reshapes: the value whose buffer it shares. */
+ir_value memplan_base(const struct ir_func *, ir_value);
+/* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the
+ * cache. A large one that fills its lines gets lines of its own. */
 uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close);
 uint32_t memplan_new_buffer(struct memplan *, enum plan_space, const struct ir_func *, ir_value);
+/* By value of a function; the buffer of one that must have it by now, or is a constant or a position on the mesh. */
+uint32_t *memplan_buffers(struct memplan *, const struct ir_func *);
+uint32_t memplan_buffer_of(struct memplan *, const struct ir_func *, ir_value);
 /* memplan_order.c: the members of a kernel command in the order in which their tensors lie in memory, as far as they
  * have their places. */
 uint32_t *memplan_order(const struct plan *, const struct plan_command *, struct arena *);

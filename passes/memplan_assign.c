@@ -21,50 +21,6 @@ struct frame { /* one function being walked */
     uint32_t begin, end;                  /* commands [begin, end) of plan->commands */
 };
 
-static uint32_t *buffers_of(struct memplan *mp, const struct ir_func *f) { return mp->buffer_of[ir_func_index(f)]; }
-
-/* ---------------------------------------------------------------- leaves */
-
-static uint32_t constant_buffer(struct memplan *mp, const struct ir_func *f, ir_value v)
-{
-    const struct ir_node *node = ir_get(f, v);
-    uint64_t n = (uint64_t)ir_type_elements(&node->type), size = ir_dtype_bytes((enum ir_dtype)node->type.dtype);
-    const void *data = plan_constant_data(node, mp->keep);
-    uint64_t key = hash_bytes(size, data, n * size);
-    uint32_t known = map_get_number(&mp->constants, key);
-    if (known != MAP_NONE) return known;
-    uint32_t b = memplan_new_buffer(mp, PLAN_CONSTANT, f, v);
-    struct plan_buffer *buffer = &mp->plan->buffers.items[b];
-    buffer->data = data;
-    uint32_t at = map_get_number(&mp->placed, key); /* the block is common to all entries */
-    if (at == MAP_NONE) { /* single numbers lie close together, because there may be many of them */
-        uint64_t align = n == 1 ? 8 : 64;
-        mp->plans->constant_bytes = (mp->plans->constant_bytes + align - 1) & ~(align - 1);
-        at = (uint32_t)(mp->plans->constant_bytes / 8);
-        mp->plans->constant_bytes += buffer->bytes;
-        map_set_number(&mp->placed, key, at);
-    }
-    buffer->offset = (uint64_t)at * 8;
-    map_set_number(&mp->constants, key, b);
-    return b;
-}
-
-/* The buffer of a value that must have one by now. */
-static uint32_t buffer_of(struct memplan *mp, const struct ir_func *f, ir_value v)
-{
-    uint32_t *buffer = buffers_of(mp, f);
-    ir_value base = memplan_base(f, v);
-    const struct ir_node *node = ir_get(f, base);
-    if (buffer[base] == NO_BUFFER && node->op == OP_constant) buffer[base] = constant_buffer(mp, f, base);
-    if (buffer[base] == NO_BUFFER && node->op == OP_device_index) {
-        buffer[base] = memplan_new_buffer(mp, PLAN_DEVICE, f, base);
-        mp->plan->buffers.items[buffer[base]].offset = 4 * (uint64_t)node->attr[0].v[0];
-    }
-    if (buffer[base] == NO_BUFFER) BUG("value %u (%s) of %s has no buffer", base, ir_ops[node->op].name, f->name);
-    buffer[v] = buffer[base];
-    return buffer[base];
-}
-
 static void entry_params(struct memplan *mp, struct frame *fr)
 {
     const struct ir_func *f = fr->f;
@@ -294,7 +250,7 @@ static void copy_results(struct memplan *mp, struct frame *fr)
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
         bool number = ir_get(f, base)->op == OP_constant && ir_get(f, base)->splat;
         number = number && !(copied && ir_type_elements(ir_type(f, base)) == 1);
-        from[i] = number ? NO_BUFFER : buffer_of(mp, f, v);
+        from[i] = number ? NO_BUFFER : memplan_buffer_of(mp, f, v);
         if (fr->along[i]) from[i] = fr->target[i];
         if (number || from[i] == fr->target[i] || ir_get(f, base)->op != OP_param) continue;
         if (map_get_number(&written, from[i]) != MAP_NONE) { /* by another result: its own target differs */
@@ -348,7 +304,7 @@ static void walk_join(struct memplan *mp, struct frame *fr, const struct plan_co
 {
     const struct ir_node *join = ir_get(fr->f, k->node);
     uint32_t *parts = arena_new_array(mp->keep, uint32_t, join->arg_count);
-    for (uint32_t i = 0; i < join->arg_count; i++) parts[i] = buffer_of(mp, fr->f, join->args[i]);
+    for (uint32_t i = 0; i < join->arg_count; i++) parts[i] = memplan_buffer_of(mp, fr->f, join->args[i]);
     bool in_state = fr->in_state[k->node], copies = !in_state && !can_be_laid(mp, fr->f, join, parts);
     struct map alike = MAP(mp->arena);
     for (uint32_t i = 0; i < join->arg_count && copies; i++) {
@@ -372,7 +328,7 @@ static void walk(struct memplan *, struct frame *);
 
 static void start_frame(struct memplan *mp, struct frame *fr, const struct ir_func *f, uint32_t begin, uint32_t end)
 {
-    *fr = (struct frame){.f = f, .buffer = buffers_of(mp, f), .begin = begin, .end = end};
+    *fr = (struct frame){.f = f, .buffer = memplan_buffers(mp, f), .begin = begin, .end = end};
     fr->last_read = arena_new_array(mp->arena, uint32_t, f->count);
     fr->producer = arena_new_array(mp->arena, uint32_t, f->count);
     fr->reader = arena_new_array(mp->arena, uint32_t, f->count);
@@ -460,7 +416,7 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
     struct frame fr;
     start_frame(mp, &fr, body, begin + 1, head.other);
     fr.buffer[body->params.items[0].value] = head.counter = scalar_buffer(mp, body);
-    head.limit = buffer_of(mp, outer->f, node->args[0]);
+    head.limit = memplan_buffer_of(mp, outer->f, node->args[0]);
     ir_value *old = arena_new_array(mp->arena, ir_value, carried + 1);
     for (uint32_t i = 0; i < carried; i++) {
         const struct ir_param *p = &body->params.items[1 + i];
@@ -471,13 +427,13 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
             b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
             mp->plan->buffers.items[b].windows = is_window(mp, &fr, body->results.items[i].value);
             if (!written_whole(mp, outer, &fr, node, i))
-                add_copy(mp, outer->f, initial, number ? NO_BUFFER : buffer_of(mp, outer->f, initial), b);
+                add_copy(mp, outer->f, initial, number ? NO_BUFFER : memplan_buffer_of(mp, outer->f, initial), b);
         }
         fr.buffer[p->value] = fr.target[i] = b;
         old[i] = p->value;
     }
     for (uint32_t i = 1 + carried; i < node->arg_count; i++)
-        fr.buffer[body->params.items[i].value] = buffer_of(mp, outer->f, node->args[i]);
+        fr.buffer[body->params.items[i].value] = memplan_buffer_of(mp, outer->f, node->args[i]);
     head.flag = has_flag ? fr.target[0] : NO_BUFFER;
     for (ir_value v = outer->first_result[head.node]; v; v = outer->next_result[v])
         outer->buffer[v] = fr.target[ir_get(outer->f, v)->attr[0].v[0]];
@@ -530,7 +486,7 @@ static void fill_around_windows(struct memplan *mp, struct frame *fr, const stru
             ir_value v = g->outputs.items[o];
             if (!plan_is_window(g, v)) continue;
             ir_value old = ir_get(fr->f, v)->args[0];
-            uint32_t from = buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
+            uint32_t from = memplan_buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
             if (from != to) add_copy(mp, fr->f, old, is_number(fr->f, old) ? NO_BUFFER : from, to);
         }
     }
@@ -543,7 +499,7 @@ static void walk_kernel(struct memplan *mp, struct frame *fr, struct plan_comman
     for (uint32_t m = 0; m < plan_members(&c); m++) {
         const struct plan_group *g = group_of(mp, &c, m);
         for (size_t i = 0; i < g->inputs.count; i++)
-            vec_push(mp->keep, &c.reads, buffer_of(mp, fr->f, input_of(fr, &c, g, m, i)));
+            vec_push(mp->keep, &c.reads, memplan_buffer_of(mp, fr->f, input_of(fr, &c, g, m, i)));
         for (size_t i = 0; i < g->outputs.count; i++) vec_push(mp->keep, &c.writes, output_buffer(mp, fr, &c, g, m, i));
         if (m == 0 || plan_member(&c, m) != plan_member(&c, m - 1)) flops = flops_of(g);
         c.flops += flops;
@@ -563,7 +519,7 @@ static void walk(struct memplan *mp, struct frame *fr)
             walk_join(mp, fr, &k);
         } else if (k.kind == PLAN_COLLECTIVE) {
             const struct ir_node *node = ir_get(fr->f, k.node);
-            vec_push(mp->keep, &k.reads, buffer_of(mp, fr->f, node->args[0]));
+            vec_push(mp->keep, &k.reads, memplan_buffer_of(mp, fr->f, node->args[0]));
             if (fr->buffer[k.node] == NO_BUFFER) fr->buffer[k.node] = memplan_new_buffer(mp, PLAN_ARENA, fr->f, k.node);
             vec_push(mp->keep, &k.writes, fr->buffer[k.node]);
             vec_push(mp->keep, &mp->out, k);
