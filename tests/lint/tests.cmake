@@ -3,4 +3,10 @@ if(PYTHON)
   add_test(NAME lint.words COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/words.py)
   add_test(NAME lint.format COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/format.py)
   add_test(NAME lint.tools COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/tools.py)
+  add_test(NAME lint.size COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/size.py)
+  if(TARGET stepc AND NOT STEPC_SANITIZE) # sanitizers bring variables of their own
+    add_test(NAME lint.globals COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/globals.py $<TARGET_OBJECTS:stepc>
+      $<TARGET_FILE:base> $<TARGET_FILE:ir> $<TARGET_FILE:passes> $<TARGET_FILE:codegen> $<TARGET_FILE:frontend> $<TARGET_FILE:runtime>
+      $<TARGET_FILE:step_runtime>)
+  endif()
 endif()

@@ -6,6 +6,7 @@ if(PYTHON AND TARGET stepc)
   # Sharded = unsharded, but where a float16 sum overflows or not by the order of its terms.
   add_test(NAME parity.spread COMMAND ${parity} --supported --spread 2 --without precision_dynamic_loss_scale --without mixed_dynamic_*)
   add_test(NAME parity.errors COMMAND ${parity} --errors)
+  add_test(NAME parity.coverage COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/parity/coverage.py --stepc $<TARGET_FILE:stepc>)
   set_tests_properties(parity.compiled parity.interpreted parity.spread parity.errors PROPERTIES PROCESSORS 2 TIMEOUT 1800
     ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the compiler leaves its arenas to the system
   set_tests_properties(parity.compiled parity.interpreted parity.errors PROPERTIES LABELS sanitize)
