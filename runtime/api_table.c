@@ -16,19 +16,17 @@ void rt_interrupt(struct step_instance *t)
 
 void rt_abort_peers(struct step_instance *t)
 {
-    (void)t; /* peers are threads of this process: they leave by themselves once a wait has failed */
+    if (t && t->comm && t->comm->abort) t->comm->abort(t);
 }
 
 step_status rt_memory(const struct step_instance *t, uint32_t device, struct step_memory *out)
 {
     if (!t || !out || out->size < sizeof out->size)
         return rt_fail(NULL, STEP_EINVAL, "memory: null pointer or wrong size field");
-    if (device >= t->device_count)
-        return rt_fail(NULL, STEP_ENOTFOUND, "memory: device %u of %u", device, t->device_count);
+    if (device - t->first_local >= t->local_count)
+        return rt_fail(NULL, STEP_ENOTFOUND, "memory: device %u of %u", device, t->mesh_count);
     const struct stepc_program *p = t->program;
-    uint64_t arena = 0;
-    for (uint32_t i = 0; i < p->entry_count; i++)
-        if (p->entries[i].arena_bytes > arena) arena = p->entries[i].arena_bytes;
+    const struct rt_device *d = &t->devices[device - t->first_local];
     struct step_memory m = {.parameters = p->memory[0],
                             .averages = p->memory[1],
                             .optimizer_state = p->memory[2],
@@ -37,8 +35,8 @@ step_status rt_memory(const struct step_instance *t, uint32_t device, struct ste
                             .activations = p->memory[5],
                             .workspace = p->memory[6],
                             .lower_bound = p->memory[7],
-                            .planned_peak = p->state_bytes + arena,
-                            .measured_peak = t->measured_bytes / t->device_count};
+                            .planned_peak = d->bytes,
+                            .measured_peak = d->bytes};
     rt_give(out, &m, sizeof m);
     return STEP_OK;
 }

@@ -25,7 +25,7 @@ static bool is_file_name(const char *path)
 struct save_plan {
     struct step_instance *t;
     struct st_tensor *tensors;
-    uint32_t count;
+    uint32_t count, fetched;
     bool computed;
     char *patterns; /* copy that holds the strings */
     const char **list;
@@ -79,6 +79,7 @@ static step_status collect(struct save_plan *plan)
     return STEP_OK;
 }
 
+/* Into `to`, NULL: only so that other ranks get the parts of this one. */
 static step_status fetch_tensor(void *user, uint32_t index, void *to)
 {
     struct save_plan *plan = user;
@@ -87,8 +88,9 @@ static step_status fetch_tensor(void *user, uint32_t index, void *to)
     const struct stepc_slot *s = &plan->t->program->slots[i];
     int64_t stride[RT_MAX_RANK];
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    rt_gather(plan->t, s, to, stride);
-    return STEP_OK;
+    plan->fetched = index + 1;
+    if (to || rt_slot_sharded(s)) rt_gather(plan->t, s, to, stride);
+    return (step_status)atomic_load(&plan->t->failed);
 }
 
 static step_status save_file(struct step_instance *t, const struct step_save *save)
@@ -102,13 +104,18 @@ static step_status save_file(struct step_instance *t, const struct step_save *sa
     step_status status = parse_patterns(&plan, save->slots);
     if (!status) status = collect(&plan);
     if (!status && plan.computed) status = rt_derive(t);
-    if (!status) {
+    status = rt_agree(t, status);
+    bool go = !status;
+    if (go && t->rank == 0) {
         status = st_write(save->directory, plan.tensors, plan.count, t->steps, fetch_tensor, &plan, error);
         if (status) rt_fail(t, status, "save: %s", error);
         else
             rt_log(t, 2, "saved step %llu: %u tensors in %s", (unsigned long long)t->steps, plan.count,
                    save->directory);
     }
+    while (go && t->ranks > 1 && plan.fetched < plan.count && !atomic_load(&t->failed))
+        fetch_tensor(&plan, plan.fetched, NULL); /* other ranks follow the first, however far it came */
+    if (go) status = rt_agree(t, status);
     free(plan.tensors);
     free(plan.patterns);
     free(plan.list);
@@ -173,8 +180,6 @@ static void fault(struct load_plan *l, const char *format, ...)
     }
 }
 
-static bool is_float(uint32_t dtype) { return dtype >= STEP_F16 && dtype <= STEP_F64; }
-
 static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
 {
     int32_t i = rt_slot_find(l->t, tensor->name);
@@ -185,7 +190,7 @@ static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
     const struct stepc_slot *s = &l->t->program->slots[i];
     if ((l->flags & STEP_LOAD_PARAMS_ONLY) && s->role != STEP_PARAM) return;
     bool same = tensor->rank == s->rank,
-         cast = (l->flags & STEP_LOAD_CAST) && is_float(tensor->dtype) && is_float(s->dtype);
+         cast = (l->flags & STEP_LOAD_CAST) && rt_dtype_float(tensor->dtype) && rt_dtype_float(s->dtype);
     for (int32_t k = 0; same && k < s->rank; k++) same = tensor->shape[k] == s->shape[k];
     if (!same || (tensor->dtype != s->dtype && !cast)) {
         char want[200], found[200];
@@ -213,14 +218,16 @@ static void match_missing(struct load_plan *l)
     }
 }
 
-/* Reads everything, converted to the slots' dtypes, into one block of memory; nothing of the state changes here. */
+/* Reads everything, converted to the slots' dtypes, into one block of memory of the first rank; nothing of the state
+ * changes here. */
 static step_status read_all(struct load_plan *l, char **memory)
 {
     const struct stepc_program *p = l->t->program;
     char error[ST_TEXT];
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < p->slot_count; i++)
-        if (l->items[i].source) bytes += rt_slot_bytes(&p->slots[i], false) + l->items[i].source->bytes + 2 * RT_ALIGN;
+        if (l->items[i].source && !l->t->rank)
+            bytes += rt_slot_bytes(&p->slots[i], false) + l->items[i].source->bytes + 2 * RT_ALIGN;
     void *block = NULL;
     if (posix_memalign(&block, RT_ALIGN, bytes / RT_ALIGN * RT_ALIGN + RT_ALIGN))
         return rt_fail(l->t, STEP_ENOMEM, "load: out of memory (%llu bytes)", (unsigned long long)bytes);
@@ -228,7 +235,7 @@ static step_status read_all(struct load_plan *l, char **memory)
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct st_tensor *from = l->items[i].source;
         const struct stepc_slot *s = &p->slots[i];
-        if (!from) continue;
+        if (!from || l->t->rank) continue;
         step_status status = st_read(l->file, from, 0, at, from->bytes, error);
         if (status) return rt_fail(l->t, status, "load: %s", error);
         l->items[i].data = at;
@@ -247,7 +254,8 @@ static void store(struct step_instance *t, const struct stepc_slot *s, const cha
     int64_t stride[RT_MAX_RANK];
     if (s->computed) return;
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    rt_scatter(t, s, data, stride);
+    if (t->ranks > 1) t->program->mesh->scatter(t, s, data, stride);
+    else rt_scatter(t, s, data, stride);
 }
 
 /* Averages start as copies of the parameters; those that the file gives are stored after this. */
@@ -260,7 +268,7 @@ static void copy_averages(struct load_plan *l)
                            : strncmp(s->name, "slow.", 5) == 0 ? s->name + 5
                                                                : NULL;
         int32_t from = s->role == STEP_EMA && !s->computed && name ? rt_slot_find(l->t, name) : -1;
-        if (from >= 0 && l->items[from].data && p->slots[from].dtype == s->dtype &&
+        if (from >= 0 && l->items[from].source && p->slots[from].dtype == s->dtype &&
             rt_slot_bytes(&p->slots[from], false) == rt_slot_bytes(s, false))
             store(l->t, s, l->items[from].data);
     }
@@ -275,14 +283,18 @@ static step_status apply(struct load_plan *l)
     for (int rest = 0; rest < 2 && !status; rest++) {
         for (uint32_t i = 0; i < p->slot_count; i++) {
             bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);
-            if (l->items[i].data && first == !rest) store(t, &p->slots[i], l->items[i].data);
+            if (l->items[i].source && first == !rest) store(t, &p->slots[i], l->items[i].data);
         }
         if (rest || l->whole || l->flags & ~(uint32_t)STEP_LOAD_CAST) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
         else copy_averages(l);
     }
     if (status) return status;
-    if (l->whole && t->step_slot < 0 && l->file->step) t->steps = strtoull(l->file->step, NULL, 10);
+    if (l->whole && t->step_slot < 0 && l->file->step) {
+        t->steps = 0;
+        for (const char *c = l->file->step; *c >= '0' && *c <= '9'; c++)
+            t->steps = t->steps * 10 + (uint64_t)(*c - '0');
+    }
     rt_step_counter(t);
     t->initialized = true;
     rt_log(t, 2, "loaded %s: %u tensors", l->file->path, l->file->count);
@@ -293,9 +305,10 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
 {
     const struct stepc_program *p = t->program;
     char *memory = NULL;
-    struct load_plan l = {
-        .t = t, .file = file, .flags = load->flags, .items = calloc(p->slot_count + 1, sizeof *l.items)};
-    if (!l.items) return rt_fail(t, STEP_ENOMEM, "load: out of memory");
+    size_t bytes = (p->slot_count + 1) * sizeof(struct load_item);
+    struct load_plan l = {.t = t, .file = file, .flags = load->flags, .items = malloc(bytes)};
+    if (!l.items) return rt_agree(t, rt_fail(t, STEP_ENOMEM, "load: out of memory"));
+    memset(l.items, 0, bytes);
     for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
     match_missing(&l);
     step_status status;
@@ -305,25 +318,21 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
         status = rt_fail(t, STEP_EPOISONED, "%s holds only a part of the state; a poisoned instance needs all of it",
                          file->path);
     else status = read_all(&l, &memory);
+    status = rt_agree(t, status);
     if (!status) status = apply(&l);
     free(memory);
     free(l.items);
     return status;
 }
 
-/* After a failed wait the barriers are half full; once every worker is back they can be emptied. */
+/* Once every worker is back from a failed call, they can begin anew. */
 static step_status heal(struct step_instance *t)
 {
     if (!atomic_load(&t->poisoned)) return STEP_OK;
     if (atomic_load(&t->pending))
         return rt_fail(t, STEP_EPOISONED, "load: a worker has not come back from the failed call");
-    for (uint32_t d = 0; d < t->device_count; d++) {
-        atomic_store(&t->devices[d].barrier.arrived, 0);
-        for (uint32_t i = 0; i < t->comm_count; i++) atomic_store(&t->comms[i].of_device[d]->barrier.arrived, 0);
-        for (uint32_t w = 0; w < t->threads; w++) t->devices[d].workers[w].collectives = 0;
-        atomic_store(&t->devices[d].collectives, 0);
-        atomic_store(&t->devices[d].at, NULL);
-    }
+    if (t->program->team) t->program->team->reset(t);
+    if (t->comm && t->comm->reset) t->comm->reset(t);
     atomic_store(&t->failed, 0);
     return STEP_OK;
 }
@@ -338,14 +347,14 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
         return rt_fail(t, STEP_EINVAL, "load: wrong size field or no path");
     step_status status = rt_enter(t, true);
     if (status) return status;
-    if (load.map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
+    status = heal(t);
+    if (!status && load.map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
     struct stat about;
     if (!status && stat(load.path, &about) == 0 && S_ISDIR(about.st_mode))
         status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file",
                          load.path);
-    if (!status) status = heal(t);
     if (!status && (status = st_open(&file, load.path, error))) rt_fail(t, status, "load: %s", error);
-    if (status) return rt_leave(t, status);
+    if (status) return rt_leave(t, rt_agree(t, status));
     status = load_file(t, &load, &file);
     st_close(&file);
     if (!status) atomic_store(&t->poisoned, 0);

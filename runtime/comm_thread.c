@@ -16,42 +16,70 @@ enum { RT_CHUNK = 512, RT_LEAST = 2048 /* elements that are worth another worker
 
 /* ---------------------------------------------------------------- groups */
 
-static bool comm_add(struct step_instance *t, uint32_t mask)
+struct rt_group {
+    uint32_t count;
+    uint32_t *members; /* devices of this process, which are all of the mesh */
+    struct rt_barrier barrier;
+};
+/* The groups along a set of axes. */
+struct thread_comm {
+    uint32_t mask;
+    struct rt_group **of_device;
+};
+struct thread_peers {
+    uint32_t count;
+    struct thread_comm comms[];
+};
+
+static bool comm_add(struct step_instance *t, struct thread_peers *peers, uint32_t mask)
 {
-    for (uint32_t i = 0; i < t->comm_count; i++)
-        if (t->comms[i].mask == mask) return true;
-    struct rt_comm *c = &t->comms[t->comm_count];
+    for (uint32_t i = 0; i < peers->count; i++)
+        if (peers->comms[i].mask == mask) return true;
+    struct thread_comm *c = &peers->comms[peers->count];
     c->mask = mask;
-    c->of_device = rt_alloc(t, t->device_count * sizeof *c->of_device);
+    c->of_device = rt_alloc(t, t->mesh_count * sizeof *c->of_device);
     if (!c->of_device) return false;
     uint32_t size = 1;
     for (uint32_t a = 0; a < t->program->axis_count; a++)
         if (mask >> a & 1) size *= (uint32_t)t->program->axis_sizes[a];
     if (size > RT_MAX_GROUP) return false;
-    for (uint32_t d = 0; d < t->device_count; d++) {
-        uint32_t key = rt_mesh_index(t, &t->devices[d], ~mask), first = d;
+    for (uint32_t d = 0; d < t->mesh_count; d++) {
+        uint32_t key = rt_mesh_index(t, d, ~mask), first = d;
         for (uint32_t k = 0; k < d && first == d; k++)
-            if (rt_mesh_index(t, &t->devices[k], ~mask) == key) first = k;
+            if (rt_mesh_index(t, k, ~mask) == key) first = k;
         struct rt_group *g = first == d ? rt_alloc(t, sizeof *g) : c->of_device[first];
         if (!g || (first == d && !(g->members = rt_alloc(t, size * sizeof *g->members)))) return false;
         c->of_device[d] = g;
         g->members[g->count++] = d; /* ascending: mesh order */
         g->barrier.total = g->count * t->threads;
     }
-    t->comm_count++;
+    peers->count++;
     return true;
 }
 
 static bool plan(struct step_instance *t)
 {
-    t->comms = rt_alloc(t, ((size_t)1 << t->program->axis_count) * sizeof *t->comms);
-    bool ok = t->comms != NULL;
+    struct thread_peers *peers;
+    peers = t->peers = rt_alloc(t, sizeof *peers + ((size_t)1 << t->program->axis_count) * sizeof *peers->comms);
+    bool ok = peers != NULL;
     for (uint32_t e = 0; ok && e < t->program->entry_count; e++)
         for (uint32_t i = 0; ok && i < t->program->entries[e].command_count; i++)
             if (t->program->entries[e].commands[i].kind == STEPC_COLLECTIVE)
-                ok = comm_add(t, t->program->entries[e].commands[i].axes);
+                ok = comm_add(t, peers, t->program->entries[e].commands[i].axes);
     if (!ok) rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
+    else if (peers->count && !t->device_ops->shared) {
+        rt_fail(NULL, STEP_EDEVICE, "transport \"thread\" needs devices whose memory every thread reads in place");
+        return false;
+    }
     return ok;
+}
+
+/* After a failed wait the barriers are half full. */
+static void reset(struct step_instance *t)
+{
+    struct thread_peers *peers = t->peers;
+    for (uint32_t i = 0; i < peers->count; i++)
+        for (uint32_t d = 0; d < t->mesh_count; d++) atomic_store(&peers->comms[i].of_device[d]->barrier.arrived, 0);
 }
 
 /* ---------------------------------------------------------------- reductions */
@@ -194,46 +222,12 @@ static void all_gather(const struct comm_call *call)
 
 /* ---------------------------------------------------------------- meeting with a deadline */
 
-static const char *kind_name(const struct stepc_command *c)
-{
-    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter"};
-    return c->collective < 3 ? names[c->collective] : "collective";
-}
-
-/* Says who is late. Only the first worker that gives up reports. */
-static void report_late(const struct comm_call *call)
-{
-    struct step_instance *t = call->w->instance;
-    uint64_t number = call->w->collectives;
-    int expected = 0;
-    if (!atomic_compare_exchange_strong(&t->failed, &expected, RT_REPORTING)) return;
-    char text[RT_TEXT / 2] = "";
-    size_t at = 0;
-    for (uint32_t k = 0; k < call->g->count && at < sizeof text - 1; k++) {
-        struct rt_device *d = &t->devices[call->g->members[k]];
-        uint64_t seen = atomic_load(&d->collectives);
-        const struct stepc_command *last = atomic_load(&d->at);
-        if (seen >= number) continue;
-        int n = snprintf(text + at, sizeof text - at, "\n  device %u has not entered; ", d->index);
-        if (n > 0) at += (size_t)n;
-        if (at >= sizeof text - 1) break;
-        n = last ? snprintf(text + at, sizeof text - at, "last seen in #%llu (%s, %s)", (unsigned long long)seen,
-                            kind_name(last), last->place ? last->place : "")
-                 : snprintf(text + at, sizeof text - at, "it has entered none");
-        if (n > 0) at += (size_t)n;
-    }
-    snprintf(t->text, sizeof t->text, "%s #%llu (%s) waited %.3g s at step %llu%s", kind_name(call->c),
-             (unsigned long long)number, call->c->place ? call->c->place : "", (double)t->timeout_ns * 1e-9,
-             (unsigned long long)t->steps + 1, text);
-    atomic_store(&t->failed, STEP_ETIMEOUT);
-}
-
 static bool meet(const struct comm_call *call)
 {
     struct step_instance *t = call->w->instance;
     uint64_t deadline = t->timeout_ns > 0 ? rt_now() + (uint64_t)t->timeout_ns : 0;
     if (rt_meet(t, &call->g->barrier, deadline)) return true;
-    report_late(call);
+    rt_comm_late(call->w, call->c, call->g->members, call->g->count);
     return false;
 }
 
@@ -243,14 +237,11 @@ static bool collective(struct rt_worker *w, const struct stepc_command *c, void 
     const struct rt_map *m = &w->device->maps[t->running];
     uint64_t begin = w->index == 0 && w->device->index == 0 ? rt_now() : 0;
     struct comm_call call = {.w = w, .c = c, .argument = (uint32_t)((void **)(uintptr_t)arguments - m->pointers)};
-    for (uint32_t i = 0; i < t->comm_count; i++)
-        if (t->comms[i].mask == c->axes) call.g = t->comms[i].of_device[w->device->index];
+    const struct thread_peers *peers = t->peers;
+    for (uint32_t i = 0; i < peers->count; i++)
+        if (peers->comms[i].mask == c->axes) call.g = peers->comms[i].of_device[w->device->index];
     while (call.g->members[call.rank] != w->device->index) call.rank++;
-    w->collectives++;
-    if (w->index == 0) {
-        atomic_store(&w->device->at, c);
-        atomic_store(&w->device->collectives, w->collectives);
-    }
+    rt_comm_enter(w, c);
     if (!meet(&call)) return false;
     if (c->collective == STEPC_ALL_REDUCE) all_reduce(&call);
     else if (c->collective == STEPC_ALL_GATHER) all_gather(&call);
@@ -260,4 +251,4 @@ static bool collective(struct rt_worker *w, const struct stepc_command *c, void 
     return true;
 }
 
-const struct stepc_mesh stepc_part_mesh = {plan, collective};
+const struct rt_comm_ops rt_comm_thread = {.name = "thread", .plan = plan, .collective = collective, .reset = reset};

@@ -68,8 +68,10 @@ static step_status describe_device(const struct stepc_cuda *cuda, const struct d
                    archs);
 }
 
-static step_status check(const struct stepc_cuda *cuda)
+static step_status check(const struct stepc_program *p, const char *devices)
 {
+    const struct stepc_cuda *cuda = p->cuda;
+    (void)devices; /* the first one tells what is missing */
     struct driver d;
     void *library;
     int count = 0;
@@ -93,4 +95,5 @@ static step_status check(const struct stepc_cuda *cuda)
     return result; /* the driver stays open: it has threads of its own now */
 }
 
-const struct stepc_gpu stepc_part_gpu = {check};
+/* check lets nothing through, so nothing else is asked for. */
+const struct stepc_gpu stepc_part_gpu = {{.check = check}};

@@ -1,6 +1,6 @@
 /* The inputs of a call: checked by name, dtype, shape and range before anything runs, then bound to addresses. A
- * dense array is used in place (also a device's part of it where that is one run of memory); anything else is
- * copied into the device's staging area, per step. */
+ * dense array is used in place (also a device's part of it where that is one run of memory) by devices that read the
+ * host's memory; anything else is copied into the device's staging area, per step. */
 #include "runtime/rt.h"
 
 #include <stdio.h>
@@ -152,9 +152,9 @@ static const char *part_in_place(const struct step_instance *t, const struct rt_
                                  const struct rt_bound *b, const char *base)
 {
     int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
-    if (!b->dense) return NULL;
+    if (!b->dense || !t->device_ops->shared) return NULL;
     if (!rt_slot_sharded(s)) return base;
-    if (!rt_shard(t, d, s, start, extent)) return NULL;
+    if (!rt_shard(t, d->index, s, start, extent)) return NULL;
     bool inner = false; /* a dimension of more than one element was seen: the next ones must be whole */
     for (int32_t i = 0; i < s->rank; i++) {
         if (extent[i] != s->local[i] || (inner && extent[i] != s->shape[i])) return NULL;
@@ -164,42 +164,28 @@ static const char *part_in_place(const struct step_instance *t, const struct rt_
     return base;
 }
 
-static const char *part_copied(struct step_instance *t, struct rt_device *d, uint32_t input, const struct stepc_slot *s,
-                               const struct rt_bound *b, const char *base)
-{
-    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK], local[RT_MAX_RANK];
-    char *to = d->staging + t->staging_offset[input];
-    size_t item = rt_dtype_bytes(s->dtype);
-    rt_c_strides(local, s->local ? s->local : s->shape, s->rank, item);
-    bool some = rt_shard(t, d, s, start, extent);
-    for (int32_t i = 0; i < s->rank; i++) {
-        if (!some || extent[i] != (s->local ? s->local : s->shape)[i])
-            memset(to, 0, rt_slot_bytes(s, true)); /* uneven parts end in zeros */
-        base += start[i] * b->stride[i];
-    }
-    if (some) rt_copy(to, local, base, b->stride, extent, s->rank, item);
-    return to;
-}
-
 void rt_bind_step(struct step_instance *t, uint64_t k)
 {
-    uint32_t slots = t->program->slot_count;
     for (uint32_t i = 0; i < t->input_count; i++) {
         const struct rt_bound *b = &t->bound[i];
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
         if (!b->given) continue;
         const char *base = b->base + (int64_t)k * b->step_stride;
-        for (uint32_t d = 0; d < t->device_count; d++) {
-            const char *part = part_in_place(t, &t->devices[d], s, b, base);
-            if (!part) part = part_copied(t, &t->devices[d], i, s, b, base);
-            t->bound_now[d * slots + t->input_slots[i]] = part;
+        for (RT_MINE(t, d)) {
+            const char *part = part_in_place(t, d, s, b, base);
+            if (!part) { /* uneven parts end in the zeros that the area began with */
+                char *staged = d->staging + t->staging_offset[i];
+                rt_shard_copy(t, d->index, s, d, staged, (char *)(uintptr_t)base, b->stride, RT_TO_DEVICE);
+                part = staged;
+            }
+            d->bound[t->input_slots[i]] = part;
         }
     }
 }
 
 static step_status stage_locked(struct step_instance *t, const struct step_batch *batch)
 {
-    struct rt_bound *bound = calloc(t->input_count ? t->input_count : 1, sizeof *bound);
+    struct rt_bound *bound = malloc((t->input_count + 1) * sizeof *bound);
     if (!bound) return rt_fail(t, STEP_ENOMEM, "stage: out of memory");
     step_status status = bind_arrays(t, bound, batch, false, 0);
     size_t bytes = staged_offset(t, t->input_count) + RT_ALIGN;
@@ -223,7 +209,7 @@ step_status rt_stage(struct step_instance *t, const struct step_batch *from)
     struct step_batch batch;
     if (!t || !from) return rt_fail(NULL, STEP_EINVAL, "stage: null pointer");
     if (!rt_take(&batch, sizeof batch, from)) return rt_fail(t, STEP_EINVAL, "stage: wrong size field");
-    if (!*t->alive) return rt_fail(NULL, STEP_EINVAL, "stage: the instance belongs to the process before fork");
+    if (!rt_gate_here(t)) return rt_fail(NULL, STEP_EINVAL, "stage: the instance belongs to the process before fork");
     if (atomic_load(&t->poisoned))
         return rt_fail(t, STEP_EPOISONED, "stage: an earlier error left the state undefined: load or destroy");
     if (!batch.inputs && batch.input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");

@@ -1,159 +1,8 @@
-/* An instance: create allocates everything and starts the threads, init fills the state, destroy ends it. Also the
- * gate that every call passes: one caller at a time, not after fork, not when poisoned. */
+/* An instance: create allocates everything and starts the threads, init fills the state, destroy ends it. */
 #include "runtime/rt.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-/* ---------------------------------------------------------------- the gate */
-
-step_status rt_enter(struct step_instance *t, bool even_if_poisoned)
-{
-    if (!*t->alive || (t->pid && t->pid != getpid()))
-        return rt_fail(NULL, STEP_EINVAL, "the instance belongs to the process before fork");
-    if (atomic_exchange_explicit(&t->busy, 1, memory_order_acquire))
-        return rt_fail(t, STEP_EBUSY, "another thread is inside this instance");
-    if (atomic_load_explicit(&t->poisoned, memory_order_relaxed) && !even_if_poisoned)
-        return rt_leave(t, rt_fail(t, STEP_EPOISONED, "an earlier error left the state undefined: load or destroy"));
-    return STEP_OK;
-}
-
-step_status rt_leave(struct step_instance *t, step_status status)
-{
-    atomic_store_explicit(&t->busy, 0, memory_order_release);
-    return status;
-}
-
-/* A page that the kernel clears in the child of a fork: asking costs no system call. */
-static bool fork_guard(struct step_instance *t)
-{
-    static const char always = 1;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *p = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return false;
-#ifdef MADV_WIPEONFORK
-    if (madvise(p, page, MADV_WIPEONFORK) == 0) {
-        *p = 1;
-        t->alive = p;
-        return true;
-    }
-#endif
-    munmap(p, page); /* an old kernel: ask for the process id instead */
-    t->alive = &always;
-    t->pid = getpid();
-    return true;
-}
-
-/* ---------------------------------------------------------------- options and environment */
-
-struct settings {
-    struct step_options o;
-    uint64_t max_memory;
-};
-
-static const char *variable(const struct settings *s, const char *name)
-{
-    const char *value = s->o.flags & STEP_NO_ENV ? NULL : getenv(name);
-    return value && *value ? value : NULL;
-}
-
-static bool parse_number(const char *text, double *out, const char **end)
-{
-    char *stop;
-    *out = strtod(text, &stop);
-    *end = stop;
-    return stop != text && *out >= 0;
-}
-
-static step_status bad_variable(const char *name, const char *value, const char *wanted)
-{
-    return rt_fail(NULL, STEP_EINVAL, "%s=%s: expected %s", name, value, wanted);
-}
-
-static step_status settings_read(struct step_instance *t, struct settings *s)
-{
-    static const char levels[][8] = {"error", "warning", "info", "debug"};
-    const char *v, *end;
-    double x;
-    t->log_level = 1;
-    if ((v = variable(s, "STEPC_LOG"))) {
-        int level = 0;
-        while (level < 4 && strcmp(v, levels[level]) != 0) level++;
-        if (level == 4) return bad_variable("STEPC_LOG", v, "error, warning, info or debug");
-        t->log_level = level;
-    }
-    if (!s->o.threads && (v = variable(s, "STEPC_THREADS"))) {
-        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096)
-            return bad_variable("STEPC_THREADS", v, "a number of threads from 1 to 4096");
-        s->o.threads = (uint32_t)x;
-    }
-    if (!s->o.timeout_ms && (v = variable(s, "STEPC_TIMEOUT"))) {
-        if (!parse_number(v, &x, &end) || *end || x > 1e9)
-            return bad_variable("STEPC_TIMEOUT", v, "seconds, 0 for none");
-        s->o.timeout_ms = x > 0 ? (int64_t)(x * 1000 + 0.999) : -1;
-    }
-    if (!s->o.max_memory && (v = variable(s, "STEPC_MAX_MEMORY"))) {
-        static const char units[][4] = {"", "KiB", "MiB", "GiB"};
-        if (!parse_number(v, &x, &end)) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
-        size_t u = 0;
-        for (; u < 4 && strcmp(end, units[u]) != 0; u++) x *= 1024;
-        if (u == 4 || x >= 1.8e19) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
-        s->o.max_memory = (uint64_t)x;
-    }
-    if (!s->o.transport) s->o.transport = variable(s, "STEPC_TRANSPORT");
-    if (!s->o.devices) s->o.devices = variable(s, "STEPC_DEVICES");
-    if ((v = variable(s, "STEPC_PIN")) && strcmp(v, "1") == 0) s->o.flags |= STEP_PIN;
-    v = variable(s, "STEPC_HUGEPAGES");
-    t->huge_pages = !v || strcmp(v, "never") != 0;
-    t->flags = s->o.flags;
-    t->timeout_ns = s->o.timeout_ms < 0 ? 0 : (s->o.timeout_ms ? s->o.timeout_ms : 60000) * 1000000;
-    return STEP_OK;
-}
-
-static step_status devices_check(struct step_instance *t, const struct settings *s)
-{
-    const struct step_options *o = &s->o;
-    char name[64];
-    if (t->program->version != STEPC_TABLES)
-        return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", t->program->version,
-                       STEPC_TABLES);
-    if (t->program->gpu) return t->program->gpu->check(t->program->cuda);
-    const char *missing = rt_missing_feature(t->program->features, name, sizeof name);
-    if (missing)
-        return rt_fail(NULL, STEP_EDEVICE,
-                       "this CPU lacks %s, which the object was compiled for (compile with --cpu x86-64-v3 or v2)",
-                       missing);
-    if (o->communicator) return rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: not there yet");
-    if (o->transport && strcmp(o->transport, "thread") != 0 && strcmp(o->transport, "self") != 0)
-        return rt_fail(NULL,
-                       strcmp(o->transport, "mpi") && strcmp(o->transport, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
-                       "transport \"%s\": expected \"thread\" or \"self\"", o->transport);
-    if (o->transport && strcmp(o->transport, "self") == 0 && t->device_count != 1)
-        return rt_fail(NULL, STEP_EDEVICE, "transport \"self\" has one device, the mesh has %u", t->device_count);
-    if (o->devices && strcmp(o->devices, "cpu") != 0)
-        return rt_fail(NULL, STEP_EDEVICE, "devices \"%s\": this object was compiled for the CPU", o->devices);
-    if (o->seed) return rt_fail(NULL, STEP_EUNSUPPORTED, "seed: the seed is fixed by the document");
-    return STEP_OK;
-}
-
-static void choose_threads(struct step_instance *t, uint32_t asked)
-{
-    t->threads = 1;
-    t->worker_count = t->device_count;
-    if (!t->program->team) return;
-    cpu_set_t set;
-    uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-    uint32_t most = asked ? asked : cores / t->device_count;
-    if (most < 1) most = 1;
-    t->threads = t->program->team->useful_workers(t->program, most);
-    t->worker_count = t->threads * t->device_count;
-    t->oversubscribed = t->worker_count > cores;
-    t->tries = !asked && t->device_count == 1 && t->threads > 1;
-}
 
 /* ---------------------------------------------------------------- memory */
 
@@ -167,23 +16,32 @@ static uint64_t largest(const struct stepc_program *p, bool scratch)
     return n;
 }
 
-static bool device_make(struct step_instance *t, uint32_t index, uint64_t staging_bytes)
+/* What kernels only read. */
+static char *constants(struct rt_device *d, const void *data, size_t bytes)
 {
-    struct rt_device *d = &t->devices[index];
+    const struct rt_device_ops *ops = d->instance->device_ops;
+    return ops->constants ? ops->constants(d, data, bytes) : (char *)(uintptr_t)data;
+}
+
+static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t staging_bytes)
+{
     const struct stepc_program *p = t->program;
     uint64_t scratch = (largest(p, true) + 2 * RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; /* a line apart */
-    d->index = index;
-    int64_t rest = index;
-    for (uint32_t a = p->axis_count; a-- > 0; rest /= p->axis_sizes[a]) d->coordinate[a] = rest % p->axis_sizes[a];
-    for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++) d->position[mask] = (int32_t)rt_mesh_index(t, d, mask);
-    d->state = rt_alloc_device(t, p->state_bytes);
-    d->arena = rt_alloc_device(t, largest(p, false));
-    d->result = rt_alloc(t, p->result_bytes);
-    d->scratch = rt_alloc(t, scratch * t->threads);
-    d->staging = rt_alloc(t, staging_bytes);
+    for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++)
+        d->position[mask] = (int32_t)rt_mesh_index(t, d->index, mask);
+    d->bytes = p->state_bytes + largest(p, false);
+    d->state = rt_alloc_device(d, p->state_bytes);
+    d->arena = rt_alloc_device(d, largest(p, false));
+    d->result = rt_alloc_device(d, p->result_bytes);
+    d->scratch = rt_alloc_device(d, scratch * t->threads);
+    d->staging = rt_alloc_device(d, staging_bytes);
+    d->positions = constants(d, d->position, sizeof d->position);
+    d->constants = constants(d, p->constants, p->constant_bytes);
     d->maps = rt_alloc(t, RT_ENTRIES * sizeof *d->maps);
     d->workers = rt_alloc(t, t->threads * sizeof *d->workers);
-    if (!d->state || !d->arena || !d->result || !d->scratch || !d->staging || !d->maps || !d->workers) return false;
+    d->bound = rt_alloc(t, p->slot_count * sizeof *d->bound);
+    if (!d->state || !d->arena || !d->result || !d->scratch || !d->staging || !d->maps || !d->workers || !d->bound)
+        return false;
     d->barrier.total = t->threads;
     for (uint32_t w = 0; w < t->threads; w++)
         d->workers[w] = (struct rt_worker){.instance = t, .device = d, .index = w, .scratch = d->scratch + w * scratch};
@@ -198,9 +56,7 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
     t->staging_offset = rt_alloc(t, p->slot_count * sizeof *t->staging_offset);
     t->metric_slots = rt_alloc(t, p->slot_count * sizeof *t->metric_slots);
     t->bound = rt_alloc(t, p->slot_count * sizeof *t->bound);
-    t->bound_now = rt_alloc(t, (size_t)p->slot_count * t->device_count * sizeof *t->bound_now);
-    if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound || !t->bound_now)
-        return false;
+    if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound) return false;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         if (s->role == STEP_METRIC && strcmp(s->name, "loss") == 0 && s->rank == 0) t->loss_slot = (int32_t)i;
@@ -214,7 +70,7 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
     return true;
 }
 
-static step_status build(struct step_instance *t, struct settings *s)
+static step_status build(struct step_instance *t, const struct rt_settings *s)
 {
     const struct stepc_program *p = t->program;
     uint64_t staging = 0, bytes = p->state_bytes + p->result_bytes + largest(p, false) + largest(p, true) * t->threads;
@@ -222,14 +78,13 @@ static step_status build(struct step_instance *t, struct settings *s)
         return rt_fail(NULL, STEP_ENOMEM, "device 0 needs %llu bytes, limit %llu (state %llu, arena %llu)",
                        (unsigned long long)bytes, (unsigned long long)s->o.max_memory,
                        (unsigned long long)p->state_bytes, (unsigned long long)largest(p, false));
-    bool ok = fork_guard(t) && slots_make(t, &staging) &&
-              (t->devices = rt_alloc(t, t->device_count * sizeof *t->devices)) != NULL;
-    for (uint32_t d = 0; ok && d < t->device_count; d++) ok = device_make(t, d, staging);
+    bool ok = rt_gate_make(t) && slots_make(t, &staging);
+    for (RT_MINE(t, d)) ok = ok && device_make(t, d, staging);
     ok = ok && rt_plan(t);
     if (!ok)
         return rt_fail(NULL, STEP_ENOMEM, "out of memory: %llu bytes on each of %u devices", (unsigned long long)bytes,
-                       t->device_count);
-    if (p->mesh && !p->mesh->plan(t)) return STEP_EDEVICE;
+                       t->local_count);
+    if (t->comm && !t->comm->plan(t)) return STEP_EDEVICE;
     for (uint32_t i = 0; i < p->slot_count; i++)
         if (p->slots[i].role == RT_HYPER) rt_hyper_store(t, &p->slots[i], p->slots[i].initial);
     if (p->blas) p->blas->open(t);
@@ -237,10 +92,26 @@ static step_status build(struct step_instance *t, struct settings *s)
     return !p->team || p->team->start(t) ? STEP_OK : STEP_ENOMEM;
 }
 
+static step_status devices_open(struct step_instance *t)
+{
+    t->devices = rt_alloc(t, t->local_count * sizeof *t->devices);
+    if (!t->devices) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    step_status status = STEP_OK;
+    for (uint32_t i = 0; !status && i < t->local_count; i++) {
+        struct rt_device *d = &t->devices[i];
+        d->instance = t;
+        d->index = t->first_local + i;
+        d->next = i + 1 < t->local_count ? d + 1 : NULL;
+        if (t->device_ops->open) status = t->device_ops->open(d);
+        if (!status) t->opened++;
+    }
+    return status;
+}
+
 step_status rt_create(const struct stepc_program *program, const struct step_options *options,
                       struct step_instance **out)
 {
-    struct settings s = {0};
+    struct rt_settings s = {0};
     if (!out) return rt_fail(NULL, STEP_EINVAL, "create: null pointer");
     *out = NULL;
     if (!rt_take(&s.o, sizeof s.o, options))
@@ -251,22 +122,23 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     struct step_instance *t = memset(memory, 0, sizeof *t);
     t->program = program;
     t->created_ns = rt_now();
-    t->device_count = 1;
-    for (uint32_t a = 0; a < program->axis_count; a++) t->device_count *= (uint32_t)program->axis_sizes[a];
-    pthread_mutex_init(&t->stage_lock, NULL);
+    t->stage_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     if (s.o.host) rt_take(&t->host, sizeof t->host, s.o.host);
-    step_status status = settings_read(t, &s);
-    if (!status) status = devices_check(t, &s);
+    step_status status = rt_settings_read(t, &s);
+    if (!status) status = rt_settings_apply(t, &s);
     if (!status && !rt_unpack(t)) status = rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
+    if (!status) status = devices_open(t);
     if (!status) {
-        choose_threads(t, s.o.threads);
+        t->threads = t->device_ops->workers ? t->device_ops->workers(t, s.o.threads) : 1;
+        t->worker_count = t->threads * t->local_count;
         status = build(t, &s);
     }
+    status = rt_leave(t, rt_agree(t, status));
     if (status) rt_destroy(t);
     else {
         rt_log(t, 2, "%s: %u device%s (cpu, %u thread%s each), %llu bytes of state and arena", program->name,
-               t->device_count, t->device_count == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s",
-               (unsigned long long)t->measured_bytes);
+               t->mesh_count, t->mesh_count == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s",
+               (unsigned long long)(t->devices[0].bytes * t->local_count));
         *out = t;
     }
     return status;
@@ -275,17 +147,16 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
 void rt_destroy(struct step_instance *t)
 {
     if (!t) return;
-    if (t->alive && (!*t->alive || (t->pid && t->pid != getpid())))
-        return; /* the child of a fork has no threads to stop */
-    if (t->devices && t->program->team && !t->program->team->stop(t)) {
+    if (t->alive && !rt_gate_here(t)) return; /* the child of a fork has no threads to stop */
+    if (t->alive && t->program->team && !t->program->team->stop(t)) {
         rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
         return;
     }
+    if (t->comm && t->comm->close) t->comm->close(t);
     rt_release_all(t);
     free(t->staged);
     free(t->staged_live);
-    if (t->alive && !t->pid) munmap((void *)(uintptr_t)t->alive, (size_t)sysconf(_SC_PAGESIZE));
-    pthread_mutex_destroy(&t->stage_lock);
+    rt_gate_free(t);
     free(t);
 }
 

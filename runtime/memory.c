@@ -1,5 +1,5 @@
-/* Blocks of an instance: all allocated by create (the snapshot of a non-finite policy and the area of `stage` when
- * first used), freed together. Large ones ask for huge pages. */
+/* Blocks of an instance, of the host and of its devices: all allocated by create (the snapshot of a non-finite policy
+ * and the area of `stage` when first used), freed together. Large ones of the host ask for huge pages. */
 #include "runtime/rt.h"
 
 #include <stdlib.h>
@@ -8,35 +8,31 @@
 
 enum { RT_MAP_FROM = 1 << 20 }; /* smaller blocks come from the heap */
 
-static void *block_get(struct step_instance *t, size_t bytes, bool *host)
+void *rt_host_get(struct step_instance *t, size_t bytes)
 {
     void *p = NULL;
-    *host = t->host.alloc != NULL;
-    if (*host) {
-        p = t->host.alloc(t->host.user, bytes, RT_ALIGN);
-        if (p) memset(p, 0, bytes);
-    } else if (bytes < RT_MAP_FROM) {
-        if (posix_memalign(&p, RT_ALIGN, bytes)) return NULL;
-        memset(p, 0, bytes);
-    } else {
+    if (!t->host.alloc && bytes >= RT_MAP_FROM) {
         p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE
         if (t->huge_pages) madvise(p, bytes, MADV_HUGEPAGE);
 #endif
+        return p;
     }
-    return p;
+    if (t->host.alloc) p = t->host.alloc(t->host.user, bytes, RT_ALIGN);
+    else if (posix_memalign(&p, RT_ALIGN, bytes)) return NULL;
+    return p ? memset(p, 0, bytes) : NULL;
 }
 
-static void block_put(struct step_instance *t, struct rt_block b)
+void rt_host_put(struct step_instance *t, void *data, size_t bytes)
 {
-    if (b.host) {
-        if (t->host.release) t->host.release(t->host.user, b.data, b.bytes);
-    } else if (b.bytes < RT_MAP_FROM) free(b.data);
-    else munmap(b.data, b.bytes);
+    if (t->host.alloc) {
+        if (t->host.release) t->host.release(t->host.user, data, bytes);
+    } else if (bytes < RT_MAP_FROM) free(data);
+    else munmap(data, bytes);
 }
 
-void *rt_alloc(struct step_instance *t, size_t bytes)
+static void *block_add(struct step_instance *t, struct rt_device *d, size_t bytes)
 {
     if (t->block_count == t->block_capacity) {
         uint32_t grown = t->block_capacity ? t->block_capacity * 2 : 32;
@@ -47,25 +43,44 @@ void *rt_alloc(struct step_instance *t, size_t bytes)
     }
     if (bytes > SIZE_MAX - 2 * RT_ALIGN) return NULL;
     bytes = (bytes / RT_ALIGN + 1) * RT_ALIGN;
-    struct rt_block b = {.bytes = bytes};
-    b.data = block_get(t, bytes, &b.host);
-    if (b.data) t->blocks[t->block_count++] = b;
-    return b.data;
+    void *data = d ? t->device_ops->alloc(d, bytes) : rt_host_get(t, bytes);
+    if (data) t->blocks[t->block_count++] = (struct rt_block){data, bytes, d};
+    return data;
 }
 
-void *rt_alloc_device(struct step_instance *t, size_t bytes)
-{
-    void *p = rt_alloc(t, bytes);
-    if (p) t->measured_bytes += bytes;
-    return p;
-}
+void *rt_alloc(struct step_instance *t, size_t bytes) { return block_add(t, NULL, bytes); }
+
+void *rt_alloc_device(struct rt_device *d, size_t bytes) { return block_add(d->instance, d, bytes); }
 
 void rt_release_all(struct step_instance *t)
 {
-    for (uint32_t i = 0; i < t->block_count; i++) block_put(t, t->blocks[i]);
+    const struct rt_device_ops *ops = t->device_ops;
+    for (uint32_t i = t->block_count; i-- > 0;) { /* the devices' lie behind those that know them */
+        const struct rt_block *b = &t->blocks[i];
+        if (b->device) ops->free(b->device, b->data, b->bytes);
+        if (b->data == t->devices)
+            while (ops->close && t->opened) ops->close(&t->devices[--t->opened]);
+        if (!b->device) rt_host_put(t, b->data, b->bytes);
+    }
     free(t->blocks);
     t->blocks = NULL;
     t->block_count = 0;
+}
+
+const void *rt_view(struct rt_device *d, const void *at, void *buffer, size_t bytes)
+{
+    const struct rt_device_ops *ops = d->instance->device_ops;
+    if (ops->shared) return at;
+    ops->copy(d, buffer, at, bytes, RT_FROM_DEVICE);
+    return buffer;
+}
+
+double rt_view_number(struct rt_device *d, const void *at, uint32_t dtype)
+{
+    const struct rt_device_ops *ops = d->instance->device_ops;
+    uint64_t buffer = 0;
+    if (!ops->shared) ops->copy(d, &buffer, at, rt_dtype_bytes(dtype), RT_FROM_DEVICE);
+    return rt_number_at(ops->shared ? at : &buffer, dtype, 0);
 }
 
 bool rt_take(void *to, size_t bytes, const void *from)

@@ -7,14 +7,14 @@
 
 static const char entry_names[RT_ENTRIES][8] = {"init", "restart", "step", "eval", "infer", "derive"};
 
-static void *buffer_address(const struct step_instance *t, const struct rt_device *d, const struct stepc_buffer *b)
+static void *buffer_address(const struct rt_device *d, const struct stepc_buffer *b)
 {
     switch (b->space) {
     case STEPC_AT_ARENA: return d->arena + b->offset;
     case STEPC_AT_STATE: return d->state + b->offset;
     case STEPC_AT_RESULT: return d->result + b->offset;
-    case STEPC_AT_DEVICE: return (char *)(uintptr_t)d->position + b->offset;               /* kernels only read it */
-    case STEPC_AT_CONSTANT: return (void *)(uintptr_t)(t->program->constants + b->offset); /* kernels only read it */
+    case STEPC_AT_DEVICE: return d->positions + b->offset;
+    case STEPC_AT_CONSTANT: return d->constants + b->offset;
     default: return NULL;
     }
 }
@@ -75,7 +75,7 @@ static void map_fill(const struct step_instance *t, const struct rt_device *d, c
         uint32_t first = c == 0 ? 0 : e->commands[c - 1].arguments;
         for (uint32_t k = 0; k < n; k++) {
             const struct stepc_buffer *b = &table->buffers[c == 0 ? k : pointer_buffer(e, c - 1, k)];
-            if (m->pointers) m->pointers[first + k] = buffer_address(t, d, b);
+            if (m->pointers) m->pointers[first + k] = buffer_address(d, b);
             if (b->space == STEPC_AT_INPUT) patch_add(m->inputs, &m->input_count, first + k, b->slot, b->offset);
             const struct stepc_slot *s = parameter_of(parameters, parameter_count, b);
             if (s)
@@ -110,9 +110,8 @@ bool rt_plan(struct step_instance *t)
         if (!e->table) continue;
         e->pointer_count = e->table->buffer_count;
         if (!e->table->whole && !t->program->team->plan(t, e)) return false;
-        for (uint32_t d = 0; d < t->device_count; d++)
-            if (!plan_map(t, &t->devices[d], e, &t->devices[d].maps[k], parameters,
-                          k == RT_EVALUATE || k == RT_INFER ? count : 0))
+        for (RT_MINE(t, d))
+            if (!plan_map(t, d, e, &d->maps[k], parameters, k == RT_EVALUATE || k == RT_INFER ? count : 0))
                 return false;
     }
     return true;
@@ -120,12 +119,11 @@ bool rt_plan(struct step_instance *t)
 
 void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whole_only)
 {
-    for (uint32_t d = 0; d < t->device_count; d++) {
-        struct rt_map *m = &t->devices[d].maps[kind];
-        const void *const *now = t->bound_now + d * t->program->slot_count;
+    for (RT_MINE(t, d)) {
+        struct rt_map *m = &d->maps[kind];
         uint32_t n = whole_only ? m->whole_input_count : m->input_count;
         for (uint32_t i = 0; i < n; i++)
-            m->pointers[m->inputs[i].at] = (char *)(uintptr_t)now[m->inputs[i].slot] +
+            m->pointers[m->inputs[i].at] = (char *)(uintptr_t)d->bound[m->inputs[i].slot] +
                                            m->inputs[i].offset; /* kernels only read it */
     }
 }
@@ -141,12 +139,12 @@ static const struct stepc_slot *weights_slot(const struct step_instance *t, uint
 
 void rt_point_weights(struct step_instance *t, enum rt_entry_kind kind, enum rt_weights weights)
 {
-    for (uint32_t d = 0; d < t->device_count; d++) {
-        struct rt_map *m = &t->devices[d].maps[kind];
+    for (RT_MINE(t, d)) {
+        struct rt_map *m = &d->maps[kind];
         if (m->weights_set == (uint32_t)weights) continue;
         for (uint32_t i = 0; i < m->weight_count; i++) {
             const struct stepc_slot *s = weights_slot(t, m->weights[i].slot, weights);
-            m->pointers[m->weights[i].at] = rt_slot_address(t, &t->devices[d], s) + m->weights[i].offset;
+            m->pointers[m->weights[i].at] = rt_slot_address(d, s) + m->weights[i].offset;
         }
         m->weights_set = (uint32_t)weights;
     }

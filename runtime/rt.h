@@ -1,17 +1,9 @@
 /* The runtime's own types. It is linked into every step.so, so it is small, has no constructors, never exits and
- * never prints except through the host's log. One file per concern:
- *
- *   api        the exported table             instance  create, destroy, init
- *   status     errors and log                 cpu       features, floating point environment, fork check
- *   memory     blocks                         slots     enumeration, hyper-parameters
- *   tensor     strided copies, shards         input     checks and addresses of a batch
- *   unpack     tables of an object
- *   plan       addresses of an entry          commands, team  workers, barriers, the command loop
- *   step       step, step_n, eval, infer      comm_thread  collectives between devices of one process
- *   blas       OpenBLAS, opened when asked    safetensors, checkpoint  files
- */
+ * never prints except through the host's log. README.md says which file does what. */
 #ifndef RUNTIME_RT_H
 #define RUNTIME_RT_H
+#include "runtime/comm.h"
+#include "runtime/device.h"
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -56,7 +48,7 @@ struct rt_barrier {
 struct rt_block {
     void *data;
     size_t bytes;
-    bool host;
+    struct rt_device *device; /* NULL: memory of the host */
 };
 
 /* Where an address has to be put before a call. `at`: into rt_map.pointers. */
@@ -83,17 +75,23 @@ struct rt_worker {
     uint64_t collectives; /* entered so far */
 };
 
-struct rt_device {
-    uint32_t index;
-    int64_t coordinate[RT_MAX_AXES];
-    int32_t position[1 << RT_MAX_AXES]; /* per set of axes: its place along them, row-major */
-    char *arena, *state, *result, *scratch, *staging;
+struct rt_device { /* one of this process */
+    struct step_instance *instance;
+    struct rt_device *next; /* of this process, NULL: none */
+    /* its memory; what kernels only read lies in the host's where they can */
+    char *state, *result, *arena, *scratch, *staging, *positions, *constants;
+    char *snapshot;      /* state before a step under a non-finite policy, NULL: none yet */
     struct rt_map *maps; /* per entry */
+    const void **bound;  /* per slot: address of an input for this step */
     struct rt_worker *workers;
+    uint64_t bytes; /* of state and arena */
+    void *handle;   /* of its row in the table of devices */
+    uint32_t index; /* in the mesh */
     struct rt_barrier barrier;
     char *progress;               /* per command of the entry that runs: struct rt_progress, progress_bytes apart */
     _Atomic uint64_t collectives; /* entered by its worker 0 */
     const struct stepc_command *_Atomic at; /* the last collective entered */
+    int32_t position[1 << RT_MAX_AXES];     /* per set of axes: its place along them, row-major */
 };
 
 /* ---------------------------------------------------------------- instance */
@@ -131,57 +129,54 @@ struct rt_bound {
     bool given, dense;
 };
 
-struct rt_group {
-    uint32_t count;
-    uint32_t *members;
-    struct rt_barrier barrier;
-};
-struct rt_comm {
-    uint32_t mask;
-    struct rt_group **of_device;
-};
-
 typedef void rt_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
                          const float *b, int ldb, float beta, float *c, int ldc);
 
+/* What most of the code asks for stands in the first 128 bytes, here and in rt_device: further away every access is
+ * three bytes longer. */
 struct step_instance {
     const struct stepc_program *program;
+    const struct rt_device_ops *device_ops;
+    struct rt_device *devices;         /* mine: local_count of the mesh's, from number first_local on */
+    const struct rt_comm_ops *comm;    /* NULL: nobody to talk to */
+    const struct stepc_slot **by_name; /* slots that hosts see */
+    uint32_t *input_slots;             /* slots of the declared inputs */
+    uint32_t *metric_slots;            /* scalar metrics */
+    struct rt_bound *bound;            /* per input, of the call in progress */
+    uint64_t steps;
+    uint32_t mesh_count, local_count; /* devices: of the whole mesh; of this process */
+    uint32_t named, input_count, metric_count;
+    int32_t loss_slot, step_slot; /* -1: none */
+    uint32_t ranks;               /* processes of the mesh */
+    uint32_t threads;             /* per device */
+    _Atomic int failed, poisoned; /* failed: a status; workers leave when they see it */
+    bool initialized, huge_pages, oversubscribed;
+    bool alone; /* the call in progress runs on the caller only */
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
-    struct rt_device *devices;
-    uint32_t device_count, threads, worker_count, progress_bytes;
-    struct rt_comm *comms;
-    uint32_t comm_count;
+    bool tries;                 /* may leave the team asleep: see rt_trial */
+    uint32_t rank, first_local; /* of this process; of its first device in the mesh */
+    uint32_t worker_count;      /* of all devices of this process */
+    uint32_t opened;            /* devices that have to be closed */
+    uint32_t progress_bytes;
+    void *peers; /* of the row `comm` */
     rt_sgemm_fn *sgemm;
     uint32_t flags;
     int64_t timeout_ns; /* 0: none */
     uint64_t created_ns;
     int log_level;
-    bool huge_pages, initialized, oversubscribed;
-    bool tries;                        /* may leave the team asleep: see rt_trial */
-    bool alone;                        /* the call in progress runs on the caller only */
-    const struct stepc_slot **by_name; /* slots that hosts see */
-    uint32_t named;
     uint32_t *by_role, role_end[RT_HYPER]; /* numbers of slots role after role, in the order of the table */
-    uint32_t *input_slots, input_count;    /* slots of the declared inputs */
     uint64_t *staging_offset;              /* per input, in rt_device.staging */
-    int32_t loss_slot, step_slot;          /* -1: none */
-    uint32_t *metric_slots, metric_count;  /* scalar metrics */
-    uint64_t steps;
-    const char *alive; /* zero in a child after fork */
+    const char *alive;                     /* zero in a child after fork */
     int pid;
 
     struct rt_block *blocks;
     uint32_t block_count, block_capacity;
-    uint64_t measured_bytes;
 
     /* the call in progress */
-    _Atomic int busy, interrupted, poisoned;
-    struct rt_bound *bound; /* per input */
-    const void **bound_now; /* per device and slot: address for this step */
+    _Atomic int busy, interrupted;
     enum rt_entry_kind running;
     uint32_t microbatches;
-    _Atomic int failed; /* a status; workers leave when they see it */
     struct rt_signal job, done;
     _Atomic uint32_t pending;
     _Atomic int stop;
@@ -191,22 +186,47 @@ struct step_instance {
     pthread_mutex_t stage_lock;
     bool staged_ready;
     char *staged, *staged_live; /* global inputs in C order: being filled, used by the step */
-    char *snapshot;             /* state before a step under a non-finite policy */
 
-    char text[RT_TEXT]; /* of the last failing call */
+    char text[RT_TEXT];    /* of the last failing call */
+    char failure[RT_TEXT]; /* of rt_give_up */
 };
+
+/* for (RT_MINE(t, d)): the devices of this process. Those of the whole mesh are numbers below mesh_count. */
+#define RT_MINE(t, d) \
+    struct rt_device *d = (t)->devices; \
+    d; \
+    d = d->next
 
 /* ---------------------------------------------------------------- status.c */
 
 step_status rt_fail(struct step_instance *, step_status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Ends the call in progress, from any of its threads: the first one's status and text become those of the call, and
+ * the instance is poisoned. */
+void rt_give_up(struct step_instance *, step_status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void rt_log(struct step_instance *, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 const char *rt_status_name(step_status);
 const char *rt_last_error(const struct step_instance *);
+uint64_t rt_now(void); /* monotonic nanoseconds */
+
+/* ---------------------------------------------------------------- dtype.c */
+
 const char *rt_dtype_name(uint32_t dtype);
 uint32_t rt_dtype_bytes(uint32_t dtype); /* 0: unknown */
+bool rt_dtype_float(uint32_t dtype);     /* of 16 bits and more */
 /* "f32[2, 8]" into a buffer; returns it. */
 const char *rt_type_text(char *out, size_t bytes, uint32_t dtype, int32_t rank, const int64_t *shape);
-uint64_t rt_now(void); /* monotonic nanoseconds */
+double rt_number_at(const void *data, uint32_t dtype, int64_t index);
+void rt_number_put(void *data, uint32_t dtype, int64_t index, double);
+
+/* ---------------------------------------------------------------- gate.c */
+
+bool rt_gate_make(struct step_instance *);
+void rt_gate_free(struct step_instance *);
+bool rt_gate_here(const struct step_instance *); /* not the child of a fork */
+/* Calls that change or run: one at a time, not after fork, not when poisoned. rt_leave also ends what rt_give_up says.
+ */
+step_status rt_enter(struct step_instance *, bool even_if_poisoned);
+step_status rt_leave(struct step_instance *, step_status);
 
 /* ---------------------------------------------------------------- cpu.c */
 
@@ -218,17 +238,33 @@ struct rt_fp {
 struct rt_fp rt_fp_enter(void); /* round to nearest, FTZ and DAZ; returns the caller's */
 void rt_fp_leave(struct rt_fp);
 
-/* ---------------------------------------------------------------- device_cuda.c */
+/* ---------------------------------------------------------------- device_cpu.c, team.c */
+
+extern const struct rt_device_ops rt_device_cpu;
+/* Entries of the CPU's row that only an object with a team has; elsewhere they are NULL. */
+__attribute__((weak)) uint32_t rt_cpu_workers(struct step_instance *, uint32_t asked);
+__attribute__((weak)) void rt_cpu_launch(struct rt_worker *, const struct stepc_command *, void *const *arguments,
+                                         uint32_t chunk, uint32_t chunks);
+
+/* ---------------------------------------------------------------- device_staged.c */
+
+void rt_staged_part(struct rt_device *, const struct stepc_slot *, char *part, char *host, const int64_t *stride,
+                    enum rt_direction);
+char *rt_staged_constants(struct rt_device *, const void *data, size_t bytes);
 
 /* ---------------------------------------------------------------- memory.c */
 
 /* Zeroed, 64-byte aligned, freed with the instance. NULL: out of memory. */
 void *rt_alloc(struct step_instance *, size_t bytes);
-/* The same, counted in the measured peak. */
-void *rt_alloc_device(struct step_instance *, size_t bytes);
+void *rt_alloc_device(struct rt_device *, size_t bytes); /* of the device */
 void rt_release_all(struct step_instance *);
+void *rt_host_get(struct step_instance *, size_t bytes); /* what rt_alloc and the CPU's blocks are made of */
+void rt_host_put(struct step_instance *, void *, size_t bytes);
+/* `bytes` of a device for the host to read: in place, or copied to `buffer`. */
+const void *rt_view(struct rt_device *, const void *at, void *buffer, size_t bytes);
+double rt_view_number(struct rt_device *, const void *at, uint32_t dtype);
 
-/* ---------------------------------------------------------------- slots.c, tensor.c */
+/* ---------------------------------------------------------------- slots.c */
 
 size_t rt_tensor_count(const struct step_instance *, uint32_t role);
 step_status rt_tensor_at(const struct step_instance *, uint32_t role, size_t index, struct step_tensor *);
@@ -237,45 +273,54 @@ size_t rt_hyper_count(const struct step_instance *);
 step_status rt_hyper_at(const struct step_instance *, size_t, struct step_hyper *);
 step_status rt_hyper_get(const struct step_instance *, const char *, double *);
 step_status rt_hyper_set(struct step_instance *, const char *, double);
+/* -1: `where` (NULL: the thread) and the status say why. */
+int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);
+double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
+void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double); /* on my devices */
 /* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */
 uint32_t rt_slot_role(const struct stepc_slot *); /* as hosts see it; 0: not at all */
 bool rt_slots_sort(struct step_instance *);       /* so that names are found; false: no memory */
 int32_t rt_slot_find(const struct step_instance *, const char *name);
 int32_t rt_slot_find_under(const struct step_instance *, const char *prefix,
                            const char *name); /* of a name in two pieces */
-void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double);
-/* -1: `where` (NULL: the thread) and the status say why. */
-int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);
-double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 uint64_t rt_slot_bytes(const struct stepc_slot *, bool local);
 bool rt_slot_stored(const struct stepc_slot *); /* in the state block, part of a checkpoint */
 bool rt_slot_made_by(const struct stepc_entry *,
                      const struct stepc_slot *);   /* a metric or output that the entry computes */
 bool rt_slot_statistic(const struct stepc_slot *); /* a running statistic among the slots of role state */
 bool rt_slot_sharded(const struct stepc_slot *);
-char *rt_slot_address(const struct step_instance *, const struct rt_device *, const struct stepc_slot *);
 
+/* ---------------------------------------------------------------- tensor.c */
+
+char *rt_slot_address(const struct rt_device *, const struct stepc_slot *);
 /* Copies `rank` dimensions; strides in bytes. */
 void rt_copy(char *to, const int64_t *to_stride, const char *from, const int64_t *from_stride, const int64_t *shape,
              int32_t rank, size_t item);
 void rt_c_strides(int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
-/* Place of a device along the axes of a mask, row-major. */
-uint32_t rt_mesh_index(const struct step_instance *, const struct rt_device *, uint32_t mask);
-/* The part of a slot that a device holds: first global index and extent per dimension. False: nothing. */
-bool rt_shard(const struct step_instance *, const struct rt_device *, const struct stepc_slot *, int64_t *start,
+/* Devices of the mesh, mine or not, by number: place along the axes of a mask, row-major. */
+uint32_t rt_mesh_index(const struct step_instance *, uint32_t device, uint32_t mask);
+/* The part of a slot that it holds: first global index and extent per dimension. False: nothing. */
+bool rt_shard(const struct step_instance *, uint32_t device, const struct stepc_slot *, int64_t *start,
               int64_t *extent);
-/* Whole tensors between host memory (strides in bytes) and all devices. */
+/* Of equal parts the first device in mesh order is the one that is read. */
+bool rt_shard_owner(const struct step_instance *, uint32_t device, const struct stepc_slot *);
+/* The part of a device of the mesh, dense, at `part` in the memory of `where` (NULL: the host's), from or into the
+ * whole tensor of the host (strides in bytes). */
+void rt_shard_copy(const struct step_instance *, uint32_t device, const struct stepc_slot *, struct rt_device *where,
+                   char *part, char *host, const int64_t *stride, enum rt_direction);
+/* Whole tensors between host memory and all devices: read on every rank; given by every rank. */
 void rt_gather(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
 void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
-double rt_number_at(const void *data, uint32_t dtype, int64_t index);
-void rt_number_put(void *data, uint32_t dtype, int64_t index, double);
-step_status rt_read(struct step_instance *, const struct step_array *);
-step_status rt_write(struct step_instance *, const struct step_array *);
 /* Checks an array of the host against a slot and fills strides in bytes. `lead`: extent of an additional leading
  * dimension, 0 = none. */
 step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead,
                            int64_t *stride);
 bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
+
+/* ---------------------------------------------------------------- access.c */
+
+step_status rt_read(struct step_instance *, const struct step_array *);
+step_status rt_write(struct step_instance *, const struct step_array *);
 
 /* Copies a struct of the host, whatever its version: what the caller lacks is zero. False: no or bad size. */
 bool rt_take(void *to, size_t bytes, const void *from);
@@ -285,25 +330,35 @@ void rt_give(void *to, const void *from, size_t bytes);
 
 struct stepc_team { /* team.c, commands.c */
     bool (*unpack)(struct step_instance *, struct stepc_entry *,
-                   const unsigned char *at); /* the commands; false: out of memory */
-    uint32_t (*useful_workers)(const struct stepc_program *, uint32_t most);
+                   const unsigned char *at);                 /* the commands; false: out of memory */
     bool (*plan)(struct step_instance *, struct rt_entry *); /* commands of an entry; false: out of memory */
     bool (*start)(struct step_instance *);                   /* threads; false: message was set */
-    bool (*stop)(struct step_instance *);       /* false: a worker does not come back; its memory must stay */
-    step_status (*run)(struct step_instance *); /* the entry that is `running`, on all devices */
+    bool (*stop)(struct step_instance *);  /* false: a worker does not come back; its memory must stay */
+    void (*reset)(struct step_instance *); /* after a failed call, once every worker is back */
+    void (*run)(struct step_instance *);   /* the entry that is `running`, on my devices */
 };
-struct stepc_mesh { /* comm_thread.c */
-    bool (*plan)(struct step_instance *);
-    bool (*collective)(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+struct stepc_mesh {                                                        /* comm.c */
+    const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
+    step_status (*open)(struct step_instance *, const void *communicator); /* of the row `comm` */
+    step_status (*agree)(struct step_instance *, step_status mine);
+    /* A tensor's parts on several ranks: whole on every rank (`to` may be NULL); from the whole one on rank 0. */
+    void (*gather)(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
+    void (*scatter)(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);
     void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker,
                 uint32_t workers);
 };
-struct stepc_gpu {                                   /* device_cuda.c */
-    step_status (*check)(const struct stepc_cuda *); /* why the object's GPU kernels cannot run here */
+struct stepc_gpu { /* device_cuda.c */
+    struct rt_device_ops ops;
 };
+
+/* Mine, or where another rank failed and this one did not, that one's. Called by all ranks. */
+static inline step_status rt_agree(struct step_instance *t, step_status mine)
+{
+    return t->ranks > 1 ? t->program->mesh->agree(t, mine) : mine;
+}
 
 /* ---------------------------------------------------------------- unpack.c, plan.c */
 
@@ -321,12 +376,17 @@ step_status rt_bind(struct step_instance *, const struct step_batch *, enum rt_e
 void rt_bind_step(struct step_instance *, uint64_t k);
 step_status rt_stage(struct step_instance *, const struct step_batch *);
 
-/* ---------------------------------------------------------------- team.c, commands.c */
+/* ---------------------------------------------------------------- team.c, commands.c, comm_progress.c, comm_thread.c
+ */
 
+extern const struct rt_comm_ops rt_comm_thread;
+/* For the rows of transports: a worker enters a collective; it waits too long for those of its group. */
+void rt_comm_enter(struct rt_worker *, const struct stepc_command *);
+void rt_comm_late(const struct rt_worker *, const struct stepc_command *, const uint32_t *members, uint32_t count);
 bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
 void rt_signal_change(struct rt_signal *);
 bool rt_unpack_commands(struct step_instance *, struct stepc_entry *, const unsigned char *at);
-uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most);
+uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most); /* of each device */
 bool rt_plan_commands(struct step_instance *, struct rt_entry *);
 
 /* ---------------------------------------------------------------- step.c */
@@ -336,25 +396,31 @@ step_status rt_step_n(struct step_instance *, const struct step_batch *, uint64_
 step_status rt_eval(struct step_instance *, const struct step_batch *, const char *, struct step_result *);
 step_status rt_infer(struct step_instance *, const struct step_batch *, const char *, const struct step_array *,
                      size_t);
-step_status rt_run_entry(struct step_instance *, enum rt_entry_kind); /* poisons the instance on failure */
-step_status rt_derive(struct step_instance *);                        /* fills computed slots */
-void rt_step_counter(struct step_instance *);                         /* reads the slot "step" where there is one */
+step_status rt_run_entry(struct step_instance *, enum rt_entry_kind);
+step_status rt_derive(struct step_instance *); /* fills computed slots */
+void rt_step_counter(struct step_instance *);  /* reads the slot "step" where there is one */
 
-/* ---------------------------------------------------------------- instance.c, checkpoint.c */
+/* ---------------------------------------------------------------- settings.c, instance.c, checkpoint.c */
+
+struct rt_settings {
+    struct step_options o;
+    uint64_t max_memory;
+};
+/* What the host and the environment ask for; the devices and ranks there are: `local_count`, `device_ops`, `comm`. */
+step_status rt_settings_read(struct step_instance *, struct rt_settings *);
+step_status rt_settings_apply(struct step_instance *, const struct rt_settings *);
 
 /* An instance over tables that need not be those of this object; also in step_tools.h. */
 step_status rt_create(const struct stepc_program *, const struct step_options *, struct step_instance **);
 void rt_destroy(struct step_instance *);
 step_status rt_init(struct step_instance *);
-/* Calls that change or run: one at a time, not after fork, not when poisoned. */
-step_status rt_enter(struct step_instance *, bool even_if_poisoned);
-step_status rt_leave(struct step_instance *, step_status);
 step_status rt_save(struct step_instance *, const struct step_save *, struct step_job **);
 step_status rt_job_wait(struct step_job *, int64_t);
 void rt_job_free(struct step_job *);
 step_status rt_load(struct step_instance *, const struct step_load *);
 
-/* table.c */
+/* ---------------------------------------------------------------- api_table.c */
+
 const char *rt_item(const struct step_instance *, const char *name);
 void rt_interrupt(struct step_instance *);
 void rt_abort_peers(struct step_instance *);

@@ -130,7 +130,7 @@ static void tensor_fill(const struct step_instance *t, const struct stepc_slot *
                                .sharding = s->sharding ? s->sharding : "[]",
                                .bytes_global = rt_slot_bytes(s, false),
                                .bytes_local = rt_slot_bytes(s, true)};
-    full.flags &= ~(uint32_t)STEP_SHARDED; /* this process holds every part */
+    if (t->ranks == 1) full.flags &= ~(uint32_t)STEP_SHARDED; /* this process holds every part */
     if (s->role == STEP_METRIC && !rt_slot_made_by(t->entries[RT_EVALUATE].table, s)) full.flags |= STEP_NOT_EVALUATED;
     rt_give(out, &full, sizeof full);
 }
@@ -164,12 +164,14 @@ step_status rt_tensor_find(const struct step_instance *t, const char *name, stru
 
 double rt_hyper_load(const struct step_instance *t, const struct stepc_slot *s)
 {
-    return rt_number_at(t->devices[0].state + s->offset, s->dtype, 0);
+    return rt_view_number(&t->devices[0], t->devices[0].state + s->offset, s->dtype);
 }
 
 void rt_hyper_store(struct step_instance *t, const struct stepc_slot *s, double value)
 {
-    for (uint32_t d = 0; d < t->device_count; d++) rt_number_put(t->devices[d].state + s->offset, s->dtype, 0, value);
+    uint64_t number = 0;
+    rt_number_put(&number, s->dtype, 0, value);
+    for (RT_MINE(t, d)) t->device_ops->copy(d, d->state + s->offset, &number, rt_dtype_bytes(s->dtype), RT_TO_DEVICE);
 }
 
 size_t rt_hyper_count(const struct step_instance *t)

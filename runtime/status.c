@@ -26,11 +26,12 @@ static struct rt_record *record_of_thread(bool make)
     pthread_once(&record_once, record_make_key);
     if (!record_ready) return NULL;
     struct rt_record *r = pthread_getspecific(record_key);
-    if (!r && make && (r = calloc(1, sizeof *r)) && pthread_setspecific(record_key, r)) {
-        free(r);
-        r = NULL;
-    }
-    return r;
+    if (r || !make || !(r = malloc(sizeof *r))) return r;
+    r->instance = NULL;
+    *r->text = 0;
+    if (!pthread_setspecific(record_key, r)) return r;
+    free(r);
+    return NULL;
 }
 
 static const char status_names[][17] = {
@@ -59,6 +60,17 @@ step_status rt_fail(struct step_instance *instance, step_status status, const ch
     /* Whoever is refused entry is another thread than the one whose text this is. */
     if (instance && status != STEP_EBUSY) memcpy(instance->text, text, bytes < RT_TEXT ? bytes : RT_TEXT);
     return status;
+}
+
+void rt_give_up(struct step_instance *t, step_status status, const char *format, ...)
+{
+    int expected = 0;
+    if (!atomic_compare_exchange_strong(&t->failed, &expected, RT_REPORTING)) return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(t->failure, sizeof t->failure, format, args);
+    va_end(args);
+    atomic_store(&t->failed, status);
 }
 
 const char *rt_last_error(const struct step_instance *instance)
@@ -94,35 +106,4 @@ uint64_t rt_now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* By ABI code; the 8-bit floats have no row in dtypes.def. */
-static const struct {
-    char name[9];
-    uint8_t bytes;
-} dtypes[] = {
-    [STEP_F8E4M3] = {"f8e4m3", 1},
-    [STEP_F8E5M2] = {"f8e5m2", 1},
-#define X(NAME, text, st, bytes, cls, abi) [abi] = {text, bytes},
-#include "kernels/dtypes.def"
-#undef X
-};
-
-const char *rt_dtype_name(uint32_t dtype)
-{
-    return dtype >= 1 && dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name : "unknown dtype";
-}
-
-uint32_t rt_dtype_bytes(uint32_t dtype)
-{
-    return dtype >= 1 && dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
-}
-
-const char *rt_type_text(char *out, size_t bytes, uint32_t dtype, int32_t rank, const int64_t *shape)
-{
-    int at = snprintf(out, bytes, "%s[", rt_dtype_name(dtype));
-    for (int32_t i = 0; i < rank && i < RT_MAX_RANK && at > 0 && (size_t)at < bytes; i++)
-        at += snprintf(out + at, bytes - (size_t)at, i ? ", %lld" : "%lld", (long long)shape[i]);
-    if (at > 0 && (size_t)at < bytes) snprintf(out + at, bytes - (size_t)at, "]");
-    return out;
 }

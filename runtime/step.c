@@ -5,19 +5,17 @@
 #include <math.h>
 #include <string.h>
 
-static bool slot_float(const struct stepc_slot *s) { return s->dtype >= STEP_F16 && s->dtype <= STEP_F64; }
-
 step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
 {
     rt_point_inputs(t, kind, t->entries[kind].table->whole != NULL);
-    const struct rt_entry *e = &t->entries[kind];
-    step_status status = STEP_OK;
+    const struct stepc_entry *e = t->entries[kind].table;
+    struct rt_device *d = &t->devices[0];
     t->running = kind;
-    if (!e->table->whole || t->device_count > 1) status = t->program->team->run(t);
-    else e->table->whole(t->devices[0].maps[kind].pointers, t->devices[0].workers[0].scratch); /* nobody to wake */
-    if (!status) return STEP_OK;
-    atomic_store(&t->poisoned, 1);
-    return rt_fail(t, status, "%s", t->text); /* the worker that saw it wrote the text */
+    if (!e->whole || t->local_count > 1) t->program->team->run(t);
+    else { /* nobody to wake */ t->device_ops->launch_entry(&d->workers[0], e, d->maps[kind].pointers);
+        if (t->device_ops->meet) t->device_ops->meet(d);
+    }
+    return (step_status)atomic_load_explicit(&t->failed, memory_order_relaxed); /* rt_leave has the text */
 }
 
 /* ---------------------------------------------------------------- results */
@@ -26,13 +24,13 @@ void rt_step_counter(struct step_instance *t)
 {
     if (t->step_slot < 0) return;
     const struct stepc_slot *s = &t->program->slots[t->step_slot];
-    t->steps = (uint64_t)rt_number_at(t->devices[0].state + s->offset, s->dtype, 0);
+    t->steps = (uint64_t)rt_view_number(&t->devices[0], t->devices[0].state + s->offset, s->dtype);
 }
 
 static double result_number(const struct step_instance *t, uint32_t slot)
 {
     const struct stepc_slot *s = &t->program->slots[slot];
-    return rt_number_at(t->devices[0].result + s->offset, s->dtype, 0);
+    return rt_view_number(&t->devices[0], t->devices[0].result + s->offset, s->dtype);
 }
 
 static double loss_of(const struct step_instance *t)
@@ -62,10 +60,11 @@ static void fill_result(const struct step_instance *t, struct step_result *out, 
 static bool snapshot_take(struct step_instance *t)
 {
     uint64_t bytes = t->program->state_bytes;
-    if (!t->snapshot) t->snapshot = rt_alloc(t, bytes * t->device_count);
-    for (uint32_t d = 0; t->snapshot && d < t->device_count; d++)
-        memcpy(t->snapshot + d * bytes, t->devices[d].state, bytes);
-    return t->snapshot != NULL;
+    for (RT_MINE(t, d)) {
+        if (!d->snapshot && !(d->snapshot = rt_alloc_device(d, bytes))) return false;
+        t->device_ops->copy(d, d->snapshot, d->state, bytes, RT_BETWEEN);
+    }
+    return true;
 }
 
 /* A skipped step keeps random counters and the step number: the next one must not repeat the same noise. */
@@ -76,27 +75,40 @@ static bool slot_advances(const struct stepc_slot *s)
 
 static void snapshot_restore(struct step_instance *t, bool all)
 {
-    for (uint32_t d = 0; d < t->device_count; d++)
+    for (RT_MINE(t, d))
         for (uint32_t i = 0; i < t->program->slot_count; i++) {
             const struct stepc_slot *s = &t->program->slots[i];
             if (!rt_slot_stored(s) || (!all && slot_advances(s))) continue;
-            memcpy(t->devices[d].state + s->offset, t->snapshot + d * t->program->state_bytes + s->offset,
-                   rt_slot_bytes(s, true));
+            t->device_ops->copy(d, d->state + s->offset, d->snapshot + s->offset, rt_slot_bytes(s, true), RT_BETWEEN);
         }
 }
 
-static bool state_finite(const struct step_instance *t)
+static bool slot_finite(struct rt_device *d, const struct stepc_slot *s)
 {
-    if (t->loss_slot >= 0 && !isfinite(loss_of(t))) return false;
-    for (uint32_t d = 0; d < t->device_count; d++)
-        for (uint32_t i = 0; i < t->program->slot_count; i++) {
-            const struct stepc_slot *s = &t->program->slots[i];
-            if (s->role != STEP_PARAM || (s->flags & STEP_FROZEN) || !slot_float(s)) continue;
-            int64_t n = (int64_t)(rt_slot_bytes(s, true) / rt_dtype_bytes(s->dtype));
-            for (int64_t k = 0; k < n; k++)
-                if (!isfinite(rt_number_at(t->devices[d].state + s->offset, s->dtype, k))) return false;
-        }
+    enum { RT_PART = 512 };
+    uint64_t buffer[RT_PART];
+    uint32_t item = rt_dtype_bytes(s->dtype);
+    int64_t n = (int64_t)(rt_slot_bytes(s, true) / item);
+    for (int64_t k = 0; k < n; k += RT_PART) {
+        int64_t part = n - k < RT_PART ? n - k : RT_PART;
+        const void *numbers = rt_view(d, d->state + s->offset + k * item, buffer, (size_t)part * item);
+        for (int64_t i = 0; i < part; i++)
+            if (!isfinite(rt_number_at(numbers, s->dtype, i))) return false;
+    }
     return true;
+}
+
+/* On all devices of the mesh: every rank does the same with the step. */
+static bool state_finite(struct step_instance *t)
+{
+    bool finite = t->loss_slot < 0 || isfinite(loss_of(t));
+    for (RT_MINE(t, d))
+        for (uint32_t i = 0; finite && i < t->program->slot_count; i++) {
+            const struct stepc_slot *s = &t->program->slots[i];
+            if (s->role == STEP_PARAM && !(s->flags & STEP_FROZEN) && rt_dtype_float(s->dtype))
+                finite = slot_finite(d, s);
+        }
+    return !rt_agree(t, finite ? STEP_OK : STEP_ENONFINITE);
 }
 
 /* ---------------------------------------------------------------- one step */

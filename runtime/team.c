@@ -1,9 +1,9 @@
-/* The workers of all devices run one command list together. The caller is worker 0 of device 0; the others are threads
- * that live as long as the instance and sleep between steps. Every worker walks the list itself. A kernel's range is
- * cut into chunks that do not depend on who computes them; a worker takes its own first, so that data stay in its
- * cache, then what others have not begun. Where a command depends on earlier ones, workers wait for these to be
- * finished, not for each other: one that lost its core to another program delays the rest by one chunk. Everyone meets
- * only around loops and collectives.
+/* The workers of all devices of this process run one command list together. The caller is worker 0 of the first; the
+ * others are threads that live as long as the instance and sleep between steps. Every worker walks the list itself. A
+ * kernel's range is cut into chunks that do not depend on who computes them; a worker takes its own first, so that data
+ * stay in its cache, then what others have not begun. Where a command depends on earlier ones, workers wait for these
+ * to be finished, not for each other: one that lost its core to another program delays the rest by one chunk. Everyone
+ * meets only around loops and collectives.
  *
  * Waiting is short spinning, then a futex: a core that goes idle is given to the worker that waits for one. Where there
  * are more workers than cores nobody spins. */
@@ -116,8 +116,8 @@ static void run_members(struct rt_worker *w, const struct stepc_command *c, void
     }
 }
 
-static void run_chunk(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
-                      uint32_t chunks)
+void rt_cpu_launch(struct rt_worker *w, const struct stepc_command *c, void *const *arguments, uint32_t chunk,
+                   uint32_t chunks)
 {
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
         w->instance->program->blas->run(w->instance, c->gemm, arguments, chunk, chunks);
@@ -144,8 +144,9 @@ static void run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t a
 {
     const struct stepc_command *c = &e->table->commands[at];
     const struct rt_command *how = &e->commands[at];
+    const struct rt_device_ops *ops = w->instance->device_ops;
     if (works_alone(w) || !how->chunks) { /* the latter inside a loop of worker 0 */
-        run_chunk(w, c, arguments, 0, 1);
+        ops->launch(w, c, arguments, 0, 1);
         return;
     }
     struct rt_progress *p = progress_of(w, at);
@@ -157,7 +158,7 @@ static void run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t a
         while (atomic_load_explicit(&p->next[owner], memory_order_relaxed) < count) {
             uint32_t chunk = atomic_fetch_add(&p->next[owner], 1);
             if (chunk >= count) break;
-            run_chunk(w, c, arguments, first + chunk, how->chunks);
+            ops->launch(w, c, arguments, first + chunk, how->chunks);
             finished++;
         }
     }
@@ -184,12 +185,16 @@ static void clear_progress(const struct step_instance *t, const struct rt_device
 }
 
 /* Whether the loop goes on at iteration i. */
-static bool loop_goes_on(const struct step_instance *t, const struct stepc_command *c, const struct rt_command *how,
+static bool loop_goes_on(const struct rt_worker *w, const struct stepc_command *c, const struct rt_command *how,
                          void *const *buffers, int32_t i)
 {
-    int32_t limit = *(const int32_t *)buffers[c->limit];
-    if (how->microbatches && t->microbatches && (uint32_t)limit > t->microbatches) limit = (int32_t)t->microbatches;
-    return i < limit && (c->flag == UINT32_MAX || *(const uint8_t *)buffers[c->flag]);
+    uint32_t microbatches = how->microbatches ? w->instance->microbatches : 0;
+    int32_t limit;
+    uint8_t flag;
+    limit = *(const int32_t *)rt_view(w->device, buffers[c->limit], &limit, sizeof limit);
+    if (microbatches && (uint32_t)limit > microbatches) limit = (int32_t)microbatches;
+    return i < limit &&
+           (c->flag == UINT32_MAX || *(const uint8_t *)rt_view(w->device, buffers[c->flag], &flag, sizeof flag));
 }
 
 /* Begin or end of a loop. Everyone keeps the counter; worker 0 writes it where kernels read it, between two meetings.
@@ -205,8 +210,8 @@ static uint32_t run_loop(struct rt_worker *w, const struct rt_entry *e, uint32_t
     uint32_t first = begin ? at : c->other; /* the command that begins the loop */
     if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
     *counter = begin ? 0 : *counter + 1;
-    bool go = loop_goes_on(t, c, how, buffers, *counter);
-    if (w->index == 0) *(int32_t *)buffers[c->counter] = *counter;
+    bool go = loop_goes_on(w, c, how, buffers, *counter);
+    if (w->index == 0) t->device_ops->copy(w->device, buffers[c->counter], counter, sizeof *counter, RT_TO_DEVICE);
     if (w->index == 0 && !how->solo) clear_progress(t, w->device, first + 1, begin ? c->other : at);
     if (how->solo && !go && e->commands[first].chunks && !works_alone(w)) finish_chunks(progress_of(w, first), 1, 1);
     if (!how->solo && !rt_meet(t, &w->device->barrier, 0)) return UINT32_MAX;
@@ -231,7 +236,7 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             run_kernel(w, e, i, arguments);
             i++;
         } else if (c->kind == STEPC_COLLECTIVE) {
-            if (!t->program->mesh->collective(w, c, arguments)) return;
+            if (!t->comm->collective(w, c, arguments)) return;
             known = ++i; /* all have met */
         } else {
             bool begin = c->kind == STEPC_LOOP_BEGIN;
@@ -250,9 +255,10 @@ static void run_worker(struct rt_worker *w)
 {
     const struct rt_entry *e = &w->instance->entries[w->instance->running];
     const struct rt_map *m = &w->device->maps[w->instance->running];
+    const struct rt_device_ops *ops = w->instance->device_ops;
     if (!e->table->whole) run_commands(w, e, m);
-    else if (w->index == 0)
-        e->table->whole(m->pointers, w->scratch); /* it has no collectives: every device on its own */
+    else if (w->index == 0) ops->launch_entry(w, e->table, m->pointers); /* no collectives: every device on its own */
+    if (ops->meet) ops->meet(w->device);
 }
 
 static void *worker_main(void *argument)
@@ -270,15 +276,16 @@ static void *worker_main(void *argument)
     }
 }
 
-static step_status run_team(struct step_instance *t)
+static void run_team(struct step_instance *t)
 {
     if (t->worker_count == 1 || t->alone) { /* nobody to wake */
         run_worker(&t->devices[0].workers[0]);
-        return (step_status)atomic_load(&t->failed);
+        return;
     }
     uint32_t done = atomic_load(&t->done.value);
-    for (uint32_t d = 0; d < t->device_count && !t->entries[t->running].table->whole; d++)
-        clear_progress(t, &t->devices[d], 0, t->entries[t->running].table->command_count);
+    const struct stepc_entry *e = t->entries[t->running].table;
+    for (RT_MINE(t, d))
+        if (!e->whole) clear_progress(t, d, 0, e->command_count);
     atomic_store(&t->pending, t->worker_count - 1);
     rt_signal_change(&t->job);
     run_worker(&t->devices[0].workers[0]);
@@ -288,42 +295,54 @@ static step_status run_team(struct step_instance *t)
         if (!signal_wait(t, &t->done, done, deadline, !deadline) && deadline) break;
     }
     while (atomic_load(&t->failed) == RT_REPORTING) sched_yield();
-    return (step_status)atomic_load(&t->failed);
 }
 
 /* One run of the trial, or one of those that live by its result. The pieces of a kernel do not depend on who computes
  * them, so the numbers do not either. */
-static step_status run_trial(struct step_instance *t, struct rt_trial *trial)
+static void run_trial(struct step_instance *t, struct rt_trial *trial)
 {
     enum { RT_TRIAL = 4, RT_HOLD = 256, RT_LONGEST = 1 << 16 };
     if (trial->runs >= 2 * RT_TRIAL) {
         if (trial->runs++ == 2 * RT_TRIAL + trial->hold) trial->runs = 0;
         t->alone = trial->alone;
-        return run_team(t);
+        run_team(t);
+        return;
     }
     uint64_t begin = rt_now();
     t->alone = trial->runs >= RT_TRIAL;
-    step_status status = run_team(t);
+    run_team(t);
     if (trial->runs % RT_TRIAL == 0) trial->ns[t->alone] = 0; /* the first of each kind warms up */
     else trial->ns[t->alone] += rt_now() - begin;
-    if (++trial->runs < 2 * RT_TRIAL) return status;
+    if (++trial->runs < 2 * RT_TRIAL) return;
     bool alone = trial->ns[1] <= trial->ns[0];
     trial->hold = alone == trial->alone && trial->hold ? (trial->hold < RT_LONGEST ? trial->hold * 2 : RT_LONGEST)
                                                        : RT_HOLD;
     trial->alone = alone;
-    return status;
 }
 
-static step_status run(struct step_instance *t)
+static void run(struct step_instance *t)
 {
     struct rt_entry *e = &t->entries[t->running];
-    if (!t->tries || e->table->whole) return run_team(t);
-    step_status status = run_trial(t, &e->trial);
+    if (!t->tries || e->table->whole) {
+        run_team(t);
+        return;
+    }
+    run_trial(t, &e->trial);
     t->alone = false;
-    return status;
 }
 
 /* ---------------------------------------------------------------- threads */
+
+uint32_t rt_cpu_workers(struct step_instance *t, uint32_t asked)
+{
+    cpu_set_t set;
+    uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    uint32_t most = asked ? asked : cores / t->local_count;
+    uint32_t n = rt_useful_workers(t->program, most < 1 ? 1 : most);
+    t->oversubscribed = n * t->local_count > cores;
+    t->tries = !asked && t->mesh_count == 1 && n > 1;
+    return n;
+}
 
 static void pin(pthread_t thread, uint32_t index)
 {
@@ -344,10 +363,8 @@ static bool make_progress(struct step_instance *t)
             commands = t->entries[i].table->command_count;
     uint64_t bytes = sizeof(struct rt_progress) + t->threads * sizeof(_Atomic uint32_t);
     t->progress_bytes = (uint32_t)((bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN); /* a line apart */
-    for (uint32_t d = 0; t->threads > 1 && d < t->device_count; d++) {
-        t->devices[d].progress = rt_alloc(t, (size_t)commands * t->progress_bytes);
-        if (!t->devices[d].progress) return false;
-    }
+    for (RT_MINE(t, d))
+        if (t->threads > 1 && !(d->progress = rt_alloc(t, (size_t)commands * t->progress_bytes))) return false;
     return true;
 }
 
@@ -382,9 +399,20 @@ static bool stop(struct step_instance *t)
     rt_signal_change(&t->job);
     for (uint32_t k = 1; k < t->worker_count; k++) {
         struct rt_worker *w = &t->devices[k / t->threads].workers[k % t->threads];
-        if (w->started) pthread_join(w->thread, NULL);
+        if (t->devices[k / t->threads].workers && w->started) pthread_join(w->thread, NULL);
     }
     return true;
 }
 
-const struct stepc_team stepc_part_team = {rt_unpack_commands, rt_useful_workers, rt_plan_commands, start, stop, run};
+/* After a failed wait barriers are half full. */
+static void reset(struct step_instance *t)
+{
+    for (RT_MINE(t, d)) {
+        atomic_store(&d->barrier.arrived, 0);
+        atomic_store(&d->collectives, 0);
+        atomic_store(&d->at, NULL);
+        for (uint32_t w = 0; w < t->threads; w++) d->workers[w].collectives = 0;
+    }
+}
+
+const struct stepc_team stepc_part_team = {rt_unpack_commands, rt_plan_commands, start, stop, reset, run};

@@ -78,18 +78,20 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
                                       .scratch_bytes = 1,
                                       .work = 1e9};
     const int32_t n[16] = {(int32_t)count};
-    const struct stepc_program p = {.version = STEPC_TABLES,
-                                    .name = "collective",
-                                    .features = "",
-                                    .entries = &entry,
-                                    .entry_count = 1,
-                                    .constants = (const unsigned char *)n,
-                                    .constant_bytes = 64,
-                                    .axis_count = axis_count,
-                                    .axis_names = names,
-                                    .axis_sizes = axes,
-                                    .team = &stepc_part_team,
-                                    .mesh = &stepc_part_mesh};
+    struct stepc_mesh placed;
+    struct stepc_program p = {.version = STEPC_TABLES,
+                              .name = "collective",
+                              .features = "",
+                              .entries = &entry,
+                              .entry_count = 1,
+                              .constants = (const unsigned char *)n,
+                              .constant_bytes = 64,
+                              .axis_count = axis_count,
+                              .axis_names = names,
+                              .axis_sizes = axes,
+                              .team = &stepc_part_team,
+                              .mesh = &stepc_part_mesh};
+    if (toy_far()) test_place(&p, &placed, true);
     struct step_instance *t = toy_create(&p, threads);
     ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
     ck_assert_uint_eq(t->threads, threads);
@@ -97,12 +99,13 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
     for (uint32_t d = 0; d < devices; d++) {
         uint32_t group[64], size = 0, rank = 0;
         for (uint32_t k = 0; k < devices; k++) {
-            if (rt_mesh_index(t, &t->devices[k], ~mask) != rt_mesh_index(t, &t->devices[d], ~mask)) continue;
+            if (rt_mesh_index(t, k, ~mask) != rt_mesh_index(t, d, ~mask)) continue;
             if (k == d) rank = size;
             group[size++] = k;
         }
         ck_assert_int_eq((int64_t)size, parts);
-        const char *got = t->devices[d].arena + (in_place ? 0 : stride);
+        static char buffer[MOST * 8];
+        const char *got = rt_view(&t->devices[d], t->devices[d].arena + (in_place ? 0 : stride), buffer, sizeof buffer);
         for (int64_t i = 0; i < results; i++) {
             double want = 0;
             if (kind == STEPC_ALL_GATHER) {

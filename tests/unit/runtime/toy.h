@@ -3,10 +3,13 @@
  *
  *   r = x w + b + e[label] - y;  loss = mean(r^2);  m = 0.9 m + g;  w -= lr m;  ema.w = 0.9 ema.w + 0.1 w
  *
- * eval runs a loop over the gathered rows, so that loops and all_gather are exercised too. */
+ * eval runs a loop over the gathered rows, so that loops and all_gather are exercised too.
+ *
+ * With TOY_FAR=1 in the environment every toy runs on devices whose memory the host cannot read (rows.h). */
 #ifndef TEST_TOY_H
 #define TEST_TOY_H
 #include "runtime/rt.h"
+#include "tests/unit/runtime/rows.h"
 #include <math.h>
 #include <stepc/step_tools.h>
 #include <string.h>
@@ -71,7 +74,10 @@ struct toy {
     uint32_t axes_x[2], axes_row[1];
     int32_t constants[16];
     struct stepc_program program;
+    struct stepc_mesh mesh;
 };
+
+static inline bool toy_far(void) { return getenv("TOY_FAR") != NULL; }
 
 /* ---------------------------------------------------------------- kernels */
 
@@ -418,6 +424,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
                                         .axis_sizes = t->axis,
                                         .team = &stepc_part_team,
                                         .mesh = &stepc_part_mesh};
+    if (toy_far()) test_place(&t->program, &t->mesh, true);
     return &t->program;
 }
 

@@ -1,0 +1,73 @@
+/* Meshes that collectives run over: the transports, and what several processes do together. Each holds an equal run of
+ * the devices in mesh order. A tensor of the host is whole on every rank, so parts travel only between ranks. */
+#include "runtime/rt.h"
+
+#include <stdlib.h>
+
+static step_status join(struct step_instance *t, const void *communicator)
+{
+    uint32_t rank = 0, ranks = 1;
+    const struct rt_comm_ops *comm = t->comm;
+    t->comm = NULL; /* nothing to close yet */
+    step_status status = comm->open(t, communicator, &rank, &ranks);
+    if (status) return status;
+    t->comm = comm;
+    if (t->mesh_count % ranks) /* every rank sees that: nobody waits for another */
+        return rt_fail(NULL, STEP_EDEVICE, "a mesh of %u devices cannot be split evenly over %u processes",
+                       t->mesh_count, ranks);
+    t->rank = rank;
+    t->ranks = ranks;
+    t->local_count = t->mesh_count / ranks;
+    t->first_local = t->local_count * rank;
+    return STEP_OK;
+}
+
+static step_status agree(struct step_instance *t, step_status mine)
+{
+    step_status worst = t->comm->meet(t, mine);
+    return mine || !worst ? mine : rt_fail(t, worst, "another process of the mesh failed");
+}
+
+/* Part after part: the first device of every rank, then the second. `whole`: the tensor, where this rank has it. */
+static void exchange(struct step_instance *t, const struct stepc_slot *s, char *whole, const int64_t *stride,
+                     enum rt_direction direction)
+{
+    size_t bytes = rt_slot_bytes(s, true);
+    char *all = malloc(bytes * (t->ranks + 1) + 1), *mine = all + bytes * t->ranks;
+    if (!all) {
+        rt_give_up(t, STEP_ENOMEM, "no memory for %u parts of tensor \"%s\"", t->ranks + 1, s->name);
+        return;
+    }
+    bool gather = direction == RT_FROM_DEVICE;
+    step_status status = STEP_OK;
+    for (RT_MINE(t, d)) {
+        if (status) break;
+        if (gather) {
+            t->device_ops->copy(d, mine, rt_slot_address(d, s), bytes, direction);
+            status = t->comm->gather(t, mine, bytes, all);
+        }
+        for (uint32_t rank = 0; !status && whole && rank < t->ranks; rank++) {
+            uint32_t device = rank * t->local_count + (uint32_t)(d - t->devices);
+            if (!gather || rt_shard_owner(t, device, s))
+                rt_shard_copy(t, device, s, NULL, all + rank * bytes, whole, stride, direction);
+        }
+        if (!gather) {
+            status = t->comm->scatter(t, 0, all, bytes, mine);
+            if (!status) t->device_ops->copy(d, rt_slot_address(d, s), mine, bytes, direction);
+        }
+    }
+    free(all);
+}
+
+static void gather(struct step_instance *t, const struct stepc_slot *s, char *to, const int64_t *stride)
+{
+    exchange(t, s, to, stride, RT_FROM_DEVICE);
+}
+
+static void scatter(struct step_instance *t, const struct stepc_slot *s, const char *from, const int64_t *stride)
+{
+    exchange(t, s, t->rank == 0 ? (char *)(uintptr_t)from : NULL, stride, RT_TO_DEVICE); /* it is read only */
+}
+
+static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, NULL};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, gather, scatter};

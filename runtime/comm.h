@@ -1,0 +1,34 @@
+/* How devices of a mesh work together, in one process or in several (ranks, each with an equal run of the devices in
+ * mesh order). One row per transport; README.md says how to add one. Only objects with collectives carry them
+ * (program->mesh, comm.c); a mesh of one process without collectives needs none.
+ *
+ * No entry may wait longer than step_instance.timeout_ns (0: for ever). Who is late or gone is named by rt_give_up,
+ * and the call in progress ends with STEP_ETIMEOUT or STEP_EPEER. A NULL entry means: nothing to do. */
+#ifndef RUNTIME_COMM_H
+#define RUNTIME_COMM_H
+#include <stdbool.h>
+#include <stepc/step.h>
+#include <stepc/step_abi.h>
+
+struct rt_worker;
+
+struct rt_comm_ops {
+    char name[8]; /* of step_options.transport */
+    /* Joins the ranks by the communicator of step_options (NULL: makes one): sets `rank` and `ranks`, and `peers` to
+     * what the row needs. Failure: rt_fail(NULL, ..) was called and nothing is open. NULL: one process, which takes no
+     * communicator. */
+    step_status (*open)(struct step_instance *, const void *communicator, uint32_t *rank, uint32_t *ranks);
+    /* Groups for the collectives of all entries, once devices and workers are there. False: rt_fail was called. */
+    bool (*plan)(struct step_instance *);
+    /* Called by every worker of every device, in the same order. False: rt_give_up was called. */
+    bool (*collective)(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+    /* Of the caller's thread of every rank, in the same order. All come with a status and leave with the largest. */
+    step_status (*meet)(struct step_instance *, step_status);
+    /* Host data: the `bytes` of every rank, rank after rank, to all of them; and from one, each its own. */
+    step_status (*gather)(struct step_instance *, const void *mine, size_t bytes, void *all);
+    step_status (*scatter)(struct step_instance *, uint32_t root, const void *all, size_t bytes, void *mine);
+    void (*reset)(struct step_instance *); /* after a failed call, once every worker is back */
+    void (*abort)(struct step_instance *); /* ends the other ranks; may not return */
+    void (*close)(struct step_instance *);
+};
+#endif

@@ -1,0 +1,55 @@
+/* The gate that every call passes which changes or runs something: one caller at a time, not after fork, not when an
+ * earlier error left the state undefined. */
+#include "runtime/rt.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { RT_PAGE = 4096 }; /* larger pages are taken whole all the same */
+
+/* A page that the kernel clears in the child of a fork: asking costs no system call. */
+bool rt_gate_make(struct step_instance *t)
+{
+    static const char always = 1;
+    char *p = mmap(NULL, RT_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return false;
+#ifdef MADV_WIPEONFORK
+    if (madvise(p, RT_PAGE, MADV_WIPEONFORK) == 0) {
+        *p = 1;
+        t->alive = p;
+        return true;
+    }
+#endif
+    munmap(p, RT_PAGE); /* an old kernel: ask for the process id instead */
+    t->alive = &always;
+    t->pid = getpid();
+    return true;
+}
+
+void rt_gate_free(struct step_instance *t)
+{
+    if (t->alive && !t->pid) munmap((void *)(uintptr_t)t->alive, RT_PAGE);
+}
+
+bool rt_gate_here(const struct step_instance *t) { return *t->alive && (!t->pid || t->pid == getpid()); }
+
+step_status rt_enter(struct step_instance *t, bool even_if_poisoned)
+{
+    if (!rt_gate_here(t)) return rt_fail(NULL, STEP_EINVAL, "the instance belongs to the process before fork");
+    if (atomic_exchange_explicit(&t->busy, 1, memory_order_acquire))
+        return rt_fail(t, STEP_EBUSY, "another thread is inside this instance");
+    if (atomic_load_explicit(&t->poisoned, memory_order_relaxed) && !even_if_poisoned)
+        return rt_leave(t, rt_fail(t, STEP_EPOISONED, "an earlier error left the state undefined: load or destroy"));
+    return STEP_OK;
+}
+
+step_status rt_leave(struct step_instance *t, step_status status)
+{
+    step_status failed = (step_status)atomic_load_explicit(&t->failed, memory_order_acquire);
+    if (failed && status != STEP_EPOISONED) {
+        atomic_store(&t->poisoned, 1);
+        status = rt_fail(t, failed, "%s", t->failure);
+    }
+    atomic_store_explicit(&t->busy, 0, memory_order_release);
+    return status;
+}

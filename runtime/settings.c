@@ -1,0 +1,102 @@
+/* What the host's options and the environment say, and what it makes of this machine: which kind of devices, which
+ * transport, which of the mesh's devices are this process's. */
+#include "runtime/rt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- options and environment */
+
+static const char *variable(const struct rt_settings *s, const char *name)
+{
+    const char *value = s->o.flags & STEP_NO_ENV ? NULL : getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static bool parse_number(const char *text, double *out, const char **end)
+{
+    char *stop;
+    *out = strtod(text, &stop);
+    *end = stop;
+    return stop != text && *out >= 0;
+}
+
+static step_status bad_variable(const char *name, const char *value, const char *wanted)
+{
+    return rt_fail(NULL, STEP_EINVAL, "%s=%s: expected %s", name, value, wanted);
+}
+
+step_status rt_settings_read(struct step_instance *t, struct rt_settings *s)
+{
+    static const char levels[][8] = {"error", "warning", "info", "debug"};
+    const char *v, *end;
+    double x;
+    t->log_level = 1;
+    if ((v = variable(s, "STEPC_LOG"))) {
+        int level = 0;
+        while (level < 4 && strcmp(v, levels[level]) != 0) level++;
+        if (level == 4) return bad_variable("STEPC_LOG", v, "error, warning, info or debug");
+        t->log_level = level;
+    }
+    if (!s->o.threads && (v = variable(s, "STEPC_THREADS"))) {
+        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096)
+            return bad_variable("STEPC_THREADS", v, "a number of threads from 1 to 4096");
+        s->o.threads = (uint32_t)x;
+    }
+    if (!s->o.timeout_ms && (v = variable(s, "STEPC_TIMEOUT"))) {
+        if (!parse_number(v, &x, &end) || *end || x > 1e9)
+            return bad_variable("STEPC_TIMEOUT", v, "seconds, 0 for none");
+        s->o.timeout_ms = x > 0 ? (int64_t)(x * 1000 + 0.999) : -1;
+    }
+    if (!s->o.max_memory && (v = variable(s, "STEPC_MAX_MEMORY"))) {
+        static const char units[][4] = {"", "KiB", "MiB", "GiB"};
+        if (!parse_number(v, &x, &end)) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
+        size_t u = 0;
+        for (; u < 4 && strcmp(end, units[u]) != 0; u++) x *= 1024;
+        if (u == 4 || x >= 1.8e19) return bad_variable("STEPC_MAX_MEMORY", v, "bytes, with KiB, MiB or GiB");
+        s->o.max_memory = (uint64_t)x;
+    }
+    if (!s->o.transport) s->o.transport = variable(s, "STEPC_TRANSPORT");
+    if (!s->o.devices) s->o.devices = variable(s, "STEPC_DEVICES");
+    if ((v = variable(s, "STEPC_PIN")) && strcmp(v, "1") == 0) s->o.flags |= STEP_PIN;
+    v = variable(s, "STEPC_HUGEPAGES");
+    t->huge_pages = !v || strcmp(v, "never") != 0;
+    t->flags = s->o.flags;
+    t->timeout_ns = s->o.timeout_ms < 0 ? 0 : (s->o.timeout_ms ? s->o.timeout_ms : 60000) * 1000000;
+    return STEP_OK;
+}
+
+/* ---------------------------------------------------------------- devices and transport */
+
+/* The row of the transport; none is needed where one process holds a mesh without collectives. */
+static step_status transport_choose(struct step_instance *t, const char *name)
+{
+    const struct stepc_mesh *mesh = t->program->mesh;
+    if (strcmp(name, "self") == 0) {
+        name = "thread";
+        if (t->mesh_count != 1)
+            return rt_fail(NULL, STEP_EDEVICE, "transport \"self\" has one device, the mesh has %u", t->mesh_count);
+    }
+    for (const struct rt_comm_ops *const *row = mesh ? mesh->rows : NULL; row && *row && !t->comm; row++)
+        if (strcmp((*row)->name, name) == 0) t->comm = *row;
+    if (t->comm || strcmp(name, "thread") == 0) return STEP_OK;
+    return rt_fail(NULL, strcmp(name, "mpi") && strcmp(name, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
+                   "transport \"%s\": expected \"thread\" or \"self\"", name);
+}
+
+step_status rt_settings_apply(struct step_instance *t, const struct rt_settings *s)
+{
+    const struct stepc_program *p = t->program;
+    if (p->version != STEPC_TABLES)
+        return rt_fail(NULL, STEP_EVERSION, "tables of version %u, this runtime reads %d", p->version, STEPC_TABLES);
+    t->ranks = t->mesh_count = 1;
+    for (uint32_t a = 0; a < p->axis_count; a++) t->mesh_count *= (uint32_t)p->axis_sizes[a];
+    t->device_ops = p->gpu ? &p->gpu->ops : &rt_device_cpu;
+    step_status status = t->device_ops->check(p, s->o.devices);
+    if (!status) status = transport_choose(t, s->o.transport ? s->o.transport : "thread");
+    if (status) return status;
+    if (s->o.seed) return rt_fail(NULL, STEP_EUNSUPPORTED, "seed: the seed is fixed by the document");
+    t->local_count = t->mesh_count;
+    if (t->comm && t->comm->open) return p->mesh->open(t, s->o.communicator);
+    return s->o.communicator ? rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: not there yet") : STEP_OK;
+}

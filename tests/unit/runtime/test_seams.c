@@ -1,0 +1,292 @@
+/* The seams that devices and transports are added at: two ranks in one process, each with its half of the mesh, give
+ * the numbers and the files of one process, bit for bit, on devices of the CPU and on devices whose memory the host
+ * cannot read; what is late, gone or broken is an error on every rank that is left. */
+#include "tests/unit/runtime/toy.h"
+#include "tests/unit/suite.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { RANKS = 2, DEVICES = 4, STEPS = 20 };
+
+/* One rank, or the whole mesh: its tables, its instance, what it found. */
+struct party {
+    struct toy toy;
+    struct toy_data data;
+    struct test_rank rank;
+    struct step_instance *t;
+    struct step_options options;
+    pthread_t thread;
+    step_status status;
+    char file[64];
+    double loss[STEPS], eval;
+    float w[3], err[8], model[8], momentum[3];
+};
+
+static struct test_world world;
+static struct party whole, ranks[RANKS];
+static char folder[] = "/tmp/stepc-seams-XXXXXX";
+
+static void build(struct party *p, bool far)
+{
+    toy_build(&p->toy, DEVICES, true, false);
+    test_place(&p->toy.program, &p->toy.mesh, far);
+    p->t = NULL;
+    p->options = (struct step_options){
+        .size = sizeof p->options, .threads = 2, .timeout_ms = 2000, .flags = STEP_NO_ENV};
+    snprintf(p->file, sizeof p->file, "%s/%s.safetensors", folder, p == &whole ? "whole" : "ranks");
+}
+
+/* Each rank in a thread of its own, as its host would be. */
+static void together(void *(*work)(void *), bool far)
+{
+    test_world_begin(&world, RANKS);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        build(&ranks[r], far);
+        ranks[r].rank = (struct test_rank){.world = &world, .rank = r};
+        ranks[r].options.transport = "test";
+        ranks[r].options.communicator = &ranks[r].rank;
+        pthread_create(&ranks[r].thread, NULL, work, &ranks[r]);
+    }
+    for (uint32_t r = 0; r < RANKS; r++) pthread_join(ranks[r].thread, NULL);
+}
+
+static step_status start(struct party *p)
+{
+    step_status status = rt_create(&p->toy.program, &p->options, &p->t);
+    return status ? status : rt_init(p->t);
+}
+
+#define GO(call) \
+    if ((p->status = (call))) return p
+
+static void *train(void *party)
+{
+    struct party *p = party;
+    struct step_result r = {.size = sizeof r};
+    int64_t rows = 8;
+    struct step_array model = {
+        .size = sizeof model, .name = "model", .data = p->model, .dtype = STEP_F32, .rank = 1, .shape = &rows};
+    GO(start(p));
+    for (uint32_t i = 0; i < STEPS; i++) {
+        toy_fill(&p->data, i);
+        GO(rt_step(p->t, &p->data.batch, &r));
+        p->loss[i] = r.loss;
+    }
+    GO(toy_read(p->t, "err", p->err, 8));
+    struct step_save save = {.size = sizeof save, .directory = p->file};
+    struct step_load load = {.size = sizeof load, .path = p->file};
+    GO(rt_save(p->t, &save, NULL));
+    GO(rt_step(p->t, &p->data.batch, NULL));
+    GO(rt_load(p->t, &load)); /* the step is undone */
+    struct step_batch batch = p->data.batch;
+    batch.flags = STEP_ON_NONFINITE_SKIP;
+    float good = p->data.y[0];
+    p->data.y[0] = (float)INFINITY; /* a row of the first rank's */
+    GO(rt_step(p->t, &batch, &r));
+    if (r.flags != (STEP_NONFINITE | STEP_SKIPPED)) GO(rt_fail(p->t, STEP_EINTERNAL, "the step was not skipped"));
+    p->data.y[0] = good;
+    GO(rt_eval(p->t, &p->data.batch, "ema", &r));
+    p->eval = r.loss;
+    GO(rt_infer(p->t, &p->data.batch, NULL, &model, 1));
+    GO(toy_read(p->t, "w", p->w, 3));
+    GO(toy_read(p->t, "opt_state.0.trace.w", p->momentum, 3));
+    return p;
+}
+
+static size_t file_bytes(const char *path, char *to, size_t most)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(to, 1, most, f) : 0;
+    if (f) fclose(f);
+    return n;
+}
+
+START_TEST(ranks_as_one)
+{
+    static char one[16384], two[16384];
+    bool far = _i;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    build(&whole, false);
+    train(&whole);
+    ck_assert_msg(!whole.status, "%s", rt_last_error(whole.t));
+    together(train, far);
+    size_t n = file_bytes(whole.file, one, sizeof one);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        const struct party *p = &ranks[r];
+        ck_assert_msg(!p->status, "rank %u: %s", r, p->t ? rt_last_error(p->t) : "create");
+        ck_assert_uint_eq(p->t->local_count, DEVICES / RANKS);
+        ck_assert_uint_eq(p->t->devices[0].index, r * DEVICES / RANKS);
+        ck_assert_mem_eq(p->loss, whole.loss, sizeof whole.loss);
+        ck_assert_mem_eq(p->err, whole.err, sizeof whole.err);
+        ck_assert_mem_eq(p->w, whole.w, sizeof whole.w);
+        ck_assert_mem_eq(p->momentum, whole.momentum, sizeof whole.momentum);
+        ck_assert_mem_eq(p->model, whole.model, sizeof whole.model);
+        ck_assert_double_eq(p->eval, whole.eval);
+        ck_assert_uint_eq(file_bytes(p->file, two, sizeof two), n);
+        ck_assert_mem_eq(one, two, n);
+    }
+    ck_assert_uint_gt(n, 500);
+    if (far) ck_assert_int_eq(atomic_load(&far_unmet), 0);
+    struct step_memory m = {.size = sizeof m};
+    ck_assert_int_eq(rt_memory(ranks[1].t, 2, &m), STEP_OK);
+    ck_assert_int_eq(rt_memory(ranks[1].t, 1, &m), STEP_ENOTFOUND); /* another rank's */
+    for (uint32_t r = 0; r < RANKS; r++) rt_destroy(ranks[r].t);
+    test_world_begin(&world, 0);
+    rt_destroy(whole.t);
+    ck_assert_int_eq(atomic_load(&far_open) | atomic_load(&far_blocks), 0); /* everything was given back */
+    unlink(ranks[0].file), unlink(whole.file), rmdir(folder);
+}
+END_TEST
+
+START_TEST(sharded_flag)
+{ /* STEP_SHARDED: this process holds a part; alone it holds all */
+    struct step_tensor about = {.size = sizeof about};
+    build(&whole, false);
+    whole.toy.slots[S_X].flags = STEP_SHARDED;
+    ck_assert_int_eq(start(&whole), STEP_OK);
+    ck_assert_int_eq(rt_tensor_find(whole.t, "x", &about), STEP_OK);
+    ck_assert_uint_eq(about.flags, 0);
+    whole.t->ranks = 2;
+    ck_assert_int_eq(rt_tensor_find(whole.t, "x", &about), STEP_OK);
+    ck_assert_uint_eq(about.flags, STEP_SHARDED);
+    whole.t->ranks = 1;
+    rt_destroy(whole.t);
+}
+END_TEST
+
+/* ---------------------------------------------------------------- what goes wrong */
+
+static void *leave_early(void *party)
+{ /* the last rank does not come to the second step */
+    struct party *p = party;
+    toy_fill(&p->data, 1);
+    GO(start(p));
+    GO(rt_step(p->t, &p->data.batch, NULL));
+    if (p == &ranks[RANKS - 1]) return p;
+    GO(rt_step(p->t, &p->data.batch, NULL));
+    return p;
+}
+
+START_TEST(lost_rank)
+{
+    together(leave_early, _i);
+    ck_assert_int_eq(ranks[0].status, STEP_ETIMEOUT);
+    ck_assert_msg(strstr(rt_last_error(ranks[0].t), "all_reduce #2 (/loss: gradients) waited 2 s at step 2") != NULL,
+                  "%s", rt_last_error(ranks[0].t));
+    ck_assert_int_eq(rt_step(ranks[0].t, &ranks[0].data.batch, NULL), STEP_EPOISONED);
+    ck_assert_int_eq(ranks[1].status, STEP_OK);
+    rt_abort_peers(ranks[0].t);
+    ck_assert_int_eq(atomic_load(&world.aborted), 1);
+    for (uint32_t r = 0; r < RANKS; r++) rt_destroy(ranks[r].t);
+    test_world_begin(&world, 0);
+}
+END_TEST
+
+static void *one_lacks_memory(void *party)
+{
+    struct party *p = party;
+    if (p == &ranks[1]) p->options.max_memory = 100;
+    p->status = start(p);
+    snprintf(p->file, sizeof p->file, "%.60s", rt_last_error(NULL));
+    return p;
+}
+
+START_TEST(create_together)
+{ /* what one rank cannot create, none has */
+    together(one_lacks_memory, _i);
+    ck_assert_int_eq(ranks[0].status | ranks[1].status, STEP_ENOMEM);
+    ck_assert_msg(strstr(ranks[0].file, "another process of the mesh failed") != NULL, "%s", ranks[0].file);
+    ck_assert_msg(strstr(ranks[1].file, "device 0 needs") != NULL, "%s", ranks[1].file);
+    ck_assert(!ranks[0].t && !ranks[1].t);
+    ck_assert_int_eq(atomic_load(&far_open) | atomic_load(&far_blocks), 0);
+}
+END_TEST
+
+static void *load_nothing(void *party)
+{ /* only one rank sees the file */
+    struct party *p = party;
+    struct step_load load = {.size = sizeof load, .path = p == &ranks[1] ? "/nowhere.safetensors" : whole.file};
+    GO(start(p));
+    GO(rt_load(p->t, &load));
+    return p;
+}
+
+START_TEST(load_together)
+{ /* the state is as before on both */
+    float w[3], before[3] = {0.1f, 0.1f * 2.0f, 0.1f * 3.0f};
+    char path[] = "/tmp/stepc-seams-XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    build(&whole, false);
+    snprintf(whole.file, sizeof whole.file, "%s/x.safetensors", path);
+    toy_fill(&whole.data, 1);
+    struct step_save save = {.size = sizeof save, .directory = whole.file};
+    ck_assert_int_eq(start(&whole), STEP_OK);
+    ck_assert_int_eq(rt_step(whole.t, &whole.data.batch, NULL) | rt_save(whole.t, &save, NULL), STEP_OK);
+    together(load_nothing, _i);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_int_eq(ranks[r].status, STEP_EIO);
+        ck_assert_int_eq(toy_read(ranks[r].t, "w", w, 3), STEP_OK);
+        ck_assert_mem_eq(w, before, sizeof w);
+        rt_destroy(ranks[r].t);
+    }
+    test_world_begin(&world, 0);
+    rt_destroy(whole.t);
+    unlink(whole.file), rmdir(path);
+}
+END_TEST
+
+START_TEST(refused)
+{
+    struct test_world odd = {.ranks = 3};
+    build(&whole, false);
+    whole.options.transport = "test";
+    ck_assert_int_eq(start(&whole), STEP_EINVAL); /* it wants a communicator */
+    whole.rank = (struct test_rank){.world = &odd};
+    whole.options.communicator = &whole.rank;
+    ck_assert_int_eq(start(&whole), STEP_EDEVICE);
+    ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "4 devices cannot be split evenly over 3 processes"));
+    whole.options.transport = "thread";
+    ck_assert_int_eq(start(&whole), STEP_EUNSUPPORTED); /* threads have no communicator */
+    whole.options.communicator = NULL;
+    whole.toy.program.gpu = &far_gpu;
+    ck_assert_int_eq(start(&whole), STEP_EDEVICE); /* nor do they reach into such memory */
+    ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), "memory every thread reads in place"));
+    ck_assert_ptr_null(whole.t);
+}
+END_TEST
+
+START_TEST(broken_device)
+{ /* the call ends with what the device says; a whole state heals the instance if the device is back */
+    char path[] = "/tmp/stepc-seams-XXXXXX", file[64];
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    snprintf(file, sizeof file, "%s/state.safetensors", path);
+    for (int form = 0; form < 2; form++) { /* commands, and the entry as one function */
+        toy_build(&whole.toy, 1, false, form == 1);
+        test_place(&whole.toy.program, &whole.toy.mesh, true);
+        struct step_instance *t = toy_create(&whole.toy.program, 1);
+        float w[3];
+        toy_fill(&whole.data, 1);
+        ck_assert_msg(t != NULL, "%s", rt_last_error(NULL));
+        struct step_save save = {.size = sizeof save, .directory = file};
+        struct step_load load = {.size = sizeof load, .path = file};
+        ck_assert_int_eq(rt_init(t) | rt_step(t, &whole.data.batch, NULL) | rt_save(t, &save, NULL), STEP_OK);
+        atomic_store(&far_breaks_in, 1);
+        ck_assert_int_eq(rt_step(t, &whole.data.batch, NULL), STEP_EDEVICE);
+        ck_assert_str_eq(rt_last_error(t), "STEP_EDEVICE: device 0 does not answer");
+        ck_assert_int_eq(toy_read(t, "w", w, 3), STEP_EPOISONED);
+        ck_assert_msg(rt_load(t, &load) == STEP_OK, "%s", rt_last_error(t));
+        ck_assert_int_eq(rt_step(t, &whole.data.batch, NULL), STEP_OK);
+        rt_destroy(t);
+    }
+    unlink(file), rmdir(path);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *all = CASE_OF(120, sharded_flag, refused, broken_device);
+    const TTest *const both[] = {ranks_as_one, lost_rank, create_together, load_together};
+    for (size_t i = 0; i < sizeof both / sizeof *both; i++) tcase_add_loop_test(all, both[i], 0, 2); /* near, far */
+    return run_case("seams", all);
+}
