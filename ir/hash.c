@@ -2,6 +2,9 @@
  * and the numbers of their values. Only live nodes count, in order; a body counts by its own hash. */
 #include "ir/ir.h"
 
+/* ORDER: the numbers of ops, which are those of the rows of ops.def, are part of every hash. */
+_Static_assert(OP_param == 1 && OP_select == 46 && OP_device_index == 77 && OP_log2 == 78, "new ops go last");
+
 static uint64_t hash_type(uint64_t h, const struct ir_type *type)
 {
     h = hash_u64(h, (uint64_t)type->dtype << 8 | type->rank);

@@ -2,7 +2,7 @@
  * (kernels/cuda/prelude.cu has what C leaves open).
  *
  * Elementary functions are CUDA's own. Their largest errors in f32 by the CUDA programming guide, in units in the last
- * place over the full range: exp 1, expm1 1, log 1, log1p 1, rsqrt 2, tanh 2, sin 2, cos 2, erf 2,
+ * place over the full range: exp 1, expm1 1, log 1, log1p 1, log2 1, rsqrt 2, tanh 2, sin 2, cos 2, erf 2,
  * pow 4, atan2 3; sqrt, division and fmod are exact or correctly rounded; logistic is made of exp, an addition and a
  * division, within 3. In f64 all are within 2. bf16 and f16 compute in f32 and round after
  * every operation. */

@@ -1,7 +1,7 @@
 /* Elementary functions in f32 as inlined polynomials, the same code for a scalar and for a vector; f64 calls libm lane
  * by lane. Largest errors over all floats against a correctly rounded result, measured by
  * tests/unit/codegen/test_math.c, in units in the last place, with FMA (without: about half an ulp more):
- *   exp 1.05  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  pow 0.6
+ *   exp 1.05  expm1 1.6  log 0.9  log1p 1.5  tanh 1.4  erf 1.05  logistic 2.5  sin, cos 1.6  rsqrt 1.5  log2, pow 0.6
  * Denormal arguments and results are right where the caller's floating-point mode keeps them, but logistic below -88.7
  * is 0. Sources: S. Moshier's
  * Cephes library (exp, log, tanh, sin, cos), N. Juffa's erff, fdlibm's log1p. */
@@ -315,6 +315,13 @@ static LLVMValueRef wide_log2_of(const struct math *m, const struct math *w, LLV
     return pick(w, test(w, LLVMRealULT, a, infinity), l, a);
 }
 
+static LLVMValueRef math_log2(const struct math *m, LLVMValueRef x)
+{
+    struct math w = wide_of(m);
+    LLVMValueRef y = LLVMBuildFPTrunc(m->e->b, wide_log2(&w, LLVMBuildFPExt(m->e->b, x, w.f, "")), m->f, "");
+    return log_ends(m, x, y);
+}
+
 /* C's pow, special cases included. */
 static LLVMValueRef math_pow(const struct math *m, LLVMValueRef x, LLVMValueRef y)
 {
@@ -367,6 +374,7 @@ FUNCTION(exp, math_exp(m, x[0]))
 FUNCTION(expm1, math_expm1(m, x[0]))
 FUNCTION(log, math_log(m, x[0]))
 FUNCTION(log1p, math_log1p(m, x[0]))
+FUNCTION(log2, math_log2(m, x[0]))
 FUNCTION(tanh, math_tanh(m, x[0]))
 FUNCTION(sin, sine_cosine(m, x[0], false))
 FUNCTION(cos, sine_cosine(m, x[0], true))

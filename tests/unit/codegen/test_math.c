@@ -15,17 +15,10 @@ static const struct function {
     double (*exact)(double);
     double ulps, ulps_without_fma;
 } functions[] = {
-    {OP_exp, exp, 1.05, 1.5},
-    {OP_expm1, expm1, 1.6, 2.1},
-    {OP_log, log, 0.9, 1.5},
-    {OP_log1p, log1p, 1.5, 2.0},
-    {OP_tanh, tanh, 1.4, 2.0},
-    {OP_logistic, sigmoid, 2.5, 2.5},
-    {OP_erf, erf, 1.05, 2.0},
-    {OP_sin, sin, 1.6, 1.6},
-    {OP_cos, cos, 1.6, 1.6},
-    {OP_sqrt, sqrt, 0.5, 0.5},
-    {OP_rsqrt, one_over_sqrt, 1.5, 1.5},
+    {OP_exp, exp, 1.05, 1.5},         {OP_expm1, expm1, 1.6, 2.1}, {OP_log, log, 0.9, 1.5},
+    {OP_log1p, log1p, 1.5, 2.0},      {OP_log2, log2, 0.6, 0.6},   {OP_tanh, tanh, 1.4, 2.0},
+    {OP_logistic, sigmoid, 2.5, 2.5}, {OP_erf, erf, 1.05, 2.0},    {OP_sin, sin, 1.6, 1.6},
+    {OP_cos, cos, 1.6, 1.6},          {OP_sqrt, sqrt, 0.5, 0.5},   {OP_rsqrt, one_over_sqrt, 1.5, 1.5},
 };
 enum { FUNCTION_COUNT = sizeof functions / sizeof *functions, BLOCK = 1 << 12 };
 
@@ -106,6 +99,28 @@ END_TEST
 START_TEST(narrow_errors) { check_all("x86-64-v2", false); }
 END_TEST
 
+START_TEST(every_function_has_a_bound)
+{
+    for (int op = 1; op < IR_OP_COUNT; op++) {
+        bool found = ir_ops[op].emit != EMIT_ewise || ir_ops[op].cost < 12 || ir_ops[op].args != 1;
+        for (size_t i = 0; i < FUNCTION_COUNT; i++) found |= functions[i].op == (enum ir_op)op;
+        ck_assert_msg(found, "op %s has no largest error in this file", ir_ops[op].name);
+    }
+}
+END_TEST
+
+START_TEST(powers_of_two)
+{
+    static float x[277], y[277];
+    struct nest *nest = map(OP_log2, 1);
+    struct cg_target target = harness_target(&arena, "native", 2);
+    struct harness h = harness_open(&arena, &target, &nest, 1);
+    for (int i = 0; i < 277; i++) x[i] = ldexpf(1, i - 149);
+    h.kernels[0]((void *[]){x, y}, 0, 277, NULL);
+    for (int i = 0; i < 277; i++) ck_assert_double_eq((double)y[i], i - 149);
+}
+END_TEST
+
 /* The ends: infinities, NaN, zeros and their signs, odd and even powers. */
 START_TEST(powers)
 {
@@ -137,5 +152,6 @@ END_TEST
 int main(void)
 {
     __builtin_cpu_init();
-    return run_case("math", CASE_OF(0, native_errors, narrow_errors, powers));
+    return run_case("math",
+                    CASE_OF(0, native_errors, narrow_errors, every_function_has_a_bound, powers_of_two, powers));
 }

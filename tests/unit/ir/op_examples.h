@@ -37,7 +37,7 @@ static const struct op_example op_examples[] = {
     LEAF(constant, "[1.5, -0, NaN, Infinity, 0x7fc00001, 1e-45] : " F23, "[1.5, 2] : " F23),
     LEAF(iota, "dim=1 : " F23, "dim=2 : " F23),
     UNARY(neg, F23, B23), UNARY(abs, F23, B23), UNARY(sign, F23, B23), UNARY(exp, F23, "int32[2]"), UNARY(expm1, F23, "int32[2]"),
-    UNARY(log, F23, "int32[2]"), UNARY(log1p, F23, "int32[2]"), UNARY(sqrt, F23, "int32[2]"), UNARY(rsqrt, F23, "int32[2]"),
+    UNARY(log, F23, "int32[2]"), UNARY(log1p, F23, "int32[2]"), UNARY(log2, F23, "int32[2]"), UNARY(sqrt, F23, "int32[2]"), UNARY(rsqrt, F23, "int32[2]"),
     UNARY(cbrt, F23, "int32[2]"), UNARY(tanh, F23, "int32[2]"), UNARY(logistic, F23, "int32[2]"), UNARY(sin, F23, "int32[2]"),
     UNARY(cos, F23, "int32[2]"), UNARY(erf, F23, "int32[2]"), UNARY(erf_inv, F23, "int32[2]"), UNARY(floor, F23, "int32[2]"),
     UNARY(ceil, F23, "int32[2]"), UNARY(round, F23, "int32[2]"), UNARY(not, B23, F23),

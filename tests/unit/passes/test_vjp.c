@@ -332,7 +332,7 @@ static const double no_zero[] = {1, 2, 3, -4, 2, 1}, one_zero[] = {1, 0, 3, -4, 
     }
 /* clang-format off */
 static const struct test tests[] = {
-    ANY(neg, -2, 2), ANY(abs, -2, 2.1), ANY(exp, -2, 2), ANY(expm1, -2, 2), ANY(log, 0.1, 3), ANY(log1p, -0.5, 3), ANY(sqrt, 0.1, 3),
+    ANY(neg, -2, 2), ANY(abs, -2, 2.1), ANY(exp, -2, 2), ANY(expm1, -2, 2), ANY(log, 0.1, 3), ANY(log1p, -0.5, 3), ANY(log2, 0.1, 3), ANY(sqrt, 0.1, 3),
     ANY(rsqrt, 0.2, 3), ANY(cbrt, 0.2, 3), ANY(tanh, -3, 3), ANY(logistic, -4, 4), ANY(sin, -3, 3), ANY(cos, -3, 3), ANY(erf, -2, 2),
     ANY(erf_inv, -0.95, 0.95), ANY(add, -2, 2), ANY(sub, -2, 2), ANY(mul, -2, 2), ANY(div, 0.5, 3), ANY(rem, 0.7, 3.05), ANY(pow, 0.5, 2.5),
     ANY(atan2, 0.3, 2), ANY(max, -2, 2), ANY(min, -2, 2),
