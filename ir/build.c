@@ -12,14 +12,6 @@ static ir_value reject(struct ir_builder *b, const char *message)
     return 0;
 }
 
-const struct ir_node *ir_get(const struct ir_func *f, ir_value value)
-{
-    if (value >= f->count) BUG("value %u is not one of function %s", value, f->name);
-    return &f->nodes[value];
-}
-
-const struct ir_type *ir_type(const struct ir_func *f, ir_value value) { return &ir_get(f, value)->type; }
-
 /* ---------------------------------------------------------------- one form for equal nodes */
 
 /* Lists of dimensions that mean a set are kept in ascending order. `sorted` has room for IR_MAX_RANK numbers. */

@@ -6,20 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-bool fold_number(const struct ir_node *node, double *number)
-{
-    if (node->op != OP_constant || !node->splat) return false;
-    *number = ir_element_get((enum ir_dtype)node->type.dtype, node->data, 0);
-    bool wide = node->type.dtype == IR_I64 || node->type.dtype == IR_U64;
-    return !wide || fabs(*number) < 0x1p53;
-}
-
-bool fold_is(const struct ir_node *node, double number)
-{
-    double found;
-    return fold_number(node, &found) && found == number && signbit(found) == signbit(number);
-}
-
 static bool is_float(const struct ir_node *node) { return ir_dtype_is_float((enum ir_dtype)node->type.dtype); }
 
 /* All bits set: true, -1, or the largest unsigned number. */

@@ -2,11 +2,25 @@
  * and anything small on constants. 64-bit integers are left alone (the interpreter holds numbers as doubles). */
 #include "ir/fold.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { SMALL = 64 };
 
 static bool is_wide(const struct ir_type *type) { return type->dtype == IR_I64 || type->dtype == IR_U64; }
+
+bool fold_number(const struct ir_node *node, double *number)
+{
+    if (node->op != OP_constant || !node->splat) return false;
+    *number = ir_element_get((enum ir_dtype)node->type.dtype, node->data, 0);
+    return !is_wide(&node->type) || fabs(*number) < 0x1p53;
+}
+
+bool fold_is(const struct ir_node *node, double number)
+{
+    double found;
+    return fold_number(node, &found) && found == number && signbit(found) == signbit(number);
+}
 
 static bool is_small(const struct ir_type *type)
 {

@@ -12,6 +12,7 @@ struct infer {
 };
 typedef bool infer_rule(struct infer *);
 
+/* infer_check.c */
 bool infer_fail(struct infer *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool infer_result(struct infer *, struct ir_type);       /* the type, if it is not too large */
 bool infer_sane(struct infer *, const struct ir_type *); /* a tensor type that a node may have */

@@ -71,3 +71,11 @@ uint32_t ir_place_new(struct ir_module *m, struct diag_span span, const char *po
     vec_push(&m->arena, &m->places, ((struct ir_place){span, copy}));
     return (uint32_t)(m->places.count - 1);
 }
+
+const struct ir_node *ir_get(const struct ir_func *f, ir_value value)
+{
+    if (value >= f->count) BUG("value %u is not one of function %s", value, f->name);
+    return &f->nodes[value];
+}
+
+const struct ir_type *ir_type(const struct ir_func *f, ir_value value) { return &ir_get(f, value)->type; }

@@ -21,6 +21,7 @@ typedef void vjp_rule(struct vjp *);
 #include "ir/ops.def"
 #undef X
 
+/* vjp_cotangent.c */
 bool vjp_wants(const struct vjp *, uint32_t operand);
 void vjp_give(struct vjp *, uint32_t operand, ir_value ct); /* adds to the cotangent of an operand; 0 is nothing */
 

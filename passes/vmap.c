@@ -1,6 +1,7 @@
 /* Vectorisation: a function of one row becomes one of all rows. Every value that depends on a row gets the rows as a
  * new dimension 0; what is the same for all rows stays as it is. One rule per op (vmap_rules.c, vmap_control.c);
- * element-wise ops share one. As jax.vmap: Frostig et al. 2018. */
+ * element-wise ops share one; what rules use is in
+ * vmap_value.c. As jax.vmap: Frostig et al. 2018. */
 #include "passes/vmap.h"
 #include <string.h>
 
@@ -9,35 +10,6 @@ static vmap_rule *const rules[IR_OP_COUNT] = {
 #include "ir/ops.def"
 #undef X
 };
-
-ir_value vmap_none(struct vmap *c) { BUG("op %s cannot be applied to rows", ir_ops[c->n->op].name); }
-
-/* ---------------------------------------------------------------- what rules use */
-
-struct ir_type vmap_type(const struct vmap *c, const struct ir_type *one)
-{
-    struct ir_type all = {.dtype = one->dtype, .rank = (uint8_t)(one->rank + 1), .dim[0] = c->rows};
-    for (uint32_t i = 0; i < one->rank; i++) all.dim[i + 1] = one->dim[i];
-    return all;
-}
-
-ir_value vmap_spread(struct vmap *c, struct vmap_value x)
-{
-    int64_t dims[IR_MAX_RANK];
-    if (x.mapped) return x.v;
-    struct ir_type one = *ir_type(c->b->f, x.v), all = vmap_type(c, &one);
-    for (uint32_t i = 0; i < one.rank; i++) dims[i] = i + 1;
-    return ir_broadcast(c->b, x.v, all.rank, all.dim, dims);
-}
-
-ir_value vmap_arg(struct vmap *c, uint32_t i) { return vmap_spread(c, c->map[c->n->args[i]]); }
-
-ir_value vmap_fail(struct vmap *c, const char *what)
-{
-    pass_error(c->pass, c->b->f->module, c->n->place, "E0313", "for every row by itself, %s is not supported yet",
-               what);
-    return 0;
-}
 
 /* ---------------------------------------------------------------- a function */
 

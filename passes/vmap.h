@@ -31,14 +31,14 @@ struct vmap {
 /* Gives the node for all rows: with the rows in front. */
 typedef ir_value vmap_rule(struct vmap *);
 
-/* An operand with the rows in front, repeated if it is the same for all. */
+/* vmap_value.c. An operand with the rows in front, repeated if it is the same for all. */
 ir_value vmap_arg(struct vmap *, uint32_t i);
 ir_value vmap_spread(struct vmap *, struct vmap_value);
 static inline bool vmap_mapped(const struct vmap *c, uint32_t i) { return c->map[c->n->args[i]].mapped; }
 static inline ir_value vmap_plain(const struct vmap *c, uint32_t i) { return c->map[c->n->args[i]].v; }
 /* The type of one row's value with the rows in front. */
 struct ir_type vmap_type(const struct vmap *, const struct ir_type *one);
-/* The body of a row with mapped and plain operands; out[i] as it comes. */
+/* vmap.c: the body of a row with mapped and plain operands; out[i] as it comes. */
 void vmap_body(struct vmap *, struct ir_builder *, const struct ir_func *callee, const struct vmap_value *operands,
                struct vmap_value *out);
 /* Not possible: records the error once; the rule then returns 0. */

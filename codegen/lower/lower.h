@@ -83,12 +83,13 @@ void lower_pos_split(struct lower *, const struct lower_pos *, uint32_t rank, co
                      struct lower_pos *out);
 struct lower_pos lower_pos_join(struct lower *, uint32_t rank, const int64_t *shape, const struct lower_pos *);
 
-/* lower.c */
+/* lower_loop.c */
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop that is no part of an axis */
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
 nest_var lower_open_piece(struct lower *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent, int64_t unit);
-int64_t axis_stride(const struct lower_axis *, uint32_t part); /* of one step of a part, in elements of the axis */
+int64_t lower_axis_stride(const struct lower_axis *,
+                          uint32_t part); /* of one step of a part, in elements of the axis */
 uint32_t lower_argument_of_output(const struct lower *, size_t output);
 void lower_fail(struct lower *, ir_value, const char *what);
 

@@ -151,7 +151,7 @@ struct outer {
 static void open_outer(struct lower_dot_product *p, enum nest_loop loop, const struct outer *o)
 {
     nest_var var = lower_open_piece(p->l, loop, o->axis, o->part, o->extent, o->unit);
-    lower_pos_add_term(p->l, &p->at[o->axis], var, o->unit * axis_stride(&p->l->axes[o->axis], o->part));
+    lower_pos_add_term(p->l, &p->at[o->axis], var, o->unit * lower_axis_stride(&p->l->axes[o->axis], o->part));
 }
 
 /* The loops over whole axis parts, and which loop is the parallel one. */
@@ -265,7 +265,7 @@ static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk
     panel.first = false;
     if (p->outer_k != UINT32_MAX) {
         const struct lower_axis *axis = &l->axes[AXIS_K];
-        int64_t step = axis_stride(axis, p->outer_k);
+        int64_t step = lower_axis_stride(axis, p->outer_k);
         nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, p->outer_k, axis->part[p->outer_k] - 1, 1);
         lower_pos_add_term(l, &p->at[AXIS_K], var, step);
         p->at[AXIS_K].offset += step;

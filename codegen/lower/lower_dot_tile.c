@@ -103,8 +103,8 @@ static uint32_t open_k(struct lower_dot_product *p, int64_t extent)
         int64_t size = last ? extent : axis->part[i];
         if (size == 1 || i == p->outer_k) continue;
         nest_var var = lower_open_piece(l, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1);
-        lower_pos_add_term(l, &p->at[AXIS_K], var, axis_stride(axis, i));
-        lower_pos_add_term(l, &p->local_k, var, axis_stride(axis, i));
+        lower_pos_add_term(l, &p->at[AXIS_K], var, lower_axis_stride(axis, i));
+        lower_pos_add_term(l, &p->local_k, var, lower_axis_stride(axis, i));
         opened++;
     }
     return opened;

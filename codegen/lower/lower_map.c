@@ -50,14 +50,14 @@ void lower_map(struct lower *l)
         uint32_t parallel = choose_parallel(axis), opened = 0;
         if (axis->parts > 1) { /* even of extent 1: the other loops are its body */
             nest_var var = lower_open_part(l, NEST_PARALLEL, 0, parallel);
-            lower_pos_add_term(l, &p, var, axis_stride(axis, parallel));
+            lower_pos_add_term(l, &p, var, lower_axis_stride(axis, parallel));
             nest->parallel_extent = axis->part[parallel];
             opened++;
         }
         for (uint32_t i = 0; i < axis->parts; i++) {
             if ((i == parallel && axis->parts > 1) || axis->part[i] == 1) continue;
             nest_var var = lower_open_part(l, i == last ? NEST_VECTOR : NEST_SERIAL, 0, i);
-            lower_pos_add_term(l, &p, var, axis_stride(axis, i));
+            lower_pos_add_term(l, &p, var, lower_axis_stride(axis, i));
             opened++;
         }
         store_all(l, &p);

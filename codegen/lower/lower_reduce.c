@@ -148,7 +148,7 @@ static void add_part(struct reduction *r, uint32_t axis, nest_var var, int64_t s
 static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, uint32_t part)
 {
     nest_var var = lower_open_part(r->l, loop, axis, part);
-    add_part(r, axis, var, axis_stride(&r->l->axes[axis], part));
+    add_part(r, axis, var, lower_axis_stride(&r->l->axes[axis], part));
 }
 
 /* The kept parts but the one given (the blocks of a column kernel), the largest of them in parallel. `blocks`: the

@@ -1,0 +1,46 @@
+/* Loops over axes and their parts, the arguments of a nest, and giving up. */
+#include "codegen/lower/lower.h"
+
+nest_var lower_open(struct lower *l, enum nest_loop loop, int64_t extent)
+{
+    nest_var var = nest_open(&l->b, loop, extent);
+    struct lower_var_info info = {.extent = extent};
+    vec_push(l->arena, &l->vars, info);
+    ASSERT(l->vars.count == var + 1u); /* a loop opened elsewhere would shift what is known of all later ones */
+    return var;
+}
+
+nest_var lower_open_piece(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part, int64_t extent,
+                          int64_t unit)
+{
+    nest_var var = lower_open(l, loop, extent);
+    struct lower_var_info *info = &l->vars.items[var];
+    info->axis = (uint8_t)axis, info->part = (uint8_t)part, info->splits = true;
+    info->unit = unit;
+    return var;
+}
+
+nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, uint32_t part)
+{
+    return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
+}
+
+int64_t lower_axis_stride(const struct lower_axis *axis, uint32_t part)
+{
+    int64_t stride = 1;
+    for (uint32_t i = part + 1; i < axis->parts; i++) stride *= axis->part[i];
+    return stride;
+}
+
+uint32_t lower_argument_of_output(const struct lower *l, size_t output)
+{
+    return (uint32_t)(l->group->inputs.count + output);
+}
+
+void lower_fail(struct lower *l, ir_value v, const char *what)
+{
+    if (!l->failed) {
+        l->failed = what;
+        l->failed_at = v;
+    }
+}
