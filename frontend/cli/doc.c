@@ -1,6 +1,7 @@
 /* stepc doc: the reference of optimizers, schedules, layers and so on, printed from the tables that the compiler itself
  * works by, as Markdown. */
 #include "frontend/cli/doc.h"
+#include "frontend/expr/library.h"
 #include "frontend/model/model.h"
 #include "frontend/optim/schedules.h"
 
@@ -132,13 +133,28 @@ static void add_signature(struct doc *d, const struct fe_function *f)
     str_addf(&d->out, "`%s(%s)`", f->name, fe_signature_text(d->out.arena, f));
 }
 
+/* What the comment above a formula says, and the formula that runs. */
+static void add_formula(struct doc *d, const struct fe_function *f)
+{
+    str_add(&d->out, "\n\n");
+    if (f->same_as) str_addf(&d->out, "The same as `%s`.\n\n", f->same_as);
+    if (f->same_as || !f->formula) return;
+    const struct fe_entry *e = &f->formula->entry;
+    for (const char *at = e->doc.text, *end = at + e->doc.length; at && at < end;) {
+        size_t n = strcspn(at, "\n");
+        str_addf(&d->out, "%.*s\n%s", (int)n - 2, at + 2, at + n < end ? "" : "\n");
+        at += n + 1;
+    }
+    str_addf(&d->out, "```\n%.*s\n```\n\n", (int)e->text.length, e->text.text);
+}
+
 static void loss_entry(struct doc *d, uint32_t i)
 {
     const struct fe_function *f = fe_function_find(d->library, loss_name(d, i));
     add_signature(d, f);
     if (f->flags & FE_OWN_WEIGHTS) str_add(&d->out, "; its `weights` are an argument of its own");
     if (f->flags & FE_OWN_REDUCTION) str_add(&d->out, "; its `reduction` is an argument of its own");
-    str_add(&d->out, "\n\n");
+    add_formula(d, f);
 }
 
 static void expression_entry(struct doc *d, uint32_t i)
@@ -146,7 +162,7 @@ static void expression_entry(struct doc *d, uint32_t i)
     const struct fe_function *f = fe_function_find(d->library, expression_name(d, i));
     add_signature(d, f);
     if (f->flags & FE_ACTIVATION) str_addf(&d->out, "; as a block: `{\"type\": \"%s\"}`", f->name);
-    str_add(&d->out, "\n\n");
+    add_formula(d, f);
 }
 
 static const char *code_name(struct doc *d, uint32_t i)

@@ -181,6 +181,7 @@ struct fe_function {
     int data;
     unsigned flags;
     struct fe_formula *formula; /* NULL: a maker in C */
+    const char *same_as;        /* of which it is another name; NULL: of none */
 };
 /* All functions by name: rows with makers and the formulas of the library. One is opened for each compilation. */
 struct fe_library;

@@ -6,7 +6,7 @@
 /* ---------------------------------------------------------------- tables */
 
 static const struct fe_function functions[] = {
-#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL},
+#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL, NULL},
 #include "frontend/expr/functions.def"
 #include "frontend/losses/losses.def"
 #undef X

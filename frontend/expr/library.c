@@ -78,7 +78,7 @@ static void add_text(struct fe_library *l, const char *file, const char *text)
             uint32_t at = map_get(&l->names, other);
             if (at == MAP_NONE) BUG("%s:%u: no function \"%s\"", file, (unsigned)e.line, other);
             struct fe_function same = l->functions.items[at];
-            same.name = f.name, same.flags = f.flags | (same.flags & FE_WIDE);
+            same.same_as = other, same.name = f.name, same.flags = f.flags | (same.flags & FE_WIDE);
             f = same;
         }
         add(l, f, formula);

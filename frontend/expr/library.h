@@ -23,12 +23,14 @@ bool fe_span_is(struct fe_span, const char *word);
 /* Where in a text; set file and at, and line to 0, to begin. */
 struct fe_reader {
     const char *file, *at;
-    uint32_t line; /* of the one read last */
+    uint32_t line;      /* of the one read last */
+    struct fe_span doc; /* the comment above, up to a blank line */
 };
 struct fe_entry {
-    struct fe_span doc /* the comment above, with its signs and line ends */, words, name, signature, body;
-    bool called;   /* has a signature */
-    uint32_t line; /* of its head */
+    struct fe_span doc; /* the comment above it, or above the entries before it without a blank line; with its signs */
+    struct fe_span text, words, name, signature, body; /* text: all of it */
+    bool called;                                       /* has a signature */
+    uint32_t line;                                     /* of its head */
     uint32_t body_line;
 };
 bool fe_entry_next(struct fe_reader *, struct fe_entry *); /* false: no more */

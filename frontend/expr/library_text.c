@@ -58,11 +58,12 @@ bool fe_entry_next(struct fe_reader *r, struct fe_entry *e)
         if (!*from) return false;
         if (*from == ' ') BUG("%s:%u: a statement without a head", r->file, (unsigned)r->line + 1);
         const char *end = end_of_line(r);
-        if (end == from) e->doc = (struct fe_span){0};
-        else if (*from == '#')
-            e->doc = (struct fe_span){e->doc.text ? e->doc.text : from,
-                                      (size_t)(end - (e->doc.text ? e->doc.text : from))};
-        else {
+        if (end == from) r->doc = (struct fe_span){0};
+        else if (*from == '#') {
+            bool more = r->doc.text && r->doc.text + r->doc.length + 1 == from;
+            const char *start = more ? r->doc.text : from;
+            r->doc = (struct fe_span){start, (size_t)(end - start)};
+        } else {
             e->line = r->line;
             while (*r->at == ' ' && memchr(from, '(', (size_t)(end - from)) && !memchr(from, ')', (size_t)(end - from)))
                 end = end_of_line(r); /* a long signature */
@@ -71,9 +72,11 @@ bool fe_entry_next(struct fe_reader *r, struct fe_entry *e)
         }
     }
     const char *body = e->body.length ? e->body.text : r->at, *end = body + e->body.length;
+    e->doc = r->doc;
     e->body_line = e->body.length ? e->line : e->line + 1;
     while (*r->at == ' ' || (*r->at == '\n' && r->at[1] == ' ')) end = end_of_line(r);
     e->body = (struct fe_span){body, (size_t)(end - body)};
+    e->text = trimmed(e->words.text, end);
     return true;
 }
 

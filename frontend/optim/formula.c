@@ -226,7 +226,7 @@ static bool entry_find(struct fe_reader *r, const char *words, const char *name,
     *r = (struct fe_reader){.file = "optimizers.step", .at = optim_formulas};
     while (fe_entry_next(r, e))
         if (fe_span_is(e->words, words) && fe_span_is(e->name, name)) {
-            *r = (struct fe_reader){r->file, e->body.text, e->body_line - 1};
+            *r = (struct fe_reader){.file = r->file, .at = e->body.text, .line = e->body_line - 1};
             return true;
         }
     return false;

@@ -84,7 +84,7 @@ START_TEST(entries_and_statements)
 {
     static const char text[] =
         "# A title\n\n# What it is (somebody 2016)\n# and more\nloss own two(x: float, k=1.0)\n"
-        "    y = x *\n        k\n\n    y + f(x, k=2)\nfunction one(x) = x +\n    1\nalias uno = one\n";
+        "    y = x *\n        k\n\n    y + f(x, k=2)\nfunction one(x) = x +\n    1\n\nalias uno = one\n";
     struct fe_reader r = {.file = "test", .at = text}, body;
     struct fe_entry e;
     struct fe_span s, name, rest;
@@ -99,11 +99,13 @@ START_TEST(entries_and_statements)
     ck_assert(fe_statement_next(&body, e.body, &s) && !fe_statement_name(s, &name, &rest));
     ck_assert(fe_span_is(s, "y + f(x, k=2)"));
     ck_assert(!fe_statement_next(&body, e.body, &s));
-    ck_assert(fe_entry_next(&r, &e) && fe_span_is(e.name, "one") && !e.doc.text);
+    ck_assert(fe_entry_next(&r, &e) && fe_span_is(e.name, "one") &&
+              fe_span_is(e.doc, "# What it is (somebody 2016)\n# and more"));
     body = (struct fe_reader){.file = "test", .at = e.body.text, .line = e.body_line - 1};
     ck_assert(fe_statement_next(&body, e.body, &s) && fe_span_is(s, "x +\n    1") &&
               !fe_statement_next(&body, e.body, &s));
-    ck_assert(fe_entry_next(&r, &e) && !e.called && fe_span_is(e.name, "uno") && fe_span_is(e.body, "one"));
+    ck_assert(fe_entry_next(&r, &e) && !e.called && !e.doc.text && fe_span_is(e.name, "uno") &&
+              fe_span_is(e.body, "one"));
     ck_assert(!fe_entry_next(&r, &e));
 }
 END_TEST
