@@ -41,6 +41,8 @@ struct ir_type {
 size_t ir_dtype_bytes(enum ir_dtype);
 const char *ir_dtype_name(enum ir_dtype);      /* "float32" */
 enum ir_dtype ir_dtype_find(const char *name); /* IR_TUPLE if unknown */
+uint32_t ir_dtype_abi(enum ir_dtype);          /* STEP_F32, ...: the code in step.h */
+enum ir_dtype ir_dtype_of_abi(uint32_t);       /* IR_TUPLE if there is none */
 bool ir_dtype_is_float(enum ir_dtype);
 bool ir_dtype_is_integer(enum ir_dtype); /* bool is not */
 bool ir_dtype_is_signed(enum ir_dtype);  /* signed integers and floats */

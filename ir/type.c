@@ -12,9 +12,10 @@ static const struct {
     const char *name;
     uint8_t bytes;
     uint8_t class;
+    uint8_t abi;
 } dtypes[IR_DTYPE_COUNT] = {
-    [IR_TUPLE] = {"tuple", 0, CLASS_NONE},
-#define X(NAME, text, st, size, cls, abi) [IR_##NAME] = {text, size, CLASS_##cls},
+    [IR_TUPLE] = {"tuple", 0, CLASS_NONE, 0},
+#define X(NAME, text, st, size, cls, abi) [IR_##NAME] = {text, size, CLASS_##cls, abi},
 #include "kernels/dtypes.def"
 #undef X
 };
@@ -38,6 +39,15 @@ enum ir_dtype ir_dtype_find(const char *name)
     for (int i = IR_TUPLE + 1; i < IR_DTYPE_COUNT; i++)
         if (strcmp(dtypes[i].name, name) == 0) return (enum ir_dtype)i;
     return IR_TUPLE;
+}
+
+uint32_t ir_dtype_abi(enum ir_dtype dtype) { return dtype < IR_DTYPE_COUNT ? dtypes[dtype].abi : 0; }
+
+enum ir_dtype ir_dtype_of_abi(uint32_t code)
+{
+    enum ir_dtype dtype = IR_DTYPE_COUNT - 1;
+    while (dtype != IR_TUPLE && dtypes[dtype].abi != code) dtype--;
+    return dtype;
 }
 
 struct ir_type ir_type_scalar(enum ir_dtype dtype) { return (struct ir_type){.dtype = (uint8_t)dtype}; }

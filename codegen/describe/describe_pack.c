@@ -29,17 +29,6 @@ static void add_bytes(struct pack *p, const void *data, size_t size)
 
 static void add_text(struct pack *p, const char *text) { add_bytes(p, text, strlen(text) + 1); }
 
-uint32_t pack_dtype(enum ir_dtype dtype)
-{
-    switch (dtype) {
-#define X(NAME, text, st, bytes, cls, abi) \
-    case IR_##NAME: return abi;
-#include "kernels/dtypes.def"
-#undef X
-    default: return 0;
-    }
-}
-
 static int64_t parts(const struct ir_module *m, uint32_t axes)
 {
     int64_t n = 1;
@@ -75,7 +64,7 @@ static void add_slot(struct pack *p, uint32_t index, uint64_t offset)
     for (uint32_t i = 0; i < s->type.rank; i++) sharded = sharded || s->sharding.dim[i];
     add_text(p, s->name);
     add_byte(p, s->role);
-    add_byte(p, pack_dtype(s->type.dtype));
+    add_byte(p, ir_dtype_abi(s->type.dtype));
     add_byte(p, s->type.rank);
     add_byte(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) |
                     (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
@@ -162,7 +151,7 @@ static void add_collective(struct commands *c, const struct plan_command *comman
                     : node->op == OP_all_gather ? STEPC_ALL_GATHER
                                                 : STEPC_REDUCE_SCATTER);
     add_byte(&c->p, node->op == OP_all_reduce ? (uint32_t)node->attr[1].v[0] : STEPC_SUM);
-    add_byte(&c->p, pack_dtype((enum ir_dtype)node->type.dtype));
+    add_byte(&c->p, ir_dtype_abi((enum ir_dtype)node->type.dtype));
     add_number(&c->p, command->reads.items[0]);
     add_number(&c->p, command->writes.items[0]);
     add_number(&c->p, (uint64_t)node->attr[0].v[0]);

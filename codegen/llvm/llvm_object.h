@@ -50,7 +50,6 @@ struct cg_packed {
 };
 struct cg_packed pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, bool cuda,
                              struct arena *);
-uint32_t pack_dtype(enum ir_dtype);
 size_t cg_command_count(const struct cg_entry *, bool cuda); /* those that are in the tables */
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
  * go to `log` as text, NULL: nowhere. */

@@ -7,21 +7,6 @@
 
 #include <string.h>
 
-static enum ir_dtype dtype_of(uint32_t abi)
-{
-    static const struct {
-        uint32_t abi;
-        enum ir_dtype dtype;
-    } known[] = {
-#define X(NAME, text, st, bytes, cls, number) {number, IR_##NAME},
-#include "kernels/dtypes.def"
-#undef X
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].abi == abi) return known[i].dtype;
-    return IR_TUPLE;
-}
-
 static bool is_initial(const struct ir_slot *s)
 {
     return s->role == IR_ROLE_PARAM || (s->role == IR_ROLE_STATE && st_is_statistic(s->name));
@@ -30,7 +15,7 @@ static bool is_initial(const struct ir_slot *s)
 /* Floats may have another dtype. */
 static const char *misfit(struct cli *cli, const struct ir_slot *s, const struct st_tensor *t)
 {
-    enum ir_dtype dtype = dtype_of(t->dtype);
+    enum ir_dtype dtype = ir_dtype_of_abi(t->dtype);
     int64_t dim[IR_MAX_RANK] = {0};
     bool fits = t->rank == s->type.rank &&
                 (dtype == s->type.dtype ||

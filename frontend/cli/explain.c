@@ -2,6 +2,7 @@
  * an object's note, so both read the same. */
 #include "frontend/cli/cli.h"
 #include "ir/base/json_tree.h"
+#include "ir/ir.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -280,26 +281,39 @@ static bool is_state(const struct view *v, node t)
            strcmp(role, "hyper") == 0;
 }
 
+/* The widths of the columns of names and types; one long name does not push all others aside. */
+static void widths(struct view *v, bool (*shown)(const struct view *, node), size_t widest, int *names, int *types)
+{
+    *names = *types = 0;
+    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
+        size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
+        if (!shown(v, t)) continue;
+        if ((int)n > *names && n <= widest) *names = (int)n;
+        if ((int)k > *types && k <= widest) *types = (int)k;
+    }
+}
+
+/* ", frozen, computed when read" */
+static void add_role(struct view *v, node t)
+{
+    str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(t, "frozen") ? ", frozen" : "",
+             true_at(t, "computed") ? ", computed when read" : "");
+    add_sharding(v, t);
+}
+
+static bool is_no_state(const struct view *v, node t) { return !is_state(v, t); }
+
 /* Slots: parameters, inputs and metrics as "tensors", the rest as "state"; in columns. */
 static void tensors(struct view *v, bool state)
 {
-    enum { WIDEST = 48 }; /* one long name does not push all others aside */
     const char *name = state ? "state" : "tensors";
-    size_t names = 0, types = 0;
+    int names, types;
+    widths(v, state ? is_state : is_no_state, 48, &names, &types);
     for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
-        size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
-        if (is_state(v, t) != state) continue;
-        if (n > names && n <= WIDEST) names = n;
-        if (k > types && k <= WIDEST) types = k;
-    }
-    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
-        const char *role = text_at(v, t, "role");
         if (is_state(v, t) != state) continue;
         head(v, name);
-        str_addf(&v->out, "%-*s  %-*s", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t));
-        str_addf(&v->out, "  %s%s%s", role, true_at(t, "frozen") ? ", frozen" : "",
-                 true_at(t, "computed") ? ", computed when read" : "");
-        add_sharding(v, t);
+        str_addf(&v->out, "%-*s  %-*s", names, text_at(v, t, "name"), types, type_text(v, t));
+        add_role(v, t);
         add_place(v, t);
         str_add(&v->out, "\n");
         name = "";
@@ -311,19 +325,9 @@ static void tensors(struct view *v, bool state)
 
 enum { ALL_BYTES, DEVICE_BYTES };
 
-static uint64_t element_bytes(const char *dtype)
+static double element_bytes(const struct view *v, node t)
 {
-    static const struct {
-        const char *name;
-        uint8_t bytes;
-    } known[] = {
-#define X(NAME, text, st, bytes, cls, abi) {text, bytes},
-#include "kernels/dtypes.def"
-#undef X
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(known[i].name, dtype) == 0) return known[i].bytes;
-    return 0;
+    return (double)ir_dtype_bytes(ir_dtype_find(text_at(v, t, "dtype")));
 }
 
 /* Bytes of the whole tensor and of what one device holds of it: every mesh axis divides the dimension that it splits.
@@ -331,7 +335,7 @@ static uint64_t element_bytes(const char *dtype)
 static void count_bytes(const struct view *v, node t, double bytes[2])
 {
     node mesh = at(v->root, "mesh"), split = first(at(t, "sharding"));
-    bytes[ALL_BYTES] = bytes[DEVICE_BYTES] = (double)element_bytes(text_at(v, t, "dtype"));
+    bytes[ALL_BYTES] = bytes[DEVICE_BYTES] = element_bytes(v, t);
     for (node d = first(at(t, "shape")); d; d = next(d)) {
         double parts = 1;
         for (node a = first(split); a; a = next(a)) parts *= number_at(mesh, a->valuestring);
@@ -400,36 +404,28 @@ static double frozen(const struct view *v)
     for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         if (strcmp(text_at(v, t, "role"), "param") != 0 || !true_at(t, "frozen")) continue;
         count_bytes(v, t, bytes);
-        count += bytes[ALL_BYTES] / (double)element_bytes(text_at(v, t, "dtype"));
+        count += bytes[ALL_BYTES] / element_bytes(v, t);
     }
     return count;
 }
 
 static void state_table(struct view *v)
 {
-    enum { WIDEST = 64 };
-    size_t names = 0, types = 0;
+    int names, types;
     double sums[KEPT_ROLES][2] = {{0}}, total[2] = {0}, bytes[2];
     const char *name = "state";
     bool mesh = number_at(v->root, "devices") > 1;
-    for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
-        size_t n = strlen(text_at(v, t, "name")), k = strlen(type_text(v, t));
-        if (!is_kept(v, t)) continue;
-        if (n > names && n <= WIDEST) names = n;
-        if (k > types && k <= WIDEST) types = k;
-    }
+    widths(v, is_kept, 64, &names, &types);
     for (node t = first(at(v->root, "tensors")); t; t = next(t)) {
         if (!is_kept(v, t)) continue;
         bool computed = true_at(t, "computed");
         count_bytes(v, t, bytes);
         head(v, name);
         name = "";
-        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, text_at(v, t, "name"), (int)types, type_text(v, t),
+        str_addf(&v->out, "%-*s  %-*s  %12s B", names, text_at(v, t, "name"), types, type_text(v, t),
                  computed ? "0" : grouped(v, bytes[ALL_BYTES]));
         if (mesh) str_addf(&v->out, "  %12s B per device", computed ? "0" : grouped(v, bytes[DEVICE_BYTES]));
-        str_addf(&v->out, "  %s%s%s", text_at(v, t, "role"), true_at(t, "frozen") ? ", frozen" : "",
-                 computed ? ", computed when read" : "");
-        add_sharding(v, t);
+        add_role(v, t);
         str_add(&v->out, "\n");
         for (int k = 0; k < 2 && !computed; k++) sums[role_index(v, t)][k] += bytes[k], total[k] += bytes[k];
     }
@@ -438,7 +434,7 @@ static void state_table(struct view *v)
         const double *sum = i < KEPT_ROLES ? sums[i] : total;
         if (i < KEPT_ROLES && !sum[0]) continue;
         head(v, i ? "" : "bytes");
-        str_addf(&v->out, "%-*s  %-*s  %12s B", (int)names, i < KEPT_ROLES ? kept_names[i] : "in all", (int)types, "",
+        str_addf(&v->out, "%-*s  %-*s  %12s B", names, i < KEPT_ROLES ? kept_names[i] : "in all", types, "",
                  grouped(v, sum[ALL_BYTES]));
         if (mesh) str_addf(&v->out, "  %12s B per device", grouped(v, sum[DEVICE_BYTES]));
         str_add(&v->out, "\n");

@@ -14,12 +14,6 @@ struct interp_entry {
     const struct ir_slot *slots;
 };
 
-static const uint8_t abi_dtype[IR_DTYPE_COUNT] = {
-#define X(NAME, text, st, bytes, cls, abi) [IR_##NAME] = abi,
-#include "kernels/dtypes.def"
-#undef X
-};
-
 /* Arguments: the entry, its parameters, its results; each bound to a slot. */
 static void interpret(void *const *buffers, void *scratch)
 {
@@ -52,7 +46,7 @@ static void make_slots(struct arena *a, const struct ir_module *m, struct stepc_
         memcpy(shape, s->type.dim, sizeof s->type.dim);
         slots[i] = (struct stepc_slot){.name = s->name,
                                        .role = s->role,
-                                       .dtype = abi_dtype[s->type.dtype],
+                                       .dtype = (uint8_t)ir_dtype_abi((enum ir_dtype)s->type.dtype),
                                        .rank = s->type.rank,
                                        .flags = s->frozen ? STEP_FROZEN : 0,
                                        .shape = shape,

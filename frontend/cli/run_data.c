@@ -3,6 +3,7 @@
  * the last one. Everything is checked before the first step, all problems at once. Data that fit are read at the start,
  * others step by step. */
 #include "frontend/cli/run.h"
+#include "ir/ir.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,14 +27,10 @@ static void problem(struct problems *p, const char *format, ...)
 
 static const char *type_text(struct arena *a, uint32_t dtype, int32_t rank, const int64_t *shape, const char *leading)
 {
-    static const char *const names[] = {
-#define X(NAME, text, st, bytes, cls, abi) [abi] = text,
-#include "kernels/dtypes.def"
-#undef X
-    };
     struct str s = STR(a);
-    const char *name = dtype < sizeof names / sizeof *names ? names[dtype] : NULL;
-    str_addf(&s, "%s[%s%s", name ? name : "float8", leading ? leading : "", leading && rank ? ", " : "");
+    enum ir_dtype known = ir_dtype_of_abi(dtype);
+    str_addf(&s, "%s[%s%s", known ? ir_dtype_name(known) : "float8", leading ? leading : "",
+             leading && rank ? ", " : "");
     for (int32_t i = 0; i < rank; i++) str_addf(&s, i ? ", %lld" : "%lld", (long long)shape[i]);
     str_add(&s, "]");
     return str_text(&s);
