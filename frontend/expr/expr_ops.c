@@ -77,7 +77,7 @@ const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
 
 /* ---------------------------------------------------------------- promotion */
 
-static int class_of(enum ir_dtype d) { return ir_dtype_is_float(d) ? 2 : d == IR_BOOL ? 0 : 1; }
+int fe_dtype_class(enum ir_dtype d) { return ir_dtype_is_float(d) ? 2 : d == IR_BOOL ? 0 : 1; }
 
 static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b)
 {
@@ -93,7 +93,7 @@ static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b)
 static enum ir_dtype join_dtypes(enum ir_dtype a, enum ir_dtype b)
 {
     if (a == b) return a;
-    int ca = class_of(a), cb = class_of(b);
+    int ca = fe_dtype_class(a), cb = fe_dtype_class(b);
     if (ca != cb) return ca > cb ? a : b;
     if (ca == 1) return join_integers(a, b);
     if (ir_dtype_bytes(a) == ir_dtype_bytes(b)) return IR_F32; /* float16 and bfloat16 */
@@ -104,7 +104,7 @@ struct fe_kind_of fe_promote(struct fe_kind_of a, struct fe_kind_of b)
 {
     if (a.weak == b.weak) return (struct fe_kind_of){join_dtypes(a.dtype, b.dtype), a.weak};
     struct fe_kind_of weak = a.weak ? a : b, strong = a.weak ? b : a;
-    return class_of(weak.dtype) > class_of(strong.dtype) ? weak : strong;
+    return fe_dtype_class(weak.dtype) > fe_dtype_class(strong.dtype) ? weak : strong;
 }
 
 struct fe_kind_of fe_kind(const struct fe_site *s, const struct fe_val *v)

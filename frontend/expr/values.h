@@ -25,6 +25,7 @@ struct fe_kind_of {
     enum ir_dtype dtype;
     bool weak;
 };
+int fe_dtype_class(enum ir_dtype); /* 0 bool, 1 integers, 2 floats */
 struct fe_kind_of fe_promote(struct fe_kind_of, struct fe_kind_of);
 struct fe_kind_of fe_kind(const struct fe_site *, const struct fe_val *);
 /* Of what two operands make. */

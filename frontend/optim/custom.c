@@ -283,9 +283,6 @@ static void declare(struct custom *c, struct custom_name *n)
 
 /* ---------------------------------------------------------------- new values */
 
-/* Whether a value of `have` may become one of `want`: bool to integer to float, never back. */
-static int class_of(enum ir_dtype d) { return ir_dtype_is_float(d) ? 2 : d == IR_BOOL ? 0 : 1; }
-
 /* A value brought to a type: numbers and scalars fill it. 0: an error was recorded. */
 static ir_value fitted(struct custom *c, const struct fe_val *value, fe_json where, const struct ir_type *want,
                        const char *what)
@@ -297,7 +294,8 @@ static ir_value fitted(struct custom *c, const struct fe_val *value, fe_json whe
     if (!fe_as_tensor(&s, &v)) return 0;
     struct ir_type have = fe_type_at(&s, &v);
     bool same = have.rank == want->rank && !memcmp(have.dim, want->dim, have.rank * sizeof *have.dim);
-    bool kind = class_of((enum ir_dtype)have.dtype) <= class_of((enum ir_dtype)want->dtype);
+    /* bool to integer to float, never back */
+    bool kind = fe_dtype_class((enum ir_dtype)have.dtype) <= fe_dtype_class((enum ir_dtype)want->dtype);
     if (!kind || (have.rank && !same)) {
         fe_error(c->fe, where, "E0452", "%s is %s, this is %s%s", what, ir_type_text(c->fe->arena, want),
                  ir_type_text(c->fe->arena, &have), kind ? "" : "; astype() converts");
