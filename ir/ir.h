@@ -137,7 +137,8 @@ struct ir_slot {
                        * hyper-parameter by what stands behind "hyperparameters." or "hyperparams." */
     enum ir_role role;
     struct ir_type type;         /* global */
-    struct ir_sharding sharding; /* filled by pass shard */
+    struct ir_sharding sharding; /* as the document gives it; of all slots from pass shard on */
+    bool sharding_given;         /* by the document, if only to say that it is whole */
     bool frozen;                 /* a parameter that is not trained */
     bool computed;               /* saved and read, but not stored: filled by function "derive" (eval.<path>) */
     int64_t index_limit;         /* inputs used as indices: values must lie in [0, index_limit); 0 = not checked */
@@ -145,8 +146,7 @@ struct ir_slot {
     uint32_t place;
     /* Which axes of the batch an input has: bit i set if dimension i is the batch ("axes" in the document). */
     uint32_t batch_dims;
-    const char *sharding_spec; /* JSON text of the document's spec, NULL if not given; resolved by pass shard */
-    uint32_t param;            /* slots derived from a parameter (averages, moments): its slot index + 1; 0 = none */
+    uint32_t param;      /* slots derived from a parameter (averages, moments): its slot index + 1; 0 = none */
     uint32_t param_dims; /* nibble per dimension: the parameter's dimension that it runs along + 1, 0 = none of them;
                           * 0 as a whole: the parameter's own dimensions if the shapes are equal, else none */
 };
@@ -196,10 +196,14 @@ struct ir_module {
     VEC(struct ir_slot) slots;
     VEC(struct ir_place) places; /* [0] = no place */
     struct ir_mesh mesh;
-    const char *sharding_rules; /* JSON text of the document's "sharding" object without params/inputs; may be NULL */
-    const char *after;          /* the pass whose result this is; NULL: none */
-    struct plan_module *plans;  /* ir/plan.h: from pass fuse on */
+    const char *after;         /* the pass whose result this is; NULL: none */
+    struct plan_module *plans; /* ir/plan.h: from pass fuse on */
 };
+
+/* Axes of one dimension (struct ir_sharding): those of a mask, in the order of the mesh; into how many parts they
+ * split. */
+uint32_t ir_axes_of_mask(uint32_t mask);
+int64_t ir_axes_size(const struct ir_mesh *, uint32_t axes);
 
 struct ir_module *ir_module_new(const char *name);
 void ir_module_free(struct ir_module *);

@@ -53,7 +53,6 @@ uint32_t ir_func_index(const struct ir_func *f)
 uint32_t ir_slot_new(struct ir_module *m, struct ir_slot slot)
 {
     slot.name = arena_string(&m->arena, slot.name);
-    if (slot.sharding_spec) slot.sharding_spec = arena_string(&m->arena, slot.sharding_spec);
     vec_push(&m->arena, &m->slots, slot);
     return (uint32_t)(m->slots.count - 1);
 }
@@ -63,6 +62,21 @@ int32_t ir_slot_find(const struct ir_module *m, const char *name)
     for (size_t i = 0; i < m->slots.count; i++)
         if (strcmp(m->slots.items[i].name, name) == 0) return (int32_t)i;
     return -1;
+}
+
+uint32_t ir_axes_of_mask(uint32_t mask)
+{
+    uint32_t axes = 0, at = 0;
+    for (uint32_t a = 0; a < IR_MAX_AXES; a++)
+        if (mask >> a & 1) axes |= (a + 1) << (4 * at++);
+    return axes;
+}
+
+int64_t ir_axes_size(const struct ir_mesh *mesh, uint32_t axes)
+{
+    int64_t size = 1;
+    for (; axes; axes >>= 4) size *= mesh->size[(axes & 15) - 1];
+    return size;
 }
 
 uint32_t ir_place_new(struct ir_module *m, struct diag_span span, const char *pointer)

@@ -186,7 +186,6 @@ static void read_slot_detail(struct parse_state *p, struct ir_slot *slot)
         else if (strcmp(key, "batch_dims") == 0) slot->batch_dims = (uint32_t)parse_need_integer(p, 0, UINT32_MAX);
         else if (strcmp(key, "of") == 0) slot->param = (uint32_t)parse_need_integer(p, 0, UINT32_MAX - 1) + 1;
         else if (strcmp(key, "along") == 0) slot->param_dims = (uint32_t)parse_need_integer(p, 0, UINT32_MAX);
-        else if (strcmp(key, "spec") == 0) slot->sharding_spec = parse_need(p, TOKEN_STRING, "a JSON text");
         else if (strcmp(key, "initial") == 0) {
             slot->initial = parse_number_of(p, p->word, number);
             parse_next(p);
@@ -204,6 +203,7 @@ static void read_slot(struct parse_state *p)
     slot.role = (enum ir_role)ir_role_find(role);
     if (!slot.role) parse_error_at(p, span, "there is no role `%s`", role);
     slot.type = parse_need_type(p);
+    slot.sharding_given = parse_is_sign(p, '<');
     parse_optional_sharding(p, &slot.sharding);
     while (p->token == TOKEN_WORD && !parse_is_word(p, "slot") && !parse_is_word(p, "func") &&
            !parse_is_word(p, "plans"))
@@ -227,8 +227,6 @@ static void read_module(struct parse_state *p)
     while (!p->failed && p->token != TOKEN_END) {
         if (parse_take_word(p, "document"))
             p->m->document = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
-        else if (parse_take_word(p, "sharding_rules"))
-            p->m->sharding_rules = arena_string(&p->m->arena, parse_need(p, TOKEN_STRING, "a JSON text"));
         else if (parse_take_word(p, "mesh")) read_mesh(p);
         else if (parse_take_word(p, "place")) read_place(p);
         else if (parse_take_word(p, "slot")) read_slot(p);

@@ -67,12 +67,13 @@ static void add_axis(struct str *out, const struct ir_mesh *mesh, uint32_t axis)
 }
 
 /* <"data" "model", -, "pipe" | "data">: axes per dimension, outermost first; after the bar those of partial sums */
-static void add_sharding(struct str *out, const struct ir_mesh *mesh, const struct ir_sharding *s, uint32_t rank)
+static void add_sharding(struct str *out, const struct ir_mesh *mesh, const struct ir_sharding *s, uint32_t rank,
+                         bool given)
 {
     uint32_t end = 0;
     for (uint32_t i = 0; i < IR_MAX_RANK; i++)
         if (s->dim[i]) end = i + 1;
-    if (!end && !s->partial) return;
+    if (!end && !s->partial && !given) return;
     if (end < rank && rank <= IR_MAX_RANK) end = rank;
     str_add(out, " <");
     for (uint32_t i = 0; i < end; i++) {
@@ -182,7 +183,7 @@ static void add_node(struct str *out, const struct ir_func *f, ir_value value)
     }
     str_add(out, " : ");
     add_type(out, &node->type);
-    add_sharding(out, m ? &m->mesh : &no_mesh, &node->sharding, node->type.rank);
+    add_sharding(out, m ? &m->mesh : &no_mesh, &node->sharding, node->type.rank, false);
     if (node->place) str_addf(out, " @%u", node->place);
     str_add(out, "\n");
 }
@@ -212,7 +213,7 @@ static void add_slot(struct str *out, const struct ir_module *m, uint32_t index)
     add_string(out, s->name);
     str_addf(out, " %s ", ir_role_name(s->role));
     add_type(out, &s->type);
-    add_sharding(out, &m->mesh, &s->sharding, s->type.rank);
+    add_sharding(out, &m->mesh, &s->sharding, s->type.rank, s->sharding_given);
     if (s->frozen) str_add(out, " frozen");
     if (s->computed) str_add(out, " computed");
     if (s->index_limit) str_addf(out, " index_limit=%lld", (long long)s->index_limit);
@@ -223,10 +224,6 @@ static void add_slot(struct str *out, const struct ir_module *m, uint32_t index)
     if (s->batch_dims) str_addf(out, " batch_dims=%u", s->batch_dims);
     if (s->param) str_addf(out, " of=%u", s->param - 1);
     if (s->param_dims) str_addf(out, " along=%u", s->param_dims);
-    if (s->sharding_spec) {
-        str_add(out, " spec=");
-        add_string(out, s->sharding_spec);
-    }
     if (s->place) str_addf(out, " @%u", s->place);
     str_add(out, "\n");
 }
@@ -247,7 +244,6 @@ void ir_print(const struct ir_module *m, struct str *out)
     if (m->after) str_addf(out, " after %s", m->after);
     str_add(out, "\n");
     add_optional(out, "document", m->document);
-    add_optional(out, "sharding_rules", m->sharding_rules);
     for (uint32_t i = 0; i < m->mesh.axis_count && i < IR_MAX_AXES; i++) {
         str_add(out, i ? ", " : "mesh ");
         add_string(out, m->mesh.name[i]);

@@ -28,13 +28,8 @@ bool shard_is_zero(const struct ir_func *, ir_value);
 
 /* Axes of one dimension: nibbles (axis + 1), outermost first; see struct ir_sharding. */
 uint32_t shard_axes_mask(uint32_t axes);
-uint32_t shard_axes_of_mask(uint32_t mask); /* in the order of the mesh */
-int64_t shard_axes_size(const struct ir_mesh *, uint32_t axes);
 bool shard_equal(const struct ir_sharding *, const struct ir_sharding *);
 struct ir_type shard_local_type(const struct ir_mesh *, const struct ir_type *, const struct ir_sharding *);
-
-/* shard_spec.c: the document's specs. */
-void shard_resolve_slots(struct ir_module *, struct arena *);
 
 /* shard_propagate.c: the sharding of every value, decided front to back. */
 struct shard_func {

@@ -30,8 +30,7 @@ static void choose_factors(const struct shard *s, const struct shard_func *f, co
             int8_t factor = r->arg[i][d];
             uint32_t split = f->value[n->args[i]].dim[d];
             if (factor < 0 || !split || axes[factor] || (r->whole >> factor & 1)) continue;
-            if (shard_axes_mask(split) & used || r->size[factor] % shard_axes_size(&s->module->mesh, split) != 0)
-                continue;
+            if (shard_axes_mask(split) & used || r->size[factor] % ir_axes_size(&s->module->mesh, split) != 0) continue;
             axes[factor] = split;
             used |= shard_axes_mask(split);
         }
@@ -101,8 +100,8 @@ void shard_node(struct shard *s, struct shard_func *f, ir_value v, struct ir_sha
         uint32_t used = 0;
         for (uint32_t d = 0; d < n->type.rank && d < n->attr[0].n; d++) {
             int64_t mask = n->attr[0].v[d];
-            uint32_t split = shard_axes_of_mask((mask < 0 ? s->batch_axes : (uint32_t)mask) & ~used);
-            if (n->type.dim[d] % shard_axes_size(&s->module->mesh, split) != 0) split = 0;
+            uint32_t split = ir_axes_of_mask((mask < 0 ? s->batch_axes : (uint32_t)mask) & ~used);
+            if (n->type.dim[d] % ir_axes_size(&s->module->mesh, split) != 0) split = 0;
             used |= shard_axes_mask(split);
             wanted[0].dim[d] = result->dim[d] = split;
         }

@@ -246,26 +246,11 @@ uint32_t shard_axes_mask(uint32_t axes)
     return mask;
 }
 
-uint32_t shard_axes_of_mask(uint32_t mask)
-{
-    uint32_t axes = 0, at = 0;
-    for (uint32_t a = 0; a < IR_MAX_AXES; a++)
-        if (mask >> a & 1) axes |= (a + 1) << (4 * at++);
-    return axes;
-}
-
-int64_t shard_axes_size(const struct ir_mesh *mesh, uint32_t axes)
-{
-    int64_t size = 1;
-    for (; axes; axes >>= 4) size *= mesh->size[(axes & 15) - 1];
-    return size;
-}
-
 bool shard_equal(const struct ir_sharding *a, const struct ir_sharding *b) { return memcmp(a, b, sizeof *a) == 0; }
 
 struct ir_type shard_local_type(const struct ir_mesh *mesh, const struct ir_type *t, const struct ir_sharding *s)
 {
     struct ir_type local = *t;
-    for (uint32_t d = 0; d < t->rank; d++) local.dim[d] /= shard_axes_size(mesh, s->dim[d]);
+    for (uint32_t d = 0; d < t->rank; d++) local.dim[d] /= ir_axes_size(mesh, s->dim[d]);
     return local;
 }

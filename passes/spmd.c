@@ -20,7 +20,7 @@ struct spmd_part {
 
 static int64_t mask_size(const struct ir_mesh *mesh, uint32_t mask)
 {
-    return shard_axes_size(mesh, shard_axes_of_mask(mask));
+    return ir_axes_size(mesh, ir_axes_of_mask(mask));
 }
 
 static ir_value collective(struct spmd_part *p, enum ir_op op, ir_value x, uint32_t mask, int64_t second,
@@ -73,7 +73,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, struct ir_sharding from
     if (n->op == OP_constant && n->splat) { /* any part of it is the same number; zero is its own partial sum */
         bool zero = shard_is_zero(p->b.f, x);
         struct ir_type global = n->type;
-        for (uint32_t d = 0; d < rank; d++) global.dim[d] *= shard_axes_size(&p->s->module->mesh, from.dim[d]);
+        for (uint32_t d = 0; d < rank; d++) global.dim[d] *= ir_axes_size(&p->s->module->mesh, from.dim[d]);
         if (zero || from.partial == to->partial) {
             struct ir_node same = *n;
             same.type = shard_local_type(&p->s->module->mesh, &global, to);

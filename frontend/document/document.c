@@ -173,7 +173,6 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
     *slot = (struct ir_slot){.name = input->key, .role = IR_ROLE_INPUT, .place = fe_place(fe, input)};
     if (!fe_type(fe, v[IN_shape].json, v[IN_shape].shape, v[IN_shape].rank, dtype, &slot->type)) return false;
     if (v[IN_axes].json && !read_axes(fe, v[IN_axes].json, slot->type.rank, &slot->batch_dims)) return false;
-    if (v[IN_axes].json) slot->sharding_spec = fe_text(fe, v[IN_axes].json);
     return good;
 }
 
@@ -351,6 +350,7 @@ bool fe_document(struct fe *fe)
     fe_json sharding = top[TOP_sharding].json, defines = top[TOP_define].json;
     if (defines && defines->kind == JSON_OBJECT) good &= check_definitions(fe, defines);
     if (sharding && sharding->kind == JSON_OBJECT) good &= fe_sharding_form(fe, sharding);
+    if (good) fe_sharding_inputs(fe);
     if (good) fe->module->document = arena_string(&fe->module->arena, fe_text(fe, root));
     return good;
 }

@@ -74,6 +74,11 @@ bool fe_input_batched(struct fe *, uint32_t index);
 /* Checks keys, rules and names of the "sharding" object, and keeps rules and resolver in the module (sharding.c). */
 bool fe_sharding_form(struct fe *, fe_json sharding);
 /* Whether a spec has no more entries than the type dimensions; else an error about WHAT "NAME" was recorded. */
+/* Gives a slot the mesh axes that the entries of a spec, one per dimension or NULL, resolve to. An extent that its axes
+ * do not divide stays whole: the result is the same, only not spread. */
+void fe_sharding_give(struct fe *, const fe_json *entries, struct ir_slot *);
+void fe_sharding_entries(struct fe *, fe_json spec, fe_json *entries); /* at most IR_MAX_RANK; spec may be NULL */
+void fe_sharding_inputs(struct fe *);                                  /* by "axes" and by "inputs" of "sharding" */
 bool fe_sharding_length(struct fe *, fe_json spec, const char *what, const char *name, const struct ir_type *);
 void fe_origins(struct fe *); /* origins.c: notes to errors about shapes, where these come from */
 

@@ -1,6 +1,6 @@
-/* The form of the "sharding" object: rules, resolver, and specs by pattern for parameters, optimizer state and inputs.
- * Names are checked here, where their place is known; what they resolve to is decided by the pass that shards. Which
- * parameters and states a pattern means is known when all are declared (step/sharding_specs.c). */
+/* The "sharding" object: rules, resolver, and specs by pattern for parameters, optimizer state and inputs. Names are
+ * checked here, where their place is known, and resolved to mesh axes. Which parameters and states a pattern means is
+ * known when all are declared (step/sharding_specs.c). */
 #include "frontend/document/document.h"
 
 #include <string.h>
@@ -9,12 +9,15 @@ enum { SH_rules, SH_resolver, SH_mode, SH_params, SH_optimizer_state, SH_inputs,
 
 /* ---------------------------------------------------------------- names */
 
-static bool is_axis(const struct fe *fe, const char *name)
+/* Mask of a mesh axis; 0: there is none of that name. */
+static uint32_t axis_mask(const struct fe *fe, const char *name)
 {
     for (uint32_t i = 0; i < fe->module->mesh.axis_count; i++)
-        if (strcmp(fe->module->mesh.name[i], name) == 0) return true;
-    return false;
+        if (strcmp(fe->module->mesh.name[i], name) == 0) return 1u << i;
+    return 0;
 }
+
+static bool is_axis(const struct fe *fe, const char *name) { return axis_mask(fe, name) != 0; }
 
 static bool is_logical(struct fe *fe, fe_json rules, const char *name)
 {
@@ -142,7 +145,6 @@ static bool input_specs(struct fe *fe, fe_json map)
         }
         struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
         good &= fe_sharding_length(fe, spec, "input", slot->name, &slot->type);
-        slot->sharding_spec = arena_string(&fe->module->arena, fe_text(fe, spec));
     }
     return good;
 }
@@ -161,12 +163,75 @@ bool fe_sharding_form(struct fe *fe, fe_json sharding)
         fe_error(fe, v[SH_mode].json, "E0111", "sharding with \"mode\": \"explicit\" is not supported yet");
         good = false;
     }
-    if (good) good = input_specs(fe, v[SH_inputs].json);
-    if (!good) return false;
-    struct str text = STR(fe->arena);
-    str_addf(&text, "{\"resolver\":\"%s\"", v[SH_resolver].string);
-    if (rules) str_addf(&text, ",\"rules\":%s", fe_text(fe, rules));
-    str_add(&text, "}");
-    fe->module->sharding_rules = arena_string(&fe->module->arena, str_text(&text));
-    return true;
+    return good && input_specs(fe, v[SH_inputs].json);
+}
+
+/* ---------------------------------------------------------------- axes of specs */
+
+/* The axes that a rule's right side names: a name, a list of names, or null. */
+static uint32_t rule_axes(struct fe *fe, fe_json v)
+{
+    uint32_t mask = v->kind == JSON_STRING ? axis_mask(fe, v->string) : 0;
+    for (fe_json a = v->kind == JSON_ARRAY ? fe_first(fe, v) : NULL; a; a = fe_next(fe, a)) mask |= rule_axes(fe, a);
+    return mask;
+}
+
+/* A name is a mesh axis, or a logical name. "first_fit" takes the first rule of that name whose axes are free in this
+ * spec (T5X, Linen), "map" the last one (a dictionary, as in NNX). */
+static uint32_t name_axes(struct fe *fe, const char *name, uint32_t used)
+{
+    fe_json sharding = fe_member(fe, fe_root(fe), "sharding"), resolver = fe_member(fe, sharding, "resolver");
+    bool first_fit = !resolver || resolver->kind != JSON_STRING || strcmp(resolver->string, "map") != 0;
+    uint32_t found = axis_mask(fe, name);
+    if (found) return found;
+    for (fe_json rule = fe_first(fe, fe_member(fe, sharding, "rules")); rule; rule = fe_next(fe, rule)) {
+        fe_json left = fe_first(fe, rule), right = left ? fe_next(fe, left) : NULL;
+        if (!right || left->kind != JSON_STRING || strcmp(left->string, name) != 0) continue;
+        uint32_t mask = rule_axes(fe, right);
+        if (!first_fit) found = mask;
+        else if (!(mask & used)) return mask;
+    }
+    return found;
+}
+
+static uint32_t entry_axes(struct fe *fe, fe_json v, uint32_t used)
+{
+    if (!v) return 0;
+    if (v->kind == JSON_STRING) return name_axes(fe, v->string, used);
+    uint32_t mask = 0;
+    for (fe_json e = v->kind == JSON_ARRAY ? fe_first(fe, v) : NULL; e; e = fe_next(fe, e))
+        mask |= entry_axes(fe, e, used | mask);
+    return mask;
+}
+
+void fe_sharding_give(struct fe *fe, const fe_json *entries, struct ir_slot *slot)
+{
+    const struct ir_mesh *mesh = &fe->module->mesh;
+    uint32_t used = 0;
+    slot->sharding_given = mesh->axis_count > 0;
+    for (uint32_t d = 0; d < slot->type.rank; d++) {
+        uint32_t mask = entry_axes(fe, entries[d], used) & ~used, axes = ir_axes_of_mask(mask);
+        if (slot->type.dim[d] % ir_axes_size(mesh, axes) != 0) continue;
+        slot->sharding.dim[d] = axes;
+        used |= mask;
+    }
+}
+
+void fe_sharding_entries(struct fe *fe, fe_json spec, fe_json *entries)
+{
+    uint32_t n = 0;
+    for (fe_json e = fe_first(fe, spec); e && n < IR_MAX_RANK; e = fe_next(fe, e)) entries[n++] = e;
+}
+
+void fe_sharding_inputs(struct fe *fe)
+{
+    fe_json inputs = fe_member(fe, fe_root(fe), "inputs"),
+            specs = fe_member(fe, fe_member(fe, fe_root(fe), "sharding"), "inputs");
+    for (uint32_t i = 0; i < fe->input_count; i++) {
+        struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
+        fe_json spec = fe_member(fe, specs, slot->name), entries[IR_MAX_RANK] = {NULL};
+        if (!spec) spec = fe_member(fe, fe_member(fe, inputs, slot->name), "axes");
+        fe_sharding_entries(fe, spec, entries);
+        if (spec) fe_sharding_give(fe, entries, slot);
+    }
 }

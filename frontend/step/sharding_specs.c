@@ -30,41 +30,33 @@ static void check_patterns(struct fe *fe, fe_json map)
 
 /* A parameter's spec: that of the first pattern that matches. An adapter's follows the kernel that it stands beside, by
  * axis, unless a pattern matches it and not the kernel. */
-static const char *parameter_spec(struct fe *fe, fe_json params, const struct fe_param *p)
+static void give_parameter(struct fe *fe, fe_json params, const struct fe_param *p, struct ir_slot *slot)
 {
     fe_json spec = match(fe, params, p->path), like = p->spec_like ? match(fe, params, p->spec_like) : NULL;
-    if (!p->spec_like || (spec && !glob_match(spec->key, p->spec_like)))
-        return spec && fe_sharding_length(fe, spec, "parameter", p->path, &p->type) ? fe_text(fe, spec) : NULL;
-    if (!like) return NULL;
-    const char *entry[IR_MAX_RANK] = {0};
-    uint32_t n = 0;
-    for (fe_json e = fe_first(fe, like); e && n < IR_MAX_RANK; e = fe_next(fe, e)) entry[n++] = fe_text(fe, e);
-    struct str out = STR(fe->arena);
-    for (uint32_t i = 0; i < p->type.rank; i++) {
-        const char *text = p->spec_axis[i] < 0 ? NULL : entry[p->spec_axis[i]];
-        str_addf(&out, "%s%s", i ? "," : "[", text ? text : "null");
+    fe_json entry[IR_MAX_RANK] = {NULL}, own[IR_MAX_RANK] = {NULL};
+    if (!p->spec_like || (spec && !glob_match(spec->key, p->spec_like))) {
+        fe_sharding_entries(fe, spec, entry);
+        if (spec && fe_sharding_length(fe, spec, "parameter", p->path, &p->type)) fe_sharding_give(fe, entry, slot);
+    } else if (like) {
+        fe_sharding_entries(fe, like, entry);
+        for (uint32_t i = 0; i < p->type.rank; i++) own[i] = p->spec_axis[i] < 0 ? NULL : entry[p->spec_axis[i]];
+        fe_sharding_give(fe, own, slot);
     }
-    str_add(&out, "]");
-    return str_text(&out);
 }
 
-/* The entries of a parameter's spec that a slot derived from it keeps: those of the dimensions that it has. */
-static const char *drop_entries(struct fe *fe, fe_json spec, const struct ir_slot *slot)
+/* A slot derived from a parameter keeps the entries of the dimensions that it has. */
+static void give_state(struct fe *fe, fe_json spec, struct ir_slot *slot)
 {
     const struct ir_type *param = &fe->module->slots.items[slot->param - 1].type;
     bool same = param->rank == slot->type.rank && memcmp(param->dim, slot->type.dim, sizeof param->dim) == 0;
-    const char *entries[IR_MAX_RANK] = {NULL};
-    uint32_t n = 0;
-    for (fe_json entry = fe_first(fe, spec); entry && n < IR_MAX_RANK; entry = fe_next(fe, entry))
-        entries[n++] = fe_text(fe, entry);
-    if (!slot->param_dims && !same) return NULL;
-    struct str out = STR(fe->arena);
+    fe_json entry[IR_MAX_RANK] = {NULL}, own[IR_MAX_RANK] = {NULL};
+    fe_sharding_entries(fe, spec, entry);
+    if (!slot->param_dims && !same) return;
     for (uint32_t d = 0; d < slot->type.rank; d++) {
         uint32_t along = slot->param_dims ? slot->param_dims >> 4 * d & 15 : d + 1;
-        str_addf(&out, "%s%s", d ? "," : "[", along && entries[along - 1] ? entries[along - 1] : "null");
+        own[d] = along ? entry[along - 1] : NULL;
     }
-    str_add(&out, slot->type.rank ? "]" : "[]");
-    return str_text(&out);
+    fe_sharding_give(fe, own, slot);
 }
 
 bool fe_sharding(struct fe *fe)
@@ -79,19 +71,14 @@ bool fe_sharding(struct fe *fe)
     const struct fe_param *parameters = fe_params(fe, &count);
     for (uint32_t i = 0; i < count; i++) {
         struct ir_slot *slot = &m->slots.items[parameters[i].slot];
-        const char *text = is_parameter(slot) ? parameter_spec(fe, params, &parameters[i]) : NULL;
-        if (text) slot->sharding_spec = arena_string(&m->arena, text);
+        if (is_parameter(slot)) give_parameter(fe, params, &parameters[i], slot);
     }
     for (size_t i = 0; i < m->slots.count; i++) {
         struct ir_slot *slot = &m->slots.items[i];
-        const char *text = NULL;
-        if (slot->role == IR_ROLE_OPT_STATE && slot->param) {
-            const struct ir_slot *param = &m->slots.items[slot->param - 1];
-            fe_json spec = match(fe, state, param->name);
-            if (spec && fe_sharding_length(fe, spec, "parameter", param->name, &param->type))
-                text = drop_entries(fe, spec, slot);
-        }
-        if (text) slot->sharding_spec = arena_string(&m->arena, text);
+        if (slot->role != IR_ROLE_OPT_STATE || !slot->param) continue;
+        const struct ir_slot *param = &m->slots.items[slot->param - 1];
+        fe_json spec = match(fe, state, param->name);
+        if (spec && fe_sharding_length(fe, spec, "parameter", param->name, &param->type)) give_state(fe, spec, slot);
     }
     return fe->diags->errors == errors;
 }
