@@ -34,12 +34,13 @@ struct fe_precision {
     enum ir_dtype gradients; /* to which gradients are rounded before the optimizer */
 };
 
-struct fe_scope;       /* document/document.h */
-struct fe_graph_env;   /* expr/expr.h */
-struct fe_parameters;  /* expr/expr.h */
-struct fe_library;     /* expr/library.h */
-struct fe_layers;      /* model/block.h */
-struct fe_state;       /* model/block.h */
+struct fe_scope;     /* document/document.h */
+struct fe_graph_env; /* expr/expr.h */
+struct fe_parameters;
+struct fe_function_table;
+struct fe_library;
+struct fe_layers; /* model/block.h */
+struct fe_state;
 struct fe_optim_state; /* optim/optim.h */
 
 /* What the compilation of one document shares. */
@@ -54,15 +55,18 @@ struct fe {
     const uint32_t *inputs;           /* slots of the declared inputs, in document order (document.c) */
     uint32_t input_count;
     uint32_t *places; /* per value of the document: its place in the module, 0 = none yet (json.c) */
-    uint32_t *
-        positions; /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
+    /* per value of the document: 1 + its index in the array that holds it, 0 = not known yet (json.c) */
+    uint32_t *positions;
     struct map graph_env; /* a name's address -> index into graph_envs, for those of graphs (structure.c) */
     VEC(struct fe_graph_env) graph_envs;
-    const struct fe_layers *layers;         /* what blocks call by name: the table of model/layers/ */
-    const struct fe_parameters *parameters; /* what expressions call `params`: the model's; NULL: there are none */
-    struct fe_state *state;                 /* model/: parameters, streams */
-    struct fe_optim_state *optim;           /* optim/: slots, hyper-parameters */
-    const struct fe_library *library;       /* expr/library.c: functions of expressions, by name */
+    /* What later rooms give to earlier ones, which call it by name. */
+    const struct fe_function_table *functions; /* in C, of expressions: those of expr/functions/ and losses/ */
+    const struct fe_layers *layers;            /* of model/layers/ */
+    const struct fe_parameters *parameters;    /* what expressions call `params`: the model's; NULL: there are none */
+
+    const struct fe_library *library; /* all functions of expressions (expr/library.c) */
+    struct fe_state *state;           /* of the model: parameters, streams */
+    struct fe_optim_state *optim;     /* slots, hyper-parameters */
 };
 
 /* Compiles the text of a document to a module with entries init, step, eval, infer (step/assemble.c). NULL: errors were

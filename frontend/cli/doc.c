@@ -2,7 +2,7 @@
  * works by, as Markdown. */
 #include "frontend/cli/doc.h"
 #include "frontend/expr/library.h"
-#include "frontend/model/model.h"
+#include "frontend/losses/losses.h"
 #include "frontend/optim/schedules.h"
 
 #include <string.h>
@@ -277,7 +277,7 @@ int cli_schema(struct cli *cli)
 
 int cli_doc(struct cli *cli)
 {
-    struct doc d = {.arena = cli->arena, .out = STR(cli->arena), .library = fe_library_open(cli->arena)};
+    struct doc d = {.arena = cli->arena, .out = STR(cli->arena), .library = fe_library_open(cli->arena, &fe_losses)};
     if (!cli->operands.count) return print_topics(cli, &d);
     const char *name = cli->operands.items[0], *names[TOPICS + 1];
     if (strcmp(name, "schema") == 0) {

@@ -2,7 +2,7 @@
  * editors that complete and check while one writes. It says what a table can say: keys, kinds, ranges, choices and
  * names; shapes, expressions and patterns are for `stepc check`. */
 #include "frontend/cli/doc.h"
-#include "frontend/expr/expr.h"
+#include "frontend/losses/losses.h"
 #include "frontend/optim/optim.h"
 #include "ir/base/json_tree.h"
 
@@ -308,7 +308,7 @@ static void add_blocks(struct json_tree out)
     size_t count;
     for (uint32_t i = 0; fe_structure_row(i, &row); i++) add_row(&block, BLOCKS, &row);
     for (uint32_t i = 0; fe_layer_row(i, &row); i++) add_row(&block, BLOCKS, &row);
-    const struct fe_library *library = fe_library_open(out.arena);
+    const struct fe_library *library = fe_library_open(out.arena, &fe_losses);
     const char *const *names = fe_function_names(library, FE_ACTIVATION, &count);
     for (size_t i = 0; i < count; i++) {
         struct object o = function_object(out.arena, fe_function_find(library, names[i]), 1);
@@ -325,7 +325,7 @@ static void add_losses(struct json_tree out)
     static const struct fe_arg reduction = {.choices = "mean|sum"};
     struct kinds loss = kinds(out, "loss");
     size_t count;
-    const struct fe_library *library = fe_library_open(out.arena);
+    const struct fe_library *library = fe_library_open(out.arena, &fe_losses);
     const char *const *names = fe_function_names(library, FE_LOSS, &count);
     for (size_t i = 0; i < count; i++) {
         const struct fe_function *f = fe_function_find(library, names[i]);

@@ -185,9 +185,15 @@ struct fe_function {
 };
 /* All functions by name: rows with makers and the formulas of the library. One is opened for each compilation. */
 struct fe_library;
-const struct fe_library *fe_library_open(struct arena *);
+/* Functions in C. The tables of later folders reach the language through the context. */
+struct fe_function_table {
+    const struct fe_function *rows;
+    uint32_t count;
+    const struct fe_function_table *earlier; /* that is read before; NULL: none */
+};
+extern const struct fe_function_table fe_functions; /* functions/ */
+const struct fe_library *fe_library_open(struct arena *, const struct fe_function_table *);
 const struct fe_library *fe_library(struct fe *);
-const struct fe_function *fe_function_rows(size_t *count); /* those with makers */
 const struct fe_function *fe_function_find(const struct fe_library *, const char *name);
 const char *fe_function_later(const char *name); /* known to the field, without a row: why ("": no reason); else NULL */
 /* All names with one of `flags` (0: all), for suggestions. */

@@ -1,16 +1,7 @@
-/* The table of functions in C, and calls: arguments are bound to the signature and become of the kinds that it says. */
+/* Calls of functions: arguments are bound to the signature and become of the kinds that it says. */
 #include "frontend/expr/makers.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* ---------------------------------------------------------------- tables */
-
-static const struct fe_function functions[] = {
-#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL, NULL},
-#include "frontend/expr/functions.def"
-#include "frontend/losses/losses.def"
-#undef X
-};
 
 /* Names of jax.numpy, jax.nn and Optax that have no row yet. */
 static const struct {
@@ -20,12 +11,6 @@ static const struct {
 #include "frontend/expr/functions_later.def"
 #undef X
 };
-
-const struct fe_function *fe_function_rows(size_t *count)
-{
-    *count = sizeof functions / sizeof *functions;
-    return functions;
-}
 
 const char *fe_function_later(const char *name)
 {

@@ -85,20 +85,24 @@ static void add_text(struct fe_library *l, const char *file, const char *text)
     }
 }
 
-const struct fe_library *fe_library_open(struct arena *arena)
+static void add_table(struct fe_library *l, const struct fe_function_table *t)
+{
+    if (t->earlier) add_table(l, t->earlier);
+    for (uint32_t i = 0; i < t->count; i++) add(l, t->rows[i], NULL);
+}
+
+const struct fe_library *fe_library_open(struct arena *arena, const struct fe_function_table *table)
 {
     struct fe_library *l = arena_new(arena, struct fe_library);
-    size_t count;
-    const struct fe_function *rows = fe_function_rows(&count);
     *l = (struct fe_library){.arena = arena, .names = MAP(arena)};
-    for (size_t i = 0; i < count; i++) add(l, rows[i], NULL);
+    add_table(l, table);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) add_text(l, texts[i].file, texts[i].text);
     return l;
 }
 
 const struct fe_library *fe_library(struct fe *fe)
 {
-    if (!fe->library) fe->library = fe_library_open(fe->arena);
+    if (!fe->library) fe->library = fe_library_open(fe->arena, fe->functions);
     return fe->library;
 }
 

@@ -1,5 +1,5 @@
-/* For the files of makers, the functions that functions.def and losses.def name: their declarations, their arguments,
- * and the words that their bodies begin with. */
+/* For the files of makers, the functions that functions.def names: their declarations, their arguments, and the words
+ * that their bodies begin with. Those of losses.def are declared in losses/losses.h. */
 #ifndef FRONTEND_EXPR_MAKERS_H
 #define FRONTEND_EXPR_MAKERS_H
 #include "frontend/expr/values.h"
@@ -31,7 +31,6 @@ bool fe_complex_call(struct fe_call *, const struct fe_function *,
 
 #define X(name, signature, make, data, flags) fe_maker make;
 #include "frontend/expr/functions.def"
-#include "frontend/losses/losses.def"
 #undef X
 fe_maker make_formula;
 

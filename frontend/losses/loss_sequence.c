@@ -2,6 +2,7 @@
  * are Optax's, time is a loop) and Fenchel-Young losses (Blondel et al. 2020). */
 #include "frontend/model/body.h"
 #include "frontend/expr/makers.h"
+#include "frontend/losses/losses.h"
 #include <string.h>
 
 static struct fe_val part(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t start, int64_t limit)

@@ -1,7 +1,7 @@
 /* A document in a string, read up to what a test needs. */
 #ifndef FE_TEST_H
 #define FE_TEST_H
-#include "frontend/model/model.h"
+#include "frontend/losses/losses.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>
@@ -18,7 +18,8 @@ static inline bool fixture_scan(struct fixture *f, const char *text)
 {
     memset(f, 0, sizeof *f);
     f->diags = (struct diags){.arena = &f->arena, .source = {"test.json", text, strlen(text)}};
-    f->fe = (struct fe){.arena = &f->arena, .diags = &f->diags, .options = &f->options, .layers = &fe_layers};
+    f->fe = (struct fe){
+        .arena = &f->arena, .diags = &f->diags, .options = &f->options, .functions = &fe_losses, .layers = &fe_layers};
     return fe_scan(&f->fe, text, strlen(text));
 }
 

@@ -1,7 +1,7 @@
 /* Every argument of every optimizer, schedule and layer, from their tables: left out, misspelt, of each wrong kind, out
  * of its range, and huge. A document with one such mistake is refused at the place of the mistake, by the name of what
  * was meant; one with a strange but legal value may be accepted, and nothing crashes. */
-#include "frontend/expr/expr.h"
+#include "frontend/losses/losses.h"
 #include "frontend/optim/optim.h"
 #include "tests/unit/suite.h"
 
@@ -430,7 +430,7 @@ START_TEST(losses)
                                          "1e300",      "\"\"",        "\"x[9, 9]\"", "\"t\"", "\"model\"",
                                          "\"params\"", "\"nothing\"", "-1"};
     struct arena arena = {0}, kept = {0};
-    const struct fe_library *library = fe_library_open(&kept);
+    const struct fe_library *library = fe_library_open(&kept, &fe_losses);
     size_t count;
     const char *const *names = fe_function_names(library, FE_LOSS, &count);
     ck_assert_uint_ge(count, 30);

@@ -1,6 +1,7 @@
 /* The library of functions that are formulas: every entry parses, names only what it has, and calls only what there is;
  * and the reader of such texts. */
 #include "frontend/expr/library.h"
+#include "frontend/losses/losses.h"
 #include "tests/unit/suite.h"
 #include <string.h>
 
@@ -58,7 +59,7 @@ static void check_statements(struct names *n, const struct fe_statement *list, u
 START_TEST(every_formula_is_whole)
 {
     struct arena arena = {0};
-    const struct fe_library *library = fe_library_open(&arena);
+    const struct fe_library *library = fe_library_open(&arena, &fe_losses);
     uint32_t formulas = 0;
     for (unsigned hidden = 0; hidden < 2; hidden++) {
         size_t count;

@@ -1,0 +1,9 @@
+/* The losses in C by name: the rows of losses.def. */
+#include "frontend/losses/losses.h"
+
+static const struct fe_function rows[] = {
+#define X(name, signature, make, data, flags) {#name, signature, make, data, flags, NULL, NULL},
+#include "frontend/losses/losses.def"
+#undef X
+};
+const struct fe_function_table fe_losses = {rows, sizeof rows / sizeof *rows, &fe_functions};
