@@ -59,10 +59,18 @@ static bool check_step_sizes(const struct reading *r)
     return false;
 }
 
+static bool check_masks(const struct reading *r)
+{
+    const struct fe_value *mask = argument(r, "mask"), *other = argument(r, "weight_decay_mask");
+    if (!mask || !other || mask->null || other->null) return true;
+    fe_error_key(r->fe, other->json, "E0103", "\"mask\" and \"weight_decay_mask\" are two names of one argument");
+    return false;
+}
+
 static bool check_together(const struct reading *r)
 {
     static bool (*const rules[])(const struct reading *) = {check_verbose, check_tolerances, check_betas,
-                                                            check_step_sizes};
+                                                            check_step_sizes, check_masks};
     bool good = true;
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) good &= rules[i](r);
     return good;

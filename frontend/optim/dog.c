@@ -71,24 +71,6 @@ void transform_dog(struct optim_transform *t)
     optim_chain(t, "scale_by_learning_rate", 2);
 }
 
-void transform_dowg(struct optim_transform *t)
-{
-    struct ir_builder *b = t->b;
-    optim_chain(t, "add_decayed_weights?weight_decay", 0);
-    struct optim_transform inner = *t;
-    inner.path = optim_path(t, "1");
-    ir_value *init = optim_first_params(&inner, "init_params", IR_TUPLE);
-    double initial = absent(t, "init_estim_sq_dist") ? arg(t, "eps")->number : arg(t, "init_estim_sq_dist")->number;
-    struct fe_term distance = scalar_state(&inner, "estim_sq_dist", initial),
-                   sum = scalar_state(&inner, "weighted_sq_norm_grads", 0);
-    distance = term_max(b, distance, optim_square_sum(t, differences(t, init, t->p)));
-    sum = term_add(b, term_mul(b, distance, optim_square_sum(t, t->u)), sum);
-    optim_state_set(&inner, "estim_sq_dist", distance);
-    optim_state_set(&inner, "weighted_sq_norm_grads", sum);
-    scale_all(t, term_div(b, distance, term_add(b, term_sqrt(b, sum), number(t, "eps"))));
-    optim_chain(t, "scale_by_learning_rate", 2);
-}
-
 /* The same per parameter. */
 void transform_scale_by_distance_over_gradients(struct optim_transform *t)
 {

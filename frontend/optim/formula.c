@@ -372,6 +372,9 @@ static void read_slot(struct formula *f, const char **at)
     if (take(f, at, "=")) {
         word = take(f, at, NULL);
         params = strcmp(word, "p") == 0;
+        const char *other = strchr(word, '|'); /* what holds if the first is null */
+        if (other) word = arena_string_n(t->fe->arena, word, (size_t)(other - word));
+        if (other && absent(t, word)) word = other + 1;
         start.number = name_find(f, word) == NONE || params ? strtod(word, NULL) : arg(t, word)->number;
     }
     if (take(f, at, "if")) {
@@ -458,6 +461,25 @@ static void run(struct formula *f)
                 optim_leaf_set(t, f->slots.items[f->statements.items[k].slot].state, i, next[k - at][i].term);
 }
 
+static void run_all(struct formula *f)
+{
+    struct optim_transform *t = f->t;
+    EACH_LEAF(t, i) f->u[i] = t->u[i];
+    while (f->done < f->statements.count) run(f);
+    EACH_LEAF(t, i) t->u[i] = f->u[i];
+}
+
+/* "chain 2: scale_by_learning_rate": parts with the arguments of the entry, their states from that number on. */
+static void run_chain(struct formula *f, const char *text)
+{
+    struct optim_transform *t = f->t;
+    char *chain;
+    uint32_t index = (uint32_t)strtoul(text, &chain, 10);
+    struct value *g = f->names.items[name_find(f, "g")].values;
+    optim_chain(t, chain + strlen(": "), index);
+    EACH_LEAF(t, i) g[i] = value_of(T(t->u[i]));
+}
+
 void optim_formula_run(struct optim_transform *t)
 {
     struct formula f = {.t = t, .u = optim_new_tree(t)};
@@ -466,16 +488,15 @@ void optim_formula_run(struct optim_transform *t)
     size_t errors = t->fe->diags->errors;
     if (!entry_find(&f.reader, "transform", t->row->name, &e)) BUG("%s has no formula", t->row->name);
     if (!read_names(&f)) return;
-    EACH_LEAF(t, i) f.u[i] = t->u[i];
     while (fe_statement_next(&f.reader, e.body, &line) && t->fe->diags->errors == errors) {
         const char *at = arena_string_n(t->fe->arena, line.text, line.length);
-        bool slots = take(&f, &at, "slots") != NULL;
-        if (!slots) read_statement(&f, line);
-        while (slots && f.done < f.statements.count) run(&f); /* slots that begin as p are computed where they stand */
+        bool slots = take(&f, &at, "slots") != NULL, chain = !slots && take(&f, &at, "chain");
+        if (slots || chain) run_all(&f); /* slots that begin as p are computed where they stand */
+        else read_statement(&f, line);
+        if (chain) run_chain(&f, at);
         while (slots) read_slot(&f, &at), slots = take(&f, &at, ",") != NULL;
     }
-    while (f.done < f.statements.count && t->fe->diags->errors == errors) run(&f);
-    EACH_LEAF(t, i) t->u[i] = f.u[i];
+    if (t->fe->diags->errors == errors) run_all(&f);
 }
 
 /* ---------------------------------------------------------------- the reference */

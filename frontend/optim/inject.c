@@ -6,7 +6,7 @@
  * the schedule holds.
  *
  * A learning rate outside of it that is a plain number is one too, without an own name in Optax:
- * hyperparameters.<name>, a number in the sense of formula.h, so that nothing but its place changes. One that is a
+ * hyperparameters.<name>, a number in the sense of term.h, so that nothing but its place changes. One that is a
  * schedule is declared as frozen: who sets it is told why that cannot be. */
 #include "frontend/optim/optim.h"
 #include <math.h>

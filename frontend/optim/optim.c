@@ -90,15 +90,6 @@ bool optim_at_most(const struct optim_transform *t, const char *name, int64_t li
     return false;
 }
 
-const char *optim_either(const struct optim_transform *t, const char *name, const char *other)
-{
-    if (absent(t, other)) return name;
-    if (absent(t, name)) return other;
-    fe_error_key(t->fe, optim_arg(t, other)->json, "E0103", "\"%s\" and \"%s\" are two names of one argument", name,
-                 other);
-    return NULL;
-}
-
 bool optim_mask(const struct optim_transform *t, const char *name, bool *out)
 {
     const struct fe_value *v = arg(t, name);
@@ -204,14 +195,21 @@ static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const ch
     return v;
 }
 
+/* The argument of the alias that `text` names, the first of "a|b" that is not null; -1: it has none of that name. */
+static int32_t argument_of(const struct optim_transform *t, const char *text, size_t length)
+{
+    const char *other = memchr(text, '|', length);
+    size_t first = other ? (size_t)(other - text) : length;
+    int32_t i = arg_find(t->row, text, first);
+    return other && t->args[i].null ? argument_of(t, other + 1, length - first - 1) : i;
+}
+
 /* One part of a chain: "name(argument=value,..)?condition", where a value is an argument of the alias or a literal.
  * What is not given there comes from the alias's argument of the same name, else from the part's default. */
-static void run_part(struct optim_transform *t, const char *part, size_t length, uint32_t index)
+static void run_part(struct optim_transform *t, const char *text, uint32_t index)
 {
-    const char *text = arena_string_n(t->fe->arena, part, length);
-    size_t name_length = strcspn(text, "(?");
-    const char *condition = strchr(text, '?'), *open = text[name_length] == '(' ? text + name_length + 1 : "";
-    if (condition && absent(t, condition + 1)) return;
+    size_t name_length = strcspn(text, "(? ");
+    const char *open = text[name_length] == '(' ? text + name_length + 1 : "";
     const struct optim_row *row = optim_row_find(arena_string_n(t->fe->arena, text, name_length));
     if (!row) BUG("unknown part of a chain: %s", text);
     struct fe_value args[OPTIM_MOST_ARGS];
@@ -224,7 +222,7 @@ static void run_part(struct optim_transform *t, const char *part, size_t length,
             if (n != strlen(name) || strncmp(at, name, n)) continue;
             value = at + n + 1, value_length = strcspn(value, ",)");
         }
-        int32_t from = value ? arg_find(t->row, value, value_length) : arg_find(t->row, name, strlen(name));
+        int32_t from = value ? argument_of(t, value, value_length) : arg_find(t->row, name, strlen(name));
         if (from >= 0) args[i] = t->args[from], injected[i] = t->injected[from];
         else
             args[i] = literal(t->fe, &row->args[i],
@@ -236,12 +234,25 @@ static void run_part(struct optim_transform *t, const char *part, size_t length,
     run(&inner);
 }
 
+/* Whether an argument is neither null nor false; of "not x": whether x is. */
+static bool is_given(const struct optim_transform *t, const char *text)
+{
+    bool not = strncmp(text, "not ", 4) == 0;
+    uint32_t i = arg_index(t, text + (not ? 4 : 0));
+    return (!t->args[i].null && (t->args[i].boolean || t->row->args[i].kind != FE_BOOL)) != not ;
+}
+
 void optim_chain(struct optim_transform *t, const char *chain, uint32_t first)
 {
-    for (uint32_t index = first; *chain; index++) {
+    uint32_t index = first;
+    while (*chain) {
         const char *end = strstr(chain, " -> ");
         size_t length = end ? (size_t)(end - chain) : strlen(chain);
-        run_part(t, chain, length, index);
+        const char *part = arena_string_n(t->fe->arena, chain, length);
+        const char *stands = strchr(part, '?'), *comes = strstr(part, " if ");
+        bool wanted = (!stands || is_given(t, stands + 1)) && (!comes || is_given(t, comes + strlen(" if ")));
+        if (wanted) run_part(t, part, index);
+        index += wanted || !comes; /* without such a part the others move up; else it stands there as identity */
         chain += length + (end ? strlen(" -> ") : 0);
     }
 }

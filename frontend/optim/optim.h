@@ -104,7 +104,8 @@ struct optim_row {
     const char *name;
     optim_rule *rule;  /* NULL: an alias */
     const char *chain; /* "scale_by_adam(nesterov=true) -> trace(decay=momentum)?momentum -> ...": arguments go by name;
-                        * a part with `?argument` is there if the argument is not null */
+                        * a part with `?argument` stands there as identity, one
+                        * with ` if argument` is left out, if the argument is null or false */
     const struct fe_arg *args;
     uint32_t count;
     const char *doc;
@@ -164,14 +165,11 @@ const struct fe_value *optim_arg(const struct optim_transform *, const char *nam
 struct fe_term optim_number(const struct optim_transform *,
                             const char *name);                       /* a number, or the value that the host sets: one
                                                                       * of inject_hyperparams is a float32 array, a
-                                                                      * learning rate remains a number (formula.h) */
+                                                                      * learning rate remains a number (term.h) */
 bool optim_absent(const struct optim_transform *, const char *name); /* null */
 bool optim_scheduled(const struct optim_transform *, const char *name); /* a schedule object, not injected */
 /* For integers that something is unrolled over: false and an error if the argument is larger. */
 bool optim_at_most(const struct optim_transform *, const char *name, int64_t limit);
-/* Of two names for one argument, both nullable, the one that is given, else the first; NULL and an error if both are.
- */
-const char *optim_either(const struct optim_transform *, const char *name, const char *other);
 /* The patterns of a mask as one bool per parameter: all true if it is null. False: an error was recorded. */
 bool optim_mask(const struct optim_transform *, const char *name, bool *out);
 /* An expression of one name, a counter: its value as a scalar. False: an error was recorded. */
@@ -325,11 +323,5 @@ static inline struct fe_term correction(struct ir_builder *b, struct fe_term dec
 static inline struct fe_term corrected(struct ir_builder *b, struct fe_term m, struct fe_term c)
 {
     return term_div(b, m, term_cast_like(b, c, m));
-}
-/* sqrt(v + eps_root) + eps */
-static inline struct fe_term root_plus(struct ir_builder *b, struct fe_term v, struct fe_term eps_root,
-                                       struct fe_term eps)
-{
-    return term_add(b, term_sqrt(b, term_add(b, v, eps_root)), eps);
 }
 #endif
