@@ -22,20 +22,15 @@ struct value {
 
 struct name {
     const char *text;
-    int32_t argument; /* of the row; -1: none */
-    bool leaf;        /* a value per parameter, else one */
+    const char *state; /* of a slot: where it is stored */
+    int32_t argument;  /* of the row; -1: none */
+    bool leaf;         /* a value per parameter, else one */
     struct value *values;
-};
-
-struct slot {
-    uint32_t name;
-    const char *state;
-    bool once, there;
 };
 
 struct statement {
     uint32_t name;     /* what it gives a value; NONE */
-    uint32_t slot;     /* whose next value it is; NONE */
+    uint32_t slot;     /* the name whose next value it is; NONE */
     bool update, leaf; /* update: it is the update that goes on */
     struct expr_node *tree;
 };
@@ -50,7 +45,6 @@ struct function {
 struct formula {
     struct optim_transform *t;
     VEC(struct name) names;
-    VEC(struct slot) slots;
     VEC(struct statement) statements;
     VEC(struct function) functions;
     struct fe_reader reader;
@@ -101,27 +95,17 @@ static struct value eval(struct formula *, const struct expr_node *, const struc
 
 static struct value binary(struct ir_builder *b, enum expr_operator op, const struct value *x, const struct value *y)
 {
+    static struct fe_term (*const of_terms[])(struct ir_builder *, struct fe_term, struct fe_term) = {
+        [EXPR_OP_ADD] = term_add, [EXPR_OP_SUB] = term_sub, [EXPR_OP_MUL] = term_mul, [EXPR_OP_DIV] = term_div,
+        [EXPR_OP_POW] = term_pow, [EXPR_OP_EQ] = term_eq,   [EXPR_OP_LE] = term_le,   [EXPR_OP_LT] = term_lt,
+        [EXPR_OP_AND] = term_and, [EXPR_OP_OR] = term_or,   [EXPR_OP_GT] = NULL};
     bool words = x->none || y->none || x->word || y->word, numbers = is_number(x) && is_number(y);
-    bool same = words ? x->none == y->none && !x->word == !y->word && (!x->word || strcmp(x->word, y->word) == 0)
-                      : x->term.number == y->term.number;
-    if (words || (numbers && op == EXPR_OP_EQ)) return value_of(term_number(same == (op == EXPR_OP_EQ)));
-    switch (op) {
-    case EXPR_OP_ADD: return value_of(term_add(b, x->term, y->term));
-    case EXPR_OP_SUB: return value_of(term_sub(b, x->term, y->term));
-    case EXPR_OP_MUL: return value_of(term_mul(b, x->term, y->term));
-    case EXPR_OP_DIV: return value_of(term_div(b, x->term, y->term));
-    case EXPR_OP_POW: return value_of(term_pow(b, x->term, y->term));
-    case EXPR_OP_EQ: return value_of(term_eq(b, x->term, y->term));
-    case EXPR_OP_LE: return value_of(term_le(b, x->term, y->term));
-    case EXPR_OP_LT:
-        return value_of(numbers ? term_number(x->term.number < y->term.number) : term_lt(b, x->term, y->term));
-    case EXPR_OP_GT:
-        return value_of(numbers ? term_number(x->term.number > y->term.number) : term_lt(b, y->term, x->term));
-    case EXPR_OP_AND:
-        return value_of(numbers ? term_number(x->term.number && y->term.number) : term_and(b, x->term, y->term));
-    case EXPR_OP_OR: return value_of(term_or(b, x->term, y->term));
-    default: BUG("operator %d in a formula", (int)op);
-    }
+    bool same = x->none == y->none && !x->word == !y->word && (!x->word || strcmp(x->word, y->word) == 0);
+    if (words) return value_of(term_number(same == (op == EXPR_OP_EQ)));
+    if (numbers && op == EXPR_OP_GT) return value_of(term_number(x->term.number > y->term.number));
+    if (numbers && op == EXPR_OP_AND) return value_of(term_number(x->term.number && y->term.number));
+    if (op >= sizeof of_terms / sizeof *of_terms || !of_terms[op]) BUG("operator %d in a formula", (int)op);
+    return value_of(of_terms[op](b, x->term, y->term));
 }
 
 /* From the parameters to the tree. */
@@ -355,47 +339,48 @@ static enum ir_dtype slot_dtype(struct formula *f, const char **at)
     return zeros ? beginning_with(t, dtype) : dtype;
 }
 
+/* NAME [as STATE] [: DTYPE] [once | scalar] [= START] [if CONDITION] */
 static void read_slot(struct formula *f, const char **at)
 {
     struct optim_transform *t = f->t;
-    struct slot s = {.there = true};
     struct optim_start start = zero;
     enum ir_dtype dtype = IR_TUPLE;
-    const char *name = s.state = take(f, at, NULL), *word;
-    bool scalar = false, params = false;
-    if (take(f, at, "as")) s.state = take(f, at, NULL);
+    const char *name = take(f, at, NULL), *state = take(f, at, "as") ? take(f, at, NULL) : name, *word = "";
+    bool once = false, scalar = false, there = true;
     if (take(f, at, ":")) {
         if (!(scalar = take(f, at, "scalar"))) dtype = slot_dtype(f, at);
-        s.once = take(f, at, "once");
-        scalar |= take(f, at, "scalar") != NULL;
+        once = take(f, at, "once");
     }
     if (take(f, at, "=")) {
         word = take(f, at, NULL);
-        params = strcmp(word, "p") == 0;
         const char *other = strchr(word, '|'); /* what holds if the first is null */
         if (other) word = arena_string_n(t->fe->arena, word, (size_t)(other - word));
         if (other && absent(t, word)) word = other + 1;
-        start.number = name_find(f, word) == NONE || params ? strtod(word, NULL) : arg(t, word)->number;
+        uint32_t known = name_find(f, word);
+        bool argument = known != NONE && f->names.items[known].argument >= 0;
+        start.number = argument ? arg(t, word)->number : strtod(word, NULL);
     }
     if (take(f, at, "if")) {
-        struct expr_node *condition = fe_step_parse(t->fe->arena, &f->reader, (struct fe_span){*at, strcspn(*at, ",")});
-        (void)resolve(f, condition, NULL);
-        s.there = eval(f, condition, NULL).term.number != 0;
-        *at += strcspn(*at, ",");
+        struct fe_span condition = {*at, strcspn(*at, ",")};
+        struct expr_node *n = fe_step_parse(t->fe->arena, &f->reader, condition);
+        (void)resolve(f, n, NULL);
+        there = eval(f, n, NULL).term.number != 0;
+        *at += condition.length;
     }
-    s.name = name_add(f, name, !s.once);
-    struct name *n = &f->names.items[s.name];
-    ir_value *tree = params             ? optim_first_params(t, s.state, dtype)
-                     : s.once || scalar ? NULL
-                                        : optim_tree(t, s.state, dtype, start);
-    if (!s.there) n->values = NULL;
-    else if (s.once) n->values[0] = value_of(optim_state(t, s.state, ir_type_scalar(dtype), start));
+    uint32_t added = name_add(f, name, !once);
+    struct name *n = &f->names.items[added];
+    n->state = state;
+    if (!there) n->values = NULL; /* None */
+    ir_value *tree = !there || once || scalar ? NULL
+                     : strcmp(word, "p") == 0 ? optim_first_params(t, state, dtype)
+                                              : optim_tree(t, state, dtype, start);
+    if (!there) return;
+    if (once) n->values[0] = value_of(optim_state(t, state, ir_type_scalar(dtype), start));
     else
         EACH_LEAF(t, i) {
-            enum ir_dtype own = dtype == IR_TUPLE ? (enum ir_dtype)t->o->params[i].type.dtype : dtype;
-            n->values[i] = value_of(tree ? T(tree[i]) : optim_leaf(t, s.state, i, ir_type_scalar(own), start));
+            struct ir_type own = ir_type_scalar((enum ir_dtype)t->o->params[i].type.dtype);
+            n->values[i] = value_of(tree ? T(tree[i]) : optim_leaf(t, state, i, own, start));
         }
-    vec_push(t->fe->arena, &f->slots, s);
 }
 
 /* "name = expression", "slot <- expression", "slot <- name = expression" */
@@ -406,18 +391,19 @@ static void read_statement(struct formula *f, struct fe_span line)
     struct fe_span name;
     const char *arrow = memmem(line.text, line.length, " <- ", 4);
     if (arrow) {
-        struct fe_span target = {line.text, (size_t)(arrow - line.text)};
-        for (uint32_t i = 0; i < f->slots.count; i++)
-            if (fe_span_is(target, f->names.items[f->slots.items[i].name].text)) s.slot = i;
-        s.update = fe_span_is(target, "g");
-        if (s.slot == NONE && !s.update) BUG("%s:%u: no such slot", f->reader.file, f->reader.line);
-        line = (struct fe_span){arrow + 4, line.length - target.length - 4};
+        size_t length = (size_t)(arrow - line.text);
+        s.slot = name_find(f, arena_string_n(arena, line.text, length));
+        s.update = length == 1 && *line.text == 'g';
+        if (!s.update && (s.slot == NONE || !f->names.items[s.slot].state))
+            BUG("%s:%u: no such slot", f->reader.file, f->reader.line);
+        line = (struct fe_span){arrow + 4, line.length - length - 4};
+        if (s.update) s.slot = NONE;
     }
-    bool names = fe_statement_name(line, &name, &line);
+    bool names = fe_statement_name(line, &name, &line), there = s.slot == NONE || f->names.items[s.slot].values;
     s.tree = fe_step_parse(arena, &f->reader, line);
-    s.leaf = resolve(f, s.tree, NULL) || s.update || (s.slot != NONE && !f->slots.items[s.slot].once);
+    s.leaf = resolve(f, s.tree, NULL) || s.update || (s.slot != NONE && f->names.items[s.slot].leaf);
     if (names) s.name = name_add(f, arena_string_n(arena, name.text, name.length), s.leaf);
-    if (s.slot == NONE || f->slots.items[s.slot].there) vec_push(arena, &f->statements, s);
+    if (there) vec_push(arena, &f->statements, s);
 }
 
 /* ---------------------------------------------------------------- running */
@@ -440,7 +426,7 @@ static void run(struct formula *f)
     if (!first->leaf) {
         struct value v = eval(f, first->tree, NULL);
         store(f, first, &v);
-        if (first->slot != NONE) optim_state_set(t, f->slots.items[first->slot].state, v.term);
+        if (first->slot != NONE) optim_state_set(t, f->names.items[first->slot].state, v.term);
         return;
     }
     struct value **next = arena_new_array(t->fe->arena, struct value *, end - at);
@@ -458,7 +444,7 @@ static void run(struct formula *f)
     for (size_t k = at; k < end; k++)
         if (next[k - at])
             EACH_LEAF(t, i)
-                optim_leaf_set(t, f->slots.items[f->statements.items[k].slot].state, i, next[k - at][i].term);
+                optim_leaf_set(t, f->names.items[f->statements.items[k].slot].state, i, next[k - at][i].term);
 }
 
 static void run_all(struct formula *f)
