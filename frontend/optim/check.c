@@ -192,12 +192,21 @@ void optim_check(struct fe *fe, fe_json json)
     check(fe, &b, ir_param_new(&b, "step", ir_type_scalar(IR_I32), -1), json, false);
 }
 
+static void warn_of_ascent(const struct reading *r)
+{
+    if (strcmp(r->row->name, "adadelta") != 0 || !argument(r, "learning_rate")->null) return;
+    if (r->json != fe_member(r->fe, fe_root(r->fe), "optimizer")) return;
+    struct diag *d = fe_warning(r->fe, r->json, "W0429", "adadelta without a learning rate ascends, as in Optax");
+    d->hint = "\"learning_rate\": 1.0 descends";
+}
+
 const struct optim_row *optim_read(struct fe_optim_state *o, fe_json json, struct fe_value *args, const bool *hyper)
 {
     struct fe *fe = o->fe;
     struct reading r = {fe, json, row_of(fe, json), args};
     bool good = r.row && read_arguments(&r, args, hyper) && (!o->outside || is_whole(fe, r.row, args)) &&
                 check_patterns(o, r.row, args) && check_value(o, json, r.row);
+    if (good) warn_of_ascent(&r);
     return good ? r.row : NULL;
 }
 

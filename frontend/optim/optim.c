@@ -205,10 +205,12 @@ static int32_t argument_of(const struct optim_transform *t, const char *text, si
 }
 
 /* One part of a chain: "name(argument=value,..)?condition", where a value is an argument of the alias or a literal.
- * What is not given there comes from the alias's argument of the same name, else from the part's default. */
+ * What is not given there comes from the alias's argument of the same name, else from the part's default. With `@mask`
+ * behind it the part runs for the leaves of that argument. */
 static void run_part(struct optim_transform *t, const char *text, uint32_t index)
 {
-    size_t name_length = strcspn(text, "(? ");
+    size_t name_length = strcspn(text, "(?@ ");
+    const char *mask = strchr(text, '@');
     const char *open = text[name_length] == '(' ? text + name_length + 1 : "";
     const struct optim_row *row = optim_row_find(arena_string_n(t->fe->arena, text, name_length));
     if (!row) BUG("unknown part of a chain: %s", text);
@@ -231,7 +233,13 @@ static void run_part(struct optim_transform *t, const char *text, uint32_t index
     struct optim_transform inner = *t;
     inner.row = row, inner.args = args, inner.injected = injected;
     if (index != OPTIM_HERE) inner.path = arena_format(t->fe->arena, "%s.%u", t->path, index);
+    bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
+    if (mask && !optim_mask(t, mask + 1, in)) return;
+    if (mask) inner.u = optim_new_tree(t);
+    for (uint32_t i = 0; mask && i < t->count; i++) inner.u[i] = in[i] ? t->u[i] : 0;
     run(&inner);
+    for (uint32_t i = 0; mask && i < t->count; i++)
+        if (in[i]) t->u[i] = inner.u[i];
 }
 
 /* Whether an argument is neither null nor false; of "not x": whether x is. */

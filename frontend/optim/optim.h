@@ -261,6 +261,8 @@ enum ir_dtype optim_highest(const struct optim_transform *);
 ir_value *optim_new_tree(const struct optim_transform *);
 /* The leaves of the transformation as a tree of expressions. */
 struct fe_val optim_tree_value(struct optim_transform *, const ir_value *);
+/* The value of an expression of the document; 0: an error was recorded. */
+ir_value optim_evaluate(struct optim_transform *, fe_json text, const struct fe_env *);
 /* Sum of squares over the whole tree, a float32 scalar (0 for an empty tree), and the inner product of two. */
 struct fe_term optim_square_sum(struct optim_transform *, const ir_value *);
 struct fe_term optim_dot(struct ir_builder *, uint32_t count, const ir_value *, const ir_value *);

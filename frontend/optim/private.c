@@ -49,15 +49,6 @@ void transform_per_example_layer_norm_clip(struct optim_transform *t)
     }
 }
 
-void optim_map(struct fe_optim_state *o, fe_json expression, ir_value *u, const ir_value *p)
-{
-    struct fe_value f = {.given = true, .json = expression};
-    struct optim_transform t = {
-        .o = o, .fe = o->fe, .b = o->b, .json = expression, .args = &f, .count = o->count, .u = u, .p = p};
-    t.row = optim_row_find("stateless");
-    t.row->rule(&t);
-}
-
 /* (sum of clipped gradients + clip * multiplier * N(0, 1)) / examples. The clipping happens where the gradients of the
  * examples are, so the updates must still be the gradients. */
 void transform_differentially_private_aggregate(struct optim_transform *t)

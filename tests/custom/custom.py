@@ -2,7 +2,8 @@
 """Transformations that a document writes itself.
 
 pairs/*.json hold an optimizer that is built in and the same one written as `custom`; both train the same model, and the
-results must agree bit by bit, interpreted and compiled. errors/*.json hold mistakes and what has to be said about them.
+results must agree bit by bit, interpreted and compiled: the expressions of a document mean what the formulas of
+frontend/optim/optimizers.step mean, which other code reads and runs, and what the rules in C compute. errors/*.json hold mistakes and what has to be said about them.
 Every document in frontend/optim/CUSTOM.md compiles and runs.
 
 usage: custom.py STEPC [NAME...]
