@@ -2,6 +2,7 @@
  * slots are listed; then each optional argument is changed in turn, to see what it does to the slots. */
 #include "frontend/cli/doc.h"
 #include "frontend/optim/optim.h"
+#include "ir/base/json_tree.h"
 
 #include <string.h>
 
@@ -84,25 +85,32 @@ enum trial { USUAL, NO_VECTOR, PER_EXAMPLE, TRIALS };
 static const char *probe_text(struct arena *arena, const struct optim_row *row, const char *argument, const char *value,
                               enum trial trial)
 {
-    struct str s = STR(arena);
-    str_addf(
-        &s,
-        "{\"stepc\": 1, \"name\": \"probe\", \"inputs\": {\"x\": {\"shape\": [4, 256], \"axes\": [\"batch\", null]}}, "
-        "\"model\": {\"type\": \"linear\", \"input\": \"x\", \"features\": 384, \"use_bias\": %s}, "
-        "\"loss\": \"mean(model**2)\", %s{\"type\": \"%s\"",
-        trial == NO_VECTOR ? "false" : "true",
-        trial == PER_EXAMPLE ? "\"optimizer\": {\"type\": \"identity\"}, \"per_example\": {\"transform\": ["
-                             : "\"optimizer\": ",
-        row->name);
+    struct json_tree d = json_object(arena), input, model, t;
+    json_add_integer(d, "stepc", 1);
+    json_add_text(d, "name", "probe");
+    input = json_add_object(json_add_object(d, "inputs"), "x");
+    json_add(input, "shape", json_raw(arena, "[4, 256]"));
+    json_add(input, "axes", json_raw(arena, "[\"batch\", null]"));
+    model = json_add_object(d, "model");
+    json_add_text(model, "type", "linear");
+    json_add_text(model, "input", "x");
+    json_add_integer(model, "features", 384);
+    json_add_bool(model, "use_bias", trial != NO_VECTOR);
+    json_add_text(d, "loss", "mean(model**2)");
+    t = json_add_object(d, "optimizer");
+    if (trial == PER_EXAMPLE) {
+        json_add_text(t, "type", "identity");
+        t = json_add_object(json_add_array(json_add_object(d, "per_example"), "transform"), NULL);
+    }
+    json_add_text(t, "type", row->name);
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
         bool wanted = argument && strcmp(argument, a->name) == 0;
         bool needed = a->flags & FE_REQUIRED || (strcmp(row->name, "custom") == 0 && strcmp(a->name, "slots") == 0);
         const char *v = wanted ? value : needed ? example(row->name, a) : NULL;
-        if (v) str_addf(&s, ", \"%s\": %s", a->name, v);
+        if (v) json_add(t, a->name, json_raw(arena, v));
     }
-    str_add(&s, trial == PER_EXAMPLE ? "}]}}" : "}}");
-    return str_text(&s);
+    return json_print(d);
 }
 
 /* ---------------------------------------------------------------- slots */
