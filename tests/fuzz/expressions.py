@@ -800,16 +800,12 @@ def differs(g, what, got, want, noisy):
     if got is None:
         return "%s: another shape than %s" % (what, list(np.shape(want)))
     scale = np.abs(want[np.isfinite(want)]).max(initial=0) * rtol * (0.1 if atol > 1e-20 else 0)
-    with np.errstate(all="ignore"):
-        near = np.abs(got - want) <= atol + rtol * np.abs(want) + scale
-        good = near | (got == want) | (np.isnan(got) & np.isnan(want))
-        if not good.all():
-            spread = 4 * np.abs(np.asarray(noisy(), "f8") - want)
-            good |= np.abs(got - want) <= spread
-    if good.all():
-        return None
-    i = tuple(int(x) for x in np.argwhere(~good)[0])
-    return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (what, list(i), got[i], want[i], (~good).sum(), good.size)
+    bad = comparison.differences(got, want, rtol, atol, scale)
+    if bad.any():
+        with np.errstate(all="ignore"):
+            bad &= comparison.differences(got, want, slack=4 * np.abs(np.asarray(noisy(), "f8") - want))
+    said = comparison.in_words(got, want, bad)
+    return said and what + said
 
 
 def kinder(g, got):

@@ -27,7 +27,7 @@ from flax import nnx
 
 warnings.filterwarnings("ignore")
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import command, draws, recorded, runner, safetensors
+from tool import command, comparison, draws, recorded, runner, safetensors
 
 RTOL, ATOL, RATE = 2e-5, 2e-6, 0.1
 
@@ -905,17 +905,13 @@ def compare(got, want, noisy, rough):
             value, found, others = np.asarray(value, "f8"), got[kind].get(name), [np.asarray(n[kind][name], "f8") for n in noisy]
             if found is None:
                 return "%s is not there; there are %s" % (name, ", ".join(sorted(got[kind])))
-            found = np.asarray(found, "f8")
-            if found.shape != value.shape:
-                return "%s: shape %s instead of %s" % (name, found.shape, value.shape)
             with np.errstate(invalid="ignore", over="ignore"):
                 spread = max((np.abs(o - value) for o in others), key=lambda d: np.nan_to_num(d, nan=np.inf).max(initial=0))
                 slack = np.where(np.isfinite(spread), 3 * np.nan_to_num(spread).max(initial=0), np.inf)
                 slack = slack + (0.03 * np.nan_to_num(np.abs(value), posinf=0).max(initial=0.1) if rough else 0)
-                close = (np.abs(found - value) <= ATOL + RTOL * np.abs(value) + slack) | (found == value) | (np.isnan(found) & np.isnan(value))
-            if not close.all():
-                i = tuple(int(x) for x in np.argwhere(~close)[0])
-                return "%s%s%s: %.9g instead of %.9g (%d of %d differ)" % ("inferred " * (kind == 2), name, list(i), found[i], value[i], (~close).sum(), close.size)
+            said = comparison.difference(found, value, RTOL, ATOL, slack)
+            if said:
+                return "inferred " * (kind == 2) + name + said
     return None
 
 

@@ -25,7 +25,7 @@ import optax
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import sharded
-from tool import command, draws, recorded, runner
+from tool import command, comparison, draws, recorded, runner
 
 RTOL, ATOL, RATE, STEPS = 3e-5, 3e-6, 0.5, 2
 
@@ -463,15 +463,11 @@ def compare(case, got, want, noisy):
     for kind in (0, 1):
         for name, value in want[kind].items():
             value, found, other = (np.asarray(x, "f8") for x in (value, got[kind][name], noisy[kind][name]))
-            if value.shape != found.shape:
-                return "%s: shape %s instead of %s" % (name, found.shape, value.shape)
             with np.errstate(invalid="ignore", over="ignore"):
                 slack = 3 * np.abs(other - value)
-                close = np.abs(found - value) <= atol + rtol * np.abs(value) + np.where(np.isfinite(slack), slack, 0)
-                bad = ~(close | (found == value) | (np.isnan(found) & np.isnan(value)))
-            if bad.any():
-                at = tuple(int(i) for i in np.argwhere(bad)[0])
-                return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(at), found[at], value[at], bad.sum(), bad.size)
+            said = comparison.difference(found, value, rtol, atol, np.where(np.isfinite(slack), slack, 0))
+            if said:
+                return name + said
     return None
 
 

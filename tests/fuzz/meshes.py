@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import optimizers as fuzz
-from tool import command, runner, safetensors
+from tool import command, comparison, runner, safetensors
 
 MESHES = [{"x": 2}, {"x": 2, "y": 2}, {"x": 3}, {"x": 4}, {"x": 1, "y": 2}]
 
@@ -55,8 +55,7 @@ def run(options, folder, document, case, data, save, init="init.safetensors", st
     steps = case["steps"] if steps is None else steps
     runner.call(options.stepc, "run", at("step.so"), "-q", "--steps", str(steps), "--data", at("data.safetensors"), "--init", at(init), "--save", at(save),
                  "--all-state", "--metrics", at(save + ".jsonl"))
-    with open(at(save + ".jsonl")) as f:
-        return safetensors.wide(at(save)), [json.loads(line) for line in f]
+    return safetensors.wide(at(save)), runner.metrics(at(save + ".jsonl"))
 
 
 def differ(case, ours, alone, other, skip=()):
@@ -66,16 +65,13 @@ def differ(case, ours, alone, other, skip=()):
         return "names %s" % sorted(set(ours) ^ set(alone))[:4]
     for name, want in alone.items():
         found, noise = ours[name], other[name]
-        if found.shape != want.shape:
-            return "%s: shape %s instead of %s" % (name, found.shape, want.shape)
-        if any(s in name for s in skip):
+        if found.shape == want.shape and any(s in name for s in skip):
             continue
         with np.errstate(invalid="ignore", over="ignore"):
             slack = 10 * np.abs(noise - want)
-            bad = ~((np.abs(found - want) <= atol + rtol * np.abs(want) + np.where(np.isfinite(slack), slack, np.inf)) | (found == want) | (np.isnan(found) & np.isnan(want)))
-        if bad.any():
-            i = tuple(int(x) for x in np.argwhere(bad)[0])
-            return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(i), found[i], want[i], bad.sum(), bad.size)
+        said = comparison.difference(found, want, rtol, atol, np.where(np.isfinite(slack), slack, np.inf))
+        if said:
+            return name + said
     return None
 
 

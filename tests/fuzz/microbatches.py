@@ -591,16 +591,13 @@ def compare(got, want, noisy):
             for i, (w, f, o) in enumerate(zip(value, found, noisy[kind][name]) if kind else [(value, found, noisy[0][name])]):
                 where = name + (" at step %d" % (i + 1) if kind else "")
                 w, f, o = np.asarray(w, "f8"), np.asarray(f, "f8"), np.asarray(o, "f8")
-                if w.shape != f.shape:
-                    return "%s: shape %s instead of %s" % (where, f.shape, w.shape), 0
                 with np.errstate(invalid="ignore", over="ignore"):
                     slack = 3 * np.max(np.abs(o - w), initial=0, where=np.isfinite(o - w)) + 0 * w
                     slack = np.where(np.isfinite(slack), slack, np.where(np.isfinite(w) != np.isfinite(o), np.inf, 0))
-                    bad = ~((np.abs(f - w) <= ATOL + RTOL * np.abs(w) + slack) | (f == w) | (np.isnan(f) & np.isnan(w)))
                     worst = max(worst, (slack / (1e-3 + np.abs(w)))[np.isfinite(w)].max(initial=0))
-                if bad.any():
-                    at = tuple(int(x) for x in np.argwhere(bad)[0])
-                    return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (where, list(at), f[at], w[at], bad.sum(), bad.size), worst
+                said = comparison.difference(f, w, RTOL, ATOL, slack)
+                if said:
+                    return where + said, worst
     return None, worst
 
 

@@ -27,7 +27,7 @@ import optax
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 import optim_reference
-from tool import ROOT, command, draws, recorded, runner
+from tool import ROOT, command, comparison, draws, recorded, runner
 
 RTOL, ATOL = 2e-5, 2e-6
 
@@ -39,7 +39,7 @@ def rows(table):
     with open(os.path.join(ROOT, "frontend", "document", "arguments.h")) as f:
         short = [line for line in f.read().replace("\\\n", " ").splitlines() if line.startswith("#define") and not line.startswith(("#define ARG(", "#define FRONTEND"))]
     head = ["#define ARG(name, kind, flags, preset, choices) [A name ~ kind ~ flags ~ preset ~ choices A]", "#define TRANSFORM(name, arguments, ...) [R name ~ arguments R]",
-            "#define ALIAS(name, chain, arguments, ...) [R name ~ arguments R]", "#define PLANNED(name)", "#define X(name, arguments, ...) [R name ~ arguments R]"]
+            "#define ALIAS(name, chain, arguments, ...) [R name ~ arguments R]", "#define FORMULA(name, arguments, ...) [R name ~ arguments R]", "#define PLANNED(name)", "#define X(name, arguments, ...) [R name ~ arguments R]"]
     source = "\n".join(head + short) + '\n#include "frontend/%s.def"\n' % table
     text = subprocess.run(["cc", "-E", "-P", "-x", "c", "-I", ROOT, "-"], input=source, capture_output=True, text=True, check=True).stdout
     out = {}
@@ -757,13 +757,12 @@ def compare(case, got, want, noisy):
                 return "%s: shape %s instead of %s" % (name, found.shape, value.shape), 0
             with np.errstate(invalid="ignore", over="ignore"):
                 slack = trust * np.abs(other - value).max(0)
-                close = np.abs(found - value) <= atol + rtol * np.abs(value) + np.where(np.isfinite(slack), slack, np.inf)
-                bad = ~(close | (found == value) | (np.isnan(found) & np.isnan(value)) | (~np.isfinite(other).all(0) & ~np.isfinite(found) & np.isfinite(value)))
+                bad = comparison.differences(found, value, rtol, atol, np.where(np.isfinite(slack), slack, np.inf))
+                bad &= np.isfinite(other).all(0) | np.isfinite(found) | ~np.isfinite(value)
                 loose = np.where(np.isfinite(slack), slack / (1e-3 + np.abs(value)), 0).max(initial=0)
             worst = max(worst, loose)
             if bad.any():
-                i = tuple(int(x) for x in np.argwhere(bad)[0])
-                return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(i), found[i], value[i], bad.sum(), bad.size), worst
+                return name + comparison.in_words(found, value, bad), worst
     return None, worst
 
 

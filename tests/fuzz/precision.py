@@ -21,7 +21,7 @@ sys.path[:0] = [os.path.join(HERE, ".."), os.path.join(HERE, "..", "parity")]
 import sharded
 import record_precision as models  # of tests/parity
 import jax
-from tool import command, draws, recorded, runner
+from tool import command, comparison, draws, recorded, runner
 
 DTYPES = ["float32", "bfloat16", "float16"]
 RECURRENT = {"lstm_cell": "LSTMCell", "optimized_lstm_cell": "OptimizedLSTMCell", "gru_cell": "GRUCell", "simple_cell": "SimpleCell"}
@@ -97,15 +97,11 @@ def compare(got, want, noisy, rtol, atol):
             if name not in got[kind]:
                 return "%s is not there" % name
             w, f, n = (np.asarray(x[kind][name], "f8") for x in (want, got, noisy))
-            if w.shape != f.shape:
-                return "%s: shape %s instead of %s" % (name, f.shape, w.shape)
             with np.errstate(invalid="ignore", over="ignore"):
                 slack = 3 * np.abs(n - w).max(initial=0)
-                slack = slack if np.isfinite(slack) else np.inf
-                bad = ~((np.abs(f - w) <= atol + rtol * np.abs(w) + slack) | (f == w) | (np.isnan(f) & np.isnan(w)))
-            if bad.any():
-                at = tuple(int(x) for x in np.argwhere(bad)[0])
-                return "%s%s: %.9g instead of %.9g (%d of %d differ)" % (name, list(at), f[at], w[at], bad.sum(), bad.size)
+            said = comparison.difference(f, w, rtol, atol, slack if np.isfinite(slack) else np.inf)
+            if said:
+                return name + said
     return None
 
 

@@ -64,6 +64,12 @@ def turn(options, name, seed, cases, arguments):
     return done.returncode, done.stdout
 
 
+def counts(said):
+    """The line that counts outcomes."""
+    lines = said.strip().splitlines() or ["nothing said"]
+    return next((line for line in reversed(lines) if re.match(r"\d+ \w", line)), lines[-1])
+
+
 def quick(options):
     failed = skipped = 0
     for name in options.names or QUICK:
@@ -74,7 +80,7 @@ def quick(options):
             continue
         begun = time.monotonic()
         code, said = turn(options, name, 1, fuzzer.quick, fuzzer.arguments)
-        print("%s, %.1f s: %s" % (name, time.monotonic() - begun, said.strip() if code else said.strip().splitlines()[-1]), flush=True)
+        print("%s, %.1f s: %s" % (name, time.monotonic() - begun, said.strip() if code else counts(said)), flush=True)
         failed += code != 0
     return 1 if failed else SKIPPED if skipped else 0
 
@@ -104,12 +110,11 @@ def long(options):
                 break
             fuzzer, row = FUZZERS[name], tried[name]
             code, said = turn(options, name, row[1], fuzzer.turn, [a for a in fuzzer.arguments if a != "--quick"])
-            lines = said.strip().splitlines() or ["nothing said"]
-            print("%s, seed %d: %s" % (name, row[1], said.strip() if code else lines[-1]), flush=True)
+            print("%s, seed %d: %s" % (name, row[1], said.strip() if code else counts(said)), flush=True)
             if code:
-                row[3].append(lines[0][:120].replace("|", "/"))
+                row[3].append(said.strip().split("\n")[0][:120].replace("|", "/"))
             if fuzzer.turn is None:
-                row[2] += sum(map(int, re.findall(r"(\d+) (?:agrees|differs|failed)", lines[-1])))
+                row[2] += sum(map(int, re.findall(r"(\d+) (?:agrees|differs|failed)", counts(said))))
                 left.remove(name)
             else:
                 row[2] += fuzzer.turn

@@ -31,7 +31,11 @@ def difference(got, want, rtol=0.0, atol=0.0, slack=0.0):
     got, want = np.asarray(got, "f8"), np.asarray(want, "f8")
     if got.shape != want.shape:
         return ": shape %s, expected %s" % (list(got.shape), list(want.shape))
-    bad = differences(got, want, rtol, atol, slack)
+    return in_words(got, want, differences(got, want, rtol, atol, slack))
+
+
+def in_words(got, want, bad):
+    """None, or the first place where `bad` says that the arrays differ, and how many there are."""
     if not bad.any():
         return None
     at = tuple(int(i) for i in np.argwhere(bad)[0])
