@@ -23,7 +23,8 @@ def differences(got, want, rtol=0.0, atol=0.0, slack=0.0):
     """Where two arrays of one shape disagree; `slack` adds to the tolerance, element by element if it is an array."""
     got, want = np.asarray(got, "f8"), np.asarray(want, "f8")
     with np.errstate(invalid="ignore", over="ignore"):
-        return ~((np.abs(got - want) <= atol + rtol * np.abs(want) + slack) | (got == want) | (np.isnan(got) & np.isnan(want)))
+        tolerance = atol + rtol * np.where(np.isfinite(want), np.abs(want), 0) + slack  # nothing is near an infinity
+        return ~((np.abs(got - want) <= tolerance) | (got == want) | (np.isnan(got) & np.isnan(want)))
 
 
 def difference(got, want, rtol=0.0, atol=0.0, slack=0.0):
