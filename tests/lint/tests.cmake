@@ -3,6 +3,7 @@ if(PYTHON)
   add_test(NAME lint.words COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/words.py)
   add_test(NAME lint.format COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/format.py)
   add_test(NAME lint.tools COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/tools.py)
+  set_tests_properties(lint.tools PROPERTIES SKIP_RETURN_CODE 77)
   add_test(NAME lint.size COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/size.py)
   if(TARGET stepc AND NOT STEPC_SANITIZE) # sanitizers bring variables of their own
     add_test(NAME lint.globals COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/globals.py $<TARGET_OBJECTS:stepc>
