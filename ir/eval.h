@@ -60,8 +60,6 @@ void eval_cell_drop(struct eval *, struct eval_cell *);
 /* eval_number.c: rounds in place to the dtype (integers wrap; floats stay as they are in f64 mode). */
 void eval_to_dtype(enum ir_precision, enum ir_dtype, double *v, int64_t count);
 double eval_convert(enum ir_dtype from, enum ir_dtype to, double); /* as XLA: float to integer saturates, NaN is 0 */
-double eval_least(enum ir_dtype);                                  /* identity of max */
-double eval_greatest(enum ir_dtype);                               /* identity of min */
 
 /* eval_shape.c: reads x[offset + sum(index[i] * stride[i])] for all indices in C order; the copy is dense. */
 void eval_gather(double *out, uint32_t rank, const int64_t *extent, const double *x, const int64_t *stride);

@@ -20,8 +20,8 @@ static struct dtype_range integer_range(enum ir_dtype dtype)
     return r;
 }
 
-double eval_least(enum ir_dtype dtype) { return ir_dtype_is_float(dtype) ? -INFINITY : integer_range(dtype).least; }
-double eval_greatest(enum ir_dtype dtype)
+double ir_dtype_least(enum ir_dtype dtype) { return ir_dtype_is_float(dtype) ? -INFINITY : integer_range(dtype).least; }
+double ir_dtype_greatest(enum ir_dtype dtype)
 {
     return ir_dtype_is_float(dtype) ? INFINITY : integer_range(dtype).greatest;
 }

@@ -69,8 +69,8 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
     }
 
 REDUCE(reduce_sum, 0, a + b)
-REDUCE(reduce_max, eval_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a)
-REDUCE(reduce_min, eval_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a)
+REDUCE(reduce_max, ir_dtype_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a)
+REDUCE(reduce_min, ir_dtype_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a)
 
 /* Integer products wrap at every step: a double cannot hold them to the end. */
 static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)

@@ -70,31 +70,45 @@ static bool mesh_axes(struct infer *c, int64_t *mask)
     return infer_attr_number(c, 0, 0, (int64_t)1 << IR_MAX_AXES, mask);
 }
 
-/* The type is stated by the maker: checked only for what the op can be. */
-static bool infer_given(struct infer *c)
+/* The next types are stated by the maker: checked only for what the op can be. */
+static bool infer_constant(struct infer *c)
+{
+    const struct ir_type *type = &c->node->type;
+    return infer_sane(c, type) && (c->node->data || !ir_type_elements(type) || infer_fail(c, "expected data"));
+}
+
+static bool infer_iota(struct infer *c)
+{
+    const struct ir_type *type = &c->node->type;
+    int64_t dim;
+    if (!infer_sane(c, type)) return false;
+    if (type->dtype == IR_BOOL) return infer_fail(c, "expected a number type, found %s", infer_text(c, type));
+    return infer_attr_number(c, 0, 0, type->rank, &dim);
+}
+
+static bool infer_device_index(struct infer *c)
+{
+    const struct ir_type *type = &c->node->type;
+    int64_t mask;
+    if (!infer_sane(c, type)) return false;
+    if (!infer_is_index(type)) return infer_fail(c, "expected the type int32[], found %s", infer_text(c, type));
+    return mesh_axes(c, &mask);
+}
+
+/* One dimension changes its extent. */
+static bool infer_resize(struct infer *c)
 {
     const struct ir_type *type = &c->node->type;
     int64_t dim, mask;
-    if (!infer_sane(c, type)) return false;
-    switch (c->node->op) {
-    case OP_constant: return c->node->data || ir_type_elements(type) == 0 ? true : infer_fail(c, "expected data");
-    case OP_iota:
-        if (type->dtype == IR_BOOL) return infer_fail(c, "expected a number type, found %s", infer_text(c, type));
-        return infer_attr_number(c, 0, 0, type->rank, &dim);
-    case OP_device_index:
-        if (!infer_is_index(type)) return infer_fail(c, "expected the type int32[], found %s", infer_text(c, type));
-        return mesh_axes(c, &mask);
-    default: /* all_gather, reduce_scatter: one dimension changes its extent */
-        if (!mesh_axes(c, &mask) || !attr_dim(c, 1, 0, &dim)) return false;
-        if (type->dtype != infer_arg(c, 0)->dtype || type->rank != infer_arg(c, 0)->rank)
-            return infer_fail(c, "expected a result like the operand %s, found %s", infer_arg_text(c, 0),
-                              infer_text(c, type));
-        for (int64_t i = 0; i < type->rank; i++)
-            if (i != dim && type->dim[i] != infer_arg(c, 0)->dim[i])
-                return infer_fail(c, "expected a change of dimension %lld only, found %s from %s", (long long)dim,
-                                  infer_text(c, type), infer_arg_text(c, 0));
-        return true;
-    }
+    if (!infer_sane(c, type) || !mesh_axes(c, &mask) || !attr_dim(c, 1, 0, &dim)) return false;
+    if (type->dtype != infer_arg(c, 0)->dtype || type->rank != infer_arg(c, 0)->rank)
+        return infer_fail(c, "expected a result like the operand %s, found %s", infer_arg_text(c, 0),
+                          infer_text(c, type));
+    for (int64_t i = 0; i < type->rank; i++)
+        if (i != dim && type->dim[i] != infer_arg(c, 0)->dim[i])
+            return infer_fail(c, "expected a change of dimension %lld only, found %s from %s", (long long)dim,
+                              infer_text(c, type), infer_arg_text(c, 0));
+    return true;
 }
 
 /* ---------------------------------------------------------------- element-wise */

@@ -46,6 +46,8 @@ enum ir_dtype ir_dtype_of_abi(uint32_t);       /* IR_TUPLE if there is none */
 bool ir_dtype_is_float(enum ir_dtype);
 bool ir_dtype_is_integer(enum ir_dtype); /* bool is not */
 bool ir_dtype_is_signed(enum ir_dtype);  /* signed integers and floats */
+double ir_dtype_least(enum ir_dtype);    /* -infinity of floats, false of bool */
+double ir_dtype_greatest(enum ir_dtype); /* of 64-bit integers the nearest double */
 struct ir_type ir_type_scalar(enum ir_dtype);
 struct ir_type ir_type_of(enum ir_dtype, uint32_t rank, const int64_t *dim);
 bool ir_type_equal(const struct ir_type *, const struct ir_type *);
@@ -120,7 +122,7 @@ struct ir_node {
 
 /* ---------------------------------------------------------------- functions and modules */
 
-enum ir_role { /* of a slot; numbers are those of the ABI */
+enum ir_role { /* of a slot; numbers are those of the ABI. ORDER: saved state, then the rest, hyper-parameters last */
                IR_ROLE_PARAM = 1,
                IR_ROLE_EMA,
                IR_ROLE_OPT_STATE,

@@ -85,7 +85,15 @@ static void add_sharding(struct report *r, struct json_tree to, const struct ir_
 
 static void add_slots(struct report *r)
 {
-    static const char *const roles[] = {"", "param", "ema", "opt_state", "state", "input", "metric", "output", "hyper"};
+    static const char *const roles[] = {"",
+                                        [IR_ROLE_PARAM] = "param",
+                                        [IR_ROLE_EMA] = "ema",
+                                        [IR_ROLE_OPT_STATE] = "opt_state",
+                                        [IR_ROLE_STATE] = "state",
+                                        [IR_ROLE_INPUT] = "input",
+                                        [IR_ROLE_METRIC] = "metric",
+                                        [IR_ROLE_OUTPUT] = "output",
+                                        [IR_ROLE_HYPER] = "hyper"};
     const struct ir_module *m = r->pm->module;
     struct json_tree tensors = json_add_array(r->out, "tensors");
     for (size_t i = 0; i < m->slots.count; i++) {

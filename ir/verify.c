@@ -297,6 +297,7 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
     struct verify c = {.m = m, .faults = faults, .scratch = &scratch, .ok = true};
     /* Names of slots are looked up by kind: saved state, inputs, metrics, outputs, hyper-parameters. A metric may be
      * called as a parameter or a hyper-parameter is. */
+    _Static_assert(IR_ROLE_PARAM == 1 && IR_ROLE_STATE == 4 && IR_ROLE_HYPER == 8, "ORDER of roles");
     struct map funcs = MAP(&scratch), slots[IR_ROLE_HYPER];
     for (int i = 0; i < IR_ROLE_HYPER; i++) slots[i] = MAP(&scratch);
     if (ir_stage_name((int)m->stage)[0] == '?') fault(&c, "stage %d does not exist", (int)m->stage);

@@ -4,6 +4,7 @@
 #define PASSES_FUSE_H
 #include "passes/common.h"
 
+/* ORDER: from FUSE_REDUCE on a node is always stored. */
 enum fuse_class { FUSE_LEAF, FUSE_VIEW, FUSE_INDEX, FUSE_EWISE, FUSE_REDUCE, FUSE_DOT, FUSE_SCATTER, FUSE_CONTROL };
 /* How the index of an operand follows from that of its user. */
 enum fuse_relation { FUSE_SAME, FUSE_SPREAD /* repeated along the reduced parts of a segmentation */, FUSE_OTHER };

@@ -93,8 +93,7 @@ enum {
 #include "codegen/cuda/cuda_op.def"
 #undef X
 #define EWISE(name) NEEDED_##name = SPELLED_##name,
-#include "ir/ewise.def"
-#undef EWISE
+#include "ir/emit.def"
 };
 
 static const char *fill(struct arena *arena, const char *format, enum ir_dtype dtype, uint8_t word,

@@ -145,8 +145,7 @@ struct emit_scalar {
 };
 typedef LLVMValueRef emit_rule(const struct emit_scalar *);
 #define EWISE(name) emit_rule emit_##name;
-#include "ir/ewise.def"
-#undef EWISE
+#include "ir/emit.def"
 LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                      const LLVMValueRef *args);
 LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */

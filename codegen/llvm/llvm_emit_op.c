@@ -297,8 +297,7 @@ RULE(select, emit_pick(c->e, x[0], x[1], x[2]))
 
 static emit_rule *const rules[IR_OP_COUNT] = {
 #define EWISE(name) [OP_##name] = emit_##name,
-#include "ir/ewise.def"
-#undef EWISE
+#include "ir/emit.def"
 };
 
 LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,

@@ -101,7 +101,6 @@ nest_value lower_and(struct lower *, nest_value, nest_value);                   
  * concatenated. False: that it is not, or the slices are stored. */
 bool lower_taps(struct lower *, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,
                 nest_value *result);
-double reduce_identity(enum ir_op, enum ir_dtype);
 
 /* One template each; called again after a split. */
 void lower_map(struct lower *);

@@ -211,6 +211,14 @@ static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype)
     return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
 }
 
+static double identity_of(enum ir_op op, enum ir_dtype dtype)
+{
+    return op == OP_reduce_sum    ? 0
+           : op == OP_reduce_prod ? 1
+           : op == OP_reduce_max  ? ir_dtype_least(dtype)
+                                  : ir_dtype_greatest(dtype);
+}
+
 static enum ir_op combine_op(const struct ir_node *node)
 {
     bool logical = node->type.dtype == IR_BOOL;
@@ -230,7 +238,7 @@ static void declare_sums(struct reduction *r, uint32_t pass)
         enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
         if (r->stage[v] == pass + 1)
             r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, !in_order(r, node),
-                                 reduce_identity((enum ir_op)node->op, dtype));
+                                 identity_of((enum ir_op)node->op, dtype));
     }
 }
 

@@ -196,8 +196,9 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
     return cond ? select_of(l, cond, x, fill) : x;
 }
 
-static nest_value from_concat(struct lower *l, ir_value v, const struct ir_node *node, const struct lower_pos *p)
+static nest_value from_concat(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
+    ir_value v = (ir_value)(node - l->f->nodes);
     int64_t dim = node->attr[0].v[0], inner = 1, outer = 1;
     for (uint32_t i = 0; i < node->type.rank; i++)
         *(i < dim ? &outer : &inner) *= i == (uint32_t)dim ? 1 : node->type.dim[i];
@@ -296,13 +297,6 @@ static nest_value from_iota(struct lower *l, const struct ir_node *node, const s
 
 /* ---------------------------------------------------------------- leaves and element-wise ops */
 
-static double splat_value(struct lower *l, const struct ir_node *node)
-{
-    struct ir_tensor t = {.type = ir_type_scalar((enum ir_dtype)node->type.dtype)};
-    ir_tensor_from_bytes(&t, node->data, l->arena);
-    return t.v[0];
-}
-
 static nest_value from_ewise(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     nest_value args[4];
@@ -312,45 +306,26 @@ static nest_value from_ewise(struct lower *l, const struct ir_node *node, const 
     return nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
 }
 
-static nest_value from_node(struct lower *l, ir_value v, const struct ir_node *node, const struct lower_pos *p)
+static nest_value from_reshape(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
-    switch ((enum ir_op)node->op) {
-    case OP_constant: return nest_number(&l->b, (enum ir_dtype)node->type.dtype, splat_value(l, node));
-    case OP_iota: return from_iota(l, node, p);
-    case OP_broadcast: return from_broadcast(l, node, p);
-    case OP_reshape: return lower_value(l, node->args[0], p);
-    case OP_transpose: return from_transpose(l, node, p);
-    case OP_slice: return from_slice(l, node, p);
-    case OP_reverse: return from_reverse(l, node, p);
-    case OP_pad: return from_pad(l, node, p);
-    case OP_concat: return from_concat(l, v, node, p);
-    case OP_dynamic_slice: return from_dynamic_slice(l, node, p);
-    case OP_dynamic_update: return from_dynamic_update(l, node, p);
-    case OP_take: return from_take(l, node, p);
-    default: break;
-    }
-    if (ir_ops[node->op].emit == EMIT_ewise) return from_ewise(l, node, p);
-    lower_fail(l, v, ir_ops[node->op].name);
-    return zero_of(l, &node->type);
+    return lower_value(l, node->args[0], p);
 }
 
-double reduce_identity(enum ir_op op, enum ir_dtype dtype)
+static nest_value from_constant(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
-    /* clang-format off */
-    static const struct { double low, high; } range[IR_DTYPE_COUNT] = {
-        [IR_BOOL] = {0, 1}, [IR_U8] = {0, 255}, [IR_U16] = {0, 65535}, [IR_U32] = {0, 4294967295.0},
-        [IR_U64] = {0, 18446744073709551615.0}, [IR_I8] = {-128, 127}, [IR_I16] = {-32768, 32767},
-        [IR_I32] = {-2147483648.0, 2147483647.0}, [IR_I64] = {-0x1p63, 0x1p63},
-        [IR_F16] = {-HUGE_VAL, HUGE_VAL}, [IR_BF16] = {-HUGE_VAL, HUGE_VAL}, [IR_F32] = {-HUGE_VAL, HUGE_VAL},
-        [IR_F64] = {-HUGE_VAL, HUGE_VAL}};
-    /* clang-format on */
-    switch (op) {
-    case OP_reduce_sum: return 0;
-    case OP_reduce_prod: return 1;
-    case OP_reduce_max: return range[dtype].low;
-    default: return range[dtype].high;
-    }
+    enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
+    (void)p;
+    return nest_number(&l->b, dtype, ir_element_get(dtype, node->data, 0));
 }
+
+typedef nest_value value_rule(struct lower *, const struct ir_node *, const struct lower_pos *);
+static value_rule *const rules[IR_OP_COUNT] = {
+    [OP_constant] = from_constant,
+#define EWISE(name) [OP_##name] = from_ewise,
+#define VIEW(name) [OP_##name] = from_##name,
+#define INDEX(name) [OP_##name] = from_##name,
+#include "ir/emit.def"
+};
 
 static uint64_t memo_key(const struct lower *l, ir_value v, const struct lower_pos *p)
 {
@@ -394,7 +369,8 @@ nest_value lower_value(struct lower *l, ir_value v, const struct lower_pos *p)
     }
     if (!l->failed && !l->member[v] && !(node->op == OP_constant && node->splat))
         BUG("value %u (%s) is not in the group that needs it", v, ir_ops[node->op].name);
-    nest_value result = from_node(l, v, node, p);
+    nest_value result = rules[node->op] ? rules[node->op](l, node, p) : zero_of(l, &node->type);
+    if (!rules[node->op]) lower_fail(l, v, ir_ops[node->op].name);
     l->cost += ir_ops[node->op].cost;
     map_set_number(&l->memo, key, result);
     return result;
