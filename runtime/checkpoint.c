@@ -249,12 +249,12 @@ static step_status read_all(struct load_plan *l, char **memory)
     return STEP_OK;
 }
 
-static void store(struct step_instance *t, const struct stepc_slot *s, const char *data)
+static void store(struct step_instance *t, const struct stepc_slot *s, char *data)
 {
     int64_t stride[RT_MAX_RANK];
     if (s->computed) return;
     rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-    if (t->ranks > 1) t->program->mesh->scatter(t, s, data, stride);
+    if (t->ranks > 1) t->program->mesh->exchange(t, s, data, stride, RT_TO_DEVICE);
     else rt_scatter(t, s, data, stride);
 }
 

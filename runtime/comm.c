@@ -28,7 +28,7 @@ static step_status agree(struct step_instance *t, step_status mine)
     return mine || !worst ? mine : rt_fail(t, worst, "another process of the mesh failed");
 }
 
-/* Part after part: the first device of every rank, then the second. `whole`: the tensor, where this rank has it. */
+/* Part after part: the first device of every rank, then the second. */
 static void exchange(struct step_instance *t, const struct stepc_slot *s, char *whole, const int64_t *stride,
                      enum rt_direction direction)
 {
@@ -39,6 +39,7 @@ static void exchange(struct step_instance *t, const struct stepc_slot *s, char *
         return;
     }
     bool gather = direction == RT_FROM_DEVICE;
+    if (!gather && t->rank) whole = NULL;
     step_status status = STEP_OK;
     for (RT_MINE(t, d)) {
         if (status) break;
@@ -59,15 +60,5 @@ static void exchange(struct step_instance *t, const struct stepc_slot *s, char *
     free(all);
 }
 
-static void gather(struct step_instance *t, const struct stepc_slot *s, char *to, const int64_t *stride)
-{
-    exchange(t, s, to, stride, RT_FROM_DEVICE);
-}
-
-static void scatter(struct step_instance *t, const struct stepc_slot *s, const char *from, const int64_t *stride)
-{
-    exchange(t, s, t->rank == 0 ? (char *)(uintptr_t)from : NULL, stride, RT_TO_DEVICE); /* it is read only */
-}
-
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, gather, scatter};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, exchange};

@@ -9,7 +9,6 @@
  */
 #include "runtime/rt.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { RT_CHUNK = 512, RT_LEAST = 2048 /* elements that are worth another worker */ };
@@ -17,59 +16,52 @@ enum { RT_CHUNK = 512, RT_LEAST = 2048 /* elements that are worth another worker
 /* ---------------------------------------------------------------- groups */
 
 struct rt_group {
-    uint32_t count;
-    uint32_t *members; /* devices of this process, which are all of the mesh */
     struct rt_barrier barrier;
-};
-/* The groups along a set of axes. */
-struct thread_comm {
-    uint32_t mask;
-    struct rt_group **of_device;
-};
-struct thread_peers {
     uint32_t count;
-    struct thread_comm comms[];
+    uint32_t members[RT_MAX_GROUP]; /* devices of this process, which are all of the mesh */
 };
 
-static bool comm_add(struct step_instance *t, struct thread_peers *peers, uint32_t mask)
+/* Those along a set of axes, by their place along the other ones; NULL: no collective runs over them. */
+static struct rt_group **groups_along(const struct step_instance *t, uint32_t axes)
 {
-    for (uint32_t i = 0; i < peers->count; i++)
-        if (peers->comms[i].mask == mask) return true;
-    struct thread_comm *c = &peers->comms[peers->count];
-    c->mask = mask;
-    c->of_device = rt_alloc(t, t->mesh_count * sizeof *c->of_device);
-    if (!c->of_device) return false;
+    return (struct rt_group **)t->peers + axes;
+}
+
+static struct rt_group *group_of(const struct rt_device *d, uint32_t axes)
+{
+    uint32_t all = (1u << d->instance->program->axis_count) - 1;
+    return *groups_along(d->instance, axes) + d->position[all & ~axes];
+}
+
+static bool groups_make(struct step_instance *t, uint32_t axes)
+{
     uint32_t size = 1;
+    struct rt_group **groups = groups_along(t, axes);
+    if (*groups) return true;
     for (uint32_t a = 0; a < t->program->axis_count; a++)
-        if (mask >> a & 1) size *= (uint32_t)t->program->axis_sizes[a];
-    if (size > RT_MAX_GROUP) return false;
-    for (uint32_t d = 0; d < t->mesh_count; d++) {
-        uint32_t key = rt_mesh_index(t, d, ~mask), first = d;
-        for (uint32_t k = 0; k < d && first == d; k++)
-            if (rt_mesh_index(t, k, ~mask) == key) first = k;
-        struct rt_group *g = first == d ? rt_alloc(t, sizeof *g) : c->of_device[first];
-        if (!g || (first == d && !(g->members = rt_alloc(t, size * sizeof *g->members)))) return false;
-        c->of_device[d] = g;
-        g->members[g->count++] = d; /* ascending: mesh order */
+        if (axes >> a & 1) size *= (uint32_t)t->program->axis_sizes[a];
+    if (size > RT_MAX_GROUP || !(*groups = rt_alloc(t, t->mesh_count / size * sizeof **groups))) return false;
+    for (RT_MINE(t, d)) {
+        struct rt_group *g = group_of(d, axes);
+        g->members[g->count++] = d->index; /* ascending: mesh order */
         g->barrier.total = g->count * t->threads;
     }
-    peers->count++;
     return true;
 }
 
 static bool plan(struct step_instance *t)
 {
-    struct thread_peers *peers;
-    peers = t->peers = rt_alloc(t, sizeof *peers + ((size_t)1 << t->program->axis_count) * sizeof *peers->comms);
-    bool ok = peers != NULL;
+    bool any = false, ok = (t->peers = rt_alloc(t, sizeof(struct rt_group *) << t->program->axis_count)) != NULL;
     for (uint32_t e = 0; ok && e < t->program->entry_count; e++)
-        for (uint32_t i = 0; ok && i < t->program->entries[e].command_count; i++)
-            if (t->program->entries[e].commands[i].kind == STEPC_COLLECTIVE)
-                ok = comm_add(t, peers, t->program->entries[e].commands[i].axes);
+        for (uint32_t i = 0; ok && i < t->program->entries[e].command_count; i++) {
+            const struct stepc_command *c = &t->program->entries[e].commands[i];
+            any |= c->kind == STEPC_COLLECTIVE;
+            if (c->kind == STEPC_COLLECTIVE) ok = groups_make(t, c->axes);
+        }
     if (!ok) rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
-    else if (peers->count && !t->device_ops->shared) {
+    else if (any && !t->device_ops->shared) {
         rt_fail(NULL, STEP_EDEVICE, "transport \"thread\" needs devices whose memory every thread reads in place");
-        return false;
+        ok = false;
     }
     return ok;
 }
@@ -77,9 +69,9 @@ static bool plan(struct step_instance *t)
 /* After a failed wait the barriers are half full. */
 static void reset(struct step_instance *t)
 {
-    struct thread_peers *peers = t->peers;
-    for (uint32_t i = 0; i < peers->count; i++)
-        for (uint32_t d = 0; d < t->mesh_count; d++) atomic_store(&peers->comms[i].of_device[d]->barrier.arrived, 0);
+    for (uint32_t axes = 0; axes < 1u << t->program->axis_count; axes++)
+        for (RT_MINE(t, d))
+            if (*groups_along(t, axes)) atomic_store(&group_of(d, axes)->barrier.arrived, 0);
 }
 
 /* ---------------------------------------------------------------- reductions */
@@ -236,11 +228,11 @@ static bool collective(struct rt_worker *w, const struct stepc_command *c, void 
     struct step_instance *t = w->instance;
     const struct rt_map *m = &w->device->maps[t->running];
     uint64_t begin = w->index == 0 && w->device->index == 0 ? rt_now() : 0;
-    struct comm_call call = {.w = w, .c = c, .argument = (uint32_t)((void **)(uintptr_t)arguments - m->pointers)};
-    const struct thread_peers *peers = t->peers;
-    for (uint32_t i = 0; i < peers->count; i++)
-        if (peers->comms[i].mask == c->axes) call.g = peers->comms[i].of_device[w->device->index];
-    while (call.g->members[call.rank] != w->device->index) call.rank++;
+    struct comm_call call = {.w = w,
+                             .c = c,
+                             .g = group_of(w->device, c->axes),
+                             .rank = (uint32_t)w->device->position[c->axes],
+                             .argument = (uint32_t)((void **)(uintptr_t)arguments - m->pointers)};
     rt_comm_enter(w, c);
     if (!meet(&call)) return false;
     if (c->collective == STEPC_ALL_REDUCE) all_reduce(&call);

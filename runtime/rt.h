@@ -341,9 +341,10 @@ struct stepc_mesh {                                                        /* co
     const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
     step_status (*open)(struct step_instance *, const void *communicator); /* of the row `comm` */
     step_status (*agree)(struct step_instance *, step_status mine);
-    /* A tensor's parts on several ranks: whole on every rank (`to` may be NULL); from the whole one on rank 0. */
-    void (*gather)(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
-    void (*scatter)(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
+    /* The parts of a tensor on several ranks: from all devices into the whole one (may be NULL) on every rank; from the
+     * whole one on the first rank to all devices. */
+    void (*exchange)(struct step_instance *, const struct stepc_slot *, char *whole, const int64_t *stride,
+                     enum rt_direction);
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);

@@ -125,7 +125,7 @@ static void local_copy(struct step_instance *t, const struct stepc_slot *s, char
 
 void rt_gather(struct step_instance *t, const struct stepc_slot *s, char *to, const int64_t *stride)
 {
-    if (t->ranks > 1 && rt_slot_sharded(s)) t->program->mesh->gather(t, s, to, stride);
+    if (t->ranks > 1 && rt_slot_sharded(s)) t->program->mesh->exchange(t, s, to, stride, RT_FROM_DEVICE);
     else local_copy(t, s, to, stride, RT_FROM_DEVICE);
 }
 
