@@ -1,16 +1,10 @@
 /* T5X's generalised Adafactor. Second moments are factored over sets of dimensions: every parameter has a rule that
  * calls each of its dimensions a row, a column, a batch dimension (never averaged over) or none of these. Rules come
  * from patterns (factor_map) or from the logical names of the parameters' dimensions (logical_factor_rules). */
-#include "frontend/optim/optim.h"
+#include "frontend/optim/factored.h"
 #include <string.h>
 
 enum factor { FACTOR_NONE, FACTOR_BATCH, FACTOR_ROW, FACTOR_COLUMN };
-
-/* Dimensions are sets of bits. */
-struct rule {
-    bool factored;
-    uint32_t row, column, averaged; /* averaged: all but batch dimensions */
-};
 
 static const char *const factor_names[] = {"none", "batch", "row", "col", "column", "unfactorized"};
 enum { FACTOR_NAMES = sizeof factor_names / sizeof *factor_names };
@@ -48,7 +42,7 @@ static fe_json entry_of(struct optim_transform *t, fe_json map, uint32_t leaf, c
 static uint32_t all_dims(const struct ir_type *type) { return (1u << type->rank) - 1; }
 
 /* Rows and columns of a matrix whose dimensions are both large enough; ties as in a stable sort. */
-static void by_size(struct optim_transform *t, const struct ir_type *type, struct rule *out)
+static void by_size(struct optim_transform *t, const struct ir_type *type, struct optim_factors *out)
 {
     int64_t least = arg(t, "min_dim_size_to_factor")->integer;
     out->factored = flag(t, "factored") && type->rank == 2 && type->dim[0] >= least && type->dim[1] >= least;
@@ -56,7 +50,7 @@ static void by_size(struct optim_transform *t, const struct ir_type *type, struc
     out->row = wide ? 1 : 2, out->column = wide ? 2 : 1;
 }
 
-static bool heuristic(struct optim_transform *t, uint32_t leaf, fe_json where, struct rule *out)
+static bool heuristic(struct optim_transform *t, uint32_t leaf, fe_json where, struct optim_factors *out)
 {
     const struct fe_param *p = &t->o->params[leaf];
     out->averaged = all_dims(&p->type);
@@ -72,10 +66,10 @@ static bool heuristic(struct optim_transform *t, uint32_t leaf, fe_json where, s
 /* A rule of one factor per dimension. One for a vector or a matrix without batch dimensions gives way to the test by
  * size, as in T5X. */
 static void by_factors(struct optim_transform *t, const struct ir_type *type, const enum factor *factors,
-                       struct rule *out)
+                       struct optim_factors *out)
 {
     uint32_t batch = 0;
-    *out = (struct rule){0};
+    *out = (struct optim_factors){0};
     for (uint32_t i = 0; i < type->rank; i++) {
         if (factors[i] == FACTOR_ROW) out->row |= 1u << i;
         if (factors[i] == FACTOR_COLUMN) out->column |= 1u << i;
@@ -86,13 +80,13 @@ static void by_factors(struct optim_transform *t, const struct ir_type *type, co
     if (type->rank <= 2 && !batch) by_size(t, type, out);
 }
 
-static bool rule_of_entry(struct optim_transform *t, uint32_t leaf, fe_json entry, struct rule *out)
+static bool rule_of_entry(struct optim_transform *t, uint32_t leaf, fe_json entry, struct optim_factors *out)
 {
     struct fe *fe = t->fe;
     const struct fe_param *p = &t->o->params[leaf];
     enum factor factors[IR_MAX_RANK] = {0};
     if (entry->kind == JSON_NULL) {
-        *out = (struct rule){.averaged = all_dims(&p->type)};
+        *out = (struct optim_factors){.averaged = all_dims(&p->type)};
         return true;
     }
     if (entry->kind == JSON_STRING) return heuristic(t, leaf, entry, out);
@@ -190,7 +184,7 @@ static bool logical_factor(struct fe *fe, const struct logical *rules, fe_json n
 }
 
 static bool rule_of_names(struct optim_transform *t, uint32_t leaf, fe_json where, const struct logical *rules,
-                          struct rule *out)
+                          struct optim_factors *out)
 {
     struct fe *fe = t->fe;
     const struct fe_param *p = &t->o->params[leaf];
@@ -227,7 +221,7 @@ static bool rule_of_names(struct optim_transform *t, uint32_t leaf, fe_json wher
 }
 
 /* The rules of all leaves; false: errors were recorded. */
-static bool read_rules(struct optim_transform *t, struct rule *rules)
+static bool read_rules(struct optim_transform *t, struct optim_factors *rules)
 {
     fe_json map = absent(t, "factor_map") ? NULL : arg(t, "factor_map")->json,
             names = absent(t, "logical_factor_rules") ? NULL : arg(t, "logical_factor_rules")->json;
@@ -279,38 +273,9 @@ static bool read_scaled(struct optim_transform *t, bool *scaled)
 
 /* ---------------------------------------------------------------- the step */
 
-static struct ir_type without(const struct ir_type *type, uint32_t set)
-{
-    int64_t rest[IR_MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (!(set >> i & 1)) rest[n++] = type->dim[i];
-    return ir_type_of(IR_F32, n, rest);
-}
-
-/* The mean over a set of dimensions, which go. */
-static struct fe_term mean_over(struct ir_builder *b, struct fe_term x, uint32_t set)
-{
-    int64_t dims[IR_MAX_RANK];
-    uint32_t n = 0, rank = ir_type(b->f, x.v)->rank;
-    for (uint32_t i = 0; i < rank; i++)
-        if (set >> i & 1) dims[n++] = i;
-    return term_mean_over(b, x, dims, n);
-}
-
-/* x, which lacks a set of dimensions of the shape, repeated along them. */
-static struct fe_term along(struct ir_builder *b, struct fe_term x, const struct ir_type *type, uint32_t set)
-{
-    int64_t dims[IR_MAX_RANK];
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (!(set >> i & 1)) dims[n++] = i;
-    return set ? T(ir_broadcast(b, x.v, type->rank, type->dim, dims)) : x;
-}
-
 static struct fe_term root_mean_square(struct ir_builder *b, struct fe_term x, uint32_t set)
 {
-    return term_sqrt(b, mean_over(b, term_square(b, x), set));
+    return term_sqrt(b, optim_mean_over(b, term_square(b, x), set));
 }
 
 /* What all leaves share. */
@@ -319,60 +284,21 @@ struct step_of {
     bool decayed, skip_nan;
 };
 
-/* A slot's next value; kept where it is not a number, if so asked. */
-static void keep(struct optim_transform *t, const struct step_of *s, const char *name, uint32_t leaf,
-                 struct fe_term old, struct fe_term new)
-{
-    optim_leaf_set(t, name, leaf, s->skip_nan ? term_where(t->b, term_is_nan(t->b, new), old, new) : new);
-}
-
-/* g over the root of its second moment. What a parameter does not use is a slot of one zero, as in T5X. */
-static struct fe_term normalized(struct optim_transform *t, const struct step_of *s, uint32_t leaf,
-                                 const struct rule *rule, struct fe_term g)
-{
-    static const int64_t one[1] = {1};
-    struct ir_builder *b = t->b;
-    struct ir_type type = t->o->params[leaf].type, none = ir_type_of(IR_F32, 1, one);
-    type.dtype = IR_F32;
-    struct fe_term sq = term_add(b, term_square(b, g), number(t, "epsilon1"));
-    struct fe_term row = optim_leaf(t, "v_row", leaf, rule->factored ? without(&type, rule->column) : none, zero);
-    struct fe_term col = optim_leaf(t, "v_col", leaf, rule->factored ? without(&type, rule->row) : none, zero);
-    struct fe_term v = optim_leaf(t, "v", leaf, rule->factored ? none : type, zero);
-    if (rule->factored) {
-        optim_leaf_along(t, "v_row", leaf, 0, rule->column);
-        optim_leaf_along(t, "v_col", leaf, 0, rule->row);
-    } else {
-        struct fe_term new = moment(b, sq, v, s->decay);
-        keep(t, s, "v", leaf, v, new);
-        return term_mul(b, g, term_rsqrt(b, new));
-    }
-    struct fe_term new_row = moment(b, mean_over(b, sq, rule->column), row, s->decay);
-    struct fe_term new_col = moment(b, mean_over(b, sq, rule->row), col, s->decay);
-    keep(t, s, "v_row", leaf, row, new_row);
-    keep(t, s, "v_col", leaf, col, new_col);
-    const struct ir_type row_type = *ir_type(b->f, new_row.v);
-    uint32_t rows_there = 0; /* the row dimensions, counted without the column dimensions */
-    for (uint32_t i = 0, n = 0; i < type.rank; i++)
-        if (!(rule->column >> i & 1)) rows_there |= (rule->row >> i & 1) << n++;
-    struct fe_term mean = along(b, mean_over(b, new_row, rows_there), &row_type, rows_there);
-    struct fe_term by_row = along(b, term_rsqrt(b, term_div(b, new_row, mean)), &type, rule->column);
-    return term_mul(b, term_mul(b, g, by_row), along(b, term_rsqrt(b, new_col), &type, rule->row));
-}
-
-static void update_leaf(struct optim_transform *t, const struct step_of *s, uint32_t leaf, const struct rule *rule,
-                        bool scaled, struct fe_term g)
+static void update_leaf(struct optim_transform *t, const struct step_of *s, uint32_t leaf,
+                        const struct optim_factors *rule, bool scaled, struct fe_term g)
 {
     struct ir_builder *b = t->b;
     const struct ir_type type = t->o->params[leaf].type;
-    struct fe_term p = term_cast(b, T(t->p[leaf]), IR_F32), y = normalized(t, s, leaf, rule, g), scale = s->rate;
+    struct fe_term p = term_cast(b, T(t->p[leaf]), IR_F32), y, scale = s->rate;
+    y = optim_factored(t, leaf, rule, IR_F32, g, number(t, "epsilon1"), s->decay, s->skip_nan);
     if (!absent(t, "clipping_threshold")) {
         struct fe_term over = term_div(b, root_mean_square(b, y, rule->averaged), number(t, "clipping_threshold"));
-        y = term_div(b, y, along(b, term_max(b, term_number(1), over), &type, rule->averaged));
+        y = term_div(b, y, optim_along(b, term_max(b, term_number(1), over), &type, rule->averaged));
     }
     if (scaled) {
         struct fe_term size = term_max(b, root_mean_square(b, p, rule->averaged), number(t, "epsilon2"));
         if (!absent(t, "max_parameter_scale")) size = term_min(b, size, number(t, "max_parameter_scale"));
-        scale = along(b, term_mul(b, scale, size), &type, rule->averaged);
+        scale = optim_along(b, term_mul(b, scale, size), &type, rule->averaged);
     }
     struct fe_term change = term_mul(b, scale, y);
     if (!absent(t, "beta1")) {
@@ -380,7 +306,8 @@ static void update_leaf(struct optim_transform *t, const struct step_of *s, uint
         momentum.dtype = (uint8_t)dtype_of(t, "dtype_momentum");
         struct fe_term m = optim_leaf(t, "m", leaf, momentum, zero);
         change = moment(b, change, m, number(t, "beta1"));
-        keep(t, s, "m", leaf, m, term_cast(b, change, (enum ir_dtype)momentum.dtype));
+        struct fe_term new = term_cast(b, change, (enum ir_dtype)momentum.dtype);
+        optim_leaf_set(t, "m", leaf, s->skip_nan ? term_where(b, term_is_nan(b, new), m, new) : new);
     }
     if (s->decayed) change = term_add(b, change, term_mul(b, s->weight_decay, p));
     change = term_neg(b, change);
@@ -405,7 +332,7 @@ static void read_decay(struct optim_transform *t, struct step_of *s)
 void transform_t5x_adafactor(struct optim_transform *t)
 {
     struct ir_builder *b = t->b;
-    struct rule *rules = arena_new_array(t->fe->arena, struct rule, t->count + 1);
+    struct optim_factors *rules = arena_new_array(t->fe->arena, struct optim_factors, t->count + 1);
     bool *scaled = arena_new_array(t->fe->arena, bool, t->count + 1);
     if (!(read_rules(t, rules) & read_scaled(t, scaled))) return;
     struct fe_term count = counter(t, "count"), clip = term_number(1);
