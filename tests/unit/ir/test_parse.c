@@ -6,6 +6,7 @@
 #include "ir/ir.h"
 #include "op_examples.h"
 #include "tests/unit/file.h"
+#include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 
 static struct arena arena;
@@ -115,6 +116,24 @@ static const struct {
     {START "result \"y\" %1 slot=0\n}", "expected an integer in 0..-1, found `0`", 4, 20},
     {START "result \"y", "this is no word, number, string or sign of the text form", 4, 8},
     {START, "expected a value, `result` or `}`, found `the end`", 4, 1},
+#define PLAN \
+    "module \"m\" stage kernel\nslot 0 \"y\" output float32[2]\nfunc \"f\" entry {\n%1 = constant 1 : float32[2]\n" \
+    "%2 = neg(%1) : float32[2]\nresult \"y\" %2 slot=0\n}\n"
+    {PLAN "plan \"f\" {\n}", "expected `plans` and how far they are before the first `plan`", 8, 6},
+    {PLAN "plans soon", "expected groups, commands or memory, found `soon`", 8, 7},
+    {PLAN "plans groups", "entry f has no plan, or not in the order of the entries", 8, 7},
+    {PLAN "plans groups\nplan \"g\" {\n}", "there is no function \"g\" before the plans", 9, 6},
+    {PLAN "plans groups\nplan \"f\" {\n  group 1 map \"f\"\n}", "expected an integer in 0..0, found `1`", 10, 9},
+    {PLAN "plans groups\nplan \"f\" {\n  group 0 heap \"f\"\n}", "expected the kind of the line, found `heap`", 10, 11},
+    {PLAN "plans groups\nplan \"f\" {\n  group 0 map \"f\" nodes=[%3]\n}", "%3 is not defined before this line", 10,
+     26},
+    {PLAN "plans groups\nplan \"f\" {\n  group 0 map \"f\" root=%2 root=%2\n}", "`root` stands here twice", 10, 27},
+    {PLAN "plans groups\nplan \"f\" {\n  group 0 map \"f\" nodes=[%2] outputs=[%2]\n}",
+     "plan f: group 0: has 1 outputs and 0 levels for them", 10, 9},
+    {PLAN "plans commands\nplan \"f\" {\n  group 0 map \"f\" nodes=[%2] outputs=[%2] output_levels=[1]\n}",
+     "plan f: group 0: is computed by no command", 10, 9},
+    {PLAN "plans commands\nplan \"f\" {\n  command 0 kernel \"f\" computes=0\n}",
+     "plan f: command 0: group 0 does not exist", 10, 11},
 };
 
 START_TEST(errors_have_a_place)
@@ -190,14 +209,15 @@ static void survives(const char *text, size_t n)
     ir_module_free(again);
 }
 
-static void mutate_and_parse(const char *text, uint64_t seed, int rounds)
+/* What stands before `from` stays as it is. */
+static void mutate_from(const char *text, size_t from, uint64_t seed, int rounds)
 {
     size_t n = strlen(text), capacity = n + 100;
     for (int i = 0; i < rounds; i++) {
         char *copy = calloc(1, capacity), *exact;
         uint64_t s = seed + (uint64_t)i * 1000003;
         memcpy(copy, text, n);
-        size_t length = mutate(copy, n, capacity, &s);
+        size_t length = from + mutate(copy + from, n - from, capacity - from, &s);
         exact = malloc(length ? length : 1); /* not terminated: a read beyond the end is seen by the sanitizer */
         memcpy(exact, copy, length);
         survives(exact, length);
@@ -206,6 +226,8 @@ static void mutate_and_parse(const char *text, uint64_t seed, int rounds)
         arena_free(&arena);
     }
 }
+
+static void mutate_and_parse(const char *text, uint64_t seed, int rounds) { mutate_from(text, 0, seed, rounds); }
 
 START_TEST(mutated_texts) { mutate_and_parse(whole, 1, 6000); }
 END_TEST
@@ -224,10 +246,27 @@ START_TEST(mutated_examples)
 }
 END_TEST
 
+/* Plans whose lines were edited are read, or refused with a place, and never looked at beyond what was verified. */
+START_TEST(mutated_plans)
+{
+    static const char *const files[] = {"fuse/taps_stay_in_the_tensor", "fuse/rows_of_a_loop",
+                                        "schedule/joins_in_order",      "memplan/loop_carries_in_place",
+                                        "memplan/tensors_end_to_end",   "memplan/swap_through_a_copy",
+                                        "memplan/memory_taken_over",    "memplan/update_in_place"};
+    struct arena own = {0};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        const char *text = file_bytes(&own, arena_format(&own, "tests/golden/%s.out", files[i]), NULL);
+        ck_assert_ptr_nonnull(text);
+        mutate_from(text, (size_t)(strstr(text, "\nplans ") - text), i, 1500);
+    }
+    arena_free(&own);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = CASE_OF(120, says_everything, numbers_may_have_gaps, errors_have_a_place, reference_example,
-                           mutated_texts, mutated_examples);
+                           mutated_texts, mutated_examples, mutated_plans);
     tcase_add_checked_fixture(tests, setup, teardown);
     return run_case("parse", tests);
 }
