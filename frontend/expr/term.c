@@ -25,12 +25,6 @@ static struct fe_term binary(struct ir_builder *b, enum ir_op op, struct fe_term
     return term_of(fe_op2(&s, op, value_of(x), value_of(y)));
 }
 
-static struct fe_term binary_float(struct ir_builder *b, enum ir_op op, struct fe_term x, struct fe_term y)
-{
-    struct fe_site s = site_of(b);
-    return term_of(fe_op2_float(&s, op, value_of(x), value_of(y)));
-}
-
 static bool is_number(struct fe_term x, double number) { return !x.v && x.number == number; }
 
 /* A tensor is left as it is by `+ 0` and `* 1` if its dtype would not change. */
@@ -41,58 +35,50 @@ static bool keeps(struct ir_builder *b, struct fe_term x, struct fe_term number)
     return x.v && fe_kind_of_both(&s, &tensor, &other).dtype == ir_type(b->f, x.v)->dtype;
 }
 
-struct fe_term term_add(struct ir_builder *b, struct fe_term x, struct fe_term y)
+static struct fe_term arithmetic(struct ir_builder *b, enum expr_operator op, struct fe_term x, struct fe_term y)
 {
-    if (!x.v && !y.v) return (struct fe_term){.number = x.number + y.number, .integer = x.integer && y.integer};
-    if (is_number(y, 0) && keeps(b, x, y)) return x;
-    if (is_number(x, 0) && keeps(b, y, x)) return y;
-    return binary(b, OP_add, x, y);
+    enum { NONE, RIGHT, BOTH };
+    static const struct {
+        enum ir_op op;
+        uint8_t side; /* on which a number changes nothing */
+        uint8_t neutral;
+        bool real; /* of integers, too */
+    } rows[] = {[EXPR_OP_ADD] = {OP_add, BOTH, 0, false}, [EXPR_OP_SUB] = {OP_sub, RIGHT, 0, false},
+                [EXPR_OP_MUL] = {OP_mul, BOTH, 1, false}, [EXPR_OP_DIV] = {OP_div, RIGHT, 1, true},
+                [EXPR_OP_MOD] = {OP_rem, NONE, 0, false}, [EXPR_OP_POW] = {OP_pow, RIGHT, 1, true}};
+    struct fe_site s = site_of(b);
+    double neutral = rows[op].neutral;
+    bool real = rows[op].real;
+    if (!x.v && !y.v)
+        return (struct fe_term){.number = fe_python_number(op, x.number, y.number),
+                                .integer = x.integer && y.integer && !real};
+    if (rows[op].side && is_number(y, neutral) && keeps(b, x, real ? term_number(neutral) : y)) return x;
+    if (rows[op].side == BOTH && is_number(x, neutral) && keeps(b, y, x)) return y;
+    return term_of((real ? fe_op2_float : fe_op2)(&s, rows[op].op, value_of(x), value_of(y)));
 }
 
-struct fe_term term_sub(struct ir_builder *b, struct fe_term x, struct fe_term y)
-{
-    if (!x.v && !y.v) return (struct fe_term){.number = x.number - y.number, .integer = x.integer && y.integer};
-    if (is_number(y, 0) && keeps(b, x, y)) return x;
-    return binary(b, OP_sub, x, y);
-}
-
-struct fe_term term_mul(struct ir_builder *b, struct fe_term x, struct fe_term y)
-{
-    if (!x.v && !y.v) return (struct fe_term){.number = x.number * y.number, .integer = x.integer && y.integer};
-    if (is_number(y, 1) && keeps(b, x, y)) return x;
-    if (is_number(x, 1) && keeps(b, y, x)) return y;
-    return binary(b, OP_mul, x, y);
-}
-
-struct fe_term term_div(struct ir_builder *b, struct fe_term x, struct fe_term y)
-{
-    if (!x.v && !y.v) return term_number(x.number / y.number);
-    if (is_number(y, 1) && keeps(b, x, term_number(1))) return x;
-    return binary_float(b, OP_div, x, y);
-}
-
-struct fe_term term_rem(struct ir_builder *b, struct fe_term x, struct fe_term y)
-{
-    if (!x.v && !y.v) return (struct fe_term){.number = fmod(x.number, y.number), .integer = x.integer && y.integer};
-    return binary(b, OP_rem, x, y);
-}
+#define ARITHMETIC(name, op) \
+    struct fe_term term_##name(struct ir_builder *b, struct fe_term x, struct fe_term y) \
+    { \
+        return arithmetic(b, op, x, y); \
+    }
+ARITHMETIC(add, EXPR_OP_ADD)
+ARITHMETIC(sub, EXPR_OP_SUB)
+ARITHMETIC(mul, EXPR_OP_MUL)
+ARITHMETIC(div, EXPR_OP_DIV)
+ARITHMETIC(rem, EXPR_OP_MOD)
 
 struct fe_term term_pow(struct ir_builder *b, struct fe_term x, struct fe_term y)
 {
-    if (!x.v && !y.v) return term_number(pow(x.number, y.number));
     bool late = x.v && x.weak && ir_type(b->f, x.v)->dtype == IR_F64; /* a number that the host may set: see term.h */
-    if (!late && !y.v && y.integer && y.number >= 1 && y.number <= 64) { /* square and multiply */
-        uint32_t n = (uint32_t)y.number;
-        struct fe_term power = x, result = x;
-        bool first = true;
-        for (; n; n >>= 1) {
-            if (n & 1) result = first ? power : term_mul(b, result, power), first = false;
-            if (n > 1) power = term_mul(b, power, power);
-        }
-        return result;
+    if (!x.v || late || y.v || !y.integer || y.number < 1 || y.number > 64) return arithmetic(b, EXPR_OP_POW, x, y);
+    struct fe_term power = x, result = x;
+    bool first = true;
+    for (uint32_t n = (uint32_t)y.number; n; n >>= 1) { /* square and multiply */
+        if (n & 1) result = first ? power : term_mul(b, result, power), first = false;
+        if (n > 1) power = term_mul(b, power, power);
     }
-    if (is_number(y, 1) && keeps(b, x, y)) return x;
-    return binary_float(b, OP_pow, x, y);
+    return result;
 }
 
 struct fe_term term_max(struct ir_builder *b, struct fe_term x, struct fe_term y)
