@@ -18,7 +18,8 @@ struct rt_worker;
 enum rt_direction { RT_TO_DEVICE, RT_FROM_DEVICE, RT_BETWEEN };
 
 struct rt_device_ops {
-    bool shared; /* the host reads and writes its memory in place: then `part` and `constants` are NULL */
+    char name[7]; /* for messages: "cpu" */
+    bool shared;  /* the host reads and writes its memory in place: then `part` and `constants` are NULL */
     /* Whether the program runs on the devices of that name here ("cuda:0,1", NULL: as compiled). */
     step_status (*check)(const struct stepc_program *, const char *devices);
     /* A device of this process before its first allocation and after its last block was freed. Failure: rt_fail(NULL,

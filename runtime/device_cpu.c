@@ -32,7 +32,8 @@ static void launch_entry(struct rt_worker *w, const struct stepc_entry *e, void 
     e->whole(buffers, w->scratch);
 }
 
-const struct rt_device_ops rt_device_cpu = {.shared = true,
+const struct rt_device_ops rt_device_cpu = {.name = "cpu",
+                                            .shared = true,
                                             .check = check,
                                             .workers = rt_cpu_workers,
                                             .alloc = get,

@@ -96,4 +96,4 @@ static step_status check(const struct stepc_program *p, const char *devices)
 }
 
 /* check lets nothing through, so nothing else is asked for. */
-const struct stepc_gpu stepc_part_gpu = {{.check = check}};
+const struct stepc_gpu stepc_part_gpu = {{.name = "cuda", .check = check}};

@@ -136,9 +136,9 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     status = rt_leave(t, rt_agree(t, status));
     if (status) rt_destroy(t);
     else {
-        rt_log(t, 2, "%s: %u device%s (cpu, %u thread%s each), %llu bytes of state and arena", program->name,
-               t->mesh_count, t->mesh_count == 1 ? "" : "s", t->threads, t->threads == 1 ? "" : "s",
-               (unsigned long long)(t->devices[0].bytes * t->local_count));
+        rt_log(t, 2, "%s: %u device%s (%s, %u thread%s each), %llu bytes of state and arena", program->name,
+               t->mesh_count, t->mesh_count == 1 ? "" : "s", t->device_ops->name, t->threads,
+               t->threads == 1 ? "" : "s", (unsigned long long)(t->devices[0].bytes * t->local_count));
         *out = t;
     }
     return status;

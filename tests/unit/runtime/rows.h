@@ -103,7 +103,8 @@ static inline void far_meet(struct rt_device *d)
     atomic_store(&far_unmet, 0);
 }
 
-static const struct stepc_gpu far_gpu = {{.check = far_check,
+static const struct stepc_gpu far_gpu = {{.name = "far",
+                                          .check = far_check,
                                           .open = far_opens,
                                           .close = far_close,
                                           .workers = rt_cpu_workers,
