@@ -214,9 +214,9 @@ ir_value *optim_copies(struct optim_transform *, const char *prefix);
 void optim_copies_set(struct optim_transform *, const char *prefix, const ir_value *values);
 struct fe_term optim_increment(struct ir_builder *, struct fe_term count); /* saturates */
 
-/* A loop in the step (loop.c): declare what it carries, close the list with optim_now, write the body with `b` and
- * optim_capture for outer values, and finish with one new value per carried one. It runs while the first carried value,
- * a bool scalar, is true, and at most `limit` times. */
+/* A loop in the step (optim_loop.c): declare what it carries, close the list with optim_now, write the body with `b`
+ * and optim_capture for outer values, and finish with one new value per carried one. It runs while the first carried
+ * value, a bool scalar, is true, and at most `limit` times. */
 struct optim_loop {
     struct ir_builder b; /* of the body */
     struct ir_builder *outer;
@@ -244,9 +244,9 @@ void optim_branch(struct optim_transform *t, uint32_t from, struct fe_term when,
 void optim_branch_state(struct optim_transform *t, const ir_value *before, uint32_t from, struct fe_term when,
                         ir_value *values, const ir_value *otherwise, uint32_t count);
 
-/* Random keys (noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the first
- * part of its split. Returned is the key itself (carried) or the second part of the split (next). Leaves take the parts
- * of a key in the order of their paths, from part 0 or `first` on. */
+/* Random keys (gradient_noise.c): two uint32 scalars. The key in slot `name` begins as the seed; its next value is the
+ * first part of its split. Returned is the key itself (carried) or the second part of the split (next). Leaves take the
+ * parts of a key in the order of their paths, from part 0 or `first` on. */
 struct optim_key {
     ir_value word[2];
 };

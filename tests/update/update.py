@@ -78,7 +78,7 @@ def document(optimizer, averages):
 
 def cases():
     with open(TABLE) as f:
-        rows = re.findall(r"^(TRANSFORM|ALIAS)\((\w+),", f.read(), re.M)
+        rows = re.findall(r"^(FORMULA|TRANSFORM|ALIAS)\((\w+),", f.read(), re.M)
     for kind, name in rows:
         if name in NOT_ELEMENTWISE or name in WRAPPERS:
             continue

@@ -1,6 +1,7 @@
 /* Gradient transformations and schedules against trajectories that optax gave (optim_cases.json, recorded by
  * record_optim.py). The document's loss is linear in the parameters, so its gradients are inputs of the step, and the
  * step is evaluated by the interpreter. */
+#include "frontend/expr/library.h"
 #include "frontend/optim/optim.h"
 #include "tests/unit/frontend/recorded.h"
 #include "tests/unit/suite.h"
@@ -239,6 +240,24 @@ START_TEST(every_row_is_recorded)
 }
 END_TEST
 
+/* Every entry of optimizers.step is that of a row, and used: a function by another entry. */
+START_TEST(every_formula_is_used)
+{
+    extern const char optim_formulas[];
+    struct fe_reader r = {.file = "optimizers.step", .at = optim_formulas};
+    struct fe_entry e;
+    uint32_t entries = 0;
+    for (; fe_entry_next(&r, &e); entries++) {
+        const char *name = arena_string_n(&arena, e.name.text, e.name.length);
+        const struct optim_row *row = optim_row_find(name);
+        const char *call = arena_format(&arena, "%s(", name), *first = strstr(optim_formulas, call);
+        if (fe_span_is(e.words, "function")) ck_assert_msg(strstr(first + 1, call), "nobody calls %s", name);
+        else ck_assert_msg(row && row->rule == optim_formula_run, "%s is no row that is a formula", name);
+    }
+    ck_assert_uint_gt(entries, 50);
+}
+END_TEST
+
 static void refuse(const char *optimizer, const char *const *demands)
 {
     static const struct fe_options options;
@@ -322,6 +341,6 @@ END_TEST
 int main(void)
 {
     load("tests/unit/frontend/optim_cases.json");
-    return run_case("optim",
-                    CASE_OF(120, trajectories, schedules, names_of_state, averages, every_row_is_recorded, refused));
+    return run_case("optim", CASE_OF(120, trajectories, schedules, names_of_state, averages, every_row_is_recorded,
+                                     every_formula_is_used, refused));
 }
