@@ -246,13 +246,6 @@ struct fe_val make_diagonal(struct fe_call *c)
     return of_dtype(c->site, diagonal_of(c->site, ARG(0), k, axis1, axis2), ARG(0));
 }
 
-struct fe_val make_trace(struct fe_call *c)
-{
-    struct fe_val x = FE_APPLY(c->site, "diagonal", ARG(0), ARG(1), ARG(2), ARG(3));
-    x = fe_as_dtype(c, 4, x);
-    return x.bad ? x : fe_reduce_last(c->site, FE_RED_SUM, x, false);
-}
-
 struct fe_val make_array(struct fe_call *c)
 {
     int64_t least = 0;

@@ -246,18 +246,6 @@ struct fe_val make_block(struct fe_call *c)
     return joined_block(c, &ARG(0), depth, rank > (uint32_t)depth ? rank : (uint32_t)depth);
 }
 
-struct fe_val make_rollaxis(struct fe_call *c)
-{
-    struct ir_type t;
-    uint32_t from;
-    int64_t start;
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, 1, t.rank, &from) || !fe_get_int(c, 2, &start)) return fe_bad();
-    if (start < 0) start += t.rank;
-    if (start < 0 || start > t.rank)
-        return fe_fail(c->site, "E0212", "rollaxis: start %lld is outside 0 to %u", (long long)start, (unsigned)t.rank);
-    return FE_APPLY(c->site, "moveaxis", ARG(0), fe_int(from), fe_int((double)(start > from ? start - 1 : start)));
-}
-
 /* The axis of delete and insert, moved to the front of the flattened or the whole tensor. */
 static struct fe_val opened(struct fe_call *c, uint32_t arg, uint32_t *at)
 {
@@ -437,24 +425,6 @@ struct fe_val make_triangle_indices(struct fe_call *c)
             if (upper ? j - i >= k : j - i <= k) first[n] = (int32_t)i, second[n++] = (int32_t)j;
     struct fe_val both[] = {integers(s, first, n), integers(s, second, n)};
     return fe_tuple(s, both, 2);
-}
-
-struct fe_val make_ix(struct fe_call *c)
-{
-    SITE;
-    struct fe_val all[IR_MAX_RANK];
-    uint32_t n = c->rest_count;
-    if (n < 1 || n > IR_MAX_RANK) return fe_fail(s, "E0312", "ix_ needs 1 to %d vectors", IR_MAX_RANK);
-    for (uint32_t i = 0; i < n; i++) {
-        all[i] = c->rest[i];
-        if (!fe_as_tensor(s, &all[i])) return fe_bad();
-        if (fe_rank(s, &all[i]) != 1)
-            return fe_fail(s, "E0212", "ix_ needs vectors, found %s", fe_describe(s, &all[i]));
-        int64_t shape[IR_MAX_RANK];
-        for (uint32_t j = 0; j < n; j++) shape[j] = j == i ? fe_type_at(s, &all[i]).dim[0] : 1;
-        all[i] = fe_reshape_val(s, all[i], n, shape);
-    }
-    return fe_tuple(s, all, n);
 }
 
 /* Flat indices as one index per dimension of a shape. */

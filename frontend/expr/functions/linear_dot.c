@@ -391,39 +391,6 @@ static struct fe_val inner_of(struct fe_call *c)
     return FE_APPLY(c->site, "tensordot", ARG(0), ARG(1), fe_tuple(c->site, pair_of, 2));
 }
 
-struct fe_val make_outer(struct fe_call *c)
-{
-    ARG(0) = FE_APPLY(c->site, "ravel", ARG(0));
-    ARG(1) = FE_APPLY(c->site, "ravel", ARG(1));
-    return ARG(0).bad || ARG(1).bad ? fe_bad() : two(c, "i,j->ij");
-}
-
-struct fe_val make_kron(struct fe_call *c)
-{
-    SITE;
-    struct ir_type a, b;
-    if (!two_tensors(c, &a, &b)) return fe_bad();
-    while (a.rank < b.rank) {
-        ARG(0) = fe_expand(s, ARG(0), 0);
-        a = fe_type_at(s, &ARG(0));
-    }
-    while (b.rank < a.rank) {
-        ARG(1) = fe_expand(s, ARG(1), 0);
-        b = fe_type_at(s, &ARG(1));
-    }
-    if (a.rank * 2 > IR_MAX_RANK) return fe_fail(s, "E0212", "kron: more than %d dimensions", IR_MAX_RANK / 2);
-    int64_t wide_a[IR_MAX_RANK], wide_b[IR_MAX_RANK], shape[IR_MAX_RANK];
-    for (uint32_t i = 0; i < a.rank; i++) {
-        wide_a[2 * i] = a.dim[i];
-        wide_a[2 * i + 1] = wide_b[2 * i] = 1;
-        wide_b[2 * i + 1] = b.dim[i];
-        shape[i] = a.dim[i] * b.dim[i];
-    }
-    struct fe_val product = fe_mul(s, fe_reshape_val(s, ARG(0), a.rank * 2u, wide_a),
-                                   fe_reshape_val(s, ARG(1), b.rank * 2u, wide_b));
-    return fe_reshape_val(s, product, a.rank, shape);
-}
-
 static struct fe_val tensordot_of(struct fe_call *c)
 {
     SITE;

@@ -430,16 +430,6 @@ struct fe_val make_matrix_power(struct fe_call *c)
     return x.bad ? x : y;
 }
 
-struct fe_val make_multi_dot(struct fe_call *c)
-{
-    SITE;
-    if (ARG(0).kind != FE_VAL_TUPLE || ARG(0).count < 2)
-        return fe_fail(s, "E0312", "multi_dot needs a list of two or more matrices");
-    struct fe_val y = ARG(0).items[0];
-    for (uint32_t i = 1; i < ARG(0).count; i++) y = product(s, y, ARG(0).items[i]);
-    return y;
-}
-
 /* The diagonal approximation of degree 7 to exp(x / 2**k), squared k times. */
 struct fe_val make_expm(struct fe_call *c)
 {

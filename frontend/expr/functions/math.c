@@ -51,5 +51,9 @@ struct fe_val make_astype(struct fe_call *c)
     enum ir_dtype dtype;
     return fe_get_dtype(c, 1, &dtype) ? fe_cast(c->site, ARG(0), dtype) : fe_bad();
 }
+struct fe_val make_whole(struct fe_call *c)
+{ /* an integer, if it is one */
+    return fe_val_number(ARG(0).number, ARG(0).number == floor(ARG(0).number));
+}
 struct fe_val make_log_of_number(struct fe_call *c) { return fe_float(log(ARG(0).number)); }
 struct fe_val make_dtype(struct fe_call *c) { return fe_cast(c->site, ARG(0), (enum ir_dtype)c->data); }

@@ -288,20 +288,6 @@ struct fe_val make_fftn(struct fe_call *c)
     return x;
 }
 
-/* The middle to the front, or back (data -1). */
-struct fe_val make_fftshift(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = ARG(0);
-    if (!fe_as_tensor(s, &x) || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    for (uint32_t i = 0; i < n && !x.bad; i++) {
-        int64_t half = fe_type_at(s, &x).dim[axes[i]] / 2;
-        x = FE_APPLY(s, "roll", x, fe_int((double)(c->data * half)), fe_int(axes[i]));
-    }
-    return x;
-}
-
 /* jax.scipy.fft: type 2 alone, of the whole axis. */
 struct fe_val make_dct(struct fe_call *c)
 { /* data 1: back */

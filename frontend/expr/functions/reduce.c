@@ -113,41 +113,6 @@ struct fe_val make_reduction(struct fe_call *c)
     return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
 }
 
-struct fe_val make_average(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = ARG(0), w = ARG(2), result[2];
-    if (!fe_as_tensor(s, &x) || (!fe_is_none(&w) && !fe_as_tensor(s, &w))) return fe_bad();
-    struct fe_kind_of k = fe_is_none(&w) ? fe_kind(s, &x) : fe_promote(fe_kind(s, &x), fe_kind(s, &w));
-    x = ir_dtype_is_float(k.dtype) ? fe_cast(s, x, k.dtype) : fe_inexact(s, x);
-    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(4))};
-    struct ir_type t = fe_type_at(s, &x);
-    if (fe_is_none(&w)) {
-        result[0] = fe_reduce(s, FE_RED_MEAN, x, axes, n, &o);
-        if (!fe_truth(&ARG(3)) || result[0].bad) return result[0];
-        result[1] = fe_full(s, fe_type_at(s, &result[0]), (double)extent(&t, axes, n));
-        return fe_tuple(s, result, 2);
-    }
-    if (!fe_as_tensor(s, &w)) return fe_bad();
-    if (fe_rank(s, &w) == n && n < t.rank) { /* one weight per index of the axes, in the order in which these stand */
-        uint32_t order[IR_MAX_RANK];
-        int64_t shape[IR_MAX_RANK];
-        for (uint32_t i = 0, at = 0; i < t.rank; i++) {
-            shape[i] = 1;
-            for (uint32_t j = 0; j < n; j++)
-                if (axes[j] == i) shape[i] = fe_type_at(s, &w).dim[j], order[at++] = j;
-        }
-        w = fe_transpose_val(s, w, order);
-        w = w.bad ? w : fe_reshape_val(s, w, t.rank, shape);
-    }
-    w = fe_broadcast_val(s, w, t.rank, t.dim);
-    result[1] = fe_reduce(s, FE_RED_SUM, w, axes, n, &o);
-    result[0] = fe_div(s, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, w), axes, n, &o), result[1]);
-    return fe_truth(&ARG(3)) ? fe_tuple(s, result, 2) : result[0];
-}
-
 struct fe_val make_argreduce(struct fe_call *c)
 {
     SITE;
@@ -163,82 +128,6 @@ struct fe_val make_argreduce(struct fe_call *c)
     for (uint32_t i = 0; i < t.rank; i++)
         if (i == axis || fe_is_none(&ARG(1))) t.dim[i] = 1;
     return fe_reshape_val(s, v, t.rank, t.dim);
-}
-
-/* Order 1: the largest sum of a column, -1 the smallest; infinite: of a row. axes: the rows', the columns'. */
-static struct fe_val matrix_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool keepdims)
-{
-    struct fe_reduce_options keep = {.keepdims = true};
-    uint32_t inner = isinf(order) ? 1 : 0;
-    struct fe_val sums = fe_reduce(s, FE_RED_SUM, fe_op1(s, OP_abs, x), &axes[inner], 1, &keep);
-    return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, sums, axes, 2,
-                     &(struct fe_reduce_options){.keepdims = keepdims});
-}
-
-/* (sum |x|**order)**(1/order), or what that tends to. */
-static struct fe_val vector_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t n, double order,
-                                 const struct fe_reduce_options *o)
-{
-    struct fe_val a = fe_op1(s, OP_abs, x);
-    if (a.bad) return a;
-    if (order == 2) return fe_op1(s, OP_sqrt, fe_reduce(s, FE_RED_SUM, fe_mul(s, x, x), axes, n, o));
-    if (isinf(order)) return fe_reduce(s, order > 0 ? FE_RED_MAX : FE_RED_MIN, a, axes, n, o);
-    if (order == 1) return fe_reduce(s, FE_RED_SUM, a, axes, n, o);
-    if (order == 0)
-        return fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_boolean(s, x), (enum ir_dtype)fe_type_at(s, &x).dtype), axes, n,
-                         o);
-    struct fe_val power = order == floor(order) ? fe_int(order) : fe_float(order);
-    return fe_binary(s, EXPR_OP_POW, fe_reduce(s, FE_RED_SUM, fe_binary(s, EXPR_OP_POW, a, power), axes, n, o),
-                     fe_float(1 / order));
-}
-
-/* 2, -2: the largest or smallest singular value, "nuc": the sum of all. */
-static struct fe_val singular_norm(struct fe_site *s, struct fe_val x, const uint32_t *axes, double order, bool nuclear,
-                                   bool keepdims)
-{
-    struct fe_val from[] = {fe_int(axes[0]), fe_int(axes[1])}, to[] = {fe_int(-2), fe_int(-1)};
-    struct ir_type t = fe_type_at(s, &x);
-    struct fe_val values = FE_APPLY(s, "svdvals", FE_APPLY(s, "moveaxis", x, fe_tuple(s, from, 2), fe_tuple(s, to, 2)));
-    struct fe_val norm = values.bad ? values
-                                    : fe_reduce_last(s,
-                                                     nuclear     ? FE_RED_SUM
-                                                     : order > 0 ? FE_RED_MAX
-                                                                 : FE_RED_MIN,
-                                                     values, false);
-    t.dim[axes[0]] = t.dim[axes[1]] = 1;
-    return norm.bad || !keepdims ? norm : fe_reshape_val(s, norm, t.rank, t.dim);
-}
-
-struct fe_val make_norm(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    if (x.bad || !fe_get_axes(c, 2, fe_rank(s, &x), axes, &n)) return fe_bad();
-    struct fe_reduce_options o = {.keepdims = fe_truth(&ARG(3))};
-    const char *name = ARG(1).kind == FE_VAL_STRING ? ARG(1).string : "";
-    if (fe_is_none(&ARG(1)) || (!strcmp(name, "fro") && n == 2)) return vector_norm(s, x, axes, n, 2, &o);
-    bool number = ARG(1).kind == FE_VAL_NUMBER, nuclear = !strcmp(name, "nuc");
-    double order = number ? ARG(1).number : 0, degree = fabs(order);
-    if (n == 1 && number) return vector_norm(s, x, axes, n, order, &o);
-    if (n == 2 && number && (degree == 1 || isinf(degree))) return matrix_norm(s, x, axes, order, o.keepdims);
-    if (n == 2 && (nuclear || (number && degree == 2))) return singular_norm(s, x, axes, order, nuclear, o.keepdims);
-    if (!number && !nuclear && strcmp(name, "fro"))
-        return (void)fe_fail_at(s, &c->where[1], "E0310", "norm: the order is a number, 'fro' or 'nuc'"), fe_bad();
-    return fe_fail(s, "E0212",
-                   "norm: this order is not one of %u axes; two take 1, -1, 2, -2, inf, -inf, 'fro' and 'nuc', one any "
-                   "number, more None",
-                   (unsigned)n);
-}
-
-struct fe_val make_vector_norm(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0));
-    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    if (ARG(3).kind != FE_VAL_NUMBER) return fe_fail(s, "E0310", "vector_norm: the order is a number");
-    return vector_norm(s, x, axes, n, ARG(3).number, &(struct fe_reduce_options){.keepdims = fe_truth(&ARG(2))});
 }
 
 /* ---------------------------------------------------------------- running sums, differences */
@@ -310,25 +199,4 @@ struct fe_val make_diff(struct fe_call *c)
         x = fe_binary(s, op, fe_slice_axis(s, x, axis, 1, extent_now), fe_slice_axis(s, x, axis, 0, extent_now - 1));
     }
     return x;
-}
-
-/* Central differences along each axis, one-sided at its ends; a spacing for all axes, or one for each. */
-struct fe_val make_gradient(struct fe_call *c)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0)), all[IR_MAX_RANK];
-    if (x.bad || !fe_get_axes(c, 1, fe_rank(s, &x), axes, &n)) return fe_bad();
-    if (c->rest_count > 1 && c->rest_count != n)
-        return fe_fail(s, "E0312", "gradient: %u spacings for %u axes", (unsigned)c->rest_count, (unsigned)n);
-    for (uint32_t i = 0; i < n; i++) {
-        struct fe_val spacing = c->rest_count ? c->rest[c->rest_count == 1 ? 0 : i] : fe_float(1), at = fe_int(axes[i]),
-                      last = fe_int(-1);
-        if (fe_type_at(s, &x).dim[axes[i]] < 2)
-            return fe_fail(s, "E0212", "gradient needs 2 or more elements along an axis");
-        all[i] = FE_APPLY(s, "moveaxis", FE_APPLY(s, "gradient_last", FE_APPLY(s, "moveaxis", x, at, last), spacing),
-                          last, at);
-        if (all[i].bad) return all[i];
-    }
-    return n == 1 ? all[0] : fe_tuple(s, all, n);
 }
