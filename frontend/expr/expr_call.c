@@ -167,12 +167,12 @@ static bool convert_one(struct fe_call *c, uint32_t i, enum fe_argument_kind kin
 /* Of what is 16 bits wide in float32, the result rounded once. */
 static struct fe_val make_wide(struct fe_call *c, const enum fe_argument_kind *kinds, uint32_t n)
 {
-    struct fe_kind_of all = fe_kind(c->site, &c->arg[0]);
-    for (uint32_t i = 1; i < n; i++)
-        if (kinds[i] == FE_ARG_FLOAT) all = fe_promote(all, fe_kind(c->site, &c->arg[i]));
+    struct fe_kind_of all = {IR_BOOL, true};
+    for (uint32_t i = 0; i < n; i++)
+        if (kinds[i] == FE_ARG_FLOAT || kinds[i] == FE_ARG_COMMON) all = fe_promote(all, fe_kind(c->site, &c->arg[i]));
     bool narrow = ir_dtype_bytes(all.dtype) < 4;
     for (uint32_t i = 0; narrow && i < n; i++)
-        if (kinds[i] == FE_ARG_FLOAT) c->arg[i] = fe_cast(c->site, c->arg[i], IR_F32);
+        if (kinds[i] == FE_ARG_FLOAT || kinds[i] == FE_ARG_COMMON) c->arg[i] = fe_cast(c->site, c->arg[i], IR_F32);
     struct fe_val v = c->row->make(c);
     return narrow && !v.bad ? fe_cast(c->site, v, all.dtype) : v;
 }

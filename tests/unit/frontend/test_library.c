@@ -14,7 +14,8 @@ struct names {
 
 static bool is_known(const struct names *n, const char *name)
 {
-    static const char *const constants[] = {"pi", "e", "inf", "nan", "float32", "int32", "uint32", "rest"};
+    static const char *const constants[] = {"pi",      "e",     "inf",    "nan", "euler_gamma",
+                                            "float32", "int32", "uint32", "rest"};
     for (uint32_t i = 0; i < n->count; i++)
         if (!strcmp(n->list[i], name)) return true;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
