@@ -241,7 +241,10 @@ static struct fe_val run(struct fe_site *s, const struct fe_statement *list, uin
             bind(s, env, t->name, v);
             continue;
         }
-        if (v.kind != FE_VAL_TUPLE) BUG("%s:%u: not a list", s->frame->formula->file, (unsigned)t->line);
+        if (v.kind == FE_VAL_TENSOR && fe_rank(s, &v)) v = FE_APPLY(s, "unstack", v);
+        if (v.bad || v.kind != FE_VAL_TUPLE)
+            return v.bad ? v
+                         : fe_fail(s, "E0310", "%s: a list expected, found %s", s->frame->function, fe_describe(s, &v));
         for (uint32_t k = 0; k < v.count; k++) {
             bind(s, env, t->name, v.items[k]);
             struct fe_val round = run(s, t->inner, t->count, env);

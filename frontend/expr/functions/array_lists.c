@@ -361,43 +361,6 @@ struct fe_val make_iota(struct fe_call *c)
     return rank ? fe_iota(c->site, ir_type_of(d, rank, shape), along) : fe_bad();
 }
 
-struct fe_val make_indices(struct fe_call *c)
-{
-    SITE;
-    int64_t shape[IR_MAX_RANK];
-    uint32_t rank;
-    enum ir_dtype d;
-    struct fe_val all[IR_MAX_RANK];
-    if (!fe_get_ints(s, &ARG(0), shape, IR_MAX_RANK, &rank, "dimensions") || !fe_get_dtype(c, 1, &d)) return fe_bad();
-    for (uint32_t i = 0; i < rank; i++)
-        if (shape[i] < 0) return fe_fail(s, "E0212", "indices: a negative size");
-    for (uint32_t i = 0; i < rank; i++) {
-        struct ir_type t = ir_type_of(d, rank, shape);
-        for (uint32_t j = 0; j < rank && fe_truth(&ARG(2)); j++) t.dim[j] = j == i ? shape[j] : 1;
-        all[i] = fe_iota(s, t, i);
-    }
-    struct fe_val list = fe_tuple(s, all, rank);
-    return fe_truth(&ARG(2)) || list.bad || !rank ? list : FE_APPLY(s, "stack", list);
-}
-
-struct fe_val make_diag_indices(struct fe_call *c)
-{ /* data 1: of a tensor */
-    SITE;
-    int64_t n, rank;
-    struct ir_type t;
-    if (c->data) {
-        if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-        if (t.rank < 2)
-            return fe_fail(s, "E0212", "diag_indices_from needs a matrix, found %s", fe_describe(s, &ARG(0)));
-        n = t.dim[0], rank = t.rank;
-    } else if (!fe_get_int(c, 0, &n) || !fe_get_int(c, 1, &rank)) return fe_bad();
-    if (n < 0 || rank < 1 || rank > IR_MAX_RANK)
-        return fe_fail(s, "E0212", "%s: a size or number of dimensions that is none", c->function);
-    struct fe_val all[IR_MAX_RANK], one = fe_iota(s, ir_type_of(IR_I32, 1, &n), 0);
-    for (int64_t i = 0; i < rank; i++) all[i] = one;
-    return fe_tuple(s, all, (uint32_t)rank);
-}
-
 struct fe_val make_triangle_indices(struct fe_call *c)
 { /* data 1: the upper triangle; 2, 3: of a tensor */
     SITE;

@@ -254,34 +254,6 @@ struct fe_val make_stack(struct fe_call *c)
     return fe_as_dtype(c, 2, fe_join(s, items, n, axis));
 }
 
-struct fe_val make_hstack(struct fe_call *c)
-{ /* data: the axis for tensors of rank >= 2 */
-    SITE;
-    uint32_t n, want = c->data ? 1 : 2;
-    struct fe_val *items = list_arg(c, 0, &n);
-    for (uint32_t i = 0; items && i < n; i++) {
-        if (!fe_as_tensor(s, &items[i])) return fe_bad();
-        while (fe_rank(s, &items[i]) < want) items[i] = fe_expand(s, items[i], 0);
-    }
-    return items ? fe_as_dtype(c, 1, fe_join(s, items, n, c->data && fe_rank(s, &items[0]) > 1 ? 1 : 0)) : fe_bad();
-}
-
-/* data 0: vectors become columns; 1: all get three dimensions and are joined along the third. */
-struct fe_val make_column_stack(struct fe_call *c)
-{
-    SITE;
-    uint32_t n;
-    struct fe_val *items = list_arg(c, 0, &n);
-    for (uint32_t i = 0; items && i < n; i++) {
-        if (!fe_as_tensor(s, &items[i])) return fe_bad();
-        if (c->data && fe_rank(s, &items[i]) < 2)
-            while (fe_rank(s, &items[i]) < 2) items[i] = fe_expand(s, items[i], 0);
-        while (fe_rank(s, &items[i]) < 2u + (uint32_t)c->data) items[i] = fe_expand(s, items[i], fe_rank(s, &items[i]));
-    }
-    struct fe_val v = items ? fe_join(s, items, n, 1u + (uint32_t)c->data) : fe_bad();
-    return c->data ? fe_as_dtype(c, 1, v) : v;
-}
-
 struct fe_val make_split(struct fe_call *c)
 {
     SITE;

@@ -406,30 +406,6 @@ struct fe_val make_svd(struct fe_call *c)
 
 /* ---------------------------------------------------------------- products */
 
-struct fe_val make_matrix_power(struct fe_call *c)
-{
-    SITE;
-    int64_t n;
-    struct fe_val x = ARG(0), y = fe_none();
-    if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &n)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &x);
-    if (t.rank < 2 || t.dim[t.rank - 1] != t.dim[t.rank - 2])
-        return fe_fail(s, "E0212", "matrix_power needs square matrices, found %s", fe_describe(s, &x));
-    if (n < 0) x = FE_APPLY(s, "inv", x), n = -n;
-    if (n == 0)
-        return fe_broadcast_val(
-            s,
-            FE_APPLY(s, "eye", fe_int((double)t.dim[t.rank - 1]), fe_none(), fe_int(0),
-                     (struct fe_val){.kind = FE_VAL_STRING, .string = ir_dtype_name((enum ir_dtype)t.dtype)}),
-            t.rank, t.dim);
-    if (n == 3) return product(s, product(s, x, x), x);
-    for (; n && !x.bad; n /= 2) {
-        if (n % 2) y = fe_is_none(&y) ? x : product(s, y, x);
-        if (n > 1) x = product(s, x, x);
-    }
-    return x.bad ? x : y;
-}
-
 /* The diagonal approximation of degree 7 to exp(x / 2**k), squared k times. */
 struct fe_val make_expm(struct fe_call *c)
 {
