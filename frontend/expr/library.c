@@ -145,12 +145,18 @@ static struct fe_statement read_statement(struct arena *arena, const struct fe_r
         for (uint32_t i = 1; fits && i < t.tree->count; i++)
             fits = t.tree->items[i]->kind == (i < 3 ? EXPR_STRING : EXPR_NAME);
         if (!fits) BUG("%s:%u: require condition, 'code', 'message' or ..., argument", r->file, (unsigned)r->line);
-    } else if (s.length > 4 && !memcmp(s.text, "for ", 4)) {
-        const char *in = strstr(s.text, " in "), *colon = strstr(s.text, ": "), *end = s.text + s.length;
-        if (!in || !colon || in > colon || colon > end) BUG("%s:%u: for name in list: ...", r->file, (unsigned)r->line);
-        t.kind = FE_FOR;
-        t.name = arena_string_n(arena, s.text + 4, (size_t)(in - s.text - 4));
-        t.tree = fe_step_parse(arena, r, (struct fe_span){in + 4, (size_t)(colon - in - 4)});
+    } else if ((s.length > 4 && !memcmp(s.text, "for ", 4)) || (s.length > 7 && !memcmp(s.text, "repeat ", 7))) {
+        bool repeat = *s.text == 'r';
+        const char *first = strchr(s.text, ' ') + 1, *word = repeat ? " while " : " in ", *in = strstr(first, word),
+                   *colon = strstr(s.text, ": "), *end = s.text + s.length;
+        if (!in || !colon || in > colon || colon > end)
+            BUG("%s:%u: for name in list: ... or repeat rounds while name: ...", r->file, (unsigned)r->line);
+        struct fe_span left = {first, (size_t)(in - first)}, right = {in + strlen(word), 0};
+        right.length = (size_t)(colon - right.text);
+        name = repeat ? right : left;
+        t.kind = repeat ? FE_REPEAT : FE_FOR;
+        t.name = arena_string_n(arena, name.text, name.length);
+        t.tree = fe_step_parse(arena, r, repeat ? left : right);
         struct fe_span rest = behind(s, (size_t)(colon + 2 - s.text));
         VEC(struct fe_statement) inner = {0};
         while (rest.length) {
@@ -224,6 +230,53 @@ static bool required(struct fe_site *s, const struct fe_statement *t, const stru
     return false;
 }
 
+static struct fe_val run(struct fe_site *, const struct fe_statement *, uint32_t count, const struct fe_env **);
+
+/* Values of the names in a tree, as the loop sees them. */
+static void see(struct fe_loop *l, const struct expr_node *tree, const struct fe_env *outer,
+                const struct fe_env **inner)
+{
+    if (tree->kind == EXPR_NAME && !fe_env_find(l->outer->fe, *inner, tree->text)) {
+        const struct fe_env *e = fe_env_find(l->outer->fe, outer, tree->text);
+        if (e) bind(l->outer, inner, e->name, e->value.kind == FE_VAL_TENSOR ? fe_loop_see(l, e->value) : e->value);
+    }
+    for (uint32_t i = 0; i < tree->count; i++)
+        if (tree->items[i]) see(l, tree->items[i], outer, inner);
+}
+
+/* A loop of the step: what is assigned and had a value before is carried, `round` is the number of the round. Nothing
+ * of it is differentiated. */
+static struct fe_val repeat(struct fe_site *s, const struct fe_statement *t, const struct fe_env **env)
+{
+    enum { MOST = 16 };
+    struct fe_loop l;
+    const char *names[MOST];
+    struct fe_val next[MOST], after[MOST], rounds = fe_eval(s, t->tree, *env);
+    const struct fe_env *inner = NULL;
+    uint32_t n = 1;
+    fe_loop_open(
+        &l, s, arena_string_n(s->fe->arena, s->frame->formula->entry.name.text, s->frame->formula->entry.name.length));
+    (void)fe_loop_carry(&l, fe_full(s, ir_type_scalar(IR_BOOL), 1));
+    bind(s, &inner, "round", l.number);
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct fe_env *e = fe_env_find(s->fe, *env, t->inner[i].name);
+        if (!e || fe_env_find(s->fe, inner, e->name)) continue;
+        ASSERT(n < MOST);
+        names[n++] = e->name;
+        bind(s, &inner, e->name, fe_loop_carry(&l, e->value));
+    }
+    for (uint32_t i = 0; i < t->count; i++) see(&l, t->inner[i].tree, *env, &inner);
+    for (const struct fe_env *e = inner; e; e = e->outer)
+        if (e->value.bad) return fe_bad();
+    struct fe_val last = run(&l.in, t->inner, t->count, &inner);
+    if (last.bad) return last;
+    next[0] = fe_reduce_all(&l.in, FE_RED_ANY, fe_env_find(s->fe, inner, t->name)->value);
+    for (uint32_t i = 1; i < n; i++) next[i] = fe_env_find(s->fe, inner, names[i])->value;
+    if (!fe_loop_close(&l, (int64_t)rounds.number, true, next, after)) return fe_bad();
+    for (uint32_t i = 1; i < n; i++) bind(s, env, names[i], after[i]);
+    return fe_none();
+}
+
 /* Carries out statements; the value of the last one if it has one. Bad: an error was recorded. */
 static struct fe_val run(struct fe_site *s, const struct fe_statement *list, uint32_t count, const struct fe_env **env)
 {
@@ -234,8 +287,9 @@ static struct fe_val run(struct fe_site *s, const struct fe_statement *list, uin
             if (!required(s, t, *env)) return fe_bad();
             continue;
         }
-        v = fe_eval(s, t->tree, *env);
+        v = t->kind == FE_REPEAT ? repeat(s, t, env) : fe_eval(s, t->tree, *env);
         s->where = s->frame->where;
+        if (t->kind == FE_REPEAT) continue;
         if (v.bad || t->kind == FE_VALUE) continue;
         if (t->kind == FE_PART) {
             bind(s, env, t->name, v);

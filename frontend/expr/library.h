@@ -47,12 +47,13 @@ enum fe_statement_kind {
     FE_VALUE,   /* expression: the last one */
     FE_PART,    /* name = expression */
     FE_REQUIRE, /* require condition, 'code', 'message'[, the argument that is blamed] */
-    FE_FOR      /* for name in list: name = expression; ... */
+    FE_FOR,     /* for name in list: name = expression; ... */
+    FE_REPEAT   /* repeat rounds while name: name = expression; ... */
 };
 struct fe_statement {
     enum fe_statement_kind kind;
-    const char *name;
-    struct expr_node *tree; /* FE_REQUIRE: the tuple, FE_FOR: the list */
+    const char *name;       /* FE_REPEAT: while any element of it is true */
+    struct expr_node *tree; /* FE_REQUIRE: the tuple, FE_FOR: the list, FE_REPEAT: the most rounds */
     const struct fe_statement *inner;
     uint32_t count, line;
 };

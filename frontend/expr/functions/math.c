@@ -57,3 +57,20 @@ struct fe_val make_whole(struct fe_call *c)
 }
 struct fe_val make_log_of_number(struct fe_call *c) { return fe_float(log(ARG(0).number)); }
 struct fe_val make_dtype(struct fe_call *c) { return fe_cast(c->site, ARG(0), (enum ir_dtype)c->data); }
+
+/* y, whose derivative by x is not known: to ask for it is an error, as in JAX. A loop of no rounds gives x and has
+ * none. */
+struct fe_val make_without_slope(struct fe_call *c)
+{
+    SITE;
+    struct fe_val y = ARG(0), x = ARG(1);
+    struct fe_loop l;
+    struct fe_val same;
+    if (y.bad || x.kind != FE_VAL_TENSOR || ir_get(s->b->f, x.tensor)->op == OP_constant) return y;
+    fe_loop_open(&l, s, "no_slope");
+    l.unstopped = true;
+    struct fe_val next = fe_loop_carry(&l, x);
+    if (!fe_loop_close(&l, 0, false, &next, &same)) return fe_bad();
+    struct fe_val none = fe_sub(s, same, fe_stop(s, same)), zero = fe_float(0);
+    return fe_add(s, y, fe_where3(s, fe_op1(s, OP_is_finite, fe_stop(s, same)), none, zero));
+}

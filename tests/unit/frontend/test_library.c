@@ -14,8 +14,8 @@ struct names {
 
 static bool is_known(const struct names *n, const char *name)
 {
-    static const char *const constants[] = {"pi",      "e",     "inf",    "nan", "euler_gamma",
-                                            "float32", "int32", "uint32", "rest"};
+    static const char *const constants[] = {"pi",    "e",       "inf",   "nan",    "euler_gamma",
+                                            "round", "float32", "int32", "uint32", "rest"};
     for (uint32_t i = 0; i < n->count; i++)
         if (!strcmp(n->list[i], name)) return true;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
@@ -53,7 +53,7 @@ static void check_statements(struct names *n, const struct fe_statement *list, u
             ck_assert_uint_lt(n->count, 64);
             n->list[n->count++] = t->name;
         }
-        check_statements(n, t->inner, t->count * (t->kind == FE_FOR));
+        check_statements(n, t->inner, t->count * (t->kind == FE_FOR || t->kind == FE_REPEAT));
     }
 }
 
