@@ -29,7 +29,7 @@ static ir_value number(struct ir_builder *b, const struct ir_node *node, double 
 /* The operand of a negation, 0 if it is none. */
 static ir_value negated(const struct ir_node *node) { return node->op == OP_neg ? node->args[0] : 0; }
 
-static ir_value fold_add(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_add(struct ir_builder *b, const struct ir_node *node)
 {
     for (uint32_t i = 0; i < 2; i++) {
         const struct ir_node *x = fold_arg(b, node, i);
@@ -44,7 +44,7 @@ static ir_value fold_add(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_sub(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_sub(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0), *y = fold_arg(b, node, 1);
     if (fold_is(y, 0.0)) return node->args[0];                                           /* x - 0 = x */
@@ -54,7 +54,7 @@ static ir_value fold_sub(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_mul(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_mul(struct ir_builder *b, const struct ir_node *node)
 {
     for (uint32_t i = 0; i < 2; i++) {
         const struct ir_node *x = fold_arg(b, node, i);
@@ -78,7 +78,7 @@ static bool exact_reciprocal(const struct ir_node *node, double *reciprocal)
     return exponent - 1 >= low && -(exponent - 1) >= low;
 }
 
-static ir_value fold_div(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_div(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
     double reciprocal;
@@ -91,7 +91,7 @@ static ir_value fold_div(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_pow(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_pow(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
     if (fold_is(y, 0)) return number(b, node, 1); /* x ** 0 = 1 */
@@ -101,12 +101,12 @@ static ir_value fold_pow(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_neg(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_neg(struct ir_builder *b, const struct ir_node *node)
 {
     return negated(fold_arg(b, node, 0)); /* -(-x) = x */
 }
 
-static ir_value fold_abs(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_abs(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     if (x->op == OP_abs || x->type.dtype == IR_BOOL) return node->args[0]; /* ||x|| = |x| */
@@ -116,13 +116,13 @@ static ir_value fold_abs(struct ir_builder *b, const struct ir_node *node)
 }
 
 /* floor(floor(x)) = floor(x), and any two of floor, ceil, round: an integer stays */
-static ir_value fold_round(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_round(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     return x->op == OP_floor || x->op == OP_ceil || x->op == OP_round ? node->args[0] : 0;
 }
 
-static ir_value fold_extremum(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_extremum(struct ir_builder *b, const struct ir_node *node)
 {
     double neutral = node->op == OP_max ? -(double)INFINITY : (double)INFINITY;
     if (node->args[0] == node->args[1]) return node->args[0]; /* max(x, x) = x */
@@ -132,20 +132,20 @@ static ir_value fold_extremum(struct ir_builder *b, const struct ir_node *node)
 }
 
 /* x << 0 = x, x >> 0 = x */
-static ir_value fold_shift(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_shift(struct ir_builder *b, const struct ir_node *node)
 {
     return fold_is(fold_arg(b, node, 1), 0) ? node->args[0] : 0;
 }
 
 /* ---------------------------------------------------------------- logic and choice */
 
-static ir_value fold_not(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_not(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     return x->op == OP_not ? x->args[0] : 0; /* not not x = x */
 }
 
-static ir_value fold_and(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_and(struct ir_builder *b, const struct ir_node *node)
 {
     if (node->args[0] == node->args[1]) return node->args[0]; /* x & x = x */
     for (uint32_t i = 0; i < 2; i++) {
@@ -155,7 +155,7 @@ static ir_value fold_and(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_or(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_or(struct ir_builder *b, const struct ir_node *node)
 {
     if (node->args[0] == node->args[1]) return node->args[0]; /* x | x = x */
     for (uint32_t i = 0; i < 2; i++) {
@@ -165,7 +165,7 @@ static ir_value fold_or(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_xor(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_xor(struct ir_builder *b, const struct ir_node *node)
 {
     if (node->args[0] == node->args[1]) return number(b, node, 0); /* x ^ x = 0 */
     for (uint32_t i = 0; i < 2; i++) {
@@ -175,7 +175,7 @@ static ir_value fold_xor(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_equal(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_equal(struct ir_builder *b, const struct ir_node *node)
 {
     bool wants_equal = node->op == OP_eq;
     const struct ir_node *x = fold_arg(b, node, 0);
@@ -189,14 +189,14 @@ static ir_value fold_equal(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_less(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_less(struct ir_builder *b, const struct ir_node *node)
 {
     if (node->args[0] != node->args[1]) return 0;
     if (node->op == OP_lt) return number(b, node, 0);               /* x < x is false, also for NaN */
     return is_float(fold_arg(b, node, 0)) ? 0 : number(b, node, 1); /* not floats: x <= x */
 }
 
-static ir_value fold_select(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_select(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *p = fold_arg(b, node, 0), *x = fold_arg(b, node, 1), *y = fold_arg(b, node, 2);
     double v;
@@ -228,7 +228,7 @@ static bool is_lossless(enum ir_dtype from, enum ir_dtype to)
     return bits <= 8 * ir_dtype_bytes(to) - (ir_dtype_is_signed(to) ? 1 : 0);
 }
 
-static ir_value fold_cast(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_cast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     if (x->type.dtype == node->type.dtype) return node->args[0]; /* cast to its own type */
@@ -241,7 +241,7 @@ static ir_value fold_cast(struct ir_builder *b, const struct ir_node *node)
     return is_lossless(from, through) && !wraps ? ir_cast(b, x->args[0], to) : 0;
 }
 
-static ir_value fold_bitcast(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_bitcast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     if (x->type.dtype == node->type.dtype) return node->args[0]; /* to its own type */
@@ -251,7 +251,7 @@ static ir_value fold_bitcast(struct ir_builder *b, const struct ir_node *node)
 }
 
 /* stop(stop(x)) = stop(x); a constant has no gradient to stop */
-static ir_value fold_stop_gradient(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_stop_gradient(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     return x->op == OP_stop_gradient || x->op == OP_constant || x->op == OP_iota ? node->args[0] : 0;
@@ -259,7 +259,7 @@ static ir_value fold_stop_gradient(struct ir_builder *b, const struct ir_node *n
 
 /* ---------------------------------------------------------------- reductions */
 
-static ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     struct ir_ints dims = node->attr[0];
@@ -279,24 +279,18 @@ static ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
 
 /* ---------------------------------------------------------------- table */
 
-/* clang-format off */
 static fold_rule *const rules[IR_OP_COUNT] = {
-    [OP_add] = fold_add, [OP_sub] = fold_sub, [OP_mul] = fold_mul, [OP_div] = fold_div, [OP_pow] = fold_pow,
-    [OP_neg] = fold_neg, [OP_abs] = fold_abs, [OP_floor] = fold_round, [OP_ceil] = fold_round, [OP_round] = fold_round,
-    [OP_max] = fold_extremum, [OP_min] = fold_extremum, [OP_shl] = fold_shift, [OP_shr] = fold_shift,
-    [OP_not] = fold_not, [OP_and] = fold_and, [OP_or] = fold_or, [OP_xor] = fold_xor,
-    [OP_eq] = fold_equal, [OP_ne] = fold_equal, [OP_lt] = fold_less, [OP_le] = fold_less, [OP_select] = fold_select,
-    [OP_cast] = fold_cast, [OP_bitcast] = fold_bitcast, [OP_stop_gradient] = fold_stop_gradient,
-    [OP_reduce_sum] = fold_reduce, [OP_reduce_prod] = fold_reduce, [OP_reduce_max] = fold_reduce, [OP_reduce_min] = fold_reduce,
+#define FOLD(op, rule, equations) [OP_##op] = fold_##rule,
+#include "ir/fold.def"
+#undef FOLD
 };
-/* clang-format on */
 
 ir_value ir_fold(struct ir_builder *b, const struct ir_node *node)
 {
     ir_value value = 0;
     if (!(ir_ops[node->op].flags & IR_PURE) || node->arg_count == 0) return 0;
     if (rules[node->op]) value = rules[node->op](b, node);
-    if (!value) value = fold_shape(b, node);
+    if (!value) value = fold_moved_number(b, node);
     if (!value) value = fold_constants(b, node);
     return value;
 }

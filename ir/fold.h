@@ -6,8 +6,11 @@
 /* A rule returns an equal simpler value of the node's very type, 0 if it has none. */
 typedef ir_value fold_rule(struct ir_builder *, const struct ir_node *);
 
-fold_rule fold_constants; /* fold_constant.c: all operands are constants */
-fold_rule fold_shape;     /* fold_shape.c: ops that move elements */
+#define FOLD(op, rule, equations) fold_rule fold_##rule;
+#include "ir/fold.def"
+#undef FOLD
+fold_rule fold_moved_number; /* fold_shape.c */
+fold_rule fold_constants;    /* fold_constant.c: all operands are constants */
 
 static inline const struct ir_node *fold_arg(const struct ir_builder *b, const struct ir_node *node, uint32_t i)
 {

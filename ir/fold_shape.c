@@ -29,7 +29,7 @@ static bool adds_units(const struct ir_type *x, const struct ir_type *reshaped, 
     return at == x->rank;
 }
 
-static ir_value fold_broadcast(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_broadcast(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t dims[IR_MAX_RANK];
@@ -43,7 +43,7 @@ static ir_value fold_broadcast(struct ir_builder *b, const struct ir_node *node)
     return ir_broadcast(b, x->args[0], node->type.rank, node->type.dim, dims); /* B(B(x)) = B(x) */
 }
 
-static ir_value fold_reshape(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_reshape(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     if (ir_type_equal(&x->type, &node->type)) return node->args[0];                             /* to its own shape */
@@ -53,7 +53,7 @@ static ir_value fold_reshape(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_transpose(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_transpose(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t perm[IR_MAX_RANK];
@@ -100,7 +100,7 @@ static ir_value slice_of_concat(struct ir_builder *b, const struct ir_node *node
     return 0;
 }
 
-static ir_value fold_slice(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_slice(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     if (ir_type_equal(&x->type, &node->type)) return node->args[0]; /* x[:] = x */
@@ -109,14 +109,14 @@ static ir_value fold_slice(struct ir_builder *b, const struct ir_node *node)
     return 0;
 }
 
-static ir_value fold_pad(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_pad(struct ir_builder *b, const struct ir_node *node)
 {
     (void)b;
     bool none = all_equal(node->attr[0], 0) && all_equal(node->attr[1], 0) && all_equal(node->attr[2], 0);
     return none ? node->args[0] : 0; /* nothing is added */
 }
 
-static ir_value fold_concat(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_concat(struct ir_builder *b, const struct ir_node *node)
 {
     int64_t dim = node->attr[0].v[0];
     uint32_t kept = 0;
@@ -131,7 +131,7 @@ static ir_value fold_concat(struct ir_builder *b, const struct ir_node *node)
     return ir_concat(b, parts, kept, (uint32_t)dim); /* concat(x, empty) = x */
 }
 
-static ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     bool moves = false;
@@ -142,7 +142,7 @@ static ir_value fold_reverse(struct ir_builder *b, const struct ir_node *node)
     return same ? x->args[0] : 0; /* backwards twice */
 }
 
-static ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *x = fold_arg(b, node, 0);
     int64_t start[IR_MAX_RANK], limit[IR_MAX_RANK], stride[IR_MAX_RANK];
@@ -159,23 +159,15 @@ static ir_value fold_dynamic_slice(struct ir_builder *b, const struct ir_node *n
     return ir_slice(b, node->args[0], start, limit, stride); /* constant starts */
 }
 
-static ir_value fold_dynamic_update(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_dynamic_update(struct ir_builder *b, const struct ir_node *node)
 {
     const struct ir_node *y = fold_arg(b, node, 1);
     if (ir_type_equal(&y->type, &node->type)) return node->args[1]; /* all of x is replaced */
     return ir_type_elements(&y->type) == 0 ? node->args[0] : 0;     /* nothing is */
 }
 
-/* clang-format off */
-static fold_rule *const rules[IR_OP_COUNT] = {
-    [OP_broadcast] = fold_broadcast, [OP_reshape] = fold_reshape, [OP_transpose] = fold_transpose, [OP_slice] = fold_slice,
-    [OP_pad] = fold_pad, [OP_concat] = fold_concat, [OP_reverse] = fold_reverse,
-    [OP_dynamic_slice] = fold_dynamic_slice, [OP_dynamic_update] = fold_dynamic_update,
-};
-/* clang-format on */
-
 /* Moves of one repeated number: the same number in the new shape. */
-static ir_value fold_moved_number(struct ir_builder *b, const struct ir_node *node)
+ir_value fold_moved_number(struct ir_builder *b, const struct ir_node *node)
 {
     uint32_t tensors = 1; /* operands that give elements; the rest are indices */
     switch (node->op) {
@@ -198,10 +190,4 @@ static ir_value fold_moved_number(struct ir_builder *b, const struct ir_node *no
         if (x->op != OP_constant || !x->splat || memcmp(x->data, first->data, size) != 0) return 0;
     }
     return ir_make(b, (struct ir_node){.op = OP_constant, .type = node->type, .data = first->data, .splat = true});
-}
-
-ir_value fold_shape(struct ir_builder *b, const struct ir_node *node)
-{
-    ir_value value = rules[node->op] ? rules[node->op](b, node) : 0;
-    return value ? value : fold_moved_number(b, node);
 }

@@ -1,18 +1,23 @@
 /* Algebra that needs to see more than one node's operands, and so is not the builder's: dead nodes go by rebuilding
- * alone. Kept small: what is here makes later kernels smaller, not the text shorter. */
+ * alone. simplify.def lists the rules. Kept small: what is here makes later kernels smaller, not the text shorter. */
 #include "passes/common.h"
 #include <string.h>
+
+/* A node of the old function, its operands in the new one, and how often values of the old one are used. A rule returns
+ * 0 where it does not hold. */
+#define RULE_ARGUMENTS struct ir_builder *b, const struct ir_node *n, const ir_value *args, const uint32_t *uses
 
 static const struct ir_node *get(struct ir_builder *b, ir_value v) { return ir_get(b->f, v); }
 
 /* Element-wise work on values that are repeated is done once per different element:
  * exp(broadcast(x)) is broadcast(exp(x)). Constants go along. 0: not of this form. */
-static ir_value before_broadcast(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value repeated(RULE_ARGUMENTS)
 {
+    (void)uses;
     struct ir_node first = {0};
     ir_value small[4];
     double number;
-    if (!(ir_ops[n->op].flags & IR_EWISE) || !(ir_ops[n->op].flags & IR_PURE) || n->arg_count > 4) return 0;
+    if (!(ir_ops[n->op].flags & IR_PURE) || n->arg_count > 4) return 0;
     for (uint32_t i = 0; i < n->arg_count; i++) {
         if (!first.op && get(b, args[i])->op == OP_broadcast) first = *get(b, args[i]);
     }
@@ -49,8 +54,9 @@ static bool is_stepwise(const struct ir_node *n)
 
 /* The sum over repeated elements is a product, their maximum is one of them; what is not repeated is reduced before
  * it is broadcast. */
-static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value reduce_of_repeated(RULE_ARGUMENTS)
 {
+    (void)uses;
     const struct ir_node x = *get(b, args[0]);
     if (x.op != OP_broadcast || n->op == OP_reduce_prod) return 0;
     struct pass_dims inner = {.n = 0}, kept = {.n = 0};
@@ -60,8 +66,8 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
     int64_t place = 0;
     for (uint32_t i = 0; i < x.type.rank; i++) {
         bool made = at >= from.rank || x.attr[0].v[at] != i;
-        bool repeated = made || from.dim[at] != x.type.dim[i], reduced = is_reduced(n, i);
-        if (reduced && repeated) count *= (double)x.type.dim[i];
+        bool is_repeated = made || from.dim[at] != x.type.dim[i], reduced = is_reduced(n, i);
+        if (reduced && is_repeated) count *= (double)x.type.dim[i];
         if (reduced && !made) pass_dims_add(&inner, at);
         if (!reduced && !made) pass_dims_add(&kept, place);
         at += !made;
@@ -76,8 +82,9 @@ static ir_value reduce_broadcast(struct ir_builder *b, const struct ir_node *n, 
     return ir_broadcast(b, sum, n->type.rank, n->type.dim, kept.v);
 }
 
-static ir_value reduce_constant(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value reduce_of_constant(RULE_ARGUMENTS)
 {
+    (void)uses;
     double number, count = 1;
     if (get(b, args[0])->op != OP_constant || !pass_number(b->f, args[0], &number) || n->op != OP_reduce_sum) return 0;
     if (is_stepwise(n)) return 0;
@@ -86,8 +93,9 @@ static ir_value reduce_constant(struct ir_builder *b, const struct ir_node *n, c
 }
 
 /* A sum over dimensions of extent 1 is a reshape. */
-static ir_value reduce_ones(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value reduce_of_one(RULE_ARGUMENTS)
 {
+    (void)uses;
     const struct ir_type *type = ir_type(b->f, args[0]);
     for (uint32_t i = 0; i < n->attr[0].n; i++)
         if (type->dim[n->attr[0].v[i]] != 1) return 0;
@@ -95,8 +103,9 @@ static ir_value reduce_ones(struct ir_builder *b, const struct ir_node *n, const
 }
 
 /* A reduction reads a transposed operand as it lies, if what is kept stays in order. */
-static ir_value reduce_transpose(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value reduce_of_transposed(RULE_ARGUMENTS)
 {
+    (void)uses;
     const struct ir_node x = *get(b, args[0]);
     struct pass_dims dims = {.n = 0};
     int64_t last = -1;
@@ -113,7 +122,7 @@ static ir_value reduce_transpose(struct ir_builder *b, const struct ir_node *n, 
 
 /* A contraction reads its operands in any order: a transposed one is read as it lies, if the order of its free
  * dimensions stays. */
-static ir_value dot_transpose(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value dot_of_transposed(RULE_ARGUMENTS)
 {
     for (uint32_t side = 0; side < 2; side++) {
         const struct ir_node x = *get(b, args[side]);
@@ -135,7 +144,7 @@ static ir_value dot_transpose(struct ir_builder *b, const struct ir_node *n, con
         }
         ir_value operands[2] = {args[0], args[1]};
         operands[side] = x.args[0];
-        ir_value other = dot_transpose(b, &dot, operands);
+        ir_value other = dot_of_transposed(b, &dot, operands, uses);
         return other ? other : ir_remake(b, &dot, operands);
     }
     return 0;
@@ -157,8 +166,9 @@ static bool holds(enum ir_dtype to, enum ir_dtype from)
 }
 
 /* There and back again. */
-static ir_value cast_pair(struct ir_builder *b, const struct ir_node *n, const ir_value *args)
+static ir_value casts(RULE_ARGUMENTS)
 {
+    (void)uses;
     const struct ir_node *inner = get(b, args[0]);
     if (inner->op != OP_cast) return 0;
     ir_value x = inner->args[0];
@@ -168,8 +178,8 @@ static ir_value cast_pair(struct ir_builder *b, const struct ir_node *n, const i
 }
 
 /* What is scattered into zeros and then added is scattered into the other summand: the gradient of an embedding that
- * is used twice needs no table of its own. `uses` counts those in the old function. */
-static ir_value add_scattered(struct ir_builder *b, const struct ir_node *n, const ir_value *args, const uint32_t *uses)
+ * is used twice needs no table of its own. */
+static ir_value scatter_into_sum(RULE_ARGUMENTS)
 {
     for (uint32_t side = 0; side < 2; side++) {
         const struct ir_node scatter = *get(b, args[side]);
@@ -182,25 +192,24 @@ static ir_value add_scattered(struct ir_builder *b, const struct ir_node *n, con
     return 0;
 }
 
-static ir_value simpler(struct ir_builder *b, const struct ir_node *n, const ir_value *args, const uint32_t *uses)
+/* The nodes that a row of the table is for. */
+static bool is_ewise(const struct ir_node *n) { return ir_ops[n->op].flags & IR_EWISE; }
+static bool is_reduce(const struct ir_node *n)
 {
-    ir_value found = before_broadcast(b, n, args);
-    if (found) return found;
-    switch (n->op) {
-    case OP_reduce_sum:
-    case OP_reduce_max:
-    case OP_reduce_min:
-    case OP_reduce_prod:
-        if ((found = reduce_ones(b, n, args)) || (found = reduce_broadcast(b, n, args)) ||
-            (found = reduce_transpose(b, n, args)))
-            return found;
-        return reduce_constant(b, n, args);
-    case OP_add: return add_scattered(b, n, args, uses);
-    case OP_dot: return dot_transpose(b, n, args);
-    case OP_cast: return cast_pair(b, n, args);
-    case OP_select: return args[1] == args[2] ? args[1] : 0;
-    default: return 0;
-    }
+    return n->op == OP_reduce_sum || n->op == OP_reduce_max || n->op == OP_reduce_min || n->op == OP_reduce_prod;
+}
+static bool is_add(const struct ir_node *n) { return n->op == OP_add; }
+static bool is_dot(const struct ir_node *n) { return n->op == OP_dot; }
+static bool is_cast(const struct ir_node *n) { return n->op == OP_cast; }
+
+static ir_value simpler(RULE_ARGUMENTS)
+{
+    ir_value found;
+#define RULE(name, of, equation) \
+    if (is_##of(n) && (found = name(b, n, args, uses))) return found;
+#include "passes/simplify.def"
+#undef RULE
+    return 0;
 }
 
 struct state {
