@@ -86,6 +86,12 @@ static void *train(void *party)
     GO(rt_step(p->t, &batch, &r));
     if (r.flags != (STEP_NONFINITE | STEP_SKIPPED)) GO(rt_fail(p->t, STEP_EINTERNAL, "the step was not skipped"));
     p->data.y[0] = good;
+    struct step_hyper rate = {
+        .size = sizeof rate, .name = "learning_rate", .value = p == &ranks[0] ? 0.1 : (double)INFINITY};
+    batch.hypers = &rate,
+    batch.hyper_count = 1; /* what only the other rank's parameters show stops the first one too */
+    GO(rt_step(p->t, &batch, &r));
+    if (r.flags != (STEP_NONFINITE | STEP_SKIPPED)) GO(rt_fail(p->t, STEP_EINTERNAL, "the ranks do not agree"));
     GO(rt_eval(p->t, &p->data.batch, "ema", &r));
     p->eval = r.loss;
     GO(rt_infer(p->t, &p->data.batch, NULL, &model, 1));
