@@ -33,7 +33,21 @@ static ir_value *all_args(struct vmap *c)
     return args;
 }
 
-ir_value vmap_ewise(struct vmap *c) { return remake(c, all_args(c), NULL, 0); }
+ir_value vmap_same(struct vmap *c) { return remake(c, all_args(c), NULL, 0); }
+
+/* Attribute 0 names dimensions of an operand. */
+ir_value vmap_along(struct vmap *c)
+{
+    struct ir_ints dims = shifted(c, c->n->attr[0]);
+    return remake(c, all_args(c), &dims, 1);
+}
+
+/* Attribute 0 has an entry for every dimension of an operand: a dimension. */
+ir_value vmap_prepend(struct vmap *c)
+{
+    struct ir_ints dims = prepend(c, c->n->attr[0], 0, 1);
+    return remake(c, all_args(c), &dims, 1);
+}
 
 /* A constraint on the batch is now one on the rows. */
 ir_value vmap_constraint(struct vmap *c)
@@ -47,20 +61,6 @@ ir_value vmap_constraint(struct vmap *c)
 }
 
 /* ---------------------------------------------------------------- shapes */
-
-ir_value vmap_broadcast(struct vmap *c)
-{
-    struct ir_ints dims = prepend(c, c->n->attr[0], 0, 1);
-    return remake(c, all_args(c), &dims, 1);
-}
-
-ir_value vmap_reshape(struct vmap *c) { return remake(c, all_args(c), NULL, 0); }
-
-ir_value vmap_transpose(struct vmap *c)
-{
-    struct ir_ints perm = prepend(c, c->n->attr[0], 0, 1);
-    return remake(c, all_args(c), &perm, 1);
-}
 
 ir_value vmap_slice(struct vmap *c)
 {
@@ -84,30 +84,6 @@ ir_value vmap_pad(struct vmap *c)
     from.dtype = IR_BOOL;
     ir_value inside = ir_pad(b, ir_number(b, from, 1), ir_scalar(b, IR_BOOL, 0), attr[0].v, attr[1].v, attr[2].v);
     return ir_select(b, inside, padded, ir_broadcast(b, vmap_plain(c, 1), all.rank, all.dim, rows));
-}
-
-ir_value vmap_concat(struct vmap *c)
-{
-    struct ir_ints dim = shifted(c, c->n->attr[0]);
-    return remake(c, all_args(c), &dim, 1);
-}
-
-ir_value vmap_reverse(struct vmap *c)
-{
-    struct ir_ints dims = shifted(c, c->n->attr[0]);
-    return remake(c, all_args(c), &dims, 1);
-}
-
-ir_value vmap_reduce(struct vmap *c)
-{
-    struct ir_ints dims = shifted(c, c->n->attr[0]);
-    return remake(c, all_args(c), &dims, 1);
-}
-
-ir_value vmap_argreduce(struct vmap *c)
-{
-    struct ir_ints dim = shifted(c, c->n->attr[0]);
-    return remake(c, all_args(c), &dim, 1);
 }
 
 /* ---------------------------------------------------------------- gathers and scatters */
