@@ -198,6 +198,9 @@ static int to_plans(struct way *w, const char *path)
     if (w->options.time_passes) print_times(w);
     if (w->diags.errors) return EXIT_WRONG;
     if (!w->plans || (code = check_memory(w))) return code;
+    if (w->options.one_by_one && !w->plans->one_by_one)
+        return cli_failed(w->cli, EXIT_WRONG, "%s has plans for --target=cpu, whose commands compute several groups",
+                          path);
     note_idle_mesh(w);
     return 0;
 }

@@ -74,6 +74,11 @@ def lacking():
                 good = run.returncode == 0 if fits else run.returncode == 1 and "E0107" in run.stderr
                 if not good:
                     wrong.append(f"{os.path.basename(text)} --passes={name}: exit {run.returncode}\n{run.stderr}")
+            if number > 10:  # whose plans are for the processor
+                tried += 1
+                run = stepc("compile", text, "--target=cuda", "-o", folder + "/other.so")
+                if run.returncode != 1 or "--target=cpu" not in run.stderr:
+                    wrong.append(f"{os.path.basename(text)} --target=cuda: exit {run.returncode}\n{run.stderr}")
     print("\n".join(wrong) + f"{tried} checked, {len(wrong)} wrong")
     return 1 if wrong or tried < 60 else 0
 
