@@ -129,7 +129,7 @@ def tables():
     for path in sorted(glob.glob(os.path.join(ROOT, "frontend", "expr", "library", "*.step"))):
         with open(path) as f:
             for words, name, signature, other in re.findall(r"^(\w[\w ]*?) (\w+)(?:\(([^)]*)\)| = (\w+)$)", f.read(), re.M):
-                add(name, {**losses, **functions}[other] if other else " ".join(re.sub(r": \w+", "", signature).split(", ")), words)
+                add(name, {**losses, **functions}[other] if other else " ".join(re.split(r",\s+", re.sub(r": \w+", "", signature))), words)
     return functions, losses, hidden
 
 
