@@ -42,6 +42,7 @@ struct fe_library;
 struct fe_layers; /* model/block.h */
 struct fe_state;
 struct fe_optim_state; /* optim/optim.h */
+struct optim_table;
 
 /* What the compilation of one document shares. */
 struct fe {
@@ -62,6 +63,7 @@ struct fe {
     /* What later rooms give to earlier ones, which call it by name. */
     const struct fe_function_table *functions; /* in C, of expressions: those of expr/functions/ and losses/ */
     const struct fe_layers *layers;            /* of model/layers/ */
+    const struct optim_table *transforms;      /* of optim/ */
     const struct fe_parameters *parameters;    /* what expressions call `params`: the model's; NULL: there are none */
 
     const struct fe_library *library; /* all functions of expressions (expr/library.c) */

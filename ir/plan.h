@@ -172,8 +172,8 @@ struct plan_module {
     uint64_t state_bytes, result_bytes, constant_bytes;
 };
 
-/* plan.c. Is an output one of the group's windows? What is known of a concatenation that consists of taps, NULL: it
- * does not. Is a concatenation a join? */
+/* plan_text.c. Is an output one of the group's windows? What is known of a concatenation that consists of taps, NULL:
+ * it does not. Is a concatenation a join? */
 bool plan_is_window(const struct plan_group *, ir_value output);
 const struct plan_taps *plan_taps_of(const struct plan *, const struct ir_func *, ir_value concat);
 bool plan_is_join(const struct plan *, const struct ir_func *, ir_value);

@@ -1,5 +1,5 @@
-/* Reads plans (ir/LANG.md), line by line as the tables of plan.c say. Names and values must exist; everything else is
- * left to plan_verify, whose first fault is told at the line that it is about. */
+/* Reads plans (ir/LANG.md), line by line as the tables of plan_text.c say. Names and values must exist; everything else
+ * is left to plan_verify, whose first fault is told at the line that it is about. */
 #include "ir/parse.h"
 #include "ir/plan_text.h"
 #include <stdlib.h>

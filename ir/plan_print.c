@@ -1,5 +1,5 @@
-/* Writes plans (ir/LANG.md), line by line as the tables of plan.c say. Prints malformed plans too, because faults are
- * shown with it. */
+/* Writes plans (ir/LANG.md), line by line as the tables of plan_text.c say. Prints malformed plans too, because faults
+ * are shown with it. */
 #include "ir/plan_text.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Typed reading of an object by a table of arguments. Layers, losses, optimizers, schedules and the top-level
  * settings all come through here, so an unknown key, a missing one or a value of the wrong kind reads the same
  * everywhere. */
-#include "frontend/document/document.h"
+#include "frontend/document/arguments.h"
 
 #include <math.h>
 #include <string.h>
@@ -369,4 +369,28 @@ bool fe_settings(struct fe *fe, fe_json object, const char *what, const struct f
     fe_json type = fe_member(fe, object, "type");
     if (type) unknown_key(fe, type, what, rows, count, also);
     return good && !type;
+}
+
+/* ---------------------------------------------------------------- settings.def */
+
+#define SETTING(name, arguments, doc) static const struct fe_arg name##_rows[] = {arguments};
+#include "frontend/document/settings.def"
+#undef SETTING
+
+static const struct fe_row settings[] = {
+#define SETTING(name, arguments, doc) {#name, name##_rows, sizeof name##_rows / sizeof *name##_rows, doc},
+#include "frontend/document/settings.def"
+#undef SETTING
+};
+
+bool fe_setting_row(uint32_t index, struct fe_row *out)
+{
+    if (index >= sizeof settings / sizeof *settings) return false;
+    *out = settings[index];
+    return true;
+}
+
+bool fe_setting(struct fe *fe, enum fe_setting setting, fe_json object, const char *what, struct fe_value *out)
+{
+    return fe_settings(fe, object, what, settings[setting].args, settings[setting].count, NULL, out);
 }

@@ -94,12 +94,13 @@ static bool read_arguments(const struct reading *r, struct fe_value *args, const
 static const struct optim_row *row_of(struct fe *fe, fe_json json)
 {
     const char *type = fe_type_of(fe, json);
-    const struct optim_row *row = type ? optim_row_find(type) : NULL;
-    uint32_t count;
+    const struct optim_row *row = type ? optim_row_find(fe, type) : NULL;
     if (!type || row) return row;
-    (void)optim_rows(&count);
-    fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0400", "unknown optimizer \"%s\"", type), type,
-               optim_names(fe->arena), count);
+    const struct optim_table *t = fe->transforms;
+    const char **names = arena_new_array(fe->arena, const char *, t->count);
+    for (uint32_t i = 0; i < t->count; i++) names[i] = t->rows[i].name;
+    fe_suggest(fe, fe_error(fe, fe_member(fe, json, "type"), "E0400", "unknown optimizer \"%s\"", type), type, names,
+               t->count);
     return NULL;
 }
 
@@ -208,13 +209,4 @@ const struct optim_row *optim_read(struct fe_optim_state *o, fe_json json, struc
                 check_patterns(o, r.row, args) && check_value(o, json, r.row);
     if (good) warn_of_ascent(&r);
     return good ? r.row : NULL;
-}
-
-void optim_apply_without_value(struct fe_optim_state *o, fe_json json, const char *wrapper, const char *path,
-                               ir_value *u, const ir_value *p)
-{
-    const char *outer = o->no_value;
-    if (!outer) o->no_value = wrapper;
-    optim_apply(o, json, path, u, p);
-    o->no_value = outer;
 }

@@ -23,21 +23,6 @@ static ir_value joined(struct optim_transform *t, const ir_value *tree, enum ir_
     return ir_concat(t->b, parts, n, 0);
 }
 
-void optim_split(struct optim_transform *t, ir_value whole, ir_value *leaves)
-{
-    static const int64_t step = 1;
-    uint32_t *order = arena_new_array(t->fe->arena, uint32_t, t->count + 1), n = 0;
-    int64_t at = 0;
-    EACH_LEAF(t, i) order[optim_rank(t, i)] = i, n++;
-    for (uint32_t k = 0; k < n; k++) {
-        const struct ir_type type = *ir_type(t->b->f, t->u[order[k]]);
-        int64_t end = at + ir_type_elements(&type);
-        leaves[order[k]] = ir_reshape(t->b, ir_slice(t->b, whole, &at, &end, &step), type.rank,
-                                      type.dim); /* of the vector's dtype */
-        at = end;
-    }
-}
-
 /* Runs the inner transformation for one parameter, which stands for all. */
 void transform_flatten(struct optim_transform *t)
 {

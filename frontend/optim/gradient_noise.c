@@ -36,28 +36,6 @@ struct optim_key optim_next_key(struct optim_transform *t, const char *name, int
     return part_of(t->b, optim_carried_key(t, name, seed), 1);
 }
 
-/* Parameter paths by their segments, numbers by value: the order of the leaves of a tree. */
-static int compare_paths(const char *x, const char *y)
-{
-    while (*x && *y) {
-        size_t n = strcspn(x, "."), m = strcspn(y, ".");
-        bool digits = strspn(x, "0123456789") == n && strspn(y, "0123456789") == m;
-        if (digits && n != m) return n < m ? -1 : 1;
-        int order = strncmp(x, y, n < m ? n : m);
-        if (order || n != m) return order ? order : n < m ? -1 : 1;
-        x += n + (x[n] == '.'), y += m + (y[m] == '.');
-    }
-    return *x ? 1 : *y ? -1 : 0;
-}
-
-uint32_t optim_rank(const struct optim_transform *t, uint32_t leaf)
-{
-    uint32_t rank = 0;
-    for (uint32_t k = 0; k < t->count; k++)
-        rank += t->u[k] && compare_paths(t->o->params[k].path, t->o->params[leaf].path) < 0;
-    return rank;
-}
-
 struct optim_key optim_leaf_key_from(struct optim_transform *t, struct optim_key key, uint32_t leaf, uint32_t first)
 {
     return part_of(t->b, key, first + optim_rank(t, leaf));

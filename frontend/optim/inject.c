@@ -41,7 +41,7 @@ static bool is_static(const struct search *s, const char *name)
 
 bool optim_injects(const struct optim_row *row)
 {
-    return row->rule == transform_inject_hyperparams || row->rule == transform_inject_stateful_hyperparams;
+    return strcmp(row->name, "inject_hyperparams") == 0 || strcmp(row->name, "inject_stateful_hyperparams") == 0;
 }
 
 static bool is_rate(const char *name)
@@ -88,7 +88,7 @@ static void search_own(struct search *s, fe_json map, const char *path)
 static void search_object(struct search *s, fe_json json, const char *path)
 {
     fe_json type = fe_member(s->fe, json, "type");
-    const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
+    const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(s->fe, type->string) : NULL;
     bool outer = s->injected;
     fe_json root = s->root;
     if (!row) return; /* reported when it is run */
@@ -228,19 +228,16 @@ static bool check_static(struct search *s)
     return good;
 }
 
-void transform_inject_stateful_hyperparams(struct optim_transform *t) { transform_inject_hyperparams(t); }
-
-void transform_inject_hyperparams(struct optim_transform *t)
+bool optim_inject(struct optim_transform *t)
 {
     struct search s = {.fe = t->fe, .static_args = arg(t, "static_args")->json};
-    fe_json opt = arg(t, "opt")->json;
     bool good = true;
-    search_object(&s, opt, "");
+    search_object(&s, arg(t, "opt")->json, "");
     good &= check_static(&s);
     for (size_t i = 0; i < s.list.count; i++) good &= inject(&s, t, &s.list.items[i]);
     struct fe_term count = counter(t, "count");
     optim_state_set(t, "count", optim_increment(t->b, count));
-    if (good) optim_apply(t->o, opt, optim_path(t, "inner_state"), t->u, t->p);
+    return good;
 }
 
 /* ---------------------------------------------------------------- learning rates */

@@ -1,82 +1,46 @@
-/* The mechanism of gradient transformations: the table, arguments, aliases, state (optim.h). */
+/* The mechanism of gradient transformations: arguments, state, trees (optim.h). */
 #include "frontend/optim/optim.h"
-#include "frontend/document/arguments.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- the table */
-
-#define TRANSFORM(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
-#define FORMULA(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
-#define ALIAS(name, chain, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
-#include "frontend/optim/optim.def"
-#undef TRANSFORM
-#undef FORMULA
-#undef ALIAS
-
-static const struct optim_row rows[] = {
-#define COUNT(name) sizeof name##_args / sizeof *name##_args - 1
-#define TRANSFORM(name, arguments, doc) {#name, transform_##name, NULL, name##_args, COUNT(name), doc},
-#define FORMULA(name, arguments, doc) {#name, optim_formula_run, NULL, name##_args, COUNT(name), doc},
-#define ALIAS(name, chain, arguments, doc) {#name, NULL, chain, name##_args, COUNT(name), doc},
-#include "frontend/optim/optim.def"
-#undef TRANSFORM
-#undef FORMULA
-#undef ALIAS
-};
-enum { ROW_COUNT = sizeof rows / sizeof *rows };
-
-const struct optim_row *optim_rows(uint32_t *count)
+const struct optim_row *optim_row_find(const struct fe *fe, const char *name)
 {
-    *count = ROW_COUNT;
-    return rows;
-}
-
-const struct optim_row *optim_row_find(const char *name)
-{
-    for (size_t i = 0; i < ROW_COUNT; i++)
-        if (strcmp(rows[i].name, name) == 0) return &rows[i];
+    for (uint32_t i = 0; i < fe->transforms->count; i++)
+        if (strcmp(fe->transforms->rows[i].name, name) == 0) return &fe->transforms->rows[i];
     return NULL;
-}
-
-const char *const *optim_names(struct arena *arena)
-{
-    const char **names = arena_new_array(arena, const char *, ROW_COUNT);
-    for (size_t i = 0; i < ROW_COUNT; i++) names[i] = rows[i].name;
-    return names;
 }
 
 /* ---------------------------------------------------------------- arguments */
 
-static int32_t arg_find(const struct optim_row *row, const char *name, size_t length)
+int32_t optim_arg_find(const struct optim_row *row, const char *name, size_t length)
 {
     for (uint32_t i = 0; i < row->count; i++)
         if (strlen(row->args[i].name) == length && strncmp(row->args[i].name, name, length) == 0) return (int32_t)i;
     return -1;
 }
 
-static uint32_t arg_index(const struct optim_transform *t, const char *name)
+uint32_t optim_arg_index(const struct optim_transform *t, const char *name)
 {
-    int32_t i = arg_find(t->row, name, strlen(name));
+    int32_t i = optim_arg_find(t->row, name, strlen(name));
     if (i < 0) BUG("optimizer %s has no argument %s", t->row->name, name);
     return (uint32_t)i;
 }
 
 const struct fe_value *optim_arg(const struct optim_transform *t, const char *name)
 {
-    return &t->args[arg_index(t, name)];
+    return &t->args[optim_arg_index(t, name)];
 }
 bool optim_absent(const struct optim_transform *t, const char *name) { return optim_arg(t, name)->null; }
 
 bool optim_scheduled(const struct optim_transform *t, const char *name)
 {
     const struct fe_value *v = optim_arg(t, name);
-    return !t->injected[arg_index(t, name)] && v->json && v->json->kind == JSON_OBJECT;
+    return !t->injected[optim_arg_index(t, name)] && v->json && v->json->kind == JSON_OBJECT;
 }
 
 struct fe_term optim_number(const struct optim_transform *t, const char *name)
 {
-    ir_value injected = t->injected[arg_index(t, name)];
+    ir_value injected = t->injected[optim_arg_index(t, name)];
     if (!injected) return term_number(arg(t, name)->number);
     return (struct fe_term){.v = injected, .weak = ir_type(t->o->b->f, injected)->dtype == IR_F64};
 }
@@ -136,133 +100,6 @@ bool optim_of_counter(struct optim_transform *t, fe_json text, const char *name,
     }
     *out = (struct fe_term){.v = tensor, .weak = v.weak || v.kind != FE_VAL_TENSOR};
     return true;
-}
-
-/* Where a transformation stands inside inject_hyperparams, any of its numbers may be a schedule. */
-static bool is_hyper(const struct fe_optim_state *o, fe_json json, const char *name, ir_value *value)
-{
-    for (size_t i = 0; i < o->hypers.count; i++)
-        if (o->hypers.items[i].json == json && strcmp(o->hypers.items[i].argument, name) == 0) {
-            *value = o->hypers.items[i].value;
-            return *value != 0;
-        }
-    return false;
-}
-
-static void run(struct optim_transform *t)
-{
-    if (t->row->rule) t->row->rule(t);
-    else optim_chain(t, t->row->chain, 0);
-}
-
-void optim_apply(struct fe_optim_state *o, fe_json json, const char *path, ir_value *u, const ir_value *p)
-{
-    struct fe_value args[OPTIM_MOST_ARGS] = {0};
-    ir_value injected[OPTIM_MOST_ARGS] = {0};
-    bool hyper[OPTIM_MOST_ARGS] = {0};
-    fe_json type = fe_member(o->fe, json, "type");
-    const struct optim_row *row = type && type->kind == JSON_STRING ? optim_row_find(type->string) : NULL;
-    for (uint32_t i = 0; row && i < row->count; i++) hyper[i] = is_hyper(o, json, row->args[i].name, &injected[i]);
-    row = optim_read(o, json, args, hyper);
-    if (!row) return;
-    for (uint32_t i = 0; i < row->count; i++)
-        if (!hyper[i] && !args[i].null) injected[i] = optim_rate(o, json, &row->args[i], &args[i]);
-    struct optim_transform t = {.o = o,
-                                .fe = o->fe,
-                                .b = o->b,
-                                .row = row,
-                                .json = json,
-                                .path = path,
-                                .args = args,
-                                .injected = injected,
-                                .count = o->count,
-                                .u = u,
-                                .p = p};
-    run(&t);
-}
-
-/* ---------------------------------------------------------------- aliases */
-
-/* A default or a constant of a chain text as a value: number, true, false, null or "string". */
-static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const char *text)
-{
-    struct fe_value v = {0};
-    if (!text || strcmp(text, "null") == 0) v.null = true;
-    else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) v.boolean = text[0] == 't';
-    else if (text[0] == '"') v.string = arena_string_n(fe->arena, text + 1, strlen(text) - 2);
-    else v.number = strtod(text, NULL), v.integer = (int64_t)v.number;
-    if (row->kind == FE_DTYPE && v.string) v.dtype = ir_dtype_find(v.string);
-    return v;
-}
-
-/* The argument of the alias that `text` names, the first of "a|b" that is not null; -1: it has none of that name. */
-static int32_t argument_of(const struct optim_transform *t, const char *text, size_t length)
-{
-    const char *other = memchr(text, '|', length);
-    size_t first = other ? (size_t)(other - text) : length;
-    int32_t i = arg_find(t->row, text, first);
-    return other && t->args[i].null ? argument_of(t, other + 1, length - first - 1) : i;
-}
-
-/* One part of a chain: "name(argument=value,..)?condition", where a value is an argument of the alias or a literal.
- * What is not given there comes from the alias's argument of the same name, else from the part's default. With `@mask`
- * behind it the part runs for the leaves of that argument. */
-static void run_part(struct optim_transform *t, const char *text, uint32_t index)
-{
-    size_t name_length = strcspn(text, "(?@ ");
-    const char *mask = strchr(text, '@');
-    const char *open = text[name_length] == '(' ? text + name_length + 1 : "";
-    const struct optim_row *row = optim_row_find(arena_string_n(t->fe->arena, text, name_length));
-    if (!row) BUG("unknown part of a chain: %s", text);
-    struct fe_value args[OPTIM_MOST_ARGS];
-    ir_value injected[OPTIM_MOST_ARGS] = {0};
-    for (uint32_t i = 0; i < row->count; i++) {
-        const char *name = row->args[i].name, *value = NULL;
-        size_t value_length = 0;
-        for (const char *at = open; *at && *at != ')'; at += strcspn(at, ",)"), at += *at == ',') {
-            size_t n = strcspn(at, "=");
-            if (n != strlen(name) || strncmp(at, name, n)) continue;
-            value = at + n + 1, value_length = strcspn(value, ",)");
-        }
-        int32_t from = value ? argument_of(t, value, value_length) : arg_find(t->row, name, strlen(name));
-        if (from >= 0) args[i] = t->args[from], injected[i] = t->injected[from];
-        else
-            args[i] = literal(t->fe, &row->args[i],
-                              value ? arena_string_n(t->fe->arena, value, value_length) : row->args[i].preset);
-    }
-    struct optim_transform inner = *t;
-    inner.row = row, inner.args = args, inner.injected = injected;
-    if (index != OPTIM_HERE) inner.path = arena_format(t->fe->arena, "%s.%u", t->path, index);
-    bool *in = arena_new_array(t->fe->arena, bool, t->count + 1);
-    if (mask && !optim_mask(t, mask + 1, in)) return;
-    if (mask) inner.u = optim_new_tree(t);
-    for (uint32_t i = 0; mask && i < t->count; i++) inner.u[i] = in[i] ? t->u[i] : 0;
-    run(&inner);
-    for (uint32_t i = 0; mask && i < t->count; i++)
-        if (in[i]) t->u[i] = inner.u[i];
-}
-
-/* Whether an argument is neither null nor false; of "not x": whether x is. */
-static bool is_given(const struct optim_transform *t, const char *text)
-{
-    bool not = strncmp(text, "not ", 4) == 0;
-    uint32_t i = arg_index(t, text + (not ? 4 : 0));
-    return (!t->args[i].null && (t->args[i].boolean || t->row->args[i].kind != FE_BOOL)) != not ;
-}
-
-void optim_chain(struct optim_transform *t, const char *chain, uint32_t first)
-{
-    uint32_t index = first;
-    while (*chain) {
-        const char *end = strstr(chain, " -> ");
-        size_t length = end ? (size_t)(end - chain) : strlen(chain);
-        const char *part = arena_string_n(t->fe->arena, chain, length);
-        const char *stands = strchr(part, '?'), *comes = strstr(part, " if ");
-        bool wanted = (!stands || is_given(t, stands + 1)) && (!comes || is_given(t, comes + strlen(" if ")));
-        if (wanted) run_part(t, part, index);
-        index += wanted || !comes; /* without such a part the others move up; else it stands there as identity */
-        chain += length + (end ? strlen(" -> ") : 0);
-    }
 }
 
 /* ---------------------------------------------------------------- state */
@@ -540,4 +377,41 @@ struct fe_term optim_dot(struct ir_builder *b, uint32_t count, const ir_value *x
     for (uint32_t i = 0; i < count; i++)
         if (x[i] && y[i]) sum = term_add(b, sum, term_dot(b, term_tensor(x[i]), term_tensor(y[i])));
     return sum.v ? sum : term_cast(b, sum, IR_F32); /* of the leaves' dtype, as in Optax */
+}
+
+/* Parameter paths by their segments, numbers by value: the order of the leaves of a tree. */
+static int compare_paths(const char *x, const char *y)
+{
+    while (*x && *y) {
+        size_t n = strcspn(x, "."), m = strcspn(y, ".");
+        bool digits = strspn(x, "0123456789") == n && strspn(y, "0123456789") == m;
+        if (digits && n != m) return n < m ? -1 : 1;
+        int order = strncmp(x, y, n < m ? n : m);
+        if (order || n != m) return order ? order : n < m ? -1 : 1;
+        x += n + (x[n] == '.'), y += m + (y[m] == '.');
+    }
+    return *x ? 1 : *y ? -1 : 0;
+}
+
+uint32_t optim_rank(const struct optim_transform *t, uint32_t leaf)
+{
+    uint32_t rank = 0;
+    for (uint32_t k = 0; k < t->count; k++)
+        rank += t->u[k] && compare_paths(t->o->params[k].path, t->o->params[leaf].path) < 0;
+    return rank;
+}
+
+void optim_split(struct optim_transform *t, ir_value whole, ir_value *leaves)
+{
+    static const int64_t step = 1;
+    uint32_t *order = arena_new_array(t->fe->arena, uint32_t, t->count + 1), n = 0;
+    int64_t at = 0;
+    EACH_LEAF(t, i) order[optim_rank(t, i)] = i, n++;
+    for (uint32_t k = 0; k < n; k++) {
+        const struct ir_type type = *ir_type(t->b->f, t->u[order[k]]);
+        int64_t end = at + ir_type_elements(&type);
+        leaves[order[k]] = ir_reshape(t->b, ir_slice(t->b, whole, &at, &end, &step), type.rank,
+                                      type.dim); /* of the vector's dtype */
+        at = end;
+    }
 }

@@ -117,11 +117,17 @@ struct optim_row {
 #undef TRANSFORM
 #undef FORMULA
 #undef ALIAS
+/* The table, as the context gives it to the mechanism: transformations run others by name. */
+struct optim_table {
+    const struct optim_row *rows;
+    uint32_t count;
+};
+extern const struct optim_table optim_transforms;
 const struct optim_row *optim_rows(uint32_t *count);
-const struct optim_row *optim_row_find(const char *name);
-const char *const *optim_names(struct arena *);              /* of all rows */
-bool optim_injects(const struct optim_row *);                /* inject_hyperparams by either name */
-optim_rule optim_formula_run;                                /* formula.c: of rows that are formulas */
+const struct optim_row *optim_row_find(const struct fe *, const char *name);
+bool optim_inject(struct optim_transform *);  /* of inject_hyperparams: declares what it injects; false: errors */
+bool optim_injects(const struct optim_row *); /* inject_hyperparams by either name */
+optim_rule optim_formula_run;                 /* formula.c: of rows that are formulas */
 const char *optim_formula(struct arena *, const char *name); /* their lines; NULL: it is none */
 enum { OPTIM_MOST_ARGS = 24 };
 
@@ -161,6 +167,8 @@ void optim_reset(struct fe_optim_state *, const char *path, struct fe_term when)
 bool optim_gradient_at(struct optim_transform *, const ir_value *params, ir_value *grads);
 
 /* Arguments by name. */
+int32_t optim_arg_find(const struct optim_row *, const char *name, size_t length); /* its number; -1: none */
+uint32_t optim_arg_index(const struct optim_transform *, const char *name);
 const struct fe_value *optim_arg(const struct optim_transform *, const char *name);
 struct fe_term optim_number(const struct optim_transform *,
                             const char *name);                       /* a number, or the value that the host sets: one

@@ -53,6 +53,6 @@ void optim_map(struct fe_optim_state *o, fe_json expression, ir_value *u, const 
     struct fe_value f = {.given = true, .json = expression};
     struct optim_transform t = {
         .o = o, .fe = o->fe, .b = o->b, .json = expression, .args = &f, .count = o->count, .u = u, .p = p};
-    t.row = optim_row_find("stateless");
+    t.row = optim_row_find(o->fe, "stateless");
     transform_stateless(&t);
 }

@@ -321,3 +321,12 @@ void transform_apply_if_finite(struct optim_transform *t)
     optim_state_set(t, "last_finite", finite);
     optim_state_set(t, "total_notfinite", term_where(b, finite, total, term_add(b, total, one)));
 }
+
+/* ---------------------------------------------------------------- hyper-parameters */
+
+void transform_inject_stateful_hyperparams(struct optim_transform *t) { transform_inject_hyperparams(t); }
+
+void transform_inject_hyperparams(struct optim_transform *t)
+{
+    if (optim_inject(t)) optim_apply(t->o, arg(t, "opt")->json, optim_path(t, "inner_state"), t->u, t->p);
+}

@@ -365,8 +365,12 @@ static bool build(struct fe_step *s)
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options,
                              struct diags *diags)
 {
-    struct fe fe = {
-        .arena = diags->arena, .diags = diags, .options = options, .functions = &fe_losses, .layers = &fe_layers};
+    struct fe fe = {.arena = diags->arena,
+                    .diags = diags,
+                    .options = options,
+                    .functions = &fe_losses,
+                    .layers = &fe_layers,
+                    .transforms = &optim_transforms};
     struct fe_step step = {.fe = &fe};
     diags->source = (struct diag_source){file, text, length};
     if (!fe_scan(&fe, text, length)) return NULL;
