@@ -14,9 +14,9 @@
  *   5. Loops are bracketed: the two ends name the same loop and each other, between them stand commands of its body
  *      only, and all others belong to the function around. Collectives and joins name nodes that are such.
  *   6. Every group of a function that is not called is computed exactly once, every other one at least once.
- *   7. What a command reads (of values, through reshapes and projections) was made by a command before, unless it is
- *      there from the start: a parameter, a constant, a position on the mesh.
- * Buffers and memory
+ *   7. What a command reads, and what a function results in (of values, through reshapes and projections), was made by
+ * a command before, unless it is there from the start: a parameter, a constant, a position on the mesh. Buffers and
+ * memory
  *   8. A buffer's slot exists and is of its space's kind. It lies inside of its space, on 64 bytes (a number on its own
  *      size), and is as large as its value; a constant's value is one.
  *   9. A kernel reads and writes one buffer per input and output of each member, each large enough for it; a collective
@@ -276,7 +276,12 @@ static void needs(struct check *c, const struct made *made, const struct ir_func
     }
     bool there = n->op == OP_param || n->op == OP_constant || n->op == OP_device_index;
     if (!there && !made->value[ir_func_index(f)][v])
-        fault(c, "reads %%%u (%s), which no command before it makes", v, ir_ops[n->op].name);
+        fault(c, "reads %%%u (%s), which nothing before it makes", v, ir_ops[n->op].name);
+}
+
+static void needs_results(struct check *c, const struct made *made, const struct ir_func *f)
+{
+    for (size_t i = 0; i < f->results.count; i++) needs(c, made, f, f->results.items[i].value);
 }
 
 static void check_making(struct check *c, struct made *made, const struct plan_command *k)
@@ -285,6 +290,7 @@ static void check_making(struct check *c, struct made *made, const struct plan_c
     const struct ir_node *node = k->kind == PLAN_KERNEL ? NULL : ir_get(k->func, k->node);
     for (uint32_t i = 0; node && k->kind != PLAN_LOOP_END && i < node->arg_count; i++)
         needs(c, made, k->func, node->args[i]);
+    if (k->kind == PLAN_LOOP_END) needs_results(c, made, k->func->module->funcs.items[node->func]);
     if (node && k->kind != PLAN_LOOP_BEGIN) makes[k->node] = true;
     for (uint32_t m = 0; !node && m < plan_members(k); m++) {
         const struct plan_group *g = &c->plan->groups.items[plan_member(k, m)];
@@ -301,15 +307,46 @@ static void check_making(struct check *c, struct made *made, const struct plan_c
     }
 }
 
+static struct made nothing_made(struct check *c)
+{
+    const struct ir_module *m = c->m->module;
+    struct made made = {arena_new_array(c->scratch, bool *, m->funcs.count + 1)};
+    for (size_t i = 0; i < m->funcs.count; i++)
+        made.value[i] = arena_new_array(c->scratch, bool, m->funcs.items[i]->count);
+    return made;
+}
+
+/* Before there are commands: what is read is made by some group, or stands for itself in the program. */
+static void check_making_at_all(struct check *c)
+{
+    struct made made = nothing_made(c);
+    for (size_t i = 0; i < c->m->module->funcs.count; i++) {
+        const struct ir_func *f = c->m->module->funcs.items[i];
+        for (ir_value v = 1; v < f->count; v++) {
+            enum ir_emit emit = (enum ir_emit)ir_ops[ir_get(f, v)->op].emit;
+            made.value[i][v] = emit == EMIT_control || emit == EMIT_comm || plan_is_join(c->plan, f, v);
+        }
+    }
+    for (size_t i = 0; i < c->plan->groups.count; i++) {
+        const struct plan_group *g = &c->plan->groups.items[i];
+        for (size_t k = 0; k < g->outputs.count; k++) made.value[ir_func_index(g->func)][g->outputs.items[k]] = true;
+    }
+    for (uint32_t i = 0; i < c->plan->groups.count; i++) {
+        const struct plan_group *g = &c->plan->groups.items[i];
+        at_line(c, PLAN_GROUP_LINE, i);
+        for (size_t k = 0; k < g->inputs.count; k++) needs(c, &made, g->func, g->inputs.items[k]);
+        needs_results(c, &made, g->func);
+    }
+    c->at.kind = PLAN_AT_PLAN;
+    needs_results(c, &made, c->plan->func);
+}
+
 /* False: what comes after must not be looked at. */
 static bool check_commands(struct check *c)
 {
     const struct plan *plan = c->plan;
-    const struct ir_module *m = c->m->module;
     uint32_t *computed = arena_new_array(c->scratch, uint32_t, plan->groups.count + 1);
-    struct made made = {arena_new_array(c->scratch, bool *, m->funcs.count + 1)};
-    for (size_t i = 0; i < m->funcs.count; i++)
-        made.value[i] = arena_new_array(c->scratch, bool, m->funcs.items[i]->count);
+    struct made made = nothing_made(c);
     if (!check_order(c, plan->func, 0, (uint32_t)plan->commands.count)) return false;
     for (uint32_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *k = &plan->commands.items[i];
@@ -317,6 +354,8 @@ static bool check_commands(struct check *c)
         if (k->kind == PLAN_KERNEL && !check_kernel(c, k, computed)) return false;
         check_making(c, &made, k);
     }
+    c->at.kind = PLAN_AT_PLAN;
+    needs_results(c, &made, plan->func);
     for (uint32_t i = 0; i < plan->groups.count; i++) {
         at_line(c, PLAN_GROUP_LINE, i);
         if (!computed[i]) fault(c, "is computed by no command");
@@ -588,6 +627,7 @@ static void check_plan(struct check *c)
         at_line(c, PLAN_JOIN_LINE, i);
         check_join(c, &plan->joins.items[i]);
     }
+    if (c->ok && stage == PLAN_GROUPS) check_making_at_all(c);
     if (!c->ok || stage < PLAN_COMMANDS || !check_commands(c) || stage < PLAN_MEMORY) return;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         at_line(c, PLAN_BUFFER_LINE, i);

@@ -131,7 +131,7 @@ static const struct {
     {PLAN "plans groups\nplan \"f\" {\n  group 0 map \"f\" nodes=[%2] outputs=[%2]\n}",
      "plan f: group 0: has 1 outputs and 0 levels for them", 10, 9},
     {PLAN "plans commands\nplan \"f\" {\n  group 0 map \"f\" nodes=[%2] outputs=[%2] output_levels=[1]\n}",
-     "plan f: group 0: is computed by no command", 10, 9},
+     "plan f: reads %2 (neg), which nothing before it makes", 9, 6},
     {PLAN "plans commands\nplan \"f\" {\n  command 0 kernel \"f\" computes=0\n}",
      "plan f: command 0: group 0 does not exist", 10, 11},
 };
