@@ -7,14 +7,6 @@
 
 #include <string.h>
 
-/* ---------------------------------------------------------------- entries */
-
-static void add_row(struct doc *d, const struct fe_row *row)
-{
-    if (row->doc) str_addf(&d->out, "%s\n\n", row->doc);
-    doc_arguments(d, row->args, row->count);
-}
-
 /* ---------------------------------------------------------------- topics */
 
 /* The name of entry i; NULL: there are no more. */
@@ -51,69 +43,26 @@ static const char *no_name(struct doc *d, uint32_t i)
     return NULL;
 }
 
-static const char *schedule_name(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    (void)d;
-    return fe_schedule_row(i, &row) ? row.name : NULL;
-}
-
-static void schedule_entry(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    if (fe_schedule_row(i, &row)) add_row(d, &row);
-}
-
-static const char *layer_name(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    (void)d;
-    return fe_layer_row(i, &row) ? row.name : NULL;
-}
-
-static void layer_entry(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    if (fe_layer_row(i, &row)) add_row(d, &row);
-}
-
-static const char *structure_name(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    (void)d;
-    return fe_structure_row(i, &row) ? row.name : NULL;
-}
-
-static void structure_entry(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    if (fe_structure_row(i, &row)) add_row(d, &row);
-}
-
-static const char *setting_name(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    (void)d;
-    return fe_setting_row(i, &row) ? row.name : NULL;
-}
-
-static void setting_entry(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    if (fe_setting_row(i, &row)) add_row(d, &row);
-}
-
-static const char *initializer_name(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    return fe_initializer_row(d->arena, i, &row) ? row.name : NULL;
-}
-
-static void initializer_entry(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    if (fe_initializer_row(d->arena, i, &row)) add_row(d, &row);
-}
+/* The rows of a table, by number: name and entry. */
+#define ROWS(what, ...) \
+    static const char *what##_name(struct doc *d, uint32_t i) \
+    { \
+        struct fe_row row; \
+        (void)d; \
+        return fe_##what##_row(__VA_ARGS__ i, &row) ? row.name : NULL; \
+    } \
+    static void what##_entry(struct doc *d, uint32_t i) \
+    { \
+        struct fe_row row; \
+        if (!fe_##what##_row(__VA_ARGS__ i, &row)) return; \
+        if (row.doc) str_addf(&d->out, "%s\n\n", row.doc); \
+        doc_arguments(d, row.args, row.count); \
+    }
+ROWS(schedule)
+ROWS(layer)
+ROWS(structure)
+ROWS(setting)
+ROWS(initializer, d->arena, )
 
 /* Functions with these flags, or without them. */
 static const char *function_name(struct doc *d, uint32_t i, bool losses)
