@@ -142,11 +142,9 @@ static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
     if (v->kind != JSON_ARRAY && !is_number(v)) return wrong_kind(r, v);
     bool single = v->kind != JSON_ARRAY;
     uint32_t n = single ? 1 : fe_count(r->fe, v), i = 0;
-    if (shape && n > IR_MAX_RANK) {
-        fe_error(r->fe, v, "E0202", "%s: \"%s\" has at most %d entries, found %u", r->what, r->row->name, IR_MAX_RANK,
-                 n);
-        return false;
-    }
+    if (shape && n > IR_MAX_RANK)
+        return fe_wrong(r->fe, v, "E0202", "%s: \"%s\" has at most %d entries, found %u", r->what, r->row->name,
+                        IR_MAX_RANK, n);
     int64_t *dims = arena_new_array(r->fe->arena, int64_t, n + 1);
     double *numbers = arena_new_array(r->fe->arena, double, n + 1);
     for (fe_json x = single ? v : fe_first(r->fe, v); x; x = single ? NULL : fe_next(r->fe, x), i++) {
@@ -165,11 +163,9 @@ static bool read_patterns(const struct reader *r, fe_json v)
     if (v->kind == JSON_STRING) return true;
     if (v->kind != JSON_ARRAY) return wrong_kind(r, v);
     for (fe_json x = fe_first(r->fe, v); x; x = fe_next(r->fe, x))
-        if (x->kind != JSON_STRING) {
-            fe_error(r->fe, x, "E0101", "%s: a pattern in \"%s\" is a string, found %s", r->what, r->row->name,
-                     fe_found(r->fe, x));
-            return false;
-        }
+        if (x->kind != JSON_STRING)
+            return fe_wrong(r->fe, x, "E0101", "%s: a pattern in \"%s\" is a string, found %s", r->what, r->row->name,
+                            fe_found(r->fe, x));
     return true;
 }
 
@@ -342,10 +338,8 @@ bool fe_args(struct fe *fe, fe_json object, const char *what, const struct fe_ar
 {
     bool good = true, *meant = arena_new_array(fe->arena, bool, count + 1);
     if (count) memset(out, 0, count * sizeof *out);
-    if (object && object->kind != JSON_OBJECT) {
-        fe_error(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
-        return false;
-    }
+    if (object && object->kind != JSON_OBJECT)
+        return fe_wrong(fe, object, "E0101", "%s is an object, found %s", what, fe_found(fe, object));
     for (fe_json member = fe_first(fe, object); member; member = fe_next(fe, member)) {
         uint32_t i = 0;
         while (i < count && strcmp(rows[i].name, member->key) != 0) i++;

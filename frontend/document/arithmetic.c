@@ -109,10 +109,8 @@ bool fe_arithmetic(struct fe *fe, fe_json where, double *value, bool *integer)
     struct sum s = {.fe = fe, .where = where, .shown = where->string};
     struct expr_fault fault;
     if (strlen(s.shown) > 60) s.shown = arena_format(fe->arena, "%.56s...", s.shown);
-    if (where->length > LONGEST) {
-        fe_error(fe, where, "E0106", "arithmetic of %u characters; at most %d are read", where->length, LONGEST);
-        return false;
-    }
+    if (where->length > LONGEST)
+        return fe_wrong(fe, where, "E0106", "arithmetic of %u characters; at most %d are read", where->length, LONGEST);
     const struct expr_node *tree = expr_parse_arithmetic(fe->arena, where->string, &fault);
     struct number x = tree ? evaluate(&s, tree) : wrong(&s, fault.at, fault.length, fault.message);
     *value = x.value;

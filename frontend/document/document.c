@@ -32,25 +32,21 @@ bool fe_is_name(const char *name)
 static bool good_name(struct fe *fe, fe_json member, const char *what)
 {
     if (fe_is_name(member->key)) return true;
-    fe_error_key(fe, member, "E0110", "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first",
-                 member->key, what);
-    return false;
+    return fe_wrong_key(fe, member, "E0110",
+                        "\"%.80s\" cannot be %s: a name has letters, digits and '_', and no digit first", member->key,
+                        what);
 }
 
 static bool version_and_name(struct fe *fe, const struct fe_value *top)
 {
     fe_json v = top[TOP_stepc].json, name = top[TOP_name].json;
     bool good = true;
-    if (v && (v->kind != JSON_NUMBER || v->number != LANGUAGE_VERSION)) {
-        fe_error(fe, v, "E0112", "\"stepc\" is the version of the language, %d; found %s", LANGUAGE_VERSION,
-                 fe_found(fe, v));
-        good = false;
-    }
+    if (v && (v->kind != JSON_NUMBER || v->number != LANGUAGE_VERSION))
+        good = fe_wrong(fe, v, "E0112", "\"stepc\" is the version of the language, %d; found %s", LANGUAGE_VERSION,
+                        fe_found(fe, v));
     if (!name || name->kind != JSON_STRING) return good;
-    if (!*name->string || strlen(name->string) > LONGEST_NAME) {
-        fe_error(fe, name, "E0110", "\"name\" has 1 to %d bytes", LONGEST_NAME);
-        return false;
-    }
+    if (!*name->string || strlen(name->string) > LONGEST_NAME)
+        return fe_wrong(fe, name, "E0110", "\"name\" has 1 to %d bytes", LONGEST_NAME);
     fe->module->name = arena_string(&fe->module->arena, name->string);
     return good;
 }
@@ -93,10 +89,8 @@ static bool check_defines(struct fe *fe, fe_json constants)
 static bool read_constants(struct fe *fe, fe_json constants)
 {
     bool good = check_defines(fe, constants);
-    if (fe_count(fe, constants) > MOST_CONSTANTS) {
-        fe_error_key(fe, constants, "E0103", "more than %d constants", MOST_CONSTANTS);
-        return false;
-    }
+    if (fe_count(fe, constants) > MOST_CONSTANTS)
+        return fe_wrong_key(fe, constants, "E0103", "more than %d constants", MOST_CONSTANTS);
     for (fe_json c = fe_first(fe, constants); c; c = fe_next(fe, c)) {
         double value = NAN; /* of a constant in error: what uses it says nothing more */
         bool integer = true, right = good_name(fe, c, "the name of a constant");
@@ -119,34 +113,26 @@ static const char *const reserved[] = {"model",      "loss", "params", "grads", 
 /* Type of `shape` and `dtype`, within the limits. */
 bool fe_type(struct fe *fe, fe_json shape, const int64_t *dim, uint32_t rank, enum ir_dtype dtype, struct ir_type *out)
 {
-    if (rank > IR_MAX_RANK) {
-        fe_error(fe, shape, "E0202", "a shape of %u dimensions; at most %d are supported", rank, IR_MAX_RANK);
-        return false;
-    }
+    if (rank > IR_MAX_RANK)
+        return fe_wrong(fe, shape, "E0202", "a shape of %u dimensions; at most %d are supported", rank, IR_MAX_RANK);
     *out = ir_type_of(dtype, rank, dim);
     for (uint32_t i = 0; i < rank; i++)
-        if (dim[i] < 0) {
-            fe_error(fe, shape, "E0203", "%s has a negative dimension", ir_type_text(fe->arena, out));
-            return false;
-        }
+        if (dim[i] < 0)
+            return fe_wrong(fe, shape, "E0203", "%s has a negative dimension", ir_type_text(fe->arena, out));
     if (ir_type_elements(out) >= 0) return true;
-    fe_error(fe, shape, "E0203", "%s has 2^48 elements or more, which is the limit", ir_type_text(fe->arena, out));
-    return false;
+    return fe_wrong(fe, shape, "E0203", "%s has 2^48 elements or more, which is the limit",
+                    ir_type_text(fe->arena, out));
 }
 
 static bool read_axes(struct fe *fe, fe_json axes, uint32_t rank, uint32_t *batch)
 {
     uint32_t i = 0, count = fe_count(fe, axes);
-    if (count != rank) {
-        fe_error(fe, axes, "E0202", "\"axes\" has %u entries for a shape of %u dimensions", count, rank);
-        return false;
-    }
+    if (count != rank)
+        return fe_wrong(fe, axes, "E0202", "\"axes\" has %u entries for a shape of %u dimensions", count, rank);
     for (fe_json axis = fe_first(fe, axes); axis; axis = fe_next(fe, axis), i++) {
         if (axis->kind == JSON_NULL) continue;
-        if (axis->kind != JSON_STRING || !*axis->string) {
-            fe_error(fe, axis, "E0101", "an axis is a name (a string) or null, found %s", fe_found(fe, axis));
-            return false;
-        }
+        if (axis->kind != JSON_STRING || !*axis->string)
+            return fe_wrong(fe, axis, "E0101", "an axis is a name (a string) or null, found %s", fe_found(fe, axis));
         if (strcmp(axis->string, "batch") == 0) *batch |= 1u << i;
     }
     return true;
@@ -158,15 +144,11 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
     const char *what = arena_format(fe->arena, "input \"%.80s\"", input->key);
     bool good = good_name(fe, input, "the name of an input");
     for (const char *const *r = reserved; *r; r++)
-        if (strcmp(*r, input->key) == 0) {
-            fe_error_key(fe, input, "E0110", "\"%s\" cannot be the name of an input: it has a meaning in expressions",
-                         *r);
-            good = false;
-        }
-    if (fe_constant(fe, input->key)) {
-        fe_error_key(fe, input, "E0110", "\"%s\" is the name of a constant already", input->key);
-        good = false;
-    }
+        if (strcmp(*r, input->key) == 0)
+            good = fe_wrong_key(fe, input, "E0110",
+                                "\"%s\" cannot be the name of an input: it has a meaning in expressions", *r);
+    if (fe_constant(fe, input->key))
+        good = fe_wrong_key(fe, input, "E0110", "\"%s\" is the name of a constant already", input->key);
     if (!fe_setting(fe, FE_SETTING_input, input, what, v)) return false;
     enum ir_dtype dtype = v[IN_dtype].given ? fe_dtype(fe, v[IN_dtype].json)
                                             : v[IN_dtype].dtype; /* 64 bits as the host has them */
@@ -228,20 +210,14 @@ static bool add_axis(struct fe *fe, fe_json where, const char *name, int64_t siz
     struct ir_mesh *mesh = &fe->module->mesh;
     int64_t devices = size;
     for (uint32_t i = 0; i < mesh->axis_count; i++) devices *= mesh->size[i]; /* each factor is at most 4096 */
-    if (size < 1 || size > MOST_DEVICES) {
-        fe_error(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\" has size %lld; a size is 1 to %d", name,
-                 (long long)size, MOST_DEVICES);
-        return false;
-    }
-    if (devices > MOST_DEVICES) {
-        fe_error(fe, where, where ? "E0103" : "E0109", "a mesh of %lld devices; at most %d are supported",
-                 (long long)devices, MOST_DEVICES);
-        return false;
-    }
-    if (mesh->axis_count == IR_MAX_AXES) {
-        fe_error(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\": more than %d axes", name, IR_MAX_AXES);
-        return false;
-    }
+    if (size < 1 || size > MOST_DEVICES)
+        return fe_wrong(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\" has size %lld; a size is 1 to %d", name,
+                        (long long)size, MOST_DEVICES);
+    if (devices > MOST_DEVICES)
+        return fe_wrong(fe, where, where ? "E0103" : "E0109", "a mesh of %lld devices; at most %d are supported",
+                        (long long)devices, MOST_DEVICES);
+    if (mesh->axis_count == IR_MAX_AXES)
+        return fe_wrong(fe, where, where ? "E0103" : "E0109", "mesh axis \"%s\": more than %d axes", name, IR_MAX_AXES);
     mesh->name[mesh->axis_count] = arena_string(&fe->module->arena, name);
     mesh->size[mesh->axis_count++] = size;
     return true;
@@ -266,22 +242,15 @@ static bool read_mesh_option(struct fe *fe, const char *text)
             good = p[at] >= '0' && p[at] <= '9';
             size = size * 10 + (p[at] - '0');
         }
-        if (!good) {
-            fe_error(fe, NULL, "E0109", "--mesh %.200s: expected AXIS=N,AXIS=N,..., found \"%.*s\"", text,
-                     (int)(n > 80 ? 80 : n), p);
-            return false;
-        }
-        if (has_axis(fe, name)) {
-            fe_error(fe, NULL, "E0109", "--mesh %.200s: axis \"%s\" is given twice", text, name);
-            return false;
-        }
+        if (!good)
+            return fe_wrong(fe, NULL, "E0109", "--mesh %.200s: expected AXIS=N,AXIS=N,..., found \"%.*s\"", text,
+                            (int)(n > 80 ? 80 : n), p);
+        if (has_axis(fe, name))
+            return fe_wrong(fe, NULL, "E0109", "--mesh %.200s: axis \"%s\" is given twice", text, name);
         if (!add_axis(fe, NULL, name, size)) return false;
         p += n;
         if (*p == ',' && p[1]) p++;
-        else if (*p == ',') {
-            fe_error(fe, NULL, "E0109", "--mesh %.200s: it ends with a comma", text);
-            return false;
-        }
+        else if (*p == ',') return fe_wrong(fe, NULL, "E0109", "--mesh %.200s: it ends with a comma", text);
     }
     return true;
 }
@@ -337,10 +306,8 @@ bool fe_document(struct fe *fe)
     if (!fe->options) fe->options = &no_options;
     if (!fe->module) fe->module = ir_module_new("step");
     fe_json root = fe_root(fe);
-    if (root->kind != JSON_OBJECT) {
-        fe_error(fe, root, "E0101", "a document is an object {...}, found %s", fe_found(fe, root));
-        return false;
-    }
+    if (root->kind != JSON_OBJECT)
+        return fe_wrong(fe, root, "E0101", "a document is an object {...}, found %s", fe_found(fe, root));
     bool good = fe_settings(fe, root, "the document", top_level, TOP_COUNT, NULL, top);
     good &= version_and_name(fe, top);
     fe_json constants = top[TOP_constants].json, inputs = top[TOP_inputs].json, mesh = top[TOP_mesh].json;

@@ -22,6 +22,9 @@ struct diag *fe_error_key(struct fe *, fe_json member, const char *code, const c
     __attribute__((format(printf, 4, 5)));
 struct diag *fe_error_in(struct fe *, fe_json string, uint32_t at, uint32_t length, const char *code,
                          const char *format, ...) __attribute__((format(printf, 6, 7)));
+/* The same where nothing is added to the diagnostic: false. */
+#define fe_wrong(...) (fe_error(__VA_ARGS__), false)
+#define fe_wrong_key(...) (fe_error_key(__VA_ARGS__), false)
 void fe_suggest(struct fe *, struct diag *, const char *found, const char *const *names,
                 size_t count);                /* label: did you mean "..."? */
 const char *fe_pointer(struct fe *, fe_json); /* "/model/layers/0/features" */

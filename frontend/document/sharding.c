@@ -53,19 +53,17 @@ static bool check_rule(struct fe *fe, fe_json rule)
     fe_json left = fe_first(fe, rule), right = left ? fe_next(fe, left) : NULL;
     bool pair = rule->kind == JSON_ARRAY && right && !fe_next(fe, right) && left->kind == JSON_STRING;
     bool axes = pair && (right->kind == JSON_STRING || right->kind == JSON_NULL || right->kind == JSON_ARRAY);
-    if (!axes) {
-        fe_error(fe, rule, "E0406", "a rule is [\"logical name\", mesh axis, list of mesh axes or null], found %s",
-                 fe_found(fe, rule));
-        return false;
-    }
+    if (!axes)
+        return fe_wrong(fe, rule, "E0406",
+                        "a rule is [\"logical name\", mesh axis, list of mesh axes or null], found %s",
+                        fe_found(fe, rule));
     bool good = true;
     for (fe_json a = right->kind == JSON_ARRAY ? fe_first(fe, right) : right; a;
          a = right->kind == JSON_ARRAY ? fe_next(fe, a) : NULL) {
         if (a->kind == JSON_NULL && a == right) continue;
-        if (a->kind != JSON_STRING) {
-            fe_error(fe, a, "E0406", "a mesh axis is a string, found %s", fe_found(fe, a));
-            good = false;
-        } else if (!is_axis(fe, a->string) && fe->module->mesh.axis_count) { /* without a mesh rules mean nothing */
+        if (a->kind != JSON_STRING)
+            good = fe_wrong(fe, a, "E0406", "a mesh axis is a string, found %s", fe_found(fe, a));
+        else if (!is_axis(fe, a->string) && fe->module->mesh.axis_count) { /* without a mesh rules mean nothing */
             good = unknown_axis(fe, a, false, NULL);
         }
     }
@@ -83,12 +81,10 @@ struct spec {
 static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
 {
     if (entry->kind == JSON_NULL) return true;
-    if (entry->kind != JSON_STRING) {
-        fe_error(fe, entry, "E0406",
-                 "an entry of a spec is a mesh axis, a name of the rules, a list of them or null, found %s",
-                 fe_found(fe, entry));
-        return false;
-    }
+    if (entry->kind != JSON_STRING)
+        return fe_wrong(fe, entry, "E0406",
+                        "an entry of a spec is a mesh axis, a name of the rules, a list of them or null, found %s",
+                        fe_found(fe, entry));
     bool axis = is_axis(fe, entry->string);
     if (!axis && is_logical(fe, spec->rules, entry->string)) return true;
     if (!axis) {
@@ -96,10 +92,8 @@ static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
         return unknown_axis(fe, entry, true, spec->rules);
     }
     for (uint32_t i = 0; i < spec->used_count; i++)
-        if (strcmp(spec->used[i], entry->string) == 0) {
-            fe_error(fe, entry, "E0406", "mesh axis \"%s\" splits two dimensions of one tensor", entry->string);
-            return false;
-        }
+        if (strcmp(spec->used[i], entry->string) == 0)
+            return fe_wrong(fe, entry, "E0406", "mesh axis \"%s\" splits two dimensions of one tensor", entry->string);
     if (spec->used_count < sizeof spec->used / sizeof *spec->used) spec->used[spec->used_count++] = entry->string;
     return true;
 }
@@ -108,10 +102,9 @@ static bool check_spec(struct fe *fe, fe_json list, fe_json rules)
 {
     struct spec spec = {.rules = rules};
     bool good = true;
-    if (list->kind != JSON_ARRAY) {
-        fe_error(fe, list, "E0406", "a spec is an array with one entry per dimension, found %s", fe_found(fe, list));
-        return false;
-    }
+    if (list->kind != JSON_ARRAY)
+        return fe_wrong(fe, list, "E0406", "a spec is an array with one entry per dimension, found %s",
+                        fe_found(fe, list));
     for (fe_json entry = fe_first(fe, list); entry; entry = fe_next(fe, entry)) {
         if (entry->kind != JSON_ARRAY) good &= check_entry(fe, entry, &spec);
         else
@@ -124,9 +117,8 @@ bool fe_sharding_length(struct fe *fe, fe_json spec, const char *what, const cha
 {
     uint32_t entries = fe_count(fe, spec);
     if (entries <= type->rank) return true;
-    fe_error(fe, spec, "E0406", "a spec of %u entries for %s \"%s\", which has %u dimensions: %s", entries, what, name,
-             type->rank, ir_type_text(fe->arena, type));
-    return false;
+    return fe_wrong(fe, spec, "E0406", "a spec of %u entries for %s \"%s\", which has %u dimensions: %s", entries, what,
+                    name, type->rank, ir_type_text(fe->arena, type));
 }
 
 static bool input_specs(struct fe *fe, fe_json map)
@@ -159,10 +151,8 @@ bool fe_sharding_form(struct fe *fe, fe_json sharding)
     for (int map = SH_params; good && map <= SH_inputs; map++)
         for (fe_json spec = fe_first(fe, v[map].json); spec; spec = fe_next(fe, spec))
             good &= check_spec(fe, spec, rules);
-    if (good && v[SH_mode].json && v[SH_mode].integer == 1) {
-        fe_error(fe, v[SH_mode].json, "E0111", "sharding with \"mode\": \"explicit\" is not supported yet");
-        good = false;
-    }
+    if (good && v[SH_mode].json && v[SH_mode].integer == 1)
+        good = fe_wrong(fe, v[SH_mode].json, "E0111", "sharding with \"mode\": \"explicit\" is not supported yet");
     return good && input_specs(fe, v[SH_inputs].json);
 }
 
