@@ -152,6 +152,45 @@ ir_value ir_remake(struct ir_builder *b, const struct ir_node *old, const ir_val
 
 ir_value ir_append_raw(struct ir_func *f, const struct ir_node *node) { return append(f, *node); }
 
+/* ---------------------------------------------------------------- one row per maker */
+
+/* The type that a caller asks for; a rank over the limit is kept for inference to refuse. */
+static struct ir_type asked_shape(uint32_t rank, const int64_t *shape)
+{
+    struct ir_type type = {.rank = (uint8_t)(rank <= IR_MAX_RANK ? rank : IR_MAX_RANK + 1)};
+    for (uint32_t i = 0; i < rank && i < IR_MAX_RANK; i++) type.dim[i] = shape[i];
+    return type;
+}
+
+static uint32_t rank_of(const struct ir_builder *b, ir_value x) { return x ? ir_type(b->f, x)->rank : 0; }
+
+struct operands {
+    const ir_value *v;
+    uint32_t n;
+};
+
+/* Lists of operands as one; `count` of them in all. */
+static ir_value *joined(struct ir_builder *b, uint32_t count, const struct operands *lists, size_t n)
+{
+    ir_value *all = arena_new_array(&b->f->module->arena, ir_value, (size_t)count + 1), *to = all;
+    for (size_t i = 0; i < n; to += lists[i++].n)
+        if (lists[i].n) memcpy(to, lists[i].v, lists[i].n * sizeof *all);
+    return all;
+}
+
+/* clang-format off */
+#define COUNT(T, ...) (sizeof((T[]){__VA_ARGS__}) / sizeof(T))
+#define OPERANDS(...) .arg_count = COUNT(ir_value, __VA_ARGS__), .args = (ir_value[]){__VA_ARGS__}
+#define LIST(values, n) .arg_count = n, .args = values
+#define LISTS(n, ...) .arg_count = n, .args = joined(b, n, (struct operands[]){__VA_ARGS__}, COUNT(struct operands, __VA_ARGS__))
+#define NUMBER(n) {(int64_t[]){n}, 1}
+#define PER_DIM(list) {list, rank_of(b, x)}
+/* clang-format on */
+#define X(name, parameters, ...) \
+    ir_value ir_##name IR_MAKER_OF parameters { return ir_make(b, (struct ir_node){__VA_ARGS__}); }
+#include "ir/build.def"
+#undef X
+
 /* ---------------------------------------------------------------- parameters, results, leaves */
 
 ir_value ir_param_new(struct ir_builder *b, const char *name, struct ir_type type, int32_t slot)
@@ -174,11 +213,6 @@ void ir_result_add(struct ir_builder *b, const char *name, ir_value value, int32
     vec_push(arena, &b->f->results, ((struct ir_result){arena_string(arena, name), value, slot}));
 }
 
-ir_value ir_constant(struct ir_builder *b, struct ir_type type, const void *data)
-{
-    return ir_make(b, (struct ir_node){.op = OP_constant, .type = type, .data = data});
-}
-
 ir_value ir_number(struct ir_builder *b, struct ir_type type, double number)
 {
     uint64_t element = 0;
@@ -197,29 +231,6 @@ ir_value ir_number_like(struct ir_builder *b, ir_value like, double number)
     return like ? ir_number(b, *ir_type(b->f, like), number) : 0;
 }
 
-ir_value ir_iota(struct ir_builder *b, struct ir_type type, uint32_t dim)
-{
-    int64_t at = dim;
-    return ir_make(b, (struct ir_node){.op = OP_iota, .type = type, .attr = {{&at, 1}}});
-}
-
-/* ---------------------------------------------------------------- element-wise */
-
-ir_value ir_unary(struct ir_builder *b, enum ir_op op, ir_value x)
-{
-    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x});
-}
-
-ir_value ir_binary(struct ir_builder *b, enum ir_op op, ir_value x, ir_value y)
-{
-    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 2, .args = (ir_value[]){x, y}});
-}
-
-ir_value ir_select(struct ir_builder *b, ir_value p, ir_value x, ir_value y)
-{
-    return ir_make(b, (struct ir_node){.op = OP_select, .arg_count = 3, .args = (ir_value[]){p, x, y}});
-}
-
 static ir_value convert(struct ir_builder *b, enum ir_op op, ir_value x, enum ir_dtype dtype)
 {
     if (!x || ir_type(b->f, x)->dtype == dtype) return x;
@@ -230,35 +241,6 @@ static ir_value convert(struct ir_builder *b, enum ir_op op, ir_value x, enum ir
 ir_value ir_cast(struct ir_builder *b, ir_value x, enum ir_dtype dtype) { return convert(b, OP_cast, x, dtype); }
 ir_value ir_bitcast(struct ir_builder *b, ir_value x, enum ir_dtype dtype) { return convert(b, OP_bitcast, x, dtype); }
 
-ir_value ir_threefry(struct ir_builder *b, ir_value k0, ir_value k1, ir_value x0, ir_value x1, uint32_t word)
-{
-    int64_t number = word;
-    return ir_make(
-        b, (struct ir_node){
-               .op = OP_threefry, .arg_count = 4, .args = (ir_value[]){k0, k1, x0, x1}, .attr = {{&number, 1}}});
-}
-
-/* ---------------------------------------------------------------- shapes */
-
-/* The type that a caller asks for; a rank over the limit is kept for inference to refuse. */
-static struct ir_type asked_shape(uint32_t rank, const int64_t *shape)
-{
-    struct ir_type type = {.rank = (uint8_t)(rank <= IR_MAX_RANK ? rank : IR_MAX_RANK + 1)};
-    for (uint32_t i = 0; i < rank && i < IR_MAX_RANK; i++) type.dim[i] = shape[i];
-    return type;
-}
-
-static uint32_t rank_of(const struct ir_builder *b, ir_value x) { return x ? ir_type(b->f, x)->rank : 0; }
-
-ir_value ir_broadcast(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape, const int64_t *dims)
-{
-    return ir_make(b, (struct ir_node){.op = OP_broadcast,
-                                       .arg_count = 1,
-                                       .args = &x,
-                                       .type = asked_shape(rank, shape),
-                                       .attr = {{dims, rank_of(b, x)}}});
-}
-
 ir_value ir_broadcast_to(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape)
 {
     int64_t dims[IR_MAX_RANK];
@@ -267,147 +249,10 @@ ir_value ir_broadcast_to(struct ir_builder *b, ir_value x, uint32_t rank, const 
     return ir_broadcast(b, x, rank, shape, dims);
 }
 
-ir_value ir_reshape(struct ir_builder *b, ir_value x, uint32_t rank, const int64_t *shape)
-{
-    return ir_make(b, (struct ir_node){.op = OP_reshape, .arg_count = 1, .args = &x, .type = asked_shape(rank, shape)});
-}
-
-ir_value ir_transpose(struct ir_builder *b, ir_value x, const int64_t *perm)
-{
-    return ir_make(b,
-                   (struct ir_node){.op = OP_transpose, .arg_count = 1, .args = &x, .attr = {{perm, rank_of(b, x)}}});
-}
-
-ir_value ir_slice(struct ir_builder *b, ir_value x, const int64_t *start, const int64_t *limit, const int64_t *stride)
-{
-    uint32_t n = rank_of(b, x);
-    return ir_make(
-        b, (struct ir_node){.op = OP_slice, .arg_count = 1, .args = &x, .attr = {{start, n}, {limit, n}, {stride, n}}});
-}
-
-ir_value ir_pad(struct ir_builder *b, ir_value x, ir_value fill, const int64_t *low, const int64_t *high,
-                const int64_t *interior)
-{
-    uint32_t n = rank_of(b, x);
-    return ir_make(b, (struct ir_node){.op = OP_pad,
-                                       .arg_count = 2,
-                                       .args = (ir_value[]){x, fill},
-                                       .attr = {{low, n}, {high, n}, {interior, n}}});
-}
-
-static ir_value with_dim(struct ir_builder *b, enum ir_op op, const ir_value *args, uint32_t count, uint32_t dim)
-{
-    int64_t at = dim;
-    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = count, .args = args, .attr = {{&at, 1}}});
-}
-
-ir_value ir_concat(struct ir_builder *b, const ir_value *parts, uint32_t count, uint32_t dim)
-{
-    return with_dim(b, OP_concat, parts, count, dim);
-}
-
-ir_value ir_reverse(struct ir_builder *b, ir_value x, const int64_t *dims, uint32_t n)
-{
-    return ir_make(b, (struct ir_node){.op = OP_reverse, .arg_count = 1, .args = &x, .attr = {{dims, n}}});
-}
-
-ir_value ir_dynamic_slice(struct ir_builder *b, ir_value x, const ir_value *starts, const int64_t *sizes)
-{
-    ir_value args[1 + IR_MAX_RANK] = {x};
-    uint32_t n = rank_of(b, x);
-    for (uint32_t i = 0; i < n; i++) args[1 + i] = starts[i];
-    return ir_make(b, (struct ir_node){.op = OP_dynamic_slice, .arg_count = 1 + n, .args = args, .attr = {{sizes, n}}});
-}
-
-ir_value ir_dynamic_update(struct ir_builder *b, ir_value x, ir_value update, const ir_value *starts)
-{
-    ir_value args[2 + IR_MAX_RANK] = {x, update};
-    uint32_t n = rank_of(b, x);
-    for (uint32_t i = 0; i < n; i++) args[2 + i] = starts[i];
-    return ir_make(b, (struct ir_node){.op = OP_dynamic_update, .arg_count = 2 + n, .args = args});
-}
-
-ir_value ir_take(struct ir_builder *b, ir_value x, ir_value indices, uint32_t dim)
-{
-    return with_dim(b, OP_take, (ir_value[]){x, indices}, 2, dim);
-}
-
-ir_value ir_scatter_add(struct ir_builder *b, ir_value x, ir_value indices, ir_value updates, uint32_t dim)
-{
-    return with_dim(b, OP_scatter_add, (ir_value[]){x, indices, updates}, 3, dim);
-}
-
-/* ---------------------------------------------------------------- reductions, contraction, control */
-
-ir_value ir_reduce_plain(struct ir_builder *b, enum ir_op op, ir_value x, const int64_t *dims, uint32_t n)
-{
-    return ir_make(b, (struct ir_node){.op = (uint16_t)op, .arg_count = 1, .args = &x, .attr = {{dims, n}}});
-}
-
 ir_value ir_reduce(struct ir_builder *b, enum ir_op op, ir_value x, const int64_t *dims, uint32_t n)
 {
     enum ir_dtype dtype = x ? (enum ir_dtype)ir_type(b->f, x)->dtype : IR_F32;
     bool sum = op == OP_reduce_sum || op == OP_reduce_prod, narrow = dtype == IR_BF16 || dtype == IR_F16;
     if (!sum || !narrow) return ir_reduce_plain(b, op, x, dims, n);
     return ir_cast(b, ir_reduce_plain(b, op, ir_cast(b, x, IR_F32), dims, n), dtype);
-}
-
-ir_value ir_argreduce(struct ir_builder *b, enum ir_op op, ir_value x, uint32_t dim)
-{
-    return with_dim(b, op, &x, 1, dim);
-}
-
-ir_value ir_dot(struct ir_builder *b, ir_value x, ir_value y, struct ir_ints lhs_batch, struct ir_ints rhs_batch,
-                struct ir_ints lhs_contract, struct ir_ints rhs_contract)
-{
-    return ir_make(b, (struct ir_node){.op = OP_dot,
-                                       .arg_count = 2,
-                                       .args = (ir_value[]){x, y},
-                                       .attr = {lhs_batch, rhs_batch, lhs_contract, rhs_contract}});
-}
-
-ir_value ir_call(struct ir_builder *b, struct ir_func *callee, const ir_value *args, uint32_t count)
-{
-    return ir_make(b, (struct ir_node){.op = OP_call, .arg_count = count, .args = args, .func = ir_func_index(callee)});
-}
-
-ir_value ir_loop(struct ir_builder *b, struct ir_func *body, ir_value limit, const ir_value *carried,
-                 uint32_t n_carried, bool while_first, const ir_value *captured, uint32_t n_captured)
-{
-    struct arena *arena = &b->f->module->arena;
-    ir_value *args = arena_new_array(arena, ir_value, 1 + (size_t)n_carried + n_captured);
-    args[0] = limit;
-    if (n_carried) memcpy(args + 1, carried, n_carried * sizeof *args);
-    if (n_captured) memcpy(args + 1 + n_carried, captured, n_captured * sizeof *args);
-    int64_t number = n_carried, flag = while_first;
-    return ir_make(b, (struct ir_node){.op = OP_loop,
-                                       .arg_count = 1 + n_carried + n_captured,
-                                       .args = args,
-                                       .func = ir_func_index(body),
-                                       .attr = {{&number, 1}, {&flag, 1}}});
-}
-
-ir_value ir_scan(struct ir_builder *b, struct ir_func *body, int64_t times, bool reverse, const ir_value *args,
-                 uint32_t n_carried, uint32_t n_stacked, uint32_t n_captured)
-{
-    int64_t carried = n_carried, stacked = n_stacked, back = reverse;
-    return ir_make(b, (struct ir_node){.op = OP_scan,
-                                       .arg_count = n_carried + n_stacked + n_captured,
-                                       .args = args,
-                                       .func = ir_func_index(body),
-                                       .attr = {{&carried, 1}, {&stacked, 1}, {&times, 1}, {&back, 1}}});
-}
-
-ir_value ir_grad(struct ir_builder *b, ir_value loss, const ir_value *wrt, uint32_t n)
-{
-    ir_value *args = arena_new_array(&b->f->module->arena, ir_value, 1 + (size_t)n);
-    args[0] = loss;
-    if (n) memcpy(args + 1, wrt, n * sizeof *args);
-    return ir_make(b, (struct ir_node){.op = OP_grad, .arg_count = 1 + n, .args = args});
-}
-
-ir_value ir_proj(struct ir_builder *b, ir_value tuple, uint32_t index)
-{
-    int64_t number = index;
-    return ir_make(b, (struct ir_node){.op = OP_proj, .arg_count = 1, .args = &tuple, .attr = {{&number, 1}}});
 }

@@ -242,45 +242,21 @@ const struct ir_type *ir_type(const struct ir_func *, ir_value);
 ir_value ir_param_new(struct ir_builder *, const char *name, struct ir_type, int32_t slot);
 void ir_result_add(struct ir_builder *, const char *name, ir_value, int32_t slot);
 
-ir_value ir_constant(struct ir_builder *, struct ir_type, const void *data); /* dense, copied */
+/* One call for each way to make a node (ir/build.def). */
+#define IR_MAKER_OF(...) (struct ir_builder * b, __VA_ARGS__)
+#define X(name, parameters, ...) ir_value ir_##name IR_MAKER_OF parameters;
+#include "ir/build.def"
+#undef X
+
 ir_value ir_number(struct ir_builder *, struct ir_type, double); /* one value repeated, rounded to the dtype */
 ir_value ir_scalar(struct ir_builder *, enum ir_dtype, double);
 ir_value ir_number_like(struct ir_builder *, ir_value shape_and_dtype, double);
-ir_value ir_iota(struct ir_builder *, struct ir_type, uint32_t dim);
-ir_value ir_unary(struct ir_builder *, enum ir_op, ir_value);
-ir_value ir_binary(struct ir_builder *, enum ir_op, ir_value, ir_value); /* equal types */
-ir_value ir_select(struct ir_builder *, ir_value p, ir_value x, ir_value y);
 ir_value ir_cast(struct ir_builder *, ir_value, enum ir_dtype); /* x itself if it has the dtype */
 ir_value ir_bitcast(struct ir_builder *, ir_value, enum ir_dtype);
-ir_value ir_broadcast(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape, const int64_t *dims);
 ir_value ir_broadcast_to(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape); /* NumPy: aligned right */
-ir_value ir_reshape(struct ir_builder *, ir_value, uint32_t rank, const int64_t *shape);
-ir_value ir_transpose(struct ir_builder *, ir_value, const int64_t *perm);
-ir_value ir_slice(struct ir_builder *, ir_value, const int64_t *start, const int64_t *limit, const int64_t *stride);
-ir_value ir_pad(struct ir_builder *, ir_value, ir_value fill, const int64_t *low, const int64_t *high,
-                const int64_t *interior);
-ir_value ir_concat(struct ir_builder *, const ir_value *, uint32_t count, uint32_t dim);
-ir_value ir_reverse(struct ir_builder *, ir_value, const int64_t *dims, uint32_t n);
-ir_value ir_dynamic_slice(struct ir_builder *, ir_value, const ir_value *starts, const int64_t *sizes);
-ir_value ir_dynamic_update(struct ir_builder *, ir_value, ir_value update, const ir_value *starts);
-ir_value ir_take(struct ir_builder *, ir_value, ir_value indices, uint32_t dim);
-ir_value ir_scatter_add(struct ir_builder *, ir_value, ir_value indices, ir_value updates, uint32_t dim);
 /* Sums and products of 16-bit floats are formed in float32, as jax.numpy does; plain: the op as it is, which rounds
  * after every step, as jax.lax does. */
 ir_value ir_reduce(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
-ir_value ir_reduce_plain(struct ir_builder *, enum ir_op, ir_value, const int64_t *dims, uint32_t n);
-ir_value ir_argreduce(struct ir_builder *, enum ir_op, ir_value, uint32_t dim);
-ir_value ir_dot(struct ir_builder *, ir_value x, ir_value y, struct ir_ints lhs_batch, struct ir_ints rhs_batch,
-                struct ir_ints lhs_contract, struct ir_ints rhs_contract);
-ir_value ir_threefry(struct ir_builder *, ir_value k0, ir_value k1, ir_value x0, ir_value x1, uint32_t word);
-ir_value ir_call(struct ir_builder *, struct ir_func *, const ir_value *args, uint32_t count);
-ir_value ir_loop(struct ir_builder *, struct ir_func *body, ir_value limit, const ir_value *carried, uint32_t n_carried,
-                 bool while_first, const ir_value *captured, uint32_t n_captured);
-/* `args`: n_carried values, n_stacked ones with `times` rows, then captured ones. */
-ir_value ir_scan(struct ir_builder *, struct ir_func *body, int64_t times, bool reverse, const ir_value *args,
-                 uint32_t n_carried, uint32_t n_stacked, uint32_t n_captured);
-ir_value ir_grad(struct ir_builder *, ir_value loss, const ir_value *wrt, uint32_t n); /* tuple */
-ir_value ir_proj(struct ir_builder *, ir_value tuple, uint32_t index);
 uint32_t ir_tuple_count(const struct ir_func *, ir_value tuple);
 struct ir_type ir_tuple_type(const struct ir_func *, ir_value tuple, uint32_t index);
 
