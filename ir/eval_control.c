@@ -167,51 +167,12 @@ void eval_accumulate(struct eval_call *c)
 
 /* ---------------------------------------------------------------- rows */
 
-/* One row after the other. */
-void eval_vmap(struct eval_call *c)
+/* Runs the body `times` times: of the operands the first `carried` are what the run before gave, of the next `stacked`
+ * it reads one row, the others as they are. Results that are not carried are rows. */
+static void eval_rows(struct eval_call *c, uint32_t carried, uint32_t stacked, int64_t times, bool reverse)
 {
     const struct ir_func *body = body_of(c);
-    uint32_t batched = (uint32_t)c->n->attr[0].v[0], results = (uint32_t)body->results.count;
-    int64_t rows = eval_arg(c, 0)->type.dim[0];
-    struct arena scratch = {0};
-    struct eval_cell one = {0};
-    struct ir_tensor *args = arena_new_array(&scratch, struct ir_tensor, c->n->arg_count);
-    struct ir_type *types = arena_new_array(&scratch, struct ir_type, results + 1);
-    for (uint32_t i = 0; i < results; i++) {
-        ir_value v = body->results.items[i].value;
-        types[i] = (struct ir_type){
-            .dtype = body->nodes[v].type.dtype, .rank = body->nodes[v].type.rank, .dim[0] = rows};
-        for (uint32_t d = 0; d < types[i].rank; d++) types[i].dim[d + 1] = body->nodes[v].type.dim[d];
-        types[i].rank++;
-    }
-    eval_cell_new(c->e, c->out, types, results);
-    new_results(c, body, &one);
-    for (int64_t row = 0; row < rows; row++) {
-        for (uint32_t i = 0; i < c->n->arg_count; i++) {
-            args[i] = *eval_arg(c, i);
-            if (i >= batched) continue;
-            args[i].type = body->params.items[i].type;
-            args[i].v += row * ir_type_elements(&args[i].type);
-        }
-        eval_run(c->e, body, args, one.t);
-        for (uint32_t i = 0; i < results; i++) {
-            int64_t n = ir_type_elements(&one.t[i].type);
-            eval_move(c->out->t[i].v + row * n, one.t[i].v, n);
-        }
-    }
-    eval_cell_drop(c->e, &one);
-    arena_free(&scratch);
-}
-
-/* ---------------------------------------------------------------- time */
-
-void eval_scan(struct eval_call *c)
-{
-    const struct ir_func *body = body_of(c);
-    uint32_t carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0],
-             args_count = c->n->arg_count, results = (uint32_t)body->results.count;
-    int64_t times = c->n->attr[2].v[0];
-    bool reverse = c->n->attr[3].v[0] != 0;
+    uint32_t args_count = c->n->arg_count, results = (uint32_t)body->results.count;
     struct arena scratch = {0};
     struct eval_cell one = {0};
     struct ir_tensor *args = arena_new_array(&scratch, struct ir_tensor, args_count + 1);
@@ -243,4 +204,15 @@ void eval_scan(struct eval_call *c)
     }
     eval_cell_drop(c->e, &one);
     arena_free(&scratch);
+}
+
+void eval_vmap(struct eval_call *c)
+{
+    eval_rows(c, 0, (uint32_t)c->n->attr[0].v[0], eval_arg(c, 0)->type.dim[0], false);
+}
+
+void eval_scan(struct eval_call *c)
+{
+    const struct ir_ints *attr = c->n->attr;
+    eval_rows(c, (uint32_t)attr[0].v[0], (uint32_t)attr[1].v[0], attr[2].v[0], attr[3].v[0] != 0);
 }

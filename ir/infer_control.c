@@ -41,6 +41,13 @@ static bool body_takes(struct infer *c, const struct ir_func **body, uint64_t pa
                       (*body)->name, (unsigned long long)params);
 }
 
+static bool like_carried(struct infer *c, const struct ir_func *body, uint32_t result, uint32_t operand)
+{
+    if (ir_type_equal(result_type(body, result), infer_arg(c, operand))) return true;
+    return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", result, body->name,
+                      infer_arg_text(c, operand), infer_text(c, result_type(body, result)));
+}
+
 bool infer_call(struct infer *c)
 {
     const struct ir_func *body;
@@ -64,9 +71,7 @@ bool infer_loop(struct infer *c)
         return infer_fail(c, "expected %lld results of %s, one per carried value, found %zu", (long long)carried,
                           body->name, body->results.count);
     for (uint32_t i = 0; i < carried; i++)
-        if (!ir_type_equal(result_type(body, i), infer_arg(c, 1 + i)))
-            return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
-                              infer_arg_text(c, 1 + i), infer_text(c, result_type(body, i)));
+        if (!like_carried(c, body, i, 1 + i)) return false;
     if (flag && (carried == 0 || infer_arg(c, 1)->dtype != IR_BOOL || infer_arg(c, 1)->rank))
         return infer_fail(c, "expected the first carried value, the condition, to be bool[], found %s",
                           carried ? infer_arg_text(c, 1) : "nothing");
@@ -130,9 +135,7 @@ static bool carried_fit(struct infer *c, const struct ir_func *body, uint32_t ca
                           body->name, captured);
     operand = c->node->arg_count - carried;
     for (uint32_t i = 0; i < kinds.n; i++)
-        if (kinds.v[i] == KIND_CARRY && !ir_type_equal(result_type(body, i), infer_arg(c, operand++)))
-            return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
-                              infer_arg_text(c, operand - 1), infer_text(c, result_type(body, i)));
+        if (kinds.v[i] == KIND_CARRY && !like_carried(c, body, i, operand++)) return false;
     return true;
 }
 
@@ -165,24 +168,36 @@ static struct ir_type mapped_type(int64_t rows, const struct ir_type *type)
     return to;
 }
 
-/* What stands in rows, or is made row by row: `type` with the extent `rows` in front. */
-static bool rows_fit(struct infer *c, const struct ir_type *all, const struct ir_func *body, uint32_t param,
-                     int64_t rows)
+/* `all`: what stands in rows, or is made row by row, of `one`. */
+static bool is_rows(const struct ir_type *one, int64_t rows, struct ir_type *all)
 {
-    const struct ir_type *one = &body->params.items[param].type;
-    struct ir_type expected = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
-    if (one->rank < IR_MAX_RANK && ir_type_equal(all, &expected)) return true;
-    return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows,
-                      infer_text(c, one), param, body->name, infer_text(c, all));
+    if (one->rank >= IR_MAX_RANK) return false;
+    *all = mapped_type(rows, one);
+    return one->dtype != IR_TUPLE && ir_type_elements(all) >= 0;
 }
 
-static bool made_in_rows(struct infer *c, const struct ir_func *body, uint32_t result, int64_t rows)
+/* Operands from `first` to `end` stand in rows, of which the body takes one. */
+static bool rows_fit(struct infer *c, const struct ir_func *body, uint32_t first, uint32_t end, int64_t rows)
 {
-    const struct ir_type *one = result_type(body, result);
-    struct ir_type all = one->rank < IR_MAX_RANK ? mapped_type(rows, one) : *one;
-    if (one->dtype != IR_TUPLE && one->rank < IR_MAX_RANK && ir_type_elements(&all) >= 0) return true;
-    return infer_fail(c, "cannot have %lld rows of result %u of %s, %s", (long long)rows, result, body->name,
-                      infer_text(c, one));
+    for (uint32_t i = first; i < end; i++) {
+        const struct ir_type *one = &body->params.items[i].type;
+        struct ir_type all;
+        if (!is_rows(one, rows, &all) || !ir_type_equal(infer_arg(c, i), &all))
+            return infer_fail(c, "expected %lld rows of %s for parameter %u of %s, found %s", (long long)rows,
+                              infer_text(c, one), i, body->name, infer_arg_text(c, i));
+    }
+    return true;
+}
+
+static bool made_in_rows(struct infer *c, const struct ir_func *body, uint32_t first, int64_t rows)
+{
+    for (uint32_t i = first; i < body->results.count; i++) {
+        struct ir_type all;
+        if (!is_rows(result_type(body, i), rows, &all))
+            return infer_fail(c, "cannot have %lld rows of result %u of %s, %s", (long long)rows, i, body->name,
+                              infer_text(c, result_type(body, i)));
+    }
+    return true;
 }
 
 bool infer_scan(struct infer *c)
@@ -196,19 +211,14 @@ bool infer_scan(struct infer *c)
     if (!body_takes(c, &body, args)) return false;
     uint32_t captured = (uint32_t)(carried + stacked);
     if (!arguments_fit(c, body, 0, 0, (uint32_t)carried)) return false;
-    for (uint32_t i = (uint32_t)carried; i < captured; i++)
-        if (!rows_fit(c, infer_arg(c, i), body, i, times)) return false;
+    if (!rows_fit(c, body, (uint32_t)carried, captured, times)) return false;
     if (!arguments_fit(c, body, captured, captured, args - captured)) return false;
     if (body->results.count < (uint64_t)carried)
         return infer_fail(c, "expected %lld results of %s at least, one per carried value, found %zu",
                           (long long)carried, body->name, body->results.count);
     for (uint32_t i = 0; i < carried; i++)
-        if (!ir_type_equal(result_type(body, i), infer_arg(c, i)))
-            return infer_fail(c, "expected result %u of %s to be like the carried value, %s, found %s", i, body->name,
-                              infer_arg_text(c, i), infer_text(c, result_type(body, i)));
-    for (uint32_t i = (uint32_t)carried; i < body->results.count; i++)
-        if (!made_in_rows(c, body, i, times)) return false;
-    return tuple(c);
+        if (!like_carried(c, body, i, i)) return false;
+    return made_in_rows(c, body, (uint32_t)carried, times) && tuple(c);
 }
 
 bool infer_vmap(struct infer *c)
@@ -220,11 +230,8 @@ bool infer_vmap(struct infer *c)
         return infer_fail(c, "expected rows, found %s", args ? infer_arg_text(c, 0) : "nothing");
     if (!infer_attr_number(c, 0, 1, (int64_t)args + 1, &batched) || !body_takes(c, &body, args)) return false;
     rows = infer_arg(c, 0)->dim[0];
-    for (uint32_t i = 0; i < batched; i++)
-        if (!rows_fit(c, infer_arg(c, i), body, i, rows)) return false;
-    for (uint32_t i = 0; i < body->results.count; i++)
-        if (!made_in_rows(c, body, i, rows)) return false;
-    return arguments_fit(c, body, (uint32_t)batched, (uint32_t)batched, args - (uint32_t)batched) && tuple(c);
+    return rows_fit(c, body, 0, (uint32_t)batched, rows) && made_in_rows(c, body, 0, rows) &&
+           arguments_fit(c, body, (uint32_t)batched, (uint32_t)batched, args - (uint32_t)batched) && tuple(c);
 }
 
 uint32_t ir_tuple_count(const struct ir_func *f, ir_value value)

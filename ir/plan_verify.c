@@ -45,13 +45,13 @@ struct check {
     bool ok;
 };
 
-static void fault(struct check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void fault(struct check *c, const char *format, ...)
+static bool fault(struct check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fault(struct check *c, const char *format, ...)
 {
     va_list list;
     if (c->ok) *c->first = c->at;
     c->ok = false;
-    if (!c->faults) return;
+    if (!c->faults) return false;
     if (c->plan) str_addf(c->faults, "plan %s: ", c->plan->func->name);
     if (c->at.kind >= PLAN_AT_LINE)
         str_addf(c->faults, "%s %u: ", plan_lines[c->at.kind - PLAN_AT_LINE].word, c->at.index);
@@ -59,6 +59,7 @@ static void fault(struct check *c, const char *format, ...)
     str_add(c->faults, arena_vformat(c->scratch, format, list));
     va_end(list);
     str_add(c->faults, "\n");
+    return false;
 }
 
 static void at_line(struct check *c, uint32_t line, uint32_t index)
@@ -122,10 +123,7 @@ static void check_members(struct check *c, const struct plan_group *g, uint8_t *
 static bool check_values(struct check *c, const struct ir_func *f, const ir_value *v, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!is_value(f, v[i])) {
-            fault(c, "%%%u is no value of %s", v[i], f->name);
-            return false;
-        }
+        if (!is_value(f, v[i])) return fault(c, "%%%u is no value of %s", v[i], f->name);
     return true;
 }
 
@@ -187,31 +185,22 @@ static void check_join(struct check *c, const struct plan_join *j)
 /* A kernel's groups and what it is called on. False: they cannot be looked at. */
 static bool check_kernel(struct check *c, const struct plan_command *k, uint32_t *computed)
 {
-    if (k->calls.count && k->calls.count != plan_members(k)) {
-        fault(c, "computes %u groups for %zu calls", plan_members(k), k->calls.count);
-        return false;
-    }
+    if (k->calls.count && k->calls.count != plan_members(k))
+        return fault(c, "computes %u groups for %zu calls", plan_members(k), k->calls.count);
     for (uint32_t m = 0; m < plan_members(k); m++) {
         uint32_t group = plan_member(k, m);
-        if (group >= c->plan->groups.count) {
-            fault(c, "group %u does not exist", group);
-            return false;
-        }
+        if (group >= c->plan->groups.count) return fault(c, "group %u does not exist", group);
         const struct plan_group *g = &c->plan->groups.items[group], *first = &c->plan->groups.items[k->group];
         const struct ir_node *call = NULL;
         if (computed[group]++ && !k->calls.count) fault(c, "group %u is computed by a command before it", group);
         if (k->calls.count) {
             if (!check_values(c, k->func, &k->calls.items[m], 1)) return false;
             call = ir_get(k->func, k->calls.items[m]);
-            if (call->op != OP_call || k->func->module->funcs.items[call->func] != g->func) {
-                fault(c, "%%%u is no call of what group %u computes", k->calls.items[m], group);
-                return false;
-            }
+            if (call->op != OP_call || k->func->module->funcs.items[call->func] != g->func)
+                return fault(c, "%%%u is no call of what group %u computes", k->calls.items[m], group);
             for (size_t i = 0; i < g->inputs.count; i++)
-                if (ir_get(g->func, g->inputs.items[i])->op != OP_param) {
-                    fault(c, "group %u reads what is no parameter, but is called", group);
-                    return false;
-                }
+                if (ir_get(g->func, g->inputs.items[i])->op != OP_param)
+                    return fault(c, "group %u reads what is no parameter, but is called", group);
         } else if (g->func != k->func) {
             fault(c, "group %u belongs to another function", group);
         }
@@ -237,21 +226,15 @@ static bool check_order(struct check *c, const struct ir_func *f, uint32_t begin
     for (uint32_t i = begin; i < end; i++) {
         const struct plan_command *k = &c->plan->commands.items[i];
         at_line(c, PLAN_COMMAND_LINE, i);
-        if (k->func != f) {
-            fault(c, "belongs to %s, expected a command of %s", k->func ? k->func->name : "?", f->name);
-            return false;
-        }
-        if ((uint32_t)k->kind >= PLAN_COMMAND_KIND_COUNT || k->kind == PLAN_LOOP_END || !kind_fits(c, k)) {
-            fault(c, "is of kind %s, which %%%u is not",
-                  (uint32_t)k->kind < PLAN_COMMAND_KIND_COUNT ? plan_command_names[k->kind] : "?", k->node);
-            return false;
-        }
+        if (k->func != f)
+            return fault(c, "belongs to %s, expected a command of %s", k->func ? k->func->name : "?", f->name);
+        if ((uint32_t)k->kind >= PLAN_COMMAND_KIND_COUNT || k->kind == PLAN_LOOP_END || !kind_fits(c, k))
+            return fault(c, "is of kind %s, which %%%u is not",
+                         (uint32_t)k->kind < PLAN_COMMAND_KIND_COUNT ? plan_command_names[k->kind] : "?", k->node);
         if (k->kind != PLAN_LOOP_BEGIN) continue;
         const struct plan_command *tail = k->other > i && k->other < end ? &c->plan->commands.items[k->other] : NULL;
-        if (!tail || tail->kind != PLAN_LOOP_END || tail->other != i || tail->func != f || tail->node != k->node) {
-            fault(c, "its loop does not end at command %u", k->other);
-            return false;
-        }
+        if (!tail || tail->kind != PLAN_LOOP_END || tail->other != i || tail->func != f || tail->node != k->node)
+            return fault(c, "its loop does not end at command %u", k->other);
         if (!check_order(c, f->module->funcs.items[ir_get(f, k->node)->func], i + 1, k->other)) return false;
         i = k->other;
     }
@@ -457,23 +440,17 @@ static bool check_arguments(struct check *c, const struct plan_command *k)
         members = plan_members(k);
     }
     if (k->reads.count != members * inputs || k->writes.count != members * outputs ||
-        (loop && (k->counter == UINT32_MAX || k->limit == UINT32_MAX))) {
-        fault(c, "reads %zu and writes %zu buffers, expected %zu and %zu", k->reads.count, k->writes.count,
-              members * inputs, members * outputs);
-        return false;
-    }
+        (loop && (k->counter == UINT32_MAX || k->limit == UINT32_MAX)))
+        return fault(c, "reads %zu and writes %zu buffers, expected %zu and %zu", k->reads.count, k->writes.count,
+                     members * inputs, members * outputs);
     const uint32_t *b;
     for (size_t i = 0; (b = touched(k, i, &write)); i++)
-        if (*b >= plan->buffers.count) {
-            fault(c, "buffer %u does not exist", *b);
-            return false;
-        }
+        if (*b >= plan->buffers.count) return fault(c, "buffer %u does not exist", *b);
     bool *placed = arena_new_array(c->scratch, bool, members + 1);
     for (size_t i = 0; i < k->order.count; i++)
-        if (k->order.count != members || k->order.items[i] >= members || placed[k->order.items[i]]) {
-            fault(c, "its order does not name each of its %zu members once", members);
-            return false;
-        } else {
+        if (k->order.count != members || k->order.items[i] >= members || placed[k->order.items[i]])
+            return fault(c, "its order does not name each of its %zu members once", members);
+        else {
             placed[k->order.items[i]] = true;
         }
     if (members > 1 && !k->order.count) fault(c, "its members have no order");

@@ -41,18 +41,19 @@ struct verify {
     bool ok;
 };
 
-static void fault(struct verify *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void fault(struct verify *c, const char *format, ...)
+static bool fault(struct verify *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool fault(struct verify *c, const char *format, ...)
 {
     va_list list;
     c->ok = false;
-    if (!c->faults) return;
+    if (!c->faults) return false;
     if (c->f) str_addf(c->faults, "function %s: ", c->f->name ? c->f->name : "?");
     if (c->value) str_addf(c->faults, "%%%u: ", c->value);
     va_start(list, format);
     str_add(c->faults, arena_vformat(c->scratch, format, list));
     va_end(list);
     str_add(c->faults, "\n");
+    return false;
 }
 
 static bool is_tensor(const struct ir_type *type)
@@ -105,15 +106,10 @@ static bool bool_data(const struct ir_node *node)
 /* Operands must be nodes before anything reads their types. */
 static bool check_operands(struct verify *c, const struct ir_node *node)
 {
-    if (node->arg_count && !node->args) {
-        fault(c, "has no operand list");
-        return false;
-    }
+    if (node->arg_count && !node->args) return fault(c, "has no operand list");
     for (uint32_t i = 0; i < node->arg_count; i++)
-        if (node->args[i] == 0 || node->args[i] >= c->value) {
-            fault(c, "operand %u is %%%u, expected a value defined before", i, node->args[i]);
-            return false;
-        }
+        if (node->args[i] == 0 || node->args[i] >= c->value)
+            return fault(c, "operand %u is %%%u, expected a value defined before", i, node->args[i]);
     return true;
 }
 
