@@ -11,7 +11,7 @@ if [ "${SANITIZE:-0}" = 1 ]; then
     stepc_build build-asan asan
     echo "== tests under ASan and UBSan"
     ctest --test-dir build-asan --output-on-failure -j "$jobs" -L sanitize
-    stepc_build build-tsan tsan runtime_test_abi runtime_test_collectives runtime_test_lifecycle runtime_test_safetensors
+    stepc_build build-tsan tsan thread_tests
     echo "== tests of threads under TSan"
     ctest --test-dir build-tsan --output-on-failure -L threads
 fi
