@@ -28,73 +28,21 @@
  *  12. Workers meet before and behind all that is no kernel, and before a kernel that touches a byte that another one
  *      has touched since they last met, one of the two writing.
  */
-#include "ir/base/intervals.h"
-#include "ir/plan_text.h"
+#include "ir/plan_verify.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct check {
-    const struct plan_module *m;
-    const struct plan *plan;
-    struct plan_place at;
-    struct plan_place *first;
-    struct str *faults;
-    struct arena *scratch;
-    bool ok;
-};
-
-static bool fault(struct check *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool fault(struct check *c, const char *format, ...)
-{
-    va_list list;
-    if (c->ok) *c->first = c->at;
-    c->ok = false;
-    if (!c->faults) return false;
-    if (c->plan) str_addf(c->faults, "plan %s: ", c->plan->func->name);
-    if (c->at.kind >= PLAN_AT_LINE)
-        str_addf(c->faults, "%s %u: ", plan_lines[c->at.kind - PLAN_AT_LINE].word, c->at.index);
-    va_start(list, format);
-    str_add(c->faults, arena_vformat(c->scratch, format, list));
-    va_end(list);
-    str_add(c->faults, "\n");
-    return false;
-}
-
-static void at_line(struct check *c, uint32_t line, uint32_t index)
-{
-    uint32_t kind = PLAN_AT_LINE + line;
-    memcpy(&c->at.kind, &kind, sizeof kind);
-    c->at.index = index;
-}
-
-static bool known_func(const struct check *c, const struct ir_func *f)
-{
-    for (size_t i = 0; i < c->m->module->funcs.count; i++)
-        if (c->m->module->funcs.items[i] == f) return true;
-    return false;
-}
-
-static bool is_value(const struct ir_func *f, ir_value v) { return v > 0 && v < f->count; }
-
-static uint64_t bytes_of(const struct ir_func *f, ir_value v)
-{
-    const struct ir_type *t = ir_type(f, v);
-    return t->dtype == IR_TUPLE ? 0 : (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
-}
 
 /* ---------------------------------------------------------------- groups */
 
-static void check_levels(struct check *c, const char *what, size_t values, const uint8_t *levels, size_t count)
+static void check_levels(struct plan_check *c, const char *what, size_t values, const uint8_t *levels, size_t count)
 {
-    if (values != count) fault(c, "has %zu %ss and %zu levels for them", values, what, count);
+    if (values != count) plan_fault(c, "has %zu %ss and %zu levels for them", values, what, count);
     for (size_t i = 0; i < count; i++)
-        if (levels[i] > 2) fault(c, "%s %zu has level %u, expected 0 to 2", what, i, levels[i]);
+        if (levels[i] > 2) plan_fault(c, "%s %zu has level %u, expected 0 to 2", what, i, levels[i]);
 }
 
 /* `mark`: by value, all 0; left so. */
-static void check_members(struct check *c, const struct plan_group *g, uint8_t *mark)
+static void check_members(struct plan_check *c, const struct plan_group *g, uint8_t *mark)
 {
     const struct ir_func *f = g->func;
     enum { READ = 1, MEMBER = 2 };
@@ -103,31 +51,34 @@ static void check_members(struct check *c, const struct plan_group *g, uint8_t *
     for (size_t i = 0; i < g->nodes.count; i++) {
         const struct ir_node *n = ir_get(f, g->nodes.items[i]);
         if (i && g->nodes.items[i] <= g->nodes.items[i - 1])
-            fault(c, "its nodes are not in ascending order at %%%u", g->nodes.items[i]);
+            plan_fault(c, "its nodes are not in ascending order at %%%u", g->nodes.items[i]);
         for (uint32_t k = 0; k < n->arg_count; k++)
             if (!mark[n->args[k]] && ir_get(f, n->args[k])->op != OP_constant)
-                fault(c, "%%%u reads %%%u, which is no node and no input of the group", g->nodes.items[i], n->args[k]);
+                plan_fault(c, "%%%u reads %%%u, which is no node and no input of the group", g->nodes.items[i],
+                           n->args[k]);
     }
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (!mark[g->outputs.items[i]]) fault(c, "output %%%u is no node and no input", g->outputs.items[i]);
+        if (!mark[g->outputs.items[i]]) plan_fault(c, "output %%%u is no node and no input", g->outputs.items[i]);
     for (size_t i = 0; i < g->windows.count; i++)
         if (ir_get(f, g->windows.items[i])->op != OP_dynamic_update || !(mark[g->windows.items[i]] & MEMBER))
-            fault(c, "window %%%u is no dynamic_update of the group", g->windows.items[i]);
+            plan_fault(c, "window %%%u is no dynamic_update of the group", g->windows.items[i]);
     bool rooted = g->kind == GROUP_DOT || g->kind == GROUP_SCATTER;
-    if (rooted != (g->root != 0) || (g->root && !(mark[g->root] & MEMBER)))
-        fault(c, "root is %%%u, expected %s", g->root, rooted ? "one of the nodes" : "none");
+    enum ir_emit root = g->root ? (enum ir_emit)ir_ops[ir_get(f, g->root)->op].emit : EMIT_none;
+    if (rooted != (g->root != 0) ||
+        (g->root && (!(mark[g->root] & MEMBER) || root != (g->kind == GROUP_DOT ? EMIT_dot : EMIT_scatter))))
+        plan_fault(c, "root is %%%u, expected %s", g->root, rooted ? "the node of that kind" : "none");
     for (size_t i = 0; i < g->inputs.count; i++) mark[g->inputs.items[i]] = 0;
     for (size_t i = 0; i < g->nodes.count; i++) mark[g->nodes.items[i]] = 0;
 }
 
-static bool check_values(struct check *c, const struct ir_func *f, const ir_value *v, size_t count)
+static bool check_values(struct plan_check *c, const struct ir_func *f, const ir_value *v, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (!is_value(f, v[i])) return fault(c, "%%%u is no value of %s", v[i], f->name);
+        if (!plan_is_value(f, v[i])) return plan_fault(c, "%%%u is no value of %s", v[i], f->name);
     return true;
 }
 
-static void check_groups(struct check *c)
+static void check_groups(struct plan_check *c)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < c->m->module->funcs.count; i++)
@@ -135,9 +86,9 @@ static void check_groups(struct check *c)
     uint8_t *mark = arena_new_array(c->scratch, uint8_t, most + 1);
     for (uint32_t i = 0; i < c->plan->groups.count; i++) {
         const struct plan_group *g = &c->plan->groups.items[i];
-        at_line(c, PLAN_GROUP_LINE, i);
-        if (!known_func(c, g->func) || (uint32_t)g->kind >= PLAN_GROUP_KIND_COUNT) {
-            fault(c, "has no function of the module, or a kind that does not exist");
+        plan_at_line(c, PLAN_GROUP_LINE, i);
+        if (!plan_known_func(c, g->func) || (uint32_t)g->kind >= PLAN_GROUP_KIND_COUNT) {
+            plan_fault(c, "has no function of the module, or a kind that does not exist");
             continue;
         }
         if (!check_values(c, g->func, g->nodes.items, g->nodes.count) ||
@@ -149,15 +100,16 @@ static void check_groups(struct check *c)
         check_levels(c, "output", g->outputs.count, g->output_level.items, g->output_level.count);
         if (g->kind != GROUP_COPY) check_members(c, g, mark);
         else if (g->nodes.count || g->inputs.count > 1 || g->outputs.count != 1)
-            fault(c, "copies one value, but has %zu nodes, %zu inputs, %zu outputs", g->nodes.count, g->inputs.count,
-                  g->outputs.count);
+            plan_fault(c, "copies one value, but has %zu nodes, %zu inputs, %zu outputs", g->nodes.count,
+                       g->inputs.count, g->outputs.count);
     }
 }
 
 /* Taps agree with what they are taps of as far as codegen relies on it: their base, extents and digits. */
-static void check_taps(struct check *c, const struct plan_taps *t)
+static void check_taps(struct plan_check *c, const struct plan_taps *t)
 {
-    if (!known_func(c, t->func) || !check_values(c, t->func, (ir_value[]){t->concat, t->base, t->slice}, 3)) return;
+    if (!plan_known_func(c, t->func) || !check_values(c, t->func, (ir_value[]){t->concat, t->base, t->slice}, 3))
+        return;
     const struct ir_node *concat = ir_get(t->func, t->concat), *slice = ir_get(t->func, t->slice);
     int64_t slices = 1, most = ir_type_elements(ir_type(t->func, t->base)), low = (int64_t)t->start, high = low, far;
     bool fits = concat->op == OP_concat && slice->op == OP_slice && slice->args[0] == t->base && t->radix.count > 0 &&
@@ -171,49 +123,49 @@ static void check_taps(struct check *c, const struct plan_taps *t)
         else if (fits) high += far;
     }
     fits = fits && slices == concat->arg_count && low >= 0 && high + (int64_t)t->size <= most;
-    if (!fits) fault(c, "%%%u does not consist of slices of %%%u that lie so", t->concat, t->base);
+    if (!fits) plan_fault(c, "%%%u does not consist of slices of %%%u that lie so", t->concat, t->base);
 }
 
-static void check_join(struct check *c, const struct plan_join *j)
+static void check_join(struct plan_check *c, const struct plan_join *j)
 {
-    if (!known_func(c, j->func) || !check_values(c, j->func, &j->concat, 1)) return;
-    if (ir_get(j->func, j->concat)->op != OP_concat) fault(c, "%%%u is no concatenation", j->concat);
+    if (!plan_known_func(c, j->func) || !check_values(c, j->func, &j->concat, 1)) return;
+    if (ir_get(j->func, j->concat)->op != OP_concat) plan_fault(c, "%%%u is no concatenation", j->concat);
 }
 
 /* ---------------------------------------------------------------- commands */
 
 /* A kernel's groups and what it is called on. False: they cannot be looked at. */
-static bool check_kernel(struct check *c, const struct plan_command *k, uint32_t *computed)
+static bool check_kernel(struct plan_check *c, const struct plan_command *k, uint32_t *computed)
 {
     if (k->calls.count && k->calls.count != plan_members(k))
-        return fault(c, "computes %u groups for %zu calls", plan_members(k), k->calls.count);
+        return plan_fault(c, "computes %u groups for %zu calls", plan_members(k), k->calls.count);
     for (uint32_t m = 0; m < plan_members(k); m++) {
         uint32_t group = plan_member(k, m);
-        if (group >= c->plan->groups.count) return fault(c, "group %u does not exist", group);
+        if (group >= c->plan->groups.count) return plan_fault(c, "group %u does not exist", group);
         const struct plan_group *g = &c->plan->groups.items[group], *first = &c->plan->groups.items[k->group];
         const struct ir_node *call = NULL;
-        if (computed[group]++ && !k->calls.count) fault(c, "group %u is computed by a command before it", group);
+        if (computed[group]++ && !k->calls.count) plan_fault(c, "group %u is computed by a command before it", group);
         if (k->calls.count) {
             if (!check_values(c, k->func, &k->calls.items[m], 1)) return false;
             call = ir_get(k->func, k->calls.items[m]);
             if (call->op != OP_call || k->func->module->funcs.items[call->func] != g->func)
-                return fault(c, "%%%u is no call of what group %u computes", k->calls.items[m], group);
+                return plan_fault(c, "%%%u is no call of what group %u computes", k->calls.items[m], group);
             for (size_t i = 0; i < g->inputs.count; i++)
                 if (ir_get(g->func, g->inputs.items[i])->op != OP_param)
-                    return fault(c, "group %u reads what is no parameter, but is called", group);
+                    return plan_fault(c, "group %u reads what is no parameter, but is called", group);
         } else if (g->func != k->func) {
-            fault(c, "group %u belongs to another function", group);
+            plan_fault(c, "group %u belongs to another function", group);
         }
         if (g->inputs.count != first->inputs.count || g->outputs.count != first->outputs.count)
-            fault(c, "group %u has other numbers of inputs and outputs than group %u", group, k->group);
+            plan_fault(c, "group %u has other numbers of inputs and outputs than group %u", group, k->group);
     }
     return true;
 }
 
-static bool kind_fits(const struct check *c, const struct plan_command *k)
+static bool kind_fits(const struct plan_check *c, const struct plan_command *k)
 {
     if (k->kind == PLAN_KERNEL) return true;
-    if (!is_value(k->func, k->node)) return false;
+    if (!plan_is_value(k->func, k->node)) return false;
     enum ir_op op = (enum ir_op)ir_get(k->func, k->node)->op;
     return k->kind == PLAN_JOIN         ? plan_is_join(c->plan, k->func, k->node)
            : k->kind == PLAN_COLLECTIVE ? ir_ops[op].emit == EMIT_comm
@@ -221,20 +173,20 @@ static bool kind_fits(const struct check *c, const struct plan_command *k)
 }
 
 /* The commands from `begin` to `end` belong to function `f`, but for those inside of loops. */
-static bool check_order(struct check *c, const struct ir_func *f, uint32_t begin, uint32_t end)
+static bool check_order(struct plan_check *c, const struct ir_func *f, uint32_t begin, uint32_t end)
 {
     for (uint32_t i = begin; i < end; i++) {
         const struct plan_command *k = &c->plan->commands.items[i];
-        at_line(c, PLAN_COMMAND_LINE, i);
+        plan_at_line(c, PLAN_COMMAND_LINE, i);
         if (k->func != f)
-            return fault(c, "belongs to %s, expected a command of %s", k->func ? k->func->name : "?", f->name);
+            return plan_fault(c, "belongs to %s, expected a command of %s", k->func ? k->func->name : "?", f->name);
         if ((uint32_t)k->kind >= PLAN_COMMAND_KIND_COUNT || k->kind == PLAN_LOOP_END || !kind_fits(c, k))
-            return fault(c, "is of kind %s, which %%%u is not",
-                         (uint32_t)k->kind < PLAN_COMMAND_KIND_COUNT ? plan_command_names[k->kind] : "?", k->node);
+            return plan_fault(c, "is of kind %s, which %%%u is not",
+                              (uint32_t)k->kind < PLAN_COMMAND_KIND_COUNT ? plan_command_names[k->kind] : "?", k->node);
         if (k->kind != PLAN_LOOP_BEGIN) continue;
         const struct plan_command *tail = k->other > i && k->other < end ? &c->plan->commands.items[k->other] : NULL;
         if (!tail || tail->kind != PLAN_LOOP_END || tail->other != i || tail->func != f || tail->node != k->node)
-            return fault(c, "its loop does not end at command %u", k->other);
+            return plan_fault(c, "its loop does not end at command %u", k->other);
         if (!check_order(c, f->module->funcs.items[ir_get(f, k->node)->func], i + 1, k->other)) return false;
         i = k->other;
     }
@@ -246,7 +198,7 @@ struct made {
     bool **value;
 };
 
-static void needs(struct check *c, const struct made *made, const struct ir_func *f, ir_value v)
+static void needs(struct plan_check *c, const struct made *made, const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
     for (; n->op == OP_reshape || n->op == OP_proj; n = ir_get(f, v)) {
@@ -259,15 +211,15 @@ static void needs(struct check *c, const struct made *made, const struct ir_func
     }
     bool there = n->op == OP_param || n->op == OP_constant || n->op == OP_device_index;
     if (!there && !made->value[ir_func_index(f)][v])
-        fault(c, "reads %%%u (%s), which nothing before it makes", v, ir_ops[n->op].name);
+        plan_fault(c, "reads %%%u (%s), which nothing before it makes", v, ir_ops[n->op].name);
 }
 
-static void needs_results(struct check *c, const struct made *made, const struct ir_func *f)
+static void needs_results(struct plan_check *c, const struct made *made, const struct ir_func *f)
 {
     for (size_t i = 0; i < f->results.count; i++) needs(c, made, f, f->results.items[i].value);
 }
 
-static void check_making(struct check *c, struct made *made, const struct plan_command *k)
+static void check_making(struct plan_check *c, struct made *made, const struct plan_command *k)
 {
     bool *makes = made->value[ir_func_index(k->func)];
     const struct ir_node *node = k->kind == PLAN_KERNEL ? NULL : ir_get(k->func, k->node);
@@ -290,7 +242,7 @@ static void check_making(struct check *c, struct made *made, const struct plan_c
     }
 }
 
-static struct made nothing_made(struct check *c)
+static struct made nothing_made(struct plan_check *c)
 {
     const struct ir_module *m = c->m->module;
     struct made made = {arena_new_array(c->scratch, bool *, m->funcs.count + 1)};
@@ -300,7 +252,7 @@ static struct made nothing_made(struct check *c)
 }
 
 /* Before there are commands: what is read is made by some group, or stands for itself in the program. */
-static void check_making_at_all(struct check *c)
+static void check_making_at_all(struct plan_check *c)
 {
     struct made made = nothing_made(c);
     for (size_t i = 0; i < c->m->module->funcs.count; i++) {
@@ -316,7 +268,7 @@ static void check_making_at_all(struct check *c)
     }
     for (uint32_t i = 0; i < c->plan->groups.count; i++) {
         const struct plan_group *g = &c->plan->groups.items[i];
-        at_line(c, PLAN_GROUP_LINE, i);
+        plan_at_line(c, PLAN_GROUP_LINE, i);
         for (size_t k = 0; k < g->inputs.count; k++) needs(c, &made, g->func, g->inputs.items[k]);
         needs_results(c, &made, g->func);
     }
@@ -325,7 +277,7 @@ static void check_making_at_all(struct check *c)
 }
 
 /* False: what comes after must not be looked at. */
-static bool check_commands(struct check *c)
+static bool check_commands(struct plan_check *c)
 {
     const struct plan *plan = c->plan;
     uint32_t *computed = arena_new_array(c->scratch, uint32_t, plan->groups.count + 1);
@@ -333,303 +285,56 @@ static bool check_commands(struct check *c)
     if (!check_order(c, plan->func, 0, (uint32_t)plan->commands.count)) return false;
     for (uint32_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *k = &plan->commands.items[i];
-        at_line(c, PLAN_COMMAND_LINE, i);
+        plan_at_line(c, PLAN_COMMAND_LINE, i);
         if (k->kind == PLAN_KERNEL && !check_kernel(c, k, computed)) return false;
         check_making(c, &made, k);
     }
     c->at.kind = PLAN_AT_PLAN;
     needs_results(c, &made, plan->func);
     for (uint32_t i = 0; i < plan->groups.count; i++) {
-        at_line(c, PLAN_GROUP_LINE, i);
-        if (!computed[i]) fault(c, "is computed by no command");
+        plan_at_line(c, PLAN_GROUP_LINE, i);
+        if (!computed[i]) plan_fault(c, "is computed by no command");
     }
     return c->ok;
 }
 
-/* ---------------------------------------------------------------- buffers */
-
-static bool is_temporary(const struct plan_buffer *b) { return b->space == PLAN_ARENA && b->first != UINT32_MAX; }
-
-static bool slot_fits(const struct check *c, const struct plan_buffer *b)
-{
-    if (b->space != PLAN_SLOT && b->space != PLAN_INPUT && b->space != PLAN_METRIC) return true;
-    if (b->slot >= c->m->module->slots.count) return false;
-    enum ir_role role = c->m->module->slots.items[b->slot].role;
-    bool metric = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
-    if (b->space == PLAN_INPUT) return role == IR_ROLE_INPUT;
-    return metric == (b->space == PLAN_METRIC) && role != IR_ROLE_INPUT && b->offset >= c->m->slot_offset[b->slot];
-}
-
-static uint64_t space_bytes(const struct check *c, const struct plan_buffer *b)
-{
-    switch (b->space) {
-    case PLAN_ARENA: return c->plan->arena_bytes;
-    case PLAN_SLOT: return c->m->state_bytes;
-    case PLAN_METRIC: return c->m->result_bytes;
-    case PLAN_CONSTANT: return c->m->constant_bytes;
-    default: return UINT64_MAX;
-    }
-}
-
-static void check_parts(struct check *c, const struct plan_buffer *b)
-{
-    uint64_t at = b->offset;
-    for (size_t i = 0; i < b->parts.count; i++) {
-        const struct plan_buffer *part = b->parts.items[i] < c->plan->buffers.count
-                                             ? &c->plan->buffers.items[b->parts.items[i]]
-                                             : NULL;
-        if (!part || part->parts.count || part->space != b->space || part->offset != at ||
-            (b->space == PLAN_ARENA && b->first != UINT32_MAX && (part->first > b->first || part->last < b->last))) {
-            fault(c, "part %zu does not lie and live where it should", i);
-            return;
-        }
-        at += part->bytes;
-    }
-    if (b->parts.count && at != b->offset + b->bytes) fault(c, "its parts do not fill it");
-}
-
-static void check_buffer(struct check *c, const struct plan_buffer *b)
-{
-    if (!known_func(c, b->func) || !is_value(b->func, b->value) || (uint32_t)b->space >= PLAN_SPACE_COUNT) {
-        fault(c, "has no value of the module, or a space that does not exist");
-        return;
-    }
-    uint64_t whole = space_bytes(c, b), size = ir_dtype_bytes((enum ir_dtype)ir_type(b->func, b->value)->dtype);
-    bool used = b->space != PLAN_ARENA || b->first != UINT32_MAX;
-    if (!slot_fits(c, b))
-        fault(c, "slot %u does not exist, or is none for space %s", b->slot, plan_space_names[b->space]);
-    if (b->bytes != bytes_of(b->func, b->value))
-        fault(c, "has %llu bytes, but its value has %llu", (unsigned long long)b->bytes,
-              (unsigned long long)bytes_of(b->func, b->value));
-    if (used && (b->offset > whole || b->bytes > whole - b->offset))
-        fault(c, "ends behind the %llu bytes of its space", (unsigned long long)whole);
-    if (size && b->offset % size) fault(c, "does not lie on a multiple of its elements");
-    if (b->space == PLAN_CONSTANT && ir_get(b->func, b->value)->op != OP_constant)
-        fault(c, "%%%u is no constant", b->value);
-    if (b->first != UINT32_MAX && (b->last < b->first || b->last >= c->plan->commands.count))
-        fault(c, "lives from command %u to %u", b->first, b->last);
-    check_parts(c, b);
-}
-
-/* ---------------------------------------------------------------- what commands touch */
-
-/* Reads, then writes, then what a loop counts with. NULL behind the last one. */
-static const uint32_t *touched(const struct plan_command *k, size_t i, bool *write)
-{
-    const uint32_t *own[] = {&k->counter, &k->limit, &k->flag};
-    *write = false;
-    if (i < k->reads.count) return &k->reads.items[i];
-    i -= k->reads.count;
-    *write = true;
-    if (i < k->writes.count) return &k->writes.items[i];
-    i -= k->writes.count;
-    *write = i == 0; /* the loop writes its counter */
-    bool loop = k->kind == PLAN_LOOP_BEGIN || k->kind == PLAN_LOOP_END;
-    return loop && i < 3 && *own[i] != UINT32_MAX ? own[i] : NULL;
-}
-
-static bool check_arguments(struct check *c, const struct plan_command *k)
-{
-    const struct plan *plan = c->plan;
-    size_t inputs = k->kind == PLAN_COLLECTIVE, outputs = inputs, members = 1;
-    bool loop = k->kind == PLAN_LOOP_BEGIN || k->kind == PLAN_LOOP_END, write;
-    if (k->kind == PLAN_JOIN) fault(c, "tensors that should lie end to end have no memory");
-    if (k->kind == PLAN_KERNEL) {
-        inputs = plan->groups.items[k->group].inputs.count;
-        outputs = plan->groups.items[k->group].outputs.count;
-        members = plan_members(k);
-    }
-    if (k->reads.count != members * inputs || k->writes.count != members * outputs ||
-        (loop && (k->counter == UINT32_MAX || k->limit == UINT32_MAX)))
-        return fault(c, "reads %zu and writes %zu buffers, expected %zu and %zu", k->reads.count, k->writes.count,
-                     members * inputs, members * outputs);
-    const uint32_t *b;
-    for (size_t i = 0; (b = touched(k, i, &write)); i++)
-        if (*b >= plan->buffers.count) return fault(c, "buffer %u does not exist", *b);
-    bool *placed = arena_new_array(c->scratch, bool, members + 1);
-    for (size_t i = 0; i < k->order.count; i++)
-        if (k->order.count != members || k->order.items[i] >= members || placed[k->order.items[i]])
-            return fault(c, "its order does not name each of its %zu members once", members);
-        else {
-            placed[k->order.items[i]] = true;
-        }
-    if (members > 1 && !k->order.count) fault(c, "its members have no order");
-    for (size_t i = 0; k->kind == PLAN_KERNEL && i < members * (inputs + outputs); i++) {
-        bool out = i >= members * inputs;
-        size_t at = out ? i - members * inputs : i, per = out ? outputs : inputs;
-        const struct plan_group *g = &plan->groups.items[plan_member(k, (uint32_t)(at / per))];
-        ir_value v = out ? g->outputs.items[at % per] : g->inputs.items[at % per];
-        uint32_t buffer = out ? k->writes.items[at] : k->reads.items[at];
-        if (plan->buffers.items[buffer].bytes < bytes_of(g->func, v))
-            fault(c, "buffer %u is too small for %%%u", buffer, v);
-    }
-    return true;
-}
-
-/* Marks a buffer and its parts, and what it is part of: all are written, or the buffer is. */
-static bool is_written(const struct plan *plan, const bool *written, uint32_t b)
-{
-    const struct plan_buffer *buffer = &plan->buffers.items[b];
-    bool all = buffer->parts.count > 0;
-    for (size_t i = 0; i < buffer->parts.count; i++) all &= written[buffer->parts.items[i]];
-    return all || written[b] || buffer->space != PLAN_ARENA || !buffer->bytes;
-}
-
-/* Does a kernel store windows into a buffer, and read it for nothing else than what stands around them? */
-static bool stores_window(const struct plan *plan, const struct plan_command *k, uint32_t b)
-{
-    size_t at = 0;
-    for (uint32_t m = 0; k->kind == PLAN_KERNEL && m < plan_members(k); m++) {
-        const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
-        for (size_t i = 0; i < g->outputs.count; i++, at++)
-            if (k->writes.items[at] == b && plan_is_window(g, g->outputs.items[i])) return true;
-    }
-    return false;
-}
-
-static void check_live(struct check *c, uint32_t buffer, uint32_t command)
-{
-    const struct plan_buffer *b = &c->plan->buffers.items[buffer];
-    if (b->space == PLAN_ARENA && (b->first == UINT32_MAX || b->first > command || b->last < command))
-        fault(c, "touches buffer %u, which is not live", buffer);
-}
-
-/* What lives across a loop's border lives in all of its iterations. */
-static void check_loop_lives(struct check *c, uint32_t begin, uint32_t end)
-{
-    for (size_t i = 0; i < c->plan->buffers.count; i++) {
-        const struct plan_buffer *b = &c->plan->buffers.items[i];
-        bool apart = b->first == UINT32_MAX || b->last < begin || b->first > end;
-        if (b->space == PLAN_ARENA && !apart && !(b->first > begin && b->last < end) &&
-            !(b->first <= begin && b->last >= end))
-            fault(c, "buffer %zu lives across the border of the loop, but not in all of it", i);
-    }
-}
-
-/* Whether a kernel need not wait, with all that was touched and written since workers last met. */
-static void check_meeting(struct check *c, const struct plan_command *k, bool after, struct intervals *touches,
-                          struct intervals *writes)
-{
-    bool wait = (after || k->kind != PLAN_KERNEL) && c->at.index > 0, write;
-    const uint32_t *b;
-    for (int turn = 0; turn < 2; turn++) {
-        for (size_t i = 0; (b = touched(k, i, &write)) && i < k->reads.count + k->writes.count; i++) {
-            const struct plan_buffer *buffer = &c->plan->buffers.items[*b];
-            uint64_t low = buffer->space == PLAN_INPUT ? (uint64_t)buffer->slot << 48 : buffer->offset;
-            struct interval x = {low, low + buffer->bytes};
-            if (!buffer->bytes || buffer->space == PLAN_CONSTANT || buffer->space == PLAN_DEVICE) continue;
-            if (!turn) {
-                wait |= intervals_meet(write ? &touches[buffer->space] : &writes[buffer->space], x);
-            } else {
-                intervals_add(&touches[buffer->space], x, c->scratch);
-                if (write) intervals_add(&writes[buffer->space], x, c->scratch);
-            }
-        }
-        if (!turn && wait && !k->barrier_before) fault(c, "needs what stands before it, but does not wait for it");
-        for (size_t i = 0; !turn && k->barrier_before && i < PLAN_SPACE_COUNT; i++)
-            touches[i].list.count = writes[i].list.count = 0;
-    }
-}
-
-static void check_touching(struct check *c)
-{
-    const struct plan *plan = c->plan;
-    bool *written = arena_new_array(c->scratch, bool, plan->buffers.count + 1), write, after = false;
-    struct intervals touches[PLAN_SPACE_COUNT], writes[PLAN_SPACE_COUNT];
-    memset(touches, 0, sizeof touches);
-    memset(writes, 0, sizeof writes);
-    for (uint32_t i = 0; i < plan->commands.count; i++) {
-        const struct plan_command *k = &plan->commands.items[i];
-        const uint32_t *b;
-        at_line(c, PLAN_COMMAND_LINE, i);
-        if (!check_arguments(c, k)) return;
-        for (size_t t = 0; (b = touched(k, t, &write)); t++) {
-            check_live(c, *b, i);
-            if (!write && !is_written(plan, written, *b) && !stores_window(plan, k, *b))
-                fault(c, "reads buffer %u before it was written", *b);
-        }
-        for (size_t t = 0; (b = touched(k, t, &write)); t++) {
-            const struct plan_buffer *buffer = &plan->buffers.items[*b];
-            written[*b] |= write;
-            for (size_t p = 0; write && p < buffer->parts.count; p++) written[buffer->parts.items[p]] = true;
-        }
-        check_meeting(c, k, after, touches, writes);
-        if (k->kind == PLAN_LOOP_BEGIN) check_loop_lives(c, i, k->other);
-        after = k->kind != PLAN_KERNEL;
-    }
-}
-
-/* ---------------------------------------------------------------- sharing */
-
-static int by_offset(const void *x, const void *y)
-{
-    const struct plan_buffer *a = *(const struct plan_buffer *const *)x, *b = *(const struct plan_buffer *const *)y;
-    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
-
-static void check_sharing(struct check *c)
-{
-    const struct plan *plan = c->plan;
-    const struct plan_buffer **list = arena_new_array(c->scratch, const struct plan_buffer *, plan->buffers.count + 1);
-    size_t count = 0;
-    for (size_t i = 0; i < plan->buffers.count; i++)
-        if (is_temporary(&plan->buffers.items[i]) && !plan->buffers.items[i].parts.count &&
-            plan->buffers.items[i].bytes)
-            list[count++] = &plan->buffers.items[i];
-    qsort(list, count, sizeof *list, by_offset);
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = i + 1; k < count && list[k]->offset < list[i]->offset + list[i]->bytes; k++)
-            if (list[i]->first <= list[k]->last && list[k]->first <= list[i]->last) {
-                at_line(c, PLAN_BUFFER_LINE, (uint32_t)(list[k] - plan->buffers.items));
-                fault(c, "shares bytes with buffer %zu, which is live at the same time",
-                      (size_t)(list[i] - plan->buffers.items));
-            }
-}
-
 /* ---------------------------------------------------------------- plans */
 
-static void check_plan(struct check *c)
+static void check_plan(struct plan_check *c)
 {
     const struct plan *plan = c->plan;
     enum plan_stage stage = c->m->stage;
-    if (stage < PLAN_COMMANDS && plan->commands.count) fault(c, "has commands at stage groups");
-    if (stage < PLAN_MEMORY && plan->buffers.count) fault(c, "has buffers at stage %s", plan_stage_names[stage]);
+    if (stage < PLAN_COMMANDS && plan->commands.count) plan_fault(c, "has commands at stage groups");
+    if (stage < PLAN_MEMORY && plan->buffers.count) plan_fault(c, "has buffers at stage %s", plan_stage_names[stage]);
     check_groups(c);
     for (uint32_t i = 0; i < plan->taps.count; i++) {
-        at_line(c, PLAN_TAPS_LINE, i);
+        plan_at_line(c, PLAN_TAPS_LINE, i);
         check_taps(c, &plan->taps.items[i]);
     }
     for (uint32_t i = 0; i < plan->joins.count; i++) {
-        at_line(c, PLAN_JOIN_LINE, i);
+        plan_at_line(c, PLAN_JOIN_LINE, i);
         check_join(c, &plan->joins.items[i]);
     }
     if (c->ok && stage == PLAN_GROUPS) check_making_at_all(c);
     if (!c->ok || stage < PLAN_COMMANDS || !check_commands(c) || stage < PLAN_MEMORY) return;
-    for (uint32_t i = 0; i < plan->buffers.count; i++) {
-        at_line(c, PLAN_BUFFER_LINE, i);
-        check_buffer(c, &plan->buffers.items[i]);
-    }
-    if (!c->ok) return;
-    check_touching(c);
-    check_sharing(c);
+    plan_verify_memory(c);
 }
 
 bool plan_verify(const struct plan_module *m, struct str *faults, struct plan_place *first)
 {
     struct arena scratch = {0};
-    struct check c = {.m = m, .faults = faults, .first = first, .scratch = &scratch, .ok = true};
+    struct plan_check c = {.m = m, .faults = faults, .first = first, .scratch = &scratch, .ok = true};
     uint32_t entries = 0;
     if ((uint32_t)m->stage >= PLAN_STAGE_COUNT || m->module->stage != IR_AT_KERNEL)
-        fault(&c, "plans belong to modules of stage kernel");
-    if (m->stage == PLAN_MEMORY && !m->slot_offset) fault(&c, "the slots have no offsets");
+        plan_fault(&c, "plans belong to modules of stage kernel");
+    if (m->stage == PLAN_MEMORY && !m->slot_offset) plan_fault(&c, "the slots have no offsets");
     for (size_t i = 0; i < m->module->funcs.count; i++) {
         if (!m->module->funcs.items[i]->entry) continue;
         if (entries >= m->plans.count || m->plans.items[entries]->func != m->module->funcs.items[i])
-            fault(&c, "entry %s has no plan, or not in the order of the entries", m->module->funcs.items[i]->name);
+            plan_fault(&c, "entry %s has no plan, or not in the order of the entries", m->module->funcs.items[i]->name);
         entries++;
     }
-    if (m->plans.count > entries) fault(&c, "there are %zu plans for %u entries", m->plans.count, entries);
+    if (m->plans.count > entries) plan_fault(&c, "there are %zu plans for %u entries", m->plans.count, entries);
     for (uint32_t i = 0; c.ok && i < m->plans.count; i++) {
         c.plan = m->plans.items[i];
         c.at = (struct plan_place){PLAN_AT_PLAN, i, 0};
