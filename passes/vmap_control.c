@@ -27,44 +27,72 @@ ir_value vmap_call(struct vmap *c)
     return 0;
 }
 
-/* Which results depend on the row, given which parameters do. */
-static void flow(struct vmap *c, const struct ir_func *body, const bool *params, bool *results)
+/* ---------------------------------------------------------------- what runs its body several times */
+
+/* An op with its body. The body's parameters are the operands from `skip` on; a loop's number stands for its limit. */
+struct control {
+    const struct ir_func *body;
+    uint32_t count, made, skip; /* parameters, results */
+    bool *params, *results;     /* ... depends on the row */
+    int64_t *carries;           /* by result: the parameter that is its value of before, -1: none */
+    bool *split_in, *split_out; /* ... a dimension that the op splits or puts together: before that of the rows */
+    bool parts;                 /* the body, too, sees that dimension: there it has a part of it */
+    bool own; /* of a loop: every row has a condition of its own; then rows that are through keep their values, and one
+               * more value is carried in front: whether some row goes on */
+};
+
+static struct control control_of(struct vmap *c, uint32_t skip)
 {
-    bool *mapped = arena_new_array(&c->pass->scratch, bool, body->count);
-    for (ir_value v = 1; v < body->count; v++) {
-        const struct ir_node *n = ir_get(body, v);
-        if (n->op == OP_param) mapped[v] = params[n->attr[0].v[0]];
-        for (uint32_t i = 0; i < n->arg_count; i++) mapped[v] |= mapped[n->args[i]];
-    }
-    for (size_t i = 0; i < body->results.count; i++) results[i] = mapped[body->results.items[i].value];
+    struct arena *scratch = &c->pass->scratch;
+    const struct ir_func *body = body_of(c);
+    uint32_t count = c->n->arg_count - skip, made = (uint32_t)body->results.count;
+    struct control k = {.body = body,
+                        .count = count,
+                        .made = made,
+                        .skip = skip,
+                        .params = arena_new_array(scratch, bool, count + 1),
+                        .results = arena_new_array(scratch, bool, made + 1),
+                        .carries = arena_new_array(scratch, int64_t, made + 1),
+                        .split_in = arena_new_array(scratch, bool, count + 1),
+                        .split_out = arena_new_array(scratch, bool, made + 1)};
+    for (uint32_t i = 0; i < count; i++) k.params[i] = vmap_mapped(c, i + skip);
+    for (uint32_t i = 0; i < made; i++) k.carries[i] = -1;
+    return k;
 }
 
-/* What one round carries into the next depends on the row if it does in some round: params[place[i]] is result i. */
-static void carried_flow(struct vmap *c, const struct ir_func *body, bool *params, const int64_t *place, bool *results)
+/* Which results depend on the row, given which parameters do. */
+static void flow(struct vmap *c, const struct control *k)
+{
+    bool *mapped = arena_new_array(&c->pass->scratch, bool, k->body->count);
+    for (ir_value v = 1; v < k->body->count; v++) {
+        const struct ir_node *n = ir_get(k->body, v);
+        if (n->op == OP_param) mapped[v] = k->params[n->attr[0].v[0]];
+        for (uint32_t i = 0; i < n->arg_count; i++) mapped[v] |= mapped[n->args[i]];
+    }
+    for (uint32_t i = 0; i < k->made; i++) k->results[i] = mapped[k->body->results.items[i].value];
+}
+
+/* What one round carries into the next depends on the row if it does in some round. */
+static void carried_flow(struct vmap *c, struct control *k)
 {
     for (bool more = true; more;) {
         more = false;
-        flow(c, body, params, results);
-        for (size_t i = 0; i < body->results.count; i++)
-            if (place[i] >= 0 && results[i] && !params[place[i]]) params[place[i]] = more = true;
+        flow(c, k);
+        for (uint32_t i = 0; i < k->made; i++)
+            if (k->carries[i] >= 0 && k->results[i] && !k->params[k->carries[i]])
+                k->params[k->carries[i]] = more = true;
     }
-    for (size_t i = 0; i < body->results.count; i++)
-        if (place[i] >= 0) results[i] = params[place[i]];
+    for (uint32_t i = 0; i < k->made; i++)
+        if (k->carries[i] >= 0) k->results[i] = k->params[k->carries[i]];
 }
 
-static struct ir_func *new_body(struct vmap *c, const struct ir_func *like)
+/* Exchanges the first two dimensions: what is split must come first. */
+static ir_value exchange(struct ir_builder *b, ir_value x)
 {
-    struct ir_module *m = c->b->f->module;
-    return ir_func_new(m, arena_format(&c->pass->scratch, "%s.rows%zu", like->name, m->funcs.count), false);
+    int64_t perm[IR_MAX_RANK];
+    for (uint32_t i = 0; i < ir_type(b->f, x)->rank; i++) perm[i] = i < 2 ? 1 - i : i;
+    return ir_transpose(b, x, perm);
 }
-
-static struct vmap_value new_param(struct vmap *c, struct ir_builder *b, const struct ir_param *like, bool mapped)
-{
-    struct ir_type type = mapped ? vmap_type(c, &like->type) : like->type;
-    return (struct vmap_value){ir_param_new(b, like->name, type, -1), mapped};
-}
-
-/* ---------------------------------------------------------------- loop */
 
 /* `flag`, one bool per row, as something of the shape of x. */
 static ir_value spread_flag(struct ir_builder *b, ir_value flag, ir_value x)
@@ -80,175 +108,105 @@ static ir_value any_row(struct ir_builder *b, ir_value flag)
     return ir_reduce(b, OP_reduce_max, flag, rows, 1);
 }
 
-/* The body for all rows. `own`: every row has a condition of its own; then rows that are through keep their values, and
- * one more value is carried in front: whether some row goes on. */
-static struct ir_func *loop_body(struct vmap *c, const struct ir_func *body, const bool *params, const bool *results,
-                                 bool own)
+static struct vmap_value body_param(struct vmap *c, struct ir_builder *b, const struct control *k, uint32_t i)
 {
-    struct ir_func *f = new_body(c, body);
-    struct ir_builder inner = {.f = f, .place = c->b->place}, *b = &inner, *outer = c->b;
-    uint32_t count = (uint32_t)body->params.count, carried = (uint32_t)body->results.count;
-    struct vmap_value *in = new_values(c, count), *out = new_values(c, carried);
-    in[0] = new_param(c, b, &body->params.items[0], false);
-    if (own) ir_param_new(b, "any", ir_type_scalar(IR_BOOL), -1);
-    for (uint32_t i = 1; i < count; i++) in[i] = new_param(c, b, &body->params.items[i], params[i]);
-    vmap_body(c, b, body, in, out);
+    const struct ir_param *p = &k->body->params.items[i];
+    struct ir_type type = k->params[i] ? vmap_type(c, &p->type) : p->type;
+    bool split = k->params[i] && k->split_in[i] && k->parts;
+    if (split) type.dim[0] = type.dim[1], type.dim[1] = c->rows;
+    ir_value v = ir_param_new(b, p->name, type, -1);
+    return (struct vmap_value){split ? exchange(b, v) : v, k->params[i]};
+}
+
+/* The body for all rows. */
+static struct ir_func *control_body(struct vmap *c, const struct control *k)
+{
+    struct ir_module *m = c->b->f->module;
+    const char *name = arena_format(&c->pass->scratch, "%s.rows%zu", k->body->name, m->funcs.count);
+    struct ir_builder inner = {.f = ir_func_new(m, name, false), .place = c->b->place}, *b = &inner, *outer = c->b;
+    struct vmap_value *in = new_values(c, k->count), *out = new_values(c, k->made);
+    for (uint32_t i = 0; i < k->count; i++) {
+        in[i] = body_param(c, b, k, i);
+        if (k->own && i == 0) ir_param_new(b, "any", ir_type_scalar(IR_BOOL), -1);
+    }
+    vmap_body(c, b, k->body, in, out);
     c->b = b;
-    for (uint32_t i = 0; i < carried; i++) {
-        if (results[i]) out[i] = (struct vmap_value){vmap_spread(c, out[i]), true};
-        if (own) out[i].v = ir_select(b, spread_flag(b, in[1].v, out[i].v), out[i].v, in[i + 1].v);
+    for (uint32_t i = 0; i < k->made; i++) {
+        if (k->results[i]) out[i].v = vmap_spread(c, out[i]);
+        if (k->results[i] && k->split_out[i] && k->parts) out[i].v = exchange(b, out[i].v);
+        if (k->own) out[i].v = ir_select(b, spread_flag(b, in[1].v, out[i].v), out[i].v, in[i + 1].v);
     }
     c->b = outer;
-    if (own) ir_result_add(b, "any", any_row(b, out[0].v), -1);
-    for (uint32_t i = 0; i < carried; i++) ir_result_add(b, body->results.items[i].name, out[i].v, -1);
-    return f;
+    if (k->own) ir_result_add(b, "any", any_row(b, out[0].v), -1);
+    for (uint32_t i = 0; i < k->made; i++) ir_result_add(b, k->body->results.items[i].name, out[i].v, -1);
+    return b->f;
+}
+
+static ir_value apply_control(struct vmap *c, const struct control *k)
+{
+    ir_value *args = arena_new_array(&c->pass->scratch, ir_value, c->n->arg_count + 1u);
+    struct ir_node n = *c->n;
+    n.arg_count = 0;
+    if (k->skip) args[n.arg_count++] = vmap_plain(c, 0);
+    for (uint32_t i = 0; i < k->count; i++) {
+        ir_value v = k->params[i] ? vmap_arg(c, i + k->skip) : vmap_plain(c, i + k->skip);
+        if (k->params[i] && k->split_in[i]) v = exchange(c->b, v);
+        if (k->own && i == 1) args[n.arg_count++] = any_row(c->b, v);
+        args[n.arg_count++] = v;
+    }
+    int64_t carried = c->n->attr[0].v[0] + k->own;
+    n.attr[0].v = &carried;
+    n.func = ir_func_index(control_body(c, k));
+    ir_value tuple = ir_remake(c->b, &n, args);
+    c->tuples[c->value] = new_values(c, k->made);
+    for (uint32_t i = 0; i < k->made; i++) {
+        ir_value v = ir_proj(c->b, tuple, i + k->own);
+        if (k->results[i] && k->split_out[i]) v = exchange(c->b, v);
+        c->tuples[c->value][i] = (struct vmap_value){v, k->results[i]};
+    }
+    return 0;
 }
 
 ir_value vmap_loop(struct vmap *c)
 {
-    const struct ir_func *body = body_of(c);
-    struct arena *scratch = &c->pass->scratch;
-    uint32_t carried = (uint32_t)c->n->attr[0].v[0], count = c->n->arg_count, n = 0;
-    bool conditional = c->n->attr[1].v[0] != 0;
     if (vmap_mapped(c, 0)) return vmap_fail(c, "a loop of a length of its own");
-    bool *params = arena_new_array(scratch, bool, count + 1), *results = arena_new_array(scratch, bool, carried + 1);
-    int64_t *place = arena_new_array(scratch, int64_t, carried + 1);
-    for (uint32_t i = 1; i < count; i++) params[i] = vmap_mapped(c, i);
-    for (uint32_t i = 0; i < carried; i++) place[i] = i + 1;
-    carried_flow(c, body, params, place, results);
-    bool own = conditional && params[1];
-    for (uint32_t i = 1; own && i <= carried; i++) params[i] = results[i - 1] = true;
-
-    ir_value *args = arena_new_array(scratch, ir_value, count + 2);
-    for (uint32_t i = 1; i < count; i++) {
-        ir_value v = params[i] ? vmap_arg(c, i) : vmap_plain(c, i);
-        if (i == 1 && own) args[n++] = any_row(c->b, v);
-        args[n++] = v;
-    }
-    struct ir_func *all = loop_body(c, body, params, results, own);
-    uint32_t extra = own;
-    ir_value tuple = ir_loop(c->b, all, vmap_plain(c, 0), args, carried + extra, conditional, args + carried + extra,
-                             count - 1 - carried);
-    c->tuples[c->value] = new_values(c, carried);
-    for (uint32_t i = 0; i < carried; i++)
-        c->tuples[c->value][i] = (struct vmap_value){ir_proj(c->b, tuple, i + extra), results[i]};
-    return 0;
+    struct control k = control_of(c, 0);
+    for (uint32_t i = 0; i < k.made; i++) k.carries[i] = i + 1;
+    carried_flow(c, &k);
+    k.own = c->n->attr[1].v[0] && k.params[1];
+    for (uint32_t i = 0; k.own && i < k.made; i++) k.params[i + 1] = k.results[i] = true;
+    return apply_control(c, &k);
 }
-
-/* ---------------------------------------------------------------- accumulate */
 
 enum { CONCATENATE = 3, CARRY = 4 };
 
-/* Exchanges the first two dimensions: the batch that is split must come first. */
-static ir_value exchange(struct ir_builder *b, ir_value x)
-{
-    int64_t perm[IR_MAX_RANK];
-    for (uint32_t i = 0; i < ir_type(b->f, x)->rank; i++) perm[i] = i < 2 ? 1 - i : i;
-    return ir_transpose(b, x, perm);
-}
-
-static struct ir_func *accumulate_body(struct vmap *c, const struct ir_func *body, const bool *params,
-                                       const bool *results, uint32_t batched)
-{
-    struct ir_func *f = new_body(c, body);
-    struct ir_builder inner = {.f = f, .place = c->b->place}, *b = &inner, *outer = c->b;
-    uint32_t count = (uint32_t)body->params.count, made = (uint32_t)body->results.count;
-    struct vmap_value *in = new_values(c, count), *out = new_values(c, made);
-    for (uint32_t i = 0; i < count; i++) {
-        struct ir_param p = body->params.items[i];
-        bool swap = i < batched && params[i];
-        if (swap) { /* [part, rows, ..] */
-            p.type = vmap_type(c, &p.type);
-            p.type.dim[0] = p.type.dim[1], p.type.dim[1] = c->rows;
-        }
-        in[i] = new_param(c, b, &p, params[i] && !swap);
-        if (swap) in[i] = (struct vmap_value){exchange(b, in[i].v), true};
-    }
-    vmap_body(c, b, body, in, out);
-    c->b = b;
-    for (uint32_t i = 0; i < made; i++) {
-        ir_value v = results[i] ? vmap_spread(c, out[i]) : out[i].v;
-        if (results[i] && c->n->attr[3].v[i] == CONCATENATE) v = exchange(b, v);
-        ir_result_add(b, body->results.items[i].name, v, -1);
-    }
-    c->b = outer;
-    return f;
-}
-
 ir_value vmap_accumulate(struct vmap *c)
 {
-    const struct ir_func *body = body_of(c);
-    struct arena *scratch = &c->pass->scratch;
-    uint32_t count = c->n->arg_count - 1, batched = (uint32_t)c->n->attr[0].v[0], made = (uint32_t)body->results.count;
     if (vmap_mapped(c, 0)) return vmap_fail(c, "a number of microbatches of its own");
-    bool *params = arena_new_array(scratch, bool, count + 1), *results = arena_new_array(scratch, bool, made + 1);
-    int64_t *place = arena_new_array(scratch, int64_t, made + 1), carried = count;
-    for (uint32_t i = 0; i < count; i++) params[i] = vmap_mapped(c, i + 1);
-    for (uint32_t i = 0; i < made; i++) carried -= c->n->attr[3].v[i] == CARRY;
-    for (uint32_t i = 0; i < made; i++) place[i] = c->n->attr[3].v[i] == CARRY ? carried++ : -1;
-    carried_flow(c, body, params, place, results);
-
-    ir_value *args = arena_new_array(scratch, ir_value, count + 1);
-    args[0] = vmap_plain(c, 0);
-    for (uint32_t i = 0; i < count; i++) {
-        args[i + 1] = params[i] ? vmap_arg(c, i + 1) : vmap_plain(c, i + 1);
-        if (i < batched && params[i]) args[i + 1] = exchange(c->b, args[i + 1]);
+    struct control k = control_of(c, 1);
+    int64_t carried = k.count;
+    k.parts = true;
+    for (uint32_t i = 0; i < c->n->attr[0].v[0]; i++) k.split_in[i] = true;
+    for (uint32_t i = 0; i < k.made; i++) {
+        k.split_out[i] = c->n->attr[3].v[i] == CONCATENATE;
+        carried -= c->n->attr[3].v[i] == CARRY;
     }
-    struct ir_node n = *c->n;
-    n.func = ir_func_index(accumulate_body(c, body, params, results, batched));
-    ir_value tuple = ir_remake(c->b, &n, args);
-    c->tuples[c->value] = new_values(c, made);
-    for (uint32_t i = 0; i < made; i++) {
-        ir_value v = ir_proj(c->b, tuple, i);
-        if (results[i] && c->n->attr[3].v[i] == CONCATENATE) v = exchange(c->b, v);
-        c->tuples[c->value][i] = (struct vmap_value){v, results[i]};
-    }
-    return 0;
+    for (uint32_t i = 0; i < k.made; i++)
+        if (c->n->attr[3].v[i] == CARRY) k.carries[i] = carried++;
+    carried_flow(c, &k);
+    return apply_control(c, &k);
 }
 
-/* ---------------------------------------------------------------- scan */
-
-/* The body for all rows; what is stacked has the time in front and the rows behind it. */
-static struct ir_func *scan_body(struct vmap *c, const struct ir_func *body, const bool *params, const bool *results)
-{
-    struct ir_func *f = new_body(c, body);
-    struct ir_builder inner = {.f = f, .place = c->b->place}, *b = &inner, *outer = c->b;
-    uint32_t count = (uint32_t)body->params.count, made = (uint32_t)body->results.count;
-    struct vmap_value *in = new_values(c, count), *out = new_values(c, made);
-    for (uint32_t i = 0; i < count; i++) in[i] = new_param(c, b, &body->params.items[i], params[i]);
-    vmap_body(c, b, body, in, out);
-    c->b = b;
-    for (uint32_t i = 0; i < made; i++)
-        ir_result_add(b, body->results.items[i].name, results[i] ? vmap_spread(c, out[i]) : out[i].v, -1);
-    c->b = outer;
-    return f;
-}
-
+/* What is stacked has the time in front and the rows behind it. */
 ir_value vmap_scan(struct vmap *c)
 {
-    const struct ir_func *body = body_of(c);
-    struct arena *scratch = &c->pass->scratch;
-    uint32_t count = c->n->arg_count, carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0],
-             made = (uint32_t)body->results.count;
-    bool *params = arena_new_array(scratch, bool, count + 1), *results = arena_new_array(scratch, bool, made + 1);
-    int64_t *place = arena_new_array(scratch, int64_t, made + 1);
-    for (uint32_t i = 0; i < count; i++) params[i] = vmap_mapped(c, i);
-    for (uint32_t i = 0; i < made; i++) place[i] = i < carried ? (int64_t)i : -1;
-    carried_flow(c, body, params, place, results);
-
-    ir_value *args = arena_new_array(scratch, ir_value, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        args[i] = params[i] ? vmap_arg(c, i) : vmap_plain(c, i);
-        if (params[i] && i >= carried && i < carried + stacked) args[i] = exchange(c->b, args[i]);
+    struct control k = control_of(c, 0);
+    uint32_t carried = (uint32_t)c->n->attr[0].v[0], stacked = (uint32_t)c->n->attr[1].v[0];
+    for (uint32_t i = 0; i < stacked; i++) k.split_in[carried + i] = true;
+    for (uint32_t i = 0; i < k.made; i++) {
+        k.split_out[i] = i >= carried;
+        if (i < carried) k.carries[i] = i;
     }
-    struct ir_node n = *c->n;
-    n.func = ir_func_index(scan_body(c, body, params, results));
-    ir_value tuple = ir_remake(c->b, &n, args);
-    c->tuples[c->value] = new_values(c, made);
-    for (uint32_t i = 0; i < made; i++) {
-        ir_value v = ir_proj(c->b, tuple, i);
-        if (results[i] && i >= carried) v = exchange(c->b, v);
-        c->tuples[c->value][i] = (struct vmap_value){v, results[i]};
-    }
-    return 0;
+    carried_flow(c, &k);
+    return apply_control(c, &k);
 }
