@@ -1,62 +1,77 @@
-/* accumulate and scan markers become loops; scans in scan.c. The batch is never copied: each iteration reads its rows
- * through reshape and dynamic_slice, which are index maps. Microbatch i of M holds, as in optax.microbatching, the rows
- * i, i + M, i + 2M, ... (strided: column i of the batch seen as [rows, M]) or, as in T5X, the i-th run of rows
- * (contiguous: row i of [M, rows]). Concatenated results are written back to the same rows; what an early end does
- * not reach is 0. A sum is divided by the nominal M for a mean; a running mean is right wherever it stops. What is
- * carried begins as the operand that stands for it and goes from one microbatch to the next. */
-#include "passes/accumulate_scan.h"
+/* accumulate and scan markers become loops, whose rounds read their part of what is split through reshape and
+ * dynamic_slice, which are index maps: nothing is copied. A round of a scan reads one row. Microbatch i of M holds, as
+ * in optax.microbatching, the rows i, i + M, i + 2M, ... of the batch (strided: column i of the batch seen as [rows,
+ * M]) or, as in T5X, the i-th run of rows (contiguous: row i of [M, rows]). Results that are put together are written
+ * to the same places through dynamic_update, in a buffer that the loop carries: every place is written once, so the
+ * updates are done in place; what an early end does not reach is 0. A sum is divided by the nominal M for a mean; a
+ * running mean is right wherever it stops. What is carried begins as the operand that stands for it and goes from one
+ * round to the next. Of a scan, buffers that nobody reads are left out; a single round needs no loop. */
+#include "passes/common.h"
 #include <string.h>
 
 enum { CONTIGUOUS = 1 };
 enum { SUM, MEAN, RUNNING_MEAN, CONCATENATE, CARRY };
+enum role { CAPTURED, CARRIED, SPLIT, NUMBERS /* of the rows of what is split: computed, no operand of the loop */ };
 
 struct marker {
     struct pass *pass;
     const struct ir_node *n;
-    struct ir_func *body; /* of one microbatch, rebuilt */
-    uint32_t batched, captured, results;
-    uint32_t inputs; /* batched and captured ones; what is carried comes after them */
-    int64_t count;   /* microbatches, nominally */
-    bool contiguous;
+    struct ir_func *body; /* of one round, rebuilt */
+    const ir_value *operands;
+    uint32_t params, results;
+    int64_t count;       /* rounds, nominally */
+    bool batch, reverse; /* rounds have microbatches, not single rows; the last row comes first */
+    uint32_t dim;        /* where the dimension of the rounds stands in what is split */
+    uint32_t carried;    /* the first of the parameters that are carried */
+    uint8_t *roles;      /* of parameters */
     const int64_t *kinds;
-    bool *numbers; /* per input: a batch of row numbers, no operand of the loop */
+    const bool *used; /* by result: the loop makes it */
 };
 
-static struct ir_type result_type(const struct marker *k, uint32_t i)
+static struct ir_type result_type(const struct marker *k, uint32_t r)
 {
-    return *ir_type(k->body, k->body->results.items[i].value);
+    return *ir_type(k->body, k->body->results.items[r].value);
 }
 
-/* [rows * M, ...] seen as [rows, M, ...] or [M, rows, ...], and the place of M. */
-static struct ir_type split_type(const struct marker *k, const struct ir_type *part, uint32_t *dim)
+/* A part, seen with the dimension of so many rounds. */
+static struct ir_type split_type(const struct marker *k, const struct ir_type *part, int64_t rounds)
 {
-    int64_t shape[IR_MAX_RANK + 1] = {part->dim[0], k->count};
-    *dim = 1;
-    if (k->contiguous) {
-        shape[0] = k->count;
-        shape[1] = part->dim[0];
-        *dim = 0;
-    }
-    for (uint32_t i = 1; i < part->rank; i++) shape[i + 1] = part->dim[i];
+    int64_t shape[IR_MAX_RANK + 1];
+    for (uint32_t i = 0; i <= part->rank; i++) shape[i] = i == k->dim ? rounds : part->dim[i < k->dim ? i : i - 1];
     return ir_type_of((enum ir_dtype)part->dtype, part->rank + 1u, shape);
 }
 
-/* Starts of microbatch `i` in a tensor of split_type. */
-static void starts_at(struct ir_builder *b, ir_value i, uint32_t dim, uint32_t rank, ir_value *starts)
+/* Result r as the loop carries it, and as it is when all is done. */
+static struct ir_type carried_type(const struct marker *k, uint32_t r)
 {
-    for (uint32_t k = 0; k < rank; k++) starts[k] = k == dim ? i : ir_scalar(b, IR_I32, 0);
+    struct ir_type type = result_type(k, r);
+    return k->kinds[r] == CONCATENATE ? split_type(k, &type, k->count) : type;
+}
+
+static struct ir_type whole_type(const struct marker *k, uint32_t r)
+{
+    struct ir_type type = result_type(k, r);
+    if (k->kinds[r] != CONCATENATE) return type;
+    if (!k->batch) return split_type(k, &type, k->count);
+    type.dim[0] *= k->count;
+    return type;
+}
+
+/* Starts of the part of round `i` in a tensor of split_type. */
+static void starts_at(const struct marker *k, struct ir_builder *b, ir_value i, uint32_t rank, ir_value *starts)
+{
+    for (uint32_t d = 0; d < rank; d++) starts[d] = d == k->dim ? i : ir_scalar(b, IR_I32, 0);
 }
 
 static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value whole, ir_value i,
                           const struct ir_type *part)
 {
-    uint32_t dim;
-    struct ir_type split = split_type(k, part, &dim), one = split;
+    struct ir_type split = split_type(k, part, k->count), one = split_type(k, part, 1);
     ir_value starts[IR_MAX_RANK + 1];
-    one.dim[dim] = 1;
-    starts_at(b, i, dim, split.rank, starts);
+    starts_at(k, b, i, split.rank, starts);
     ir_value rows = ir_dynamic_slice(b, ir_reshape(b, whole, split.rank, split.dim), starts, one.dim);
     ir_value made = ir_reshape(b, rows, part->rank, part->dim);
+    if (!k->batch) return made;
     /* The devices of a mesh share every microbatch as they would share the batch. */
     int64_t axes[IR_MAX_RANK] = {PASS_AS_BATCH};
     return ir_make(
@@ -65,26 +80,25 @@ static ir_value read_part(const struct marker *k, struct ir_builder *b, ir_value
 
 static ir_value write_part(const struct marker *k, struct ir_builder *b, ir_value into, ir_value i, ir_value part)
 {
-    uint32_t dim;
-    struct ir_type split = split_type(k, ir_type(b->f, part), &dim), one = split;
+    struct ir_type one = split_type(k, ir_type(b->f, part), 1);
     ir_value starts[IR_MAX_RANK + 1];
-    one.dim[dim] = 1;
-    starts_at(b, i, dim, split.rank, starts);
+    starts_at(k, b, i, one.rank, starts);
     return ir_dynamic_update(b, into, ir_reshape(b, part, one.rank, one.dim), starts);
 }
 
-/* Row numbers 0, 1, .. of the whole batch: those of a microbatch are computed, not read. */
-static bool is_row_numbers(const struct ir_func *f, ir_value whole)
+/* Row numbers 0, 1, .. of the whole: those of a part are computed, not read. */
+static bool is_row_numbers(const struct marker *k, const struct ir_func *f, ir_value whole)
 {
     const struct ir_node *n = ir_get(f, whole);
-    return n->op == OP_iota && n->attr[0].v[0] == 0;
+    return n->op == OP_iota && n->attr[0].v[0] == 0 && (k->batch || n->type.rank == 1);
 }
 
 static ir_value part_numbers(const struct marker *k, struct ir_builder *b, ir_value i, const struct ir_type *part)
 {
+    if (!k->batch) return ir_cast(b, i, (enum ir_dtype)part->dtype);
     ir_value row = ir_iota(b, *part, 0), first = ir_cast(b, i, (enum ir_dtype)part->dtype);
     first = ir_broadcast_to(b, first, part->rank, part->dim);
-    if (k->contiguous) first = ir_binary(b, OP_mul, first, ir_number(b, *part, (double)part->dim[0]));
+    if (k->dim == 0) first = ir_binary(b, OP_mul, first, ir_number(b, *part, (double)part->dim[0]));
     else row = ir_binary(b, OP_mul, row, ir_number(b, *part, (double)k->count));
     return ir_binary(b, OP_add, first, row);
 }
@@ -105,79 +119,89 @@ static ir_value running_mean(struct ir_builder *b, ir_value carry, ir_value valu
                      ir_binary(b, OP_mul, value, spread(b, weight, value)));
 }
 
-/* The loop's body: parts of the batch, one call of the microbatch, accumulators. */
-static struct ir_func *make_body(const struct marker *k, struct ir_module *m, const struct ir_type *carried,
-                                 const ir_value *operands, const struct ir_func *f)
+/* The loop's body, (i, carried.., what is split or captured..) -> carried..: parts, one call, accumulators. */
+static struct ir_func *make_body(const struct marker *k, const struct ir_func *outer)
 {
     struct arena *scratch = &k->pass->scratch;
-    struct ir_func *body = ir_func_new(m, arena_format(scratch, "%s.loop%zu", k->body->name, m->funcs.count), false);
-    struct ir_builder b = {.f = body, .place = k->n->place};
-    uint32_t inputs = k->inputs, all = k->batched + k->captured, last = inputs;
-    ir_value *carry = arena_new_array(scratch, ir_value, k->results),
-             *args = arena_new_array(scratch, ir_value, all + 1);
+    struct ir_builder b = {.f = pass_new_body(k->pass, outer->module, k->body, "loop"), .place = k->n->place};
+    uint32_t last = k->carried;
+    ir_value *carry = arena_new_array(scratch, ir_value, k->results + 1),
+             *args = arena_new_array(scratch, ir_value, k->params + 1);
     ir_value i = ir_param_new(&b, "i", ir_type_scalar(IR_I32), -1);
+    if (k->reverse) i = ir_binary(&b, OP_sub, ir_scalar(&b, IR_I32, (double)k->count - 1), i);
     for (uint32_t r = 0; r < k->results; r++)
-        carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried[r], -1);
-    for (uint32_t a = 0; a < inputs; a++)
-        if (!k->numbers[a]) args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(f, operands[a]), -1);
-    for (uint32_t a = 0; a < k->batched; a++)
-        args[a] = k->numbers[a] ? part_numbers(k, &b, i, &k->body->params.items[a].type)
-                                : read_part(k, &b, args[a], i, &k->body->params.items[a].type);
+        if (k->used[r]) carry[r] = ir_param_new(&b, k->body->results.items[r].name, carried_type(k, r), -1);
+    for (uint32_t a = 0; a < k->params; a++)
+        if (k->roles[a] == SPLIT || k->roles[a] == CAPTURED)
+            args[a] = ir_param_new(&b, k->body->params.items[a].name, *ir_type(outer, k->operands[a]), -1);
+    for (uint32_t a = 0; a < k->params; a++) {
+        const struct ir_type *part = &k->body->params.items[a].type;
+        if (k->roles[a] == SPLIT) args[a] = read_part(k, &b, args[a], i, part);
+        if (k->roles[a] == NUMBERS) args[a] = part_numbers(k, &b, i, part);
+    }
     for (uint32_t r = 0; r < k->results; r++)
         if (k->kinds[r] == CARRY) args[last++] = carry[r];
-    ir_value values = ir_call(&b, k->body, args, all);
+    ir_value values = ir_call(&b, k->body, args, k->params);
     for (uint32_t r = 0; r < k->results; r++) {
+        if (!k->used[r]) continue;
         ir_value value = ir_proj(&b, values, r), next;
         if (k->kinds[r] == CONCATENATE) next = write_part(k, &b, carry[r], i, value);
         else if (k->kinds[r] == RUNNING_MEAN) next = running_mean(&b, carry[r], value, i);
         else next = k->kinds[r] == CARRY ? value : ir_binary(&b, OP_add, carry[r], value);
         ir_result_add(&b, k->body->results.items[r].name, next, -1);
     }
-    return body;
+    return b.f;
 }
 
-/* Results of the marker in `out`. */
-static void expand(const struct marker *k, struct ir_builder *b, const ir_value *operands, ir_value *out)
+/* Results of the marker in `out`. `limit`: of the rounds; 0: none. */
+static void expand(const struct marker *k, struct ir_builder *b, ir_value limit, ir_value *out)
 {
     struct arena *scratch = &k->pass->scratch;
-    struct ir_type *types = arena_new_array(scratch, struct ir_type, k->results);
-    ir_value *initial = arena_new_array(scratch, ir_value, k->results);
-    uint32_t last = 1 + k->inputs;
+    ir_value *initial = arena_new_array(scratch, ir_value, k->results + 1),
+             *captured = arena_new_array(scratch, ir_value, k->params + 1);
+    uint32_t last = k->carried, carried = 0, n = 0;
+    for (uint32_t r = 0; r < k->results; r++)
+        if (k->used[r])
+            initial[carried++] = k->kinds[r] == CARRY ? k->operands[last++] : ir_number(b, carried_type(k, r), 0);
+    struct ir_func *body = make_body(k, b->f);
+    ir_value rounds = ir_scalar(b, IR_I32, (double)k->count);
+    if (limit) rounds = ir_binary(b, OP_min, limit, rounds);
+    for (uint32_t a = 0; a < k->params; a++)
+        if (k->roles[a] == SPLIT || k->roles[a] == CAPTURED) captured[n++] = k->operands[a];
+    ir_value loop = ir_loop(b, body, rounds, initial, carried, false, captured, n);
+    carried = 0;
     for (uint32_t r = 0; r < k->results; r++) {
-        uint32_t dim;
-        struct ir_type type = result_type(k, r);
-        types[r] = k->kinds[r] == CONCATENATE ? split_type(k, &type, &dim) : type;
-        initial[r] = k->kinds[r] == CARRY ? operands[last++] : ir_number(b, types[r], 0);
-    }
-    struct ir_func *body = make_body(k, b->f->module, types, operands + 1, b->f);
-    ir_value limit = ir_binary(b, OP_min, operands[0], ir_scalar(b, IR_I32, (double)k->count));
-    ir_value *captured = arena_new_array(scratch, ir_value, k->inputs + 1u);
-    uint32_t n = 0;
-    for (uint32_t a = 0; a < k->inputs; a++)
-        if (!k->numbers[a]) captured[n++] = operands[a + 1];
-    ir_value loop = ir_loop(b, body, limit, initial, k->results, false, captured, n);
-    for (uint32_t r = 0; r < k->results; r++) {
-        struct ir_type type = result_type(k, r);
-        out[r] = ir_proj(b, loop, r);
+        struct ir_type whole = whole_type(k, r);
+        if (!k->used[r]) continue;
+        out[r] = ir_proj(b, loop, carried++);
         if (k->kinds[r] == MEAN) out[r] = ir_binary(b, OP_div, out[r], ir_number_like(b, out[r], (double)k->count));
-        if (k->kinds[r] == CONCATENATE) {
-            type.dim[0] *= k->count;
-            out[r] = ir_reshape(b, out[r], type.rank, type.dim);
-        }
+        out[r] = ir_reshape(b, out[r], whole.rank, whole.dim);
     }
 }
 
-/* One microbatch, always run: no loop. */
+/* No round, or one that always runs: no loop. */
+static void expand_plainly(const struct marker *k, struct ir_builder *b, ir_value *out)
+{
+    ir_value *args = arena_new_array(&k->pass->scratch, ir_value, k->params + 1), tuple = 0;
+    uint32_t last = k->carried;
+    for (uint32_t a = 0; a < k->params; a++) {
+        const struct ir_type *part = &k->body->params.items[a].type;
+        args[a] = k->count && k->roles[a] >= SPLIT ? ir_reshape(b, k->operands[a], part->rank, part->dim)
+                                                   : k->operands[a];
+    }
+    if (k->count) tuple = ir_call(b, k->body, args, k->params);
+    for (uint32_t r = 0; r < k->results; r++) {
+        struct ir_type whole = whole_type(k, r);
+        if (tuple) out[r] = ir_reshape(b, ir_proj(b, tuple, r), whole.rank, whole.dim);
+        else out[r] = k->kinds[r] == CARRY ? k->operands[last++] : ir_number(b, whole, 0);
+    }
+}
+
 static bool is_plain(const struct marker *k, const struct ir_func *f, ir_value limit)
 {
     double number;
-    return k->count == 1 && pass_number(f, limit, &number) && number >= 1;
+    return k->count <= 1 && (!limit || (pass_number(f, limit, &number) && number >= 1));
 }
-
-struct state {
-    struct pass *pass;
-    ir_value **results; /* per old value: of a marker that was expanded */
-};
 
 /* Which results of a tuple something reads. */
 static bool *used_results(struct pass *p, const struct ir_func *f, ir_value tuple)
@@ -190,42 +214,66 @@ static bool *used_results(struct pass *p, const struct ir_func *f, ir_value tupl
     return used;
 }
 
+struct state {
+    struct pass *pass;
+    ir_value **results; /* per old value: of a marker that was expanded */
+};
+
+/* Fills in what the two markers say in different ways. */
+static void read_marker(struct marker *k, const struct ir_func *from, ir_value old)
+{
+    const struct ir_node *n = k->n;
+    bool *used = arena_new_array(&k->pass->scratch, bool, k->results + 1);
+    int64_t *kinds = arena_new_array(&k->pass->scratch, int64_t, k->results + 1);
+    uint32_t split = 0, parts = 0, carries = 0;
+    k->batch = n->op == OP_accumulate;
+    if (k->batch) {
+        parts = (uint32_t)n->attr[0].v[0];
+        k->count = n->attr[1].v[0];
+        k->dim = n->attr[2].v[0] != CONTIGUOUS;
+        memset(used, true, k->results);
+        memcpy(kinds, n->attr[3].v, k->results * sizeof *kinds);
+        for (uint32_t r = 0; r < k->results; r++) carries += kinds[r] == CARRY;
+        k->carried = k->params - carries;
+    } else {
+        carries = split = (uint32_t)n->attr[0].v[0];
+        parts = (uint32_t)n->attr[1].v[0];
+        k->count = n->attr[2].v[0];
+        k->reverse = n->attr[3].v[0] != 0;
+        used = used_results(k->pass, from, old);
+        memset(used, true, carries);
+        for (uint32_t r = 0; r < k->results; r++) kinds[r] = r < carries ? CARRY : CONCATENATE;
+    }
+    k->used = used;
+    k->kinds = kinds;
+    k->roles = arena_new_array(&k->pass->scratch, uint8_t, k->params + 1);
+    memset(k->roles + split, SPLIT, parts);
+    memset(k->roles + k->carried, CARRIED, carries);
+}
+
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
 {
     struct state *s = user;
+    struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
-    if (n->op == OP_scan) {
-        ir_value *args = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
-        for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
-        s->results[old] = arena_new_array(&s->pass->scratch, ir_value, ir_tuple_count(from, old) + 1u);
-        scan_expand(s->pass, b, n, args, used_results(s->pass, from, old), s->results[old]);
-        return 0;
-    }
-    if (n->op != OP_accumulate) return pass_remake(s->pass, b, n, map);
+    if (n->op != OP_accumulate && n->op != OP_scan) return pass_remake(s->pass, b, n, map);
+    bool limited = n->op == OP_accumulate;
+    ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count + 1u);
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
     struct marker k = {.pass = s->pass,
                        .n = n,
                        .body = b->f->module->funcs.items[n->func],
-                       .batched = (uint32_t)n->attr[0].v[0],
-                       .captured = n->arg_count - 1 - (uint32_t)n->attr[0].v[0],
-                       .results = n->attr[3].n,
-                       .count = n->attr[1].v[0],
-                       .contiguous = n->attr[2].v[0] == CONTIGUOUS,
-                       .kinds = n->attr[3].v};
-    struct arena *scratch = &s->pass->scratch;
-    k.inputs = k.batched + k.captured;
-    for (uint32_t r = 0; r < k.results; r++) k.inputs -= k.kinds[r] == CARRY;
-    ir_value *operands = arena_new_array(scratch, ir_value, n->arg_count);
-    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = map[n->args[i]];
-    k.numbers = arena_new_array(scratch, bool, n->arg_count);
-    for (uint32_t a = 0; a < k.batched; a++) k.numbers[a] = is_row_numbers(b->f, operands[a + 1]);
+                       .operands = operands + limited,
+                       .params = n->arg_count - limited,
+                       .results = ir_tuple_count(from, old)};
+    read_marker(&k, from, old);
+    for (uint32_t a = 0; a < k.params; a++)
+        if (k.roles[a] == SPLIT && is_row_numbers(&k, b->f, k.operands[a])) k.roles[a] = NUMBERS;
     s->results[old] = arena_new_array(scratch, ir_value, k.results + 1u);
-    if (is_plain(&k, b->f, operands[0])) {
-        ir_value call = ir_call(b, k.body, operands + 1, n->arg_count - 1);
-        for (uint32_t r = 0; r < k.results; r++) s->results[old][r] = ir_proj(b, call, r);
-    } else {
-        expand(&k, b, operands, s->results[old]);
-    }
+    ir_value limit = limited ? operands[0] : 0;
+    if (is_plain(&k, b->f, limit)) expand_plainly(&k, b, s->results[old]);
+    else expand(&k, b, limit, s->results[old]);
     return 0; /* a tuple that nobody reads any more */
 }
 

@@ -57,6 +57,11 @@ void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir
     for (size_t i = 0; i < callee->results.count; i++) results[i] = map[callee->results.items[i].value];
 }
 
+struct ir_func *pass_new_body(struct pass *p, struct ir_module *m, const struct ir_func *like, const char *what)
+{
+    return ir_func_new(m, arena_format(&p->scratch, "%s.%s%zu", like->name, what, m->funcs.count), false);
+}
+
 bool pass_number(const struct ir_func *f, ir_value v, double *number)
 {
     const struct ir_node *n = ir_get(f, v);

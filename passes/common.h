@@ -22,6 +22,9 @@ ir_value pass_remake(struct pass *, struct ir_builder *, const struct ir_node *o
 void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_value *operands, ir_value *results,
                     ir_rewrite *, void *user, struct arena *scratch);
 
+/* A function beside the others of a module that is being made: named after `like` and what it is for. */
+struct ir_func *pass_new_body(struct pass *, struct ir_module *, const struct ir_func *like, const char *what);
+
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
 

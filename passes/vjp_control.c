@@ -49,10 +49,9 @@ static struct ir_func *gradient_body(struct accumulation *a)
 {
     struct vjp *c = a->c;
     struct arena *scratch = &c->pass->scratch;
-    struct ir_module *m = c->b->f->module;
     const ir_value *cts = c->parts[c->value];
     uint32_t results = (uint32_t)a->body->results.count, n = 0;
-    struct ir_func *f = ir_func_new(m, arena_format(scratch, "%s.gradient%zu", a->body->name, m->funcs.count), false);
+    struct ir_func *f = pass_new_body(c->pass, c->b->f->module, a->body, "gradient");
     struct ir_builder b = {.f = f, .place = c->b->place};
     ir_value *in = arena_new_array(scratch, ir_value, a->count + 1), *y = arena_new_array(scratch, ir_value, results),
              *ct = arena_new_array(scratch, ir_value, results), *wrt = arena_new_array(scratch, ir_value, a->count + 1),

@@ -3,7 +3,6 @@
  * one carries the cotangents of what is carried and sums the gradients of what all rows share. Where such a gradient is
  * a product or a sum of values that are stacked anyway, there is one over all rows behind the scan instead. Both are
  * scans again, so gradients of gradients need nothing else. */
-#include "passes/accumulate_scan.h"
 #include "passes/vjp.h"
 #include <string.h>
 
@@ -12,6 +11,14 @@ enum how {
     GIVEN /* parameters of the backward body, numbers */,
     SAVED,
     AGAIN /* computed from its operands */
+};
+
+/* A scan taken apart: operands are carried.., stacked.., captured.., as are the parameters of its body. */
+struct scan {
+    const struct ir_func *body;
+    uint32_t carried, stacked, results;
+    int64_t times;
+    bool reverse;
 };
 
 /* A gradient that may be made behind the scan: `base`, a product or a sum, of stacked operands, then `view`s of it. */
@@ -103,9 +110,8 @@ static bool make_row(struct reverse *r)
 {
     struct vjp *c = r->c;
     const struct ir_func *body = r->s.body;
-    struct ir_module *m = c->b->f->module;
     uint32_t n = operands(r), count = 0;
-    r->f = ir_func_new(m, arena_format(scratch_of(r), "%s.row%zu", body->name, m->funcs.count), false);
+    r->f = pass_new_body(c->pass, c->b->f->module, body, "row");
     struct ir_builder b = {.f = r->f, .place = c->b->place};
     ir_value loss = 0, *wrt = arena_new_array(scratch_of(r), ir_value, n + 1),
              *grads = arena_new_array(scratch_of(r), ir_value, n + 1);
@@ -315,17 +321,11 @@ static void copy_nodes(struct reverse *r, struct ir_builder *b, const bool *need
     b->place = place;
 }
 
-static struct ir_func *new_func(struct reverse *r, const char *what)
-{
-    struct ir_module *m = r->f->module;
-    return ir_func_new(m, arena_format(scratch_of(r), "%s.%s%zu", r->s.body->name, what, m->funcs.count), false);
-}
-
 /* The forward scan gets a body that also makes what is saved. */
 static void save_values(struct reverse *r)
 {
     if (!r->saves.count) return;
-    struct ir_builder b = {.f = new_func(r, "forward"), .place = r->c->b->place};
+    struct ir_builder b = {.f = pass_new_body(r->c->pass, r->f->module, r->s.body, "forward"), .place = r->c->b->place};
     bool *needed = arena_new_array(scratch_of(r), bool, r->f->count);
     ir_value *map = arena_new_array(scratch_of(r), ir_value, r->f->count);
     for (uint32_t i = 0; i < operands(r); i++)
@@ -469,7 +469,8 @@ static void give(struct reverse *r, ir_value tuple)
 
 static void make_backward(struct reverse *r, const bool *needed)
 {
-    struct backward k = {.b = {.f = new_func(r, "backward"), .place = r->c->b->place}};
+    struct backward k = {
+        .b = {.f = pass_new_body(r->c->pass, r->f->module, r->s.body, "backward"), .place = r->c->b->place}};
     ir_value *sum = arena_new_array(scratch_of(r), ir_value, operands(r) + 1);
     k.map = arena_new_array(scratch_of(r), ir_value, r->f->count);
     make_params(r, &k, needed, sum);
@@ -496,8 +497,15 @@ static bool ranks_fit(struct reverse *r)
 
 void vjp_scan(struct vjp *c)
 {
-    struct reverse r = {.c = c, .node = c->node, .s = scan_of(c->b->f->module, &c->node), .cts = c->parts[c->value]};
+    const struct ir_ints *attr = c->node.attr;
+    struct reverse r = {.c = c, .node = c->node, .cts = c->parts[c->value]};
     uint32_t n = c->node.arg_count;
+    r.s = (struct scan){.body = c->b->f->module->funcs.items[c->node.func],
+                        .carried = (uint32_t)attr[0].v[0],
+                        .stacked = (uint32_t)attr[1].v[0],
+                        .results = ir_tuple_count(c->b->f, c->value),
+                        .times = attr[2].v[0],
+                        .reverse = attr[3].v[0] != 0};
     struct arena *scratch = &c->pass->scratch;
     r.active = arena_new_array(scratch, bool, n + 1);
     r.in = arena_new_array(scratch, ir_value, n + 1);

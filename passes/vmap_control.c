@@ -121,9 +121,8 @@ static struct vmap_value body_param(struct vmap *c, struct ir_builder *b, const 
 /* The body for all rows. */
 static struct ir_func *control_body(struct vmap *c, const struct control *k)
 {
-    struct ir_module *m = c->b->f->module;
-    const char *name = arena_format(&c->pass->scratch, "%s.rows%zu", k->body->name, m->funcs.count);
-    struct ir_builder inner = {.f = ir_func_new(m, name, false), .place = c->b->place}, *b = &inner, *outer = c->b;
+    struct ir_builder *outer = c->b, *b = &(struct ir_builder){.place = outer->place};
+    b->f = pass_new_body(c->pass, outer->f->module, k->body, "rows");
     struct vmap_value *in = new_values(c, k->count), *out = new_values(c, k->made);
     for (uint32_t i = 0; i < k->count; i++) {
         in[i] = body_param(c, b, k, i);
