@@ -54,9 +54,8 @@ int cli_check_weights(struct cli *cli, const struct ir_module *module, const cha
         uint32_t i = 0;
         while (i < names && strcmp(known[i], f.tensors[k].name) != 0) i++;
         if (i < names) continue;
-        const char *near = str_nearest(f.tensors[k].name, known, names);
-        str_addf(&out, "%s: tensor \"%s\" is none of this document", path, f.tensors[k].name);
-        str_addf(&out, near ? "; did you mean \"%s\"?\n" : "%s\n", near ? near : "");
+        str_addf(&out, "%s: tensor \"%s\" is none of this document%s\n", path, f.tensors[k].name,
+                 cli_meant(cli, f.tensors[k].name, known, names));
         faults++;
     }
     st_close(&f);

@@ -150,11 +150,15 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     return EXIT_USAGE;
 }
 
-static int no_such(const struct cli *cli, const char *what, const char *found, const char *const *names, size_t count)
+const char *cli_meant(const struct cli *cli, const char *found, const char *const *names, size_t count)
 {
     const char *nearest = str_nearest(found, names, count);
-    if (nearest) return cli_usage(cli, "unknown %s \"%s\"; did you mean \"%s\"?", what, found, nearest);
-    return cli_usage(cli, "unknown %s \"%s\"", what, found);
+    return nearest ? arena_format(cli->arena, "; did you mean \"%s\"?", nearest) : "";
+}
+
+static int no_such(const struct cli *cli, const char *what, const char *found, const char *const *names, size_t count)
+{
+    return cli_usage(cli, "unknown %s \"%s\"%s", what, found, cli_meant(cli, found, names, count));
 }
 
 /* ---------------------------------------------------------------- parsing */

@@ -66,6 +66,9 @@ size_t cli_values(const struct cli *, const char *name, const char *const **valu
 int cli_usage(const struct cli *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int cli_failed(const struct cli *, int exit_code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* "; did you mean ...?", or nothing: the end of such a message. */
+const char *cli_meant(const struct cli *, const char *found, const char *const *names, size_t count);
+
 /* Says on standard output what a command has to say; 3 if it could not be written. */
 int cli_print(struct cli *, const char *text, size_t length);
 /* Reads a whole file ("-": standard input) into the arena, terminated. 0, or 3 after a message that names the path and

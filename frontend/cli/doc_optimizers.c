@@ -85,23 +85,11 @@ enum trial { USUAL, NO_VECTOR, PER_EXAMPLE, TRIALS };
 static const char *probe_text(struct arena *arena, const struct optim_row *row, const char *argument, const char *value,
                               enum trial trial)
 {
-    struct json_tree d = json_object(arena), input, model, t;
-    json_add_integer(d, "stepc", 1);
-    json_add_text(d, "name", "probe");
-    input = json_add_object(json_add_object(d, "inputs"), "x");
-    json_add(input, "shape", json_raw(arena, "[4, 256]"));
-    json_add(input, "axes", json_raw(arena, "[\"batch\", null]"));
-    model = json_add_object(d, "model");
-    json_add_text(model, "type", "linear");
-    json_add_text(model, "input", "x");
-    json_add_integer(model, "features", 384);
-    json_add_bool(model, "use_bias", trial != NO_VECTOR);
-    json_add_text(d, "loss", "mean(model**2)");
-    t = json_add_object(d, "optimizer");
-    if (trial == PER_EXAMPLE) {
-        json_add_text(t, "type", "identity");
-        t = json_add_object(json_add_array(json_add_object(d, "per_example"), "transform"), NULL);
-    }
+    static const char document[] =
+        "{\"stepc\": 1, \"name\": \"probe\", \"inputs\": {\"x\": {\"shape\": [4, 256], \"axes\": [\"batch\", null]}}, "
+        "\"model\": {\"type\": \"linear\", \"input\": \"x\", \"features\": 384, \"use_bias\": %s}, "
+        "\"loss\": \"mean(model**2)\", %s%s%s}";
+    struct json_tree t = json_object(arena);
     json_add_text(t, "type", row->name);
     for (uint32_t i = 0; i < row->count; i++) {
         const struct fe_arg *a = &row->args[i];
@@ -110,7 +98,11 @@ static const char *probe_text(struct arena *arena, const struct optim_row *row, 
         const char *v = wanted ? value : needed ? example(row->name, a) : NULL;
         if (v) json_add(t, a->name, json_raw(arena, v));
     }
-    return json_print(d);
+    bool single = trial == PER_EXAMPLE;
+    return arena_format(arena, document, trial == NO_VECTOR ? "false" : "true",
+                        single ? "\"optimizer\": {\"type\": \"identity\"}, \"per_example\": {\"transform\": ["
+                               : "\"optimizer\": ",
+                        json_print(t), single ? "]}" : "");
 }
 
 /* ---------------------------------------------------------------- slots */

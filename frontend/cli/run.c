@@ -34,10 +34,9 @@ static int read_set(struct run *r, const char *text)
             r->api->hyper_at(r->instance, i, &h);
             names[i] = h.name;
         }
-        const char *near = str_nearest(set.name, names, n);
         struct str why = STR(r->cli->arena);
         str_add(&why, run_message(r->api->last_error(NULL)));
-        if (status == STEP_ENOTFOUND && near) str_addf(&why, "; did you mean \"%s\"?", near);
+        if (status == STEP_ENOTFOUND) str_add(&why, cli_meant(r->cli, set.name, names, n));
         if (status == STEP_ENOTFOUND) str_add(&why, n ? "; there" : "; none can be set");
         for (size_t i = 0; status == STEP_ENOTFOUND && i < n; i++)
             str_addf(&why, "%s %s", i ? "," : n == 1 ? " is" : " are", names[i]);
@@ -157,14 +156,10 @@ static int read_eval_count(struct run *r)
         k++;
     }
     if (name && !cli_count(r->cli, "eval-data")) return cli_usage(r->cli, "--eval-count needs --eval-data");
-    if (name && r->eval_count < 0) {
-        const char *near = str_nearest(name, names, n);
-        return cli_failed(
-            r->cli, EXIT_WRONG,
-            near ? "--eval-count: no metric \"%s\" of one number that an evaluation computes; did you mean \"%s\"?"
-                 : "--eval-count: no metric \"%s\" of one number that an evaluation computes",
-            name, near);
-    }
+    if (name && r->eval_count < 0)
+        return cli_failed(r->cli, EXIT_WRONG,
+                          "--eval-count: no metric \"%s\" of one number that an evaluation computes%s", name,
+                          cli_meant(r->cli, name, names, n));
     const struct run_data *d = &r->eval_data;
     if (!d->rows || d->rows % d->batch == 0 || name) return 0;
     return cli_failed(r->cli, EXIT_WRONG,

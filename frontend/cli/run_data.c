@@ -188,11 +188,9 @@ static void find_extra(const struct run *r, const struct run_data *d, struct pro
             const char *name = d->files.items[k]->tensors[i].name;
             bool known = false;
             for (size_t n = 0; n < d->count; n++) known |= strcmp(names[n], name) == 0;
-            const char *near = known ? NULL : str_nearest(name, names, d->count);
-            if (near)
-                problem(p, "%s: tensor \"%s\" is no input of this step; did you mean \"%s\"?", d->files.items[k]->path,
-                        name, near);
-            else if (!known) problem(p, "%s: tensor \"%s\" is no input of this step", d->files.items[k]->path, name);
+            if (!known)
+                problem(p, "%s: tensor \"%s\" is no input of this step%s", d->files.items[k]->path, name,
+                        cli_meant(r->cli, name, names, d->count));
         }
 }
 

@@ -1,7 +1,7 @@
 /* What a run leaves behind and says: metrics (one JSON object per line), saved tensors, the head, the progress line
  * and the summary. */
 #include "frontend/cli/run.h"
-#include "kernels/num.h"
+#include "ir/ir.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -65,22 +65,8 @@ static void add_number(struct json_tree to, const char *key, double x, uint32_t 
 
 static double element(const void *data, uint32_t dtype, int64_t i)
 {
-    switch (dtype) {
-    case STEP_F32: return (double)((const float *)data)[i];
-    case STEP_F64: return ((const double *)data)[i];
-    case STEP_F16: return (double)k_float_of_f16(((const uint16_t *)data)[i]);
-    case STEP_BF16: return (double)k_float_of_bf16(((const uint16_t *)data)[i]);
-    case STEP_I32: return ((const int32_t *)data)[i];
-    case STEP_U32: return ((const uint32_t *)data)[i];
-    case STEP_I64: return (double)((const int64_t *)data)[i];
-    case STEP_U64: return (double)((const uint64_t *)data)[i];
-    case STEP_BOOL:
-    case STEP_U8: return ((const uint8_t *)data)[i];
-    case STEP_I8: return ((const int8_t *)data)[i];
-    case STEP_I16: return ((const int16_t *)data)[i];
-    case STEP_U16: return ((const uint16_t *)data)[i];
-    default: return (double)NAN;
-    }
+    enum ir_dtype known = ir_dtype_of_abi(dtype);
+    return known == IR_TUPLE ? (double)NAN : ir_element_get(known, data, (size_t)i);
 }
 
 static void add_array(struct json_tree to, const char *key, const struct step_tensor *t, const void *data, int32_t dim,
