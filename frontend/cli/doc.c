@@ -13,28 +13,19 @@
 typedef const char *topic_name(struct doc *, uint32_t i);
 typedef void topic_entry(struct doc *, uint32_t i);
 
-static const struct top_level {
-    const char *name;
-    enum fe_kind kind;
-    bool required;
-    const char *doc;
-} top_level[] = {
-#define X(name, kind, required, doc) {#name, kind, required, doc},
-#include "frontend/document/document.def"
-#undef X
-};
-
 static const char *key_name(struct doc *d, uint32_t i)
 {
+    struct fe_row row;
     (void)d;
-    return i < sizeof top_level / sizeof *top_level ? top_level[i].name : NULL;
+    return fe_key_row(i, &row) ? row.name : NULL;
 }
 
 static void key_entry(struct doc *d, uint32_t i)
 {
-    const struct top_level *k = &top_level[i];
-    const struct fe_arg like = {.kind = k->kind};
-    str_addf(&d->out, "%s: %s%s\n\n", fe_kind_text(d->arena, &like), k->doc, k->required ? " (required)" : "");
+    struct fe_row row;
+    if (!fe_key_row(i, &row)) return;
+    str_addf(&d->out, "%s: %s%s\n\n", fe_kind_text(d->arena, row.args), row.doc,
+             row.args->flags & FE_REQUIRED ? " (required)" : "");
 }
 
 static const char *no_name(struct doc *d, uint32_t i)
@@ -200,9 +191,7 @@ static int print_one(struct cli *cli, struct doc *d, const struct topic *t, cons
         add_entry(d, t, i);
         return cli_print(cli, str_text(&d->out), d->out.length);
     }
-    const char *nearest = str_nearest(name, names.items, names.count);
-    if (nearest) return cli_usage(cli, "%s: there is no \"%s\"; did you mean \"%s\"?", t->name, name, nearest);
-    return cli_usage(cli, "%s: there is no \"%s\"", t->name, name);
+    return cli_usage(cli, "%s: there is no \"%s\"%s", t->name, name, cli_meant(cli, name, names.items, names.count));
 }
 
 static int print_topics(struct cli *cli, struct doc *d)

@@ -402,27 +402,17 @@ static void add_basics(struct json_tree out)
 
 static void add_top_level(struct json_tree out)
 {
-    static const struct {
-        const char *name;
-        enum fe_kind kind;
-        bool required;
-        const char *doc;
-    } keys[] = {
-#define X(name, kind, required, doc) {#name, kind, required, doc},
-#include "frontend/document/document.def"
-#undef X
-    };
     struct object o = object(out.arena);
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const struct fe_arg like = {.name = keys[i].name, .kind = keys[i].kind};
-        struct json_tree form = kind(out.arena, SETTINGS, &like);
+    struct fe_row row;
+    for (uint32_t i = 0; fe_key_row(i, &row); i++) {
+        struct json_tree form = kind(out.arena, SETTINGS, row.args);
         for (size_t k = 0; k < sizeof forms / sizeof *forms; k++)
-            if (strcmp(forms[k].key, keys[i].name) == 0) {
+            if (strcmp(forms[k].key, row.name) == 0) {
                 const char *text = forms[k].form;
                 form = *text == '{' ? written(out.arena, text) : reference(out.arena, text);
             }
-        json_add(o.properties, keys[i].name, described(form, keys[i].doc, NULL));
-        if (keys[i].required) json_add_text(o.required, NULL, keys[i].name);
+        json_add(o.properties, row.name, described(form, row.doc, NULL));
+        if (row.args->flags & FE_REQUIRED) json_add_text(o.required, NULL, row.name);
     }
     finish(out, &o, "a training step of stepc");
 }

@@ -19,6 +19,18 @@ enum {
     TOP_COUNT
 };
 
+bool fe_key_row(uint32_t index, struct fe_row *out)
+{
+    static const char *const docs[] = {
+#define X(name, kind, required, doc) doc,
+#include "frontend/document/document.def"
+#undef X
+    };
+    if (index >= TOP_COUNT) return false;
+    *out = (struct fe_row){top_level[index].name, &top_level[index], 1, docs[index]};
+    return true;
+}
+
 bool fe_is_name(const char *name)
 {
     if (!*name || (*name >= '0' && *name <= '9')) return false;
