@@ -52,18 +52,33 @@ static bool check_range(const struct reader *r, fe_json v, double x)
 
 /* ---------------------------------------------------------------- kinds */
 
+/* What a value in a document can be taken for. */
+enum { AS_NUMBER = 1, AS_TEXT = 2, AS_BOOL = 4, AS_ARRAY = 8, AS_OBJECT = 16, AS_NULL = 32, AS_ANY = 63 };
+
+/* clang-format off */
+static const struct { const char *text; uint8_t accepts; } kinds[] = {
+    [FE_NUMBER] = {"a number", AS_NUMBER}, [FE_INTEGER] = {"an integer", AS_NUMBER}, [FE_BOOL] = {"true or false", AS_BOOL},
+    [FE_STRING] = {"a string", AS_TEXT}, [FE_ENUM] = {"one of", AS_TEXT},
+    [FE_SCHEDULE] = {"a number or a schedule", AS_NUMBER | AS_OBJECT},
+    [FE_EXPR] = {"an expression (a string) or a number", AS_NUMBER | AS_TEXT | AS_BOOL},
+    [FE_DTYPE] = {"a dtype (a string)", AS_TEXT}, [FE_SHAPE] = {"an array of integers", AS_ARRAY | AS_NUMBER},
+    [FE_NUMBERS] = {"an array of numbers", AS_ARRAY | AS_NUMBER}, [FE_OBJECT] = {"an object", AS_OBJECT},
+    [FE_LIST] = {"an array", AS_ARRAY}, [FE_PATTERNS] = {"a pattern or an array of patterns", AS_TEXT | AS_ARRAY},
+    [FE_MAP] = {"an object", AS_OBJECT}, [FE_ANY] = {"a value", AS_ANY}};
+/* clang-format on */
+
+/* A string that starts with $ is arithmetic, and as such a number. */
+static uint32_t taken_for(fe_json v)
+{
+    static const uint8_t forms[] = {
+        [JSON_NULL] = AS_NULL,   [JSON_FALSE] = AS_BOOL,  [JSON_TRUE] = AS_BOOL,    [JSON_NUMBER] = AS_NUMBER,
+        [JSON_STRING] = AS_TEXT, [JSON_ARRAY] = AS_ARRAY, [JSON_OBJECT] = AS_OBJECT};
+    return forms[v->kind] | (v->kind == JSON_STRING && v->string[0] == '$' ? AS_NUMBER : 0u);
+}
+
 const char *fe_kind_text(struct arena *a, const struct fe_arg *row)
 {
-    /* clang-format off */
-    static const char *const names[] = {
-        [FE_NUMBER] = "a number", [FE_INTEGER] = "an integer", [FE_BOOL] = "true or false", [FE_STRING] = "a string",
-        [FE_ENUM] = "one of", [FE_SCHEDULE] = "a number or a schedule", [FE_EXPR] = "an expression (a string) or a number",
-        [FE_DTYPE] = "a dtype (a string)", [FE_SHAPE] = "an array of integers", [FE_NUMBERS] = "an array of numbers",
-        [FE_OBJECT] = "an object", [FE_LIST] = "an array", [FE_PATTERNS] = "a pattern or an array of patterns",
-        [FE_MAP] = "an object", [FE_ANY] = "a value"};
-    /* clang-format on */
-    const char *text = names[row->kind];
-    return row->flags & FE_NULLABLE ? arena_format(a, "%s or null", text) : text;
+    return row->flags & FE_NULLABLE ? arena_format(a, "%s or null", kinds[row->kind].text) : kinds[row->kind].text;
 }
 
 static bool wrong_kind(const struct reader *r, fe_json v)
@@ -75,9 +90,6 @@ static bool wrong_kind(const struct reader *r, fe_json v)
     d->label = arena_format(r->fe->arena, "expected %s", want);
     return false;
 }
-
-static bool is_arithmetic(fe_json v) { return v->kind == JSON_STRING && v->string[0] == '$'; }
-static bool is_number(fe_json v) { return v->kind == JSON_NUMBER || is_arithmetic(v); }
 
 enum { CHOICES = 32 };
 /* The names of "a|b|c". */
@@ -105,7 +117,6 @@ static bool find_choice(const char *const *names, size_t count, const char *name
 
 static bool read_choice(const struct reader *r, fe_json v, struct fe_value *out)
 {
-    if (v->kind != JSON_STRING) return wrong_kind(r, v);
     const char *names[CHOICES];
     size_t count = split_choices(r->fe->arena, r->row->choices, names);
     if (find_choice(names, count, v->string, out)) return true;
@@ -139,7 +150,6 @@ enum ir_dtype fe_dtype_narrow(enum ir_dtype dtype)
 static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
 {
     bool shape = r->row->kind == FE_SHAPE, good = true;
-    if (v->kind != JSON_ARRAY && !is_number(v)) return wrong_kind(r, v);
     bool single = v->kind != JSON_ARRAY;
     uint32_t n = single ? 1 : fe_count(r->fe, v), i = 0;
     if (shape && n > IR_MAX_RANK)
@@ -161,7 +171,6 @@ static bool read_array(const struct reader *r, fe_json v, struct fe_value *out)
 static bool read_patterns(const struct reader *r, fe_json v)
 {
     if (v->kind == JSON_STRING) return true;
-    if (v->kind != JSON_ARRAY) return wrong_kind(r, v);
     for (fe_json x = fe_first(r->fe, v); x; x = fe_next(r->fe, x))
         if (x->kind != JSON_STRING)
             return fe_wrong(r->fe, x, "E0101", "%s: a pattern in \"%s\" is a string, found %s", r->what, r->row->name,
@@ -175,45 +184,32 @@ static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
         out->null = true;
         return true;
     }
-    bool text = v->kind == JSON_STRING, good = true;
-    if (text) out->string = v->string;
+    if (!(taken_for(v) & kinds[r->row->kind].accepts)) return wrong_kind(r, v);
+    bool good = true;
+    if (v->kind == JSON_STRING) out->string = v->string;
+    if (v->kind == JSON_NUMBER) out->number = v->number;
+    out->boolean = v->kind == JSON_TRUE;
     switch (r->row->kind) {
     case FE_NUMBER:
-        if (!is_number(v)) return wrong_kind(r, v);
         good = fe_number(r->fe, v, &out->number) && check_range(r, v, out->number);
         out->integer = fabs(out->number) < 9e15 ? (int64_t)out->number : 0;
         return good;
     case FE_INTEGER:
-        if (!is_number(v)) return wrong_kind(r, v);
         good = fe_integer(r->fe, v, &out->integer) && check_range(r, v, (double)out->integer);
         out->number = (double)out->integer;
         return good;
-    case FE_BOOL:
-        out->boolean = v->kind == JSON_TRUE;
-        return v->kind == JSON_TRUE || v->kind == JSON_FALSE || wrong_kind(r, v);
-    case FE_STRING: return text || wrong_kind(r, v);
     case FE_ENUM: return read_choice(r, v, out);
     case FE_SCHEDULE:
         if (v->kind == JSON_OBJECT) return fe_type_of(r->fe, v) != NULL;
-        if (!is_number(v)) return wrong_kind(r, v);
         return fe_number(r->fe, v, &out->number) && check_range(r, v, out->number);
-    case FE_EXPR:
-        if (v->kind == JSON_NUMBER) out->number = v->number;
-        out->boolean = v->kind == JSON_TRUE;
-        return v->kind == JSON_NUMBER || v->kind == JSON_TRUE || v->kind == JSON_FALSE || text || wrong_kind(r, v);
     case FE_DTYPE:
-        if (!text) return wrong_kind(r, v);
         out->dtype = fe_dtype_narrow(fe_dtype(r->fe, v)); /* of every table; inputs look at the document themselves */
         return out->dtype != IR_TUPLE;
     case FE_SHAPE:
     case FE_NUMBERS: return read_array(r, v, out);
-    case FE_OBJECT: return v->kind == JSON_OBJECT || wrong_kind(r, v);
-    case FE_LIST: return v->kind == JSON_ARRAY || wrong_kind(r, v);
     case FE_PATTERNS: return read_patterns(r, v);
-    case FE_MAP: return v->kind == JSON_OBJECT || wrong_kind(r, v);
-    case FE_ANY: return true;
+    default: return true;
     }
-    return good;
 }
 
 /* ---------------------------------------------------------------- defaults */
