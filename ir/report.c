@@ -27,7 +27,6 @@ struct report {
 
 /* ---------------------------------------------------------------- pieces */
 
-/* A text in the brief form: an index into "texts", -1 for none. */
 static uint32_t shared(struct report *r, const char *text)
 {
     uint32_t index = map_get(&r->known, text);
@@ -37,9 +36,32 @@ static uint32_t shared(struct report *r, const char *text)
     return (uint32_t)r->texts.count - 1;
 }
 
-static void add_shared(struct report *r, struct json_tree to, const char *key, const char *text)
+/* In the brief form an index into "texts", -1 for none. */
+static void add_text(struct report *r, struct json_tree to, const char *key, const char *text)
 {
-    json_add_integer(to, key, text ? (int64_t)shared(r, text) : -1);
+    if (!r->brief) json_add_text(to, key, text);
+    else json_add_integer(to, key, text ? (int64_t)shared(r, text) : -1);
+}
+
+/* In the brief form one text. `listed` of them are shown. */
+static void add_names(struct report *r, struct json_tree to, const char *key, const char *const *names, size_t count,
+                      size_t listed, const char *separator)
+{
+    struct str text = STR(r->kept);
+    struct json_tree list = json_array(r->kept);
+    for (size_t i = 0; i < listed; i++) {
+        str_addf(&text, "%s%s", i ? separator : "", names[i]);
+        json_add_text(list, NULL, names[i]);
+    }
+    if (count > listed) str_addf(&text, "+%zu more", count - listed);
+    if (r->brief) add_text(r, to, key, str_text(&text));
+    else json_add(to, key, list);
+}
+
+/* What stands in a list: an object, in the brief form a list of its values. */
+static struct json_tree add_row(const struct report *r, struct json_tree list)
+{
+    return r->brief ? json_add_array(list, NULL) : json_add_object(list, NULL);
 }
 
 static void add_bytes(struct json_tree to, const char *key, uint64_t bytes)
@@ -110,8 +132,7 @@ static void add_slots(struct report *r)
         const char *place = r->brief && s->role == IR_ROLE_OPT_STATE
                                 ? NULL
                                 : place_of(m, s->place); /* it is the optimizer's */
-        if (place && r->brief) add_shared(r, t, "place", place);
-        else if (place) json_add_text(t, "place", place);
+        if (place) add_text(r, t, "place", place);
     }
 }
 
@@ -199,20 +220,13 @@ static void add_alive(struct report *r, struct json_tree list, const struct plan
 {
     const struct ir_node *node = b->func && b->value ? &b->func->nodes[b->value] : NULL;
     const char *place = node ? place_of_value(b->func, b->value) : NULL;
-    if (r->brief) { /* alive_columns: bytes, type, op, place */
-        struct json_tree row = json_add_array(list, NULL);
-        add_bytes(row, NULL, b->bytes);
-        add_shared(r, row, NULL, node ? ir_type_text(r->kept, &node->type) : NULL);
-        add_shared(r, row, NULL, node ? origin(b) : NULL);
-        add_shared(r, row, NULL, place);
-        return;
-    }
-    struct json_tree t = json_add_object(list, NULL);
+    struct json_tree t = add_row(r, list); /* alive_columns: bytes, type, op, place */
     add_bytes(t, "bytes", b->bytes);
-    if (!node) return;
-    add_type(t, &node->type);
-    json_add_text(t, "op", origin(b));
-    json_add_text(t, "place", place);
+    if (!node && !r->brief) return;
+    if (r->brief) add_text(r, t, "type", node ? ir_type_text(r->kept, &node->type) : NULL);
+    else add_type(t, &node->type);
+    add_text(r, t, "op", node ? origin(b) : NULL);
+    add_text(r, t, "place", place);
 }
 
 /* The command with the most temporaries alive, and the largest of them. */
@@ -262,44 +276,21 @@ static const char *place_of_group(const struct plan_group *g)
     return at ? place_of_value(g->func, at) : NULL;
 }
 
-/* group_columns: command, kind, ops, count, outputs, place, reason, flops, bytes, times; several names with "+" or
- * blanks between them */
-static void add_kernel_brief(struct report *r, struct json_tree list, size_t command, const struct plan_command *c,
-                             double times)
+/* Of group_columns those from kind to reason; several names with "+" or blanks between them. */
+static void add_kernel(struct report *r, struct json_tree t, const struct plan_group *g)
 {
-    const struct plan_group *g = &r->plan->groups.items[c->group];
-    struct str ops = STR(r->kept), outputs = STR(r->kept);
-    size_t listed = g->nodes.count > OPS_BRIEF + 1 ? OPS_BRIEF : g->nodes.count;
-    for (size_t i = 0; i < listed; i++)
-        str_addf(&ops, "%s%s", i ? "+" : "", ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
-    if (g->nodes.count > listed) str_addf(&ops, "+%zu more", g->nodes.count - listed);
+    size_t count = g->nodes.count, listed = count < OPS_LISTED ? count : OPS_LISTED;
+    const char **names = arena_new_array(&r->scratch, const char *, count + g->outputs.count + 1);
+    for (size_t i = 0; i < count; i++) names[i] = ir_ops[g->func->nodes[g->nodes.items[i]].op].name;
     for (size_t i = 0; i < g->outputs.count; i++)
-        str_addf(&outputs, "%s%s", i ? " " : "", ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type));
-    struct json_tree row = json_add_array(list, NULL);
-    json_add_integer(row, NULL, (int64_t)command);
-    add_shared(r, row, NULL, plan_group_names[g->kind]);
-    add_shared(r, row, NULL, str_text(&ops));
-    json_add_integer(row, NULL, (int64_t)g->nodes.count);
-    add_shared(r, row, NULL, str_text(&outputs));
-    add_shared(r, row, NULL, place_of_group(g));
-    add_shared(r, row, NULL, g->reason);
-    add_number(row, NULL, c->flops);
-    add_bytes(row, NULL, c->bytes);
-    add_number(row, NULL, times);
-}
-
-static void add_kernel(struct json_tree t, const struct plan_group *g)
-{
-    json_add_text(t, "kind", plan_group_names[g->kind]);
-    struct json_tree ops = json_add_array(t, "ops");
-    for (size_t i = 0; i < g->nodes.count && i < OPS_LISTED; i++)
-        json_add_text(ops, NULL, ir_ops[g->func->nodes[g->nodes.items[i]].op].name);
-    json_add_integer(t, "count", (int64_t)g->nodes.count);
-    struct json_tree outputs = json_add_array(t, "outputs");
-    for (size_t i = 0; i < g->outputs.count; i++)
-        json_add_text(outputs, NULL, ir_type_text(t.arena, &g->func->nodes[g->outputs.items[i]].type));
-    json_add_text(t, "place", place_of_group(g));
-    if (g->reason) json_add_text(t, "reason", g->reason);
+        names[count + i] = ir_type_text(&r->scratch, &g->func->nodes[g->outputs.items[i]].type);
+    if (r->brief) listed = count > OPS_BRIEF + 1 ? OPS_BRIEF : count;
+    add_text(r, t, "kind", plan_group_names[g->kind]);
+    add_names(r, t, "ops", names, count, listed, "+");
+    json_add_integer(t, "count", (int64_t)count);
+    add_names(r, t, "outputs", names + count, g->outputs.count, g->outputs.count, " ");
+    add_text(r, t, "place", place_of_group(g));
+    if (g->reason || r->brief) add_text(r, t, "reason", g->reason);
 }
 
 static void add_collective(const struct report *r, struct json_tree t, const struct plan_command *c)
@@ -350,14 +341,10 @@ static void add_commands(struct report *r, struct json_tree list, const struct p
     for (size_t i = 0; i < p->commands.count; i++) {
         const struct plan_command *c = &p->commands.items[i];
         if (c->kind != (comm ? PLAN_COLLECTIVE : PLAN_KERNEL)) continue;
-        if (!comm && r->brief) {
-            add_kernel_brief(r, list, i, c, times[i]);
-            continue;
-        }
-        struct json_tree t = json_add_object(list, NULL);
-        json_add_integer(t, "command", (int64_t)i);
+        struct json_tree t = comm ? json_add_object(list, NULL) : add_row(r, list);
+        json_add_integer(t, "command", (int64_t)i); /* group_columns: command, .., flops, bytes, times */
         if (comm) add_collective(r, t, c);
-        else add_kernel(t, &p->groups.items[c->group]);
+        else add_kernel(r, t, &p->groups.items[c->group]);
         add_number(t, "flops", c->flops);
         add_bytes(t, "bytes", c->bytes);
         add_number(t, "times", times[i]);

@@ -40,7 +40,7 @@ static struct json_tree number(struct arena *arena, double x, bool single)
 
 void json_add(struct json_tree to, const char *key, struct json_tree t)
 {
-    if (key) cJSON_AddItemToObjectCS(to.item, arena_string(to.arena, key), t.item);
+    if (key && !cJSON_IsArray(to.item)) cJSON_AddItemToObjectCS(to.item, arena_string(to.arena, key), t.item);
     else cJSON_AddItemToArray(to.item, t.item);
 }
 
