@@ -47,7 +47,20 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
     return reorder(c->e, x, order);
 }
 
-#define REDUCE(name, initial, step) \
+/* Integer products wrap at every step: a double cannot hold them to the end. */
+static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)
+{
+    uint64_t product = 1;
+    for (int64_t i = 0; i < n; i++) {
+        product *= ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)v[i] : (uint64_t)v[i];
+        double low = ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
+        eval_to_dtype(IR_EVAL_EXACT_DTYPES, dtype, &low, ir_dtype_bytes(dtype) < 8);
+        product = ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)low : (uint64_t)low;
+    }
+    return ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
+}
+
+#define REDUCE(name, initial, step, result) \
     void eval_##name(struct eval_call *c) \
     { \
         enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype; \
@@ -62,47 +75,16 @@ static struct ordered rows(struct eval_call *c, int64_t *inner)
                 a = step; \
                 if (narrow) eval_to_dtype(c->e->precision, dtype, &a, 1); \
             } \
-            c->out->t->v[o] = a; \
+            c->out->t->v[o] = result; \
         } \
         eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer); \
         eval_drop(c->e, x.v, x.count); \
     }
 
-REDUCE(reduce_sum, 0, a + b)
-REDUCE(reduce_max, ir_dtype_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a)
-REDUCE(reduce_min, ir_dtype_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a)
-
-/* Integer products wrap at every step: a double cannot hold them to the end. */
-static double wrapped_product(enum ir_dtype dtype, const double *v, int64_t n)
-{
-    uint64_t product = 1;
-    for (int64_t i = 0; i < n; i++) {
-        product *= ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)v[i] : (uint64_t)v[i];
-        double low = ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
-        eval_to_dtype(IR_EVAL_EXACT_DTYPES, dtype, &low, ir_dtype_bytes(dtype) < 8);
-        product = ir_dtype_is_signed(dtype) ? (uint64_t)(int64_t)low : (uint64_t)low;
-    }
-    return ir_dtype_is_signed(dtype) ? (double)(int64_t)product : (double)product;
-}
-
-void eval_reduce_prod(struct eval_call *c)
-{
-    enum ir_dtype dtype = (enum ir_dtype)c->n->type.dtype;
-    int64_t inner, outer = ir_type_elements(&c->n->type);
-    struct ordered x = rows(c, &inner);
-    for (int64_t o = 0; o < outer; o++) {
-        const double *v = x.v + o * inner;
-        double product = 1;
-        bool narrow = dtype == IR_BF16 || dtype == IR_F16;
-        for (int64_t i = 0; i < inner; i++) {
-            product *= v[i];
-            if (narrow) eval_to_dtype(c->e->precision, dtype, &product, 1);
-        }
-        c->out->t->v[o] = ir_dtype_is_float(dtype) ? product : wrapped_product(dtype, v, inner);
-    }
-    eval_to_dtype(c->e->precision, dtype, c->out->t->v, outer);
-    eval_drop(c->e, x.v, x.count);
-}
+REDUCE(reduce_sum, 0, a + b, a)
+REDUCE(reduce_max, ir_dtype_least(dtype), isnan(a) ? a : b > a || isnan(b) ? b : a, a)
+REDUCE(reduce_min, ir_dtype_greatest(dtype), isnan(a) ? a : b < a || isnan(b) ? b : a, a)
+REDUCE(reduce_prod, 1, a *b, ir_dtype_is_float(dtype) ? a : wrapped_product(dtype, x.v + o * inner, inner))
 
 /* ---------------------------------------------------------------- arg */
 
@@ -137,23 +119,19 @@ static struct dot_side dot_side(struct eval *e, const struct ir_tensor *x, const
                                 const struct ir_ints *contract, bool contract_last)
 {
     struct dot_side side = {.size = {1, 1, 1}};
+    static const uint8_t orders[2][3] = {{GROUP_BATCH, GROUP_CONTRACT, GROUP_FREE},
+                                         {GROUP_BATCH, GROUP_FREE, GROUP_CONTRACT}};
     uint32_t order[IR_MAX_RANK], n = 0;
-    for (uint32_t i = 0; i < batch->n; i++) {
-        order[n++] = (uint32_t)batch->v[i];
-        side.size[GROUP_BATCH] *= x->type.dim[batch->v[i]];
-    }
-    for (int step = 0; step < 2; step++) {
-        if ((step == 0) == contract_last) {
-            for (uint32_t i = 0; i < x->type.rank; i++)
-                if (!contains(batch, i) && !contains(contract, i)) {
-                    order[n++] = i;
-                    side.size[GROUP_FREE] *= x->type.dim[i];
-                }
-        } else {
-            for (uint32_t i = 0; i < contract->n; i++) {
-                order[n++] = (uint32_t)contract->v[i];
-                side.size[GROUP_CONTRACT] *= x->type.dim[contract->v[i]];
-            }
+    int64_t rest[IR_MAX_RANK];
+    struct ir_ints unnamed = {rest, 0};
+    for (uint32_t i = 0; i < x->type.rank; i++)
+        if (!contains(batch, i) && !contains(contract, i)) rest[unnamed.n++] = i;
+    const struct ir_ints *dims[] = {[GROUP_BATCH] = batch, [GROUP_FREE] = &unnamed, [GROUP_CONTRACT] = contract};
+    for (int k = 0; k < 3; k++) {
+        int group = orders[contract_last][k];
+        for (uint32_t i = 0; i < dims[group]->n; i++) {
+            order[n++] = (uint32_t)dims[group]->v[i];
+            side.size[group] *= x->type.dim[dims[group]->v[i]];
         }
     }
     side.x = reorder(e, x, order);

@@ -15,11 +15,8 @@ static struct ir_ints need_ints(struct parse_state *p)
         vec_push(p->scratch, &list, parse_need_integer(p, INT64_MIN, INT64_MAX));
         return (struct ir_ints){list.items, 1};
     }
-    while (!p->failed && !parse_is_sign(p, ']')) {
+    for (uint32_t i = 0; parse_item(p, i, ']'); i++)
         vec_push(p->scratch, &list, parse_need_integer(p, INT64_MIN, INT64_MAX));
-        if (!parse_take_sign(p, ',')) break;
-    }
-    parse_need_sign(p, ']');
     return (struct ir_ints){list.items, (uint32_t)list.count};
 }
 
@@ -37,11 +34,7 @@ static void read_operands(struct parse_state *p, struct ir_node *node)
 {
     VEC(ir_value) args = {0};
     if (!parse_take_sign(p, '(')) return;
-    while (!p->failed && !parse_is_sign(p, ')')) {
-        vec_push(p->scratch, &args, parse_need_value(p));
-        if (!parse_take_sign(p, ',')) break;
-    }
-    parse_need_sign(p, ')');
+    for (uint32_t i = 0; parse_item(p, i, ')'); i++) vec_push(p->scratch, &args, parse_need_value(p));
     node->args = args.items;
     node->arg_count = (uint32_t)args.count;
 }

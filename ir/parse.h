@@ -45,6 +45,8 @@ bool parse_is_word(const struct parse_state *, const char *word);
 bool parse_take_sign(struct parse_state *, char);
 bool parse_take_word(struct parse_state *, const char *word);
 void parse_need_sign(struct parse_state *, char);
+/* Whether item i of a list with commas comes next; else the list is closed. */
+bool parse_item(struct parse_state *, uint32_t i, char close);
 const char *parse_need(struct parse_state *, enum parse_token, const char *what); /* "" after an error */
 int64_t parse_need_integer(struct parse_state *, int64_t least, int64_t most);
 uint32_t parse_need_index(struct parse_state *, uint64_t count);

@@ -1,4 +1,5 @@
 /* The words of the text form: tokens, and the parts that stand in many places: numbers, types, shardings, constants. */
+#include "ir/base/json_scan.h"
 #include "ir/parse.h"
 
 #include <errno.h>
@@ -42,51 +43,19 @@ static void skip_blanks(struct parse_state *p)
     }
 }
 
-/* Four hex digits; -1 if they are not. */
-static int hex4(const struct parse_state *p)
-{
-    int value = 0;
-    for (size_t i = 0; i < 4; i++) {
-        char c = peek(p, i);
-        int digit = is_digit(c)            ? c - '0'
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                           : -1;
-        if (digit < 0) return -1;
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
-/* A JSON string as str_add_json writes it: \u only for control characters. */
 static enum parse_token read_string(struct parse_state *p)
 {
-    static const char escapes[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    struct str s = STR(p->scratch);
-    str_add(&s, "");
-    for (p->at++; p->at < p->length && p->text[p->at] != '"'; p->at++) {
-        char c = p->text[p->at];
-        if (c == '\n' || c == 0) return TOKEN_BAD;
-        if (c != '\\') {
-            str_add_n(&s, &c, 1);
-            continue;
-        }
-        p->at++;
-        const char *known = peek(p, 0) ? strchr(escapes, peek(p, 0)) : NULL;
-        if (known) {
-            str_add_n(&s, &meant[known - escapes], 1);
-        } else {
-            p->at++;
-            int code = p->at && p->text[p->at - 1] == 'u' && p->at < p->length ? hex4(p) : -1;
-            if (code <= 0 || code > 127) return TOKEN_BAD;
-            c = (char)code;
-            str_add_n(&s, &c, 1);
-            p->at += 3;
-        }
+    size_t end = p->at + 1;
+    struct json json;
+    struct json_error error;
+    while (end < p->length && p->text[end] != '"') end += p->text[end] == '\\' ? 2 : 1;
+    size_t length = end < p->length ? end + 1 - p->at : p->length - p->at;
+    if (!json_scan(p->scratch, p->text + p->at, length, NULL, &json, &error)) {
+        p->at += error.offset + error.length;
+        return TOKEN_BAD;
     }
-    if (p->at >= p->length) return TOKEN_BAD;
-    p->at++;
-    p->word = str_text(&s);
+    p->at += length;
+    p->word = json.values->string;
     return TOKEN_STRING;
 }
 
@@ -162,6 +131,13 @@ void parse_need_sign(struct parse_state *p, char c)
     if (!parse_take_sign(p, c)) parse_error_at(p, parse_here(p), "expected `%c`, found `%s`", c, parse_found(p));
 }
 
+bool parse_item(struct parse_state *p, uint32_t i, char close)
+{
+    if ((!i || parse_take_sign(p, ',')) && !p->failed && !parse_is_sign(p, close)) return true;
+    parse_need_sign(p, close);
+    return false;
+}
+
 /* ---------------------------------------------------------------- small parts */
 
 /* The text of a token of a kind, "" after an error. */
@@ -206,15 +182,13 @@ struct ir_type parse_need_type(struct parse_state *p)
     type.dtype = (uint8_t)ir_dtype_find(name);
     if (type.dtype == IR_TUPLE) parse_error_at(p, span, "there is no type `%s`", name);
     parse_need_sign(p, '[');
-    while (!p->failed && !parse_is_sign(p, ']')) {
+    while (parse_item(p, type.rank, ']')) {
         if (type.rank == IR_MAX_RANK) {
             parse_error_at(p, parse_here(p), "expected at most %d dimensions", IR_MAX_RANK);
             return type;
         }
         type.dim[type.rank++] = parse_need_integer(p, 0, IR_MAX_ELEMENTS);
-        if (!parse_take_sign(p, ',')) break;
     }
-    parse_need_sign(p, ']');
     if (ir_type_elements(&type) < 0)
         parse_error_at(p, span, "the type is too large (expected fewer than 2^48 elements)");
     return type;

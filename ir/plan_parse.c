@@ -32,16 +32,14 @@ static void need_list(struct parse_state *p, enum plan_field_kind kind, char *at
     VEC(uint8_t) levels = {0};
     VEC(int64_t) steps = {0};
     parse_need_sign(p, '[');
-    while (!p->failed && !parse_is_sign(p, ']')) {
+    for (uint32_t i = 0; parse_item(p, i, ']'); i++) {
         int64_t most = kind == FIELD_LEVELS ? 2 : kind == FIELD_STEPS ? IR_MAX_ELEMENTS : INT32_MAX;
         int64_t number = kind == FIELD_VALUES ? parse_need_value(p)
                                               : parse_need_integer(p, kind == FIELD_STEPS ? -most : 0, most);
         if (kind == FIELD_LEVELS) vec_push(&p->m->arena, &levels, (uint8_t)number);
         else if (kind == FIELD_STEPS) vec_push(&p->m->arena, &steps, number);
         else vec_push(&p->m->arena, &numbers, (uint32_t)number);
-        if (!parse_take_sign(p, ',')) break;
     }
-    parse_need_sign(p, ']');
     const void *list = kind == FIELD_LEVELS ? (const void *)&levels : kind == FIELD_STEPS ? &steps : (void *)&numbers;
     memcpy(at, list, sizeof(struct plan_list));
 }

@@ -6,45 +6,30 @@
 #include <math.h>
 #include <string.h>
 
-const char *ir_role_name(enum ir_role role)
-{
-    switch (role) {
-#define X(NAME, text) \
-    case IR_ROLE_##NAME: return text;
-        IR_ROLES(X)
+#define X(NAME, text) [IR_ROLE_##NAME] = text,
+static const char *const roles[] = {IR_ROLES(X)};
 #undef X
-    }
-    return "?";
+#define X(NAME, text) [IR_STAGE_##NAME] = text,
+static const char *const stages[] = {IR_STAGES(X)};
+#undef X
+#define COUNT(names) (sizeof(names) / sizeof *(names))
+
+static const char *name_of(const char *const *names, size_t count, int number)
+{
+    return number >= 0 && (size_t)number < count && names[number] ? names[number] : "?";
 }
 
-const char *ir_stage_name(int stage)
+static int find(const char *const *names, size_t count, const char *name)
 {
-    switch (stage) {
-#define X(NAME, text) \
-    case IR_STAGE_##NAME: return text;
-        IR_STAGES(X)
-#undef X
-    }
-    return "?";
-}
-
-int ir_role_find(const char *name)
-{
-#define X(NAME, text) \
-    if (strcmp(name, text) == 0) return IR_ROLE_##NAME;
-    IR_ROLES(X)
-#undef X
+    while (count-- > 0)
+        if (names[count] && strcmp(names[count], name) == 0) return (int)count;
     return 0;
 }
 
-int ir_stage_find(const char *name)
-{
-#define X(NAME, text) \
-    if (strcmp(name, text) == 0) return IR_STAGE_##NAME;
-    IR_STAGES(X)
-#undef X
-    return 0;
-}
+const char *ir_role_name(enum ir_role role) { return name_of(roles, COUNT(roles), (int)role); }
+const char *ir_stage_name(int stage) { return name_of(stages, COUNT(stages), stage); }
+int ir_role_find(const char *name) { return find(roles, COUNT(roles), name); }
+int ir_stage_find(const char *name) { return find(stages, COUNT(stages), name); }
 
 /* ---------------------------------------------------------------- parts */
 
