@@ -98,6 +98,7 @@ START_TEST(golden)
     expect_same_values(m, last, &arena);
     if (last != m) ir_module_free(last);
     ir_module_free(m);
+    arena_free(&pass.scratch);
     arena_free(&arena);
 }
 END_TEST
