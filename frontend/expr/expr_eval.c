@@ -4,52 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---------------------------------------------------------------- errors */
-
-static struct diag *fail_v(const struct fe_site *s, const struct fe_where *w, const char *code, const char *format,
-                           va_list list)
-{
-    const char *text = arena_vformat(s->fe->arena, format, list);
-    if (!w->part) return fe_error(s->fe, w->json, code, "%s", text);
-    return fe_error_in(s->fe, w->json, w->at, w->length, code, "%s", text);
-}
-
-struct diag *fe_fail_at(const struct fe_site *s, const struct fe_where *w, const char *code, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    struct diag *d = fail_v(s, w, code, format, list);
-    va_end(list);
-    return d;
-}
-
-struct fe_val fe_fail(const struct fe_site *s, const char *code, const char *format, ...)
-{
-    va_list list;
-    va_start(list, format);
-    fail_v(s, &s->where, code, format, list);
-    va_end(list);
-    return fe_bad();
-}
-
-static void site_reject(void *user, const char *message) { fe_fail(user, "E0211", "%s", message); }
-
-struct fe_hook fe_hook_set(struct fe_site *s)
-{
-    struct fe_hook old = {s->b->reject, s->b->user, s->b->place};
-    s->b->reject = site_reject;
-    s->b->user = s;
-    s->b->place = fe_place(s->fe, s->where.json);
-    return old;
-}
-
-void fe_hook_reset(struct fe_site *s, struct fe_hook old)
-{
-    s->b->reject = old.reject;
-    s->b->user = old.user;
-    s->b->place = old.place;
-}
-
 /* ---------------------------------------------------------------- names */
 
 /* What stands behind the dot of a tensor, and the function that gives it. */
@@ -461,6 +415,16 @@ static struct fe_val eval_unary(struct fe_site *s, const struct expr_node *n, co
     return n->op == EXPR_OP_POS ? v : fe_op1(s, n->op == EXPR_OP_NEG ? OP_neg : OP_not, v);
 }
 
+/* `@` of what is no complex value and no two numbers is a function; the other operators are arithmetic. */
+static struct fe_val apply_operator(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
+{
+    bool numbers = a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER;
+    if (op != EXPR_OP_MATMUL || a.bad || b.bad || numbers || fe_is_complex(&a) || fe_is_complex(&b))
+        return fe_binary(s, op, a, b);
+    if (!fe_is_operand(s, &a) || !fe_is_operand(s, &b)) return fe_bad();
+    return FE_APPLY(s, "matmul", fe_on_time(s, a), fe_on_time(s, b));
+}
+
 /* a + b + c + ... is a left-leaning tree: walked by a loop, not by recursion. */
 static struct fe_val eval_binary(struct fe_site *s, const struct expr_node *n, const struct fe_env *env)
 {
@@ -472,7 +436,7 @@ static struct fe_val eval_binary(struct fe_site *s, const struct expr_node *n, c
     for (uint32_t i = 0; i < length; i++) {
         struct fe_val right = eval(s, chain[i]->items[1], env);
         s->where = where_of(s, chain[i]);
-        v = fe_binary(s, chain[i]->op, v, right);
+        v = apply_operator(s, chain[i]->op, v, right);
     }
     return v;
 }

@@ -4,165 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-struct fe_val fe_bad(void) { return (struct fe_val){.kind = FE_VAL_NONE, .bad = true}; }
-struct fe_val fe_none(void) { return (struct fe_val){.kind = FE_VAL_NONE}; }
-struct fe_val fe_int(double x) { return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_INT, .number = x}; }
-struct fe_val fe_float(double x) { return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_FLOAT, .number = x}; }
-struct fe_val fe_val_number(double x, bool integer) { return integer ? fe_int(x) : fe_float(x); }
-struct fe_val fe_tensor_val(ir_value v, bool weak)
-{
-    return v ? (struct fe_val){.kind = FE_VAL_TENSOR, .tensor = v, .weak = weak} : fe_bad();
-}
-struct fe_val fe_val_tensor(ir_value v) { return fe_tensor_val(v, false); }
-struct fe_val fe_input_value(struct ir_builder *b, ir_value v)
-{
-    return fe_val_tensor(ir_cast(b, v, fe_dtype_narrow((enum ir_dtype)ir_type(b->f, v)->dtype)));
-}
-bool fe_is_none(const struct fe_val *v) { return v->kind == FE_VAL_NONE && !v->bad; }
-bool fe_truth(const struct fe_val *v) { return v->kind == FE_VAL_NUMBER && v->number != 0; }
-
-struct fe_val fe_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count)
-{
-    struct fe_val t = {.kind = FE_VAL_TUPLE, .count = count};
-    t.items = count ? arena_copy(s->fe->arena, items, count * sizeof *items) : NULL;
-    for (uint32_t i = 0; i < count; i++)
-        if (items[i].bad) return fe_bad();
-    return t;
-}
-
-struct fe_val fe_named_tuple(struct fe_site *s, const struct fe_val *items, uint32_t count, const char *const *names)
-{
-    struct fe_val t = fe_tuple(s, items, count);
-    t.names = names, t.list = true;
-    return t;
-}
-
-static enum ir_dtype number_dtype(const struct fe_val *v)
-{
-    return v->python == FE_PY_BOOL ? IR_BOOL : v->python == FE_PY_INT ? IR_I32 : IR_F32;
-}
-
-struct ir_type fe_type_at(const struct fe_site *s, const struct fe_val *v)
-{
-    if (v->kind == FE_VAL_TENSOR) return *ir_type(s->b->f, v->tensor);
-    return ir_type_scalar(v->kind == FE_VAL_NUMBER ? number_dtype(v) : IR_F32);
-}
-uint32_t fe_rank(const struct fe_site *s, const struct fe_val *v) { return fe_type_at(s, v).rank; }
-
-static const char *type_text(const struct fe_site *s, const struct ir_type *t)
-{
-    if (!s->fe) BUG("terms (term.c) that do not fit, of which one is %s", ir_dtype_name((enum ir_dtype)t->dtype));
-    return ir_type_text(s->fe->arena, t);
-}
-
-const char *fe_describe(const struct fe_site *s, const struct fe_val *v)
-{
-    struct ir_type t;
-    switch (v->kind) {
-    case FE_VAL_NONE: return "None";
-    case FE_VAL_NUMBER: return "a number";
-    case FE_VAL_TENSOR: t = fe_type_at(s, v); return type_text(s, &t);
-    case FE_VAL_TUPLE:
-        return fe_is_complex(v) ? "a complex value (take abs, real or imag)"
-               : v->names       ? "several named values"
-                                : "a tuple";
-    case FE_VAL_STRING: return "a string";
-    case FE_VAL_TREE: return "a tree of tensors";
-    case FE_VAL_SLICE: return "a slice";
-    case FE_VAL_FORM: return "a function";
-    case FE_VAL_AT: return "a place of a tensor";
-    default: return "...";
-    }
-}
-
-/* ---------------------------------------------------------------- promotion */
-
-int fe_dtype_class(enum ir_dtype d) { return ir_dtype_is_float(d) ? 2 : d == IR_BOOL ? 0 : 1; }
-
-static enum ir_dtype join_integers(enum ir_dtype a, enum ir_dtype b)
-{
-    bool sa = ir_dtype_is_signed(a), sb = ir_dtype_is_signed(b);
-    size_t na = ir_dtype_bytes(a), nb = ir_dtype_bytes(b);
-    if (sa == sb) return na >= nb ? a : b;
-    enum ir_dtype is = sa ? a : b;
-    size_t nu = sa ? nb : na, ns = sa ? na : nb;
-    if (ns > nu) return is;
-    return nu == 1 ? IR_I16 : IR_I32; /* uint32 with a signed one would be int64 */
-}
-
-static enum ir_dtype join_dtypes(enum ir_dtype a, enum ir_dtype b)
-{
-    if (a == b) return a;
-    int ca = fe_dtype_class(a), cb = fe_dtype_class(b);
-    if (ca != cb) return ca > cb ? a : b;
-    if (ca == 1) return join_integers(a, b);
-    if (ir_dtype_bytes(a) == ir_dtype_bytes(b)) return IR_F32; /* float16 and bfloat16 */
-    return ir_dtype_bytes(a) > ir_dtype_bytes(b) ? a : b;
-}
-
-struct fe_kind_of fe_promote(struct fe_kind_of a, struct fe_kind_of b)
-{
-    if (a.weak == b.weak) return (struct fe_kind_of){join_dtypes(a.dtype, b.dtype), a.weak};
-    struct fe_kind_of weak = a.weak ? a : b, strong = a.weak ? b : a;
-    return fe_dtype_class(weak.dtype) > fe_dtype_class(strong.dtype) ? weak : strong;
-}
-
-struct fe_kind_of fe_kind(const struct fe_site *s, const struct fe_val *v)
-{
-    if (v->kind == FE_VAL_NUMBER) return (struct fe_kind_of){number_dtype(v), v->python != FE_PY_BOOL};
-    return (struct fe_kind_of){(enum ir_dtype)fe_type_at(s, v).dtype, v->weak};
-}
-
-bool fe_broadcast_shapes(const struct ir_type *a, const struct ir_type *b, struct ir_type *out)
-{
-    struct ir_type t = {.dtype = a->dtype, .rank = a->rank > b->rank ? a->rank : b->rank};
-    for (uint32_t i = 0; i < t.rank; i++) {
-        int64_t x = i < a->rank ? a->dim[a->rank - 1 - i] : 1, y = i < b->rank ? b->dim[b->rank - 1 - i] : 1;
-        if (x != y && x != 1 && y != 1) return false;
-        t.dim[t.rank - 1 - i] = x == 1 ? y : x;
-    }
-    *out = t;
-    return true;
-}
-
-/* ---------------------------------------------------------------- conversions */
-
-bool fe_as_tensor(const struct fe_site *s, struct fe_val *v)
-{
-    if (v->bad) return false;
-    if (v->kind == FE_VAL_TENSOR) return true;
-    if (v->kind == FE_VAL_NUMBER) {
-        *v = fe_tensor_val(ir_scalar(s->b, number_dtype(v), v->number), v->python != FE_PY_BOOL);
-        return true;
-    }
-    if (v->kind == FE_VAL_TUPLE && !v->names && v->count) { /* [1, 2, 3] where an array is meant */
-        struct fe_site site = *s;
-        struct fe_val stacked = fe_apply_at(&site, "stack", v, 1);
-        *v = stacked;
-        return !stacked.bad;
-    }
-    fe_fail(s, "E0310", "a tensor expected, found %s", fe_describe(s, v));
-    *v = fe_bad();
-    return false;
-}
-
-/* A whole number beside short integers keeps its low bits. */
-static double number_as(const struct fe_val *v, enum ir_dtype dtype)
-{
-    size_t bits = 8 * ir_dtype_bytes(dtype);
-    if (v->python == FE_PY_FLOAT || !ir_dtype_is_integer(dtype) || bits > 32 || !(fabs(v->number) < 0x1p53))
-        return v->number;
-    double span = ldexp(1, (int)bits), low = v->number - span * floor(v->number / span);
-    return ir_dtype_is_signed(dtype) && low >= span / 2 ? low - span : low;
-}
-
-ir_value fe_value_as(const struct fe_site *s, const struct fe_val *v, enum ir_dtype dtype)
-{
-    struct fe_val t = *v;
-    if (t.kind == FE_VAL_NUMBER) return ir_scalar(s->b, dtype, number_as(&t, dtype));
-    return fe_as_tensor(s, &t) ? ir_cast(s->b, t.tensor, dtype) : 0;
-}
-
 struct fe_val fe_cast(struct fe_site *s, struct fe_val v, enum ir_dtype dtype)
 {
     if (v.bad) return v;
@@ -187,29 +28,6 @@ struct fe_val fe_boolean(struct fe_site *s, struct fe_val v)
 
 struct fe_val fe_stop(struct fe_site *s, struct fe_val v) { return fe_op1(s, OP_stop_gradient, v); }
 
-struct fe_val fe_broadcast_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape)
-{
-    if (!fe_as_tensor(s, &v)) return fe_bad();
-    struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape), both;
-    if (ir_type_equal(&have, &want)) return v;
-    if (!fe_broadcast_shapes(&have, &want, &both) || !ir_type_equal(&both, &want))
-        return fe_fail(s, "E0210", "%s cannot be broadcast to %s", type_text(s, &have), type_text(s, &want));
-    return fe_tensor_val(ir_broadcast_to(s->b, v.tensor, rank, shape), v.weak);
-}
-
-struct fe_val fe_reshape_val(struct fe_site *s, struct fe_val v, uint32_t rank, const int64_t *shape)
-{
-    if (!fe_as_tensor(s, &v)) return fe_bad();
-    struct ir_type have = fe_type_at(s, &v), want = ir_type_of((enum ir_dtype)have.dtype, rank, shape);
-    if (ir_type_equal(&have, &want)) return v;
-    return fe_tensor_val(ir_reshape(s->b, v.tensor, rank, shape), v.weak);
-}
-
-struct fe_val fe_full(struct fe_site *s, struct ir_type type, double x)
-{
-    return fe_val_tensor(ir_number(s->b, type, x));
-}
-
 /* ---------------------------------------------------------------- operations */
 
 struct fe_val fe_op1(struct fe_site *s, enum ir_op op, struct fe_val v)
@@ -226,13 +44,13 @@ struct fe_val fe_op1_float(struct fe_site *s, enum ir_op op, struct fe_val v)
 /* Brings an operand to the common type; a number becomes one constant of the full shape. */
 static ir_value operand(struct fe_site *s, const struct fe_val *v, const struct ir_type *t)
 {
-    if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, number_as(v, (enum ir_dtype)t->dtype));
+    if (v->kind == FE_VAL_NUMBER) return ir_number(s->b, *t, fe_number_as(v, (enum ir_dtype)t->dtype));
     ir_value x = t->dtype == IR_BOOL ? v->tensor : ir_cast(s->b, v->tensor, (enum ir_dtype)t->dtype);
     if (!x || ir_type_equal(ir_type(s->b->f, x), t)) return x;
     return ir_broadcast_to(s->b, x, t->rank, t->dim);
 }
 
-static bool is_operand(struct fe_site *s, struct fe_val *v) { return v->kind == FE_VAL_NUMBER || fe_as_tensor(s, v); }
+bool fe_is_operand(struct fe_site *s, struct fe_val *v) { return v->kind == FE_VAL_NUMBER || fe_as_tensor(s, v); }
 
 /* A learning rate that the host sets is a weak float64 scalar: a Python number, only that it comes late. Arithmetic
  * keeps it; beside a tensor it is float32, as such a number is, and functions get it so. */
@@ -264,7 +82,7 @@ static bool common_type(struct fe_site *s, const struct fe_val *a, const struct 
 {
     struct ir_type ta = fe_type_at(s, a), tb = fe_type_at(s, b);
     if (!fe_broadcast_shapes(&ta, &tb, t)) {
-        fe_fail(s, "E0210", "shapes of %s and %s do not fit", type_text(s, &ta), type_text(s, &tb));
+        fe_fail(s, "E0210", "shapes of %s and %s do not fit", fe_type_text(s, &ta), fe_type_text(s, &tb));
         return false;
     }
     struct fe_kind_of k = fe_kind_of_both(s, a, b);
@@ -277,7 +95,7 @@ struct fe_val fe_op2(struct fe_site *s, enum ir_op op, struct fe_val a, struct f
 {
     struct ir_type t;
     bool weak;
-    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b) || !common_type(s, &a, &b, &t, &weak))
+    if (a.bad || b.bad || !fe_is_operand(s, &a) || !fe_is_operand(s, &b) || !common_type(s, &a, &b, &t, &weak))
         return fe_bad();
     bool compare = op == OP_eq || op == OP_ne || op == OP_lt || op == OP_le;
     ir_value x = operand(s, &a, &t), y = operand(s, &b, &t);
@@ -286,7 +104,7 @@ struct fe_val fe_op2(struct fe_site *s, enum ir_op op, struct fe_val a, struct f
 
 struct fe_val fe_op2_float(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
 {
-    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    if (a.bad || b.bad || !fe_is_operand(s, &a) || !fe_is_operand(s, &b)) return fe_bad();
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     if (!ir_dtype_is_float(k.dtype)) { /* integers and bools: float32 */
         if (a.kind == FE_VAL_NUMBER) a.python = FE_PY_FLOAT;
@@ -326,11 +144,11 @@ struct fe_val fe_where3(struct fe_site *s, struct fe_val p, struct fe_val x, str
     struct ir_type t, tp, all;
     bool weak;
     p = fe_boolean(s, p);
-    if (p.bad || x.bad || y.bad || !is_operand(s, &x) || !is_operand(s, &y) || !common_type(s, &x, &y, &t, &weak))
+    if (p.bad || x.bad || y.bad || !fe_is_operand(s, &x) || !fe_is_operand(s, &y) || !common_type(s, &x, &y, &t, &weak))
         return fe_bad();
     tp = fe_type_at(s, &p);
     if (!fe_broadcast_shapes(&t, &tp, &all))
-        return fe_fail(s, "E0210", "the condition %s does not fit %s", fe_describe(s, &p), type_text(s, &t));
+        return fe_fail(s, "E0210", "the condition %s does not fit %s", fe_describe(s, &p), fe_type_text(s, &t));
     tp = all;
     tp.dtype = IR_BOOL;
     return fe_tensor_val(ir_select(s->b, operand(s, &p, &tp), operand(s, &x, &all), operand(s, &y, &all)), weak);
@@ -477,7 +295,7 @@ static struct fe_val floor_divide(struct fe_site *s, struct fe_val a, struct fe_
 
 static struct fe_val bitwise(struct fe_site *s, enum ir_op op, struct fe_val a, struct fe_val b)
 {
-    if (a.bad || b.bad || !is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    if (a.bad || b.bad || !fe_is_operand(s, &a) || !fe_is_operand(s, &b)) return fe_bad();
     struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
     if (ir_dtype_is_float(k.dtype))
         return fe_fail(s, "E0310", "bit operations need bool or integer tensors, found %s and %s", fe_describe(s, &a),
@@ -521,11 +339,53 @@ static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, cons
     return (struct fe_val){.kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = equal == (op == EXPR_OP_EQ)};
 }
 
+/* ---------------------------------------------------------------- complex values */
+
+static struct fe_val re(struct fe_site *s, const struct fe_val *v)
+{
+    return fe_is_complex(v) ? v->items[0] : fe_inexact(s, *v);
+}
+
+static struct fe_val im(struct fe_site *s, const struct fe_val *v)
+{
+    struct fe_val x = fe_is_complex(v) ? v->items[1] : fe_inexact(s, *v);
+    return fe_is_complex(v) || x.bad ? x : fe_full(s, fe_type_at(s, &x), 0);
+}
+
+static struct fe_val complex_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
+{
+    if (op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python == FE_PY_INT && b.number >= 1 && b.number <= 64) {
+        struct fe_val y = a;
+        for (int i = 1; i < (int)b.number && !y.bad; i++) y = complex_binary(s, EXPR_OP_MUL, y, a);
+        return y;
+    }
+    bool scaled = !fe_is_complex(&b);
+    struct fe_val ar = re(s, &a), ai = im(s, &a), br = re(s, &b), bi = im(s, &b);
+    if (ar.bad || ai.bad || br.bad || bi.bad) return fe_bad();
+    switch (op) {
+    case EXPR_OP_ADD:
+    case EXPR_OP_SUB: return fe_complex(s, fe_binary(s, op, ar, br), fe_binary(s, op, ai, bi));
+    case EXPR_OP_MUL:
+        if (scaled) return fe_complex(s, fe_mul(s, ar, br), fe_mul(s, ai, br));
+        return fe_complex(s, fe_sub(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)),
+                          fe_add(s, fe_mul(s, ar, bi), fe_mul(s, ai, br)));
+    case EXPR_OP_DIV: {
+        if (scaled) return fe_complex(s, fe_div(s, ar, br), fe_div(s, ai, br));
+        struct fe_val size = fe_add(s, fe_mul(s, br, br), fe_mul(s, bi, bi));
+        return fe_complex(s, fe_div(s, fe_add(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)), size),
+                          fe_div(s, fe_sub(s, fe_mul(s, ai, br), fe_mul(s, ar, bi)), size));
+    }
+    default: return fe_fail(s, "E0310", "complex values know + - * / and whole powers; take abs, real or imag");
+    }
+}
+
+/* ---------------------------------------------------------------- all of them */
+
 struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
 {
     bool done;
     if (a.bad || b.bad) return fe_bad();
-    if (fe_is_complex(&a) || fe_is_complex(&b)) return fe_complex_binary(s, op, a, b);
+    if (fe_is_complex(&a) || fe_is_complex(&b)) return complex_binary(s, op, a, b);
     if (a.kind == FE_VAL_TUPLE && !a.names) {
         struct fe_val v = tuple_binary(s, op, &a, &b, &done);
         if (done) return v;
@@ -534,7 +394,7 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
         return (struct fe_val){
             .kind = FE_VAL_NUMBER, .python = FE_PY_BOOL, .number = same_word(&a, &b) == (op == EXPR_OP_EQ)};
     if (a.kind == FE_VAL_NUMBER && b.kind == FE_VAL_NUMBER) return host_binary(s, op, &a, &b);
-    if (!is_operand(s, &a) || !is_operand(s, &b)) return fe_bad();
+    if (!fe_is_operand(s, &a) || !fe_is_operand(s, &b)) return fe_bad();
     bool whole_power = op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python != FE_PY_FLOAT;
     if (op != EXPR_OP_ADD && op != EXPR_OP_SUB && op != EXPR_OP_MUL && op != EXPR_OP_DIV && !whole_power)
         a = fe_on_time(s, a), b = fe_on_time(s, b);
@@ -549,7 +409,6 @@ struct fe_val fe_binary(struct fe_site *s, enum expr_operator op, struct fe_val 
     case EXPR_OP_FLOORDIV: return floor_divide(s, a, b);
     case EXPR_OP_MOD: return modulo(s, a, b);
     case EXPR_OP_POW: return power(s, a, b);
-    case EXPR_OP_MATMUL: return FE_APPLY(s, "matmul", a, b);
     case EXPR_OP_EQ: return fe_op2(s, OP_eq, a, b);
     case EXPR_OP_NE: return fe_op2(s, OP_ne, a, b);
     case EXPR_OP_LT: return fe_op2(s, OP_lt, a, b);

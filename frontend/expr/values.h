@@ -5,9 +5,9 @@
 #define FRONTEND_EXPR_VALUES_H
 #include "frontend/expr/expr.h"
 
-/* ---------------------------------------------------------------- values (expr_ops.c) */
+/* ---------------------------------------------------------------- values (expr_value.c, expr_ops.c) */
 
-struct fe_val fe_bad(void);
+struct fe_val fe_bad(void); /* expr_site.c: an error was recorded */
 struct fe_val fe_none(void);
 struct fe_val fe_int(double);
 struct fe_val fe_float(double);
@@ -19,6 +19,10 @@ uint32_t fe_rank(const struct fe_site *, const struct fe_val *);
 const char *fe_describe(const struct fe_site *, const struct fe_val *); /* "float32[2, 3]", "a string" */
 /* As a tensor of its own type; false: not a tensor or number, an error was recorded. */
 bool fe_as_tensor(const struct fe_site *, struct fe_val *);
+bool fe_is_operand(struct fe_site *, struct fe_val *); /* a number, or as a tensor */
+const char *fe_type_text(const struct fe_site *, const struct ir_type *);
+/* A number in a dtype: a whole one beside short integers keeps its low bits. */
+double fe_number_as(const struct fe_val *, enum ir_dtype);
 ir_value fe_value_as(const struct fe_site *, const struct fe_val *, enum ir_dtype);
 /* JAX's promotion of dtypes with weak types. */
 struct fe_kind_of {
@@ -92,8 +96,8 @@ struct fe_val fe_loop_see(struct fe_loop *, struct fe_val outer);
  * as that is false. False: an error was recorded. */
 bool fe_loop_close(struct fe_loop *, int64_t rounds, bool go, const struct fe_val *next, struct fe_val *after);
 
-/* ---------------------------------------------------------------- reductions, shapes (reduce.c, array_shape.c,
- * ...) */
+/* ---------------------------------------------------------------- reductions, shapes (expr_shape.c), indices
+ * (expr_index.c) */
 
 enum fe_reduction { FE_RED_SUM, FE_RED_MEAN, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD, FE_RED_ANY, FE_RED_ALL };
 struct fe_reduce_options {
@@ -106,7 +110,8 @@ struct fe_val fe_reduce_last(struct fe_site *, enum fe_reduction, struct fe_val,
 struct fe_val fe_reduce_all(struct fe_site *, enum fe_reduction, struct fe_val);
 struct fe_val fe_transpose_val(struct fe_site *, struct fe_val, const uint32_t *perm);
 struct fe_val fe_slice_axis(struct fe_site *, struct fe_val, uint32_t axis, int64_t start, int64_t limit);
-struct fe_val fe_join(struct fe_site *, const struct fe_val *, uint32_t count, uint32_t axis); /* end to end */
+struct fe_val fe_join(struct fe_site *, const struct fe_val *, uint32_t count, uint32_t axis);  /* end to end */
+struct fe_val fe_stack(struct fe_site *, const struct fe_val *, uint32_t count, uint32_t axis); /* along a new axis */
 struct fe_val fe_expand(struct fe_site *, struct fe_val, uint32_t axis);
 struct fe_val fe_iota(struct fe_site *, struct ir_type, uint32_t axis);
 struct fe_val fe_einsum(struct fe_site *, const char *formula, const struct fe_val *operands, uint32_t count);
@@ -118,11 +123,12 @@ struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char
 struct fe_val fe_get(struct fe_site *, const struct fe_val *place, const char *mode,
                      const struct fe_val *fill); /* x.at[...].get() */
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
-/* Complex values (math_complex.c): pairs `real`, `imag`. */
+bool fe_is_index(struct fe_site *, const struct fe_val *); /* a tensor of integers; false: an error was recorded */
+/* x where `inside`, elsewhere `fill`; None: what jax.numpy fills with. */
+struct fe_val fe_fill_outside(struct fe_site *, struct fe_val inside, struct fe_val x, const struct fe_val *fill);
+/* Complex values: pairs `real`, `imag`. */
 bool fe_is_complex(const struct fe_val *);
-struct fe_val fe_complex_binary(struct fe_site *, enum expr_operator, struct fe_val, struct fe_val);
-struct fe_val fe_complex_index(struct fe_site *, const struct fe_val *z, const struct fe_val *items,
-                               const struct fe_where *wheres, uint32_t count);
+struct fe_val fe_complex(struct fe_site *, struct fe_val real, struct fe_val imag);
 /* One-hot of integer `labels` over a new axis at `axis`, as a bool tensor. */
 struct fe_val fe_one_hot_mask(struct fe_site *, struct fe_val labels, int64_t classes, uint32_t axis);
 #endif

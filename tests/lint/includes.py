@@ -25,13 +25,13 @@ MAY = {
 # are made of; blocks find them by name in a table that the context gives them, as expressions find functions and losses.
 ROOMS = [
     ["frontend/document"],
-    ["frontend/expr", "frontend/expr/functions"],
+    ["frontend/expr"],
+    ["frontend/expr/functions"],
     ["frontend/model"],
     ["frontend/model/layers", "frontend/losses", "frontend/optim"],
     ["frontend/step"],
     ["frontend/cli"],
 ]
-ONE_ROOM = {"frontend/expr/functions": "frontend/expr"}  # makers and the language that calls them
 LEVELS = {room: level for level, line in enumerate(ROOMS) for room in line}
 # What the name of a type in a header begins with, by folder; the last folder of a path that is listed counts.
 PREFIXES = {
@@ -69,7 +69,6 @@ def may_use(here, there):
     """Whether a file of room `here` may use one of room `there`; NULL: of no room."""
     if not here or not there:
         return True
-    here, there = ONE_ROOM.get(here, here), ONE_ROOM.get(there, there)
     return here == there or LEVELS[there] < LEVELS[here]
 
 

@@ -2,8 +2,8 @@
 """Holds the directions of calls, by the symbols of the libraries: symbols.py ARCHIVE...
 
 A file may use symbols of the folders that it may include, and of rooms that come before its own (includes.py). Files that
-use each other in a circle are a fault unless a row of CIRCLES has all of them, with the reason: recursion of the idea itself. What is
-listed and is no circle any more is a fault, too. The shape that keeps files out of circles: a file that walks, or that
+use each other in a circle are a fault unless a row of CIRCLES has exactly them, with the reason: recursion of the idea itself. A row
+that has other files than its circle is a fault, too. The shape that keeps files out of circles: a file that walks, or that
 holds a table, calls the rules; what the rules share is in a file of its own.
 """
 import os
@@ -16,10 +16,8 @@ from includes import MAY, may_use, place, room, sources  # noqa: E402
 
 CIRCLES = [
     ("frontend/model/block.c frontend/model/structure.c frontend/model/micro_vmap.c", "blocks contain blocks"),
-    ("frontend/expr/expr_arguments.c frontend/expr/expr_call.c frontend/expr/expr_eval.c frontend/expr/expr_ops.c "
-     "frontend/expr/expr_loop.c frontend/expr/library.c frontend/expr/functions/array_create.c frontend/expr/functions/array_index.c "
-     "frontend/expr/functions/array_shape.c frontend/expr/functions/math_complex.c frontend/expr/functions/reduce.c",
-     "an operator can be a function, a function a formula, and a formula is an expression"),
+    ("frontend/expr/expr_call.c frontend/expr/expr_eval.c frontend/expr/library.c",
+     "an expression calls a function, a function is a formula, and a formula is made of expressions"),
     ("ir/build.c ir/fold.c ir/fold_constant.c ir/fold_shape.c", "making a node folds it, and what it folds to is made of nodes"),
     ("ir/eval.c ir/eval_control.c", "an op with a body evaluates a function"),
     ("ir/parse.c ir/plan_parse.c", "the text of a module holds that of its plan, which names values of the module"),
@@ -94,16 +92,14 @@ def main():
                 faults.append("%s: the room comes before that of %s, of which it uses %s" % (path, other, symbols))
             if folder_of(other) not in MAY[folder_of(path)] and {folder_of(path), folder_of(other)} != LINKED:
                 faults.append("%s may not use %s: %s" % (path, other, symbols))
-    allowed = [set(files.split()) for files, _ in CIRCLES]
-    found = circles(uses)
+    allowed, found = {frozenset(files.split()) for files, _ in CIRCLES}, circles(uses)
     for circle in found:
-        if not any(set(circle) <= files for files in allowed):
+        if frozenset(circle) not in allowed:
             inside = [(a, b) for a in circle for b in sorted(uses[a]) if b in circle]
             faults.append("these files use each other in a circle: %s\n%s" % (" ".join(circle), "\n".join(
                 "    %s -> %s: %s" % (a, b, ", ".join(sorted(uses[a][b]))) for a, b in inside)))
-    for files in allowed:
-        if not any(set(circle) <= files for circle in found):
-            faults.append("no circle any more, to be taken off the list: %s" % " ".join(sorted(files)))
+    for files in sorted(sorted(row) for row in allowed - {frozenset(circle) for circle in found}):
+        faults.append("no circle of just these files, to be taken off the list: %s" % " ".join(files))
     for fault in faults:
         print(fault)
     return 1 if faults else 0

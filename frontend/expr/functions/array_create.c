@@ -2,11 +2,6 @@
 #include "frontend/expr/makers.h"
 #include <math.h>
 
-struct fe_val fe_iota(struct fe_site *s, struct ir_type type, uint32_t axis)
-{
-    return fe_val_tensor(ir_iota(s->b, type, axis));
-}
-
 static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t)
 {
     int64_t shape[IR_MAX_RANK];

@@ -2,45 +2,6 @@
 #include "frontend/expr/makers.h"
 #include <string.h>
 
-struct fe_val fe_transpose_val(struct fe_site *s, struct fe_val v, const uint32_t *perm)
-{
-    int64_t p[IR_MAX_RANK];
-    if (!fe_as_tensor(s, &v)) return fe_bad();
-    uint32_t rank = fe_rank(s, &v);
-    bool same = true;
-    for (uint32_t i = 0; i < rank; i++) {
-        p[i] = perm[i];
-        same &= perm[i] == i;
-    }
-    return same ? v : fe_tensor_val(ir_transpose(s->b, v.tensor, p), v.weak);
-}
-
-struct fe_val fe_slice_axis(struct fe_site *s, struct fe_val v, uint32_t axis, int64_t start, int64_t limit)
-{
-    int64_t from[IR_MAX_RANK] = {0}, to[IR_MAX_RANK], stride[IR_MAX_RANK];
-    if (!fe_as_tensor(s, &v)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &v);
-    if (start == 0 && limit == t.dim[axis]) return v;
-    for (uint32_t i = 0; i < t.rank; i++) {
-        to[i] = t.dim[i];
-        stride[i] = 1;
-    }
-    from[axis] = start;
-    to[axis] = limit;
-    return fe_tensor_val(ir_slice(s->b, v.tensor, from, to, stride), v.weak);
-}
-
-struct fe_val fe_expand(struct fe_site *s, struct fe_val v, uint32_t axis)
-{
-    if (!fe_as_tensor(s, &v)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &v);
-    if (t.rank == IR_MAX_RANK) return fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
-    if (axis > t.rank) return fe_fail(s, "E0212", "a tensor of rank 1 or more expected, found %s", fe_describe(s, &v));
-    memmove(&t.dim[axis + 1], &t.dim[axis], (t.rank - axis) * sizeof t.dim[0]);
-    t.dim[axis] = 1;
-    return fe_reshape_val(s, v, t.rank + 1u, t.dim);
-}
-
 /* order='F': the first index runs fastest. */
 static bool order_arg(struct fe_call *c, uint32_t i, bool *by_columns)
 {
@@ -181,24 +142,6 @@ struct fe_val make_squeeze(struct fe_call *c)
 
 /* ---------------------------------------------------------------- joining and splitting */
 
-struct fe_val fe_join(struct fe_site *s, const struct fe_val *items, uint32_t count, uint32_t axis)
-{
-    ir_value *parts = arena_new_array(s->fe->arena, ir_value, count);
-    struct fe_kind_of k = fe_kind(s, &items[0]);
-    struct ir_type first = fe_type_at(s, &items[0]);
-    for (uint32_t i = 1; i < count; i++) {
-        struct ir_type t = fe_type_at(s, &items[i]);
-        k = fe_promote(k, fe_kind(s, &items[i]));
-        bool fits = t.rank == first.rank;
-        for (uint32_t d = 0; fits && d < t.rank; d++) fits = d == axis || t.dim[d] == first.dim[d];
-        if (!fits)
-            return fe_fail(s, "E0210", "%s and %s cannot be joined along axis %u", ir_type_text(s->fe->arena, &first),
-                           ir_type_text(s->fe->arena, &t), (unsigned)axis);
-    }
-    for (uint32_t i = 0; i < count; i++) parts[i] = fe_value_as(s, &items[i], k.dtype);
-    return fe_tensor_val(count == 1 ? parts[0] : ir_concat(s->b, parts, count, axis), k.weak);
-}
-
 /* The items of a list as tensors; a single tensor is taken apart along its first axis. */
 static struct fe_val *list_arg(struct fe_call *c, uint32_t arg, uint32_t *count)
 {
@@ -244,14 +187,7 @@ struct fe_val make_stack(struct fe_call *c)
     uint32_t n, axis;
     struct fe_val *items = list_arg(c, 0, &n);
     if (!items || !fe_get_axis_arg(c, 1, fe_rank(s, &items[0]) + 1, &axis)) return fe_bad();
-    for (uint32_t i = 0; i < n; i++) {
-        struct fe_kind_of k = fe_kind(s, &items[i]);
-        if (!fe_as_tensor(s, &items[i])) return fe_bad();
-        items[i] = fe_expand(s, items[i], axis <= fe_rank(s, &items[i]) ? axis : 0);
-        items[i].weak = k.weak;
-        if (items[i].bad) return fe_bad();
-    }
-    return fe_as_dtype(c, 2, fe_join(s, items, n, axis));
+    return fe_as_dtype(c, 2, fe_stack(s, items, n, axis));
 }
 
 struct fe_val make_split(struct fe_call *c)

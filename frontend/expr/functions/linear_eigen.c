@@ -12,7 +12,7 @@ enum { FEW = 8, MOST_COLUMNS = 64, MOST_ROWS = 512, SWEEPS = 14 };
 static struct fe_val turn(struct fe_site *s, struct fe_val x) { return x.bad ? x : FE_APPLY(s, "matrix_transpose", x); }
 static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y)
 {
-    return fe_binary(s, EXPR_OP_MATMUL, x, y);
+    return FE_APPLY(s, "matmul", x, y);
 }
 
 /* What changes of a value that is not differentiated: 0, with the gradient of x. */

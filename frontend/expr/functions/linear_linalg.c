@@ -61,7 +61,7 @@ static struct fe_val eliminate(struct fe_site *s, struct fe_val x, int64_t n, st
 static struct fe_val turn(struct fe_site *s, struct fe_val x) { return FE_APPLY(s, "matrix_transpose", x); }
 static struct fe_val product(struct fe_site *s, struct fe_val x, struct fe_val y)
 {
-    return fe_binary(s, EXPR_OP_MATMUL, x, y);
+    return FE_APPLY(s, "matmul", x, y);
 }
 
 /* What changes of a value that is not differentiated: 0, with the gradient of x. */

@@ -1,30 +1,14 @@
-/* Complex values and Fourier transforms. A complex value is a pair of tensors with the parts `real` and `imag`: what
- * fft gives and what + - * /, abs, angle, conj, exp, sums, shapes and indices take; it has no dtype of its own and is
- * no result of a document. Transforms are products with small matrices, one for each factor of the length (Cooley and
- * Tukey 1965). */
+/* Fourier transforms, which give complex values. They are products with small matrices, one for each factor of the
+ * length (Cooley and Tukey 1965). */
 #include "frontend/expr/makers.h"
 #include <math.h>
 #include <string.h>
 
 enum { DIRECT = 32 /* up to this length, or for a prime, one product */, LONGEST = 1 << 20, LARGEST_PRIME = 1024 };
-static const char *const complex_names[] = {"real", "imag"};
-
-bool fe_is_complex(const struct fe_val *v) { return v->kind == FE_VAL_TUPLE && v->names == complex_names; }
-
-static struct fe_val complex_of(struct fe_site *s, struct fe_val re, struct fe_val im)
-{
-    struct fe_val both[] = {re, im}, v = fe_tuple(s, both, 2);
-    v.names = complex_names;
-    return v;
-}
 
 static struct fe_val re(struct fe_site *s, const struct fe_val *v)
 {
     return fe_is_complex(v) ? v->items[0] : fe_inexact(s, *v);
-}
-static struct fe_val im(struct fe_site *s, const struct fe_val *v)
-{
-    return fe_is_complex(v) ? v->items[1] : FE_APPLY(s, "zeros_like", fe_inexact(s, *v));
 }
 
 struct fe_val make_complex(struct fe_call *c)
@@ -32,91 +16,7 @@ struct fe_val make_complex(struct fe_call *c)
     SITE;
     struct fe_val x = fe_inexact(s, ARG(0)), y = fe_inexact(s, ARG(1));
     struct fe_val all = x.bad || y.bad ? fe_bad() : FE_APPLY(s, "broadcast_arrays", x, y);
-    return all.bad ? all : complex_of(s, all.items[0], all.items[1]);
-}
-
-struct fe_val fe_complex_binary(struct fe_site *s, enum expr_operator op, struct fe_val a, struct fe_val b)
-{
-    if (op == EXPR_OP_POW && b.kind == FE_VAL_NUMBER && b.python == FE_PY_INT && b.number >= 1 && b.number <= 64) {
-        struct fe_val y = a;
-        for (int i = 1; i < (int)b.number && !y.bad; i++) y = fe_complex_binary(s, EXPR_OP_MUL, y, a);
-        return y;
-    }
-    bool scaled = !fe_is_complex(&b);
-    struct fe_val ar = re(s, &a), ai = im(s, &a), br = re(s, &b), bi = im(s, &b);
-    if (ar.bad || ai.bad || br.bad || bi.bad) return fe_bad();
-    switch (op) {
-    case EXPR_OP_ADD:
-    case EXPR_OP_SUB: return complex_of(s, fe_binary(s, op, ar, br), fe_binary(s, op, ai, bi));
-    case EXPR_OP_MUL:
-        if (scaled) return complex_of(s, fe_mul(s, ar, br), fe_mul(s, ai, br));
-        return complex_of(s, fe_sub(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)),
-                          fe_add(s, fe_mul(s, ar, bi), fe_mul(s, ai, br)));
-    case EXPR_OP_DIV: {
-        if (scaled) return complex_of(s, fe_div(s, ar, br), fe_div(s, ai, br));
-        struct fe_val size = fe_add(s, fe_mul(s, br, br), fe_mul(s, bi, bi));
-        return complex_of(s, fe_div(s, fe_add(s, fe_mul(s, ar, br), fe_mul(s, ai, bi)), size),
-                          fe_div(s, fe_sub(s, fe_mul(s, ai, br), fe_mul(s, ar, bi)), size));
-    }
-    default: return fe_fail(s, "E0310", "complex values know + - * / and whole powers; take abs, real or imag");
-    }
-}
-
-/* ---------------------------------------------------------------- functions of complex values */
-
-/* Linear ones: of both parts alike. */
-static const char *const linear[] = {
-    "sum",          "mean",     "negative", "positive",         "reshape",  "ravel",
-    "transpose",    "swapaxes", "moveaxis", "expand_dims",      "squeeze",  "flip",
-    "roll",         "take",     "cumsum",   "stop_gradient",    "fftshift", "ifftshift",
-    "broadcast_to", "pad",      "diff",     "matrix_transpose", "copy"};
-
-/* False: not a function of complex values. */
-bool fe_complex_call(struct fe_call *c, const struct fe_function *f, struct fe_val *result)
-{
-    SITE;
-    const struct fe_val z = ARG(0);
-    const char *name = f->name;
-    struct fe_val x = z.items[0], y = z.items[1], parts[2], zero = fe_float(0);
-    for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
-        if (!strcmp(linear[i], name)) {
-            for (int k = 0; k < 2; k++) {
-                struct fe_call one = *c;
-                one.arg[0] = z.items[k];
-                parts[k] = f->make(&one);
-            }
-            *result = complex_of(s, parts[0], parts[1]);
-            return true;
-        }
-    if (!strcmp(name, "real")) *result = x;
-    else if (!strcmp(name, "imag")) *result = y;
-    else if (!strcmp(name, "conj") || !strcmp(name, "conjugate")) *result = complex_of(s, x, fe_op1(s, OP_neg, y));
-    else if (!strcmp(name, "abs") || !strcmp(name, "absolute")) {
-        struct fe_val square = fe_add(s, fe_mul(s, x, x), fe_mul(s, y, y)),
-                      none = fe_binary(s, EXPR_OP_EQ, square, zero);
-        *result = fe_where3(s, none, zero, fe_op1(s, OP_sqrt, fe_where3(s, none, fe_float(1), square)));
-    } else if (!strcmp(name, "square")) *result = fe_complex_binary(s, EXPR_OP_MUL, z, z);
-    else if (!strcmp(name, "angle")) {
-        *result = fe_op2(s, OP_atan2, y, x);
-        if (fe_truth(&ARG(1))) *result = fe_mul(s, *result, fe_float(180 / acos(-1.0)));
-    } else if (!strcmp(name, "exp")) {
-        struct fe_val size = fe_op1(s, OP_exp, x);
-        *result = complex_of(s, fe_mul(s, size, fe_op1(s, OP_cos, y)), fe_mul(s, size, fe_op1(s, OP_sin, y)));
-    } else if (!strcmp(name, "shape") || !strcmp(name, "ndim") || !strcmp(name, "size") || !strcmp(name, "len")) {
-        struct fe_call one = *c;
-        one.arg[0] = x;
-        *result = f->make(&one);
-    } else
-        return !strcmp(name, "fft") || !strcmp(name, "ifft") || !strcmp(name, "irfft") ? (*result = f->make(c), true)
-                                                                                       : false;
-    return true;
-}
-
-struct fe_val fe_complex_index(struct fe_site *s, const struct fe_val *z, const struct fe_val *items,
-                               const struct fe_where *wheres, uint32_t count)
-{
-    return complex_of(s, fe_index(s, z->items[0], items, wheres, count),
-                      fe_index(s, z->items[1], items, wheres, count));
+    return all.bad ? all : fe_complex(s, all.items[0], all.items[1]);
 }
 
 /* ---------------------------------------------------------------- Fourier transforms */
@@ -137,7 +37,7 @@ static void roots(struct fe_site *s, int64_t n, int64_t rows, int64_t columns, d
 
 static struct fe_val times(struct fe_site *s, struct fe_val x, struct fe_val w)
 {
-    return fe_is_none(&x) ? x : fe_binary(s, EXPR_OP_MATMUL, x, w);
+    return fe_is_none(&x) ? x : FE_APPLY(s, "matmul", x, w);
 }
 static struct fe_val plus(struct fe_site *s, struct fe_val a, struct fe_val b)
 {
@@ -253,7 +153,7 @@ struct fe_val make_fft(struct fe_call *c)
         x[k] = x[k].bad ? x[k] : FE_APPLY(s, "moveaxis", x[k], last, fe_int(at));
         if (x[k].bad) return fe_bad();
     }
-    return from_half ? x[0] : complex_of(s, x[0], x[1]);
+    return from_half ? x[0] : fe_complex(s, x[0], x[1]);
 }
 
 /* Along several axes, one after the other; the half is that of the last one. */
