@@ -216,7 +216,8 @@ static bool *used_results(struct pass *p, const struct ir_func *f, ir_value tupl
 
 struct state {
     struct pass *pass;
-    ir_value **results; /* per old value: of a marker that was expanded */
+    const struct ir_func *from;
+    ir_value **results; /* per value of it: of a marker that was expanded */
 };
 
 /* Fills in what the two markers say in different ways. */
@@ -256,6 +257,10 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
+    if (s->from != from) {
+        s->from = from;
+        s->results = arena_new_array(scratch, ir_value *, from->count);
+    }
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
     if (n->op != OP_accumulate && n->op != OP_scan) return pass_remake(s->pass, b, n, map);
     bool limited = n->op == OP_accumulate;
@@ -288,13 +293,6 @@ static bool has_markers(const struct ir_module *m)
 
 struct ir_module *pass_accumulate(struct pass *p, struct ir_module *m)
 {
-    if (!has_markers(m)) return m;
-    struct ir_module *to = ir_module_like(m);
-    uint32_t *order = ir_func_order(m, &p->scratch);
-    for (size_t i = 0; i < m->funcs.count; i++) {
-        const struct ir_func *f = m->funcs.items[order[i]];
-        struct state s = {p, arena_new_array(&p->scratch, ir_value *, f->count)};
-        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
-    }
-    return to;
+    struct state s = {.pass = p};
+    return has_markers(m) ? pass_rebuild(p, m, rewrite, &s) : m;
 }

@@ -94,12 +94,6 @@ static void differentiate(struct gradient *g, bool must, ir_value *out)
         out[i] = sums[g->wrt[i]] ? sums[g->wrt[i]] : ir_number_like(g->b, g->wrt[i], 0);
 }
 
-void vjp_gradients(struct pass *p, struct ir_builder *b, ir_value loss, const ir_value *wrt, uint32_t n, ir_value *out)
-{
-    struct gradient g = {.pass = p, .b = b, .loss = loss, .wrt = wrt, .count = n};
-    differentiate(&g, false, out);
-}
-
 /* ---------------------------------------------------------------- the pass */
 
 struct state {
@@ -110,9 +104,10 @@ struct state {
 
 static ir_value rewrite(void *, struct ir_builder *, const struct ir_func *, ir_value, const ir_value *);
 
-/* The callee's own markers are gone. */
-void vjp_copy_body(struct pass *p, struct ir_builder *b, const struct ir_func *callee, const ir_value *operands,
-                   ir_value *results)
+/* Puts a function in place of a call, and so what it calls, so that it can be differentiated. The callee's own markers
+ * are gone. */
+static void copy_body(struct pass *p, struct ir_builder *b, const struct ir_func *callee, const ir_value *operands,
+                      ir_value *results)
 {
     struct arena *scratch = &p->scratch;
     struct state inner = {p, arena_new_array(scratch, ir_value *, callee->count),
@@ -134,7 +129,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     if (n->op != OP_grad) {
         const struct ir_func *callee = b->f->module->funcs.items[n->func];
         s->results[old] = arena_new_array(scratch, ir_value, callee->results.count + 1);
-        if (call) vjp_copy_body(s->pass, b, callee, operands, s->results[old]);
+        if (call) copy_body(s->pass, b, callee, operands, s->results[old]);
         else vmap_rows(s->pass, b, callee, (uint32_t)n->attr[0].v[0], operands, s->results[old]);
         return 0;
     }
@@ -142,6 +137,33 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     s->results[old] = arena_new_array(scratch, ir_value, n->arg_count);
     differentiate(&g, true, s->results[old]);
     return 0; /* a tuple that nobody reads any more */
+}
+
+/* The inner products with the cotangents are what the gradient is of. */
+uint32_t vjp_body(struct pass *p, struct ir_builder *b, const struct ir_func *body, const ir_value *in,
+                  const bool *wanted, const ir_value *ct, ir_value *y, ir_value *grad)
+{
+    static const int64_t every[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
+    uint32_t n = (uint32_t)body->params.count;
+    ir_value *wrt = arena_new_array(&p->scratch, ir_value, n + 1),
+             *grads = arena_new_array(&p->scratch, ir_value, n + 1);
+    struct gradient g = {.pass = p, .b = b, .wrt = wrt};
+    copy_body(p, b, body, in, y);
+    uint32_t end = b->f->count;
+    for (size_t r = 0; r < body->results.count; r++) {
+        if (!ct[r] || !ir_dtype_is_float((enum ir_dtype)ir_type(b->f, y[r])->dtype)) continue;
+        ir_value product = ir_binary(b, OP_mul, y[r], ct[r]);
+        uint32_t rank = ir_type(b->f, product)->rank;
+        if (rank) product = ir_reduce(b, OP_reduce_sum, product, every, rank);
+        product = ir_cast(b, product, IR_F32);
+        g.loss = g.loss ? ir_binary(b, OP_add, g.loss, product) : product;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        if (wanted[i]) wrt[g.count++] = in[i];
+    differentiate(&g, false, grads);
+    for (uint32_t i = 0, next = 0; i < n; i++)
+        if (wanted[i]) grad[i] = grads[next++];
+    return g.loss ? end : 0;
 }
 
 /* Everything that some live marker's loss is computed from. */

@@ -62,6 +62,30 @@ struct ir_func *pass_new_body(struct pass *p, struct ir_module *m, const struct 
     return ir_func_new(m, arena_format(&p->scratch, "%s.%s%zu", like->name, what, m->funcs.count), false);
 }
 
+uint32_t *pass_live_uses(const struct ir_func *f, const bool *live, struct arena *arena)
+{
+    uint32_t *uses = arena_new_array(arena, uint32_t, f->count);
+    for (ir_value v = 1; v < f->count; v++)
+        for (uint32_t i = 0; live[v] && i < f->nodes[v].arg_count; i++) uses[f->nodes[v].args[i]]++;
+    for (size_t i = 0; i < f->results.count; i++) uses[f->results.items[i].value]++;
+    return uses;
+}
+
+bool pass_has(struct ir_ints list, int64_t dim)
+{
+    for (uint32_t i = 0; i < list.n; i++)
+        if (list.v[i] == dim) return true;
+    return false;
+}
+
+struct pass_dims pass_free_dims(const struct ir_type *type, struct ir_ints batch, struct ir_ints contract)
+{
+    struct pass_dims list = {.n = 0};
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (!pass_has(batch, i) && !pass_has(contract, i)) pass_dims_add(&list, i);
+    return list;
+}
+
 bool pass_number(const struct ir_func *f, ir_value v, double *number)
 {
     const struct ir_node *n = ir_get(f, v);

@@ -25,6 +25,9 @@ void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_
 /* A function beside the others of a module that is being made: named after `like` and what it is for. */
 struct ir_func *pass_new_body(struct pass *, struct ir_module *, const struct ir_func *like, const char *what);
 
+/* By value: how often what is live, and the results, read it. */
+uint32_t *pass_live_uses(const struct ir_func *, const bool *live, struct arena *);
+
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
 
@@ -48,5 +51,8 @@ struct pass_dims {
     uint32_t n;
 };
 static inline void pass_dims_add(struct pass_dims *list, int64_t dim) { list->v[list->n++] = dim; }
+bool pass_has(struct ir_ints, int64_t dim);
+/* Dimensions of a contraction's operand that are neither batch nor contracted, in order. */
+struct pass_dims pass_free_dims(const struct ir_type *, struct ir_ints batch, struct ir_ints contract);
 static inline struct ir_ints pass_ints(const struct pass_dims *list) { return (struct ir_ints){list->v, list->n}; }
 #endif

@@ -310,38 +310,25 @@ static void gather(struct fuse *z, ir_value v, const uint32_t *list, uint32_t co
     }
 }
 
-static void place_ewise(struct fuse *z, ir_value v)
+/* Element-wise work and reductions join a cluster that they read, or begin one. */
+static void place_in_domain(struct fuse *z, ir_value v)
 {
     uint32_t list[16], count = candidates(z, v, list, 16);
     const struct fuse_node *n = &z->node[v];
+    const struct fuse_segments *s = n->class == FUSE_REDUCE ? &z->segments.items[n->segments] : NULL;
     for (uint32_t i = 0; i < count; i++) {
         int level = level_in(z, v, list[i]);
-        if (level < 0 || !can_join(z, v, list[i])) continue;
+        bool fits = s ? level == FUSE_ROW && is_reduction(z->clusters.items[list[i]].kind) : level >= 0;
+        if (!fits || !can_join(z, v, list[i])) continue;
         add_node(z, list[i], v, level);
         gather(z, v, list, count);
         return;
     }
-    uint32_t c = new_cluster(z, GROUP_MAP, n->elements, n->elements);
-    add_node(z, c, v, FUSE_FULL);
-    gather(z, v, list, count);
-}
-
-static void place_reduce(struct fuse *z, ir_value v)
-{
-    uint32_t list[16], count = candidates(z, v, list, 16);
-    const struct fuse_segments *s = &z->segments.items[z->node[v].segments];
-    for (uint32_t i = 0; i < count; i++) {
-        if (!is_reduction(z->clusters.items[list[i]].kind) || level_in(z, v, list[i]) != FUSE_ROW ||
-            !can_join(z, v, list[i]))
-            continue;
-        add_node(z, list[i], v, FUSE_ROW);
-        gather(z, v, list, count);
-        return;
-    }
-    uint32_t c = new_cluster(z, kind_of_segments(s), s->full, s->rows);
-    z->clusters.items[c].segments = z->node[v].segments;
-    add_node(z, c, v, FUSE_ROW);
-    if (parallel_enough(s)) gather(z, v, list, count);
+    uint32_t c = s ? new_cluster(z, kind_of_segments(s), s->full, s->rows)
+                   : new_cluster(z, GROUP_MAP, n->elements, n->elements);
+    if (s) z->clusters.items[c].segments = n->segments;
+    add_node(z, c, v, s ? FUSE_ROW : FUSE_FULL);
+    if (!s || parallel_enough(s)) gather(z, v, list, count);
 }
 
 static void place(struct fuse *z, ir_value v)
@@ -349,7 +336,6 @@ static void place(struct fuse *z, ir_value v)
     const struct fuse_node *n = &z->node[v];
     uint32_t c;
     switch (n->class) {
-    case FUSE_REDUCE: place_reduce(z, v); return;
     case FUSE_DOT:
     case FUSE_SCATTER:
         c = new_cluster(z, n->class == FUSE_DOT ? GROUP_DOT : GROUP_SCATTER, n->elements, n->elements);
@@ -361,7 +347,7 @@ static void place(struct fuse *z, ir_value v)
         z->clusters.items[c].lone = true;
         add_node(z, c, v, FUSE_FULL);
         return;
-    default: place_ewise(z, v); return;
+    default: place_in_domain(z, v); return;
     }
 }
 

@@ -169,25 +169,12 @@ static void look_at(struct ghost *g, ir_value dot)
 
 /* ---------------------------------------------------------------- rewriting */
 
-static struct ir_ints free_dims(struct pass_dims *list, const struct ir_type *t, struct ir_ints batch,
-                                struct ir_ints contract)
-{
-    list->n = 0;
-    for (uint32_t i = 0; i < t->rank; i++) {
-        bool taken = i < batch.n;
-        for (uint32_t k = 0; k < contract.n; k++) taken |= contract.v[k] == i;
-        if (!taken) pass_dims_add(list, i);
-    }
-    return pass_ints(list);
-}
-
 /* x[e, t] . x[e, t'] over the free dimensions: batch, positions, positions; with one position: batch. */
 static ir_value products(struct ir_builder *b, ir_value x, struct ir_ints batch, struct ir_ints contract, bool one)
 {
-    struct pass_dims inner, all = {.n = 0};
     const struct ir_type type = *ir_type(b->f, x);
-    struct ir_ints summed = free_dims(&inner, &type, batch, contract);
-    if (!one) return ir_dot(b, x, x, batch, batch, summed, summed);
+    struct pass_dims summed = pass_free_dims(&type, batch, contract), all = {.n = 0};
+    if (!one) return ir_dot(b, x, x, batch, batch, pass_ints(&summed), pass_ints(&summed));
     for (uint32_t i = batch.n; i < type.rank; i++) pass_dims_add(&all, i);
     return ir_reduce(b, OP_reduce_sum, ir_binary(b, OP_mul, x, x), all.v, all.n);
 }
@@ -254,15 +241,6 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     return ir_dot(b, x, y, none, none, join(&xs, d->attr[0], d->attr[2]), join(&ys, d->attr[1], d->attr[3]));
 }
 
-static uint32_t *count_uses(const struct ir_func *f, const bool *live, struct arena *arena)
-{
-    uint32_t *uses = arena_new_array(arena, uint32_t, f->count);
-    for (ir_value v = 1; v < f->count; v++)
-        for (uint32_t k = 0; live[v] && k < ir_get(f, v)->arg_count; k++) uses[ir_get(f, v)->args[k]]++;
-    for (size_t k = 0; k < f->results.count; k++) uses[f->results.items[k].value]++;
-    return uses;
-}
-
 /* What is made in another way, by value; NULL: nothing in this function. */
 static const struct reader **find_readers(struct pass *p, const struct ir_func *f)
 {
@@ -272,7 +250,7 @@ static const struct reader **find_readers(struct pass *p, const struct ir_func *
         if (ir_get(f, v)->op != OP_dot || !is_plain_dot(f, ir_get(f, v))) continue;
         if (!live) {
             live = ir_live(f, &p->scratch);
-            g.uses = count_uses(f, live, &p->scratch);
+            g.uses = pass_live_uses(f, live, &p->scratch);
             g.of = arena_new_array(&p->scratch, const struct reader *, f->count);
         }
         if (live[v]) look_at(&g, v);

@@ -301,15 +301,6 @@ static void classify(struct outline *o, const struct identity *is)
     }
 }
 
-static uint32_t *count_uses(const struct outline *o)
-{
-    uint32_t *uses = arena_new_array(o->arena, uint32_t, o->f->count);
-    for (ir_value v = 1; v < o->f->count; v++)
-        for (uint32_t i = 0; o->live[v] && i < o->f->nodes[v].arg_count; i++) uses[o->f->nodes[v].args[i]]++;
-    for (size_t i = 0; i < o->f->results.count; i++) uses[o->f->results.items[i].value]++;
-    return uses;
-}
-
 /* Additions of scalars that make one sum of very many terms. */
 static bool *find_sums(const struct outline *o)
 {
@@ -342,7 +333,7 @@ static uint64_t *find_forms(const struct outline *o)
 void outline_find(struct outline *o)
 {
     bool *arithmetic = arena_new_array(o->arena, bool, o->f->count);
-    o->uses = count_uses(o);
+    o->uses = pass_live_uses(o->f, o->live, o->arena);
     o->summed = find_sums(o);
     o->forms = find_forms(o);
     outline_find_positions(o);

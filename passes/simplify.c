@@ -39,13 +39,6 @@ static ir_value repeated(RULE_ARGUMENTS)
     return ir_broadcast(b, ir_remake(b, n, small), first.type.rank, first.type.dim, first.attr[0].v);
 }
 
-static bool is_reduced(const struct ir_node *n, int64_t dim)
-{
-    for (uint32_t i = 0; i < n->attr[0].n; i++)
-        if (n->attr[0].v[i] == dim) return true;
-    return false;
-}
-
 /* A sum of 16-bit floats is rounded at every step: no product gives it. */
 static bool is_stepwise(const struct ir_node *n)
 {
@@ -66,7 +59,7 @@ static ir_value reduce_of_repeated(RULE_ARGUMENTS)
     int64_t place = 0;
     for (uint32_t i = 0; i < x.type.rank; i++) {
         bool made = at >= from.rank || x.attr[0].v[at] != i;
-        bool is_repeated = made || from.dim[at] != x.type.dim[i], reduced = is_reduced(n, i);
+        bool is_repeated = made || from.dim[at] != x.type.dim[i], reduced = pass_has(n->attr[0], i);
         if (reduced && is_repeated) count *= (double)x.type.dim[i];
         if (reduced && !made) pass_dims_add(&inner, at);
         if (!reduced && !made) pass_dims_add(&kept, place);
@@ -110,7 +103,7 @@ static ir_value reduce_of_transposed(RULE_ARGUMENTS)
     struct pass_dims dims = {.n = 0};
     int64_t last = -1;
     for (uint32_t i = 0; i < x.type.rank && x.op == OP_transpose; i++) {
-        if (is_reduced(n, i)) {
+        if (pass_has(n->attr[0], i)) {
             pass_dims_add(&dims, x.attr[0].v[i]);
             continue;
         }
@@ -129,9 +122,7 @@ static ir_value dot_of_transposed(RULE_ARGUMENTS)
         int64_t dims[2][IR_MAX_RANK], last = -1;
         bool keeps = x.op == OP_transpose;
         for (uint32_t i = 0; keeps && i < x.type.rank; i++) {
-            bool is_free = true;
-            for (uint32_t list = side; list < 4; list += 2)
-                for (uint32_t k = 0; k < n->attr[list].n; k++) is_free = is_free && n->attr[list].v[k] != i;
+            bool is_free = !pass_has(n->attr[side], i) && !pass_has(n->attr[side + 2], i);
             keeps = !is_free || x.attr[0].v[i] > last;
             last = is_free ? x.attr[0].v[i] : last;
         }
@@ -214,7 +205,8 @@ static ir_value simpler(RULE_ARGUMENTS)
 
 struct state {
     struct pass *pass;
-    const uint32_t *uses;
+    const struct ir_func *from;
+    const uint32_t *uses; /* of its values */
 };
 
 static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *from, ir_value old, const ir_value *map)
@@ -223,6 +215,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     const struct ir_node *n = ir_get(from, old);
     ir_value *args = arena_new_array(&s->pass->scratch, ir_value, n->arg_count + 1u);
     for (uint32_t i = 0; i < n->arg_count; i++) args[i] = map[n->args[i]];
+    if (s->from != from) s->uses = ir_use_counts(s->from = from, &s->pass->scratch);
     ir_value found = simpler(b, n, args, s->uses);
     return found ? found : ir_remake(b, n, args);
 }
@@ -243,13 +236,8 @@ static bool is_littered(const struct ir_module *m, struct arena *scratch)
 
 struct ir_module *pass_simplify(struct pass *p, struct ir_module *m)
 {
-    struct ir_module *to = ir_module_like(m);
-    uint32_t *order = ir_func_order(m, &p->scratch);
-    for (size_t i = 0; i < m->funcs.count; i++) {
-        const struct ir_func *f = m->funcs.items[order[i]];
-        struct state s = {p, ir_use_counts(f, &p->scratch)};
-        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
-    }
+    struct state s = {.pass = p};
+    struct ir_module *to = pass_rebuild(p, m, rewrite, &s);
     if (!is_littered(to, &p->scratch)) return to;
     struct ir_module *clean = pass_rebuild(p, to, NULL, NULL);
     ir_module_free(to);

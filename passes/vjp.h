@@ -25,12 +25,11 @@ typedef void vjp_rule(struct vjp *);
 bool vjp_wants(const struct vjp *, uint32_t operand);
 void vjp_give(struct vjp *, uint32_t operand, ir_value ct); /* adds to the cotangent of an operand; 0 is nothing */
 
-/* autodiff.c: derivatives of a float scalar by each of wrt, all values of the builder's function; zeros where it does
- * not depend on them. */
-void vjp_gradients(struct pass *, struct ir_builder *, ir_value loss, const ir_value *wrt, uint32_t n, ir_value *out);
-/* Puts a function in place of a call, and so what it calls, so that it can be differentiated. */
-void vjp_copy_body(struct pass *, struct ir_builder *, const struct ir_func *callee, const ir_value *operands,
-                   ir_value *results);
+/* autodiff.c: puts `body`, at the operands `in`, into the builder's function, and behind it the derivatives of the
+ * inner products of its results with their cotangents. ct: by result, 0 = none, y: the results; grad: by operand that
+ * is `wanted`. Returns where the body's own nodes end; 0: no result has a cotangent. */
+uint32_t vjp_body(struct pass *, struct ir_builder *, const struct ir_func *body, const ir_value *in,
+                  const bool *wanted, const ir_value *ct, ir_value *y, ir_value *grad);
 
 /* Short names for rules. */
 static inline ir_value vjp_arg(const struct vjp *c, uint32_t i) { return c->node.args[i]; }

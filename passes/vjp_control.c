@@ -43,19 +43,18 @@ static ir_value scaled(struct accumulation *a, uint32_t r, ir_value ct)
     return ir_binary(b, OP_div, ct, ir_broadcast_to(b, run, type.rank, type.dim));
 }
 
-/* (parts.., cotangents of rows.., captured.., shared cotangents..) -> gradients of what is wanted: inner products with
- * the cotangents are what the gradient is of. */
+/* (parts.., cotangents of rows.., captured.., shared cotangents..) -> gradients of what is wanted. */
 static struct ir_func *gradient_body(struct accumulation *a)
 {
     struct vjp *c = a->c;
     struct arena *scratch = &c->pass->scratch;
     const ir_value *cts = c->parts[c->value];
-    uint32_t results = (uint32_t)a->body->results.count, n = 0;
+    uint32_t results = (uint32_t)a->body->results.count;
     struct ir_func *f = pass_new_body(c->pass, c->b->f->module, a->body, "gradient");
     struct ir_builder b = {.f = f, .place = c->b->place};
     ir_value *in = arena_new_array(scratch, ir_value, a->count + 1), *y = arena_new_array(scratch, ir_value, results),
-             *ct = arena_new_array(scratch, ir_value, results), *wrt = arena_new_array(scratch, ir_value, a->count + 1),
-             loss = 0;
+             *ct = arena_new_array(scratch, ir_value, results),
+             *grad = arena_new_array(scratch, ir_value, a->count + 1);
     for (uint32_t pass = 0; pass < 2; pass++) { /* what is split comes first */
         for (uint32_t i = pass ? a->batched : 0; i < (pass ? a->count : a->batched); i++)
             in[i] = ir_param_new(&b, a->body->params.items[i].name, a->body->params.items[i].type, -1);
@@ -64,23 +63,9 @@ static struct ir_func *gradient_body(struct accumulation *a)
                 ct[r] = ir_param_new(&b, a->body->results.items[r].name,
                                      *ir_type(a->body, a->body->results.items[r].value), -1);
     }
-    vjp_copy_body(c->pass, &b, a->body, in, y);
-    for (uint32_t r = 0; r < results; r++) {
-        static const int64_t every[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-        if (!ct[r] || !ir_dtype_is_float((enum ir_dtype)ir_type(f, y[r])->dtype)) continue;
-        ir_value product = ir_binary(&b, OP_mul, y[r], ct[r]);
-        uint32_t rank = ir_type(f, product)->rank;
-        if (rank) product = ir_reduce(&b, OP_reduce_sum, product, every, rank);
-        product = ir_cast(&b, product, IR_F32);
-        loss = loss ? ir_binary(&b, OP_add, loss, product) : product;
-    }
+    vjp_body(c->pass, &b, a->body, in, a->wanted, ct, y, grad);
     for (uint32_t i = 0; i < a->count; i++)
-        if (a->wanted[i]) wrt[n++] = in[i];
-    ir_value *grads = arena_new_array(scratch, ir_value, n + 1);
-    vjp_gradients(c->pass, &b, loss, wrt, n, grads);
-    n = 0;
-    for (uint32_t i = 0; i < a->count; i++)
-        if (a->wanted[i]) ir_result_add(&b, a->body->params.items[i].name, grads[n++], -1);
+        if (a->wanted[i]) ir_result_add(&b, a->body->params.items[i].name, grad[i], -1);
     return f;
 }
 

@@ -49,23 +49,6 @@ void vjp_reduce_prod(struct vjp *c)
 
 /* ---------------------------------------------------------------- dot */
 
-static bool has(const struct ir_ints *list, uint32_t dim)
-{
-    for (uint32_t i = 0; i < list->n; i++)
-        if (list->v[i] == dim) return true;
-    return false;
-}
-
-/* Dimensions of an operand that are neither batch nor contracted, in order. */
-static struct pass_dims free_dims(const struct ir_type *type, const struct ir_ints *batch,
-                                  const struct ir_ints *contract)
-{
-    struct pass_dims list = {.n = 0};
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (!has(batch, i) && !has(contract, i)) pass_dims_add(&list, i);
-    return list;
-}
-
 /* One side of the contraction that gives a gradient, with, for each of its batch and free dimensions, the dimension
  * of the operand differentiated by. */
 struct side {
@@ -83,8 +66,8 @@ static uint32_t dot_targets(struct ir_builder *b, const struct side *left, const
     for (uint32_t i = 0; i < left->batch.n; i++) pass_dims_add(target, left->target[left->batch.v[i]]);
     for (int s = 0; s < 2; s++) {
         const struct side *side = s ? right : left;
-        struct ir_ints batch = pass_ints(&side->batch), contract = pass_ints(&side->contract);
-        struct pass_dims dims = free_dims(ir_type(b->f, side->x), &batch, &contract);
+        struct pass_dims dims = pass_free_dims(ir_type(b->f, side->x), pass_ints(&side->batch),
+                                               pass_ints(&side->contract));
         for (uint32_t i = 0; i < dims.n; i++) pass_dims_add(target, side->target[dims.v[i]]);
     }
     uint32_t in_place = 0;
@@ -112,8 +95,8 @@ static ir_value dot_gradient(struct vjp *c, uint32_t of)
     const struct ir_ints *attr = c->node.attr;
     const struct ir_ints *batch = &attr[of], *contract = &attr[2 + of];
     const struct ir_ints *other_batch = &attr[1 - of], *other_contract = &attr[3 - of];
-    struct pass_dims mine = free_dims(vjp_type(c, of), batch, contract);
-    struct pass_dims others = free_dims(vjp_type(c, 1 - of), other_batch, other_contract);
+    struct pass_dims mine = pass_free_dims(vjp_type(c, of), *batch, *contract);
+    struct pass_dims others = pass_free_dims(vjp_type(c, 1 - of), *other_batch, *other_contract);
     struct side ct = {.x = c->ct}, other = {.x = vjp_arg(c, 1 - of)};
     /* The result of the dot is [batch, free of x, free of y]. */
     uint32_t my_first = batch->n + (of ? others.n : 0), other_first = batch->n + (of ? 0 : mine.n);

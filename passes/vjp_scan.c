@@ -94,46 +94,22 @@ static void find_active(struct reverse *r)
 
 /* ---------------------------------------------------------------- one row */
 
-/* Inner products with the cotangents are what the gradient is of. */
-static ir_value add_product(struct ir_builder *b, ir_value loss, ir_value y, ir_value ct)
-{
-    static const int64_t every[IR_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7};
-    ir_value product = ir_binary(b, OP_mul, y, ct);
-    uint32_t rank = ir_type(b->f, product)->rank;
-    if (rank) product = ir_reduce(b, OP_reduce_sum, product, every, rank);
-    product = ir_cast(b, product, IR_F32);
-    return loss ? ir_binary(b, OP_add, loss, product) : product;
-}
-
 /* False: no result has a gradient. */
 static bool make_row(struct reverse *r)
 {
     struct vjp *c = r->c;
     const struct ir_func *body = r->s.body;
-    uint32_t n = operands(r), count = 0;
     r->f = pass_new_body(c->pass, c->b->f->module, body, "row");
     struct ir_builder b = {.f = r->f, .place = c->b->place};
-    ir_value loss = 0, *wrt = arena_new_array(scratch_of(r), ir_value, n + 1),
-             *grads = arena_new_array(scratch_of(r), ir_value, n + 1);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < operands(r); i++)
         r->in[i] = ir_param_new(&b, body->params.items[i].name, body->params.items[i].type, -1);
     for (uint32_t i = 0; i < r->s.results; i++) {
         ir_value result = body->results.items[i].value;
         if (i < r->s.carried ? r->active[i] : r->cts[i] && is_float(body, result))
             r->ct[i] = ir_param_new(&b, body->results.items[i].name, *ir_type(body, result), -1);
     }
-    vjp_copy_body(c->pass, &b, body, r->in, r->y);
-    r->forward = r->f->count;
-    for (uint32_t i = 0; i < r->s.results; i++)
-        if (r->ct[i]) loss = add_product(&b, loss, r->y[i], r->ct[i]);
-    if (!loss) return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (r->active[i]) wrt[count++] = r->in[i];
-    vjp_gradients(c->pass, &b, loss, wrt, count, grads);
-    count = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (r->active[i]) r->grad[i] = grads[count++];
-    return true;
+    r->forward = vjp_body(c->pass, &b, body, r->in, r->active, r->ct, r->y, r->grad);
+    return r->forward != 0;
 }
 
 /* ---------------------------------------------------------------- what is saved, what is computed again */
@@ -264,19 +240,14 @@ static void choose_terms(struct reverse *r)
         }
 }
 
-static bool is_number(const struct ir_func *f, ir_value v, double number)
-{
-    double found;
-    return pass_number(f, v, &found) && found == number;
-}
-
 /* Values of f that the backward row must have at its end. */
 static void find_roots(struct reverse *r, ir_value *roots, uint32_t *count)
 {
+    double number;
     for (uint32_t i = 0; i < operands(r); i++) {
         if (!r->active[i]) continue;
         if (i < r->s.carried + r->s.stacked) roots[(*count)++] = r->grad[i];
-        else if (!is_number(r->f, r->grad[i], 0)) find_terms(r, i, r->grad[i]);
+        else if (!pass_number(r->f, r->grad[i], &number) || number != 0) find_terms(r, i, r->grad[i]);
     }
     choose_terms(r);
 }
