@@ -257,10 +257,7 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
-    if (s->from != from) {
-        s->from = from;
-        s->results = arena_new_array(scratch, ir_value *, from->count);
-    }
+    if (s->from != from) *s = (struct state){s->pass, from, arena_new_array(scratch, ir_value *, from->count)};
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
     if (n->op != OP_accumulate && n->op != OP_scan) return pass_remake(s->pass, b, n, map);
     bool limited = n->op == OP_accumulate;

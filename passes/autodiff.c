@@ -98,11 +98,24 @@ static void differentiate(struct gradient *g, bool must, ir_value *out)
 
 struct state {
     struct pass *pass;
-    ir_value **results; /* per old value: of a marker or call that was replaced */
-    bool *in_loss;      /* per old value: a loss is computed from it */
+    const struct ir_func *from;
+    ir_value **results; /* per value of it: of a marker or call that was replaced */
+    bool *in_loss;      /* ... a loss is computed from it */
 };
 
-static ir_value rewrite(void *, struct ir_builder *, const struct ir_func *, ir_value, const ir_value *);
+static ir_rewrite rewrite;
+
+/* Everything that some live marker's loss is computed from. */
+static bool *find_losses(const struct ir_func *f, struct arena *scratch)
+{
+    bool *live = ir_live(f, scratch), *in_loss = arena_new_array(scratch, bool, f->count);
+    for (ir_value v = f->count - 1; v > 0; v--) {
+        const struct ir_node *n = ir_get(f, v);
+        if (live[v] && n->op == OP_grad) in_loss[n->args[0]] = true;
+        for (uint32_t i = 0; in_loss[v] && i < n->arg_count; i++) in_loss[n->args[i]] = true;
+    }
+    return in_loss;
+}
 
 /* Puts a function in place of a call, and so what it calls, so that it can be differentiated. The callee's own markers
  * are gone. */
@@ -110,7 +123,7 @@ static void copy_body(struct pass *p, struct ir_builder *b, const struct ir_func
                       ir_value *results)
 {
     struct arena *scratch = &p->scratch;
-    struct state inner = {p, arena_new_array(scratch, ir_value *, callee->count),
+    struct state inner = {p, callee, arena_new_array(scratch, ir_value *, callee->count),
                           arena_new_array(scratch, bool, callee->count)};
     memset(inner.in_loss, true, callee->count);
     pass_copy_body(b, callee, operands, results, rewrite, &inner, scratch);
@@ -121,6 +134,9 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
     struct state *s = user;
     struct arena *scratch = &s->pass->scratch;
     const struct ir_node *n = ir_get(from, old);
+    if (s->from != from)
+        *s = (struct state){s->pass, from, arena_new_array(scratch, ir_value *, from->count),
+                            find_losses(from, scratch)};
     if (n->op == OP_proj && s->results[n->args[0]]) return s->results[n->args[0]][n->attr[0].v[0]];
     bool call = n->op == OP_call && s->in_loss[old];
     if (n->op != OP_grad && n->op != OP_vmap && !call) return pass_remake(s->pass, b, n, map);
@@ -166,27 +182,10 @@ uint32_t vjp_body(struct pass *p, struct ir_builder *b, const struct ir_func *bo
     return g.loss ? end : 0;
 }
 
-/* Everything that some live marker's loss is computed from. */
-static bool *find_losses(const struct ir_func *f, struct arena *scratch)
-{
-    bool *live = ir_live(f, scratch), *in_loss = arena_new_array(scratch, bool, f->count);
-    for (ir_value v = f->count - 1; v > 0; v--) {
-        const struct ir_node *n = ir_get(f, v);
-        if (live[v] && n->op == OP_grad) in_loss[n->args[0]] = true;
-        for (uint32_t i = 0; in_loss[v] && i < n->arg_count; i++) in_loss[n->args[i]] = true;
-    }
-    return in_loss;
-}
-
 struct ir_module *pass_autodiff(struct pass *p, struct ir_module *m)
 {
-    struct ir_module *to = ir_module_like(m);
-    uint32_t *order = ir_func_order(m, &p->scratch);
-    for (size_t i = 0; i < m->funcs.count; i++) {
-        const struct ir_func *f = m->funcs.items[order[i]];
-        struct state s = {p, arena_new_array(&p->scratch, ir_value *, f->count), find_losses(f, &p->scratch)};
-        ir_rebuild(f, to->funcs.items[order[i]], rewrite, &s, &p->scratch);
-    }
+    struct state s = {.pass = p};
+    struct ir_module *to = pass_rebuild(p, m, rewrite, &s);
     if (!p->diags->errors) return to;
     ir_module_free(to);
     return NULL;

@@ -41,19 +41,30 @@ ir_value pass_remake(struct pass *p, struct ir_builder *b, const struct ir_node 
     return ir_remake(b, old, args);
 }
 
+ir_value pass_copy_node(void *user, struct ir_builder *b, const struct ir_func *from, ir_value v, const ir_value *map)
+{
+    return pass_remake(user, b, ir_get(from, v), map);
+}
+
+void pass_copy_nodes(struct ir_builder *b, const struct ir_func *from, const bool *wanted, ir_value *map,
+                     ir_rewrite *rewrite, void *user)
+{
+    uint32_t place = b->place;
+    for (ir_value v = 1; v < from->count; v++) {
+        const struct ir_node *n = ir_get(from, v);
+        if (!wanted[v] || map[v]) continue;
+        b->place = n->place ? n->place : place;
+        map[v] = rewrite(user, b, from, v, map);
+    }
+    b->place = place;
+}
+
 void pass_copy_body(struct ir_builder *b, const struct ir_func *callee, const ir_value *operands, ir_value *results,
                     ir_rewrite *rewrite, void *user, struct arena *scratch)
 {
-    bool *live = ir_live(callee, scratch);
     ir_value *map = arena_new_array(scratch, ir_value, callee->count);
-    uint32_t place = b->place;
-    for (ir_value v = 1; v < callee->count; v++) {
-        const struct ir_node *n = ir_get(callee, v);
-        if (!live[v]) continue;
-        b->place = n->place ? n->place : place;
-        map[v] = n->op == OP_param ? operands[n->attr[0].v[0]] : rewrite(user, b, callee, v, map);
-    }
-    b->place = place;
+    for (size_t i = 0; i < callee->params.count; i++) map[callee->params.items[i].value] = operands[i];
+    pass_copy_nodes(b, callee, ir_live(callee, scratch), map, rewrite, user);
     for (size_t i = 0; i < callee->results.count; i++) results[i] = map[callee->results.items[i].value];
 }
 
@@ -90,7 +101,7 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
 {
     const struct ir_node *n = ir_get(f, v);
     if (n->op == OP_broadcast || n->op == OP_reshape) return pass_number(f, n->args[0], number);
-    if (n->op != OP_constant || !n->splat) return false;
+    if (!pass_is_number(n)) return false;
     *number = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
     return true;
 }

@@ -17,8 +17,15 @@ bool pass_keeps(struct pass *, const struct ir_module *,
 /* Re-makes a node of another function with the operands that `map` gives. */
 ir_value pass_remake(struct pass *, struct ir_builder *, const struct ir_node *old, const ir_value *map);
 
-/* Puts the live nodes of `callee` into the builder's function, each by `rewrite` as in ir_rebuild, with the operands in
- * place of its parameters; its results go to `results`. Nodes without a place get the builder's. */
+/* Re-makes a node: a rewrite for all that needs no other (the user is the pass). */
+ir_rewrite pass_copy_node;
+
+/* Puts the nodes that are `wanted` and not mapped yet into the builder's function, each by `rewrite` as in ir_rebuild.
+ * Nodes without a place get the builder's. */
+void pass_copy_nodes(struct ir_builder *, const struct ir_func *, const bool *wanted, ir_value *map, ir_rewrite *,
+                     void *user);
+/* Puts the live nodes of `callee` into the builder's function, with the operands in place of its parameters, in
+ * the same way; its results go to `results`. */
 void pass_copy_body(struct ir_builder *, const struct ir_func *callee, const ir_value *operands, ir_value *results,
                     ir_rewrite *, void *user, struct arena *scratch);
 
@@ -28,6 +35,8 @@ struct ir_func *pass_new_body(struct pass *, struct ir_module *, const struct ir
 /* By value: how often what is live, and the results, read it. */
 uint32_t *pass_live_uses(const struct ir_func *, const bool *live, struct arena *);
 
+/* One number, repeated: part of the code that reads it. */
+static inline bool pass_is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
 

@@ -93,7 +93,7 @@ static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const u
         for (uint32_t k = 0; k < n->attr[i].n; k++) h = hash_u64(h, (uint64_t)n->attr[i].v[k] + i);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node *a = ir_get(z->f, n->args[i]);
-        if (a->op == OP_constant && a->splat) /* part of the code */
+        if (pass_is_number(a)) /* part of the code */
             h = hash_bytes(hash_type(h, &a->type), a->data, ir_dtype_bytes((enum ir_dtype)a->type.dtype));
         else h = hash_u64(h, number[n->args[i]]);
     }

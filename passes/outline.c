@@ -75,11 +75,6 @@ static void put_number(struct body *y, ir_value v, bool varies)
     }
 }
 
-static ir_value copy_node(void *user, struct ir_builder *b, const struct ir_func *from, ir_value v, const ir_value *map)
-{
-    return pass_remake(user, b, ir_get(from, v), map);
-}
-
 /* A call of a function that was outlined before is replaced by its body: its projections stand for the results. */
 static void put_call(struct body *y, ir_value v)
 {
@@ -90,7 +85,7 @@ static void put_call(struct body *y, ir_value v)
     ir_value *results = arena_new_array(o->arena, ir_value, callee->results.count + 1);
     for (uint32_t i = 0; i < n->arg_count; i++)
         operands[i] = callee->params.items[i].type.rank ? y->map[n->args[i]] : y->plain[n->args[i]];
-    pass_copy_body(&y->b, callee, operands, results, copy_node, o->pass, o->arena);
+    pass_copy_body(&y->b, callee, operands, results, pass_copy_node, o->pass, o->arena);
     o->results[v] = results;
 }
 

@@ -2,7 +2,6 @@
  * document says, every value gets a layout (shard_propagate.c by the rules of shard_rules.c), and the module
  * is rebuilt with local shapes and collectives (spmd.c). A mesh of one device needs no more than that constraints and
  * stop_gradient, which have done their work, go. */
-#include "passes/common.h"
 #include "passes/shard_int.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Sharding: what the files shard*.c and spmd.c share. */
 #ifndef PASSES_SHARD_INT_H
 #define PASSES_SHARD_INT_H
-#include "passes/pass.h"
+#include "passes/common.h"
 
 enum { SHARD_MAX_FACTORS = 32 };
 

@@ -165,11 +165,6 @@ static void propagate_func(struct shard *s, struct shard_func *f)
     }
 }
 
-static bool is_splat(const struct ir_func *f, ir_value v)
-{
-    return ir_get(f, v)->op == OP_constant && ir_get(f, v)->splat;
-}
-
 /* A loop's carried values: laid out as the body makes them where the initial value is a constant (zero also as a
  * partial sum: accumulated gradients are summed over the devices once, after the loop), else as they came in. */
 static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
@@ -201,7 +196,7 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
             bool whole =
                 body->settled[body->func->params.items[1 + i].value]; /* a partial sum that the body needs whole */
             if (whole || !shard_is_zero(f->func, n->args[1 + i])) made.partial = 0;
-            if (!is_splat(f->func, n->args[1 + i]) || shard_equal(&made, now) || round == 3) continue;
+            if (!pass_is_number(ir_get(f->func, n->args[1 + i])) || shard_equal(&made, now) || round == 3) continue;
             *now = made;
             stable = false;
         }

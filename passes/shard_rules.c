@@ -180,34 +180,26 @@ static void reduce_dims(struct rule_maker *k, uint32_t *set)
     const struct ir_type *x = arg_type(k, 0);
     uint32_t to = 0;
     for (uint32_t d = 0; d < x->rank; d++) {
-        bool gone = false;
-        for (uint32_t i = 0; i < k->n->attr[0].n; i++) gone |= k->n->attr[0].v[i] == (int64_t)d;
         int8_t factor = k->r->arg[0][d] = new_factor(k, x->dim[d]);
-        if (!gone) k->r->result[to++] = factor;
+        if (!pass_has(k->n->attr[0], d)) k->r->result[to++] = factor;
         else if (factor >= 0) *set |= 1u << factor;
     }
 }
 static void rule_reduce_sum(struct rule_maker *k) { reduce_dims(k, &k->r->summed), k->r->linear = 1; }
 static void rule_reduce(struct rule_maker *k) { reduce_dims(k, &k->r->whole); }
 
-static bool listed(struct ir_ints list, uint32_t d)
-{
-    for (uint32_t i = 0; i < list.n; i++)
-        if (list.v[i] == (int64_t)d) return true;
-    return false;
-}
-
 static void rule_dot(struct rule_maker *k)
 {
-    const struct ir_type *x = arg_type(k, 0), *y = arg_type(k, 1);
+    const struct ir_type *x = arg_type(k, 0);
     const struct ir_ints *a = k->n->attr; /* lhs_batch rhs_batch lhs_contract rhs_contract */
     uint32_t to = 0;
     for (uint32_t i = 0; i < a[0].n; i++)
         k->r->arg[0][a[0].v[i]] = k->r->arg[1][a[1].v[i]] = k->r->result[to++] = new_factor(k, x->dim[a[0].v[i]]);
-    for (uint32_t d = 0; d < x->rank; d++)
-        if (!listed(a[0], d) && !listed(a[2], d)) k->r->arg[0][d] = k->r->result[to++] = new_factor(k, x->dim[d]);
-    for (uint32_t d = 0; d < y->rank; d++)
-        if (!listed(a[1], d) && !listed(a[3], d)) k->r->arg[1][d] = k->r->result[to++] = new_factor(k, y->dim[d]);
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct pass_dims dims = pass_free_dims(arg_type(k, side), a[side], a[2 + side]);
+        for (uint32_t i = 0; i < dims.n; i++)
+            k->r->arg[side][dims.v[i]] = k->r->result[to++] = new_factor(k, arg_type(k, side)->dim[dims.v[i]]);
+    }
     for (uint32_t i = 0; i < a[2].n; i++) {
         int8_t factor = k->r->arg[0][a[2].v[i]] = k->r->arg[1][a[3].v[i]] = new_factor(k, x->dim[a[2].v[i]]);
         if (factor >= 0) k->r->summed |= 1u << factor;
@@ -234,7 +226,7 @@ void shard_rule_of(const struct ir_func *f, const struct ir_node *n, struct aren
 bool shard_is_zero(const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
-    if (n->op != OP_constant || !n->splat) return false;
+    if (!pass_is_number(n)) return false;
     static const char zero[16];
     return memcmp(n->data, zero, ir_dtype_bytes(n->type.dtype)) == 0;
 }

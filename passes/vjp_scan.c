@@ -280,18 +280,6 @@ static bool *find_needed(struct reverse *r)
 
 /* ---------------------------------------------------------------- the bodies */
 
-static void copy_nodes(struct reverse *r, struct ir_builder *b, const bool *needed, ir_value *map)
-{
-    uint32_t place = b->place;
-    for (ir_value v = 1; v < r->f->count; v++) {
-        const struct ir_node *n = ir_get(r->f, v);
-        if (!needed[v] || map[v]) continue;
-        b->place = n->place ? n->place : place;
-        map[v] = pass_remake(r->c->pass, b, n, map);
-    }
-    b->place = place;
-}
-
 /* The forward scan gets a body that also makes what is saved. */
 static void save_values(struct reverse *r)
 {
@@ -305,7 +293,7 @@ static void save_values(struct reverse *r)
     for (size_t i = 0; i < r->saves.count; i++) needed[r->saves.items[i]] = true;
     for (ir_value v = r->f->count - 1; v > 0; v--)
         for (uint32_t i = 0; needed[v] && i < ir_get(r->f, v)->arg_count; i++) needed[ir_get(r->f, v)->args[i]] = true;
-    copy_nodes(r, &b, needed, map);
+    pass_copy_nodes(&b, r->f, needed, map, pass_copy_node, r->c->pass);
     for (uint32_t i = 0; i < r->s.results; i++) ir_result_add(&b, r->s.body->results.items[i].name, map[r->y[i]], -1);
     for (size_t i = 0; i < r->saves.count; i++) ir_result_add(&b, "saved", map[r->saves.items[i]], -1);
     r->c->b->f->nodes[r->c->value].func = ir_func_index(b.f);
@@ -445,7 +433,7 @@ static void make_backward(struct reverse *r, const bool *needed)
     ir_value *sum = arena_new_array(scratch_of(r), ir_value, operands(r) + 1);
     k.map = arena_new_array(scratch_of(r), ir_value, r->f->count);
     make_params(r, &k, needed, sum);
-    copy_nodes(r, &k.b, needed, k.map);
+    pass_copy_nodes(&k.b, r->f, needed, k.map, pass_copy_node, r->c->pass);
     make_results(r, &k, sum);
     for (size_t i = 0; i < r->hoisted.count; i++)
         for (uint32_t side = 0; side < 2; side++)
