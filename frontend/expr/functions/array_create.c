@@ -1,4 +1,4 @@
-/* Functions of expressions that make tensors: filled ones, ranges, triangles, diagonals. */
+/* Functions of expressions that make tensors: filled ones and ranges. */
 #include "frontend/expr/makers.h"
 #include <math.h>
 
@@ -104,48 +104,6 @@ struct fe_val make_arange(struct fe_call *c)
     if (step != 1) v = fe_mul(s, v, fe_val_number(step, integer));
     return start != 0 ? fe_add(s, v, fe_val_number(start, integer)) : v;
 }
-
-/* As jax.numpy: start * (1 - i / n) + stop * (i / n), and the stop itself; the ends may be tensors. */
-struct fe_val make_linspace(struct fe_call *c)
-{
-    enum { START, STOP, NUM, ENDPOINT, RETSTEP, DTYPE, AXIS };
-    SITE;
-    int64_t n, given;
-    uint32_t axis;
-    enum ir_dtype d = IR_F32;
-    struct ir_type ta, tb, t;
-    if (!fe_get_int(c, NUM, &n) || !fe_get_int(c, AXIS, &given)) return fe_bad();
-    if (n < 0 || n > 1 << 24) return fe_fail(s, "E0212", "linspace: %lld points", (long long)n);
-    struct fe_val a = fe_inexact(s, ARG(START)), b = fe_inexact(s, ARG(STOP));
-    if (a.bad || b.bad) return fe_bad();
-    ta = fe_type_at(s, &a), tb = fe_type_at(s, &b);
-    if (!fe_broadcast_shapes(&ta, &tb, &t) || t.rank == IR_MAX_RANK)
-        return fe_fail(s, "E0210", "linspace: %s and %s do not fit", fe_describe(s, &a), fe_describe(s, &b));
-    struct fe_kind_of k = fe_promote(fe_kind(s, &a), fe_kind(s, &b));
-    t.dtype = (uint8_t)(d = k.dtype);
-    if (!fe_is_none(&ARG(DTYPE)) && !fe_get_dtype(c, DTYPE, &d)) return fe_bad();
-    if (!fe_get_axis(s, given, t.rank + 1u, &axis)) return fe_bad();
-    a = fe_broadcast_val(s, fe_cast(s, a, k.dtype), t.rank, t.dim),
-    b = fe_broadcast_val(s, fe_cast(s, b, k.dtype), t.rank, t.dim);
-    bool ends = fe_truth(&ARG(ENDPOINT));
-    int64_t parts = ends ? n - 1 : n, shape[IR_MAX_RANK + 1] = {0};
-    struct fe_val all[2], result[2],
-        step = parts > 0 ? fe_div(s, fe_sub(s, b, a), fe_float((double)parts)) : fe_full(s, t, (double)NAN);
-    shape[0] = n - (ends && n > 1);
-    for (uint32_t i = 1; i <= t.rank; i++) shape[i] = 1;
-    struct fe_val at = fe_iota(s, ir_type_of(k.dtype, t.rank + 1u, shape), 0);
-    if (parts > 0) at = fe_div(s, at, fe_float((double)parts));
-    all[0] = fe_add(s, fe_mul(s, fe_expand(s, a, 0), fe_sub(s, fe_float(1), at)), fe_mul(s, fe_expand(s, b, 0), at));
-    all[1] = fe_expand(s, b, 0);
-    result[0] = ends && n > 1 && !all[0].bad && !all[1].bad ? FE_APPLY(s, "concatenate", fe_tuple(s, all, 2)) : all[0];
-    result[0] = result[0].bad ? result[0] : FE_APPLY(s, "moveaxis", result[0], fe_int(0), fe_int(axis));
-    if (!result[0].bad && !ir_dtype_is_float(d)) result[0] = FE_APPLY(s, "floor", result[0]);
-    result[0] = result[0].bad ? result[0] : fe_cast(s, result[0], d);
-    result[1] = step;
-    return fe_truth(&ARG(RETSTEP)) ? fe_tuple(s, result, 2) : result[0];
-}
-
-/* ---------------------------------------------------------------- triangles and diagonals */
 
 struct fe_val make_array(struct fe_call *c)
 {

@@ -142,18 +142,6 @@ struct fe_val make_finfo(struct fe_call *c)
 
 /* ---------------------------------------------------------------- ranks, shapes, parts */
 
-struct fe_val make_atleast(struct fe_call *c)
-{ /* data: the rank */
-    SITE;
-    struct ir_type t;
-    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    struct fe_val x = ARG(0);
-    if (c->data == 3 && t.rank == 2) return fe_expand(s, x, 2);
-    if (c->data == 3 && t.rank == 1) x = fe_expand(s, x, 1);
-    while (!x.bad && fe_rank(s, &x) < (uint32_t)c->data) x = fe_expand(s, x, 0);
-    return x;
-}
-
 static bool common_shape(struct fe_call *c, struct ir_type *t)
 {
     SITE;
@@ -209,43 +197,6 @@ struct fe_val make_unstack(struct fe_call *c)
     return fe_tuple(s, all, (uint32_t)t.dim[at]);
 }
 
-/* [[a, b], [c, d]]: the innermost lists along the last axis, the others before it. */
-static struct fe_val joined_block(struct fe_call *c, const struct fe_val *v, int depth, uint32_t rank)
-{
-    SITE;
-    if (depth == 0) {
-        struct fe_val x = *v;
-        if (!fe_as_tensor(s, &x)) return fe_bad();
-        while (!x.bad && fe_rank(s, &x) < rank) x = fe_expand(s, x, 0);
-        return x;
-    }
-    if (v->kind != FE_VAL_TUPLE || !v->count) return fe_fail(s, "E0310", "block: lists of one depth expected");
-    struct fe_val *all = arena_new_array(s->fe->arena, struct fe_val, v->count);
-    for (uint32_t i = 0; i < v->count; i++) {
-        all[i] = joined_block(c, &v->items[i], depth - 1, rank);
-        if (all[i].bad) return fe_bad();
-    }
-    return FE_APPLY(s, "concatenate", fe_tuple(s, all, v->count), fe_int(-depth));
-}
-
-static uint32_t largest_rank(struct fe_site *s, const struct fe_val *v)
-{
-    uint32_t most = v->kind == FE_VAL_TENSOR ? fe_rank(s, v) : 0;
-    for (uint32_t i = 0; v->kind == FE_VAL_TUPLE && i < v->count; i++) {
-        uint32_t one = largest_rank(s, &v->items[i]);
-        most = one > most ? one : most;
-    }
-    return most;
-}
-
-struct fe_val make_block(struct fe_call *c)
-{
-    int depth = 0;
-    for (const struct fe_val *v = &ARG(0); v->kind == FE_VAL_TUPLE && v->count; v = &v->items[0]) depth++;
-    uint32_t rank = largest_rank(c->site, &ARG(0));
-    return joined_block(c, &ARG(0), depth, rank > (uint32_t)depth ? rank : (uint32_t)depth);
-}
-
 /* The axis of delete and insert, moved to the front of the flattened or the whole tensor. */
 static struct fe_val opened(struct fe_call *c, uint32_t arg, uint32_t *at)
 {
@@ -286,60 +237,6 @@ struct fe_val make_delete(struct fe_call *c)
             next = i + 1;
         }
     return FE_APPLY(s, "concatenate", fe_tuple(s, parts, count), fe_int(at));
-}
-
-struct fe_val make_insert(struct fe_call *c)
-{ /* before one index */
-    SITE;
-    uint32_t at;
-    int64_t index;
-    struct fe_val x = opened(c, 3, &at), y = ARG(2);
-    if (x.bad || !fe_get_int(c, 1, &index) || !fe_as_tensor(s, &y)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &x);
-    if (index < -t.dim[at] || index > t.dim[at])
-        return fe_fail(s, "E0212", "insert: index %lld is outside %lld elements", (long long)index,
-                       (long long)t.dim[at]);
-    if (index < 0) index += t.dim[at];
-    struct ir_type row = t;
-    if (fe_rank(s, &y) == t.rank) row.dim[at] = fe_type_at(s, &y).dim[at];
-    else {
-        row.dim[at] = 1;
-        if (fe_rank(s, &y) && t.rank > 1 && at + 1 < t.rank) y = fe_expand(s, y, at);
-        else if (fe_rank(s, &y)) row.dim[at] = fe_type_at(s, &y).dim[fe_rank(s, &y) - 1];
-    }
-    y = fe_broadcast_val(s, fe_cast(s, y, (enum ir_dtype)t.dtype), row.rank, row.dim);
-    struct fe_val parts[] = {fe_slice_axis(s, x, at, 0, index), y, fe_slice_axis(s, x, at, index, t.dim[at])};
-    return FE_APPLY(s, "concatenate", fe_tuple(s, parts, 3), fe_int(at));
-}
-
-/* ---------------------------------------------------------------- choices */
-
-static struct fe_val chosen(struct fe_site *s, struct fe_val which, const struct fe_val *items, uint32_t n)
-{
-    struct fe_val v = items[n - 1];
-    for (uint32_t i = n - 1; i-- > 0;) v = fe_where3(s, fe_binary(s, EXPR_OP_LE, which, fe_int(i)), items[i], v);
-    return v;
-}
-
-struct fe_val make_choose(struct fe_call *c)
-{
-    SITE;
-    const struct fe_val *items;
-    uint32_t n;
-    struct ir_type t;
-    if (!fe_get_tensor(c, 0, &t) || !items_of(c, 1, &items, &n)) return fe_bad();
-    const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
-    if (strcmp(mode, "clip") && strcmp(mode, "wrap"))
-        return fe_fail(s, "E0310", "choose: the mode is 'clip' or 'wrap'");
-    return chosen(s, *mode == 'w' ? fe_binary(s, EXPR_OP_MOD, ARG(0), fe_int(n)) : ARG(0), items, n);
-}
-
-struct fe_val make_select_n(struct fe_call *c)
-{
-    struct ir_type t;
-    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    if (c->rest_count < 1) return fe_fail(c->site, "E0312", "select_n needs the cases");
-    return chosen(c->site, t.dtype == IR_BOOL ? fe_cast(c->site, ARG(0), IR_I32) : ARG(0), c->rest, c->rest_count);
 }
 
 /* ---------------------------------------------------------------- indices */
@@ -388,80 +285,6 @@ struct fe_val make_triangle_indices(struct fe_call *c)
             if (upper ? j - i >= k : j - i <= k) first[n] = (int32_t)i, second[n++] = (int32_t)j;
     struct fe_val both[] = {integers(s, first, n), integers(s, second, n)};
     return fe_tuple(s, both, 2);
-}
-
-/* Flat indices as one index per dimension of a shape. */
-static struct fe_val coordinates(struct fe_site *s, struct fe_val flat, uint32_t rank, const int64_t *shape)
-{
-    struct fe_val all[IR_MAX_RANK];
-    int64_t behind = 1;
-    for (uint32_t i = rank; i-- > 0; behind *= shape[i]) {
-        struct fe_val v = behind == 1 ? flat : fe_binary(s, EXPR_OP_FLOORDIV, flat, fe_int((double)behind));
-        all[i] = i ? fe_binary(s, EXPR_OP_MOD, v, fe_int((double)(shape[i] ? shape[i] : 1))) : v;
-    }
-    return fe_tuple(s, all, rank);
-}
-
-struct fe_val make_unravel_index(struct fe_call *c)
-{ /* indices outside become the nearest ones */
-    SITE;
-    int64_t shape[IR_MAX_RANK], total = 1;
-    uint32_t rank;
-    struct ir_type t;
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "shape")) return fe_bad();
-    for (uint32_t i = 0; i < rank; i++) total *= shape[i];
-    struct fe_val size = fe_int((double)total), low = fe_int((double)-total),
-                  flat = fe_op2(s, OP_min, fe_op2(s, OP_max, ARG(0), low), fe_int((double)total - 1));
-    flat = fe_where3(s, fe_binary(s, EXPR_OP_LT, flat, fe_int(0)), fe_add(s, flat, size), flat);
-    return flat.bad ? flat : coordinates(s, flat, rank, shape);
-}
-
-struct fe_val make_ravel_multi_index(struct fe_call *c)
-{
-    SITE;
-    const struct fe_val *items;
-    int64_t shape[IR_MAX_RANK];
-    uint32_t n, rank;
-    if (!items_of(c, 0, &items, &n) || !fe_get_ints(s, &ARG(1), shape, IR_MAX_RANK, &rank, "dims")) return fe_bad();
-    if (n != rank)
-        return fe_fail(s, "E0212", "ravel_multi_index: %u indices for %u dimensions", (unsigned)n, (unsigned)rank);
-    const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
-    struct fe_val flat = fe_int(0);
-    for (uint32_t i = 0; i < n; i++) {
-        struct fe_val one = items[i], extent = fe_int((double)shape[i]);
-        if (!strcmp(mode, "clip")) one = FE_APPLY(s, "clip", one, fe_int(0), fe_int((double)shape[i] - 1));
-        else if (!strcmp(mode, "wrap")) one = fe_binary(s, EXPR_OP_MOD, one, extent);
-        if (one.bad) return one;
-        flat = i ? fe_add(s, fe_mul(s, flat, extent), one) : one;
-    }
-    return flat;
-}
-
-struct fe_val make_nonzero(struct fe_call *c)
-{ /* data 1: as the rows of a matrix */
-    SITE;
-    int64_t size;
-    struct ir_type t;
-    struct fe_val given = FE_APPLY(s, "needs_size", ARG(1));
-    if (given.bad || !fe_get_int(c, 1, &size) || !fe_get_tensor(c, 0, &t)) return fe_bad();
-    if (!t.rank || size < 0)
-        return fe_fail(s, "E0212", "%s needs a tensor of rank 1 or more and a size of 0 or more", c->function);
-    int64_t n = ir_type_elements(&t), found = size < n ? size : n;
-    struct fe_val mask = fe_reshape_val(s, fe_boolean(s, ARG(0)), 1, &n),
-                  order = FE_APPLY(s, "argsort", fe_op1(s, OP_not, mask));
-    order = order.bad ? order : fe_slice_axis(s, order, 0, 0, found);
-    if (order.bad) return order;
-    struct fe_val more[] = {order, fe_full(s, ir_type_of(IR_I32, 1, (int64_t[]){size - found}), 0)};
-    if (size > found) order = FE_APPLY(s, "concatenate", fe_tuple(s, more, 2));
-    struct fe_val there = fe_binary(s, EXPR_OP_LT, fe_iota(s, ir_type_of(IR_I32, 1, &size), 0),
-                                    fe_reduce_all(s, FE_RED_SUM, mask));
-    struct fe_val all = coordinates(s, order, t.rank, t.dim), out[IR_MAX_RANK];
-    for (uint32_t i = 0; i < t.rank && !all.bad; i++) {
-        const struct fe_val *fill = ARG(2).kind == FE_VAL_TUPLE && i < ARG(2).count ? &ARG(2).items[i] : &ARG(2);
-        out[i] = fe_where3(s, there, all.items[i], fe_is_none(fill) ? fe_int(0) : *fill);
-    }
-    all = all.bad ? all : fe_tuple(s, out, t.rank);
-    return c->data && !all.bad ? FE_APPLY(s, "stack", all, fe_int(1)) : all;
 }
 
 /* ---------------------------------------------------------------- slices that begin anywhere */
@@ -538,38 +361,6 @@ struct fe_val make_dynamic_update_slice(struct fe_call *c)
     return sliced_at(c->site, ARG(0), starts, NULL, &update);
 }
 
-struct fe_val make_dynamic_slice_in_dim(struct fe_call *c)
-{ /* data 1: one index, whose dimension may go */
-    SITE;
-    struct ir_type t;
-    uint32_t at;
-    struct fe_val starts[IR_MAX_RANK];
-    int64_t size = 1;
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_axis_arg(c, c->data ? 2 : 3, t.rank, &at) ||
-        (!c->data && !fe_get_int(c, 2, &size)))
-        return fe_bad();
-    int64_t sizes[IR_MAX_RANK], shape[IR_MAX_RANK];
-    uint32_t rank = 0;
-    for (uint32_t i = 0; i < t.rank; i++) {
-        starts[i] = i == at ? ARG(1) : fe_int(0);
-        sizes[i] = i == at ? size : t.dim[i];
-        if (i != at) shape[rank++] = t.dim[i];
-    }
-    struct fe_val v = sliced_at(s, ARG(0), starts, sizes, NULL);
-    return v.bad || !c->data || fe_truth(&ARG(3)) ? v : fe_reshape_val(s, v, rank, shape);
-}
-
-struct fe_val make_dynamic_update_in_dim(struct fe_call *c)
-{
-    struct ir_type t;
-    uint32_t at;
-    struct fe_val starts[IR_MAX_RANK], update;
-    if (!fe_get_tensor(c, 0, &t) || !update_of(c, 1, &t, &update) || !fe_get_axis_arg(c, 3, t.rank, &at))
-        return fe_bad();
-    for (uint32_t i = 0; i < t.rank; i++) starts[i] = i == at ? ARG(2) : fe_int(0);
-    return sliced_at(c->site, ARG(0), starts, NULL, &update);
-}
-
 /* slice(stop), slice(start, stop), slice(start, stop, step): what stands in brackets as start:stop:step. */
 struct fe_val make_slice(struct fe_call *c)
 {
@@ -579,47 +370,4 @@ struct fe_val make_slice(struct fe_call *c)
     struct fe_val v = fe_tuple(c->site, parts, 3);
     v.kind = FE_VAL_SLICE;
     return v;
-}
-
-/* ---------------------------------------------------------------- segments */
-
-/* Rows of `data` with the same id together; ids outside are left out. data 0: their sum, 1: largest, 2: smallest, 3:
- * product. */
-struct fe_val make_segment(struct fe_call *c)
-{
-    SITE;
-    struct ir_type t, ti;
-    int64_t n;
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_tensor(c, 1, &ti) || !fe_get_int(c, 2, &n)) return fe_bad();
-    if (!t.rank || ti.rank != 1 || ti.dim[0] != t.dim[0] || !ir_dtype_is_integer((enum ir_dtype)ti.dtype) || n < 0)
-        return fe_fail(s, "E0210", "%s: data %s, ids %s and %lld segments do not fit", c->function,
-                       fe_describe(s, &ARG(0)), fe_describe(s, &ARG(1)), (long long)n);
-    struct ir_type out = t;
-    out.dim[0] = n;
-    const char *mode = ARG(3).kind == FE_VAL_STRING ? ARG(3).string : "drop";
-    struct fe_val ids = fe_cast(s, ARG(1), IR_I32);
-    if (!strcmp(mode, "clip") && n) ids = fe_op2(s, OP_min, fe_op2(s, OP_max, ids, fe_int(0)), fe_int((double)n - 1));
-    else if (strcmp(mode, "drop") && strcmp(mode, "fill") && strcmp(mode, "promise_in_bounds"))
-        return fe_fail(s, "E0310", "%s: the mode is 'drop', 'fill' or 'clip'", c->function);
-    if (c->data == 0 && t.dtype != IR_BOOL) {
-        struct fe_val none = fe_full(s, out, 0);
-        return ids.bad || none.bad || !n || !t.dim[0]
-                   ? none
-                   : fe_val_tensor(ir_scatter_add(s->b, none.tensor, ids.tensor, ARG(0).tensor, 0));
-    }
-    if (t.rank == IR_MAX_RANK)
-        return fe_fail(s, "E0202", "%s of a tensor of %d dimensions is not supported yet", c->function, IR_MAX_RANK);
-    static const enum fe_reduction kinds[] = {FE_RED_SUM, FE_RED_MAX, FE_RED_MIN, FE_RED_PROD};
-    bool floats = ir_dtype_is_float((enum ir_dtype)t.dtype);
-    double far = floats ? (double)INFINITY : 2147483648.0, neutral = c->data == 1   ? -far
-                                                                     : c->data == 2 ? far - !floats
-                                                                                    : c->data == 3;
-    int64_t shape[IR_MAX_RANK] = {0};
-    struct fe_val hit = fe_one_hot_mask(s, ids, n, 0);
-    for (uint32_t i = 0; i <= t.rank; i++) shape[i] = i == 0 ? n : i == 1 ? t.dim[0] : 1;
-    struct fe_val wide = fe_where3(s, fe_reshape_val(s, hit, t.rank + 1u, shape), fe_expand(s, ARG(0), 0),
-                                   floats ? fe_float(neutral) : fe_int(neutral));
-    uint32_t rows = 1;
-    struct fe_val v = wide.bad ? wide : fe_reduce(s, kinds[c->data], wide, &rows, 1, NULL);
-    return v.bad ? v : fe_cast(s, v, (enum ir_dtype)t.dtype);
 }

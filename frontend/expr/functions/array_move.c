@@ -1,4 +1,5 @@
-/* Functions of expressions that move and repeat elements: broadcast, flip, roll, pad, repeat, tile. */
+/* Functions of expressions that move and repeat elements: broadcast, flip, pad, and what formulas move
+ * with. */
 #include "frontend/expr/makers.h"
 #include <string.h>
 
@@ -22,66 +23,6 @@ struct fe_val make_flip(struct fe_call *c)
         for (uint32_t j = 0; j < n; j++)
             if (axes[j] == i) dims[m++] = i;
     return m ? fe_tensor_val(ir_reverse(s->b, ARG(0).tensor, dims, m), ARG(0).weak) : ARG(0);
-}
-
-static struct fe_val roll_axis(struct fe_site *s, struct fe_val x, uint32_t axis, int64_t shift)
-{
-    if (x.bad) return x;
-    int64_t n = fe_type_at(s, &x).dim[axis];
-    shift = n ? ((shift % n) + n) % n : 0;
-    if (!shift) return x;
-    struct fe_val parts[] = {fe_slice_axis(s, x, axis, n - shift, n), fe_slice_axis(s, x, axis, 0, n - shift)};
-    return parts[0].bad || parts[1].bad ? fe_bad() : fe_join(s, parts, 2, axis);
-}
-
-/* By a number that is known when the step runs. */
-static struct fe_val roll_late(struct fe_call *c, const struct ir_type *t)
-{
-    SITE;
-    uint32_t axis = 0;
-    bool flat = fe_is_none(&ARG(2));
-    struct fe_val x = flat ? FE_APPLY(s, "ravel", ARG(0)) : ARG(0);
-    if (x.bad || (!flat && !fe_get_axis_arg(c, 2, t->rank, &axis))) return fe_bad();
-    int64_t n = fe_type_at(s, &x).dim[axis];
-    if (!n) return ARG(0);
-    struct fe_val place = fe_sub(s, fe_iota(s, ir_type_of(IR_I32, 1, &n), 0), ARG(1));
-    x = fe_take(s, x, fe_binary(s, EXPR_OP_MOD, place, fe_int((double)n)), axis, false);
-    return flat && !x.bad ? fe_reshape_val(s, x, t->rank, t->dim) : x;
-}
-
-static struct fe_val roll_one_by_one(struct fe_call *c)
-{
-    struct fe_val x = ARG(0);
-    if (ARG(2).kind != FE_VAL_TUPLE || ARG(1).count != ARG(2).count)
-        return fe_fail(c->site, "E0212", "roll: one axis for every shift expected");
-    for (uint32_t i = 0; i < ARG(1).count && !x.bad; i++)
-        x = FE_APPLY(c->site, "roll", x, ARG(1).items[i], ARG(2).items[i]);
-    return x;
-}
-
-struct fe_val make_roll(struct fe_call *c)
-{
-    SITE;
-    struct ir_type t;
-    uint32_t axes[IR_MAX_RANK], n, m;
-    int64_t shift[IR_MAX_RANK];
-    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    if (ARG(1).kind == FE_VAL_TENSOR && fe_rank(s, &ARG(1)) == 1 && ARG(2).kind == FE_VAL_TUPLE)
-        ARG(1) = FE_APPLY(s, "unstack", ARG(1));
-    if (ARG(1).bad) return ARG(1);
-    if (ARG(1).kind == FE_VAL_TUPLE && ARG(1).count && ARG(1).items[0].kind == FE_VAL_TENSOR) return roll_one_by_one(c);
-    if (ARG(1).kind == FE_VAL_TENSOR && !fe_rank(s, &ARG(1))) return roll_late(c, &t);
-    if (!fe_get_ints(s, &ARG(1), shift, IR_MAX_RANK, &m, "shift")) return fe_bad();
-    if (fe_is_none(&ARG(2))) {
-        for (uint32_t i = 1; i < m; i++) shift[0] += shift[i];
-        struct fe_val flat = fe_reshape_val(s, ARG(0), 1, (int64_t[]){ir_type_elements(&t)});
-        return fe_reshape_val(s, roll_axis(s, flat, 0, m ? shift[0] : 0), t.rank, t.dim);
-    }
-    if (!fe_get_axes(c, 2, t.rank, axes, &n)) return fe_bad();
-    if (m != n && m != 1 && n != 1) return fe_fail(s, "E0212", "roll: %u shifts for %u axes", (unsigned)m, (unsigned)n);
-    struct fe_val x = ARG(0);
-    for (uint32_t i = 0; i < (m > n ? m : n); i++) x = roll_axis(s, x, axes[n == 1 ? 0 : i], shift[m == 1 ? 0 : i]);
-    return x;
 }
 
 /* One side of an axis, taken from the tensor itself: edge, reflect, symmetric, wrap. */
@@ -252,73 +193,17 @@ struct fe_val make_pad(struct fe_call *c)
     return x;
 }
 
-/* A number of copies for every element: the place of copy i is that of the first running sum beyond i. */
-static struct fe_val repeat_each(struct fe_call *c, struct fe_val x, uint32_t axis)
+/* Elements start to stop of an axis. */
+struct fe_val make_part(struct fe_call *c)
 {
-    SITE;
-    int64_t total = 0, n = fe_type_at(s, &x).dim[axis], *copies = arena_new_array(s->fe->arena, int64_t, n + 1);
-    struct fe_val counts = ARG(1);
-    uint32_t count;
-    if (!fe_is_none(&ARG(3))) {
-        if (!fe_get_int(c, 3, &total)) return fe_bad();
-    } else if (counts.kind == FE_VAL_TENSOR)
-        return fe_fail(s, "E0312",
-                       "repeat by a tensor needs total_repeat_length=: the shape of a result may not depend on values");
-    else {
-        if (!fe_get_ints(s, &counts, copies, (uint32_t)n, &count, "repeats")) return fe_bad();
-        for (uint32_t i = 0; i < count; i++) total += copies[i];
-    }
-    if (!fe_as_tensor(s, &counts)) return fe_bad();
-    struct ir_type t = fe_type_at(s, &counts);
-    if (t.rank != 1 || (t.dim[0] != n && t.dim[0] != 1) || total < 0)
-        return fe_fail(s, "E0210", "repeat: %s counts for %lld elements", fe_describe(s, &counts), (long long)n);
-    counts = FE_APPLY(s, "cumsum", fe_broadcast_val(s, counts, 1, &n));
-    struct fe_val place = FE_APPLY(s, "searchsorted", counts, fe_iota(s, ir_type_of(IR_I32, 1, &total), 0),
-                                   (struct fe_val){.kind = FE_VAL_STRING, .string = "right"});
-    return place.bad ? place : fe_take(s, x, place, axis, false);
+    return fe_slice_axis(c->site, ARG(0), (uint32_t)ARG(1).number, (int64_t)ARG(2).number, (int64_t)ARG(3).number);
 }
 
-struct fe_val make_repeat(struct fe_call *c)
-{ /* a new axis behind the repeated one, merged */
-    SITE;
-    struct ir_type t;
-    int64_t n;
-    uint32_t axis = 0;
-    if (!fe_get_tensor(c, 0, &t)) return fe_bad();
-    struct fe_val x = ARG(0);
-    if (fe_is_none(&ARG(2))) {
-        x = FE_APPLY(s, "ravel", x);
-        t = fe_type_at(s, &x);
-    } else if (!fe_get_axis_arg(c, 2, t.rank, &axis)) return fe_bad();
-    if (ARG(1).kind == FE_VAL_TUPLE || ARG(1).kind == FE_VAL_TENSOR) return repeat_each(c, x, axis);
-    if (!fe_get_int(c, 1, &n)) return fe_bad();
-    if (n < 0) return fe_fail(s, "E0212", "repeat: a negative number of copies");
-    x = fe_expand(s, x, axis + 1);
-    if (x.bad) return x;
-    struct ir_type wide = fe_type_at(s, &x);
-    wide.dim[axis + 1] = n;
-    t.dim[axis] *= n;
-    return fe_reshape_val(s, fe_broadcast_val(s, x, wide.rank, wide.dim), t.rank, t.dim);
-}
+/* By indices that are known to lie inside. */
+struct fe_val make_taken(struct fe_call *c) { return fe_take(c->site, ARG(0), ARG(1), (uint32_t)ARG(2).number, false); }
 
-struct fe_val make_tile(struct fe_call *c)
+/* Rows added to those that indices name; indices outside name none. */
+struct fe_val make_scatter_add(struct fe_call *c)
 {
-    SITE;
-    struct ir_type t;
-    int64_t reps[IR_MAX_RANK];
-    uint32_t n;
-    if (!fe_get_tensor(c, 0, &t) || !fe_get_ints(s, &ARG(1), reps, IR_MAX_RANK, &n, "reps")) return fe_bad();
-    struct fe_val x = ARG(0);
-    while (!x.bad && fe_rank(s, &x) < n) x = fe_expand(s, x, 0);
-    for (uint32_t i = 0; i < n && !x.bad; i++) {
-        uint32_t axis = fe_rank(s, &x) - n + i;
-        if (reps[i] < 0 || reps[i] > 4096)
-            return fe_fail(s, "E0212", "tile: %lld copies are outside 0 to 4096", (long long)reps[i]);
-        if (reps[i] == 0) x = fe_slice_axis(s, x, axis, 0, 0);
-        if (reps[i] <= 1) continue;
-        struct fe_val *copies = arena_new_array(s->fe->arena, struct fe_val, reps[i]);
-        for (int64_t j = 0; j < reps[i]; j++) copies[j] = x;
-        x = fe_join(s, copies, (uint32_t)reps[i], axis);
-    }
-    return x;
+    return fe_val_tensor(ir_scatter_add(c->site->b, ARG(0).tensor, ARG(1).tensor, ARG(2).tensor, 0));
 }

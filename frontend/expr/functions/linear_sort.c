@@ -1,10 +1,8 @@
-/* sort, argsort, top_k, quantile, percentile, median, cross as jax.numpy. There is no sorting op: indices are found by
- * counting or by a sorting network, and what they take has the gradient of a gather. NaN comes last, equal elements
+/* sort, argsort, top_k as jax.numpy; quantiles stand in library/reduce.step. There is no sorting op: indices are found
+ * by counting or by a sorting network, and what they take has the gradient of a gather. NaN comes last, equal elements
  * keep their order. */
 #include "frontend/expr/makers.h"
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct fe_val word(const char *text) { return (struct fe_val){.kind = FE_VAL_STRING, .string = text}; }
 
@@ -130,157 +128,6 @@ struct fe_val make_sort(struct fe_call *c)
     return y.bad ? y : swap_last(s, y, axis);
 }
 
-/* ---------------------------------------------------------------- quantiles */
-
-enum method { LINEAR, LOWER, HIGHER, NEAREST, MIDPOINT };
-static const char *const methods[] = {"linear", "lower", "higher", "nearest", "midpoint"};
-
-/* The elements at these places of the sorted last axis: int32 of the other axes. */
-static struct fe_val at_place(struct fe_site *s, struct fe_val x, struct fe_val place)
-{
-    uint32_t last = fe_rank(s, &x) - 1;
-    place = place.bad ? place : fe_expand(s, fe_cast(s, place, IR_I32), last);
-    struct fe_val v = place.bad ? place : FE_APPLY(s, "take_along_axis", x, place, fe_int(-1), word("clip"));
-    struct ir_type t = fe_type_at(s, &x);
-    return v.bad ? v : fe_reshape_val(s, v, last, t.dim);
-}
-
-/* One quantile of the sorted last axis, of which `count` elements are numbers. */
-static struct fe_val between(struct fe_site *s, struct fe_val x, struct fe_val q, struct fe_val count,
-                             enum method method)
-{
-    struct fe_val most = fe_sub(s, count, fe_float(1)), at = fe_mul(s, q, most), none = fe_float(0), value[2], weight;
-    if (q.kind == FE_VAL_NUMBER && count.kind == FE_VAL_NUMBER) { /* known while compiling: slices */
-        uint32_t last = fe_rank(s, &x) - 1;
-        struct ir_type t = fe_type_at(s, &x);
-        float place = (float)q.number * (float)most.number, low = floorf(place), high = ceilf(place);
-        for (int k = 0; k < 2; k++) {
-            int64_t index = (int64_t)(k ? high : low);
-            value[k] = fe_slice_axis(s, x, last, index, index + 1);
-            value[k] = value[k].bad ? value[k] : fe_reshape_val(s, value[k], last, t.dim);
-        }
-        weight = fe_float((double)(place - low));
-    } else {
-        uint32_t last = fe_rank(s, &x) - 1;
-        struct ir_type t = fe_type_at(s, &x);
-        at = fe_broadcast_val(s, fe_cast(s, at, IR_F32), last, t.dim);
-        struct fe_val low = fe_op1(s, OP_floor, at), high = fe_op1(s, OP_ceil, at);
-        weight = fe_sub(s, at, low);
-        value[0] = at_place(s, x, fe_op2(s, OP_max, none, fe_op2(s, OP_min, low, most)));
-        value[1] = at_place(s, x, fe_op2(s, OP_max, none, fe_op2(s, OP_min, high, most)));
-        if (!value[0].bad) weight = fe_cast(s, weight, (enum ir_dtype)fe_type_at(s, &value[0]).dtype);
-    }
-    switch (method) {
-    case LOWER: return value[0];
-    case HIGHER: return value[1];
-    case NEAREST:
-        if (weight.kind == FE_VAL_NUMBER) return value[weight.number > 0.5];
-        return fe_where3(s, fe_binary(s, EXPR_OP_LE, weight, fe_float(0.5)), value[0], value[1]);
-    case MIDPOINT: return fe_mul(s, fe_add(s, value[0], value[1]), fe_float(0.5));
-    case LINEAR: break;
-    }
-    struct fe_val rest = weight.kind == FE_VAL_NUMBER ? fe_float((double)(1.0f - (float)weight.number))
-                                                      : one_minus(s, weight);
-    return fe_add(s, fe_mul(s, value[0], rest), fe_mul(s, value[1], weight));
-}
-
-/* The axes that are reduced, flattened behind the others. */
-static struct fe_val gather_axes(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count,
-                                 struct ir_type *kept, struct ir_type *wide)
-{
-    struct ir_type t = fe_type_at(s, &x);
-    uint32_t perm[IR_MAX_RANK], n = 0;
-    bool reduced[IR_MAX_RANK] = {0};
-    int64_t size = 1;
-    *kept = *wide = t;
-    for (uint32_t i = 0; i < count; i++) reduced[axes[i]] = true;
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (!reduced[i]) kept->dim[n] = t.dim[i], perm[n++] = i;
-    kept->rank = (uint8_t)n;
-    for (uint32_t i = 0; i < t.rank; i++)
-        if (reduced[i]) size *= t.dim[i], wide->dim[i] = 1, perm[n++] = i;
-    struct ir_type flat = *kept;
-    flat.dim[flat.rank++] = size;
-    x = t.rank ? fe_transpose_val(s, x, perm) : x;
-    return x.bad ? x : fe_reshape_val(s, x, flat.rank, flat.dim);
-}
-
-/* `squash`: NaN does not count. */
-struct quantile {
-    enum method method;
-    bool keep, squash;
-};
-
-static struct fe_val quantile_at(struct fe_site *s, struct fe_val x, const uint32_t *axes, uint32_t count,
-                                 struct fe_val q, const struct quantile *o)
-{
-    struct ir_type kept, wide;
-    struct fe_val flat = gather_axes(s, x, axes, count, &kept, &wide), value;
-    if (flat.bad) return flat;
-    uint32_t last = fe_rank(s, &flat) - 1;
-    int64_t n = fe_type_at(s, &flat).dim[last];
-    if (n < 1) return fe_fail(s, "E0212", "a quantile of no elements");
-    struct fe_val is_nan = FE_APPLY(s, "isnan", flat);
-    if (o->squash) {
-        struct fe_val here = fe_reduce(s, FE_RED_SUM, fe_cast(s, fe_op1(s, OP_not, is_nan), IR_F32), &last, 1, NULL);
-        value = between(s, sorted(s, flat), q, here, o->method);
-    } else {
-        struct fe_val any = fe_reduce(s, FE_RED_ANY, is_nan, &last, 1, NULL);
-        value = fe_where3(s, any, fe_float((double)NAN),
-                          between(s, sorted(s, flat), q, fe_float((double)n), o->method));
-    }
-    return value.bad || !o->keep ? value : fe_reshape_val(s, value, wide.rank, wide.dim);
-}
-
-static struct fe_val quantiles(struct fe_call *c, uint32_t axis_arg, const struct fe_val *q, double scale,
-                               const struct quantile *o)
-{
-    SITE;
-    uint32_t axes[IR_MAX_RANK], n;
-    struct fe_val x = fe_inexact(s, ARG(0)), parts[64], many = *q;
-    if (x.bad || !fe_get_axes(c, axis_arg, fe_rank(s, &x), axes, &n)) return fe_bad();
-    if (many.kind == FE_VAL_TENSOR && fe_rank(s, &many) == 1) many = FE_APPLY(s, "unstack", many);
-    bool list = many.kind == FE_VAL_TUPLE,
-         single = many.kind == FE_VAL_NUMBER || (many.kind == FE_VAL_TENSOR && !fe_rank(s, &many));
-    if ((!list && !single) || (list && (many.count < 1 || many.count > 64)))
-        return (void)fe_fail_at(s, &c->where[1], "E0310", "%s: a number or a list of up to 64 numbers expected",
-                                c->function),
-               fe_bad();
-    for (uint32_t i = 0; i < (list ? many.count : 1); i++) {
-        struct fe_val one = list ? many.items[i] : many;
-        if (one.kind == FE_VAL_NUMBER) {
-            one = fe_float(one.number / scale);
-            if (!(one.number >= 0 && one.number <= 1))
-                return (void)fe_fail_at(s, &c->where[1], "E0310", "%s: a number between 0 and %g expected", c->function,
-                                        scale),
-                       fe_bad();
-        } else one = scale == 1 ? one : fe_div(s, one, fe_float(scale));
-        parts[i] = quantile_at(s, x, axes, n, one, o);
-        if (parts[i].bad) return parts[i];
-    }
-    return list ? FE_APPLY(s, "stack", fe_tuple(s, parts, many.count), fe_int(0)) : parts[0];
-}
-
-struct fe_val make_quantile(struct fe_call *c)
-{ /* data: what stands for all, 1 or 100; negative: NaN does not count */
-    enum { METHOD = 5, KEEPDIMS };
-    uint32_t method = 0;
-    const char *name = ARG(METHOD).kind == FE_VAL_STRING ? ARG(METHOD).string : "";
-    while (method < 5 && strcmp(methods[method], name)) method++;
-    if (method == 5)
-        return (void)fe_fail_at(c->site, &c->where[METHOD], "E0310",
-                                "%s: the method is linear, lower, higher, nearest or midpoint", c->function),
-               fe_bad();
-    struct quantile o = {(enum method)method, fe_truth(&ARG(KEEPDIMS)), c->data < 0};
-    return quantiles(c, 2, &ARG(1), abs(c->data), &o);
-}
-
-struct fe_val make_median(struct fe_call *c)
-{ /* data 1: NaN does not count */
-    struct fe_val half = fe_float(0.5);
-    return quantiles(c, 1, &half, 1, &(struct quantile){MIDPOINT, fe_truth(&ARG(4)), c->data});
-}
-
 /* ---------------------------------------------------------------- the largest, several keys */
 
 static struct fe_val least_of(enum ir_dtype dtype)
@@ -335,5 +182,3 @@ struct fe_val make_top_k(struct fe_call *c)
     parts[0] = parts[1].bad ? parts[1] : FE_APPLY(s, "take_along_axis", x, parts[1], fe_int(-1), word("clip"));
     return fe_tuple(s, parts, 2);
 }
-
-/* ---------------------------------------------------------------- cross */

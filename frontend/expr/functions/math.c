@@ -55,6 +55,10 @@ struct fe_val make_whole(struct fe_call *c)
 { /* an integer, if it is one */
     return fe_val_number(ARG(0).number, ARG(0).number == floor(ARG(0).number));
 }
+struct fe_val make_rounded_number(struct fe_call *c)
+{ /* to float32 */
+    return fe_float((double)(float)ARG(0).number);
+}
 struct fe_val make_log_of_number(struct fe_call *c) { return fe_float(log(ARG(0).number)); }
 struct fe_val make_dtype(struct fe_call *c) { return fe_cast(c->site, ARG(0), (enum ir_dtype)c->data); }
 

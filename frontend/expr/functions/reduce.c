@@ -1,7 +1,5 @@
 /* Reductions and running sums of expressions. Sums of 16-bit floats run in float32, as in JAX. */
 #include "frontend/expr/makers.h"
-#include <math.h>
-#include <string.h>
 
 struct fe_val make_reduction(struct fe_call *c)
 {
@@ -69,34 +67,6 @@ struct fe_val make_scan(struct fe_call *c)
         if (parts[0].bad || parts[1].bad) return fe_bad();
         ir_value both[] = {parts[0].tensor, parts[1].tensor};
         x = fe_tensor_val(ir_concat(s->b, both, 2, axis), x.weak);
-    }
-    return x;
-}
-
-struct fe_val make_diff(struct fe_call *c)
-{
-    SITE;
-    int64_t n, given;
-    uint32_t axis;
-    struct fe_val x = ARG(0);
-    if (!fe_as_tensor(s, &x) || !fe_get_int(c, 1, &n) || !fe_get_int(c, 2, &given) ||
-        !fe_get_axis(s, given, fe_rank(s, &x), &axis))
-        return fe_bad();
-    for (uint32_t i = 3; i < 5 && n && !x.bad; i++) { /* what stands before and behind */
-        struct fe_val more = ARG(i);
-        if (fe_is_none(&more)) continue;
-        if (!fe_as_tensor(s, &more)) return fe_bad();
-        struct ir_type t = fe_type_at(s, &x);
-        t.dim[axis] = fe_rank(s, &more) ? fe_type_at(s, &more).dim[axis] : 1;
-        if (!fe_rank(s, &more)) more = fe_broadcast_val(s, more, t.rank, t.dim);
-        struct fe_val both[] = {i == 3 ? more : x, i == 3 ? x : more};
-        x = more.bad ? more : FE_APPLY(s, "concatenate", fe_tuple(s, both, 2), fe_int(axis));
-    }
-    for (int64_t i = 0; i < n && !x.bad; i++) {
-        int64_t extent_now = fe_type_at(s, &x).dim[axis];
-        if (extent_now < 1) return fe_fail(s, "E0212", "diff of an axis without elements");
-        enum expr_operator op = fe_type_at(s, &x).dtype == IR_BOOL ? EXPR_OP_NE : EXPR_OP_SUB;
-        x = fe_binary(s, op, fe_slice_axis(s, x, axis, 1, extent_now), fe_slice_axis(s, x, axis, 0, extent_now - 1));
     }
     return x;
 }
