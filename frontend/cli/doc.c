@@ -3,7 +3,7 @@
 #include "frontend/cli/doc.h"
 #include "frontend/expr/library.h"
 #include "frontend/losses/losses.h"
-#include "frontend/optim/schedules.h"
+#include "frontend/optim/optim.h"
 
 #include <string.h>
 
@@ -46,7 +46,9 @@ static const char *no_name(struct doc *d, uint32_t i)
     { \
         struct fe_row row; \
         if (!fe_##what##_row(__VA_ARGS__ i, &row)) return; \
+        const char *formula = optim_formula(d->arena, #what, row.name); \
         if (row.doc) str_addf(&d->out, "%s\n\n", row.doc); \
+        if (formula) str_addf(&d->out, "```\n%s```\n\n", formula); \
         doc_arguments(d, row.args, row.count); \
     }
 ROWS(schedule)

@@ -287,7 +287,7 @@ void doc_optimizer_entry(struct doc *d, uint32_t i)
     uint32_t count;
     const struct optim_row *row = &optim_rows(&count)[i];
     str_addf(&d->out, "%s\n\n", row->doc);
-    const char *formula = optim_formula(d->arena, row->name);
+    const char *formula = optim_formula(d->arena, "transform", row->name);
     if (row->chain) str_addf(&d->out, "A chain: `%s`.\n\n", row->chain);
     if (formula) str_addf(&d->out, "```\n%s```\n\n", formula);
     doc_arguments(d, row->args, row->count);

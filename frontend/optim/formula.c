@@ -1,4 +1,4 @@
-/* Transformations that are formulas: entries of optimizers.step, which says how they are written. An entry is read when
+/* Transformations, schedules and parts of C code that are formulas: entries of optimizers.step. An entry is read when
  * its row is used: names become numbers of a list, lines become statements. Statements with a value per parameter that
  * stand together run parameter by parameter. Of an operation the right operand is computed first, and of a call the
  * last argument: generated code follows the order of nodes, so that it should not change with the compiler's compiler.
@@ -6,12 +6,13 @@
 #include "frontend/expr/expr.h"
 #include "frontend/expr/library.h"
 #include "frontend/optim/optim.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 extern const char optim_formulas[];
 
-enum { MOST_PARAMETERS = 5 };
+enum { MOST_PARAMETERS = 6 };
 
 /* A term, a word or None. */
 struct value {
@@ -22,9 +23,10 @@ struct value {
 
 struct name {
     const char *text;
-    const char *state; /* of a slot: where it is stored */
-    int32_t argument;  /* of the row; -1: none */
-    bool leaf;         /* a value per parameter, else one */
+    const char *state;     /* of a slot: where it is stored */
+    struct fe_term *given; /* of a name that C code gives: where its next value goes */
+    int32_t argument;      /* of the row; -1: none */
+    bool leaf;             /* a value per parameter, else one */
     struct value *values;
 };
 
@@ -63,6 +65,12 @@ static bool is_number(const struct value *v) { return !v->none && !v->word && !v
 
 static struct fe_term cbrt_of(struct ir_builder *b, struct fe_term x) { return T(ir_unary(b, OP_cbrt, x.v)); }
 static struct fe_term float32_of(struct ir_builder *b, struct fe_term x) { return term_cast(b, x, IR_F32); }
+/* 1 / x of a number, rounded to float32. */
+static struct fe_term reciprocal(struct ir_builder *b, struct fe_term x)
+{
+    (void)b;
+    return term_number((double)(1.0f / (float)x.number));
+}
 /* Over all dimensions but the first, repeated over them. */
 static struct fe_term mean_of_rows(struct ir_builder *b, struct fe_term x)
 {
@@ -79,9 +87,9 @@ static const struct builtin {
     struct fe_term (*two)(struct ir_builder *, struct fe_term, struct fe_term);
     struct fe_term (*three)(struct ir_builder *, struct fe_term, struct fe_term, struct fe_term);
 } builtins[] = {
-    {"abs", .one = term_abs}, {"cbrt", .one = cbrt_of}, {"float32", .one = float32_of},
-    {"increment", .one = optim_increment}, {"mean", .one = term_mean},
-    {"mean_of_rows", .one = mean_of_rows}, {"rsqrt", .one = term_rsqrt}, {"sign", .one = term_sign},
+    {"abs", .one = term_abs}, {"cbrt", .one = cbrt_of}, {"cos", .one = term_cos}, {"float32", .one = float32_of},
+    {"floor", .one = term_floor}, {"increment", .one = optim_increment}, {"is_nan", .one = term_is_nan},
+    {"mean", .one = term_mean}, {"mean_of_rows", .one = mean_of_rows}, {"reciprocal", .one = reciprocal}, {"rsqrt", .one = term_rsqrt}, {"sign", .one = term_sign},
     {"sqrt", .one = term_sqrt}, {"square", .one = term_square}, {"sum", .one = term_sum}, {"tanh", .one = term_tanh},
     {"like", .two = term_cast_like}, {"maximum", .two = term_max}, {"minimum", .two = term_min},
     {"where", .three = term_where},
@@ -98,11 +106,13 @@ static struct value binary(struct ir_builder *b, enum expr_operator op, const st
     static struct fe_term (*const of_terms[])(struct ir_builder *, struct fe_term, struct fe_term) = {
         [EXPR_OP_ADD] = term_add, [EXPR_OP_SUB] = term_sub, [EXPR_OP_MUL] = term_mul, [EXPR_OP_DIV] = term_div,
         [EXPR_OP_POW] = term_pow, [EXPR_OP_EQ] = term_eq,   [EXPR_OP_LE] = term_le,   [EXPR_OP_LT] = term_lt,
-        [EXPR_OP_AND] = term_and, [EXPR_OP_OR] = term_or,   [EXPR_OP_GT] = NULL};
+        [EXPR_OP_AND] = term_and, [EXPR_OP_OR] = term_or,   [EXPR_OP_MOD] = term_rem, [EXPR_OP_GT] = NULL};
     bool words = x->none || y->none || x->word || y->word, numbers = is_number(x) && is_number(y);
     bool same = x->none == y->none && !x->word == !y->word && (!x->word || strcmp(x->word, y->word) == 0);
     if (words) return value_of(term_number(same == (op == EXPR_OP_EQ)));
     if (numbers && op == EXPR_OP_GT) return value_of(term_number(x->term.number > y->term.number));
+    if (numbers && op == EXPR_OP_LT) return value_of(term_number(x->term.number < y->term.number));
+    if (numbers && op == EXPR_OP_EQ) return value_of(term_number(x->term.number == y->term.number));
     if (numbers && op == EXPR_OP_AND) return value_of(term_number(x->term.number && y->term.number));
     if (op >= sizeof of_terms / sizeof *of_terms || !of_terms[op]) BUG("operator %d in a formula", (int)op);
     return value_of(of_terms[op](b, x->term, y->term));
@@ -259,6 +269,10 @@ static bool resolve(struct formula *f, struct expr_node *n, const struct functio
     if (n->kind == EXPR_CALL) n->at = callee(f, n->text);
     if (n->kind == EXPR_CALL && (n->at == TREE_SUM || n->at == TREE_DOT)) return false;
     if (n->kind != EXPR_NAME) return leaf;
+    if (strcmp(n->text, "inf") == 0) {
+        n->kind = EXPR_NUMBER, n->number = INFINITY;
+        return false;
+    }
     for (n->at = 0; inside && n->at < inside->count; n->at++)
         if (strcmp(inside->parameters[n->at], n->text) == 0) return false;
     n->at = name_find(f, n->text);
@@ -283,12 +297,13 @@ static struct value argument_value(struct formula *f, uint32_t i)
     }
 }
 
-/* What every line sees: arguments, and what is known of parameters. False: errors were recorded. */
-static bool read_names(struct formula *f)
+/* The arguments of the row that are not given otherwise. False: errors were recorded. */
+static bool read_arguments(struct formula *f)
 {
     struct optim_transform *t = f->t;
     for (uint32_t i = 0; i < t->row->count; i++) {
         bool mask = t->row->args[i].kind == FE_PATTERNS, *in = arena_new_array(t->fe->arena, bool, t->count + 1);
+        if (name_find(f, t->row->args[i].name) != NONE) continue;
         uint32_t added = name_add(f, t->row->args[i].name, mask);
         struct name *n = &f->names.items[added];
         n->argument = (int32_t)i;
@@ -296,6 +311,13 @@ static bool read_names(struct formula *f)
         if (!mask) n->values[0] = argument_value(f, i);
         for (uint32_t k = 0; mask && k < t->count; k++) n->values[k] = value_of(term_number(in[k]));
     }
+    return true;
+}
+
+/* What is known of parameters and of the step. */
+static void read_names(struct formula *f)
+{
+    struct optim_transform *t = f->t;
     uint32_t g = name_add(f, "g", true), p = name_add(f, "p", true), rank = name_add(f, "rank", true);
     EACH_LEAF(t, i) {
         f->names.items[g].values[i] = value_of(T(t->u[i]));
@@ -305,7 +327,17 @@ static bool read_names(struct formula *f)
     uint32_t value = name_add(f, "value", false), example = name_add(f, "example", false);
     f->names.items[value].values[0] = value_of(T(t->o->value));
     f->names.items[example].values[0] = value_of(term_number(t->o->example));
-    return true;
+}
+
+static void read_given(struct formula *f, const struct optim_given *given)
+{
+    for (; given->name; given++) {
+        uint32_t added = name_add(f, given->name, given->leaf);
+        struct name *n = &f->names.items[added];
+        n->given = given->values;
+        n->values[0] = value_of(given->values[0]);
+        for (uint32_t i = 0; given->leaf && i < f->t->count; i++) n->values[i] = value_of(given->values[i]);
+    }
 }
 
 /* The next word of a declaration if it is this one, or any if `word` is NULL; NULL: it is not. */
@@ -394,7 +426,7 @@ static void read_statement(struct formula *f, struct fe_span line)
         size_t length = (size_t)(arrow - line.text);
         s.slot = name_find(f, arena_string_n(arena, line.text, length));
         s.update = length == 1 && *line.text == 'g';
-        if (!s.update && (s.slot == NONE || !f->names.items[s.slot].state))
+        if (!s.update && (s.slot == NONE || (!f->names.items[s.slot].state && !f->names.items[s.slot].given)))
             BUG("%s:%u: no such slot", f->reader.file, f->reader.line);
         line = (struct fe_span){arrow + 4, line.length - length - 4};
         if (s.update) s.slot = NONE;
@@ -415,6 +447,14 @@ static void store(struct formula *f, const struct statement *s, const struct val
     if (s->update) f->u[f->leaf] = v->term.v ? v->term.v : ir_number_like(t->b, t->u[f->leaf], v->term.number);
 }
 
+static void set_next(struct formula *f, const struct statement *s, uint32_t leaf, struct fe_term v)
+{
+    const struct name *n = &f->names.items[s->slot];
+    if (n->given) n->given[n->leaf ? leaf : 0] = v;
+    else if (s->leaf) optim_leaf_set(f->t, n->state, leaf, v);
+    else optim_state_set(f->t, n->state, v);
+}
+
 /* The next statements that belong together. */
 static void run(struct formula *f)
 {
@@ -426,7 +466,7 @@ static void run(struct formula *f)
     if (!first->leaf) {
         struct value v = eval(f, first->tree, NULL);
         store(f, first, &v);
-        if (first->slot != NONE) optim_state_set(t, f->names.items[first->slot].state, v.term);
+        if (first->slot != NONE) set_next(f, first, 0, v.term);
         return;
     }
     struct value **next = arena_new_array(t->fe->arena, struct value *, end - at);
@@ -443,8 +483,7 @@ static void run(struct formula *f)
         }
     for (size_t k = at; k < end; k++)
         if (next[k - at])
-            EACH_LEAF(t, i)
-                optim_leaf_set(t, f->names.items[f->statements.items[k].slot].state, i, next[k - at][i].term);
+            EACH_LEAF(t, i) set_next(f, &f->statements.items[k], i, next[k - at][i].term);
 }
 
 static void run_all(struct formula *f)
@@ -466,14 +505,16 @@ static void run_chain(struct formula *f, const char *text)
     EACH_LEAF(t, i) g[i] = value_of(T(t->u[i]));
 }
 
-void optim_formula_run(struct optim_transform *t)
+static void run_entry(struct optim_transform *t, const char *words, const char *name, const struct optim_given *given)
 {
     struct formula f = {.t = t, .u = optim_new_tree(t)};
     struct fe_entry e;
     struct fe_span line;
     size_t errors = t->fe->diags->errors;
-    if (!entry_find(&f.reader, "transform", t->row->name, &e)) BUG("%s has no formula", t->row->name);
-    if (!read_names(&f)) return;
+    if (!entry_find(&f.reader, words, name, &e)) BUG("no %s %s", words, name);
+    if (given) read_given(&f, given);
+    if (!read_arguments(&f)) return;
+    if (t->u) read_names(&f);
     while (fe_statement_next(&f.reader, e.body, &line) && t->fe->diags->errors == errors) {
         const char *at = arena_string_n(t->fe->arena, line.text, line.length);
         bool slots = take(&f, &at, "slots") != NULL, chain = !slots && take(&f, &at, "chain");
@@ -483,6 +524,24 @@ void optim_formula_run(struct optim_transform *t)
         while (slots) read_slot(&f, &at), slots = take(&f, &at, ",") != NULL;
     }
     if (t->fe->diags->errors == errors) run_all(&f);
+}
+
+void optim_formula_run(struct optim_transform *t) { run_entry(t, "transform", t->row->name, NULL); }
+void optim_formula_given(struct optim_transform *t, const char *name, const struct optim_given *given)
+{
+    run_entry(t, "part", name, given);
+}
+
+struct fe_term optim_formula_of_count(struct fe *fe, struct ir_builder *b, const char *words, const char *name,
+                                      const struct fe_row *row, const struct fe_value *args, struct fe_term count)
+{
+    struct optim_row like = {.name = name, .args = row->args, .count = row->count};
+    struct fe_optim_state o = {.fe = fe, .b = b};
+    struct fe_term rate = term_number(0);
+    const ir_value injected[OPTIM_MOST_ARGS] = {0};
+    struct optim_transform t = {.o = &o, .fe = fe, .b = b, .row = &like, .args = args, .injected = injected};
+    run_entry(&t, words, name, (const struct optim_given[]){{"count", &count, false}, {"rate", &rate, false}, {0}});
+    return rate;
 }
 
 /* ---------------------------------------------------------------- the reference */
@@ -502,13 +561,13 @@ static void add_functions(struct arena *arena, struct str *out, struct fe_span b
     }
 }
 
-const char *optim_formula(struct arena *arena, const char *name)
+const char *optim_formula(struct arena *arena, const char *words, const char *name)
 {
     struct fe_reader r;
     struct fe_entry e;
     struct fe_span line;
     struct str out = STR(arena);
-    if (!entry_find(&r, "transform", name, &e)) return NULL;
+    if (!entry_find(&r, words, name, &e)) return NULL;
     add_functions(arena, &out, e.body);
     if (out.length) str_add(&out, "\n");
     while (fe_statement_next(&r, e.body, &line)) str_addf(&out, "%.*s\n", (int)line.length, line.text);

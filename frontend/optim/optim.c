@@ -42,7 +42,7 @@ struct fe_term optim_number(const struct optim_transform *t, const char *name)
 {
     ir_value injected = t->injected[optim_arg_index(t, name)];
     if (!injected) return term_number(arg(t, name)->number);
-    return (struct fe_term){.v = injected, .weak = ir_type(t->o->b->f, injected)->dtype == IR_F64};
+    return (struct fe_term){.v = injected, .weak = ir_type(t->b->f, injected)->dtype == IR_F64};
 }
 
 bool optim_at_most(const struct optim_transform *t, const char *name, int64_t limit)

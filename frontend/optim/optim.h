@@ -128,7 +128,20 @@ const struct optim_row *optim_row_find(const struct fe *, const char *name);
 bool optim_inject(struct optim_transform *);  /* of inject_hyperparams: declares what it injects; false: errors */
 bool optim_injects(const struct optim_row *); /* inject_hyperparams by either name */
 optim_rule optim_formula_run;                 /* formula.c: of rows that are formulas */
-const char *optim_formula(struct arena *, const char *name); /* their lines; NULL: it is none */
+/* A value, or one per parameter, that C code gives to a `part` of optimizers.step and that the part may set; a list of
+ * them ends with a name that is NULL. */
+struct optim_given {
+    const char *name;
+    struct fe_term *values;
+    bool leaf;
+};
+/* Runs a part: it sees what is given and the arguments of the row, and, where there are updates, what a transformation
+ * sees. */
+void optim_formula_given(struct optim_transform *, const char *part, const struct optim_given *);
+/* The rate at a count by an entry (`words`: schedule, factor) that sees the arguments of a row. */
+struct fe_term optim_formula_of_count(struct fe *, struct ir_builder *, const char *words, const char *name,
+                                      const struct fe_row *, const struct fe_value *args, struct fe_term count);
+const char *optim_formula(struct arena *, const char *words, const char *name); /* its lines; NULL: there is none */
 enum { OPTIM_MOST_ARGS = 24 };
 
 /* Runs the transformation that a JSON object describes on u, with its state under `path`. */

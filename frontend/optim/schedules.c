@@ -1,7 +1,8 @@
-/* Schedules: numbers that depend on a step counter, as formulas over an int32 scalar. Rows are in schedules.def; the
- * arithmetic is that of optax.schedules: what does not depend on the step is formed in double. */
+/* Schedules: numbers that depend on a step counter, as formulas over an int32 scalar. Rows are in schedules.def; those
+ * that are a formula alone have an entry in optimizers.step. The arithmetic is that of optax.schedules: what does not
+ * depend on the step is formed in double. */
 #include "frontend/document/arguments.h"
-#include "frontend/optim/schedules.h"
+#include "frontend/optim/optim.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,17 @@ struct schedule {
 };
 typedef struct fe_term schedule_rule(struct schedule *, struct fe_term step);
 
+static schedule_rule schedule_formula;
 #define X(name, arguments, doc) static schedule_rule schedule_##name;
+#define FORMULA(name, arguments, doc)
 #include "frontend/optim/schedules.def"
 #undef X
+#undef FORMULA
+#define FORMULA(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #define X(name, arguments, doc) static const struct fe_arg name##_args[] = {arguments{0}};
 #include "frontend/optim/schedules.def"
 #undef X
+#undef FORMULA
 
 static const struct schedule_row {
     const char *name;
@@ -31,10 +37,13 @@ static const struct schedule_row {
     uint32_t count;
     const char *doc;
 } rows[] = {
-#define X(name, arguments, doc) \
-    {#name, schedule_##name, name##_args, sizeof name##_args / sizeof *name##_args - 1, doc},
+#define ROW(name, rule, doc) {#name, schedule_##rule, name##_args, sizeof name##_args / sizeof *name##_args - 1, doc},
+#define X(name, arguments, doc) ROW(name, name, doc)
+#define FORMULA(name, arguments, doc) ROW(name, formula, doc)
 #include "frontend/optim/schedules.def"
 #undef X
+#undef FORMULA
+#undef ROW
 };
 enum { ROW_COUNT = sizeof rows / sizeof *rows, MOST_ARGS = 12, MOST_BOUNDARIES = 4096 };
 
@@ -52,14 +61,14 @@ bool fe_schedule_row(uint32_t index, struct fe_row *out)
     return true;
 }
 
-static const struct fe_value *arg(const struct schedule *s, const char *name)
+static const struct fe_value *given(const struct schedule *s, const char *name)
 {
     for (uint32_t i = 0; i < s->row->count; i++)
         if (strcmp(s->row->args[i].name, name) == 0) return &s->args[i];
     BUG("schedule %s has no argument %s", s->row->name, name);
 }
-static double num(const struct schedule *s, const char *name) { return arg(s, name)->number; }
-static int64_t whole(const struct schedule *s, const char *name) { return arg(s, name)->integer; }
+static double num(const struct schedule *s, const char *name) { return given(s, name)->number; }
+static int64_t whole(const struct schedule *s, const char *name) { return given(s, name)->integer; }
 
 /* The value of an error: formulas go on with it. */
 static struct fe_term bad(void) { return term_number(0); }
@@ -117,58 +126,23 @@ ir_value fe_schedule(struct fe *fe, struct ir_builder *b, const struct fe_value 
     return fe_schedule_term(fe, b, value, step).v;
 }
 
-/* ---------------------------------------------------------------- formulas over numbers */
+/* ---------------------------------------------------------------- formulas */
+
+static struct fe_term by_entry(struct schedule *s, const char *words, const char *name, struct fe_term count)
+{
+    const struct fe_row row = {.name = name, .args = s->row->args, .count = s->row->count};
+    return optim_formula_of_count(s->fe, s->b, words, name, &row, s->args, count);
+}
+
+static struct fe_term schedule_formula(struct schedule *s, struct fe_term step)
+{
+    return by_entry(s, "schedule", s->row->name, step);
+}
 
 static struct fe_term constant(double x) { return term_number(x); }
 static struct fe_term sub(struct schedule *s, struct fe_term x, struct fe_term y) { return term_sub(s->b, x, y); }
 static struct fe_term add(struct schedule *s, struct fe_term x, struct fe_term y) { return term_add(s->b, x, y); }
 static struct fe_term mul(struct schedule *s, struct fe_term x, struct fe_term y) { return term_mul(s->b, x, y); }
-static struct fe_term quotient(struct schedule *s, struct fe_term x, struct fe_term y) { return term_div(s->b, x, y); }
-
-static struct fe_term polynomial(struct schedule *s, struct fe_term step, double init, double end, struct fe_term power,
-                                 int64_t steps, int64_t begin)
-{
-    if (steps <= 0) return constant(init);
-    if (begin < 0) begin = 0;
-    struct fe_term n = term_integer(steps);
-    struct fe_term count = term_min(s->b, term_max(s->b, sub(s, step, term_integer(begin)), term_integer(0)), n);
-    /* XLA computes 1 - count / n as one fused 1 - count * (1 / n) with a rounded reciprocal, so that after n steps the
-     * rest may lie a little below 0. The same without a fused operation: (n - count) / n + (1 - n * (1 / n)). */
-    double reciprocal = (double)(1.0f / (float)steps), error = 1 - (double)steps * reciprocal;
-    struct fe_term left = term_cast(s->b, sub(s, n, count), IR_F32); /* which a quotient of integers is */
-    left = add(s, mul(s, left, constant(reciprocal)), constant(error));
-    return add(s, mul(s, constant(init - end), term_pow(s->b, left, power)), constant(end));
-}
-
-static struct fe_term linear(struct schedule *s, struct fe_term step, double init, double end, int64_t steps,
-                             int64_t begin)
-{
-    return polynomial(s, step, init, end, term_integer(1), steps, begin);
-}
-
-static struct fe_term cosine(struct schedule *s, struct fe_term step, double init, int64_t steps, double alpha,
-                             double exponent)
-{
-    struct fe_term n = constant((double)steps), count = term_min(s->b, step, n);
-    struct fe_term wave = add(s, term_integer(1), term_cos(s->b, quotient(s, mul(s, constant(acos(-1.0)), count), n)));
-    struct fe_term decay = term_pow(s->b, mul(s, constant(0.5), wave), constant(exponent));
-    return mul(s, constant(init), add(s, mul(s, constant(1 - alpha), decay), constant(alpha)));
-}
-
-static struct fe_term exponential(struct schedule *s, struct fe_term step, double init)
-{
-    int64_t steps = whole(s, "transition_steps"), begin = whole(s, "transition_begin");
-    double rate = num(s, "decay_rate");
-    const struct fe_value *end = arg(s, "end_value");
-    if (steps <= 0 || rate == 0) return constant(init);
-    if (begin < 0) begin = 0;
-    struct fe_term count = sub(s, step, term_integer(begin)), p = quotient(s, count, term_integer(steps));
-    if (arg(s, "staircase")->boolean) p = term_floor(s->b, p);
-    struct fe_term decayed = mul(s, constant(init), term_pow(s->b, constant(rate), p));
-    decayed = term_where(s->b, term_le(s->b, count, term_integer(0)), constant(init), decayed);
-    if (end->null) return decayed;
-    return rate < 1 ? term_max(s->b, decayed, constant(end->number)) : term_min(s->b, decayed, constant(end->number));
-}
 
 /* Joined schedules: before the boundary the one, from it on the other, which counts from there. */
 static struct fe_term after(struct schedule *s, struct fe_term step, int64_t boundary, struct fe_term before,
@@ -203,7 +177,7 @@ static uint32_t boundary_put(struct boundary *list, uint32_t n, struct boundary 
 
 static bool boundaries_read(struct schedule *s, struct boundary **out, uint32_t *count)
 {
-    const struct fe_value *map = arg(s, "boundaries_and_scales");
+    const struct fe_value *map = given(s, "boundaries_and_scales");
     *count = 0;
     if (map->null || !map->json) return true;
     *out = arena_new_array(s->fe->arena, struct boundary, map->json->count + 1);
@@ -240,7 +214,7 @@ static struct fe_term interpolate(struct schedule *s, struct fe_term step, bool 
     struct fe_term result = term_tensor(ir_scalar(s->b, IR_F32, (double)values[n]));
     for (uint32_t i = n; i-- > 0;) {
         int64_t from = i ? list[i - 1].at : 0, size = list[i].at - from;
-        struct fe_term part = quotient(s, sub(s, step, term_integer(from)), term_integer(size > 1 ? size : 1)), value;
+        struct fe_term part = term_div(s->b, since(s, step, from), term_integer(size > 1 ? size : 1)), value;
         struct fe_term start = constant((double)values[i]), end = constant((double)values[i + 1]);
         if (cosines) {
             struct fe_term wave = add(s, term_cos(s->b, mul(s, constant(acos(-1.0)), part)), term_integer(1));
@@ -255,26 +229,22 @@ static struct fe_term interpolate(struct schedule *s, struct fe_term step, bool 
 
 /* ---------------------------------------------------------------- the rows */
 
-static struct fe_term schedule_constant_schedule(struct schedule *s, struct fe_term step)
-{
-    (void)step;
-    return constant(num(s, "value"));
-}
-
+/* An exponent that is written as an integer multiplies. */
 static struct fe_term schedule_polynomial_schedule(struct schedule *s, struct fe_term step)
 {
-    const struct fe_value *power = arg(s, "power");
-    bool integer = power->json && power->json->kind == JSON_NUMBER &&
-                   !memchr(s->fe->json.text + power->json->offset, '.', power->json->length);
-    struct fe_term exponent = integer ? term_integer((int64_t)power->number) : constant(power->number);
-    return polynomial(s, step, num(s, "init_value"), num(s, "end_value"), exponent, whole(s, "transition_steps"),
-                      whole(s, "transition_begin"));
-}
-
-static struct fe_term schedule_linear_schedule(struct schedule *s, struct fe_term step)
-{
-    return linear(s, step, num(s, "init_value"), num(s, "end_value"), whole(s, "transition_steps"),
-                  whole(s, "transition_begin"));
+    const struct fe_value *power = given(s, "power");
+    struct fe_arg args[MOST_ARGS];
+    struct fe_value values[MOST_ARGS];
+    struct schedule_row row = *s->row;
+    struct schedule like = {.fe = s->fe, .b = s->b, .row = &row, .args = values};
+    size_t i = (size_t)(power - s->args);
+    memcpy(args, row.args, row.count * sizeof *args);
+    memcpy(values, s->args, row.count * sizeof *values);
+    row.args = args;
+    if (power->json && power->json->kind == JSON_NUMBER &&
+        !memchr(s->fe->json.text + power->json->offset, '.', power->json->length))
+        args[i].kind = FE_INTEGER, values[i].integer = (int64_t)power->number;
+    return schedule_formula(&like, step);
 }
 
 static struct fe_term schedule_piecewise_constant_schedule(struct schedule *s, struct fe_term step)
@@ -287,22 +257,12 @@ static struct fe_term schedule_piecewise_constant_schedule(struct schedule *s, s
     return value;
 }
 
-static struct fe_term schedule_exponential_decay(struct schedule *s, struct fe_term step)
-{
-    return exponential(s, step, num(s, "init_value"));
-}
-
-static struct fe_term schedule_cosine_decay_schedule(struct schedule *s, struct fe_term step)
-{
-    return cosine(s, step, num(s, "init_value"), whole(s, "decay_steps"), num(s, "alpha"), num(s, "exponent"));
-}
-
 static struct fe_term schedule_piecewise_interpolate_schedule(struct schedule *s, struct fe_term step)
 {
     struct boundary *list = NULL;
     uint32_t n;
     if (!boundaries_read(s, &list, &n)) return bad();
-    return interpolate(s, step, strcmp(arg(s, "interpolate_type")->string, "cosine") == 0, num(s, "init_value"), list,
+    return interpolate(s, step, strcmp(given(s, "interpolate_type")->string, "cosine") == 0, num(s, "init_value"), list,
                        n);
 }
 
@@ -310,7 +270,7 @@ static struct fe_term schedule_linear_onecycle_schedule(struct schedule *s, stru
 {
     int64_t steps = whole(s, "transition_steps");
     double div = num(s, "div_factor");
-    const struct fe_value *start = arg(s, "pct_start"), *final = arg(s, "pct_final");
+    const struct fe_value *start = given(s, "pct_start"), *final = given(s, "pct_final");
     if (start->number > final->number) {
         fe_error(s->fe, start->json ? start->json : final->json, "E0103",
                  "\"pct_start\" must be at most \"pct_final\"");
@@ -333,32 +293,16 @@ static struct fe_term schedule_cosine_onecycle_schedule(struct schedule *s, stru
     return interpolate(s, step, true, num(s, "peak_value") / div, list, n);
 }
 
-static struct fe_term schedule_warmup_constant_schedule(struct schedule *s, struct fe_term step)
-{
-    return linear(s, step, num(s, "init_value"), num(s, "peak_value"), whole(s, "warmup_steps"), 0);
-}
-
 static struct fe_term schedule_warmup_cosine_decay_schedule(struct schedule *s, struct fe_term step)
 {
     int64_t warmup = whole(s, "warmup_steps"), steps = whole(s, "decay_steps");
-    double peak = num(s, "peak_value"), alpha = peak == 0 ? 0 : num(s, "end_value") / peak;
     if (steps <= warmup) {
-        fe_error(s->fe, arg(s, "decay_steps")->json, "E0412",
+        fe_error(s->fe, given(s, "decay_steps")->json, "E0412",
                  "decay_steps counts all steps and must be greater than warmup_steps (%lld), found %lld",
                  (long long)warmup, (long long)steps);
         return bad();
     }
-    struct fe_term rise = linear(s, step, num(s, "init_value"), peak, warmup, 0);
-    return after(s, step, warmup, rise,
-                 cosine(s, since(s, step, warmup), peak, steps - warmup, alpha, num(s, "exponent")));
-}
-
-static struct fe_term schedule_warmup_exponential_decay_schedule(struct schedule *s, struct fe_term step)
-{
-    int64_t warmup = whole(s, "warmup_steps");
-    double peak = num(s, "peak_value");
-    struct fe_term rise = linear(s, step, num(s, "init_value"), peak, warmup, 0);
-    return after(s, step, warmup, rise, exponential(s, since(s, step, warmup), peak));
+    return schedule_formula(s, step);
 }
 
 static struct fe_term schedule_sgdr_schedule(struct schedule *s, struct fe_term step)
@@ -367,7 +311,7 @@ static struct fe_term schedule_sgdr_schedule(struct schedule *s, struct fe_term 
     struct fe_term value = constant(0);
     int64_t begin = 0;
     bool first = true;
-    for (fe_json e = fe_first(s->fe, arg(s, "cosine_kwargs")->json); e; e = fe_next(s->fe, e)) {
+    for (fe_json e = fe_first(s->fe, given(s, "cosine_kwargs")->json); e; e = fe_next(s->fe, e)) {
         int64_t steps = 0;
         struct fe_term part = run_row(s->fe, s->b, segment, e, since(s, step, begin));
         value = first ? part : after(s, step, begin, value, part);
@@ -376,13 +320,13 @@ static struct fe_term schedule_sgdr_schedule(struct schedule *s, struct fe_term 
         begin += steps;
         first = false;
     }
-    if (first) fe_error(s->fe, arg(s, "cosine_kwargs")->json, "E0413", "cosine_kwargs must list at least one cycle");
+    if (first) fe_error(s->fe, given(s, "cosine_kwargs")->json, "E0413", "cosine_kwargs must list at least one cycle");
     return value;
 }
 
 static struct fe_term schedule_join_schedules(struct schedule *s, struct fe_term step)
 {
-    fe_json schedules = arg(s, "schedules")->json, boundaries = arg(s, "boundaries")->json,
+    fe_json schedules = given(s, "schedules")->json, boundaries = given(s, "boundaries")->json,
             boundary = fe_first(s->fe, boundaries);
     if (schedules->count == 0) {
         fe_error(s->fe, schedules, "E0413", "join_schedules needs at least one schedule");
@@ -418,37 +362,9 @@ static const char *const factor_names[] = {"constant",    "linear_warmup",      
                                            "cosine_decay"};
 enum { FACTOR_COUNT = sizeof factor_names / sizeof *factor_names };
 
-static struct fe_term factor(struct schedule *s, uint32_t which, struct fe_term step)
-{
-    struct ir_builder *b = s->b;
-    double base = num(s, "base_learning_rate"), decay = num(s, "decay_factor");
-    int64_t w = whole(s, "warmup_steps");
-    struct fe_term warmup = term_integer(w), one = constant(1.0);
-    switch (which) {
-    case 0: return constant(base);
-    case 1: return term_min(b, one, quotient(s, step, warmup));
-    case 2: {
-        struct fe_term down = add(s, one, mul(s, constant(decay), sub(s, warmup, step)));
-        return mul(s, constant(base), term_min(b, quotient(s, step, warmup), down));
-    }
-    case 3: return quotient(s, one, term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
-    case 4:
-        return quotient(s, constant(sqrt((double)w)), term_sqrt(b, term_cast(b, term_max(b, step, warmup), IR_F32)));
-    case 5:
-        return term_pow(b, constant(decay),
-                        term_floor(b, quotient(s, step, term_integer(whole(s, "steps_per_decay")))));
-    default: {
-        struct fe_term progress = term_max(
-            b, constant(0.0), quotient(s, sub(s, step, warmup), term_number((double)whole(s, "steps_per_cycle"))));
-        return mul(s, constant(0.5),
-                   add(s, one, term_cos(b, mul(s, constant(acos(-1.0)), term_rem(b, progress, constant(1.0))))));
-    }
-    }
-}
-
 static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, struct fe_term step)
 {
-    const struct fe_value *factors = arg(s, "factors");
+    const struct fe_value *factors = given(s, "factors");
     const char *text = factors->string;
     struct fe_term rate = constant(1.0),
                    count = term_max(s->b, since(s, step, whole(s, "step_offset")), term_integer(0));
@@ -467,7 +383,7 @@ static struct fe_term schedule_t5x_learning_rate_scheduler(struct schedule *s, s
             fe_suggest(s->fe, d, name, factor_names, FACTOR_COUNT);
             return bad();
         }
-        rate = mul(s, rate, factor(s, which, count));
+        rate = mul(s, rate, by_entry(s, "factor", name, count));
     }
     return term_cast(s->b, term_max(s->b, rate, constant(num(s, "min_learning_rate"))), IR_F32);
 }

@@ -240,6 +240,13 @@ START_TEST(every_row_is_recorded)
 }
 END_TEST
 
+static bool is_schedule(const char *name)
+{
+    struct fe_row row = {0};
+    for (uint32_t i = 0; fe_schedule_row(i, &row) && strcmp(row.name, name) != 0; i++) row = (struct fe_row){0};
+    return row.name != NULL;
+}
+
 /* Every entry of optimizers.step is that of a row, and used: a function by another entry. */
 START_TEST(every_formula_is_used)
 {
@@ -252,7 +259,10 @@ START_TEST(every_formula_is_used)
         const struct optim_row *row = optim_row_find(&(struct fe){.transforms = &optim_transforms}, name);
         const char *call = arena_format(&arena, "%s(", name), *first = strstr(optim_formulas, call);
         if (fe_span_is(e.words, "function")) ck_assert_msg(strstr(first + 1, call), "nobody calls %s", name);
-        else ck_assert_msg(row && row->rule == optim_formula_run, "%s is no row that is a formula", name);
+        else if (fe_span_is(e.words, "schedule")) ck_assert_msg(is_schedule(name), "%s is no schedule", name);
+        else if (fe_span_is(e.words, "transform"))
+            ck_assert_msg(row && row->rule == optim_formula_run, "%s is no row that is a formula", name);
+        else ck_assert_msg(fe_span_is(e.words, "part") || fe_span_is(e.words, "factor"), "what is %s?", name);
     }
     ck_assert_uint_gt(entries, 50);
 }
