@@ -79,59 +79,20 @@ static bool slot_type(struct optim_transform *t, uint32_t leaf, struct ir_type *
     return true;
 }
 
-/* The mean of x over the dimensions that the slot lacks or has as 1. */
-static struct fe_term reduced(struct ir_builder *b, struct fe_term x, const struct ir_type *slot)
-{
-    int64_t dims[IR_MAX_RANK];
-    uint32_t n = 0;
-    const struct ir_type type = *ir_type(b->f, x.v);
-    for (uint32_t i = 0; i < type.rank; i++)
-        if (!slot->rank || slot->dim[i] != type.dim[i]) dims[n++] = i;
-    return n ? T(ir_reshape(b, term_mean_over(b, x, dims, n).v, slot->rank, slot->dim)) : x;
-}
-
 /* ---------------------------------------------------------------- the step */
-
-/* What all leaves share: the rate at the step counted from 1, 1 - beta**t. */
-struct step_of {
-    struct fe_term rate, correction;
-};
-
-static void update_leaf(struct optim_transform *t, const struct step_of *s, uint32_t leaf, struct fe_term eta,
-                        const struct ir_type *slot)
-{
-    struct ir_builder *b = t->b;
-    struct fe_term one = term_number(1), g = term_cast(b, T(t->u[leaf]), IR_F32),
-                   p = term_cast(b, T(t->p[leaf]), IR_F32);
-    struct fe_term v = optim_leaf(t, "v", leaf, *slot, zero), decay = optim_leaf(t, "b", leaf, *slot, zero);
-    struct fe_term sq = reduced(b, term_square(b, g), slot);
-    v = moment(b, sq, v, number(t, "beta"));
-    struct fe_term inverse = term_div(b, s->correction, term_max(b, v, number(t, "epsilon")));
-    struct fe_term root = term_add(b, one, term_mul(b, term_mul(b, number(t, "c_coef"), term_sqrt(b, s->rate)), decay));
-    struct fe_term gamma = term_mul(b, term_mul(b, term_square(b, s->rate), inverse), sq);
-    gamma = term_div(b, gamma, term_sqrt(b, root));
-    struct fe_term shrink = term_sub(b, term_mul(b, term_number(-0.5), gamma), number(t, "extra_l2"));
-    struct fe_term step = term_mul(b, term_mul(b, term_mul(b, s->rate, eta), term_sqrt(b, inverse)), g);
-    struct fe_term slower = term_mul(b, number(t, "d_coef"), term_sqrt(b, term_mul(b, s->rate, eta)));
-    slower = term_add(b, one, term_mul(b, slower, decay));
-    struct fe_term u = term_div(b, term_sub(b, term_mul(b, shrink, p), step), slower);
-    optim_leaf_set(t, "v", leaf, v);
-    optim_leaf_set(t, "b", leaf, term_add(b, decay, term_mul(b, gamma, term_add(b, one, decay))));
-    t->u[leaf] = term_cast_like(b, u, T(t->u[leaf])).v;
-}
 
 void transform_scale_by_amos(struct optim_transform *t)
 {
-    struct ir_builder *b = t->b;
     struct fe_term *eta = arena_new_array(t->fe->arena, struct fe_term, t->count + 1);
     struct ir_type *slots = arena_new_array(t->fe->arena, struct ir_type, t->count + 1);
     bool good = optim_patterns_match(t, arg(t, "eta_fn")->json);
     good &= absent(t, "shape_fn") || optim_patterns_match(t, arg(t, "shape_fn")->json);
     EACH_LEAF(t, i) good = good && eta_of(t, i, &eta[i]) && slot_type(t, i, &slots[i]);
     if (!good) return;
-    struct fe_term count = optim_increment(b, counter(t, "count"));
-    optim_state_set(t, "count", count);
-    struct step_of s = {.rate = at_count(t, "learning_rate", count),
-                        .correction = correction(b, number(t, "beta"), count)};
-    EACH_LEAF(t, i) update_leaf(t, &s, i, eta[i], &slots[i]);
+    (void)counter(t, "count");
+    EACH_LEAF(t, i) {
+        (void)optim_leaf(t, "v", i, slots[i], zero);
+        (void)optim_leaf(t, "b", i, slots[i], zero);
+    }
+    optim_formula_given(t, "amos", (const struct optim_given[]){{"eta", eta, true}, {0}});
 }

@@ -3,23 +3,6 @@
 #include "frontend/optim/optim.h"
 #include <string.h>
 
-static struct fe_term scalar_state(struct optim_transform *t, const char *name, double initial)
-{
-    return optim_state(t, name, ir_type_scalar(optim_lowest(t)), (struct optim_start){.number = initial});
-}
-
-static ir_value *differences(struct optim_transform *t, const ir_value *x, const ir_value *y)
-{
-    ir_value *d = optim_new_tree(t);
-    EACH_LEAF(t, i) d[i] = term_sub(t->b, T(x[i]), T(y[i])).v;
-    return d;
-}
-
-static void scale_all(struct optim_transform *t, struct fe_term rate)
-{
-    EACH_LEAF(t, i) t->u[i] = term_mul(t->b, rate, T(t->u[i])).v;
-}
-
 /* ["heuristic" | "distance" | "learning_rate", number] */
 static bool read_init_step(struct optim_transform *t, char *kind, double *value)
 {
@@ -44,31 +27,15 @@ static bool read_init_step(struct optim_transform *t, char *kind, double *value)
 
 void transform_dog(struct optim_transform *t)
 {
-    struct ir_builder *b = t->b;
     char kind;
-    double initial;
-    if (!read_init_step(t, &kind, &initial)) return;
-    optim_chain(t, "add_decayed_weights?weight_decay", 0);
-    struct optim_transform inner = *t;
-    inner.path = optim_path(t, "1");
-    struct fe_term first = optim_state(&inner, "is_init_step", ir_type_scalar(IR_BOOL),
-                                       (struct optim_start){.number = 1}),
-                   start = term_number(kind == 'l' ? 0 : initial);
-    optim_state_set(&inner, "is_init_step", T(ir_scalar(b, IR_BOOL, 0)));
-    ir_value *init = optim_first_params(&inner, "init_params", IR_TUPLE);
-    if (kind == 'h') {
-        struct fe_term norm = term_sqrt(b, optim_square_sum(t, init));
-        start = term_mul(b, term_number(initial), term_add(b, term_integer(1), norm));
-    }
-    struct fe_term most = scalar_state(&inner, "max_dist", 0), sum = scalar_state(&inner, "sum_sq_norm_grads", 0);
-    most = term_where(b, first, term_cast_like(b, start, most), most);
-    most = term_max(b, most, term_sqrt(b, optim_square_sum(t, differences(t, init, t->p))));
-    sum = term_add(b, sum, optim_square_sum(t, t->u));
-    optim_state_set(&inner, "max_dist", most);
-    optim_state_set(&inner, "sum_sq_norm_grads", sum);
-    struct fe_term rate = term_div(b, most, term_sqrt(b, term_add(b, sum, number(t, "eps"))));
-    scale_all(t, kind == 'l' ? term_where(b, first, term_number(initial), rate) : rate);
-    optim_chain(t, "scale_by_learning_rate", 2);
+    double number_given;
+    if (!read_init_step(t, &kind, &number_given)) return;
+    struct fe_term initial = term_number(number_given), by_norm = term_number(kind == 'h'),
+                   is_rate = term_number(kind == 'l');
+    optim_formula_given(
+        t, "dog",
+        (const struct optim_given[]){
+            {"initial", &initial, false}, {"by_norm", &by_norm, false}, {"is_rate", &is_rate, false}, {0}});
 }
 
 /* The same per parameter. */

@@ -80,6 +80,17 @@ static struct fe_term mean_of_rows(struct ir_builder *b, struct fe_term x)
     return T(ir_broadcast(b, mean, type.rank, type.dim, first));
 }
 
+/* Over the dimensions that `like` lacks or has as 1. */
+static struct fe_term mean_like(struct ir_builder *b, struct fe_term x, struct fe_term like)
+{
+    int64_t dims[IR_MAX_RANK];
+    uint32_t n = 0;
+    const struct ir_type type = *ir_type(b->f, x.v), slot = *ir_type(b->f, like.v);
+    for (uint32_t i = 0; i < type.rank; i++)
+        if (!slot.rank || slot.dim[i] != type.dim[i]) dims[n++] = i;
+    return n ? T(ir_reshape(b, term_mean_over(b, x, dims, n).v, slot.rank, slot.dim)) : x;
+}
+
 /* clang-format off */
 static const struct builtin {
     const char *name;
@@ -91,7 +102,8 @@ static const struct builtin {
     {"floor", .one = term_floor}, {"increment", .one = optim_increment}, {"is_nan", .one = term_is_nan},
     {"mean", .one = term_mean}, {"mean_of_rows", .one = mean_of_rows}, {"reciprocal", .one = reciprocal}, {"rsqrt", .one = term_rsqrt}, {"sign", .one = term_sign},
     {"sqrt", .one = term_sqrt}, {"square", .one = term_square}, {"sum", .one = term_sum}, {"tanh", .one = term_tanh},
-    {"like", .two = term_cast_like}, {"maximum", .two = term_max}, {"minimum", .two = term_min},
+    {"like", .two = term_cast_like}, {"maximum", .two = term_max}, {"mean_like", .two = mean_like},
+    {"minimum", .two = term_min},
     {"where", .three = term_where},
 };
 /* clang-format on */

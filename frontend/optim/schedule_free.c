@@ -14,42 +14,19 @@ static struct fe_term rate_at(struct optim_transform *t, struct fe_term count, b
     return term_add(b, term_mul(b, term_neg(b, peak), term_sub(b, one, done)), peak);
 }
 
-/* max_lr**power as a part of the sum of all of them; 0 before there was a rate. */
-static struct fe_term part_of_average(struct optim_transform *t, bool warms_up, struct fe_term *count)
-{
-    struct ir_builder *b = t->b;
-    const struct ir_type scalar = ir_type_scalar(optim_lowest(t));
-    *count = optim_state(t, "step_count", ir_type_scalar(IR_I32), (struct optim_start){.number = 1});
-    struct fe_term most = optim_state(t, "max_lr", scalar, zero), sum = optim_state(t, "weight_sum", scalar, zero);
-    most = term_max(b, most, term_cast(b, rate_at(t, *count, warms_up), (enum ir_dtype)scalar.dtype));
-    struct fe_term weight = term_pow(b, most, number(t, "weight_lr_power"));
-    sum = term_add(b, sum, weight);
-    struct fe_term part = term_div(b, weight, sum), known = term_not(b, term_is_nan(b, sum));
-    part = term_where(b, term_and(b, term_is_nan(b, part), known), term_number(0), part);
-    optim_state_set(t, "max_lr", most);
-    optim_state_set(t, "weight_sum", sum);
-    optim_state_set(t, "step_count", optim_increment(b, *count));
-    return part;
-}
-
 /* From the updates of the base optimizer, which are t->u, to those of the parameters. */
 static void average(struct optim_transform *t, bool warms_up)
 {
-    struct ir_builder *b = t->b;
-    struct fe_term count, part = part_of_average(t, warms_up, &count), one = term_integer(1), b1 = number(t, "b1");
-    struct fe_term rest = term_sub(b, term_number(1), b1);
-    ir_value *z = optim_first_params(t, "z", dtype_or(t, "state_dtype")), *x = optim_new_tree(t);
-    EACH_LEAF(t, i) {
-        struct fe_term p = T(t->p[i]), old = T(z[i]), new = term_cast_like(b, term_add(b, old, T(t->u[i])), old);
-        struct fe_term before = term_div(b, term_sub(b, p, term_mul(b, rest, old)), b1);
-        struct fe_term mean = term_add(b, term_mul(b, term_sub(b, one, part), before), term_mul(b, part, new));
-        struct fe_term next = term_add(b, term_mul(b, b1, mean), term_mul(b, rest, new));
-        z[i] = new.v;
-        x[i] = mean.v;
-        t->u[i] = term_sub(b, next, p).v;
-    }
-    optim_tree_set(t, "z", z);
-    optim_copies_set(t, "eval", x);
+    struct fe_term *x = arena_new_array(t->fe->arena, struct fe_term, t->count + 1);
+    const struct ir_type scalar = ir_type_scalar(optim_lowest(t));
+    struct fe_term count = optim_state(t, "step_count", ir_type_scalar(IR_I32), (struct optim_start){.number = 1});
+    (void)optim_state(t, "max_lr", scalar, zero);
+    (void)optim_state(t, "weight_sum", scalar, zero);
+    struct fe_term rate = rate_at(t, count, warms_up);
+    ir_value *eval = optim_new_tree(t);
+    optim_formula_given(t, "schedule_free", (const struct optim_given[]){{"rate", &rate, false}, {"x", x, true}, {0}});
+    EACH_LEAF(t, i) eval[i] = x[i].v;
+    optim_copies_set(t, "eval", eval);
 }
 
 void transform_schedule_free(struct optim_transform *t)

@@ -254,21 +254,6 @@ void transform_multi_steps(struct optim_transform *t)
     EACH_LEAF(t, i) t->u[i] = term_where(b, skip, term_number(0), T(t->u[i])).v;
 }
 
-void transform_apply_every(struct optim_transform *t)
-{
-    struct ir_builder *b = t->b;
-    struct fe_term k = term_integer(arg(t, "k")->integer), c = term_rem(b, counter(t, "count"), k);
-    struct fe_term kept = term_not(b, term_eq(b, c, term_integer(0))),
-                   sent = term_eq(b, c, term_sub(b, k, term_integer(1)));
-    ir_value *acc = optim_tree(t, "grad_acc", IR_TUPLE, zero);
-    EACH_LEAF(t, i) {
-        acc[i] = term_add(b, sent_or_zero(t, kept, T(acc[i])), T(t->u[i])).v;
-        t->u[i] = sent_or_zero(t, sent, T(acc[i])).v;
-    }
-    optim_tree_set(t, "grad_acc", acc);
-    optim_state_set(t, "count", term_rem(b, optim_increment(b, counter(t, "count")), k));
-}
-
 /* ---------------------------------------------------------------- conditions */
 
 /* Runs the inner transformation; where `keep` is false its state stays and the update is `otherwise` (NULL: zero). */
