@@ -138,3 +138,14 @@ void optim_apply_without_value(struct fe_optim_state *o, fe_json json, const cha
     optim_apply(o, json, path, u, p);
     o->no_value = outer;
 }
+
+/* ---------------------------------------------------------------- formulas */
+
+static const struct optim_calls calls = {at_count, optim_chain};
+
+void optim_formula_run(struct optim_transform *t) { optim_formula_entry(t, "transform", t->row->name, NULL, &calls); }
+
+void optim_formula_given(struct optim_transform *t, const char *part, const struct optim_given *given)
+{
+    optim_formula_entry(t, "part", part, given, &calls);
+}

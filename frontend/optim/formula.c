@@ -53,6 +53,7 @@ struct formula {
     size_t done;   /* statements that were run */
     uint32_t leaf; /* the parameter that it is evaluated at */
     ir_value *u;   /* the updates that go on */
+    const struct optim_calls *calls;
 };
 
 static const uint32_t NONE = UINT32_MAX;
@@ -154,7 +155,7 @@ static struct value argument_at(struct formula *f, const struct expr_node *n)
     const struct fe_arg *a = &t->row->args[n->at - ARGUMENTS];
     struct value count = eval(f, n->items[0], NULL);
     struct fe_term result = {0};
-    if (a->kind != FE_EXPR) return value_of(at_count(t, a->name, count.term));
+    if (a->kind != FE_EXPR) return value_of(f->calls->at_count(t, a->name, count.term));
     if (!optim_of_counter(t, arg(t, a->name)->json, "x", count.term, &result)) return none();
     return value_of(ir_type(t->b->f, result.v)->dtype == IR_BOOL ? term_cast(t->b, result, IR_F32) : result);
 }
@@ -513,13 +514,14 @@ static void run_chain(struct formula *f, const char *text)
     char *chain;
     uint32_t index = (uint32_t)strtoul(text, &chain, 10);
     struct value *g = f->names.items[name_find(f, "g")].values;
-    optim_chain(t, chain + strlen(": "), index);
+    f->calls->chain(t, chain + strlen(": "), index);
     EACH_LEAF(t, i) g[i] = value_of(T(t->u[i]));
 }
 
-static void run_entry(struct optim_transform *t, const char *words, const char *name, const struct optim_given *given)
+void optim_formula_entry(struct optim_transform *t, const char *words, const char *name,
+                         const struct optim_given *given, const struct optim_calls *calls)
 {
-    struct formula f = {.t = t, .u = optim_new_tree(t)};
+    struct formula f = {.t = t, .u = optim_new_tree(t), .calls = calls};
     struct fe_entry e;
     struct fe_span line;
     size_t errors = t->fe->diags->errors;
@@ -538,12 +540,6 @@ static void run_entry(struct optim_transform *t, const char *words, const char *
     if (t->fe->diags->errors == errors) run_all(&f);
 }
 
-void optim_formula_run(struct optim_transform *t) { run_entry(t, "transform", t->row->name, NULL); }
-void optim_formula_given(struct optim_transform *t, const char *name, const struct optim_given *given)
-{
-    run_entry(t, "part", name, given);
-}
-
 struct fe_term optim_formula_of_count(struct fe *fe, struct ir_builder *b, const char *words, const char *name,
                                       const struct fe_row *row, const struct fe_value *args, struct fe_term count)
 {
@@ -552,7 +548,8 @@ struct fe_term optim_formula_of_count(struct fe *fe, struct ir_builder *b, const
     struct fe_term rate = term_number(0);
     const ir_value injected[OPTIM_MOST_ARGS] = {0};
     struct optim_transform t = {.o = &o, .fe = fe, .b = b, .row = &like, .args = args, .injected = injected};
-    run_entry(&t, words, name, (const struct optim_given[]){{"count", &count, false}, {"rate", &rate, false}, {0}});
+    optim_formula_entry(&t, words, name,
+                        (const struct optim_given[]){{"count", &count, false}, {"rate", &rate, false}, {0}}, NULL);
     return rate;
 }
 

@@ -127,7 +127,7 @@ const struct optim_row *optim_rows(uint32_t *count);
 const struct optim_row *optim_row_find(const struct fe *, const char *name);
 bool optim_inject(struct optim_transform *);  /* of inject_hyperparams: declares what it injects; false: errors */
 bool optim_injects(const struct optim_row *); /* inject_hyperparams by either name */
-optim_rule optim_formula_run;                 /* formula.c: of rows that are formulas */
+optim_rule optim_formula_run;                 /* of rows that are formulas */
 /* A value, or one per parameter, that C code gives to a `part` of optimizers.step and that the part may set; a list of
  * them ends with a name that is NULL. */
 struct optim_given {
@@ -135,6 +135,13 @@ struct optim_given {
     struct fe_term *values;
     bool leaf;
 };
+/* What an entry calls of those who call it: a schedule at a count, a chain. */
+struct optim_calls {
+    struct fe_term (*at_count)(struct optim_transform *, const char *argument, struct fe_term count);
+    void (*chain)(struct optim_transform *, const char *chain, uint32_t first);
+};
+void optim_formula_entry(struct optim_transform *, const char *words, const char *name, const struct optim_given *,
+                         const struct optim_calls *);
 /* Runs a part: it sees what is given and the arguments of the row, and, where there are updates, what a transformation
  * sees. */
 void optim_formula_given(struct optim_transform *, const char *part, const struct optim_given *);
