@@ -131,7 +131,7 @@ enum { FE_MICRO_VMAP_ARGS = 4 };
 extern const struct fe_arg fe_micro_vmap_args[FE_MICRO_VMAP_ARGS];
 struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 
-/* model/layers/random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then,
+/* random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then,
  * per call of the layer, a key, and which part of the whole batch's tensor `shape` is. */
 void fe_block_fork(struct fe_block *, const char *stream, bool used); /* not used: only the draw is taken */
 bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape,

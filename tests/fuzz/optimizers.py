@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Random optimizers against Optax: documents whose optimizer is drawn from the rows of optim.def and schedule.def, with
+"""Random optimizers against Optax: documents whose optimizer is drawn from the rows of optim.def and schedules.def, with
 random arguments, nesting, masks, schedules, shapes and data, run by stepc and by Optax.
 
     tests/fuzz/optimizers.py --stepc build/stepc --cases 200 [--seed 0] [--compile 0.2] [--only adam lookahead]

@@ -1,6 +1,7 @@
 if(PYTHON)
   add_test(NAME lint.includes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/includes.py)
   add_test(NAME lint.words COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/words.py)
+  add_test(NAME lint.names COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/names.py)
   add_test(NAME lint.format COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/format.py)
   add_test(NAME lint.tools COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/lint/tools.py)
   set_tests_properties(lint.tools PROPERTIES SKIP_RETURN_CODE 77)
