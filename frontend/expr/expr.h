@@ -139,6 +139,9 @@ struct diag *fe_fail_at(const struct fe_site *, const struct fe_where *, const c
     __attribute__((format(printf, 4, 5)));
 struct fe_val fe_fail(const struct fe_site *, const char *code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same, and false. */
+#define fe_wrong_at(...) (fe_fail_at(__VA_ARGS__), false)
+#define fe_wrong_here(...) (fe_fail(__VA_ARGS__), false)
 
 /* ---------------------------------------------------------------- evaluation (expr_eval.c) */
 

@@ -22,10 +22,9 @@ bool fe_get_ints(struct fe_site *s, const struct fe_val *v, int64_t *out, uint32
 {
     const struct fe_val *items = v->kind == FE_VAL_TUPLE ? v->items : v;
     uint32_t n = v->kind == FE_VAL_TUPLE ? v->count : 1;
-    if (n > limit) {
-        fe_fail(s, "E0310", "%s: at most %u integers expected, found %u", what, (unsigned)limit, (unsigned)n);
-        return false;
-    }
+    if (n > limit)
+        return fe_wrong_here(s, "E0310", "%s: at most %u integers expected, found %u", what, (unsigned)limit,
+                             (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {
         if (items[i].kind != FE_VAL_NUMBER || items[i].number != floor(items[i].number)) {
             if (!items[i].bad) fe_fail(s, "E0310", "%s: integers expected, found %s", what, fe_describe(s, &items[i]));
@@ -39,10 +38,8 @@ bool fe_get_ints(struct fe_site *s, const struct fe_val *v, int64_t *out, uint32
 
 bool fe_get_axis(const struct fe_site *s, int64_t axis, uint32_t rank, uint32_t *out)
 {
-    if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
-        fe_fail(s, "E0212", "axis %lld is outside a tensor of rank %u", (long long)axis, (unsigned)rank);
-        return false;
-    }
+    if (axis < -(int64_t)rank || axis >= (int64_t)rank)
+        return fe_wrong_here(s, "E0212", "axis %lld is outside a tensor of rank %u", (long long)axis, (unsigned)rank);
     *out = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
     return true;
 }
@@ -62,10 +59,7 @@ bool fe_get_axes(struct fe_call *c, uint32_t arg, uint32_t rank, uint32_t *axes,
     bool seen[IR_MAX_RANK] = {0};
     for (uint32_t i = 0; i < *count; i++) {
         if (!fe_get_axis(&at, list[i], rank, &axes[i])) return false;
-        if (seen[axes[i]]) {
-            fe_fail(&at, "E0212", "axis %lld is named twice", (long long)list[i]);
-            return false;
-        }
+        if (seen[axes[i]]) return fe_wrong_here(&at, "E0212", "axis %lld is named twice", (long long)list[i]);
         seen[axes[i]] = true;
     }
     return true;
@@ -86,11 +80,9 @@ bool fe_get_dtype(struct fe_call *c, uint32_t arg, enum ir_dtype *out)
     if (name && !strcmp(name, "int")) name = "int32";
     if (name && !strcmp(name, "bool_")) name = "bool";
     *out = name ? ir_dtype_find(name) : IR_TUPLE;
-    if (*out == IR_TUPLE) {
-        fe_fail_at(c->site, &c->where[arg], "E0310", "a dtype such as 'float32' expected, found %s",
-                   name ? name : fe_describe(c->site, v));
-        return false;
-    }
+    if (*out == IR_TUPLE)
+        return fe_wrong_at(c->site, &c->where[arg], "E0310", "a dtype such as 'float32' expected, found %s",
+                           name ? name : fe_describe(c->site, v));
     *out = fe_dtype_narrow(*out);
     return true;
 }

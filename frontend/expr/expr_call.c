@@ -150,18 +150,16 @@ static bool convert_one(struct fe_call *c, uint32_t i, enum fe_argument_kind kin
     if (kind == FE_ARG_FLOAT) return !(*v = fe_inexact(c->site, *v)).bad;
     if (kind == FE_ARG_NUMBER) {
         if (v->kind == FE_VAL_NUMBER) return true;
-        fe_fail_at(c->site, &c->where[i], "E0310", "%s: a number expected, found %s", c->function,
-                   fe_describe(c->site, v));
-        return false;
+        return fe_wrong_at(c->site, &c->where[i], "E0310", "%s: a number expected, found %s", c->function,
+                           fe_describe(c->site, v));
     }
     if (!fe_as_tensor(c->site, v)) return false;
     enum ir_dtype d = (enum ir_dtype)fe_type_at(c->site, v).dtype;
     if (kind == FE_ARG_TENSOR || (kind == FE_ARG_INT ? ir_dtype_is_integer(d) : ir_dtype_is_float(d))) return true;
-    fe_fail_at(c->site, &c->where[i], "E0213",
-               kind == FE_ARG_INT ? "%s needs labels of an integer dtype such as int32, found %s"
-                                  : "%s needs floating point values such as float32, found %s",
-               c->function, fe_describe(c->site, v));
-    return false;
+    return fe_wrong_at(c->site, &c->where[i], "E0213",
+                       kind == FE_ARG_INT ? "%s needs labels of an integer dtype such as int32, found %s"
+                                          : "%s needs floating point values such as float32, found %s",
+                       c->function, fe_describe(c->site, v));
 }
 
 /* Of what is 16 bits wide in float32, the result rounded once. */

@@ -8,8 +8,7 @@ bool fe_is_index(struct fe_site *s, const struct fe_val *v)
 {
     enum ir_dtype d = (enum ir_dtype)fe_type_at(s, v).dtype;
     if (ir_dtype_is_integer(d)) return true;
-    fe_fail(s, "E0211", "an index must be of an integer dtype such as int32, found %s", fe_describe(s, v));
-    return false;
+    return fe_wrong_here(s, "E0211", "an index must be of an integer dtype such as int32, found %s", fe_describe(s, v));
 }
 
 struct fe_val fe_take(struct fe_site *s, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap)
@@ -43,18 +42,13 @@ static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t 
     int64_t v[3];
     for (int i = 0; i < 3; i++) {
         const struct fe_val *part = &slice->items[i];
-        if (!fe_is_none(part) && (part->kind != FE_VAL_NUMBER || part->python == FE_PY_FLOAT)) {
-            fe_fail(s, "E0310", "the parts of a slice must be integers, found %s",
-                    part->kind == FE_VAL_NUMBER ? "a fraction" : fe_describe(s, part));
-            return false;
-        }
+        if (!fe_is_none(part) && (part->kind != FE_VAL_NUMBER || part->python == FE_PY_FLOAT))
+            return fe_wrong_here(s, "E0310", "the parts of a slice must be integers, found %s",
+                                 part->kind == FE_VAL_NUMBER ? "a fraction" : fe_describe(s, part));
         v[i] = fe_is_none(part) ? (i == 2) : (int64_t)part->number;
     }
     *step = v[2];
-    if (*step == 0) {
-        fe_fail(s, "E0212", "the step of a slice may not be 0");
-        return false;
-    }
+    if (*step == 0) return fe_wrong_here(s, "E0212", "the step of a slice may not be 0");
     int64_t low = *step > 0 ? 0 : -1, high = *step > 0 ? n : n - 1;
     for (int i = 0; i < 2; i++) {
         if (fe_is_none(&slice->items[i])) v[i] = (i == 0) == (*step > 0) ? low : high;
@@ -114,15 +108,10 @@ static bool add_whole(struct indexing *x, const struct ir_type *t)
 static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item)
 {
     int64_t i = (int64_t)item->number, n = t->dim[x->axis];
-    if (item->python != FE_PY_INT) {
-        fe_fail(s, "E0310", "an index must be an integer");
-        return false;
-    }
-    if (i < -n || i >= n) {
-        fe_fail(s, "E0212", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i,
-                (unsigned)x->axis, ir_type_text(s->fe->arena, t), (long long)n);
-        return false;
-    }
+    if (item->python != FE_PY_INT) return fe_wrong_here(s, "E0310", "an index must be an integer");
+    if (i < -n || i >= n)
+        return fe_wrong_here(s, "E0212", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i,
+                             (unsigned)x->axis, ir_type_text(s->fe->arena, t), (long long)n);
     if (i < 0) i += n;
     x->start[x->axis] = i;
     x->limit[x->axis] = i + 1;
@@ -159,12 +148,11 @@ static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type
     case FE_VAL_TUPLE:
     case FE_VAL_TENSOR:
         if (!fe_as_tensor(s, &v)) return false;
-        if (fe_type_at(s, &v).dtype == IR_BOOL) {
-            fe_fail(s, "E0310",
-                    "a bool index would give a shape that depends on values; use where(mask, x, other), or sum(x, "
-                    "where=mask)");
-            return false;
-        }
+        if (fe_type_at(s, &v).dtype == IR_BOOL)
+            return fe_wrong_here(
+                s, "E0310",
+                "a bool index would give a shape that depends on values; use where(mask, x, other), or sum(x, "
+                "where=mask)");
         if (!fe_is_index(s, &v)) return false;
         x->tensor[x->tensor_count] = v;
         x->tensor_axis[x->tensor_count++] = x->rank;
@@ -277,17 +265,16 @@ static bool read_index(struct fe_site *s, const struct ir_type *t, const struct 
     *x = (struct indexing){0};
     for (uint32_t i = 0; i < count; i++) {
         if (items[i].kind == FE_VAL_ELLIPSIS && ellipsis)
-            return (void)fe_fail(s, "E0310", "an index may hold one \"...\""), false;
+            return fe_wrong_here(s, "E0310", "an index may hold one \"...\"");
         if (items[i].kind == FE_VAL_ELLIPSIS) ellipsis = true;
         else if (fe_is_none(&items[i])) none++;
         else used++;
     }
     if (used > t->rank)
-        return (void)fe_fail(s, "E0212", "%u indices for %s, which has rank %u", (unsigned)used,
-                             ir_type_text(s->fe->arena, t), (unsigned)t->rank),
-               false;
+        return fe_wrong_here(s, "E0212", "%u indices for %s, which has rank %u", (unsigned)used,
+                             ir_type_text(s->fe->arena, t), (unsigned)t->rank);
     if (t->rank + none > IR_MAX_RANK)
-        return (void)fe_fail(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK), false;
+        return fe_wrong_here(s, "E0212", "a tensor has at most %d dimensions", IR_MAX_RANK);
     for (uint32_t i = 0; i < count; i++) {
         if (wheres) s->where = wheres[i];
         bool advanced = items[i].kind == FE_VAL_NUMBER || items[i].kind == FE_VAL_TENSOR ||
@@ -338,8 +325,7 @@ static bool mode_of(struct fe_site *s, const char *name, enum outside usual, enu
     bool hint = !name || !strcmp(name, "promise_in_bounds");
     *mode = hint ? usual : !strcmp(name, "clip") ? CLIP : FILL;
     if (hint || *mode == CLIP || !strcmp(name, "fill") || !strcmp(name, "drop")) return true;
-    fe_fail(s, "E0310", "the mode is 'fill', 'drop', 'clip' or 'promise_in_bounds', not '%s'", name);
-    return false;
+    return fe_wrong_here(s, "E0310", "the mode is 'fill', 'drop', 'clip' or 'promise_in_bounds', not '%s'", name);
 }
 
 struct fe_val fe_get(struct fe_site *s, const struct fe_val *place, const char *name, const struct fe_val *fill)

@@ -81,10 +81,8 @@ static bool common_type(struct fe_site *s, const struct fe_val *a, const struct 
                         bool *weak)
 {
     struct ir_type ta = fe_type_at(s, a), tb = fe_type_at(s, b);
-    if (!fe_broadcast_shapes(&ta, &tb, t)) {
-        fe_fail(s, "E0210", "shapes of %s and %s do not fit", fe_type_text(s, &ta), fe_type_text(s, &tb));
-        return false;
-    }
+    if (!fe_broadcast_shapes(&ta, &tb, t))
+        return fe_wrong_here(s, "E0210", "shapes of %s and %s do not fit", fe_type_text(s, &ta), fe_type_text(s, &tb));
     struct fe_kind_of k = fe_kind_of_both(s, a, b);
     t->dtype = (uint8_t)k.dtype;
     *weak = k.weak;

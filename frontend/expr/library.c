@@ -226,8 +226,7 @@ static bool required(struct fe_site *s, const struct fe_statement *t, const stru
     struct fe_val holds = fe_eval(s, item[0], env);
     if (holds.bad || fe_truth(&holds)) return !holds.bad;
     struct fe_where where = t->tree->count == 4 ? fe_where_argument(s, item[3]) : s->frame->where;
-    fe_fail_at(s, &where, item[1]->text, "%s", filled(s, item[2]->text, env));
-    return false;
+    return fe_wrong_at(s, &where, item[1]->text, "%s", filled(s, item[2]->text, env));
 }
 
 static struct fe_val run(struct fe_site *, const struct fe_statement *, uint32_t count, const struct fe_env **);

@@ -228,10 +228,8 @@ static bool read_adapter(struct fe *fe, struct fe_trace *trace, fe_json json)
 {
     static const char *const types[] = {"lora"};
     struct fe_value *args = arena_new_array(fe->arena, struct fe_value, ARGS);
-    if (json->kind != JSON_OBJECT) {
-        fe_error(fe, json, "E0101", "an adapter is an object, found %s", fe_found(fe, json));
-        return false;
-    }
+    if (json->kind != JSON_OBJECT)
+        return fe_wrong(fe, json, "E0101", "an adapter is an object, found %s", fe_found(fe, json));
     const char *type = fe_type_of(fe, json);
     if (!type) return false;
     if (strcmp(type, types[TYPE_LORA]) != 0) {
@@ -242,10 +240,8 @@ static bool read_adapter(struct fe *fe, struct fe_trace *trace, fe_json json)
     if (!fe_args(fe, json, "adapter \"lora\"", rows, ARGS, NULL, args)) return false;
     fe_json patterns = args[MATCH].json;
     bool good = true, list = patterns->kind == JSON_ARRAY;
-    if (list && !fe_first(fe, patterns)) {
-        fe_error(fe, patterns, "E0407", "an adapter needs a pattern in \"match\"");
-        return false;
-    }
+    if (list && !fe_first(fe, patterns))
+        return fe_wrong(fe, patterns, "E0407", "an adapter needs a pattern in \"match\"");
     for (fe_json p = list ? fe_first(fe, patterns) : patterns; p; p = list ? fe_next(fe, p) : NULL)
         good &= match(fe, trace, p, args);
     return good;

@@ -11,25 +11,17 @@ static bool read_inputs(struct fe_block *block, const struct fe_env *env)
 {
     struct fe *fe = block->site.fe;
     fe_json one = fe_member(fe, block->json, "input"), many = fe_member(fe, block->json, "inputs");
-    if (one && many) {
-        fe_error_key(fe, many, "E0103", "a block has \"input\" or \"inputs\", not both");
-        return false;
-    }
+    if (one && many) return fe_wrong_key(fe, many, "E0103", "a block has \"input\" or \"inputs\", not both");
     if (one) {
         block->in[0] = fe_expr(fe, block->site.trace, one, env);
         block->in_count = 1;
     }
-    if (many && many->kind != JSON_ARRAY) {
-        fe_error(fe, many, "E0101", "\"inputs\" must be a list of expressions, found %s", fe_kind_name(many));
-        return false;
-    }
+    if (many && many->kind != JSON_ARRAY)
+        return fe_wrong(fe, many, "E0101", "\"inputs\" must be a list of expressions, found %s", fe_kind_name(many));
     if (many) {
         block->in_count = 0;
         for (fe_json c = fe_first(fe, many); c; c = fe_next(fe, c)) {
-            if (block->in_count == FE_MAX_INPUTS) {
-                fe_error(fe, c, "E0103", "more than %d inputs", FE_MAX_INPUTS);
-                return false;
-            }
+            if (block->in_count == FE_MAX_INPUTS) return fe_wrong(fe, c, "E0103", "more than %d inputs", FE_MAX_INPUTS);
             block->in[block->in_count++] = fe_expr(fe, block->site.trace, c, env);
         }
     }
@@ -43,18 +35,15 @@ static bool read_name(struct fe_block *block, const char *path, const char *segm
     struct fe *fe = block->site.fe;
     struct fe_trace_own *own = block->site.trace->own;
     fe_json name = fe_member(fe, block->json, "name");
-    if (name && name->kind != JSON_STRING) {
-        fe_error(fe, name, "E0101", "\"name\" must be a string, found %s", fe_kind_name(name));
-        return false;
-    }
+    if (name && name->kind != JSON_STRING)
+        return fe_wrong(fe, name, "E0101", "\"name\" must be a string, found %s", fe_kind_name(name));
     block->path = fe_path_join(fe->arena, path, name ? name->string : segment);
     if (!name || !*name->string || block->sharing) return true;
     if (map_get(&own->names, block->path) == MAP_NONE) {
         map_set(&own->names, block->path, 1);
         return true;
     }
-    fe_error(fe, name, "E0110", "two blocks have the name \"%s\" (path \"%s\")", name->string, block->path);
-    return false;
+    return fe_wrong(fe, name, "E0110", "two blocks have the name \"%s\" (path \"%s\")", name->string, block->path);
 }
 
 /* ---------------------------------------------------------------- one block */
@@ -236,27 +225,21 @@ static bool define_inputs(struct fe_block *block, fe_json inputs, const struct f
 {
     struct fe *fe = block->site.fe;
     if (!inputs) {
-        if (block->in_count > 1) {
-            fe_block_fail(block, NULL, "E0113", "block \"%s\" takes one input, found %u", block->type,
-                          (unsigned)block->in_count);
-            return false;
-        }
+        if (block->in_count > 1)
+            return fe_block_wrong(block, NULL, "E0113", "block \"%s\" takes one input, found %u", block->type,
+                                  (unsigned)block->in_count);
         *in_count = block->in_count;
         return true;
     }
     uint32_t n = 0;
     for (fe_json c = fe_first(fe, inputs); c; c = fe_next(fe, c), n++) {
-        if (c->kind != JSON_STRING) {
-            fe_error(fe, c, "E0101", "the name of an input is a string, found %s", fe_kind_name(c));
-            return false;
-        }
+        if (c->kind != JSON_STRING)
+            return fe_wrong(fe, c, "E0101", "the name of an input is a string, found %s", fe_kind_name(c));
         if (n < block->in_count) *env = fe_bind(fe->arena, *env, c->string, block->in[n]);
     }
-    if (n != block->in_count) {
-        fe_block_fail(block, NULL, "E0113", "block \"%s\" takes %u inputs, found %u", block->type, (unsigned)n,
-                      (unsigned)block->in_count);
-        return false;
-    }
+    if (n != block->in_count)
+        return fe_block_wrong(block, NULL, "E0113", "block \"%s\" takes %u inputs, found %u", block->type, (unsigned)n,
+                              (unsigned)block->in_count);
     *in_count = block->in_count;
     return true;
 }

@@ -286,12 +286,10 @@ static bool fans(struct fe *fe, const struct fe_param *p, const struct fe_value 
     uint32_t rank = p->init_rank ? p->init_rank : p->type.rank;
     bool good = true;
     double total = 1, batch;
-    if (rank < 2) {
-        fe_error(fe, p->init, "E0212",
-                 "parameter \"%s\" has rank %u: an initializer that scales by fans needs 2 dimensions or more", p->path,
-                 (unsigned)rank);
-        return false;
-    }
+    if (rank < 2)
+        return fe_wrong(fe, p->init, "E0212",
+                        "parameter \"%s\" has rank %u: an initializer that scales by fans needs 2 dimensions or more",
+                        p->path, (unsigned)rank);
     for (uint32_t i = 0; i < rank; i++) total *= (double)shape[i];
     *in = axis_product(fe, &v[0], -2, shape, rank, &good);
     *out = embed ? (double)shape[0] : axis_product(fe, &v[1], -1, shape, rank, &good);

@@ -156,12 +156,11 @@ static bool check_results(struct rows *r, fe_json where)
     for (size_t i = 0; i < r->own; i++) {
         struct ir_type type = *ir_type(r->b->f, r->results.items[i]);
         bool summable = r->kind == SUM || ir_dtype_is_float((enum ir_dtype)type.dtype);
-        if (type.rank == IR_MAX_RANK || (r->kind != CONCATENATE && !summable)) {
-            fe_block_fail(r->block, where, "E0432", "the block gives %s, which %s", ir_type_text(r->fe->arena, &type),
-                          r->kind == CONCATENATE ? "has no room for the rows"
-                                                 : arena_format(r->fe->arena, "%s cannot accumulate", names[r->kind]));
-            return false;
-        }
+        if (type.rank == IR_MAX_RANK || (r->kind != CONCATENATE && !summable))
+            return fe_block_wrong(
+                r->block, where, "E0432", "the block gives %s, which %s", ir_type_text(r->fe->arena, &type),
+                r->kind == CONCATENATE ? "has no room for the rows"
+                                       : arena_format(r->fe->arena, "%s cannot accumulate", names[r->kind]));
     }
     return true;
 }
@@ -174,20 +173,17 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
     for (uint32_t i = 0; i < block->in_count; i++) {
         if (!fe_as_tensor(&block->site, &block->in[i])) return false;
         struct ir_type type = fe_type_at(&block->site, &block->in[i]);
-        if (!type.rank || (i && type.dim[0] != r->count)) {
-            fe_block_fail(block, NULL, "E0210",
-                          type.rank ? "micro_vmap: %s has other rows than the first input"
-                                    : "micro_vmap: %s has no rows",
-                          fe_describe(&block->site, &block->in[i]));
-            return false;
-        }
+        if (!type.rank || (i && type.dim[0] != r->count))
+            return fe_block_wrong(block, NULL, "E0210",
+                                  type.rank ? "micro_vmap: %s has other rows than the first input"
+                                            : "micro_vmap: %s has no rows",
+                                  fe_describe(&block->site, &block->in[i]));
         r->count = type.dim[0];
         r->whole[r->inputs++] = block->in[i].tensor;
     }
     if (r->count >= INT32_MAX) { /* rows are numbered by int32 */
-        fe_block_fail(block, NULL, "E0103", "micro_vmap: an input of %lld rows; at most %d can be split",
-                      (long long)r->count, INT32_MAX - 1);
-        return false;
+        return fe_block_wrong(block, NULL, "E0103", "micro_vmap: an input of %lld rows; at most %d can be split",
+                              (long long)r->count, INT32_MAX - 1);
     }
     r->size = args[SIZE].null ? r->count : args[SIZE].integer;
     if (r->count && r->size && r->count % r->size == 0) {
@@ -196,9 +192,9 @@ static bool read_rows(struct rows *r, const struct fe_value *args)
         r->whole[r->inputs] = known ? seen->numbers : ir_iota(r->b, ir_type_of(IR_I32, 1, &r->count), 0);
         return true;
     }
-    fe_block_fail(block, args[SIZE].json, "E0431", "microbatches of %lld rows do not divide the input of %lld rows",
-                  (long long)r->size, (long long)r->count);
-    return false;
+    return fe_block_wrong(block, args[SIZE].json, "E0431",
+                          "microbatches of %lld rows do not divide the input of %lld rows", (long long)r->size,
+                          (long long)r->count);
 }
 
 /* An int32 scalar, at most `count`; 0: an error was recorded. */

@@ -78,11 +78,9 @@ ir_value fe_trace_param(struct fe *fe, struct fe_trace *trace, uint32_t index)
 
 static bool check_type(struct fe_block *block, const char *path, bool statistic, struct ir_type *t)
 {
-    if (!statistic && !ir_dtype_is_float((enum ir_dtype)t->dtype)) {
-        fe_block_fail(block, NULL, "E0213", "parameter \"%s\" cannot be %s: parameters are floating point", path,
-                      ir_dtype_name((enum ir_dtype)t->dtype));
-        return false;
-    }
+    if (!statistic && !ir_dtype_is_float((enum ir_dtype)t->dtype))
+        return fe_block_wrong(block, NULL, "E0213", "parameter \"%s\" cannot be %s: parameters are floating point",
+                              path, ir_dtype_name((enum ir_dtype)t->dtype));
     return fe_type(block->site.fe, block->json, t->dim, t->rank, (enum ir_dtype)t->dtype, t);
 }
 

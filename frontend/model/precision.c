@@ -8,11 +8,10 @@ enum { PARAMS, COMPUTE, GRADIENTS, LOSS_SCALE, ROWS };
 static bool read_dtype(struct fe *fe, const struct fe_value *v, const char *name, enum ir_dtype *out)
 {
     if (!v->json || v->null) return true;
-    if (!ir_dtype_is_float(v->dtype)) {
-        fe_error(fe, v->json, "E0213", "\"%s\" must be a floating-point dtype such as \"bfloat16\", found \"%s\"", name,
-                 ir_dtype_name(v->dtype));
-        return false;
-    }
+    if (!ir_dtype_is_float(v->dtype))
+        return fe_wrong(fe, v->json, "E0213",
+                        "\"%s\" must be a floating-point dtype such as \"bfloat16\", found \"%s\"", name,
+                        ir_dtype_name(v->dtype));
     *out = v->dtype;
     return true;
 }

@@ -54,13 +54,11 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
         if (part->whole.dim[i] != shape->dim[i]) part->dim = i, differ++;
     int64_t each = differ ? shape->dim[part->dim] / rows->count : 1;
     if (differ > 1 || part->whole.rank != shape->rank ||
-        each * rows->count != (differ ? shape->dim[part->dim] : rows->count)) {
-        fe_block_fail(
+        each * rows->count != (differ ? shape->dim[part->dim] : rows->count))
+        return fe_block_wrong(
             block, NULL, "E0111",
             "random numbers of the shape %s in a part of the batch are not supported yet: for the whole batch it is %s",
             ir_type_text(s->fe->arena, shape), ir_type_text(s->fe->arena, &part->whole));
-        return false;
-    }
     if (!differ) return true;
     int64_t two[] = {rows->count, each}, one[] = {rows->count * each}, first[] = {0};
     struct ir_type type = ir_type_of(IR_I32, 2, two);

@@ -38,10 +38,8 @@ static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uin
 {
     struct fe *fe = block->site.fe;
     uint32_t index = 0;
-    if (layers->kind != JSON_ARRAY) {
-        fe_error(fe, layers, "E0101", "\"layers\" must be a list of blocks, found %s", fe_kind_name(layers));
-        return false;
-    }
+    if (layers->kind != JSON_ARRAY)
+        return fe_wrong(fe, layers, "E0101", "\"layers\" must be a list of blocks, found %s", fe_kind_name(layers));
     for (fe_json c = fe_first(fe, layers); c; c = fe_next(fe, c), index++) {
         struct fe_val v = fe_block_child(block, c, arena_format(fe->arena, "layers.%u", (unsigned)index), block->env,
                                          in, *in_count);
@@ -245,11 +243,9 @@ static bool spec_axes(struct fe_block *block, fe_json entry, int64_t *mask, uint
             if (!spec_axes(block, c, mask, depth)) return false;
         return true;
     }
-    if (entry->kind != JSON_STRING) {
-        fe_error(fe, entry, "E0101", "a mesh axis, a logical name, a list of them or null expected, found %s",
-                 fe_kind_name(entry));
-        return false;
-    }
+    if (entry->kind != JSON_STRING)
+        return fe_wrong(fe, entry, "E0101", "a mesh axis, a logical name, a list of them or null expected, found %s",
+                        fe_kind_name(entry));
     for (fe_json r = rules && depth == 0 ? fe_first(fe, rules) : NULL; r; r = fe_next(fe, r)) {
         fe_json name = r->kind == JSON_ARRAY ? fe_first(fe, r) : NULL, to = name ? fe_next(fe, name) : NULL;
         if (to && name->kind == JSON_STRING && !strcmp(name->string, entry->string))

@@ -97,9 +97,8 @@ static bool can_accumulate(struct fe_step *s, struct fe_trace *trace, fe_json li
         const struct ir_type *type = u[i] ? ir_type(trace->b->f, u[i]) : NULL;
         if (!type || ir_dtype_is_float((enum ir_dtype)type->dtype) || (s->examples.kind == FE_SUM && !clipped))
             continue;
-        fe_error(s->fe, list, "E0433", "the gradient of an example by \"%s\" becomes %s, which cannot be %s",
-                 s->params[i].path, ir_type_text(s->fe->arena, type), clipped ? "clipped" : "averaged");
-        return false;
+        return fe_wrong(s->fe, list, "E0433", "the gradient of an example by \"%s\" becomes %s, which cannot be %s",
+                        s->params[i].path, ir_type_text(s->fe->arena, type), clipped ? "clipped" : "averaged");
     }
     return true;
 }
@@ -317,10 +316,8 @@ bool fe_step_examples_read(struct fe_step *s, fe_json json)
     *e = (struct fe_examples){.kind = FE_MEAN};
     if (!json) return true;
     for (uint32_t i = 0; i < s->input_count; i++) any |= fe_input_batched(fe, i);
-    if (!any) {
-        fe_error_key(fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
-        return false;
-    }
+    if (!any)
+        return fe_wrong_key(fe, json, "E0430", "\"per_example\" needs an input whose \"axes\" begin with \"batch\"");
     if (!fe_setting(fe, FE_SETTING_per_example, json, "\"per_example\"", v) || !fe_step_batch_rows(s, json, &rows))
         return false;
     *e = (struct fe_examples){.json = json,
@@ -329,11 +326,9 @@ bool fe_step_examples_read(struct fe_step *s, fe_json json)
                               .transform = v[EX_TRANSFORM].json,
                               .real = v[EX_REAL].null ? NULL : v[EX_REAL].json};
     if (s->accumulate.json) rows = s->accumulate.rows;
-    if (e->rows && rows % e->rows) {
-        fe_error(fe, v[EX_SIZE].json, "E0431", "microbatches of %lld rows do not divide the %s of %lld rows",
-                 (long long)e->rows, s->accumulate.json ? "microbatch" : "batch", (long long)rows);
-        return false;
-    }
+    if (e->rows && rows % e->rows)
+        return fe_wrong(fe, v[EX_SIZE].json, "E0431", "microbatches of %lld rows do not divide the %s of %lld rows",
+                        (long long)e->rows, s->accumulate.json ? "microbatch" : "batch", (long long)rows);
     if (!v[EX_METRICS].json) return true;
     metrics = arena_new_array(fe->arena, struct fe_metric, fe_count(fe, v[EX_METRICS].json) + 1);
     return read_metrics(s, v[EX_METRICS].json, metrics, &count) && take_trees_apart(s, metrics, count);

@@ -44,7 +44,6 @@ bool fe_step_metric_kind(struct fe_step *s, const struct fe_metric *m, fe_json k
     for (uint32_t a = 0; own && a <= FE_CONCATENATE; a++)
         if (strcmp(fe_accumulators[a], own->string) == 0) *kind = a;
     if (*kind == FE_CONCATENATE || *kind == FE_SUM || ir_dtype_is_float(type->dtype)) return true;
-    fe_error(s->fe, own ? own : m->json, "E0432", "metric \"%s\" has type %s, which %s cannot accumulate", m->name,
-             ir_type_text(s->fe->arena, type), fe_accumulators[*kind]);
-    return false;
+    return fe_wrong(s->fe, own ? own : m->json, "E0432", "metric \"%s\" has type %s, which %s cannot accumulate",
+                    m->name, ir_type_text(s->fe->arena, type), fe_accumulators[*kind]);
 }

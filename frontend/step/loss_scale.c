@@ -21,15 +21,11 @@ static const char *const scales[] = {"static", "dynamic_scale"};
 static bool check_number(struct fe *fe, const struct fe_value *v, const char *name, bool above_one, bool below_one)
 {
     if (!v->json || v->null) return true;
-    if ((float)v->number > FLT_MAX || (float)v->number < FLT_MIN) {
-        fe_error(fe, v->json, "E0103", "\"%s\" must be a normal float32, found %s", name, fe_found(fe, v->json));
-        return false;
-    }
-    if ((above_one && v->number < 1) || (below_one && v->number > 1)) {
-        fe_error(fe, v->json, "E0103", "\"%s\" must be at %s 1, found %s", name, above_one ? "least" : "most",
-                 fe_found(fe, v->json));
-        return false;
-    }
+    if ((float)v->number > FLT_MAX || (float)v->number < FLT_MIN)
+        return fe_wrong(fe, v->json, "E0103", "\"%s\" must be a normal float32, found %s", name, fe_found(fe, v->json));
+    if ((above_one && v->number < 1) || (below_one && v->number > 1))
+        return fe_wrong(fe, v->json, "E0103", "\"%s\" must be at %s 1, found %s", name, above_one ? "least" : "most",
+                        fe_found(fe, v->json));
     return true;
 }
 

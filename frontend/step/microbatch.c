@@ -14,19 +14,16 @@ bool fe_step_batch_rows(struct fe_step *s, fe_json json, int64_t *rows)
         if (slot->type.dim[0] >= INT32_MAX) { /* rows are numbered by int32 */
             fe_json shape = fe_member(s->fe, fe_member(s->fe, fe_member(s->fe, fe_root(s->fe), "inputs"), slot->name),
                                       "shape");
-            fe_error(s->fe, shape, "E0103", "a batch of %lld rows; at most %d can be split",
-                     (long long)slot->type.dim[0], INT32_MAX - 1);
-            return false;
+            return fe_wrong(s->fe, shape, "E0103", "a batch of %lld rows; at most %d can be split",
+                            (long long)slot->type.dim[0], INT32_MAX - 1);
         }
         if (!first) {
             first = slot->name;
             *rows = slot->type.dim[0];
-        } else if (slot->type.dim[0] != *rows) {
-            fe_error(s->fe, json, "E0204",
-                     "inputs have batches of different sizes: \"%s\" has %lld rows, \"%s\" has %lld", first,
-                     (long long)*rows, slot->name, (long long)slot->type.dim[0]);
-            return false;
-        }
+        } else if (slot->type.dim[0] != *rows)
+            return fe_wrong(s->fe, json, "E0204",
+                            "inputs have batches of different sizes: \"%s\" has %lld rows, \"%s\" has %lld", first,
+                            (long long)*rows, slot->name, (long long)slot->type.dim[0]);
     }
     if (!first) fe_error(s->fe, json, "E0430", "no input has a batch to split: its \"axes\" begin with \"batch\"");
     return first != NULL;
@@ -118,11 +115,9 @@ bool fe_part_begin(struct fe_step *s, struct fe_rows_part *p, struct fe_trace *o
     for (uint32_t i = 0; i < s->input_count; i++) {
         const struct ir_slot *slot = &s->module->slots.items[s->inputs[i]];
         if (!fe_input_batched(fe, i) || !outer->inputs[i]) continue; /* infer has not all of them */
-        if (slot->type.rank == IR_MAX_RANK) {
-            fe_error(fe, fe_member(fe, fe_root(fe), "inputs"), "E0111",
-                     "splitting input \"%s\", a tensor of the highest rank, is not supported yet", slot->name);
-            return false;
-        }
+        if (slot->type.rank == IR_MAX_RANK)
+            return fe_wrong(fe, fe_member(fe, fe_root(fe), "inputs"), "E0111",
+                            "splitting input \"%s\", a tensor of the highest rank, is not supported yet", slot->name);
         inputs[i] = take_rows(p, outer->b, slot->name, outer->inputs[i]);
     }
     if (numbers) p->rows.numbers = take_rows(p, outer->b, "row", numbers);

@@ -48,16 +48,13 @@ bool fe_step_accumulation(struct fe_step *s, fe_json json)
                                   .weight = v[ACC_WEIGHT].null ? NULL : v[ACC_WEIGHT].json,
                                   .kinds = v[ACC_METRICS].json};
     while (strcmp(fe_accumulators[a->kind], v[ACC_KIND].string)) a->kind++;
-    if (a->weight && a->kind == FE_SUM) {
-        fe_error(s->fe, a->weight, "E0103", "\"weight\" is for means, not for \"accumulator\": \"sum\"");
-        return false;
-    }
+    if (a->weight && a->kind == FE_SUM)
+        return fe_wrong(s->fe, a->weight, "E0103", "\"weight\" is for means, not for \"accumulator\": \"sum\"");
     a->split = strcmp(v[ACC_SPLIT].string, "contiguous") == 0;
-    if (rows % a->rows) {
-        fe_error(s->fe, v[ACC_SIZE].json, "E0431", "microbatches of %lld rows do not divide the batch of %lld rows",
-                 (long long)a->rows, (long long)rows);
-        return false;
-    }
+    if (rows % a->rows)
+        return fe_wrong(s->fe, v[ACC_SIZE].json, "E0431",
+                        "microbatches of %lld rows do not divide the batch of %lld rows", (long long)a->rows,
+                        (long long)rows);
     a->microbatches = rows / a->rows;
     return !a->kinds || check_kinds(s, a->kinds);
 }
@@ -83,11 +80,9 @@ static bool weigh(struct fe_step *s, struct fe_rows_part *part, const struct fe_
     struct fe_val v = fe_expr(s->fe, &part->trace, json, env);
     ir_value w = v.bad ? 0 : fe_tensor(s->fe, &part->trace, &v, json);
     if (!w) return false;
-    if (ir_type(b->f, w)->rank) {
-        fe_error(s->fe, json, "E0432", "expected the weight of a microbatch, a number, found %s",
-                 ir_type_text(s->fe->arena, ir_type(b->f, w)));
-        return false;
-    }
+    if (ir_type(b->f, w)->rank)
+        return fe_wrong(s->fe, json, "E0432", "expected the weight of a microbatch, a number, found %s",
+                        ir_type_text(s->fe->arena, ir_type(b->f, w)));
     *weight = term_cast(b, term_tensor(w), IR_F32);
     return true;
 }
