@@ -52,8 +52,8 @@ struct fuse_cluster {
     uint32_t segments; /* ROW, COLUMN */
     uint32_t merged;   /* the cluster it became part of, or itself */
     uint32_t reductions;
-    uint32_t height; /* above that of all clusters it reads */
-    uint32_t stamp, stamp_up;
+    uint32_t height;   /* above that of all clusters it reads */
+    uint32_t stamp[2]; /* of the last search that came here: down, up */
     ir_value root;
     const char *reason;
     VEC(ir_value) nodes;

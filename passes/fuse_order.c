@@ -12,25 +12,15 @@ struct search {
     size_t head, node, edge;
 };
 
-/* The cluster at the other end of the next edge, UINT32_MAX: this one leads nowhere. */
-static uint32_t next_read(struct fuse *z, struct search *s)
+/* The cluster at the other end of the next edge to what is read, or `up` to what reads; UINT32_MAX: this one leads
+ * nowhere. */
+static uint32_t next_edge(struct fuse *z, struct search *s, bool up)
 {
     const struct fuse_cluster *k = &z->clusters.items[s->queue.items[s->head]];
     for (; s->node < k->nodes.count; s->node++, s->edge = 0) {
         const struct fuse_node *n = &z->node[k->nodes.items[s->node]];
-        if (s->edge < n->dep_count) return fuse_maker(z, n->deps[s->edge++].value);
-    }
-    s->head++;
-    s->node = s->edge = 0;
-    return UINT32_MAX;
-}
-
-static uint32_t next_reader(struct fuse *z, struct search *s)
-{
-    const struct fuse_cluster *k = &z->clusters.items[s->queue.items[s->head]];
-    for (; s->node < k->nodes.count; s->node++, s->edge = 0) {
-        const struct fuse_node *n = &z->node[k->nodes.items[s->node]];
-        if (s->edge < n->readers.count && n->readers.items[s->edge] <= z->placed)
+        if (!up && s->edge < n->dep_count) return fuse_maker(z, n->deps[s->edge++].value);
+        if (up && s->edge < n->readers.count && n->readers.items[s->edge] <= z->placed)
             return fuse_find(z, z->node[n->readers.items[s->edge++]].cluster);
     }
     s->head++;
@@ -43,24 +33,18 @@ static bool found(struct fuse *z, struct search *sources, uint32_t target, uint3
 {
     struct search readers = {0};
     uint32_t bottom = z->clusters.items[target].height;
-    z->clusters.items[target].stamp_up = z->stamp;
+    z->clusters.items[target].stamp[1] = z->stamp;
     vec_push(z->arena, &readers.queue, target);
-    for (uint32_t i = 0; i < LIMIT && sources->head < sources->queue.count && readers.head < readers.queue.count; i++) {
-        uint32_t c = next_read(z, sources);
-        struct fuse_cluster *k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
-        if (k && k->stamp_up == z->stamp) return true;
-        if (k && k->height > bottom && k->stamp != z->stamp) {
-            k->stamp = z->stamp;
-            vec_push(z->arena, &sources->queue, c);
+    for (uint32_t i = 0; i < LIMIT && sources->head < sources->queue.count && readers.head < readers.queue.count; i++)
+        for (uint32_t up = 0; up < 2; up++) {
+            struct search *s = up ? &readers : sources;
+            uint32_t c = next_edge(z, s, up);
+            struct fuse_cluster *k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
+            if (k && k->stamp[!up] == z->stamp) return true;
+            if (!k || k->stamp[up] == z->stamp || (up ? k->height >= top : k->height <= bottom)) continue;
+            k->stamp[up] = z->stamp;
+            vec_push(z->arena, &s->queue, c);
         }
-        c = next_reader(z, &readers);
-        k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
-        if (k && k->stamp == z->stamp) return true;
-        if (k && k->height < top && k->stamp_up != z->stamp) {
-            k->stamp_up = z->stamp;
-            vec_push(z->arena, &readers.queue, c);
-        }
-    }
     return sources->head < sources->queue.count && readers.head < readers.queue.count;
 }
 
@@ -72,9 +56,10 @@ static uint32_t add_sources(struct fuse *z, struct search *s, ir_value v, uint32
     for (uint32_t i = 0; i < n->dep_count; i++) {
         uint32_t c = fuse_maker(z, n->deps[i].value);
         struct fuse_cluster *k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
-        if (!k || c == inside || c == target || k->height <= z->clusters.items[target].height || k->stamp == z->stamp)
+        if (!k || c == inside || c == target || k->height <= z->clusters.items[target].height ||
+            k->stamp[0] == z->stamp)
             continue;
-        k->stamp = z->stamp;
+        k->stamp[0] = z->stamp;
         vec_push(z->arena, &s->queue, c);
         top = k->height > top ? k->height : top;
     }
@@ -113,7 +98,7 @@ void fuse_raise(struct fuse *z, uint32_t c, uint32_t height)
     z->clusters.items[c].height = height;
     vec_push(z->arena, &up.queue, c);
     while (up.head < up.queue.count) {
-        uint32_t at = up.queue.items[up.head], r = next_reader(z, &up);
+        uint32_t at = up.queue.items[up.head], r = next_edge(z, &up, true);
         if (r == UINT32_MAX || r == at || z->clusters.items[r].height > z->clusters.items[at].height) continue;
         z->clusters.items[r].height = z->clusters.items[at].height + 1;
         vec_push(z->arena, &up.queue, r);

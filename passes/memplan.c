@@ -1,6 +1,5 @@
 /* The memory plan. Slots have their place in the state or result block, temporaries one arena per entry. */
 #include "passes/memplan.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* Types of all slots on one device: parameters and results of entries carry its extents. */
@@ -61,9 +60,6 @@ struct calls {
     const struct plan *plan;
     const struct plan_command *k;
 };
-struct turn {
-    uint32_t place, turn, member;
-};
 
 static ir_value operand(struct calls c, uint32_t member, size_t argument)
 {
@@ -73,35 +69,25 @@ static ir_value operand(struct calls c, uint32_t member, size_t argument)
     return memplan_base(c.k->func, call->args[parameter->attr[0].v[0]]);
 }
 
-static int by_place(const void *x, const void *y)
-{
-    const struct turn *a = x, *b = y;
-    if (a->place != b->place) return a->place < b->place ? -1 : 1;
-    if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
-    return a->member < b->member ? -1 : a->member > b->member;
-}
-
 /* The slots that a command of many calls reads, argument by argument: all in the order in which one of them lies
  * already. */
 static void list_calls(struct order *o, struct calls c, struct arena *scratch)
 {
     uint32_t members = plan_members(c.k), known = 0;
     size_t arguments = c.plan->groups.items[c.k->group].inputs.count, telling = 0;
-    struct turn *turns = arena_new_array(scratch, struct turn, members);
+    uint64_t *place = arena_new_array(scratch, uint64_t, members);
     for (size_t a = 0; a < arguments && !known; a++)
         for (uint32_t m = 0; m < members && operand(c, 0, a) != operand(c, 1, a) && !known; m++)
             if ((known = o->place[operand(c, m, a)])) telling = a;
     for (uint32_t m = 0; m < members; m++) {
-        const struct plan_group *g = &c.plan->groups.items[plan_member(c.k, m)];
-        uint32_t place = known ? o->place[operand(c, m, telling)] : 0;
-        turns[m] = (struct turn){place ? place : UINT32_MAX,
-                                 pass_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
+        uint32_t at = known ? o->place[operand(c, m, telling)] : 0;
+        place[m] = at ? at : UINT64_MAX;
     }
-    qsort(turns, members, sizeof *turns, by_place);
+    const uint32_t *order = memplan_by_place(c.plan, c.k, place, scratch);
     for (size_t a = 0; a < arguments; a++) {
         bool close = false;
         for (uint32_t m = 0; m < members && operand(c, 0, a) != operand(c, 1, a); m++)
-            close = list_value(o, operand(c, turns[m].member, a), close);
+            close = list_value(o, operand(c, order[m], a), close);
     }
 }
 
@@ -147,8 +133,7 @@ static void place_slots(struct memplan *mp)
     for (uint32_t k = 0; k < order.count; k++) {
         uint32_t i = order.slots[k];
         enum ir_role role = m->slots.items[i].role;
-        struct ir_type type = types[i];
-        uint64_t bytes = (uint64_t)ir_type_elements(&type) * ir_dtype_bytes((enum ir_dtype)type.dtype);
+        uint64_t bytes = memplan_bytes(&types[i]);
         bool result = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
         if (role == IR_ROLE_INPUT) continue;
         uint64_t *total = result ? &pm->result_bytes : &pm->state_bytes;

@@ -23,11 +23,15 @@ ir_value memplan_base(const struct ir_func *, ir_value);
 /* Where something begins that is laid down at `at` or behind it: `close` to what stands before it, or on a line of the
  * cache. A large one that fills its lines gets lines of its own. */
 uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close);
+uint64_t memplan_bytes(const struct ir_type *);
 uint32_t memplan_new_buffer(struct memplan *, enum plan_space, const struct ir_func *, ir_value);
 /* By value of a function; the buffer of one that must have it by now, or is a constant or a position on the mesh. */
 uint32_t *memplan_buffers(struct memplan *, const struct ir_func *);
 uint32_t memplan_buffer_of(struct memplan *, const struct ir_func *, ir_value);
-/* memplan_order.c: the members of a kernel command in the order in which their tensors lie in memory, as far as they
+/* memplan_order.c: the members of a kernel command by a number of each, those of one number by the size of their
+ * tensors (pass_turn). */
+uint32_t *memplan_by_place(const struct plan *, const struct plan_command *, const uint64_t *place, struct arena *);
+/* The members of a kernel command in the order in which their tensors lie in memory, as far as they
  * have their places. */
 uint32_t *memplan_order(const struct plan *, const struct plan_command *, struct arena *);
 /* memplan_assign.c: values to buffers, copies where an update in place is not proven. */

@@ -275,8 +275,7 @@ static bool lies_in_state(const struct memplan *mp, const struct ir_func *f, con
         int32_t slot = n->op == OP_param && f->entry ? f->params.items[n->attr[0].v[0]].slot : -1;
         if (slot < 0 || f->module->slots.items[slot].role == IR_ROLE_INPUT || (i && mp->plans->slot_offset[slot] != at))
             return false;
-        at = mp->plans->slot_offset[slot] +
-             (uint64_t)ir_type_elements(&n->type) * ir_dtype_bytes((enum ir_dtype)n->type.dtype);
+        at = mp->plans->slot_offset[slot] + memplan_bytes(&n->type);
     }
     return strcmp(f->name, "step") == 0;
 }
@@ -286,8 +285,7 @@ static bool can_be_laid(struct memplan *mp, const struct ir_func *f, const struc
 {
     for (uint32_t i = 0; i < join->arg_count; i++) {
         const struct plan_buffer *b = &mp->plan->buffers.items[parts[i]];
-        bool whole = b->bytes == (uint64_t)ir_type_elements(ir_type(f, join->args[i])) *
-                                     ir_dtype_bytes((enum ir_dtype)join->type.dtype);
+        bool whole = b->bytes == memplan_bytes(ir_type(f, join->args[i]));
         if (b->space != PLAN_ARENA || !whole || b->parts.count ||
             ir_get(f, memplan_base(f, join->args[i]))->op == OP_param || !map_set_number(&mp->laid, parts[i], 1))
             return false;

@@ -17,11 +17,6 @@ static bool place_of(const struct plan *plan, uint32_t buffer, enum plan_space *
     return b->bytes && b->space != PLAN_CONSTANT && b->space != PLAN_DEVICE;
 }
 
-static uint64_t bytes_of(const struct ir_type *t)
-{
-    return (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
-}
-
 /* What a group in a loop's body reads of a value: rows of it, where nothing else is asked for; `whole` otherwise. */
 static uint64_t bytes_read(const struct plan_group *g, ir_value v, uint64_t whole)
 {
@@ -31,24 +26,30 @@ static uint64_t bytes_read(const struct plan_group *g, ir_value v, uint64_t whol
         const struct ir_node *n = ir_get(f, g->nodes.items[i]);
         for (uint32_t k = 0; k < n->arg_count; k++) {
             if (n->args[k] != v) continue;
-            if (n->op == OP_dynamic_slice && !k) rows += bytes_of(&n->type);
+            if (n->op == OP_dynamic_slice && !k) rows += memplan_bytes(&n->type);
             else if (k || !plan_is_window(g, g->nodes.items[i])) return whole;
         }
     }
     return rows < whole ? rows : whole;
 }
 
-/* The bytes that operand i of a kernel stands for, reads before writes; a loop's rows are not all of their buffer. */
+/* Operand i of a command, reads before writes. */
+static uint32_t operand(const struct plan_command *k, size_t i)
+{
+    return i < k->reads.count ? k->reads.items[i] : k->writes.items[i - k->reads.count];
+}
+
+/* The bytes that operand i of a kernel stands for; a loop's rows are not all of their buffer. */
 static uint64_t bytes_touched(const struct plan *plan, const struct plan_command *k, size_t i)
 {
     bool write = i >= k->reads.count;
     size_t at = write ? i - k->reads.count : i;
-    uint64_t whole = plan->buffers.items[write ? k->writes.items[at] : k->reads.items[at]].bytes;
+    uint64_t whole = plan->buffers.items[operand(k, i)].bytes;
     if (k->kind != PLAN_KERNEL || k->calls.count || k->more.count) return whole;
     const struct plan_group *g = &plan->groups.items[k->group];
     if (g->func->entry || g->kind == GROUP_COPY) return whole;
     ir_value v = write ? g->outputs.items[at] : g->inputs.items[at];
-    if (write) return plan_is_window(g, v) ? bytes_of(ir_type(g->func, ir_get(g->func, v)->args[1])) : whole;
+    if (write) return plan_is_window(g, v) ? memplan_bytes(ir_type(g->func, ir_get(g->func, v)->args[1])) : whole;
     return ir_get(g->func, v)->op == OP_param ? bytes_read(g, v, whole) : whole;
 }
 
@@ -64,20 +65,16 @@ void memplan_barriers(struct plan *plan, struct arena *scratch)
         size_t total = k->reads.count + k->writes.count;
         enum plan_space space;
         struct interval x;
-        for (size_t i = 0; i < total && !meet; i++) {
-            bool write = i >= k->reads.count;
-            if (place_of(plan, write ? k->writes.items[i - k->reads.count] : k->reads.items[i], &space, &x))
-                meet = intervals_meet(write ? &touched[space] : &written[space], x);
-        }
+        for (size_t i = 0; i < total && !meet; i++)
+            if (place_of(plan, operand(k, i), &space, &x))
+                meet = intervals_meet(i < k->reads.count ? &written[space] : &touched[space], x);
         k->barrier_before = meet && c > 0;
         for (size_t i = 0; i < PLAN_SPACE_COUNT && meet; i++) touched[i].list.count = written[i].list.count = 0;
         for (size_t i = 0; i < total; i++) {
-            bool write = i >= k->reads.count;
-            uint32_t b = write ? k->writes.items[i - k->reads.count] : k->reads.items[i];
             k->bytes += bytes_touched(plan, k, i);
-            if (!place_of(plan, b, &space, &x)) continue;
+            if (!place_of(plan, operand(k, i), &space, &x)) continue;
             intervals_add(&touched[space], x, scratch);
-            if (write) intervals_add(&written[space], x, scratch);
+            if (i >= k->reads.count) intervals_add(&written[space], x, scratch);
         }
         after = k->kind != PLAN_KERNEL;
     }

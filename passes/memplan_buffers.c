@@ -13,11 +13,15 @@ uint64_t memplan_begin(uint64_t at, uint64_t bytes, bool close)
     return close && !own ? at : (at + 63) & ~(uint64_t)63;
 }
 
+uint64_t memplan_bytes(const struct ir_type *t)
+{
+    return (uint64_t)ir_type_elements(t) * ir_dtype_bytes((enum ir_dtype)t->dtype);
+}
+
 uint32_t memplan_new_buffer(struct memplan *mp, enum plan_space space, const struct ir_func *f, ir_value v)
 {
-    const struct ir_type *type = ir_type(f, v);
     struct plan_buffer b = {.space = space, .func = f, .value = v, .slot = UINT32_MAX, .first = UINT32_MAX};
-    b.bytes = (uint64_t)ir_type_elements(type) * ir_dtype_bytes((enum ir_dtype)type->dtype);
+    b.bytes = memplan_bytes(ir_type(f, v));
     vec_push(mp->keep, &mp->plan->buffers, b);
     return (uint32_t)mp->plan->buffers.count - 1;
 }

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 
 struct key {
-    uint64_t offset;
+    uint64_t place;
     uint32_t turn, member;
 };
 
-static int by_offset(const void *x, const void *y)
+static int by_place(const void *x, const void *y)
 {
     const struct key *a = x, *b = y;
-    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    if (a->place != b->place) return a->place < b->place ? -1 : 1;
     if (a->turn != b->turn) return a->turn < b->turn ? -1 : 1;
     return a->member < b->member ? -1 : a->member > b->member;
 }
@@ -34,20 +34,28 @@ static size_t telling(const struct plan *plan, const struct plan_command *c, siz
     return SIZE_MAX;
 }
 
+uint32_t *memplan_by_place(const struct plan *plan, const struct plan_command *c, const uint64_t *place,
+                           struct arena *arena)
+{
+    uint32_t members = plan_members(c), *out = arena_new_array(arena, uint32_t, members);
+    struct key *keys = arena_new_array(arena, struct key, members);
+    for (uint32_t m = 0; m < members; m++) {
+        const struct plan_group *g = &plan->groups.items[plan_member(c, m)];
+        keys[m] = (struct key){place[m], pass_turn(ir_type_elements(ir_type(g->func, g->outputs.items[0]))), m};
+    }
+    qsort(keys, members, sizeof *keys, by_place);
+    for (uint32_t m = 0; m < members; m++) out[m] = keys[m].member;
+    return out;
+}
+
 uint32_t *memplan_order(const struct plan *plan, const struct plan_command *c, struct arena *arena)
 {
     const struct plan_group *g = &plan->groups.items[c->group];
-    uint32_t members = plan_members(c), *out = arena_new_array(arena, uint32_t, members);
-    if (members < 2) return out;
-    struct key *keys = arena_new_array(arena, struct key, members);
-    size_t inputs = g->inputs.count, outputs = g->outputs.count, i = telling(plan, c, inputs, outputs);
-    for (uint32_t m = 0; m < members; m++) {
-        const struct plan_group *group = &plan->groups.items[plan_member(c, m)];
-        keys[m].member = m;
-        keys[m].turn = pass_turn(ir_type_elements(ir_type(group->func, group->outputs.items[0])));
-        keys[m].offset = i == SIZE_MAX ? 0 : plan->buffers.items[buffer_of(c, inputs, outputs, m, i)].offset;
-    }
-    qsort(keys, members, sizeof *keys, by_offset);
-    for (uint32_t m = 0; m < members; m++) out[m] = keys[m].member;
-    return out;
+    uint32_t members = plan_members(c);
+    uint64_t *offset = arena_new_array(arena, uint64_t, members);
+    size_t inputs = g->inputs.count, outputs = g->outputs.count,
+           i = members < 2 ? SIZE_MAX : telling(plan, c, inputs, outputs);
+    for (uint32_t m = 0; m < members && i != SIZE_MAX; m++)
+        offset[m] = plan->buffers.items[buffer_of(c, inputs, outputs, m, i)].offset;
+    return memplan_by_place(plan, c, offset, arena);
 }
