@@ -45,48 +45,31 @@ uint32_t nest_argument(struct nest_builder *b, enum ir_dtype dtype, bool written
 
 /* ---------------------------------------------------------------- statements */
 
-static struct nest_stmt *new_stmt(struct nest_builder *b, enum nest_kind kind)
+/* A copy that lives as long as the nest, with its index. */
+static struct nest_stmt *keep(struct nest_builder *b, struct nest_stmt stmt)
 {
-    struct nest_stmt *stmt = arena_new(b->nest->arena, struct nest_stmt);
-    stmt->kind = kind;
-    return stmt;
+    struct arena *arena = b->nest->arena;
+    struct nest_index *index = &stmt.index;
+    if (index->term_count) index->terms = arena_copy(arena, index->terms, index->term_count * sizeof *index->terms);
+    if (index->scaled_count)
+        index->scaled = arena_copy(arena, index->scaled, index->scaled_count * sizeof *index->scaled);
+    return arena_copy(arena, &stmt, sizeof stmt);
 }
 
 static void append(struct nest_builder *b, uint32_t level, struct nest_stmt *stmt)
 {
-    if (level == 0) {
-        vec_push(b->nest->arena, &b->nest->body, stmt);
-    } else {
-        struct nest_stmt *outer = b->stack[level - 1];
-        vec_push(b->nest->arena, &outer->body, stmt);
-    }
+    if (level == 0) vec_push(b->nest->arena, &b->nest->body, stmt);
+    else vec_push(b->nest->arena, &b->stack[level - 1]->body, stmt);
 }
 
-static struct nest_index copy_index(struct nest_builder *b, struct nest_index index)
+/* Adds a statement with a result. */
+static nest_value define(struct nest_builder *b, uint32_t level, struct nest_stmt stmt)
 {
-    struct nest_index copy = index;
-    if (index.term_count) copy.terms = arena_copy(b->nest->arena, index.terms, index.term_count * sizeof *index.terms);
-    if (index.scaled_count)
-        copy.scaled = arena_copy(b->nest->arena, index.scaled, index.scaled_count * sizeof *index.scaled);
-    return copy;
-}
-
-static nest_value new_value(struct nest_builder *b, enum ir_dtype dtype, uint32_t level)
-{
-    struct nest_value_info info = {(uint8_t)dtype, (uint8_t)level, b->scope[level]};
+    struct nest_value_info info = {stmt.dtype, (uint8_t)level, b->scope[level]};
     vec_push(b->nest->arena, &b->values, info);
-    return b->nest->value_count++;
-}
-
-static uint32_t max_level(uint32_t a, uint32_t b) { return a > b ? a : b; }
-
-static uint32_t index_level(const struct nest_builder *b, const struct nest_index *index)
-{
-    uint32_t level = 0;
-    for (uint32_t i = 0; i < index->term_count; i++) level = max_level(level, b->var_level.items[index->terms[i].var]);
-    for (uint32_t i = 0; i < index->scaled_count; i++)
-        level = max_level(level, b->values.items[index->scaled[i].value].level);
-    return level;
+    stmt.result = b->nest->value_count++;
+    append(b, level, keep(b, stmt));
+    return stmt.result;
 }
 
 /* The outermost level a load may move to: not out of a condition and not out of a loop that may run zero times. */
@@ -97,6 +80,20 @@ static uint32_t guard_level(const struct nest_builder *b)
         if (outer->kind == NEST_IF || outer->extent == 0) return level;
     }
     return 0;
+}
+
+static uint32_t max_level(uint32_t a, uint32_t b) { return a > b ? a : b; }
+
+/* The outermost loop where all that a pure statement uses is visible. */
+static uint32_t level_of(const struct nest_builder *b, const struct nest_stmt *stmt)
+{
+    const struct nest_index *index = &stmt->index;
+    uint32_t level = stmt->kind == NEST_LOAD ? guard_level(b) : 0;
+    for (uint32_t i = 0; i < stmt->arg_count; i++) level = max_level(level, b->values.items[stmt->args[i]].level);
+    for (uint32_t i = 0; i < index->term_count; i++) level = max_level(level, b->var_level.items[index->terms[i].var]);
+    for (uint32_t i = 0; i < index->scaled_count; i++)
+        level = max_level(level, b->values.items[index->scaled[i].value].level);
+    return max_level(level, b->values.items[stmt->cond].level);
 }
 
 static uint64_t hash_index(uint64_t seed, const struct nest_index *index)
@@ -131,34 +128,39 @@ static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt)
     return hash_u64(h, bits);
 }
 
-/* Adds a pure statement at `level`, or returns the equal one that is visible here. */
-static nest_value pure(struct nest_builder *b, struct nest_stmt *stmt, uint32_t level)
+/* Adds a pure statement, or returns the equal one that is visible here. */
+static nest_value pure(struct nest_builder *b, struct nest_stmt stmt)
 {
-    uint64_t key = hash_stmt(17, stmt);
+    uint64_t key = hash_stmt(17, &stmt);
     uint32_t known = map_get_number(&b->shared, key);
     if (known != MAP_NONE) {
         const struct nest_value_info *info = &b->values.items[known];
         if (info->level <= b->depth && b->scope[info->level] == info->scope) return known;
     }
-    stmt->index = copy_index(b, stmt->index);
-    stmt->result = new_value(b, (enum ir_dtype)stmt->dtype, level);
-    map_set_number(&b->shared, key, stmt->result);
-    append(b, level, stmt);
-    return stmt->result;
+    nest_value result = define(b, level_of(b, &stmt), stmt);
+    map_set_number(&b->shared, key, result);
+    return result;
+}
+
+/* A loop or condition, whose body follows. */
+static void open_body(struct nest_builder *b, struct nest_stmt stmt)
+{
+    ASSERT(b->depth < NEST_DEPTH);
+    b->stack[b->depth++] = keep(b, stmt);
+    b->scope[b->depth] = b->scope_count++;
 }
 
 nest_var nest_open(struct nest_builder *b, enum nest_loop loop, int64_t extent)
 {
-    ASSERT(b->depth < NEST_DEPTH);
-    struct nest_stmt *stmt = new_stmt(b, NEST_FOR);
-    stmt->loop = (uint8_t)loop;
-    stmt->extent = extent;
-    stmt->var = b->nest->var_count++;
-    b->stack[b->depth++] = stmt;
-    b->scope[b->depth] = b->scope_count++;
+    nest_var var = b->nest->var_count++;
+    open_body(b, (struct nest_stmt){.kind = NEST_FOR, .loop = (uint8_t)loop, .extent = extent, .var = var});
     vec_push(b->nest->arena, &b->var_level, (uint8_t)b->depth);
-    vec_push(b->nest->arena, &b->var_extent, extent);
-    return stmt->var;
+    return var;
+}
+
+void nest_open_if(struct nest_builder *b, nest_value cond)
+{
+    open_body(b, (struct nest_stmt){.kind = NEST_IF, .cond = cond, .extent = 1});
 }
 
 void nest_close(struct nest_builder *b)
@@ -168,198 +170,109 @@ void nest_close(struct nest_builder *b)
     append(b, b->depth, b->stack[b->depth]);
 }
 
-void nest_open_if(struct nest_builder *b, nest_value cond)
+void nest_close_to(struct nest_builder *b, uint32_t depth)
 {
-    ASSERT(b->depth < NEST_DEPTH);
-    struct nest_stmt *stmt = new_stmt(b, NEST_IF);
-    stmt->cond = cond;
-    stmt->extent = 1;
-    b->stack[b->depth++] = stmt;
-    b->scope[b->depth] = b->scope_count++;
+    while (b->depth > depth) nest_close(b);
+}
+
+static nest_value operation(struct nest_builder *b, struct nest_stmt stmt, const nest_value *args, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) stmt.args[i] = args[i];
+    stmt.arg_count = (uint8_t)count;
+    return pure(b, stmt);
 }
 
 nest_value nest_op(struct nest_builder *b, enum ir_op op, enum ir_dtype dtype, const nest_value *args, uint32_t n)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_OP);
-    uint32_t level = 0;
-    stmt->op = (uint16_t)op;
-    stmt->dtype = (uint8_t)dtype;
-    stmt->arg_count = (uint8_t)n;
-    for (uint32_t i = 0; i < n; i++) {
-        stmt->args[i] = args[i];
-        level = max_level(level, b->values.items[args[i]].level);
-    }
-    return pure(b, stmt, level);
+    return operation(b, (struct nest_stmt){.kind = NEST_OP, .op = (uint16_t)op, .dtype = (uint8_t)dtype}, args, n);
 }
 
 nest_value nest_threefry(struct nest_builder *b, const nest_value *args, uint32_t word)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_OP);
-    uint32_t level = 0;
-    stmt->op = OP_threefry;
-    stmt->dtype = IR_U32;
-    stmt->arg_count = 4;
-    stmt->word = (uint8_t)word;
-    for (uint32_t i = 0; i < 4; i++) {
-        stmt->args[i] = args[i];
-        level = max_level(level, b->values.items[args[i]].level);
-    }
-    return pure(b, stmt, level);
+    struct nest_stmt stmt = {.kind = NEST_OP, .op = OP_threefry, .dtype = IR_U32, .word = (uint8_t)word};
+    return operation(b, stmt, args, 4);
 }
 
 nest_value nest_fma(struct nest_builder *b, enum ir_dtype dtype, nest_value x, nest_value y, nest_value z)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_FMA);
-    stmt->dtype = (uint8_t)dtype;
-    stmt->arg_count = 3;
-    stmt->args[0] = x, stmt->args[1] = y, stmt->args[2] = z;
-    uint32_t level = max_level(b->values.items[x].level, b->values.items[y].level);
-    return pure(b, stmt, max_level(level, b->values.items[z].level));
+    return operation(b, (struct nest_stmt){.kind = NEST_FMA, .dtype = (uint8_t)dtype}, (nest_value[]){x, y, z}, 3);
 }
 
 nest_value nest_number(struct nest_builder *b, enum ir_dtype dtype, double number)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_NUMBER);
-    stmt->dtype = (uint8_t)dtype;
-    stmt->number = number;
-    return pure(b, stmt, 0);
+    return pure(b, (struct nest_stmt){.kind = NEST_NUMBER, .dtype = (uint8_t)dtype, .number = number});
 }
 
 nest_value nest_position(struct nest_builder *b, struct nest_index index)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_POSITION);
-    stmt->dtype = IR_I32;
-    stmt->index = index;
-    return pure(b, stmt, index_level(b, &index));
+    return pure(b, (struct nest_stmt){.kind = NEST_POSITION, .dtype = IR_I32, .index = index});
 }
 
 nest_value nest_load(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value cond)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_LOAD);
     const struct nest_buffer *from = &b->nest->buffers.items[buffer];
-    stmt->dtype = from->dtype;
-    stmt->buffer = buffer;
-    stmt->index = index;
-    stmt->cond = cond;
-    if (from->written || from->local) {
-        stmt->index = copy_index(b, index);
-        stmt->result = new_value(b, (enum ir_dtype)from->dtype, b->depth);
-        append(b, b->depth, stmt);
-        return stmt->result;
-    }
-    uint32_t level = max_level(index_level(b, &index), guard_level(b));
-    return pure(b, stmt, cond ? max_level(level, b->values.items[cond].level) : level);
+    struct nest_stmt stmt = {
+        .kind = NEST_LOAD, .dtype = from->dtype, .buffer = buffer, .index = index, .cond = cond};
+    return from->written || from->local ? define(b, b->depth, stmt) : pure(b, stmt);
 }
 
-static void effect(struct nest_builder *b, enum nest_kind kind, uint32_t buffer, uint32_t reg, struct nest_index index,
-                   nest_value value, nest_value cond, enum ir_op op)
+static void effect(struct nest_builder *b, struct nest_stmt stmt, nest_value value)
 {
-    struct nest_stmt *stmt = new_stmt(b, kind);
-    stmt->buffer = buffer;
-    stmt->reg = reg;
-    stmt->index = copy_index(b, index);
-    stmt->args[0] = value;
-    stmt->arg_count = 1;
-    stmt->cond = cond;
-    stmt->op = (uint16_t)op;
-    stmt->dtype = b->values.items[value].dtype;
-    append(b, b->depth, stmt);
+    stmt.args[0] = value;
+    stmt.arg_count = 1;
+    stmt.dtype = b->values.items[value].dtype;
+    append(b, b->depth, keep(b, stmt));
 }
 
 void nest_store(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value, nest_value cond)
 {
-    effect(b, NEST_STORE, buffer, 0, index, value, cond, IR_NONE);
+    effect(b, (struct nest_stmt){.kind = NEST_STORE, .buffer = buffer, .index = index, .cond = cond}, value);
 }
 
 void nest_add_to(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value value)
 {
-    effect(b, NEST_ADD_TO, buffer, 0, index, value, 0, IR_NONE);
+    effect(b, (struct nest_stmt){.kind = NEST_ADD_TO, .buffer = buffer, .index = index}, value);
 }
 
 void nest_set(struct nest_builder *b, uint32_t reg, struct nest_index index, nest_value value)
 {
-    effect(b, NEST_SET, 0, reg, index, value, 0, IR_NONE);
+    effect(b, (struct nest_stmt){.kind = NEST_SET, .reg = reg, .index = index}, value);
 }
 
 void nest_reduce(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index, nest_value value)
 {
-    effect(b, NEST_REDUCE, 0, reg, index, value, 0, op);
+    effect(b, (struct nest_stmt){.kind = NEST_REDUCE, .op = (uint16_t)op, .reg = reg, .index = index}, value);
 }
 
 uint32_t nest_local(struct nest_builder *b, enum ir_dtype dtype, int64_t extent)
 {
-    struct nest_buffer buffer = {.dtype = (uint8_t)dtype, .written = true, .local = true, .extent = extent};
-    struct nest_stmt *stmt = new_stmt(b, NEST_LOCAL);
-    stmt->dtype = (uint8_t)dtype;
-    stmt->extent = extent;
-    stmt->buffer = add_buffer(b, buffer);
-    uint64_t bytes = (uint64_t)extent * ir_dtype_bytes(dtype);
-    b->nest->scratch_bytes += (bytes + 63) / 64 * 64;
-    append(b, 0, stmt);
-    return stmt->buffer;
+    uint32_t buffer = add_buffer(b, (struct nest_buffer){(uint8_t)dtype, true, true, extent, NULL});
+    struct nest_stmt stmt = {.kind = NEST_LOCAL, .dtype = (uint8_t)dtype, .extent = extent, .buffer = buffer};
+    b->nest->scratch_bytes += ((uint64_t)extent * ir_dtype_bytes(dtype) + 63) / 64 * 64;
+    append(b, 0, keep(b, stmt));
+    return buffer;
 }
 
 uint32_t nest_reg(struct nest_builder *b, enum ir_dtype dtype, uint32_t count, bool lanes, double initial)
 {
-    struct nest_stmt *stmt = new_stmt(b, NEST_REG);
-    stmt->args[0] = nest_number(b, dtype, initial);
-    stmt->arg_count = 1;
-    stmt->dtype = (uint8_t)dtype;
-    stmt->reg = b->nest->reg_count++;
-    stmt->extent = count;
-    stmt->lanes = lanes;
-    stmt->number = initial;
-    append(b, b->depth, stmt);
-    return stmt->reg;
-}
-
-static nest_value read_reg(struct nest_builder *b, enum nest_kind kind, enum ir_op op, uint32_t reg,
-                           struct nest_index index, enum ir_dtype dtype)
-{
-    struct nest_stmt *stmt = new_stmt(b, kind);
-    stmt->op = (uint16_t)op;
-    stmt->reg = reg;
-    stmt->dtype = (uint8_t)dtype;
-    stmt->index = copy_index(b, index);
-    stmt->result = new_value(b, dtype, b->depth);
-    append(b, b->depth, stmt);
-    return stmt->result;
-}
-
-/* The dtype a register was declared with. */
-static enum ir_dtype reg_dtype_in(const struct nest_stmt *const *items, size_t count, uint32_t reg)
-{
-    for (size_t i = count; i-- > 0;)
-        if (items[i]->kind == NEST_REG && items[i]->reg == reg) return (enum ir_dtype)items[i]->dtype;
-    return IR_TUPLE;
-}
-
-static enum ir_dtype reg_dtype(const struct nest_builder *b, uint32_t reg)
-{
-    for (uint32_t level = b->depth + 1; level-- > 0;) {
-        const struct nest_stmt *const *items;
-        size_t count;
-        if (level) {
-            items = (const struct nest_stmt *const *)b->stack[level - 1]->body.items;
-            count = b->stack[level - 1]->body.count;
-        } else {
-            items = (const struct nest_stmt *const *)b->nest->body.items;
-            count = b->nest->body.count;
-        }
-        enum ir_dtype found = reg_dtype_in(items, count, reg);
-        if (found != IR_TUPLE) return found;
-    }
-    BUG("register %u is not declared here", reg);
+    uint32_t reg = b->nest->reg_count++;
+    vec_push(b->nest->arena, &b->reg_dtype, (uint8_t)dtype);
+    effect(b, (struct nest_stmt){.kind = NEST_REG, .reg = reg, .extent = count, .lanes = lanes, .number = initial},
+           nest_number(b, dtype, initial));
+    return reg;
 }
 
 nest_value nest_get(struct nest_builder *b, uint32_t reg, struct nest_index index)
 {
-    return read_reg(b, NEST_GET, IR_NONE, reg, index, reg_dtype(b, reg));
+    struct nest_stmt stmt = {.kind = NEST_GET, .reg = reg, .dtype = b->reg_dtype.items[reg], .index = index};
+    return define(b, b->depth, stmt);
 }
 
 nest_value nest_fold(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nest_index index)
 {
-    return read_reg(b, NEST_FOLD, op, reg, index, reg_dtype(b, reg));
+    struct nest_stmt stmt = {
+        .kind = NEST_FOLD, .op = (uint16_t)op, .reg = reg, .dtype = b->reg_dtype.items[reg], .index = index};
+    return define(b, b->depth, stmt);
 }
 
 /* ---------------------------------------------------------------- hash */

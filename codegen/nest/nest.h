@@ -129,7 +129,7 @@ struct nest_builder {
     /* of the builder itself */
     VEC(struct nest_value_info) values; /* by nest_value */
     VEC(uint8_t) var_level;             /* by nest_var: depth inside its loop */
-    VEC(int64_t) var_extent;            /* by nest_var */
+    VEC(uint8_t) reg_dtype;             /* by register */
     uint32_t scope[NEST_DEPTH + 1], scope_count;
     struct map shared; /* hash of a pure statement -> value */
 };
@@ -140,6 +140,7 @@ uint32_t nest_argument(struct nest_builder *, enum ir_dtype, bool written, const
 uint32_t nest_local(struct nest_builder *, enum ir_dtype, int64_t extent);
 nest_var nest_open(struct nest_builder *, enum nest_loop, int64_t extent);
 void nest_close(struct nest_builder *);
+void nest_close_to(struct nest_builder *, uint32_t depth); /* all but that many */
 void nest_open_if(struct nest_builder *, nest_value cond);
 nest_value nest_op(struct nest_builder *, enum ir_op, enum ir_dtype, const nest_value *args, uint32_t n);
 nest_value nest_fma(struct nest_builder *, enum ir_dtype, nest_value, nest_value, nest_value);

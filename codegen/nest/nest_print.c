@@ -28,109 +28,69 @@ static void print_index(struct str *out, const struct nest_index *index)
                  (long long)(index->offset < 0 ? -index->offset : index->offset));
 }
 
-static const char *op_text(uint16_t op) { return ir_ops[op].name; }
+/* $v result, $o op, $t dtype, $a operands, $x number, $p position, $b element of a buffer, $r element of registers,
+ * $c condition if there is one, $C condition, $i loop and variable, $n extent, $B buffer, $R register, $l lanes */
+static const char *const forms[] = {
+    [NEST_FOR] = "$i < $n",
+    [NEST_IF] = "if v$C",
+    [NEST_OP] = "$v = $o $t$a",
+    [NEST_FMA] = "$v = fma $t$a",
+    [NEST_NUMBER] = "$v = $t $x",
+    [NEST_POSITION] = "$v = position $p",
+    [NEST_LOAD] = "$v = load $b$c",
+    [NEST_STORE] = "store $b$a$c",
+    [NEST_ADD_TO] = "add_to $b$a$c",
+    [NEST_REG] = "reg $R[$n] $t$l = $x",
+    [NEST_GET] = "$v = get $r",
+    [NEST_SET] = "set $r$a",
+    [NEST_REDUCE] = "reduce $r $o$a",
+    [NEST_FOLD] = "$v = fold $o $r",
+    [NEST_LOCAL] = "local $B[$n] $t",
+};
 
-static void print_reg(struct str *out, const struct nest_stmt *s)
+static void print_part(struct str *out, const struct nest_stmt *s, char part)
 {
-    str_addf(out, "r%u[", s->reg);
-    print_index(out, &s->index);
-    str_add(out, "]");
-}
-
-static void print_buffer(struct str *out, const struct nest_stmt *s)
-{
-    str_addf(out, "b%u[", s->buffer);
-    print_index(out, &s->index);
-    str_add(out, "]");
-}
-
-static void print_cond(struct str *out, const struct nest_stmt *s)
-{
-    if (s->cond) str_addf(out, " if v%u", s->cond);
-}
-
-static void print_stmts(struct str *out, struct nest_stmt *const *items, size_t count, int indent);
-
-static void print_value(struct str *out, const struct nest_stmt *s)
-{
-    str_addf(out, "v%u = ", s->result);
-    switch (s->kind) {
-    case NEST_OP:
-    case NEST_FMA:
-        str_addf(out, "%s %s", s->kind == NEST_FMA ? "fma" : op_text(s->op), ir_dtype_name((enum ir_dtype)s->dtype));
+    switch (part) {
+    case 'v': str_addf(out, "v%u", s->result); break;
+    case 'o': str_add(out, ir_ops[s->op].name); break;
+    case 't': str_add(out, ir_dtype_name((enum ir_dtype)s->dtype)); break;
+    case 'x': str_add_number(out, s->number, s->dtype == IR_F32); break;
+    case 'a':
         for (uint32_t i = 0; i < s->arg_count; i++) str_addf(out, " v%u", s->args[i]);
         if (s->op == OP_threefry) str_addf(out, " word %u", s->word);
         break;
-    case NEST_NUMBER:
-        str_addf(out, "%s ", ir_dtype_name((enum ir_dtype)s->dtype));
-        str_add_number(out, s->number, s->dtype == IR_F32);
-        break;
-    case NEST_POSITION:
-        str_add(out, "position ");
+    case 'b':
+    case 'r': str_addf(out, "%c%u[", part, part == 'b' ? s->buffer : s->reg); /* fall through */
+    case 'p':
         print_index(out, &s->index);
+        if (part != 'p') str_add(out, "]");
         break;
-    case NEST_LOAD:
-        str_add(out, "load ");
-        print_buffer(out, s);
-        print_cond(out, s);
+    case 'c':
+        if (s->cond) str_addf(out, " if v%u", s->cond);
         break;
-    case NEST_GET:
-        str_add(out, "get ");
-        print_reg(out, s);
+    case 'C': str_addf(out, "%u", s->cond); break;
+    case 'i': str_addf(out, "%s i%u", loop_names[s->loop], s->var); break;
+    case 'n':
+        if (s->extent < 0) str_add(out, "n");
+        else str_addf(out, "%lld", (long long)s->extent);
         break;
-    default:
-        str_addf(out, "fold %s ", op_text(s->op));
-        print_reg(out, s);
-        break;
+    case 'B': str_addf(out, "b%u", s->buffer); break;
+    case 'R': str_addf(out, "r%u", s->reg); break;
+    case 'l': str_add(out, s->lanes ? " lanes" : ""); break;
+    default: BUG("a form has no part %c", part);
     }
-}
-
-static void print_stmt(struct str *out, const struct nest_stmt *s, int indent)
-{
-    str_addf(out, "%*s", indent * 2, "");
-    switch (s->kind) {
-    case NEST_FOR:
-        if (s->extent < 0) str_addf(out, "%s i%u < n\n", loop_names[s->loop], s->var);
-        else str_addf(out, "%s i%u < %lld\n", loop_names[s->loop], s->var, (long long)s->extent);
-        print_stmts(out, s->body.items, s->body.count, indent + 1);
-        return;
-    case NEST_IF:
-        str_addf(out, "if v%u\n", s->cond);
-        print_stmts(out, s->body.items, s->body.count, indent + 1);
-        return;
-    case NEST_STORE:
-    case NEST_ADD_TO:
-        str_add(out, s->kind == NEST_STORE ? "store " : "add_to ");
-        print_buffer(out, s);
-        str_addf(out, " v%u", s->args[0]);
-        print_cond(out, s);
-        break;
-    case NEST_SET:
-        str_add(out, "set ");
-        print_reg(out, s);
-        str_addf(out, " v%u", s->args[0]);
-        break;
-    case NEST_REDUCE:
-        str_add(out, "reduce ");
-        print_reg(out, s);
-        str_addf(out, " %s v%u", op_text(s->op), s->args[0]);
-        break;
-    case NEST_REG:
-        str_addf(out, "reg r%u[%lld] %s%s = ", s->reg, (long long)s->extent, ir_dtype_name((enum ir_dtype)s->dtype),
-                 s->lanes ? " lanes" : "");
-        str_add_number(out, s->number, s->dtype == IR_F32);
-        break;
-    case NEST_LOCAL:
-        str_addf(out, "local b%u[%lld] %s", s->buffer, (long long)s->extent, ir_dtype_name((enum ir_dtype)s->dtype));
-        break;
-    default: print_value(out, s); break;
-    }
-    str_add(out, "\n");
 }
 
 static void print_stmts(struct str *out, struct nest_stmt *const *items, size_t count, int indent)
 {
-    for (size_t i = 0; i < count; i++) print_stmt(out, items[i], indent);
+    for (size_t i = 0; i < count; i++) {
+        str_addf(out, "%*s", indent * 2, "");
+        for (const char *at = forms[items[i]->kind]; *at; at++)
+            if (*at == '$') print_part(out, items[i], *++at);
+            else str_addf(out, "%c", *at);
+        str_add(out, "\n");
+        print_stmts(out, items[i]->body.items, items[i]->body.count, indent + 1);
+    }
 }
 
 void nest_print(const struct nest *nest, struct str *out)
