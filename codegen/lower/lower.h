@@ -78,12 +78,28 @@ void lower_pos_add_scaled(struct lower *, struct lower_pos *, nest_value, int64_
 void lower_pos_range(const struct lower *, const struct lower_pos *, int64_t *low, int64_t *high);
 nest_value lower_pos_value(struct lower *, const struct lower_pos *); /* as int32 */
 struct nest_index lower_pos_index(struct lower *, const struct lower_pos *);
+/* Strides of C order; what lies before and behind a dimension, and it between them. */
+void lower_strides(const struct ir_type *, int64_t *stride);
+void lower_around(const struct ir_type *, int64_t dim, int64_t shape[3]);
 /* Coordinates of a position in a shape; the outermost may exceed its extent if the position does. */
 void lower_pos_split(struct lower *, const struct lower_pos *, uint32_t rank, const int64_t *shape,
                      struct lower_pos *out);
 struct lower_pos lower_pos_join(struct lower *, uint32_t rank, const int64_t *shape, const struct lower_pos *);
 
+/* Coordinates of a position in a shape whose dimensions have steps of `scale` in another tensor: neighbours that stay
+ * neighbours there are one, but for those that are to be kept `apart` from the one before (NULL: none). Returns how
+ * many there are, `by`: their steps. */
+uint32_t lower_pos_runs(struct lower *, const struct lower_pos *, uint32_t rank, const int64_t *shape,
+                        const int64_t *scale, const bool *apart, struct lower_pos *at, int64_t *by);
+
 /* lower_loop.c */
+nest_value lower_number(struct lower *, int64_t); /* int32 */
+nest_value lower_binary(struct lower *, enum ir_op, enum ir_dtype, nest_value, nest_value);
+nest_value lower_cast(struct lower *, nest_value, enum ir_dtype);
+/* The lanes of a tile that lie in an axis part: what the position has of the part, `offset` added, is below `extent`.
+ * They are the tile_mask until that is cleared. */
+nest_value lower_mask_tile(struct lower *, const struct lower_pos *, uint32_t axis, uint32_t part, int64_t offset,
+                           int64_t extent);
 nest_var lower_open(struct lower *, enum nest_loop, int64_t extent); /* a loop that is no part of an axis */
 nest_var lower_open_part(struct lower *, enum nest_loop, uint32_t axis, uint32_t part);
 /* A loop over a piece of an axis part: `extent` steps of `unit` each. */
@@ -111,8 +127,11 @@ void lower_scatter(struct lower *);
 /* lower_window.c: outputs, which may be a row of a larger buffer: the type of what is stored, its element at a
  * position, and where that goes. */
 const struct ir_type *lower_output_type(const struct lower *, ir_value);
-nest_value lower_output(struct lower *, ir_value, const struct lower_pos *);
-struct nest_index lower_output_index(struct lower *, ir_value, const struct lower_pos *);
+/* All outputs of the group at a position, or those of a level (plan_group.output_level); then their stores: an output
+ * may stand in the memory of an input, so all loads come before. */
+enum { LOWER_ALL_LEVELS };
+nest_value *lower_outputs(struct lower *, uint8_t level, const struct lower_pos *);
+void lower_store_outputs(struct lower *, const nest_value *, const struct lower_pos *, nest_value cond);
 /* Is a part of a tensor, of the same rank, one run of its elements? Where does it start? */
 bool lower_is_run(const struct ir_type *whole, const struct ir_type *part);
 void lower_add_start(struct lower *, struct lower_pos *, const struct ir_type *whole, const struct ir_type *part,

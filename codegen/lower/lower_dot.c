@@ -30,13 +30,10 @@ static void describe(struct lower_dot_operand *o, const struct ir_func *f, ir_va
                      struct ir_ints batch, struct ir_ints contract)
 {
     const struct ir_type *type = ir_type(f, v);
-    int64_t stride[IR_MAX_RANK], step = 1;
+    int64_t stride[IR_MAX_RANK];
     bool used[IR_MAX_RANK] = {false};
     o->value = v;
-    for (uint32_t i = type->rank; i-- > 0;) {
-        stride[i] = step;
-        step *= type->dim[i];
-    }
+    lower_strides(type, stride);
     for (uint32_t i = 0; i < batch.n; i++) {
         add_run(o, AXIS_B, type->dim[batch.v[i]], stride[batch.v[i]]);
         used[batch.v[i]] = true;
@@ -145,14 +142,8 @@ static void choose_blocks(struct lower_dot_product *p)
 
 struct outer {
     uint32_t axis, part;
-    int64_t extent, unit;
+    int64_t extent;
 };
-
-static void open_outer(struct lower_dot_product *p, enum nest_loop loop, const struct outer *o)
-{
-    nest_var var = lower_open_piece(p->l, loop, o->axis, o->part, o->extent, o->unit);
-    lower_pos_add_term(p->l, &p->at[o->axis], var, o->unit * lower_axis_stride(&p->l->axes[o->axis], o->part));
-}
 
 /* The loops over whole axis parts, and which loop is the parallel one. */
 static uint32_t list_outer(struct lower_dot_product *p, struct outer *list)
@@ -162,7 +153,7 @@ static uint32_t list_outer(struct lower_dot_product *p, struct outer *list)
     for (uint32_t axis = AXIS_B; axis <= AXIS_N; axis++) {
         uint32_t parts = axis == AXIS_B ? l->axes[axis].parts : dot_last_index(l, axis);
         for (uint32_t i = 0; i < parts; i++)
-            if (l->axes[axis].part[i] != 1) list[n++] = (struct outer){axis, i, l->axes[axis].part[i], 1};
+            if (l->axes[axis].part[i] != 1) list[n++] = (struct outer){axis, i, l->axes[axis].part[i]};
     }
     return n;
 }
@@ -187,25 +178,21 @@ typedef void row_block(struct lower_dot_product *, uint32_t rows, const void *us
 
 static nest_value compare(struct lower *l, enum ir_op op, const struct lower_pos *at, int64_t with)
 {
-    nest_value args[2] = {lower_pos_value(l, at), nest_number(&l->b, IR_I32, (double)with)};
-    return nest_op(&l->b, op, IR_BOOL, args, 2);
+    nest_value x = lower_pos_value(l, at);
+    return lower_binary(l, op, IR_BOOL, x, lower_number(l, with));
 }
 
 /* The row blocks of the chunk whose first block is at `chunk` (a position counted in blocks). */
 static void each_block(struct lower_dot_product *p, const struct lower_pos *chunk, row_block *body, const void *user)
 {
     struct lower *l = p->l;
-    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row, block = *chunk;
+    struct lower_dot_place before = dot_place(p);
+    struct lower_pos block = *chunk;
     int64_t all = p->blocks + (p->tail_rows > 0);
     bool even = all % p->chunk == 0 && p->tail_rows == 0;
-    uint32_t opened = 0;
-    if (p->chunk > 1) {
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), p->chunk, p->rows);
-        lower_pos_add_term(l, &p->at[AXIS_M], var, p->rows);
-        lower_pos_add_term(l, &p->local_row, var, p->rows);
-        lower_pos_add_term(l, &block, var, 1);
-        opened++;
-    }
+    uint32_t part = dot_last_index(l, AXIS_M);
+    if (p->chunk > 1)
+        lower_pos_add_term(l, &block, dot_open(p, NEST_SERIAL, AXIS_M, part, p->chunk, p->rows, &p->local_row), 1);
     if (p->blocks > 0) {
         if (!even) nest_open_if(&l->b, compare(l, OP_lt, &block, p->blocks));
         body(p, p->rows, user);
@@ -216,8 +203,7 @@ static void each_block(struct lower_dot_product *p, const struct lower_pos *chun
         body(p, (uint32_t)p->tail_rows, user);
         nest_close(&l->b);
     }
-    dot_close_loops(l, opened);
-    p->at[AXIS_M] = m, p->local_row = local_row;
+    dot_return(p, &before);
 }
 
 struct panel {
@@ -237,16 +223,12 @@ static void finish_block(struct lower_dot_product *p, uint32_t rows, const void 
 {
     const struct panel *panel = user;
     struct lower *l = p->l;
-    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row;
-    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
-    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
-    lower_pos_add_term(l, &p->local_row, row, 1);
+    struct lower_dot_place before = dot_place(p);
+    dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
     struct lower_dot_column c = dot_open_column(p, panel->vectors, panel->masked);
     struct lower_pos at = dot_tile_pos(p, &c);
     dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
-    dot_close_column(p, &c);
-    nest_close(&l->b);
-    p->at[AXIS_M] = m, p->local_row = local_row;
+    dot_return(p, &before);
 }
 
 static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *chunk, struct panel *panel)
@@ -258,33 +240,25 @@ static void panel_block_k(struct lower_dot_product *p, const struct lower_pos *c
 
 static void one_panel(struct lower_dot_product *p, const struct lower_pos *chunk, uint32_t vectors, bool masked)
 {
-    struct lower *l = p->l;
-    struct lower_pos k = p->at[AXIS_K];
+    const struct lower_axis *axis = &p->l->axes[AXIS_K];
+    struct lower_dot_place before = dot_place(p);
     struct panel panel = {vectors, masked, true, p->block_k};
     panel_block_k(p, chunk, &panel);
     panel.first = false;
-    if (p->outer_k != UINT32_MAX) {
-        const struct lower_axis *axis = &l->axes[AXIS_K];
-        int64_t step = lower_axis_stride(axis, p->outer_k);
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, p->outer_k, axis->part[p->outer_k] - 1, 1);
-        lower_pos_add_term(l, &p->at[AXIS_K], var, step);
-        p->at[AXIS_K].offset += step;
+    bool outer = p->outer_k != UINT32_MAX;
+    if (outer || p->blocks_k > 1) {
+        uint32_t part = outer ? p->outer_k : axis->parts - 1;
+        int64_t count = outer ? axis->part[part] : p->blocks_k, unit = outer ? 1 : p->block_k;
+        dot_open(p, NEST_SERIAL, AXIS_K, part, count - 1, unit, NULL);
+        p->at[AXIS_K].offset += unit * lower_axis_stride(axis, part);
         panel_block_k(p, chunk, &panel);
-        nest_close(&l->b);
-        p->at[AXIS_K] = k;
-    } else if (p->blocks_k > 1) {
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_K, dot_last_index(l, AXIS_K), p->blocks_k - 1, p->block_k);
-        lower_pos_add_term(l, &p->at[AXIS_K], var, p->block_k);
-        p->at[AXIS_K].offset += p->block_k;
-        panel_block_k(p, chunk, &panel);
-        nest_close(&l->b);
-        p->at[AXIS_K] = k;
+        dot_return(p, &before);
     }
     if (p->tail_k) {
         p->at[AXIS_K].offset += p->block_k * p->blocks_k;
         panel.extent_k = p->tail_k;
         panel_block_k(p, chunk, &panel);
-        p->at[AXIS_K] = k;
+        dot_return(p, &before);
     }
     if (p->local_tile && !p->wide) each_block(p, chunk, finish_block, &panel);
 }
@@ -294,17 +268,13 @@ static void finish_rows(struct lower_dot_product *p, uint32_t rows, const void *
 {
     (void)user;
     struct lower *l = p->l;
-    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row, n = p->at[AXIS_N];
-    nest_var row = lower_open_piece(l, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
-    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1);
-    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
-    lower_pos_add_term(l, &p->local_row, row, 1);
-    lower_pos_add_term(l, &p->at[AXIS_N], lane, 1);
+    struct lower_dot_place before = dot_place(p);
+    dot_open(p, NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
+    nest_var lane = dot_open(p, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1, NULL);
     struct lower_dot_column c = {.vector = lane, .lane = lane};
     struct lower_pos at = dot_tile_pos(p, &c);
     dot_finish(p, nest_load(&l->b, p->tile_local, lower_pos_index(l, &at), 0));
-    dot_close_loops(l, 2);
-    p->at[AXIS_M] = m, p->local_row = local_row, p->at[AXIS_N] = n;
+    dot_return(p, &before);
 }
 
 static void tail_panel(struct lower_dot_product *p, const struct lower_pos *chunk)
@@ -339,15 +309,10 @@ static void all_panels(struct lower_dot_product *p, const struct lower_pos *chun
         }
         return;
     }
-    if (p->panels > 1) {
-        nest_var var = lower_open_piece(l, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns);
-        lower_pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
-    }
+    struct lower_dot_place before = dot_place(p);
+    if (p->panels > 1) dot_open(p, NEST_SERIAL, AXIS_N, dot_last_index(l, AXIS_N), p->panels, p->panel_columns, NULL);
     if (p->panels > 0) one_panel(p, chunk, p->vectors, false);
-    if (p->panels > 1) {
-        nest_close(&l->b);
-        p->at[AXIS_N] = n;
-    }
+    dot_return(p, &before);
     if (p->tail_columns) tail_panel(p, chunk);
     if (p->wide) each_block(p, chunk, finish_rows, NULL);
 }
@@ -381,7 +346,7 @@ static void loops(struct lower_dot_product *p)
 {
     struct lower *l = p->l;
     struct outer list[4 * AXIS_PARTS];
-    uint32_t count = list_outer(p, list), best = UINT32_MAX, opened = 0;
+    uint32_t count = list_outer(p, list), best = UINT32_MAX;
     int64_t all_panels_count = p->panels + (p->tail_columns > 0);
     choose_chunks(p, true);
     int64_t largest = 1;
@@ -393,37 +358,27 @@ static void loops(struct lower_dot_product *p)
     if (!chunks_parallel) choose_chunks(p, false);
     if (chunks_parallel || panels_parallel) best = UINT32_MAX;
     choose_locals(p, panels_parallel);
-    uint32_t part = dot_last_index(l, AXIS_M);
     struct lower_pos chunk = lower_pos_constant(0), panel = lower_pos_constant(0);
     l->b.nest->parallel_extent = 1;
     if (best != UINT32_MAX) {
-        open_outer(p, NEST_PARALLEL, &list[best]);
+        dot_open(p, NEST_PARALLEL, list[best].axis, list[best].part, list[best].extent, 1, NULL);
         l->b.nest->parallel_extent = list[best].extent;
-        opened++;
     } else if (panels_parallel) {
-        uint32_t part_n = dot_last_index(l, AXIS_N);
-        nest_var var = lower_open_piece(l, NEST_PARALLEL, AXIS_N, part_n, all_panels_count, p->panel_columns);
-        lower_pos_add_term(l, &p->at[AXIS_N], var, p->panel_columns);
+        uint32_t part = dot_last_index(l, AXIS_N);
+        nest_var var = dot_open(p, NEST_PARALLEL, AXIS_N, part, all_panels_count, p->panel_columns, NULL);
         lower_pos_add_term(l, &panel, var, 1);
         l->b.nest->parallel_extent = all_panels_count;
-        opened++;
     }
-    bool chunk_loop = p->chunks > 1;
-    if (chunk_loop) {
-        nest_var var = lower_open_piece(l, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, part, p->chunks,
-                                        p->chunk * p->rows);
-        lower_pos_add_term(l, &p->at[AXIS_M], var, p->chunk * p->rows);
+    if (p->chunks > 1) {
+        nest_var var = dot_open(p, chunks_parallel ? NEST_PARALLEL : NEST_SERIAL, AXIS_M, dot_last_index(l, AXIS_M),
+                                p->chunks, p->chunk * p->rows, NULL);
         lower_pos_add_term(l, &chunk, var, p->chunk);
         if (chunks_parallel) l->b.nest->parallel_extent = p->chunks;
-        opened++;
     }
     for (uint32_t i = 0; i < count; i++)
-        if (i != best) {
-            open_outer(p, NEST_SERIAL, &list[i]);
-            opened++;
-        }
+        if (i != best) dot_open(p, NEST_SERIAL, list[i].axis, list[i].part, list[i].extent, 1, NULL);
     all_panels(p, &chunk, panels_parallel ? &panel : NULL);
-    dot_close_loops(l, opened);
+    nest_close_to(&l->b, 0);
 }
 
 /* ---------------------------------------------------------------- the template */
@@ -441,10 +396,8 @@ static bool probe(struct lower_dot_product *p)
     struct lower *l = p->l;
     if (l->probed) return false;
     l->probed = true;
-    uint32_t part = dot_last_index(l, AXIS_N);
-    nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->n, 1);
-    lower_pos_add_term(l, &p->at[AXIS_N], lane, 1);
-    l->probe_var = lane, l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
+    l->probe_var = dot_open(p, NEST_VECTOR, AXIS_N, dot_last_index(l, AXIS_N), p->n, 1, NULL);
+    l->probing = true, l->lane_stride = p->n > 1 ? 0 : 1;
     dot_operand_value(p, &p->y);
     l->probing = false;
     nest_close(&l->b);

@@ -41,9 +41,8 @@ struct lower_dot_product {
     struct lower_pos local_k, local_row; /* inside the block of k, inside the chunk */
 };
 
-/* One column vector of the panel: its loops, its place on the axis before them. */
+/* The loops of one column vector of the panel. */
 struct lower_dot_column {
-    struct lower_pos before;
     nest_var vector, lane;
 };
 
@@ -56,17 +55,27 @@ static inline int64_t dot_packed_k(const struct lower_dot_product *p)
     return k->parts == 1 ? p->block_k : p->outer_k == UINT32_MAX ? k->extent : k->extent / k->part[p->outer_k];
 }
 
+/* Where the open loops stand, and how many there are. */
+struct lower_dot_place {
+    struct lower_pos at[4], local_k, local_row;
+    uint32_t depth;
+};
+struct lower_dot_place dot_place(const struct lower_dot_product *);
+void dot_return(struct lower_dot_product *, const struct lower_dot_place *); /* closes what was opened since */
+/* Opens a loop of `extent` steps of `unit` over a part of an axis, and goes along: on the axis and, if not NULL, inside
+ * its block. */
+nest_var dot_open(struct lower_dot_product *, enum nest_loop, uint32_t axis, uint32_t part, int64_t extent,
+                  int64_t unit, struct lower_pos *local);
+
 /* lower_dot_tile.c */
 nest_value dot_operand_value(struct lower_dot_product *,
                              const struct lower_dot_operand *); /* where the open loops stand */
-void dot_close_loops(struct lower *, uint32_t count);
 void dot_pack_panel(struct lower_dot_product *, uint32_t vectors, bool masked, int64_t extent_k);
 void dot_pack_block(struct lower_dot_product *, uint32_t rows, const void *extent_k); /* rows of x, k-major */
 void dot_tile(struct lower_dot_product *, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first);
 void dot_finish(struct lower_dot_product *,
                 nest_value sum); /* the epilogue on one vector of the product, and the stores */
 struct lower_dot_column dot_open_column(struct lower_dot_product *, uint32_t vectors, bool masked);
-void dot_close_column(struct lower_dot_product *, const struct lower_dot_column *);
 struct lower_pos dot_tile_pos(struct lower_dot_product *,
                               const struct lower_dot_column *); /* where the open column stands in the local tile */
 #endif

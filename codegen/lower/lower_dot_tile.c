@@ -15,15 +15,35 @@ static struct lower_pos operand_pos(struct lower_dot_product *p, const struct lo
     return sum;
 }
 
-static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype)
+struct lower_dot_place dot_place(const struct lower_dot_product *p)
 {
-    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
+    struct lower_dot_place place = {.local_k = p->local_k, .local_row = p->local_row, .depth = p->l->b.depth};
+    memcpy(place.at, p->at, sizeof place.at);
+    return place;
+}
+
+void dot_return(struct lower_dot_product *p, const struct lower_dot_place *place)
+{
+    nest_close_to(&p->l->b, place->depth);
+    memcpy(p->at, place->at, sizeof p->at);
+    p->local_k = place->local_k, p->local_row = place->local_row;
+    p->l->tile_mask = 0;
+}
+
+nest_var dot_open(struct lower_dot_product *p, enum nest_loop loop, uint32_t axis, uint32_t part, int64_t extent,
+                  int64_t unit, struct lower_pos *local)
+{
+    nest_var var = lower_open_piece(p->l, loop, axis, part, extent, unit);
+    int64_t step = unit * lower_axis_stride(&p->l->axes[axis], part);
+    lower_pos_add_term(p->l, &p->at[axis], var, step);
+    if (local) lower_pos_add_term(p->l, local, var, step);
+    return var;
 }
 
 nest_value dot_operand_value(struct lower_dot_product *p, const struct lower_dot_operand *o)
 {
     struct lower_pos at = operand_pos(p, o);
-    return cast_to(p->l, lower_value(p->l, o->value, &at), p->sum);
+    return lower_cast(p->l, lower_value(p->l, o->value, &at), p->sum);
 }
 
 /* ---------------------------------------------------------------- the tile */
@@ -36,36 +56,17 @@ static struct nest_index reg_index(struct lower *l, nest_var row, uint32_t vecto
     return lower_pos_index(l, &at);
 }
 
-/* One column vector of the panel: its loops, its place on the axis, and the mask of a last, partial one. */
+/* One column vector of the panel: its loops, and the mask of a last, partial one. */
 
 struct lower_dot_column dot_open_column(struct lower_dot_product *p, uint32_t vectors, bool masked)
 {
     struct lower *l = p->l;
-    struct lower_dot_column c = {.before = p->at[AXIS_N]};
     uint32_t part = dot_last_index(l, AXIS_N);
-    c.vector = lower_open_piece(l, NEST_UNROLL, AXIS_N, part, vectors, p->width);
-    c.lane = lower_open_piece(l, NEST_VECTOR, AXIS_N, part, p->width, 1);
-    lower_pos_add_term(l, &p->at[AXIS_N], c.vector, p->width);
-    lower_pos_add_term(l, &p->at[AXIS_N], c.lane, 1);
-    if (!masked) return c;
-    struct lower_pos at = lower_pos_constant(p->at[AXIS_N].offset);
-    for (uint32_t i = 0; i < p->at[AXIS_N].term_count; i++) {
-        const struct lower_var_info *info = &l->vars.items[p->at[AXIS_N].term[i].var];
-        if (info->axis == AXIS_N && info->part == part)
-            lower_pos_add_term(l, &at, p->at[AXIS_N].term[i].var, info->unit);
-    }
-    nest_value args[2] = {lower_pos_value(l, &at), nest_number(&l->b, IR_I32, (double)p->n)};
-    l->tile_axis = AXIS_N, l->tile_part = part;
-    l->tile_mask = nest_op(&l->b, OP_lt, IR_BOOL, args, 2);
+    struct lower_dot_column c;
+    c.vector = dot_open(p, NEST_UNROLL, AXIS_N, part, vectors, p->width, NULL);
+    c.lane = dot_open(p, NEST_VECTOR, AXIS_N, part, p->width, 1, NULL);
+    if (masked) lower_mask_tile(l, &p->at[AXIS_N], AXIS_N, part, p->at[AXIS_N].offset, p->n);
     return c;
-}
-
-void dot_close_column(struct lower_dot_product *p, const struct lower_dot_column *c)
-{
-    p->l->tile_mask = 0;
-    p->at[AXIS_N] = c->before;
-    nest_close(&p->l->b);
-    nest_close(&p->l->b);
 }
 
 /* Where the open column stands in the local tile. */
@@ -93,26 +94,15 @@ static struct lower_pos local_pos(struct lower_dot_product *p, const struct lowe
 }
 
 /* Loops over the outer parts of k, then over `extent` of the last one. */
-static uint32_t open_k(struct lower_dot_product *p, int64_t extent)
+static void open_k(struct lower_dot_product *p, int64_t extent)
 {
-    struct lower *l = p->l;
-    const struct lower_axis *axis = &l->axes[AXIS_K];
-    uint32_t opened = 0;
+    const struct lower_axis *axis = &p->l->axes[AXIS_K];
     for (uint32_t i = 0; i < axis->parts; i++) {
         bool last = i + 1 == axis->parts;
         int64_t size = last ? extent : axis->part[i];
         if (size == 1 || i == p->outer_k) continue;
-        nest_var var = lower_open_piece(l, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1);
-        lower_pos_add_term(l, &p->at[AXIS_K], var, lower_axis_stride(axis, i));
-        lower_pos_add_term(l, &p->local_k, var, lower_axis_stride(axis, i));
-        opened++;
+        dot_open(p, last && size <= 4 ? NEST_UNROLL : NEST_SERIAL, AXIS_K, i, size, 1, &p->local_k);
     }
-    return opened;
-}
-
-void dot_close_loops(struct lower *l, uint32_t count)
-{
-    while (count--) nest_close(&l->b);
 }
 
 /* y's rows are apart in memory but k is not: k by the lanes, a stretch at a time, the stores far apart. */
@@ -123,24 +113,18 @@ static void pack_transposed(struct lower_dot_product *p, uint32_t vectors, bool 
     int64_t columns = masked || vectors < p->vectors ? p->tail_columns : p->panel_columns;
     for (int64_t from = 0, size; from < extent; from += size) { /* whole stretches, then the rest */
         size = extent - from >= PACK_K ? (extent - from) / PACK_K * PACK_K : extent - from;
-        struct lower_pos k = p->at[AXIS_K], local_k = p->local_k, n = p->at[AXIS_N];
+        struct lower_dot_place before = dot_place(p);
         p->at[AXIS_K].offset += from;
         p->local_k.offset += from;
         int64_t stretch = size < PACK_K ? size : PACK_K;
-        nest_var block = lower_open_piece(l, NEST_SERIAL, AXIS_K, part_k, size / stretch, stretch);
-        nest_var column = lower_open_piece(l, NEST_SERIAL, AXIS_N, part_n, columns, 1);
-        nest_var lane = lower_open_piece(l, NEST_VECTOR, AXIS_K, part_k, stretch, 1);
-        lower_pos_add_term(l, &p->at[AXIS_N], column, 1);
-        for (uint32_t i = 0; i < 2; i++) {
-            lower_pos_add_term(l, &p->at[AXIS_K], i ? lane : block, i ? 1 : stretch);
-            lower_pos_add_term(l, &p->local_k, i ? lane : block, i ? 1 : stretch);
-        }
+        dot_open(p, NEST_SERIAL, AXIS_K, part_k, size / stretch, stretch, &p->local_k);
+        nest_var column = dot_open(p, NEST_SERIAL, AXIS_N, part_n, columns, 1, NULL);
+        dot_open(p, NEST_VECTOR, AXIS_K, part_k, stretch, 1, &p->local_k);
         struct lower_pos at = lower_pos_constant(0);
         lower_pos_add(l, &at, &p->local_k, p->panel_columns);
         lower_pos_add_term(l, &at, column, 1);
         nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
-        dot_close_loops(l, 3);
-        p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_N] = n;
+        dot_return(p, &before);
     }
 }
 
@@ -151,14 +135,12 @@ void dot_pack_panel(struct lower_dot_product *p, uint32_t vectors, bool masked, 
         pack_transposed(p, vectors, masked, extent);
         return;
     }
-    struct lower_pos k = p->at[AXIS_K], local_k = p->local_k;
-    uint32_t opened = open_k(p, extent);
+    struct lower_dot_place before = dot_place(p);
+    open_k(p, extent);
     struct lower_dot_column c = dot_open_column(p, vectors, masked);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
     nest_store(&l->b, p->panel_local, lower_pos_index(l, &at), dot_operand_value(p, &p->y), 0);
-    dot_close_column(p, &c);
-    dot_close_loops(l, opened);
-    p->at[AXIS_K] = k, p->local_k = local_k;
+    dot_return(p, &before);
 }
 
 /* Where row `m` of a block stands in the packed rows: blocks one after the other, k-major inside. */
@@ -174,40 +156,36 @@ static struct lower_pos packed_row(struct lower_dot_product *p, nest_var row)
 void dot_pack_block(struct lower_dot_product *p, uint32_t rows, const void *user)
 {
     struct lower *l = p->l;
-    struct lower_pos k = p->at[AXIS_K], local_k = p->local_k, m = p->at[AXIS_M];
-    uint32_t opened = open_k(p, *(const int64_t *)user);
-    nest_var row = lower_open_piece(l, NEST_VECTOR, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
-    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
+    struct lower_dot_place before = dot_place(p);
+    open_k(p, *(const int64_t *)user);
+    nest_var row = dot_open(p, NEST_VECTOR, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos at = packed_row(p, row);
     nest_store(&l->b, p->rows_local, lower_pos_index(l, &at), dot_operand_value(p, &p->x), 0);
-    dot_close_loops(l, opened + 1);
-    p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_M] = m;
+    dot_return(p, &before);
 }
 
 static nest_value multiply_add(struct lower_dot_product *p, nest_value x, nest_value y, nest_value z)
 {
     struct lower *l = p->l;
     if (p->sum == IR_F32 || p->sum == IR_F64) return nest_fma(&l->b, p->sum, x, y, z);
-    nest_value two[2] = {x, y};
-    two[0] = nest_op(&l->b, p->sum == IR_BOOL ? OP_and : OP_mul, p->sum, two, 2);
-    two[1] = z;
-    return nest_op(&l->b, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, two, 2);
+    nest_value product = lower_binary(l, p->sum == IR_BOOL ? OP_and : OP_mul, p->sum, x, y);
+    return lower_binary(l, p->sum == IR_BOOL ? OP_or : OP_add, p->sum, product, z);
 }
 
 static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows, uint32_t vectors, bool masked,
                        int64_t extent)
 {
     struct lower *l = p->l;
-    struct lower_pos k = p->at[AXIS_K], local_k = p->local_k, m = p->at[AXIS_M];
+    struct lower_dot_place before = dot_place(p);
     uint32_t right = nest_reg(&l->b, p->sum, vectors, true, 0);
-    uint32_t opened = open_k(p, extent);
+    open_k(p, extent);
+    struct lower_dot_place step = dot_place(p);
     struct lower_dot_column c = dot_open_column(p, vectors, masked && !p->pack);
     struct lower_pos at = local_pos(p, &p->local_k, &c);
     nest_value y = p->pack ? nest_load(&l->b, p->panel_local, lower_pos_index(l, &at), 0) : dot_operand_value(p, &p->y);
     nest_set(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector), y);
-    dot_close_column(p, &c);
-    nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
-    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
+    dot_return(p, &step);
+    nest_var row = dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, NULL);
     struct lower_pos packed = packed_row(p, row);
     nest_value x = p->pack_rows ? nest_load(&l->b, p->rows_local, lower_pos_index(l, &packed), 0)
                                 : dot_operand_value(p, &p->x);
@@ -216,10 +194,7 @@ static void accumulate(struct lower_dot_product *p, uint32_t acc, uint32_t rows,
     nest_value sum = multiply_add(p, x, nest_get(&l->b, right, reg_index(l, UINT32_MAX, 0, c.vector)),
                                   nest_get(&l->b, acc, index));
     nest_set(&l->b, acc, index, sum);
-    dot_close_column(p, &c);
-    nest_close(&l->b);
-    dot_close_loops(l, opened);
-    p->at[AXIS_K] = k, p->local_k = local_k, p->at[AXIS_M] = m;
+    dot_return(p, &before);
 }
 
 static struct lower_pos output_pos(struct lower_dot_product *p)
@@ -236,13 +211,9 @@ static struct lower_pos output_pos(struct lower_dot_product *p)
 void dot_finish(struct lower_dot_product *p, nest_value sum)
 {
     struct lower *l = p->l;
-    const struct plan_group *g = l->group;
     struct lower_pos at = output_pos(p);
-    l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = cast_to(l, sum, p->dtype)};
-    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
-    for (size_t i = 0; i < g->outputs.count; i++) out[i] = lower_value(l, g->outputs.items[i], &at);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &at), out[i], l->tile_mask);
+    l->from[p->root] = (struct lower_override){.source = FROM_VALUE, .value = lower_cast(l, sum, p->dtype)};
+    lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, &at), &at, l->tile_mask);
 }
 
 /* Moves a tile between its registers and the local that keeps it, or finishes it from the registers. */
@@ -251,10 +222,8 @@ static void move_tile(struct lower_dot_product *p, enum move move, uint32_t acc,
                       bool masked)
 {
     struct lower *l = p->l;
-    struct lower_pos m = p->at[AXIS_M], local_row = p->local_row;
-    nest_var row = lower_open_piece(l, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1);
-    lower_pos_add_term(l, &p->at[AXIS_M], row, 1);
-    lower_pos_add_term(l, &p->local_row, row, 1);
+    struct lower_dot_place before = dot_place(p);
+    nest_var row = dot_open(p, NEST_UNROLL, AXIS_M, dot_last_index(l, AXIS_M), rows, 1, &p->local_row);
     struct lower_dot_column c = dot_open_column(p, vectors, masked && move == MOVE_FINISH);
     struct nest_index index = reg_index(l, row, vectors, c.vector);
     struct lower_pos at = dot_tile_pos(p, &c);
@@ -262,9 +231,7 @@ static void move_tile(struct lower_dot_product *p, enum move move, uint32_t acc,
     else if (move == MOVE_OUT)
         nest_store(&l->b, p->tile_local, lower_pos_index(l, &at), nest_get(&l->b, acc, index), 0);
     else dot_finish(p, nest_get(&l->b, acc, index));
-    dot_close_column(p, &c);
-    nest_close(&l->b);
-    p->at[AXIS_M] = m, p->local_row = local_row;
+    dot_return(p, &before);
 }
 
 void dot_tile(struct lower_dot_product *p, uint32_t rows, uint32_t vectors, bool masked, int64_t extent_k, bool first)

@@ -25,6 +25,32 @@ nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, ui
     return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
 }
 
+nest_value lower_number(struct lower *l, int64_t n) { return nest_number(&l->b, IR_I32, (double)n); }
+
+nest_value lower_binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, nest_value x, nest_value y)
+{
+    return nest_op(&l->b, op, dtype, (nest_value[]){x, y}, 2);
+}
+
+nest_value lower_cast(struct lower *l, nest_value x, enum ir_dtype dtype)
+{
+    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
+}
+
+nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t axis, uint32_t part, int64_t offset,
+                           int64_t extent)
+{
+    struct lower_pos at = lower_pos_constant(offset);
+    for (uint32_t i = 0; i < p->term_count; i++) {
+        const struct lower_var_info *info = &l->vars.items[p->term[i].var];
+        if (info->splits && info->axis == axis && info->part == part)
+            lower_pos_add_term(l, &at, p->term[i].var, info->unit);
+    }
+    l->tile_axis = axis, l->tile_part = part;
+    nest_value x = lower_pos_value(l, &at);
+    return l->tile_mask = lower_binary(l, OP_lt, IR_BOOL, x, lower_number(l, extent));
+}
+
 int64_t lower_axis_stride(const struct lower_axis *axis, uint32_t part)
 {
     int64_t stride = 1;

@@ -13,12 +13,7 @@ static uint32_t choose_parallel(const struct lower_axis *axis)
 
 static void store_all(struct lower *l, const struct lower_pos *p)
 {
-    const struct plan_group *g = l->group;
-    nest_value *value = arena_new_array(l->arena, nest_value, g->outputs.count);
-    for (size_t i = 0; i < g->outputs.count; i++) /* all loads come before the first store: outputs may be inputs */
-        value[i] = lower_output(l, g->outputs.items[i], p);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        nest_store(&l->b, lower_argument_of_output(l, i), lower_output_index(l, g->outputs.items[i], p), value[i], 0);
+    lower_store_outputs(l, lower_outputs(l, LOWER_ALL_LEVELS, p), p, 0);
 }
 
 /* What is called for many tensors, or copies one of many: single elements have the code of the larger tensors. */
@@ -47,21 +42,19 @@ void lower_map(struct lower *l)
         store_all(l, &p);
         nest_close(&l->b);
     } else {
-        uint32_t parallel = choose_parallel(axis), opened = 0;
+        uint32_t parallel = choose_parallel(axis);
         if (axis->parts > 1) { /* even of extent 1: the other loops are its body */
             nest_var var = lower_open_part(l, NEST_PARALLEL, 0, parallel);
             lower_pos_add_term(l, &p, var, lower_axis_stride(axis, parallel));
             nest->parallel_extent = axis->part[parallel];
-            opened++;
         }
         for (uint32_t i = 0; i < axis->parts; i++) {
             if ((i == parallel && axis->parts > 1) || axis->part[i] == 1) continue;
             nest_var var = lower_open_part(l, i == last ? NEST_VECTOR : NEST_SERIAL, 0, i);
             lower_pos_add_term(l, &p, var, lower_axis_stride(axis, i));
-            opened++;
         }
         store_all(l, &p);
-        while (opened--) nest_close(&l->b);
+        nest_close_to(&l->b, 0);
     }
     nest->work = (l->cost + 2.0 * (double)(l->group->outputs.count + l->group->inputs.count)) * (double)extent;
 }

@@ -118,12 +118,6 @@ static bool ask_split(struct lower *l, nest_var var, int64_t scale, int64_t exte
     return true;
 }
 
-static nest_value divide(struct lower *l, enum ir_op op, nest_value x, int64_t by)
-{
-    nest_value args[2] = {x, nest_number(&l->b, IR_I32, (double)by)};
-    return nest_op(&l->b, op, IR_I32, args, 2);
-}
-
 /* p = extent * high + low with low in [0, extent). */
 static void split_last(struct lower *l, const struct lower_pos *p, int64_t extent, struct lower_pos *high,
                        struct lower_pos *low)
@@ -146,10 +140,10 @@ static void split_last(struct lower *l, const struct lower_pos *p, int64_t exten
     for (uint32_t i = 0; i < low->term_count; i++)
         if (ask_split(l, low->term[i].var, low->term[i].scale, extent)) break;
     lower_pos_range(l, p, &least, &most);
-    nest_value whole = lower_pos_value(l, p);
+    nest_value whole = lower_pos_value(l, p), by = lower_number(l, extent);
     *high = *low = lower_pos_constant(0);
-    lower_pos_add_scaled(l, high, divide(l, OP_div, whole, extent), 1, most < extent ? 1 : most / extent);
-    lower_pos_add_scaled(l, low, divide(l, OP_rem, whole, extent), 1, extent - 1);
+    lower_pos_add_scaled(l, high, lower_binary(l, OP_div, IR_I32, whole, by), 1, most < extent ? 1 : most / extent);
+    lower_pos_add_scaled(l, low, lower_binary(l, OP_rem, IR_I32, whole, by), 1, extent - 1);
 }
 
 void lower_pos_split(struct lower *l, const struct lower_pos *p, uint32_t rank, const int64_t *shape,
@@ -181,4 +175,34 @@ struct lower_pos lower_pos_join(struct lower *l, uint32_t rank, const int64_t *s
         stride *= shape[i];
     }
     return p;
+}
+
+uint32_t lower_pos_runs(struct lower *l, const struct lower_pos *p, uint32_t rank, const int64_t *shape,
+                        const int64_t *scale, const bool *apart, struct lower_pos *at, int64_t *by)
+{
+    int64_t extent[IR_MAX_RANK];
+    uint32_t runs = 0;
+    for (uint32_t i = 0; i < rank; i++) { /* fewer coordinates, fewer splits */
+        if (shape[i] == 1) continue;
+        bool joins = runs && !(apart && apart[i]) && by[runs - 1] == scale[i] * shape[i];
+        extent[runs - joins] = joins ? extent[runs - 1] * shape[i] : shape[i];
+        by[runs - joins] = scale[i];
+        runs += !joins;
+    }
+    lower_pos_split(l, p, runs, extent, at);
+    return runs;
+}
+
+void lower_strides(const struct ir_type *type, int64_t *stride)
+{
+    int64_t step = 1;
+    for (uint32_t i = type->rank; i-- > 0; step *= type->dim[i]) stride[i] = step;
+}
+
+void lower_around(const struct ir_type *type, int64_t dim, int64_t shape[3])
+{
+    shape[0] = shape[2] = 1;
+    shape[1] = type->dim[dim];
+    for (uint32_t i = 0; i < type->rank; i++)
+        if (i != dim) shape[i < dim ? 0 : 2] *= type->dim[i];
 }

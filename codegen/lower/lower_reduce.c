@@ -153,10 +153,10 @@ static void open_part(struct reduction *r, enum nest_loop loop, uint32_t axis, u
 
 /* The kept parts but the one given (the blocks of a column kernel), the largest of them in parallel. `blocks`: the
  * number of blocks that part is cut into, which may be the parallel loop itself. */
-static uint32_t open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
+static void open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip_part, int64_t blocks)
 {
     struct lower *l = r->l;
-    uint32_t axis = UINT32_MAX, part = 0, opened = 0;
+    uint32_t axis = UINT32_MAX, part = 0;
     int64_t largest = blocks > 1 ? blocks : 0;
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++)
@@ -165,51 +165,32 @@ static uint32_t open_kept(struct reduction *r, uint32_t skip_axis, uint32_t skip
                 axis = a, part = p;
             }
     l->b.nest->parallel_extent = largest > 0 ? largest : 1;
-    if (axis != UINT32_MAX) {
-        open_part(r, NEST_PARALLEL, axis, part);
-        opened++;
-    }
+    if (axis != UINT32_MAX) open_part(r, NEST_PARALLEL, axis, part);
     if (blocks > 1) {
         int64_t tile = r->vectors * r->width;
-        nest_var block = lower_open_piece(l, opened ? NEST_SERIAL : NEST_PARALLEL, skip_axis, skip_part, blocks, tile);
-        add_part(r, skip_axis, block, tile);
-        opened++;
+        enum nest_loop loop = axis != UINT32_MAX ? NEST_SERIAL : NEST_PARALLEL;
+        add_part(r, skip_axis, lower_open_piece(l, loop, skip_axis, skip_part, blocks, tile), tile);
     }
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && !r->reduced[a]; p++) {
             if ((a == skip_axis && p == skip_part) || (a == axis && p == part) || l->axes[a].part[p] == 1) continue;
             open_part(r, NEST_SERIAL, a, p);
-            opened++;
         }
-    return opened;
 }
 
 /* The reduced parts; in a row kernel the innermost one is the vector loop. */
-static uint32_t open_reduced(struct reduction *r)
+static void open_reduced(struct reduction *r)
 {
     struct lower *l = r->l;
-    uint32_t opened = 0;
     for (uint32_t a = 0; a < r->runs; a++)
         for (uint32_t p = 0; p < l->axes[a].parts && r->reduced[a]; p++) {
             bool last = r->by_rows && a + 1 == r->runs && p + 1 == l->axes[a].parts;
             if (l->axes[a].part[p] == 1 && !last) continue;
             open_part(r, last && (!r->in_order || r->laid_out) ? NEST_VECTOR : NEST_SERIAL, a, p);
-            opened++;
         }
-    return opened;
-}
-
-static void close_loops(struct lower *l, uint32_t count)
-{
-    while (count--) nest_close(&l->b);
 }
 
 /* ---------------------------------------------------------------- bodies */
-
-static nest_value cast_to(struct lower *l, nest_value x, enum ir_dtype dtype)
-{
-    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
-}
 
 static double identity_of(enum ir_op op, enum ir_dtype dtype)
 {
@@ -255,16 +236,13 @@ static void body(struct reduction *r, uint32_t pass, struct nest_index reg)
 {
     struct lower *l = r->l;
     const struct plan_group *g = l->group;
-    bool last = pass + 1 == r->passes;
-    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
-    for (size_t i = 0; i < g->outputs.count && last; i++)
-        if (g->output_level.items[i] == 1) out[i] = lower_value(l, g->outputs.items[i], &r->full);
+    const nest_value *out = pass + 1 == r->passes ? lower_outputs(l, 1, &r->full) : NULL;
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(l->f, v);
         if (r->stage[v] != pass + 1) continue;
         nest_value x = lower_value(l, node->args[0], &r->full);
-        x = cast_to(l, x, (enum ir_dtype)node->type.dtype);
+        x = lower_cast(l, x, (enum ir_dtype)node->type.dtype);
         if (r->laid_out && is_stepwise(node)) nest_store(&l->b, r->local[v], row_index(r), x, 0);
         else nest_reduce(&l->b, combine_op(node), r->reg[v], reg, x);
     }
@@ -275,19 +253,12 @@ static void body(struct reduction *r, uint32_t pass, struct nest_index reg)
         lower_pos_add(l, &at, &l->from[v].base, -1);
         nest_store(&l->b, r->local[v], lower_pos_index(l, &at), lower_value(l, v, &r->full), 0);
     }
-    for (size_t i = 0; i < g->outputs.count && last; i++)
-        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &r->full), out[i], r->mask);
+    if (out) lower_store_outputs(l, out, &r->full, r->mask);
 }
 
 static void store_rows(struct reduction *r)
 {
-    struct lower *l = r->l;
-    const struct plan_group *g = l->group;
-    nest_value *out = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        if (g->output_level.items[i] == 2) out[i] = lower_value(l, g->outputs.items[i], &r->row);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        if (out[i]) nest_store(&l->b, lower_argument_of_output(l, i), lower_pos_index(l, &r->row), out[i], r->mask);
+    lower_store_outputs(r->l, lower_outputs(r->l, 2, &r->row), &r->row, r->mask);
 }
 
 /* ---------------------------------------------------------------- row kernels */
@@ -310,10 +281,11 @@ static void row_pass(struct reduction *r, uint32_t pass)
     struct lower *l = r->l;
     struct lower_pos full = r->full, row = r->row;
     struct nest_index zero = {0};
+    uint32_t depth = l->b.depth;
     declare_sums(r, pass);
-    uint32_t opened = open_reduced(r);
+    open_reduced(r);
     body(r, pass, zero);
-    close_loops(l, opened);
+    nest_close_to(&l->b, depth);
     r->full = full, r->row = row;
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
@@ -323,7 +295,7 @@ static void row_pass(struct reduction *r, uint32_t pass)
         nest_value x = in_order(r, node) ? nest_get(&l->b, r->reg[v], zero)
                                          : nest_fold(&l->b, combine_op(node), r->reg[v], zero);
         l->from[v] = (struct lower_override){.source = FROM_VALUE,
-                                             .value = cast_to(l, x, (enum ir_dtype)node->type.dtype)};
+                                             .value = lower_cast(l, x, (enum ir_dtype)node->type.dtype)};
     }
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
@@ -346,7 +318,7 @@ static void row_kernel(struct reduction *r)
         if (is_stepwise(node))
             r->local[r->sums.items[i]] = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
     }
-    uint32_t opened = open_kept(r, UINT32_MAX, 0, 0);
+    open_kept(r, UINT32_MAX, 0, 0);
     r->first = r->full;
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
@@ -354,7 +326,7 @@ static void row_kernel(struct reduction *r)
     }
     for (uint32_t pass = 0; pass < r->passes; pass++) row_pass(r, pass);
     store_rows(r);
-    close_loops(l, opened);
+    nest_close_to(&l->b, 0);
 }
 
 /* ---------------------------------------------------------------- column kernels */
@@ -368,23 +340,13 @@ static void open_tile(struct reduction *r, int64_t extent, bool masked, nest_var
     add_part(r, axis, *unroll, r->width);
     nest_var lane = lower_open_piece(l, NEST_VECTOR, axis, part, r->width, 1);
     add_part(r, axis, lane, 1);
-    if (!masked) return;
-    /* the position inside the part, from the terms that were just made */
-    struct lower_pos at = lower_pos_constant(0);
-    for (uint32_t i = 0; i < r->full.term_count; i++) {
-        const struct lower_var_info *info = &l->vars.items[r->full.term[i].var];
-        if (info->splits && info->axis == axis && info->part == part)
-            lower_pos_add_term(l, &at, r->full.term[i].var, info->unit);
-    }
-    nest_value args[2] = {lower_pos_value(l, &at), nest_number(&l->b, IR_I32, (double)extent)};
-    l->tile_axis = axis, l->tile_part = part;
-    r->mask = l->tile_mask = nest_op(&l->b, OP_lt, IR_BOOL, args, 2);
+    if (masked) r->mask = lower_mask_tile(l, &r->full, axis, part, 0, extent);
 }
 
-static void close_tile(struct reduction *r)
+static void close_tile(struct reduction *r, uint32_t depth)
 {
     r->mask = r->l->tile_mask = 0;
-    close_loops(r->l, 2);
+    nest_close_to(&r->l->b, depth);
 }
 
 /* Makes the finished reductions visible in a tile's body. */
@@ -394,7 +356,7 @@ static void read_sums(struct reduction *r, uint32_t pass, struct nest_index reg)
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         if (r->stage[v] > pass) continue;
-        nest_value x = cast_to(l, nest_get(&l->b, r->reg[v], reg), (enum ir_dtype)ir_type(l->f, v)->dtype);
+        nest_value x = lower_cast(l, nest_get(&l->b, r->reg[v], reg), (enum ir_dtype)ir_type(l->f, v)->dtype);
         l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = x};
     }
 }
@@ -427,24 +389,23 @@ static void column_kernel(struct reduction *r)
     int64_t tile = r->vectors * r->width, blocks = (extent + tile - 1) / tile;
     bool masked = extent % tile != 0;
     nest_var unroll;
-    uint32_t opened = open_kept(r, axis, part, blocks);
+    open_kept(r, axis, part, blocks);
+    uint32_t depth = l->b.depth;
     struct lower_pos full = r->full, row = r->row;
     for (uint32_t pass = 0; pass < r->passes; pass++) {
         declare_sums(r, pass);
-        uint32_t inner = open_reduced(r);
+        open_reduced(r);
         open_tile(r, extent, masked, &unroll);
         struct nest_index reg = tile_index(l, unroll);
         read_sums(r, pass, reg);
         body(r, pass, reg);
-        close_tile(r);
-        close_loops(l, inner);
+        close_tile(r, depth);
         r->full = full, r->row = row;
     }
     open_tile(r, extent, masked, &unroll);
     read_sums(r, r->passes, tile_index(l, unroll));
     store_rows(r);
-    close_tile(r);
-    close_loops(l, opened);
+    close_tile(r, 0);
 }
 
 void lower_reduction(struct lower *l)

@@ -26,11 +26,10 @@ static int64_t block_of(const struct lower *l, int64_t inner)
 void lower_scatter(struct lower *l)
 {
     const struct ir_node *node = ir_get(l->f, l->group->root);
-    const struct ir_type *type = &node->type;
-    int64_t dim = node->attr[0].v[0], outer = 1, inner = 1, extent = type->dim[dim];
+    int64_t shape[3];
+    lower_around(&node->type, node->attr[0].v[0], shape);
+    int64_t outer = shape[0], extent = shape[1], inner = shape[2];
     int64_t count = ir_type_elements(ir_type(l->f, node->args[1]));
-    for (uint32_t i = 0; i < type->rank; i++)
-        if (i != dim) *(i < dim ? &outer : &inner) *= type->dim[i];
     int64_t block = block_of(l, inner), blocks = block ? inner / block : 0;
     uint32_t out = lower_argument_of_output(l, 0);
     struct nest_builder *b = &l->b;
@@ -45,16 +44,15 @@ void lower_scatter(struct lower *l)
         lower_pos_add_term(l, &at, row, inner);
         lower_pos_add_term(l, &at, lane, 1);
         nest_store(b, out, lower_pos_index(l, &at), lower_value(l, node->args[0], &at), 0);
-        nest_close(b);
-        nest_close(b);
+        nest_close_to(b, 1);
     }
     nest_var o = lower_open(l, NEST_SERIAL, outer), i = lower_open(l, NEST_SERIAL, count);
     struct lower_pos at = lower_pos_constant(0);
     lower_pos_add_term(l, &at, i, 1);
-    nest_value index = lower_value(l, node->args[1], &at);
-    if (nest_dtype(b, index) != IR_I32) index = nest_op(b, OP_cast, IR_I32, &index, 1);
-    nest_value low[2] = {nest_number(b, IR_I32, 0), index}, high[2] = {index, nest_number(b, IR_I32, (double)extent)};
-    nest_open_if(b, lower_and(l, nest_op(b, OP_le, IR_BOOL, low, 2), nest_op(b, OP_lt, IR_BOOL, high, 2)));
+    nest_value index = lower_cast(l, lower_value(l, node->args[1], &at), IR_I32);
+    nest_value zero = lower_number(l, 0), end = lower_number(l, extent);
+    nest_value below = lower_binary(l, OP_lt, IR_BOOL, index, end);
+    nest_open_if(b, lower_and(l, lower_binary(l, OP_le, IR_BOOL, zero, index), below));
     nest_var lane = lower_open(l, NEST_VECTOR, block);
     struct lower_pos to = column, from = column;
     lower_pos_add_term(l, &to, lane, 1);
@@ -65,6 +63,6 @@ void lower_scatter(struct lower *l)
     lower_pos_add_term(l, &from, i, inner);
     nest_value x = lower_value(l, node->args[2], &from);
     nest_add_to(b, out, lower_pos_index(l, &to), x);
-    for (uint32_t n = 0; n < 5; n++) nest_close(b);
+    nest_close_to(b, 0);
     b->nest->work = (double)inner * (double)outer * (double)(count + extent);
 }

@@ -17,29 +17,17 @@ static bool slices_are_views(const struct lower *l, const struct ir_node *concat
     return true;
 }
 
-/* The part of the position that is the same for all slices, in elements of the base; neighbours that stay neighbours
- * are one dimension. */
+/* The part of the position that is the same for all slices, in elements of the base. */
 static void add_outer(struct lower *l, const struct plan_taps *t, const struct lower_pos *outer, struct lower_pos *sum)
 {
     const struct ir_type *base = ir_type(l->f, t->base);
-    int64_t shape[IR_MAX_RANK], scale[IR_MAX_RANK], stride[IR_MAX_RANK + 1];
-    uint32_t runs = 0;
+    int64_t scale[IR_MAX_RANK], by[IR_MAX_RANK], stride[IR_MAX_RANK + 1];
+    struct lower_pos at[IR_MAX_RANK];
     stride[t->outer] = (int64_t)t->size;
     for (uint32_t i = t->outer; i-- > 0;) stride[i] = stride[i + 1] * base->dim[i];
-    for (uint32_t i = 0; i < t->outer; i++) {
-        int64_t extent = ir_type(l->f, t->slice)->dim[i], by = stride[i + 1] * t->outer_steps.items[i];
-        if (extent == 1) continue;
-        if (runs && scale[runs - 1] == by * extent) {
-            shape[runs - 1] *= extent;
-            scale[runs - 1] = by;
-        } else {
-            shape[runs] = extent;
-            scale[runs++] = by;
-        }
-    }
-    struct lower_pos at[IR_MAX_RANK];
-    lower_pos_split(l, outer, runs, shape, at);
-    for (uint32_t i = 0; i < runs; i++) lower_pos_add(l, sum, &at[i], scale[i]);
+    for (uint32_t i = 0; i < t->outer; i++) scale[i] = stride[i + 1] * t->outer_steps.items[i];
+    uint32_t runs = lower_pos_runs(l, outer, t->outer, ir_type(l->f, t->slice)->dim, scale, NULL, at, by);
+    for (uint32_t i = 0; i < runs; i++) lower_pos_add(l, sum, &at[i], by[i]);
 }
 
 bool lower_taps(struct lower *l, ir_value concat, const struct lower_pos *outer, const struct lower_pos *inner,

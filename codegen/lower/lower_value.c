@@ -9,17 +9,8 @@
 nest_value lower_and(struct lower *l, nest_value x, nest_value y)
 {
     if (!x || !y) return x ? x : y;
-    nest_value args[2] = {x, y};
-    return nest_op(&l->b, OP_and, IR_BOOL, args, 2);
+    return lower_binary(l, OP_and, IR_BOOL, x, y);
 }
-
-static nest_value binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, nest_value x, nest_value y)
-{
-    nest_value args[2] = {x, y};
-    return nest_op(&l->b, op, dtype, args, 2);
-}
-
-static nest_value number(struct lower *l, int64_t n) { return nest_number(&l->b, IR_I32, (double)n); }
 
 /* low <= p < high as a condition; 0 where it always holds. */
 static nest_value within(struct lower *l, const struct lower_pos *p, int64_t low, int64_t high)
@@ -27,8 +18,9 @@ static nest_value within(struct lower *l, const struct lower_pos *p, int64_t low
     int64_t least, most;
     lower_pos_range(l, p, &least, &most);
     nest_value cond = 0;
-    if (least < low) cond = binary(l, OP_le, IR_BOOL, number(l, low), lower_pos_value(l, p));
-    if (most >= high) cond = lower_and(l, cond, binary(l, OP_lt, IR_BOOL, lower_pos_value(l, p), number(l, high)));
+    if (least < low) cond = lower_binary(l, OP_le, IR_BOOL, lower_number(l, low), lower_pos_value(l, p));
+    if (most >= high)
+        cond = lower_and(l, cond, lower_binary(l, OP_lt, IR_BOOL, lower_pos_value(l, p), lower_number(l, high)));
     return cond;
 }
 
@@ -61,60 +53,35 @@ static nest_value zero_of(struct lower *l, const struct ir_type *type)
 
 /* ---------------------------------------------------------------- index ops */
 
-/* Runs of dimensions that are all kept or all repeated are taken together: fewer coordinates, fewer splits. */
+/* Of one whose elements lie at `offset` and steps of `scale` in its operand's. */
+static nest_value from_strided(struct lower *l, const struct ir_node *node, const struct lower_pos *p, int64_t offset,
+                               const int64_t *scale, const bool *apart)
+{
+    int64_t by[IR_MAX_RANK];
+    struct lower_pos at[IR_MAX_RANK], inner = lower_pos_constant(offset);
+    uint32_t runs = lower_pos_runs(l, p, node->type.rank, node->type.dim, scale, apart, at, by);
+    for (uint32_t i = runs; i-- > 0;) lower_pos_add(l, &inner, &at[i], by[i]);
+    return lower_value(l, node->args[0], &inner);
+}
+
 static nest_value from_broadcast(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     const struct ir_type *from = ir_type(l->f, node->args[0]);
-    int64_t shape[IR_MAX_RANK];
-    bool kept[IR_MAX_RANK], has[IR_MAX_RANK] = {false};
-    uint32_t runs = 0;
+    int64_t stride[IR_MAX_RANK], scale[IR_MAX_RANK] = {0};
+    lower_strides(from, stride);
     for (uint32_t i = 0; i < from->rank; i++)
-        has[node->attr[0].v[i]] = from->dim[i] != 1 || node->type.dim[node->attr[0].v[i]] == 1;
-    for (uint32_t i = 0; i < node->type.rank; i++) {
-        if (node->type.dim[i] == 1) continue;
-        if (runs && kept[runs - 1] == has[i]) {
-            shape[runs - 1] *= node->type.dim[i];
-        } else {
-            kept[runs] = has[i];
-            shape[runs++] = node->type.dim[i];
-        }
-    }
-    struct lower_pos at[IR_MAX_RANK], inner = lower_pos_constant(0);
-    if (ir_type_elements(from) != 1) {
-        lower_pos_split(l, p, runs, shape, at);
-        int64_t stride = 1;
-        for (uint32_t i = runs; i-- > 0;)
-            if (kept[i]) { /* dimensions keep their order, so the kept runs are the operand's */
-                lower_pos_add(l, &inner, &at[i], stride);
-                stride *= shape[i];
-            }
-    }
-    return lower_value(l, node->args[0], &inner);
+        if (from->dim[i] != 1) scale[node->attr[0].v[i]] = stride[i];
+    return from_strided(l, node, p, 0, scale, NULL);
 }
 
 static nest_value from_transpose(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
-    const struct ir_type *from = ir_type(l->f, node->args[0]);
-    int64_t stride[IR_MAX_RANK], shape[IR_MAX_RANK], scale[IR_MAX_RANK], step = 1;
-    for (uint32_t i = from->rank; i-- > 0;) {
-        stride[i] = step;
-        step *= from->dim[i];
-    }
-    uint32_t runs = 0;
-    for (uint32_t i = 0; i < node->type.rank; i++) { /* neighbours that stay neighbours are one */
-        int64_t source = node->attr[0].v[i];
-        if (node->type.dim[i] == 1) continue;
-        if (runs && scale[runs - 1] == stride[source] * node->type.dim[i]) {
-            shape[runs - 1] *= node->type.dim[i];
-            scale[runs - 1] = stride[source];
-        } else {
-            shape[runs] = node->type.dim[i];
-            scale[runs++] = stride[source];
-        }
-    }
+    int64_t stride[IR_MAX_RANK], scale[IR_MAX_RANK], by[IR_MAX_RANK];
     struct lower_pos at[IR_MAX_RANK], inner = lower_pos_constant(0);
-    lower_pos_split(l, p, runs, shape, at);
-    for (uint32_t i = 0; i < runs; i++) lower_pos_add(l, &inner, &at[i], scale[i]);
+    lower_strides(ir_type(l->f, node->args[0]), stride);
+    for (uint32_t i = 0; i < node->type.rank; i++) scale[i] = stride[node->attr[0].v[i]];
+    uint32_t runs = lower_pos_runs(l, p, node->type.rank, node->type.dim, scale, NULL, at, by);
+    for (uint32_t i = 0; i < runs; i++) lower_pos_add(l, &inner, &at[i], by[i]);
     return lower_value(l, node->args[0], &inner);
 }
 
@@ -127,47 +94,29 @@ static void coordinates(struct lower *l, const struct lower_pos *p, const struct
 static nest_value from_slice(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     const struct ir_type *from = ir_type(l->f, node->args[0]);
-    int64_t result[IR_MAX_RANK], source[IR_MAX_RANK], start[IR_MAX_RANK], step[IR_MAX_RANK];
-    uint32_t runs = 0;
-    bool whole_before = false; /* is the run's last dimension taken whole, so that the next one can join? */
-    for (uint32_t i = 0; i < from->rank; i++) {
-        bool whole = node->type.dim[i] == from->dim[i];
-        int64_t first = node->attr[0].v[i], by = node->attr[2].n ? node->attr[2].v[i] : 1;
-        if (runs && whole && (whole_before || step[runs - 1] == 1)) {
-            result[runs - 1] *= node->type.dim[i];
-            source[runs - 1] *= from->dim[i];
-            start[runs - 1] *= from->dim[i];
-        } else {
-            result[runs] = node->type.dim[i];
-            source[runs] = from->dim[i];
-            start[runs] = first;
-            step[runs++] = whole ? 1 : by;
-        }
-        whole_before = whole;
+    bool apart[IR_MAX_RANK];
+    int64_t stride[IR_MAX_RANK], scale[IR_MAX_RANK], offset = 0;
+    lower_strides(from, stride);
+    for (uint32_t i = 0; i < node->type.rank; i++) {
+        scale[i] = stride[i] * (node->attr[2].n ? node->attr[2].v[i] : 1);
+        apart[i] = node->type.dim[i] != from->dim[i];
+        offset += stride[i] * node->attr[0].v[i];
     }
-    struct lower_pos at[IR_MAX_RANK], inner[IR_MAX_RANK];
-    lower_pos_split(l, p, runs, result, at);
-    for (uint32_t i = 0; i < runs; i++) {
-        inner[i] = lower_pos_constant(start[i]);
-        lower_pos_add(l, &inner[i], &at[i], step[i]);
-        if (result[i] == 1 && source[i] != 1) inner[i] = lower_pos_constant(start[i]);
-    }
-    struct lower_pos joined = lower_pos_join(l, runs, source, inner);
-    return lower_value(l, node->args[0], &joined);
+    return from_strided(l, node, p, offset, scale, apart);
 }
 
 static nest_value from_reverse(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
-    struct lower_pos at[IR_MAX_RANK];
-    coordinates(l, p, &node->type, at);
+    int64_t scale[IR_MAX_RANK], offset = 0;
+    bool apart[IR_MAX_RANK];
+    memset(apart, true, sizeof apart);
+    lower_strides(&node->type, scale);
     for (uint32_t i = 0; i < node->attr[0].n; i++) {
         int64_t d = node->attr[0].v[i];
-        struct lower_pos back = lower_pos_constant(node->type.dim[d] - 1);
-        lower_pos_add(l, &back, &at[d], -1);
-        at[d] = back;
+        offset += (node->type.dim[d] - 1) * scale[d];
+        scale[d] = -scale[d];
     }
-    struct lower_pos inner = lower_pos_join(l, node->type.rank, node->type.dim, at);
-    return lower_value(l, node->args[0], &inner);
+    return from_strided(l, node, p, offset, scale, apart);
 }
 
 static nest_value from_pad(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
@@ -184,10 +133,11 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
         if (never_within(l, &moved, 0, last)) return fill;
         cond = lower_and(l, cond, within(l, &moved, 0, last));
         if (step > 1) {
-            nest_value x = lower_pos_value(l, &moved), by = number(l, step);
-            cond = lower_and(l, cond, binary(l, OP_eq, IR_BOOL, binary(l, OP_rem, IR_I32, x, by), number(l, 0)));
+            nest_value x = lower_pos_value(l, &moved), by = lower_number(l, step);
+            cond = lower_and(
+                l, cond, lower_binary(l, OP_eq, IR_BOOL, lower_binary(l, OP_rem, IR_I32, x, by), lower_number(l, 0)));
             moved = lower_pos_constant(0);
-            lower_pos_add_scaled(l, &moved, binary(l, OP_div, IR_I32, x, by), 1, from->dim[i]);
+            lower_pos_add_scaled(l, &moved, lower_binary(l, OP_div, IR_I32, x, by), 1, from->dim[i]);
         }
         at[i] = moved;
     }
@@ -199,11 +149,10 @@ static nest_value from_pad(struct lower *l, const struct ir_node *node, const st
 static nest_value from_concat(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     ir_value v = (ir_value)(node - l->f->nodes);
-    int64_t dim = node->attr[0].v[0], inner = 1, outer = 1;
-    for (uint32_t i = 0; i < node->type.rank; i++)
-        *(i < dim ? &outer : &inner) *= i == (uint32_t)dim ? 1 : node->type.dim[i];
+    int64_t dim = node->attr[0].v[0], around[3];
+    lower_around(&node->type, dim, around);
     /* two coordinates do: outer, and the dimension with everything inside it */
-    int64_t shape[2] = {outer, node->type.dim[dim] * inner}, first = 0;
+    int64_t outer = around[0], inner = around[2], shape[2] = {outer, around[1] * inner}, first = 0;
     struct lower_pos at[2];
     lower_pos_split(l, p, 2, shape, at);
     nest_value result = 0;
@@ -256,9 +205,9 @@ static nest_value from_dynamic_update(struct lower *l, const struct ir_node *nod
         if (!room) continue;
         nest_value start = lower_clamped(l, lower_value(l, node->args[2 + i], &none), room);
         nest_value here = lower_pos_value(l, &at[i]);
-        nest_value inside = binary(l, OP_le, IR_BOOL, start, here);
-        nest_value end = binary(l, OP_add, IR_I32, start, number(l, update->dim[i]));
-        cond = lower_and(l, lower_and(l, cond, inside), binary(l, OP_lt, IR_BOOL, here, end));
+        nest_value inside = lower_binary(l, OP_le, IR_BOOL, start, here);
+        nest_value end = lower_binary(l, OP_add, IR_I32, start, lower_number(l, update->dim[i]));
+        cond = lower_and(l, lower_and(l, cond, inside), lower_binary(l, OP_lt, IR_BOOL, here, end));
         lower_pos_add_scaled(l, &at[i], start, -1, room);
     }
     for (uint32_t i = 0; i < update->rank; i++)
@@ -271,28 +220,25 @@ static nest_value from_dynamic_update(struct lower *l, const struct ir_node *nod
 static nest_value from_take(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
     const struct ir_type *from = ir_type(l->f, node->args[0]), *indices = ir_type(l->f, node->args[1]);
-    int64_t dim = node->attr[0].v[0], outer = 1, inner = 1;
-    for (uint32_t i = 0; i < from->rank; i++)
-        if (i != dim) *(i < dim ? &outer : &inner) *= from->dim[i];
-    int64_t shape[3] = {outer, ir_type_elements(indices), inner}, source[3] = {outer, from->dim[dim], inner};
+    int64_t source[3];
+    lower_around(from, node->attr[0].v[0], source);
+    int64_t shape[3] = {source[0], ir_type_elements(indices), source[2]}, last = source[1] - 1;
     struct lower_pos at[3];
     lower_pos_split(l, p, 3, shape, at);
-    nest_value index = lower_clamped(l, lower_value(l, node->args[1], &at[1]), from->dim[dim] - 1);
+    nest_value index = lower_clamped(l, lower_value(l, node->args[1], &at[1]), last);
     at[1] = lower_pos_constant(0);
-    lower_pos_add_scaled(l, &at[1], index, 1, from->dim[dim] - 1);
+    lower_pos_add_scaled(l, &at[1], index, 1, last);
     struct lower_pos joined = lower_pos_join(l, 3, source, at);
     return lower_value(l, node->args[0], &joined);
 }
 
 static nest_value from_iota(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
 {
-    int64_t dim = node->attr[0].v[0], shape[3] = {1, node->type.dim[dim], 1};
-    for (uint32_t i = 0; i < node->type.rank; i++)
-        if (i != dim) shape[i < dim ? 0 : 2] *= node->type.dim[i];
+    int64_t shape[3];
     struct lower_pos at[3];
+    lower_around(&node->type, node->attr[0].v[0], shape);
     lower_pos_split(l, p, 3, shape, at);
-    nest_value x = lower_pos_value(l, &at[1]);
-    return node->type.dtype == IR_I32 ? x : nest_op(&l->b, OP_cast, (enum ir_dtype)node->type.dtype, &x, 1);
+    return lower_cast(l, lower_pos_value(l, &at[1]), (enum ir_dtype)node->type.dtype);
 }
 
 /* ---------------------------------------------------------------- leaves and element-wise ops */

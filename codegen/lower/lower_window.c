@@ -4,11 +4,9 @@
 
 nest_value lower_clamped(struct lower *l, nest_value x, int64_t most)
 {
-    nest_value args[2] = {x, nest_number(&l->b, IR_I32, (double)(most < 0 ? 0 : most))};
-    if (nest_dtype(&l->b, x) != IR_I32) args[0] = nest_op(&l->b, OP_cast, IR_I32, &x, 1);
-    args[0] = nest_op(&l->b, OP_min, IR_I32, args, 2);
-    args[1] = nest_number(&l->b, IR_I32, 0);
-    return nest_op(&l->b, OP_max, IR_I32, args, 2);
+    nest_value last = lower_number(l, most < 0 ? 0 : most);
+    x = lower_binary(l, OP_min, IR_I32, lower_cast(l, x, IR_I32), last);
+    return lower_binary(l, OP_max, IR_I32, x, lower_number(l, 0));
 }
 
 bool lower_is_run(const struct ir_type *whole, const struct ir_type *part)
@@ -40,12 +38,7 @@ const struct ir_type *lower_output_type(const struct lower *l, ir_value v)
     return ir_type(l->f, plan_is_window(l->group, v) ? ir_get(l->f, v)->args[1] : v);
 }
 
-nest_value lower_output(struct lower *l, ir_value v, const struct lower_pos *p)
-{
-    return lower_value(l, plan_is_window(l->group, v) ? ir_get(l->f, v)->args[1] : v, p);
-}
-
-struct nest_index lower_output_index(struct lower *l, ir_value v, const struct lower_pos *p)
+static struct nest_index lower_output_index(struct lower *l, ir_value v, const struct lower_pos *p)
 {
     const struct ir_node *node = ir_get(l->f, v);
     struct lower_pos at[IR_MAX_RANK], to = *p;
@@ -61,4 +54,24 @@ struct nest_index lower_output_index(struct lower *l, ir_value v, const struct l
         lower_add_start(l, &to, &node->type, part, node->args + 2);
     }
     return lower_pos_index(l, &to);
+}
+
+nest_value *lower_outputs(struct lower *l, uint8_t level, const struct lower_pos *p)
+{
+    const struct plan_group *g = l->group;
+    nest_value *value = arena_new_array(l->arena, nest_value, g->outputs.count + 1);
+    for (size_t i = 0; i < g->outputs.count; i++) {
+        ir_value v = g->outputs.items[i];
+        if (level != LOWER_ALL_LEVELS && g->output_level.items[i] != level) continue;
+        value[i] = lower_value(l, plan_is_window(g, v) ? ir_get(l->f, v)->args[1] : v, p);
+    }
+    return value;
+}
+
+void lower_store_outputs(struct lower *l, const nest_value *value, const struct lower_pos *p, nest_value cond)
+{
+    for (size_t i = 0; i < l->group->outputs.count; i++)
+        if (value[i])
+            nest_store(&l->b, lower_argument_of_output(l, i), lower_output_index(l, l->group->outputs.items[i], p),
+                       value[i], cond);
 }

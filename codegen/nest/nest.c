@@ -211,8 +211,7 @@ nest_value nest_position(struct nest_builder *b, struct nest_index index)
 nest_value nest_load(struct nest_builder *b, uint32_t buffer, struct nest_index index, nest_value cond)
 {
     const struct nest_buffer *from = &b->nest->buffers.items[buffer];
-    struct nest_stmt stmt = {
-        .kind = NEST_LOAD, .dtype = from->dtype, .buffer = buffer, .index = index, .cond = cond};
+    struct nest_stmt stmt = {.kind = NEST_LOAD, .dtype = from->dtype, .buffer = buffer, .index = index, .cond = cond};
     return from->written || from->local ? define(b, b->depth, stmt) : pure(b, stmt);
 }
 
