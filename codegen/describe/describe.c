@@ -1,6 +1,6 @@
 /* The tables of the object (step_abi.h) as LLVM constants, and the manifest: JSON that lies in the ELF note
- * .note.stepc, so that tools read it without loading the object, and to which the tables point. Every struct is built
- * field by field in the order of the header; its size is compared with the header's. */
+ * .note.stepc, so that tools read it without loading the object, and to which the tables point. Every struct is filled
+ * as the header declares it, its pointers with the LLVM values that they will be, and then taken over word by word. */
 #include "codegen/cuda/cuda.h"
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
@@ -9,13 +9,6 @@
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
 #include <string.h>
-
-enum { FIELDS = 32 };
-struct record {
-    struct emit *e;
-    LLVMValueRef fields[FIELDS];
-    uint32_t count;
-};
 
 struct describe {
     struct emit *e;
@@ -31,26 +24,24 @@ struct describe {
 
 /* ---------------------------------------------------------------- constants */
 
-static void field(struct record *r, LLVMValueRef v)
-{
-    ASSERT(r->count < FIELDS);
-    r->fields[r->count++] = v;
-}
-static void byte_field(struct record *r, uint64_t v) { field(r, LLVMConstInt(r->e->i8, v, 0)); }
-static void word_field(struct record *r, uint32_t v) { field(r, LLVMConstInt(r->e->i32, v, 0)); }
-static void wide_field(struct record *r, uint64_t v) { field(r, LLVMConstInt(r->e->i64, v, 0)); }
-static void real_field(struct record *r, double v) { field(r, LLVMConstReal(r->e->f64, v)); }
-
 static LLVMValueRef none(const struct describe *d) { return LLVMConstNull(d->e->ptr); }
 
-static LLVMValueRef close_record(const struct describe *d, struct record *r, size_t size)
+/* Which word of a struct a pointer is. */
+#define POINTER(type, member) ((uint64_t)1 << offsetof(struct type, member) / sizeof(void *))
+
+/* A struct of the header, whose `pointers` are LLVM values; NULL is NULL. */
+static LLVMValueRef record(const struct describe *d, const void *from, size_t size, uint64_t pointers)
 {
-    LLVMValueRef v = LLVMConstStructInContext(d->e->context, r->fields, r->count, 0);
-    LLVMTargetDataRef layout = LLVMGetModuleDataLayout(d->e->module);
-    if (LLVMABISizeOfType(layout, LLVMTypeOf(v)) != size)
-        BUG("a table's record has %llu bytes instead of %zu", LLVMABISizeOfType(layout, LLVMTypeOf(v)), size);
-    r->count = 0;
-    return v;
+    LLVMValueRef words[64];
+    size_t count = size / sizeof(uint64_t);
+    ASSERT(size % sizeof(uint64_t) == 0 && count <= 64);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t word;
+        memcpy(&word, (const char *)from + i * sizeof word, sizeof word);
+        if (!(pointers >> i & 1)) words[i] = LLVMConstInt(d->e->i64, word, 0);
+        else words[i] = word ? (LLVMValueRef)(uintptr_t)word : none(d);
+    }
+    return LLVMConstStructInContext(d->e->context, words, (unsigned)count, 0);
 }
 
 static LLVMValueRef global(const struct describe *d, const char *name, LLVMValueRef value, uint32_t alignment)
@@ -71,11 +62,16 @@ static LLVMValueRef array(const struct describe *d, LLVMValueRef *items, size_t 
     return global(d, "table", LLVMConstArray(LLVMTypeOf(items[0]), items, (unsigned)count), 0);
 }
 
+static LLVMValueRef bytes(const struct describe *d, const char *name, const void *data, size_t size, uint32_t alignment)
+{
+    return global(d, name, LLVMConstStringInContext(d->e->context, data, (unsigned)size, 1), alignment);
+}
+
 /* Numbers as they lie in memory; both machines are little-endian. */
 static LLVMValueRef numbers(const struct describe *d, const void *v, size_t count, uint32_t size)
 {
     if (!count) return none(d);
-    return global(d, "table", LLVMConstStringInContext(d->e->context, v, (unsigned)(count * size), 1), size);
+    return bytes(d, "table", v, count * size, size);
 }
 
 static LLVMValueRef string(struct describe *d, const char *text)
@@ -95,33 +91,27 @@ static LLVMValueRef string(struct describe *d, const char *text)
 static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel *k)
 {
     const struct cg_gemm *g = &k->gemm;
-    struct record r = {.e = d->e};
-    const int64_t sizes[] = {g->m, g->n, g->k, g->lda, g->ldb, g->ldc, g->batch, g->stride_a, g->stride_b, g->stride_c};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) wide_field(&r, (uint64_t)sizes[i]);
-    word_field(&r, g->a);
-    word_field(&r, g->b);
-    word_field(&r, g->c);
-    byte_field(&r, g->trans_a);
-    byte_field(&r, g->trans_b);
-    byte_field(&r, g->accumulate);
-    byte_field(&r, k->prefer_gemm);
-    return close_record(d, &r, sizeof(struct stepc_gemm));
+    struct stepc_gemm r = {g->m,     g->n,        g->k,        g->lda,        g->ldb,        g->ldc,
+                           g->batch, g->stride_a, g->stride_b, g->stride_c,   g->a,          g->b,
+                           g->c,     g->trans_a,  g->trans_b,  g->accumulate, k->prefer_gemm};
+    return record(d, &r, sizeof r, 0);
 }
 
 static LLVMValueRef entry_record(struct describe *d, const struct cg_entry *entry)
 {
     const struct plan *plan = entry->plan;
-    struct record r = {.e = d->e};
-    field(&r, string(d, plan->func->name));
-    field(&r, none(d)); /* packed */
-    word_field(&r, (uint32_t)plan->buffers.count);
-    field(&r, none(d)); /* packed */
-    word_field(&r, (uint32_t)cg_command_count(entry, d->cuda != NULL));
-    wide_field(&r, plan->arena_bytes);
-    wide_field(&r, cg_plan_scratch(plan, entry->kernels));
-    real_field(&r, cg_plan_work(plan, entry->kernels));
-    field(&r, entry->whole ? (LLVMValueRef)entry->whole : none(d));
-    return close_record(d, &r, sizeof(struct stepc_entry));
+    struct stepc_entry r;
+    memset(&r, 0, sizeof r); /* buffers and commands are packed */
+    r.name = (void *)string(d, plan->func->name);
+    r.buffer_count = (uint32_t)plan->buffers.count;
+    r.command_count = (uint32_t)cg_command_count(entry, d->cuda != NULL);
+    r.arena_bytes = plan->arena_bytes;
+    r.scratch_bytes = cg_plan_scratch(plan, entry->kernels);
+    r.work = cg_plan_work(plan, entry->kernels);
+    memcpy(&r.whole, &entry->whole, sizeof r.whole);
+    return record(d, &r, sizeof r,
+                  POINTER(stepc_entry, name) | POINTER(stepc_entry, buffers) | POINTER(stepc_entry, commands) |
+                      POINTER(stepc_entry, whole));
 }
 
 /* ---------------------------------------------------------------- manifest */
@@ -131,18 +121,6 @@ static const struct plan *main_plan(const struct describe *d)
     for (uint32_t i = 0; i < d->entry_count; i++)
         if (strcmp(d->entries[i].plan->func->name, "step") == 0) return d->entries[i].plan;
     return d->entry_count ? d->entries[0].plan : NULL;
-}
-
-/* In the order of stepc_program.memory. */
-static void memory_numbers(const struct describe *d, uint64_t out[8])
-{
-    const struct plan *plan = main_plan(d);
-    memset(out, 0, 8 * sizeof *out);
-    if (!plan) return;
-    const struct plan_memory *m = &plan->memory;
-    const uint64_t all[8] = {m->parameters, m->averages,    m->optimizer_state, m->other_state,
-                             m->gradients,  m->activations, m->workspace,       m->lower_bound};
-    memcpy(out, all, sizeof all);
 }
 
 /* An object for CUDA has no code for this CPU but the runtime, which runs on every one. */
@@ -212,13 +190,9 @@ static LLVMValueRef cuda_kernels(struct describe *d)
     LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
     for (size_t i = 0; i < count; i++) {
         const struct cuda_kernel *k = &d->cuda->kernels.items[i];
-        struct record r = {.e = d->e};
-        field(&r, string(d, k->name));
-        word_field(&r, k->threads);
-        word_field(&r, k->argument_count);
-        wide_field(&r, k->shared_bytes);
-        wide_field(&r, k->scratch_bytes);
-        items[i] = close_record(d, &r, sizeof(struct stepc_cuda_kernel));
+        struct stepc_cuda_kernel r = {(void *)string(d, k->name), k->threads, k->argument_count, k->shared_bytes,
+                                      k->scratch_bytes};
+        items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_kernel, name));
     }
     return array(d, items, count);
 }
@@ -229,13 +203,9 @@ static LLVMValueRef cuda_images(struct describe *d)
     LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, count + 1);
     for (size_t i = 0; i < count; i++) {
         const struct cuda_image *image = &d->cuda->images.items[i];
-        struct record r = {.e = d->e};
-        field(&r, string(d, image->arch));
-        field(&r,
-              global(d, "cubin",
-                     LLVMConstStringInContext(d->e->context, image->cubin.data, (unsigned)image->cubin.size, 1), 64));
-        wide_field(&r, image->cubin.size);
-        items[i] = close_record(d, &r, sizeof(struct stepc_cuda_image));
+        struct stepc_cuda_image r = {.arch = (void *)string(d, image->arch), .bytes = image->cubin.size};
+        r.data = (void *)bytes(d, "cubin", image->cubin.data, image->cubin.size, 64);
+        items[i] = record(d, &r, sizeof r, POINTER(stepc_cuda_image, arch) | POINTER(stepc_cuda_image, data));
     }
     return array(d, items, count);
 }
@@ -246,30 +216,30 @@ static LLVMValueRef cuda_launches(struct describe *d, uint32_t entry)
     LLVMValueRef *items = arena_new_array(d->e->arena, LLVMValueRef, plan->commands.count + 1);
     for (size_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
-        uint32_t kernel = c->kind == PLAN_KERNEL ? d->cuda->kernel_of[entry][c->group] : UINT32_MAX, blocks = 0;
-        struct record r = {.e = d->e};
-        if (c->kind == PLAN_KERNEL)
-            blocks = cuda_blocks(&d->cuda->kernels.items[kernel],
-                                 d->entries[entry].kernels[c->group].nest->parallel_extent);
-        word_field(&r, kernel);
-        word_field(&r, blocks);
-        items[i] = close_record(d, &r, sizeof(struct stepc_cuda_launch));
+        struct stepc_cuda_launch r = {.kernel = UINT32_MAX};
+        if (c->kind == PLAN_KERNEL) {
+            r.kernel = d->cuda->kernel_of[entry][c->group];
+            r.blocks = cuda_blocks(&d->cuda->kernels.items[r.kernel],
+                                   d->entries[entry].kernels[c->group].nest->parallel_extent);
+        }
+        items[i] = record(d, &r, sizeof r, 0);
     }
     return array(d, items, plan->commands.count);
 }
 
 static LLVMValueRef cuda_record(struct describe *d)
 {
-    struct record r = {.e = d->e};
-    if (!d->cuda) return none(d);
+    struct stepc_cuda r;
+    if (!d->cuda) return NULL;
     LLVMValueRef *launches = arena_new_array(d->e->arena, LLVMValueRef, d->entry_count + 1);
     for (uint32_t i = 0; i < d->entry_count; i++) launches[i] = cuda_launches(d, i);
-    field(&r, cuda_kernels(d));
-    field(&r, cuda_images(d));
-    field(&r, array(d, launches, d->entry_count));
-    word_field(&r, (uint32_t)d->cuda->kernels.count);
-    word_field(&r, (uint32_t)d->cuda->images.count);
-    return global(d, "cuda", close_record(d, &r, sizeof(struct stepc_cuda)), 0);
+    r.kernels = (void *)cuda_kernels(d);
+    r.images = (void *)cuda_images(d);
+    r.launches = (void *)array(d, launches, d->entry_count);
+    r.kernel_count = (uint32_t)d->cuda->kernels.count;
+    r.image_count = (uint32_t)d->cuda->images.count;
+    uint64_t pointers = POINTER(stepc_cuda, kernels) | POINTER(stepc_cuda, images) | POINTER(stepc_cuda, launches);
+    return global(d, "cuda", record(d, &r, sizeof r, pointers), 0);
 }
 
 /* ---------------------------------------------------------------- the program */
@@ -288,22 +258,19 @@ static LLVMValueRef constant_block(const struct describe *d)
             memcpy(block + b->offset, b->data, b->bytes);
         }
     }
-    return global(d, "constants", LLVMConstStringInContext(d->e->context, block, (unsigned)size, 1), 64);
+    return bytes(d, "constants", block, size, 64);
 }
 
 /* A part of the runtime: naming it makes the linker take it. */
-static void part_field(const struct describe *d, struct record *r, bool needed, const char *name)
+static void *part(const struct describe *d, bool needed, const char *name)
 {
-    if (!needed) {
-        field(r, none(d));
-        return;
-    }
+    if (!needed) return NULL;
     LLVMValueRef g = LLVMAddGlobal(d->e->module, d->e->i8, name);
     LLVMSetVisibility(g, LLVMHiddenVisibility);
-    field(r, g);
+    return g;
 }
 
-static void part_fields(const struct describe *d, struct record *r)
+static void name_parts(const struct describe *d, struct stepc_program *r)
 {
     bool team = false, mesh = false, blas = false;
     for (uint32_t i = 0; i < d->module->mesh.axis_count; i++) team |= d->module->mesh.size[i] > 1;
@@ -316,27 +283,37 @@ static void part_fields(const struct describe *d, struct record *r)
             blas |= !entry->whole && c->kind == PLAN_KERNEL && entry->kernels[c->group].prefer_gemm;
         }
     }
-    part_field(d, r, team || mesh, "stepc_part_team");
-    part_field(d, r, mesh, "stepc_part_mesh");
-    part_field(d, r, blas, "stepc_part_blas");
-    part_field(d, r, d->cuda != NULL, "stepc_part_gpu");
+    r->team = part(d, team || mesh, "stepc_part_team");
+    r->mesh = part(d, mesh, "stepc_part_mesh");
+    r->blas = part(d, blas, "stepc_part_blas");
+    r->gpu = part(d, d->cuda != NULL, "stepc_part_gpu");
 }
 
-static void program_tail(struct describe *d, struct record *r)
+static void name_axes(struct describe *d, struct stepc_program *r)
 {
     const struct ir_mesh *mesh = &d->module->mesh;
-    LLVMValueRef names[IR_MAX_AXES], memory[8];
-    uint64_t bytes[8];
+    LLVMValueRef names[IR_MAX_AXES];
     for (uint32_t i = 0; i < mesh->axis_count; i++) names[i] = string(d, mesh->name[i]);
-    word_field(r, mesh->axis_count);
-    field(r, array(d, names, mesh->axis_count));
-    field(r, numbers(d, mesh->size, mesh->axis_count, 8));
-    memory_numbers(d, bytes);
-    for (int i = 0; i < 8; i++) memory[i] = LLVMConstInt(d->e->i64, bytes[i], 0);
-    field(r, LLVMConstArray(d->e->i64, memory, 8));
-    field(r, cuda_record(d));
-    part_fields(d, r);
+    r->axis_count = mesh->axis_count;
+    r->axis_names = (void *)array(d, names, mesh->axis_count);
+    r->axis_sizes = (void *)numbers(d, mesh->size, mesh->axis_count, 8);
 }
+
+static void copy_memory(const struct describe *d, uint64_t out[8])
+{
+    const struct plan *plan = main_plan(d);
+    if (!plan) return;
+    const struct plan_memory *m = &plan->memory;
+    const uint64_t all[8] = {m->parameters, m->averages,    m->optimizer_state, m->other_state,
+                             m->gradients,  m->activations, m->workspace,       m->lower_bound};
+    memcpy(out, all, sizeof all);
+}
+
+#define P(member) POINTER(stepc_program, member)
+static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
+                                         P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
+                                         P(gpu) | P(packed) | P(kernels) | P(gemms);
+#undef P
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,
                  const struct cg_entry *entries, uint32_t count, const struct cg_cuda *cuda)
@@ -349,34 +326,34 @@ void cg_describe(struct emit *e, const struct plan_module *plans, const struct c
                          .entry_count = count,
                          .cuda = cuda,
                          .strings = MAP(e->arena)};
-    size_t slot_count = plans->module->slots.count;
     LLVMValueRef *records = arena_new_array(e->arena, LLVMValueRef, count + 1);
-    struct record r = {.e = e};
+    struct stepc_program r;
+    memset(&r, 0, sizeof r); /* slots are packed */
     for (uint32_t i = 0; i < count; i++) records[i] = entry_record(&d, &entries[i]);
-    word_field(&r, STEPC_TABLES);
-    field(&r, string(&d, plans->module->name));
+    r.version = STEPC_TABLES;
+    r.name = (void *)string(&d, plans->module->name);
     const char *text = ir_report(plans, e->arena, add_target, &d), *key = "\"features\":\"",
                *features = strstr(text, key);
     LLVMValueRef in_note = note(&d, text), after = emit_i64(e, features ? features + strlen(key) - text : 0);
-    field(&r, in_note);
-    field(&r, features ? LLVMConstInBoundsGEP2(e->i8, in_note, &after, 1) : string(&d, cpu_features(&d)));
-    field(&r, none(&d)); /* packed */
-    word_field(&r, (uint32_t)slot_count);
-    field(&r, array(&d, records, count));
-    word_field(&r, count);
-    field(&r, constant_block(&d));
-    wide_field(&r, plans->constant_bytes);
-    wide_field(&r, plans->state_bytes);
-    wide_field(&r, plans->result_bytes);
-    program_tail(&d, &r);
+    r.manifest = (void *)in_note;
+    r.features = (void *)(features ? LLVMConstInBoundsGEP2(e->i8, in_note, &after, 1) : string(&d, cpu_features(&d)));
+    r.slot_count = (uint32_t)plans->module->slots.count;
+    r.entries = (void *)array(&d, records, count);
+    r.entry_count = count;
+    r.constants = (void *)constant_block(&d);
+    r.constant_bytes = plans->constant_bytes, r.state_bytes = plans->state_bytes;
+    r.result_bytes = plans->result_bytes;
+    name_axes(&d, &r);
+    copy_memory(&d, r.memory);
+    r.cuda = (void *)cuda_record(&d);
+    name_parts(&d, &r);
     struct cg_packed packed = pack_tables(plans, entries, count, cuda != NULL, e->arena);
-    field(&r, global(&d, "packed",
-                     LLVMConstStringInContext(e->context, packed.bytes.data, (unsigned)packed.bytes.size, 1), 0));
-    field(&r, array(&d, (LLVMValueRef *)packed.functions, packed.function_count));
+    r.packed = (void *)bytes(&d, "packed", packed.bytes.data, packed.bytes.size, 0);
+    r.kernels = (void *)array(&d, (LLVMValueRef *)packed.functions, packed.function_count);
     LLVMValueRef *gemms = arena_new_array(e->arena, LLVMValueRef, packed.gemm_count + 1);
     for (uint32_t i = 0; i < packed.gemm_count; i++) gemms[i] = gemm_record(&d, packed.gemms[i]);
-    field(&r, array(&d, gemms, packed.gemm_count));
-    LLVMValueRef program = close_record(&d, &r, sizeof(struct stepc_program));
+    r.gemms = (void *)array(&d, gemms, packed.gemm_count);
+    LLVMValueRef program = record(&d, &r, sizeof r, program_pointers);
     LLVMValueRef g = LLVMAddGlobal(e->module, LLVMTypeOf(program), "stepc_program");
     LLVMSetInitializer(g, program);
     LLVMSetGlobalConstant(g, 1);
