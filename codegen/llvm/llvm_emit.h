@@ -116,6 +116,7 @@ struct emit_branch {
 };
 struct emit_branch emit_if(struct emit *, LLVMValueRef condition);
 void emit_endif(struct emit *, struct emit_branch);
+LLVMValueRef emit_endif_pick(struct emit *, struct emit_branch, LLVMValueRef then, LLVMValueRef otherwise);
 /* for (i = from; i < to; i += step); `once`: known to run at least once. */
 struct emit_loop {
     LLVMValueRef index, to;

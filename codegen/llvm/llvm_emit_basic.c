@@ -179,6 +179,15 @@ void emit_endif(struct emit *e, struct emit_branch branch)
     LLVMPositionBuilderAtEnd(e->b, branch.after);
 }
 
+LLVMValueRef emit_endif_pick(struct emit *e, struct emit_branch branch, LLVMValueRef then, LLVMValueRef otherwise)
+{
+    LLVMBasicBlockRef from[] = {branch.before, LLVMGetInsertBlock(e->b)};
+    emit_endif(e, branch);
+    LLVMValueRef phi = LLVMBuildPhi(e->b, LLVMTypeOf(then), ""), values[] = {otherwise, then};
+    LLVMAddIncoming(phi, values, from, 2);
+    return phi;
+}
+
 struct emit_loop emit_loop_begin(struct emit *e, LLVMValueRef from, LLVMValueRef to, int64_t step, bool once)
 {
     struct emit_loop loop = {NULL, to, step, emit_block(e), emit_block(e)};

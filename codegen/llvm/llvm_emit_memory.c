@@ -178,16 +178,24 @@ static LLVMValueRef load_scalar(struct emit *e, LLVMTypeRef memory, LLVMValueRef
                                 nest_value cond)
 {
     if (!cond) return aligned_load(e, memory, at, dtype);
-    LLVMBasicBlockRef from[2];
-    LLVMValueRef v[2] = {LLVMConstNull(memory), NULL};
     struct emit_branch branch = emit_if(e, e->values[cond].v);
-    v[1] = aligned_load(e, memory, at, dtype);
-    from[0] = branch.before;
-    from[1] = LLVMGetInsertBlock(e->b);
-    emit_endif(e, branch);
-    LLVMValueRef phi = LLVMBuildPhi(e->b, memory, "");
-    LLVMAddIncoming(phi, v, from, 2);
-    return phi;
+    return emit_endif_pick(e, branch, aligned_load(e, memory, at, dtype), LLVMConstNull(memory));
+}
+
+/* Neighbours in memory, of which those outside the mask (NULL: none) are neither read nor written. */
+static LLVMValueRef load_vector(struct emit *e, LLVMValueRef at, enum ir_dtype dtype, LLVMValueRef mask)
+{
+    LLVMTypeRef vector = LLVMVectorType(emit_memory_type(e, dtype), e->lanes), types[] = {vector, e->ptr};
+    LLVMValueRef args[] = {at, alignment(e, dtype), mask, LLVMConstNull(vector)};
+    return mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4) : aligned_load(e, vector, at, dtype);
+}
+
+static void store_vector(struct emit *e, LLVMValueRef raw, LLVMValueRef at, enum ir_dtype dtype, LLVMValueRef mask)
+{
+    LLVMTypeRef types[] = {LLVMTypeOf(raw), e->ptr};
+    LLVMValueRef args[] = {raw, at, alignment(e, dtype), mask};
+    if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
+    else aligned_store(e, raw, at, dtype);
 }
 
 void emit_load(struct emit *e, const struct nest_stmt *s)
@@ -203,11 +211,7 @@ void emit_load(struct emit *e, const struct nest_stmt *s)
     if (!out->varies) {
         raw = load_scalar(e, memory, place.base, dtype, s->cond);
     } else if (place.kind == PLACE_NEIGHBOURS) {
-        LLVMValueRef mask = live(e, s->cond);
-        LLVMTypeRef types[] = {vector, e->ptr};
-        LLVMValueRef args[] = {place.base, alignment(e, dtype), mask, LLVMConstNull(vector)};
-        raw = mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, args, 4)
-                   : aligned_load(e, vector, place.base, dtype);
+        raw = load_vector(e, place.base, dtype, live(e, s->cond));
     } else {
         LLVMValueRef mask = live(e, s->cond);
         LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
@@ -239,10 +243,7 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
     }
     LLVMValueRef mask = live(e, s->cond), raw = to_memory(e, dtype, vector_of(e, value));
     if (place.kind == PLACE_NEIGHBOURS) {
-        LLVMTypeRef types[] = {vector, e->ptr};
-        LLVMValueRef args[] = {raw, place.base, alignment(e, dtype), mask};
-        if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, args, 4);
-        else aligned_store(e, raw, place.base, dtype);
+        store_vector(e, raw, place.base, dtype, mask);
         return;
     }
     LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
@@ -289,8 +290,7 @@ static void add_lanes(struct emit *e, enum ir_dtype dtype, const struct place *p
 void emit_add_to(struct emit *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
-    LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
-    struct place place = find_place(e, s->buffer, memory, &s->index);
+    struct place place = find_place(e, s->buffer, emit_memory_type(e, dtype), &s->index);
     const struct emit_value *value = &e->values[s->args[0]];
     if (!e->in_vector) {
         struct emit_branch branch = {NULL, NULL};
@@ -304,14 +304,8 @@ void emit_add_to(struct emit *e, const struct nest_stmt *s)
         add_lanes(e, dtype, &place, more, mask);
         return;
     }
-    LLVMTypeRef types[] = {vector, e->ptr};
-    LLVMValueRef load_args[] = {place.base, alignment(e, dtype), mask, LLVMConstNull(vector)};
-    LLVMValueRef old = mask ? emit_intrinsic(e, "llvm.masked.load", types, 2, load_args, 4)
-                            : aligned_load(e, vector, place.base, dtype);
-    LLVMValueRef raw = to_memory(e, dtype, sum(e, dtype, from_memory(e, dtype, old), more));
-    LLVMValueRef store_args[] = {raw, place.base, alignment(e, dtype), mask};
-    if (mask) emit_intrinsic(e, "llvm.masked.store", types, 2, store_args, 4);
-    else aligned_store(e, raw, place.base, dtype);
+    LLVMValueRef old = from_memory(e, dtype, load_vector(e, place.base, dtype, mask));
+    store_vector(e, to_memory(e, dtype, sum(e, dtype, old, more)), place.base, dtype, mask);
 }
 
 void emit_position(struct emit *e, const struct nest_stmt *s)

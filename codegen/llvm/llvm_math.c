@@ -12,48 +12,27 @@ struct math {
     LLVMTypeRef f, i;
 };
 
-static LLVMValueRef add(const struct math *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildFAdd(m->e->b, x, y, "");
-}
-static LLVMValueRef sub(const struct math *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildFSub(m->e->b, x, y, "");
-}
-static LLVMValueRef mul(const struct math *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildFMul(m->e->b, x, y, "");
-}
-static LLVMValueRef divide(const struct math *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildFDiv(m->e->b, x, y, "");
-}
+/* clang-format off */
+#define PIECE(name, y_type, expression) \
+    static LLVMValueRef name(const struct math *m, LLVMValueRef x, y_type y) { return expression; }
+/* clang-format on */
+static LLVMValueRef real(const struct math *m, double c) { return emit_real(m->f, c); }
+static LLVMValueRef whole(const struct math *m, int64_t c) { return emit_int(m->i, (uint64_t)c); }
+static LLVMValueRef absolute(const struct math *m, LLVMValueRef x) { return emit_call1(m->e, "llvm.fabs", x); }
+PIECE(add, LLVMValueRef, LLVMBuildFAdd(m->e->b, x, y, ""))
+PIECE(sub, LLVMValueRef, LLVMBuildFSub(m->e->b, x, y, ""))
+PIECE(mul, LLVMValueRef, LLVMBuildFMul(m->e->b, x, y, ""))
+PIECE(divide, LLVMValueRef, LLVMBuildFDiv(m->e->b, x, y, ""))
+PIECE(iadd, LLVMValueRef, LLVMBuildAdd(m->e->b, x, y, ""))
+PIECE(isub, LLVMValueRef, LLVMBuildSub(m->e->b, x, y, ""))
+PIECE(shl, int64_t, LLVMBuildShl(m->e->b, x, whole(m, y), ""))
+PIECE(sar, int64_t, LLVMBuildAShr(m->e->b, x, whole(m, y), ""))
+PIECE(both, LLVMValueRef, LLVMBuildAnd(m->e->b, x, y, ""))
+PIECE(with_sign, LLVMValueRef, emit_call2(m->e, "llvm.copysign", x, y))
+
 static LLVMValueRef fma3(const struct math *m, LLVMValueRef x, LLVMValueRef y, LLVMValueRef z)
 {
     return emit_fma(m->e, x, y, z);
-}
-static LLVMValueRef real(const struct math *m, double c) { return emit_real(m->f, c); }
-static LLVMValueRef whole(const struct math *m, int64_t c) { return emit_int(m->i, (uint64_t)c); }
-static LLVMValueRef iadd(const struct math *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildAdd(m->e->b, x, y, "");
-}
-static LLVMValueRef isub(const struct math *m, LLVMValueRef x, LLVMValueRef y)
-{
-    return LLVMBuildSub(m->e->b, x, y, "");
-}
-static LLVMValueRef shl(const struct math *m, LLVMValueRef x, int64_t by)
-{
-    return LLVMBuildShl(m->e->b, x, whole(m, by), "");
-}
-static LLVMValueRef sar(const struct math *m, LLVMValueRef x, int64_t by)
-{
-    return LLVMBuildAShr(m->e->b, x, whole(m, by), "");
-}
-static LLVMValueRef absolute(const struct math *m, LLVMValueRef x) { return emit_call1(m->e, "llvm.fabs", x); }
-static LLVMValueRef with_sign(const struct math *m, LLVMValueRef x, LLVMValueRef s)
-{
-    return emit_call2(m->e, "llvm.copysign", x, s);
 }
 static LLVMValueRef pick(const struct math *m, LLVMValueRef p, LLVMValueRef x, LLVMValueRef y)
 {
@@ -62,10 +41,6 @@ static LLVMValueRef pick(const struct math *m, LLVMValueRef p, LLVMValueRef x, L
 static LLVMValueRef test(const struct math *m, LLVMRealPredicate p, LLVMValueRef x, LLVMValueRef y)
 {
     return LLVMBuildFCmp(m->e->b, p, x, y, "");
-}
-static LLVMValueRef both(const struct math *m, LLVMValueRef p, LLVMValueRef q)
-{
-    return LLVMBuildAnd(m->e->b, p, q, "");
 }
 
 /* Highest power first. */
@@ -265,16 +240,8 @@ static LLVMValueRef sine_cosine(const struct math *m, LLVMValueRef x, bool cosin
     /* Huge arguments need pi to hundreds of bits: libm has them. */
     LLVMValueRef size = absolute(m, x), infinity = real(m, __builtin_inf());
     LLVMValueRef huge = any(m, both(m, test(m, LLVMRealOGT, size, real(m, 1e6)), test(m, LLVMRealOLT, size, infinity)));
-    LLVMBasicBlockRef from[2];
-    LLVMValueRef v[2] = {y, NULL};
     struct emit_branch branch = emit_if(m->e, huge);
-    v[1] = emit_libm(m->e, cosine ? "cosf" : "sinf", &x, 1);
-    from[0] = branch.before;
-    from[1] = LLVMGetInsertBlock(b);
-    emit_endif(m->e, branch);
-    LLVMValueRef phi = LLVMBuildPhi(b, m->f, "");
-    LLVMAddIncoming(phi, v, from, 2);
-    return phi;
+    return emit_endif_pick(m->e, branch, emit_libm(m->e, cosine ? "cosf" : "sinf", &x, 1), y);
 }
 
 /* ---------------------------------------------------------------- powers, through f64 */
