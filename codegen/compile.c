@@ -22,14 +22,6 @@ static int64_t device_count(const struct ir_module *module)
     return n;
 }
 
-/* Small functions that run seldom. */
-static void keep_small(const struct emit *e, LLVMValueRef function)
-{
-    unsigned optsize = LLVMGetEnumAttributeKindForName("optsize", 7);
-    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(e->context, optsize, 0));
-}
-
 /* An object for CUDA has no kernels for the CPU: its code are the cubins in its tables. */
 static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries,
                                    const struct cg_options *options, const struct cg_cuda *cuda, struct arena *arena)
@@ -51,8 +43,9 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
     for (uint32_t i = 0; i < count && alone; i++) {
         if (entries[i].whole) continue;
         entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, entries[i].functions);
-        for (size_t g = 0; g < entries[i].plan->groups.count; g++) keep_small(e, entries[i].functions[g]);
-        keep_small(e, entries[i].whole);
+        for (size_t g = 0; g < entries[i].plan->groups.count; g++) /* they run seldom */
+            emit_attribute(e, entries[i].functions[g], "optsize");
+        emit_attribute(e, entries[i].whole, "optsize");
     }
     cg_describe(e, plans, &options->target, entries, count, cuda);
     if (log) fclose(log);

@@ -43,13 +43,18 @@ static void attribute(struct emit *e, const char *key, const char *value)
     LLVMAddAttributeAtIndex(e->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, a);
 }
 
+void emit_attribute(const struct emit *e, LLVMValueRef function, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->context, kind, 0));
+}
+
 LLVMValueRef emit_function(struct emit *e, const char *name, LLVMTypeRef type)
 {
     e->function = LLVMAddFunction(e->module, name, type);
     LLVMSetLinkage(e->function, LLVMInternalLinkage);
-    unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
-    LLVMAddAttributeAtIndex(e->function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(e->context, nounwind, 0));
+    emit_attribute(e, e->function, "nounwind");
     /* Some CPUs prefer half their vectors; the lanes of our vectors are chosen already. */
     const char *width = e->target->vector_bytes == 64 ? "512" : e->target->vector_bytes == 32 ? "256" : "128";
     attribute(e, "prefer-vector-width", width);
@@ -80,11 +85,8 @@ LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *na
 {
     LLVMValueRef function = emit_function(e, name, kernel_type(e, numbers, count));
     LLVMValueRef *buffers = arena_new_array(e->arena, LLVMValueRef, nest->argument_count + 1);
-    for (uint32_t i = 0; i < nest->argument_count; i++) {
-        LLVMValueRef index = emit_i64(e, i);
-        LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, e->ptr, LLVMGetParam(function, 0), &index, 1, "");
-        buffers[i] = LLVMBuildLoad2(e->b, e->ptr, at, "");
-    }
+    for (uint32_t i = 0; i < nest->argument_count; i++)
+        buffers[i] = LLVMBuildLoad2(e->b, e->ptr, emit_element(e, e->ptr, LLVMGetParam(function, 0), i), "");
     e->given = arena_new_array(e->arena, LLVMValueRef, nest->value_count + 1);
     for (uint32_t i = 0; i < count; i++) e->given[numbers[i]->result] = LLVMGetParam(function, 4 + i);
     emit_nest(e, nest, buffers, LLVMGetParam(function, 1), LLVMGetParam(function, 2), LLVMGetParam(function, 3));
@@ -164,16 +166,6 @@ static uint32_t choose_lanes(const struct emit *e, const struct nest *nest, int6
     if (longest == INT64_MAX && flat_extent >= 0) longest = flat_extent;
     while (lanes < most && (int64_t)lanes < longest) lanes *= 2;
     return lanes;
-}
-
-uint64_t emit_scratch_bytes(const struct nest *nest)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < nest->buffers.count; i++) {
-        const struct nest_buffer *buffer = &nest->buffers.items[i];
-        if (buffer->local) bytes += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
-    }
-    return bytes;
 }
 
 /* ---------------------------------------------------------------- vector loops */
@@ -376,8 +368,7 @@ static void spill(struct emit *e, struct nest_stmt *const *items, size_t count, 
         reg->spilled = LLVMBuildAlloca(e->allocas, LLVMArrayType(type, reg->count), "");
         mine[s->reg] = true;
         for (int64_t k = 0; k < (int64_t)reg->count; k++) {
-            LLVMValueRef index = emit_i64(e, k);
-            LLVMValueRef at = LLVMBuildInBoundsGEP2(e->b, type, reg->spilled, &index, 1, "");
+            LLVMValueRef at = emit_element(e, type, reg->spilled, k);
             LLVMBuildStore(e->b, emit_register_load(e, reg, emit_slot(e, s->reg, k, 0)), at);
         }
     }
@@ -513,8 +504,7 @@ void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buff
             e->buffers[i] = buffers[i];
             continue;
         }
-        LLVMValueRef index = emit_i64(e, (int64_t)offset);
-        e->buffers[i] = LLVMBuildInBoundsGEP2(e->b, e->i8, scratch, &index, 1, "");
+        e->buffers[i] = emit_element(e, e->i8, scratch, (int64_t)offset);
         offset += ((uint64_t)buffer->extent * ir_dtype_bytes(buffer->dtype) + 63) / 64 * 64;
     }
     survey(e, nest->body.items, nest->body.count, false, -1);

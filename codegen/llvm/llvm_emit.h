@@ -63,6 +63,7 @@ struct emit {
 void emit_begin(struct emit *, const struct cg_target *, struct arena *, LLVMContextRef, LLVMModuleRef);
 void emit_end(struct emit *);
 LLVMValueRef emit_function(struct emit *, const char *name, LLVMTypeRef type);
+void emit_attribute(const struct emit *, LLVMValueRef function, const char *name);
 void emit_function_end(struct emit *);
 void emit_nest(struct emit *, const struct nest *, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
                LLVMValueRef scratch);
@@ -73,8 +74,6 @@ LLVMValueRef emit_kernel(struct emit *, const struct nest *, const char *name, c
 LLVMValueRef emit_kernel_of(struct emit *, LLVMValueRef body, const char *name, const struct nest_stmt *const *numbers,
                             uint32_t count);
 LLVMValueRef emit_number(struct emit *, const struct nest_stmt *);
-/* Bytes of scratch that the nest's locals take, each on a 64-byte boundary. */
-uint64_t emit_scratch_bytes(const struct nest *);
 
 /* llvm_emit_register.c */
 LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */
@@ -97,6 +96,7 @@ uint32_t emit_lane_count(LLVMTypeRef);                          /* 0: scalar */
 LLVMValueRef emit_real(LLVMTypeRef, double);
 LLVMValueRef emit_int(LLVMTypeRef, uint64_t);
 LLVMValueRef emit_i64(const struct emit *, int64_t);
+LLVMValueRef emit_element(const struct emit *, LLVMTypeRef, LLVMValueRef array, int64_t index); /* its address */
 LLVMValueRef emit_splat(struct emit *, LLVMValueRef scalar, uint32_t lanes);
 LLVMValueRef emit_iota(struct emit *, LLVMTypeRef element, int64_t scale); /* 0, scale, 2*scale .. */
 LLVMValueRef emit_intrinsic(struct emit *, const char *name, LLVMTypeRef *overloads, uint32_t overload_count,
@@ -151,6 +151,6 @@ LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dt
                      const LLVMValueRef *args);
 LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */
 
-LLVMValueRef emit_f16_from_memory(struct emit *, LLVMValueRef); /* i16 to f32 */
-LLVMValueRef emit_f16_to_memory(struct emit *, LLVMValueRef);   /* f32 to i16 */
+LLVMValueRef emit_half_from_bits(struct emit *, enum ir_dtype, LLVMValueRef); /* bf16 or f16: i16 to f32 */
+LLVMValueRef emit_half_bits(struct emit *, enum ir_dtype, LLVMValueRef);      /* f32 to i16 */
 #endif

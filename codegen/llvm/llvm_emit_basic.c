@@ -69,6 +69,12 @@ LLVMValueRef emit_int(LLVMTypeRef type, uint64_t number)
 
 LLVMValueRef emit_i64(const struct emit *e, int64_t number) { return LLVMConstInt(e->i64, (uint64_t)number, 1); }
 
+LLVMValueRef emit_element(const struct emit *e, LLVMTypeRef type, LLVMValueRef array, int64_t index)
+{
+    LLVMValueRef at = emit_i64(e, index);
+    return LLVMBuildInBoundsGEP2(e->b, type, array, &at, 1, "");
+}
+
 LLVMValueRef emit_splat(struct emit *e, LLVMValueRef scalar, uint32_t lanes)
 {
     LLVMTypeRef type = LLVMVectorType(LLVMTypeOf(scalar), lanes);

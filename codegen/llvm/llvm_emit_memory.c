@@ -116,27 +116,14 @@ LLVMValueRef emit_affine(struct emit *e, const struct nest_index *index)
 
 static LLVMValueRef from_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRef raw)
 {
-    LLVMTypeRef type = LLVMTypeOf(raw);
-    if (dtype == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, raw, LLVMConstNull(type), "");
-    if (dtype == IR_BF16) {
-        LLVMTypeRef wide = emit_shaped(type, e->i32);
-        return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, raw, wide, ""), emit_int(wide, 16), ""));
-    }
-    if (dtype == IR_F16) return emit_f16_from_memory(e, raw);
-    return raw;
+    if (dtype == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, raw, LLVMConstNull(LLVMTypeOf(raw)), "");
+    return dtype == IR_BF16 || dtype == IR_F16 ? emit_half_from_bits(e, dtype, raw) : raw;
 }
 
 static LLVMValueRef to_memory(struct emit *e, enum ir_dtype dtype, LLVMValueRef v)
 {
-    LLVMTypeRef type = LLVMTypeOf(v);
-    if (dtype == IR_BOOL) return LLVMBuildZExt(e->b, v, emit_shaped(type, e->i8), "");
-    if (dtype == IR_BF16) {
-        LLVMTypeRef wide = emit_shaped(type, e->i32);
-        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, v), emit_int(wide, 16), ""),
-                              emit_shaped(type, e->i16), "");
-    }
-    if (dtype == IR_F16) return emit_f16_to_memory(e, v);
-    return v;
+    if (dtype == IR_BOOL) return LLVMBuildZExt(e->b, v, emit_shaped(LLVMTypeOf(v), e->i8), "");
+    return dtype == IR_BF16 || dtype == IR_F16 ? emit_half_bits(e, dtype, v) : v;
 }
 
 static LLVMValueRef alignment(struct emit *e, enum ir_dtype dtype)
@@ -222,11 +209,6 @@ void emit_load(struct emit *e, const struct nest_stmt *s)
     out->v = from_memory(e, dtype, raw);
 }
 
-static LLVMValueRef vector_of(struct emit *e, const struct emit_value *value)
-{
-    return value->varies ? value->v : emit_splat(e, value->v, e->lanes);
-}
-
 void emit_store(struct emit *e, const struct nest_stmt *s)
 {
     enum ir_dtype dtype = e->nest->buffers.items[s->buffer].dtype;
@@ -241,7 +223,7 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
         if (s->cond) emit_endif(e, branch);
         return;
     }
-    LLVMValueRef mask = live(e, s->cond), raw = to_memory(e, dtype, vector_of(e, value));
+    LLVMValueRef mask = live(e, s->cond), raw = to_memory(e, dtype, emit_spread(e, value, true));
     if (place.kind == PLACE_NEIGHBOURS) {
         store_vector(e, raw, place.base, dtype, mask);
         return;
@@ -253,17 +235,12 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
 
 /* ---------------------------------------------------------------- scatter */
 
-static LLVMValueRef sum(struct emit *e, enum ir_dtype dtype, LLVMValueRef old, LLVMValueRef more)
-{
-    LLVMValueRef args[] = {old, more};
-    return emit_op(e, dtype == IR_BOOL ? OP_or : OP_add, dtype, dtype, 0, args);
-}
-
 static void add_scalar(struct emit *e, enum ir_dtype dtype, LLVMValueRef at, LLVMValueRef more)
 {
     LLVMTypeRef memory = emit_memory_type(e, dtype);
     LLVMValueRef old = from_memory(e, dtype, aligned_load(e, memory, at, dtype));
-    aligned_store(e, to_memory(e, dtype, sum(e, dtype, old, more)), at, dtype);
+    aligned_store(e, to_memory(e, dtype, emit_combine(e, dtype == IR_BOOL ? OP_or : OP_add, dtype, old, more)), at,
+                  dtype);
 }
 
 /* Lanes may hit the same element, so they go one after another, in order. */
@@ -299,13 +276,14 @@ void emit_add_to(struct emit *e, const struct nest_stmt *s)
         if (s->cond) emit_endif(e, branch);
         return;
     }
-    LLVMValueRef mask = live(e, s->cond), more = vector_of(e, value);
+    LLVMValueRef mask = live(e, s->cond), more = emit_spread(e, value, true);
     if (place.kind != PLACE_NEIGHBOURS) {
         add_lanes(e, dtype, &place, more, mask);
         return;
     }
     LLVMValueRef old = from_memory(e, dtype, load_vector(e, place.base, dtype, mask));
-    store_vector(e, to_memory(e, dtype, sum(e, dtype, old, more)), place.base, dtype, mask);
+    store_vector(e, to_memory(e, dtype, emit_combine(e, dtype == IR_BOOL ? OP_or : OP_add, dtype, old, more)),
+                 place.base, dtype, mask);
 }
 
 void emit_position(struct emit *e, const struct nest_stmt *s)

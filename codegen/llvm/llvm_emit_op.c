@@ -37,9 +37,11 @@ static LLVMValueRef f16_bits(struct emit *e, LLVMValueRef x)
     return LLVMBuildOr(e->b, r, LLVMBuildLShr(e->b, sign, emit_int(type, 16), ""), "");
 }
 
-LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
+LLVMValueRef emit_half_from_bits(struct emit *e, enum ir_dtype dtype, LLVMValueRef raw)
 {
     LLVMTypeRef shape = LLVMTypeOf(raw), type = emit_shaped(shape, e->i32), real = emit_shaped(shape, e->f32);
+    if (dtype == IR_BF16)
+        return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, raw, type, ""), emit_int(type, 16), ""));
     if (e->has_f16c) return LLVMBuildFPExt(e->b, LLVMBuildBitCast(e->b, raw, emit_shaped(shape, e->f16), ""), real, "");
     LLVMValueRef bits = LLVMBuildZExt(e->b, raw, type, "");
     LLVMValueRef sign = LLVMBuildShl(e->b, LLVMBuildAnd(e->b, bits, emit_int(type, 0x8000), ""), emit_int(type, 16),
@@ -55,9 +57,11 @@ LLVMValueRef emit_f16_from_memory(struct emit *e, LLVMValueRef raw)
     return emit_from_bits(e, LLVMBuildOr(e->b, r, sign, ""));
 }
 
-LLVMValueRef emit_f16_to_memory(struct emit *e, LLVMValueRef x)
+LLVMValueRef emit_half_bits(struct emit *e, enum ir_dtype dtype, LLVMValueRef x)
 {
-    LLVMTypeRef narrow = emit_shaped(LLVMTypeOf(x), e->i16);
+    LLVMTypeRef narrow = emit_shaped(LLVMTypeOf(x), e->i16), wide = emit_shaped(LLVMTypeOf(x), e->i32);
+    if (dtype == IR_BF16)
+        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""), narrow, "");
     if (!e->has_f16c) return LLVMBuildTrunc(e->b, f16_bits(e, x), narrow, "");
     return LLVMBuildBitCast(e->b, LLVMBuildFPTrunc(e->b, x, emit_shaped(LLVMTypeOf(x), e->f16), ""), narrow, "");
 }
@@ -65,7 +69,7 @@ LLVMValueRef emit_f16_to_memory(struct emit *e, LLVMValueRef x)
 LLVMValueRef emit_round_to(struct emit *e, enum ir_dtype dtype, LLVMValueRef x)
 {
     if (dtype == IR_BF16) return round_bf16(e, x);
-    if (dtype == IR_F16) return emit_f16_from_memory(e, emit_f16_to_memory(e, x));
+    if (dtype == IR_F16) return emit_half_from_bits(e, IR_F16, emit_half_bits(e, IR_F16, x));
     return x;
 }
 
@@ -201,17 +205,8 @@ LLVMValueRef emit_bitcast(const struct emit_scalar *c)
     bool half_in = c->operand == IR_F16 || c->operand == IR_BF16,
          half_out = c->result == IR_F16 || c->result == IR_BF16;
     if (half_in && half_out && c->operand != c->result) BUG("bitcast between two 16-bit floats");
-    if (half_in && !half_out) {
-        if (c->operand == IR_F16) return emit_f16_to_memory(e, x);
-        LLVMTypeRef wide = emit_shaped(type, e->i32);
-        return LLVMBuildTrunc(e->b, LLVMBuildLShr(e->b, emit_bits(e, x), emit_int(wide, 16), ""),
-                              emit_shaped(type, e->i16), "");
-    }
-    if (half_out && !half_in) {
-        if (c->result == IR_F16) return emit_f16_from_memory(e, x);
-        LLVMTypeRef wide = emit_shaped(type, e->i32);
-        return emit_from_bits(e, LLVMBuildShl(e->b, LLVMBuildZExt(e->b, x, wide, ""), emit_int(wide, 16), ""));
-    }
+    if (half_in && !half_out) return emit_half_bits(e, c->operand, x);
+    if (half_out && !half_in) return emit_half_from_bits(e, c->result, x);
     if (c->operand == IR_BOOL)
         return LLVMBuildZExt(e->b, x, emit_shaped(type, emit_register_type(e, c->result, 0)), "");
     if (c->result == IR_BOOL) return LLVMBuildICmp(e->b, LLVMIntNE, x, zero_like(x), "");

@@ -4,10 +4,9 @@
 #include "codegen/llvm/llvm_object.h"
 
 typedef VEC(struct nest_stmt *) statements;
-typedef VEC(int64_t *) extents;
 struct kernel {
     const struct nest *nest;
-    uint64_t shape;     /* hash of the nest without its numbers */
+    uint64_t shape;     /* nest_shape: numbers differ, and how often the parallel loop runs is an argument */
     statements numbers; /* in the order of the nest */
     const char *name;
     bool done;
@@ -27,35 +26,6 @@ static void collect_numbers(struct arena *arena, struct nest_stmt *const *items,
     }
 }
 
-/* How often a kernel's parallel loop runs is an argument. */
-static void collect_extents(struct arena *arena, struct nest_stmt *const *items, size_t count, extents *out)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (items[i]->kind == NEST_FOR && items[i]->loop == NEST_PARALLEL) vec_push(arena, out, &items[i]->extent);
-        collect_extents(arena, items[i]->body.items, items[i]->body.count, out);
-    }
-}
-
-static uint64_t shape_of(const struct kernels *k, const struct nest *nest, const statements *numbers)
-{
-    double *saved = arena_new_array(k->e->arena, double, numbers->count + 1);
-    extents aside = {0};
-    collect_extents(k->e->arena, nest->body.items, nest->body.count, &aside);
-    int64_t *saved_extents = arena_new_array(k->e->arena, int64_t, aside.count + 1);
-    for (size_t i = 0; i < numbers->count; i++) {
-        saved[i] = numbers->items[i]->number;
-        numbers->items[i]->number = 0;
-    }
-    for (size_t i = 0; i < aside.count; i++) {
-        saved_extents[i] = *aside.items[i];
-        *aside.items[i] = 1;
-    }
-    uint64_t shape = nest_hash(nest);
-    for (size_t i = 0; i < numbers->count; i++) numbers->items[i]->number = saved[i];
-    for (size_t i = 0; i < aside.count; i++) *aside.items[i] = saved_extents[i];
-    return shape;
-}
-
 static uint32_t find(struct kernels *k, const struct cg_kernel *kernel, FILE *log)
 {
     struct arena *arena = k->e->arena;
@@ -63,7 +33,7 @@ static uint32_t find(struct kernels *k, const struct cg_kernel *kernel, FILE *lo
     if (index != MAP_NONE) return index;
     struct kernel one = {.nest = kernel->nest, .name = arena_format(arena, "kernel.%zu", k->list.count)};
     collect_numbers(arena, kernel->nest->body.items, kernel->nest->body.count, &one.numbers);
-    one.shape = shape_of(k, kernel->nest, &one.numbers);
+    one.shape = nest_shape(kernel->nest);
     if (log) {
         struct str text = STR(arena);
         nest_print(kernel->nest, &text);
@@ -115,9 +85,7 @@ static void emit_shape(struct kernels *k, size_t first)
     }
     LLVMValueRef body = emit_kernel(k->e, leader->nest, arena_format(k->e->arena, "%s.body", leader->name), numbers,
                                     count);
-    unsigned noinline = LLVMGetEnumAttributeKindForName("noinline", 8);
-    LLVMAddAttributeAtIndex(body, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateEnumAttribute(k->e->context, noinline, 0));
+    emit_attribute(k->e, body, "noinline");
     for (size_t i = first; i < k->list.count; i++) {
         struct kernel *other = &k->list.items[i];
         if (other->shape != leader->shape) continue;

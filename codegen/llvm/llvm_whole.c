@@ -46,7 +46,7 @@ uint64_t cg_plan_scratch(const struct plan *plan, const struct cg_kernel *kernel
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < plan->groups.count; i++) {
-        uint64_t here = emit_scratch_bytes(kernels[i].nest);
+        uint64_t here = kernels[i].nest->scratch_bytes;
         bytes = here > bytes ? here : bytes;
     }
     return bytes;
@@ -87,9 +87,7 @@ bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
 static LLVMValueRef load_pointer(const struct whole *w, uint32_t buffer)
 {
     if (w->pointers[buffer]) return w->pointers[buffer];
-    LLVMValueRef index = emit_i64(w->e, buffer),
-                 at = LLVMBuildInBoundsGEP2(w->e->b, w->e->ptr, w->table, &index, 1, "");
-    return LLVMBuildLoad2(w->e->b, w->e->ptr, at, "");
+    return LLVMBuildLoad2(w->e->b, w->e->ptr, emit_element(w->e, w->e->ptr, w->table, buffer), "");
 }
 
 static LLVMValueRef load_i32(struct whole *w, uint32_t buffer)
@@ -140,10 +138,8 @@ static void call(struct whole *w, uint32_t group, const LLVMValueRef *args)
     struct emit *e = w->e;
     const struct nest *nest = w->kernels[group].nest;
     LLVMValueRef function = w->functions[group];
-    for (uint32_t i = 0; i < nest->argument_count; i++) {
-        LLVMValueRef index = emit_i64(e, i);
-        LLVMBuildStore(e->b, args[i], LLVMBuildInBoundsGEP2(e->b, e->ptr, w->arguments, &index, 1, ""));
-    }
+    for (uint32_t i = 0; i < nest->argument_count; i++)
+        LLVMBuildStore(e->b, args[i], emit_element(e, e->ptr, w->arguments, i));
     LLVMValueRef all[] = {w->arguments, emit_i64(e, 0), emit_i64(e, nest->parallel_extent), w->scratch};
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, all, 4, "");
 }

@@ -111,27 +111,28 @@ static uint64_t hash_index(uint64_t seed, const struct nest_index *index)
     return h;
 }
 
-/* Everything of one statement but its result and its body. */
-static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt)
+/* Everything of one statement but its result and its body; `shape`: see nest_shape. */
+static uint64_t hash_stmt(uint64_t seed, const struct nest_stmt *stmt, bool shape)
 {
+    bool once = shape && stmt->kind == NEST_FOR && stmt->loop == NEST_PARALLEL;
     uint64_t h = hash_u64(seed, (uint64_t)stmt->kind | (uint64_t)stmt->op << 8 | (uint64_t)stmt->dtype << 24 |
                                     (uint64_t)stmt->loop << 32 | (uint64_t)stmt->lanes << 40 |
                                     (uint64_t)stmt->arg_count << 44 | (uint64_t)stmt->word << 48);
     for (uint32_t i = 0; i < stmt->arg_count; i++) h = hash_u64(h, stmt->args[i]);
     h = hash_u64(h, stmt->cond);
     h = hash_u64(h, stmt->var);
-    h = hash_u64(h, (uint64_t)stmt->extent);
+    h = hash_u64(h, once ? 1 : (uint64_t)stmt->extent);
     h = hash_u64(h, (uint64_t)stmt->buffer << 32 | stmt->reg);
     h = hash_index(h, &stmt->index);
-    uint64_t bits;
-    memcpy(&bits, &stmt->number, sizeof bits);
+    uint64_t bits = 0;
+    if (!shape || stmt->kind != NEST_NUMBER) memcpy(&bits, &stmt->number, sizeof bits);
     return hash_u64(h, bits);
 }
 
 /* Adds a pure statement, or returns the equal one that is visible here. */
 static nest_value pure(struct nest_builder *b, struct nest_stmt stmt)
 {
-    uint64_t key = hash_stmt(17, &stmt);
+    uint64_t key = hash_stmt(17, &stmt, false);
     uint32_t known = map_get_number(&b->shared, key);
     if (known != MAP_NONE) {
         const struct nest_value_info *info = &b->values.items[known];
@@ -276,16 +277,16 @@ nest_value nest_fold(struct nest_builder *b, enum ir_op op, uint32_t reg, struct
 
 /* ---------------------------------------------------------------- hash */
 
-static uint64_t hash_body(uint64_t h, struct nest_stmt *const *items, size_t count)
+static uint64_t hash_body(uint64_t h, struct nest_stmt *const *items, size_t count, bool shape)
 {
     for (size_t i = 0; i < count; i++) {
-        h = hash_u64(hash_stmt(h, items[i]), items[i]->result);
-        h = hash_body(h, items[i]->body.items, items[i]->body.count);
+        h = hash_u64(hash_stmt(h, items[i], shape), items[i]->result);
+        h = hash_body(h, items[i]->body.items, items[i]->body.count, shape);
     }
     return hash_u64(h, count);
 }
 
-uint64_t nest_hash(const struct nest *nest)
+static uint64_t hash_nest(const struct nest *nest, bool shape)
 {
     uint64_t h = hash_u64(nest->lanes, (uint64_t)nest->argument_count << 1 | nest->flat);
     for (size_t i = 0; i < nest->buffers.count; i++) {
@@ -293,5 +294,9 @@ uint64_t nest_hash(const struct nest *nest)
         h = hash_u64(h, (uint64_t)buffer->dtype | (uint64_t)buffer->written << 8 | (uint64_t)buffer->local << 9);
         h = hash_u64(h, (uint64_t)buffer->extent);
     }
-    return hash_body(h, nest->body.items, nest->body.count);
+    return hash_body(h, nest->body.items, nest->body.count, shape);
 }
+
+uint64_t nest_hash(const struct nest *nest) { return hash_nest(nest, false); }
+
+uint64_t nest_shape(const struct nest *nest) { return hash_nest(nest, true); }

@@ -111,6 +111,7 @@ struct nest {
  * Nests that print the same are one kernel: nest_hash covers everything but the doc strings, and the extent
  * of a flat map is taken from lo and hi, so all flat maps of one shape of code share a kernel. */
 uint64_t nest_hash(const struct nest *);
+uint64_t nest_shape(const struct nest *);           /* as if all numbers were 0 and the parallel loop ran once */
 void nest_print(const struct nest *, struct str *); /* the form of the head of this file */
 bool nest_verify(const struct nest *, struct str *faults);
 

@@ -11,7 +11,6 @@ struct machine {
     double *value;
     int64_t *var;
     double **reg; /* registers x lanes */
-    uint8_t *reg_dtype;
     uint32_t lane;
     int64_t lo, hi;
     bool ok;
@@ -87,7 +86,6 @@ static void declare(struct machine *m, const struct nest_stmt *s)
     }
     size_t count = (size_t)s->extent * m->nest->lanes;
     if (!m->reg[s->reg]) m->reg[s->reg] = arena_new_array(m->arena, double, count);
-    m->reg_dtype[s->reg] = s->dtype;
     for (size_t i = 0; i < count; i++) m->reg[s->reg][i] = m->value[s->args[0]];
 }
 
@@ -158,7 +156,6 @@ bool nest_eval(const struct nest *nest, void *const *buffers, const size_t *byte
     m.value = arena_new_array(arena, double, nest->value_count);
     m.var = arena_new_array(arena, int64_t, nest->var_count + 1);
     m.reg = arena_new_array(arena, double *, nest->reg_count + 1);
-    m.reg_dtype = arena_new_array(arena, uint8_t, nest->reg_count + 1);
     uint8_t *dtypes = arena_new_array(arena, uint8_t, nest->value_count);
     collect_dtypes(nest->body.items, nest->body.count, dtypes);
     run(&m, nest->body.items, nest->body.count, dtypes);

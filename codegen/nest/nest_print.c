@@ -105,7 +105,6 @@ struct check {
     const struct nest *nest;
     struct str *faults;
     bool *value, *var, *reg; /* visible now */
-    bool *lanes;             /* by register */
     uint32_t parallel, vector;
     bool ok;
 };
@@ -166,7 +165,7 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     if (s->kind == NEST_FOLD && c->vector) fault(c, "a fold inside a vector loop: register", s->reg);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);
     else if (s->kind == NEST_IF) check_stmts(c, s->body.items, s->body.count);
-    else if (s->kind == NEST_REG) c->reg[s->reg] = true, c->lanes[s->reg] = s->lanes;
+    else if (s->kind == NEST_REG) c->reg[s->reg] = true;
     if (s->result) c->value[s->result] = true;
 }
 
@@ -187,7 +186,6 @@ bool nest_verify(const struct nest *nest, struct str *faults)
     c.value = arena_new_array(&scratch, bool, nest->value_count + 1);
     c.var = arena_new_array(&scratch, bool, nest->var_count + 1);
     c.reg = arena_new_array(&scratch, bool, nest->reg_count + 1);
-    c.lanes = arena_new_array(&scratch, bool, nest->reg_count + 1);
     check_stmts(&c, nest->body.items, nest->body.count);
     arena_free(&scratch);
     return c.ok;

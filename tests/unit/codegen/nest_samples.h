@@ -369,7 +369,7 @@ static struct memory make_memory(const struct sample *s)
                 ((float *)m.buffers[i])[k] = (float)((k * 37 + i * 11) % 61) / 8 - 3;
         else fill(m.buffers[i], s->bytes[i], dtype, (uint32_t)i * 77 + 5);
     }
-    m.scratch = aligned_alloc(64, (size_t)emit_scratch_bytes(s->nest) + 64);
+    m.scratch = aligned_alloc(64, (size_t)s->nest->scratch_bytes + 64);
     return m;
 }
 
