@@ -77,11 +77,9 @@ LLVMValueRef emit_number(struct emit *, const struct nest_stmt *);
 
 /* llvm_emit_register.c */
 LLVMValueRef emit_slot(struct emit *, uint32_t reg, int64_t element, uint32_t copy); /* its alloca */
-LLVMValueRef emit_spread(struct emit *, const struct emit_value *, bool lanes);      /* as a vector, if `lanes` */
 LLVMValueRef emit_register_load(struct emit *, const struct emit_register *, LLVMValueRef at);
 LLVMValueRef emit_identity(struct emit *, enum ir_op, enum ir_dtype,
                            uint32_t lanes); /* the value that leaves others as they are */
-LLVMValueRef emit_combine(struct emit *, enum ir_op, enum ir_dtype, LLVMValueRef, LLVMValueRef);
 void emit_declare(struct emit *, const struct nest_stmt *);
 void emit_get(struct emit *, const struct nest_stmt *);
 void emit_set(struct emit *, const struct nest_stmt *);
@@ -98,7 +96,8 @@ LLVMValueRef emit_int(LLVMTypeRef, uint64_t);
 LLVMValueRef emit_i64(const struct emit *, int64_t);
 LLVMValueRef emit_element(const struct emit *, LLVMTypeRef, LLVMValueRef array, int64_t index); /* its address */
 LLVMValueRef emit_splat(struct emit *, LLVMValueRef scalar, uint32_t lanes);
-LLVMValueRef emit_iota(struct emit *, LLVMTypeRef element, int64_t scale); /* 0, scale, 2*scale .. */
+LLVMValueRef emit_spread(struct emit *, const struct emit_value *, bool lanes); /* as a vector, if `lanes` */
+LLVMValueRef emit_iota(struct emit *, LLVMTypeRef element, int64_t scale);      /* 0, scale, 2*scale .. */
 LLVMValueRef emit_intrinsic(struct emit *, const char *name, LLVMTypeRef *overloads, uint32_t overload_count,
                             LLVMValueRef *args, uint32_t arg_count);
 LLVMValueRef emit_call1(struct emit *, const char *intrinsic, LLVMValueRef);
@@ -149,6 +148,7 @@ typedef LLVMValueRef emit_rule(const struct emit_scalar *);
 #include "ir/emit.def"
 LLVMValueRef emit_op(struct emit *, enum ir_op, enum ir_dtype result, enum ir_dtype operand, uint8_t word,
                      const LLVMValueRef *args);
+LLVMValueRef emit_combine(struct emit *, enum ir_op, enum ir_dtype, LLVMValueRef, LLVMValueRef);
 LLVMValueRef emit_round_to(struct emit *, enum ir_dtype, LLVMValueRef); /* f32 to the nearest bf16 or f16, as f32 */
 
 LLVMValueRef emit_half_from_bits(struct emit *, enum ir_dtype, LLVMValueRef); /* bf16 or f16: i16 to f32 */

@@ -84,6 +84,13 @@ LLVMValueRef emit_splat(struct emit *e, LLVMValueRef scalar, uint32_t lanes)
     return LLVMBuildShuffleVector(e->b, first, poison, LLVMConstNull(LLVMVectorType(e->i32, lanes)), "");
 }
 
+LLVMValueRef emit_spread(struct emit *e, const struct emit_value *value, bool lanes)
+{
+    if (lanes && !value->varies) return emit_splat(e, value->v, e->lanes);
+    if (!lanes && value->varies) BUG("a value that varies over lanes where one for all is needed");
+    return value->v;
+}
+
 LLVMValueRef emit_iota(struct emit *e, LLVMTypeRef element, int64_t scale)
 {
     LLVMValueRef all[EMIT_MAX_LANES];

@@ -302,3 +302,9 @@ LLVMValueRef emit_op(struct emit *e, enum ir_op op, enum ir_dtype result, enum i
     LLVMValueRef v = rules[op](&(struct emit_scalar){e, op, result, operand, word, args});
     return ir_ops[op].flags & IR_ROUNDS ? emit_round_to(e, result, v) : v;
 }
+
+LLVMValueRef emit_combine(struct emit *e, enum ir_op op, enum ir_dtype dtype, LLVMValueRef x, LLVMValueRef y)
+{
+    LLVMValueRef args[] = {x, y};
+    return emit_op(e, op, dtype, dtype, 0, args);
+}

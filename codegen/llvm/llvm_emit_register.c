@@ -22,13 +22,6 @@ static LLVMValueRef current_slot(struct emit *e, const struct nest_stmt *s)
     return emit_slot(e, s->reg, emit_constant_index(e, &s->index), copies ? e->copy : 0);
 }
 
-LLVMValueRef emit_spread(struct emit *e, const struct emit_value *value, bool lanes)
-{
-    if (lanes && !value->varies) return emit_splat(e, value->v, e->lanes);
-    if (!lanes && value->varies) BUG("a value that varies over lanes where one for all is needed");
-    return value->v;
-}
-
 LLVMValueRef emit_register_load(struct emit *e, const struct emit_register *reg, LLVMValueRef at)
 {
     return LLVMBuildLoad2(e->b, emit_register_type(e, reg->dtype, reg->lanes ? e->lanes : 0), at, "");
@@ -50,12 +43,6 @@ LLVMValueRef emit_identity(struct emit *e, enum ir_op op, enum ir_dtype dtype, u
     case OP_xor: return LLVMConstNull(type);
     default: BUG("%s is not a reduction", ir_ops[op].name);
     }
-}
-
-LLVMValueRef emit_combine(struct emit *e, enum ir_op op, enum ir_dtype dtype, LLVMValueRef x, LLVMValueRef y)
-{
-    LLVMValueRef args[] = {x, y};
-    return emit_op(e, op, dtype, dtype, 0, args);
 }
 
 void emit_declare(struct emit *e, const struct nest_stmt *s)

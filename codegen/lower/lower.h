@@ -91,11 +91,11 @@ struct lower_pos lower_pos_join(struct lower *, uint32_t rank, const int64_t *sh
  * many there are, `by`: their steps. */
 uint32_t lower_pos_runs(struct lower *, const struct lower_pos *, uint32_t rank, const int64_t *shape,
                         const int64_t *scale, const bool *apart, struct lower_pos *at, int64_t *by);
-
-/* lower_loop.c */
 nest_value lower_number(struct lower *, int64_t); /* int32 */
 nest_value lower_binary(struct lower *, enum ir_op, enum ir_dtype, nest_value, nest_value);
 nest_value lower_cast(struct lower *, nest_value, enum ir_dtype);
+
+/* lower_loop.c */
 /* The lanes of a tile that lie in an axis part: what the position has of the part, `offset` added, is below `extent`.
  * They are the tile_mask until that is cleared. */
 nest_value lower_mask_tile(struct lower *, const struct lower_pos *, uint32_t axis, uint32_t part, int64_t offset,

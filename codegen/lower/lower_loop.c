@@ -25,18 +25,6 @@ nest_var lower_open_part(struct lower *l, enum nest_loop loop, uint32_t axis, ui
     return lower_open_piece(l, loop, axis, part, l->axes[axis].part[part], 1);
 }
 
-nest_value lower_number(struct lower *l, int64_t n) { return nest_number(&l->b, IR_I32, (double)n); }
-
-nest_value lower_binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, nest_value x, nest_value y)
-{
-    return nest_op(&l->b, op, dtype, (nest_value[]){x, y}, 2);
-}
-
-nest_value lower_cast(struct lower *l, nest_value x, enum ir_dtype dtype)
-{
-    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
-}
-
 nest_value lower_mask_tile(struct lower *l, const struct lower_pos *p, uint32_t axis, uint32_t part, int64_t offset,
                            int64_t extent)
 {

@@ -93,6 +93,18 @@ nest_value lower_pos_value(struct lower *l, const struct lower_pos *p)
     return nest_position(&l->b, lower_pos_index(l, p));
 }
 
+nest_value lower_number(struct lower *l, int64_t n) { return nest_number(&l->b, IR_I32, (double)n); }
+
+nest_value lower_binary(struct lower *l, enum ir_op op, enum ir_dtype dtype, nest_value x, nest_value y)
+{
+    return nest_op(&l->b, op, dtype, (nest_value[]){x, y}, 2);
+}
+
+nest_value lower_cast(struct lower *l, nest_value x, enum ir_dtype dtype)
+{
+    return nest_dtype(&l->b, x) == dtype ? x : nest_op(&l->b, OP_cast, dtype, &x, 1);
+}
+
 /* ---------------------------------------------------------------- coordinates */
 
 static int64_t floor_mod(int64_t a, int64_t b) { return (a % b + b) % b; }
