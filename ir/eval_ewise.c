@@ -78,32 +78,11 @@ static double erf_inv_double(double x)
     return y;
 }
 
-void eval_erf_inv(struct eval_call *c)
-{
-    const double *a = eval_arg(c, 0)->v;
-    int64_t n = elements(c);
-    bool exact = c->e->precision == IR_EVAL_F64 || out_dtype(c) == IR_F64;
-    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = exact ? erf_inv_double(a[i]) : erf_inv_single(a[i]);
-    finish(c);
-}
+static bool is_exact(const struct eval_call *c) { return c->e->precision == IR_EVAL_F64 || out_dtype(c) == IR_F64; }
 
-void eval_not(struct eval_call *c)
-{
-    const double *a = eval_arg(c, 0)->v;
-    int64_t n = elements(c);
-    bool logical = out_dtype(c) == IR_BOOL;
-    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = logical ? a[i] == 0 : -1 - a[i];
-    finish(c);
-}
-
-void eval_cast(struct eval_call *c)
-{
-    const double *a = eval_arg(c, 0)->v;
-    int64_t n = elements(c);
-    enum ir_dtype from = arg_dtype(c), to = out_dtype(c);
-    for (int64_t i = 0; i < n; i++) c->out->t->v[i] = eval_convert(from, to, a[i]);
-    finish(c);
-}
+UNARY(erf_inv, is_exact(c) ? erf_inv_double(x) : erf_inv_single(x))
+UNARY(not, out_dtype(c) == IR_BOOL ? x == 0 : -1 - x)
+UNARY(cast, eval_convert(arg_dtype(c), out_dtype(c), x))
 
 void eval_bitcast(struct eval_call *c)
 {
@@ -146,69 +125,32 @@ BINARY(min, isnan(x) || isnan(y) ? (double)NAN : x < y || (x == y && signbit(x))
  * the result's low bits are what counts. */
 typedef uint64_t integer_rule(int64_t x, int64_t y, unsigned bits, bool is_signed);
 
-static uint64_t integer_mul(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)bits, (void)is_signed;
-    return (uint64_t)x * (uint64_t)y;
-}
+#define INTEGER(name, expression) \
+    static uint64_t integer_##name(int64_t x, int64_t y, unsigned bits, bool is_signed) \
+    { \
+        uint64_t u = (uint64_t)x, v = (uint64_t)y; \
+        bool outside = y < 0 || y >= (int64_t)bits; \
+        (void)u, (void)v, (void)outside, (void)is_signed; \
+        return expression; \
+    }
 
-static uint64_t integer_div(int64_t x, int64_t y, unsigned bits, bool is_signed)
+static uint64_t integer_power(uint64_t base, uint64_t exponent)
 {
-    (void)bits;
-    if (y == 0) return UINT64_MAX;
-    if (!is_signed) return (uint64_t)x / (uint64_t)y;
-    return y == -1 ? 0 - (uint64_t)x : (uint64_t)(x / y);
-}
-
-static uint64_t integer_rem(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)bits;
-    if (y == 0) return (uint64_t)x;
-    if (!is_signed) return (uint64_t)x % (uint64_t)y;
-    return y == -1 ? 0 : (uint64_t)(x % y);
-}
-
-static uint64_t integer_pow(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)bits;
-    uint64_t base = (uint64_t)x, result = 1;
-    if (is_signed && y < 0) return x == 1 ? 1 : x == -1 ? (y & 1 ? UINT64_MAX : 1) : 0;
-    for (uint64_t k = (uint64_t)y; k; k >>= 1, base *= base)
-        if (k & 1) result *= base;
+    uint64_t result = 1;
+    for (; exponent; exponent >>= 1, base *= base)
+        if (exponent & 1) result *= base;
     return result;
 }
 
-static uint64_t integer_and(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)bits, (void)is_signed;
-    return (uint64_t)x & (uint64_t)y;
-}
-
-static uint64_t integer_or(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)bits, (void)is_signed;
-    return (uint64_t)x | (uint64_t)y;
-}
-
-static uint64_t integer_xor(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)bits, (void)is_signed;
-    return (uint64_t)x ^ (uint64_t)y;
-}
-
-static uint64_t integer_shl(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    (void)is_signed;
-    return y < 0 || y >= (int64_t)bits ? 0 : (uint64_t)x << y;
-}
-
-static uint64_t integer_shr(int64_t x, int64_t y, unsigned bits, bool is_signed)
-{
-    bool outside = y < 0 || y >= (int64_t)bits;
-    if (!is_signed) return outside ? 0 : (uint64_t)x >> y;
-    if (outside) return x < 0 ? UINT64_MAX : 0;
-    return x < 0 ? ~(~(uint64_t)x >> y) : (uint64_t)x >> y;
-}
+INTEGER(mul, u *v)
+INTEGER(div, !v ? UINT64_MAX : !is_signed ? u / v : y == -1 ? 0 - u : (uint64_t)(x / y))
+INTEGER(rem, !v ? u : !is_signed ? u % v : y == -1 ? 0 : (uint64_t)(x % y))
+INTEGER(pow, !is_signed || y >= 0 ? integer_power(u, v) : x == 1 ? 1 : x == -1 ? (y & 1 ? UINT64_MAX : 1) : 0)
+INTEGER(and, u &v)
+INTEGER(or, u | v)
+INTEGER(xor, u ^ v)
+INTEGER(shl, outside ? 0 : u << y)
+INTEGER(shr, is_signed &&x < 0 ? (outside ? UINT64_MAX : ~(~u >> y)) : outside ? 0 : u >> y)
 
 static int64_t integer_of(double x, bool is_signed) { return is_signed ? (int64_t)x : (int64_t)(uint64_t)x; }
 
