@@ -1,6 +1,7 @@
 /* Constants computed at compile time, by the very rules of the interpreter: element-wise ops on repeated numbers,
  * and anything small on constants. 64-bit integers are left alone (the interpreter holds numbers as doubles). */
 #include "ir/fold.h"
+#include "ir/plan.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,18 +32,8 @@ static bool is_small(const struct ir_type *type)
 /* Element-wise ops that leave a number as it is, with a meaning for passes. */
 static bool keeps_node(enum ir_op op) { return op == OP_sharding_constraint || op == OP_proj || op == OP_dot; }
 
-/* All bytes of a constant, splats repeated. */
-static void *dense_bytes(const struct ir_node *node, struct arena *arena)
-{
-    size_t size = ir_dtype_bytes((enum ir_dtype)node->type.dtype), count = (size_t)ir_type_elements(&node->type);
-    if (!node->splat) return arena_copy(arena, node->data, size * count);
-    char *bytes = arena_array(arena, count, size);
-    for (size_t i = 0; i < count; i++) memcpy(bytes + i * size, node->data, size);
-    return bytes;
-}
-
 /* Runs the interpreter's rule on operands given as bytes. `node` has the type to compute with. */
-static void *run_rule(const struct ir_node *node, const struct ir_type *types, void **bytes, struct arena *arena)
+static void *run_rule(const struct ir_node *node, const struct ir_type *types, const void **bytes, struct arena *arena)
 {
     struct ir_tensor args[IR_EVAL_OPERANDS], result = {node->type, NULL};
     for (uint32_t i = 0; i < node->arg_count; i++) {
@@ -72,14 +63,13 @@ ir_value fold_constants(struct ir_builder *b, const struct ir_node *node)
 
     struct arena scratch = {0};
     struct ir_type types[IR_EVAL_OPERANDS];
-    void *bytes[IR_EVAL_OPERANDS], *data;
+    const void *bytes[IR_EVAL_OPERANDS], *data;
     struct ir_node copy = *node;
     if (splats) copy.type = ir_type_scalar((enum ir_dtype)node->type.dtype);
     for (uint32_t i = 0; i < node->arg_count; i++) {
         const struct ir_node *x = fold_arg(b, node, i);
         types[i] = splats ? ir_type_scalar((enum ir_dtype)x->type.dtype) : x->type;
-        bytes[i] = splats ? arena_copy(&scratch, x->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype))
-                          : dense_bytes(x, &scratch);
+        bytes[i] = splats ? x->data : plan_constant_data(x, &scratch);
     }
     if (node->op == OP_bitcast) data = bytes[0]; /* through doubles a NaN could lose bits */
     else data = run_rule(&copy, types, bytes, &scratch);

@@ -238,9 +238,8 @@ static bool infer_slice(struct infer *c)
 {
     struct ir_type type = *infer_arg(c, 0);
     const struct ir_ints *a = c->node->attr;
-    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) ||
-        !infer_attr_length(c, 2, type.rank))
-        return false;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!infer_attr_length(c, i, type.rank)) return false;
     for (uint32_t i = 0; i < type.rank; i++) {
         int64_t start = a[0].v[i], limit = a[1].v[i], stride = a[2].v[i];
         if (start < 0 || limit < start || limit > type.dim[i])
@@ -259,9 +258,8 @@ static bool infer_pad(struct infer *c)
     if (infer_arg(c, 1)->dtype != type.dtype || infer_arg(c, 1)->rank)
         return infer_fail(c, "expected a scalar %s to fill with, found %s", ir_dtype_name((enum ir_dtype)type.dtype),
                           infer_arg_text(c, 1));
-    if (!infer_attr_length(c, 0, type.rank) || !infer_attr_length(c, 1, type.rank) ||
-        !infer_attr_length(c, 2, type.rank))
-        return false;
+    for (uint32_t i = 0; i < 3; i++)
+        if (!infer_attr_length(c, i, type.rank)) return false;
     for (uint32_t i = 0; i < type.rank; i++) {
         int64_t low = a[0].v[i], high = a[1].v[i], interior = a[2].v[i], between;
         if (low < -IR_MAX_ELEMENTS || low > IR_MAX_ELEMENTS || high < -IR_MAX_ELEMENTS || high > IR_MAX_ELEMENTS ||

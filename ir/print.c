@@ -35,15 +35,7 @@ int ir_stage_find(const char *name) { return find(stages, COUNT(stages), name); 
 
 static void add_string(struct str *out, const char *text) { str_add_json(out, text ? text : ""); }
 
-static void add_type(struct str *out, const struct ir_type *type)
-{
-    str_add(out, ir_dtype_name((enum ir_dtype)type->dtype));
-    if (type->dtype == IR_TUPLE) return;
-    str_add(out, "[");
-    for (uint32_t i = 0; i < type->rank && i < IR_MAX_RANK; i++)
-        str_addf(out, i ? ", %lld" : "%lld", (long long)type->dim[i]);
-    str_add(out, "]");
-}
+static void add_type(struct str *out, const struct ir_type *type) { str_add(out, ir_type_text(out->arena, type)); }
 
 static void add_axis(struct str *out, const struct ir_mesh *mesh, uint32_t axis)
 {

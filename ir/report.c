@@ -8,6 +8,7 @@
 #include "ir/base/json_tree.h"
 #include "ir/base/map.h"
 #include "ir/report.h"
+#include "ir/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,22 +108,13 @@ static void add_sharding(struct report *r, struct json_tree to, const struct ir_
 
 static void add_slots(struct report *r)
 {
-    static const char *const roles[] = {"",
-                                        [IR_ROLE_PARAM] = "param",
-                                        [IR_ROLE_EMA] = "ema",
-                                        [IR_ROLE_OPT_STATE] = "opt_state",
-                                        [IR_ROLE_STATE] = "state",
-                                        [IR_ROLE_INPUT] = "input",
-                                        [IR_ROLE_METRIC] = "metric",
-                                        [IR_ROLE_OUTPUT] = "output",
-                                        [IR_ROLE_HYPER] = "hyper"};
     const struct ir_module *m = r->pm->module;
     struct json_tree tensors = json_add_array(r->out, "tensors");
     for (size_t i = 0; i < m->slots.count; i++) {
         const struct ir_slot *s = &m->slots.items[i];
         struct json_tree t = json_add_object(tensors, NULL);
         json_add_text(t, "name", s->name);
-        json_add_text(t, "role", roles[s->role <= IR_ROLE_HYPER ? s->role : 0]);
+        json_add_text(t, "role", ir_role_name(s->role));
         add_type(t, &s->type);
         if (m->mesh.axis_count) add_sharding(r, t, &s->type, &s->sharding);
         if (s->frozen) json_add_bool(t, "frozen", true);
