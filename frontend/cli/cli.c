@@ -174,13 +174,9 @@ static int check_value(const struct cli *cli, const struct cli_option *o, const 
     }
     if (o->kind == CLI_CHOICE) {
         const char *names[16];
-        size_t count = 0;
-        for (const char *p = o->choices; *p;) {
-            size_t n = strcspn(p, "|");
-            names[count++] = arena_string_n(cli->arena, p, n);
-            if (strcmp(names[count - 1], value) == 0) return 0;
-            p += n + (p[n] == '|');
-        }
+        size_t count = str_choices(cli->arena, o->choices, names, 16);
+        for (size_t i = 0; i < count; i++)
+            if (strcmp(names[i], value) == 0) return 0;
         const char *nearest = str_nearest(value, names, count);
         if (nearest) return cli_usage(cli, "--%s: unknown \"%s\"; did you mean \"%s\"?", o->name, value, nearest);
         return cli_usage(cli, "--%s: expected one of %s, found \"%s\"", o->name, o->choices, value);

@@ -13,12 +13,31 @@
 typedef const char *topic_name(struct doc *, uint32_t i);
 typedef void topic_entry(struct doc *, uint32_t i);
 
-static const char *key_name(struct doc *d, uint32_t i)
-{
-    struct fe_row row;
-    (void)d;
-    return fe_key_row(i, &row) ? row.name : NULL;
-}
+/* The rows of a table, by number: name and entry. */
+#define NAMES(what, ...) \
+    static const char *what##_name(struct doc *d, uint32_t i) \
+    { \
+        struct fe_row row; \
+        (void)d; \
+        return fe_##what##_row(__VA_ARGS__ i, &row) ? row.name : NULL; \
+    }
+#define ROWS(what, ...) \
+    NAMES(what, __VA_ARGS__) \
+    static void what##_entry(struct doc *d, uint32_t i) \
+    { \
+        struct fe_row row; \
+        if (!fe_##what##_row(__VA_ARGS__ i, &row)) return; \
+        const char *formula = optim_formula(d->arena, #what, row.name); \
+        if (row.doc) str_addf(&d->out, "%s\n\n", row.doc); \
+        if (formula) str_addf(&d->out, "```\n%s```\n\n", formula); \
+        doc_arguments(d, row.args, row.count); \
+    }
+NAMES(key)
+ROWS(schedule)
+ROWS(layer)
+ROWS(structure)
+ROWS(setting)
+ROWS(initializer, d->arena, )
 
 static void key_entry(struct doc *d, uint32_t i)
 {
@@ -33,29 +52,6 @@ static const char *no_name(struct doc *d, uint32_t i)
     (void)d, (void)i;
     return NULL;
 }
-
-/* The rows of a table, by number: name and entry. */
-#define ROWS(what, ...) \
-    static const char *what##_name(struct doc *d, uint32_t i) \
-    { \
-        struct fe_row row; \
-        (void)d; \
-        return fe_##what##_row(__VA_ARGS__ i, &row) ? row.name : NULL; \
-    } \
-    static void what##_entry(struct doc *d, uint32_t i) \
-    { \
-        struct fe_row row; \
-        if (!fe_##what##_row(__VA_ARGS__ i, &row)) return; \
-        const char *formula = optim_formula(d->arena, #what, row.name); \
-        if (row.doc) str_addf(&d->out, "%s\n\n", row.doc); \
-        if (formula) str_addf(&d->out, "```\n%s```\n\n", formula); \
-        doc_arguments(d, row.args, row.count); \
-    }
-ROWS(schedule)
-ROWS(layer)
-ROWS(structure)
-ROWS(setting)
-ROWS(initializer, d->arena, )
 
 /* Functions with these flags, or without them. */
 static const char *function_name(struct doc *d, uint32_t i, bool losses)

@@ -255,11 +255,8 @@ static uint32_t others(struct arena *arena, const struct optim_row *row, const s
     if (a->kind == FE_BOOL) out[n++] = strcmp(a->preset, "true") == 0 ? "false" : "true";
     else if (a->kind == FE_SCHEDULE) out[n++] = SCHEDULE;
     else if (a->kind == FE_ENUM) {
-        for (const char *p = a->choices; p && *p && n < room;) {
-            size_t length = strcspn(p, "|");
-            out[n++] = arena_format(arena, "\"%.*s\"", (int)length, p);
-            p += length + (p[length] == '|');
-        }
+        n = (uint32_t)str_choices(arena, a->choices, out, room);
+        for (uint32_t i = 0; i < n; i++) out[i] = arena_format(arena, "\"%s\"", out[i]);
     } else if (a->flags & FE_NULLABLE || a->kind == FE_DTYPE) {
         out[n] = example(row->name, a);
         n += out[n] != NULL;

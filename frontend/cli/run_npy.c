@@ -1,6 +1,7 @@
 /* A NumPy file (.npy) as a file of one tensor, whose name the command line gives: x=x.npy. Format 1 to 3 of NumPy's
  * documentation: the magic, two bytes of version, the length of the header, and a Python dictionary as text. */
 #include "frontend/cli/run.h"
+#include "ir/ir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,10 +56,7 @@ static bool read_shape(const char *at, struct st_tensor *t)
 
 static uint64_t bytes_of(const struct st_tensor *t)
 {
-    static const uint8_t item[] = {
-        [STEP_BOOL] = 1, [STEP_U8] = 1,  [STEP_I8] = 1,  [STEP_U16] = 2, [STEP_I16] = 2, [STEP_F16] = 2,
-        [STEP_U32] = 4,  [STEP_I32] = 4, [STEP_F32] = 4, [STEP_U64] = 8, [STEP_I64] = 8, [STEP_F64] = 8};
-    uint64_t bytes = item[t->dtype];
+    uint64_t bytes = ir_dtype_bytes(ir_dtype_of_abi(t->dtype));
     for (int32_t i = 0; i < t->rank; i++)
         if (__builtin_mul_overflow(bytes, (uint64_t)t->shape[i], &bytes)) return UINT64_MAX;
     return bytes;

@@ -120,11 +120,8 @@ static const char *role(enum table table, const struct fe_arg *arg)
 static struct json_tree choices(struct arena *a, const struct fe_arg *arg)
 {
     struct json_tree names = json_array(a);
-    for (const char *p = arg->choices; p && *p;) {
-        size_t n = strcspn(p, "|");
-        json_add_text(names, NULL, arena_string_n(a, p, n));
-        p += n + (p[n] == '|');
-    }
+    const char *list[32];
+    for (size_t i = 0, n = str_choices(a, arg->choices, list, 32); i < n; i++) json_add_text(names, NULL, list[i]);
     return enumeration(names);
 }
 

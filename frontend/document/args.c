@@ -92,18 +92,6 @@ static bool wrong_kind(const struct reader *r, fe_json v)
 }
 
 enum { CHOICES = 32 };
-/* The names of "a|b|c". */
-static size_t split_choices(struct arena *a, const char *choices, const char *names[CHOICES])
-{
-    size_t count = 0;
-    for (const char *p = choices; p && *p && count < CHOICES;) {
-        size_t n = strcspn(p, "|");
-        names[count++] = arena_string_n(a, p, n);
-        p += n + (p[n] == '|');
-    }
-    return count;
-}
-
 static bool find_choice(const char *const *names, size_t count, const char *name, struct fe_value *out)
 {
     for (size_t i = 0; i < count; i++) {
@@ -118,7 +106,7 @@ static bool find_choice(const char *const *names, size_t count, const char *name
 static bool read_choice(const struct reader *r, fe_json v, struct fe_value *out)
 {
     const char *names[CHOICES];
-    size_t count = split_choices(r->fe->arena, r->row->choices, names);
+    size_t count = str_choices(r->fe->arena, r->row->choices, names, CHOICES);
     if (find_choice(names, count, v->string, out)) return true;
     struct diag *d = fe_error(r->fe, v, "E0103", "%s: \"%s\" has no choice %s", r->what, r->row->name,
                               fe_found(r->fe, v));
@@ -233,7 +221,7 @@ static void read_preset(const struct reader *r, struct fe_value *out)
     if (r->row->kind == FE_DTYPE) out->dtype = ir_dtype_find(out->string);
     const char *names[CHOICES];
     if (r->row->kind == FE_ENUM)
-        find_choice(names, split_choices(r->fe->arena, r->row->choices, names), out->string, out);
+        find_choice(names, str_choices(r->fe->arena, r->row->choices, names, CHOICES), out->string, out);
     if (v->kind != JSON_ARRAY) return;
     int64_t *dims = arena_new_array(r->fe->arena, int64_t, v->count + 1);
     double *numbers = arena_new_array(r->fe->arena, double, v->count + 1);

@@ -138,6 +138,17 @@ void str_add_number(struct str *s, double x, bool single)
 
 /* ---------------------------------------------------------------- did you mean */
 
+size_t str_choices(struct arena *arena, const char *choices, const char **names, size_t room)
+{
+    size_t count = 0;
+    for (const char *p = choices; p && *p && count < room;) {
+        size_t n = strcspn(p, "|");
+        names[count++] = arena_string_n(arena, p, n);
+        p += n + (p[n] == '|');
+    }
+    return count;
+}
+
 enum { NAME_LIMIT = 128 }; /* longer names have no neighbours */
 
 size_t str_distance(const char *a, const char *b)

@@ -26,6 +26,7 @@ size_t str_utf8(const unsigned char *p, size_t left);
 /* Restricted Damerau-Levenshtein distance, and the nearest of `count` names within a third of the length (NULL
  * if none is near). */
 size_t str_distance(const char *, const char *);
+size_t str_choices(struct arena *, const char *choices, const char **names, size_t room); /* of "a|b|c" */
 const char *str_nearest(const char *name, const char *const *names, size_t count);
 
 /* Globs over dotted paths (language, rule 5): `*` within a segment, `**` any number of segments, `{a,b}`. */
