@@ -33,12 +33,8 @@ bool fe_key_row(uint32_t index, struct fe_row *out)
 
 bool fe_is_name(const char *name)
 {
-    if (!*name || (*name >= '0' && *name <= '9')) return false;
-    for (const char *p = name; *p; p++) {
-        bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || *p == '_';
-        if (!letter && !(*p >= '0' && *p <= '9')) return false;
-    }
-    return strlen(name) <= LONGEST_NAME;
+    size_t n = fe_name_length(name);
+    return n && !name[n] && !(*name >= '0' && *name <= '9') && n <= LONGEST_NAME;
 }
 
 static bool good_name(struct fe *fe, fe_json member, const char *what)

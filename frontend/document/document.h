@@ -65,7 +65,8 @@ void fe_constant_push(struct fe *, const char *name, double value, bool integer)
  * precision, define and seed stay members of the root: fe_member(fe, fe_root(fe), key). False: errors. */
 bool fe_document(struct fe *);
 fe_json fe_root(const struct fe *);
-bool fe_is_name(const char *);                                               /* letters, digits, '_'; no digit first */
+size_t fe_name_length(const char *text); /* of the letters, digits and _ at its start */
+bool fe_is_name(const char *);           /* letters, digits, '_'; no digit first */
 const struct fe_define *fe_define_find(const struct fe *, const char *name); /* -D of that name; NULL: there is none */
 const char *fe_text(struct fe *, fe_json); /* as compact JSON, without "//" members, constants replaced by -D */
 /* A type within the limits (rank, elements); false: an error at `shape` was recorded. */

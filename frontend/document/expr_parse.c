@@ -170,6 +170,15 @@ static struct expr_node *finish(struct parser *p, struct expr_node *n)
     return n;
 }
 
+static struct expr_node *node_of(struct parser *p, enum expr_kind kind, uint32_t at, struct expr_node *const *items,
+                                 uint32_t count)
+{
+    struct expr_node *n = node_new(p, kind, at);
+    n->items = arena_copy(p->arena, items, count * sizeof *items);
+    n->count = count;
+    return finish(p, n);
+}
+
 static struct expr_node *parse_any(struct parser *p);
 
 static struct expr_node *missing(struct parser *p, const char *expected)
@@ -322,10 +331,7 @@ static struct expr_node *parse_subscript(struct parser *p)
         colons++;
     }
     if (!colons) return part[0] ? part[0] : missing(p, "an index");
-    struct expr_node *n = node_new(p, EXPR_SLICE, at);
-    n->items = arena_copy(p->arena, part, sizeof part);
-    n->count = 3;
-    return finish(p, n);
+    return node_of(p, EXPR_SLICE, at, part, 3);
 }
 
 static struct expr_node *parse_index(struct parser *p, struct expr_node *base)
@@ -341,10 +347,7 @@ static struct expr_node *parse_index(struct parser *p, struct expr_node *base)
     if (!sign_is(p, "]")) return missing(p, "']'");
     if (items.count == 1) return missing(p, "an index");
     advance(p);
-    struct expr_node *n = node_new(p, EXPR_INDEX, base->at);
-    n->items = items.items;
-    n->count = (uint32_t)items.count;
-    return finish(p, n);
+    return node_of(p, EXPR_INDEX, base->at, items.items, (uint32_t)items.count);
 }
 
 /* base.name or base.name(arguments), where the base is no name: the dot was read. */
@@ -387,13 +390,9 @@ static struct expr_node *parse_postfix(struct parser *p)
 static struct expr_node *binary(struct parser *p, enum expr_operator op, uint32_t sign, struct expr_node *a,
                                 struct expr_node *b)
 {
-    struct expr_node *n = node_new(p, EXPR_BINARY, a->at);
-    struct expr_node *items[] = {a, b};
-    n->op = op;
-    n->sign = sign;
-    n->items = arena_copy(p->arena, items, sizeof items);
-    n->count = 2;
-    return finish(p, n);
+    struct expr_node *n = node_of(p, EXPR_BINARY, a->at, (struct expr_node *[]){a, b}, 2);
+    if (n) n->op = op, n->sign = sign;
+    return n;
 }
 
 static struct expr_node *parse_unary(struct parser *p)
@@ -411,11 +410,8 @@ static struct expr_node *parse_unary(struct parser *p)
         advance(p);
         struct expr_node *x = parse_unary(p);
         if (!x) return NULL;
-        n = node_new(p, EXPR_UNARY, at);
-        n->op = op;
-        n->items = arena_copy(p->arena, &x, sizeof x);
-        n->count = 1;
-        n = finish(p, n);
+        n = node_of(p, EXPR_UNARY, at, &x, 1);
+        if (n) n->op = op;
     } else {
         n = parse_postfix(p);
         uint32_t sign = p->token.at;
@@ -485,11 +481,8 @@ static struct expr_node *parse_choice(struct parser *p, struct expr_node *a)
     if (is_junction(p)) return NULL;
     if (!word_is(p, "else")) return missing(p, "\"else\"");
     advance(p);
-    struct expr_node *items[] = {c, a, parse_any(p)}, *n = node_new(p, EXPR_IF, a->at);
-    if (!items[2]) return NULL;
-    n->items = arena_copy(p->arena, items, sizeof items);
-    n->count = 3;
-    return finish(p, n);
+    struct expr_node *items[] = {c, a, parse_any(p)};
+    return items[2] ? node_of(p, EXPR_IF, a->at, items, 3) : NULL;
 }
 
 static struct expr_node *parse_any(struct parser *p)

@@ -207,6 +207,11 @@ static void note_declared(struct fe *fe, struct diag *d, const char *name)
         diag_note(fe->diags, d, (struct diag_span){input->key_offset, input->key_length}, "\"%s\" stands here", name);
 }
 
+size_t fe_name_length(const char *text)
+{
+    return strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+}
+
 /* The name as it stands at a place that is a name and nothing else, with quotes where there are some; NULL: it is more
  * than that. */
 static const char *replacement(const struct fe *fe, struct diag_span span, const char *name)
@@ -215,10 +220,7 @@ static const char *replacement(const struct fe *fe, struct diag_span span, const
     if (!span.length || span.offset > source->length || span.length > source->length - span.offset) return NULL;
     const char *text = source->text + span.offset;
     uint32_t quotes = span.length > 2 && text[0] == '"' && text[span.length - 1] == '"';
-    for (uint32_t i = quotes; i < span.length - quotes; i++)
-        if (!(text[i] == '_' || (text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'z') ||
-              (text[i] >= 'A' && text[i] <= 'Z')))
-            return NULL;
+    if (fe_name_length(text + quotes) < span.length - 2 * quotes) return NULL;
     const char *quote = quotes ? "\"" : "";
     return arena_format(fe->arena, "%s%s%s", quote, name,
                         quote); /* names of a module are gone when diagnostics are shown */

@@ -3,7 +3,6 @@
  * input's "shape", the "shape" or "features" of a block of that name, or of the model's last layer that has them. */
 #include "frontend/document/document.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { MOST_NOTES = 4, LONGEST_TEXT = 4000 };
@@ -54,8 +53,8 @@ static void follow_names(struct fe *fe, struct diag *d, struct diag_span span, s
     fe_json root = fe_root(fe), model = fe_member(fe, root, "model"),
             input = model && model->kind == JSON_OBJECT ? fe_member(fe, model, "input") : NULL;
     for (const char *p = text; p < end && notes->count < MOST_NOTES;) {
-        size_t n = 0;
-        while (p + n < end && (isalnum((unsigned char)p[n]) || p[n] == '_')) n++;
+        size_t n = fe_name_length(p);
+        if (n > (size_t)(end - p)) n = (size_t)(end - p);
         const char *name = arena_string_n(fe->arena, p, n);
         fe_json from = n && fe_is_name(name) ? origin(fe, name, notes->shapes) : NULL;
         for (uint32_t i = 0; from && i < notes->count; i++)
@@ -100,7 +99,7 @@ static void follow_constants(struct fe *fe, struct diag *d, fe_json v)
 {
     fe_json constants = fe_member(fe, fe_root(fe), "constants");
     for (const char *p = v->string; constants && *p;) {
-        size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+        size_t n = fe_name_length(p);
         fe_json from = n ? fe_member(fe, constants, arena_string_n(fe->arena, p, n)) : NULL;
         if (from && d->notes.count < MOST_NOTES)
             diag_note(fe->diags, d, (struct diag_span){from->offset, from->length}, "\"%s\" is given here", from->key);
