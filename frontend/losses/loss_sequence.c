@@ -81,20 +81,13 @@ static bool read_ctc(struct fe_call *call, struct ctc *c)
     if (!shaped(call, 1, 2, c->rows, c->times) || !shaped(call, 2, 2, c->rows, -1)) return false;
     c->labels = fe_type_at(s, &call->arg[2]).dim[1];
     if (!shaped(call, 3, 2, c->rows, c->labels) || !fe_get_int(call, 4, &blank)) return false;
-    if (!ir_dtype_is_integer((enum ir_dtype)fe_type_at(s, &call->arg[2]).dtype)) {
-        fe_fail_at(s, &call->where[2], "E0213", "%s needs labels of an integer dtype such as int32, found %s",
-                   call->function, fe_describe(s, &call->arg[2]));
-        return false;
-    }
-    if (blank < 0 || blank >= t.dim[2]) {
-        fe_fail_at(s, &call->where[4], "E0212", "%s: the blank %lld is none of %lld classes", call->function,
-                   (long long)blank, (long long)t.dim[2]);
-        return false;
-    }
-    if (c->times < 1) {
-        fe_fail(s, "E0302", "%s of %lld times", call->function, (long long)c->times);
-        return false;
-    }
+    if (!ir_dtype_is_integer((enum ir_dtype)fe_type_at(s, &call->arg[2]).dtype))
+        return fe_wrong_at(s, &call->where[2], "E0213", "%s needs labels of an integer dtype such as int32, found %s",
+                           call->function, fe_describe(s, &call->arg[2]));
+    if (blank < 0 || blank >= t.dim[2])
+        return fe_wrong_at(s, &call->where[4], "E0212", "%s: the blank %lld is none of %lld classes", call->function,
+                           (long long)blank, (long long)t.dim[2]);
+    if (c->times < 1) return fe_wrong_here(s, "E0302", "%s of %lld times", call->function, (long long)c->times);
     struct fe_val logp = FE_APPLY(s, "log_softmax", fe_inexact(s, call->arg[0])), labels = call->arg[2];
     struct fe_val hot = fe_cast(s, fe_one_hot_mask(s, labels, t.dim[2], 2), IR_F32), pair[] = {logp, hot};
     if (logp.bad || hot.bad) return false;

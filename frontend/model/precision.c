@@ -51,9 +51,8 @@ bool fe_block_dtypes(struct fe_block *block, const struct fe_arg *rows, uint32_t
         bool dtype = strcmp(rows[i].name, "dtype") == 0;
         if ((!dtype && strcmp(rows[i].name, "param_dtype") != 0) || args[i].null || !args[i].given) continue;
         if (!ir_dtype_is_float(args[i].dtype))
-            return fe_block_fail(block, args[i].json, "E0213", "\"%s\" must be a floating-point dtype, found %s",
-                                 rows[i].name, ir_dtype_name(args[i].dtype)),
-                   false;
+            return fe_block_wrong(block, args[i].json, "E0213", "\"%s\" must be a floating-point dtype, found %s",
+                                  rows[i].name, ir_dtype_name(args[i].dtype));
         if (dtype) block->compute = args[i].dtype;
         else block->param_dtype = args[i].dtype;
     }
@@ -83,9 +82,8 @@ bool fe_block_wide_product(struct fe_block *block, const struct fe_value *prefer
     if (!preferred->given || preferred->null) return true;
     enum ir_dtype have = (enum ir_dtype)fe_type_at(&block->site, x).dtype, want = preferred->dtype;
     if (!ir_dtype_is_float(want) || (want != have && want != IR_F32))
-        return fe_block_fail(block, preferred->json, "E0213", "a product of %s is that or float32, found %s",
-                             ir_dtype_name(have), ir_dtype_name(preferred->dtype)),
-               false;
+        return fe_block_wrong(block, preferred->json, "E0213", "a product of %s is that or float32, found %s",
+                              ir_dtype_name(have), ir_dtype_name(preferred->dtype));
     *x = fe_cast(&block->site, *x, want);
     *kernel = fe_cast(&block->site, *kernel, want);
     return true;

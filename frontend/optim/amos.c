@@ -17,10 +17,7 @@ static bool eta_of_shape(struct optim_transform *t, const struct ir_type *type, 
     if (v.kind == FE_VAL_NUMBER) *out = term_number(v.number);
     else if (v.kind == FE_VAL_TENSOR && ir_type(t->b->f, v.tensor)->rank == 0)
         *out = term_cast(t->b, T(v.tensor), IR_F32);
-    else {
-        fe_error(t->fe, json, "E0103", "\"eta_fn\" gives one number per parameter");
-        return false;
-    }
+    else return fe_wrong(t->fe, json, "E0103", "\"eta_fn\" gives one number per parameter");
     return true;
 }
 
@@ -57,23 +54,19 @@ static bool slot_type(struct optim_transform *t, uint32_t leaf, struct ir_type *
     *out = p->type;
     out->dtype = IR_F32;
     if (!list) return true;
-    if (list->kind != JSON_ARRAY || (n && n != p->type.rank)) {
-        fe_error(fe, list, "E0427",
-                 "\"shape_fn\" gives [] or one entry (1 or null) per dimension of parameter \"%s\", "
-                 "which is %s, found %s",
-                 p->path, ir_type_text(fe->arena, &p->type),
-                 list->kind == JSON_ARRAY ? arena_format(fe->arena, "%u entries", n) : fe_found(fe, list));
-        return false;
-    }
+    if (list->kind != JSON_ARRAY || (n && n != p->type.rank))
+        return fe_wrong(fe, list, "E0427",
+                        "\"shape_fn\" gives [] or one entry (1 or null) per dimension of parameter \"%s\", "
+                        "which is %s, found %s",
+                        p->path, ir_type_text(fe->arena, &p->type),
+                        list->kind == JSON_ARRAY ? arena_format(fe->arena, "%u entries", n) : fe_found(fe, list));
     if (!n) *out = ir_type_scalar(IR_F32);
     for (fe_json e = fe_first(fe, list); e; e = fe_next(fe, e), i++) {
         int64_t extent = p->type.dim[i];
         if (e->kind != JSON_NULL && !fe_integer(fe, e, &extent)) return false;
-        if (extent != 1 && extent != p->type.dim[i]) {
-            fe_error(fe, e, "E0103", "1 averages over a dimension and null keeps it (%lld), found %s",
-                     (long long)p->type.dim[i], fe_found(fe, e));
-            return false;
-        }
+        if (extent != 1 && extent != p->type.dim[i])
+            return fe_wrong(fe, e, "E0103", "1 averages over a dimension and null keeps it (%lld), found %s",
+                            (long long)p->type.dim[i], fe_found(fe, e));
         out->dim[i] = extent;
     }
     return true;

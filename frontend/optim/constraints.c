@@ -26,18 +26,14 @@ static bool unit_dims(struct optim_transform *t, const struct ir_type *type, int
     for (uint32_t i = 0; i < type->rank; i++) wide += type->dim[i] != 1;
     for (uint32_t i = 0; !axis->null && i < axis->rank; i++) {
         int64_t d = axis->shape[i] < 0 ? axis->shape[i] + type->rank : axis->shape[i];
-        if (d < 0 || d >= type->rank) {
-            fe_error(t->fe, axis->json, "E0202", "axis %lld is outside of the shape %s", (long long)axis->shape[i],
-                     ir_type_text(t->fe->arena, type));
-            return false;
-        }
+        if (d < 0 || d >= type->rank)
+            return fe_wrong(t->fe, axis->json, "E0202", "axis %lld is outside of the shape %s",
+                            (long long)axis->shape[i], ir_type_text(t->fe->arena, type));
         dims[(*n)++] = d;
     }
     if (!axis->null) return true;
-    if (wide > 1 && type->rank > 5) {
-        fe_error(t->fe, t->json, "E0202", "shape %s needs an \"axis\"", ir_type_text(t->fe->arena, type));
-        return false;
-    }
+    if (wide > 1 && type->rank > 5)
+        return fe_wrong(t->fe, t->json, "E0202", "shape %s needs an \"axis\"", ir_type_text(t->fe->arena, type));
     uint32_t count = wide <= 1 ? type->rank : type->rank < 4 ? 1 : type->rank - 1u;
     for (; *n < count; ++*n) dims[*n] = *n;
     return true;

@@ -91,11 +91,10 @@ static bool form_argument(struct custom *c, struct fe_site *s, const struct expr
     }
     struct fe_val v = fe_eval(s, n, env);
     if (v.bad) return false;
-    if (v.kind != FE_VAL_TREE) {
-        fe_fail(s, "E0310", "a value per parameter expected (with g, p or a slot), or updates or params; found %s",
-                fe_describe(s, &v));
-        return false;
-    }
+    if (v.kind != FE_VAL_TREE)
+        return fe_wrong_here(s, "E0310",
+                             "a value per parameter expected (with g, p or a slot), or updates or params; found %s",
+                             fe_describe(s, &v));
     for (uint32_t i = 0; i < v.tree->count; i++) values[(*count)++] = fe_val_tensor(v.tree->values[i]);
     return true;
 }
@@ -164,12 +163,10 @@ static bool slot_axes(struct custom *c, struct custom_name *n, uint32_t leaf, co
         next = found + 1;
     }
     if (fe_is_none(&v)) return true;
-    if (v.kind != FE_VAL_TUPLE || v.count != type->rank) {
-        fe_fail(&s, "E0310",
-                "\"axes\": one of the parameter's axes or None for every dimension of %s expected, found %s",
-                ir_type_text(c->fe->arena, type), fe_describe(&s, &v));
-        return false;
-    }
+    if (v.kind != FE_VAL_TUPLE || v.count != type->rank)
+        return fe_wrong_here(
+            &s, "E0310", "\"axes\": one of the parameter's axes or None for every dimension of %s expected, found %s",
+            ir_type_text(c->fe->arena, type), fe_describe(&s, &v));
     for (uint32_t d = 0; d < v.count; d++) {
         int64_t number;
         uint32_t one;
@@ -178,12 +175,11 @@ static bool slot_axes(struct custom *c, struct custom_name *n, uint32_t leaf, co
             return false;
         for (uint32_t k = 0; k < d; k++)
             if ((*along >> 4 * k & 15) == axis + 1)
-                return fe_fail(&s, "E0310", "\"axes\": axis %u stands there twice", (unsigned)axis), false;
+                return fe_wrong_here(&s, "E0310", "\"axes\": axis %u stands there twice", (unsigned)axis);
         if (like->dim[axis] != type->dim[d])
-            return fe_fail(&s, "E0310",
-                           "\"axes\": dimension %u of the slot has %lld elements, axis %u of the parameter has %lld",
-                           (unsigned)d, (long long)type->dim[d], (unsigned)axis, (long long)like->dim[axis]),
-                   false;
+            return fe_wrong_here(
+                &s, "E0310", "\"axes\": dimension %u of the slot has %lld elements, axis %u of the parameter has %lld",
+                (unsigned)d, (long long)type->dim[d], (unsigned)axis, (long long)like->dim[axis]);
         *along |= (axis + 1) << 4 * d;
     }
     return true;

@@ -13,16 +13,11 @@ static bool read_axes(struct optim_transform *t, fe_json json, const struct ir_t
     for (; one; one = json->kind == JSON_ARRAY ? fe_next(t->fe, one) : NULL) {
         int64_t axis;
         if (!fe_integer(t->fe, one, &axis)) return false;
-        if (axis < -(int64_t)type->rank || axis >= type->rank) {
-            fe_error(t->fe, one, "E0202", "axis %lld is outside of the shape %s", (long long)axis,
-                     ir_type_text(t->fe->arena, type));
-            return false;
-        }
+        if (axis < -(int64_t)type->rank || axis >= type->rank)
+            return fe_wrong(t->fe, one, "E0202", "axis %lld is outside of the shape %s", (long long)axis,
+                            ir_type_text(t->fe->arena, type));
         axis += axis < 0 ? type->rank : 0;
-        if (*taken >> axis & 1) {
-            fe_error(t->fe, one, "E0202", "axis %lld is named twice", (long long)axis);
-            return false;
-        }
+        if (*taken >> axis & 1) return fe_wrong(t->fe, one, "E0202", "axis %lld is named twice", (long long)axis);
         *taken |= 1u << axis;
         m->order[(*at)++] = axis;
         *size *= type->dim[axis];
@@ -37,17 +32,13 @@ static bool read_numbers(struct optim_transform *t, fe_json json, uint32_t leaf,
                                          {"output_axis", FE_ANY, 0, "1", NULL}};
     const struct ir_type *type = &t->o->params[leaf].type;
     struct fe_value v[2] = {0};
-    if (json->kind != JSON_OBJECT) {
-        fe_error(t->fe, json, "E0101", "must be {\"reduction_axis\", \"output_axis\"} or null, found %s",
-                 fe_found(t->fe, json));
-        return false;
-    }
+    if (json->kind != JSON_OBJECT)
+        return fe_wrong(t->fe, json, "E0101", "must be {\"reduction_axis\", \"output_axis\"} or null, found %s",
+                        fe_found(t->fe, json));
     if (!fe_settings(t->fe, json, "dimension numbers", rows, 2, NULL, v)) return false;
-    if (type->rank < 2) {
-        fe_error(t->fe, json, "E0202", "parameter \"%s\" of shape %s is no matrix", t->o->params[leaf].path,
-                 ir_type_text(t->fe->arena, type));
-        return false;
-    }
+    if (type->rank < 2)
+        return fe_wrong(t->fe, json, "E0202", "parameter \"%s\" of shape %s is no matrix", t->o->params[leaf].path,
+                        ir_type_text(t->fe->arena, type));
     int64_t order[IR_MAX_RANK];
     uint32_t taken = 0, n = 0, batch = 0;
     *m = (struct optim_matrices){.used = true, .size = {1, 1, 1}};

@@ -103,10 +103,7 @@ static bool read_coefficients(struct optim_transform *t, struct coefficients *c)
     } else if (json && json->kind == JSON_ARRAY && fe_first(t->fe, json) && fe_first(t->fe, json)->kind == JSON_ARRAY) {
         c->steps = 0;
         for (fe_json e = fe_first(t->fe, json); e; e = fe_next(t->fe, e)) {
-            if (c->steps == MOST_STEPS) {
-                fe_error(t->fe, json, "E0103", "must be at most %d steps", MOST_STEPS);
-                return false;
-            }
+            if (c->steps == MOST_STEPS) return fe_wrong(t->fe, json, "E0103", "must be at most %d steps", MOST_STEPS);
             if (!read_row(t, e, c->step[c->steps++])) return false;
         }
         return true;

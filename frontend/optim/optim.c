@@ -93,11 +93,9 @@ bool optim_of_counter(struct optim_transform *t, fe_json text, const char *name,
     struct fe_val v = fe_expr(t->fe, t->o->trace, text, &env);
     ir_value tensor = v.bad ? 0 : fe_tensor(t->fe, t->o->trace, &v, text);
     if (!tensor) return false;
-    if (ir_type(t->b->f, tensor)->rank) {
-        fe_error(t->fe, text, "E0423", "must be one number per step, found shape %s",
-                 ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
-        return false;
-    }
+    if (ir_type(t->b->f, tensor)->rank)
+        return fe_wrong(t->fe, text, "E0423", "must be one number per step, found shape %s",
+                        ir_type_text(t->fe->arena, ir_type(t->b->f, tensor)));
     *out = (struct fe_term){.v = tensor, .weak = v.weak || v.kind != FE_VAL_TENSOR};
     return true;
 }

@@ -91,11 +91,9 @@ static bool rule_of_entry(struct optim_transform *t, uint32_t leaf, fe_json entr
     }
     if (entry->kind == JSON_STRING) return heuristic(t, leaf, entry, out);
     uint32_t n = fe_count(fe, entry), i = 0;
-    if (n != p->type.rank) {
-        fe_error(fe, entry, "E0427", "a rule for %u dimensions, but parameter \"%s\" has %u: %s", n, p->path,
-                 p->type.rank, ir_type_text(fe->arena, &p->type));
-        return false;
-    }
+    if (n != p->type.rank)
+        return fe_wrong(fe, entry, "E0427", "a rule for %u dimensions, but parameter \"%s\" has %u: %s", n, p->path,
+                        p->type.rank, ir_type_text(fe->arena, &p->type));
     for (fe_json e = fe_first(fe, entry); e; e = fe_next(fe, e))
         if (!read_factor(fe, e, &factors[i++])) return false;
     by_factors(t, &p->type, factors, out);
@@ -207,13 +205,11 @@ static bool rule_of_names(struct optim_transform *t, uint32_t leaf, fe_json wher
         seen[factors[i]] = true;
     }
     bool both = seen[FACTOR_ROW] && seen[FACTOR_COLUMN];
-    if (both && seen[FACTOR_NONE]) {
-        fe_error(fe, names, "E0426",
-                 "incomplete rule for parameter \"%s\": with rows and columns no other dimension may "
-                 "be \"none\"",
-                 p->path);
-        return false;
-    }
+    if (both && seen[FACTOR_NONE])
+        return fe_wrong(fe, names, "E0426",
+                        "incomplete rule for parameter \"%s\": with rows and columns no other dimension may "
+                        "be \"none\"",
+                        p->path);
     for (i = 0; i < p->type.rank && !both; i++)
         if (factors[i] != FACTOR_BATCH) factors[i] = FACTOR_NONE;
     by_factors(t, &p->type, factors, out);
@@ -227,15 +223,11 @@ static bool read_rules(struct optim_transform *t, struct optim_factors *rules)
             names = absent(t, "logical_factor_rules") ? NULL : arg(t, "logical_factor_rules")->json;
     struct logical logical = {0};
     bool good = true;
-    if ((map || names) && !flag(t, "factored")) {
-        fe_error_key(t->fe, map ? map : names, "E0103", "\"factored\" is false: \"%s\" has no effect",
-                     map ? map->key : names->key);
-        return false;
-    }
-    if (map && names) {
-        fe_error_key(t->fe, names, "E0103", "\"factor_map\" and \"logical_factor_rules\" exclude each other");
-        return false;
-    }
+    if ((map || names) && !flag(t, "factored"))
+        return fe_wrong_key(t->fe, map ? map : names, "E0103", "\"factored\" is false: \"%s\" has no effect",
+                            map ? map->key : names->key);
+    if (map && names)
+        return fe_wrong_key(t->fe, names, "E0103", "\"factor_map\" and \"logical_factor_rules\" exclude each other");
     if (map && !check_map(t, map)) return false;
     if (names && !read_logical(t, names, &logical)) return false;
     EACH_LEAF(t, i) {

@@ -10,15 +10,10 @@ static bool shape_arg(struct fe_call *c, uint32_t arg, struct ir_type *t)
     at.where = c->where[arg];
     if (!fe_get_ints(&at, &c->arg[arg], shape, IR_MAX_RANK, &rank, "shape")) return false;
     for (uint32_t i = 0; i < rank; i++)
-        if (shape[i] < 0) {
-            fe_fail(&at, "E0212", "a shape may not hold the negative number %lld", (long long)shape[i]);
-            return false;
-        }
+        if (shape[i] < 0)
+            return fe_wrong_here(&at, "E0212", "a shape may not hold the negative number %lld", (long long)shape[i]);
     *t = ir_type_of(IR_F32, rank, shape);
-    if (ir_type_elements(t) < 0) {
-        fe_fail(&at, "E0212", "the shape is too large");
-        return false;
-    }
+    if (ir_type_elements(t) < 0) return fe_wrong_here(&at, "E0212", "the shape is too large");
     return true;
 }
 

@@ -9,11 +9,9 @@ static bool items_of(struct fe_call *c, uint32_t arg, const struct fe_val **item
     if (ARG(arg).kind == FE_VAL_TENSOR && fe_rank(c->site, &ARG(arg)))
         ARG(arg) = FE_APPLY(c->site, "unstack", ARG(arg));
     if (ARG(arg).bad) return false;
-    if (ARG(arg).kind != FE_VAL_TUPLE || !ARG(arg).count) {
-        fe_fail_at(c->site, &c->where[arg], "E0310", "%s needs a list of tensors, found %s", c->function,
-                   fe_describe(c->site, &ARG(arg)));
-        return false;
-    }
+    if (ARG(arg).kind != FE_VAL_TUPLE || !ARG(arg).count)
+        return fe_wrong_at(c->site, &c->where[arg], "E0310", "%s needs a list of tensors, found %s", c->function,
+                           fe_describe(c->site, &ARG(arg)));
     *items = ARG(arg).items, *count = ARG(arg).count;
     return true;
 }

@@ -63,17 +63,14 @@ static bool pad_widths(struct fe_call *c, uint32_t rank, int64_t *low, int64_t *
         int64_t pair[2];
         uint32_t n;
         const struct fe_val *v = nested ? &w->items[w->count == 1 ? 0 : i] : w;
-        if (nested && w->count != 1 && w->count != rank) {
-            fe_fail(s, "E0212", "pad: %u pairs of widths for a tensor of rank %u", (unsigned)w->count, (unsigned)rank);
-            return false;
-        }
+        if (nested && w->count != 1 && w->count != rank)
+            return fe_wrong_here(s, "E0212", "pad: %u pairs of widths for a tensor of rank %u", (unsigned)w->count,
+                                 (unsigned)rank);
         if (!fe_get_ints(s, v, pair, 2, &n, "pad_width")) return false;
         low[i] = pair[0];
         high[i] = n == 2 ? pair[1] : pair[0];
-        if (low[i] < 0 || high[i] < 0 || low[i] > 1 << 20 || high[i] > 1 << 20) {
-            fe_fail(s, "E0212", "pad: widths may not be negative");
-            return false;
-        }
+        if (low[i] < 0 || high[i] < 0 || low[i] > 1 << 20 || high[i] > 1 << 20)
+            return fe_wrong_here(s, "E0212", "pad: widths may not be negative");
     }
     return true;
 }

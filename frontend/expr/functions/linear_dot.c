@@ -162,15 +162,10 @@ static bool read_labels(struct fe_site *s, const char *text, uint32_t length, ui
     for (uint32_t i = 0; i < length; i++) {
         bool ellipsis = i + 2 < length && text[i] == '.' && text[i + 1] == '.' && text[i + 2] == '.';
         bool letter = (text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z');
-        if (!ellipsis && !letter) {
-            fe_fail(s, "E0310", "einsum: unexpected '%c' in \"%.*s\"", text[i], (int)length, text);
-            return false;
-        }
+        if (!ellipsis && !letter)
+            return fe_wrong_here(s, "E0310", "einsum: unexpected '%c' in \"%.*s\"", text[i], (int)length, text);
         uint32_t width = ellipsis ? dots : 1;
-        if (n + width > IR_MAX_RANK) {
-            fe_fail(s, "E0212", "einsum: more than %d dimensions", IR_MAX_RANK);
-            return false;
-        }
+        if (n + width > IR_MAX_RANK) return fe_wrong_here(s, "E0212", "einsum: more than %d dimensions", IR_MAX_RANK);
         for (uint32_t j = 0; j < width; j++) labels[n++] = ellipsis ? (char)(width - j) : text[i];
         if (ellipsis) i += 2;
     }

@@ -45,9 +45,8 @@ static bool parameters(struct fe_block *block, const struct fe_value *a, struct 
         struct ir_type tm = fe_type_at(s, &mask);
         if (mask.bad) return false;
         if (tm.rank != kernel_type.rank || memcmp(tm.dim, kernel_type.dim, sizeof tm.dim))
-            return fe_block_fail(block, a[MASK].json, "E0212", "the mask is %s, the kernel %s", fe_describe(s, &mask),
-                                 fe_describe(s, &v[1])),
-                   false;
+            return fe_block_wrong(block, a[MASK].json, "E0212", "the mask is %s, the kernel %s", fe_describe(s, &mask),
+                                  fe_describe(s, &v[1]));
         v[1] = fe_mul(s, v[1], mask);
     }
     fe_block_promote(block, v, 3);
@@ -61,19 +60,16 @@ static bool begin(struct fe_block *block, const struct fe_value *a, struct fe_wi
     if (!window_ints(block, &a[KERNEL], 1, 1, w->size, &w->rank)) return false;
     if (!w->rank) w->rank = 1;
     if (t->rank < w->rank + 1u)
-        return fe_block_fail(block, NULL, "E0212",
-                             "%s with %u spatial axes needs an input of rank %u or more, found %s", block->type,
-                             (unsigned)w->rank, (unsigned)w->rank + 1, fe_describe(s, &block->in[0])),
-               false;
+        return fe_block_wrong(block, NULL, "E0212",
+                              "%s with %u spatial axes needs an input of rank %u or more, found %s", block->type,
+                              (unsigned)w->rank, (unsigned)w->rank + 1, fe_describe(s, &block->in[0]));
     w->first = t->rank - w->rank - 1u;
     int64_t in = t->dim[t->rank - 1];
     if (!a[IN].null && a[IN].integer != in)
-        return fe_block_fail(block, a[IN].json, "E0212", "%s expects %lld inputs, found %lld in %s", block->type,
-                             (long long)a[IN].integer, (long long)in, fe_describe(s, &block->in[0])),
-               false;
+        return fe_block_wrong(block, a[IN].json, "E0212", "%s expects %lld inputs, found %lld in %s", block->type,
+                              (long long)a[IN].integer, (long long)in, fe_describe(s, &block->in[0]));
     if (window_taps(w) > 4096)
-        return fe_block_fail(block, a[KERNEL].json, "E0103", "a kernel of more than 4096 taps is not supported yet"),
-               false;
+        return fe_block_wrong(block, a[KERNEL].json, "E0103", "a kernel of more than 4096 taps is not supported yet");
     return window_per_axis(block, &a[STRIDES], 1, w->rank, w->stride) &&
            window_per_axis(block, &a[KERNEL_DILATION], 1, w->rank, w->dilation);
 }
@@ -159,10 +155,9 @@ static bool transpose_padding(struct fe_block *block, const struct fe_value *v, 
     if (!strcmp(name, "CIRCULAR")) name = "VALID", w->mode = "constant"; /* wrapped afterwards */
     else if (!window_padding(block, v, "SAME", w, t)) return false;
     if (named && strcmp(name, "SAME") && strcmp(name, "VALID"))
-        return fe_block_fail(block, v->json, "E0103",
-                             "conv_transpose: padding is \"SAME\", \"VALID\", \"CIRCULAR\" or numbers, found \"%s\"",
-                             name),
-               false;
+        return fe_block_wrong(block, v->json, "E0103",
+                              "conv_transpose: padding is \"SAME\", \"VALID\", \"CIRCULAR\" or numbers, found \"%s\"",
+                              name);
     for (uint32_t i = 0; named && i < w->rank; i++) {
         int64_t k = (w->size[i] - 1) * w->dilation[i] + 1, stride = w->input_dilation[i];
         bool same = !strcmp(name, "SAME");

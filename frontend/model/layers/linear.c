@@ -70,17 +70,14 @@ static bool read_batch_axes(struct fe_block *block, fe_json map, uint32_t rank, 
         if (digits && strlen(m->key) < 4)
             for (const char *c = m->key + (*m->key == '-'); *c; c++) axis = axis * 10 + (*c - '0');
         if (*m->key == '-') axis = -axis;
-        if (!digits || axis < -(int64_t)rank || axis >= (int64_t)rank || *count == IR_MAX_RANK) {
-            fe_error_key(fe, m, "E0212", "batch axis \"%s\" is outside a tensor of rank %u", m->key, (unsigned)rank);
-            return false;
-        }
+        if (!digits || axis < -(int64_t)rank || axis >= (int64_t)rank || *count == IR_MAX_RANK)
+            return fe_wrong_key(fe, m, "E0212", "batch axis \"%s\" is outside a tensor of rank %u", m->key,
+                                (unsigned)rank);
         if (!fe_integer(fe, m, &size)) return false;
         axes[*count] = (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
-        if (t->dim[axes[*count]] != size) {
-            fe_error(fe, m, "E0212", "batch axis %s has %lld elements, found %lld", m->key, (long long)size,
-                     (long long)t->dim[axes[*count]]);
-            return false;
-        }
+        if (t->dim[axes[*count]] != size)
+            return fe_wrong(fe, m, "E0212", "batch axis %s has %lld elements, found %lld", m->key, (long long)size,
+                            (long long)t->dim[axes[*count]]);
         (*count)++;
     }
     return true;
@@ -100,10 +97,7 @@ static bool read_ints(struct fe_block *block, const struct fe_value *v, int64_t 
         return fe_integer(fe, v->json, out);
     }
     for (fe_json c = fe_first(fe, v->json); c; c = fe_next(fe, c)) {
-        if (*count == IR_MAX_RANK) {
-            fe_error(fe, v->json, "E0103", "at most %d integers expected", IR_MAX_RANK);
-            return false;
-        }
+        if (*count == IR_MAX_RANK) return fe_wrong(fe, v->json, "E0103", "at most %d integers expected", IR_MAX_RANK);
         if (!fe_integer(fe, c, &out[*count])) return false;
         (*count)++;
     }

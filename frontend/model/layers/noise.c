@@ -42,22 +42,18 @@ static bool is_integer(double x) { return fmod(x, 1) == 0 && fabs(x) <= INT_MAX;
 static bool bounds(struct fe_block *block, const struct fe_arg *rows, const struct fe_value *a, struct distribution *d)
 {
     for (uint32_t i = MINVAL; i <= P; i++)
-        if (a[i].given && !(d->own & 1u << i)) {
-            fe_block_fail(block, a[i].json, "E0101", "the distribution \"%s\" has no \"%s\"", d->name, rows[i].name);
-            return false;
-        }
+        if (a[i].given && !(d->own & 1u << i))
+            return fe_block_wrong(block, a[i].json, "E0101", "the distribution \"%s\" has no \"%s\"", d->name,
+                                  rows[i].name);
     if (d->formula || d->drawing == FE_DRAW_NORMAL) return true;
     bool cut = d->drawing == FE_DRAW_TRUNCATED_NORMAL;
     const struct fe_value *low = &a[cut ? LOWER : MINVAL], *high = &a[cut ? UPPER : MAXVAL];
     fe_json blamed = high->given ? high->json : low->given ? low->json : NULL;
-    if (d->drawing == FE_DRAW_BITS && (!high->given || !is_integer(low->number) || !is_integer(high->number))) {
-        fe_block_fail(block, blamed, "E0103", "\"randint\" needs integers within 32 bits as \"minval\" and \"maxval\"");
-        return false;
-    }
-    if (!(low->number < high->number)) {
-        fe_block_fail(block, blamed, "E0103", "nothing lies between %g and %g", low->number, high->number);
-        return false;
-    }
+    if (d->drawing == FE_DRAW_BITS && (!high->given || !is_integer(low->number) || !is_integer(high->number)))
+        return fe_block_wrong(block, blamed, "E0103",
+                              "\"randint\" needs integers within 32 bits as \"minval\" and \"maxval\"");
+    if (!(low->number < high->number))
+        return fe_block_wrong(block, blamed, "E0103", "nothing lies between %g and %g", low->number, high->number);
     d->low = (float)low->number, d->high = (float)high->number;
     return true;
 }

@@ -84,15 +84,13 @@ static bool begin(struct norm *n, struct fe_block *block, const struct fe_value 
     n->type = fe_type_at(s, &n->x);
     if (a[AXIS_NAME].given && !a[AXIS_NAME].null &&
         strcmp(block->type, "batch_norm")) /* its statistics are those of all devices anyway */
-        return fe_block_fail(block, a[AXIS_NAME].json, "E0111", "\"axis_name\" of %s is not supported yet",
-                             block->type),
-               false;
+        return fe_block_wrong(block, a[AXIS_NAME].json, "E0111", "\"axis_name\" of %s is not supported yet",
+                              block->type);
     if (a[AXIS_GROUPS].given && !a[AXIS_GROUPS].null)
-        return fe_block_fail(block, a[AXIS_GROUPS].json, "E0111", "\"axis_index_groups\" is not supported yet"), false;
+        return fe_block_wrong(block, a[AXIS_GROUPS].json, "E0111", "\"axis_index_groups\" is not supported yet");
     if (!n->type.rank)
-        return fe_block_fail(block, NULL, "E0212", "layer \"%s\" needs an input of rank 1 or more, found a scalar",
-                             block->type),
-               false;
+        return fe_block_wrong(block, NULL, "E0212", "layer \"%s\" needs an input of rank 1 or more, found a scalar",
+                              block->type);
     if (a[MASK].given && !a[MASK].null) n->mask = fe_expr(s->fe, s->trace, a[MASK].json, block->env);
     return !n->mask.bad;
 }
@@ -125,10 +123,9 @@ static bool feature_param(struct norm *n, const char *name, const char *preset, 
                          .statistic = statistic};
     const struct fe_value *given = &n->args[FEATURES];
     if (given->given && !given->null && given->integer != ir_type_elements(&p.type))
-        return fe_block_fail(n->block, given->json, "E0212", "%s expects %lld features, found %lld in %s",
-                             n->block->type, (long long)given->integer, (long long)ir_type_elements(&p.type),
-                             fe_describe(&n->block->site, &n->block->in[0])),
-               false;
+        return fe_block_wrong(n->block, given->json, "E0212", "%s expects %lld features, found %lld in %s",
+                              n->block->type, (long long)given->integer, (long long)ir_type_elements(&p.type),
+                              fe_describe(&n->block->site, &n->block->in[0]));
     *value = fe_reshape_val(&n->block->site, fe_val_tensor(fe_block_param(n->block, name, p)), n->type.rank, wide);
     return !value->bad;
 }

@@ -78,9 +78,8 @@ static bool declare_input(struct cell *c, struct fe_val x)
     int64_t width = width_of(c), in = t.dim[t.rank - 1];
     const struct fe_value *given = &c->args[IN];
     if (given->given && !given->null && given->integer != in)
-        return fe_block_fail(&c->block, given->json, "E0212", "the cell expects %lld inputs, found %lld",
-                             (long long)given->integer, (long long)in),
-               false;
+        return fe_block_wrong(&c->block, given->json, "E0212", "the cell expects %lld inputs, found %lld",
+                              (long long)given->integer, (long long)in);
     for (uint32_t i = 0; i < c->dense_count; i++) {
         const char *name = c->kind == LSTM ? names[i] : "dense_i";
         struct fe_val w = dense_param(c, name, "kernel", 2, (int64_t[]){in, width}, KERNEL_INIT, "lecun_normal");
@@ -288,12 +287,10 @@ static bool first_carry(const struct run *r, struct cell *c, struct ir_type t, u
     const struct fe_value *init = &c->args[CARRY_INIT];
     bool drawn = init->given && !fe_initializer_constant(s->fe, init->json, &start);
     if (drawn && !r && fe_is_none(initial) && !c->args[KEEP_RNGS].boolean)
-        return fe_block_fail(&c->block, init->json, "E0103",
-                             "a cell by itself draws no carry unless it has \"keep_rngs\": give it that or a carry"),
-               false;
+        return fe_block_wrong(&c->block, init->json, "E0103",
+                              "a cell by itself draws no carry unless it has \"keep_rngs\": give it that or a carry");
     if (!fe_is_none(initial) && (pair ? initial->count : 1) != count)
-        return fe_block_fail(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count),
-               false;
+        return fe_block_wrong(&c->block, NULL, "E0212", "the initial carry of this cell has %u parts", (unsigned)count);
     for (uint32_t i = 0; i < count; i++) {
         if (fe_is_none(initial) && (drawn || (r && r->draws))) {
             carry[i] = r ? draw_carry(r->owner, NULL, c, rank, shape, drawn)
@@ -316,9 +313,8 @@ static bool lengths_fit(struct fe_block *block, const struct run *r, const struc
     bool fits = t.rank + 2u == x->rank;
     for (uint32_t i = 0; fits && i < t.rank; i++) fits = t.dim[i] == x->dim[i < axis ? i : i + 1];
     if (!fits)
-        return fe_block_fail(block, NULL, "E0212", "seq_lengths must be one integer per row, found %s for an input %s",
-                             fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x)),
-               false;
+        return fe_block_wrong(block, NULL, "E0212", "seq_lengths must be one integer per row, found %s for an input %s",
+                              fe_describe(s, &r->lengths), ir_type_text(s->fe->arena, x));
     return true;
 }
 
@@ -381,9 +377,8 @@ static bool read_run(struct fe_block *block, const struct fe_value *a, struct ru
         if (r->lengths.bad || !fe_as_tensor(s, &r->lengths)) return false;
         struct ir_type t = fe_type_at(s, &r->lengths);
         if (!ir_dtype_is_integer((enum ir_dtype)t.dtype))
-            return fe_block_fail(block, a[LENGTHS].json, "E0213", "seq_lengths must be integers, found %s",
-                                 fe_describe(s, &r->lengths)),
-                   false;
+            return fe_block_wrong(block, a[LENGTHS].json, "E0213", "seq_lengths must be integers, found %s",
+                                  fe_describe(s, &r->lengths));
     }
     if (a[INITIAL].given && !a[INITIAL].null) r->initial = fe_expr(s->fe, s->trace, a[INITIAL].json, block->env);
     return !r->initial.bad;

@@ -57,9 +57,8 @@ static bool check_dtypes(struct fe_block *block, const struct fe_value *v, uint3
 {
     for (uint32_t i = 0; i < count; i++)
         if (dtype_of(&v[i]) != IR_TUPLE && !ir_dtype_is_float(v[i].dtype))
-            return fe_block_fail(block, v[i].json, "E0213", "%s cannot be %s: weights are floating point", block->type,
-                                 ir_dtype_name(v[i].dtype)),
-                   false;
+            return fe_block_wrong(block, v[i].json, "E0213", "%s cannot be %s: weights are floating point", block->type,
+                                  ir_dtype_name(v[i].dtype));
     return true;
 }
 
@@ -273,11 +272,9 @@ static bool declare_running(struct fe_block *block, const struct fe_weights *w, 
         uint32_t i = order[n];
         struct fe_param p = fe->state->params.items[i]; /* a copy: the vector grows */
         if (p.statistic || p.type.rank < 2) continue;
-        if (p.type.rank > 2 && a[SN_STRICT].boolean) {
-            fe_block_fail(block, a[SN_STRICT].json, "E0202", "\"%s\" has rank %u and is no matrix", p.path,
-                          (unsigned)p.type.rank);
-            return false;
-        }
+        if (p.type.rank > 2 && a[SN_STRICT].boolean)
+            return fe_block_wrong(block, a[SN_STRICT].json, "E0202", "\"%s\" has rank %u and is no matrix", p.path,
+                                  (unsigned)p.type.rank);
         enum ir_dtype dtype = dtype_of(&a[SN_PARAM_DTYPE]) == IR_TUPLE ? IR_F32 : dtype_of(&a[SN_PARAM_DTYPE]);
         struct fe_param u = {.path = running_path(w, i, "u"),
                              .type = ir_type_of(dtype, 2, (int64_t[]){1, p.type.dim[p.type.rank - 1]}),

@@ -12,18 +12,17 @@ bool window_ints(struct fe_block *block, const struct fe_value *v, int64_t prese
     bool list = v->json->kind == JSON_ARRAY;
     for (fe_json c = list ? fe_first(fe, v->json) : v->json; c; c = list ? fe_next(fe, c) : NULL) {
         if (*count == IR_MAX_RANK - 1)
-            return fe_block_fail(block, v->json, "E0103", "at most %d integers expected", IR_MAX_RANK - 1), false;
+            return fe_block_wrong(block, v->json, "E0103", "at most %d integers expected", IR_MAX_RANK - 1);
         if (!fe_integer(fe, c, &out[list ? (*count)++ : 0])) return false;
         int64_t last = out[list ? *count - 1 : 0];
         if (last < least || last > 1 << 30)
-            return fe_block_fail(block, c, "E0103", "an integer from %lld on expected, found %lld", (long long)least,
-                                 (long long)last),
-                   false;
+            return fe_block_wrong(block, c, "E0103", "an integer from %lld on expected, found %lld", (long long)least,
+                                  (long long)last);
         if (!list) break;
     }
     if (list && !*count)
-        return fe_block_fail(block, v->json, "E0103", "an integer or a list of integers expected, found an empty list"),
-               false;
+        return fe_block_wrong(block, v->json, "E0103",
+                              "an integer or a list of integers expected, found an empty list");
     return true;
 }
 
@@ -32,9 +31,8 @@ bool window_per_axis(struct fe_block *block, const struct fe_value *v, int64_t p
     uint32_t count;
     if (!window_ints(block, v, preset, 1, out, &count)) return false;
     if (count && count != rank)
-        return fe_block_fail(block, v->json, "E0212", "%u integers expected, one per spatial axis, found %u",
-                             (unsigned)rank, (unsigned)count),
-               false;
+        return fe_block_wrong(block, v->json, "E0212", "%u integers expected, one per spatial axis, found %u",
+                              (unsigned)rank, (unsigned)count);
     for (uint32_t i = 1; !count && i < rank; i++) out[i] = out[0];
     return true;
 }
@@ -48,13 +46,12 @@ static bool padding_pairs(struct fe_block *block, fe_json list, struct fe_window
         fe_json low = c->kind == JSON_ARRAY ? fe_first(fe, c) : c,
                 high = c->kind == JSON_ARRAY && low ? fe_next(fe, low) : c;
         if (!low || !high || (c->kind == JSON_ARRAY && c->count != 2))
-            return fe_block_fail(block, c, "E0103", "a padding is an integer or a pair [low, high]"), false;
+            return fe_block_wrong(block, c, "E0103", "a padding is an integer or a pair [low, high]");
         if (!fe_integer(fe, low, &w->low[n]) || !fe_integer(fe, high, &w->high[n])) return false;
     }
     if (n == w->rank && list->count == n) return true;
-    return fe_block_fail(block, list, "E0212", "%u paddings expected, one per spatial axis, found %u",
-                         (unsigned)w->rank, (unsigned)list->count),
-           false;
+    return fe_block_wrong(block, list, "E0212", "%u paddings expected, one per spatial axis, found %u",
+                          (unsigned)w->rank, (unsigned)list->count);
 }
 
 bool window_padding(struct fe_block *block, const struct fe_value *v, const char *preset, struct fe_window *w,
@@ -77,9 +74,8 @@ bool window_padding(struct fe_block *block, const struct fe_value *v, const char
         return false;
     }
     if (which == CAUSAL && w->rank != 1)
-        return fe_block_fail(block, v->json, "E0212", "causal padding is for one spatial axis, found %u",
-                             (unsigned)w->rank),
-               false;
+        return fe_block_wrong(block, v->json, "E0212", "causal padding is for one spatial axis, found %u",
+                              (unsigned)w->rank);
     bool around = which == CIRCULAR || which == REFLECT;
     if (around) w->mode = which == CIRCULAR ? "wrap" : "reflect";
     for (uint32_t i = 0; i < w->rank; i++) {
