@@ -194,9 +194,7 @@ const struct fe_statement *fe_formula_statements(struct arena *arena, struct fe_
 
 static void bind(struct fe_site *s, const struct fe_env **env, const char *name, struct fe_val value)
 {
-    struct fe_env *e = arena_new(s->fe->arena, struct fe_env);
-    *e = (struct fe_env){*env, name, value};
-    *env = e;
+    *env = fe_bind(s->fe->arena, *env, name, value);
 }
 
 /* The message with {function} and {name} filled in: words and numbers as they are, else what kind of value it is. */
