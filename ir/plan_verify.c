@@ -5,18 +5,22 @@
  *      than the plans' stage are empty.
  * Groups
  *   2. Members are values of the group's function in ascending order; every operand of one is a member, an input or a
- *      constant; outputs are members, or inputs that are stored as they are. A copy has no members, one output, and at
- *      most one input.
+ *      constant; outputs are members, or inputs that are stored as they are. A copy has no members and one output,
+ *      which is its input, or, without one, a number.
  *   3. Inputs and outputs have one level each, 0 to 2. A root is that of a dot or scatter group, and a member. Windows
- * are updates of parts, and members. Taps fit what they are taps of; joins are concatenations. Commands
+ *      are updates of parts, and members. Taps fit what they are taps of; joins are concatenations. Groups of an entry
+ *      with one `alike` do the same to values of the same types.
+ *
+ * Commands
  *   4. A kernel's groups exist, belong to the command's function, or to the functions that its calls name, and have as
  *      many inputs and outputs as the first one.
  *   5. Loops are bracketed: the two ends name the same loop and each other, between them stand commands of its body
  *      only, and all others belong to the function around. Collectives and joins name nodes that are such.
  *   6. Every group of a function that is not called is computed exactly once, every other one at least once.
  *   7. What a command reads, and what a function results in (of values, through reshapes and projections), was made by
- * a command before, unless it is there from the start: a parameter, a constant, a position on the mesh. Buffers and
- * memory
+ *      a command before, unless it is there from the start: a parameter, a constant, a position on the mesh.
+ *
+ * Buffers and memory
  *   8. A buffer's slot exists and is of its space's kind. It lies inside of its space, on 64 bytes (a number on its own
  *      size), and is as large as its value; a constant's value is one.
  *   9. A kernel reads and writes one buffer per input and output of each member, each large enough for it; a collective
@@ -78,12 +82,72 @@ static bool check_values(struct plan_check *c, const struct ir_func *f, const ir
     return true;
 }
 
+static bool is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
+
+static bool copies(const struct plan_group *g)
+{
+    if (!g->inputs.count) return is_number(ir_get(g->func, g->outputs.items[0]));
+    return g->inputs.count == 1 && g->inputs.items[0] == g->outputs.items[0];
+}
+
+/* Where a value stands in a group: inputs first, then nodes; UINT32_MAX: it is a number. */
+static uint32_t place_in(const struct plan_group *g, ir_value v)
+{
+    for (uint32_t i = 0; i < g->inputs.count; i++)
+        if (g->inputs.items[i] == v) return i;
+    for (uint32_t i = 0; i < g->nodes.count; i++)
+        if (g->nodes.items[i] == v) return (uint32_t)g->inputs.count + i;
+    return UINT32_MAX;
+}
+
+static bool same_value(const struct plan_group *a, ir_value v, const struct plan_group *b, ir_value w)
+{
+    const struct ir_node *x = ir_get(a->func, v), *y = ir_get(b->func, w);
+    uint32_t at = place_in(a, v);
+    if (at != place_in(b, w) || !ir_type_equal(&x->type, &y->type)) return false;
+    return at != UINT32_MAX ||
+           (is_number(x) && is_number(y) && !memcmp(x->data, y->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype)));
+}
+
+/* One nest serves both. Copies are flat: only dtype and extent matter. */
+static bool same_code(const struct plan_group *a, const struct plan_group *b)
+{
+    if (a->kind != b->kind || a->inputs.count != b->inputs.count || a->nodes.count != b->nodes.count ||
+        a->outputs.count != b->outputs.count || (a->root != 0) != (b->root != 0))
+        return false;
+    if (a->kind == GROUP_COPY) {
+        const struct ir_node *x = ir_get(a->func, a->outputs.items[0]), *y = ir_get(b->func, b->outputs.items[0]);
+        size_t bytes = ir_dtype_bytes((enum ir_dtype)x->type.dtype);
+        return x->type.dtype == y->type.dtype && ir_type_elements(&x->type) == ir_type_elements(&y->type) &&
+               (a->inputs.count || !memcmp(x->data, y->data, bytes));
+    }
+    for (size_t i = 0; i < a->inputs.count; i++)
+        if (!same_value(a, a->inputs.items[i], b, b->inputs.items[i]) ||
+            a->input_level.items[i] != b->input_level.items[i])
+            return false;
+    for (size_t i = 0; i < a->nodes.count; i++) {
+        const struct ir_node *x = ir_get(a->func, a->nodes.items[i]), *y = ir_get(b->func, b->nodes.items[i]);
+        if (x->op != y->op || x->arg_count != y->arg_count || !ir_type_equal(&x->type, &y->type)) return false;
+        for (uint32_t k = 0; k < ir_ops[x->op].attr_count; k++)
+            if (x->attr[k].n != y->attr[k].n || memcmp(x->attr[k].v, y->attr[k].v, x->attr[k].n * sizeof *x->attr[k].v))
+                return false;
+        for (uint32_t k = 0; k < x->arg_count; k++)
+            if (!same_value(a, x->args[k], b, y->args[k])) return false;
+    }
+    for (size_t i = 0; i < a->outputs.count; i++)
+        if (!same_value(a, a->outputs.items[i], b, b->outputs.items[i]) ||
+            a->output_level.items[i] != b->output_level.items[i])
+            return false;
+    return true;
+}
+
 static void check_groups(struct plan_check *c)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < c->m->module->funcs.count; i++)
         most = c->m->module->funcs.items[i]->count > most ? c->m->module->funcs.items[i]->count : most;
     uint8_t *mark = arena_new_array(c->scratch, uint8_t, most + 1);
+    struct map alike = MAP(c->scratch);
     for (uint32_t i = 0; i < c->plan->groups.count; i++) {
         const struct plan_group *g = &c->plan->groups.items[i];
         plan_at_line(c, PLAN_GROUP_LINE, i);
@@ -99,9 +163,12 @@ static void check_groups(struct plan_check *c)
         check_levels(c, "input", g->inputs.count, g->input_level.items, g->input_level.count);
         check_levels(c, "output", g->outputs.count, g->output_level.items, g->output_level.count);
         if (g->kind != GROUP_COPY) check_members(c, g, mark);
-        else if (g->nodes.count || g->inputs.count > 1 || g->outputs.count != 1)
-            plan_fault(c, "copies one value, but has %zu nodes, %zu inputs, %zu outputs", g->nodes.count,
-                       g->inputs.count, g->outputs.count);
+        else if (g->nodes.count || g->outputs.count != 1 || !copies(g))
+            plan_fault(c, "is no copy of a value, or of a number");
+        uint32_t first = g->alike && g->func->entry ? map_get_number(&alike, g->alike) : MAP_NONE;
+        if (first != MAP_NONE && c->ok && !same_code(&c->plan->groups.items[first], g))
+            plan_fault(c, "is not like group %u, though both are alike=%llu", first, (unsigned long long)g->alike);
+        if (g->alike && g->func->entry && first == MAP_NONE) map_set_number(&alike, g->alike, i);
     }
 }
 

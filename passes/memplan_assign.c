@@ -150,6 +150,7 @@ static bool store_along(struct memplan *mp, struct frame *fr, size_t result, ir_
         map_set_number(&mp->along, (uint64_t)k->group << 16 | g->outputs.count, fr->target[result]);
         vec_push(mp->keep, &g->outputs, v);
         vec_push(mp->keep, &g->output_level, 1);
+        if (g->alike) g->alike = hash_u64(g->alike, i) | 1; /* it stores more than those it was like */
         fr->along[result] = true;
         return true;
     }
