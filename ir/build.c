@@ -62,8 +62,7 @@ static uint64_t hash_node(const struct ir_node *node)
 {
     uint64_t h = hash_u64(node->op, node->arg_count);
     for (uint32_t i = 0; i < node->arg_count; i++) h = hash_u64(h, node->args[swaps(node) ? 1 - i : i]);
-    h = hash_u64(h, (uint64_t)node->type.dtype << 8 | node->type.rank);
-    for (uint32_t i = 0; i < node->type.rank; i++) h = hash_u64(h, (uint64_t)node->type.dim[i]);
+    h = ir_hash_type(h, &node->type);
     for (uint32_t i = 0; i < ir_ops[node->op].attr_count; i++) {
         h = hash_u64(h, node->attr[i].n);
         for (uint32_t k = 0; k < node->attr[i].n; k++) h = hash_u64(h, (uint64_t)node->attr[i].v[k]);
@@ -73,15 +72,21 @@ static uint64_t hash_node(const struct ir_node *node)
     return hash_u64(h, node->sharding.partial);
 }
 
+bool ir_same_attributes(const struct ir_node *a, const struct ir_node *b)
+{
+    bool same = a->op == b->op;
+    for (uint32_t i = 0; same && i < ir_ops[a->op].attr_count; i++) {
+        size_t n = a->attr[i].n;
+        same = n == b->attr[i].n && (!n || !memcmp(a->attr[i].v, b->attr[i].v, n * sizeof *a->attr[i].v));
+    }
+    return same;
+}
+
 static bool same_node(const struct ir_node *a, const struct ir_node *b)
 {
-    if (a->op != b->op || a->arg_count != b->arg_count || !ir_type_equal(&a->type, &b->type)) return false;
+    if (a->arg_count != b->arg_count || !ir_type_equal(&a->type, &b->type) || !ir_same_attributes(a, b)) return false;
     for (uint32_t i = 0; i < a->arg_count; i++)
         if (a->args[swaps(a) ? 1 - i : i] != b->args[swaps(b) ? 1 - i : i]) return false;
-    for (uint32_t i = 0; i < ir_ops[a->op].attr_count; i++) {
-        if (a->attr[i].n != b->attr[i].n) return false;
-        if (a->attr[i].n && memcmp(a->attr[i].v, b->attr[i].v, a->attr[i].n * sizeof *a->attr[i].v) != 0) return false;
-    }
     if (a->op == OP_constant && (a->splat != b->splat || memcmp(a->data, b->data, data_bytes(a)) != 0)) return false;
     return memcmp(&a->sharding, &b->sharding, sizeof a->sharding) == 0;
 }

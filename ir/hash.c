@@ -5,7 +5,7 @@
 /* ORDER: the numbers of ops, which are those of the rows of ops.def, are part of every hash. */
 _Static_assert(OP_param == 1 && OP_select == 46 && OP_device_index == 77 && OP_log2 == 78, "new ops go last");
 
-static uint64_t hash_type(uint64_t h, const struct ir_type *type)
+uint64_t ir_hash_type(uint64_t h, const struct ir_type *type)
 {
     h = hash_u64(h, (uint64_t)type->dtype << 8 | type->rank);
     for (uint32_t i = 0; i < type->rank && i < IR_MAX_RANK; i++) h = hash_u64(h, (uint64_t)type->dim[i]);
@@ -14,7 +14,7 @@ static uint64_t hash_type(uint64_t h, const struct ir_type *type)
 
 static uint64_t hash_node(const struct ir_node *node, const uint32_t *number, const uint64_t *bodies)
 {
-    uint64_t h = hash_type(hash_u64(node->op, node->arg_count), &node->type);
+    uint64_t h = ir_hash_type(hash_u64(node->op, node->arg_count), &node->type);
     for (uint32_t i = 0; i < node->arg_count; i++) h = hash_u64(h, number[node->args[i]]);
     for (uint32_t i = 0; i < ir_ops[node->op].attr_count; i++) {
         h = hash_u64(h, node->attr[i].n);
@@ -37,7 +37,7 @@ static uint64_t hash_func(const struct ir_func *f, const uint64_t *bodies, struc
     uint64_t h = hash_u64(f->params.count, f->results.count);
     for (size_t i = 0; i < f->params.count; i++) {
         number[f->params.items[i].value] = ++next;
-        h = hash_u64(hash_type(h, &f->params.items[i].type), (uint64_t)(int64_t)f->params.items[i].slot);
+        h = hash_u64(ir_hash_type(h, &f->params.items[i].type), (uint64_t)(int64_t)f->params.items[i].slot);
     }
     for (ir_value v = 1; v < f->count; v++) {
         if (!live[v] || f->nodes[v].op == OP_param) continue;
@@ -72,7 +72,8 @@ uint64_t ir_hash_module(const struct ir_module *m)
     uint64_t h = hash_u64((uint64_t)m->stage, m->slots.count);
     for (size_t i = 0; i < m->slots.count; i++) {
         const struct ir_slot *s = &m->slots.items[i];
-        h = hash_type(hash_u64(h, (uint64_t)s->role << 2 | (uint64_t)s->frozen << 1 | (uint64_t)s->computed), &s->type);
+        h = ir_hash_type(hash_u64(h, (uint64_t)s->role << 2 | (uint64_t)s->frozen << 1 | (uint64_t)s->computed),
+                         &s->type);
         h = hash_u64(hash_u64(h, (uint64_t)s->index_limit), (uint64_t)s->param_dims << 32 | s->param);
         h = hash_bytes(h, &s->initial, sizeof s->initial);
         for (uint32_t k = 0; k < IR_MAX_RANK; k++) h = hash_u64(h, s->sharding.dim[k]);

@@ -237,6 +237,7 @@ ir_value ir_remake(struct ir_builder *, const struct ir_node *old, const ir_valu
 ir_value ir_append_raw(struct ir_func *, const struct ir_node *);
 
 const struct ir_node *ir_get(const struct ir_func *, ir_value);
+static inline bool ir_is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
 const struct ir_type *ir_type(const struct ir_func *, ir_value);
 
 ir_value ir_param_new(struct ir_builder *, const char *name, struct ir_type, int32_t slot);
@@ -274,7 +275,10 @@ bool ir_verify(const struct ir_module *, struct str *faults);
 void ir_print(const struct ir_module *, struct str *);
 void ir_print_func(const struct ir_func *, struct str *);
 struct ir_module *ir_parse(const char *text, size_t length, struct diags *); /* NULL: errors were recorded */
+/* build.c: the same operation with the same attributes. */
+bool ir_same_attributes(const struct ir_node *, const struct ir_node *);
 /* hash.c: equal for functions that compute the same from the same text, whatever their names and places. */
+uint64_t ir_hash_type(uint64_t, const struct ir_type *);
 uint64_t ir_hash_func(const struct ir_func *);
 uint64_t ir_hash_module(const struct ir_module *);
 /* walk.c */

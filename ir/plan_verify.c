@@ -82,11 +82,9 @@ static bool check_values(struct plan_check *c, const struct ir_func *f, const ir
     return true;
 }
 
-static bool is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
-
 static bool copies(const struct plan_group *g)
 {
-    if (!g->inputs.count) return is_number(ir_get(g->func, g->outputs.items[0]));
+    if (!g->inputs.count) return ir_is_number(ir_get(g->func, g->outputs.items[0]));
     return g->inputs.count == 1 && g->inputs.items[0] == g->outputs.items[0];
 }
 
@@ -105,8 +103,8 @@ static bool same_value(const struct plan_group *a, ir_value v, const struct plan
     const struct ir_node *x = ir_get(a->func, v), *y = ir_get(b->func, w);
     uint32_t at = place_in(a, v);
     if (at != place_in(b, w) || !ir_type_equal(&x->type, &y->type)) return false;
-    return at != UINT32_MAX ||
-           (is_number(x) && is_number(y) && !memcmp(x->data, y->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype)));
+    return at != UINT32_MAX || (ir_is_number(x) && ir_is_number(y) &&
+                                !memcmp(x->data, y->data, ir_dtype_bytes((enum ir_dtype)x->type.dtype)));
 }
 
 /* One nest serves both. Copies are flat: only dtype and extent matter. */
@@ -127,10 +125,8 @@ static bool same_code(const struct plan_group *a, const struct plan_group *b)
             return false;
     for (size_t i = 0; i < a->nodes.count; i++) {
         const struct ir_node *x = ir_get(a->func, a->nodes.items[i]), *y = ir_get(b->func, b->nodes.items[i]);
-        if (x->op != y->op || x->arg_count != y->arg_count || !ir_type_equal(&x->type, &y->type)) return false;
-        for (uint32_t k = 0; k < ir_ops[x->op].attr_count; k++)
-            if (x->attr[k].n != y->attr[k].n || memcmp(x->attr[k].v, y->attr[k].v, x->attr[k].n * sizeof *x->attr[k].v))
-                return false;
+        if (x->arg_count != y->arg_count || !ir_type_equal(&x->type, &y->type) || !ir_same_attributes(x, y))
+            return false;
         for (uint32_t k = 0; k < x->arg_count; k++)
             if (!same_value(a, x->args[k], b, y->args[k])) return false;
     }
@@ -318,6 +314,19 @@ static struct made nothing_made(struct plan_check *c)
     return made;
 }
 
+/* What commands will be made of reads what some group makes, in a function and in those that it runs. */
+static void needs_operands(struct plan_check *c, const struct made *made, const struct ir_func *f)
+{
+    const bool *live = ir_live(f, c->scratch);
+    for (ir_value v = 1; c->ok && v < f->count; v++) {
+        const struct ir_node *n = ir_get(f, v);
+        if (!live[v] || !(ir_ops[n->op].emit == EMIT_comm || ir_has_body((enum ir_op)n->op))) continue;
+        for (uint32_t i = 0; i < n->arg_count; i++) needs(c, made, f, n->args[i]);
+        if (ir_has_body((enum ir_op)n->op)) needs_operands(c, made, f->module->funcs.items[n->func]);
+    }
+    needs_results(c, made, f);
+}
+
 /* Before there are commands: what is read is made by some group, or stands for itself in the program. */
 static void check_making_at_all(struct plan_check *c)
 {
@@ -337,10 +346,9 @@ static void check_making_at_all(struct plan_check *c)
         const struct plan_group *g = &c->plan->groups.items[i];
         plan_at_line(c, PLAN_GROUP_LINE, i);
         for (size_t k = 0; k < g->inputs.count; k++) needs(c, &made, g->func, g->inputs.items[k]);
-        needs_results(c, &made, g->func);
     }
     c->at.kind = PLAN_AT_PLAN;
-    needs_results(c, &made, c->plan->func);
+    needs_operands(c, &made, c->plan->func);
 }
 
 /* False: what comes after must not be looked at. */

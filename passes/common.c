@@ -101,7 +101,7 @@ bool pass_number(const struct ir_func *f, ir_value v, double *number)
 {
     const struct ir_node *n = ir_get(f, v);
     if (n->op == OP_broadcast || n->op == OP_reshape) return pass_number(f, n->args[0], number);
-    if (!pass_is_number(n)) return false;
+    if (!ir_is_number(n)) return false;
     *number = ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
     return true;
 }

@@ -35,8 +35,6 @@ struct ir_func *pass_new_body(struct pass *, struct ir_module *, const struct ir
 /* By value: how often what is live, and the results, read it. */
 uint32_t *pass_live_uses(const struct ir_func *, const bool *live, struct arena *);
 
-/* One number, repeated: part of the code that reads it. */
-static inline bool pass_is_number(const struct ir_node *n) { return n->op == OP_constant && n->splat; }
 /* The number of a constant whose elements are all the same. False: it is none. */
 bool pass_number(const struct ir_func *, ir_value, double *number);
 

@@ -3,10 +3,6 @@
 #include "passes/common.h"
 #include <math.h>
 
-static ir_value number(struct ir_builder *b, ir_value like, double x) { return ir_number_like(b, like, x); }
-
-static ir_value apply(struct ir_builder *b, enum ir_op op, ir_value x, ir_value y) { return ir_binary(b, op, x, y); }
-
 static ir_value is_finite(struct ir_builder *b, ir_value x)
 {
     const struct ir_type type = *ir_type(b->f, x);
@@ -15,19 +11,19 @@ static ir_value is_finite(struct ir_builder *b, ir_value x)
         mask.dtype = IR_BOOL;
         return ir_number(b, mask, 1);
     }
-    return apply(b, OP_lt, ir_unary(b, OP_abs, x), number(b, x, INFINITY)); /* false for NaN */
+    return ir_binary(b, OP_lt, ir_unary(b, OP_abs, x), ir_number_like(b, x, INFINITY)); /* false for NaN */
 }
 
 /* |x|**(1/3), one step of Newton's method for the digits that pow loses, and the sign again. 0, infinities and NaN are
  * their own cube roots. */
 static ir_value cbrt_of(struct ir_builder *b, ir_value x)
 {
-    ir_value magnitude = ir_unary(b, OP_abs, x), start = apply(b, OP_pow, magnitude, number(b, x, 1.0 / 3));
-    ir_value square = apply(b, OP_mul, start, start);
-    ir_value error = apply(b, OP_sub, start, apply(b, OP_div, magnitude, square));
-    ir_value root = apply(b, OP_sub, start, apply(b, OP_div, error, number(b, x, 3)));
-    ir_value is_plain = apply(b, OP_and, is_finite(b, x), apply(b, OP_ne, x, number(b, x, 0)));
-    return ir_select(b, is_plain, apply(b, OP_mul, root, ir_unary(b, OP_sign, x)), x);
+    ir_value magnitude = ir_unary(b, OP_abs, x), start = ir_binary(b, OP_pow, magnitude, ir_number_like(b, x, 1.0 / 3));
+    ir_value square = ir_binary(b, OP_mul, start, start);
+    ir_value error = ir_binary(b, OP_sub, start, ir_binary(b, OP_div, magnitude, square));
+    ir_value root = ir_binary(b, OP_sub, start, ir_binary(b, OP_div, error, ir_number_like(b, x, 3)));
+    ir_value is_plain = ir_binary(b, OP_and, is_finite(b, x), ir_binary(b, OP_ne, x, ir_number_like(b, x, 0)));
+    return ir_select(b, is_plain, ir_binary(b, OP_mul, root, ir_unary(b, OP_sign, x)), x);
 }
 
 /* Giles, Approximating the erfinv function (2011), the single-precision polynomials, as in XLA. */
@@ -37,16 +33,16 @@ static ir_value erf_inv(struct ir_builder *b, ir_value x)
                                   -0.00125372503, -0.00417768164, 0.246640727,    1.50140941};
     static const double far[] = {-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
                                  -0.0076224613,   0.00943887047,  1.00167406,    2.83297682};
-    ir_value w = ir_unary(b, OP_neg, ir_unary(b, OP_log1p, ir_unary(b, OP_neg, apply(b, OP_mul, x, x))));
-    ir_value is_near = apply(b, OP_lt, w, number(b, x, 5));
-    w = ir_select(b, is_near, apply(b, OP_sub, w, number(b, x, 2.5)),
-                  apply(b, OP_sub, ir_unary(b, OP_sqrt, w), number(b, x, 3)));
-    ir_value p = ir_select(b, is_near, number(b, x, near[0]), number(b, x, far[0]));
+    ir_value w = ir_unary(b, OP_neg, ir_unary(b, OP_log1p, ir_unary(b, OP_neg, ir_binary(b, OP_mul, x, x))));
+    ir_value is_near = ir_binary(b, OP_lt, w, ir_number_like(b, x, 5));
+    w = ir_select(b, is_near, ir_binary(b, OP_sub, w, ir_number_like(b, x, 2.5)),
+                  ir_binary(b, OP_sub, ir_unary(b, OP_sqrt, w), ir_number_like(b, x, 3)));
+    ir_value p = ir_select(b, is_near, ir_number_like(b, x, near[0]), ir_number_like(b, x, far[0]));
     for (int i = 1; i < 9; i++)
-        p = apply(b, OP_add, ir_select(b, is_near, number(b, x, near[i]), number(b, x, far[i])),
-                  apply(b, OP_mul, p, w));
-    ir_value is_end = apply(b, OP_eq, ir_unary(b, OP_abs, x), number(b, x, 1));
-    return ir_select(b, is_end, apply(b, OP_mul, x, number(b, x, INFINITY)), apply(b, OP_mul, p, x));
+        p = ir_binary(b, OP_add, ir_select(b, is_near, ir_number_like(b, x, near[i]), ir_number_like(b, x, far[i])),
+                      ir_binary(b, OP_mul, p, w));
+    ir_value is_end = ir_binary(b, OP_eq, ir_unary(b, OP_abs, x), ir_number_like(b, x, 1));
+    return ir_select(b, is_end, ir_binary(b, OP_mul, x, ir_number_like(b, x, INFINITY)), ir_binary(b, OP_mul, p, x));
 }
 
 /* The first index whose element is the extremum; NaN is one, and the first NaN wins. */
@@ -59,10 +55,11 @@ static ir_value arg_of_extremum(struct ir_builder *b, ir_value x, const struct i
     for (uint32_t i = 0, k = 0; i < type.rank; i++)
         if (i != dim) kept[k++] = i;
     ir_value best = ir_reduce(b, n->op == OP_argmax ? OP_reduce_max : OP_reduce_min, x, &dim, 1);
-    ir_value is_best = apply(b, OP_eq, x, ir_broadcast(b, best, type.rank, type.dim, kept));
-    if (ir_dtype_is_float((enum ir_dtype)type.dtype)) is_best = apply(b, OP_or, is_best, apply(b, OP_ne, x, x));
+    ir_value is_best = ir_binary(b, OP_eq, x, ir_broadcast(b, best, type.rank, type.dim, kept));
+    if (ir_dtype_is_float((enum ir_dtype)type.dtype)) is_best = ir_binary(b, OP_or, is_best, ir_binary(b, OP_ne, x, x));
     ir_value place = ir_iota(b, index, (uint32_t)dim);
-    return ir_reduce(b, OP_reduce_min, ir_select(b, is_best, place, number(b, place, (double)type.dim[dim])), &dim, 1);
+    return ir_reduce(b, OP_reduce_min, ir_select(b, is_best, place, ir_number_like(b, place, (double)type.dim[dim])),
+                     &dim, 1);
 }
 
 /* Half precision is computed in float32. */

@@ -79,22 +79,15 @@ bool fuse_outsider(struct fuse *z, ir_value v, uint32_t c)
 
 /* ---------------------------------------------------------------- likeness */
 
-static uint64_t hash_type(uint64_t h, const struct ir_type *t)
-{
-    h = hash_u64(h, (uint64_t)t->dtype << 8 | t->rank);
-    for (uint32_t i = 0; i < t->rank; i++) h = hash_u64(h, (uint64_t)t->dim[i]);
-    return h;
-}
-
 static uint64_t hash_node(const struct fuse *z, const struct ir_node *n, const uint32_t *number)
 {
-    uint64_t h = hash_type(hash_u64(n->op, n->arg_count), &n->type);
+    uint64_t h = ir_hash_type(hash_u64(n->op, n->arg_count), &n->type);
     for (uint32_t i = 0; i < ir_ops[n->op].attr_count; i++)
         for (uint32_t k = 0; k < n->attr[i].n; k++) h = hash_u64(h, (uint64_t)n->attr[i].v[k] + i);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         const struct ir_node *a = ir_get(z->f, n->args[i]);
-        if (pass_is_number(a)) /* part of the code */
-            h = hash_bytes(hash_type(h, &a->type), a->data, ir_dtype_bytes((enum ir_dtype)a->type.dtype));
+        if (ir_is_number(a)) /* part of the code */
+            h = hash_bytes(ir_hash_type(h, &a->type), a->data, ir_dtype_bytes((enum ir_dtype)a->type.dtype));
         else h = hash_u64(h, number[n->args[i]]);
     }
     return h;
@@ -110,7 +103,7 @@ uint64_t fuse_likeness(const struct fuse *z, const struct plan_group *g, uint32_
         const struct ir_type *type = ir_type(z->f, g->inputs.items[i]);
         if (ir_type_elements(type) > LARGEST) return 0;
         number[g->inputs.items[i]] = ++next;
-        h = hash_u64(hash_type(h, type), g->input_level.items[i]);
+        h = hash_u64(ir_hash_type(h, type), g->input_level.items[i]);
     }
     for (size_t i = 0; i < g->nodes.count; i++) {
         number[g->nodes.items[i]] = ++next;

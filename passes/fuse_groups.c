@@ -25,7 +25,7 @@ static void add_inlined(struct fuse *z, struct members *m, ir_value v, uint32_t 
         ir_value a = node->args[i];
         const struct fuse_node *n = &z->node[a];
         const struct ir_node *arg = ir_get(z->f, a);
-        if (pass_is_number(arg)) continue;
+        if (ir_is_number(arg)) continue;
         if (n->class == FUSE_LEAF || n->class == FUSE_CONTROL || (n->material && fuse_find(z, n->cluster) != c)) {
             mark(z, m, m->read, a);
         } else if (!m->in[a] && !n->material) {

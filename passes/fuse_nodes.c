@@ -227,7 +227,7 @@ static void measure(struct fuse *z, ir_value v)
     for (uint32_t i = 0; i < node->arg_count && n->class != FUSE_LEAF; i++) {
         const struct fuse_node *a = &z->node[node->args[i]];
         const struct ir_node *arg = ir_get(z->f, node->args[i]);
-        bool number = pass_is_number(arg);
+        bool number = ir_is_number(arg);
         bool stored = a->class >= FUSE_REDUCE || a->needs_buffer ||
                       (a->class == FUSE_EWISE && (a->inline_cost > 8 || a->inline_inputs > 1));
         bool full = a->elements * 4 > n->elements && n->elements > 1;
@@ -347,7 +347,7 @@ static void walk_operand(struct walk *w, ir_value v, uint8_t relation, uint32_t 
     const struct fuse_node *n = &w->z->node[v];
     const struct ir_node *node = ir_get(w->z->f, v);
     uint32_t known = relation == FUSE_SPREAD ? segments : 0;
-    if (pass_is_number(node)) return;
+    if (ir_is_number(node)) return;
     if (n->material || n->class == FUSE_LEAF || n->class == FUSE_CONTROL) {
         add_dep(w, v, relation, known);
         return;

@@ -84,7 +84,7 @@ static bool describe(const struct join *j, struct term *t, ir_value v, bool agai
     const struct ir_node *n = ir_get(j->f, v);
     bool inside = is_inside(j, t, v, again);
     t->key = hash_u64(t->key, (uint64_t)n->type.dtype << 32 | n->op);
-    if (pass_is_number(n)) {
+    if (ir_is_number(n)) {
         t->key = hash_bytes(t->key, n->data, ir_dtype_bytes((enum ir_dtype)n->type.dtype));
         return true;
     }
@@ -161,7 +161,7 @@ static ir_value make(struct making *m, const struct term *list, size_t count, ir
     struct ir_type flat = {.dtype = n->type.dtype, .rank = 1, .dim = {m->elements}};
     for (uint32_t i = 0; i < list->tensors; i++)
         if (list->tensor[i] == v) return m->made[v] = lay_end_to_end(m, list, count, i);
-    if (pass_is_number(n)) {
+    if (ir_is_number(n)) {
         struct ir_node number = *n;
         number.type = flat;
         return m->made[v] = ir_remake(m->b, &number, NULL);

@@ -244,7 +244,7 @@ static void copy_results(struct memplan *mp, struct frame *fr)
     for (size_t i = 0; i < f->results.count; i++) map_set_number(&written, fr->target[i], (uint32_t)i);
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
-        bool number = pass_is_number(ir_get(f, base));
+        bool number = ir_is_number(ir_get(f, base));
         number = number && !(copied && ir_type_elements(ir_type(f, base)) == 1);
         from[i] = number ? NO_BUFFER : memplan_buffer_of(mp, f, v);
         if (fr->along[i]) from[i] = fr->target[i];
@@ -415,7 +415,7 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
     for (uint32_t i = 0; i < carried; i++) {
         const struct ir_param *p = &body->params.items[1 + i];
         ir_value initial = memplan_base(outer->f, node->args[1 + i]);
-        bool number = pass_is_number(ir_get(outer->f, initial));
+        bool number = ir_is_number(ir_get(outer->f, initial));
         uint32_t b = carried_in_place(outer, &head, i);
         if (b == NO_BUFFER) {
             b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
@@ -481,7 +481,7 @@ static void fill_around_windows(struct memplan *mp, struct frame *fr, const stru
             if (!plan_is_window(g, v)) continue;
             ir_value old = ir_get(fr->f, v)->args[0];
             uint32_t from = memplan_buffer_of(mp, fr->f, old), to = output_buffer(mp, fr, k, g, m, o);
-            if (from != to) add_copy(mp, fr->f, old, pass_is_number(ir_get(fr->f, old)) ? NO_BUFFER : from, to);
+            if (from != to) add_copy(mp, fr->f, old, ir_is_number(ir_get(fr->f, old)) ? NO_BUFFER : from, to);
         }
     }
 }

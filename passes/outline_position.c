@@ -39,7 +39,7 @@ static struct affine affine_of(const struct ir_node *n, const struct affine *con
     struct affine r = {.known = true};
     if (n->op == OP_iota) {
         r.scale[n->attr[0].v[0]] = 1;
-    } else if (pass_is_number(n)) {
+    } else if (ir_is_number(n)) {
         r.offset = (int64_t)ir_element_get((enum ir_dtype)n->type.dtype, n->data, 0);
     } else if ((n->op == OP_add || n->op == OP_mul) && args[0] && args[1]) {
         return n->op == OP_add ? sum(args[0], args[1], n->type.rank) : product(args[0], args[1], n->type.rank);

@@ -196,7 +196,7 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
             bool whole =
                 body->settled[body->func->params.items[1 + i].value]; /* a partial sum that the body needs whole */
             if (whole || !shard_is_zero(f->func, n->args[1 + i])) made.partial = 0;
-            if (!pass_is_number(ir_get(f->func, n->args[1 + i])) || shard_equal(&made, now) || round == 3) continue;
+            if (!ir_is_number(ir_get(f->func, n->args[1 + i])) || shard_equal(&made, now) || round == 3) continue;
             *now = made;
             stable = false;
         }

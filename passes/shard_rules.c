@@ -226,7 +226,7 @@ void shard_rule_of(const struct ir_func *f, const struct ir_node *n, struct aren
 bool shard_is_zero(const struct ir_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f, v);
-    if (!pass_is_number(n)) return false;
+    if (!ir_is_number(n)) return false;
     static const char zero[16];
     return memcmp(n->data, zero, ir_dtype_bytes(n->type.dtype)) == 0;
 }

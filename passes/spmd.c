@@ -70,7 +70,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, struct ir_sharding from
     const struct ir_node *n = ir_get(p->b.f, x);
     uint32_t rank = n->type.rank;
     if (shard_equal(&from, to)) return x;
-    if (pass_is_number(n)) { /* any part of it is the same number; zero is its own partial sum */
+    if (ir_is_number(n)) { /* any part of it is the same number; zero is its own partial sum */
         bool zero = shard_is_zero(p->b.f, x);
         struct ir_type global = n->type;
         for (uint32_t d = 0; d < rank; d++) global.dim[d] *= ir_axes_size(&p->s->module->mesh, from.dim[d]);

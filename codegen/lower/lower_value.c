@@ -313,7 +313,7 @@ nest_value lower_value(struct lower *l, ir_value v, const struct lower_pos *p)
         const struct nest_value_info *info = &l->b.values.items[known];
         if (info->level <= l->b.depth && l->b.scope[info->level] == info->scope) return known;
     }
-    if (!l->failed && !l->member[v] && !(node->op == OP_constant && node->splat))
+    if (!l->failed && !l->member[v] && !ir_is_number(node))
         BUG("value %u (%s) is not in the group that needs it", v, ir_ops[node->op].name);
     nest_value result = rules[node->op] ? rules[node->op](l, node, p) : zero_of(l, &node->type);
     if (!rules[node->op]) lower_fail(l, v, ir_ops[node->op].name);

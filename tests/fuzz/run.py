@@ -36,6 +36,7 @@ FUZZERS = {
     "documents": Fuzzer("documents.py", [], 200, 3000),
     "mistakes": Fuzzer("mistakes.py", [], 500, 3000),
     "parts": Fuzzer("parts.py", ["--quick"], None, None),
+    "plans": Fuzzer("plans.py", [], 60, 600, 0),
     "sharded": Fuzzer("sharded.py", [], 20, 200, 0),
     "expressions": Fuzzer("expressions.py", [], 50, 500, 1, JAX),
     "layers": Fuzzer("layers.py", [], 5, 50, 0, JAX),
