@@ -8,9 +8,7 @@ import jax
 import numpy as np
 import optax as _optax
 
-
-class NotCovered(Exception):
-    """What has no spelling in a document, or none that can be seen from Python."""
+from jaxpr_text import NotCovered, Text
 
 
 class Recorded(_optax.GradientTransformationExtraArgs):
@@ -86,11 +84,10 @@ SCALAR_FUNCTIONS = {"every_k_schedule": ("gradient_step",), "should_transform_fn
 
 
 def _expression(where, function, names):
-    import nnx_to_stepc  # which needs this module
     counter = jax.ShapeDtypeStruct((), np.int32)
     try:
         closed = jax.make_jaxpr(function)(*[counter] * len(names))
-        [text] = nnx_to_stepc._Text().walk(closed.jaxpr, closed.consts, list(names))
+        [text] = Text().walk(closed.jaxpr, closed.consts, list(names))
     except NotCovered as e:
         raise NotCovered("%s: %s" % (where, e))
     return text
