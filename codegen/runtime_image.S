@@ -8,3 +8,6 @@ cg_runtime_image:
 cg_runtime_image_end:
     .byte 0
     .section .note.GNU-stack,"",%progbits
+#ifdef __CET__
+#include <cet.h> /* nothing here keeps the linker from marking the program */
+#endif

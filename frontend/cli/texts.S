@@ -16,3 +16,6 @@
     template lora
     template microbatches
     .section .note.GNU-stack,"",%progbits
+#ifdef __CET__
+#include <cet.h> /* nothing here keeps the linker from marking the program */
+#endif

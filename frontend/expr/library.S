@@ -7,3 +7,6 @@
 #define TEXT(name) entries name
 #include "frontend/expr/library.def"
     .section .note.GNU-stack,"",%progbits
+#ifdef __CET__
+#include <cet.h> /* nothing here keeps the linker from marking the program */
+#endif

@@ -7,3 +7,6 @@ endif()
 if(TARGET step_runtime)
   add_test(NAME compat.object COMMAND sh ${CMAKE_SOURCE_DIR}/tests/compat/object.sh $<TARGET_FILE:step_runtime> ${CMAKE_SOURCE_DIR} ${CMAKE_C_COMPILER})
 endif()
+if(PYTHON AND TARGET stepc AND NOT STEPC_SANITIZE AND STEPC_HAS_CET AND CMAKE_BUILD_TYPE) # fortified functions need optimization
+  add_test(NAME compat.hardening COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/compat/hardening.py $<TARGET_FILE:stepc>)
+endif()
