@@ -23,7 +23,8 @@ def plain(value):
 
 
 layer = jex.Primitive("stepc_layer")  # a layer of the table, whatever it computes
-layer.def_abstract_eval(lambda *args, number, shape, dtype, keywords: jax.core.ShapedArray(shape, dtype))
+layer.multiple_results = True
+layer.def_abstract_eval(lambda *args, number, results: [jax.core.ShapedArray(shape, dtype) for shape, dtype in results])
 
 UNARY = {"exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "logistic": "sigmoid", "sqrt": "sqrt",
          "rsqrt": "rsqrt", "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
@@ -208,7 +209,7 @@ class Text:
         """One equation: the expressions of its results become known."""
         a = [self.read(known, v, fixed) for v in eqn.invars]
         if eqn.primitive is layer:
-            known[eqn.outvars[0]] = on_layer(eqn, a)
+            known.update(zip(eqn.outvars, on_layer(eqn, a)))
             return
         if eqn.primitive.name == "split":
             at = list(np.cumsum(eqn.params["sizes"])[:-1])
@@ -260,7 +261,8 @@ class Text:
             value = [v.val if isinstance(v, jex.Literal) else fixed.get(v) for v in eqn.invars]
             constant = eqn.primitive is not layer and not eqn.effects and all(c is not None for c in value)
             if constant:
-                first, more = eqn.primitive.get_bind_params(eqn.params)
+                bound = eqn.primitive.get_bind_params(eqn.params)
+                first, more = bound if isinstance(bound, tuple) else ((), bound)  # JAX 0.10: functions are among the keywords
                 results = eqn.primitive.bind(*first, *value, **more)
                 fixed.update(zip(eqn.outvars, results if eqn.primitive.multiple_results else [results]))
                 known.update((v, None) for v in eqn.outvars)
