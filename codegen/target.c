@@ -58,8 +58,15 @@ static bool use_native(struct cg_target *target, const char **why)
     bool amd = false;
 #if defined(__x86_64__)
     __builtin_cpu_init();
+#if defined(__clang__) /* up to 17 it knows no levels */
+#define HAS(feature) __builtin_cpu_supports(feature) != 0
+    bool v2 = HAS("sse4.2") && HAS("popcnt"), v3 = v2 && HAS("avx2") && HAS("bmi") && HAS("bmi2") && HAS("fma");
+    bool v4 = v3 && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") && HAS("avx512vl");
+#undef HAS
+#else
     bool v2 = __builtin_cpu_supports("x86-64-v2") != 0, v3 = __builtin_cpu_supports("x86-64-v3") != 0;
     bool v4 = __builtin_cpu_supports("x86-64-v4") != 0;
+#endif
     amd = __builtin_cpu_is("amd") != 0;
 #else
     bool v2 = false, v3 = false, v4 = false;

@@ -67,7 +67,7 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     struct step_array a;
     int64_t stride[RT_MAX_RANK + 1];
     if (!rt_take(&a, sizeof a, from) || !a.name)
-        return rt_fail(t, STEP_EINVAL, "input %u: wrong size field or no name", guess);
+        return rt_fail(t, STEP_EINVAL, "%s %zu: wrong size field or no name", "input", (size_t)guess);
     int32_t i = input_find(t, a.name, guess);
     if (i < 0) return rt_fail(t, STEP_ENOTFOUND, "there is no input \"%s\"", a.name);
     const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];

@@ -108,6 +108,26 @@ static step_status devices_open(struct step_instance *t)
     return status;
 }
 
+/* ---------------------------------------------------------------- create, destroy */
+
+/* The instances that there are: a pointer to one that is gone tells nothing by itself. */
+static struct step_instance *live;
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void end(struct step_instance *t)
+{
+    if (t->alive && t->program->team && !t->program->team->stop(t)) {
+        rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
+        return;
+    }
+    if (t->comm && t->comm->close) t->comm->close(t);
+    rt_release_all(t);
+    free(t->staged);
+    free(t->staged_live);
+    rt_gate_free(t);
+    free(t);
+}
+
 step_status rt_create(const struct stepc_program *program, const struct step_options *options,
                       struct step_instance **out)
 {
@@ -134,30 +154,32 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
         status = build(t, &s);
     }
     status = rt_leave(t, rt_agree(t, status));
-    if (status) rt_destroy(t);
-    else {
-        rt_log(t, 2, "%s: %u device%s (%s, %u thread%s each), %llu bytes of state and arena", program->name,
-               t->mesh_count, t->mesh_count == 1 ? "" : "s", t->device_ops->name, t->threads,
-               t->threads == 1 ? "" : "s", (unsigned long long)(t->devices[0].bytes * t->local_count));
-        *out = t;
+    if (status) {
+        end(t);
+        return status;
     }
-    return status;
+    rt_log(t, 2, "%s: %u device%s (%s, %u thread%s each), %llu bytes of state and arena", program->name, t->mesh_count,
+           t->mesh_count == 1 ? "" : "s", t->device_ops->name, t->threads, t->threads == 1 ? "" : "s",
+           (unsigned long long)(t->devices[0].bytes * t->local_count));
+    pthread_mutex_lock(&live_lock);
+    t->next = live;
+    *out = live = t;
+    pthread_mutex_unlock(&live_lock);
+    return STEP_OK;
 }
 
+/* The child of a fork has no threads to stop, so what it destroys stays. */
 void rt_destroy(struct step_instance *t)
 {
     if (!t) return;
-    if (t->alive && !rt_gate_here(t)) return; /* the child of a fork has no threads to stop */
-    if (t->alive && t->program->team && !t->program->team->stop(t)) {
-        rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
-        return;
-    }
-    if (t->comm && t->comm->close) t->comm->close(t);
-    rt_release_all(t);
-    free(t->staged);
-    free(t->staged_live);
-    rt_gate_free(t);
-    free(t);
+    pthread_mutex_lock(&live_lock);
+    struct step_instance **at = &live;
+    while (*at && *at != t) at = &(*at)->next;
+    bool found = *at, here = found && rt_gate_here(t);
+    if (here) *at = t->next;
+    pthread_mutex_unlock(&live_lock);
+    if (here) end(t);
+    else if (!found) rt_fail(NULL, STEP_EINVAL, "destroy: no such instance");
 }
 
 step_status rt_init(struct step_instance *t)

@@ -14,6 +14,8 @@
 #pragma GCC visibility push( \
         hidden) /* calls between files are direct: five bytes instead of six, no slot in the table of addresses */
 
+#define RT_FARTHEST ((int64_t)1 << 57) /* bytes between two elements of an array: what x86-64 can address */
+
 enum {
     RT_HYPER = 8, /* role of hyper-parameters in the tables; hosts see them as state too: rt_slot_role */
     RT_MAX_RANK = 8,
@@ -169,6 +171,7 @@ struct step_instance {
     uint64_t *staging_offset;              /* per input, in rt_device.staging */
     const char *alive;                     /* zero in a child after fork */
     int pid;
+    struct step_instance *next; /* one that was created before */
 
     struct rt_block *blocks;
     uint32_t block_count, block_capacity;
@@ -204,6 +207,7 @@ step_status rt_fail(struct step_instance *, step_status, const char *format, ...
  * the instance is poisoned. */
 void rt_give_up(struct step_instance *, step_status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void rt_log(struct step_instance *, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+extern const char rt_log_levels[4][8];
 const char *rt_status_name(step_status);
 const char *rt_last_error(const struct step_instance *);
 uint64_t rt_now(void); /* monotonic nanoseconds */
@@ -274,7 +278,8 @@ step_status rt_hyper_at(const struct step_instance *, size_t, struct step_hyper 
 step_status rt_hyper_get(const struct step_instance *, const char *, double *);
 step_status rt_hyper_set(struct step_instance *, const char *, double);
 /* -1: `where` (NULL: the thread) and the status say why. */
-int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, step_status *);
+int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, double value,
+                      step_status *);
 double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double); /* on my devices */
 /* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */

@@ -130,7 +130,7 @@ static step_status check_tensor(struct st_check *c, const char *name, struct st_
         if (!key) return syntax(c);
         while (k < 3 && strcmp(keys[k], key) != 0) k++;
         if (k == 3 || seen >> k & 1)
-            return corrupt(c, name, "expected an object of dtype, shape and data_offsets, found \"%.40s\"", key);
+            return corrupt(c, name, "\"%.40s\": expected an object of dtype, shape and data_offsets", key);
         seen |= 1u << k;
         if (k == 1) status = check_shape(c, t);
         else if (k == 2) status = check_offsets(c, t, &end);

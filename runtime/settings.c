@@ -13,12 +13,17 @@ static const char *variable(const struct rt_settings *s, const char *name)
     return value && *value ? value : NULL;
 }
 
+/* Digits, with a point whatever the locale of the host says: strtod would ask for its comma. */
 static bool parse_number(const char *text, double *out, const char **end)
 {
-    char *stop;
-    *out = strtod(text, &stop);
-    *end = stop;
-    return stop != text && *out >= 0;
+    double x = 0, unit = 0;
+    const char *p = text;
+    for (; (*p >= '0' && *p <= '9') || (*p == '.' && !unit); p++)
+        if (*p == '.') unit = 1;
+        else if (unit < 1e15) x = x * 10 + (*p - '0'), unit *= 10;
+    *out = unit ? x / unit : x;
+    *end = p;
+    return p > text + (*text == '.');
 }
 
 static step_status bad_variable(const char *name, const char *value, const char *wanted)
@@ -28,18 +33,17 @@ static step_status bad_variable(const char *name, const char *value, const char 
 
 step_status rt_settings_read(struct step_instance *t, struct rt_settings *s)
 {
-    static const char levels[][8] = {"error", "warning", "info", "debug"};
     const char *v, *end;
     double x;
     t->log_level = 1;
     if ((v = variable(s, "STEPC_LOG"))) {
         int level = 0;
-        while (level < 4 && strcmp(v, levels[level]) != 0) level++;
+        while (level < 4 && strcmp(v, rt_log_levels[level]) != 0) level++;
         if (level == 4) return bad_variable("STEPC_LOG", v, "error, warning, info or debug");
         t->log_level = level;
     }
     if (!s->o.threads && (v = variable(s, "STEPC_THREADS"))) {
-        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096)
+        if (!parse_number(v, &x, &end) || *end || x < 1 || x > 4096 || x != (uint32_t)x)
             return bad_variable("STEPC_THREADS", v, "a number of threads from 1 to 4096");
         s->o.threads = (uint32_t)x;
     }

@@ -193,26 +193,30 @@ step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step
     return STEP_OK;
 }
 
-/* The slot of one that can be set; -1 after a message that says why not. */
-int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name, step_status *status)
+/* The slot of one that can be set to this value; -1 after a message that says why not. */
+int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name, double value,
+                      step_status *status)
 {
     const struct stepc_slot *slots = t->program->slots, *s = NULL;
     *status = STEP_OK;
     for (uint32_t i = 0; i < t->program->slot_count && !s; i++)
         if (slots[i].role == RT_HYPER && (strcmp(hyper_name(&slots[i]), name) == 0 || strcmp(slots[i].name, name) == 0))
             s = &slots[i];
-    if (s && !(s->flags & STEP_FROZEN)) return (int32_t)(s - slots);
+    bool follows = s && s->flags & STEP_FROZEN;
+    if (s && !follows && !isnan(value)) return (int32_t)(s - slots);
     *status = rt_fail(where, s ? STEP_EINVAL : STEP_ENOTFOUND,
-                      s ? "\"%s\" cannot be set: it follows a schedule" : "no hyper-parameter \"%s\"", name);
+                      follows ? "\"%s\" cannot be set: it follows a schedule"
+                      : s     ? "\"%s\" cannot be NaN"
+                              : "no hyper-parameter \"%s\"",
+                      name);
     return -1;
 }
 
-/* NaN: a schedule of inject_hyperparams holds; opt_state.hyperparams.<name> is its value. */
 step_status rt_hyper_get(const struct step_instance *t, const char *name, double *out)
 {
     step_status status;
     if (!t || !name || !out) return unusable("hyper_get");
-    int32_t i = rt_hyper_find(t, NULL, name, &status);
+    int32_t i = rt_hyper_find(t, NULL, name, 0, &status);
     if (i >= 0) *out = rt_hyper_load(t, &t->program->slots[i]);
     return status;
 }
@@ -222,7 +226,7 @@ step_status rt_hyper_set(struct step_instance *t, const char *name, double value
     if (!t || !name) return unusable("hyper_set");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    int32_t i = rt_hyper_find(t, t, name, &status);
-    if (i >= 0) rt_hyper_store(t, &t->program->slots[i], isnan(value) ? t->program->slots[i].initial : value);
+    int32_t i = rt_hyper_find(t, t, name, value, &status);
+    if (i >= 0) rt_hyper_store(t, &t->program->slots[i], value);
     return rt_leave(t, status);
 }

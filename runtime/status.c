@@ -34,15 +34,19 @@ static struct rt_record *record_of_thread(bool make)
     return NULL;
 }
 
-static const char status_names[][17] = {
-    "STEP_OK",         "STEP_EINVAL",     "STEP_ENOTFOUND", "STEP_ESHAPE",       "STEP_ERANGE",    "STEP_ENOMEM",
-    "STEP_EIO",        "STEP_ECORRUPT",   "STEP_EVERSION",  "STEP_EDEVICE",      "STEP_EPEER",     "STEP_ETIMEOUT",
-    "STEP_ENONFINITE", "STEP_ECANCELLED", "STEP_EBUSY",     "STEP_EUNSUPPORTED", "STEP_EPOISONED", "STEP_EINTERNAL"};
+/* One after another: columns of one width cut the longest, and pointers would cost relocations. */
+static const char status_names[] =
+    "STEP_OK\0STEP_EINVAL\0STEP_ENOTFOUND\0STEP_ESHAPE\0STEP_ERANGE\0STEP_ENOMEM\0STEP_EIO\0STEP_ECORRUPT\0STEP_"
+    "EVERSION\0"
+    "STEP_EDEVICE\0STEP_EPEER\0STEP_ETIMEOUT\0STEP_ENONFINITE\0STEP_ECANCELLED\0STEP_EBUSY\0STEP_EUNSUPPORTED\0"
+    "STEP_EPOISONED\0STEP_EINTERNAL";
 
 const char *rt_status_name(step_status status)
 {
-    if (status < 0 || (size_t)status >= sizeof status_names / sizeof *status_names) return "unknown status";
-    return status_names[status];
+    const char *name = status_names;
+    if ((uint32_t)status > STEP_EINTERNAL) return "unknown status";
+    while (status-- > 0) name += strlen(name) + 1;
+    return name;
 }
 
 step_status rt_fail(struct step_instance *instance, step_status status, const char *format, ...)
@@ -80,13 +84,15 @@ const char *rt_last_error(const struct step_instance *instance)
     return r && r->instance == instance ? r->text : instance->text;
 }
 
+const char rt_log_levels[4][8] = {"error", "warning", "info", "debug"};
+
 void rt_log(struct step_instance *instance, int level, const char *format, ...)
 {
-    static const char levels[][8] = {"error", "warning", "info", "debug"};
     if (level > instance->log_level) return;
     char line[RT_TEXT];
-    double seconds = (double)(rt_now() - instance->created_ns) * 1e-9;
-    int n = snprintf(line, sizeof line, "[%8.3f] stepc %s: ", seconds, levels[level]);
+    uint64_t ms = (rt_now() - instance->created_ns) / 1000000; /* whole numbers: the host's locale has no say */
+    int n = snprintf(line, sizeof line, "[%4llu.%03u] stepc %s: ", (unsigned long long)(ms / 1000),
+                     (unsigned)(ms % 1000), rt_log_levels[level]);
     va_list args;
     va_start(args, format);
     vsnprintf(line + n, sizeof line - (size_t)n - 1, format, args);

@@ -161,9 +161,9 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
     for (size_t i = 0; i < batch->hyper_count; i++, at += batch->hypers->size) {
         struct step_hyper value;
         if (!rt_take(&value, sizeof value, at) || !value.name)
-            return rt_fail(t, STEP_EINVAL, "batch: hyper-parameter %zu has a wrong size field or no name", i);
+            return rt_fail(t, STEP_EINVAL, "%s %zu: wrong size field or no name", "hyper-parameter", i);
         step_status status;
-        int32_t slot = rt_hyper_find(t, t, value.name, &status);
+        int32_t slot = rt_hyper_find(t, t, value.name, value.value, &status);
         if (slot < 0) return status;
         for (uint32_t k = 0; k < h->count; k++)
             if (h->slot[k] == (uint32_t)slot)
@@ -173,7 +173,7 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
         const struct stepc_slot *s = &t->program->slots[slot];
         h->old[h->count] = rt_hyper_load(t, s);
         h->slot[h->count++] = (uint32_t)slot;
-        rt_hyper_store(t, s, isnan(value.value) ? s->initial : value.value);
+        rt_hyper_store(t, s, value.value);
     }
     return STEP_OK;
 }
@@ -216,7 +216,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, RT_STEP);
     if (!status && results && results->size < sizeof results->size)
-        status = rt_fail(t, STEP_EINVAL, "step: wrong size field of the result");
+        status = rt_fail(t, STEP_EINVAL, "wrong size field of the result");
     if (!status && batch.flags > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
     if (!status) status = rt_bind(t, &batch, RT_STEP, leading ? n : 0);
@@ -317,7 +317,7 @@ static step_status outputs_go(struct step_instance *t, const struct outputs *o, 
         const struct stepc_slot *slot = NULL;
         int64_t stride[RT_MAX_RANK + 1];
         if (!rt_take(&a, sizeof a, at) || !a.name)
-            return rt_fail(t, STEP_EINVAL, "infer: output %zu has a wrong size field or no name", i);
+            return rt_fail(t, STEP_EINVAL, "%s %zu: wrong size field or no name", "output", i);
         status = output_find(t, &a, &slot);
         if (!status) status = rt_array_check(t, &a, slot, 0, stride);
         if (!status && fetch) rt_gather(t, slot, a.data, stride);
@@ -343,7 +343,7 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, kind);
     if (!status && result && result->size < sizeof result->size)
-        status = rt_fail(t, STEP_EINVAL, "eval: wrong size field of the result");
+        status = rt_fail(t, STEP_EINVAL, "wrong size field of the result");
     if (!status) status = weights_select(t, kind, weights);
     if (!status) status = rt_bind(t, &batch, kind, 0);
     if (!status) status = outputs_go(t, outputs, false);

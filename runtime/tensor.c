@@ -6,8 +6,8 @@
 
 void rt_c_strides(int64_t *stride, const int64_t *shape, int32_t rank, size_t item)
 {
-    int64_t s = (int64_t)item;
-    for (int32_t i = rank; i-- > 0; s *= shape[i]) stride[i] = s;
+    uint64_t s = item;
+    for (int32_t i = rank; i-- > 0; s *= (uint64_t)shape[i]) stride[i] = (int64_t)s;
 }
 
 bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item)
@@ -160,8 +160,12 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
         return rt_fail(t, STEP_EUNSUPPORTED, "\"%s\": memory of device type %d; this object runs on the CPU", s->name,
                        a->device_type);
     size_t item = rt_dtype_bytes(s->dtype);
-    if (!a->strides) rt_c_strides(stride, a->shape, a->rank, item);
-    else
-        for (int32_t i = 0; i < a->rank; i++) stride[i] = a->strides[i] * (int64_t)item;
+    rt_c_strides(stride, a->shape, a->rank, item);
+    for (int32_t i = 0; a->strides && i < a->rank; i++) {
+        int64_t most = RT_FARTHEST / (int64_t)item / a->shape[i]; /* extents are more than 0 */
+        if (a->shape[i] > 1 && (a->strides[i] > most || a->strides[i] < -most))
+            return rt_fail(t, STEP_EINVAL, "\"%s\": strides beyond memory", s->name);
+        stride[i] = a->shape[i] > 1 ? a->strides[i] * (int64_t)item : 0;
+    }
     return STEP_OK;
 }

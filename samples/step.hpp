@@ -19,25 +19,40 @@ struct error : std::runtime_error {
     error(step_status s, const std::string &text) : std::runtime_error(text), status(s) {}
 };
 
+/// The dtype of a C++ type. 16-bit floats have none: a uint16_t is taken for the bits of a bfloat16, unless an array
+/// says STEP_F16 or STEP_U16. A std::vector<bool> is no array; bool tensors are read into std::vector<uint8_t> as
+/// STEP_BOOL.
 template <class T> struct dtype_of;
-template <> struct dtype_of<float> {
-    static constexpr uint32_t value = STEP_F32;
+template <uint32_t code> struct dtype {
+    static constexpr uint32_t value = code;
 };
-template <> struct dtype_of<int32_t> {
-    static constexpr uint32_t value = STEP_I32;
+template <> struct dtype_of<uint8_t> : dtype<STEP_U8> {
 };
-template <> struct dtype_of<double> {
-    static constexpr uint32_t value = STEP_F64;
+template <> struct dtype_of<int8_t> : dtype<STEP_I8> {
 };
-template <> struct dtype_of<uint32_t> {
-    static constexpr uint32_t value = STEP_U32;
+template <> struct dtype_of<uint16_t> : dtype<STEP_BF16> {
 };
-template <> struct dtype_of<uint16_t> {
-    static constexpr uint32_t value = STEP_BF16;
-}; // its bits
-template <> struct dtype_of<uint8_t> {
-    static constexpr uint32_t value = STEP_U8;
+template <> struct dtype_of<int16_t> : dtype<STEP_I16> {
 };
+template <> struct dtype_of<uint32_t> : dtype<STEP_U32> {
+};
+template <> struct dtype_of<int32_t> : dtype<STEP_I32> {
+};
+template <> struct dtype_of<uint64_t> : dtype<STEP_U64> {
+};
+template <> struct dtype_of<int64_t> : dtype<STEP_I64> {
+};
+template <> struct dtype_of<float> : dtype<STEP_F32> {
+};
+template <> struct dtype_of<double> : dtype<STEP_F64> {
+};
+
+/// Bytes of an element; 0: no such dtype.
+inline size_t bytes_of(uint32_t dtype)
+{
+    static constexpr unsigned char bytes[] = {0, 1, 1, 1, 2, 2, 4, 4, 8, 8, 1, 1, 2, 2, 4, 8};
+    return dtype < sizeof bytes ? bytes[dtype] : 0;
+}
 
 /// A view of host memory in C order; it must outlive the call that it is given to.
 struct array {
@@ -46,15 +61,22 @@ struct array {
     uint32_t dtype;
     void *data;
     template <class T>
-    array(std::string n, std::vector<int64_t> s, std::vector<T> &v)
-        : name(std::move(n)), shape(std::move(s)), dtype(dtype_of<T>::value), data(v.data())
+    array(std::string n, std::vector<int64_t> s, std::vector<T> &v, uint32_t d = dtype_of<T>::value)
+        : name(std::move(n)), shape(std::move(s)), dtype(d), data(v.data())
     {
         uint64_t elements = 1;
-        for (int64_t extent : shape) elements *= static_cast<uint64_t>(extent);
+        for (int64_t extent : shape)
+            if (extent < 0 || __builtin_mul_overflow(elements, static_cast<uint64_t>(extent), &elements))
+                throw error(STEP_ESHAPE, "array \"" + name + "\": no shape: an extent of " + std::to_string(extent));
         if (elements != v.size())
             throw error(STEP_ESHAPE, "array \"" + name + "\": its shape has " + std::to_string(elements) +
                                          " elements, the vector " + std::to_string(v.size()));
+        if (sizeof(T) != bytes_of(dtype))
+            throw error(STEP_ESHAPE, "array \"" + name + "\": dtype " + std::to_string(dtype) + " has elements of " +
+                                         std::to_string(bytes_of(dtype)) + " bytes, the vector of " +
+                                         std::to_string(sizeof(T)));
     }
+    /// Memory that is large enough, as the caller says.
     array(std::string n, std::vector<int64_t> s, uint32_t d, void *p)
         : name(std::move(n)), shape(std::move(s)), dtype(d), data(p)
     {
@@ -103,6 +125,7 @@ class trainer
         batch b(inputs);
         step_result r = result();
         check(api_->step(instance_, &b.c, &r));
+        metrics_.resize(r.metric_count);
         return r.loss;
     }
     /// The loss without an update, by "params", "ema" or what other weights there are.
@@ -111,6 +134,7 @@ class trainer
         batch b(inputs);
         step_result r = result();
         check(api_->eval(instance_, &b.c, weights, &r));
+        metrics_.resize(r.metric_count);
         return r.loss;
     }
     /// The metrics of the last step or evaluation that are one number each, in the order of slots(STEP_METRIC).
@@ -191,7 +215,7 @@ class trainer
     step_result result()
     {
         step_result r{};
-        if (metrics_.empty()) metrics_.resize(api_->tensor_count(instance_, STEP_METRIC));
+        metrics_.resize(api_->tensor_count(instance_, STEP_METRIC));
         r.size = sizeof r, r.metrics = metrics_.data(), r.metric_capacity = static_cast<uint32_t>(metrics_.size());
         return r;
     }

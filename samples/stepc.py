@@ -69,14 +69,17 @@ class _Api(ctypes.Structure):
 
 def bits(values):
     """Numbers as bfloat16, rounded to nearest: an array of its bits, since NumPy has no such type."""
-    values = np.asarray(values, np.float32)
-    raw = values.view(np.uint32).astype(np.uint64)
+    values = np.asarray(values, np.float64)
+    with np.errstate(over="ignore"):
+        near = values.astype(np.float32)
+    raw = near.view(np.uint32).astype(np.int64)  # rounded to odd first: a number is rounded to nearest once
+    raw = np.where(near == values, raw, raw - (abs(near) > abs(values)) | 1)
     return np.where(np.isnan(values), 0x7fc0, (raw + 0x7fff + (raw >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def numbers(bits_of_bfloat16):
     """The same back, as float32."""
-    return (np.asarray(bits_of_bfloat16, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return np.left_shift(np.asarray(bits_of_bfloat16, np.uint16), 16, dtype=np.uint32).view(np.float32)
 
 
 class StepError(RuntimeError):
@@ -134,22 +137,40 @@ class Step:
 
     @staticmethod
     def _array(name, a, keep, code):
-        if code == BFLOAT16 and a.dtype != np.uint16:
-            a = a.view(np.uint16) if a.dtype.name == "bfloat16" else bits(a) if a.dtype.kind == "f" else a
-        elif code == FLOAT16 and a.dtype.kind == "f":
-            a = a.astype(np.float16)
+        """Tells the object of an array as it lies in memory, to be read or written there. `a.strides` count whole elements."""
+        shape, strides = (_i64 * max(a.ndim, 1))(*a.shape), (_i64 * max(a.ndim, 1))(*[n // a.itemsize for n in a.strides])
+        keep += [a, shape, strides]
+        return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=code, rank=a.ndim,
+                      shape=shape, strides=strides)
+
+    def _given(self, name, value, keep, code):
+        """The same of what the object only reads: in this machine's byte order, and rounded where 16-bit floats are wanted."""
+        if isinstance(value, np.ma.MaskedArray):
+            raise StepError(1, 'STEP_EINVAL: "%s": a masked array; the object would read what is masked' % name)
+        a = np.asarray(value)
+        if not a.dtype.isnative:
+            a = a.astype(a.dtype.newbyteorder("="))
+        if code == BFLOAT16 and a.dtype.name == "bfloat16":
+            a = a.view(np.uint16)
+        elif code in (BFLOAT16, FLOAT16) and a.dtype in (np.float16, np.float32, np.float64):
+            a = bits(a) if code == BFLOAT16 else a.astype(np.float16)
         own = BFLOAT16 if code == BFLOAT16 and a.dtype == np.uint16 else _CODES.get(a.dtype)
         if own is None:
             raise StepError(3, 'STEP_ESHAPE: "%s": an array of %s' % (name, a.dtype))
         if any(n % a.itemsize for n in a.strides):  # a field of records
-            a = np.ascontiguousarray(a)
-        shape, strides = (_i64 * max(a.ndim, 1))(*a.shape), (_i64 * max(a.ndim, 1))(*[n // a.itemsize for n in a.strides])
-        keep += [a, shape, strides]
-        return _ARRAY(size=ctypes.sizeof(_ARRAY), name=name.encode(), data=a.ctypes.data, dtype=own, rank=a.ndim,
-                      shape=shape, strides=strides)
+            a = a.copy()
+        return self._array(name, a, keep, own)
+
+    def _room(self, tensor, keep):
+        """An array for a tensor to be written to, and what tells the object of it."""
+        name = tensor.name.decode()
+        if tensor.dtype not in _DTYPES:
+            raise StepError(15, 'STEP_EUNSUPPORTED: "%s" has dtype %d, which NumPy lacks' % (name, tensor.dtype))
+        a = np.empty(tensor.shape[:tensor.rank], _DTYPES[tensor.dtype])
+        return a, self._array(name, a, keep, tensor.dtype)
 
     def _batch(self, values, keep):
-        inputs = [self._array(n, np.asarray(v), keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
+        inputs = [self._given(n, v, keep, self._inputs[n].dtype) for n, v in values.items() if n in self._inputs]
         for n, v in values.items():
             if n not in self._inputs and np.ndim(v):
                 raise StepError(2, 'STEP_ENOTFOUND: there is no input "%s"; there is %s' % (n, ", ".join(self._inputs) or "none"))
@@ -196,8 +217,8 @@ class Step:
         names = list(there) if output is None else [output]
         if not there or any(n not in there for n in names):
             raise StepError(2, 'STEP_ENOTFOUND: infer has no output "%s"; there is %s' % (output, ", ".join(there) or "none"))
-        out = {n: np.empty(there[n].shape[:there[n].rank], _DTYPES[there[n].dtype]) for n in names}
-        arrays = (_ARRAY * len(names))(*(self._array(n, a, keep, there[n].dtype) for n, a in out.items()))
+        rooms = [self._room(there[n], keep) for n in names]
+        out, arrays = {n: a for n, (a, _) in zip(names, rooms)}, (_ARRAY * len(names))(*(c for _, c in rooms))
         batch = self._batch(values, keep)
         self._check(self._infer(self._instance, ctypes.byref(batch), weights.encode(), arrays, ctypes.c_size_t(len(names))))
         return out if len(out) > 1 else out[names[0]]
@@ -226,15 +247,14 @@ class Step:
     def __getitem__(self, name):
         t, keep = _Tensor(), []
         self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
-        out = np.empty(t.shape[:t.rank], _DTYPES[t.dtype])
-        array = self._array(name, out, keep, t.dtype)
+        out, array = self._room(t, keep)
         self._check(self._read(self._instance, ctypes.byref(array)))
         return out
 
     def __setitem__(self, name, value):
         t, keep = _Tensor(), []
         self._check(self._tensor_find(self._instance, name.encode(), ctypes.byref(t)))
-        array = self._array(name, np.asarray(value), keep, t.dtype)
+        array = self._given(name, value, keep, t.dtype)
         self._check(self._write(self._instance, ctypes.byref(array)))
 
     def state(self):

@@ -34,7 +34,7 @@ static bool outputs(const char *path, const std::string &file)
     t.init();
     t.step(batch);
     good &= t.slots(STEP_OUTPUT).size() == 3 && t.slots(STEP_OUTPUT)[0].name == "model.score" &&
-            t.metrics().size() == 4;
+            t.metrics().size() == 3 && t.slots(STEP_METRIC).size() == 4; // one is an array
     double loss = t.eval(batch), sum = 0;
     t.infer(read, out);
     t.infer(read, {"model.class", {4}, classes});
@@ -60,9 +60,57 @@ static bool outputs(const char *path, const std::string &file)
     return good;
 }
 
+// Every dtype in and out: on a step.so made by dtypes.py.
+template <class In, class Out> static bool passes(step::trainer &t, const std::string &kind, uint32_t in, uint32_t out)
+{
+    std::vector<step::array> batch;
+    std::vector<std::vector<char>> kept;
+    std::vector<In> given(12);
+    std::vector<Out> back(12);
+    for (size_t i = 0; i < 12; i++) given[i] = static_cast<In>(i % 2);
+    for (const step::slot &s : t.slots(STEP_INPUT)) {
+        kept.emplace_back(s.bytes);
+        if (s.name == kind + "_row") batch.emplace_back(s.name, s.shape, given, in);
+        else batch.emplace_back(s.name, s.shape, s.dtype, kept.back().data());
+    }
+    t.infer(batch, {"model." + kind + "_row", {4, 3}, back, out});
+    bool good = step::bytes_of(in) == sizeof(In) && step::bytes_of(out) == sizeof(Out);
+    for (size_t i = 0; i < 12; i++) good &= back[i] == static_cast<Out>(given[i]);
+    if (!good) std::fprintf(stderr, "%s does not come back\n", kind.c_str());
+    return good;
+}
+template <class T> static bool passes(step::trainer &t, const std::string &kind)
+{
+    return passes<T, T>(t, kind, step::dtype_of<T>::value, step::dtype_of<T>::value);
+}
+
+static bool dtypes(const char *path)
+{
+    step::trainer t(path);
+    t.init();
+    bool good = passes<uint8_t>(t, "uint8") & passes<int8_t>(t, "int8") & passes<int16_t>(t, "int16") &
+                passes<uint32_t>(t, "uint32") & passes<int32_t>(t, "int32") & passes<float>(t, "float32") &
+                passes<uint16_t>(t, "bfloat16") & passes<uint16_t, uint16_t>(t, "float16", STEP_F16, STEP_F16) &
+                passes<uint16_t, uint16_t>(t, "uint16", STEP_U16, STEP_U16) &
+                passes<uint8_t, uint8_t>(t, "bool", STEP_BOOL, STEP_BOOL) &
+                passes<uint64_t, uint32_t>(t, "uint64", STEP_U64, STEP_U32) &
+                passes<int64_t, int32_t>(t, "int64", STEP_I64, STEP_I32) &
+                passes<double, float>(t, "float64", STEP_F64, STEP_F32);
+    std::vector<uint16_t> half(12);
+    std::vector<float> empty;
+    good &= refused(STEP_ESHAPE, "dtype 14 has elements of 4 bytes, the vector of 2", [&] {
+        step::array("a", {4, 3}, half, STEP_F32);
+    });
+    good &= refused(STEP_ESHAPE, "extent of -1", [&] { step::array("a", {-1, 0}, empty); });
+    good &= refused(STEP_ESHAPE, "no shape", [&] { step::array("a", {int64_t{1} << 32, int64_t{1} << 32}, empty); });
+    good &= refused(STEP_ESHAPE, "float16[4, 3]", [&] { t.read({"float16_row_w", {4, 3}, half}); });
+    t.read({"float16_row_w", {4, 3}, half, STEP_F16});
+    return good;
+}
+
 int main(int argc, char **argv)
 try {
-    if (argc != 4) return 2;
+    if (argc != 5) return 2;
     step::trainer t(argv[1]);
     t.init();
     std::vector<float> x(64), y(256), kernel(16), output(256);
@@ -97,7 +145,7 @@ try {
     } catch (const step::error &e) {
         refused = e.status == STEP_ESHAPE;
     }
-    bool good = outputs(argv[2], argv[3]) && before == first && last < first && refused && same &&
+    bool good = outputs(argv[2], argv[3]) && dtypes(argv[4]) && before == first && last < first && refused && same &&
                 std::fabs(loss - t.eval(batch)) < 1e-5;
     std::printf("C++ host: loss %.6f -> %.6f, %s\n", first, last, good ? "all checks passed" : "FAILED");
     return good ? 0 : 1;

@@ -11,8 +11,13 @@ gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/ho
 "$stepc" compile "$here/outputs.json" -o "$out/outputs.so"
 gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" "$here/outputs.c" -o "$out/outputs_c" -ldl -lm
 "$out/outputs_c" "$out/outputs.so" "$out/outputs.safetensors"
+"$python" "$here/dtypes.py" "$stepc" "$out"
+mkdir -p "$out/locales"
+localedef -c -i "$here/comma.locale" "$out/locales/comma" 2>/dev/null || true # it warns of what is not defined
+gcc -std=c11 -pedantic -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/runtime/include" "$here/arrays.c" -o "$out/arrays_c" -ldl
+for object in one mesh; do LOCPATH=$out/locales "$out/arrays_c" "$out/dtypes_$object.so"; done
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
-"$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors"
+"$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors" "$out/dtypes_mesh.so"
 "$python" "$root/tests/tool/recorded.py" cookbook_ema --into "$out"
 "$stepc" compile "$out/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"

@@ -11,6 +11,8 @@ import sys
 KNOWN = {
     "bug_hook": "what a thread calls before BUG aborts, so that a pass can leave its input behind",
     "caught": "the signal that ends a run after its step: a handler has no other way to say it",
+    "live": "the instances that there are, so that one is not destroyed twice",
+    "live_lock": "guards them",
     "record_key": "the thread's last error, which step.h promises for as long as the thread lives",
     "record_once": "makes record_key once",
     "record_ready": "whether there is a record_key",

@@ -52,8 +52,21 @@ START_TEST(query)
     ck_assert_ptr_null(step_query(STEP_ABI_MAJOR, STEP_ABI_MINOR + 1));
     ck_assert_uint_eq(api->size, sizeof *api);
     ck_assert_str_eq(api->describe(), "{\"name\": \"toy\"}");
-    ck_assert_str_eq(api->status_name(STEP_ESHAPE), "STEP_ESHAPE");
-    ck_assert_str_eq(api->status_name(99), "unknown status");
+#define S(status) \
+    { \
+        status, #status \
+    }
+    static const struct {
+        step_status status;
+        const char *name;
+    } names[] = {S(STEP_OK),           S(STEP_EINVAL),    S(STEP_ENOTFOUND),  S(STEP_ESHAPE),     S(STEP_ERANGE),
+                 S(STEP_ENOMEM),       S(STEP_EIO),       S(STEP_ECORRUPT),   S(STEP_EVERSION),   S(STEP_EDEVICE),
+                 S(STEP_EPEER),        S(STEP_ETIMEOUT),  S(STEP_ENONFINITE), S(STEP_ECANCELLED), S(STEP_EBUSY),
+                 S(STEP_EUNSUPPORTED), S(STEP_EPOISONED), S(STEP_EINTERNAL)};
+#undef S
+    for (size_t i = 0; i <= STEP_EINTERNAL; i++) ck_assert_str_eq(api->status_name(names[i].status), names[i].name);
+    ck_assert_str_eq(api->status_name(STEP_EINTERNAL + 1), "unknown status");
+    ck_assert_str_eq(api->status_name(-1), "unknown status");
     void *const *entries = (void *const *)(const void *)&api->describe; /* every entry is there */
     for (size_t i = 0; i < (sizeof *api - offsetof(struct step_api, describe)) / sizeof(void *); i++)
         ck_assert_ptr_nonnull(entries[i]);
@@ -476,6 +489,103 @@ START_TEST(refusing_create)
 }
 END_TEST
 
+START_TEST(variables)
+{ /* numbers in the environment: digits with a point, nothing else, in whatever locale */
+    static const struct {
+        const char *name, *value;
+        int64_t wanted; /* -1: refused */
+    } rows[] = {{"STEPC_THREADS", "1", 0},
+                {"STEPC_THREADS", "2.", 0},
+                {"STEPC_THREADS", "1.5", -1},
+                {"STEPC_THREADS", "0", -1},
+                {"STEPC_THREADS", "-1", -1},
+                {"STEPC_THREADS", "4097", -1},
+                {"STEPC_THREADS", "1 ", -1},
+                {"STEPC_THREADS", "0x2", -1},
+                {"STEPC_THREADS", "nan", -1},
+                {"STEPC_TIMEOUT", "0.5", 500},
+                {"STEPC_TIMEOUT", ".25", 250},
+                {"STEPC_TIMEOUT", "0.500000000000000000000000000000000000000000000001", 500},
+                {"STEPC_TIMEOUT", "7", 7000},
+                {"STEPC_TIMEOUT", "0", 0},
+                {"STEPC_TIMEOUT", ".", -1},
+                {"STEPC_TIMEOUT", "0,5", -1},
+                {"STEPC_TIMEOUT", "0.5.5", -1},
+                {"STEPC_TIMEOUT", "1e10", -1},
+                {"STEPC_TIMEOUT", "inf", -1},
+                {"STEPC_TIMEOUT", "99999999999", -1},
+                {"STEPC_MAX_MEMORY", "0.5GiB", 0},
+                {"STEPC_MAX_MEMORY", "1.5 GiB", -1},
+                {"STEPC_MAX_MEMORY", "99999999999GiB", -1},
+                {"STEPC_MAX_MEMORY", "GiB", -1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct step_options options = {.size = sizeof options};
+        struct step_instance *t;
+        setenv(rows[i].name, rows[i].value, 1);
+        step_status status = rt_create(toy_build(&toy, 2, false, false), &options, &t);
+        unsetenv(rows[i].name);
+        ck_assert_msg(status == (rows[i].wanted < 0 ? STEP_EINVAL : STEP_OK), "%s=%s: %d", rows[i].name, rows[i].value,
+                      status);
+        if (status) ck_assert_ptr_nonnull(strstr(rt_last_error(NULL), rows[i].value));
+        else if (strcmp(rows[i].name, "STEPC_TIMEOUT") == 0) ck_assert_int_eq(t->timeout_ns, rows[i].wanted * 1000000);
+        rt_destroy(t);
+    }
+}
+END_TEST
+
+START_TEST(destroyed_twice)
+{ /* an error, and nothing that others have is touched */
+    struct step_instance *a = ready(1, 1), *b = ready(1, 1), *c = ready(1, 1);
+    struct step_instance *never = malloc(sizeof *never);
+    const char *fault = "STEP_EINVAL: destroy: no such instance";
+    rt_destroy(b), rt_destroy(b);
+    ck_assert_str_eq(rt_last_error(NULL), fault);
+    rt_destroy(a), rt_destroy(b), rt_destroy(a);
+    ck_assert_int_eq(rt_step(c, &data.batch, NULL), STEP_OK);
+    rt_destroy(c);
+    rt_step(NULL, NULL, NULL); /* another text */
+    rt_destroy(c);
+    ck_assert_str_eq(rt_last_error(NULL), fault);
+    rt_step(NULL, NULL, NULL);
+    rt_destroy(never);
+    ck_assert_str_eq(rt_last_error(NULL), fault);
+    free(never);
+}
+END_TEST
+
+START_TEST(wild_strides)
+{ /* products that leave what can be addressed are refused before anything follows them */
+    struct step_instance *t = ready(1, 1);
+    float w[3] = {1, 2, 3}, was[3];
+    static const int64_t wild[] = {INT64_MAX,        INT64_MIN,        INT64_MAX / 4,       INT64_MIN / 4,
+                                   (int64_t)1 << 62, (int64_t)1 << 60, -((int64_t)1 << 60), (int64_t)1 << 55};
+    int64_t stride = 0, strides[2] = {3, 1};
+    struct step_array a = {.size = sizeof a,
+                           .name = "w",
+                           .data = w,
+                           .dtype = STEP_F32,
+                           .rank = 1,
+                           .shape = (int64_t[]){3},
+                           .strides = &stride};
+    struct step_array input[3];
+    struct step_batch batch = data.batch;
+    ck_assert_int_eq(toy_read(t, "w", was, 3), STEP_OK);
+    memcpy(input, data.arrays, sizeof input);
+    input[0].strides = strides, batch.inputs = input;
+    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+        stride = strides[0] = wild[i];
+        ck_assert_int_eq(rt_write(t, &a), STEP_EINVAL);
+        ck_assert_msg(strstr(rt_last_error(t), "\"w\": strides") != NULL, "%s", rt_last_error(t));
+        ck_assert_int_eq(rt_read(t, &a), STEP_EINVAL);
+        ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
+        ck_assert_msg(strstr(rt_last_error(t), "strides") != NULL, "%s", rt_last_error(t));
+    }
+    toy_read(t, "w", w, 3);
+    ck_assert_mem_eq(w, was, sizeof w);
+    rt_destroy(t);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- services of the host */
 
 static size_t held, lines;
@@ -526,7 +636,7 @@ END_TEST
 int main(void)
 {
     toy_build(&linked, 1, false, true);
-    return run_case("abi",
-                    CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided, write_and_read,
-                            floating_point, after_fork, interrupted, order_and_null, refusing_create, services));
+    return run_case("abi", CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided,
+                                   write_and_read, floating_point, after_fork, interrupted, order_and_null,
+                                   refusing_create, variables, destroyed_twice, wild_strides, services));
 }

@@ -256,9 +256,17 @@ START_TEST(hypers)
     ck_assert_mem_ne(before, after, sizeof before);
     ck_assert_int_eq(rt_hyper_get(t, "learning_rate", &lr), STEP_OK);
     ck_assert_double_eq(lr, 0); /* sticky value is back */
-    ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double)NAN), STEP_OK);
+    ck_assert_int_eq(rt_hyper_set(t, "learning_rate", 0.75), STEP_OK);
+    ck_assert_int_eq(rt_hyper_set(t, "learning_rate", (double)NAN),
+                     STEP_EINVAL); /* there is no schedule to go back to */
+    ck_assert_msg(strstr(rt_last_error(t), "cannot be NaN") != NULL, "%s", rt_last_error(t));
+    call.value = (double)NAN;
+    toy_read(t, "w", before, 3);
+    ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
+    toy_read(t, "w", after, 3);
+    ck_assert_mem_eq(before, after, sizeof before);
     rt_hyper_get(t, "learning_rate", &lr);
-    ck_assert_double_eq(lr, (double)0.1f);
+    ck_assert_double_eq(lr, 0.75);
     ck_assert_int_eq(rt_hyper_set(t, "lerning_rate", 1), STEP_ENOTFOUND);
     struct step_tensor about = {.size = sizeof about}; /* it is state as well */
     ck_assert_int_eq(rt_tensor_find(t, "hyperparameters.learning_rate", &about), STEP_OK);
