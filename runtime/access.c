@@ -27,7 +27,7 @@ static step_status access(struct step_instance *t, const struct step_array *from
 
 static step_status enter(struct step_instance *t, const struct step_array *array, bool write)
 {
-    if (!t || !array) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", write ? "write" : "read");
+    if (!t || !array) return rt_fail(t, STEP_EINVAL, "%s: null pointer", write ? "write" : "read");
     step_status status = rt_enter(t, false);
     return status ? status : rt_leave(t, access(t, array, write));
 }

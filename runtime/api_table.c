@@ -21,10 +21,9 @@ void rt_abort_peers(struct step_instance *t)
 
 step_status rt_memory(const struct step_instance *t, uint32_t device, struct step_memory *out)
 {
-    if (!t || !out || out->size < sizeof out->size)
-        return rt_fail(NULL, STEP_EINVAL, "memory: null pointer or wrong size field");
+    if (!t || !rt_sized(out)) return rt_fail(t, STEP_EINVAL, "memory: null pointer or wrong size field");
     if (device - t->first_local >= t->local_count)
-        return rt_fail(NULL, STEP_ENOTFOUND, "memory: device %u of %u", device, t->mesh_count);
+        return rt_fail(t, STEP_ENOTFOUND, "memory: device %u of %u", device, t->mesh_count);
     const struct stepc_program *p = t->program;
     const struct rt_device *d = &t->devices[device - t->first_local];
     struct step_memory m = {.parameters = p->memory[0],

@@ -35,7 +35,7 @@ bool rt_gate_here(const struct step_instance *t) { return *t->alive && (!t->pid 
 
 step_status rt_enter(struct step_instance *t, bool even_if_poisoned)
 {
-    if (!rt_gate_here(t)) return rt_fail(NULL, STEP_EINVAL, "the instance belongs to the process before fork");
+    if (!rt_gate_here(t)) return rt_fail(t, STEP_EINVAL, "the instance belongs to the process before fork");
     if (atomic_exchange_explicit(&t->busy, 1, memory_order_acquire))
         return rt_fail(t, STEP_EBUSY, "another thread is inside this instance");
     if (atomic_load_explicit(&t->poisoned, memory_order_relaxed) && !even_if_poisoned)
@@ -50,6 +50,7 @@ step_status rt_leave(struct step_instance *t, step_status status)
         atomic_store(&t->poisoned, 1);
         status = rt_fail(t, failed, "%s", t->failure);
     }
+    if (status) rt_failed(t, status);
     atomic_store_explicit(&t->busy, 0, memory_order_release);
     return status;
 }

@@ -143,8 +143,10 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     t->program = program;
     t->created_ns = rt_now();
     t->stage_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    if (s.o.host) rt_take(&t->host, sizeof t->host, s.o.host);
-    step_status status = rt_settings_read(t, &s);
+    step_status status = STEP_OK;
+    if (s.o.host && !rt_take(&t->host, sizeof t->host, s.o.host))
+        status = rt_fail(NULL, STEP_EINVAL, "create: host has a wrong size field");
+    if (!status) status = rt_settings_read(t, &s);
     if (!status) status = rt_settings_apply(t, &s);
     if (!status && !rt_unpack(t)) status = rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
     if (!status) status = devices_open(t);

@@ -83,21 +83,23 @@ double rt_view_number(struct rt_device *d, const void *at, uint32_t dtype)
     return rt_number_at(ops->shared ? at : &buffer, dtype, 0);
 }
 
+size_t rt_sized(const void *from)
+{
+    size_t size = 0;
+    if (from) memcpy(&size, from, sizeof size);
+    return size % 8 || size > 4096 ? 0 : size;
+}
+
 bool rt_take(void *to, size_t bytes, const void *from)
 {
-    size_t size;
+    size_t size = rt_sized(from);
     memset(to, 0, bytes);
-    if (!from) return false;
-    memcpy(&size, from, sizeof size);
-    if (size < sizeof size) return false;
-    memcpy(to, from, size < bytes ? size : bytes);
-    return true;
+    if (size) memcpy(to, from, size < bytes ? size : bytes);
+    return size > 0;
 }
 
 void rt_give(void *to, const void *from, size_t bytes)
 {
-    size_t size;
-    memcpy(&size, to, sizeof size);
-    size_t n = size < bytes ? size : bytes;
+    size_t size = rt_sized(to), n = size < bytes ? size : bytes;
     if (n > sizeof size) memcpy((char *)to + sizeof size, (const char *)from + sizeof size, n - sizeof size);
 }

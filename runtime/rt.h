@@ -202,7 +202,10 @@ struct step_instance {
 
 /* ---------------------------------------------------------------- status.c */
 
-step_status rt_fail(struct step_instance *, step_status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The text is this thread's until rt_leave gives it to the instance, whose last_error other threads read. */
+step_status rt_fail(const struct step_instance *, step_status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void rt_failed(struct step_instance *, step_status);
 /* Ends the call in progress, from any of its threads: the first one's status and text become those of the call, and
  * the instance is poisoned. */
 void rt_give_up(struct step_instance *, step_status, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -277,9 +280,8 @@ size_t rt_hyper_count(const struct step_instance *);
 step_status rt_hyper_at(const struct step_instance *, size_t, struct step_hyper *);
 step_status rt_hyper_get(const struct step_instance *, const char *, double *);
 step_status rt_hyper_set(struct step_instance *, const char *, double);
-/* -1: `where` (NULL: the thread) and the status say why. */
-int32_t rt_hyper_find(const struct step_instance *, struct step_instance *where, const char *name, double value,
-                      step_status *);
+/* -1: the status and the text say why. */
+int32_t rt_hyper_find(const struct step_instance *, const char *name, double value, step_status *);
 double rt_hyper_load(const struct step_instance *, const struct stepc_slot *);
 void rt_hyper_store(struct step_instance *, const struct stepc_slot *, double); /* on my devices */
 /* Index of the slot of that name, -1: none. Hyper-parameters and tensors are separate name spaces. */
@@ -327,6 +329,8 @@ bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t 
 step_status rt_read(struct step_instance *, const struct step_array *);
 step_status rt_write(struct step_instance *, const struct step_array *);
 
+/* The size in a struct of the host. 0: NULL, or none that any version has, whose fields lie in units of eight bytes. */
+size_t rt_sized(const void *);
 /* Copies a struct of the host, whatever its version: what the caller lacks is zero. False: no or bad size. */
 bool rt_take(void *to, size_t bytes, const void *from);
 void rt_give(void *to, const void *from, size_t bytes);

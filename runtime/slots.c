@@ -82,9 +82,9 @@ static int32_t hyper_slot_at(const struct stepc_program *p, size_t index, size_t
 }
 
 /* Arguments that no call can do anything with. */
-static step_status unusable(const char *call)
+static step_status unusable(const struct step_instance *t, const char *call)
 {
-    return rt_fail(NULL, STEP_EINVAL, "%s: null pointer or wrong size field", call);
+    return rt_fail(t, STEP_EINVAL, "%s: null pointer or wrong size field", call);
 }
 
 uint64_t rt_slot_bytes(const struct stepc_slot *s, bool local)
@@ -142,24 +142,24 @@ size_t rt_tensor_count(const struct step_instance *t, uint32_t role)
 
 static step_status tensor_give(const struct step_instance *t, int32_t i, struct step_tensor *out)
 {
-    if (out->size < sizeof out->size) return unusable("step_tensor");
+    if (!rt_sized(out)) return unusable(t, "step_tensor");
     tensor_fill(t, &t->program->slots[i], out);
     return STEP_OK;
 }
 
 step_status rt_tensor_at(const struct step_instance *t, uint32_t role, size_t index, struct step_tensor *out)
 {
-    if (!t || !out) return unusable("tensor_at");
+    if (!t || !out) return unusable(t, "tensor_at");
     if (index >= rt_tensor_count(t, role))
-        return rt_fail(NULL, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index);
+        return rt_fail(t, STEP_ENOTFOUND, "tensor_at: role %u has no tensor %zu", role, index);
     return tensor_give(t, (int32_t)t->by_role[t->role_end[role - 1] + index], out);
 }
 
 step_status rt_tensor_find(const struct step_instance *t, const char *name, struct step_tensor *out)
 {
-    if (!t || !name || !out) return unusable("tensor_find");
+    if (!t || !name || !out) return unusable(t, "tensor_find");
     int32_t i = rt_slot_find(t, name);
-    return i < 0 ? rt_fail(NULL, STEP_ENOTFOUND, "no tensor \"%s\"", name) : tensor_give(t, i, out);
+    return i < 0 ? rt_fail(t, STEP_ENOTFOUND, "no tensor \"%s\"", name) : tensor_give(t, i, out);
 }
 
 double rt_hyper_load(const struct step_instance *t, const struct stepc_slot *s)
@@ -183,10 +183,10 @@ size_t rt_hyper_count(const struct step_instance *t)
 
 step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step_hyper *out)
 {
-    if (!t || !out || out->size < sizeof out->size) return unusable("hyper_at");
+    if (!t || !rt_sized(out)) return unusable(t, "hyper_at");
     size_t n;
     int32_t i = hyper_slot_at(t->program, index, &n);
-    if (i < 0) return rt_fail(NULL, STEP_ENOTFOUND, "hyper_at: no hyper-parameter %zu", index);
+    if (i < 0) return rt_fail(t, STEP_ENOTFOUND, "hyper_at: no hyper-parameter %zu", index);
     struct step_hyper full = {.name = hyper_name(&t->program->slots[i]),
                               .value = rt_hyper_load(t, &t->program->slots[i])};
     rt_give(out, &full, sizeof full);
@@ -194,8 +194,7 @@ step_status rt_hyper_at(const struct step_instance *t, size_t index, struct step
 }
 
 /* The slot of one that can be set to this value; -1 after a message that says why not. */
-int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where, const char *name, double value,
-                      step_status *status)
+int32_t rt_hyper_find(const struct step_instance *t, const char *name, double value, step_status *status)
 {
     const struct stepc_slot *slots = t->program->slots, *s = NULL;
     *status = STEP_OK;
@@ -204,7 +203,7 @@ int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where
             s = &slots[i];
     bool follows = s && s->flags & STEP_FROZEN;
     if (s && !follows && !isnan(value)) return (int32_t)(s - slots);
-    *status = rt_fail(where, s ? STEP_EINVAL : STEP_ENOTFOUND,
+    *status = rt_fail(t, s ? STEP_EINVAL : STEP_ENOTFOUND,
                       follows ? "\"%s\" cannot be set: it follows a schedule"
                       : s     ? "\"%s\" cannot be NaN"
                               : "no hyper-parameter \"%s\"",
@@ -215,18 +214,18 @@ int32_t rt_hyper_find(const struct step_instance *t, struct step_instance *where
 step_status rt_hyper_get(const struct step_instance *t, const char *name, double *out)
 {
     step_status status;
-    if (!t || !name || !out) return unusable("hyper_get");
-    int32_t i = rt_hyper_find(t, NULL, name, 0, &status);
+    if (!t || !name || !out) return unusable(t, "hyper_get");
+    int32_t i = rt_hyper_find(t, name, 0, &status);
     if (i >= 0) *out = rt_hyper_load(t, &t->program->slots[i]);
     return status;
 }
 
 step_status rt_hyper_set(struct step_instance *t, const char *name, double value)
 {
-    if (!t || !name) return unusable("hyper_set");
+    if (!t || !name) return unusable(t, "hyper_set");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    int32_t i = rt_hyper_find(t, t, name, value, &status);
+    int32_t i = rt_hyper_find(t, name, value, &status);
     if (i >= 0) rt_hyper_store(t, &t->program->slots[i], value);
     return rt_leave(t, status);
 }

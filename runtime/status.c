@@ -1,6 +1,7 @@
-/* Errors: a status plus a text that says what was asked, what was found and where. The text is kept per thread (for
- * failures without an instance) and per instance. The thread's record hangs from a pthread key and not from a
- * _Thread_local variable, which would add the dynamic linker to the needed libraries of every object. */
+/* Errors: a status plus a text that says what was asked, what was found and where. The text is kept per thread (a
+ * query, and who waits for its turn, must not write into the instance) and, when a call ends, per instance. The
+ * thread's record hangs from a pthread key and not from a _Thread_local variable, which would add the dynamic linker to
+ * the needed libraries of every object. */
 #include "runtime/rt.h"
 
 #include <stdio.h>
@@ -49,21 +50,24 @@ const char *rt_status_name(step_status status)
     return name;
 }
 
-step_status rt_fail(struct step_instance *instance, step_status status, const char *format, ...)
+step_status rt_fail(const struct step_instance *instance, step_status status, const char *format, ...)
 {
     struct rt_record *r = record_of_thread(true);
-    char fallback[256];
-    char *text = r ? r->text : fallback;
-    size_t bytes = r ? sizeof r->text : sizeof fallback;
-    int n = snprintf(text, bytes, "%s: ", rt_status_name(status));
+    if (!r) return status;
+    int n = snprintf(r->text, sizeof r->text, "%s: ", rt_status_name(status));
     va_list args;
     va_start(args, format);
-    if (n > 0 && (size_t)n < bytes) vsnprintf(text + n, bytes - (size_t)n, format, args);
+    if (n > 0 && (size_t)n < sizeof r->text) vsnprintf(r->text + n, sizeof r->text - (size_t)n, format, args);
     va_end(args);
-    if (r) r->instance = instance;
-    /* Whoever is refused entry is another thread than the one whose text this is. */
-    if (instance && status != STEP_EBUSY) memcpy(instance->text, text, bytes < RT_TEXT ? bytes : RT_TEXT);
+    r->instance = instance;
     return status;
+}
+
+void rt_failed(struct step_instance *instance, step_status status)
+{
+    const struct rt_record *r = record_of_thread(false);
+    bool told = r && r->instance == instance;
+    snprintf(instance->text, sizeof instance->text, "%s", told ? r->text : rt_status_name(status));
 }
 
 void rt_give_up(struct step_instance *t, step_status status, const char *format, ...)

@@ -163,7 +163,7 @@ static step_status hypers_apply(struct step_instance *t, const struct step_batch
         if (!rt_take(&value, sizeof value, at) || !value.name)
             return rt_fail(t, STEP_EINVAL, "%s %zu: wrong size field or no name", "hyper-parameter", i);
         step_status status;
-        int32_t slot = rt_hyper_find(t, t, value.name, value.value, &status);
+        int32_t slot = rt_hyper_find(t, value.name, value.value, &status);
         if (slot < 0) return status;
         for (uint32_t k = 0; k < h->count; k++)
             if (h->slot[k] == (uint32_t)slot)
@@ -241,6 +241,8 @@ static step_status steps_call(struct step_instance *t, const struct step_batch *
     if (!t) return rt_fail(NULL, STEP_EINVAL, "step: null pointer");
     step_status status = rt_enter(t, false);
     if (status) return status;
+    if (results && !rt_sized(results))
+        return rt_leave(t, rt_fail(t, STEP_EINVAL, "step: result has a wrong size field"));
     struct rt_fp fp = rt_fp_enter();
     status = steps_run(t, batch, n, leading, results);
     rt_fp_leave(fp);
@@ -365,6 +367,7 @@ static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, co
     if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", kind == RT_INFER ? "infer" : "eval");
     step_status status = rt_enter(t, false);
     if (status) return status;
+    if (result && !rt_sized(result)) return rt_leave(t, rt_fail(t, STEP_EINVAL, "eval: result has a wrong size field"));
     struct rt_fp fp = rt_fp_enter();
     status = evaluate_locked(t, kind, batch, weights, result, &outputs);
     rt_fp_leave(fp);

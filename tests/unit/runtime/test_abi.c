@@ -124,8 +124,20 @@ START_TEST(struct_sizes)
     options.size = 0;
     ck_assert_int_eq(rt_create(&toy.program, &options, &u), STEP_EINVAL);
     ck_assert_ptr_null(u);
-    batch.size = 3;
-    ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
+    struct step_host host = {.size = 0};
+    options.size = sizeof options, options.host = &host; /* whose services would be lost */
+    ck_assert_int_eq(rt_create(&toy.program, &options, &u), STEP_EINVAL);
+    static const size_t wrong[] = {0, 3, offsetof(struct step_batch, inputs) + 4, SIZE_MAX - 7}; /* half of a pointer */
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        batch.size = wrong[i];
+        ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_EINVAL);
+        r[0].size = wrong[i]; /* numbers would be lost: before the step, not after */
+        ck_assert_int_eq(rt_step(t, &data.batch, r), STEP_EINVAL);
+        tensor.base.size = wrong[i];
+        ck_assert_int_eq(rt_tensor_at(t, STEP_PARAM, 0, &tensor.base), STEP_EINVAL);
+        ck_assert_ptr_nonnull(strstr(rt_last_error(t), "step_tensor: ")); /* queries leave a text as well */
+    }
+    ck_assert_uint_eq(t->steps, 2);
     rt_destroy(t);
 }
 END_TEST
