@@ -130,7 +130,8 @@ enum ir_role { /* of a slot; numbers are those of the ABI. ORDER: saved state, t
                IR_ROLE_INPUT,
                IR_ROLE_METRIC,
                IR_ROLE_OUTPUT,
-               IR_ROLE_HYPER /* float scalar that the host sets between steps; frozen: one that it cannot set */
+               IR_ROLE_HYPER, /* float scalar that the host sets between steps; frozen: one that it cannot set */
+               IR_ROLE_INDEX  /* what entry "indices" computes of a batch: integers that a step will use as indices */
 };
 
 struct ir_slot {
@@ -143,8 +144,8 @@ struct ir_slot {
     bool sharding_given;         /* by the document, if only to say that it is whole */
     bool frozen;                 /* a parameter that is not trained */
     bool computed;               /* saved and read, but not stored: filled by function "derive" (eval.<path>) */
-    int64_t index_limit;         /* inputs used as indices: values must lie in [0, index_limit); 0 = not checked */
-    double initial;              /* hyper-parameters: the value before the host sets one */
+    int64_t index_limit; /* integers used as indices: values must lie in [initial, index_limit); 0 = not checked */
+    double initial;      /* hyper-parameters: the value before the host sets one */
     uint32_t place;
     /* Which axes of the batch an input has: bit i set if dimension i is the batch ("axes" in the document). */
     uint32_t batch_dims;
@@ -155,6 +156,10 @@ struct ir_slot {
 
 /* Parameters and results of a function. `slot` is an index into the module's slots, or -1 for plain values.
  * An entry function reads each slot at most once (a parameter) and writes it at most once (a result). */
+static inline bool ir_role_is_result(enum ir_role role) /* kept apart from the state */
+{
+    return role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT || role == IR_ROLE_INDEX;
+}
 struct ir_param {
     const char *name;
     struct ir_type type;
@@ -168,7 +173,7 @@ struct ir_result {
 };
 
 struct ir_func {
-    const char *name; /* entries: "init", "step", "eval", "infer", "derive"; bodies: any unique name */
+    const char *name; /* entries: "init", "step", "eval", "infer", "derive", "indices"; bodies: any unique name */
     bool entry;
     struct ir_node *nodes; /* [0] is unused */
     uint32_t count, capacity;

@@ -13,7 +13,7 @@ static bool slot_fits(const struct plan_check *c, const struct plan_buffer *b)
     if (b->space != PLAN_SLOT && b->space != PLAN_INPUT && b->space != PLAN_METRIC) return true;
     if (b->slot >= c->m->module->slots.count) return false;
     enum ir_role role = c->m->module->slots.items[b->slot].role;
-    bool metric = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
+    bool metric = ir_role_is_result(role);
     if (b->space == PLAN_INPUT) return role == IR_ROLE_INPUT;
     return metric == (b->space == PLAN_METRIC) && role != IR_ROLE_INPUT && b->offset >= c->m->slot_offset[b->slot];
 }

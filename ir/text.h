@@ -6,7 +6,7 @@
 /* clang-format off */
 #define IR_ROLES(X) \
     X(PARAM, "param") X(EMA, "ema") X(OPT_STATE, "opt_state") X(STATE, "state") X(INPUT, "input") \
-    X(METRIC, "metric") X(OUTPUT, "output") X(HYPER, "hyper")
+    X(METRIC, "metric") X(OUTPUT, "output") X(HYPER, "hyper") X(INDEX, "index")
 /* clang-format on */
 #define IR_STAGES(X) X(TENSOR, "tensor") X(SPMD, "spmd") X(KERNEL, "kernel")
 

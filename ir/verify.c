@@ -181,8 +181,7 @@ static void check_binding(struct verify *c, const char *name, int32_t index, con
     if (!c->f->entry) fault(c, "%s slot %s, but is not an entry", verb, slot->name);
     if (used[index]) fault(c, "%s slot %s twice", verb, slot->name);
     used[index] = true;
-    if (written ? slot->role == IR_ROLE_INPUT || slot->role == IR_ROLE_HYPER
-                : slot->role == IR_ROLE_METRIC || slot->role == IR_ROLE_OUTPUT)
+    if (written ? slot->role == IR_ROLE_INPUT || slot->role == IR_ROLE_HYPER : ir_role_is_result(slot->role))
         fault(c, "%s slot %s of role %s", verb, slot->name, ir_role_name(slot->role));
     struct ir_type wanted = slot->type;
     if (c->m->stage != IR_AT_TENSOR) memcpy(wanted.dim, type->dim, sizeof wanted.dim);
@@ -294,14 +293,14 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
     /* Names of slots are looked up by kind: saved state, inputs, metrics, outputs, hyper-parameters. A metric may be
      * called as a parameter or a hyper-parameter is. */
     _Static_assert(IR_ROLE_PARAM == 1 && IR_ROLE_STATE == 4 && IR_ROLE_HYPER == 8, "ORDER of roles");
-    struct map funcs = MAP(&scratch), slots[IR_ROLE_HYPER];
-    for (int i = 0; i < IR_ROLE_HYPER; i++) slots[i] = MAP(&scratch);
+    struct map funcs = MAP(&scratch), slots[IR_ROLE_INDEX + 1];
+    for (int i = 0; i <= IR_ROLE_INDEX; i++) slots[i] = MAP(&scratch);
     if (ir_stage_name((int)m->stage)[0] == '?') fault(&c, "stage %d does not exist", (int)m->stage);
     check_mesh(&c);
     for (size_t i = 0; i < m->slots.count; i++) {
         uint32_t role = (uint32_t)m->slots.items[i].role;
-        unique_name(&c, &slots[role <= IR_ROLE_STATE || role >= IR_ROLE_HYPER ? 0 : role], "slot",
-                    m->slots.items[i].name);
+        unique_name(&c, &slots[role <= IR_ROLE_STATE || role == IR_ROLE_HYPER || role > IR_ROLE_INDEX ? 0 : role],
+                    "slot", m->slots.items[i].name);
         check_slot(&c, &m->slots.items[i]);
     }
     for (size_t i = 0; i < m->funcs.count; i++) unique_name(&c, &funcs, "function", m->funcs.items[i]->name);

@@ -134,7 +134,7 @@ static void place_slots(struct memplan *mp)
         uint32_t i = order.slots[k];
         enum ir_role role = m->slots.items[i].role;
         uint64_t bytes = memplan_bytes(&types[i]);
-        bool result = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
+        bool result = ir_role_is_result(role);
         if (role == IR_ROLE_INPUT) continue;
         uint64_t *total = result ? &pm->result_bytes : &pm->state_bytes;
         pm->slot_offset[i] = memplan_begin(*total, bytes, order.close[i]);

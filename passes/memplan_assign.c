@@ -539,7 +539,7 @@ void memplan_assign(struct memplan *mp)
             fr.target[i] = fr.buffer[old[i]];
             continue;
         }
-        bool metric = role == IR_ROLE_METRIC || role == IR_ROLE_OUTPUT;
+        bool metric = ir_role_is_result(role);
         fr.target[i] = memplan_new_buffer(mp, metric ? PLAN_METRIC : PLAN_SLOT, f, f->results.items[i].value);
         mp->plan->buffers.items[fr.target[i]].slot = (uint32_t)slot;
         mp->plan->buffers.items[fr.target[i]].offset = mp->plans->slot_offset[slot];

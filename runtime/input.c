@@ -7,51 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static step_status range_error(struct step_instance *t, const struct stepc_slot *s, const int64_t *at, int32_t rank,
-                               double value)
-{
-    char place[200] = "";
-    int n = 0;
-    for (int32_t i = 0; i < rank && n >= 0 && (size_t)n < sizeof place; i++)
-        n += snprintf(place + n, sizeof place - (size_t)n, i ? ", %lld" : "%lld", (long long)at[i]);
-    return rt_fail(t, STEP_ERANGE, "input \"%s\"[%s] is %.17g; expected 0 <= value < %lld", s->name, place, value,
-                   (long long)s->index_limit);
-}
-
-/* Values used as indices lie in [0, limit). Generated code relies on it. */
-static step_status range_check(struct step_instance *t, const struct stepc_slot *s, const char *base,
-                               const int64_t *stride, const int64_t *shape, int32_t rank)
-{
-    int64_t at[RT_MAX_RANK + 1] = {0}, count = 1;
-    size_t item = rt_dtype_bytes(s->dtype);
-    for (int32_t i = 0; i < rank; i++) count *= shape[i];
-    if (count <= 0) return STEP_OK;
-    if (s->dtype == STEP_I32 && rt_dense(stride, shape, rank, item) && (uintptr_t)base % 4 == 0) {
-        const uint32_t *v = (const uint32_t *)(const void *)base;
-        uint64_t limit = (uint64_t)s->index_limit;
-        int bad = 0;
-        for (int64_t i = 0; i < count; i++) bad |= v[i] >= limit || v[i] > INT32_MAX;
-        if (!bad) return STEP_OK;
-    }
-    for (;;) {
-        union {
-            char bytes[8];
-            double aligned;
-        } v; /* the host's array may lie at any address */
-        memcpy(v.bytes, base, item);
-        double x = rt_number_at(&v, s->dtype, 0);
-        if (!(x >= 0 && x < (double)s->index_limit)) return range_error(t, s, at, rank, x);
-        int32_t i = rank;
-        while (i-- > 0) {
-            base += stride[i];
-            if (++at[i] < shape[i]) break;
-            base -= stride[i] * shape[i];
-            at[i] = 0;
-        }
-        if (i < 0) return STEP_OK;
-    }
-}
-
 static int32_t input_find(const struct step_instance *t, const char *name, uint32_t guess)
 {
     for (uint32_t k = 0; k < t->input_count; k++) {
@@ -76,7 +31,7 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     step_status status = rt_array_check(t, &a, s, steps, stride);
     if (status) return status;
     if (s->index_limit > 0 && !(t->flags & STEP_CHECK_INPUTS_OFF)) {
-        status = range_check(t, s, a.data, stride, a.shape, a.rank);
+        status = t->program->indices->range(t, s, a.data, stride, a.shape, a.rank);
         if (status) return status;
     }
     int32_t extra = steps != 0;
@@ -143,8 +98,10 @@ static bool bind_staged(struct step_instance *t)
 step_status rt_bind(struct step_instance *t, const struct step_batch *batch, enum rt_entry_kind kind, uint64_t steps)
 {
     if (!batch->inputs && batch->input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
-    if (!batch->inputs && t->input_count && steps == 0 && bind_staged(t)) return STEP_OK;
-    return bind_arrays(t, t->bound, batch, kind == RT_INFER, steps);
+    step_status status = STEP_OK;
+    if (batch->inputs || !t->input_count || steps || !bind_staged(t))
+        status = bind_arrays(t, t->bound, batch, kind == RT_INFER, steps);
+    return status || !t->program->indices ? status : t->program->indices->computed(t, kind, steps);
 }
 
 /* The device's part as one run of the host's array, or NULL. */

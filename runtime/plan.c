@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char entry_names[RT_ENTRIES][8] = {"init", "restart", "step", "eval", "infer", "derive"};
+static const char entry_names[RT_ENTRIES][8] = {"init", "restart", "step", "eval", "infer", "derive", "indices"};
 
 static void *buffer_address(const struct rt_device *d, const struct stepc_buffer *b)
 {

@@ -18,6 +18,7 @@
 
 enum {
     RT_HYPER = 8, /* role of hyper-parameters in the tables; hosts see them as state too: rt_slot_role */
+    RT_INDEX = 9, /* role of what entry "indices" computes; hosts do not see it */
     RT_MAX_RANK = 8,
     RT_MAX_AXES = 6,
     RT_MAX_DEPTH = 16, /* nested loops */
@@ -122,7 +123,7 @@ struct rt_entry {
 };
 
 enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
-enum rt_entry_kind { RT_INIT, RT_RESTART, RT_STEP, RT_EVALUATE, RT_INFER, RT_DERIVE, RT_ENTRIES };
+enum rt_entry_kind { RT_INIT, RT_RESTART, RT_STEP, RT_EVALUATE, RT_INFER, RT_DERIVE, RT_INDICES, RT_ENTRIES };
 
 /* An input of the call in progress: the host's array (strides in bytes), and whether it can be used in place. */
 struct rt_bound {
@@ -184,6 +185,8 @@ struct step_instance {
     _Atomic uint32_t pending;
     _Atomic int stop;
     uint64_t communication_ns;
+
+    char *index_room; /* for the tensors that indices.c looks at, NULL: not yet */
 
     /* batch staged by another thread */
     pthread_mutex_t stage_lock;
@@ -359,6 +362,13 @@ struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);
     void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker,
                 uint32_t workers);
+};
+struct stepc_indices { /* indices.c */
+    /* Values used as indices lie in [initial, index_limit). Generated code relies on it. */
+    step_status (*range)(struct step_instance *, const struct stepc_slot *, const char *base, const int64_t *stride,
+                         const int64_t *shape, int32_t rank);
+    /* What an entry computes of the batch that is bound. */
+    step_status (*computed)(struct step_instance *, enum rt_entry_kind, uint64_t steps);
 };
 struct stepc_gpu { /* device_cuda.c */
     struct rt_device_ops ops;

@@ -11,7 +11,7 @@
  * schedule and is no tensor: nothing but hyper_set knows it, to say so. */
 uint32_t rt_slot_role(const struct stepc_slot *s)
 {
-    if (s->role != RT_HYPER) return s->role;
+    if (s->role != RT_HYPER) return s->role == RT_INDEX ? 0 : s->role;
     return s->flags & STEP_FROZEN ? 0 : *s->name == 'o' ? STEP_OPT_STATE : STEP_STATE;
 }
 

@@ -94,7 +94,8 @@ bool rt_shard_owner(const struct step_instance *t, uint32_t device, const struct
 
 char *rt_slot_address(const struct rt_device *d, const struct stepc_slot *s)
 {
-    bool result = s->role == STEP_METRIC || s->role == STEP_OUTPUT; /* computed slots lie in the state block too */
+    bool result = s->role == STEP_METRIC || s->role == STEP_OUTPUT ||
+                  s->role == RT_INDEX; /* computed slots lie in the state block too */
     return (result ? d->result : d->state) + s->offset;
 }
 

@@ -272,7 +272,8 @@ static void *part(const struct describe *d, bool needed, const char *name)
 
 static void name_parts(const struct describe *d, struct stepc_program *r)
 {
-    bool team = false, mesh = false, blas = false;
+    bool team = false, mesh = false, blas = false, indices = false;
+    for (size_t i = 0; i < d->module->slots.count; i++) indices |= d->module->slots.items[i].index_limit > 0;
     for (uint32_t i = 0; i < d->module->mesh.axis_count; i++) team |= d->module->mesh.size[i] > 1;
     for (uint32_t i = 0; i < d->entry_count; i++) {
         const struct cg_entry *entry = &d->entries[i];
@@ -287,6 +288,7 @@ static void name_parts(const struct describe *d, struct stepc_program *r)
     r->mesh = part(d, mesh, "stepc_part_mesh");
     r->blas = part(d, blas, "stepc_part_blas");
     r->gpu = part(d, d->cuda != NULL, "stepc_part_gpu");
+    r->indices = part(d, indices, "stepc_part_indices");
 }
 
 static void name_axes(struct describe *d, struct stepc_program *r)
@@ -312,7 +314,7 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 #define P(member) POINTER(stepc_program, member)
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
-                                         P(gpu) | P(packed) | P(kernels) | P(gemms);
+                                         P(gpu) | P(indices) | P(packed) | P(kernels) | P(gemms);
 #undef P
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,

@@ -33,15 +33,13 @@ static void interpret(void *const *buffers, void *scratch)
     arena_free(&arena);
 }
 
-static bool in_result_block(const struct ir_slot *s) { return s->role == IR_ROLE_METRIC || s->role == IR_ROLE_OUTPUT; }
-
 static void make_slots(struct arena *a, const struct ir_module *m, struct stepc_program *p)
 {
     struct stepc_slot *slots = arena_new_array(a, struct stepc_slot, m->slots.count + 1);
     for (size_t i = 0; i < m->slots.count; i++) {
         const struct ir_slot *s = &m->slots.items[i];
         uint64_t bytes = (uint64_t)ir_type_elements(&s->type) * ir_dtype_bytes(s->type.dtype);
-        uint64_t *block = in_result_block(s) ? &p->result_bytes : &p->state_bytes;
+        uint64_t *block = ir_role_is_result(s->role) ? &p->result_bytes : &p->state_bytes;
         int64_t *shape = arena_new_array(a, int64_t, IR_MAX_RANK);
         memcpy(shape, s->type.dim, sizeof s->type.dim);
         slots[i] = (struct stepc_slot){.name = s->name,
@@ -66,7 +64,9 @@ static struct stepc_buffer slot_buffer(const struct ir_module *m, const struct s
 {
     if (slot < 0) BUG("an entry has a parameter or result without a slot");
     const struct ir_slot *s = &m->slots.items[slot];
-    uint32_t space = s->role == IR_ROLE_INPUT ? STEPC_AT_INPUT : in_result_block(s) ? STEPC_AT_RESULT : STEPC_AT_STATE;
+    uint32_t space = s->role == IR_ROLE_INPUT     ? STEPC_AT_INPUT
+                     : ir_role_is_result(s->role) ? STEPC_AT_RESULT
+                                                  : STEPC_AT_STATE;
     return (struct stepc_buffer){
         .space = space, .slot = (uint32_t)slot, .offset = space == STEPC_AT_INPUT ? 0 : p->slots[slot].offset};
 }
@@ -93,6 +93,7 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
                                 .name = m->name ? m->name : "step",
                                 .manifest = "{}",
                                 .features = "",
+                                .indices = &stepc_part_indices,
                                 .entries = entries,
                                 .constants = (const unsigned char *)constants};
     make_slots(a, m, p);

@@ -72,22 +72,39 @@ struct fe_rows {
     int64_t count;
 };
 
+/* Integers that index, noted while a trace is made: step/index_checks.c sees to it that those which come from the batch
+ * are where they must be before a step runs. */
+struct fe_index_note {
+    const char *text; /* as the document has it */
+    ir_value index;
+    int64_t least, limit;
+    ir_value counted; /* of its shape: those that are not 0 matter; 0: all */
+    ir_value made;    /* of them, the dimensions of `other` aside in their shape; 0: nothing of that kind */
+    uint32_t other;   /* bit mask */
+    bool of_labels;   /* matters only where a loss gets what is made as an argument */
+};
+struct fe_index_notes {
+    VEC(struct fe_index_note) list;
+    VEC(ir_value) labels; /* arguments of losses */
+};
+
 /* One tracing of model and loss into a function. Before: `b` stands in the function, inputs and params are its
  * values. The first trace of a document declares the parameters (params may then be NULL: an ir_param bound to the
  * parameter's slot is made for each). */
 struct fe_trace {
     struct ir_builder *b;
-    bool train;                 /* dropout and batch statistics */
-    bool notes_random;          /* the shapes of random tensors are written down: those of the whole batch */
-    const struct fe_rows *rows; /* which rows of the batch the trace sees; NULL: all of them */
-    const ir_value *inputs;     /* per declared input, in document order; 0 = not available (infer) */
-    const ir_value *params;     /* per parameter; NULL: entry function, made on demand */
-    ir_value *statistics;       /* per parameter: new value of a running statistic; 0 = unchanged */
-    ir_value scale;             /* by which the loss is multiplied for its gradient, if that changes; 0 = none */
-    struct fe_val model;        /* set by fe_trace_model */
-    struct fe_val loss;         /* set by fe_trace_loss: float32 scalar */
-    const struct fe_env *env;   /* inputs, model, loss, params as expressions see them */
-    struct fe_trace_own *own;   /* model.c's notes of this trace; starts as NULL */
+    bool train;                   /* dropout and batch statistics */
+    bool notes_random;            /* the shapes of random tensors are written down: those of the whole batch */
+    const struct fe_rows *rows;   /* which rows of the batch the trace sees; NULL: all of them */
+    const ir_value *inputs;       /* per declared input, in document order; 0 = not available (infer) */
+    const ir_value *params;       /* per parameter; NULL: entry function, made on demand */
+    ir_value *statistics;         /* per parameter: new value of a running statistic; 0 = unchanged */
+    ir_value scale;               /* by which the loss is multiplied for its gradient, if that changes; 0 = none */
+    struct fe_val model;          /* set by fe_trace_model */
+    struct fe_val loss;           /* set by fe_trace_loss: float32 scalar */
+    const struct fe_env *env;     /* inputs, model, loss, params as expressions see them */
+    struct fe_trace_own *own;     /* model.c's notes of this trace; starts as NULL */
+    struct fe_index_notes *notes; /* NULL: nobody asks */
 };
 
 /* The parameters of the model as expressions see them: values when they are asked for. */

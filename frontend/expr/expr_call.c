@@ -194,6 +194,18 @@ static bool convert(struct fe_call *c, const enum fe_argument_kind *kinds, uint3
     return ok;
 }
 
+/* The indices that a function of the document notes are those of its result; what a loss gets may be labels. */
+static void note_made(struct fe_site *s, const struct fe_function *f, const struct fe_call *call, uint32_t n,
+                      size_t first, const struct fe_val *result)
+{
+    struct fe_index_notes *notes = s->trace->notes;
+    if (result->kind == FE_VAL_TUPLE && result->count) result = &result->items[0];
+    for (size_t i = first; i < notes->list.count; i++)
+        if (!notes->list.items[i].made && result->kind == FE_VAL_TENSOR) notes->list.items[i].made = result->tensor;
+    for (uint32_t i = 0; f->flags & FE_LOSS && i < n; i++)
+        if (call->arg[i].kind == FE_VAL_TENSOR) vec_push(s->fe->arena, &notes->labels, call->arg[i].tensor);
+}
+
 struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, const struct fe_val *args,
                                const char *const *names, const struct fe_where *wheres, uint32_t count)
 {
@@ -249,7 +261,10 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
     struct fe_val result;
     if (n && fe_is_complex(&call.arg[0]) && fe_complex_call(&call, f, &result)) return result;
     if (!convert(&call, kinds, n)) return fe_bad();
-    return f->flags & FE_WIDE ? make_wide(&call, kinds, n) : f->make(&call);
+    size_t notes = s->trace->notes ? s->trace->notes->list.count : 0;
+    result = f->flags & FE_WIDE ? make_wide(&call, kinds, n) : f->make(&call);
+    if (s->trace->notes && !s->frame) note_made(s, f, &call, n, notes, &result);
+    return result;
 }
 
 struct fe_val fe_apply_at(struct fe_site *s, const char *function, const struct fe_val *args, uint32_t n)

@@ -4,6 +4,19 @@
 #include <math.h>
 #include <string.h>
 
+struct fe_index_note *fe_note_index(struct fe_site *s, const struct fe_where *w, const struct fe_val *index,
+                                    int64_t least, int64_t limit)
+{
+    struct fe_index_notes *notes = s->trace->notes;
+    if (!notes || s->b != s->trace->b || index->kind != FE_VAL_TENSOR || index->bad) return NULL;
+    const char *text = w->json->kind != JSON_STRING ? fe_pointer(s->fe, w->json)
+                       : w->part                    ? arena_string_n(s->fe->arena, w->json->string + w->at, w->length)
+                                                    : w->json->string;
+    vec_push(s->fe->arena, &notes->list,
+             ((struct fe_index_note){.text = text, .index = index->tensor, .least = least, .limit = limit}));
+    return &notes->list.items[notes->list.count - 1];
+}
+
 bool fe_is_index(struct fe_site *s, const struct fe_val *v)
 {
     enum ir_dtype d = (enum ir_dtype)fe_type_at(s, v).dtype;
@@ -91,6 +104,7 @@ struct indexing {
     int64_t shape[2 * IR_MAX_RANK]; /* after dropping and adding dimensions */
     uint32_t rank;
     struct fe_val tensor[IR_MAX_RANK]; /* integer tensors and the axis of the new shape that each replaces */
+    struct fe_where tensor_where[IR_MAX_RANK];
     uint32_t tensor_axis[IR_MAX_RANK], tensor_count;
     bool all;   /* the slices leave everything */
     bool apart; /* something else stands between numbers and tensors: the dimensions of these come first */
@@ -155,6 +169,7 @@ static bool add_item(struct fe_site *s, struct indexing *x, const struct ir_type
                 "where=mask)");
         if (!fe_is_index(s, &v)) return false;
         x->tensor[x->tensor_count] = v;
+        x->tensor_where[x->tensor_count] = s->where;
         x->tensor_axis[x->tensor_count++] = x->rank;
         return add_whole(x, t);
     default: fe_fail(s, "E0310", "%s is no index", fe_describe(s, &v)); return false;
@@ -234,6 +249,18 @@ struct fe_val fe_fill_outside(struct fe_site *s, struct fe_val inside, struct fe
 /* What an index outside means: nan (or `fill`), the nearest element, or the nearest one without a gradient. */
 enum outside { FILL, CLIP, NEAREST };
 
+/* x[i] with i from outside is x's last or first element, as in JAX: seldom meant. */
+static void note_taken(struct fe_site *s, const struct indexing *x, const struct ir_type *t, struct fe_val made,
+                       uint32_t at, uint32_t rank)
+{
+    uint32_t all = (1u << fe_rank(s, &made)) - 1, own = ((1u << rank) - 1) << at;
+    for (uint32_t i = 0; i < x->tensor_count && !s->frame; i++) { /* what a formula looks up is its own affair */
+        int64_t extent = t->dim[x->tensor_axis[i]];
+        struct fe_index_note *note = fe_note_index(s, &x->tensor_where[i], &x->tensor[i], -extent, extent);
+        if (note) note->made = made.tensor, note->other = all & ~own;
+    }
+}
+
 static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct indexing *x, enum outside mode,
                                   const struct fe_val *fill)
 {
@@ -252,7 +279,10 @@ static struct fe_val take_tensors(struct fe_site *s, struct fe_val v, struct ind
     struct ir_type tv = fe_type_at(s, &v);
     for (uint32_t d = 0; d < tv.rank; d++) shape[d] = d >= first && d < first + ti.rank ? ti.dim[d - first] : 1;
     inside = fe_reshape_val(s, inside, tv.rank, shape);
-    return mode == FILL ? fe_fill_outside(s, inside, v, fill) : fe_where3(s, inside, v, fe_stop(s, v));
+    if (mode == FILL) return fe_fill_outside(s, inside, v, fill);
+    v = fe_where3(s, inside, v, fe_stop(s, v));
+    if (!v.bad) note_taken(s, x, &t, v, first, ti.rank);
+    return v;
 }
 
 /* What an index says about a tensor of this type; false: an error was recorded. */

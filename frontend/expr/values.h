@@ -123,6 +123,9 @@ struct fe_val fe_update(struct fe_site *, const struct fe_val *place, const char
 struct fe_val fe_get(struct fe_site *, const struct fe_val *place, const char *mode,
                      const struct fe_val *fill); /* x.at[...].get() */
 struct fe_val fe_take(struct fe_site *, struct fe_val x, struct fe_val indices, uint32_t axis, bool wrap);
+/* Notes that values of `index` have to lie in [least, limit). */
+struct fe_index_note *fe_note_index(struct fe_site *, const struct fe_where *, const struct fe_val *index,
+                                    int64_t least, int64_t limit); /* NULL: nobody asks */
 bool fe_is_index(struct fe_site *, const struct fe_val *); /* a tensor of integers; false: an error was recorded */
 /* x where `inside`, elsewhere `fill`; None: what jax.numpy fills with. */
 struct fe_val fe_fill_outside(struct fe_site *, struct fe_val inside, struct fe_val x, const struct fe_val *fill);

@@ -88,7 +88,11 @@ static bool read_ctc(struct fe_call *call, struct ctc *c)
         return fe_wrong_at(s, &call->where[4], "E0212", "%s: the blank %lld is none of %lld classes", call->function,
                            (long long)blank, (long long)t.dim[2]);
     if (c->times < 1) return fe_wrong_here(s, "E0302", "%s of %lld times", call->function, (long long)c->times);
-    struct fe_val logp = FE_APPLY(s, "log_softmax", fe_inexact(s, call->arg[0])), labels = call->arg[2];
+    struct fe_val used = fe_binary(s, EXPR_OP_EQ, call->arg[3], fe_int(0)), labels = call->arg[2];
+    struct fe_index_note *note = fe_truth(&call->arg[6]) ? fe_note_index(s, &call->where[2], &labels, 0, t.dim[2])
+                                                         : NULL;
+    if (note && !used.bad) note->counted = used.tensor;
+    struct fe_val logp = FE_APPLY(s, "log_softmax", fe_inexact(s, call->arg[0]));
     struct fe_val hot = fe_cast(s, fe_one_hot_mask(s, labels, t.dim[2], 2), IR_F32), pair[] = {logp, hot};
     if (logp.bad || hot.bad) return false;
     c->emit = fe_einsum(s, "btk,bnk->tbn", pair, 2);

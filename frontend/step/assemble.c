@@ -86,7 +86,8 @@ static bool probe(struct fe_step *s, bool *needed)
     size_t funcs = s->module->funcs.count, slots = s->module->slots.count;
     struct ir_func *f = ir_func_new(s->module, "probe", true);
     struct ir_builder b = {.f = f};
-    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b, NULL)};
+    struct fe_index_notes notes = {0};
+    struct fe_trace trace = {.b = &b, .inputs = fe_step_inputs(s, &b, NULL), .notes = &notes};
     bool good = fe_trace_model(s->fe, &trace);
     if (good) {
         /* What the model needs: its outputs become results for a moment. */
@@ -99,6 +100,7 @@ static bool probe(struct fe_step *s, bool *needed)
             if (s->module->slots.items[i].role == IR_ROLE_OUTPUT) s->module->slots.count = i; /* declared last */
         good = fe_trace_loss(s->fe, &trace);
     }
+    if (good) fe_step_indices_find(s, &trace);
     s->module->funcs.count = funcs;
     return good;
 }
@@ -359,7 +361,9 @@ static bool build(struct fe_step *s)
     }
     build_init(s);
     fe_check_streams(fe);
-    return build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
+    good = build_eval(s) & build_infer(s, needed) & fe_sharding(fe);
+    fe_step_indices_build(s);
+    return good;
 }
 
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options,

@@ -49,6 +49,12 @@ struct fe_loss_scale {
     const ir_value *checked; /* gradients that took the place of the batch's (clipped sums); NULL: none did */
 };
 
+struct fe_index_check {
+    const char *text;
+    ir_value seen; /* indices that are looked at, in place of the others one that fits */
+    int64_t least, limit;
+};
+
 struct fe_step {
     struct fe *fe;
     struct ir_module *module;
@@ -68,6 +74,8 @@ struct fe_step {
     double ema_decay;
     uint32_t step_slot;
     struct fe_optim_state optim;
+    VEC(struct fe_index_check) indices;
+    const struct ir_func *indices_from; /* where their values are */
 };
 
 /* What one pass over the batch gives. */
@@ -82,6 +90,11 @@ struct fe_outcome {
 const ir_value *fe_step_inputs(struct fe_step *, struct ir_builder *, const bool *needed);
 /* Values by the paths of the parameters, those that are not 0. */
 struct fe_val fe_step_tree(struct fe_step *, const ir_value *values);
+
+/* index_checks.c: after a trace of model and loss with notes: what the notes of indices ask for; at the end the entry
+ * that computes it of a batch. */
+void fe_step_indices_find(struct fe_step *, const struct fe_trace *);
+void fe_step_indices_build(struct fe_step *);
 
 /* outcome.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
  * microbatch by microbatch if the document says so. False: errors were recorded. */

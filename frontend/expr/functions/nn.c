@@ -12,6 +12,20 @@ struct fe_val fe_one_hot_mask(struct fe_site *s, struct fe_val labels, int64_t c
     return fe_binary(s, EXPR_OP_EQ, fe_iota(s, t, axis), wide);
 }
 
+struct fe_val make_classes_of(struct fe_call *c)
+{ /* the labels as they are; noted: each of those that count is a class. With the axis that the classes get, it is if a
+     loss gets the one-hot mask */
+    int64_t classes, axis;
+    uint32_t at = 0;
+    bool mask = c->given[4];
+    if (!fe_get_int(c, 1, &classes) || !fe_get_int(c, 4, &axis)) return fe_bad();
+    if (mask && !fe_get_axis(c->site, axis, fe_rank(c->site, &ARG(0)) + 1, &at)) return fe_bad();
+    struct fe_index_note *note = fe_truth(&ARG(3)) ? fe_note_index(c->site, &c->where[0], &ARG(0), 0, classes) : NULL;
+    if (note) note->of_labels = mask, note->other = mask ? 1u << at : 0;
+    if (note && ARG(2).kind == FE_VAL_TENSOR) note->counted = ARG(2).tensor;
+    return ARG(0);
+}
+
 struct fe_val make_class_mask(struct fe_call *c)
 { /* labels, classes, the axis of these */
     int64_t classes, axis;

@@ -68,7 +68,8 @@ typedef void stepc_program_fn(void *const *buffers, void *scratch);
 
 struct stepc_entry {
     const char *name; /* "init", "step", "eval", "infer", "derive"; "restart" (optional): everything that
-                                      starts from the parameters, run after init and when parameters were loaded */
+                                      starts from the parameters, run after init and when parameters were loaded;
+                                      "indices" (optional): what a batch gives to index with, before step and eval */
     const struct stepc_buffer *buffers;
     uint32_t buffer_count;
     const struct stepc_command *commands;
@@ -80,7 +81,7 @@ struct stepc_entry {
 
 struct stepc_slot {
     const char *name;
-    uint32_t role;  /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter */
+    uint32_t role;  /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter, 9: result of "indices" */
     uint32_t dtype; /* STEP_F32 .. */
     int32_t rank;
     uint32_t flags;       /* STEP_FROZEN, STEP_SHARDED */
@@ -89,8 +90,8 @@ struct stepc_slot {
     const uint32_t *axes; /* per dimension: mesh axes that split it, nibbles (axis + 1), outermost first */
     const char *sharding; /* JSON */
     uint64_t offset; /* metrics and outputs: in the result block; all others, computed ones too: in the state block */
-    int64_t index_limit;   /* inputs: values in [0, limit); 0 = not checked */
-    double initial;        /* hyper-parameters */
+    int64_t index_limit;   /* inputs, results of "indices": values in [initial, limit); 0 = not checked */
+    double initial;        /* hyper-parameters; the least index */
     uint8_t computed;      /* read through entry "derive" */
     uint8_t used_by_infer; /* inputs that infer needs */
 };
@@ -121,10 +122,11 @@ struct stepc_cuda {
 
 /* Parts of the runtime that not every program needs. A program's tables name those that it does, so that the linker
  * leaves the others out. Types and members are the runtime's own. */
-extern const struct stepc_team stepc_part_team; /* an entry without `whole`, or several devices */
-extern const struct stepc_mesh stepc_part_mesh; /* collectives */
-extern const struct stepc_blas stepc_part_blas; /* a command with gemm->prefer */
-extern const struct stepc_gpu stepc_part_gpu;   /* `cuda` is there */
+extern const struct stepc_team stepc_part_team;       /* an entry without `whole`, or several devices */
+extern const struct stepc_mesh stepc_part_mesh;       /* collectives */
+extern const struct stepc_blas stepc_part_blas;       /* a command with gemm->prefer */
+extern const struct stepc_gpu stepc_part_gpu;         /* `cuda` is there */
+extern const struct stepc_indices stepc_part_indices; /* a slot with a limit */
 
 struct stepc_program {
     uint32_t version; /* of these tables: STEPC_TABLES */
@@ -147,6 +149,7 @@ struct stepc_program {
     const struct stepc_mesh *mesh;
     const struct stepc_blas *blas;
     const struct stepc_gpu *gpu;
+    const struct stepc_indices *indices;
     /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then):
      * every pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role;
      * dtype; rank; STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its
@@ -168,7 +171,7 @@ enum {
     STEPC_PACKED_LIMIT = 16,
     STEPC_PACKED_INITIAL = 32
 };
-enum { STEPC_TABLES = 3 };
+enum { STEPC_TABLES = 4 };
 
 extern const struct stepc_program stepc_program;
 #endif

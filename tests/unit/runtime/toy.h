@@ -423,6 +423,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
                                         .axis_names = toy_axis_names,
                                         .axis_sizes = t->axis,
                                         .team = &stepc_part_team,
+                                        .indices = &stepc_part_indices,
                                         .mesh = &stepc_part_mesh};
     if (toy_far()) test_place(&t->program, &t->mesh, true);
     return &t->program;
