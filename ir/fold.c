@@ -267,8 +267,8 @@ ir_value fold_reduce(struct ir_builder *b, const struct ir_node *node)
     for (uint32_t i = 0; i < dims.n; i++)
         if (x->type.dim[dims.v[i]] != 1) terms = x->type.dim[dims.v[i]] == 0 || terms == 0 ? 0 : 2;
     if (terms == 1) { /* over no dimensions, or of one element each: x; a sum starts at 0, and 0 + -0 = 0 */
-        ir_value moved = ir_reshape(b, node->args[0], node->type.rank, node->type.dim);
         bool adds_zero = node->op == OP_reduce_sum && is_float(x);
+        ir_value moved = ir_reshape(b, node->args[0], node->type.rank, node->type.dim);
         return adds_zero ? ir_binary(b, OP_add, moved, number(b, node, 0)) : moved;
     }
     double v;

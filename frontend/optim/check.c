@@ -129,7 +129,9 @@ static bool is_whole(struct fe *fe, const struct optim_row *row, const struct fe
  */
 static bool check_patterns(struct fe_optim_state *o, const struct optim_row *row, const struct fe_value *args)
 {
-    bool good = true, *unused = arena_new_array(o->fe->arena, bool, o->count + 1);
+    uint32_t count; /* of the document: inside flatten o->count is 1 */
+    fe_params(o->fe, &count);
+    bool good = true, *unused = arena_new_array(o->fe->arena, bool, count + 1);
     for (uint32_t i = 0; i < row->count; i++)
         if (row->args[i].kind == FE_PATTERNS && args[i].json && !args[i].null)
             good &= fe_patterns(o->fe, args[i].json, unused);

@@ -1,9 +1,24 @@
-/* Arenas: chunks that double, poisoned by freeing them as a whole. */
+/* Arenas: chunks that double. Under AddressSanitizer a byte beside an allocation is poisoned, and so is a list that was
+ * moved to grow: what reads there ends at once, as with memory from malloc. */
 #include "ir/base/arena.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#ifdef __has_feature
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+enum { ARENA_APART = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+enum { ARENA_APART = 0 };
+#endif
 
 struct arena_chunk {
     struct arena_chunk *next;
@@ -36,14 +51,16 @@ static void arena_add_chunk(struct arena *a, size_t bytes)
     a->chunk = chunk;
     a->at = (char *)(chunk + 1);
     a->end = a->at + size;
+    ASAN_POISON_MEMORY_REGION(a->at, size);
 }
 
 void *arena_alloc(struct arena *a, size_t bytes)
 {
-    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN) arena_oom(bytes);
-    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+    if (bytes > SIZE_MAX - 2 * ARENA_ALIGN - ARENA_APART) arena_oom(bytes);
+    size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN + ARENA_APART;
     if ((size_t)(a->end - a->at) < rounded) arena_add_chunk(a, rounded);
     void *p = a->at;
+    ASAN_UNPOISON_MEMORY_REGION(p, bytes);
     a->at += rounded;
     a->total += rounded;
     return p;
@@ -107,6 +124,7 @@ void *arena_grow(struct arena *a, void *items, size_t count, size_t *capacity, s
     size_t grown = *capacity ? *capacity * 2 : 8;
     void *p = arena_array(a, grown, size);
     if (count) memcpy(p, items, count * size);
+    if (count) ASAN_POISON_MEMORY_REGION(items, *capacity * size);
     *capacity = grown;
     return p;
 }
