@@ -144,8 +144,22 @@ static void place_slots(struct memplan *mp)
     pm->result_bytes = memplan_begin(pm->result_bytes, 0, false);
 }
 
+/* What the host gives and gets has a name. Only a text can lack it: every entry of the frontend is bound. */
+static bool is_bound(struct pass *p, const struct ir_func *f)
+{
+    for (size_t i = 0; i < f->params.count; i++)
+        if (f->params.items[i].slot < 0)
+            return diag_error(p->diags, (struct diag_span){0}, "E0050",
+                              "parameter \"%s\" of entry \"%s\" has no slot, so nothing can be given for it",
+                              f->params.items[i].name, f->name),
+                   false;
+    return true;
+}
+
 struct ir_module *pass_memplan(struct pass *p, struct ir_module *m)
 {
+    for (size_t i = 0; i < m->plans->plans.count; i++)
+        if (!is_bound(p, m->plans->plans.items[i]->func)) return NULL;
     struct memplan mp = {
         .pass = p, .plans = m->plans, .arena = &p->scratch, .keep = p->keep, .placed = MAP(&p->scratch)};
     place_slots(&mp);

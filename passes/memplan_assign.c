@@ -26,7 +26,6 @@ static void entry_params(struct memplan *mp, struct frame *fr)
     const struct ir_func *f = fr->f;
     for (size_t i = 0; i < f->params.count; i++) {
         const struct ir_param *p = &f->params.items[i];
-        ASSERT(p->slot >= 0);
         bool input = f->module->slots.items[p->slot].role == IR_ROLE_INPUT;
         uint32_t b = memplan_new_buffer(mp, input ? PLAN_INPUT : PLAN_SLOT, f, p->value);
         mp->plan->buffers.items[b].slot = (uint32_t)p->slot;
