@@ -5,6 +5,7 @@ case is says tests/tool/recorded.py. A value agrees if |got - expected| <= atol 
 import argparse
 import concurrent.futures
 import fnmatch
+import itertools
 import json
 import os
 import re
@@ -125,6 +126,8 @@ def main():
     p.add_argument("--update", action="store_true", help="take passing cases off the list (it can only shrink)")
     p.add_argument("--without", action="append", default=[], metavar="GLOB", help="not these cases")
     p.add_argument("--compile-args", type=str.split, default=[])
+    p.add_argument("--every", type=int, default=1, metavar="N", help="one of N of these cases")
+    p.add_argument("--first", action="store_true", help="end at the first that fails")
     p.add_argument("--timeout", type=float, default=600)
     p.add_argument("-j", type=int, default=os.cpu_count())
     p.add_argument("-v", action="store_true")
@@ -135,7 +138,7 @@ def main():
         listed = {line.strip() for line in f if line.strip() and not line.startswith("#")}
     counts, passed_though_listed = {"passed": 0, "failed": 0, "unsupported": 0}, set()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
-        for label, outcome, why in pool.map(lambda job: play(options, job), jobs(options, listed)):
+        for label, outcome, why in pool.map(lambda job: play(options, job), itertools.islice(jobs(options, listed), 0, None, options.every)):
             name = label.split()[0]
             if outcome == "unsupported" and name not in listed:
                 outcome, why = "failed", why + " (and the list does not say so)"
@@ -146,6 +149,9 @@ def main():
             counts[outcome] += 1
             if outcome == "failed" or options.v:
                 print("%-11s %s%s" % (outcome, label, ": " + why if why else ""), flush=True)
+            if outcome == "failed" and options.first:
+                pool.shutdown(wait=True, cancel_futures=True)
+                return 1
     if passed_though_listed and options.update:
         with open(options.list) as f:
             lines = f.readlines()
