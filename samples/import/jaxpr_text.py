@@ -1,6 +1,7 @@
 """Traces of JAX (jaxprs) as expressions of a document: an operation at a time, by the tables below. What has no spelling raises
 NotCovered."""
 import json
+import os
 import re
 
 import jax
@@ -22,10 +23,6 @@ def plain(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-layer = jex.Primitive("stepc_layer")  # a layer of the table, whatever it computes
-layer.multiple_results = True
-layer.def_abstract_eval(lambda *args, number, results: [jax.core.ShapedArray(shape, dtype) for shape, dtype in results])
-
 UNARY = {"exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "logistic": "sigmoid", "sqrt": "sqrt",
          "rsqrt": "rsqrt", "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
          "sinh": "sinh", "cosh": "cosh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "abs": "abs", "sign": "sign",
@@ -36,11 +33,13 @@ BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow":
 CALLED = {"max": "maximum", "min": "minimum", "atan2": "arctan2", "rem": "fmod"}
 REDUCED = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all", "reduce_or": "any"}
 POOLS = {"reduce_window_max": "max_pool", "reduce_window_min": "min_pool", "reduce_window_sum": "avg_pool"}
-NAMED = {"relu", "relu6", "silu", "logsumexp"}  # functions with gradients of their own: by name, never by what they are made of
+NAMED = {"relu", "relu6", "silu", "logaddexp", "xlogy", "xlog1py", "sinc"}  # functions of JAX with gradients of their own: by name, never by what they are made of
 INLINED = {"pjit", "jit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2"}
 
 
 LONGEST = 40000  # characters of a constant
+UNROLLED = 100  # rounds of a loop that are written one after the other
+CLAMPS = ("CLIP", "PROMISE_IN_BOUNDS")  # what XLA does with indices that are promised to be inside
 
 
 def _number(x):
@@ -86,11 +85,21 @@ def _along_axis(equation):
     return d.collapsed_slice_dims[0] if found else None
 
 
-class Text:
-    """Equations of a trace as expressions. A value that is used more than once becomes a node, where nodes can stand."""
+def _inner(params):
+    """The jaxpr that an equation calls, and its constants."""
+    inner = next(params[k] for k in ("jaxpr", "call_jaxpr", "fun_jaxpr") if k in params)
+    return (inner.jaxpr, inner.consts) if hasattr(inner, "consts") else (inner, [])
 
-    def __init__(self, nodes=None):
+
+class Text:
+    """Equations of a trace as expressions. A value that is used more than once becomes a node, where nodes can stand.
+
+    A text that begins with @ stands for what no expression can name: state and random streams of a module, by their paths. It may be
+    handed to a layer that has it, and is refused (why: path -> reason) where an operation needs it, unless its value never changes."""
+
+    def __init__(self, nodes=None, on_call=None, why=None):
         self.nodes, self.count = nodes, 0  # nodes None: one text
+        self.on_call, self.why, self.constants = on_call, why or {}, {}  # on_call(equation, texts, values): texts of the results, or why there are none
 
     def spell(self, equation, a):
         """The expression of one equation; a: expressions of its operands, safe as operands."""
@@ -127,7 +136,12 @@ class Text:
         if name == "transpose":
             return "transpose(%s, %s)" % (a[0], _tuple(p["permutation"]))
         if name == "dot_general":
-            return "einsum('%s', %s, %s)" % (_einsum(p, [len(shape(0)), len(shape(1))]), a[0], a[1])
+            precision = p.get("precision")
+            if any(v is not None and not isinstance(v, jax.lax.Precision) for v in (precision if isinstance(precision, tuple) else (precision,))):
+                raise NotCovered("a product by the algorithm %s" % (precision,))
+            usual = jnp.promote_types(equation.invars[0].aval.dtype, equation.invars[1].aval.dtype)
+            return "einsum('%s', %s, %s%s)" % (_einsum(p, [len(shape(0)), len(shape(1))]), a[0], a[1],
+                                               "" if usual == out.dtype else ", preferred_element_type='%s'" % out.dtype.name)
         if name == "concatenate":
             return "concatenate([%s], axis=%d)" % (", ".join(a), p["dimension"])
         if name == "slice":
@@ -145,12 +159,12 @@ class Text:
             line[p["dimension"]] = out.shape[p["dimension"]]
             return "broadcast_to(reshape(arange(%d, dtype='%s'), %s), %s)" % (line[p["dimension"]], out.dtype.name, _tuple(line), _tuple(out.shape))
         if name == "gather":
-            taken = _taken_axis(equation)
-            if taken is not None:
-                return "take(%s, reshape(%s, %s), axis=%d)" % (a[0], a[1], _tuple(shape(1)[:-1]), taken)
-            along = _along_axis(equation)
-            if along is not None:
-                return "take_along_axis(%s, reshape(%s, %s), axis=%d)" % (a[0], a[1], _tuple(shape(1)[:-1]), along)
+            outside = ", mode='clip'" if p["mode"].name in CLAMPS else ""
+            if not outside and p["fill_value"] is not None and not np.isnan(p["fill_value"]):
+                raise NotCovered("a gather that fills with %s" % p["fill_value"])
+            for function, axis in (("take", _taken_axis(equation)), ("take_along_axis", _along_axis(equation))):
+                if axis is not None:
+                    return "%s(%s, reshape(%s, %s), axis=%d%s)" % (function, a[0], a[1], _tuple(shape(1)[:-1]), axis, outside)
         if name == "dynamic_slice" and all(re.fullmatch(r"\(?-?\d+\)?", b) for b in a[1:]):
             begin = [min(max(int(b.strip("()")), 0), n - k) for b, n, k in zip(a[1:], shape(0), p["slice_sizes"])]
             return "%s[%s]" % (a[0], ", ".join("%d:%d" % (b, b + k) for b, k in zip(begin, p["slice_sizes"])))
@@ -160,7 +174,13 @@ class Text:
             return "pad(%s, (%s,), constant_values=%s)" % (a[0], ", ".join("(%d, %d)" % (low, high) for low, high, _ in p["padding_config"]), a[1])
         if name == "sort" and len(a) == 1:
             return "sort(%s, axis=%d)" % (a[0], p["dimension"])
-        if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint"):
+        if name == "dynamic_slice":
+            return "dynamic_slice(%s, (%s,), %s)" % (a[0], ", ".join(a[1:]), _tuple(p["slice_sizes"]))
+        if name == "dynamic_update_slice":
+            return "dynamic_update_slice(%s, %s, (%s,))" % (a[0], a[1], ", ".join(a[2:]))
+        if name == "round" and int(p["rounding_method"]) == 1:
+            return "round(%s)" % a[0]
+        if name in ("copy", "copy_p", "optimization_barrier", "sharding_constraint", "name"):
             return a[0]
         raise NotCovered("the operation \"%s\" of the traced call" % name)
 
@@ -174,12 +194,16 @@ class Text:
                            "padding": plain(padding[1:-1]), "input": x})
         return "(t%d * %d)" % (self.count, np.prod(window)) if name == "reduce_window_sum" else "t%d" % self.count
 
-    def read(self, known, var, fixed):
-        if isinstance(var, jex.Literal):
-            return _number(var.val)
-        if known[var] is None:
-            known[var] = self.constant(fixed[var])
-        return known[var]
+    def read(self, text, value):
+        """A text for an operand; value: what it is, where that is fixed."""
+        if text is not None and not text.startswith("@"):
+            return text
+        if value is not None:
+            if id(value) not in self.constants:
+                self.constants[id(value)] = value, self.constant(value)
+            return self.constants[id(value)][1]
+        path = re.match(r"@+([^@\[]*)", text)[1]
+        raise NotCovered("%s: %s" % (path, self.why.get(path, "state that the call changes")))
 
     def constant(self, c):
         if jax.dtypes.issubdtype(c.dtype, jax.dtypes.prng_key):
@@ -205,61 +229,86 @@ class Text:
         self.nodes.append({"type": "expr", "name": name, "expr": text})
         return name
 
-    def equation(self, eqn, value, known, times, fixed, on_layer):
-        """One equation: the expressions of its results become known."""
-        a = [self.read(known, v, fixed) for v in eqn.invars]
-        if eqn.primitive is layer:
-            known.update(zip(eqn.outvars, on_layer(eqn, a)))
-            return
-        if eqn.primitive.name == "split":
-            at = list(np.cumsum(eqn.params["sizes"])[:-1])
-            source = self.hold(a[0], len(eqn.outvars))
-            for i, v in enumerate(eqn.outvars):
-                known[v] = "split(%s, %s, axis=%d)[%d]" % (source, [int(x) for x in at], eqn.params["axis"], i)
-            return
-        if eqn.primitive.name in INLINED:
-            inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr", eqn.params.get("fun_jaxpr")))
-            called = eqn.params.get("name") or getattr(getattr(inner, "jaxpr", inner), "debug_info", None)
-            called = called if isinstance(called, str) else getattr(called, "func_name", "")
-            if called in NAMED and len(a) == 1:
-                known[eqn.outvars[0]] = self.hold("%s(%s)" % (called, a[0]), times.get(eqn.outvars[0], 0))
-                return
-            closed = inner if hasattr(inner, "consts") else None
-            a = [self.hold(x, 2) for x in a]
-            results = self.walk(closed.jaxpr if closed else inner, closed.consts if closed else [], a, on_layer, value)
-            for v, r in zip(eqn.outvars, results):
-                known[v] = self.hold(r, times.get(v, 0))
-            return
-        if eqn.primitive.name == "top_k":
-            for i, v in enumerate(eqn.outvars):
-                known[v] = "top_k(%s, %d)[%d]" % (a[0], eqn.params["k"], i)
-            return
+    def equation(self, eqn, a, value, times):
+        """The results of one equation, as pairs of a text and, where nothing else has a part in it, a value. a, value: its operands."""
+        name, p, wanted = eqn.primitive.name, eqn.params, [times.get(v, 0) for v in eqn.outvars]
+        if name in INLINED:
+            inner, constants = _inner(p)
+            source = getattr(inner.debug_info, "func_src_info", None) or ""
+            called, own = source.split(" ")[0], os.path.dirname(jax.__file__) not in source
+            if called in NAMED and not own and len(eqn.outvars) == 1 and all(len(x.aval.shape) in (0, len(eqn.outvars[0].aval.shape)) for x in eqn.invars):
+                return [(self.hold("%s(%s)" % (called, ", ".join(map(self.read, a, value))), wanted[0]), None)]
+            if name.startswith("custom_") and own:
+                raise NotCovered("%s: a function with a derivative of its own" % (source or "the traced call"))
+            found = self.on_call(eqn, a, value) if self.on_call else None
+            if isinstance(found, list):
+                return [(text, None) for text in found]
+            try:
+                known = self.results(inner, constants, [x and self.held(x, 2) for x in a], value, wanted)
+            except NotCovered as e:
+                raise e if found is None else NotCovered("%s; as arithmetic: %s" % (found, e)) from None
+            return [(t and self.held(t, n), v) for (t, v), n in zip(known, wanted)]
+        if name == "scan":
+            return self.loop(p, a, value, wanted)
+        if name == "cond" and value[0] is not None:
+            branch = p["branches"][int(value[0])]
+            return self.results(branch.jaxpr, branch.consts, a[1:], value[1:], wanted)
+        a = list(map(self.read, a, value))
+        if name == "split":
+            at, source = [int(x) for x in np.cumsum(p["sizes"])[:-1]], self.hold(a[0], len(eqn.outvars))
+            return [("split(%s, %s, axis=%d)[%d]" % (source, at, p["axis"], i), None) for i in range(len(eqn.outvars))]
+        if name == "top_k":
+            return [("top_k(%s, %d)[%d]" % (a[0], p["k"], i), None) for i in range(len(eqn.outvars))]
         if len(eqn.outvars) != 1:
-            raise NotCovered("the operation \"%s\" of the traced call" % eqn.primitive.name)
-        v = eqn.outvars[0]
-        known[v] = self.hold(self.spell(eqn, a), times.get(v, 0))
+            raise NotCovered("the operation \"%s\" of the traced call" % name)
+        return [(self.hold(self.spell(eqn, a), wanted[0]), None)]
 
-    def walk(self, jaxpr, constants, values, on_layer=None, given=None):
-        """The expressions of the results of a jaxpr; given: the values of its arguments, where they are fixed."""
-        known, times, fixed = {}, {}, {}  # fixed: values that no input and no parameter has a part in
-        for eqn in jaxpr.eqns:
-            for v in eqn.invars:
-                if not isinstance(v, jex.Literal):
-                    times[v] = times.get(v, 0) + 1
-        for v in jaxpr.outvars:
-            if not isinstance(v, jex.Literal):
-                times[v] = times.get(v, 0) + 1
-        for v, c in zip(jaxpr.constvars, constants):
-            known[v], fixed[v] = None, c  # spelt where it is used
-        for v, text, c in zip(jaxpr.invars, values, given or [None] * len(values)):
+    def held(self, text, times):
+        return text if text.startswith("@") else self.hold(text, times)
+
+    def loop(self, p, a, value, wanted):
+        """A scan, one round after the other."""
+        n, c, length = p["num_consts"], p["num_carry"], p["length"]
+        if not 0 < length <= UNROLLED:
+            raise NotCovered("a loop of %d rounds" % length)
+        a = [x and self.held(x, 2) for x in a]
+        carry, rows = list(zip(a[n:n + c], value[n:n + c])), [None] * length
+        for t in range(length)[::-1 if p["reverse"] else 1]:
+            row = [(x and "%s[%d]" % (x, t), None if v is None else v[t]) for x, v in zip(a[n + c:], value[n + c:])]
+            given = [*zip(a[:n], value[:n]), *carry, *row]
+            found = self.results(p["jaxpr"].jaxpr, p["jaxpr"].consts, [x for x, _ in given], [v for _, v in given], [1] * c + wanted[c:])
+            carry, rows[t] = [(x and self.held(x, 2), v) for x, v in found[:c]], found[c:]
+        stacks = [("stack([%s])" % ", ".join(self.read(*row[i]) for row in rows), None) if wanted[c + i] else (None, None) for i in range(len(wanted) - c)]
+        return carry + [(x and self.held(x, n), v) for (x, v), n in zip(stacks, wanted[c:])]
+
+    def walk(self, jaxpr, constants, texts):
+        """The expressions of the results of a jaxpr."""
+        return [self.read(*pair) for pair in self.results(jaxpr, constants, texts)]
+
+    def results(self, jaxpr, constants, texts, values=None, wanted=None):
+        """The results of a jaxpr that are wanted, as pairs of a text and a value: what no input and no parameter has a part in is
+        computed, and spelt (its text is None) where it is used."""
+        known, times, fixed = {}, {}, {}
+        use = lambda atoms: times.update((v, times.get(v, 0) + 1) for v in atoms if not isinstance(v, jex.Literal))
+        wanted = wanted or [1] * len(jaxpr.outvars)
+        use(v for v, n in zip(jaxpr.outvars, wanted) if n)
+        for eqn in reversed(jaxpr.eqns):  # what nothing depends on is left out
+            if any(v in times for v in eqn.outvars):
+                for v in eqn.invars:
+                    use([v])
+        known.update((v, None) for v in jaxpr.constvars)
+        fixed.update(zip(jaxpr.constvars, constants))
+        for v, text, value in zip(jaxpr.invars, texts, values or [None] * len(texts)):
             known[v] = text
-            if c is not None:
-                fixed[v] = c
+            if value is not None:
+                fixed[v] = value
+        text_of = lambda v: _number(v.val) if isinstance(v, jex.Literal) else known[v]
+        value_of = lambda v: v.val if isinstance(v, jex.Literal) else fixed.get(v)
         for eqn in jaxpr.eqns:
-            if eqn.primitive.name != "stepc_layer" and not any(times.get(v) for v in eqn.outvars):
+            if not any(v in times for v in eqn.outvars):
                 continue
-            value = [v.val if isinstance(v, jex.Literal) else fixed.get(v) for v in eqn.invars]
-            constant = eqn.primitive is not layer and not eqn.effects and all(c is not None for c in value)
+            value = [value_of(v) for v in eqn.invars]
+            constant = not eqn.effects and all(c is not None for c in value)
             if constant:
                 bound = eqn.primitive.get_bind_params(eqn.params)
                 first, more = bound if isinstance(bound, tuple) else ((), bound)  # JAX 0.10: functions are among the keywords
@@ -268,13 +317,18 @@ class Text:
                 known.update((v, None) for v in eqn.outvars)
                 if all(v.aval.shape == () for v in eqn.outvars):
                     continue
-            before = self.count, len(self.nodes or []), [v for v in fixed if known[v] is None]
+            before = self.count, len(self.nodes or [])
             try:
-                self.equation(eqn, value, known, times, fixed, on_layer)
+                found = self.equation(eqn, list(map(text_of, eqn.invars)), value, times)
             except NotCovered:
                 if not constant:
                     raise
                 self.count = before[0]  # by its value, then
                 del (self.nodes or [])[before[1]:]
-                known.update((v, None) for v in before[2])
-        return [self.read(known, v, fixed) for v in jaxpr.outvars]
+                self.constants.clear()
+                continue
+            for v, (text, value) in zip(eqn.outvars, found):
+                known[v] = text
+                if value is not None:
+                    fixed[v] = value
+        return [(text_of(v), value_of(v)) if n else (None, None) for v, n in zip(jaxpr.outvars, wanted)]

@@ -7,16 +7,16 @@
                                 loss=lambda out, x, y: jnp.mean((out - y) ** 2))
     nnx_to_stepc.save("work", document, weights)     # work/model.json, work/init.safetensors
 
-The module's call is traced. Standard layers stay layers, under their own paths; whatever else it computes becomes expressions, and
-parameters that no standard layer owns become `param` blocks. So a module of any class works as long as its arithmetic has a spelling;
-what has none (loops, gathers by computed indices, state of unknown layers) raises NotCovered, which names it. The loss is a function
-of the call's result and the inputs, an expression, or an object of the document such as
+The module's call is traced. Layers that a document has stay layers, under their own paths, where the trace shows that they compute
+what the document's layer computes, of the module's own parameters (nnx_trace.py). Whatever else there is becomes expressions
+(jaxpr_text.py), parameters `param` blocks. What has no spelling raises NotCovered, which names it; nothing else comes out of convert.
+The loss is a function of the call's result and the inputs, an expression, or an object of the document such as
 {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "y", "reduction": "mean"}.
 
 Initializers are not converted: the weights that the module has go into the file. Random streams are not either: dropout draws as
-stepc does for "seed": 0.
+stepc does for "seed": 0. Variables that the call changes and nothing depends on (counters, what is sown) are left out; those that it
+reads and never changes are constants.
 """
-import inspect
 import json
 import os
 import re
@@ -25,12 +25,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from jax.extend import core as jex
 
-import jaxpr_text
 import nnx_layers
 import tensors
 from jaxpr_text import NotCovered, Text
+from nnx_trace import MARK, Recorder
 from stepc_optax import path_of, settled
 
 ROOT = "whole_model"  # stands for the result of a model that is one layer, whose parameters have no prefix
@@ -51,81 +50,141 @@ def _paths(model):
     return layers, variables
 
 
-def convert(model, optimizer, inputs, loss, call=None, name="model"):
+def convert(model, optimizer, inputs, loss, call=None, name="model", batch=None):
     """(document, {path: array}). inputs: name -> array (or what has a shape and a dtype); call(model, **inputs), by default the model
-    on the first input."""
+    on the first input; batch: names of the inputs whose first dimension is the batch, by default those that are as long there as the
+    first input."""
+    place = {}
+    try:
+        return _converted(model, optimizer, dict(inputs), loss, call, name, batch, place)
+    except NotCovered:
+        raise
+    except Exception as e:
+        frames, path = e.__traceback__, ""
+        while frames:
+            path, frames = place.get(id(frames.tb_frame.f_locals.get("self")), path), frames.tb_next
+        raise NotCovered("%s%s: %s" % (path and path + ": ", type(e).__name__, str(e).strip().split("\n")[0])) from e
+
+
+def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     if not hasattr(optimizer, "document"):
         raise NotCovered("the optimizer was made by Optax itself; make it by stepc_optax")
     call = call or (lambda model, **given: model(next(iter(given.values()))))
     layers, variables = _paths(model)
-    number = {}
-    own = lambda path: any(p == "" or path.startswith(p + ".") for p in layers)
-    for path, v in variables.items():
-        if not own(path) and not isinstance(v, nnx.Param) and not isinstance(v, nnx.RngState):
-            raise NotCovered("%s: a variable of kind %s outside the layers that are known" % (path, type(v).__name__))
     params = {path: v for path, v in variables.items() if isinstance(v, nnx.Param)}
-    calls, originals = [], {}
+    graph, state = nnx.split(model)
+    flat, tree = jax.tree_util.tree_flatten_with_path(state)
+    held = {path_of(keys): leaf for keys, leaf in flat}
+    recorder = Recorder()
+    given = {k: jax.ShapeDtypeStruct(np.shape(v), v.dtype) for k, v in inputs.items()}
 
-    def patched(kind):
-        def replace(self, *args, **kwargs):
-            path = number.get(id(self))
-            if path is None:
-                return originals[kind](self, *args, **kwargs)
-            inputs, expressions, fields = nnx_layers.call_of(path, kind, originals[kind], self, args, kwargs)
-            document = nnx_layers.document_of(path, layers[path])
-            graph, state = nnx.split(self)
-            quiet = {"deterministic": True} if "deterministic" in inspect.signature(originals[kind]).parameters else {}
-            out = jax.eval_shape(lambda s, a, m: originals[kind](nnx.merge(graph, s), *a, **{**m, **fields, **quiet}), state, inputs, expressions)
-            arrays, structure = jax.tree_util.tree_flatten((inputs, expressions))
-            leaves, results = jax.tree_util.tree_flatten(out)
-            calls.append((path, document, fields, structure, results))
-            found = jaxpr_text.layer.bind(*map(jnp.asarray, arrays), number=len(calls) - 1, results=tuple((leaf.shape, leaf.dtype) for leaf in leaves))
-            return jax.tree_util.tree_unflatten(results, found)
-        return replace
+    def run(leaves, arrays):  # lists, whose order is kept: JAX sorts the keys of a dictionary
+        copy = nnx.merge(graph, tree.unflatten(leaves))
+        recorder.begin(copy, {id(layer): path for path, layer in _paths(copy)[0].items()})
+        place.update((id(node), ".".join(map(str, path))) for path, node in nnx.iter_graph(copy) if isinstance(node, nnx.Module))
+        out = call(copy, **dict(zip(inputs, arrays)))
+        after = {path_of(keys): leaf for keys, leaf in jax.tree_util.tree_flatten_with_path(nnx.split(copy)[1])[0]}
+        return out, [after.get(path, leaf) for path, leaf in zip(held, leaves)]
 
-    graph, values, rest = nnx.split(model, nnx.Param, ...)
-    order = [path_of(keys) for keys, _ in jax.tree_util.tree_flatten_with_path(values)[0]] + sorted(inputs)
-
-    def run(values, given):
-        copy = nnx.merge(graph, values, rest)
-        number.update((id(layer), path) for path, layer in _paths(copy)[0].items())
-        number[None] = copy  # so that no other object takes over one of these numbers
-        return call(copy, **given)
-
-    for kind in nnx_layers.KINDS:
-        originals[kind] = kind.__call__
-        kind.__call__ = patched(kind)
-    try:
-        given = {k: jax.ShapeDtypeStruct(np.shape(v), v.dtype) for k, v in inputs.items()}
-        closed, shape = jax.make_jaxpr(run, return_shape=True)(values, given)
-    finally:
-        for kind, original in originals.items():
-            kind.__call__ = original
+    with recorder:
+        closed, (shape, _) = jax.make_jaxpr(run, return_shape=True)(list(held.values()), list(given.values()))
+    results = jax.tree_util.tree_leaves(shape)
     several = isinstance(shape, dict) and all(hasattr(v, "shape") and str(k).isidentifier() for k, v in shape.items())
-    if not several and len(jax.tree_util.tree_leaves(shape)) != 1:
+    if not several and len(results) != 1:
         raise NotCovered("a call with several results that is no dictionary of arrays")
-    nodes, seen, variable_of = [], {}, dict(zip(order, closed.jaxpr.invars))
-    used = {v for e in closed.jaxpr.eqns for v in e.invars if not isinstance(v, jex.Literal)}
-    entries = []
-    for variable, key in zip(closed.jaxpr.invars, order):
-        if len(entries) >= len(params):
-            entries.append(key)
-        elif own(key):
-            entries.append("params." + key)
-        else:
-            if variable in used:
-                nodes.append({"type": "param", "name": key, "shape": list(params[key].value.shape), "init": {"type": "zeros"}})
-            entries.append(key)
+    jaxpr, whole = closed.jaxpr, set()
+    streams = {path for path, v in variables.items() if isinstance(v, nnx.RngState)}
+    statistics = {path for path, v in variables.items() if isinstance(v, nnx.BatchStat)}
+    after = dict(zip(held, jaxpr.outvars[len(results):]))
+    lasts = {path for path, v in zip(held, jaxpr.invars) if after[path] is v and path not in params and path not in streams}
+    why = {**{path: "random numbers that the call draws itself" for path in streams},
+           **{path: "running statistics that the module computes itself" for path in statistics}}
+    while True:
+        # In a graph the name of a node hides an input.
+        hidden = {k: "input_" + k for k in given if k in layers or k in params or re.fullmatch(r"t\d+", k)}
+        nodes = [{"type": "expr", "name": v, "expr": k} for k, v in hidden.items()]
+        blocks = _Layers(recorder.calls, nodes, params, whole)
+        text = blocks.text = Text(nodes, blocks, why)
+        found = text.results(jaxpr, closed.consts, ["params." + p if p in params else "@" + p for p in held] + [hidden.get(k, k) for k in given],
+                             [leaf if p in lasts else None for p, leaf in held.items()] + [None] * len(given),
+                             [1] * len(results) + [p in params or p in statistics for p in held])
+        early = _early(nodes, blocks.seen)
+        if not early:
+            break
+        whole |= early  # a layer whose parameters something needs before the layer itself: they come first, and it is arithmetic
+    for path, (value, _) in zip(held, found[len(results):]):
+        if path in params and value != "params." + path:
+            raise NotCovered("%s: the call changes a parameter" % path)
+        if path in statistics and value not in ("@" + path, "@@" + path):
+            raise NotCovered("%s: %s" % (path, why[path]))
+    texts = [text.read(*pair) for pair in found[:len(results)]]
+    output = dict(zip(sorted(shape), texts)) if several else texts[0]
+    made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
+    inside = lambda path: any(n == "" or path.startswith(n + ".") for n in made)
+    lost = [p for p in params if not inside(p)]  # of no layer, or of one that is arithmetic here
+    mentioned = set(re.findall(r"params\.([\w.]+)", json.dumps([nodes, output])))
+    for path in lost:
+        if path not in mentioned:
+            raise NotCovered("%s: a parameter that the call does not use" % path)
+        if params[path].value.dtype != np.float32:
+            raise NotCovered("%s: a parameter of %s outside of layers" % (path, params[path].value.dtype.name))
+    nodes[len(hidden):len(hidden)] = [{"type": "param", "name": p, "shape": list(params[p].value.shape), "init": {"type": "zeros"}} for p in lost]
+    document = {"stepc": 1, "name": name,
+                "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
+                "model": _model(nodes, output, given), "loss": _loss(loss, shape if several else results[0], given),
+                "optimizer": settled(optimizer.document, nnx.state(model, nnx.Param)), "seed": 0}
+    rows = next(iter(given.values())).shape[:1]
+    for k, v in document["inputs"].items():
+        if v["shape"]:
+            batched = k in batch if batch is not None else tuple(v["shape"][:1]) == rows
+            v["axes"] = ["batch" if batched else None] + [None] * (len(v["shape"]) - 1)
+    # parameters and the running statistics of layers; counts and keys of random streams are stepc's own
+    weights = {p: np.asarray(v.value) for p, v in variables.items() if p in params or p in statistics and inside(p)}
+    return document, weights
 
-    def on_layer(eqn, a):
-        path, document, fields, structure, results = calls[eqn.params["number"]]
-        inputs, more = jax.tree_util.tree_unflatten(structure, a)
-        if path in seen:
-            node = {"type": "shared", "name": "%s_again%d" % (path, seen[path]), "block": path}
-            seen[path] += 1
+
+def _early(nodes, layers):
+    """Layers whose parameters stand in the text of a node before them."""
+    found, mentioned = set(), ""
+    for node in nodes:
+        if node["name"] in layers and re.search(r"params\.%s\b" % re.escape(node["name"]), mentioned):
+            found.add(node["name"])
+        mentioned += json.dumps(node)
+    return found
+
+
+class _Layers:
+    """Calls of layers as nodes: those whose layer a document has, and which are given the model's own variables. whole: paths of layers
+    that are arithmetic, whatever they are."""
+
+    def __init__(self, calls, nodes, params, whole):
+        self.calls, self.nodes, self.params, self.whole, self.seen = calls, nodes, params, whole, {}
+
+    def __call__(self, eqn, a, values):
+        name = eqn.params.get("name", "")
+        if not name.startswith(MARK):
+            return None
+        call = self.calls[int(name[len(MARK):])]
+        below = lambda p: (call.path + "." + p).lstrip(".")
+        if call.block is None:
+            return call.reason
+        if call.path in self.whole:
+            return "%s: its parameters are needed before it" % call.path
+        if call.avals != ([(v.aval.shape, v.aval.dtype) for v in eqn.invars], [(v.aval.shape, v.aval.dtype) for v in eqn.outvars]):
+            return "%s: a layer that is called inside of another transformation" % call.path
+        for i, p in call.own.items():
+            path = below(p)
+            if a[i] not in (("params." + path,) if path in self.params else ("@" + path, "@@" + path)):
+                return "%s: what is done to it before the layer is called" % path
+        return self.node(call, [self.text.read(a[i], values[i]) for i in call.inputs]) + ["@@" + below(p) for p in call.changed]
+
+    def node(self, call, texts):
+        inputs, more = jax.tree_util.tree_unflatten(call.structure, texts)
+        times = self.seen[call.path] = self.seen.get(call.path, 0) + 1
+        if times > 1:
+            node = {"type": "shared", "name": "%s_again%d" % (call.path, times - 1), "block": call.path}
         else:
-            node = {**document, "name": path}
-            seen[path] = 1
+            node = {**call.block, "name": call.path}
         inputs = [_spelled(x) for x in inputs]
         node.update({"input": inputs[0]} if len(inputs) == 1 else {"inputs": inputs})
         for key, value in more.items():
@@ -134,36 +193,12 @@ def convert(model, optimizer, inputs, loss, call=None, name="model"):
                 node[key] = text
                 continue
             # By the name of a node: in a block's own arguments `x` is the block's input.
-            nodes.append({"type": "expr", "name": "%s_%s" % (path.replace(".", "_"), key), "expr": text})
-            node[key] = nodes[-1]["name"]
-        node.update(fields)
-        nodes.append(node)
-        name = node["name"] or ROOT
-        at = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(results, range(results.num_leaves)))[0]
-        return [name + "".join("[%d]" % k.idx for k in keys) for keys, _ in at]
-
-    results = Text(nodes).walk(closed.jaxpr, closed.consts, entries, on_layer)
-    output = dict(zip(sorted(shape), results)) if several else results[0]
-    made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
-    lost = [p for p in params if not any(n == "" or p == n or p.startswith(n + ".") for n in made)]
-    for path in lost:  # of layers that are not called themselves: nnx.remat, products with a kernel
-        if variable_of[path] not in used:
-            raise NotCovered("%s: a parameter that the call does not use" % path)
-        owner = next((p for p in layers if p == "" or path.startswith(p + ".")), path)
-        more = [q for q, v in variables.items() if q.startswith(owner + ".") and not isinstance(v, nnx.Param)]
-        if more:
-            raise NotCovered("%s: state of a layer that is called inside of another transformation" % more[0])
-    nodes[:0] = [{"type": "param", "name": p, "shape": list(params[p].value.shape), "init": {"type": "zeros"}} for p in lost]
-    document = {"stepc": 1, "name": name,
-                "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
-                "model": _model(nodes, output, given), "loss": _loss(loss, shape if several else jax.tree_util.tree_leaves(shape)[0], given),
-                "optimizer": settled(optimizer.document, values), "seed": 0}
-    for k, v in document["inputs"].items():
-        if v["shape"]:
-            v["axes"] = ["batch"] + [None] * (len(v["shape"]) - 1)
-    # running statistics and parameters; counts and keys of random streams are stepc's own
-    weights = {p: np.asarray(v.value) for p, v in variables.items() if isinstance(v, (nnx.Param, nnx.BatchStat))}
-    return document, weights
+            self.nodes.append({"type": "expr", "name": "%s_%s" % (call.path.replace(".", "_"), key), "expr": text})
+            node[key] = self.nodes[-1]["name"]
+        node.update(call.fields)
+        self.nodes.append(node)
+        at = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(call.outputs, range(call.outputs.num_leaves)))[0]
+        return [(node["name"] or ROOT) + "".join("[%d]" % k.idx for k in keys) for keys, _ in at]
 
 
 def _spelled(texts):

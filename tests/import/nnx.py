@@ -133,11 +133,81 @@ class Conversion(unittest.TestCase):
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
-        class Counting(nnx.Module):
-            def __init__(self):
-                self.linear, self.count = linear(), nnx.BatchStat(jnp.zeros(()))
 
-        self.refused(["count", "BatchStat"], convert, Counting())
+    def test_inputs(self):
+        linear, squared = nnx.Linear(4, 4, rngs=nnx.Rngs(0)), lambda out, **more: jnp.mean((out - more["a"]) ** 2)
+        array = lambda *shape: jnp.zeros(shape)
+        document, _ = nnx_to_stepc.convert(linear, optax.sgd(0.1), {"x": array(3, 4), "a": array(3, 4), "scale": array(4), "rate": array()}, squared)
+        self.assertEqual(document["model"]["input"], "x")  # the first one, not the first by name
+        axes = {k: v.get("axes") for k, v in document["inputs"].items()}
+        self.assertEqual(axes, {"x": ["batch", None], "a": ["batch", None], "scale": [None], "rate": None})
+        document, _ = nnx_to_stepc.convert(linear, optax.sgd(0.1), {"x": array(4, 4), "a": array(4, 4), "table": array(4, 4)}, squared, batch=["x", "a"])
+        self.assertEqual(document["inputs"]["table"]["axes"], [None, None])
+
+    def test_not_covered(self):
+        """What a module does and no document says is named; nothing else comes out of convert."""
+        class Own(nnx.Module):
+            def __init__(self, act, **parts):
+                self.act, self.layer = act, nnx.Linear(4, 4, rngs=nnx.Rngs(0))
+                for name, part in parts.items():
+                    setattr(self, name, part)
+
+            def __call__(self, x):
+                return self.act(self, x)
+
+        def overwrites(self, x):
+            self.layer.kernel.value = self.layer.kernel.value * 0.5
+            return self.layer(x)
+
+        def counts(self, x):
+            self.count.value = self.count.value + 1
+            return self.layer(x) * self.count.value
+
+        @jax.custom_vjp
+        def reversal(x):
+            return x * 1.0
+
+        reversal.defvjp(lambda x: (x * 1.0, None), lambda _, g: (-g,))
+
+        @jax.custom_jvp
+        def relu(x):
+            return jnp.maximum(x, 0.25 * x)
+
+        relu.defjvp(lambda x, t: (relu(x[0]), t[0]))
+
+        def scaled(self, x):
+            scale = self.norm.scale.value
+            self.norm.scale.value = scale * 0.5
+            out = self.norm(x)
+            self.norm.scale.value = scale
+            return out
+
+        norm, count = lambda: nnx.BatchNorm(4, rngs=nnx.Rngs(0)), lambda kind: kind(jnp.zeros(()))
+        double = lambda *a, **k: 2 * jax.lax.conv_general_dilated(*a, **k)
+        x = {"x": np.ones((3, 4), np.float32)}
+        for words, model in ((["layer.kernel", "changes a parameter"], Own(overwrites)),
+                             (["count", "changes"], Own(counts, count=count(nnx.Variable))),
+                             (["count", "statistics"], Own(lambda self, x: overwrites_count(self, x), count=count(nnx.BatchStat))),
+                             (["reversal", "derivative of its own"], Own(lambda self, x: reversal(self.layer(x)))),
+                             (["relu", "derivative of its own"], Own(lambda self, x: relu(self.layer(x)))),
+                             (["norm.scale", "before the layer"], Own(scaled, norm=norm())),
+                             (["rngs", "random numbers"], Own(lambda self, x: self.layer(x) + jax.random.normal(self.rngs.noise(), x.shape), rngs=nnx.Rngs(0))),
+                             (["conv", "conv_general_dilated"], Own(lambda self, x: self.conv(x[..., None]),
+                                                                    conv=nnx.Conv(1, 2, (3,), conv_general_dilated=double, rngs=nnx.Rngs(0)))),
+                             (["a loop of 1000 rounds"], Own(lambda self, x: jax.lax.fori_loop(0, 1000, lambda i, x: self.layer(x), x))),
+                             (["part", "TypeError"], Own(lambda self, x: self.part(x), part=Own(lambda self, x: x @ x))),
+                             (["TypeError", "not callable"], nnx.Dict(layer=nnx.Linear(4, 4, rngs=nnx.Rngs(0))))):
+            with self.subTest(words):
+                self.refused(words, lambda: nnx_to_stepc.convert(model, optax.sgd(0.1), x, "mean(model)"))
+
+        drop = Own(lambda self, x: self.drop(self.layer(x)), drop=nnx.Dropout(0.5))  # as Flax's MNIST has it: streams come with the call
+        document, _ = nnx_to_stepc.convert(drop, optax.sgd(0.1), x, "mean(model)")
+        self.assertEqual([n["type"] for n in document["model"]["nodes"]], ["linear", "dropout"])
+
+
+def overwrites_count(self, x):
+    self.count.value = self.count.value * 0.9 + 0.1 * x.mean()
+    return self.layer(x)
 
 
 if __name__ == "__main__":

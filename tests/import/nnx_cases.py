@@ -95,6 +95,63 @@ def mixed_loss(out, x, y):
     return plain.softmax_cross_entropy_with_integer_labels(out["logits"], y).mean() + 0.1 * jnp.mean(out["best"] ** 2)
 
 
+class Changed(nnx.Module):
+    """What is done to the parameters of layers before they are called: a mask, weights made standard, weights that are rounded; a product
+    of one's own in two layers, a layer that is called as it is first; a parameter by the name of an input, a counter, statistics that
+    no longer change, and a constant."""
+
+    def __init__(self, rngs):
+        self.pruned, self.standard, self.rounded = (nnx.Linear(4, 4, rngs=rngs) for _ in range(3))
+        self.mask, self.calls, self.x = nnx.Variable(jnp.eye(4)[::-1] + jnp.eye(4)), nnx.Variable(jnp.zeros((), jnp.int32)), nnx.Param(jnp.ones(4))
+        self.doubled = nnx.Linear(4, 6, dot_general=lambda a, b, dims, **more: 2 * jax.lax.dot_general(a, b, dims), rngs=rngs)
+        self.attention = nnx.MultiHeadAttention(2, 6, decode=False, rngs=rngs,
+                                                qkv_dot_general=lambda a, b, dims, **more: jax.lax.dot_general(a * 0.5, b, dims))
+        self.norm = nnx.BatchNorm(6, use_running_average=True, rngs=rngs)
+        self.norm.mean.value = jnp.linspace(-1, 1, 6)
+
+    def changed(self, layer, change, x):
+        kernel = layer.kernel.value
+        layer.kernel.value = change(kernel)
+        out = layer(x)
+        layer.kernel.value = kernel
+        return out
+
+    def __call__(self, x):
+        self.calls.value = self.calls.value + 1
+        x = self.pruned(x * self.x.value) + self.changed(self.pruned, lambda k: k * self.mask.value, x)
+        x = self.changed(self.standard, lambda k: (k - k.mean(0)) / (k.std(0) + 1e-5), x)
+        x = self.changed(self.rounded, lambda k: k + jax.lax.stop_gradient(jnp.round(k * 16) / 16 - k), nnx.tanh(x)) + self.rounded(x)
+        return self.norm(self.attention(self.doubled(x)))
+
+
+class Stacked(nnx.Module):
+    """Layers whose parameters are stacked, one after the other and beside one another; a recurrent layer around a cell of one's own."""
+
+    def __init__(self, rngs):
+        stack = nnx.vmap(lambda key: nnx.Linear(4, 4, rngs=nnx.Rngs(key)), in_axes=0, out_axes=0)
+        self.deep, self.wide = stack(jax.random.split(rngs.params(), 3)), stack(jax.random.split(rngs.params(), 2))
+        self.times = nnx.RNN(Cell(rngs))
+
+    def __call__(self, x):
+        x = nnx.scan(lambda x, layer: jnp.tanh(layer(x)), in_axes=(nnx.Carry, 0), out_axes=nnx.Carry)(x, self.deep)
+        x = nnx.vmap(lambda layer, x: layer(x), in_axes=(0, None))(self.wide, x).sum(0)
+        return self.times(x)
+
+
+class Cell(nnx.Module):
+    num_feature_axes = 1
+
+    def __init__(self, rngs):
+        self.inner = nnx.Linear(4, 4, rngs=rngs)
+
+    def __call__(self, carry, x):
+        carry = 0.9 * carry + nnx.tanh(self.inner(x))
+        return carry, carry
+
+    def initialize_carry(self, input_shape, rngs=None, carry_init=None):
+        return jnp.zeros(input_shape[:-1] + (4,))
+
+
 MATRICES = lambda params: jax.tree.map(lambda p: p.ndim > 1, params)
 CASES = {
     "mixed": lambda: (Mixed(nnx.Rngs(0)), optax.adam(1e-2), {"x": F(3, 5, 6), "y": I(5, 3)}, mixed_loss),
@@ -112,6 +169,8 @@ CASES = {
     "images": lambda: (nnx.Sequential(nnx.Conv(2, 8, (3, 3), strides=(2, 2), rngs=nnx.Rngs(0)), nnx.BatchNorm(8, rngs=nnx.Rngs(1)), nnx.relu,
                                       nnx.GroupNorm(8, num_groups=2, rngs=nnx.Rngs(1)), lambda x: jnp.max(x, axis=(1, 2)), nnx.Linear(8, 3, rngs=nnx.Rngs(2))),
                        optax.inject_hyperparams(optax.lion)(learning_rate=1e-2), {"x": F(4, 6, 6, 2), "y": I(3, 4)}, LABELS),
+    "changed": lambda: (Changed(nnx.Rngs(0)), optax.adam(1e-2), {"x": F(3, 5, 4), "weights": F(6)}, lambda out, x, weights: jnp.mean((out * weights) ** 2)),
+    "stacked": lambda: (Stacked(nnx.Rngs(0)), optax.adam(1e-2), {"x": F(3, 5, 4), "a_target": F(3, 5, 4)}, lambda out, x, a_target: jnp.mean((out - a_target) ** 2)),
 }
 
 
@@ -123,7 +182,7 @@ def losses(model, optimizer, inputs, loss, steps=5):
     state = nnx.Optimizer(model, optimizer, wrt=nnx.Param)
     out = []
     for _ in range(steps):
-        value, grads = nnx.value_and_grad(lambda m: loss(m(inputs["x"]), **inputs))(model)
+        value, grads = nnx.value_and_grad(lambda m: loss(m(next(iter(inputs.values()))), **inputs))(model)
         state.update(model, grads)
         out.append(float(value))
     return out
