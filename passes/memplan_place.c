@@ -117,7 +117,8 @@ static void take_over(struct memplan *mp)
             t.writes[k->writes.items[i] = final(t.taken, k->writes.items[i])] = 1;
         for (uint32_t m = 0; m < plan_members(k); m++) {
             const struct plan_group *g = &plan->groups.items[plan_member(k, m)];
-            take_over_group(&t, c, g, k->reads.items + m * g->inputs.count, k->writes.items + m * g->outputs.count);
+            take_over_group(&t, c, g, g->inputs.count ? k->reads.items + m * g->inputs.count : NULL,
+                            g->outputs.count ? k->writes.items + m * g->outputs.count : NULL);
         }
         for (size_t i = 0; i < k->reads.count; i++) t.reads[k->reads.items[i]] = 0;
         for (size_t i = 0; i < k->writes.count; i++) t.writes[k->writes.items[i]] = 0;

@@ -156,7 +156,8 @@ struct load_plan {
     struct step_instance *t;
     struct st_file *file;
     uint32_t flags;
-    bool whole; /* the file holds the whole state */
+    bool whole;  /* the file holds the whole state */
+    bool adapts; /* it holds adapters */
     struct load_item {
         const struct st_tensor *source;
         char *data;
@@ -180,6 +181,13 @@ static void fault(struct load_plan *l, const char *format, ...)
     }
 }
 
+/* Of a LoRA layer or adapter, by the last of its name. */
+static bool adapts(const struct stepc_slot *s)
+{
+    size_t n = strlen(s->name);
+    return n > 7 && strncmp(s->name + n - 7, ".lora_", 6) == 0;
+}
+
 static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
 {
     int32_t i = rt_slot_find(l->t, tensor->name);
@@ -201,21 +209,29 @@ static void match_tensor(struct load_plan *l, const struct st_tensor *tensor)
         return;
     }
     if (rt_slot_role(s) == STEP_OPT_STATE || (rt_slot_role(s) == STEP_STATE && !rt_slot_statistic(s))) l->whole = true;
+    l->adapts |= adapts(s);
     l->items[i].source = tensor;
 }
 
+/* A file of parameters that holds no adapter is one of the base: adapters stay as init left them. */
 static void match_missing(struct load_plan *l)
 {
     const struct stepc_program *p = l->t->program;
-    bool all = l->whole || !l->t->initialized;
+    const char *lacking = NULL;
+    bool all = l->whole || !l->t->initialized, base = !all && !l->adapts;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
         bool needed = s->role == STEP_PARAM || (!(l->flags & STEP_LOAD_PARAMS_ONLY) && (all || rt_slot_statistic(s)));
         char text[200];
-        if (rt_slot_stored(s) && needed && !l->items[i].source && !l->items[i].wrong && !(l->flags & STEP_LOAD_PARTIAL))
+        if (!rt_slot_stored(s) || !needed || l->items[i].source || l->items[i].wrong || l->flags & STEP_LOAD_PARTIAL)
+            continue;
+        if (base && adapts(s)) lacking = s->name;
+        else
             fault(l, "tensor \"%s\" is missing; expected %s", s->name,
                   rt_type_text(text, sizeof text, s->dtype, s->rank, s->shape));
     }
+    if (lacking && !l->faults)
+        rt_log(l->t, 1, "%s lacks adapters; \"%s\" etc. are as init left them", l->file->path, lacking);
 }
 
 /* Reads everything, converted to the slots' dtypes, into one block of memory of the first rank; nothing of the state
@@ -315,7 +331,7 @@ static step_status load_file(struct step_instance *t, const struct step_load *lo
     if (l.faults > 10) status = rt_fail(t, STEP_ESHAPE, "%s: %s\n  and %u more", file->path, l.text, l.faults - 10);
     else if (l.faults) status = rt_fail(t, STEP_ESHAPE, "%s: %s", file->path, l.text);
     else if (atomic_load(&t->poisoned) && !l.whole)
-        status = rt_fail(t, STEP_EPOISONED, "%s holds only a part of the state; a poisoned instance needs all of it",
+        status = rt_fail(t, STEP_EPOISONED, "%s holds a part of the state; a poisoned instance needs all of it",
                          file->path);
     else status = read_all(&l, &memory);
     status = rt_agree(t, status);

@@ -123,8 +123,8 @@ void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whol
         struct rt_map *m = &d->maps[kind];
         uint32_t n = whole_only ? m->whole_input_count : m->input_count;
         for (uint32_t i = 0; i < n; i++)
-            m->pointers[m->inputs[i].at] = (char *)(uintptr_t)d->bound[m->inputs[i].slot] +
-                                           m->inputs[i].offset; /* kernels only read it */
+            m->pointers[m->inputs[i].at] = /* kernels only read it, and not where it is not given */
+                (char *)((uintptr_t)d->bound[m->inputs[i].slot] + m->inputs[i].offset);
     }
 }
 

@@ -263,8 +263,7 @@ step_status rt_step_n(struct step_instance *t, const struct step_batch *batch, u
 
 step_status rt_derive(struct step_instance *t)
 {
-    if (!t->entries[RT_DERIVE].table)
-        return rt_fail(t, STEP_EINTERNAL, "this object has computed tensors but no entry that computes them");
+    if (!t->entries[RT_DERIVE].table) return rt_fail(t, STEP_EINTERNAL, "no entry computes what is computed");
     struct rt_fp fp = rt_fp_enter();
     step_status status = rt_run_entry(t, RT_DERIVE);
     rt_fp_leave(fp);

@@ -26,7 +26,8 @@ bool fe_get_ints(struct fe_site *s, const struct fe_val *v, int64_t *out, uint32
         return fe_wrong_here(s, "E0310", "%s: at most %u integers expected, found %u", what, (unsigned)limit,
                              (unsigned)n);
     for (uint32_t i = 0; i < n; i++) {
-        if (items[i].kind != FE_VAL_NUMBER || items[i].number != floor(items[i].number)) {
+        if (items[i].kind != FE_VAL_NUMBER || items[i].number != floor(items[i].number) ||
+            fabs(items[i].number) > 0x1p53) {
             if (!items[i].bad) fe_fail(s, "E0310", "%s: integers expected, found %s", what, fe_describe(s, &items[i]));
             return false;
         }

@@ -58,7 +58,7 @@ void *arena_alloc(struct arena *a, size_t bytes)
 {
     if (bytes > SIZE_MAX - 2 * ARENA_ALIGN - ARENA_APART) arena_oom(bytes);
     size_t rounded = (bytes + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN + ARENA_APART;
-    if ((size_t)(a->end - a->at) < rounded) arena_add_chunk(a, rounded);
+    if ((size_t)(a->end - a->at) < rounded || !a->at) arena_add_chunk(a, rounded);
     void *p = a->at;
     ASAN_UNPOISON_MEMORY_REGION(p, bytes);
     a->at += rounded;

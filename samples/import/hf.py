@@ -6,15 +6,20 @@
     stepc run step.so --steps 100 --init work/init.safetensors --data tokens.safetensors --save final.safetensors
     python3 hf.py export gpt2/ final.safetensors -o tuned/   # the same names, dtypes, shapes and files that gpt2/ has
 
-What comes in untouched goes out bit for bit. A value of config.json that would change the numbers and is not covered is an
-error that names its key, and so is a key that nobody here knows (`--ignore KEY` takes the responsibility). What each model
-needs is in gpt2.py and llama.py: its document, and a table of weights.
+What comes in untouched goes out bit for bit; what LoRA adapters of the document have learnt is added to the kernels that they
+stand beside. A tensor that would not go out is an error that names it; the optimizer's state, counters and keys stay behind. A
+value of config.json that would change the numbers and is not covered is an error that names its key, and so is a key that
+nobody here knows (`--ignore KEY` takes the responsibility). What each model needs is in gpt2.py and llama.py: its document, and a
+table of weights.
 """
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
+
+import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import gpt2
@@ -96,28 +101,86 @@ def import_model(folder, out, options):
     return document
 
 
+# What a model of transformers has no place for, and no use: the state of a training. Averages of the weights are none of it.
+STATE = re.compile(r"(opt_state|hyperparameters|rng)\.|(step|data\.cursor|loss_scale(\..*)?)$")
+AVERAGES = ("ema", "slow", "eval")
+
+
+class Trained:
+    """What `stepc run --save` wrote, seen as one set of weights: "params", or averages of them. Every tensor that is read is noted."""
+
+    def __init__(self, path, which):
+        self.path, self.file, self.seen = path, tensors.open_model(path), set()
+        self.others = [a for a in AVERAGES if any(n.startswith(a + ".") for n in self.file.names())]
+        if which is None and self.others:
+            raise Bad("%s holds averages beside the parameters (\"%s.*\"): say which go out, --weights params or --weights %s" % (path, self.others[0], self.others[0]))
+        if which not in (None, "params", *self.others):
+            raise Bad("%s holds no averages \"%s.*\"" % (path, which))
+        self.pick = "" if which in (None, "params") else which + "."
+
+    def name(self, path):
+        """Its name in the file: what has no average stands for itself, as when the object evaluates with averages."""
+        return self.pick + path if self.pick + path in self.file.where else path
+
+    def shape(self, path):
+        name = self.name(path)
+        if name not in self.file.where:
+            raise Bad("%s lacks \"%s\"" % (self.path, self.pick + path))
+        self.seen.add(name)
+        return self.file.shape(name)
+
+    def array(self, path):
+        return tensors.widen(self.file.array(self.name(path)), self.file.dtype(self.name(path)))
+
+    def adapter(self, path):
+        """Paths of the low-rank product beside a kernel; None: there is none."""
+        if not path.endswith(".kernel"):
+            return None
+        both = [path[:-len("kernel")] + leaf for leaf in ("lora_a", "lora_b")]
+        if not any(self.name(p) in self.file.where for p in both):
+            return None
+        (*inputs, rank), (also, *outputs) = self.shape(both[0]), self.shape(both[1])
+        if tuple(inputs + outputs) != tuple(self.shape(path)) or rank != also:
+            raise Bad("%s: \"%s\" %s and \"%s\" %s make no kernel of %s" % (self.path, both[0], self.shape(both[0]), both[1], self.shape(both[1]), self.shape(path)))
+        return both
+
+    def kernel(self, path):
+        """A tensor, with what its adapter adds to it."""
+        both = self.adapter(path)
+        if both is None:
+            return self.array(path)
+        base, change = self.array(path), np.tensordot(*(self.array(p).astype(np.float64) for p in both), 1)
+        return np.where(change == 0, base, base + change).astype(np.float32)  # -0 + 0 is 0
+
+    def check(self, weights):
+        """Everything that goes out is there, everything that is there goes out."""
+        for w in weights:
+            for path, shape in w.parts:
+                if self.shape(path) != tuple(shape):
+                    raise Bad("%s: \"%s\" is %s instead of %s" % (self.path, self.name(path), list(self.shape(path)), list(shape)))
+                self.adapter(path)
+        for name in self.file.names():
+            other = name.split(".")[0] in AVERAGES and not (self.pick and name.startswith(self.pick))
+            averaged = self.pick and self.pick + name in self.seen
+            if name not in self.seen and not other and not averaged and not STATE.match(name):
+                raise Bad("%s holds \"%s\", which has no place in the model: it would be lost" % (self.path, name))
+
+
 def export_model(folder, trained, out, options):
     kind, c = read_config(folder, options.ignore)
-    model, result = tensors.open_model(folder), tensors.open_model(trained)
+    model, result = tensors.open_model(folder), Trained(trained, options.weights)
     prefix, weights = prefix_of(model, c), kind.weights(c)
     check_weights(model, weights, prefix, c)
     if os.path.realpath(out) == os.path.realpath(folder):
         raise Bad("%s: the original is not overwritten" % out)
-    pick = (options.weights + ".") if options.weights != "params" else ""
-    for w in weights:
-        for path, shape in w.parts:
-            if pick + path not in result.where:
-                raise Bad("%s lacks \"%s\"" % (trained, pick + path))
-            if result.shape(pick + path) != tuple(shape):
-                raise Bad("%s: \"%s\" is %s instead of %s" % (trained, pick + path, list(result.shape(pick + path)), list(shape)))
+    result.check(weights)
     table = table_of(weights, prefix, c)
 
     def make(name):
         w = table.get(name) or (table[prefix + c.table] if c.tied and name in c.head_names else None)
         if w is None:
             return model.array(name)  # a buffer, such as GPT-2's causal mask
-        parts = [tensors.widen(result.array(pick + path), result.dtype(pick + path)) for path, _ in w.parts]
-        return tensors.narrow(w.join(parts), model.dtype(name))
+        return tensors.narrow(w.join([result.kernel(path) for path, _ in w.parts]), model.dtype(name))
 
     os.makedirs(out, exist_ok=True)
     for f in model.files:
@@ -144,7 +207,7 @@ def main(arguments=None):
     e.add_argument("model", help="the folder that was imported: names, dtypes and the other files come from it")
     e.add_argument("trained", help="what `stepc run --save` wrote")
     e.add_argument("-o", dest="out", required=True, help="the folder to write to")
-    e.add_argument("--weights", choices=["params", "ema", "slow", "eval"], default="params")
+    e.add_argument("--weights", choices=["params", *AVERAGES], help="the parameters, or averages of them; need not be said where there are no averages")
     e.add_argument("--ignore", action="append", default=[], metavar="KEY")
     o = p.parse_args(arguments)
     try:

@@ -5,6 +5,7 @@ checkpoints do not change.
 
 usage: adapters.py STEPC
 """
+import json
 import os
 import re
 import sys
@@ -125,6 +126,39 @@ class Adapters(runner.Case):
         for path, value in start.items():
             same = np.array_equal(value, end[path])
             self.assertEqual(same, "lora" not in path, path)
+
+    def test_base(self):
+        """A file of the base lacks the adapters, all of them, and the run says so; one that holds some of them lacks the others."""
+        self.stepc("init", "lora", self.path("lora.json"))
+        with open(self.path("lora.json")) as f:
+            document = json.load(f)
+        base = {k: v for k, v in document.items() if k not in ("adapters", "trainable")}
+        averaged = self.write("averaged.json", {**document, "ema": {"decay": 0.5}})
+        random = np.random.default_rng(0)
+        safetensors.write(self.path("data"), {"x": random.standard_normal((1, 32, 64)).astype("f4"), "y": random.integers(0, 10, (1, 32)).astype("i4")})
+        go = lambda document, steps, *more, **how: self.stepc("run", document, "--steps", str(steps), "--data", self.path("data"), "--save", self.path("out"), *more, **how)
+        go(self.write("base.json", base), 3)
+        trained = safetensors.read(self.path("out"))
+        safetensors.write(self.path("init"), trained)
+        fresh = go(self.path("lora.json"), 0) and safetensors.read(self.path("out"))
+        adapters = {n: v for n, v in fresh.items() if ".lora_" in n}
+        self.assertEqual(set(fresh), set(trained) | set(adapters))
+        for document in (self.path("lora.json"), averaged):
+            self.stepc("compile", document, "-o", self.path("step.so"))
+            for step in (document, self.path("step.so")):
+                said = go(step, 0, "--init", self.path("init")).stderr
+                self.assertRegex(said, r'init lacks adapters; "layers\.2\.lora_b" etc\. are as init left them')
+                out = safetensors.read(self.path("out"))
+                for name, value in {**trained, **adapters}.items():
+                    for path in (name, "ema." + name) if document == averaged else (name,):
+                        np.testing.assert_array_equal(out[path], value, path)
+        for step in (self.path("lora.json"), self.path("step.so")):
+            for lost in ({"layers.0.lora_a"}, {"layers.0.lora_a", "layers.0.lora_b"}, {"layers.2.kernel", *adapters}):
+                safetensors.write(self.path("init"), {n: v for n, v in {**trained, **adapters}.items() if n not in lost})
+                said = go(step, 0, "--init", self.path("init"), code=1).stderr
+                self.assertIn('tensor "%s" is missing' % min(lost - (set(adapters) if "layers.2.kernel" in lost else set())), said)
+            safetensors.write(self.path("init"), {**trained, "other.kernel": trained["head.bias"]})
+            self.assertIn('"other.kernel"', go(step, 0, "--init", self.path("init"), code=1).stderr)
 
     def test_with_everything(self):
         """Adapters with masks, a partition, averages of the adapters alone, and a checkpoint of the base."""

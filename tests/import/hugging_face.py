@@ -168,6 +168,101 @@ class HuggingFace(runner.Case):
                         losses.append(m.step(tokens=np.stack([text[i:i + 16] for i in at]).astype(np.int32)).loss)
                 self.assertLess(np.mean(losses[-20:]), np.mean(losses[:5]) - 0.8)
 
+    def adapted(self, name, **more):
+        """The imported model with the recorded adapters of PEFT beside its layers: an object, the tensors of both, what PEFT computed."""
+        source = os.path.join(HERE, "models", name)
+        self.assertEqual(run("import", source, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+        recorded, init = tensors.open_model(os.path.join(source, "adapters.safetensors")), tensors.open_model(os.path.join(self.folder, "init.safetensors"))
+        kind, c = hf.read_config(source)
+        parts = {n: w.parts for n, w in hf.table_of(kind.weights(c), hf.prefix_of(tensors.open_model(source), c), c).items()}
+        values = {}
+        for n in recorded.names():
+            if not n.endswith(".lora_A"):
+                continue
+            a, b = recorded.array(n), recorded.array(n[:-1] + "B")
+            [(path, shape)] = parts[n.removesuffix(".lora_A") + ".weight"]
+            split = next(i for i in range(len(shape)) if np.prod(shape[:i], dtype=int) == a.shape[1])
+            layer = path.removesuffix(".kernel")
+            values[layer + ".lora_a"] = a.T.reshape(*shape[:split], -1)
+            values[layer + ".lora_b"] = b.T.reshape(-1, *shape[split:])
+        with open(os.path.join(self.folder, "model.json")) as f:
+            document = json.load(f)
+        document.update(adapters=[{"type": "lora", "rank": len(b.T), "match": sorted({n.rpartition(".")[0] for n in values})}], trainable=["@lora"], **more)
+        with open(os.path.join(self.folder, "model.json"), "w") as f:
+            json.dump(document, f)
+        return compiled(self.folder), {n: init.array(n) for n in init.names()}, values, recorded
+
+    def test_adapters(self):
+        """They compute what PEFT computes, and the merged model that goes out computes it too, without them."""
+        for name in MODELS:
+            source, back, saved = os.path.join(HERE, "models", name), os.path.join(self.folder, "back"), os.path.join(self.folder, "saved.safetensors")
+            if not os.path.exists(os.path.join(source, "adapters.safetensors")):
+                continue
+            with self.subTest(name):
+                step, init, values, recorded = self.adapted(name, ema={"decay": 0.0})
+                tokens = tensors.open_model(os.path.join(source, "expected.safetensors")).array("tokens")
+                with stepc.Step(step) as m:
+                    m.load(os.path.join(self.folder, "init.safetensors"))  # a base: its adapters are as init left them
+                    self.assertTrue(all((m[n] == 0).all() for n in values if n.endswith("lora_b")))
+                    for n, value in values.items():
+                        m[n] = value
+                    np.testing.assert_allclose(m.infer(tokens=tokens), recorded.array("logits"), rtol=1e-4, atol=1e-4)
+                    m.save(saved)
+                shutil.rmtree(back, ignore_errors=True)
+                self.assertEqual(run("export", source, saved, "-o", back, "--weights", "params"), (0, ""))
+                before, after = tensors.open_model(source), tensors.open_model(back)
+                changed = {n for n in before.names() if before.array(n).tobytes() != after.array(n).tobytes()}
+                self.assertEqual(changed, {n.replace(".lora_A", ".weight") for n in recorded.names() if n.endswith(".lora_A")})
+                self.assertEqual(run("import", back, "-o", self.folder, "--batch", "2", "--length", "12"), (0, ""))
+                with stepc.Step(compiled(self.folder)) as m:
+                    begin(m, self.folder)
+                    coarse = 0.05 if name.endswith("bfloat16") else 1e-4  # the file's dtype
+                    np.testing.assert_allclose(m.infer(tokens=tokens), recorded.array("logits"), rtol=1e-4, atol=coarse)
+
+    def test_nothing_is_lost(self):
+        """What a file holds and the model has no place for, by name; which of several sets of weights is said."""
+        source, saved = os.path.join(HERE, "models", "llama"), os.path.join(self.folder, "saved.safetensors")
+        _, init, values, _ = self.adapted("llama")
+        state = {"step": np.array(3, np.int32), "opt_state.1.0.mu.norm.scale": np.zeros(16, np.float32), "rng.dropout.count": np.array(1, np.uint32), "loss_scale": np.float32(1)}
+        q = "layers.0.self_attn.q_proj."
+        plain = {**init, **state}
+        a, b = values[q + "lora_a"], values[q + "lora_b"]
+        for change, words in (({}, None), (values, None), ({"ema." + n: v for n, v in init.items()}, ["averages", "\"ema.*\"", "--weights ema"]),
+                              ({"slow.norm.scale": init["norm.scale"]}, ["--weights slow"]),
+                              ({"extra.kernel": a}, ["\"extra.kernel\"", "would be lost"]), ({"steps": np.array(3, np.int32)}, ["\"steps\""]),
+                              ({"data.kernel": a}, ["\"data.kernel\""]), ({"norm.mean": init["norm.scale"]}, ["\"norm.mean\""]),
+                              ({q + "lora_a": a}, [saved, "lacks \"%slora_b\"" % q]), ({q + "lora_b": b}, ["lacks \"%slora_a\"" % q]),
+                              ({q + "lora_a": a[:, :1], q + "lora_b": b}, [q + "lora_a", "make no kernel"]),
+                              ({q + "lora_a": a, q + "lora_b": b[:, ::2]}, [q + "lora_b", "make no kernel"]),
+                              ({"norm.lora_a": a, "norm.lora_b": b}, ["\"norm.lora_a\""]),
+                              ({"norm.scale": None, "norm.scales": init["norm.scale"]}, ["lacks \"norm.scale\""]),
+                              ({"norm.scale": init["norm.scale"][:4]}, ["\"norm.scale\" is [4] instead of [16]"])):
+            with self.subTest(list(change)[:2]):
+                new = {n: v for n, v in {**plain, **change}.items() if v is not None}
+                kinds = {"float32": "F32", "int32": "I32", "uint32": "U32"}
+                tensors.write(saved, [(n, kinds[str(v.dtype)], v.shape, lambda v=v: v) for n, v in new.items()])
+                code, said = run("export", source, saved, "-o", os.path.join(self.folder, "back"))
+                self.assertEqual(code, 1 if words else 0, said)
+                for word in words or ():
+                    self.assertIn(word, said)
+        averages = {**{"ema." + n: v for n, v in init.items()}, "ema." + q + "lora_a": a, "ema." + q + "lora_b": b}
+        tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in {**init, **averages}.items()])
+        merged = []
+        for weights in ("params", "ema"):
+            self.assertEqual(run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", weights), (0, ""))
+            merged.append(tensors.open_model(os.path.join(self.folder, "back")).array("model.layers.0.self_attn.q_proj.weight"))
+        np.testing.assert_allclose(merged[1] - merged[0], np.tensordot(a, b, 1).reshape(16, 16).T, rtol=1e-5, atol=1e-5)
+        only = {n: v for n, v in averages.items() if "lora" in n}  # averages of the adapters alone: the rest stands for itself
+        tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in {**init, q + "lora_a": a, q + "lora_b": 2 * b, **only}.items()])
+        self.assertEqual(run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "ema"), (0, ""))
+        again = tensors.open_model(os.path.join(self.folder, "back")).array("model.layers.0.self_attn.q_proj.weight")
+        self.assertEqual(again.tobytes(), merged[1].tobytes())
+        code, said = run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "slow")
+        self.assertTrue(code == 1 and "no averages \"slow.*\"" in said, said)
+        tensors.write(saved, [(n, "F32", v.shape, lambda v=v: v) for n, v in {**init, **averages, "ema.extra": a}.items()])
+        code, said = run("export", source, saved, "-o", os.path.join(self.folder, "back"), "--weights", "ema")
+        self.assertTrue(code == 1 and "\"ema.extra\"" in said, said)
+
     def test_refused(self):
         for name, changes, words in (
                 ("gpt2", {"model_type": "mamba"}, ["\"model_type\" is \"mamba\"", "gpt2, llama"]),
