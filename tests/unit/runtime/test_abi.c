@@ -33,6 +33,7 @@ const struct stepc_program stepc_program = {.version = STEPC_TABLES,
                                             .axis_count = 1,
                                             .axis_names = toy_axis_names,
                                             .axis_sizes = linked.axis,
+                                            .indices = &stepc_part_indices,
                                             .team = &stepc_part_team};
 
 static struct step_instance *ready(int64_t devices, uint32_t threads)
