@@ -68,7 +68,7 @@ class Hardening(runner.Case):
         self.assertIn(b"\0__stack_chk_fail\0", elf.raw)
         self.assertIn(b"_chk\0", elf.raw.replace(b"\0__stack_chk_fail\0", b"\0"))
         self.assertTrue(elf.features() & 2, "a shadow stack")
-        self.assertGreater(elf.raw.count(b"\xf3\x0f\x1e\xfa"), 2000, "functions that begin with endbr64")
+        self.assertGreater(elf.raw.count(b"\xf3\x0f\x1e\xfa"), 1000, "functions that begin with endbr64")
 
     def test_object(self):
         so = self.path("step.so")
