@@ -35,8 +35,12 @@ struct cg_kernel {
 struct cg_options {
     struct cg_target target;
     const char *save_temps; /* folder, NULL: keep nothing */
-    const char *output;
+    const char *output;     /* after which what is kept there has its names */
     const char *linker;
+};
+struct cg_bytes {
+    const void *data;
+    size_t size;
 };
 
 /* lower.c: one kernel per group of the plan, in the order of plan->groups (equal hashes: equal code). */
@@ -44,9 +48,10 @@ bool cg_lower(const struct plan_module *, const struct plan *, const struct cg_t
               struct cg_kernel *out);
 /* Fills the target from "native", "x86-64-v2|v3|v4" or an LLVM CPU name. False: unknown name (message in *why). */
 bool cg_target_init(struct cg_target *, const char *cpu, const char **why, struct arena *);
-/* llvm_object.c, describe.c, link.c: the whole way; writes options->output beside and renames it. Returns an exit code
- * (0, 1, 2 for a bad --cuda-arch, 3) with *why. */
-int cg_compile(const struct plan_module *, const struct cg_options *, struct arena *, struct diags *, const char **why);
+/* llvm_object.c, describe.c, link.c: the whole way; *object gets the bytes of the file, whose note has no checksum yet
+ * (stepc/step_open.h). Returns an exit code (0, 1, 2 for a bad --cuda-arch, 3) with *why. */
+int cg_compile(const struct plan_module *, const struct cg_options *, struct arena *, struct diags *,
+               struct cg_bytes *object, const char **why);
 
 /* runtime_image.S: the archive of the runtime that goes into every object, embedded by the build. */
 extern const unsigned char cg_runtime_image[], cg_runtime_image_end[];

@@ -55,7 +55,7 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
 }
 
 int cg_compile(const struct plan_module *plans, const struct cg_options *options, struct arena *arena,
-               struct diags *diags, const char **why)
+               struct diags *diags, struct cg_bytes *object, const char **why)
 {
     uint32_t count = (uint32_t)plans->plans.count;
     struct cg_entry *entries = arena_new_array(arena, struct cg_entry, count + 1);
@@ -77,12 +77,10 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
     }
     int code = target.cuda ? cuda_build(&cuda, entries, count, options, temps_prefix(options, arena), arena, why) : 0;
     if (code) return code;
-    struct cg_bytes object = make_object(plans, entries, options, target.cuda ? &cuda : NULL, arena);
-    struct cg_link link = {.object = object,
+    struct cg_link link = {.object = make_object(plans, entries, options, target.cuda ? &cuda : NULL, arena),
                            .archive = cg_runtime_archive(),
-                           .output = options->output,
                            .linker = options->linker,
                            .export_symbol = "step_query"};
-    *why = cg_link(&link, arena);
+    *why = cg_link(&link, arena, object);
     return *why ? 3 : 0;
 }

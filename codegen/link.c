@@ -1,10 +1,12 @@
 /* Object plus runtime to one shared object, by ld.lld or ld, started without a shell. Everything happens in a private
- * temporary folder; the result is written beside the target and renamed, so that a full disk or a failing linker never
- * leaves half a file. The only exported symbol is `export_symbol`; needed libraries are libc and libm as this program
- * itself has them. */
+ * temporary folder, from which the result is read. Folders of compilers that were killed are removed by later ones: who
+ * has the lock of a folder lives. The only exported symbol is `export_symbol`; needed libraries are libc and libm as
+ * this program itself has them. */
 #include "codegen/llvm/llvm_object.h"
 #include "ir/base/str.h"
+#include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -12,8 +14,10 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -33,24 +37,24 @@ struct workshop {
     struct arena *arena;
     char *folder;
     const char *path[FILE_COUNT];
+    int lock;         /* the folder itself, locked */
     sigset_t signals; /* of before */
 };
 
-/* NULL or what the system says; `shown` is the name that messages have. */
-static const char *write_file(struct arena *arena, const char *path, const char *shown, const void *data, size_t size,
-                              mode_t mode)
+/* NULL or what the system says. */
+static const char *write_file(struct arena *arena, const char *path, const void *data, size_t size)
 {
-    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     const char *at = data;
     int error = 0;
-    if (file < 0) return arena_format(arena, "cannot create %s: %s", shown, strerror(errno));
+    if (file < 0) return arena_format(arena, "cannot create %s: %s", path, strerror(errno));
     while (size && !error) {
         ssize_t n = write(file, at, size);
         if (n < 0 && errno != EINTR) error = errno;
         if (n > 0) at += n, size -= (size_t)n;
     }
     if (close(file) != 0 && !error) error = errno;
-    return error ? arena_format(arena, "cannot write %s: %s", shown, strerror(error)) : NULL;
+    return error ? arena_format(arena, "cannot write %s: %s", path, strerror(error)) : NULL;
 }
 
 static const char *read_file(struct arena *arena, const char *path, struct cg_bytes *out)
@@ -85,23 +89,54 @@ static void hold_signals(struct workshop *w)
     sigprocmask(SIG_BLOCK, &held, &w->signals);
 }
 
+/* What stands in a folder, and the folder. */
+static void remove_folder(struct arena *arena, const char *folder)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (entry->d_name[0] != '.') unlink(arena_format(arena, "%s/%s", folder, entry->d_name));
+    if (dir) closedir(dir);
+    rmdir(folder);
+}
+
+/* Ours that nobody has locked; a young one may belong to a compiler that is about to lock it. */
+static void remove_forsaken(struct arena *arena, const char *base)
+{
+    DIR *dir = opendir(base);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct stat st;
+        if (strncmp(entry->d_name, "stepc-", 6) != 0 || strlen(entry->d_name) != 12) continue;
+        const char *folder = arena_format(arena, "%s/%s", base, entry->d_name);
+        int lock = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (lock < 0) continue;
+        if (fstat(lock, &st) == 0 && st.st_uid == geteuid() && (st.st_mode & 07777) == 0700 &&
+            time(NULL) - st.st_mtime >= 60 && flock(lock, LOCK_EX | LOCK_NB) == 0)
+            remove_folder(arena, folder);
+        close(lock);
+    }
+    if (dir) closedir(dir);
+}
+
 static const char *open_workshop(struct workshop *w)
 {
     const char *base = getenv("TMPDIR");
     if (!base || !*base) base = "/tmp";
+    remove_forsaken(w->arena, base);
     w->folder = arena_format(w->arena, "%s/stepc-XXXXXX", base);
     if (!mkdtemp(w->folder)) /* mode 0700 */ {
         w->folder = NULL;
         return arena_format(w->arena, "cannot create a temporary folder in %s: %s", base, strerror(errno));
     }
+    w->lock = open(w->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (w->lock >= 0) flock(w->lock, LOCK_EX | LOCK_NB);
     for (int i = 0; i < FILE_COUNT; i++) w->path[i] = arena_format(w->arena, "%s/%s", w->folder, file_names[i]);
     return NULL;
 }
 
 static void close_workshop(const struct workshop *w)
 {
-    for (int i = 0; w->folder && i < FILE_COUNT; i++) unlink(w->path[i]);
-    if (w->folder) rmdir(w->folder);
+    if (w->folder) remove_folder(w->arena, w->folder);
+    if (w->lock >= 0) close(w->lock);
 }
 
 /* Where the dynamic loader found a library; no development files are needed to link against it. */
@@ -197,37 +232,59 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
     return "found neither ld.lld nor ld; install one of them (Debian: apt install lld) or name one with --linker";
 }
 
-static const char *deliver(struct workshop *w, const char *output)
+/* What loads an object reads segments. Of the table of sections, at the end of the file, only those stay that tools ask
+ * for: names of symbols, code, the note. */
+static const char *trim_sections(struct arena *arena, struct cg_bytes *file)
 {
-    struct cg_bytes result;
-    struct stat status;
-    const char *fault = read_file(w->arena, w->path[FILE_RESULT], &result);
-    if (fault) return fault;
-    /* A device or a pipe is written to: a rename would replace it. */
-    if (stat(output, &status) == 0 && (!S_ISREG(status.st_mode) || strncmp(output, "/dev/", 5) == 0))
-        return write_file(w->arena, output, output, result.data, result.size, 0777);
-    const char *beside = arena_format(w->arena, "%s.%ld.tmp", output, (long)getpid());
-    fault = write_file(w->arena, beside, output, result.data, result.size, 0777);
-    if (!fault && rename(beside, output) != 0)
-        fault = arena_format(w->arena, "cannot write %s: %s", output, strerror(errno));
-    if (fault) unlink(beside);
-    return fault;
+    static const char *const kept[] = {"", ".note.stepc", ".dynsym", ".dynstr", ".text", ".dynamic", ".shstrtab"};
+    enum { KEPT = sizeof kept / sizeof *kept };
+    char *bytes = arena_copy(arena, file->data, file->size + 1);
+    Elf64_Ehdr *head = (void *)bytes;
+    const Elf64_Phdr *parts = (const void *)(bytes + head->e_phoff);
+    Elf64_Shdr *all = arena_copy(arena, bytes + head->e_shoff, head->e_shnum * sizeof *all), out[KEPT];
+    const char *names = bytes + all[head->e_shstrndx].sh_offset;
+    struct str text = STR(arena);
+    uint64_t end = 0;
+    uint32_t count = 0, was[KEPT];
+    for (uint32_t i = 0; i < head->e_phnum; i++)
+        if (parts[i].p_type == PT_LOAD && parts[i].p_offset + parts[i].p_filesz > end)
+            end = parts[i].p_offset + parts[i].p_filesz;
+    for (uint32_t i = 0; i < head->e_shnum; i++)
+        for (uint32_t k = 0; k < KEPT; k++) {
+            if (strcmp(names + all[i].sh_name, kept[k]) != 0) continue;
+            was[count] = i;
+            out[count] = all[i];
+            out[count++].sh_name = (uint32_t)text.length;
+            str_add_n(&text, kept[k], strlen(kept[k]) + 1);
+        }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < count; k++)
+            if (all[was[i]].sh_link == was[k]) out[i].sh_link = k;
+    out[count - 1].sh_offset = end;
+    out[count - 1].sh_size = text.length;
+    if (end + text.length + 8 + count * sizeof *out > file->size) return "the linker made a file of another form";
+    memcpy(bytes + end, text.text, text.length);
+    head->e_shoff = (end + text.length + 7) / 8 * 8;
+    memset(bytes + end + text.length, 0, head->e_shoff - end - text.length);
+    memcpy(bytes + head->e_shoff, out, count * sizeof *out);
+    head->e_shnum = (uint16_t)count, head->e_shstrndx = (uint16_t)(count - 1);
+    *file = (struct cg_bytes){bytes, head->e_shoff + count * sizeof *out};
+    return NULL;
 }
 
-const char *cg_link(const struct cg_link *link, struct arena *arena)
+const char *cg_link(const struct cg_link *link, struct arena *arena, struct cg_bytes *result)
 {
-    struct workshop w = {.arena = arena};
+    struct workshop w = {.arena = arena, .lock = -1};
     const char *exports = arena_format(arena, "{ global: %s; local: *; };\n", link->export_symbol);
     hold_signals(&w);
     const char *fault = open_workshop(&w);
-    if (!fault)
-        fault = write_file(arena, w.path[FILE_OBJECT], w.path[FILE_OBJECT], link->object.data, link->object.size, 0600);
+    if (!fault) fault = write_file(arena, w.path[FILE_OBJECT], link->object.data, link->object.size);
     if (!fault && link->archive.size)
-        fault = write_file(arena, w.path[FILE_ARCHIVE], w.path[FILE_ARCHIVE], link->archive.data, link->archive.size,
-                           0600);
-    if (!fault) fault = write_file(arena, w.path[FILE_EXPORTS], w.path[FILE_EXPORTS], exports, strlen(exports), 0600);
+        fault = write_file(arena, w.path[FILE_ARCHIVE], link->archive.data, link->archive.size);
+    if (!fault) fault = write_file(arena, w.path[FILE_EXPORTS], exports, strlen(exports));
     if (!fault) fault = link_in(&w, link);
-    if (!fault) fault = deliver(&w, link->output);
+    if (!fault) fault = read_file(arena, w.path[FILE_RESULT], result);
+    if (!fault) fault = trim_sections(arena, result);
     close_workshop(&w);
     sigprocmask(SIG_SETMASK, &w.signals, NULL);
     return fault;

@@ -219,9 +219,13 @@ static int to_object(struct way *w, const char *output)
     options.target.blas = w->options.blas;
     options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
-    int code = cg_compile(w->plans, &options, cli->arena, &w->diags, &why);
+    struct cg_bytes object;
+    int code = cg_compile(w->plans, &options, cli->arena, &w->diags, &object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
-    return code;
+    if (code) return code;
+    char *bytes = arena_copy(cli->arena, object.data, object.size);
+    cli_seal_object(bytes, object.size);
+    return cli_write_program(cli, output, bytes, object.size);
 }
 
 static int write_ir(struct way *w, const char *output)
@@ -427,6 +431,7 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file size limit are errors with a message */
     signal(SIGXFSZ, SIG_IGN);
     int code = cli_parse(&cli, argc, argv);
+    if (code == 0) code = cli_check_files(&cli);
     if (code == 0) code = commands[cli.command](&cli);
     if (fflush(stdout) != 0 && code <= 0)
         code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));

@@ -34,18 +34,13 @@ void rt_host_put(struct step_instance *t, void *data, size_t bytes)
 
 static void *block_add(struct step_instance *t, struct rt_device *d, size_t bytes)
 {
-    if (t->block_count == t->block_capacity) {
-        uint32_t grown = t->block_capacity ? t->block_capacity * 2 : 32;
-        struct rt_block *more = realloc(t->blocks, grown * sizeof *more);
-        if (!more) return NULL;
-        t->blocks = more;
-        t->block_capacity = grown;
-    }
-    if (bytes > SIZE_MAX - 2 * RT_ALIGN) return NULL;
+    struct rt_block *b = bytes > SIZE_MAX - 2 * RT_ALIGN ? NULL : malloc(sizeof *b);
+    if (!b) return NULL;
     bytes = (bytes / RT_ALIGN + 1) * RT_ALIGN;
-    void *data = d ? t->device_ops->alloc(d, bytes) : rt_host_get(t, bytes);
-    if (data) t->blocks[t->block_count++] = (struct rt_block){data, bytes, d};
-    return data;
+    *b = (struct rt_block){t->blocks, d ? t->device_ops->alloc(d, bytes) : rt_host_get(t, bytes), bytes, d};
+    if (!b->data) return free(b), NULL;
+    t->blocks = b;
+    return b->data;
 }
 
 void *rt_alloc(struct step_instance *t, size_t bytes) { return block_add(t, NULL, bytes); }
@@ -55,16 +50,15 @@ void *rt_alloc_device(struct rt_device *d, size_t bytes) { return block_add(d->i
 void rt_release_all(struct step_instance *t)
 {
     const struct rt_device_ops *ops = t->device_ops;
-    for (uint32_t i = t->block_count; i-- > 0;) { /* the devices' lie behind those that know them */
-        const struct rt_block *b = &t->blocks[i];
+    while (t->blocks) { /* the devices' lie behind those that know them */
+        struct rt_block *b = t->blocks;
         if (b->device) ops->free(b->device, b->data, b->bytes);
         if (b->data == t->devices)
             while (ops->close && t->opened) ops->close(&t->devices[--t->opened]);
         if (!b->device) rt_host_put(t, b->data, b->bytes);
+        t->blocks = b->before;
+        free(b);
     }
-    free(t->blocks);
-    t->blocks = NULL;
-    t->block_count = 0;
 }
 
 const void *rt_view(struct rt_device *d, const void *at, void *buffer, size_t bytes)

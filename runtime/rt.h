@@ -49,9 +49,10 @@ struct rt_barrier {
 /* ---------------------------------------------------------------- devices */
 
 struct rt_block {
+    struct rt_block *before;
     void *data;
     size_t bytes;
-    struct rt_device *device; /* NULL: memory of the host */
+    struct rt_device *device; /* NULL: of the host */
 };
 
 /* Where an address has to be put before a call. `at`: into rt_map.pointers. */
@@ -174,8 +175,7 @@ struct step_instance {
     int pid;
     struct step_instance *next; /* one that was created before */
 
-    struct rt_block *blocks;
-    uint32_t block_count, block_capacity;
+    struct rt_block *blocks; /* the last one */
 
     /* the call in progress */
     _Atomic int busy, interrupted;

@@ -1,7 +1,11 @@
 /* safetensors, strict both ways. Layout: 8 bytes header length (little-endian), JSON header, data. On reading
  * everything is checked before a byte of data is used: the header's length and JSON, dtypes, shapes, ranges
  * without holes or overlaps that end exactly at the end of the file. On writing: names in ascending order, data in
- * the same order, the header padded with spaces so that data begins at a multiple of 64 bytes. */
+ * the same order, the header padded with spaces so that data begins at a multiple of 64 bytes.
+ *
+ * What is written begins with a checksum, "stepc.crc32" in "__metadata__": the CRC-32 of all that stands behind its 8
+ * hexadecimal digits. Who reads compares it where a file begins like that; files of others do not, and those that went
+ * through a pipe have zeros. */
 #include "runtime/header_scan.h"
 #include <stepc/step_tools.h>
 
@@ -12,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { ST_HEADER = 16 << 20, ST_TENSORS = 1000000, ST_NAME = 1024 };
@@ -28,6 +31,12 @@ static const struct {
 #undef X
 };
 enum { ST_DTYPES = sizeof st_dtypes / sizeof *st_dtypes };
+
+/* The least text of a tensor. */
+enum { ST_ENTRY = sizeof "\"\":{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[0,0]}" - 1 };
+#define ST_SUM "{\"__metadata__\":{\"stepc.crc32\":\"" /* then the digits */
+#define ST_ZEROS "00000000"
+enum { ST_SUM_AT = sizeof ST_SUM - 1, ST_DIGITS = sizeof ST_ZEROS - 1, ST_BEHIND_SUM = 8 + ST_SUM_AT + ST_DIGITS };
 
 struct st_check {
     struct st_file *file;
@@ -197,6 +206,8 @@ static step_status check_header(struct st_check *c, uint64_t length)
     struct st_file *f = c->file;
     c->scan = (struct rt_scan){.at = f->text, .end = f->text + length};
     if (f->text[0] != '{') return corrupt(c, NULL, "the header must begin with '{'");
+    f->tensors = malloc((length / ST_ENTRY + 1) * sizeof *f->tensors);
+    if (!f->tensors) return STEP_ENOMEM;
     scan_open(&c->scan, '{');
     for (bool metadata = false; scan_more(&c->scan, '}');) {
         const char *key = scan_key(&c->scan);
@@ -208,12 +219,6 @@ static step_status check_header(struct st_check *c, uint64_t length)
             status = check_metadata(c);
         } else {
             if (f->count == ST_TENSORS) return corrupt(c, NULL, "more than %d tensors", ST_TENSORS);
-            if (f->count == f->capacity) {
-                f->capacity = f->capacity ? f->capacity * 2 : 64;
-                struct st_tensor *more = realloc(f->tensors, f->capacity * sizeof *more);
-                if (!more) return STEP_ENOMEM;
-                f->tensors = more;
-            }
             status = check_tensor(c, key, &f->tensors[f->count++]);
         }
         if (status) return status;
@@ -222,22 +227,40 @@ static step_status check_header(struct st_check *c, uint64_t length)
     return check_ranges(c);
 }
 
+static step_status read_failed(const struct st_file *f, char *error)
+{
+    snprintf(error, ST_TEXT, "%s: read: %s", f->path, errno ? strerror(errno) : "unexpected end of file");
+    return STEP_EIO;
+}
+
+static step_status check_sum(struct st_check *c)
+{
+    char part[4096];
+    const char *digits = c->file->text + ST_SUM_AT;
+    uint32_t sum = 0;
+    if (strncmp(c->file->text, ST_SUM, ST_SUM_AT) || !strncmp(digits, ST_ZEROS, ST_DIGITS)) return STEP_OK;
+    for (uint64_t at = ST_BEHIND_SUM, n; at < c->file_bytes; at += n) {
+        n = c->file_bytes - at < sizeof part ? c->file_bytes - at : sizeof part;
+        if (!read_at(c->file->fd, part, n, at)) return read_failed(c->file, c->error);
+        sum = st_crc32(sum, part, n);
+    }
+    snprintf(part, sizeof part, "%08x", sum);
+    return strncmp(part, digits, ST_DIGITS) == 0 ? STEP_OK
+                                                 : corrupt(c, NULL, "damaged: its bytes do not have its checksum");
+}
+
 static step_status open_checked(struct st_check *c)
 {
     struct st_file *f = c->file;
-    struct stat s;
     unsigned char head[8];
     uint64_t length = 0;
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (f->fd < 0 || fstat(f->fd, &s)) {
+    off_t end = f->fd < 0 ? -1 : lseek(f->fd, 0, SEEK_END);
+    if (end < 0) { /* a pipe has no end either */
         snprintf(c->error, ST_TEXT, "%s: %s", f->path, strerror(errno));
         return STEP_EIO;
     }
-    if (!S_ISREG(s.st_mode)) {
-        snprintf(c->error, ST_TEXT, "%s: not a regular file", f->path);
-        return STEP_EIO;
-    }
-    uint64_t file_bytes = (uint64_t)s.st_size;
+    uint64_t file_bytes = (uint64_t)end;
     if (file_bytes < 8)
         return corrupt(c, NULL, "%" PRIu64 " bytes; a safetensors file begins with 8 bytes of header length",
                        file_bytes);
@@ -249,13 +272,12 @@ static step_status open_checked(struct st_check *c)
         return corrupt(c, NULL, "header of %" PRIu64 " bytes in a file of %" PRIu64 " bytes (truncated?)", length,
                        file_bytes);
     if (ok && !(f->text = malloc(length + 1))) return STEP_ENOMEM;
-    if (!ok || !read_at(f->fd, f->text, length, 8)) {
-        snprintf(c->error, ST_TEXT, "%s: read: %s", f->path, errno ? strerror(errno) : "unexpected end of file");
-        return STEP_EIO;
-    }
+    if (!ok || !read_at(f->fd, f->text, length, 8)) return read_failed(c->file, c->error);
+    f->text[length] = 0;
     c->data_at = 8 + length;
     c->file_bytes = file_bytes;
-    return check_header(c, length);
+    step_status status = check_sum(c);
+    return status ? status : check_header(c, length);
 }
 
 step_status st_open(struct st_file *f, const char *path, char error[ST_TEXT])
@@ -285,32 +307,23 @@ const struct st_tensor *st_find(const struct st_file *f, const char *name)
 step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t offset, void *to, uint64_t bytes,
                     char error[ST_TEXT])
 {
-    if (read_at(f->fd, to, bytes, t->offset + offset)) return STEP_OK;
-    snprintf(error, ST_TEXT, "%s: tensor \"%s\": %s", f->path, t->name,
-             errno ? strerror(errno) : "the file became shorter while it was read");
-    return STEP_EIO;
+    return read_at(f->fd, to, bytes, t->offset + offset) ? STEP_OK : read_failed(f, error);
 }
 
 /* ---------------------------------------------------------------- writing */
 
-/* The header under construction; `text` is NULL once memory ran out. */
+/* The header under construction. */
 struct header {
     char *text;
-    size_t length, capacity;
+    size_t length;
 };
 
 static void add(struct header *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add(struct header *h, const char *format, ...)
 {
     va_list args;
-    if (h->capacity - h->length < 512) { /* no piece is longer */
-        char *more = h->text ? realloc(h->text, h->capacity *= 2) : NULL;
-        if (!more) free(h->text);
-        h->text = more;
-    }
-    if (!h->text) return;
     va_start(args, format);
-    h->length += (size_t)vsnprintf(h->text + h->length, 512, format, args);
+    h->length += (size_t)vsnprintf(h->text + h->length, 512, format, args); /* no piece is longer */
     va_end(args);
 }
 
@@ -327,8 +340,11 @@ static void add_name(struct header *h, const char *name)
 static void write_header(struct header *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
-    *h = (struct header){.capacity = 4096, .text = malloc(4096)};
-    add(h, "12345678{\"__metadata__\":{\"step\":\"%" PRIu64 "\"}", step);
+    size_t room = 1024;
+    for (uint32_t i = 0; i < count; i++) room += 6 * strlen(tensors[i].name) + 512;
+    *h = (struct header){.text = malloc(room)};
+    if (!h->text) return;
+    add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
     for (uint32_t i = 0; i < count; i++) {
         const struct st_tensor *t = &tensors[i];
         const char *dtype = "";
@@ -341,9 +357,9 @@ static void write_header(struct header *h, const struct st_tensor *tensors, uint
         at += t->bytes;
     }
     add(h, "}");
-    while (h->text && h->length % 64) add(h, " ");
+    while (h->length % 64) add(h, " ");
     uint64_t length = h->length - 8;
-    if (h->text) memcpy(h->text, &length, 8); /* little-endian, as every machine here */
+    memcpy(h->text, &length, 8); /* little-endian, as every machine here */
 }
 
 static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch,
@@ -367,14 +383,20 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
 {
     struct st_output o;
     struct header h;
-    char ignored[ST_TEXT];
+    char ignored[ST_TEXT], digits[ST_DIGITS + 1];
     if (!st_output_open(&o, path, error)) return STEP_EIO;
     write_header(&h, tensors, count, step);
     step_status status = h.text ? STEP_OK : STEP_ENOMEM;
     if (status) snprintf(error, ST_TEXT, "%s: out of memory", path);
-    else if (!st_output_write(&o, h.text, h.length, error)) status = STEP_EIO;
+    else if (!st_output_write(&o, h.text, ST_BEHIND_SUM, error)) status = STEP_EIO;
+    o.sum = 0;
+    if (!status && !st_output_write(&o, h.text + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM, error)) status = STEP_EIO;
     free(h.text);
     if (!status) status = write_data(&o, tensors, count, fetch, user, error);
+    snprintf(digits, sizeof digits, "%08x", o.sum);
+    if (!status && !o.direct && /* in a pipe one cannot go back */
+        (lseek(o.fd, 8 + ST_SUM_AT, SEEK_SET) < 0 || !st_output_write(&o, digits, ST_DIGITS, error)))
+        status = STEP_EIO;
     if (!st_output_close(&o, !status, status ? ignored : error)) status = status ? status : STEP_EIO;
     return status;
 }

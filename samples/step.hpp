@@ -1,8 +1,6 @@
 // stepc/step.h for C++: RAII and exceptions, nothing more. C++17.
 #ifndef SAMPLES_STEP_HPP
 #define SAMPLES_STEP_HPP
-#include <dlfcn.h>
-
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "stepc/step.h"
+#include "stepc/step_open.h"
 
 namespace step
 {
@@ -105,14 +104,12 @@ class trainer
   public:
     explicit trainer(const char *path)
     {
-        void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (!so) throw error(STEP_EIO, dlerror());
-        auto query = reinterpret_cast<step_query_fn *>(dlsym(so, "step_query"));
-        api_ = query ? query(STEP_ABI_MAJOR, STEP_ABI_MINOR) : nullptr;
-        if (!api_) throw error(STEP_EVERSION, std::string(path) + ": not a step of this ABI");
+        char text[1024];
+        step_status status = step_open(path, &api_, text, sizeof text);
+        if (status != STEP_OK) throw error(status, text);
         step_options options{};
         options.size = sizeof options;
-        step_status status = api_->create(&options, &instance_);
+        status = api_->create(&options, &instance_);
         if (status != STEP_OK) throw error(status, api_->last_error(nullptr));
     }
     trainer(const trainer &) = delete;

@@ -8,6 +8,7 @@
 #include <llvm-c/Target.h>
 #include <stepc/step.h>
 #include <stepc/step_abi.h>
+#include <stepc/step_open.h>
 #include <string.h>
 
 struct describe {
@@ -165,17 +166,22 @@ static void add_target(void *user, struct json_tree to)
     if (!d->cuda) add_code(d, to);
 }
 
-/* The note's layout: sizes of name and text, type, name padded to 4, text padded to 4. Returns the text's address. */
+/* A note's layout: sizes of name and text, type, name padded to 4, text padded to 4. A second one has room for what is
+ * known of the whole file: its checksum and the self-test (stepc/step_open.h). Returns the first text's address. */
 static LLVMValueRef note(const struct describe *d, const char *text)
 {
     struct emit *e = d->e;
     size_t size = strlen(text) + 1, padded = (size + 3) / 4 * 4;
     char *data = arena_alloc(e->arena, padded + 1);
     memcpy(data, text, size);
-    LLVMValueRef fields[] = {LLVMConstInt(e->i32, 6, 0), LLVMConstInt(e->i32, size, 0), LLVMConstInt(e->i32, 1, 0),
+    LLVMValueRef fields[] = {LLVMConstInt(e->i32, 6, 0),
+                             LLVMConstInt(e->i32, size, 0),
+                             LLVMConstInt(e->i32, 1, 0),
                              LLVMConstStringInContext(e->context, "stepc\0\0", 8, 1),
-                             LLVMConstStringInContext(e->context, data, (unsigned)padded, 1)};
-    LLVMValueRef value = LLVMConstStructInContext(e->context, fields, 5, 0);
+                             LLVMConstStringInContext(e->context, data, (unsigned)padded, 1),
+                             LLVMConstStringInContext(e->context, STEP_NOTE_HEAD, sizeof STEP_NOTE_HEAD - 1, 1),
+                             LLVMConstNull(LLVMArrayType(e->i32, 3))};
+    LLVMValueRef value = LLVMConstStructInContext(e->context, fields, 7, 0);
     LLVMValueRef g = global(d, "note", value, 4);
     LLVMSetSection(g, ".note.stepc");
     LLVMValueRef index[] = {LLVMConstInt(e->i32, 0, 0), LLVMConstInt(e->i32, 4, 0)};

@@ -7,10 +7,6 @@
 #include <stdio.h>
 
 struct emit;
-struct cg_bytes {
-    const void *data;
-    size_t size;
-};
 
 /* An empty module for the target; the printer's state is ready for emit_kernel and tables. */
 struct cg_object *cg_object_new(const struct cg_target *, struct arena *);
@@ -64,13 +60,13 @@ uint64_t cg_plan_scratch(const struct plan *, const struct cg_kernel *);
 /* target.c: the CPU features of cg_target_init's levels, comma-separated, by LLVM's names. */
 const char *cg_target_needs(const struct cg_target *);
 
-/* link.c: object + archive -> shared object at `output`, written beside it and renamed. Returns NULL or what went
- * wrong. `archive` may be empty (then the object must define everything). */
+/* link.c: object + archive -> the bytes of a shared object. Returns NULL or what went wrong. `archive` may be empty
+ * (then the object must define everything). */
 struct cg_link {
     struct cg_bytes object, archive;
-    const char *output, *linker, *export_symbol;
+    const char *linker, *export_symbol;
 };
-const char *cg_link(const struct cg_link *, struct arena *);
+const char *cg_link(const struct cg_link *, struct arena *, struct cg_bytes *result);
 /* The runtime archive that is part of this program. */
 struct cg_bytes cg_runtime_archive(void);
 #endif

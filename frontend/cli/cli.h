@@ -23,7 +23,10 @@ enum cli_kind {
     CLI_CHOICE,  /* one of "a|b|c" */
     CLI_INTEGER, /* a decimal integer >= 0 that fits int64 */
     CLI_LIST,    /* one argument each time, all of them count */
-    CLI_FILES,   /* all following words up to the next option; may be repeated */
+    CLI_INPUT,   /* one argument, a file that is read */
+    CLI_OUTPUT,  /* one argument, a file that is written */
+    CLI_OUTPUTS, /* WHAT=FILE, a file that is written; all of them count */
+    CLI_FILES,   /* files that are read: all following words up to the next option; may be repeated */
     CLI_OPTIONAL /* --name or --name=value */
 };
 
@@ -33,7 +36,7 @@ struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* "FILE", NULL for flags */
     enum cli_kind kind;
-    const char *choices;
+    const char *choices; /* of CLI_CHOICE; of others: patterns of what is written into the folder that is named */
     const char *doc;
 };
 struct cli_given {
@@ -76,6 +79,7 @@ int cli_print(struct cli *, const char *text, size_t length);
 int cli_read(struct cli *, const char *path, size_t limit, char **text, size_t *length);
 /* Writes a file ("-": standard output) beside its name and renames it. 0 or 3. */
 int cli_write(struct cli *, const char *path, const char *text, size_t length);
+int cli_write_program(struct cli *, const char *path, const void *bytes, size_t length); /* one that may be executed */
 size_t cli_fix(const struct diags *,
                struct str *out); /* fix.c: the document with replacements, and how many there are */
 
@@ -101,6 +105,10 @@ int cli_check_gradient(struct cli *, const struct ir_module *);
 int cli_check_weights(struct cli *, const struct ir_module *, const char *path);
 /* header.c: a C header of the module's tensors. 0 or 3. */
 int cli_emit_header(struct cli *, const struct ir_module *, const char *path);
+/* overwrite.c: 2 after a message if what is written would replace what is read, or is one file twice. */
+int cli_check_files(struct cli *);
+/* seal.c: writes what the note of an object says of its bytes. */
+void cli_seal_object(char *bytes, size_t size);
 /* timeout.c: ends the process with exit code 3 when --timeout is over. */
 void cli_timeout(const struct cli *);
 

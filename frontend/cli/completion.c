@@ -15,7 +15,7 @@ static void add_bash(struct cli *cli, struct str *out)
     str_add(out, "\" -- \"$word\"))\n        return\n    fi\n    case \"${COMP_WORDS[1]} $before\" in\n");
     for (size_t c = 0; (name = cli_command_name(c)); c++)
         for (size_t i = 0; cli_option_at(i, &o); i++) {
-            if (!(o.commands >> c & 1) || !o.choices) continue;
+            if (!(o.commands >> c & 1) || o.kind != CLI_CHOICE) continue;
             str_addf(out, "    '%s --%s') COMPREPLY=($(compgen -W \"", name, o.name);
             for (const char *p = o.choices; *p; p++) str_addf(out, "%c", *p == '|' ? ' ' : *p);
             str_add(out, "\" -- \"$word\")); return ;;\n");
@@ -42,8 +42,8 @@ static void add_fish(struct str *out)
             if (!(o.commands >> c & 1)) continue;
             str_addf(out, "complete -c stepc -n '__fish_seen_subcommand_from %s' -l %s", name, o.name);
             if (o.letter) str_addf(out, " -s %c", o.letter);
-            if (o.argument) str_add(out, o.choices ? " -x" : " -r");
-            if (o.choices) {
+            if (o.argument) str_add(out, o.kind == CLI_CHOICE ? " -x" : " -r");
+            if (o.kind == CLI_CHOICE) {
                 str_add(out, " -a '");
                 for (const char *p = o.choices; *p; p++) str_addf(out, "%c", *p == '|' ? ' ' : *p);
                 str_add(out, "'");

@@ -65,13 +65,27 @@ int cli_print(struct cli *cli, const char *text, size_t length)
     return error ? cli_failed(cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(error)) : 0;
 }
 
-int cli_write(struct cli *cli, const char *path, const char *text, size_t length)
+static int write_file(struct cli *cli, const char *path, const void *bytes, size_t length, bool program)
 {
-    if (strcmp(path, "-") == 0) return cli_print(cli, text, length);
     struct st_output o;
+    struct stat status;
     char error[ST_TEXT], ignored[ST_TEXT];
-    bool ok = st_output_open(&o, path, error) && st_output_write(&o, text, length, error);
+    bool ok = st_output_open(&o, path, error) && st_output_write(&o, bytes, length, error);
+    if (ok && !o.direct && program && fstat(o.fd, &status) == 0) { /* who may read it may execute it */
+        mode_t readable = status.st_mode & 0444;
+        fchmod(o.fd, (status.st_mode & 0777) | readable >> 2);
+    }
     if (ok) ok = st_output_close(&o, true, error);
     else st_output_close(&o, false, ignored);
     return ok ? 0 : cli_failed(cli, EXIT_ENVIRONMENT, "cannot write %s", error);
+}
+
+int cli_write(struct cli *cli, const char *path, const char *text, size_t length)
+{
+    return strcmp(path, "-") == 0 ? cli_print(cli, text, length) : write_file(cli, path, text, length, false);
+}
+
+int cli_write_program(struct cli *cli, const char *path, const void *bytes, size_t length)
+{
+    return write_file(cli, path, bytes, length, true);
 }

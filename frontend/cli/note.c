@@ -1,8 +1,9 @@
 /* The manifest inside an object: the ELF note .note.stepc, read from the file's bytes. The object is not loaded, and
- * nothing in the file is trusted: every offset is checked against its length. */
+ * nothing in the file is trusted: every offset is checked against its length, even where the checksum is right. */
 #include "frontend/cli/cli.h"
 
 #include <elf.h>
+#include <stepc/step_open.h>
 #include <string.h>
 
 static bool within(size_t length, uint64_t offset, uint64_t size)
@@ -19,7 +20,8 @@ static bool find_note(const char *section, uint64_t size, const char **text, siz
         memcpy(&note, section + at, sizeof note);
         uint64_t name = at + sizeof note, data = name + ((uint64_t)note.n_namesz + 3) / 4 * 4;
         if (!within(size, name, note.n_namesz) || !within(size, data, note.n_descsz)) return false;
-        if (note.n_namesz == sizeof "stepc" && memcmp(section + name, "stepc", sizeof "stepc") == 0) {
+        if (note.n_type == 1 && note.n_namesz == sizeof "stepc" &&
+            memcmp(section + name, "stepc", sizeof "stepc") == 0) {
             *text = section + data;
             *length = note.n_descsz;
             while (*length && (*text)[*length - 1] == 0) --*length; /* terminated and padded */
@@ -35,6 +37,8 @@ int cli_read_note(struct cli *cli, const char *path, const char *file, size_t le
 {
     *report = NULL;
     if (length < SELFMAG || memcmp(file, ELFMAG, SELFMAG) != 0) return 0;
+    const char *why;
+    if (step_object_check(file, length, &why)) return cli_failed(cli, EXIT_WRONG, "%s: %s", path, why);
     Elf64_Ehdr head;
     bool good = length >= sizeof head;
     if (good) memcpy(&head, file, sizeof head);

@@ -46,19 +46,6 @@ static int read_set(struct run *r, const char *text)
     return 0;
 }
 
-/* Outputs must not overwrite one another. */
-static int check_outputs(struct run *r)
-{
-    static const char *const outputs[] = {"save", "infer", "metrics"};
-    for (int i = 0; i < 3; i++)
-        for (int k = 0; k < i; k++) {
-            const char *a = cli_text(r->cli, outputs[i], NULL), *b = cli_text(r->cli, outputs[k], NULL);
-            if (a && b && strcmp(a, b) == 0 && strcmp(a, "/dev/null") != 0)
-                return cli_usage(r->cli, "--%s and --%s name one file: %s", outputs[k], outputs[i], a);
-        }
-    return 0;
-}
-
 static int read_options(struct run *r)
 {
     static const char *const policies[] = {"continue", "stop", "skip"};
@@ -224,7 +211,7 @@ static int train(struct run *r)
     uint64_t end = run_now();
     if (!code && !run_stopped() && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
     /* Without a single line the file that was there stays. */
-    int closed = run_metrics_close(r, !code || !r->metrics_file.temporary);
+    int closed = run_metrics_close(r, !code || r->metrics_file.direct || r->metrics_file.published);
     if (!code) code = closed;
     if (run_stopped() && !code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "",
@@ -290,7 +277,6 @@ static int start(struct run *r)
     bool trains = cli_count(r->cli, "steps") || cli_count(r->cli, "epochs") || infers_data || (!infer && !evaluates);
     if (!infer && cli_count(r->cli, "infer-data")) return cli_usage(r->cli, "--infer-data needs --infer FILE");
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
-    if (!code) code = check_outputs(r);
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
     r->infer_data.some = r->infer_data.rows_allowed = r->eval_data.rows_allowed = true;

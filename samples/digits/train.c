@@ -3,14 +3,14 @@
  *
  *   train step.so digits.csv [steps]
  *
- * Needs the header stepc/step.h and libdl: no compiler, no framework. */
-#include <dlfcn.h>
+ * Needs the headers stepc/step.h and stepc/step_open.h, and libdl: no compiler, no framework. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "stepc/step.h"
+#include "stepc/step_open.h"
 
 enum { PIXELS = 64, CLASSES = 10, BATCH = 64, MOST_DIGITS = 4096, STEPS = 2000 };
 
@@ -135,15 +135,12 @@ int main(int argc, char **argv)
     static struct digits train, test;
     if (argc < 3) return fprintf(stderr, "usage: %s step.so digits.csv [steps]\n", argv[0]), 2;
     if (!read_digits(argv[2], &train, &test)) return 1;
-    void *so = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    if (!so) return fprintf(stderr, "%s\n", dlerror()), 3;
-    step_query_fn *query;
-    *(void **)&query = dlsym(so, "step_query");
-    const struct step_api *s = query ? query(STEP_ABI_MAJOR, STEP_ABI_MINOR) : NULL;
+    char error[512];
+    const struct step_api *s;
+    if (step_open(argv[1], &s, error, sizeof error) != STEP_OK) return fprintf(stderr, "%s\n", error), 3;
     struct step_options options = {.size = sizeof options};
     struct step_instance *t = NULL;
-    if (!s || s->create(&options, &t) != STEP_OK)
-        return fprintf(stderr, "%s\n", s ? s->last_error(NULL) : "another ABI"), 3;
+    if (s->create(&options, &t) != STEP_OK) return fprintf(stderr, "%s\n", s->last_error(NULL)), 3;
 
     printf("%d digits to train on, %d to test\n", train.count, test.count);
     double accuracy = 0;

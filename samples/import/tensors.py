@@ -9,11 +9,14 @@ bfloat16 is held as its bits (uint16) with the dtype "BF16"; `widen` and `narrow
 import json
 import os
 import struct
+import zlib
 
 import numpy as np
 
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1",
           "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?"}
+
+SUM = b'{"__metadata__":{"stepc.crc32":"'  # then 8 digits: the CRC-32 of all that follows
 
 
 class Bad(Exception):
@@ -28,7 +31,15 @@ class _File:
                 length = struct.unpack("<Q", f.read(8))[0]
                 if length > size - 8:
                     raise ValueError("the header is longer than the file")
-                header = json.loads(f.read(length))
+                text = f.read(length)
+                header = json.loads(text)
+                if text.startswith(SUM) and text[len(SUM):len(SUM) + 8] != b"00000000":  # as stepc writes it, but into pipes
+                    f.seek(8 + len(SUM) + 8)
+                    crc = 0
+                    while part := f.read(1 << 20):
+                        crc = zlib.crc32(part, crc)
+                    if b"%08x" % crc != text[len(SUM):len(SUM) + 8]:
+                        raise Bad("%s: damaged: its bytes do not have its checksum" % path)
         except OSError as e:
             raise Bad("%s: %s" % (path, e.strerror))
         except (ValueError, struct.error) as e:

@@ -522,7 +522,7 @@ class Cli(runner.Case):
         run("--save", self.path("whole"), "--all-state")
         run("--save", self.path("params"))
         whole = self.saved("whole")
-        for name, content, code, says in [("cut", whole[:-4], 1, "truncated"), ("noise", bytes(range(256)) * 9, 1, "noise"), ("empty", b"", 1, "0 bytes")]:
+        for name, content, code, says in [("cut", whole[:-4], 1, "damaged"), ("noise", bytes(range(256)) * 9, 1, "noise"), ("empty", b"", 1, "0 bytes")]:
             with open(self.path(name), "wb") as f:
                 f.write(content)
             text = run("--init", self.path(name), "--save", self.path("never"), code=code)

@@ -263,7 +263,7 @@ class Infer(runner.Case):
         for args, code, says in ((("--infer-data", self.path("x.st"), "--steps", "1", "--data", self.path("data.st")), 2, "--infer-data needs --infer"),
                                  (("--infer", self.path("out.st"), "--infer-data", self.path("y.st")), 1, 'input "x" is missing'),
                                  (("--infer", self.path("no/out.st"), "--infer-data", self.path("x.st")), 3, "--infer: "),
-                                 (("--infer", self.path("out.st"), "--infer-data", self.path("x.st"), "--save", self.path("out.st")), 2, "--save and --infer name one file"),
+                                 (("--infer", self.path("out.st"), "--infer-data", self.path("x.st"), "--save", self.path("out.st")), 2, "--infer and --save name one file"),
                                  (("--steps", "1", "--data", self.path("data.st"), "-D", "n=1"), 2, "compiled already"),
                                  (("--steps", "1", "--data", self.path("data.st"), "--mesh", "d=1"), 2, "compiled already"),
                                  (("--infer", self.path("out.st")), 2, "--data is missing")):

@@ -1,13 +1,13 @@
 /* Evaluation and inference from C, on a step.so made of outputs.json: several outputs of several dtypes, weights by
  * name, a file of parameters alone; then everything that may be wrong with a call, each refused with a status and a
  * text that names it. outputs STEP.SO SCRATCH-FILE */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "stepc/step.h"
+#include "stepc/step_open.h"
 
 #define CHECK(x) \
     ((x) ? (void)0 \
@@ -121,11 +121,11 @@ static void wrong_outputs(const struct step_array *in, const struct step_array *
 int main(int argc, char **argv)
 {
     CHECK(argc == 3);
-    void *so = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
-    if (!so) return fprintf(stderr, "%s\n", dlerror()), 1;
-    step_query_fn *query;
-    *(void **)&query = dlsym(so, "step_query");
-    s = query(STEP_ABI_MAJOR, STEP_ABI_MINOR);
+    char why[512];
+    if (step_open(argv[1], &s, why, sizeof why) != STEP_OK) return fprintf(stderr, "%s\n", why), 1;
+    CHECK(step_open(argv[0], &s, why, sizeof why) == STEP_ECORRUPT);
+    CHECK(step_open("/no/such/file", &s, why, sizeof why) == STEP_EIO && strstr(why, "No such file"));
+    CHECK(step_open(argv[1], &s, why, sizeof why) == STEP_OK);
     struct step_options options = {.size = sizeof options};
     CHECK(s->create(&options, &t) == STEP_OK);
     struct step_array in[] = {array("tokens", STEP_I32, 2, tokens_shape, tokens), array("x", STEP_F32, 2, x_shape, x),

@@ -23,12 +23,16 @@ struct st_file {
     int fd;
     char *text;                /* the header; names point into it */
     struct st_tensor *tensors; /* by name, ascending */
-    uint32_t count, capacity;
+    uint32_t count;
     const char *step; /* "__metadata__".step, NULL: none */
 };
 
-/* Opens and checks the whole structure. Not STEP_OK: `error` says file, tensor, expected, found; nothing is open.
- * STEP_EIO: cannot be opened or read; STEP_ECORRUPT: contradicts the format; STEP_ENOMEM. */
+/* CRC-32 as in zlib, of what `crc` is the sum of (0: nothing) and of more bytes. */
+uint32_t st_crc32(uint32_t crc, const void *data, uint64_t bytes);
+
+/* Opens and checks the whole structure, and the checksum if there is one. Not STEP_OK: `error` says file, tensor,
+ * expected, found; nothing is open. STEP_EIO: cannot be opened or read; STEP_ECORRUPT: contradicts the format or its
+ * checksum; STEP_ENOMEM. */
 step_status st_open(struct st_file *, const char *path, char error[ST_TEXT]);
 void st_close(struct st_file *);
 const struct st_tensor *st_find(const struct st_file *, const char *name); /* NULL: none */
@@ -50,10 +54,16 @@ bool st_is_statistic(const char *name);
 
 struct st_output {
     int fd;
-    bool direct;
-    char *temporary;
+    bool direct;   /* what is there is written to */
+    bool nameless; /* until it is published */
+    bool published;
+    char *temporary; /* `room` bytes for a name beside `path` */
+    size_t room;
+    uint32_t sum; /* CRC-32 of what was written */
     const char *path;
 };
+/* Names of files that are not complete yet: ST_TEMPORARY, the process, a number. */
+#define ST_TEMPORARY ".tmp-stepc-"
 /* Opens a temporary file in the same directory; a path that exists and is no regular file is written directly. */
 bool st_output_open(struct st_output *, const char *path, char error[ST_TEXT]);
 bool st_output_write(struct st_output *, const void *, size_t, char error[ST_TEXT]);

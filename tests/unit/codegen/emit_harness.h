@@ -45,11 +45,11 @@ static inline struct harness harness_open(struct arena *arena, const struct cg_t
     struct harness h = {harness_object(arena, target, nests, count), NULL, NULL};
     char path[] = "/tmp/stepc-test-XXXXXX";
     int file = mkstemp(path);
-    ck_assert(file >= 0);
-    close(file);
-    struct cg_link link = {.object = h.object, .output = path, .export_symbol = "test_kernels"};
-    const char *fault = cg_link(&link, arena);
+    struct cg_link link = {.object = h.object, .export_symbol = "test_kernels"};
+    struct cg_bytes linked = {0};
+    const char *fault = cg_link(&link, arena, &linked);
     ck_assert_msg(!fault, "%s", fault);
+    ck_assert(file >= 0 && write(file, linked.data, linked.size) == (ssize_t)linked.size && close(file) == 0);
     h.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(h.handle != NULL, "%s", dlerror());
     unlink(path);

@@ -1,11 +1,17 @@
-/* Linking: one exported symbol, the same bytes twice, and environments that fail leave a message and no file. */
+/* Linking: one exported symbol, the same bytes twice, and environments that fail leave a message and no file, and
+ * what killed compilers left is removed. */
 #include "emit_harness.h"
 #include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 static struct arena arena;
 
@@ -20,18 +26,11 @@ static struct cg_bytes object(void)
     return harness_object(&arena, &target, &nest, 1);
 }
 
-static struct cg_bytes contents(const char *path)
-{
-    size_t size = 0;
-    const char *data = file_bytes(&arena, path, &size);
-    ck_assert_msg(data != NULL, "%s", path);
-    return (struct cg_bytes){data, size};
-}
-
 static const char *folder(void)
 {
     char *path = arena_string(&arena, "/tmp/stepc-link-XXXXXX");
     ck_assert(mkdtemp(path) != NULL);
+    setenv("TMPDIR", path, 1);
     return path;
 }
 
@@ -47,55 +46,80 @@ static int count_and_remove(const char *path)
     }
     closedir(dir);
     rmdir(path);
+    unsetenv("TMPDIR");
     return count;
 }
 
 START_TEST(same_bytes)
 {
-    const char *in = folder(), *a = arena_format(&arena, "%s/a.so", in), *b = arena_format(&arena, "%s/b.so", in);
-    struct cg_link link = {.object = object(), .output = a, .export_symbol = "test_kernels"};
-    ck_assert_ptr_null(cg_link(&link, &arena));
-    link.output = b;
-    ck_assert_ptr_null(cg_link(&link, &arena));
-    struct cg_bytes first = contents(a), second = contents(b);
+    const char *in = folder(), *path = arena_format(&arena, "%s/a.so", in);
+    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_bytes first, second;
+    ck_assert_ptr_null(cg_link(&link, &arena, &first));
+    ck_assert_ptr_null(cg_link(&link, &arena, &second));
     ck_assert_uint_eq(first.size, second.size);
     ck_assert(memcmp(first.data, second.data, first.size) == 0);
-    void *handle = dlopen(a, RTLD_NOW);
+    FILE *file = fopen(path, "wb");
+    ck_assert(fwrite(first.data, first.size, 1, file) == 1 && fclose(file) == 0);
+    void *handle = dlopen(path, RTLD_NOW);
     ck_assert_msg(handle != NULL, "%s", dlerror());
     ck_assert(dlsym(handle, "test_kernels") != NULL);
     ck_assert(dlsym(handle, "k0") == NULL);
-    ck_assert_int_eq(count_and_remove(in), 2);
+    ck_assert_int_eq(count_and_remove(in), 1);
 }
 END_TEST
 
-START_TEST(old_file_survives)
+START_TEST(no_object)
 {
-    const char *in = folder(), *path = arena_format(&arena, "%s/a.so", in);
-    FILE *file = fopen(path, "wb");
-    fputs("old", file);
-    fclose(file);
-    struct cg_link link = {.object = {"no object", 9}, .output = path, .export_symbol = "test_kernels"};
-    const char *fault = cg_link(&link, &arena);
+    const char *in = folder();
+    struct cg_link link = {.object = {"no object", 9}, .export_symbol = "test_kernels"};
+    struct cg_bytes result;
+    const char *fault = cg_link(&link, &arena, &result);
     ck_assert(fault && strstr(fault, "linker"));
-    struct cg_bytes left = contents(path);
-    ck_assert(left.size == 3 && memcmp(left.data, "old", 3) == 0);
-    ck_assert_int_eq(count_and_remove(in), 1);
+    ck_assert_int_eq(count_and_remove(in), 0);
+}
+END_TEST
+
+/* A folder of a compiler that was killed goes once nobody holds it; of one that works, or has just begun, it stays. */
+START_TEST(forsaken_folders)
+{
+    static const char *const names[] = {"stepc-gone00", "stepc-held00", "stepc-young0"};
+    const char *in = folder(), *paths[3];
+    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_bytes result;
+    struct timespec hour[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    for (int i = 0; i < 3; i++) {
+        paths[i] = arena_format(&arena, "%s/%s", in, names[i]);
+        ck_assert_int_eq(mkdir(paths[i], 0700), 0);
+        fclose(fopen(arena_format(&arena, "%s/step.o", paths[i]), "w"));
+        if (i < 2) utimensat(AT_FDCWD, paths[i], hour, 0);
+    }
+    int held = open(paths[1], O_RDONLY);
+    ck_assert_int_eq(flock(held, LOCK_EX), 0);
+    ck_assert_ptr_null(cg_link(&link, &arena, &result));
+    ck_assert(access(paths[0], F_OK) != 0 && access(paths[1], F_OK) == 0 && access(paths[2], F_OK) == 0);
+    close(held);
+    for (int i = 1; i < 3; i++) count_and_remove(paths[i]);
+    ck_assert_int_eq(count_and_remove(in), 0);
 }
 END_TEST
 
 START_TEST(no_such_folder)
 {
-    struct cg_link link = {.object = object(), .output = "/no/such/folder/step.so", .export_symbol = "test_kernels"};
-    const char *fault = cg_link(&link, &arena);
+    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_bytes result;
+    setenv("TMPDIR", "/no/such/folder", 1);
+    const char *fault = cg_link(&link, &arena, &result);
+    unsetenv("TMPDIR");
     ck_assert(fault && strstr(fault, "/no/such/folder") && strstr(fault, "No such file"));
 }
 END_TEST
 
 START_TEST(no_such_linker)
 {
-    struct cg_link link = {
-        .object = object(), .output = "/tmp/never.so", .linker = "no-such-linker", .export_symbol = "test_kernels"};
-    const char *fault = cg_link(&link, &arena);
+    struct cg_link link = {.object = object(), .linker = "no-such-linker", .export_symbol = "test_kernels"};
+    struct cg_bytes result;
+    const char *fault = cg_link(&link, &arena, &result);
     ck_assert(fault && strstr(fault, "no-such-linker"));
 }
 END_TEST
@@ -104,13 +128,13 @@ END_TEST
 START_TEST(no_space)
 {
     const char *in = folder();
-    struct cg_link link = {
-        .object = object(), .output = arena_format(&arena, "%s/a.so", in), .export_symbol = "test_kernels"};
+    struct cg_link link = {.object = object(), .export_symbol = "test_kernels"};
+    struct cg_bytes result;
     struct rlimit limit = {512, RLIM_INFINITY}, old;
     getrlimit(RLIMIT_FSIZE, &old);
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
-    const char *fault = cg_link(&link, &arena);
+    const char *fault = cg_link(&link, &arena, &result);
     setrlimit(RLIMIT_FSIZE, &old);
     ck_assert(fault && strstr(fault, "cannot write"));
     ck_assert_int_eq(count_and_remove(in), 0);
@@ -130,6 +154,6 @@ END_TEST
 
 int main(void)
 {
-    return run_case("link",
-                    CASE_OF(30, same_bytes, old_file_survives, no_such_folder, no_such_linker, no_space, cpu_names));
+    return run_case("link", CASE_OF(30, same_bytes, no_object, forsaken_folders, no_such_folder, no_such_linker,
+                                    no_space, cpu_names));
 }
