@@ -226,12 +226,37 @@ static const char *replacement(const struct fe *fe, struct diag_span span, const
                         quote); /* names of a module are gone when diagnostics are shown */
 }
 
+/* Names of the field that are near to others and mean something else, or that mean the same and are not near. */
+static const struct {
+    const char *name, *same;
+} field_names[] = {
+#define X(name, same) {name, same},
+#include "frontend/document/field_names.def"
+#undef X
+};
+
+/* The name that is meant; sure: nothing else can be. NULL: none of these. */
+static const char *meant(const char *found, const char *const *names, size_t count, bool *sure)
+{
+    const char *nearest = str_nearest_sure(found, names, count, sure);
+    if (nearest && str_same_name(found, nearest)) return nearest;
+    for (size_t i = 0; i < sizeof field_names / sizeof *field_names; i++) {
+        if (!str_same_name(found, field_names[i].name)) continue;
+        *sure = false;
+        for (size_t k = 0; k < count; k++)
+            if (!strcmp(names[k], field_names[i].same)) return names[k];
+        return NULL;
+    }
+    return nearest;
+}
+
 void fe_suggest(struct fe *fe, struct diag *d, const char *found, const char *const *names, size_t count)
 {
-    const char *nearest = fe->diags->errors <= DIAG_RECORDED ? str_nearest(found, names, count) : NULL;
+    bool sure = false;
+    const char *nearest = fe->diags->errors <= DIAG_RECORDED ? meant(found, names, count, &sure) : NULL;
     if (nearest) {
         d->label = arena_format(fe->arena, "did you mean \"%s\"?", nearest);
-        d->replacement = replacement(fe, d->span, nearest);
+        d->replacement = sure ? replacement(fe, d->span, nearest) : NULL;
         note_declared(fe, d, nearest);
         return;
     }

@@ -182,23 +182,86 @@ static bool is_within(const char *a, const char *b)
     return !*a;
 }
 
-/* Of names equally near, the one with a letter too many or too few comes before one with another letter. */
-const char *str_nearest(const char *name, const char *const *names, size_t count)
+/* Without case and separators: LayerNorm and layer_norm are one name. Longer ones than NAME_LIMIT stay as they are. */
+static const char *folded(const char *name, char *room)
 {
-    const char *best = NULL;
+    size_t n = 0;
+    if (strlen(name) > NAME_LIMIT) return name;
+    for (; *name; name++)
+        if (*name != '_' && *name != '-' && *name != ' ')
+            room[n++] = (char)(*name >= 'A' && *name <= 'Z' ? *name - 'A' + 'a' : *name);
+    room[n] = 0;
+    return room;
+}
+
+bool str_same_name(const char *a, const char *b)
+{
+    char rooms[2][NAME_LIMIT + 1];
+    return strcmp(folded(a, rooms[0]), folded(b, rooms[1])) == 0;
+}
+
+/* What has another number is another thing: b1 and b2, float16 and float32, log2 and log10. */
+static bool same_digits(const char *a, const char *b)
+{
+    static const char digits[] = "0123456789";
+    for (;; a++, b++) {
+        a += strcspn(a, digits), b += strcspn(b, digits);
+        if (*a != *b || !*a) return *a == *b;
+    }
+}
+
+/* What begins otherwise, or has something behind it, or ends otherwise and is short, is another thing: sgd and asgd,
+ * adam and adamw, sam and sac. A letter may be missing at the end, and an s be too much. */
+static bool is_another(const char *a, const char *b)
+{
+    size_t n = strlen(a), m = strlen(b);
+    if (*a != *b || !n) return true;
+    if (n > m && strncmp(a, b, m) == 0) return n > m + 1 || a[m] != 's';
+    return a[n - 1] != b[m - 1] && (strncmp(a, b, n) == 0 ? a[n - 1] >= '0' && a[n - 1] <= '9' : n < 8);
+}
+
+static bool same_end(const char *a, const char *b) { return *a && *b && a[strlen(a) - 1] == b[strlen(b) - 1]; }
+
+/* Letters exchanged with their neighbours, or doubled, or no longer doubled: what a hand does, not who gives a name. */
+static bool is_slip(const char *a, const char *b)
+{
+    while (*a && *a == *b) a++, b++;
+    if (a[0] && b[0] && a[0] == b[1] && a[1] == b[0]) return strcmp(a + 2, b + 2) == 0;
+    return (*a && strcmp(a + 1, b) == 0 && a[0] == a[-1]) || (*b && strcmp(b + 1, a) == 0 && b[0] == b[-1]);
+}
+
+/* Of names equally near, the one with a letter too many or too few comes before one with another letter. It is sure if
+ * only case and separators differ, or one slip of the hand, or one letter of a long name, and no other is as near. */
+const char *str_nearest_sure(const char *name, const char *const *names, size_t count, bool *sure)
+{
+    char rooms[2][NAME_LIMIT + 2]; /* is_slip looks at the letter before the first */
+    const char *best = NULL, *found = folded(name, rooms[0] + 1);
     size_t best_distance = 0;
+    bool unused, strict = sure != NULL;
+    if (!sure) sure = &unused;
+    rooms[0][0] = rooms[1][0] = *sure = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t longer = strlen(name) > strlen(names[i]) ? strlen(name) : strlen(names[i]);
-        size_t limit = longer < 2 ? 0 : longer < 6 ? (longer + 1) / 3 : longer / 3;
-        if (limit == 0 && longer == 2) limit = 1;
-        size_t distance = str_distance(name, names[i]);
-        if (distance > limit) continue;
-        distance = 2 * distance + !(is_within(name, names[i]) || is_within(names[i], name));
+        const char *other = folded(names[i], rooms[1] + 1);
+        size_t longer = strlen(found) > strlen(other) ? strlen(found) : strlen(other);
+        size_t distance = str_distance(found, other);
+        bool slip = is_slip(found, other), near = distance == 0 || slip;
+        if (distance > (longer < 2 ? 0 : longer < 8 ? 1 : longer < 14 ? 2 : 3)) continue;
+        if (!slip && !same_digits(found, other)) continue;
+        near |= distance == 1 && longer >= 8 && same_end(found, other);
+        if (strict && !slip && distance && is_another(found, other)) continue;
+        distance = 2 * distance + (distance && !is_within(found, other) && !is_within(other, found));
+        if (best && distance / 2 == best_distance / 2 && distance && strcmp(best, names[i])) *sure = false;
         if (best && distance >= best_distance) continue;
+        *sure = near && !(best && best_distance / 2 == distance / 2);
         best = names[i];
         best_distance = distance;
     }
     return best;
+}
+
+const char *str_nearest(const char *name, const char *const *names, size_t count)
+{
+    return str_nearest_sure(name, names, count, NULL);
 }
 
 /* ---------------------------------------------------------------- globs

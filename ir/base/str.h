@@ -23,11 +23,13 @@ void str_add_json(struct str *, const char *text);
 /* Bytes of the UTF-8 sequence at p, 0 if it is not valid. */
 size_t str_utf8(const unsigned char *p, size_t left);
 
-/* Restricted Damerau-Levenshtein distance, and the nearest of `count` names within a third of the length (NULL
- * if none is near). */
-size_t str_distance(const char *, const char *);
+size_t str_distance(const char *, const char *); /* restricted Damerau-Levenshtein */
+bool str_same_name(const char *, const char *);  /* but for case and separators */
 size_t str_choices(struct arena *, const char *choices, const char **names, size_t room); /* of "a|b|c" */
+/* The nearest of `count` names, by a letter in eight and with the same digits; NULL: none is near. The second one
+ * leaves out those that are likely to mean something else. Sure: only this one can be meant. */
 const char *str_nearest(const char *name, const char *const *names, size_t count);
+const char *str_nearest_sure(const char *name, const char *const *names, size_t count, bool *sure);
 
 /* Globs over dotted paths (language, rule 5): `*` within a segment, `**` any number of segments, `{a,b}`. */
 bool glob_match(const char *pattern, const char *path);

@@ -82,7 +82,23 @@ START_TEST(nearest_names)
     ck_assert_str_eq(str_nearest("lerning_rate", names, COUNT), "learning_rate");
     ck_assert_str_eq(str_nearest("maen", names, COUNT), "mean");
     ck_assert_str_eq(str_nearest("modle", names, COUNT), "model");
-    ck_assert_str_eq(str_nearest("b3", names, COUNT), "b1");
+    ck_assert_ptr_null(str_nearest("b3", names, COUNT)); /* another number is another thing */
+    static const char *const optimizers[] = {"adam", "adamw", "sgd", "amsgrad", "relu"};
+    static const struct {
+        const char *name, *nearest;
+        bool sure;
+    } rows[] = {{"AdamW", "adamw", true}, {"adam_w", "adamw", true},    {"adamww", "adamw", true},
+                {"adma", "adam", true},   {"asgd", NULL, false},        {"sgdw", NULL, false},
+                {"adamp", NULL, false},   {"amsgradw", NULL, false},    {"amsgrd", "amsgrad", false},
+                {"adm", "adam", false},   {"amsgra", "amsgrad", false}, {"padam", NULL, false},
+                {"lerning", NULL, false}, {"ams-grad", "amsgrad", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool sure;
+        const char *nearest = str_nearest_sure(rows[i].name, optimizers, 5, &sure);
+        ck_assert_msg(!nearest == !rows[i].nearest && (!nearest || !strcmp(nearest, rows[i].nearest)), "%s: %s",
+                      rows[i].name, nearest);
+        ck_assert_msg(!nearest || sure == rows[i].sure, "%s is %ssure", rows[i].name, sure ? "" : "not ");
+    }
     ck_assert_ptr_null(str_nearest("momentum", names, COUNT));
     ck_assert_ptr_null(str_nearest("x", names, COUNT));
     ck_assert_ptr_null(str_nearest("", names, COUNT));
