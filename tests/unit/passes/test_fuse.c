@@ -232,8 +232,77 @@ START_TEST(tensors_end_to_end)
 }
 END_TEST
 
+/* The sum of many small reductions in a dtype that is not laid end to end: a tree, each node of which is stored, so
+ * that a kernel waits for 16 terms and the reductions are all alike. */
+START_TEST(crowds_of_small_tensors)
+{
+    enum { MANY = 128 };
+    struct fixture x;
+    start(&x);
+    ir_value sum = 0;
+    int64_t dim = 0;
+    for (uint32_t i = 0; i < MANY; i++) {
+        ir_value a = param(&x, IR_ROLE_INPUT, ir_type_of(IR_F16, DIMS(32)));
+        ir_value square = ir_reduce(&x.b, OP_reduce_sum, ir_binary(&x.b, OP_mul, a, a), &dim, 1);
+        sum = sum ? add(&x, sum, square) : square;
+    }
+    output(&x, sum);
+    const struct plan *p = finish(&x);
+    uint32_t alike = 0, stored = 0;
+    for (size_t i = 0; i < p->groups.count; i++) {
+        const struct plan_group *g = &p->groups.items[i];
+        alike += g->alike && g->alike == p->groups.items[0].alike;
+        stored += (uint32_t)g->outputs.count;
+    }
+    ck_assert_uint_eq(p->groups.count, MANY + MANY / 16);
+    ck_assert_uint_eq(alike, MANY);
+    ck_assert_uint_eq(stored, MANY + MANY / 16 + 1);
+    ck_assert_uint_eq(p->commands.count, 10); /* the reductions, the eight sums of 16, what adds these */
+    drop(&x);
+}
+END_TEST
+
+/* A convolution whose taps are slices of the image: they stay in it where tiles of 4, 5 or 6 fill the width and, for
+ * the kernel's gradient, the run of elements that neighbouring taps share; else, or where more than the contraction
+ * reads them, a kernel lays them out. */
+START_TEST(taps_stay_or_are_laid_out)
+{
+    static const struct {
+        int64_t taps, width, channels, stride;
+        enum { ALONE, RESHAPED, RESULT, READ_RESHAPED } use;
+        size_t groups;
+    } rows[] = {
+        {3, 6, 4, 1, ALONE, 1},         {3, 8, 4, 1, ALONE, 1},  {3, 5, 4, 1, ALONE, 1},    {3, 7, 4, 1, ALONE, 2},
+        {3, 6, 6, 1, ALONE, 1},         {3, 6, 7, 1, ALONE, 2},  {2, 6, 7, 1, ALONE, 1},    {2, 6, 11, 1, ALONE, 2},
+        {2, 6, 8, 2, ALONE, 1},         {2, 6, 13, 2, ALONE, 2}, {3, 6, 4, 1, RESHAPED, 1}, {3, 6, 4, 1, RESULT, 2},
+        {3, 6, 4, 1, READ_RESHAPED, 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const int64_t k = rows[i].taps, w = rows[i].width, c = rows[i].channels, by = rows[i].stride;
+        int64_t size = (w - 1) * by + k, two[2] = {2 * w * w, k * k * c}, step[4] = {1, by, by, 1};
+        struct fixture x;
+        start(&x);
+        ir_value a = param(&x, IR_ROLE_INPUT, F32(2, size, size, c)), tap[9];
+        for (int64_t t = 0; t < k * k; t++) {
+            int64_t from[4] = {0, t / k, t % k, 0}, to[4] = {2, size - k + t / k + 1, size - k + t % k + 1, c};
+            tap[t] = ir_slice(&x.b, a, from, to, step);
+        }
+        ir_value all = ir_concat(&x.b, tap, (uint32_t)(k * k), 3), flat = ir_reshape(&x.b, all, 2, two);
+        bool reshaped = rows[i].use == RESHAPED || rows[i].use == READ_RESHAPED;
+        output(&x,
+               product(&x, reshaped ? flat : all, param(&x, IR_ROLE_PARAM, F32(k * k * c, 4)), reshaped ? 1 : 3, 0));
+        if (rows[i].use == RESULT) output(&x, all);
+        if (rows[i].use == READ_RESHAPED) output(&x, ir_unary(&x.b, OP_exp, flat));
+        ck_assert_msg(finish(&x)->groups.count == rows[i].groups, "row %zu: %zu groups", i,
+                      x.planned->plans->plans.items[0]->groups.count);
+        drop(&x);
+    }
+}
+END_TEST
+
 int main(void)
 {
-    return run_case("fuse", CASE_OF(30, softmax_is_one_kernel, layer_norm_is_two_kernels, adam_is_one_kernel,
-                                    layers_and_memory, tensors_end_to_end));
+    return run_case("fuse",
+                    CASE_OF(30, softmax_is_one_kernel, layer_norm_is_two_kernels, adam_is_one_kernel, layers_and_memory,
+                            tensors_end_to_end, crowds_of_small_tensors, taps_stay_or_are_laid_out));
 }
