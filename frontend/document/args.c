@@ -227,7 +227,7 @@ static void read_preset(const struct reader *r, struct fe_value *out)
     double *numbers = arena_new_array(r->fe->arena, double, v->count + 1);
     for (uint32_t i = v->first; i; i = json.values[i].next) {
         numbers[out->rank] = json.values[i].number;
-        dims[out->rank++] = (int64_t)json.values[i].number;
+        dims[out->rank++] = fe_whole(json.values[i].number);
     }
     out->shape = dims;
     out->numbers = numbers;

@@ -161,6 +161,12 @@ bool fe_number(struct fe *fe, fe_json v, double *value)
     return fe_number_kind(fe, v, value, &integer);
 }
 
+int64_t fe_whole(double x)
+{
+    const double most = (double)((int64_t)1 << 62);
+    return (int64_t)(x > most ? most : x < -most ? -most : x == x ? x : 0);
+}
+
 bool fe_integer(struct fe *fe, fe_json v, int64_t *out)
 {
     double x;

@@ -52,7 +52,8 @@ struct fe_scope {
 };
 bool fe_number(struct fe *, fe_json, double *);
 bool fe_number_kind(struct fe *, fe_json, double *, bool *integer); /* also whether it is an integer as in Python */
-bool fe_integer(struct fe *, fe_json, int64_t *);                   /* must come out as an integer */
+int64_t fe_whole(double); /* towards 0; beyond 2^62 that, NaN 0: a cast would be undefined there */
+bool fe_integer(struct fe *, fe_json, int64_t *); /* must come out as an integer */
 bool fe_arithmetic(struct fe *, fe_json string, double *,
                    bool *integer); /* a string that starts with '$' (arithmetic.c) */
 const struct fe_scope *fe_constant(const struct fe *, const char *name);

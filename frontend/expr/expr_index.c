@@ -58,7 +58,7 @@ static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t 
         if (!fe_is_none(part) && (part->kind != FE_VAL_NUMBER || part->python == FE_PY_FLOAT))
             return fe_wrong_here(s, "E0310", "the parts of a slice must be integers, found %s",
                                  part->kind == FE_VAL_NUMBER ? "a fraction" : fe_describe(s, part));
-        v[i] = fe_is_none(part) ? (i == 2) : (int64_t)part->number;
+        v[i] = fe_is_none(part) ? (i == 2) : fe_whole(part->number);
     }
     *step = v[2];
     if (*step == 0) return fe_wrong_here(s, "E0212", "the step of a slice may not be 0");
@@ -90,7 +90,7 @@ static struct fe_val index_tuple(struct fe_site *s, const struct fe_val *base, c
     if (index->kind == FE_VAL_SLICE) return slice_tuple(s, base, index);
     if (index->kind != FE_VAL_NUMBER || index->python == FE_PY_FLOAT)
         return fe_fail(s, "E0310", "a tuple is indexed by an integer or a slice");
-    int64_t i = (int64_t)index->number, n = base->count;
+    int64_t i = fe_whole(index->number), n = base->count;
     if (i < -n || i >= n)
         return fe_fail(s, "E0212", "index %lld is outside a tuple of %lld", (long long)i, (long long)n);
     return base->items[i < 0 ? i + n : i];
@@ -121,7 +121,7 @@ static bool add_whole(struct indexing *x, const struct ir_type *t)
 
 static bool add_number(struct fe_site *s, struct indexing *x, const struct ir_type *t, const struct fe_val *item)
 {
-    int64_t i = (int64_t)item->number, n = t->dim[x->axis];
+    int64_t i = fe_whole(item->number), n = t->dim[x->axis];
     if (item->python != FE_PY_INT) return fe_wrong_here(s, "E0310", "an index must be an integer");
     if (i < -n || i >= n)
         return fe_wrong_here(s, "E0212", "index %lld is outside axis %u of %s, which has %lld elements", (long long)i,

@@ -184,7 +184,8 @@ static struct fe_val host_binary(struct fe_site *s, enum expr_operator op, const
     case EXPR_OP_SHL:
     case EXPR_OP_SHR: {
         if (!integer) return fe_fail(s, "E0310", "bit operations need integers");
-        int64_t i = (int64_t)x, j = (int64_t)y;
+        if (fabs(x) > 9007199254740991.0) return fe_fail(s, "E0310", "bit operations need integers below 2^53");
+        int64_t i = fe_whole(x), j = fe_whole(y);
         if ((op == EXPR_OP_SHL || op == EXPR_OP_SHR) && (j < 0 || j > 31))
             return fe_fail(s, "E0311", "a shift by %lld is outside 0 to 31", (long long)j);
         r = fe_int((double)(op == EXPR_OP_AND   ? (i & j)

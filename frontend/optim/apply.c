@@ -55,7 +55,7 @@ static struct fe_value literal(struct fe *fe, const struct fe_arg *row, const ch
     if (!text || strcmp(text, "null") == 0) v.null = true;
     else if (strcmp(text, "true") == 0 || strcmp(text, "false") == 0) v.boolean = text[0] == 't';
     else if (text[0] == '"') v.string = arena_string_n(fe->arena, text + 1, strlen(text) - 2);
-    else v.number = strtod(text, NULL), v.integer = (int64_t)v.number;
+    else v.number = strtod(text, NULL), v.integer = fe_whole(v.number);
     if (row->kind == FE_DTYPE && v.string) v.dtype = ir_dtype_find(v.string);
     return v;
 }

@@ -186,7 +186,7 @@ static struct value eval(struct formula *f, const struct expr_node *n, const str
     struct ir_builder *b = f->t->b;
     struct value x, y;
     switch (n->kind) {
-    case EXPR_NUMBER: return value_of(n->integer ? term_integer((int64_t)n->number) : term_number(n->number));
+    case EXPR_NUMBER: return value_of(n->integer ? term_integer(fe_whole(n->number)) : term_number(n->number));
     case EXPR_CONSTANT: return n->number < 0 ? none() : value_of(term_number(n->number));
     case EXPR_STRING: return (struct value){.word = n->text};
     case EXPR_NAME: return frame ? frame[n->at] : named(f, n->at);

@@ -243,7 +243,7 @@ static struct fe_term schedule_polynomial_schedule(struct schedule *s, struct fe
     row.args = args;
     if (power->json && power->json->kind == JSON_NUMBER && fabs(power->number) <= 0x1p53 &&
         !memchr(s->fe->json.text + power->json->offset, '.', power->json->length))
-        args[i].kind = FE_INTEGER, values[i].integer = (int64_t)power->number;
+        args[i].kind = FE_INTEGER, values[i].integer = fe_whole(power->number);
     return schedule_formula(&like, step);
 }
 

@@ -132,6 +132,18 @@ combine_masks(make_causal_mask(x[:, :3]), None, make_attention_mask(b[:, :3], b[
 dot_product_attention(t[:, :, :, None], t[:, :2, :, None], t[:, 1:, :, None])
 logical_and(i, b) | logical_not(x > 0) ^ logical_or(b, b)
 select([x < -0.5, x < 0.5], [x ** 2, y], 3 * x)
+isclose(i, i + 1e-6)
+isclose(i + 1e-6, i)
+isclose(sqrt(x), sqrt(x) + 1e-7, equal_nan=True)
+isclose(x, sqrt(x), equal_nan=True) | isclose(sqrt(x), x, equal_nan=True)
+array_equal(sqrt(x), sqrt(x))
+array_equal(sqrt(x), sqrt(x), equal_nan=True)
+array_equal(sqrt(x), abs(sqrt(y)), equal_nan=True)
+array_equal(x / x, n[:1] / n[:1])
+array_equal(sqrt(-p), sqrt(p), equal_nan=True) | array_equal(sqrt(p), sqrt(-p), equal_nan=True)
+array_equal(i, i + 0.0) & array_equal(i + 0.0, i)
+array_equal(i, i + 0.5) | array_equal(i + 0.5, i)
+array_equiv(i, i + 0.0) & array_equiv(i + 0.0, i)
 divmod(x, 0.4)[1] + fmod(x, 0.4) + copysign(x, y) + heaviside(x, 0.5)
 diff(x, axis=1) + ediff1d(v)
 average(x, axis=1, weights=v) + ptp(x, axis=1) + count_nonzero(b, axis=1) + nansum(x, axis=1)
@@ -256,6 +268,10 @@ for text in CASES:
         raise SystemExit(f"{text}: {error}")
     cases.append({"expr": text, "dtype": str(value.dtype), "shape": list(value.shape), "values": flat(value)})
 inputs = {k: {"dtype": str(np.asarray(v).dtype), "shape": list(np.shape(v)), "values": flat(v)} for k, v in INPUTS.items()}
+# Python's integers have no end, JAX's do: bounds beyond 64 bits are cut as Python cuts them.
+x, far = INPUTS["x"], 99999999999999999999999
+for text, value in (("x[:%d]", x[:far]), ("x[-%d:]", x[-far:]), ("x[::%d]", x[::far]), ("x[%d::-1, ::-%d]", x[far::-1, ::-far])):
+    cases.append({"expr": text.replace("%d", str(far)), "dtype": "float32", "shape": list(value.shape), "values": value.ravel().tolist()})
 with open("tests/unit/frontend/expr_cases.json", "w") as f:
     f.write('{"inputs": ' + json.dumps(inputs) + ',\n"cases": [\n' + ",\n".join(json.dumps(c) for c in cases) + "\n]}\n")
 print(len(cases), "cases")
