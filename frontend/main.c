@@ -224,8 +224,8 @@ static int to_object(struct way *w, const char *output)
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
     if (code) return code;
     char *bytes = arena_copy(cli->arena, object.data, object.size);
-    cli_seal_object(bytes, object.size);
-    return cli_write_program(cli, output, bytes, object.size);
+    code = cli_seal_object(cli, bytes, object.size);
+    return code ? code : cli_write_program(cli, output, bytes, object.size);
 }
 
 static int write_ir(struct way *w, const char *output)

@@ -107,8 +107,8 @@ int cli_check_weights(struct cli *, const struct ir_module *, const char *path);
 int cli_emit_header(struct cli *, const struct ir_module *, const char *path);
 /* overwrite.c: 2 after a message if what is written would replace what is read, or is one file twice. */
 int cli_check_files(struct cli *);
-/* seal.c: writes what the note of an object says of its bytes. */
-void cli_seal_object(char *bytes, size_t size);
+/* seal.c: writes what the note of an object says of its bytes and of its first step, which is made. 0 or 4. */
+int cli_seal_object(struct cli *, char *bytes, size_t size);
 /* timeout.c: ends the process with exit code 3 when --timeout is over. */
 void cli_timeout(const struct cli *);
 

@@ -5,10 +5,12 @@
 #include <stepc/step_tools.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -72,20 +74,21 @@ static bool clash(struct cli *cli, const struct cli_file *a, const struct cli_fi
     return a->there ? same(&a->at, &b->at) : same(&a->folder, &b->folder) && strcmp(a->name, b->name) == 0;
 }
 
-/* Files without a maker, beside what will be written. A young one may be about to be locked. */
+/* Files beside what will be written whose maker is gone. The processes of another machine that writes into the same
+ * folder cannot be asked: an hour without a change must do. */
 static void remove_forsaken(struct cli *cli, const struct cli_file *file)
 {
     const char *folder = arena_format(cli->arena, "%.*s.", (int)(file->name - file->path), file->path);
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat s;
-        if (strncmp(entry->d_name, ST_TEMPORARY, strlen(ST_TEMPORARY)) != 0) continue;
-        int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0) continue;
-        if (fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && s.st_uid == geteuid() && time(NULL) - s.st_mtime >= 60 &&
-            flock(fd, LOCK_EX | LOCK_NB) == 0)
+        const size_t n = strlen(ST_TEMPORARY);
+        if (strncmp(entry->d_name, ST_TEMPORARY, n) != 0) continue;
+        long maker = strtol(entry->d_name + n, NULL, 10);
+        if (maker <= 0 || kill((pid_t)maker, 0) == 0 || errno != ESRCH) continue;
+        if (fstatat(dirfd(dir), entry->d_name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(s.st_mode) &&
+            s.st_uid == geteuid() && time(NULL) - s.st_mtime >= 3600)
             unlinkat(dirfd(dir), entry->d_name, 0);
-        close(fd);
     }
     if (dir) closedir(dir);
 }

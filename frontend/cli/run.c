@@ -200,6 +200,18 @@ static int evaluate_alone(struct run *r)
     return code;
 }
 
+/* SIGUSR1. */
+static int save_now(struct run *r, const char *save)
+{
+    int code = save ? run_save(r, save, cli_count(r->cli, "all-state") > 0) : 0;
+    if (!code && !r->cli->quiet)
+        fprintf(stderr, "%sstepc: note: SIGUSR1: %s step %llu\n", r->line_open ? "\n" : "",
+                save ? "saved the state after" : "without --save FILE nothing is saved after",
+                (unsigned long long)(r->first_step + r->done));
+    r->line_open = false;
+    return code;
+}
+
 static int train(struct run *r)
 {
     struct sigaction old[RUN_SIGNALS];
@@ -207,7 +219,11 @@ static int train(struct run *r)
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
     int code = 0;
-    for (uint64_t k = 0; !code && !run_stopped() && k < r->steps; k++) code = one_step(r, r->first_step + k);
+    for (uint64_t k = 0; !code && !run_stopped() && k < r->steps; k++) {
+        code = one_step(r, r->first_step + k);
+        if (!code && run_save_wanted()) code = save_now(r, save);
+    }
+    run_signals_interrupt();
     uint64_t end = run_now();
     if (!code && !run_stopped() && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
     /* Without a single line the file that was there stays. */

@@ -73,10 +73,12 @@ const char *run_message(const char *text);                    /* last_error with
 uint64_t run_now(void);
 
 /* run_signals.c: keeps what was set before in `old`. */
-enum { RUN_SIGNALS = 3 };
+enum { RUN_SIGNALS = 4 };
 void run_signals_catch(struct sigaction old[RUN_SIGNALS]);
 void run_signals_restore(const struct sigaction old[RUN_SIGNALS]);
-int run_stopped(void); /* the signal by which; 0: none */
+int run_stopped(void);            /* the signal by which; 0: none */
+bool run_save_wanted(void);       /* by SIGUSR1, since this was asked last */
+void run_signals_interrupt(void); /* from now on they end a call that waits: a pipe may have nobody at its other end */
 
 /* run_object.c. 0 or an exit code after a message. */
 int run_open(struct run *);

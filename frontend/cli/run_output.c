@@ -3,11 +3,14 @@
 #include "frontend/cli/run.h"
 #include "ir/ir.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 uint64_t run_now(void)
 {
@@ -180,6 +183,16 @@ int run_save_possible(struct run *r, const char *option, const char *path)
     return 0;
 }
 
+/* The pipe at `path`, if somebody reads it: who was told to stop does not wait for one to come. -1: no pipe; -2:
+ * nobody. */
+static int open_pipe(const char *path)
+{
+    struct stat s;
+    if (stat(path, &s) != 0 || !S_ISFIFO(s.st_mode)) return -1;
+    int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 && errno == ENXIO ? -2 : fd;
+}
+
 int run_save(struct run *r, const char *path, bool all_state)
 {
     static const uint32_t roles[] = {STEP_PARAM, STEP_EMA, STEP_STATE, STEP_OPT_STATE};
@@ -197,7 +210,11 @@ int run_save(struct run *r, const char *path, bool all_state)
             if (all_state || t.role != STEP_STATE || statistic) add_tensor(&s, &t);
         }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
-    step_status status = st_write(path, s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
+    step_status status = STEP_EIO;
+    int pipe = run_stopped() ? open_pipe(path) : -1; /* open until it is written: a reader would see an end */
+    if (pipe == -2) snprintf(error, sizeof error, "%s: nobody reads this pipe", path);
+    else status = st_write(path, s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
+    if (pipe >= 0) close(pipe);
     if (!status) return 0;
     end_progress_line(r);
     return cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--save: %s", error);

@@ -1,11 +1,16 @@
-/* Signals that stop `stepc run` after the step that it is in, so that what was asked for is still written. */
+/* Signals that stop `stepc run` after the step that it is in, so that what was asked for is still written; SIGUSR1 has
+ * the state saved there, and the run goes on. */
 #include "frontend/cli/run.h"
 
-/* A handler has no argument: this is the one mutable global of the command. */
-static volatile sig_atomic_t caught;
+/* A handler has no argument: these are the mutable globals of the command. */
+static volatile sig_atomic_t caught, save_wanted;
 
 static void on_signal(int number)
 {
+    if (number == SIGUSR1) {
+        save_wanted = 1;
+        return;
+    }
     if (caught) { /* the second time at once */
         signal(number, SIG_DFL);
         raise(number);
@@ -13,12 +18,12 @@ static void on_signal(int number)
     caught = number;
 }
 
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int signals[RUN_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
 void run_signals_catch(struct sigaction old[RUN_SIGNALS])
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    caught = 0;
+    caught = save_wanted = 0;
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < RUN_SIGNALS; i++) {
         sigaction(signals[i], NULL, &old[i]);
@@ -37,3 +42,20 @@ void run_signals_restore(const struct sigaction old[RUN_SIGNALS])
 }
 
 int run_stopped(void) { return caught; }
+
+bool run_save_wanted(void)
+{
+    bool wanted = save_wanted;
+    save_wanted = 0;
+    return wanted;
+}
+
+void run_signals_interrupt(void)
+{
+    struct sigaction action;
+    for (size_t i = 0; i < RUN_SIGNALS; i++)
+        if (signals[i] != SIGUSR1 && sigaction(signals[i], NULL, &action) == 0 && action.sa_handler == on_signal) {
+            action.sa_flags &= ~SA_RESTART;
+            sigaction(signals[i], &action, NULL);
+        }
+}

@@ -1,16 +1,199 @@
-/* The seal of an object: what the note of stepc/step_open.h says of the whole file, written when it was compiled and
- * compared by `stepc verify`. */
+/* The seal of an object: what the note of stepc/step_open.h says of the whole file, written when it is compiled and
+ * compared by `stepc verify`: a checksum of its bytes, and one of the results of its first step on inputs that are
+ * drawn here (Threefry: their number in the file and the element's are the counter). The step is made by the object
+ * itself, in a process of its own, by one thread per device and without a library for products, so that only the code
+ * decides the bits. Objects that this machine cannot run, whose step is large or that refuse such inputs have no such
+ * record. */
 #include "frontend/cli/cli.h"
+#include "frontend/model/init.h"
+#include "ir/ir.h"
 #include <stepc/step_open.h>
 
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-void cli_seal_object(char *bytes, size_t size)
+enum { SEAL_NONE, SEAL_RECORDED, SEAL_LARGE, SEAL_FOREIGN, SEAL_REFUSED, SEAL_STATES };
+enum { SEAL_STEPS = 2 };
+static const char *const states[SEAL_STATES] = {
+    [SEAL_NONE] = "nothing is recorded of its first steps",
+    [SEAL_RECORDED] = "its first steps give the bits that were recorded when it was compiled",
+    [SEAL_LARGE] =
+        "nothing is recorded of its first steps, which are too large for that (10^8 operations, 64 MiB, 10 s)",
+    [SEAL_FOREIGN] = "nothing is recorded of its first steps, which the machine that compiled it could not run",
+    [SEAL_REFUSED] = "nothing is recorded of its first steps, which refuse inputs that are drawn at random"};
+
+struct seal { /* as it lies in the note */
+    uint32_t sum, state, results;
+};
+
+/* ---------------------------------------------------------------- the first steps */
+
+struct run_trial {
+    struct arena arena;
+    const struct step_api *api;
+    struct step_instance *instance;
+    bool zeros; /* integers are 0, not 0 and 1 */
+};
+
+/* Uniform in [-1, 1), integers 0 or 1: what every table has rows for. */
+static void draw(struct run_trial *t, uint32_t number, const struct step_tensor *of, void *data)
+{
+    enum ir_dtype dtype = ir_dtype_of_abi(of->dtype);
+    const uint32_t key[2] = {0x73746570, number};
+    uint64_t count = 1;
+    for (int32_t k = 0; k < of->rank; k++) count *= (uint64_t)of->shape[k];
+    bool is_float = of->dtype >= STEP_F8E4M3;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t word[2];
+        fe_threefry(key, (uint32_t)(i >> 32), (uint32_t)i, word);
+        double real = (double)(word[0] >> 8) / (1 << 23) - 1;
+        ir_element_set(dtype, data, i, is_float ? real : t->zeros ? 0 : (double)(word[0] & 1));
+    }
+}
+
+static struct step_array array_of(struct run_trial *t, const struct step_tensor *of)
+{
+    size_t room = (size_t)of->bytes_global + 64;
+    char *memory = memset(arena_alloc(&t->arena, room), 0, room);
+    int64_t *shape = arena_copy(&t->arena, of->shape, (size_t)of->rank * sizeof *shape + 1);
+    return (struct step_array){.size = sizeof(struct step_array),
+                               .name = of->name,
+                               .data = memory + (64 - (uintptr_t)memory % 64),
+                               .dtype = of->dtype,
+                               .rank = of->rank,
+                               .shape = shape};
+}
+
+/* The tensors of a role, drawn if they are to be given. */
+static struct step_array *arrays_of(struct run_trial *t, uint32_t role, size_t *count)
+{
+    *count = t->api->tensor_count(t->instance, role);
+    struct step_array *arrays = arena_new_array(&t->arena, struct step_array, *count + 1);
+    for (size_t i = 0; i < *count; i++) {
+        struct step_tensor of = {.size = sizeof of};
+        t->api->tensor_at(t->instance, role, i, &of);
+        arrays[i] = array_of(t, &of);
+        if (role == STEP_INPUT || role == STEP_PARAM) draw(t, (uint32_t)i + 1000 * role, &of, arrays[i].data);
+    }
+    return arrays;
+}
+
+static step_status first_steps(struct run_trial *t, uint32_t *sum)
+{
+    static const uint32_t roles[] = {STEP_METRIC, STEP_PARAM, STEP_EMA, STEP_OPT_STATE, STEP_STATE};
+    size_t count;
+    struct step_result result = {.size = sizeof result};
+    step_status status = t->api->init(t->instance);
+    if (status == STEP_EUNSUPPORTED) { /* an object without initial values */
+        const struct step_array *given = arrays_of(t, STEP_PARAM, &count);
+        status = STEP_OK;
+        for (size_t i = 0; i < count && !status; i++) status = t->api->write(t->instance, &given[i]);
+    }
+    struct step_array *inputs = arrays_of(t, STEP_INPUT, &count);
+    struct step_batch batch = {.size = sizeof batch, .inputs = inputs, .input_count = count};
+    *sum = 0;
+    for (int step = 0; step < SEAL_STEPS && !status;
+         step++) { /* in the first one moments are zero, whatever they are multiplied by */
+        status = t->api->step(t->instance, &batch, &result);
+        *sum = step_crc32(*sum, &result.loss, sizeof result.loss);
+    }
+    for (size_t r = 0; r < sizeof roles / sizeof *roles && !status; r++) {
+        const struct step_array *read = arrays_of(t, roles[r], &count);
+        for (size_t i = 0; i < count && !status; i++) {
+            struct step_tensor of = {.size = sizeof of};
+            t->api->tensor_at(t->instance, roles[r], i, &of);
+            status = t->api->read(t->instance, &read[i]);
+            *sum = step_crc32(*sum, read[i].data, (size_t)of.bytes_global);
+        }
+    }
+    return status;
+}
+
+static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
+{
+    struct step_memory memory = {.size = sizeof memory};
+    const char *flops = strstr(api->describe(), "\"flops\":"); /* of all that is printed first */
+    if (!flops || strtod(flops + 8, NULL) > 1e8) return SEAL_LARGE;
+    for (int zeros = 0; zeros < 2; zeros++) {
+        struct run_trial t = {.api = api, .zeros = zeros};
+        struct step_options options = {.size = sizeof options, .threads = 1, .max_memory = 64 << 20};
+        step_status status = api->create(&options, &t.instance);
+        if (status) return status == STEP_ENOMEM ? SEAL_LARGE : SEAL_FOREIGN;
+        api->memory(t.instance, 0, &memory);
+        status = memory.planned_peak > 64 << 20 ? STEP_ENOMEM : first_steps(&t, sum);
+        api->destroy(t.instance);
+        arena_free(&t.arena);
+        if (!status) return SEAL_RECORDED;
+        if (status == STEP_ENOMEM) return SEAL_LARGE;
+    }
+    return SEAL_REFUSED;
+}
+
+/* In a process of its own: what is wrong with the code ends that one. 0: `out` is filled; otherwise the signal. */
+static int run_apart(const char *bytes, size_t size, struct seal *out)
+{
+    int ends[2], status = 0;
+    *out = (struct seal){.state = SEAL_NONE};
+    if (pipe(ends)) return 0;
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit seconds = {10, 11}, none = {0, 0};
+        const struct step_api *api;
+        char name[32], why[512];
+        setrlimit(RLIMIT_CPU, &seconds);
+        setrlimit(RLIMIT_CORE, &none);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(600);
+        clearenv();
+        setenv("STEPC_OPENBLAS", "/dev/null", 1); /* its bits are those of the machine */
+        int fd = memfd_create("step.so", MFD_CLOEXEC);
+        for (size_t at = 0, n; fd >= 0 && at < size; at += n) {
+            ssize_t written = write(fd, bytes + at, size - at);
+            if (written <= 0) _exit(0);
+            n = (size_t)written;
+        }
+        snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+        out->state = fd >= 0 && step_open(name, &api, why, sizeof why) == STEP_OK ? try_steps(api, &out->results)
+                                                                                  : SEAL_FOREIGN;
+        _exit(write(ends[1], out, sizeof *out) != sizeof *out);
+    }
+    close(ends[1]);
+    struct seal got;
+    if (child > 0 && read(ends[0], &got, sizeof got) == sizeof got) *out = got;
+    close(ends[0]);
+    while (child > 0 && waitpid(child, &status, 0) < 0) {}
+    if (!WIFSIGNALED(status)) return 0;
+    int number = WTERMSIG(status);
+    if (number != SIGXCPU && number != SIGALRM && number != SIGKILL) return number;
+    out->state = SEAL_LARGE; /* of time or memory */
+    return 0;
+}
+
+/* ---------------------------------------------------------------- compile and verify */
+
+static void put(char *bytes, size_t size, size_t note, struct seal *seal)
+{
+    memcpy(bytes + note, seal, sizeof *seal);
+    seal->sum = step_object_sum(bytes, size, note);
+    memcpy(bytes + note, seal, sizeof *seal);
+}
+
+int cli_seal_object(struct cli *cli, char *bytes, size_t size)
 {
     size_t note = step_note(bytes, size);
+    struct seal seal = {0};
     if (!note) BUG("an object without a note");
-    uint32_t sum = step_object_sum(bytes, size, note);
-    memcpy(bytes + note, &sum, sizeof sum);
+    put(bytes, size, note, &seal); /* it is opened as every object */
+    int number = run_apart(bytes, size, &seal);
+    put(bytes, size, note, &seal);
+    return number ? cli_failed(cli, EXIT_DEFECT, "the first steps of the object were ended by signal %d", number) : 0;
 }
 
 int cli_verify(struct cli *cli)
@@ -18,9 +201,23 @@ int cli_verify(struct cli *cli)
     const char *path = cli->operands.items[0], *why;
     char *bytes;
     size_t size;
+    struct seal told, now = {0};
     int code = cli_read(cli, path, (size_t)1 << 31, &bytes, &size);
     if (code) return code;
     if (step_object_check(bytes, size, &why)) return cli_failed(cli, EXIT_WRONG, "%s: %s", path, why);
-    if (!cli->quiet) printf("%s: the checksum of its %zu bytes is right\n", path, size);
+    memcpy(&told, bytes + step_note(bytes, size), sizeof told);
+    if (told.state >= SEAL_STATES) return cli_failed(cli, EXIT_WRONG, "%s: sealed by another version of stepc", path);
+    int number = told.state == SEAL_RECORDED ? run_apart(bytes, size, &now) : 0;
+    if (number) return cli_failed(cli, EXIT_WRONG, "%s: its first steps were ended by signal %d", path, number);
+    if (told.state == SEAL_RECORDED && now.state != SEAL_RECORDED)
+        return cli_failed(cli, EXIT_ENVIRONMENT, "%s: its first steps cannot be made here: %s", path,
+                          now.state == SEAL_FOREIGN ? "this machine cannot run them"
+                          : now.state == SEAL_LARGE ? "they need more time or memory than there is"
+                                                    : "they are refused");
+    if (told.state == SEAL_RECORDED && now.results != told.results)
+        return cli_failed(cli, EXIT_WRONG,
+                          "%s: its first steps give other bits than when it was compiled (%08x, not %08x)", path,
+                          now.results, told.results);
+    if (!cli->quiet) printf("%s: the checksum of its %zu bytes is right; %s\n", path, size, states[told.state]);
     return 0;
 }
