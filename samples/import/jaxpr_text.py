@@ -26,7 +26,8 @@ def plain(value):
 UNARY = {"exp": "exp", "exp2": "exp2", "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "logistic": "sigmoid", "sqrt": "sqrt",
          "rsqrt": "rsqrt", "cbrt": "cbrt", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "arcsin", "acos": "arccos", "atan": "arctan",
          "sinh": "sinh", "cosh": "cosh", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "abs": "abs", "sign": "sign",
-         "floor": "floor", "ceil": "ceil", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "square": "square", "is_finite": "isfinite",
+         "floor": "floor", "ceil": "ceil", "erf": "erf", "erfc": "erfc", "erf_inv": "erfinv", "lgamma": "gammaln", "digamma": "digamma",
+         "bessel_i0e": "i0e", "bessel_i1e": "i1e", "square": "square", "is_finite": "isfinite",
          "neg": "negative", "not": "invert", "stop_gradient": "stop_gradient"}
 BINARY = {"add": "+", "add_any": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
           "ge": ">=", "and": "&", "or": "|", "xor": "^"}
@@ -144,6 +145,10 @@ class Text:
                                                "" if usual == out.dtype else ", preferred_element_type='%s'" % out.dtype.name)
         if name == "concatenate":
             return "concatenate([%s], axis=%d)" % (", ".join(a), p["dimension"])
+        if name == "stack":
+            return "stack([%s], axis=%d)" % (", ".join(a), p["axis"])
+        if name == "tile":
+            return "tile(%s, %s)" % (a[0], _tuple(p["reps"]))
         if name == "slice":
             strides = p["strides"] or [1] * len(out.shape)
             return "%s[%s]" % (a[0], ", ".join("%d:%d%s" % (b, e, ":%d" % s if s != 1 else "") for b, e, s in

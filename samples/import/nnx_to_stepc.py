@@ -20,7 +20,9 @@ reads and never changes are constants.
 import json
 import os
 import re
+import shutil
 
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,8 +32,10 @@ import nnx_layers
 import tensors
 from jaxpr_text import NotCovered, Text
 from nnx_trace import MARK, Recorder
+from nnx_verify import verify
 from stepc_optax import path_of, settled
 
+TESTED = (0, 12, 0), (0, 13)  # versions of Flax: from the first, before the second
 ROOT = "whole_model"  # stands for the result of a model that is one layer, whose parameters have no prefix
 
 
@@ -50,13 +54,21 @@ def _paths(model):
     return layers, variables
 
 
-def convert(model, optimizer, inputs, loss, call=None, name="model", batch=None):
+def convert(model, optimizer, inputs, loss, call=None, name="model", batch=None, stepc=None):
     """(document, {path: array}). inputs: name -> array (or what has a shape and a dtype); call(model, **inputs), by default the model
     on the first input; batch: names of the inputs whose first dimension is the batch, by default those that are as long there as the
-    first input."""
-    place = {}
+    first input; stepc: the compiler, by which a step of the document is held against one of the module (nnx_verify.py), by default the
+    one on PATH if there is one; "" for none."""
+    inputs = {k: v if hasattr(v, "dtype") else np.asarray(v) for k, v in inputs.items()}
+    place, call = {}, call or (lambda model, **given: model(next(iter(given.values()))))
+    stepc = shutil.which("stepc") if stepc is None else stepc
     try:
-        return _converted(model, optimizer, dict(inputs), loss, call, name, batch, place)
+        if not stepc and not TESTED[0] <= tuple(int(n) for n in re.findall(r"\d+", flax.__version__)[:3]) < TESTED[1]:
+            raise NotCovered("flax %s: tested are those from %d.%d.%d and before %d.%d; with stepc=PROGRAM a step is held against the module's" % (flax.__version__, *TESTED[0], *TESTED[1]))
+        document, weights = _converted(model, optimizer, inputs, loss, call, name, batch, place)
+        if stepc:
+            verify(document, weights, model, inputs, call, loss, stepc)
+        return document, weights
     except NotCovered:
         raise
     except Exception as e:
@@ -69,14 +81,13 @@ def convert(model, optimizer, inputs, loss, call=None, name="model", batch=None)
 def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     if not hasattr(optimizer, "document"):
         raise NotCovered("the optimizer was made by Optax itself; make it by stepc_optax")
-    call = call or (lambda model, **given: model(next(iter(given.values()))))
     layers, variables = _paths(model)
     params = {path: v for path, v in variables.items() if isinstance(v, nnx.Param)}
     graph, state = nnx.split(model)
     flat, tree = jax.tree_util.tree_flatten_with_path(state)
     held = {path_of(keys): leaf for keys, leaf in flat}
     recorder = Recorder()
-    given = {k: jax.ShapeDtypeStruct(np.shape(v), v.dtype) for k, v in inputs.items()}
+    given = {k: jax.ShapeDtypeStruct(np.shape(v), jax.dtypes.canonicalize_dtype(v.dtype)) for k, v in inputs.items()}
 
     def run(leaves, arrays):  # lists, whose order is kept: JAX sorts the keys of a dictionary
         copy = nnx.merge(graph, tree.unflatten(leaves))
@@ -88,6 +99,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
 
     with recorder:
         closed, (shape, _) = jax.make_jaxpr(run, return_shape=True)(list(held.values()), list(given.values()))
+    _apart(closed, params, held, "call")
     results = jax.tree_util.tree_leaves(shape)
     several = isinstance(shape, dict) and all(hasattr(v, "shape") and str(k).isidentifier() for k, v in shape.items())
     if not several and len(results) != 1:
@@ -108,17 +120,17 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
         found = text.results(jaxpr, closed.consts, ["params." + p if p in params else "@" + p for p in held] + [hidden.get(k, k) for k in given],
                              [leaf if p in lasts else None for p, leaf in held.items()] + [None] * len(given),
                              [1] * len(results) + [p in params or p in statistics for p in held])
-        early = _early(nodes, blocks.seen)
+        texts = [text.read(*pair) for pair in found[:len(results)]]
+        output = dict(zip(sorted(shape), texts)) if several else texts[0]
+        early = _early(nodes, blocks.seen) or _nameless(nodes, output, given)
         if not early:
             break
-        whole |= early  # a layer whose parameters something needs before the layer itself: they come first, and it is arithmetic
+        whole |= early  # layers that something needs where they have no name yet: arithmetic of parameters, which come first
     for path, (value, _) in zip(held, found[len(results):]):
         if path in params and value != "params." + path:
             raise NotCovered("%s: the call changes a parameter" % path)
         if path in statistics and value not in ("@" + path, "@@" + path):
             raise NotCovered("%s: %s" % (path, why[path]))
-    texts = [text.read(*pair) for pair in found[:len(results)]]
-    output = dict(zip(sorted(shape), texts)) if several else texts[0]
     made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
     inside = lambda path: any(n == "" or path.startswith(n + ".") for n in made)
     lost = [p for p in params if not inside(p)]  # of no layer, or of one that is arithmetic here
@@ -126,12 +138,11 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     for path in lost:
         if path not in mentioned:
             raise NotCovered("%s: a parameter that the call does not use" % path)
-        if params[path].value.dtype != np.float32:
-            raise NotCovered("%s: a parameter of %s outside of layers" % (path, params[path].value.dtype.name))
-    nodes[len(hidden):len(hidden)] = [{"type": "param", "name": p, "shape": list(params[p].value.shape), "init": {"type": "zeros"}} for p in lost]
+    wide = lambda p: {} if held[p].dtype == np.float32 else {"dtype": held[p].dtype.name}
+    nodes[len(hidden):len(hidden)] = [{"type": "param", "name": p, "shape": list(held[p].shape), "init": {"type": "zeros"}, **wide(p)} for p in lost]
     document = {"stepc": 1, "name": name,
                 "inputs": {k: {"shape": list(v.shape), "dtype": np.dtype(v.dtype).name} for k, v in given.items()},
-                "model": _model(nodes, output, given), "loss": _loss(loss, shape if several else results[0], given),
+                "model": _model(nodes, output), "loss": _loss(loss, shape if several else results[0], given, lambda closed: _apart(closed, params, held, "loss")),
                 "optimizer": settled(optimizer.document, nnx.state(model, nnx.Param)), "seed": 0}
     rows = next(iter(given.values())).shape[:1]
     for k, v in document["inputs"].items():
@@ -139,7 +150,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
             batched = k in batch if batch is not None else tuple(v["shape"][:1]) == rows
             v["axes"] = ["batch" if batched else None] + [None] * (len(v["shape"]) - 1)
     # parameters and the running statistics of layers; counts and keys of random streams are stepc's own
-    weights = {p: np.asarray(v.value) for p, v in variables.items() if p in params or p in statistics and inside(p)}
+    weights = {p: np.asarray(held[p]) for p in variables if p in params or p in statistics and inside(p)}
     return document, weights
 
 
@@ -201,26 +212,41 @@ class _Layers:
         return [(node["name"] or ROOT) + "".join("[%d]" % k.idx for k in keys) for keys, _ in at]
 
 
+def _apart(closed, params, held, what):
+    """Refuses what takes a parameter from the module outside instead of from what it is given: no gradient would come of it."""
+    for c in closed.consts:
+        for path in params:
+            if c is held[path]:
+                raise NotCovered("%s: the %s takes it from a module outside; a call is given the module, and can return what a loss needs" % (path, what))
+
+
 def _spelled(texts):
     """An array, or the tuple of arrays that a carry is."""
     return "(%s)" % ", ".join(map(_spelled, texts)) if isinstance(texts, (tuple, list)) else texts
 
 
-def _model(nodes, output, given):
-    """A graph; a model that is one layer has no name there, so it stands before what is computed from its result."""
+def _nameless(nodes, output, given):
+    """Whether a model that is one layer, which has no name, is needed by one: for several results, twice, beside an input x."""
+    if not any(n["name"] == "" for n in nodes):
+        return set()
+    text = json.dumps([nodes[1:], output])
+    twice = nodes[0]["name"] or any(n["type"] == "shared" for n in nodes) or "%s[" % ROOT in text
+    return {""} if twice or output != ROOT and "x" in given and re.search(r"\bx\b", text) else set()
+
+
+def _model(nodes, output):
+    """A graph; a model that is one layer stands before what is computed from its result."""
     if not any(n["name"] == "" for n in nodes):
         return {"type": "graph", "nodes": nodes, "output": output}
-    layer, rest = nodes[0], {"type": "graph", "name": "", "nodes": nodes[1:], "output": output}
-    text = json.dumps(rest)
-    if layer["name"] or any(n["type"] == "shared" for n in nodes) or "x" in given and re.search(r"\bx\b", text):
-        raise NotCovered("a layer as the whole model with arithmetic around it; make it a part of a module")
-    return layer if output == ROOT else {"type": "sequential", "layers": [layer, json.loads(re.sub(r"\b%s\b" % ROOT, "x", text))]}
+    rest = json.dumps({"type": "graph", "name": "", "nodes": nodes[1:], "output": output})
+    return nodes[0] if output == ROOT else {"type": "sequential", "layers": [nodes[0], json.loads(re.sub(r"\b%s\b" % ROOT, "x", rest))]}
 
 
-def _loss(loss, output, given):
+def _loss(loss, output, given, check):
     if not callable(loss):
         return loss
     closed = jax.make_jaxpr(lambda out, rest: loss(out, **rest))(output, given)
+    check(closed)
     names = ["model." + k for k in sorted(output)] if isinstance(output, dict) else ["model"]
     [text] = Text().walk(closed.jaxpr, closed.consts, names + sorted(given))
     if len(text) > 20000:

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -19,6 +20,7 @@ try:
     import jax
     import jax.numpy as jnp
     from flax import nnx
+    import jaxpr_text
     import nnx_cases
     import nnx_to_stepc
     import stepc_optax as optax
@@ -128,7 +130,6 @@ class Conversion(unittest.TestCase):
         self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
         self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
         self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: m(x)[jnp.arange(2), jnp.argmax(x, axis=1)]))
-        self.refused(["layer as the whole model"], lambda: convert(linear(), call=lambda m, x: m(x) + x))
         self.refused(["1", "does not use"], convert, nnx.Dict({"0": linear(), "1": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
@@ -200,9 +201,38 @@ class Conversion(unittest.TestCase):
             with self.subTest(words):
                 self.refused(words, lambda: nnx_to_stepc.convert(model, optax.sgd(0.1), x, "mean(model)"))
 
+        own = Own(lambda self, x: self.layer(x))
+        self.refused(["layer.kernel", "the loss takes it"], lambda: nnx_to_stepc.convert(own, optax.sgd(0.1), x, lambda out, x: (own.layer.kernel.value ** 2).sum() + out.sum()))
+        self.refused(["layer.kernel", "the call takes it"], lambda: nnx_to_stepc.convert(own, optax.sgd(0.1), x, "mean(model)", lambda m, x: m(x) + own(x)))
+        with unittest.mock.patch.object(nnx_to_stepc.flax, "__version__", "1.2.3"):
+            self.refused(["1.2.3", "stepc="], lambda: nnx_to_stepc.convert(own, optax.sgd(0.1), x, "mean(model)", stepc=""))
+
         drop = Own(lambda self, x: self.drop(self.layer(x)), drop=nnx.Dropout(0.5))  # as Flax's MNIST has it: streams come with the call
         document, _ = nnx_to_stepc.convert(drop, optax.sgd(0.1), x, "mean(model)")
         self.assertEqual([n["type"] for n in document["model"]["nodes"]], ["linear", "dropout"])
+
+    def test_verified(self):
+        """A step by stepc is a step by JAX; what would be wrong in a document is found there, whatever it is."""
+        x = {"x": np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)}
+        convert = lambda model, loss="mean(model)", call=None: nnx_to_stepc.convert(model, optax.adam(0.1), x, loss, call, stepc=runner.Case.program)
+        model, optimizer, inputs, loss = nnx_cases.CASES["changed"]()
+        nnx_to_stepc.convert(model, optimizer, inputs, loss, stepc=runner.Case.program)
+        layer = nnx.Linear(4, 4, rngs=nnx.Rngs(0))
+        layer.kernel = nnx.Param(layer.kernel.value, on_get_value=lambda _, value: value * 2)  # the file has what is stored
+        _, weights = convert(nnx.Sequential(layer, nnx.Dropout(0.5, rngs=nnx.Rngs(1)), nnx.Linear(4, 4, param_dtype=jnp.bfloat16, rngs=nnx.Rngs(0))))
+        np.testing.assert_array_equal(weights["layers.0.kernel"] * 2, layer.kernel.value)
+        convert(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), lambda out, x: (out ** 2).mean(), lambda model, x: model(x) + x)
+        model = nnx.Sequential(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), lambda x: nnx.relu(jnp.sin(x)))
+        table = nnx_to_stepc.nnx_layers
+        with unittest.mock.patch.dict(jaxpr_text.UNARY, sin="cos"):
+            self.refused(["output", "differs"], convert, model)
+        straight = jaxpr_text.Text.spell
+        with unittest.mock.patch.object(jaxpr_text.Text, "spell", lambda *a: "stop_gradient(%s)" % straight(*a)):
+            self.refused(["gradient"], convert, nnx.Sequential(nnx.Linear(4, 4, rngs=nnx.Rngs(0)), jnp.sin, nnx.Linear(4, 4, rngs=nnx.Rngs(0))))
+        document_of = table.document_of
+        with unittest.mock.patch.object(table, "document_of", lambda *a: {**document_of(*a), "use_bias": False}):
+            document, _ = convert(model)  # made anew it has no bias, so it is no layer
+            self.assertNotIn("linear", [n["type"] for n in document["model"]["nodes"]])
 
 
 def overwrites_count(self, x):
