@@ -16,7 +16,12 @@ struct cg_target {
     int blas;                    /* 0 auto, 1 own, 2 openblas */
     bool cuda;
     const char *cuda_arch; /* "sm_80,sm_90" */
+    const char *without;   /* parts of the runtime that are left out: names of cg_part_names between commas */
 };
+
+/* describe.c: parts of the runtime that an object can do without. */
+enum { CG_PART_COUNT = 1 };
+extern const char *const cg_part_names[CG_PART_COUNT];
 
 /* A kernel command's code: the nest, and for a contraction what a library needs to do the same. */
 struct cg_gemm { /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */

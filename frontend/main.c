@@ -93,10 +93,9 @@ static int to_module(struct way *w, const char *path, const char *text, size_t l
 
 /* ---------------------------------------------------------------- module to plans */
 
-static int check_passes(struct cli *cli, const char *option)
+/* A list of names between commas: all of them known. */
+static int check_names(struct cli *cli, const char *option, const char *what, const char *const *names, size_t count)
 {
-    size_t count;
-    const char *const *names = pass_names(&count);
     const char *list = cli_text(cli, option, NULL);
     for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
         const char *name = arena_string_n(cli->arena, at, strcspn(at, ","));
@@ -104,8 +103,9 @@ static int check_passes(struct cli *cli, const char *option)
         while (i < count && strcmp(names[i], name) != 0) i++;
         if (i < count) continue;
         const char *nearest = str_nearest(name, names, count);
-        if (nearest) return cli_usage(cli, "--%s: unknown pass \"%s\"; did you mean \"%s\"?", option, name, nearest);
-        return cli_usage(cli, "--%s: unknown pass \"%s\"", option, name);
+        if (nearest)
+            return cli_usage(cli, "--%s: unknown %s \"%s\"; did you mean \"%s\"?", option, what, name, nearest);
+        return cli_usage(cli, "--%s: unknown %s \"%s\"", option, what, name);
     }
     return 0;
 }
@@ -114,10 +114,11 @@ static int pass_settings(struct way *w)
 {
     static const char *const with_names[] = {"dump", "stop-after", "disable", "passes"};
     struct cli *cli = w->cli;
-    for (int i = 0; i < 4; i++) {
-        int code = check_passes(cli, with_names[i]);
-        if (code) return code;
-    }
+    size_t count;
+    const char *const *passes = pass_names(&count);
+    int code = check_names(cli, "without", "part", cg_part_names, CG_PART_COUNT);
+    for (int i = 0; i < 4 && !code; i++) code = check_names(cli, with_names[i], "pass", passes, count);
+    if (code) return code;
     const char *blas = cli_text(cli, "blas", "auto");
     w->options = (struct pass_options){
         .dump = cli_text(cli, "dump", NULL),
@@ -219,6 +220,7 @@ static int to_object(struct way *w, const char *output)
     options.target.blas = w->options.blas;
     options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
+    options.target.without = cli_text(cli, "without", "");
     struct cg_bytes object;
     int code = cg_compile(w->plans, &options, cli->arena, &w->diags, &object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");

@@ -126,6 +126,11 @@ struct step_job {
     step_status status;
 };
 
+static step_status left_out(struct step_instance *t)
+{
+    return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled --without checkpoint: it neither saves nor loads");
+}
+
 step_status rt_save(struct step_instance *t, const struct step_save *from, struct step_job **out)
 {
     struct step_save save;
@@ -135,7 +140,7 @@ step_status rt_save(struct step_instance *t, const struct step_save *from, struc
     struct step_job *job = out ? malloc(sizeof *job) : NULL;
     if (out && !job) return rt_fail(t, STEP_ENOMEM, "save: out of memory");
     step_status status = rt_enter(t, false);
-    if (!status) status = rt_leave(t, save_file(t, &save));
+    if (!status) status = rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save) : left_out(t));
     if (!out) return status;
     job->status = status; /* written before the call returns; the job only reports */
     *out = job;
@@ -353,26 +358,33 @@ static step_status heal(struct step_instance *t)
     return STEP_OK;
 }
 
+static step_status load(struct step_instance *t, const struct step_load *load)
+{
+    struct st_file file;
+    struct stat about;
+    char error[ST_TEXT];
+    step_status status = heal(t);
+    if (!status && load->map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
+    if (!status && stat(load->path, &about) == 0 && S_ISDIR(about.st_mode))
+        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file",
+                         load->path);
+    if (!status && (status = st_open(&file, load->path, error))) rt_fail(t, status, "load: %s", error);
+    if (status) return rt_agree(t, status);
+    status = load_file(t, load, &file);
+    st_close(&file);
+    if (!status) atomic_store(&t->poisoned, 0);
+    return status;
+}
+
+const struct stepc_checkpoint stepc_part_checkpoint = {save_file, load};
+
 step_status rt_load(struct step_instance *t, const struct step_load *from)
 {
     struct step_load load;
-    struct st_file file;
-    char error[ST_TEXT];
     if (!t) return rt_fail(NULL, STEP_EINVAL, "load: null pointer");
     if (!rt_take(&load, sizeof load, from) || !load.path)
         return rt_fail(t, STEP_EINVAL, "load: wrong size field or no path");
     step_status status = rt_enter(t, true);
     if (status) return status;
-    status = heal(t);
-    if (!status && load.map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
-    struct stat about;
-    if (!status && stat(load.path, &about) == 0 && S_ISDIR(about.st_mode))
-        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file",
-                         load.path);
-    if (!status && (status = st_open(&file, load.path, error))) rt_fail(t, status, "load: %s", error);
-    if (status) return rt_leave(t, rt_agree(t, status));
-    status = load_file(t, &load, &file);
-    st_close(&file);
-    if (!status) atomic_store(&t->poisoned, 0);
-    return rt_leave(t, status);
+    return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->load(t, &load) : left_out(t));
 }

@@ -363,6 +363,10 @@ struct stepc_blas { /* blas.c */
     void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker,
                 uint32_t workers);
 };
+struct stepc_checkpoint { /* checkpoint.c */
+    step_status (*save)(struct step_instance *, const struct step_save *);
+    step_status (*load)(struct step_instance *, const struct step_load *);
+};
 struct stepc_indices { /* indices.c */
     /* Values used as indices lie in [initial, index_limit). Generated code relies on it. */
     step_status (*range)(struct step_instance *, const struct stepc_slot *, const char *base, const int64_t *stride,

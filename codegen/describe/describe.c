@@ -163,6 +163,7 @@ static void add_target(void *user, struct json_tree to)
     json_add_text(target, "device", d->target->cuda ? "cuda" : "cpu");
     json_add_text(target, "cpu", d->cuda ? d->target->cuda_arch : d->target->cpu);
     json_add_text(target, "features", cpu_features(d));
+    if (d->target->without && *d->target->without) json_add_text(target, "without", d->target->without);
     if (!d->cuda) add_code(d, to);
 }
 
@@ -276,6 +277,15 @@ static void *part(const struct describe *d, bool needed, const char *name)
     return g;
 }
 
+const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint"};
+
+static bool left_out(const struct describe *d, const char *name)
+{
+    for (const char *at = d->target->without; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strcspn(at, ",") == strlen(name) && strncmp(at, name, strlen(name)) == 0) return true;
+    return false;
+}
+
 static void name_parts(const struct describe *d, struct stepc_program *r)
 {
     bool team = false, mesh = false, blas = false, indices = false;
@@ -295,6 +305,7 @@ static void name_parts(const struct describe *d, struct stepc_program *r)
     r->blas = part(d, blas, "stepc_part_blas");
     r->gpu = part(d, d->cuda != NULL, "stepc_part_gpu");
     r->indices = part(d, indices, "stepc_part_indices");
+    r->checkpoint = part(d, !left_out(d, "checkpoint"), "stepc_part_checkpoint");
 }
 
 static void name_axes(struct describe *d, struct stepc_program *r)
@@ -320,7 +331,7 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 #define P(member) POINTER(stepc_program, member)
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
-                                         P(gpu) | P(indices) | P(packed) | P(kernels) | P(gemms);
+                                         P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms);
 #undef P
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,

@@ -94,6 +94,7 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
                                 .manifest = "{}",
                                 .features = "",
                                 .indices = &stepc_part_indices,
+                                .checkpoint = &stepc_part_checkpoint,
                                 .entries = entries,
                                 .constants = (const unsigned char *)constants};
     make_slots(a, m, p);

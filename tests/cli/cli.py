@@ -295,7 +295,18 @@ class Cli(runner.Case):
         toy, so = self.write("toy.json", json.dumps(document)), self.path("toy.so")
         for cpu in ("x86-64-v3", "x86-64-v4"):
             self.stepc("compile", toy, "-o", so, "--cpu", cpu)
-            self.assertLessEqual(os.path.getsize(so), 60 * 1024)
+            self.assertLessEqual(os.path.getsize(so), 64 * 1024)
+            self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "checkpoint")
+            self.assertLessEqual(os.path.getsize(so), 50 * 1024)
+        self.assertIn('did you mean "checkpoint"', self.stepc("compile", toy, "-o", so, "--without", "checkpont", code=2).stderr)
+
+    def test_part_left_out(self):
+        """An object without checkpoint trains; what it cannot load is refused, and stepc saves for it."""
+        so, weights, data = self.path("small.so"), self.path("w.safetensors"), self.batches()
+        self.stepc("compile", self.model, "-o", so, "--without=checkpoint")
+        self.stepc("run", so, "--data", data, "--steps", "2", "--save", weights)
+        refused = self.stepc("run", so, "--data", data, "--steps", "1", "--init", weights, code=1)
+        self.assertIn("compiled --without checkpoint", refused.stderr)
 
     def test_explain_state(self):
         ruled = {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"], "**": []}, "optimizer_state": {"**": ["data"]}}

@@ -122,11 +122,12 @@ struct stepc_cuda {
 
 /* Parts of the runtime that not every program needs. A program's tables name those that it does, so that the linker
  * leaves the others out. Types and members are the runtime's own. */
-extern const struct stepc_team stepc_part_team;       /* an entry without `whole`, or several devices */
-extern const struct stepc_mesh stepc_part_mesh;       /* collectives */
-extern const struct stepc_blas stepc_part_blas;       /* a command with gemm->prefer */
-extern const struct stepc_gpu stepc_part_gpu;         /* `cuda` is there */
-extern const struct stepc_indices stepc_part_indices; /* a slot with a limit */
+extern const struct stepc_team stepc_part_team;             /* an entry without `whole`, or several devices */
+extern const struct stepc_mesh stepc_part_mesh;             /* collectives */
+extern const struct stepc_blas stepc_part_blas;             /* a command with gemm->prefer */
+extern const struct stepc_gpu stepc_part_gpu;               /* `cuda` is there */
+extern const struct stepc_indices stepc_part_indices;       /* a slot with a limit */
+extern const struct stepc_checkpoint stepc_part_checkpoint; /* save and load of files */
 
 struct stepc_program {
     uint32_t version; /* of these tables: STEPC_TABLES */
@@ -150,6 +151,7 @@ struct stepc_program {
     const struct stepc_blas *blas;
     const struct stepc_gpu *gpu;
     const struct stepc_indices *indices;
+    const struct stepc_checkpoint *checkpoint;
     /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then):
      * every pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role;
      * dtype; rank; STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its
@@ -171,7 +173,7 @@ enum {
     STEPC_PACKED_LIMIT = 16,
     STEPC_PACKED_INITIAL = 32
 };
-enum { STEPC_TABLES = 4 };
+enum { STEPC_TABLES = 5 };
 
 extern const struct stepc_program stepc_program;
 #endif

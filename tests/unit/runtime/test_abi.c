@@ -33,8 +33,9 @@ const struct stepc_program stepc_program = {.version = STEPC_TABLES,
                                             .axis_count = 1,
                                             .axis_names = toy_axis_names,
                                             .axis_sizes = linked.axis,
+                                            .team = &stepc_part_team,
                                             .indices = &stepc_part_indices,
-                                            .team = &stepc_part_team};
+                                            .checkpoint = &stepc_part_checkpoint};
 
 static struct step_instance *ready(int64_t devices, uint32_t threads)
 {
