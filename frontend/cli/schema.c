@@ -136,7 +136,8 @@ static struct json_tree kind(struct arena *a, enum table table, const struct fe_
         number = number_schema(a, arg, arg->kind == FE_NUMBER ? "number" : "integer");
         /* Inside of inject_hyperparams any number may be a schedule. */
         return table == OPTIMIZERS ? either(number, reference(a, "schedule")) : number;
-    case FE_SCHEDULE: return either(number_schema(a, arg, "number"), reference(a, "schedule"));
+    case FE_SCHEDULE:
+        return either(either(number_schema(a, arg, "number"), reference(a, "schedule")), typed(a, "string"));
     case FE_BOOL: return typed(a, "boolean");
     case FE_STRING: return typed(a, "string");
     case FE_ENUM: return choices(a, arg);

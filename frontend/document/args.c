@@ -59,7 +59,7 @@ enum { AS_NUMBER = 1, AS_TEXT = 2, AS_BOOL = 4, AS_ARRAY = 8, AS_OBJECT = 16, AS
 static const struct { const char *text; uint8_t accepts; } kinds[] = {
     [FE_NUMBER] = {"a number", AS_NUMBER}, [FE_INTEGER] = {"an integer", AS_NUMBER}, [FE_BOOL] = {"true or false", AS_BOOL},
     [FE_STRING] = {"a string", AS_TEXT}, [FE_ENUM] = {"one of", AS_TEXT},
-    [FE_SCHEDULE] = {"a number or a schedule", AS_NUMBER | AS_OBJECT},
+    [FE_SCHEDULE] = {"a number, a formula of `step` or a schedule", AS_NUMBER | AS_TEXT | AS_OBJECT},
     [FE_EXPR] = {"an expression (a string) or a number", AS_NUMBER | AS_TEXT | AS_BOOL},
     [FE_DTYPE] = {"a dtype (a string)", AS_TEXT}, [FE_SHAPE] = {"an array of integers", AS_ARRAY | AS_NUMBER},
     [FE_NUMBERS] = {"an array of numbers", AS_ARRAY | AS_NUMBER}, [FE_OBJECT] = {"an object", AS_OBJECT},
@@ -74,6 +74,11 @@ static uint32_t taken_for(fe_json v)
         [JSON_NULL] = AS_NULL,   [JSON_FALSE] = AS_BOOL,  [JSON_TRUE] = AS_BOOL,    [JSON_NUMBER] = AS_NUMBER,
         [JSON_STRING] = AS_TEXT, [JSON_ARRAY] = AS_ARRAY, [JSON_OBJECT] = AS_OBJECT};
     return forms[v->kind] | (v->kind == JSON_STRING && v->string[0] == '$' ? AS_NUMBER : 0u);
+}
+
+bool fe_is_schedule(fe_json v)
+{
+    return v && (v->kind == JSON_OBJECT || (v->kind == JSON_STRING && v->string[0] != '$'));
 }
 
 const char *fe_kind_text(struct arena *a, const struct fe_arg *row)
@@ -166,6 +171,9 @@ static bool read_patterns(const struct reader *r, fe_json v)
     return true;
 }
 
+/* A number in quotes, which is seldom meant as a formula. */
+static bool is_number_text(const char *s) { return !s[strspn(s, "0123456789.eE+- ")]; }
+
 static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
 {
     if (v->kind == JSON_NULL && r->row->flags & FE_NULLABLE) {
@@ -189,6 +197,7 @@ static bool read_value(const struct reader *r, fe_json v, struct fe_value *out)
     case FE_ENUM: return read_choice(r, v, out);
     case FE_SCHEDULE:
         if (v->kind == JSON_OBJECT) return fe_type_of(r->fe, v) != NULL;
+        if (fe_is_schedule(v)) return !is_number_text(v->string) || wrong_kind(r, v);
         return fe_number(r->fe, v, &out->number) && check_range(r, v, out->number);
     case FE_DTYPE:
         out->dtype = fe_dtype_narrow(fe_dtype(r->fe, v)); /* of every table; inputs look at the document themselves */

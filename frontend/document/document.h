@@ -95,7 +95,7 @@ enum fe_kind {
     FE_BOOL,
     FE_STRING,
     FE_ENUM,     /* "a|b|c" in `choices` */
-    FE_SCHEDULE, /* a number or a schedule object; read with fe_schedule */
+    FE_SCHEDULE, /* a number, a formula of `step` or a schedule object; read with fe_schedule */
     FE_EXPR,     /* a string that is an expression (or a number, or a bool) */
     FE_DTYPE,
     FE_SHAPE /* integers, $ allowed */,
@@ -165,6 +165,7 @@ enum fe_setting {
 bool fe_setting(struct fe *, enum fe_setting, fe_json object, const char *what, struct fe_value *out);
 bool fe_setting_row(uint32_t index, struct fe_row *);
 bool fe_key_row(uint32_t index, struct fe_row *); /* of the top level (document.c); its one argument is the key */
+bool fe_is_schedule(fe_json);                     /* an object, or a formula: no number */
 const char *fe_range_text(uint32_t flags); /* the range that the flags of a row allow: "more than 0"; NULL: any */
 enum ir_dtype fe_dtype(struct fe *, fe_json string); /* IR_TUPLE: an error was recorded */
 enum ir_dtype fe_dtype_narrow(enum ir_dtype);        /* what computes: 64-bit types are off, as in JAX by default */

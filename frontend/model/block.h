@@ -133,9 +133,10 @@ extern const struct fe_arg fe_micro_vmap_args[FE_MICRO_VMAP_ARGS];
 struct fe_val fe_micro_vmap(struct fe_block *, const struct fe_value *args);
 
 /* random.c: the fork of the stream `stream` that a layer with random numbers takes when it is made; then,
- * per call of the layer, a key, and which part of the whole batch's tensor `shape` is. */
+ * per call of the layer, a key, and which part of the whole batch's tensor `shape` is; not of_rows: its own in every
+ * part. */
 void fe_block_fork(struct fe_block *, const char *stream, bool used); /* not used: only the draw is taken */
-bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape,
+bool fe_block_draw(struct fe_block *, const char *stream, const struct ir_type *shape, bool of_rows,
                    struct fe_drawn *); /* NULL: that of key 0 */
 /* A mask that is true with the probability 1 - rate: what dropout keeps. */
 struct fe_val fe_block_mask(struct fe_block *, const char *stream, const struct ir_type *shape, double rate);

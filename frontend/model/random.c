@@ -69,7 +69,17 @@ static bool part_of_whole(struct fe_block *block, uint32_t counter, const struct
     return true;
 }
 
-bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_type *shape, struct fe_drawn *out)
+/* Numbers that are of no row: those of a part follow those of the parts before it, as those of examples do. */
+static void part_of_its_own(struct fe_site *s, struct fe_part *part)
+{
+    ir_value first = s->trace->rows->numbers;
+    if (ir_type(s->b->f, first)->rank)
+        first = ir_reshape(s->b, ir_slice(s->b, first, (int64_t[]){0}, (int64_t[]){1}, (int64_t[]){1}), 0, NULL);
+    part->at = ir_cast(s->b, first, IR_U32), part->dim = IR_MAX_RANK;
+}
+
+bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_type *shape, bool of_rows,
+                   struct fe_drawn *out)
 {
     struct fe_site *s = &block->site;
     struct fe *fe = s->fe;
@@ -87,8 +97,7 @@ bool fe_block_draw(struct fe_block *block, const char *stream, const struct ir_t
     struct fe_random_call call = {index, *shape};
     if (s->trace->notes_random && !rows) vec_push(fe->arena, &fe->state->random_calls, call);
     vec_push(fe->arena, &s->trace->own->random_calls, index);
-    if (rows && !ir_type(s->b->f, rows->numbers)->rank)
-        out->part.at = ir_cast(s->b, rows->numbers, IR_U32), out->part.dim = IR_MAX_RANK;
+    if (rows && (!of_rows || !ir_type(s->b->f, rows->numbers)->rank)) part_of_its_own(s, &out->part);
     else if (rows && !part_of_whole(block, index, shape, &out->part)) return false;
     out->is_part = out->part.at != 0;
     if (p->stream == FE_NO_DRAW) fork[0] = fork[1] = 0; /* jax.random.key(0) */

@@ -21,7 +21,7 @@ static const struct fe_value *argument(const struct reading *r, const char *name
 }
 
 /* A number as it stands, not a schedule in its place. */
-static bool is_plain(const struct fe_value *v) { return !v->json || v->json->kind != JSON_OBJECT; }
+static bool is_plain(const struct fe_value *v) { return !fe_is_schedule(v->json); }
 
 static bool check_verbose(const struct reading *r)
 {
@@ -178,7 +178,7 @@ static void check(struct fe *fe, struct ir_builder *b, ir_value step, fe_json js
         fe_json value = args[i].json;
         if (!value) continue;
         bool schedule = a->kind == FE_SCHEDULE || (injected && a->kind == FE_NUMBER);
-        if (schedule && value->kind == JSON_OBJECT) (void)fe_schedule(fe, b, &args[i], step);
+        if (schedule && fe_is_schedule(value)) (void)fe_schedule(fe, b, &args[i], step);
         if (a->kind == FE_OBJECT && a->flags & FE_REQUIRED && value->kind == JSON_OBJECT)
             check(fe, b, step, value, injected || optim_injects(r.row));
         bool plain = strcmp(a->name, "transforms") == 0, wrapped = strcmp(a->name, "optimizers") == 0;

@@ -369,7 +369,7 @@ static void builtin_values(struct custom *c, struct fe_term count)
     set_values(c, "params", optim_tree_value(t, t->p));
     for (size_t i = 0; i < c->names.count; i++) {
         struct custom_name *n = &c->names.items[i];
-        if (n->kind != HYPER || n->json->kind != JSON_OBJECT || !fe_is_none(&n->values[0])) continue;
+        if (n->kind != HYPER || !fe_is_schedule(n->json) || !fe_is_none(&n->values[0])) continue;
         struct fe_value schedule = {.given = true, .json = n->json};
         n->values[0] = fe_tensor_val(fe_schedule(c->fe, t->b, &schedule, count.v), true);
     }

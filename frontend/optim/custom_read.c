@@ -102,7 +102,7 @@ static void read_hyper(struct custom *c, fe_json map, fe_json member)
     if (fe_is_none(&v)) {
         struct fe_value value = {.given = true, .json = member};
         struct fe_arg row = {.name = member->key, .kind = FE_SCHEDULE};
-        if (member->kind == JSON_OBJECT) c->counted = true; /* valued when the counter is there */
+        if (fe_is_schedule(member)) c->counted = true; /* valued when the counter is there */
         else if (member->kind == JSON_TRUE || member->kind == JSON_FALSE) {
             v = fe_int(member->kind == JSON_TRUE);
             v.python = FE_PY_BOOL;

@@ -75,8 +75,7 @@ static void search_own(struct search *s, fe_json map, const char *path)
 {
     for (fe_json v = fe_first(s->fe, map); v; v = fe_next(s->fe, v)) {
         struct fe_arg *row = arena_new(s->fe->arena, struct fe_arg);
-        bool numeric = v->kind == JSON_NUMBER || v->kind == JSON_OBJECT ||
-                       (v->kind == JSON_STRING && v->string[0] == '$');
+        bool numeric = v->kind == JSON_NUMBER || v->kind == JSON_OBJECT || v->kind == JSON_STRING;
         *row = (struct fe_arg){.name = v->key, .kind = FE_SCHEDULE};
         vec_push(s->fe->arena, &s->names, v->key);
         if (numeric && (s->rates ? is_rate(v->key) : !is_static(s, v->key)))
@@ -182,7 +181,7 @@ static bool inject(struct search *s, struct optim_transform *t, const struct fou
                        *known = find(t->o->hypers.items, t->o->hypers.count, f->json,
                                      f->row->name); /* it runs twice in a step */
     struct fe_value value = {.given = true, .json = f->value};
-    bool schedule = f->value && f->value->kind == JSON_OBJECT;
+    bool schedule = fe_is_schedule(f->value);
     const char *own_name = name_of(s, f), *name = public ? public->name : own_name;
     const char *state = arena_format(t->fe->arena, "hyperparams.%s", own_name);
     struct ir_slot slot = {.type = ir_type_scalar(IR_F32), .initial = (double)NAN};
@@ -281,7 +280,7 @@ ir_value optim_rate(struct fe_optim_state *o, fe_json json, const struct fe_arg 
         if (h->json != json || strcmp(h->argument, row->name) != 0 || row->flags & FE_BEGINNING) continue;
         const struct optim_hyper *known = find(o->hypers.items, o->hypers.count, json, row->name);
         if (known) return known->value; /* a wrapper runs it twice in a step */
-        bool schedule = value->json && value->json->kind == JSON_OBJECT;
+        bool schedule = fe_is_schedule(value->json);
         struct found f = {.json = json, .row = row, .value = value->json};
         struct ir_slot slot = {.name = arena_format(o->fe->arena, "hyperparameters.%s", h->name),
                                .type = ir_type_scalar(IR_F64),

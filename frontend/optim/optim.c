@@ -35,7 +35,7 @@ bool optim_absent(const struct optim_transform *t, const char *name) { return op
 bool optim_scheduled(const struct optim_transform *t, const char *name)
 {
     const struct fe_value *v = optim_arg(t, name);
-    return !t->injected[optim_arg_index(t, name)] && v->json && v->json->kind == JSON_OBJECT;
+    return !t->injected[optim_arg_index(t, name)] && fe_is_schedule(v->json);
 }
 
 struct fe_term optim_number(const struct optim_transform *t, const char *name)

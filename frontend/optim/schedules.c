@@ -101,8 +101,29 @@ static struct fe_term run_row(struct fe *fe, struct ir_builder *b, const struct 
     return row->rule(&s, step);
 }
 
+/* What Optax takes a function of the count for: an expression of `step`. */
+static struct fe_term run_formula(struct fe *fe, struct ir_builder *b, fe_json json, struct fe_term step)
+{
+    const struct fe_parameters *parameters = fe->parameters;
+    struct fe_trace trace = {.b = b};
+    struct fe_env env = {.name = "step", .value = fe_val_tensor(term_value(b, step, IR_I32))};
+    fe->parameters = NULL; /* a schedule does not see them */
+    struct fe_val v = fe_expr(fe, &trace, json, &env);
+    fe->parameters = parameters;
+    if (v.bad) return bad();
+    if (v.kind == FE_VAL_NUMBER) return term_number(v.number);
+    ir_value x = fe_tensor(fe, &trace, &v, json);
+    if (x && ir_type(b->f, x)->rank) {
+        fe_error(fe, json, "E0410", "a formula of a schedule gives one number, found %s",
+                 ir_type_text(fe->arena, ir_type(b->f, x)));
+        return bad();
+    }
+    return x ? (struct fe_term){.v = ir_cast(b, x, IR_F32), .weak = v.weak} : bad();
+}
+
 static struct fe_term run_object(struct fe *fe, struct ir_builder *b, fe_json json, struct fe_term step)
 {
+    if (json->kind == JSON_STRING) return run_formula(fe, b, json, step);
     const char *type = fe_type_of(fe, json);
     if (!type) return bad();
     const struct schedule_row *row = row_find(type);
@@ -116,7 +137,7 @@ static struct fe_term run_object(struct fe *fe, struct ir_builder *b, fe_json js
 
 struct fe_term fe_schedule_term(struct fe *fe, struct ir_builder *b, const struct fe_value *value, ir_value step)
 {
-    bool runs = value->json && value->json->kind == JSON_OBJECT;
+    bool runs = fe_is_schedule(value->json);
     struct fe_term x = runs ? run_object(fe, b, value->json, term_tensor(step)) : term_number(value->number);
     return (struct fe_term){.v = term_value(b, x, IR_F32), .weak = !x.v || x.weak};
 }

@@ -52,7 +52,7 @@ class Doc(runner.Case):
     def test_adamw(self):
         text = run("optimizers", "adamw")[1]
         for part in ("(Loshchilov, Hutter 2019)", "`scale_by_adam -> add_decayed_weights -> scale_by_learning_rate`",
-                     "| `learning_rate` | a number or a schedule | required |", "| `b1` | a number | `0.9` | at least 0 and less than 1 |",
+                     "| `learning_rate` | a number, a formula of `step` or a schedule | required |", "| `b1` | a number | `0.9` | at least 0 and less than 1 |",
                      "| `mask` | a pattern or an array of patterns or null | `null` |", "| `0.count` | int32 | scalar | - | - |",
                      "| `0.nu.<path>` | float32 | - | [n, m] | [m] |", '`0.mu.<path>` bfloat16 [n, m] [m]'):
             self.assertIn(part, text)

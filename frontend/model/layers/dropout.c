@@ -5,7 +5,7 @@ struct fe_val fe_block_mask(struct fe_block *block, const char *stream, const st
 {
     struct ir_builder *b = block->site.b;
     struct fe_drawn drawn;
-    if (!fe_block_draw(block, stream, shape, &drawn)) return fe_bad();
+    if (!fe_block_draw(block, stream, shape, true, &drawn)) return fe_bad();
     struct ir_type t = *shape;
     t.dtype = IR_F32;
     ir_value u = fe_random(b, drawn.key, &t, FE_DRAW_UNIFORM, 0, 1, drawn.is_part ? &drawn.part : NULL);

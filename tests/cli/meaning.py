@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""What a document says is what is trained: rates by formulas are Optax's schedules of the same callable, a repeated block hands
+on what it has, noise of a shape of its own is new in every microbatch.
+
+    tests/cli/meaning.py STEPC
+"""
+import os
+import sys
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
+
+F = np.float32
+RATES = {"0.1 / (step + 1)": lambda k: F(0.1) / F(k + 1), "peak * minimum(1.0, (step + 1) / 2)": lambda k: F(0.5) * min(F(1), F(k + 1) / F(2)),
+         "where(step < 2, 0.1, 0.01)": lambda k: F(0.1 if k < 2 else 0.01), "0.1 * 0.5 ** step": lambda k: F(0.1) * F(0.5) ** F(k),
+         "peak / 10": lambda k: F(0.05)}
+
+
+def document(**more):
+    return {"stepc": 1, "constants": {"peak": 0.5}, "inputs": {"x": {"shape": [8, 4], "axes": ["batch", None]}}, "model": {"type": "linear", "features": 4, "use_bias": False, "input": "x"},
+            "loss": "sum(model)", "optimizer": {"type": "sgd", "learning_rate": 0.1}, **more}
+
+
+class Meaning(runner.Case):
+    def steps(self, text, steps, rows=8):
+        runner.write_json(self.path("model.json"), text)
+        safetensors.write(self.path("data.safetensors"), {"x": np.ones((1, rows, 4), "f4")})
+        return runner.train(self.program, self.folder, steps)
+
+    def after(self, optimizer, steps=5):
+        """What the steps take off a weight whose gradient is 8."""
+        first, _ = self.steps(document(optimizer={"type": "sgd", "learning_rate": 0.0}), 1)
+        last, _ = self.steps(document(optimizer=optimizer), steps)
+        return (first["kernel"] - last["kernel"])[0, 0] / 8
+
+    def test_rates(self):
+        for text, rate in RATES.items():
+            want = sum(float(rate(k)) for k in range(5))
+            joined = {"type": "join_schedules", "schedules": [text, {"type": "constant_schedule", "value": 0.25}], "boundaries": [3]}
+            for name, optimizer, total in (("rate", {"type": "sgd", "learning_rate": text}, want), ("chain", {"type": "chain", "transforms": [{"type": "scale_by_schedule", "step_size_fn": "-(%s)" % text}]}, want),
+                                           ("inject", {"type": "inject_hyperparams", "opt": {"type": "sgd", "learning_rate": text}}, want),
+                                           ("joined", {"type": "sgd", "learning_rate": joined}, sum(float(rate(k)) for k in range(3)) + 0.5)):
+                with self.subTest(text, name=name):
+                    np.testing.assert_allclose(self.after(optimizer), total, rtol=1e-5)
+
+    def test_noise(self):
+        """Row k of what one batch draws, for the microbatch that begins with it."""
+        model = {"type": "graph", "nodes": [{"name": "n", "type": "noise", "shape": [1, 4]}, {"name": "l", "type": "linear", "features": 4, "input": "x + n"}], "output": {"y": "l", "n": "n"}}
+        draw = lambda **more: np.array(self.steps(document(model=model, loss="sum(model.y)", metrics={"n": "model.n * 1.0"}, **more), 1)[1][0]["n"])
+        for split, begins in (("strided", range(4)), ("contiguous", range(0, 8, 2))):
+            parts = draw(accumulate={"microbatch_size": 2, "split": split, "metrics": {"n": "concat"}})
+            model["nodes"][0]["shape"] = [8, 4]
+            whole = draw()
+            model["nodes"][0]["shape"] = [1, 4]
+            np.testing.assert_array_equal(parts, whole[list(begins)])
+
+
+if __name__ == "__main__":
+    runner.main()
