@@ -125,5 +125,6 @@ int cli_interpret(struct cli *cli, const char *path, const struct step_api **api
     *api = rt_tools_api();
     *name = module->name ? module->name : "step";
     if (rt_create(make_program(cli->arena, module), &options, instance) == STEP_OK) return 0;
-    return cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", path, (*api)->last_error(NULL));
+    const char *text = (*api)->last_error(NULL);
+    return cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", path, *text ? text : "out of memory");
 }

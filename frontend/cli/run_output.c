@@ -42,6 +42,7 @@ int run_status(struct run *r, step_status status, const char *doing)
         [STEP_EINTERNAL] = EXIT_DEFECT};
     /* clang-format on */
     const char *text = run_message(r->api->last_error(r->instance));
+    if (!*text) text = status == STEP_ENOMEM ? "out of memory" : r->api->status_name(status); /* none for the text */
     end_progress_line(r);
     if (doing && strncmp(text, "load: ", 6) == 0) text += 6; /* the option says it */
     int code = status > 0 && (size_t)status < sizeof codes ? codes[status] : EXIT_DEFECT;

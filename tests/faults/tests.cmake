@@ -1,7 +1,12 @@
-# Files and processes that come to harm. What runs here takes seconds; FLIPS=N, KILLS=N and SEED=N in the environment make it long.
-if(PYTHON AND TARGET stepc AND NOT STEPC_SANITIZE)
+# Files, processes and allocations that come to harm. What runs here takes seconds; FLIPS=N, KILLS=N and SEED=N in the environment
+# make it long, as --long does for allocations.py.
+if(PYTHON AND TARGET stepc AND NOT STEPC_SANITIZE) # sanitizers have a malloc of their own
+  add_library(allocations MODULE ${CMAKE_SOURCE_DIR}/tests/faults/allocations.c)
+  target_link_libraries(allocations PRIVATE dl)
   foreach(name flips kills)
     add_test(NAME faults.${name} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/faults/${name}.py $<TARGET_FILE:stepc>)
-    set_tests_properties(faults.${name} PROPERTIES TIMEOUT 1800)
   endforeach()
+  add_test(NAME faults.allocations COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/faults/allocations.py --stepc $<TARGET_FILE:stepc> --shim $<TARGET_FILE:allocations>)
+  add_test(NAME faults.soak COMMAND bash ${CMAKE_SOURCE_DIR}/tests/faults/soak.sh $<TARGET_FILE:stepc> ${CMAKE_BINARY_DIR}/soak 100000 200)
+  set_tests_properties(faults.flips faults.kills faults.allocations faults.soak PROPERTIES TIMEOUT 1800)
 endif()
