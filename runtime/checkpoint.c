@@ -306,7 +306,7 @@ static step_status apply(struct load_plan *l)
             bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);
             if (l->items[i].source && first == !rest) store(t, &p->slots[i], l->items[i].data);
         }
-        if (rest || l->whole || l->flags & ~(uint32_t)STEP_LOAD_CAST) continue;
+        if (rest || l->whole || l->flags & ~(uint32_t)(STEP_LOAD_CAST | STEP_LOAD_NO_VERIFY)) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
         else copy_averages(l);
     }
@@ -368,7 +368,8 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     if (!status && stat(load->path, &about) == 0 && S_ISDIR(about.st_mode))
         status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file",
                          load->path);
-    if (!status && (status = st_open(&file, load->path, error))) rt_fail(t, status, "load: %s", error);
+    if (!status && (status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
+        rt_fail(t, status, "load: %s", error);
     if (status) return rt_agree(t, status);
     status = load_file(t, load, &file);
     st_close(&file);

@@ -30,10 +30,14 @@ struct st_file {
 /* CRC-32 as in zlib, of what `crc` is the sum of (0: nothing) and of more bytes. */
 uint32_t st_crc32(uint32_t crc, const void *data, uint64_t bytes);
 
-/* Opens and checks the whole structure, and the checksum if there is one. Not STEP_OK: `error` says file, tensor,
- * expected, found; nothing is open. STEP_EIO: cannot be opened or read; STEP_ECORRUPT: contradicts the format or its
- * checksum; STEP_ENOMEM. */
-step_status st_open(struct st_file *, const char *path, char error[ST_TEXT]);
+/* Opens and checks the whole structure and, to `verify`, the checksum if there is one. Not STEP_OK: `error` says file,
+ * tensor, expected, found; nothing is open. STEP_EIO: cannot be opened or read; STEP_ECORRUPT: contradicts the format
+ * or its checksum; STEP_ENOMEM. */
+step_status st_open_file(struct st_file *, const char *path, bool verify, char error[ST_TEXT]);
+static inline step_status st_open(struct st_file *f, const char *path, char error[ST_TEXT])
+{
+    return st_open_file(f, path, true, error);
+}
 void st_close(struct st_file *);
 const struct st_tensor *st_find(const struct st_file *, const char *name); /* NULL: none */
 /* `bytes` from `offset` within the tensor. */
