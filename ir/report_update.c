@@ -113,7 +113,8 @@ static uint64_t kernel_bytes(struct traffic *t, const struct plan_command *c, bo
     size_t read = 0, written = 0;
     for (uint32_t m = 0; m < plan_members(c); m++) {
         const struct plan_group *g = &t->plan->groups.items[plan_member(c, m)];
-        bytes += member_bytes(t, g, c->reads.items + read, c->writes.items + written, any);
+        bytes += member_bytes(t, g, g->inputs.count ? c->reads.items + read : NULL,
+                              g->outputs.count ? c->writes.items + written : NULL, any);
         read += g->inputs.count;
         written += g->outputs.count;
     }

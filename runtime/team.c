@@ -398,8 +398,8 @@ static bool stop(struct step_instance *t)
     atomic_store(&t->stop, 1);
     rt_signal_change(&t->job);
     for (uint32_t k = 1; k < t->worker_count; k++) {
-        struct rt_worker *w = &t->devices[k / t->threads].workers[k % t->threads];
-        if (t->devices[k / t->threads].workers && w->started) pthread_join(w->thread, NULL);
+        struct rt_worker *of = t->devices[k / t->threads].workers; /* NULL: create ran out of memory */
+        if (of && of[k % t->threads].started) pthread_join(of[k % t->threads].thread, NULL);
     }
     return true;
 }

@@ -11,6 +11,9 @@ import optax as _optax
 from jaxpr_text import NotCovered, Text
 
 
+NORMS = [_optax.global_norm] + [norm for norm in (getattr(getattr(_optax, "tree", None), "norm", None),) if norm is not None]
+
+
 class Recorded(_optax.GradientTransformationExtraArgs):
     """A transformation with its object."""
 
@@ -32,125 +35,174 @@ def path_of(keys):
 
 
 class OfParameters:
-    """A function of the parameters, which are not known before there is a model."""
+    """What is known when there is a model: a function of its parameters."""
 
-    def __init__(self, function, then):
-        self.function, self.then = function, then
+    def __init__(self, function):
+        self.function = function
 
 
 def settled(document, params):
-    """The document with what functions say of these parameters."""
+    """The document with what is known of these parameters."""
     if isinstance(document, OfParameters):
-        return document.then(document.function(params))
+        return document.function(params)
     if isinstance(document, dict):
         return {k: settled(v, params) for k, v in document.items()}
     return [settled(v, params) for v in document] if isinstance(document, list) else document
 
 
+def _per_parameter(where, tree, read, is_leaf=None):
+    """{path: read(value)} for every parameter. The tree, or the function that makes it, has values where Optax wants them: for a
+    parameter or, as a prefix does, for all that lie below."""
+    def of(params):
+        found = tree(params) if callable(tree) and not (is_leaf and is_leaf(tree)) else tree
+        values = {path_of(keys): value for keys, value in jax.tree_util.tree_flatten_with_path(found, is_leaf=is_leaf)[0]}
+        paths, out = [path_of(keys) for keys, _ in jax.tree_util.tree_flatten_with_path(params)[0]], {}
+        inside = lambda path, prefix: prefix in ("", path) or path.startswith(prefix + ".")
+        for prefix in values:
+            if not any(inside(path, prefix) for path in paths):
+                raise NotCovered("%s: there is no parameter \"%s\"" % (where, prefix))
+        for path in paths:
+            prefixes = [prefix for prefix in values if inside(path, prefix)]
+            if not prefixes:
+                raise NotCovered("%s says nothing of the parameter \"%s\"" % (where, path))
+            out[path] = read(values[prefixes[0]])
+        return out
+    return of
+
+
 def _mask(where, mask):
     """Patterns of the parameters that are in."""
-    if callable(mask):
-        return OfParameters(mask, lambda tree: _mask(where, tree))
-    if isinstance(mask, bool):
+    def flag(value):
+        if not isinstance(value, (bool, np.bool_)) and not (isinstance(value, (np.ndarray, jax.Array)) and value.shape == () and value.dtype == bool):
+            raise NotCovered("%s is no tree of True and False" % where)
+        return bool(value)
+    if isinstance(mask, (bool, np.bool_)):
         return ["**"] if mask else []
-    leaves = jax.tree_util.tree_flatten_with_path(mask)[0]
-    if not all(isinstance(leaf, (bool, np.bool_)) for _, leaf in leaves):
-        raise NotCovered("%s is no tree of True and False" % where)
-    return [path_of(keys) for keys, leaf in leaves if leaf]
+    of = _per_parameter(where, mask, flag)
+    return OfParameters(lambda params: [path for path, there in of(params).items() if there])
 
 
 def _labels(where, labels):
-    if callable(labels):
-        return OfParameters(labels, lambda tree: _labels(where, tree))
-    leaves = jax.tree_util.tree_flatten_with_path(labels)[0]
-    if not all(isinstance(leaf, str) for _, leaf in leaves):
-        raise NotCovered("%s is no tree of names" % where)
-    return {path_of(keys): leaf for keys, leaf in leaves}
+    def name(value):
+        if not isinstance(value, str):
+            raise NotCovered("%s is no tree of names" % where)
+        return value
+    return OfParameters(_per_parameter(where, labels, name))
 
 
 def _dimension_numbers(where, tree):
     """Muon's and GaLore's, per parameter."""
-    if callable(tree):
-        return OfParameters(tree, lambda found: _dimension_numbers(where, found))
-    spec = lambda v: v is None or hasattr(v, "reduction_axis")
+    def spec(value):
+        return value is None or hasattr(value, "reduction_axis") or hasattr(value, "_asdict")
+    def fields(value):
+        if not spec(value):
+            raise NotCovered("%s is no tree of dimension numbers" % where)
+        return value if value is None else {k: _value(where, x) for k, x in value._asdict().items()}
     if spec(tree):
-        tree = {"**": tree}
-    leaves = jax.tree_util.tree_flatten_with_path(tree, is_leaf=spec)[0]
-    return {path_of(keys): v if v is None else {k: _value(where, x) for k, x in v._asdict().items()} for keys, v in leaves}
+        return {"**": fields(tree)}
+    return OfParameters(_per_parameter(where, tree, fields, spec))
 
 
 # Functions of scalars become expressions over these names.
-SCALAR_FUNCTIONS = {"every_k_schedule": ("gradient_step",), "should_transform_fn": ("step",), "should_update_fn": ("step",), "clip_value_fn": ("x",)}
+SCALAR_FUNCTIONS = {"every_k_schedule": ("gradient_step", np.int32), "should_transform_fn": ("step", np.int32),
+                    "should_update_fn": ("step", np.int32), "clip_value_fn": ("x", np.float32)}
 
 
-def _expression(where, function, names):
-    counter = jax.ShapeDtypeStruct((), np.int32)
+def _expression(where, function, name, dtype):
     try:
-        closed = jax.make_jaxpr(function)(*[counter] * len(names))
-        [text] = Text().walk(closed.jaxpr, closed.consts, list(names))
-    except NotCovered as e:
-        raise NotCovered("%s: %s" % (where, e))
+        closed = jax.make_jaxpr(function)(jax.ShapeDtypeStruct((), dtype))
+        [text] = Text().walk(closed.jaxpr, closed.consts, [name])
+    except Exception as e:
+        raise NotCovered("%s: %s" % (where, e)) from e
     return text
 
 
-def _measure(where, function):
-    if getattr(function, "factory", function) not in (_optax.global_norm, _optax.tree.norm):
+def _measure(where, measure):
+    if getattr(measure, "document", {}).get("type") == "measure_with_ema":
+        return measure.document
+    if getattr(measure, "factory", measure) not in NORMS:
         raise NotCovered("%s: of functions, global_norm alone can be told" % where)
     return "global_norm(updates)"
 
 
 def _rule(where, function):
     """What multi_steps skips."""
-    keywords = getattr(function, "keywords", {})
-    name = getattr(getattr(function, "func", function), "__name__", "")
-    if name not in ("skip_not_finite", "skip_large_updates"):
+    inner = getattr(function, "func", function)
+    inner = getattr(inner, "factory", inner)
+    if inner not in (_optax.skip_not_finite, _optax.skip_large_updates) or getattr(function, "args", ()):
         raise NotCovered("%s is a function; a document cannot hold it" % where)
-    return {"type": name, **{k: _value(where, v) for k, v in keywords.items()}}
+    return {"type": inner.__name__, **{k: _value(where, v) for k, v in getattr(function, "keywords", {}).items()}}
 
 
-def _seed(value):
-    """The seed of a key that was made by jax.random.key or PRNGKey; None: it is no such key."""
-    if not isinstance(value, jax.Array):
-        return None
-    words = np.asarray(jax.random.key_data(value) if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) else value)
-    return int(words[1]) if words.shape == (2,) and words.dtype == np.uint32 and words[0] == 0 else None
+def _seed(where, key):
+    """The seed of a key that jax.random.key or PRNGKey made."""
+    typed = jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key)
+    words = np.asarray(jax.random.key_data(key) if typed else key)
+    if words.shape != (2,) or words.dtype != np.uint32 or words[0] or typed and str(jax.random.key_impl(key)) not in ("fry", "threefry2x32"):
+        raise NotCovered("%s is no key that jax.random.key(seed) makes by default, with a seed below 2**32" % where)
+    return int(words[1])
 
 
 def _value(where, value):
-    if hasattr(value, "document"):
+    if isinstance(getattr(value, "document", None), dict):
         return value.document
+    if isinstance(value, (jax.Array, np.ndarray)) and (jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key) or value.shape == (2,) and value.dtype == np.uint32):
+        return _seed(where, value)
+    if isinstance(value, (np.generic, np.ndarray, jax.Array)) and np.ndim(value) == 0:
+        value = np.asarray(value).item()
+    if isinstance(value, float) and not np.isfinite(value):
+        raise NotCovered("%s is %r; a document cannot hold it" % (where, value))
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if _seed(value) is not None:
-        return _seed(value)
-    if isinstance(value, (np.generic, np.ndarray, jax.Array)) and np.ndim(value) == 0:
-        return np.asarray(value).item()
     if isinstance(value, _optax.GradientTransformation):
         raise NotCovered("%s was made by Optax itself; make it by stepc_optax" % where)
     if isinstance(value, (list, tuple)):
         return [_value("%s[%d]" % (where, i), v) for i, v in enumerate(value)]
     if isinstance(value, dict):
         return {str(k): _value("%s[%r]" % (where, k), v) for k, v in value.items()}
-    try:
-        return np.dtype(value).name
-    except TypeError:
-        pass
+    if isinstance(value, (np.dtype, type)):
+        try:
+            return np.dtype(value).name
+        except TypeError:
+            pass
     raise NotCovered("%s is %s; a document cannot hold it" % (where, "a function" if callable(value) else "a " + type(value).__name__))
 
 
+def _step(where, key):
+    if int(key) != key:
+        raise NotCovered("%s: %r is no step" % (where, key))
+    return str(int(key))
+
+
+# A key was made of this seed before there was an argument for the key.
+SEEDED = ("add_noise", "noisy_sgd", "differentially_private_aggregate")
+
+
 def _object(name, factory, args, kwargs):
-    bound = inspect.signature(factory).bind(*args, **kwargs).arguments
+    try:
+        return _told(name, factory, args, kwargs)
+    except NotCovered:
+        raise
+    except Exception as e:
+        raise NotCovered("optax.%s: %s: %s" % (name, type(e).__name__, e)) from e
+
+
+def _told(name, factory, args, kwargs):
+    signature = inspect.signature(factory)
+    bound = signature.bind(*args, **kwargs).arguments
     where = lambda key: "optax.%s: %s" % (name, key)
     out = {"type": snake(name)}
+    if name == "with_extra_args_support":
+        return _value(where("tx"), bound["tx"])
     if name in ("chain", "named_chain"):
         parts = args
         out["transforms"] = {k: _value(where(k), v) for k, v in parts} if name == "named_chain" else [_value(where(i), v) for i, v in enumerate(parts)]
         return out
     if name in ("partition", "multi_transform"):
-        return {"type": "partition", "transforms": _value(where("transforms"), bound["transforms"]),
-                "labels": _labels(where("param_labels"), bound["param_labels"])}
+        out = {"type": "partition", "transforms": _value(where("transforms"), bound.pop("transforms")),
+               "labels": _labels(where("param_labels"), bound.pop("param_labels"))}
     for key, value in bound.items():
-        kind = inspect.signature(factory).parameters[key].kind
+        kind = signature.parameters[key].kind
         if kind == inspect.Parameter.VAR_KEYWORD:
             out.update({k: _value(where(k), v) for k, v in value.items()})
         elif kind == inspect.Parameter.VAR_POSITIONAL:
@@ -164,14 +216,17 @@ def _object(name, factory, args, kwargs):
         elif key.endswith("dimension_numbers") and value is not None:
             out[key] = _dimension_numbers(where(key), value)
         elif key in SCALAR_FUNCTIONS and callable(value) and not hasattr(value, "document"):
-            out[key] = _expression(where(key), value, SCALAR_FUNCTIONS[key])
+            out[key] = _expression(where(key), value, *SCALAR_FUNCTIONS[key])
         elif key == "should_skip_update_fn" and value is not None:
             out[key] = _rule(where(key), value)
         elif key == "boundaries_and_scales" and value is not None:
-            out[key] = {str(int(k)): _value(where(key), v) for k, v in value.items()}
+            out[key] = {_step(where(key), k): _value(where(key), v) for k, v in value.items()}
         elif name == "MultiSteps" and key == "use_grad_mean" and value is True:
             pass
         else:
+            key = "key" if key == "seed" and name in SEEDED and value is not None else key
+            if key in out:
+                raise NotCovered("%s and a seed" % where(key))
             out[key] = _value(where(key), value)
     return out
 
@@ -189,8 +244,8 @@ class _Namespace:
 def _wrap(name, thing):
     if name in ("contrib", "schedules", "transforms"):
         return _Namespace(thing)
-    if name == "inject_hyperparams":
-        return _inject
+    if name in ("inject_hyperparams", "inject_stateful_hyperparams"):
+        return _inject(name)
     if inspect.isclass(thing) and name != "MultiSteps" or not callable(thing):
         return thing
 
@@ -215,19 +270,25 @@ def _recorded(transformation, document):
     return out
 
 
-def _inject(factory, static_args=(), hyperparam_dtype=None):
-    original = getattr(factory, "factory", factory)
+def _inject(name):
+    def inject(inner_factory, static_args=(), hyperparam_dtype=None):
+        original = getattr(inner_factory, "factory", None)
+        if original is None or getattr(inner_factory, "__module__", None) != __name__:
+            raise NotCovered("optax.%s of a function that is no optimizer of stepc_optax" % name)
 
-    def make(*args, **kwargs):
-        result = _optax.inject_hyperparams(original, static_args, hyperparam_dtype)(*args, **kwargs)
-        document = {"type": "inject_hyperparams", "opt": factory(*args, **kwargs).document}
-        if static_args:
-            document["static_args"] = [static_args] if isinstance(static_args, str) else list(static_args)
-        if hyperparam_dtype is not None:
-            document["hyperparam_dtype"] = np.dtype(hyperparam_dtype).name
-        return _recorded(result, lambda: document)
+        def make(*args, **kwargs):
+            result = getattr(_optax, name)(original, static_args, hyperparam_dtype)(*args, **kwargs)
+            made = inner_factory(*args, **kwargs)
+            document = {"type": "inject_hyperparams", "opt": made.document}
+            if static_args:
+                document["static_args"] = [static_args] if isinstance(static_args, str) else list(static_args)
+            if hyperparam_dtype is not None:
+                document["hyperparam_dtype"] = np.dtype(hyperparam_dtype).name
+            return _recorded(result, lambda: document)
 
-    return make
+        return make
+
+    return inject
 
 
 def __getattr__(name):
