@@ -184,26 +184,32 @@ static struct fe_val apply_linear_general(struct fe_block *block, const struct f
 /* ---------------------------------------------------------------- einsum */
 
 /* The bias has the kernel's labels that reach the result, in the result's order. */
-static struct fe_val einsum_bias(struct fe_block *block, struct fe_val y, struct fe_val bias, const char *formula)
+static struct fe_val einsum_bias(struct fe_block *block, struct fe_val y, struct fe_val bias, uint32_t kernel_rank,
+                                 const char *formula)
 {
     struct fe_site *s = &block->site;
     const char *comma = strchr(formula, ','), *arrow = strstr(formula, "->");
     struct ir_type t = fe_type_at(s, &y), tb = fe_type_at(s, &bias);
     const char *output = arrow + 2;
-    uint32_t labels = 0, next = 0, place = t.rank;
+    uint32_t labels = 0, own = 0, next = 0, place = 0;
     int64_t shape[IR_MAX_RANK];
     for (const char *c = output; *c; c++) labels += *c >= 'A';
+    for (const char *c = comma; c < arrow; c++) own += *c >= 'A';
+    bool spread = memchr(comma, '.', (size_t)(arrow - comma)) && kernel_rank >= own;
     for (uint32_t i = 0; i < t.rank; i++) shape[i] = 1;
-    place = t.rank - labels; /* an ellipsis leads */
     for (const char *c = output; *c; c++) {
-        if (*c < 'A') continue;
-        if (memchr(comma, *c, (size_t)(arrow - comma)) && place < t.rank) {
-            if (next == tb.rank || tb.dim[next] != t.dim[place])
+        bool dots = *c == '.';
+        uint32_t wide = dots ? t.rank - labels : *c >= 'A', from = wide; /* an ellipsis stands for what has no label */
+        if (dots) c += 2;
+        if (dots && spread) from = wide - (kernel_rank - own < wide ? kernel_rank - own : wide);
+        if (!dots && wide && memchr(comma, *c, (size_t)(arrow - comma))) from = 0;
+        for (uint32_t i = from; i < wide; i++) {
+            if (next == tb.rank || place + i >= t.rank || tb.dim[next] != t.dim[place + i])
                 return fe_block_fail(block, NULL, "E0212", "einsum: bias %s does not fit the result %s",
                                      fe_describe(s, &bias), fe_describe(s, &y));
-            shape[place] = tb.dim[next++];
+            shape[place + i] = tb.dim[next++];
         }
-        place++;
+        place += wide;
     }
     if (next != tb.rank)
         return fe_block_fail(block, NULL, "E0212", "einsum: bias %s does not fit the result %s", fe_describe(s, &bias),
@@ -230,7 +236,7 @@ static struct fe_val apply_einsum(struct fe_block *block, const struct fe_value 
     struct fe_site at = *s;
     at.where.json = a[0].json;
     struct fe_val y = fe_einsum(&at, formula, v, 2);
-    if (bias && !y.bad) y = einsum_bias(block, y, v[2], formula);
+    if (bias && !y.bad) y = einsum_bias(block, y, v[2], a[1].rank, formula);
     return fe_block_adapt(block, "", true, formula, v[0], v[1], y);
 }
 
