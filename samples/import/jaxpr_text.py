@@ -143,6 +143,8 @@ class Text:
             usual = jnp.promote_types(equation.invars[0].aval.dtype, equation.invars[1].aval.dtype)
             return "einsum('%s', %s, %s%s)" % (_einsum(p, [len(shape(0)), len(shape(1))]), a[0], a[1],
                                                "" if usual == out.dtype else ", preferred_element_type='%s'" % out.dtype.name)
+        if name == "stack":
+            return "stack([%s], axis=%d)" % (", ".join(a), p["axis"])
         if name == "concatenate":
             return "concatenate([%s], axis=%d)" % (", ".join(a), p["dimension"])
         if name == "stack":

@@ -139,7 +139,8 @@ def _check(path, layer, row):
     for name, default in _arguments(type(layer)).items():
         if name in row.spelled or name in BEGINNINGS or name.endswith(BEGINNING_ENDS) or default is inspect.Parameter.empty or name in row.own:
             continue
-        if not _usual(getattr(layer, name, default), default):
+        value = getattr(layer, name, default)
+        if not _usual(value, default) and not (name == "lora_param_type" and issubclass(value, nnx.Param)):
             raise NotCovered("%s: %s" % (path, name))
     for name in row.own:
         part = getattr(layer, name, None)
@@ -154,15 +155,17 @@ def _adapter(path, layer, out):
     adapter = layer if isinstance(layer, nnx.LoRA) else layer.lora
     out["lora_rank"] = int(adapter.lora_a.value.shape[1])
     if adapter is not layer:
-        out.update(_keys(path, adapter, [("lora_dtype", "dtype"), ("lora_param_dtype", "param_dtype")]))
+        out.update(_keys(path, adapter, [("lora_dtype", "dtype"), ("lora_param_dtype", "param_dtype")], adapter))
         if adapter.base_module is not None:
             raise NotCovered("%s.lora: base_module" % path)
 
 
-def _keys(path, layer, keys):
+def _keys(path, layer, keys, before):
     out = {}
     for key, attribute in keys:
         value = getattr(layer, attribute, None)
+        if isinstance(value, jax.core.Tracer):
+            value = getattr(before, attribute, None)
         if value is None:
             continue
         try:
@@ -174,16 +177,17 @@ def _keys(path, layer, keys):
     return out
 
 
-def document_of(path, layer):
-    """The layer as an object of the document, without its name and its inputs."""
+def document_of(path, layer, before=None):
+    """The layer as an object of the document, without its name and its inputs; before: the same before it was traced, which has the
+    values of its arrays."""
     row = KINDS.get(type(layer))
     if row is None:
         raise NotCovered("%s: a %s" % (path, type(layer).__name__))
     _check(path, layer, row)
-    out = {"type": row.kind, **_keys(path, layer, row.keys)}
+    out = {"type": row.kind, **_keys(path, layer, row.keys, before or layer)}
     for name in row.inside:
         if getattr(layer, name, None) is not None:
-            out[name] = document_of("%s.%s" % (path, name) if path else name, getattr(layer, name))
+            out[name] = document_of("%s.%s" % (path, name) if path else name, getattr(layer, name), getattr(before or layer, name, None))
     if row.kind in ("lora", "lora_linear"):
         _adapter(path, layer, out)
     return out

@@ -86,7 +86,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     graph, state = nnx.split(model)
     flat, tree = jax.tree_util.tree_flatten_with_path(state)
     held = {path_of(keys): leaf for keys, leaf in flat}
-    recorder = Recorder()
+    recorder = Recorder(layers)
     given = {k: jax.ShapeDtypeStruct(np.shape(v), jax.dtypes.canonicalize_dtype(v.dtype)) for k, v in inputs.items()}
 
     def run(leaves, arrays):  # lists, whose order is kept: JAX sorts the keys of a dictionary
@@ -107,6 +107,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     jaxpr, whole = closed.jaxpr, set()
     streams = {path for path, v in variables.items() if isinstance(v, nnx.RngState)}
     statistics = {path for path, v in variables.items() if isinstance(v, nnx.BatchStat)}
+    untrained = variables.keys() - params.keys() - streams - statistics
     after = dict(zip(held, jaxpr.outvars[len(results):]))
     lasts = {path for path, v in zip(held, jaxpr.invars) if after[path] is v and path not in params and path not in streams}
     why = {**{path: "random numbers that the call draws itself" for path in streams},
@@ -115,7 +116,7 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
         # In a graph the name of a node hides an input.
         hidden = {k: "input_" + k for k in given if k in layers or k in params or re.fullmatch(r"t\d+", k)}
         nodes = [{"type": "expr", "name": v, "expr": k} for k, v in hidden.items()]
-        blocks = _Layers(recorder.calls, nodes, params, whole)
+        blocks = _Layers(recorder.calls, nodes, params, untrained, whole)
         text = blocks.text = Text(nodes, blocks, why)
         found = text.results(jaxpr, closed.consts, ["params." + p if p in params else "@" + p for p in held] + [hidden.get(k, k) for k in given],
                              [leaf if p in lasts else None for p, leaf in held.items()] + [None] * len(given),
@@ -168,8 +169,8 @@ class _Layers:
     """Calls of layers as nodes: those whose layer a document has, and which are given the model's own variables. whole: paths of layers
     that are arithmetic, whatever they are."""
 
-    def __init__(self, calls, nodes, params, whole):
-        self.calls, self.nodes, self.params, self.whole, self.seen = calls, nodes, params, whole, {}
+    def __init__(self, calls, nodes, params, untrained, whole):
+        self.calls, self.nodes, self.params, self.untrained, self.whole, self.seen, self.asked = calls, nodes, params, untrained, whole, {}, {}
 
     def __call__(self, eqn, a, values):
         name = eqn.params.get("name", "")
@@ -187,26 +188,28 @@ class _Layers:
             path = below(p)
             if a[i] not in (("params." + path,) if path in self.params else ("@" + path, "@@" + path)):
                 return "%s: what is done to it before the layer is called" % path
-        return self.node(call, [self.text.read(a[i], values[i]) for i in call.inputs]) + ["@@" + below(p) for p in call.changed]
+            if path not in self.params and path in self.untrained:
+                return "%s: a variable that is no parameter" % path
+        inputs, more = jax.tree_util.tree_unflatten(call.structure, [self.text.read(a[i], values[i]) for i in call.inputs])
+        more = {key: _spelled(value) for key, value in more.items()}
+        first = self.asked.setdefault(call.path, (call.block, call.fields, more))
+        if first != (call.block, call.fields, more):
+            return "%s: another call of it has other arguments" % call.path
+        return self.node(call, [_spelled(x) for x in inputs], more) + ["@@" + below(p) for p in call.changed]
 
-    def node(self, call, texts):
-        inputs, more = jax.tree_util.tree_unflatten(call.structure, texts)
+    def node(self, call, inputs, more):
         times = self.seen[call.path] = self.seen.get(call.path, 0) + 1
-        if times > 1:
-            node = {"type": "shared", "name": "%s_again%d" % (call.path, times - 1), "block": call.path}
+        given = {"input": inputs[0]} if len(inputs) == 1 else {"inputs": inputs}
+        if times > 1:  # with the arguments that it has
+            node = {"type": "shared", "name": "%s_again%d" % (call.path, times - 1), "block": call.path, **given}
         else:
-            node = {**call.block, "name": call.path}
-        inputs = [_spelled(x) for x in inputs]
-        node.update({"input": inputs[0]} if len(inputs) == 1 else {"inputs": inputs})
-        for key, value in more.items():
-            text = _spelled(value)
-            if not re.search(r"\bx\b", text):
+            node = {**call.block, "name": call.path, **given}
+            for key, text in more.items():
+                if re.search(r"\bx\b", text):  # by the name of a node: in a block's own arguments `x` is the block's input
+                    self.nodes.append({"type": "expr", "name": "%s_%s" % (call.path.replace(".", "_"), key), "expr": text})
+                    text = self.nodes[-1]["name"]
                 node[key] = text
-                continue
-            # By the name of a node: in a block's own arguments `x` is the block's input.
-            self.nodes.append({"type": "expr", "name": "%s_%s" % (call.path.replace(".", "_"), key), "expr": text})
-            node[key] = self.nodes[-1]["name"]
-        node.update(call.fields)
+            node.update(call.fields)
         self.nodes.append(node)
         at = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(call.outputs, range(call.outputs.num_leaves)))[0]
         return [(node["name"] or ROOT) + "".join("[%d]" % k.idx for k in keys) for keys, _ in at]

@@ -36,7 +36,7 @@ def _value(key, value, attribute):
         name = value["type"]
         return next(getattr(of, name) for of in ((jax.nn.initializers,) if key.endswith("_init") else (jax.nn, jnp)) if hasattr(of, name))
     if key == "mask":
-        return attribute  # a constant, written in full
+        return None  # a constant, written in full: see shown()
     if key.endswith("dtype") or key == "preferred_element_type":
         return jnp.dtype(value)
     if isinstance(value, dict):
@@ -130,8 +130,9 @@ def _derived_alike(e, f):
 class Recorder:
     """Stands in for the calls of layers of one module while it is traced."""
 
-    def __init__(self):
-        self.calls, self.originals, self.paths, self.module = [], {}, {}, None
+    def __init__(self, layers):
+        """layers: path -> layer as it is before it is traced."""
+        self.layers, self.calls, self.originals, self.paths, self.module = layers, [], {}, {}, None
 
     def begin(self, module, paths):
         """paths: id of a layer of the module -> its path."""
@@ -166,8 +167,9 @@ class Recorder:
         flat, tree = jax.tree_util.tree_flatten_with_path(state)
         keys, leaves = [keys for keys, _ in flat], [leaf for _, leaf in flat]
         own = {path_of(k[1:]): i for i, k in enumerate(keys) if path_of(k[:1]) == "0"}
-        streams = {path_of(p) for p, v in nnx.iter_graph(layer) if isinstance(v, nnx.RngState)}
-        lasting = sorted(p for p in own if p not in streams)
+        held = {path_of(p): v for p, v in nnx.iter_graph(layer) if isinstance(v, nnx.Variable)}
+        streams = {p for p, v in held.items() if isinstance(v, nnx.RngState)}
+        lasting = sorted(p for p in own if p in held and p not in streams)
 
         def results(layer, out):
             after = {path_of(k): leaf for k, leaf in jax.tree_util.tree_flatten_with_path(nnx.split(layer)[1])[0]}
@@ -203,7 +205,6 @@ class Recorder:
         nested.__name__ = nested.__qualname__ = MARK + str(len(self.calls))
         self.calls.append(call)
         found = jax.jit(nested)(*closed.consts, *leaves)
-        held = {path_of(p): v for p, v in nnx.iter_graph(layer) if isinstance(v, nnx.Variable)}
         for p, value in zip(call.changed, found[count:]):
             held[p].value = value
         return structure.unflatten(found[:count])
@@ -213,7 +214,7 @@ class Recorder:
         graph, tree, own, results, leaves = traced
         where = path or kind.__name__
         inputs, expressions, fields = nnx_layers.call_of(where, kind, self.originals[kind], layer, args, kwargs)
-        block = nnx_layers.document_of(where, layer)
+        block = nnx_layers.document_of(where, layer, self.layers[path])
         anew, variables = nnx.split(nnx.eval_shape(lambda: made_anew(layer, block)))
         flat, form = jax.tree_util.tree_flatten_with_path(variables)
         given = lambda array: next(i for i, leaf in enumerate(leaves) if leaf is array)
@@ -222,7 +223,9 @@ class Recorder:
         def document(*leaves):
             held = [leaves[own[path_of(k)]] if path_of(k) in own else jax.random.key(0) if "key" in path_of(k) else jnp.zeros(v.shape, v.dtype) for k, v in flat]
             again = nnx.merge(anew, form.unflatten(held))
-            _, _, words = nnx.merge(graph, tree.unflatten(leaves))
+            before, _, words = nnx.merge(graph, tree.unflatten(leaves))
+            if "mask" in block:
+                again.mask = before.mask
             a, e = jax.tree_util.tree_map(lambda i: leaves[i], at)
             values = {k: v for k, v in fields.items()}
             return results(again, self.originals[kind](again, *a, **e, **values, **{k: words[k] for k in asked}))
