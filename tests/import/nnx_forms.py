@@ -1,0 +1,367 @@
+"""Rows for nnx_agree.py in the forms of Flax's examples that are NNX: mnist, gemma, the toys; needs flax. What they do is written anew here,
+small; see nnx_rows.py."""
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from nnx_rows import F, I, Row
+
+ROWS = {}
+
+
+def row(name, *arguments, **more):
+    assert name not in ROWS, name
+    ROWS[name] = Row(*arguments, **more)
+
+
+def of(variable):
+    """Its value; `[...]` is not there in older versions."""
+    return variable.value
+
+
+# ---------------------------------------------------------------- mnist: convolutions, statistics, dropout whose numbers come with the call
+
+class Digits(nnx.Module):
+    def __init__(self, rngs, rate):
+        self.conv1, self.norm1, self.drop1 = nnx.Conv(1, 4, kernel_size=(3, 3), rngs=rngs), nnx.BatchNorm(4, rngs=rngs), nnx.Dropout(rate=rate)
+        self.conv2, self.norm2 = nnx.Conv(4, 6, kernel_size=(3, 3), rngs=rngs), nnx.BatchNorm(6, rngs=rngs)
+        self.pool = functools.partial(nnx.avg_pool, window_shape=(2, 2), strides=(2, 2))
+        self.linear1, self.drop2, self.linear2 = nnx.Linear(24, 8, rngs=rngs), nnx.Dropout(rate=rate), nnx.Linear(8, 5, rngs=rngs)
+
+    def __call__(self, x, rngs):
+        x = self.pool(nnx.relu(self.norm1(self.drop1(self.conv1(x), rngs=rngs))))
+        x = self.pool(nnx.relu(self.norm2(self.conv2(x))))
+        x = nnx.relu(self.drop2(self.linear1(x.reshape(x.shape[0], -1)), rngs=rngs))
+        return self.linear2(x)
+
+
+IMAGES = {"image": F(6, 8, 8, 1)}
+row("mnist", lambda rngs: Digits(rngs, 0.0), IMAGES, call=lambda m, image: m(image, nnx.Rngs(dropout=0)))
+
+
+def evaluated(model):
+    model.eval()
+    return model
+
+
+row("mnist_eval", lambda rngs: evaluated(Digits(rngs, 0.025)), IMAGES, call=lambda m, image: m(image, None))
+
+# ---------------------------------------------------------------- gemma: a decoder
+
+BIG = -2.3819763e38
+
+
+class Scale(nnx.Module):
+    """Root mean square in float32, times 1 + scale."""
+
+    def __init__(self, width, dtype=jnp.float32):
+        self.scale, self.dtype = nnx.Param(jnp.linspace(-0.1, 0.1, width)), dtype
+
+    def __call__(self, x):
+        x = jnp.asarray(x, jnp.float32)
+        x = jnp.asarray(x * jax.lax.rsqrt(jnp.mean(jnp.square(x), axis=-1, keepdims=True) + 1e-6), self.dtype)
+        return x * (1.0 + jnp.asarray(of(self.scale), self.dtype))
+
+
+class Table(nnx.Embed):
+    """A table whose rows are scaled up when they are looked up."""
+
+    def __call__(self, x):
+        return super().__call__(x) * jnp.sqrt(self.features)
+
+
+def rotated(x, positions, base, factor):
+    half = x.shape[-1] // 2
+    angle = positions[..., None] / (base ** (2 * jnp.arange(half) / x.shape[-1]))[None, None, :]
+    angle = angle[..., None, :] / factor
+    first, second = jnp.split(x, 2, axis=-1)
+    return jnp.concatenate([first * jnp.cos(angle) - second * jnp.sin(angle), second * jnp.cos(angle) + first * jnp.sin(angle)], axis=-1).astype(x.dtype)
+
+
+class Heads(nnx.Module):
+    def __init__(self, heads, groups, width, depth, rngs, window=None, cap=None, normalized=False, rate=0.0, sow=False, **dtypes):
+        self.heads, self.groups, self.window, self.cap, self.sowing, self.depth = heads, groups, window, cap, sow, depth
+        if heads == groups:
+            self.qkv = nnx.Einsum("BTD,SNDH->SBTNH", (3, heads, width, depth), rngs=rngs, **dtypes)
+        else:
+            self.q = nnx.Einsum("BTD,NDH->BTNH", (heads, width, depth), rngs=rngs, **dtypes)
+            self.kv = nnx.Einsum("BTD,CKDH->CBTKH", (2, groups, width, depth), rngs=rngs, **dtypes)
+        self.out = nnx.Einsum("BTNH,NHD->BTD", (heads, depth, width), rngs=rngs, **dtypes)
+        if normalized:
+            self.q_norm, self.k_norm = Scale(depth), Scale(depth)
+        self.normalized, self.drop = normalized, nnx.Dropout(rate)
+
+    def __call__(self, x, positions, mask, rngs=None):
+        q, k, v = self.qkv(x) if self.heads == self.groups else (self.q(x), *self.kv(x))
+        if self.normalized:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = rotated(q, positions, 10000, 1.0) * self.depth ** -0.5, rotated(k, positions, 10000, 2.0 if self.window else 1.0)
+        batch, length = x.shape[:2]
+        grouped = self.heads > self.groups > 1
+        if grouped:
+            logits = jnp.einsum("BTKGH,BSKH->BTKGS", q.reshape(batch, length, self.groups, self.heads // self.groups, -1), k).reshape(batch, length, self.heads, -1)
+        else:
+            logits = jnp.einsum("BTNH,BSNH->BTNS", q, k)
+        if self.cap:
+            logits = jnp.tanh(logits / self.cap) * self.cap
+        if self.window:
+            ones = jnp.ones(mask.shape, mask.dtype)
+            mask = jnp.triu(ones, 1 - self.window) * jnp.tril(ones, self.window - 1) * mask
+        logits = jnp.where(jnp.expand_dims(mask, -2), logits, BIG)
+        if self.sowing:
+            self.sow(nnx.Intermediate, "logits", logits)
+        weights = self.drop(jax.nn.softmax(logits, axis=-1).astype(k.dtype), rngs=rngs)
+        if grouped:
+            y = jnp.einsum("BTKGS,BSKH->BTKGH", weights.reshape(batch, length, self.groups, self.heads // self.groups, -1), v).reshape(batch, length, self.heads, -1)
+        else:
+            y = jnp.einsum("BTNS,BSNH->BTNH", weights, v)
+        return self.out(y)
+
+
+class Feed(nnx.Module):
+    def __init__(self, width, hidden, rngs):
+        self.gate, self.up, self.down = (nnx.Linear(a, b, use_bias=False, rngs=rngs) for a, b in ((width, hidden), (width, hidden), (hidden, width)))
+
+    def __call__(self, x):
+        return self.down(nnx.gelu(self.gate(x)) * self.up(x))
+
+
+class Block(nnx.Module):
+    def __init__(self, heads, groups, rngs, after=True, **more):
+        self.before_attention, self.attention = Scale(8), Heads(heads, groups, 8, 4, rngs, **more)
+        self.before_feed, self.feed, self.after = Scale(8), Feed(8, 12, rngs), after
+        if after:
+            self.after_attention, self.after_feed = Scale(8), Scale(8)
+
+    def __call__(self, x, positions, mask):
+        y = self.attention(self.before_attention(x), positions, mask)
+        x += self.after_attention(y) if self.after else y
+        y = self.feed(self.before_feed(x))
+        return x + (self.after_feed(y) if self.after else y)
+
+
+class Gemma(nnx.Module):
+    def __init__(self, blocks, rngs, cap=None):
+        self.table, self.cap, self.final = Table(11, 8, rngs=rngs), cap, Scale(8)
+        self.blocks = nnx.Dict({"block%d" % i: b for i, b in enumerate(blocks)}) if hasattr(nnx, "Dict") else blocks
+
+    def __call__(self, tokens, positions, mask):
+        x = self.table(tokens)
+        for i in range(len([k for k in vars(self.blocks) if k.startswith("block")])):
+            x = self.blocks["block%d" % i](x, positions, mask)
+        logits = self.table.attend(self.final(x))
+        return jnp.tanh(logits / self.cap) * self.cap if self.cap else logits
+
+
+WORDS = {"tokens": I(11, 2, 6), "positions": np.tile(np.arange(6, dtype=np.int32), (2, 1)), "mask": np.tile(np.tril(np.ones((6, 6), np.int32)), (2, 1, 1))}
+POINTS = {"x": F(2, 6, 8), "positions": WORDS["positions"], "mask": WORDS["mask"]}
+row("gemma_norm", lambda rngs: Scale(8), {"x": F(2, 6, 8)})
+row("gemma_table", lambda rngs: Table(11, 8, rngs=rngs), {"tokens": I(11, 2, 6)})
+row("gemma_feed", lambda rngs: Feed(8, 12, rngs), {"x": F(2, 6, 8)})
+row("gemma_heads", lambda rngs: Heads(2, 2, 8, 4, rngs), POINTS)
+row("gemma_heads_groups", lambda rngs: Heads(4, 2, 8, 4, rngs), POINTS)
+row("gemma_heads_one_group", lambda rngs: Heads(4, 1, 8, 4, rngs), POINTS)
+row("gemma_heads_window", lambda rngs: Heads(2, 2, 8, 4, rngs, window=3), POINTS)
+row("gemma_heads_cap", lambda rngs: Heads(2, 2, 8, 4, rngs, cap=5.0), POINTS)
+row("gemma_heads_normalized", lambda rngs: Heads(4, 2, 8, 4, rngs, normalized=True), POINTS)
+row("gemma_heads_sow", lambda rngs: Heads(2, 2, 8, 4, rngs, sow=True), POINTS)
+row("gemma_heads_half", lambda rngs: Heads(2, 2, 8, 4, rngs, dtype=jnp.bfloat16), POINTS, loose=1000)
+row("gemma_block", lambda rngs: Block(4, 2, rngs), POINTS)
+row("gemma_block_plain", lambda rngs: Block(2, 2, rngs, after=False), POINTS)
+row("gemma2", lambda rngs: Gemma([Block(2, 2, rngs, window=4, cap=5.0), Block(2, 2, rngs, cap=5.0)], rngs, cap=3.0), WORDS)
+row("gemma3", lambda rngs: Gemma([Block(4, 2, rngs, window=4, normalized=True), Block(4, 2, rngs, normalized=True)], rngs), WORDS)
+
+# ---------------------------------------------------------------- the toys
+
+class Product(nnx.Module):
+    def __init__(self, a, b, rngs):
+        self.w, self.b = nnx.Param(jax.random.uniform(rngs.params(), (a, b))), nnx.Param(jnp.zeros((b,)))
+
+    def __call__(self, x):
+        return x @ of(self.w) + of(self.b)
+
+
+class Count(nnx.Variable):
+    pass
+
+
+class Counting(nnx.Module):
+    """Toys 1, 2, 3: a count of calls that nothing depends on."""
+
+    def __init__(self, rngs):
+        self.count = Count(jnp.array(0))
+        self.one, self.two = Product(1, 8, rngs), Product(8, 1, rngs)
+
+    def __call__(self, x):
+        self.count.value += 1
+        return self.two(jax.nn.relu(self.one(x) * 0.5))
+
+
+class Dense(nnx.Module):
+    """Toys 4, 8, 9: two layers of Flax."""
+
+    def __init__(self, rngs):
+        self.one, self.two = nnx.Linear(3, 8, rngs=rngs), nnx.Linear(8, 2, rngs=rngs)
+
+    def __call__(self, x):
+        return self.two(nnx.relu(self.one(x)))
+
+
+class Extra(nnx.Variable):
+    pass
+
+
+class Drawing(nnx.Module):
+    """Toy 5: an encoder that draws, and keeps a loss of its own."""
+
+    def __init__(self, rngs, draws):
+        self.one, self.mean, self.deviation, self.back = (nnx.Linear(a, b, rngs=rngs) for a, b in ((12, 8), (8, 3), (8, 3), (3, 12)))
+        self.draws = draws
+        if draws:
+            self.rngs = rngs
+
+    def __call__(self, x):
+        h = jax.nn.relu(self.one(x.reshape(x.shape[0], -1)))
+        mean, deviation = self.mean(h), jnp.exp(self.deviation(h))
+        kept = jnp.mean(0.5 * jnp.mean(-jnp.log(deviation ** 2) - 1.0 + deviation ** 2 + mean ** 2, axis=-1))
+        if self.draws:
+            mean = mean + deviation * jax.random.normal(self.rngs.noise(), mean.shape)
+        return {"logits": self.back(mean + 0.1 * deviation).reshape(x.shape), "kl": kept}
+
+
+class Part(nnx.Module):
+    def __init__(self, rngs):
+        self.linear, self.norm, self.drop = nnx.Linear(4, 4, rngs=rngs), nnx.BatchNorm(4, rngs=rngs), nnx.Dropout(0.0, rngs=rngs)
+
+    def __call__(self, x):
+        return jax.nn.gelu(self.drop(self.norm(self.linear(x))))
+
+
+class Scanned(nnx.Module):
+    """Toy 6: layers made by vmap and applied by scan."""
+
+    def __init__(self, rngs):
+        @nnx.split_rngs(splits=3)
+        @nnx.vmap(axis_size=3)
+        def make(rngs):
+            return Part(rngs)
+        self.layers = make(rngs)
+
+    def __call__(self, x):
+        @nnx.scan
+        def step(x, block):
+            return block(x), None
+        return step(x, self.layers)[0]
+
+
+class Leaves(nnx.Module):
+    """Toy 7: arrays that are no variables: nothing says that they are trained."""
+
+    def __init__(self, rngs):
+        self.w, self.v = jax.random.normal(rngs.params(), (3, 4)), nnx.Param(jnp.linspace(0.5, 1.5, 4))
+
+    def __call__(self, x):
+        return (x @ self.w) * of(self.v)
+
+
+class Placed(nnx.Module):
+    """Toy 10: parameters that carry notes, such as how they are laid out over devices."""
+
+    def __init__(self, rngs):
+        self.w1 = nnx.Param(nnx.initializers.lecun_normal()(rngs.params(), (3, 8)), description="over columns")
+        self.b1, self.w2 = nnx.Param(jnp.zeros((8,)), description="alike"), nnx.Param(nnx.initializers.lecun_normal()(rngs.params(), (8, 2)))
+
+    def __call__(self, x):
+        return nnx.relu(x @ of(self.w1) + of(self.b1)) @ of(self.w2)
+
+
+class Statistics(nnx.Module):
+    """The toy of mutable arrays: batch normalisation by hand, its averages kept by the module."""
+
+    def __init__(self, rngs, use):
+        self.w, self.use = nnx.Param(jax.random.normal(rngs.params(), (3, 4))), use
+        self.mean, self.var = nnx.BatchStat(jnp.zeros((4,))), nnx.BatchStat(jnp.ones((4,)))
+        self.scale = nnx.Param(jnp.ones((4,)))
+
+    def __call__(self, x):
+        x = x @ of(self.w)
+        mean, var = jnp.mean(x, axis=0), jnp.var(x, axis=0)
+        if self.use:
+            mean, var = of(self.mean), of(self.var)
+        else:
+            self.mean.value = jax.lax.stop_gradient(0.9 * of(self.mean) + 0.1 * mean)
+            self.var.value = jax.lax.stop_gradient(0.9 * of(self.var) + 0.1 * var)
+        return jax.nn.gelu((x - mean[None]) / jnp.sqrt(var[None] + 1e-5) * of(self.scale))
+
+
+X1, X3 = {"x": F(6, 1)}, {"x": F(6, 3)}
+row("toy_counts", lambda rngs: Counting(rngs), X1)
+row("toy_dense", lambda rngs: Dense(rngs), X3)
+row("toy_dense_jit", lambda rngs: Dense(rngs), X3, call=lambda m, x: nnx.jit(lambda m, x: m(x))(m, x))
+row("toy_dense_remat", lambda rngs: Dense(rngs), X3, call=lambda m, x: nnx.remat(lambda m, x: m(x))(m, x))
+row("toy_drawing", lambda rngs: Drawing(rngs, True), {"x": F(4, 3, 4)}, refused="random numbers")
+row("toy_not_drawing", lambda rngs: Drawing(rngs, False), {"x": F(4, 3, 4)})
+row("toy_scan", lambda rngs: Scanned(rngs), {"x": F(6, 4)}, refused="statistics")
+row("toy_leaves", lambda rngs: Leaves(rngs), X3)
+row("toy_placed", lambda rngs: Placed(rngs), X3)
+row("toy_statistics", lambda rngs: Statistics(rngs, False), X3, refused="mean: running statistics")
+row("toy_statistics_used", lambda rngs: Statistics(rngs, True), X3)
+
+
+class Constants(nnx.Module):
+    """A table that is computed once and never trained, and a mask in a variable."""
+
+    def __init__(self, rngs):
+        self.linear, self.table = nnx.Linear(3, 4, rngs=rngs), nnx.Variable(jnp.sin(jnp.arange(24.0).reshape(6, 4)))
+        self.mask = nnx.Cache(jnp.arange(4) % 2 == 0)
+
+    def __call__(self, x):
+        return jnp.where(of(self.mask), self.linear(x) + of(self.table), 0.5)
+
+
+class Moving(nnx.Module):
+    """State that the next step depends on, which no layer of a document has."""
+
+    def __init__(self, rngs):
+        self.linear, self.last = nnx.Linear(3, 4, rngs=rngs), nnx.Variable(jnp.zeros((6, 4)))
+
+    def __call__(self, x):
+        y = self.linear(x) + 0.5 * of(self.last)
+        self.last.value = jax.lax.stop_gradient(y)
+        return y
+
+
+class Frozen(nnx.Module):
+    """A kernel that is a variable but no parameter is not trained."""
+
+    def __init__(self, rngs):
+        self.one, self.two = nnx.Linear(3, 4, rngs=rngs), nnx.Linear(4, 2, rngs=rngs)
+        self.one.kernel = nnx.Variable(of(self.one.kernel))
+
+    def __call__(self, x):
+        return self.two(self.one(x))
+
+
+class Changed(nnx.Module):
+    """What is done to parameters before the layer is called."""
+
+    def __init__(self, rngs, how):
+        self.one, self.how = nnx.Linear(3, 4, rngs=rngs), how
+
+    def __call__(self, x):
+        kernel = of(self.one.kernel)
+        self.one.kernel.value = self.how(kernel)
+        y = self.one(x)
+        self.one.kernel.value = kernel
+        return y
+
+
+row("constants", lambda rngs: Constants(rngs), X3)
+row("moving_state", lambda rngs: Moving(rngs), X3, refused="last")
+row("frozen_kernel", lambda rngs: Frozen(rngs), X3)
+row("kernel_masked", lambda rngs: Changed(rngs, lambda k: k * (jnp.arange(12).reshape(3, 4) % 2)), X3)
+row("kernel_standardised", lambda rngs: Changed(rngs, lambda k: (k - k.mean(axis=0)) / (k.std(axis=0) + 1e-5)), X3)
+row("kernel_quantised", lambda rngs: Changed(rngs, lambda k: k + jax.lax.stop_gradient(jnp.round(k * 8) / 8 - k)), X3)
