@@ -37,8 +37,9 @@ struct workshop {
     struct arena *arena;
     char *folder;
     const char *path[FILE_COUNT];
-    int lock;         /* the folder itself, locked */
-    sigset_t signals; /* of before */
+    int lock;               /* the folder itself, locked */
+    sigset_t signals, held; /* of before; in the workshop */
+    int caught;             /* a signal that came meanwhile */
 };
 
 /* NULL or what the system says. */
@@ -78,15 +79,23 @@ static const char *read_file(struct arena *arena, const char *path, struct cg_by
     return have == (size_t)st.st_size ? NULL : arena_format(arena, "cannot read %s", path);
 }
 
-/* Ctrl-C waits until the folder is gone; the linker gets it too, and ends. */
+/* Signals that end this program wait until the folder is gone; they end the linker at once. SIGCHLD is held to wait for
+ * either. */
 static void hold_signals(struct workshop *w)
 {
-    sigset_t held;
-    sigemptyset(&held);
-    sigaddset(&held, SIGINT);
-    sigaddset(&held, SIGTERM);
-    sigaddset(&held, SIGHUP);
-    sigprocmask(SIG_BLOCK, &held, &w->signals);
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action;
+    sigemptyset(&w->held);
+    sigaddset(&w->held, SIGCHLD);
+    for (int i = 0; i < 3; i++) /* nohup stays nohup */
+        if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&w->held, ending[i]);
+    sigprocmask(SIG_BLOCK, &w->held, &w->signals);
+}
+
+static void release_signals(const struct workshop *w)
+{
+    if (w->caught) raise(w->caught); /* once nothing holds it */
+    sigprocmask(SIG_SETMASK, &w->signals, NULL);
 }
 
 /* What stands in a folder, and the folder. */
@@ -175,8 +184,12 @@ static const char *run(struct workshop *w, const char *const *argv)
     posix_spawnattr_destroy(&attributes);
     if (error == ENOENT) return "";
     if (error) return arena_format(w->arena, "cannot start the linker %s: %s", argv[0], strerror(error));
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR) return arena_format(w->arena, "lost the linker %s: %s", argv[0], strerror(errno));
+    for (pid_t ended; (ended = waitpid(child, &status, WNOHANG)) != child;) {
+        int number = ended == 0 ? sigwaitinfo(&w->held, NULL) : 0;
+        if (number > 0 && number != SIGCHLD) kill(child, SIGKILL), w->caught = number;
+        if (ended < 0 && errno != EINTR)
+            return arena_format(w->arena, "lost the linker %s: %s", argv[0], strerror(errno));
+    }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return NULL;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127) return "";
     struct cg_bytes log = {"", 0};
@@ -286,6 +299,6 @@ const char *cg_link(const struct cg_link *link, struct arena *arena, struct cg_b
     if (!fault) fault = read_file(arena, w.path[FILE_RESULT], result);
     if (!fault) fault = trim_sections(arena, result);
     close_workshop(&w);
-    sigprocmask(SIG_SETMASK, &w.signals, NULL);
+    release_signals(&w);
     return fault;
 }

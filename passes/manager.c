@@ -95,9 +95,11 @@ static bool check_options(struct pass *p)
 static bool write_module(const struct ir_module *m, const char *path, struct arena *arena)
 {
     struct str text = STR(arena);
-    const char *beside = arena_format(arena, "%s.%ld.tmp", path, (long)getpid());
+    const char *slash = strrchr(path, '/');
+    int folder = slash ? (int)(slash - path) + 1 : 0; /* the name as those of step_tools.h */
+    const char *beside = arena_format(arena, "%.*s.tmp-stepc-%ld-%s", folder, path, (long)getpid(), path + folder);
     ir_print(m, &text);
-    FILE *file = fopen(beside, "w");
+    FILE *file = fopen(beside, "wx");
     bool good = file && fwrite(str_text(&text), 1, text.length, file) == text.length;
     good = file && fclose(file) == 0 && good && rename(beside, path) == 0;
     if (!good && file) unlink(beside);

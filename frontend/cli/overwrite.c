@@ -78,7 +78,8 @@ static bool clash(struct cli *cli, const struct cli_file *a, const struct cli_fi
  * folder cannot be asked: an hour without a change must do. */
 static void remove_forsaken(struct cli *cli, const struct cli_file *file)
 {
-    const char *folder = arena_format(cli->arena, "%.*s.", (int)(file->name - file->path), file->path);
+    const char *folder = file->writes ? file->path
+                                      : arena_format(cli->arena, "%.*s.", (int)(file->name - file->path), file->path);
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat s;
@@ -116,6 +117,6 @@ int cli_check_files(struct cli *cli)
                              a->written && b->written ? "" : "; what is read would be overwritten");
         }
     for (size_t i = 0; i < f.list.count; i++)
-        if (f.list.items[i].written && !f.list.items[i].writes) remove_forsaken(cli, &f.list.items[i]);
+        if (f.list.items[i].written) remove_forsaken(cli, &f.list.items[i]);
     return 0;
 }

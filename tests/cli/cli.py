@@ -32,7 +32,7 @@ class Cli(runner.Case):
         self.bad = self.write("bad.json", json.dumps(dict(DOCUMENT, optimiser={}), indent=1))
 
     def no_leavings(self):
-        self.assertEqual([n for n in os.listdir(self.folder) if n.endswith(".tmp") or ".so." in n], [])
+        self.assertEqual([n for n in os.listdir(self.folder) if n.startswith(".tmp") or ".so." in n], [])
 
     def test_usage(self):
         for args, says in [((), "examples"), (("compil",), 'did you mean "compile"'), (("compile",), "needs MODEL"),

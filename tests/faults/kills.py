@@ -151,6 +151,17 @@ class Kills(runner.Case):
         self.followed(p, metrics)
         self.ends_at_once(p, signal.SIGTERM)  # told to stop: it does not wait for a reader
 
+    def test_linker_hangs(self):
+        """A signal ends the linker too, and the folder of both is gone."""
+        linker = self.write("linker", "#!/bin/sh\nexec sleep 1000\n")
+        os.chmod(linker, 0o755)
+        p = self.start("compile", self.model, "-o", self.path("never.so"), "--linker", linker)
+        end = time.monotonic() + 120
+        while not any(n.startswith("stepc-") for n in os.listdir(self.folder)) and time.monotonic() < end:
+            time.sleep(0.01)
+        self.ends_at_once(p, signal.SIGTERM)
+        self.assertEqual(self.forsaken(), [])
+
     def waits_in_open(self, p):
         """Until the process sleeps in open(2)."""
         end = time.monotonic() + 120
