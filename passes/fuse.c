@@ -353,16 +353,17 @@ static void place(struct fuse *z, ir_value v)
 
 /* ---------------------------------------------------------------- siblings */
 
-/* Marks what a cluster reads, and with `deep` what the makers of that read in their turn. */
+/* Marks what a cluster reads, and with `deep` what the makers of that read in their turn, each once. */
 static void mark_read(struct fuse *z, uint32_t c, uint32_t *seen, bool deep)
 {
-    const struct fuse_cluster *k = &z->clusters.items[c];
+    struct fuse_cluster *k = &z->clusters.items[c];
+    k->stamp[0] = z->stamp;
     for (size_t i = 0; i < k->nodes.count; i++) {
         const struct fuse_node *n = &z->node[k->nodes.items[i]];
         for (uint32_t j = 0; j < n->dep_count; j++) {
             uint32_t m = fuse_maker(z, n->deps[j].value);
             seen[n->deps[j].value] = z->stamp;
-            if (deep && m != UINT32_MAX && m != c) mark_read(z, m, seen, false);
+            if (deep && m != UINT32_MAX && z->clusters.items[m].stamp[0] != z->stamp) mark_read(z, m, seen, false);
         }
     }
 }

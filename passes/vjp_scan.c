@@ -6,6 +6,7 @@
 #include "passes/vjp.h"
 #include <string.h>
 
+enum { MANY_TERMS = 4096 };
 enum how {
     UNDECIDED,
     GIVEN /* parameters of the backward body, numbers */,
@@ -199,12 +200,12 @@ static bool is_linear_view(const struct reverse *r, const struct ir_node *n)
     return n->op == OP_transpose || n->op == OP_reshape || (n->op == OP_cast && is_float(r->f, n->args[0]));
 }
 
-/* The gradient of operand i may be the sum of many. */
+/* The gradient of operand i may be the sum of many; a sum of sums of itself has more terms than can be listed. */
 static void find_terms(struct reverse *r, uint32_t i, ir_value v)
 {
     const struct ir_node *n = ir_get(r->f, v);
     struct hoisted h = {.operand = i, .term = v};
-    if (n->op == OP_add && !is_forward(r, v)) {
+    if (n->op == OP_add && !is_forward(r, v) && r->terms.count < MANY_TERMS) {
         find_terms(r, i, n->args[0]);
         find_terms(r, i, n->args[1]);
         return;

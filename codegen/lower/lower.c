@@ -14,12 +14,16 @@ struct context {
     const struct ir_func *f;
     bool *member;
     struct lower_override *from;
+    struct lower_reduced *reduced;
     uint32_t *argument;
 };
 
 static void clear_overrides(struct lower *l)
 {
-    for (size_t i = 0; i < l->group->nodes.count; i++) memset(&l->from[l->group->nodes.items[i]], 0, sizeof *l->from);
+    for (size_t i = 0; i < l->group->nodes.count; i++) {
+        memset(&l->from[l->group->nodes.items[i]], 0, sizeof *l->from);
+        memset(&l->reduced[l->group->nodes.items[i]], 0, sizeof *l->reduced);
+    }
 }
 
 static void start(struct lower *l)
@@ -66,10 +70,12 @@ static struct lower *prepare(struct context *c, const struct plan_group *group)
         c->f = l->f;
         c->member = arena_new_array(c->arena, bool, l->f->count);
         c->from = arena_new_array(c->arena, struct lower_override, l->f->count);
+        c->reduced = arena_new_array(c->arena, struct lower_reduced, l->f->count);
         c->argument = arena_new_array(c->arena, uint32_t, l->f->count);
     }
     l->member = c->member;
     l->from = c->from;
+    l->reduced = c->reduced;
     for (size_t i = 0; i < group->nodes.count; i++) l->member[group->nodes.items[i]] = true;
     for (size_t i = 0; i < group->inputs.count; i++) c->argument[group->inputs.items[i]] = (uint32_t)i + 1;
     l->argument = c->argument;

@@ -35,6 +35,15 @@ struct lower_override {
     struct lower_pos base;
 };
 
+/* What a reduction knows of a member of its group. */
+struct lower_reduced {
+    uint32_t stage;  /* passes that must be complete before it can be computed */
+    uint32_t marked; /* 1 + the last pass that was seen to need it */
+    uint32_t reg;    /* register of a reduction */
+    uint32_t local;
+    bool keep; /* in the local, from its pass on */
+};
+
 /* `unit`: steps of its axis part that one step of the variable is; `splits`: the part may be split on its behalf. */
 struct lower_var_info {
     int64_t extent, unit;
@@ -50,11 +59,12 @@ struct lower {
     const struct ir_func *f;
     const struct cg_target *target;
     uint32_t lanes;
-    const uint32_t *argument;    /* by value: kernel argument + 1 of a group input, 0 = none */
-    bool *member;                /* by value */
-    struct lower_override *from; /* by value */
-    nest_value cond;             /* mask of the loads made now; 0 = none */
-    nest_value tile_mask;        /* lanes inside a tile that sticks out; loads that move with this axis part need it */
+    const uint32_t *argument;      /* by value: kernel argument + 1 of a group input, 0 = none */
+    bool *member;                  /* by value */
+    struct lower_override *from;   /* by value */
+    struct lower_reduced *reduced; /* by value */
+    nest_value cond;               /* mask of the loads made now; 0 = none */
+    nest_value tile_mask; /* lanes inside a tile that sticks out; loads that move with this axis part need it */
     uint32_t tile_axis, tile_part;
     VEC(struct lower_var_info) vars; /* by nest_var */
     /* the domain; kept when the lowering starts over */

@@ -19,12 +19,9 @@ struct reduction {
     bool by_rows;  /* the last run is reduced */
     bool in_order; /* by rows: one element after the other, as there are 16-bit sums, which are rounded at every step */
     bool laid_out; /* ... whose terms are computed by the lanes and laid out in a local row first */
-    uint32_t *stage; /* by value: passes that must be complete before it can be computed */
     uint32_t passes;
     VEC(ir_value) sums;         /* the reductions */
-    uint32_t *reg;              /* by value: register of a reduction */
-    bool *keep;                 /* by value: kept in a local from its pass on */
-    uint32_t *local;            /* by value */
+    struct lower_reduced *of;   /* by value */
     struct lower_pos full, row; /* of the loops open now */
     struct lower_pos first;     /* of a row */
     /* columns: the tile */
@@ -91,17 +88,17 @@ static void find_stages(struct reduction *r)
         ir_value v = g->nodes.items[i];
         const struct ir_node *node = ir_get(l->f, v);
         for (uint32_t j = 0; j < node->arg_count; j++)
-            if (l->member[node->args[j]] && r->stage[node->args[j]] > r->stage[v])
-                r->stage[v] = r->stage[node->args[j]];
+            if (l->member[node->args[j]] && r->of[node->args[j]].stage > r->of[v].stage)
+                r->of[v].stage = r->of[node->args[j]].stage;
         if (!is_reduce(node)) continue;
         vec_push(l->arena, &r->sums, v);
         r->in_order |= is_stepwise(node);
-        r->stage[v]++; /* reduced in pass stage - 1 */
-        r->passes = r->stage[v] > r->passes ? r->stage[v] : r->passes;
+        r->of[v].stage++; /* reduced in pass stage - 1 */
+        r->passes = r->of[v].stage > r->passes ? r->of[v].stage : r->passes;
     }
     for (size_t i = 0; i < g->outputs.count; i++)
-        if (g->output_level.items[i] == 1 && r->stage[g->outputs.items[i]] + 1 > r->passes)
-            r->passes = r->stage[g->outputs.items[i]] + 1;
+        if (g->output_level.items[i] == 1 && r->of[g->outputs.items[i]].stage + 1 > r->passes)
+            r->passes = r->of[g->outputs.items[i]].stage + 1;
 }
 
 /* Marks the expensive values that pass `pass` needs at the index of `v` but an earlier pass could compute. */
@@ -109,10 +106,11 @@ static void mark_kept(struct reduction *r, ir_value v, uint32_t pass)
 {
     struct lower *l = r->l;
     const struct ir_node *node = ir_get(l->f, v);
-    if (!l->member[v] || l->argument[v] || is_reduce(node) || r->keep[v]) return;
+    if (!l->member[v] || l->argument[v] || is_reduce(node) || r->of[v].keep || r->of[v].marked > pass) return;
+    r->of[v].marked = pass + 1; /* what an earlier pass needs and could keep, this one does too */
     bool pointwise = ir_ops[node->op].emit == EMIT_ewise;
-    if (pointwise && ir_ops[node->op].cost >= 8 && r->stage[v] < pass) {
-        r->keep[v] = true;
+    if (pointwise && ir_ops[node->op].cost >= 8 && r->of[v].stage < pass) {
+        r->of[v].keep = true;
         return;
     }
     for (uint32_t i = 0; i < node->arg_count && (pointwise || node->op == OP_reshape); i++)
@@ -132,7 +130,7 @@ static void find_kept(struct reduction *r)
     const struct plan_group *g = r->l->group;
     if (!has_one_run(r)) return;
     for (size_t i = 0; i < r->sums.count; i++)
-        mark_kept(r, ir_get(r->l->f, r->sums.items[i])->args[0], r->stage[r->sums.items[i]] - 1);
+        mark_kept(r, ir_get(r->l->f, r->sums.items[i])->args[0], r->of[r->sums.items[i]].stage - 1);
     for (size_t i = 0; i < g->outputs.count; i++)
         if (g->output_level.items[i] == 1) mark_kept(r, g->outputs.items[i], r->passes - 1);
 }
@@ -217,9 +215,9 @@ static void declare_sums(struct reduction *r, uint32_t pass)
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(r->l->f, v);
         enum ir_dtype dtype = (enum ir_dtype)node->type.dtype;
-        if (r->stage[v] == pass + 1)
-            r->reg[v] = nest_reg(&r->l->b, dtype, r->vectors, !in_order(r, node),
-                                 identity_of((enum ir_op)node->op, dtype));
+        if (r->of[v].stage == pass + 1)
+            r->of[v].reg = nest_reg(&r->l->b, dtype, r->vectors, !in_order(r, node),
+                                    identity_of((enum ir_op)node->op, dtype));
     }
 }
 
@@ -240,18 +238,18 @@ static void body(struct reduction *r, uint32_t pass, struct nest_index reg)
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(l->f, v);
-        if (r->stage[v] != pass + 1) continue;
+        if (r->of[v].stage != pass + 1) continue;
         nest_value x = lower_value(l, node->args[0], &r->full);
         x = lower_cast(l, x, (enum ir_dtype)node->type.dtype);
-        if (r->laid_out && is_stepwise(node)) nest_store(&l->b, r->local[v], row_index(r), x, 0);
-        else nest_reduce(&l->b, combine_op(node), r->reg[v], reg, x);
+        if (r->laid_out && is_stepwise(node)) nest_store(&l->b, r->of[v].local, row_index(r), x, 0);
+        else nest_reduce(&l->b, combine_op(node), r->of[v].reg, reg, x);
     }
     for (size_t i = 0; i < g->nodes.count; i++) {
         ir_value v = g->nodes.items[i];
-        if (!r->keep[v] || r->stage[v] != pass) continue;
+        if (!r->of[v].keep || r->of[v].stage != pass) continue;
         struct lower_pos at = r->full;
         lower_pos_add(l, &at, &l->from[v].base, -1);
-        nest_store(&l->b, r->local[v], lower_pos_index(l, &at), lower_value(l, v, &r->full), 0);
+        nest_store(&l->b, r->of[v].local, lower_pos_index(l, &at), lower_value(l, v, &r->full), 0);
     }
     if (out) lower_store_outputs(l, out, &r->full, r->mask);
 }
@@ -271,8 +269,8 @@ static void sum_row(struct reduction *r, ir_value v)
     struct nest_index zero = {0};
     nest_var var = lower_open(l, NEST_SERIAL, r->columns);
     struct nest_term term = {var, 1};
-    nest_value x = nest_load(&l->b, r->local[v], (struct nest_index){.term_count = 1, .terms = &term}, 0);
-    nest_reduce(&l->b, combine_op(node), r->reg[v], zero, x);
+    nest_value x = nest_load(&l->b, r->of[v].local, (struct nest_index){.term_count = 1, .terms = &term}, 0);
+    nest_reduce(&l->b, combine_op(node), r->of[v].reg, zero, x);
     nest_close(&l->b);
 }
 
@@ -290,16 +288,16 @@ static void row_pass(struct reduction *r, uint32_t pass)
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
         const struct ir_node *node = ir_get(l->f, v);
-        if (r->stage[v] != pass + 1) continue;
+        if (r->of[v].stage != pass + 1) continue;
         if (r->laid_out && is_stepwise(node)) sum_row(r, v);
-        nest_value x = in_order(r, node) ? nest_get(&l->b, r->reg[v], zero)
-                                         : nest_fold(&l->b, combine_op(node), r->reg[v], zero);
+        nest_value x = in_order(r, node) ? nest_get(&l->b, r->of[v].reg, zero)
+                                         : nest_fold(&l->b, combine_op(node), r->of[v].reg, zero);
         l->from[v] = (struct lower_override){.source = FROM_VALUE,
                                              .value = lower_cast(l, x, (enum ir_dtype)node->type.dtype)};
     }
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
-        if (r->keep[v] && r->stage[v] == pass) l->from[v].source = FROM_BUFFER;
+        if (r->of[v].keep && r->of[v].stage == pass) l->from[v].source = FROM_BUFFER;
     }
 }
 
@@ -310,19 +308,19 @@ static void row_kernel(struct reduction *r)
     find_kept(r);
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
-        if (r->keep[v]) r->local[v] = nest_local(&l->b, (enum ir_dtype)ir_type(l->f, v)->dtype, r->columns);
+        if (r->of[v].keep) r->of[v].local = nest_local(&l->b, (enum ir_dtype)ir_type(l->f, v)->dtype, r->columns);
     }
     r->laid_out = r->in_order && has_one_run(r);
     for (size_t i = 0; i < r->sums.count && r->laid_out; i++) {
         const struct ir_node *node = ir_get(l->f, r->sums.items[i]);
         if (is_stepwise(node))
-            r->local[r->sums.items[i]] = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
+            r->of[r->sums.items[i]].local = nest_local(&l->b, (enum ir_dtype)node->type.dtype, r->columns);
     }
     open_kept(r, UINT32_MAX, 0, 0);
     r->first = r->full;
     for (size_t i = 0; i < l->group->nodes.count; i++) {
         ir_value v = l->group->nodes.items[i];
-        if (r->keep[v]) l->from[v] = (struct lower_override){.buffer = r->local[v], .base = r->full};
+        if (r->of[v].keep) l->from[v] = (struct lower_override){.buffer = r->of[v].local, .base = r->full};
     }
     for (uint32_t pass = 0; pass < r->passes; pass++) row_pass(r, pass);
     store_rows(r);
@@ -355,8 +353,8 @@ static void read_sums(struct reduction *r, uint32_t pass, struct nest_index reg)
     struct lower *l = r->l;
     for (size_t i = 0; i < r->sums.count; i++) {
         ir_value v = r->sums.items[i];
-        if (r->stage[v] > pass) continue;
-        nest_value x = lower_cast(l, nest_get(&l->b, r->reg[v], reg), (enum ir_dtype)ir_type(l->f, v)->dtype);
+        if (r->of[v].stage > pass) continue;
+        nest_value x = lower_cast(l, nest_get(&l->b, r->of[v].reg, reg), (enum ir_dtype)ir_type(l->f, v)->dtype);
         l->from[v] = (struct lower_override){.source = FROM_VALUE, .value = x};
     }
 }
@@ -413,11 +411,8 @@ void lower_reduction(struct lower *l)
     struct reduction r;
     memset(&r, 0, sizeof r);
     r.l = l;
+    r.of = l->reduced;
     r.full = r.row = lower_pos_constant(0);
-    r.stage = arena_new_array(l->arena, uint32_t, l->f->count);
-    r.reg = arena_new_array(l->arena, uint32_t, l->f->count);
-    r.local = arena_new_array(l->arena, uint32_t, l->f->count);
-    r.keep = arena_new_array(l->arena, bool, l->f->count);
     find_stages(&r);
     if (r.sums.count == 0 || r.passes > PLAN_MAX_PASSES) {
         lower_fail(l, l->group->outputs.items[0], "this combination of reductions");
