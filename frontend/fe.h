@@ -12,6 +12,8 @@
  */
 #ifndef FRONTEND_FE_H
 #define FRONTEND_FE_H
+#include <setjmp.h>
+
 #include "ir/base/json_scan.h"
 #include "ir/ir.h"
 
@@ -25,6 +27,8 @@ struct fe_options {
     const struct fe_define *defines;
     size_t define_count;
     const char *mesh; /* --mesh data=2,model=4; NULL: the document's */
+    struct json_limits text;
+    uint64_t values; /* of the IR, to which the document may unfold; 0: any number */
 };
 
 /* What "precision" says of dtypes; IR_BOOL: nothing. */
@@ -66,6 +70,11 @@ struct fe {
     const struct optim_table *transforms;      /* of optim/ */
     const struct fe_parameters *parameters;    /* what expressions call `params`: the model's; NULL: there are none */
 
+    struct ir_budget budget; /* of values (document/budget.c); where it ends, everything does */
+    jmp_buf *end;
+    struct fe_copies {
+        uint64_t count, each;
+    } *copies;                        /* per value of the document, of definitions; NULL: none was copied yet */
     const struct fe_library *library; /* all functions of expressions (expr/library.c) */
     struct fe_state *state;           /* of the model: parameters, streams */
     struct fe_optim_state *optim;     /* slots, hyper-parameters */

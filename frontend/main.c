@@ -12,11 +12,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DOCUMENT_LIMIT = 64 << 20 };
-
 /* One document on its way through the compiler. */
 struct way {
     struct cli *cli;
+    struct cli_limits limits;
     struct diags diags;
     struct ir_module *first, *last; /* from the frontend; as the passes left it */
     struct pass pass;
@@ -44,8 +43,17 @@ static int finish(struct way *w, int code)
 
 /* ---------------------------------------------------------------- document to module */
 
-static int read_defines(struct cli *cli, struct fe_options *options)
+/* Reads a document; from here on its limits hold. */
+static int read_document(struct way *w, const char *path, char **text, size_t *length)
 {
+    int code = cli_limits(w->cli, &w->limits);
+    if (!code) cli_limits_begin(w->cli, &w->limits);
+    return code ? code : cli_read(w->cli, path, w->limits.document, text, length);
+}
+
+static int read_options(const struct way *w, struct fe_options *options)
+{
+    struct cli *cli = w->cli;
     const char *const *values;
     size_t n = cli_values(cli, "define", &values);
     struct fe_define *defines = arena_new_array(cli->arena, struct fe_define, n + 1);
@@ -58,6 +66,9 @@ static int read_defines(struct cli *cli, struct fe_options *options)
     options->defines = defines;
     options->define_count = n;
     options->mesh = cli_text(cli, "mesh", NULL);
+    options->text.bytes = w->limits.document;
+    options->text.values = w->limits.json < UINT32_MAX ? (uint32_t)w->limits.json : UINT32_MAX;
+    options->values = w->limits.values;
     return 0;
 }
 
@@ -73,7 +84,7 @@ static bool is_ir_text(const char *path, const char *text)
 static int to_module(struct way *w, const char *path, const char *text, size_t length)
 {
     struct fe_options options = {0};
-    int code = read_defines(w->cli, &options);
+    int code = read_options(w, &options);
     if (code) return code;
     w->diags.source = (struct diag_source){path, text, length};
     if (memchr(text, 0, length))
@@ -189,7 +200,7 @@ static int to_plans(struct way *w, const char *path)
     char *text;
     size_t length;
     int code = pass_settings(w);
-    if (!code) code = cli_read(w->cli, path, DOCUMENT_LIMIT, &text, &length);
+    if (!code) code = read_document(w, path, &text, &length);
     if (!code) code = to_module(w, path, text, length);
     if (code) return code;
     w->pass = (struct pass){.options = &w->options, .diags = &w->diags, .keep = w->cli->arena};
@@ -282,7 +293,6 @@ int cli_compile(struct cli *cli)
         return cli_failed(cli, EXIT_ENVIRONMENT, "--save-temps %s: there is no such folder", temps);
     int code = check_beside(cli, partly);
     if (code) return code;
-    cli_timeout(cli);
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     code = to_plans(&w, cli->operands.items[0]);
     bool object = w.plans && output && !cli_text(cli, "stop-after", NULL);
@@ -301,11 +311,11 @@ static int check_gradient(struct cli *cli)
     const char *path = cli->operands.items[0];
     char *text;
     size_t length;
-    int code = cli_read(cli, path, DOCUMENT_LIMIT, &text, &length);
+    int code = read_document(&w, path, &text, &length);
     const char *plain = code ? NULL : cli_gradient_document(cli, text, length);
     if (!code && !plain) return cli_usage(cli, "--grad needs a document, not a .sir text");
     struct fe_options options = {0};
-    if (!code) code = read_defines(cli, &options);
+    if (!code) code = read_options(&w, &options);
     options.mesh = NULL;
     if (!code) w.first = w.last = fe_compile(path, plain, strlen(plain), &options, &w.diags);
     if (!code && !w.first) code = EXIT_WRONG;
@@ -344,7 +354,6 @@ static int fix(struct cli *cli, const char *path)
 
 int cli_check(struct cli *cli)
 {
-    cli_timeout(cli);
     int fixed = cli_count(cli, "fix") ? fix(cli, cli->operands.items[0]) : 0;
     if (fixed) return fixed;
     if (cli_count(cli, "data") && !cli_count(cli, "grad")) return cli_usage(cli, "--data needs --grad");
@@ -366,16 +375,19 @@ int cli_explain(struct cli *cli)
     char *text;
     size_t length, report_length = 0;
     if (what[0] == 'E' && strlen(what) == 5 && strspn(what + 1, "0123456789") == 4) return cli_explain_code(cli, what);
-    int code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
+    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
+    int code = cli_limits(cli, &w.limits);
+    if (!code) code = cli_read(cli, what, (size_t)1 << 31, &text, &length);
     if (!code) code = cli_read_note(cli, what, text, length, &report, &report_length);
     if (code) return code;
     if (report && (cli_count(cli, "define") || cli_count(cli, "mesh")))
         return cli_usage(cli, "-D and --mesh change a document; %s is compiled already", what);
     if (report) return cli_explain_report(cli, report, report_length);
-    struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
-    if (length > DOCUMENT_LIMIT)
-        code = cli_failed(cli, EXIT_WRONG, "%s has more than %d bytes, which is the limit", what, DOCUMENT_LIMIT);
+    cli_limits_begin(cli, &w.limits);
+    if (length > w.limits.document)
+        code = cli_failed(cli, EXIT_WRONG, "%s has more than %llu bytes, which is the limit", what,
+                          (unsigned long long)w.limits.document);
     else code = to_module(&w, what, text, length);
     if (!code) w.plans = pass_run(&w.pass, w.first, &w.last);
     code = finish(&w, code);
@@ -394,7 +406,7 @@ static int interpretable(struct cli *cli, const char *path, struct ir_module **o
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     char *text;
     size_t length;
-    int code = cli_read(cli, path, DOCUMENT_LIMIT, &text, &length);
+    int code = read_document(&w, path, &text, &length);
     if (!code) code = to_module(&w, path, text, length);
     w.options.stop_after = "autodiff";
     w.pass = (struct pass){.options = &w.options, .diags = &w.diags, .keep = cli->arena};
@@ -404,6 +416,7 @@ static int interpretable(struct cli *cli, const char *path, struct ir_module **o
     if (!code && w.last == w.first) w.first = NULL;
     if (!code) w.last = NULL; /* the caller's now */
     way_free(&w);
+    cli_limits_end(); /* what is computed now is the document's */
     return code;
 }
 
@@ -415,10 +428,11 @@ static void keep_memory(void)
 #ifdef M_TRIM_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, 32 * 1024 * 1024);
     mallopt(M_TRIM_THRESHOLD, 1024 * 1024 * 1024);
+    mallopt(M_ARENA_MAX, 1);
 #endif
 }
 
-int main(int argc, char **argv)
+static int work(int argc, char **argv)
 {
     static int (*const commands[])(struct cli *) = {
 #define COMMAND(name, operands, low, high, doc, examples) cli_##name,
@@ -427,7 +441,6 @@ int main(int argc, char **argv)
 #undef COMMAND
 #undef OPTION
     };
-    keep_memory();
     struct arena arena = {0};
     struct cli cli = {.arena = &arena, .interpretable = interpretable};
     signal(SIGPIPE, SIG_IGN); /* a closed pipe and a file size limit are errors with a message */
@@ -439,4 +452,10 @@ int main(int argc, char **argv)
         code = cli_failed(&cli, EXIT_ENVIRONMENT, "cannot write standard output: %s", strerror(errno));
     arena_free(&arena);
     return code < 0 ? EXIT_DONE : code;
+}
+
+int main(int argc, char **argv)
+{
+    keep_memory();
+    return cli_with_stack(work, argc, argv);
 }

@@ -103,6 +103,8 @@ static ir_value append(struct ir_func *f, struct ir_node node)
         else node.attr[i].v = NULL;
     }
     node.data = node.op == OP_constant ? arena_copy(arena, node.data, data_bytes(&node)) : NULL;
+    struct ir_budget *budget = f->module->budget;
+    if (budget && !budget->left--) budget->over(budget, node.place);
     if (f->count == UINT32_MAX) BUG("function %s has too many values", f->name);
     size_t capacity = f->capacity;
     f->nodes = arena_grow(arena, f->nodes, f->count, &capacity, sizeof *f->nodes);

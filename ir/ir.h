@@ -194,8 +194,15 @@ struct ir_mesh {
     int64_t size[IR_MAX_AXES];
 };
 
+/* How many values may still be made: what asks for one more goes to `over`, which does not return. */
+struct ir_budget {
+    uint64_t left, all;
+    void (*over)(struct ir_budget *, uint32_t place);
+};
+
 struct ir_module {
     struct arena arena;
+    struct ir_budget *budget; /* NULL: as many as there is memory for */
     const char *name;
     const char *document; /* canonical JSON text of the document, for the manifest */
     enum { IR_AT_TENSOR = IR_STAGE_TENSOR, IR_AT_SPMD = IR_STAGE_SPMD, IR_AT_KERNEL = IR_STAGE_KERNEL } stage;

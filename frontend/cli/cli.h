@@ -109,8 +109,18 @@ int cli_emit_header(struct cli *, const struct ir_module *, const char *path);
 int cli_check_files(struct cli *);
 /* seal.c: writes what the note of an object says of its bytes and of its first step, which is made. 0 or 4. */
 int cli_seal_object(struct cli *, char *bytes, size_t size);
-/* timeout.c: ends the process with exit code 3 when --timeout is over. */
-void cli_timeout(const struct cli *);
+/* limits.c: what --limit says, 0 or 2. From begin to end the process is ended with exit code 3 and a message where
+ * --timeout is over or a compilation has more memory than it may have. */
+struct cli_limits {
+    uint64_t document, json, values, memory;
+};
+int cli_limits(const struct cli *, struct cli_limits *);
+void cli_limits_begin(const struct cli *, const struct cli_limits *);
+void cli_limits_end(void);
+void cli_limits_list(struct str *); /* for doctor */
+/* Runs `main` on a stack that does not depend on `ulimit -s`. */
+enum { CLI_STACK = 256 << 20 };
+int cli_with_stack(int (*main)(int, char **), int argc, char **argv);
 
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);

@@ -79,6 +79,7 @@ int cli_doctor(struct cli *cli)
     line(&r, "OpenBLAS", library(blas, 1), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "NVRTC", library(nvrtc, 3), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
     line(&r, "CUDA driver", library(driver, 1), "not found: objects for CUDA do not run here");
+    cli_limits_list(&r.out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = getenv(variables[i][0]);
         str_addf(&r.out, "%-18s %s\n", variables[i][0],

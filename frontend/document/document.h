@@ -41,6 +41,19 @@ bool fe_scan(struct fe *, const char *text, size_t length); /* fills fe->json; f
 void fe_misses(struct fe *, fe_json object, const char *what, const char *key);
 const char *fe_type_of(struct fe *, fe_json object); /* its "type"; records an error and returns NULL if it has none */
 
+/* ---------------------------------------------------------------- how much it may become (budget.c) */
+
+/* Every value that the builder makes counts. From here on until the module's budget is taken off; `end`: where to go
+ * when there are too many. */
+void fe_budget(struct fe *, jmp_buf *end);
+/* `count` things of `each` values are about to be made; too many: does not return. */
+void fe_room(struct fe *, fe_json at, uint64_t count, uint64_t each);
+/* A block, which counts as a value. */
+void fe_spend(struct fe *, fe_json at);
+/* A definition is about to be copied; it was, when `left` values were left before. */
+void fe_copy(struct fe *, fe_json at, fe_json definition);
+void fe_copied(struct fe *, fe_json definition, uint64_t left);
+
 /* ---------------------------------------------------------------- numbers (arithmetic.c) */
 
 /* Numbers: a JSON number, or `$` arithmetic over the scope. False: an error was recorded. */

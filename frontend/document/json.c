@@ -305,7 +305,7 @@ const char *fe_type_of(struct fe *fe, fe_json object)
 bool fe_scan(struct fe *fe, const char *text, size_t length)
 {
     struct json_error error;
-    if (json_scan(fe->arena, text, length, NULL, &fe->json, &error)) return true;
+    if (json_scan(fe->arena, text, length, fe->options ? &fe->options->text : NULL, &fe->json, &error)) return true;
     struct diag *d = diag_error(fe->diags, (struct diag_span){error.offset, error.length}, error.code, "%s",
                                 error.message);
     d->pointer = fe->json.count ? fe_pointer(fe, &fe->json.values[error.value]) : "";

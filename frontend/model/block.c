@@ -150,6 +150,7 @@ struct fe_val fe_block_child(struct fe_block *parent, fe_json json, const char *
     fe_block_own_dtypes(&block);
     if (block.depth > FE_MAX_BLOCK_DEPTH)
         return fe_block_fail(&block, NULL, "E0103", "blocks are nested more than %d levels deep", FE_MAX_BLOCK_DEPTH);
+    fe_spend(fe, json);
     block.type = fe_type_of(fe, json);
     if (!block.type || !read_name(&block, parent->path, segment)) return fe_bad();
     if (in_count) env = fe_bind(fe->arena, env, "x", in[0]);
@@ -275,7 +276,10 @@ static struct fe_val apply_define(struct fe_block *block, fe_json define)
     }
     vec_push(fe->arena, &own->open_defines, block->type);
     struct fe_block body_parent = *block;
+    fe_copy(fe, block->json, define);
+    uint64_t left = fe->budget.left;
     struct fe_val v = fe_block_child(&body_parent, body, "", env, block->in, inputs ? 0 : in_count);
+    fe_copied(fe, define, left);
     own->open_defines.count--;
     fe->constants = outer;
     return v;

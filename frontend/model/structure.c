@@ -104,9 +104,11 @@ static struct fe_val block_repeat(struct fe_block *block)
         return fe_block_fail(block, args[0].json, "E0103", "%lld copies; at most 4096 are supported",
                              (long long)args[0].integer);
     for (int64_t i = 0; i < args[0].integer; i++) {
+        uint64_t left = fe->budget.left;
         in[0] = fe_block_child(block, args[1].json, arena_format(fe->arena, "%lld", (long long)i), block->env, in, n);
         if (in[0].bad) return fe_bad();
         if (!n) n = 1;
+        if (i) fe_room(fe, args[0].json, (uint64_t)(args[0].integer - i - 1), left - fe->budget.left);
     }
     return n ? in[0] : results(block, in, n);
 }

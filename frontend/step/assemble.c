@@ -366,6 +366,18 @@ static bool build(struct fe_step *s)
     return good;
 }
 
+static bool compile(struct fe_step *s)
+{
+    jmp_buf end;
+    if (setjmp(end)) return false; /* an error was recorded */
+    bool good = fe_document(s->fe);
+    fe_budget(s->fe, &end);
+    good &= fe_check_definitions(s->fe);
+    good = good && build(s);
+    s->fe->module->budget = NULL;
+    return good;
+}
+
 struct ir_module *fe_compile(const char *file, const char *text, size_t length, const struct fe_options *options,
                              struct diags *diags)
 {
@@ -378,10 +390,7 @@ struct ir_module *fe_compile(const char *file, const char *text, size_t length, 
     struct fe_step step = {.fe = &fe};
     diags->source = (struct diag_source){file, text, length};
     if (!fe_scan(&fe, text, length)) return NULL;
-    bool good = fe_document(&fe);
-    good &= fe_check_definitions(&fe);
-    good = good && build(&step) && diags->errors == 0;
-    if (good) return fe.module;
+    if (compile(&step) && diags->errors == 0) return fe.module;
     fe_origins(&fe);
     ir_module_free(fe.module);
     return NULL;

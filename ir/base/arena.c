@@ -2,9 +2,11 @@
  * moved to grow: what reads there ends at once, as with memory from malloc. */
 #include "ir/base/arena.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
@@ -33,7 +35,10 @@ static _Noreturn void arena_oom(size_t bytes)
     (void)bytes;
     __builtin_trap();
 #else
-    fprintf(stderr, "stepc: error: out of memory (%zu bytes wanted)\n", bytes);
+    struct rlimit most;
+    bool limited = getrlimit(RLIMIT_DATA, &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+    fprintf(stderr, "stepc: error: out of memory (%zu bytes wanted%s)\n", bytes,
+            limited ? ", more than --limit memory= allows" : "");
     exit(3);
 #endif
 }
@@ -93,9 +98,11 @@ char *arena_vformat(struct arena *a, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    size_t room = (size_t)(a->end - a->at); /* it mostly fits there; where it does not, that end is left behind */
+    int n = vsnprintf(a->at, room, format, args);
     char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
-    if (n > 0) vsnprintf(p, (size_t)n + 1, format, again);
+    if (n < 0) *p = 0;
+    else if ((size_t)n >= room) vsnprintf(p, (size_t)n + 1, format, again);
     va_end(again);
     return p;
 }

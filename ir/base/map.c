@@ -24,21 +24,17 @@ uint64_t hash_bytes(uint64_t seed, const void *data, size_t n)
     return hash_u64(h, rest);
 }
 
-static uint64_t map_hash(const char *key, uint64_t number)
-{
-    return key ? hash_bytes(1, key, strlen(key)) : hash_u64(2, number);
-}
+static uint64_t hash_string(const char *key) { return hash_bytes(1, key, strlen(key)); }
 
 static bool map_same(const struct map_entry *e, const char *key, uint64_t number)
 {
-    if (!key || !e->key) return !key && !e->key && e->number == number;
-    return strcmp(e->key, key) == 0;
+    return e->number == number && !key == !e->key && (!key || strcmp(e->key, key) == 0);
 }
 
 static uint32_t *map_slot(const struct map *m, const char *key, uint64_t number)
 {
     uint32_t mask = m->slot_count - 1;
-    uint32_t at = (uint32_t)map_hash(key, number) & mask;
+    uint32_t at = (uint32_t)(key ? number : hash_u64(2, number)) & mask;
     while (m->slots[at] && !map_same(&m->entries[m->slots[at] - 1], key, number)) at = (at + 1) & mask;
     return &m->slots[at];
 }
@@ -73,7 +69,7 @@ static bool map_put(struct map *m, const char *key, uint64_t number, uint32_t va
     return true;
 }
 
-uint32_t map_get(const struct map *m, const char *key) { return map_find(m, key, 0); }
+uint32_t map_get(const struct map *m, const char *key) { return map_find(m, key, hash_string(key)); }
 uint32_t map_get_number(const struct map *m, uint64_t key) { return map_find(m, NULL, key); }
-bool map_set(struct map *m, const char *key, uint32_t value) { return map_put(m, key, 0, value); }
+bool map_set(struct map *m, const char *key, uint32_t value) { return map_put(m, key, hash_string(key), value); }
 bool map_set_number(struct map *m, uint64_t key, uint32_t value) { return map_put(m, NULL, key, value); }

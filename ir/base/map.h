@@ -7,7 +7,7 @@
 
 struct map_entry {
     const char *key;
-    uint64_t number;
+    uint64_t number; /* the key, or the string's hash */
     uint32_t value;
 };
 struct map {

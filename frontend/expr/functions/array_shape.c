@@ -208,6 +208,7 @@ struct fe_val make_split(struct fe_call *c)
         }
     } else {
         if (!fe_get_int(c, 1, &sections)) return fe_bad();
+        fe_room(s->fe, s->where.json, sections > 0 ? (uint64_t)sections : 0, 1);
         if (c->data && sections > 0) { /* parts that differ by one: the longer ones first */
             for (int64_t i = 1, at = 0; i < sections; i++)
                 vec_push(s->fe->arena, &cuts, at += extent / sections + (i <= extent % sections));

@@ -11,7 +11,7 @@ static struct fixture f;
 static bool read(const char *text, const char *mesh, const struct fe_define *defines, size_t count)
 {
     if (!fixture_scan(&f, text)) return false;
-    f.options = (struct fe_options){defines, count, mesh};
+    f.options = (struct fe_options){.defines = defines, .define_count = count, .mesh = mesh};
     return fe_document(&f.fe) & fe_check_definitions(&f.fe);
 }
 
