@@ -124,6 +124,7 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
         struct run_trial t = {.api = api, .zeros = zeros};
         struct step_options options = {.size = sizeof options, .threads = 1, .max_memory = 64 << 20};
         step_status status = api->create(&options, &t.instance);
+        if (status == STEP_ENOMEM && !strstr(api->last_error(NULL), "limit")) _exit(EXIT_ENVIRONMENT);
         if (status) return status == STEP_ENOMEM ? SEAL_LARGE : SEAL_FOREIGN;
         api->memory(t.instance, 0, &memory);
         status = memory.planned_peak > 64 << 20 ? STEP_ENOMEM : first_steps(&t, sum);
@@ -135,7 +136,8 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
     return SEAL_REFUSED;
 }
 
-/* In a process of its own: what is wrong with the code ends that one. 0: `out` is filled; otherwise the signal. */
+/* In a process of its own: what is wrong with the code ends that one. 0: `out` is filled; otherwise the signal, or -1:
+ * there was no memory for it. */
 static int run_apart(const char *bytes, size_t size, struct seal *out)
 {
     int ends[2], status = 0;
@@ -160,8 +162,9 @@ static int run_apart(const char *bytes, size_t size, struct seal *out)
             n = (size_t)written;
         }
         snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-        out->state = fd >= 0 && step_open(name, &api, why, sizeof why) == STEP_OK ? try_steps(api, &out->results)
-                                                                                  : SEAL_FOREIGN;
+        bool opened = fd >= 0 && step_open(name, &api, why, sizeof why) == STEP_OK;
+        if (fd >= 0 && !opened && strstr(why, "memory")) _exit(EXIT_ENVIRONMENT);
+        out->state = opened ? try_steps(api, &out->results) : SEAL_FOREIGN;
         _exit(write(ends[1], out, sizeof *out) != sizeof *out);
     }
     close(ends[1]);
@@ -169,6 +172,7 @@ static int run_apart(const char *bytes, size_t size, struct seal *out)
     if (child > 0 && read(ends[0], &got, sizeof got) == sizeof got) *out = got;
     close(ends[0]);
     while (child > 0 && waitpid(child, &status, 0) < 0) {}
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_ENVIRONMENT) return -1;
     if (!WIFSIGNALED(status)) return 0;
     int number = WTERMSIG(status);
     if (number != SIGXCPU && number != SIGALRM && number != SIGKILL) return number;
@@ -193,6 +197,7 @@ int cli_seal_object(struct cli *cli, char *bytes, size_t size)
     put(bytes, size, note, &seal); /* it is opened as every object */
     int number = run_apart(bytes, size, &seal);
     put(bytes, size, note, &seal);
+    if (number < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "no memory for the first steps of the object");
     return number ? cli_failed(cli, EXIT_DEFECT, "the first steps of the object were ended by signal %d", number) : 0;
 }
 
@@ -208,6 +213,7 @@ int cli_verify(struct cli *cli)
     memcpy(&told, bytes + step_note(bytes, size), sizeof told);
     if (told.state >= SEAL_STATES) return cli_failed(cli, EXIT_WRONG, "%s: sealed by another version of stepc", path);
     int number = told.state == SEAL_RECORDED ? run_apart(bytes, size, &now) : 0;
+    if (number < 0) return cli_failed(cli, EXIT_ENVIRONMENT, "%s: no memory for its first steps", path);
     if (number) return cli_failed(cli, EXIT_WRONG, "%s: its first steps were ended by signal %d", path, number);
     if (told.state == SEAL_RECORDED && now.state != SEAL_RECORDED)
         return cli_failed(cli, EXIT_ENVIRONMENT, "%s: its first steps cannot be made here: %s", path,
