@@ -67,7 +67,7 @@ static bool infer_param(struct infer *c)
 
 static bool mesh_axes(struct infer *c, int64_t *mask)
 {
-    return infer_attr_number(c, 0, 0, (int64_t)1 << IR_MAX_AXES, mask);
+    return infer_attr_number(c, 0, 0, (int64_t)1 << c->f->module->mesh.axis_count, mask);
 }
 
 /* The next types are stated by the maker: checked only for what the op can be. */
@@ -141,7 +141,8 @@ static bool infer_constraint(struct infer *c)
 {
     if (!infer_attr_length(c, 0, infer_arg(c, 0)->rank)) return false;
     for (uint32_t i = 0; i < c->node->attr[0].n; i++)
-        if (c->node->attr[0].v[i] != -1 && c->node->attr[0].v[i] >> IR_MAX_AXES) /* -1: the axes of the batch */
+        if (c->node->attr[0].v[i] != -1 &&
+            c->node->attr[0].v[i] >> c->f->module->mesh.axis_count) /* -1: the axes of the batch */
             return infer_fail(c, "expected masks of mesh axes, found %s", infer_ints_text(c, c->node->attr[0]));
     return infer_same(c);
 }

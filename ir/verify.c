@@ -8,7 +8,8 @@
  * Slots
  *   4. The role is known, the type is a tensor type; `param` names a slot of role param, and dimensions that run
  *      along one of it have its extent; hyper-parameters are float scalars; an index limit stands on integers only;
- *      `computed` slots are not inputs. Functions
+ *      `computed` slots are not inputs; the mesh divides the dimensions that it splits.
+ * Functions
  *   5. Parameter i is one node of op param with index i and the type of the parameter; no other param nodes exist.
  *   6. Every result names a value of the function, a tensor.
  *   7. Bindings to slots are indices of slots. Only entries bind. An entry reads a slot at most once and writes it at
@@ -68,8 +69,10 @@ static const char *type_text(struct verify *c, const struct ir_type *type) { ret
 
 /* ---------------------------------------------------------------- sharding */
 
-static void check_sharding(struct verify *c, const struct ir_sharding *s, uint32_t rank)
+static bool check_sharding(struct verify *c, const struct ir_sharding *s, uint32_t rank)
 {
+    const bool before = c->ok;
+    c->ok = true;
     uint32_t axes = c->m->mesh.axis_count, used = s->partial;
     if (axes < 32 && s->partial >> axes) fault(c, "partial sums over axes 0x%x, expected axes of the mesh", s->partial);
     for (uint32_t i = 0; i < IR_MAX_RANK; i++) {
@@ -84,6 +87,9 @@ static void check_sharding(struct verify *c, const struct ir_sharding *s, uint32
             used |= 1u << axis;
         }
     }
+    const bool good = c->ok;
+    c->ok &= before;
+    return good;
 }
 
 static bool any_sharding(const struct ir_sharding *s)
@@ -230,7 +236,11 @@ static void check_slot(struct verify *c, const struct ir_slot *s)
     const char *name = s->name ? s->name : "?";
     if (ir_role_name(s->role)[0] == '?') fault(c, "slot %s: role %d does not exist", name, (int)s->role);
     if (!is_tensor(&s->type)) fault(c, "slot %s is not a tensor", name);
-    check_sharding(c, &s->sharding, s->type.rank);
+    bool split = is_tensor(&s->type) && check_sharding(c, &s->sharding, s->type.rank);
+    for (uint32_t d = 0; split && d < s->type.rank; d++)
+        if (s->type.dim[d] % ir_axes_size(&c->m->mesh, s->sharding.dim[d]))
+            fault(c, "slot %s: dimension %u of %lld does not fall into %lld equal parts", name, d,
+                  (long long)s->type.dim[d], (long long)ir_axes_size(&c->m->mesh, s->sharding.dim[d]));
     if (s->sharding.partial) fault(c, "slot %s holds partial sums", name);
     if (s->param > c->m->slots.count || (s->param && c->m->slots.items[s->param - 1].role != IR_ROLE_PARAM))
         fault(c, "slot %s belongs to slot %u, which is no parameter", name, s->param - 1);
