@@ -178,7 +178,16 @@ def _step(where, key):
 SEEDED = ("add_noise", "noisy_sgd", "differentially_private_aggregate")
 
 
+# The first version of Optax in which these compute what the document says.
+CHANGED = {name: (0, 2, 4) for name in ("adabelief", "scale_by_belief", "lbfgs", "scale_by_lbfgs", "optimistic_gradient_descent", "scale_by_optimistic_gradient",
+                                        "schedule_free", "schedule_free_sgd", "schedule_free_adamw")}
+CHANGED["dog"] = (0, 2, 6)
+VERSION = tuple(int(part) for part in re.findall(r"\d+", _optax.__version__)[:3])
+
+
 def _object(name, factory, args, kwargs):
+    if VERSION < CHANGED.get(name, ()):
+        raise NotCovered("optax.%s of Optax %s is another one than that of %d.%d.%d, which is covered" % (name, _optax.__version__, *CHANGED[name]))
     try:
         return _told(name, factory, args, kwargs)
     except NotCovered:
