@@ -72,6 +72,14 @@ static struct json_tree number_schema(struct arena *a, const struct fe_arg *arg,
     return either(t, reference(a, "arithmetic"));
 }
 
+/* Of `step`: more than a number in quotes. */
+static struct json_tree formula(struct arena *a)
+{
+    struct json_tree t = typed(a, "string");
+    json_add_text(t, "pattern", "[^0-9.eE+ -]");
+    return t;
+}
+
 static struct json_tree numbers_schema(struct arena *a, const struct fe_arg *arg, const char *type)
 {
     return either(number_schema(a, arg, type), list_of(number_schema(a, arg, type)));
@@ -136,8 +144,7 @@ static struct json_tree kind(struct arena *a, enum table table, const struct fe_
         number = number_schema(a, arg, arg->kind == FE_NUMBER ? "number" : "integer");
         /* Inside of inject_hyperparams any number may be a schedule. */
         return table == OPTIMIZERS ? either(number, reference(a, "schedule")) : number;
-    case FE_SCHEDULE:
-        return either(either(number_schema(a, arg, "number"), reference(a, "schedule")), typed(a, "string"));
+    case FE_SCHEDULE: return either(either(number_schema(a, arg, "number"), reference(a, "schedule")), formula(a));
     case FE_BOOL: return typed(a, "boolean");
     case FE_STRING: return typed(a, "string");
     case FE_ENUM: return choices(a, arg);
