@@ -141,6 +141,9 @@ static bool read_axes(struct fe *fe, fe_json axes, uint32_t rank, uint32_t *batc
         if (axis->kind == JSON_NULL) continue;
         if (axis->kind != JSON_STRING || !*axis->string)
             return fe_wrong(fe, axis, "E0101", "an axis is a name (a string) or null, found %s", fe_found(fe, axis));
+        for (fe_json before = fe_first(fe, axes); before != axis; before = fe_next(fe, before))
+            if (before->kind == JSON_STRING && strcmp(before->string, axis->string) == 0)
+                return fe_wrong(fe, axis, "E0406", "\"%s\" names two dimensions of one input", axis->string);
         if (strcmp(axis->string, "batch") == 0) *batch |= 1u << i;
     }
     return true;

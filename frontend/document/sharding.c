@@ -74,9 +74,12 @@ static bool check_rule(struct fe *fe, fe_json rule)
 
 struct spec {
     fe_json rules;
+    bool map; /* the resolver */
     const char *used[IR_MAX_RANK * IR_MAX_AXES];
     uint32_t used_count;
+    uint32_t axes; /* mask of those that names stand for */
 };
+static uint32_t name_axes(struct fe *fe, const char *name, uint32_t used);
 
 static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
 {
@@ -85,22 +88,27 @@ static bool check_entry(struct fe *fe, fe_json entry, struct spec *spec)
         return fe_wrong(fe, entry, "E0406",
                         "an entry of a spec is a mesh axis, a name of the rules, a list of them or null, found %s",
                         fe_found(fe, entry));
-    bool axis = is_axis(fe, entry->string);
-    if (!axis && is_logical(fe, spec->rules, entry->string)) return true;
-    if (!axis) {
-        if (!fe->module->mesh.axis_count) return true; /* one device: nothing to resolve */
-        return unknown_axis(fe, entry, true, spec->rules);
-    }
+    bool axis = is_axis(fe, entry->string), logical = !axis && is_logical(fe, spec->rules, entry->string);
+    if (!axis && !logical && fe->module->mesh.axis_count) return unknown_axis(fe, entry, true, spec->rules);
     for (uint32_t i = 0; i < spec->used_count; i++)
         if (strcmp(spec->used[i], entry->string) == 0)
-            return fe_wrong(fe, entry, "E0406", "mesh axis \"%s\" splits two dimensions of one tensor", entry->string);
+            return fe_wrong(fe, entry, "E0406",
+                            axis ? "mesh axis \"%s\" splits two dimensions of one tensor"
+                                 : "\"%s\" names two dimensions of one tensor",
+                            entry->string);
     if (spec->used_count < sizeof spec->used / sizeof *spec->used) spec->used[spec->used_count++] = entry->string;
+    /* first_fit takes the next rule or none where an axis is used, as T5X does; NNX refuses. */
+    uint32_t axes = axis || (logical && spec->map) ? name_axes(fe, entry->string, 0) : 0;
+    if (axes & spec->axes)
+        return fe_wrong(fe, entry, "E0406", "\"%s\" splits by a mesh axis that another entry of the spec splits by",
+                        entry->string);
+    spec->axes |= axes;
     return true;
 }
 
-static bool check_spec(struct fe *fe, fe_json list, fe_json rules)
+static bool check_spec(struct fe *fe, fe_json list, fe_json rules, bool map)
 {
-    struct spec spec = {.rules = rules};
+    struct spec spec = {.rules = rules, .map = map};
     bool good = true;
     if (list->kind != JSON_ARRAY)
         return fe_wrong(fe, list, "E0406", "a spec is an array with one entry per dimension, found %s",
@@ -141,16 +149,31 @@ static bool input_specs(struct fe *fe, fe_json map)
     return good;
 }
 
+/* Names of dimensions mean something without a mesh, too: to optimizers that go by them. */
+static bool is_for_names(const struct fe *fe)
+{
+    for (uint32_t i = 1; i < fe->json.count; i++) {
+        fe_json v = &fe->json.values[i];
+        if (v->key && strcmp(v->key, "logical_factor_rules") == 0 && v->kind != JSON_NULL) return true;
+    }
+    return false;
+}
+
 bool fe_sharding_form(struct fe *fe, fe_json sharding)
 {
     struct fe_value v[SH_COUNT];
     if (!fe_setting(fe, FE_SETTING_sharding, sharding, "\"sharding\"", v)) return false;
     bool good = true;
     fe_json rules = v[SH_rules].json;
+    if (!fe->module->mesh.axis_count && sharding->count && !is_for_names(fe)) {
+        struct diag *d = fe_error_key(fe, sharding, "E0406", "\"sharding\" without a \"mesh\" splits nothing");
+        d->hint = "add \"mesh\": {\"axes\": {\"data\": 2}}, or --mesh data=2; of size 1 for one device";
+        return false;
+    }
     for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) good &= check_rule(fe, rule);
     for (int map = SH_params; good && map <= SH_inputs; map++)
         for (fe_json spec = fe_first(fe, v[map].json); spec; spec = fe_next(fe, spec))
-            good &= check_spec(fe, spec, rules);
+            good &= check_spec(fe, spec, rules, v[SH_resolver].integer == 1);
     if (good && v[SH_mode].json && v[SH_mode].integer == 1)
         good = fe_wrong(fe, v[SH_mode].json, "E0111", "sharding with \"mode\": \"explicit\" is not supported yet");
     return good && input_specs(fe, v[SH_inputs].json);

@@ -120,6 +120,9 @@ static struct fe_val dispatch(struct fe_block *block)
     if (define) return apply_define(block, define);
     if (fe_is_activation(fe, block->type)) {
         if (!block->in_count) return needs_input(block);
+        if (block->in_count > 1)
+            return fe_block_fail(block, NULL, "E0113", "activation \"%s\" takes at most 1 inputs, found %u",
+                                 block->type, (unsigned)block->in_count);
         if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
         const struct fe_env *outer = block->site.trace->env;
         block->site.trace->env = block->env;

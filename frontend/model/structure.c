@@ -34,6 +34,17 @@ static bool read_args(struct fe_block *block, const struct fe_arg *rows, uint32_
 
 /* ---------------------------------------------------------------- sequential, residual, repeat */
 
+/* What a block gives becomes the first arguments of the next one: several results, if it has several without names. */
+static uint32_t hand_on(struct fe_val v, struct fe_val *in)
+{
+    if (v.kind != FE_VAL_TUPLE || v.names || v.count > FE_MAX_INPUTS) {
+        in[0] = v;
+        return 1;
+    }
+    memcpy(in, v.items, v.count * sizeof *in);
+    return v.count;
+}
+
 static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uint32_t *in_count)
 {
     struct fe *fe = block->site.fe;
@@ -44,14 +55,7 @@ static bool chain(struct fe_block *block, fe_json layers, struct fe_val *in, uin
         struct fe_val v = fe_block_child(block, c, arena_format(fe->arena, "layers.%u", (unsigned)index), block->env,
                                          in, *in_count);
         if (v.bad) return false;
-        if (v.kind == FE_VAL_TUPLE && !v.names &&
-            v.count <= FE_MAX_INPUTS) { /* several results are the next one's arguments */
-            *in_count = v.count;
-            memcpy(in, v.items, v.count * sizeof *in);
-        } else {
-            in[0] = v;
-            *in_count = 1;
-        }
+        *in_count = hand_on(v, in);
     }
     return true;
 }
@@ -96,7 +100,7 @@ static struct fe_val block_repeat(struct fe_block *block)
 {
     struct fe *fe = block->site.fe;
     struct fe_value args[2];
-    struct fe_val in[FE_MAX_INPUTS];
+    struct fe_val in[FE_MAX_INPUTS], v = fe_none();
     uint32_t n = block->in_count;
     memcpy(in, block->in, sizeof in);
     if (!READ_ARGS(block, repeat_args, args)) return fe_bad();
@@ -105,12 +109,20 @@ static struct fe_val block_repeat(struct fe_block *block)
                              (long long)args[0].integer);
     for (int64_t i = 0; i < args[0].integer; i++) {
         uint64_t left = fe->budget.left;
-        in[0] = fe_block_child(block, args[1].json, arena_format(fe->arena, "%lld", (long long)i), block->env, in, n);
-        if (in[0].bad) return fe_bad();
-        if (!n) n = 1;
+        v = fe_block_child(block, args[1].json, arena_format(fe->arena, "%lld", (long long)i), block->env, in, n);
+        if (v.bad) return v;
+        uint32_t given = hand_on(v, in); /* the other arguments go to every copy */
+        if (given > n) n = given;
         if (i) fe_room(fe, args[0].json, (uint64_t)(args[0].integer - i - 1), left - fe->budget.left);
     }
-    return n ? in[0] : results(block, in, n);
+    return args[0].integer ? v : n ? in[0] : results(block, in, n);
+}
+
+/* Of several inputs only the first has a name, `x`. */
+static struct fe_val unseen(struct fe_block *block)
+{
+    return fe_block_fail(block, NULL, "E0113", "block \"%s\" gets %u inputs and sees the first one alone, `x`",
+                         block->type, (unsigned)block->in_count);
 }
 
 /* ---------------------------------------------------------------- graph */
@@ -152,6 +164,10 @@ static struct fe_val block_graph(struct fe_block *block)
     struct fe *fe = block->site.fe;
     struct fe_value args[2];
     if (!READ_ARGS(block, graph_args, args)) return fe_bad();
+    bool handed = block->in_count < 2; /* to a node that asks for nothing */
+    for (fe_json c = fe_first(fe, args[0].json); c; c = fe_next(fe, c))
+        handed |= c->kind != JSON_OBJECT || (!fe_member(fe, c, "input") && !fe_member(fe, c, "inputs"));
+    if (!handed) return unseen(block);
     const struct fe_env *env = block->env;
     struct fe_names *names = arena_new(fe->arena, struct fe_names);
     *names = (struct fe_names){.position = MAP(fe->arena), .outer = env};
@@ -195,6 +211,7 @@ static struct fe_val block_expr(struct fe_block *block)
 {
     struct fe_value args[1];
     if (!READ_ARGS(block, expr_args, args)) return fe_bad();
+    if (block->in_count > 1) return unseen(block);
     struct fe *fe = block->site.fe;
     size_t errors = fe->diags->list.count;
     struct fe_val v = fe_expr(fe, block->site.trace, args[0].json, block->env);
@@ -270,7 +287,7 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
 {
     struct fe *fe = block->site.fe;
     struct fe_value args[1];
-    int64_t axes[IR_MAX_RANK] = {0};
+    int64_t axes[IR_MAX_RANK] = {0}, used = 0;
     uint32_t n = 0;
     if (!READ_ARGS(block, constraint_args, args)) return fe_bad();
     if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"sharding_constraint\" has no input");
@@ -281,6 +298,9 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
             return fe_block_fail(block, args[0].json, "E0404", "the spec has %u entries or more for %s",
                                  (unsigned)n + 1, fe_describe(&block->site, &block->in[0]));
         if (!spec_axes(block, c, &axes[n], 0)) return fe_bad();
+        if (axes[n] > 0 && axes[n] & used)
+            return fe_block_fail(block, c, "E0406", "two entries of the spec split by one mesh axis");
+        used |= axes[n] > 0 ? axes[n] : 0;
     }
     if (!fe->module->mesh.axis_count) return block->in[0];
     struct ir_node node = {.op = OP_sharding_constraint,

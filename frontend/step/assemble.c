@@ -100,7 +100,9 @@ static bool probe(struct fe_step *s, bool *needed)
             if (s->module->slots.items[i].role == IR_ROLE_OUTPUT) s->module->slots.count = i; /* declared last */
         good = fe_trace_loss(s->fe, &trace);
     }
+    s->indices.count = 0;
     if (good) fe_step_indices_find(s, &trace);
+    s->probe = f, s->probe_loss = good ? trace.loss.tensor : 0;
     s->module->funcs.count = funcs;
     return good;
 }
@@ -351,6 +353,12 @@ static bool build(struct fe_step *s)
     }
     s->params = fe_params(fe, &s->param_count);
     good &= read_trainable(s);
+    if (good && top(s, "adapters")) good = probe(s, needed); /* the first one knew none */
+    if (good && !fe_step_reaches(s, s->probe, s->probe_loss)) {
+        struct diag *d = fe_error(fe, top(s, "loss"), "E0440", "nothing that is trained has a gradient of this loss");
+        d->hint = "does it use the model's output, outside of stop_gradient, comparisons and rounding?";
+        good = false;
+    }
     good &= fe_step_metrics_expand(s);
     good &= read_ema(s);
     good &= fe_step_accumulation(s, top(s, "accumulate"));

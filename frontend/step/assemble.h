@@ -75,7 +75,8 @@ struct fe_step {
     uint32_t step_slot;
     struct fe_optim_state optim;
     VEC(struct fe_index_check) indices;
-    const struct ir_func *indices_from; /* where their values are */
+    const struct ir_func *probe; /* the first trace of model and loss, where their values are */
+    ir_value probe_loss;
 };
 
 /* What one pass over the batch gives. */
@@ -95,6 +96,9 @@ struct fe_val fe_step_tree(struct fe_step *, const ir_value *values);
  * that computes it of a batch. */
 void fe_step_indices_find(struct fe_step *, const struct fe_trace *);
 void fe_step_indices_build(struct fe_step *);
+
+/* reach.c */
+bool fe_step_reaches(struct fe_step *, const struct ir_func *, ir_value loss); /* from what is trained */
 
 /* outcome.c: loss, early metrics and gradients of one step in entry function of `trace` (b, train and inputs set);
  * microbatch by microbatch if the document says so. False: errors were recorded. */

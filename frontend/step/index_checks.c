@@ -251,7 +251,6 @@ void fe_step_indices_find(struct fe_step *s, const struct fe_trace *trace)
         bool comes = x.read[note->index] && ir_type_elements(ir_type(f, note->index)) && note->limit > 0;
         if (comes && (!note->of_labels || is_label(&x, notes, made_of(&x, note)))) check_one(s, &x, note);
     }
-    s->indices_from = f;
 }
 
 /* Texts may be equal, names may not. */
@@ -265,7 +264,7 @@ static const char *unique(struct fe_step *s, size_t i)
 
 void fe_step_indices_build(struct fe_step *s)
 {
-    const struct ir_func *f = s->indices_from;
+    const struct ir_func *f = s->probe;
     if (!s->indices.count) return;
     struct ir_builder b = {.f = ir_func_new(s->module, "indices", true)};
     bool *needed = arena_new_array(s->fe->arena, bool, f->count);

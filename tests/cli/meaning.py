@@ -45,6 +45,55 @@ class Meaning(runner.Case):
                 with self.subTest(text, name=name):
                     np.testing.assert_allclose(self.after(optimizer), total, rtol=1e-5)
 
+    def test_repeat(self):
+        """Copies of a block with two results are those written one after the other."""
+        pair = {"type": "graph", "nodes": [{"name": "g", "type": "linear", "features": 4, "use_bias": False}], "output": "(g, g * 2)"}
+        two = {"type": "define_pair"}
+        define = {"define_pair": {"inputs": ["p", "q"], "body": {"type": "graph", "nodes": [{"name": "g", "type": "linear", "features": 4, "use_bias": False, "input": "p + 3 * q"}], "output": "(g, g * 2)"}}}
+        last = {"type": "define_sum"}
+        define["define_sum"] = {"inputs": ["p", "q"], "body": {"type": "expr", "expr": "p - 5 * q"}}
+        losses = [self.steps(document(define=define, loss="mean(model**2)", model={"type": "sequential", "inputs": ["x", "x"], "layers": layers}, seed=1), 2)[1]
+                  for layers in ([two, two, last], [{"type": "repeat", "count": 2, "block": two}, last])]
+        self.assertEqual(*[[line["loss"] for line in lines] for lines in losses])
+        for layers, code in (([pair, pair], "E0113"), ([pair, {"type": "relu"}], "E0113"), ([pair, {"type": "expr", "expr": "x"}], "E0113"),
+                             ([{"type": "repeat", "count": 2, "block": dict(pair, nodes=[dict(pair["nodes"][0], input="x")])}], "E0113")):
+            with self.subTest(layers):
+                self.refused(document(model={"type": "sequential", "input": "x", "layers": layers}, loss="mean(model[0]**2)"), code)
+
+    def refused(self, text, code, *says):
+        runner.write_json(self.path("refused.json"), text)
+        said = self.stepc("check", self.path("refused.json"), code=1).stderr
+        for part in ("[%s]" % code, *says):
+            self.assertIn(part, said)
+
+    def test_no_gradient(self):
+        for loss in ("mean(stop_gradient(model)**2)", "mean(x**2)", "mean(float32(model > 0))", "mean(round(model))", "sum(stop_gradient(params.kernel))"):
+            with self.subTest(loss):
+                self.refused(document(loss=loss), "E0440", "gradient", "/loss")
+        adapted = document(adapters=[{"type": "lora", "rank": 2, "match": ["**"]}], trainable=["@lora"], loss="mean(model**2)")
+        runner.write_json(self.path("good.json"), adapted)
+        self.stepc("check", self.path("good.json"))
+        self.refused(dict(adapted, loss="mean(x**2)"), "E0440")
+        frozen = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 3}, {"type": "linear", "features": 3}]}
+        self.refused(document(model=frozen, loss="mean(params.layers.0.kernel**2)", trainable=["layers.1.*"]), "E0440")
+        runner.write_json(self.path("good.json"), document(model=frozen, loss="mean(params.layers.0.kernel**2)"))
+        self.stepc("check", self.path("good.json"))  # one layer without a gradient is what JAX makes of it
+
+    def test_sharding(self):
+        mesh, names = {"mesh": {"axes": {"data": 2, "model": 2}}}, [["embed", "model"], ["mlp", "model"], ["free", None]]
+        for more, says in (({"sharding": {"params": {"kernel": ["data"]}}}, "without a"), ({"sharding": {"rules": names}}, "without a"),
+                           ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["embed", "embed"]}}}, "names two dimensions"),
+                           ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["free", "free"]}}}, "names two dimensions"),
+                           ({**mesh, "sharding": {"rules": names, "inputs": {"x": [["data", "data"], None]}}}, "splits two dimensions"),
+                           ({**mesh, "sharding": {"rules": names, "resolver": "map", "params": {"kernel": ["embed", "mlp"]}}}, "another entry")):
+            with self.subTest(more):
+                self.refused(document(**more), "E0406", says)
+        self.refused(document(inputs={"x": {"shape": [8, 4], "axes": ["batch", "batch"]}}), "E0406", "names two dimensions")
+        twice = {"type": "sequential", "input": "x", "layers": [{"type": "sharding_constraint", "spec": ["data", "data"]}, {"type": "linear", "features": 2}]}
+        self.refused(document(model=twice, **mesh), "E0406")
+        runner.write_json(self.path("good.json"), document(**mesh, sharding={"rules": names, "params": {"kernel": ["embed", "mlp"]}}))
+        self.stepc("check", self.path("good.json"))  # first_fit leaves the second one whole, as T5X does
+
     def test_noise(self):
         """Row k of what one batch draws, for the microbatch that begins with it."""
         model = {"type": "graph", "nodes": [{"name": "n", "type": "noise", "shape": [1, 4]}, {"name": "l", "type": "linear", "features": 4, "input": "x + n"}], "output": {"y": "l", "n": "n"}}

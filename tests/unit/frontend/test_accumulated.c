@@ -9,7 +9,8 @@
     "{\"type\": " \
     "\"micro_vmap\", \"microbatch_size\": 2, \"accumulator\": \"" kind \
     "\", \"block\": {\"type\": \"expr\", \"expr\": \"" expr \
-    "\"}}]}, \"loss\": \"mean(model.astype('float32'))\", \"metrics\": {\"m\": \"model\"}, "
+    "\"}}]}, \"loss\": \"mean(model.astype('float32')) + mean(params.layers.0.bias)\", \"metrics\": {\"m\": " \
+    "\"model\"}, "
 #define METRIC(expr) "\"metrics\": {\"m\": \"" expr "\"}, "
 #define PARTS(kind) "\"accumulate\": {\"microbatch_size\": 2, \"accumulator\": \"" kind "\"}, "
 #define EXAMPLES(kind) "\"per_example\": {\"microbatch_size\": 2, \"accumulator\": \"" kind "\"}, "

@@ -375,6 +375,8 @@ START_TEST(layers)
                             .more = embed ? ", \"input\": \"t\"" : ""};
         if (strstr(row.name, "_cell"))
             s.after = "]}, \"loss\": \"mean(model[1]**2)\", \"optimizer\": " SGD "}"; /* (carry, output) */
+        if (!strcmp(row.name, "noise"))                                               /* which hands on no gradient */
+            s.after = "]}, \"loss\": \"mean(model) + mean(params.layers.0.kernel)\", \"optimizer\": " SGD "}";
         if (attend)
             s.before = HEAD "\"model\": {\"type\": \"sequential\", \"layers\": [{\"type\": \"embed\", "
                             "\"num_embeddings\": 5, \"features\": 6, \"input\": \"t\"}, ";
