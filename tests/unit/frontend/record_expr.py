@@ -224,6 +224,8 @@ solve(x[:, :3] + 3 * eye(3), y)
 solve(x[:, :3] + 3 * eye(3), v[:3])
 cholesky(x @ transpose(x) + eye(3))
 block_diag(x[:1], i[:2])
+slogdet(eye(40) * 2 + outer(arange(40.0), arange(40.0)) / 1000)[1]
+slogdet(-eye(39) * 2 - outer(arange(39.0), arange(39.0)) / 1000)[0]
 polyval(v, x)
 column_stack([v, x[0], transpose(y)])
 dstack([x, y])

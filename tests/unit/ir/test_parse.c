@@ -98,6 +98,7 @@ static const struct {
     {"", "expected `module`, found `the end`", 1, 1},
     {"module \"m\" stage nowhere", "expected stage tensor, spmd or kernel", 1, 18},
     {"module \"m\" stage tensor\nfrog", "expected mesh, place, slot, func or plan, found `frog`", 2, 1},
+    {"module \"m\" stage spmd\nslot 0 \"x\" input float32[4] <15>", "expected an integer in 0..14, found `15`", 2, 30},
     {START "%2 = nag(%1) : float32[2]\n}", "there is no op `nag`", 4, 6},
     {START "%2 = neg(%3) : float32[2]\n}", "%3 is not defined before this line", 4, 10},
     {START "%2 = neg(%1) : float32[3]\n}", "expected the type float32[2], found float32[3]", 4, 6},
