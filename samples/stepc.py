@@ -251,13 +251,15 @@ class Step:
 
     def infer_rows(self, weights="params", output=None, **values):
         """infer for as many rows as there are: batches of the size that was compiled are taken from them, zeros fill the last one.
-        What has exactly its input's shape is the same for all batches."""
+        What has exactly its input's shape is the same for all batches. An output without rows is one per batch, if all are whole."""
         values = {n: np.asarray(v) for n, v in values.items()}
         size = {n: self._inputs[n].shape[0] for n, v in values.items() if n in self._inputs and v.ndim == self._inputs[n].rank > 0}
         split = {n: len(v) for n, v in values.items() if n in size and v.shape[0] != size[n]} or {n: size[n] for n in size}
         if len(set(split.values())) != 1 or len({size[n] for n in split}) != 1:
             raise StepError(3, "STEP_ESHAPE: inputs of different numbers of rows: %s" % ", ".join("%s %d" % item for item in split.items()))
         (rows,), (batch,), parts = set(split.values()), {size[n] for n in split}, []
+        if not rows:
+            raise StepError(3, "STEP_ESHAPE: there are no rows")
         whole = [n for n in values if n in size and n not in split and len(values[n]) == rows and size[n] == batch]
         for begin in range(0, rows, batch):
             part = {n: v[begin:begin + batch] if n in split or n in whole else v for n, v in values.items()}
@@ -266,7 +268,11 @@ class Step:
                 part = {n: np.concatenate([v, np.zeros((pad, *v.shape[1:]), v.dtype)]) if n in split or n in whole else v for n, v in part.items()}
             y = self.infer(weights, output, **part)
             parts.append(y if isinstance(y, dict) else {None: y})
-        join = lambda all: np.concatenate(all)[:rows] if all[0].ndim and len(all[0]) == batch else np.stack(all)
+        by_row = lambda y: y.ndim and len(y) == batch
+        for n, y in (parts[0] if rows % batch else {}).items():
+            if not by_row(y):
+                raise StepError(3, 'STEP_ESHAPE: "%s" is one for all rows, and the last %d of %d rows are no whole batch of %d' % (n or output or "model", rows % batch, rows, batch))
+        join = lambda all: np.concatenate(all)[:rows] if by_row(all[0]) else np.stack(all)
         out = {n: join([p[n] for p in parts]) for n in parts[0]}
         return out if None not in out else out[None]
 

@@ -142,9 +142,13 @@ def plays(path):
             assert (got[0] == -0.5).all() and (got[1] == 1).all(), (name, got)
         rows = {n: a for n, a in batch.items() if a.ndim}
         ones = {n: a for n, a in batch.items() if not a.ndim}
-        many = m.infer_rows(**{n: np.concatenate([a, a[:3]]) for n, a in rows.items()}, **ones)
+        more = {**{n: np.concatenate([a, a[:3]]) for n, a in rows.items()}, **ones}
         for n, a in rows.items():
-            same(many["model." + n], np.concatenate([a, a[:3]]).astype(NARROWED.get(n.split("_")[0], a.dtype)), ("infer_rows", n))
+            same(m.infer_rows(output="model." + n, **more), np.concatenate([a, a[:3]]).astype(NARROWED.get(n.split("_")[0], a.dtype)), ("infer_rows", n))
+        whole = m.infer_rows(**{n: np.concatenate([a, a]) for n, a in rows.items()}, **ones)
+        same(whole["model.int32_one"], np.array([batch["int32_one"]] * 2), "an output per batch")
+        refused(3, "is one for all rows, and the last 3 of 7", lambda: m.infer_rows(output="model.int32_one", **more))
+        refused(3, "no rows", lambda: m.infer_rows(**{n: a[:0] for n, a in rows.items()}, **ones))
         bad = {"a masked array": (1, np.ma.masked_array(batch["float32_row"], True)), "complex64": (3, batch["float32_row"].astype("c8")),
                "object": (3, batch["float32_row"].astype(object)), "datetime64": (3, np.zeros((4, 3), "M8[s]")), "<U3": (3, np.full((4, 3), "abc")),
                "|S0": (3, np.empty((4, 3), "S0")), "[0, 3]": (3, np.zeros((0, 3), "f4")), "float32[4, 3]": (3, np.zeros((4, 3), "f2")),
