@@ -68,6 +68,7 @@ struct fuse {
     VEC(struct fuse_cluster) clusters;
     VEC(struct fuse_segments) segments; /* [0] = none */
     uint32_t stamp;
+    uint64_t edges;                            /* that searches for an order have followed */
     ir_value placed;                           /* all that have a cluster come before it, or are it */
     uint32_t *depth, *depth_stamp, depth_turn; /* of find_depth */
     const bool *crowd; /* by value: one of very many reductions, or sums of scalars, that are alike */

@@ -4,7 +4,9 @@
  * near. */
 #include "passes/fuse.h"
 
-enum { LIMIT = 100000 /* edges; where a search gives up, two clusters stay two */ };
+/* Edges; where a search gives up, two clusters stay two. All searches of a function together may take so many for each
+ * of its values; from then on they are short. */
+enum { LIMIT = 100000, LIMIT_OF_VALUE = 200, LIMIT_THEN = 100 };
 
 /* Breadth first, one edge at a time. */
 struct search {
@@ -33,9 +35,12 @@ static bool found(struct fuse *z, struct search *sources, uint32_t target, uint3
 {
     struct search readers = {0};
     uint32_t bottom = z->clusters.items[target].height;
+    bool spent = z->edges > (uint64_t)z->f->count * LIMIT_OF_VALUE + LIMIT;
+    uint32_t limit = spent ? LIMIT_THEN : LIMIT;
     z->clusters.items[target].stamp[1] = z->stamp;
     vec_push(z->arena, &readers.queue, target);
-    for (uint32_t i = 0; i < LIMIT && sources->head < sources->queue.count && readers.head < readers.queue.count; i++)
+    for (uint32_t i = 0; i < limit && sources->head < sources->queue.count && readers.head < readers.queue.count;
+         i++, z->edges += 2)
         for (uint32_t up = 0; up < 2; up++) {
             struct search *s = up ? &readers : sources;
             uint32_t c = next_edge(z, s, up);

@@ -37,6 +37,7 @@ FUZZERS = {
     "mistakes": Fuzzer("mistakes.py", [], 500, 3000),
     "parts": Fuzzer("parts.py", ["--quick"], None, None),
     "plans": Fuzzer("plans.py", [], 60, 600, 0),
+    "unfolding": Fuzzer("unfolding.py", [], 40, 2000),
     "sharded": Fuzzer("sharded.py", [], 20, 200, 0),
     "expressions": Fuzzer("expressions.py", [], 50, 500, 1, JAX),
     "layers": Fuzzer("layers.py", [], 5, 50, 0, JAX),
