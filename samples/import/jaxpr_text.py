@@ -98,8 +98,8 @@ class Text:
     A text that begins with @ stands for what no expression can name: state and random streams of a module, by their paths. It may be
     handed to a layer that has it, and is refused (why: path -> reason) where an operation needs it, unless its value never changes."""
 
-    def __init__(self, nodes=None, on_call=None, why=None):
-        self.nodes, self.count = nodes, 0  # nodes None: one text
+    def __init__(self, nodes=None, on_call=None, why=None, taken=()):
+        self.nodes, self.count, self.taken = nodes, 0, {*taken}  # nodes None: one text; taken: names of other things
         self.on_call, self.why, self.constants = on_call, why or {}, {}  # on_call(equation, texts, values): texts of the results, or why there are none
 
     def spell(self, equation, a):
@@ -196,10 +196,18 @@ class Text:
         window, strides, padding = p["window_dimensions"], p["window_strides"], p["padding"]
         if {window[0], window[-1], strides[0], strides[-1]} != {1} or {*padding[0], *padding[-1], 0} != {0} or {*p["base_dilation"], *p["window_dilation"]} != {1}:
             raise NotCovered("the operation \"%s\" of the traced call over these windows" % name)
-        self.count += 1
-        self.nodes.append({"type": POOLS[name], "name": "t%d" % self.count, "window_shape": plain(window[1:-1]), "strides": plain(strides[1:-1]),
+        made = self.free()
+        self.nodes.append({"type": POOLS[name], "name": made, "window_shape": plain(window[1:-1]), "strides": plain(strides[1:-1]),
                            "padding": plain(padding[1:-1]), "input": x})
-        return "(t%d * %d)" % (self.count, np.prod(window)) if name == "reduce_window_sum" else "t%d" % self.count
+        return "(%s * %d)" % (made, np.prod(window)) if name == "reduce_window_sum" else made
+
+    def free(self, name=None):
+        """A name that nothing has: this one if it is free, else one with a number."""
+        while name is None or name in self.taken:
+            self.count += 1
+            name = "t%d" % self.count
+        self.taken.add(name)
+        return name
 
     def read(self, text, value):
         """A text for an operand; value: what it is, where that is fixed."""
@@ -231,8 +239,7 @@ class Text:
         """The text, or the name of a node that holds it."""
         if self.nodes is None or len(text) < 24 and times < 2 or times < 2 and len(text) < 160 or re.fullmatch(r"[\w.]+", text):
             return text
-        self.count += 1
-        name = "t%d" % self.count
+        name = self.free()
         self.nodes.append({"type": "expr", "name": name, "expr": text})
         return name
 
@@ -330,7 +337,8 @@ class Text:
             except NotCovered:
                 if not constant:
                     raise
-                self.count = before[0]  # by its value, then
+                self.count, made = before[0], (self.nodes or [])[before[1]:]  # by its value, then
+                self.taken.difference_update(n["name"] for n in made)
                 del (self.nodes or [])[before[1]:]
                 self.constants.clear()
                 continue

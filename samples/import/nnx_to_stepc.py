@@ -36,6 +36,7 @@ from nnx_verify import verify
 from stepc_optax import path_of, settled
 
 TESTED = (0, 12, 0), (0, 13)  # versions of Flax: from the first, before the second
+TAKEN = ("inf", "nan", "params", "True", "False", "None")
 ROOT = "whole_model"  # stands for the result of a model that is one layer, whose parameters have no prefix
 
 
@@ -86,6 +87,8 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
     graph, state = nnx.split(model)
     flat, tree = jax.tree_util.tree_flatten_with_path(state)
     held = {path_of(keys): leaf for keys, leaf in flat}
+    variables = {path: v for path, v in variables.items() if path in held}  # by one path each
+    params = {path: v for path, v in params.items() if path in held}
     recorder = Recorder(layers)
     given = {k: jax.ShapeDtypeStruct(np.shape(v), jax.dtypes.canonicalize_dtype(v.dtype)) for k, v in inputs.items()}
 
@@ -114,10 +117,11 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
            **{path: "running statistics that the module computes itself" for path in statistics}}
     while True:
         # In a graph the name of a node hides an input.
-        hidden = {k: "input_" + k for k in given if k in layers or k in params or re.fullmatch(r"t\d+", k)}
-        nodes = [{"type": "expr", "name": v, "expr": k} for k, v in hidden.items()]
+        nodes = []
         blocks = _Layers(recorder.calls, nodes, params, untrained, whole)
-        text = blocks.text = Text(nodes, blocks, why)
+        text = blocks.text = Text(nodes, blocks, why, {*given, *layers, *params})
+        hidden = {k: text.free("input_" + k) for k in given if k in layers or k in params}
+        nodes += [{"type": "expr", "name": v, "expr": k} for k, v in hidden.items()]
         found = text.results(jaxpr, closed.consts, ["params." + p if p in params else "@" + p for p in held] + [hidden.get(k, k) for k in given],
                              [leaf if p in lasts else None for p, leaf in held.items()] + [None] * len(given),
                              [1] * len(results) + [p in params or p in statistics for p in held])
@@ -132,6 +136,9 @@ def _converted(model, optimizer, inputs, loss, call, name, batch, place):
             raise NotCovered("%s: the call changes a parameter" % path)
         if path in statistics and value not in ("@" + path, "@@" + path):
             raise NotCovered("%s: %s" % (path, why[path]))
+    for n in [*given, *blocks.seen, *(path for path in params if path not in blocks.seen)]:
+        if n and (not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", n) or n in TAKEN):
+            raise NotCovered("%s: a name that expressions cannot have; rename it" % n)
     made = [n["name"] for n in nodes if n["type"] not in ("expr", "shared")]
     inside = lambda path: any(n == "" or path.startswith(n + ".") for n in made)
     lost = [p for p in params if not inside(p)]  # of no layer, or of one that is arithmetic here
@@ -170,7 +177,7 @@ class _Layers:
     that are arithmetic, whatever they are."""
 
     def __init__(self, calls, nodes, params, untrained, whole):
-        self.calls, self.nodes, self.params, self.untrained, self.whole, self.seen, self.asked = calls, nodes, params, untrained, whole, {}, {}
+        self.calls, self.nodes, self.params, self.untrained, self.whole, self.seen = calls, nodes, params, untrained, whole, {}
 
     def __call__(self, eqn, a, values):
         name = eqn.params.get("name", "")
@@ -190,26 +197,32 @@ class _Layers:
                 return "%s: what is done to it before the layer is called" % path
             if path not in self.params and path in self.untrained:
                 return "%s: a variable that is no parameter" % path
-        inputs, more = jax.tree_util.tree_unflatten(call.structure, [self.text.read(a[i], values[i]) for i in call.inputs])
-        more = {key: _spelled(value) for key, value in more.items()}
-        first = self.asked.setdefault(call.path, (call.block, call.fields, more))
-        if first != (call.block, call.fields, more):
-            return "%s: another call of it has other arguments" % call.path
-        return self.node(call, [_spelled(x) for x in inputs], more) + ["@@" + below(p) for p in call.changed]
+        found = self.node(call, [self.text.read(a[i], values[i]) for i in call.inputs])
+        return found if isinstance(found, str) else found + ["@@" + below(p) for p in call.changed]
 
-    def node(self, call, inputs, more):
-        times = self.seen[call.path] = self.seen.get(call.path, 0) + 1
-        given = {"input": inputs[0]} if len(inputs) == 1 else {"inputs": inputs}
-        if times > 1:  # with the arguments that it has
-            node = {"type": "shared", "name": "%s_again%d" % (call.path, times - 1), "block": call.path, **given}
+    def node(self, call, texts):
+        """The texts of the results, or why this call is no node."""
+        inputs, more = jax.tree_util.tree_unflatten(call.structure, texts)
+        says = {**call.block, **{key: _spelled(value) for key, value in more.items()}, **call.fields}
+        first, times = self.seen.setdefault(call.path, [says, 0])
+        if first != says and call.own:
+            return "%s: a call that differs from an earlier one in %s" % (call.path, ", ".join(k for k in {**first, **says} if first.get(k) != says.get(k)))
+        self.seen[call.path][1] += 1
+        name = self.text.free("%s_again%d" % (call.path, times)) if times else call.path
+        if times and first == says:
+            node = {"type": "shared", "name": name, "block": call.path}  # with all that the first call says
         else:
-            node = {**call.block, "name": call.path, **given}
-            for key, text in more.items():
-                if re.search(r"\bx\b", text):  # by the name of a node: in a block's own arguments `x` is the block's input
-                    self.nodes.append({"type": "expr", "name": "%s_%s" % (call.path.replace(".", "_"), key), "expr": text})
-                    text = self.nodes[-1]["name"]
-                node[key] = text
-            node.update(call.fields)
+            node = {**call.block, "name": name}
+        inputs = [_spelled(x) for x in inputs]
+        node.update({"input": inputs[0]} if len(inputs) == 1 else {"inputs": inputs})
+        for key in more if node["type"] != "shared" else ():
+            if not re.search(r"\bx\b", says[key]):
+                node[key] = says[key]
+                continue
+            # By the name of a node: in a block's own arguments `x` is the block's input.
+            self.nodes.append({"type": "expr", "name": self.text.free("%s_%s" % (name.replace(".", "_"), key)), "expr": says[key]})
+            node[key] = self.nodes[-1]["name"]
+        node.update(call.fields if node["type"] != "shared" else {})
         self.nodes.append(node)
         at = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(call.outputs, range(call.outputs.num_leaves)))[0]
         return [(node["name"] or ROOT) + "".join("[%d]" % k.idx for k in keys) for keys, _ in at]

@@ -130,7 +130,8 @@ class Conversion(unittest.TestCase):
         self.refused(["sgd", "learning_rate", "function"], lambda: optax.sgd(lambda count: 0.1))
         self.refused(["while"], lambda: convert(linear(), call=lambda m, x: jax.lax.while_loop(lambda v: v.sum() < 9, m, x)))
         self.refused(["gather"], lambda: convert(linear(), call=lambda m, x: m(x)[jnp.arange(2), jnp.argmax(x, axis=1)]))
-        self.refused(["1", "does not use"], convert, nnx.Dict({"0": linear(), "1": linear()}), None, lambda m, x: m["0"](x))
+        self.refused(["b.bias", "does not use"], convert, nnx.Dict({"a": linear(), "b": linear()}), None, lambda m, x: m["a"](x))
+        self.refused(["0", "a name"], convert, nnx.Dict({"0": linear()}), None, lambda m, x: m["0"](x))
         self.refused(["several results"], lambda: convert(linear(), call=lambda m, x: (m(x), x)))
         self.refused(["constant array"], lambda: convert(linear(), call=lambda m, x: m(x) + np.arange(40000.0, dtype=np.float32).reshape(10000, 1, 4)))
 
@@ -196,6 +197,9 @@ class Conversion(unittest.TestCase):
                              (["conv", "conv_general_dilated"], Own(lambda self, x: self.conv(x[..., None]),
                                                                     conv=nnx.Conv(1, 2, (3,), conv_general_dilated=double, rngs=nnx.Rngs(0)))),
                              (["a loop of 1000 rounds"], Own(lambda self, x: jax.lax.fori_loop(0, 1000, lambda i, x: self.layer(x), x))),
+                             (["norm", "differs from an earlier one", "use_running_average"],
+                              Own(lambda self, x: self.norm(self.norm(x)) + self.norm(x, use_running_average=True), norm=norm())),
+                             (["inf", "a name"], Own(lambda self, x: self.inf(x), inf=nnx.Linear(4, 4, rngs=nnx.Rngs(0)))),
                              (["part", "TypeError"], Own(lambda self, x: self.part(x), part=Own(lambda self, x: x @ x))),
                              (["TypeError", "not callable"], nnx.Dict(layer=nnx.Linear(4, 4, rngs=nnx.Rngs(0))))):
             with self.subTest(words):

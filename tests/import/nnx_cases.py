@@ -138,6 +138,21 @@ class Stacked(nnx.Module):
         return self.times(x)
 
 
+class Again(nnx.Module):
+    """Layers that are called twice and not alike, one Param in two layers, names that the converter might have made itself."""
+
+    def __init__(self, rngs):
+        self.attention, self.norm = nnx.MultiHeadAttention(2, 4, decode=False, rngs=rngs), nnx.LayerNorm(4, rngs=rngs)
+        self.t1, self.norm_again1 = nnx.Linear(4, 4, rngs=rngs), nnx.Linear(4, 4, rngs=rngs)
+        self.times, self.drop = nnx.RNN(nnx.GRUCell(4, 4, rngs=rngs)), nnx.Dropout(0.5, rngs=rngs)
+        self.norm_again1.bias = self.t1.bias
+
+    def __call__(self, x):
+        x = self.attention(self.attention(x, mask=nnx.make_causal_mask(x[..., 0]))) + self.drop(x, deterministic=True)
+        x = self.norm(self.t1(x), mask=x > -1) + self.norm(self.norm_again1(x)) + self.norm(x)
+        return self.times(self.times(x, reverse=True), initial_carry=nnx.tanh(x[:, 0]))
+
+
 class Cell(nnx.Module):
     num_feature_axes = 1
 
@@ -171,6 +186,7 @@ CASES = {
                        optax.inject_hyperparams(optax.lion)(learning_rate=1e-2), {"x": F(4, 6, 6, 2), "y": I(3, 4)}, LABELS),
     "changed": lambda: (Changed(nnx.Rngs(0)), optax.adam(1e-2), {"x": F(3, 5, 4), "weights": F(6)}, lambda out, x, weights: jnp.mean((out * weights) ** 2)),
     "stacked": lambda: (Stacked(nnx.Rngs(0)), optax.adam(1e-2), {"x": F(3, 5, 4), "a_target": F(3, 5, 4)}, lambda out, x, a_target: jnp.mean((out - a_target) ** 2)),
+    "again": lambda: (Again(nnx.Rngs(0)), optax.sgd(0.1), {"x": F(3, 5, 4), "y": F(3, 5, 4)}, SQUARED),
 }
 
 
