@@ -97,9 +97,9 @@ class Campaign:
                     if path.startswith("stepc-"):  # where the linker works: a compilation removes those that are a minute old
                         os.utime(os.path.join(folder, path), (time.time() - 90, time.time() - 90))
                 if any(path.startswith("stepc-") for path in left):
-                    self.attempt(folder, dict((row[0], row[1]) for row in commands(folder))["compile"], 0, False)
+                    self.attempt(folder, ["compile", os.path.join(folder, "model.json"), "-q", "-o", os.path.join(folder, "other.so")], 0, False)
                     os.remove(os.path.join(folder, "count"))
-                    os.remove(os.path.join(folder, "new.so"))
+                    os.remove(os.path.join(folder, "other.so"))
                     left = set(os.listdir(folder)) - known
                 why = outcome(done.returncode, done.stderr, left, written)
                 for path in left:
