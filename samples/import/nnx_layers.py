@@ -14,7 +14,7 @@ from jaxpr_text import NotCovered, plain
 # What a document means without the key: such values are left out.
 USUAL = {"param_dtype": "float32", "lora_param_dtype": "float32", "use_fast_variance": True, "deterministic": False, "use_running_average": False,
          "time_major": False, "return_carry": False, "reverse": False, "keep_order": False, "residual": False, "broadcast_dims": [],
-         "transpose_kernel": False, "carry_init": {"type": "zeros"}, "gate_fn": {"type": "sigmoid"}, "activation_fn": {"type": "tanh"}}
+         "transpose_kernel": False, "carry_init": {"type": "zeros"}, "gate_fn": {"type": "sigmoid"}, "activation_fn": {"type": "tanh"}, "scale_init": {"type": "ones"}}
 # Arguments that say how a layer begins, how it is placed or how its loop is compiled: its weights are converted, not these.
 BEGINNINGS = ("self", "args", "kwargs", "rngs", "keep_rngs", "rng_collection", "unroll", "state_axes", "broadcast_rngs", "lora_rank")
 BEGINNING_ENDS = ("_init", "_initializer", "_metadata")
@@ -67,8 +67,16 @@ def _constant(value):
     return "array(%s, dtype='%s')" % (value.tolist(), value.dtype.name)
 
 
+def _scales(value):
+    """Of weight_norm: arrays that nothing trains, so the document says what they are."""
+    found = np.unique(np.concatenate([np.ravel(leaf) for leaf in jax.tree_util.tree_leaves(value)]))
+    if found.size != 1:
+        raise NotCovered("scales that are not all alike")
+    return {"type": "ones"} if found[0] == 1 else {"type": "constant", "value": found[0].item()}
+
+
 LARGEST = 10000
-MADE = {"precision": _precision, "gate_fn": _function, "activation_fn": _function, "carry_init": _initializer, "mask": _constant,
+MADE = {"scale_init": _scales, "precision": _precision, "gate_fn": _function, "activation_fn": _function, "carry_init": _initializer, "mask": _constant,
         "rate": float, "dropout_rate": float}
 
 
@@ -101,6 +109,7 @@ ROWS = {
     "InstanceNorm": Row("instance_norm", NORM + "use_bias feature_axes", expressions="mask"),
     "BatchNorm": Row("batch_norm", NORM + "use_bias axis momentum use_running_average axis_name", expressions="mask", fields="use_running_average"),
     "PReLU": Row("prelu", DTYPES),
+    "WeightNorm": Row("weight_norm", DTYPES + "epsilon use_scale feature_axes scale_init=scales", inside="layer_instance"),
     "Dropout": Row("dropout", "rate broadcast_dims deterministic", fields="deterministic"),
     "LSTMCell": Row("lstm_cell", CELL + "gate_fn", inputs="carry inputs"),
     "OptimizedLSTMCell": Row("optimized_lstm_cell", CELL + "gate_fn", inputs="carry inputs"),
@@ -164,7 +173,7 @@ def _keys(path, layer, keys, before):
     out = {}
     for key, attribute in keys:
         value = getattr(layer, attribute, None)
-        if isinstance(value, jax.core.Tracer):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(value)):
             value = getattr(before, attribute, None)
         if value is None:
             continue

@@ -34,6 +34,8 @@ def _value(key, value, attribute):
         if isinstance(attribute, nnx.Module):
             return made_anew(attribute, value)
         name = value["type"]
+        if name == "constant":
+            return jax.nn.initializers.constant(value["value"])
         return next(getattr(of, name) for of in ((jax.nn.initializers,) if key.endswith("_init") else (jax.nn, jnp)) if hasattr(of, name))
     if key == "mask":
         return None  # a constant, written in full: see shown()
@@ -224,8 +226,9 @@ class Recorder:
             held = [leaves[own[path_of(k)]] if path_of(k) in own else jax.random.key(0) if "key" in path_of(k) else jnp.zeros(v.shape, v.dtype) for k, v in flat]
             again = nnx.merge(anew, form.unflatten(held))
             before, _, words = nnx.merge(graph, tree.unflatten(leaves))
-            if "mask" in block:
-                again.mask = before.mask
+            for name in ("mask", "scales"):  # arrays that the document has in full
+                if getattr(before, name, None) is not None:
+                    setattr(again, name, getattr(before, name))
             a, e = jax.tree_util.tree_map(lambda i: leaves[i], at)
             values = {k: v for k, v in fields.items()}
             return results(again, self.originals[kind](again, *a, **e, **values, **{k: words[k] for k in asked}))

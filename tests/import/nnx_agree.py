@@ -79,11 +79,12 @@ class Reference:
         def loss(params, rest, given):
             model = nnx.merge(graph, *jax.tree_util.tree_map(lambda x: x, (params, rest)))  # variables of this trace
             value = self.loss(self.call(model, *self.given(given)), **given)
-            return value, nnx.split(model, nnx.Param, nnx.Intermediate, ...)[-1]
+            _, changed, _, after = nnx.split(model, nnx.Param, nnx.Intermediate, ...)
+            return value, (changed, after)
 
         @jax.jit
         def step(params, rest, state, given):
-            (value, after), grads = jax.value_and_grad(loss, has_aux=True)(params, rest, given)
+            (value, (params, after)), grads = jax.value_and_grad(loss, has_aux=True)(params, rest, given)  # as nnx.Optimizer: on what the call left
             updates, state = optimizer.update(grads, state, params)
             return value, optax.apply_updates(params, updates), after, state
 

@@ -147,9 +147,13 @@ class Normalized(nnx.Module):
         return self.normed(x)
 
 
-for scale in (nnx.initializers.ones, nnx.initializers.constant(10.0)):
-    row("weight_norm_%d" % int(scale(jax.random.key(0), (1,))[0]), lambda rngs, scale=scale: Normalized(lambda d, r: nnx.WeightNorm(d, use_scale=True, scale_init=scale, feature_axes=-1, rngs=r), rngs), {"x": F(5, 6)}, refused="changes a parameter")
-row("weight_norm_no_scale", lambda rngs: Normalized(lambda d, r: nnx.WeightNorm(d, use_scale=False, rngs=r), rngs), {"x": F(5, 6)}, refused="changes a parameter")
+for scale, axes in ((1.0, -1), (10.0, -1), (0.5, (0, 1))):
+    row("weight_norm_%d_%s" % (10 * scale, named(axes)), lambda rngs, scale=scale, axes=axes: nnx.WeightNorm(
+        nnx.Linear(6, 4, rngs=rngs), use_scale=True, scale_init=nnx.initializers.constant(scale), feature_axes=axes, rngs=rngs), {"x": F(5, 6)})
+row("weight_norm_epsilon", lambda rngs: nnx.WeightNorm(nnx.Conv(3, 4, (3,), rngs=rngs), epsilon=0.1, rngs=rngs), {"x": F(2, 5, 3)})
+row("weight_norm_own_filter", lambda rngs: nnx.WeightNorm(nnx.Linear(6, 4, rngs=rngs), variable_filter=nnx.PathContains("bias"), rngs=rngs), {"x": F(5, 6)}, refused="changes a parameter")
+row("weight_norm_held_twice", lambda rngs: Normalized(lambda d, r: nnx.WeightNorm(d, rngs=r), rngs), {"x": F(5, 6)}, refused="changes a parameter")
+row("weight_norm_no_scale", lambda rngs: nnx.WeightNorm(nnx.Linear(6, 4, rngs=rngs), use_scale=False, rngs=rngs), {"x": F(5, 6)})
 for steps, update in ((1, True), (10, True), (1, False)):
     row("spectral_norm_%d%s" % (steps, "" if update else "_fixed"), lambda rngs, steps=steps, update=update: nnx.SpectralNorm(
         nnx.Sequential(nnx.Linear(6, 4, rngs=rngs), nnx.relu, nnx.BatchNorm(4, use_running_average=not update, rngs=rngs)), n_steps=steps, update_stats=update, rngs=rngs),
