@@ -24,7 +24,9 @@
     X(INPUT, "input")       /* an input slot: memory of the host or staging; the index is the slot */ \
     X(METRIC, "metric")     /* a metric or output slot (offset in the result block) */ \
     X(CONSTANT, "constant") /* read-only data of the object (offset in its constant block) */ \
-    X(DEVICE, "device")     /* int32 positions of this device on the mesh (device_index): offset = 4 * mask of axes */
+    X(DEVICE, "device")     /* int32 positions of this device on the mesh (device_index): offset = 4 * mask of axes */ \
+    X(NEXT, "next") /* what a step makes of a slot: the memory of SLOT or, where a step may still be refused, a \
+                       second block laid out alike, in which carried values that begin as it come first */
 
 /* What kind of nest a group becomes: which template of codegen/lower/lower_*.c. */
 #define PLAN_GROUP_KINDS(X) \
@@ -58,6 +60,9 @@ enum {
 /* By number of the kind. */
 extern const char *const plan_stage_names[], *const plan_space_names[], *const plan_group_names[],
                                                                             *const plan_command_names[];
+
+/* SLOT and NEXT may be the same memory. */
+static inline enum plan_space plan_memory_of(enum plan_space s) { return s == PLAN_NEXT ? PLAN_SLOT : s; }
 
 struct plan_buffer {
     enum plan_space space;

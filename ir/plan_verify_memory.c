@@ -10,7 +10,8 @@ static bool is_temporary(const struct plan_buffer *b) { return b->space == PLAN_
 
 static bool slot_fits(const struct plan_check *c, const struct plan_buffer *b)
 {
-    if (b->space != PLAN_SLOT && b->space != PLAN_INPUT && b->space != PLAN_METRIC) return true;
+    enum plan_space space = plan_memory_of(b->space);
+    if (space != PLAN_SLOT && b->space != PLAN_INPUT && b->space != PLAN_METRIC) return true;
     if (b->slot >= c->m->module->slots.count) return false;
     enum ir_role role = c->m->module->slots.items[b->slot].role;
     bool metric = ir_role_is_result(role);
@@ -22,6 +23,7 @@ static uint64_t space_bytes(const struct plan_check *c, const struct plan_buffer
 {
     switch (b->space) {
     case PLAN_ARENA: return c->plan->arena_bytes;
+    case PLAN_NEXT:
     case PLAN_SLOT: return c->m->state_bytes;
     case PLAN_METRIC: return c->m->result_bytes;
     case PLAN_CONSTANT: return c->m->constant_bytes;
@@ -175,12 +177,13 @@ static void check_meeting(struct plan_check *c, const struct plan_command *k, bo
             const struct plan_buffer *buffer = &c->plan->buffers.items[*b];
             uint64_t low = buffer->space == PLAN_INPUT ? (uint64_t)buffer->slot << 48 : buffer->offset;
             struct interval x = {low, low + buffer->bytes};
+            enum plan_space space = plan_memory_of(buffer->space);
             if (!buffer->bytes || buffer->space == PLAN_CONSTANT || buffer->space == PLAN_DEVICE) continue;
             if (!turn) {
-                wait |= intervals_meet(write ? &touches[buffer->space] : &writes[buffer->space], x);
+                wait |= intervals_meet(write ? &touches[space] : &writes[space], x);
             } else {
-                intervals_add(&touches[buffer->space], x, c->scratch);
-                if (write) intervals_add(&writes[buffer->space], x, c->scratch);
+                intervals_add(&touches[space], x, c->scratch);
+                if (write) intervals_add(&writes[space], x, c->scratch);
             }
         }
         if (!turn && wait && !k->barrier_before) plan_fault(c, "needs what stands before it, but does not wait for it");

@@ -135,7 +135,7 @@ static uint64_t copy_bytes(const struct traffic *t, const struct plan_command *c
     for (size_t i = 0; i < c->reads.count + c->writes.count; i++) {
         const struct plan_buffer *b =
             &t->plan->buffers.items[i < c->reads.count ? c->reads.items[i] : c->writes.items[i - c->reads.count]];
-        state |= b->space == PLAN_SLOT && trained_state(m->slots.items[b->slot].role);
+        state |= plan_memory_of(b->space) == PLAN_SLOT && trained_state(m->slots.items[b->slot].role);
         bytes += counted(t, b->bytes);
     }
     return state ? bytes : 0;

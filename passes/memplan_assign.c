@@ -240,7 +240,8 @@ static void copy_results(struct memplan *mp, struct frame *fr)
     uint32_t *from = arena_new_array(mp->arena, uint32_t, f->results.count);
     bool copied = many_numbers(f);
     struct map written = MAP(mp->arena);
-    for (size_t i = 0; i < f->results.count; i++) map_set_number(&written, fr->target[i], (uint32_t)i);
+    for (size_t i = 0; i < f->results.count; i++)
+        map_set_number(&written, fr->old[i] ? fr->buffer[fr->old[i]] : fr->target[i], (uint32_t)i);
     for (size_t i = 0; i < f->results.count; i++) {
         ir_value v = f->results.items[i].value, base = memplan_base(f, v);
         bool number = ir_is_number(ir_get(f, base));
@@ -351,7 +352,8 @@ static uint32_t scalar_buffer(struct memplan *mp, const struct ir_func *body)
 
 /* The buffer that carried value `i` of a loop may live in from the start: that of a parameter which it begins as, whose
  * new value it ends as, and which nothing but the loop reads from then on. */
-static uint32_t carried_in_place(const struct frame *fr, const struct plan_command *loop, uint32_t i)
+static uint32_t carried_in_place(struct memplan *mp, const struct frame *fr, const struct plan_command *loop,
+                                 uint32_t i)
 {
     const struct ir_node *node = ir_get(fr->f, loop->node);
     ir_value initial = memplan_base(fr->f, node->args[1 + i]), last = fr->first_result[loop->node];
@@ -361,8 +363,10 @@ static uint32_t carried_in_place(const struct frame *fr, const struct plan_comma
     if (!last || uses != 1 || ir_get(fr->f, initial)->op != OP_param || fr->last_read[initial] != loop->other + 1)
         return NO_BUFFER;
     for (size_t r = 0; r < fr->f->results.count; r++)
-        if (fr->old[r] == initial && !fr->along[r] && memplan_base(fr->f, fr->f->results.items[r].value) == last)
+        if (fr->old[r] == initial && !fr->along[r] && memplan_base(fr->f, fr->f->results.items[r].value) == last) {
+            mp->plan->buffers.items[fr->buffer[initial]].space = mp->plan->buffers.items[fr->target[r]].space;
             return fr->target[r];
+        }
     return NO_BUFFER;
 }
 
@@ -415,7 +419,7 @@ static void walk_loop(struct memplan *mp, struct frame *outer, uint32_t begin)
         const struct ir_param *p = &body->params.items[1 + i];
         ir_value initial = memplan_base(outer->f, node->args[1 + i]);
         bool number = ir_is_number(ir_get(outer->f, initial));
-        uint32_t b = carried_in_place(outer, &head, i);
+        uint32_t b = carried_in_place(mp, outer, &head, i);
         if (b == NO_BUFFER) {
             b = memplan_new_buffer(mp, PLAN_ARENA, body, p->value);
             mp->plan->buffers.items[b].windows = is_window(mp, &fr, body->results.items[i].value);
@@ -525,6 +529,7 @@ void memplan_assign(struct memplan *mp)
     const struct ir_func *f = mp->plan->func;
     struct frame fr;
     start_frame(mp, &fr, f, 0, (uint32_t)mp->plan->commands.count);
+    bool step = strcmp(f->name, "step") == 0; /* the entry whose results may be refused */
     entry_params(mp, &fr);
     ir_value *old = arena_new_array(mp->arena, ir_value, f->results.count + 1);
     ir_value *parameter = arena_new_array(mp->arena, ir_value, f->module->slots.count + 1); /* by slot */
@@ -534,12 +539,12 @@ void memplan_assign(struct memplan *mp)
         ASSERT(slot >= 0);
         enum ir_role role = f->module->slots.items[slot].role;
         old[i] = parameter[slot];
-        if (old[i]) {
+        if (old[i] && (!step || memplan_base(f, f->results.items[i].value) == old[i])) {
             fr.target[i] = fr.buffer[old[i]];
             continue;
         }
-        bool metric = ir_role_is_result(role);
-        fr.target[i] = memplan_new_buffer(mp, metric ? PLAN_METRIC : PLAN_SLOT, f, f->results.items[i].value);
+        enum plan_space space = ir_role_is_result(role) ? PLAN_METRIC : step ? PLAN_NEXT : PLAN_SLOT;
+        fr.target[i] = memplan_new_buffer(mp, space, f, f->results.items[i].value);
         mp->plan->buffers.items[fr.target[i]].slot = (uint32_t)slot;
         mp->plan->buffers.items[fr.target[i]].offset = mp->plans->slot_offset[slot];
     }

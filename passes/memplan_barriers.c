@@ -12,7 +12,7 @@ static bool place_of(const struct plan *plan, uint32_t buffer, enum plan_space *
 {
     const struct plan_buffer *b = &plan->buffers.items[buffer];
     uint64_t base = b->space == PLAN_INPUT ? (uint64_t)b->slot << INPUT_SHIFT : b->offset;
-    *space = b->space;
+    *space = plan_memory_of(b->space);
     *out = (struct interval){base, base + b->bytes};
     return b->bytes && b->space != PLAN_CONSTANT && b->space != PLAN_DEVICE;
 }

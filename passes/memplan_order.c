@@ -23,8 +23,8 @@ static uint32_t buffer_of(const struct plan_command *c, size_t inputs, size_t ou
 /* The argument that tells the order: one of the state if there is one, else a temporary; SIZE_MAX: none. */
 static size_t telling(const struct plan *plan, const struct plan_command *c, size_t inputs, size_t outputs)
 {
-    const enum plan_space spaces[] = {PLAN_SLOT, PLAN_ARENA};
-    for (uint32_t s = 0; s < 2; s++)
+    const enum plan_space spaces[] = {PLAN_SLOT, PLAN_NEXT, PLAN_ARENA};
+    for (uint32_t s = 0; s < 3; s++)
         for (size_t i = 0; i < inputs + outputs; i++) {
             uint32_t first = buffer_of(c, inputs, outputs, 0, i), second = buffer_of(c, inputs, outputs, 1, i);
             if (first != second && plan->buffers.items[first].space == spaces[s] &&

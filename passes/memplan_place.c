@@ -351,7 +351,7 @@ static void summarise(struct memplan *mp)
         const struct plan_command *k = &plan->commands.items[c];
         bool update = false;
         for (size_t i = 0; i < k->writes.count; i++)
-            update |= plan->buffers.items[k->writes.items[i]].space == PLAN_SLOT;
+            update |= plan_memory_of(plan->buffers.items[k->writes.items[i]].space) == PLAN_SLOT;
         for (size_t i = 0; update && i < k->reads.count; i++) {
             const struct plan_buffer *b = &plan->buffers.items[k->reads.items[i]];
             s->gradients += b->space == PLAN_ARENA && b->bytes > 64 ? b->bytes : 0;

@@ -26,11 +26,11 @@ static char *constants(struct rt_device *d, const void *data, size_t bytes)
 static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t staging_bytes)
 {
     const struct stepc_program *p = t->program;
-    uint64_t scratch = (largest(p, true) + 2 * RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; /* a line apart */
+    uint64_t scratch = (largest(p, true) + 2 * RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN; /* a flag in front */
     for (uint32_t mask = 0; mask < 1u << p->axis_count; mask++)
         d->position[mask] = (int32_t)rt_mesh_index(t, d->index, mask);
     d->bytes = p->state_bytes + largest(p, false);
-    d->state = rt_alloc_device(d, p->state_bytes);
+    d->state = d->ahead = rt_alloc_device(d, p->state_bytes);
     d->arena = rt_alloc_device(d, largest(p, false));
     d->result = rt_alloc_device(d, p->result_bytes);
     d->scratch = rt_alloc_device(d, scratch * t->threads);
@@ -44,7 +44,8 @@ static bool device_make(struct step_instance *t, struct rt_device *d, uint64_t s
         return false;
     d->barrier.total = t->threads;
     for (uint32_t w = 0; w < t->threads; w++)
-        d->workers[w] = (struct rt_worker){.instance = t, .device = d, .index = w, .scratch = d->scratch + w * scratch};
+        d->workers[w] = (struct rt_worker){
+            .instance = t, .device = d, .index = w, .scratch = d->scratch + w * scratch + STEPC_FLAG_BEFORE};
     return true;
 }
 
@@ -59,6 +60,7 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
     if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound) return false;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
+        t->marks |= s->rank || s->role <= STEP_EMA ? s->bits & STEPC_PACKED_KEPT : s->bits;
         if (s->role == STEP_METRIC && strcmp(s->name, "loss") == 0 && s->rank == 0) t->loss_slot = (int32_t)i;
         if (s->role == STEP_STATE && strcmp(s->name, "step") == 0 && s->rank == 0) t->step_slot = (int32_t)i;
         if (s->role == STEP_METRIC && s->rank == 0) t->metric_slots[t->metric_count++] = i;

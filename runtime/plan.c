@@ -5,13 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char entry_names[RT_ENTRIES][8] = {"init", "restart", "step", "eval", "infer", "derive", "indices"};
+static const char entry_names[RT_ENTRIES][8] = {"init",  "restart", "step",    "eval",
+                                                "infer", "derive",  "indices", "step"};
 
 static void *buffer_address(const struct rt_device *d, const struct stepc_buffer *b)
 {
     switch (b->space) {
     case STEPC_AT_ARENA: return d->arena + b->offset;
     case STEPC_AT_STATE: return d->state + b->offset;
+    case STEPC_AT_NEXT: return d->ahead + b->offset;
     case STEPC_AT_RESULT: return d->result + b->offset;
     case STEPC_AT_DEVICE: return d->positions + b->offset;
     case STEPC_AT_CONSTANT: return d->constants + b->offset;
@@ -64,25 +66,28 @@ static void patch_add(struct rt_patch *list, uint32_t *count, uint32_t at, uint3
     ++*count;
 }
 
-/* Fills pointers and patches; without arrays it only counts. */
+/* Without parameters the pointers; else patches, which without arrays are only counted. */
 static void map_fill(const struct step_instance *t, const struct rt_device *d, const struct rt_entry *e,
                      struct rt_map *m, const struct stepc_slot **parameters, uint32_t parameter_count)
 {
     const struct stepc_entry *table = e->table;
-    m->input_count = m->weight_count = 0;
+    if (parameters) m->input_count = m->weight_count = 0;
     for (uint32_t c = 0; c <= (e->commands ? table->command_count : 0); c++) {
         uint32_t n = c == 0 ? table->buffer_count : table->commands[c - 1].buffer_count;
         uint32_t first = c == 0 ? 0 : e->commands[c - 1].arguments;
         for (uint32_t k = 0; k < n; k++) {
             const struct stepc_buffer *b = &table->buffers[c == 0 ? k : pointer_buffer(e, c - 1, k)];
-            if (m->pointers) m->pointers[first + k] = buffer_address(d, b);
+            if (!parameters) {
+                m->pointers[first + k] = buffer_address(d, b);
+                continue;
+            }
             if (b->space == STEPC_AT_INPUT) patch_add(m->inputs, &m->input_count, first + k, b->slot, b->offset);
             const struct stepc_slot *s = parameter_of(parameters, parameter_count, b);
             if (s)
                 patch_add(m->weights, &m->weight_count, first + k, (uint32_t)(s - t->program->slots),
                           b->offset - s->offset);
         }
-        if (c == 0) m->whole_input_count = m->input_count;
+        if (c == 0 && parameters) m->whole_input_count = m->input_count;
     }
 }
 
@@ -117,10 +122,22 @@ bool rt_plan(struct step_instance *t)
     return true;
 }
 
+/* Where the state lies changes with every step that might have been refused. */
+static struct rt_map *map_of(const struct step_instance *t, const struct rt_device *d, enum rt_entry_kind kind)
+{
+    struct rt_map *m = &d->maps[kind];
+    if (m->state == d->state && m->ahead == d->ahead) return m;
+    m->state = d->state;
+    m->ahead = d->ahead;
+    m->weights_set = RT_PARAMS;
+    map_fill(t, d, &t->entries[kind], m, NULL, 0);
+    return m;
+}
+
 void rt_point_inputs(struct step_instance *t, enum rt_entry_kind kind, bool whole_only)
 {
     for (RT_MINE(t, d)) {
-        struct rt_map *m = &d->maps[kind];
+        struct rt_map *m = map_of(t, d, kind);
         uint32_t n = whole_only ? m->whole_input_count : m->input_count;
         for (uint32_t i = 0; i < n; i++)
             m->pointers[m->inputs[i].at] = /* kernels only read it, and not where it is not given */
@@ -140,7 +157,7 @@ static const struct stepc_slot *weights_slot(const struct step_instance *t, uint
 void rt_point_weights(struct step_instance *t, enum rt_entry_kind kind, enum rt_weights weights)
 {
     for (RT_MINE(t, d)) {
-        struct rt_map *m = &d->maps[kind];
+        struct rt_map *m = map_of(t, d, kind);
         if (m->weights_set == (uint32_t)weights) continue;
         for (uint32_t i = 0; i < m->weight_count; i++) {
             const struct stepc_slot *s = weights_slot(t, m->weights[i].slot, weights);

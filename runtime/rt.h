@@ -66,7 +66,12 @@ struct rt_map {
     void **pointers;
     struct rt_patch *inputs, *weights; /* weights: pointers to parameters, of eval and infer */
     uint32_t input_count, whole_input_count, weight_count;
-    uint32_t weights_set; /* enum rt_weights that `weights` now point at */
+    uint32_t weights_set;      /* enum rt_weights that `weights` now point at */
+    const char *state, *ahead; /* of the device when `pointers` were filled */
+};
+
+struct rt_fp { /* floating point control of a thread: cpu.c */
+    uint32_t control;
 };
 
 struct rt_worker {
@@ -84,7 +89,7 @@ struct rt_device { /* one of this process */
     struct rt_device *next; /* of this process, NULL: none */
     /* its memory; what kernels only read lies in the host's where they can */
     char *state, *result, *arena, *scratch, *staging, *positions, *constants;
-    char *snapshot;      /* state before a step under a non-finite policy, NULL: none yet */
+    char *ahead, *other; /* where a step puts its state: `state`, or another block that becomes it; NULL: none yet */
     struct rt_map *maps; /* per entry */
     const void **bound;  /* per slot: address of an input for this step */
     struct rt_worker *workers;
@@ -123,8 +128,19 @@ struct rt_entry {
     struct rt_trial trial;
 };
 
+enum rt_carried { RT_NOTHING, RT_HYPERS, RT_ALL, RT_IN_PLACE, RT_SCALE };
 enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
-enum rt_entry_kind { RT_INIT, RT_RESTART, RT_STEP, RT_EVALUATE, RT_INFER, RT_DERIVE, RT_INDICES, RT_ENTRIES };
+enum rt_entry_kind {
+    RT_INIT,
+    RT_RESTART,
+    RT_STEP,
+    RT_EVALUATE,
+    RT_INFER,
+    RT_DERIVE,
+    RT_INDICES,
+    RT_STEP_BACK,
+    RT_ENTRIES
+};
 
 /* An input of the call in progress: the host's array (strides in bytes), and whether it can be used in place. */
 struct rt_bound {
@@ -155,7 +171,9 @@ struct step_instance {
     uint32_t threads;             /* per device */
     _Atomic int failed, poisoned; /* failed: a status; workers leave when they see it */
     bool initialized, huge_pages, oversubscribed;
-    bool alone; /* the call in progress runs on the caller only */
+    bool alone;    /* the call in progress runs on the caller only */
+    uint8_t marks; /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
+    uint8_t stale; /* enum rt_carried: what rt_device.other lacks because the host wrote it */
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
     bool tries;                 /* may leave the team asleep: see rt_trial */
@@ -181,6 +199,7 @@ struct step_instance {
     _Atomic int busy, interrupted;
     enum rt_entry_kind running;
     uint32_t microbatches;
+    struct rt_fp fp; /* of the caller of a step */
     struct rt_signal job, done;
     _Atomic uint32_t pending;
     _Atomic int stop;
@@ -242,9 +261,6 @@ step_status rt_leave(struct step_instance *, step_status);
 
 /* NULL, or the first feature of the comma-separated list that this CPU lacks. */
 const char *rt_missing_feature(const char *list, char *name, size_t bytes);
-struct rt_fp {
-    uint32_t control;
-};
 struct rt_fp rt_fp_enter(void); /* round to nearest, FTZ and DAZ; returns the caller's */
 void rt_fp_leave(struct rt_fp);
 

@@ -11,6 +11,7 @@ step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
     const struct stepc_entry *e = t->entries[kind].table;
     struct rt_device *d = &t->devices[0];
     t->running = kind;
+    if (kind < RT_STEP) t->stale = RT_ALL;
     if (!e->whole || t->local_count > 1) t->program->team->run(t);
     else { /* nobody to wake */ t->device_ops->launch_entry(&d->workers[0], e, d->maps[kind].pointers);
         if (t->device_ops->meet) t->device_ops->meet(d);
@@ -55,86 +56,128 @@ static void fill_result(const struct step_instance *t, struct step_result *out, 
     rt_give(out, &r, sizeof r);
 }
 
-/* ---------------------------------------------------------------- non-finite policies */
+/* ---------------------------------------------------------------- steps that may be refused */
 
-static bool snapshot_take(struct step_instance *t)
+/* Of these slots what is `from` goes `to`. */
+static void carry(struct rt_device *d, enum rt_carried what, char *to, const char *from)
 {
-    uint64_t bytes = t->program->state_bytes;
+    const struct stepc_program *p = d->instance->program;
+    for (const struct stepc_slot *s = p->slots; s < p->slots + p->slot_count; s++)
+        if (what == RT_IN_PLACE ? s->bits & STEPC_PACKED_KEPT
+            : what == RT_SCALE  ? strncmp(s->name, "loss_scale.", 11) == 0
+                                : s->role == RT_HYPER || (what == RT_ALL && s->role < STEP_INPUT))
+            d->instance->device_ops->copy(d, to + s->offset, from + s->offset, rt_slot_bytes(s, true), RT_BETWEEN);
+}
+
+/* The step will leave the state alone and put its own into the other block, which holds what it does not write. */
+static bool go_ahead(struct step_instance *t)
+{
     for (RT_MINE(t, d)) {
-        if (!d->snapshot && !(d->snapshot = rt_alloc_device(d, bytes))) return false;
-        t->device_ops->copy(d, d->snapshot, d->state, bytes, RT_BETWEEN);
+        if (!d->other) t->stale = RT_ALL;
+        if (!d->other && !(d->other = rt_alloc_device(d, t->program->state_bytes))) return false;
+        d->ahead = d->other;
+        if (t->stale) carry(d, t->stale, d->other, d->state);
+        if (t->marks & STEPC_PACKED_KEPT) carry(d, RT_IN_PLACE, d->other, d->state);
     }
+    t->stale = RT_NOTHING;
     return true;
 }
 
-/* A skipped step keeps random counters and the step number: the next one must not repeat the same noise. */
-static bool slot_advances(const struct stepc_slot *s)
+/* Whether kernels stored something that is not finite; they are asked anew each time. */
+static bool flags_take(struct step_instance *t)
 {
-    return s->role == STEP_STATE && !rt_slot_statistic(s) && strcmp(s->name, "loss_scale");
-}
-
-static void snapshot_restore(struct step_instance *t, bool all)
-{
+    bool raised = false;
     for (RT_MINE(t, d))
-        for (uint32_t i = 0; i < t->program->slot_count; i++) {
-            const struct stepc_slot *s = &t->program->slots[i];
-            if (!rt_slot_stored(s) || (!all && slot_advances(s))) continue;
-            t->device_ops->copy(d, d->state + s->offset, d->snapshot + s->offset, rt_slot_bytes(s, true), RT_BETWEEN);
+        for (uint32_t w = 0; w < t->threads; w++) {
+            char *flag = (char *)d->workers[w].scratch - STEPC_FLAG_BEFORE;
+            uint32_t now;
+            if (!*(const uint32_t *)rt_view(d, flag, &now, sizeof now)) continue;
+            now = 0;
+            t->device_ops->copy(d, flag, &now, sizeof now, RT_TO_DEVICE);
+            raised = true;
         }
+    return raised;
 }
 
+/* Whether no element of the new state is infinite or NaN that was finite before, as far as that is known. */
 static bool slot_finite(struct rt_device *d, const struct stepc_slot *s)
 {
-    enum { RT_PART = 512 };
-    uint64_t buffer[RT_PART];
-    uint32_t item = rt_dtype_bytes(s->dtype);
-    int64_t n = (int64_t)(rt_slot_bytes(s, true) / item);
-    for (int64_t k = 0; k < n; k += RT_PART) {
-        int64_t part = n - k < RT_PART ? n - k : RT_PART;
-        const void *numbers = rt_view(d, d->state + s->offset + k * item, buffer, (size_t)part * item);
-        for (int64_t i = 0; i < part; i++)
-            if (!isfinite(rt_number_at(numbers, s->dtype, i))) return false;
-    }
+    uint64_t end = s->offset + rt_slot_bytes(s, true);
+    for (uint64_t at = s->offset; at < end; at += rt_dtype_bytes(s->dtype))
+        if (!isfinite(rt_view_number(d, d->ahead + at, s->dtype)) &&
+            (d->ahead == d->state || isfinite(rt_view_number(d, d->state + at, s->dtype))))
+            return false;
     return true;
 }
 
-/* On all devices of the mesh: every rank does the same with the step. */
-static bool state_finite(struct step_instance *t)
+static bool step_finite(struct step_instance *t)
 {
-    bool finite = t->loss_slot < 0 || isfinite(loss_of(t));
+    bool raised = flags_take(t);
+    if (t->loss_slot >= 0 && !isfinite(loss_of(t))) return false;
+    if (!raised && !(t->marks & STEPC_PACKED_WATCHED)) return true;
     for (RT_MINE(t, d))
-        for (uint32_t i = 0; finite && i < t->program->slot_count; i++) {
-            const struct stepc_slot *s = &t->program->slots[i];
-            if (s->role == STEP_PARAM && !(s->flags & STEP_FROZEN) && rt_dtype_float(s->dtype))
-                finite = slot_finite(d, s);
+        for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++)
+            if (s->bits & STEPC_PACKED_WATCHED && (s->rank || s->role <= STEP_EMA ? raised : d->ahead != d->state) &&
+                !slot_finite(d, s))
+                return false;
+    return true;
+}
+
+/* The new state takes the place of the old one, or not; of a dynamic loss scale it does where a step is skipped: so its
+ * rule wants it. */
+static void settle(struct step_instance *t, bool accepted, bool skipped)
+{
+    for (RT_MINE(t, d)) {
+        if (skipped) carry(d, RT_SCALE, d->state, d->ahead);
+        if (accepted) {
+            d->other = d->state;
+            d->state = d->ahead;
         }
-    return !rt_agree(t, finite ? STEP_OK : STEP_ENONFINITE);
+        d->ahead = d->state;
+    }
 }
 
 /* ---------------------------------------------------------------- one step */
 
-/* `clock`: when the step before ended; a small step takes little longer than asking for the time. */
-static step_status one_step(struct step_instance *t, uint64_t k, uint32_t policy, struct step_result *result,
-                            uint64_t *clock)
+/* `clock`: when the step before ended; a small step takes little longer than asking for the time. All ranks come to
+ * the same decision. */
+static step_status one_step(struct step_instance *t, uint64_t k, const struct step_batch *batch,
+                            struct step_result *result, uint64_t *clock)
 {
     uint64_t begin = *clock;
-    uint32_t flags = 0;
+    uint32_t policy = batch->flags, flags = 0;
+    bool ahead = policy || batch->accept;
+    struct step_result seen = {.size = sizeof seen};
+    if (!result) result = &seen;
     t->communication_ns = 0;
-    if (policy && !snapshot_take(t)) return rt_fail(t, STEP_ENOMEM, "no memory to keep the state of before the step");
+    if (ahead && !go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
-    step_status status = rt_run_entry(t, RT_STEP);
+    step_status status = rt_run_entry(t, t->devices->ahead < t->devices->state ? RT_STEP_BACK : RT_STEP);
     if (status) return status;
-    if (policy && !state_finite(t)) {
-        snapshot_restore(t, policy == STEP_ON_NONFINITE_STOP);
-        flags = STEP_NONFINITE | (policy == STEP_ON_NONFINITE_SKIP ? STEP_SKIPPED : 0);
-        if (policy == STEP_ON_NONFINITE_STOP)
-            status = rt_fail(t, STEP_ENONFINITE,
-                             "step %llu: loss or update is not finite (loss %g); the state is as before the step",
-                             (unsigned long long)t->steps + 1, loss_of(t));
+    if (!step_finite(t)) flags = STEP_NONFINITE;
+    bool refused = policy && rt_agree(t, flags ? STEP_ENONFINITE : STEP_OK), skipped = refused;
+    if (refused && policy == STEP_ON_NONFINITE_STOP) {
+        skipped = false;
+        status = rt_fail(t, STEP_ENONFINITE,
+                         "step %llu: loss or update is not finite (loss %g); the state is as before the step",
+                         (unsigned long long)t->steps + 1, loss_of(t));
     }
-    if (!status) t->steps++;
+    if (refused) flags = STEP_NONFINITE;
+    if (!refused && batch->accept) {
+        t->steps++;
+        fill_result(t, result, flags, 0);
+        t->steps--;
+        rt_fp_leave(t->fp);
+        step_status veto = batch->accept(batch->user, result) ? STEP_OK : STEP_ECANCELLED;
+        rt_fp_enter();
+        refused = rt_agree(t, veto);
+        if (refused) flags |= STEP_SKIPPED;
+    }
+    if (ahead) settle(t, !refused, skipped);
+    if (skipped) flags |= STEP_SKIPPED;
+    t->steps += !refused;
     rt_step_counter(t);
-    if (result) *clock = rt_now();
+    if (*clock) *clock = rt_now();
     fill_result(t, result, flags, *clock - begin);
     return status;
 }
@@ -224,7 +267,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     uint64_t clock = results ? rt_now() : 0;
     for (uint64_t k = 0; !status && k < n; k++) {
         status = interrupt_check(t, "before", 1);
-        if (!status) status = one_step(t, k, batch.flags, results, &clock);
+        if (!status) status = one_step(t, k, &batch, results, &clock);
         else fill_result(t, results, 0, 0);
         if (!status) status = interrupt_check(t, "after", 0);
         if (results)
@@ -243,9 +286,9 @@ static step_status steps_call(struct step_instance *t, const struct step_batch *
     if (status) return status;
     if (results && !rt_sized(results))
         return rt_leave(t, rt_fail(t, STEP_EINVAL, "step: result has a wrong size field"));
-    struct rt_fp fp = rt_fp_enter();
+    t->fp = rt_fp_enter();
     status = steps_run(t, batch, n, leading, results);
-    rt_fp_leave(fp);
+    rt_fp_leave(t->fp);
     return rt_leave(t, status);
 }
 

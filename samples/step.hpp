@@ -3,6 +3,7 @@
 #define SAMPLES_STEP_HPP
 #include <cstdint>
 #include <stdexcept>
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,13 +118,39 @@ class trainer
     ~trainer() { api_->destroy(instance_); }
 
     void init() { check(api_->init(instance_)); }
-    double step(const std::vector<array> &inputs)
+    double step(const std::vector<array> &inputs) { return run(batch(inputs)).loss; }
+    /// The same with a policy, STEP_ON_NONFINITE_SKIP or _STOP (an error then): a step whose loss or update is NaN or
+    /// infinite leaves every bit of the state as it was. Flags of the result tell: STEP_NONFINITE, STEP_SKIPPED.
+    step_result step(const std::vector<array> &inputs, uint32_t policy)
     {
         batch b(inputs);
-        step_result r = result();
-        check(api_->step(instance_, &b.c, &r));
-        metrics_.resize(r.metric_count);
-        return r.loss;
+        b.c.flags = policy;
+        return run(b);
+    }
+    /// `accept(result)` is asked before a step counts; without its consent the state stays as it was and the result
+    /// says STEP_SKIPPED. It may read metrics(), but not call the trainer. What it throws comes out of here.
+    template <class F>
+    auto step(const std::vector<array> &inputs, F accept) -> decltype(bool(accept(step_result())), step_result())
+    {
+        struct context {
+            trainer *self;
+            F *accept;
+            std::exception_ptr thrown;
+        } asked{this, &accept, nullptr};
+        batch b(inputs);
+        b.c.user = &asked;
+        b.c.accept = [](void *user, const step_result *r) -> int {
+            context &c = *static_cast<context *>(user);
+            try {
+                return (*c.accept)(*r) ? 1 : 0;
+            } catch (...) {
+                c.thrown = std::current_exception();
+                return 0;
+            }
+        };
+        step_result r = run(b);
+        if (asked.thrown) std::rethrow_exception(asked.thrown);
+        return r;
     }
     /// The loss without an update, by "params", "ema" or what other weights there are.
     double eval(const std::vector<array> &inputs, const char *weights = "params")
@@ -209,6 +236,13 @@ class trainer
             c.size = sizeof c, c.inputs = inputs.data(), c.input_count = inputs.size();
         }
     };
+    step_result run(const batch &b)
+    {
+        step_result r = result();
+        check(api_->step(instance_, &b.c, &r));
+        metrics_.resize(r.metric_count);
+        return r;
+    }
     step_result result()
     {
         step_result r{};

@@ -3,6 +3,8 @@
     m = stepc.Step("step.so")
     m.init()
     r = m.step(x=x, y=y)                 # one training step
+    m.step(x=x, y=y, on_nonfinite="skip")            # NaN or infinity: the state stays as it was, bit for bit
+    m.step(x=x, y=y, accept=lambda r: r.loss < 10)   # so it does where the host says no; r.accepted tells
     w = m["layers.0.kernel"]             # read a tensor into a new array
     m["layers.0.kernel"] = 2 * w         # write it
     m["opt_state.0.count"]               # all state goes by name: m.names(stepc.OPT_STATE)
@@ -46,10 +48,13 @@ _Options = _struct("step_options", host=_p, transport=_s, communicator=_p, devic
                    seed=ctypes.POINTER(_u64), timeout_ms=_i64, max_memory=_u64)
 _HYPER = type("step_hyper", (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t), ("name", _s), ("value", _f64)]})
 _Batch = _struct("step_batch", inputs=_p, input_count=ctypes.c_size_t, hypers=_p, hyper_count=ctypes.c_size_t,
-                 microbatches=_u32, flags=_u32)
+                 microbatches=_u32, flags=_u32, accept=_p, user=_p)
 _Result = _struct("step_result", step=_u64, loss=_f64, flags=_u32, metric_capacity=_u32, metric_count=_u32,
                   metrics=ctypes.POINTER(_f64), ns_total=_u64, ns_communication=_u64)
 _RESULT = type(_Result())
+_ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, _p, ctypes.POINTER(_RESULT))
+_POLICIES = ("continue", "stop", "skip")
+NONFINITE, SKIPPED = 1, 2
 _Save = _struct("step_save", directory=_s, slots=_s, items=_p, item_count=ctypes.c_size_t, metrics=_p,
                 metric_count=ctypes.c_size_t, keep=_s, flags=_u32)
 _Memory = _struct("step_memory", **{n: _u64 for n in (
@@ -136,7 +141,7 @@ class Step:
     def __init__(self, path, threads=0):
         library = _library(path)
         library.step_query.restype = ctypes.POINTER(_Api)
-        api = library.step_query(_u32(1), _u32(0))
+        api = library.step_query(_u32(1), _u32(1))
         if not api:
             raise StepError(8, path + ": another version of the interface")
         self._instance, self._ready = _p(), False
@@ -213,16 +218,36 @@ class Step:
         self._check(self._init(self._instance))
         self._ready = True
 
-    def _run(self, entry, values, *more):
-        keep, metrics = [], (_f64 * max(len(self._metrics), 1))()
+    def _run(self, entry, values, *more, flags=0, accept=None):
+        keep, metrics, raised = [], (_f64 * max(len(self._metrics), 1))(), []
         batch, result = self._batch(values, keep), _Result(metrics=metrics, metric_capacity=len(self._metrics))
-        self._check(entry(self._instance, ctypes.byref(batch), *more, ctypes.byref(result)))
-        return types.SimpleNamespace(step=result.step, loss=result.loss, metrics=dict(zip(self._metrics, metrics)),
-                                     seconds=result.ns_total * 1e-9)
 
-    def step(self, **values):
-        """One training step: inputs by name, and hyper-parameters for this step only."""
-        return self._run(self._step, values)
+        def told(r):
+            return types.SimpleNamespace(step=r.step, loss=r.loss, metrics=dict(zip(self._metrics, metrics)), seconds=r.ns_total * 1e-9,
+                                         finite=not r.flags & NONFINITE, accepted=not r.flags & SKIPPED)
+
+        def asked(_, r):
+            try:
+                return bool(accept(told(r.contents)))
+            except BaseException as e:  # the step does not count
+                raised.append(e)
+                return 0
+        batch.flags = flags
+        if accept is not None:
+            keep.append(_ACCEPT(asked))
+            batch.accept = ctypes.cast(keep[-1], _p)
+        self._check(entry(self._instance, ctypes.byref(batch), *more, ctypes.byref(result)))
+        if raised:
+            raise raised[0]
+        return told(result)
+
+    def step(self, *, on_nonfinite="continue", accept=None, **values):
+        """One training step: inputs by name, and hyper-parameters for this step only. A step whose loss or update is NaN or infinite
+        counts (`continue`), is a StepError (`stop`) or is left out (`skip`); accept(result) is asked before a step counts. What does
+        not count leaves every bit of the state as it was; `accepted` of the result tells."""
+        if on_nonfinite not in _POLICIES:
+            raise ValueError('on_nonfinite="%s": expected %s' % (on_nonfinite, ", ".join(_POLICIES)))
+        return self._run(self._step, values, flags=_POLICIES.index(on_nonfinite), accept=accept)
 
     def step_n(self, n, **values):
         """n steps in one call; every input has a leading dimension n. Returns the losses."""

@@ -57,7 +57,28 @@ static bool used_by(const struct ir_module *module, const char *entry, uint32_t 
     return false;
 }
 
-static void add_slot(struct pack *p, uint32_t index, uint64_t offset)
+/* By slot: what a step that may be refused has to know of it (STEPC_PACKED_KEPT and on). */
+static uint8_t *step_bits(const struct plan_module *plans, struct arena *arena)
+{
+    size_t count = plans->module->slots.count;
+    uint8_t *bits = arena_new_array(arena, uint8_t, count + 1);
+    bool *before = arena_new_array(arena, bool, count + 1);
+    for (size_t i = 0; i < plans->plans.count; i++) {
+        const struct plan *plan = plans->plans.items[i];
+        bool step = strcmp(plan->func->name, "step") == 0;
+        for (int made = 0; made < 2 && step; made++)
+            for (size_t k = 0; k < plan->buffers.count; k++) {
+                const struct plan_buffer *b = &plan->buffers.items[k];
+                if (!made && b->space == PLAN_SLOT) before[b->slot] = true;
+                if (!made || b->space != PLAN_NEXT) continue;
+                bool floats = ir_dtype_is_float((enum ir_dtype)plans->module->slots.items[b->slot].type.dtype);
+                bits[b->slot] = (before[b->slot] ? 0 : STEPC_PACKED_KEPT) | (floats ? STEPC_PACKED_WATCHED : 0);
+            }
+    }
+    return bits;
+}
+
+static void add_slot(struct pack *p, uint32_t index, uint64_t offset, uint8_t bits)
 {
     const struct ir_slot *s = &p->module->slots.items[index];
     bool sharded = false;
@@ -69,7 +90,7 @@ static void add_slot(struct pack *p, uint32_t index, uint64_t offset)
     add_byte(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) |
                     (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
                     (s->role == IR_ROLE_INPUT && used_by(p->module, "infer", index) ? STEPC_PACKED_INFER : 0u) |
-                    (s->index_limit ? STEPC_PACKED_LIMIT : 0u) | (s->initial != 0 ? STEPC_PACKED_INITIAL : 0u));
+                    (s->index_limit ? STEPC_PACKED_LIMIT : 0u) | (s->initial != 0 ? STEPC_PACKED_INITIAL : 0u) | bits);
     for (uint32_t i = 0; i < s->type.rank; i++) add_number(p, (uint64_t)s->type.dim[i]);
     for (uint32_t i = 0; sharded && i < s->type.rank; i++) {
         add_number(p, (uint64_t)(s->type.dim[i] / parts(p->module, s->sharding.dim[i])));
@@ -183,8 +204,9 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
 {
     struct pack p = {.arena = arena, .module = plans->module};
     struct commands c = {.p = p, .kernels = MAP(arena)};
+    const uint8_t *bits = step_bits(plans, arena);
     for (uint32_t i = 0; i < plans->module->slots.count; i++)
-        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0);
+        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0, bits[i]);
     for (uint32_t e = 0; e < count; e++)
         for (size_t i = 0; i < entries[e].plan->buffers.count; i++) {
             const struct plan_buffer *b = &entries[e].plan->buffers.items[i];

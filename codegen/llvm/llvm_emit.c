@@ -65,8 +65,10 @@ LLVMValueRef emit_function(struct emit *e, const char *name, LLVMTypeRef type)
     return e->function;
 }
 
-void emit_function_end(struct emit *e)
+void emit_function_end(struct emit *e, LLVMValueRef scratch)
 {
+    if (scratch) emit_flag(e, scratch);
+    ASSERT(!e->check_count);
     LLVMBuildRetVoid(e->b);
     LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(e->function);
     LLVMBuildBr(e->allocas, LLVMGetNextBasicBlock(entry));
@@ -91,7 +93,7 @@ LLVMValueRef emit_kernel(struct emit *e, const struct nest *nest, const char *na
     for (uint32_t i = 0; i < count; i++) e->given[numbers[i]->result] = LLVMGetParam(function, 4 + i);
     emit_nest(e, nest, buffers, LLVMGetParam(function, 1), LLVMGetParam(function, 2), LLVMGetParam(function, 3));
     e->given = NULL;
-    emit_function_end(e);
+    emit_function_end(e, LLVMGetParam(function, 3));
     return function;
 }
 
@@ -103,7 +105,7 @@ LLVMValueRef emit_kernel_of(struct emit *e, LLVMValueRef body, const char *name,
     for (uint32_t i = 0; i < count; i++) args[4 + i] = emit_number(e, numbers[i]);
     LLVMValueRef call = LLVMBuildCall2(e->b, kernel_type(e, numbers, count), body, args, 4 + count, "");
     LLVMSetTailCall(call, 1);
-    emit_function_end(e);
+    emit_function_end(e, NULL);
     return function;
 }
 

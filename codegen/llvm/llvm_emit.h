@@ -9,7 +9,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-enum { EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64, EMIT_MAX_NUMBERS = 8 };
+enum { EMIT_MAX_CHECKS = 32, EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64, EMIT_MAX_NUMBERS = 8 };
 
 struct emit_value {
     LLVMValueRef v;
@@ -42,6 +42,11 @@ struct emit {
 
     /* of the function being printed */
     LLVMValueRef function;
+    struct {
+        LLVMValueRef sum, zero;
+        uint32_t copy;
+    } checks[EMIT_MAX_CHECKS]; /* sums of 0 * x: NaN once an x was not finite */
+    uint32_t check_count;
 
     /* of the nest being printed */
     const struct nest *nest;
@@ -64,7 +69,7 @@ void emit_begin(struct emit *, const struct cg_target *, struct arena *, LLVMCon
 void emit_end(struct emit *);
 LLVMValueRef emit_function(struct emit *, const char *name, LLVMTypeRef type);
 void emit_attribute(const struct emit *, LLVMValueRef function, const char *name);
-void emit_function_end(struct emit *);
+void emit_function_end(struct emit *, LLVMValueRef scratch); /* NULL: checks nothing */
 void emit_nest(struct emit *, const struct nest *, const LLVMValueRef *buffers, LLVMValueRef lo, LLVMValueRef hi,
                LLVMValueRef scratch);
 /* A kernel: one function of the ABI's type around one nest. `numbers`: statements of the nest whose values become
@@ -124,6 +129,10 @@ struct emit_loop {
 };
 struct emit_loop emit_loop_begin(struct emit *, LLVMValueRef from, LLVMValueRef to, int64_t step, bool once);
 void emit_loop_end(struct emit *, struct emit_loop);
+
+/* llvm_emit_check.c: what is stored to a checked buffer (mask NULL: all lanes), and at a function's end the flag. */
+void emit_check(struct emit *, LLVMValueRef stored, LLVMValueRef mask);
+void emit_flag(struct emit *, LLVMValueRef scratch);
 
 /* llvm_emit_memory.c */
 void emit_load(struct emit *, const struct nest_stmt *);

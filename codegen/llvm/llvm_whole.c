@@ -19,7 +19,7 @@ struct whole {
     const struct cg_kernel *kernels;
     void **functions;       /* by group: LLVMValueRef to call, NULL: the nest itself stands here; NULL: they all do */
     LLVMValueRef *pointers; /* by buffer, loaded once; with calls when needed */
-    LLVMValueRef table, scratch, arguments;
+    LLVMValueRef table, scratch, arguments, blocks[PLAN_SPACE_COUNT];
     struct {
         LLVMBasicBlockRef head, after;
         LLVMValueRef counter;
@@ -84,10 +84,29 @@ bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
     return members <= whole_commands && work < whole_work;
 }
 
+static LLVMValueRef load(const struct whole *w, uint32_t buffer)
+{
+    return LLVMBuildLoad2(w->e->b, w->e->ptr, emit_element(w->e, w->e->ptr, w->table, buffer), "");
+}
+
 static LLVMValueRef load_pointer(const struct whole *w, uint32_t buffer)
 {
+    const struct plan_buffer *b = &w->plan->buffers.items[buffer];
     if (w->pointers[buffer]) return w->pointers[buffer];
-    return LLVMBuildLoad2(w->e->b, w->e->ptr, emit_element(w->e, w->e->ptr, w->table, buffer), "");
+    if (w->blocks[b->space]) return emit_element(w->e, w->e->i8, w->blocks[b->space], (int64_t)b->offset);
+    return load(w, buffer);
+}
+
+/* What lies in one block is addressed by its place there. Weights that a host may exchange for others are not. */
+static void find_blocks(struct whole *w)
+{
+    bool exchanged = strcmp(w->plan->func->name, "eval") == 0 || strcmp(w->plan->func->name, "infer") == 0;
+    for (uint32_t i = 0; i < w->plan->buffers.count; i++) {
+        const struct plan_buffer *b = &w->plan->buffers.items[i];
+        bool block = b->space != PLAN_INPUT && b->space != PLAN_DEVICE && (b->space != PLAN_SLOT || !exchanged);
+        if (!block || w->blocks[b->space]) continue;
+        w->blocks[b->space] = emit_element(w->e, w->e->i8, load(w, i), -(int64_t)b->offset);
+    }
 }
 
 static LLVMValueRef load_i32(struct whole *w, uint32_t buffer)
@@ -193,6 +212,7 @@ void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_ker
     uint32_t most = 1;
     for (size_t i = 0; functions && i < plan->groups.count; i++)
         most = kernels[i].nest->argument_count > most ? kernels[i].nest->argument_count : most;
+    if (!functions) find_blocks(&w);
     bool called = functions != NULL;
     for (size_t i = 0; i < plan->groups.count; i++) called = called && functions[i];
     for (uint32_t i = 0; !called && i < plan->buffers.count; i++) w.pointers[i] = load_pointer(&w, i);
@@ -203,6 +223,6 @@ void *cg_emit_whole(struct emit *e, const struct plan *plan, const struct cg_ker
         else if (c->kind == PLAN_LOOP_END) end_loop(&w);
         for (uint32_t m = 0; c->kind == PLAN_KERNEL && m < plan_members(c); m++) kernel(&w, c, m);
     }
-    emit_function_end(e);
+    emit_function_end(e, w.scratch);
     return function;
 }

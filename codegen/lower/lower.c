@@ -3,8 +3,6 @@
 #include "codegen/lower/lower.h"
 #include <string.h>
 
-/* ---------------------------------------------------------------- one group */
-
 struct context {
     const struct plan_module *module;
     const struct plan *plan;
@@ -16,7 +14,44 @@ struct context {
     struct lower_override *from;
     struct lower_reduced *reduced;
     uint32_t *argument;
+    bool **checked; /* by group */
 };
+
+/* ---------------------------------------------------------------- what must be finite */
+
+/* Floats that a step writes into its next state. Single numbers of optimizers may be infinite (the best loss before
+ * there is one); the runtime looks at these itself. */
+static bool must_be_finite(const struct plan *plan, const struct plan_buffer *b)
+{
+    const struct ir_type *type = ir_type(b->func, b->value);
+    if (b->space != PLAN_NEXT || !ir_dtype_is_float((enum ir_dtype)type->dtype)) return false;
+    enum ir_role role = plan->func->module->slots.items[b->slot].role;
+    return role == IR_ROLE_PARAM || role == IR_ROLE_EMA || type->rank;
+}
+
+/* Per group its outputs that go there, at once or gathered from other devices. Members of a command have one code. */
+static bool **mark_checked(const struct plan *plan, struct arena *arena)
+{
+    bool **checked = arena_new_array(arena, bool *, plan->groups.count + 1);
+    bool *wanted = arena_new_array(arena, bool, plan->buffers.count + 1);
+    for (size_t i = 0; i < plan->buffers.count; i++) wanted[i] = must_be_finite(plan, &plan->buffers.items[i]);
+    for (size_t i = plan->commands.count; i-- > 0;) {
+        const struct plan_command *c = &plan->commands.items[i];
+        if (c->kind == PLAN_COLLECTIVE && wanted[c->writes.items[0]]) wanted[c->reads.items[0]] = true;
+        size_t outputs = c->kind == PLAN_KERNEL ? plan->groups.items[c->group].outputs.count : 0;
+        bool *mine = NULL;
+        for (size_t k = 0; outputs && k < c->writes.count; k++) {
+            if (!wanted[c->writes.items[k]]) continue;
+            for (uint32_t m = 0; m < plan_members(c) && !mine; m++) mine = checked[plan_member(c, m)];
+            if (!mine) mine = arena_new_array(arena, bool, outputs);
+            mine[k % outputs] = true;
+        }
+        for (uint32_t m = 0; mine && m < plan_members(c); m++) checked[plan_member(c, m)] = mine;
+    }
+    return checked;
+}
+
+/* ---------------------------------------------------------------- one group */
 
 static void clear_overrides(struct lower *l)
 {
@@ -41,8 +76,10 @@ static void start(struct lower *l)
     clear_overrides(l);
     for (size_t i = 0; i < g->inputs.count; i++)
         nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
-    for (size_t i = 0; i < g->outputs.count; i++)
-        nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
+    for (size_t i = 0; i < g->outputs.count; i++) {
+        uint32_t b = nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
+        nest->buffers.items[b].checked = l->checked && l->checked[i];
+    }
 }
 
 static void run_template(struct lower *l, struct cg_gemm *gemm)
@@ -73,6 +110,7 @@ static struct lower *prepare(struct context *c, const struct plan_group *group)
         c->reduced = arena_new_array(c->arena, struct lower_reduced, l->f->count);
         c->argument = arena_new_array(c->arena, uint32_t, l->f->count);
     }
+    l->checked = c->checked[group - c->plan->groups.items];
     l->member = c->member;
     l->from = c->from;
     l->reduced = c->reduced;
@@ -131,25 +169,27 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
     }
     out->nest = l->b.nest;
     out->hash = nest_hash(out->nest);
-    out->prefer_gemm = prefers_library(&out->gemm, c->target->blas);
+    out->prefer_gemm = !l->checked && prefers_library(&out->gemm, c->target->blas);
     return true;
 }
 
 bool cg_lower(const struct plan_module *module, const struct plan *plan, const struct cg_target *target,
               struct arena *arena, struct diags *diags, struct cg_kernel *out)
 {
-    struct context c = {.module = module, .plan = plan, .target = target, .arena = arena};
+    struct context c = {
+        .module = module, .plan = plan, .target = target, .arena = arena, .checked = mark_checked(plan, arena)};
     bool ok = true;
     struct map known = MAP(arena); /* groups of one function that are alike have the same nest */
     for (size_t i = 0; i < plan->groups.count; i++) {
         const struct plan_group *g = &plan->groups.items[i];
-        uint32_t same = g->alike && g->func->entry ? map_get_number(&known, g->alike) : MAP_NONE;
+        uint64_t key = hash_bytes(g->alike, c.checked[i], c.checked[i] ? g->outputs.count * sizeof(bool) : 0);
+        uint32_t same = g->alike && g->func->entry ? map_get_number(&known, key) : MAP_NONE;
         if (same != MAP_NONE) {
             out[i] = out[same];
             continue;
         }
         ok &= lower_group(&c, g, diags, &out[i]);
-        if (g->alike && g->func->entry) map_set_number(&known, g->alike, (uint32_t)i);
+        if (g->alike && g->func->entry) map_set_number(&known, key, (uint32_t)i);
     }
     return ok;
 }

@@ -58,6 +58,7 @@ struct lower {
     const struct plan_group *group;
     const struct ir_func *f;
     const struct cg_target *target;
+    const bool *checked; /* by output of the group: see nest_buffer; NULL: none */
     uint32_t lanes;
     const uint32_t *argument;      /* by value: kernel argument + 1 of a group input, 0 = none */
     bool *member;                  /* by value */

@@ -246,7 +246,8 @@ void nest_reduce(struct nest_builder *b, enum ir_op op, uint32_t reg, struct nes
 
 uint32_t nest_local(struct nest_builder *b, enum ir_dtype dtype, int64_t extent)
 {
-    uint32_t buffer = add_buffer(b, (struct nest_buffer){(uint8_t)dtype, true, true, extent, NULL});
+    uint32_t buffer = add_buffer(
+        b, (struct nest_buffer){.dtype = (uint8_t)dtype, .written = true, .local = true, .extent = extent});
     struct nest_stmt stmt = {.kind = NEST_LOCAL, .dtype = (uint8_t)dtype, .extent = extent, .buffer = buffer};
     b->nest->scratch_bytes += ((uint64_t)extent * ir_dtype_bytes(dtype) + 63) / 64 * 64;
     append(b, 0, keep(b, stmt));
@@ -291,7 +292,8 @@ static uint64_t hash_nest(const struct nest *nest, bool shape)
     uint64_t h = hash_u64(nest->lanes, (uint64_t)nest->argument_count << 1 | nest->flat);
     for (size_t i = 0; i < nest->buffers.count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
-        h = hash_u64(h, (uint64_t)buffer->dtype | (uint64_t)buffer->written << 8 | (uint64_t)buffer->local << 9);
+        h = hash_u64(h, (uint64_t)buffer->dtype | (uint64_t)buffer->written << 8 | (uint64_t)buffer->local << 9 |
+                            (uint64_t)buffer->checked << 10);
         h = hash_u64(h, (uint64_t)buffer->extent);
     }
     return hash_body(h, nest->body.items, nest->body.count, shape);

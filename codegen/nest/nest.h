@@ -87,6 +87,7 @@ struct nest_stmt {
 struct nest_buffer {
     uint8_t dtype;
     bool written, local;
+    bool checked;   /* what is stored here and is not finite raises the flag in front of the scratch (step_abi.h) */
     int64_t extent; /* of locals */
     const char *doc;
 };

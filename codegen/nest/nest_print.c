@@ -93,8 +93,9 @@ void nest_print(const struct nest *nest, struct str *out)
              nest->flat ? " flat" : "");
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
-        str_addf(out, "  %s b%u %s%s%s\n", buffer->written ? "out" : "in", i,
-                 ir_dtype_name((enum ir_dtype)buffer->dtype), buffer->doc ? " # " : "", buffer->doc ? buffer->doc : "");
+        str_addf(out, "  %s b%u %s%s%s%s\n", buffer->written ? "out" : "in", i,
+                 ir_dtype_name((enum ir_dtype)buffer->dtype), buffer->checked ? " checked" : "",
+                 buffer->doc ? " # " : "", buffer->doc ? buffer->doc : "");
     }
     print_stmts(out, nest->body.items, nest->body.count, 1);
 }

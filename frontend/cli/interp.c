@@ -19,7 +19,8 @@ static void interpret(void *const *buffers, void *scratch)
 {
     struct interp_entry *entry;
     struct arena arena = {0};
-    (void)scratch;
+    uint32_t *flag = (uint32_t *)(void *)((char *)scratch - STEPC_FLAG_BEFORE);
+    *flag = 1; /* it may be: the runtime looks itself */
     memcpy(&entry, buffers[0], sizeof entry);
     const struct ir_func *f = entry->func;
     struct ir_tensor *params = arena_new_array(&arena, struct ir_tensor, f->params.count + 1);
@@ -71,6 +72,13 @@ static struct stepc_buffer slot_buffer(const struct ir_module *m, const struct s
         .space = space, .slot = (uint32_t)slot, .offset = space == STEPC_AT_INPUT ? 0 : p->slots[slot].offset};
 }
 
+static struct stepc_buffer result_buffer(const struct ir_module *m, const struct stepc_program *p, int32_t slot)
+{
+    struct stepc_buffer b = slot_buffer(m, p, slot);
+    if (b.space == STEPC_AT_STATE) b.space = STEPC_AT_NEXT;
+    return b;
+}
+
 static void make_entry(struct arena *a, const struct ir_module *m, struct stepc_program *p, struct ir_func *f,
                        struct stepc_entry *e, struct interp_entry **constant, uint64_t offset)
 {
@@ -80,7 +88,7 @@ static void make_entry(struct arena *a, const struct ir_module *m, struct stepc_
     **constant = (struct interp_entry){f, m->slots.items};
     buffers[0] = (struct stepc_buffer){.space = STEPC_AT_CONSTANT, .offset = offset};
     for (size_t i = 0; i < f->params.count; i++) buffers[n++] = slot_buffer(m, p, f->params.items[i].slot);
-    for (size_t i = 0; i < f->results.count; i++) buffers[n++] = slot_buffer(m, p, f->results.items[i].slot);
+    for (size_t i = 0; i < f->results.count; i++) buffers[n++] = result_buffer(m, p, f->results.items[i].slot);
     *e = (struct stepc_entry){.name = f->name, .buffers = buffers, .buffer_count = n, .whole = interpret};
 }
 

@@ -180,6 +180,8 @@ static int one_step(struct run *r, uint64_t k)
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
     r->done++;
     r->last_loss = result.loss;
+    run_nonfinite(r, &result);
+    if (result.flags & STEP_SKIPPED) result.step++; /* what metrics say is of the step that was tried */
     bool evaluated = (r->eval_every && (k + 1) % r->eval_every == 0) || (r->eval_last && r->done == r->steps);
     if (r->metrics_open) code = run_metrics_begin(r, &result);
     if (!code && evaluated) code = evaluate(r);
@@ -235,8 +237,8 @@ static int train(struct run *r)
                 (unsigned long long)(r->first_step + r->steps),
                 save ? "; its state is saved" : "; without --save FILE its state is lost");
     if (run_stopped()) r->line_open = false;
-    if (save && (!code || r->done)) { /* what ended the run early must not cost the steps that are done */
-        int saved = run_save(r, save, cli_count(r->cli, "all-state") > 0);
+    if (!code || (save && r->done)) { /* what ended the run early must not cost the steps that are done */
+        int saved = run_save_finite(r, save);
         if (code && !saved)
             fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save,
                     (unsigned long long)(r->first_step + r->done));
@@ -317,6 +319,7 @@ static int start(struct run *r)
     const char *save = cli_text(r->cli, "save", NULL);
     if (save && (code = run_save_possible(r, "--save", save))) return code;
     if (infer && (code = run_save_possible(r, "--infer", infer))) return code;
+    r->was_finite = run_weights_finite(r);
     code = prepare_metrics(r);
     return code ? code : read_eval_count(r);
 }

@@ -46,9 +46,11 @@ struct run {
     VEC(struct run_set) sets;
     uint64_t steps, eval_every;
     const char *eval_weights;
-    bool eval_last;     /* after the last step */
-    int32_t eval_count; /* number of the scalar metric that says what a batch counts for; -1: all the same */
-    uint32_t policy;    /* STEP_ON_NONFINITE_* */
+    bool eval_last;              /* after the last step */
+    int32_t eval_count;          /* number of the scalar metric that says what a batch counts for; -1: all the same */
+    uint32_t policy;             /* STEP_ON_NONFINITE_* */
+    bool was_finite;             /* parameters and averages before the first step */
+    uint64_t nonfinite, skipped; /* the first step that was not finite, 0: none; how many were skipped */
 
     struct step_tensor *metrics; /* all, in order */
     size_t metric_count;
@@ -98,6 +100,11 @@ int run_npy_open(const struct cli *, struct st_file *, const char *name, const c
 
 /* run_infer.c */
 int run_infer(struct run *, const char *path); /* the outputs of the model into a file */
+
+/* run_finite.c */
+bool run_weights_finite(struct run *);                        /* parameters that are trained, and averages */
+void run_nonfinite(struct run *, const struct step_result *); /* says so of the first step, counts */
+int run_save_finite(struct run *, const char *path); /* NULL: nothing is saved. 0 or an exit code after a message */
 
 /* run_output.c */
 int run_metrics_open(struct run *, const char *path);

@@ -331,5 +331,9 @@ void run_summary(struct run *r)
     if (r->manifest)
         fprintf(stderr, "; peak memory %s predicted, %s measured", bytes_text(a, m.planned_peak),
                 bytes_text(a, m.measured_peak));
+    if (r->skipped)
+        fprintf(stderr,
+                "; %llu of them skipped and not counted: a run that continues takes their number of batches again",
+                (unsigned long long)r->skipped);
     fputc('\n', stderr);
 }

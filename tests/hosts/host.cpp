@@ -139,6 +139,13 @@ try {
     t.infer({{"x", {32, 2}, x}}, {"model", {32, 8}, output});
     double loss = 0;
     for (size_t i = 0; i < y.size(); i++) loss += (output[i] - y[i]) * (output[i] - y[i]) / 256.0;
+    double without = t.eval(batch); /* steps that do not count */
+    std::vector<float> nan(x.size(), std::nanf(""));
+    step_result bad = t.step({{"x", {32, 2}, nan}, batch[1]}, STEP_ON_NONFINITE_SKIP);
+    step_result vetoed = t.step(batch, [&](const step_result &r) { return r.loss < 0 || t.metrics().empty(); });
+    same = same && bad.flags == (STEP_NONFINITE | STEP_SKIPPED) && vetoed.flags == STEP_SKIPPED &&
+           t.eval(batch) == without;
+    same = same && t.step(batch, [](const step_result &) { return true; }).flags == 0;
     bool refused = false;
     try {
         t.step({{"x", {32, 2}, x}, {"y", {8, 32}, y}});

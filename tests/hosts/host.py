@@ -38,6 +38,18 @@ with stepc.Step(sys.argv[1], threads=1) as m:
     np.testing.assert_allclose(np.mean((y - first["y"]) ** 2), m.eval(**first).loss, rtol=1e-5)
     assert not np.array_equal(m.infer("ema", x=first["x"]), y)
     kept = m.state()
+    bad = dict(first, x=np.full_like(first["x"], np.nan))
+    refused(12, lambda: m.step(on_nonfinite="stop", **bad))
+    r = m.step(on_nonfinite="skip", **bad)
+    assert not r.finite and not r.accepted
+    r = m.step(accept=lambda r: r.finite and r.loss < 0, **first)
+    assert r.finite and not r.accepted
+    try:
+        m.step(accept=lambda r: 1 / 0, **first)
+        raise AssertionError("what the host raises is lost")
+    except ZeroDivisionError:
+        pass
+    assert all(m[n].tobytes() == v.tobytes() for n, v in kept.items())
     after = m.step(**first).loss
     for name, value in kept.items():
         m[name] = value

@@ -1,4 +1,4 @@
-/* stepc/step.h: host interface of a compiled training step, ABI 1.0. C99 and C++11. */
+/* stepc/step.h: host interface of a compiled training step, ABI 1.1. C99 and C++11. */
 #ifndef STEPC_STEP_H
 #define STEPC_STEP_H
 
@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #define STEP_ABI_MAJOR 1u /* breaks: a field or entry removed, moved or retyped */
-#define STEP_ABI_MINOR 0u /* grows: a table entry or a struct tail added */
+#define STEP_ABI_MINOR 1u /* grows: a table entry or a struct tail added */
 
 struct step_instance; /* one trainer: state, threads, devices, transport */
 struct step_job;      /* one background save */
@@ -129,6 +129,8 @@ struct step_options { /* zero everything but size for the defaults */
 };
 enum { STEP_NO_ENV = 1u, STEP_PIN = 2u, STEP_CHECK_INPUTS_OFF = 4u };
 
+struct step_result;
+
 struct step_batch { /* borrowed until the call returns */
     size_t size;
     const struct step_array *inputs;
@@ -137,6 +139,11 @@ struct step_batch { /* borrowed until the call returns */
     size_t hyper_count;
     uint32_t microbatches; /* accumulate: run only the first k; 0: all */
     uint32_t flags;        /* STEP_ON_NONFINITE_* */
+    /* since 1.1: asked after a step was computed and before it counts, once per process; `flags` of the result says
+     * whether it is finite. 0: the state stays as before the step, bit for bit, and so it does on every process of the
+     * mesh if one of them says so. May not call the instance. NULL: every step counts */
+    int (*accept)(void *user, const struct step_result *);
+    void *user;
 };
 enum { STEP_ON_NONFINITE_CONTINUE = 0u, STEP_ON_NONFINITE_STOP = 1u, STEP_ON_NONFINITE_SKIP = 2u };
 

@@ -8,6 +8,8 @@
 /* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. Inputs of the host are used
  * in place and only aligned to their element; everything else is aligned to 64 bytes where its offset is. */
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
+/* In front of `scratch`: a uint32_t that becomes 1 where a kernel stores a float that is not finite AT_NEXT. */
+enum { STEPC_FLAG_BEFORE = 64 };
 
 enum {
     STEPC_AT_ARENA,
@@ -15,7 +17,8 @@ enum {
     STEPC_AT_INPUT,
     STEPC_AT_RESULT,
     STEPC_AT_CONSTANT,
-    STEPC_AT_DEVICE /* int32 positions of this device along each set of mesh axes: offset = 4 * bit mask of the axes */
+    STEPC_AT_DEVICE, /* int32 positions of this device along each set of mesh axes: offset = 4 * bit mask of the axes */
+    STEPC_AT_NEXT    /* what a step makes of the state: as AT_STATE, in the same block or in a second one */
 };
 struct stepc_buffer {
     uint32_t space;  /* STEPC_AT_* */
@@ -94,6 +97,7 @@ struct stepc_slot {
     double initial;        /* hyper-parameters; the least index */
     uint8_t computed;      /* read through entry "derive" */
     uint8_t used_by_infer; /* inputs that infer needs */
+    uint8_t bits;          /* STEPC_PACKED_KEPT, STEPC_PACKED_WATCHED */
 };
 
 /* Objects for CUDA: their kernels as cubins, one per architecture. A kernel's parameters are the addresses of its
@@ -171,7 +175,10 @@ enum {
     STEPC_PACKED_COMPUTED = 4,
     STEPC_PACKED_INFER = 8,
     STEPC_PACKED_LIMIT = 16,
-    STEPC_PACKED_INITIAL = 32
+    STEPC_PACKED_INITIAL = 32,
+    STEPC_PACKED_KEPT = 64,    /* a step changes it in place: AT_NEXT begins as what is AT_STATE */
+    STEPC_PACKED_WATCHED = 128 /* floats that a step makes; kernels see whether they are finite but for single numbers
+                                  (rank 0) of optimizers, which may be infinite from the start */
 };
 enum { STEPC_TABLES = 5 };
 

@@ -137,6 +137,7 @@ static inline void *address_of(struct executor *x, uint32_t b)
     const struct plan_buffer *p = &x->plan->buffers.items[b];
     switch (p->space) {
     case PLAN_ARENA: return x->arena + p->offset;
+    case PLAN_NEXT:
     case PLAN_SLOT: return x->state + p->offset;
     case PLAN_METRIC: return x->result + p->offset;
     case PLAN_INPUT: return x->input[p->slot];

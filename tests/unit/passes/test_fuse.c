@@ -159,7 +159,7 @@ START_TEST(adam_is_one_kernel)
     ck_assert_uint_eq(plan->groups.items[0].outputs.count, 4);
     ck_assert_uint_eq(plan->arena_bytes, 0);
     for (size_t i = 0; i < plan->commands.items[0].writes.count; i++)
-        ck_assert_int_eq(plan->buffers.items[plan->commands.items[0].writes.items[i]].space, PLAN_SLOT);
+        ck_assert_int_eq(plan->buffers.items[plan->commands.items[0].writes.items[i]].space, PLAN_NEXT);
     drop(&x);
 }
 END_TEST

@@ -313,15 +313,84 @@ START_TEST(non_finite)
     batch.flags = STEP_ON_NONFINITE_SKIP;
     ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
     ck_assert_uint_eq(r.flags, STEP_NONFINITE | STEP_SKIPPED);
-    ck_assert_uint_eq(r.step, 2);
+    ck_assert_uint_eq(r.step, 1);
     toy_read(t, "w", after, 3);
     ck_assert_mem_eq(before, after, sizeof before);
     ck_assert_int_eq(rt_step(t, &data.batch, &r), STEP_OK);
     ck_assert_uint_eq(r.flags, STEP_NONFINITE);
+    ck_assert_uint_eq(r.step, 2);
     toy_read(t, "w", after, 3);
     ck_assert(!isfinite(after[0]));
     rt_destroy(t);
 }
+END_TEST
+
+struct asked {
+    uint32_t calls, yes;
+    uint64_t step;
+    uint32_t flags;
+    struct step_instance *t;
+};
+
+static int asked_accept(void *user, const struct step_result *r)
+{
+    struct asked *a = user;
+    struct step_array w = {.size = sizeof w, .name = "w"};
+    a->step = r->step;
+    a->flags = r->flags;
+    ck_assert_int_eq(rt_read(a->t, &w), STEP_EBUSY);
+    return a->calls++ < a->yes;
+}
+
+/* A host that says no: nothing of the step stays, and the next one is what it would have been. */
+static void veto(int64_t devices)
+{
+    struct step_instance *t = toy_create(toy_build(&toy, devices, false, false), 1);
+    struct asked asked = {.t = t, .yes = 1};
+    float before[3], after[3], momentum[2][3];
+    struct step_result r = {.size = sizeof r};
+    toy_fill(&data, 1);
+    struct step_batch batch = data.batch;
+    batch.accept = asked_accept;
+    batch.user = &asked;
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_uint_eq(r.flags, 0);
+    ck_assert_uint_eq(r.step, 1);
+    toy_read(t, "w", before, 3);
+    toy_read(t, "opt_state.0.trace.w", momentum[0], 3);
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_uint_eq(r.flags, STEP_SKIPPED);
+    ck_assert_uint_eq(r.step, 1);
+    ck_assert_uint_eq(asked.step, 2);
+    toy_read(t, "w", after, 3);
+    toy_read(t, "opt_state.0.trace.w", momentum[1], 3);
+    ck_assert_mem_eq(before, after, sizeof before);
+    ck_assert_mem_eq(momentum[0], momentum[1], sizeof momentum[0]);
+    ck_assert_int_eq(rt_step(t, &batch, NULL), STEP_OK); /* without a result, too */
+    ck_assert_uint_eq(asked.calls, 3);
+    struct step_hyper rate = {.size = sizeof rate, .name = "learning_rate", .value = (double)INFINITY};
+    batch.hypers = &rate, batch.hyper_count = 1; /* the host learns that it is not finite; a policy goes before it */
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_uint_eq(asked.flags, STEP_NONFINITE);
+    ck_assert_uint_eq(r.flags, STEP_NONFINITE | STEP_SKIPPED);
+    batch.flags = STEP_ON_NONFINITE_SKIP;
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_uint_eq(asked.calls, 4);
+    toy_read(t, "w", after, 3);
+    ck_assert_mem_eq(before, after, sizeof before);
+    batch.size = offsetof(struct step_batch, accept); /* a host of before there was one */
+    batch.flags = 0, batch.hyper_count = 0;
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_uint_eq(asked.calls, 4);
+    ck_assert_uint_eq(r.step, 2);
+    rt_destroy(t);
+}
+
+START_TEST(veto_single) { veto(1); }
+END_TEST
+
+START_TEST(veto_mesh) { veto(4); }
 END_TEST
 
 START_TEST(memory_and_tensors)
@@ -351,5 +420,5 @@ int main(void)
 {
     return run_case("lifecycle", CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single,
                                          eval_team, eval_mesh, same_bits, team_on_trial, many_steps, staged, hypers,
-                                         non_finite, memory_and_tensors));
+                                         non_finite, veto_single, veto_mesh, memory_and_tensors));
 }

@@ -66,7 +66,7 @@ enum { TOY_STATE = 640, TOY_RESULT = 512, TOY_ARENA = 1024 };
 
 struct toy {
     struct stepc_slot slots[TOY_SLOTS];
-    struct stepc_buffer buffers[TOY_BUFFERS];
+    struct stepc_buffer buffers[TOY_BUFFERS], step_buffers[TOY_BUFFERS];
     struct stepc_command step[4], eval[7], init[1], infer[1], derive[1];
     struct stepc_entry entries[5];
     int64_t axis[1];
@@ -138,7 +138,8 @@ static inline void toy_update(void *const *b, int64_t lo, int64_t hi, void *scra
     float *w = b[2], *bias = b[3], *e = b[4], *m = b[5], *ema = b[6], *stat = b[7], *loss = b[8], *norm = b[9],
           square = 0;
     int32_t *step = b[10];
-    (void)lo, (void)hi, (void)scratch;
+    (void)lo, (void)hi;
+    *(uint32_t *)(void *)((char *)scratch - STEPC_FLAG_BEFORE) = 1; /* the runtime looks itself */
     for (int k = 0; k < TOY_DIM; k++) {
         m[k] = 0.9f * m[k] + g[k];
         w[k] -= lr[0] * m[k];
@@ -357,6 +358,12 @@ static inline void toy_slots(struct toy *t, int64_t devices)
         t->buffers[i] = (struct stepc_buffer){.space = STEPC_AT_ARENA, .offset = 64 * (i - B_R), .bytes = 64};
     t->buffers[B_ROWS] = (struct stepc_buffer){.space = STEPC_AT_CONSTANT, .offset = 0, .bytes = 4};
     t->buffers[B_LIMIT] = (struct stepc_buffer){.space = STEPC_AT_CONSTANT, .offset = 4, .bytes = 4};
+    memcpy(t->step_buffers, t->buffers, sizeof t->buffers);
+    for (uint32_t i = S_W; i <= S_STEP; i++) { /* the step changes them in place */
+        if (i == S_EVAL) continue;
+        t->step_buffers[i].space = STEPC_AT_NEXT;
+        t->slots[i].bits = STEPC_PACKED_KEPT | (i == S_STEP ? 0 : STEPC_PACKED_WATCHED);
+    }
     t->constants[0] = (int32_t)(TOY_ROWS / devices);
     t->constants[1] = TOY_ROWS;
 }
@@ -401,6 +408,7 @@ static inline const struct stepc_program *toy_build(struct toy *t, int64_t devic
                                            TOY_ENTRY("eval", t->eval), TOY_ENTRY("infer", t->infer),
                                            TOY_ENTRY("derive", t->derive)};
     memcpy(t->entries, entries, sizeof entries);
+    t->entries[1].buffers = t->step_buffers;
     if (whole && devices == 1) t->entries[1].whole = toy_whole;
     if (whole) { /* as compiled: one function and no kernels beside it */
         t->entries[0].whole = toy_init_whole;
