@@ -85,6 +85,8 @@ def judge(options, code, said, seconds, mebi):
         return "took %d MiB" % mebi
     if code == 0:
         return None
+    if not said.startswith("{"):
+        return "refused without a diagnostic: %s" % said[:300]
     first = json.loads(said.splitlines()[0])
     if not first["spans"] or not first.get("pointer"):
         return "no place: %s" % said[:300]

@@ -78,11 +78,6 @@ class Limits(runner.Case):
         took = {line.split()[0]: float(line.split()[1]) for line in said.splitlines()}
         self.assertLess(took["fuse"], 6 * (took["outline"] + took["autodiff"] + took["simplify"]), said)
 
-    def test_fusing_long_chains(self):
-        """Each of these reads itself in many ways, and who may become one is searched for along all of them."""
-        model = document([LINEAR, repeat(1000, {"type": "expr", "expr": "cumsum(x, axis=0)"})])
-        self.assertLess(self.spent("check", self.write("m.json", model), timeout=120)[1], 12)  # 2; 24 without an end of searches
-
     def test_unfolding(self):
         for name, (model, pointer) in UNFOLDING.items():
             with self.subTest(name):
