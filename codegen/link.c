@@ -89,13 +89,13 @@ static void hold_signals(struct workshop *w)
     sigaddset(&w->held, SIGCHLD);
     for (int i = 0; i < 3; i++) /* nohup stays nohup */
         if (sigaction(ending[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&w->held, ending[i]);
-    sigprocmask(SIG_BLOCK, &w->held, &w->signals);
+    pthread_sigmask(SIG_BLOCK, &w->held, &w->signals);
 }
 
 static void release_signals(const struct workshop *w)
 {
     if (w->caught) raise(w->caught); /* once nothing holds it */
-    sigprocmask(SIG_SETMASK, &w->signals, NULL);
+    pthread_sigmask(SIG_SETMASK, &w->signals, NULL);
 }
 
 /* What stands in a folder, and the folder. */

@@ -163,16 +163,23 @@ class Kills(runner.Case):
         self.assertEqual(self.forsaken(), [])
 
     def waits_in_open(self, p):
-        """Until the process sleeps in open(2)."""
+        """Until a thread of the process sleeps in open(2)."""
+        def opens():
+            try:
+                calls = []
+                for task in os.listdir("/proc/%d/task" % p.pid):
+                    with open("/proc/%d/task/%s/syscall" % (p.pid, task)) as f:
+                        calls.append(f.read().split()[0])
+            except OSError:  # it is gone
+                return False
+            return "2" in calls or "257" in calls
+
         end = time.monotonic() + 120
         while time.monotonic() < end and p.poll() is None:
-            with open("/proc/%d/syscall" % p.pid) as f:
-                if f.read().split()[0] in ("2", "257"):
-                    time.sleep(0.05)
-                    with open("/proc/%d/syscall" % p.pid) as again:
-                        if again.read().split()[0] in ("2", "257"):
-                            return
+            if opens() and (time.sleep(0.05) or opens()):
+                return
             time.sleep(0.01)
+        self.fail("it does not wait for a reader: %s" % p.communicate()[1] if p.poll() is not None else "it does not open the pipe")
 
     def test_second_signal(self):
         """While a step runs that takes long, a second signal ends the process."""
