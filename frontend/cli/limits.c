@@ -112,7 +112,7 @@ void cli_limits_begin(const struct cli *cli, const struct cli_limits *most)
     signal(SIGABRT, over_memory);
     setrlimit(RLIMIT_DATA, &now);
 #else
-    (void)most, (void)now;
+    (void)most, (void)now, (void)over_memory;
 #endif
 }
 
