@@ -53,7 +53,7 @@ def play_case(options, case, variant, tmp):
         must_succeed(options, "compile", model, "-o", file("step.so"), *variant, *options.compile_args)
         arguments = ["run", file("step.so")]
     init = ["--init", file("init.safetensors")] if case.raw("init") else []
-    must_succeed(options, *arguments, "--steps", str(case.steps), "--on-nonfinite", "continue", "--data", file("data.safetensors"), "--save", file("final.safetensors"),
+    must_succeed(options, *arguments, "--steps", str(case.steps), "--data", file("data.safetensors"), "--save", file("final.safetensors"),
                  "--metrics", file("metrics.jsonl"), *init, *case.sets())
     case.check(safetensors.wide(file("final.safetensors")), runner.metrics(file("metrics.jsonl")))
 

@@ -99,7 +99,7 @@ def train(program, folder, steps, what="model.json", data="data.safetensors", ar
     """The tensors that are saved and a list of metrics per step, by an object or, for a document, by the interpreter."""
     at = lambda name: os.path.join(folder, name)
     init = ["--init", at("init.safetensors")] if os.path.exists(at("init.safetensors")) else []
-    call(program, "run", at(what), "--steps", str(steps), "--on-nonfinite", "continue", "--data", at(data), *init, "--save", at("out.safetensors"), "--metrics", at("metrics.jsonl"),
+    call(program, "run", at(what), "--steps", str(steps), "--data", at(data), *init, "--save", at("out.safetensors"), "--metrics", at("metrics.jsonl"),
          "-q", *(["--threads", str(threads)] if threads else []), *arguments, timeout=timeout)
     return safetensors.wide(at("out.safetensors")), metrics(at("metrics.jsonl"))
 

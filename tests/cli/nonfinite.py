@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Training that diverges: the first step that is not finite is told with its number, a run whose weights became NaN does not end
+with 0 unless somebody asked for that or has every step's numbers, and what is saved is what the message says.
+
+    tests/cli/nonfinite.py STEPC
+"""
+import json
+import os
+import sys
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import runner, safetensors
+
+DOCUMENT = {"stepc": 1, "name": "diverges", "inputs": {"x": {"shape": [3], "dtype": "float32"}}, "model": {"type": "param", "name": "w", "shape": [3]},
+            "loss": "sum((model * x)**2)", "optimizer": {"type": "sgd", "learning_rate": 1e18}}
+FIRST = "warning: step 3: the loss is infinite"  # 1e18, 1e36, then beyond float32
+
+# options; exit code; the file that is written and whether its weights are finite; part of the message; steps that count
+RUNS = [
+    ([], 1, ("out.nonfinite", False), "out is not written"),
+    (["--on-nonfinite", "stop"], 1, ("out", True), "step 3"),
+    (["--on-nonfinite", "skip"], 0, ("out", True), "the step is skipped"),
+    (["--on-nonfinite", "continue"], 0, ("out", False), FIRST),
+    (["--metrics", "metrics"], 0, ("out", False), FIRST),
+]
+
+
+class NonFinite(runner.Case):
+    def setUp(self):
+        super().setUp()
+        self.model = self.write("model.json", json.dumps(DOCUMENT))
+        self.data, self.init = self.path("data"), self.path("init")
+        safetensors.write(self.data, {"x": np.ones((1, 3), "f4")})
+        safetensors.write(self.init, {"w": np.ones(3, "f4")})
+        self.stepc("compile", self.model, "-o", self.path("step.so"))
+
+    def test_runs(self):
+        for what in (self.model, self.path("step.so")):
+            for options, code, (written, finite), said in RUNS:
+                with self.subTest(what=what, options=options):
+                    for name in ("out", "out.nonfinite"):
+                        if os.path.exists(self.path(name)):
+                            os.unlink(self.path(name))
+                    options = [self.path(o) if o == "metrics" else o for o in options]
+                    run = self.stepc("run", what, "--steps", "8", "--data", self.data, "--init", self.init, "--save", self.path("out"), *options, code=code)
+                    self.assertIn(said, run.stderr)
+                    self.assertEqual([n for n in ("out", "out.nonfinite") if os.path.exists(self.path(n))], [written])
+                    self.assertEqual(bool(np.isfinite(safetensors.read(self.path(written))["w"]).all()), finite)
+
+    def test_finite_again(self):
+        """One batch is NaN: a loss that is, and weights that are not, are warned of; the run ends well."""
+        safetensors.write(self.data, {"x": np.array([[1, 1, 1], [np.nan, 1, 1], [1, 1, 1]], "f4")})
+        mild = self.write("mild.json", json.dumps({**DOCUMENT, "optimizer": {"type": "apply_if_finite", "inner": {"type": "sgd", "learning_rate": 0.1}, "max_consecutive_errors": 5}}))
+        run = self.stepc("run", mild, "--steps", "3", "--data", self.data, "--init", self.init, "--save", self.path("out"))
+        self.assertIn("warning: step 2: the loss is NaN", run.stderr)
+        self.assertTrue(np.isfinite(safetensors.read(self.path("out"))["w"]).all())
+
+
+if __name__ == "__main__":
+    runner.main()
