@@ -166,9 +166,8 @@ bool fe_sharding_form(struct fe *fe, fe_json sharding)
     bool good = true;
     fe_json rules = v[SH_rules].json;
     if (!fe->module->mesh.axis_count && sharding->count && !is_for_names(fe)) {
-        struct diag *d = fe_error_key(fe, sharding, "E0406", "\"sharding\" without a \"mesh\" splits nothing");
+        struct diag *d = fe_warning(fe, sharding, "W0406", "\"sharding\" without a \"mesh\" splits nothing");
         d->hint = "add \"mesh\": {\"axes\": {\"data\": 2}}, or --mesh data=2; of size 1 for one device";
-        return false;
     }
     for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) good &= check_rule(fe, rule);
     for (int map = SH_params; good && map <= SH_inputs; map++)

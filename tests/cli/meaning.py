@@ -81,8 +81,10 @@ class Meaning(runner.Case):
 
     def test_sharding(self):
         mesh, names = {"mesh": {"axes": {"data": 2, "model": 2}}}, [["embed", "model"], ["mlp", "model"], ["free", None]]
-        for more, says in (({"sharding": {"params": {"kernel": ["data"]}}}, "without a"), ({"sharding": {"rules": names}}, "without a"),
-                           ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["embed", "embed"]}}}, "names two dimensions"),
+        for sharding in ({"params": {"kernel": ["data"]}}, {"rules": names}):
+            runner.write_json(self.path("good.json"), document(sharding=sharding))
+            self.assertIn("warning[W0406]", self.stepc("check", self.path("good.json")).stderr)
+        for more, says in (({"sharding": {"params": {"kernel": ["embed", "embed"]}}}, "names two dimensions"), ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["embed", "embed"]}}}, "names two dimensions"),
                            ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["free", "free"]}}}, "names two dimensions"),
                            ({**mesh, "sharding": {"rules": names, "inputs": {"x": [["data", "data"], None]}}}, "splits two dimensions"),
                            ({**mesh, "sharding": {"rules": names, "resolver": "map", "params": {"kernel": ["embed", "mlp"]}}}, "another entry")):

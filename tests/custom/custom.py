@@ -36,7 +36,7 @@ class Custom(runner.Case):
             model = self.path("step.so")
         arguments = [a for s in settings for a in ("--set", s)]
         out = self.path(name + ".safetensors")
-        self.stepc("run", model, "--steps", str(STEPS), "--data", self.path("data.safetensors"), "--save", out, *arguments, *more)
+        self.stepc("run", model, "--steps", str(STEPS), "--data", self.path("data.safetensors"), "--save", out, "--on-nonfinite", "continue", *arguments, *more)
         return safetensors.raw(out)
 
     def data(self):
