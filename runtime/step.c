@@ -39,21 +39,18 @@ static double loss_of(const struct step_instance *t)
     return t->loss_slot < 0 ? NAN : result_number(t, (uint32_t)t->loss_slot);
 }
 
-static void fill_result(const struct step_instance *t, struct step_result *out, uint32_t flags, uint64_t ns)
+/* `r` is the runtime's: rt_take brought what the caller set, metrics and metric_capacity, and rt_give hands it back. */
+static void fill_result(const struct step_instance *t, struct step_result *r, uint32_t flags, uint64_t ns)
 {
-    struct step_result r;
-    if (!out) return;
-    rt_take(&r, sizeof r, out); /* metrics and metric_capacity are the caller's */
-    r.step = t->steps;
-    r.loss = loss_of(t);
-    r.flags = flags;
-    if (!isfinite(r.loss) && t->loss_slot >= 0) r.flags |= STEP_NONFINITE;
-    r.metric_count = t->metric_count;
-    for (uint32_t i = 0; r.metrics && i < t->metric_count && i < r.metric_capacity; i++)
-        r.metrics[i] = result_number(t, t->metric_slots[i]);
-    r.ns_total = ns;
-    r.ns_communication = t->communication_ns;
-    rt_give(out, &r, sizeof r);
+    r->step = t->steps;
+    r->loss = loss_of(t);
+    r->flags = flags;
+    if (!isfinite(r->loss) && t->loss_slot >= 0) r->flags |= STEP_NONFINITE;
+    r->metric_count = t->metric_count;
+    for (uint32_t i = 0; r->metrics && i < t->metric_count && i < r->metric_capacity; i++)
+        r->metrics[i] = result_number(t, t->metric_slots[i]);
+    r->ns_total = ns;
+    r->ns_communication = t->communication_ns;
 }
 
 /* ---------------------------------------------------------------- steps that may be refused */
@@ -139,16 +136,14 @@ static void settle(struct step_instance *t, bool accepted, bool skipped)
 
 /* ---------------------------------------------------------------- one step */
 
-/* `clock`: when the step before ended; a small step takes little longer than asking for the time. All ranks come to
- * the same decision. */
+/* `clock`: when the step before ended, 0: nobody wants to know, nor the result; a small step takes little longer than
+ * asking for the time. All ranks come to the same decision. */
 static step_status one_step(struct step_instance *t, uint64_t k, const struct step_batch *batch,
                             struct step_result *result, uint64_t *clock)
 {
     uint64_t begin = *clock;
     uint32_t policy = batch->flags, flags = 0;
     bool ahead = policy || batch->accept;
-    struct step_result seen = {.size = sizeof seen};
-    if (!result) result = &seen;
     t->communication_ns = 0;
     if (ahead && !go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
@@ -177,8 +172,10 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     if (skipped) flags |= STEP_SKIPPED;
     t->steps += !refused;
     rt_step_counter(t);
-    if (*clock) *clock = rt_now();
-    fill_result(t, result, flags, *clock - begin);
+    if (*clock) {
+        *clock = rt_now();
+        fill_result(t, result, flags, *clock - begin);
+    }
     return status;
 }
 
@@ -256,6 +253,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
 {
     struct step_batch batch;
     struct call_hypers hypers;
+    struct step_result result = {.size = sizeof result};
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, RT_STEP);
     if (!status && results && results->size < sizeof results->size)
@@ -266,13 +264,14 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     if (!status) status = hypers_apply(t, &batch, &hypers);
     uint64_t clock = results ? rt_now() : 0;
     for (uint64_t k = 0; !status && k < n; k++) {
+        if (results) rt_take(&result, sizeof result, results);
         status = interrupt_check(t, "before", 1);
-        if (!status) status = one_step(t, k, &batch, results, &clock);
-        else fill_result(t, results, 0, 0);
+        if (!status) status = one_step(t, k, &batch, &result, &clock);
+        else fill_result(t, &result, 0, 0);
         if (!status) status = interrupt_check(t, "after", 0);
-        if (results)
-            results = (struct step_result *)(void *)((char *)results +
-                                                     results->size); /* the caller's struct, of its version */
+        if (!results) continue;
+        rt_give(results, &result, sizeof result);
+        results = (struct step_result *)(void *)((char *)results + results->size); /* of the caller's version */
     }
     hypers_restore(t, &hypers);
     return status;
@@ -369,13 +368,16 @@ static step_status outputs_go(struct step_instance *t, const struct outputs *o, 
     return status;
 }
 
-static void fill_evaluated(struct step_instance *t, struct step_result *result, uint64_t ns)
+static void fill_evaluated(struct step_instance *t, struct step_result *out, uint64_t ns)
 {
     const struct stepc_program *p = t->program; /* what only a step computes must not pass for a result of this call */
-    fill_result(t, result, 0, ns);
-    for (uint32_t i = 0; result && result->metrics && i < t->metric_count && i < result->metric_capacity; i++)
-        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]]))
-            result->metrics[i] = (double)NAN;
+    struct step_result r;
+    if (!out) return;
+    rt_take(&r, sizeof r, out);
+    fill_result(t, &r, 0, ns);
+    for (uint32_t i = 0; r.metrics && i < t->metric_count && i < r.metric_capacity; i++)
+        if (!rt_slot_made_by(t->entries[RT_EVALUATE].table, &p->slots[t->metric_slots[i]])) r.metrics[i] = (double)NAN;
+    rt_give(out, &r, sizeof r);
 }
 
 static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from,
