@@ -62,6 +62,7 @@ static bool slice_bounds(struct fe_site *s, const struct fe_val *slice, int64_t 
     }
     *step = v[2];
     if (*step == 0) return fe_wrong_here(s, "E0212", "the step of a slice may not be 0");
+    if (*step > n || *step < -n) *step = (n ? n : 1) * (*step < 0 ? -1 : 1); /* one element, and no sum overflows */
     int64_t low = *step > 0 ? 0 : -1, high = *step > 0 ? n : n - 1;
     for (int i = 0; i < 2; i++) {
         if (fe_is_none(&slice->items[i])) v[i] = (i == 0) == (*step > 0) ? low : high;

@@ -98,13 +98,14 @@ char *arena_vformat(struct arena *a, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    size_t room = (size_t)(a->end - a->at); /* it mostly fits there; where it does not, that end is left behind */
-    ASAN_UNPOISON_MEMORY_REGION(a->at, room);
-    int n = vsnprintf(a->at, room, format, args);
-    ASAN_POISON_MEMORY_REGION(a->at, room);
+    char *at = a->at; /* it mostly fits there; where it does not, that end is left behind */
+    size_t room = (size_t)(a->end - at);
+    ASAN_UNPOISON_MEMORY_REGION(at, room);
+    int n = vsnprintf(at, room, format, args);
+    ASAN_POISON_MEMORY_REGION(at, room);
     char *p = arena_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
     if (n < 0) *p = 0;
-    else if ((size_t)n >= room) vsnprintf(p, (size_t)n + 1, format, again);
+    else if (p != at) vsnprintf(p, (size_t)n + 1, format, again);
     va_end(again);
     return p;
 }

@@ -15,6 +15,23 @@ static const char *number(double x, bool single)
     return str_text(&s);
 }
 
+/* Texts of every length, at every place up to the end of a chunk and beyond it. */
+START_TEST(formats)
+{
+    char want[200];
+    memset(want, 'w', sizeof want);
+    for (int i = 0; i < 20000; i++) {
+        int length = i * 7 % 199;
+        const char *got = arena_format(&arena, "%.*s", length, want);
+        ck_assert_msg((int)strlen(got) == length && !memcmp(got, want, (size_t)length), "text %d of %d letters: \"%s\"",
+                      i, length, got);
+        const char *clear = arena_alloc(&arena, 24);
+        for (int k = 0; k < 24; k++) ck_assert_int_eq(clear[k], 0);
+    }
+    arena_free(&arena);
+}
+END_TEST
+
 START_TEST(text)
 {
     struct str s = STR(&arena);
@@ -165,4 +182,4 @@ START_TEST(globs)
 }
 END_TEST
 
-int main(void) { return run_case("str", CASE_OF(30, text, numbers, nearest_names, globs)); }
+int main(void) { return run_case("str", CASE_OF(30, formats, text, numbers, nearest_names, globs)); }
