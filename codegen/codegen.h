@@ -5,6 +5,17 @@
 #include "codegen/nest/nest.h"
 #include "ir/plan.h"
 
+/* What makes a value that is checked (NEST_CHECK), in an order in which operands come first within a group. */
+struct cg_site {
+    const struct ir_func *func;
+    ir_value value;
+    uint32_t alike; /* tensors that its command computes at once: it is the first of them */
+};
+struct cg_sites {
+    VEC(struct cg_site) list;
+    const struct diag_source *source; /* of the document, NULL: it is not at hand */
+};
+
 struct cg_target {
     const char *cpu;             /* LLVM's name, "native" resolved */
     const char *features;        /* LLVM's feature string */
@@ -15,8 +26,9 @@ struct cg_target {
     int level;                   /* -O0 .. -O3 */
     int blas;                    /* 0 auto, 1 own, 2 openblas */
     bool cuda;
-    const char *cuda_arch; /* "sm_80,sm_90" */
-    const char *without;   /* parts of the runtime that are left out: names of cg_part_names between commas */
+    const char *cuda_arch;  /* "sm_80,sm_90" */
+    struct cg_sites *sites; /* NULL: values are not checked; else those that the lowering finds */
+    const char *without;    /* parts of the runtime that are left out: names of cg_part_names between commas */
 };
 
 /* describe.c: parts of the runtime that an object can do without. */

@@ -232,6 +232,11 @@ static int to_object(struct way *w, const char *output)
     options.target.cuda = strcmp(cli_text(cli, "target", "cpu"), "cuda") == 0;
     options.target.cuda_arch = cli_text(cli, "cuda-arch", "sm_80,sm_90");
     options.target.without = cli_text(cli, "without", "");
+    bool ir = is_ir_text(w->diags.source.name, w->diags.source.text); /* its places are in another text */
+    struct cg_sites sites = {.source = ir ? NULL : &w->diags.source};
+    if (cli_count(cli, "check-finite")) options.target.sites = &sites;
+    if (options.target.sites && options.target.cuda)
+        return cli_usage(cli, "--check-finite: only with --target cpu; objects for cuda do not check values");
     struct cg_bytes object;
     int code = cg_compile(w->plans, &options, cli->arena, &w->diags, &object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");

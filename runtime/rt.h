@@ -171,9 +171,10 @@ struct step_instance {
     uint32_t threads;             /* per device */
     _Atomic int failed, poisoned; /* failed: a status; workers leave when they see it */
     bool initialized, huge_pages, oversubscribed;
-    bool alone;    /* the call in progress runs on the caller only */
-    uint8_t marks; /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
-    uint8_t stale; /* enum rt_carried: what rt_device.other lacks because the host wrote it */
+    bool nonfinite; /* the last step that counts; with checks of values */
+    bool alone;     /* the call in progress runs on the caller only */
+    uint8_t marks;  /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
+    uint8_t stale;  /* enum rt_carried: what rt_device.other lacks because the host wrote it */
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
     bool tries;                 /* may leave the team asleep: see rt_trial */
@@ -389,6 +390,11 @@ struct stepc_indices { /* indices.c */
                          const int64_t *shape, int32_t rank);
     /* What an entry computes of the batch that is bound. */
     step_status (*computed)(struct step_instance *, enum rt_entry_kind, uint64_t steps);
+};
+struct stepc_finite { /* finite.c */
+    void (*begin)(struct step_instance *);
+    bool (*first)(struct step_instance *, char *text, size_t size); /* since then; false: all was finite */
+    void (*product)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments);
 };
 struct stepc_gpu { /* device_cuda.c */
     struct rt_device_ops ops;

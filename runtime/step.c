@@ -147,16 +147,22 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     t->communication_ns = 0;
     if (ahead && !go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
+    const struct stepc_finite *finite = t->program->finite;
+    if (finite) finite->begin(t);
     step_status status = rt_run_entry(t, t->devices->ahead < t->devices->state ? RT_STEP_BACK : RT_STEP);
     if (status) return status;
     if (!step_finite(t)) flags = STEP_NONFINITE;
+    char first[RT_TEXT / 2] = "";
+    bool found = finite && flags && finite->first(t, first, sizeof first);
     bool refused = policy && rt_agree(t, flags ? STEP_ENONFINITE : STEP_OK), skipped = refused;
     if (refused && policy == STEP_ON_NONFINITE_STOP) {
         skipped = false;
         status = rt_fail(t, STEP_ENONFINITE,
-                         "step %llu: loss or update is not finite (loss %g); the state is as before the step",
-                         (unsigned long long)t->steps + 1, loss_of(t));
+                         "step %llu: loss or update is not finite (loss %g)%s%s; the state is as before the step",
+                         (unsigned long long)t->steps + 1, loss_of(t), found ? "; " : "", first);
     }
+    if (found && !status && !t->nonfinite) rt_log(t, 1, "step %llu: %s", (unsigned long long)t->steps + 1, first);
+    t->nonfinite = flags && !refused; /* what follows from it is not told */
     if (refused) flags = STEP_NONFINITE;
     if (!refused && batch->accept) {
         t->steps++;

@@ -120,6 +120,7 @@ void rt_cpu_launch(struct rt_worker *w, const struct stepc_command *c, void *con
                    uint32_t chunks)
 {
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
+        if (w->instance->program->finite && !chunk) w->instance->program->finite->product(w, c->gemm, arguments);
         w->instance->program->blas->run(w->instance, c->gemm, arguments, chunk, chunks);
         return;
     }
@@ -224,10 +225,15 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
     struct step_instance *t = w->instance;
     int32_t counters[RT_MAX_DEPTH];
     uint32_t depth = 0, known = 0; /* commands before `known` are finished */
+    uint64_t round = 0;            /* of the outermost loop, with where it begins */
     for (uint32_t i = 0; i < e->table->command_count;) {
         const struct stepc_command *c = &e->table->commands[i];
         const struct rt_command *how = &e->commands[i];
         void *const *arguments = m->pointers + how->arguments;
+        if (t->program->finite) {
+            struct stepc_watch *watch = (void *)((char *)w->scratch - STEPC_FLAG_BEFORE);
+            watch->now = depth ? round | i : (uint64_t)i << 44;
+        }
         if (how->sync && !(how->solo && w->index) && !works_alone(w)) {
             if (!wait_for_earlier(w, e, known, i)) return;
             known = i;
@@ -240,10 +246,11 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
             known = ++i; /* all have met */
         } else {
             bool begin = c->kind == STEPC_LOOP_BEGIN;
-            if (begin) depth++;
+            if (begin && !depth++) round = (uint64_t)i << 44;
             uint32_t next = run_loop(w, e, i, m->pointers, &counters[depth - 1]);
             if (next == UINT32_MAX) return;
             bool inside = begin ? next == i + 1 : next != i + 1;
+            round += UINT64_C(1) << 20;
             if (!inside) depth--;
             if (!how->solo) known = next; /* all have met */
             i = next;

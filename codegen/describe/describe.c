@@ -286,7 +286,7 @@ static bool left_out(const struct describe *d, const char *name)
     return false;
 }
 
-static void name_parts(const struct describe *d, struct stepc_program *r)
+static void name_parts(struct describe *d, struct stepc_program *r)
 {
     bool team = false, mesh = false, blas = false, indices = false;
     for (size_t i = 0; i < d->module->slots.count; i++) indices |= d->module->slots.items[i].index_limit > 0;
@@ -305,6 +305,8 @@ static void name_parts(const struct describe *d, struct stepc_program *r)
     r->blas = part(d, blas, "stepc_part_blas");
     r->gpu = part(d, d->cuda != NULL, "stepc_part_gpu");
     r->indices = part(d, indices, "stepc_part_indices");
+    r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");
+    r->sites = (void *)(d->target->sites ? string(d, cg_sites_text(d->target->sites, d->e->arena)) : NULL);
     r->checkpoint = part(d, !left_out(d, "checkpoint"), "stepc_part_checkpoint");
 }
 
@@ -331,7 +333,8 @@ static void copy_memory(const struct describe *d, uint64_t out[8])
 #define P(member) POINTER(stepc_program, member)
 static const uint64_t program_pointers = P(name) | P(manifest) | P(features) | P(slots) | P(entries) | P(constants) |
                                          P(axis_names) | P(axis_sizes) | P(cuda) | P(team) | P(mesh) | P(blas) |
-                                         P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms);
+                                         P(gpu) | P(indices) | P(checkpoint) | P(packed) | P(kernels) | P(gemms) |
+                                         P(finite) | P(sites);
 #undef P
 
 void cg_describe(struct emit *e, const struct plan_module *plans, const struct cg_target *target,

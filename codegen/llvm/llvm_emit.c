@@ -185,6 +185,7 @@ struct vector_loop {
 /* Instructions that a statement becomes, roughly. */
 static uint32_t weight_of(const struct nest_stmt *s)
 {
+    if (s->kind == NEST_CHECK) return 0; /* whether there are some decides nothing */
     if (s->kind != NEST_OP) return 1;
     const struct ir_op_info *op = &ir_ops[s->op];
     return op->cost >= 60 ? 100 : op->cost >= 40 ? 50 : op->args == 1 && op->cost > 1 ? 20 : 2;
@@ -475,6 +476,7 @@ static void print_stmt(struct emit *e, const struct nest_stmt *s)
     case NEST_SET: emit_set(e, s); break;
     case NEST_REDUCE: emit_reduce(e, s); break;
     case NEST_FOLD: emit_fold(e, s); break;
+    case NEST_CHECK: emit_finite(e, s); break;
     case NEST_LOCAL: break;
     default: BUG("statement kind %d", (int)s->kind);
     }
@@ -492,6 +494,7 @@ void emit_nest(struct emit *e, const struct nest *nest, const LLVMValueRef *buff
     if (emit_known(lo, &first) && emit_known(hi, &last)) flat_extent = last - first;
     e->nest = nest;
     e->lo = lo;
+    e->scratch = scratch;
     e->hi = hi;
     e->depth = 0;
     e->lanes = choose_lanes(e, nest, flat_extent);

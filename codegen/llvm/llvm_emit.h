@@ -55,7 +55,7 @@ struct emit {
     struct emit_register *regs;
     LLVMValueRef *buffers;
     LLVMValueRef *given; /* by value: a number that is an argument; NULL: there are none */
-    LLVMValueRef lo, hi;
+    LLVMValueRef lo, hi, scratch;
     uint32_t lanes, depth;
 
     /* of the vector loop being printed */
@@ -134,7 +134,12 @@ void emit_loop_end(struct emit *, struct emit_loop);
 void emit_check(struct emit *, LLVMValueRef stored, LLVMValueRef mask);
 void emit_flag(struct emit *, LLVMValueRef scratch);
 
+/* llvm_emit_finite.c: NEST_CHECK. */
+void emit_finite(struct emit *, const struct nest_stmt *);
+
 /* llvm_emit_memory.c */
+LLVMValueRef emit_live(struct emit *, nest_value cond); /* the lanes where it holds (0: it does); NULL: all */
+int64_t emit_lane_scale(const struct emit *, const struct nest_index *);
 void emit_load(struct emit *, const struct nest_stmt *);
 void emit_store(struct emit *, const struct nest_stmt *);
 void emit_add_to(struct emit *, const struct nest_stmt *);

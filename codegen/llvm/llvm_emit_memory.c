@@ -36,7 +36,7 @@ static LLVMValueRef add_depth(struct emit *e, LLVMTypeRef type, LLVMValueRef bas
     return base;
 }
 
-static int64_t lane_scale(const struct emit *e, const struct nest_index *index)
+int64_t emit_lane_scale(const struct emit *e, const struct nest_index *index)
 {
     int64_t scale = 0;
     for (uint32_t i = 0; i < index->term_count; i++)
@@ -54,7 +54,7 @@ static LLVMValueRef widen(struct emit *e, const struct emit_value *value)
 static struct place find_place(struct emit *e, uint32_t buffer, LLVMTypeRef type, const struct nest_index *index)
 {
     struct place place = {PLACE_UNIFORM, e->buffers[buffer], NULL};
-    int64_t constant = index->offset, scale = e->in_vector ? lane_scale(e, index) : 0;
+    int64_t constant = index->offset, scale = e->in_vector ? emit_lane_scale(e, index) : 0;
     for (uint32_t depth = 0; depth <= e->depth; depth++) {
         if (depth + 1 == e->depth || e->depth == 0) /* data-dependent parts: outside the innermost variable */
             for (uint32_t i = 0; i < index->scaled_count; i++) {
@@ -145,8 +145,7 @@ static void aligned_store(struct emit *e, LLVMValueRef v, LLVMValueRef at, enum 
 
 static LLVMValueRef all_lanes(struct emit *e) { return emit_int(LLVMVectorType(e->i1, e->lanes), 1); }
 
-/* The live lanes where `cond` holds; NULL: all. */
-static LLVMValueRef live(struct emit *e, nest_value cond)
+LLVMValueRef emit_live(struct emit *e, nest_value cond)
 {
     if (!cond) return e->mask;
     LLVMValueRef c = e->values[cond].v;
@@ -198,9 +197,9 @@ void emit_load(struct emit *e, const struct nest_stmt *s)
     if (!out->varies) {
         raw = load_scalar(e, memory, place.base, dtype, s->cond);
     } else if (place.kind == PLACE_NEIGHBOURS) {
-        raw = load_vector(e, place.base, dtype, live(e, s->cond));
+        raw = load_vector(e, place.base, dtype, emit_live(e, s->cond));
     } else {
-        LLVMValueRef mask = live(e, s->cond);
+        LLVMValueRef mask = emit_live(e, s->cond);
         LLVMTypeRef types[] = {vector, LLVMVectorType(e->ptr, e->lanes)};
         LLVMValueRef args[] = {lane_addresses(e, memory, &place), alignment(e, dtype), mask ? mask : all_lanes(e),
                                LLVMConstNull(vector)};
@@ -224,7 +223,7 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
         if (s->cond) emit_endif(e, branch);
         return;
     }
-    LLVMValueRef mask = live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, dtype, spread);
+    LLVMValueRef mask = emit_live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, dtype, spread);
     if (checked) emit_check(e, spread, mask);
     if (place.kind == PLACE_NEIGHBOURS) {
         store_vector(e, raw, place.base, dtype, mask);
@@ -278,7 +277,7 @@ void emit_add_to(struct emit *e, const struct nest_stmt *s)
         if (s->cond) emit_endif(e, branch);
         return;
     }
-    LLVMValueRef mask = live(e, s->cond), more = emit_spread(e, value, true);
+    LLVMValueRef mask = emit_live(e, s->cond), more = emit_spread(e, value, true);
     if (place.kind != PLACE_NEIGHBOURS) {
         add_lanes(e, dtype, &place, more, mask);
         return;
@@ -291,7 +290,7 @@ void emit_add_to(struct emit *e, const struct nest_stmt *s)
 void emit_position(struct emit *e, const struct nest_stmt *s)
 {
     struct emit_value *out = &e->values[s->result];
-    int64_t scale = e->in_vector ? lane_scale(e, &s->index) : 0;
+    int64_t scale = e->in_vector ? emit_lane_scale(e, &s->index) : 0;
     LLVMValueRef v = LLVMBuildTrunc(e->b, emit_affine(e, &s->index), e->i32, "");
     bool varies = scale != 0;
     if (varies) v = LLVMBuildAdd(e->b, emit_splat(e, v, e->lanes), emit_iota(e, e->i32, scale), "");

@@ -47,6 +47,8 @@ struct cg_packed {
 struct cg_packed pack_tables(const struct plan_module *, const struct cg_entry *, uint32_t count, bool cuda,
                              struct arena *);
 size_t cg_command_count(const struct cg_entry *, bool cuda); /* those that are in the tables */
+/* describe_sites.c */
+const char *cg_sites_text(const struct cg_sites *, struct arena *);
 /* llvm_share.c: prints every distinct kernel of the entries that have no `whole` and fills their `functions`. The nests
  * go to `log` as text, NULL: nowhere. */
 void cg_emit_kernels(struct emit *, struct cg_entry *, uint32_t count, FILE *log);

@@ -4,6 +4,7 @@
  */
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
+#include <stepc/step_abi.h>
 #include <string.h>
 
 enum { WHOLE_LOOPS = 16 };
@@ -163,10 +164,19 @@ static void call(struct whole *w, uint32_t group, const LLVMValueRef *args)
     LLVMBuildCall2(e->b, LLVMGlobalGetValueType(function), function, all, 4, "");
 }
 
+/* The next command, for the checks of values. */
+static void count(struct emit *e, LLVMValueRef scratch)
+{
+    LLVMValueRef at = emit_element(e, e->i8, scratch, (int64_t)offsetof(struct stepc_watch, now) - STEPC_FLAG_BEFORE);
+    LLVMValueRef now = LLVMBuildLoad2(e->b, e->i64, at, "");
+    LLVMBuildStore(e->b, LLVMBuildAdd(e->b, now, emit_i64(e, 1), ""), at);
+}
+
 static void kernel(struct whole *w, const struct plan_command *c, uint32_t member)
 {
     uint32_t group = plan_member(c, member), inputs = (uint32_t)w->plan->groups.items[group].inputs.count;
     const struct nest *nest = w->kernels[group].nest;
+    if (w->e->target->sites) count(w->e, w->scratch);
     LLVMValueRef *args = arena_new_array(w->e->arena, LLVMValueRef, nest->argument_count + 1);
     uint32_t outputs = nest->argument_count - inputs;
     for (uint32_t i = 0; i < inputs; i++) args[i] = load_pointer(w, c->reads.items[member * inputs + i]);

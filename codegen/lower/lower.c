@@ -15,6 +15,9 @@ struct context {
     struct lower_reduced *reduced;
     uint32_t *argument;
     bool **checked; /* by group */
+    struct cg_sites *sites;
+    uint32_t *first, *alike; /* by group, with sites: the first member of its command, how many there are */
+    size_t *starts;          /* and where the sites of that one begin */
 };
 
 /* ---------------------------------------------------------------- what must be finite */
@@ -72,6 +75,7 @@ static void start(struct lower *l)
     l->cond = l->tile_mask = 0;
     l->cost = 0;
     l->retry = false;
+    if (l->sites) l->sites->list.count = l->first_site;
     l->failed = NULL;
     clear_overrides(l);
     for (size_t i = 0; i < g->inputs.count; i++)
@@ -94,6 +98,17 @@ static void run_template(struct lower *l, struct cg_gemm *gemm)
     }
 }
 
+/* The members of a command share code: what is checked has the numbers of the first one. */
+static void number_sites(const struct context *c, struct lower *l)
+{
+    size_t i = (size_t)(l->group - c->plan->groups.items), first = c->first[i];
+    l->sites = c->sites;
+    l->alike = c->alike[i];
+    l->first_site = c->sites->list.count;
+    if (first == i) c->starts[i] = l->first_site;
+    l->sites_as = c->starts[first];
+}
+
 static struct lower *prepare(struct context *c, const struct plan_group *group)
 {
     struct lower *l = arena_new(c->arena, struct lower);
@@ -111,6 +126,7 @@ static struct lower *prepare(struct context *c, const struct plan_group *group)
         c->argument = arena_new_array(c->arena, uint32_t, l->f->count);
     }
     l->checked = c->checked[group - c->plan->groups.items];
+    if (c->sites) number_sites(c, l);
     l->member = c->member;
     l->from = c->from;
     l->reduced = c->reduced;
@@ -123,6 +139,7 @@ static struct lower *prepare(struct context *c, const struct plan_group *group)
 static void leave(struct context *c, struct lower *l)
 {
     clear_overrides(l);
+    if (l->sites && l->sites_as != l->first_site) l->sites->list.count = l->first_site;
     for (size_t i = 0; i < l->group->nodes.count; i++) l->member[l->group->nodes.items[i]] = false;
     for (size_t i = 0; i < l->group->inputs.count; i++) c->argument[l->group->inputs.items[i]] = 0;
 }
@@ -173,17 +190,44 @@ static bool lower_group(struct context *c, const struct plan_group *group, struc
     return true;
 }
 
+static void find_members(struct context *c)
+{
+    const struct plan *plan = c->plan;
+    uint32_t *first = arena_new_array(c->arena, uint32_t, plan->groups.count + 1);
+    uint32_t *alike = arena_new_array(c->arena, uint32_t, plan->groups.count + 1);
+    for (size_t i = 0; i < plan->groups.count; i++) first[i] = (uint32_t)i, alike[i] = 1;
+    for (size_t i = 0; i < plan->commands.count; i++) {
+        const struct plan_command *k = &plan->commands.items[i];
+        uint32_t least = UINT32_MAX;
+        for (uint32_t m = 0; k->kind == PLAN_KERNEL && m < plan_members(k); m++) {
+            uint32_t g = plan_member(k, m);
+            least = first[g] < least ? first[g] : least;
+        }
+        for (uint32_t m = 0; k->kind == PLAN_KERNEL && m < plan_members(k); m++) {
+            first[plan_member(k, m)] = least;
+            alike[plan_member(k, m)] = plan_members(k);
+        }
+    }
+    c->first = first;
+    c->alike = alike;
+    c->starts = arena_new_array(c->arena, size_t, plan->groups.count + 1);
+}
+
 bool cg_lower(const struct plan_module *module, const struct plan *plan, const struct cg_target *target,
               struct arena *arena, struct diags *diags, struct cg_kernel *out)
 {
     struct context c = {
         .module = module, .plan = plan, .target = target, .arena = arena, .checked = mark_checked(plan, arena)};
     bool ok = true;
+    if (target->sites && strcmp(plan->func->name, "step") == 0) {
+        c.sites = target->sites;
+        find_members(&c);
+    }
     struct map known = MAP(arena); /* groups of one function that are alike have the same nest */
     for (size_t i = 0; i < plan->groups.count; i++) {
         const struct plan_group *g = &plan->groups.items[i];
         uint64_t key = hash_bytes(g->alike, c.checked[i], c.checked[i] ? g->outputs.count * sizeof(bool) : 0);
-        uint32_t same = g->alike && g->func->entry ? map_get_number(&known, key) : MAP_NONE;
+        uint32_t same = g->alike && g->func->entry && !c.sites ? map_get_number(&known, key) : MAP_NONE;
         if (same != MAP_NONE) {
             out[i] = out[same];
             continue;

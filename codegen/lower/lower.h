@@ -58,7 +58,11 @@ struct lower {
     const struct plan_group *group;
     const struct ir_func *f;
     const struct cg_target *target;
-    const bool *checked; /* by output of the group: see nest_buffer; NULL: none */
+    const bool *checked;    /* by output of the group: see nest_buffer; NULL: none */
+    struct cg_sites *sites; /* NULL: what is computed is not checked */
+    size_t first_site; /* of the group; those of other members of its command have the numbers from `sites_as` on */
+    size_t sites_as;
+    uint32_t alike;
     uint32_t lanes;
     const uint32_t *argument;      /* by value: kernel argument + 1 of a group input, 0 = none */
     bool *member;                  /* by value */
@@ -119,6 +123,10 @@ int64_t lower_axis_stride(const struct lower_axis *,
                           uint32_t part); /* of one step of a part, in elements of the axis */
 uint32_t lower_argument_of_output(const struct lower *, size_t output);
 void lower_fail(struct lower *, ir_value, const char *what);
+
+/* lower_check.c: what `v` is at a position, made from these operands, will be checked, if that is asked for. */
+void lower_check(struct lower *, ir_value v, nest_value is, const struct lower_pos *, const nest_value *operands,
+                 uint32_t count);
 
 /* lower_value.c: a value at a position of its own C order. */
 nest_value lower_value(struct lower *, ir_value, const struct lower_pos *);

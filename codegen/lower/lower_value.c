@@ -249,7 +249,9 @@ static nest_value from_ewise(struct lower *l, const struct ir_node *node, const 
     ASSERT(node->arg_count <= 4);
     for (uint32_t i = 0; i < node->arg_count; i++) args[i] = lower_value(l, node->args[i], p);
     if (node->op == OP_threefry) return nest_threefry(&l->b, args, (uint32_t)node->attr[0].v[0]);
-    return nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
+    nest_value is = nest_op(&l->b, (enum ir_op)node->op, (enum ir_dtype)node->type.dtype, args, node->arg_count);
+    lower_check(l, (ir_value)(node - l->f->nodes), is, p, args, node->arg_count);
+    return is;
 }
 
 static nest_value from_reshape(struct lower *l, const struct ir_node *node, const struct lower_pos *p)
@@ -300,13 +302,20 @@ nest_value lower_value(struct lower *l, ir_value v, const struct lower_pos *p)
 {
     const struct ir_node *node = ir_get(l->f, v);
     const struct lower_override *from = &l->from[v];
-    if (from->source == FROM_VALUE) return from->value;
+    if (from->source == FROM_VALUE) {
+        lower_check(l, v, from->value, p, NULL, 0);
+        return from->value;
+    }
     if (from->source == FROM_BUFFER) {
         struct lower_pos at = *p;
         lower_pos_add(l, &at, &from->base, -1);
         return lower_load(l, from->buffer, &at);
     }
-    if (l->argument[v]) return lower_load(l, l->argument[v] - 1, p);
+    if (l->argument[v]) {
+        nest_value is = lower_load(l, l->argument[v] - 1, p);
+        if (!ir_is_ewise((enum ir_op)node->op)) lower_check(l, v, is, p, NULL, 0);
+        return is;
+    }
     uint64_t key = memo_key(l, v, p);
     uint32_t known = map_get_number(&l->memo, key);
     if (known != MAP_NONE) {

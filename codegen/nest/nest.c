@@ -88,7 +88,7 @@ static uint32_t max_level(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static uint32_t level_of(const struct nest_builder *b, const struct nest_stmt *stmt)
 {
     const struct nest_index *index = &stmt->index;
-    uint32_t level = stmt->kind == NEST_LOAD ? guard_level(b) : 0;
+    uint32_t level = stmt->kind == NEST_LOAD || stmt->kind == NEST_CHECK ? guard_level(b) : 0;
     for (uint32_t i = 0; i < stmt->arg_count; i++) level = max_level(level, b->values.items[stmt->args[i]].level);
     for (uint32_t i = 0; i < index->term_count; i++) level = max_level(level, b->var_level.items[index->terms[i].var]);
     for (uint32_t i = 0; i < index->scaled_count; i++)
@@ -202,6 +202,17 @@ nest_value nest_fma(struct nest_builder *b, enum ir_dtype dtype, nest_value x, n
 nest_value nest_number(struct nest_builder *b, enum ir_dtype dtype, double number)
 {
     return pure(b, (struct nest_stmt){.kind = NEST_NUMBER, .dtype = (uint8_t)dtype, .number = number});
+}
+
+void nest_check(struct nest_builder *b, uint32_t site, struct nest_index index, const nest_value *args, uint32_t n,
+                nest_value cond, nest_value mask)
+{
+    struct nest_stmt stmt = {
+        .kind = NEST_CHECK, .dtype = IR_BOOL, .extent = site, .index = index, .cond = cond, .lanes = mask != 0};
+    nest_value all[5];
+    for (uint32_t i = 0; i < n; i++) all[i] = args[i];
+    if (mask) all[n++] = mask;
+    operation(b, stmt, all, n);
 }
 
 nest_value nest_position(struct nest_builder *b, struct nest_index index)

@@ -62,7 +62,10 @@ enum nest_kind {
     NEST_REDUCE,   /* reg[index] = reg[index] op args[0], per lane; masked lanes keep their value. op: OP_add, OP_mul,
                      OP_max, OP_min, OP_and, OP_or */
     NEST_FOLD,     /* result = all lanes of reg[index] combined by op, in a fixed order; outside the vector loop */
-    NEST_LOCAL     /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
+    NEST_LOCAL,    /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
+    NEST_CHECK     /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
+                     [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
+                     nothing is told. It takes no part in what decides the code of everything else */
 };
 
 struct nest_stmt {
@@ -72,7 +75,7 @@ struct nest_stmt {
     uint8_t loop;  /* enum nest_loop */
     bool lanes;
     nest_value result;
-    nest_value args[4];
+    nest_value args[5];
     uint8_t arg_count;
     uint8_t word; /* threefry */
     nest_value cond;
@@ -147,6 +150,8 @@ void nest_open_if(struct nest_builder *, nest_value cond);
 nest_value nest_op(struct nest_builder *, enum ir_op, enum ir_dtype, const nest_value *args, uint32_t n);
 nest_value nest_fma(struct nest_builder *, enum ir_dtype, nest_value, nest_value, nest_value);
 nest_value nest_number(struct nest_builder *, enum ir_dtype, double);
+void nest_check(struct nest_builder *, uint32_t site, struct nest_index, const nest_value *args, uint32_t n,
+                nest_value cond, nest_value mask);
 nest_value nest_position(struct nest_builder *, struct nest_index);
 nest_value nest_load(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
 void nest_store(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value, nest_value cond);

@@ -91,8 +91,8 @@ static void declare(struct machine *m, const struct nest_stmt *s)
 
 static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dtypes)
 {
-    double x[4], result = 0;
-    enum ir_dtype dtype = (enum ir_dtype)s->dtype, from[4];
+    double x[5], result = 0;
+    enum ir_dtype dtype = (enum ir_dtype)s->dtype, from[5];
     bool live = !s->cond || m->value[s->cond] != 0;
     void *at;
     for (uint32_t i = 0; i < s->arg_count; i++)
@@ -121,6 +121,7 @@ static void step(struct machine *m, const struct nest_stmt *s, const uint8_t *dt
         return;
     case NEST_REG:
     case NEST_LOCAL: declare(m, s); return;
+    case NEST_CHECK: return;
     case NEST_GET: result = *reg_at(m, s); break;
     case NEST_SET: *reg_at(m, s) = x[0]; return;
     case NEST_REDUCE: *reg_at(m, s) = combine((enum ir_op)s->op, dtype, *reg_at(m, s), x[0]); return;

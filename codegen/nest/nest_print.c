@@ -38,7 +38,7 @@ static const char *const forms[] = {
     [NEST_ADD_TO] = "add_to $b$a$c",  [NEST_REG] = "reg $R[$n] $t$l = $x",
     [NEST_GET] = "$v = get $r",       [NEST_SET] = "set $r$a",
     [NEST_REDUCE] = "reduce $r $o$a", [NEST_FOLD] = "$v = fold $o $r",
-    [NEST_LOCAL] = "local $B[$n] $t",
+    [NEST_LOCAL] = "local $B[$n] $t", [NEST_CHECK] = "check $n $p$a$c",
 };
 
 static void print_part(struct str *out, const struct nest_stmt *s, char part)

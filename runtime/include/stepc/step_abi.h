@@ -8,8 +8,18 @@
 /* Computes iterations [lo, hi) of its parallel loop. `buffers`: its arguments in order. Inputs of the host are used
  * in place and only aligned to their element; everything else is aligned to 64 bytes where its offset is. */
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
-/* In front of `scratch`: a uint32_t that becomes 1 where a kernel stores a float that is not finite AT_NEXT. */
+/* So many bytes in front of `scratch`; all but the flag only with checks of values (`finite`). */
 enum { STEPC_FLAG_BEFORE = 64 };
+struct stepc_watch {
+    uint32_t flag;          /* becomes 1 where a kernel stores a float that is not finite AT_NEXT */
+    uint32_t site;          /* what made the first value that is not finite, from 1; 0: there is none */
+    uint64_t at;            /* `now` of it */
+    int64_t element;        /* -1: not known */
+    uint8_t passed, inputs; /* finite.c */
+    uint8_t product;        /* a library was given a factor that is not finite */
+    uint8_t unused[5];
+    uint64_t now; /* grows with every command, alike for all workers */
+};
 
 enum {
     STEPC_AT_ARENA,
@@ -132,6 +142,9 @@ extern const struct stepc_blas stepc_part_blas;             /* a command with ge
 extern const struct stepc_gpu stepc_part_gpu;               /* `cuda` is there */
 extern const struct stepc_indices stepc_part_indices;       /* a slot with a limit */
 extern const struct stepc_checkpoint stepc_part_checkpoint; /* save and load of files */
+extern const struct stepc_finite stepc_part_finite;         /* `sites` is there */
+void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, int64_t element,
+                         int64_t scale);
 
 struct stepc_program {
     uint32_t version; /* of these tables: STEPC_TABLES */
@@ -168,7 +181,11 @@ struct stepc_program {
     const unsigned char *packed;
     stepc_kernel_fn *const *kernels;
     const struct stepc_gemm *gemms;
+    /* NULL: values are not checked. By site a line: STEPC_SITE_*, then what it is and its place. */
+    const struct stepc_finite *finite;
+    const char *sites;
 };
+enum { STEPC_SITE_MADE = '=', STEPC_SITE_GIVEN = '<' };
 enum {
     STEPC_PACKED_FROZEN = 1,
     STEPC_PACKED_SHARDED = 2,
