@@ -9,7 +9,7 @@
 #include <llvm-c/Core.h>
 #include <llvm-c/TargetMachine.h>
 
-enum { EMIT_MAX_CHECKS = 32, EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64, EMIT_MAX_NUMBERS = 8 };
+enum { EMIT_MAX_CHECKS = 128, EMIT_CHECK_WAYS = 4, EMIT_MAX_COPIES = 4, EMIT_MAX_LANES = 64, EMIT_MAX_NUMBERS = 8 };
 
 struct emit_value {
     LLVMValueRef v;
@@ -44,7 +44,7 @@ struct emit {
     LLVMValueRef function;
     struct {
         LLVMValueRef sum, zero;
-        uint32_t copy;
+        uint32_t copy, way;
     } checks[EMIT_MAX_CHECKS]; /* sums of 0 * x: NaN once an x was not finite */
     uint32_t check_count;
 
@@ -130,8 +130,9 @@ struct emit_loop {
 struct emit_loop emit_loop_begin(struct emit *, LLVMValueRef from, LLVMValueRef to, int64_t step, bool once);
 void emit_loop_end(struct emit *, struct emit_loop);
 
-/* llvm_emit_check.c: what is stored to a checked buffer (mask NULL: all lanes), and at a function's end the flag. */
-void emit_check(struct emit *, LLVMValueRef stored, LLVMValueRef mask);
+/* llvm_emit_check.c: what is stored to a checked buffer (mask NULL: all lanes), and at a function's end the flag.
+ * Stores of one `way`, below EMIT_CHECK_WAYS, wait for each other. */
+void emit_check(struct emit *, uint32_t way, LLVMValueRef stored, LLVMValueRef mask);
 void emit_flag(struct emit *, LLVMValueRef scratch);
 
 /* llvm_emit_finite.c: NEST_CHECK. */

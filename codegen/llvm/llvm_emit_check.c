@@ -4,16 +4,18 @@
 #include "codegen/llvm/llvm_emit.h"
 #include <stepc/step_abi.h>
 
-void emit_check(struct emit *e, LLVMValueRef stored, LLVMValueRef mask)
+void emit_check(struct emit *e, uint32_t way, LLVMValueRef stored, LLVMValueRef mask)
 {
     LLVMTypeRef type = LLVMTypeOf(stored);
     LLVMValueRef zero = LLVMConstNull(type);
     uint32_t i = 0;
-    while (i < e->check_count && (e->checks[i].copy != e->copy || e->checks[i].zero != zero)) i++;
+    while (i < e->check_count && (e->checks[i].copy != e->copy || e->checks[i].way != way || e->checks[i].zero != zero))
+        i++;
     ASSERT(i < EMIT_MAX_CHECKS);
     if (i == e->check_count) { /* constants are unique: equal zeros, equal types */
         e->checks[e->check_count++].zero = zero;
         e->checks[i].copy = e->copy;
+        e->checks[i].way = way;
         e->checks[i].sum = LLVMBuildAlloca(e->allocas, type, "");
         LLVMBuildStore(e->allocas, zero, e->checks[i].sum);
     }

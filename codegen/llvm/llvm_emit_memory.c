@@ -218,13 +218,13 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
     if (place.kind == PLACE_UNIFORM && !value->varies && !lane_cond) {
         struct emit_branch branch = {NULL, NULL};
         if (s->cond) branch = emit_if(e, e->values[s->cond].v);
-        if (checked) emit_check(e, value->v, NULL);
+        if (checked) emit_check(e, 0, value->v, NULL);
         aligned_store(e, to_memory(e, dtype, value->v), place.base, dtype);
         if (s->cond) emit_endif(e, branch);
         return;
     }
     LLVMValueRef mask = emit_live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, dtype, spread);
-    if (checked) emit_check(e, spread, mask);
+    if (checked) emit_check(e, s->buffer % EMIT_CHECK_WAYS, spread, mask);
     if (place.kind == PLACE_NEIGHBOURS) {
         store_vector(e, raw, place.base, dtype, mask);
         return;
