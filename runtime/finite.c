@@ -2,9 +2,9 @@
  * stepc_finite_record where a check fails; every worker keeps its first one beside its flag (struct stepc_watch).
  *
  * First is what was made first: by the number of the command in the order of execution, then by the number of the site,
- * operands before what is made of them, so it does not depend on threads. Passing an infinity on is not making one
- * (masks hold them), nor is being infinite from the start (as is the best loss before there is one): that is told only
- * where there is nothing else. */
+ * operands before what is made of them, so it does not depend on threads. Passing on what an operand is, is not making
+ * it (masks hold infinities), nor is a single number of the state that was so from the start (as is the best loss
+ * before there is one): that is told only where there is nothing else. */
 #include "runtime/rt.h"
 
 #include <math.h>
@@ -20,13 +20,15 @@ static bool before(const struct stepc_watch *a, const struct stepc_watch *b)
     return a->at != b->at ? a->at < b->at : a->site < b->site;
 }
 
-void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, int64_t element,
-                         int64_t scale)
+void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
+                         int64_t element, int64_t scale)
 {
     struct stepc_watch *seen = (struct stepc_watch *)(void *)(scratch - STEPC_FLAG_BEFORE);
-    bool unknown = site >> 32;
-    uint64_t made = bad & (nan | ~inputs);
-    if (unknown && seen->site && seen->passed) made = bad & nan;
+    bool unknown = site & STEPC_SITE_UNKNOWN;
+    if (unknown && seen->site && seen->passed) inputs = bad, nans = seen->passed_nan ? bad : 0;
+    if (site & STEPC_SITE_OUTER) inputs = bad;
+    if (site & STEPC_SITE_PLACEHOLDER) inputs = nans = bad;
+    uint64_t made = bad & ((nan & ~nans) | ~inputs);
     uint32_t lane = (uint32_t)__builtin_ctzll(made ? made : bad);
     struct stepc_watch now = *seen;
     now.site = (uint32_t)site + 1;
@@ -34,7 +36,9 @@ void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t na
     now.passed = !made;
     now.element = element < 0 ? -1 : element + (int64_t)lane * scale;
     now.inputs = unknown ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE;
+    bool passed_nan = seen->passed_nan || (bad & nan & ~made);
     if (before(&now, seen)) *seen = now;
+    seen->passed_nan = passed_nan;
 }
 
 static const char *line_of(const char *sites, uint32_t number)

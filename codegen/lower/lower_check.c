@@ -13,6 +13,18 @@ static uint32_t site_of(struct lower *l, ir_value v)
     return (uint32_t)(l->sites->list.count - 1 - l->first_site + l->sites_as);
 }
 
+/* Single numbers of the state are replaced before they count: the best loss, a rate that a rule gives. */
+static enum nest_given given_of(const struct ir_func *f, ir_value v)
+{
+    for (size_t i = 0; i < f->params.count && ir_get(f, v)->op == OP_param; i++)
+        if (f->params.items[i].value == v && f->params.items[i].slot >= 0) {
+            const struct ir_slot *slot = &f->module->slots.items[f->params.items[i].slot];
+            bool number = !slot->type.rank && slot->role != IR_ROLE_PARAM && slot->role != IR_ROLE_INPUT;
+            return number ? NEST_PLACEHOLDER : NEST_GIVEN;
+        }
+    return NEST_MADE;
+}
+
 void lower_check(struct lower *l, ir_value v, nest_value is, const struct lower_pos *p, const nest_value *operands,
                  uint32_t count)
 {
@@ -21,5 +33,5 @@ void lower_check(struct lower *l, ir_value v, nest_value is, const struct lower_
     if (!l->sites || !ir_dtype_is_float(nest_dtype(&l->b, is)) || !ir_dtype_is_float(ir_type(l->f, v)->dtype)) return;
     for (uint32_t i = 0; i < count; i++)
         if (ir_dtype_is_float(nest_dtype(&l->b, operands[i]))) args[n++] = operands[i];
-    nest_check(&l->b, site_of(l, v), lower_pos_index(l, p), args, n, l->cond, l->tile_mask);
+    nest_check(&l->b, site_of(l, v), lower_pos_index(l, p), args, n, l->cond, l->tile_mask, given_of(l->f, v));
 }

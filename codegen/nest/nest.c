@@ -205,10 +205,15 @@ nest_value nest_number(struct nest_builder *b, enum ir_dtype dtype, double numbe
 }
 
 void nest_check(struct nest_builder *b, uint32_t site, struct nest_index index, const nest_value *args, uint32_t n,
-                nest_value cond, nest_value mask)
+                nest_value cond, nest_value mask, enum nest_given given)
 {
-    struct nest_stmt stmt = {
-        .kind = NEST_CHECK, .dtype = IR_BOOL, .extent = site, .index = index, .cond = cond, .lanes = mask != 0};
+    struct nest_stmt stmt = {.kind = NEST_CHECK,
+                             .dtype = IR_BOOL,
+                             .extent = site,
+                             .index = index,
+                             .cond = cond,
+                             .lanes = mask != 0,
+                             .word = (uint8_t)given};
     nest_value all[5];
     for (uint32_t i = 0; i < n; i++) all[i] = args[i];
     if (mask) all[n++] = mask;

@@ -25,6 +25,10 @@ enum nest_loop {
                       iteration i is i % nest.lanes */
 };
 
+/* Of what is checked: made by the nest or an earlier one; given to the step; a single number given to it that something
+ * replaces before it counts, so it may be NaN. */
+enum nest_given { NEST_MADE, NEST_GIVEN, NEST_PLACEHOLDER };
+
 typedef uint32_t nest_value; /* SSA; 0 = none */
 typedef uint32_t nest_var;   /* loop variable; numbered from 0 per nest */
 
@@ -65,7 +69,8 @@ enum nest_kind {
     NEST_LOCAL,    /* declares `buffer` as scratch of `extent` elements of `dtype`, private to a worker or block */
     NEST_CHECK     /* where args[0] is not finite, tells so: what `extent` is the number of (cg_site) made element
                      [index] from the operands args[1..]. `cond`, and with `lanes` the last operand: where false
-                     nothing is told. It takes no part in what decides the code of everything else */
+                     nothing is told. `word`: enum nest_given. It
+                     takes no part in what decides the code of everything else */
 };
 
 struct nest_stmt {
@@ -151,7 +156,7 @@ nest_value nest_op(struct nest_builder *, enum ir_op, enum ir_dtype, const nest_
 nest_value nest_fma(struct nest_builder *, enum ir_dtype, nest_value, nest_value, nest_value);
 nest_value nest_number(struct nest_builder *, enum ir_dtype, double);
 void nest_check(struct nest_builder *, uint32_t site, struct nest_index, const nest_value *args, uint32_t n,
-                nest_value cond, nest_value mask);
+                nest_value cond, nest_value mask, enum nest_given given);
 nest_value nest_position(struct nest_builder *, struct nest_index);
 nest_value nest_load(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value cond);
 void nest_store(struct nest_builder *, uint32_t buffer, struct nest_index, nest_value, nest_value cond);

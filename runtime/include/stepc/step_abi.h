@@ -17,7 +17,8 @@ struct stepc_watch {
     int64_t element;        /* -1: not known */
     uint8_t passed, inputs; /* finite.c */
     uint8_t product;        /* a library was given a factor that is not finite */
-    uint8_t unused[5];
+    uint8_t passed_nan;     /* of all that was passed on */
+    uint8_t unused[4];
     uint64_t now; /* grows with every command, alike for all workers */
 };
 
@@ -143,8 +144,8 @@ extern const struct stepc_gpu stepc_part_gpu;               /* `cuda` is there *
 extern const struct stepc_indices stepc_part_indices;       /* a slot with a limit */
 extern const struct stepc_checkpoint stepc_part_checkpoint; /* save and load of files */
 extern const struct stepc_finite stepc_part_finite;         /* `sites` is there */
-void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, int64_t element,
-                         int64_t scale);
+void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
+                         int64_t element, int64_t scale);
 
 struct stepc_program {
     uint32_t version; /* of these tables: STEPC_TABLES */
@@ -185,6 +186,11 @@ struct stepc_program {
     const struct stepc_finite *finite;
     const char *sites;
 };
+/* With the number of a site: whether its inputs are finite is not seen there; it is given to the step; and may be so
+ * from the start. */
+#define STEPC_SITE_UNKNOWN (UINT64_C(1) << 32)
+#define STEPC_SITE_OUTER (UINT64_C(1) << 33)
+#define STEPC_SITE_PLACEHOLDER (UINT64_C(1) << 34)
 enum { STEPC_SITE_MADE = '=', STEPC_SITE_GIVEN = '<' };
 enum {
     STEPC_PACKED_FROZEN = 1,
