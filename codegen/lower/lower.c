@@ -32,22 +32,51 @@ static bool must_be_finite(const struct plan *plan, const struct plan_buffer *b)
     return role == IR_ROLE_PARAM || role == IR_ROLE_EMA || type->rank;
 }
 
+/* Parts of the arena that other devices gather into the next state. */
+struct gathered_part {
+    uint64_t from, end;
+};
+struct gathered {
+    VEC(struct gathered_part) parts;
+};
+
+/* Whether the buffer holds some of them. What it takes away another value had before, as seen backwards. */
+static bool take_gathered(struct gathered *g, struct arena *arena, const struct plan_buffer *b)
+{
+    bool found = false;
+    if (b->space != PLAN_ARENA) return false;
+    for (size_t i = g->parts.count; i-- > 0;) {
+        struct gathered_part *part = &g->parts.items[i], was = *part;
+        if (was.end <= b->offset || b->offset + b->bytes <= was.from) continue;
+        found = true;
+        *part = g->parts.items[--g->parts.count];
+        struct gathered_part before = {was.from, b->offset}, after = {b->offset + b->bytes, was.end};
+        if (before.from < before.end) vec_push(arena, &g->parts, before);
+        if (after.from < after.end) vec_push(arena, &g->parts, after);
+    }
+    return found;
+}
+
 /* Per group its outputs that go there, at once or gathered from other devices. Members of a command have one code. */
 static bool **mark_checked(const struct plan *plan, struct arena *arena)
 {
     bool **checked = arena_new_array(arena, bool *, plan->groups.count + 1);
-    bool *wanted = arena_new_array(arena, bool, plan->buffers.count + 1);
-    for (size_t i = 0; i < plan->buffers.count; i++) wanted[i] = must_be_finite(plan, &plan->buffers.items[i]);
+    struct gathered gathered = {{0}};
     for (size_t i = plan->commands.count; i-- > 0;) {
         const struct plan_command *c = &plan->commands.items[i];
-        if (c->kind == PLAN_COLLECTIVE && wanted[c->writes.items[0]]) wanted[c->reads.items[0]] = true;
         size_t outputs = c->kind == PLAN_KERNEL ? plan->groups.items[c->group].outputs.count : 0;
         bool *mine = NULL;
-        for (size_t k = 0; outputs && k < c->writes.count; k++) {
-            if (!wanted[c->writes.items[k]]) continue;
-            for (uint32_t m = 0; m < plan_members(c) && !mine; m++) mine = checked[plan_member(c, m)];
-            if (!mine) mine = arena_new_array(arena, bool, outputs);
-            mine[k % outputs] = true;
+        for (size_t k = 0; k < c->writes.count; k++) {
+            const struct plan_buffer *to = &plan->buffers.items[c->writes.items[k]];
+            if (!must_be_finite(plan, to) && !take_gathered(&gathered, arena, to)) continue;
+            if (c->kind == PLAN_COLLECTIVE) {
+                const struct plan_buffer *from = &plan->buffers.items[c->reads.items[0]];
+                struct gathered_part part = {from->offset, from->offset + from->bytes};
+                if (from->space == PLAN_ARENA) vec_push(arena, &gathered.parts, part);
+            }
+            for (uint32_t m = 0; outputs && m < plan_members(c) && !mine; m++) mine = checked[plan_member(c, m)];
+            if (outputs && !mine) mine = arena_new_array(arena, bool, outputs);
+            if (outputs) mine[k % outputs] = true;
         }
         for (uint32_t m = 0; mine && m < plan_members(c); m++) checked[plan_member(c, m)] = mine;
     }
