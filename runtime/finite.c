@@ -35,7 +35,7 @@ void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t na
     now.at = seen->now;
     now.passed = !made;
     now.element = element < 0 ? -1 : element + (int64_t)lane * scale;
-    now.inputs = unknown ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE;
+    now.inputs = (uint8_t)(unknown ? WATCH_UNKNOWN : inputs >> lane & 1 ? WATCH_NOT_FINITE : WATCH_FINITE);
     bool passed_nan = seen->passed_nan || (bad & nan & ~made);
     if (before(&now, seen)) *seen = now;
     seen->passed_nan = passed_nan;
