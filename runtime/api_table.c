@@ -2,6 +2,7 @@
 #include "runtime/rt.h"
 
 #include <stepc/step_tools.h>
+#include <string.h>
 
 const char *rt_item(const struct step_instance *t, const char *name)
 {
@@ -26,16 +27,8 @@ step_status rt_memory(const struct step_instance *t, uint32_t device, struct ste
         return rt_fail(t, STEP_ENOTFOUND, "memory: device %u of %u", device, t->mesh_count);
     const struct stepc_program *p = t->program;
     const struct rt_device *d = &t->devices[device - t->first_local];
-    struct step_memory m = {.parameters = p->memory[0],
-                            .averages = p->memory[1],
-                            .optimizer_state = p->memory[2],
-                            .other_state = p->memory[3],
-                            .gradients = p->memory[4],
-                            .activations = p->memory[5],
-                            .workspace = p->memory[6],
-                            .lower_bound = p->memory[7],
-                            .planned_peak = d->bytes,
-                            .measured_peak = d->bytes};
+    struct step_memory m = {.lower_bound = p->memory[7], .planned_peak = d->bytes, .measured_peak = d->bytes};
+    memcpy(&m.parameters, p->memory, 7 * sizeof m.parameters); /* to `workspace`, in this order */
     rt_give(out, &m, sizeof m);
     return STEP_OK;
 }

@@ -25,7 +25,7 @@ static step_status join(struct step_instance *t, const void *communicator)
 static step_status agree(struct step_instance *t, step_status mine)
 {
     step_status worst = t->comm->meet(t, mine);
-    return mine || !worst ? mine : rt_fail(t, worst, "another process of the mesh failed");
+    return mine || !worst ? mine : rt_fail(t, worst, "another process of the mesh failed or said no");
 }
 
 /* Part after part: the first device of every rank, then the second. */

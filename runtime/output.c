@@ -1,5 +1,7 @@
 /* Files that are either complete or not there: written without a name, or under a temporary one in the same directory,
  * and renamed when everything is on the disk. */
+#include "runtime/rt.h"
+
 #include <stepc/step_tools.h>
 
 #include <errno.h>
@@ -8,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static bool output_error(const struct st_output *o, const char *doing, char error[ST_TEXT])
@@ -32,10 +33,8 @@ static const char folder_name[] = "%.*s.", file_name[] = "%.*s" ST_TEMPORARY "%l
 
 static const char *name_beside(struct st_output *o, const char *format)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     snprintf(o->temporary, o->room, format, directory_length(o->path), o->path, (long)getpid(),
-             (unsigned long)now.tv_nsec);
+             (unsigned long)rt_now());
     return o->temporary;
 }
 

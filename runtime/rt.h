@@ -172,6 +172,7 @@ struct step_instance {
     _Atomic int failed, poisoned; /* failed: a status; workers leave when they see it */
     bool initialized, huge_pages, oversubscribed;
     bool nonfinite; /* the last step that counts; with checks of values */
+    bool waits;     /* rt_device.other is the state after a step that was computed, until rt_commit */
     bool alone;     /* the call in progress runs on the caller only */
     uint8_t marks;  /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
     uint8_t stale;  /* enum rt_carried: what rt_device.other lacks because the host wrote it */
@@ -439,6 +440,7 @@ bool rt_plan_commands(struct step_instance *, struct rt_entry *);
 
 step_status rt_step(struct step_instance *, const struct step_batch *, struct step_result *);
 step_status rt_step_n(struct step_instance *, const struct step_batch *, uint64_t, struct step_result *);
+step_status rt_commit(struct step_instance *, int accept);
 step_status rt_eval(struct step_instance *, const struct step_batch *, const char *, struct step_result *);
 step_status rt_infer(struct step_instance *, const struct step_batch *, const char *, const struct step_array *,
                      size_t);
@@ -483,7 +485,7 @@ step_status rt_dlpack_legacy(struct step_instance *, const char *, struct DLMana
     .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage, .step = rt_step, \
     .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save, .job_wait = rt_job_wait, \
     .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt, \
-    .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace
+    .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace, .commit = rt_commit
 
 #pragma GCC visibility pop
 #endif

@@ -16,16 +16,17 @@ struct rt_record {
 };
 
 /* The only mutable globals of the runtime: a key is process-wide by nature. */
-static pthread_once_t record_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t record_lock = PTHREAD_MUTEX_INITIALIZER; /* not pthread_once: one import less */
 static pthread_key_t record_key;
 static bool record_ready;
 
-static void record_make_key(void) { record_ready = pthread_key_create(&record_key, free) == 0; }
-
 static struct rt_record *record_of_thread(bool make)
 {
-    pthread_once(&record_once, record_make_key);
-    if (!record_ready) return NULL;
+    pthread_mutex_lock(&record_lock);
+    if (!record_ready) record_ready = pthread_key_create(&record_key, free) == 0;
+    bool ready = record_ready;
+    pthread_mutex_unlock(&record_lock);
+    if (!ready) return NULL;
     struct rt_record *r = pthread_getspecific(record_key);
     if (r || !make || !(r = malloc(sizeof *r))) return r;
     r->instance = NULL;

@@ -142,9 +142,10 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
                             struct step_result *result, uint64_t *clock)
 {
     uint64_t begin = *clock;
-    uint32_t policy = batch->flags, flags = 0;
-    bool ahead = policy || batch->accept;
+    uint32_t policy = batch->flags & ~(uint32_t)STEP_COMPUTE, flags = 0;
+    bool ahead = batch->flags || batch->accept;
     t->communication_ns = 0;
+    t->waits = false;
     if (ahead && !go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
     const struct stepc_finite *finite = t->program->finite;
@@ -174,15 +175,45 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
         refused = rt_agree(t, veto);
         if (refused) flags |= STEP_SKIPPED;
     }
-    if (ahead) settle(t, !refused, skipped);
     if (skipped) flags |= STEP_SKIPPED;
+    t->waits = !refused && batch->flags & STEP_COMPUTE;
+    if (ahead) settle(t, !refused && !t->waits, skipped);
     t->steps += !refused;
-    rt_step_counter(t);
+    if (!t->waits) rt_step_counter(t);
     if (*clock) {
         *clock = rt_now();
         fill_result(t, result, flags, *clock - begin);
     }
+    t->steps -= t->waits;
     return status;
+}
+
+/* The step that waits lies in the other block, which lacks what the host set since. All ranks come to the same
+ * decision. */
+static step_status decide(struct step_instance *t, bool accept)
+{
+    step_status mine = !accept                         ? STEP_ECANCELLED
+                       : t->waits && t->stale < RT_ALL ? STEP_OK
+                                                       : rt_fail(t, STEP_EINVAL, "commit: no step waits"),
+                all = rt_agree(t, mine);
+    if (!all) {
+        if (t->stale)
+            for (RT_MINE(t, d)) carry(d, RT_HYPERS, d->other, d->state);
+        for (RT_MINE(t, d)) d->ahead = d->other;
+        t->stale = RT_NOTHING;
+        settle(t, true, false);
+        t->steps++;
+        rt_step_counter(t);
+    }
+    t->waits = false;
+    return accept ? all : STEP_OK;
+}
+
+step_status rt_commit(struct step_instance *t, int accept)
+{
+    if (!t) return rt_fail(NULL, STEP_EINVAL, "commit: null pointer");
+    step_status status = rt_enter(t, false);
+    return status ? status : rt_leave(t, decide(t, accept));
 }
 
 /* ---------------------------------------------------------------- hyper-parameters of one call */
@@ -262,9 +293,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
     struct step_result result = {.size = sizeof result};
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, RT_STEP);
-    if (!status && results && results->size < sizeof results->size)
-        status = rt_fail(t, STEP_EINVAL, "wrong size field of the result");
-    if (!status && batch.flags > STEP_ON_NONFINITE_SKIP)
+    if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
     if (!status) status = rt_bind(t, &batch, RT_STEP, leading ? n : 0);
     if (!status) status = hypers_apply(t, &batch, &hypers);
@@ -274,7 +303,7 @@ static step_status steps_run(struct step_instance *t, const struct step_batch *f
         status = interrupt_check(t, "before", 1);
         if (!status) status = one_step(t, k, &batch, &result, &clock);
         else fill_result(t, &result, 0, 0);
-        if (!status) status = interrupt_check(t, "after", 0);
+        if (!status && !t->waits) status = interrupt_check(t, "after", 0);
         if (!results) continue;
         rt_give(results, &result, sizeof result);
         results = (struct step_result *)(void *)((char *)results + results->size); /* of the caller's version */
@@ -290,7 +319,7 @@ static step_status steps_call(struct step_instance *t, const struct step_batch *
     step_status status = rt_enter(t, false);
     if (status) return status;
     if (results && !rt_sized(results))
-        return rt_leave(t, rt_fail(t, STEP_EINVAL, "step: result has a wrong size field"));
+        return rt_leave(t, rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", "step"));
     t->fp = rt_fp_enter();
     status = steps_run(t, batch, n, leading, results);
     rt_fp_leave(t->fp);
@@ -394,8 +423,6 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     uint64_t begin = rt_now();
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, kind);
-    if (!status && result && result->size < sizeof result->size)
-        status = rt_fail(t, STEP_EINVAL, "wrong size field of the result");
     if (!status) status = weights_select(t, kind, weights);
     if (!status) status = rt_bind(t, &batch, kind, 0);
     if (!status) status = outputs_go(t, outputs, false);
@@ -417,7 +444,8 @@ static step_status evaluate(struct step_instance *t, enum rt_entry_kind kind, co
     if (!t) return rt_fail(NULL, STEP_EINVAL, "%s: null pointer", kind == RT_INFER ? "infer" : "eval");
     step_status status = rt_enter(t, false);
     if (status) return status;
-    if (result && !rt_sized(result)) return rt_leave(t, rt_fail(t, STEP_EINVAL, "eval: result has a wrong size field"));
+    if (result && !rt_sized(result))
+        return rt_leave(t, rt_fail(t, STEP_EINVAL, "%s: result has a wrong size field", "eval"));
     struct rt_fp fp = rt_fp_enter();
     status = evaluate_locked(t, kind, batch, weights, result, &outputs);
     rt_fp_leave(fp);

@@ -152,6 +152,34 @@ class trainer
         if (asked.thrown) std::rethrow_exception(asked.thrown);
         return r;
     }
+    /// A step in two calls: computed here, it counts when `commit` says so; every bit of the state stays as it was
+    /// until then, or for ever if the object ends first. What else changes the state discards it, too.
+    class computed
+    {
+      public:
+        const step_result result;
+        computed(trainer *t, const step_result &r) : result(r), trainer_(t) {}
+        computed(computed &&from) noexcept : result(from.result), trainer_(std::exchange(from.trainer_, nullptr)) {}
+        ~computed()
+        {
+            if (trainer_) trainer_->api_->commit(trainer_->instance_, 0);
+        }
+        void commit()
+        {
+            if (!trainer_) throw error(STEP_EINVAL, "commit: this step was committed before");
+            trainer &t = *std::exchange(trainer_, nullptr);
+            t.check(t.api_->commit(t.instance_, 1));
+        }
+
+      private:
+        trainer *trainer_;
+    };
+    computed compute(const std::vector<array> &inputs, uint32_t policy = STEP_ON_NONFINITE_CONTINUE)
+    {
+        batch b(inputs);
+        b.c.flags = policy | STEP_COMPUTE;
+        return computed(this, run(b));
+    }
     /// The loss without an update, by "params", "ema" or what other weights there are.
     double eval(const std::vector<array> &inputs, const char *weights = "params")
     {

@@ -5,6 +5,8 @@
     r = m.step(x=x, y=y)                 # one training step
     m.step(x=x, y=y, on_nonfinite="skip")            # NaN or infinity: the state stays as it was, bit for bit
     m.step(x=x, y=y, accept=lambda r: r.loss < 10)   # so it does where the host says no; r.accepted tells
+    with m.compute(x=x, y=y) as r:       # the same in two calls: it counts if `commit` is called in the block
+        if r.loss < 10: r.commit()
     w = m["layers.0.kernel"]             # read a tensor into a new array
     m["layers.0.kernel"] = 2 * w         # write it
     m["opt_state.0.count"]               # all state goes by name: m.names(stepc.OPT_STATE)
@@ -55,6 +57,7 @@ _RESULT = type(_Result())
 _ACCEPT = ctypes.CFUNCTYPE(ctypes.c_int, _p, ctypes.POINTER(_RESULT))
 _POLICIES = ("continue", "stop", "skip")
 NONFINITE, SKIPPED = 1, 2
+_COMPUTE = 4
 _Save = _struct("step_save", directory=_s, slots=_s, items=_p, item_count=ctypes.c_size_t, metrics=_p,
                 metric_count=ctypes.c_size_t, keep=_s, flags=_u32)
 _Memory = _struct("step_memory", **{n: _u64 for n in (
@@ -64,7 +67,7 @@ _Load = _struct("step_load", path=_s, map=_s, flags=_u32)
 
 _ENTRIES = ("describe status_name last_error create destroy init tensor_count tensor_at tensor_find read write dlpack "
             "dlpack_legacy hyper_count hyper_at hyper_get hyper_set stage step step_n eval infer save job_wait job_free load "
-            "item interrupt abort_peers memory trace").split()
+            "item interrupt abort_peers memory trace commit").split()
 _RETURNS = {"describe": _s, "status_name": _s, "last_error": _s, "item": _s, "tensor_count": ctypes.c_size_t,
             "hyper_count": ctypes.c_size_t, "destroy": None, "job_free": None, "interrupt": None, "abort_peers": None}
 
@@ -133,6 +136,27 @@ def _open(path):
         raise StepError(7, "STEP_ECORRUPT: %s is no safetensors file" % path) from None
 
 
+class Computed(types.SimpleNamespace):
+    """What `Step.compute` gives: step, loss, metrics, seconds, finite; and the step itself, which counts if `commit` says so."""
+
+    def commit(self):
+        if not self._open:
+            raise StepError(1, "STEP_EINVAL: commit: this step was committed or discarded before")
+        self._open = False
+        self._decide(1)
+
+    def discard(self):
+        if self._open:
+            self._open = False
+            self._decide(0)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.discard()
+
+
 class Step:
     """One trainer. Arrays go in with the dtype and shape that the document declares; any strides. A bfloat16 comes as its
     bits (see `numbers`); where 16-bit floats go in, wider ones are rounded. What is wrong is a StepError with the status of
@@ -141,7 +165,7 @@ class Step:
     def __init__(self, path, threads=0):
         library = _library(path)
         library.step_query.restype = ctypes.POINTER(_Api)
-        api = library.step_query(_u32(1), _u32(1))
+        api = library.step_query(_u32(1), _u32(2))
         if not api:
             raise StepError(8, path + ": another version of the interface")
         self._instance, self._ready = _p(), False
@@ -241,13 +265,20 @@ class Step:
             raise raised[0]
         return told(result)
 
-    def step(self, *, on_nonfinite="continue", accept=None, **values):
+    def step(self, *, on_nonfinite="continue", accept=None, _flags=0, **values):
         """One training step: inputs by name, and hyper-parameters for this step only. A step whose loss or update is NaN or infinite
         counts (`continue`), is a StepError (`stop`) or is left out (`skip`); accept(result) is asked before a step counts. What does
         not count leaves every bit of the state as it was; `accepted` of the result tells."""
         if on_nonfinite not in _POLICIES:
             raise ValueError('on_nonfinite="%s": expected %s' % (on_nonfinite, ", ".join(_POLICIES)))
-        return self._run(self._step, values, flags=_POLICIES.index(on_nonfinite), accept=accept)
+        return self._run(self._step, values, flags=_POLICIES.index(on_nonfinite) | _flags, accept=accept)
+
+    def compute(self, *, on_nonfinite="continue", **values):
+        """A step in two calls: until `commit` of what comes back, every bit of the state is as it was; without it, or after
+        `discard`, or at the end of a `with`, it stays so. What changes the state in between (another step, init, load, writing
+        a tensor) discards it, too."""
+        r = self.step(on_nonfinite=on_nonfinite, _flags=_COMPUTE, **values)
+        return Computed(**vars(r), _open=True, _decide=lambda accept: self._check(self._commit(self._instance, ctypes.c_int(accept))))
 
     def step_n(self, n, **values):
         """n steps in one call; every input has a leading dimension n. Returns the losses."""

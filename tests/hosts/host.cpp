@@ -146,6 +146,31 @@ try {
     same = same && bad.flags == (STEP_NONFINITE | STEP_SKIPPED) && vetoed.flags == STEP_SKIPPED &&
            t.eval(batch) == without;
     same = same && t.step(batch, [](const step_result &) { return true; }).flags == 0;
+    std::vector<int32_t> count(1); /* a step in two calls; the learning rate is 0 */
+    auto counted = [&] { return t.read({"step", {}, count}), count[0]; };
+    int32_t steps = counted();
+    t.compute(batch);
+    same = same && counted() == steps;
+    {
+        step::trainer::computed waits = t.compute(batch);
+        same = same && waits.result.step == static_cast<uint64_t>(steps) + 1 && counted() == steps;
+        waits.commit();
+        same = same && counted() == steps + 1;
+        try {
+            waits.commit();
+            same = false;
+        } catch (const step::error &e) {
+            same = same && e.status == STEP_EINVAL;
+        }
+    }
+    step::trainer::computed late = t.compute(batch);
+    t.write({"step", {}, count});
+    try {
+        late.commit();
+        same = false;
+    } catch (const step::error &e) {
+        same = same && e.status == STEP_EINVAL;
+    }
     bool refused = false;
     try {
         t.step({{"x", {32, 2}, x}, {"y", {8, 32}, y}});

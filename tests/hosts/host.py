@@ -49,8 +49,24 @@ with stepc.Step(sys.argv[1], threads=1) as m:
         raise AssertionError("what the host raises is lost")
     except ZeroDivisionError:
         pass
+    with m.compute(**first) as r:
+        assert r.finite and r.accepted and m.eval(**first).loss == r.loss
+    refused(1, r.commit)
+    with m.compute(on_nonfinite="skip", **bad) as r:
+        assert not r.accepted
+        refused(1, r.commit)
+    waits = m.compute(**first)
+    m["step"] = m["step"]
+    refused(1, waits.commit)
     assert all(m[n].tobytes() == v.tobytes() for n, v in kept.items())
+    with m.compute(**first) as r:
+        r.commit()
+    committed = m.state()
+    assert committed["step"] == kept["step"] + 1
+    for name, value in kept.items():
+        m[name] = value
     after = m.step(**first).loss
+    assert after == r.loss and all(m[n].tobytes() == v.tobytes() for n, v in committed.items())
     for name, value in kept.items():
         m[name] = value
     assert m.step(**first).loss == after

@@ -15,7 +15,7 @@ KNOWN = {
     "live": "the instances that there are, so that one is not destroyed twice",
     "live_lock": "guards them",
     "record_key": "the thread's last error, which step.h promises for as long as the thread lives",
-    "record_once": "makes record_key once",
+    "record_lock": "so that record_key is made once",
     "record_ready": "whether there is a record_key",
 }
 

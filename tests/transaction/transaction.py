@@ -116,9 +116,16 @@ def play(options, name, variant, folder):
     if r.accepted or seen != [r.step + 1]:
         raise Wrong("a veto: accepted %s, was asked about step %s after step %d" % (r.accepted, seen, r.step))
     same("a veto", m.state(), kept)
+    with m.compute(**batch(1)):
+        same("a step that waits", m.state(), kept)
+    same("a step that is discarded", m.state(), kept)
     for k in (1, 2, 3) if stopped else ():
         want = plain.step(**batch(k))
-        got = m.step(**batch(k), on_nonfinite="skip" if k == 2 and want.finite else "continue")
+        if k == 3:
+            got = m.compute(**batch(k))
+            got.commit()
+        else:
+            got = m.step(**batch(k), on_nonfinite="skip" if k == 2 and want.finite else "continue")
         if stopped and skipped:
             same("a good step after bad ones", m.state(), plain.state())
             if (want.loss, want.step) != (got.loss, got.step) and want.loss == want.loss:

@@ -1,4 +1,4 @@
-/* stepc/step.h: host interface of a compiled training step, ABI 1.1. C99 and C++11. */
+/* stepc/step.h: host interface of a compiled training step, ABI 1.2. C99 and C++11. */
 #ifndef STEPC_STEP_H
 #define STEPC_STEP_H
 
@@ -10,7 +10,7 @@ extern "C" {
 #endif
 
 #define STEP_ABI_MAJOR 1u /* breaks: a field or entry removed, moved or retyped */
-#define STEP_ABI_MINOR 1u /* grows: a table entry or a struct tail added */
+#define STEP_ABI_MINOR 2u /* grows: a table entry or a struct tail added */
 
 struct step_instance; /* one trainer: state, threads, devices, transport */
 struct step_job;      /* one background save */
@@ -138,7 +138,7 @@ struct step_batch { /* borrowed until the call returns */
     const struct step_hyper *hypers; /* for this call only, over the sticky values */
     size_t hyper_count;
     uint32_t microbatches; /* accumulate: run only the first k; 0: all */
-    uint32_t flags;        /* STEP_ON_NONFINITE_* */
+    uint32_t flags;        /* STEP_ON_NONFINITE_*, STEP_COMPUTE */
     /* since 1.1: asked after a step was computed and before it counts, once per process; `flags` of the result says
      * whether it is finite. 0: the state stays as before the step, bit for bit, and so it does on every process of the
      * mesh if one of them says so. May not call the instance. NULL: every step counts */
@@ -146,6 +146,7 @@ struct step_batch { /* borrowed until the call returns */
     void *user;
 };
 enum { STEP_ON_NONFINITE_CONTINUE = 0u, STEP_ON_NONFINITE_STOP = 1u, STEP_ON_NONFINITE_SKIP = 2u };
+enum { STEP_COMPUTE = 4u }; /* since 1.2, of `step`: with the above; the step counts when `commit` says so */
 
 struct step_result { /* caller sets size, metrics and metric_capacity */
     size_t size;
@@ -226,6 +227,14 @@ struct step_api {
     void (*abort_peers)(struct step_instance *);
     step_status (*memory)(const struct step_instance *, uint32_t device, struct step_memory *out);
     step_status (*trace)(struct step_instance *, const char *path);
+
+    /* since 1.2: a step that was computed with STEP_COMPUTE counts now; `accept` 0: never. Until then the state is as
+     * before it, bit for bit, for every call that looks: read, eval, infer and save (metrics are of the last call).
+     * hyper_set is kept whatever is decided. What else changes the state discards the step that waits: init, load,
+     * write, and the next step (also another one computed); so committing is STEP_EINVAL where none waits, or where the
+     * policy refused it (STEP_SKIPPED); discarding is not. On a mesh of processes all of them call it: the step counts
+     * if all accept, and is STEP_ECANCELLED for who did where one does not. */
+    step_status (*commit)(struct step_instance *, int accept);
 };
 
 /* The only exported symbol. NULL: another major version, or an older minor one. */

@@ -117,7 +117,7 @@ static const struct step_batch *make_batch(struct call_state *c)
         c->batch.input_count = draw(6);
         if (draw(8) == 0) c->batch.size = draw(2) ? 8 : 0;
         if (draw(8) == 0) c->batch.microbatches = draw(4);
-        if (draw(8) == 0) c->batch.flags = draw(5);
+        if (draw(8) == 0) c->batch.flags = draw(10);
     }
     if (draw(3) == 0) c->batch.hypers = &ONE_OF(hypers), c->batch.hyper_count = 1;
     return draw(40) ? &c->batch : NULL;
@@ -134,6 +134,14 @@ static struct step_result *make_result(struct call_state *c)
 
 static step_status call_init(struct call_state *c) { return rt_init(c->t); }
 static step_status call_step(struct call_state *c) { return rt_step(c->t, make_batch(c), make_result(c)); }
+static step_status call_compute(struct call_state *c)
+{
+    const struct step_batch *batch = make_batch(c);
+    c->batch.flags |= STEP_COMPUTE;
+    if (c->batch.size == 8) c->batch.size = sizeof c->batch; /* a host that knows of no flags */
+    return rt_step(c->t, batch, make_result(c));
+}
+static step_status call_commit(struct call_state *c) { return rt_commit(c->t, (int)draw(3) - 1); }
 static step_status call_step_n(struct call_state *c)
 {
     return rt_step_n(c->t, make_batch(c), draw(20) ? draw(3) : UINT64_MAX, make_result(c));
@@ -222,6 +230,8 @@ static const struct {
     {"init", call_init, true, false},
     {"step", call_step, true, false},
     {"step", call_step, true, false},
+    {"compute", call_compute, false, false},
+    {"commit", call_commit, true, false},
     {"step_n", call_step_n, true, false},
     {"stage", call_stage, false, false},
     {"eval", call_eval, true, false}, /* it fills what is computed for it */

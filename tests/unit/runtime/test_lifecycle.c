@@ -393,6 +393,94 @@ END_TEST
 START_TEST(veto_mesh) { veto(4); }
 END_TEST
 
+/* A step in two calls: before `commit` nothing of it is seen, whatever is called, and afterwards all of it; what
+ * changes the state in between discards it. `twin` takes the steps that count in one call. */
+static void commits(int64_t devices)
+{
+    static struct toy other;
+    struct step_instance *t = toy_create(toy_build(&toy, devices, false, false), 1),
+                         *twin = toy_create(toy_build(&other, devices, false, false), 1);
+    float before[3], after[3], want[3], momentum[2][3];
+    struct step_result r = {.size = sizeof r}, one = r;
+    toy_fill(&data, 1);
+    struct step_hyper rate = {.size = sizeof rate, .name = "learning_rate", .value = 0.5};
+    struct step_batch batch = data.batch, compute = data.batch;
+    compute.flags = STEP_COMPUTE;
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    ck_assert_int_eq(rt_init(twin), STEP_OK);
+    ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
+    ck_assert_int_eq(rt_commit(t, 0), STEP_OK);
+    for (int k = 0; k < 4; k++) { /* both blocks, with and without a rate for this call */
+        compute.hypers = &rate, compute.hyper_count = k & 1;
+        batch.hypers = &rate, batch.hyper_count = k & 1;
+        toy_read(t, "w", before, 3);
+        ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+        ck_assert_int_eq(rt_step(twin, &batch, &one), STEP_OK);
+        ck_assert_uint_eq(r.step, one.step);
+        ck_assert_uint_eq(r.flags, 0);
+        ck_assert_mem_eq(&r.loss, &one.loss, sizeof r.loss);
+        toy_read(t, "w", after, 3);
+        ck_assert_mem_eq(before, after, sizeof before);
+        ck_assert_int_eq(rt_eval(t, &data.batch, "ema", &r), STEP_OK); /* of what is still there */
+        ck_assert_uint_eq(r.step, (uint64_t)k);
+        ck_assert_int_eq(rt_hyper_set(t, "learning_rate", 0.25 + k), STEP_OK);
+        ck_assert_int_eq(rt_hyper_set(twin, "learning_rate", 0.25 + k), STEP_OK);
+        ck_assert_int_eq(rt_commit(t, 1), STEP_OK);
+        ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL); /* once */
+        toy_read(t, "w", after, 3);
+        toy_read(twin, "w", want, 3);
+        ck_assert_mem_eq(after, want, sizeof want);
+        toy_read(t, "opt_state.0.trace.w", momentum[0], 3);
+        toy_read(twin, "opt_state.0.trace.w", momentum[1], 3);
+        ck_assert_mem_eq(momentum[0], momentum[1], sizeof momentum[0]);
+        double set = 0;
+        ck_assert_int_eq(rt_hyper_get(t, "learning_rate", &set), STEP_OK);
+        ck_assert(set == 0.25 + k);
+    }
+    compute.hyper_count = batch.hyper_count = 0;
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    ck_assert_int_eq(rt_commit(t, 0), STEP_OK);
+    ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK); /* in its place */
+    rt_interrupt(t);                                     /* does not come between the two calls */
+    ck_assert_int_eq(rt_commit(t, 1), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_ECANCELLED);
+    ck_assert_int_eq(rt_step(twin, &batch, &one), STEP_OK);
+    toy_read(t, "w", after, 3);
+    toy_read(twin, "w", want, 3);
+    ck_assert_mem_eq(after, want, sizeof want);
+    int64_t three = 3;
+    struct step_array w = {.size = sizeof w, .name = "w", .data = want, .dtype = STEP_F32, .rank = 1, .shape = &three};
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    ck_assert_int_eq(rt_write(t, &w), STEP_OK); /* the others of this table discard it, too */
+    ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    ck_assert_int_eq(rt_init(t), STEP_OK);
+    ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &batch, &r), STEP_OK);
+    ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
+    ck_assert_int_eq(rt_step_n(t, &compute, 1, &r), STEP_EINVAL);
+    rate.value = (double)INFINITY;
+    compute.hypers = &rate, compute.hyper_count = 1, compute.flags |= STEP_ON_NONFINITE_SKIP;
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    ck_assert_uint_eq(r.flags, STEP_NONFINITE | STEP_SKIPPED); /* the policy has decided */
+    ck_assert_int_eq(rt_commit(t, 1), STEP_EINVAL);
+    compute.hyper_count = 0;
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK); /* a policy that has nothing to say */
+    ck_assert_int_eq(rt_commit(t, 1), STEP_OK);
+    ck_assert_int_eq(rt_step(t, &compute, &r), STEP_OK);
+    rt_destroy(t); /* with one that waits */
+    rt_destroy(twin);
+}
+
+START_TEST(commits_single) { commits(1); }
+END_TEST
+
+START_TEST(commits_mesh) { commits(4); }
+END_TEST
+
 START_TEST(memory_and_tensors)
 {
     struct step_instance *t = toy_create(toy_build(&toy, 4, false, false), 1);
@@ -418,7 +506,8 @@ END_TEST
 
 int main(void)
 {
-    return run_case("lifecycle", CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single,
-                                         eval_team, eval_mesh, same_bits, team_on_trial, many_steps, staged, hypers,
-                                         non_finite, veto_single, veto_mesh, memory_and_tensors));
+    return run_case("lifecycle",
+                    CASE_OF(120, single, whole, team, mesh_of_two, mesh_of_four_teams, eval_single, eval_team,
+                            eval_mesh, same_bits, team_on_trial, many_steps, staged, hypers, non_finite, veto_single,
+                            veto_mesh, commits_single, commits_mesh, memory_and_tensors));
 }

@@ -92,6 +92,13 @@ static void *train(void *party)
     batch.hyper_count = 1; /* what only the other rank's parameters show stops the first one too */
     GO(rt_step(p->t, &batch, &r));
     if (r.flags != (STEP_NONFINITE | STEP_SKIPPED)) GO(rt_fail(p->t, STEP_EINTERNAL, "the ranks do not agree"));
+    batch.hyper_count = 0, batch.flags = STEP_COMPUTE; /* one rank says no, then all say yes */
+    GO(rt_step(p->t, &batch, &r));
+    step_status answer = rt_commit(p->t, p == &ranks[0]);
+    if (answer != (p == &ranks[0] ? STEP_ECANCELLED : STEP_OK))
+        GO(rt_fail(p->t, STEP_EINTERNAL, "a step that one rank refuses: %s", rt_status_name(answer)));
+    GO(rt_step(p->t, &batch, &r));
+    GO(rt_commit(p->t, 1));
     GO(rt_eval(p->t, &p->data.batch, "ema", &r));
     p->eval = r.loss;
     GO(rt_infer(p->t, &p->data.batch, NULL, &model, 1));
