@@ -131,7 +131,8 @@ enum ir_role { /* of a slot; numbers are those of the ABI. ORDER: saved state, t
                IR_ROLE_METRIC,
                IR_ROLE_OUTPUT,
                IR_ROLE_HYPER, /* float scalar that the host sets between steps; frozen: one that it cannot set */
-               IR_ROLE_INDEX  /* what entry "indices" computes of a batch: integers that a step will use as indices */
+               IR_ROLE_INDEX /* what entries "indices" and "lookup" compute of a batch: integers that a step will use as
+                                indices */
 };
 
 struct ir_slot {
@@ -173,7 +174,8 @@ struct ir_result {
 };
 
 struct ir_func {
-    const char *name; /* entries: "init", "step", "eval", "infer", "derive", "indices"; bodies: any unique name */
+    const char
+        *name; /* entries: "init", "step", "eval", "infer", "derive", "indices", "lookup"; bodies: any unique name */
     bool entry;
     struct ir_node *nodes; /* [0] is unused */
     uint32_t count, capacity;

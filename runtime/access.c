@@ -13,7 +13,7 @@ static step_status access(struct step_instance *t, const struct step_array *from
     const struct stepc_slot *s = &t->program->slots[i];
     if (s->role == STEP_INPUT)
         return rt_fail(t, STEP_EINVAL, "%s: \"%s\" is an input; inputs are not kept", call, a.name);
-    step_status status = rt_array_check(t, &a, s, 0, stride);
+    step_status status = rt_array_check(t, &a, s, 0, stride, !write);
     if (!status && !t->initialized) status = rt_fail(t, STEP_EINVAL, "%s: call init or load first", call);
     if (!status && write && !rt_slot_stored(s))
         status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);

@@ -38,6 +38,7 @@ void rt_comm_late(const struct rt_worker *w, const struct stepc_command *c, cons
                  : snprintf(text + at, sizeof text - at, "it has entered none");
         if (n > 0) at += (size_t)n;
     }
-    rt_give_up(t, STEP_ETIMEOUT, "%s #%llu (%s) waited %.3g s at step %llu%s", kind_name(c), (unsigned long long)number,
-               c->place ? c->place : "", (double)t->timeout_ns * 1e-9, (unsigned long long)t->steps + 1, text);
+    rt_give_up(t, STEP_ETIMEOUT, "%s #%llu (%s) waited %llu ms at step %llu%s", kind_name(c),
+               (unsigned long long)number, c->place ? c->place : "", (unsigned long long)t->timeout_ns / 1000000,
+               (unsigned long long)t->steps + 1, text);
 }

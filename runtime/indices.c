@@ -1,6 +1,6 @@
-/* Integers of a batch that a step indexes with: values of inputs, when a batch is bound, and what entry "indices"
- * computes of the inputs, without the model, before anything else runs: labels that are expressions or under a mask
- * (where they do not matter there is one that fits). */
+/* Integers of a batch that a step indexes with: values of inputs, when a batch is bound, and what entry "indices", or
+ * "lookup" for infer, computes of the inputs, without the model, before anything else runs: labels that are expressions
+ * or under a mask (where they do not matter there is one that fits). */
 #include "runtime/rt.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static step_status range_error(struct step_instance *t, const struct stepc_slot 
     int n = 0;
     for (int32_t i = 0; i < rank && n >= 0 && (size_t)n < sizeof place; i++)
         n += snprintf(place + n, sizeof place - (size_t)n, i ? ", %lld" : "%lld", (long long)at[i]);
-    return rt_fail(t, STEP_ERANGE, "input \"%s\"[%s] is %.17g; expected %.17g <= value < %lld", s->name, place, value,
+    return rt_fail(t, STEP_ERANGE, "input \"%s\"[%s] is %.0f; expected %.0f <= value < %lld", s->name, place, value,
                    s->initial, (long long)s->index_limit);
 }
 
@@ -24,10 +24,14 @@ static step_status range(struct step_instance *t, const struct stepc_slot *s, co
     size_t item = rt_dtype_bytes(s->dtype);
     for (int32_t i = 0; i < rank; i++) count *= shape[i];
     if (count <= 0) return STEP_OK;
-    if (s->dtype == STEP_I32 && rt_dense(stride, shape, rank, item) && (uintptr_t)base % 4 == 0) {
-        const int32_t *v = (const int32_t *)(const void *)base;
+    if ((s->dtype == STEP_I32 || s->dtype == STEP_I64) && rt_dense(stride, shape, rank, item) &&
+        (uintptr_t)base % item == 0) {
         int bad = 0;
-        for (int64_t i = 0; i < count; i++) bad |= v[i] < least || v[i] >= s->index_limit;
+        for (int64_t i = 0; i < count; i++) {
+            const void *one = base + i * (int64_t)item;
+            int64_t v = s->dtype == STEP_I32 ? *(const int32_t *)one : *(const int64_t *)one;
+            bad |= v < least || v >= s->index_limit;
+        }
         if (!bad) return STEP_OK;
     }
     for (;;) {
@@ -59,14 +63,14 @@ static bool make_room(struct step_instance *t)
     return t->index_room || (t->index_room = rt_alloc(t, most));
 }
 
-static step_status check_step(struct step_instance *t, uint64_t k)
+static step_status check_step(struct step_instance *t, enum rt_entry_kind kind, uint64_t k)
 {
     rt_bind_step(t, k);
-    step_status status = rt_run_entry(t, RT_INDICES);
+    step_status status = rt_run_entry(t, kind);
     for (uint32_t i = 0; !status && i < t->program->slot_count; i++) {
         const struct stepc_slot *s = &t->program->slots[i];
         int64_t stride[RT_MAX_RANK];
-        if (s->role != RT_INDEX) continue;
+        if (s->role != RT_INDEX || !rt_slot_made_by(t->entries[kind].table, s)) continue;
         rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
         rt_gather(t, s, t->index_room, stride);
         status = range(t, s, t->index_room, stride, s->shape, s->rank);
@@ -77,10 +81,10 @@ static step_status check_step(struct step_instance *t, uint64_t k)
 static step_status computed(struct step_instance *t, enum rt_entry_kind kind, uint64_t steps)
 {
     step_status status = STEP_OK;
-    bool asked = t->entries[RT_INDICES].table && kind != RT_INFER; /* which has no loss */
-    if (!asked || t->flags & STEP_CHECK_INPUTS_OFF) return STEP_OK;
+    enum rt_entry_kind entry = kind == RT_INFER ? RT_LOOKUP : RT_INDICES; /* infer has no loss */
+    if (!t->entries[entry].table || t->flags & STEP_CHECK_INPUTS_OFF) return STEP_OK;
     if (!make_room(t)) return rt_fail(t, STEP_ENOMEM, "no memory to check indices");
-    for (uint64_t k = 0; !status && k < (steps ? steps : 1); k++) status = check_step(t, k);
+    for (uint64_t k = 0; !status && k < (steps ? steps : 1); k++) status = check_step(t, entry, k);
     return status;
 }
 const struct stepc_indices stepc_part_indices = {range, computed};

@@ -28,7 +28,7 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
     struct rt_bound *b = &bound[i];
     if (b->given) return rt_fail(t, STEP_EINVAL, "input \"%s\" is given twice", a.name);
-    step_status status = rt_array_check(t, &a, s, steps, stride);
+    step_status status = rt_array_check(t, &a, s, steps, stride, false);
     if (status) return status;
     if (s->index_limit > 0 && !(t->flags & STEP_CHECK_INPUTS_OFF)) {
         status = t->program->indices->range(t, s, a.data, stride, a.shape, a.rank);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char entry_names[RT_ENTRIES][8] = {"init",  "restart", "step",    "eval",
-                                                "infer", "derive",  "indices", "step"};
+static const char entry_names[RT_ENTRIES][8] = {"init",   "restart", "step", "eval",  "infer",
+                                                "derive", "indices", "step", "lookup"};
 
 static void *buffer_address(const struct rt_device *d, const struct stepc_buffer *b)
 {

@@ -18,7 +18,7 @@
 
 enum {
     RT_HYPER = 8, /* role of hyper-parameters in the tables; hosts see them as state too: rt_slot_role */
-    RT_INDEX = 9, /* role of what entry "indices" computes; hosts do not see it */
+    RT_INDEX = 9, /* role of what entries "indices" and "lookup" compute; hosts do not see it */
     RT_MAX_RANK = 8,
     RT_MAX_AXES = 6,
     RT_MAX_DEPTH = 16, /* nested loops */
@@ -139,6 +139,7 @@ enum rt_entry_kind {
     RT_DERIVE,
     RT_INDICES,
     RT_STEP_BACK,
+    RT_LOOKUP,
     RT_ENTRIES
 };
 
@@ -340,9 +341,9 @@ void rt_shard_copy(const struct step_instance *, uint32_t device, const struct s
 void rt_gather(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
 void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
 /* Checks an array of the host against a slot and fills strides in bytes. `lead`: extent of an additional leading
- * dimension, 0 = none. */
+ * dimension, 0 = none. `fills`: it is written to. */
 step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead,
-                           int64_t *stride);
+                           int64_t *stride, bool fills);
 bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
 
 /* ---------------------------------------------------------------- access.c */

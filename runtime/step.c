@@ -158,9 +158,9 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     bool refused = policy && rt_agree(t, flags ? STEP_ENONFINITE : STEP_OK), skipped = refused;
     if (refused && policy == STEP_ON_NONFINITE_STOP) {
         skipped = false;
-        status = rt_fail(t, STEP_ENONFINITE,
-                         "step %llu: loss or update is not finite (loss %g)%s%s; the state is as before the step",
-                         (unsigned long long)t->steps + 1, loss_of(t), found ? "; " : "", first);
+        status = rt_fail(t, STEP_ENONFINITE, "step %llu: the %s is not finite%s%s; the state is as before the step",
+                         (unsigned long long)t->steps + 1, isfinite(loss_of(t)) ? "update" : "loss", found ? "; " : "",
+                         first);
     }
     if (found && !status && !t->nonfinite) rt_log(t, 1, "step %llu: %s", (unsigned long long)t->steps + 1, first);
     t->nonfinite = flags && !refused; /* what follows from it is not told */
@@ -397,7 +397,7 @@ static step_status outputs_go(struct step_instance *t, const struct outputs *o, 
         if (!rt_take(&a, sizeof a, at) || !a.name)
             return rt_fail(t, STEP_EINVAL, "%s %zu: wrong size field or no name", "output", i);
         status = output_find(t, &a, &slot);
-        if (!status) status = rt_array_check(t, &a, slot, 0, stride);
+        if (!status) status = rt_array_check(t, &a, slot, 0, stride, true);
         if (!status && fetch) rt_gather(t, slot, a.data, stride);
     }
     return status;

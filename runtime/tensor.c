@@ -138,8 +138,23 @@ void rt_scatter(struct step_instance *t, const struct stepc_slot *s, const char 
 
 /* ---------------------------------------------------------------- arrays of the host */
 
+/* Whether no two elements lie at one place. Dimensions that reach into each other's steps without meeting do not occur.
+ */
+static bool apart(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item)
+{
+    for (int32_t i = 0; i < rank; i++) {
+        int64_t mine = stride[i] < 0 ? -stride[i] : stride[i], reach = (int64_t)item;
+        for (int32_t k = 0; k < rank; k++) {
+            int64_t other = stride[k] < 0 ? -stride[k] : stride[k];
+            if (k != i && shape[k] > 1 && (other < mine || (other == mine && k < i))) reach += other * (shape[k] - 1);
+        }
+        if (shape[i] > 1 && mine < reach) return false;
+    }
+    return true;
+}
+
 step_status rt_array_check(struct step_instance *t, const struct step_array *a, const struct stepc_slot *s,
-                           uint64_t lead, int64_t *stride)
+                           uint64_t lead, int64_t *stride, bool fills)
 {
     int32_t extra = lead != 0;
     bool fits = a->dtype == s->dtype && a->rank == s->rank + extra && (a->shape || !a->rank);
@@ -168,5 +183,7 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
             return rt_fail(t, STEP_EINVAL, "\"%s\": strides beyond memory", s->name);
         stride[i] = a->shape[i] > 1 ? a->strides[i] * (int64_t)item : 0;
     }
+    if (fills && !apart(stride, a->shape, a->rank, item))
+        return rt_fail(t, STEP_EINVAL, "\"%s\": strides put several elements at one place", s->name);
     return STEP_OK;
 }

@@ -69,7 +69,8 @@ static void random_inputs(struct gradient *g)
 {
     for (uint32_t i = 0; i < g->module->slots.count; i++) {
         const struct ir_slot *s = &g->module->slots.items[i];
-        int64_t n = ir_type_elements(&s->type), classes = s->index_limit > 0 ? s->index_limit : 2;
+        int64_t n = ir_type_elements(&s->type),
+                classes = s->index_limit > 0 && s->index_limit <= INT32_MAX ? s->index_limit : 2;
         if (s->role != IR_ROLE_INPUT || g->slots[i]) continue;
         double *v = slot_values(g, (int32_t)i, n);
         for (int64_t k = 0; k < n; k++)

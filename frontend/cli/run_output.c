@@ -64,7 +64,7 @@ int run_metrics_open(struct run *r, const char *path)
 
 static void add_number(struct json_tree to, const char *key, double x, uint32_t dtype)
 {
-    json_add_number(to, key, x, isfinite(x) && dtype != STEP_F64);
+    json_add_number(to, key, x, isfinite(x) && dtype >= STEP_F16 && dtype < STEP_F64); /* integers are exact */
 }
 
 static double element(const void *data, uint32_t dtype, int64_t i)

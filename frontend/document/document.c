@@ -165,6 +165,9 @@ static bool read_input(struct fe *fe, fe_json input, struct ir_slot *slot)
                                             : v[IN_dtype].dtype; /* 64 bits as the host has them */
     *slot = (struct ir_slot){.name = input->key, .role = IR_ROLE_INPUT, .place = fe_place(fe, input)};
     if (!fe_type(fe, v[IN_shape].json, v[IN_shape].shape, v[IN_shape].rank, dtype, &slot->type)) return false;
+    /* What computes is 32 bits wide: a number that does not fit is an error of the batch, not another number. */
+    if (dtype == IR_I64) slot->initial = INT32_MIN, slot->index_limit = -(int64_t)INT32_MIN;
+    if (dtype == IR_U64) slot->index_limit = (int64_t)UINT32_MAX + 1;
     if (v[IN_axes].json && !read_axes(fe, v[IN_axes].json, slot->type.rank, &slot->batch_dims)) return false;
     return good;
 }

@@ -101,7 +101,7 @@ static bool probe(struct fe_step *s, bool *needed)
         good = fe_trace_loss(s->fe, &trace);
     }
     s->indices.count = 0;
-    if (good) fe_step_indices_find(s, &trace);
+    for (int infer = 0; good && infer < 2; infer++) fe_step_indices_find(s, &trace, infer);
     s->probe = f, s->probe_loss = good ? trace.loss.tensor : 0;
     s->module->funcs.count = funcs;
     return good;

@@ -53,6 +53,7 @@ struct fe_index_check {
     const char *text;
     ir_value seen; /* indices that are looked at, in place of the others one that fits */
     int64_t least, limit;
+    bool infer; /* before infer; else before steps and evaluations */
 };
 
 struct fe_step {
@@ -92,9 +93,9 @@ const ir_value *fe_step_inputs(struct fe_step *, struct ir_builder *, const bool
 /* Values by the paths of the parameters, those that are not 0. */
 struct fe_val fe_step_tree(struct fe_step *, const ir_value *values);
 
-/* index_checks.c: after a trace of model and loss with notes: what the notes of indices ask for; at the end the entry
- * that computes it of a batch. */
-void fe_step_indices_find(struct fe_step *, const struct fe_trace *);
+/* index_checks.c: after a trace of model and loss with notes: what the notes of indices ask for; at the end the entries
+ * that compute it of a batch. */
+void fe_step_indices_find(struct fe_step *, const struct fe_trace *, bool infer);
 void fe_step_indices_build(struct fe_step *);
 
 /* reach.c */

@@ -1,16 +1,17 @@
 /* Integers of the batch that index: labels of losses, and what x[i] and take read by. Those that are an input as it is
- * limit the values of that input; the others, expressions of inputs or under a mask, are computed by an entry of their
- * own, "indices", in front of every step, and the runtime looks at them there. What no mask lets through to the loss
- * does not matter: rows of `where` and `weights`, products with 0, the other side of a select. */
+ * limit the values of that input; the others, expressions of inputs or under a mask, are computed by entries of their
+ * own, "indices" in front of every step and evaluation, "lookup" in front of infer, and the runtime looks at them
+ * there. What no mask lets through to the loss, or to the model's outputs, does not matter: rows of `where` and
+ * `weights`, products with 0, the other side of a select. */
 #include "frontend/step/assemble.h"
 #include <string.h>
 
 struct search {
     struct ir_builder b; /* stands behind the loss, in the function of the trace */
     uint32_t count;      /* of its nodes at the beginning */
-    ir_value loss;
-    bool *fixed, *read; /* computed of inputs and numbers alone; of an input */
-    bool *live;         /* reaches the loss */
+    bool *root;          /* the loss, or the outputs of the model */
+    bool *fixed, *read;  /* computed of inputs and numbers alone; of an input */
+    bool *live;          /* reaches a root */
     uint32_t *first, *users;
     uint32_t left; /* nodes that are still looked at */
 };
@@ -37,7 +38,7 @@ static void find_fixed(struct search *x, const struct ir_func *f)
 static void find_users(struct search *x, const struct ir_func *f, struct arena *a)
 {
     uint32_t *at;
-    x->live[x->loss] = true;
+    memcpy(x->live, x->root, x->count * sizeof *x->live);
     for (ir_value v = x->count - 1; v > 0; v--)
         for (uint32_t i = 0; x->live[v] && i < ir_get(f, v)->arg_count; i++) x->live[ir_get(f, v)->args[i]] = true;
     x->first = arena_new_array(a, uint32_t, x->count + 1), at = arena_new_array(a, uint32_t, x->count + 1);
@@ -153,7 +154,7 @@ static ir_value through(struct search *x, ir_value v, ir_value user)
 static ir_value matters(struct search *x, ir_value v)
 {
     ir_value p = NONE;
-    if (v == x->loss || !x->left) return EVERY;
+    if (x->root[v] || !x->left) return EVERY;
     x->left--;
     for (uint32_t i = x->first[v]; i < x->first[v + 1] && p != EVERY; i++)
         if (x->live[x->users[i]] && (i == x->first[v] || x->users[i] != x->users[i - 1]))
@@ -211,7 +212,7 @@ static struct ir_slot *input_of(const struct search *x, ir_value v, bool *part)
     }
 }
 
-static void check_one(struct fe_step *s, struct search *x, const struct fe_index_note *note)
+static void check_one(struct fe_step *s, struct search *x, const struct fe_index_note *note, bool infer)
 {
     bool part;
     x->left = 64;
@@ -221,7 +222,7 @@ static void check_one(struct fe_step *s, struct search *x, const struct fe_index
     if (note->counted && x->fixed[note->counted]) counted = both(x, not_zero(x, note->counted), counted);
     double least = (double)note->least;
     if (slot && slot->index_limit && slot->index_limit <= note->limit && slot->initial >= least) return;
-    if (slot && !part && !counted) {
+    if (slot && !part && !counted && !infer) {
         if (!slot->index_limit || slot->initial < least) slot->initial = least;
         if (!slot->index_limit || slot->index_limit > note->limit) slot->index_limit = note->limit;
         return;
@@ -231,16 +232,23 @@ static void check_one(struct fe_step *s, struct search *x, const struct fe_index
              last = ir_number_like(b, i, (double)note->limit - 1);
     ir_value wrong = ir_binary(b, OP_or, ir_binary(b, OP_lt, i, low), ir_binary(b, OP_lt, last, i));
     ir_value seen = ir_select(b, both(x, wrong, counted), i, ir_number_like(b, i, least > 0 ? least : 0));
-    vec_push(s->fe->arena, &s->indices, ((struct fe_index_check){note->text, seen, note->least, note->limit}));
+    vec_push(s->fe->arena, &s->indices, ((struct fe_index_check){note->text, seen, note->least, note->limit, infer}));
 }
 
-void fe_step_indices_find(struct fe_step *s, const struct fe_trace *trace)
+static void mark_outputs(bool *root, const struct fe_val *v)
+{
+    for (uint32_t i = 0; v->kind == FE_VAL_TUPLE && i < v->count; i++) mark_outputs(root, &v->items[i]);
+    if (v->kind == FE_VAL_TENSOR) root[v->tensor] = true;
+}
+
+void fe_step_indices_find(struct fe_step *s, const struct fe_trace *trace, bool infer)
 {
     struct arena *a = s->fe->arena;
     const struct fe_index_notes *notes = trace->notes;
     struct ir_func *f = trace->b->f;
-    struct search x = {.b = {.f = f}, .count = f->count, .loss = trace->loss.tensor};
+    struct search x = {.b = {.f = f}, .count = f->count, .root = arena_new_array(a, bool, f->count)};
     if (!notes->list.count) return;
+    mark_outputs(x.root, infer ? &trace->model : &trace->loss);
     x.fixed = arena_new_array(a, bool, x.count), x.read = arena_new_array(a, bool, x.count);
     x.live = arena_new_array(a, bool, x.count);
     find_fixed(&x, f);
@@ -249,27 +257,37 @@ void fe_step_indices_find(struct fe_step *s, const struct fe_trace *trace)
         const struct fe_index_note *note = &notes->list.items[i];
         x.left = 256;
         bool comes = x.read[note->index] && ir_type_elements(ir_type(f, note->index)) && note->limit > 0;
-        if (comes && (!note->of_labels || is_label(&x, notes, made_of(&x, note)))) check_one(s, &x, note);
+        if (infer && (!x.live[note->index] || note->of_labels)) continue;
+        if (comes && (!note->of_labels || is_label(&x, notes, made_of(&x, note)))) check_one(s, &x, note, infer);
     }
 }
 
-/* Texts may be equal, names may not. */
-static const char *unique(struct fe_step *s, size_t i)
+/* Texts may be equal, names of what an entry gives may not; what both entries give has one slot. */
+static int32_t slot_of(struct fe_step *s, const struct ir_func *f, struct ir_slot slot)
 {
-    size_t same = 1;
-    for (size_t k = 0; k < i; k++) same += !strcmp(s->indices.items[k].text, s->indices.items[i].text);
-    return same == 1 ? s->indices.items[i].text
-                     : arena_format(s->fe->arena, "%s (%zu)", s->indices.items[i].text, same);
+    const struct ir_slot *all = s->module->slots.items;
+    const char *text = slot.name;
+    for (uint32_t i = 0, same = 1; i < s->module->slots.count; i++) {
+        if (all[i].role != IR_ROLE_INDEX || strcmp(all[i].name, slot.name) != 0) continue;
+        bool other = !ir_type_equal(&all[i].type, &slot.type) || all[i].index_limit != slot.index_limit ||
+                     all[i].initial != slot.initial;
+        for (size_t k = 0; k < f->results.count; k++) other |= f->results.items[k].slot == (int32_t)i;
+        if (!other) return (int32_t)i;
+        slot.name = arena_format(s->fe->arena, "%s (%u)", text, ++same);
+        i = UINT32_MAX; /* from the beginning */
+    }
+    return (int32_t)ir_slot_new(s->module, slot);
 }
 
-void fe_step_indices_build(struct fe_step *s)
+static void build(struct fe_step *s, const char *entry, bool infer)
 {
     const struct ir_func *f = s->probe;
-    if (!s->indices.count) return;
-    struct ir_builder b = {.f = ir_func_new(s->module, "indices", true)};
-    bool *needed = arena_new_array(s->fe->arena, bool, f->count);
+    bool *needed = arena_new_array(s->fe->arena, bool, f->count), any = false;
     ir_value *map = arena_new_array(s->fe->arena, ir_value, f->count);
-    for (size_t i = 0; i < s->indices.count; i++) needed[s->indices.items[i].seen] = true;
+    for (size_t i = 0; i < s->indices.count; i++)
+        if (s->indices.items[i].infer == infer) needed[s->indices.items[i].seen] = any = true;
+    if (!any) return;
+    struct ir_builder b = {.f = ir_func_new(s->module, entry, true)};
     for (ir_value v = f->count - 1; v > 0; v--)
         for (uint32_t i = 0; needed[v] && i < ir_get(f, v)->arg_count; i++) needed[ir_get(f, v)->args[i]] = true;
     for (size_t i = 0; i < f->params.count; i++) {
@@ -286,11 +304,19 @@ void fe_step_indices_build(struct fe_step *s)
     }
     for (size_t i = 0; i < s->indices.count; i++) {
         const struct fe_index_check *c = &s->indices.items[i];
-        struct ir_slot slot = {.name = unique(s, i),
+        if (c->infer != infer) continue;
+        struct ir_slot slot = {.name = c->text,
                                .role = IR_ROLE_INDEX,
                                .type = *ir_type(b.f, map[c->seen]),
                                .index_limit = c->limit,
                                .initial = (double)c->least};
-        ir_result_add(&b, slot.name, map[c->seen], (int32_t)ir_slot_new(s->module, slot));
+        int32_t at = slot_of(s, b.f, slot);
+        ir_result_add(&b, s->module->slots.items[at].name, map[c->seen], at);
     }
+}
+
+void fe_step_indices_build(struct fe_step *s)
+{
+    build(s, "indices", false);
+    build(s, "lookup", true);
 }

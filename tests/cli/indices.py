@@ -131,6 +131,43 @@ class Indices(runner.Case):
         r = self.stepc("run", so, "--steps", "1", "--data", self.path("d.safetensors"), "--eval-data", self.path("e.safetensors"), "--eval-every", "1", code=1)
         self.assertIn(AT_HIGH[0], r.stderr)
 
+    def test_infer(self):
+        """What the model indexes with is checked before infer, too; what the loss leaves out of a step is an output all the same."""
+        rows = {"shape": [4], "axes": ["batch"]}
+        for expr, more, y, said in (("x[y + 1]", "mean(model**2)", [0, 1, 2, 3], None), ("x[y + 1]", "mean(model**2)", [0, 1, 2, 4], ('"y + 1"[3] is 5', "-5 <= value < 5")),
+                                    ("where(m == 0, 0, x[y + 1][:, 0])", "mean(model**2)", [0, 7, 2, 3], None), ("where(m == 0, 0, x[y + 1][:, 0])", "mean(model**2)", [0, 7, 9, 3], ('"y + 1"[2] is 10',)),
+                                    ("x[y + 1]", "sum(where(z[:, None] == 0, 0, model)**2)", [0, 7, 2, 3], ('"y + 1"[1] is 8',)), ("x[y]", "sum(where(z[:, None] == 0, 0, model)**2)", [0, 7, 2, 3], ('"y"[1] is 7',)),
+                                    ("x[y]", "mean(softmax_cross_entropy_with_integer_labels(model, y + 9))", [0, 1, 2, 3], None)):
+            document = {"stepc": 1, "inputs": {"v": {"shape": [5, 2]}, "y": {**rows, "dtype": "int32"}, "m": rows, "z": rows},
+                        "model": {"type": "sequential", "input": "v", "layers": [{"type": "linear", "features": 3}, {"type": "expr", "expr": expr}]}, "loss": more, "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+            model = self.write("m.json", json.dumps(document))
+            safetensors.write(self.path("i.safetensors"), {"v": np.ones((1, 5, 2), "f4"), "y": np.array([y], "i4"), **({"m": np.array([MASK], "f4")} if "m" in expr else {})})
+            for what in (model, self.compiled(model)):
+                with self.subTest(expr, y=y, what=what):
+                    r = self.stepc("run", what, "--infer", self.path("o.safetensors"), "--infer-data", self.path("i.safetensors"), code=1 if said else 0)
+                    for text in said or ():
+                        self.assertIn(text, r.stderr)
+
+    def test_wide(self):
+        """64-bit integers compute as 32 bits, as in JAX, but none becomes another number: those that do not fit are refused."""
+        for dtype, fits, no, least in (("int64", [-2**31, 2**31 - 1, 0, 1], [2**31, -2**31 - 1, 2**32 + 1, 2**63 - 1], "-2147483648"), ("uint64", [0, 2**32 - 1, 1, 2], [2**32, 2**64 - 1], "0")):
+            document = {"stepc": 1, "inputs": {"v": {"shape": [4, 2]}, "n": {"shape": [4], "dtype": dtype}, "d": {"shape": [2], "dtype": "float64"}},
+                        "model": {"type": "linear", "features": 1, "input": "v"}, "loss": "mean(model * n[:, None])", "metrics": {"most": "max(n)", "d": "d[0]", "far": "d[1]"},
+                        "optimizer": {"type": "sgd", "learning_rate": 0.0}}
+            model = self.write("m.json", json.dumps(document))
+            for what in (model, self.compiled(model)):
+                for n, bad in [(fits, None)] + [([1, 2, x, 3], x) for x in no]:
+                    with self.subTest(dtype, what=what, bad=bad):
+                        safetensors.write(self.path("d.safetensors"), {"v": np.ones((1, 4, 2), "f4"), "n": np.array([n], dtype), "d": np.array([[0.1, 1e300]], "f8")})
+                        r = self.stepc("run", what, "--steps", "1", "--data", self.path("d.safetensors"), "--metrics", self.path("m.jsonl"), code=1 if bad else 0)
+                        if bad:
+                            self.assertIn('"n"[2] is %d; expected %s <= value' % (float(bad), least), r.stderr)
+                            continue
+                        with open(self.path("m.jsonl")) as f:
+                            m = json.loads(f.readline())
+                        self.assertEqual(m["most"], max(n))
+                        self.assertEqual((m["d"], m["far"]), (0.1, "Infinity"))  # floats are rounded
+
     def test_ctc(self):
         """Labels behind the end of a sequence do not matter."""
         shape = {"axes": ["batch", None]}

@@ -26,4 +26,6 @@ for symbol in $(nm -D --undefined-only "$folder/step.so" | awk '{print $NF}' | s
   vprintf | vfprintf | fwrite | stdout | stderr | setenv | putenv | __tls_get_addr) fail "calls or uses $symbol" ;;
   esac
 done
+# A real number in a text would have the decimal separator of the host's locale; %.0f has none.
+if strings "$folder/step.so" | sed 's/%\.0f//g' | grep -E '%[-+ #0-9.*]*[aefgAEFG]'; then fail "prints real numbers, in the host's locale"; fi
 echo "one symbol, $(nm -D --undefined-only "$folder/step.so" | wc -l) imports, $(stat -c %s "$folder/step.so") bytes"

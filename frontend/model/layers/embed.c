@@ -13,6 +13,7 @@ static bool is_inside(struct fe_block *block, ir_value v, int64_t limit)
             if (block->site.trace->inputs[i] != v) continue;
             struct ir_slot *slot = &fe->module->slots.items[fe->inputs[i]];
             if (!slot->index_limit || limit < slot->index_limit) slot->index_limit = limit;
+            if (slot->initial < 0) slot->initial = 0;
             return true;
         }
         const struct ir_node *n = ir_get(f, v);

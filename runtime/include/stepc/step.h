@@ -23,7 +23,7 @@ enum {
     STEP_EINVAL = 1,        /* null pointer, wrong size field, call out of order */
     STEP_ENOTFOUND = 2,     /* no tensor, hyper-parameter, output or item of that name */
     STEP_ESHAPE = 3,        /* rank, extent, dtype or byte count differs */
-    STEP_ERANGE = 4,        /* an input value outside its range (token id, label) */
+    STEP_ERANGE = 4,        /* an input value outside its range (token id, label, 64-bit integer) */
     STEP_ENOMEM = 5,        /* host or device memory, or over max_memory */
     STEP_EIO = 6,           /* open, read, write, fsync, rename; no space left */
     STEP_ECORRUPT = 7,      /* a file contradicts its checksum or its format */

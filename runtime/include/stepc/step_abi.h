@@ -83,7 +83,8 @@ typedef void stepc_program_fn(void *const *buffers, void *scratch);
 struct stepc_entry {
     const char *name; /* "init", "step", "eval", "infer", "derive"; "restart" (optional): everything that
                                       starts from the parameters, run after init and when parameters were loaded;
-                                      "indices" (optional): what a batch gives to index with, before step and eval */
+                                      "indices", "lookup" (optional): what a batch gives to index with, before step
+                                      and eval, before infer */
     const struct stepc_buffer *buffers;
     uint32_t buffer_count;
     const struct stepc_command *commands;
@@ -95,7 +96,7 @@ struct stepc_entry {
 
 struct stepc_slot {
     const char *name;
-    uint32_t role;  /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter, 9: result of "indices" */
+    uint32_t role;  /* STEP_PARAM .. STEP_OUTPUT, 8: hyper-parameter, 9: result of "indices", "lookup" */
     uint32_t dtype; /* STEP_F32 .. */
     int32_t rank;
     uint32_t flags;       /* STEP_FROZEN, STEP_SHARDED */
@@ -104,7 +105,7 @@ struct stepc_slot {
     const uint32_t *axes; /* per dimension: mesh axes that split it, nibbles (axis + 1), outermost first */
     const char *sharding; /* JSON */
     uint64_t offset; /* metrics and outputs: in the result block; all others, computed ones too: in the state block */
-    int64_t index_limit;   /* inputs, results of "indices": values in [initial, limit); 0 = not checked */
+    int64_t index_limit;   /* inputs, results of these: values in [initial, limit); 0 = not checked */
     double initial;        /* hyper-parameters; the least index */
     uint8_t computed;      /* read through entry "derive" */
     uint8_t used_by_infer; /* inputs that infer needs */
