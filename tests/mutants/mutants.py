@@ -8,15 +8,24 @@ notices (it "survived") shows what is not tested, or code that does nothing.
     tests/mutants/mutants.py --control               the unchanged sources must survive, sources that compute 2 - 3 for 2 + 3 must not
     tests/mutants/mutants.py --check                 the mutator and the ledger themselves, in a second; of 300 and more at least 95 % are killed
 
-A seed stands for one change of the sources as they are: a kind of change is drawn, then one of all places where it is possible.
-Changes are made in a copy (--folder), which keeps its build; the first of a ladder of tests that fails ends it. Outcomes:
+A seed stands for one change of the sources as they are: the folder goes round by the seed, a kind of change is drawn, then one of
+all places where it is possible. Changes are made in a copy (--folder), which keeps its build. The first test that fails ends it;
+those come first that killed most per second in the same folder, and a test whose programs kept their bytes is not asked. Outcomes:
 `killed` (by a test, or by a compiler's error that is no accident of types), `survived`, `unbuilt` (it does not compile: no
-mutant), `equivalent` (looked at by a person: no input can tell, or only speed and memory change; the reason stands beside it).
+mutant), `equivalent` (the compiler makes the same programs of it; or looked at by a person: no input can tell, or only speed and
+memory change; the reason stands beside it).
 Kinds of change and the way from many to few follow DeMillo, Lipton and Sayward, "Hints on test data selection" (1978).
 """
 import argparse
+import collections
+import copy
 import fcntl
+import hashlib
+import json
+import math
+import multiprocessing
 import os
+import pickle
 import random
 import re
 import resource
@@ -34,6 +43,9 @@ LEDGER = os.path.join(HERE, "LEDGER.md")
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime")
 OUTCOMES = ("killed", "survived", "unbuilt", "equivalent")
 GOAL, ENOUGH = 0.95, 300  # the goal is one of a campaign: fewer changes say little
+KNOWN = {"parity.interpreted": 4, "parity.some": 4, "cli": 5}  # as if they had killed that many before
+LEFT_OUT = re.compile(r"^(lint|mutants|tool|depth|times|limits|faults.soak)")
+COSTS = os.path.join("Testing", "Temporary", "CTestCostData.txt")
 # What a pattern finds, and what may stand there instead. Patterns see code without comments, texts and lines of the preprocessor.
 SWAPS = {
     "operator": ((r"(?<=[\w)\] ]) ([-+*/%]) (?=[\w(&*!~-])", {"+": "-", "-": "+", "*": "+", "/": "*", "%": "/"}),
@@ -113,13 +125,13 @@ def places(path, text):
 
 
 def every_place(root):
-    """kind -> list of (path, offset, length, replacement)"""
-    found = {kind: [] for kind in KINDS}
+    """(folder, kind) -> list of (path, offset, length, replacement)"""
+    found = {(folder, kind): [] for folder in FOLDERS for kind in KINDS}
     for path in sources(root):
         with open(os.path.join(root, path), encoding="utf-8") as f:
             text = f.read()
         for kind, rows in places(path, text).items():
-            found[kind] += [(path, *row) for row in rows]
+            found[path.split(os.sep)[0], kind] += [(path, *row) for row in rows]
     return found
 
 
@@ -133,7 +145,7 @@ class Change:
     def draw(root, found, seed):
         draw = random.Random(seed)
         kind = draw.choice(KINDS)
-        path, offset, length, replacement = draw.choice(found[kind])
+        path, offset, length, replacement = draw.choice(found[FOLDERS[seed % len(FOLDERS)], kind])
         with open(os.path.join(root, path), encoding="utf-8") as f:
             text = f.read()
         first, last = text.rfind("\n", 0, offset) + 1, text.find("\n", offset + length)
@@ -164,44 +176,65 @@ class Change:
 
 # ---------------------------------------------------------------- the ladder of tests
 
-def ladder(folder, part, name="build", thorough=False):
-    """(name, command, seconds) from the quickest to kill to the slowest; `part` is the folder that was changed. What only few need
-    is left to a second turn, which is thorough."""
-    python = shutil.which("python3", path="/usr/bin") or sys.executable
+class Test:
+    """A test of CTest: what it starts, and which programs of the build that needs."""
+
+    def __init__(self, listed, at, costs):
+        given = {p["name"]: p["value"] for p in listed.get("properties", ())}
+        self.name, self.command = listed["name"], listed["command"]
+        self.where, self.environment = given.get("WORKING_DIRECTORY"), dict(e.split("=", 1) for e in given.get("ENVIRONMENT", ()))
+        self.skipped, self.cost = given.get("SKIP_RETURN_CODE", 0), costs.get(self.name, 10.0)
+        self.programs = [a for a in self.command if a.startswith(at + os.sep) and os.path.isfile(a)]
+
+    def but(self, name, *arguments, share=1.0):
+        other = copy.copy(self)
+        other.name, other.command, other.cost = name, [*self.command, *arguments], self.cost * share
+        return other
+
+
+def tests_of(folder, name="build"):
+    """All that say whether a program does what it should. What measures time says too often that the machine is busy."""
     at = os.path.join(folder, name)
-    ctest = lambda which, without="^$": ["ctest", "--test-dir", at, "-R", which, "-E", without, "-j", "2", "--stop-on-failure", "--no-tests=error",
-                                         "--timeout", "300"]
-    parity = lambda *arguments: [python, os.path.join(folder, "source/tests/parity/run.py"), "--stepc", os.path.join(at, "stepc"), "--supported", "--first",
-                                 "-j", "2", "--timeout", "60", *arguments]
-    slow = "cuda|llvm_emit|abi|far|functions"
-    own = {"runtime": "runtime", "codegen": "codegen", "frontend": "frontend|base", "ir": "ir_|base", "passes": "passes"}[part]
-    numbers = [("parity.interpreted", parity("--interpret"), 900), ("parity.compiled", parity("--mesh", "--every", "40"), 900)]
-    first = [("unit", ctest(r"^unit\.(%s)" % own, slow), 300), ("unit", ctest(r"^unit\.", "%s|%s" % (slow, own)), 300),
-             *(numbers[1:] if part in ("codegen", "runtime") else numbers)]
-    if part in ("runtime", "codegen", "frontend"):
-        first.append(("unit", ctest(r"^unit\.(%s).*(%s)" % (own, slow)), 600))
-    first.append(("command line", ctest(r"^cli|^hosts$|^parity.errors|^tool$|^resume$"), 900))
-    return first + ([
-        ("rest", ctest(r"^unit\.(.*(%s))|^(custom|state|adapters|update|many|mesh|precision|compat|import|fuzz)" % slow, "^fuzz.bytes"), 1800),
-        ("parity.compiled", parity("--mesh"), 1800),
-        ("parity.spread", parity("--spread", "2", "--without", "precision_dynamic_loss_scale", "--without", "mixed_dynamic_*"), 1800),
-        *(numbers[:1] if part in ("codegen", "runtime") else [])] if thorough else [])
+    listed = json.loads(subprocess.run(["ctest", "--test-dir", at, "--show-only=json-v1"], check=True, capture_output=True, text=True).stdout)["tests"]
+    costs = {}
+    if os.path.exists(os.path.join(folder, "build", COSTS)):
+        with open(os.path.join(folder, "build", COSTS), encoding="utf-8") as f:
+            costs = {m.group(1): float(m.group(2)) for m in re.finditer(r"^(\S+) \d+ (\S+)$", f.read(), re.M)}
+    tests = [Test(t, at, costs) for t in listed if "command" in t and not LEFT_OUT.match(t["name"])]
+    parity = {t.name: t for t in tests if t.name.startswith("parity.")}
+    return [t.but(t.name, "--first", "-j", "1", "--timeout", "300") if t.name in ("parity.compiled", "parity.interpreted", "parity.spread") else t for t in tests] + [
+        parity["parity.compiled"].but("parity.some", "--supported", "--first", "-j", "1", "--timeout", "300", "--every", "40", share=0.08)]
 
 
-def limited():
+def ladder(tests, path, reached, rows, quick):
+    """(what is quick for what it kills, what is slow), the quickest first: by seconds per change in the same folder that a test ended, as the ledger tells."""
+    kills, part = collections.Counter(KNOWN), path.split("/")[0]
+    for m in rows:
+        if m.group(8) == "killed" and m.group(3).split("/")[0] == part:
+            kills.update(t.name for t in tests if re.search(r"(^| )%s($|:)" % re.escape(t.name), m.group(9)))
+    tests = [t for t in tests if path.startswith("runtime/include") or not t.programs or any(p in reached for p in t.programs)]
+    rank = lambda t: (t.cost + 0.05) / (1 + kills[t.name])
+    tests.sort(key=rank)
+    return [t for t in tests if rank(t) <= quick], [t for t in tests if rank(t) > quick]
+
+
+def limited(seconds, little):
     os.setsid()
-    resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+    if little:
+        resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def call(command, seconds, folder, little=True):
-    """(exit code, output); a group of processes that takes too long is ended."""
+def call(command, seconds, folder, little=True, where=None, environment=None):
+    """(exit code, output); a process that computes for too long ends, and so does all after ten times that: others may be at work."""
     log = os.path.join(folder, "log")
     with open(log, "w", encoding="utf-8") as f:
-        done = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT, cwd=folder, preexec_fn=limited if little else os.setsid,
-                                env={**os.environ, "TMPDIR": os.path.join(folder, "tmp"), "ASAN_OPTIONS": "detect_leaks=0"})
+        done = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT, cwd=where or folder,
+                                preexec_fn=lambda: limited(math.ceil(seconds), little),
+                                env={**os.environ, "TMPDIR": os.path.join(folder, "tmp"), "ASAN_OPTIONS": "detect_leaks=0", **(environment or {}), "CK_TIMEOUT_MULTIPLIER": "60"})
         try:
-            code = done.wait(seconds)
+            code = done.wait(10 * seconds)
         except subprocess.TimeoutExpired:
             code = "time"
         try:
@@ -217,46 +250,63 @@ def build(folder, name="build"):
     return call(["cmake", "--build", os.path.join(folder, name), "-j", "2"], 1800, folder)
 
 
-def killer(name, code, said):
-    if code == "time":
-        return name + ": too slow"
-    failed = re.findall(r"^\s*\d+ - (\S+) \(", said, re.M) + re.findall(r"^failed +(\S+)", said, re.M)
-    return "%s: %s" % (name, failed[0]) if failed and failed[0] != name else failed[0] if failed else name
-
-
 def configure(folder, name, *more):
     return call(["cmake", "-G", "Ninja", "-S", os.path.join(folder, "source"), "-B", os.path.join(folder, name), "-DCMAKE_BUILD_TYPE=Debug",
                  "-DCMAKE_C_FLAGS_DEBUG=-O1", *(["-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld"] if shutil.which("ld.lld") else []), *more], 300, folder)
 
 
-def judge(folder, part, thorough=False):
+def digests(tests):
+    """program -> what its bytes are"""
+    found = {}
+    for program in {p for t in tests for p in t.programs}:
+        with open(program, "rb") as f:
+            found[program] = hashlib.sha256(f.read()).digest()
+    return found
+
+
+def climb(folder, tests, patience=1, little=True):
+    """What killed, or None."""
+    for t in tests:
+        shutil.rmtree(os.path.join(folder, "tmp"), ignore_errors=True)
+        os.makedirs(os.path.join(folder, "tmp"))
+        code, said = call(t.command, patience * (10 + 5 * t.cost), folder, little, t.where, t.environment)
+        if code and code != t.skipped:
+            failed = re.search(r"^failed +(\S+)", said, re.M)
+            return t.name + (": too slow" if code == "time" else ": " + failed.group(1).rstrip(":") if failed else "")
+    return None
+
+
+def judge(folder, change, rows, quick=8, thorough=False):
     """(outcome, by)"""
+    with open(os.path.join(folder, "unchanged"), "rb") as f:
+        unchanged = pickle.load(f)
     code, said = build(folder)
     if code == "time":
         return "killed", "build: too slow"
     if code:
         fault = next((line for line in said.split("\n") if re.search(r"error:|FAILED", line)), said[-200:])
         return "unbuilt", fault.strip()[-120:]
-    for name, command, seconds in ladder(folder, part, thorough=thorough):
-        shutil.rmtree(os.path.join(folder, "tmp"), ignore_errors=True)
-        os.makedirs(os.path.join(folder, "tmp"), exist_ok=True)
-        code, said = call(command, seconds, folder)
-        if code:
-            return "killed", killer(name, code, said)
-    if not thorough:
-        return "survived", "the quick ladder"
+    tests = tests_of(folder)
+    reached = {p for p, d in digests(tests).items() if d != unchanged.get(p)}
+    if not reached and change.path.endswith(".c"):
+        return "equivalent", "the compiler makes the same programs of it"
+    first, slow = ladder(tests, change.path, reached, rows, quick)
+    by = climb(folder, first)
+    if by or not thorough:
+        return ("killed", by) if by else ("survived", "the quick ladder")
     # What reads or writes beside its memory shows under ASan and UBSan alone.
     if configure(folder, "build-asan", "-DSTEPC_SANITIZE=address,undefined")[0] or build(folder, "build-asan")[0]:
         return "survived", "no build with sanitizers"
-    for name, command, seconds in ladder(folder, part, "build-asan")[:3]:
-        code, said = call(command, 4 * seconds, folder, False)
-        if code:
-            return "killed", "sanitizers, " + killer(name, code, said)
-    return "survived", ""
+    names = {t.name for t in first if t.cost <= quick} | {"parity.interpreted"}
+    by = climb(folder, [t for t in tests_of(folder, "build-asan") if t.name in names], 8, False)
+    if by:
+        return "killed", "sanitizers, " + by
+    by = climb(folder, slow)
+    return ("killed", by) if by else ("survived", "all tests")
 
 
-def prepare(folder):
-    """A copy of the sources as they are committed, and a build of it."""
+def prepare(folder, like=None):
+    """A copy of the sources as they are committed, and a build of it; tests take there what they take in the copy `like`."""
     source = os.path.join(folder, "source")
     os.makedirs(source, exist_ok=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")[:-1]
@@ -279,6 +329,17 @@ def prepare(folder):
         code, said = build(folder)
     if code:
         sys.exit("the unchanged sources do not build:\n" + said[-3000:])
+    costs = os.path.join(folder, "build", COSTS)
+    if not os.path.exists(costs):  # how long each test takes; and without a change none may fail
+        if like:
+            os.makedirs(os.path.dirname(costs), exist_ok=True)
+            shutil.copy(os.path.join(like, "build", COSTS), costs)
+        else:
+            code, said = call(["ctest", "--test-dir", os.path.join(folder, "build"), "-j", "2", "-E", LEFT_OUT.pattern], 7200, folder, False)
+            if code:
+                sys.exit("the unchanged sources fail:\n" + said[-3000:])
+    with open(os.path.join(folder, "unchanged"), "wb") as f:
+        pickle.dump(digests(tests_of(folder)), f)
     return source
 
 
@@ -327,18 +388,27 @@ def summary(ledger):
 
 # ---------------------------------------------------------------- the command line
 
-def play(folder, source, change, thorough, say):
-    text = change.apply(source)
-    if text is None:
-        return "gone", ""
-    begun = time.monotonic()
-    try:
-        outcome, by = judge(folder, change.path.split("/")[0], thorough)
-    finally:
-        with open(os.path.join(source, change.path), "w", encoding="utf-8") as f:
-            f.write(text)
-    say("%s by %s, %.0f s" % (outcome, by or "nothing", time.monotonic() - begun))
-    return outcome, by
+def work(options, number, jobs, results):
+    """One worker: takes changes from a queue and plays each in its own copy, until there is None or the time is over."""
+    folder, begun = worker_folder(options, number), time.monotonic()
+    for seed, change in iter(jobs.get, None):
+        if time.monotonic() - begun > 60 * options.minutes:
+            break
+        text, begun_one = change.apply(os.path.join(folder, "source")), time.monotonic()
+        if text is None:
+            results.put((seed, change, "gone", "", 0))
+            continue
+        try:
+            outcome, by = judge(folder, change, read_ledger(options.ledger).values(), options.quick, options.thorough)
+        finally:
+            with open(os.path.join(folder, "source", change.path), "w", encoding="utf-8") as f:
+                f.write(text)
+        results.put((seed, change, outcome, by, time.monotonic() - begun_one))
+    results.put(None)
+
+
+def worker_folder(options, number):
+    return "%s-%d" % (options.folder, number)
 
 
 def control(folder):
@@ -348,11 +418,13 @@ def control(folder):
         sys.exit("the line of the negative control is gone from %s" % wrong.path)
     with open(os.path.join(ROOT, wrong.path), encoding="utf-8") as f:
         clean = f.read()
-    outcome, by = judge(folder, "ir", True)
+    outcome, by = judge(folder, wrong, [], thorough=True)
     with open(os.path.join(source, wrong.path), "w", encoding="utf-8") as f:
         f.write(clean)
     print("a sum that is a difference: %s by %s" % (outcome, by))
-    same, why = judge(folder, "ir", True)
+    code, said = build(folder)
+    by = code or climb(folder, tests_of(folder))
+    same, why = ("killed", str(by)) if by else ("survived", "")
     print("unchanged sources: %s%s" % (same, why and " by " + why))
     return 0 if outcome == "killed" and same == "survived" else 1
 
@@ -399,8 +471,10 @@ def main():
     what.add_argument("--show", type=int, metavar="SEED")
     what.add_argument("--control", action="store_true")
     what.add_argument("--check", action="store_true")
-    p.add_argument("--thorough", action="store_true", help="all tests, and the quick ones under ASan and UBSan: for what survived the quick ladder")
-    p.add_argument("--folder", default=os.path.join(ROOT, "build-mutants"), type=os.path.abspath, help="of the copy and its build")
+    p.add_argument("--quick", type=float, default=8, metavar="SECONDS", help="what takes longer, and has not killed for that, is for --thorough alone (8)")
+    p.add_argument("--thorough", action="store_true", help="all tests, and the quick ones under ASan and UBSan")
+    p.add_argument("--folder", default=os.path.join(ROOT, "build-mutants"), type=os.path.abspath, help="of the copies and their builds: FOLDER-1 and so on")
+    p.add_argument("--workers", default=1, type=int, help="how many changes at a time, each in its own copy")
     p.add_argument("--ledger", default=LEDGER)
     p.add_argument("--minutes", type=float, default=1e9, help="begin no change after that")
     options = p.parse_args()
@@ -409,11 +483,12 @@ def main():
     if options.show is not None:
         print(Change.draw(ROOT, every_place(ROOT), options.show))
         return 0
-    os.makedirs(options.folder, exist_ok=True)
     if options.control:
-        return control(options.folder)
-    ledger, begun = read_ledger(options.ledger), time.monotonic()
-    source = prepare(options.folder)
+        return control(worker_folder(options, 1))
+    ledger = read_ledger(options.ledger)
+    source = prepare(worker_folder(options, 1))
+    for number in range(2, options.workers + 1):
+        prepare(worker_folder(options, number), worker_folder(options, 1))
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
     if options.again:
         changes = [(seed, Change(m.group(3), int(m.group(4)), m.group(5), uncell(m.group(6)), uncell(m.group(7))))
@@ -422,15 +497,16 @@ def main():
         first, last = map(int, (options.seeds.split("-") * 2)[:2])
         found = every_place(source)
         changes = [(seed, Change.draw(source, found, seed)) for seed in range(first, last + 1) if seed not in ledger]
-    for seed, change in changes:
-        if time.monotonic() - begun > 60 * options.minutes:
-            break
-        print("%d: %s" % (seed, change), flush=True)
-        outcome, by = play(options.folder, source, change, options.thorough, lambda text: print("  " + text, flush=True))
-        if outcome == "gone":
-            print("  the line is gone", flush=True)
-            continue
-        write_ledger(options.ledger, seed, row(seed, commit, change, outcome, by))
+    jobs, results = multiprocessing.Queue(), multiprocessing.Queue()
+    for job in [*changes, *[None] * options.workers]:
+        jobs.put(job)
+    for number in range(1, options.workers + 1):
+        multiprocessing.Process(target=work, args=(options, number, jobs, results), daemon=True).start()
+    for _ in range(options.workers):
+        for seed, change, outcome, by, seconds in iter(results.get, None):
+            print("%d: %s\n  %s by %s, %.0f s" % (seed, change, outcome, by or "nothing", seconds), flush=True)
+            if outcome != "gone":
+                write_ledger(options.ledger, seed, row(seed, commit, change, outcome, by))
     count, rate = summary(read_ledger(options.ledger))
     print("%s; %.1f %%" % (", ".join("%d %s" % (n, o) for o, n in count.items()), 100 * rate))
     return 0
