@@ -25,9 +25,10 @@ CASES = {
     "several adapters": ({"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 5, "name": "a"}, {"type": "tanh"},
                           {"type": "linear", "features": 4, "name": "b"}, {"type": "linear", "features": 3, "name": "c"}]},
                          [LORA(3, "c"), LORA(1, "{a,d}")], {"a": "ir,ro->io", "c": "ir,ro->io"}),
-    "linear layers before general ones": ({"type": "sequential", "input": "x", "layers": [{"type": "linear_general", "features": [2, 3], "name": "g"},
-                                           {"type": "expr", "expr": "reshape(x, (4, 3, 6))"}, {"type": "linear", "features": 3, "name": "l"}]},
-                                          [LORA(2, "**")], {"l": "ir,ro->io"}),
+    "linear layers, those of cells too, before general ones":
+        ({"type": "sequential", "input": "x", "layers": [{"type": "linear_general", "features": [2, 3], "name": "g"}, {"type": "expr", "expr": "reshape(x, (4, 3, 6))"},
+                                                         {"type": "rnn", "name": "r", "cell": {"type": "gru_cell", "hidden_features": 4}}, {"type": "linear", "features": 3, "name": "l"}]},
+         [LORA(2, "**")], {"r.cell.dense_i": "ir,ro->io", "r.cell.dense_h": "ir,ro->io", "l": "ir,ro->io"}),
     "linear_general": ({"type": "linear_general", "features": [2, 3], "axis": [-2, -1], "input": "x", "name": "g"}, [LORA(2, "g")], {"g": "ijr,rpq->ijpq"}),
     "linear_general with batch axes": ({"type": "linear_general", "features": [2, 3], "axis": -1, "batch_axis": {"0": 4}, "input": "x", "name": "g"},
                                        [LORA(2, "g")], {"g": "bir,brpq->bipq"}),

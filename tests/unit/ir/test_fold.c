@@ -337,9 +337,63 @@ START_TEST(random_programs)
 }
 END_TEST
 
+/* ---------------------------------------------------------------- conversions */
+
+enum { VALUES = 128 };
+
+/* Where types end and where their digits do. */
+static uint32_t edge_values(enum ir_dtype dtype, double *v)
+{
+    static const int powers[] = {7, 8, 11, 15, 16, 24, 31, 32, 53, 63, 100, 200};
+    static const double special[] = {0, -0.0, 0.1, 3, 1e-40, 1e-300, 65504, INFINITY, -INFINITY, NAN};
+    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof special / sizeof *special; i++) v[n++] = special[i];
+    for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
+        for (int side = -1; side <= 1; side++)
+            for (int sign = -1; sign <= 1; sign += 2) v[n++] = sign * (ldexp(1, powers[i]) + side);
+    for (uint32_t i = 0; i < n; i++) v[i] = ir_element_round(dtype, v[i]);
+    return n;
+}
+
+/* Two conversions are one exactly where the first keeps every value; an integer by way of a float to an integer stays
+ * as it is written, because floats saturate where integers wrap around. */
+START_TEST(conversions)
+{
+    for (enum ir_dtype from = IR_TUPLE + 1; from < IR_DTYPE_COUNT; from++)
+        for (enum ir_dtype through = IR_TUPLE + 1; through < IR_DTYPE_COUNT; through++)
+            for (enum ir_dtype to = IR_TUPLE + 1; to < IR_DTYPE_COUNT; to++) {
+                double v[VALUES];
+                uint32_t n = edge_values(from, v);
+                struct ir_module *m = parse(arena_format(
+                    &arena,
+                    "module \"m\" stage tensor\nfunc \"f\" {\n%%1 = param index=0 \"x\" : %s[%u]\n%%2 = cast(%%1) : "
+                    "%s[%u]\n%%3 = cast(%%2) : %s[%u]\nresult \"two\" %%3\n}\n",
+                    ir_dtype_name(from), n, ir_dtype_name(through), n, ir_dtype_name(to), n));
+                struct ir_module *folded = rebuilt(m);
+                struct ir_tensor x = {m->funcs.items[0]->params.items[0].type, v}, one, two;
+                ir_eval(m->funcs.items[0], IR_EVAL_EXACT_DTYPES, &x, &one, &arena);
+                ir_eval(folded->funcs.items[0], IR_EVAL_EXACT_DTYPES, &x, &two, &arena);
+                /* of 64-bit integers the values here are those that are doubles */
+                bool keeps = !(ir_dtype_is_integer(from) && ir_dtype_bytes(from) == 8 && ir_dtype_is_float(through));
+                for (uint32_t i = 0; i < n; i++) {
+                    ck_assert_msg(one.v[i] == two.v[i] || (isnan(one.v[i]) && isnan(two.v[i])),
+                                  "%.17g: %.17g, folded %.17g\n%s", v[i], one.v[i], two.v[i], print(folded));
+                    double between = ir_element_round(through, v[i]);
+                    keeps = keeps && (between == v[i] || (isnan(between) && isnan(v[i])));
+                }
+                bool wraps = !ir_dtype_is_float(from) && ir_dtype_is_float(through) && ir_dtype_is_integer(to);
+                bool own = from == through || through == to; /* one is a conversion to its own type */
+                ck_assert_msg(own || (live_nodes(folded->funcs.items[0]) < 2) == (keeps && !wraps), "%s",
+                              print(folded));
+                ir_module_free(m);
+                ir_module_free(folded);
+            }
+}
+END_TEST
+
 int main(void)
 {
-    TCase *tests = CASE_OF(60, each_rule, random_programs);
+    TCase *tests = CASE_OF(60, each_rule, random_programs, conversions);
     tcase_add_checked_fixture(tests, setup, teardown);
     return run_case("fold", tests);
 }
