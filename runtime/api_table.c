@@ -33,6 +33,23 @@ step_status rt_memory(const struct step_instance *t, uint32_t device, struct ste
     return STEP_OK;
 }
 
+step_status rt_place(const struct step_instance *t, struct step_place *out)
+{
+    if (!t || !rt_sized(out)) return rt_fail(t, STEP_EINVAL, "place: null pointer or wrong size field");
+    struct step_place p = {0, t->rank, t->ranks, t->mesh_count, t->first_local, t->local_count};
+    rt_give(out, &p, sizeof p);
+    return STEP_OK;
+}
+
+step_status rt_agree_number(struct step_instance *t, uint64_t mine, uint64_t *largest)
+{
+    if (!t || !largest) return rt_fail(t, STEP_EINVAL, "agree: null pointer");
+    step_status status = rt_enter(t, false);
+    if (status) return status;
+    *largest = mine;
+    return rt_leave(t, t->ranks > 1 ? t->program->mesh->largest(t, largest) : STEP_OK);
+}
+
 step_status rt_trace(struct step_instance *t, const char *path)
 {
     return path ? rt_fail(t, STEP_EUNSUPPORTED, "trace: not there yet") : STEP_OK;

@@ -25,7 +25,18 @@ static step_status join(struct step_instance *t, const void *communicator)
 static step_status agree(struct step_instance *t, step_status mine)
 {
     step_status worst = t->comm->meet(t, mine);
-    return mine || !worst ? mine : rt_fail(t, worst, "another process of the mesh failed or said no");
+    return mine ? mine : worst;
+}
+
+static step_status largest(struct step_instance *t, uint64_t *number)
+{
+    uint64_t *all = malloc(t->ranks * sizeof *all);
+    if (!all) return rt_fail(t, STEP_ENOMEM, "no memory to hear %u ranks", t->ranks);
+    step_status status = t->comm->gather(t, number, sizeof *number, all);
+    for (uint32_t k = 0; !status && k < t->ranks; k++)
+        if (all[k] > *number) *number = all[k];
+    free(all);
+    return status;
 }
 
 /* Part after part: the first device of every rank, then the second. */
@@ -60,5 +71,5 @@ static void exchange(struct step_instance *t, const struct stepc_slot *s, char *
     free(all);
 }
 
-static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, exchange};
+static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange};

@@ -22,7 +22,8 @@ struct rt_comm_ops {
     bool (*plan)(struct step_instance *);
     /* Called by every worker of every device, in the same order. False: rt_give_up was called. */
     bool (*collective)(struct rt_worker *, const struct stepc_command *, void *const *arguments);
-    /* Of the caller's thread of every rank, in the same order. All come with a status and leave with the largest. */
+    /* Of the caller's thread of every rank, in the same order. All come with a status and leave with the largest; of
+     * another rank's rt_fail was called. */
     step_status (*meet)(struct step_instance *, step_status);
     /* Host data: the `bytes` of every rank, rank after rank, to all of them; and from one, each its own. */
     step_status (*gather)(struct step_instance *, const void *mine, size_t bytes, void *all);

@@ -12,12 +12,6 @@ void rt_comm_enter(struct rt_worker *w, const struct stepc_command *c)
     atomic_store(&w->device->collectives, w->collectives);
 }
 
-static const char *kind_name(const struct stepc_command *c)
-{
-    static const char *const names[] = {"all_reduce", "all_gather", "reduce_scatter"};
-    return c->collective < 3 ? names[c->collective] : "collective";
-}
-
 void rt_comm_late(const struct rt_worker *w, const struct stepc_command *c, const uint32_t *members, uint32_t count)
 {
     struct step_instance *t = w->instance;
@@ -34,11 +28,11 @@ void rt_comm_late(const struct rt_worker *w, const struct stepc_command *c, cons
         if (n > 0) at += (size_t)n;
         if (at >= sizeof text - 1) break;
         n = last ? snprintf(text + at, sizeof text - at, "last seen in #%llu (%s, %s)", (unsigned long long)seen,
-                            kind_name(last), last->place ? last->place : "")
+                            rt_comm_kind(last), last->place ? last->place : "")
                  : snprintf(text + at, sizeof text - at, "it has entered none");
         if (n > 0) at += (size_t)n;
     }
-    rt_give_up(t, STEP_ETIMEOUT, "%s #%llu (%s) waited %llu ms at step %llu%s", kind_name(c),
+    rt_give_up(t, STEP_ETIMEOUT, "%s #%llu (%s) waited %llu ms at step %llu%s", rt_comm_kind(c),
                (unsigned long long)number, c->place ? c->place : "", (unsigned long long)t->timeout_ns / 1000000,
                (unsigned long long)t->steps + 1, text);
 }

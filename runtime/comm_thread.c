@@ -1,145 +1,78 @@
-/* Collectives between devices of one process: everybody's memory is within reach, so a collective is two meetings of
- * all workers of the group with a share of the work between them. Sums run over the devices in mesh order, element
- * by element, whatever the number of workers: the bits do not depend on timing.
- *
- *   all_reduce      [operand, result]   every worker owns a range of elements: reads all operands, writes all results;
- *                                       so operand and result may be the same memory
- *   all_gather      count: elements of the operand, inner: contiguous elements of one part
- *   reduce_scatter  count: elements of the operand, inner: contiguous elements of one part of the result
- */
+/* Collectives between devices of one process: everybody's memory is within reach, so one is two meetings of all workers
+ * of the group with a share of the work between them: every worker fills a range of results, its own device's, or of an
+ * all_reduce (whose operand and result may be the same memory) everybody's. */
 #include "runtime/rt.h"
 
-#include <string.h>
-
-enum { RT_CHUNK = 512, RT_LEAST = 2048 /* elements that are worth another worker */ };
+enum { RT_LEAST = 2048 /* elements that are worth another worker */ };
 
 /* ---------------------------------------------------------------- groups */
 
-struct rt_group {
-    struct rt_barrier barrier;
-    uint32_t count;
-    uint32_t members[RT_MAX_GROUP]; /* devices of this process, which are all of the mesh */
-};
-
-/* Those along a set of axes, by their place along the other ones; NULL: no collective runs over them. */
-static struct rt_group **groups_along(const struct step_instance *t, uint32_t axes)
-{
-    return (struct rt_group **)t->peers + axes;
-}
-
-static struct rt_group *group_of(const struct rt_device *d, uint32_t axes)
+struct rt_group *rt_group_of(const struct rt_device *d, uint32_t axes)
 {
     uint32_t all = (1u << d->instance->program->axis_count) - 1;
-    return *groups_along(d->instance, axes) + d->position[all & ~axes];
+    return d->instance->groups[axes][d->position[all & ~axes]];
 }
 
-static bool groups_make(struct step_instance *t, uint32_t axes)
+static struct rt_group *group_make(struct step_instance *t, uint32_t size, uint32_t others, uint32_t position)
 {
-    uint32_t size = 1;
-    struct rt_group **groups = groups_along(t, axes);
+    struct rt_group *g = rt_alloc(t, sizeof *g + size * sizeof *g->members);
+    for (uint32_t d = 0; g && d < t->mesh_count; d++) {
+        if (rt_mesh_index(t, d, others) != position) continue;
+        if (d - t->first_local < t->local_count && !g->mine++) g->first = g->count;
+        g->members[g->count++] = d; /* ascending: mesh order */
+    }
+    if (g) g->barrier.total = g->mine * t->threads;
+    return g;
+}
+
+static bool along(struct step_instance *t, uint32_t axes)
+{
+    uint32_t size = 1, others = ((1u << t->program->axis_count) - 1) & ~axes;
+    struct rt_group ***groups = &t->groups[axes];
     if (*groups) return true;
     for (uint32_t a = 0; a < t->program->axis_count; a++)
         if (axes >> a & 1) size *= (uint32_t)t->program->axis_sizes[a];
-    if (size > RT_MAX_GROUP || !(*groups = rt_alloc(t, t->mesh_count / size * sizeof **groups))) return false;
+    if (!(*groups = rt_alloc(t, t->mesh_count / size * sizeof **groups))) return false;
     for (RT_MINE(t, d)) {
-        struct rt_group *g = group_of(d, axes);
-        g->members[g->count++] = d->index; /* ascending: mesh order */
-        g->barrier.total = g->count * t->threads;
+        struct rt_group **g = &(*groups)[d->position[others]];
+        if (!*g && !(*g = group_make(t, size, others, (uint32_t)d->position[others]))) return false;
     }
     return true;
 }
 
-static bool plan(struct step_instance *t)
+bool rt_groups_make(struct step_instance *t)
 {
-    bool any = false, ok = (t->peers = rt_alloc(t, sizeof(struct rt_group *) << t->program->axis_count)) != NULL;
+    bool ok = (t->groups = rt_alloc(t, sizeof *t->groups << t->program->axis_count)) != NULL;
     for (uint32_t e = 0; ok && e < t->program->entry_count; e++)
         for (uint32_t i = 0; ok && i < t->program->entries[e].command_count; i++) {
             const struct stepc_command *c = &t->program->entries[e].commands[i];
-            any |= c->kind == STEPC_COLLECTIVE;
-            if (c->kind == STEPC_COLLECTIVE) ok = groups_make(t, c->axes);
+            if (c->kind == STEPC_COLLECTIVE) ok = along(t, c->axes);
         }
-    if (!ok) rt_fail(NULL, STEP_EDEVICE, "a collective over more than %d devices, or out of memory", RT_MAX_GROUP);
-    else if (any && !t->device_ops->shared) {
-        rt_fail(NULL, STEP_EDEVICE, "transport \"thread\" needs devices whose memory every thread reads in place");
-        ok = false;
-    }
+    if (!ok) rt_fail(NULL, STEP_ENOMEM, "no memory for the groups of collectives");
     return ok;
 }
 
 /* After a failed wait the barriers are half full. */
-static void reset(struct step_instance *t)
+void rt_groups_reset(struct step_instance *t)
 {
     for (uint32_t axes = 0; axes < 1u << t->program->axis_count; axes++)
         for (RT_MINE(t, d))
-            if (*groups_along(t, axes)) atomic_store(&group_of(d, axes)->barrier.arrived, 0);
+            if (t->groups[axes]) atomic_store(&rt_group_of(d, axes)->barrier.arrived, 0);
 }
 
-/* ---------------------------------------------------------------- reductions */
-
-static void add_f32(float *restrict acc, const float *restrict x, int64_t n)
+static bool plan(struct step_instance *t)
 {
-    for (int64_t i = 0; i < n; i++) acc[i] += x[i];
+    bool any = false;
+    if (!rt_groups_make(t)) return false;
+    for (uint32_t axes = 0; axes < 1u << t->program->axis_count; axes++) any |= t->groups[axes] != NULL;
+    if (any && !t->device_ops->shared)
+        rt_fail(NULL, STEP_EDEVICE, "transport \"thread\" needs devices whose memory every thread reads in place");
+    return !any || t->device_ops->shared;
 }
 
-static double combine(double a, double b, uint32_t reduction)
-{
-    if (reduction == STEPC_SUM) return a + b;
-    if (a != a || b != b) return a + b; /* NaN stays, as in jnp.maximum */
-    return reduction == STEPC_MAX ? (a > b ? a : b) : (a < b ? a : b);
-}
+/* ---------------------------------------------------------------- the work of a worker */
 
-static int64_t integer_at(const void *data, uint32_t dtype, int64_t i)
-{
-    return dtype == STEP_I64 || dtype == STEP_U64 ? ((const int64_t *)data)[i] : (int64_t)rt_number_at(data, dtype, i);
-}
-
-/* Sums wrap, so they are done on the bits; the order of unsigned 64-bit numbers is that of the signed ones with the
- * top bit flipped. */
-static int64_t combine_integer(int64_t a, int64_t b, uint32_t reduction, uint32_t dtype)
-{
-    if (reduction == STEPC_SUM) return (int64_t)((uint64_t)a + (uint64_t)b);
-    uint64_t flip = dtype == STEP_U64 ? (uint64_t)1 << 63 : 0;
-    bool greater = (int64_t)((uint64_t)a ^ flip) > (int64_t)((uint64_t)b ^ flip);
-    return greater == (reduction == STEPC_MAX) ? a : b;
-}
-
-static void store_integer(void *to, uint32_t dtype, int64_t i, int64_t x)
-{
-    uint32_t bytes = rt_dtype_bytes(dtype);
-    if (dtype == STEP_BOOL) x = x != 0;
-    memcpy((char *)to + (size_t)i * bytes, &x, bytes); /* little-endian: the low bytes are the wrapped value */
-}
-
-/* One chunk (n <= RT_CHUNK elements from `at`) of the operands of a group, combined in order into `out`. */
-static void reduce_chunk(const struct stepc_command *c, const void *const *operands, uint32_t count, int64_t at,
-                         int64_t n, void *out)
-{
-    uint32_t bytes = rt_dtype_bytes(c->dtype);
-    if (c->dtype == STEP_F32 && c->reduction == STEPC_SUM) {
-        memcpy(out, (const float *)operands[0] + at, (size_t)n * sizeof(float));
-        for (uint32_t k = 1; k < count; k++) add_f32(out, (const float *)operands[k] + at, n);
-        return;
-    }
-    bool integer = c->dtype < STEP_F8E4M3;
-    for (int64_t i = 0; i < n; i++) {
-        const char *first = (const char *)operands[0] + (size_t)at * bytes;
-        if (integer) {
-            int64_t acc = integer_at(first, c->dtype, i);
-            for (uint32_t k = 1; k < count; k++)
-                acc = combine_integer(acc, integer_at((const char *)operands[k] + (size_t)at * bytes, c->dtype, i),
-                                      c->reduction, c->dtype);
-            store_integer(out, c->dtype, i, acc);
-            continue;
-        }
-        double acc = rt_number_at(first, c->dtype, i);
-        for (uint32_t k = 1; k < count; k++)
-            acc = combine(acc, rt_number_at((const char *)operands[k] + (size_t)at * bytes, c->dtype, i), c->reduction);
-        rt_number_put(out, c->dtype, i, acc);
-    }
-}
-
-/* [lo, hi) of n elements for piece i of `pieces`, cut at multiples of 16 (a cache line of f32). */
-static void share(int64_t n, uint32_t i, uint32_t pieces, int64_t *lo, int64_t *hi)
+void rt_share(int64_t n, uint32_t i, uint32_t pieces, int64_t *lo, int64_t *hi)
 {
     int64_t most = n / RT_LEAST + 1, lines = (n + 15) / 16;
     if (pieces > most) pieces = (uint32_t)most;
@@ -150,97 +83,95 @@ static void share(int64_t n, uint32_t i, uint32_t pieces, int64_t *lo, int64_t *
     if (*hi > n) *hi = n;
 }
 
-struct comm_call {
-    struct rt_worker *w;
+void *rt_comm_operand(const struct rt_worker *w, const struct stepc_command *c, const struct rt_group *g,
+                      uint32_t member, uint32_t which)
+{
+    struct step_instance *t = w->instance;
+    const struct rt_entry *e = &t->entries[t->running];
+    const struct rt_device *d = &t->devices[g->members[member] - t->first_local];
+    return d->maps[t->running].pointers[e->commands[c - e->table->commands].arguments + which];
+}
+
+struct operands {
+    const struct rt_worker *w;
     const struct stepc_command *c;
-    struct rt_group *g;
-    uint32_t rank;     /* of the device in its group */
-    uint32_t argument; /* offset of the command's arguments in the maps */
+    const struct rt_group *g;
+    struct rt_spread from;
 };
 
-static void *peer_pointer(const struct comm_call *call, uint32_t member, uint32_t which)
+static struct rt_part operand(const void *context, uint32_t k, int64_t e)
 {
-    struct step_instance *t = call->w->instance;
-    return t->devices[call->g->members[member]].maps[t->running].pointers[call->argument + which];
+    const struct operands *o = context;
+    int64_t at;
+    rt_spread_run(o->from, e, 1, &at);
+    const char *data = rt_comm_operand(o->w, o->c, o->g, k, 0);
+    return (struct rt_part){data + (size_t)at * rt_dtype_bytes(o->c->dtype), k, 1, false};
 }
 
-static void all_reduce(const struct comm_call *call)
+static void all_reduce(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g, uint32_t rank)
 {
-    _Alignas(64) char sum[RT_CHUNK * 8];
-    const void *operands[RT_MAX_GROUP];
-    uint32_t n = call->g->count, threads = call->w->instance->threads, bytes = rt_dtype_bytes(call->c->dtype);
+    struct operands o = {w, c, g, rt_piece_from(c, g->count, 0)};
+    uint32_t item = rt_dtype_bytes(c->dtype), threads = w->instance->threads;
     int64_t lo, hi;
-    for (uint32_t k = 0; k < n; k++) operands[k] = peer_pointer(call, k, 0);
-    share((int64_t)call->c->count, call->rank * threads + call->w->index, n * threads, &lo, &hi);
-    for (int64_t at = lo; at < hi; at += RT_CHUNK) {
-        int64_t part = hi - at < RT_CHUNK ? hi - at : RT_CHUNK;
-        reduce_chunk(call->c, operands, n, at, part, sum);
-        for (uint32_t k = 0; k < n; k++)
-            memcpy((char *)peer_pointer(call, k, 1) + (size_t)at * bytes, sum, (size_t)part * bytes);
+    rt_share((int64_t)c->count, rank * threads + w->index, g->count * threads, &lo, &hi);
+    if (lo == hi) return;
+    char *first = (char *)rt_comm_operand(w, c, g, 0, 1) + (size_t)lo * item;
+    rt_reduce(c, operand, &o, g->count, lo, hi - lo, first, false);
+    for (uint32_t k = 1; k < g->count; k++)
+        rt_piece_copy(rt_comm_operand(w, c, g, k, 1), o.from, first - (size_t)lo * item, o.from, lo, hi, item);
+}
+
+static void reduce_scatter(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g, uint32_t rank)
+{
+    struct operands o = {w, c, g, rt_piece_from(c, g->count, rank)};
+    char *to = rt_comm_operand(w, c, g, rank, 1);
+    int64_t lo, hi, at;
+    rt_share(rt_piece_count(c, g->count), w->index, w->instance->threads, &lo, &hi);
+    for (int64_t n; lo < hi; lo += n) {
+        n = rt_spread_run(o.from, lo, hi - lo, &at);
+        rt_reduce(c, operand, &o, g->count, lo, n, to + (size_t)lo * rt_dtype_bytes(c->dtype), false);
     }
 }
 
-static void reduce_scatter(const struct comm_call *call)
+void rt_comm_local(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g)
 {
-    const void *operands[RT_MAX_GROUP];
-    uint32_t n = call->g->count, bytes = rt_dtype_bytes(call->c->dtype);
-    int64_t inner = (int64_t)call->c->inner, lo, hi, total = (int64_t)call->c->count / n;
-    for (uint32_t k = 0; k < n; k++) operands[k] = peer_pointer(call, k, 0);
-    char *to = peer_pointer(call, call->rank, 1);
-    share(total, call->w->index, call->w->instance->threads, &lo, &hi);
-    for (int64_t at = lo; at < hi;) {
-        int64_t outer = at / inner, within = at % inner, part = inner - within;
-        if (part > hi - at) part = hi - at;
-        if (part > RT_CHUNK) part = RT_CHUNK;
-        reduce_chunk(call->c, operands, n, (outer * n + call->rank) * inner + within, part, to + (size_t)at * bytes);
-        at += part;
-    }
-}
-
-static void all_gather(const struct comm_call *call)
-{
-    uint32_t n = call->g->count, bytes = rt_dtype_bytes(call->c->dtype);
-    int64_t inner = (int64_t)call->c->inner, lo, hi, total = (int64_t)call->c->count * n;
-    char *to = peer_pointer(call, call->rank, 1);
-    share(total, call->w->index, call->w->instance->threads, &lo, &hi);
-    for (int64_t at = lo; at < hi;) {
-        int64_t slice = at / inner, within = at % inner, part = inner - within;
-        if (part > hi - at) part = hi - at;
-        const char *from = peer_pointer(call, (uint32_t)(slice % n), 0);
-        memcpy(to + (size_t)at * bytes, from + (size_t)(slice / n * inner + within) * bytes, (size_t)part * bytes);
-        at += part;
+    uint32_t me = (uint32_t)w->device->position[c->axes];
+    int64_t lo, hi;
+    if (c->collective == STEPC_ALL_REDUCE) all_reduce(w, c, g, me);
+    else if (c->collective == STEPC_REDUCE_SCATTER) reduce_scatter(w, c, g, me);
+    else {
+        rt_share(rt_piece_count(c, g->count), w->index, w->instance->threads, &lo, &hi);
+        for (uint32_t k = 0; k < g->count; k++)
+            if (rt_piece_goes(c, g->count, k, me))
+                rt_piece_copy(rt_comm_operand(w, c, g, me, 1), rt_piece_into(c, g->count, k),
+                              rt_comm_operand(w, c, g, k, 0), rt_piece_from(c, g->count, me), lo, hi,
+                              rt_dtype_bytes(c->dtype));
     }
 }
 
 /* ---------------------------------------------------------------- meeting with a deadline */
 
-static bool meet(const struct comm_call *call)
+bool rt_comm_meet(struct rt_worker *w, const struct stepc_command *c, struct rt_group *g)
 {
-    struct step_instance *t = call->w->instance;
+    struct step_instance *t = w->instance;
     uint64_t deadline = t->timeout_ns > 0 ? rt_now() + (uint64_t)t->timeout_ns : 0;
-    if (rt_meet(t, &call->g->barrier, deadline)) return true;
-    rt_comm_late(call->w, call->c, call->g->members, call->g->count);
+    if (rt_meet(t, &g->barrier, deadline)) return true;
+    rt_comm_late(w, c, g->members, g->count);
     return false;
 }
 
 static bool collective(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)
 {
-    struct step_instance *t = w->instance;
-    const struct rt_map *m = &w->device->maps[t->running];
+    (void)arguments;
     uint64_t begin = w->index == 0 && w->device->index == 0 ? rt_now() : 0;
-    struct comm_call call = {.w = w,
-                             .c = c,
-                             .g = group_of(w->device, c->axes),
-                             .rank = (uint32_t)w->device->position[c->axes],
-                             .argument = (uint32_t)((void **)(uintptr_t)arguments - m->pointers)};
+    struct rt_group *g = rt_group_of(w->device, c->axes);
     rt_comm_enter(w, c);
-    if (!meet(&call)) return false;
-    if (c->collective == STEPC_ALL_REDUCE) all_reduce(&call);
-    else if (c->collective == STEPC_ALL_GATHER) all_gather(&call);
-    else reduce_scatter(&call);
-    if (!meet(&call)) return false;
-    if (begin) t->communication_ns += rt_now() - begin;
+    if (!rt_comm_meet(w, c, g)) return false;
+    rt_comm_local(w, c, g);
+    if (!rt_comm_meet(w, c, g)) return false;
+    if (begin) w->instance->communication_ns += rt_now() - begin;
     return true;
 }
 
-const struct rt_comm_ops rt_comm_thread = {.name = "thread", .plan = plan, .collective = collective, .reset = reset};
+const struct rt_comm_ops rt_comm_thread = {
+    .name = "thread", .plan = plan, .collective = collective, .reset = rt_groups_reset};

@@ -50,6 +50,7 @@ static void unpack_command(const struct stepc_program *p, struct stepc_command *
         c->axes = (uint32_t)rt_packed_number(at);
         c->count = rt_packed_number(at);
         c->inner = rt_packed_number(at);
+        c->into = rt_packed_number(at);
     } else {
         c->counter = (uint32_t)rt_packed_number(at);
         c->limit = (uint32_t)rt_packed_number(at);

@@ -22,7 +22,6 @@ enum {
     RT_MAX_RANK = 8,
     RT_MAX_AXES = 6,
     RT_MAX_DEPTH = 16, /* nested loops */
-    RT_MAX_GROUP = 64, /* devices of one collective */
     RT_REPORTING = -1, /* step_instance.failed while the first to see the failure writes about it */
     RT_ALIGN = 64,
     RT_TEXT = 2048
@@ -44,6 +43,13 @@ struct rt_barrier {
     _Alignas(64) _Atomic uint32_t arrived;
     _Alignas(64) struct rt_signal generation;
     uint32_t total;
+};
+/* Devices that a collective runs over, in mesh order. Those of this process stand in a row, as its devices do. */
+struct rt_group {
+    struct rt_barrier barrier; /* of those of this process */
+    uint32_t count;
+    uint32_t first, mine; /* of this process: the first one's place in the group, and how many */
+    uint32_t members[];   /* by number in the mesh */
 };
 
 /* ---------------------------------------------------------------- devices */
@@ -183,8 +189,11 @@ struct step_instance {
     uint32_t rank, first_local; /* of this process; of its first device in the mesh */
     uint32_t worker_count;      /* of all devices of this process */
     uint32_t opened;            /* devices that have to be closed */
+    uint32_t beside;            /* processes of the mesh that share the cores of this one; 0: nobody asked */
     uint32_t progress_bytes;
-    void *peers; /* of the row `comm` */
+    void *peers;               /* of the row `comm` */
+    struct rt_group ***groups; /* by set of axes that collectives run over, then by place along the other ones; NULL:
+                                  none; none of mine */
     rt_sgemm_fn *sgemm;
     uint32_t flags;
     int64_t timeout_ns; /* 0: none */
@@ -372,6 +381,7 @@ struct stepc_mesh {                                                        /* co
     const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
     step_status (*open)(struct step_instance *, const void *communicator); /* of the row `comm` */
     step_status (*agree)(struct step_instance *, step_status mine);
+    step_status (*largest)(struct step_instance *, uint64_t *number); /* of all ranks */
     /* The parts of a tensor on several ranks: from all devices into the whole one (may be NULL) on every rank; from the
      * whole one on the first rank to all devices. */
     void (*exchange)(struct step_instance *, const struct stepc_slot *, char *whole, const int64_t *stride,
@@ -424,13 +434,60 @@ step_status rt_bind(struct step_instance *, const struct step_batch *, enum rt_e
 void rt_bind_step(struct step_instance *, uint64_t k);
 step_status rt_stage(struct step_instance *, const struct step_batch *);
 
-/* ---------------------------------------------------------------- team.c, commands.c, comm_progress.c, comm_thread.c
- */
+/* ---------------------------------------------------------------- what rows of transports share */
 
-extern const struct rt_comm_ops rt_comm_thread;
-/* For the rows of transports: a worker enters a collective; it waits too long for those of its group. */
+extern const struct rt_comm_ops rt_comm_thread, rt_comm_mpi;
+/* comm_progress.c: a worker enters a collective; it waits too long for those of its group in this process. */
 void rt_comm_enter(struct rt_worker *, const struct stepc_command *);
 void rt_comm_late(const struct rt_worker *, const struct stepc_command *, const uint32_t *members, uint32_t count);
+const char *rt_comm_kind(const struct stepc_command *);
+
+/* comm_thread.c: groups of all collectives; the part of a worker in one within this process, between two meetings. */
+bool rt_groups_make(struct step_instance *);
+struct rt_group *rt_group_of(const struct rt_device *, uint32_t axes);
+void rt_groups_reset(struct step_instance *);
+bool rt_comm_meet(struct rt_worker *, const struct stepc_command *, struct rt_group *);
+void rt_comm_local(struct rt_worker *, const struct stepc_command *, struct rt_group *);
+/* Operand (0) or result (1) of a member of a group in the collective that `w` is in; the member is one of this process.
+ */
+void *rt_comm_operand(const struct rt_worker *w, const struct stepc_command *, const struct rt_group *, uint32_t member,
+                      uint32_t which);
+/* [lo, hi) of n elements for piece i of `pieces`, cut at multiples of 16 (a cache line of f32). */
+void rt_share(int64_t n, uint32_t i, uint32_t pieces, int64_t *lo, int64_t *hi);
+
+/* comm_move.c: which piece of a member's operand goes to which other member, and where it lies there. */
+struct rt_spread { /* element e of a piece is element (e / inner * parts + index) * inner + e % inner of a tensor */
+    int64_t inner;
+    uint32_t parts, index;
+};
+int64_t rt_piece_count(const struct stepc_command *, uint32_t members);                        /* elements */
+struct rt_spread rt_piece_from(const struct stepc_command *, uint32_t members, uint32_t to);   /* in the operand */
+struct rt_spread rt_piece_into(const struct stepc_command *, uint32_t members, uint32_t from); /* in the result */
+bool rt_piece_goes(const struct stepc_command *, uint32_t members, uint32_t from, uint32_t to);
+bool rt_piece_same(const struct stepc_command *); /* for all members that it goes to */
+/* Elements from e on that lie side by side, `most` or fewer; *at: the first one's place. */
+int64_t rt_spread_run(struct rt_spread, int64_t e, int64_t most, int64_t *at);
+/* Elements [lo, hi) of a piece between two tensors. */
+void rt_piece_copy(char *to, struct rt_spread into, const char *from, struct rt_spread out, int64_t lo, int64_t hi,
+                   uint32_t item);
+
+/* comm_reduce.c: sums over members of a group in an order that does not depend on who holds them: neighbours by two,
+ * the sums of two by four, and so on. So sums over `count` members from a multiple of `count` on, a power of two, may
+ * be computed anywhere. */
+struct rt_part {
+    const void *data; /* of the element asked for */
+    uint32_t first, count;
+    bool summed; /* elements are as rt_sum_bytes says; else those of one member, as in the tensor */
+};
+typedef struct rt_part rt_part_fn(const void *context, uint32_t k, int64_t at);
+/* n elements from `at` on of `parts` parts, in the order of members, into `out`. */
+void rt_reduce(const struct stepc_command *, rt_part_fn *, const void *context, uint32_t parts, int64_t at, int64_t n,
+               void *out, bool summed);
+uint32_t rt_sum_bytes(uint32_t dtype);
+uint32_t rt_block(uint32_t first, uint32_t end); /* members from `first` on whose sum may be computed on its own */
+
+/* ---------------------------------------------------------------- team.c, commands.c */
+
 bool rt_meet(struct step_instance *, struct rt_barrier *, uint64_t deadline_ns);
 void rt_signal_change(struct rt_signal *);
 bool rt_unpack_commands(struct step_instance *, struct stepc_entry *, const unsigned char *at);
@@ -475,6 +532,8 @@ void rt_interrupt(struct step_instance *);
 void rt_abort_peers(struct step_instance *);
 step_status rt_memory(const struct step_instance *, uint32_t device, struct step_memory *);
 step_status rt_trace(struct step_instance *, const char *path);
+step_status rt_place(const struct step_instance *, struct step_place *);
+step_status rt_agree_number(struct step_instance *, uint64_t mine, uint64_t *largest);
 step_status rt_dlpack(struct step_instance *, const char *, struct DLManagedTensorVersioned **);
 step_status rt_dlpack_legacy(struct step_instance *, const char *, struct DLManagedTensor **);
 
@@ -486,7 +545,8 @@ step_status rt_dlpack_legacy(struct step_instance *, const char *, struct DLMana
     .hyper_at = rt_hyper_at, .hyper_get = rt_hyper_get, .hyper_set = rt_hyper_set, .stage = rt_stage, .step = rt_step, \
     .step_n = rt_step_n, .eval = rt_eval, .infer = rt_infer, .save = rt_save, .job_wait = rt_job_wait, \
     .job_free = rt_job_free, .load = rt_load, .item = rt_item, .interrupt = rt_interrupt, \
-    .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace, .commit = rt_commit
+    .abort_peers = rt_abort_peers, .memory = rt_memory, .trace = rt_trace, .commit = rt_commit, .place = rt_place, \
+    .agree = rt_agree_number
 
 #pragma GCC visibility pop
 #endif

@@ -84,8 +84,12 @@ static step_status transport_choose(struct step_instance *t, const char *name)
     for (const struct rt_comm_ops *const *row = mesh ? mesh->rows : NULL; row && *row && !t->comm; row++)
         if (strcmp((*row)->name, name) == 0) t->comm = *row;
     if (t->comm || strcmp(name, "thread") == 0) return STEP_OK;
-    return rt_fail(NULL, strcmp(name, "mpi") && strcmp(name, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
-                   "transport \"%s\": expected \"thread\" or \"self\"", name);
+    if (strcmp(name, "mpi") == 0)
+        return rt_fail(
+            NULL, STEP_EDEVICE,
+            "transport \"mpi\" shares out a mesh of devices, and this object has one: compile --mesh data=N");
+    return rt_fail(NULL, strcmp(name, "nccl") ? STEP_EINVAL : STEP_EUNSUPPORTED,
+                   "transport \"%s\": expected \"thread\", \"mpi\" or \"self\"", name);
 }
 
 step_status rt_settings_apply(struct step_instance *t, const struct rt_settings *s)
@@ -102,5 +106,6 @@ step_status rt_settings_apply(struct step_instance *t, const struct rt_settings 
     if (s->o.seed) return rt_fail(NULL, STEP_EUNSUPPORTED, "seed: the seed is fixed by the document");
     t->local_count = t->mesh_count;
     if (t->comm && t->comm->open) return p->mesh->open(t, s->o.communicator);
-    return s->o.communicator ? rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: not there yet") : STEP_OK;
+    return s->o.communicator ? rt_fail(NULL, STEP_EUNSUPPORTED, "communicator: transport \"thread\" takes none")
+                             : STEP_OK;
 }

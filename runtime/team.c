@@ -344,6 +344,7 @@ uint32_t rt_cpu_workers(struct step_instance *t, uint32_t asked)
 {
     cpu_set_t set;
     uint32_t cores = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    if (t->beside > 1) cores = cores > t->beside ? cores / t->beside : 1;
     uint32_t most = asked ? asked : cores / t->local_count;
     uint32_t n = rt_useful_workers(t->program, most < 1 ? 1 : most);
     t->oversubscribed = n * t->local_count > cores;

@@ -290,7 +290,7 @@ static void name_parts(struct describe *d, struct stepc_program *r)
 {
     bool team = false, mesh = false, blas = false, indices = false;
     for (size_t i = 0; i < d->module->slots.count; i++) indices |= d->module->slots.items[i].index_limit > 0;
-    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++) team |= d->module->mesh.size[i] > 1;
+    for (uint32_t i = 0; i < d->module->mesh.axis_count; i++) mesh |= d->module->mesh.size[i] > 1;
     for (uint32_t i = 0; i < d->entry_count; i++) {
         const struct cg_entry *entry = &d->entries[i];
         team |= !entry->whole;

@@ -178,6 +178,7 @@ static void add_collective(struct commands *c, const struct plan_command *comman
     add_number(&c->p, (uint64_t)node->attr[0].v[0]);
     add_number(&c->p, (uint64_t)ir_type_elements(operand));
     add_number(&c->p, inner);
+    add_number(&c->p, 0);
     c->buffers += 2;
 }
 

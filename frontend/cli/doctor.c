@@ -65,7 +65,8 @@ int cli_doctor(struct cli *cli)
                                                {"STEPC_PIN", "1: a core for every thread"},
                                                {"STEPC_HUGEPAGES", "never: small pages"},
                                                {"STEPC_OPENBLAS", "path of OpenBLAS"},
-                                               {"STEPC_TRANSPORT", "thread or self"},
+                                               {"STEPC_TRANSPORT", "thread, mpi or self"},
+                                               {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
                                                {"STEPC_DEVICES", "cpu"},
                                                {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"}};
     struct report r = {.cli = cli, .out = STR(cli->arena)};
@@ -78,6 +79,7 @@ int cli_doctor(struct cli *cli)
     line(&r, "linker", linker ? linker : plain, "missing: install lld or binutils; compiling needs one");
     line(&r, "OpenBLAS", library(blas, 1), "not found: own kernels do the products (libopenblas0-pthread)");
     line(&r, "NVRTC", library(nvrtc, 3), "not found: needed by --target cuda (cuda-nvrtc of NVIDIA's repository)");
+    line(&r, "MPI", program(&r, "mpirun"), "not found: meshes are threads of one process (openmpi-bin or mpich)");
     line(&r, "CUDA driver", library(driver, 1), "not found: objects for CUDA do not run here");
     cli_limits_list(&r.out);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {

@@ -96,7 +96,7 @@ static int prepare_metrics(struct run *r)
     r->eval_sums = arena_new_array(r->cli->arena, double, 2 * (size_t)r->scalar_count + 2);
     r->array = arena_alloc(r->cli->arena, largest);
     const char *path = cli_text(r->cli, "metrics", NULL);
-    return path ? run_metrics_open(r, path) : 0;
+    return path ? run_metrics_open(r, run_output_path(r, path)) : 0;
 }
 
 enum { EVALUATION_STOPPED = -1 }; /* by a signal: what it has so far is no result */
@@ -109,10 +109,12 @@ static int evaluate(struct run *r)
     for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] = 0;
     uint64_t batches = r->eval_data.steps ? r->eval_data.steps : 1;
     for (uint64_t k = 0; k < batches; k++) {
-        if (run_stopped()) return EVALUATION_STOPPED;
+        int code = run_signals_agree(r);
+        if (code) return code;
+        if (run_stopped(r)) return EVALUATION_STOPPED;
         struct step_batch batch;
         struct step_result result = {.size = sizeof result, .metrics = one, .metric_capacity = r->scalar_count};
-        int code = run_data_batch(r, &r->eval_data, k, &batch);
+        code = run_data_batch(r, &r->eval_data, k, &batch);
         if (code) return code;
         step_status status = r->api->eval(r->instance, &batch, r->eval_weights, &result);
         if (status) return run_status(r, status, "--eval-data");
@@ -220,23 +222,24 @@ static int train(struct run *r)
     const char *save = cli_text(r->cli, "save", NULL);
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
-    int code = 0;
-    for (uint64_t k = 0; !code && !run_stopped() && k < r->steps; k++) {
+    int code = run_signals_agree(r);
+    for (uint64_t k = 0; !code && !run_stopped(r) && k < r->steps; k++) {
         code = one_step(r, r->first_step + k);
-        if (!code && run_save_wanted()) code = save_now(r, save);
+        if (!code) code = run_signals_agree(r);
+        if (!code && run_save_wanted(r)) code = save_now(r, save);
     }
     run_signals_interrupt();
     uint64_t end = run_now();
-    if (!code && !run_stopped() && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
+    if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
     /* Without a single line the file that was there stays. */
     int closed = run_metrics_close(r, !code || r->metrics_file.direct || r->metrics_file.published);
     if (!code) code = closed;
-    if (run_stopped() && !code && !r->cli->quiet)
+    if (run_stopped(r) && !code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "",
-                run_stopped() == SIGINT ? "Ctrl-C" : "a signal", (unsigned long long)(r->first_step + r->done),
+                run_stopped(r) == SIGINT ? "Ctrl-C" : "a signal", (unsigned long long)(r->first_step + r->done),
                 (unsigned long long)(r->first_step + r->steps),
                 save ? "; its state is saved" : "; without --save FILE its state is lost");
-    if (run_stopped()) r->line_open = false;
+    if (run_stopped(r)) r->line_open = false;
     if (!code || (save && r->done)) { /* what ended the run early must not cost the steps that are done */
         int saved = run_save_finite(r, save);
         if (code && !saved)
@@ -245,8 +248,8 @@ static int train(struct run *r)
         if (!code) code = saved;
     }
     const char *infer = cli_text(r->cli, "infer", NULL);
-    if (infer && !code && !run_stopped()) code = run_infer(r, infer);
-    if (infer && !code && run_stopped() && !r->cli->quiet)
+    if (infer && !code && !run_stopped(r)) code = run_infer(r, infer);
+    if (infer && !code && run_stopped(r) && !r->cli->quiet)
         fprintf(stderr, "stepc: note: --infer %s: stopped before it was written\n", infer);
     r->begin_ns += run_now() - end; /* the summary is about steps, not about writing files */
     run_summary(r);
@@ -317,8 +320,8 @@ static int start(struct run *r)
     }
     if ((code = read_step_counter(r))) return code;
     const char *save = cli_text(r->cli, "save", NULL);
-    if (save && (code = run_save_possible(r, "--save", save))) return code;
-    if (infer && (code = run_save_possible(r, "--infer", infer))) return code;
+    if (save && (code = run_save_possible(r, "--save", run_output_path(r, save)))) return code;
+    if (infer && (code = run_save_possible(r, "--infer", run_output_path(r, infer)))) return code;
     r->was_finite = run_weights_finite(r);
     code = prepare_metrics(r);
     return code ? code : read_eval_count(r);

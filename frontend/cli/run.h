@@ -38,6 +38,9 @@ struct run_set {
 struct run {
     struct cli *cli;
     const char *path;
+    struct step_place place; /* among the ranks of a mesh */
+    int stopped;             /* of several ranks: the signal that they have agreed on */
+    bool save_wanted;
     const struct step_api *api;
     struct step_instance *instance;
     const char *manifest; /* NULL: none (the interpreter) */
@@ -78,12 +81,14 @@ uint64_t run_now(void);
 enum { RUN_SIGNALS = 4 };
 void run_signals_catch(struct sigaction old[RUN_SIGNALS]);
 void run_signals_restore(const struct sigaction old[RUN_SIGNALS]);
-int run_stopped(void);            /* the signal by which; 0: none */
-bool run_save_wanted(void);       /* by SIGUSR1, since this was asked last */
+int run_stopped(const struct run *); /* the signal by which; 0: none */
+bool run_save_wanted(struct run *);  /* by SIGUSR1, since this was asked last */
+uint64_t run_signals_seen(void);     /* the first, and a bit for the second: of this process alone */
 void run_signals_interrupt(void); /* from now on they end a call that waits: a pipe may have nobody at its other end */
 
 /* run_object.c. 0 or an exit code after a message. */
 int run_open(struct run *);
+int run_signals_agree(struct run *); /* of several ranks: all see the signals of all from here on */
 void run_close(struct run *);
 
 /* interp.c: an instance that interprets a document, and the document's name. */
@@ -107,6 +112,7 @@ void run_nonfinite(struct run *, const struct step_result *); /* says so of the 
 int run_save_finite(struct run *, const char *path); /* NULL: nothing is saved. 0 or an exit code after a message */
 
 /* run_output.c */
+const char *run_output_path(const struct run *, const char *path); /* of several ranks the first one writes */
 int run_metrics_open(struct run *, const char *path);
 int run_metrics_begin(
     struct run *, const struct step_result *); /* before the arrays of the step are overwritten; NULL: none was made */

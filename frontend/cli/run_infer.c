@@ -76,8 +76,9 @@ static int outputs_compute(struct run *r, struct run_data *data, struct outputs 
 {
     for (uint64_t k = 0; k < batches; k++) {
         struct step_batch batch;
-        if (run_stopped()) return 0;
-        int code = run_data_batch(r, data, k, &batch);
+        int code = run_signals_agree(r);
+        if (code || run_stopped(r)) return code;
+        code = run_data_batch(r, data, k, &batch);
         if (code) return code;
         for (size_t i = 0; i < o->count; i++) o->arrays[i].data = o->memory[i] + k * o->bytes[i];
         step_status status = r->api->infer(r->instance, &batch, r->eval_weights, o->arrays, o->count);
@@ -94,8 +95,9 @@ int run_infer(struct run *r, const char *path)
     char error[ST_TEXT];
     int code = outputs_open(r, data, &o, batches);
     if (!code) code = outputs_compute(r, data, &o, batches);
-    if (!code && !run_stopped()) {
-        step_status status = st_write(path, o.tensors, (uint32_t)o.count, r->first_step + r->done, fetch, &o, error);
+    if (!code && !run_stopped(r)) {
+        step_status status = st_write(run_output_path(r, path), o.tensors, (uint32_t)o.count, r->first_step + r->done,
+                                      fetch, &o, error);
         if (status)
             code = cli_failed(r->cli, status == STEP_EINTERNAL ? EXIT_DEFECT : EXIT_ENVIRONMENT, "--infer: %s", error);
     }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <stepc/step_open.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,11 +22,45 @@ static int load_object(struct run *r, int fd)
     return 0;
 }
 
+/* Where the plug-in of a transport is looked for: also beside this program and where it is installed. */
+static void plugin_path(struct run *r)
+{
+    char folder[4096];
+    const char *given = getenv("STEPC_PLUGIN_PATH");
+    ssize_t n = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    folder[n > 0 ? n : 0] = 0;
+    char *end = strrchr(folder, '/');
+    if (!end) return;
+    *end = 0;
+    setenv("STEPC_PLUGIN_PATH",
+           arena_format(r->cli->arena, "%s%s%s:%s/../lib/stepc", given ? given : "", given ? ":" : "", folder, folder),
+           1);
+}
+
 static int create(struct run *r)
 {
-    struct step_options options = {.size = sizeof options, .threads = (uint32_t)cli_integer(r->cli, "threads", 0)};
+    plugin_path(r);
+    struct step_options options = {.size = sizeof options,
+                                   .threads = (uint32_t)cli_integer(r->cli, "threads", 0),
+                                   .transport = cli_text(r->cli, "transport", NULL)};
     step_status status = r->api->create(&options, &r->instance);
-    return status ? run_status(r, status, r->path) : 0;
+    if (status) return run_status(r, status, r->path);
+    r->place.size = sizeof r->place;
+    if (r->api->abi_minor >= 2) r->api->place(r->instance, &r->place);
+    if (r->place.rank) r->cli->quiet = true; /* the first one speaks for all, but for what goes wrong */
+    return 0;
+}
+
+/* A signal reaches ranks at different times, and all have to stop after the same step. */
+int run_signals_agree(struct run *r)
+{
+    uint64_t all;
+    if (r->place.ranks < 2) return 0;
+    step_status status = r->api->agree(r->instance, run_signals_seen(), &all);
+    if (status) return run_status(r, status, NULL);
+    r->stopped = (int)(all >> 1);
+    r->save_wanted |= all & 1;
+    return 0;
 }
 
 int run_open(struct run *r)
@@ -41,7 +76,9 @@ int run_open(struct run *r)
         code = fixed ? cli_usage(r->cli, "-D and --mesh change a document; %s is compiled already", r->path)
                      : load_object(r, fd);
         if (!code) code = create(r);
-    } else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
+    } else if (cli_count(r->cli, "transport"))
+        code = cli_usage(r->cli, "--transport is for objects: stepc compile %s -o step.so", r->path);
+    else code = cli_interpret(r->cli, r->path, &r->api, &r->instance, &r->name);
     close(fd);
     if (code || !r->manifest) return code;
     const char *name = cli_report_name(r->cli, r->manifest);

@@ -51,6 +51,8 @@ int run_status(struct run *r, step_status status, const char *doing)
 
 /* ---------------------------------------------------------------- metrics */
 
+const char *run_output_path(const struct run *r, const char *path) { return r->place.rank ? "/dev/null" : path; }
+
 int run_metrics_open(struct run *r, const char *path)
 {
     char error[ST_TEXT];
@@ -212,9 +214,9 @@ int run_save(struct run *r, const char *path, bool all_state)
         }
     if (s.count) qsort(s.tensors, s.count, sizeof *s.tensors, by_name);
     step_status status = STEP_EIO;
-    int pipe = run_stopped() ? open_pipe(path) : -1; /* open until it is written: a reader would see an end */
+    int pipe = run_stopped(r) ? open_pipe(path) : -1; /* open until it is written: a reader would see an end */
     if (pipe == -2) snprintf(error, sizeof error, "%s: nobody reads this pipe", path);
-    else status = st_write(path, s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
+    else status = st_write(run_output_path(r, path), s.tensors, s.count, r->first_step + r->done, fetch, &s, error);
     if (pipe >= 0) close(pipe);
     if (!status) return 0;
     end_progress_line(r);

@@ -41,13 +41,21 @@ void run_signals_restore(const struct sigaction old[RUN_SIGNALS])
     }
 }
 
-int run_stopped(void) { return caught; }
+int run_stopped(const struct run *r) { return r->place.ranks > 1 ? r->stopped : caught; }
 
-bool run_save_wanted(void)
+bool run_save_wanted(struct run *r)
 {
-    bool wanted = save_wanted;
-    save_wanted = 0;
+    bool wanted = r->place.ranks > 1 ? r->save_wanted : save_wanted;
+    r->save_wanted = false;
+    if (r->place.ranks < 2) save_wanted = 0;
     return wanted;
+}
+
+uint64_t run_signals_seen(void)
+{
+    uint64_t seen = (uint64_t)caught << 1 | (save_wanted ? 1 : 0);
+    save_wanted = 0;
+    return seen;
 }
 
 void run_signals_interrupt(void)

@@ -185,6 +185,12 @@ struct step_memory { /* bytes on one device */
     uint64_t planned_peak, lower_bound, measured_peak;
 };
 
+struct step_place { /* of this process among those of the mesh; its devices stand in a row */
+    size_t size;
+    uint32_t rank, ranks;
+    uint32_t devices, first_device, device_count; /* of the mesh; the first of this process, and how many it has */
+};
+
 struct step_api {
     size_t size;
     uint32_t abi_major, abi_minor;
@@ -235,6 +241,9 @@ struct step_api {
      * policy refused it (STEP_SKIPPED); discarding is not. On a mesh of processes all of them call it: the step counts
      * if all accept, and is STEP_ECANCELLED for who did where one does not. */
     step_status (*commit)(struct step_instance *, int accept);
+    /* where this process is among those of the mesh; the largest of a number that each of them gives, collective */
+    step_status (*place)(const struct step_instance *, struct step_place *out);
+    step_status (*agree)(struct step_instance *, uint64_t mine, uint64_t *largest);
 };
 
 /* The only exported symbol. NULL: another major version, or an older minor one. */

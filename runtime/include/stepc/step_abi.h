@@ -39,7 +39,7 @@ struct stepc_buffer {
 };
 
 enum { STEPC_KERNEL, STEPC_LOOP_BEGIN, STEPC_LOOP_END, STEPC_COLLECTIVE };
-enum { STEPC_ALL_REDUCE, STEPC_ALL_GATHER, STEPC_REDUCE_SCATTER };
+enum { STEPC_ALL_REDUCE, STEPC_ALL_GATHER, STEPC_REDUCE_SCATTER, STEPC_ALL_TO_ALL, STEPC_PERMUTE, STEPC_BROADCAST };
 enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
 
 struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(B), row-major f32 */
@@ -65,7 +65,10 @@ struct stepc_command {
     uint32_t axes;     /* bit mask of mesh axes */
     uint64_t count;    /* elements per device, of the operand */
     uint64_t inner;    /* all_gather, reduce_scatter: contiguous elements of one device's part: its extent of
-                                      the dimension times the extents behind it */
+                                      the dimension times the extents behind it; all_to_all: of the part of the operand
+                                      that goes to one device. permute: device i sends to device i + inner of its group,
+                                      which begins anew after the last; broadcast: the device that sends */
+    uint64_t into;     /* all_to_all: contiguous elements of one device's part of the result */
     const char *place; /* "/model/layers/1: grad of dot", for messages; of the loop over microbatches:
                                       begins with "/accumulate" (the host may end that one early) */
     /* A kernel over many tensors: the same for several sets of buffers, which stand one after another in `buffers`.
@@ -179,7 +182,7 @@ struct stepc_program {
      * indices and ends there are in all; per command a byte, kind | barrier << 2. A kernel: its number in `kernels` and
      * in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a float), and the number of its
      * members with their ends if there are several. A loop: counter, limit, flag + 1, other, place with its zero. A
-     * collective: its kind, reduction, dtype (bytes), the two buffers, axes, count, inner, place. */
+     * collective: its kind, reduction, dtype (bytes), the two buffers, axes, count, inner, into, place. */
     const unsigned char *packed;
     stepc_kernel_fn *const *kernels;
     const struct stepc_gemm *gemms;

@@ -210,17 +210,22 @@ static inline void test_close(struct step_instance *t)
     t->peers = NULL;
 }
 
-/* One element of a result from the operands of the group, in mesh order. */
+/* One element of a result from the operands of the group: two neighbours, two such sums, and so on. */
+static inline double test_sum(const struct stepc_command *c, char *const *parts, const uint32_t *group, uint32_t n,
+                              int64_t from)
+{
+    if (n == 1) return rt_number_at(parts[group[0]], c->dtype, from);
+    uint32_t half = 1;
+    while (2 * half < n) half *= 2;
+    double a = test_sum(c, parts, group, half, from), b = test_sum(c, parts, group + half, n - half, from);
+    if (c->reduction != STEPC_SUM) return (c->reduction == STEPC_MAX) == (b > a) ? b : a;
+    return c->dtype == STEP_F64 || c->dtype < STEP_F8E4M3 ? a + b : (double)((float)a + (float)b);
+}
+
 static inline void test_reduce(const struct stepc_command *c, char *const *parts, const uint32_t *group, uint32_t n,
                                int64_t from, char *to, int64_t at)
 {
-    double acc = rt_number_at(parts[group[0]], c->dtype, from);
-    for (uint32_t k = 1; k < n; k++) {
-        double x = rt_number_at(parts[group[k]], c->dtype, from);
-        if (c->reduction != STEPC_SUM) acc = (c->reduction == STEPC_MAX) == (x > acc) ? x : acc;
-        else acc = c->dtype == STEP_F32 ? (double)((float)acc + (float)x) : acc + x;
-    }
-    rt_number_put(to, c->dtype, at, acc);
+    rt_number_put(to, c->dtype, at, test_sum(c, parts, group, n, from));
 }
 
 static inline void test_compute(const struct stepc_command *c, char *const *parts, const uint32_t *group, uint32_t n,
@@ -279,7 +284,7 @@ static inline step_status test_meet(struct step_instance *t, step_status status)
     world->status[t->rank] = status;
     if (test_ranks_meet(t)) return STEP_ETIMEOUT;
     for (uint32_t r = 0; r < t->ranks; r++)
-        if (world->status[r] > status) status = world->status[r];
+        if (world->status[r] > status) status = rt_fail(t, world->status[r], "rank %u failed", r);
     return test_ranks_meet(t) ? STEP_ETIMEOUT : status;
 }
 

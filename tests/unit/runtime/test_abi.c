@@ -478,7 +478,7 @@ START_TEST(refusing_create)
     struct step_options options = {.size = sizeof options, .flags = STEP_NO_ENV};
     struct step_instance *t;
     struct stepc_program p = *toy_build(&toy, 4, false, false);
-    options.transport = "mpi";
+    options.transport = "nccl";
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EUNSUPPORTED);
     options.transport = "carrier pigeon";
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EINVAL);

@@ -1,0 +1,51 @@
+/* What the files of transport "mpi" share: comm_ranks.c (waiting, host data, agreement), comm_cross.c (collectives over
+ * ranks), comm_join.c (who is there; the row). */
+#ifndef RUNTIME_COMM_RANKS_H
+#define RUNTIME_COMM_RANKS_H
+#include "runtime/comm_plugin.h"
+#include "runtime/rt.h"
+#include <sched.h>
+
+/* What ranks tell each other before anything else. */
+struct rt_rank {
+    char host[64];
+    int32_t pid;
+    uint32_t object, tables; /* checksum of the tables, and their version */
+    uint32_t devices;
+    char name[64]; /* of the step */
+    char mesh[64];
+    cpu_set_t cores;
+};
+
+struct rt_script;
+
+struct rt_ranks {
+    const struct stepc_plugin *plugin;
+    void *world;
+    uint32_t rank, ranks;
+    struct rt_rank *about;                  /* by rank */
+    uint64_t number;                        /* of the collective, or agreement, that is under way */
+    const struct stepc_command *_Atomic at; /* NULL: an agreement */
+    struct rt_barrier all;                  /* workers of this process */
+    bool crosses[1 << RT_MAX_AXES];         /* by set of axes: a group of mine has members on other ranks */
+    bool broken;                            /* somebody was waited for in vain, or told so */
+    bool leaving;                           /* this rank, by destroy */
+    struct stepc_notice left;               /* of the last rank that said so, and when */
+    uint64_t left_ns;
+    struct rt_script *script;
+};
+
+const char *rt_rank_text(const struct rt_ranks *, uint32_t rank, char *text,
+                         size_t size);                                        /* "rank 2 (host b, pid 4711)" */
+void rt_ranks_tell(struct step_instance *, uint32_t state, const char *text); /* all others, STEPC_GONE .. */
+/* As in comm.h. */
+step_status rt_ranks_gather(struct step_instance *, const void *mine, size_t bytes, void *all);
+step_status rt_ranks_scatter(struct step_instance *, uint32_t root, const void *all, size_t bytes, void *mine);
+step_status rt_ranks_meet(struct step_instance *, step_status);
+/* Messages of one thread, the first worker's, until they have ended. False: rt_give_up was called. */
+bool rt_ranks_exchange(struct step_instance *, const struct stepc_message *, uint32_t count);
+
+bool rt_cross_plan(struct step_instance *); /* false: rt_fail was called */
+bool rt_cross_collective(struct rt_worker *, const struct stepc_command *, void *const *arguments);
+void rt_cross_close(struct rt_ranks *);
+#endif

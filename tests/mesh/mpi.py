@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Meshes of processes: recorded cases of the family mesh as ranks that mpirun starts, one device or several in each, have to give
+the bits of one process: metrics, and all state that is saved. For every MPI that is installed (Open MPI, MPICH).
+
+    tests/mesh/mpi.py --stepc build/stepc [--all] [CASE...]
+"""
+import argparse
+import concurrent.futures
+import filecmp
+import glob
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import recorded
+
+FAMILIES = {"openmpi": ["--oversubscribe", "--bind-to", "none"], "mpich": []}
+QUICK = ["mesh_data_parallel", "mesh_tensor_parallel", "mesh_transformer_state", "mesh_uneven_accumulate", "mesh_batch_over_both_axes"]
+QUIET = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_btl_vader_single_copy_mechanism="none")
+
+
+def installed(stepc):
+    """Families with an mpirun and a plug-in."""
+    folder = os.path.dirname(stepc)
+    return [f for f in FAMILIES if shutil.which("mpirun." + f) and os.path.exists(os.path.join(folder, "libstepc_mpi.%s.so" % f))]
+
+
+def launcher(family, ranks):
+    return ["mpirun." + family, *FAMILIES[family], "-n", str(ranks)]
+
+
+def said(command, folder):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=QUIET, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise RuntimeError("%s: exit %d\n%s" % (" ".join(command), done.returncode, done.stderr[-1500:]))
+
+
+def devices(arguments, document):
+    """How many devices a variant of a case has."""
+    if arguments:
+        return math.prod(int(axis.split("=")[1]) for axis in arguments[1].split(","))
+    return math.prod(document["mesh"]["axes"].values())
+
+
+def counts(devices, everything):
+    """Numbers of ranks: one device each, two of them, half of them."""
+    fit = [n for n in (2, 3, 4, 6, 8) if devices % n == 0 and n <= devices]
+    return fit if everything else sorted({fit[0], fit[-1]}) if fit else []
+
+
+def play(options, family, path, folder):
+    """Why a case is wrong, and how many runs it was."""
+    case, faults, runs = recorded.Case(path), [], 0
+    variant = max(case.variants, key=lambda v: devices(v, case.document))
+    folder = os.path.join(folder, family + "-" + case.name)
+    model, data, init = case.unpack(folder), os.path.join(folder, "data.safetensors"), os.path.join(folder, "init.safetensors")
+    try:
+        said([options.stepc, "compile", model, *variant, "-q", "-o", "step.so"], folder)
+        run = [options.stepc, "run", "step.so", "--steps", str(case.steps), "--data", data, "--all-state", "-q"]
+        run += ["--init", init] if os.path.exists(init) else []
+        said([*run, "--threads", "1", "--metrics", "0.jsonl", "--save", "0.safetensors"], folder)
+        for ranks in counts(devices(variant, case.document), options.all):
+            files = ["%d.jsonl" % ranks, "%d.safetensors" % ranks]
+            said([*launcher(family, ranks), *run, "--transport", "mpi", "--threads", "1" if ranks != 4 else "2", "--metrics", files[0], "--save", files[1]], folder)
+            runs += 1
+            for ours, of_one in zip(files, ("0.jsonl", "0.safetensors")):
+                if not filecmp.cmp(os.path.join(folder, ours), os.path.join(folder, of_one), shallow=False):
+                    faults.append("%s %s, %d ranks of %s: %s is not that of one process" % (case.name, " ".join(variant), ranks, family, ours))
+    except (RuntimeError, subprocess.TimeoutExpired) as e:
+        faults.append("%s %s: %s" % (case.name, " ".join(variant), e))
+    return faults, runs
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--stepc", default="build/stepc", type=os.path.abspath)
+    p.add_argument("--all", action="store_true", help="all cases and numbers of ranks")
+    p.add_argument("cases", nargs="*")
+    options = p.parse_args()
+    families = installed(options.stepc)
+    if not families:
+        print("skipped: no MPI is installed (openmpi-bin and libopenmpi-dev, or mpich and libmpich-dev)")
+        return 77
+    paths = [path[:-5] for path in sorted(glob.glob(os.path.join(recorded.CASES, "mesh", "*.json")))]
+    wanted = options.cases or ([] if options.all else QUICK)
+    paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
+    with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
+        results = [job.result() for job in jobs]
+    faults = [why for result in results for why in result[0]]
+    print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))
+    return 1 if faults or not paths else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
