@@ -4,6 +4,9 @@
  * regions of a class (the keys of random tensors) become operands. */
 #include "passes/outline.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 struct making {
     struct outline *o;
     struct ir_builder b;
@@ -24,6 +27,7 @@ struct body {
     struct outline *o;
     struct ir_builder b;
     const struct outline_class *class;
+    size_t apart; /* of names */
     ir_value *map, *plain;
 };
 
@@ -122,7 +126,7 @@ static void make_body(struct outline *o, struct ir_module *to, struct outline_cl
 {
     const struct outline_region *r = &o->regions.items[c->leader];
     if (!o->results) o->results = arena_new_array(o->arena, ir_value *, o->f->count);
-    c->body = ir_func_new(to, arena_format(o->arena, PASS_OUTLINED "%zu", to->funcs.count), false);
+    c->body = ir_func_new(to, arena_format(o->arena, PASS_OUTLINED "%zu", y->apart + to->funcs.count), false);
     y->class = c;
     y->b = (struct ir_builder){.f = c->body};
     for (size_t i = 0; i < r->inputs.count; i++)
@@ -272,6 +276,18 @@ static struct outline *look_at(struct pass *p, const struct ir_func *f)
     return o;
 }
 
+/* What to add to the count of functions, so that no name is one that outlining has given before. */
+static size_t names_apart(const struct ir_module *m)
+{
+    size_t next = m->funcs.count;
+    for (size_t i = 0; i < m->funcs.count; i++)
+        if (pass_is_outlined(m->funcs.items[i])) {
+            size_t n = strtoul(m->funcs.items[i]->name + strlen(PASS_OUTLINED), NULL, 10) + 1;
+            if (n > next) next = n;
+        }
+    return next - m->funcs.count;
+}
+
 static struct ir_module *outline(struct pass *p, struct ir_module *m)
 {
     struct outline **all = arena_new_array(&p->scratch, struct outline *, m->funcs.count + 1);
@@ -282,6 +298,7 @@ static struct ir_module *outline(struct pass *p, struct ir_module *m)
     }
     if (!any) return m;
     struct ir_module *to = ir_module_like(m);
+    size_t apart = names_apart(m);
     uint32_t *order = ir_func_order(m, &p->scratch);
     for (size_t k = 0; k < m->funcs.count; k++) {
         uint32_t i = order[k];
@@ -292,6 +309,7 @@ static struct ir_module *outline(struct pass *p, struct ir_module *m)
             continue;
         }
         struct body y = {.o = o,
+                         .apart = apart,
                          .map = arena_new_array(&p->scratch, ir_value, o->f->count),
                          .plain = arena_new_array(&p->scratch, ir_value, o->f->count)};
         for (size_t c = 0; c < o->classes.count; c++)
