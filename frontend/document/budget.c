@@ -8,9 +8,11 @@ static _Noreturn void stop(struct fe *fe, struct diag *d)
     longjmp(*fe->end, 1);
 }
 
+/* What has no place of its own, such as inputs, is there for the model. */
 static void over(struct ir_budget *budget, uint32_t place)
 {
     struct fe *fe = (struct fe *)((char *)budget - offsetof(struct fe, budget));
+    if (!place) place = fe_place(fe, fe_member(fe, fe_root(fe), "model"));
     struct ir_place at = place < fe->module->places.count ? fe->module->places.items[place] : (struct ir_place){0};
     struct diag *d = diag_error(fe->diags, at.span, "E0116", "the document unfolds to more than %llu values",
                                 (unsigned long long)budget->all);

@@ -202,7 +202,7 @@ struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_e
     for (size_t n = length; n > 0; n--) {
         if (n < length && dotted[n] != '.') continue;
         const char *rest = n < length ? dotted + n + 1 : NULL;
-        const char *name = arena_string_n(s->fe->arena, dotted, n);
+        const char *name = rest ? arena_string_n(s->fe->arena, dotted, n) : dotted;
         const struct fe_env *e = fe_env_find(s->fe, env, name);
         if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
         const struct fe_scope *c = s->frame ? NULL : fe_constant(s->fe, name);

@@ -311,7 +311,8 @@ struct fe_val make_formula(struct fe_call *c)
     uint32_t count;
     struct fe_formula *formula = c->row->formula;
     const struct fe_statement *list = fe_formula_statements(fe_library(s->fe)->arena, formula, &count);
-    const char *const *names = fe_signature_names(s->fe->arena, c->row);
+    if (!formula->names) formula->names = fe_signature_names(fe_library(s->fe)->arena, c->row);
+    const char *const *names = formula->names;
     const struct fe_env *env = NULL;
     const struct fe_frame *outer = s->frame, frame = {formula, c->function, s->where, names, c->where};
     if (strchr(c->row->signature, '*')) bind(s, &env, "rest", fe_tuple(s, c->rest, c->rest_count));

@@ -60,7 +60,8 @@ struct fe_statement {
 struct fe_formula {
     struct fe_entry entry;
     const char *file;
-    const struct fe_statement *statements; /* NULL: not parsed yet */
+    const char *const *names;              /* of the arguments */
+    const struct fe_statement *statements; /* NULL: not parsed yet, nor the names */
     uint32_t count;
 };
 const struct fe_statement *fe_formula_statements(struct arena *, struct fe_formula *, uint32_t *count);

@@ -80,9 +80,11 @@ static void add_output(struct fe_step *s, struct ir_builder *b, const char *name
 }
 
 /* Traces model and loss once and takes the function away again. Declares the parameters; needed[i] tells whether the
- * model reads input i. */
+ * model reads input i. Step and eval trace them again: the probe may spend a third of the values. */
 static bool probe(struct fe_step *s, bool *needed)
 {
+    uint64_t most = s->fe->options->values / 3, *left = &s->fe->budget.left, later = *left > most ? *left - most : 0;
+    *left -= later;
     size_t funcs = s->module->funcs.count, slots = s->module->slots.count;
     struct ir_func *f = ir_func_new(s->module, "probe", true);
     struct ir_builder b = {.f = f};
@@ -104,6 +106,7 @@ static bool probe(struct fe_step *s, bool *needed)
     for (int infer = 0; good && infer < 2; infer++) fe_step_indices_find(s, &trace, infer);
     s->probe = f, s->probe_loss = good ? trace.loss.tensor : 0;
     s->module->funcs.count = funcs;
+    *left += later;
     return good;
 }
 
@@ -317,12 +320,14 @@ static void build_init(struct fe_step *s)
     ir_value *initial = arena_new_array(s->fe->arena, ir_value, s->param_count + 1);
     for (uint32_t i = 0; i < s->param_count; i++) {
         const struct fe_param *p = &s->params[i];
+        b.place = s->module->slots.items[p->slot].place;
         initial[i] = fe_initial(s->fe, &b, p);
         if (!initial[i]) continue;
         ir_result_add(&b, p->path, initial[i], (int32_t)p->slot);
         if (s->averaged && s->averaged[i])
             ir_result_add(&b, s->module->slots.items[s->ema_slots[i]].name, initial[i], (int32_t)s->ema_slots[i]);
     }
+    b.place = fe_place(s->fe, top(s, "optimizer"));
     for (size_t i = 0; i < s->optim.slots.count; i++) {
         const struct optim_slot *slot = &s->optim.slots.items[i];
         ir_value value;

@@ -15,9 +15,10 @@ static const char *const rules[IR_OP_COUNT] = {
 bool fe_step_reaches(struct fe_step *s, const struct ir_func *f, ir_value loss)
 {
     bool *moves = arena_new_array(s->fe->arena, bool, f->count);
+    bool *trained = arena_new_array(s->fe->arena, bool, s->fe->module->slots.count); /* by slot */
+    for (uint32_t k = 0; k < s->param_count; k++) trained[s->params[k].slot] = s->trained[k];
     for (size_t i = 0; i < f->params.count; i++)
-        for (uint32_t k = 0; k < s->param_count; k++)
-            if (f->params.items[i].slot == (int32_t)s->params[k].slot) moves[f->params.items[i].value] = s->trained[k];
+        if (f->params.items[i].slot >= 0) moves[f->params.items[i].value] = trained[f->params.items[i].slot];
     for (ir_value v = 1; v <= loss; v++) {
         const struct ir_node *n = ir_get(f, v);
         bool real = ir_dtype_is_float((enum ir_dtype)n->type.dtype) || n->type.dtype == IR_TUPLE;

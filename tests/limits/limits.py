@@ -49,6 +49,8 @@ UNFOLDING = {
     "repeat of repeat of repeat": (document([repeat(1000, repeat(1000, repeat(1000, LINEAR)))]), "/model/layers/0/block/count"),
     "copies that share everything": (document([repeat(4096, repeat(4096, {"type": "relu"}))]), "/model/layers/0/count"),
     "definitions that double": (doubling(30, LINEAR), "/define/d"),
+    "more than a third in one trace": (document([LINEAR, repeat(3500, {"type": "expr", "expr": "gammaln(softplus(gammaln(softplus(x))))"})]), "/model/layers/1/count"),
+    "many parameters": (document([repeat(100, repeat(4096, {"type": "batch_norm"}))]), "/model/layers/0/count"),
     "split": (document(loss="mean(model) + sum(split(y, 1000000)[0])",
                        inputs={"x": {"shape": [8, 4]}, "y": {"shape": [1000000]}}), "/loss"),
     "array_split": (document(loss="mean(model) + sum(array_split(x, 1000000000000)[0])"), "/loss"),
@@ -101,6 +103,23 @@ class Limits(runner.Case):
             done = at_most(n)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertEqual("E0116" in done.stderr, code == 1)
+
+    def test_every_value_has_a_place(self):
+        """Wherever the limit is met: model, loss, optimizer, initial values, evaluation, averages."""
+        layers = [LINEAR, {"type": "dropout", "rate": 0.1}, {"type": "batch_norm"}, {"type": "expr", "expr": "gammaln(x)"}]
+        path = self.write("m.json", document(layers, metrics={"norm": "global_norm(grads)"}, optimizer={"type": "adamw", "learning_rate": 0.1}, ema={"decay": 0.9},
+                                             adapters=[{"type": "lora", "rank": 1, "match": ["**"]}], precision={"loss_scale": {"type": "dynamic_scale"}}, trainable=["**"]))
+        said, ends = lambda n: runner.attempt(self.program, "check", path, "--diagnostics", "json", "--limit", "values=%d" % n), set()
+        for n in range(1, 3000, 41):
+            done = said(n)
+            if not done.returncode:
+                break
+            first = json.loads(done.stderr.splitlines()[0])
+            self.assertEqual(first["code"], "E0116")
+            self.assertTrue(first.get("pointer") and first["spans"], "%d values: %s" % (n, done.stderr))
+            ends.add(first["pointer"].split("/")[1])
+        self.assertEqual(done.returncode, 0)
+        self.assertLessEqual({"model", "loss", "optimizer"}, ends)
 
     def test_texts(self):
         """What is limited in the text itself: one below and at the limit it is another mistake, or none."""
