@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Random valid documents, drawn from the tables that `stepc doc schema` prints, trained for a few steps in three ways: by
-the interpreter, by an optimised object and by one without optimisation (-O0, without the passes that can be left out), some
-of them on several devices, where the interpreter has one. Batches are worked through at once, in microbatches, by examples,
-or in both. The three must agree in every metric, parameter and state. Where a change of the data in the last bits changes a result more than
-the tolerance, the case says nothing of it and is counted as unsettled.
+"""Random valid documents, drawn from the tables that `stepc doc schema` prints, trained for a few steps in several ways: by
+the interpreter; by objects: optimised, with the optimisations of LLVM left out (-O0), with the passes that can be left out left out, too;
+some of them on several devices, where the interpreter has one; by the interpreter with other microbatches. Batches are worked
+through at once, in microbatches, by examples, or in both. All must agree in every metric, parameter and state. Where a change of
+the data in the last bits changes a result more than the tolerance, the case says nothing of it and is counted as unsettled.
 
     tests/fuzz/agree.py --stepc build/stepc --cases 200 --seed 7 --keep disagreeing
+    tests/fuzz/agree.py --stepc build/stepc --cases 200 --seed 7 --quickly        one object of each document, drawn: most time goes into LLVM
+    tests/fuzz/agree.py --stepc build/stepc --control                            a planted difference must be noticed
 
 It needs numpy alone. A document that stepc refuses is drawn again; too many of those are a failure too.
 """
@@ -26,7 +28,7 @@ import sharded
 from tool import command, comparison, draws, runner, safetensors
 
 STEPS, BATCH, RTOL, ATOL = 2, 6, 2e-3, 2e-4
-UNOPTIMISED = ["-O0", "--disable", "outline,ghost,simplify,outline_more"]
+OBJECTS = {"optimised": [], "unoptimised": ["-O0", "--disable", "outline,ghost,simplify,outline_more"], "by half": ["-O0"]}
 # A last bit of a gradient decides what these do (signs, ranks, searches), or they want a document of their own.
 NOT_DRAWN = ("sign", "lion", "rprop", "linesearch", "lbfgs", "custom", "per_example", "differentially", "dpsgd", "sam", "galore", "prodigy", "momo", "dog", "mechan",
              "sophia", "hutchinson", "hessian", "polyak", "plateau", "dowg", "cocob", "dadapt", "sparsify", "normalized", "schedule_free", "multi", "partition", "masked",
@@ -286,24 +288,55 @@ def differences(a, b, looser=1):
     return bad
 
 
+def other_parts(document, r):
+    """The document with its batch in other parts that give the same numbers; None: this one has none. What couples rows of a microbatch, or
+    goes from one to the next, is another number; so are metrics that are no means of the parts', and 16-bit roundings of them."""
+    text, o = json.dumps(document), json.loads(json.dumps(document))
+    if "per_example" in o:
+        rows = o["accumulate"]["microbatch_size"] if "accumulate" in o else BATCH
+        o["per_example"]["microbatch_size"] = r.choice([n for n in range(1, rows + 1) if rows % n == 0 and n != o["per_example"]["microbatch_size"]] or [rows])
+        return o if rows > 1 else None
+    if re.search("batch_norm|weight_norm|spectral_norm|micro_vmap|float16|dynamic_scale|num_real", text):
+        return None
+    mean = document["loss"]["reduction"]
+    if o.get("accumulate", {}).get("accumulator", mean).split("_")[-1] != mean:
+        return None
+    o["accumulate"] = {"microbatch_size": r.choice((1, 2, 3, 6)), "split": r.choice(("strided", "contiguous")), "accumulator": "sum" if mean == "sum" else r.choice(("mean", "running_mean"))}
+    return o
+
+
 def play(options, document, folder, seed):
     runner.write_document(folder, document, data(document, seed))
     shutil.copy(os.path.join(folder, "model.json"), os.path.join(folder, "plain.json"))
-    d = draws.Draws(seed)
+    d, r = draws.Draws(seed), random.Random(seed)
     if d.chance(0.3):
         said = runner.call(options.stepc, "explain", os.path.join(folder, "model.json"), "--state", "--color", "never")
         shapes = {name: [int(n) for n in dims.split(",") if n] for name, dims in re.findall(r"(\S+) +\w+\[([\d, ]*)\] .* param$", said, re.M)}
         runner.write_json(os.path.join(folder, "model.json"), sharded.on_a_mesh(document, shapes, d))
-    runner.compile_document(options.stepc, folder, into="optimised.so", timeout=600)
-    runner.compile_document(options.stepc, folder, UNOPTIMISED, "unoptimised.so", 120)
+    ways = r.choices(("optimised", "by half", "unoptimised"), (1, 2, 1)) if options.quickly else ["optimised", "unoptimised"]
+    for way in ways:
+        runner.compile_document(options.stepc, folder, OBJECTS[way], way + ".so", 600)
+    parts = other_parts(document, r)
+    if parts:
+        runner.write_json(os.path.join(folder, "parts.json"), parts)
+    first = ways[0]
     got = {run: results(options.stepc, folder, program) for run, program in
-           (("interpreted", "plain.json"), ("optimised", "optimised.so"), ("unoptimised", "unoptimised.so"))}
+           [("interpreted", "plain.json"), *((way, way + ".so") for way in ways), *([("in other parts", "parts.json")] if parts else [])]}
+    if options.control:
+        planted = sorted(got[first])[0]
+        got[first][planted] = got[first][planted] * 1.01 + 0.01
+    if parts:  # the largest element is no mean; what examples say comes in the order of the batch
+        got["in other parts"] = {name: v if "largest" not in name else got["interpreted"].get(name, v) for name, v in got["in other parts"].items()}
     looser = 15 if "float16" in json.dumps(document) else 1  # roundings of bfloat16
-    bad = [(name, "optimised and %s: %s" % (other, d)) for other in ("interpreted", "unoptimised") for name, d in differences(got["optimised"], got[other], looser)]
+    pairs = [(first, other) for other in ("interpreted", *ways[1:])] + ([("interpreted", "in other parts")] if parts else [])
+    bad = [(name, "%s and %s: %s" % (one, other, d)) for one, other in pairs for name, d in differences(got[one], got[other], looser)]
     loose = set()
-    for change in (3e-7, -3e-7, 2e-6, *((1e-3, -1e-3) if looser > 1 else ())) if bad else ():
+    for change in (3e-7, -3e-7, 2e-6, *((1e-3, -1e-3) if looser > 1 else ())) if bad and not options.control else ():
         safetensors.write(os.path.join(folder, "changed.safetensors"), data(document, seed, change))
-        loose |= {name for name, _ in differences(got["optimised"], results(options.stepc, folder, "optimised.so", "changed.safetensors"), looser)}
+        for run, program in (first, first + ".so"), ("interpreted", "plain.json"):  # where one is NaN for all of them, the other may tell
+            loose |= {name for name, _ in differences(got[run], results(options.stepc, folder, program, "changed.safetensors"), looser)}
+    if bad and '"float16"' in json.dumps(document) and not all(np.isfinite(v).all() for v in got["interpreted"].values()):
+        loose |= {name for name, _ in bad}  # a sum overflows, or inf - inf comes of it, by the order of its terms
     if any(" at step " in name for name in loose):  # what comes after it is as loose
         loose |= {name for name, _ in bad}
     return [d for name, d in bad if name not in loose], bool(bad)
@@ -334,7 +367,10 @@ def main():
     p = command.parser(__doc__, 60)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("-j", type=int, default=os.cpu_count() or 1)
+    p.add_argument("--quickly", action="store_true", help="one object of each document")
+    p.add_argument("--control", action="store_true", help="one case, one number of which is changed")
     options = p.parse_args()
+    options.cases = 1 if options.control else options.cases
     schema = json.loads(runner.call(options.stepc, "doc", "schema"))
     failed, unsettled, refused, used = 0, 0, [], collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
@@ -347,6 +383,9 @@ def main():
                 print("seed %d: %s%s" % (seed, "; ".join(bad[:3]), " (and %d more)" % (len(bad) - 3) if len(bad) > 3 else ""), flush=True)
                 if not options.keep:
                     print(json.dumps(document))
+    if options.control:
+        print("the planted difference was %snoticed" % ("" if failed else "not "))
+        return not failed
     if options.v:
         print(dict(used))
         print("\n".join(sorted({r.split("\n")[0] for r in refused})))

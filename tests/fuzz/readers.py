@@ -15,6 +15,7 @@ import glob
 import json
 import os
 import re
+import resource
 import shutil
 import struct
 import subprocess
@@ -27,9 +28,10 @@ from tool import ROOT
 
 CORPUS = os.path.join(HERE, "readers", "corpus")
 LEDGER = os.path.join(HERE, "LEDGER.md")
-# The longest input, and seconds that one may take.
-READERS = {"json": (4096, 1), "document": (4096, 10), "expression": (512, 10), "define": (256, 5), "ir": (8192, 5), "plans": (16384, 20),
-           "safetensors": (4096, 1), "npy": (512, 1), "note": (4096, 1), "report": (4096, 2), "glob": (256, 1)}
+# The longest input, seconds of CPU time that one may take, and the share of a long run: those that compile are slow, and find more.
+READERS = {"json": (4096, 1, 1), "document": (4096, 10, 6), "expression": (512, 10, 6), "define": (256, 5, 2), "ir": (8192, 5, 3), "plans": (16384, 20, 4),
+           "safetensors": (4096, 1, 1), "npy": (512, 1, 1), "note": (4096, 1, 1), "report": (4096, 2, 1), "glob": (256, 1, 1)}
+BUSY = 10  # times as many seconds by the clock, on a machine that does other things
 COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
 SANITIZERS = "abort_on_error=1:symbolize=0:detect_leaks=0:allocator_may_return_null=1"
 
@@ -141,33 +143,44 @@ def inputs(options, reader, stepc):
     return folder
 
 
-def words():
-    """A dictionary of what documents and texts are made of."""
+def dictionary(options):
+    """A file of what documents and texts are made of."""
     found = set()
     for pattern in ("frontend/*/*.def", "frontend/model/layers/*.def", "ir/ops.def"):
         for data in texts(pattern, 1 << 20):
             found |= set(re.findall(rb'"([a-z_]{3,24})"', data)) | set(re.findall(rb"^\w*\((\w+),", data, re.M))
-    return sorted(w.decode() for w in found)
+    path = os.path.join(options.folder, "words")
+    with open(path, "w") as f:
+        f.writelines('"%s"\n' % w.decode() for w in sorted(found))
+    return path
+
+
+def replayed(program, reader, path):
+    """CPU seconds of one input."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([program, path], capture_output=True, env={**os.environ, "READER": reader, "ASAN_OPTIONS": SANITIZERS})
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime
 
 
 def libfuzzer(options, program, stepc, reader, seconds):
     """(executions, findings)"""
-    longest, patience = READERS.get(reader, (64, 1))
+    longest, patience, _ = READERS.get(reader, (64, 1, 1))
     findings = os.path.join(options.folder, "findings", reader)
     os.makedirs(findings, exist_ok=True)
-    dictionary = os.path.join(options.folder, "words")
-    with open(dictionary, "w") as f:
-        f.writelines('"%s"\n' % w for w in words())
     before, begun, executed = set(os.listdir(findings)), time.monotonic(), 0
     while time.monotonic() - begun < seconds and len(set(os.listdir(findings)) - before) < options.most:
         left = max(1, int(seconds - (time.monotonic() - begun)))
-        done = subprocess.run([program, inputs(options, reader, stepc) if reader in READERS else findings, "-max_len=%d" % longest, "-timeout=%d" % patience,
+        done = subprocess.run([program, inputs(options, reader, stepc) if reader in READERS else findings, "-max_len=%d" % longest, "-timeout=%d" % (BUSY * patience),
                                "-rss_limit_mb=3000", "-malloc_limit_mb=2000", "-print_final_stats=1", "-close_fd_mask=3", "-max_total_time=%d" % left,
-                               "-artifact_prefix=" + findings + "/", "-dict=" + dictionary, "-reload=0", "-detect_leaks=0"],
+                               "-artifact_prefix=" + findings + "/", "-dict=" + dictionary(options), "-reload=0", "-detect_leaks=0"],
                               capture_output=True, text=True, errors="replace", cwd=options.folder,
                               env={**os.environ, "READER": reader, "ASAN_OPTIONS": SANITIZERS, "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1:symbolize=0"})
+        for path in glob.glob(os.path.join(findings, "timeout-*")):
+            if replayed(program, reader, path) < patience:
+                os.remove(path)
         executed += sum(map(int, re.findall(r"stat::number_of_executed_units: (\d+)", done.stderr)))
-        if done.returncode and not set(os.listdir(findings)) - before:
+        if done.returncode not in (0, 70) and not set(os.listdir(findings)) - before:  # 70: a time-out
             sys.exit("libFuzzer ended with %d: %s" % (done.returncode, done.stderr[-1500:]))
     return executed, sorted(set(os.listdir(findings)) - before)
 
@@ -175,12 +188,13 @@ def libfuzzer(options, program, stepc, reader, seconds):
 def afl(options, program, stepc, reader, seconds):
     out = os.path.join(options.folder, "afl", reader)
     again = os.path.exists(os.path.join(out, "default", "fuzzer_stats"))
+    os.makedirs(out, exist_ok=True)
     stats = lambda: dict(re.findall(r"^(\w+) *: (.*)$", open(os.path.join(out, "default", "fuzzer_stats")).read(), re.M))
     before = int(stats()["execs_done"]) if again else 0
-    done = subprocess.run(["afl-fuzz", "-i", "-" if again else inputs(options, reader, stepc), "-o", out, "-V", str(int(seconds)), "-m", "none", "-t", "5000+",
-                           "-G", str(READERS[reader][0]), "--", program], capture_output=True, text=True, errors="replace", cwd=options.folder,
+    done = subprocess.run(["afl-fuzz", "-i", "-" if again else inputs(options, reader, stepc), "-o", out, "-V", str(int(seconds)), "-m", "none",
+                           "-t", str(1000 * BUSY * READERS[reader][1]), "-x", dictionary(options), "-G", str(READERS[reader][0]), "--", program], capture_output=True, text=True, errors="replace", cwd=options.folder,
                           env={**os.environ, "READER": reader, "AFL_SKIP_CPUFREQ": "1", "AFL_NO_UI": "1", "AFL_NO_AFFINITY": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
-                               "ASAN_OPTIONS": SANITIZERS, "AFL_IGNORE_SEED_PROBLEMS": "1", "AFL_IGNORE_PROBLEMS": "1"})
+                               "ASAN_OPTIONS": SANITIZERS, "AFL_IGNORE_PROBLEMS": "1"})
     if not os.path.exists(os.path.join(out, "default", "fuzzer_stats")):
         sys.exit("afl-fuzz ended with %d: %s" % (done.returncode, (done.stdout + done.stderr)[-1500:]))
     found = [name for name in sorted(os.listdir(os.path.join(out, "default", "crashes"))) if name.startswith("id:")]
@@ -194,8 +208,9 @@ def long(options):
     program, stepc = build(options)
     names, failed = options.readers or list(READERS), False
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip() or "-"
+    shares = sum(READERS[reader][2] for reader in names)
     for reader in names:
-        executed, found = ENGINES[options.engine](options, program, stepc, reader, 60 * options.minutes / len(names))
+        executed, found = ENGINES[options.engine](options, program, stepc, reader, 60 * options.minutes * READERS[reader][2] / shares)
         print("%s: %d executions, %s" % (reader, executed, ", ".join(found) or "nothing found"), flush=True)
         failed |= bool(found)
         with open(options.ledger, "a", encoding="utf-8") as f:

@@ -27,15 +27,16 @@ LEDGER = os.path.join(HERE, "LEDGER.md")
 SKIPPED = 77
 JAX = ("jax", "optax", "flax")
 # arguments besides --seed and --cases; cases of a quick and of a long turn, and by how much the seed of the next turn is larger
-# (0: by the cases, each of which has a seed of its own); modules. No cases: what the arguments name is played, once.
-Fuzzer = collections.namedtuple("Fuzzer", "script arguments quick turn stride modules", defaults=(1, ()))
+# (0: by the cases, each of which has a seed of its own); modules; arguments of a long turn, where they are others. No cases: what the
+# arguments name is played, once.
+Fuzzer = collections.namedtuple("Fuzzer", "script arguments quick turn stride modules long", defaults=(1, (), None))
 FUZZERS = {
-    "agree": Fuzzer("agree.py", [], 60, 200),
+    "agree": Fuzzer("agree.py", [], 60, 200, long=["--quickly", "-j", "{jobs}"]),
     "bytes": Fuzzer("documents.py", ["--bytes"], 200, 3000),
     "compiled": Fuzzer("documents.py", ["--compile"], 50, 1000),
     "documents": Fuzzer("documents.py", [], 200, 3000),
     "mistakes": Fuzzer("mistakes.py", [], 500, 3000),
-    "parts": Fuzzer("parts.py", ["--quick"], None, None),
+    "parts": Fuzzer("parts.py", ["--quick"], None, None, long=[]),
     "plans": Fuzzer("plans.py", [], 60, 600, 0),
     "unfolding": Fuzzer("unfolding.py", [], 40, 2000),
     "sharded": Fuzzer("sharded.py", [], 20, 200, 0),
@@ -111,7 +112,8 @@ def long(options):
             if time.monotonic() >= until:
                 break
             fuzzer, row = FUZZERS[name], tried[name]
-            code, said = turn(options, name, row[1], fuzzer.turn, [a for a in fuzzer.arguments if a != "--quick"])
+            arguments = fuzzer.arguments if fuzzer.long is None else [a.format(jobs=options.jobs) for a in fuzzer.long]
+            code, said = turn(options, name, row[1], fuzzer.turn, arguments)
             print("%s, seed %d: %s" % (name, row[1], said.strip() if code else counts(said)), flush=True)
             if code:
                 row[3].append(said.strip().split("\n")[0][:120].replace("|", "/"))
@@ -135,6 +137,7 @@ def main():
     for option in ("--quick", "--long", "--list"):
         what.add_argument(option, action="store_true")
     p.add_argument("--minutes", type=float, default=60, help="of a long run, in all")
+    p.add_argument("--jobs", type=int, default=1, help="cases at once in a long run, where the fuzzer can")
     p.add_argument("names", nargs="*", metavar="NAME", help="of " + ", ".join(FUZZERS))
     options = p.parse_args()
     unknown = sorted(set(options.names) - set(FUZZERS))
