@@ -6,8 +6,8 @@
 
 const char *rt_item(const struct step_instance *t, const char *name)
 {
-    (void)t, (void)name;
-    return NULL; /* items belong to checkpoint directories */
+    const struct rt_directories *directories = t && t->program->checkpoint ? t->program->checkpoint->directories : NULL;
+    return directories && name ? directories->item(t, name) : NULL;
 }
 
 void rt_interrupt(struct step_instance *t)

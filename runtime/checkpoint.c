@@ -1,4 +1,5 @@
-/* save and load of single .safetensors files. Checkpoint directories are refused with a message for now.
+/* save and load of single .safetensors files, and what load does with tensors, whether they come from a file or from a
+ * checkpoint directory (directory.c).
  *
  * What load wants: a file that holds any optimizer state or counter is the whole state and must hold every stored
  * slot; any other file holds initial values: all parameters and running statistics, averages if it likes (those
@@ -93,38 +94,54 @@ static step_status fetch_tensor(void *user, uint32_t index, void *to)
     return (step_status)atomic_load(&plan->t->failed);
 }
 
-static step_status save_file(struct step_instance *t, const struct step_save *save)
+static step_status save_file(struct save_plan *plan, const struct step_save *save)
 {
     char error[ST_TEXT];
-    struct save_plan plan = {.t = t};
-    if (!t->initialized) return rt_fail(t, STEP_EINVAL, "save: call init or load first");
-    if (!is_file_name(save->directory))
-        return rt_fail(t, STEP_EUNSUPPORTED, "save: directories are not written yet; name a .safetensors file");
-    if (save->item_count || save->keep) return rt_fail(t, STEP_EUNSUPPORTED, "save: items and keep are not there yet");
-    step_status status = parse_patterns(&plan, save->slots);
-    if (!status) status = collect(&plan);
-    if (!status && plan.computed) status = rt_derive(t);
+    struct step_instance *t = plan->t;
+    step_status status = STEP_OK;
+    if (save->item_count || save->keep || save->metric_count)
+        status = rt_fail(t, STEP_EINVAL, "save: items, metrics and keep are of directories; %s is a file",
+                         save->directory);
+    if (!status) status = collect(plan);
+    if (!status && plan->computed) status = rt_derive(t);
     status = rt_agree(t, status);
     bool go = !status;
     if (go && t->rank == 0) {
-        status = st_write(save->directory, plan.tensors, plan.count, t->steps, fetch_tensor, &plan, error);
+        status = st_write(save->directory, plan->tensors, plan->count, t->steps, fetch_tensor, plan, error);
         if (status) rt_fail(t, status, "save: %s", error);
         else
-            rt_log(t, 2, "saved step %llu: %u tensors in %s", (unsigned long long)t->steps, plan.count,
+            rt_log(t, 2, "saved step %llu: %u tensors in %s", (unsigned long long)t->steps, plan->count,
                    save->directory);
     }
-    while (go && t->ranks > 1 && plan.fetched < plan.count && !atomic_load(&t->failed))
-        fetch_tensor(&plan, plan.fetched, NULL); /* other ranks follow the first, however far it came */
+    while (go && t->ranks > 1 && plan->fetched < plan->count && !atomic_load(&t->failed))
+        fetch_tensor(plan, plan->fetched, NULL); /* other ranks follow the first, however far it came */
     if (go) status = rt_agree(t, status);
-    free(plan.tensors);
+    free(plan->tensors);
+    return status;
+}
+
+static step_status save(struct step_instance *t, const struct step_save *save, struct step_job **out)
+{
+    static const struct step_job over = {NULL, NULL};
+    const struct rt_directories *directories = t->program->checkpoint->directories;
+    struct save_plan plan = {.t = t};
+    bool file = is_file_name(save->directory);
+    step_status status = STEP_OK;
+    if (!t->initialized) status = rt_fail(t, STEP_EINVAL, "save: call init or load first");
+    else if (!save->directory || save->flags) status = rt_fail(t, STEP_EINVAL, "save: no directory, or unknown flags");
+    else if (!file && !directories)
+        status = rt_fail(t, STEP_EUNSUPPORTED,
+                         "save: this object was compiled --without directories; name a .safetensors file");
+    if (!status) status = parse_patterns(&plan, save->slots);
+    if (!status && !file) status = directories->save(t, save, plan.list, plan.pattern_count, out);
+    else if (!status) {
+        status = save_file(&plan, save);
+        if (out && !status) *out = (struct step_job *)(uintptr_t)&over;
+    }
     free(plan.patterns);
     free(plan.list);
     return status;
 }
-
-struct step_job {
-    step_status status;
-};
 
 static step_status left_out(struct step_instance *t)
 {
@@ -137,29 +154,28 @@ step_status rt_save(struct step_instance *t, const struct step_save *from, struc
     if (out) *out = NULL;
     if (!t) return rt_fail(NULL, STEP_EINVAL, "save: null pointer");
     if (!rt_take(&save, sizeof save, from)) return rt_fail(t, STEP_EINVAL, "save: NULL or a wrong size field");
-    struct step_job *job = out ? malloc(sizeof *job) : NULL;
-    if (out && !job) return rt_fail(t, STEP_ENOMEM, "save: out of memory");
     step_status status = rt_enter(t, false);
-    if (!status) status = rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save) : left_out(t));
-    if (!out) return status;
-    job->status = status; /* written before the call returns; the job only reports */
-    *out = job;
-    return STEP_OK;
+    if (status) return status;
+    return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->save(t, &save, out) : left_out(t));
 }
 
 step_status rt_job_wait(struct step_job *job, int64_t timeout_ms)
 {
-    (void)timeout_ms;
-    return job ? job->status : rt_fail(NULL, STEP_EINVAL, "job_wait: null pointer");
+    if (!job) return rt_fail(NULL, STEP_EINVAL, "job_wait: null pointer");
+    return job->wait ? job->wait(job, timeout_ms) : STEP_OK;
 }
 
-void rt_job_free(struct step_job *job) { free(job); }
+void rt_job_free(struct step_job *job)
+{
+    if (job && job->free) job->free(job);
+}
 
 /* ---------------------------------------------------------------- load */
 
 struct load_plan {
     struct step_instance *t;
     struct st_file *file;
+    const struct st_checkpoint *checkpoint; /* NULL: a file alone */
     uint32_t flags;
     bool whole;  /* the file holds the whole state */
     bool adapts; /* it holds adapters */
@@ -257,7 +273,9 @@ static step_status read_all(struct load_plan *l, char **memory)
         const struct st_tensor *from = l->items[i].source;
         const struct stepc_slot *s = &p->slots[i];
         if (!from || l->t->rank) continue;
-        step_status status = st_read(l->file, from, 0, at, from->bytes, error);
+        step_status status = l->checkpoint ? p->checkpoint->directories->read(l->checkpoint, from, at,
+                                                                              !(l->flags & STEP_LOAD_NO_VERIFY), error)
+                                           : st_read(l->file, from, 0, at, from->bytes, error);
         if (status) return rt_fail(l->t, status, "load: %s", error);
         l->items[i].data = at;
         at += (from->bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
@@ -323,12 +341,13 @@ static step_status apply(struct load_plan *l)
     return STEP_OK;
 }
 
-static step_status load_file(struct step_instance *t, const struct step_load *load, struct st_file *file)
+static step_status load_from(struct step_instance *t, const struct step_load *load, struct st_file *file,
+                             const struct st_checkpoint *checkpoint)
 {
     const struct stepc_program *p = t->program;
     char *memory = NULL;
     size_t bytes = (p->slot_count + 1) * sizeof(struct load_item);
-    struct load_plan l = {.t = t, .file = file, .flags = load->flags, .items = malloc(bytes)};
+    struct load_plan l = {.t = t, .file = file, .checkpoint = checkpoint, .flags = load->flags, .items = malloc(bytes)};
     if (!l.items) return rt_agree(t, rt_fail(t, STEP_ENOMEM, "load: out of memory"));
     memset(l.items, 0, bytes);
     for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
@@ -364,21 +383,25 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     struct st_file file;
     struct stat about;
     char error[ST_TEXT];
+    const struct rt_directories *directories = t->program->checkpoint->directories;
     step_status status = heal(t);
+    bool folder = stat(load->path, &about) == 0 && S_ISDIR(about.st_mode);
     if (!status && load->map) status = rt_fail(t, STEP_EUNSUPPORTED, "load: maps are not there yet");
-    if (!status && stat(load->path, &about) == 0 && S_ISDIR(about.st_mode))
-        status = rt_fail(t, STEP_EUNSUPPORTED, "load: %s: directories are not read yet; name a .safetensors file",
+    if (!status && folder && !directories)
+        status = rt_fail(t, STEP_EUNSUPPORTED,
+                         "load: %s: this object was compiled --without directories; name a .safetensors file",
                          load->path);
-    if (!status && (status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
+    if (!status && !folder && (status = st_open_file(&file, load->path, !(load->flags & STEP_LOAD_NO_VERIFY), error)))
         rt_fail(t, status, "load: %s", error);
     if (status) return rt_agree(t, status);
-    status = load_file(t, load, &file);
-    st_close(&file);
+    status = folder ? directories->load(t, load, load_from) : load_from(t, load, &file, NULL);
+    if (!folder) st_close(&file);
     if (!status) atomic_store(&t->poisoned, 0);
     return status;
 }
 
-const struct stepc_checkpoint stepc_part_checkpoint = {save_file, load};
+const struct stepc_checkpoint stepc_part_checkpoint = {save, load, &rt_directories};
+const struct stepc_checkpoint stepc_part_files = {save, load, NULL};
 
 step_status rt_load(struct step_instance *t, const struct step_load *from)
 {

@@ -1,7 +1,9 @@
 #include "runtime/header_scan.h"
 #include "ir/base/str.h"
 
+#include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 static bool fail(struct rt_scan *s, const char *fault)
 {
@@ -124,4 +126,62 @@ char *scan_key(struct rt_scan *s)
     if (skip(s) != ':') return fail(s, "expected ':'"), NULL;
     s->at++;
     return key;
+}
+
+static uint64_t digits(struct rt_scan *s, uint64_t n, int *count)
+{
+    for (*count = 0; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
+        if (n < (uint64_t)1 << 59) n = n * 10 + (uint64_t)(*s->at - '0'), ++*count;
+    return n;
+}
+
+bool scan_number(struct rt_scan *s, double *out)
+{
+    if (skip(s) == '"') {
+        const char *text = scan_string(s);
+        bool infinite = text && strcmp(text + (*text == '-'), "Infinity") == 0;
+        *out = infinite ? *text == '-' ? -INFINITY : INFINITY : NAN;
+        return text && (infinite || strcmp(text, "NaN") == 0 || fail(s, "expected a number"));
+    }
+    bool negative = s->at < s->end && *s->at == '-';
+    int whole, fraction = 0, exponent = 0, places;
+    s->at += negative;
+    const char *begin = s->at;
+    uint64_t n = digits(s, 0, &whole);
+    int64_t scale = s->at - begin - whole; /* digits that no double tells apart */
+    if (s->at == begin) return fail(s, "expected a number");
+    if (s->at < s->end && *s->at == '.') s->at++, n = digits(s, n, &fraction);
+    scale -= fraction;
+    if (s->at < s->end && (*s->at | 32) == 'e') {
+        bool down = ++s->at < s->end && *s->at == '-';
+        s->at += down || (s->at < s->end && *s->at == '+');
+        exponent = (int)(digits(s, 0, &places) & 0xffff);
+        scale += down ? -exponent : exponent;
+    }
+    long double x = n, ten = 10;
+    for (uint64_t e = (uint64_t)(scale < 0 ? -scale : scale); e && n; e >>= 1, ten *= ten)
+        if (e & 1) x = scale < 0 ? x / ten : x * ten;
+    *out = (double)(negative ? -x : x);
+    return true;
+}
+
+bool scan_skip(struct rt_scan *s, int depth)
+{
+    char c = skip(s);
+    if (c == '"') return scan_string(s) != NULL;
+    if (c == '{' || c == '[') {
+        char close = c == '{' ? '}' : ']';
+        if (!depth) return fail(s, "too many brackets");
+        scan_open(s, c);
+        while (scan_more(s, close))
+            if ((c == '{' && !scan_key(s)) || !scan_skip(s, depth - 1)) break;
+        return !s->fault;
+    }
+    static const char words[3][6] = {"true", "false", "null"};
+    double ignored;
+    for (int i = 0; i < 3; i++) {
+        size_t n = strlen(words[i]);
+        if ((size_t)(s->end - s->at) >= n && strncmp(s->at, words[i], n) == 0) return s->at += n, true;
+    }
+    return scan_number(s, &ignored);
 }

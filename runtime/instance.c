@@ -118,6 +118,7 @@ static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void end(struct step_instance *t)
 {
+    if (t->saved) t->program->checkpoint->directories->end(t);
     if (t->alive && t->program->team && !t->program->team->stop(t)) {
         rt_log(t, 0, "destroy: a worker does not come back; its memory is left");
         return;

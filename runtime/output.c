@@ -63,18 +63,25 @@ bool st_output_open(struct st_output *o, const char *path, char error[ST_TEXT])
     return false;
 }
 
-bool st_output_write(struct st_output *o, const void *data, size_t bytes, char error[ST_TEXT])
+bool st_put(int fd, const void *data, size_t bytes)
 {
     const char *at = data;
-    o->sum = st_crc32(o->sum, data, bytes);
     while (bytes) {
-        ssize_t n = write(o->fd, at, bytes < (size_t)1 << 30 ? bytes : (size_t)1 << 30);
+        ssize_t n = write(fd, at, bytes < (size_t)1 << 30 ? bytes : (size_t)1 << 30);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return output_error(o, "write", error);
+        if (n < 0) return false;
         at += n;
         bytes -= (size_t)n;
     }
     return true;
+}
+
+bool st_sync(int fd) { return !fsync(fd) || errno == EINVAL || errno == EROFS; }
+
+bool st_output_write(struct st_output *o, const void *data, size_t bytes, char error[ST_TEXT])
+{
+    o->sum = st_crc32(o->sum, data, bytes);
+    return st_put(o->fd, data, bytes) || output_error(o, "write", error);
 }
 
 bool st_output_publish(struct st_output *o, char error[ST_TEXT])
@@ -95,7 +102,7 @@ bool st_output_close(struct st_output *o, bool keep, char error[ST_TEXT])
 {
     bool ok = o->fd >= 0;
     if (!ok) return true;
-    if (keep && !o->direct && fsync(o->fd) && errno != EINVAL && errno != EROFS) ok = output_error(o, "fsync", error);
+    if (keep && !o->direct && !st_sync(o->fd)) ok = output_error(o, "fsync", error);
     if (ok && keep) ok = st_output_publish(o, error);
     if (!o->direct && !o->published && !o->nameless) unlink(o->temporary);
     if (close(o->fd) && ok && keep) ok = output_error(o, "close", error);

@@ -159,6 +159,12 @@ struct rt_bound {
 typedef void rt_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
                          const float *b, int ldb, float beta, float *c, int ldc);
 
+/* A save: NULL entries where it is over when save returns. */
+struct step_job {
+    step_status (*wait)(struct step_job *, int64_t timeout_ms);
+    void (*free)(struct step_job *);
+};
+
 /* What most of the code asks for stands in the first 128 bytes, here and in rt_device: further away every access is
  * three bytes longer. */
 struct step_instance {
@@ -223,6 +229,8 @@ struct step_instance {
     pthread_mutex_t stage_lock;
     bool staged_ready;
     char *staged, *staged_live; /* global inputs in C order: being filled, used by the step */
+
+    struct rt_saved *saved; /* of directory.c; NULL: nothing was saved or loaded yet */
 
     char text[RT_TEXT];    /* of the last failing call */
     char failure[RT_TEXT]; /* of rt_give_up */
@@ -392,9 +400,25 @@ struct stepc_blas { /* blas.c */
     void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker,
                 uint32_t workers);
 };
+/* A tensor file, or the tensors of a checkpoint, into the instance. Ranks agree once, before anything changes. */
+struct st_file;
+struct st_tensor;
+struct st_checkpoint;
+typedef step_status rt_load_from(struct step_instance *, const struct step_load *, struct st_file *,
+                                 const struct st_checkpoint *);
+struct rt_directories { /* directory.c */
+    step_status (*save)(struct step_instance *, const struct step_save *, const char *const *patterns, uint32_t count,
+                        struct step_job **);
+    step_status (*load)(struct step_instance *, const struct step_load *, rt_load_from *);
+    step_status (*read)(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify, char *error);
+    const char *(*item)(const struct step_instance *, const char *name);
+    void (*end)(struct step_instance *); /* waits for the save that runs */
+};
+extern const struct rt_directories rt_directories;
 struct stepc_checkpoint { /* checkpoint.c */
-    step_status (*save)(struct step_instance *, const struct step_save *);
+    step_status (*save)(struct step_instance *, const struct step_save *, struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *);
+    const struct rt_directories *directories; /* NULL: single files only */
 };
 struct stepc_indices { /* indices.c */
     /* Values used as indices lie in [initial, index_limit). Generated code relies on it. */
@@ -493,6 +517,17 @@ void rt_signal_change(struct rt_signal *);
 bool rt_unpack_commands(struct step_instance *, struct stepc_entry *, const unsigned char *at);
 uint32_t rt_useful_workers(const struct stepc_program *, uint32_t most); /* of each device */
 bool rt_plan_commands(struct step_instance *, struct rt_entry *);
+
+/* ---------------------------------------------------------------- removal.c */
+
+enum { RT_ITEMS = STEP_STATE, RT_STEP_NAME = 64 };
+extern const char rt_item_files[RT_ITEMS][24]; /* by role, from 1 on */
+int rt_open_folder(int parent, const char *name);
+bool rt_move(int at, const char *from, const char *to, unsigned flags); /* flags of renameat2 */
+/* ".kind-step-N-random"; false: tried often enough */
+bool rt_new_name(char name[RT_STEP_NAME], const char *kind, uint64_t step, uint32_t attempt);
+/* inside: of items. `try`: removes nothing. False: there are others, or it could not. */
+bool rt_empty_folder(int at, bool inside, bool try);
 
 /* ---------------------------------------------------------------- step.c */
 

@@ -37,6 +37,8 @@ enum { ST_ENTRY = sizeof "\"\":{\"dtype\":\"I8\",\"shape\":[],\"data_offsets\":[
 #define ST_SUM "{\"__metadata__\":{\"stepc.crc32\":\"" /* then the digits */
 #define ST_ZEROS "00000000"
 enum { ST_SUM_AT = sizeof ST_SUM - 1, ST_DIGITS = sizeof ST_ZEROS - 1, ST_BEHIND_SUM = 8 + ST_SUM_AT + ST_DIGITS };
+_Static_assert(8 + ST_SUM_AT == (int)ST_SUM_DIGITS && ST_DIGITS == (int)ST_SUM_SIZE,
+               "step_tools.h says where the checksum stands");
 
 struct st_check {
     struct st_file *file;
@@ -312,54 +314,26 @@ step_status st_read(const struct st_file *f, const struct st_tensor *t, uint64_t
 
 /* ---------------------------------------------------------------- writing */
 
-/* The header under construction. */
-struct header {
-    char *text;
-    size_t length;
-};
-
-static void add(struct header *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct header *h, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    h->length += (size_t)vsnprintf(h->text + h->length, 512, format, args); /* no piece is longer */
-    va_end(args);
-}
-
-static void add_name(struct header *h, const char *name)
-{
-    add(h, ",\"");
-    for (; *name; name++) {
-        unsigned char byte = (unsigned char)*name;
-        if (byte < 0x20) add(h, "\\u%04x", byte);
-        else add(h, byte == '"' || byte == '\\' ? "\\%c" : "%c", byte);
-    }
-}
-
-static void write_header(struct header *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
+void st_header(struct st_text *h, const struct st_tensor *tensors, uint32_t count, uint64_t step)
 {
     uint64_t at = 0;
-    size_t room = 1024;
-    for (uint32_t i = 0; i < count; i++) room += 6 * strlen(tensors[i].name) + 512;
-    *h = (struct header){.text = malloc(room)};
-    if (!h->text) return;
-    add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
+    st_add(h, "12345678" ST_SUM ST_ZEROS "\",\"step\":\"%" PRIu64 "\"}", step);
     for (uint32_t i = 0; i < count; i++) {
         const struct st_tensor *t = &tensors[i];
         const char *dtype = "";
         for (size_t k = 0; k < ST_DTYPES; k++)
             if (st_dtypes[k].dtype == t->dtype) dtype = st_dtypes[k].name;
-        add_name(h, t->name);
-        add(h, "\":{\"dtype\":\"%s\",\"shape\":[", dtype);
-        for (int32_t k = 0; k < t->rank; k++) add(h, k ? ",%" PRId64 : "%" PRId64, t->shape[k]);
-        add(h, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + t->bytes);
+        st_add(h, ",");
+        st_add_quoted(h, t->name);
+        st_add(h, ":{\"dtype\":\"%s\",\"shape\":[", dtype);
+        for (int32_t k = 0; k < t->rank; k++) st_add(h, k ? ",%" PRId64 : "%" PRId64, t->shape[k]);
+        st_add(h, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + t->bytes);
         at += t->bytes;
     }
-    add(h, "}");
-    while (h->length % 64) add(h, " ");
+    st_add(h, "}");
+    if (!h->lacking) st_add(h, "%*s", (int)(-h->length % 64), "");
     uint64_t length = h->length - 8;
-    memcpy(h->text, &length, 8); /* little-endian, as every machine here */
+    if (!h->lacking) memcpy(h->at, &length, 8); /* little-endian, as every machine here */
 }
 
 static step_status write_data(struct st_output *o, const struct st_tensor *tensors, uint32_t count, st_fetch *fetch,
@@ -382,16 +356,16 @@ step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t
                      void *user, char error[ST_TEXT])
 {
     struct st_output o;
-    struct header h;
+    struct st_text h = {0};
     char ignored[ST_TEXT], digits[ST_DIGITS + 1];
     if (!st_output_open(&o, path, error)) return STEP_EIO;
-    write_header(&h, tensors, count, step);
-    step_status status = h.text ? STEP_OK : STEP_ENOMEM;
+    st_header(&h, tensors, count, step);
+    step_status status = h.lacking ? STEP_ENOMEM : STEP_OK;
     if (status) snprintf(error, ST_TEXT, "%s: out of memory", path);
-    else if (!st_output_write(&o, h.text, ST_BEHIND_SUM, error)) status = STEP_EIO;
+    else if (!st_output_write(&o, h.at, ST_BEHIND_SUM, error)) status = STEP_EIO;
     o.sum = 0;
-    if (!status && !st_output_write(&o, h.text + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM, error)) status = STEP_EIO;
-    free(h.text);
+    if (!status && !st_output_write(&o, h.at + ST_BEHIND_SUM, h.length - ST_BEHIND_SUM, error)) status = STEP_EIO;
+    free(h.at);
     if (!status) status = write_data(&o, tensors, count, fetch, user, error);
     snprintf(digits, sizeof digits, "%08x", o.sum);
     if (!status && !o.direct && /* in a pipe one cannot go back */

@@ -183,11 +183,13 @@ static int one_step(struct run *r, uint64_t k)
     r->done++;
     r->last_loss = result.loss;
     run_nonfinite(r, &result);
+    r->checkpoint.step = result.step;
     if (result.flags & STEP_SKIPPED) result.step++; /* what metrics say is of the step that was tried */
     bool evaluated = (r->eval_every && (k + 1) % r->eval_every == 0) || (r->eval_last && r->done == r->steps);
     if (r->metrics_open) code = run_metrics_begin(r, &result);
     if (!code && evaluated) code = evaluate(r);
     if (code == EVALUATION_STOPPED) code = 0, evaluated = false;
+    if (!code && evaluated) r->checkpoint.evaluated = r->checkpoint.step;
     if (!code && evaluated && !r->metrics_open) run_show_evaluated(r, result.step);
     if (!code && r->metrics_open) code = run_metrics_end(r, evaluated ? r->eval_sums : NULL);
     run_progress(r, &result, r->done == r->steps);
@@ -207,6 +209,7 @@ static int evaluate_alone(struct run *r)
 /* SIGUSR1. */
 static int save_now(struct run *r, const char *save)
 {
+    if (r->checkpoint.folder) return 0; /* a checkpoint does it */
     int code = save ? run_save(r, save, cli_count(r->cli, "all-state") > 0) : 0;
     if (!code && !r->cli->quiet)
         fprintf(stderr, "%sstepc: note: SIGUSR1: %s step %llu\n", r->line_open ? "\n" : "",
@@ -226,7 +229,9 @@ static int train(struct run *r)
     for (uint64_t k = 0; !code && !run_stopped(r) && k < r->steps; k++) {
         code = one_step(r, r->first_step + k);
         if (!code) code = run_signals_agree(r);
-        if (!code && run_save_wanted(r)) code = save_now(r, save);
+        bool wanted = !code && run_save_wanted(r);
+        if (wanted) code = save_now(r, save);
+        if (!code) code = run_checkpoint_step(r, wanted);
     }
     run_signals_interrupt();
     uint64_t end = run_now();
@@ -238,7 +243,7 @@ static int train(struct run *r)
         fprintf(stderr, "%sstepc: note: stopped by %s after step %llu of %llu%s\n", r->line_open ? "\n" : "",
                 run_stopped(r) == SIGINT ? "Ctrl-C" : "a signal", (unsigned long long)(r->first_step + r->done),
                 (unsigned long long)(r->first_step + r->steps),
-                save ? "; its state is saved" : "; without --save FILE its state is lost");
+                save || r->checkpoint.folder ? "; its state is saved" : "; without --save FILE its state is lost");
     if (run_stopped(r)) r->line_open = false;
     if (!code || (save && r->done)) { /* what ended the run early must not cost the steps that are done */
         int saved = run_save_finite(r, save);
@@ -247,6 +252,8 @@ static int train(struct run *r)
                     (unsigned long long)(r->first_step + r->done));
         if (!code) code = saved;
     }
+    int checkpointed = run_checkpoint_end(r);
+    if (!code) code = checkpointed;
     const char *infer = cli_text(r->cli, "infer", NULL);
     if (infer && !code && !run_stopped(r)) code = run_infer(r, infer);
     if (infer && !code && run_stopped(r) && !r->cli->quiet)
@@ -267,6 +274,8 @@ static int read_step_counter(struct run *r)
     step_status status = counted ? r->api->read(r->instance, &a) : STEP_OK;
     if (status) return run_status(r, status, "--init");
     r->first_step = steps > 0 ? (uint64_t)steps : 0;
+    int code = run_checkpoint_position(r);
+    if (code) return code;
     for (size_t i = 0; i < r->sets.count && !r->cli->quiet; i++) {
         uint64_t step = r->sets.items[i].step, last = r->first_step + r->steps;
         if (!step || (step > r->first_step && step <= last)) continue;
@@ -300,14 +309,16 @@ static int start(struct run *r)
     int code = trains ? run_data_open(r, &r->data, "--data") : 0;
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
+    if (!code) code = run_checkpoint_options(r);
     r->infer_data.some = r->infer_data.rows_allowed = r->eval_data.rows_allowed = true;
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
     if (code) return code;
     step_status status = r->api->init(r->instance);
-    if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
+    if (status == STEP_EUNSUPPORTED && (cli_count(r->cli, "init") || cli_count(r->cli, "resume"))) status = STEP_OK;
     if (status) return run_status(r, status, r->path);
-    const char *init = cli_text(r->cli, "init", NULL);
+    if ((code = run_checkpoint_begin(r))) return code;
+    const char *init = r->checkpoint.resumed ? NULL : cli_text(r->cli, "init", NULL);
     struct step_load load = {
         .size = sizeof load, .path = init, .flags = init && !is_whole_state(init) ? STEP_LOAD_CAST : 0};
     if (init && (status = r->api->load(r->instance, &load))) {

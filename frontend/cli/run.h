@@ -1,5 +1,5 @@
 /* What the files of `stepc run` share: run.c (the loop), run_object.c (opening), run_data.c (batches), run_output.c
- * (metrics, saved files, messages). */
+ * (metrics, saved files, messages), run_checkpoint.c (directories). */
 #ifndef FRONTEND_CLI_RUN_H
 #define FRONTEND_CLI_RUN_H
 #include "frontend/cli/cli.h"
@@ -29,6 +29,18 @@ struct run_data {
     VEC(struct st_file *) files;
 };
 
+/* run_checkpoint.c */
+struct run_checkpoint {
+    const char *folder, *resume; /* NULL: none; resume: "auto" or a path */
+    uint64_t every, pause_ns;    /* 0: not so */
+    bool go_on;                  /* where a save fails */
+    bool resumed, failed, told;  /* failed: the last save */
+    uint64_t step, saved;        /* of the state; the last one saved or being saved */
+    uint64_t evaluated;          /* the last one that was evaluated */
+    struct step_job *job;        /* of `saved`, NULL: none runs */
+    uint64_t begin_ns, waited_ns;
+};
+
 struct run_set {
     const char *name;
     double value;
@@ -46,6 +58,7 @@ struct run {
     const char *manifest; /* NULL: none (the interpreter) */
     const char *name;
     struct run_data data, eval_data, infer_data;
+    struct run_checkpoint checkpoint;
     VEC(struct run_set) sets;
     uint64_t steps, eval_every;
     const char *eval_weights;
@@ -106,8 +119,16 @@ int run_npy_open(const struct cli *, struct st_file *, const char *name, const c
 /* run_infer.c */
 int run_infer(struct run *, const char *path); /* the outputs of the model into a file */
 
+/* run_checkpoint.c. 0 or an exit code after a message. */
+int run_checkpoint_options(struct run *);
+int run_checkpoint_begin(struct run *);    /* loads what is resumed */
+int run_checkpoint_position(struct run *); /* steps and batches that lie behind it, once first_step is known */
+int run_checkpoint_step(struct run *, bool now);
+int run_checkpoint_end(struct run *);
+
 /* run_finite.c */
-bool run_weights_finite(struct run *);                        /* parameters that are trained, and averages */
+bool run_weights_lost(struct run *);   /* they were finite and are not any more, and nobody asked for it by name */
+bool run_weights_finite(struct run *); /* parameters that are trained, and averages */
 void run_nonfinite(struct run *, const struct step_result *); /* says so of the first step, counts */
 int run_save_finite(struct run *, const char *path); /* NULL: nothing is saved. 0 or an exit code after a message */
 
@@ -120,6 +141,8 @@ bool run_is_evaluated(const struct step_tensor *metric);    /* one number, of th
 int run_metrics_end(struct run *, const double *evaluated); /* NULL: nothing was evaluated */
 int run_metrics_close(struct run *, bool keep);
 int run_save_possible(struct run *, const char *option, const char *path); /* asked before the first step */
+int run_save_folder(struct run *, const char *path);                       /* the same of --save-dir, which is made */
+const char *run_seconds(struct arena *, double);
 int run_save(struct run *, const char *path, bool all_state);
 void run_head(struct run *);
 void run_show_evaluated(struct run *, uint64_t step);

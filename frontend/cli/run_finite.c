@@ -49,11 +49,15 @@ void run_nonfinite(struct run *r, const struct step_result *result)
 
 /* Asked for by name, a run that continues is what Optax does, and with --metrics every step's numbers stand in a file;
  * else such weights would take the place of better ones for whoever looks at the exit code alone. */
+bool run_weights_lost(struct run *r)
+{
+    bool told = cli_count(r->cli, "on-nonfinite") > 0 || cli_count(r->cli, "metrics") > 0;
+    return r->nonfinite && !told && r->was_finite && !run_weights_finite(r);
+}
+
 int run_save_finite(struct run *r, const char *path)
 {
-    bool all = cli_count(r->cli, "all-state") > 0;
-    bool told = cli_count(r->cli, "on-nonfinite") > 0 || cli_count(r->cli, "metrics") > 0;
-    bool lost = r->nonfinite && !told && r->was_finite && !run_weights_finite(r);
+    bool all = cli_count(r->cli, "all-state") > 0, lost = run_weights_lost(r);
     const char *other = path ? arena_format(r->cli->arena, "%s.nonfinite", path) : NULL;
     int code = path ? run_save(r, lost ? other : path, all) : 0;
     if (!lost || code) return code;

@@ -53,6 +53,23 @@ int run_status(struct run *r, step_status status, const char *doing)
 
 const char *run_output_path(const struct run *r, const char *path) { return r->place.rank ? "/dev/null" : path; }
 
+/* A run that continues keeps the lines of the steps behind it; those that were done after the checkpoint come again. */
+static int keep_lines(struct run *r, const char *path)
+{
+    FILE *old = r->metrics_file.direct ? NULL : fopen(path, "r");
+    char *line = NULL, error[ST_TEXT];
+    size_t room = 0;
+    bool good = true;
+    for (ssize_t n; good && old && (n = getline(&line, &room, old)) > 0 && line[n - 1] == '\n';) {
+        unsigned long long step;
+        if (sscanf(line, " { \"step\" : %llu", &step) != 1 || step > r->first_step) break;
+        good = st_output_write(&r->metrics_file, line, (size_t)n, error);
+    }
+    free(line);
+    if (old) fclose(old);
+    return good ? 0 : cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
+}
+
 int run_metrics_open(struct run *r, const char *path)
 {
     char error[ST_TEXT];
@@ -61,7 +78,7 @@ int run_metrics_open(struct run *r, const char *path)
     else if (!st_output_open(&r->metrics_file, path, error))
         return cli_failed(r->cli, EXIT_ENVIRONMENT, "--metrics: %s", error);
     r->metrics_open = true;
-    return 0;
+    return r->checkpoint.resumed && !r->metrics_stdout ? keep_lines(r, path) : 0;
 }
 
 static void add_number(struct json_tree to, const char *key, double x, uint32_t dtype)
@@ -186,6 +203,24 @@ int run_save_possible(struct run *r, const char *option, const char *path)
     return 0;
 }
 
+int run_save_folder(struct run *r, const char *path)
+{
+    char *parts = arena_string_n(r->cli->arena, path, strlen(path)), error[ST_TEXT];
+    struct st_output o;
+    for (char *at = parts; *at; at++) {
+        if (*at != '/' || at == parts) continue;
+        *at = 0;
+        mkdir(parts, 0777); /* what cannot be made is told below */
+        *at = '/';
+    }
+    if (mkdir(path, 0777) && errno != EEXIST)
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s: %s", path, strerror(errno));
+    if (!st_output_open(&o, arena_format(r->cli->arena, "%s/step-0", path), error))
+        return cli_failed(r->cli, EXIT_ENVIRONMENT, "--save-dir: %s", error);
+    st_output_close(&o, false, error);
+    return 0;
+}
+
 /* The pipe at `path`, if somebody reads it: who was told to stop does not wait for one to come. -1: no pipe; -2:
  * nobody. */
 static int open_pipe(const char *path)
@@ -232,7 +267,7 @@ static const char *bytes_text(struct arena *a, uint64_t bytes)
                             : arena_format(a, "%.1f MB", (double)bytes * 1e-6);
 }
 
-static const char *seconds_text(struct arena *a, double s)
+const char *run_seconds(struct arena *a, double s)
 {
     if (s < 0.9995e-3) return arena_format(a, "%.3g us", s * 1e6);
     if (s < 0.9995) return arena_format(a, "%.3g ms", s * 1e3);
@@ -308,7 +343,7 @@ void run_progress(struct run *r, const struct step_result *result, bool last)
     struct arena scratch = {0};
     snprintf(text, sizeof text, rate < 10 ? "%.2f" : "%.0f", rate);
     fprintf(stderr, "%sstep %llu/%llu  loss %.4f  %s steps/s  ETA %s%s", r->cli->progress ? "\r" : "",
-            (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, text, seconds_text(&scratch, left),
+            (unsigned long long)r->done, (unsigned long long)r->steps, result->loss, text, run_seconds(&scratch, left),
             r->cli->progress ? "\033[K" : "\n");
     arena_free(&scratch);
     fflush(stderr);
@@ -328,8 +363,8 @@ void run_summary(struct run *r)
     r->api->memory(r->instance, 0, &m);
     fprintf(stderr, "%s step%s", cli_grouped(a, (double)r->done), r->done == 1 ? "" : "s");
     if (r->done)
-        fprintf(stderr, " in %s, mean %s, best %s per step, loss %.6g", seconds_text(a, seconds),
-                seconds_text(a, seconds / (double)r->done), seconds_text(a, (double)r->best_ns * 1e-9), r->last_loss);
+        fprintf(stderr, " in %s, mean %s, best %s per step, loss %.6g", run_seconds(a, seconds),
+                run_seconds(a, seconds / (double)r->done), run_seconds(a, (double)r->best_ns * 1e-9), r->last_loss);
     if (r->manifest)
         fprintf(stderr, "; peak memory %s predicted, %s measured", bytes_text(a, m.planned_peak),
                 bytes_text(a, m.measured_peak));

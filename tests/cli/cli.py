@@ -294,8 +294,11 @@ class Cli(runner.Case):
         del document["ema"]
         toy, so = self.write("toy.json", json.dumps(document)), self.path("toy.so")
         for cpu in ("x86-64-v3", "x86-64-v4"):
+            self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "directories")
+            alone = os.path.getsize(so)
+            self.assertLessEqual(alone, 64 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu)
-            self.assertLessEqual(os.path.getsize(so), 64 * 1024)
+            self.assertLessEqual(os.path.getsize(so), alone + 24 * 1024)
             self.stepc("compile", toy, "-o", so, "--cpu", cpu, "--without", "checkpoint")
             self.assertLessEqual(os.path.getsize(so), 50 * 1024)
         self.assertIn('did you mean "checkpoint"', self.stepc("compile", toy, "-o", so, "--without", "checkpont", code=2).stderr)

@@ -5,8 +5,8 @@ usage: state.py STEPC [-j N] [--all] [NAME-GLOB...]
 
 Documents are those recorded for the optimizer table (tests/unit/frontend/optim_cases.json: every row), the recorded cases of
 tests/parity whose features have state, and some with meshes. Each is asked, by the interpreter and some as objects:
-  * N steps are k steps, --save --all-state, --init of that file and N-k steps: the same bytes of state and metrics. All
-    problems of a file are reported: a missing, an extra, a mistyped tensor.
+  * N steps are k steps, --save --all-state, --init of that file and N-k steps: the same bytes of state and metrics; so they are
+    with a checkpoint directory and --resume. All problems of a file are reported: a missing, an extra, a mistyped tensor.
   * --set of a plain learning rate gives the bits of the document that has this rate.
   * `explain --state` lists what --all-state writes, with its bytes.
   * Slots have the names, dtypes and shapes of Optax's state (names.json, recorded by record_names.py).
@@ -73,6 +73,11 @@ def continues(run, init, breaks):
         same("%d + %d steps" % (k, run.steps - k), whole, rest)
         if before + after != metrics:
             raise Differs("%d + %d steps: metrics differ" % (k, run.steps - k))
+    if breaks and run.steps > breaks[0]:  # and by a checkpoint directory
+        with tempfile.TemporaryDirectory(prefix="stepc-state-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+            run.run("part", breaks[0], init, "--save-dir", folder)
+            rest, after = run.run("rest", run.steps, None, "--save-dir", folder, "--resume", "auto")
+        same("a checkpoint after %d steps" % breaks[0], whole, rest)
     return whole
 
 

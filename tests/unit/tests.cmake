@@ -7,7 +7,7 @@ if(TARGET frontend_test_functions AND TARGET passes)
   target_link_libraries(frontend_test_functions PRIVATE passes)
 endif()
 # The runtime's tests again on devices whose memory the host cannot read (tests/unit/runtime/rows.h).
-foreach(test abi collectives lifecycle safetensors)
+foreach(test abi collectives directories lifecycle safetensors)
   if(TARGET runtime_test_${test})
     add_test(NAME unit.runtime_far_${test} COMMAND runtime_test_${test} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
     set_tests_properties(unit.runtime_far_${test} PROPERTIES LABELS "sanitize;threads" TIMEOUT 1800

@@ -30,6 +30,27 @@ struct st_file {
 /* CRC-32 as in zlib, of what `crc` is the sum of (0: nothing) and of more bytes. */
 uint32_t st_crc32(uint32_t crc, const void *data, uint64_t bytes);
 
+/* A text that grows; `at` is malloc's. */
+struct st_text {
+    char *at;
+    size_t length, room;
+    bool lacking; /* memory: what was added since is not there */
+};
+void st_add(struct st_text *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void st_add_quoted(struct st_text *, const char *); /* as a string of JSON; the text is UTF-8 */
+void st_add_number(struct st_text *, double);       /* as JSON, exactly; "NaN", "Infinity", "-Infinity" */
+
+/* XXH3 of 128 bits, of bytes that come in pieces; as text, in hexadecimal digits. */
+enum { ST_HASH = 33, ST_HASH_BLOCK = 1024 };
+struct st_hash {
+    uint64_t sums[8], bytes;
+    uint32_t pending;
+    unsigned char held[64 + ST_HASH_BLOCK]; /* the end of the block before, and what was not taken yet */
+};
+void st_hash_begin(struct st_hash *);
+void st_hash_add(struct st_hash *, const void *data, uint64_t bytes);
+void st_hash_end(struct st_hash *, char text[ST_HASH]);
+
 /* Opens and checks the whole structure and, to `verify`, the checksum if there is one. Not STEP_OK: `error` says file,
  * tensor, expected, found; nothing is open. STEP_EIO: cannot be opened or read; STEP_ECORRUPT: contradicts the format
  * or its checksum; STEP_ENOMEM. */
@@ -49,6 +70,11 @@ step_status st_read(const struct st_file *, const struct st_tensor *, uint64_t o
 typedef step_status st_fetch(void *user, uint32_t index, void *to);
 step_status st_write(const char *path, const struct st_tensor *tensors, uint32_t count, uint64_t step, st_fetch *,
                      void *user, char error[ST_TEXT]);
+
+/* The first bytes of such a file, up to the data, which follow one after the other; its checksum: the 8 digits at
+ * ST_SUM_DIGITS are those of the CRC-32 of all that stands behind them. `lacking` if there is no memory. */
+enum { ST_SUM_DIGITS = 40, ST_SUM_SIZE = 8 };
+void st_header(struct st_text *, const struct st_tensor *tensors, uint32_t count, uint64_t step);
 
 /* Whether a slot of role state is a running statistic of the model: counters, random state and the loss scale are not.
  */
@@ -71,10 +97,57 @@ struct st_output {
 /* Opens a temporary file in the same directory; a path that exists and is no regular file is written directly. */
 bool st_output_open(struct st_output *, const char *path, char error[ST_TEXT]);
 bool st_output_write(struct st_output *, const void *, size_t, char error[ST_TEXT]);
+bool st_put(int fd, const void *, size_t); /* all of it; false: errno */
+bool st_sync(int fd);                      /* false: errno; true too where the file system cannot */
 /* For files that others follow while they grow: from now on the file has its name, whatever becomes of the writer. */
 bool st_output_publish(struct st_output *, char error[ST_TEXT]);
 /* keep: sync, close, rename; else: close, remove. False: `error` is set and nothing was published. */
 bool st_output_close(struct st_output *, bool keep, char error[ST_TEXT]);
+
+/* ---------------------------------------------------------------- checkpoint directories */
+
+#define ST_MANIFEST "manifest.json"
+enum { ST_CHECKPOINT = 1, ST_METRICS = 256 }; /* the version of manifests; how many metrics one may have */
+
+/* A complete checkpoint: what its manifest says, and the files that it names. */
+struct st_checkpoint {
+    struct st_file all; /* whole tensors by name, `offset`: their first piece; `text`: the manifest; `path` */
+    uint64_t step;
+    int64_t created; /* seconds since 1970 */
+    struct st_member {
+        const char *name, *hash;
+        uint64_t bytes;
+        struct st_file file; /* of tensors, open */
+    } *members;              /* by name */
+    struct st_piece {
+        const char *hash, *key;
+        uint32_t tensor, member;
+        uint64_t offset, bytes; /* in the file */
+        int64_t start[8], shape[8];
+    } *pieces; /* by tensor */
+    struct {
+        const char *name;
+        double value;
+    } metrics[ST_METRICS];
+    uint32_t member_count, piece_count, metric_count;
+};
+/* Reads the manifest and compares its own checksum; `files`: also opens what it names and compares their sizes and
+ * headers with it. STEP_ECORRUPT: damaged, or not complete; STEP_EVERSION; STEP_EIO; STEP_ENOMEM. */
+step_status st_checkpoint_open(struct st_checkpoint *, const char *path, bool files, char error[ST_TEXT]);
+void st_checkpoint_close(struct st_checkpoint *);
+/* The whole of a tensor, its pieces put together; `verify`: compared with their checksums. */
+step_status st_checkpoint_read(const struct st_checkpoint *, const struct st_tensor *, void *to, bool verify,
+                               char error[ST_TEXT]);
+/* Every byte of a file against its checksum. */
+step_status st_checkpoint_verify(const struct st_checkpoint *, const struct st_member *, char error[ST_TEXT]);
+/* The text of an item: NULL and STEP_ENOTFOUND if there is none; else to be freed. */
+char *st_checkpoint_item(const struct st_checkpoint *, const char *name, step_status *, char error[ST_TEXT]);
+bool st_is_checkpoint(const char *path); /* a directory with a manifest */
+/* The numbers of all step-N in a run directory, the highest first; *steps is malloc's. STEP_EIO, STEP_ENOMEM. */
+step_status st_steps(const char *path, uint64_t **steps, uint32_t *count, char error[ST_TEXT]);
+/* In an open run directory: removes a checkpoint, unless it holds files of others; what writers that are gone left. */
+bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT]);
+void st_remove_forsaken(int parent);
 
 /* ---------------------------------------------------------------- instances over other tables */
 

@@ -1,0 +1,233 @@
+/* Checkpoint directories of `stepc run`: when they are saved, what is told of it, and what a run that continues begins
+ * with. Beside the state a checkpoint has an item that says how many batches were taken and of how many: steps that
+ * were skipped took one, too. */
+#include "frontend/cli/run.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RUN_ITEM "stepc_run" /* its text: RUN_FORM */
+#define RUN_FORM "{\"batches\":%" PRIu64 ",\"step\":%" PRIu64 ",\"data\":%" PRIu64 "}"
+#define RUN_SCAN "{\"batches\":%" SCNu64 ",\"step\":%" SCNu64 ",\"data\":%" SCNu64 "}"
+
+int run_checkpoint_options(struct run *r)
+{
+    static const char *const needing[] = {"save-every", "save-seconds"};
+    struct run_checkpoint *c = &r->checkpoint;
+    c->folder = cli_text(r->cli, "save-dir", NULL);
+    c->resume = cli_text(r->cli, "resume", NULL);
+    for (size_t i = 0; i < sizeof needing / sizeof *needing; i++)
+        if (!c->folder && cli_count(r->cli, needing[i]))
+            return cli_usage(r->cli, "--%s needs --save-dir DIR", needing[i]);
+    c->every = (uint64_t)cli_integer(r->cli, "save-every", 0);
+    c->pause_ns = (uint64_t)cli_integer(r->cli, "save-seconds", 0) * 1000000000u;
+    c->go_on = strcmp(cli_text(r->cli, "on-save-error", "stop"), "warn") == 0;
+    if (!c->resume) return 0;
+    bool number = *c->resume && strspn(c->resume, "0123456789") == strlen(c->resume);
+    if (!c->folder && (number || strcmp(c->resume, "auto") == 0))
+        return cli_usage(r->cli, "--resume %s needs --save-dir DIR; --resume PATH names a checkpoint", c->resume);
+    if (strcmp(c->resume, "auto") != 0 && cli_count(r->cli, "init"))
+        return cli_usage(r->cli,
+                         "--resume %s and --init exclude each other; --resume auto takes --init where there is no "
+                         "checkpoint yet",
+                         c->resume);
+    if (number) c->resume = arena_format(r->cli->arena, "%s/step-%s", c->folder, c->resume);
+    return 0;
+}
+
+/* ---------------------------------------------------------------- what a run begins with */
+
+/* Steps that lie in the folder behind the one that the run begins with would be in its way. Those that --resume auto
+ * did not take are damaged: they get another name. */
+static int clear_way(struct run *r, bool damaged)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    char error[ST_TEXT];
+    uint64_t *steps;
+    uint32_t count;
+    int code = 0;
+    if (st_steps(c->folder, &steps, &count, error)) return 0; /* there is none yet, or saving will say why not */
+    for (uint32_t i = 0; !code && i < count && (steps[i] > c->step || !c->resumed); i++) {
+        const char *from = arena_format(r->cli->arena, "%s/step-%" PRIu64, c->folder, steps[i]);
+        const char *to = arena_format(r->cli->arena, "%s.damaged", from);
+        if (!damaged)
+            code = cli_failed(r->cli, EXIT_WRONG,
+                              "--save-dir %s holds step-%" PRIu64
+                              " already%s; --resume auto goes on from the newest one, "
+                              "another folder keeps both",
+                              c->folder, steps[i], c->resumed ? ", behind the one that is resumed" : "");
+        else if (rename(from, to))
+            code = cli_failed(r->cli, EXIT_ENVIRONMENT, "%s is damaged and cannot be renamed: %s", from,
+                              strerror(errno));
+        else fprintf(stderr, "stepc: warning: %s is damaged: it is %s now\n", from, to);
+    }
+    free(steps);
+    return code;
+}
+
+/* Among the ranks of a mesh: whether one of them says so. */
+static bool any(struct run *r, bool mine)
+{
+    uint64_t all = mine;
+    if (r->place.ranks > 1 && r->api->agree(r->instance, mine, &all)) return true; /* what follows says why */
+    return all != 0;
+}
+
+static bool any_there(const struct run *r)
+{
+    char error[ST_TEXT];
+    uint64_t *steps;
+    uint32_t count = 0;
+    bool some = st_steps(r->checkpoint.folder, &steps, &count, error) == STEP_OK && count;
+    free(steps);
+    return some;
+}
+
+int run_checkpoint_begin(struct run *r)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    bool automatic = c->resume && strcmp(c->resume, "auto") == 0;
+    if (automatic && !any_there(r)) {
+        if (!r->cli->quiet) fprintf(stderr, "stepc: note: %s holds no checkpoint; the run begins anew\n", c->folder);
+    } else if (c->resume) {
+        const char *path = automatic ? c->folder : c->resume;
+        struct step_load load = {.size = sizeof load, .path = path};
+        step_status status = r->api->load(r->instance, &load);
+        if (status) return run_status(r, status, "--resume");
+        c->resumed = true;
+    }
+    return 0;
+}
+
+/* After the counter of the state was read: how far that run was in its data. */
+int run_checkpoint_position(struct run *r)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    const char *text = c->resumed ? r->api->item(r->instance, RUN_ITEM) : NULL;
+    uint64_t batches, step, data;
+    c->step = r->first_step;
+    if (text && sscanf(text, RUN_SCAN, &batches, &step, &data) == 3) {
+        r->first_step = batches;
+        c->step = step;
+        if (data != r->data.steps && r->steps)
+            fprintf(stderr,
+                    "stepc: warning: --resume: that run had data for %" PRIu64 " steps, this one for %" PRIu64 "\n",
+                    data, r->data.steps);
+    }
+    c->evaluated = UINT64_MAX;
+    c->saved = c->resumed ? c->step : UINT64_MAX;
+    if (c->resumed) r->steps = r->steps > r->first_step ? r->steps - r->first_step : 0;
+    if (c->resumed && !r->cli->quiet)
+        fprintf(stderr, "resume   step %" PRIu64 "%s\n", c->step, r->steps ? "" : ": nothing is left to do");
+    if (!c->folder) return 0;
+    int code = r->place.rank ? 0 : clear_way(r, c->resume && strcmp(c->resume, "auto") == 0);
+    if (!code && !r->place.rank) code = run_save_folder(r, c->folder);
+    return any(r, code != 0) && !code ? EXIT_ENVIRONMENT : code;
+}
+
+/* ---------------------------------------------------------------- saving */
+
+static int save_failed(struct run *r, step_status status)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    c->failed = true;
+    if (!c->go_on) return run_status(r, status, "--save-dir");
+    fprintf(stderr, "%sstepc: warning: --save-dir: %s; training goes on\n", r->line_open ? "\n" : "",
+            run_message(r->api->last_error(r->instance)));
+    r->line_open = false;
+    return 0;
+}
+
+/* What became of the save that runs; `wait`: until it has ended. */
+static int collect(struct run *r, bool wait)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    if (!c->job) return 0;
+    step_status status = r->api->job_wait(c->job, wait ? -1 : 0);
+    if (status == STEP_ETIMEOUT) return 0;
+    int code = status ? save_failed(r, status) : 0;
+    r->api->job_free(c->job);
+    c->job = NULL;
+    if (status) return code;
+    c->failed = false;
+    if (!r->cli->quiet)
+        fprintf(stderr, "%ssaved step %" PRIu64 " in %s, the step waited %s\n", r->line_open ? "\n" : "", c->saved,
+                run_seconds(r->cli->arena, (double)(run_now() - c->begin_ns) * 1e-9),
+                run_seconds(r->cli->arena, (double)c->waited_ns * 1e-9));
+    r->line_open = false;
+    return 0;
+}
+
+static void add_metric(struct run *r, struct step_hyper *to, const char *prefix, const char *name, double value)
+{
+    *to = (struct step_hyper){
+        .size = sizeof *to, .name = arena_format(r->cli->arena, "%s%s", prefix, name), .value = value};
+}
+
+static int save(struct run *r)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    int code = collect(r, true);
+    if (code) return code;
+    char text[128];
+    snprintf(text, sizeof text, RUN_FORM, r->first_step + r->done, c->step, r->data.steps);
+    struct step_item item = {.size = sizeof item, .name = RUN_ITEM, .json = text};
+    struct step_hyper *metrics = arena_new_array(r->cli->arena, struct step_hyper, 2 * (size_t)r->scalar_count + 1);
+    size_t count = 0;
+    for (size_t i = 0, k = 0; r->done && i < r->metric_count; i++) {
+        if (r->metrics[i].rank) continue;
+        add_metric(r, &metrics[count++], "", r->metrics[i].name, r->scalars[k]);
+        if (c->evaluated == c->step && run_is_evaluated(&r->metrics[i]))
+            add_metric(r, &metrics[count++], "eval_", r->metrics[i].name, r->eval_sums[k]);
+        k++;
+    }
+    struct step_save options = {.size = sizeof options,
+                                .directory = c->folder,
+                                .items = &item,
+                                .item_count = 1,
+                                .metrics = metrics,
+                                .metric_count = count};
+    c->begin_ns = run_now();
+    step_status status = r->api->save(r->instance, &options, &c->job);
+    c->waited_ns = run_now() - c->begin_ns;
+    c->saved = c->step;
+    return status ? save_failed(r, status) : 0;
+}
+
+/* Weights that are lost do not take the place of good ones. */
+static bool is_lost(struct run *r)
+{
+    if (!run_weights_lost(r)) return false;
+    if (!r->checkpoint.told && !r->cli->quiet)
+        fprintf(stderr,
+                "%sstepc: warning: the weights are NaN or infinite since step %" PRIu64
+                ": no checkpoint is saved of them (--on-nonfinite continue saves them)\n",
+                r->line_open ? "\n" : "", r->nonfinite);
+    r->checkpoint.told = true;
+    r->line_open = false;
+    return true;
+}
+
+int run_checkpoint_step(struct run *r, bool now)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    if (!c->folder) return 0;
+    int code = collect(r, false);
+    if (code || c->step == c->saved) return code;
+    bool due = now || (c->every && c->step % c->every == 0);
+    if (c->pause_ns && !due) due = any(r, run_now() - (c->begin_ns ? c->begin_ns : r->begin_ns) >= c->pause_ns);
+    return due && !is_lost(r) ? save(r) : 0;
+}
+
+int run_checkpoint_end(struct run *r)
+{
+    struct run_checkpoint *c = &r->checkpoint;
+    if (!c->folder) return 0;
+    int code = c->step != c->saved && r->done && !is_lost(r) ? save(r) : 0, ended = collect(r, true);
+    if (!code) code = ended;
+    return code || !c->failed ? code : EXIT_ENVIRONMENT;
+}

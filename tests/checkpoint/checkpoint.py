@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""Checkpoint directories as users meet them: N steps are k steps, kill -9, --resume and N - k steps, bit for bit; what is
+damaged is named and not taken; nothing of others is changed.
+
+usage: checkpoint.py STEPC [TEST...]     DAMAGES=N, KILLS=N and SEED=N in the environment: so many instead of a few
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
+from tool import ROOT, runner, safetensors
+
+KILLS, DAMAGES = int(os.environ.get("KILLS", "6")), int(os.environ.get("DAMAGES", "60"))
+# Dropout, averages, a window of accumulated gradients, a schedule, running statistics: all that a step leaves to the next one.
+MODEL = {"stepc": 1, "inputs": {"x": {"shape": [8, 6], "axes": ["batch", None]}, "y": {"shape": [8, 3], "axes": ["batch", None]}},
+         "model": {"type": "sequential", "input": "x", "layers": [
+             {"type": "linear", "features": 16}, {"type": "batch_norm"}, {"type": "relu"}, {"type": "dropout", "rate": 0.3},
+             {"type": "linear", "features": 3}]},
+         "loss": "mean((model - y)**2)", "ema": {"decay": 0.9},
+         "optimizer": {"type": "multi_steps", "every_k_schedule": 3, "opt": {"type": "adamw", "learning_rate": {
+             "type": "warmup_cosine_decay_schedule", "init_value": 0.0, "peak_value": 0.01, "warmup_steps": 3, "decay_steps": 20}}}}
+STEPS = 20
+
+
+def content(folder):
+    """Every file below a folder, and its bytes."""
+    found = {}
+    for top, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(top, name)
+            if not os.path.islink(path):
+                with open(path, "rb") as f:
+                    found[os.path.relpath(path, folder)] = f.read()
+    return found
+
+
+def flip(path, bit):
+    with open(path, "r+b") as f:
+        f.seek(bit // 8)
+        byte = f.read(1)[0]
+        f.seek(bit // 8)
+        f.write(bytes([byte ^ 1 << bit % 8]))
+
+
+class Checkpoint(runner.Case):
+    verify = False
+
+    def setUp(self):
+        self.draw = random.Random(int(os.environ.get("SEED", "7")))
+        numbers = np.random.default_rng(7)
+        self.model, self.so, self.data = self.write("model.json", MODEL), self.path("step.so"), self.path("data.safetensors")
+        safetensors.write(self.data, {"x": numbers.standard_normal((7, 8, 6)).astype(np.float32), "y": numbers.standard_normal((7, 8, 3)).astype(np.float32)})
+        self.stepc("compile", self.model, "-o", self.so, "-q")
+
+    def train(self, *more, what=None, steps=STEPS, code=0, quiet=True):
+        return self.stepc("run", what or self.so, "--steps", str(steps), "--data", self.data, "--threads", "1", *(["-q"] if quiet else []), *more, code=code)
+
+    def saved(self, name, *more, **how):
+        """All state after a run, as bytes."""
+        self.train("--save", self.path(name), "--all-state", *more, **how)
+        with open(self.path(name), "rb") as f:
+            return f.read()
+
+    def test_files(self):
+        """One plain file per item, which --save and --init know too, and a manifest."""
+        self.train("--save-dir", "runs/a", "--save-every", "8", "--save", "end.safetensors")
+        run = self.path("runs/a")
+        self.assertEqual(sorted(os.listdir(run)), ["latest", "step-16", "step-20", "step-8"])
+        self.assertEqual(os.readlink(run + "/latest"), "step-20")
+        files = {"params.safetensors", "ema.safetensors", "opt_state.safetensors", "state.safetensors", "items", "manifest.json"}
+        self.assertEqual(set(os.listdir(run + "/step-8")), files)
+        end, parameters = safetensors.read(self.path("end.safetensors")), safetensors.read(run + "/step-20/params.safetensors")
+        for name, value in parameters.items():
+            np.testing.assert_array_equal(value, end[name])
+        with open(run + "/step-20/manifest.json") as f:
+            manifest = json.load(f)
+        self.assertEqual(list(manifest)[0], "stepc_checkpoint")
+        self.assertEqual((manifest["step"], manifest["hash"]), (20, "xxh3-128"))
+        self.assertEqual(list(manifest["files"]), sorted(manifest["files"]))
+        self.assertEqual(list(manifest["slots"]), sorted(manifest["slots"]))
+        self.assertEqual({"params.safetensors"}, {p["file"] for n in parameters for p in manifest["slots"][n]["pieces"]})
+        for name, told in manifest["files"].items():
+            self.assertEqual(os.path.getsize(os.path.join(run, "step-20", name)), told["bytes"])
+        self.assertIn("loss", manifest["metrics"])
+        self.assertEqual(manifest["layout"], {"mesh": {}, "processes": 1})
+        with open(run + "/step-8/items/stepc_run.json") as f:
+            self.assertEqual(json.load(f), {"batches": 8, "step": 8, "data": 7})
+        shutil.copy(run + "/step-20/params.safetensors", self.path("alone.safetensors"))  # as it is, with its own checksum
+        flip(self.path("alone.safetensors"), 8 * os.path.getsize(self.path("alone.safetensors")) - 5)
+        self.assertIn("damaged", self.train("--init", "alone.safetensors", code=1).stderr)
+
+    def test_resume(self):
+        """Every k: the state, the metrics and the numbers of steps are those of one run."""
+        for what in (self.so, self.model):
+            whole = self.saved("whole.safetensors", "--metrics", "whole.jsonl", what=what)
+            with open(self.path("whole.jsonl")) as f:
+                metrics = f.read()
+            for k in (1, 4, 8, 13, 20) if what == self.so else (7,):
+                run = "runs/%d" % k
+                shutil.rmtree(self.path(run), ignore_errors=True)
+                self.train("--save-dir", run, "--metrics", "part.jsonl", what=what, steps=k)
+                rest = self.saved("rest.safetensors", "--save-dir", run, "--resume", "auto", "--metrics", "part.jsonl", what=what)
+                self.assertEqual(rest, whole, k)
+                with open(self.path("part.jsonl")) as f:
+                    self.assertEqual(f.read(), metrics)
+                again = self.saved("again.safetensors", "--resume", run + "/step-%d" % k, what=what)
+                self.assertEqual(again, whole, k)
+
+    def test_skipped_steps(self):
+        """A step that is skipped takes a batch; a run that continues knows."""
+        data = {n: v.copy() for n, v in safetensors.read(self.data).items()}
+        data["x"][3, 0, 0] = np.nan
+        safetensors.write(self.data, data)
+        whole = self.saved("whole.safetensors", "--on-nonfinite", "skip")
+        self.train("--save-dir", "runs/a", "--on-nonfinite", "skip", steps=6)
+        with open(self.path("runs/a/latest/items/stepc_run.json")) as f:
+            self.assertEqual(json.load(f), {"batches": 6, "step": 5, "data": 7})
+        self.assertEqual(self.saved("rest.safetensors", "--save-dir", "runs/a", "--resume", "auto", "--on-nonfinite", "skip"), whole)
+
+    def start(self, *more, steps=STEPS):
+        return subprocess.Popen([self.program, "run", self.so, "--steps", str(steps), "--data", self.data, "--threads", "1", "-q", *more],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=runner.environment(False))
+
+    def verified(self, run):
+        """Every step-N is complete, and there is nothing else but what one that is gone has left."""
+        for name in os.listdir(self.path(run)):
+            if name.startswith("step-"):
+                self.stepc("run", self.so, "--resume", "%s/%s" % (run, name), "--steps", "0", "--data", self.data, "-q")
+            else:
+                self.assertTrue(name == "latest" or name.startswith((".tmp-step-", ".del-step-")), name)
+
+    def test_killed(self):
+        """kill -9 at random times, again and again, until the run has come to its end: that of a run that nobody killed."""
+        steps = 3000
+        whole = self.saved("whole.safetensors", steps=steps)
+        last = 0
+        for kill in range(KILLS):
+            p = self.start("--save-dir", "runs/k", "--save-every", "100", "--resume", "auto", steps=steps)
+            time.sleep(0.02 + self.draw.random() * 0.3)
+            p.kill()
+            p.communicate()
+            if os.path.isdir(self.path("runs/k")):
+                self.verified("runs/k")
+                newest = max([int(n[5:]) for n in os.listdir(self.path("runs/k")) if n.startswith("step-")], default=0)
+                self.assertGreaterEqual(newest, last)
+                last = newest
+        self.assertEqual(self.saved("rest.safetensors", "--save-dir", "runs/k", "--save-every", "100", "--resume", "auto", steps=steps), whole)
+        self.assertEqual([n for n in os.listdir(self.path("runs/k")) if n.startswith((".tmp", ".del"))], [])
+
+    def test_signals(self):
+        """SIGTERM, SIGINT and SIGHUP leave a checkpoint and end as the signal ends; SIGUSR1 leaves one and the run goes on."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            run = "runs/%d" % number
+            p = self.start("--save-dir", run, "--metrics", "m.jsonl", steps=100000000)
+            end = time.monotonic() + 60
+            while not (os.path.exists(self.path("m.jsonl")) and os.path.getsize(self.path("m.jsonl"))) and time.monotonic() < end:
+                time.sleep(0.01)
+            p.send_signal(number)
+            if number == signal.SIGUSR1:
+                while not os.path.exists(self.path(run + "/latest")) and time.monotonic() < end:
+                    time.sleep(0.01)
+                self.assertIsNone(p.poll())
+                p.send_signal(signal.SIGTERM)
+            said = p.communicate(timeout=60)[1]
+            self.assertEqual(p.returncode, -signal.SIGTERM if number == signal.SIGUSR1 else -number, said)
+            self.assertEqual(len([n for n in os.listdir(self.path(run)) if n.startswith("step-")]), 2 if number == signal.SIGUSR1 else 1)
+            with open(self.path("m.jsonl")) as f:
+                last = json.loads(f.readlines()[-1])["step"]
+            self.assertEqual(os.readlink(self.path(run + "/latest")), "step-%d" % last)
+            self.verified(run)
+            os.unlink(self.path("m.jsonl"))
+
+    def load(self, path):
+        return runner.attempt(self.program, "run", self.so, "--resume", path, "--steps", "9", "--data", self.data, "--threads", "1", "-q", "--save", "loaded.safetensors",
+                              "--all-state", verify=False, cwd=self.folder)
+
+    def outcome(self, what, good):
+        """A damaged checkpoint is refused with its reason, or gives the very same; never a signal."""
+        done = self.load("runs/d/step-8")
+        self.assertIn(done.returncode, (0, 1), "%s: %s" % (what, done.stderr))
+        if done.returncode:
+            self.assertIn("runs/d/step-8", done.stderr, what)
+        else:
+            with open(self.path("loaded.safetensors"), "rb") as f:
+                self.assertEqual(f.read(), good, what)
+        return done.returncode
+
+    def test_damaged(self):
+        """Flipped bits, cut and longer files, missing and swapped ones."""
+        self.train("--save-dir", "runs/d", "--save-every", "4", steps=8)
+        step, other = self.path("runs/d/step-8"), self.path("runs/d/step-4")
+        self.assertEqual(self.load("runs/d/step-8").returncode, 0)
+        with open(self.path("loaded.safetensors"), "rb") as f:
+            good = f.read()
+        before, found = content(step), 0
+        for _ in range(DAMAGES):
+            name = self.draw.choice(sorted(before))
+            size = len(before[name])
+            kind = self.draw.choice(("flip", "flip", "flip", "cut", "longer", "missing", "swapped"))
+            path = os.path.join(step, name)
+            where = self.draw.randrange(8 * size)
+            if kind == "flip":
+                flip(path, where)
+            elif kind == "cut":
+                os.truncate(path, where // 8)
+            elif kind == "longer":
+                with open(path, "ab") as f:
+                    f.write(b"\0")
+            elif kind == "missing":
+                os.unlink(path)
+            else:
+                shutil.copy(os.path.join(other, name), path)
+            found += self.outcome("%s %s at %d" % (kind, name, where), good)
+            with open(path, "wb") as f:
+                f.write(before[name])
+        self.assertGreater(found, DAMAGES * 0.8)  # spaces behind a header and the like are without effect
+        self.assertEqual(self.outcome("nothing", good), 0)
+
+    def test_older_one(self):
+        """--resume auto names what is damaged, takes the one before it, and does not stumble over it later."""
+        whole = self.saved("whole.safetensors")
+        self.train("--save-dir", "runs/a", "--save-every", "4", steps=12)
+        flip(self.path("runs/a/step-12/opt_state.safetensors"), 8 * os.path.getsize(self.path("runs/a/step-12/opt_state.safetensors")) - 9)
+        os.unlink(self.path("runs/a/step-8/manifest.json"))
+        older = content(self.path("runs/a/step-4"))
+        said = self.train("--save-dir", "runs/a", "--save-every", "4", "--resume", "auto", "--save", "rest.safetensors", "--all-state", quiet=False).stderr
+        self.assertRegex(said, r"step-12: opt_state.safetensors is damaged: \"opt_state\..*\", bytes \d+ to \d+: checksum")
+        self.assertRegex(said, r"step-8: manifest.json: No such file")
+        self.assertIn("step 4\n", said)
+        self.assertIn("saved step 8 in ", said)
+        with open(self.path("rest.safetensors"), "rb") as f:
+            self.assertEqual(f.read(), whole)
+        self.assertEqual(content(self.path("runs/a/step-4")), older)
+        self.assertEqual(sorted(os.listdir(self.path("runs/a"))), ["latest", "step-12", "step-12.damaged", "step-16", "step-20", "step-4", "step-8", "step-8.damaged"])
+        for step in (4, 8, 12, 16, 20):
+            flip(self.path("runs/a/step-%d/manifest.json" % step), 200)
+        self.assertIn("manifest.json", self.train("--save-dir", "runs/a", "--resume", "auto", code=1).stderr)  # not anew, in silence
+
+    def test_forsaken(self):
+        """What killed writers leave goes with the next save; what others have put there stays."""
+        run = self.path("runs/a")
+        for name in (".tmp-step-3-00c0ffee/items", ".del-step-1-00c0ffee", ".tmp-step-5-00c0ffee"):
+            os.makedirs(os.path.join(run, name))
+        for name in (".tmp-step-3-00c0ffee/params.safetensors", ".tmp-step-3-00c0ffee/items/a.json", ".tmp-step-5-00c0ffee/notes.txt", "notes.txt", ".tmp-other"):
+            with open(os.path.join(run, name), "w") as f:
+                f.write("mine")
+        held = os.open(os.path.join(run, ".del-step-1-00c0ffee"), os.O_RDONLY)
+        import fcntl
+        fcntl.flock(held, fcntl.LOCK_EX)  # its writer lives
+        self.train("--save-dir", "runs/a")
+        self.assertEqual(sorted(os.listdir(run)), [".del-step-1-00c0ffee", ".tmp-other", ".tmp-step-5-00c0ffee", "latest", "notes.txt", "step-20"])
+        os.close(held)
+        with open(os.path.join(run, "notes.txt")) as f:
+            self.assertEqual(f.read(), "mine")
+
+    def test_refused(self):
+        """Before the first step, and with what to do."""
+        need = lambda *more, code=2: self.train(*more, code=code).stderr
+        self.assertIn("needs --save-dir", need("--save-every", "3"))
+        self.assertIn("needs --save-dir", need("--resume", "auto"))
+        self.assertIn("--init exclude", need("--save-dir", "r", "--resume", "3", "--init", "x.safetensors"))
+        self.write("file", "")
+        self.assertIn("Not a directory", need("--save-dir", "file/run", code=3))
+        self.assertIn("/proc/none", need("--save-dir", "/proc/none/run", code=3))
+        self.assertIn("step-7", need("--save-dir", "r", "--resume", "7", code=3))
+        self.train("--save-dir", "r", "--save-every", "5")
+        before = content(self.path("r"))
+        self.assertIn("holds step-20 already; --resume auto goes on", need("--save-dir", "r", code=1))
+        self.assertIn("behind the one that is resumed", need("--save-dir", "r", "--resume", "5", code=1))
+        self.assertEqual(content(self.path("r")), before)
+        other = self.write("other.json", dict(MODEL, optimizer={"type": "sgd", "learning_rate": 0.1}))
+        said = self.train("--save-dir", "r", "--resume", "auto", what=other, code=1).stderr
+        self.assertIn("is not one of this object's", said)  # another model is no damage: the one before it is not taken
+        self.assertEqual(content(self.path("r")), before)
+        self.assertIn("nothing is left to do", self.train("--save-dir", "r", "--resume", "auto", quiet=False).stderr)
+        self.assertEqual(content(self.path("r")), before)
+
+    def test_left_out(self):
+        so = self.path("files.so")
+        self.stepc("compile", self.model, "-o", so, "--without", "directories", "-q")
+        self.assertIn("--without directories", self.train("--save-dir", "r", what=so, code=1).stderr)
+        whole = self.saved("a.safetensors", what=so)
+        self.saved("b.safetensors", what=so, steps=7)
+        self.assertEqual(self.saved("c.safetensors", "--init", "b.safetensors", what=so, steps=STEPS - 7), whole)
+
+    def test_full_disk(self):
+        """A save that fails ends the run with code 3 after its step, or is warned of; those before it stay."""
+        whole = self.saved("whole.safetensors", steps=40)
+        self.train("--save-dir", "r", steps=10)
+        before = content(self.path("r/step-10"))
+        limited = lambda *more, **how: self.train("--save-dir", "r", "--resume", "auto", "--save-every", "7", *more, steps=40,
+                                                  **how)
+        import resource
+        def small():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        done = runner.attempt(self.program, "run", self.so, "--steps", "40", "--data", self.data, "-q", "--save-dir", "r", "--resume", "auto", "--save-every", "7",
+                              verify=False, cwd=self.folder, preexec_fn=small)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(os.listdir(self.path("r")).count("step-14"), 0)
+        self.assertEqual([n for n in os.listdir(self.path("r")) if n.startswith(".")], [])
+        self.assertEqual(content(self.path("r/step-10")), before)
+        done = runner.attempt(self.program, "run", self.so, "--steps", "40", "--data", self.data, "--save-dir", "r", "--resume", "auto", "--save-every", "7",
+                              "--on-save-error", "warn", "-q", verify=False, cwd=self.folder, preexec_fn=small)
+        self.assertEqual(done.returncode, 3, done.stderr)  # the end is not saved
+        self.assertGreaterEqual(done.stderr.count("training goes on"), 4)
+        limited()
+        self.assertEqual(self.saved("rest.safetensors", "--resume", "r"), whole)
+
+    def test_lost_weights(self):
+        """NaN do not take the place of what is good."""
+        data = {n: v.copy() for n, v in safetensors.read(self.data).items()}
+        data["x"][5, 0, 0] = np.nan
+        safetensors.write(self.data, data)
+        self.assertIn("NaN", self.train("--save-dir", "r", "--save-every", "2", code=1).stderr)
+        steps = sorted(int(n[5:]) for n in os.listdir(self.path("r")) if n.startswith("step-"))
+        self.assertTrue(steps and all(np.isfinite(v).all() for s in steps for v in safetensors.read(self.path("r/step-%d/params.safetensors" % s)).values()))
+        self.train("--save-dir", "all", "--save-every", "2", "--on-nonfinite", "continue")
+        self.assertTrue(os.path.exists(self.path("all/step-20")))
+
+
+if __name__ == "__main__":
+    runner.main()

@@ -1,0 +1,5 @@
+if(PYTHON AND TARGET stepc)
+  add_test(NAME checkpoint COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/checkpoint/checkpoint.py $<TARGET_FILE:stepc>)
+  set_tests_properties(checkpoint PROPERTIES TIMEOUT 1800 LABELS sanitize
+    ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0") # the program leaves its arenas to the system
+endif()
