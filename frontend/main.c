@@ -406,7 +406,7 @@ int cli_explain(struct cli *cli)
 
 /* ---------------------------------------------------------------- run without compiling */
 
-static int interpretable(struct cli *cli, const char *path, struct ir_module **out)
+static int interpretable(struct cli *cli, const char *path, struct ir_module **out, struct diag_source *source)
 {
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     char *text;
@@ -418,6 +418,7 @@ static int interpretable(struct cli *cli, const char *path, struct ir_module **o
     if (!code) pass_run(&w.pass, w.first, &w.last);
     code = finish(&w, code);
     *out = code ? NULL : w.last;
+    *source = is_ir_text(path, text) ? (struct diag_source){0} : w.diags.source;
     if (!code && w.last == w.first) w.first = NULL;
     if (!code) w.last = NULL; /* the caller's now */
     way_free(&w);

@@ -21,6 +21,20 @@ static void count_uses(const struct ir_func *f, struct eval_cell *cells)
             for (uint32_t i = 0; i < f->nodes[v].arg_count; i++) cells[f->nodes[v].args[i]].uses++;
 }
 
+static void tell(const struct eval_call *c, ir_value v)
+{
+    const struct ir_tensor *t = &c->out->t[0];
+    int64_t i = 0, n = ir_type_elements(&t->type);
+    while (i < n && isfinite(t->v[i])) i++;
+    if (i == n) return;
+    struct arena scratch = {0};
+    const struct ir_tensor **operands = arena_new_array(&scratch, const struct ir_tensor *, c->n->arg_count + 1);
+    for (uint32_t k = 0; k < c->n->arg_count; k++)
+        if (ir_type(c->f, c->n->args[k])->dtype != IR_TUPLE) operands[k] = eval_arg(c, k);
+    c->e->see(c->e->user, c->f, v, t, operands);
+    arena_free(&scratch);
+}
+
 /* Runs `f`; cells of the results stay, everything else goes as soon as its last user has run. */
 static struct eval_cell *run(struct eval *e, const struct ir_func *f, const struct ir_tensor *params,
                              struct arena *frame)
@@ -35,6 +49,7 @@ static struct eval_cell *run(struct eval *e, const struct ir_func *f, const stru
         struct eval_call c = {e, f, n, cells, params, &cells[v]};
         if (n->op == IR_NONE || n->op >= IR_OP_COUNT) BUG("function %s, value %u: no op", f->name, v);
         rules[n->op](&c);
+        if (e->see && ir_dtype_is_float((enum ir_dtype)n->type.dtype)) tell(&c, v);
         cells[v].uses = uses;
         for (uint32_t i = 0; i < n->arg_count; i++)
             if (--cells[n->args[i]].uses == 0) eval_cell_drop(e, &cells[n->args[i]]);
@@ -54,16 +69,27 @@ void eval_run(struct eval *e, const struct ir_func *f, const struct ir_tensor *p
     arena_free(&frame);
 }
 
-void ir_eval(const struct ir_func *f, enum ir_precision precision, const struct ir_tensor *params,
-             struct ir_tensor *results, struct arena *arena)
+static void eval_all(struct eval *e, const struct ir_func *f, const struct ir_tensor *params, struct ir_tensor *results,
+                     struct arena *arena)
 {
-    struct eval e = {.precision = precision};
     for (size_t i = 0; i < f->results.count; i++) {
         const struct ir_type *type = &f->nodes[f->results.items[i].value].type;
         results[i] = (struct ir_tensor){*type, arena_new_array(arena, double, ir_type_elements(type))};
     }
-    eval_run(&e, f, params, results);
-    arena_free(&e.pool.arena);
+    eval_run(e, f, params, results);
+    arena_free(&e->pool.arena);
+}
+
+void ir_eval(const struct ir_func *f, enum ir_precision precision, const struct ir_tensor *params,
+             struct ir_tensor *results, struct arena *arena)
+{
+    eval_all(&(struct eval){.precision = precision}, f, params, results, arena);
+}
+
+void ir_eval_watched(const struct ir_func *f, const struct ir_tensor *params, struct ir_tensor *results,
+                     struct arena *arena, ir_eval_see *see, void *user)
+{
+    eval_all(&(struct eval){.precision = IR_EVAL_EXACT_DTYPES, .see = see, .user = user}, f, params, results, arena);
 }
 
 void ir_eval_node(const struct ir_node *node, struct ir_tensor *args, struct ir_tensor *out)

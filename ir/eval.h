@@ -12,6 +12,8 @@ struct eval_pool {
 struct eval {
     enum ir_precision precision;
     struct eval_pool pool;
+    ir_eval_see *see; /* NULL: nobody wants to know of NaN and infinities */
+    void *user;
 };
 
 /* A value of a running function: one tensor, or several for a tuple. */

@@ -323,6 +323,14 @@ enum ir_precision { IR_EVAL_EXACT_DTYPES, IR_EVAL_F64 };
  * collectives. BUG on a malformed module; never fails otherwise. */
 void ir_eval(const struct ir_func *, enum ir_precision, const struct ir_tensor *params, struct ir_tensor *results,
              struct arena *arena);
+/* The same, and `see` is told of every tensor of floats that holds a NaN or an infinity, when it is made: of the values
+ * of bodies, too. An operand that is a tuple is NULL. */
+typedef void ir_eval_see(void *user, const struct ir_func *, ir_value, const struct ir_tensor *made,
+                         const struct ir_tensor *const *operands);
+void ir_eval_watched(const struct ir_func *, const struct ir_tensor *params, struct ir_tensor *results,
+                     struct arena *arena, ir_eval_see *see, void *user);
+/* What a value is called in messages: op and place, or the slot that it is. `source` may be NULL. */
+void ir_site_text(struct str *, const struct ir_func *, ir_value, const struct diag_source *source);
 /* One node that calls no function, with at most IR_EVAL_OPERANDS operands: op, arg_count, type and attr count, operands
  * are `args`. Fills `out`, whose type is the node's. Floats are rounded to their dtypes. */
 enum { IR_EVAL_OPERANDS = 16 };

@@ -1,70 +1,29 @@
 /* What the checks of values (NEST_CHECK) are called in messages: a line each, as `sites` of step_abi.h wants them. */
 #include "codegen/llvm/llvm_object.h"
 #include <stepc/step_abi.h>
+#include <string.h>
 
-/* A name of the document may hold anything. */
-static void add_name(struct str *out, const char *name)
+/* Values that nothing uses but what a select may leave out, element for element: they are checked where they are made,
+ * not where they are chosen. */
+static const bool *find_optional(const struct ir_func *f, struct arena *arena)
 {
-    for (; *name; name++) str_addf(out, "%c", (unsigned char)*name < ' ' ? ' ' : *name);
-}
-
-static void add_place(struct str *out, const struct ir_module *m, uint32_t number, const struct diag_source *source)
-{
-    uint32_t line, column;
-    if (!number || number >= m->places.count) return;
-    const struct ir_place *place = &m->places.items[number];
-    if (place->pointer && *place->pointer) {
-        str_add(out, " at ");
-        add_name(out, place->pointer);
+    bool *optional = arena_new_array(arena, bool, f->count + 1);
+    memset(optional, true, f->count * sizeof *optional);
+    for (size_t i = 0; i < f->results.count; i++) optional[f->results.items[i].value] = false;
+    for (ir_value v = f->count - 1; v > 0; v--) {
+        const struct ir_node *n = ir_get(f, v);
+        bool kept = optional[v] && (ir_is_ewise((enum ir_op)n->op) || ir_ops[n->op].emit == EMIT_view);
+        for (uint32_t i = 0; i < n->arg_count; i++) optional[n->args[i]] &= (n->op == OP_select && i > 0) || kept;
     }
-    if (!source || !place->span.length) return;
-    diag_line_column(source, place->span.offset, &line, &column);
-    str_add(out, " (");
-    add_name(out, source->name);
-    str_addf(out, ":%u:%u)", line, column);
+    return optional;
 }
 
-/* What a loop's body is given from outside, 0: it is what the loop carries, or comes from no loop. */
-static ir_value captured(const struct ir_func **f, ir_value v)
+static void add_site(struct str *out, const struct cg_site *site, const struct diag_source *source, bool optional)
 {
-    const struct ir_module *m = (*f)->module;
-    uint32_t body = ir_func_index(*f);
-    int64_t index = ir_get(*f, v)->attr[0].v[0];
-    for (size_t i = 0; i < m->funcs.count; i++)
-        for (ir_value u = 1; u < m->funcs.items[i]->count; u++) {
-            const struct ir_node *loop = ir_get(m->funcs.items[i], u);
-            if (loop->op != OP_loop || loop->func != body) continue;
-            *f = m->funcs.items[i];
-            return index > loop->attr[0].v[0] && index < (int64_t)loop->arg_count ? loop->args[index] : 0;
-        }
-    return 0;
-}
-
-static const struct ir_slot *slot_of(const struct ir_func *f, ir_value v)
-{
-    while (v && ir_get(f, v)->op == OP_param) {
-        for (size_t i = 0; i < f->params.count; i++)
-            if (f->params.items[i].value == v && f->params.items[i].slot >= 0)
-                return &f->module->slots.items[f->params.items[i].slot];
-        v = captured(&f, v);
-    }
-    return NULL;
-}
-
-static void add_site(struct str *out, const struct cg_site *site, const struct diag_source *source)
-{
-    const struct ir_node *node = ir_get(site->func, site->value);
-    const struct ir_slot *slot = node->op == OP_param ? slot_of(site->func, site->value) : NULL;
-    str_addf(out, "%c", node->op == OP_param ? STEPC_SITE_GIVEN : STEPC_SITE_MADE);
-    if (slot) {
-        str_add(out, slot->role == IR_ROLE_INPUT ? "input " : slot->role == IR_ROLE_PARAM ? "parameter " : "state ");
-        add_name(out, slot->name);
-    } else if (node->op == OP_param) {
-        str_add(out, "what a loop is given");
-    } else {
-        str_add(out, ir_ops[node->op].name);
-        add_place(out, site->func->module, node->place, source);
-    }
+    bool given = ir_get(site->func, site->value)->op == OP_param;
+    str_addf(out, "%c", given ? STEPC_SITE_GIVEN : STEPC_SITE_MADE);
+    ir_site_text(out, site->func, site->value, source);
+    if (optional && !given) str_add(out, ", which a where may leave out");
     if (site->alike > 1) str_addf(out, " or one of the %u tensors computed with it", site->alike);
     str_add(out, "\n");
 }
@@ -72,6 +31,12 @@ static void add_site(struct str *out, const struct cg_site *site, const struct d
 const char *cg_sites_text(const struct cg_sites *sites, struct arena *arena)
 {
     struct str out = STR(arena);
-    for (size_t i = 0; i < sites->list.count; i++) add_site(&out, &sites->list.items[i], sites->source);
+    const struct ir_func *f = NULL;
+    const bool *optional = NULL;
+    for (size_t i = 0; i < sites->list.count; i++) {
+        const struct cg_site *site = &sites->list.items[i];
+        if (f != site->func) optional = find_optional(f = site->func, arena);
+        add_site(&out, site, sites->source, optional[site->value]);
+    }
     return str_text(&out);
 }

@@ -55,8 +55,9 @@ struct cli {
     bool progress;               /* a terminal that may be overwritten, and not -q */
     bool quiet;
     /* Set by main, which alone sees the passes: a document or .sir text to a module that the interpreter can run (stage
-     * tensor, differentiated, loops made). 0, or an exit code after messages. NULL: nothing can be interpreted. */
-    int (*interpretable)(struct cli *, const char *path, struct ir_module **);
+     * tensor, differentiated, loops made), and its source, without text if its places are not in it. 0, or an exit code
+     * after messages. NULL: nothing can be interpreted. */
+    int (*interpretable)(struct cli *, const char *path, struct ir_module **, struct diag_source *);
 };
 
 /* Options by long name. A name that is not in the table is a BUG. */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Objects compiled with --check-finite. Every op of ir/ops.def that can make a NaN or an infinity from finite operands does so here,
+"""Objects compiled with --check-finite, and documents that are interpreted with it. Every op of ir/ops.def that can make a NaN or an infinity from finite operands does so here,
 and is named with its place, the element and that its inputs were finite; every other one is given a NaN that an op before it made,
 which is named instead. Recorded documents give the same bits with the checks and without, and a NaN in a batch is named as given.
 
@@ -7,6 +7,7 @@ which is named instead. Recorded documents give the same bits with the checks an
 """
 import argparse
 import concurrent.futures
+import json
 import os
 import re
 import sys
@@ -130,25 +131,27 @@ def passer(op):
     return t, t.text(total(t, out)), "/before"
 
 
-def log_of(folder, source, inputs, options, *more):
+def log_of(folder, source, inputs, options, interpreted):
     model, data = os.path.join(folder, "op.sir"), os.path.join(folder, "data.safetensors")
     with open(model, "w") as f:
         f.write(source)
     safetensors.write(data, {n: safetensors.of_array(v[None]) for n, v in inputs.items()})
-    runner.call(options.stepc, "compile", model, "--check-finite", "-o", os.path.join(folder, "op.so"), *more)
-    done = runner.attempt(options.stepc, "run", os.path.join(folder, "op.so"), "--steps", "1", "--data", data)
+    what = [model, "--check-finite"] if interpreted else [os.path.join(folder, "op.so")]
+    if not interpreted:
+        runner.call(options.stepc, "compile", model, "--check-finite", "-o", *what)
+    done = runner.attempt(options.stepc, "run", *what, "--steps", "1", "--data", data)
     return done.stderr
 
 
 def one_op(arguments):
-    options, op = arguments
+    options, op, interpreted = arguments
     with tempfile.TemporaryDirectory() as folder:
         t, text, place = (maker if op in MAKES else passer)(op)
         try:
-            said = log_of(folder, text, t.inputs, options)
+            said = log_of(folder, text, t.inputs, options, interpreted)
         except runner.Failed as e:
             return op, e.brief()
-    first = re.search(r"step 1: the first value that is not finite: (\w+) at (\S+?)(, element (\d+))?(, made from .*)?\n", said)
+    first = re.search(r"step 1: the first value that is not finite: (\w+) at (\S+?)(?:, which a where may leave out)?(, element (\d+))?(, made from .*)?\n", said)
     if not first:
         return op, "nothing is named: %s" % said
     name, where, _, element, inputs = first.groups()
@@ -160,6 +163,26 @@ def one_op(arguments):
     if element not in ("3", "0" if op in ("dot", "reduce_sum", "reduce_prod") else "3"):
         return op, "element %s" % element
     return op, None
+
+
+WHERE = {"stepc": 1, "inputs": {"x": {"shape": [4]}}, "model": {"type": "sequential", "input": "x", "layers": [
+    {"type": "expr", "expr": "reshape(where(x > 0, log(x), x), (4, 1))"}, {"type": "linear", "features": 1}]},
+    "loss": "mean(model[:, 0] * 1e38 * 1e38)", "optimizer": {"type": "sgd", "learning_rate": 0.1}}
+
+
+def left_out(options):
+    """A NaN in a branch that `where` does not take: an object says that it may not matter, the interpreter names what does."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, data, so = (os.path.join(folder, n) for n in ("m.json", "data.safetensors", "m.so"))
+        with open(model, "w") as f:
+            json.dump(WHERE, f)
+        safetensors.write(data, {"x": np.array([[1, -1, 2, 3]], "f4")})
+        runner.call(options.stepc, "compile", model, "--check-finite", "-o", so)
+        for what, wanted in ([so], "log at /model/layers/0/expr (%s:1:" % model), ([model, "--check-finite"], "mul at /loss (%s:1:" % model):
+            said = runner.attempt(options.stepc, "run", *what, "--steps", "1", "--data", data).stderr
+            if "that is not finite: " + wanted not in said or (so in what) != ("which a where may leave out" in said):
+                return " ".join(what), said
+    return "where", None
 
 
 def bits(t):
@@ -198,12 +221,17 @@ def given(options, name, folder):
     where, (poisoned, path) = data[floats[0]][0].size // 2, (data[floats[0]].copy(), os.path.join(folder, "data.safetensors"))
     poisoned[0].flat[where] = np.nan
     safetensors.write(path, {**data, floats[0]: poisoned})
-    said = runner.attempt(options.stepc, "run", os.path.join(folder, "step1.so"), "--steps", "1", "--data", path).stderr
+    for what in [os.path.join(folder, "step1.so")], [os.path.join(folder, "model.json"), "--check-finite"]:
+        given_to(options, name, what, path, floats[0], where)
+
+
+def given_to(options, name, what, path, wanted, where):
+    said = runner.attempt(options.stepc, "run", *what, "--steps", "1", "--data", path).stderr
     if "training goes on with it" not in said:
         return  # it reaches nothing
     first = re.search(r"step 1: the first value that is not finite: input (\S+?)(?:, element (\d+))?, as it was given\n", said)
-    if not first or first.group(1) != floats[0] or (first.group(2) != str(where) and recorded.family(name) != "mesh" and first.group(2)):
-        raise Wrong("a NaN in element %d of input %s: %s" % (where, floats[0], said))
+    if not first or first.group(1) != wanted or (first.group(2) != str(where) and recorded.family(name) != "mesh" and first.group(2)):
+        raise Wrong("a NaN in element %d of input %s, %s: %s" % (where, wanted, what, said))
 
 
 def one_case(arguments):
@@ -234,7 +262,7 @@ def main():
     names = recorded.names([n for n in options.only if n not in known]) if set(options.only) - known or not options.only else []
     cases = [(options, n, v) for i, n in enumerate(names) if i % options.every == 0 for v in recorded.load(n).variants]
     with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
-        for what, why in [*pool.map(one_op, [(options, o) for o in ops]), *pool.map(one_case, cases)]:
+        for what, why in [*pool.map(one_op, [(options, o, i) for o in ops for i in (False, True)]), *pool.map(left_out, [options] * (not options.only)), *pool.map(one_case, cases)]:
             if why:
                 print("%s: %s" % (what, why))
                 wrong += 1
