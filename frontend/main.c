@@ -219,7 +219,7 @@ static int to_plans(struct way *w, const char *path)
 
 /* ---------------------------------------------------------------- compile */
 
-static int to_object(struct way *w, const char *output)
+static int to_object(struct way *w, const char *output, struct cg_bytes *object)
 {
     struct cli *cli = w->cli;
     struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
@@ -237,13 +237,12 @@ static int to_object(struct way *w, const char *output)
     if (cli_count(cli, "check-finite")) options.target.sites = &sites;
     if (options.target.sites && options.target.cuda)
         return cli_usage(cli, "--check-finite: only with --target cpu; objects for cuda do not check values");
-    struct cg_bytes object;
-    int code = cg_compile(w->plans, &options, cli->arena, &w->diags, &object, &why);
+    int code = cg_compile(w->plans, &options, cli->arena, &w->diags, object, &why);
     if (code && !w->diags.errors) return cli_failed(cli, code, "%s", why ? why : "the object could not be made");
     if (code) return code;
-    char *bytes = arena_copy(cli->arena, object.data, object.size);
-    code = cli_seal_object(cli, bytes, object.size);
-    return code ? code : cli_write_program(cli, output, bytes, object.size);
+    char *bytes = arena_copy(cli->arena, object->data, object->size);
+    object->data = bytes;
+    return cli_seal_object(cli, bytes, object->size);
 }
 
 static int write_ir(struct way *w, const char *output)
@@ -301,9 +300,12 @@ int cli_compile(struct cli *cli)
     struct way w = {.cli = cli, .diags = {.arena = cli->arena}};
     code = to_plans(&w, cli->operands.items[0]);
     bool object = w.plans && output && !cli_text(cli, "stop-after", NULL);
-    if (!code) code = object ? to_object(&w, output) : write_ir(&w, output);
-    if (!code && object) code = write_beside(&w, output);
+    struct cg_bytes made;
+    if (!code) code = object ? to_object(&w, output, &made) : write_ir(&w, output);
     code = finish(&w, code);
+    /* The object is last: where it stands all is well. */
+    if (!code && object) code = write_beside(&w, output);
+    if (!code && object) code = cli_write_program(cli, output, made.data, made.size);
     way_free(&w);
     return code;
 }

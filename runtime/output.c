@@ -105,7 +105,7 @@ bool st_output_close(struct st_output *o, bool keep, char error[ST_TEXT])
     if (keep && !o->direct && !st_sync(o->fd)) ok = output_error(o, "fsync", error);
     if (ok && keep) ok = st_output_publish(o, error);
     if (!o->direct && !o->published && !o->nameless) unlink(o->temporary);
-    if (close(o->fd) && ok && keep) ok = output_error(o, "close", error);
+    if (close(o->fd) && ok && keep && !o->published) ok = output_error(o, "close", error); /* else it is on the disk */
     int folder = o->published ? open(name_beside(o, folder_name), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     if (folder >= 0) {
         fsync(folder); /* some file systems cannot; the file itself was synced */

@@ -83,7 +83,13 @@ static _Noreturn void give_up(const char *text)
 static void over_time(int number)
 {
     (void)number;
-    give_up("stepc: error: --timeout: the time is over (600 seconds where it is not given)\n");
+    give_up("stepc: error: --timeout: the time is over\n");
+}
+
+static void over_standard_time(int number)
+{
+    (void)number;
+    give_up("stepc: error: more than 600 seconds, which is the limit; --timeout SECONDS allows more\n");
 }
 
 /* LLVM, in C++, aborts where there is no memory: where not even half of what is allowed can be had, that was it. */
@@ -103,7 +109,7 @@ void cli_limits_begin(const struct cli *cli, const struct cli_limits *most)
 {
     struct rlimit now;
     int64_t seconds = cli_integer(cli, "timeout", TIME);
-    signal(SIGALRM, over_time);
+    signal(SIGALRM, cli_count(cli, "timeout") ? over_time : over_standard_time);
     alarm(seconds < 1000000 ? (unsigned)seconds : 1000000);
 #ifndef __SANITIZE_ADDRESS__ /* its shadow is memory, too */
     if (getrlimit(RLIMIT_DATA, &now) != 0) return;

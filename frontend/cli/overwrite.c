@@ -53,6 +53,8 @@ static void add_given(struct files *f, const struct cli_given *given)
     if ((o->kind == CLI_OUTPUTS || o->kind == CLI_FILES) && equals) add(f, o->name, equals + 1, written, NULL);
     bool last = (o->kind == CLI_OUTPUT || o->kind == CLI_INPUT) && cli_text(f->cli, o->name, NULL) == given->value;
     if (last || o->kind == CLI_FILES) add(f, o->name, given->value, written, NULL);
+    if (last && strcmp(o->name, "save") == 0) /* in place of it, where weights are not finite (run_finite.c) */
+        add(f, o->name, arena_format(f->cli->arena, "%s.nonfinite", given->value), written, NULL);
 }
 
 static bool same(const struct stat *a, const struct stat *b)

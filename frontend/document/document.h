@@ -91,6 +91,7 @@ uint32_t fe_inputs(const struct fe *, const uint32_t **slots); /* declared input
 bool fe_input_batched(struct fe *, uint32_t index);
 /* Checks keys, rules and names of the "sharding" object, and keeps rules and resolver in the module (sharding.c). */
 bool fe_sharding_form(struct fe *, fe_json sharding);
+void fe_sharding_idle(struct fe *, fe_json place, const char *what); /* warns: there is no mesh */
 /* Whether a spec has no more entries than the type dimensions; else an error about WHAT "NAME" was recorded. */
 /* Gives a slot the mesh axes that the entries of a spec, one per dimension or NULL, resolve to. An extent that its axes
  * do not divide stays whole: the result is the same, only not spread. */

@@ -159,16 +159,20 @@ static bool is_for_names(const struct fe *fe)
     return false;
 }
 
+void fe_sharding_idle(struct fe *fe, fe_json place, const char *what)
+{
+    fe_warning(fe, place, "W0406", "%s without a \"mesh\" splits nothing", what)->hint =
+        "add \"mesh\": {\"axes\": {\"data\": 2}}, or --mesh data=2; of size 1 for one device";
+}
+
 bool fe_sharding_form(struct fe *fe, fe_json sharding)
 {
     struct fe_value v[SH_COUNT];
     if (!fe_setting(fe, FE_SETTING_sharding, sharding, "\"sharding\"", v)) return false;
     bool good = true;
     fe_json rules = v[SH_rules].json;
-    if (!fe->module->mesh.axis_count && sharding->count && !is_for_names(fe)) {
-        struct diag *d = fe_warning(fe, sharding, "W0406", "\"sharding\" without a \"mesh\" splits nothing");
-        d->hint = "add \"mesh\": {\"axes\": {\"data\": 2}}, or --mesh data=2; of size 1 for one device";
-    }
+    if (!fe->module->mesh.axis_count && sharding->count && !is_for_names(fe))
+        fe_sharding_idle(fe, sharding, "\"sharding\"");
     for (fe_json rule = fe_first(fe, rules); rule; rule = fe_next(fe, rule)) good &= check_rule(fe, rule);
     for (int map = SH_params; good && map <= SH_inputs; map++)
         for (fe_json spec = fe_first(fe, v[map].json); spec; spec = fe_next(fe, spec))

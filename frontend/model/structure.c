@@ -293,7 +293,9 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
     if (!block->in_count) return fe_block_fail(block, NULL, "E0113", "block \"sharding_constraint\" has no input");
     if (!fe_as_tensor(&block->site, &block->in[0])) return fe_bad();
     struct ir_type t = fe_type_at(&block->site, &block->in[0]);
+    bool named = false;
     for (fe_json c = fe_first(fe, args[0].json); c; c = fe_next(fe, c), n++) {
+        named |= c->kind != JSON_NULL;
         if (n >= t.rank)
             return fe_block_fail(block, args[0].json, "E0404", "the spec has %u entries or more for %s",
                                  (unsigned)n + 1, fe_describe(&block->site, &block->in[0]));
@@ -302,7 +304,10 @@ static struct fe_val block_sharding_constraint(struct fe_block *block)
             return fe_block_fail(block, c, "E0406", "two entries of the spec split by one mesh axis");
         used |= axes[n] > 0 ? axes[n] : 0;
     }
-    if (!fe->module->mesh.axis_count) return block->in[0];
+    if (!fe->module->mesh.axis_count) {
+        if (named) fe_sharding_idle(fe, block->json, "\"sharding_constraint\"");
+        return block->in[0];
+    }
     struct ir_node node = {.op = OP_sharding_constraint,
                            .arg_count = 1,
                            .args = &block->in[0].tensor,

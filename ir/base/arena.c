@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #ifdef __has_feature
 #if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
@@ -29,14 +30,29 @@ struct arena_chunk {
 
 enum { ARENA_ALIGN = 16, ARENA_FIRST = 16 * 1024, ARENA_LARGEST = 4 * 1024 * 1024 };
 
+#ifndef STEPC_IN_OBJECT
+/* Whether it is the limit on data (frontend/cli/limits.c) that so much more does not fit in, and not the machine's or
+ * the shell's. */
+static bool is_over_limit(size_t bytes)
+{
+    struct rlimit most;
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    bool known = f && fscanf(f, "%*u %*u %*u %*u %*u %lu", &pages) == 1;
+    if (f) fclose(f);
+    known = known && getrlimit(RLIMIT_DATA, &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+    size_t used = pages * (size_t)sysconf(_SC_PAGESIZE) + ARENA_LARGEST; /* malloc asks for more at a time */
+    return known && (used > most.rlim_cur || bytes > most.rlim_cur - used);
+}
+#endif
+
 static _Noreturn void arena_oom(size_t bytes)
 {
 #ifdef STEPC_IN_OBJECT /* an object never exits; nothing in it uses an arena, so this is for the linker only */
     (void)bytes;
     __builtin_trap();
 #else
-    struct rlimit most;
-    bool limited = getrlimit(RLIMIT_DATA, &most) == 0 && most.rlim_cur != RLIM_INFINITY;
+    bool limited = is_over_limit(bytes);
     fprintf(stderr, "stepc: error: out of memory (%zu bytes wanted%s)\n", bytes,
             limited ? ", more than --limit memory= allows" : "");
     exit(3);

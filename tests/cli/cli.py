@@ -82,7 +82,10 @@ class Cli(runner.Case):
         for args, says in ((("--emit", "header"), "expected header=FILE"), (("--emit", "c=x"), "expected header=FILE"),
                            (("--emit", "header=x", "--stop-after", "fuse"), "need an object")):
             self.assertIn(says, self.stepc("compile", model, "-o", so, *args, code=2).stderr)
-        self.stepc("compile", model, "-o", so, "--emit", "header=/nonexistent/x", code=3)
+        before = os.stat(so).st_ino  # the object is last: where a new one stands, so does what goes beside it
+        for other in ("--emit", "header=/nonexistent/x"), ("--emit", "header=/dev/full"), ("-MF", "/nonexistent/x"):
+            self.stepc("compile", model, "-o", so, *other, code=3)
+            self.assertEqual(os.stat(so).st_ino, before)
 
     def test_interrupted_link(self):
         """Ctrl-C while the linker works leaves neither a folder nor half an object."""
@@ -106,7 +109,7 @@ class Cli(runner.Case):
         fifo = self.path("never.json")
         os.mkfifo(fifo)
         for command in (("compile", fifo, "-o", self.path("b.so")), ("check", fifo)):
-            self.assertIn("--timeout: the time is over", self.stepc(*command, "--timeout", "1", code=3).stderr)
+            self.assertIn("--timeout: the time is over\n", self.stepc(*command, "--timeout", "1", code=3).stderr)
 
     def test_templates(self):
         """Every starter document is sound, compiles and trains."""

@@ -84,6 +84,10 @@ class Meaning(runner.Case):
         for sharding in ({"params": {"kernel": ["data"]}}, {"rules": names}):
             runner.write_json(self.path("good.json"), document(sharding=sharding))
             self.assertIn("warning[W0406]", self.stepc("check", self.path("good.json")).stderr)
+        for spec in ["data"], [None, ["data"]], [None, None]:
+            block = {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 4, "use_bias": False}, {"type": "sharding_constraint", "spec": spec}]}
+            runner.write_json(self.path("good.json"), document(model=block))
+            self.assertEqual(self.stepc("check", self.path("good.json")).stderr.count("warning[W0406]"), int(spec != [None, None]))
         for more, says in (({"sharding": {"params": {"kernel": ["embed", "embed"]}}}, "names two dimensions"), ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["embed", "embed"]}}}, "names two dimensions"),
                            ({**mesh, "sharding": {"rules": names, "params": {"kernel": ["free", "free"]}}}, "names two dimensions"),
                            ({**mesh, "sharding": {"rules": names, "inputs": {"x": [["data", "data"], None]}}}, "splits two dimensions"),

@@ -81,6 +81,12 @@ class Overwrite(runner.Case):
         self.assertIn("would be overwritten", self.stepc("compile", object_file, "--save-temps", "-o", self.path("o.so"), code=2).stderr)
         self.stepc("compile", self.write("model.sir", text), "--dump", "--save-temps", "-o", self.path("o.so"))
 
+    def test_weights_that_are_not_finite(self):
+        """FILE.nonfinite of --save FILE is an output as FILE is."""
+        for option, kind in (("data", "CLI_FILES"), ("metrics", "CLI_OUTPUT"), ("", "operand")):
+            path = self.write("w.nonfinite", "{}")
+            self.refuse("run", [(option, kind, path), ("save", "CLI_OUTPUT", self.path("w"))], path)
+
     def test_allowed(self):
         """Devices, different files, and a run that goes on where it began."""
         model, so = os.path.join(ROOT, "samples/cookbook/model.json"), self.path("step.so")

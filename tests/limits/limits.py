@@ -155,6 +155,18 @@ class Limits(runner.Case):
             self.assertEqual(done.returncode == 3, "--limit memory=" in done.stderr, done.stderr)
         self.assertEqual(codes, {0, 3})
 
+    def test_memory_of_the_machine(self):
+        """What is lacking is not always what --limit allows."""
+        path, said = self.write("m.json", document([repeat(1000, {"type": "layer_norm"}), {"type": "linear", "features": 30}])), set()
+        for mebi in range(64, 4000, 8):
+            done = subprocess.run(["sh", "-c", "ulimit -v %d; exec \"$@\"" % (mebi * 1024), "sh", self.program, "check", path], capture_output=True, text=True)
+            said |= {done.stderr} if "out of memory" in done.stderr else set()
+            if not done.returncode:
+                break
+        self.assertTrue(said)
+        for text in said:
+            self.assertNotIn("--limit", text)
+
     def test_time(self):
         path = self.write("m.json", document([LINEAR, repeat(4000, {"type": "expr", "expr": "sin(tanh(x))"})]))
         done = self.stepc("compile", path, "-o", "m.so", "--timeout", "1", code=3)
