@@ -285,16 +285,25 @@ static void add_kernel(struct report *r, struct json_tree t, const struct plan_g
     if (g->reason || r->brief) add_text(r, t, "reason", g->reason);
 }
 
+/* `payload`: bytes of the value that the group sums, puts together or hands out; `ring`: what each device sends in a
+ * ring, which is the least that any algorithm sends: (k - 1) / k of the payload, twice for an all-reduce. */
 static void add_collective(const struct report *r, struct json_tree t, const struct plan_command *c)
 {
     const struct ir_node *node = &c->func->nodes[c->node];
     const struct ir_mesh *mesh = &r->pm->module->mesh;
+    const struct ir_type *from = ir_type(c->func, node->args[0]);
+    int64_t devices = ir_axes_size(mesh, ir_axes_of_mask((uint32_t)node->attr[0].v[0]));
+    const struct ir_type *whole = node->op == OP_all_gather ? &node->type : from;
+    uint64_t payload = (uint64_t)ir_type_elements(whole) * ir_dtype_bytes(whole->dtype);
+    double ring = (double)payload * (double)(devices - 1) / (double)devices;
     json_add_text(t, "kind", ir_ops[node->op].name);
     add_type(t, &node->type);
     struct json_tree axes = json_add_array(t, "axes");
     int64_t mask = node->attr[0].n ? node->attr[0].v[0] : 0;
     for (uint32_t axis = 0; axis < mesh->axis_count; axis++)
         if (mask >> axis & 1) json_add_text(axes, NULL, mesh->name[axis]);
+    add_bytes(t, "payload", payload);
+    add_number(t, "ring", node->op == OP_all_reduce ? 2 * ring : ring);
     json_add_text(t, "place", place_of(c->func->module, node->place));
 }
 

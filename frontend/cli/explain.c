@@ -520,6 +520,7 @@ static void fusion(struct view *v, node e)
 static void comm(struct view *v, node e)
 {
     const char *name = "comm";
+    double sent = 0;
     for (node c = first(at(e, "collectives")); c; c = next(c)) {
         head(v, name);
         name = "";
@@ -527,10 +528,13 @@ static void comm(struct view *v, node e)
         for (node a = first(at(c, "axes")); a; a = next(a)) str_addf(&v->out, " %s", a->valuestring);
         str_add(&v->out, " of ");
         add_type(v, c);
-        str_addf(&v->out, ", %s B, %.0f times per step", grouped(v, number_at(c, "bytes")), number_at(c, "times"));
+        str_addf(&v->out, ", %s B, ", grouped(v, number_at(c, "payload")));
+        str_addf(&v->out, "%s B sent, %.0f times per step", grouped(v, number_at(c, "ring")), number_at(c, "times"));
+        sent += number_at(c, "ring") * number_at(c, "times");
         add_place(v, c);
         str_add(&v->out, "\n");
     }
+    if (sent > 0) str_addf(&v->out, "%8s %s B sent by each device per step\n", "", grouped(v, sent));
     none_of(v, name);
 }
 

@@ -10,3 +10,9 @@ if(PYTHON AND TARGET stepc AND stepc_plugins)
   set_tests_properties(mesh.mpi PROPERTIES PROCESSORS 2 TIMEOUT 600 SKIP_RETURN_CODE 77)
   add_dependencies(stepc stepc_mpi)
 endif()
+
+# What devices send in a step, against what was recorded of XLA's partitioner.
+if(PYTHON AND TARGET stepc)
+  add_test(NAME mesh.traffic COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/traffic.py --stepc $<TARGET_FILE:stepc>)
+  set_tests_properties(mesh.traffic PROPERTIES PROCESSORS 2 TIMEOUT 600 ENVIRONMENT "ASAN_OPTIONS=detect_leaks=0")
+endif()

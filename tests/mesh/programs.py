@@ -1,0 +1,136 @@
+"""Programs whose communication is counted: documents with the annotations of their papers and guides. traffic.py compiles them,
+traffic_xla.py holds the same models for JAX, by the same names.
+
+    data parallel, ZeRO 1 to 3 (arXiv:1910.02054), Megatron's MLP and attention (1909.08053) and with split sequences (2205.05198),
+    experts with capacity (GShard, 2006.16668), T5X's and the GSPMD guide's annotations
+"""
+
+LINE, GRID = {"data": 8}, {"data": 2, "model": 4}
+ADAM = {"type": "adam", "learning_rate": 0.001}
+RULES = [["batch", "data"]]
+LABELS = {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "labels", "reduction": "mean"}
+SQUARE = "mean((model - y)**2)"
+
+
+def tensor(*shape, dtype="float32", axes=None):
+    return {"shape": list(shape), "dtype": dtype, "axes": axes or ["batch"] + [None] * (len(shape) - 1)}
+
+
+def document(name, mesh, inputs, layers, loss, params, optimizer=None, state=None, **more):
+    sharding = {"rules": RULES if "data" in mesh else [], "params": params} | ({"optimizer_state": state} if state else {})
+    model = layers if isinstance(layers, dict) else {"type": "sequential", "input": next(iter(inputs)), "layers": layers}
+    return {"stepc": 1, "name": name, "inputs": inputs, "model": model, "loss": loss, "optimizer": optimizer or ADAM, "mesh": {"axes": mesh}, "sharding": sharding} | more
+
+
+def linear(name, features, **more):
+    return {"type": "linear", "name": name, "features": features} | more
+
+
+def hold(*spec):
+    return {"type": "sharding_constraint", "spec": list(spec)}
+
+
+def expr(text):
+    return {"type": "expr", "expr": text}
+
+
+def residual(name, *layers):
+    return {"type": "residual", "name": name, "layers": list(layers)}
+
+
+def norm(name="norm"):
+    return {"type": "layer_norm", "name": name}
+
+
+def attention(heads=8):
+    return {"type": "multi_head_attention", "name": "mha", "num_heads": heads}
+
+
+def sequential(*layers):
+    return {"type": "sequential", "layers": list(layers)}
+
+
+def block(name, width, *between, inside=()):
+    return {"type": "sequential", "name": name, "layers": [
+        residual("attn", norm(), *inside, attention(), *between), *between,
+        residual("mlp", norm(), *inside, linear("up", 4 * width), {"type": "gelu"}, linear("down", width), *between), *between]}
+
+
+MEGATRON = {"**.{query,key,value}.kernel": [None, "model"], "**.{query,key,value}.bias": ["model"], "**.out.kernel": ["model"],
+            "**.up.kernel": [None, "model"], "**.up.bias": ["model"], "**.down.kernel": ["model"]}
+MLP = [linear("up", 512), {"type": "relu"}, linear("middle", 512), {"type": "relu"}, linear("down", 256)]
+WIDE = {"x": tensor(64, 256), "y": tensor(64, 256)}
+ROWS = {"x": tensor(16, 32, 128), "y": tensor(16, 32, 128)}
+TOKENS = {"tokens": tensor(16, 32, dtype="int32"), "labels": tensor(16, 32, dtype="int32")}
+
+
+def transformer(name, mesh, params, blocks=2, **more):
+    return document(name, mesh, TOKENS, [
+        {"type": "embed", "name": "embedding", "num_embeddings": 512, "features": 128},
+        *[block("layers.%d" % i, 128) for i in range(blocks)], linear("head", 512)], LABELS, params, **more)
+
+
+def experts(name, mesh, axis, groups):
+    """Switch's feed-forward layer: every token goes to one expert, which takes so many tokens of each group."""
+    return document(name, mesh, {"x": tensor(16, 32, 64), "y": tensor(16, 32, 64)}, {"type": "graph", "nodes": [
+        {"type": "linear", "name": "gate", "features": 8, "use_bias": False, "input": "x"},
+        {"type": "param", "name": "wi", "shape": [8, 64, 256], "init": {"type": "normal", "stddev": 0.1}},
+        {"type": "param", "name": "wo", "shape": [8, 256, 64], "init": {"type": "normal", "stddev": 0.1}},
+        expr("softmax(gate)") | {"name": "shares"},
+        expr("one_hot(argmax(gate, axis=-1), 8)") | {"name": "chosen"},
+        expr("cumsum(chosen, axis=1) * chosen") | {"name": "position"},
+        expr("(chosen * (position <= 8))[..., None] * one_hot(position - 1, 8)") | {"name": "dispatch"},
+        expr("einsum('gsec,gsm->egcm', dispatch, x)") | {"name": "sent"},
+        hold(*groups) | {"name": "there", "input": "sent"},
+        expr("relu(einsum('egcm,emh->egch', there, wi))") | {"name": "hidden"},
+        expr("einsum('egch,ehm->egcm', hidden, wo)") | {"name": "made"},
+        hold(*groups) | {"name": "ready", "input": "made"},
+        expr("einsum('gsec,egcm->gsm', dispatch * shares[..., None], ready)") | {"name": "y_hat"}],
+        "output": "y_hat"}, SQUARE, {"wi": [axis], "wo": [axis], "**": []})
+
+
+def convolutions(name, mesh, *between):
+    layers = []
+    for i, features in enumerate((32, 64)):
+        layers += [{"type": "conv", "name": "c%d" % i, "features": features, "kernel_size": [3, 3]}, *between,
+                   {"type": "batch_norm", "name": "n%d" % i}, {"type": "relu"}]
+    inputs = {"x": tensor(32, 16, 16, 8), "labels": tensor(32, dtype="int32")}
+    return document(name, mesh, inputs, [*between, *layers, expr("mean(x, axis=(1, 2))"), linear("head", 16)], LABELS, {"**": []})
+
+
+VOCABULARY = {"embedding.embedding": ["model"], "head.kernel": [None, "model"], "head.bias": ["model"], "**": []}
+
+
+def vocabulary(name, head, params):
+    return document(name, GRID, TOKENS, [{"type": "embed", "name": "embedding", "num_embeddings": 1024, "features": 64},
+                                         residual("mlp", norm(), linear("up", 256), {"type": "gelu"}, linear("down", 64)), *head], LABELS, params)
+
+
+SPLIT = hold("batch", "model", None)
+
+PROGRAMS = [
+    document("data_parallel", LINE, WIDE, MLP, SQUARE, {"**": []}),
+    document("zero_1", LINE, WIDE, MLP, SQUARE, {"**": []}, state={"**": ["data"]}),
+    document("zero_2", LINE, WIDE, MLP, SQUARE, {"**": []}, {"type": "multi_steps", "opt": ADAM, "every_k_schedule": 4}, {"**": ["data"]}),
+    transformer("zero_3", LINE, {"**": ["data"]}),
+    document("fsdp", LINE, {"x": tensor(512, 256), "y": tensor(512, 256)}, MLP, SQUARE, {"**": ["data"]}),
+    document("megatron_mlp", GRID, ROWS, [linear("up", 512), {"type": "gelu"}, linear("down", 128)], SQUARE, {"up.kernel": [None, "model"], "up.bias": ["model"], "down.kernel": ["model"], "**": []}),
+    document("megatron_attention", GRID, ROWS, [attention()], SQUARE, {"**.{query,key,value}.kernel": [None, "model"], "**.{query,key,value}.bias": ["model"], "**.out.kernel": ["model"], "**": []}),
+    document("dot_relu_dot", GRID, WIDE, [linear("w1", 1024, use_bias=False), {"type": "relu"}, hold("batch", "model"), linear("w2", 256, use_bias=False), hold("batch", None)], SQUARE, {"w1.kernel": [None, "model"], "w2.kernel": ["model", None]}),
+    transformer("transformer", GRID, MEGATRON | {"**": []}),
+    document("cookbook_moments", {"x": 2, "y": 4}, {"x": tensor(32, 64, axes=[None, None]), "y": tensor(32, 256, axes=[None, None])}, [linear("first", 256), linear("second", 256)], SQUARE, {"**": []}, state={"**.kernel": ["x", "y"], "**": []}),
+    document("microbatches", LINE, WIDE, MLP, SQUARE, {"**": []}, accumulate={"microbatch_size": 16, "accumulator": "mean"}),
+    document("lstm", LINE, {"x": tensor(16, 16, 64), "y": tensor(16, 16, 128)}, [{"type": "rnn", "name": "rnn", "cell": {"type": "optimized_lstm_cell", "hidden_features": 128}}], SQUARE, {"**": []}),
+    document("sequence", GRID, ROWS, [SPLIT, block("block", 128, SPLIT)], SQUARE, {"**": []}),
+    document("megatron_sequence", GRID, ROWS, [SPLIT, block("block", 128, SPLIT)], SQUARE, MEGATRON | {"**": []}),
+    experts("experts_capacity", GRID, "model", ["model", "batch"]),
+    experts("experts_all_to_all", LINE, "data", ["data", None]),
+    vocabulary("vocabulary_embedding", [linear("head", 1024)], {"embedding.embedding": ["model"], "**": []}),
+    vocabulary("vocabulary_cross_entropy", [linear("head", 1024)], VOCABULARY),
+    vocabulary("vocabulary_tied", [{"type": "attend", "embedding": "embedding"}], {"embedding.embedding": ["model"], "**": []}),
+    convolutions("convolution_norm", LINE),
+    convolutions("convolution_space", GRID, hold("batch", "model", None, None)),
+]
+
+# Still above what traffic.py allows, and how far.
+ABOVE = {"zero_3": 2.3, "fsdp": 1.42, "megatron_sequence": 2.9, "experts_all_to_all": 2.1, "vocabulary_embedding": 1.53, "vocabulary_cross_entropy": 3.4, "vocabulary_tied": 3.4, "convolution_norm": 54, "convolution_space": 35}
