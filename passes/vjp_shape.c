@@ -55,6 +55,14 @@ static ir_value sum_over(struct ir_builder *b, ir_value x, struct pass_dims dims
 static ir_value zeros_of(struct vjp *c, const struct ir_type *type) { return ir_number(c->b, *type, 0); }
 
 /* Sums over the dimensions that are new in the result, and over those where an extent of 1 was repeated. */
+/* The cotangent lies as the value does. */
+void vjp_constraint(struct vjp *c)
+{
+    struct ir_node same = {.op = c->node.op, .arg_count = 1, .args = &c->ct, .type = c->node.type};
+    memcpy(same.attr, c->node.attr, sizeof same.attr);
+    vjp_give(c, 0, ir_make(c->b, same));
+}
+
 void vjp_broadcast(struct vjp *c)
 {
     const struct ir_type from = *vjp_type(c, 0), *to = &c->node.type;
