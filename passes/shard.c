@@ -63,11 +63,14 @@ struct ir_module *pass_shard(struct pass *p, struct ir_module *m)
     struct shard s = {.module = m, .arena = &p->scratch, .batch_axes = batch_axes(m)};
     s.funcs = arena_new_array(&p->scratch, struct shard_func, m->funcs.count);
     for (size_t i = 0; i < m->funcs.count; i++) {
-        const struct ir_func *f = m->funcs.items[i];
-        s.funcs[i].func = f;
-        s.funcs[i].value = arena_new_array(&p->scratch, struct ir_sharding, f->count);
-        s.funcs[i].tuple = arena_new_array(&p->scratch, struct ir_sharding *, f->count);
-        s.funcs[i].settled = arena_new_array(&p->scratch, bool, f->count);
+        struct shard_func *f = &s.funcs[i];
+        const struct ir_func *func = f->func = m->funcs.items[i];
+        f->made = arena_new_array(&p->scratch, struct ir_sharding, func->count);
+        f->value = arena_new_array(&p->scratch, struct ir_sharding, func->count);
+        f->wanted = arena_new_array(&p->scratch, struct ir_sharding *, func->count);
+        f->choice = arena_new_array(&p->scratch, struct shard_choice *, func->count);
+        f->rule = arena_new_array(&p->scratch, const struct shard_rule *, func->count);
+        f->tuple = arena_new_array(&p->scratch, struct ir_sharding *, func->count);
     }
     shard_propagate(&s);
     return shard_partition(&s);

@@ -31,25 +31,73 @@ uint32_t shard_axes_mask(uint32_t axes);
 bool shard_equal(const struct ir_sharding *, const struct ir_sharding *);
 struct ir_type shard_local_type(const struct ir_mesh *, const struct ir_type *, const struct ir_sharding *);
 
-/* shard_propagate.c: the sharding of every value, decided front to back. */
+/* What one node does: along which axes its factors are split, and over which ones partial sums pass through it. From
+ * these follow the layouts in which it wants its operands and that of its result. */
+struct shard_choice {
+    uint32_t axes[SHARD_MAX_FACTORS];
+    uint32_t passing;
+};
+struct shard_use {
+    ir_value node;    /* 0: a result of the function, */
+    uint32_t operand; /* then its number */
+};
 struct shard_func {
     const struct ir_func *func;
-    struct ir_sharding *value;        /* per value */
+    struct ir_sharding *made;         /* per value: as its node makes it */
+    struct ir_sharding *value;        /* per value: as it is held for all that read it */
+    struct ir_sharding **wanted;      /* per node: its operands; NULL: not chosen yet */
+    struct shard_choice **choice;     /* per node; NULL: none yet */
+    const struct shard_rule **rule;   /* per node */
     struct ir_sharding **tuple;       /* per loop: of its carried values */
     const struct ir_sharding *result; /* of a loop body: how its carried results must lie; NULL: as they are */
-    bool *settled;                    /* per value: a consumer needs the whole sum, so it is summed where it is made */
+    const struct shard_use *use;      /* of value v: use_begin[v] up to use_begin[v + 1] */
+    uint32_t *use_begin;
+    bool *live;
+    uint8_t *free; /* per value: shard_freedom */
 };
 struct shard {
     struct ir_module *module; /* stage tensor: global shapes */
     struct arena *arena;
     uint32_t batch_axes;      /* what "as the batch" stands for */
+    bool settled;             /* every node has chosen once */
     struct shard_func *funcs; /* per function of the module */
-    bool changed;
 };
-/* The shardings in which a node wants its operands, and that of its result before it is settled. */
-void shard_node(struct shard *, struct shard_func *, ir_value, struct ir_sharding *wanted, struct ir_sharding *result);
+
+/* shard_convert.c: from one layout to another, one step after the other. */
+struct shard_step {
+    enum shard_step_kind { SHARD_SLICE, SHARD_SCATTER, SHARD_REDUCE, SHARD_GATHER, SHARD_SPREAD } kind;
+    uint32_t axes; /* bit mask */
+    uint32_t dim;
+};
+enum { SHARD_MAX_STEPS = 4 * IR_MAX_RANK + 4 };
+/* Returns how many; `sent`: the bytes that every device sends in a ring. */
+uint32_t shard_steps(const struct ir_mesh *, const struct ir_type *global, const struct ir_sharding *from,
+                     const struct ir_sharding *to, struct shard_step *, double *sent);
+/* What costs as much as sending a byte: elements that are made, products of a contraction. Whoever may choose between
+ * more to send and more to compute, because devices do the same work, sends. */
+enum { SHARD_ELEMENTS = 4, SHARD_PRODUCTS = 1 };
+bool shard_is_input(const struct shard *, const struct ir_func *, ir_value); /* of the step: whole on every device */
+/* What devices send for value `v`, which lies as `from`, to lie as `to`. */
+double shard_cost(const struct shard *, const struct shard_func *, ir_value v, const struct ir_sharding *from,
+                  const struct ir_sharding *to);
+/* What is made of little (repeated, or compared with a position) is never sent: whoever reads it has it made again, in
+ * the layout that is wanted, from its operands. How many such nodes stand one behind the other; 0: it is not free. */
+enum { SHARD_MAX_REMADE = 4 /* operands */, SHARD_MAX_DEPTH = 4 };
+uint8_t shard_freedom(const struct shard_func *, ir_value);
+void shard_operands_for(const struct shard_func *, ir_value, const struct ir_sharding *to, struct ir_sharding *wanted);
+
+/* shard_choose.c: the choice of a node by what its operands are, what reads it wants, and what each choice costs. */
+void shard_choose(struct shard *, struct shard_func *, ir_value);
+/* What the choice says of the operands, `made` of the result. */
+void shard_apply(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *,
+                 struct ir_sharding *wanted, struct ir_sharding *made);
+/* How a loop sees a value from outside. Inputs are whole there: the body takes its microbatch from all rows. */
+struct ir_sharding shard_captured(const struct shard *, const struct shard_func *, ir_value);
+/* Sets the layout in which a value is held; returns what making and handing it out costs. */
+double shard_hold(const struct shard *, struct shard_func *, ir_value);
+
+/* shard_propagate.c: the layout of every value. */
 void shard_propagate(struct shard *);
-bool shard_is_input(const struct shard *, const struct ir_func *, ir_value);
 
 /* spmd.c: the module with local shapes and collectives. */
 struct ir_module *shard_partition(struct shard *);

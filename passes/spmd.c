@@ -50,70 +50,39 @@ static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t m
     return ir_dynamic_slice(&p->b, x, starts, t.dim);
 }
 
-/* Sums over the axes in `mask`; where the target is split along exactly these, every device keeps only its part. */
-static ir_value sum_over(struct spmd_part *p, ir_value x, uint32_t mask, struct ir_sharding *from,
-                         const struct ir_sharding *to)
+/* The first device has all of it, the others zero. */
+static ir_value spread(struct spmd_part *p, ir_value x, uint32_t mask)
 {
-    struct ir_type t = *ir_type(p->b.f, x);
-    from->partial &= ~mask;
-    for (uint32_t d = 0; d < t.rank; d++) {
-        if (from->dim[d] || !to->dim[d] || shard_axes_mask(to->dim[d]) != mask) continue;
-        t.dim[d] /= mask_size(&p->s->module->mesh, mask);
-        from->dim[d] = to->dim[d];
-        return collective(p, OP_reduce_scatter, x, mask, d, t);
-    }
-    return collective(p, OP_all_reduce, x, mask, 0, t);
+    ir_value first = ir_binary(&p->b, OP_eq, device_index(p, mask), ir_scalar(&p->b, IR_I32, 0));
+    const struct ir_type t = *ir_type(p->b.f, x);
+    return ir_select(&p->b, ir_broadcast_to(&p->b, first, t.rank, t.dim), x, ir_number_like(&p->b, x, 0));
 }
 
-static ir_value convert(struct spmd_part *p, ir_value x, struct ir_sharding from, const struct ir_sharding *to)
+static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *global, const struct ir_sharding *from,
+                        const struct ir_sharding *to)
 {
     const struct ir_node *n = ir_get(p->b.f, x);
-    uint32_t rank = n->type.rank;
-    if (shard_equal(&from, to)) return x;
-    if (ir_is_number(n)) { /* any part of it is the same number; zero is its own partial sum */
-        bool zero = shard_is_zero(p->b.f, x);
-        struct ir_type global = n->type;
-        for (uint32_t d = 0; d < rank; d++) global.dim[d] *= ir_axes_size(&p->s->module->mesh, from.dim[d]);
-        if (zero || from.partial == to->partial) {
-            struct ir_node same = *n;
-            same.type = shard_local_type(&p->s->module->mesh, &global, to);
-            return ir_make(&p->b, same);
-        }
+    struct shard_step steps[SHARD_MAX_STEPS];
+    double sent;
+    if (shard_equal(from, to)) return x;
+    if (ir_is_number(n) && (shard_is_zero(p->b.f, x) || from->partial == to->partial)) {
+        struct ir_node same = *n; /* any part of it is the same number; zero is its own partial sum */
+        same.type = shard_local_type(&p->s->module->mesh, global, to);
+        return ir_make(&p->b, same);
     }
-    uint32_t sum = from.partial & ~to->partial;
-    if (sum) x = sum_over(p, x, sum, &from, to);
-    for (uint32_t d = 0; d < rank; d++) {
-        if (from.dim[d] == to->dim[d] || !from.dim[d]) continue;
+    uint32_t count = shard_steps(&p->s->module->mesh, global, from, to, steps, &sent);
+    for (uint32_t i = 0; i < count; i++) {
+        struct shard_step k = steps[i];
         struct ir_type t = *ir_type(p->b.f, x);
-        uint32_t mask = shard_axes_mask(from.dim[d]);
-        t.dim[d] *= mask_size(&p->s->module->mesh, mask);
-        x = collective(p, OP_all_gather, x, mask, d, t);
-        from.dim[d] = 0;
-    }
-    for (uint32_t d = 0; d < rank; d++)
-        if (from.dim[d] != to->dim[d]) x = own_part(p, x, d, shard_axes_mask(to->dim[d]));
-    uint32_t spread = to->partial & ~from.partial;
-    if (spread) { /* the first device has all of it, the others zero */
-        ir_value first = ir_binary(&p->b, OP_eq, device_index(p, spread), ir_scalar(&p->b, IR_I32, 0));
-        const struct ir_type t = *ir_type(p->b.f, x);
-        x = ir_select(&p->b, ir_broadcast_to(&p->b, first, t.rank, t.dim), x, ir_number_like(&p->b, x, 0));
+        int64_t parts = mask_size(&p->s->module->mesh, k.axes);
+        if (k.kind == SHARD_SLICE) x = own_part(p, x, k.dim, k.axes);
+        else if (k.kind == SHARD_REDUCE) x = collective(p, OP_all_reduce, x, k.axes, 0, t);
+        else if (k.kind == SHARD_SPREAD) x = spread(p, x, k.axes);
+        else if (k.kind == SHARD_GATHER) t.dim[k.dim] *= parts, x = collective(p, OP_all_gather, x, k.axes, k.dim, t);
+        else t.dim[k.dim] /= parts, x = collective(p, OP_reduce_scatter, x, k.axes, k.dim, t);
     }
     return x;
 }
-
-static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_sharding *to)
-{
-    const struct ir_sharding *has = &p->f->value[old], whole = {{0}, 0};
-    if (p->whole[old] && shard_equal(to, &whole)) return p->whole[old];
-    if (shard_equal(has, to)) return p->map[old];
-    for (size_t i = 0; i < p->made.count; i++)
-        if (p->made.items[i].old == old && shard_equal(&p->made.items[i].sharding, to)) return p->made.items[i].made;
-    ir_value made = convert(p, p->map[old], *has, to);
-    vec_push(p->s->arena, &p->made, ((struct made){old, *to, made}));
-    return made;
-}
-
-static void partition_func(struct shard *, struct ir_module *, uint32_t index);
 
 /* The node with local shapes. Attributes that repeat an extent become local too. */
 static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_value *args,
@@ -131,42 +100,58 @@ static ir_value remake(struct spmd_part *p, const struct ir_node *n, const ir_va
     return ir_make(&p->b, local);
 }
 
+static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_sharding *to)
+{
+    const struct ir_sharding *has = &p->f->value[old], whole = {{0}, 0};
+    const struct ir_node *n = ir_get(p->f->func, old);
+    bool input = p->whole[old], again = p->f->free[old];
+    ir_value made;
+    if (!again && shard_equal(has, to)) return p->map[old];
+    for (size_t i = 0; i < p->made.count; i++)
+        if (p->made.items[i].old == old && shard_equal(&p->made.items[i].sharding, to)) return p->made.items[i].made;
+    if (again) {
+        struct ir_sharding wanted[SHARD_MAX_REMADE];
+        ir_value args[SHARD_MAX_REMADE];
+        shard_operands_for(p->f, old, to, wanted);
+        for (uint32_t i = 0; i < n->arg_count; i++) args[i] = laid_out(p, n->args[i], &wanted[i]);
+        made = n->op == OP_stop_gradient ? args[0] : remake(p, n, args, to);
+    } else {
+        made = convert(p, input ? p->whole[old] : p->map[old], &n->type, input ? &whole : has, to);
+    }
+    vec_push(p->s->arena, &p->made, ((struct made){old, *to, made}));
+    return made;
+}
+
+static void partition_func(struct shard *, struct ir_module *, uint32_t index);
+
 static ir_value partition_node(struct spmd_part *p, ir_value v)
 {
     const struct ir_func *f = p->f->func;
     const struct ir_node *n = ir_get(f, v);
-    struct ir_sharding *wanted = arena_new_array(p->s->arena, struct ir_sharding, n->arg_count + 1), result;
-    ir_value *args = arena_new_array(p->s->arena, ir_value, n->arg_count + 1);
+    const struct ir_sharding *has = &p->f->made[v], whole = {{0}, 0};
+    ir_value *args = arena_new_array(p->s->arena, ir_value, n->arg_count + 1), made;
     p->b.place = n->place;
-    shard_node(p->s, p->f, v, wanted, &result);
+    if (p->f->free[v]) return 0; /* made for those that read it */
     for (uint32_t i = 0; i < n->arg_count; i++)
-        args[i] = n->op == OP_proj ? p->map[n->args[i]] : laid_out(p, n->args[i], &wanted[i]);
-    ir_value made;
+        args[i] = n->op == OP_proj ? p->map[n->args[i]] : laid_out(p, n->args[i], &p->f->wanted[v][i]);
+    p->b.place = n->place;
     if (n->op == OP_param) {
         const struct ir_param *param = &f->params.items[n->attr[0].v[0]];
-        struct ir_sharding given = result, whole = {{0}, 0};
-        if (shard_is_input(p->s, f, v)) given = whole;
-        made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, &given), param->slot);
-        if (shard_is_input(p->s, f, v)) {
-            p->whole[v] = made;
-            made = convert(p, made, whole, &result);
-        }
+        bool input = shard_is_input(p->s, f, v);
+        if (input) has = &whole;
+        made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, has), param->slot);
+        if (input) p->whole[v] = made;
     } else if (n->op == OP_constant || n->op == OP_iota) {
         made = ir_remake(&p->b, n, args);
     } else if (n->op == OP_sharding_constraint || n->op == OP_stop_gradient) {
         made = args[0];
     } else if (n->op == OP_loop) {
         partition_func(p->s, p->b.f->module, n->func);
-        made = ir_remake(&p->b, n, args);
+        return ir_remake(&p->b, n, args);
     } else {
-        made = remake(p, n, args, &result);
+        made = remake(p, n, args, has);
     }
-    if (p->f->settled[v] && result.partial) {
-        struct ir_sharding whole = result;
-        whole.partial = 0;
-        made = convert(p, made, result, &whole);
-    }
-    return made;
+    return convert(p, made, &n->type, has, &p->f->value[v]);
 }
 
 static void partition_func(struct shard *s, struct ir_module *to, uint32_t index)

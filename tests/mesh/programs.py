@@ -133,4 +133,4 @@ PROGRAMS = [
 ]
 
 # Still above what traffic.py allows, and how far.
-ABOVE = {"zero_3": 2.3, "fsdp": 1.42, "megatron_sequence": 2.9, "experts_all_to_all": 2.1, "vocabulary_embedding": 1.53, "vocabulary_cross_entropy": 3.4, "vocabulary_tied": 3.4, "convolution_norm": 54, "convolution_space": 35}
+ABOVE = {"vocabulary_embedding": 1.18, "vocabulary_cross_entropy": 2.9, "vocabulary_tied": 3.4, "convolution_space": 8.1}

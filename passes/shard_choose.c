@@ -1,0 +1,314 @@
+/* How one node is split, and in which layout its result is held.
+ *
+ * Operands propose to split factors as they lie, and so do those that read the result, as they want it. Every set of
+ * proposals that go together is weighed: what bringing the operands there costs, what handing out the result costs, and
+ * the work of one device. A factor that the op sums over makes the result partial. Partial sums pass through linear ops
+ * as long as they do not grow.
+ *
+ * A value is held in the layout, of its own and of those that are wanted, that costs the least to come to and to hand
+ * out from; a sum that anyone needs whole, or in parts, is summed there, once for all. */
+#include "passes/shard_int.h"
+
+#include <string.h>
+
+enum { MOST_PROPOSALS = 6, MOST_WANTED = 8 };
+struct proposal {
+    int8_t factor;
+    uint32_t axes;
+};
+
+/* ---------------------------------------------------------------- what a choice says */
+
+/* The axes over which partial sums may pass through: all linear operands partial over the same ones, or zero. */
+static uint32_t passing_partial(const struct shard_func *f, const struct ir_node *n, const struct shard_rule *r)
+{
+    uint32_t partial = 0, partial_count = 0;
+    int64_t elements = 0;
+    for (uint32_t i = 0; i < n->arg_count && i < 32; i++) {
+        if (!shard_is_linear(r, i)) continue;
+        uint32_t p = f->made[n->args[i]].partial;
+        if (!p) {
+            if (!r->product && !shard_is_zero(f->func, n->args[i])) return 0;
+            continue;
+        }
+        if (partial && partial != p) return 0;
+        partial = p;
+        partial_count++;
+        elements += ir_type_elements(ir_type(f->func, n->args[i]));
+    }
+    if (ir_type_elements(&n->type) > elements) return 0;
+    return r->product && partial_count > 1 ? 0 : partial;
+}
+
+static void apply_constraint(const struct shard *s, const struct ir_node *n, struct ir_sharding *to)
+{
+    uint32_t used = 0;
+    for (uint32_t d = 0; d < n->type.rank && d < n->attr[0].n; d++) {
+        int64_t mask = n->attr[0].v[d];
+        uint32_t split = ir_axes_of_mask((mask < 0 ? s->batch_axes : (uint32_t)mask) & ~used);
+        if (n->type.dim[d] % ir_axes_size(&s->module->mesh, split) != 0) split = 0;
+        used |= shard_axes_mask(split);
+        to->dim[d] = split;
+    }
+}
+
+struct ir_sharding shard_captured(const struct shard *s, const struct shard_func *f, ir_value v)
+{
+    struct ir_sharding whole = {{0}, 0}, as_held = f->value[v];
+    as_held.partial = 0;
+    return shard_is_input(s, f->func, v) ? whole : as_held;
+}
+
+void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice,
+                 struct ir_sharding *wanted, struct ir_sharding *made)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    const struct shard_rule *r = f->rule[v];
+    memset(wanted, 0, n->arg_count * sizeof *wanted);
+    memset(made, 0, sizeof *made);
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        for (uint32_t d = 0; d < ir_type(f->func, n->args[i])->rank; d++)
+            if (r->arg[i][d] >= 0) wanted[i].dim[d] = choice->axes[r->arg[i][d]];
+        if (shard_is_linear(r, i))
+            wanted[i].partial = r->product ? choice->passing & f->made[n->args[i]].partial : choice->passing;
+    }
+    for (uint32_t d = 0; d < n->type.rank; d++)
+        if (r->result[d] >= 0) made->dim[d] = choice->axes[r->result[d]];
+    made->partial = choice->passing;
+    for (uint32_t factor = 0; factor < r->factor_count; factor++)
+        if (r->summed >> factor & 1) made->partial |= shard_axes_mask(choice->axes[factor]);
+    if (n->op == OP_sharding_constraint) {
+        apply_constraint(s, n, made);
+        wanted[0] = *made;
+    } else if (n->op == OP_param) {
+        int32_t slot = f->func->params.items[n->attr[0].v[0]].slot;
+        *made = slot >= 0 ? s->module->slots.items[slot].sharding : f->made[v]; /* set by the loop that owns the body */
+    } else if (n->op == OP_proj) {
+        if (f->tuple[n->args[0]]) *made = f->tuple[n->args[0]][n->attr[0].v[0]];
+    } else if (n->op == OP_loop) {
+        uint32_t carried = (uint32_t)n->attr[0].v[0];
+        for (uint32_t i = 0; i < n->arg_count; i++) {
+            bool is_carried = i >= 1 && i <= carried;
+            if (is_carried && f->tuple[v]) wanted[i] = f->tuple[v][i - 1];
+            else if (i > carried) wanted[i] = shard_captured(s, f, n->args[i]);
+        }
+    }
+}
+
+/* ---------------------------------------------------------------- what reads a value */
+
+struct wishes {
+    struct ir_sharding of[MOST_WANTED];
+    uint32_t count;
+    uint32_t whole; /* axes of sums that somebody needs done */
+};
+
+static void wish(struct wishes *w, struct ir_sharding of)
+{
+    w->whole |= ~of.partial;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (shard_equal(&w->of[i], &of)) return;
+    if (w->count < MOST_WANTED) w->of[w->count++] = of;
+}
+
+/* The layouts that are wanted of a value: captured ones of loops follow it, but they are not partial. */
+static void collect(const struct shard *s, const struct shard_func *f, ir_value v, struct wishes *w)
+{
+    memset(w, 0, sizeof *w);
+    for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
+        const struct shard_use *u = &f->use[i];
+        const struct ir_node *n = ir_get(f->func, u->node);
+        if (!u->node) {
+            const struct ir_result *r = &f->func->results.items[u->operand];
+            if (r->slot >= 0) wish(w, s->module->slots.items[r->slot].sharding);
+            else if (f->result) wish(w, f->result[u->operand]);
+        } else if (f->free[u->node]) {
+            struct wishes through;
+            struct ir_sharding wanted[SHARD_MAX_REMADE];
+            collect(s, f, u->node, &through);
+            for (uint32_t k = 0; k < through.count; k++) {
+                shard_operands_for(f, u->node, &through.of[k], wanted);
+                wish(w, wanted[u->operand]);
+            }
+            w->whole = ~0u;
+        } else if (n->op == OP_loop && u->operand > (uint32_t)n->attr[0].v[0]) {
+            w->whole = ~0u;
+        } else if (n->op != OP_proj && f->wanted[u->node]) {
+            wish(w, f->wanted[u->node][u->operand]);
+        }
+    }
+}
+
+/* The best layout to hold what lies as `made`, and what that costs. */
+static double best(const struct shard *s, const struct shard_func *f, ir_value v, const struct ir_sharding *made,
+                   const struct wishes *w, struct ir_sharding *held)
+{
+    struct ir_sharding tried[MOST_WANTED + 2];
+    uint32_t count = 0;
+    double least = -1;
+    tried[count] = *made;
+    tried[count++].partial &= ~w->whole;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (!(w->of[i].partial & ~made->partial) && !(w->of[i].partial & w->whole)) tried[count++] = w->of[i];
+    for (uint32_t k = 0; k < count; k++) {
+        const struct ir_type local = shard_local_type(&s->module->mesh, ir_type(f->func, v), &tried[k]);
+        double cost = shard_cost(s, f, v, made, &tried[k]) + (double)ir_type_elements(&local) / SHARD_ELEMENTS;
+        for (uint32_t i = 0; i < w->count; i++) cost += shard_cost(s, f, v, &tried[k], &w->of[i]);
+        if (least >= 0 && cost >= least) continue;
+        least = cost;
+        *held = tried[k];
+    }
+    return least;
+}
+
+double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
+{
+    struct wishes w;
+    double cost = 0;
+    f->value[v] = f->made[v];
+    if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE) return 0;
+    collect(s, f, v, &w);
+    cost = best(s, f, v, &f->made[v], &w, &f->value[v]);
+    return cost;
+}
+
+/* ---------------------------------------------------------------- the choice */
+
+static void propose(const struct shard *s, const struct shard_rule *r, int8_t factor, uint32_t axes, uint32_t passing,
+                    struct proposal *list, uint32_t *count)
+{
+    if (factor < 0 || !axes || r->whole >> factor & 1 || shard_axes_mask(axes) & passing) return;
+    if (*count == MOST_PROPOSALS || r->size[factor] % ir_axes_size(&s->module->mesh, axes) != 0) return;
+    for (uint32_t i = 0; i < *count; i++)
+        if (list[i].factor == factor && list[i].axes == axes) return;
+    list[(*count)++] = (struct proposal){factor, axes};
+}
+
+/* The operands by their size, at most 16 of them. */
+static uint32_t largest_first(const struct shard_func *f, const struct ir_node *n, uint32_t *order)
+{
+    uint32_t count = n->arg_count < 16 ? n->arg_count : 16;
+    for (uint32_t i = 0; i < count; i++) {
+        int64_t elements = ir_type_elements(ir_type(f->func, n->args[i]));
+        uint32_t at = i;
+        for (; at > 0 && ir_type_elements(ir_type(f->func, n->args[order[at - 1]])) < elements; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+    return count;
+}
+
+/* Work of one device: of a contraction its products, else the elements that it makes. */
+static double work(const struct shard *s, const struct ir_node *n, const struct shard_rule *r,
+                   const struct shard_choice *choice)
+{
+    double products = 1;
+    for (uint32_t factor = 0; factor < r->factor_count; factor++)
+        products *= (double)(r->size[factor] / ir_axes_size(&s->module->mesh, choice->axes[factor]));
+    return products / (n->op == OP_dot ? SHARD_PRODUCTS : SHARD_ELEMENTS);
+}
+
+/* What it costs to make operand `v` and to hand it to all that read it. Before its other readers have chosen, a
+ * conversion is all there is to say. */
+static double operand_cost(const struct shard *s, const struct shard_func *f, ir_value v,
+                           const struct ir_sharding *wanted)
+{
+    struct wishes w;
+    struct ir_sharding held, from[SHARD_MAX_REMADE];
+    double cost = 0;
+    if (ir_type(f->func, v)->dtype == IR_TUPLE || (!ir_type(f->func, v)->rank && !f->made[v].partial)) return 0;
+    if (f->free[v]) {
+        const struct ir_node *n = ir_get(f->func, v);
+        shard_operands_for(f, v, wanted, from);
+        for (uint32_t i = 0; i < n->arg_count; i++) cost += operand_cost(s, f, n->args[i], &from[i]);
+        return cost;
+    }
+    if (!s->settled) return shard_cost(s, f, v, &f->value[v], wanted);
+    collect(s, f, v, &w);
+    return best(s, f, v, &f->made[v], &w, &held);
+}
+
+static double weigh(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice,
+                    const struct wishes *w, struct ir_sharding *wanted)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    struct ir_sharding made, held;
+    shard_apply(s, f, v, choice, wanted, &made);
+    double cost = work(s, n, f->rule[v], choice) + best(s, f, v, &made, w, &held);
+    if (!w->count && made.partial) { /* nobody knows yet: it will be summed, at best in parts */
+        struct ir_sharding done = made;
+        done.partial = 0;
+        cost += shard_cost(s, f, v, &made, &done) / 2;
+    }
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        bool again = false;
+        for (uint32_t k = 0; k < i && !again && i < 8; k++)
+            again = n->args[k] == n->args[i] && (s->settled || shard_equal(&wanted[k], &wanted[i]));
+        if (!again) cost += operand_cost(s, f, n->args[i], &wanted[i]);
+    }
+    return cost;
+}
+
+/* Sets the axes of the proposals in `set`; false: they do not go together. */
+static bool take_up(const struct proposal *list, uint32_t count, uint32_t set, struct shard_choice *choice)
+{
+    uint32_t used = 0;
+    memset(choice->axes, 0, sizeof choice->axes);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!(set >> i & 1)) continue;
+        uint32_t mask = shard_axes_mask(list[i].axes);
+        if (choice->axes[list[i].factor] || mask & used) return false;
+        choice->axes[list[i].factor] = list[i].axes;
+        used |= mask;
+    }
+    return true;
+}
+
+/* Every set of proposals, with partial sums that pass over `passing`; `chosen`, if one costs less than `least` (-1:
+ * there is none yet). */
+static double try_all(const struct shard *s, const struct shard_func *f, ir_value v, uint32_t passing,
+                      const struct wishes *w, double least, struct shard_choice *chosen)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    const struct shard_rule *r = f->rule[v];
+    struct shard_choice choice = {.passing = passing};
+    struct proposal list[MOST_PROPOSALS];
+    uint32_t count = 0, order[16], operands = largest_first(f, n, order);
+    for (uint32_t factor = 0; f->choice[v] && factor < r->factor_count; factor++)
+        propose(s, r, (int8_t)factor, f->choice[v]->axes[factor], passing, list, &count);
+    for (uint32_t k = 0; k < operands; k++)
+        for (uint32_t i = order[k], d = 0; d < ir_type(f->func, n->args[i])->rank; d++)
+            propose(s, r, r->arg[i][d], f->value[n->args[i]].dim[d], passing, list, &count);
+    for (uint32_t k = 0; k < w->count; k++)
+        for (uint32_t d = 0; d < n->type.rank; d++) propose(s, r, r->result[d], w->of[k].dim[d], passing, list, &count);
+    for (uint32_t set = 1u << count; set-- > 0;) {
+        if (!take_up(list, count, set, &choice)) continue;
+        double cost = weigh(s, f, v, &choice, w, f->wanted[v]);
+        if (least >= 0 && cost >= least) continue;
+        least = cost;
+        *chosen = choice;
+    }
+    return least;
+}
+
+void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    if (!f->wanted[v]) f->wanted[v] = arena_new_array(s->arena, struct ir_sharding, n->arg_count + 1);
+    const struct shard_rule *r = f->rule[v];
+    struct shard_choice chosen = {.passing = passing_partial(f, n, r)};
+    struct wishes w;
+    double least = -1;
+    if (r->factor_count && n->op != OP_sharding_constraint) {
+        collect(s, f, v, &w);
+        uint32_t passing = chosen.passing;
+        least = try_all(s, f, v, passing, &w, least, &chosen);
+        if (passing) try_all(s, f, v, 0, &w, least, &chosen);
+    }
+    struct ir_sharding made;
+    shard_apply(s, f, v, &chosen, f->wanted[v], &made);
+    f->made[v] = made;
+    if (!f->choice[v]) f->choice[v] = arena_new_array(s->arena, struct shard_choice, 1);
+    *f->choice[v] = chosen;
+    shard_hold(s, f, v);
+}

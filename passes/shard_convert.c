@@ -1,0 +1,133 @@
+/* Conversions between layouts of one value: which collectives and slices lead from one to the other, and what devices
+ * send for them. What makes the value smaller comes first: parts are cut where that is free, sums end in parts where
+ * their axes split a dimension, then what is left is summed, gathered, and cut again. */
+#include "passes/shard_int.h"
+
+#include <string.h>
+
+struct conversion {
+    const struct ir_mesh *mesh;
+    uint32_t rank;
+    struct ir_sharding now, to;
+    double bytes; /* of a device's part, as it lies now */
+    double sent;
+    struct shard_step *steps;
+    uint32_t count;
+};
+
+static uint32_t axes_in_use(const struct conversion *c)
+{
+    uint32_t mask = c->now.partial;
+    for (uint32_t d = 0; d < c->rank; d++) mask |= shard_axes_mask(c->now.dim[d]);
+    return mask;
+}
+
+/* How many leading axes two lists share, in bits. */
+static uint32_t common(uint32_t a, uint32_t b)
+{
+    uint32_t bits = 0;
+    while (bits < 32 && (a >> bits & 15) && (a >> bits & 15) == (b >> bits & 15)) bits += 4;
+    return bits;
+}
+
+static uint32_t leading(uint32_t axes, uint32_t bits) { return bits < 32 ? axes & ((1u << bits) - 1) : axes; }
+static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axes >> bits : 0; }
+
+static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes, uint32_t dim)
+{
+    double k = (double)ir_axes_size(c->mesh, ir_axes_of_mask(axes));
+    c->steps[c->count++] = (struct shard_step){kind, axes, dim};
+    if (kind == SHARD_GATHER) c->bytes *= k;
+    if (kind == SHARD_REDUCE) c->sent += 2 * c->bytes * (k - 1) / k;
+    if (kind == SHARD_GATHER || kind == SHARD_SCATTER) c->sent += c->bytes * (k - 1) / k;
+    if (kind == SHARD_SCATTER || kind == SHARD_SLICE) c->bytes /= k;
+}
+
+/* Splits dimensions further by those of the axes wanted next that are `among`, as far as these go. */
+static void split(struct conversion *c, enum shard_step_kind kind, uint32_t among)
+{
+    for (uint32_t d = 0; d < c->rank; d++) {
+        uint32_t bits = common(c->now.dim[d], c->to.dim[d]), mask = 0;
+        if (following(c->now.dim[d], bits)) continue;
+        for (uint32_t axis; (axis = c->to.dim[d] >> bits & 15) && (among >> (axis - 1) & 1); bits += 4)
+            mask |= 1u << (axis - 1);
+        if (!mask) continue;
+        c->now.dim[d] = leading(c->to.dim[d], bits);
+        c->now.partial &= ~mask;
+        among &= ~mask;
+        step(c, kind, mask, d);
+    }
+}
+
+uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, const struct ir_sharding *from,
+                     const struct ir_sharding *to, struct shard_step *steps, double *sent)
+{
+    const struct ir_type local = shard_local_type(mesh, global, from);
+    struct conversion c = {.mesh = mesh, .rank = global->rank, .now = *from, .to = *to, .steps = steps};
+    c.bytes = (double)ir_type_elements(&local) * (double)ir_dtype_bytes((enum ir_dtype)global->dtype);
+    uint32_t sum = from->partial & ~to->partial;
+    split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
+    if (sum) split(&c, SHARD_SCATTER, sum);
+    sum &= c.now.partial;
+    if (sum) step(&c, SHARD_REDUCE, sum, 0);
+    c.now.partial &= ~sum;
+    for (uint32_t d = 0; d < c.rank; d++) {
+        uint32_t bits = common(c.now.dim[d], c.to.dim[d]), rest = following(c.now.dim[d], bits);
+        split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
+        if (!rest) continue;
+        c.now.dim[d] = leading(c.now.dim[d], bits);
+        step(&c, SHARD_GATHER, shard_axes_mask(rest), d);
+    }
+    split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
+    if (to->partial & ~c.now.partial) step(&c, SHARD_SPREAD, to->partial & ~c.now.partial, 0);
+    *sent = c.sent;
+    return c.count;
+}
+
+bool shard_is_input(const struct shard *s, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    if (n->op != OP_param) return false;
+    int32_t slot = f->params.items[n->attr[0].v[0]].slot;
+    return slot >= 0 && s->module->slots.items[slot].role == IR_ROLE_INPUT;
+}
+
+double shard_cost(const struct shard *s, const struct shard_func *f, ir_value v, const struct ir_sharding *from,
+                  const struct ir_sharding *to)
+{
+    struct shard_step steps[SHARD_MAX_STEPS];
+    double sent;
+    if (shard_equal(from, to) || ir_is_number(ir_get(f->func, v)) || shard_is_input(s, f->func, v) || f->free[v])
+        return 0;
+    shard_steps(&s->module->mesh, ir_type(f->func, v), from, to, steps, &sent);
+    return sent;
+}
+
+/* ---------------------------------------------------------------- made again */
+
+void shard_operands_for(const struct shard_func *f, ir_value v, const struct ir_sharding *to,
+                        struct ir_sharding *wanted)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    const struct shard_rule *r = f->rule[v];
+    memset(wanted, 0, n->arg_count * sizeof *wanted);
+    for (uint32_t d = 0; d < n->type.rank; d++)
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            for (uint32_t k = 0; k < ir_type(f->func, n->args[i])->rank; k++)
+                if (r->arg[i][k] >= 0 && r->arg[i][k] == r->result[d]) wanted[i].dim[k] = to->dim[d];
+}
+
+uint8_t shard_freedom(const struct shard_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    uint8_t depth = 0;
+    if (n->op == OP_broadcast && ir_type_elements(&n->type) <= ir_type_elements(ir_type(f->func, n->args[0]))) return 0;
+    if ((n->op != OP_broadcast && !ir_is_ewise((enum ir_op)n->op)) || n->op == OP_sharding_constraint) return 0;
+    if (n->arg_count > SHARD_MAX_REMADE) return 0;
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        enum ir_op op = (enum ir_op)ir_get(f->func, n->args[i])->op;
+        if (n->op != OP_broadcast && op != OP_constant && op != OP_iota && !f->free[n->args[i]]) return 0;
+        if (f->free[n->args[i]] > depth) depth = f->free[n->args[i]];
+    }
+    return depth < SHARD_MAX_DEPTH ? depth + 1 : 0;
+}
