@@ -400,8 +400,9 @@ static step_status load(struct step_instance *t, const struct step_load *load)
     return status;
 }
 
-const struct stepc_checkpoint stepc_part_checkpoint = {save, load, &rt_directories};
-const struct stepc_checkpoint stepc_part_files = {save, load, NULL};
+const struct stepc_checkpoint stepc_part_checkpoint = {save, load, &rt_directories, &rt_retention};
+const struct stepc_checkpoint stepc_part_directories = {save, load, &rt_directories, NULL};
+const struct stepc_checkpoint stepc_part_files = {save, load, NULL, NULL};
 
 step_status rt_load(struct step_instance *t, const struct step_load *from)
 {

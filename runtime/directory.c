@@ -45,7 +45,8 @@ struct job {
     uint64_t step, begin_ns, ns;
     struct step_instance *instance; /* to log for, and as an address */
     const struct stepc_program *program;
-    char *folder, *keep;
+    char *folder; /* the run directory, in `names` */
+    const char *keep;
     int parent, at; /* the run directory and the temporary one, which is locked; -1: none */
     char name[NAME], target[NAME];
     const char *data;                  /* of the instance */
@@ -53,7 +54,7 @@ struct job {
     char (*hashes)[ST_HASH];           /* of each */
     const struct st_tensor **in_order; /* by name alone */
     uint32_t end[ITEMS + 1];           /* of the tensors of each item */
-    struct st_text documents, numbers,
+    struct st_text names, documents, numbers,
         removed; /* items, each a name and a text with their zeros; metrics; of retention */
     uint32_t document_count;
     struct written *files;
@@ -75,11 +76,8 @@ struct rt_saved {
 static void job_drop(struct job *j)
 {
     if (!j || atomic_fetch_sub(&j->holders, 1) > 1) return;
-    free(j->folder);
-    free(j->keep);
+    free(j->names.at);
     free(j->tensors);
-    free(j->hashes);
-    free(j->in_order);
     free(j->documents.at);
     free(j->numbers.at);
     free(j->removed.at);
@@ -142,7 +140,7 @@ static bool make_temporary(struct job *j)
         return fails(j, "more than the disk has left", j->target);
     }
     for (uint32_t i = 0; rt_new_name(j->name, "tmp", j->step, i); i++) {
-        if (mkdirat(j->parent, j->name, 0700)) {
+        if (mkdirat(j->parent, j->name, 0777)) {
             if (errno == EEXIST) continue;
             return fails(j, "mkdir", j->name);
         }
@@ -294,8 +292,11 @@ static bool write_manifest(struct job *j)
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &tm);
     qsort(j->files, j->file_count, sizeof *j->files, by_file);
-    st_add(&m, "{\"stepc_checkpoint\":%d,\"step\":%" PRIu64 ",\"created\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\"",
-           ST_CHECKPOINT, j->step, tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    st_add(&m,
+           "{\"stepc_checkpoint\":%d,\"step\":%" PRIu64
+           ",\"created\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"seconds\":%lld",
+           ST_CHECKPOINT, j->step, tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+           (long long)now.tv_sec);
     st_add(&m, ",\"producer\":\"stepc " STEPC_VERSION "\",\"hash\":\"xxh3-128\",\"files\":{");
     for (uint32_t i = 0; i < j->file_count; i++) {
         st_add(&m, i ? "," : "");
@@ -329,9 +330,6 @@ static void point_latest(const struct job *j)
 
 static bool commit(struct job *j)
 {
-    struct stat s;
-    if (fstatat(j->at, ST_MANIFEST, &s, 0)) return fails(j, "stat", ST_MANIFEST);
-    fchmod(j->at, (s.st_mode | (s.st_mode & 0444) >> 2) & 0777); /* as open for others as the files in it */
     if (!st_sync(j->at)) return fails(j, "fsync", j->name);
     /* never over another one: where the system cannot promise it, a directory that is not empty is in the way too */
     enum { NOREPLACE = 1 };
@@ -354,6 +352,7 @@ static void *write_all(void *user)
         rt_empty_folder(j->at, false, false);
         unlinkat(j->parent, j->name, AT_REMOVEDIR);
     }
+    if (good && j->keep) j->program->checkpoint->retention->run(j->parent, j->keep, &j->removed);
     st_remove_forsaken(j->parent);
     close(j->at);
     close(j->parent);
@@ -386,10 +385,11 @@ static bool wanted(const char *const *patterns, uint32_t count, const char *name
 static bool collect(struct job *j, const char *const *patterns, uint32_t pattern_count, uint64_t *bytes)
 {
     const struct stepc_program *p = j->program;
-    j->tensors = malloc((p->slot_count + 1) * sizeof *j->tensors);
-    j->hashes = malloc((p->slot_count + 1) * sizeof *j->hashes);
-    j->in_order = malloc((p->slot_count + 1) * sizeof *j->in_order);
-    if (!j->tensors || !j->hashes || !j->in_order) return false;
+    size_t room = p->slot_count + 1;
+    j->tensors = malloc(room * (sizeof *j->tensors + sizeof *j->in_order + sizeof *j->hashes));
+    if (!j->tensors) return false;
+    j->in_order = (const struct st_tensor **)(j->tensors + room);
+    j->hashes = (char(*)[ST_HASH])(j->in_order + room);
     uint32_t n = 0;
     for (uint32_t item = 0; item < ITEMS; item++) {
         for (uint32_t i = 0; i < p->slot_count; i++) {
@@ -436,6 +436,17 @@ static bool is_name(const char *name)
     return at && at > name && at - name <= 100;
 }
 
+static bool add_pair(struct st_text *to, const char *name, double value)
+{
+    for (size_t i = 0, n = name ? strlen(name) : 0, one; i < n || !name; i += one)
+        if (!name || !(one = str_utf8((const unsigned char *)name + i, n - i))) return false;
+    if (!to->lacking && to->at[to->length - 1] != '{') st_add(to, ",");
+    st_add_quoted(to, name);
+    st_add(to, ":");
+    st_add_number(to, value);
+    return true;
+}
+
 /* What the host lends until save returns. */
 static step_status take_texts(struct step_instance *t, struct job *j, const struct step_save *save)
 {
@@ -444,9 +455,7 @@ static step_status take_texts(struct step_instance *t, struct job *j, const stru
         struct step_item item;
         if (!at || !rt_take(&item, sizeof item, at) || !item.json || !is_name(item.name))
             return rt_fail(t, STEP_EINVAL,
-                           "save: item %zu: wrong size field, no text, or a name that is not of letters, "
-                           "digits, '_', '-' and '.'",
-                           i);
+                           "save: item %zu: wrong size field, no text, or a name not of letters, digits, _ - and .", i);
         for (const char *name = j->documents.at; name && name < j->documents.at + j->documents.length;) {
             size_t n = strlen(item.name);
             if (strncmp(name + 6, item.name, n) == 0 && strcmp(name + 6 + n, ".json") == 0)
@@ -459,29 +468,16 @@ static step_status take_texts(struct step_instance *t, struct job *j, const stru
     }
     st_add(&j->numbers, ",\"hyperparameters\":{");
     struct step_hyper h = {.size = sizeof h};
-    for (size_t i = 0, n = rt_hyper_count(t); i < n && !rt_hyper_at(t, i, &h); i++) {
-        st_add(&j->numbers, i ? "," : "");
-        st_add_quoted(&j->numbers, h.name);
-        st_add(&j->numbers, ":");
-        st_add_number(&j->numbers, h.value);
-    }
+    for (size_t i = 0; !rt_hyper_at(t, i, &h); i++) add_pair(&j->numbers, h.name, h.value);
     st_add(&j->numbers, "},\"metrics\":{");
     at = (const char *)save->metrics;
-    if (save->metric_count > ST_METRICS) return rt_fail(t, STEP_EINVAL, "save: more than %d metrics", ST_METRICS);
-    for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size) {
-        if (!at || !rt_take(&h, sizeof h, at) || !h.name)
-            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size field or no name", i);
-        st_add(&j->numbers, i ? "," : "");
-        st_add_quoted(&j->numbers, h.name);
-        st_add(&j->numbers, ":");
-        st_add_number(&j->numbers, h.value);
-    }
+    for (size_t i = 0; i < save->metric_count; i++, at += save->metrics->size)
+        if (i == ST_METRICS || !at || !rt_take(&h, sizeof h, at) || !add_pair(&j->numbers, h.name, h.value))
+            return rt_fail(t, STEP_EINVAL, "save: metric %zu: wrong size field, no name in UTF-8, or more than %d", i,
+                           ST_METRICS);
     st_add(&j->numbers, "},\"layout\":{\"mesh\":{");
-    for (uint32_t i = 0; i < t->program->axis_count; i++) {
-        st_add(&j->numbers, i ? "," : "");
-        st_add_quoted(&j->numbers, t->program->axis_names[i]);
-        st_add(&j->numbers, ":%" PRId64, t->program->axis_sizes[i]);
-    }
+    for (uint32_t i = 0; i < t->program->axis_count; i++)
+        add_pair(&j->numbers, t->program->axis_names[i], (double)t->program->axis_sizes[i]);
     st_add(&j->numbers, "},\"processes\":%u}", t->ranks);
     return j->numbers.lacking || j->documents.lacking ? rt_fail(t, STEP_ENOMEM, "save: out of memory") : STEP_OK;
 }
@@ -567,13 +563,19 @@ static step_status prepare(struct step_instance *t, struct job *j, const struct 
                            const char *const *patterns, uint32_t pattern_count, uint64_t *bytes)
 {
     struct rt_saved *kept = saved_of(t);
-    size_t n = strlen(save->directory);
-    j->folder = malloc(n + 1);
-    j->files = malloc((ITEMS + save->item_count) * sizeof *j->files);
-    if (j->files) memset(j->files, 0, (ITEMS + save->item_count) * sizeof *j->files);
-    if (!kept || !j->folder || !j->files || !collect(j, patterns, pattern_count, bytes))
+    size_t room = (ITEMS + save->item_count) * sizeof *j->files;
+    const struct rt_retention *retention = t->program->checkpoint->retention;
+    if (save->keep && !retention)
+        return rt_fail(t, STEP_EUNSUPPORTED, "save: keep: this object was compiled --without retention");
+    if (save->keep && !retention->check(save->keep, j->error))
+        return rt_fail(t, STEP_EINVAL, "save: keep: %s", j->error);
+    st_add(&j->names, "%s%c%s", save->directory, 0, save->keep ? save->keep : "");
+    j->files = malloc(room);
+    if (!kept || j->names.lacking || !j->files || !collect(j, patterns, pattern_count, bytes))
         return rt_fail(t, STEP_ENOMEM, "save: out of memory");
-    memcpy(j->folder, save->directory, n + 1);
+    memset(j->files, 0, room);
+    j->folder = j->names.at;
+    j->keep = save->keep ? j->folder + strlen(j->folder) + 1 : NULL;
     step_status status = take_texts(t, j, save);
     if (status || t->rank) return status;
     if (kept->room < *bytes) {
@@ -646,22 +648,24 @@ static const char *item(const struct step_instance *t, const char *name)
 /* All of them, so that asking cannot fail. */
 static step_status take_items(struct step_instance *t, const struct st_checkpoint *c, struct rt_document **list)
 {
-    char error[ST_TEXT], name[128];
+    char error[ST_TEXT];
     *list = NULL;
-    for (uint32_t i = 0; i < c->member_count; i++) {
-        size_t n = strlen(c->members[i].name);
-        if (strncmp(c->members[i].name, "items/", 6) != 0 || n < 12 || n - 11 >= sizeof name) continue;
-        snprintf(name, n - 10, "%s", c->members[i].name + 6);
-        step_status status;
-        char *text = st_checkpoint_item(c, name, &status, error);
-        struct rt_document *d = text ? malloc(sizeof *d + n) : NULL;
-        if (!d) free(text);
-        if (text && !d) snprintf(error, sizeof error, "out of memory"), status = STEP_ENOMEM;
-        if (status) return rt_fail(t, status, "load: %s", error);
-        d->next = *list;
-        d->text = text;
-        memcpy(d->name, name, n - 10);
-        *list = d;
+    for (const struct st_member *m = c->members; m < c->members + c->member_count; m++) {
+        size_t n = strlen(m->name);
+        if (strncmp(m->name, "items/", 6) != 0 || n < 12) continue;
+        struct rt_document *d = malloc(sizeof *d + n);
+        step_status status = d ? STEP_OK : STEP_ENOMEM;
+        *error = 0;
+        if (d && (d->text = st_checkpoint_item(c, m, &status, error))) {
+            memcpy(d->name, m->name + 6, n); /* with its zero */
+            d->name[n - 11] = 0;             /* of .json */
+            d->next = *list;
+            *list = d;
+        }
+        if (status) {
+            if (d) free(d);
+            return rt_fail(t, status, "load: %s", error);
+        }
     }
     return STEP_OK;
 }

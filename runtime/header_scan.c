@@ -128,13 +128,6 @@ char *scan_key(struct rt_scan *s)
     return key;
 }
 
-static uint64_t digits(struct rt_scan *s, uint64_t n, int *count)
-{
-    for (*count = 0; s->at < s->end && *s->at >= '0' && *s->at <= '9'; s->at++)
-        if (n < (uint64_t)1 << 59) n = n * 10 + (uint64_t)(*s->at - '0'), ++*count;
-    return n;
-}
-
 bool scan_number(struct rt_scan *s, double *out)
 {
     if (skip(s) == '"') {
@@ -143,25 +136,25 @@ bool scan_number(struct rt_scan *s, double *out)
         *out = infinite ? *text == '-' ? -INFINITY : INFINITY : NAN;
         return text && (infinite || strcmp(text, "NaN") == 0 || fail(s, "expected a number"));
     }
-    bool negative = s->at < s->end && *s->at == '-';
-    int whole, fraction = 0, exponent = 0, places;
-    s->at += negative;
+    double x = 0, sign = 1;
+    int scale = 0, places = 0, exponent = 0;
     const char *begin = s->at;
-    uint64_t n = digits(s, 0, &whole);
-    int64_t scale = s->at - begin - whole; /* digits that no double tells apart */
-    if (s->at == begin) return fail(s, "expected a number");
-    if (s->at < s->end && *s->at == '.') s->at++, n = digits(s, n, &fraction);
-    scale -= fraction;
-    if (s->at < s->end && (*s->at | 32) == 'e') {
-        bool down = ++s->at < s->end && *s->at == '-';
-        s->at += down || (s->at < s->end && *s->at == '+');
-        exponent = (int)(digits(s, 0, &places) & 0xffff);
-        scale += down ? -exponent : exponent;
+    if (s->at < s->end && *s->at == '-') sign = -1, begin = ++s->at;
+    for (; s->at < s->end && ((*s->at >= '0' && *s->at <= '9') || (*s->at == '.' && !places && s->at > begin));
+         s->at++) {
+        if (*s->at == '.') places = 1;
+        else x = x * 10 + (*s->at - '0'), scale -= places;
     }
-    long double x = n, ten = 10;
-    for (uint64_t e = (uint64_t)(scale < 0 ? -scale : scale); e && n; e >>= 1, ten *= ten)
-        if (e & 1) x = scale < 0 ? x / ten : x * ten;
-    *out = (double)(negative ? -x : x);
+    if (s->at == begin) return fail(s, "expected a number");
+    if (s->at < s->end && (*s->at | 32) == 'e') {
+        int up = 1;
+        if (++s->at < s->end && (*s->at == '-' || *s->at == '+')) up = *s->at++ == '-' ? -1 : 1;
+        while (s->at < s->end && *s->at >= '0' && *s->at <= '9') exponent = (exponent * 10 + (*s->at++ - '0')) % 10000;
+        scale += up * exponent;
+    }
+    for (; scale > 0 && x < INFINITY; scale--) x *= 10;
+    for (; scale < 0 && x > 0; scale++) x /= 10;
+    *out = sign * x;
     return true;
 }
 

@@ -19,7 +19,7 @@ bool scan_more(struct rt_scan *, char bracket);
 char *scan_string(struct rt_scan *);           /* NULL: fault */
 char *scan_key(struct rt_scan *);              /* a string and its colon */
 bool scan_whole(struct rt_scan *, uint64_t *); /* a whole number in [0, 2^53) */
-/* A number, or "NaN", "Infinity", "-Infinity". Of 17 digits nearly exact: in 64 bits of mantissa. */
+/* A number, or "NaN", "Infinity", "-Infinity"; to 13 digits or more. */
 bool scan_number(struct rt_scan *, double *);
 bool scan_skip(struct rt_scan *, int depth); /* any value, in so many brackets at most */
 bool scan_end(struct rt_scan *);             /* nothing but space is left */

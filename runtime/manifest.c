@@ -219,27 +219,9 @@ static step_status read_metric(struct reader *r, const char *name)
 
 /* ---------------------------------------------------------------- the manifest */
 
-/* "2027-03-01T12:00:00Z"; days by Hinnant's "chrono-compatible low-level date algorithms". */
-static int64_t read_time(const char *text)
-{
-    static const char form[] = "0000-00-00T00:00:00Z";
-    int64_t n[6] = {0};
-    int part = 0;
-    for (int i = 0; form[i]; i++) {
-        bool digit = text[i] >= '0' && text[i] <= '9';
-        if (form[i] == '0' ? !digit : text[i] != form[i]) return 0;
-        if (digit) n[part] = n[part] * 10 + (text[i] - '0');
-        else part++;
-    }
-    int64_t y = n[0] - (n[1] <= 2), era = y / 400, of_era = y - era * 400,
-            day = (153 * (n[1] + (n[1] > 2 ? -3 : 9)) + 2) / 5 + n[2] - 1;
-    return ((era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + day - 719468) * 24 + n[3]) * 3600 + n[4] * 60 +
-           n[5];
-}
-
 static step_status newer(struct reader *r, const char *what)
 {
-    damaged(r, "%s: written by a newer stepc; this one reads version %d with xxh3-128", what, ST_CHECKPOINT);
+    damaged(r, "%s: of a newer stepc; this one reads version %d with xxh3-128", what, ST_CHECKPOINT);
     return STEP_EVERSION;
 }
 
@@ -261,8 +243,8 @@ static step_status read_manifest(struct reader *r)
             if ((step = scan_whole(&r->scan, &r->c->step)))
                 for (r->c->all.step = r->scan.at; r->c->all.step[-1] >= '0' && r->c->all.step[-1] <= '9';)
                     r->c->all.step--;
-        } else if (strcmp(key, "created") == 0) {
-            if ((text = scan_string(&r->scan))) r->c->created = read_time(text);
+        } else if (strcmp(key, "seconds") == 0) {
+            scan_whole(&r->scan, &r->c->created);
         } else if (strcmp(key, "hash") == 0) {
             if ((text = scan_string(&r->scan)) && strcmp(text, "xxh3-128") != 0) return newer(r, "its checksums");
         } else if (strcmp(key, "files") == 0 && !r->c->member_count) status = read_table(r, read_member);
@@ -457,16 +439,13 @@ step_status st_checkpoint_verify(const struct st_checkpoint *c, const struct st_
     return status ? status : compare(&r, &h, m->hash, m, NULL);
 }
 
-char *st_checkpoint_item(const struct st_checkpoint *c, const char *name, step_status *status, char error[ST_TEXT])
+char *st_checkpoint_item(const struct st_checkpoint *c, const struct st_member *m, step_status *status,
+                         char error[ST_TEXT])
 {
     struct reader r = {.c = (struct st_checkpoint *)(uintptr_t)c, .error = error};
     struct st_hash h;
     uint64_t n = 0;
-    char path[ST_TEXT];
-    snprintf(path, sizeof path, "items/%s.json", name);
-    const struct st_member *m = member_of(c, path);
-    if (!m) return *status = STEP_ENOTFOUND, NULL;
-    char *text = read_whole(&r, path, m->bytes, &n, status);
+    char *text = read_whole(&r, m->name, m->bytes, &n, status);
     if (!text) return NULL;
     st_hash_begin(&h);
     st_hash_add(&h, text, n);
@@ -494,13 +473,11 @@ static int highest_first(const void *a, const void *b)
 
 step_status st_steps(const char *path, uint64_t **steps, uint32_t *count, char error[ST_TEXT])
 {
-    int at_folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = at_folder < 0 ? NULL : fdopendir(at_folder);
+    DIR *folder = rt_list(AT_FDCWD, path);
     size_t room = 0;
     *count = 0;
     *steps = NULL;
     snprintf(error, ST_TEXT, "%s: %s", path, folder ? "out of memory" : strerror(errno));
-    if (!folder && at_folder >= 0) close(at_folder);
     if (!folder) return STEP_EIO;
     for (const struct dirent *e; (e = readdir(folder));) {
         uint64_t step = 0;

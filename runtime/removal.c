@@ -35,10 +35,8 @@ static bool is_ours(const char *name, bool inside)
  */
 bool rt_empty_folder(int at, bool inside, bool try)
 {
-    int again = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = again < 0 ? NULL : fdopendir(again);
+    DIR *folder = rt_list(at, ".");
     bool all = folder != NULL;
-    if (again >= 0 && !folder) close(again);
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
         if (!inside && strcmp(e->d_name, "items") == 0) {
@@ -57,6 +55,14 @@ bool rt_empty_folder(int at, bool inside, bool try)
 bool rt_move(int at, const char *from, const char *to, unsigned flags)
 {
     return syscall(SYS_renameat2, at, from, at, to, flags) == 0;
+}
+
+DIR *rt_list(int parent, const char *path)
+{
+    int at = openat(parent, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = at < 0 ? NULL : fdopendir(at);
+    if (at >= 0 && !folder) close(at);
+    return folder;
 }
 
 int rt_open_folder(int parent, const char *name)
@@ -96,9 +102,7 @@ bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT])
 /* What writers that are gone have left: nobody holds its lock. */
 void st_remove_forsaken(int parent)
 {
-    int again = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = again < 0 ? NULL : fdopendir(again);
-    if (again >= 0 && !folder) close(again);
+    DIR *folder = rt_list(parent, ".");
     for (const struct dirent *e; folder && (e = readdir(folder));) {
         if (strncmp(e->d_name, ".tmp-step-", 10) != 0 && strncmp(e->d_name, ".del-step-", 10) != 0) continue;
         int at = rt_open_folder(parent, e->d_name);

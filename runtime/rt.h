@@ -4,6 +4,7 @@
 #define RUNTIME_RT_H
 #include "runtime/comm.h"
 #include "runtime/device.h"
+#include <dirent.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -415,10 +416,17 @@ struct rt_directories { /* directory.c */
     void (*end)(struct step_instance *); /* waits for the save that runs */
 };
 extern const struct rt_directories rt_directories;
+struct st_text;
+struct rt_retention { /* retention.c */
+    bool (*check)(const char *rules, char *error);
+    void (*run)(int parent, const char *rules, struct st_text *told);
+};
+extern const struct rt_retention rt_retention;
 struct stepc_checkpoint { /* checkpoint.c */
     step_status (*save)(struct step_instance *, const struct step_save *, struct step_job **);
     step_status (*load)(struct step_instance *, const struct step_load *);
     const struct rt_directories *directories; /* NULL: single files only */
+    const struct rt_retention *retention;     /* NULL: all checkpoints stay */
 };
 struct stepc_indices { /* indices.c */
     /* Values used as indices lie in [initial, index_limit). Generated code relies on it. */
@@ -522,6 +530,7 @@ bool rt_plan_commands(struct step_instance *, struct rt_entry *);
 
 enum { RT_ITEMS = STEP_STATE, RT_STEP_NAME = 64 };
 extern const char rt_item_files[RT_ITEMS][24]; /* by role, from 1 on */
+DIR *rt_list(int parent, const char *path);    /* to be read by readdir */
 int rt_open_folder(int parent, const char *name);
 bool rt_move(int at, const char *from, const char *to, unsigned flags); /* flags of renameat2 */
 /* ".kind-step-N-random"; false: tried often enough */

@@ -277,7 +277,7 @@ static void *part(const struct describe *d, bool needed, const char *name)
     return g;
 }
 
-const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint", "directories"};
+const char *const cg_part_names[CG_PART_COUNT] = {"checkpoint", "directories", "retention"};
 
 static bool left_out(const struct describe *d, const char *name)
 {
@@ -308,7 +308,9 @@ static void name_parts(struct describe *d, struct stepc_program *r)
     r->finite = part(d, d->target->sites != NULL, "stepc_part_finite");
     r->sites = (void *)(d->target->sites ? string(d, cg_sites_text(d->target->sites, d->e->arena)) : NULL);
     r->checkpoint = part(d, !left_out(d, "checkpoint"),
-                         left_out(d, "directories") ? "stepc_part_files" : "stepc_part_checkpoint");
+                         left_out(d, "directories") ? "stepc_part_files"
+                         : left_out(d, "retention") ? "stepc_part_directories"
+                                                    : "stepc_part_checkpoint");
 }
 
 static void name_axes(struct describe *d, struct stepc_program *r)

@@ -32,6 +32,7 @@ struct run_data {
 /* run_checkpoint.c */
 struct run_checkpoint {
     const char *folder, *resume; /* NULL: none; resume: "auto" or a path */
+    const char *keep;            /* rules of retention, NULL: all stay */
     uint64_t every, pause_ns;    /* 0: not so */
     bool go_on;                  /* where a save fails */
     bool resumed, failed, told;  /* failed: the last save */

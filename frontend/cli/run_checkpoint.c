@@ -16,13 +16,16 @@
 
 int run_checkpoint_options(struct run *r)
 {
-    static const char *const needing[] = {"save-every", "save-seconds"};
+    static const char *const needing[] = {"save-every", "save-seconds", "keep"};
     struct run_checkpoint *c = &r->checkpoint;
     c->folder = cli_text(r->cli, "save-dir", NULL);
     c->resume = cli_text(r->cli, "resume", NULL);
     for (size_t i = 0; i < sizeof needing / sizeof *needing; i++)
         if (!c->folder && cli_count(r->cli, needing[i]))
             return cli_usage(r->cli, "--%s needs --save-dir DIR", needing[i]);
+    c->keep = cli_text(r->cli, "keep", NULL);
+    char error[ST_TEXT];
+    if (c->keep && !st_rules_check(c->keep, error)) return cli_usage(r->cli, "--keep %s", error);
     c->every = (uint64_t)cli_integer(r->cli, "save-every", 0);
     c->pause_ns = (uint64_t)cli_integer(r->cli, "save-seconds", 0) * 1000000000u;
     c->go_on = strcmp(cli_text(r->cli, "on-save-error", "stop"), "warn") == 0;
@@ -190,7 +193,8 @@ static int save(struct run *r)
                                 .items = &item,
                                 .item_count = 1,
                                 .metrics = metrics,
-                                .metric_count = count};
+                                .metric_count = count,
+                                .keep = c->keep};
     c->begin_ns = run_now();
     step_status status = r->api->save(r->instance, &options, &c->job);
     c->waited_ns = run_now() - c->begin_ns;

@@ -283,10 +283,52 @@ class Checkpoint(runner.Case):
         self.assertIn("nothing is left to do", self.train("--save-dir", "r", "--resume", "auto", quiet=False).stderr)
         self.assertEqual(content(self.path("r")), before)
 
+    def steps(self, run):
+        return sorted(int(n[5:]) for n in os.listdir(self.path(run)) if n.startswith("step-"))
+
+    def test_retention(self):
+        """Each rule and several: what any keeps stays, and the newest; files of others keep a checkpoint where it is."""
+        self.train("--save-dir", "all", "--save-every", "2", "--metrics", "m.jsonl")
+        loss = {line["step"]: line["loss"] for line in runner.metrics(self.path("m.jsonl"))}
+        best = sorted(range(2, 21, 2), key=lambda s: loss[s])
+        for rules, kept in (("latest=3", [16, 18, 20]), ("every=6", [6, 12, 18, 20]), ("steps=4+6+7", [4, 6, 20]), ("steps=99", [20]),
+                            ("latest=1,every=8", [8, 16, 20]), ("since=10000", list(range(2, 21, 2))),
+                            ("best=loss:min:2", sorted({*best[:2], 20})), ("best=loss:max:1,latest=2", sorted({best[-1], 18, 20})),
+                            ("best=none:min:2", [18, 20]), ("latest=99", list(range(2, 21, 2))), ("seconds=100000000", [2, 20])):
+            run = "r-" + rules.replace(":", ".")
+            self.train("--save-dir", run, "--save-every", "2", "--keep", rules)
+            if rules.startswith("best"):  # of those that are there, each time
+                there = []
+                for step in range(2, 21, 2):
+                    there.append(step)
+                    chosen = {step}
+                    for rule in rules.split(","):
+                        name, value = rule.split("=")
+                        if name == "latest":
+                            chosen |= set(there[-int(value):])
+                        else:
+                            metric, which, n = value.split(":")
+                            key = lambda s: (loss[s] if metric == "loss" else 0) * (1 if which == "min" else -1)
+                            chosen |= set(sorted(sorted(there, reverse=True), key=key)[:int(n)])
+                    there = sorted(chosen)
+                kept = there
+            self.assertEqual(self.steps(run), kept, rules)
+            self.assertEqual([n for n in os.listdir(self.path(run)) if n[0] == "."], [])
+        self.write("all/step-4/notes.txt", "mine")
+        flip(self.path("all/step-6/manifest.json"), 99)
+        self.train("--save-dir", "all", "--resume", "auto", "--keep", "latest=1", steps=22)
+        self.assertEqual(self.steps("all"), [4, 6, 22])  # not removed: one that holds other files, one that cannot be read
+        self.assertEqual(content(self.path("all/step-4"))["notes.txt"], b"mine")
+        for wrong in ("", "latest", "latest=0", "latest=x", "latest=3,", "best=loss:min", "best=loss:least:1", "newest=3", "every=2;latest=1", "steps="):
+            self.assertIn("expected some of latest=N", self.train("--save-dir", "w", "--keep", wrong, code=2).stderr, wrong)
+
     def test_left_out(self):
         so = self.path("files.so")
         self.stepc("compile", self.model, "-o", so, "--without", "directories", "-q")
         self.assertIn("--without directories", self.train("--save-dir", "r", what=so, code=1).stderr)
+        self.stepc("compile", self.model, "-o", self.path("all.so"), "--without", "retention", "-q")
+        self.assertIn("--without retention", self.train("--save-dir", "r", "--keep", "latest=1", what="all.so", code=1).stderr)
+        self.train("--save-dir", "r", what="all.so")
         whole = self.saved("a.safetensors", what=so)
         self.saved("b.safetensors", what=so, steps=7)
         self.assertEqual(self.saved("c.safetensors", "--init", "b.safetensors", what=so, steps=STEPS - 7), whole)

@@ -141,14 +141,15 @@ struct stepc_cuda {
 
 /* Parts of the runtime that not every program needs. A program's tables name those that it does, so that the linker
  * leaves the others out. Types and members are the runtime's own. */
-extern const struct stepc_team stepc_part_team;             /* an entry without `whole`, or several devices */
-extern const struct stepc_mesh stepc_part_mesh;             /* collectives */
-extern const struct stepc_blas stepc_part_blas;             /* a command with gemm->prefer */
-extern const struct stepc_gpu stepc_part_gpu;               /* `cuda` is there */
-extern const struct stepc_indices stepc_part_indices;       /* a slot with a limit */
-extern const struct stepc_checkpoint stepc_part_checkpoint; /* save and load of directories and files */
-extern const struct stepc_checkpoint stepc_part_files;      /* the same of files alone */
-extern const struct stepc_finite stepc_part_finite;         /* `sites` is there */
+extern const struct stepc_team stepc_part_team;              /* an entry without `whole`, or several devices */
+extern const struct stepc_mesh stepc_part_mesh;              /* collectives */
+extern const struct stepc_blas stepc_part_blas;              /* a command with gemm->prefer */
+extern const struct stepc_gpu stepc_part_gpu;                /* `cuda` is there */
+extern const struct stepc_indices stepc_part_indices;        /* a slot with a limit */
+extern const struct stepc_checkpoint stepc_part_checkpoint;  /* save and load of directories and files */
+extern const struct stepc_checkpoint stepc_part_directories; /* the same without retention */
+extern const struct stepc_checkpoint stepc_part_files;       /* of files alone */
+extern const struct stepc_finite stepc_part_finite;          /* `sites` is there */
 void stepc_finite_record(char *scratch, uint64_t site, uint64_t bad, uint64_t nan, uint64_t inputs, uint64_t nans,
                          int64_t element, int64_t scale);
 

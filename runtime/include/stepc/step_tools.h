@@ -111,9 +111,8 @@ enum { ST_CHECKPOINT = 1, ST_METRICS = 256 }; /* the version of manifests; how m
 
 /* A complete checkpoint: what its manifest says, and the files that it names. */
 struct st_checkpoint {
-    struct st_file all; /* whole tensors by name, `offset`: their first piece; `text`: the manifest; `path` */
-    uint64_t step;
-    int64_t created; /* seconds since 1970 */
+    struct st_file all;     /* whole tensors by name, `offset`: their first piece; `text`: the manifest; `path` */
+    uint64_t step, created; /* seconds since 1970 */
     struct st_member {
         const char *name, *hash;
         uint64_t bytes;
@@ -140,11 +139,23 @@ step_status st_checkpoint_read(const struct st_checkpoint *, const struct st_ten
                                char error[ST_TEXT]);
 /* Every byte of a file against its checksum. */
 step_status st_checkpoint_verify(const struct st_checkpoint *, const struct st_member *, char error[ST_TEXT]);
-/* The text of an item: NULL and STEP_ENOTFOUND if there is none; else to be freed. */
-char *st_checkpoint_item(const struct st_checkpoint *, const char *name, step_status *, char error[ST_TEXT]);
+/* The text of an item, malloc's; NULL: the status. */
+char *st_checkpoint_item(const struct st_checkpoint *, const struct st_member *, step_status *, char error[ST_TEXT]);
 bool st_is_checkpoint(const char *path); /* a directory with a manifest */
 /* The numbers of all step-N in a run directory, the highest first; *steps is malloc's. STEP_EIO, STEP_ENOMEM. */
 step_status st_steps(const char *path, uint64_t **steps, uint32_t *count, char error[ST_TEXT]);
+/* Rules of retention (retention.c), at most ST_RULES; not valid: the error says what is. */
+enum { ST_RULES = 16 };
+bool st_rules_check(const char *rules, char error[ST_TEXT]);
+struct st_kept {
+    uint64_t step, created;
+    bool whole, keep; /* whole: its manifest is; keep: by a rule */
+    double value[ST_RULES];
+};
+/* All step-N of a run directory, the newest first, and which of them valid rules keep (NULL: all). *list is malloc's.
+ */
+step_status st_kept_list(const char *folder, const char *rules, struct st_kept **list, uint32_t *count,
+                         char error[ST_TEXT]);
 /* In an open run directory: removes a checkpoint, unless it holds files of others; what writers that are gone left. */
 bool st_remove_step(int parent, uint64_t step, char error[ST_TEXT]);
 void st_remove_forsaken(int parent);
