@@ -59,6 +59,12 @@ struct fuse_cluster {
     VEC(ir_value) nodes;
 };
 
+/* Clusters that are looked at one after another (fuse_order.c): where it stands. */
+struct fuse_search {
+    VEC(uint32_t) queue;
+    size_t head, node, edge;
+};
+
 struct fuse {
     struct pass *pass;
     struct arena *arena; /* scratch */
@@ -68,7 +74,8 @@ struct fuse {
     VEC(struct fuse_cluster) clusters;
     VEC(struct fuse_segments) segments; /* [0] = none */
     uint32_t stamp;
-    uint64_t edges;                            /* that searches for an order have followed */
+    uint64_t edges; /* that searches for an order have followed */
+    struct fuse_search sources, readers;
     ir_value placed;                           /* all that have a cluster come before it, or are it */
     uint32_t *depth, *depth_stamp, depth_turn; /* of find_depth */
     const bool *crowd; /* by value: one of very many reductions, or sums of scalars, that are alike */

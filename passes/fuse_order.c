@@ -8,15 +8,16 @@
  * of its values; from then on they are short. */
 enum { LIMIT = 100000, LIMIT_OF_VALUE = 200, LIMIT_THEN = 100 };
 
-/* Breadth first, one edge at a time. */
-struct search {
-    VEC(uint32_t) queue;
-    size_t head, node, edge;
-};
+/* Breadth first, one edge at a time. The queues are those of the searches before, of which there are many. */
+static struct fuse_search *begin(struct fuse_search *s)
+{
+    s->queue.count = s->head = s->node = s->edge = 0;
+    return s;
+}
 
 /* The cluster at the other end of the next edge to what is read, or `up` to what reads; UINT32_MAX: this one leads
  * nowhere. */
-static uint32_t next_edge(struct fuse *z, struct search *s, bool up)
+static uint32_t next_edge(struct fuse *z, struct fuse_search *s, bool up)
 {
     const struct fuse_cluster *k = &z->clusters.items[s->queue.items[s->head]];
     for (; s->node < k->nodes.count; s->node++, s->edge = 0) {
@@ -30,19 +31,19 @@ static uint32_t next_edge(struct fuse *z, struct search *s, bool up)
     return UINT32_MAX;
 }
 
-/* Does one of the clusters in `sources`, all of them above `target`, depend on it? They have stamps. */
-static bool found(struct fuse *z, struct search *sources, uint32_t target, uint32_t top)
+/* Does one of the clusters in z->sources, all of them above `target`, depend on it? They have stamps. */
+static bool found(struct fuse *z, uint32_t target, uint32_t top)
 {
-    struct search readers = {0};
+    struct fuse_search *sources = &z->sources, *readers = begin(&z->readers);
     uint32_t bottom = z->clusters.items[target].height;
     bool spent = z->edges > (uint64_t)z->f->count * LIMIT_OF_VALUE + LIMIT;
     uint32_t limit = spent ? LIMIT_THEN : LIMIT;
     z->clusters.items[target].stamp[1] = z->stamp;
-    vec_push(z->arena, &readers.queue, target);
-    for (uint32_t i = 0; i < limit && sources->head < sources->queue.count && readers.head < readers.queue.count;
+    vec_push(z->arena, &readers->queue, target);
+    for (uint32_t i = 0; i < limit && sources->head < sources->queue.count && readers->head < readers->queue.count;
          i++, z->edges += 2)
         for (uint32_t up = 0; up < 2; up++) {
-            struct search *s = up ? &readers : sources;
+            struct fuse_search *s = up ? readers : sources;
             uint32_t c = next_edge(z, s, up);
             struct fuse_cluster *k = c == UINT32_MAX ? NULL : &z->clusters.items[c];
             if (k && k->stamp[!up] == z->stamp) return true;
@@ -50,11 +51,11 @@ static bool found(struct fuse *z, struct search *sources, uint32_t target, uint3
             k->stamp[up] = z->stamp;
             vec_push(z->arena, &s->queue, c);
         }
-    return sources->head < sources->queue.count && readers.head < readers.queue.count;
+    return sources->head < sources->queue.count && readers->head < readers->queue.count;
 }
 
 /* What a node reads beside `inside` and `target`, if it is above the target. */
-static uint32_t add_sources(struct fuse *z, struct search *s, ir_value v, uint32_t inside, uint32_t target,
+static uint32_t add_sources(struct fuse *z, struct fuse_search *s, ir_value v, uint32_t inside, uint32_t target,
                             uint32_t top)
 {
     const struct fuse_node *n = &z->node[v];
@@ -73,22 +74,21 @@ static uint32_t add_sources(struct fuse *z, struct search *s, ir_value v, uint32
 
 bool fuse_needs(struct fuse *z, ir_value v, uint32_t target)
 {
-    struct search sources = {0};
     z->stamp++;
-    uint32_t top = add_sources(z, &sources, v, target, target, 0);
-    return sources.queue.count && found(z, &sources, target, top);
+    uint32_t top = add_sources(z, begin(&z->sources), v, target, target, 0);
+    return z->sources.queue.count && found(z, target, top);
 }
 
 /* Does anything that cluster `c` reads depend on cluster `target`? Reading `target` itself directly is fine. */
 static bool needs_between(struct fuse *z, uint32_t c, uint32_t target)
 {
     const struct fuse_cluster *k = &z->clusters.items[c];
-    struct search sources = {0};
     uint32_t top = 0;
     if (k->height < z->clusters.items[target].height + 2) return false;
     z->stamp++;
-    for (size_t i = 0; i < k->nodes.count; i++) top = add_sources(z, &sources, k->nodes.items[i], c, target, top);
-    return sources.queue.count && found(z, &sources, target, top);
+    begin(&z->sources);
+    for (size_t i = 0; i < k->nodes.count; i++) top = add_sources(z, &z->sources, k->nodes.items[i], c, target, top);
+    return z->sources.queue.count && found(z, target, top);
 }
 
 bool fuse_makes_cycle(struct fuse *z, uint32_t a, uint32_t b)
@@ -99,14 +99,14 @@ bool fuse_makes_cycle(struct fuse *z, uint32_t a, uint32_t b)
 /* Raises a cluster, and what reads it as far as it has to. */
 void fuse_raise(struct fuse *z, uint32_t c, uint32_t height)
 {
-    struct search up = {0};
+    struct fuse_search *up = begin(&z->readers);
     z->clusters.items[c].height = height;
-    vec_push(z->arena, &up.queue, c);
-    while (up.head < up.queue.count) {
-        uint32_t at = up.queue.items[up.head], r = next_edge(z, &up, true);
+    vec_push(z->arena, &up->queue, c);
+    while (up->head < up->queue.count) {
+        uint32_t at = up->queue.items[up->head], r = next_edge(z, up, true);
         if (r == UINT32_MAX || r == at || z->clusters.items[r].height > z->clusters.items[at].height) continue;
         z->clusters.items[r].height = z->clusters.items[at].height + 1;
-        vec_push(z->arena, &up.queue, r);
+        vec_push(z->arena, &up->queue, r);
     }
 }
 

@@ -305,6 +305,18 @@ def other_parts(document, r):
     return o
 
 
+def shaken(stepc, folder, r):
+    """Initial parameters, each a little beside what it is: init.safetensors, which `train` takes."""
+    at = lambda name: os.path.join(folder, name)
+    if os.path.exists(at("init.safetensors")):
+        os.remove(at("init.safetensors"))
+    runner.call(stepc, "run", at("plain.json"), "--steps", "0", "--data", at("data.safetensors"), "--save", at("init.safetensors"), "-q")
+    around = np.random.default_rng(r.randrange(1 << 30))
+    tensors = {name: t if t.dtype != "F32" else safetensors.of_array((safetensors.array(t) + 1e-6 * around.uniform(-1, 1, t.shape)).astype("<f4"))
+               for name, t in safetensors.raw(at("init.safetensors")).items()}
+    safetensors.write(at("init.safetensors"), tensors)
+
+
 def play(options, document, folder, seed):
     runner.write_document(folder, document, data(document, seed))
     shutil.copy(os.path.join(folder, "model.json"), os.path.join(folder, "plain.json"))
@@ -331,8 +343,12 @@ def play(options, document, folder, seed):
     pairs = [(first, other) for other in ("interpreted", *ways[1:])] + ([("interpreted", "in other parts")] if parts else [])
     bad = [(name, "%s and %s: %s" % (one, other, d)) for one, other in pairs for name, d in differences(got[one], got[other], looser)]
     loose = set()
-    for change in (3e-7, -3e-7, 2e-6, *((1e-3, -1e-3) if looser > 1 else ())) if bad and not options.control else ():
-        safetensors.write(os.path.join(folder, "changed.safetensors"), data(document, seed, change))
+    changes = (3e-7, -3e-7, 2e-6, *((1e-3, -1e-3) if looser > 1 else ())) if bad and not options.control else ()
+    for shake in [False] * len(changes) + [True] * 3 * bool(changes):
+        safetensors.write(os.path.join(folder, "changed.safetensors"), data(document, seed, 0 if shake else changes[0]))
+        changes = changes[not shake:]
+        if shake:  # what is behind a factor of 0 does not see the data
+            shaken(options.stepc, folder, r)
         for run, program in (first, first + ".so"), ("interpreted", "plain.json"):  # where one is NaN for all of them, the other may tell
             loose |= {name for name, _ in differences(got[run], results(options.stepc, folder, program, "changed.safetensors"), looser)}
     if bad and '"float16"' in json.dumps(document) and not all(np.isfinite(v).all() for v in got["interpreted"].values()):

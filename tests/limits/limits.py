@@ -80,6 +80,12 @@ class Limits(runner.Case):
         took = {line.split()[0]: float(line.split()[1]) for line in said.splitlines()}
         self.assertLess(took["fuse"], 6 * (took["outline"] + took["autodiff"] + took["simplify"]), said)
 
+    def test_fusing_keeps_no_search(self):
+        """What looks for an order of clusters leaves nothing behind: its memory was twice that of all others."""
+        text = "sort(roll(where(cumsum(concatenate([flip(softplus(x), 0), flip(softplus(x), 0)])[:8], axis=0) > 0, x, 0.1), 1, axis=0), axis=0)"
+        path = self.write("m.json", document([LINEAR, repeat(400, {"type": "expr", "expr": text})]))
+        self.stepc("check", path, "--limit", "memory=384MiB")
+
     def test_unfolding(self):
         for name, (model, pointer) in UNFOLDING.items():
             with self.subTest(name):
