@@ -20,8 +20,8 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (!status && !write && s->computed) status = rt_derive(t);
     if (status) return status;
     if (write) t->stale = RT_ALL;
-    if (write) rt_scatter(t, s, a.data, stride);
-    else rt_gather(t, s, a.data, stride);
+    if (write) rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);
+    else rt_fetch(t, s, a.data, a.shape, stride);
     if (write && i == t->step_slot) rt_step_counter(t);
     return STEP_OK;
 }

@@ -13,8 +13,10 @@ static step_status join(struct step_instance *t, const void *communicator)
     if (status) return status;
     t->comm = comm;
     if (t->mesh_count % ranks) /* every rank sees that: nobody waits for another */
-        return rt_fail(NULL, STEP_EDEVICE, "a mesh of %u devices cannot be split evenly over %u processes",
-                       t->mesh_count, ranks);
+        return rt_fail(NULL, STEP_EDEVICE,
+                       "a mesh of %u devices cannot be split evenly over %u processes: start as many as "
+                       "divide %u, or compile --mesh for a multiple of %u",
+                       t->mesh_count, ranks, t->mesh_count, ranks);
     t->rank = rank;
     t->ranks = ranks;
     t->local_count = t->mesh_count / ranks;
@@ -22,9 +24,9 @@ static step_status join(struct step_instance *t, const void *communicator)
     return STEP_OK;
 }
 
-static step_status agree(struct step_instance *t, step_status mine)
+static step_status agree(struct step_instance *t, step_status mine, uint64_t call)
 {
-    step_status worst = t->comm->meet(t, mine);
+    step_status worst = t->comm->meet(t, mine, call);
     return mine ? mine : worst;
 }
 
@@ -32,7 +34,7 @@ static step_status largest(struct step_instance *t, uint64_t *number)
 {
     uint64_t *all = malloc(t->ranks * sizeof *all);
     if (!all) return rt_fail(t, STEP_ENOMEM, "no memory to hear %u ranks", t->ranks);
-    step_status status = t->comm->gather(t, number, sizeof *number, all);
+    step_status status = t->comm->gather(t, RT_NUMBER, number, sizeof *number, all);
     for (uint32_t k = 0; !status && k < t->ranks; k++)
         if (all[k] > *number) *number = all[k];
     free(all);
@@ -50,13 +52,14 @@ static void exchange(struct step_instance *t, const struct stepc_slot *s, char *
         return;
     }
     bool gather = direction == RT_FROM_DEVICE;
+    uint32_t what = RT_SLOT + (uint32_t)(s - t->program->slots);
     if (!gather && t->rank) whole = NULL;
     step_status status = STEP_OK;
     for (RT_MINE(t, d)) {
         if (status) break;
         if (gather) {
             t->device_ops->copy(d, mine, rt_slot_address(d, s), bytes, direction);
-            status = t->comm->gather(t, mine, bytes, all);
+            status = t->comm->gather(t, what, mine, bytes, all);
         }
         for (uint32_t rank = 0; !status && whole && rank < t->ranks; rank++) {
             uint32_t device = rank * t->local_count + (uint32_t)(d - t->devices);
@@ -64,12 +67,30 @@ static void exchange(struct step_instance *t, const struct stepc_slot *s, char *
                 rt_shard_copy(t, device, s, NULL, all + rank * bytes, whole, stride, direction);
         }
         if (!gather) {
-            status = t->comm->scatter(t, 0, all, bytes, mine);
+            status = t->comm->scatter(t, what, all, bytes, mine);
             if (!status) t->device_ops->copy(d, rt_slot_address(d, s), mine, bytes, direction);
         }
     }
     free(all);
 }
 
+static bool part(const struct step_instance *t, const struct stepc_slot *s, const int64_t *shape, int64_t *start,
+                 int64_t *extent)
+{
+    int64_t from[RT_MAX_RANK], many[RT_MAX_RANK];
+    bool some = false, same = true;
+    for (RT_MINE(t, d)) {
+        if (!rt_shard(t, d->index, s, from, many)) continue;
+        for (int32_t i = 0; i < s->rank; i++) {
+            int64_t end = some && start[i] + extent[i] > from[i] + many[i] ? start[i] + extent[i] : from[i] + many[i];
+            if (!some || from[i] < start[i]) start[i] = from[i];
+            extent[i] = end - start[i];
+        }
+        some = true;
+    }
+    for (int32_t i = 0; shape && i < s->rank; i++) same &= shape[i] == extent[i];
+    return some && same;
+}
+
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part};

@@ -23,11 +23,13 @@ struct rt_comm_ops {
     /* Called by every worker of every device, in the same order. False: rt_give_up was called. */
     bool (*collective)(struct rt_worker *, const struct stepc_command *, void *const *arguments);
     /* Of the caller's thread of every rank, in the same order. All come with a status and leave with the largest; of
-     * another rank's rt_fail was called. */
-    step_status (*meet)(struct step_instance *, step_status);
-    /* Host data: the `bytes` of every rank, rank after rank, to all of them; and from one, each its own. */
-    step_status (*gather)(struct step_instance *, const void *mine, size_t bytes, void *all);
-    step_status (*scatter)(struct step_instance *, uint32_t root, const void *all, size_t bytes, void *mine);
+     * another rank's rt_fail was called. `call`: what is about to happen, alike on all ranks, or all leave with
+     * STEP_EPEER. */
+    step_status (*meet)(struct step_instance *, step_status, uint64_t call);
+    /* Host data: the `bytes` of every rank, rank after rank, to all of them; and from the first, each its own. `what`
+     * it is: what one rank sends is not taken for something else. */
+    step_status (*gather)(struct step_instance *, uint32_t what, const void *mine, size_t bytes, void *all);
+    step_status (*scatter)(struct step_instance *, uint32_t what, const void *all, size_t bytes, void *mine);
     void (*reset)(struct step_instance *); /* after a failed call, once every worker is back */
     void (*abort)(struct step_instance *); /* ends the other ranks; may not return */
     void (*close)(struct step_instance *);

@@ -154,7 +154,7 @@ static step_status open_ranks(struct step_instance *t, const void *communicator,
     introduce(t, &me);
     struct rt_rank *about = rt_alloc(t, r->ranks * sizeof *about);
     if (!about) return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
-    step_status status = rt_ranks_gather(t, &me, sizeof me, about);
+    step_status status = rt_ranks_gather(t, 0, &me, sizeof me, about);
     r->about = about;
     if (status) return rt_leave(t, status);
     t->beside = beside(r);
@@ -170,7 +170,7 @@ static void close_ranks(struct step_instance *t)
     rt_cross_close(r);
     r->leaving = true;
     if (clean) rt_ranks_tell(t, STEPC_LEAVING, "by destroy");
-    if (clean) clean = !rt_ranks_meet(t, STEP_OK);
+    if (clean) clean = !rt_ranks_meet(t, STEP_OK, UINT64_MAX);
     r->plugin->close(r->world, clean);
 }
 

@@ -2,8 +2,8 @@
  * of them in mesh order. A plug-in moves the bytes (comm_plugin.h); here is that all do the same, and that nobody waits
  * for ever.
  *
- * Waiting: every message is polled against the time-out. Who has waited too long tells all the others and hears a
- * second long who answers: whoever waits too answers at once, and gives up as well. Those that do not answer are
+ * Waiting: every message is polled against the time-out. Who has waited too long tells all the others and hears half
+ * for half a second who answers: whoever waits too answers at once, and gives up as well. Those that do not answer are
  * stopped, gone or still computing, and are named. */
 #include "runtime/comm_ranks.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RT_POLLS = 200, RT_LOOK_NS = 1000000, RT_IDLE_NS = 5000000, RT_ANSWER_NS = 1000000000 };
+enum { RT_POLLS = 200, RT_LOOK_NS = 1000000, RT_IDLE_NS = 5000000, RT_ANSWER_NS = 500000000 };
 
 /* ---------------------------------------------------------------- waiting */
 
@@ -37,8 +37,12 @@ void rt_ranks_tell(struct step_instance *t, uint32_t state, const char *text)
 static void place_text(const struct rt_ranks *r, char *text, size_t size)
 {
     const struct stepc_command *c = atomic_load(&r->at);
-    snprintf(text, size, "%s #%llu%s%s%s", c ? rt_comm_kind(c) : "agreement", (unsigned long long)r->number,
-             c && c->place ? " (" : "", c && c->place ? c->place : "", c && c->place ? ")" : "");
+    snprintf(text, size, "%s #%llu%s%s%s",
+             c         ? rt_comm_kind(c)
+             : r->what ? "exchange of host data"
+                       : "agreement",
+             (unsigned long long)r->number, c && c->place ? " (" : "", c && c->place ? c->place : "",
+             c && c->place ? ")" : "");
 }
 
 /* One that waits too long, or heard of one: who answers, and who does not. */
@@ -122,7 +126,8 @@ static uint32_t tag_of(const struct step_instance *t)
 {
     const struct rt_ranks *r = t->peers;
     const struct stepc_command *c = atomic_load(&r->at);
-    uint64_t what = c ? (uint64_t)t->running * 8191 + (uint64_t)(c - t->entries[t->running].table->commands) + 1 : 0;
+    uint64_t what = c ? (uint64_t)t->running * 8191 + (uint64_t)(c - t->entries[t->running].table->commands) + 1
+                      : 4096 + (uint64_t)r->what;
     return (uint32_t)((r->number * 127 + what) % STEPC_TAGS);
 }
 
@@ -143,7 +148,14 @@ bool rt_ranks_exchange(struct step_instance *t, const struct stepc_message *mess
 
 static step_status status_of(const struct step_instance *t) { return (step_status)atomic_load(&t->failed); }
 
-step_status rt_ranks_gather(struct step_instance *t, const void *mine, size_t bytes, void *all)
+static void begin(struct rt_ranks *r, uint32_t what)
+{
+    atomic_store(&r->at, NULL);
+    r->what = what;
+    r->number++;
+}
+
+step_status rt_ranks_gather(struct step_instance *t, uint32_t what, const void *mine, size_t bytes, void *all)
 {
     struct rt_ranks *r = t->peers;
     struct stepc_message *m = malloc(2 * r->ranks * sizeof *m);
@@ -158,25 +170,24 @@ step_status rt_ranks_gather(struct step_instance *t, const void *mine, size_t by
         m[n++] = (struct stepc_message){(char *)all + k * bytes, bytes, k, true};
         m[n++] = (struct stepc_message){(void *)(uintptr_t)mine, bytes, k, false};
     }
-    atomic_store(&r->at, NULL);
-    r->number++;
+    begin(r, what);
     bool ok = rt_ranks_exchange(t, m, n);
     free(m);
     return ok ? STEP_OK : status_of(t);
 }
 
-step_status rt_ranks_scatter(struct step_instance *t, uint32_t root, const void *all, size_t bytes, void *mine)
+step_status rt_ranks_scatter(struct step_instance *t, uint32_t what, const void *all, size_t bytes, void *mine)
 {
     struct rt_ranks *r = t->peers;
     bool ok = true;
-    atomic_store(&r->at, NULL);
-    r->number++;
-    for (uint32_t k = 0; ok && k < r->ranks; k++) {
-        char *part = (char *)(uintptr_t)all + k * bytes;
-        struct stepc_message m = {part, bytes, k, false};
-        if (r->rank != root) m = (struct stepc_message){mine, bytes, root, true};
-        if (r->rank == root && k == root) memcpy(mine, part, bytes);
-        else if (r->rank == root || k == r->rank) ok = rt_ranks_exchange(t, &m, 1);
+    begin(r, what);
+    if (r->rank) {
+        struct stepc_message m = {mine, bytes, 0, true};
+        ok = rt_ranks_exchange(t, &m, 1);
+    } else memcpy(mine, all, bytes);
+    for (uint32_t k = 1; ok && !r->rank && k < r->ranks; k++) {
+        struct stepc_message m = {(char *)(uintptr_t)all + k * bytes, bytes, k, false};
+        ok = rt_ranks_exchange(t, &m, 1);
     }
     return ok ? STEP_OK : status_of(t);
 }
@@ -185,26 +196,36 @@ step_status rt_ranks_scatter(struct step_instance *t, uint32_t root, const void 
 
 struct word {
     int32_t status;
-    uint64_t steps;
+    uint64_t steps, call;
     char text[240]; /* of what is wrong */
 };
 
-step_status rt_ranks_meet(struct step_instance *t, step_status mine)
+step_status rt_ranks_meet(struct step_instance *t, step_status mine, uint64_t call)
 {
     struct rt_ranks *r = t->peers;
-    struct word word = {.status = mine, .steps = t->steps};
+    struct word word = {.status = mine, .steps = t->steps, .call = call};
     char who[120];
     const char *name = rt_status_name(mine), *said = rt_last_error(NULL);
     if (mine) snprintf(word.text, sizeof word.text, "%s", strncmp(said, name, strlen(name)) ? name : said);
     struct word *all = malloc(r->ranks * sizeof *all);
-    step_status status = all ? rt_ranks_gather(t, &word, sizeof word, all) : STEP_ENOMEM;
+    step_status status = all ? rt_ranks_gather(t, 0, &word, sizeof word, all) : STEP_ENOMEM;
     uint32_t worst = 0;
     for (uint32_t k = 1; !status && k < r->ranks; k++)
         if (all[k].status > all[worst].status) worst = k;
     if (!status && all[worst].status) {
         status = (step_status)all[worst].status;
         if (!mine) rt_fail(t, status, "%s: %s", rt_rank_text(r, worst, who, sizeof who), all[worst].text);
+        free(all);
+        return status;
     }
+    for (uint32_t k = 1; !status && k < r->ranks; k++)
+        if (all[k].call != all[0].call || all[k].steps != all[0].steps)
+            status = rt_fail(
+                t, STEP_EPEER,
+                "%s makes another call, at step %llu, than rank 0, at step %llu: all ranks have to call the "
+                "same with the same options",
+                rt_rank_text(r, k, who, sizeof who), (unsigned long long)all[k].steps,
+                (unsigned long long)all[0].steps);
     free(all);
     return status;
 }

@@ -25,7 +25,8 @@ struct rt_ranks {
     uint32_t rank, ranks;
     struct rt_rank *about;                  /* by rank */
     uint64_t number;                        /* of the collective, or agreement, that is under way */
-    const struct stepc_command *_Atomic at; /* NULL: an agreement */
+    const struct stepc_command *_Atomic at; /* NULL: host data */
+    uint32_t what;                          /* they are; 0: an agreement */
     struct rt_barrier all;                  /* workers of this process */
     bool crosses[1 << RT_MAX_AXES];         /* by set of axes: a group of mine has members on other ranks */
     bool broken;                            /* somebody was waited for in vain, or told so */
@@ -39,9 +40,9 @@ const char *rt_rank_text(const struct rt_ranks *, uint32_t rank, char *text,
                          size_t size);                                        /* "rank 2 (host b, pid 4711)" */
 void rt_ranks_tell(struct step_instance *, uint32_t state, const char *text); /* all others, STEPC_GONE .. */
 /* As in comm.h. */
-step_status rt_ranks_gather(struct step_instance *, const void *mine, size_t bytes, void *all);
-step_status rt_ranks_scatter(struct step_instance *, uint32_t root, const void *all, size_t bytes, void *mine);
-step_status rt_ranks_meet(struct step_instance *, step_status);
+step_status rt_ranks_gather(struct step_instance *, uint32_t what, const void *mine, size_t bytes, void *all);
+step_status rt_ranks_scatter(struct step_instance *, uint32_t what, const void *all, size_t bytes, void *mine);
+step_status rt_ranks_meet(struct step_instance *, step_status, uint64_t call);
 /* Messages of one thread, the first worker's, until they have ended. False: rt_give_up was called. */
 bool rt_ranks_exchange(struct step_instance *, const struct stepc_message *, uint32_t count);
 

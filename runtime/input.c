@@ -37,10 +37,11 @@ static step_status bind_array(struct step_instance *t, struct rt_bound *bound, c
     int32_t extra = steps != 0;
     size_t item = rt_dtype_bytes(s->dtype);
     b->given = true;
-    b->base = a.data;
+    b->shape = a.shape + extra;
     b->step_stride = extra ? stride[0] : 0;
     for (int32_t k = 0; k < s->rank; k++) b->stride[k] = stride[k + extra];
-    b->dense = rt_dense(b->stride, s->shape, s->rank, item) && (uintptr_t)a.data % item == 0 &&
+    b->base = (const char *)a.data + rt_part_shift(t, s, b->shape, b->stride);
+    b->dense = rt_dense(b->stride, b->shape, s->rank, item) && (uintptr_t)a.data % item == 0 &&
                (size_t)(b->step_stride < 0 ? -b->step_stride : b->step_stride) % item == 0;
     return STEP_OK;
 }
@@ -89,18 +90,23 @@ static bool bind_staged(struct step_instance *t)
     pthread_mutex_unlock(&t->stage_lock);
     for (uint32_t i = 0; ready && i < t->input_count; i++) {
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
-        t->bound[i] = (struct rt_bound){.base = t->staged_live + staged_offset(t, i), .given = true, .dense = true};
+        t->bound[i] = (struct rt_bound){
+            .base = t->staged_live + staged_offset(t, i), .shape = s->shape, .given = true, .dense = true};
         rt_c_strides(t->bound[i].stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
     }
     return ready;
 }
 
-step_status rt_bind(struct step_instance *t, const struct step_batch *batch, enum rt_entry_kind kind, uint64_t steps)
+step_status rt_bind(struct step_instance *t, const struct step_batch *batch, enum rt_entry_kind kind, uint64_t steps,
+                    step_status status)
 {
-    if (!batch->inputs && batch->input_count) return rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
-    step_status status = STEP_OK;
-    if (batch->inputs || !t->input_count || steps || !bind_staged(t))
+    if (!status && !batch->inputs && batch->input_count) status = rt_fail(t, STEP_EINVAL, "batch: inputs is NULL");
+    if (!status && (batch->inputs || !t->input_count || steps || !bind_staged(t)))
         status = bind_arrays(t, t->bound, batch, kind == RT_INFER, steps);
+    if (t->ranks > 1) {
+        uint64_t how = kind + RT_ENTRIES * (uint64_t)(batch->flags * 2 + (batch->accept != NULL));
+        status = t->program->mesh->agree(t, status, how + (batch->microbatches + (steps << 24)) * 1024);
+    }
     return status || !t->program->indices ? status : t->program->indices->computed(t, kind, steps);
 }
 
@@ -114,7 +120,7 @@ static const char *part_in_place(const struct step_instance *t, const struct rt_
     if (!rt_shard(t, d->index, s, start, extent)) return NULL;
     bool inner = false; /* a dimension of more than one element was seen: the next ones must be whole */
     for (int32_t i = 0; i < s->rank; i++) {
-        if (extent[i] != s->local[i] || (inner && extent[i] != s->shape[i])) return NULL;
+        if (extent[i] != s->local[i] || (inner && extent[i] != b->shape[i])) return NULL;
         if (extent[i] > 1) inner = true;
         base += start[i] * b->stride[i];
     }
@@ -153,7 +159,9 @@ static step_status stage_locked(struct step_instance *t, const struct step_batch
         const struct stepc_slot *s = &t->program->slots[t->input_slots[i]];
         int64_t stride[RT_MAX_RANK];
         rt_c_strides(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
-        rt_copy(t->staged + staged_offset(t, i), stride, bound[i].base, bound[i].stride, s->shape, s->rank,
+        const struct rt_bound *b = &bound[i];
+        rt_copy(t->staged + staged_offset(t, i) - rt_part_shift(t, s, b->shape, stride), stride,
+                b->base - rt_part_shift(t, s, b->shape, b->stride), b->stride, b->shape, s->rank,
                 rt_dtype_bytes(s->dtype));
     }
     if (!status) t->staged_ready = true;

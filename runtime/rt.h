@@ -152,7 +152,8 @@ enum rt_entry_kind {
 
 /* An input of the call in progress: the host's array (strides in bytes), and whether it can be used in place. */
 struct rt_bound {
-    const char *base;
+    const char *base;     /* of the whole tensor, of which the array may be this rank's part */
+    const int64_t *shape; /* of the array */
     int64_t step_stride, stride[RT_MAX_RANK];
     bool given, dense;
 };
@@ -355,6 +356,8 @@ bool rt_shard_owner(const struct step_instance *, uint32_t device, const struct 
  * whole tensor of the host (strides in bytes). */
 void rt_shard_copy(const struct step_instance *, uint32_t device, const struct stepc_slot *, struct rt_device *where,
                    char *part, char *host, const int64_t *stride, enum rt_direction);
+/* Into an array of the whole tensor, or of what this process holds of it (then no other one is asked). */
+void rt_fetch(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *shape, const int64_t *stride);
 /* Whole tensors between host memory and all devices: read on every rank; given by every rank. */
 void rt_gather(struct step_instance *, const struct stepc_slot *, char *to, const int64_t *stride);
 void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *from, const int64_t *stride);
@@ -362,6 +365,9 @@ void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *f
  * dimension, 0 = none. `fills`: it is written to. */
 step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead,
                            int64_t *stride, bool fills);
+/* What to add to the address of an array to have that of the whole tensor, if it is this rank's part; else 0. */
+int64_t rt_part_shift(const struct step_instance *, const struct stepc_slot *, const int64_t *shape,
+                      const int64_t *stride);
 bool rt_dense(const int64_t *stride, const int64_t *shape, int32_t rank, size_t item);
 
 /* ---------------------------------------------------------------- access.c */
@@ -389,12 +395,16 @@ struct stepc_team { /* team.c, commands.c */
 struct stepc_mesh {                                                        /* comm.c */
     const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
     step_status (*open)(struct step_instance *, const void *communicator); /* of the row `comm` */
-    step_status (*agree)(struct step_instance *, step_status mine);
+    step_status (*agree)(struct step_instance *, step_status mine, uint64_t call);
     step_status (*largest)(struct step_instance *, uint64_t *number); /* of all ranks */
     /* The parts of a tensor on several ranks: from all devices into the whole one (may be NULL) on every rank; from the
      * whole one on the first rank to all devices. */
     void (*exchange)(struct step_instance *, const struct stepc_slot *, char *whole, const int64_t *stride,
                      enum rt_direction);
+    /* What the devices of this process hold of a tensor between them, as one box. False: nothing, or not of that shape
+     * (NULL: any). */
+    bool (*part)(const struct step_instance *, const struct stepc_slot *, const int64_t *shape, int64_t *start,
+                 int64_t *extent);
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);
@@ -444,10 +454,12 @@ struct stepc_gpu { /* device_cuda.c */
     struct rt_device_ops ops;
 };
 
+enum { RT_NUMBER = 1, RT_SLOT }; /* what host data are, from 1 on */
+
 /* Mine, or where another rank failed and this one did not, that one's. Called by all ranks. */
 static inline step_status rt_agree(struct step_instance *t, step_status mine)
 {
-    return t->ranks > 1 ? t->program->mesh->agree(t, mine) : mine;
+    return t->ranks > 1 ? t->program->mesh->agree(t, mine, 0) : mine;
 }
 
 /* ---------------------------------------------------------------- unpack.c, plan.c */
@@ -460,8 +472,10 @@ void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weight
 
 /* ---------------------------------------------------------------- input.c */
 
-/* Checks and binds a batch for an entry; `steps`: leading extent of every input, 0 = none. */
-step_status rt_bind(struct step_instance *, const struct step_batch *, enum rt_entry_kind, uint64_t steps);
+/* Checks and binds a batch for an entry; `steps`: leading extent of every input, 0 = none; `before`: what was wrong
+ * already. All ranks leave with an error if one has. */
+step_status rt_bind(struct step_instance *, const struct step_batch *, enum rt_entry_kind, uint64_t steps,
+                    step_status before);
 /* Addresses of step k of what rt_bind bound. */
 void rt_bind_step(struct step_instance *, uint64_t k);
 step_status rt_stage(struct step_instance *, const struct step_batch *);

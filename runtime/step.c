@@ -288,19 +288,21 @@ static step_status interrupt_check(struct step_instance *t, const char *when, ui
 static step_status steps_run(struct step_instance *t, const struct step_batch *from, uint64_t n, bool leading,
                              struct step_result *results)
 {
-    struct step_batch batch;
+    struct step_batch batch = {0};
     struct call_hypers hypers;
     struct step_result result = {.size = sizeof result};
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, RT_STEP);
     if (!status && (batch.flags & ~(leading ? 0u : (uint32_t)STEP_COMPUTE)) > STEP_ON_NONFINITE_SKIP)
         status = rt_fail(t, STEP_EINVAL, "step: unknown batch flags %u", batch.flags);
-    if (!status) status = rt_bind(t, &batch, RT_STEP, leading ? n : 0);
+    if (t->ranks > 1 && !status) status = interrupt_check(t, "before", 1);
     if (!status) status = hypers_apply(t, &batch, &hypers);
+    status = rt_bind(t, &batch, RT_STEP, leading ? n : 0, status);
     uint64_t clock = results ? rt_now() : 0;
     for (uint64_t k = 0; !status && k < n; k++) {
         if (results) rt_take(&result, sizeof result, results);
-        status = interrupt_check(t, "before", 1);
+        if (t->ranks < 2) status = interrupt_check(t, "before", 1);
+        else if (k) status = rt_agree(t, interrupt_check(t, "before", 1));
         if (!status) status = one_step(t, k, &batch, &result, &clock);
         else fill_result(t, &result, 0, 0);
         if (!status && !t->waits) status = interrupt_check(t, "after", 0);
@@ -398,7 +400,7 @@ static step_status outputs_go(struct step_instance *t, const struct outputs *o, 
             return rt_fail(t, STEP_EINVAL, "%s %zu: wrong size field or no name", "output", i);
         status = output_find(t, &a, &slot);
         if (!status) status = rt_array_check(t, &a, slot, 0, stride, true);
-        if (!status && fetch) rt_gather(t, slot, a.data, stride);
+        if (!status && fetch) rt_fetch(t, slot, a.data, a.shape, stride);
     }
     return status;
 }
@@ -418,15 +420,15 @@ static void fill_evaluated(struct step_instance *t, struct step_result *out, uin
 static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind kind, const struct step_batch *from,
                                    const char *weights, struct step_result *result, const struct outputs *outputs)
 {
-    struct step_batch batch;
+    struct step_batch batch = {0};
     struct call_hypers hypers;
     uint64_t begin = rt_now();
     hypers.count = 0;
     step_status status = batch_check(t, from, &batch, kind);
     if (!status) status = weights_select(t, kind, weights);
-    if (!status) status = rt_bind(t, &batch, kind, 0);
     if (!status) status = outputs_go(t, outputs, false);
     if (!status) status = hypers_apply(t, &batch, &hypers);
+    status = rt_bind(t, &batch, kind, 0, status);
     if (!status) {
         rt_bind_step(t, 0);
         status = rt_run_entry(t, kind);

@@ -124,10 +124,31 @@ static void local_copy(struct step_instance *t, const struct stepc_slot *s, char
             rt_shard_copy(t, d->index, s, d, rt_slot_address(d, s), host, stride, direction);
 }
 
+int64_t rt_part_shift(const struct step_instance *t, const struct stepc_slot *s, const int64_t *shape,
+                      const int64_t *stride)
+{
+    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK], shift = 0;
+    if (t->ranks < 2 || !t->program->mesh->part(t, s, shape, start, extent)) return 0;
+    for (int32_t i = 0; i < s->rank; i++) shift -= start[i] * stride[i]; /* from 0 on in all of the tensor */
+    return shift;
+}
+
 void rt_gather(struct step_instance *t, const struct stepc_slot *s, char *to, const int64_t *stride)
 {
     if (t->ranks > 1 && rt_slot_sharded(s)) t->program->mesh->exchange(t, s, to, stride, RT_FROM_DEVICE);
     else local_copy(t, s, to, stride, RT_FROM_DEVICE);
+}
+
+void rt_fetch(struct step_instance *t, const struct stepc_slot *s, char *to, const int64_t *shape,
+              const int64_t *stride)
+{
+    bool whole = true;
+    for (int32_t i = 0; i < s->rank; i++) whole &= shape[i] == s->shape[i];
+    if (whole) rt_gather(t, s, to, stride);
+    else
+        for (RT_MINE(t, d))
+            rt_shard_copy(t, d->index, s, d, rt_slot_address(d, s), to + rt_part_shift(t, s, shape, stride), stride,
+                          RT_FROM_DEVICE);
 }
 
 void rt_scatter(struct step_instance *t, const struct stepc_slot *s, const char *from, const int64_t *stride)
@@ -159,7 +180,10 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
     int32_t extra = lead != 0;
     bool fits = a->dtype == s->dtype && a->rank == s->rank + extra && (a->shape || !a->rank);
     if (fits && extra) fits = a->shape[0] >= 0 && (uint64_t)a->shape[0] == lead;
-    for (int32_t i = 0; fits && i < s->rank; i++) fits = a->shape[i + extra] == s->shape[i];
+    bool whole = fits;
+    for (int32_t i = 0; whole && i < s->rank; i++) whole = a->shape[i + extra] == s->shape[i];
+    int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
+    fits = whole || (fits && t->ranks > 1 && t->program->mesh->part(t, s, a->shape + extra, start, extent));
     if (!fits) {
         char wanted[200], found[200];
         int64_t shape[RT_MAX_RANK + 1];

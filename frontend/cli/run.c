@@ -109,13 +109,11 @@ static int evaluate(struct run *r)
     for (uint32_t i = 0; i < r->scalar_count; i++) r->eval_sums[i] = 0;
     uint64_t batches = r->eval_data.steps ? r->eval_data.steps : 1;
     for (uint64_t k = 0; k < batches; k++) {
-        int code = run_signals_agree(r);
-        if (code) return code;
-        if (run_stopped(r)) return EVALUATION_STOPPED;
         struct step_batch batch;
         struct step_result result = {.size = sizeof result, .metrics = one, .metric_capacity = r->scalar_count};
-        code = run_data_batch(r, &r->eval_data, k, &batch);
+        int code = run_agree(r, run_data_batch(r, &r->eval_data, k, &batch));
         if (code) return code;
+        if (run_stopped(r)) return EVALUATION_STOPPED;
         step_status status = r->api->eval(r->instance, &batch, r->eval_weights, &result);
         if (status) return run_status(r, status, "--eval-data");
         double weight = r->eval_count < 0 ? 1 : one[r->eval_count];
@@ -176,7 +174,8 @@ static int one_step(struct run *r, uint64_t k)
     struct step_result result = {.size = sizeof result, .metrics = r->scalars, .metric_capacity = r->scalar_count};
     int code = apply_sets(r, k + 1);
     if (!code) code = run_data_batch(r, &r->data, k, &batch);
-    if (code) return code;
+    code = run_agree(r, code);
+    if (code || run_stopped(r)) return code;
     step_status status = r->api->step(r->instance, &batch, &result);
     if (status) return run_status(r, status, arena_format(r->cli->arena, "step %llu", (unsigned long long)k + 1));
     if (r->done == 0 || result.ns_total < r->best_ns) r->best_ns = result.ns_total;
@@ -225,14 +224,14 @@ static int train(struct run *r)
     const char *save = cli_text(r->cli, "save", NULL);
     run_signals_catch(old);
     r->begin_ns = r->shown_ns = run_now();
-    int code = run_signals_agree(r);
+    int code = 0;
     for (uint64_t k = 0; !code && !run_stopped(r) && k < r->steps; k++) {
         code = one_step(r, r->first_step + k);
-        if (!code) code = run_signals_agree(r);
         bool wanted = !code && run_save_wanted(r);
         if (wanted) code = save_now(r, save);
         if (!code) code = run_checkpoint_step(r, wanted);
     }
+    code = run_agree(r, code);
     run_signals_interrupt();
     uint64_t end = run_now();
     if (!code && !run_stopped(r) && !r->steps && cli_count(r->cli, "eval-data")) code = evaluate_alone(r);
@@ -245,7 +244,7 @@ static int train(struct run *r)
                 (unsigned long long)(r->first_step + r->steps),
                 save || r->checkpoint.folder ? "; its state is saved" : "; without --save FILE its state is lost");
     if (run_stopped(r)) r->line_open = false;
-    if (!code || (save && r->done)) { /* what ended the run early must not cost the steps that are done */
+    if (!code || (save && r->done && !r->lost)) { /* what ended the run early must not cost the steps that are done */
         int saved = run_save_finite(r, save);
         if (code && !saved)
             fprintf(stderr, "stepc: note: --save %s: the state after step %llu\n", save,
@@ -341,6 +340,7 @@ static int start(struct run *r)
 int cli_run(struct cli *cli)
 {
     struct run r = {.cli = cli, .path = cli->operands.items[0]};
+    if (cli_count(cli, "ranks")) return run_launch(cli);
     int code = run_open(&r);
     if (!code) code = start(&r);
     if (!code) {

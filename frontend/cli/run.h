@@ -54,6 +54,8 @@ struct run {
     struct step_place place; /* among the ranks of a mesh */
     int stopped;             /* of several ranks: the signal that they have agreed on */
     bool save_wanted;
+    bool lost; /* a rank is, or came too late */
+    bool over; /* all ranks know that one cannot go on */
     const struct step_api *api;
     struct step_instance *instance;
     const char *manifest; /* NULL: none (the interpreter) */
@@ -102,11 +104,15 @@ void run_signals_interrupt(void); /* from now on they end a call that waits: a p
 
 /* run_object.c. 0 or an exit code after a message. */
 int run_open(struct run *);
-int run_signals_agree(struct run *); /* of several ranks: all see the signals of all from here on */
+int run_agree(struct run *,
+              int code); /* of several ranks: all see the signals of all from here on, and the worst exit code */
 void run_close(struct run *);
 
 /* interp.c: an instance that interprets a document, and the document's name. */
 int cli_interpret(struct cli *, const char *path, const struct step_api **, struct step_instance **, const char **name);
+
+/* run_launch.c: the same command as ranks of mpirun. */
+int run_launch(struct cli *);
 
 /* run_data.c */
 int run_data_open(struct run *, struct run_data *, const char *option);

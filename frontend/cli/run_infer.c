@@ -76,10 +76,8 @@ static int outputs_compute(struct run *r, struct run_data *data, struct outputs 
 {
     for (uint64_t k = 0; k < batches; k++) {
         struct step_batch batch;
-        int code = run_signals_agree(r);
+        int code = run_agree(r, run_data_batch(r, data, k, &batch));
         if (code || run_stopped(r)) return code;
-        code = run_data_batch(r, data, k, &batch);
-        if (code) return code;
         for (size_t i = 0; i < o->count; i++) o->arrays[i].data = o->memory[i] + k * o->bytes[i];
         step_status status = r->api->infer(r->instance, &batch, r->eval_weights, o->arrays, o->count);
         if (status) return run_status(r, status, "--infer");

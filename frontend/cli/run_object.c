@@ -8,6 +8,8 @@
 #include <stepc/step_open.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 static int load_object(struct run *r, int fd)
@@ -43,6 +45,9 @@ static int create(struct run *r)
     struct step_options options = {.size = sizeof options,
                                    .threads = (uint32_t)cli_integer(r->cli, "threads", 0),
                                    .transport = cli_text(r->cli, "transport", NULL)};
+    int64_t seconds = cli_integer(r->cli, "timeout", 0);
+    if (seconds > 1000000000) return cli_usage(r->cli, "--timeout: at most 1000000000 seconds");
+    if (cli_count(r->cli, "timeout")) options.timeout_ms = seconds ? seconds * 1000 : -1;
     step_status status = r->api->create(&options, &r->instance);
     if (status) return run_status(r, status, r->path);
     r->place.size = sizeof r->place;
@@ -51,16 +56,20 @@ static int create(struct run *r)
     return 0;
 }
 
-/* A signal reaches ranks at different times, and all have to stop after the same step. */
-int run_signals_agree(struct run *r)
+/* A signal reaches ranks at different times, and all have to stop after the same step; also where one cannot go on. */
+int run_agree(struct run *r, int code)
 {
-    uint64_t all;
-    if (r->place.ranks < 2) return 0;
-    step_status status = r->api->agree(r->instance, run_signals_seen(), &all);
-    if (status) return run_status(r, status, NULL);
-    r->stopped = (int)(all >> 1);
+    uint64_t all = 0;
+    if (r->place.ranks < 2 || r->over || r->lost) return code;
+    step_status status = r->api->agree(r->instance, (uint64_t)code << 16 | run_signals_seen(), &all);
+    if (status) return code ? code : run_status(r, status, NULL);
+    r->over = all >> 16 > 0;
+    if (!r->stopped) r->stopped = (int)(all >> 1 & 127);
     r->save_wanted |= all & 1;
-    return 0;
+    if (!code && r->over)
+        return cli_failed(r->cli, (int)(all >> 16), "rank %u: another rank cannot go on; its message says why",
+                          r->place.rank);
+    return code;
 }
 
 int run_open(struct run *r)
@@ -90,8 +99,30 @@ int run_open(struct run *r)
     return 0;
 }
 
+static void leave(int number)
+{
+    (void)number;
+    _exit(EXIT_ENVIRONMENT);
+}
+
+/* After a rank was lost nobody can go on. The others have a moment to say what they know; whatever the launcher makes
+ * of the end, this process does not outlast it. */
+static void give_up(struct run *r)
+{
+    struct sigaction action = {.sa_handler = leave};
+    struct timespec moment = {.tv_nsec = 200000000};
+    struct itimerval last = {.it_value = {.tv_usec = 700000}};
+    fflush(NULL);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &last, NULL);
+    nanosleep(&moment, NULL);
+    r->api->abort_peers(r->instance);
+    _exit(EXIT_ENVIRONMENT);
+}
+
 void run_close(struct run *r)
 {
+    if (r->instance && r->lost && r->place.ranks > 1) give_up(r);
     if (r->instance) r->api->destroy(r->instance);
     r->instance = NULL;
 }

@@ -45,6 +45,7 @@ int run_status(struct run *r, step_status status, const char *doing)
     if (!*text) text = status == STEP_ENOMEM ? "out of memory" : r->api->status_name(status); /* none for the text */
     end_progress_line(r);
     if (doing && strncmp(text, "load: ", 6) == 0) text += 6; /* the option says it */
+    r->lost |= status == STEP_EPEER || status == STEP_ETIMEOUT || status == STEP_EPOISONED;
     int code = status > 0 && (size_t)status < sizeof codes ? codes[status] : EXIT_DEFECT;
     return doing ? cli_failed(r->cli, code, "%s: %s", doing, text) : cli_failed(r->cli, code, "%s", text);
 }

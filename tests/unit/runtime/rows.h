@@ -278,8 +278,9 @@ static inline bool test_collective(struct rt_worker *w, const struct stepc_comma
     return rt_meet(w->instance, &w->device->barrier, 0);
 }
 
-static inline step_status test_meet(struct step_instance *t, step_status status)
+static inline step_status test_meet(struct step_instance *t, step_status status, uint64_t call)
 {
+    (void)call;
     struct test_world *world = test_world(t);
     world->status[t->rank] = status;
     if (test_ranks_meet(t)) return STEP_ETIMEOUT;
@@ -288,8 +289,9 @@ static inline step_status test_meet(struct step_instance *t, step_status status)
     return test_ranks_meet(t) ? STEP_ETIMEOUT : status;
 }
 
-static inline step_status test_gather(struct step_instance *t, const void *mine, size_t bytes, void *all)
+static inline step_status test_gather(struct step_instance *t, uint32_t what, const void *mine, size_t bytes, void *all)
 {
+    (void)what;
     struct test_world *world = test_world(t);
     world->host[t->rank] = mine;
     if (test_ranks_meet(t)) return STEP_ETIMEOUT;
@@ -297,13 +299,14 @@ static inline step_status test_gather(struct step_instance *t, const void *mine,
     return test_ranks_meet(t);
 }
 
-static inline step_status test_scatter(struct step_instance *t, uint32_t root, const void *all, size_t bytes,
+static inline step_status test_scatter(struct step_instance *t, uint32_t what, const void *all, size_t bytes,
                                        void *mine)
 {
+    (void)what;
     struct test_world *world = test_world(t);
     world->host[t->rank] = all;
     if (test_ranks_meet(t)) return STEP_ETIMEOUT;
-    memcpy(mine, (const char *)world->host[root] + t->rank * bytes, bytes);
+    memcpy(mine, (const char *)world->host[0] + t->rank * bytes, bytes);
     return test_ranks_meet(t);
 }
 

@@ -1,0 +1,103 @@
+/* stepc run -n R: starts mpirun with R times this command, and ends as the ranks do. What it has to know is said by
+ * variables that another MPI than Open MPI does not look at: a rank that is told to stop has half a minute to save,
+ * ranks may be more than cores, and cores are dealt out by the ranks themselves. mpirun stands in a process group of
+ * its own, so that a terminal's Ctrl-C reaches it once, through here. */
+#include "frontend/cli/run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* The command line again, but for what made it this one. */
+static char **arguments(struct cli *cli)
+{
+    VEC(char *) to = {0};
+    static const char *const first[] = {"mpirun", "-n"}, *const next[] = {"/proc/self/exe", "run", "--transport=mpi"};
+    char *self = arena_alloc(cli->arena, 4096);
+    ssize_t n = readlink("/proc/self/exe", self, 4095);
+    self[n > 0 ? n : 0] = 0;
+    for (size_t i = 0; i < 2; i++) vec_push(cli->arena, &to, (char *)(uintptr_t)first[i]);
+    vec_push(cli->arena, &to, (char *)(uintptr_t)cli_text(cli, "ranks", ""));
+    vec_push(cli->arena, &to, n > 0 ? self : (char *)(uintptr_t)next[0]);
+    for (size_t i = 1; i < 3; i++) vec_push(cli->arena, &to, (char *)(uintptr_t)next[i]);
+    for (size_t i = 0; i < cli->given.count; i++) {
+        const struct cli_given *g = &cli->given.items[i];
+        if (strcmp(g->option->name, "ranks") == 0 || strcmp(g->option->name, "transport") == 0) continue;
+        vec_push(cli->arena, &to,
+                 (char *)(uintptr_t)(g->value ? arena_format(cli->arena, "--%s=%s", g->option->name, g->value)
+                                              : arena_format(cli->arena, "--%s", g->option->name)));
+    }
+    vec_push(cli->arena, &to, (char *)(uintptr_t) "--");
+    for (size_t i = 0; i < cli->operands.count; i++)
+        vec_push(cli->arena, &to, (char *)(uintptr_t)cli->operands.items[i]);
+    vec_push(cli->arena, &to, NULL);
+    return to.items;
+}
+
+static int start(char **command, pid_t *pid)
+{
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t how;
+    sigset_t none;
+    sigemptyset(&none);
+    setenv("OMPI_MCA_odls_base_sigkill_timeout", "30", 0);
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+    if (posix_spawn_file_actions_init(&files)) return ENOMEM;
+    if (posix_spawnattr_init(&how)) {
+        posix_spawn_file_actions_destroy(&files);
+        return ENOMEM;
+    }
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawnattr_setpgroup(&how, 0);
+    posix_spawnattr_setsigmask(&how, &none);
+    posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    int error = posix_spawnp(pid, command[0], &files, &how, command, environ);
+    posix_spawnattr_destroy(&how);
+    posix_spawn_file_actions_destroy(&files);
+    return error;
+}
+
+int run_launch(struct cli *cli)
+{
+    sigset_t signals, old;
+    int status = 0, number = 0, stopped = 0;
+    pid_t pid;
+    if (cli_integer(cli, "ranks", 0) < 1) return cli_usage(cli, "-n: at least one rank");
+    if (strcmp(cli_text(cli, "transport", "mpi"), "mpi") != 0)
+        return cli_usage(cli, "-n starts ranks of --transport mpi");
+    if (getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE"))
+        return cli_usage(cli,
+                         "-n starts mpirun, and mpirun started this: --transport mpi alone says that it is a rank");
+    if (access(cli->operands.items[0], R_OK))
+        return cli_failed(cli, EXIT_ENVIRONMENT, "cannot read %s: %s", cli->operands.items[0], strerror(errno));
+    sigemptyset(&signals);
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD};
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) sigaddset(&signals, passed[i]);
+    sigprocmask(SIG_BLOCK, &signals, &old);
+    int error = start(arguments(cli), &pid);
+    if (error) {
+        sigprocmask(SIG_SETMASK, &old, NULL);
+        return cli_failed(cli, EXIT_ENVIRONMENT, "-n needs mpirun (Debian: openmpi-bin or mpich): %s", strerror(error));
+    }
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (sigwait(&signals, &number) || number == SIGCHLD) continue;
+        if (number != SIGUSR1) stopped = number;
+        kill(pid, number);
+    }
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    if (stopped) { /* so that the parent sees what happened */
+        signal(stopped, SIG_DFL);
+        raise(stopped);
+    }
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code >= 0 && code <= EXIT_DEFECT) return code;
+    return code < 0 ? cli_failed(cli, EXIT_ENVIRONMENT, "mpirun was stopped by signal %d", WTERMSIG(status))
+                    : cli_failed(cli, EXIT_ENVIRONMENT, "a rank was lost: mpirun ended with %d", code);
+}
