@@ -198,14 +198,22 @@ static uint32_t largest_first(const struct shard_func *f, const struct ir_node *
     return count;
 }
 
-/* Work of one device: of a contraction its products, else the elements that it makes. */
-static double work(const struct shard *s, const struct ir_node *n, const struct shard_rule *r,
-                   const struct shard_choice *choice)
+/* Work of one device: of a contraction its products, else the elements that it makes; and what it sends at once. */
+double shard_work(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice)
 {
-    double products = 1;
-    for (uint32_t factor = 0; factor < r->factor_count; factor++)
-        products *= (double)(r->size[factor] / ir_axes_size(&s->module->mesh, choice->axes[factor]));
-    return products / (n->op == OP_dot ? SHARD_PRODUCTS : SHARD_ELEMENTS);
+    const struct ir_node *n = ir_get(f->func, v);
+    const struct shard_rule *r = f->rule[v];
+    double products = 1, elements = 1, parts = 1;
+    for (uint32_t factor = 0; factor < r->factor_count; factor++) {
+        int64_t k = ir_axes_size(&s->module->mesh, choice->axes[factor]);
+        products *= (double)(r->size[factor] / k);
+        if (r->extremum >> factor & 1) parts *= (double)k;
+    }
+    for (uint32_t d = 0; d < n->type.rank; d++)
+        elements *= (double)n->type.dim[d] /
+                    (double)ir_axes_size(&s->module->mesh, r->result[d] < 0 ? 0 : choice->axes[r->result[d]]);
+    return products / (n->op == OP_dot ? SHARD_PRODUCTS : SHARD_ELEMENTS) +
+           2 * elements * (double)ir_dtype_bytes((enum ir_dtype)n->type.dtype) * (parts - 1) / parts;
 }
 
 /* What it costs to make operand `v` and to hand it to all that read it. Before its other readers have chosen, a
@@ -234,7 +242,7 @@ static double weigh(const struct shard *s, const struct shard_func *f, ir_value 
     const struct ir_node *n = ir_get(f->func, v);
     struct ir_sharding made, held;
     shard_apply(s, f, v, choice, wanted, &made);
-    double cost = work(s, n, f->rule[v], choice) + best(s, f, v, &made, w, &held);
+    double cost = shard_work(s, f, v, choice) + best(s, f, v, &made, w, &held);
     if (!w->count && made.partial) { /* nobody knows yet: it will be summed, at best in parts */
         struct ir_sharding done = made;
         done.partial = 0;

@@ -12,10 +12,11 @@ struct shard_rule {
     int64_t size[SHARD_MAX_FACTORS];
     int8_t (*arg)[IR_MAX_RANK]; /* per operand and dimension: its factor, -1 = must be whole */
     int8_t result[IR_MAX_RANK];
-    uint32_t summed; /* factors that the op sums over: split, they make the result partial */
-    uint32_t whole;  /* factors that must not be split */
-    uint32_t linear; /* operands in which, taken together, the op is linear: partial sums pass through */
-    bool product;    /* linear in each of `linear` alone: at most one may be partial */
+    uint32_t summed;   /* factors that the op sums over: split, they make the result partial */
+    uint32_t extremum; /* factors of which the op takes the largest or smallest: split, devices compare at once */
+    uint32_t whole;    /* factors that must not be split */
+    uint32_t linear;   /* operands in which, taken together, the op is linear: partial sums pass through */
+    bool product;      /* linear in each of `linear` alone: at most one may be partial */
 };
 static inline bool shard_is_linear(const struct shard_rule *r, uint32_t operand)
 {
@@ -93,6 +94,8 @@ void shard_apply(const struct shard *, const struct shard_func *, ir_value, cons
                  struct ir_sharding *wanted, struct ir_sharding *made);
 /* How a loop sees a value from outside. Inputs are whole there: the body takes its microbatch from all rows. */
 struct ir_sharding shard_captured(const struct shard *, const struct shard_func *, ir_value);
+/* What the node itself costs, in bytes that are sent. */
+double shard_work(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *);
 /* Sets the layout in which a value is held; returns what making and handing it out costs. */
 double shard_hold(const struct shard *, struct shard_func *, ir_value);
 

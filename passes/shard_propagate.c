@@ -102,7 +102,7 @@ static double cost_of(struct shard *s, struct shard_func *f)
     for (ir_value v = 1; v < f->func->count; v++) {
         const struct ir_node *n = ir_get(f->func, v);
         if (!f->live[v]) continue;
-        cost += shard_hold(s, f, v);
+        cost += shard_hold(s, f, v) + shard_work(s, f, v, f->choice[v]);
         if (n->op == OP_loop) cost += trips(f, n) * cost_of(s, &s->funcs[n->func]);
     }
     return cost;

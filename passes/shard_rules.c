@@ -146,25 +146,29 @@ static void rule_dynamic_update(struct rule_maker *k)
     k->r->linear = 3;
 }
 
+/* A device that has some of the rows takes those, and zeros in place of the others: a partial sum. */
 static void rule_take(struct rule_maker *k)
 {
     const struct ir_type *x = arg_type(k, 0), *y = arg_type(k, 1);
     uint32_t dim = (uint32_t)k->n->attr[0].v[0];
+    int8_t rows = k->r->arg[0][dim] = new_factor(k, x->dim[dim]);
+    if (rows >= 0) *(k->n->type.dtype != IR_BOOL ? &k->r->summed : &k->r->whole) |= 1u << rows;
     for (uint32_t d = 0; d < dim; d++) k->r->arg[0][d] = k->r->result[d] = new_factor(k, x->dim[d]);
     for (uint32_t d = 0; d < y->rank; d++) k->r->arg[1][d] = k->r->result[dim + d] = new_factor(k, y->dim[d]);
     for (uint32_t d = dim + 1; d < x->rank; d++)
         k->r->arg[0][d] = k->r->result[y->rank + d - 1] = new_factor(k, x->dim[d]);
 }
 
-/* Updates spread over devices are partial sums, if what they are added to is zero. */
+/* Updates spread over devices are partial sums, if what they are added to is zero. A device that has some of the rows
+ * adds what goes there. */
 static void rule_scatter_add(struct rule_maker *k)
 {
     const struct ir_type *x = arg_type(k, 0), *y = arg_type(k, 1);
     uint32_t dim = (uint32_t)k->n->attr[0].v[0];
     bool zero = shard_is_zero(k->f, k->n->args[0]);
     for (uint32_t d = 0; d < x->rank; d++) {
-        if (d == dim) continue;
         k->r->arg[0][d] = k->r->result[d] = new_factor(k, x->dim[d]);
+        if (d == dim) continue;
         k->r->arg[2][d < dim ? d : d + y->rank - 1] = k->r->result[d];
     }
     for (uint32_t d = 0; d < y->rank; d++) {
@@ -186,7 +190,11 @@ static void reduce_dims(struct rule_maker *k, uint32_t *set)
     }
 }
 static void rule_reduce_sum(struct rule_maker *k) { reduce_dims(k, &k->r->summed), k->r->linear = 1; }
-static void rule_reduce(struct rule_maker *k) { reduce_dims(k, &k->r->whole); }
+static void rule_reduce(struct rule_maker *k)
+{
+    bool extremum = k->n->op == OP_reduce_max || k->n->op == OP_reduce_min;
+    reduce_dims(k, extremum ? &k->r->extremum : &k->r->whole);
+}
 
 static void rule_dot(struct rule_maker *k)
 {

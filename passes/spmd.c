@@ -122,6 +122,61 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
     return made;
 }
 
+/* Where a device has some of the rows: indices `y` of all rows as those of its own. What lies outside of all rows
+ * becomes `below` or `above`, and what another device has lies outside of these. */
+static ir_value own_rows(struct spmd_part *p, ir_value y, int64_t own, int64_t below, int64_t above, uint32_t mask)
+{
+    enum ir_dtype dtype = (enum ir_dtype)ir_type(p->b.f, y)->dtype;
+    if (ir_dtype_bytes(dtype) >= 4) {
+        if (ir_dtype_is_signed(dtype)) y = ir_binary(&p->b, OP_max, y, ir_number_like(&p->b, y, (double)below));
+        y = ir_binary(&p->b, OP_min, y, ir_number_like(&p->b, y, (double)above));
+    }
+    y = ir_cast(&p->b, y, IR_I32);
+    ir_value first = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)own));
+    const struct ir_type t = *ir_type(p->b.f, y);
+    return ir_binary(&p->b, OP_sub, y, ir_broadcast_to(&p->b, first, t.rank, t.dim));
+}
+
+/* Rows that this device has not are zero. */
+static ir_value take_own(struct spmd_part *p, const struct ir_node *n, const ir_value *args,
+                         const struct ir_sharding *result, int64_t rows, uint32_t mask)
+{
+    uint32_t dim = (uint32_t)n->attr[0].v[0];
+    int64_t own = ir_type(p->b.f, args[0])->dim[dim], dims[IR_MAX_RANK];
+    ir_value y = own_rows(p, args[1], own, 0, rows - 1, mask), both[] = {args[0], y};
+    const struct ir_type t = *ir_type(p->b.f, y);
+    ir_value last = ir_number_like(&p->b, y, (double)(own - 1)), zero = ir_number_like(&p->b, y, 0);
+    ir_value has = ir_binary(&p->b, OP_and, ir_binary(&p->b, OP_le, zero, y), ir_binary(&p->b, OP_le, y, last));
+    ir_value made = remake(p, n, both, result);
+    for (uint32_t d = 0; d < t.rank; d++) dims[d] = dim + d;
+    struct ir_type wide = *ir_type(p->b.f, made);
+    wide.dtype = IR_BOOL;
+    has = ir_make(&p->b, (struct ir_node){
+                             .op = OP_broadcast, .arg_count = 1, .args = &has, .type = wide, .attr = {{dims, t.rank}}});
+    return ir_select(&p->b, has, made, ir_number_like(&p->b, made, 0));
+}
+
+/* Nodes that are more than the same with local shapes if a dimension is split: rows by index, extrema. */
+static ir_value remake_split(struct spmd_part *p, ir_value v, ir_value *args)
+{
+    const struct ir_node *n = ir_get(p->f->func, v);
+    const struct ir_sharding *x = &p->f->wanted[v][0], *result = &p->f->made[v];
+    uint32_t mask = 0;
+    if (n->op == OP_take || n->op == OP_scatter_add) {
+        uint32_t dim = (uint32_t)n->attr[0].v[0];
+        int64_t rows = ir_type(p->f->func, n->args[0])->dim[dim], own = ir_type(p->b.f, args[0])->dim[dim];
+        mask = shard_axes_mask(x->dim[dim]);
+        if (mask && n->op == OP_take) return take_own(p, n, args, result, rows, mask);
+        if (mask) args[1] = own_rows(p, args[1], own, -1, rows, mask);
+        return remake(p, n, args, result);
+    }
+    ir_value made = remake(p, n, args, result);
+    if (n->op != OP_reduce_max && n->op != OP_reduce_min) return made;
+    for (uint32_t i = 0; i < n->attr[0].n; i++) mask |= shard_axes_mask(x->dim[n->attr[0].v[i]]);
+    return mask ? collective(p, OP_all_reduce, made, mask, n->op == OP_reduce_max ? 1 : 2, *ir_type(p->b.f, made))
+                : made;
+}
+
 static void partition_func(struct shard *, struct ir_module *, uint32_t index);
 
 static ir_value partition_node(struct spmd_part *p, ir_value v)
@@ -149,7 +204,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
         partition_func(p->s, p->b.f->module, n->func);
         return ir_remake(&p->b, n, args);
     } else {
-        made = remake(p, n, args, has);
+        made = remake_split(p, v, args);
     }
     return convert(p, made, &n->type, has, &p->f->value[v]);
 }
