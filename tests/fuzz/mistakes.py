@@ -185,11 +185,7 @@ def one(options, documents, n, folder):
 
 
 def main():
-    p = command.parser(__doc__, 500)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("documents", nargs="*")
-    p.add_argument("-j", type=int, default=1)
-    options = p.parse_args()
+    options = command.edits(__doc__, 500)
     documents = [open(path).read() for path in options.documents] or [recorded.load(name).text for name in recorded.names()]
     documents = [d for d in documents if len(d) < 20000]
     counts = collections.defaultdict(collections.Counter)
@@ -198,10 +194,8 @@ def main():
             counts[kind][outcome] += 1
             if outcome == "crash" or options.v and outcome in ("elsewhere", "accepted"):
                 print("%d, %s: %s: %s" % (n, kind, outcome, why), flush=True)
-            if options.keep and outcome in ("crash", "elsewhere", "accepted"):
-                os.makedirs(options.keep, exist_ok=True)
-                with open(os.path.join(options.keep, "%s_%d.json" % (kind.replace(" ", "_"), n)), "w") as f:
-                    f.write(text)
+            if outcome in ("crash", "elsewhere", "accepted"):
+                command.keep(options, "%s_%d.json" % (kind.replace(" ", "_"), n), text)
     total = collections.Counter()
     for kind in sorted(counts):
         print("%-14s %s" % (kind, command.summary(counts[kind])))

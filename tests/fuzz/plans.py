@@ -63,11 +63,7 @@ def one(options, texts, n, folder):
 
 
 def main():
-    p = command.parser(__doc__, 600)
-    p.add_argument("--seed", type=int, default=1)
-    p.add_argument("documents", nargs="*")
-    p.add_argument("-j", type=int, default=1)
-    options = p.parse_args()
+    options = command.edits(__doc__, 600)
     texts, counts = [], collections.Counter()
     with tempfile.TemporaryDirectory(prefix="stepc-plans-") as folder, concurrent.futures.ThreadPoolExecutor(options.j) as pool:
         for n, document in enumerate(options.documents or sorted(glob.glob(ROOT + "/tests/resume/*.json"))):
@@ -79,10 +75,7 @@ def main():
             counts[outcome] += 1
             if outcome == "crash":
                 print("%d: %s" % (n, said), flush=True)
-            if options.keep and outcome == "crash":
-                os.makedirs(options.keep, exist_ok=True)
-                with open(os.path.join(options.keep, "plan_%d_%d.sir" % (options.seed, n)), "w") as f:
-                    f.write(text)
+                command.keep(options, "plan_%d_%d.sir" % (options.seed, n), text)
     print("%d edits, %s" % (options.cases, command.summary(counts)))
     return 1 if counts["crash"] or not counts["refused"] else 0
 

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+from verdict import verdict
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FORMATTER, VERSION = "clang-format-16", "16."
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime", "kernels", "samples", "tests")
@@ -46,9 +48,7 @@ def main():
     faults = [os.path.relpath(fault, ROOT) + ": is not as .clang-format says (tests/lint/format.py --write)" for fault in faults]
     for path in paths:
         faults += too_wide(path)
-    for fault in faults:
-        print(fault)
-    return 1 if faults or done.returncode else 0
+    return verdict(faults) or int(done.returncode != 0)
 
 
 if __name__ == "__main__":

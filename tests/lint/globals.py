@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+from verdict import verdict
+
 KNOWN = {
     "bug_hook": "what a thread calls before BUG aborts, so that a pass can leave its input behind",
     "caught": "the signal that ends a run after its step: a handler has no other way to say it",
@@ -40,10 +42,8 @@ def main():
     faults = ["%s: %s can change and is no variable of tests/lint/globals.py: pass it on, or make it const" % (file, name)
               for file, name in found if name not in KNOWN or names.count(name) > 1]
     faults += ["%s is gone: take it out of tests/lint/globals.py" % name for name in KNOWN if name not in names]
-    for fault in faults:
-        print(fault)
     print("%d variables in %d files" % (len(found), len(paths)))
-    return 1 if faults or not paths else 0
+    return verdict(faults) or int(not paths)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import os
 import re
 import sys
 
+from verdict import verdict
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime", "kernels")
 MAY = {
@@ -145,9 +147,7 @@ def main():
         if len(users.get(prefix, ())) > most:
             faults.append("%s is included by %d files, at most %d: %s"
                           % (prefix, len(users[prefix]), most, ", ".join(sorted(users[prefix]))))
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
+    return verdict(faults)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import re
 import sys
 import tokenize
 
+from verdict import verdict
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime", "kernels", "samples", "tests")
 ENDINGS = r"(?:c|h|def|S|cu|step|py|md)"
@@ -60,9 +62,7 @@ def main():
                 elif "/" + name.group(1) not in ends and not ANY.search(name.group(1)):
                     faults.append("%s:%d: no file %s" % (path, line + comment.count("\n", 0, name.start()), name.group(1)))
     faults += ["%s: nobody names it, to be taken off the list" % name for name in sorted(set(ELSEWHERE) - used)]
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
+    return verdict(faults)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from includes import MAY, may_use, place, room, sources  # noqa: E402
+from verdict import verdict  # noqa: E402
 
 CIRCLES = [
     ("frontend/model/block.c frontend/model/structure.c frontend/model/micro_vmap.c", "blocks contain blocks"),
@@ -100,9 +101,7 @@ def main():
                 "    %s -> %s: %s" % (a, b, ", ".join(sorted(uses[a][b]))) for a, b in inside)))
     for files in sorted(sorted(row) for row in allowed - {frozenset(circle) for circle in found}):
         faults.append("no circle of just these files, to be taken off the list: %s" % " ".join(files))
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
+    return verdict(faults)
 
 
 LINKED = {"frontend", "runtime"}  # `stepc run` opens objects and files by the runtime's headers for hosts

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import sys
 
+from verdict import verdict
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
 
@@ -25,9 +27,7 @@ def main():
                 faults.append("tests/tools.txt: %s: tests/setup.sh does not install it, and a Debian system may lack it" % package)
     else:
         print("skipped: no dpkg-query, so nobody knows what each Debian system has")
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0 if shutil.which("dpkg-query") else 77
+    return verdict(faults) or (0 if shutil.which("dpkg-query") else 77)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import os
 import re
 import sys
 
+from verdict import verdict
+
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 BANNED = re.compile(r"(?<![\w.>])(strcpy|strcat|sprintf|vsprintf|gets|system|popen|alloca|rand|srand)\s*\(")
 ALLOCATES = re.compile(r"(?<![\w.>])(malloc|calloc|realloc|free)\s*\(")
@@ -48,9 +50,7 @@ def main():
         pages = re.findall(r"^CODE\((E\d+)", f.read(), re.M)
     faults += ["%s: %s has no page in frontend/cli/codes.def" % (used[c], c) for c in sorted(set(used) - set(pages))]
     faults += ["frontend/cli/codes.def: %s is there twice" % c for c in sorted(set(pages)) if pages.count(c) > 1]
-    for fault in faults:
-        print(fault)
-    return 1 if faults else 0
+    return verdict(faults)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,23 @@ def options(p):
     return p.parse_args()
 
 
+def edits(description, cases):
+    """The command line of those that draw edits of documents from one seed."""
+    p = parser(description, cases)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("documents", nargs="*")
+    p.add_argument("-j", type=int, default=1)
+    return p.parse_args()
+
+
+def keep(options, name, text):
+    """A case into the folder of --keep, if that is wanted."""
+    if options.keep:
+        os.makedirs(options.keep, exist_ok=True)
+        with open(os.path.join(options.keep, name), "w") as f:
+            f.write(text)
+
+
 QUIET = ("agrees", "unsettled", "empty", "left out", "refused by Optax", "refused alone")
 
 
