@@ -66,7 +66,10 @@ static bool finite_first(struct step_instance *t, char *text, size_t size)
             passed |= seen->product || (seen->site && seen->passed);
             if (before(seen, &first)) first = *seen;
         }
-    if (!first.site) return false;
+    if (!first.site) { /* nobody reads it here */
+        snprintf(text, size, "what is not finite comes from a sum over devices, or a library's product, as it is");
+        return true;
+    }
     /* Every value before it was checked. */
     if (first.inputs == WATCH_UNKNOWN && !passed) first.inputs = WATCH_FINITE;
     const char *line = line_of(t->program->sites, first.site), *end = strchr(line, '\n');
@@ -78,6 +81,27 @@ static bool finite_first(struct step_instance *t, char *text, size_t size)
              : first.inputs == WATCH_NOT_FINITE ? ", made from inputs that are not finite"
                                                 : "; whether its inputs were is not known");
     return true;
+}
+
+static bool given_finite(struct step_instance *t, const struct stepc_slot *s)
+{
+    uint32_t bytes = rt_dtype_bytes(s->dtype);
+    for (RT_MINE(t, d))
+        for (uint64_t at = 0; at < rt_slot_bytes(s, true); at += bytes)
+            if (!isfinite(rt_view_number(d, d->result + s->offset + at, s->dtype))) return false;
+    return true;
+}
+
+static void finite_told(struct step_instance *t, enum rt_entry_kind kind)
+{
+    char first[RT_TEXT / 2];
+    for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++) {
+        if ((s->role != STEP_METRIC && s->role != STEP_OUTPUT) || !rt_slot_made_by(t->entries[kind].table, s)) continue;
+        if (!rt_dtype_float(s->dtype) || given_finite(t, s)) continue;
+        if (!t->nonfinite && finite_first(t, first, sizeof first))
+            rt_log(t, 1, "%s: \"%s\": %s", kind == RT_INFER ? "infer" : "eval", s->name, first);
+        return;
+    }
 }
 
 static bool matrices_finite(const float *at, int64_t batch, int64_t stride, int64_t rows, int64_t columns, int64_t ld)
@@ -100,4 +124,4 @@ static void finite_product(struct rt_worker *w, const struct stepc_gemm *g, void
         seen->product = 1;
 }
 
-const struct stepc_finite stepc_part_finite = {finite_begin, finite_first, finite_product};
+const struct stepc_finite stepc_part_finite = {finite_begin, finite_first, finite_product, finite_told};

@@ -449,6 +449,7 @@ struct stepc_finite { /* finite.c */
     void (*begin)(struct step_instance *);
     bool (*first)(struct step_instance *, char *text, size_t size); /* since then; false: all was finite */
     void (*product)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments);
+    void (*told)(struct step_instance *, enum rt_entry_kind); /* of what eval or infer gives, if it is not finite */
 };
 struct stepc_gpu { /* device_cuda.c */
     struct rt_device_ops ops;

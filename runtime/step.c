@@ -429,10 +429,13 @@ static step_status evaluate_locked(struct step_instance *t, enum rt_entry_kind k
     if (!status) status = outputs_go(t, outputs, false);
     if (!status) status = hypers_apply(t, &batch, &hypers);
     status = rt_bind(t, &batch, kind, 0, status);
+    const struct stepc_finite *finite = t->program->finite;
     if (!status) {
         rt_bind_step(t, 0);
+        if (finite) finite->begin(t);
         status = rt_run_entry(t, kind);
     }
+    if (!status && finite) finite->told(t, kind);
     if (!status && kind == RT_EVALUATE) fill_evaluated(t, result, rt_now() - begin);
     if (!status) status = outputs_go(t, outputs, true);
     hypers_restore(t, &hypers);

@@ -248,7 +248,8 @@ bool cg_lower(const struct plan_module *module, const struct plan *plan, const s
     struct context c = {
         .module = module, .plan = plan, .target = target, .arena = arena, .checked = mark_checked(plan, arena)};
     bool ok = true;
-    if (target->sites && strcmp(plan->func->name, "step") == 0) {
+    const char *name = plan->func->name;
+    if (target->sites && (!strcmp(name, "step") || !strcmp(name, "eval") || !strcmp(name, "infer"))) {
         c.sites = target->sites;
         find_members(&c);
     }

@@ -33,5 +33,8 @@ void lower_check(struct lower *l, ir_value v, nest_value is, const struct lower_
     if (!l->sites || !ir_dtype_is_float(nest_dtype(&l->b, is)) || !ir_dtype_is_float(ir_type(l->f, v)->dtype)) return;
     for (uint32_t i = 0; i < count; i++)
         if (ir_dtype_is_float(nest_dtype(&l->b, operands[i]))) args[n++] = operands[i];
+    enum ir_emit emit = (enum ir_emit)ir_ops[ir_get(l->f, v)->op].emit;
+    if (emit == EMIT_view || emit == EMIT_index)
+        args[n < 4 ? n++ : 3] = is; /* what moves makes none, -inf to pad with */
     nest_check(&l->b, site_of(l, v), lower_pos_index(l, p), args, n, l->cond, l->tile_mask, given_of(l->f, v));
 }

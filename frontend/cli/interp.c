@@ -25,6 +25,8 @@ struct interp_bad {
     bool made, nan, inputs, reaches;
     int64_t element;
     uint64_t operands;
+    int64_t count, nans, infinities;
+    double low[2], high[2]; /* of its finite elements, of those of its operands; low > high: there is none */
 };
 
 struct interp_watch {
@@ -73,12 +75,22 @@ static uint64_t whole_sources(const struct ir_node *n, const struct ir_tensor *c
     return bad;
 }
 
+static void extend(struct interp_bad *bad, int which, const struct ir_tensor *t)
+{
+    for (int64_t i = 0; i < ir_type_elements(&t->type); i++) {
+        if (!isfinite(t->v[i])) continue;
+        bad->low[which] = fmin(bad->low[which], t->v[i]);
+        bad->high[which] = fmax(bad->high[which], t->v[i]);
+    }
+}
+
 static void see(void *user, const struct ir_func *f, ir_value v, const struct ir_tensor *made,
                 const struct ir_tensor *const *operands)
 {
     struct interp_watch *w = user;
     const struct ir_node *n = ir_get(f, v);
-    struct interp_bad bad = {.func = f, .value = v, .element = -1};
+    struct interp_bad bad = {
+        .func = f, .value = v, .element = -1, .low = {INFINITY, INFINITY}, .high = {-INFINITY, -INFINITY}};
     bool any_nan = false, given = n->op == OP_param;
     if (n->op == OP_constant || (given && param_of(f, v)->slot < 0)) return;
     uint64_t any = given || ir_is_ewise((enum ir_op)n->op) ? 0 : whole_sources(n, operands, &any_nan);
@@ -91,7 +103,30 @@ static void see(void *user, const struct ir_func *f, ir_value v, const struct ir
         if (!here && bad.element >= 0) continue;
         bad.element = i, bad.made = here, bad.nan = is_nan, bad.inputs = from || given;
     }
+    for (int64_t i = bad.count = 0; i < ir_type_elements(&made->type); i++, bad.count++)
+        bad.nans += isnan(made->v[i]) != 0, bad.infinities += isinf(made->v[i]) != 0;
+    extend(&bad, 0, made);
+    for (uint32_t k = 0; k < n->arg_count; k++)
+        if (operands[k] && ir_dtype_is_float((enum ir_dtype)operands[k]->type.dtype)) extend(&bad, 1, operands[k]);
     vec_push(w->run, &w->list, bad);
+}
+
+static void add_range(struct str *out, const char *of, const struct interp_bad *bad, int which)
+{
+    if (bad->low[which] > bad->high[which]) return;
+    str_add(out, of);
+    str_add_number(out, bad->low[which], true);
+    str_add(out, " to ");
+    str_add_number(out, bad->high[which], true);
+}
+
+/* ", 1 of 4 elements NaN, the others from 0 to 1, of operands from -1 to 1" */
+static void add_values(struct str *out, const struct interp_bad *bad)
+{
+    if (bad->nans) str_addf(out, ", %lld of %lld NaN", (long long)bad->nans, (long long)bad->count);
+    if (bad->infinities) str_addf(out, ", %lld of %lld infinite", (long long)bad->infinities, (long long)bad->count);
+    add_range(out, ", the others from ", bad, 0);
+    add_range(out, ", of operands from ", bad, 1);
 }
 
 /* Marks what is told of the value among the first `before`; of a tuple, what it is made of. */
@@ -119,19 +154,29 @@ static void reach(struct interp_watch *w, const struct ir_func *f)
     }
 }
 
-/* The first of them that was made, or given, is told as an object tells it (runtime/finite.c). */
+/* What counts most: what a host gave, from which others may come by ways that nobody sees, as comparisons; what was
+ * made; single numbers of the state, which may be infinite from the start. */
+static int weight(const struct interp_bad *bad)
+{
+    if (ir_get(bad->func, bad->value)->op != OP_param) return bad->made ? 2 : 0;
+    const struct ir_slot *s = &bad->func->module->slots.items[param_of(bad->func, bad->value)->slot];
+    return s->type.rank || s->role == IR_ROLE_INPUT || s->role == IR_ROLE_PARAM ? 3 : 1;
+}
+
+/* The first of them is told as an object tells it (runtime/finite.c). */
 static void tell(struct interp_watch *w, const struct ir_func *f, char *scratch)
 {
     const struct interp_bad *first = NULL;
     reach(w, f);
     for (size_t i = 0; i < w->list.count; i++) {
         const struct interp_bad *bad = &w->list.items[i];
-        if (bad->reaches && (!first || (bad->made && !first->made))) first = bad;
+        if (bad->reaches && (!first || weight(bad) > weight(first))) first = bad;
     }
     if (!first) return;
     bool given = ir_get(first->func, first->value)->op == OP_param;
     str_addf(&w->sites, "%c", given ? STEPC_SITE_GIVEN : STEPC_SITE_MADE);
     ir_site_text(&w->sites, first->func, first->value, w->source);
+    add_values(&w->sites, first);
     str_add(&w->sites, "\n");
     w->program->sites = str_text(&w->sites);
     stepc_finite_record(scratch, w->count++ | (given ? STEPC_SITE_OUTER : 0), 1, first->nan, first->inputs,
