@@ -322,6 +322,71 @@ class Checkpoint(runner.Case):
         for wrong in ("", "latest", "latest=0", "latest=x", "latest=3,", "best=loss:min", "best=loss:least:1", "newest=3", "every=2;latest=1", "steps="):
             self.assertIn("expected some of latest=N", self.train("--save-dir", "w", "--keep", wrong, code=2).stderr, wrong)
 
+    def tool(self, *arguments, code=0):
+        return self.stepc("checkpoint", *arguments, code=code)
+
+    def test_listing(self):
+        self.train("--save-dir", "r", "--save-every", "5", "--eval-data", self.data, "--eval-every", "10", "--metrics", "m.jsonl")
+        told = {line["step"]: line for line in runner.metrics(self.path("m.jsonl"))}
+        rows = json.loads(self.tool("ls", "r", "--json", "--keep", "every=10").stdout)["checkpoints"]
+        self.assertEqual([(r["step"], r["complete"], r["keep"]) for r in rows], [(5, True, False), (10, True, True), (15, True, False), (20, True, True)])
+        for row in rows:
+            there = {n: v for n, v in told[row["step"]].items() if n != "step"}
+            self.assertEqual(set(row["metrics"]), set(there))
+            np.testing.assert_allclose([row["metrics"][n] for n in there], list(there.values()), rtol=1e-6)
+            self.assertEqual(row["bytes"], sum(len(v) for n, v in content(self.path("r/step-%d" % row["step"])).items() if n != "manifest.json"))
+        self.assertEqual(len(self.tool("ls", "r").stdout.splitlines()), 4)
+        shown = json.loads(self.tool("show", "r", "--json").stdout)
+        self.assertEqual(shown["step"], 20)
+        self.assertIn({"name": "ema.layers.0.kernel", "item": "ema", "type": "float32[6,16]"}, shown["slots"])
+        self.assertIn("opt_state", self.tool("show", "r/step-5").stdout)
+        self.assertEqual(self.tool("verify", "r").stdout.count("is whole"), 4)
+        flip(self.path("r/step-10/params.safetensors"), 8 * 20)  # the header: no tensor of it
+        flip(self.path("r/step-15/items/stepc_run.json"), 8 * 20)
+        said = self.tool("verify", "r", code=1)
+        self.assertIn("error: r/step-10/params.safetensors", said.stderr)
+        self.assertIn("r/step-15: items/stepc_run.json is damaged", said.stderr)
+        self.assertEqual(said.stdout.count("is whole"), 2)
+        self.assertIn("expected ls, show", self.tool("list", "r", code=2).stderr)
+        self.assertIn("holds no checkpoint", self.tool("ls", ".", code=1).stderr)
+        self.assertIn("none", self.tool("verify", "none", code=3).stderr)
+
+    def test_compare(self):
+        self.train("--save-dir", "a", "--save-every", "19")
+        self.train("--save-dir", "b")
+        self.assertEqual(self.tool("diff", "a", "b").stdout, "")
+        self.assertIn("layers.0.kernel: 96 of 96 differ, at most by ", self.tool("diff", "a/step-19", "b", "--rtol", "1e-9", code=1).stdout)
+        self.assertIn("within the tolerances", self.tool("diff", "a/step-19", "b", "--atol", "100").stdout)
+        other = self.write("other.json", dict(MODEL, optimizer={"type": "sgd", "learning_rate": 0.1}))
+        self.train("--save-dir", "c", what=other)
+        self.assertIn("only in a/step-20", self.tool("diff", "a", "c", "--atol", "100", code=1).stdout)
+        self.assertIn("two paths", self.tool("diff", "a", code=2).stderr)
+        self.assertIn("from 0 on", self.tool("diff", "a", "b", "--rtol", "-1", code=2).stderr)
+
+    def test_prune_and_export(self):
+        self.train("--save-dir", "r", "--save-every", "4")
+        before = content(self.path("r"))
+        self.assertEqual(self.tool("prune", "r", "--keep", "latest=2", "--dry-run").stdout, "would remove step 4\nwould remove step 8\nwould remove step 12\n")
+        self.assertEqual(content(self.path("r")), before)
+        self.tool("prune", "r", "--keep", "latest=2")
+        self.assertEqual(self.steps("r"), [16, 20])
+        self.assertIn("--keep RULES is missing", self.tool("prune", "r", code=2).stderr)
+        state = safetensors.read(self.saved_file("end.safetensors"))
+        self.tool("export", "r", "-o", "p.safetensors")
+        exported = safetensors.read(self.path("p.safetensors"))
+        for name, value in exported.items():
+            np.testing.assert_array_equal(value, state[name])
+        self.assertIn("layers.1.mean", exported)
+        self.tool("export", "r", "--ema", "-o", "e.safetensors")
+        for name, value in safetensors.read(self.path("e.safetensors")).items():
+            np.testing.assert_array_equal(value, state.get("ema." + name, state[name]))
+        self.train("--init", "e.safetensors", steps=1)
+        self.assertIn("-o FILE is missing", self.tool("export", "r", code=2).stderr)
+
+    def saved_file(self, name):
+        self.saved(name)
+        return self.path(name)
+
     def test_left_out(self):
         so = self.path("files.so")
         self.stepc("compile", self.model, "-o", so, "--without", "directories", "-q")

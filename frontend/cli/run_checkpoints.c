@@ -1,0 +1,393 @@
+/* `stepc checkpoint`: what runs have saved, listed, shown, verified, compared, removed by rules, and exported. Nothing
+ * here needs the object. */
+#include "frontend/cli/run.h"
+#include "ir/ir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int failed(const struct cli *cli, step_status status, const char *error)
+{
+    bool wrong = status == STEP_ECORRUPT || status == STEP_EVERSION || status == STEP_ENOTFOUND;
+    return cli_failed(cli, wrong ? EXIT_WRONG : EXIT_ENVIRONMENT, "%s", error);
+}
+
+static const char *step_path(struct cli *cli, const char *folder, uint64_t step)
+{
+    return arena_format(cli->arena, "%s/step-%" PRIu64, folder, step);
+}
+
+/* A checkpoint, or the newest whole one of a run directory; a file of tensors stands for one. */
+static int open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
+{
+    char error[ST_TEXT];
+    struct st_kept *list;
+    uint32_t count, i = 0;
+    if (!st_is_checkpoint(path) && st_kept_list(path, NULL, &list, &count, error) == STEP_OK) {
+        while (i < count && !list[i].whole) i++;
+        const char *newest = i < count ? step_path(cli, path, list[i].step) : NULL;
+        free(list);
+        if (!newest) return cli_failed(cli, EXIT_WRONG, "%s holds no whole checkpoint", path);
+        path = newest;
+    }
+    step_status status = st_checkpoint_open(c, path, true, error);
+    return status ? failed(cli, status, error) : 0;
+}
+
+static const char *role_of(struct cli *cli, const struct st_checkpoint *c, const struct st_tensor *t)
+{
+    const char *file = t->offset < c->piece_count ? c->members[c->pieces[t->offset].member].name : "";
+    return arena_string_n(cli->arena, file, strcspn(file, ".-"));
+}
+
+static uint64_t bytes_of(const struct st_checkpoint *c)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < c->member_count; i++) bytes += c->members[i].bytes;
+    return bytes;
+}
+
+static const char *time_text(struct cli *cli, uint64_t seconds)
+{
+    struct tm tm;
+    time_t at = (time_t)seconds;
+    char text[32];
+    gmtime_r(&at, &tm);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    return arena_string_n(cli->arena, text, strlen(text));
+}
+
+static const char *type_text(struct cli *cli, const struct st_tensor *t)
+{
+    struct str s = STR(cli->arena);
+    enum ir_dtype known = ir_dtype_of_abi(t->dtype);
+    str_addf(&s, "%s[", known == IR_TUPLE ? "float8" : ir_dtype_name(known));
+    for (int32_t i = 0; i < t->rank; i++) str_addf(&s, i ? ",%lld" : "%lld", (long long)t->shape[i]);
+    str_add(&s, "]");
+    return str_text(&s);
+}
+
+static int print(struct cli *cli, const char *text) { return cli_print(cli, text, strlen(text)); }
+
+static void add_metrics(struct json_tree to, const struct st_checkpoint *c)
+{
+    struct json_tree metrics = json_add_object(to, "metrics");
+    for (uint32_t i = 0; i < c->metric_count; i++)
+        json_add_number(metrics, c->metrics[i].name, c->metrics[i].value, false);
+}
+
+/* ---------------------------------------------------------------- ls, show */
+
+static int list(struct cli *cli, const char *folder)
+{
+    char error[ST_TEXT];
+    const char *rules = cli_text(cli, "keep", NULL);
+    struct st_kept *all;
+    uint32_t count;
+    struct str out = STR(cli->arena);
+    struct json_tree report = json_object(cli->arena), steps = {0};
+    step_status status = st_kept_list(folder, rules, &all, &count, error);
+    if (status) return failed(cli, status, error);
+    json_add_integer(report, "schema", 1);
+    steps = json_add_array(report, "checkpoints");
+    for (uint32_t i = count; i-- > 0;) {
+        struct st_checkpoint c;
+        struct json_tree row = json_add_object(steps, NULL);
+        json_add_integer(row, "step", (int64_t)all[i].step);
+        status = st_checkpoint_open(&c, step_path(cli, folder, all[i].step), true, error);
+        json_add_bool(row, "complete", !status);
+        json_add_bool(row, "keep", all[i].keep);
+        str_addf(&out, "step %-9" PRIu64, all[i].step);
+        if (status) {
+            json_add_text(row, "fault", error);
+            str_addf(&out, "  damaged: %s\n", error);
+            continue;
+        }
+        json_add_text(row, "created", time_text(cli, c.created));
+        json_add_integer(row, "bytes", (int64_t)bytes_of(&c));
+        add_metrics(row, &c);
+        str_addf(&out, "  %s  %12s B%s", time_text(cli, c.created), cli_grouped(cli->arena, (double)bytes_of(&c)),
+                 !rules        ? ""
+                 : all[i].keep ? "  stays"
+                               : "  goes");
+        for (uint32_t k = 0; k < c.metric_count; k++)
+            str_addf(&out, "  %s %.6g", c.metrics[k].name, c.metrics[k].value);
+        str_add(&out, "\n");
+        st_checkpoint_close(&c);
+    }
+    free(all);
+    if (!count && !cli_count(cli, "json")) return cli_failed(cli, EXIT_WRONG, "%s holds no checkpoint", folder);
+    return print(cli, cli_count(cli, "json") ? json_print_lines(report) : str_text(&out));
+}
+
+static int show(struct cli *cli, const char *path)
+{
+    char error[ST_TEXT];
+    struct st_checkpoint c;
+    struct str out = STR(cli->arena);
+    int code = open_any(cli, &c, path);
+    if (code) return code;
+    struct json_tree report = json_object(cli->arena);
+    json_add_integer(report, "schema", 1);
+    json_add_integer(report, "step", (int64_t)c.step);
+    json_add_text(report, "created", time_text(cli, c.created));
+    add_metrics(report, &c);
+    str_addf(&out, "%s: step %" PRIu64 ", saved %s, %s bytes\n", c.all.path, c.step, time_text(cli, c.created),
+             cli_grouped(cli->arena, (double)bytes_of(&c)));
+    for (uint32_t i = 0; i < c.metric_count; i++)
+        str_addf(&out, "metric   %s = %.9g\n", c.metrics[i].name, c.metrics[i].value);
+    struct json_tree files = json_add_object(report, "files"), items = json_add_object(report, "items");
+    for (uint32_t i = 0; i < c.member_count && !code; i++) {
+        const struct st_member *m = &c.members[i];
+        struct json_tree file = json_add_object(files, m->name);
+        json_add_integer(file, "bytes", (int64_t)m->bytes);
+        json_add_text(file, "xxh3_128", m->hash);
+        str_addf(&out, "file     %s  %s B  %s\n", m->name, cli_grouped(cli->arena, (double)m->bytes), m->hash);
+        if (strncmp(m->name, "items/", 6) != 0) continue;
+        step_status status;
+        char *text = st_checkpoint_item(&c, m, &status, error);
+        if (!text) code = failed(cli, status, error);
+        else {
+            json_add_text(items, m->name + 6, text);
+            str_addf(&out, "item     %s  %.200s\n", m->name + 6, text);
+        }
+        free(text);
+    }
+    struct json_tree slots = json_add_array(report, "slots");
+    for (uint32_t i = 0; i < c.all.count; i++) {
+        const struct st_tensor *t = &c.all.tensors[i];
+        struct json_tree slot = json_add_object(slots, NULL);
+        json_add_text(slot, "name", t->name);
+        json_add_text(slot, "item", role_of(cli, &c, t));
+        json_add_text(slot, "type", type_text(cli, t));
+        str_addf(&out, "%-8s %s  %s\n", role_of(cli, &c, t), t->name, type_text(cli, t));
+    }
+    st_checkpoint_close(&c);
+    return code ? code : print(cli, cli_count(cli, "json") ? json_print_lines(report) : str_text(&out));
+}
+
+/* ---------------------------------------------------------------- verify */
+
+static int verify_one(struct cli *cli, const char *path)
+{
+    char error[ST_TEXT];
+    struct st_checkpoint c;
+    int code = 0;
+    step_status status = st_checkpoint_open(&c, path, true, error);
+    if (status) return failed(cli, status, error);
+    for (uint32_t i = 0; i < c.member_count; i++)
+        if ((status = st_checkpoint_verify(&c, &c.members[i], error))) code = failed(cli, status, error);
+    for (uint32_t i = 0; i < c.all.count && !code; i++) {
+        void *data = malloc(c.all.tensors[i].bytes + 1);
+        status = data ? st_checkpoint_read(&c, &c.all.tensors[i], data, true, error) : STEP_ENOMEM;
+        free(data);
+        if (status) code = failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
+    }
+    if (!code && !cli->quiet)
+        code = print(cli,
+                     arena_format(cli->arena, "%s: step %" PRIu64 " is whole: %u tensors in %u files, %s bytes\n", path,
+                                  c.step, c.all.count, c.member_count, cli_grouped(cli->arena, (double)bytes_of(&c))));
+    st_checkpoint_close(&c);
+    return code;
+}
+
+static int verify(struct cli *cli, const char *path)
+{
+    char error[ST_TEXT];
+    uint64_t *steps;
+    uint32_t count;
+    int code = 0;
+    if (st_is_checkpoint(path)) return verify_one(cli, path);
+    step_status status = st_steps(path, &steps, &count, error);
+    if (status) return failed(cli, status, error);
+    for (uint32_t i = count; i-- > 0;) {
+        int one = verify_one(cli, step_path(cli, path, steps[i]));
+        if (!code) code = one;
+    }
+    free(steps);
+    return count ? code : cli_failed(cli, EXIT_WRONG, "%s holds no checkpoint", path);
+}
+
+/* ---------------------------------------------------------------- diff */
+
+struct difference {
+    double absolute, relative;
+    uint64_t differ, beyond; /* elements: other bits; outside of the tolerances */
+};
+
+static void compare(enum ir_dtype dtype, const char *a, const char *b, uint64_t n, double rtol, double atol,
+                    struct difference *d)
+{
+    size_t item = ir_dtype_bytes(dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        if (memcmp(a + i * item, b + i * item, item) == 0) continue;
+        double x = ir_element_get(dtype, a, i), y = ir_element_get(dtype, b, i), by = fabs(x - y),
+               most = fmax(fabs(x), fabs(y));
+        if (isnan(by)) by = isnan(x) && isnan(y) ? 0 : INFINITY;
+        d->differ++;
+        d->beyond += !(by <= atol + rtol * most) || (atol == 0 && rtol == 0);
+        if (by > d->absolute) d->absolute = by;
+        if (most > 0 && by / most > d->relative) d->relative = by / most;
+    }
+}
+
+static int tolerance(const struct cli *cli, const char *name, double *out)
+{
+    char *end;
+    const char *text = cli_text(cli, name, "0");
+    *out = strtod(text, &end);
+    return end == text || *end || !(*out >= 0) ? cli_usage(cli, "--%s %s: expected a number from 0 on", name, text) : 0;
+}
+
+static int diff_tensor(struct cli *cli, struct str *out, const struct st_checkpoint *a, const struct st_checkpoint *b,
+                       const struct st_tensor *x, const struct st_tensor *y, double rtol, double atol, bool *differs)
+{
+    char error[ST_TEXT];
+    struct difference d = {0};
+    bool same = x->dtype == y->dtype && x->rank == y->rank && ir_dtype_of_abi(x->dtype) != IR_TUPLE;
+    for (int32_t i = 0; same && i < x->rank; i++) same = x->shape[i] == y->shape[i];
+    if (!same) {
+        str_addf(out, "%s: %s and %s\n", x->name, type_text(cli, x), type_text(cli, y));
+        *differs = true;
+        return 0;
+    }
+    char *p = malloc(x->bytes + 1), *q = malloc(x->bytes + 1);
+    step_status status = p && q ? st_checkpoint_read(a, x, p, true, error) : STEP_ENOMEM;
+    if (!status) status = st_checkpoint_read(b, y, q, true, error);
+    enum ir_dtype dtype = ir_dtype_of_abi(x->dtype);
+    if (!status) compare(dtype, p, q, x->bytes / ir_dtype_bytes(dtype), rtol, atol, &d);
+    free(p);
+    free(q);
+    if (status) return failed(cli, status, status == STEP_ENOMEM ? "out of memory" : error);
+    if (d.differ)
+        str_addf(out, "%s: %" PRIu64 " of %" PRIu64 " differ, at most by %.3g, relative %.3g%s\n", x->name, d.differ,
+                 x->bytes / ir_dtype_bytes(dtype), d.absolute, d.relative, d.beyond ? "" : " (within the tolerances)");
+    *differs |= d.beyond > 0;
+    return 0;
+}
+
+static int diff(struct cli *cli, const char *first, const char *second)
+{
+    struct st_checkpoint a, b;
+    struct str out = STR(cli->arena);
+    double rtol, atol;
+    bool differs = false;
+    int code = tolerance(cli, "rtol", &rtol);
+    if (!code) code = tolerance(cli, "atol", &atol);
+    if (!code) code = open_any(cli, &a, first);
+    if (code) return code;
+    if ((code = open_any(cli, &b, second))) {
+        st_checkpoint_close(&a);
+        return code;
+    }
+    for (uint32_t i = 0; i < a.all.count && !code; i++) {
+        const struct st_tensor *other = st_find(&b.all, a.all.tensors[i].name);
+        if (other) code = diff_tensor(cli, &out, &a, &b, &a.all.tensors[i], other, rtol, atol, &differs);
+        else str_addf(&out, "%s: only in %s\n", a.all.tensors[i].name, a.all.path), differs = true;
+    }
+    for (uint32_t i = 0; i < b.all.count; i++)
+        if (!st_find(&a.all, b.all.tensors[i].name))
+            str_addf(&out, "%s: only in %s\n", b.all.tensors[i].name, b.all.path), differs = true;
+    st_checkpoint_close(&a);
+    st_checkpoint_close(&b);
+    if (!code) code = print(cli, str_text(&out));
+    return code ? code : differs ? EXIT_WRONG : 0;
+}
+
+/* ---------------------------------------------------------------- prune */
+
+static int prune(struct cli *cli, const char *folder)
+{
+    char error[ST_TEXT];
+    const char *rules = cli_text(cli, "keep", NULL);
+    bool dry = cli_count(cli, "dry-run") > 0;
+    struct st_kept *all;
+    uint32_t count;
+    int code = 0;
+    if (!rules) return cli_usage(cli, "checkpoint prune: --keep RULES is missing");
+    step_status status = st_kept_list(folder, rules, &all, &count, error);
+    if (status) return failed(cli, status, error);
+    int parent = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0) code = cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", folder, strerror(errno));
+    for (uint32_t i = count; i-- > 0 && parent >= 0;) {
+        if (all[i].keep) continue;
+        if (!dry && !st_remove_step(parent, all[i].step, error))
+            code = cli_failed(cli, EXIT_ENVIRONMENT, "%s: %s", folder, error);
+        else if (!cli->quiet)
+            print(cli,
+                  arena_format(cli->arena, "%s step %" PRIu64 "\n", dry ? "would remove" : "removed", all[i].step));
+    }
+    if (parent >= 0 && !dry) st_remove_forsaken(parent);
+    if (parent >= 0) close(parent);
+    free(all);
+    return code;
+}
+
+/* ---------------------------------------------------------------- export */
+
+struct source {
+    const struct st_checkpoint *c;
+    const struct st_tensor **from;
+};
+
+static step_status fetch(void *user, uint32_t index, void *to)
+{
+    const struct source *s = user;
+    char error[ST_TEXT];
+    return st_checkpoint_read(s->c, s->from[index], to, true, error);
+}
+
+/* Parameters, or the averages in their place, and running statistics: what --init takes. */
+static int export(struct cli *cli, const char *path)
+{
+    char error[ST_TEXT];
+    struct st_checkpoint c;
+    const char *to = cli_text(cli, "output", NULL);
+    bool averages = cli_count(cli, "ema") > 0;
+    uint32_t count = 0, averaged = 0;
+    if (!to) return cli_usage(cli, "checkpoint export: -o FILE is missing");
+    int code = open_any(cli, &c, path);
+    if (code) return code;
+    struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, c.all.count + 1);
+    struct source s = {.c = &c, .from = arena_new_array(cli->arena, const struct st_tensor *, c.all.count + 1)};
+    for (uint32_t i = 0; i < c.all.count; i++) {
+        const struct st_tensor *t = &c.all.tensors[i], *other = NULL;
+        const char *role = role_of(cli, &c, t);
+        bool statistic = strcmp(role, "state") == 0 && st_is_statistic(t->name) &&
+                         strncmp(t->name, "hyperparameters.", 16) != 0;
+        if (strcmp(role, "params") != 0 && !statistic) continue;
+        if (averages && !statistic) other = st_find(&c.all, arena_format(cli->arena, "ema.%s", t->name));
+        averaged += other != NULL;
+        tensors[count] = *t;
+        s.from[count++] = other ? other : t;
+    }
+    if (averages && !averaged) code = cli_failed(cli, EXIT_WRONG, "%s holds no averages", c.all.path);
+    step_status status = code ? STEP_OK : st_write(to, tensors, count, c.step, fetch, &s, error);
+    if (status) code = failed(cli, status, error);
+    st_checkpoint_close(&c);
+    return code;
+}
+
+int cli_checkpoint(struct cli *cli)
+{
+    const char *what = cli->operands.items[0], *path = cli->operands.items[1];
+    static const char *const verbs[] = {"ls", "show", "verify", "diff", "prune", "export"};
+    static int (*const run[])(struct cli *, const char *) = {list, show, verify, NULL, prune, export};
+    char error[ST_TEXT];
+    size_t i = 0, n = sizeof verbs / sizeof *verbs;
+    while (i < n && strcmp(verbs[i], what) != 0) i++;
+    if (i == n)
+        return cli_usage(cli, "checkpoint %s: expected ls, show, verify, diff, prune or export%s", what,
+                         cli_meant(cli, what, verbs, n));
+    if ((cli->operands.count == 3) != (run[i] == NULL))
+        return cli_usage(cli, run[i] ? "checkpoint %s takes one path" : "checkpoint %s takes two paths", what);
+    if (cli_count(cli, "keep") && !st_rules_check(cli_text(cli, "keep", ""), error))
+        return cli_usage(cli, "--keep %s", error);
+    return run[i] ? run[i](cli, path) : diff(cli, path, cli->operands.items[2]);
+}

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Ends `stepc run --save-dir` before its n-th system call, and lets the n-th one fail or transfer half, from the making of the
+directory to the last sync; then holds what must be: every step-N is whole, none that was told to be saved is lost, those from
+before are as they were, and the run that goes on ends with the very bytes of one that nobody disturbed.
+
+    tests/faults/checkpoints.py --stepc build/stepc --shim build/libcalls.so             some points from a fixed seed
+    tests/faults/checkpoints.py --stepc ... --shim ... --long                            every point; fuzz/LEDGER.md
+
+Before that, its own control: a save whose directory gets its name before its files are there must be noticed.
+"""
+import argparse
+import concurrent.futures
+import datetime
+import errno
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..")]
+from tool import ROOT, runner, safetensors
+
+LEDGER = os.path.join(HERE, "..", "fuzz", "LEDGER.md")
+MODEL = {"stepc": 1, "inputs": {"x": {"shape": [4, 3], "axes": ["batch", None]}}, "ema": {"decay": 0.9},
+         "model": {"type": "sequential", "input": "x", "layers": [{"type": "linear", "features": 5}, {"type": "dropout", "rate": 0.2}]},
+         "loss": "mean(model**2)", "optimizer": {"type": "adam", "learning_rate": 0.01}}
+STEPS, ERRORS = 9, ("EIO", "ENOSPC", "EDQUOT", "EINTR", "EMFILE", "EACCES", "short")
+ARGUMENTS = ("--threads", "1", "--save-every", "3", "--keep", "latest=2")
+
+
+class Campaign:
+    def __init__(self, options, folder):
+        self.options, self.folder, self.faults, self.tried = options, folder, [], 0
+        at = lambda name: os.path.join(folder, name)
+        self.so, self.data = at("step.so"), at("data.safetensors")
+        runner.write_document(folder, MODEL, {"x": np.random.default_rng(1).standard_normal((4, 4, 3)).astype(np.float32)})
+        runner.compile_document(options.stepc, folder)
+        self.start = at("start")  # with step-3 and step-6, and what a killed writer has left
+        self.run(self.start, steps=6)
+        os.makedirs(os.path.join(self.start, ".tmp-step-7-0badcafe", "items"))
+        with open(os.path.join(self.start, ".tmp-step-7-0badcafe", "params.safetensors"), "w") as f:
+            f.write("half")
+        whole = at("whole")
+        self.run(whole, "--save", at("whole.safetensors"), "--all-state")
+        with open(at("whole.safetensors"), "rb") as f:
+            self.whole = f.read()
+
+    def run(self, run, *more, steps=STEPS, env=None):
+        return runner.attempt(self.options.stepc, "run", self.so, "--data", self.data, "--steps", str(steps), "--save-dir", run, "--resume", "auto", *ARGUMENTS, *more,
+                              verify=False, timeout=120, env=env)
+
+    def count(self, loads):
+        run, told = os.path.join(self.folder, "count"), os.path.join(self.folder, "calls")
+        shutil.copytree(self.start, run, symlinks=True)
+        self.run(run, env={"LD_PRELOAD": self.options.shim, "CALL_COUNT": told, **loads})
+        shutil.rmtree(run)
+        with open(told) as f:
+            return int(f.read())
+
+    def attempt(self, point, what, forever, loads):
+        """What is wrong after this fault, None: nothing."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as here:
+            run = os.path.join(here, "run")
+            shutil.copytree(self.start, run, symlinks=True)
+            number = what if what in ("kill", "short") else str(getattr(errno, what))
+            done = self.run(run, env={"LD_PRELOAD": self.options.shim, "CALL_AT": str(point), "CALL_DO": number, **({"CALL_FOREVER": "1"} if forever else {}), **loads})
+            return self.judge(run, here, done, what)
+
+    def judge(self, run, here, done, what):
+        if what == "kill":
+            if done.returncode not in (-9, 0):
+                return "ended with %d" % done.returncode
+        elif done.returncode not in (0, 1, 3):
+            return "ended with %d: %s" % (done.returncode, done.stderr[-300:])
+        elif done.returncode and "stepc: error: " not in done.stderr:
+            return "ended with %d and said nothing" % done.returncode
+        there = {int(n[5:]) for n in os.listdir(run) if re.fullmatch(r"step-[0-9]+", n)}
+        told = {int(n) for n in re.findall(r"saved step ([0-9]+) in", done.stderr)}
+        newest = max(told | {6})
+        if newest not in there:
+            return "step-%d is lost; there are %s" % (newest, there)
+        for step in there:  # whole, each by itself
+            alone = runner.attempt(self.options.stepc, "run", self.so, "--data", self.data, "--steps", "0", "--resume", os.path.join(run, "step-%d" % step), "-q", verify=False)
+            if alone.returncode:
+                return "step-%d: %s" % (step, alone.stderr[-300:])
+        end = os.path.join(here, "end.safetensors")
+        after = self.run(run, "--save", end, "--all-state")
+        if after.returncode or "damaged" in after.stderr:
+            return "does not go on: %s" % after.stderr[-300:]
+        with open(end, "rb") as f:
+            if f.read() != self.whole:
+                return "goes on to another end"
+        left = [n for n in os.listdir(run) if n.startswith((".tmp-step", ".del-step"))]
+        return "leaves %s" % left if left and STEPS not in there else None
+
+    def control(self):
+        """A writer without a temporary name: a part of the files, and no fault would be seen if nobody looked."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as here:
+            run = os.path.join(here, "run")
+            shutil.copytree(self.start, run, symlinks=True)
+            shutil.copytree(os.path.join(run, "step-6"), os.path.join(run, "step-8"))
+            os.unlink(os.path.join(run, "step-8", "manifest.json"))
+            done = runner.Done(-9, "", "")
+            return self.judge(run, here, done, "kill") is not None
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--stepc", required=True, type=os.path.abspath)
+    p.add_argument("--shim", required=True, type=os.path.abspath)
+    p.add_argument("--long", action="store_true")
+    p.add_argument("-j", type=int, default=2)
+    options = p.parse_args()
+    draw = random.Random(5)
+    with tempfile.TemporaryDirectory(prefix="stepc-faults-", dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+        campaign = Campaign(options, folder)
+        if not campaign.control():
+            sys.exit("the control was not noticed")
+        points = []
+        for loads in ({}, {"CALL_LOADS": "1"}):
+            count = campaign.count(loads)
+            kinds = [(w, f) for w in ("kill", *ERRORS) for f in (False, True) if not (f and w in ("kill", "EINTR", "short"))]
+            all_points = [(n, w, f, loads) for n in range(1, count + 1) for w, f in kinds if not (loads and w == "kill")]
+            points += all_points if options.long else draw.sample(all_points, min(60, len(all_points)))
+            print("%d calls" % count)
+        with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
+            results = list(pool.map(lambda point: campaign.attempt(*point), points))
+        faults = ["call %d, %s%s%s: %s" % (n, w, " from then on" if f else "", ", of a load" if loads else "", why)
+                  for (n, w, f, loads), why in zip(points, results) if why]
+    print("\n".join(faults + ["%d faults tried, %d of them kills" % (len(points), sum(w == "kill" for _, w, _, _ in points))]))
+    if options.long:
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, cwd=ROOT).stdout.strip()
+        with open(LEDGER, "a", encoding="utf-8") as f:
+            f.write("| %s | %s | system calls of saves and loads | - | %d | %s |\n" % (
+                datetime.date.today(), commit, len(points), "%d faults" % len(faults) if faults else "none"))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
