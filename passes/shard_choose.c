@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { MOST_PROPOSALS = 6, MOST_WANTED = 8 };
+enum { MOST_PROPOSALS = 6, MOST_WANTED = 8, MOST_SOURCES = 8 };
 struct proposal {
     int8_t factor;
     uint32_t axes;
@@ -111,13 +111,15 @@ static void wish(struct wishes *w, struct ir_sharding of)
     if (w->count < MOST_WANTED) w->of[w->count++] = of;
 }
 
-/* The layouts that are wanted of a value: captured ones of loops follow it, but they are not partial. */
-static void collect(const struct shard *s, const struct shard_func *f, ir_value v, struct wishes *w)
+/* The layouts that are wanted of a value by all but one node: captured ones of loops follow it, but they are not
+ * partial. */
+static void collect(const struct shard *s, const struct shard_func *f, ir_value v, ir_value except, struct wishes *w)
 {
-    memset(w, 0, sizeof *w);
+    w->count = w->whole = 0;
     for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
         const struct shard_use *u = &f->use[i];
         const struct ir_node *n = ir_get(f->func, u->node);
+        if (u->node && u->node == except) continue;
         if (!u->node) {
             const struct ir_result *r = &f->func->results.items[u->operand];
             if (r->slot >= 0) wish(w, s->module->slots.items[r->slot].sharding);
@@ -125,7 +127,7 @@ static void collect(const struct shard *s, const struct shard_func *f, ir_value 
         } else if (f->free[u->node]) {
             struct wishes through;
             struct ir_sharding wanted[SHARD_MAX_REMADE];
-            collect(s, f, u->node, &through);
+            collect(s, f, u->node, except, &through);
             for (uint32_t k = 0; k < through.count; k++) {
                 shard_operands_for(f, u->node, &through.of[k], wanted);
                 wish(w, wanted[u->operand]);
@@ -164,12 +166,10 @@ static double best(const struct shard *s, const struct shard_func *f, ir_value v
 double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
 {
     struct wishes w;
-    double cost = 0;
     f->value[v] = f->made[v];
     if (f->free[v] || ir_get(f->func, v)->type.dtype == IR_TUPLE) return 0;
-    collect(s, f, v, &w);
-    cost = best(s, f, v, &f->made[v], &w, &f->value[v]);
-    return cost;
+    collect(s, f, v, 0, &w);
+    return best(s, f, v, &f->made[v], &w, &f->value[v]);
 }
 
 /* ---------------------------------------------------------------- the choice */
@@ -216,43 +216,70 @@ double shard_work(const struct shard *s, const struct shard_func *f, ir_value v,
            2 * elements * (double)ir_dtype_bytes((enum ir_dtype)n->type.dtype) * (parts - 1) / parts;
 }
 
-/* What it costs to make operand `v` and to hand it to all that read it. Before its other readers have chosen, a
- * conversion is all there is to say. */
-static double operand_cost(const struct shard *s, const struct shard_func *f, ir_value v,
-                           const struct ir_sharding *wanted)
+/* What a node is weighed with: what is wanted of its result, and of its operands by others. */
+struct scale {
+    const struct shard *s;
+    const struct shard_func *f;
+    ir_value v;
+    struct wishes wants;
+    struct source {
+        ir_value v;
+        struct wishes others, all;
+    } sources[MOST_SOURCES];
+    uint32_t count;
+};
+
+/* The node wants operand `v` as `wanted`; of one that is made again, its operands. Returns what that costs beside what
+ * the sources' readers do. */
+static double want(struct scale *k, ir_value v, const struct ir_sharding *wanted)
 {
-    struct wishes w;
-    struct ir_sharding held, from[SHARD_MAX_REMADE];
+    const struct shard_func *f = k->f;
+    const struct ir_node *n = ir_get(f->func, v);
+    struct ir_sharding from[SHARD_MAX_REMADE];
     double cost = 0;
-    if (ir_type(f->func, v)->dtype == IR_TUPLE || (!ir_type(f->func, v)->rank && !f->made[v].partial)) return 0;
+    uint32_t i = 0;
+    if (n->type.dtype == IR_TUPLE || (!n->type.rank && !f->made[v].partial)) return 0;
+    if (ir_is_number(n) || shard_is_input(k->s, f->func, v)) return 0;
     if (f->free[v]) {
-        const struct ir_node *n = ir_get(f->func, v);
         shard_operands_for(f, v, wanted, from);
-        for (uint32_t i = 0; i < n->arg_count; i++) cost += operand_cost(s, f, n->args[i], &from[i]);
+        for (; i < n->arg_count; i++) cost += want(k, n->args[i], &from[i]);
         return cost;
     }
-    if (!s->settled) return shard_cost(s, f, v, &f->value[v], wanted);
-    collect(s, f, v, &w);
-    return best(s, f, v, &f->made[v], &w, &held);
+    /* Before its other readers have chosen, a conversion is all there is to say. */
+    if (!k->s->settled) return shard_cost(k->s, f, v, &f->value[v], wanted);
+    while (i < k->count && k->sources[i].v != v) i++;
+    if (i == MOST_SOURCES) return shard_cost(k->s, f, v, &f->value[v], wanted);
+    if (i == k->count) {
+        k->count++;
+        k->sources[i].v = v;
+        collect(k->s, f, v, k->v, &k->sources[i].others);
+        k->sources[i].all = k->sources[i].others;
+    }
+    wish(&k->sources[i].all, *wanted);
+    return 0;
 }
 
-static double weigh(const struct shard *s, const struct shard_func *f, ir_value v, const struct shard_choice *choice,
-                    const struct wishes *w, struct ir_sharding *wanted)
+static double weigh(struct scale *k, const struct shard_choice *choice, struct ir_sharding *wanted)
 {
-    const struct ir_node *n = ir_get(f->func, v);
+    const struct ir_node *n = ir_get(k->f->func, k->v);
     struct ir_sharding made, held;
-    shard_apply(s, f, v, choice, wanted, &made);
-    double cost = shard_work(s, f, v, choice) + best(s, f, v, &made, w, &held);
-    if (!w->count && made.partial) { /* nobody knows yet: it will be summed, at best in parts */
+    shard_apply(k->s, k->f, k->v, choice, wanted, &made);
+    double cost = shard_work(k->s, k->f, k->v, choice) + best(k->s, k->f, k->v, &made, &k->wants, &held);
+    if (!k->wants.count && made.partial) { /* nobody knows yet: it will be summed, at best in parts */
         struct ir_sharding done = made;
         done.partial = 0;
-        cost += shard_cost(s, f, v, &made, &done) / 2;
+        cost += shard_cost(k->s, k->f, k->v, &made, &done) / 2;
     }
+    for (uint32_t i = 0; i < k->count; i++) k->sources[i].all = k->sources[i].others;
     for (uint32_t i = 0; i < n->arg_count; i++) {
         bool again = false;
-        for (uint32_t k = 0; k < i && !again && i < 8; k++)
-            again = n->args[k] == n->args[i] && (s->settled || shard_equal(&wanted[k], &wanted[i]));
-        if (!again) cost += operand_cost(s, f, n->args[i], &wanted[i]);
+        for (uint32_t j = 0; j < i && !again && j < 8; j++)
+            again = n->args[j] == n->args[i] && shard_equal(&wanted[j], &wanted[i]);
+        if (!again) cost += want(k, n->args[i], &wanted[i]);
+    }
+    for (uint32_t i = 0; i < k->count; i++) {
+        ir_value v = k->sources[i].v;
+        cost += best(k->s, k->f, v, &k->f->made[v], &k->sources[i].all, &held);
     }
     return cost;
 }
@@ -274,24 +301,27 @@ static bool take_up(const struct proposal *list, uint32_t count, uint32_t set, s
 
 /* Every set of proposals, with partial sums that pass over `passing`; `chosen`, if one costs less than `least` (-1:
  * there is none yet). */
-static double try_all(const struct shard *s, const struct shard_func *f, ir_value v, uint32_t passing,
-                      const struct wishes *w, double least, struct shard_choice *chosen)
+static double try_all(struct scale *k, uint32_t passing, double least, struct shard_choice *chosen)
 {
-    const struct ir_node *n = ir_get(f->func, v);
-    const struct shard_rule *r = f->rule[v];
+    const struct shard *s = k->s;
+    const struct shard_func *f = k->f;
+    const struct ir_node *n = ir_get(f->func, k->v);
+    const struct shard_rule *r = f->rule[k->v];
     struct shard_choice choice = {.passing = passing};
     struct proposal list[MOST_PROPOSALS];
     uint32_t count = 0, order[16], operands = largest_first(f, n, order);
-    for (uint32_t factor = 0; f->choice[v] && factor < r->factor_count; factor++)
-        propose(s, r, (int8_t)factor, f->choice[v]->axes[factor], passing, list, &count);
-    for (uint32_t k = 0; k < operands; k++)
-        for (uint32_t i = order[k], d = 0; d < ir_type(f->func, n->args[i])->rank; d++)
+    for (uint32_t factor = 0; f->choice[k->v] && factor < r->factor_count; factor++)
+        propose(s, r, (int8_t)factor, f->choice[k->v]->axes[factor], passing, list, &count);
+    for (uint32_t j = 0; j < operands; j++)
+        for (uint32_t i = order[j], d = 0; d < ir_type(f->func, n->args[i])->rank; d++)
             propose(s, r, r->arg[i][d], f->value[n->args[i]].dim[d], passing, list, &count);
-    for (uint32_t k = 0; k < w->count; k++)
-        for (uint32_t d = 0; d < n->type.rank; d++) propose(s, r, r->result[d], w->of[k].dim[d], passing, list, &count);
+    for (uint32_t j = 0; j < k->wants.count; j++)
+        for (uint32_t d = 0; d < n->type.rank; d++)
+            propose(s, r, r->result[d], k->wants.of[j].dim[d], passing, list, &count);
+    if (!count && !passing && least < 0) return 0; /* there is nothing to choose */
     for (uint32_t set = 1u << count; set-- > 0;) {
         if (!take_up(list, count, set, &choice)) continue;
-        double cost = weigh(s, f, v, &choice, w, f->wanted[v]);
+        double cost = weigh(k, &choice, f->wanted[k->v]);
         if (least >= 0 && cost >= least) continue;
         least = cost;
         *chosen = choice;
@@ -299,24 +329,54 @@ static double try_all(const struct shard *s, const struct shard_func *f, ir_valu
     return least;
 }
 
+/* Those whose costs depend on what was chosen for a node choose again. */
+static void wake_readers(struct shard_func *f, ir_value v)
+{
+    for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
+        ir_value reader = f->use[i].node;
+        if (!reader || f->awake[reader]) continue;
+        f->awake[reader] = true;
+        if (f->free[reader]) wake_readers(f, reader);
+    }
+}
+
+static void wake(struct shard_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f->func, v);
+    wake_readers(f, v);
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        ir_value from = n->args[i];
+        if (ir_is_number(ir_get(f->func, from)) || (!ir_type(f->func, from)->rank && !f->made[from].partial)) continue;
+        f->awake[from] = true;
+        if (f->free[from]) wake(f, from);
+        else wake_readers(f, from);
+    }
+}
+
 void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f->func, v);
-    if (!f->wanted[v]) f->wanted[v] = arena_new_array(s->arena, struct ir_sharding, n->arg_count + 1);
     const struct shard_rule *r = f->rule[v];
+    const struct ir_sharding held_before = f->value[v], made_before = f->made[v];
     struct shard_choice chosen = {.passing = passing_partial(f, n, r)};
-    struct wishes w;
-    double least = -1;
-    if (r->factor_count && n->op != OP_sharding_constraint) {
-        collect(s, f, v, &w);
-        uint32_t passing = chosen.passing;
-        least = try_all(s, f, v, passing, &w, least, &chosen);
-        if (passing) try_all(s, f, v, 0, &w, least, &chosen);
-    }
+    struct scale k = {.s = s, .f = f, .v = v};
     struct ir_sharding made;
+    bool first = !f->wanted[v];
+    if (first) {
+        f->wanted[v] = arena_new_array(s->arena, struct ir_sharding, n->arg_count + 1);
+        f->choice[v] = arena_new_array(s->arena, struct shard_choice, 1);
+    }
+    if (r->factor_count && n->op != OP_sharding_constraint) {
+        collect(s, f, v, 0, &k.wants);
+        uint32_t passing = chosen.passing;
+        double least = try_all(&k, passing, -1, &chosen);
+        if (passing) try_all(&k, 0, least, &chosen);
+    }
+    f->awake[v] = false;
     shard_apply(s, f, v, &chosen, f->wanted[v], &made);
     f->made[v] = made;
-    if (!f->choice[v]) f->choice[v] = arena_new_array(s->arena, struct shard_choice, 1);
+    bool same = memcmp(f->choice[v], &chosen, sizeof chosen) == 0;
     *f->choice[v] = chosen;
     shard_hold(s, f, v);
+    if (first || !same || !shard_equal(&made, &made_before) || !shard_equal(&f->value[v], &held_before)) wake(f, v);
 }

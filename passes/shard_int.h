@@ -54,6 +54,7 @@ struct shard_func {
     const struct shard_use *use;      /* of value v: use_begin[v] up to use_begin[v + 1] */
     uint32_t *use_begin;
     bool *live;
+    bool *awake;   /* per node: what its choice depends on has changed */
     uint8_t *free; /* per value: shard_freedom */
 };
 struct shard {

@@ -17,6 +17,8 @@ static void prepare(struct shard *s, struct shard_func *f)
     uint32_t total = (uint32_t)func->results.count;
     f->live = ir_live(func, s->arena);
     for (size_t i = 0; i < func->params.count; i++) f->live[func->params.items[i].value] = true;
+    f->awake = arena_new_array(s->arena, bool, func->count);
+    memset(f->awake, true, func->count);
     f->free = arena_new_array(s->arena, uint8_t, func->count);
     f->use_begin = arena_new_array(s->arena, uint32_t, func->count + 2);
     for (size_t i = 0; i < func->results.count; i++) f->use_begin[func->results.items[i].value + 2]++;
@@ -80,14 +82,18 @@ static void keep(struct shard *s, struct decided *copy, bool back)
 
 static void loop_node(struct shard *, struct shard_func *, ir_value);
 
-static void sweep(struct shard *s, struct shard_func *f, bool backwards)
+static bool sweep(struct shard *s, struct shard_func *f, bool backwards)
 {
+    bool any = false;
     for (ir_value i = 1; i < f->func->count; i++) {
         ir_value v = backwards ? f->func->count - i : i;
-        if (!f->live[v]) continue;
-        if (!backwards && ir_get(f->func, v)->op == OP_loop) loop_node(s, f, v);
+        bool loop = ir_get(f->func, v)->op == OP_loop;
+        if (!f->live[v] || !(f->awake[v] || loop)) continue;
+        any |= f->awake[v];
+        if (!backwards && loop) loop_node(s, f, v);
         shard_choose(s, f, v);
     }
+    return any;
 }
 
 static double trips(const struct shard_func *f, const struct ir_node *loop)
@@ -130,6 +136,7 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
         for (size_t i = 0; i < body->func->params.count; i++) {
             struct ir_sharding *p = &body->made[body->func->params.items[i].value];
             memset(p, 0, sizeof *p);
+            body->awake[body->func->params.items[i].value] = true;
             if (i >= 1 && i <= carried) *p = f->tuple[v][i - 1];
             if (i > carried) *p = shard_captured(s, f, n->args[i]);
         }
@@ -168,12 +175,16 @@ void shard_propagate(struct shard *s)
     for (size_t i = 0; i < count; i++)
         if (s->module->funcs.items[i]->entry) prepare(s, &s->funcs[i]);
     for (uint32_t round = 0; round < 2 * ROUNDS; round++) {
+        bool any = false;
         for (size_t i = 0; i < count; i++)
-            if (s->module->funcs.items[i]->entry) sweep(s, &s->funcs[i], round & 1);
+            if (s->module->funcs.items[i]->entry) any |= sweep(s, &s->funcs[i], round & 1);
         s->settled = true;
         if (round & 1) continue;
         double cost = cost_of_all(s);
-        if (least >= 0 && cost >= least) continue;
+        if (least >= 0 && cost >= least) {
+            if (!any) break;
+            continue;
+        }
         least = cost;
         keep(s, best, false);
     }
