@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""What is emitted for the plans of tests/golden/emitted, NAME.sir: the nests, as NAME.nests says, and how many instructions
+of each kind the functions have before LLVM's own passes, as NAME.llvm says. Decisions about speed show here: what is shared,
+vectorised, unrolled, kept in registers, loaded once.
+
+STEPC_GOLDEN_UPDATE=1 writes what is expected: look at the difference before committing it. A plan is made anew of its
+document, which stands in it: --plans does that.
+
+usage: emitted.py STEPC [--plans]
+"""
+import collections
+import json
+import os
+import re
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [os.path.join(HERE, "..")]
+from tool import runner
+
+GOLDEN = os.path.join(HERE, "..", "golden", "emitted")
+FLAGS = r"nuw|nsw|fast|exact|inbounds|contract|reassoc|nnan|ninf|nsz|arcp|afn|[osun]\w\w|eq|ne|true|false"
+
+
+def names():
+    return sorted(name[:-4] for name in os.listdir(GOLDEN) if name.endswith(".sir"))
+
+
+def kind(op, rest):
+    """What an instruction is counted as: its name, with the type that it works on or what it calls."""
+    if op == "call":
+        return "call " + re.search(r"@([\w.]+)|%\w+(?=\()", rest).group(0).lstrip("@")
+    if op in ("load", "alloca"):
+        return "%s %s" % (op, rest.split(",")[0].strip())
+    of_type = None if op in ("br", "getelementptr", "phi", "ret") else re.match(r"(?: (?:%s))* (<[^>]*>|\w+)" % FLAGS, rest)
+    return op + (" " + of_type.group(1) if of_type else "")
+
+
+def counted(text):
+    """A line per function of LLVM's text and one per kind of instruction."""
+    out, count = [], collections.Counter()
+    for line in text.split("\n"):
+        begin, instruction = re.match(r"define .*?@([\w.]+)\(", line), re.match(r"  (?:%\S+ = )?(?:tail |musttail )?(\w+)(.*)", line)
+        if begin:
+            out.append(begin.group(1))
+            count.clear()
+        elif line == "}":
+            out += ["  %d %s" % (n, k) for k, n in sorted(count.items())]
+        elif instruction and out:
+            count[kind(*instruction.groups())] += 1
+    return "\n".join(out) + "\n"
+
+
+class Emitted(runner.Case):
+    def test_golden(self):
+        for name in names():
+            with self.subTest(name):
+                self.stepc("compile", os.path.join(GOLDEN, name + ".sir"), "-q", "-o", self.path("x.so"), "--cpu", "x86-64-v3", "--save-temps=" + self.path(""))
+                with open(self.path("x.nests"), encoding="utf-8") as nests, open(self.path("x.ll"), encoding="utf-8") as llvm:
+                    texts = {".nests": nests.read(), ".llvm": counted(llvm.read())}
+                for ending, text in texts.items():
+                    at = os.path.join(GOLDEN, name + ending)
+                    if os.environ.get("STEPC_GOLDEN_UPDATE"):
+                        with open(at, "w", encoding="utf-8") as f:
+                            f.write(text)
+                    with open(at, encoding="utf-8") as f:
+                        expected = f.read().split("\n")
+                    found = text.split("\n")
+                    differs = next((i for i, (a, b) in enumerate(zip(expected, found)) if a != b), None)
+                    self.assertTrue(differs is None and len(expected) == len(found), "%s, from line %s: expected\n%s\nfound\n%s" % (
+                        name + ending, (differs or 0) + 1, "\n".join(expected[differs or 0:][:12]), "\n".join(found[differs or 0:][:12])))
+
+
+def make_plans(program):
+    for name in names():
+        at = os.path.join(GOLDEN, name + ".sir")
+        with open(at, encoding="utf-8") as f:
+            document = re.search(r"^document (\".*\")$", f.read(), re.M).group(1)
+        runner.write_json(at + ".json", json.loads(json.loads(document)))
+        runner.call(program, "compile", at + ".json", "-q", "--stop-after", "memplan", "-o", at)
+        os.remove(at + ".json")
+
+
+if __name__ == "__main__":
+    if "--plans" in sys.argv:
+        make_plans(sys.argv[1])
+    else:
+        runner.main()
