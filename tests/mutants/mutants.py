@@ -394,6 +394,9 @@ def work(options, number, jobs, results):
     for seed, change in iter(jobs.get, None):
         if time.monotonic() - begun > 60 * options.minutes:
             break
+        known = read_ledger(options.ledger).get(seed)
+        if known and known.group(8) != options.again:  # another worker, or a person
+            continue
         text, begun_one = change.apply(os.path.join(folder, "source")), time.monotonic()
         if text is None:
             results.put((seed, change, "gone", "", 0))

@@ -34,13 +34,14 @@ END_TEST
 
 START_TEST(read_back)
 {
-    const char *text = "{\"a\":[0.1000000000000000055,12345678901234567,true,null],\"b\":{\"c\":\"d\"}}";
+    const char *text =
+        "{\"a\":[0.1000000000000000055,12345678901234567,0.30000000000000004,true,null],\"b\":{\"c\":\"d\"}}";
     const struct cJSON *read = json_read(&arena, text, strlen(text));
     ck_assert(cJSON_IsObject(read));
     ck_assert_str_eq(read->child->next->child->valuestring, "d");
     ck_assert_double_eq(read->child->child->valuedouble, 0.1);
     ck_assert_str_eq(json_print(json_copy(&arena, read)),
-                     "{\"a\":[0.1,12345678901234568,true,null],\"b\":{\"c\":\"d\"}}");
+                     "{\"a\":[0.1,12345678901234568,0.30000000000000004,true,null],\"b\":{\"c\":\"d\"}}");
     ck_assert_ptr_null(json_read(&arena, "{\"a\":", 5));
     arena_free(&arena);
 }

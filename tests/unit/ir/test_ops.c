@@ -142,10 +142,35 @@ START_TEST(hash_sees_no_names)
 }
 END_TEST
 
+/* A list of an attribute that is one number shorter or longer means another type, or is refused. */
+START_TEST(other_lengths)
+{
+    for (int op = 1; op < IR_OP_COUNT; op++) {
+        struct ir_module *m = need((enum ir_op)op, "f");
+        struct ir_func *f = ir_func_find(m, "f");
+        for (ir_value v = 1; v < f->count; v++)
+            for (uint32_t i = 0; f->nodes[v].op == op && i < ir_ops[op].attr_count; i++) {
+                struct ir_ints *attr = &f->nodes[v].attr[i], was = *attr;
+                int64_t *longer = arena_new_array(&arena, int64_t, was.n + 1);
+                if (was.n) memcpy(longer, was.v, was.n * sizeof *longer);
+                for (uint32_t n = was.n ? was.n - 1 : 1; n <= was.n + 1; n += 2) {
+                    if (op == OP_reverse && n < was.n) continue; /* as many dimensions as one likes */
+                    struct str faults = STR(&arena);
+                    *attr = (struct ir_ints){longer, n};
+                    ck_assert_msg(!ir_verify(m, &faults), "%s: %u numbers of %s, not %u", ir_ops[op].name, n,
+                                  ir_ops[op].attributes, was.n);
+                }
+                *attr = was;
+            }
+        ir_module_free(m);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = CASE_OF(30, attribute_counts, examples_are_ops, accepts, rejects, prints_what_it_read,
-                           builder_agrees, hash_sees_no_names);
+                           builder_agrees, hash_sees_no_names, other_lengths);
     tcase_add_checked_fixture(tests, setup, teardown);
     return run_case("ops", tests);
 }

@@ -579,8 +579,9 @@ START_TEST(wild_strides)
 { /* products that leave what can be addressed are refused before anything follows them */
     struct step_instance *t = ready(1, 1);
     float w[3] = {1, 2, 3}, was[3];
-    static const int64_t wild[] = {INT64_MAX,        INT64_MIN,        INT64_MAX / 4,       INT64_MIN / 4,
-                                   (int64_t)1 << 62, (int64_t)1 << 60, -((int64_t)1 << 60), (int64_t)1 << 55};
+    static const int64_t wild[] = {INT64_MAX,           INT64_MIN,        INT64_MAX / 4,
+                                   INT64_MIN / 4,       (int64_t)1 << 62, (int64_t)1 << 60,
+                                   -((int64_t)1 << 60), (int64_t)1 << 55, ((int64_t)1 << 57) / 4 / 3 + 1};
     int64_t stride = 0, strides[2] = {3, 1};
     struct step_array a = {.size = sizeof a,
                            .name = "w",
@@ -605,6 +606,41 @@ START_TEST(wild_strides)
     toy_read(t, "w", w, 3);
     ck_assert_mem_eq(w, was, sizeof w);
     rt_destroy(t);
+}
+END_TEST
+
+/* A number of every dtype that holds it is read as it was written; what is not zero is true. */
+START_TEST(numbers)
+{
+    static const double values[] = {0, 1, 2, 100, 0.5, -1, -100};
+    for (uint32_t dtype = 0; dtype < 64; dtype++) {
+        bool real = dtype == STEP_F16 || dtype == STEP_BF16 || dtype == STEP_F32 || dtype == STEP_F64;
+        bool sign = real || dtype == STEP_I8 || dtype == STEP_I16 || dtype == STEP_I32 || dtype == STEP_I64;
+        for (size_t i = 0; rt_dtype_bytes(dtype) && dtype != STEP_F8E4M3 && dtype != STEP_F8E5M2 &&
+                           i < sizeof values / sizeof *values;
+             i++) {
+            if ((values[i] < 0 && !sign) || (values[i] != floor(values[i]) && !real && dtype != STEP_BOOL)) continue;
+            uint64_t at[3] = {0};
+            rt_number_put(at, dtype, 1, values[i]);
+            double want = dtype == STEP_BOOL ? values[i] != 0 : values[i];
+            ck_assert_double_eq(rt_number_at(at, dtype, 1), want);
+            ck_assert_double_eq(rt_number_at(at, dtype, 0), 0);
+            ck_assert_double_eq(rt_number_at(at, dtype, 2), 0);
+        }
+    }
+}
+END_TEST
+
+START_TEST(dense)
+{ /* strides in bytes; those of extent 1 do not matter */
+    static const struct {
+        int64_t shape[3], stride[3];
+        bool dense;
+    } rows[] = {{{2, 3, 4}, {48, 16, 4}, true},   {{2, 3, 4}, {48, 16, 8}, false}, {{2, 3, 4}, {4, 8, 24}, false},
+                {{2, 1, 4}, {16, 999, 4}, true},  {{1, 1, 1}, {0, 0, 0}, true},    {{2, 3, 4}, {96, 16, 4}, false},
+                {{2, 3, 4}, {-48, 16, 4}, false}, {{2, 3, 1}, {12, 4, 0}, true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_assert_msg(rt_dense(rows[i].stride, rows[i].shape, 3, 4) == rows[i].dense, "row %zu", i);
 }
 END_TEST
 
@@ -658,7 +694,8 @@ END_TEST
 int main(void)
 {
     toy_build(&linked, 1, false, true);
-    return run_case("abi", CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided,
-                                   write_and_read, floating_point, after_fork, interrupted, order_and_null,
-                                   refusing_create, variables, destroyed_twice, wild_strides, services));
+    return run_case("abi",
+                    CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided, write_and_read,
+                            floating_point, after_fork, interrupted, order_and_null, refusing_create, variables,
+                            destroyed_twice, wild_strides, numbers, dense, services));
 }
