@@ -281,7 +281,7 @@ START_TEST(inputs)
     struct step_array a = {
         .size = sizeof a, .name = "w", .data = data.x, .dtype = STEP_F32, .rank = 1, .shape = toy_shape_row};
     ck_assert_int_eq(rt_write(t, &a), STEP_ESHAPE);
-    float room[16] = {0};
+    float room[17] = {0};
     struct step_array three = {
         .size = sizeof three, .name = "w", .data = room + 8, .dtype = STEP_F32, .rank = 1, .shape = (int64_t[]){3}};
     for (int64_t step = -4; step <= 4; step++) { /* read into elements that are one; written from them */
