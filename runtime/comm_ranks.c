@@ -109,7 +109,7 @@ static bool wait(struct step_instance *t)
         }
         bool heard = r->plugin->heard(r->world, &n);
         bool late = t->timeout_ns && now - begin >= (uint64_t)t->timeout_ns;
-        if (heard && n.state == STEPC_LEAVING) r->left = n, r->left_ns = now;
+        if (heard && n.state == STEPC_LEAVING) r->left = n, r->left_ns = now, r->left_count++;
         if (heard && n.state == STEPC_LEAVING) heard = false;
         if (r->left_ns && !r->leaving && now - r->left_ns > RT_ANSWER_NS && now - begin > RT_ANSWER_NS &&
             r->plugin->waits_for(r->world, r->left.rank))

@@ -33,6 +33,7 @@ struct rt_ranks {
     bool leaving;                           /* this rank, by destroy */
     struct stepc_notice left;               /* of the last rank that said so, and when */
     uint64_t left_ns;
+    uint32_t left_count;
     struct rt_script *script;
 };
 

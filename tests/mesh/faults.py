@@ -32,7 +32,7 @@ DOCUMENT = {
         {"type": "linear", "in_features": 64, "features": 512}, {"type": "gelu"},
         {"type": "linear", "in_features": 512, "features": 8}]},
     "loss": "mean((model - y)**2)", "optimizer": {"type": "adam", "learning_rate": 1e-3},
-    "sharding": {"rules": [["batch", "data"]], "optimizer_state": {"**": ["data"]}}}
+    "sharding": {"inputs": {"x": ["data", None], "y": ["data", None]}, "optimizer_state": {"**": ["data"]}}}
 
 
 def ranks_of(job):

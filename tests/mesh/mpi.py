@@ -2,6 +2,8 @@
 """Meshes of processes: recorded cases of the family mesh as ranks that mpirun starts, one device or several in each, have to give
 the bits of one process: metrics, and all state that is saved. For every MPI that is installed (Open MPI, MPICH).
 
+A host in C brings its own communicator. And what cannot run together is told so.
+
     tests/mesh/mpi.py --stepc build/stepc [--all] [CASE...]
 """
 import argparse
@@ -16,7 +18,7 @@ import sys
 import tempfile
 
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
-from tool import recorded
+from tool import ROOT, recorded
 
 FAMILIES = {"openmpi": ["--oversubscribe", "--bind-to", "none"], "mpich": []}
 QUICK = ["mesh_data_parallel", "mesh_tensor_parallel", "mesh_transformer_state", "mesh_uneven_accumulate", "mesh_batch_over_both_axes"]
@@ -75,6 +77,62 @@ def play(options, family, path, folder):
     return faults, runs
 
 
+def outputs(family, ranks, command, folder):
+    """What every rank prints; RuntimeError if it fails."""
+    script = 'exec "$0" "$@" >"said-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
+    said([*launcher(family, ranks), "sh", "-c", script, *command], folder)
+    texts = []
+    for rank in range(ranks):
+        with open(os.path.join(folder, "said-%d" % rank)) as f:
+            texts.append(f.read())
+    return texts
+
+
+def hosts(options, family, folder):
+    """A host's own communicator; tensors whole and in parts; mistakes of one rank."""
+    from mesh import faults
+    folder, wrong = os.path.join(folder, "host-" + family), []
+    os.mkdir(folder)
+    faults.prepare(options, folder, [2, 4])
+    said(["mpicc." + family, "-O1", "-std=gnu11", "-Wall", "-I", os.path.join(ROOT, "runtime", "include"),
+          os.path.join(ROOT, "tests", "mesh", "host.c"), "-o", "host", "-lm", "-ldl"], folder)
+    env = {"STEPC_PLUGIN_PATH": os.path.dirname(options.stepc)}
+    for devices, ranks in ((2, 2), (4, 4), (4, 2)):
+        program = ["env", *("%s=%s" % e for e in env.items()), "./host", "./%d.so" % devices]
+        with open(os.path.join(folder, "alone"), "w") as f:
+            subprocess.run([*program, "alone"], cwd=folder, stdout=f, check=True, env=QUIET)
+        with open(os.path.join(folder, "alone")) as f:
+            alone = f.read()
+        for rank, text in enumerate(outputs(family, ranks, [*program, "ranks"], folder)):
+            if text != alone:
+                wrong.append("host, %d devices on %d ranks of %s: rank %d is not as one process" % (devices, ranks, family, rank))
+    return wrong, 3
+
+
+def refused(options, family, folder):
+    """What cannot run together says so on one line, and ends with code 3."""
+    from mesh import faults
+    folder, wrong, table = os.path.join(folder, "refused-" + family), [], []
+    os.mkdir(folder)
+    faults.prepare(options, folder, [1, 2, 4])
+    run = [options.stepc, "run", "--steps", "1", "--data", "data.safetensors", "--transport", "mpi", "--timeout", "5", "-q"]
+    table.append((launcher(family, 3) + run + ["4.so"], "a mesh of 4 devices cannot be split evenly over 3 processes"))
+    table.append((launcher(family, 2) + run + ["1.so"], "compile --mesh data=N"))
+    table.append((launcher(family, 1) + run + ["2.so", ":", "-n", "1"] + run + ["4.so"], "runs another object (lost, mesh data=4) than rank 0 (lost, mesh data=2)"))
+    table.append((run + ["2.so", "-n", "0"], "at least one rank"))
+    other = [f for f in FAMILIES if f != family][0]
+    if other in installed(options.stepc):
+        plug = os.path.join(folder, "libstepc_mpi.%s.so" % family)
+        os.symlink(os.path.join(os.path.dirname(options.stepc), "libstepc_mpi.%s.so" % other), plug)
+        table.append((["env", "STEPC_PLUGIN_PATH=" + folder] + launcher(family, 2) + run + ["2.so"], "finds itself alone"))
+    for command, words in table:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder, env=QUIET, stdin=subprocess.DEVNULL)
+        lines = [line for line in done.stderr.splitlines() if words in line]
+        if not lines or done.returncode not in (2, 3):
+            wrong.append("%s: exit %d, without %r\n%s" % (" ".join(command), done.returncode, words, done.stderr[-800:]))
+    return wrong, len(table)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--stepc", default="build/stepc", type=os.path.abspath)
@@ -90,6 +148,7 @@ def main():
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
     with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
+        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, refused) if not options.cases]
         results = [job.result() for job in jobs]
     faults = [why for result in results for why in result[0]]
     print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))

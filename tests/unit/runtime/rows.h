@@ -239,9 +239,10 @@ static inline void test_compute(const struct stepc_command *c, char *const *part
         for (int64_t i = 0; i < count / n; i++)
             test_reduce(c, parts, group, n, (i / inner * n + rank) * inner + i % inner, to, i);
     else
-        for (int64_t i = 0; i < count * n; i++)
-            memcpy(to + (size_t)i * item,
-                   parts[group[i / inner % n]] + (size_t)(i / inner / n * inner + i % inner) * item, item);
+        for (uint32_t k = 0; k < n; k++)
+            if (rt_piece_goes(c, n, k, rank))
+                rt_piece_copy(to, rt_piece_into(c, n, k), parts[group[k]], rt_piece_from(c, n, rank), 0,
+                              rt_piece_count(c, n), (uint32_t)item);
 }
 
 static inline bool test_exchange(struct rt_worker *w, const struct stepc_command *c, void *const *arguments)

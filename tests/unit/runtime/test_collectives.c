@@ -40,7 +40,8 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
     uint32_t item = rt_dtype_bytes(dtype), axis_count = 0;
     devices = 1;
     while (axis_count < 3 && axes[axis_count]) devices *= (uint32_t)axes[axis_count++];
-    int64_t part = outer * inner, count = kind == STEPC_REDUCE_SCATTER ? part * parts : part;
+    bool cut = kind == STEPC_REDUCE_SCATTER || kind == STEPC_ALL_TO_ALL;
+    int64_t part = outer * inner, count = cut ? part * parts : part;
     int64_t results = kind == STEPC_ALL_GATHER ? part * parts : kind == STEPC_REDUCE_SCATTER ? part : count;
     uint64_t stride = (uint64_t)MOST * 8;
     ck_assert(results <= MOST && count <= MOST);
@@ -66,7 +67,8 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
          .buffer_count = 2,
          .axes = mask,
          .count = (uint64_t)count,
-         .inner = (uint64_t)inner,
+         .inner = (uint64_t)(kind >= STEPC_PERMUTE ? 1 : inner),
+         .into = (uint64_t)outer, /* of all_to_all: extents change places */
          .place = "/test",
          .flag = UINT32_MAX}};
     const struct stepc_entry entry = {.name = "init",
@@ -111,6 +113,11 @@ static void run(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t parts, i
             if (kind == STEPC_ALL_GATHER) {
                 int64_t slice = i / inner;
                 want = value(group[slice % parts], slice / parts * inner + i % inner);
+            } else if (kind == STEPC_ALL_TO_ALL) { /* piece rank of the member from which this came */
+                int64_t slice = i / outer, e = slice / parts * outer + i % outer;
+                want = value(group[slice % parts], (e / inner * parts + rank) * inner + e % inner);
+            } else if (kind >= STEPC_PERMUTE) {
+                want = value(group[kind == STEPC_BROADCAST ? 1 : (rank + size - 1) % size], i);
             } else {
                 int64_t at = kind == STEPC_ALL_REDUCE ? i : (i / inner * parts + rank) * inner + i % inner;
                 for (uint32_t k = 0; k < size; k++) {
@@ -143,6 +150,19 @@ START_TEST(every_dtype)
             dtype = dtypes[i];
             run(STEPC_ALL_REDUCE, r, 1, 4, 1, 37, 1, false);
             run(STEPC_REDUCE_SCATTER, r, 1, 4, 3, 5, 1, false);
+        }
+}
+END_TEST
+
+START_TEST(moves)
+{
+    mesh(2, 4, 0);
+    for (uint32_t threads = 1; threads < 3; threads++)
+        for (uint8_t kind = STEPC_ALL_TO_ALL; kind <= STEPC_BROADCAST; kind++) {
+            dtype = threads == 1 ? STEP_F32 : STEP_U8;
+            run(kind, STEPC_SUM, 2, 4, 6, 5, threads, false);
+            run(kind, STEPC_SUM, 1, 2, 1, 700, threads, false);
+            run(kind, STEPC_SUM, 3, 8, 30, 50, threads, false);
         }
 }
 END_TEST
@@ -203,4 +223,4 @@ START_TEST(conversions)
 }
 END_TEST
 
-int main(void) { return run_case("collectives", CASE_OF(120, every_dtype, groups, teams, conversions)); }
+int main(void) { return run_case("collectives", CASE_OF(120, every_dtype, moves, groups, teams, conversions)); }
