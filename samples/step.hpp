@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <exception>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,6 +98,28 @@ struct slot {
     uint32_t role, dtype;
     std::vector<int64_t> shape;
     uint64_t bytes;
+};
+
+/// A save that runs beside the training. Who does not wait for it learns from the next one how it ended.
+class checkpoint_job
+{
+  public:
+    checkpoint_job(const step_api *api, step_job *job) : api_(api), job_(job) {}
+    checkpoint_job(checkpoint_job &&from) noexcept : api_(from.api_), job_(std::exchange(from.job_, nullptr)) {}
+    checkpoint_job(const checkpoint_job &) = delete;
+    checkpoint_job &operator=(const checkpoint_job &) = delete;
+    ~checkpoint_job() { api_->job_free(job_); }
+    /// Until the checkpoint is on the disk; an error if it is not. False: the time is over (milliseconds; -1: none).
+    bool wait(int64_t timeout_ms = -1)
+    {
+        step_status status = api_->job_wait(job_, timeout_ms);
+        if (status != STEP_OK && status != STEP_ETIMEOUT) throw error(status, api_->last_error(nullptr));
+        return status == STEP_OK;
+    }
+
+  private:
+    const step_api *api_;
+    step_job *job_;
 };
 
 /// One trainer: a compiled step and its state.
@@ -245,8 +268,31 @@ class trainer
         s.size = sizeof s, s.directory = file.c_str();
         check(api_->save(instance_, &s, nullptr));
     }
-    /// A file of parameters and running statistics after init, or of all state. Flags: STEP_LOAD_PARTIAL (names may be
-    /// missing or unknown), STEP_LOAD_CAST (other float dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state).
+    /// Begins to save into directory/step-N: the state is copied, training goes on. What keep does not keep is removed.
+    checkpoint_job save_into(const std::string &directory, const std::string &keep = "",
+                             const std::map<std::string, std::string> &items = {},
+                             const std::map<std::string, double> &metrics = {})
+    {
+        std::vector<step_item> some;
+        std::vector<step_hyper> numbers;
+        for (const auto &item : items) some.push_back({sizeof(step_item), item.first.c_str(), item.second.c_str()});
+        for (const auto &metric : metrics) numbers.push_back({sizeof(step_hyper), metric.first.c_str(), metric.second});
+        step_save s{};
+        s.size = sizeof s, s.directory = directory.c_str(), s.keep = keep.empty() ? nullptr : keep.c_str();
+        s.items = some.data(), s.item_count = some.size(), s.metrics = numbers.data(), s.metric_count = numbers.size();
+        step_job *job = nullptr;
+        check(api_->save(instance_, &s, &job));
+        return {api_, job};
+    }
+    /// The JSON that was saved under this name beside the state that was loaded last; empty: nothing.
+    std::string item(const std::string &name) const
+    {
+        const char *text = api_->item(instance_, name.c_str());
+        return text ? text : "";
+    }
+    /// A checkpoint, a run directory (its newest whole one), or a file of parameters and running statistics after init,
+    /// or of all state. Flags: STEP_LOAD_PARTIAL (names may be missing or unknown), STEP_LOAD_CAST (other float
+    /// dtypes), STEP_LOAD_PARAMS_ONLY (of a file of all state).
     void load(const std::string &file, uint32_t flags = 0)
     {
         step_load l{};

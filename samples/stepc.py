@@ -12,6 +12,10 @@
     m["opt_state.0.count"]               # all state goes by name: m.names(stepc.OPT_STATE)
     m.set("learning_rate", 3e-4)         # what can be set: m.hypers()
     m.save("final.safetensors")          # everything; m.load of it goes on where the run was
+    with m.checkpoints("runs/a", keep="latest=3,best=loss:min:1") as runs:   # directories that are whole or not there
+        start = runs.resume()            # the newest whole one: its step, and what was saved beside it in runs.item("loader")
+        runs.save(metrics={"loss": r.loss}, items={"loader": {"at": 7}})     # written while training goes on
+    stepc.checkpoints("runs/a")          # what is there: step, time, metrics, bytes, complete
     y = m.infer(x=x)                     # the model's output; a dict where it has several
     m.eval(x=x, y=y).loss                # no update, no dropout; m.eval("ema", ...) with averaged weights
     print(r.step, r.loss, r.metrics["grad_norm"])
@@ -19,6 +23,7 @@
 import ctypes
 import json
 import os
+import re
 import tempfile
 import types
 import zlib
@@ -60,6 +65,7 @@ NONFINITE, SKIPPED = 1, 2
 _COMPUTE = 4
 _Save = _struct("step_save", directory=_s, slots=_s, items=_p, item_count=ctypes.c_size_t, metrics=_p,
                 metric_count=ctypes.c_size_t, keep=_s, flags=_u32)
+_ITEM = type("step_item", (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t), ("name", _s), ("json", _s)]})
 _Memory = _struct("step_memory", **{n: _u64 for n in (
     "parameters averages optimizer_state other_state gradients activations workspace communication code planned_peak "
     "lower_bound measured_peak").split()})
@@ -119,8 +125,46 @@ def _library(path):
         raise StepError(6, "STEP_EIO: %s: %s" % (path, e.strerror or e)) from None
 
 
+def checkpoints(folder):
+    """What a run directory holds, the oldest first: step, path, time, metrics, bytes, complete (all files have their sizes)."""
+    found = []
+    for name in os.listdir(folder):
+        if not re.fullmatch("step-(0|[1-9][0-9]*)", name):
+            continue
+        path = os.path.join(folder, name)
+        one = types.SimpleNamespace(step=int(name[5:]), path=path, time=None, metrics={}, bytes=0, complete=False)
+        try:
+            with open(os.path.join(path, "manifest.json"), encoding="utf-8") as f:
+                told = json.load(f)
+            one.time, one.metrics = told["created"], {n: float(v) for n, v in told["metrics"].items()}
+            one.bytes = sum(file["bytes"] for file in told["files"].values())
+            one.complete = all(os.path.getsize(os.path.join(path, n)) == file["bytes"] for n, file in told["files"].items())
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        found.append(one)
+    return sorted(found, key=lambda one: one.step)
+
+
+def _newest(path):
+    """The checkpoint itself, or the newest of a run directory."""
+    if os.path.exists(os.path.join(path, "manifest.json")):
+        return path
+    whole = [one.path for one in checkpoints(path) if one.complete]
+    if not whole:
+        raise StepError(2, "STEP_ENOTFOUND: %s holds no whole checkpoint" % path)
+    return whole[-1]
+
+
 def _open(path):
-    """Header and data of a safetensors file, whose checksum is right if it has one."""
+    """Header and data of a safetensors file, whose checksum is right if it has one, or of all those of a checkpoint."""
+    if os.path.isdir(path):
+        head, data, path = {}, b"", _newest(path)
+        for name in sorted(os.listdir(path)):
+            if name.endswith(".safetensors"):
+                own, more = _open(os.path.join(path, name))
+                head.update((n, dict(t, data_offsets=[at + len(data) for at in t["data_offsets"]])) for n, t in own.items() if n != "__metadata__")
+                data += more
+        return head, data
     try:
         with open(path, "rb") as f:
             raw = f.read()
@@ -370,8 +414,27 @@ class Step:
         save = _Save(directory=path.encode())
         self._check(self._save(self._instance, ctypes.byref(save), None))
 
+    def checkpoints(self, folder, keep=None):
+        """A run directory to save into and to resume from; what the rules do not keep is removed after each save."""
+        return Checkpoints(self, folder, keep)
+
+    def item(self, name):
+        """What was saved under this name beside the state that was loaded last; None: nothing."""
+        text = self._item(self._instance, name.encode())
+        return None if text is None else json.loads(text)
+
+    def _save_into(self, folder, keep=None, items=None, metrics=None):
+        """Copies the state and begins to write it: a job."""
+        items = [_ITEM(size=ctypes.sizeof(_ITEM), name=n.encode(), json=json.dumps(v).encode()) for n, v in (items or {}).items()]
+        metrics = [_HYPER(size=ctypes.sizeof(_HYPER), name=n.encode(), value=v) for n, v in (metrics or {}).items()]
+        some, numbers, job = (_ITEM * max(len(items), 1))(*items), (_HYPER * max(len(metrics), 1))(*metrics), _p()
+        save = _Save(directory=os.fspath(folder).encode(), items=ctypes.cast(some, _p), item_count=len(items), metrics=ctypes.cast(numbers, _p),
+                     metric_count=len(metrics), keep=None if keep is None else keep.encode())
+        self._check(self._save(self._instance, ctypes.byref(save), ctypes.byref(job)))
+        return job
+
     def load(self, path, strict=True, params_only=False, cast=False, prefix=""):
-        """A file of all state, with which a training goes on, or of parameters and running statistics, with which one begins.
+        """A checkpoint directory, a run directory (its newest whole checkpoint), a file of all state, with which a training goes on, or of parameters and running statistics, with which one begins.
         params_only: only the latter of a file of all state. prefix: parameters are the tensors of that prefix: "ema." takes the
         averages. cast: floats may have another dtype. strict=False: names may be missing, which keep their values, or unknown."""
         if not self._ready and self._tensors(PARAM):
@@ -409,6 +472,7 @@ class Step:
         return m
 
     def close(self):
+        """Waits for a save that runs."""
         if self._instance:
             self._destroy(self._instance)
             self._instance = _p()
@@ -418,3 +482,50 @@ class Step:
 
     def __exit__(self, *_):
         self.close()
+
+
+class Checkpoints:
+    """A run directory. One save runs at a time, in the background; what it has met is raised by the next call or at the end."""
+
+    def __init__(self, step, folder, keep=None):
+        self.folder, self.keep, self._step, self._job = os.fspath(folder), keep, step, None
+
+    def list(self):
+        return checkpoints(self.folder) if os.path.isdir(self.folder) else []
+
+    def resume(self, step=None):
+        """Loads the newest whole checkpoint, or that of a step; its step. None: there is none yet."""
+        self.wait()
+        there = self.list()
+        if step is None and not there:
+            return None
+        self._step.load(self.folder if step is None else os.path.join(self.folder, "step-%d" % step))
+        return int(self._step["step"]) if "step" in self._step.names(STATE) else step
+
+    def item(self, name):
+        return self._step.item(name)
+
+    def save(self, items=None, metrics=None):
+        """Begins once the one before has ended; training goes on meanwhile."""
+        self.wait()
+        self._job = self._step._save_into(self.folder, self.keep, items, metrics)
+
+    def wait(self):
+        """Until what was saved is on the disk."""
+        job, self._job = self._job, None
+        if job is None:
+            return
+        try:
+            self._step._check(self._step._job_wait(job, _i64(-1)))
+        finally:
+            self._step._job_free(job)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            self.wait()
+        except StepError:
+            if kind is None:
+                raise

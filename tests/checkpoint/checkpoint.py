@@ -387,6 +387,23 @@ class Checkpoint(runner.Case):
         self.saved(name)
         return self.path(name)
 
+    def test_meshes(self):
+        """Saved on any mesh, the state is that of any other mesh, bit for bit."""
+        sharding = {"rules": [["batch", "data"]], "params": {"layers.0.kernel": [None, "model"], "**": []}, "optimizer_state": {"**.kernel": ["data"]}}
+        meshes, objects, states = [None, {"data": 2, "model": 1}, {"data": 1, "model": 2}, {"data": 2, "model": 2}, {"data": 4, "model": 1}], [], []
+        for i, mesh in enumerate(meshes):
+            document = dict(MODEL, **({"mesh": {"axes": mesh}, "sharding": sharding} if mesh else {}))
+            objects.append(self.path("mesh%d.so" % i))
+            self.stepc("compile", self.write("mesh%d.json" % i, document), "-o", objects[i], "-q")
+            states.append(self.saved("mesh%d.safetensors" % i, "--save-dir", "mesh%d" % i, what=objects[i], steps=7))
+            with open(self.path("mesh%d/step-7/manifest.json" % i)) as f:
+                self.assertEqual(json.load(f)["layout"], {"mesh": mesh or {}, "processes": 1})
+        for i, state in enumerate(states):
+            for k, so in enumerate(objects):
+                self.assertEqual(self.saved("loaded.safetensors", "--resume", "mesh%d" % i, what=so, steps=0), state, "%s on %s" % (meshes[i], meshes[k]))
+            whole = self.saved("whole.safetensors", what=objects[i])
+            self.assertEqual(self.saved("rest.safetensors", "--resume", "mesh%d" % i, what=objects[i]), whole)
+
     def test_left_out(self):
         so = self.path("files.so")
         self.stepc("compile", self.model, "-o", so, "--without", "directories", "-q")

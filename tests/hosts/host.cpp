@@ -50,7 +50,16 @@ static bool outputs(const char *path, const std::string &file)
     tokens[3] = 8;
     good &= refused(STEP_ERANGE, "tokens", [&] { t.eval(batch); });
     tokens[3] = 3;
+    const std::string runs = file + ".runs";
+    step::checkpoint_job job = t.save_into(runs, "latest=1", {{"loader", "{\"at\":7}"}}, {{"loss", loss}});
     t.save(file);
+    t.step(batch);
+    good &= job.wait();
+    good &= t.eval(batch) != loss;
+    t.load(runs);
+    good &= t.eval(batch) == loss && t.item("loader") == "{\"at\":7}" && t.item("other").empty();
+    good &= refused(STEP_EIO, "exists already", [&] { t.save_into(runs); });
+    good &= refused(STEP_EINVAL, "expected some of latest=N", [&] { t.save_into(runs, "newest=1"); });
     t.step(batch);
     t.load(file, STEP_LOAD_PARAMS_ONLY);
     good &= t.eval(batch) != loss; // the statistics have gone on

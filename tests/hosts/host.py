@@ -161,3 +161,31 @@ with stepc.Step(sys.argv[4], threads=1) as m:  # several outputs, files of param
         refused(7, lambda: m.load(other, params_only=True))
         refused(6, lambda: m.load(os.path.join(folder, "none"), params_only=True))
 print("Python host: all checks passed")
+with stepc.Step(sys.argv[4], threads=1) as m, tempfile.TemporaryDirectory() as folder:  # checkpoint directories
+    runs = os.path.join(folder, "deep", "runs")
+    m.init()
+    with m.checkpoints(runs, keep="latest=2") as saved:
+        assert saved.list() == [] and saved.resume() is None
+        for at in range(5):
+            r = m.step(**batch)
+            saved.save(metrics={"loss": r.loss}, items={"loader": {"at": at}})
+    there = stepc.checkpoints(runs)
+    assert [c.step for c in there] == [4, 5] and all(c.complete and c.bytes > 100 for c in there) and there[1].metrics == {"loss": r.loss}
+    state = m.state()
+    m.step(**batch)
+    with stepc.Step(sys.argv[4], threads=1) as other:
+        again = other.checkpoints(runs)
+        assert again.resume() == 5 and again.item("loader") == {"at": 4} and again.item("none") is None
+        assert all((other[n] == v).all() for n, v in state.items())
+        assert again.resume(4) == 4 and again.item("loader") == {"at": 3}
+        other.load(runs, params_only=True)
+        assert all((other[n] == state[n]).all() for n in other.names())
+        refused(6, lambda: again.resume(77))
+        refused(6, again.save)  # step-4 is there
+    refused(1, lambda: m.checkpoints(runs, keep="most=3").save())
+    refused(6, lambda: m.checkpoints("/proc/none").save())
+    saved.save()
+    saved.wait()
+    os.truncate(os.path.join(runs, "step-5", "params.safetensors"), 50)
+    assert [c.complete for c in stepc.checkpoints(runs)] == [False, True]
+

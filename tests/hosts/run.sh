@@ -17,6 +17,7 @@ localedef -c -i "$here/comma.locale" "$out/locales/comma" 2>/dev/null || true # 
 gcc -std=c11 -pedantic -D_GNU_SOURCE -Wall -Wextra -Werror -I"$root/runtime/include" "$here/arrays.c" -o "$out/arrays_c" -ldl
 for object in one mesh; do LOCPATH=$out/locales "$out/arrays_c" "$out/dtypes_$object.so"; done
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
+rm -rf "$out/cpp.safetensors.runs"
 "$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors" "$out/dtypes_mesh.so"
 "$python" "$root/tests/tool/recorded.py" cookbook_ema --into "$out"
 "$stepc" compile "$out/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
