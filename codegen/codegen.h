@@ -36,8 +36,8 @@ enum { CG_PART_COUNT = 3 };
 extern const char *const cg_part_names[CG_PART_COUNT];
 
 /* A kernel command's code: the nest, and for a contraction what a library needs to do the same. */
-struct cg_gemm { /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */
-    bool valid, trans_a, trans_b, accumulate;
+struct cg_gemm {                                       /* row-major sgemm: C[m,n] (+)= A op B, `batch` times */
+    bool valid, trans_a, trans_b, accumulate, bounded; /* bounded: see NEST_BOUNDED */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     uint32_t a, b, c; /* which kernel arguments */
 };

@@ -1,5 +1,6 @@
 /* The whole way from plans to a shared object: lower, print every distinct kernel once, tables, object, link. */
 #include "codegen/cuda/cuda.h"
+#include "codegen/late/late.h"
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
 #include <stdio.h>
@@ -22,6 +23,11 @@ static int64_t device_count(const struct ir_module *module)
     return n;
 }
 
+static bool is_whole(const struct cg_entry *step)
+{
+    return device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
+}
+
 /* An object for CUDA has no kernels for the CPU: its code are the cubins in its tables. */
 static struct cg_bytes make_object(const struct plan_module *plans, struct cg_entry *entries,
                                    const struct cg_options *options, const struct cg_cuda *cuda, struct arena *arena)
@@ -36,8 +42,7 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
         alone = alone && cg_is_small(entries[i].plan, entries[i].kernels); /* then nothing needs a team */
     for (uint32_t i = 0; i < count && !cuda; i++)
         /* Only steps are run often enough to give up sharing kernels with other entries. */
-        if (strcmp(entries[i].plan->func->name, "step") == 0 && device_count(plans->module) == 1 &&
-            cg_is_small(entries[i].plan, entries[i].kernels))
+        if (strcmp(entries[i].plan->func->name, "step") == 0 && is_whole(&entries[i]))
             entries[i].whole = cg_emit_whole(e, entries[i].plan, entries[i].kernels, NULL);
     if (!cuda) cg_emit_kernels(e, entries, count, log);
     for (uint32_t i = 0; i < count && alone; i++) {
@@ -70,6 +75,9 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
         ok = cg_lower(plans, plan, &target, arena, diags, kernels) && ok;
         entries[i] = (struct cg_entry){
             .plan = plan, .kernels = kernels, .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
+        bool step = strcmp(plan->func->name, "step") == 0, whole = is_whole(&entries[i]);
+        if (ok && step && !whole && !target.cuda && !target.sites) entries[i].late = cg_late_find(plan, arena);
+        if (entries[i].late) cg_late_watch(plan, entries[i].late, kernels);
     }
     if (!ok) {
         *why = "some parts of the model have no code yet";

@@ -19,7 +19,7 @@ static step_status access(struct step_instance *t, const struct step_array *from
         status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);
     if (!status && !write && s->computed) status = rt_derive(t);
     if (status) return status;
-    if (write) t->stale = RT_ALL;
+    if (write) t->stale = t->unknown = RT_ALL;
     if (write) rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);
     else rt_fetch(t, s, a.data, a.shape, stride);
     if (write && i == t->step_slot) rt_step_counter(t);

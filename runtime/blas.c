@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,14 +27,31 @@ static void blas_open(struct step_instance *t)
 
 enum { CBLAS_ROW_MAJOR = 101, CBLAS_NO_TRANS = 111, CBLAS_TRANS = 112 };
 
-/* Rows are cut at multiples of 8, so that a piece does not split the library's own tiles. */
-static void blas_run(struct step_instance *t, const struct stepc_gemm *g, void *const *arguments, uint32_t worker,
-                     uint32_t workers)
+/* What kernels see of what they store (STEPC_FLAG_LARGE), of a product. */
+static void look_at(struct rt_worker *w, const float *c, int64_t rows, int64_t columns, int64_t ld)
 {
+    uint32_t *flag = (uint32_t *)(void *)((char *)w->scratch - STEPC_FLAG_BEFORE);
+    float most = 0;
+    bool nan = false;
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < columns; i++) {
+            float x = fabsf(c[r * ld + i]);
+            nan |= x != x;
+            most = x > most ? x : most;
+        }
+    if (nan || most >= (float)STEPC_BOUND)
+        *flag |= STEPC_FLAG_LARGE | (nan || isinf(most) ? STEPC_FLAG_NOT_FINITE : 0u);
+}
+
+/* Rows are cut at multiples of 8, so that a piece does not split the library's own tiles. */
+static void blas_run(struct rt_worker *w, const struct stepc_gemm *g, void *const *arguments, uint32_t chunk,
+                     uint32_t chunks)
+{
+    struct step_instance *t = w->instance;
     const float *a = arguments[g->a], *b = arguments[g->b];
     float *c = arguments[g->c];
     int64_t batch = g->batch > 0 ? g->batch : 1, blocks = (g->m + 7) / 8, all = batch * blocks;
-    int64_t at = all * worker / workers, end = all * (worker + 1) / workers;
+    int64_t at = all * chunk / chunks, end = all * (chunk + 1) / chunks;
     while (at < end) {
         int64_t item = at / blocks, first = at % blocks, last = first + (end - at);
         if (last > blocks) last = blocks;
@@ -42,6 +60,7 @@ static void blas_run(struct step_instance *t, const struct stepc_gemm *g, void *
                  (int)rows, (int)g->n, (int)g->k, 1.0f, a + item * g->stride_a + (g->trans_a ? row : row * g->lda),
                  (int)g->lda, b + item * g->stride_b, (int)g->ldb, g->accumulate ? 1.0f : 0.0f,
                  c + item * g->stride_c + row * g->ldc, (int)g->ldc);
+        if (g->prefer > 1) look_at(w, c + item * g->stride_c + row * g->ldc, rows, g->n, g->ldc);
         at += last - first;
     }
 }

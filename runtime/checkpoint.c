@@ -319,7 +319,7 @@ static step_status apply(struct load_plan *l)
     struct step_instance *t = l->t;
     const struct stepc_program *p = t->program;
     step_status status = STEP_OK;
-    t->stale = RT_ALL;
+    t->stale = t->unknown = RT_ALL;
     for (int rest = 0; rest < 2 && !status; rest++) {
         for (uint32_t i = 0; i < p->slot_count; i++) {
             bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);

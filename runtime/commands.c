@@ -36,6 +36,7 @@ static void unpack_command(const struct stepc_program *p, struct stepc_command *
     unsigned bits = *(*at)++;
     c->kind = bits & 3;
     c->barrier = bits >> 2 & 1;
+    c->late = bits >> 3 & 1;
     if (c->kind == STEPC_KERNEL) {
         unpack_kernel(p, c, to, at);
         return;
@@ -147,6 +148,24 @@ static void mark_chunks(const struct stepc_entry *e, struct rt_command *commands
     }
 }
 
+/* The parts of a step that may be refused wait for what the whole would wait for. */
+static void mark_parts(struct step_instance *t, const struct rt_entry *e)
+{
+    bool sync[2] = {false, false}, late = false;
+    for (uint32_t i = 0; i < e->table->command_count; i++) {
+        uint8_t part = e->table->commands[i].late;
+        sync[0] |= e->commands[i].sync;
+        sync[1] |= e->commands[i].sync;
+        e->commands[i].part_sync = sync[part];
+        sync[part] = false;
+        late |= part;
+    }
+    if (!late || !t->device_ops->shared) return;
+    t->late = RT_LATE_ALL;
+    for (uint32_t i = 0; i < e->table->buffer_count; i++)
+        if (e->table->buffers[i].space == STEPC_AT_EARLY) t->late = RT_LATE_SOME;
+}
+
 bool rt_plan_commands(struct step_instance *t, struct rt_entry *e)
 {
     const struct stepc_entry *table = e->table;
@@ -165,5 +184,6 @@ bool rt_plan_commands(struct step_instance *t, struct rt_entry *e)
     }
     mark_solo(table, e->commands);
     mark_chunks(table, e->commands);
+    mark_parts(t, e);
     return true;
 }

@@ -60,7 +60,7 @@ static bool slots_make(struct step_instance *t, uint64_t *staging_bytes)
     if (!rt_slots_sort(t) || !t->input_slots || !t->staging_offset || !t->metric_slots || !t->bound) return false;
     for (uint32_t i = 0; i < p->slot_count; i++) {
         const struct stepc_slot *s = &p->slots[i];
-        t->marks |= s->rank || s->role <= STEP_EMA ? s->bits & STEPC_PACKED_KEPT : s->bits;
+        t->marks |= (uint8_t)(s->rank || s->role <= STEP_EMA ? s->bits & STEPC_PACKED_KEPT : s->bits);
         if (s->role == STEP_METRIC && strcmp(s->name, "loss") == 0 && s->rank == 0) t->loss_slot = (int32_t)i;
         if (s->role == STEP_STATE && strcmp(s->name, "step") == 0 && s->rank == 0) t->step_slot = (int32_t)i;
         if (s->role == STEP_METRIC && s->rank == 0) t->metric_slots[t->metric_count++] = i;

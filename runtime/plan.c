@@ -5,15 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char entry_names[RT_ENTRIES][8] = {"init",   "restart", "step", "eval",  "infer",
-                                                "derive", "indices", "step", "lookup"};
+static const char entry_names[RT_ENTRIES][8] = {"init",   "restart", "step", "eval",   "infer",
+                                                "derive", "indices", "step", "lookup", "step"};
 
-static void *buffer_address(const struct rt_device *d, const struct stepc_buffer *b)
+static void *buffer_address(const struct rt_device *d, const struct stepc_buffer *b, bool late)
 {
     switch (b->space) {
     case STEPC_AT_ARENA: return d->arena + b->offset;
     case STEPC_AT_STATE: return d->state + b->offset;
     case STEPC_AT_NEXT: return d->ahead + b->offset;
+    case STEPC_AT_EARLY:
+        if (!late) return d->ahead + b->offset;
+        return d->other ? d->other + b->offset : NULL;
+    case STEPC_AT_HELD:
+        if (!late) return d->arena + b->offset;
+        return d->held ? d->held + b->slot : NULL; /* made when they are needed */
     case STEPC_AT_RESULT: return d->result + b->offset;
     case STEPC_AT_DEVICE: return d->positions + b->offset;
     case STEPC_AT_CONSTANT: return d->constants + b->offset;
@@ -71,6 +77,7 @@ static void map_fill(const struct step_instance *t, const struct rt_device *d, c
                      struct rt_map *m, const struct stepc_slot **parameters, uint32_t parameter_count)
 {
     const struct stepc_entry *table = e->table;
+    bool late = e == &t->entries[RT_STEP_LATE];
     if (parameters) m->input_count = m->weight_count = 0;
     for (uint32_t c = 0; c <= (e->commands ? table->command_count : 0); c++) {
         uint32_t n = c == 0 ? table->buffer_count : table->commands[c - 1].buffer_count;
@@ -78,7 +85,7 @@ static void map_fill(const struct step_instance *t, const struct rt_device *d, c
         for (uint32_t k = 0; k < n; k++) {
             const struct stepc_buffer *b = &table->buffers[c == 0 ? k : pointer_buffer(e, c - 1, k)];
             if (!parameters) {
-                m->pointers[first + k] = buffer_address(d, b);
+                m->pointers[first + k] = buffer_address(d, b, late);
                 continue;
             }
             if (b->space == STEPC_AT_INPUT) patch_add(m->inputs, &m->input_count, first + k, b->slot, b->offset);
@@ -111,7 +118,8 @@ bool rt_plan(struct step_instance *t)
     for (uint32_t k = 0; k < RT_ENTRIES; k++) {
         struct rt_entry *e = &t->entries[k];
         for (uint32_t i = 0; i < t->program->entry_count; i++)
-            if (strcmp(t->program->entries[i].name, entry_names[k]) == 0) e->table = &t->program->entries[i];
+            if (strcmp(t->program->entries[i].name, entry_names[k]) == 0 && (k != RT_STEP_LATE || t->late))
+                e->table = &t->program->entries[i];
         if (!e->table) continue;
         e->pointer_count = e->table->buffer_count;
         if (!e->table->whole && !t->program->team->plan(t, e)) return false;

@@ -96,6 +96,7 @@ struct rt_device { /* one of this process */
     struct rt_device *next; /* of this process, NULL: none */
     /* its memory; what kernels only read lies in the host's where they can */
     char *state, *result, *arena, *scratch, *staging, *positions, *constants;
+    char *held;          /* what late commands read, where they run behind all others; NULL: none yet */
     char *ahead, *other; /* where a step puts its state: `state`, or another block that becomes it; NULL: none yet */
     struct rt_map *maps; /* per entry */
     const void **bound;  /* per slot: address of an input for this step */
@@ -120,13 +121,14 @@ struct rt_command {
     bool sync;         /* all commands before it must be finished */
     bool solo;         /* a loop that worker 0 runs alone */
     bool microbatches; /* the loop over microbatches */
+    bool part_sync;    /* as sync, among those of its part of the step (rt_late_begin) */
 };
 /* Whether a team pays is found by trying, where the host did not say how many threads it wants: a few runs with it, a
  * few without, then the faster for a while that grows each time the answer is the same. */
 struct rt_trial {
     uint64_t ns[2];
     uint32_t runs, hold;
-    bool alone;
+    bool alone, chosen; /* the better way; that of the last run */
 };
 struct rt_entry {
     const struct stepc_entry *table;
@@ -136,6 +138,8 @@ struct rt_entry {
 };
 
 enum rt_carried { RT_NOTHING, RT_HYPERS, RT_ALL, RT_IN_PLACE, RT_SCALE };
+enum { RT_LATE_NONE, RT_LATE_SOME, RT_LATE_ALL };
+enum { RT_WHOLE, RT_FIRST, RT_LAST };
 enum rt_weights { RT_PARAMS, RT_EMA, RT_SLOW, RT_EVAL, RT_WEIGHTS };
 enum rt_entry_kind {
     RT_INIT,
@@ -147,6 +151,7 @@ enum rt_entry_kind {
     RT_INDICES,
     RT_STEP_BACK,
     RT_LOOKUP,
+    RT_STEP_LATE,
     RT_ENTRIES
 };
 
@@ -186,11 +191,15 @@ struct step_instance {
     uint32_t threads;             /* per device */
     _Atomic int failed, poisoned; /* failed: a status; workers leave when they see it */
     bool initialized, huge_pages, oversubscribed;
-    bool nonfinite; /* the last step that counts; with checks of values */
-    bool waits;     /* rt_device.other is the state after a step that was computed, until rt_commit */
-    bool alone;     /* the call in progress runs on the caller only */
-    uint8_t marks;  /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
-    uint8_t stale;  /* enum rt_carried: what rt_device.other lacks because the host wrote it */
+    bool nonfinite;  /* the last step that counts; with checks of values */
+    bool waits;      /* rt_device.other is the state after a step that was computed, until rt_commit */
+    bool alone;      /* the call in progress runs on the caller only */
+    uint8_t part;    /* of the step that runs: RT_WHOLE, or what late.c says */
+    uint8_t late;    /* whether the step has commands that may wait; RT_LATE_ALL: only they write the next state */
+    uint8_t unknown; /* enum rt_carried: what may be out of bounds (late.c) */
+    uint8_t marks;   /* of slots: KEPT of any; WATCHED of single numbers of optimizers, which kernels do not check */
+    uint8_t stale;   /* enum rt_carried: what rt_device.other lacks because the host wrote it */
+    uint32_t unknown_steps, unknown_wait; /* until the state is looked at again, the last of these times */
     struct step_host host;
     struct rt_entry entries[RT_ENTRIES];
     bool tries;                 /* may leave the team asleep: see rt_trial */
@@ -383,14 +392,17 @@ void rt_give(void *to, const void *from, size_t bytes);
 
 /* ---------------------------------------------------------------- parts that an object may lack */
 
-struct stepc_team { /* team.c, commands.c */
+struct stepc_team { /* team.c, commands.c, late.c */
     bool (*unpack)(struct step_instance *, struct stepc_entry *,
                    const unsigned char *at);                 /* the commands; false: out of memory */
     bool (*plan)(struct step_instance *, struct rt_entry *); /* commands of an entry; false: out of memory */
     bool (*start)(struct step_instance *);                   /* threads; false: message was set */
-    bool (*stop)(struct step_instance *);  /* false: a worker does not come back; its memory must stay */
-    void (*reset)(struct step_instance *); /* after a failed call, once every worker is back */
-    void (*run)(struct step_instance *);   /* the entry that is `running`, on my devices */
+    bool (*stop)(struct step_instance *);       /* false: a worker does not come back; its memory must stay */
+    void (*reset)(struct step_instance *);      /* after a failed call, once every worker is back */
+    void (*run)(struct step_instance *);        /* the entry that is `running`, on my devices */
+    bool (*late_ready)(struct step_instance *); /* the state is within bounds */
+    bool (*late_begin)(struct step_instance *); /* the next run of RT_STEP_LATE is its first part; false: no memory */
+    step_status (*late_end)(struct step_instance *, bool in_place); /* the last one */
 };
 struct stepc_mesh {                                                        /* comm.c */
     const struct rt_comm_ops *const *rows;                                 /* NULL after the last */
@@ -408,8 +420,7 @@ struct stepc_mesh {                                                        /* co
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);
-    void (*run)(struct step_instance *, const struct stepc_gemm *, void *const *arguments, uint32_t worker,
-                uint32_t workers);
+    void (*run)(struct rt_worker *, const struct stepc_gemm *, void *const *arguments, uint32_t chunk, uint32_t chunks);
 };
 /* A tensor file, or the tensors of a checkpoint, into the instance. Ranks agree once, before anything changes. */
 struct st_file;
@@ -466,8 +477,12 @@ static inline step_status rt_agree(struct step_instance *t, step_status mine)
 /* ---------------------------------------------------------------- unpack.c, plan.c */
 
 uint64_t rt_packed_number(const unsigned char **at);
-bool rt_unpack(struct step_instance *); /* tables of slots and buffers; false: out of memory */
-bool rt_plan(struct step_instance *);   /* entries and address maps; false: out of memory */
+bool rt_unpack(struct step_instance *);     /* tables of slots and buffers; false: out of memory */
+bool rt_plan(struct step_instance *);       /* entries and address maps; false: out of memory */
+bool rt_late_ready(struct step_instance *); /* late.c; see stepc_team */
+bool rt_late_begin(struct step_instance *);
+step_status rt_late_end(struct step_instance *, bool in_place);
+bool rt_go_ahead(struct step_instance *); /* step.c */
 void rt_point_inputs(struct step_instance *, enum rt_entry_kind, bool whole_only);
 void rt_point_weights(struct step_instance *, enum rt_entry_kind, enum rt_weights);
 

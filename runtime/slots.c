@@ -172,6 +172,7 @@ void rt_hyper_store(struct step_instance *t, const struct stepc_slot *s, double 
     uint64_t number = 0;
     rt_number_put(&number, s->dtype, 0, value);
     if (!t->stale) t->stale = RT_HYPERS;
+    if (!t->unknown) t->unknown = RT_HYPERS;
     for (RT_MINE(t, d)) t->device_ops->copy(d, d->state + s->offset, &number, rt_dtype_bytes(s->dtype), RT_TO_DEVICE);
 }
 

@@ -11,7 +11,7 @@ step_status rt_run_entry(struct step_instance *t, enum rt_entry_kind kind)
     const struct stepc_entry *e = t->entries[kind].table;
     struct rt_device *d = &t->devices[0];
     t->running = kind;
-    if (kind < RT_STEP) t->stale = RT_ALL;
+    if (kind < RT_STEP) t->stale = t->unknown = RT_ALL;
     if (!e->whole || t->local_count > 1) t->program->team->run(t);
     else { /* nobody to wake */ t->device_ops->launch_entry(&d->workers[0], e, d->maps[kind].pointers);
         if (t->device_ops->meet) t->device_ops->meet(d);
@@ -67,7 +67,7 @@ static void carry(struct rt_device *d, enum rt_carried what, char *to, const cha
 }
 
 /* The step will leave the state alone and put its own into the other block, which holds what it does not write. */
-static bool go_ahead(struct step_instance *t)
+bool rt_go_ahead(struct step_instance *t)
 {
     for (RT_MINE(t, d)) {
         if (!d->other) t->stale = RT_ALL;
@@ -80,19 +80,20 @@ static bool go_ahead(struct step_instance *t)
     return true;
 }
 
-/* Whether kernels stored something that is not finite; they are asked anew each time. */
-static bool flags_take(struct step_instance *t)
+/* What kernels saw of what they stored: STEPC_FLAG_*; they are asked anew each time. */
+static uint32_t flags_take(struct step_instance *t)
 {
-    bool raised = false;
+    uint32_t raised = 0;
     for (RT_MINE(t, d))
         for (uint32_t w = 0; w < t->threads; w++) {
             char *flag = (char *)d->workers[w].scratch - STEPC_FLAG_BEFORE;
-            uint32_t now;
-            if (!*(const uint32_t *)rt_view(d, flag, &now, sizeof now)) continue;
+            uint32_t now, seen = *(const uint32_t *)rt_view(d, flag, &now, sizeof now);
+            if (!seen) continue;
+            raised |= seen;
             now = 0;
             t->device_ops->copy(d, flag, &now, sizeof now, RT_TO_DEVICE);
-            raised = true;
         }
+    if (raised) t->unknown = RT_ALL;
     return raised;
 }
 
@@ -107,9 +108,8 @@ static bool slot_finite(struct rt_device *d, const struct stepc_slot *s)
     return true;
 }
 
-static bool step_finite(struct step_instance *t)
+static bool step_finite(struct step_instance *t, bool raised)
 {
-    bool raised = flags_take(t);
     if (t->loss_slot >= 0 && !isfinite(loss_of(t))) return false;
     if (!raised && !(t->marks & STEPC_PACKED_WATCHED)) return true;
     for (RT_MINE(t, d))
@@ -126,7 +126,7 @@ static void settle(struct step_instance *t, bool accepted, bool skipped)
 {
     for (RT_MINE(t, d)) {
         if (skipped) carry(d, RT_SCALE, d->state, d->ahead);
-        if (accepted) {
+        if (accepted && d->ahead != d->state) {
             d->other = d->state;
             d->state = d->ahead;
         }
@@ -146,16 +146,28 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     bool ahead = batch->flags || batch->accept;
     t->communication_ns = 0;
     t->waits = false;
-    if (ahead && !go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
+    bool late = ahead && t->late && !(batch->flags & STEP_COMPUTE);
+    if (ahead && !(late ? t->program->team->late_begin(t) : rt_go_ahead(t)))
+        return rt_fail(t, STEP_ENOMEM, "out of memory");
     rt_bind_step(t, k);
     const struct stepc_finite *finite = t->program->finite;
     if (finite) finite->begin(t);
-    step_status status = rt_run_entry(t, t->devices->ahead < t->devices->state ? RT_STEP_BACK : RT_STEP);
+    step_status status = rt_run_entry(t, late                                    ? RT_STEP_LATE
+                                         : t->devices->ahead < t->devices->state ? RT_STEP_BACK
+                                                                                 : RT_STEP);
+    t->part = RT_WHOLE;
+    uint32_t raised = flags_take(t);
+    if (late && !status) { /* in doubt the state is made beside the one that may stay, and looked at */
+        bool good = !raised && t->program->team->late_ready(t) && (t->loss_slot < 0 || isfinite(loss_of(t)));
+        late = !rt_agree(t, good ? STEP_OK : STEP_ENONFINITE);
+        if (!late) status = t->program->team->late_end(t, false);
+        raised |= flags_take(t);
+    }
     if (status) return status;
-    if (!step_finite(t)) flags = STEP_NONFINITE;
+    if (!late && !step_finite(t, raised & STEPC_FLAG_NOT_FINITE)) flags = STEP_NONFINITE;
     char first[RT_TEXT / 2] = "";
     bool found = finite && flags && finite->first(t, first, sizeof first);
-    bool refused = policy && rt_agree(t, flags ? STEP_ENONFINITE : STEP_OK), skipped = refused;
+    bool refused = policy && !late && rt_agree(t, flags ? STEP_ENONFINITE : STEP_OK), skipped = refused;
     if (refused && policy == STEP_ON_NONFINITE_STOP) {
         skipped = false;
         status = rt_fail(t, STEP_ENONFINITE, "step %llu: the %s is not finite%s%s; the state is as before the step",
@@ -174,6 +186,11 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
         rt_fp_enter();
         refused = rt_agree(t, veto);
         if (refused) flags |= STEP_SKIPPED;
+    }
+    if (late && !refused) {
+        status = t->program->team->late_end(t, true);
+        if (status) return status;
+        flags_take(t);
     }
     if (skipped) flags |= STEP_SKIPPED;
     t->waits = !refused && batch->flags & STEP_COMPUTE;

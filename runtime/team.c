@@ -121,7 +121,7 @@ void rt_cpu_launch(struct rt_worker *w, const struct stepc_command *c, void *con
 {
     if (c->gemm && c->gemm->prefer && w->instance->sgemm) {
         if (w->instance->program->finite && !chunk) w->instance->program->finite->product(w, c->gemm, arguments);
-        w->instance->program->blas->run(w->instance, c->gemm, arguments, chunk, chunks);
+        w->instance->program->blas->run(w, c->gemm, arguments, chunk, chunks);
         return;
     }
     if (c->members > 1) {
@@ -166,10 +166,17 @@ static void run_kernel(struct rt_worker *w, const struct rt_entry *e, uint32_t a
     if (finished) finish_chunks(p, finished, how->chunks);
 }
 
+/* Whether a command belongs to the part of the step that runs. */
+static bool runs(const struct step_instance *t, const struct stepc_command *c)
+{
+    return t->part == RT_WHOLE || c->late == (t->part == RT_LAST);
+}
+
 /* Until all commands from `known` on and before `at` are finished. False: the call failed elsewhere. */
 static bool wait_for_earlier(struct rt_worker *w, const struct rt_entry *e, uint32_t known, uint32_t at)
 {
     for (; known < at; known++) {
+        if (!runs(w->instance, &e->table->commands[known])) continue;
         struct rt_signal *done = &progress_of(w, known)->done;
         uint32_t chunks = e->commands[known].chunks, now;
         while (chunks && (now = atomic_load_explicit(&done->value, memory_order_acquire)) != chunks)
@@ -230,11 +237,15 @@ static void run_commands(struct rt_worker *w, const struct rt_entry *e, const st
         const struct stepc_command *c = &e->table->commands[i];
         const struct rt_command *how = &e->commands[i];
         void *const *arguments = m->pointers + how->arguments;
+        if (!runs(t, c)) {
+            i++;
+            continue;
+        }
         if (t->program->finite) {
             struct stepc_watch *watch = (void *)((char *)w->scratch - STEPC_FLAG_BEFORE);
             watch->now = depth ? round | i : (uint64_t)i << 44;
         }
-        if (how->sync && !(how->solo && w->index) && !works_alone(w)) {
+        if ((t->part ? how->part_sync : how->sync) && !(how->solo && w->index) && !works_alone(w)) {
             if (!wait_for_earlier(w, e, known, i)) return;
             known = i;
         }
@@ -311,12 +322,12 @@ static void run_trial(struct step_instance *t, struct rt_trial *trial)
     enum { RT_TRIAL = 4, RT_HOLD = 256, RT_LONGEST = 1 << 16 };
     if (trial->runs >= 2 * RT_TRIAL) {
         if (trial->runs++ == 2 * RT_TRIAL + trial->hold) trial->runs = 0;
-        t->alone = trial->alone;
+        t->alone = trial->chosen = trial->alone;
         run_team(t);
         return;
     }
     uint64_t begin = rt_now();
-    t->alone = trial->runs >= RT_TRIAL;
+    t->alone = trial->chosen = trial->runs >= RT_TRIAL;
     run_team(t);
     if (trial->runs % RT_TRIAL == 0) trial->ns[t->alone] = 0; /* the first of each kind warms up */
     else trial->ns[t->alone] += rt_now() - begin;
@@ -334,7 +345,10 @@ static void run(struct step_instance *t)
         run_team(t);
         return;
     }
-    run_trial(t, &e->trial);
+    if (t->part == RT_LAST) { /* by those who ran the first one */
+        t->alone = e->trial.chosen;
+        run_team(t);
+    } else run_trial(t, &e->trial);
     t->alone = false;
 }
 
@@ -423,4 +437,12 @@ static void reset(struct step_instance *t)
     }
 }
 
-const struct stepc_team stepc_part_team = {rt_unpack_commands, rt_plan_commands, start, stop, reset, run};
+const struct stepc_team stepc_part_team = {.unpack = rt_unpack_commands,
+                                           .plan = rt_plan_commands,
+                                           .start = start,
+                                           .stop = stop,
+                                           .reset = reset,
+                                           .run = run,
+                                           .late_ready = rt_late_ready,
+                                           .late_begin = rt_late_begin,
+                                           .late_end = rt_late_end};

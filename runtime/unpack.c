@@ -41,11 +41,11 @@ static void slot(const unsigned char **at, struct stepc_slot *s, struct extents 
     s->role = *(*at)++;
     s->dtype = *(*at)++;
     s->rank = *(*at)++;
-    unsigned bits = *(*at)++;
+    unsigned bits = (unsigned)rt_packed_number(at);
     s->flags = (bits & STEPC_PACKED_FROZEN ? (uint32_t)STEP_FROZEN : 0) |
                (bits & STEPC_PACKED_SHARDED ? (uint32_t)STEP_SHARDED : 0);
     s->computed = (bits & STEPC_PACKED_COMPUTED) != 0;
-    s->bits = (uint8_t)bits;
+    s->bits = (uint16_t)bits;
     s->used_by_infer = (bits & STEPC_PACKED_INFER) != 0;
     for (int32_t i = 0; i < s->rank; i++) x->shape[i] = x->local[i] = (int64_t)rt_packed_number(at);
     s->shape = x->shape;

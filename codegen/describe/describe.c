@@ -2,6 +2,7 @@
  * .note.stepc, so that tools read it without loading the object, and to which the tables point. Every struct is filled
  * as the header declares it, its pointers with the LLVM values that they will be, and then taken over word by word. */
 #include "codegen/cuda/cuda.h"
+#include "codegen/late/late.h"
 #include "codegen/llvm/llvm_emit.h"
 #include "codegen/llvm/llvm_object.h"
 #include "ir/base/json_tree.h"
@@ -92,9 +93,23 @@ static LLVMValueRef string(struct describe *d, const char *text)
 static LLVMValueRef gemm_record(const struct describe *d, const struct cg_kernel *k)
 {
     const struct cg_gemm *g = &k->gemm;
-    struct stepc_gemm r = {g->m,     g->n,        g->k,        g->lda,        g->ldb,        g->ldc,
-                           g->batch, g->stride_a, g->stride_b, g->stride_c,   g->a,          g->b,
-                           g->c,     g->trans_a,  g->trans_b,  g->accumulate, k->prefer_gemm};
+    struct stepc_gemm r = {g->m,
+                           g->n,
+                           g->k,
+                           g->lda,
+                           g->ldb,
+                           g->ldc,
+                           g->batch,
+                           g->stride_a,
+                           g->stride_b,
+                           g->stride_c,
+                           g->a,
+                           g->b,
+                           g->c,
+                           g->trans_a,
+                           g->trans_b,
+                           g->accumulate,
+                           k->prefer_gemm + g->bounded};
     return record(d, &r, sizeof r, 0);
 }
 
@@ -154,6 +169,23 @@ static void add_code(const struct describe *d, struct json_tree to)
     }
 }
 
+/* "late":{"commands":6,"bytes":1404944}: what a step that may be refused runs last, and of the state. */
+static void add_late(const struct describe *d, struct json_tree to)
+{
+    for (uint32_t i = 0; i < d->entry_count; i++) {
+        const struct cg_late *late = d->entries[i].late;
+        const struct plan *plan = d->entries[i].plan;
+        uint64_t commands = 0, bytes = 0;
+        for (size_t k = 0; late && k < plan->commands.count; k++) commands += late->late[k];
+        for (size_t b = 0; late && b < plan->buffers.count; b++)
+            if (plan->buffers.items[b].space == PLAN_NEXT && !late->early[b]) bytes += plan->buffers.items[b].bytes;
+        if (!late) continue;
+        struct json_tree counts = json_add_object(to, "late");
+        json_add_integer(counts, "commands", (int64_t)commands);
+        json_add_integer(counts, "bytes", (int64_t)bytes);
+    }
+}
+
 /* What only this folder knows of the report on the plan. */
 static void add_target(void *user, struct json_tree to)
 {
@@ -165,6 +197,7 @@ static void add_target(void *user, struct json_tree to)
     json_add_text(target, "features", cpu_features(d));
     if (d->target->without && *d->target->without) json_add_text(target, "without", d->target->without);
     if (!d->cuda) add_code(d, to);
+    add_late(d, to);
 }
 
 /* A note's layout: sizes of name and text, type, name padded to 4, text padded to 4. A second one has room for what is

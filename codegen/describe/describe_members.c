@@ -1,5 +1,6 @@
 /* What a kernel command is called with. One over many tensors has a list of members: a set of buffers and a number of
  * iterations each. Members whose tensors lie one behind the other at every argument become one. */
+#include "codegen/late/late.h"
 #include "codegen/llvm/llvm_object.h"
 #include "ir/plan.h"
 
@@ -8,18 +9,22 @@ static bool same_place(const struct plan_buffer *a, const struct plan_buffer *b)
     return a->space == b->space && a->offset == b->offset && a->slot == b->slot;
 }
 
-/* Does b lie directly behind a? */
-static bool behind(const struct plan_buffer *a, const struct plan_buffer *b)
-{
-    return a->space == b->space && a->space != PLAN_INPUT && a->space != PLAN_METRIC &&
-           b->offset == a->offset + a->bytes;
-}
-
 struct arguments {
     const struct plan *plan;
     const struct plan_command *c;
     size_t inputs, outputs;
+    const uint32_t *held; /* NULL: nothing is */
 };
+
+/* Does b lie directly behind a? */
+static bool behind(const struct arguments *arguments, uint32_t first, uint32_t then)
+{
+    const struct plan_buffer *a = &arguments->plan->buffers.items[first], *b = &arguments->plan->buffers.items[then];
+    const uint32_t *held = arguments->held;
+    return (!held || (held[first] == CG_NOT_HELD ? held[then] == CG_NOT_HELD : held[then] == held[first] + a->bytes)) &&
+           a->space == b->space && a->space != PLAN_INPUT && a->space != PLAN_METRIC &&
+           b->offset == a->offset + a->bytes;
+}
 
 static uint32_t argument(const struct arguments *a, uint32_t member, size_t i)
 {
@@ -48,16 +53,17 @@ static bool joined(const struct arguments *a, uint32_t member, uint32_t then, in
         const struct plan_buffer *y = &a->plan->buffers.items[argument(a, then, i)];
         bool full = ir_type_elements(argument_type(a, member, i)) == elements &&
                     (elements > 1 || at_index(a, member, i));
-        if (full ? !behind(x, y) : !same_place(x, y)) return false;
+        if (full ? !behind(a, argument(a, member, i), argument(a, then, i)) : !same_place(x, y)) return false;
     }
     return true;
 }
 
-void cg_members(const struct plan *plan, const struct plan_command *c, const struct cg_kernel *kernels,
-                struct arena *arena, struct cg_members *out)
+void cg_members(const struct cg_entry *entry, const struct plan_command *c, struct arena *arena, struct cg_members *out)
 {
+    const struct plan *plan = entry->plan;
+    const struct cg_kernel *kernels = entry->kernels;
     const struct plan_group *g = &plan->groups.items[c->group];
-    struct arguments a = {plan, c, g->inputs.count, g->outputs.count};
+    struct arguments a = {plan, c, g->inputs.count, g->outputs.count, entry->late ? entry->late->held : NULL};
     uint32_t members = plan_members(c), per = (uint32_t)(a.inputs + a.outputs);
     *out = (struct cg_members){.buffers = arena_new_array(arena, uint32_t, (size_t)per * members + 1),
                                .ends = arena_new_array(arena, int64_t, members + 1)};

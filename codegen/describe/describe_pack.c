@@ -1,5 +1,6 @@
 /* Slots, buffers and commands as the stream of bytes that an object carries instead of tables with pointers
  * (step_abi.h). */
+#include "codegen/late/late.h"
 #include "codegen/llvm/llvm_object.h"
 #include "ir/base/json_tree.h"
 #include "ir/plan.h"
@@ -78,7 +79,7 @@ static uint8_t *step_bits(const struct plan_module *plans, struct arena *arena)
     return bits;
 }
 
-static void add_slot(struct pack *p, uint32_t index, uint64_t offset, uint8_t bits)
+static void add_slot(struct pack *p, uint32_t index, uint64_t offset, uint32_t bits)
 {
     const struct ir_slot *s = &p->module->slots.items[index];
     bool sharded = false;
@@ -87,10 +88,11 @@ static void add_slot(struct pack *p, uint32_t index, uint64_t offset, uint8_t bi
     add_byte(p, s->role);
     add_byte(p, ir_dtype_abi(s->type.dtype));
     add_byte(p, s->type.rank);
-    add_byte(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) |
-                    (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
-                    (s->role == IR_ROLE_INPUT && used_by(p->module, "infer", index) ? STEPC_PACKED_INFER : 0u) |
-                    (s->index_limit ? STEPC_PACKED_LIMIT : 0u) | (s->initial != 0 ? STEPC_PACKED_INITIAL : 0u) | bits);
+    add_number(p, (s->frozen ? STEPC_PACKED_FROZEN : 0u) | (sharded ? STEPC_PACKED_SHARDED : 0u) |
+                      (s->computed ? STEPC_PACKED_COMPUTED : 0u) |
+                      (s->role == IR_ROLE_INPUT && used_by(p->module, "infer", index) ? STEPC_PACKED_INFER : 0u) |
+                      (s->index_limit ? STEPC_PACKED_LIMIT : 0u) | (s->initial != 0 ? STEPC_PACKED_INITIAL : 0u) |
+                      bits);
     for (uint32_t i = 0; i < s->type.rank; i++) add_number(p, (uint64_t)s->type.dim[i]);
     for (uint32_t i = 0; sharded && i < s->type.rank; i++) {
         add_number(p, (uint64_t)(s->type.dim[i] / parts(p->module, s->sharding.dim[i])));
@@ -131,7 +133,7 @@ static void add_kernel(struct commands *c, const struct cg_entry *entry, const s
     const struct cg_kernel *kernel = &entry->kernels[command->group];
     void *function = entry->functions[command->group]; /* none in an object for CUDA */
     struct cg_members members;
-    cg_members(entry->plan, command, entry->kernels, c->p.arena, &members);
+    cg_members(entry, command, c->p.arena, &members);
     uint32_t count = members.count * (uint32_t)(g->inputs.count + g->outputs.count), number = 0, gemm = 0;
     if (function) {
         uint64_t key = (uint64_t)(uintptr_t)function;
@@ -182,9 +184,11 @@ static void add_collective(struct commands *c, const struct plan_command *comman
     c->buffers += 2;
 }
 
-static void add_command(struct commands *c, const struct cg_entry *entry, const struct plan_command *command)
+static void add_command(struct commands *c, const struct cg_entry *entry, size_t index)
 {
-    add_byte(&c->p, (uint32_t)command->kind | (uint32_t)command->barrier_before << 2);
+    const struct plan_command *command = &entry->plan->commands.items[index];
+    uint32_t late = entry->late && entry->late->late[index];
+    add_byte(&c->p, (uint32_t)command->kind | (uint32_t)command->barrier_before << 2 | late << 3);
     if (command->kind == PLAN_KERNEL) {
         add_kernel(c, entry, command);
         return;
@@ -206,19 +210,24 @@ struct cg_packed pack_tables(const struct plan_module *plans, const struct cg_en
     struct pack p = {.arena = arena, .module = plans->module};
     struct commands c = {.p = p, .kernels = MAP(arena)};
     const uint8_t *bits = step_bits(plans, arena);
-    for (uint32_t i = 0; i < plans->module->slots.count; i++)
-        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0, bits[i]);
+    for (uint32_t i = 0; i < plans->module->slots.count; i++) {
+        bool positive = false;
+        for (uint32_t e = 0; e < count; e++) positive |= entries[e].late && entries[e].late->positive[i];
+        add_slot(&p, i, plans->slot_offset ? plans->slot_offset[i] : 0,
+                 bits[i] | (positive ? STEPC_PACKED_POSITIVE : 0u));
+    }
     for (uint32_t e = 0; e < count; e++)
         for (size_t i = 0; i < entries[e].plan->buffers.count; i++) {
             const struct plan_buffer *b = &entries[e].plan->buffers.items[i];
-            add_number(&p, b->space);
-            add_number(&p, b->slot);
+            uint32_t held = entries[e].late ? entries[e].late->held[i] : CG_NOT_HELD;
+            bool early = entries[e].late && entries[e].late->early[i];
+            add_number(&p, held != CG_NOT_HELD ? STEPC_AT_HELD : early ? STEPC_AT_EARLY : b->space);
+            add_number(&p, held != CG_NOT_HELD ? held : b->slot);
             add_number(&p, b->offset);
             add_number(&p, b->bytes);
         }
     for (uint32_t e = 0; e < count; e++)
-        for (size_t i = 0; i < cg_command_count(&entries[e], cuda); i++)
-            add_command(&c, &entries[e], &entries[e].plan->commands.items[i]);
+        for (size_t i = 0; i < cg_command_count(&entries[e], cuda); i++) add_command(&c, &entries[e], i);
     add_number(&p, c.buffers); /* never empty */
     add_number(&p, c.ends);
     add_bytes(&p, c.p.out.items, c.p.out.count);

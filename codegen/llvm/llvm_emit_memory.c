@@ -214,17 +214,18 @@ void emit_store(struct emit *e, const struct nest_stmt *s)
     LLVMTypeRef memory = emit_memory_type(e, dtype), vector = LLVMVectorType(memory, e->lanes);
     struct place place = find_place(e, s->buffer, memory, &s->index);
     const struct emit_value *value = &e->values[s->args[0]];
-    bool lane_cond = s->cond && e->values[s->cond].varies, checked = e->nest->buffers.items[s->buffer].checked;
+    bool lane_cond = s->cond && e->values[s->cond].varies;
+    uint8_t checked = e->nest->buffers.items[s->buffer].checked;
     if (place.kind == PLACE_UNIFORM && !value->varies && !lane_cond) {
         struct emit_branch branch = {NULL, NULL};
         if (s->cond) branch = emit_if(e, e->values[s->cond].v);
-        if (checked) emit_check(e, 0, value->v, NULL);
+        if (checked) emit_check(e, 0, checked == NEST_BOUNDED, value->v, NULL);
         aligned_store(e, to_memory(e, dtype, value->v), place.base, dtype);
         if (s->cond) emit_endif(e, branch);
         return;
     }
     LLVMValueRef mask = emit_live(e, s->cond), spread = emit_spread(e, value, true), raw = to_memory(e, dtype, spread);
-    if (checked) emit_check(e, s->buffer % EMIT_CHECK_WAYS, spread, mask);
+    if (checked) emit_check(e, s->buffer % EMIT_CHECK_WAYS, checked == NEST_BOUNDED, spread, mask);
     if (place.kind == PLACE_NEIGHBOURS) {
         store_vector(e, raw, place.base, dtype, mask);
         return;

@@ -21,6 +21,7 @@ struct cg_entry {
     const struct cg_kernel *kernels; /* by group */
     void **functions;                /* by group: LLVMValueRef of the kernel; NULL where `whole` stands for all */
     void *whole;                     /* LLVMValueRef, NULL: none */
+    const struct cg_late *late;      /* NULL: no command may wait */
 };
 /* describe.c: adds the constant `stepc_program` (step_abi.h) and all it points at. `cuda` (cuda.h): NULL for CPU
  * objects. */
@@ -35,8 +36,7 @@ struct cg_members {
     int64_t extent;    /* of all */
     double work;
 };
-void cg_members(const struct plan *, const struct plan_command *, const struct cg_kernel *, struct arena *,
-                struct cg_members *);
+void cg_members(const struct cg_entry *, const struct plan_command *, struct arena *, struct cg_members *);
 /* describe_pack.c: slots, buffers and commands as bytes; a dtype's number in tables. */
 struct cg_packed {
     struct cg_bytes bytes;

@@ -111,7 +111,7 @@ static void start(struct lower *l)
         nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->inputs.items[i])->dtype, false, NULL);
     for (size_t i = 0; i < g->outputs.count; i++) {
         uint32_t b = nest_argument(&l->b, (enum ir_dtype)ir_type(l->f, g->outputs.items[i])->dtype, true, NULL);
-        nest->buffers.items[b].checked = l->checked && l->checked[i];
+        nest->buffers.items[b].checked = l->checked && l->checked[i] ? NEST_FINITE : NEST_ANY;
     }
 }
 

@@ -92,11 +92,12 @@ struct nest_stmt {
     VEC(struct nest_stmt *) body;
 };
 
+enum { NEST_ANY, NEST_FINITE, NEST_BOUNDED /* below 2^40 (codegen/late/late.h) */ };
 struct nest_buffer {
     uint8_t dtype;
     bool written, local;
-    bool checked;   /* what is stored here and is not finite raises the flag in front of the scratch (step_abi.h) */
-    int64_t extent; /* of locals */
+    uint8_t checked; /* what is stored here and is not so raises the flag in front of the scratch (step_abi.h) */
+    int64_t extent;  /* of locals */
     const char *doc;
 };
 

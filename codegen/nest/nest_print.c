@@ -88,14 +88,15 @@ static void print_stmts(struct str *out, struct nest_stmt *const *items, size_t 
 
 void nest_print(const struct nest *nest, struct str *out)
 {
+    static const char *const checks[] = {"", " checked", " bounded"};
     str_addf(out, "nest lanes %u parallel %lld grain %lld scratch %llu%s\n", nest->lanes,
              (long long)nest->parallel_extent, (long long)nest->grain, (unsigned long long)nest->scratch_bytes,
              nest->flat ? " flat" : "");
     for (uint32_t i = 0; i < nest->argument_count; i++) {
         const struct nest_buffer *buffer = &nest->buffers.items[i];
         str_addf(out, "  %s b%u %s%s%s%s\n", buffer->written ? "out" : "in", i,
-                 ir_dtype_name((enum ir_dtype)buffer->dtype), buffer->checked ? " checked" : "",
-                 buffer->doc ? " # " : "", buffer->doc ? buffer->doc : "");
+                 ir_dtype_name((enum ir_dtype)buffer->dtype), checks[buffer->checked], buffer->doc ? " # " : "",
+                 buffer->doc ? buffer->doc : "");
     }
     print_stmts(out, nest->body.items, nest->body.count, 1);
 }

@@ -128,4 +128,5 @@ def main():
     sys.exit(1 if wrong or not todo else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,8 +10,14 @@
 typedef void stepc_kernel_fn(void *const *buffers, int64_t lo, int64_t hi, void *scratch);
 /* So many bytes in front of `scratch`; all but the flag only with checks of values (`finite`). */
 enum { STEPC_FLAG_BEFORE = 64 };
+enum {
+    STEPC_FLAG_NOT_FINITE = 1, /* a float that is not finite, or whose square is not */
+    STEPC_FLAG_LARGE = 2 /* one whose absolute value is STEPC_BOUND or more; in entries with commands that are `late` */
+};
+#define STEPC_BOUND 0x1p40
+#define STEPC_BOUND_HYPER 0x1p20
 struct stepc_watch {
-    uint32_t flag;          /* becomes 1 where a kernel stores a float that is not finite AT_NEXT */
+    uint32_t flag;          /* STEPC_FLAG_*, of what kernels store AT_NEXT, or make there for others */
     uint32_t site;          /* what made the first value that is not finite, from 1; 0: there is none */
     uint64_t at;            /* `now` of it */
     int64_t element;        /* -1: not known */
@@ -29,11 +35,14 @@ enum {
     STEPC_AT_RESULT,
     STEPC_AT_CONSTANT,
     STEPC_AT_DEVICE, /* int32 positions of this device along each set of mesh axes: offset = 4 * bit mask of the axes */
-    STEPC_AT_NEXT    /* what a step makes of the state: as AT_STATE, in the same block or in a second one */
+    STEPC_AT_NEXT,   /* what a step makes of the state: as AT_STATE, in the same block or in a second one */
+    /* In entries with commands that are `late`: */
+    STEPC_AT_HELD, /* as AT_ARENA; where late commands run behind all others at `slot` of a block of its own */
+    STEPC_AT_EARLY /* as AT_NEXT, but no late command writes it */
 };
 struct stepc_buffer {
     uint32_t space;  /* STEPC_AT_* */
-    uint32_t slot;   /* INPUT: which slot */
+    uint32_t slot;   /* INPUT: which slot; HELD: a second offset */
     uint64_t offset; /* in its space */
     uint64_t bytes;
 };
@@ -44,13 +53,15 @@ enum { STEPC_SUM, STEPC_MAX, STEPC_MIN };
 
 struct stepc_gemm { /* what a BLAS needs to do a kernel's work: C (+)= op(A) op(B), row-major f32 */
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
-    uint32_t a, b, c; /* which of the command's buffers */
-    uint8_t trans_a, trans_b, accumulate, prefer;
+    uint32_t a, b, c;                             /* which of the command's buffers */
+    uint8_t trans_a, trans_b, accumulate, prefer; /* prefer 2: C must be seen to be below STEPC_BOUND */
 };
 
 struct stepc_command {
     uint8_t kind;
-    uint8_t barrier;               /* workers meet before this command */
+    uint8_t barrier; /* workers meet before this command */
+    uint8_t late;    /* may run after all that are not, and then does not make anything infinite or NaN of what
+                        is below the bounds (STEPC_BOUND) */
     uint8_t collective, reduction; /* STEPC_ALL_REDUCE.., STEPC_SUM.. */
     uint8_t dtype;                 /* of a collective's elements */
     uint32_t buffer_count;         /* of all members */
@@ -112,7 +123,7 @@ struct stepc_slot {
     double initial;        /* hyper-parameters; the least index */
     uint8_t computed;      /* read through entry "derive" */
     uint8_t used_by_infer; /* inputs that infer needs */
-    uint8_t bits;          /* STEPC_PACKED_KEPT, STEPC_PACKED_WATCHED */
+    uint16_t bits;         /* STEPC_PACKED_KEPT and on */
 };
 
 /* Objects for CUDA: their kernels as cubins, one per architecture. A kernel's parameters are the addresses of its
@@ -178,13 +189,13 @@ struct stepc_program {
     const struct stepc_checkpoint *checkpoint;
     /* NULL, or slots and buffers as a stream of bytes, which stand for `slots` and the entries' `buffers` (NULL then):
      * every pointer of a table costs 32 bytes in the file. Numbers are LEB128. Per slot: name with its zero; role;
-     * dtype; rank; STEPC_PACKED_* bits; shape; if sharded per dimension local and axes, then the JSON text with its
-     * zero; offset; limit and initial value (8 bytes) if their bit is set. Then per entry and buffer: space, slot,
-     * offset, bytes. Then the commands of all entries that have some (whose `commands` are NULL): how many buffer
-     * indices and ends there are in all; per command a byte, kind | barrier << 2. A kernel: its number in `kernels` and
-     * in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a float), and the number of its
-     * members with their ends if there are several. A loop: counter, limit, flag + 1, other, place with its zero. A
-     * collective: its kind, reduction, dtype (bytes), the two buffers, axes, count, inner, into, place. */
+     * dtype; rank; STEPC_PACKED_* bits (a number); shape; if sharded per dimension local and axes, then the JSON text
+     * with its zero; offset; limit and initial value (8 bytes) if their bit is set. Then per entry and buffer: space,
+     * slot, offset, bytes. Then the commands of all entries that have some (whose `commands` are NULL): how many buffer
+     * indices and ends there are in all; per command a byte, kind | barrier << 2 | late << 3. A kernel: its number in
+     * `kernels` and in `gemms` (from 1, 0: none), buffers (their number first), extent, grain, work (a float), and the
+     * number of its members with their ends if there are several. A loop: counter, limit, flag + 1, other, place with
+     * its zero. A collective: its kind, reduction, dtype (bytes), the two buffers, axes, count, inner, into, place. */
     const unsigned char *packed;
     stepc_kernel_fn *const *kernels;
     const struct stepc_gemm *gemms;
@@ -205,11 +216,12 @@ enum {
     STEPC_PACKED_INFER = 8,
     STEPC_PACKED_LIMIT = 16,
     STEPC_PACKED_INITIAL = 32,
-    STEPC_PACKED_KEPT = 64,    /* a step changes it in place: AT_NEXT begins as what is AT_STATE */
-    STEPC_PACKED_WATCHED = 128 /* floats that a step makes; kernels see whether they are finite but for single numbers
+    STEPC_PACKED_KEPT = 64,     /* a step changes it in place: AT_NEXT begins as what is AT_STATE */
+    STEPC_PACKED_WATCHED = 128, /* floats that a step makes; kernels see whether they are finite but for single numbers
                                   (rank 0) of optimizers, which may be infinite from the start */
+    STEPC_PACKED_POSITIVE = 256 /* late commands must find nothing here that is below 0 */
 };
-enum { STEPC_TABLES = 5 };
+enum { STEPC_TABLES = 6 };
 
 extern const struct stepc_program stepc_program;
 #endif

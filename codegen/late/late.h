@@ -1,0 +1,39 @@
+/* Which commands of a step may wait until it is decided that the step counts. A step that may be refused then runs in
+ * two parts: what makes the gradients, the loss and the metrics; and, if nobody refuses, the update of the state, in
+ * place. Without this it would write the new state beside the old one, and move twice as much through the caches.
+ *
+ * This needs a proof that the update makes nothing infinite or NaN, given that what the first part has made for it and
+ * the state are below a bound, which kernels see while they store (NEST_BOUNDED). Where the bound does not hold, and
+ * where nothing can be proved, the runtime goes the other way. */
+#ifndef CODEGEN_LATE_LATE_H
+#define CODEGEN_LATE_LATE_H
+#include "codegen/codegen.h"
+
+/* late_bounds.c: what is known of all elements of a value: each is NaN, if it may be that, or between the two. */
+struct cg_bounds {
+    double low, high;
+    bool nan;
+};
+/* Of the values of a step, its parameters and inputs being what the runtime sees to: floats of the state that kernels
+ * look at (STEPC_BOUND), hyper-parameters (STEPC_BOUND_HYPER), and of slots marked `positive` not below 0. `seen`: by
+ * value, those that are stored and seen to be below the bound. Slots that a step may make negative lose their mark. */
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, struct arena *);
+bool cg_bounds_finite(const struct ir_type *, struct cg_bounds);
+/* Floats of the state that kernels look at when a step stores them. The others are single numbers of optimizers, which
+ * may be infinite (the best loss before there is one). */
+bool cg_is_watched(enum ir_role, const struct ir_type *);
+
+/* late_find.c */
+enum { CG_NOT_HELD = UINT32_MAX };
+struct cg_late {
+    bool *late;     /* by command */
+    uint32_t *held; /* by buffer of the arena that late commands read: its place among these; CG_NOT_HELD: none */
+    bool *early;    /* by buffer of the next state: an early command writes it */
+    bool **seen;    /* by command, then by what it writes: it is seen to be below the bound; NULL: none of it */
+    bool *positive; /* by slot */
+};
+/* NULL: no command may wait, or it would not pay. */
+const struct cg_late *cg_late_find(const struct plan *step, struct arena *);
+/* Kernels see whether what they store is below the bound, where that has to be known. */
+void cg_late_watch(const struct plan *step, const struct cg_late *, struct cg_kernel *);
+#endif

@@ -1,0 +1,356 @@
+/* Interval arithmetic over a step. Bounds are widened by what rounding can add; a bound beyond what the dtype holds
+ * becomes infinite, and a number too small to divide by becomes 0 (it may have been flushed). What has no rule may be
+ * anything that its dtype holds. */
+#include "codegen/late/late.h"
+#include <math.h>
+#include <stepc/step_abi.h>
+
+enum { REFINE_DEPTH = 5, MOST_ROUNDS = 8, MOST_ELEMENTS = 1 << 16 };
+
+struct evaluation {
+    const struct ir_func *f;
+    struct cg_bounds *of;             /* by value */
+    struct cg_bounds **results;       /* by value: of calls */
+    const struct cg_bounds *operands; /* of a function that is called, by parameter */
+    const bool *seen, *positive;
+    struct arena *arena;
+    /* in one branch of a select: a value and what is known of it there */
+    ir_value refined;
+    struct cg_bounds known;
+};
+
+static const double infinite = (double)INFINITY;
+
+static struct cg_bounds anything(const struct ir_type *t)
+{
+    enum ir_dtype d = (enum ir_dtype)t->dtype;
+    if (d == IR_TUPLE) return (struct cg_bounds){-infinite, infinite, true};
+    return (struct cg_bounds){ir_dtype_least(d), ir_dtype_greatest(d), ir_dtype_is_float(d)};
+}
+
+/* The largest number of a float, with room for a rounding. */
+static double most_of(enum ir_dtype d) { return d == IR_F64 ? 0x1p1000 : d == IR_F16 ? 0x1p15 : 0x1p126; }
+
+bool cg_bounds_finite(const struct ir_type *t, struct cg_bounds b)
+{
+    double most = most_of((enum ir_dtype)t->dtype);
+    return !b.nan && b.low >= -most && b.high <= most;
+}
+
+bool cg_is_watched(enum ir_role role, const struct ir_type *t)
+{
+    return ir_dtype_is_float((enum ir_dtype)t->dtype) && (role == IR_ROLE_PARAM || role == IR_ROLE_EMA || t->rank);
+}
+
+/* A result of arithmetic as its dtype holds it. */
+static struct cg_bounds rounded(const struct ir_type *t, double low, double high, bool nan)
+{
+    enum ir_dtype d = (enum ir_dtype)t->dtype;
+    if (!(low <= high)) return anything(t); /* one of them is NaN */
+    if (!ir_dtype_is_float(d))
+        return low < ir_dtype_least(d) || high > ir_dtype_greatest(d) ? anything(t) : (struct cg_bounds){low, high, 0};
+    double part = d == IR_F64 ? 0x1p-40 : d == IR_F32 ? 0x1p-18 : 0x1p-6, most = most_of(d), least = 0x1p-100;
+    low -= fabs(low) * part, high += fabs(high) * part;
+    if (d == IR_F16) least = 0x1p-12;
+    if (low > 0 && low < least) low = 0;
+    if (high < 0 && high > -least) high = 0;
+    return (struct cg_bounds){low < -most ? -infinite : low, high > most ? infinite : high, nan};
+}
+
+static struct cg_bounds either(struct cg_bounds a, struct cg_bounds b)
+{
+    return (struct cg_bounds){fmin(a.low, b.low), fmax(a.high, b.high), a.nan || b.nan};
+}
+
+static bool has_zero(struct cg_bounds b) { return b.low <= 0 && b.high >= 0; }
+static bool has_infinity(struct cg_bounds b) { return isinf(b.low) || isinf(b.high); }
+
+/* The least and greatest of four products or the like, of which 0 * infinity is 0: NaN is told apart. */
+static struct cg_bounds corners(const struct ir_type *t, double (*f)(double, double), struct cg_bounds a,
+                                struct cg_bounds b, bool nan)
+{
+    double low = infinite, high = -infinite;
+    for (int i = 0; i < 4; i++) {
+        double v = f(i & 1 ? a.high : a.low, i & 2 ? b.high : b.low);
+        if (isnan(v)) v = 0;
+        low = fmin(low, v), high = fmax(high, v);
+    }
+    return rounded(t, low, high, nan);
+}
+
+static double times(double x, double y) { return x * y; }
+static double over(double x, double y) { return x / y; }
+
+static struct cg_bounds product(const struct ir_type *t, struct cg_bounds a, struct cg_bounds b)
+{
+    bool nan = a.nan || b.nan || (has_zero(a) && has_infinity(b)) || (has_zero(b) && has_infinity(a));
+    return corners(t, times, a, b, nan);
+}
+
+static struct cg_bounds quotient(const struct ir_type *t, struct cg_bounds a, struct cg_bounds b)
+{
+    if (!ir_dtype_is_float((enum ir_dtype)t->dtype)) return anything(t);
+    if (has_zero(b)) return anything(t);
+    return corners(t, over, a, b, a.nan || b.nan || (has_infinity(a) && has_infinity(b)));
+}
+
+static struct cg_bounds sum(const struct ir_type *t, struct cg_bounds a, struct cg_bounds b)
+{
+    bool nan = a.nan || b.nan || (a.high == infinite && b.low == -infinite) ||
+               (a.low == -infinite && b.high == infinite);
+    double low = a.low + b.low, high = a.high + b.high;
+    return rounded(t, isnan(low) ? -infinite : low, isnan(high) ? infinite : high, nan);
+}
+
+/* x ** y for x not below 0, where it grows or shrinks in both; for y = 2 and the like through the square. */
+static struct cg_bounds power(const struct ir_type *t, struct cg_bounds x, struct cg_bounds y)
+{
+    bool integral = y.low == y.high && y.low == floor(y.low);
+    if (!ir_dtype_is_float((enum ir_dtype)t->dtype) || y.nan || has_infinity(y) || (x.low <= 0 && y.low < 0))
+        return anything(t);
+    if (x.low >= 0) return corners(t, pow, x, y, x.nan);
+    if (!integral || y.low > 64) return anything(t);
+    double most = fmax(fabs(x.low), fabs(x.high));
+    return rounded(t, fmod(y.low, 2) != 0 ? -pow(most, y.low) : 0, pow(most, y.low), x.nan);
+}
+
+/* One that grows with its operand; the function of NaN is NaN. */
+static struct cg_bounds growing(const struct ir_type *t, double (*f)(double), struct cg_bounds x, double domain)
+{
+    if (x.low < domain) return (struct cg_bounds){-infinite, infinite, true};
+    return rounded(t, f(x.low), f(x.high), x.nan);
+}
+
+static struct cg_bounds constant(const struct ir_node *n)
+{
+    int64_t count = n->splat ? 1 : ir_type_elements(&n->type);
+    struct cg_bounds b = {infinite, -infinite, false};
+    if (!count || count > MOST_ELEMENTS) return anything(&n->type);
+    for (int64_t i = 0; i < count; i++) {
+        double v = ir_element_get((enum ir_dtype)n->type.dtype, n->data, (size_t)i);
+        b = either(b, (struct cg_bounds){v, v, isnan(v)});
+    }
+    return b;
+}
+
+static struct cg_bounds cast(const struct ir_type *to, struct cg_bounds x)
+{
+    enum ir_dtype d = (enum ir_dtype)to->dtype;
+    if (ir_dtype_is_float(d)) return rounded(to, x.low, x.high, x.nan);
+    if (d == IR_BOOL || x.nan || x.low <= ir_dtype_least(d) || x.high >= ir_dtype_greatest(d)) return anything(to);
+    return rounded(to, trunc(x.low), trunc(x.high), false);
+}
+
+/* ---------------------------------------------------------------- values */
+
+static struct cg_bounds rule(struct evaluation *e, ir_value v, int depth);
+
+static bool passes_on(const struct ir_node *n)
+{
+    return n->op == OP_broadcast || n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice ||
+           n->op == OP_reverse || n->op == OP_dynamic_slice || n->op == OP_take || n->op == OP_all_gather;
+}
+
+/* Of a value; in a branch, made anew of what is known there. */
+static struct cg_bounds look(struct evaluation *e, ir_value v, int depth)
+{
+    if (!e->refined || !depth) return e->of[v];
+    if (v == e->refined) return e->known;
+    const struct ir_node *n = ir_get(e->f, v);
+    bool number = ir_type(e->f, e->refined)->rank == 0; /* else only at the same index */
+    if (!ir_is_ewise((enum ir_op)n->op) && !(number && n->op == OP_broadcast)) return e->of[v];
+    struct cg_bounds here = rule(e, v, depth - 1), there = e->of[v];
+    return (struct cg_bounds){fmax(here.low, there.low), fmin(here.high, there.high), here.nan && there.nan};
+}
+
+static struct cg_bounds intersected(struct cg_bounds a, struct cg_bounds b)
+{
+    return (struct cg_bounds){fmax(a.low, b.low), fmin(a.high, b.high), a.nan && b.nan};
+}
+
+/* A branch of which nothing is known yet, where `x` is known to lie between the two. */
+static struct cg_bounds branch_where(struct evaluation *e, ir_value branch, ir_value x, double low, double high)
+{
+    const struct ir_type *t = ir_type(e->f, branch);
+    struct cg_bounds out = e->of[branch];
+    bool known = ir_dtype_is_float((enum ir_dtype)t->dtype) ? cg_bounds_finite(t, out) : out.low > anything(t).low;
+    while (ir_get(e->f, x)->op == OP_broadcast && ir_type(e->f, ir_get(e->f, x)->args[0])->rank == 0)
+        x = ir_get(e->f, x)->args[0];
+    if (known || ir_get(e->f, x)->op == OP_constant) return out;
+    e->known = (struct cg_bounds){fmax(e->of[x].low, low), fmin(e->of[x].high, high), false};
+    if (!(e->known.low <= e->known.high)) return out; /* it is never taken */
+    e->refined = x;
+    out = look(e, branch, REFINE_DEPTH);
+    e->refined = 0;
+    return out;
+}
+
+/* p ? x : y. If p compares, each branch is computed where the comparison came out so; one with NaN comes out false. */
+static struct cg_bounds selected(struct evaluation *e, const struct ir_node *n, struct cg_bounds yes,
+                                 struct cg_bounds no)
+{
+    ir_value c = n->args[0];
+    while (ir_get(e->f, c)->op == OP_broadcast && ir_type(e->f, ir_get(e->f, c)->args[0])->rank == 0)
+        c = ir_get(e->f, c)->args[0];
+    bool turned = ir_get(e->f, c)->op == OP_not;
+    const struct ir_node *test = ir_get(e->f, turned ? ir_get(e->f, c)->args[0] : c);
+    if ((test->op != OP_lt && test->op != OP_le) || e->refined) return either(yes, no);
+    ir_value x = test->args[0], y = test->args[1];
+    struct cg_bounds a = e->of[x], b = e->of[y], *under = turned ? &no : &yes, *above = turned ? &yes : &no;
+    ir_value when = n->args[turned ? 2 : 1], otherwise = n->args[turned ? 1 : 2];
+    bool integer = !ir_dtype_is_float((enum ir_dtype)ir_type(e->f, x)->dtype);
+    double less = integer && test->op == OP_lt, more = integer && test->op == OP_le;
+    *under = intersected(*under, branch_where(e, when, x, -infinite, b.high - less));
+    *under = intersected(*under, branch_where(e, when, y, a.low + less, infinite));
+    if (a.nan || b.nan) return either(yes, no);
+    *above = intersected(*above, branch_where(e, otherwise, x, b.low + more, infinite));
+    *above = intersected(*above, branch_where(e, otherwise, y, -infinite, a.high - more));
+    return either(yes, no);
+}
+
+/* How many elements, or devices, are added up for one of the result. */
+static double addends(const struct evaluation *e, const struct ir_node *n)
+{
+    const struct ir_type *x = ir_type(e->f, n->args[0]);
+    double count = 1;
+    if (n->op == OP_dot)
+        for (uint32_t i = 0; i < n->attr[2].n; i++) count *= (double)x->dim[n->attr[2].v[i]];
+    else if (n->op == OP_reduce_sum)
+        for (uint32_t i = 0; i < n->attr[0].n; i++) count *= (double)x->dim[n->attr[0].v[i]];
+    else
+        for (uint32_t i = 0; i < e->f->module->mesh.axis_count; i++) count *= (double)e->f->module->mesh.size[i];
+    return count < 1 ? 1 : count;
+}
+
+static struct cg_bounds added_up(const struct ir_type *t, struct cg_bounds x, double count)
+{
+    struct cg_bounds n = {1, count, false};
+    if (x.high <= 0) n.low = 1;
+    struct cg_bounds out = product(t, x, n);
+    out.nan = x.nan || (x.low == -infinite && x.high == infinite);
+    double part = 1 + count * (t->dtype == IR_F64 ? 0x1p-40 : 0x1p-6) / 64; /* rounded after every addition */
+    return rounded(t, fmin(out.low * part, x.low < 0 ? out.low : 0), fmax(out.high * part, 0), out.nan);
+}
+
+static struct cg_bounds of_slot(const struct evaluation *e, int32_t slot)
+{
+    const struct ir_slot *s = &e->f->module->slots.items[slot];
+    struct cg_bounds any = anything(&s->type);
+    if (s->role == IR_ROLE_INPUT) return any;
+    if (s->role == IR_ROLE_HYPER) return (struct cg_bounds){-STEPC_BOUND_HYPER, STEPC_BOUND_HYPER, false};
+    if (cg_is_watched(s->role, &s->type)) any = (struct cg_bounds){-STEPC_BOUND, STEPC_BOUND, false};
+    if (e->positive[slot] && any.low < 0) any.low = 0;
+    return any;
+}
+
+static void called(struct evaluation *e, ir_value v)
+{
+    const struct ir_node *n = ir_get(e->f, v);
+    const struct ir_func *body = e->f->module->funcs.items[n->func];
+    struct cg_bounds *operands = arena_new_array(e->arena, struct cg_bounds, n->arg_count + 1);
+    for (uint32_t i = 0; i < n->arg_count; i++) operands[i] = e->of[n->args[i]];
+    struct evaluation inner = {.f = body,
+                               .of = arena_new_array(e->arena, struct cg_bounds, body->count + 1),
+                               .operands = operands,
+                               .arena = e->arena};
+    for (ir_value u = 1; u < body->count; u++) inner.of[u] = rule(&inner, u, 0);
+    e->results[v] = arena_new_array(e->arena, struct cg_bounds, body->results.count + 1);
+    for (size_t i = 0; i < body->results.count; i++) e->results[v][i] = inner.of[body->results.items[i].value];
+}
+
+static struct cg_bounds rule(struct evaluation *e, ir_value v, int depth)
+{
+    const struct ir_node *n = ir_get(e->f, v);
+    const struct ir_type *t = &n->type;
+    struct cg_bounds x = n->arg_count > 0 ? look(e, n->args[0], depth) : (struct cg_bounds){0};
+    struct cg_bounds y = n->arg_count > 1 ? look(e, n->args[1], depth) : x;
+    if (passes_on(n)) return x;
+    switch ((enum ir_op)n->op) {
+    case OP_constant: return constant(n);
+    case OP_iota: return (struct cg_bounds){0, (double)t->dim[n->attr[0].v[0]], false};
+    case OP_param:
+        return e->operands ? e->operands[n->attr[0].v[0]] : of_slot(e, e->f->params.items[n->attr[0].v[0]].slot);
+    case OP_proj: {
+        const struct cg_bounds *results = e->results ? e->results[n->args[0]] : NULL;
+        return results ? results[n->attr[0].v[0]] : anything(t);
+    }
+    case OP_neg: return rounded(t, -x.high, -x.low, x.nan);
+    case OP_abs: {
+        double least = has_zero(x) ? 0 : fmin(fabs(x.low), fabs(x.high));
+        return rounded(t, least, fmax(fabs(x.low), fabs(x.high)), x.nan);
+    }
+    case OP_sign: return (struct cg_bounds){-1, 1, x.nan};
+    case OP_add: return sum(t, x, y);
+    case OP_sub: return sum(t, x, (struct cg_bounds){-y.high, -y.low, y.nan});
+    case OP_mul: {
+        struct cg_bounds out = product(t, x, y);
+        if (n->args[0] != n->args[1] || !ir_dtype_is_float((enum ir_dtype)t->dtype)) return out;
+        return (struct cg_bounds){fmax(out.low, 0), out.high, x.nan};
+    }
+    case OP_div: return quotient(t, x, y);
+    case OP_pow: return power(t, x, y);
+    case OP_max: return (struct cg_bounds){fmax(x.low, y.low), fmax(x.high, y.high), x.nan || y.nan};
+    case OP_min: return (struct cg_bounds){fmin(x.low, y.low), fmin(x.high, y.high), x.nan || y.nan};
+    case OP_sqrt: return growing(t, sqrt, x, 0);
+    case OP_rsqrt: return quotient(t, (struct cg_bounds){1, 1, false}, growing(t, sqrt, x, 0));
+    case OP_exp: return growing(t, exp, x, -infinite);
+    case OP_expm1: return growing(t, expm1, x, -infinite);
+    case OP_log: return growing(t, log, x, 0x1p-100);
+    case OP_log1p: return growing(t, log1p, x, -0.5);
+    case OP_tanh:
+    case OP_erf: return (struct cg_bounds){-1.01, 1.01, x.nan};
+    case OP_sin:
+    case OP_cos: return (struct cg_bounds){-1.01, 1.01, x.nan || has_infinity(x)};
+    case OP_logistic: return (struct cg_bounds){0, 1.01, x.nan};
+    case OP_floor: return rounded(t, floor(x.low), floor(x.high), x.nan);
+    case OP_ceil: return rounded(t, ceil(x.low), ceil(x.high), x.nan);
+    case OP_round: return rounded(t, floor(x.low), ceil(x.high), x.nan);
+    case OP_cast: return cast(t, x);
+    case OP_select: return selected(e, n, y, look(e, n->args[2], depth));
+    case OP_pad:
+    case OP_dynamic_update: return either(x, y);
+    case OP_concat: {
+        struct cg_bounds out = x;
+        for (uint32_t i = 1; i < n->arg_count; i++) out = either(out, look(e, n->args[i], depth));
+        return out;
+    }
+    case OP_reduce_max:
+    case OP_reduce_min: return ir_type_elements(ir_type(e->f, n->args[0])) ? x : anything(t);
+    case OP_dot: return added_up(t, product(t, x, y), addends(e, n));
+    case OP_reduce_sum:
+    case OP_reduce_scatter: return added_up(t, x, addends(e, n));
+    case OP_all_reduce: return n->attr[1].v[0] ? x : added_up(t, x, addends(e, n));
+    default: return anything(t);
+    }
+}
+
+/* ---------------------------------------------------------------- a step */
+
+static void evaluate(struct evaluation *e)
+{
+    for (ir_value v = 1; v < e->f->count; v++) {
+        if (ir_get(e->f, v)->op == OP_call) called(e, v);
+        else e->of[v] = rule(e, v, 0);
+        if (e->seen[v]) e->of[v] = intersected(e->of[v], (struct cg_bounds){-STEPC_BOUND, STEPC_BOUND, false});
+    }
+}
+
+struct cg_bounds *cg_bounds_find(const struct ir_func *step, const bool *seen, bool *positive, struct arena *arena)
+{
+    struct evaluation e = {.f = step,
+                           .of = arena_new_array(arena, struct cg_bounds, step->count + 1),
+                           .results = arena_new_array(arena, struct cg_bounds *, step->count + 1),
+                           .seen = seen,
+                           .positive = positive,
+                           .arena = arena};
+    for (uint32_t round = 0;; round++) { /* until what is assumed of the state before a step holds after it */
+        bool holds = true;
+        evaluate(&e);
+        for (size_t i = 0; i < step->results.count; i++) {
+            int32_t slot = step->results.items[i].slot;
+            if (!positive[slot] || (e.of[step->results.items[i].value].low >= 0 && round < MOST_ROUNDS)) continue;
+            positive[slot] = holds = false;
+        }
+        if (holds) return e.of;
+    }
+}

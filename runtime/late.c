@@ -1,0 +1,96 @@
+/* Steps that may be refused, where the object knows which of their commands may wait: those that update the state run
+ * when it is decided that the step counts, and in place (codegen/late/late.h). That nothing infinite or NaN comes of it
+ * is proved for a state within bounds; whether it is, kernels see from step to step, and here it is looked at where
+ * hosts have written. */
+#include "runtime/rt.h"
+
+#include <string.h>
+
+static bool floats_within(const float *x, uint64_t count, bool positive)
+{
+    uint32_t limit = UINT32_C(0x53800000), bad = 0; /* the bits of 2^40 */
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bad |= (bits & UINT32_C(0x7fffffff)) >= limit;
+        bad |= positive & (bits > UINT32_C(0x80000000));
+    }
+    return !bad;
+}
+
+static bool slot_within(struct rt_device *d, const struct stepc_slot *s)
+{
+    bool positive = s->bits & STEPC_PACKED_POSITIVE, hyper = s->role == RT_HYPER;
+    bool bounded = hyper || (rt_dtype_float(s->dtype) && (s->rank || s->role <= STEP_EMA));
+    uint64_t item = rt_dtype_bytes(s->dtype), count = rt_slot_bytes(s, true) / item;
+    const char *at = d->state + s->offset;
+    if (s->dtype == STEP_F32 && bounded && !hyper) return floats_within((const void *)at, count, positive);
+    double most = hyper ? STEPC_BOUND_HYPER : STEPC_BOUND;
+    for (uint64_t i = 0; i < count && (bounded || positive); i++) {
+        double x = rt_number_at(at, s->dtype, (int64_t)i);
+        if ((bounded && !(x > -most && x < most)) || (positive && x < 0)) return false;
+    }
+    return true;
+}
+
+static bool state_within(struct step_instance *t)
+{
+    for (RT_MINE(t, d))
+        for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++)
+            if ((s->role == RT_HYPER || (t->unknown == RT_ALL && s->role < STEP_INPUT && !s->computed)) &&
+                !slot_within(d, s))
+                return false;
+    return true;
+}
+
+bool rt_late_ready(struct step_instance *t)
+{
+    if (!t->unknown) return true;
+    if (t->unknown_steps) return t->unknown_steps--, false; /* looking at all of it costs as much as a step */
+    if (!state_within(t)) {
+        t->unknown_wait = t->unknown_wait < 1024 ? 2 * t->unknown_wait + 1 : t->unknown_wait;
+        t->unknown_steps = t->unknown_wait;
+        return false;
+    }
+    t->unknown = RT_NOTHING;
+    t->unknown_wait = 0;
+    return true;
+}
+
+/* Of the buffers of a step that only late commands read, and those that others write of the next state. */
+static bool held_make(struct step_instance *t)
+{
+    const struct stepc_entry *e = t->entries[RT_STEP].table;
+    uint64_t bytes = 1;
+    for (uint32_t i = 0; i < e->buffer_count; i++) {
+        const struct stepc_buffer *b = &e->buffers[i];
+        if (b->space == STEPC_AT_HELD && b->slot + b->bytes > bytes) bytes = b->slot + b->bytes;
+    }
+    for (RT_MINE(t, d))
+        if (!d->held && !(d->held = rt_alloc_device(d, bytes))) return false;
+    return true;
+}
+
+bool rt_late_begin(struct step_instance *t)
+{
+    if (!t->devices[0].held && !held_make(t)) return false;
+    if (t->late != RT_LATE_ALL && !rt_go_ahead(t)) return false;
+    for (RT_MINE(t, d)) d->ahead = d->state;
+    t->part = RT_FIRST;
+    return true;
+}
+
+step_status rt_late_end(struct step_instance *t, bool in_place)
+{
+    const struct stepc_entry *e = t->entries[RT_STEP].table;
+    if (!in_place && t->late == RT_LATE_ALL && !rt_go_ahead(t)) return rt_fail(t, STEP_ENOMEM, "out of memory");
+    for (RT_MINE(t, d)) d->ahead = in_place ? d->state : d->other;
+    t->part = RT_LAST;
+    step_status status = rt_run_entry(t, RT_STEP_LATE);
+    t->part = RT_WHOLE;
+    for (uint32_t i = 0; in_place && t->late != RT_LATE_ALL && i < e->buffer_count; i++)
+        for (RT_MINE(t, d))
+            if (e->buffers[i].space == STEPC_AT_EARLY)
+                memcpy(d->state + e->buffers[i].offset, d->other + e->buffers[i].offset, e->buffers[i].bytes);
+    return status;
+}
