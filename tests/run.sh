@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 . tests/setup.sh
 stepc_setup
 stepc_python build
+stepc_mpi || true # tests that need it say that they are skipped
 jobs=$(nproc)
 if [ "${SANITIZE:-0}" = 1 ]; then
     stepc_build build-asan asan

@@ -20,6 +20,17 @@ stepc_setup() {
     rm -f "$log"
 }
 
+# What meshes of processes need, where it can be installed; the rest builds and passes its tests without. `samples/run.sh mpi`
+# and `tests/run.sh` ask for it.
+stepc_mpi() {
+    command -v mpicc >/dev/null && command -v mpirun >/dev/null && return 0
+    sudo=
+    [ "$(id -u)" = 0 ] || sudo="sudo -n"
+    echo "== installing an MPI (openmpi-bin, libopenmpi-dev)"
+    { $sudo apt-get update -q && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends openmpi-bin libopenmpi-dev; } \
+        >/dev/null 2>&1 || { echo "skipped: no MPI can be installed here; meshes of processes are not built" >&2; return 3; }
+}
+
 # stepc_python FOLDER: sets `python` to a Python 3 with NumPy, if need be a virtual environment in FOLDER, and says which.
 stepc_python() {
     python=$(sh tests/python.sh "$1") || return 3
