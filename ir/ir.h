@@ -202,6 +202,22 @@ struct ir_budget {
     void (*over)(struct ir_budget *, uint32_t place);
 };
 
+/* How values of one place in the document lie on the mesh, of the step and its loops; for reports. */
+struct ir_layout {
+    uint32_t place, count; /* values that are alike */
+    uint16_t op;
+    enum {
+        IR_LAYOUT_DEFAULT,
+        IR_LAYOUT_DOCUMENT,
+        IR_LAYOUT_PARAMETER,
+        IR_LAYOUT_CONSTRAINT,
+        IR_LAYOUT_OPERANDS,
+        IR_LAYOUT_READERS
+    } from;
+    struct ir_type type;
+    struct ir_sharding sharding;
+};
+
 struct ir_module {
     struct arena arena;
     struct ir_budget *budget; /* NULL: as many as there is memory for */
@@ -212,8 +228,9 @@ struct ir_module {
     VEC(struct ir_slot) slots;
     VEC(struct ir_place) places; /* [0] = no place */
     struct ir_mesh mesh;
-    const char *after;         /* the pass whose result this is; NULL: none */
-    struct plan_module *plans; /* ir/plan.h: from pass fuse on */
+    VEC(struct ir_layout) layouts; /* from pass shard on, if there are several devices; not in the text form */
+    const char *after;             /* the pass whose result this is; NULL: none */
+    struct plan_module *plans;     /* ir/plan.h: from pass fuse on */
 };
 
 /* Axes of one dimension (struct ir_sharding): those of a mask, in the order of the mesh; into how many parts they

@@ -13,6 +13,7 @@ struct ir_module *ir_module_like(const struct ir_module *from)
     for (size_t i = 0; i < from->slots.count; i++) ir_slot_new(to, from->slots.items[i]);
     for (size_t i = 1; i < from->places.count; i++)
         ir_place_new(to, from->places.items[i].span, from->places.items[i].pointer);
+    for (size_t i = 0; i < from->layouts.count; i++) vec_push(arena, &to->layouts, from->layouts.items[i]);
     for (size_t i = 0; i < from->funcs.count; i++)
         ir_func_new(to, from->funcs.items[i]->name, from->funcs.items[i]->entry);
     return to;

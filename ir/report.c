@@ -104,6 +104,24 @@ static void add_sharding(struct report *r, struct json_tree to, const struct ir_
     }
 }
 
+static void add_layouts(struct report *r)
+{
+    static const char *const from[] = {"default", "document", "parameter", "constraint", "operands", "readers"};
+    const struct ir_module *m = r->pm->module;
+    if (r->brief || !m->layouts.count) return;
+    struct json_tree list = json_add_array(r->out, "layouts");
+    for (size_t i = 0; i < m->layouts.count; i++) {
+        const struct ir_layout *l = &m->layouts.items[i];
+        struct json_tree t = json_add_object(list, NULL);
+        json_add_text(t, "op", ir_ops[l->op].name);
+        add_type(t, &l->type);
+        add_sharding(r, t, &l->type, &l->sharding);
+        json_add_text(t, "from", from[l->from]);
+        json_add_integer(t, "count", l->count);
+        json_add_text(t, "place", place_of(m, l->place));
+    }
+}
+
 /* ---------------------------------------------------------------- the module */
 
 static void add_slots(struct report *r)
@@ -415,6 +433,7 @@ const char *ir_report(const struct plan_module *pm, struct arena *arena, void (*
     add_bytes(r.out, "result_bytes", pm->result_bytes);
     if (pm->constant_bytes || !r.brief) add_bytes(r.out, "constant_bytes", pm->constant_bytes);
     add_slots(&r);
+    add_layouts(&r);
     struct json_tree entries = json_add_array(r.out, "entries");
     for (size_t i = 0; i < pm->plans.count; i++) add_entry(&r, json_add_object(entries, NULL), pm->plans.items[i]);
     if (r.texts.count) {

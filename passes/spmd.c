@@ -209,6 +209,43 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
     return convert(p, made, &n->type, has, &p->f->value[v]);
 }
 
+/* Who splits a value as it is held: what the document says of its slot or of its parameter, a constraint, the operands
+ * from which it is made, or what reads it. */
+static void note_layout(struct spmd_part *p, struct ir_module *to, ir_value v)
+{
+    const struct shard_func *f = p->f;
+    const struct ir_node *n = ir_get(f->func, v);
+    struct ir_layout l = {.place = n->place, .op = n->op, .type = n->type, .count = 1};
+    l.sharding = n->op == OP_param ? f->made[v] : f->value[v];
+    if (!n->type.rank || n->op == OP_constant || n->op == OP_loop || n->op == OP_proj || f->free[v]) return;
+    l.from = IR_LAYOUT_OPERANDS;
+    if (n->op == OP_sharding_constraint) {
+        l.from = IR_LAYOUT_CONSTRAINT;
+    } else if (n->op == OP_param) {
+        int32_t index = f->func->params.items[n->attr[0].v[0]].slot;
+        const struct ir_slot *slot = index < 0 ? NULL : &p->s->module->slots.items[index];
+        if (slot && slot->param && !slot->sharding_given) l.from = IR_LAYOUT_PARAMETER;
+        else if (slot) l.from = slot->sharding_given || slot->sharding.dim[0] ? IR_LAYOUT_DOCUMENT : IR_LAYOUT_DEFAULT;
+        if (slot && slot->place) l.place = slot->place;
+    }
+    for (uint32_t d = 0; d < n->type.rank && l.from == IR_LAYOUT_OPERANDS && n->op != OP_param; d++) {
+        bool found = !l.sharding.dim[d];
+        for (uint32_t i = 0; i < n->arg_count; i++)
+            for (uint32_t k = 0; k < ir_type(f->func, n->args[i])->rank; k++)
+                found |= f->rule[v]->arg[i][k] >= 0 && f->rule[v]->arg[i][k] == f->rule[v]->result[d] &&
+                         f->value[n->args[i]].dim[k] == l.sharding.dim[d];
+        if (!found) l.from = IR_LAYOUT_READERS;
+    }
+    for (size_t i = 0; i < to->layouts.count; i++) {
+        struct ir_layout *other = &to->layouts.items[i];
+        if (other->place != l.place || other->op != l.op || other->from != l.from) continue;
+        if (!ir_type_equal(&other->type, &l.type) || !shard_equal(&other->sharding, &l.sharding)) continue;
+        other->count++;
+        return;
+    }
+    vec_push(&to->arena, &to->layouts, l);
+}
+
 static void partition_func(struct shard *s, struct ir_module *to, uint32_t index)
 {
     struct shard_func *f = &s->funcs[index];
@@ -218,8 +255,11 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
     p.whole = arena_new_array(s->arena, ir_value, f->func->count);
     bool *live = ir_live(f->func, s->arena);
     for (size_t i = 0; i < f->func->params.count; i++) live[f->func->params.items[i].value] = true;
-    for (ir_value v = 1; v < f->func->count; v++)
-        if (live[v]) p.map[v] = partition_node(&p, v);
+    for (ir_value v = 1; v < f->func->count; v++) {
+        if (!live[v]) continue;
+        p.map[v] = partition_node(&p, v);
+        if (!f->func->entry || strcmp(f->func->name, "step") == 0) note_layout(&p, to, v);
+    }
     for (size_t i = 0; i < f->func->results.count; i++) {
         const struct ir_result *r = &f->func->results.items[i];
         struct ir_sharding want = {{0}, 0};

@@ -538,6 +538,33 @@ static void comm(struct view *v, node e)
     none_of(v, name);
 }
 
+static void layouts(struct view *v)
+{
+    static const char *const from[][2] = {
+        {"default", "as nothing is said of it"}, {"document", "as the document says"},
+        {"parameter", "as its parameter"},       {"constraint", "by the constraint"},
+        {"operands", "as its operands"},         {"readers", "as what reads it wants"}};
+    const char *name = "sharding";
+    if (!at(v->root, "layouts")) {
+        head(v, name);
+        str_add(&v->out, number_at(v->root, "devices") > 1 ? "objects do not hold it: explain the document\n"
+                                                           : "there is one device\n");
+        return;
+    }
+    for (node l = first(at(v->root, "layouts")); l; l = next(l)) {
+        head(v, name);
+        name = "";
+        str_addf(&v->out, "%s ", text_at(v, l, "op"));
+        add_type(v, l);
+        add_sharding(v, l);
+        for (size_t i = 0; i < sizeof from / sizeof *from; i++)
+            if (strcmp(text_at(v, l, "from"), from[i][0]) == 0) str_addf(&v->out, ", %s", from[i][1]);
+        if (number_at(l, "count") > 1) str_addf(&v->out, ", %s of them", grouped(v, number_at(l, "count")));
+        add_place(v, l);
+        str_add(&v->out, "\n");
+    }
+}
+
 /* ---------------------------------------------------------------- commands */
 
 static int open_report(struct view *v, const char *report, size_t length)
@@ -565,8 +592,8 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (code) return code;
     node step = entry(&v, "step");
     bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"),
-         c = cli_count(cli, "comm"), s = cli_count(cli, "state");
-    bool all = !m && !f && !g && !c && !s;
+         c = cli_count(cli, "comm"), s = cli_count(cli, "state"), l = cli_count(cli, "sharding");
+    bool all = !m && !f && !g && !c && !s && !l;
     summary(&v);
     if (all)
         for (node e = first(at(v.root, "entries")); e; e = next(e)) flops_line(&v, e);
@@ -580,6 +607,7 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (s) state_table(&v);
     if (s) settable(&v);
     if (all || g) fusion(&v, step);
+    if (l) layouts(&v);
     if (all || c) comm(&v, step);
     return cli_print(cli, str_text(&v.out), v.out.length);
 }

@@ -280,7 +280,7 @@ class Cli(runner.Case):
                 self.assertIn(section, text)
             self.assertRegex(text, r"first\.kernel +float32\[4,6\] +param")
             self.assertIn("at /model/layers/0", text)
-            for flag in ("--memory", "--flops", "--fusion", "--comm", "--state"):
+            for flag in ("--memory", "--flops", "--fusion", "--comm", "--sharding", "--state"):
                 self.assertTrue(self.stepc("explain", what, flag).stdout)
             report = json.loads(self.stepc("explain", what, "--json").stdout)
             self.assertEqual(list(report)[0], "schema")
@@ -316,6 +316,26 @@ class Cli(runner.Case):
         self.stepc("run", so, "--data", data, "--steps", "2", "--save", weights)
         refused = self.stepc("run", so, "--data", data, "--steps", "1", "--init", weights, code=1)
         self.assertIn("compiled --without checkpoint", refused.stderr)
+
+    def test_explain_sharding(self):
+        """Every tensor with its layout and who decided it, and what collectives send."""
+        ruled = {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"]}}
+        layers = [*DOCUMENT["model"]["layers"], {"type": "sharding_constraint", "spec": ["batch"]}]
+        document = dict(DOCUMENT, sharding=ruled, mesh={"axes": {"data": 2, "model": 2}}, model=dict(DOCUMENT["model"], layers=layers))
+        model, so = self.write("laid.json", json.dumps(document)), self.path("laid.so")
+        text = self.stepc("explain", model, "--sharding").stdout
+        self.assertRegex(text, r"sharding +param float32\[\d+,4\]  sharding \[data, -\], as the document says")
+        self.assertRegex(text, r"param float32\[4,6\]  sharding \[-, model\], as the document says  at /model/layers/0\n")
+        self.assertRegex(text, r"param float32\[6\]  sharding \[-\], as nothing is said of it")
+        self.assertRegex(text, r"dot float32\[\d+,6\]  sharding \[data, model\], as its operands")
+        self.assertRegex(text, r"sharding_constraint float32\[\d+,3\]  sharding \[data, -\], by the constraint")
+        text = self.stepc("explain", model, "--comm").stdout
+        lines = re.findall(r"([\d,]+) B sent, (\d+) times", text)
+        total = re.search(r"([\d,]+) B sent by each device per step", text).group(1)
+        self.assertAlmostEqual(sum(int(b.replace(",", "")) * int(n) for b, n in lines), int(total.replace(",", "")), delta=len(lines))
+        self.stepc("compile", model, "-o", so)
+        self.assertIn("explain the document", self.stepc("explain", so, "--sharding").stdout)
+        self.assertIn("there is one device", self.stepc("explain", self.model, "--sharding").stdout)
 
     def test_explain_state(self):
         ruled = {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"], "**": []}, "optimizer_state": {"**": ["data"]}}

@@ -132,5 +132,6 @@ PROGRAMS = [
     convolutions("convolution_space", GRID, hold("batch", "model", None, None)),
 ]
 
-# Still above what traffic.py allows, and how far.
+# Still above what traffic.py allows, and how far: bytes that are sent, and temporaries.
 ABOVE = {"convolution_space": 8.1}
+LARGER = {"convolution_norm": 1.63, "convolution_space": 4.6}

@@ -19,6 +19,7 @@ from mesh import programs
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDED = os.path.join(HERE, "traffic.json")
 MOST = 1.02  # of XLA's bytes
+LARGEST = 1.0  # of its temporaries
 
 
 def report(stepc, document, folder):
@@ -32,9 +33,10 @@ def report(stepc, document, folder):
 
 
 def sent(report):
-    """Bytes per step, and by how many commands."""
-    commands = next(e for e in report["entries"] if e["name"] == "step").get("collectives", [])
-    return sum(c["ring"] * c["times"] for c in commands), len(commands)
+    """Bytes per step, by how many commands, and those of temporaries."""
+    step = next(e for e in report["entries"] if e["name"] == "step")
+    commands = step.get("collectives", [])
+    return sum(c["ring"] * c["times"] for c in commands), len(commands), step["memory"]["arena"]
 
 
 def renew(options, reports):
@@ -59,13 +61,14 @@ def main():
     if options.renew:
         renew(options, reports)
     recorded, wrong = json.load(open(RECORDED)), 0
-    print("%-26s %12s %12s %7s  %s" % ("program", "stepc", "XLA", "", "commands"))
+    print("%-26s %10s %10s %5s %9s   %s" % ("program", "stepc", "XLA", "", "commands", "temporaries"))
     for document, found in reports:
-        name, (ours, count) = document["name"], sent(found)
+        name, (ours, count, temporaries) = document["name"], sent(found)
         theirs = recorded[name]
-        most = programs.ABOVE.get(name, MOST)
-        wrong += ours > most * theirs["ring"]
-        print("%-26s %12.0f %12.0f %7.2f  %d, %d%s" % (name, ours, theirs["ring"], ours / theirs["ring"], count, theirs["collectives"], "  MORE than %.2f" % most if ours > most * theirs["ring"] else ""))
+        bytes_over, memory_over = ours / theirs["ring"], temporaries / theirs["temporaries"]
+        faults = ["sends more"] * (bytes_over > programs.ABOVE.get(name, MOST)) + ["is larger"] * (memory_over > programs.LARGER.get(name, LARGEST))
+        wrong += bool(faults)
+        print("%-26s %10.0f %10.0f %5.2f %4d, %3d   %5.2f %s" % (name, ours, theirs["ring"], bytes_over, count, theirs["collectives"], memory_over, " ".join(faults)))
     print("%d programs, %d wrong" % (len(reports), wrong))
     return 1 if wrong or not reports else 0
 
