@@ -4,7 +4,9 @@
  *   CALL_AT=N       the N-th one, from 1 on
  *   CALL_DO=X       kill: the process ends before it; short: it transfers half; else the number of an error that it
  * gives CALL_FOREVER=1  and so do all that follow CALL_COUNT=F    at the end the number of calls is written to file F
- *   CALL_LOADS=1    counts from the first opening of a manifest on */
+ *   CALL_LOADS=1    counts from the first opening of a manifest on
+ *   CALL_LOG=F      what is done is appended to file F, line by line: open FD FLAGS PATH, write FD, sync FD, close FD,
+ * name CALL_NOSYNC=1   fsync does nothing and says that it did: the control of who reads the log */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -36,6 +38,22 @@ static long raw(long number, long a, long b, long c, long d, long e, long f)
     return real(number, a, b, c, d, e, f);
 }
 
+static void note(const char *format, ...)
+{
+    static int log = -2;
+    char line[512];
+    if (log == -2)
+        log = getenv("CALL_LOG")
+                  ? (int)raw(SYS_openat, AT_FDCWD, (long)getenv("CALL_LOG"), O_WRONLY | O_CREAT | O_APPEND, 0666, 0, 0)
+                  : -1;
+    if (log < 0) return;
+    va_list list;
+    va_start(list, format);
+    int n = vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    raw(SYS_write, log, (long)line, n < (int)sizeof line ? n : (int)sizeof line - 1, 0, 0, 0);
+}
+
 /* 0: as always; 1: errno is set; 2: only half of it. */
 static int comes_to_harm(bool transfers)
 {
@@ -59,7 +77,15 @@ static int comes_to_harm(bool transfers)
         return comes_to_harm(false) ? failed : real(__VA_ARGS__); \
     }
 
-WRAP(int, fsync, -1, (int fd), fd)
+int fsync(int fd)
+{
+    REAL(int, fsync, int);
+    if (comes_to_harm(false)) return -1;
+    if (getenv("CALL_NOSYNC")) return 0;
+    note("sync %d\n", fd);
+    return real(fd);
+}
+
 WRAP(int, flock, -1, (int fd, int operation), fd, operation)
 WRAP(int, unlinkat, -1, (int fd, const char *path, int flags), fd, path, flags)
 WRAP(int, symlinkat, -1, (const char *to, int fd, const char *path), to, fd, path)
@@ -84,6 +110,7 @@ int mkdirat(int fd, const char *path, mode_t mode)
 int close(int fd)
 {
     REAL(int, close, int);
+    note("close %d\n", fd);
     if (!comes_to_harm(false)) return real(fd);
     int told = errno;
     real(fd); /* Linux closes it all the same */
@@ -94,7 +121,10 @@ int close(int fd)
 static int opens(int fd, const char *path, int flags, mode_t mode)
 {
     if (getenv("CALL_LOADS") && strstr(path, "manifest.json")) active = true;
-    return comes_to_harm(false) ? -1 : (int)raw(SYS_openat, fd, (long)path, flags, mode, 0, 0);
+    if (comes_to_harm(false)) return -1;
+    int opened = (int)raw(SYS_openat, fd, (long)path, flags, mode, 0, 0);
+    note("open %d %d %d %s\n", opened, fd, flags & O_CREAT ? 1 : 0, path);
+    return opened;
 }
 
 #define MODE(flags) \
@@ -120,6 +150,7 @@ ssize_t write(int fd, const void *data, size_t n)
 {
     REAL(ssize_t, write, int, const void *, size_t);
     if (fd <= 2) return real(fd, data, n);
+    note("write %d\n", fd);
     int harm = comes_to_harm(true);
     return harm == 1 ? -1 : real(fd, data, harm == 2 && n > 1 ? n / 2 : n);
 }
@@ -139,7 +170,9 @@ long syscall(long number, ...)
     va_start(list, number);
     for (int i = 0; i < 6; i++) a[i] = va_arg(list, long);
     va_end(list);
-    return number == SYS_renameat2 && comes_to_harm(false) ? -1 : raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+    if (number == SYS_renameat2 && comes_to_harm(false)) return -1;
+    if (number == SYS_renameat2) note("name %ld %s %s\n", a[0], (const char *)a[1], (const char *)a[3]);
+    return raw(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 __attribute__((constructor)) static void begin(void)

@@ -6,7 +6,9 @@ before are as they were, and the run that goes on ends with the very bytes of on
     tests/faults/checkpoints.py --stepc build/stepc --shim build/libcalls.so             some points from a fixed seed
     tests/faults/checkpoints.py --stepc ... --shim ... --long                            every point; fuzz/LEDGER.md
 
-Before that, its own control: a save whose directory gets its name before its files are there must be noticed.
+Before that, what a save does is read call by call: every file and directory is synced before the checkpoint has its name, and
+the name after it. Controls: a directory with a name and without its files, and a writer that syncs nothing, must be
+noticed.
 """
 import argparse
 import concurrent.futures
@@ -99,6 +101,35 @@ class Campaign:
         left = [n for n in os.listdir(run) if n.startswith((".tmp-step", ".del-step"))]
         return "leaves %s" % left if left and STEPS not in there else None
 
+    def not_synced(self, **env):
+        """What a save had not synced when it gave the directory its name, or at the end."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as here:
+            log = os.path.join(here, "log")
+            done = self.run(os.path.join(here, "run"), env={"LD_PRELOAD": self.options.shim, "CALL_LOG": log, **env})
+            with open(log) as f:
+                lines = [line.split() for line in f]
+        wrong, path, dirty, named = [], {}, {}, {}
+        for what, *rest in lines:
+            if what == "open" and int(rest[0]) >= 0:
+                fd, base, creates, name = int(rest[0]), int(rest[1]), rest[2] == "1", rest[3]
+                path[fd] = name if name[0] == "/" or base < 0 else os.path.normpath(os.path.join(path.get(base, "?"), name))
+                if creates:
+                    dirty[path[fd]] = "its bytes"
+                    dirty[os.path.dirname(path[fd])] = "the names in it"
+            elif what == "write" and int(rest[0]) in path:
+                dirty[path[int(rest[0])]] = "its bytes"
+            elif what == "sync":
+                dirty.pop(path.get(int(rest[0])), None)
+            elif what == "name" and rest[2].startswith("step-"):
+                base = os.path.join(path[int(rest[0])], rest[1])
+                wrong += ["%s had its name before %s of %s were synced" % (rest[2], w, n) for n, w in dirty.items() if n.startswith(base)]
+                dirty[path[int(rest[0])]] = "the name %s" % rest[2]
+                named[rest[2]] = path[int(rest[0])]
+        wrong += ["%s was not synced before the end" % dirty[n] for n in named.values() if n in dirty]
+        if done.returncode or not named:
+            wrong.append("nothing was saved: %s" % done.stderr)
+        return wrong
+
     def control(self):
         """A writer without a temporary name: a part of the files, and no fault would be seen if nobody looked."""
         with tempfile.TemporaryDirectory(dir=self.folder) as here:
@@ -122,6 +153,9 @@ def main():
         campaign = Campaign(options, folder)
         if not campaign.control():
             sys.exit("the control was not noticed")
+        faults = campaign.not_synced()
+        if len(campaign.not_synced(CALL_NOSYNC="1")) < 4:
+            sys.exit("a writer that syncs nothing was not noticed")
         points = []
         for loads in ({}, {"CALL_LOADS": "1"}):
             count = campaign.count(loads)
@@ -131,7 +165,7 @@ def main():
             print("%d calls" % count)
         with concurrent.futures.ThreadPoolExecutor(options.j) as pool:
             results = list(pool.map(lambda point: campaign.attempt(*point), points))
-        faults = ["call %d, %s%s%s: %s" % (n, w, " from then on" if f else "", ", of a load" if loads else "", why)
+        faults += ["call %d, %s%s%s: %s" % (n, w, " from then on" if f else "", ", of a load" if loads else "", why)
                   for (n, w, f, loads), why in zip(points, results) if why]
     print("\n".join(faults + ["%d faults tried, %d of them kills" % (len(points), sum(w == "kill" for _, w, _, _ in points))]))
     if options.long:

@@ -398,8 +398,135 @@ START_TEST(every_byte_of_a_manifest)
 }
 END_TEST
 
+/* Random damage of any file, alone or two at once: an error, or the very same tensors and items. STEPC_TEST_DAMAGES=N:
+ * so many. */
+enum { FILES = 6, LARGEST = 1 << 14 };
+static char kept[FILES][LARGEST];
+static size_t sizes[FILES];
+static const char *const names_of[FILES] = {"manifest.json",         "params.safetensors", "ema.safetensors",
+                                            "opt_state.safetensors", "state.safetensors",  "items/loader.json"};
+static uint64_t drawn = 12345;
+
+static uint32_t draw(uint32_t below)
+{
+    drawn = drawn * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(drawn >> 33) % below;
+}
+
+static void write_file(int file, const char *bytes, size_t n)
+{
+    char name[64];
+    snprintf(name, sizeof name, "step-1/%s", names_of[file]);
+    put_text(name, bytes, n);
+}
+
+static void damage(int file)
+{
+    static char bytes[LARGEST + 64];
+    size_t n = sizes[file], at = draw((uint32_t)n), most = draw(16) + 1;
+    memcpy(bytes, kept[file], n);
+    switch (draw(6)) {
+    case 0: n = at; break;
+    case 1: bytes[at] ^= (char)(1 << draw(8)); break;
+    case 2:
+        for (size_t i = at; i < n && i < at + most; i++) bytes[i] = (char)draw(256);
+        break;
+    case 3: /* a piece that is there twice */
+        memmove(bytes + at + most, bytes + at, n - at);
+        n += most;
+        break;
+    case 4:
+        memmove(bytes + at, bytes + (at + most < n ? at + most : n), n - (at + most < n ? at + most : n));
+        n -= at + most < n ? most : n - at;
+        break;
+    default: /* digits are what lengths and places are made of */
+        for (size_t i = at; i < n; i++)
+            if (bytes[i] >= '0' && bytes[i] <= '9') {
+                bytes[i] = (char)('0' + draw(10));
+                break;
+            }
+    }
+    write_file(file, bytes, n);
+}
+
+/* What is read of it, as a checksum; `sum` is empty if it is refused. */
+static bool verifies = true; /* false: the control of the test */
+static void read_all_of_it(char sum[ST_HASH])
+{
+    static char data_of[4096];
+    struct st_checkpoint c;
+    struct st_hash h;
+    *sum = 0;
+    if (st_checkpoint_open(&c, in_folder("step-1", 0), true, error)) return;
+    step_status status = STEP_OK;
+    st_hash_begin(&h);
+    for (uint32_t i = 0; i < c.all.count && !status; i++) {
+        const struct st_tensor *t = &c.all.tensors[i];
+        ck_assert_uint_lt(t->bytes, sizeof data_of);
+        status = st_checkpoint_read(&c, t, data_of, verifies, error);
+        st_hash_add(&h, t->name, strlen(t->name));
+        st_hash_add(&h, t->shape, (size_t)t->rank * sizeof *t->shape);
+        st_hash_add(&h, data_of, t->bytes);
+    }
+    for (uint32_t i = 0; i < c.member_count && !status; i++) {
+        char *text = strncmp(c.members[i].name, "items/", 6) ? NULL
+                                                             : st_checkpoint_item(&c, &c.members[i], &status, error);
+        if (text) st_hash_add(&h, text, strlen(text));
+        free(text);
+    }
+    st_hash_end(&h, sum);
+    if (status) *sum = 0;
+    st_checkpoint_close(&c);
+}
+
+START_TEST(random_damage)
+{
+    const char *asked = getenv("STEPC_TEST_DAMAGES");
+    int all = asked ? atoi(asked) : 4000, found = 0;
+    char good[ST_HASH], sum[ST_HASH];
+    make_folder();
+    struct step_instance *t = trained(1, 1);
+    struct step_item item = {sizeof item, "loader", "{\"at\":7}"};
+    struct step_save save = into_folder();
+    save.items = &item, save.item_count = 1;
+    ck_assert_int_eq(rt_save(t, &save, NULL), STEP_OK);
+    rt_destroy(t);
+    for (int i = 0; i < FILES; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "step-1/%s", names_of[i]);
+        FILE *f = fopen(in_folder(name, 0), "rb");
+        ck_assert_ptr_nonnull(f);
+        sizes[i] = fread(kept[i], 1, LARGEST, f);
+        fclose(f);
+        ck_assert(sizes[i] && sizes[i] < LARGEST);
+    }
+    read_all_of_it(good);
+    ck_assert(*good);
+    for (int i = 0; i < all; i++) {
+        int first = (int)draw(FILES), second = draw(4) ? first : (int)draw(FILES);
+        damage(first);
+        if (second != first) damage(second);
+        read_all_of_it(sum);
+        found += !*sum;
+        ck_assert_msg(!*sum || strcmp(sum, good) == 0, "damage %d of %s was taken for good", i, names_of[first]);
+        write_file(first, kept[first], sizes[first]);
+        write_file(second, kept[second], sizes[second]);
+    }
+    ck_assert_msg(found > all / 2, "%d of %d were found", found, all);
+    kept[1][sizes[1] - 1] ^= 1; /* a reader without checksums takes it */
+    write_file(1, kept[1], sizes[1]);
+    read_all_of_it(sum);
+    ck_assert(!*sum);
+    verifies = false;
+    read_all_of_it(sum);
+    ck_assert(*sum && strcmp(sum, good) != 0);
+    if (asked) printf("%d of %d damages found, the others without effect\n", found, all);
+    remove_folder();
+}
+END_TEST
+
 int main(void)
 {
     return run_case("directories", CASE_OF(120, checksums, numbers, saves_and_loads, jobs, refusals, some_slots, pieces,
-                                           every_byte_of_a_manifest));
+                                           every_byte_of_a_manifest, random_damage));
 }
