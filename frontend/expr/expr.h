@@ -34,7 +34,8 @@ struct fe_val {
     double number;
     ir_value tensor;
     const struct fe_val *items;
-    uint32_t count; /* TUPLE (lists too); a model with parts has `names` */
+    uint32_t count;       /* TUPLE (lists too); a model with parts has `names` */
+    struct fe_room *room; /* where tuples that begin like this one stand; NULL: there is none for more */
     const char *const *names;
     bool list; /* TUPLE: written in brackets; one with names: indexed by numbers, too */
     const char *string;

@@ -309,6 +309,29 @@ static bool same_word(const struct fe_val *a, const struct fe_val *b)
     return a->kind == b->kind && (a->kind != FE_VAL_STRING || !strcmp(a->string, b->string));
 }
 
+/* Tuples that are made longer item by item, as loops do, are the beginnings of one list. */
+struct fe_room {
+    uint32_t used, capacity;
+    struct fe_val *items;
+};
+
+static struct fe_val tuple_joined(struct fe_site *s, const struct fe_val *a, const struct fe_val *b)
+{
+    struct fe_val joined = {.kind = FE_VAL_TUPLE, .count = a->count + b->count};
+    struct fe_room *room = a->room;
+    if (!room || room->used != a->count || room->capacity < joined.count) {
+        room = arena_new(s->fe->arena, struct fe_room);
+        room->capacity = 2 * joined.count + 1;
+        room->items = arena_new_array(s->fe->arena, struct fe_val, room->capacity);
+        for (uint32_t i = 0; i < a->count; i++) room->items[i] = a->items[i];
+    }
+    for (uint32_t i = 0; i < b->count; i++) room->items[a->count + i] = b->items[i];
+    room->used = joined.count;
+    joined.room = room;
+    joined.items = room->items;
+    return joined;
+}
+
 /* Tuples as in Python: a + b joins them, a * 2 repeats, == compares numbers one by one. *done is false for others:
  * lists in the place of tensors. */
 static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, const struct fe_val *a,
@@ -319,12 +342,7 @@ static struct fe_val tuple_binary(struct fe_site *s, enum expr_operator op, cons
                   b->number >= 0 && b->number < 4096;
     struct fe_val *items;
     *done = (both && (op == EXPR_OP_ADD || op == EXPR_OP_EQ || op == EXPR_OP_NE)) || repeat;
-    if (op == EXPR_OP_ADD && both) {
-        items = arena_new_array(s->fe->arena, struct fe_val, a->count + b->count + 1);
-        for (uint32_t i = 0; i < a->count + b->count; i++)
-            items[i] = i < a->count ? a->items[i] : b->items[i - a->count];
-        return fe_tuple(s, items, a->count + b->count);
-    }
+    if (op == EXPR_OP_ADD && both) return tuple_joined(s, a, b);
     if (repeat) {
         uint32_t n = a->count * (uint32_t)b->number;
         items = arena_new_array(s->fe->arena, struct fe_val, n + 1);
