@@ -6,6 +6,7 @@
 #include <string.h>
 
 enum { MAX_NODES = 600, MAX_BUFFERS = 40, LARGE = 65536, MAX_TRIED = 64 };
+static const double max_work = 4000; /* of a cluster: what makes machine code takes more than linear time of a kernel */
 
 static bool is_reduction(enum plan_group_kind kind) { return kind == GROUP_ROW || kind == GROUP_COLUMN; }
 
@@ -104,6 +105,7 @@ static void add_node(struct fuse *z, uint32_t c, ir_value v, int level)
     z->clusters.items[c].region |= z->node[v].region;
     z->clusters.items[c].windows |= z->node[v].window;
     z->clusters.items[c].reductions += z->node[v].class == FUSE_REDUCE;
+    z->clusters.items[c].work += z->node[v].inline_cost;
     vec_push(z->arena, &z->clusters.items[c].nodes, v);
     z->placed = v;
     fuse_lift(z, c, v);
@@ -176,6 +178,7 @@ static void absorb(struct fuse *z, uint32_t into, uint32_t from, int map_level)
     a->region |= b->region;
     a->windows |= b->windows;
     a->reductions += b->reductions;
+    a->work += b->work;
     b->merged = into;
     b->nodes.count = 0;
     fuse_raise(z, into, a->height > b->height ? a->height : b->height);
@@ -208,8 +211,8 @@ static uint32_t merge(struct fuse *z, uint32_t a, uint32_t b)
     struct fuse_cluster *x = &z->clusters.items[a], *y = &z->clusters.items[b];
     if (a == b) return a;
     if ((x->windows && y->kind != GROUP_MAP) || (y->windows && x->kind != GROUP_MAP)) return UINT32_MAX;
-    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || !regions_fit(z, a, b) ||
-        fuse_apart(z, a, b))
+    if (x->lone || y->lone || x->nodes.count + y->nodes.count > MAX_NODES || x->work + y->work > max_work ||
+        !regions_fit(z, a, b) || fuse_apart(z, a, b))
         return UINT32_MAX;
     int level_a = -1, level_b = -1;
     if (is_reduction(x->kind) && is_reduction(y->kind)) {
@@ -265,8 +268,8 @@ static bool can_join(struct fuse *z, ir_value v, uint32_t c)
 {
     const struct fuse_cluster *k = &z->clusters.items[c];
     const struct fuse_node *n = &z->node[v];
-    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || !shallow(z, c, c, v) ||
-        fuse_outsider(z, v, c))
+    if (k->lone || k->kind == GROUP_SCATTER || k->nodes.count >= MAX_NODES || k->work + n->inline_cost > max_work ||
+        !shallow(z, c, c, v) || fuse_outsider(z, v, c))
         return false;
     if (k->region != n->region && (n->elements > FUSE_SMALL || k->full > FUSE_SMALL) && !(n->region && settled(z, c)))
         return false;

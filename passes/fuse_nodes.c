@@ -207,12 +207,12 @@ static void decide(struct fuse *z, ir_value v)
     } else if (n->class == FUSE_VIEW || n->class == FUSE_LEAF) {
         n->material = false;
     } else if (n->class == FUSE_INDEX) {
-        n->material = n->multi && !is_row(z->f, v);
+        n->material = (n->multi && !is_row(z->f, v)) || n->inline_cost > FUSE_LONG;
     } else {
         bool cheap = n->inline_cost <= (n->inline_inputs ? 4 : 8) && n->inline_inputs <= 1;
         bool once = !n->multi && n->uses == 1 &&
                     (z->node[n->only_user].class == FUSE_VIEW || z->node[n->only_user].class == FUSE_INDEX) &&
-                    !z->node[n->only_user].needs_buffer;
+                    !z->node[n->only_user].needs_buffer && n->inline_cost <= FUSE_LONG;
         n->material = !cheap && !once;
     }
 }
@@ -229,6 +229,7 @@ static void measure(struct fuse *z, ir_value v)
         const struct ir_node *arg = ir_get(z->f, node->args[i]);
         bool number = ir_is_number(arg);
         bool stored = a->class >= FUSE_REDUCE || a->needs_buffer ||
+                      (a->class == FUSE_INDEX && a->inline_cost > FUSE_LONG) ||
                       (a->class == FUSE_EWISE && (a->inline_cost > 8 || a->inline_inputs > 1));
         bool full = a->elements * 4 > n->elements && n->elements > 1;
         bool again = false;

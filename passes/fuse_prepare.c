@@ -1,6 +1,12 @@
 /* Rewrites before fusion: a full reduction of a large tensor goes by rows first, so that workers can share it; sums of
- * very many scalars become sums of a tensor, or trees. */
+ * very many scalars become sums of a tensor, or trees; very many tensors are concatenated one behind the other in
+ * memory (plan_join), where one kernel would ask for each element which of them it is from. */
 #include "passes/fuse.h"
+
+struct preparing {
+    struct pass *pass;
+    struct fuse_sums sums;
+};
 
 /* The last dimensions first, as many as leave at least 16 rows; then the rest. */
 static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, ir_value x)
@@ -18,24 +24,45 @@ static ir_value rewrite_full(struct ir_builder *b, const struct ir_node *node, i
     return 0;
 }
 
-struct preparing {
-    struct pass *pass;
-    struct fuse_sums sums;
-};
-
 static bool is_large_reduction(const struct ir_func *f, const struct ir_node *n)
 {
     bool reduce = n->op == OP_reduce_sum || n->op == OP_reduce_max || n->op == OP_reduce_min;
     return reduce && n->type.rank == 0 && ir_type_elements(ir_type(f, n->args[0])) >= 65536;
 }
 
-static bool has_sums(const struct ir_module *m)
+/* A concatenation of very many, with something before the dimension. */
+static bool is_wide_join(const struct preparing *p, const struct ir_func *f, ir_value v)
+{
+    const struct ir_node *n = ir_get(f, v);
+    struct plan_taps taps;
+    bool many = n->op == OP_concat && n->arg_count >= FUSE_MANY_TERMS && p->sums.join, before = false;
+    for (int64_t i = 0; many && i < n->attr[0].v[0]; i++) before |= n->type.dim[i] > 1;
+    return many && before && !fuse_find_taps(f, v, &taps, &p->pass->scratch);
+}
+
+/* Along the first dimension, and back. */
+static ir_value rewrite_wide_join(struct preparing *p, struct ir_builder *b, const struct ir_node *node,
+                                  const ir_value *map)
+{
+    uint32_t dim = (uint32_t)node->attr[0].v[0], rank = node->type.rank;
+    int64_t to[IR_MAX_RANK] = {dim}, back[IR_MAX_RANK];
+    for (uint32_t i = 0; i < rank; i++)
+        if (i != dim) to[i + (i < dim)] = i;
+    for (uint32_t i = 0; i < rank; i++) back[to[i]] = i;
+    ir_value *part = arena_new_array(&p->pass->scratch, ir_value, node->arg_count);
+    for (uint32_t i = 0; i < node->arg_count; i++) part[i] = ir_transpose(b, map[node->args[i]], to);
+    return ir_transpose(b, ir_concat(b, part, node->arg_count, 0), back);
+}
+
+static bool has_many(const struct preparing *p, const struct ir_module *m)
 {
     bool any = false;
     for (size_t i = 0; i < m->funcs.count; i++) {
         uint32_t terms = 1;
-        for (ir_value v = 1; v < m->funcs.items[i]->count; v++)
+        for (ir_value v = 1; v < m->funcs.items[i]->count; v++) {
             terms += fuse_is_scalar_sum(ir_get(m->funcs.items[i], v));
+            any |= is_wide_join(p, m->funcs.items[i], v);
+        }
         any |= terms >= FUSE_MANY_TERMS;
     }
     return any;
@@ -51,12 +78,13 @@ static ir_value rewrite(void *user, struct ir_builder *b, const struct ir_func *
         ir_value r = rewrite_full(b, node, map[node->args[0]]);
         if (r) return r;
     }
+    if (is_wide_join(p, from, old)) return rewrite_wide_join(p, b, node, map);
     return pass_remake(p->pass, b, node, map);
 }
 
 struct ir_module *fuse_prepare(struct pass *p, struct ir_module *m)
 {
-    if (!has_sums(m) && pass_keeps(p, m, is_large_reduction)) return m;
     struct preparing user = {p, {.arena = &p->scratch, .join = !p->options->one_by_one}};
+    if (!has_many(&user, m) && pass_keeps(p, m, is_large_reduction)) return m;
     return pass_rebuild(p, m, rewrite, &user);
 }

@@ -8,8 +8,8 @@
 #include <string.h>
 
 enum { WHOLE_LOOPS = 16 };
-static const double whole_work = 1e6; /* above this a team may help; operations as in nest.work */
-enum { whole_commands = 256 };        /* code size */
+static const double whole_work = 1e6;               /* above this a team may help; operations as in nest.work */
+enum { whole_commands = 256, whole_values = 8000 }; /* code size, and the time that it takes to make it */
 enum {
     share_commands = 64
 }; /* with more, kernels that come again are called, which shows less than it saves in code */
@@ -69,7 +69,7 @@ static double iterations(const struct plan_command *c)
 
 bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
 {
-    uint32_t depth = 0, members = 0;
+    uint32_t depth = 0, members = 0, values = 0;
     double work = 0, times[WHOLE_LOOPS + 1] = {1};
     for (size_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
@@ -80,9 +80,11 @@ bool cg_is_small(const struct plan *plan, const struct cg_kernel *kernels)
         }
         work += times[depth] * command_work(c, kernels);
         members += plan_members(c);
+        for (uint32_t m = 0; c->kind == PLAN_KERNEL && m < plan_members(c); m++)
+            values += kernels[plan_member(c, m)].nest->value_count;
         depth -= c->kind == PLAN_LOOP_END;
     }
-    return members <= whole_commands && work < whole_work;
+    return members <= whole_commands && values <= whole_values && work < whole_work;
 }
 
 static LLVMValueRef load(const struct whole *w, uint32_t buffer)

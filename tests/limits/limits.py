@@ -10,6 +10,8 @@ import resource
 import subprocess
 import sys
 
+import numpy as np
+
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")]
 from tool import runner
 
@@ -85,6 +87,25 @@ class Limits(runner.Case):
         text = "sort(roll(where(cumsum(concatenate([flip(softplus(x), 0), flip(softplus(x), 0)])[:8], axis=0) > 0, x, 0.1), 1, axis=0), axis=0)"
         path = self.write("m.json", document([LINEAR, repeat(400, {"type": "expr", "expr": text})]))
         self.stepc("check", path, "--limit", "memory=384MiB")
+
+    def test_what_is_cut_into_several_kernels(self):
+        """Concatenations of very many, and work without end on the same elements: the numbers of the interpreter."""
+        parts = lambda n, axis: "concatenate([%s], axis=%d)" % (
+            ", ".join(["model[:, %d:] * %g", "model[%d:] * %g"][axis == 0] % (i % 3, 1 + i / 64) for i in range(n)), axis)
+        losses = {"%d along %d" % (n, axis): "mean(%s ** 2)" % parts(n, axis) for n in (63, 64, 65) for axis in (0, 1)}
+        losses["stacked"] = "mean(stack([%s], axis=-1) ** 3)" % ", ".join("sin(model * %g)" % (1 + i / 64) for i in range(70))
+        losses["slices"] = "mean(concatenate([%s], axis=1) ** 2)" % ", ".join("model[:, %d:%d]" % (i * i % 4, i * i % 4 + 1) for i in range(80))
+        losses["a long sum"] = "mean(%s)" % " + ".join("sin(model * %g)" % (1 + i / 64) for i in range(100))
+        layers = {"turns": [LINEAR, repeat(400, {"type": "expr", "expr": "concatenate([sin(x[:, 1:]), x[:, :1]], axis=1)"})]}
+        data = {"x": np.linspace(-1, 1, 64, dtype=np.float32).reshape(2, 8, 4)}
+        for name, model in {**{k: document(loss=v) for k, v in losses.items()}, **{k: document(v) for k, v in layers.items()}}.items():
+            with self.subTest(name):
+                runner.write_document(self.path(name), model, data)
+                (weights, lines), (own, said) = (runner.play(self.program, self.path(name), 2, compiled) for compiled in (False, True))
+                for at, here in zip(lines, said):
+                    self.assertLess(abs(at["loss"] - here["loss"]), 1e-5 * abs(at["loss"]) + 1e-7, name)
+                for path, array in weights.items():
+                    self.assertTrue(np.allclose(array, own[path], 1e-4, 1e-6), path)
 
     def test_unfolding(self):
         for name, (model, pointer) in UNFOLDING.items():
