@@ -253,7 +253,14 @@ static struct fe_val block_param(struct fe_block *block)
 static struct fe_val block_remat(struct fe_block *block)
 {
     struct fe_value args[3];
+    struct fe *fe = block->site.fe;
     if (!READ_ARGS(block, remat_args, args)) return fe_bad();
+    if (args[1].given && !args[1].null)
+        return fe_block_fail(block, args[1].json, "E0111", "\"policy\" is not supported yet");
+    if (!fe_state(fe)->declared) {
+        struct diag *d = fe_warning(fe, block->json, "W0117", "what the block computes is kept for its gradient");
+        d->hint = "\"remat\" changes no number, and saves no memory yet";
+    }
     return fe_block_child(block, args[0].json, "", block->env, block->in, block->in_count);
 }
 
@@ -349,7 +356,7 @@ static const struct structure {
     ROW(shared, shared_args, "An earlier block, named by its path, used again with the same parameters."),
     ROW(expr, expr_args, "The value of an expression, in which x is the input."),
     ROW(param, param_args, "A parameter by itself: its value is the block's output."),
-    ROW(remat, remat_args, "The block inside, computed again for its gradient instead of kept."),
+    ROW(remat, remat_args, "The block inside. What it computes is kept for its gradient: computing it again is not there yet."),
     ROW(micro_vmap, fe_micro_vmap_args,
         "The block inside as a function of one row, mapped over the batch a few rows at a time."),
     ROW(sharding_constraint, constraint_args, "Its input, split over the mesh as the spec says."),
