@@ -88,6 +88,14 @@ bool fe_get_dtype(struct fe_call *c, uint32_t arg, enum ir_dtype *out)
     return true;
 }
 
+bool fe_get_flag(struct fe_call *c, uint32_t i)
+{
+    const struct fe_val *v = &c->arg[i];
+    if (v->kind != FE_VAL_NUMBER && !fe_is_none(v) && !v->bad)
+        fe_fail_at(c->site, &c->where[i], "E0310", "True or False expected, found %s", fe_describe(c->site, v));
+    return fe_truth(v);
+}
+
 bool fe_get_tensor(struct fe_call *c, uint32_t i, struct ir_type *t)
 {
     if (!fe_as_tensor(c->site, &c->arg[i])) return false;

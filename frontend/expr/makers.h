@@ -23,6 +23,7 @@ bool fe_get_int(struct fe_call *, uint32_t arg, int64_t *out);
 bool fe_get_axis_arg(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *out);
 bool fe_get_axes(struct fe_call *, uint32_t arg, uint32_t rank, uint32_t *axes, uint32_t *count); /* None: all */
 bool fe_get_dtype(struct fe_call *, uint32_t arg, enum ir_dtype *out);
+bool fe_get_flag(struct fe_call *, uint32_t arg);
 bool fe_get_tensor(struct fe_call *, uint32_t arg, struct ir_type *); /* as a tensor, and its type */
 struct fe_val fe_as_dtype(struct fe_call *, uint32_t arg,
                           struct fe_val); /* cast to the dtype of an argument; None: as it is */

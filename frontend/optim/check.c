@@ -25,9 +25,12 @@ static bool is_plain(const struct fe_value *v) { return !fe_is_schedule(v->json)
 
 static bool check_verbose(const struct reading *r)
 {
-    const struct fe_value *verbose = argument(r, "verbose");
-    if (!verbose || !verbose->boolean) return true;
-    fe_error(r->fe, verbose->json, "E0111", "printing from inside a step (\"verbose\": true) is not supported yet");
+    const struct fe_value *verbose = argument(r, "verbose"), *every = argument(r, "print_win_rate_every_n_steps");
+    bool prints = every && every->number != 0;
+    if (!prints && (!verbose || !verbose->boolean)) return true;
+    fe_error(r->fe, prints ? every->json : verbose->json, "E0111",
+             "printing from inside a step (%s) is not supported yet",
+             prints ? "\"print_win_rate_every_n_steps\"" : "\"verbose\": true");
     return false;
 }
 

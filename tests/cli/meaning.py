@@ -66,6 +66,29 @@ class Meaning(runner.Case):
         for part in ("[%s]" % code, *says):
             self.assertIn(part, said)
 
+    def test_words(self):
+        """A word that is none of those which an argument knows, or something else than a flag, is refused."""
+        for call in ("sum(convolve(model[0], model[1], mode='smae'))", "sum(correlate(model[0], model[1], mode='smae'))", "sum(convolve2d(model, model, mode='ful'))",
+                     "sum(correlate2d(model, model, mode='ful'))", "sum(searchsorted(model[0], model[1], side='rigth')) * mean(model)",
+                     "sum(meshgrid(model[0], model[1], indexing='yx')[0])", "mean(ravel_multi_index(([0, 1], [1, 0]), (2, 2), mode='warp') * model[0, :2])",
+                     "ranking_softmax_loss(model, x, reduce_fn='men')", "dice_loss(expand_dims(model, 0), expand_dims(x, 0), reduction='men')",
+                     "mean(model, keepdims='no')", "sum(cumsum(model, axis=0, reverse=model[0, 0] > 0))", "sum(svd(model, full_matrices='no')[0])",
+                     "mean(where(model > 0, model, 0.0, size=3))"):
+            with self.subTest(call):
+                runner.write_json(self.path("model.json"), document(loss=call))
+                self.assertRegex(self.stepc("check", self.path("model.json"), code=1).stderr, "error.E0(310|312|103).: .*(is|expected|takes)")
+        for key in ("print_win_rate_every_n_steps", 5), ("verbose", True):
+            runner.write_json(self.path("model.json"), document(optimizer={"type": "sophia", "learning_rate": 0.1, key[0]: key[1]}))
+            self.assertIn("printing from inside a step", self.stepc("check", self.path("model.json"), code=1).stderr)
+
+    def test_remat(self):
+        remat = {"type": "sequential", "input": "x", "layers": [{"type": "remat", "block": {"type": "linear", "features": 4}}]}
+        runner.write_json(self.path("model.json"), document(model=remat))
+        self.assertIn("warning[W0117]", self.stepc("check", self.path("model.json")).stderr)
+        remat["layers"][0]["policy"] = "dots_saveable"
+        runner.write_json(self.path("model.json"), document(model=remat))
+        self.assertIn("E0111", self.stepc("check", self.path("model.json"), code=1).stderr)
+
     def test_no_gradient(self):
         for loss in ("mean(stop_gradient(model)**2)", "mean(x**2)", "mean(float32(model > 0))", "mean(round(model))", "sum(stop_gradient(params.kernel))"):
             with self.subTest(loss):

@@ -30,7 +30,7 @@ try:
 except ImportError:
     plain = None
 
-REFUSED_BY_STEPC = ("verbose",)  # printing: E0111
+REFUSED_BY_STEPC = ("verbose", "print_win_rate_every_n_steps")  # printing: E0111
 
 
 class Made:

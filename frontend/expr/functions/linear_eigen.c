@@ -391,7 +391,7 @@ struct fe_val make_svd(struct fe_call *c)
     struct fe_val x;
     struct ir_type given;
     struct svd d = {0};
-    bool full = !c->data && fe_truth(&ARG(1)), vectors = !c->data && fe_truth(&ARG(2));
+    bool full = !c->data && fe_get_flag(c, 1), vectors = !c->data && fe_get_flag(c, 2);
     if (!matrices(c, false, &x, &given)) return fe_bad();
     struct ir_type t = fe_type_at(s, &x);
     bool wide = t.dim[1] < t.dim[2];

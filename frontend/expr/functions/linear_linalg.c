@@ -255,5 +255,5 @@ struct fe_val make_cholesky(struct fe_call *c)
     lower = fe_where3(
         s, fe_op2(s, OP_and, none, fe_binary(s, EXPR_OP_LE, column_numbers(s, lower), row_numbers(s, lower))),
         fe_float((double)NAN), lower);
-    return lower.bad || !fe_truth(&ARG(1)) ? lower : FE_APPLY(s, "matrix_transpose", lower);
+    return lower.bad || !fe_get_flag(c, 1) ? lower : FE_APPLY(s, "matrix_transpose", lower);
 }

@@ -122,7 +122,7 @@ struct fe_val make_sort(struct fe_call *c)
     if (x.bad || !fe_get_axis(s, given, fe_rank(s, &x), &axis)) return fe_bad();
     x = swap_last(s, x, axis);
     if (x.bad) return x;
-    bool descending = fe_truth(&ARG(5));
+    bool descending = fe_get_flag(c, 5);
     struct fe_val y = c->data ? order(s, x, descending) : sorted(s, x);
     if (!c->data && descending && !y.bad) y = FE_APPLY(s, "flip", y, fe_int(-1)); /* the gradients of equal ones, too */
     return y.bad ? y : swap_last(s, y, axis);

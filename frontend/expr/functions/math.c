@@ -44,6 +44,8 @@ struct fe_val make_where(struct fe_call *c)
         return fe_fail(
             c->site, "E0312",
             "where needs three arguments, or size= for the indices: the shape of a result may not depend on values");
+    if (!fe_is_none(&ARG(3)) || !fe_is_none(&ARG(4)))
+        return fe_fail(c->site, "E0312", "where with three arguments takes no size and no fill_value");
     return fe_where3(c->site, ARG(0), ARG(1), ARG(2));
 }
 struct fe_val make_astype(struct fe_call *c)

@@ -20,7 +20,7 @@ struct fe_val make_classes_of(struct fe_call *c)
     bool mask = c->given[4];
     if (!fe_get_int(c, 1, &classes) || !fe_get_int(c, 4, &axis)) return fe_bad();
     if (mask && !fe_get_axis(c->site, axis, fe_rank(c->site, &ARG(0)) + 1, &at)) return fe_bad();
-    struct fe_index_note *note = fe_truth(&ARG(3)) ? fe_note_index(c->site, &c->where[0], &ARG(0), 0, classes) : NULL;
+    struct fe_index_note *note = fe_get_flag(c, 3) ? fe_note_index(c->site, &c->where[0], &ARG(0), 0, classes) : NULL;
     if (note) note->of_labels = mask, note->other = mask ? 1u << at : 0;
     if (note && ARG(2).kind == FE_VAL_TENSOR) note->counted = ARG(2).tensor;
     return ARG(0);

@@ -7,7 +7,7 @@ struct fe_val make_reduction(struct fe_call *c)
     uint32_t axes[IR_MAX_RANK], n;
     if (!fe_as_tensor(s, &ARG(0)) || !fe_get_axes(c, 1, fe_rank(s, &ARG(0)), axes, &n)) return fe_bad();
     if (ARG(0).bad || (ARG(0) = fe_as_dtype(c, 2, ARG(0))).bad) return fe_bad();
-    struct fe_reduce_options o = {fe_truth(&ARG(3)), &ARG(5), &ARG(4)};
+    struct fe_reduce_options o = {fe_get_flag(c, 3), &ARG(5), &ARG(4)};
     return fe_reduce(s, (enum fe_reduction)c->data, ARG(0), axes, n, &o);
 }
 
@@ -22,7 +22,7 @@ struct fe_val make_argreduce(struct fe_call *c)
     if (fe_is_none(&ARG(1))) x = fe_reshape_val(s, x, 1, (int64_t[]){ir_type_elements(&t)});
     else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
     struct fe_val v = fe_val_tensor(ir_argreduce(s->b, (enum ir_op)c->data, x.tensor, axis));
-    if (!fe_truth(&ARG(2)) || v.bad) return v;
+    if (!fe_get_flag(c, 2) || v.bad) return v;
     for (uint32_t i = 0; i < t.rank; i++)
         if (i == axis || fe_is_none(&ARG(1))) t.dim[i] = 1;
     return fe_reshape_val(s, v, t.rank, t.dim);
@@ -57,7 +57,7 @@ struct fe_val make_scan(struct fe_call *c)
     } else if (!fe_get_int(c, 1, &given) || !fe_get_axis(s, given, t.rank, &axis)) return fe_bad();
     if (x.bad || !fe_rank(s, &x)) return x;
     int64_t n = fe_type_at(s, &x).dim[axis];
-    bool reverse = fe_truth(&ARG(c->data < 2 ? 3 : 2));
+    bool reverse = fe_get_flag(c, c->data < 2 ? 3 : 2);
     for (int64_t k = 1; k < n && !x.bad; k *= 2) {
         struct fe_val head = fe_slice_axis(s, x, axis, 0, reverse ? n - k : k),
                       tail = fe_slice_axis(s, x, axis, reverse ? n - k : k, n);
