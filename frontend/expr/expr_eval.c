@@ -182,10 +182,15 @@ const struct fe_env *fe_bind(struct arena *arena, const struct fe_env *outer, co
     return e;
 }
 
+static uint32_t graph_of(const struct fe *fe, const struct fe_env *e)
+{
+    return fe->graph_env.count ? map_get_number(&fe->graph_env, (uint64_t)(uintptr_t)e) : MAP_NONE;
+}
+
 const struct fe_env *fe_env_find(const struct fe *fe, const struct fe_env *e, const char *name)
 {
     while (e && strcmp(e->name, name)) {
-        uint32_t known = fe->graph_env.count ? map_get_number(&fe->graph_env, (uint64_t)(uintptr_t)e) : MAP_NONE;
+        uint32_t known = graph_of(fe, e);
         e = e->outer;
         if (known == MAP_NONE) continue;
         struct fe_graph_env graph = fe->graph_envs.items[known];
@@ -196,6 +201,23 @@ const struct fe_env *fe_env_find(const struct fe *fe, const struct fe_env *e, co
     return e;
 }
 
+/* A node of a graph whose name is that of an input, of x or of a definition's parameter: which one is meant? */
+static bool is_ambiguous(struct fe_site *s, const struct fe_env *e)
+{
+    struct fe *fe = s->fe;
+    uint32_t known = graph_of(fe, e);
+    const struct fe_env *outer = known == MAP_NONE ? NULL
+                                                   : fe_env_find(fe, fe->graph_envs.items[known].names->outer, e->name);
+    if (!outer || graph_of(fe, outer) != MAP_NONE) return false;
+    struct diag *d = fe_fail_at(s, &s->where, "E0110",
+                                "\"%s\" is a node of the graph and an input; give the node another name", e->name);
+    fe_json inputs = fe_member(fe, fe_root(fe), "inputs"), input = inputs ? fe_member(fe, inputs, e->name) : NULL;
+    if (input)
+        diag_note(fe->diags, d, (struct diag_span){input->key_offset, input->key_length}, "\"%s\" is an input here",
+                  e->name);
+    return true;
+}
+
 struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_env *env)
 {
     size_t length = strlen(dotted);
@@ -204,6 +226,7 @@ struct fe_val fe_lookup(struct fe_site *s, const char *dotted, const struct fe_e
         const char *rest = n < length ? dotted + n + 1 : NULL;
         const char *name = rest ? arena_string_n(s->fe->arena, dotted, n) : dotted;
         const struct fe_env *e = fe_env_find(s->fe, env, name);
+        if (e && is_ambiguous(s, e)) return fe_bad();
         if (e) return rest ? member(s, &e->value, e->name, rest) : e->value;
         const struct fe_scope *c = s->frame ? NULL : fe_constant(s->fe, name);
         if (c && !rest) return fe_val_number(c->value, c->integer);

@@ -159,20 +159,6 @@ static struct fe_val graph_output(struct fe_block *block, fe_json output, const 
     return items.count ? v : fe_block_fail(block, output, "E0102", "\"output\" is empty");
 }
 
-/* Inputs of the document, and x, are visible everywhere: a node of that name would hide one without a word. */
-static bool hides_input(struct fe_block *block, fe_json name)
-{
-    struct fe *fe = block->site.fe;
-    fe_json inputs = fe_member(fe, fe_root(fe), "inputs"), input = inputs ? fe_member(fe, inputs, name->string) : NULL;
-    if (!input && strcmp(name->string, "x") != 0) return false;
-    struct diag *d = fe_error(fe, name, "E0110", "a node \"%s\" would hide the input of that name; give it another one",
-                              name->string);
-    if (input)
-        diag_note(fe->diags, d, (struct diag_span){input->key_offset, input->key_length}, "\"%s\" is an input here",
-                  name->string);
-    return true;
-}
-
 static struct fe_val block_graph(struct fe_block *block)
 {
     struct fe *fe = block->site.fe;
@@ -192,7 +178,6 @@ static struct fe_val block_graph(struct fe_block *block)
             else fe_block_fail(block, c, "E0102", "a node of a graph needs a \"name\"");
             return fe_bad();
         }
-        if (name->kind == JSON_STRING && hides_input(block, name)) return fe_bad();
         struct fe_val v = fe_block_child(block, c, "", env, block->in, block->in_count);
         if (v.bad) return v;
         if (name->kind == JSON_STRING && *name->string) env = bind(fe, names, env, name->string, v);

@@ -73,13 +73,19 @@ class Meaning(runner.Case):
                      "sum(meshgrid(model[0], model[1], indexing='yx')[0])", "mean(ravel_multi_index(([0, 1], [1, 0]), (2, 2), mode='warp') * model[0, :2])",
                      "ranking_softmax_loss(model, x, reduce_fn='men')", "dice_loss(expand_dims(model, 0), expand_dims(x, 0), reduction='men')",
                      "mean(model, keepdims='no')", "sum(cumsum(model, axis=0, reverse=model[0, 0] > 0))", "sum(svd(model, full_matrices='no')[0])",
-                     "mean(where(model > 0, model, 0.0, size=3))"):
+                     "mean(where(model > 0, model, 0.0, size=3))", "sum(eigvalsh(model[:4], symmetrize_input=False))", "sum(unique(model, size=3, equal_nan=False))",
+                     "factorial(mean(model), exact=True)", "sum(fill_diagonal(model, 0.0, wrap=True, inplace=False))", "sum(polyfit(model[0], model[1], 1, full=True))",
+                     "argmax(model, out=model) + mean(model)", "median(model, out=model)", "median(model, overwrite_input=True)"):
             with self.subTest(call):
                 runner.write_json(self.path("model.json"), document(loss=call))
-                self.assertRegex(self.stepc("check", self.path("model.json"), code=1).stderr, "error.E0(310|312|103).: .*(is|expected|takes)")
+                self.assertRegex(self.stepc("check", self.path("model.json"), code=1).stderr, "error.E0(310|312|103).: .*(is|expected|takes|supported)")
         for key in ("print_win_rate_every_n_steps", 5), ("verbose", True):
             runner.write_json(self.path("model.json"), document(optimizer={"type": "sophia", "learning_rate": 0.1, key[0]: key[1]}))
             self.assertIn("printing from inside a step", self.stepc("check", self.path("model.json"), code=1).stderr)
+
+    def test_repeat_to_a_length(self):
+        for text, same in (("repeat(model[0], 2, total_repeat_length=3)", "array([model[0, 0], model[0, 0], model[0, 1]])"), ("repeat(model[0, :2], 2, total_repeat_length=5)", "model[0, [0, 0, 1, 1, 1]]")):
+            self.assertEqual(self.steps(document(loss="sum(model)", metrics={"m": "max(abs(%s - %s))" % (text, same)}), 1)[1][0]["m"], 0)
 
     def test_remat(self):
         remat = {"type": "sequential", "input": "x", "layers": [{"type": "remat", "block": {"type": "linear", "features": 4}}]}
