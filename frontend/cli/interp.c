@@ -290,11 +290,14 @@ static const struct stepc_program *make_program(struct arena *a, const struct ir
         uint32_t k = p->entry_count;
         if (!f->entry) continue;
         make_entry(a, m, p, f, &entries[k], &constants[k], k * sizeof *constants, watch);
+        struct stepc_slot *slots = (struct stepc_slot *)(uintptr_t)p->slots; /* made here */
         if (strcmp(f->name, "infer") == 0)
-            for (size_t n = 0; n < f->params.count; n++) {
-                struct stepc_slot *slots = (struct stepc_slot *)(uintptr_t)p->slots; /* made here */
-                slots[f->params.items[n].slot].used_by_infer = 1;
-            }
+            for (size_t n = 0; n < f->params.count; n++) slots[f->params.items[n].slot].used_by_infer = 1;
+        for (size_t n = 0; strcmp(f->name, "step") == 0 && n < f->results.count; n++) {
+            const struct ir_slot *to = &m->slots.items[f->results.items[n].slot];
+            bool watched = !ir_role_is_result(to->role) && ir_dtype_is_float((enum ir_dtype)to->type.dtype);
+            if (watched) slots[f->results.items[n].slot].bits |= STEPC_PACKED_WATCHED;
+        }
         p->entry_count++;
     }
     p->constant_bytes = p->entry_count * sizeof *constants;

@@ -49,6 +49,17 @@ class NonFinite(runner.Case):
                     self.assertEqual([n for n in ("out", "out.nonfinite") if os.path.exists(self.path(n))], [written])
                     self.assertEqual(bool(np.isfinite(safetensors.read(self.path(written))["w"]).all()), finite)
 
+    def test_number(self):
+        """A parameter that is one number is looked at like any other: the loss was finite, what follows is not."""
+        model = self.write("number.json", json.dumps({**DOCUMENT, "model": {"type": "param", "name": "w", "shape": []}, "loss": "sum(model * x)",
+                                                      "optimizer": {"type": "sgd", "learning_rate": 1e30}}))
+        safetensors.write(self.data, {"x": np.full((1, 3), 1e30, "f4")})
+        safetensors.write(self.init, {"w": np.float32(0)})
+        self.stepc("compile", model, "-o", self.path("number.so"))
+        for what in (model, self.path("number.so")):
+            run = self.stepc("run", what, "--steps", "1", "--data", self.data, "--init", self.init, "--save", self.path("out"), "--on-nonfinite", "stop", code=1)
+            self.assertIn("step 1", run.stderr)
+
     def test_finite_again(self):
         """One batch is NaN: a loss that is, and weights that are not, are warned of; the run ends well."""
         safetensors.write(self.data, {"x": np.array([[1, 1, 1], [np.nan, 1, 1], [1, 1, 1]], "f4")})
