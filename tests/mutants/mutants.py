@@ -354,11 +354,11 @@ def read_ledger(path):
 
 
 def cell(text):
-    return text.replace("|", "¦").replace("`", "'")
+    return text.replace("|", "¦").replace("`", "ˋ")
 
 
 def uncell(text):
-    return text.replace("¦", "|")
+    return text.replace("¦", "|").replace("ˋ", "`")
 
 
 def row(seed, commit, change, outcome, by):
