@@ -33,7 +33,7 @@ mpi) # the host of samples/digits as it is: a variable says where the devices of
     gcc -O2 -std=c11 -D_GNU_SOURCE -Iruntime/include samples/digits/train.c -o "$out/train" -ldl
     build/stepc compile samples/mpi/model.json --mesh data=1 -o "$out/one.so"
     export STEPC_THREADS=1 STEPC_PLUGIN_PATH=build
-    numbers() { sed -n '/accuracy/p; s/^\(step *[0-9]*00\/.*[^ ]\) *[0-9]* steps\/s.*/\1/p' "$1"; } # no times
+    numbers() { sed -n '/accuracy/p; s/^\(step *[0-9]*00\/[0-9]* *loss [^ ]*\).*/\1/p' "$1"; } # no times
     [ "$(id -u)" != 0 ] || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
     echo "== one process with one device"
