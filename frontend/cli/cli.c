@@ -337,3 +337,15 @@ int cli_describe_command(struct cli *cli, const char *name)
     if (!code) cli_describe(&other, stdout, false);
     return code;
 }
+
+const char *cli_grouped(struct arena *arena, double x)
+{
+    char digits[32];
+    int n = snprintf(digits, sizeof digits, "%.0f", x);
+    struct str s = STR(arena);
+    for (int i = 0; i < n; i++) {
+        if (i && (n - i) % 3 == 0) str_add(&s, ",");
+        str_add_n(&s, &digits[i], 1);
+    }
+    return str_text(&s);
+}

@@ -125,6 +125,9 @@ int cli_with_stack(int (*main)(int, char **), int argc, char **argv);
 
 /* explain.c: prints the report (JSON as ir_report writes it) as text, the sections that were asked for. */
 int cli_explain_report(struct cli *, const char *report, size_t length);
+/* links.c: what collectives send over each axis, and for how long by --link. */
+int cli_links(struct cli *, const char *const *axes, uint32_t count, const double *sent /* by mask of axes */,
+              struct str *out);
 int cli_summary(struct cli *, const char *report, size_t length); /* its one line */
 const char *cli_report_name(struct cli *, const char *report);    /* of the model; "": it has none */
 const char *cli_headline(struct cli *, const char *report,

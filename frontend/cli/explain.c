@@ -70,18 +70,6 @@ static node entry(const struct view *v, const char *name)
 
 /* ---------------------------------------------------------------- numbers for people */
 
-const char *cli_grouped(struct arena *arena, double x)
-{
-    char digits[32];
-    int n = snprintf(digits, sizeof digits, "%.0f", x);
-    struct str s = STR(arena);
-    for (int i = 0; i < n; i++) {
-        if (i && (n - i) % 3 == 0) str_add(&s, ",");
-        str_add_n(&s, &digits[i], 1);
-    }
-    return str_text(&s);
-}
-
 static const char *grouped(struct view *v, double x) { return cli_grouped(v->cli->arena, x); }
 
 /* 5.1 k: three digits and the unit of a thousand */
@@ -517,25 +505,31 @@ static void fusion(struct view *v, node e)
     none_of(v, name);
 }
 
-static void comm(struct view *v, node e)
+static int comm(struct view *v, node e)
 {
-    const char *name = "comm";
-    double sent = 0;
+    const char *name = "comm", *axes[IR_MAX_AXES];
+    double sent[1 << IR_MAX_AXES] = {0};
+    uint32_t count = 0;
+    for (node a = first(at(v->root, "mesh")); a && count < IR_MAX_AXES; a = next(a)) axes[count++] = a->string;
     for (node c = first(at(e, "collectives")); c; c = next(c)) {
+        uint32_t mask = 0;
         head(v, name);
         name = "";
         str_addf(&v->out, "#%-4.0f %s over", number_at(c, "command"), text_at(v, c, "kind"));
-        for (node a = first(at(c, "axes")); a; a = next(a)) str_addf(&v->out, " %s", a->valuestring);
+        for (node a = first(at(c, "axes")); a; a = next(a)) {
+            str_addf(&v->out, " %s", a->valuestring);
+            for (uint32_t i = 0; i < count; i++) mask |= (uint32_t)(strcmp(axes[i], a->valuestring) == 0) << i;
+        }
         str_add(&v->out, " of ");
         add_type(v, c);
         str_addf(&v->out, ", %s B, ", grouped(v, number_at(c, "payload")));
         str_addf(&v->out, "%s B sent, %.0f times per step", grouped(v, number_at(c, "ring")), number_at(c, "times"));
-        sent += number_at(c, "ring") * number_at(c, "times");
+        sent[mask] += number_at(c, "ring") * number_at(c, "times");
         add_place(v, c);
         str_add(&v->out, "\n");
     }
-    if (sent > 0) str_addf(&v->out, "%8s %s B sent by each device per step\n", "", grouped(v, sent));
     none_of(v, name);
+    return cli_links(v->cli, axes, count, sent, &v->out);
 }
 
 static void layouts(struct view *v)
@@ -583,6 +577,8 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
         const char *text = state_json(&state);
         return cli_print(cli, text, strlen(text));
     }
+    if (cli_count(cli, "json") && cli_count(cli, "link"))
+        return cli_usage(cli, "--link is for the text: --json gives the bytes of every collective");
     if (cli_count(cli, "json")) {
         int code = cli_print(cli, report, length);
         return code ? code : cli_print(cli, "\n", 1);
@@ -592,7 +588,8 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (code) return code;
     node step = entry(&v, "step");
     bool m = cli_count(cli, "memory"), f = cli_count(cli, "flops"), g = cli_count(cli, "fusion"),
-         c = cli_count(cli, "comm"), s = cli_count(cli, "state"), l = cli_count(cli, "sharding");
+         c = cli_count(cli, "comm") || cli_count(cli, "link"), s = cli_count(cli, "state"),
+         l = cli_count(cli, "sharding");
     bool all = !m && !f && !g && !c && !s && !l;
     summary(&v);
     if (all)
@@ -608,8 +605,8 @@ int cli_explain_report(struct cli *cli, const char *report, size_t length)
     if (s) settable(&v);
     if (all || g) fusion(&v, step);
     if (l) layouts(&v);
-    if (all || c) comm(&v, step);
-    return cli_print(cli, str_text(&v.out), v.out.length);
+    if (all || c) code = comm(&v, step);
+    return code ? code : cli_print(cli, str_text(&v.out), v.out.length);
 }
 
 const char *cli_headline(struct cli *cli, const char *report, size_t length)

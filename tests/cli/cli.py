@@ -331,8 +331,14 @@ class Cli(runner.Case):
         self.assertRegex(text, r"sharding_constraint float32\[\d+,3\]  sharding \[data, -\], by the constraint")
         text = self.stepc("explain", model, "--comm").stdout
         lines = re.findall(r"([\d,]+) B sent, (\d+) times", text)
-        total = re.search(r"([\d,]+) B sent by each device per step", text).group(1)
+        total = re.search(r"in all ([\d,]+) B\n", text).group(1)
         self.assertAlmostEqual(sum(int(b.replace(",", "")) * int(n) for b, n in lines), int(total.replace(",", "")), delta=len(lines))
+        over = {k: int(b.replace(",", "")) for k, b in re.findall(r"over ([a-z ]+): each device sends ([\d,]+) B per step", text)}
+        text = self.stepc("explain", model, "--link", "data=1kB/s,model=0.5MB/s").stdout
+        found = float(re.search(r"over data: .*, ([\d.e+]+) ms\n", text).group(1))
+        self.assertAlmostEqual(found / over["data"], 1, delta=0.01)
+        for link, said in (("data=1", "expected a rate"), ("data", "AXIS=RATE"), ("date=1GB/s", 'did you mean "data"'), ("model=1GB/s", 'how fast "data" is')):
+            self.assertIn(said, self.stepc("explain", model, "--link", link, code=2).stderr)
         self.stepc("compile", model, "-o", so)
         self.assertIn("explain the document", self.stepc("explain", so, "--sharding").stdout)
         self.assertIn("there is one device", self.stepc("explain", self.model, "--sharding").stdout)
