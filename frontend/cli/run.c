@@ -313,10 +313,10 @@ static int start(struct run *r)
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
     if (code) return code;
-    step_status status = r->api->init(r->instance);
-    if (status == STEP_EUNSUPPORTED && (cli_count(r->cli, "init") || cli_count(r->cli, "resume"))) status = STEP_OK;
-    if (status) return run_status(r, status, r->path);
     if ((code = run_checkpoint_begin(r))) return code;
+    step_status status = r->checkpoint.resumed ? STEP_OK : r->api->init(r->instance);
+    if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
+    if (status) return run_status(r, status, r->path);
     const char *init = r->checkpoint.resumed ? NULL : cli_text(r->cli, "init", NULL);
     struct step_load load = {
         .size = sizeof load, .path = init, .flags = init && !is_whole_state(init) ? STEP_LOAD_CAST : 0};
