@@ -109,6 +109,24 @@ def hosts(options, family, folder):
     return wrong, 3
 
 
+def resumed(options, family, folder):
+    """Four ranks save, two go on, as `stepc run -n` starts them: the state of one process. Messages of 1,000 bytes at most do it, too."""
+    from mesh import faults
+    folder, wrong = os.path.join(folder, "resumed-" + family), []
+    os.mkdir(folder)
+    faults.prepare(options, folder, [4])
+    said(["mpicc." + family, "-O1", "-std=gnu11", "-shared", "-fPIC", "-DSTEPC_MPI_MOST=1000", "-I", ROOT, os.path.join(ROOT, "runtime", "comm_mpi.c"),
+          "-o", "libstepc_mpi.%s.so" % family], folder)
+    run = [options.stepc, "run", "4.so", "--data", "data.safetensors", "--threads", "1", "-q"]
+    said([*run, "--steps", "6", "--save", "one.safetensors", "--all-state"], folder)
+    small = ["env", "STEPC_PLUGIN_PATH=" + folder]
+    said([*small, *launcher(family, 4), *run, "--transport", "mpi", "--steps", "3", "--save-dir", "saved", "--save-every", "2"], folder)
+    said([*launcher(family, 2), *run, "--transport", "mpi", "--steps", "6", "--save-dir", "saved", "--resume", "auto", "--save", "two.safetensors", "--all-state"], folder)
+    if not filecmp.cmp(os.path.join(folder, "one.safetensors"), os.path.join(folder, "two.safetensors"), shallow=False):
+        wrong.append("%s: four ranks, then two: the state is not that of one process" % family)
+    return wrong, 3
+
+
 def refused(options, family, folder):
     """What cannot run together says so on one line, and ends with code 3."""
     from mesh import faults
@@ -148,7 +166,7 @@ def main():
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]
     with tempfile.TemporaryDirectory(prefix="stepc-mpi-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
         jobs = [pool.submit(play, options, family, path, folder) for family in families for path in paths]
-        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, refused) if not options.cases]
+        jobs += [pool.submit(what, options, family, folder) for family in families for what in (hosts, resumed, refused) if not options.cases]
         results = [job.result() for job in jobs]
     faults = [why for result in results for why in result[0]]
     print("\n".join(faults + ["%d runs by %s, %d wrong" % (sum(r[1] for r in results), " and ".join(families), len(faults))]))
