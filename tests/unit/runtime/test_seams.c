@@ -5,6 +5,9 @@
 #include "tests/unit/suite.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { RANKS = 2, DEVICES = 4, STEPS = 20 };
@@ -273,6 +276,66 @@ START_TEST(load_together)
 }
 END_TEST
 
+static char runs[64];
+
+static void *save_directories(void *party)
+{
+    struct party *p = party;
+    struct step_save save = {.size = sizeof save, .directory = runs};
+    struct step_load load = {.size = sizeof load, .path = runs};
+    struct step_job *job = NULL;
+    GO(start(p));
+    toy_fill(&p->data, 1);
+    GO(rt_step(p->t, &p->data.batch, NULL));
+    GO(rt_save(p->t, &save, &job));
+    GO(rt_job_wait(job, -1));
+    rt_job_free(job);
+    GO(toy_read(p->t, "w", p->w, 3));
+    GO(rt_step(p->t, &p->data.batch, NULL));
+    GO(rt_save(p->t, &save, NULL));
+    step_status again = rt_save(p->t, &save, &job); /* of both: what the first one finds */
+    if (!again || job) GO(rt_fail(p->t, STEP_EINTERNAL, "a checkpoint was replaced"));
+    GO(rt_step(p->t, &p->data.batch, NULL));
+    GO(rt_load(p->t, &load));
+    GO(p->t->steps == 2 ? STEP_OK : STEP_EINTERNAL);
+    if (p == &ranks[0]) { /* the newest is damaged: both take the one before */
+        char path[128];
+        snprintf(path, sizeof path, "%s/step-2/params.safetensors", runs);
+        FILE *f = fopen(path, "r+b"); /* a byte of data, which the first one alone reads */
+        GO(f && !fseek(f, -2, SEEK_END) && fputc(77, f) == 77 && !fclose(f) ? STEP_OK : STEP_EIO);
+    }
+    GO(rt_read(p->t, &(struct step_array){.size = sizeof(struct step_array),
+                                          .name = "w",
+                                          .data = p->model,
+                                          .dtype = STEP_F32,
+                                          .rank = 1,
+                                          .shape = toy_shape_w}));
+    p->status = rt_agree(p->t, STEP_OK); /* nobody loads before that */
+    GO(p->status);
+    GO(rt_load(p->t, &load));
+    float w[3];
+    GO(toy_read(p->t, "w", w, 3));
+    GO(p->t->steps == 1 && memcmp(w, p->w, sizeof w) == 0 ? STEP_OK : STEP_EINTERNAL);
+    return p;
+}
+
+START_TEST(directories_together)
+{
+    snprintf(runs, sizeof runs, "/dev/shm/stepc-seams-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(runs));
+    together(save_directories, _i);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        ck_assert_msg(ranks[r].status == STEP_OK, "rank %u: %s: %s", r, rt_status_name(ranks[r].status),
+                      ranks[r].t ? rt_last_error(ranks[r].t) : "");
+        rt_destroy(ranks[r].t);
+    }
+    test_world_begin(&world, 0);
+    pid_t child = fork();
+    if (child == 0) execlp("rm", "rm", "-rf", runs, (char *)NULL), _exit(1);
+    while (child > 0 && waitpid(child, NULL, 0) < 0) {}
+}
+END_TEST
+
 START_TEST(refused)
 {
     struct test_world odd = {.ranks = 3};
@@ -323,7 +386,7 @@ END_TEST
 int main(void)
 {
     TCase *all = CASE_OF(120, sharded_flag, refused, broken_device);
-    const TTest *const both[] = {ranks_as_one, lost_rank, create_together, load_together};
+    const TTest *const both[] = {ranks_as_one, lost_rank, create_together, load_together, directories_together};
     for (size_t i = 0; i < sizeof both / sizeof *both; i++) tcase_add_loop_test(all, both[i], 0, 2); /* near, far */
     return run_case("seams", all);
 }
