@@ -46,7 +46,7 @@ static const char *read_rule(const char *at, struct rule *r)
         r->name = at;
         r->name_length = (size_t)(colon[0] - at);
         r->most = strncmp(colon[0], ":max:", 5) == 0;
-        if (colon[1] != colon[0] + 4 || (!r->most && strncmp(colon[0], ":min:", 5) != 0)) return NULL;
+        if (!r->most && strncmp(colon[0], ":min:", 5) != 0) return NULL;
         at = colon[1] + 1;
     }
     at = read_number(at, &r->number);
