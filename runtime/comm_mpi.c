@@ -190,7 +190,8 @@ static bool duplicate(struct world *w, MPI_Comm from, MPI_Comm *to, int64_t time
         if (!right(w, MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test")) return false;
         if (timeout_ns && now() > until) {
             failed = true;
-            snprintf(text, size, "not all %d ranks have come within %lld ms", w->ranks, (long long)timeout_ns / 1000000);
+            snprintf(text, size, "not all %d ranks have come within %lld ms", w->ranks,
+                     (long long)timeout_ns / 1000000);
             return false;
         }
         if (!done) sched_yield();
