@@ -19,12 +19,12 @@
 #include <unistd.h>
 
 enum { SEAL_NONE, SEAL_RECORDED, SEAL_LARGE, SEAL_FOREIGN, SEAL_REFUSED, SEAL_STATES };
-enum { SEAL_STEPS = 2 };
+enum { SEAL_STEPS = 2, MOST_DEVICES = 64 /* threads of this machine */ };
 static const char *const states[SEAL_STATES] = {
     [SEAL_NONE] = "nothing is recorded of its first steps",
     [SEAL_RECORDED] = "its first steps give the bits that were recorded when it was compiled",
-    [SEAL_LARGE] =
-        "nothing is recorded of its first steps, which are too large for that (10^8 operations, 64 MiB, 10 s)",
+    [SEAL_LARGE] = "nothing is recorded of its first steps, which are too large for that (10^8 operations, 64 MiB, 64 "
+                   "devices, 10 s)",
     [SEAL_FOREIGN] = "nothing is recorded of its first steps, which the machine that compiled it could not run",
     [SEAL_REFUSED] = "nothing is recorded of its first steps, which refuse inputs that are drawn at random"};
 
@@ -122,7 +122,9 @@ static uint32_t try_steps(const struct step_api *api, uint32_t *sum)
 {
     struct step_memory memory = {.size = sizeof memory};
     const char *flops = strstr(api->describe(), "\"flops\":"); /* of all that is printed first */
-    if (!flops || strtod(flops + 8, NULL) > 1e8) return SEAL_LARGE;
+    const char *devices = strstr(api->describe(), "\"devices\":");
+    double count = devices ? strtod(devices + 10, NULL) : 1;
+    if (!flops || strtod(flops + 8, NULL) * count > 1e8 || count > MOST_DEVICES) return SEAL_LARGE;
     for (int zeros = 0; zeros < 2; zeros++) {
         struct run_trial t = {.api = api, .zeros = zeros};
         struct step_host host = {.size = sizeof host, .log = say_nothing};

@@ -317,6 +317,17 @@ class Cli(runner.Case):
         refused = self.stepc("run", so, "--data", data, "--steps", "1", "--init", weights, code=1)
         self.assertIn("compiled --without checkpoint", refused.stderr)
 
+    def test_large_mesh(self):
+        """The program of one device does not grow with the mesh, and a mesh that this machine has not is compiled for all the same."""
+        document = dict(DOCUMENT, mesh={"axes": {"data": 2, "model": 2}}, sharding={"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"]}}, constants={"hidden": 128},
+                        inputs={k: dict(i, shape=[128, i["shape"][1]]) for k, i in DOCUMENT["inputs"].items()})
+        model, so = self.write("wide.json", json.dumps(document)), self.path("wide.so")
+        self.stepc("compile", model, "-o", so)
+        small = os.path.getsize(so)
+        self.stepc("compile", model, "--mesh", "data=64,model=64", "-o", so)
+        self.assertLessEqual(os.path.getsize(so), small + 8192)
+        self.assertIn("4,096 devices", self.stepc("explain", so, "--comm").stdout)
+
     def test_explain_sharding(self):
         """Every tensor with its layout and who decided it, and what collectives send."""
         ruled = {"rules": [["batch", "data"]], "params": {"first.kernel": [None, "model"]}}
