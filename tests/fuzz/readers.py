@@ -31,8 +31,11 @@ LEDGER = os.path.join(HERE, "LEDGER.md")
 # The longest input, seconds of CPU time that one may take, and the share of a long run: those that compile are slow, and find more.
 READERS = {"json": (4096, 1, 1), "document": (4096, 10, 6), "expression": (512, 10, 6), "define": (256, 5, 2), "ir": (8192, 5, 3), "plans": (16384, 20, 4),
            "safetensors": (4096, 1, 1), "npy": (512, 1, 1), "note": (4096, 1, 1), "report": (4096, 2, 1), "glob": (256, 1, 1)}
+CONTROL = (64, 1, 1)
 BUSY = 10  # times as many seconds by the clock, on a machine that does other things
 COMPILERS = {"libfuzzer": "clang", "afl": "afl-clang-fast"}
+# AFL++ finds a word only if its comparison is one per byte; ccache does not look at that.
+INSTRUMENTED = {"afl": {"AFL_LLVM_LAF_ALL": "1", "CCACHE_DISABLE": "1", "AFL_QUIET": "1"}}
 SANITIZERS = "abort_on_error=1:symbolize=0:detect_leaks=0:allocator_may_return_null=1"
 
 
@@ -115,7 +118,8 @@ def begin_with(reader, stepc):
     return {"json": lambda: documents(2048), "document": lambda: documents(4096), "expression": expressions,
             "define": lambda: (b"4", b"0.5", b'"a"', b"true", b"[1, 2]", b"1e400", b"-"), "ir": lambda: plans(stepc), "plans": lambda: plans(stepc),
             "safetensors": safetensors_files, "npy": npy_files, "note": note_files, "report": lambda: reports(stepc),
-            "glob": lambda: (b"**.{a,b}\nx.a", b"*.kernel\nlayers.0.kernel", b"a.**.b\na.b")}[reader]()
+            "glob": lambda: (b"**.{a,b}\nx.a", b"*.kernel\nlayers.0.kernel", b"a.**.b\na.b"),
+            "control": lambda: (b"fuss",)}[reader]()
 
 
 # ---------------------------------------------------------------- building and running
@@ -124,7 +128,7 @@ def build(options):
     compiler = shutil.which(COMPILERS[options.engine]) or sys.exit("skipped: no %s" % COMPILERS[options.engine])
     folder = os.path.join(options.folder, options.engine)
     for command in (["cmake", "--preset", "fuzz", "-B", folder, "-DCMAKE_C_COMPILER=" + compiler], ["cmake", "--build", folder, "--", "readers", "stepc"]):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **INSTRUMENTED.get(options.engine, {})})
         if done.returncode:
             sys.exit((done.stdout + done.stderr)[-3000:])
     return os.path.join(folder, "readers"), os.path.join(folder, "stepc")
@@ -138,7 +142,7 @@ def inputs(options, reader, stepc):
         for i, data in enumerate(begin_with(reader, stepc)):
             with open(os.path.join(folder, "seed-%d" % i), "wb") as f:
                 f.write(data)
-    for path in glob.glob(os.path.join(CORPUS, reader, "*")):
+    for path in glob.glob(os.path.join(CORPUS, reader, "*")) if reader in READERS else ():  # what the control has is to be found
         shutil.copy(path, folder)
     return folder
 
@@ -165,13 +169,13 @@ def replayed(program, reader, path):
 
 def libfuzzer(options, program, stepc, reader, seconds):
     """(executions, findings)"""
-    longest, patience, _ = READERS.get(reader, (64, 1, 1))
+    longest, patience, _ = READERS.get(reader, CONTROL)
     findings = os.path.join(options.folder, "findings", reader)
     os.makedirs(findings, exist_ok=True)
     before, begun, executed = set(os.listdir(findings)), time.monotonic(), 0
     while time.monotonic() - begun < seconds and len(set(os.listdir(findings)) - before) < options.most:
         left = max(1, int(seconds - (time.monotonic() - begun)))
-        done = subprocess.run([program, inputs(options, reader, stepc) if reader in READERS else findings, "-max_len=%d" % longest, "-timeout=%d" % (BUSY * patience),
+        done = subprocess.run([program, inputs(options, reader, stepc), "-max_len=%d" % longest, "-timeout=%d" % (BUSY * patience),
                                "-rss_limit_mb=3000", "-malloc_limit_mb=2000", "-print_final_stats=1", "-close_fd_mask=3", "-max_total_time=%d" % left,
                                "-artifact_prefix=" + findings + "/", "-dict=" + dictionary(options), "-reload=0", "-detect_leaks=0"],
                               capture_output=True, text=True, errors="replace", cwd=options.folder,
@@ -186,13 +190,14 @@ def libfuzzer(options, program, stepc, reader, seconds):
 
 
 def afl(options, program, stepc, reader, seconds):
-    out = os.path.join(options.folder, "afl", reader)
+    longest, patience, _ = READERS.get(reader, CONTROL)
+    out = os.path.join(options.folder, "findings-afl", reader)
     again = os.path.exists(os.path.join(out, "default", "fuzzer_stats"))
     os.makedirs(out, exist_ok=True)
     stats = lambda: dict(re.findall(r"^(\w+) *: (.*)$", open(os.path.join(out, "default", "fuzzer_stats")).read(), re.M))
     before = int(stats()["execs_done"]) if again else 0
     done = subprocess.run(["afl-fuzz", "-i", "-" if again else inputs(options, reader, stepc), "-o", out, "-V", str(int(seconds)), "-m", "none",
-                           "-t", str(1000 * BUSY * READERS[reader][1]), "-x", dictionary(options), "-G", str(READERS[reader][0]), "--", program], capture_output=True, text=True, errors="replace", cwd=options.folder,
+                           "-t", str(1000 * BUSY * patience), "-x", dictionary(options), "-G", str(longest), "--", program], capture_output=True, text=True, errors="replace", cwd=options.folder,
                           env={**os.environ, "READER": reader, "AFL_SKIP_CPUFREQ": "1", "AFL_NO_UI": "1", "AFL_NO_AFFINITY": "1", "AFL_I_DONT_CARE_ABOUT_MISSING_CRASHES": "1",
                                "ASAN_OPTIONS": SANITIZERS, "AFL_IGNORE_PROBLEMS": "1"})
     if not os.path.exists(os.path.join(out, "default", "fuzzer_stats")):
@@ -221,8 +226,9 @@ def long(options):
 def control(options):
     """The defect is planted in readers.c: an input that begins with four letters."""
     program, stepc = build(options)
-    executed, found = libfuzzer(options, program, stepc, "control", 60)
-    shutil.rmtree(os.path.join(options.folder, "findings", "control"))
+    executed, found = ENGINES[options.engine](options, program, stepc, "control", 60)
+    for folder in "findings", "findings-afl", "inputs":
+        shutil.rmtree(os.path.join(options.folder, folder, "control"), ignore_errors=True)
     print("the planted defect was %s after %d executions" % ("found" if found else "not found", executed))
     return not found
 
