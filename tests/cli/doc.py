@@ -36,6 +36,12 @@ class Doc(runner.Case):
             name = sorted(found)[n // 2]
             self.assertEqual(run(topic, name)[1], "## %s\n%s" % (name, found[name]))
 
+    def test_signatures(self):
+        """Losses and functions say how they are called."""
+        for topic in ("losses", "expressions"):
+            for name, text in entries(topic).items():
+                self.assertRegex(text, r"`%s\([^`]*\)`" % re.escape(name), topic)
+
     def test_pages(self):
         for topic, page in (("custom", "optim/CUSTOM.md"), ("state", "optim/STATE.md"), ("microbatches", "step/MICROBATCHES.md"), ("inference", "step/INFERENCE.md")):
             path = os.path.join(ROOT, "frontend", page)

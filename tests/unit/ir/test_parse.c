@@ -264,10 +264,30 @@ START_TEST(mutated_plans)
 }
 END_TEST
 
+/* Lists of numbers in plans: what counts or names something is not negative. */
+START_TEST(negative_numbers)
+{
+    static const char *const words[] = {"input_levels=[", "reads=[", "writes=["};
+    struct arena own = {0};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        char *text = file_bytes(&own, "tests/golden/memplan/loop_carries_in_place.out", NULL);
+        ck_assert_ptr_nonnull(text);
+        char *at = strstr(text, words[i]);
+        ck_assert_ptr_nonnull(at);
+        size_t n = (size_t)(at - text) + strlen(words[i]);
+        const char *edited = arena_format(&own, "%.*s-1, %s", (int)n, text, text + n);
+        struct diags found = {.arena = &own, .source = {"plan", edited, strlen(edited)}};
+        ck_assert_ptr_null(ir_parse(edited, strlen(edited), &found));
+        ck_assert_msg(strstr(found.list.items[0].message, "-1") != NULL, "%s", found.list.items[0].message);
+    }
+    arena_free(&own);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tests = CASE_OF(120, says_everything, numbers_may_have_gaps, errors_have_a_place, reference_example,
-                           mutated_texts, mutated_examples, mutated_plans);
+                           mutated_texts, mutated_examples, mutated_plans, negative_numbers);
     tcase_add_checked_fixture(tests, setup, teardown);
     return run_case("parse", tests);
 }

@@ -644,6 +644,20 @@ START_TEST(dense)
 }
 END_TEST
 
+START_TEST(memory)
+{ /* small and large blocks are zero, and can be written from end to end */
+    struct step_instance *t = ready(1, 1);
+    for (size_t bytes = 64; bytes <= (size_t)4 << 20; bytes *= 4) {
+        unsigned char *block = rt_host_get(t, bytes);
+        ck_assert_msg(block != NULL, "no %zu bytes", bytes);
+        for (size_t i = 0; i < bytes; i++) ck_assert(!block[i]);
+        memset(block, 0xff, bytes);
+        rt_host_put(t, block, bytes);
+    }
+    rt_destroy(t);
+}
+END_TEST
+
 /* ---------------------------------------------------------------- services of the host */
 
 static size_t held, lines;
@@ -697,5 +711,5 @@ int main(void)
     return run_case("abi",
                     CASE_OF(120, query, struct_sizes, busy, late_peer, inputs, unaligned_and_strided, write_and_read,
                             floating_point, after_fork, interrupted, order_and_null, refusing_create, variables,
-                            destroyed_twice, wild_strides, numbers, dense, services));
+                            destroyed_twice, wild_strides, numbers, dense, memory, services));
 }
