@@ -185,6 +185,13 @@ class Cli(runner.Case):
         self.assertRegex(self.stepc("version").stdout, r"^stepc \d+\.\d+\.\d+\n")
         self.assertEqual(json.loads(self.stepc("version", "--json").stdout)["schema"], 1)
 
+    def test_disabled_passes(self):
+        """What only makes a step faster can be left out, what it needs cannot."""
+        for name in ("outline", "ghost", "simplify", "join", "outline_more"):
+            self.stepc("compile", self.model, "-o", self.path("without.so"), "--disable", name)
+        for name in ("autodiff", "shard", "fuse", "memplan"):
+            self.assertIn(name, self.stepc("compile", self.model, "-o", self.path("without.so"), "--disable", name, code=1).stderr)
+
     def test_explain_code(self):
         self.assertIn("learning_rate", self.stepc("explain", "E0107").stdout)
 

@@ -6,6 +6,7 @@ fortified functions of the C library and the marks of control-flow enforcement (
 
 usage: hardening.py STEPC"""
 import os
+import re
 import struct
 import sys
 import unittest
@@ -60,6 +61,19 @@ class Hardening(runner.Case):
             self.assertNotIn(tag, elf.dynamic)
         for folder in (ROOT, os.path.dirname(self.program)):
             self.assertNotIn(os.path.realpath(folder).encode(), elf.raw)
+
+    def test_descriptors(self):
+        """What is opened is not handed to programs that the host, or the compiler, starts."""
+        found = 0
+        for folder in ("frontend", "ir", "passes", "codegen", "runtime"):
+            for at, _, names in os.walk(os.path.join(ROOT, folder)):
+                for name in sorted(n for n in names if n.endswith(".c")):
+                    with open(os.path.join(at, name), encoding="utf-8") as f:
+                        calls = re.findall(r"(?<![\w>.])open(?:at)?\([^;]*;", f.read())
+                    found += len(calls)
+                    for call in calls:
+                        self.assertEqual(call.count("O_CLOEXEC"), len(re.findall(r"(?<![\w>.])open(?:at)?\(", call)), "%s: %s" % (name, call))
+        self.assertGreater(found, 5)
 
     def test_program(self):
         elf = Elf(self.program)

@@ -178,11 +178,32 @@ END_TEST
 
 #include "test_lower_cases.h"
 
+/* A nest that names a register which it does not have is refused, whether or not anybody asks why. */
+START_TEST(wrong_nest)
+{
+    struct arena own = {0};
+    struct nest_builder b;
+    struct nest *nest = nest_new(&own);
+    struct str faults = STR(&own);
+    nest_builder_init(&b, nest);
+    nest->lanes = 8;
+    ck_assert(nest_verify(nest, &faults));
+    struct nest_stmt *get = arena_new(&own, struct nest_stmt);
+    *get = (struct nest_stmt){.kind = NEST_GET, .result = 1, .reg = 3};
+    nest->value_count = 2;
+    vec_push(&own, &nest->body, get);
+    ck_assert(!nest_verify(nest, NULL));
+    ck_assert(!nest_verify(nest, &faults));
+    ck_assert(faults.length > 0);
+    arena_free(&own);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("lower");
     suite_add_tcase(suite, CASE_OF(30, map_flat, map_broadcast, map_views, map_pad_concat, map_taps, map_dynamic,
-                                   map_types, map_update_in_place, map_swap, map_constants));
+                                   map_types, map_update_in_place, map_swap, map_constants, wrong_nest));
     add_cases(suite);
     return run_suite(suite);
 }
