@@ -18,6 +18,8 @@ static step_status access(struct step_instance *t, const struct step_array *from
     if (!status && write && !rt_slot_stored(s))
         status = rt_fail(t, STEP_EINVAL, "write: \"%s\" is computed, not stored", a.name);
     if (!status && !write && s->computed) status = rt_derive(t);
+    if (write && t->ranks > 1 && !status && rt_whole(s, a.shape))
+        status = t->program->mesh->same(t, status, s, a.data, stride);
     if (status) return status;
     if (write) t->stale = t->unknown = RT_ALL;
     if (write) rt_scatter(t, s, (char *)a.data + rt_part_shift(t, s, a.shape, stride), stride);

@@ -3,6 +3,7 @@
 #include "runtime/rt.h"
 
 #include <stdlib.h>
+#include <stepc/step_tools.h>
 
 static step_status join(struct step_instance *t, const void *communicator)
 {
@@ -24,8 +25,20 @@ static step_status join(struct step_instance *t, const void *communicator)
     return STEP_OK;
 }
 
+/* Hyper-parameters are numbers of every rank, and parameters that all hold go apart where they differ. */
+static uint32_t hypers(const struct step_instance *t)
+{
+    uint32_t sum = 0;
+    for (const struct stepc_slot *s = t->program->slots; s < t->program->slots + t->program->slot_count; s++) {
+        double x = s->role == RT_HYPER ? rt_hyper_load(t, s) : 0;
+        if (s->role == RT_HYPER) sum = st_crc32(sum, &x, sizeof x);
+    }
+    return sum;
+}
+
 static step_status agree(struct step_instance *t, step_status mine, uint64_t call)
 {
+    if (call && !mine) call += (uint64_t)hypers(t) << 32;
     step_status worst = t->comm->meet(t, mine, call);
     return mine ? mine : worst;
 }
@@ -39,6 +52,14 @@ static step_status largest(struct step_instance *t, uint64_t *number)
         if (all[k] > *number) *number = all[k];
     free(all);
     return status;
+}
+
+static step_status same(struct step_instance *t, step_status mine, const struct stepc_slot *s, const char *data,
+                        const int64_t *stride)
+{
+    bool dense = !mine && rt_dense(stride, s->shape, s->rank, rt_dtype_bytes(s->dtype));
+    uint64_t sum = dense ? st_crc32(0, data, rt_slot_bytes(s, false)) : 0;
+    return t->comm->meet(t, mine, (uint64_t)(s - t->program->slots + 1) << 32 | sum);
 }
 
 /* Part after part: the first device of every rank, then the second. */
@@ -93,4 +114,4 @@ static bool part(const struct step_instance *t, const struct stepc_slot *s, cons
 }
 
 static const struct rt_comm_ops *const rows[] = {&rt_comm_thread, &rt_comm_mpi, NULL};
-const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part};
+const struct stepc_mesh stepc_part_mesh = {rows, join, agree, largest, exchange, part, same};

@@ -223,7 +223,7 @@ step_status rt_ranks_meet(struct step_instance *t, step_status mine, uint64_t ca
             status = rt_fail(
                 t, STEP_EPEER,
                 "%s makes another call, at step %llu, than rank 0, at step %llu: all ranks have to call the "
-                "same with the same options",
+                "same with the same options, hyper-parameters and tensors",
                 rt_rank_text(r, k, who, sizeof who), (unsigned long long)all[k].steps,
                 (unsigned long long)all[0].steps);
     free(all);

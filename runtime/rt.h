@@ -374,6 +374,7 @@ void rt_scatter(struct step_instance *, const struct stepc_slot *, const char *f
  * dimension, 0 = none. `fills`: it is written to. */
 step_status rt_array_check(struct step_instance *, const struct step_array *, const struct stepc_slot *, uint64_t lead,
                            int64_t *stride, bool fills);
+bool rt_whole(const struct stepc_slot *, const int64_t *shape);
 /* What to add to the address of an array to have that of the whole tensor, if it is this rank's part; else 0. */
 int64_t rt_part_shift(const struct step_instance *, const struct stepc_slot *, const int64_t *shape,
                       const int64_t *stride);
@@ -417,6 +418,9 @@ struct stepc_mesh {                                                        /* co
      * (NULL: any). */
     bool (*part)(const struct step_instance *, const struct stepc_slot *, const int64_t *shape, int64_t *start,
                  int64_t *extent);
+    /* Whether all ranks are about to write the same whole tensor. */
+    step_status (*same)(struct step_instance *, step_status mine, const struct stepc_slot *, const char *data,
+                        const int64_t *stride);
 };
 struct stepc_blas { /* blas.c */
     void (*open)(struct step_instance *);

@@ -124,6 +124,13 @@ static void local_copy(struct step_instance *t, const struct stepc_slot *s, char
             rt_shard_copy(t, d->index, s, d, rt_slot_address(d, s), host, stride, direction);
 }
 
+bool rt_whole(const struct stepc_slot *s, const int64_t *shape)
+{
+    for (int32_t i = 0; i < s->rank; i++)
+        if (shape[i] != s->shape[i]) return false;
+    return true;
+}
+
 int64_t rt_part_shift(const struct step_instance *t, const struct stepc_slot *s, const int64_t *shape,
                       const int64_t *stride)
 {
@@ -142,9 +149,7 @@ void rt_gather(struct step_instance *t, const struct stepc_slot *s, char *to, co
 void rt_fetch(struct step_instance *t, const struct stepc_slot *s, char *to, const int64_t *shape,
               const int64_t *stride)
 {
-    bool whole = true;
-    for (int32_t i = 0; i < s->rank; i++) whole &= shape[i] == s->shape[i];
-    if (whole) rt_gather(t, s, to, stride);
+    if (rt_whole(s, shape)) rt_gather(t, s, to, stride);
     else
         for (RT_MINE(t, d))
             rt_shard_copy(t, d->index, s, d, rt_slot_address(d, s), to + rt_part_shift(t, s, shape, stride), stride,
@@ -180,8 +185,7 @@ step_status rt_array_check(struct step_instance *t, const struct step_array *a, 
     int32_t extra = lead != 0;
     bool fits = a->dtype == s->dtype && a->rank == s->rank + extra && (a->shape || !a->rank);
     if (fits && extra) fits = a->shape[0] >= 0 && (uint64_t)a->shape[0] == lead;
-    bool whole = fits;
-    for (int32_t i = 0; whole && i < s->rank; i++) whole = a->shape[i + extra] == s->shape[i];
+    bool whole = fits && rt_whole(s, a->shape + extra);
     int64_t start[RT_MAX_RANK], extent[RT_MAX_RANK];
     fits = whole || (fits && t->ranks > 1 && t->program->mesh->part(t, s, a->shape + extra, start, extent));
     if (!fits) {

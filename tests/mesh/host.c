@@ -98,6 +98,16 @@ int main(int argc, char **argv)
             batch.flags = last ? STEP_ON_NONFINITE_SKIP : 0;
             CHECK(s->step(t, &batch, &r) == STEP_EPEER);
             batch.flags = 0;
+            double rate;
+            CHECK(s->hyper_get(t, "learning_rate", &rate) == STEP_OK);
+            CHECK(s->hyper_set(t, "learning_rate", last ? 0.5 : rate) == STEP_OK);
+            CHECK(s->step(t, &batch, &r) == STEP_EPEER && s->hyper_set(t, "learning_rate", rate) == STEP_OK);
+            float bias[Y];
+            const int64_t extent = Y;
+            struct step_array b = {sizeof b, "layers.2.bias", bias, STEP_F32, 1, &extent, NULL, 0, 0};
+            CHECK(s->read(t, &b) == STEP_OK && s->write(t, &b) == STEP_OK);
+            bias[3] += (float)last;
+            CHECK(s->write(t, &b) == STEP_EPEER);
         }
         if (k == 1) CHECK(s->stage(t, &batch) == STEP_OK), batch.inputs = NULL, batch.input_count = 0;
         CHECK(s->step(t, &batch, &r) == STEP_OK && r.step == (uint64_t)k + 1);
