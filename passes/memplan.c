@@ -153,6 +153,12 @@ static bool is_bound(struct pass *p, const struct ir_func *f)
                               "parameter \"%s\" of entry \"%s\" has no slot, so nothing can be given for it",
                               f->params.items[i].name, f->name),
                    false;
+    for (size_t i = 0; i < f->results.count; i++)
+        if (f->results.items[i].slot < 0)
+            return diag_error(p->diags, (struct diag_span){0}, "E0050",
+                              "result \"%s\" of entry \"%s\" has no slot, so nobody could get it",
+                              f->results.items[i].name, f->name),
+                   false;
     return true;
 }
 
