@@ -330,26 +330,26 @@ static double try_all(struct scale *k, uint32_t passing, double least, struct sh
 }
 
 /* Those whose costs depend on what was chosen for a node choose again. */
-static void wake_readers(struct shard_func *f, ir_value v)
+void shard_wake_readers(struct shard_func *f, ir_value v)
 {
     for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
         ir_value reader = f->use[i].node;
         if (!reader || f->awake[reader]) continue;
         f->awake[reader] = true;
-        if (f->free[reader]) wake_readers(f, reader);
+        if (f->free[reader]) shard_wake_readers(f, reader);
     }
 }
 
 static void wake(struct shard_func *f, ir_value v)
 {
     const struct ir_node *n = ir_get(f->func, v);
-    wake_readers(f, v);
+    shard_wake_readers(f, v);
     for (uint32_t i = 0; i < n->arg_count; i++) {
         ir_value from = n->args[i];
         if (ir_is_number(ir_get(f->func, from)) || (!ir_type(f->func, from)->rank && !f->made[from].partial)) continue;
         f->awake[from] = true;
         if (f->free[from]) wake(f, from);
-        else wake_readers(f, from);
+        else shard_wake_readers(f, from);
     }
 }
 

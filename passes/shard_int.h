@@ -90,6 +90,7 @@ void shard_operands_for(const struct shard_func *, ir_value, const struct ir_sha
 
 /* shard_choose.c: the choice of a node by what its operands are, what reads it wants, and what each choice costs. */
 void shard_choose(struct shard *, struct shard_func *, ir_value);
+void shard_wake_readers(struct shard_func *, ir_value); /* they choose again in the next sweep */
 /* What the choice says of the operands, `made` of the result. */
 void shard_apply(const struct shard *, const struct shard_func *, ir_value, const struct shard_choice *,
                  struct ir_sharding *wanted, struct ir_sharding *made);

@@ -90,7 +90,10 @@ static bool sweep(struct shard *s, struct shard_func *f, bool backwards)
         bool loop = ir_get(f->func, v)->op == OP_loop;
         if (!f->live[v] || !(f->awake[v] || loop)) continue;
         any |= f->awake[v];
-        if (!backwards && loop) loop_node(s, f, v);
+        if (!backwards && loop) {
+            loop_node(s, f, v);
+            shard_wake_readers(f, v); /* the carried values may lie otherwise */
+        }
         shard_choose(s, f, v);
     }
     return any;
@@ -137,6 +140,7 @@ static void loop_node(struct shard *s, struct shard_func *f, ir_value v)
             struct ir_sharding *p = &body->made[body->func->params.items[i].value];
             memset(p, 0, sizeof *p);
             body->awake[body->func->params.items[i].value] = true;
+            shard_wake_readers(body, body->func->params.items[i].value);
             if (i >= 1 && i <= carried) *p = f->tuple[v][i - 1];
             if (i > carried) *p = shard_captured(s, f, n->args[i]);
         }
