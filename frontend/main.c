@@ -166,10 +166,19 @@ static int check_memory(struct way *w)
     for (size_t i = 0; i < w->plans->plans.count; i++) {
         const struct plan *p = w->plans->plans.items[i];
         if (p->memory.peak <= limit) continue;
-        struct diag *d = diag_error(&w->diags, (struct diag_span){0}, "E0501",
+        const struct plan_buffer *largest = NULL; /* of those with a place in the document */
+        for (size_t b = 0; b < p->buffers.count; b++) {
+            const struct plan_buffer *is = &p->buffers.items[b];
+            if (is->value && ir_get(is->func, is->value)->place && (!largest || is->bytes > largest->bytes))
+                largest = is;
+        }
+        const struct ir_place *place =
+            largest ? &largest->func->module->places.items[ir_get(largest->func, largest->value)->place] : NULL;
+        struct diag *d = diag_error(&w->diags, place ? place->span : (struct diag_span){0}, "E0501",
                                     "entry \"%s\" needs %.1f TiB on one device, the limit is 16 TiB", p->func->name,
                                     (double)p->memory.peak / (double)((uint64_t)1 << 40));
         d->hint = "stepc explain --memory shows what is large";
+        d->pointer = place ? place->pointer : NULL;
         return EXIT_WRONG;
     }
     return 0;

@@ -1,5 +1,6 @@
 if(PYTHON AND TARGET stepc)
   add_test(NAME limits COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/limits/limits.py $<TARGET_FILE:stepc>)
   add_test(NAME limits.growth COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/limits/growth.py $<TARGET_FILE:stepc>)
-  set_tests_properties(limits limits.growth PROPERTIES TIMEOUT 1800)
+  add_test(NAME limits.extremes COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/limits/extremes.py $<TARGET_FILE:stepc>)
+  set_tests_properties(limits limits.growth limits.extremes PROPERTIES TIMEOUT 1800)
 endif()
