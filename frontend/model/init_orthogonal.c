@@ -133,7 +133,7 @@ ir_value fe_orthogonal(struct fe *fe, struct ir_builder *b, const struct fe_para
                  p->path);
         return 0;
     }
-    uint32_t axis = delta ? 1 : (uint32_t)(column < 0 ? column + (int64_t)rank : column);
+    uint32_t axis = (uint32_t)(column < 0 ? column + sides : column);
     float *values = orthogonal(fe->arena, key, delta ? &centre_type : &t, axis, scale);
     if (!values) {
         fe_error(fe, p->init, "E0111",

@@ -87,6 +87,15 @@ class Meaning(runner.Case):
         for text, same in (("repeat(model[0], 2, total_repeat_length=3)", "array([model[0, 0], model[0, 0], model[0, 1]])"), ("repeat(model[0, :2], 2, total_repeat_length=5)", "model[0, [0, 0, 1, 1, 1]]")):
             self.assertEqual(self.steps(document(loss="sum(model)", metrics={"m": "max(abs(%s - %s))" % (text, same)}), 1)[1][0]["m"], 0)
 
+    def test_delta_orthogonal(self):
+        """column_axis says which side of the matrix the columns are: the centre's first row as jax.nn.initializers gives it."""
+        for axis, want in ((0, [0.8837235, -1.0310256, 0.6371961]), (-1, [0.8837235, -0.6532553, -1.0209262])):
+            init = {"type": "delta_orthogonal", "column_axis": axis, "scale": 1.5}
+            runner.write_json(self.path("model.json"), document(inputs={"x": {"shape": [2, 8, 3], "axes": ["batch", None, None]}}, loss="mean(model**2)", seed=0, model={
+                "type": "conv", "input": "x", "features": 3, "kernel_size": [3], "kernel_init": init}, optimizer={"type": "sgd", "learning_rate": 0.0}))
+            safetensors.write(self.path("data.safetensors"), {"x": np.zeros((1, 2, 8, 3), "f4")})
+            np.testing.assert_allclose(runner.train(self.program, self.folder, 1)[0]["kernel"][1, 0], want, atol=1e-6)
+
     def test_remat(self):
         remat = {"type": "sequential", "input": "x", "layers": [{"type": "remat", "block": {"type": "linear", "features": 4}}]}
         runner.write_json(self.path("model.json"), document(model=remat))

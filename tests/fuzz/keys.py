@@ -38,6 +38,8 @@ NOTHING = {
     "block.spectral_norm.error_on_non_matrix": "a check: kernels that are no matrices are refused", "block.multi_head_attention.deterministic": "recorded with a rate of 0", "block.multi_head_attention.broadcast_dropout": "recorded with a rate of 0",
     "block.max_pool.padding": "recorded with its default alone", "block.bidirectional.return_carry": "recorded with its default alone", "define.params": "recorded where no parameter has the default",
     "block.graph.output": "tried with what is written there alone",
+    "initializer.delta_orthogonal.column_axis": "recorded for matrices that are not square: the same values",
+    "initializer.lecun_*.in_axis": "what goes in is all but what goes out", "initializer.he_*.in_axis": "what goes in is all but what goes out", "initializer.kaiming_*.in_axis": "what goes in is all but what goes out",
     "loss.*.reduction": "of a loss that is one number", "loss.compute_weighted_cross_entropy.positions": "T5X finds ends of segments by them, which segment_ids say", "loss.*.where": "tried with constants alone",
     "optimizer.scale_by_ademamix.mu_dtype": "zeros of any dtype become float32 beside a gradient", "optimizer.*.mask_compatible_extra_args": "no mask is a function here", "optimizer.*.forward_extra_args": "no condition is a function here",
     "optimizer.inject_hyperparams.static_args": "recorded where it names what is static anyway", "optimizer.scale_by_muon.weight_dimension_numbers": "recorded with its default alone",
