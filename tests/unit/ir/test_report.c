@@ -1,11 +1,13 @@
-/* The report on a plan: tests/golden/report/<case>.sir is read and both forms of its report, that of `stepc explain`
- * and the brief one of objects, must print as <case>.json and <case>.brief.json. STEPC_GOLDEN_UPDATE=1 writes them. */
+/* The report on a plan: a golden text, tests/golden/report/<case>.sir or another's, is read and both forms of its
+ * report, that of `stepc explain` and the brief one of objects, must print as <case>.json and <case>.brief.json.
+ * STEPC_GOLDEN_UPDATE=1 writes them. */
 #include "ir/base/json_tree.h"
 #include "ir/plan.h"
 #include "tests/unit/file.h"
 #include "tests/unit/suite.h"
 
-static const char *const cases[] = {"microbatches_on_a_mesh", "sharded_kernel"};
+static const char *const cases[] = {"report/microbatches_on_a_mesh", "report/sharded_kernel",
+                                    "emitted/attention_bfloat16"};
 static struct arena arena;
 
 /* What an object adds; and the version of the program, which is not the report's. */
@@ -24,11 +26,12 @@ static void expect(const struct ir_module *m, const char *file, bool brief)
 
 START_TEST(reports)
 {
-    const char *path = arena_format(&arena, "tests/golden/report/%s", cases[_i]);
+    const char *plan = arena_format(&arena, "tests/golden/%s.sir", cases[_i]);
+    const char *path = arena_format(&arena, "tests/golden/report/%s", strchr(cases[_i], '/') + 1);
     size_t size;
-    const char *text = file_bytes(&arena, arena_format(&arena, "%s.sir", path), &size);
+    const char *text = file_bytes(&arena, plan, &size);
     ck_assert_ptr_nonnull(text);
-    struct diags diags = {.arena = &arena, .source = {path, text, size}};
+    struct diags diags = {.arena = &arena, .source = {plan, text, size}};
     struct ir_module *m = ir_parse(text, size, &diags);
     ck_assert_msg(m && m->plans, "%s: %s", path, m ? "no plans" : diags.list.items[0].message);
     expect(m, arena_format(&arena, "%s.json", path), false);
