@@ -197,7 +197,8 @@ static size_t first_row(struct pass *p, const struct ir_module *m)
     return ROW_COUNT;
 }
 
-/* An op that the result of a pass may not hold: one that was chosen by --passes lacks another one before it. */
+/* An op that the result of a pass may not hold: one that was chosen by --passes lacks another one before it, or a text
+ * says that it is the result of a pass and is not. */
 static const char *left_over(const struct ir_module *m)
 {
     for (size_t i = 0; i < m->funcs.count; i++) {
@@ -208,7 +209,8 @@ static const char *left_over(const struct ir_module *m)
     return NULL;
 }
 
-static struct ir_module *run_one(struct pass *p, const struct row *row, struct ir_module *m)
+/* `skips`: not all passes that come before have run here. */
+static struct ir_module *run_one(struct pass *p, const struct row *row, struct ir_module *m, bool skips)
 {
     struct running running = {p, m, m->plans, row->name};
     if (row->stage_in != stage_of(m)) {
@@ -229,10 +231,11 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
         if (stage_of(result) != row->stage_out)
             BUG("the result is at stage %s, not %s", stage_name(stage_of(result)), stage_name(row->stage_out));
         result->after = row->name;
-        const char *lacks = p->options->only && row->stage_in != row->stage_out ? left_over(result) : NULL;
+        const char *lacks = skips && row->stage_in != row->stage_out ? left_over(result) : NULL;
         if (lacks)
             diag_error(p->diags, (struct diag_span){0}, "E0107",
-                       "--passes: pass \"%s\" leaves %s, which another pass has to lower before", row->name, lacks);
+                       "%spass \"%s\" leaves %s, which another pass has to lower before",
+                       p->options->only ? "--passes: " : "", row->name, lacks);
         else if (p->options->verify_each && result->plans) check_text(p, result, row->name);
         if (!lacks) check(p, result, "after", row->name);
         vec_push(p->keep, &p->times,
@@ -255,10 +258,11 @@ struct plan_module *pass_run(struct pass *p, struct ir_module *in, struct ir_mod
     bool good = !all || dump(p, in, 0, "input");
     arena_free(&p->scratch);
     if (!good) return NULL;
-    for (size_t i = first_row(p, in); i < ROW_COUNT; i++) {
+    size_t first = first_row(p, in);
+    for (size_t i = first; i < ROW_COUNT; i++) {
         if (!is_wanted(p->options, &rows[i], m)) continue;
         p->owned = m != in || p->options->consumes;
-        struct ir_module *next = run_one(p, &rows[i], m);
+        struct ir_module *next = run_one(p, &rows[i], m, first || p->options->only);
         good = next && dump(p, next, i + 1, rows[i].name);
         arena_free(&p->scratch);
         if (!good) return NULL;
