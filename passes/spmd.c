@@ -190,6 +190,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
     for (uint32_t i = 0; i < n->arg_count; i++)
         args[i] = n->op == OP_proj ? p->map[n->args[i]] : laid_out(p, n->args[i], &p->f->wanted[v][i]);
     p->b.place = n->place;
+    if (n->op == OP_proj && p->f->tuple[n->args[0]]) p->f->made[v] = p->f->tuple[n->args[0]][n->attr[0].v[0]];
     if (n->op == OP_param) {
         const struct ir_param *param = &f->params.items[n->attr[0].v[0]];
         bool input = shard_is_input(p->s, f, v);
@@ -200,7 +201,9 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
         made = ir_remake(&p->b, n, args);
     } else if (n->op == OP_sharding_constraint || n->op == OP_stop_gradient) {
         made = args[0];
-    } else if (n->op == OP_loop) {
+    } else if (n->op == OP_loop) { /* the body gets what the loop is given */
+        struct shard_func *body = &p->s->funcs[n->func];
+        for (uint32_t i = 0; i < n->arg_count; i++) body->made[body->func->params.items[i].value] = p->f->wanted[v][i];
         partition_func(p->s, p->b.f->module, n->func);
         return ir_remake(&p->b, n, args);
     } else {
