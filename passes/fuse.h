@@ -9,7 +9,7 @@ enum fuse_class { FUSE_LEAF, FUSE_VIEW, FUSE_INDEX, FUSE_EWISE, FUSE_REDUCE, FUS
 /* How the index of an operand follows from that of its user. */
 enum fuse_relation { FUSE_SAME, FUSE_SPREAD /* repeated along the reduced parts of a segmentation */, FUSE_OTHER };
 enum fuse_level { FUSE_FULL, FUSE_ROW };
-enum { FUSE_LONG = 1000 };  /* inlined operations; more become a kernel of their own */
+enum { FUSE_LONG = 250 };   /* inlined operations; more become a kernel of their own */
 enum { FUSE_SMALL = 4096 }; /* elements that cost next to nothing to store and load again */
 
 /* A shape cut into runs of dimensions that are kept or reduced (by a reduction), or mapped or repeated (by a
