@@ -65,6 +65,11 @@ static bool mark(struct search *s)
     for (uint32_t i = 0; i < plan->commands.count; i++) {
         const struct plan_command *c = &plan->commands.items[i];
         s->out->late[i] = s->may[i] && writes(s, c, PLAN_NEXT);
+        uint32_t decides[] = {c->limit, c->flag}; /* of a loop, whether it goes on */
+        for (int k = 0; k < 2 && c->kind != PLAN_KERNEL && c->kind != PLAN_COLLECTIVE; k++) {
+            uint32_t from = decides[k] == UINT32_MAX ? 0 : s->writer[s->whole[decides[k]]];
+            if (from && s->out->late[from - 1]) good = s->may[from - 1] = false;
+        }
         for (size_t k = 0; k < c->reads.count; k++) {
             uint32_t from = s->writer[s->whole[c->reads.items[k]]];
             if (!from || !s->out->late[from - 1]) continue;
@@ -280,8 +285,6 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
 const struct cg_late *cg_late_find(const struct plan *plan, struct arena *arena)
 {
     struct cg_late *out = arena_new(arena, struct cg_late);
-    for (size_t i = 0; i < plan->commands.count; i++) /* what loops leave behind is not followed yet */
-        if (plan->commands.items[i].kind == PLAN_LOOP_BEGIN) return NULL;
     struct search s = start(plan, out, arena);
     for (uint32_t round = 0; round < MOST_ROUNDS; round++)
         if (mark(&s) && no_overwriting(&s) && prove(&s)) return pays(&s) && hold(&s) ? out : NULL;
