@@ -26,7 +26,8 @@ digits)
     ;;
 shakespeare)
     g++ -O2 -std=c++17 -Isamples -Iruntime/include samples/shakespeare/train.cpp -o "$out/train" -ldl
-    "$out/train" "$out/step.so" samples/shakespeare/tinyshakespeare.txt ${STEPS:-}
+    echo "   Ctrl-C stops it; the same command continues it (from $out/run)"
+    "$out/train" "$out/step.so" samples/shakespeare/tinyshakespeare.txt "${STEPS:-2000}" "$out/run"
     ;;
 mpi) # the host of samples/digits as it is: a variable says where the devices of the mesh are
     gzip -dc samples/digits/digits.csv.gz >"$out/digits.csv"

@@ -1,15 +1,19 @@
 // Trains samples/shakespeare/model.json from C++: random windows of a text, a validation loss on its last tenth,
-// and at the end a text written by the model.
+// and at the end a text written by the model. With a run directory it saves into it while it trains and when Ctrl-C
+// stops it; started again it continues from there, to the same numbers as if nothing had stopped it.
 //
-//   train step.so tinyshakespeare.txt [steps]
+//   train step.so tinyshakespeare.txt [steps [run-directory]]
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,6 +23,14 @@ namespace
 {
 
 constexpr int batch = 12, context = 64, vocabulary = 65;
+
+// The first signal ends the training after the step that runs, the second one the program.
+volatile std::sig_atomic_t stopped = 0;
+extern "C" void stop(int number)
+{
+    stopped = number;
+    std::signal(number, SIG_DFL);
+}
 
 struct windows {
     std::vector<int32_t> text; // character numbers
@@ -42,6 +54,33 @@ double validation_loss(step::trainer &trainer, windows &held_out, int batches)
     double sum = 0;
     for (int i = 0; i < batches; i++) sum += trainer.eval(held_out.next());
     return sum / batches;
+}
+
+// The state, and beside it what this program decides the next step by: its number and where the random windows are.
+step::checkpoint_job save(step::trainer &trainer, const windows &training, int step, const std::string &folder)
+{
+    std::ostringstream text;
+    text << '"' << step << ' ' << training.random << '"';
+    return trainer.save_into(folder, "latest=2", {{"windows", text.str()}});
+}
+
+// Everything as the newest checkpoint of the folder has it; the step after which it was saved, 0: there is none yet.
+int resume(step::trainer &trainer, windows &training, const std::string &folder)
+{
+    if (folder.empty() || !std::filesystem::is_directory(folder)) return 0;
+    try {
+        trainer.load(folder);
+    } catch (const step::error &e) {
+        if (e.status == STEP_ENOTFOUND) return 0;
+        if (e.status != STEP_ESHAPE) throw;
+        throw std::runtime_error(std::string(e.what()) + "\n" + folder +
+                                 " is another model's; remove it to begin anew");
+    }
+    int step = 0;
+    std::istringstream text(trainer.item("windows"));
+    text.ignore(1);
+    if (!(text >> step >> training.random)) throw std::runtime_error(folder + ": not saved by this program");
+    return step;
 }
 
 // Samples `count` characters, one at a time, from the softmax of the last position.
@@ -85,20 +124,40 @@ try {
     auto cut = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() * 9 / 10);
     windows training{{numbers.begin(), cut}, std::mt19937_64(1337)}, held_out{{cut, numbers.end()}, std::mt19937_64(1)};
 
+    std::string folder = argc > 4 ? argv[4] : "";
     step::trainer trainer(argv[1]);
     trainer.init();
     std::printf("%zu characters to train on, %zu held out\n", training.text.size(), held_out.text.size());
+    int begin = resume(trainer, training, folder);
+    if (begin)
+        std::printf("continued after step %d of %d from %s%s; remove it to begin anew\n", begin, steps, folder.c_str(),
+                    begin < steps ? "" : ": nothing is left to train");
+    if (!folder.empty())
+        for (int number : {SIGINT, SIGTERM}) std::signal(number, stop);
     auto start = std::chrono::steady_clock::now();
-    for (int i = 1; i <= steps; i++) {
+    for (int i = begin + 1; i <= steps; i++) {
         double loss = trainer.step(training.next());
-        if (i == 1 || i == steps || i % std::max(1, steps / 10) == 0) {
+        bool told = i == 1 || i == steps || i % std::max(1, steps / 10) == 0;
+        if (told) {
             double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-                   rate = i / seconds;
+                   rate = (i - begin) / seconds;
             std::printf("step %5d/%d  loss %.4f  %6.1f steps/s  ETA %.0f s\n", i, steps, loss, rate,
                         (steps - i) / rate);
             std::fflush(stdout);
         }
+        int by = stopped;
+        if (!folder.empty() && (told || by)) {
+            auto job = save(trainer, training, i, folder); // beside the next steps, unless there are none
+            if (by || i == steps) job.wait();
+        }
+        if (!by || i == steps) continue;
+        std::printf("stopped after step %d of %d; %s has its state: start again to continue\n", i, steps,
+                    folder.c_str());
+        std::fflush(stdout);
+        std::signal(by, SIG_DFL);
+        std::raise(by);
     }
+    for (int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
     std::printf("validation loss %.4f\n\n%s\n", validation_loss(trainer, held_out, 200),
                 generate(trainer, alphabet, 500).c_str());
     return 0;

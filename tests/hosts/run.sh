@@ -19,6 +19,11 @@ for object in one mesh; do LOCPATH=$out/locales "$out/arrays_c" "$out/dtypes_$ob
 g++ -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$here/host.cpp" -o "$out/host_cpp" -ldl
 rm -rf "$out/cpp.safetensors.runs"
 "$out/host_cpp" "$out/step.so" "$out/outputs.so" "$out/cpp.safetensors" "$out/dtypes_mesh.so"
+g++ -O2 -std=c++17 -pedantic -Wall -Wextra -Werror -I"$root/runtime/include" -I"$root/samples" "$root/samples/shakespeare/train.cpp" -o "$out/shakespeare" -ldl
+for width in 16 32; do
+    "$stepc" compile "$root/samples/shakespeare/model.json" -D width=$width -D layers=1 -o "$out/shakespeare_$width.so"
+done
+"$python" "$here/stopped.py" "$out/shakespeare" "$out/shakespeare_16.so" "$out/shakespeare_32.so" "$out"
 "$python" "$root/tests/tool/recorded.py" cookbook_ema --into "$out"
 "$stepc" compile "$out/cookbook_ema/model.json" -o "$out/cookbook_ema.so"
 "$stepc" compile "$here/two_rates.json" -o "$out/two_rates.so"
