@@ -238,7 +238,7 @@ struct fe_parameter {
     size_t preset_length;
     enum fe_argument_kind kind;
     bool rest;   /* "*": any number of positional ones */
-    bool silent; /* ~name: it changes nothing of the result (precision, overwrite_a): taken and forgotten */
+    bool silent; /* ~name: it changes nothing of the result (precision, overwrite_a): looked at and forgotten */
     bool fixed;  /* !name=default: nothing but the default is supported. The maker sees neither of the two */
 };
 /* The next one; returns the text behind it, NULL at the end. */

@@ -140,6 +140,49 @@ static struct fe_val only_default(struct fe_site *s, const struct fe_function *f
     return fe_bad();
 }
 
+/* What may be said by arguments that change nothing of the result: words here, else flags and numbers. */
+static const struct {
+    const char *argument, *function; /* NULL: of every function that has the argument */
+    const char *words[9];
+    bool flags; /* so are these */
+} silent_words[] = {
+    {"precision",
+     NULL,
+     {"default", "high", "highest", "fastest", "float32", "bfloat16", "bfloat16_3x", "tensorfloat32"},
+     0},
+    {"order", NULL, {"K", "A", "C", "F"}, false},
+    {"kind", NULL, {"quicksort", "mergesort", "heapsort", "stable"}, false},
+    {"optimize", NULL, {"optimal", "greedy", "auto"}, true},
+    {"assume_a", NULL, {"gen", "sym", "her", "pos"}, false},
+    {"method", "slogdet", {"lu", "qr"}, false},
+    {"method", "isin", {"auto", "compare_all", "binary_search", "sort"}, false},
+    {"method", NULL, {"scan", "scan_unrolled", "sort", "compare_all"}, false},
+};
+
+static bool known_silent(struct fe_site *s, const struct fe_function *f, const struct fe_parameter *p,
+                         const struct fe_val *v, const struct fe_where *where)
+{
+    enum { ROWS = sizeof silent_words / sizeof *silent_words };
+    uint32_t row = 0, words = 0;
+    while (row < ROWS && (strlen(silent_words[row].argument) != p->length ||
+                          strncmp(p->name, silent_words[row].argument, p->length) != 0 ||
+                          (silent_words[row].function && strcmp(silent_words[row].function, f->name) != 0)))
+        row++;
+    bool number = v->kind == FE_VAL_NUMBER && (row == ROWS || silent_words[row].flags);
+    if (fe_is_none(v) || number || p->kind == FE_ARG_TENSOR) return true;
+    struct str text = STR(s->fe->arena);
+    for (; row < ROWS && silent_words[row].words[words]; words++) {
+        if (v->kind == FE_VAL_STRING && !strcmp(v->string, silent_words[row].words[words])) return true;
+        str_addf(&text, "%s'%s'", words ? ", " : "", silent_words[row].words[words]);
+    }
+    bool pair = words && v->kind == FE_VAL_TUPLE && v->count == 2 && *p->name == 'p'; /* of the two operands */
+    if (pair) return known_silent(s, f, p, &v->items[0], where) && known_silent(s, f, p, &v->items[1], where);
+    struct diag *d = fe_fail_at(s, where, "E0310", "%s: \"%.*s\" is one of %s, found %s", f->name, (int)p->length,
+                                p->name, words ? str_text(&text) : "True, False and numbers", fe_describe(s, v));
+    if (words && v->kind == FE_VAL_STRING) fe_suggest(s->fe, d, v->string, silent_words[row].words, words);
+    return false;
+}
+
 /* One argument as its kind says; false: an error was recorded. */
 static bool convert_one(struct fe_call *c, uint32_t i, enum fe_argument_kind kind)
 {
@@ -241,6 +284,7 @@ struct fe_val fe_call_function(struct fe_site *s, const struct fe_function *f, c
             used[found] = true;
             if (p.fixed && !is_preset(s, &p, &args[found]))
                 return only_default(s, f, &p, wheres ? &wheres[found] : &s->where);
+            if (p.silent && !known_silent(s, f, &p, &args[found], wheres ? &wheres[found] : &s->where)) return fe_bad();
             continue;
         }
         call.where[n] = s->where;

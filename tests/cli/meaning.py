@@ -75,13 +75,30 @@ class Meaning(runner.Case):
                      "mean(model, keepdims='no')", "sum(cumsum(model, axis=0, reverse=model[0, 0] > 0))", "sum(svd(model, full_matrices='no')[0])",
                      "mean(where(model > 0, model, 0.0, size=3))", "sum(eigvalsh(model[:4], symmetrize_input=False))", "sum(unique(model, size=3, equal_nan=False))",
                      "factorial(mean(model), exact=True)", "sum(fill_diagonal(model, 0.0, wrap=True, inplace=False))", "sum(polyfit(model[0], model[1], 1, full=True))",
-                     "argmax(model, out=model) + mean(model)", "median(model, out=model)", "median(model, overwrite_input=True)"):
+                     "argmax(model, out=model) + mean(model)", "median(model, out=model)", "median(model, overwrite_input=True)",
+                     "mean(ravel_multi_index((argmax(model, axis=-1), [0] * 8), (4, 4)) * model[:, 0])", "mean(ravel_multi_index(([0, 1], [1, 0]), (2, 2), mode='raise') * model[0, :2])",
+                     "mean(matmul(model, x.T, precision='hihgest'))", "mean(matmul(model, x.T, precision=3))", "mean(matmul(model, x.T, precision=('high', 'low')))", "mean(einsum('ab,cb->ac', model, x, optimize='fast'))",
+                     "mean(sort(model, kind='quick'))", "mean(sort(model, kind=1))", "mean(sort(model, order='a'))", "mean(argsort(model, kind='quick') * model)", "mean(sort(model, stable='no'))",
+                     "sum(searchsorted(model[0], model[1], method='sorted')) * mean(model)", "sum(digitize(model[0], x[0], method='lu')) * mean(model)", "sum(isin(model, x, method='scan')) * mean(model)",
+                     "slogdet(model[:4], method='sort')[1]", "mean(copy(model, order='Q'))", "mean(nan_to_num(model, copy=model))", "sum(solve(model[:4], x[:4], assume_a='symmetric'))",
+                     "mean(pad(model, 1, end_values=2.0))", "mean(pad(model, 1, mode='edge', constant_values=2.0))", "mean(pad(model, 1, mode='linear_ramp', stat_length=2))", "mean(pad(model, 1, mode='mean', end_values=1))",
+                     "mean(pad(model, 1, mode='reflect', stat_length=2))", "mean(pad(model, 1, mode='empty', constant_values=1.0))"):
             with self.subTest(call):
                 runner.write_json(self.path("model.json"), document(loss=call))
                 self.assertRegex(self.stepc("check", self.path("model.json"), code=1).stderr, "error.E0(310|312|103).: .*(is|expected|takes|supported)")
         for key in ("print_win_rate_every_n_steps", 5), ("verbose", True):
             runner.write_json(self.path("model.json"), document(optimizer={"type": "sophia", "learning_rate": 0.1, key[0]: key[1]}))
             self.assertIn("printing from inside a step", self.stepc("check", self.path("model.json"), code=1).stderr)
+
+    def test_words_without_effect(self):
+        """Words of the field that change nothing of a result are still taken."""
+        for call in ("mean(matmul(model, x.T, precision='highest'))", "mean(matmul(model, x.T, precision=('high', None)))", "mean(einsum('ab,cb->ac', model, x, optimize=True))", "mean(sort(model, kind='stable', stable=False))",
+                     "sum(searchsorted(model[0], x[0], method='scan')) * mean(model)", "sum(isin(model, x, method='auto', assume_unique=True)) * mean(model)", "mean(nan_to_num(model, copy=False))",
+                     "slogdet(model[:4], method='qr')[1]", "mean(pad(model, 1, constant_values=2.0, stat_length=None))", "mean(pad(model, 1, mode='linear_ramp', end_values=2.0))",
+                     "sum(histogram_bin_edges(model, weights=x)) + mean(model)", "mean(segment_sum(model, [0] * 8, 2, bucket_size=4))"):
+            with self.subTest(call):
+                runner.write_json(self.path("model.json"), document(loss=call))
+                self.stepc("check", self.path("model.json"))
 
     def test_repeat_to_a_length(self):
         for text, same in (("repeat(model[0], 2, total_repeat_length=3)", "array([model[0, 0], model[0, 0], model[0, 1]])"), ("repeat(model[0, :2], 2, total_repeat_length=5)", "model[0, [0, 0, 1, 1, 1]]")):

@@ -168,6 +168,12 @@ struct fe_val make_pad(struct fe_call *c)
     int64_t low[IR_MAX_RANK], high[IR_MAX_RANK], interior[IR_MAX_RANK] = {0};
     if (!fe_get_tensor(c, 0, &t) || !pad_widths(c, t.rank, low, high)) return fe_bad();
     const char *mode = ARG(2).kind == FE_VAL_STRING ? ARG(2).string : "";
+    static const char *const only[] = {"constant", "linear_ramp", "maximum, minimum, mean, median"};
+    for (uint32_t i = 0; i < 3; i++) /* constant_values, end_values, stat_length */
+        if (c->given[3 + i] && !fe_is_none(&ARG(3 + i)) && !strstr(only[i], mode))
+            return (void)fe_fail_at(s, &c->where[3 + i], "E0310",
+                                    "pad: mode '%s' does not read this argument; it is of %s", mode, only[i]),
+                   fe_bad();
     if (!strcmp(mode, "empty")) mode = "constant", ARG(3) = fe_int(0);
     if (!strcmp(mode, "constant") && ARG(3).kind == FE_VAL_TUPLE) return pad_constants(c, &t, low, high);
     if (!strcmp(mode, "constant")) {

@@ -115,14 +115,12 @@ struct fe_val make_sort(struct fe_call *c)
     int64_t given = -1;
     uint32_t axis;
     if (!fe_as_tensor(s, &x)) return fe_bad();
-    if (!fe_is_none(&ARG(3)))
-        return (void)fe_fail_at(s, &c->where[3], "E0310", "%s: \"order\" must be None", c->function), fe_bad();
     if (fe_is_none(&ARG(1))) x = FE_APPLY(s, "ravel", x);
     else if (!fe_get_int(c, 1, &given)) return fe_bad();
     if (x.bad || !fe_get_axis(s, given, fe_rank(s, &x), &axis)) return fe_bad();
     x = swap_last(s, x, axis);
     if (x.bad) return x;
-    bool descending = fe_get_flag(c, 5);
+    bool descending = fe_get_flag(c, 2);
     struct fe_val y = c->data ? order(s, x, descending) : sorted(s, x);
     if (!c->data && descending && !y.bad) y = FE_APPLY(s, "flip", y, fe_int(-1)); /* the gradients of equal ones, too */
     return y.bad ? y : swap_last(s, y, axis);
