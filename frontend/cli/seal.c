@@ -61,7 +61,8 @@ static struct step_array array_of(struct run_trial *t, const struct step_tensor 
 {
     size_t room = (size_t)of->bytes_global + 64;
     char *memory = memset(arena_alloc(&t->arena, room), 0, room);
-    int64_t *shape = arena_copy(&t->arena, of->shape, (size_t)of->rank * sizeof *shape + 1);
+    int64_t *shape = arena_new_array(&t->arena, int64_t, (size_t)of->rank + 1);
+    for (int32_t i = 0; i < of->rank; i++) shape[i] = of->shape[i];
     return (struct step_array){.size = sizeof(struct step_array),
                                .name = of->name,
                                .data = memory + (64 - (uintptr_t)memory % 64),
