@@ -156,13 +156,12 @@ static void check_stmt(struct check *c, const struct nest_stmt *s, bool outermos
     for (uint32_t i = 0; i < s->arg_count; i++) check_value(c, s->args[i], "an operand is not visible:");
     if (s->cond) check_value(c, s->cond, "a condition is not visible:");
     check_index(c, &s->index);
-    if ((s->kind == NEST_LOAD || s->kind == NEST_STORE || s->kind == NEST_ADD_TO) &&
-        s->buffer >= c->nest->buffers.count)
-        fault(c, "no such buffer:", s->buffer);
-    if ((s->kind == NEST_STORE || s->kind == NEST_ADD_TO) && !c->nest->buffers.items[s->buffer].written)
+    bool stores = s->kind == NEST_STORE || s->kind == NEST_ADD_TO;
+    if ((stores || s->kind == NEST_LOAD) && s->buffer >= c->nest->buffers.count) fault(c, "no such buffer:", s->buffer);
+    else if (stores && !c->nest->buffers.items[s->buffer].written)
         fault(c, "a store to a buffer that is only read:", s->buffer);
     if ((s->kind == NEST_GET || s->kind == NEST_SET || s->kind == NEST_REDUCE || s->kind == NEST_FOLD) &&
-        !c->reg[s->reg])
+        (s->reg >= c->nest->reg_count || !c->reg[s->reg]))
         fault(c, "no such register here:", s->reg);
     if (s->kind == NEST_FOLD && c->vector) fault(c, "a fold inside a vector loop: register", s->reg);
     if (s->kind == NEST_FOR) check_loop(c, s, outermost);

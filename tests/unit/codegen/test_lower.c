@@ -195,6 +195,8 @@ START_TEST(wrong_nest)
     ck_assert(!nest_verify(nest, NULL));
     ck_assert(!nest_verify(nest, &faults));
     ck_assert(faults.length > 0);
+    *get = (struct nest_stmt){.kind = NEST_STORE, .buffer = 3};
+    ck_assert(!nest_verify(nest, NULL));
     arena_free(&own);
 }
 END_TEST
