@@ -25,7 +25,7 @@ static int64_t device_count(const struct ir_module *module)
 
 static bool is_whole(const struct cg_entry *step)
 {
-    return device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
+    return !step->late && device_count(step->plan->func->module) == 1 && cg_is_small(step->plan, step->kernels);
 }
 
 /* An object for CUDA has no kernels for the CPU: its code are the cubins in its tables. */
@@ -37,9 +37,8 @@ static struct cg_bytes make_object(const struct plan_module *plans, struct cg_en
     FILE *log = temps ? fopen(arena_format(arena, "%s.nests", temps), "w") : NULL;
     struct cg_object *object = cg_object_new(&options->target, arena);
     struct emit *e = cg_object_emit(object);
-    bool alone = !cuda && device_count(plans->module) == 1;
-    for (uint32_t i = 0; i < count; i++)
-        alone = alone && cg_is_small(entries[i].plan, entries[i].kernels); /* then nothing needs a team */
+    bool alone = !cuda;
+    for (uint32_t i = 0; i < count; i++) alone = alone && is_whole(&entries[i]); /* then nothing needs a team */
     for (uint32_t i = 0; i < count && !cuda; i++)
         /* Only steps are run often enough to give up sharing kernels with other entries. */
         if (strcmp(entries[i].plan->func->name, "step") == 0 && is_whole(&entries[i]))
@@ -75,8 +74,9 @@ int cg_compile(const struct plan_module *plans, const struct cg_options *options
         ok = cg_lower(plans, plan, &target, arena, diags, kernels) && ok;
         entries[i] = (struct cg_entry){
             .plan = plan, .kernels = kernels, .functions = arena_new_array(arena, void *, plan->groups.count + 1)};
-        bool step = strcmp(plan->func->name, "step") == 0, whole = is_whole(&entries[i]);
-        if (ok && step && !whole && !target.cuda && !target.sites) entries[i].late = cg_late_find(plan, arena);
+        bool step = strcmp(plan->func->name, "step") == 0 && !target.cuda && !target.sites;
+        if (ok && step && (options->late_always || !is_whole(&entries[i])))
+            entries[i].late = cg_late_find(plan, options->late_always, arena);
         if (entries[i].late) cg_late_watch(plan, entries[i].late, kernels);
     }
     if (!ok) {

@@ -231,7 +231,8 @@ static int to_plans(struct way *w, const char *path)
 static int to_object(struct way *w, const char *output, struct cg_bytes *object)
 {
     struct cli *cli = w->cli;
-    struct cg_options options = {.output = output, .linker = cli_text(cli, "linker", NULL)};
+    struct cg_options options = {
+        .output = output, .linker = cli_text(cli, "linker", NULL), .late_always = getenv("STEPC_LATE_ALWAYS") != NULL};
     const char *why = NULL, *cpu = cli_text(cli, "cpu", "native"), *temps = cli_text(cli, "save-temps", NULL);
     options.save_temps = temps && !*temps ? "." : temps;
     if (!cg_target_init(&options.target, cpu, &why, cli->arena))

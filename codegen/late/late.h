@@ -32,8 +32,8 @@ struct cg_late {
     bool **seen;    /* by command, then by what it writes: it is seen to be below the bound; NULL: none of it */
     bool *positive; /* by slot */
 };
-/* NULL: no command may wait, or it would not pay. */
-const struct cg_late *cg_late_find(const struct plan *step, struct arena *);
+/* NULL: no command may wait, or it would not pay; `always`: that is not asked. */
+const struct cg_late *cg_late_find(const struct plan *step, bool always, struct arena *);
 /* Kernels see whether what they store is below the bound, where that has to be known. */
 void cg_late_watch(const struct plan *step, const struct cg_late *, struct cg_kernel *);
 #endif

@@ -229,7 +229,7 @@ static bool hold(struct search *s)
 }
 
 /* Whether enough of the state is written late; nothing of it may begin as what it was (multi_steps: PACKED_KEPT). */
-static bool pays(struct search *s)
+static bool pays(struct search *s, bool always)
 {
     const struct plan *plan = s->plan;
     uint64_t late = 0, early = 0;
@@ -242,7 +242,7 @@ static bool pays(struct search *s)
             *(s->out->late[i] ? &late : &early) += b->bytes;
             s->out->early[plan->commands.items[i].writes.items[k]] = !s->out->late[i];
         }
-    return s->numbers && late >= LEAST_BYTES && early * EARLY_PART <= late;
+    return s->numbers && (always ? late > 0 : late >= LEAST_BYTES && early * EARLY_PART <= late);
 }
 
 /* ---------------------------------------------------------------- the whole */
@@ -282,12 +282,12 @@ static struct search start(const struct plan *plan, struct cg_late *out, struct 
     return s;
 }
 
-const struct cg_late *cg_late_find(const struct plan *plan, struct arena *arena)
+const struct cg_late *cg_late_find(const struct plan *plan, bool always, struct arena *arena)
 {
     struct cg_late *out = arena_new(arena, struct cg_late);
     struct search s = start(plan, out, arena);
     for (uint32_t round = 0; round < MOST_ROUNDS; round++)
-        if (mark(&s) && no_overwriting(&s) && prove(&s)) return pays(&s) && hold(&s) ? out : NULL;
+        if (mark(&s) && no_overwriting(&s) && prove(&s)) return pays(&s, always) && hold(&s) ? out : NULL;
     return NULL;
 }
 
