@@ -20,7 +20,12 @@ static const struct row rows[] = {
 #include "passes/passes.def"
 #undef X
 };
-enum { ROW_COUNT = sizeof rows / sizeof rows[0] };
+enum {
+#define X(name, required, stage_in, stage_out, doc) ROW_##name,
+#include "passes/passes.def"
+#undef X
+    ROW_COUNT
+};
 
 static const char *const names[] = {
 #define X(name, required, stage_in, stage_out, doc) #name,
@@ -197,14 +202,15 @@ static size_t first_row(struct pass *p, const struct ir_module *m)
     return ROW_COUNT;
 }
 
-/* An op that the result of a pass may not hold: one that was chosen by --passes lacks another one before it, or a text
- * says that it is the result of a pass and is not. */
-static const char *left_over(const struct ir_module *m)
+/* An op that the result of a pass may not hold, or a marker that the input of those behind accumulate may not: one that
+ * was chosen by --passes lacks another one before it, or a text says that it is the result of a pass and is not. */
+static const char *left_over(const struct ir_module *m, bool markers)
 {
     for (size_t i = 0; i < m->funcs.count; i++) {
         const struct ir_func *f = m->funcs.items[i];
         for (ir_value v = 1; v < f->count; v++)
-            if (!(ir_ops[ir_get(f, v)->op].stages & m->stage)) return ir_ops[ir_get(f, v)->op].name;
+            if (markers ? ir_ops[ir_get(f, v)->op].flags & IR_MARKER : !(ir_ops[ir_get(f, v)->op].stages & m->stage))
+                return ir_ops[ir_get(f, v)->op].name;
     }
     return NULL;
 }
@@ -220,6 +226,13 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
         return NULL;
     }
     if (m->plans) m->plans = plan_copy(m->plans, p->keep);
+    const char *marker = skips && row > rows + ROW_accumulate ? left_over(m, true) : NULL;
+    if (marker) {
+        diag_error(p->diags, (struct diag_span){0}, "E0107",
+                   "%spass \"%s\" does not know %s, which another pass has to lower before",
+                   p->options->only ? "--passes: " : "", row->name, marker);
+        return NULL;
+    }
     bug_set_hook(report_defect, &running);
     check(p, m, "before", row->name);
     bool compare = p->options->time_passes || p->options->verify_each;
@@ -231,7 +244,7 @@ static struct ir_module *run_one(struct pass *p, const struct row *row, struct i
         if (stage_of(result) != row->stage_out)
             BUG("the result is at stage %s, not %s", stage_name(stage_of(result)), stage_name(row->stage_out));
         result->after = row->name;
-        const char *lacks = skips && row->stage_in != row->stage_out ? left_over(result) : NULL;
+        const char *lacks = skips && row->stage_in != row->stage_out ? left_over(result, false) : NULL;
         if (lacks)
             diag_error(p->diags, (struct diag_span){0}, "E0107",
                        "%spass \"%s\" leaves %s, which another pass has to lower before",

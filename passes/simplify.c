@@ -184,7 +184,10 @@ static ir_value scatter_into_sum(RULE_ARGUMENTS)
 }
 
 /* The nodes that a row of the table is for. */
-static bool is_ewise(const struct ir_node *n) { return ir_ops[n->op].flags & IR_EWISE; }
+static bool is_ewise(const struct ir_node *n)
+{ /* but for a layout, which is of all dimensions */
+    return ir_ops[n->op].flags & IR_EWISE && n->op != OP_sharding_constraint;
+}
 static bool is_reduce(const struct ir_node *n)
 {
     return n->op == OP_reduce_sum || n->op == OP_reduce_max || n->op == OP_reduce_min || n->op == OP_reduce_prod;
