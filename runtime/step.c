@@ -284,7 +284,9 @@ static step_status batch_check(struct step_instance *t, const struct step_batch 
         return rt_fail(t, STEP_EUNSUPPORTED, "this object was compiled without %s", names[kind]);
     if (!t->initialized) return rt_fail(t, STEP_EINVAL, "%s: call init or load first", names[kind]);
     t->microbatches = 0;
-    if (!batch->microbatches || kind != RT_STEP) return STEP_OK;
+    if (kind != RT_STEP && (batch->flags || batch->accept || batch->microbatches))
+        return rt_fail(t, STEP_EINVAL, "%s: flags, accept and microbatches of a batch are of a step", names[kind]);
+    if (!batch->microbatches) return STEP_OK;
     const struct rt_entry *e = &t->entries[kind];
     for (uint32_t i = 0; e->commands && i < e->table->command_count; i++)
         if (e->commands[i].microbatches) t->microbatches = batch->microbatches;

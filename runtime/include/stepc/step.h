@@ -131,7 +131,7 @@ enum { STEP_NO_ENV = 1u, STEP_PIN = 2u, STEP_CHECK_INPUTS_OFF = 4u };
 
 struct step_result;
 
-struct step_batch { /* borrowed until the call returns */
+struct step_batch { /* borrowed until the call returns; eval and infer refuse microbatches, flags and accept */
     size_t size;
     const struct step_array *inputs;
     size_t input_count;

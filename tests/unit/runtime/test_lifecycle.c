@@ -92,6 +92,8 @@ START_TEST(mesh_of_four_teams) { train_and_compare(4, 2, true, false); }
 END_TEST
 
 /* eval: the loop stops by its flag after row 5; other weights; nothing of the state changes. */
+static int accept_none(void *user, const struct step_result *r) { return user || r ? 0 : 1; }
+
 static void evaluate(int64_t devices, uint32_t threads)
 {
     struct step_instance *t = toy_create(toy_build(&toy, devices, true, false), threads);
@@ -126,6 +128,16 @@ static void evaluate(int64_t devices, uint32_t threads)
     }
     ck_assert_uint_eq(r.step, 5);
     ck_assert_int_eq(rt_eval(t, &data.batch, "slow", &r), STEP_ENOTFOUND);
+    for (int of_a_step = 0; of_a_step < 3; of_a_step++) { /* nothing that would not be carried out */
+        struct step_batch batch = data.batch;
+        if (of_a_step == 0) batch.flags = STEP_ON_NONFINITE_STOP;
+        if (of_a_step == 1) batch.accept = accept_none;
+        if (of_a_step == 2) batch.microbatches = 1;
+        ck_assert_int_eq(rt_eval(t, &batch, NULL, &r), STEP_EINVAL);
+        ck_assert_ptr_nonnull(strstr(rt_last_error(t), "eval: flags, accept and microbatches"));
+        ck_assert_int_eq(rt_infer(t, &batch, NULL, NULL, 0), STEP_EINVAL);
+        ck_assert_ptr_nonnull(strstr(rt_last_error(t), "infer: flags"));
+    }
     struct step_batch only_x = {.size = sizeof only_x, .inputs = data.arrays, .input_count = 1};
     ck_assert_int_eq(rt_infer(t, &only_x, NULL, NULL, 0), STEP_ENOTFOUND); /* label is missing */
     struct step_array some[2] = {data.arrays[2], data.arrays[0]};
