@@ -223,6 +223,7 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
                                 "defs",
                                 "-z",
                                 "noexecstack",
+                                "-zshstk",
                                 "--build-id=none",
                                 "--hash-style=gnu",
                                 "-s",
@@ -233,7 +234,8 @@ static const char *link_in(struct workshop *w, const struct cg_link *link)
                                 "--version-script",
                                 w->path[FILE_EXPORTS],
                                 w->path[FILE_OBJECT]};
-        size_t n = 25;
+        size_t n = 0;
+        while (argv[n]) n++;
         if (link->archive.size) argv[n++] = w->path[FILE_ARCHIVE];
         argv[n++] = "--as-needed";
         argv[n++] = libm;

@@ -88,6 +88,7 @@ class Hardening(runner.Case):
         so = self.path("step.so")
         self.stepc("compile", os.path.join(ROOT, "samples", "digits", "model.json"), "-o", so)
         self.common(Elf(so))
+        self.assertTrue(Elf(so).features() & 2, "a shadow stack")
         self.assertNotIn(self.folder.encode(), Elf(so).raw)
 
     def test_negative_control(self):

@@ -93,6 +93,7 @@ class Extremes(runner.Case):
             with self.subTest(name):
                 self.assertEqual(self.run_one(text), [])
         self.assertGreater(count, 250)
+        print("%d documents" % count, file=sys.stderr)
 
     def test_control(self):
         """What is slow, large, has no place or another code is seen."""
