@@ -172,6 +172,8 @@ void rt_job_free(struct step_job *job)
 
 /* ---------------------------------------------------------------- load */
 
+enum { RT_LOAD_PART = STEP_LOAD_PARTIAL | STEP_LOAD_PARAMS_ONLY }; /* the rest keeps what it is */
+
 struct load_plan {
     struct step_instance *t;
     struct st_file *file;
@@ -313,7 +315,8 @@ static void copy_averages(struct load_plan *l)
     }
 }
 
-/* Parameters and statistics first, then what follows from them, then the rest of the file. */
+/* Parameters and statistics first, then what follows from them, then the rest of the file. A part that is loaded before
+ * the first step belongs to the initial values too; later on the rest keeps what it is. */
 static step_status apply(struct load_plan *l)
 {
     struct step_instance *t = l->t;
@@ -325,7 +328,7 @@ static step_status apply(struct load_plan *l)
             bool first = p->slots[i].role == STEP_PARAM || rt_slot_statistic(&p->slots[i]);
             if (l->items[i].source && first == !rest) store(t, &p->slots[i], l->items[i].data);
         }
-        if (rest || l->whole || l->flags & ~(uint32_t)(STEP_LOAD_CAST | STEP_LOAD_NO_VERIFY)) continue;
+        if (rest || (l->flags & RT_LOAD_PART ? t->steps != 0 : l->whole)) continue;
         if (t->entries[RT_RESTART].table) status = rt_run_entry(t, RT_RESTART);
         else copy_averages(l);
     }
@@ -352,11 +355,13 @@ static step_status load_from(struct step_instance *t, const struct step_load *lo
     memset(l.items, 0, bytes);
     for (uint32_t i = 0; i < file->count; i++) match_tensor(&l, &file->tensors[i]);
     match_missing(&l);
+    bool poisoned = atomic_load(&t->poisoned);
     step_status status;
     if (l.faults > 10) status = rt_fail(t, STEP_ESHAPE, "%s: %s\n  and %u more", file->path, l.text, l.faults - 10);
     else if (l.faults) status = rt_fail(t, STEP_ESHAPE, "%s: %s", file->path, l.text);
-    else if (atomic_load(&t->poisoned) && !l.whole)
-        status = rt_fail(t, STEP_EPOISONED, "%s holds a part of the state; a poisoned instance needs all of it",
+    else if ((poisoned && !l.whole) || (!t->initialized && l.flags & RT_LOAD_PART))
+        status = rt_fail(t, poisoned ? STEP_EPOISONED : STEP_EINVAL,
+                         "%s holds a part of the state; a poisoned instance, or one before init, needs all of it",
                          file->path);
     else status = read_all(&l, &memory);
     status = rt_agree(t, status);

@@ -288,17 +288,6 @@ static int read_step_counter(struct run *r)
     return 0;
 }
 
-/* Parameters may have another float dtype than the step keeps them in; a state goes on only as what it was. */
-static bool is_whole_state(const char *path)
-{
-    struct st_file f;
-    char ignored[ST_TEXT];
-    if (st_open(&f, path, ignored)) return true; /* the runtime says why */
-    bool whole = st_find(&f, "step") != NULL;
-    st_close(&f);
-    return whole;
-}
-
 static int start(struct run *r)
 {
     const char *infer = cli_text(r->cli, "infer", NULL);
@@ -309,6 +298,7 @@ static int start(struct run *r)
     if (!code) code = read_options(r);
     if (!code) code = read_steps(r);
     if (!code) code = run_checkpoint_options(r);
+    if (!code) code = run_init_options(r);
     r->infer_data.some = r->infer_data.rows_allowed = r->eval_data.rows_allowed = true;
     if (!code && cli_count(r->cli, "infer-data")) code = run_data_open(r, &r->infer_data, "--infer-data");
     if (!code && cli_count(r->cli, "eval-data")) code = run_data_open(r, &r->eval_data, "--eval-data");
@@ -318,16 +308,7 @@ static int start(struct run *r)
     if (status == STEP_EUNSUPPORTED && cli_count(r->cli, "init")) status = STEP_OK;
     if (status) return run_status(r, status, r->path);
     const char *init = r->checkpoint.resumed ? NULL : cli_text(r->cli, "init", NULL);
-    struct step_load load = {
-        .size = sizeof load, .path = init, .flags = init && !is_whole_state(init) ? STEP_LOAD_CAST : 0};
-    if (init && (status = r->api->load(r->instance, &load))) {
-        code = run_status(r, status, "--init");
-        if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
-            fprintf(stderr, "stepc: note: a file with optimizer state must hold all state of this step and nothing "
-                            "else; --save without --all-state writes "
-                            "parameters that fit any optimizer\n");
-        return code;
-    }
+    if (init && (code = run_init(r, init))) return code;
     if ((code = read_step_counter(r))) return code;
     const char *save = cli_text(r->cli, "save", NULL);
     if (save && (code = run_save_possible(r, "--save", run_output_path(r, save)))) return code;

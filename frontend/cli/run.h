@@ -133,6 +133,15 @@ int run_checkpoint_position(struct run *); /* steps and batches that lie behind 
 int run_checkpoint_step(struct run *, bool now);
 int run_checkpoint_end(struct run *);
 
+/* run_checkpoints.c: a checkpoint, or the newest whole one of a run directory; in which of its items a tensor is:
+ * "params", ...; "": it is no checkpoint, but a file. */
+int run_open_any(struct cli *, struct st_checkpoint *, const char *path);
+const char *run_role_of(struct cli *, const struct st_checkpoint *, const struct st_tensor *);
+
+/* run_init.c: what --init, --params-only, --init-partial and --cast say. 0 or an exit code after a message. */
+int run_init_options(struct run *);
+int run_init(struct run *, const char *path);
+
 /* run_finite.c */
 bool run_weights_lost(struct run *);   /* they were finite and are not any more, and nobody asked for it by name */
 bool run_weights_finite(struct run *); /* parameters that are trained, and averages */

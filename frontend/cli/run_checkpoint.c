@@ -98,7 +98,8 @@ int run_checkpoint_begin(struct run *r)
         if (!r->cli->quiet) fprintf(stderr, "stepc: note: %s holds no checkpoint; the run begins anew\n", c->folder);
     } else if (c->resume) {
         const char *path = automatic ? c->folder : c->resume;
-        struct step_load load = {.size = sizeof load, .path = path};
+        struct step_load load = {
+            .size = sizeof load, .path = path, .flags = cli_count(r->cli, "cast") ? STEP_LOAD_CAST : 0};
         step_status status = r->api->load(r->instance, &load);
         if (status) return run_status(r, status, "--resume");
         c->resumed = true;

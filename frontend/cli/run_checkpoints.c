@@ -23,8 +23,7 @@ static const char *step_path(struct cli *cli, const char *folder, uint64_t step)
     return arena_format(cli->arena, "%s/step-%" PRIu64, folder, step);
 }
 
-/* A checkpoint, or the newest whole one of a run directory; a file of tensors stands for one. */
-static int open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
+int run_open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
 {
     char error[ST_TEXT];
     struct st_kept *list;
@@ -40,7 +39,7 @@ static int open_any(struct cli *cli, struct st_checkpoint *c, const char *path)
     return status ? failed(cli, status, error) : 0;
 }
 
-static const char *role_of(struct cli *cli, const struct st_checkpoint *c, const struct st_tensor *t)
+const char *run_role_of(struct cli *cli, const struct st_checkpoint *c, const struct st_tensor *t)
 {
     const char *file = t->offset < c->piece_count ? c->members[c->pieces[t->offset].member].name : "";
     return arena_string_n(cli->arena, file, strcspn(file, ".-"));
@@ -131,7 +130,7 @@ static int show(struct cli *cli, const char *path)
     char error[ST_TEXT];
     struct st_checkpoint c;
     struct str out = STR(cli->arena);
-    int code = open_any(cli, &c, path);
+    int code = run_open_any(cli, &c, path);
     if (code) return code;
     struct json_tree report = json_object(cli->arena);
     json_add_integer(report, "schema", 1);
@@ -164,9 +163,9 @@ static int show(struct cli *cli, const char *path)
         const struct st_tensor *t = &c.all.tensors[i];
         struct json_tree slot = json_add_object(slots, NULL);
         json_add_text(slot, "name", t->name);
-        json_add_text(slot, "item", role_of(cli, &c, t));
+        json_add_text(slot, "item", run_role_of(cli, &c, t));
         json_add_text(slot, "type", type_text(cli, t));
-        str_addf(&out, "%-8s %s  %s\n", role_of(cli, &c, t), t->name, type_text(cli, t));
+        str_addf(&out, "%-8s %s  %s\n", run_role_of(cli, &c, t), t->name, type_text(cli, t));
     }
     st_checkpoint_close(&c);
     return code ? code : print(cli, cli_count(cli, "json") ? json_print_lines(report) : str_text(&out));
@@ -280,9 +279,9 @@ static int diff(struct cli *cli, const char *first, const char *second)
     bool differs = false;
     int code = tolerance(cli, "rtol", &rtol);
     if (!code) code = tolerance(cli, "atol", &atol);
-    if (!code) code = open_any(cli, &a, first);
+    if (!code) code = run_open_any(cli, &a, first);
     if (code) return code;
-    if ((code = open_any(cli, &b, second))) {
+    if ((code = run_open_any(cli, &b, second))) {
         st_checkpoint_close(&a);
         return code;
     }
@@ -352,13 +351,13 @@ static int export(struct cli *cli, const char *path)
     bool averages = cli_count(cli, "ema") > 0;
     uint32_t count = 0, averaged = 0;
     if (!to) return cli_usage(cli, "checkpoint export: -o FILE is missing");
-    int code = open_any(cli, &c, path);
+    int code = run_open_any(cli, &c, path);
     if (code) return code;
     struct st_tensor *tensors = arena_new_array(cli->arena, struct st_tensor, c.all.count + 1);
     struct source s = {.c = &c, .from = arena_new_array(cli->arena, const struct st_tensor *, c.all.count + 1)};
     for (uint32_t i = 0; i < c.all.count; i++) {
         const struct st_tensor *t = &c.all.tensors[i], *other = NULL;
-        const char *role = role_of(cli, &c, t);
+        const char *role = run_role_of(cli, &c, t);
         bool statistic = strcmp(role, "state") == 0 && st_is_statistic(t->name) &&
                          strncmp(t->name, "hyperparameters.", 16) != 0;
         if (strcmp(role, "params") != 0 && !statistic) continue;

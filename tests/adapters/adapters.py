@@ -153,6 +153,15 @@ class Adapters(runner.Case):
                 for name, value in {**trained, **adapters}.items():
                     for path in (name, "ema." + name) if document == averaged else (name,):
                         np.testing.assert_array_equal(out[path], value, path)
+        self.stepc("run", self.path("base.json"), "--steps", "3", "--data", self.path("data"), "--save", self.path("whole"), "--all-state")
+        for step in (self.path("lora.json"), self.path("step.so")):
+            said = go(step, 0, "--init", self.path("whole"), "--params-only").stderr
+            self.assertIn('lacks adapters: "layers.0.lora_a"', said)
+            out = safetensors.read(self.path("out"))
+            for name, value in {**trained, **adapters}.items():
+                np.testing.assert_array_equal(out[name], value, name)
+            safetensors.write(self.path("init"), {**safetensors.read(self.path("whole")), "layers.0.lora_a": adapters["layers.0.lora_a"]})
+            self.assertIn('lacks "layers.0.lora_b"', go(step, 0, "--init", self.path("init"), "--params-only", code=1).stderr)
         for step in (self.path("lora.json"), self.path("step.so")):
             for lost in ({"layers.0.lora_a"}, {"layers.0.lora_a", "layers.0.lora_b"}, {"layers.2.kernel", *adapters}):
                 safetensors.write(self.path("init"), {n: v for n, v in {**trained, **adapters}.items() if n not in lost})

@@ -387,6 +387,85 @@ class Checkpoint(runner.Case):
         self.saved(name)
         return self.path(name)
 
+    def begun(self, what, source, *more):
+        """All state that a run of no steps begins with, and what it says."""
+        said = self.train("--init", source, *more, "--save", "begun.safetensors", "--all-state", what=what, steps=0, quiet=False).stderr
+        return safetensors.read(self.path("begun.safetensors")), said
+
+    def test_params_only(self):
+        """Of a checkpoint, of a directory of them and of files of all state the parameters, for any optimizer; averages are
+        copies of them, the rest is as init leaves it, which is said."""
+        self.train("--save-dir", "runs", "--save-every", "8", "--save", "whole.safetensors", "--all-state")
+        saved = safetensors.read(self.path("whole.safetensors"))
+        for name, document in (("sgd", dict(MODEL, optimizer={"type": "sgd", "learning_rate": 0.1})), ("same", MODEL)):
+            self.stepc("compile", self.write(name + ".json", document), "-o", self.path(name + ".so"), "-q")
+            for what in (name + ".json", name + ".so"):
+                self.train("--save", "fresh.safetensors", "--all-state", what=what, steps=0)
+                fresh = safetensors.read(self.path("fresh.safetensors"))
+                for source in ("runs", "runs/step-20", "whole.safetensors"):
+                    state, said = self.begun(what, source, "--params-only")
+                    self.assertIn('"layers.1.mean", "layers.1.var", which begin anew', said)
+                    self.assertEqual(set(state), set(fresh))
+                    for path, value in state.items():
+                        of = path.split(".", 1)[1] if path.startswith(("ema.", "eval.")) else path
+                        parameter = of.startswith("layers.") and of.split(".")[2] not in ("mean", "var")
+                        np.testing.assert_array_equal(value, saved[of] if parameter else fresh[path], path)
+                self.assertEqual(state["step"], 0)
+                state, said = self.begun(what, "runs/step-20/params.safetensors", "--params-only")
+                np.testing.assert_array_equal(state["ema.layers.0.kernel"], saved["layers.0.kernel"])
+        self.assertIn("--params-only takes", self.train("--init", "whole.safetensors", what="sgd.so", steps=0, code=1).stderr)
+        shorter = {n: v for n, v in saved.items() if n != "layers.4.bias"}
+        safetensors.write(self.path("shorter.safetensors"), shorter)
+        safetensors.write(self.path("longer.safetensors"), {**saved, "head.bias": saved["layers.4.bias"]})
+        for what in (self.model, self.so):
+            said = self.train("--init", "shorter.safetensors", "--params-only", what=what, steps=0, code=1).stderr
+            self.assertIn('lacks "layers.4.bias"; --init-partial', said)
+            said = self.train("--init", "longer.safetensors", "--params-only", what=what, steps=0, code=1).stderr
+            self.assertIn('holds what this step has not: "head.bias"; --init-partial', said)
+            state, said = self.begun(what, "shorter.safetensors", "--params-only", "--init-partial")
+            self.assertIn('lacks "layers.4.bias", which begin anew', said)
+            np.testing.assert_array_equal(state["ema.layers.4.kernel"], saved["layers.4.kernel"])
+
+    def test_init_partial(self):
+        """What is missing and what is unknown is named; averages follow the parameters that are loaded."""
+        self.train("--save-dir", "runs", "--save", "params.safetensors")
+        saved = safetensors.read(self.path("params.safetensors"))
+        safetensors.write(self.path("params.safetensors"), {n: v for n, v in saved.items() if not n.startswith("ema.")})
+        model = dict(MODEL, model=dict(MODEL["model"], layers=MODEL["model"]["layers"][:-1] + [{"type": "linear", "features": 3, "name": "head"}]))
+        self.stepc("compile", self.write("head.json", model), "-o", self.path("head.so"), "-q")
+        for what in ("head.json", "head.so"):
+            self.train("--save", "fresh.safetensors", "--all-state", what=what, steps=0)
+            fresh = safetensors.read(self.path("fresh.safetensors"))
+            self.train("--init", "params.safetensors", what=what, steps=0, code=1)
+            state, said = self.begun(what, "params.safetensors", "--init-partial")
+            self.assertIn('lacks "head.kernel", "head.bias", which begin anew', said)
+            self.assertIn('holds "layers.4.bias", "layers.4.kernel", which this step has not', said)
+            for path, value in state.items():
+                of = path.split(".", 1)[1] if path.startswith(("ema.", "eval.")) else path
+                np.testing.assert_array_equal(value, saved[of] if of in saved else fresh[path], path)
+            state, said = self.begun(what, "runs", "--init-partial")  # all of the state: it goes on, with a head that is new
+            self.assertIn('"opt_state.inner_opt_state.0.mu.head.kernel"', said)
+            self.assertEqual(state["step"], STEPS)
+            np.testing.assert_array_equal(state["ema.layers.0.kernel"], saved["ema.layers.0.kernel"])
+            for path in ("head.kernel", "ema.head.kernel"):
+                np.testing.assert_array_equal(state[path], fresh["head.kernel"], path)
+
+    def test_cast(self):
+        """A state of other float dtypes is taken when that is asked for."""
+        self.saved("whole.safetensors")
+        saved = safetensors.read(self.path("whole.safetensors"))
+        wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in saved.items()}
+        safetensors.write(self.path("wide.safetensors"), wide)
+        for what in (self.model, self.so):
+            for option in ("--init", "--resume"):
+                self.assertIn("expected float32", self.train(option, "wide.safetensors", what=what, steps=0, code=1).stderr)
+                self.train(option, "wide.safetensors", "--cast", "--save", "got.safetensors", "--all-state", what=what, steps=STEPS if option == "--resume" else 0)
+                for path, value in safetensors.read(self.path("got.safetensors")).items():
+                    np.testing.assert_array_equal(value, saved[path], path)
+        for option in ("--params-only", "--init-partial", "--cast"):
+            self.assertIn(option + " needs --init", self.train(option, steps=1, code=2).stderr)
+        self.assertIn("takes all of the state", self.train("--resume", "wide.safetensors", "--params-only", code=2).stderr)
+
     def test_meshes(self):
         """Saved on any mesh, the state is that of any other mesh, bit for bit."""
         sharding = {"rules": [["batch", "data"]], "params": {"layers.0.kernel": [None, "model"], "**": []}, "optimizer_state": {"**.kernel": ["data"]}}

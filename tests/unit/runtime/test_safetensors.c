@@ -300,6 +300,18 @@ START_TEST(initial_values)
     ck_assert_int_eq(load_from(b, file, STEP_LOAD_PARAMS_ONLY), STEP_OK);
     struct step_instance *fresh = toy_create(&toy.program, 1);
     ck_assert_int_eq(load_from(fresh, file, 0), STEP_ESHAPE); /* alone it must hold every slot */
+    for (uint32_t flags = 1; flags < 8; flags++)              /* or there must be what keeps its values */
+        if (flags != STEP_LOAD_CAST) ck_assert_int_eq(load_from(fresh, file, flags), STEP_EINVAL);
+    ck_assert_int_eq(rt_init(fresh), STEP_OK);
+    ck_assert_int_eq(load_from(fresh, file, STEP_LOAD_PARAMS_ONLY), STEP_OK);
+    toy_read(fresh, "w", w, 3);
+    toy_read(fresh, "ema.w", ema, 3);
+    ck_assert_mem_eq(w, ema, sizeof w); /* before the first step averages follow */
+    ck_assert_int_eq(rt_step(fresh, &data.batch, NULL), STEP_OK);
+    toy_read(fresh, "ema.w", ema, 3);
+    ck_assert_int_eq(load_from(fresh, file, STEP_LOAD_PARTIAL), STEP_OK);
+    toy_read(fresh, "ema.w", given, 3);
+    ck_assert_mem_eq(given, ema, sizeof ema); /* then they do not */
     ck_assert_int_eq(save_as(a, file, "[1]"), STEP_EINVAL);
     ck_assert_int_eq(save_as(a, file, "[\"w\""), STEP_EINVAL);
     rt_destroy(a), rt_destroy(b), rt_destroy(fresh);

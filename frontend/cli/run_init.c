@@ -1,0 +1,140 @@
+/* --init of `stepc run`, and what may be different in what it names: --params-only, --init-partial, --cast. What lacks
+ * and what is not read is told here, where the names of both sides are known, so that an object carries as little of it
+ * as possible. */
+#include "frontend/cli/run.h"
+
+#include <fnmatch.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ADAPTER "*.lora_?" /* a base has none of them */
+enum { NAMED = 10 };
+
+struct names {
+    struct str text;
+    uint32_t count;
+};
+
+static void add_name(struct names *n, const char *name)
+{
+    if (n->count++ < NAMED) str_addf(&n->text, "%s\"%s\"", n->count > 1 ? ", " : "", name);
+}
+
+static const char *listed(struct names *n)
+{
+    if (n->count > NAMED) str_addf(&n->text, " and %u more", n->count - NAMED);
+    return str_text(&n->text);
+}
+
+int run_init_options(struct run *r)
+{
+    static const char *const changes[] = {"cast", "params-only", "init-partial"};
+    for (size_t i = 0; i < 3 && !cli_count(r->cli, "init"); i++)
+        if (cli_count(r->cli, changes[i]) && (i || !r->checkpoint.resume))
+            return cli_usage(r->cli, "--%s needs --init PATH%s", changes[i],
+                             r->checkpoint.resume ? ": who resumes takes all of the state" : "");
+    return 0;
+}
+
+static bool is_statistic(const char *name)
+{
+    return st_is_statistic(name) && strncmp(name, "hyperparameters.", 16) != 0;
+}
+
+/* By its item in a checkpoint; in a file by its name. */
+static bool is_parameter(struct run *r, const struct st_checkpoint *c, const struct st_tensor *t)
+{
+    const char *role = run_role_of(r->cli, c, t);
+    return *role ? strcmp(role, "params") == 0
+                 : is_statistic(t->name) && !glob_match("{opt_state,ema,slow,eval}.**", t->name);
+}
+
+static void note(const struct run *r, struct names *n, const char *path, const char *verb, const char *then)
+{
+    if (n->count && !r->cli->quiet)
+        fprintf(stderr, "stepc: note: --init %s %s %s, which %s\n", path, verb, listed(n), then);
+}
+
+/* Which tensors of the object the source lacks, and which of the source the object does not know. */
+static int compare(struct run *r, const struct st_checkpoint *c, bool *whole)
+{
+    bool only = cli_count(r->cli, "params-only") > 0, partial = cli_count(r->cli, "init-partial") > 0, adapts = false;
+    struct names lacking = {STR(r->cli->arena), 0}, adapters = lacking, unknown = lacking, left = lacking;
+    struct step_tensor t;
+    for (uint32_t i = 0; i < c->all.count; i++) {
+        const char *name = c->all.tensors[i].name;
+        t = (struct step_tensor){.size = sizeof t};
+        bool known = r->api->tensor_find(r->instance, name, &t) == STEP_OK && t.role <= STEP_STATE;
+        adapts |= known && !fnmatch(ADAPTER, name, 0);
+        *whole |= known && !only && (t.role == STEP_OPT_STATE || (t.role == STEP_STATE && !is_statistic(name)));
+        if (!known && (!only || is_parameter(r, c, &c->all.tensors[i]))) add_name(&unknown, name);
+    }
+    for (uint32_t role = STEP_PARAM; role <= STEP_STATE; role++)
+        for (size_t i = 0; i < r->api->tensor_count(r->instance, role); i++) {
+            t = (struct step_tensor){.size = sizeof t};
+            if (r->api->tensor_at(r->instance, role, i, &t)) continue;
+            bool statistic = role == STEP_STATE && is_statistic(t.name), begins = role == STEP_PARAM || statistic;
+            if (only && statistic) add_name(&left, t.name);
+            else if ((!begins && !*whole) || strncmp(t.name, "eval.", 5) == 0) continue;
+            else if (!st_find(&c->all, t.name))
+                add_name(!fnmatch(ADAPTER, t.name, 0) && !adapts ? &adapters : &lacking, t.name);
+        }
+    const char *path = c->all.path;
+    if (!partial && lacking.count + unknown.count)
+        return cli_failed(
+            r->cli, EXIT_WRONG, "--init %s %s %s; --init-partial takes what fits", path,
+            lacking.count ? "lacks" : "holds what this step has not:", listed(lacking.count ? &lacking : &unknown));
+    note(r, &lacking, path, "lacks", "begin anew");
+    note(r, &adapters, path, "lacks adapters:", "begin anew");
+    note(r, &left, path, "gives no running statistics (--params-only):", "begin anew");
+    note(r, &unknown, path, "holds", "this step has not: they are not read");
+    return 0;
+}
+
+/* *path: of several checkpoints the one that was compared, which is the one to be loaded. */
+static int compare_any(struct run *r, const char **path, bool *whole)
+{
+    struct st_checkpoint c = {0};
+    struct stat about;
+    char error[ST_TEXT];
+    bool folder = stat(*path, &about) == 0 && S_ISDIR(about.st_mode);
+    int code = folder ? run_open_any(r->cli, &c, *path) : 0;
+    step_status status = folder ? STEP_OK : st_open(&c.all, *path, error);
+    if (status) return cli_failed(r->cli, status == STEP_ECORRUPT ? EXIT_WRONG : EXIT_ENVIRONMENT, "--init: %s", error);
+    if (code) return code;
+    code = compare(r, &c, whole);
+    *path = c.all.path;
+    st_checkpoint_close(&c);
+    return code;
+}
+
+/* Parameters may have another float dtype than the step keeps them in; a state goes on only as what it was. */
+static bool is_whole_state(const char *path)
+{
+    struct st_file f;
+    char ignored[ST_TEXT];
+    if (st_open(&f, path, ignored)) return true; /* the runtime says why */
+    bool whole = st_find(&f, "step") != NULL;
+    st_close(&f);
+    return whole;
+}
+
+int run_init(struct run *r, const char *path)
+{
+    uint32_t flags = (cli_count(r->cli, "params-only") ? STEP_LOAD_PARAMS_ONLY | STEP_LOAD_PARTIAL : 0) |
+                     (cli_count(r->cli, "init-partial") ? STEP_LOAD_PARTIAL : 0);
+    bool whole = !flags && is_whole_state(path);
+    if (flags) {
+        int code = compare_any(r, &path, &whole);
+        if (code) return code;
+    }
+    if (!whole || cli_count(r->cli, "cast")) flags |= STEP_LOAD_CAST;
+    struct step_load load = {.size = sizeof load, .path = path, .flags = flags};
+    step_status status = r->api->load(r->instance, &load);
+    if (!status) return 0;
+    int code = run_status(r, status, "--init");
+    if (status == STEP_ESHAPE && strstr(r->api->last_error(r->instance), "\"opt_state."))
+        fprintf(stderr, "stepc: note: a file with optimizer state must hold all state of this step and nothing else; "
+                        "--params-only takes its parameters alone, which fit any optimizer\n");
+    return code;
+}
