@@ -81,7 +81,7 @@ static bool mark(struct search *s)
     return good;
 }
 
-/* A late command would find what an early one has put there since. */
+/* A late command would find what an early one has put there since. What is made by parts waits as a whole, or not. */
 static bool no_overwriting(struct search *s)
 {
     const struct plan *plan = s->plan;
@@ -91,11 +91,14 @@ static bool no_overwriting(struct search *s)
         const struct plan_command *c = &plan->commands.items[i];
         for (size_t k = 0; s->out->late[i] && k < c->reads.count; k++)
             if (s->changed[s->whole[c->reads.items[k]]]) good = s->may[i] = false;
+        for (size_t k = 0; !s->out->late[i] && k < c->writes.count; k++)
+            s->changed[s->whole[c->writes.items[k]]] = true;
+    }
+    for (uint32_t i = 0; i < plan->commands.count; i++) {
+        const struct plan_command *c = &plan->commands.items[i];
         for (size_t k = 0; s->out->late[i] && k < c->writes.count; k++)
             if (buffer(s, c->writes.items[k])->space == PLAN_ARENA && s->changed[s->whole[c->writes.items[k]]])
                 good = s->may[i] = false;
-        for (size_t k = 0; !s->out->late[i] && k < c->writes.count; k++)
-            s->changed[s->whole[c->writes.items[k]]] = true;
     }
     return good;
 }
