@@ -58,17 +58,19 @@ int cli_doctor(struct cli *cli)
     static const char *const blas[] = {"libopenblas.so.0"},
                              *const nvrtc[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
                              *const driver[] = {"libcuda.so.1"};
-    static const char *const variables[][2] = {{"STEPC_THREADS", "worker threads of each device"},
-                                               {"STEPC_LOG", "error, warning, info or debug"},
-                                               {"STEPC_MAX_MEMORY", "limit per device"},
-                                               {"STEPC_TIMEOUT", "seconds that a device waits for another"},
-                                               {"STEPC_PIN", "1: a core for every thread"},
-                                               {"STEPC_HUGEPAGES", "never: small pages"},
-                                               {"STEPC_OPENBLAS", "path of OpenBLAS"},
-                                               {"STEPC_TRANSPORT", "thread, mpi or self"},
-                                               {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
-                                               {"STEPC_DEVICES", "cpu"},
-                                               {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"}};
+    static const char *const variables[][2] = {
+        {"STEPC_THREADS", "worker threads of each device"},
+        {"STEPC_LOG", "error, warning, info or debug"},
+        {"STEPC_MAX_MEMORY", "limit per device"},
+        {"STEPC_TIMEOUT", "seconds that a device waits for another"},
+        {"STEPC_PIN", "1: a core for every thread"},
+        {"STEPC_HUGEPAGES", "never: small pages"},
+        {"STEPC_OPENBLAS", "path of OpenBLAS"},
+        {"STEPC_TRANSPORT", "thread, mpi or self"},
+        {"STEPC_PLUGIN_PATH", "folders where libstepc_mpi.so is looked for"},
+        {"STEPC_DEVICES", "cpu"},
+        {"STEPC_VERIFY_EACH", "1: verify the IR around every pass"},
+        {"STEPC_LATE_ALWAYS", "1: updates wait for the decision wherever they may"}};
     struct report r = {.cli = cli, .out = STR(cli->arena)};
     const char *linker = program(&r, "ld.lld"), *plain = linker ? NULL : program(&r, "ld");
     cpu_set_t set;
