@@ -1,5 +1,5 @@
 if(PYTHON AND TARGET stepc)
-  foreach(name hugging_face nnx nnx_agree optax_arguments)
+  foreach(name checkpoints hugging_face nnx nnx_agree optax_arguments)
     add_test(NAME import.${name} COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/import/${name}.py $<TARGET_FILE:stepc>)
     set_tests_properties(import.${name} PROPERTIES TIMEOUT 1800)
   endforeach()
