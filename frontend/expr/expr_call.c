@@ -168,8 +168,8 @@ static bool known_silent(struct fe_site *s, const struct fe_function *f, const s
                           strncmp(p->name, silent_words[row].argument, p->length) != 0 ||
                           (silent_words[row].function && strcmp(silent_words[row].function, f->name) != 0)))
         row++;
-    bool number = v->kind == FE_VAL_NUMBER && (row == ROWS || silent_words[row].flags);
-    if (fe_is_none(v) || number || p->kind == FE_ARG_TENSOR) return true;
+    if (v->kind == FE_VAL_NUMBER && (row == ROWS || silent_words[row].flags)) return true;
+    if (fe_is_none(v) || p->kind == FE_ARG_TENSOR) return true;
     struct str text = STR(s->fe->arena);
     for (; row < ROWS && silent_words[row].words[words]; words++) {
         if (v->kind == FE_VAL_STRING && !strcmp(v->string, silent_words[row].words[words])) return true;
@@ -179,8 +179,8 @@ static bool known_silent(struct fe_site *s, const struct fe_function *f, const s
     if (pair) return known_silent(s, f, p, &v->items[0], where) && known_silent(s, f, p, &v->items[1], where);
     struct diag *d = fe_fail_at(s, where, "E0310", "%s: \"%.*s\" is one of %s, found %s", f->name, (int)p->length,
                                 p->name, words ? str_text(&text) : "True, False and numbers", fe_describe(s, v));
-    if (words && v->kind == FE_VAL_STRING) fe_suggest(s->fe, d, v->string, silent_words[row].words, words);
-    return false;
+    return words && v->kind == FE_VAL_STRING &&
+           (fe_suggest(s->fe, d, v->string, silent_words[row].words, words), false);
 }
 
 /* One argument as its kind says; false: an error was recorded. */

@@ -478,6 +478,9 @@ START_TEST(refusing_create)
     struct step_options options = {.size = sizeof options, .flags = STEP_NO_ENV};
     struct step_instance *t;
     struct stepc_program p = *toy_build(&toy, 4, false, false);
+    options.flags = STEP_NO_ENV | 8;
+    ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EINVAL);
+    options.flags = STEP_NO_ENV;
     options.transport = "nccl";
     ck_assert_int_eq(rt_create(&p, &options, &t), STEP_EUNSUPPORTED);
     options.transport = "carrier pigeon";

@@ -231,6 +231,7 @@ START_TEST(damage)
     put(other, good, n);
     ck_assert_int_eq(load_from(t, other, 0), STEP_ECORRUPT);
     ck_assert_ptr_nonnull(strstr(rt_last_error(t), "damaged"));
+    ck_assert_int_eq(load_from(t, other, STEP_LOAD_NO_VERIFY | 16), STEP_EINVAL);
     ck_assert_int_eq(load_from(t, other, STEP_LOAD_NO_VERIFY), STEP_OK);
     rt_destroy(t);
 }
