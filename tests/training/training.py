@@ -197,7 +197,7 @@ def main():
     parser.add_argument("-v", action="store_true")
     parser.add_argument("--quick", action="store_true", help="some")
     parser.add_argument("only", nargs="*")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     names = options.only or (QUICK if options.quick else TEMPLATES + SAMPLES)
     count = 0
     with concurrent.futures.ProcessPoolExecutor(options.j) as pool:
