@@ -414,7 +414,7 @@ step_status rt_load(struct step_instance *t, const struct step_load *from)
     struct step_load load;
     if (!t) return rt_fail(NULL, STEP_EINVAL, "load: null pointer");
     if (!rt_take(&load, sizeof load, from) || !load.path || load.flags >= 2 * STEP_LOAD_NO_VERIFY)
-        return rt_fail(t, STEP_EINVAL, "load: wrong size field, no path, or unknown flags");
+        return rt_fail(t, STEP_EINVAL, "load: no path, or wrong size or flags");
     step_status status = rt_enter(t, true);
     if (status) return status;
     return rt_leave(t, t->program->checkpoint ? t->program->checkpoint->load(t, &load) : left_out(t));

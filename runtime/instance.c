@@ -138,7 +138,7 @@ step_status rt_create(const struct stepc_program *program, const struct step_opt
     if (!out) return rt_fail(NULL, STEP_EINVAL, "create: null pointer");
     *out = NULL;
     if (!rt_take(&s.o, sizeof s.o, options) || s.o.flags >= 2 * STEP_CHECK_INPUTS_OFF)
-        return rt_fail(NULL, STEP_EINVAL, "create: options is NULL, has a wrong size field or unknown flags");
+        return rt_fail(NULL, STEP_EINVAL, "create: no options, or wrong size or flags");
     void *memory = NULL;
     if (posix_memalign(&memory, RT_ALIGN, sizeof(struct step_instance)))
         return rt_fail(NULL, STEP_ENOMEM, "create: out of memory");
