@@ -25,12 +25,16 @@ QUICK = ["mesh_data_parallel", "mesh_tensor_parallel", "mesh_transformer_state",
 # On this machine alone: Open MPI looks for ssh all the same, unless it is told not to reach for others.
 QUIET = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_plm="isolated",
              OMPI_MCA_btl_vader_single_copy_mechanism="none")
+SKIPPED = 77
 
 
 def installed(stepc):
-    """Families with an mpirun and a plug-in."""
+    """Families with an mpirun and a plug-in; where there are none, says so: the test is SKIPPED."""
     folder = os.path.dirname(stepc)
-    return [f for f in FAMILIES if shutil.which("mpirun." + f) and os.path.exists(os.path.join(folder, "libstepc_mpi.%s.so" % f))]
+    found = [f for f in FAMILIES if shutil.which("mpirun." + f) and os.path.exists(os.path.join(folder, "libstepc_mpi.%s.so" % f))]
+    if not found:
+        print("skipped: no MPI is installed (openmpi-bin and libopenmpi-dev, or mpich and libmpich-dev)")
+    return found
 
 
 def launcher(family, ranks):
@@ -161,8 +165,7 @@ def main():
     options = p.parse_args()
     families = installed(options.stepc)
     if not families:
-        print("skipped: no MPI is installed (openmpi-bin and libopenmpi-dev, or mpich and libmpich-dev)")
-        return 77
+        return SKIPPED
     paths = [path[:-5] for path in sorted(glob.glob(os.path.join(recorded.CASES, "mesh", "*.json")))]
     wanted = options.cases or ([] if options.all else QUICK)
     paths = [path for path in paths if not wanted or os.path.basename(path) in wanted]

@@ -260,8 +260,6 @@ def main():
     for program in json.load(sys.stdin)["programs"]:
         made = compiled(program["document"], program["parameters"])
         sent = traffic(made.as_text())
-        if os.environ.get("DUMP"):
-            open(os.path.join(os.environ["DUMP"], program["document"]["name"] + ".hlo"), "w").write(made.as_text())
         memory = made.memory_analysis()
         out[program["document"]["name"]] = {"ring": sum(v for k, v in sent.items() if k != "count"), "collectives": sent.pop("count", 0), "kinds": sent, "temporaries": memory.temp_size_in_bytes}
     json.dump(out, sys.stdout, indent=1, sort_keys=True)

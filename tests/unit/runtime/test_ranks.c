@@ -215,6 +215,17 @@ static void together(uint32_t count, uint32_t threads)
     for (uint32_t r = 0; r < count; r++) pthread_join(ranks[r].thread, NULL);
 }
 
+static struct stepc_command filling(void)
+{
+    return (struct stepc_command){.kind = STEPC_KERNEL,
+                                  .kernel = fill,
+                                  .buffers = fill_args,
+                                  .buffer_count = 2,
+                                  .extent = 1,
+                                  .grain = 1,
+                                  .flag = UINT32_MAX};
+}
+
 static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t outer, int64_t inner)
 {
     int64_t members = mask == 3 ? 6 : mask == 2 ? 3 : 2;
@@ -225,13 +236,7 @@ static void compare(uint8_t kind, uint8_t reduction, uint32_t mask, int64_t oute
                                                                              : count);
     ck_assert_uint_le(bytes, MOST);
     ck_assert_uint_le(count * rt_dtype_bytes(dtype), MOST);
-    commands[0] = (struct stepc_command){.kind = STEPC_KERNEL,
-                                         .kernel = fill,
-                                         .buffers = fill_args,
-                                         .buffer_count = 2,
-                                         .extent = 1,
-                                         .grain = 1,
-                                         .flag = UINT32_MAX};
+    commands[0] = filling();
     commands[1] = (struct stepc_command){.kind = STEPC_COLLECTIVE,
                                          .barrier = 1,
                                          .collective = kind,
@@ -285,13 +290,7 @@ START_TEST(one_late)
 { /* device 4 of six: rank 2 of three */
     dtype = STEP_F32;
     stopped = 4;
-    commands[0] = (struct stepc_command){.kind = STEPC_KERNEL,
-                                         .kernel = fill,
-                                         .buffers = fill_args,
-                                         .buffer_count = 2,
-                                         .extent = 1,
-                                         .grain = 1,
-                                         .flag = UINT32_MAX};
+    commands[0] = filling();
     commands[1] = (struct stepc_command){.kind = STEPC_COLLECTIVE,
                                          .barrier = 1,
                                          .dtype = STEP_F32,
