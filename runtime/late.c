@@ -87,10 +87,11 @@ step_status rt_late_end(struct step_instance *t, bool in_place)
     for (RT_MINE(t, d)) d->ahead = in_place ? d->state : d->other;
     t->part = RT_LAST;
     step_status status = rt_run_entry(t, RT_STEP_LATE);
+    if (status) return status;
     t->part = RT_WHOLE;
     for (uint32_t i = 0; in_place && t->late != RT_LATE_ALL && i < e->buffer_count; i++)
         for (RT_MINE(t, d))
             if (e->buffers[i].space == STEPC_AT_EARLY)
                 memcpy(d->state + e->buffers[i].offset, d->other + e->buffers[i].offset, e->buffers[i].bytes);
-    return status;
+    return STEP_OK;
 }

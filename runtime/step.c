@@ -155,9 +155,10 @@ static step_status one_step(struct step_instance *t, uint64_t k, const struct st
     step_status status = rt_run_entry(t, late                                    ? RT_STEP_LATE
                                          : t->devices->ahead < t->devices->state ? RT_STEP_BACK
                                                                                  : RT_STEP);
+    if (status) return status; /* workers who come too late may still read what they were started with */
     t->part = RT_WHOLE;
     uint32_t raised = flags_take(t);
-    if (late && !status) { /* in doubt the state is made beside the one that may stay, and looked at */
+    if (late) { /* in doubt the state is made beside the one that may stay, and looked at */
         bool good = !raised && t->program->team->late_ready(t) && (t->loss_slot < 0 || isfinite(loss_of(t)));
         late = !rt_agree(t, good ? STEP_OK : STEP_ENONFINITE);
         if (!late) status = t->program->team->late_end(t, false);

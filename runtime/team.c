@@ -429,6 +429,7 @@ static bool stop(struct step_instance *t)
 /* After a failed wait barriers are half full. */
 static void reset(struct step_instance *t)
 {
+    t->part = RT_WHOLE;
     for (RT_MINE(t, d)) {
         atomic_store(&d->barrier.arrived, 0);
         atomic_store(&d->collectives, 0);
