@@ -1,0 +1,316 @@
+/* A checkpoint directory as it is written: under a temporary name, locked by its writer, every file synced; what is on
+ * the disk gets its name by one rename, so that it is complete or not there.
+ *
+ * Each item of a checkpoint (parameters, averages, optimizer state, other state) is a file; `write_item` is what
+ * several processes would each do for their own parts. */
+#include "runtime/directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ITEMS = RT_ITEMS, CHUNK = 1 << 22, NAME = RT_STEP_NAME };
+static const char roles[ITEMS][12] = {"param", "ema", "opt_state", "state"};
+
+void rt_drop_job(struct rt_job *j)
+{
+    if (!j || atomic_fetch_sub(&j->holders, 1) > 1) return;
+    free(j->names.at);
+    free(j->tensors);
+    free(j->documents.at);
+    free(j->numbers.at);
+    free(j->removed.at);
+    free(j->files);
+    free(j);
+}
+
+static bool fails(struct rt_job *j, const char *doing, const char *name)
+{
+    j->status = STEP_EIO;
+    snprintf(j->error, sizeof j->error, "%s/%s: %s: %s", j->folder, name, doing, strerror(errno));
+    return false;
+}
+
+/* ---------------------------------------------------------------- the run directory */
+
+/* Makes it and those around it, each on the disk; -1: the error is set. */
+static int make_folder(struct rt_job *j)
+{
+    char *path = j->folder;
+    int why = 0;
+    for (size_t i = 1; path[i - 1]; i++) {
+        if ((path[i] && path[i] != '/') || path[i - 1] == '/') continue;
+        char end = path[i];
+        path[i] = 0;
+        bool made = mkdirat(AT_FDCWD, path, 0777) == 0;
+        if (!made && errno != EEXIST) why = errno;
+        path[i] = end;
+        if (!made) continue;
+        size_t n = i;
+        while (n && path[n - 1] != '/') n--;
+        char first = path[n];
+        path[n] = 0;
+        int above = open(n ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        path[n] = first;
+        if (above >= 0) st_sync(above), close(above);
+    }
+    int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0 && errno == ENOENT && why) errno = why;
+    if (parent < 0) fails(j, "cannot be made or opened", "");
+    return parent;
+}
+
+bool rt_make_temporary(struct rt_job *j)
+{
+    struct stat s;
+    struct statvfs disk;
+    uint64_t bytes = 0;
+    if ((j->parent = make_folder(j)) < 0) return false;
+    snprintf(j->target, sizeof j->target, "step-%" PRIu64, j->step);
+    if (!fstatat(j->parent, j->target, &s, AT_SYMLINK_NOFOLLOW)) {
+        errno = EEXIST;
+        return fails(j, "exists already", j->target);
+    }
+    for (uint32_t i = 0; i < j->end[ITEMS]; i++) bytes += j->tensors[i].bytes;
+    bool known = !fstatvfs(j->parent, &disk) && disk.f_blocks;
+    if (known && bytes / disk.f_frsize > disk.f_bavail) {
+        errno = ENOSPC;
+        return fails(j, "more than the disk has left", j->target);
+    }
+    for (uint32_t i = 0; rt_new_name(j->name, "tmp", j->step, i); i++) {
+        if (mkdirat(j->parent, j->name, 0777)) {
+            if (errno == EEXIST) continue;
+            return fails(j, "mkdir", j->name);
+        }
+        j->at = rt_open_folder(j->parent, j->name);
+        /* Who removes what others have left may have come before the lock: then it is another's, or gone. */
+        if (j->at >= 0 && (!flock(j->at, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) &&
+            !fstatat(j->parent, j->name, &s, AT_SYMLINK_NOFOLLOW))
+            return true;
+        if (j->at < 0 && errno != ENOENT) return fails(j, "open", j->name);
+        if (j->at >= 0) close(j->at);
+        j->at = -1;
+    }
+    return fails(j, "no name is free", j->name);
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static bool write_part(struct rt_job *j, int fd, struct rt_written *w, struct st_hash *h, const void *data,
+                       size_t bytes)
+{
+    enum { BEGIN = 2 }; /* SYNC_FILE_RANGE_WRITE: the disk works while the next part is added up; fsync still waits */
+    st_hash_add(h, data, bytes);
+    if (!st_put(fd, data, bytes)) return fails(j, "write", w->name);
+    if (bytes == CHUNK) syscall(SYS_sync_file_range, fd, w->bytes, bytes, BEGIN);
+    w->bytes += bytes;
+    return true;
+}
+
+static bool finish(struct rt_job *j, int fd, struct rt_written *w, struct st_hash *h, bool good)
+{
+    if (good && !st_sync(fd)) good = fails(j, "fsync", w->name);
+    if (close(fd) && good) good = fails(j, "close", w->name);
+    st_hash_end(h, w->hash);
+    return good;
+}
+
+static int create(struct rt_job *j, struct rt_written *w, struct st_hash *h, const char *name)
+{
+    w->name = name;
+    st_hash_begin(h);
+    int fd = openat(j->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0) fails(j, "cannot be made", name);
+    return fd;
+}
+
+static bool write_item(struct rt_job *j, uint32_t item)
+{
+    const struct st_tensor *first = &j->tensors[j->end[item]];
+    uint32_t count = j->end[item + 1] - j->end[item];
+    struct rt_written *w = &j->files[j->file_count];
+    struct st_text header = {0};
+    struct st_hash h, piece;
+    char digits[ST_SUM_SIZE + 1];
+    const size_t behind = ST_SUM_DIGITS + ST_SUM_SIZE;
+    uint64_t bytes = 0;
+    if (!count) return true;
+    for (uint32_t i = 0; i < count; i++) bytes += first[i].bytes;
+    st_header(&header, first, count, j->step);
+    if (header.lacking) {
+        free(header.at);
+        errno = ENOMEM;
+        return fails(j, "header", rt_item_files[item]);
+    }
+    const char *data = j->data + first->offset;
+    uint32_t sum = st_crc32(st_crc32(0, header.at + behind, header.length - behind), data, bytes);
+    snprintf(digits, sizeof digits, "%08" PRIx32, sum);
+    memcpy(header.at + ST_SUM_DIGITS, digits, ST_SUM_SIZE);
+    int fd = create(j, w, &h, rt_item_files[item]);
+    bool good = fd >= 0 && write_part(j, fd, w, &h, header.at, header.length);
+    for (uint32_t i = 0; good && i < count; i++) {
+        st_hash_begin(&piece);
+        for (uint64_t at = 0, n; good && at < first[i].bytes; at += n) {
+            n = first[i].bytes - at < CHUNK ? first[i].bytes - at : CHUNK;
+            st_hash_add(&piece, j->data + first[i].offset + at, n);
+            good = write_part(j, fd, w, &h, j->data + first[i].offset + at, n);
+        }
+        st_hash_end(&piece, j->hashes[j->end[item] + i]);
+    }
+    free(header.at);
+    j->file_count += fd >= 0;
+    return fd >= 0 && finish(j, fd, w, &h, good);
+}
+
+static bool write_documents(struct rt_job *j)
+{
+    const char *name = j->documents.at;
+    if (!j->document_count) return true;
+    if (mkdirat(j->at, "items", 0777)) return fails(j, "mkdir", "items");
+    for (uint32_t i = 0; i < j->document_count; i++) {
+        const char *text = name + strlen(name) + 1;
+        struct rt_written *w = &j->files[j->file_count++];
+        struct st_hash h;
+        int fd = create(j, w, &h, name);
+        if (fd < 0 || !finish(j, fd, w, &h, write_part(j, fd, w, &h, text, strlen(text)))) return false;
+        name = text + strlen(text) + 1;
+    }
+    int fd = rt_open_folder(j->at, "items");
+    bool good = fd >= 0 && st_sync(fd);
+    if (!good) fails(j, "fsync", "items");
+    if (fd >= 0) close(fd);
+    return good;
+}
+
+static int by_file(const void *a, const void *b)
+{
+    return strcmp(((const struct rt_written *)a)->name, ((const struct rt_written *)b)->name);
+}
+
+static void add_extents(struct st_text *m, const char *key, const int64_t *extents, int32_t rank)
+{
+    st_add(m, ",\"%s\":[", key);
+    for (int32_t k = 0; k < rank; k++) st_add(m, "%s%" PRId64, k ? "," : "", extents ? extents[k] : 0);
+    st_add(m, "]");
+}
+
+static void add_slots(struct rt_job *j, struct st_text *m)
+{
+    uint32_t count = j->end[ITEMS];
+    struct st_hash h; /* says whether two models have the same state */
+    char sum[ST_HASH];
+    st_hash_begin(&h);
+    st_add(m, ",\"slots\":{");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct st_tensor *t = j->in_order[i];
+        uint32_t index = (uint32_t)(t - j->tensors), item = 0;
+        while (index >= j->end[item + 1]) item++;
+        st_add(m, i ? "," : "");
+        size_t begin = m->length;
+        st_add_quoted(m, t->name);
+        st_add(m, ":{\"role\":\"%s\",\"dtype\":\"%s\"", roles[item], rt_dtype_name(t->dtype));
+        add_extents(m, "shape", t->shape, t->rank);
+        if (!m->lacking) st_hash_add(&h, m->at + begin, m->length - begin);
+        st_add(m, ",\"pieces\":[{\"file\":\"%s\",\"key\":", rt_item_files[item]);
+        st_add_quoted(m, t->name);
+        add_extents(m, "start", NULL, t->rank);
+        add_extents(m, "shape", t->shape, t->rank);
+        st_add(m, ",\"hash\":\"%s\"}]}", j->hashes[index]);
+    }
+    st_hash_end(&h, sum);
+    st_add(m, "},\"model\":{\"name\":");
+    st_add_quoted(m, j->program->name ? j->program->name : "");
+    st_add(m, ",\"state\":\"%s\"}", sum);
+}
+
+static bool write_manifest(struct rt_job *j)
+{
+    struct st_text m = {0};
+    struct st_hash h;
+    struct rt_written w = {0};
+    struct tm tm;
+    struct timespec now;
+    char sum[ST_HASH];
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    qsort(j->files, j->file_count, sizeof *j->files, by_file);
+    st_add(&m,
+           "{\"stepc_checkpoint\":%d,\"step\":%" PRIu64
+           ",\"created\":\"%04d-%02d-%02dT%02d:%02d:%02dZ\",\"seconds\":%lld",
+           ST_CHECKPOINT, j->step, tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+           (long long)now.tv_sec);
+    st_add(&m, ",\"producer\":\"stepc " STEPC_VERSION "\",\"hash\":\"xxh3-128\",\"files\":{");
+    for (uint32_t i = 0; i < j->file_count; i++) {
+        st_add(&m, i ? "," : "");
+        st_add_quoted(&m, j->files[i].name);
+        st_add(&m, ":{\"bytes\":%" PRIu64 ",\"hash\":\"%s\"}", j->files[i].bytes, j->files[i].hash);
+    }
+    st_add(&m, "}");
+    add_slots(j, &m);
+    st_add(&m, "%s,", j->numbers.at);
+    st_hash_begin(&h);
+    if (!m.lacking) st_hash_add(&h, m.at, m.length);
+    st_hash_end(&h, sum);
+    st_add(&m, "\"self\":\"%s\"}", sum);
+    errno = ENOMEM;
+    int fd = m.lacking ? (fails(j, "manifest", ST_MANIFEST), -1) : create(j, &w, &h, ST_MANIFEST);
+    bool good = fd >= 0 && finish(j, fd, &w, &h, write_part(j, fd, &w, &h, m.at, m.length));
+    free(m.at);
+    return good;
+}
+
+/* A link for people; what is there and no link stays. */
+static void point_latest(const struct rt_job *j)
+{
+    struct stat s;
+    char name[NAME];
+    if (!fstatat(j->parent, "latest", &s, AT_SYMLINK_NOFOLLOW) && !S_ISLNK(s.st_mode)) return;
+    rt_new_name(name, "tmp", j->step, 50);
+    if (symlinkat(j->target, j->parent, name)) return;
+    if (!rt_move(j->parent, name, "latest", 0)) unlinkat(j->parent, name, 0);
+}
+
+static bool commit(struct rt_job *j)
+{
+    if (!st_sync(j->at)) return fails(j, "fsync", j->name);
+    /* never over another one: where the system cannot promise it, a directory that is not empty is in the way too */
+    enum { NOREPLACE = 1 };
+    if (!rt_move(j->parent, j->name, j->target, NOREPLACE) &&
+        (errno != EINVAL || !rt_move(j->parent, j->name, j->target, 0)))
+        return fails(j, errno == EEXIST || errno == ENOTEMPTY ? "exists already" : "rename", j->target);
+    memcpy(j->name, j->target, sizeof j->name);
+    if (!st_sync(j->parent)) return fails(j, "fsync", "");
+    point_latest(j);
+    return true;
+}
+
+void *rt_write_job(void *user)
+{
+    struct rt_job *j = user;
+    bool good = true;
+    for (uint32_t item = 0; good && item < ITEMS; item++) good = write_item(j, item);
+    good = good && write_documents(j) && write_manifest(j) && commit(j);
+    if (!good && strcmp(j->name, j->target) != 0) {
+        rt_empty_folder(j->at, false, false);
+        unlinkat(j->parent, j->name, AT_REMOVEDIR);
+    }
+    if (good && j->keep) j->program->checkpoint->retention->run(j->parent, j->keep, &j->removed);
+    st_remove_forsaken(j->parent);
+    close(j->at);
+    close(j->parent);
+    j->ns = rt_now() - j->begin_ns;
+    atomic_store(&j->done, 1);
+    syscall(SYS_futex, (uint32_t *)&j->done, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+    rt_drop_job(j);
+    return NULL;
+}
