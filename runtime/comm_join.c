@@ -78,15 +78,15 @@ static const struct stepc_plugin *plugin_find(uint32_t flags, int family, char *
     return p;
 }
 
-/* One that belongs to another MPI finds itself alone. */
+/* One that belongs to another MPI finds itself alone, and so does one that srun does not speak to. */
 static bool fits(const struct stepc_plugin *p, int family, uint32_t ranks, char *why, size_t size)
 {
-    const char *started = family < 0 ? NULL : getenv(mpis[family].ranks);
+    const char *started = family < 0 ? getenv("SLURM_STEP_NUM_TASKS") : getenv(mpis[family].ranks);
     if (!started || ranks > 1 || atoi(started) < 2) return true;
-    snprintf(why, size,
-             "%s ranks were started, but the plug-in, built with %s, finds itself alone: it has to be built with the "
-             "MPI whose mpirun starts the ranks (%s)",
-             started, p->library, mpis[family].library);
+    snprintf(why, size, "%s ranks were started, but the plug-in, built with %s, finds itself alone: %s%s%s", started,
+             p->library, family < 0 ? "" : "it has to be built with the MPI whose mpirun starts the ranks (",
+             family < 0 ? "srun needs --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH" : mpis[family].library,
+             family < 0 ? "" : ")");
     return false;
 }
 

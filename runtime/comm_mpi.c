@@ -7,11 +7,13 @@
 #include "runtime/comm_plugin.h"
 
 #include <mpi.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #ifndef STEPC_MPI_MOST
 #define STEPC_MPI_MOST (1 << 30) /* bytes of a message */
@@ -146,9 +148,21 @@ static bool heard(void *world, struct stepc_notice *notice)
 
 /* ---------------------------------------------------------------- begin and end */
 
-/* All ranks come here before MPI is ended; who does not within a second keeps nobody. */
-static void end(void)
+/* MPICH 4.0 over UCX waits for ever in MPI_Finalize where ranks are of several hosts. */
+static void *end_all_the_same(void *status)
 {
+    static const char text[] = "stepc: MPI_Finalize does not return: the process ends without it\n";
+    sleep(5);
+    ssize_t written = write(2, text, sizeof text - 1);
+    (void)written;
+    _exit((int)(intptr_t)status);
+}
+
+/* All ranks come here before MPI is ended; who does not within a second keeps nobody. */
+static void end(int status, void *unused)
+{
+    (void)unused;
+    pthread_t watch;
     int over = 0, done = 0;
     MPI_Request request;
     if (failed || MPI_Finalized(&over) != MPI_SUCCESS || over) return;
@@ -158,7 +172,10 @@ static void end(void)
         if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
         sched_yield();
     }
-    if (done) MPI_Finalize();
+    if (!done) return;
+    fflush(NULL);
+    if (pthread_create(&watch, NULL, end_all_the_same, (void *)(intptr_t)status) == 0) pthread_detach(watch);
+    MPI_Finalize();
 }
 
 static bool begin(char *text, size_t size)
@@ -173,7 +190,7 @@ static bool begin(char *text, size_t size)
                        (level < MPI_THREAD_SERIALIZED && !mine)))
         snprintf(text, size, "the host initialised MPI for its main thread only, and this is another one");
     else {
-        if (!there) atexit(end);
+        if (!there) on_exit(end, NULL);
         return true;
     }
     return false;

@@ -104,7 +104,7 @@ int main(int argc, char **argv)
             CHECK(s->step(t, &batch, &r) == STEP_EPEER && s->hyper_set(t, "learning_rate", rate) == STEP_OK);
             float bias[Y];
             const int64_t extent = Y;
-            struct step_array b = {sizeof b, "layers.2.bias", bias, STEP_F32, 1, &extent, NULL, 0, 0};
+            struct step_array b = {sizeof b, "layers.4.bias", bias, STEP_F32, 1, &extent, NULL, 0, 0};
             CHECK(s->read(t, &b) == STEP_OK && s->write(t, &b) == STEP_OK);
             bias[3] += (float)last;
             CHECK(s->write(t, &b) == STEP_EPEER);

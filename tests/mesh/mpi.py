@@ -104,7 +104,7 @@ def hosts(options, family, folder):
           os.path.join(ROOT, "tests", "mesh", "host.c"), "-o", "host", "-lm", "-ldl"], folder)
     env = {"STEPC_PLUGIN_PATH": os.path.dirname(options.stepc)}
     for devices, ranks in ((2, 2), (4, 4), (4, 2)):
-        program = ["env", *("%s=%s" % e for e in env.items()), "./host", "./%d.so" % devices]
+        program = ["env", *("%s=%s" % e for e in env.items()), "./host", "./save-%d.so" % devices]
         with open(os.path.join(folder, "alone"), "w") as f:
             subprocess.run([*program, "alone"], cwd=folder, stdout=f, check=True, env=QUIET)
         with open(os.path.join(folder, "alone")) as f:
@@ -123,7 +123,7 @@ def resumed(options, family, folder):
     faults.prepare(options, folder, [4])
     said(["mpicc." + family, "-O1", "-std=gnu11", "-shared", "-fPIC", "-DSTEPC_MPI_MOST=1000", "-I", ROOT, os.path.join(ROOT, "runtime", "comm_mpi.c"),
           "-o", "libstepc_mpi.%s.so" % family], folder)
-    run = [options.stepc, "run", "4.so", "--data", "data.safetensors", "--threads", "1", "-q"]
+    run = [options.stepc, "run", "save-4.so", "--data", "save.safetensors", "--threads", "1", "-q"]
     said([*run, "--steps", "6", "--save", "one.safetensors", "--all-state"], folder)
     small = ["env", "STEPC_PLUGIN_PATH=" + folder]
     said([*small, *launcher(family, 4), *run, "--transport", "mpi", "--steps", "3", "--save-dir", "saved", "--save-every", "2"], folder)
@@ -139,16 +139,17 @@ def refused(options, family, folder):
     folder, wrong, table = os.path.join(folder, "refused-" + family), [], []
     os.mkdir(folder)
     faults.prepare(options, folder, [1, 2, 4])
-    run = [options.stepc, "run", "--steps", "1", "--data", "data.safetensors", "--transport", "mpi", "--timeout", "5", "-q"]
-    table.append((launcher(family, 3) + run + ["4.so"], "a mesh of 4 devices cannot be split evenly over 3 processes"))
-    table.append((launcher(family, 2) + run + ["1.so"], "compile --mesh data=N"))
-    table.append((launcher(family, 1) + run + ["2.so", ":", "-n", "1"] + run + ["4.so"], "runs another object (lost, mesh data=4) than rank 0 (lost, mesh data=2)"))
-    table.append((run + ["2.so", "-n", "0"], "at least one rank"))
+    run = [options.stepc, "run", "--steps", "1", "--data", "save.safetensors", "--transport", "mpi", "--timeout", "5", "-q"]
+    table.append((launcher(family, 3) + run + ["save-4.so"], "a mesh of 4 devices cannot be split evenly over 3 processes"))
+    table.append((launcher(family, 2) + run + ["save-1.so"], "compile --mesh data=N"))
+    table.append((launcher(family, 1) + run + ["save-2.so", ":", "-n", "1"] + run + ["save-4.so"], "runs another object (lost, mesh data=4) than rank 0 (lost, mesh data=2)"))
+    table.append((run + ["save-2.so", "-n", "0"], "at least one rank"))
+    table.append((["env", "SLURM_STEP_NUM_TASKS=2"] + run + ["save-2.so"], "srun needs --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH"))
     other = [f for f in FAMILIES if f != family][0]
     if other in installed(options.stepc):
         plug = os.path.join(folder, "libstepc_mpi.%s.so" % family)
         os.symlink(os.path.join(os.path.dirname(options.stepc), "libstepc_mpi.%s.so" % other), plug)
-        table.append((["env", "STEPC_PLUGIN_PATH=" + folder] + launcher(family, 2) + run + ["2.so"], "finds itself alone"))
+        table.append((["env", "STEPC_PLUGIN_PATH=" + folder] + launcher(family, 2) + run + ["save-2.so"], "finds itself alone"))
     for command, words in table:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder, env=QUIET, stdin=subprocess.DEVNULL)
         lines = [line for line in done.stderr.splitlines() if words in line]

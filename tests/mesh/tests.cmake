@@ -10,7 +10,7 @@ if(PYTHON AND TARGET stepc AND stepc_plugins)
   set_tests_properties(mesh.mpi PROPERTIES PROCESSORS 2 TIMEOUT 600 SKIP_RETURN_CODE 77)
   add_dependencies(stepc stepc_mpi)
   add_test(NAME mesh.faults COMMAND ${PYTHON} ${CMAKE_SOURCE_DIR}/tests/mesh/faults.py --stepc $<TARGET_FILE:stepc>)
-  set_tests_properties(mesh.faults PROPERTIES PROCESSORS 2 TIMEOUT 600 SKIP_RETURN_CODE 77)
+  set_tests_properties(mesh.faults PROPERTIES PROCESSORS 2 TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
 
 # What devices send in a step, against what was recorded of XLA's partitioner.
