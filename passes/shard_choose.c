@@ -17,13 +17,63 @@ struct proposal {
     uint32_t axes;
 };
 
+/* ---------------------------------------------------------------- what reads a value */
+
+struct wishes {
+    struct ir_sharding of[MOST_WANTED];
+    uint32_t count;
+    uint32_t whole; /* axes of sums that somebody needs done */
+};
+
+static void wish(struct wishes *w, struct ir_sharding of)
+{
+    w->whole |= ~of.partial;
+    for (uint32_t i = 0; i < w->count; i++)
+        if (shard_equal(&w->of[i], &of)) return;
+    if (w->count < MOST_WANTED) w->of[w->count++] = of;
+}
+
+/* The layouts that are wanted of a value by all but one node: captured ones of loops follow it, but they are not
+ * partial. */
+static void collect(const struct shard *s, const struct shard_func *f, ir_value v, ir_value except, struct wishes *w)
+{
+    w->count = w->whole = 0;
+    for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
+        const struct shard_use *u = &f->use[i];
+        const struct ir_node *n = ir_get(f->func, u->node);
+        if (u->node && u->node == except) continue;
+        if (!u->node) {
+            const struct ir_result *r = &f->func->results.items[u->operand];
+            if (r->slot >= 0) wish(w, s->module->slots.items[r->slot].sharding);
+            else if (f->result) wish(w, f->result[u->operand]);
+        } else if (f->free[u->node]) {
+            struct wishes through;
+            struct ir_sharding wanted[SHARD_MAX_REMADE];
+            collect(s, f, u->node, except, &through);
+            for (uint32_t k = 0; k < through.count; k++) {
+                shard_operands_for(f, u->node, &through.of[k], wanted);
+                wish(w, wanted[u->operand]);
+            }
+            w->whole = ~0u;
+        } else if (n->op == OP_loop && u->operand > (uint32_t)n->attr[0].v[0]) {
+            w->whole = ~0u;
+        } else if (n->op != OP_proj && f->wanted[u->node]) {
+            wish(w, f->wanted[u->node][u->operand]);
+        }
+    }
+}
+
 /* ---------------------------------------------------------------- what a choice says */
 
-/* The axes over which partial sums may pass through: all linear operands partial over the same ones, or zero. */
-static uint32_t passing_partial(const struct shard_func *f, const struct ir_node *n, const struct shard_rule *r)
+/* The axes over which partial sums may pass through: all linear operands partial over the same ones, or zero. A sum
+ * that is done for another reader anyway is taken as it is: what passes would have to be summed once more. */
+static uint32_t passing_partial(const struct shard *s, const struct shard_func *f, ir_value v)
 {
+    const struct ir_node *n = ir_get(f->func, v);
+    const struct shard_rule *r = f->rule[v];
     uint32_t partial = 0, partial_count = 0;
     int64_t elements = 0;
+    struct wishes others;
     for (uint32_t i = 0; i < n->arg_count && i < 32; i++) {
         if (!shard_is_linear(r, i)) continue;
         uint32_t p = f->made[n->args[i]].partial;
@@ -32,6 +82,8 @@ static uint32_t passing_partial(const struct shard_func *f, const struct ir_node
             continue;
         }
         if (partial && partial != p) return 0;
+        collect(s, f, n->args[i], v, &others);
+        if (!(p &= ~others.whole)) return 0;
         partial = p;
         partial_count++;
         elements += ir_type_elements(ir_type(f->func, n->args[i]));
@@ -77,6 +129,7 @@ void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, 
     made->partial = choice->passing;
     for (uint32_t factor = 0; factor < r->factor_count; factor++)
         if (r->summed >> factor & 1) made->partial |= shard_axes_mask(choice->axes[factor]);
+    if (n->op == OP_scatter_add) wanted[0].partial = made->partial; /* what is added to counts once */
     if (n->op == OP_sharding_constraint) {
         apply_constraint(s, n, made);
         wanted[0] = *made;
@@ -91,52 +144,6 @@ void shard_apply(const struct shard *s, const struct shard_func *f, ir_value v, 
             bool is_carried = i >= 1 && i <= carried;
             if (is_carried && f->tuple[v]) wanted[i] = f->tuple[v][i - 1];
             else if (i > carried) wanted[i] = shard_captured(s, f, n->args[i]);
-        }
-    }
-}
-
-/* ---------------------------------------------------------------- what reads a value */
-
-struct wishes {
-    struct ir_sharding of[MOST_WANTED];
-    uint32_t count;
-    uint32_t whole; /* axes of sums that somebody needs done */
-};
-
-static void wish(struct wishes *w, struct ir_sharding of)
-{
-    w->whole |= ~of.partial;
-    for (uint32_t i = 0; i < w->count; i++)
-        if (shard_equal(&w->of[i], &of)) return;
-    if (w->count < MOST_WANTED) w->of[w->count++] = of;
-}
-
-/* The layouts that are wanted of a value by all but one node: captured ones of loops follow it, but they are not
- * partial. */
-static void collect(const struct shard *s, const struct shard_func *f, ir_value v, ir_value except, struct wishes *w)
-{
-    w->count = w->whole = 0;
-    for (uint32_t i = f->use_begin[v]; i < f->use_begin[v + 1]; i++) {
-        const struct shard_use *u = &f->use[i];
-        const struct ir_node *n = ir_get(f->func, u->node);
-        if (u->node && u->node == except) continue;
-        if (!u->node) {
-            const struct ir_result *r = &f->func->results.items[u->operand];
-            if (r->slot >= 0) wish(w, s->module->slots.items[r->slot].sharding);
-            else if (f->result) wish(w, f->result[u->operand]);
-        } else if (f->free[u->node]) {
-            struct wishes through;
-            struct ir_sharding wanted[SHARD_MAX_REMADE];
-            collect(s, f, u->node, except, &through);
-            for (uint32_t k = 0; k < through.count; k++) {
-                shard_operands_for(f, u->node, &through.of[k], wanted);
-                wish(w, wanted[u->operand]);
-            }
-            w->whole = ~0u;
-        } else if (n->op == OP_loop && u->operand > (uint32_t)n->attr[0].v[0]) {
-            w->whole = ~0u;
-        } else if (n->op != OP_proj && f->wanted[u->node]) {
-            wish(w, f->wanted[u->node][u->operand]);
         }
     }
 }
@@ -358,7 +365,7 @@ void shard_choose(struct shard *s, struct shard_func *f, ir_value v)
     const struct ir_node *n = ir_get(f->func, v);
     const struct shard_rule *r = f->rule[v];
     const struct ir_sharding held_before = f->value[v], made_before = f->made[v];
-    struct shard_choice chosen = {.passing = passing_partial(f, n, r)};
+    struct shard_choice chosen = {.passing = passing_partial(s, f, v)};
     struct scale k = {.s = s, .f = f, .v = v};
     struct ir_sharding made;
     bool first = !f->wanted[v];

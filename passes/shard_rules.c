@@ -159,13 +159,12 @@ static void rule_take(struct rule_maker *k)
         k->r->arg[0][d] = k->r->result[y->rank + d - 1] = new_factor(k, x->dim[d]);
 }
 
-/* Updates spread over devices are partial sums, if what they are added to is zero. A device that has some of the rows
- * adds what goes there. */
+/* Updates spread over devices are partial sums, which one device, or each to its own, adds to what is there. A device
+ * that has some of the rows adds what goes there. */
 static void rule_scatter_add(struct rule_maker *k)
 {
     const struct ir_type *x = arg_type(k, 0), *y = arg_type(k, 1);
     uint32_t dim = (uint32_t)k->n->attr[0].v[0];
-    bool zero = shard_is_zero(k->f, k->n->args[0]);
     for (uint32_t d = 0; d < x->rank; d++) {
         k->r->arg[0][d] = k->r->result[d] = new_factor(k, x->dim[d]);
         if (d == dim) continue;
@@ -174,7 +173,7 @@ static void rule_scatter_add(struct rule_maker *k)
     for (uint32_t d = 0; d < y->rank; d++) {
         int8_t factor = new_factor(k, y->dim[d]);
         k->r->arg[1][d] = k->r->arg[2][dim + d] = factor;
-        if (factor >= 0) *(zero ? &k->r->summed : &k->r->whole) |= 1u << factor;
+        if (factor >= 0) k->r->summed |= 1u << factor;
     }
     k->r->linear = 5;
 }

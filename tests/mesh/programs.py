@@ -7,6 +7,7 @@ traffic_xla.py holds the same models for JAX, by the same names.
 
 LINE, GRID = {"data": 8}, {"data": 2, "model": 4}
 ADAM = {"type": "adam", "learning_rate": 0.001}
+CLIPPED = {"type": "chain", "transforms": [{"type": "clip_by_global_norm", "max_norm": 1.0}, ADAM]}
 RULES = [["batch", "data"]]
 LABELS = {"type": "softmax_cross_entropy_with_integer_labels", "logits": "model", "labels": "labels", "reduction": "mean"}
 SQUARE = "mean((model - y)**2)"
@@ -64,10 +65,10 @@ ROWS = {"x": tensor(16, 32, 128), "y": tensor(16, 32, 128)}
 TOKENS = {"tokens": tensor(16, 32, dtype="int32"), "labels": tensor(16, 32, dtype="int32")}
 
 
-def transformer(name, mesh, params, blocks=2, **more):
+def transformer(name, mesh, params, optimizer=None, blocks=2, head=linear("head", 512), **more):
     return document(name, mesh, TOKENS, [
         {"type": "embed", "name": "embedding", "num_embeddings": 512, "features": 128},
-        *[block("layers.%d" % i, 128) for i in range(blocks)], linear("head", 512)], LABELS, params, **more)
+        *[block("layers.%d" % i, 128) for i in range(blocks)], head], LABELS, params, optimizer, **more)
 
 
 def experts(name, mesh, axis, groups):
@@ -101,6 +102,9 @@ def convolutions(name, mesh, *between):
 VOCABULARY = {"embedding.embedding": ["model"], "head.kernel": [None, "model"], "head.bias": ["model"], "**": []}
 
 
+TIED = {"type": "attend", "embedding": "embedding"}
+
+
 def vocabulary(name, head, params):
     return document(name, GRID, TOKENS, [{"type": "embed", "name": "embedding", "num_embeddings": 1024, "features": 64},
                                          residual("mlp", norm(), linear("up", 256), {"type": "gelu"}, linear("down", 64)), *head], LABELS, params)
@@ -119,6 +123,7 @@ PROGRAMS = [
     document("dot_relu_dot", GRID, WIDE, [linear("w1", 1024, use_bias=False), {"type": "relu"}, hold("batch", "model"), linear("w2", 256, use_bias=False), hold("batch", None)], SQUARE, {"w1.kernel": [None, "model"], "w2.kernel": ["model", None]}),
     transformer("transformer", GRID, MEGATRON | {"**": []}),
     document("cookbook_moments", {"x": 2, "y": 4}, {"x": tensor(32, 64, axes=[None, None]), "y": tensor(32, 256, axes=[None, None])}, [linear("first", 256), linear("second", 256)], SQUARE, {"**": []}, state={"**.kernel": ["x", "y"], "**": []}),
+    transformer("clipped", LINE, {"**": []}, CLIPPED, head=TIED),
     document("microbatches", LINE, WIDE, MLP, SQUARE, {"**": []}, accumulate={"microbatch_size": 16, "accumulator": "mean"}),
     document("lstm", LINE, {"x": tensor(16, 16, 64), "y": tensor(16, 16, 128)}, [{"type": "rnn", "name": "rnn", "cell": {"type": "optimized_lstm_cell", "hidden_features": 128}}], SQUARE, {"**": []}),
     document("sequence", GRID, ROWS, [SPLIT, block("block", 128, SPLIT)], SQUARE, {"**": []}),
@@ -127,7 +132,7 @@ PROGRAMS = [
     experts("experts_all_to_all", LINE, "data", ["data", None]),
     vocabulary("vocabulary_embedding", [linear("head", 1024)], {"embedding.embedding": ["model"], "**": []}),
     vocabulary("vocabulary_cross_entropy", [linear("head", 1024)], VOCABULARY),
-    vocabulary("vocabulary_tied", [{"type": "attend", "embedding": "embedding"}], {"embedding.embedding": ["model"], "**": []}),
+    vocabulary("vocabulary_tied", [TIED], {"embedding.embedding": ["model"], "**": []}),
     convolutions("convolution_norm", LINE),
     convolutions("convolution_space", GRID, hold("batch", "model", None, None)),
 ]

@@ -91,7 +91,7 @@ def transformer(m, i):
     x = jnp.take(m.p["embedding.embedding"], i["tokens"], axis=0)
     for k in range(2):
         x = m.block("layers.%d" % k, x)
-    return labels(m.linear("head", x), i)
+    return labels(m.linear("head", x) if "head.kernel" in m.p else x @ m.p["embedding.embedding"].T, i)
 
 
 def two_layers(m, i):
@@ -154,7 +154,7 @@ def convolutions(*spec):
 
 LOSSES = {
     "data_parallel": mlp, "zero_1": mlp, "zero_2": mlp, "zero_3": transformer, "fsdp": mlp, "megatron_mlp": megatron_mlp,
-    "megatron_attention": megatron_attention, "dot_relu_dot": dot_relu_dot, "transformer": transformer, "cookbook_moments": two_layers,
+    "megatron_attention": megatron_attention, "dot_relu_dot": dot_relu_dot, "transformer": transformer, "clipped": transformer, "cookbook_moments": two_layers,
     "microbatches": mlp, "lstm": lstm, "sequence": sequence, "megatron_sequence": sequence, "experts_capacity": experts("model", "batch"),
     "experts_all_to_all": experts("data", None), "vocabulary_embedding": vocabulary(False), "vocabulary_cross_entropy": vocabulary(False),
     "vocabulary_tied": vocabulary(True), "convolution_norm": convolutions(), "convolution_space": convolutions("batch", "model", None, None)}
@@ -163,6 +163,10 @@ LOSSES = {
 
 
 def optimizer_of(o):
+    if o["type"] == "chain":
+        return optax.chain(*map(optimizer_of, o["transforms"]))
+    if o["type"] == "clip_by_global_norm":
+        return optax.clip_by_global_norm(o["max_norm"])
     if o["type"] == "multi_steps":
         return optax.MultiSteps(optimizer_of(o["opt"]), o["every_k_schedule"]).gradient_transformation()
     return optax.adam(o["learning_rate"])
