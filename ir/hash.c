@@ -3,7 +3,8 @@
 #include "ir/ir.h"
 
 /* ORDER: the numbers of ops, which are those of the rows of ops.def, are part of every hash. */
-_Static_assert(OP_param == 1 && OP_select == 46 && OP_device_index == 77 && OP_log2 == 78, "new ops go last");
+_Static_assert(OP_param == 1 && OP_select == 46 && OP_device_index == 77 && OP_log2 == 78 && OP_permute == 80,
+               "new ops go last");
 
 uint64_t ir_hash_type(uint64_t h, const struct ir_type *type)
 {

@@ -111,6 +111,31 @@ static bool infer_resize(struct infer *c)
     return true;
 }
 
+static int64_t along(const struct infer *c, int64_t mask)
+{
+    return ir_axes_size(&c->f->module->mesh, ir_axes_of_mask((uint32_t)mask));
+}
+
+/* One dimension is cut, another one grows by as much. */
+static bool infer_all_to_all(struct infer *c)
+{
+    struct ir_type to = *infer_arg(c, 0);
+    int64_t mask, split, dim;
+    if (!mesh_axes(c, &mask) || !attr_dim(c, 1, 0, &split) || !attr_dim(c, 2, 0, &dim)) return false;
+    if (split == dim || to.dim[split] % along(c, mask))
+        return infer_fail(c, "dimension %lld of %s cannot be dealt out to %lld devices", (long long)split,
+                          infer_arg_text(c, 0), (long long)along(c, mask));
+    to.dim[split] /= along(c, mask);
+    to.dim[dim] *= along(c, mask);
+    return infer_result(c, to);
+}
+
+static bool infer_permute(struct infer *c)
+{
+    int64_t mask, by;
+    return mesh_axes(c, &mask) && infer_attr_number(c, 1, 0, along(c, mask), &by) && infer_result(c, *infer_arg(c, 0));
+}
+
 /* ---------------------------------------------------------------- element-wise */
 
 static bool infer_same(struct infer *c)

@@ -304,7 +304,8 @@ static void add_kernel(struct report *r, struct json_tree t, const struct plan_g
 }
 
 /* `payload`: bytes of the value that the group sums, puts together or hands out; `ring`: what each device sends in a
- * ring, which is the least that any algorithm sends: (k - 1) / k of the payload, twice for an all-reduce. */
+ * ring, which is the least that any algorithm sends: (k - 1) / k of the payload, twice for an all-reduce, all of it for
+ * a permute. */
 static void add_collective(const struct report *r, struct json_tree t, const struct plan_command *c)
 {
     const struct ir_node *node = &c->func->nodes[c->node];
@@ -321,6 +322,7 @@ static void add_collective(const struct report *r, struct json_tree t, const str
     for (uint32_t axis = 0; axis < mesh->axis_count; axis++)
         if (mask >> axis & 1) json_add_text(axes, NULL, mesh->name[axis]);
     add_bytes(t, "payload", payload);
+    if (node->op == OP_permute) ring = (double)payload;
     add_number(t, "ring", node->op == OP_all_reduce ? 2 * ring : ring);
     json_add_text(t, "place", place_of(c->func->module, node->place));
 }

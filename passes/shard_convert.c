@@ -1,6 +1,7 @@
 /* Conversions between layouts of one value: which collectives and slices lead from one to the other, and what devices
  * send for them. What makes the value smaller comes first: parts are cut where that is free, sums end in parts where
- * their axes split a dimension, then what is left is summed, gathered, and cut again. */
+ * their axes split a dimension, then what is left is summed, axes that split another dimension are exchanged, what is
+ * left is gathered, and cut again. */
 #include "passes/shard_int.h"
 
 #include <string.h>
@@ -36,10 +37,10 @@ static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axe
 static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes, uint32_t dim)
 {
     double k = (double)ir_axes_size(c->mesh, ir_axes_of_mask(axes));
-    c->steps[c->count++] = (struct shard_step){kind, axes, dim};
+    c->steps[c->count++] = (struct shard_step){kind, axes, dim, 0};
     if (kind == SHARD_GATHER) c->bytes *= k;
     if (kind == SHARD_REDUCE) c->sent += 2 * c->bytes * (k - 1) / k;
-    if (kind == SHARD_GATHER || kind == SHARD_SCATTER) c->sent += c->bytes * (k - 1) / k;
+    if (kind == SHARD_GATHER || kind == SHARD_SCATTER || kind == SHARD_EXCHANGE) c->sent += c->bytes * (k - 1) / k;
     if (kind == SHARD_SCATTER || kind == SHARD_SLICE) c->bytes /= k;
 }
 
@@ -59,6 +60,35 @@ static void split(struct conversion *c, enum shard_step_kind kind, uint32_t amon
     }
 }
 
+static uint32_t list_bits(uint32_t axes)
+{
+    uint32_t bits = 0;
+    while (bits < 32 && axes >> bits & 15) bits += 4;
+    return bits;
+}
+
+/* Axes that split dimension `d` innermost and are wanted next at another one move there: all devices along them
+ * exchange parts. */
+static bool exchange(struct conversion *c, uint32_t d)
+{
+    uint32_t kept = common(c->now.dim[d], c->to.dim[d]), end = list_bits(c->now.dim[d]);
+    for (uint32_t e = 0; e < c->rank; e++) {
+        uint32_t has = list_bits(c->now.dim[e]);
+        if (e == d || common(c->now.dim[e], c->to.dim[e]) != has) continue;
+        uint32_t next = following(c->to.dim[e], has);
+        for (uint32_t from = kept; from < end; from += 4) {
+            uint32_t moved = following(c->now.dim[d], from);
+            if (common(moved, next) != end - from) continue;
+            c->now.dim[d] = leading(c->now.dim[d], from);
+            c->now.dim[e] |= moved << has;
+            step(c, SHARD_EXCHANGE, shard_axes_mask(moved), d);
+            c->steps[c->count - 1].split = e;
+            return true;
+        }
+    }
+    return false;
+}
+
 uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, const struct ir_sharding *from,
                      const struct ir_sharding *to, struct shard_step *steps, double *sent)
 {
@@ -71,6 +101,10 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
     sum &= c.now.partial;
     if (sum) step(&c, SHARD_REDUCE, sum, 0);
     c.now.partial &= ~sum;
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t d = 0; d < c.rank; d++) any |= exchange(&c, d);
+    }
     for (uint32_t d = 0; d < c.rank; d++) {
         uint32_t bits = common(c.now.dim[d], c.to.dim[d]), rest = following(c.now.dim[d], bits);
         split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);

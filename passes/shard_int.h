@@ -67,9 +67,9 @@ struct shard {
 
 /* shard_convert.c: from one layout to another, one step after the other. */
 struct shard_step {
-    enum shard_step_kind { SHARD_SLICE, SHARD_SCATTER, SHARD_REDUCE, SHARD_GATHER, SHARD_SPREAD } kind;
-    uint32_t axes; /* bit mask */
-    uint32_t dim;
+    enum shard_step_kind { SHARD_SLICE, SHARD_SCATTER, SHARD_REDUCE, SHARD_GATHER, SHARD_EXCHANGE, SHARD_SPREAD } kind;
+    uint32_t axes;       /* bit mask */
+    uint32_t dim, split; /* EXCHANGE: `split` is split from now on, `dim` no more */
 };
 enum { SHARD_MAX_STEPS = 4 * IR_MAX_RANK + 4 };
 /* Returns how many; `sent`: the bytes that every device sends in a ring. */

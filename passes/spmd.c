@@ -58,6 +58,18 @@ static ir_value spread(struct spmd_part *p, ir_value x, uint32_t mask)
     return ir_select(&p->b, ir_broadcast_to(&p->b, first, t.rank, t.dim), x, ir_number_like(&p->b, x, 0));
 }
 
+static ir_value exchange(struct spmd_part *p, ir_value x, struct shard_step k, int64_t parts)
+{
+    struct ir_type t = *ir_type(p->b.f, x);
+    int64_t axes = k.axes, split = k.split, dim = k.dim;
+    t.dim[split] /= parts;
+    t.dim[dim] *= parts;
+    return ir_make(
+        &p->b,
+        (struct ir_node){
+            .op = OP_all_to_all, .arg_count = 1, .args = &x, .type = t, .attr = {{&axes, 1}, {&split, 1}, {&dim, 1}}});
+}
+
 static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *global, const struct ir_sharding *from,
                         const struct ir_sharding *to)
 {
@@ -77,6 +89,7 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
         int64_t parts = mask_size(&p->s->module->mesh, k.axes);
         if (k.kind == SHARD_SLICE) x = own_part(p, x, k.dim, k.axes);
         else if (k.kind == SHARD_REDUCE) x = collective(p, OP_all_reduce, x, k.axes, 0, t);
+        else if (k.kind == SHARD_EXCHANGE) x = exchange(p, x, k, parts);
         else if (k.kind == SHARD_SPREAD) x = spread(p, x, k.axes);
         else if (k.kind == SHARD_GATHER) t.dim[k.dim] *= parts, x = collective(p, OP_all_gather, x, k.axes, k.dim, t);
         else t.dim[k.dim] /= parts, x = collective(p, OP_reduce_scatter, x, k.axes, k.dim, t);

@@ -161,18 +161,34 @@ static void add_kernel(struct commands *c, const struct cg_entry *entry, const s
     c->ends += members.count > 1 ? members.count : 0;
 }
 
+/* Elements that lie in one piece behind an index of this dimension. */
+static uint64_t extents_from(const struct ir_type *t, int64_t dim)
+{
+    uint64_t n = 1;
+    for (int64_t i = dim; i < t->rank; i++) n *= (uint64_t)t->dim[i];
+    return n;
+}
+
 static void add_collective(struct commands *c, const struct plan_command *command)
 {
     const struct ir_node *node = ir_get(command->func, command->node);
     const struct ir_type *operand = ir_type(command->func, node->args[0]);
-    uint64_t inner = 1;
-    if (node->op != OP_all_reduce) {
-        const struct ir_type *part = node->op == OP_all_gather ? operand : &node->type;
-        for (uint32_t i = (uint32_t)node->attr[1].v[0]; i < part->rank; i++) inner *= (uint64_t)part->dim[i];
+    uint64_t inner = 1, into = 0;
+    struct ir_type part = node->op == OP_all_gather ? *operand : node->type;
+    uint32_t kind = STEPC_ALL_REDUCE;
+    if (node->op == OP_all_to_all) { /* of the operand what goes to one device */
+        uint32_t split = (uint32_t)node->attr[1].v[0];
+        part = *operand;
+        part.dim[split] = node->type.dim[split];
+        into = extents_from(&part, node->attr[2].v[0]);
     }
-    add_byte(&c->p, node->op == OP_all_reduce   ? STEPC_ALL_REDUCE
-                    : node->op == OP_all_gather ? STEPC_ALL_GATHER
-                                                : STEPC_REDUCE_SCATTER);
+    switch (node->op) {
+    case OP_all_gather: kind = STEPC_ALL_GATHER, inner = extents_from(&part, node->attr[1].v[0]); break;
+    case OP_reduce_scatter: kind = STEPC_REDUCE_SCATTER, inner = extents_from(&part, node->attr[1].v[0]); break;
+    case OP_all_to_all: kind = STEPC_ALL_TO_ALL, inner = extents_from(&part, node->attr[1].v[0]); break;
+    case OP_permute: kind = STEPC_PERMUTE, inner = (uint64_t)node->attr[1].v[0]; break;
+    }
+    add_byte(&c->p, kind);
     add_byte(&c->p, node->op == OP_all_reduce ? (uint32_t)node->attr[1].v[0] : STEPC_SUM);
     add_byte(&c->p, ir_dtype_abi((enum ir_dtype)node->type.dtype));
     add_number(&c->p, command->reads.items[0]);
@@ -180,7 +196,7 @@ static void add_collective(struct commands *c, const struct plan_command *comman
     add_number(&c->p, (uint64_t)node->attr[0].v[0]);
     add_number(&c->p, (uint64_t)ir_type_elements(operand));
     add_number(&c->p, inner);
-    add_number(&c->p, 0);
+    add_number(&c->p, into);
     c->buffers += 2;
 }
 

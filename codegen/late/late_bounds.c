@@ -148,7 +148,8 @@ static struct cg_bounds rule(struct evaluation *e, ir_value v, int depth);
 static bool passes_on(const struct ir_node *n)
 {
     return n->op == OP_broadcast || n->op == OP_reshape || n->op == OP_transpose || n->op == OP_slice ||
-           n->op == OP_reverse || n->op == OP_dynamic_slice || n->op == OP_take || n->op == OP_all_gather;
+           n->op == OP_reverse || n->op == OP_dynamic_slice || n->op == OP_take || n->op == OP_all_gather ||
+           n->op == OP_all_to_all || n->op == OP_permute;
 }
 
 /* Of a value; in a branch, made anew of what is known there. */
