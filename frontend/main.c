@@ -199,8 +199,8 @@ static void note_idle_mesh(const struct way *w)
     }
     fprintf(stderr,
             "stepc: note: nothing is split over the %lld devices of the mesh, each does the whole work;\n"
-            "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch where %lld divides it\n",
-            (long long)devices, mesh->name[0], (long long)mesh->size[0]);
+            "  \"sharding\": {\"rules\": [[\"batch\", \"%s\"]]} splits the batch\n",
+            (long long)devices, mesh->name[0]);
 }
 
 /* The whole way to the plans, or to --stop-after (then plans stay NULL). 0, or the exit code. */

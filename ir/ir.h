@@ -237,6 +237,8 @@ struct ir_module {
  * split. */
 uint32_t ir_axes_of_mask(uint32_t mask);
 int64_t ir_axes_size(const struct ir_mesh *, uint32_t axes);
+/* The extent that every device holds of one that is split: rounded up, so the last parts are padded or all padding. */
+int64_t ir_part_extent(const struct ir_mesh *, int64_t extent, uint32_t axes);
 
 struct ir_module *ir_module_new(const char *name);
 void ir_module_free(struct ir_module *);

@@ -79,6 +79,12 @@ int64_t ir_axes_size(const struct ir_mesh *mesh, uint32_t axes)
     return size;
 }
 
+int64_t ir_part_extent(const struct ir_mesh *mesh, int64_t extent, uint32_t axes)
+{
+    int64_t parts = ir_axes_size(mesh, axes);
+    return extent / parts + (extent % parts != 0);
+}
+
 uint32_t ir_place_new(struct ir_module *m, struct diag_span span, const char *pointer)
 {
     const char *copy = pointer ? arena_string(&m->arena, pointer) : NULL;

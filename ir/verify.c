@@ -8,14 +8,13 @@
  * Slots
  *   4. The role is known, the type is a tensor type; `param` names a slot of role param, and dimensions that run
  *      along one of it have its extent; hyper-parameters are float scalars; an index limit stands on integers only;
- *      `computed` slots are not inputs; the mesh divides the dimensions that it splits.
+ *      `computed` slots are not inputs.
  * Functions
  *   5. Parameter i is one node of op param with index i and the type of the parameter; no other param nodes exist.
  *   6. Every result names a value of the function, a tensor.
  *   7. Bindings to slots are indices of slots. Only entries bind. An entry reads a slot at most once and writes it at
  *      most once; it reads no metric or output, and writes no input or hyper-parameter.
- *   8. A bound parameter or result has the slot's type. After stage tensor extents are local: only dtype and rank
- *      are compared.
+ *   8. A bound parameter or result has the slot's type, after stage tensor the extents of a device's part.
  * Nodes
  *   9. The op exists and may stand in the module's stage.
  *  10. Operands are defined before use.
@@ -39,7 +38,7 @@ struct verify {
     ir_value value;          /* 0: the function itself */
     struct str *faults;
     struct arena *scratch;
-    bool ok;
+    bool ok, slots_good; /* the latter: and the mesh */
 };
 
 static bool fault(struct verify *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -69,10 +68,8 @@ static const char *type_text(struct verify *c, const struct ir_type *type) { ret
 
 /* ---------------------------------------------------------------- sharding */
 
-static bool check_sharding(struct verify *c, const struct ir_sharding *s, uint32_t rank)
+static void check_sharding(struct verify *c, const struct ir_sharding *s, uint32_t rank)
 {
-    const bool before = c->ok;
-    c->ok = true;
     uint32_t axes = c->m->mesh.axis_count, used = s->partial;
     if (axes < 32 && s->partial >> axes) fault(c, "partial sums over axes 0x%x, expected axes of the mesh", s->partial);
     for (uint32_t i = 0; i < IR_MAX_RANK; i++) {
@@ -87,9 +84,6 @@ static bool check_sharding(struct verify *c, const struct ir_sharding *s, uint32
             used |= 1u << axis;
         }
     }
-    const bool good = c->ok;
-    c->ok &= before;
-    return good;
 }
 
 static bool any_sharding(const struct ir_sharding *s)
@@ -190,10 +184,12 @@ static void check_binding(struct verify *c, const char *name, int32_t index, con
     if (written ? slot->role == IR_ROLE_INPUT || slot->role == IR_ROLE_HYPER : ir_role_is_result(slot->role))
         fault(c, "%s slot %s of role %s", verb, slot->name, ir_role_name(slot->role));
     struct ir_type wanted = slot->type;
-    if (c->m->stage != IR_AT_TENSOR) memcpy(wanted.dim, type->dim, sizeof wanted.dim);
+    for (uint32_t d = 0; c->m->stage != IR_AT_TENSOR && d < wanted.rank; d++)
+        wanted.dim[d] = c->slots_good ? ir_part_extent(&c->m->mesh, wanted.dim[d], slot->sharding.dim[d])
+                                      : type->dim[d];
     if (!ir_type_equal(&wanted, type))
         fault(c, "%s slot %s as %s (%s), expected %s", verb, slot->name, type_text(c, type), name ? name : "?",
-              type_text(c, &slot->type));
+              type_text(c, &wanted));
 }
 
 static void check_bindings(struct verify *c)
@@ -236,11 +232,7 @@ static void check_slot(struct verify *c, const struct ir_slot *s)
     const char *name = s->name ? s->name : "?";
     if (ir_role_name(s->role)[0] == '?') fault(c, "slot %s: role %d does not exist", name, (int)s->role);
     if (!is_tensor(&s->type)) fault(c, "slot %s is not a tensor", name);
-    bool split = is_tensor(&s->type) && check_sharding(c, &s->sharding, s->type.rank);
-    for (uint32_t d = 0; split && d < s->type.rank; d++)
-        if (s->type.dim[d] % ir_axes_size(&c->m->mesh, s->sharding.dim[d]))
-            fault(c, "slot %s: dimension %u of %lld does not fall into %lld equal parts", name, d,
-                  (long long)s->type.dim[d], (long long)ir_axes_size(&c->m->mesh, s->sharding.dim[d]));
+    if (is_tensor(&s->type)) check_sharding(c, &s->sharding, s->type.rank);
     if (s->sharding.partial) fault(c, "slot %s holds partial sums", name);
     if (s->param > c->m->slots.count || (s->param && c->m->slots.items[s->param - 1].role != IR_ROLE_PARAM))
         fault(c, "slot %s belongs to slot %u, which is no parameter", name, s->param - 1);
@@ -313,6 +305,7 @@ bool ir_verify(const struct ir_module *m, struct str *faults)
                     "slot", m->slots.items[i].name);
         check_slot(&c, &m->slots.items[i]);
     }
+    c.slots_good = c.ok;
     for (size_t i = 0; i < m->funcs.count; i++) unique_name(&c, &funcs, "function", m->funcs.items[i]->name);
     check_recursion(&c);
     for (size_t i = 0; i < m->funcs.count; i++) check_func(&c, m->funcs.items[i]);

@@ -98,7 +98,6 @@ static void apply_constraint(const struct shard *s, const struct ir_node *n, str
     for (uint32_t d = 0; d < n->type.rank && d < n->attr[0].n; d++) {
         int64_t mask = n->attr[0].v[d];
         uint32_t split = ir_axes_of_mask((mask < 0 ? s->batch_axes : (uint32_t)mask) & ~used);
-        if (n->type.dim[d] % ir_axes_size(&s->module->mesh, split) != 0) split = 0;
         used |= shard_axes_mask(split);
         to->dim[d] = split;
     }
@@ -181,11 +180,19 @@ double shard_hold(const struct shard *s, struct shard_func *f, ir_value v)
 
 /* ---------------------------------------------------------------- the choice */
 
+/* Whether a factor falls into parts: equal ones, or rounded up ones that are smaller than all, in dimensions that are
+ * the factor and nothing else (a reshape puts the padding of [10, 3] elsewhere than that of [30]). */
+static bool falls_apart(const struct shard *s, const struct shard_rule *r, int8_t factor, uint32_t axes)
+{
+    int64_t size = r->size[factor], part = ir_part_extent(&s->module->mesh, size, axes);
+    return size % ir_axes_size(&s->module->mesh, axes) == 0 || (part < size && !(r->blocks >> factor & 1));
+}
+
 static void propose(const struct shard *s, const struct shard_rule *r, int8_t factor, uint32_t axes, uint32_t passing,
                     struct proposal *list, uint32_t *count)
 {
     if (factor < 0 || !axes || r->whole >> factor & 1 || shard_axes_mask(axes) & passing) return;
-    if (*count == MOST_PROPOSALS || r->size[factor] % ir_axes_size(&s->module->mesh, axes) != 0) return;
+    if (*count == MOST_PROPOSALS || !falls_apart(s, r, factor, axes)) return;
     for (uint32_t i = 0; i < *count; i++)
         if (list[i].factor == factor && list[i].axes == axes) return;
     list[(*count)++] = (struct proposal){factor, axes};
@@ -213,12 +220,12 @@ double shard_work(const struct shard *s, const struct shard_func *f, ir_value v,
     double products = 1, elements = 1, parts = 1;
     for (uint32_t factor = 0; factor < r->factor_count; factor++) {
         int64_t k = ir_axes_size(&s->module->mesh, choice->axes[factor]);
-        products *= (double)(r->size[factor] / k);
+        products *= (double)ir_part_extent(&s->module->mesh, r->size[factor], choice->axes[factor]);
         if (r->extremum >> factor & 1) parts *= (double)k;
     }
     for (uint32_t d = 0; d < n->type.rank; d++)
-        elements *= (double)n->type.dim[d] /
-                    (double)ir_axes_size(&s->module->mesh, r->result[d] < 0 ? 0 : choice->axes[r->result[d]]);
+        elements *= (double)ir_part_extent(&s->module->mesh, n->type.dim[d],
+                                           r->result[d] < 0 ? 0 : choice->axes[r->result[d]]);
     return products / (n->op == OP_dot ? SHARD_PRODUCTS : SHARD_ELEMENTS) +
            2 * elements * (double)ir_dtype_bytes((enum ir_dtype)n->type.dtype) * (parts - 1) / parts;
 }

@@ -8,6 +8,7 @@
 
 struct conversion {
     const struct ir_mesh *mesh;
+    const struct ir_type *global;
     uint32_t rank;
     struct ir_sharding now, to;
     double bytes; /* of a device's part, as it lies now */
@@ -23,16 +24,32 @@ static uint32_t axes_in_use(const struct conversion *c)
     return mask;
 }
 
+static uint32_t leading(uint32_t axes, uint32_t bits) { return bits < 32 ? axes & ((1u << bits) - 1) : axes; }
+static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axes >> bits : 0; }
+
+/* Whether a part by the first axes of a list is made of whole parts by all of them: not where extents are rounded up
+ * differently (10 over 2 and 4 devices: 8 + 2 are four parts of 2 and one, 5 + 5 are the parts by the first axis). */
+static bool nested(const struct conversion *c, uint32_t d, uint32_t axes, uint32_t bits)
+{
+    int64_t n = c->global->dim[d], inner = ir_axes_size(c->mesh, following(axes, bits));
+    return !bits || ir_part_extent(c->mesh, n, leading(axes, bits)) == ir_part_extent(c->mesh, n, axes) * inner;
+}
+
 /* How many leading axes two lists share, in bits. */
-static uint32_t common(uint32_t a, uint32_t b)
+static uint32_t shared(uint32_t a, uint32_t b)
 {
     uint32_t bits = 0;
     while (bits < 32 && (a >> bits & 15) && (a >> bits & 15) == (b >> bits & 15)) bits += 4;
     return bits;
 }
 
-static uint32_t leading(uint32_t axes, uint32_t bits) { return bits < 32 ? axes & ((1u << bits) - 1) : axes; }
-static uint32_t following(uint32_t axes, uint32_t bits) { return bits < 32 ? axes >> bits : 0; }
+/* The same of a dimension as it is and as it shall be, as far as parts along them stay where they are. */
+static uint32_t common(const struct conversion *c, uint32_t d)
+{
+    uint32_t a = c->now.dim[d], b = c->to.dim[d], bits = shared(a, b);
+    while (!nested(c, d, a, bits) || !nested(c, d, b, bits)) bits -= 4;
+    return bits;
+}
 
 static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes, uint32_t dim)
 {
@@ -48,10 +65,11 @@ static void step(struct conversion *c, enum shard_step_kind kind, uint32_t axes,
 static void split(struct conversion *c, enum shard_step_kind kind, uint32_t among)
 {
     for (uint32_t d = 0; d < c->rank; d++) {
-        uint32_t bits = common(c->now.dim[d], c->to.dim[d]), mask = 0;
+        uint32_t bits = common(c, d), to = c->to.dim[d], from = bits;
         if (following(c->now.dim[d], bits)) continue;
-        for (uint32_t axis; (axis = c->to.dim[d] >> bits & 15) && (among >> (axis - 1) & 1); bits += 4)
-            mask |= 1u << (axis - 1);
+        while (bits < 32 && (to >> bits & 15) && (among >> ((to >> bits & 15) - 1) & 1)) bits += 4;
+        while (bits > from && !nested(c, d, to, bits)) bits -= 4;
+        uint32_t mask = shard_axes_mask(following(leading(to, bits), from));
         if (!mask) continue;
         c->now.dim[d] = leading(c->to.dim[d], bits);
         c->now.partial &= ~mask;
@@ -71,14 +89,16 @@ static uint32_t list_bits(uint32_t axes)
  * exchange parts. */
 static bool exchange(struct conversion *c, uint32_t d)
 {
-    uint32_t kept = common(c->now.dim[d], c->to.dim[d]), end = list_bits(c->now.dim[d]);
+    uint32_t kept = common(c, d), end = list_bits(c->now.dim[d]);
     for (uint32_t e = 0; e < c->rank; e++) {
         uint32_t has = list_bits(c->now.dim[e]);
-        if (e == d || common(c->now.dim[e], c->to.dim[e]) != has) continue;
+        if (e == d || common(c, e) != has) continue;
         uint32_t next = following(c->to.dim[e], has);
         for (uint32_t from = kept; from < end; from += 4) {
             uint32_t moved = following(c->now.dim[d], from);
-            if (common(moved, next) != end - from) continue;
+            if (shared(moved, next) != end - from || !nested(c, d, c->now.dim[d], from) ||
+                !nested(c, e, c->to.dim[e], has + end - from))
+                continue;
             c->now.dim[d] = leading(c->now.dim[d], from);
             c->now.dim[e] |= moved << has;
             step(c, SHARD_EXCHANGE, shard_axes_mask(moved), d);
@@ -93,7 +113,8 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
                      const struct ir_sharding *to, struct shard_step *steps, double *sent)
 {
     const struct ir_type local = shard_local_type(mesh, global, from);
-    struct conversion c = {.mesh = mesh, .rank = global->rank, .now = *from, .to = *to, .steps = steps};
+    struct conversion c = {
+        .mesh = mesh, .global = global, .rank = global->rank, .now = *from, .to = *to, .steps = steps};
     c.bytes = (double)ir_type_elements(&local) * (double)ir_dtype_bytes((enum ir_dtype)global->dtype);
     uint32_t sum = from->partial & ~to->partial;
     split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
@@ -106,7 +127,7 @@ uint32_t shard_steps(const struct ir_mesh *mesh, const struct ir_type *global, c
         for (uint32_t d = 0; d < c.rank; d++) any |= exchange(&c, d);
     }
     for (uint32_t d = 0; d < c.rank; d++) {
-        uint32_t bits = common(c.now.dim[d], c.to.dim[d]), rest = following(c.now.dim[d], bits);
+        uint32_t bits = common(&c, d), rest = following(c.now.dim[d], bits);
         split(&c, SHARD_SLICE, ~axes_in_use(&c) & ~to->partial);
         if (!rest) continue;
         c.now.dim[d] = leading(c.now.dim[d], bits);

@@ -15,6 +15,7 @@ struct shard_rule {
     uint32_t summed;   /* factors that the op sums over: split, they make the result partial */
     uint32_t extremum; /* factors of which the op takes the largest or smallest: split, devices compare at once */
     uint32_t whole;    /* factors that must not be split */
+    uint32_t blocks;   /* factors that are blocks of a dimension: split into equal parts or not at all */
     uint32_t linear;   /* operands in which, taken together, the op is linear: partial sums pass through */
     bool product;      /* linear in each of `linear` alone: at most one may be partial */
 };

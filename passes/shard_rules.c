@@ -76,7 +76,10 @@ static void rule_reshape(struct rule_maker *k)
         }
         int64_t p = x->dim[i], q = y->dim[j], least = p < q ? p : q;
         if (p == 0 || q == 0) return;
-        if (p % least == 0 && q % least == 0) k->r->arg[0][i] = k->r->result[j] = new_factor(k, least);
+        if (p % least == 0 && q % least == 0) {
+            int8_t factor = k->r->arg[0][i] = k->r->result[j] = new_factor(k, least);
+            if (p != q && factor >= 0) k->r->blocks |= 1u << factor;
+        }
         i++, j++;
         while (p != q) {
             if (p < q && i < x->rank) p *= x->dim[i++];
@@ -250,6 +253,6 @@ bool shard_equal(const struct ir_sharding *a, const struct ir_sharding *b) { ret
 struct ir_type shard_local_type(const struct ir_mesh *mesh, const struct ir_type *t, const struct ir_sharding *s)
 {
     struct ir_type local = *t;
-    for (uint32_t d = 0; d < t->rank; d++) local.dim[d] /= ir_axes_size(mesh, s->dim[d]);
+    for (uint32_t d = 0; d < t->rank; d++) local.dim[d] = ir_part_extent(mesh, t->dim[d], s->dim[d]);
     return local;
 }

@@ -4,12 +4,14 @@
 
 #include <string.h>
 
+enum { ALL_DIMENSIONS = (1 << IR_MAX_RANK) - 1 };
 struct spmd_part {
     struct shard *s;
     struct shard_func *f;
     struct ir_builder b;
-    ir_value *map;   /* per old value: the new one, laid out as f->value says */
-    ir_value *whole; /* per old value: the whole one, of inputs */
+    ir_value *map;    /* per old value: the new one, laid out as f->value says */
+    ir_value *whole;  /* per old value: the whole one, of inputs */
+    struct map zeros; /* per new value, where it is known: the dimensions whose padding is zero */
     VEC(struct made {
         ir_value old;
         struct ir_sharding sharding;
@@ -39,15 +41,81 @@ static ir_value device_index(struct spmd_part *p, uint32_t mask)
                    (struct ir_node){.op = OP_device_index, .type = ir_type_scalar(IR_I32), .attr = {{&axes, 1}}});
 }
 
+/* ---------------------------------------------------------------- extents that do not divide */
+
+/* Every device holds as many rows as the first one, rounded up. Those behind the end are padding: zero in slots and
+ * where a whole value is cut, anything after that. Who takes elements together along such a dimension masks it; state
+ * is written with zeros there. */
+static uint32_t zeros_of(const struct spmd_part *p, ir_value x)
+{
+    const struct ir_node *n = ir_get(p->b.f, x);
+    uint32_t known = map_get_number(&p->zeros, x);
+    if (n->op == OP_cast) return zeros_of(p, n->args[0]);
+    return known == MAP_NONE ? 0 : known;
+}
+
+/* The same with zeros behind dimension d, up to a multiple of `parts`. */
+static ir_value padded(struct spmd_part *p, ir_value x, uint32_t d, int64_t parts)
+{
+    const struct ir_type t = *ir_type(p->b.f, x);
+    int64_t low[IR_MAX_RANK] = {0}, high[IR_MAX_RANK] = {0};
+    high[d] = (parts - t.dim[d] % parts) % parts;
+    if (!high[d]) return x;
+    struct ir_type zero = ir_type_scalar((enum ir_dtype)t.dtype);
+    return ir_pad(&p->b, x, ir_number(&p->b, zero, 0), low, high, low);
+}
+
+/* x, and `value` where a device has no row `d` of `extent`, which lies over the axes of the mask. */
+static ir_value masked(struct spmd_part *p, ir_value x, uint32_t d, int64_t extent, uint32_t mask, double value)
+{
+    const struct ir_type t = *ir_type(p->b.f, x);
+    int64_t along = d;
+    ir_value first = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
+    ir_value left = ir_binary(&p->b, OP_sub, ir_scalar(&p->b, IR_I32, (double)extent), first);
+    struct ir_type row = ir_type_of(IR_I32, 1, &t.dim[d]), has = t;
+    has.dtype = IR_BOOL;
+    ir_value mine = ir_binary(&p->b, OP_lt, ir_iota(&p->b, row, 0), ir_broadcast_to(&p->b, left, 1, &t.dim[d]));
+    mine = ir_make(
+        &p->b, (struct ir_node){.op = OP_broadcast, .arg_count = 1, .args = &mine, .type = has, .attr = {{&along, 1}}});
+    return ir_select(&p->b, mine, x, ir_number_like(&p->b, x, value));
+}
+
+/* Masks the dimensions of the set that are padded, unless they are known to hold the zeros that are wanted. */
+static ir_value masked_along(struct spmd_part *p, ir_value x, const struct ir_type *global,
+                             const struct ir_sharding *has, uint32_t set, double value)
+{
+    for (uint32_t d = 0, zeros = value == 0 ? zeros_of(p, x) : 0; d < global->rank; d++) {
+        if (!((set & ~zeros) >> d & 1) || global->dim[d] % ir_axes_size(&p->s->module->mesh, has->dim[d]) == 0)
+            continue;
+        x = masked(p, x, d, global->dim[d], shard_axes_mask(has->dim[d]), value);
+    }
+    return x;
+}
+
 /* This device's part of dimension d of a whole value. */
 static ir_value own_part(struct spmd_part *p, ir_value x, uint32_t d, uint32_t mask)
 {
+    int64_t parts = mask_size(&p->s->module->mesh, mask);
+    uint32_t zeros = zeros_of(p, x) | 1u << d;
+    x = padded(p, x, d, parts);
     struct ir_type t = *ir_type(p->b.f, x);
     ir_value starts[IR_MAX_RANK], zero = ir_scalar(&p->b, IR_I32, 0);
     for (uint32_t i = 0; i < t.rank; i++) starts[i] = zero;
-    t.dim[d] /= mask_size(&p->s->module->mesh, mask);
+    t.dim[d] /= parts;
     starts[d] = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)t.dim[d]));
-    return ir_dynamic_slice(&p->b, x, starts, t.dim);
+    x = ir_dynamic_slice(&p->b, x, starts, t.dim);
+    map_set_number(&p->zeros, x, zeros);
+    return x;
+}
+
+/* Without the padding behind a dimension that is whole again. */
+static ir_value cut(struct spmd_part *p, ir_value x, uint32_t d, int64_t extent)
+{
+    const struct ir_type t = *ir_type(p->b.f, x);
+    if (t.dim[d] <= extent) return x;
+    int64_t start[IR_MAX_RANK] = {0}, limit[IR_MAX_RANK], stride[IR_MAX_RANK];
+    for (uint32_t i = 0; i < t.rank; i++) limit[i] = i == d ? extent : t.dim[i], stride[i] = 1;
+    return ir_slice(&p->b, x, start, limit, stride);
 }
 
 /* The first device has all of it, the others zero. */
@@ -60,6 +128,7 @@ static ir_value spread(struct spmd_part *p, ir_value x, uint32_t mask)
 
 static ir_value exchange(struct spmd_part *p, ir_value x, struct shard_step k, int64_t parts)
 {
+    x = padded(p, x, k.split, parts);
     struct ir_type t = *ir_type(p->b.f, x);
     int64_t axes = k.axes, split = k.split, dim = k.dim;
     t.dim[split] /= parts;
@@ -89,10 +158,17 @@ static ir_value convert(struct spmd_part *p, ir_value x, const struct ir_type *g
         int64_t parts = mask_size(&p->s->module->mesh, k.axes);
         if (k.kind == SHARD_SLICE) x = own_part(p, x, k.dim, k.axes);
         else if (k.kind == SHARD_REDUCE) x = collective(p, OP_all_reduce, x, k.axes, 0, t);
-        else if (k.kind == SHARD_EXCHANGE) x = exchange(p, x, k, parts);
+        else if (k.kind == SHARD_EXCHANGE) x = cut(p, exchange(p, x, k, parts), k.dim, global->dim[k.dim]);
         else if (k.kind == SHARD_SPREAD) x = spread(p, x, k.axes);
-        else if (k.kind == SHARD_GATHER) t.dim[k.dim] *= parts, x = collective(p, OP_all_gather, x, k.axes, k.dim, t);
-        else t.dim[k.dim] /= parts, x = collective(p, OP_reduce_scatter, x, k.axes, k.dim, t);
+        else if (k.kind == SHARD_GATHER) {
+            t.dim[k.dim] *= parts, x = collective(p, OP_all_gather, x, k.axes, k.dim, t);
+            x = cut(p, x, k.dim, global->dim[k.dim]);
+        } else {
+            x = padded(p, x, k.dim, parts);
+            t.dim[k.dim] = ir_type(p->b.f, x)->dim[k.dim] / parts;
+            x = collective(p, OP_reduce_scatter, x, k.axes, k.dim, t);
+            map_set_number(&p->zeros, x, 1u << k.dim);
+        }
     }
     return x;
 }
@@ -139,11 +215,10 @@ static ir_value laid_out(struct spmd_part *p, ir_value old, const struct ir_shar
  * becomes `below` or `above`, and what another device has lies outside of these. */
 static ir_value own_rows(struct spmd_part *p, ir_value y, int64_t own, int64_t below, int64_t above, uint32_t mask)
 {
-    enum ir_dtype dtype = (enum ir_dtype)ir_type(p->b.f, y)->dtype;
-    if (ir_dtype_bytes(dtype) >= 4) {
-        if (ir_dtype_is_signed(dtype)) y = ir_binary(&p->b, OP_max, y, ir_number_like(&p->b, y, (double)below));
-        y = ir_binary(&p->b, OP_min, y, ir_number_like(&p->b, y, (double)above));
-    }
+    if (ir_dtype_bytes((enum ir_dtype)ir_type(p->b.f, y)->dtype) < 4) y = ir_cast(&p->b, y, IR_I32);
+    if (ir_dtype_is_signed((enum ir_dtype)ir_type(p->b.f, y)->dtype))
+        y = ir_binary(&p->b, OP_max, y, ir_number_like(&p->b, y, (double)below));
+    y = ir_binary(&p->b, OP_min, y, ir_number_like(&p->b, y, (double)above));
     y = ir_cast(&p->b, y, IR_I32);
     ir_value first = ir_binary(&p->b, OP_mul, device_index(p, mask), ir_scalar(&p->b, IR_I32, (double)own));
     const struct ir_type t = *ir_type(p->b.f, y);
@@ -169,12 +244,32 @@ static ir_value take_own(struct spmd_part *p, const struct ir_node *n, const ir_
     return ir_select(&p->b, has, made, ir_number_like(&p->b, made, 0));
 }
 
+/* What the node takes together must hold no padding. Indices are of rows that there are, or name those of `updates`. */
+static void mask_operands(struct spmd_part *p, ir_value v, ir_value *args)
+{
+    const struct ir_node *n = ir_get(p->f->func, v);
+    const struct shard_rule *r = p->f->rule[v];
+    for (uint32_t i = 0; i < n->arg_count; i++) {
+        const struct ir_type *global = ir_type(p->f->func, n->args[i]);
+        uint32_t set = 0;
+        if (n->op == OP_take || (n->op == OP_scatter_add && i == 1)) continue;
+        for (uint32_t d = 0; d < global->rank; d++)
+            if (r->arg[i][d] >= 0) set |= ((r->summed | r->extremum) >> r->arg[i][d] & 1) << d;
+        enum ir_dtype dtype = (enum ir_dtype)global->dtype;
+        double least = n->op == OP_reduce_max   ? ir_dtype_least(dtype)
+                       : n->op == OP_reduce_min ? ir_dtype_greatest(dtype)
+                                                : 0;
+        args[i] = masked_along(p, args[i], global, &p->f->wanted[v][i], set, least);
+    }
+}
+
 /* Nodes that are more than the same with local shapes if a dimension is split: rows by index, extrema. */
 static ir_value remake_split(struct spmd_part *p, ir_value v, ir_value *args)
 {
     const struct ir_node *n = ir_get(p->f->func, v);
     const struct ir_sharding *x = &p->f->wanted[v][0], *result = &p->f->made[v];
     uint32_t mask = 0;
+    mask_operands(p, v, args);
     if (n->op == OP_take || n->op == OP_scatter_add) {
         uint32_t dim = (uint32_t)n->attr[0].v[0];
         int64_t rows = ir_type(p->f->func, n->args[0])->dim[dim], own = ir_type(p->b.f, args[0])->dim[dim];
@@ -210,6 +305,7 @@ static ir_value partition_node(struct spmd_part *p, ir_value v)
         if (input) has = &whole;
         made = ir_param_new(&p->b, param->name, shard_local_type(&p->s->module->mesh, &n->type, has), param->slot);
         if (input) p->whole[v] = made;
+        if (param->slot >= 0) map_set_number(&p->zeros, made, ALL_DIMENSIONS);
     } else if (n->op == OP_constant || n->op == OP_iota) {
         made = ir_remake(&p->b, n, args);
     } else if (n->op == OP_sharding_constraint || n->op == OP_stop_gradient) {
@@ -268,6 +364,7 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
     struct spmd_part p = {.s = s, .f = f, .b = {.f = to->funcs.items[index]}};
     if (p.b.f->results.count) return; /* done already */
     p.map = arena_new_array(s->arena, ir_value, f->func->count);
+    p.zeros = MAP(s->arena);
     p.whole = arena_new_array(s->arena, ir_value, f->func->count);
     bool *live = ir_live(f->func, s->arena);
     for (size_t i = 0; i < f->func->params.count; i++) live[f->func->params.items[i].value] = true;
@@ -282,7 +379,10 @@ static void partition_func(struct shard *s, struct ir_module *to, uint32_t index
         if (r->slot >= 0) want = s->module->slots.items[r->slot].sharding;
         else want = f->result ? f->result[i] : f->value[r->value];
         p.b.place = ir_get(f->func, r->value)->place;
-        ir_result_add(&p.b, r->name, laid_out(&p, r->value, &want), r->slot);
+        ir_value made = laid_out(&p, r->value, &want);
+        if (r->slot >= 0 && !ir_role_is_result(s->module->slots.items[r->slot].role))
+            made = masked_along(&p, made, ir_type(f->func, r->value), &want, ALL_DIMENSIONS, 0);
+        ir_result_add(&p.b, r->name, made, r->slot);
     }
 }
 

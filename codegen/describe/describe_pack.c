@@ -30,13 +30,6 @@ static void add_bytes(struct pack *p, const void *data, size_t size)
 
 static void add_text(struct pack *p, const char *text) { add_bytes(p, text, strlen(text) + 1); }
 
-static int64_t parts(const struct ir_module *m, uint32_t axes)
-{
-    int64_t n = 1;
-    for (; axes; axes >>= 4) n *= m->mesh.size[(axes & 15) - 1];
-    return n;
-}
-
 /* ["data", null, ["data", "model"]] */
 static const char *sharding_text(struct arena *arena, const struct ir_module *m, const struct ir_slot *slot)
 {
@@ -95,7 +88,7 @@ static void add_slot(struct pack *p, uint32_t index, uint64_t offset, uint32_t b
                       bits);
     for (uint32_t i = 0; i < s->type.rank; i++) add_number(p, (uint64_t)s->type.dim[i]);
     for (uint32_t i = 0; sharded && i < s->type.rank; i++) {
-        add_number(p, (uint64_t)(s->type.dim[i] / parts(p->module, s->sharding.dim[i])));
+        add_number(p, (uint64_t)ir_part_extent(&p->module->mesh, s->type.dim[i], s->sharding.dim[i]));
         add_number(p, s->sharding.dim[i]);
     }
     if (sharded) add_text(p, sharding_text(p->arena, p->module, s));

@@ -226,9 +226,8 @@ void fe_sharding_give(struct fe *fe, const fe_json *entries, struct ir_slot *slo
     uint32_t used = 0;
     slot->sharding_given = mesh->axis_count > 0;
     for (uint32_t d = 0; d < slot->type.rank; d++) {
-        uint32_t mask = entry_axes(fe, entries[d], used) & ~used, axes = ir_axes_of_mask(mask);
-        if (slot->type.dim[d] % ir_axes_size(mesh, axes) != 0) continue;
-        slot->sharding.dim[d] = axes;
+        uint32_t mask = entry_axes(fe, entries[d], used) & ~used;
+        slot->sharding.dim[d] = ir_axes_of_mask(mask);
         used |= mask;
     }
 }
